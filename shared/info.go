@@ -1,0 +1,84 @@
+package shared
+
+import "encoding/json"
+
+// Info is what an engine says of itself.
+type Info struct {
+	Name     string // as in a definition's `engine`, such as "bwrap"
+	Version  string // the engine's own version
+	Doc      string // one line for people
+	Features Features
+	Options  OptionSchema // what a definition's `config` block may hold
+}
+
+// OptionSchema describes an engine's own options as plain data: attributes and
+// one level of blocks. The host checks configuration against it, so that a
+// typo is reported at its place.
+type OptionSchema struct {
+	Attributes []OptionAttribute
+	Blocks     []OptionBlock
+}
+
+// OptionAttribute is one named value.
+type OptionAttribute struct {
+	Name     string
+	Type     OptionType
+	Doc      string // one line
+	Required bool
+	Default  json.RawMessage // shown to people; empty means none. The engine applies it
+}
+
+// OptionBlock is a group of attributes, given at most once.
+type OptionBlock struct {
+	Name       string
+	Doc        string
+	Attributes []OptionAttribute
+}
+
+// OptionType is the type of an option's value, spelled as HCL spells it.
+type OptionType string
+
+const (
+	OptionString     OptionType = "string"
+	OptionBool       OptionType = "bool"
+	OptionNumber     OptionType = "number"
+	OptionStringList OptionType = "list(string)"
+	OptionStringMap  OptionType = "map(string)"
+)
+
+// Probe is what an engine found out about this machine.
+type Probe struct {
+	Ready    bool
+	Reason   string            // why it is not ready, as a sentence fragment
+	Fix      string            // what a person can do about it
+	Degraded []string          // what works less well than it could
+	Facts    map[string]string // what was found, such as "bwrap": "/usr/bin/bwrap 0.8.0"
+}
+
+// Plan is what a Start would do, for people and for tests.
+type Plan struct {
+	// Argv is the launcher's command line. Where the real one has a file
+	// descriptor, it shows what the descriptor stands for in angle brackets.
+	Argv []string
+	// Mounts is the view inside, in the order in which it is made.
+	Mounts []PlannedMount
+	// Documents are further inputs of the launcher, such as a profile.
+	Documents []PlanDocument
+	// Notes say what is degraded or approximated, and by which mechanism a
+	// limit is held.
+	Notes []string
+}
+
+// PlannedMount is one step of a plan.
+type PlannedMount struct {
+	Op          string // "ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "mask", ...
+	Source      string
+	Destination string
+	Why         string // the attribute or rule that asked for it
+}
+
+// PlanDocument is a named text that a launcher is given.
+type PlanDocument struct {
+	Name string
+	Text string
+}

@@ -1,0 +1,65 @@
+package shared
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// Signal is a signal's number on the machine that runs the host.
+type Signal = syscall.Signal
+
+// Result is how a command ended.
+type Result struct {
+	Status   ExitStatus
+	TimedOut bool          // Command.Timeout ended it
+	Duration time.Duration // from its execution to its end, as the engine saw it
+}
+
+// ExitStatus is the exact way a process ended: by a code or by a signal.
+type ExitStatus struct {
+	Code       int    // 0 to 255; meaningless when Signal is set
+	Signal     Signal // the signal that killed it; 0 when it exited
+	CoreDumped bool
+}
+
+// Success reports an exit with code 0.
+func (s ExitStatus) Success() bool { return s.Code == 0 && s.Signal == 0 }
+
+// Shell is the status in the form in which shells give it: the code, or 128
+// plus the signal's number.
+func (s ExitStatus) Shell() int {
+	if s.Signal != 0 {
+		return 128 + int(s.Signal)
+	}
+	return s.Code
+}
+
+func (s ExitStatus) String() string {
+	switch {
+	case s.Signal != 0 && s.CoreDumped:
+		return fmt.Sprintf("signal: %v (core dumped)", s.Signal)
+	case s.Signal != 0:
+		return fmt.Sprintf("signal: %v", s.Signal)
+	}
+	return fmt.Sprintf("exit status %d", s.Code)
+}
+
+// Event is something worth telling while a command runs.
+type Event struct {
+	Kind    EventKind
+	Time    time.Time
+	Message string            // one sentence for people
+	Details map[string]string // for machines; keys depend on the kind
+}
+
+// EventKind names a kind of event. Readers ignore kinds that they don't know.
+type EventKind string
+
+const (
+	EventProgress  EventKind = "progress"  // a long preparation goes on, such as an image pull
+	EventDegraded  EventKind = "degraded"  // something is held less well than was asked
+	EventViolation EventKind = "violation" // the command tried what it may not
+	EventLimit     EventKind = "limit"     // details: "limit", "mechanism", "hold" (held, approximated or not held)
+	EventDropped   EventKind = "dropped"   // details: "count", the events lost to a slow reader
+)

@@ -1,0 +1,338 @@
+package shared
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Spec is the whole policy of one sandbox, resolved: every path is absolute
+// and clean, nothing is left to the engine's defaults but the contents of the
+// curated operating system view. The zero value isolates.
+type Spec struct {
+	// Sandbox is the definition's name, for messages.
+	Sandbox string
+
+	// Unconfined says that the command is to run without isolation. Only the
+	// host's policy sets it. An engine that isolates refuses it; one that does
+	// not isolate refuses a Spec without it.
+	Unconfined bool
+
+	// Filesystem chooses what lies beneath the Mounts.
+	Filesystem Filesystem
+
+	// Mounts are laid over the base view, the one with the shorter destination
+	// first. Destinations are unique.
+	Mounts []Mount
+
+	// Home is the path of the command's home directory: private, writable and
+	// empty but for Mounts inside it. Empty means that there is none.
+	Home string
+
+	// Network is what the command can reach.
+	Network Network
+
+	// Limits bound what the command may use.
+	Limits Limits
+
+	// Session is the group of commands that share scratch space.
+	Session Session
+
+	// User is who the command runs as; nil means the engine's own user. An
+	// engine process that is not root refuses any other.
+	User *User
+
+	// Deny and Protect are patterns for engines that match by pattern
+	// ([FeaturePatterns]): paths that cannot be read, and paths that cannot be
+	// written. Engines with mounts use [Command.Masks] instead.
+	Deny    []string
+	Protect []string
+
+	// Options is a JSON object with the engine's own options, checked by the
+	// host against the schema in [Info]. Empty means none.
+	Options json.RawMessage
+}
+
+// Filesystem is the view that lies beneath a Spec's mounts.
+type Filesystem int32
+
+const (
+	// FilesystemMinimal is a curated, read-only set of operating system files
+	// (programs, libraries, the harmless part of /etc), a fresh /proc and
+	// /dev, and an empty private /tmp; nothing else of the host.
+	FilesystemMinimal Filesystem = iota
+	// FilesystemHost is the host's tree, read-only, with a fresh /proc and
+	// /dev and an empty private /tmp and /run over it.
+	FilesystemHost
+)
+
+func (f Filesystem) String() string {
+	switch f {
+	case FilesystemMinimal:
+		return "minimal"
+	case FilesystemHost:
+		return "host"
+	}
+	return fmt.Sprintf("filesystem(%d)", int32(f))
+}
+
+// A Mount puts a host path, or fresh memory, at a path inside.
+type Mount struct {
+	Source      string    // absolute host path, symlinks resolved; empty for MountTmpfs
+	Destination string    // absolute path inside
+	Kind        MountKind // the zero value is read-only
+	Degradable  bool      // MountOverlay may become MountReadOnly, reported by an Event
+	Origin      string    // what asked for it, for people: "workspace", "bind_paths[1]"
+}
+
+// MountKind is what a mount lets the command do.
+type MountKind int32
+
+const (
+	MountReadOnly  MountKind = iota // the host's files, not writable
+	MountReadWrite                  // the host's files, writable
+	MountOverlay                    // writable, the writes kept in the session
+	MountTmpfs                      // empty memory, gone with the command
+)
+
+func (k MountKind) String() string {
+	switch k {
+	case MountReadOnly:
+		return "read-only"
+	case MountReadWrite:
+		return "read-write"
+	case MountOverlay:
+		return "overlay"
+	case MountTmpfs:
+		return "tmpfs"
+	}
+	return fmt.Sprintf("kind(%d)", int32(k))
+}
+
+// Network is what a command can reach. The zero value is its own loopback
+// alone.
+type Network struct {
+	Mode NetworkMode
+}
+
+// NetworkMode is the kind of network a sandbox has.
+type NetworkMode int32
+
+const (
+	NetworkNone NetworkMode = iota // loopback of its own, nothing else
+	NetworkHost                    // the host's network
+)
+
+func (m NetworkMode) String() string {
+	switch m {
+	case NetworkNone:
+		return "none"
+	case NetworkHost:
+		return "host"
+	}
+	return fmt.Sprintf("network(%d)", int32(m))
+}
+
+// Limits bound a command. Zero means no limit of that kind.
+type Limits struct {
+	Memory     uint64  // bytes
+	CPUs       float64 // whole processors' worth of time
+	PIDs       uint64  // processes and threads at once
+	OpenFiles  uint64  // descriptors a process
+	TempSize   uint64  // bytes in each private temporary file system
+	BestEffort bool    // report what cannot be held, where false refuses it
+}
+
+// Session names the state that commands share. It belongs to the session, not
+// to a Sandbox: two Specs may be in one session at once.
+type Session struct {
+	ID  string // unique on this machine; empty means that nothing is shared
+	Dir string // absolute host path of the scratch directory; empty means that there is none
+}
+
+// User is a numeric identity of the host.
+type User struct {
+	UID, GID uint32
+	Groups   []uint32 // supplementary
+}
+
+// Feature names one thing that an engine can hold. Engines may claim features
+// that this package does not know; the host ignores those.
+type Feature string
+
+const (
+	FeatureUnconfined        Feature = "unconfined"         // runs commands without isolation; alone of its kind
+	FeatureNetworkNone       Feature = "network.none"       // holds NetworkNone
+	FeatureNetworkHost       Feature = "network.host"       // holds NetworkHost
+	FeatureFilesystemMinimal Feature = "filesystem.minimal" // holds FilesystemMinimal
+	FeatureFilesystemHost    Feature = "filesystem.host"    // holds FilesystemHost
+	FeatureRemap             Feature = "mount.remap"        // Destination may differ from Source
+	FeatureOverlay           Feature = "mount.overlay"      // holds MountOverlay
+	FeatureTmpfs             Feature = "mount.tmpfs"        // holds MountTmpfs
+	FeatureSourceFD          Feature = "mount.source-fd"    // a source cannot be swapped between check and mount
+	FeatureMasks             Feature = "masks"              // holds Command.Masks
+	FeaturePatterns          Feature = "patterns"           // holds Spec.Deny and Spec.Protect by itself
+	FeatureTTY               Feature = "tty"                // takes a host-owned terminal as stdio
+	FeatureTTYEngine         Feature = "tty.engine"         // allocates the terminal itself
+	FeatureUser              Feature = "user"               // runs a command as Spec.User
+	FeatureLimitMemory       Feature = "limit.memory"       // holds Limits.Memory for the whole tree
+	FeatureLimitCPUs         Feature = "limit.cpus"         // likewise
+	FeatureLimitPIDs         Feature = "limit.pids"         // likewise
+	FeatureLimitOpenFiles    Feature = "limit.open_files"   // holds Limits.OpenFiles for each process
+	FeatureLimitTempSize     Feature = "limit.temp_size"    // holds Limits.TempSize
+)
+
+// Features is the set an engine claims, in any order.
+type Features []Feature
+
+// Has reports whether f is in the set.
+func (s Features) Has(f Feature) bool {
+	for _, have := range s {
+		if have == f {
+			return true
+		}
+	}
+	return false
+}
+
+// Missing returns the requirements that the set does not meet, in order.
+func (s Features) Missing(reqs []Requirement) []Requirement {
+	var missing []Requirement
+	for _, r := range reqs {
+		if !s.Has(r.Feature) {
+			missing = append(missing, r)
+		}
+	}
+	return missing
+}
+
+// A Requirement is a feature that a Spec or Command needs and the attribute of
+// the definition that asked for it.
+type Requirement struct {
+	Feature   Feature
+	Attribute string // as in Error.Attribute; empty for what every definition asks
+}
+
+// Requires lists the features without which s would not be enforced, so that a
+// host can refuse before anything runs. What s marks as best effort or
+// degradable is not in the list.
+func (s *Spec) Requires() []Requirement {
+	if s.Unconfined {
+		return []Requirement{{FeatureUnconfined, "engine"}}
+	}
+	var reqs []Requirement
+	add := func(f Feature, attribute string) { reqs = append(reqs, Requirement{f, attribute}) }
+
+	switch s.Network.Mode {
+	case NetworkHost:
+		add(FeatureNetworkHost, "network")
+	default:
+		add(FeatureNetworkNone, "network")
+	}
+	switch s.Filesystem {
+	case FilesystemHost:
+		add(FeatureFilesystemHost, "filesystem")
+	default:
+		add(FeatureFilesystemMinimal, "filesystem")
+	}
+	for _, m := range s.Mounts {
+		switch {
+		case m.Kind == MountTmpfs:
+			add(FeatureTmpfs, m.Origin)
+		case m.Kind == MountOverlay && !m.Degradable:
+			add(FeatureOverlay, m.Origin)
+		}
+		if m.Kind != MountTmpfs && m.Source != m.Destination {
+			add(FeatureRemap, m.Origin)
+		}
+	}
+	if s.User != nil {
+		add(FeatureUser, "run_as")
+	}
+	if l := s.Limits; !l.BestEffort {
+		for _, limit := range []struct {
+			set       bool
+			feature   Feature
+			attribute string
+		}{
+			{l.Memory > 0, FeatureLimitMemory, "limits.memory"},
+			{l.CPUs > 0, FeatureLimitCPUs, "limits.cpus"},
+			{l.PIDs > 0, FeatureLimitPIDs, "limits.pids"},
+			{l.OpenFiles > 0, FeatureLimitOpenFiles, "limits.open_files"},
+			{l.TempSize > 0, FeatureLimitTempSize, "limits.temp_size"},
+		} {
+			if limit.set {
+				add(limit.feature, limit.attribute)
+			}
+		}
+	}
+	return reqs
+}
+
+// Validate checks the form of s, never the file system. Engines call it first
+// in Open; its errors are ErrInvalidSpec and name the field.
+func (s *Spec) Validate() error {
+	if s.Filesystem != FilesystemMinimal && s.Filesystem != FilesystemHost {
+		return invalid("filesystem", "unknown filesystem view %d", int32(s.Filesystem))
+	}
+	if s.Network.Mode != NetworkNone && s.Network.Mode != NetworkHost {
+		return invalid("network", "unknown network mode %d", int32(s.Network.Mode))
+	}
+	if s.Limits.CPUs < 0 {
+		return invalid("limits.cpus", "is negative")
+	}
+	if s.Home != "" {
+		if err := checkPath("home", s.Home); err != nil {
+			return err
+		}
+	}
+	if s.Session.Dir != "" {
+		if err := checkPath("session directory", s.Session.Dir); err != nil {
+			return err
+		}
+	}
+	seen := make(map[string]int, len(s.Mounts))
+	for i, m := range s.Mounts {
+		field := fmt.Sprintf("mounts[%d]", i)
+		if m.Kind < MountReadOnly || m.Kind > MountTmpfs {
+			return invalid(field, "unknown kind %d", int32(m.Kind))
+		}
+		if err := checkPath(field+": destination", m.Destination); err != nil {
+			return err
+		}
+		if m.Kind == MountTmpfs {
+			if m.Source != "" {
+				return invalid(field, "a tmpfs has no source, got %q", m.Source)
+			}
+		} else if err := checkPath(field+": source", m.Source); err != nil {
+			return err
+		}
+		if j, dup := seen[m.Destination]; dup {
+			return invalid(field, "destination %q is that of mounts[%d] too", m.Destination, j)
+		}
+		seen[m.Destination] = i
+	}
+	if len(s.Options) > 0 && !json.Valid(s.Options) {
+		return invalid("options", "not valid JSON")
+	}
+	return nil
+}
+
+// checkPath accepts absolute, clean, slash-separated paths without NUL: all
+// other spellings of one place would defeat comparison by text.
+func checkPath(field, p string) error {
+	switch {
+	case !strings.HasPrefix(p, "/"):
+		return invalid(field, "%q is not absolute", p)
+	case strings.IndexByte(p, 0) >= 0:
+		return invalid(field, "%q contains a NUL byte", p)
+	case path.Clean(p) != p:
+		return invalid(field, "%q is not in its shortest form", p)
+	}
+	return nil
+}
+
+func invalid(attribute, format string, args ...any) error {
+	return &Error{Kind: ErrInvalidSpec, Attribute: attribute, Message: fmt.Sprintf(format, args...)}
+}
