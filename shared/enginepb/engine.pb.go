@@ -193,21 +193,23 @@ const (
 	Error_KIND_CLOSED         Error_Kind = 7
 	Error_KIND_BROKEN         Error_Kind = 8
 	Error_KIND_PROCESS_DONE   Error_Kind = 9
+	Error_KIND_ENGINE_LOST    Error_Kind = 10
 )
 
 // Enum value maps for Error_Kind.
 var (
 	Error_Kind_name = map[int32]string{
-		0: "KIND_UNSPECIFIED",
-		1: "KIND_UNSUPPORTED",
-		2: "KIND_UNAVAILABLE",
-		3: "KIND_INVALID_SPEC",
-		4: "KIND_DENIED",
-		5: "KIND_NOT_FOUND",
-		6: "KIND_NOT_EXECUTABLE",
-		7: "KIND_CLOSED",
-		8: "KIND_BROKEN",
-		9: "KIND_PROCESS_DONE",
+		0:  "KIND_UNSPECIFIED",
+		1:  "KIND_UNSUPPORTED",
+		2:  "KIND_UNAVAILABLE",
+		3:  "KIND_INVALID_SPEC",
+		4:  "KIND_DENIED",
+		5:  "KIND_NOT_FOUND",
+		6:  "KIND_NOT_EXECUTABLE",
+		7:  "KIND_CLOSED",
+		8:  "KIND_BROKEN",
+		9:  "KIND_PROCESS_DONE",
+		10: "KIND_ENGINE_LOST",
 	}
 	Error_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":    0,
@@ -220,6 +222,7 @@ var (
 		"KIND_CLOSED":         7,
 		"KIND_BROKEN":         8,
 		"KIND_PROCESS_DONE":   9,
+		"KIND_ENGINE_LOST":    10,
 	}
 )
 
@@ -250,14 +253,19 @@ func (Error_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{0, 0}
 }
 
-// Error is attached as a detail to the status of every failed call. The
-// status's own code is for generic tools and decides nothing.
+// Error is attached as a detail to the status of a failed call. With it, the
+// status's own code is for generic tools and decides nothing. Without it,
+// CANCELLED and DEADLINE_EXCEEDED stand for the caller's context, UNAVAILABLE
+// for a connection that is gone and UNIMPLEMENTED for KIND_UNSUPPORTED; any
+// other status is an error of no kind, and its message the text.
 type Error struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          Error_Kind             `protobuf:"varint,1,opt,name=kind,proto3,enum=sbxhost.engine.v1.Error_Kind" json:"kind,omitempty"`
-	Attribute     string                 `protobuf:"bytes,2,opt,name=attribute,proto3" json:"attribute,omitempty"`
-	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	Hint          string                 `protobuf:"bytes,4,opt,name=hint,proto3" json:"hint,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Kind      Error_Kind             `protobuf:"varint,1,opt,name=kind,proto3,enum=sbxhost.engine.v1.Error_Kind" json:"kind,omitempty"`
+	Attribute string                 `protobuf:"bytes,2,opt,name=attribute,proto3" json:"attribute,omitempty"`
+	Message   string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Hint      string                 `protobuf:"bytes,4,opt,name=hint,proto3" json:"hint,omitempty"`
+	// The whole text, where it says more than the fields above.
+	Text          string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -316,6 +324,13 @@ func (x *Error) GetMessage() string {
 func (x *Error) GetHint() string {
 	if x != nil {
 		return x.Hint
+	}
+	return ""
+}
+
+func (x *Error) GetText() string {
+	if x != nil {
+		return x.Text
 	}
 	return ""
 }
@@ -1759,13 +1774,16 @@ func (x *PlanDocument) GetText() []byte {
 }
 
 type RunRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Types that are valid to be assigned to Kind:
-	//
-	//	*RunRequest_Start
-	//	*RunRequest_Stdin
-	//	*RunRequest_StdinClosed
-	Kind          isRunRequest_Kind `protobuf_oneof:"kind"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	SandboxId string                 `protobuf:"bytes,1,opt,name=sandbox_id,json=sandboxId,proto3" json:"sandbox_id,omitempty"`
+	Command   *Command               `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
+	// 16 random bytes under which the descriptors were sent over the channel;
+	// empty when stdio is streamed.
+	StdioToken []byte `protobuf:"bytes,3,opt,name=stdio_token,json=stdioToken,proto3" json:"stdio_token,omitempty"`
+	// Which of stdin, stdout and stderr (bits 0, 1, 2) are there, and were sent,
+	// in this order; the others are the null device. Bit 3, for streamed stdio:
+	// stderr is the same file as stdout and its text belongs into that stream.
+	StdioPresent  uint32 `protobuf:"varint,4,opt,name=stdio_present,json=stdioPresent,proto3" json:"stdio_present,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1800,168 +1818,32 @@ func (*RunRequest) Descriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{24}
 }
 
-func (x *RunRequest) GetKind() isRunRequest_Kind {
-	if x != nil {
-		return x.Kind
-	}
-	return nil
-}
-
-func (x *RunRequest) GetStart() *StartRequest {
-	if x != nil {
-		if x, ok := x.Kind.(*RunRequest_Start); ok {
-			return x.Start
-		}
-	}
-	return nil
-}
-
-func (x *RunRequest) GetStdin() []byte {
-	if x != nil {
-		if x, ok := x.Kind.(*RunRequest_Stdin); ok {
-			return x.Stdin
-		}
-	}
-	return nil
-}
-
-func (x *RunRequest) GetStdinClosed() *StdinClosed {
-	if x != nil {
-		if x, ok := x.Kind.(*RunRequest_StdinClosed); ok {
-			return x.StdinClosed
-		}
-	}
-	return nil
-}
-
-type isRunRequest_Kind interface {
-	isRunRequest_Kind()
-}
-
-type RunRequest_Start struct {
-	Start *StartRequest `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
-}
-
-type RunRequest_Stdin struct {
-	Stdin []byte `protobuf:"bytes,2,opt,name=stdin,proto3,oneof"` // at most 256 KiB
-}
-
-type RunRequest_StdinClosed struct {
-	StdinClosed *StdinClosed `protobuf:"bytes,3,opt,name=stdin_closed,json=stdinClosed,proto3,oneof"`
-}
-
-func (*RunRequest_Start) isRunRequest_Kind() {}
-
-func (*RunRequest_Stdin) isRunRequest_Kind() {}
-
-func (*RunRequest_StdinClosed) isRunRequest_Kind() {}
-
-type StartRequest struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	SandboxId string                 `protobuf:"bytes,1,opt,name=sandbox_id,json=sandboxId,proto3" json:"sandbox_id,omitempty"`
-	Command   *Command               `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
-	// 16 random bytes under which the descriptors were sent over the channel;
-	// empty when stdio is streamed.
-	StdioToken []byte `protobuf:"bytes,3,opt,name=stdio_token,json=stdioToken,proto3" json:"stdio_token,omitempty"`
-	// Which of stdin, stdout and stderr (bits 0, 1, 2) are there; the others are
-	// the null device.
-	StdioPresent  uint32 `protobuf:"varint,4,opt,name=stdio_present,json=stdioPresent,proto3" json:"stdio_present,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StartRequest) Reset() {
-	*x = StartRequest{}
-	mi := &file_engine_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StartRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StartRequest) ProtoMessage() {}
-
-func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
-func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{25}
-}
-
-func (x *StartRequest) GetSandboxId() string {
+func (x *RunRequest) GetSandboxId() string {
 	if x != nil {
 		return x.SandboxId
 	}
 	return ""
 }
 
-func (x *StartRequest) GetCommand() *Command {
+func (x *RunRequest) GetCommand() *Command {
 	if x != nil {
 		return x.Command
 	}
 	return nil
 }
 
-func (x *StartRequest) GetStdioToken() []byte {
+func (x *RunRequest) GetStdioToken() []byte {
 	if x != nil {
 		return x.StdioToken
 	}
 	return nil
 }
 
-func (x *StartRequest) GetStdioPresent() uint32 {
+func (x *RunRequest) GetStdioPresent() uint32 {
 	if x != nil {
 		return x.StdioPresent
 	}
 	return 0
-}
-
-type StdinClosed struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StdinClosed) Reset() {
-	*x = StdinClosed{}
-	mi := &file_engine_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StdinClosed) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StdinClosed) ProtoMessage() {}
-
-func (x *StdinClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StdinClosed.ProtoReflect.Descriptor instead.
-func (*StdinClosed) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{26}
 }
 
 type RunReply struct {
@@ -1969,10 +1851,9 @@ type RunReply struct {
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*RunReply_Started
-	//	*RunReply_Stdout
-	//	*RunReply_Stderr
 	//	*RunReply_Event
 	//	*RunReply_Exited
+	//	*RunReply_Broken
 	Kind          isRunReply_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1980,7 +1861,7 @@ type RunReply struct {
 
 func (x *RunReply) Reset() {
 	*x = RunReply{}
-	mi := &file_engine_proto_msgTypes[27]
+	mi := &file_engine_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +1873,7 @@ func (x *RunReply) String() string {
 func (*RunReply) ProtoMessage() {}
 
 func (x *RunReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[27]
+	mi := &file_engine_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +1886,7 @@ func (x *RunReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunReply.ProtoReflect.Descriptor instead.
 func (*RunReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{27}
+	return file_engine_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RunReply) GetKind() isRunReply_Kind {
@@ -2019,24 +1900,6 @@ func (x *RunReply) GetStarted() *Started {
 	if x != nil {
 		if x, ok := x.Kind.(*RunReply_Started); ok {
 			return x.Started
-		}
-	}
-	return nil
-}
-
-func (x *RunReply) GetStdout() []byte {
-	if x != nil {
-		if x, ok := x.Kind.(*RunReply_Stdout); ok {
-			return x.Stdout
-		}
-	}
-	return nil
-}
-
-func (x *RunReply) GetStderr() []byte {
-	if x != nil {
-		if x, ok := x.Kind.(*RunReply_Stderr); ok {
-			return x.Stderr
 		}
 	}
 	return nil
@@ -2060,6 +1923,15 @@ func (x *RunReply) GetExited() *Result {
 	return nil
 }
 
+func (x *RunReply) GetBroken() *Error {
+	if x != nil {
+		if x, ok := x.Kind.(*RunReply_Broken); ok {
+			return x.Broken
+		}
+	}
+	return nil
+}
+
 type isRunReply_Kind interface {
 	isRunReply_Kind()
 }
@@ -2068,31 +1940,209 @@ type RunReply_Started struct {
 	Started *Started `protobuf:"bytes,1,opt,name=started,proto3,oneof"`
 }
 
-type RunReply_Stdout struct {
-	Stdout []byte `protobuf:"bytes,2,opt,name=stdout,proto3,oneof"` // at most 256 KiB
-}
-
-type RunReply_Stderr struct {
-	Stderr []byte `protobuf:"bytes,3,opt,name=stderr,proto3,oneof"` // at most 256 KiB
-}
-
 type RunReply_Event struct {
-	Event *Event `protobuf:"bytes,4,opt,name=event,proto3,oneof"`
+	Event *Event `protobuf:"bytes,2,opt,name=event,proto3,oneof"`
 }
 
 type RunReply_Exited struct {
-	Exited *Result `protobuf:"bytes,5,opt,name=exited,proto3,oneof"`
+	Exited *Result `protobuf:"bytes,3,opt,name=exited,proto3,oneof"`
+}
+
+type RunReply_Broken struct {
+	Broken *Error `protobuf:"bytes,4,opt,name=broken,proto3,oneof"`
 }
 
 func (*RunReply_Started) isRunReply_Kind() {}
 
-func (*RunReply_Stdout) isRunReply_Kind() {}
-
-func (*RunReply_Stderr) isRunReply_Kind() {}
-
 func (*RunReply_Event) isRunReply_Kind() {}
 
 func (*RunReply_Exited) isRunReply_Kind() {}
+
+func (*RunReply_Broken) isRunReply_Kind() {}
+
+type StdinRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"` // in the first request
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`                            // at most 256 KiB
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StdinRequest) Reset() {
+	*x = StdinRequest{}
+	mi := &file_engine_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StdinRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StdinRequest) ProtoMessage() {}
+
+func (x *StdinRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_engine_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StdinRequest.ProtoReflect.Descriptor instead.
+func (*StdinRequest) Descriptor() ([]byte, []int) {
+	return file_engine_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *StdinRequest) GetProcessId() string {
+	if x != nil {
+		return x.ProcessId
+	}
+	return ""
+}
+
+func (x *StdinRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type StdinReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StdinReply) Reset() {
+	*x = StdinReply{}
+	mi := &file_engine_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StdinReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StdinReply) ProtoMessage() {}
+
+func (x *StdinReply) ProtoReflect() protoreflect.Message {
+	mi := &file_engine_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StdinReply.ProtoReflect.Descriptor instead.
+func (*StdinReply) Descriptor() ([]byte, []int) {
+	return file_engine_proto_rawDescGZIP(), []int{27}
+}
+
+type OutputRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	Fd            int32                  `protobuf:"varint,2,opt,name=fd,proto3" json:"fd,omitempty"` // 1: stdout, 2: stderr
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutputRequest) Reset() {
+	*x = OutputRequest{}
+	mi := &file_engine_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutputRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutputRequest) ProtoMessage() {}
+
+func (x *OutputRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_engine_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutputRequest.ProtoReflect.Descriptor instead.
+func (*OutputRequest) Descriptor() ([]byte, []int) {
+	return file_engine_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *OutputRequest) GetProcessId() string {
+	if x != nil {
+		return x.ProcessId
+	}
+	return ""
+}
+
+func (x *OutputRequest) GetFd() int32 {
+	if x != nil {
+		return x.Fd
+	}
+	return 0
+}
+
+type OutputReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"` // at most 256 KiB
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutputReply) Reset() {
+	*x = OutputReply{}
+	mi := &file_engine_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutputReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutputReply) ProtoMessage() {}
+
+func (x *OutputReply) ProtoReflect() protoreflect.Message {
+	mi := &file_engine_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutputReply.ProtoReflect.Descriptor instead.
+func (*OutputReply) Descriptor() ([]byte, []int) {
+	return file_engine_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *OutputReply) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
 
 type Started struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2103,7 +2153,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_engine_proto_msgTypes[28]
+	mi := &file_engine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2165,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[28]
+	mi := &file_engine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2178,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{28}
+	return file_engine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Started) GetProcessId() string {
@@ -2150,7 +2200,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_engine_proto_msgTypes[29]
+	mi := &file_engine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2212,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[29]
+	mi := &file_engine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2225,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{29}
+	return file_engine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Event) GetKind() string {
@@ -2219,7 +2269,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_engine_proto_msgTypes[30]
+	mi := &file_engine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2281,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[30]
+	mi := &file_engine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2294,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{30}
+	return file_engine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Result) GetCode() int32 {
@@ -2292,7 +2342,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_engine_proto_msgTypes[31]
+	mi := &file_engine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2354,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[31]
+	mi := &file_engine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2367,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{31}
+	return file_engine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SignalRequest) GetProcessId() string {
@@ -2342,7 +2392,7 @@ type SignalReply struct {
 
 func (x *SignalReply) Reset() {
 	*x = SignalReply{}
-	mi := &file_engine_proto_msgTypes[32]
+	mi := &file_engine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2354,7 +2404,7 @@ func (x *SignalReply) String() string {
 func (*SignalReply) ProtoMessage() {}
 
 func (x *SignalReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[32]
+	mi := &file_engine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2367,7 +2417,7 @@ func (x *SignalReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalReply.ProtoReflect.Descriptor instead.
 func (*SignalReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{32}
+	return file_engine_proto_rawDescGZIP(), []int{34}
 }
 
 type ResizeRequest struct {
@@ -2381,7 +2431,7 @@ type ResizeRequest struct {
 
 func (x *ResizeRequest) Reset() {
 	*x = ResizeRequest{}
-	mi := &file_engine_proto_msgTypes[33]
+	mi := &file_engine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2393,7 +2443,7 @@ func (x *ResizeRequest) String() string {
 func (*ResizeRequest) ProtoMessage() {}
 
 func (x *ResizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[33]
+	mi := &file_engine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2406,7 +2456,7 @@ func (x *ResizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResizeRequest.ProtoReflect.Descriptor instead.
 func (*ResizeRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{33}
+	return file_engine_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ResizeRequest) GetProcessId() string {
@@ -2438,7 +2488,7 @@ type ResizeReply struct {
 
 func (x *ResizeReply) Reset() {
 	*x = ResizeReply{}
-	mi := &file_engine_proto_msgTypes[34]
+	mi := &file_engine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2450,7 +2500,7 @@ func (x *ResizeReply) String() string {
 func (*ResizeReply) ProtoMessage() {}
 
 func (x *ResizeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[34]
+	mi := &file_engine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2463,19 +2513,20 @@ func (x *ResizeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResizeReply.ProtoReflect.Descriptor instead.
 func (*ResizeReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{34}
+	return file_engine_proto_rawDescGZIP(), []int{36}
 }
 
 var File_engine_proto protoreflect.FileDescriptor
 
 const file_engine_proto_rawDesc = "" +
 	"\n" +
-	"\fengine.proto\x12\x11sbxhost.engine.v1\"\xdf\x02\n" +
+	"\fengine.proto\x12\x11sbxhost.engine.v1\"\x89\x03\n" +
 	"\x05Error\x121\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1d.sbxhost.engine.v1.Error.KindR\x04kind\x12\x1c\n" +
 	"\tattribute\x18\x02 \x01(\tR\tattribute\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x12\n" +
-	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xd6\x01\n" +
+	"\x04hint\x18\x04 \x01(\tR\x04hint\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\"\xec\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_UNSUPPORTED\x10\x01\x12\x14\n" +
@@ -2486,7 +2537,9 @@ const file_engine_proto_rawDesc = "" +
 	"\x13KIND_NOT_EXECUTABLE\x10\x06\x12\x0f\n" +
 	"\vKIND_CLOSED\x10\a\x12\x0f\n" +
 	"\vKIND_BROKEN\x10\b\x12\x15\n" +
-	"\x11KIND_PROCESS_DONE\x10\t\"\r\n" +
+	"\x11KIND_PROCESS_DONE\x10\t\x12\x14\n" +
+	"\x10KIND_ENGINE_LOST\x10\n" +
+	"\"\r\n" +
 	"\vInfoRequest\"\xcf\x01\n" +
 	"\tInfoReply\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -2609,28 +2662,33 @@ const file_engine_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\"6\n" +
 	"\fPlanDocument\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\fR\x04text\"\xaa\x01\n" +
+	"\x04text\x18\x02 \x01(\fR\x04text\"\xa7\x01\n" +
 	"\n" +
-	"RunRequest\x127\n" +
-	"\x05start\x18\x01 \x01(\v2\x1f.sbxhost.engine.v1.StartRequestH\x00R\x05start\x12\x16\n" +
-	"\x05stdin\x18\x02 \x01(\fH\x00R\x05stdin\x12C\n" +
-	"\fstdin_closed\x18\x03 \x01(\v2\x1e.sbxhost.engine.v1.StdinClosedH\x00R\vstdinClosedB\x06\n" +
-	"\x04kind\"\xa9\x01\n" +
-	"\fStartRequest\x12\x1d\n" +
+	"RunRequest\x12\x1d\n" +
 	"\n" +
 	"sandbox_id\x18\x01 \x01(\tR\tsandboxId\x124\n" +
 	"\acommand\x18\x02 \x01(\v2\x1a.sbxhost.engine.v1.CommandR\acommand\x12\x1f\n" +
 	"\vstdio_token\x18\x03 \x01(\fR\n" +
 	"stdioToken\x12#\n" +
-	"\rstdio_present\x18\x04 \x01(\rR\fstdioPresent\"\r\n" +
-	"\vStdinClosed\"\xe5\x01\n" +
+	"\rstdio_present\x18\x04 \x01(\rR\fstdioPresent\"\xe5\x01\n" +
 	"\bRunReply\x126\n" +
-	"\astarted\x18\x01 \x01(\v2\x1a.sbxhost.engine.v1.StartedH\x00R\astarted\x12\x18\n" +
-	"\x06stdout\x18\x02 \x01(\fH\x00R\x06stdout\x12\x18\n" +
-	"\x06stderr\x18\x03 \x01(\fH\x00R\x06stderr\x120\n" +
-	"\x05event\x18\x04 \x01(\v2\x18.sbxhost.engine.v1.EventH\x00R\x05event\x123\n" +
-	"\x06exited\x18\x05 \x01(\v2\x19.sbxhost.engine.v1.ResultH\x00R\x06exitedB\x06\n" +
-	"\x04kind\"(\n" +
+	"\astarted\x18\x01 \x01(\v2\x1a.sbxhost.engine.v1.StartedH\x00R\astarted\x120\n" +
+	"\x05event\x18\x02 \x01(\v2\x18.sbxhost.engine.v1.EventH\x00R\x05event\x123\n" +
+	"\x06exited\x18\x03 \x01(\v2\x19.sbxhost.engine.v1.ResultH\x00R\x06exited\x122\n" +
+	"\x06broken\x18\x04 \x01(\v2\x18.sbxhost.engine.v1.ErrorH\x00R\x06brokenB\x06\n" +
+	"\x04kind\"A\n" +
+	"\fStdinRequest\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\f\n" +
+	"\n" +
+	"StdinReply\">\n" +
+	"\rOutputRequest\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x0e\n" +
+	"\x02fd\x18\x02 \x01(\x05R\x02fd\"!\n" +
+	"\vOutputReply\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"(\n" +
 	"\aStarted\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\"\xd4\x01\n" +
@@ -2673,14 +2731,16 @@ const file_engine_proto_rawDesc = "" +
 	"\x10MOUNT_KIND_TMPFS\x10\x03*;\n" +
 	"\vNetworkMode\x12\x15\n" +
 	"\x11NETWORK_MODE_NONE\x10\x00\x12\x15\n" +
-	"\x11NETWORK_MODE_HOST\x10\x012\xcb\x04\n" +
+	"\x11NETWORK_MODE_HOST\x10\x012\xe4\x05\n" +
 	"\x06Engine\x12D\n" +
 	"\x04Info\x12\x1e.sbxhost.engine.v1.InfoRequest\x1a\x1c.sbxhost.engine.v1.InfoReply\x12G\n" +
-	"\x05Probe\x12\x1f.sbxhost.engine.v1.ProbeRequest\x1a\x1d.sbxhost.engine.v1.ProbeReply\x12D\n" +
-	"\x04Open\x12\x1e.sbxhost.engine.v1.OpenRequest\x1a\x1c.sbxhost.engine.v1.OpenReply\x12D\n" +
+	"\x05Probe\x12\x1f.sbxhost.engine.v1.ProbeRequest\x1a\x1d.sbxhost.engine.v1.ProbeReply\x12F\n" +
+	"\x04Open\x12\x1e.sbxhost.engine.v1.OpenRequest\x1a\x1c.sbxhost.engine.v1.OpenReply0\x01\x12D\n" +
 	"\x04Plan\x12\x1e.sbxhost.engine.v1.PlanRequest\x1a\x1c.sbxhost.engine.v1.PlanReply\x12G\n" +
-	"\x05Close\x12\x1f.sbxhost.engine.v1.CloseRequest\x1a\x1d.sbxhost.engine.v1.CloseReply\x12E\n" +
-	"\x03Run\x12\x1d.sbxhost.engine.v1.RunRequest\x1a\x1b.sbxhost.engine.v1.RunReply(\x010\x01\x12J\n" +
+	"\x05Close\x12\x1f.sbxhost.engine.v1.CloseRequest\x1a\x1d.sbxhost.engine.v1.CloseReply\x12C\n" +
+	"\x03Run\x12\x1d.sbxhost.engine.v1.RunRequest\x1a\x1b.sbxhost.engine.v1.RunReply0\x01\x12I\n" +
+	"\x05Stdin\x12\x1f.sbxhost.engine.v1.StdinRequest\x1a\x1d.sbxhost.engine.v1.StdinReply(\x01\x12L\n" +
+	"\x06Output\x12 .sbxhost.engine.v1.OutputRequest\x1a\x1e.sbxhost.engine.v1.OutputReply0\x01\x12J\n" +
 	"\x06Signal\x12 .sbxhost.engine.v1.SignalRequest\x1a\x1e.sbxhost.engine.v1.SignalReply\x12J\n" +
 	"\x06Resize\x12 .sbxhost.engine.v1.ResizeRequest\x1a\x1e.sbxhost.engine.v1.ResizeReplyB,Z*github.com/sbxhost/sbxhost/shared/enginepbb\x06proto3"
 
@@ -2697,7 +2757,7 @@ func file_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_engine_proto_goTypes = []any{
 	(Filesystem)(0),         // 0: sbxhost.engine.v1.Filesystem
 	(MountKind)(0),          // 1: sbxhost.engine.v1.MountKind
@@ -2728,18 +2788,20 @@ var file_engine_proto_goTypes = []any{
 	(*PlannedMount)(nil),    // 26: sbxhost.engine.v1.PlannedMount
 	(*PlanDocument)(nil),    // 27: sbxhost.engine.v1.PlanDocument
 	(*RunRequest)(nil),      // 28: sbxhost.engine.v1.RunRequest
-	(*StartRequest)(nil),    // 29: sbxhost.engine.v1.StartRequest
-	(*StdinClosed)(nil),     // 30: sbxhost.engine.v1.StdinClosed
-	(*RunReply)(nil),        // 31: sbxhost.engine.v1.RunReply
-	(*Started)(nil),         // 32: sbxhost.engine.v1.Started
-	(*Event)(nil),           // 33: sbxhost.engine.v1.Event
-	(*Result)(nil),          // 34: sbxhost.engine.v1.Result
-	(*SignalRequest)(nil),   // 35: sbxhost.engine.v1.SignalRequest
-	(*SignalReply)(nil),     // 36: sbxhost.engine.v1.SignalReply
-	(*ResizeRequest)(nil),   // 37: sbxhost.engine.v1.ResizeRequest
-	(*ResizeReply)(nil),     // 38: sbxhost.engine.v1.ResizeReply
-	nil,                     // 39: sbxhost.engine.v1.ProbeReply.FactsEntry
-	nil,                     // 40: sbxhost.engine.v1.Event.DetailsEntry
+	(*RunReply)(nil),        // 29: sbxhost.engine.v1.RunReply
+	(*StdinRequest)(nil),    // 30: sbxhost.engine.v1.StdinRequest
+	(*StdinReply)(nil),      // 31: sbxhost.engine.v1.StdinReply
+	(*OutputRequest)(nil),   // 32: sbxhost.engine.v1.OutputRequest
+	(*OutputReply)(nil),     // 33: sbxhost.engine.v1.OutputReply
+	(*Started)(nil),         // 34: sbxhost.engine.v1.Started
+	(*Event)(nil),           // 35: sbxhost.engine.v1.Event
+	(*Result)(nil),          // 36: sbxhost.engine.v1.Result
+	(*SignalRequest)(nil),   // 37: sbxhost.engine.v1.SignalRequest
+	(*SignalReply)(nil),     // 38: sbxhost.engine.v1.SignalReply
+	(*ResizeRequest)(nil),   // 39: sbxhost.engine.v1.ResizeRequest
+	(*ResizeReply)(nil),     // 40: sbxhost.engine.v1.ResizeReply
+	nil,                     // 41: sbxhost.engine.v1.ProbeReply.FactsEntry
+	nil,                     // 42: sbxhost.engine.v1.Event.DetailsEntry
 }
 var file_engine_proto_depIdxs = []int32{
 	3,  // 0: sbxhost.engine.v1.Error.kind:type_name -> sbxhost.engine.v1.Error.Kind
@@ -2747,7 +2809,7 @@ var file_engine_proto_depIdxs = []int32{
 	8,  // 2: sbxhost.engine.v1.OptionSchema.attributes:type_name -> sbxhost.engine.v1.OptionAttribute
 	9,  // 3: sbxhost.engine.v1.OptionSchema.blocks:type_name -> sbxhost.engine.v1.OptionBlock
 	8,  // 4: sbxhost.engine.v1.OptionBlock.attributes:type_name -> sbxhost.engine.v1.OptionAttribute
-	39, // 5: sbxhost.engine.v1.ProbeReply.facts:type_name -> sbxhost.engine.v1.ProbeReply.FactsEntry
+	41, // 5: sbxhost.engine.v1.ProbeReply.facts:type_name -> sbxhost.engine.v1.ProbeReply.FactsEntry
 	0,  // 6: sbxhost.engine.v1.Spec.filesystem:type_name -> sbxhost.engine.v1.Filesystem
 	13, // 7: sbxhost.engine.v1.Spec.mounts:type_name -> sbxhost.engine.v1.Mount
 	14, // 8: sbxhost.engine.v1.Spec.network:type_name -> sbxhost.engine.v1.Network
@@ -2761,34 +2823,37 @@ var file_engine_proto_depIdxs = []int32{
 	22, // 16: sbxhost.engine.v1.PlanRequest.command:type_name -> sbxhost.engine.v1.Command
 	26, // 17: sbxhost.engine.v1.PlanReply.mounts:type_name -> sbxhost.engine.v1.PlannedMount
 	27, // 18: sbxhost.engine.v1.PlanReply.documents:type_name -> sbxhost.engine.v1.PlanDocument
-	29, // 19: sbxhost.engine.v1.RunRequest.start:type_name -> sbxhost.engine.v1.StartRequest
-	30, // 20: sbxhost.engine.v1.RunRequest.stdin_closed:type_name -> sbxhost.engine.v1.StdinClosed
-	22, // 21: sbxhost.engine.v1.StartRequest.command:type_name -> sbxhost.engine.v1.Command
-	32, // 22: sbxhost.engine.v1.RunReply.started:type_name -> sbxhost.engine.v1.Started
-	33, // 23: sbxhost.engine.v1.RunReply.event:type_name -> sbxhost.engine.v1.Event
-	34, // 24: sbxhost.engine.v1.RunReply.exited:type_name -> sbxhost.engine.v1.Result
-	40, // 25: sbxhost.engine.v1.Event.details:type_name -> sbxhost.engine.v1.Event.DetailsEntry
-	5,  // 26: sbxhost.engine.v1.Engine.Info:input_type -> sbxhost.engine.v1.InfoRequest
-	10, // 27: sbxhost.engine.v1.Engine.Probe:input_type -> sbxhost.engine.v1.ProbeRequest
-	18, // 28: sbxhost.engine.v1.Engine.Open:input_type -> sbxhost.engine.v1.OpenRequest
-	24, // 29: sbxhost.engine.v1.Engine.Plan:input_type -> sbxhost.engine.v1.PlanRequest
-	20, // 30: sbxhost.engine.v1.Engine.Close:input_type -> sbxhost.engine.v1.CloseRequest
-	28, // 31: sbxhost.engine.v1.Engine.Run:input_type -> sbxhost.engine.v1.RunRequest
-	35, // 32: sbxhost.engine.v1.Engine.Signal:input_type -> sbxhost.engine.v1.SignalRequest
-	37, // 33: sbxhost.engine.v1.Engine.Resize:input_type -> sbxhost.engine.v1.ResizeRequest
-	6,  // 34: sbxhost.engine.v1.Engine.Info:output_type -> sbxhost.engine.v1.InfoReply
-	11, // 35: sbxhost.engine.v1.Engine.Probe:output_type -> sbxhost.engine.v1.ProbeReply
-	19, // 36: sbxhost.engine.v1.Engine.Open:output_type -> sbxhost.engine.v1.OpenReply
-	25, // 37: sbxhost.engine.v1.Engine.Plan:output_type -> sbxhost.engine.v1.PlanReply
-	21, // 38: sbxhost.engine.v1.Engine.Close:output_type -> sbxhost.engine.v1.CloseReply
-	31, // 39: sbxhost.engine.v1.Engine.Run:output_type -> sbxhost.engine.v1.RunReply
-	36, // 40: sbxhost.engine.v1.Engine.Signal:output_type -> sbxhost.engine.v1.SignalReply
-	38, // 41: sbxhost.engine.v1.Engine.Resize:output_type -> sbxhost.engine.v1.ResizeReply
-	34, // [34:42] is the sub-list for method output_type
-	26, // [26:34] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	22, // 19: sbxhost.engine.v1.RunRequest.command:type_name -> sbxhost.engine.v1.Command
+	34, // 20: sbxhost.engine.v1.RunReply.started:type_name -> sbxhost.engine.v1.Started
+	35, // 21: sbxhost.engine.v1.RunReply.event:type_name -> sbxhost.engine.v1.Event
+	36, // 22: sbxhost.engine.v1.RunReply.exited:type_name -> sbxhost.engine.v1.Result
+	4,  // 23: sbxhost.engine.v1.RunReply.broken:type_name -> sbxhost.engine.v1.Error
+	42, // 24: sbxhost.engine.v1.Event.details:type_name -> sbxhost.engine.v1.Event.DetailsEntry
+	5,  // 25: sbxhost.engine.v1.Engine.Info:input_type -> sbxhost.engine.v1.InfoRequest
+	10, // 26: sbxhost.engine.v1.Engine.Probe:input_type -> sbxhost.engine.v1.ProbeRequest
+	18, // 27: sbxhost.engine.v1.Engine.Open:input_type -> sbxhost.engine.v1.OpenRequest
+	24, // 28: sbxhost.engine.v1.Engine.Plan:input_type -> sbxhost.engine.v1.PlanRequest
+	20, // 29: sbxhost.engine.v1.Engine.Close:input_type -> sbxhost.engine.v1.CloseRequest
+	28, // 30: sbxhost.engine.v1.Engine.Run:input_type -> sbxhost.engine.v1.RunRequest
+	30, // 31: sbxhost.engine.v1.Engine.Stdin:input_type -> sbxhost.engine.v1.StdinRequest
+	32, // 32: sbxhost.engine.v1.Engine.Output:input_type -> sbxhost.engine.v1.OutputRequest
+	37, // 33: sbxhost.engine.v1.Engine.Signal:input_type -> sbxhost.engine.v1.SignalRequest
+	39, // 34: sbxhost.engine.v1.Engine.Resize:input_type -> sbxhost.engine.v1.ResizeRequest
+	6,  // 35: sbxhost.engine.v1.Engine.Info:output_type -> sbxhost.engine.v1.InfoReply
+	11, // 36: sbxhost.engine.v1.Engine.Probe:output_type -> sbxhost.engine.v1.ProbeReply
+	19, // 37: sbxhost.engine.v1.Engine.Open:output_type -> sbxhost.engine.v1.OpenReply
+	25, // 38: sbxhost.engine.v1.Engine.Plan:output_type -> sbxhost.engine.v1.PlanReply
+	21, // 39: sbxhost.engine.v1.Engine.Close:output_type -> sbxhost.engine.v1.CloseReply
+	29, // 40: sbxhost.engine.v1.Engine.Run:output_type -> sbxhost.engine.v1.RunReply
+	31, // 41: sbxhost.engine.v1.Engine.Stdin:output_type -> sbxhost.engine.v1.StdinReply
+	33, // 42: sbxhost.engine.v1.Engine.Output:output_type -> sbxhost.engine.v1.OutputReply
+	38, // 43: sbxhost.engine.v1.Engine.Signal:output_type -> sbxhost.engine.v1.SignalReply
+	40, // 44: sbxhost.engine.v1.Engine.Resize:output_type -> sbxhost.engine.v1.ResizeReply
+	35, // [35:45] is the sub-list for method output_type
+	25, // [25:35] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_engine_proto_init() }
@@ -2796,17 +2861,11 @@ func file_engine_proto_init() {
 	if File_engine_proto != nil {
 		return
 	}
-	file_engine_proto_msgTypes[24].OneofWrappers = []any{
-		(*RunRequest_Start)(nil),
-		(*RunRequest_Stdin)(nil),
-		(*RunRequest_StdinClosed)(nil),
-	}
-	file_engine_proto_msgTypes[27].OneofWrappers = []any{
+	file_engine_proto_msgTypes[25].OneofWrappers = []any{
 		(*RunReply_Started)(nil),
-		(*RunReply_Stdout)(nil),
-		(*RunReply_Stderr)(nil),
 		(*RunReply_Event)(nil),
 		(*RunReply_Exited)(nil),
+		(*RunReply_Broken)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2814,7 +2873,7 @@ func file_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_engine_proto_rawDesc), len(file_engine_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   37,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

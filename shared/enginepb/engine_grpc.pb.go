@@ -40,6 +40,8 @@ const (
 	Engine_Plan_FullMethodName   = "/sbxhost.engine.v1.Engine/Plan"
 	Engine_Close_FullMethodName  = "/sbxhost.engine.v1.Engine/Close"
 	Engine_Run_FullMethodName    = "/sbxhost.engine.v1.Engine/Run"
+	Engine_Stdin_FullMethodName  = "/sbxhost.engine.v1.Engine/Stdin"
+	Engine_Output_FullMethodName = "/sbxhost.engine.v1.Engine/Output"
 	Engine_Signal_FullMethodName = "/sbxhost.engine.v1.Engine/Signal"
 	Engine_Resize_FullMethodName = "/sbxhost.engine.v1.Engine/Resize"
 )
@@ -50,15 +52,29 @@ const (
 type EngineClient interface {
 	Info(ctx context.Context, in *InfoRequest, opts ...grpc.CallOption) (*InfoReply, error)
 	Probe(ctx context.Context, in *ProbeRequest, opts ...grpc.CallOption) (*ProbeReply, error)
-	Open(ctx context.Context, in *OpenRequest, opts ...grpc.CallOption) (*OpenReply, error)
+	// Open opens a sandbox and answers once, when it is open. The call then
+	// lasts as long as the sandbox: Close ends it, and where it ends in another
+	// way - the host cancels it or is gone - the sandbox is closed, so that
+	// neither a lost reply nor a lost host leaves one behind.
+	Open(ctx context.Context, in *OpenRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OpenReply], error)
 	Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanReply, error)
 	// Close kills what runs in a sandbox and forgets it; unknown ids are fine.
 	Close(ctx context.Context, in *CloseRequest, opts ...grpc.CallOption) (*CloseReply, error)
-	// Run runs one command. The first request is start; stdin chunks follow when
-	// stdio is streamed. The first reply is started, or the call fails with the
-	// error of the start; the last one is exited, or the call fails with the
-	// error that broke the sandbox. Cancelling the call kills the command.
-	Run(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunRequest, RunReply], error)
+	// Run runs one command. The first reply is started, or the call fails with
+	// the error of the start. The last one, sent as soon as the command has
+	// ended, is exited, or broken where the sandbox ended in a way that hides
+	// how the command did. The call itself ends once streamed output has been
+	// fetched. Cancelling it kills the command.
+	Run(ctx context.Context, in *RunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunReply], error)
+	// Stdin carries the standard input of a command whose stdio is streamed. The
+	// first request names the process. The host ends its side at the end of the
+	// input; the engine ends the call when nothing reads the input any more.
+	Stdin(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[StdinRequest, StdinReply], error)
+	// Output fetches one streamed output of a command until its end. A host that
+	// was promised an output fetches it, once; by cancelling the call it closes
+	// the reading end. Each stream is a call of its own so that flow control is
+	// gRPC's and one that nobody reads holds up none of the others.
+	Output(ctx context.Context, in *OutputRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OutputReply], error)
 	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalReply, error)
 	Resize(ctx context.Context, in *ResizeRequest, opts ...grpc.CallOption) (*ResizeReply, error)
 }
@@ -91,15 +107,24 @@ func (c *engineClient) Probe(ctx context.Context, in *ProbeRequest, opts ...grpc
 	return out, nil
 }
 
-func (c *engineClient) Open(ctx context.Context, in *OpenRequest, opts ...grpc.CallOption) (*OpenReply, error) {
+func (c *engineClient) Open(ctx context.Context, in *OpenRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OpenReply], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(OpenReply)
-	err := c.cc.Invoke(ctx, Engine_Open_FullMethodName, in, out, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[0], Engine_Open_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	x := &grpc.GenericClientStream[OpenRequest, OpenReply]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
 }
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Engine_OpenClient = grpc.ServerStreamingClient[OpenReply]
 
 func (c *engineClient) Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -121,18 +146,56 @@ func (c *engineClient) Close(ctx context.Context, in *CloseRequest, opts ...grpc
 	return out, nil
 }
 
-func (c *engineClient) Run(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunRequest, RunReply], error) {
+func (c *engineClient) Run(ctx context.Context, in *RunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunReply], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[0], Engine_Run_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[1], Engine_Run_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
 	x := &grpc.GenericClientStream[RunRequest, RunReply]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Engine_RunClient = grpc.BidiStreamingClient[RunRequest, RunReply]
+type Engine_RunClient = grpc.ServerStreamingClient[RunReply]
+
+func (c *engineClient) Stdin(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[StdinRequest, StdinReply], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[2], Engine_Stdin_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[StdinRequest, StdinReply]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Engine_StdinClient = grpc.ClientStreamingClient[StdinRequest, StdinReply]
+
+func (c *engineClient) Output(ctx context.Context, in *OutputRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OutputReply], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[3], Engine_Output_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[OutputRequest, OutputReply]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Engine_OutputClient = grpc.ServerStreamingClient[OutputReply]
 
 func (c *engineClient) Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -160,15 +223,29 @@ func (c *engineClient) Resize(ctx context.Context, in *ResizeRequest, opts ...gr
 type EngineServer interface {
 	Info(context.Context, *InfoRequest) (*InfoReply, error)
 	Probe(context.Context, *ProbeRequest) (*ProbeReply, error)
-	Open(context.Context, *OpenRequest) (*OpenReply, error)
+	// Open opens a sandbox and answers once, when it is open. The call then
+	// lasts as long as the sandbox: Close ends it, and where it ends in another
+	// way - the host cancels it or is gone - the sandbox is closed, so that
+	// neither a lost reply nor a lost host leaves one behind.
+	Open(*OpenRequest, grpc.ServerStreamingServer[OpenReply]) error
 	Plan(context.Context, *PlanRequest) (*PlanReply, error)
 	// Close kills what runs in a sandbox and forgets it; unknown ids are fine.
 	Close(context.Context, *CloseRequest) (*CloseReply, error)
-	// Run runs one command. The first request is start; stdin chunks follow when
-	// stdio is streamed. The first reply is started, or the call fails with the
-	// error of the start; the last one is exited, or the call fails with the
-	// error that broke the sandbox. Cancelling the call kills the command.
-	Run(grpc.BidiStreamingServer[RunRequest, RunReply]) error
+	// Run runs one command. The first reply is started, or the call fails with
+	// the error of the start. The last one, sent as soon as the command has
+	// ended, is exited, or broken where the sandbox ended in a way that hides
+	// how the command did. The call itself ends once streamed output has been
+	// fetched. Cancelling it kills the command.
+	Run(*RunRequest, grpc.ServerStreamingServer[RunReply]) error
+	// Stdin carries the standard input of a command whose stdio is streamed. The
+	// first request names the process. The host ends its side at the end of the
+	// input; the engine ends the call when nothing reads the input any more.
+	Stdin(grpc.ClientStreamingServer[StdinRequest, StdinReply]) error
+	// Output fetches one streamed output of a command until its end. A host that
+	// was promised an output fetches it, once; by cancelling the call it closes
+	// the reading end. Each stream is a call of its own so that flow control is
+	// gRPC's and one that nobody reads holds up none of the others.
+	Output(*OutputRequest, grpc.ServerStreamingServer[OutputReply]) error
 	Signal(context.Context, *SignalRequest) (*SignalReply, error)
 	Resize(context.Context, *ResizeRequest) (*ResizeReply, error)
 	mustEmbedUnimplementedEngineServer()
@@ -187,8 +264,8 @@ func (UnimplementedEngineServer) Info(context.Context, *InfoRequest) (*InfoReply
 func (UnimplementedEngineServer) Probe(context.Context, *ProbeRequest) (*ProbeReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Probe not implemented")
 }
-func (UnimplementedEngineServer) Open(context.Context, *OpenRequest) (*OpenReply, error) {
-	return nil, status.Error(codes.Unimplemented, "method Open not implemented")
+func (UnimplementedEngineServer) Open(*OpenRequest, grpc.ServerStreamingServer[OpenReply]) error {
+	return status.Error(codes.Unimplemented, "method Open not implemented")
 }
 func (UnimplementedEngineServer) Plan(context.Context, *PlanRequest) (*PlanReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Plan not implemented")
@@ -196,8 +273,14 @@ func (UnimplementedEngineServer) Plan(context.Context, *PlanRequest) (*PlanReply
 func (UnimplementedEngineServer) Close(context.Context, *CloseRequest) (*CloseReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Close not implemented")
 }
-func (UnimplementedEngineServer) Run(grpc.BidiStreamingServer[RunRequest, RunReply]) error {
+func (UnimplementedEngineServer) Run(*RunRequest, grpc.ServerStreamingServer[RunReply]) error {
 	return status.Error(codes.Unimplemented, "method Run not implemented")
+}
+func (UnimplementedEngineServer) Stdin(grpc.ClientStreamingServer[StdinRequest, StdinReply]) error {
+	return status.Error(codes.Unimplemented, "method Stdin not implemented")
+}
+func (UnimplementedEngineServer) Output(*OutputRequest, grpc.ServerStreamingServer[OutputReply]) error {
+	return status.Error(codes.Unimplemented, "method Output not implemented")
 }
 func (UnimplementedEngineServer) Signal(context.Context, *SignalRequest) (*SignalReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Signal not implemented")
@@ -262,23 +345,16 @@ func _Engine_Probe_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
-func _Engine_Open_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(OpenRequest)
-	if err := dec(in); err != nil {
-		return nil, err
+func _Engine_Open_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(OpenRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
 	}
-	if interceptor == nil {
-		return srv.(EngineServer).Open(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: Engine_Open_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(EngineServer).Open(ctx, req.(*OpenRequest))
-	}
-	return interceptor(ctx, in, info, handler)
+	return srv.(EngineServer).Open(m, &grpc.GenericServerStream[OpenRequest, OpenReply]{ServerStream: stream})
 }
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Engine_OpenServer = grpc.ServerStreamingServer[OpenReply]
 
 func _Engine_Plan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PlanRequest)
@@ -317,11 +393,33 @@ func _Engine_Close_Handler(srv interface{}, ctx context.Context, dec func(interf
 }
 
 func _Engine_Run_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(EngineServer).Run(&grpc.GenericServerStream[RunRequest, RunReply]{ServerStream: stream})
+	m := new(RunRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(EngineServer).Run(m, &grpc.GenericServerStream[RunRequest, RunReply]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Engine_RunServer = grpc.BidiStreamingServer[RunRequest, RunReply]
+type Engine_RunServer = grpc.ServerStreamingServer[RunReply]
+
+func _Engine_Stdin_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(EngineServer).Stdin(&grpc.GenericServerStream[StdinRequest, StdinReply]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Engine_StdinServer = grpc.ClientStreamingServer[StdinRequest, StdinReply]
+
+func _Engine_Output_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(OutputRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(EngineServer).Output(m, &grpc.GenericServerStream[OutputRequest, OutputReply]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Engine_OutputServer = grpc.ServerStreamingServer[OutputReply]
 
 func _Engine_Signal_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SignalRequest)
@@ -375,10 +473,6 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Engine_Probe_Handler,
 		},
 		{
-			MethodName: "Open",
-			Handler:    _Engine_Open_Handler,
-		},
-		{
 			MethodName: "Plan",
 			Handler:    _Engine_Plan_Handler,
 		},
@@ -397,10 +491,24 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 	},
 	Streams: []grpc.StreamDesc{
 		{
+			StreamName:    "Open",
+			Handler:       _Engine_Open_Handler,
+			ServerStreams: true,
+		},
+		{
 			StreamName:    "Run",
 			Handler:       _Engine_Run_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Stdin",
+			Handler:       _Engine_Stdin_Handler,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "Output",
+			Handler:       _Engine_Output_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "engine.proto",

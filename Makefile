@@ -1,0 +1,77 @@
+# make run    a demonstration on this machine; installs bubblewrap if it is missing
+# make test   everything that can be tested here
+# make help   the rest
+
+export CGO_ENABLED = 0
+GO      ?= go
+BIN     := bin
+ENGINES := bwrap seatbelt noop
+LDFLAGS := -s -w
+TOOL    := $(GO) tool -modfile=tools/go.mod
+
+.PHONY: help run build test unit e2e check cross vet staticcheck fmt-check tidy-check generate generate-check bench fuzz deps clean
+
+help: ## what there is to make
+	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
+
+run: deps build ## build, then show what a sandboxed command sees and does not see
+	@test/demo.sh $(BIN)/sbxhost
+
+build: ## the command, the lean engines and the init, into bin/
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/sbxhost ./shared/sandboxinit/sbxhost-init $(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
+
+test: deps check unit ## checks, unit and end-to-end tests, with the race detector where there is a C compiler
+
+# The race detector needs cgo; without a C compiler the same tests run plain.
+unit:
+	@if command -v $${CC:-cc} >/dev/null 2>&1; then \
+		echo "go test -race ./..."; CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...; \
+	else \
+		echo "no C compiler: go test ./... without the race detector"; $(GO) test -timeout 15m ./...; \
+	fi
+
+check: fmt-check vet cross staticcheck tidy-check generate-check ## gofmt, vet, cross builds, staticcheck, drift of go.mod and of generated code
+
+fmt-check:
+	@out=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$out" || { echo "gofmt these:"; echo "$$out"; exit 1; }
+
+vet:
+	$(GO) vet ./...
+	GOOS=darwin GOARCH=amd64 $(GO) vet ./...
+
+cross:
+	GOOS=linux GOARCH=arm64 $(GO) build ./...
+	GOOS=darwin GOARCH=arm64 $(GO) build ./...
+	GOOS=darwin GOARCH=amd64 $(GO) build ./...
+
+staticcheck:
+	$(TOOL) staticcheck ./...
+
+tidy-check:
+	$(GO) mod tidy -diff
+	cd tools && $(GO) mod tidy -diff
+
+generate: ## the protocol's Go code, from shared/enginepb/engine.proto
+	cd tools && $(GO) run ./genproto ../shared/enginepb engine.proto
+
+generate-check:
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cp shared/enginepb/engine.proto "$$dir" && \
+	(cd tools && $(GO) run ./genproto "$$dir" engine.proto) && \
+	for f in engine.pb.go engine_grpc.pb.go; do diff -u "shared/enginepb/$$f" "$$dir/$$f" || { echo "run make generate"; exit 1; }; done
+
+bench: build ## compare with raw bwrap, side by side
+	$(GO) run ./test/bench -bin $(BIN)
+
+fuzz: ## each fuzz target for a short while (FUZZTIME=30s)
+	@$(GO) list ./... | while read -r pkg; do \
+		for f in $$($(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz'); do \
+			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $${FUZZTIME:-30s} "$$pkg" || exit 1; \
+		done; \
+	done
+
+deps:
+	@test/deps.sh
+
+clean: ## remove bin/
+	rm -rf $(BIN)

@@ -1,0 +1,107 @@
+# sbxhost configuration. Check it with `sbxhost validate`, lay it out with
+# `sbxhost fmt`. Relative paths are relative to this file; ~ is your home
+# directory; nothing that is misspelled is ignored.
+#
+# Expressions can use env.NAME (null when not set), home, workspace.root,
+# platform.os, platform.arch, and functions such as coalesce, concat, format,
+# join, merge and replace.
+
+# The sandbox that `sbxhost exec` uses when -sandbox names none.
+default_sandbox = "fast"
+
+# Without this block the workspace is the git top level above the current
+# directory, else the current directory.
+#
+# workspace {
+#   root     = "."             # what commands work on
+#   readable = ["/opt/tools"]  # further directories to show, read-only
+#   writable = []              # further directories to show, writable
+# }
+
+# Builds, tests and anything else that needs no network.
+sandbox "fast" {
+  # How to isolate: "auto" is what this platform has, "bwrap" Linux namespaces
+  # by bubblewrap, "seatbelt" the macOS sandbox, "noop" nothing at all.
+  engine = "bwrap"
+
+  # When the engine cannot run here, nothing runs.
+  fallback = "deny"
+
+  # false leaves a loopback interface of the command's own.
+  network = false
+
+  # What lies beneath: "minimal" is a curated operating system, "host" all of
+  # the host's files, read-only.
+  filesystem = "minimal"
+
+  # true makes the workspace itself read-only.
+  read_only = false
+
+  # Where the workspace lies inside: "host" is its own path; an absolute path,
+  # such as "/workspace", moves it there.
+  workdir = "host"
+
+  # Further paths to show, read-only unless said otherwise. `container` is the
+  # path inside, by default the same. A missing path is an error unless it is
+  # optional.
+  bind_paths = [
+    { host = "~/.gitconfig", optional = true },
+    { host = coalesce(env.GOMODCACHE, "~/go/pkg/mod"), optional = true },
+  ]
+
+  # Variables of yours to pass on, with * and ? for what varies. A short list
+  # (PATH, HOME, LANG and the like) is always passed; all else is not.
+  env_passthrough = ["LC_*", "GOFLAGS", "GOMODCACHE", "GOPROXY"]
+
+  # Variables to set.
+  env = {
+    GIT_TERMINAL_PROMPT = "0"
+  }
+
+  # Bounds of each command. There are also grace ("5s" between SIGTERM and the
+  # kill) and open_files (descriptors a process).
+  limits {
+    timeout = "10m"
+    memory  = "4GiB" # B, KiB, MiB, GiB or TiB
+    pids    = 1024   # processes and threads
+
+    # "required" refuses what cannot be held on this machine; "best_effort"
+    # runs and reports it.
+    enforce = "best_effort"
+  }
+}
+
+# The same with the host's network: installing dependencies, fetching, pushing.
+sandbox "online" {
+  engine          = "bwrap"
+  network         = true
+  bind_paths      = [{ host = "~/.gitconfig", optional = true }]
+  env_passthrough = ["LC_*", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"]
+
+  limits {
+    timeout = "30m"
+    enforce = "best_effort"
+  }
+}
+
+# On macOS. Elsewhere `sbxhost validate` warns about it, and using it is an
+# error.
+sandbox "mac" {
+  engine     = "seatbelt"
+  network    = false
+  bind_paths = [{ host = "~/.gitconfig", optional = true }]
+}
+
+# No isolation at all, for comparison and for debugging a sandbox.
+sandbox "open" {
+  engine  = "noop"
+  network = true
+}
+
+# Engines that are not built in are declared by the path of their executable,
+# and used by their name: engine = "mine".
+#
+# engine "mine" {
+#   source = "~/.local/share/sbxhost/engines/sbxhost-engine-mine"
+#   env    = ["MINE_HOME"] # what the engine process sees of your environment
+# }

@@ -1,0 +1,248 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+)
+
+// EvalInput is all that the expressions of a file can see of the machine. The
+// zero value has no variables and no home.
+type EvalInput struct {
+	// LookupEnv gives env.NAME.
+	LookupEnv func(name string) (string, bool)
+	// Home is `home`, and what ~ stands for. Empty makes their use an error.
+	Home string
+	// Root gives workspace.root where the file does not set it. It is called
+	// only when an expression asks.
+	Root func() (string, error)
+	// OS and Arch are platform.os and platform.arch, as Go names them.
+	OS, Arch string
+}
+
+// SystemInput is the EvalInput of this process.
+func SystemInput() EvalInput {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = ""
+	}
+	return EvalInput{
+		LookupEnv: os.LookupEnv,
+		Home:      home,
+		Root:      systemRoot,
+		OS:        runtime.GOOS,
+		Arch:      runtime.GOARCH,
+	}
+}
+
+func systemRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	top, inGit, err := gitTop(dir, os.Stat)
+	if err != nil || inGit {
+		return top, err
+	}
+	return dir, nil
+}
+
+// evaluator evaluates the expressions of one file, and looks up only what they
+// refer to.
+type evaluator struct {
+	input     EvalInput
+	root      string // workspace.root as the file sets it
+	evalRoot  bool   // workspace.root is being evaluated itself
+	functions map[string]function.Function
+}
+
+func roots() []string { return []string{"env", "home", "platform", "workspace"} }
+
+func (e *evaluator) value(expr hcl.Expression) (cty.Value, hcl.Diagnostics) {
+	ctx := &hcl.EvalContext{}
+	var diags hcl.Diagnostics
+	var env map[string]cty.Value
+	for _, traversal := range expr.Variables() {
+		if ctx.Variables == nil {
+			ctx.Variables = make(map[string]cty.Value)
+		}
+		name := traversal.RootName()
+		var problem *hcl.Diagnostic
+		switch name {
+		case "env":
+			if env == nil {
+				env = make(map[string]cty.Value)
+			}
+			problem = e.addEnv(env, traversal)
+		case "home":
+			if e.input.Home == "" {
+				problem = refError(traversal, "No home directory", "The home directory is not known here, since HOME is not set.")
+			}
+			ctx.Variables[name] = cty.StringVal(e.input.Home)
+		case "platform":
+			ctx.Variables[name] = cty.ObjectVal(map[string]cty.Value{
+				"os": cty.StringVal(e.input.OS), "arch": cty.StringVal(e.input.Arch),
+			})
+		case "workspace":
+			root, err := e.workspaceRoot()
+			if err != nil {
+				problem = refError(traversal, "No workspace root", err.Error()+".")
+			}
+			ctx.Variables[name] = cty.ObjectVal(map[string]cty.Value{"root": cty.StringVal(root)})
+		default:
+			problem = unknownRoot(traversal)
+		}
+		if problem != nil {
+			diags = append(diags, problem)
+		}
+	}
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	if env != nil {
+		ctx.Variables["env"] = cty.ObjectVal(env)
+	}
+	if e.functions == nil {
+		e.functions = functions()
+	}
+	ctx.Functions = e.functions
+
+	val, diags := expr.Value(ctx)
+	for _, d := range diags {
+		part := d.Expression
+		if part == nil || refersToLocal(part) {
+			part = expr
+		}
+		if e.refersToSet(part) {
+			d.Detail = "The expression fails; how is not shown, since that could show the value of a variable."
+		}
+		d.Detail += e.unset(part)
+	}
+	return val, diags
+}
+
+// refersToEnv says whether the value of expr can come from a variable of the
+// environment, which may be a secret.
+func refersToEnv(expr hcl.Expression) bool {
+	return slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool { return t.RootName() == "env" })
+}
+
+// refersToSet says whether expr refers to a variable that has a value.
+func (e *evaluator) refersToSet(expr hcl.Expression) bool {
+	return slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool {
+		name, ok := envName(t)
+		return ok && e.isSet(name)
+	})
+}
+
+// refersToLocal says whether expr is inside of a for expression, whose names
+// can stand for anything outside.
+func refersToLocal(expr hcl.Expression) bool {
+	return slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool {
+		return !slices.Contains(roots(), t.RootName())
+	})
+}
+
+func (e *evaluator) isSet(name string) bool {
+	if e.input.LookupEnv == nil {
+		return false
+	}
+	_, set := e.input.LookupEnv(name)
+	return set
+}
+
+// addEnv adds the variable that traversal names. One that is not set is null,
+// so that coalesce works.
+func (e *evaluator) addEnv(env map[string]cty.Value, traversal hcl.Traversal) *hcl.Diagnostic {
+	name, ok := envName(traversal)
+	if !ok {
+		return refError(traversal, "Name of a variable needed",
+			"env is not a value by itself: write env.NAME, or env[\"NAME\"], with the name of one variable.")
+	}
+	env[name] = cty.NullVal(cty.String)
+	if e.input.LookupEnv == nil {
+		return nil
+	}
+	if value, set := e.input.LookupEnv(name); set {
+		if !utf8.ValidString(value) {
+			return refError(traversal, "Variable is not text", fmt.Sprintf("The value of env.%s is not UTF-8 text.", name))
+		}
+		env[name] = cty.StringVal(value)
+	}
+	return nil
+}
+
+func envName(traversal hcl.Traversal) (string, bool) {
+	if traversal.RootName() != "env" || len(traversal) < 2 {
+		return "", false
+	}
+	switch step := traversal[1].(type) {
+	case hcl.TraverseAttr:
+		return step.Name, true
+	case hcl.TraverseIndex:
+		if step.Key.Type() == cty.String && step.Key.IsKnown() && !step.Key.IsNull() {
+			return step.Key.AsString(), true
+		}
+	}
+	return "", false
+}
+
+// unset is a sentence about the variables of expr that are not set, or empty.
+func (e *evaluator) unset(expr hcl.Expression) string {
+	var names []string
+	for _, traversal := range expr.Variables() {
+		if name, ok := envName(traversal); ok && !e.isSet(name) && !slices.Contains(names, "env."+name) {
+			names = append(names, "env."+name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Not set here: %s; coalesce(%s, ...) gives a default.", strings.Join(names, ", "), names[0])
+}
+
+func (e *evaluator) workspaceRoot() (string, error) {
+	switch {
+	case e.evalRoot:
+		return "", fmt.Errorf("workspace.root cannot refer to itself")
+	case e.root != "":
+		return e.root, nil
+	case e.input.Root == nil:
+		return "", fmt.Errorf("workspace.root is not known here; set root in the workspace block")
+	}
+	root, err := e.input.Root()
+	if err != nil {
+		return "", fmt.Errorf("workspace.root is not known: %w", err)
+	}
+	return root, nil
+}
+
+func unknownRoot(traversal hcl.Traversal) *hcl.Diagnostic {
+	name := traversal.RootName()
+	detail := fmt.Sprintf("There is no value named %q.", name)
+	switch near := nearest(name, roots()); {
+	case near != "":
+		detail += fmt.Sprintf(" Did you mean %q?", near)
+	case len(traversal) == 1:
+		detail += fmt.Sprintf(" If text is meant, put it in quotes: %q.", name)
+	default:
+		detail += " There are " + list(roots(), "and") + "."
+	}
+	return refError(traversal, "Unknown name", detail)
+}
+
+func refError(traversal hcl.Traversal, summary, detail string) *hcl.Diagnostic {
+	return &hcl.Diagnostic{
+		Severity: hcl.DiagError,
+		Summary:  summary,
+		Detail:   detail,
+		Subject:  traversal.SourceRange().Ptr(),
+	}
+}

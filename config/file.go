@@ -1,0 +1,158 @@
+package config
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/sbxhost/sbxhost/host"
+)
+
+// Diagnostics are errors and warnings with their places in a file; HasErrors
+// says whether there is an error among them.
+type Diagnostics = hcl.Diagnostics
+
+// BuiltinName stands for the path of the built-in default in diagnostics.
+const BuiltinName = "<built-in>"
+
+//go:embed default.hcl
+var builtin string
+
+// File is a configuration that was read.
+type File struct {
+	path      string // absolute; empty for the built-in default
+	source    *source
+	body      *hclsyntax.Body // nil after a syntax error
+	eval      *evaluator
+	dir       string
+	names     []string // of sandboxes, as they are written
+	sandboxes map[string]*sandboxBlock
+	options   host.Options
+	diags     hcl.Diagnostics
+}
+
+type sandboxBlock struct {
+	header   hcl.Range
+	body     *hclsyntax.Body
+	config   hcl.Body // nil without a config block
+	configAt hcl.Range
+}
+
+// Load reads and parses the file at path, or the built-in default when path is
+// empty. The File is never nil; use it only when there are no errors.
+func Load(path string, input EvalInput) (*File, Diagnostics) {
+	if path == "" {
+		return Parse(BuiltinName, []byte(builtin), input)
+	}
+	src, err := read(path)
+	if err != nil {
+		f := &File{source: &source{name: path}}
+		f.diags = f.finish(hcl.Diagnostics{{
+			Severity: hcl.DiagError,
+			Summary:  "Configuration cannot be read",
+			Detail:   upperFirst(err.Error()) + ".",
+			Subject:  &hcl.Range{Filename: path, Start: hcl.InitialPos, End: hcl.InitialPos},
+		}})
+		return f, f.diags
+	}
+	return Parse(path, src, input)
+}
+
+// read refuses what is not a regular file, which could block or never end.
+func read(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return io.ReadAll(io.LimitReader(file, MaxSize+1))
+}
+
+// Parse decodes src, which is the text of the file of that name. Relative
+// paths in it are relative to the directory of filename, which must then be
+// absolute. All errors are returned at once; the File is never nil.
+func Parse(filename string, src []byte, input EvalInput) (*File, Diagnostics) {
+	f := &File{
+		source: &source{name: filename, text: src},
+		eval:   &evaluator{input: input},
+	}
+	if filepath.IsAbs(filename) {
+		f.path, f.dir = filename, filepath.Dir(filename)
+		f.options.Protected = []string{filename}
+	}
+	if diags := checkSource(filename, src); diags.HasErrors() {
+		f.diags = f.finish(diags)
+		return f, f.diags
+	}
+	file, diags := hclsyntax.ParseConfig(src, filename, hcl.InitialPos)
+	if diags.HasErrors() {
+		f.diags = f.finish(diags)
+		return f, f.diags
+	}
+	f.source.file = file
+	f.body = file.Body.(*hclsyntax.Body)
+
+	d := f.decoder()
+	d.add(diags)
+	d.file(f, f.body)
+	f.diags = f.finish(d.diags)
+	return f, f.diags
+}
+
+func (f *File) decoder() *decoder {
+	return &decoder{eval: f.eval.value, unset: f.eval.unset, dir: f.dir, home: f.eval.input.Home}
+}
+
+// Path is the absolute path of the file; empty for the built-in default.
+func (f *File) Path() string { return f.path }
+
+// Names are the names of the sandboxes, in the order of the file.
+func (f *File) Names() []string { return slices.Clone(f.names) }
+
+// Options is the file as the host takes it, without the engines' own options,
+// which [File.EngineOptions] decodes. A file with errors gives its errors
+// again and no options, so that a half-understood policy is never in force.
+func (f *File) Options() (host.Options, Diagnostics) {
+	if f.diags.HasErrors() || f.body == nil {
+		return host.Options{}, f.diags
+	}
+	return f.options, nil
+}
+
+// Choose is the sandbox to use: name, or when that is empty the default one.
+func (f *File) Choose(name string) (string, error) {
+	switch {
+	case name != "" && f.sandboxes[name] != nil:
+		return name, nil
+	case name != "":
+		return "", errors.New(lowerFirst(strings.TrimSuffix(f.noSuchSandbox(name), ".")))
+	case f.options.DefaultSandbox != "":
+		return f.options.DefaultSandbox, nil
+	}
+	return "", fmt.Errorf("no default_sandbox in %s, and several to choose from: name one of %s",
+		f.source.name, list(quoted(f.names), "and"))
+}
+
+func (f *File) noSuchSandbox(name string) string {
+	detail := fmt.Sprintf("There is no sandbox %q.", name)
+	if near := nearest(name, f.names); near != "" {
+		return detail + fmt.Sprintf(" Did you mean %q?", near)
+	}
+	return detail + fmt.Sprintf(" The file defines %s.", list(quoted(f.names), "and"))
+}

@@ -1,0 +1,182 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// FileName is the name of a configuration file that is found, not named.
+const FileName = "config.hcl"
+
+// Origin says who named a configuration file, and so whose word it is. The
+// zero value is the one that deserves no trust.
+type Origin int
+
+const (
+	// OriginWorkspace is a file that happens to lie in or above the current
+	// directory: whoever wrote the workspace wrote it.
+	OriginWorkspace Origin = iota
+	// OriginFlag is a file named on the command line.
+	OriginFlag
+	// OriginEnvironment is a file named by SBXHOST_CONFIG.
+	OriginEnvironment
+	// OriginUser is the file in the user's configuration directory.
+	OriginUser
+	// OriginBuiltin is the text that is part of the program; it has no path.
+	OriginBuiltin
+)
+
+func (o Origin) String() string {
+	switch o {
+	case OriginWorkspace:
+		return "workspace"
+	case OriginFlag:
+		return "-config"
+	case OriginEnvironment:
+		return "$SBXHOST_CONFIG"
+	case OriginUser:
+		return "user"
+	case OriginBuiltin:
+		return "built-in"
+	}
+	return fmt.Sprintf("origin(%d)", int(o))
+}
+
+// LookupOptions are what the search for a file depends on. The zero value of
+// each function is that of the operating system.
+type LookupOptions struct {
+	Explicit string              // the value of -config; empty when not given
+	Dir      string              // the current directory; empty means the process's
+	Getenv   func(string) string // os.Getenv
+	Stat     func(string) (fs.FileInfo, error)
+}
+
+// Find says which file is in force: the one that is named explicitly, that of
+// SBXHOST_CONFIG, config.hcl in the current directory or above it up to the
+// git top level (outside of a git repository: in the current directory alone),
+// config.hcl in sbxhost's directory below XDG_CONFIG_HOME or ~/.config, and
+// else the built-in default, with an empty path.
+//
+// The path is absolute. A file that is named and is not there is an error that
+// wraps fs.ErrNotExist; so is any other reason for not knowing whether a file
+// is there, since passing it by would put another policy in force.
+func Find(opts LookupOptions) (string, Origin, error) {
+	if opts.Getenv == nil {
+		opts.Getenv = os.Getenv
+	}
+	if opts.Stat == nil {
+		opts.Stat = os.Stat
+	}
+	if opts.Dir == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return "", OriginWorkspace, fmt.Errorf("current directory: %w", err)
+		}
+		opts.Dir = dir
+	}
+
+	for _, named := range []struct {
+		path   string
+		origin Origin
+	}{
+		{opts.Explicit, OriginFlag},
+		{opts.Getenv("SBXHOST_CONFIG"), OriginEnvironment},
+	} {
+		if named.path == "" {
+			continue
+		}
+		path := named.path
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(opts.Dir, path)
+		}
+		if _, err := opts.Stat(path); err != nil {
+			return "", named.origin, fmt.Errorf("configuration named by %v: %w", named.origin, err)
+		}
+		return filepath.Clean(path), named.origin, nil
+	}
+
+	user := userFile(opts.Getenv)
+	top, inGit, err := gitTop(opts.Dir, opts.Stat)
+	if err != nil {
+		return "", OriginWorkspace, err
+	}
+	if !inGit {
+		top = opts.Dir
+	}
+	for dir := filepath.Clean(opts.Dir); ; dir = filepath.Dir(dir) {
+		path := filepath.Join(dir, FileName)
+		found, err := isFile(path, opts.Stat)
+		if err != nil {
+			return "", OriginWorkspace, err
+		}
+		if found && path == user {
+			return path, OriginUser, nil
+		}
+		if found {
+			return path, OriginWorkspace, nil
+		}
+		if dir == filepath.Clean(top) || dir == filepath.Dir(dir) {
+			break
+		}
+	}
+
+	if user != "" {
+		found, err := isFile(user, opts.Stat)
+		if err != nil {
+			return "", OriginUser, err
+		}
+		if found {
+			return user, OriginUser, nil
+		}
+	}
+	return "", OriginBuiltin, nil
+}
+
+// userFile is the path of the user's own configuration, or empty when there is
+// no telling.
+func userFile(getenv func(string) string) string {
+	// The XDG specification has relative values ignored.
+	if dir := getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "sbxhost", FileName)
+	}
+	if home := getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".config", "sbxhost", FileName)
+	}
+	return ""
+}
+
+// gitTop is the nearest directory from dir upwards that has a .git, which is a
+// directory or, in worktrees and submodules, a file.
+func gitTop(dir string, stat func(string) (fs.FileInfo, error)) (string, bool, error) {
+	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
+		_, err := stat(filepath.Join(dir, ".git"))
+		if err == nil {
+			return dir, true, nil
+		}
+		if !absent(err) {
+			return "", false, fmt.Errorf("looking for the git top level: %w", err)
+		}
+		if dir == filepath.Dir(dir) {
+			return "", false, nil
+		}
+	}
+}
+
+func isFile(path string, stat func(string) (fs.FileInfo, error)) (bool, error) {
+	info, err := stat(path)
+	switch {
+	case err == nil:
+		return !info.IsDir(), nil
+	case absent(err):
+		return false, nil
+	}
+	return false, fmt.Errorf("looking for a configuration: %w", err)
+}
+
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}

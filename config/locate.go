@@ -1,0 +1,155 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Locate finds where an attribute of a sandbox stands, spelled as in
+// shared.Error: "bind_paths[1]", "limits.memory", "config.image", "workspace.root".
+// Where the file leaves it out, the range is that of the nearest thing around
+// it, at last the sandbox's header. It is false for an unknown sandbox.
+func (f *File) Locate(sandbox, attribute string) (hcl.Range, bool) {
+	b := f.sandboxes[sandbox]
+	if b == nil {
+		return hcl.Range{}, false
+	}
+	steps := splitAttribute(attribute)
+	if len(steps) > 0 && steps[0] == "workspace" && f.body != nil {
+		for _, block := range f.body.Blocks {
+			if block.Type == "workspace" {
+				return locateIn(block.Body, block.DefRange(), steps[1:]), true
+			}
+		}
+	}
+	if b.body == nil {
+		return b.header, true
+	}
+	return locateIn(b.body, b.header, steps), true
+}
+
+// splitAttribute gives "bind_paths[1].host" as "bind_paths", "1", "host".
+func splitAttribute(attribute string) []string {
+	return strings.FieldsFunc(attribute, func(r rune) bool { return r == '.' || r == '[' || r == ']' || r == ' ' })
+}
+
+func locateIn(body *hclsyntax.Body, around hcl.Range, steps []string) hcl.Range {
+	if len(steps) == 0 {
+		return around
+	}
+	if attr := body.Attributes[steps[0]]; attr != nil {
+		return locateExpression(attr.Expr, steps[1:])
+	}
+	for _, block := range body.Blocks {
+		if block.Type == steps[0] {
+			return locateIn(block.Body, block.DefRange(), steps[1:])
+		}
+	}
+	return around
+}
+
+func locateExpression(expr hcl.Expression, steps []string) hcl.Range {
+	if len(steps) == 0 {
+		return expr.Range()
+	}
+	if i, err := strconv.Atoi(steps[0]); err == nil {
+		if list, diags := hcl.ExprList(expr); !diags.HasErrors() && i >= 0 && i < len(list) {
+			return locateExpression(list[i], steps[1:])
+		}
+		return expr.Range()
+	}
+	pairs, diags := hcl.ExprMap(expr)
+	if diags.HasErrors() {
+		return expr.Range()
+	}
+	for _, pair := range pairs {
+		if key, diags := pair.Key.Value(nil); !diags.HasErrors() && isText(key, steps[0]) {
+			return locateExpression(pair.Value, steps[1:])
+		}
+	}
+	return expr.Range()
+}
+
+// Diagnose gives an error of the host or an engine its place in the file. An
+// error that consists of several gives one diagnostic for each.
+func (f *File) Diagnose(sandbox string, err error) Diagnostics {
+	var diags hcl.Diagnostics
+	for _, err := range flatten(err) {
+		diag := &hcl.Diagnostic{Severity: hcl.DiagError}
+		attribute := ""
+		var e *shared.Error
+		if errors.As(err, &e) {
+			attribute = e.Attribute
+			diag.Summary = summaryOf(e)
+			diag.Detail = sentence(e)
+		} else {
+			diag.Summary = "Sandbox cannot be used"
+			diag.Detail = upperFirst(err.Error()) + "."
+		}
+		at, found := f.Locate(sandbox, attribute)
+		if !found {
+			at = hcl.Range{Filename: f.source.name, Start: hcl.InitialPos, End: hcl.InitialPos}
+		}
+		diag.Subject = &at
+		diags = append(diags, diag)
+	}
+	return f.finish(diags)
+}
+
+func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	// fmt.Errorf with several %w is one sentence, not several errors: only
+	// what reads as a list is taken apart.
+	parts := joined.Unwrap()
+	texts := make([]string, len(parts))
+	for i, part := range parts {
+		texts[i] = part.Error()
+	}
+	if strings.Join(texts, "\n") != err.Error() {
+		return []error{err}
+	}
+	var all []error
+	for _, part := range parts {
+		all = append(all, flatten(part)...)
+	}
+	return all
+}
+
+func summaryOf(e *shared.Error) string {
+	switch e.Kind {
+	case shared.ErrInvalidSpec:
+		return "Invalid value"
+	case nil:
+		return "Sandbox cannot be used"
+	}
+	return upperFirst(e.Kind.Error())
+}
+
+func sentence(e *shared.Error) string {
+	text := e.Message
+	if text == "" && e.Kind != nil {
+		text = e.Kind.Error()
+	}
+	if e.Attribute != "" {
+		text = e.Attribute + ": " + text
+	} else {
+		text = upperFirst(text)
+	}
+	if e.Hint != "" {
+		return fmt.Sprintf("%s. %s.", text, upperFirst(e.Hint))
+	}
+	return text + "."
+}

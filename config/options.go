@@ -1,0 +1,135 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// EngineOptions decodes the config block of a sandbox against the schema that
+// its engine gave (shared.Info), for host.Definition.Config. It is nil where
+// there is neither a block nor a required option.
+func (f *File) EngineOptions(sandbox string, schema shared.OptionSchema) (json.RawMessage, Diagnostics) {
+	b := f.sandboxes[sandbox]
+	if b == nil || f.diags.HasErrors() {
+		return nil, f.diags
+	}
+	d := f.decoder()
+	raw := d.options(b.config, b.header, b.configAt, f.options.Sandboxes[sandbox].Engine, schema)
+	if diags := f.finish(d.diags); diags.HasErrors() {
+		return nil, diags
+	}
+	return raw, nil
+}
+
+// options decodes body, which is nil where there is no config block.
+func (d *decoder) options(body hcl.Body, header, configAt hcl.Range, engine string, schema shared.OptionSchema) json.RawMessage {
+	if body == nil {
+		for _, attr := range schema.Attributes {
+			if attr.Required {
+				d.report(header, "Missing config block",
+					fmt.Sprintf("Engine %s needs the option %s: add config { %s = ... }.", engine, attr.Name, attr.Name))
+			}
+		}
+		return nil
+	}
+	if len(schema.Attributes) == 0 && len(schema.Blocks) == 0 {
+		d.report(configAt, "No options", fmt.Sprintf("Engine %s has no options of its own: remove the config block.", engine))
+		return nil
+	}
+
+	own := &optionPlace{place: fmt.Sprintf("the config block of engine %s", engine), engine: engine, prefix: "config"}
+	out := d.optionBody(body, configAt, own, schema.Attributes, schema.Blocks)
+	raw, err := json.Marshal(out)
+	if err != nil { // plain maps of plain values
+		d.report(configAt, "Options cannot be passed on", err.Error())
+		return nil
+	}
+	return raw
+}
+
+// optionPlace says where the options that are being decoded stand.
+type optionPlace struct {
+	place, engine, prefix string
+}
+
+func (d *decoder) optionBody(body hcl.Body, at hcl.Range, where *optionPlace, attrs []shared.OptionAttribute, blocks []shared.OptionBlock) map[string]any {
+	s := &schema{place: where.place, engine: where.engine}
+	for _, a := range attrs {
+		s.attrs = append(s.attrs, a.Name)
+	}
+	for _, b := range blocks {
+		s.blocks = append(s.blocks, blockType{name: b.Name})
+	}
+	content := d.content(body, s)
+
+	out := make(map[string]any, len(content.Attributes)+len(content.Blocks))
+	for _, a := range attrs {
+		attr := content.Attributes[a.Name]
+		if attr == nil {
+			if a.Required {
+				d.report(at, "Missing attribute", fmt.Sprintf("%s needs %s.", upperFirst(where.place), a.Name))
+			}
+			continue
+		}
+		it, ok := d.item(attr)
+		if !ok {
+			continue
+		}
+		it.name = where.prefix + "." + a.Name
+		if v, ok := d.option(it, a.Type); ok {
+			out[a.Name] = v
+		}
+	}
+	for _, block := range content.Blocks {
+		for _, b := range blocks {
+			if b.Name == block.Type {
+				inner := &optionPlace{
+					place:  fmt.Sprintf("the %s block of engine %s", b.Name, where.engine),
+					engine: where.engine,
+					prefix: where.prefix + "." + b.Name,
+				}
+				out[b.Name] = d.optionBody(block.Body, block.DefRange, inner, b.Attributes, nil)
+			}
+		}
+	}
+	return out
+}
+
+func (d *decoder) option(it item, kind shared.OptionType) (any, bool) {
+	switch kind {
+	case shared.OptionString:
+		return either(d.text(it))
+	case shared.OptionBool:
+		return either(d.bool(it))
+	case shared.OptionNumber:
+		if it.val.IsNull() || it.val.Type() != cty.Number {
+			d.wrongType(it, "a number")
+			return nil, false
+		}
+		n := it.val.AsBigFloat()
+		if n.IsInf() {
+			d.invalid(it, "must be finite")
+			return nil, false
+		}
+		return json.Number(number(n)), true
+	case shared.OptionStringList:
+		return either(d.texts(it))
+	case shared.OptionStringMap:
+		fields, ok := d.fields(it)
+		values := make(map[string]string, len(fields))
+		for _, f := range fields {
+			s, good := d.text(f.item)
+			values[f.key], ok = s, ok && good
+		}
+		return values, ok
+	}
+	d.invalid(it, "the engine says that this is of type %q, which this version of sbxhost does not know", kind)
+	return nil, false
+}
+
+func either[T any](v T, ok bool) (any, bool) { return v, ok }

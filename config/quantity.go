@@ -1,0 +1,89 @@
+package config
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// duration is a string such as "90s", "2m" or "1h30m", above zero.
+func (d *decoder) duration(it item) (time.Duration, bool) {
+	if !it.val.IsNull() && it.val.Type() == cty.Number {
+		d.invalid(it, `a duration has a unit: write "90s", "2m" or "1h30m"`)
+		return 0, false
+	}
+	s, ok := d.text(it)
+	if !ok {
+		return 0, false
+	}
+	v, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		d.invalid(it, `%s is not a duration; write "90s", "2m" or "1h30m"`, it.show(s))
+		return 0, false
+	case v <= 0:
+		d.invalid(it, "%s is not more than zero; leave it out for the default", it.show(s))
+		return 0, false
+	}
+	return v, true
+}
+
+// size is a string of a whole number and a unit: B, KiB, MiB, GiB or TiB.
+// There is one spelling of each on purpose: 1g, 1G and 1GB differ from tool to
+// tool.
+func (d *decoder) size(it item) (uint64, bool) {
+	const form = `write a whole number and a unit, such as "512MiB" or "2GiB"`
+	if !it.val.IsNull() && it.val.Type() == cty.Number {
+		d.invalid(it, "a size has a unit; "+form)
+		return 0, false
+	}
+	s, ok := d.text(it)
+	if !ok {
+		return 0, false
+	}
+	v, problem := parseSize(s)
+	if problem != "" {
+		d.invalid(it, "%s %s; "+form, it.show(s), problem)
+		return 0, false
+	}
+	return v, true
+}
+
+func parseSize(s string) (uint64, string) {
+	digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
+	number, unit := s[:digits], s[digits:]
+	var shift uint
+	switch unit {
+	case "B":
+	case "KiB":
+		shift = 10
+	case "MiB":
+		shift = 20
+	case "GiB":
+		shift = 30
+	case "TiB":
+		shift = 40
+	case "":
+		return 0, "has no unit"
+	default:
+		if number == "" {
+			return 0, "is not a size"
+		}
+		return 0, "has an unknown unit (there are B, KiB, MiB, GiB and TiB)"
+	}
+	if number == "" {
+		return 0, "has no number"
+	}
+	v, err := strconv.ParseUint(number, 10, 64)
+	// Limits travel through interfaces with signed sizes.
+	if err != nil || v > math.MaxInt64>>shift {
+		return 0, "is too large"
+	}
+	if v == 0 {
+		return 0, "is not more than zero"
+	}
+	return v << shift, ""
+}

@@ -1,0 +1,191 @@
+package config
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// source is what a diagnostic's snippet is taken from. It travels in
+// Diagnostic.Extra.
+type source struct {
+	name string
+	text []byte
+	file *hcl.File // nil when the text did not parse
+}
+
+// finish makes diagnostics fit to be shown: in the order of the file, each
+// once, with its source, and without the expression and its context, whose
+// variables a writer of diagnostics would print with their values.
+func (f *File) finish(diags hcl.Diagnostics) hcl.Diagnostics {
+	seen := make(map[string]bool, len(diags))
+	kept := diags[:0:0]
+	for _, diag := range diags {
+		diag.Expression, diag.EvalContext, diag.Extra = nil, nil, f.source
+		if diag.Subject == nil {
+			diag.Subject = &hcl.Range{Filename: f.source.name, Start: hcl.InitialPos, End: hcl.InitialPos}
+		}
+		if key := diag.Error(); !seen[key] {
+			seen[key] = true
+			kept = append(kept, diag)
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b *hcl.Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Subject.Start.Byte, b.Subject.Start.Byte), cmp.Compare(a.Summary, b.Summary),
+			cmp.Compare(a.Detail, b.Detail))
+	})
+	return kept
+}
+
+// Write shows diagnostics to a person: what, where, the line itself and what
+// to do. Text is wrapped to width columns, or not when width is zero or less.
+// Control characters are shown by their code, never sent.
+func Write(w io.Writer, diags Diagnostics, color bool, width int) error {
+	out := bufio.NewWriter(w)
+	for i, diag := range diags {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		writeOne(out, diag, color, width)
+	}
+	return out.Flush()
+}
+
+func writeOne(out *bufio.Writer, diag *hcl.Diagnostic, color bool, width int) {
+	severity, paint, reset := "Error", "\x1b[1;31m", "\x1b[0m"
+	if diag.Severity == hcl.DiagWarning {
+		severity, paint = "Warning", "\x1b[1;33m"
+	}
+	if !color {
+		paint, reset = "", ""
+	}
+	fmt.Fprintf(out, "%s%s%s: %s\n", paint, severity, reset, printable(diag.Summary))
+	if at := diag.Subject; at != nil {
+		src, _ := diag.Extra.(*source)
+		place := ""
+		if src != nil && src.file != nil {
+			place = contextOf(src.file, at.Start.Byte)
+		}
+		fmt.Fprintf(out, "  on %s%s:\n", printable(at.String()), printable(place))
+		if src != nil {
+			writeSnippet(out, src.text, *at, paint, reset, width)
+		}
+	}
+	for _, line := range wrap(printable(diag.Detail), width-2) {
+		fmt.Fprintf(out, "  %s\n", line)
+	}
+}
+
+// contextOf names the block around a place: `, in sandbox "fast"`.
+func contextOf(file *hcl.File, at int) string {
+	nav, ok := file.Nav.(interface{ ContextString(offset int) string })
+	if !ok {
+		return ""
+	}
+	if text := nav.ContextString(at); text != "" {
+		return ", in " + text
+	}
+	return ""
+}
+
+// writeSnippet shows the first line of a range, with marks below it.
+func writeSnippet(out *bufio.Writer, text []byte, at hcl.Range, paint, reset string, width int) {
+	start := at.Start.Byte
+	if start < 0 || start > len(text) || len(text) == 0 {
+		return
+	}
+	lineStart := strings.LastIndexByte(string(text[:start]), '\n') + 1
+	lineEnd := len(text)
+	if i := strings.IndexByte(string(text[start:]), '\n'); i >= 0 {
+		lineEnd = start + i
+	}
+	end := max(start, min(at.End.Byte, lineEnd))
+
+	before := printable(string(text[lineStart:start]))
+	marked := printable(string(text[start:end]))
+	after := printable(strings.TrimSuffix(string(text[end:lineEnd]), "\r"))
+	before, marked, after = fit(before, marked, after, width-8)
+	fmt.Fprintf(out, "%4d: %s%s\n", at.Start.Line, before, marked+after)
+	marks := max(1, utf8.RuneCountInString(marked))
+	fmt.Fprintf(out, "      %s%s%s%s\n", strings.Repeat(" ", utf8.RuneCountInString(before)), paint, strings.Repeat("^", marks), reset)
+}
+
+// fit cuts a line to a number of columns around what is marked.
+func fit(before, marked, after string, columns int) (string, string, string) {
+	if columns < 40 {
+		columns = 1000 // no terminal, or one too narrow to care
+	}
+	if utf8.RuneCountInString(before)+utf8.RuneCountInString(marked)+utf8.RuneCountInString(after) <= columns {
+		return before, marked, after
+	}
+	if n := utf8.RuneCountInString(marked); n > columns/2 {
+		marked = string([]rune(marked)[:columns/2]) + "…"
+		after = ""
+	}
+	rest := columns - utf8.RuneCountInString(marked)
+	if b := []rune(before); len(b) > rest/2 {
+		before = "…" + string(b[len(b)-rest/2:])
+	}
+	rest -= utf8.RuneCountInString(before)
+	if a := []rune(after); len(a) > rest {
+		after = string(a[:max(rest, 0)]) + "…"
+	}
+	return before, marked, after
+}
+
+// printable replaces what a terminal would act on, or a reader be misled by.
+func printable(s string) string {
+	clean := true
+	for _, r := range s {
+		if r != ' ' && r != '\n' && !unicode.IsPrint(r) || r == utf8.RuneError {
+			clean = false
+			break
+		}
+	}
+	if clean {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\t':
+			b.WriteString("  ")
+		case r == '\n' || r != utf8.RuneError && unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, "<U+%04X>", r)
+		}
+	}
+	return b.String()
+}
+
+func wrap(s string, width int) []string {
+	var lines []string
+	for paragraph := range strings.SplitSeq(s, "\n") {
+		line, columns := "", 0
+		for _, word := range strings.Fields(paragraph) {
+			n := utf8.RuneCountInString(word)
+			if columns > 0 && width > 0 && columns+1+n > width {
+				lines = append(lines, line)
+				line, columns = "", 0
+			}
+			if columns > 0 {
+				line += " "
+				columns++
+			}
+			line += word
+			columns += n
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}

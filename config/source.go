@@ -1,0 +1,175 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// MaxSize is the length in bytes beyond which a file is refused.
+const MaxSize = 1 << 20
+
+// maxNesting bounds brackets within brackets, and operators that wait for
+// their operands. The parser recurses for each with up to 8 KiB of stack, and
+// a Go program that runs out of stack cannot be saved.
+const maxNesting = 500
+
+// checkSource refuses what is not a text that means what it looks like.
+func checkSource(filename string, src []byte) hcl.Diagnostics {
+	if len(src) > MaxSize {
+		return sourceError(filename, src, 0, 0, "File too long",
+			fmt.Sprintf("A configuration has at most %d bytes, and this file more.", MaxSize))
+	}
+	if bytes.HasPrefix(src, []byte("\xef\xbb\xbf")) {
+		return sourceError(filename, src, 0, 3, "Byte order mark",
+			"The file begins with a byte order mark. Save it as UTF-8 without one.")
+	}
+	if bytes.HasPrefix(src, []byte("\xff\xfe")) || bytes.HasPrefix(src, []byte("\xfe\xff")) {
+		return sourceError(filename, src, 0, 0, "Not UTF-8",
+			"The file looks like UTF-16. Save it as UTF-8.")
+	}
+	if diags := checkCharacters(filename, src); diags.HasErrors() {
+		return diags
+	}
+	return checkNesting(filename, src)
+}
+
+// checkCharacters refuses characters that make a file read differently from
+// what it means, on a terminal or in an editor: a person who approves a file
+// must see what is in it.
+func checkCharacters(filename string, src []byte) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for i := 0; i < len(src); {
+		c := src[i]
+		if c >= ' ' && c < 0x7f || c == '\n' || c == '\t' {
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(src[i:])
+		summary, detail := "", ""
+		switch {
+		case r == utf8.RuneError && n == 1:
+			summary = "Not UTF-8"
+			detail = fmt.Sprintf("The byte 0x%02x here is not part of UTF-8 text. Save the file as UTF-8.", c)
+		case r == '\r' && i+1 < len(src) && src[i+1] == '\n':
+		case r == '\r':
+			summary = "Carriage return"
+			detail = "A carriage return without a line feed hides text on terminals. End lines with a line feed."
+		case r < ' ' || r >= 0x7f && r < 0xa0:
+			summary = "Control character"
+			detail = fmt.Sprintf("The control character U+%04X cannot be seen. Remove it, or write it as \\u%04X in a string.", r, r)
+		case misleading(r):
+			summary = "Invisible character"
+			detail = fmt.Sprintf("The character U+%04X changes how the text around it is shown. Remove it, or write it as \\u%04X in a string.", r, r)
+		}
+		if summary != "" {
+			diags = append(diags, sourceError(filename, src, i, i+n, summary, detail)...)
+			if len(diags) == 20 {
+				return diags // a binary file has thousands
+			}
+		}
+		i += n
+	}
+	return diags
+}
+
+// misleading is true of characters that reorder, join or hide the text around
+// them: bidirectional controls, line separators, zero-width characters.
+func misleading(r rune) bool {
+	switch {
+	case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x061c,
+		r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x2029, r >= 0x2060 && r <= 0x2064,
+		r == 0xfeff, r >= 0xe0000 && r <= 0xe007f:
+		return true
+	}
+	return false
+}
+
+// checkNesting refuses what would exhaust the parser's stack.
+func checkNesting(filename string, src []byte) hcl.Diagnostics {
+	// There can be no more nesting than bytes that could nest.
+	if candidates := countAny(src, "([{!-+*/%?<>=&|"); candidates <= maxNesting {
+		return nil
+	}
+	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
+
+	type level struct {
+		opener hclsyntax.TokenType
+		before int // what waited when the level was opened
+	}
+	var levels []level
+	waiting := 0 // openers and operators that the parser has pending
+	for i := range tokens {
+		tok := &tokens[i]
+		switch tok.Type {
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,
+			hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+			// Counted once for what is inside, and once for what follows it on
+			// its own level: x[i][j] nests in the tree without nesting here.
+			waiting++
+			levels = append(levels, level{tok.Type, waiting})
+			waiting++
+		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote,
+			hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
+			if n := len(levels); n > 0 {
+				waiting, levels = levels[n-1].before, levels[:n-1]
+			}
+		case hclsyntax.TokenComma, hclsyntax.TokenNewline:
+			base, separates := 0, true
+			if n := len(levels); n > 0 {
+				base = levels[n-1].before + 1
+				separates = tok.Type == hclsyntax.TokenComma || levels[n-1].opener == hclsyntax.TokenOBrace
+			}
+			if separates {
+				waiting = base
+			}
+		case hclsyntax.TokenBang, hclsyntax.TokenMinus, hclsyntax.TokenPlus, hclsyntax.TokenStar, hclsyntax.TokenSlash,
+			hclsyntax.TokenPercent, hclsyntax.TokenQuestion, hclsyntax.TokenLessThan, hclsyntax.TokenGreaterThan,
+			hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThanEq, hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual,
+			hclsyntax.TokenAnd, hclsyntax.TokenOr:
+			waiting++
+		}
+		if waiting > maxNesting {
+			return hcl.Diagnostics{{
+				Severity: hcl.DiagError,
+				Summary:  "Nested too deeply",
+				Detail:   fmt.Sprintf("Brackets and operators nest more than %d deep here.", maxNesting),
+				Subject:  tok.Range.Ptr(),
+			}}
+		}
+	}
+	return nil
+}
+
+func countAny(src []byte, set string) int {
+	var in [256]bool
+	for i := range len(set) {
+		in[set[i]] = true
+	}
+	n := 0
+	for _, c := range src {
+		if in[c] {
+			n++
+		}
+	}
+	return n
+}
+
+func sourceError(filename string, src []byte, start, end int, summary, detail string) hcl.Diagnostics {
+	return hcl.Diagnostics{{
+		Severity: hcl.DiagError,
+		Summary:  summary,
+		Detail:   detail,
+		Subject:  &hcl.Range{Filename: filename, Start: position(src, start), End: position(src, end)},
+	}}
+}
+
+// position is the line and column of a byte; columns count bytes, since what
+// precedes may not be text.
+func position(src []byte, at int) hcl.Pos {
+	line := 1 + bytes.Count(src[:at], []byte{'\n'})
+	return hcl.Pos{Line: line, Column: at - bytes.LastIndexByte(src[:at], '\n'), Byte: at}
+}

@@ -1,0 +1,2 @@
+sandbox "a" {}
+sandbox "b" {}

@@ -1,0 +1,15 @@
+sandbox "a" {
+  config {
+    x = 1
+  }
+}
+sandbox "b" {
+  engine = "bwrap"
+  config {
+    x = nosuch.name
+    inner {
+      y = frob()
+    }
+  }
+  config {}
+}

@@ -1,0 +1,21 @@
+sandbox "a" {
+  limits { memory = "1GB" }
+}
+sandbox "b" {
+  limits { memory = "MiB" }
+}
+sandbox "c" {
+  limits { memory = "12" }
+}
+sandbox "d" {
+  limits { memory = "99999999999GiB" }
+}
+sandbox "e" {
+  limits { memory = "0B" }
+}
+sandbox "f" {
+  limits { memory = "1.5GiB" }
+}
+sandbox "g" {
+  limits { memory = "lots" }
+}

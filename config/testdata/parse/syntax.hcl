@@ -1,0 +1,3 @@
+sandbox "a" {
+  engine = "bwrap
+}

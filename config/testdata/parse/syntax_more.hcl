@@ -1,0 +1,5 @@
+sandbox "a" {
+  network = true
+  network = false
+  x =
+}

@@ -1,0 +1,26 @@
+workspace {
+  temp       = true
+  toolchains = true
+}
+approvals {
+  mode         = "ask"
+  session_ttl  = "6h"
+  allow_bypass = true
+}
+engine "mine" {
+  source = "/opt/mine"
+  sha256 = { linux_amd64 = "00" }
+}
+sandbox "a" {
+  engine      = "docker"
+  fallback    = "approve"
+  deny_paths  = ["secrets/"]
+  credentials = ["github"]
+  limits {
+    cpus      = 1.5
+    temp_size = "1GiB"
+  }
+  config {
+    image = "node:20"
+  }
+}

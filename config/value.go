@@ -1,0 +1,337 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// decoder turns expressions into plain values and gathers all that is wrong.
+type decoder struct {
+	eval    func(hcl.Expression) (cty.Value, hcl.Diagnostics)
+	unset   func(hcl.Expression) string // a sentence about variables that are not set
+	dir     string                      // what relative paths are relative to
+	home    string
+	engines []string // names of the engine blocks
+	diags   hcl.Diagnostics
+}
+
+func (d *decoder) add(diags hcl.Diagnostics) { d.diags = append(d.diags, diags...) }
+
+func (d *decoder) report(at hcl.Range, summary, detail string) {
+	d.diags = append(d.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &at})
+}
+
+func (d *decoder) warn(at hcl.Range, summary, detail string) {
+	d.diags = append(d.diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: detail, Subject: &at})
+}
+
+// item is a value with its place in the file.
+type item struct {
+	name   string // "bind_paths[1]"
+	val    cty.Value
+	at     hcl.Range
+	expr   hcl.Expression // nil when the value is a part of what an expression computed
+	hidden bool           // it may come from a variable, and is not to be shown
+}
+
+func itemOf(name string, val cty.Value, expr hcl.Expression) item {
+	return item{name, val, expr.Range(), expr, refersToEnv(expr)}
+}
+
+// part is a part of it, with its own place where it is written out.
+func (it item) part(name string, val cty.Value, expr hcl.Expression) item {
+	if expr != nil {
+		return itemOf(name, val, expr)
+	}
+	return item{name: name, val: val, at: it.at, hidden: it.hidden}
+}
+
+// show is a string value in quotes, or words in its place.
+func (it item) show(s string) string {
+	if it.hidden {
+		return "the value"
+	}
+	return strconv.Quote(s)
+}
+
+// invalid reports a value that has the right type and makes no sense.
+func (d *decoder) invalid(it item, format string, args ...any) {
+	d.report(it.at, "Invalid value", it.name+": "+fmt.Sprintf(format, args...)+".")
+}
+
+func (d *decoder) wrongType(it item, want string) {
+	if !it.val.IsKnown() {
+		return // what is wrong with it was reported when it was evaluated
+	}
+	detail := fmt.Sprintf("%s must be %s, and this is %s.", it.name, want, friendly(it.val))
+	if it.val.IsNull() && it.expr != nil && d.unset != nil {
+		detail += d.unset(it.expr)
+	}
+	d.report(it.at, "Wrong type", detail)
+}
+
+func friendly(v cty.Value) string {
+	ty := v.Type()
+	switch {
+	case v.IsNull():
+		return "null"
+	case ty == cty.String, ty == cty.Number:
+		return "a " + ty.FriendlyName()
+	case ty == cty.Bool:
+		return "a boolean"
+	case ty.IsTupleType(), ty.IsListType(), ty.IsSetType():
+		return "a list"
+	case ty.IsObjectType(), ty.IsMapType():
+		return "an object"
+	}
+	return ty.FriendlyName()
+}
+
+// evaluate reports an expression that has errors, and is false when nothing of
+// it is known. Of a list or object that is written out, each part that has no
+// errors is known, so that what is wrong with it comes to light too.
+func (d *decoder) evaluate(name string, expr hcl.Expression) (cty.Value, bool) {
+	val, diags := d.eval(expr)
+	if !diags.HasErrors() {
+		d.add(diags)
+		if val, _ = val.UnmarkDeep(); !val.IsWhollyKnown() {
+			d.report(expr.Range(), "Unknown value", name+" depends on what is not known yet.")
+			return cty.DynamicVal, false
+		}
+		return val, true
+	}
+	if exprs, notList := hcl.ExprList(expr); !notList.HasErrors() {
+		parts := make([]cty.Value, len(exprs))
+		for i, e := range exprs {
+			parts[i], _ = d.evaluate(fmt.Sprintf("%s[%d]", name, i), e)
+		}
+		return cty.TupleVal(parts), true
+	}
+	if pairs, notMap := hcl.ExprMap(expr); !notMap.HasErrors() {
+		parts := make(map[string]cty.Value, len(pairs))
+		for _, pair := range pairs {
+			key, ok := d.evaluate(name, pair.Key)
+			val, _ := d.evaluate(name, pair.Value)
+			if ok && !key.IsNull() && key.Type() == cty.String {
+				parts[key.AsString()] = val
+			} else if ok {
+				d.report(pair.Key.Range(), "Invalid key", name+": a key is a string.")
+			}
+		}
+		return cty.ObjectVal(parts), true
+	}
+	d.add(diags)
+	return cty.DynamicVal, false
+}
+
+func (d *decoder) item(attr *hcl.Attribute) (item, bool) {
+	val, ok := d.evaluate(attr.Name, attr.Expr)
+	return itemOf(attr.Name, val, attr.Expr), ok
+}
+
+func (d *decoder) text(it item) (string, bool) {
+	if it.val.IsNull() || it.val.Type() != cty.String {
+		d.wrongType(it, "a string")
+		return "", false
+	}
+	s := it.val.AsString()
+	if strings.IndexByte(s, 0) >= 0 {
+		d.invalid(it, "contains a NUL character")
+		return "", false
+	}
+	return s, true
+}
+
+func (d *decoder) bool(it item) (bool, bool) {
+	if it.val.IsNull() || it.val.Type() != cty.Bool {
+		d.wrongType(it, "true or false")
+		return false, false
+	}
+	return it.val.True(), true
+}
+
+// oneOf is a string that must be one of a few.
+func (d *decoder) oneOf(it item, allowed ...string) (string, bool) {
+	s, ok := d.text(it)
+	if !ok {
+		return "", false
+	}
+	if !slices.Contains(allowed, s) {
+		detail := fmt.Sprintf("%s is none of %s", it.show(s), list(quoted(allowed), "and"))
+		if near := nearest(s, allowed); near != "" && !it.hidden {
+			detail += fmt.Sprintf("; did you mean %q?", near)
+			d.report(it.at, "Invalid value", it.name+": "+detail)
+			return "", false
+		}
+		d.invalid(it, "%s", detail)
+		return "", false
+	}
+	return s, true
+}
+
+// count is a whole number above zero.
+func (d *decoder) count(it item) (uint64, bool) {
+	if it.val.IsNull() || it.val.Type() != cty.Number {
+		d.wrongType(it, "a number")
+		return 0, false
+	}
+	n := it.val.AsBigFloat()
+	v, accuracy := n.Uint64()
+	if accuracy != big.Exact || v == 0 || v > 1<<31-1 {
+		d.invalid(it, "must be a whole number from 1 to %d", 1<<31-1)
+		return 0, false
+	}
+	return v, true
+}
+
+// elements are those of a list, each with its place where it is written out.
+func (d *decoder) elements(it item) ([]item, bool) {
+	ty := it.val.Type()
+	if it.val.IsNull() || !ty.IsTupleType() && !ty.IsListType() && !ty.IsSetType() {
+		d.wrongType(it, "a list")
+		return nil, false
+	}
+	var exprs []hcl.Expression
+	if it.expr != nil {
+		if static, diags := hcl.ExprList(it.expr); !diags.HasErrors() && len(static) == it.val.LengthInt() {
+			exprs = static
+		}
+	}
+	items := make([]item, 0, it.val.LengthInt())
+	for _, v := range it.val.Elements() {
+		i := len(items)
+		var expr hcl.Expression
+		if exprs != nil {
+			expr = exprs[i]
+		}
+		items = append(items, it.part(fmt.Sprintf("%s[%d]", it.name, i), v, expr))
+	}
+	return items, true
+}
+
+func (d *decoder) texts(it item) ([]string, bool) {
+	items, ok := d.elements(it)
+	if !ok {
+		return nil, false
+	}
+	out := make([]string, 0, len(items))
+	for _, e := range items {
+		s, good := d.text(e)
+		ok = ok && good
+		out = append(out, s)
+	}
+	return out, ok
+}
+
+// field is one entry of an object or map.
+type field struct {
+	key       string
+	keyAt     hcl.Range
+	hiddenKey bool // as item.hidden
+	item
+}
+
+// showKey is the key in quotes, or words in its place.
+func (f *field) showKey() string {
+	if f.hiddenKey {
+		return "the value"
+	}
+	return strconv.Quote(f.key)
+}
+
+// fields are the entries of an object, in the order of their keys. A key that
+// is written twice is an error: HCL itself would keep the last.
+func (d *decoder) fields(it item) ([]field, bool) {
+	ty := it.val.Type()
+	if it.val.IsNull() || !ty.IsObjectType() && !ty.IsMapType() {
+		d.wrongType(it, "an object")
+		return nil, false
+	}
+	ok := true
+	written := make(map[string]hcl.KeyValuePair)
+	if it.expr != nil {
+		pairs, diags := hcl.ExprMap(it.expr)
+		if diags.HasErrors() {
+			pairs = nil
+		}
+		for _, pair := range pairs {
+			key, diags := d.eval(pair.Key)
+			if diags.HasErrors() || key.IsNull() || !key.IsKnown() || key.Type() != cty.String {
+				continue // reported when the object was evaluated
+			}
+			name := key.AsString()
+			if first, dup := written[name]; dup {
+				d.report(pair.Key.Range(), "Duplicate key",
+					fmt.Sprintf("%s: the key is set already, at %s.", it.name, first.Key.Range()))
+				ok = false
+				continue
+			}
+			written[name] = pair
+		}
+	}
+	fields := make([]field, 0, it.val.LengthInt())
+	for k, v := range it.val.Elements() {
+		f := field{key: k.AsString(), keyAt: it.at, hiddenKey: it.hidden}
+		var expr hcl.Expression
+		if pair, found := written[f.key]; found {
+			f.keyAt, expr, f.hiddenKey = pair.Key.Range(), pair.Value, refersToEnv(pair.Key)
+		}
+		name := it.name + "." + f.key
+		if f.hiddenKey {
+			name = it.name + ".*"
+		}
+		f.item = it.part(name, v, expr)
+		fields = append(fields, f)
+	}
+	slices.SortFunc(fields, func(a, b field) int { return cmp.Compare(a.key, b.key) })
+	return fields, ok
+}
+
+// environment is a map of variables. Numbers and booleans are what people
+// write as values, and have one spelling as text.
+func (d *decoder) environment(it item) (map[string]string, bool) {
+	fields, ok := d.fields(it)
+	if !ok {
+		return nil, false
+	}
+	env := make(map[string]string, len(fields))
+	for _, f := range fields {
+		if !validEnvName(f.key) {
+			d.report(f.keyAt, "Invalid name", fmt.Sprintf("%s: %s cannot be the name of a variable: it takes letters, digits and _, and no digit first.", it.name, f.showKey()))
+			ok = false
+			continue
+		}
+		if !f.val.IsNull() {
+			switch f.val.Type() {
+			case cty.Number:
+				f.val = cty.StringVal(number(f.val.AsBigFloat()))
+			case cty.Bool:
+				f.val = cty.StringVal(fmt.Sprint(f.val.True()))
+			}
+		}
+		s, good := d.text(f.item)
+		ok = ok && good
+		env[f.key] = s
+	}
+	return env, ok
+}
+
+// number is n in decimal, with an exponent where it would be long: the text of
+// 1e600000000 must not take that many bytes.
+func number(n *big.Float) string {
+	if v, accuracy := n.Int64(); accuracy == big.Exact {
+		return strconv.FormatInt(v, 10)
+	}
+	return n.Text('g', -1)
+}
+
+func isText(v cty.Value, s string) bool {
+	return v.IsKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() == s
+}

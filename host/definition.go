@@ -1,0 +1,95 @@
+package host
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Definition is one sandbox as its author wrote it: paths may be relative to
+// the workspace or begin with "~/", and what is left out has the documented
+// default. It maps one to one to a `sandbox` block of a configuration file.
+// The zero value isolates with the platform's engine: no network, nothing of
+// the host but the curated operating system files and the workspace.
+type Definition struct {
+	// Engine is "auto" (also ""), a built-in engine's name, or that of an
+	// entry in Options.Engines or Options.Inject.
+	Engine string
+	// Fallback says what happens when the engine cannot run here: "deny" or
+	// "approve". Empty means approve for auto and deny for a named engine.
+	Fallback string
+	// Network gives the command the host's network.
+	Network bool
+	// Filesystem is "minimal" (also "") or "host"; see shared.Filesystem.
+	Filesystem string
+	// ReadOnly makes the workspace itself read-only.
+	ReadOnly bool
+	// Workdir is where the workspace lies inside: "host" (also "") for its own
+	// path, or an absolute path such as "/workspace".
+	Workdir string
+	// BindPaths are further host paths to show.
+	BindPaths []Bind
+	// DenyPaths are paths and patterns that are hidden.
+	DenyPaths []string
+	// EnvPassthrough are names and globs of variables to pass on.
+	EnvPassthrough []string
+	// Env are variables to set, the only way to set one that is on the
+	// denylist of variables that inject code.
+	Env map[string]string
+	// Credentials are names of credential sets to pass on.
+	Credentials []string
+	// Limits bound each command.
+	Limits Limits
+	// Config is a JSON object of the engine's own options; nil means none.
+	Config json.RawMessage
+}
+
+// Bind shows a host path inside. The zero value of its booleans is the strict
+// one: read-only, and an error when the path is missing.
+type Bind struct {
+	Host      string
+	Container string // absolute path inside; empty means Host's resolved path
+	Writable  bool
+	Optional  bool // a missing Host is skipped
+}
+
+// Limits bound each command; zero means unlimited.
+type Limits struct {
+	Timeout   time.Duration
+	Grace     time.Duration // between SIGTERM and the kill; zero means DefaultGrace
+	Memory    uint64        // bytes
+	CPUs      float64       // whole processors
+	PIDs      uint64
+	OpenFiles uint64 // a process
+	TempSize  uint64 // bytes
+	// Enforce is "required" (also ""), which refuses what nothing here can
+	// hold, or "best_effort", which reports it.
+	Enforce string
+}
+
+// DefaultGrace is how long a command that is timed out or cancelled has to
+// act on SIGTERM.
+const DefaultGrace = 5 * time.Second
+
+// WorkspaceOptions choose the directory tree that commands work on.
+type WorkspaceOptions struct {
+	// Root is the project's directory. Empty means the git top level above the
+	// current directory, or the current directory where there is none.
+	Root string
+	// Readable and Writable are extra roots outside of Root.
+	Readable []string
+	Writable []string
+	// Env are variables set in every command; they replace the git identity
+	// that is looked up otherwise.
+	Env map[string]string
+}
+
+// EngineSource says where an engine that is not built in comes from.
+type EngineSource struct {
+	// Source is the path of its executable, absolute or beginning with "~/".
+	Source string
+	// Env names the variables of the host's environment that the engine's
+	// process may see.
+	Env []string
+	// Args are further arguments of its command line.
+	Args []string
+}

@@ -1,0 +1,256 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// platformEngine is what "auto" means.
+func platformEngine(goos string) string {
+	if goos == "darwin" {
+		return "seatbelt"
+	}
+	return "bwrap"
+}
+
+// engineName gives the name an engine has for what a definition may call it.
+func engineName(name string) string {
+	switch name {
+	case "", "auto":
+		return platformEngine(runtime.GOOS)
+	case "bubblewrap":
+		return "bwrap"
+	}
+	return name
+}
+
+// engineSlot holds one engine of a Host: at most one process at a time.
+type engineSlot struct {
+	name string
+	lock chan struct{} // a mutex whose waiters can give up
+
+	current *runningEngine // guarded by lock
+}
+
+// runningEngine is an engine that can be spoken to.
+type runningEngine struct {
+	shared.Engine
+	info    shared.Info
+	source  string
+	process *engineProcess // nil for an injected engine
+}
+
+func (e *runningEngine) alive() bool { return e.process == nil || e.process.alive() }
+
+// lost turns the loss of an engine's process into an error that says so with
+// the end of its log, and gives every other error as it is.
+func (e *runningEngine) lost(err error) error {
+	if e.process == nil || !errors.Is(err, shared.ErrEngineLost) || errors.As(err, new(*EngineError)) {
+		return err
+	}
+	<-e.process.runner.exited
+	e.process.runner.mu.Lock()
+	state := e.process.runner.state
+	e.process.runner.mu.Unlock()
+	return &EngineError{Engine: e.info.Name, Source: e.source,
+		Err: fmt.Errorf("%w (%v), and its commands with it", shared.ErrEngineLost, state), Log: e.process.runner.log.String()}
+}
+
+// engine gives a living engine of that name and starts it if need be.
+func (h *Host) engine(ctx context.Context, name string) (*runningEngine, error) {
+	name = engineName(name)
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil, ErrClosed
+	}
+	slot := h.engines[name]
+	if slot == nil {
+		slot = &engineSlot{name: name, lock: make(chan struct{}, 1)}
+		h.engines[name] = slot
+	}
+	h.mu.Unlock()
+
+	select {
+	case slot.lock <- struct{}{}:
+		defer func() { <-slot.lock }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if slot.current != nil && slot.current.alive() {
+		return slot.current, nil
+	}
+	if slot.current != nil {
+		slot.current.process.stop() // reaps what is left of the one that died
+		slot.current = nil
+	}
+	e, err := h.startEngine(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		if e.process != nil {
+			e.process.stop()
+		}
+		return nil, ErrClosed
+	}
+	slot.current = e
+	return e, nil
+}
+
+func (h *Host) startEngine(ctx context.Context, name string) (*runningEngine, error) {
+	if injected, ok := h.options.Inject[name]; ok {
+		info, err := injected.Info(ctx)
+		if err != nil {
+			return nil, &EngineError{Engine: name, Source: "injected", Err: err}
+		}
+		return &runningEngine{Engine: injected, info: info, source: "injected"}, nil
+	}
+	spec, err := h.findEngine(name)
+	if err != nil {
+		return nil, err
+	}
+	process, err := launch(ctx, spec, h.startTimeout(), h.logger.Named(name))
+	if err != nil {
+		return nil, err
+	}
+	info, err := process.engine.Info(ctx)
+	if err != nil {
+		log := process.runner.log.String()
+		process.stop()
+		return nil, &EngineError{Engine: name, Source: spec.source, Err: err, Log: log}
+	}
+	return &runningEngine{Engine: process.engine, info: info, source: spec.source, process: process}, nil
+}
+
+// findEngine says which executable serves an engine: the one that a
+// definition's author declared, the lean one beside this program, or this
+// program itself.
+func (h *Host) findEngine(name string) (launchSpec, error) {
+	if declared, ok := h.options.Engines[name]; ok {
+		return h.declaredEngine(name, declared)
+	}
+	_, builtin := h.options.Builtins.engines[name]
+	dir := h.options.EngineDir
+	if dir == "" {
+		if exe, err := os.Executable(); err == nil {
+			dir = filepath.Dir(exe)
+		}
+	}
+	env := pickEnv(h.caller.environ, builtinEngineEnv[:])
+	if dir != "" && !strings.ContainsAny(name, "/\x00") {
+		path := filepath.Join(dir, "sbxhost-engine-"+name)
+		err := checkExecutable(path)
+		if err == nil {
+			return launchSpec{name: name, path: path, source: path, env: env}, nil
+		}
+		// What is there and unsafe is refused, not passed over in silence.
+		if !errors.Is(err, fs.ErrNotExist) {
+			return launchSpec{}, &EngineError{Engine: name, Source: path, Err: err}
+		}
+	}
+	if builtin {
+		self, err := selfPath()
+		if err != nil {
+			return launchSpec{}, &EngineError{Engine: name, Source: "built in", Err: err}
+		}
+		return launchSpec{name: name, path: self, source: "built in", env: append(env, builtinEnvVar+"="+name)}, nil
+	}
+	return launchSpec{}, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine",
+		Message: fmt.Sprintf("no engine %q is known here", name),
+		Hint:    "known are " + strings.Join(h.EngineNames(), ", ") + "; declare others in an engine block"}
+}
+
+func (h *Host) declaredEngine(name string, declared EngineSource) (launchSpec, error) {
+	path := declared.Source
+	if strings.HasPrefix(path, "~/") && h.caller.home != "" {
+		path = filepath.Join(h.caller.home, path[2:])
+	}
+	if !filepath.IsAbs(path) {
+		return launchSpec{}, attributeError("engine."+name+".source", fmt.Sprintf("%q is not absolute", path), "an engine is never looked up in PATH or the workspace")
+	}
+	if err := checkExecutable(path); err != nil {
+		return launchSpec{}, &EngineError{Engine: name, Source: path, Err: err}
+	}
+	return launchSpec{name: name, path: path, source: path, args: declared.Args, env: pickEnv(h.caller.environ, declared.Env)}, nil
+}
+
+// EngineNames lists the engines this Host knows, sorted.
+func (h *Host) EngineNames() []string {
+	names := map[string]bool{}
+	for name := range h.options.Builtins.engines {
+		names[name] = true
+	}
+	for name := range h.options.Engines {
+		names[name] = true
+	}
+	for name := range h.options.Inject {
+		names[name] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// builtinEngineEnv is what a built-in engine's process sees of the host's
+// environment. Commands see none of it.
+var builtinEngineEnv = [...]string{"SBXHOST_LOG", "TMPDIR", "XDG_RUNTIME_DIR"}
+
+func pickEnv(environ, names []string) []string {
+	var picked []string
+	for _, entry := range environ {
+		if name, _, ok := strings.Cut(entry, "="); ok && slices.Contains(names, name) {
+			picked = append(picked, entry)
+		}
+	}
+	return picked
+}
+
+// checkExecutable refuses a program that somebody else could have put there.
+func checkExecutable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", path)
+	}
+	if info.Mode().Perm()&0o111 == 0 {
+		return fmt.Errorf("%s is not executable; chmod +x it", path)
+	}
+	if info.Mode().Perm()&0o002 != 0 {
+		return fmt.Errorf("%s can be written by everybody; chmod go-w it", path)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Getuid() {
+		return fmt.Errorf("%s belongs to uid %d, neither to root nor to you; install it as yourself", path, st.Uid)
+	}
+	return nil
+}
+
+// stopEngines stops every engine's process, at once.
+func (h *Host) stopEngines(slots []*engineSlot) {
+	var wg sync.WaitGroup
+	for _, slot := range slots {
+		wg.Go(func() {
+			slot.lock <- struct{}{}
+			defer func() { <-slot.lock }()
+			if slot.current != nil && slot.current.process != nil {
+				slot.current.process.stop()
+			}
+			slot.current = nil
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,161 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// builtinEnv are the variables that every command gets from its caller.
+var builtinEnv = [...]string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TZ", "CI", "NODE_ENV", "TMPDIR"}
+
+// injectors make a loader, shell, interpreter or git run code that the
+// variable names. No glob passes them; only their exact name in `env` or -env
+// sets one.
+var injectors = [...]string{
+	"LD_*", "DYLD_*", "GCONV_PATH", "LOCPATH", "GLIBC_TUNABLES", "HOSTALIASES",
+	"BASH_ENV", "ENV", "PROMPT_COMMAND", "BASH_FUNC_*", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "ZDOTDIR",
+	"NODE_OPTIONS", "NODE_PATH",
+	"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONINSPECT", "PYTHONUSERBASE", "PYTHONBREAKPOINT",
+	"PERL5OPT", "PERL5LIB", "PERL5DB", "RUBYOPT", "RUBYLIB", "LUA_INIT*", "LUA_PATH*", "LUA_CPATH*",
+	"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH",
+	"GIT_SSH", "GIT_SSH_*", "GIT_EXTERNAL_DIFF", "GIT_EXEC_PATH", "GIT_CONFIG*", "GIT_PAGER", "GIT_EDITOR",
+	"GIT_SEQUENCE_EDITOR", "GIT_ASKPASS", "GIT_PROXY_COMMAND", "GIT_TEMPLATE_DIR", "SSH_ASKPASS",
+}
+
+// defaultPath serves where nothing of the caller's PATH may be used.
+const defaultPath = "/usr/local/bin:/usr/bin:/bin"
+
+func isInjector(name string) bool {
+	for _, pattern := range injectors {
+		if ok, _ := path.Match(pattern, name); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// EnvVar says where a variable of a command's environment comes from.
+type EnvVar struct {
+	Name   string
+	Origin string // "built-in list", `env_passthrough "GO*"`, "env", ...
+}
+
+// envInput is everything that a command's environment is computed from.
+type envInput struct {
+	caller      []string          // the caller's environment, "name=value"
+	passthrough []string          // the definition's names and globs
+	workspace   map[string]string // identity of the workspace
+	user        map[string]string // HOME, USER and LOGNAME of another user, or nil
+	definition  map[string]string // the definition's env
+	command     []string          // "name=value" or "name" of this command
+	usablePath  func(dir string) bool
+	usableTemp  func(dir string) bool
+}
+
+// computeEnv gives the exact environment of a command, sorted by name, and the
+// origin of each variable.
+func computeEnv(in envInput) (env []string, origins []EnvVar, err error) {
+	caller := make(map[string]string, len(in.caller))
+	for _, entry := range in.caller {
+		// The last duplicate wins, as in os/exec.
+		if name, value, ok := strings.Cut(entry, "="); ok && name != "" {
+			caller[name] = value
+		}
+	}
+	values := map[string]string{}
+	origin := map[string]string{}
+	set := func(name, value, from string) { values[name], origin[name] = value, from }
+
+	for _, name := range builtinEnv {
+		if value, ok := caller[name]; ok {
+			set(name, value, "built-in list")
+		}
+	}
+	for i, pattern := range in.passthrough {
+		attribute := fmt.Sprintf("env_passthrough[%d]", i)
+		if isInjector(pattern) {
+			return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute,
+				Message: fmt.Sprintf("%s makes programs run code that its value names, so it is never passed on", pattern),
+				Hint:    fmt.Sprintf("to set it for the command, give it by name in env, such as env = { %s = \"...\" }", pattern)}
+		}
+		for name, value := range caller {
+			ok, err := path.Match(pattern, name)
+			if err != nil {
+				return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute,
+					Message: fmt.Sprintf("%q is not a valid pattern", pattern), Hint: "close every [ and escape a literal one as \\["}
+			}
+			if ok && !isInjector(name) && !strings.HasPrefix(name, "SBXHOST_") {
+				if _, have := values[name]; !have {
+					set(name, value, fmt.Sprintf("env_passthrough %q", pattern))
+				}
+			}
+		}
+	}
+	for name, value := range in.user {
+		set(name, value, "run as the workspace's owner")
+	}
+	for name, value := range in.workspace {
+		set(name, value, "workspace")
+	}
+	if dirs, ok := values["PATH"]; ok || in.usablePath != nil {
+		set("PATH", cleanPath(dirs, in.usablePath), "built-in list")
+	}
+	if dir, ok := values["TMPDIR"]; ok && in.usableTemp != nil && !in.usableTemp(dir) {
+		delete(values, "TMPDIR") // it does not exist inside, and programs trust it blindly
+	}
+	for name, value := range in.definition {
+		if err := checkEnvName(name); err != nil {
+			return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "env", Message: err.Error()}
+		}
+		set(name, value, "env")
+	}
+	for i, entry := range in.command {
+		name, value, given := strings.Cut(entry, "=")
+		if err := checkEnvName(name); err != nil {
+			return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: fmt.Sprintf("Env[%d]", i), Message: err.Error()}
+		}
+		if !given {
+			if value, given = caller[name]; !given {
+				continue // as docker run -e NAME: nothing to pass on
+			}
+		}
+		set(name, value, "command")
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if strings.IndexByte(values[name], 0) >= 0 {
+			return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "env " + name, Message: "its value contains a NUL byte"}
+		}
+		env = append(env, name+"="+values[name])
+		origins = append(origins, EnvVar{name, origin[name]})
+	}
+	return env, origins, nil
+}
+
+func checkEnvName(name string) error {
+	if name == "" || strings.ContainsAny(name, "=\x00") {
+		return fmt.Errorf("%q is not a variable name", name)
+	}
+	return nil
+}
+
+// cleanPath keeps the absolute elements that usable accepts: a relative one, or
+// one that a command can write to, would let it plant programs for the next.
+func cleanPath(dirs string, usable func(string) bool) string {
+	var kept []string
+	for _, dir := range filepath.SplitList(dirs) {
+		if filepath.IsAbs(dir) && (usable == nil || usable(dir)) && !slices.Contains(kept, dir) {
+			kept = append(kept, dir)
+		}
+	}
+	if len(kept) == 0 {
+		return defaultPath
+	}
+	return strings.Join(kept, string(filepath.ListSeparator))
+}

@@ -1,0 +1,136 @@
+package host
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func TestComputeEnv(t *testing.T) {
+	t.Parallel()
+	callerEnv := []string{
+		"PATH=/usr/bin:bin:/work/bin:/bin:/usr/bin", "HOME=/home/u", "TERM=xterm", "LC_CTYPE=C", "LC_ALL=C.UTF-8",
+		"SECRET=s3cret", "GOFLAGS=-mod=mod", "LD_PRELOAD=/tmp/x.so", "NODE_OPTIONS=--require=x", "GIT_SSH_COMMAND=evil",
+		"BASH_FUNC_ls%%=() { evil; }", "SBXHOST_SESSION=abc", "DUP=first", "DUP=last", "TMPDIR=/var/folders/x", "malformed",
+	}
+	usable := func(dir string) bool { return !strings.HasPrefix(dir, "/work") }
+	for _, test := range []struct {
+		name string
+		in   envInput
+		want []string
+		from map[string]string
+	}{
+		{
+			name: "the built-in list alone",
+			in:   envInput{usablePath: usable, usableTemp: func(string) bool { return false }},
+			want: []string{"HOME=/home/u", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin", "TERM=xterm"},
+			from: map[string]string{"HOME": "built-in list"},
+		},
+		{
+			name: "globs pass names on, and never an injector",
+			in:   envInput{passthrough: []string{"LC_*", "GO*", "*"}, usablePath: usable},
+			want: []string{"DUP=last", "GOFLAGS=-mod=mod", "HOME=/home/u", "LC_ALL=C.UTF-8", "LC_CTYPE=C", "PATH=/usr/bin:/bin", "SECRET=s3cret", "TERM=xterm", "TMPDIR=/var/folders/x"},
+			from: map[string]string{"GOFLAGS": `env_passthrough "GO*"`, "SECRET": `env_passthrough "*"`},
+		},
+		{
+			name: "later sources win, and an exact name sets an injector",
+			in: envInput{
+				usablePath: usable, usableTemp: func(string) bool { return false },
+				workspace: map[string]string{"GIT_AUTHOR_NAME": "A", "TERM": "workspace"},
+				user:      map[string]string{"HOME": "/home/owner"},
+				definition: map[string]string{
+					"TERM": "dumb", "NODE_OPTIONS": "--max-old-space-size=1", "PATH": "relative:/kept",
+				},
+				command: []string{"TERM=vt100", "SECRET", "ABSENT"},
+			},
+			want: []string{"GIT_AUTHOR_NAME=A", "HOME=/home/owner", "LC_ALL=C.UTF-8", "NODE_OPTIONS=--max-old-space-size=1", "PATH=relative:/kept", "SECRET=s3cret", "TERM=vt100"},
+			from: map[string]string{"TERM": "command", "PATH": "env", "HOME": "run as the workspace's owner"},
+		},
+		{
+			name: "a PATH with nothing usable becomes the system's",
+			in:   envInput{usablePath: func(string) bool { return false }, usableTemp: func(string) bool { return false }},
+			want: []string{"HOME=/home/u", "LC_ALL=C.UTF-8", "PATH=" + defaultPath, "TERM=xterm"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.in.caller = callerEnv
+			env, origins, err := computeEnv(test.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(env, test.want) {
+				t.Errorf("got  %q\nwant %q", env, test.want)
+			}
+			got := map[string]string{}
+			for _, o := range origins {
+				got[o.Name] = o.Origin
+			}
+			if len(origins) != len(env) {
+				t.Errorf("%d variables have %d origins", len(env), len(origins))
+			}
+			for name, want := range test.from {
+				if got[name] != want {
+					t.Errorf("%s comes from %q, want %q", name, got[name], want)
+				}
+			}
+		})
+	}
+}
+
+func TestComputeEnvErrors(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		in        envInput
+		attribute string
+	}{
+		{envInput{passthrough: []string{"OK", "LD_PRELOAD"}}, "env_passthrough[1]"},
+		{envInput{passthrough: []string{"BASH_FUNC_x%%"}}, "env_passthrough[0]"},
+		{envInput{caller: []string{"A=1"}, passthrough: []string{"[a"}}, "env_passthrough[0]"},
+		{envInput{definition: map[string]string{"A=B": "c"}}, "env"},
+		{envInput{definition: map[string]string{"A": "b\x00c"}}, "env A"},
+		{envInput{command: []string{"X=1", "=2"}}, "Env[1]"},
+	} {
+		_, _, err := computeEnv(test.in)
+		var e *shared.Error
+		if !errors.As(err, &e) || e.Attribute != test.attribute || !errors.Is(err, shared.ErrInvalidSpec) {
+			t.Errorf("%+v: got %v, want an error at %s", test.in, err, test.attribute)
+		}
+	}
+}
+
+// Values may be secrets: no error may hold one.
+func TestComputeEnvErrorsHoldNoValues(t *testing.T) {
+	t.Parallel()
+	_, _, err := computeEnv(envInput{definition: map[string]string{"A": "hunter2\x00"}})
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzComputeEnv(f *testing.F) {
+	f.Add("PATH=/bin\nA=1\nLD_PRELOAD=x", "L*", "A=2")
+	f.Add("=\n==\nPATH=::", "[", "")
+	f.Add("BASH_FUNC_a%%=() { x; }\nGIT_SSH=1", "*", "GIT_SSH")
+	f.Fuzz(func(t *testing.T, caller, pattern, command string) {
+		env, _, err := computeEnv(envInput{caller: strings.Split(caller, "\n"), passthrough: []string{pattern}, command: []string{command}})
+		if err != nil {
+			return
+		}
+		seen := map[string]bool{}
+		for _, entry := range env {
+			name, _, ok := strings.Cut(entry, "=")
+			if !ok || name == "" || seen[name] {
+				t.Fatalf("malformed or duplicate entry %q", entry)
+			}
+			seen[name] = true
+			asked, _, _ := strings.Cut(command, "=")
+			if isInjector(name) && name != asked {
+				t.Fatalf("the pattern %q passed %s on", pattern, name)
+			}
+		}
+	})
+}

@@ -1,0 +1,57 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// ErrClosed is returned by what needs a Host that was closed.
+var ErrClosed = errors.New("host is closed")
+
+// ErrUnknownSandbox is wrapped by the error for a name without a definition.
+var ErrUnknownSandbox = errors.New("unknown sandbox")
+
+// ExitError says that a command ran and did not succeed. The sandbox itself
+// did what it should.
+type ExitError struct {
+	shared.ExitStatus
+	// TimedOut says that the command was ended by its time limit.
+	TimedOut bool
+	// Stderr is what the command wrote to its standard error if that was not
+	// captured otherwise; Output sets it, shortened in the middle.
+	Stderr []byte
+}
+
+func (e *ExitError) Error() string {
+	if e.TimedOut {
+		return "timed out: " + e.ExitStatus.String()
+	}
+	return e.ExitStatus.String()
+}
+
+// EngineError says that an engine's process could not be started, or was lost,
+// with the end of what it logged.
+type EngineError struct {
+	Engine string // its name
+	Source string // where it came from: "built in" or its path
+	Err    error
+	Log    string // up to 8 KiB; may be empty
+}
+
+func (e *EngineError) Error() string {
+	s := fmt.Sprintf("engine %q", e.Engine)
+	if e.Source != "" {
+		s += " (" + e.Source + ")"
+	}
+	s += ": " + e.Err.Error()
+	if e.Log != "" {
+		s += "\nits log ends:\n  " + strings.ReplaceAll(e.Log, "\n", "\n  ")
+	}
+	return s
+}
+
+// Unwrap gives the cause.
+func (e *EngineError) Unwrap() error { return e.Err }

@@ -1,0 +1,362 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// maxSocketPath is what sockaddr_un holds on every platform, with its NUL.
+const maxSocketPath = 104
+
+// socketName is as long as what go-plugin makes below its base directory:
+// "plugin-dir" and "plugin", each with a random uint32.
+const socketName = "/plugin-dir4294967295/plugin4294967295"
+
+// launchSpec is an engine's executable and how to start it.
+type launchSpec struct {
+	name   string
+	path   string   // absolute
+	source string   // for people: "built in", the path
+	args   []string // beyond argv[0]
+	env    []string // "name=value": all that the process sees of the host's environment
+}
+
+// engineProcess is an engine that runs in a process of its own.
+type engineProcess struct {
+	client  *plugin.Client
+	runner  *engineRunner
+	channel *shared.Channel
+	engine  shared.Engine
+	dir     string
+}
+
+// launch starts an engine and speaks to it. Every error is an *EngineError.
+func launch(ctx context.Context, spec launchSpec, timeout time.Duration, logger hclog.Logger) (_ *engineProcess, err error) {
+	defer func() {
+		if err != nil && !errors.As(err, new(*EngineError)) {
+			err = &EngineError{Engine: spec.name, Source: spec.source, Err: err}
+		}
+	}()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	dir, err := privateDir()
+	if err != nil {
+		return nil, err
+	}
+	channel, engineEnd, err := shared.NewChannel()
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	run := &engineRunner{spec: spec, channel: engineEnd, log: &tail{}, exited: make(chan struct{})}
+	config := shared.ClientConfig(channel)
+	config.StartTimeout = timeout
+	config.Logger = logger
+	config.UnixSocketConfig = &plugin.UnixSocketConfig{TempDir: dir}
+	config.RunnerFunc = func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
+		run.env = cmd.Env // go-plugin's handshake variables alone: SkipHostEnv
+		return run, nil
+	}
+	client := plugin.NewClient(config)
+	p := &engineProcess{client: client, runner: run, channel: channel, dir: dir}
+
+	// go-plugin's start knows no context: its end kills the process, which
+	// ends the start.
+	stop := context.AfterFunc(ctx, func() { run.Kill(context.Background()) })
+	_, err = client.Start()
+	engineEnd.Close()
+	if err == nil {
+		p.engine, err = dispense(client)
+	}
+	if !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		reason := run.explain(err, timeout)
+		p.stop()
+		if ctx.Err() != nil {
+			reason = ctx.Err()
+		}
+		return nil, &EngineError{Engine: spec.name, Source: spec.source, Err: reason, Log: run.log.String()}
+	}
+	return p, nil
+}
+
+func dispense(client *plugin.Client) (shared.Engine, error) {
+	protocol, err := client.Client()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := protocol.Dispense(shared.PluginName)
+	if err != nil {
+		return nil, err
+	}
+	return raw.(shared.Engine), nil
+}
+
+// alive reports whether the engine's process still runs.
+func (p *engineProcess) alive() bool {
+	select {
+	case <-p.runner.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// stop kills the engine. An engine keeps nothing that outlives its process, so
+// that asking it politely, which costs a millisecond, would gain nothing.
+func (p *engineProcess) stop() {
+	p.runner.Kill(context.Background())
+	if p.runner.started() {
+		<-p.runner.exited
+	}
+	p.client.Kill()
+	p.channel.Close()
+	os.RemoveAll(p.dir)
+}
+
+// privateDir makes a directory that only this user can enter, for sockets that
+// carry no credentials of their own.
+func privateDir() (string, error) {
+	base := os.TempDir()
+	if runtimeDir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtimeDir) {
+		if info, err := os.Stat(runtimeDir); err == nil && info.IsDir() && ownedPrivately(info) {
+			base = runtimeDir
+		}
+	}
+	dir, err := os.MkdirTemp(base, runtimePrefix)
+	if err != nil {
+		return "", fmt.Errorf("private directory for the engine's socket: %w", err)
+	}
+	if n := len(dir) + len(socketName); n >= maxSocketPath {
+		os.Remove(dir)
+		return "", fmt.Errorf("socket path below %s would have %d bytes and a socket's path at most %d; set TMPDIR or XDG_RUNTIME_DIR to a shorter directory", base, n, maxSocketPath-1)
+	}
+	return dir, nil
+}
+
+// runtimePrefix begins the names of private directories. An engine that
+// survives its host removes the one it lives in.
+const runtimePrefix = "sbxhost-"
+
+// engineRunner starts an engine's process for go-plugin.
+type engineRunner struct {
+	spec    launchSpec
+	env     []string
+	channel *os.File
+	log     *tail
+
+	stdout, stderr io.ReadCloser
+	exited         chan struct{} // closed when the process is reaped
+
+	mu        sync.Mutex
+	cmd       *exec.Cmd
+	state     *os.ProcessState
+	firstLine string
+}
+
+// Start starts the process from a thread that lives until the process is
+// gone: the kernel sends Pdeathsig when the forking *thread* ends.
+func (r *engineRunner) Start(context.Context) error {
+	cmd := &exec.Cmd{
+		Path:        r.spec.path,
+		Args:        append([]string{r.spec.path}, r.spec.args...),
+		ExtraFiles:  []*os.File{r.channel},
+		SysProcAttr: engineSysProcAttr(),
+	}
+	// Ours come first: Go keeps the first of duplicates, so that nothing can
+	// be set twice by an engine block.
+	cmd.Env = slices.Concat(r.env, []string{shared.ChannelEnv + "=3"}, r.spec.env)
+	stdoutRead, stdoutWrite, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	stderrRead, stderrWrite, err := os.Pipe()
+	if err != nil {
+		stdoutRead.Close()
+		stdoutWrite.Close()
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = stdoutWrite, stderrWrite
+
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		err := cmd.Start()
+		stdoutWrite.Close()
+		stderrWrite.Close()
+		started <- err
+		if err != nil {
+			return
+		}
+		_ = cmd.Wait()
+		r.mu.Lock()
+		r.state = cmd.ProcessState
+		r.mu.Unlock()
+		close(r.exited)
+	}()
+	if err := <-started; err != nil {
+		stdoutRead.Close()
+		stderrRead.Close()
+		return err
+	}
+	r.mu.Lock()
+	r.cmd = cmd
+	r.mu.Unlock()
+	r.stdout = r.handshakeOnly(stdoutRead)
+	r.stderr = struct {
+		io.Reader
+		io.Closer
+	}{io.TeeReader(stderrRead, r.log), stderrRead}
+	return nil
+}
+
+// handshakeOnly gives the first line of the process's output and drains the
+// rest: an engine that prints must not block on a full pipe, and one that
+// prints a line without end must not fill memory.
+func (r *engineRunner) handshakeOnly(stdout *os.File) io.ReadCloser {
+	reader, writer := io.Pipe()
+	go func() {
+		defer stdout.Close()
+		buffered := bufio.NewReaderSize(stdout, 4096)
+		line, _ := buffered.ReadSlice('\n') // an error still gives what was read
+		r.mu.Lock()
+		r.firstLine = string(line)
+		r.mu.Unlock()
+		writer.Write(line)
+		writer.Close()
+		io.Copy(io.Discard, buffered)
+	}()
+	return reader
+}
+
+func (r *engineRunner) started() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cmd != nil
+}
+
+// Wait waits for the process to be reaped.
+func (r *engineRunner) Wait(context.Context) error {
+	<-r.exited
+	return nil
+}
+
+// Kill kills the process; its commands die with it.
+func (r *engineRunner) Kill(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cmd == nil || r.state != nil {
+		return nil
+	}
+	return r.cmd.Process.Kill()
+}
+
+func (r *engineRunner) Stdout() io.ReadCloser { return r.stdout }
+func (r *engineRunner) Stderr() io.ReadCloser { return r.stderr }
+func (r *engineRunner) Name() string          { return r.spec.path }
+
+func (r *engineRunner) ID() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cmd == nil {
+		return ""
+	}
+	return strconv.Itoa(r.cmd.Process.Pid)
+}
+
+// Diagnose is go-plugin's question for more; explain says it better.
+func (r *engineRunner) Diagnose(context.Context) string { return "" }
+
+// PluginToHost and HostToPlugin: both live in one file system and network.
+func (r *engineRunner) PluginToHost(network, addr string) (string, string, error) {
+	return network, addr, nil
+}
+
+func (r *engineRunner) HostToPlugin(network, addr string) (string, string, error) {
+	return network, addr, nil
+}
+
+// explain turns go-plugin's error into one that says what the engine did.
+func (r *engineRunner) explain(err error, timeout time.Duration) error {
+	r.mu.Lock()
+	first, state := strings.TrimSpace(r.firstLine), r.state
+	r.mu.Unlock()
+	if !r.started() {
+		return fmt.Errorf("could not be executed: %w", err)
+	}
+	if state == nil {
+		// Its end, if it is about to come, says more than go-plugin does.
+		select {
+		case <-r.exited:
+			r.mu.Lock()
+			state = r.state
+			r.mu.Unlock()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	fields := strings.Split(first, "|")
+	switch {
+	case first == "" && state != nil:
+		return fmt.Errorf("ended before it was ready: %v", state)
+	case first == "":
+		return fmt.Errorf("did not say that it is ready within %v: it hangs, or is no engine", timeout)
+	case len(fields) < 4:
+		return fmt.Errorf("does not speak the engine protocol: it printed %q", clip(first, 80))
+	case fields[1] != strconv.Itoa(int(shared.Handshake.ProtocolVersion)):
+		return fmt.Errorf("speaks engine protocol version %s, and this program version %d; install a matching release of either", clip(fields[1], 20), shared.Handshake.ProtocolVersion)
+	}
+	return err
+}
+
+// clip shortens text that an engine chose.
+func clip(s string, n int) string {
+	if len(s) > n {
+		return s[:n] + "..."
+	}
+	return s
+}
+
+// tail keeps the end of what an engine logs.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+const tailSize = 8 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - tailSize; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ToValidUTF8(strings.TrimSpace(string(t.buf)), "?")
+}

@@ -1,0 +1,18 @@
+package host_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/plugins/bwrap"
+	"github.com/sbxhost/sbxhost/plugins/noop"
+)
+
+// builtins makes the test binary serve the engines, as a program's main does.
+var builtins host.Builtins
+
+func TestMain(m *testing.M) {
+	builtins = host.ServeBuiltin(bwrap.New(), noop.New())
+	os.Exit(m.Run())
+}

@@ -1,0 +1,53 @@
+package host
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Options make a Host. The zero value has one sandbox, "default", which
+// isolates with the platform's engine.
+type Options struct {
+	// Sandboxes are the definitions by name. Empty means the one above.
+	Sandboxes map[string]Definition
+	// DefaultSandbox is used where a caller names none. Empty means the only
+	// sandbox there is.
+	DefaultSandbox string
+	// Workspace is what commands work on.
+	Workspace WorkspaceOptions
+
+	// Builtins are the engines that this program serves by executing itself;
+	// see ServeBuiltin.
+	Builtins Builtins
+	// EngineDir is where executables of engines by the name of
+	// sbxhost-engine-NAME are looked for; they start faster than a re-executed
+	// program. Empty means the directory of the running program.
+	EngineDir string
+	// Engines are engines from elsewhere, by name. One that has the name of a
+	// built-in engine takes its place.
+	Engines map[string]EngineSource
+	// Inject are engines that run inside this process, by name, ahead of all
+	// others: for tests, and for embedders with engines of their own. An
+	// injected engine that needs the init finds it only if main called
+	// ServeBuiltin or sandboxinit.Hook.
+	Inject map[string]shared.Engine
+
+	// Protected are host files that no command may write, whatever is bound:
+	// the configuration in force.
+	Protected []string
+	// Environ is the caller's environment, as of os.Environ, which nil means.
+	Environ []string
+	// Dir is the directory that commands without a Dir run in, if it lies in
+	// the workspace. Empty means the current directory.
+	Dir string
+	// StartTimeout bounds the start of an engine's process; zero means 10
+	// seconds.
+	StartTimeout time.Duration
+	// Logger receives what the host and its engines log; nil discards it.
+	Logger hclog.Logger
+}
+
+const defaultStartTimeout = 10 * time.Second

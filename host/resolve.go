@@ -1,0 +1,318 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// caller is what a Host knows of the program and person it works for.
+type caller struct {
+	uid     int
+	home    string   // absolute, or empty
+	environ []string // "name=value"
+}
+
+// resolver turns definitions into Specs. It reads the file system and changes
+// nothing.
+type resolver struct {
+	ws        *workspace.Workspace
+	caller    caller
+	owner     *owner   // whom commands run as, where that is not the caller
+	protected []string // host files that are never writable inside
+	session   shared.Session
+}
+
+// owner is the user a root caller's commands run as.
+type owner struct {
+	user shared.User
+	name string
+	home string
+}
+
+// resolved is a definition carried through to absolute paths.
+type resolved struct {
+	spec    shared.Spec
+	workdir string // where the workspace's root lies inside
+}
+
+// attributeError is an ErrInvalidSpec that names an attribute.
+func attributeError(attribute, message, hint string) error {
+	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: message, Hint: hint}
+}
+
+func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
+	out := &resolved{spec: shared.Spec{
+		Sandbox: name,
+		Session: r.session,
+		Options: d.Config,
+		Limits: shared.Limits{
+			Memory: d.Limits.Memory, CPUs: d.Limits.CPUs, PIDs: d.Limits.PIDs,
+			OpenFiles: d.Limits.OpenFiles, TempSize: d.Limits.TempSize,
+		},
+	}}
+	spec := &out.spec
+	switch d.Filesystem {
+	case "", "minimal":
+		spec.Filesystem = shared.FilesystemMinimal
+	case "host":
+		spec.Filesystem = shared.FilesystemHost
+	default:
+		return nil, attributeError("filesystem", fmt.Sprintf("unknown view %q", d.Filesystem), `use "minimal" or "host"`)
+	}
+	if d.Network {
+		spec.Network.Mode = shared.NetworkHost
+	}
+	switch d.Limits.Enforce {
+	case "", "required":
+	case "best_effort":
+		spec.Limits.BestEffort = true
+	default:
+		return nil, attributeError("limits.enforce", fmt.Sprintf("unknown value %q", d.Limits.Enforce), `use "required" or "best_effort"`)
+	}
+	if r.owner != nil {
+		user := r.owner.user
+		spec.User = &user
+	}
+	if home := r.home(); home != "" && home != "/" {
+		spec.Home = home
+	}
+
+	m := mounts{spec: spec}
+	if err := r.mountWorkspace(&m, d, out); err != nil {
+		return nil, err
+	}
+	for i, b := range d.BindPaths {
+		if err := r.mountBind(&m, fmt.Sprintf("bind_paths[%d]", i), b); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range r.protected {
+		m.protect(p)
+	}
+	return out, nil
+}
+
+// home is the path of the command's home directory.
+func (r *resolver) home() string {
+	if r.owner != nil {
+		return r.owner.home
+	}
+	return r.caller.home
+}
+
+func (r *resolver) mountWorkspace(m *mounts, d Definition, out *resolved) error {
+	for _, root := range r.ws.Roots() {
+		mount := shared.Mount{Source: root.Path, Destination: root.Path, Origin: "workspace"}
+		if root.Field != "root" {
+			mount.Origin = "workspace." + root.Field
+		}
+		if root.Writable {
+			mount.Kind = shared.MountReadWrite
+		}
+		raw := root.Declared
+		if root.Field == "root" {
+			if d.ReadOnly {
+				mount.Kind = shared.MountReadOnly
+			}
+			switch {
+			case d.Workdir == "" || d.Workdir == "host":
+			case !filepath.IsAbs(d.Workdir) || filepath.Clean(d.Workdir) != d.Workdir:
+				return attributeError("workdir", fmt.Sprintf("%q is neither \"host\" nor an absolute path in its shortest form", d.Workdir), `use "host" or a path such as "/workspace"`)
+			default:
+				mount.Destination, raw = d.Workdir, d.Workdir
+			}
+			out.workdir = mount.Destination
+		}
+		if err := m.add(mount); err != nil {
+			return err
+		}
+		if err := m.addSpelling(mount, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *resolver) mountBind(m *mounts, attribute string, b Bind) error {
+	host := b.Host
+	switch {
+	case host == "":
+		return attributeError(attribute, "its host path is empty", "")
+	case strings.IndexByte(host, 0) >= 0:
+		return attributeError(attribute, "its host path contains a NUL byte", "")
+	case slices.Contains(strings.Split(host, "/"), ".."):
+		return attributeError(attribute, fmt.Sprintf("%q has a \"..\" component", host), "write the path that is meant")
+	case host == "~" || strings.HasPrefix(host, "~/"):
+		if r.caller.home == "" {
+			return attributeError(attribute, fmt.Sprintf("%q: no home directory is known", host), "set HOME or write an absolute path")
+		}
+		host = filepath.Join(r.caller.home, host[1:])
+	case !filepath.IsAbs(host):
+		host = filepath.Join(r.ws.Root(), host)
+	}
+	raw := filepath.Clean(host)
+	source, err := filepath.EvalSymlinks(raw)
+	if errors.Is(err, fs.ErrNotExist) {
+		if b.Optional {
+			return nil
+		}
+		return attributeError(attribute, fmt.Sprintf("%s does not exist", raw), "create it, or say optional = true to do without it")
+	} else if err != nil {
+		return attributeError(attribute, err.Error(), "")
+	}
+	if source == "/" {
+		return attributeError(attribute, "the whole host cannot be bound", `say filesystem = "host" to show it read-only`)
+	}
+	mount := shared.Mount{Source: source, Destination: source, Origin: attribute}
+	if b.Writable {
+		mount.Kind = shared.MountReadWrite
+	}
+	if b.Container != "" {
+		if !filepath.IsAbs(b.Container) || filepath.Clean(b.Container) != b.Container {
+			return attributeError(attribute, fmt.Sprintf("container path %q is not absolute and in its shortest form", b.Container), "")
+		}
+		mount.Destination = b.Container
+		return m.add(mount)
+	}
+	if err := m.add(mount); err != nil {
+		return err
+	}
+	return m.addSpelling(mount, raw)
+}
+
+// mounts collects a Spec's mounts, at most one for each destination.
+type mounts struct {
+	spec *shared.Spec
+}
+
+func (m *mounts) add(mount shared.Mount) error {
+	for _, have := range m.spec.Mounts {
+		if have.Destination != mount.Destination {
+			continue
+		}
+		if have.Source == mount.Source && have.Kind == mount.Kind {
+			return nil
+		}
+		return attributeError(mount.Origin,
+			fmt.Sprintf("%s lies at %s inside, where %s (%s) lies already", mount.Source, mount.Destination, have.Source, have.Origin),
+			"give one of them another place or access")
+	}
+	m.spec.Mounts = append(m.spec.Mounts, mount)
+	return nil
+}
+
+// addSpelling shows mount at raw as well, the spelling its author used, where
+// symlinks made that another path and nothing inside would lead there.
+func (m *mounts) addSpelling(mount shared.Mount, raw string) error {
+	if raw == mount.Source || m.spec.Filesystem == shared.FilesystemHost {
+		return nil
+	}
+	for _, system := range [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/nix"} {
+		if inside(system, raw) {
+			return nil // the operating system's own links are part of the view
+		}
+	}
+	for _, have := range m.spec.Mounts {
+		if have.Kind != shared.MountTmpfs && have.Source == have.Destination && raw != have.Source && inside(have.Source, raw) {
+			return nil // the link itself is visible
+		}
+	}
+	mount.Destination = raw
+	return m.add(mount)
+}
+
+// protect makes a host file read-only wherever a writable mount shows it.
+func (m *mounts) protect(file string) {
+	for _, have := range slices.Clone(m.spec.Mounts) {
+		if have.Kind != shared.MountReadWrite || !inside(have.Source, file) || have.Source == file {
+			continue
+		}
+		// An existing mount at that place is either this one or the user's
+		// own, read-only or refused by add.
+		_ = m.add(shared.Mount{
+			Source:      file,
+			Destination: have.Destination + strings.TrimPrefix(file, have.Source),
+			Origin:      "protected: the configuration in force",
+		})
+	}
+}
+
+// insidePath gives the path inside at which a host path shows.
+func insidePath(spec *shared.Spec, host string) (string, bool) {
+	best := -1
+	for i, m := range spec.Mounts {
+		if m.Kind == shared.MountTmpfs || !inside(m.Source, host) {
+			continue
+		}
+		if best < 0 || len(m.Source) > len(spec.Mounts[best].Source) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return "", false
+	}
+	m := spec.Mounts[best]
+	return filepath.Join(m.Destination, strings.TrimPrefix(host, m.Source)), true
+}
+
+// writableInside reports whether a command can write at a path inside.
+func writableInside(spec *shared.Spec, p string) bool {
+	deepest, writable := "", false
+	cover := func(dir string, w bool) {
+		if inside(dir, p) && len(dir) >= len(deepest) {
+			deepest, writable = dir, w
+		}
+	}
+	for _, scratch := range [...]string{"/tmp", "/var/tmp", "/run", "/dev"} {
+		cover(scratch, true)
+	}
+	if spec.Home != "" {
+		cover(spec.Home, true)
+	}
+	for _, m := range spec.Mounts {
+		cover(m.Destination, m.Kind != shared.MountReadOnly)
+	}
+	return writable
+}
+
+// inside reports whether p is root or lies below it, by components: /a/b-evil
+// is not inside /a/b. Both are absolute and clean.
+func inside(root, p string) bool {
+	return p == root || root == "/" || strings.HasPrefix(p, root) && p[len(root)] == '/'
+}
+
+// lookupOwner finds whom a root caller's commands run as: the owner of the
+// workspace, so that what they create is the user's. It is nil for any other
+// caller, who can only be himself.
+func lookupOwner(ws *workspace.Workspace, c caller) *owner {
+	uid, gid := ws.Owner()
+	if c.uid != 0 || uid == 0 {
+		return nil
+	}
+	o := &owner{user: shared.User{UID: uid, GID: gid}}
+	account, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
+	if err != nil {
+		return o // a uid without an account, as in containers: no home, no name
+	}
+	o.name, o.home = account.Username, account.HomeDir
+	if n, err := strconv.ParseUint(account.Gid, 10, 32); err == nil {
+		o.user.GID = uint32(n)
+	}
+	if groups, err := account.GroupIds(); err == nil {
+		for _, g := range groups {
+			if n, err := strconv.ParseUint(g, 10, 32); err == nil {
+				o.user.Groups = append(o.user.Groups, uint32(n))
+			}
+		}
+	}
+	return o
+}

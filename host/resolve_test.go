@@ -1,0 +1,170 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// tree is a small host file system: a home with a project, a cache, a symlink
+// to the cache, and a directory whose name merely begins like the project's.
+type tree struct {
+	base, home, project, cache, link string
+}
+
+func newTree(t *testing.T) tree {
+	t.Helper()
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := tree{base: base, home: base + "/home", project: base + "/home/src/project", cache: base + "/data/cache", link: base + "/home/cache"}
+	for _, dir := range []string{tr.project + "/sub", tr.project + "-evil", tr.cache} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(tr.cache, tr.link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(tr.project+"/config.hcl", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+func (tr tree) resolver(t *testing.T) *resolver {
+	t.Helper()
+	ws, err := workspace.New(workspace.Options{Root: tr.project, Home: tr.home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &resolver{ws: ws, caller: caller{uid: 1000, home: tr.home}}
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	show := func(s shared.Spec) []string {
+		var lines []string
+		for _, m := range s.Mounts {
+			lines = append(lines, strings.ReplaceAll(m.Kind.String()+" "+m.Source+" "+m.Destination+" "+m.Origin, tr.base, "B"))
+		}
+		return lines
+	}
+	for _, test := range []struct {
+		name      string
+		def       Definition
+		protected []string
+		want      []string
+	}{
+		{"the zero definition", Definition{}, nil, []string{
+			"read-write B/home/src/project B/home/src/project workspace",
+		}},
+		{"read-only, at another place", Definition{ReadOnly: true, Workdir: "/workspace"}, nil, []string{
+			"read-only B/home/src/project /workspace workspace",
+		}},
+		{"both spellings of a symlinked bind", Definition{BindPaths: []Bind{{Host: "~/cache"}}}, nil, []string{
+			"read-write B/home/src/project B/home/src/project workspace",
+			"read-only B/data/cache B/data/cache bind_paths[0]",
+			"read-only B/data/cache B/home/cache bind_paths[0]",
+		}},
+		{"one spelling where the link is visible", Definition{BindPaths: []Bind{{Host: tr.link}}, Filesystem: "host"}, nil, []string{
+			"read-write B/home/src/project B/home/src/project workspace",
+			"read-only B/data/cache B/data/cache bind_paths[0]",
+		}},
+		{"a remapped bind has one place", Definition{BindPaths: []Bind{{Host: "~/cache", Container: "/cache", Writable: true}}}, nil, []string{
+			"read-write B/home/src/project B/home/src/project workspace",
+			"read-write B/data/cache /cache bind_paths[0]",
+		}},
+		{"an optional bind that is missing", Definition{BindPaths: []Bind{{Host: "~/nothing", Optional: true}}}, nil, []string{
+			"read-write B/home/src/project B/home/src/project workspace",
+		}},
+		{"a relative bind is the workspace's", Definition{ReadOnly: true, BindPaths: []Bind{{Host: "sub", Writable: true}}}, nil, []string{
+			"read-only B/home/src/project B/home/src/project workspace",
+			"read-write B/home/src/project/sub B/home/src/project/sub bind_paths[0]",
+		}},
+		{"the configuration in force is read-only", Definition{Workdir: "/w"}, []string{tr.project + "/config.hcl"}, []string{
+			"read-write B/home/src/project /w workspace",
+			"read-only B/home/src/project/config.hcl /w/config.hcl protected: the configuration in force",
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := tr.resolver(t)
+			r.protected = test.protected
+			out, err := r.resolve("fast", test.def)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := show(out.spec)
+			if strings.Join(got, "\n") != strings.Join(test.want, "\n") {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+			}
+			if err := out.spec.Validate(); err != nil {
+				t.Errorf("the Spec is not valid: %v", err)
+			}
+			if out.spec.Network.Mode != shared.NetworkNone || out.spec.Unconfined {
+				t.Errorf("the Spec does not isolate: %+v", out.spec)
+			}
+		})
+	}
+}
+
+func TestResolveRefuses(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	for _, test := range []struct {
+		def             Definition
+		attribute, text string
+	}{
+		{Definition{Filesystem: "all"}, "filesystem", "minimal"},
+		{Definition{Workdir: "rel"}, "workdir", "absolute"},
+		{Definition{Workdir: "/a/../b"}, "workdir", "shortest form"},
+		{Definition{Limits: Limits{Enforce: "maybe"}}, "limits.enforce", "best_effort"},
+		{Definition{BindPaths: []Bind{{Host: "~/nothing"}}}, "bind_paths[0]", "optional = true"},
+		{Definition{BindPaths: []Bind{{Host: "~/cache"}, {Host: "../x"}}}, "bind_paths[1]", ".."},
+		{Definition{BindPaths: []Bind{{Host: ""}}}, "bind_paths[0]", "empty"},
+		{Definition{BindPaths: []Bind{{Host: "/"}}}, "bind_paths[0]", "filesystem"},
+		{Definition{BindPaths: []Bind{{Host: "a\x00b"}}}, "bind_paths[0]", "NUL"},
+		{Definition{BindPaths: []Bind{{Host: "~/cache", Container: "rel"}}}, "bind_paths[0]", "absolute"},
+		{Definition{BindPaths: []Bind{{Host: "~/cache", Container: "/c"}, {Host: tr.project, Container: "/c"}}}, "bind_paths[1]", "already"},
+		{Definition{BindPaths: []Bind{{Host: "~/cache"}, {Host: "~/cache", Writable: true}}}, "bind_paths[1]", "already"},
+	} {
+		_, err := tr.resolver(t).resolve("fast", test.def)
+		var e *shared.Error
+		if !errors.As(err, &e) || e.Attribute != test.attribute || !strings.Contains(err.Error(), test.text) {
+			t.Errorf("%+v: got %v, want an error at %s that says %q", test.def, err, test.attribute, test.text)
+		}
+	}
+}
+
+func TestInsidePath(t *testing.T) {
+	t.Parallel()
+	spec := &shared.Spec{Home: "/home/u", Mounts: []shared.Mount{
+		{Source: "/home/u/p", Destination: "/workspace", Kind: shared.MountReadWrite},
+		{Source: "/home/u/p/vendor", Destination: "/vendor"},
+		{Source: "/opt/tools", Destination: "/opt/tools"},
+	}}
+	for host, want := range map[string]string{
+		"/home/u/p": "/workspace", "/home/u/p/a": "/workspace/a", "/home/u/p/vendor/x": "/vendor/x",
+		"/opt/tools/bin": "/opt/tools/bin", "/home/u/p-evil": "", "/home/u": "",
+	} {
+		if got, ok := insidePath(spec, host); got != want || ok != (want != "") {
+			t.Errorf("%s: got %q, %v, want %q", host, got, ok, want)
+		}
+	}
+	for p, want := range map[string]bool{
+		"/workspace/bin": true, "/vendor/bin": false, "/opt/tools/bin": false, "/usr/bin": false, "/home/u/bin": true,
+		"/tmp/bin": true, "/home/user2/bin": false, "/": false,
+	} {
+		if got := writableInside(spec, p); got != want {
+			t.Errorf("writable at %s: got %v, want %v", p, got, want)
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package host_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// requireBwrap skips a test where bubblewrap is missing, unless the
+// environment says that it must be there.
+func requireBwrap(t testing.TB) {
+	t.Helper()
+	for _, path := range []string{"/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"} {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+	}
+	if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "bwrap") {
+		t.Fatal("bubblewrap is required here and not installed")
+	}
+	t.Skip("bubblewrap is not installed")
+}
+
+// newHost gives a Host over an empty project.
+func newHost(t testing.TB, change func(*host.Options)) *host.Host {
+	t.Helper()
+	requireBwrap(t)
+	root := t.TempDir()
+	o := host.Options{
+		Builtins:  builtins,
+		Dir:       root,
+		Workspace: host.WorkspaceOptions{Root: root},
+		Sandboxes: map[string]host.Definition{
+			"fast":   {Engine: "bwrap"},
+			"online": {Engine: "bwrap", Network: true},
+			"open":   {Engine: "noop"},
+		},
+		DefaultSandbox: "fast",
+	}
+	if change != nil {
+		change(&o)
+	}
+	h, err := host.New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return h
+}
+
+func TestOutputAndStatus(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil)
+	for _, sandbox := range []string{"", "fast", "online", "open"} {
+		t.Run("sandbox "+sandbox, func(t *testing.T) {
+			t.Parallel()
+			cmd := h.Command(t.Context(), sandbox, "sh", "-c", "cat; echo err >&2; exit 7")
+			cmd.Stdin = strings.NewReader("hi\n")
+			out, err := cmd.Output()
+			exit, ok := errors.AsType[*host.ExitError](err)
+			if !ok || exit.Code != 7 || string(out) != "hi\n" || string(exit.Stderr) != "err\n" {
+				t.Fatalf("got %q, %v", out, err)
+			}
+			report := cmd.Report()
+			if report.Result == nil || report.Result.Status.Code != 7 {
+				t.Errorf("report: %+v", report)
+			}
+			want := "sandboxed"
+			if sandbox == "open" {
+				want = "unsandboxed"
+			}
+			if report.Decision != want {
+				t.Errorf("decision %q, want %q", report.Decision, want)
+			}
+		})
+	}
+}
+
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil)
+	for _, test := range []struct {
+		script string
+		want   shared.ExitStatus
+	}{
+		{"exit 143", shared.ExitStatus{Code: 143}},
+		{"kill -TERM $$", shared.ExitStatus{Signal: syscall.SIGTERM}},
+		{"kill -KILL $$", shared.ExitStatus{Signal: syscall.SIGKILL}},
+	} {
+		err := h.Command(t.Context(), "fast", "sh", "-c", test.script).Run()
+		exit, ok := errors.AsType[*host.ExitError](err)
+		if !ok || exit.ExitStatus != test.want {
+			t.Errorf("%s: got %v, want %v", test.script, err, test.want)
+		}
+	}
+	if err := h.Command(t.Context(), "fast", "no-such-command").Run(); !errors.Is(err, shared.ErrNotFound) {
+		t.Errorf("missing command: %v", err)
+	}
+	if err := h.Command(t.Context(), "fast", "/etc/passwd").Run(); !errors.Is(err, shared.ErrNotExecutable) {
+		t.Errorf("file that is not executable: %v", err)
+	}
+	if err := h.Command(t.Context(), "nope", "true").Run(); !errors.Is(err, host.ErrUnknownSandbox) || !strings.Contains(err.Error(), "fast, online, open") {
+		t.Errorf("unknown sandbox: %v", err)
+	}
+}
+
+func TestContextKillsTheTree(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := h.Command(ctx, "fast", "sh", "-c", "trap '' TERM; sleep 1000 & echo ready; wait; sleep 1000")
+	read, write := io.Pipe()
+	cmd.Stdout = write
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fscanln(read)
+	cancel()
+	go io.Copy(io.Discard, read)
+	exit, ok := errors.AsType[*host.ExitError](cmd.Wait())
+	if !ok || exit.Signal != syscall.SIGKILL {
+		t.Errorf("got %v", exit)
+	}
+}
+
+func TestTimeoutRunsTheHandler(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil)
+	cmd := h.Command(t.Context(), "fast", "sh", "-c", `trap 'echo handled; exit 3' TERM; while :; do sleep 0.01; done`)
+	cmd.Timeout = 300 * time.Millisecond
+	out, err := cmd.Output()
+	exit, ok := errors.AsType[*host.ExitError](err)
+	if !ok || !exit.TimedOut || exit.Code != 3 || string(out) != "handled\n" {
+		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil)
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			out, err := h.Command(t.Context(), "fast", "echo", fmt.Sprint(i)).Output()
+			if err != nil || string(out) != fmt.Sprintln(i) {
+				t.Errorf("%d: %q, %v", i, out, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestTTY(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil)
+	cmd := h.Command(t.Context(), "fast", "sh", "-c", "tty; stty size; test -t 0 && test -t 2 && : </dev/tty && echo done")
+	cmd.TTY = true
+	cmd.Size = shared.TerminalSize{Rows: 33, Cols: 99}
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "33 99") || !strings.Contains(out.String(), "done") {
+		t.Errorf("got %q", out.String())
+	}
+}
+
+func TestExplainRunsNothing(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil)
+	marker := filepath.Join(h.Root(), "marker")
+	e, err := h.Command(t.Context(), "fast", "touch", marker).Explain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(marker); err == nil {
+		t.Error("the command ran")
+	}
+	if e.Decision != "sandboxed" || len(e.Plan.Mounts) == 0 || len(e.Env) == 0 || !slices.Contains(e.Plan.Argv, "--unshare-net") {
+		t.Errorf("got %+v", e)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil)
+	if err := h.Check(t.Context(), ""); err != nil {
+		t.Error(err)
+	}
+	h = newHost(t, func(o *host.Options) {
+		o.Sandboxes = map[string]host.Definition{"gone": {Engine: "bwrap", BindPaths: []host.Bind{{Host: "/no/such/path"}}}}
+		o.DefaultSandbox = ""
+	})
+	e, ok := errors.AsType[*shared.Error](h.Check(t.Context(), ""))
+	if !ok || e.Attribute != "bind_paths[0]" {
+		t.Errorf("got %v", e)
+	}
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	cmd := h.Command(t.Context(), "fast", "sh", "-c", "echo ready; sleep 1000")
+	cmd.Stdout = write
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	out := bufio.NewReader(read)
+	if line, err := out.ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := h.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("Wait after Close gave no error")
+	}
+	if _, err := out.ReadByte(); err != io.EOF {
+		t.Errorf("the command still holds its output: %v", err)
+	}
+	if err := h.Command(t.Context(), "fast", "true").Run(); !errors.Is(err, host.ErrClosed) {
+		t.Errorf("after close: %v", err)
+	}
+}

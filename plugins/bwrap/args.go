@@ -1,0 +1,93 @@
+package bwrap
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// What bubblewrap bears: it counts its own command line and the words of
+// --args together, and the kernel limits a word of the former.
+const (
+	maxWords   = 9000
+	maxWordLen = 128<<10 - 1
+	// reserved is left for the command line proper: bwrap, --args, the init
+	// and its descriptors.
+	reserved = 100
+)
+
+// namespaces are the options that do not depend on the Spec.
+//
+// There is no --new-session: the init calls setsid before it executes the
+// command, the engine has no terminal, and a command's terminal is a pair
+// of its own, so that TIOCSTI reaches nobody; with --new-session the shell
+// inside would lose its job control.
+var namespaces = [...]string{
+	"--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup",
+	"--disable-userns",
+	// A root caller's capabilities would otherwise be kept.
+	"--cap-drop", "ALL",
+	"--die-with-parent",
+	// The init is pid 1: bubblewrap's own drops SIGTERM and hides how the
+	// command ended.
+	"--as-pid-1",
+	// A name that resolves in every /etc/hosts and says nothing of the host.
+	"--hostname", "localhost",
+	"--chdir", "/",
+}
+
+// args gives the option words that carry out ops, and the files whose contents
+// they take from descriptors: the n-th of them as descriptor firstFD+n. With a
+// negative firstFD the words name the file in angle brackets instead.
+func args(network shared.NetworkMode, ops []op, firstFD int) (words, files []string, err error) {
+	words = append(words, namespaces[:]...)
+	if network == shared.NetworkNone {
+		words = append(words, "--unshare-net")
+	}
+	for _, o := range ops {
+		switch o.Kind {
+		case opROBind:
+			words = append(words, "--ro-bind", o.Source, o.Dest)
+		case opBind:
+			words = append(words, "--bind", o.Source, o.Dest)
+		case opTmpfs:
+			words = append(words, "--perms", octal(o.Perms), "--size", strconv.FormatUint(o.Size, 10), "--tmpfs", o.Dest)
+		case opSymlink:
+			words = append(words, "--symlink", o.Source, o.Dest)
+		case opProc:
+			words = append(words, "--proc", o.Dest)
+		case opDev:
+			words = append(words, "--dev", o.Dest)
+		case opDir:
+			words = append(words, "--perms", octal(o.Perms), "--dir", o.Dest)
+		case opFile:
+			fd := "<" + o.Source + ">"
+			if firstFD >= 0 {
+				fd = strconv.Itoa(firstFD + len(files))
+			}
+			files = append(files, o.Source)
+			words = append(words, "--perms", octal(o.Perms), "--file", fd, o.Dest)
+		case opRemountRO:
+			words = append(words, "--remount-ro", o.Dest)
+		case opMaskFile:
+			// bubblewrap binds without device access, so that the null
+			// device can be neither read nor written there.
+			words = append(words, "--ro-bind", "/dev/null", o.Dest)
+		case opMaskDir:
+			words = append(words, "--perms", "0000", "--size", "4096", "--tmpfs", o.Dest, "--remount-ro", o.Dest)
+		}
+		if len(o.Source) > maxWordLen || len(o.Dest) > maxWordLen {
+			return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
+				Message: fmt.Sprintf("a path of %d bytes is more than bubblewrap takes (%d)", max(len(o.Source), len(o.Dest)), maxWordLen)}
+		}
+	}
+	if len(words) > maxWords-reserved {
+		return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec,
+			Message: fmt.Sprintf("the sandbox needs %d option words and bubblewrap takes %d", len(words), maxWords-reserved),
+			Hint:    "bind or deny whole directories in place of many paths in them"}
+	}
+	return words, files, nil
+}
+
+func octal(perms uint32) string { return fmt.Sprintf("%04o", perms) }

@@ -1,0 +1,42 @@
+// Package bwrap is the engine that isolates commands with bubblewrap on Linux:
+// no daemon, no image, no privilege, and a few milliseconds a command.
+//
+// # What a command gets
+//
+// Every command runs in user, pid, ipc, uts, mount and cgroup namespaces of its
+// own, and in a network namespace of its own unless the definition asks for
+// the host's network. It has no capabilities and an empty bounding set, cannot
+// gain privileges, cannot make user namespaces, and keeps the numeric user and
+// group of its caller (supplementary groups are not mapped). Its host name is
+// "localhost". Pid 1 is sbxhost's own init. A namespace that the kernel refuses
+// is an error, never left out.
+//
+// The minimal view holds /usr and its companions (/bin, /lib, ...), /opt and
+// /nix/store read-only, a list of harmless entries of /etc (see etc.go: no
+// shadow, no keys, no machine id, nothing where tools keep credentials), a fresh
+// /proc and /dev, private /tmp and /dev/shm, an empty /run, and a private home
+// where the Spec names one. Everything else, the root directory included, is
+// read-only. The host view is the host's tree read-only with /proc, /dev, /dev/shm,
+// /tmp, /var/tmp, /run and the home directory replaced in the same way; what can be connected to
+// in it (sockets outside of those) is the host's duty to mask.
+//
+// Small files of /etc are copied at the start of a command, which costs a third of
+// a mount; larger ones and directories are bound. Each private file system is capped
+// at Limits.TempSize or, without one, at 4 GiB or a quarter of the machine's
+// memory, whichever is less.
+//
+// # Limits of the promise
+//
+// Mounts are a snapshot of the start. A mount's destination is checked for
+// symlinks that the command could have planted, and must exist already where
+// it lies beneath a directory of the host; another command that runs at the
+// same moment on the same writable directory can still race the check. Sources
+// are handed over by path. There is no system call filter yet. Memory and processes
+// are bounded by rlimits only, which is not the promise of limits.memory and
+// limits.pids: neither is claimed, and both are reported where best effort is
+// asked for.
+//
+// bubblewrap 0.8.0 or later is needed, not setuid: a setuid one can neither
+// cap temporary file systems nor be needed where the kernel allows user
+// namespaces.
+package bwrap

@@ -1,0 +1,123 @@
+package bwrap
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// facts is what the planner must know of this machine.
+type facts struct {
+	uid    uint32
+	memory uint64 // bytes of RAM; 0 where unknown
+	tree   tree
+
+	roots  []op // system directories of the minimal view
+	etc    []op // the entries of /etc of the minimal view
+	links  []op // symlinks in /run that programs are found through
+	resolv []op // what a private /run must hold for name resolution, in the host view
+}
+
+// systemRoots are the directories that hold programs and libraries. The stores
+// are those of Nix and Guix, whose files are readable by everybody.
+var systemRoots = [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"}
+
+// copyMax is the size up to which a file of /etc is copied in, not bound: a
+// mount costs more than that much memory to copy.
+const copyMax = 64 << 10
+
+// gather looks at the host's tree.
+func gather(t tree, uid uint32, memory uint64) *facts {
+	f := &facts{uid: uid, memory: memory, tree: t}
+	for _, p := range systemRoots {
+		e, err := t.lstat(p)
+		if err != nil {
+			continue
+		}
+		switch e.kind {
+		case directory:
+			f.roots = append(f.roots, op{Kind: opROBind, Source: p, Dest: p, Why: "filesystem"})
+		case symlink:
+			real, target := resolve(t, p)
+			if target.kind != directory {
+				continue
+			}
+			if systemPath(real) {
+				// Relative, because bubblewrap makes mount points before
+				// the new root is the root.
+				f.roots = append(f.roots, op{Kind: opSymlink, Source: relative(p, real), Dest: p, Why: "filesystem"})
+			} else {
+				f.roots = append(f.roots, op{Kind: opROBind, Source: real, Dest: p, Why: "filesystem"})
+			}
+		}
+	}
+	// What is bound precedes the links to it.
+	slices.SortStableFunc(f.roots, func(a, b op) int { return int(a.Kind) - int(b.Kind) })
+
+	for _, name := range etcNames(t) {
+		p := "/etc/" + name
+		if o, ok := etcEntry(t, p); ok {
+			f.etc = append(f.etc, o)
+		}
+	}
+	if real, e := resolve(t, "/run/current-system"); e.kind == directory && systemPath(real) {
+		f.links = append(f.links, op{Kind: opSymlink, Source: real, Dest: "/run/current-system", Why: "filesystem"})
+	}
+	if real, e := resolve(t, "/etc/resolv.conf"); e.kind == file && within(real, "/run") {
+		f.resolv = append(f.resolv, op{Kind: opFile, Source: real, Dest: real, Perms: 0o444, Why: "filesystem"})
+	}
+	return f
+}
+
+// etcEntry says how one entry of /etc gets into the minimal view. What is not
+// readable by everybody stays out: a caller who is root could read it.
+func etcEntry(t tree, p string) (op, bool) {
+	first, err := t.lstat(p)
+	if err != nil || first.kind == absent {
+		return op{}, false
+	}
+	o := op{Dest: p, Why: "filesystem"}
+	if first.kind == symlink {
+		text := first.target
+		if !strings.HasPrefix(text, "/") {
+			text = path.Join(path.Dir(p), text)
+		}
+		if within(path.Clean(text), "/proc") {
+			// Not resolved: it would name this very process.
+			o.Kind, o.Source = opSymlink, path.Clean(text)
+			return o, true
+		}
+	}
+	real, e := resolve(t, p)
+	if e.kind != absent && first.kind == symlink && systemPath(real) {
+		o.Kind, o.Source = opSymlink, real
+		return o, true
+	}
+	switch {
+	case e.kind == directory && e.perm&0o005 == 0o005:
+		o.Kind, o.Source = opROBind, real
+	case e.kind == file && e.perm&0o004 != 0 && e.size <= copyMax:
+		o.Kind, o.Source, o.Perms = opFile, real, 0o444
+	case e.kind == file && e.perm&0o004 != 0:
+		o.Kind, o.Source = opROBind, real
+	default:
+		return op{}, false
+	}
+	return o, true
+}
+
+// systemPath reports whether p lies in a directory that the minimal view binds.
+func systemPath(p string) bool {
+	for _, root := range systemRoots {
+		if within(p, root) {
+			return true
+		}
+	}
+	return false
+}
+
+// relative spells the absolute path target as seen from the symlink at link.
+func relative(link, target string) string {
+	up := strings.Repeat("../", len(split(path.Dir(link))))
+	return up + strings.TrimPrefix(target, "/")
+}

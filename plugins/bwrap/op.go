@@ -1,0 +1,43 @@
+package bwrap
+
+import "github.com/sbxhost/sbxhost/shared"
+
+// opKind is one way in which bubblewrap changes the view.
+type opKind uint8
+
+const (
+	opROBind    opKind = iota
+	opBind             // writable
+	opTmpfs            // Perms and Size apply
+	opSymlink          // Source is the link's text
+	opProc             // a fresh procfs
+	opDev              // a fresh, small /dev
+	opDir              // an empty directory
+	opFile             // a copy of Source, made at the start
+	opRemountRO        // what is mounted at Dest becomes read-only, not what is beneath
+	opMaskFile         // hides a file
+	opMaskDir          // hides a directory
+)
+
+func (k opKind) String() string {
+	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask"}[k]
+}
+
+// An op is one step that makes the view. The order counts.
+type op struct {
+	Kind   opKind
+	Source string
+	Dest   string
+	Perms  uint32
+	Size   uint64
+	Why    string // the attribute or rule that asked for it
+}
+
+// planned is the list for people.
+func planned(ops []op) []shared.PlannedMount {
+	mounts := make([]shared.PlannedMount, len(ops))
+	for i, o := range ops {
+		mounts[i] = shared.PlannedMount{Op: o.Kind.String(), Source: o.Source, Destination: o.Dest, Why: o.Why}
+	}
+	return mounts
+}

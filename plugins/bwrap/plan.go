@@ -1,0 +1,352 @@
+package bwrap
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// plan gives the steps that make the view of one command, in order. It looks
+// at the host through f alone and changes nothing.
+func plan(f *facts, spec *shared.Spec, cmd *shared.Command) ([]op, error) {
+	p := planner{facts: f, spec: spec, tempSize: tempSize(f, spec), uid: f.uid}
+	if spec.User != nil {
+		p.uid = spec.User.UID
+	}
+	mounts, err := p.mounts()
+	if err != nil {
+		return nil, err
+	}
+	ops := p.base(mounts)
+	ops = append(ops, mounts...)
+	masks, err := p.masks(ops, cmd.Masks)
+	if err != nil {
+		return nil, err
+	}
+	ops = append(ops, masks...)
+	return append(ops, p.seal(mounts)...), nil
+}
+
+type planner struct {
+	facts    *facts
+	spec     *shared.Spec
+	uid      uint32
+	tempSize uint64
+}
+
+// mounts turns the Spec's mounts, the home directory and the private temporary
+// directories into steps, parents first, each at a place that was checked.
+func (p *planner) mounts() ([]op, error) {
+	ops := make([]op, 0, len(p.spec.Mounts)+4)
+	for _, m := range p.spec.Mounts {
+		o := op{Kind: opROBind, Source: m.Source, Dest: m.Destination, Why: m.Origin}
+		switch m.Kind {
+		case shared.MountReadWrite:
+			o.Kind = opBind
+		case shared.MountTmpfs:
+			o.Kind, o.Perms, o.Size = opTmpfs, 0o755, p.tempSize
+		case shared.MountOverlay:
+			if !m.Degradable {
+				return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Origin, Message: "bwrap has no overlays yet"}
+			}
+		}
+		ops = append(ops, o)
+	}
+	taken := func(dest string) bool { return slices.ContainsFunc(ops, func(o op) bool { return o.Dest == dest }) }
+	private := func(dest string, perms uint32, why string) {
+		if !taken(dest) {
+			ops = append(ops, op{Kind: opTmpfs, Dest: dest, Perms: perms, Size: p.tempSize, Why: why})
+		}
+	}
+	private("/tmp", 0o1777, "filesystem")
+	if p.spec.Filesystem == shared.FilesystemHost {
+		if e, err := p.facts.tree.lstat("/var/tmp"); err == nil && e.kind == directory {
+			private("/var/tmp", 0o1777, "filesystem")
+		}
+	}
+	if p.spec.Home != "" {
+		private(p.spec.Home, 0o700, "home")
+	}
+	return p.settle(ops)
+}
+
+// settle replaces each destination by the place that it leads to, so that no
+// step goes through a symlink, and orders the steps.
+func (p *planner) settle(ops []op) ([]op, error) {
+	for _, o := range ops {
+		if err := refuseReserved(o); err != nil {
+			return nil, err
+		}
+	}
+	// Where one destination leads can depend on another one, beneath which it
+	// lies once it has been replaced: repeat until nothing moves.
+	for range maxLinks {
+		slices.SortStableFunc(ops, func(a, b op) int { return byPath(a.Dest, b.Dest) })
+		moved := false
+		v := p.view()
+		for i := range ops {
+			o := &ops[i]
+			at, err := v.locate(o.Dest, false)
+			if err != nil {
+				return nil, mountError(*o, err)
+			}
+			if at.path != o.Dest {
+				o.Dest, moved = at.path, true
+				if err := refuseReserved(*o); err != nil {
+					return nil, err
+				}
+			}
+			v.add(*o)
+		}
+		if !moved {
+			ops, err := unique(ops)
+			if err != nil {
+				return nil, err
+			}
+			return ops, p.check(ops)
+		}
+	}
+	return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "bind_paths", Message: "the destinations lead to one another through symlinks"}
+}
+
+// unique drops a mount that another spelling of its destination made already.
+func unique(ops []op) ([]op, error) {
+	kept := ops[:0]
+	for _, o := range ops {
+		if n := len(kept); n > 0 && kept[n-1].Dest == o.Dest {
+			last := &kept[n-1]
+			switch {
+			case last.Kind == o.Kind && last.Source == o.Source:
+			case last.Why == "filesystem" && last.Kind == opTmpfs:
+				*last = o // a mount takes the place of the view's own
+			case o.Why == "filesystem" && o.Kind == opTmpfs:
+			default:
+				return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
+					Message: fmt.Sprintf("destination %q is that of %s too", o.Dest, last.Why)}
+			}
+			continue
+		}
+		kept = append(kept, o)
+	}
+	return kept, nil
+}
+
+// check refuses what bubblewrap would have to make in a directory of the
+// host, where it would either fail or leave it behind.
+func (p *planner) check(ops []op) error {
+	v := p.view()
+	for _, o := range ops {
+		want := directory
+		if o.Kind != opTmpfs {
+			e, err := p.facts.tree.lstat(o.Source)
+			if err != nil {
+				return mountError(o, err)
+			}
+			switch e.kind {
+			case absent:
+				return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("%q does not exist", o.Source),
+					Hint: "create it, or mark the bind optional"}
+			case symlink:
+				return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("%q has become a symlink", o.Source)}
+			}
+			want = e.kind
+		}
+		at, err := v.locate(o.Dest, false)
+		if err != nil {
+			return mountError(o, err)
+		}
+		switch {
+		case at.kind == absent && at.host != "":
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
+				Message: fmt.Sprintf("destination %q does not exist in what is bound there (%q on the host)", o.Dest, at.host),
+				Hint:    "create it on the host, or choose a destination outside of the other binds"}
+		case at.kind == absent:
+		case replaced(at, o):
+		case at.kind != want:
+			is, needs := "a directory", "a file"
+			if want == directory {
+				is, needs = needs, is
+			}
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
+				Message: fmt.Sprintf("destination %q is %s, where %s is needed to mount on", o.Dest, is, needs)}
+		}
+		v.add(o)
+	}
+	return nil
+}
+
+// replaced reports whether o takes the place of a step that base then leaves
+// out, so that what that step makes is no obstacle.
+func replaced(at place, o op) bool { return at.onTop && within(o.Dest, "/etc") }
+
+// refuseReserved refuses the destinations that are the engine's own business.
+func refuseReserved(o op) error {
+	for _, dir := range [...]string{"/proc", "/dev", "/sys"} {
+		if within(o.Dest, dir) {
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
+				Message: fmt.Sprintf("destination %q lies in %s, which the engine provides", o.Dest, dir)}
+		}
+	}
+	if o.Dest == "/" {
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: `destination "/" would replace the whole view`,
+			Hint: `use filesystem = "host" to see the host's tree`}
+	}
+	return nil
+}
+
+func mountError(o op, err error) error {
+	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("destination %q: %v", o.Dest, err)}
+	if _, ok := errors.AsType[*planted](err); ok {
+		e.Message = fmt.Sprintf("destination %q %v, which a command can change", o.Dest, err)
+		e.Hint = "name the path that it leads to"
+	}
+	return e
+}
+
+// view is the base view, to which steps can be added.
+func (p *planner) view() *view {
+	v := &view{tree: p.facts.tree}
+	for _, m := range p.spec.Mounts {
+		if m.Kind == shared.MountReadWrite {
+			v.writable = append(v.writable, m.Source)
+		}
+	}
+	for _, o := range p.base(nil) {
+		v.add(o)
+	}
+	return v
+}
+
+// base gives the steps for what lies beneath the mounts, without those that a
+// mount would hide.
+func (p *planner) base(mounts []op) []op {
+	var ops []op
+	hidden := func(dest string) bool {
+		return slices.ContainsFunc(mounts, func(m op) bool { return within(dest, m.Dest) })
+	}
+	add := func(o op) {
+		if o.Why == "" {
+			o.Why = "filesystem"
+		}
+		if !hidden(o.Dest) {
+			ops = append(ops, o)
+		}
+	}
+	if p.spec.Filesystem == shared.FilesystemHost {
+		add(op{Kind: opROBind, Source: "/", Dest: "/"})
+	} else {
+		for _, o := range p.facts.roots {
+			add(o)
+		}
+		for _, o := range p.facts.etc {
+			add(o)
+		}
+		add(op{Kind: opSymlink, Source: "../tmp", Dest: "/var/tmp"})
+	}
+	add(op{Kind: opProc, Dest: "/proc"})
+	for _, c := range covers {
+		// Only uid 0 owns these, and ownership is all that its lack of
+		// capabilities leaves it.
+		if e, err := p.facts.tree.lstat(c.path); p.uid == 0 && err == nil && e.kind == c.kind {
+			if c.kind == directory {
+				add(op{Kind: opROBind, Source: c.path, Dest: c.path, Why: "kernel controls"})
+			} else {
+				add(op{Kind: opMaskFile, Dest: c.path, Why: "kernel controls"})
+			}
+		}
+	}
+	add(op{Kind: opDev, Dest: "/dev"})
+	add(op{Kind: opTmpfs, Dest: "/dev/shm", Perms: 0o1777, Size: p.tempSize})
+	add(op{Kind: opRemountRO, Dest: "/dev", Why: "no uncapped memory"})
+	if p.spec.Filesystem == shared.FilesystemHost {
+		if e, err := p.facts.tree.lstat("/run"); err == nil && e.kind == directory {
+			add(op{Kind: opTmpfs, Dest: "/run", Perms: 0o755, Size: p.tempSize})
+			for _, o := range p.facts.resolv {
+				add(o)
+			}
+		}
+	} else {
+		add(op{Kind: opDir, Dest: "/run", Perms: 0o755})
+	}
+	for _, o := range p.facts.links {
+		add(o)
+	}
+	return ops
+}
+
+// covers are the kernel's controls in /proc that a root caller could write to, or
+// read what is no command's business, though it has no capabilities.
+var covers = [...]struct {
+	path string
+	kind kind
+}{
+	{"/proc/sys", directory},
+	{"/proc/fs", directory},
+	{"/proc/acpi", directory},
+	{"/proc/scsi", directory},
+	{"/proc/sysrq-trigger", file},
+	{"/proc/kcore", file},
+	{"/proc/kmsg", file},
+	{"/proc/keys", file},
+	{"/proc/timer_list", file},
+	{"/proc/mtrr", file},
+}
+
+// seal makes read-only what had to be writable while the mount points in it
+// were made: it is memory without a cap.
+func (p *planner) seal(mounts []op) []op {
+	const why = "no uncapped memory"
+	if p.spec.Filesystem != shared.FilesystemHost {
+		return []op{{Kind: opRemountRO, Dest: "/", Why: why}}
+	}
+	if e, err := p.facts.tree.lstat("/run"); err != nil || e.kind != directory ||
+		slices.ContainsFunc(mounts, func(m op) bool { return m.Dest == "/run" }) {
+		return nil
+	}
+	return []op{{Kind: opRemountRO, Dest: "/run", Why: why}}
+}
+
+// masks gives the steps that hide paths: sorted, none twice, none beneath
+// another, none where there is nothing to hide.
+func (p *planner) masks(ops []op, masks []shared.Mask) ([]op, error) {
+	if len(masks) == 0 {
+		return nil, nil
+	}
+	v := &view{tree: p.facts.tree}
+	for _, o := range ops {
+		v.add(o)
+	}
+	var hide []op
+	for _, m := range masks {
+		at, err := v.locate(m.Path, true)
+		if err != nil {
+			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: fmt.Sprintf("cannot hide %q: %v", m.Path, err)}
+		}
+		switch at.kind {
+		case absent, symlink:
+			// Not there. To mount on it would leave a stub on the host.
+			continue
+		case directory:
+			hide = append(hide, op{Kind: opMaskDir, Dest: at.path, Why: m.Origin})
+		default:
+			hide = append(hide, op{Kind: opMaskFile, Dest: at.path, Why: m.Origin})
+		}
+		for _, dir := range [...]string{"/proc", "/dev"} {
+			if within(at.path, dir) || at.path == "/" {
+				return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: fmt.Sprintf("cannot hide %q, which the engine needs", path.Clean(m.Path))}
+			}
+		}
+	}
+	slices.SortStableFunc(hide, func(a, b op) int { return byPath(a.Dest, b.Dest) })
+	kept := hide[:0]
+	for _, o := range hide {
+		if n := len(kept); n > 0 && within(o.Dest, kept[n-1].Dest) {
+			continue
+		}
+		kept = append(kept, o)
+	}
+	return kept, nil
+}

@@ -1,0 +1,7 @@
+//go:build unix
+
+package bwrap
+
+import "syscall"
+
+const errNotDir = syscall.ENOTDIR

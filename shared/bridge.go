@@ -1,0 +1,196 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+)
+
+// outputStall is how long after a command's end a reader may take none of its
+// output before Wait stops waiting for it.
+const outputStall = time.Second
+
+// A bridge carries the caller's files to a command whose stdio is streamed. It
+// has its own copies of them, for the caller may close its own after Start. A
+// nil *bridge carries nothing.
+type bridge struct {
+	stdin   *input
+	outputs [2]*output
+	pumps   sync.WaitGroup
+}
+
+// output is one of the caller's files, which the command writes.
+type output struct {
+	file    *os.File
+	writing atomic.Bool   // a write waits for the file's reader
+	written atomic.Uint64 // chunks
+	done    chan struct{}
+	err     error // once done
+}
+
+// newBridge copies the files and says in the form of the request which there
+// are.
+func newBridge(stdio Stdio) (_ *bridge, present uint32, err error) {
+	b := &bridge{}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	if stdio.Stdin != nil {
+		present |= hasStdin
+		if b.stdin, err = newInput(stdio.Stdin); err != nil {
+			return nil, 0, invalid("stdin", "%v", err)
+		}
+	}
+	copyOutput := func(i int, f *os.File) error {
+		dup, err := duplicate(f)
+		if err == nil {
+			b.outputs[i] = &output{file: dup, done: make(chan struct{})}
+		}
+		return err
+	}
+	if stdio.Stdout != nil {
+		present |= hasStdout
+		if err = copyOutput(0, stdio.Stdout); err != nil {
+			return nil, 0, invalid("stdout", "%v", err)
+		}
+	}
+	switch {
+	case stdio.Stderr == nil:
+	case sameFile(stdio.Stdout, stdio.Stderr):
+		present |= hasStderr | stderrIsStdout // or the order of their text would be lost
+	default:
+		present |= hasStderr
+		if err = copyOutput(1, stdio.Stderr); err != nil {
+			return nil, 0, invalid("stderr", "%v", err)
+		}
+	}
+	return b, present, nil
+}
+
+func sameFile(a, b *os.File) bool {
+	if a == nil || b == nil {
+		return false
+	}
+	if a == b {
+		return true
+	}
+	infoA, errA := a.Stat()
+	infoB, errB := b.Stat()
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+}
+
+// close gives up a bridge that was not started.
+func (b *bridge) close() {
+	if b == nil {
+		return
+	}
+	if b.stdin != nil {
+		b.stdin.close()
+	}
+	for _, o := range b.outputs {
+		if o != nil {
+			o.file.Close()
+		}
+	}
+}
+
+// start begins to carry, until the command has ended or ctx has.
+func (b *bridge) start(ctx context.Context, engine pb.EngineClient, id string) {
+	if b == nil {
+		return
+	}
+	if b.stdin != nil {
+		b.pumps.Go(func() { b.stdin.pump(ctx, engine, id) })
+	}
+	for i, o := range b.outputs {
+		if o != nil {
+			b.pumps.Go(func() { o.pump(ctx, engine, &pb.OutputRequest{ProcessId: id, Fd: int32(i + 1)}) })
+		}
+	}
+}
+
+// finish is called after the command's end. It releases the input and waits
+// for the output while somebody takes it; an error says that some was lost.
+func (b *bridge) finish() error {
+	if b == nil {
+		return nil
+	}
+	if b.stdin != nil {
+		b.stdin.release()
+	}
+	for i, o := range b.outputs {
+		if o != nil && o.settled() && o.err != nil {
+			return &Error{Kind: ErrBroken, Attribute: [...]string{"stdout", "stderr"}[i], Message: "output was lost: " + o.err.Error()}
+		}
+	}
+	return nil
+}
+
+// wait waits for the pumps to be gone.
+func (b *bridge) wait() {
+	if b != nil {
+		b.pumps.Wait()
+	}
+}
+
+// settled waits until o is done and reports true, or false when nobody reads
+// what it writes.
+func (o *output) settled() bool {
+	timer := time.NewTimer(outputStall)
+	defer timer.Stop()
+	for {
+		before, wasWriting := o.written.Load(), o.writing.Load()
+		select {
+		case <-o.done:
+			return true
+		case <-timer.C:
+		}
+		if wasWriting && o.writing.Load() && o.written.Load() == before {
+			return false
+		}
+		timer.Reset(outputStall)
+	}
+}
+
+// pump writes what the engine sends. When the file's reader is gone, it ends
+// the call, upon which the command gets SIGPIPE as it would have without us.
+func (o *output) pump(ctx context.Context, engine pb.EngineClient, req *pb.OutputRequest) {
+	defer close(o.done)
+	defer o.file.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := engine.Output(ctx, req)
+	if err != nil {
+		o.err = errorFromStatus(err)
+		return
+	}
+	for {
+		reply, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			o.err = errorFromStatus(err)
+			return
+		}
+		o.writing.Store(true)
+		_, err = o.file.Write(reply.GetData())
+		o.writing.Store(false)
+		o.written.Add(1)
+		if err != nil {
+			if !errors.Is(err, syscall.EPIPE) {
+				o.err = err
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,237 @@
+//go:build unix
+
+package shared
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Channel is the host's end of the channel to one engine process.
+type Channel struct {
+	file *os.File
+	mu   sync.Mutex // messages must not interleave
+}
+
+// NewChannel makes a channel. The engine process inherits engineEnd and finds
+// its number in [ChannelEnv]; the caller closes its own copy of engineEnd once
+// the process has started. Closing the host's end, or dying, ends the engine.
+func NewChannel() (hostEnd *Channel, engineEnd *os.File, err error) {
+	// Not every unix can make sockets close-on-exec from birth: no fork of
+	// this program may come in between.
+	syscall.ForkLock.RLock()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(fds[0])
+		unix.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	host, err := socketFile(fds[0], "channel (host)")
+	if err != nil {
+		unix.Close(fds[1])
+		return nil, nil, err
+	}
+	engine, err := socketFile(fds[1], "channel (engine)")
+	if err != nil {
+		host.Close()
+		return nil, nil, err
+	}
+	return &Channel{file: host}, engine, nil
+}
+
+// socketFile takes over fd as a file that the runtime's poller serves.
+func socketFile(fd int, name string) (*os.File, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("setnonblock", err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// Close closes the host's end, upon which the engine ends its commands and
+// exits.
+func (c *Channel) Close() error { return c.file.Close() }
+
+// send sends files under a fresh token.
+func (c *Channel) send(files []*os.File) (token, error) {
+	var t token
+	if _, err := rand.Read(t[:]); err != nil {
+		return t, err
+	}
+	err := withDescriptors(files, nil, func(fds []int) error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return sendMessage(c.file, t[:], unix.UnixRights(fds...))
+	})
+	if _, ok := errors.AsType[*Error](err); ok {
+		return t, err
+	}
+	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, os.ErrClosed) {
+		return t, &Error{Kind: ErrEngineLost}
+	}
+	return t, err
+}
+
+// withDescriptors calls f with the descriptors of files, which stay open and
+// in their mode, blocking or not, meanwhile.
+func withDescriptors(files []*os.File, fds []int, f func(fds []int) error) error {
+	if len(files) == 0 {
+		return f(fds)
+	}
+	var inner error
+	conn, err := files[0].SyscallConn()
+	if err == nil {
+		err = conn.Control(func(fd uintptr) {
+			inner = withDescriptors(files[1:], append(fds, int(fd)), f)
+		})
+	}
+	if err != nil {
+		return invalid("stdio", "%s: %v", files[0].Name(), err)
+	}
+	return inner
+}
+
+func sendMessage(f *os.File, data, rights []byte) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	for len(data) > 0 {
+		var n int
+		var sendErr error
+		if err := conn.Write(func(fd uintptr) bool {
+			n, sendErr = unix.SendmsgN(int(fd), data, rights, nil, noSignal)
+			return sendErr != unix.EAGAIN && sendErr != unix.EINTR
+		}); err != nil {
+			return err
+		}
+		if sendErr != nil {
+			return os.NewSyscallError("sendmsg", sendErr)
+		}
+		data, rights = data[n:], nil // the descriptors went with the first byte
+	}
+	return nil
+}
+
+// channelFromEnv takes the engine's end out of the environment, so that no
+// child finds it there; nil when the host gave none.
+func channelFromEnv() (*os.File, error) {
+	value, ok := os.LookupEnv(ChannelEnv)
+	if !ok {
+		return nil, nil
+	}
+	os.Unsetenv(ChannelEnv)
+	fd, err := strconv.Atoi(value)
+	if err != nil || fd < 3 {
+		return nil, fmt.Errorf("%s=%q is not the number of an inherited descriptor", ChannelEnv, value)
+	}
+	unix.CloseOnExec(fd)
+	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err != nil || kind != unix.SOCK_STREAM {
+		return nil, fmt.Errorf("%s=%d is not a stream socket", ChannelEnv, fd)
+	}
+	return socketFile(fd, "channel")
+}
+
+// receive fills b from the engine's end f until its end.
+func (b *inbox) receive(f *os.File) error {
+	defer b.close()
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var a assembler
+	defer func() { closeAll(a.fds) }()
+	oob := make([]byte, unix.CmsgSpace(maxDescriptors*4))
+	buf := make([]byte, tokenSize)
+	for {
+		n, fds, lost, err := receivePart(conn, buf[:a.want()], oob)
+		if err != nil {
+			closeAll(fds)
+			return err
+		}
+		if n == 0 {
+			closeAll(fds)
+			return io.EOF
+		}
+		if a.feed(buf[:n], fds, lost) {
+			b.put(newParcel(a.take()))
+		}
+	}
+}
+
+func newParcel(t token, fds []int, lost bool) parcel {
+	if lost {
+		closeAll(fds)
+		return parcel{token: t}
+	}
+	p := parcel{token: t}
+	for _, fd := range fds {
+		p.files = append(p.files, os.NewFile(uintptr(fd), "stdio"))
+	}
+	return p
+}
+
+// receivePart is one recvmsg. No fork may see the descriptors before they are
+// close-on-exec: a command would inherit another one's files.
+func receivePart(conn syscall.RawConn, buf, oob []byte) (n int, fds []int, lost bool, err error) {
+	var recvErr error
+	if err := conn.Read(func(fd uintptr) bool {
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
+		var oobn, flags int
+		n, oobn, flags, _, recvErr = unix.Recvmsg(int(fd), buf, oob, receiveFlags)
+		if recvErr != nil {
+			return recvErr != unix.EAGAIN && recvErr != unix.EINTR
+		}
+		var badRights bool
+		fds, badRights = parseRights(oob[:oobn])
+		for _, fd := range fds {
+			unix.CloseOnExec(fd)
+		}
+		lost = badRights || flags&unix.MSG_CTRUNC != 0
+		return true
+	}); err != nil {
+		return 0, nil, false, err
+	}
+	return n, fds, lost, recvErr
+}
+
+// parseRights gives the descriptors in a control message; bad says that not
+// all of it was understood.
+func parseRights(oob []byte) (fds []int, bad bool) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		bad = true
+	}
+	for i := range messages {
+		m := &messages[i]
+		if m.Header.Level != unix.SOL_SOCKET || m.Header.Type != unix.SCM_RIGHTS {
+			continue
+		}
+		got, err := unix.ParseUnixRights(m)
+		if err != nil {
+			bad = true
+			continue
+		}
+		fds = append(fds, got...)
+	}
+	return fds, bad
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}

@@ -1,0 +1,221 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"google.golang.org/grpc"
+)
+
+// NewClient gives the engine at the other end of conn. With the channel of the
+// same engine process, the files of a command's stdio are handed over; without
+// one (nil), or where the engine cannot take them, their contents are streamed:
+//
+//   - What the command's input holds is read ahead, up to about 1 MiB, whether
+//     the command reads it or not.
+//   - Where the reader of an output is slow, the command waits for it, with
+//     about 2 MiB in between. Once the command has ended, Wait returns when all
+//     output has been written, or when its reader has taken nothing for a
+//     second; the rest is then written while the reader takes it.
+//   - Processes that a command leaves in the background, where the engine lets
+//     them live, lose its output with its end.
+//   - A terminal cannot be streamed: Command.TTY needs [FeatureTTYEngine].
+//
+// The connection and the channel stay the caller's.
+func NewClient(conn grpc.ClientConnInterface, ch *Channel) Engine {
+	return &client{engine: pb.NewEngineClient(conn), channel: ch}
+}
+
+// client is an Engine behind gRPC.
+type client struct {
+	engine  pb.EngineClient
+	channel *Channel // nil: stdio is streamed
+
+	mu   sync.Mutex
+	info *pb.InfoReply // constant for the life of the engine
+}
+
+func (c *client) Info(ctx context.Context) (Info, error) {
+	reply, err := c.infoReply(ctx)
+	if err != nil {
+		return Info{}, err
+	}
+	return infoFromPB(reply), nil
+}
+
+func (c *client) infoReply(ctx context.Context) (*pb.InfoReply, error) {
+	c.mu.Lock()
+	reply := c.info
+	c.mu.Unlock()
+	if reply != nil {
+		return reply, nil
+	}
+	reply, err := c.engine.Info(ctx, &pb.InfoRequest{})
+	if err != nil {
+		return nil, errorFromStatus(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.info = reply
+	return reply, nil
+}
+
+func (c *client) Probe(ctx context.Context) (Probe, error) {
+	reply, err := c.engine.Probe(ctx, &pb.ProbeRequest{})
+	if err != nil {
+		return Probe{}, errorFromStatus(err)
+	}
+	return probeFromPB(reply), nil
+}
+
+// firstReply makes a call whose stream outlives ctx and waits for the first
+// message under ctx. On success the stream ends by cancel alone.
+func firstReply[M any](ctx context.Context, call func(context.Context) (grpc.ServerStreamingClient[M], error)) (
+	_ grpc.ServerStreamingClient[M], _ *M, cancel context.CancelFunc, _ error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, nil, err
+	}
+	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	stream, err := call(streamCtx)
+	var first *M
+	if err == nil {
+		first, err = stream.Recv()
+	}
+	if !stop() && err == nil {
+		err = ctx.Err() // which has cancelled what was about to be given
+	}
+	if err == nil {
+		return stream, first, cancel, nil
+	}
+	cancel()
+	err = errorFromStatus(err)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = ctx.Err()
+	}
+	return nil, nil, nil, err
+}
+
+func (c *client) Open(ctx context.Context, spec Spec) (Sandbox, error) {
+	_, reply, cancel, err := firstReply(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[pb.OpenReply], error) {
+		return c.engine.Open(ctx, &pb.OpenRequest{Spec: specToPB(&spec)})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &clientSandbox{client: c, id: reply.GetSandboxId(), release: cancel}, nil
+}
+
+// clientSandbox is a Sandbox behind gRPC.
+type clientSandbox struct {
+	client  *client
+	id      string
+	release context.CancelFunc // ends the call of Open
+	closed  atomic.Bool        // Close was called
+	gone    atomic.Bool        // Close has succeeded
+}
+
+func (s *clientSandbox) Plan(ctx context.Context, cmd Command) (Plan, error) {
+	if s.closed.Load() {
+		return Plan{}, errSandboxClosed()
+	}
+	reply, err := s.client.engine.Plan(ctx, &pb.PlanRequest{SandboxId: s.id, Command: commandToPB(&cmd)})
+	if err != nil {
+		return Plan{}, errorFromStatus(err)
+	}
+	return planFromPB(reply), nil
+}
+
+func (s *clientSandbox) Close(ctx context.Context) error {
+	s.closed.Store(true)
+	if s.gone.Load() {
+		return nil
+	}
+	_, err := s.client.engine.Close(ctx, &pb.CloseRequest{SandboxId: s.id})
+	err = errorFromStatus(err)
+	if err != nil && !errors.Is(err, ErrEngineLost) { // gone with all it had
+		return err
+	}
+	s.gone.Store(true)
+	s.release()
+	return nil
+}
+
+func errSandboxClosed() error {
+	return &Error{Kind: ErrClosed, Message: "the sandbox is closed"}
+}
+
+func (s *clientSandbox) Start(ctx context.Context, cmd Command, stdio Stdio) (Process, error) {
+	if s.closed.Load() {
+		return nil, errSandboxClosed()
+	}
+	if err := stdio.Validate(); err != nil {
+		return nil, err
+	}
+	info, err := s.client.infoReply(ctx)
+	if err != nil {
+		return nil, err
+	}
+	req := &pb.RunRequest{SandboxId: s.id, Command: commandToPB(&cmd)}
+	p := &clientProcess{engine: s.client.engine, done: make(chan struct{}), events: newEventBuffer()}
+	defer func() {
+		if err != nil {
+			p.bridge.close()
+		}
+	}()
+	if s.client.channel != nil && info.GetStdioDescriptors() {
+		err = s.client.sendStdio(req, stdio)
+	} else {
+		p.bridge, err = s.client.streamStdio(req, info, cmd.TTY, stdio)
+	}
+	if err != nil {
+		return nil, err
+	}
+	stream, first, cancel, err := firstReply(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[pb.RunReply], error) {
+		return s.client.engine.Run(ctx, req)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if first.GetStarted() == nil {
+		cancel()
+		err = &Error{Kind: ErrBroken, Message: "the engine did not say that the command was started"}
+		return nil, err
+	}
+	p.id = first.GetStarted().GetProcessId()
+	go p.follow(stream, cancel)
+	return p, nil
+}
+
+// sendStdio sends the files ahead of the request that names them.
+func (c *client) sendStdio(req *pb.RunRequest, stdio Stdio) error {
+	var files []*os.File
+	for i, f := range []*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr} {
+		if f != nil {
+			req.StdioPresent |= 1 << i
+			files = append(files, f)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	t, err := c.channel.send(files)
+	req.StdioToken = t[:]
+	return err
+}
+
+func (c *client) streamStdio(req *pb.RunRequest, info *pb.InfoReply, tty bool, stdio Stdio) (*bridge, error) {
+	if tty {
+		i := infoFromPB(info)
+		if err := streamedTTY(&i); err != nil {
+			return nil, err
+		}
+	}
+	b, present, err := newBridge(stdio)
+	req.StdioPresent = present
+	return b, err
+}

@@ -1,0 +1,102 @@
+package shared
+
+import (
+	"context"
+	"os"
+
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"google.golang.org/grpc"
+)
+
+// clientProcess is a Process behind gRPC.
+type clientProcess struct {
+	engine pb.EngineClient
+	id     string
+	bridge *bridge // nil: the command has the caller's own files
+	events *eventBuffer
+
+	done   chan struct{}
+	result Result // once done
+	err    error  // likewise
+}
+
+// follow reads the call of Run to its end.
+func (p *clientProcess) follow(stream grpc.ServerStreamingClient[pb.RunReply], cancel context.CancelFunc) {
+	defer cancel()
+	ctx := stream.Context()
+	p.bridge.start(ctx, p.engine, p.id)
+	ended := false
+	for !ended {
+		reply, err := stream.Recv()
+		switch kind := reply.GetKind().(type) {
+		case *pb.RunReply_Event:
+			p.events.put(eventFromPB(kind.Event))
+		case *pb.RunReply_Exited:
+			p.result, ended = resultFromPB(kind.Exited), true
+		case *pb.RunReply_Broken:
+			p.err, ended = errorFromPB(kind.Broken), true
+		}
+		if err != nil {
+			p.err, ended = errorFromStatus(err), true
+			cancel()
+		}
+	}
+	if err := p.bridge.finish(); err != nil && p.err == nil {
+		p.err = err
+	}
+	p.events.close()
+	close(p.done)
+	// The call lasts until all output has been fetched; reading its end
+	// releases it.
+	for {
+		if _, err := stream.Recv(); err != nil {
+			break
+		}
+	}
+	p.bridge.wait()
+}
+
+func (p *clientProcess) Wait(ctx context.Context) (Result, error) {
+	select {
+	case <-p.done:
+		return p.result, p.err
+	default:
+	}
+	select {
+	case <-p.done:
+		return p.result, p.err
+	case <-ctx.Done():
+		return Result{}, ctx.Err()
+	}
+}
+
+func (p *clientProcess) hasEnded() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *clientProcess) Signal(ctx context.Context, sig Signal) error {
+	if p.hasEnded() {
+		return os.ErrProcessDone
+	}
+	_, err := p.engine.Signal(ctx, &pb.SignalRequest{ProcessId: p.id, Signal: int32(sig)})
+	return errorFromStatus(err)
+}
+
+func (p *clientProcess) Resize(ctx context.Context, size TerminalSize) error {
+	if p.hasEnded() {
+		return os.ErrProcessDone
+	}
+	_, err := p.engine.Resize(ctx, &pb.ResizeRequest{
+		ProcessId: p.id,
+		Rows:      uint32(size.Rows),
+		Cols:      uint32(size.Cols),
+	})
+	return errorFromStatus(err)
+}
+
+func (p *clientProcess) Events() <-chan Event { return p.events.ch }

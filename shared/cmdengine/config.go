@@ -1,0 +1,85 @@
+package cmdengine
+
+import (
+	"context"
+	"os"
+	"os/exec"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// Config is an engine. Only Info and Launch are needed. The functions are
+// called from many goroutines at once; what they are given is theirs to read
+// and, but for the Spec in Open, not to change.
+type Config struct {
+	// Info says what the engine is. Open refuses what its Features lack.
+	Info shared.Info
+
+	// Probe finds out whether the engine works here. Nil is always ready.
+	Probe func(ctx context.Context) (shared.Probe, error)
+
+	// Open looks at a Spec after its form and the features that it needs have
+	// been checked. It may normalise the Spec, which is a copy. Nil accepts.
+	// An engine without Info.Options need not look at Spec.Options: there are none.
+	Open func(ctx context.Context, spec *shared.Spec) error
+
+	// Launch translates, and does nothing else but open ExtraFiles. Of the
+	// result Path, Args, Env, Dir, ExtraFiles, SysProcAttr and Err count.
+	//
+	// Without Init it is the whole command line, with Env and Dir as they shall
+	// be. An empty Path says that Args[0] is the command itself: it is looked up in
+	// the PATH of Env. A Script has been turned into Args for its shell. A
+	// long one is read from fd 9, so no more than six ExtraFiles fit.
+	//
+	// With Init, Args end where the init's words are to be appended, such as
+	// {"bwrap", "--args", "3", "--"}, Path is absolute, and Dir and Env do not
+	// count: the launcher's environment is empty.
+	//
+	// ExtraFiles are the launcher's own descriptors, numbered from 3; they are
+	// closed once the launcher has started or failed to.
+	Launch func(spec *shared.Spec, cmd *shared.Command) (*exec.Cmd, error)
+
+	// Plan says what Start would do. Where it is nil, or its Plan has no Argv,
+	// the command line is the one that Launch gives, with the init's words as
+	// [PlannedInit] shows them.
+	Plan func(spec *shared.Spec, cmd *shared.Command) (shared.Plan, error)
+
+	// Init runs the command through package sandboxinit inside the launcher,
+	// which must let descriptors through to it.
+	Init bool
+
+	// Rlimits are set by the init, for the command alone. Nil sets none.
+	Rlimits func(spec *shared.Spec) []sandboxinit.Rlimit
+
+	// Scope says whether the init is to keep the command from the host's
+	// abstract unix sockets (see [sandboxinit.Command]). Nil asks for it when the
+	// command has the host's network. An event tells when the kernel cannot.
+	Scope func(spec *shared.Spec) bool
+
+	// Diagnose explains, with Init, why the launcher ended before the init had
+	// been heard of: stderr is the end of what it wrote, state how it ended. A nil
+	// function or result is an ErrUnavailable that quotes stderr.
+	Diagnose func(ctx context.Context, stderr string, state *os.ProcessState) error
+
+	// Events are told when a command has started: what is degraded, which
+	// mechanism holds a limit. Times are filled in.
+	Events func(spec *shared.Spec, cmd *shared.Command) []shared.Event
+}
+
+// New makes the engine. It panics if c has no Launch.
+func New(c Config) shared.Engine {
+	if c.Launch == nil {
+		panic("cmdengine: Config.Launch is nil")
+	}
+	return &engine{config: c, forker: newForker()}
+}
+
+// PlannedInit is how a Plan shows the words that follow those of Launch when
+// Config.Init is set.
+func PlannedInit() []string {
+	words := sandboxinit.Argv(0, 0)
+	words[0] = "<init>"
+	words[len(words)-1] = "<control>"
+	return words
+}

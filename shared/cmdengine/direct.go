@@ -1,0 +1,175 @@
+package cmdengine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// reapPatience bounds the wait for killed members of a process group, which
+// others have to reap.
+const reapPatience = 2 * time.Second
+
+// startDirect starts a command, or a launcher that becomes the command.
+func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (running, []shared.Event, error) {
+	resolved := *cmd
+	var script *os.File
+	if cmd.Script != "" {
+		var text string
+		resolved.Args, text = scriptArgs(cmd)
+		resolved.Script = ""
+		if text != "" {
+			var err error
+			if script, err = scriptFile(text); err != nil {
+				return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the script: " + err.Error()}
+			}
+			defer script.Close()
+		}
+	}
+	c, err := s.engine.config.Launch(&s.spec, &resolved)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer closeAll(c.ExtraFiles)
+	if c.Err != nil {
+		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: c.Err.Error()}
+	}
+	extra, err := withScript(c.ExtraFiles, script)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkDir(c.Dir); err != nil {
+		return nil, nil, err
+	}
+	path := c.Path
+	if path == "" {
+		file, lookupErr := lookup(c.Args[0], c.Dir, c.Env)
+		if lookupErr != nil {
+			return nil, nil, execError(lookupErr, whereDirect)
+		}
+		path = file
+	}
+
+	attr := sysProcAttr(c.SysProcAttr, s.credential)
+	attr.Setctty, attr.Ctty = cmd.TTY, 0
+	givePipes(stdio[:], s.credential)
+	process, err := s.engine.forker.process(path, c.Args, &os.ProcAttr{
+		Dir:   c.Dir,
+		Env:   append([]string{}, c.Env...), // nil would be the engine's own
+		Files: append(stdio[:], extra...),
+		Sys:   attr,
+	})
+	if err != nil {
+		if c.Path != "" {
+			return nil, nil, launchError(path, s.credential, err)
+		}
+		return nil, nil, directError(path, s.credential, err)
+	}
+	return &directRun{process: process}, nil, nil
+}
+
+// checkDir tells a bad directory from a bad command, which fork and exec together do not.
+func checkDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = &os.PathError{Op: "chdir", Path: dir, Err: syscall.ENOTDIR}
+	}
+	var errno syscall.Errno
+	if dir == "" || !errors.As(err, &errno) {
+		return nil
+	}
+	return execError(&sandboxinit.ExecError{Op: sandboxinit.OpChdir, Path: dir, Errno: errno}, whereDirect)
+}
+
+// directError explains a failed fork or exec of the command itself.
+func directError(path string, credential *syscall.Credential, err error) error {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return launchError(path, credential, err)
+	}
+	x := &sandboxinit.ExecError{Op: sandboxinit.OpExec, Path: path, Errno: errno}
+	switch errno {
+	case syscall.ENOENT:
+		if executable(path) == 0 {
+			x.Op = sandboxinit.OpInterpreter
+		}
+	case syscall.EPERM:
+		if credential != nil {
+			return launchError(path, credential, err)
+		}
+	case syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE:
+		x.Op = sandboxinit.OpFork
+	case syscall.ENOTTY:
+		x.Op = sandboxinit.OpTTY
+	}
+	return execError(x, whereDirect)
+}
+
+// directRun is a command whose process the engine has forked itself: the leader
+// of a session and of a process group.
+type directRun struct {
+	process *os.Process
+
+	mu     sync.Mutex // keeps the group's number ours while it is signalled
+	reaped bool
+}
+
+func (r *directRun) wait() (shared.ExitStatus, error) {
+	pid := r.process.Pid
+	awaitExit(pid)
+	state, err := r.reap(pid)
+	if err != nil {
+		return shared.ExitStatus{}, &shared.Error{Kind: shared.ErrBroken, Message: "waiting for the command: " + err.Error()}
+	}
+	awaitGroup(pid)
+	status := state.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return shared.ExitStatus{Signal: status.Signal(), CoreDumped: status.CoreDump()}, nil
+	}
+	return shared.ExitStatus{Code: status.ExitStatus()}, nil
+}
+
+// awaitGroup waits until nobody is left in a group that was killed.
+func awaitGroup(pgid int) {
+	if syscall.Kill(-pgid, 0) == syscall.ESRCH {
+		return
+	}
+	// There is nothing to wait on for a process that is another's child.
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	patience := time.NewTimer(reapPatience)
+	defer patience.Stop()
+	for syscall.Kill(-pgid, 0) != syscall.ESRCH {
+		select {
+		case <-tick.C:
+		case <-patience.C:
+			return
+		}
+	}
+}
+
+func (r *directRun) signal(sig shared.Signal) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reaped {
+		return os.ErrProcessDone
+	}
+	switch err := syscall.Kill(-r.process.Pid, sig); err {
+	case nil:
+		return nil
+	case syscall.ESRCH:
+		return os.ErrProcessDone
+	case syscall.EPERM:
+		return &shared.Error{Kind: shared.ErrDenied, Message: "the command's processes have become another user's"}
+	default:
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "signal", Message: err.Error()}
+	}
+}
+
+func (r *directRun) kill() error { return r.signal(syscall.SIGKILL) }

@@ -1,0 +1,45 @@
+// Package cmdengine makes a [shared.Engine] out of one function that turns a
+// policy and a command into a command line. An engine whose mechanism is a
+// launcher - bwrap, sandbox-exec, firejail, nice - writes that function and
+// nothing about processes.
+//
+// # What it holds
+//
+//   - Every fork is made by one OS thread that lives as long as the engine.
+//     Parent-death signals, bwrap's --die-with-parent among them, follow the
+//     thread that forked, not its process: from a goroutine's thread they would
+//     kill a command that is well and running. On Linux the launcher, or the
+//     command where there is none, dies with the engine.
+//   - The status of a command is the kernel's own: code, signal, core dump. A
+//     command that could not be executed is ErrNotFound or ErrNotExecutable, and
+//     never a status.
+//   - A timeout sends SIGTERM (and SIGCONT, so that a stopped command can act on
+//     it) and, after the grace, kills everything.
+//   - A [shared.Spec] that asks for a feature that [shared.Info] does not list is
+//     refused by name, whatever host it came from.
+//   - Close, the context of Start, and a Start that races with Close leave no
+//     process behind.
+//
+// # With an init
+//
+// With [Config.Init] the launcher runs package sandboxinit's init, and the init
+// runs the command. The launcher has an empty environment, null stdin and
+// stdout, and a stderr whose tail explains why it failed; none of them is the
+// command's. Wait returns once the launcher and its children are gone. With a
+// pid namespace that is everything the command started, and a launcher or
+// an init that is killed from outside is an ErrBroken that says so.
+//
+// # Without an init
+//
+// The command, or a launcher that replaces itself with it, runs in a session
+// of its own. Its process group is killed when it ends. What left the group
+// survives, and so does what it started when the engine is killed; on systems
+// other than Linux the command itself survives that, too. A launcher's
+// own failure cannot be told from the command's: use [LookPath] in Launch to
+// find commands where the launcher will.
+//
+// # Limits
+//
+// A Spec's User needs an engine process that is root. Terminals are the
+// host's ([shared.FeatureTTY]); engines that make their own are not served here.
+package cmdengine

@@ -1,0 +1,102 @@
+package cmdengine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+type engine struct {
+	config Config
+	forker *forker
+}
+
+func (e *engine) Info(context.Context) (shared.Info, error) { return e.config.Info, nil }
+
+func (e *engine) Probe(ctx context.Context) (shared.Probe, error) {
+	if e.config.Probe == nil {
+		return shared.Probe{Ready: true}, nil
+	}
+	return e.config.Probe(ctx)
+}
+
+func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	if err := admit(&e.config.Info, &spec); err != nil {
+		return nil, err
+	}
+	spec = clone(spec)
+	if e.config.Open != nil {
+		if err := e.config.Open(ctx, &spec); err != nil {
+			return nil, err
+		}
+	}
+	credential, err := credentialFor(spec.User, processIdentity())
+	if err != nil {
+		return nil, err
+	}
+	s := newSandbox(e, spec, credential)
+	if e.config.Init {
+		if s.init, err = sandboxinit.Locate(); err != nil {
+			return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+		}
+	}
+	return s, nil
+}
+
+// admit refuses what the engine cannot hold. A host does so too; the engine
+// does not depend on it.
+func admit(info *shared.Info, spec *shared.Spec) error {
+	if !spec.Unconfined && info.Features.Has(shared.FeatureUnconfined) {
+		return &shared.Error{
+			Kind: shared.ErrUnsupported, Attribute: "engine",
+			Message: fmt.Sprintf("engine %q runs commands without any isolation and was asked to isolate", info.Name),
+			Hint:    "use an engine that isolates, or have the host's policy allow commands without isolation",
+		}
+	}
+	if missing := info.Features.Missing(spec.Requires()); len(missing) > 0 {
+		if spec.Unconfined {
+			return &shared.Error{
+				Kind: shared.ErrUnsupported, Attribute: "engine",
+				Message: fmt.Sprintf("engine %q isolates and was asked to run without isolation", info.Name),
+				Hint:    `use engine "noop" for commands without isolation`,
+			}
+		}
+		return &shared.Error{
+			Kind: shared.ErrUnsupported, Attribute: missing[0].Attribute,
+			Message: fmt.Sprintf("engine %q cannot hold %s", info.Name, missing[0].Feature),
+			Hint:    "use an engine that can, or leave it out",
+		}
+	}
+	takesOptions := len(info.Options.Attributes)+len(info.Options.Blocks) > 0
+	if o := bytes.TrimSpace(spec.Options); !takesOptions && len(o) > 0 && string(o) != "{}" && string(o) != "null" {
+		return &shared.Error{
+			Kind: shared.ErrUnsupported, Attribute: "config",
+			Message: fmt.Sprintf("engine %q has no options", info.Name),
+		}
+	}
+	return nil
+}
+
+// clone keeps the caller, and an Open that normalises, out of each other's way.
+func clone(spec shared.Spec) shared.Spec {
+	spec.Mounts = slices.Clone(spec.Mounts)
+	spec.Deny = slices.Clone(spec.Deny)
+	spec.Protect = slices.Clone(spec.Protect)
+	spec.Options = slices.Clone(spec.Options)
+	if spec.User != nil {
+		u := *spec.User
+		u.Groups = slices.Clone(u.Groups)
+		spec.User = &u
+	}
+	return spec
+}

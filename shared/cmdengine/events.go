@@ -1,0 +1,59 @@
+package cmdengine
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+const eventBuffer = 64
+
+// events is a channel that never makes its sender wait.
+type events struct {
+	mu      sync.Mutex
+	ch      chan shared.Event
+	dropped int
+	closed  bool
+}
+
+func newEvents() *events {
+	// One slot more, for the event that counts the dropped ones.
+	return &events{ch: make(chan shared.Event, eventBuffer+1)}
+}
+
+func (e *events) send(event shared.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return
+	}
+	// Only readers run beside us, so the room that is seen here stays.
+	if len(e.ch) >= eventBuffer {
+		e.dropped++
+		return
+	}
+	if event.Time.IsZero() {
+		event.Time = time.Now()
+	}
+	e.ch <- event
+}
+
+func (e *events) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return
+	}
+	e.closed = true
+	if e.dropped > 0 {
+		count := strconv.Itoa(e.dropped)
+		e.ch <- shared.Event{
+			Kind: shared.EventDropped, Time: time.Now(),
+			Message: count + " events were lost because nobody read them in time",
+			Details: map[string]string{"count": count},
+		}
+	}
+	close(e.ch)
+}

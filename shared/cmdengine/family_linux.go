@@ -1,0 +1,82 @@
+package cmdengine
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// family is the children of a launcher, held by descriptors that cannot come to
+// mean another process. A launcher that is killed leaves them dying: pid 1 of
+// the sandbox among them, which is gone only after everything in its namespace.
+type family struct {
+	mu  sync.Mutex
+	fds []int
+}
+
+// observe takes note of the children that pid, which is not reaped, has now.
+func (f *family) observe(pid int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.fds) > 0 {
+		return
+	}
+	opened := map[string]int{}
+	for _, child := range children(pid) {
+		n, err := strconv.Atoi(child)
+		if err != nil {
+			continue
+		}
+		if fd, err := unix.PidfdOpen(n, 0); err == nil {
+			opened[child] = fd
+		}
+	}
+	// A child that is one still had its number all the time. Another's process
+	// must not be killed for having taken over the number of a dead one.
+	for _, child := range children(pid) {
+		if fd, ok := opened[child]; ok {
+			f.fds = append(f.fds, fd)
+			delete(opened, child)
+		}
+	}
+	for _, fd := range opened {
+		unix.Close(fd)
+	}
+}
+
+// children is empty also where the kernel does not tell.
+func children(pid int) []string {
+	p := strconv.Itoa(pid)
+	list, err := os.ReadFile("/proc/" + p + "/task/" + p + "/children")
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(list))
+}
+
+// end kills who is left and waits for the end of all.
+func (f *family) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fd := range f.fds {
+		if !ended(fd, 0) {
+			unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+			ended(fd, int(reapPatience.Milliseconds()))
+		}
+		unix.Close(fd)
+	}
+	f.fds = nil
+}
+
+// ended reports whether the process is gone, at the latest after milliseconds.
+func ended(pidfd, milliseconds int) bool {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, milliseconds)
+		if err != unix.EINTR {
+			return err == nil && n > 0
+		}
+	}
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package cmdengine
+
+// family needs Linux's pidfds. Engines elsewhere have no init either.
+type family struct{}
+
+func (*family) observe(int) {}
+func (*family) end()        {}

@@ -1,0 +1,93 @@
+package cmdengine
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// forker makes all processes of an engine from one OS thread. The kernel sends
+// a parent-death signal when the *thread* that forked ends, and the runtime ends
+// threads at will.
+type forker struct {
+	start sync.Once
+	work  chan func()
+}
+
+func newForker() *forker {
+	f := &forker{work: make(chan func())}
+	// The thread outlives no engine that nobody can use any more.
+	runtime.AddCleanup(f, func(work chan func()) { close(work) }, f.work)
+	return f
+}
+
+func forkerThread(work <-chan func()) {
+	runtime.LockOSThread()
+	for fn := range work {
+		fn()
+	}
+	// Unlocked, the thread goes back to the runtime alive. Returning while it is locked would
+	// end it, and with it whatever it has forked.
+	runtime.UnlockOSThread()
+}
+
+// process forks and executes. The error is execve's, or the fork's.
+func (f *forker) process(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	f.start.Do(func() { go forkerThread(f.work) })
+	var process *os.Process
+	var err error
+	done := make(chan struct{})
+	f.work <- func() {
+		defer close(done)
+		process, err = os.StartProcess(path, argv, attr)
+	}
+	<-done
+	runtime.KeepAlive(f)
+	return process, err
+}
+
+// sysProcAttr is base with what every process of an engine needs: a session of
+// its own, so that a terminal's signals to the engine don't reach it, an end
+// with the engine's, and the sandbox's user.
+func sysProcAttr(base *syscall.SysProcAttr, credential *syscall.Credential) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{}
+	if base != nil {
+		*attr = *base
+	}
+	attr.Setsid, attr.Setpgid, attr.Foreground = true, false, false
+	dieWithParent(attr)
+	if credential != nil {
+		attr.Credential = credential
+	}
+	return attr
+}
+
+// launchError explains why a launcher, at its absolute path, could not be started.
+func launchError(path string, credential *syscall.Credential, err error) error {
+	var errno syscall.Errno
+	errors.As(err, &errno)
+	switch {
+	case errno == syscall.EPERM && credential != nil:
+		return &shared.Error{
+			Kind: shared.ErrDenied, Attribute: "run_as",
+			Message: "the system does not let the engine change to that user: " + err.Error(),
+		}
+	case errno == syscall.E2BIG:
+		return &shared.Error{
+			Kind: shared.ErrInvalidSpec, Attribute: "args",
+			Message: "the arguments and the environment are longer than the system lets a process have",
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		return &shared.Error{
+			Kind:    shared.ErrUnavailable,
+			Message: "the launcher " + path + " does not exist",
+			Hint:    "install it",
+		}
+	}
+	return &shared.Error{Kind: shared.ErrUnavailable, Message: "starting the launcher: " + err.Error()}
+}

@@ -1,0 +1,279 @@
+package cmdengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// patience is how long each of two ends of a sandbox may outlive the other
+// before it is killed, and how long an init may take to obey a kill.
+const patience = 1500 * time.Millisecond
+
+// startInside starts a command through an init in a launcher.
+func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (running, []shared.Event, error) {
+	c, err := s.engine.config.Launch(&s.spec, cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer closeAll(c.ExtraFiles)
+	if c.Err != nil {
+		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: c.Err.Error()}
+	}
+	if !filepath.IsAbs(c.Path) {
+		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the launcher's path %q is not absolute", c.Path)}
+	}
+	givePipes(stdio[:], s.credential)
+	r, err := s.launch(c.Path, c.Args, c.SysProcAttr, c.ExtraFiles, stdio)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	scope := s.spec.Network.Mode == shared.NetworkHost
+	if s.engine.config.Scope != nil {
+		scope = s.engine.config.Scope(&s.spec)
+	}
+	command := sandboxinit.Command{
+		Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Scope: scope,
+	}
+	if s.engine.config.Rlimits != nil {
+		command.Rlimits = s.engine.config.Rlimits(&s.spec)
+	}
+	if err := r.conn.Start(ctx, command); err != nil {
+		return nil, nil, r.notStarted(ctx, err, s.engine.config.Diagnose)
+	}
+	r.family.observe(r.launcher.Pid)
+
+	var notes []shared.Event
+	if scope && !r.conn.Scoped() {
+		notes = append(notes, shared.Event{
+			Kind:    shared.EventDegraded,
+			Message: "this kernel's Landlock cannot keep the command from the host's abstract unix sockets",
+			Details: map[string]string{"mechanism": "landlock"},
+		})
+	}
+	return r, notes, nil
+}
+
+// insideRun is a command that an init runs inside a launcher.
+type insideRun struct {
+	name     string
+	conn     *sandboxinit.Conn
+	launcher *os.Process
+	stderr   *tail
+	family   family
+
+	exited chan struct{} // closed when the launcher is reaped and state is final
+	state  *os.ProcessState
+
+	mu       sync.Mutex
+	killed   bool
+	escalate *time.Timer
+}
+
+// launch starts the launcher with the init's descriptors behind its own.
+func (s *sandbox) launch(path string, args []string, base *syscall.SysProcAttr, extra []*os.File, stdio [3]*os.File) (*insideRun, error) {
+	unavailable := func(err error) error {
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: "preparing the launcher: " + err.Error()}
+	}
+	binary, err := s.init.Open()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer binary.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer null.Close()
+	engineEnd, initEnd, err := sandboxinit.Pair()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer initEnd.Close()
+	stderr, stderrEnd, err := newTail()
+	if err != nil {
+		engineEnd.Close()
+		return nil, unavailable(err)
+	}
+
+	files := append([]*os.File{null, null, stderrEnd}, extra...)
+	binaryFD := len(files)
+	files = append(files, binary, initEnd, stdio[0], stdio[1], stdio[2])
+	argv := append(append([]string{}, args...), sandboxinit.Argv(binaryFD, binaryFD+1)...)
+	process, err := s.engine.forker.process(path, argv, &os.ProcAttr{
+		// Variables here would be read outside the sandbox. Not nil, which
+		// would be the engine's own.
+		Env:   []string{},
+		Dir:   "/",
+		Files: files,
+		Sys:   sysProcAttr(base, s.credential),
+	})
+	stderrEnd.Close()
+	if err != nil {
+		engineEnd.Close()
+		stderr.finish()
+		return nil, launchError(path, s.credential, err)
+	}
+	r := &insideRun{
+		name: filepath.Base(path), conn: sandboxinit.NewConn(engineEnd),
+		launcher: process, stderr: stderr, exited: make(chan struct{}),
+	}
+	go func() {
+		r.state, _ = process.Wait()
+		close(r.exited)
+	}()
+	return r, nil
+}
+
+// notStarted cleans up after a command that was not started, and says why.
+func (r *insideRun) notStarted(ctx context.Context, cause error, diagnose func(context.Context, string, *os.ProcessState) error) error {
+	var refused *sandboxinit.ExecError
+	lost := errors.Is(cause, sandboxinit.ErrInitLost)
+	if ctx.Err() != nil || !lost && !errors.As(cause, &refused) {
+		// Nothing inside is known to be about to end.
+		r.family.observe(r.launcher.Pid)
+		r.launcher.Kill()
+	}
+	stderr := r.finish()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(cause, &refused):
+		return execError(refused, whereInside)
+	case errors.Is(cause, sandboxinit.ErrProtocol):
+		return &shared.Error{Kind: shared.ErrBroken, Message: cause.Error()}
+	case !lost:
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Message: cause.Error()}
+	}
+	if diagnose != nil {
+		if err := diagnose(ctx, stderr, r.state); err != nil {
+			return err
+		}
+	}
+	kind := shared.ErrUnavailable
+	if r.state != nil && !r.state.Exited() {
+		kind = shared.ErrBroken // by somebody, this once
+	}
+	return &shared.Error{Kind: kind, Message: r.launcherEnd() + " before the command was started" + said(stderr)}
+}
+
+// finish waits for the launcher and all it has started to be gone, whatever it
+// takes, and gives the end of its stderr.
+func (r *insideRun) finish() string {
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case <-r.exited:
+	case <-t.C:
+		r.family.observe(r.launcher.Pid)
+		r.launcher.Kill()
+		<-r.exited
+	}
+	r.family.end()
+	r.conn.Close()
+	r.mu.Lock()
+	if r.escalate != nil {
+		r.escalate.Stop()
+	}
+	r.mu.Unlock()
+	return r.stderr.finish()
+}
+
+func (r *insideRun) wait() (shared.ExitStatus, error) {
+	select {
+	case <-r.conn.Done():
+	case <-r.exited:
+		// A launcher that is killed takes the init along, or should.
+		t := time.NewTimer(patience)
+		select {
+		case <-r.conn.Done():
+		case <-t.C:
+			r.conn.Close()
+		}
+		t.Stop()
+	}
+	status, err := r.conn.Wait()
+	stderr := r.finish()
+	r.mu.Lock()
+	killed := r.killed
+	r.mu.Unlock()
+	switch {
+	case err == nil && status.Signal != 0:
+		return shared.ExitStatus{Signal: shared.Signal(status.Signal), CoreDumped: status.CoreDumped}, nil
+	case err == nil:
+		return shared.ExitStatus{Code: status.Code}, nil
+	case killed:
+		// The end is known, though nobody was left to report it.
+		return shared.ExitStatus{Signal: syscall.SIGKILL}, nil
+	case errors.Is(err, sandboxinit.ErrProtocol):
+		return shared.ExitStatus{}, &shared.Error{Kind: shared.ErrBroken, Message: err.Error()}
+	}
+	return shared.ExitStatus{}, &shared.Error{
+		Kind:    shared.ErrBroken,
+		Message: r.launcherEnd() + " before the command's end was known" + said(stderr),
+	}
+}
+
+// launcherEnd says how the launcher ended, as the beginning of a sentence.
+func (r *insideRun) launcherEnd() string {
+	if r.state == nil {
+		return "the launcher " + r.name + " ended"
+	}
+	status, ok := r.state.Sys().(syscall.WaitStatus)
+	switch {
+	case ok && status.Signaled():
+		return "the launcher " + r.name + " was killed by " + signalName(status.Signal())
+	case ok && status.ExitStatus() > 128 && status.ExitStatus() <= 128+maxSignal:
+		// As launchers and shells tell of the end of their child.
+		return fmt.Sprintf("the init was killed by %s (the launcher %s exited with status %d)",
+			signalName(syscall.Signal(status.ExitStatus()-128)), r.name, status.ExitStatus())
+	}
+	return fmt.Sprintf("the launcher %s exited with status %d", r.name, r.state.ExitCode())
+}
+
+func said(stderr string) string {
+	if line := quote(stderr); line != "" {
+		return "; it said: " + line
+	}
+	return ""
+}
+
+func (r *insideRun) signal(sig shared.Signal) error {
+	err := r.conn.Signal(int(sig))
+	if err == nil || errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return &shared.Error{Kind: shared.ErrBroken, Message: "signalling the command: " + err.Error()}
+}
+
+func (r *insideRun) kill() error {
+	select {
+	case <-r.conn.Done():
+		return os.ErrProcessDone
+	default:
+	}
+	r.mu.Lock()
+	again := r.killed
+	r.killed = true
+	if !again {
+		// The init may be stopped, or be the command's by now.
+		r.escalate = time.AfterFunc(patience, func() { r.launcher.Kill() })
+	}
+	r.mu.Unlock()
+	if again {
+		return nil
+	}
+	if err := r.conn.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		r.launcher.Kill()
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package cmdengine
+
+import (
+	"context"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, error) {
+	if s.open.Err() != nil {
+		return shared.Plan{}, errClosed()
+	}
+	if err := ctx.Err(); err != nil {
+		return shared.Plan{}, err
+	}
+	if err := s.check(&cmd); err != nil {
+		return shared.Plan{}, err
+	}
+	if cmd.Script != "" && !s.engine.config.Init {
+		cmd.Args, _ = scriptArgs(&cmd)
+		cmd.Script = ""
+	}
+	var plan shared.Plan
+	if s.engine.config.Plan != nil {
+		var err error
+		if plan, err = s.engine.config.Plan(&s.spec, &cmd); err != nil {
+			return shared.Plan{}, err
+		}
+	}
+	if plan.Argv == nil {
+		c, err := s.engine.config.Launch(&s.spec, &cmd)
+		if err != nil {
+			return shared.Plan{}, err
+		}
+		closeAll(c.ExtraFiles)
+		plan.Argv = append(plan.Argv, c.Args...)
+		if s.engine.config.Init {
+			plan.Argv = append(plan.Argv, PlannedInit()...)
+		}
+	}
+	return plan, nil
+}

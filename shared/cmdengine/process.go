@@ -1,0 +1,124 @@
+package cmdengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+type process struct {
+	run    running
+	events *events
+	begun  time.Time
+
+	done   chan struct{} // closed when result and err are final
+	result shared.Result
+	err    error
+}
+
+func newProcess(run running) *process {
+	return &process{run: run, events: newEvents(), begun: time.Now(), done: make(chan struct{})}
+}
+
+// supervise ends the command when its time is up or its sandbox is closed, and
+// records its end. It calls gone last.
+func (p *process) supervise(timeout, grace time.Duration, closed <-chan struct{}, gone func()) {
+	defer gone()
+	ended := make(chan struct{})
+	timedOut := make(chan bool, 1)
+	go func() { timedOut <- p.limit(timeout, grace, closed, ended) }()
+	status, err := p.run.wait()
+	duration := time.Since(p.begun)
+	close(ended)
+	p.result = shared.Result{Status: status, TimedOut: <-timedOut, Duration: duration}
+	p.err = err
+	p.events.close()
+	close(p.done)
+}
+
+// limit reports whether the timeout ended the command.
+func (p *process) limit(timeout, grace time.Duration, closed, ended <-chan struct{}) (timedOut bool) {
+	var expired, graceOver <-chan time.Time
+	if timeout > 0 {
+		t := time.NewTimer(timeout)
+		defer t.Stop()
+		expired = t.C
+	}
+	for {
+		select {
+		case <-ended:
+			return timedOut
+		case <-closed:
+			closed = nil
+			p.run.kill()
+		case <-graceOver:
+			p.run.kill()
+		case <-expired:
+			var err error
+			if grace <= 0 {
+				err = p.run.kill()
+			} else {
+				// Before the signal, which may be slow to deliver.
+				t := time.NewTimer(grace)
+				defer t.Stop()
+				graceOver = t.C
+				err = p.run.signal(syscall.SIGTERM)
+				// A stopped process acts on SIGTERM once it continues.
+				p.run.signal(syscall.SIGCONT)
+			}
+			timedOut = !errors.Is(err, os.ErrProcessDone)
+		}
+	}
+}
+
+func (p *process) Wait(ctx context.Context) (shared.Result, error) {
+	select {
+	case <-p.done:
+		return p.result, p.err
+	default:
+	}
+	select {
+	case <-p.done:
+		return p.result, p.err
+	case <-ctx.Done():
+		return shared.Result{}, ctx.Err()
+	}
+}
+
+// maxSignal is the greatest signal number that Linux has; others have fewer.
+const maxSignal = 64
+
+func (p *process) Signal(ctx context.Context, sig shared.Signal) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if sig < 1 || sig > maxSignal {
+		return &shared.Error{
+			Kind: shared.ErrInvalidSpec, Attribute: "signal",
+			Message: fmt.Sprintf("%d is no signal's number", int(sig)),
+		}
+	}
+	select {
+	case <-p.done:
+		return os.ErrProcessDone
+	default:
+	}
+	if sig == syscall.SIGKILL {
+		return p.run.kill()
+	}
+	return p.run.signal(sig)
+}
+
+func (p *process) Resize(context.Context, shared.TerminalSize) error {
+	return &shared.Error{
+		Kind: shared.ErrUnsupported, Attribute: "tty",
+		Message: "the terminal is the host's", Hint: "set its size there",
+	}
+}
+
+func (p *process) Events() <-chan shared.Event { return p.events.ch }

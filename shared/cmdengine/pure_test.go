@@ -1,0 +1,194 @@
+//go:build linux
+
+package cmdengine
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+func TestAdmit(t *testing.T) {
+	t.Parallel()
+	isolating := shared.Info{Name: "e", Features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}}
+	bare := shared.Info{Name: "e", Features: shared.Features{shared.FeatureUnconfined}}
+	withOptions := isolating
+	withOptions.Options.Attributes = []shared.OptionAttribute{{Name: "image", Type: shared.OptionString}}
+	for name, test := range map[string]struct {
+		info      shared.Info
+		spec      shared.Spec
+		attribute string // "" accepts
+	}{
+		"zero":                   {isolating, shared.Spec{}, ""},
+		"zero without isolation": {bare, shared.Spec{}, "engine"},
+		"unconfined":             {bare, shared.Spec{Unconfined: true}, ""},
+		"unconfined isolating":   {isolating, shared.Spec{Unconfined: true}, "engine"},
+		"host network":           {isolating, shared.Spec{Network: shared.Network{Mode: shared.NetworkHost}}, "network"},
+		"host files":             {isolating, shared.Spec{Filesystem: shared.FilesystemHost}, "filesystem"},
+		"user":                   {isolating, shared.Spec{User: &shared.User{}}, "run_as"},
+		"remap": {isolating, shared.Spec{Mounts: []shared.Mount{
+			{Source: "/a", Destination: "/b", Origin: "bind_paths[1]"},
+		}}, "bind_paths[1]"},
+		"limit":             {isolating, shared.Spec{Limits: shared.Limits{Memory: 1}}, "limits.memory"},
+		"best effort limit": {isolating, shared.Spec{Limits: shared.Limits{Memory: 1, BestEffort: true}}, ""},
+		"options":           {isolating, shared.Spec{Options: []byte(`{"image": "x"}`)}, "config"},
+		"no options":        {isolating, shared.Spec{Options: []byte(` {} `)}, ""},
+		"known options":     {withOptions, shared.Spec{Options: []byte(`{"image": "x"}`)}, ""},
+	} {
+		err := admit(&test.info, &test.spec)
+		var e *shared.Error
+		switch {
+		case test.attribute == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case test.attribute != "" && (!errors.As(err, &e) || e.Kind != shared.ErrUnsupported || e.Attribute != test.attribute):
+			t.Errorf("%s: %v, want it to name %s", name, err, test.attribute)
+		}
+	}
+}
+
+func TestOpenWorksOnACopy(t *testing.T) {
+	t.Parallel()
+	c := config(direct)
+	c.Open = func(_ context.Context, spec *shared.Spec) error {
+		spec.Mounts[0].Origin = "changed"
+		return nil
+	}
+	spec := specFor(direct, "/tmp")
+	sb := open(t, c, spec)
+	if spec.Mounts[0].Origin != "" || sb.spec.Mounts[0].Origin != "changed" {
+		t.Errorf("the caller has %+v, the engine %+v", spec.Mounts[0], sb.spec.Mounts[0])
+	}
+}
+
+func TestMasksAreRefused(t *testing.T) {
+	t.Parallel()
+	c := config(inside)
+	cmd := sh("true")
+	cmd.Masks = []shared.Mask{{Path: "/x", Origin: "deny_paths[0]"}}
+	_, err := open(t, c, specFor(inside)).Plan(t.Context(), cmd)
+	wantError(t, err, shared.ErrUnsupported, "deny_paths[0]: ")
+	c.Info.Features = append(slices.Clone(c.Info.Features), shared.FeatureMasks)
+	if _, err := open(t, c, specFor(inside)).Plan(t.Context(), cmd); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCredentialFor(t *testing.T) {
+	t.Parallel()
+	root := identity{groups: []uint32{0, 4}}
+	dev := identity{uid: 7, gid: 8, groups: []uint32{8, 9}}
+	for name, test := range map[string]struct {
+		self   identity
+		user   *shared.User
+		groups []uint32
+		change bool
+		denied bool
+	}{
+		"nobody asked":           {self: dev},
+		"root to dev":            {self: root, user: &shared.User{UID: 7, GID: 8, Groups: []uint32{9}}, change: true, groups: []uint32{9}},
+		"root drops groups":      {self: root, user: &shared.User{UID: 7, GID: 8}, change: true},
+		"root to itself":         {self: root, user: &shared.User{}, change: true},
+		"dev to itself":          {self: dev, user: &shared.User{UID: 7, GID: 8, Groups: []uint32{9}}},
+		"dev without its groups": {self: dev, user: &shared.User{UID: 7, GID: 8}, denied: true},
+		"dev, another group":     {self: dev, user: &shared.User{UID: 7, GID: 9, Groups: []uint32{8, 9}}, denied: true},
+		"dev to root":            {self: dev, user: &shared.User{}, denied: true},
+	} {
+		c, err := credentialFor(test.user, test.self)
+		if errors.Is(err, shared.ErrDenied) != test.denied || (c != nil) != test.change {
+			t.Errorf("%s: %v, %v", name, c, err)
+			continue
+		}
+		if c != nil && (c.Uid != test.user.UID || c.Gid != test.user.GID || c.NoSetGroups || !slices.Equal(c.Groups, test.groups)) {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	e := newEvents()
+	for range eventBuffer + 5 {
+		e.send(shared.Event{Kind: shared.EventProgress})
+	}
+	e.close()
+	e.close()
+	e.send(shared.Event{})
+	var got []shared.Event
+	for event := range e.ch {
+		got = append(got, event)
+	}
+	last := got[len(got)-1]
+	if len(got) != eventBuffer+1 || last.Kind != shared.EventDropped || last.Details["count"] != "5" || last.Time.IsZero() {
+		t.Errorf("%d events, the last %+v", len(got), last)
+	}
+
+	c := config(direct)
+	c.Events = func(*shared.Spec, *shared.Command) []shared.Event {
+		return []shared.Event{{Kind: shared.EventLimit, Message: "m"}}
+	}
+	p, err := open(t, c, specFor(direct)).Start(t.Context(), sh("true"), shared.Stdio{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = nil
+	for event := range p.Events() {
+		got = append(got, event)
+	}
+	if len(got) != 1 || got[0].Kind != shared.EventLimit || got[0].Time.IsZero() {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string][]string{
+		direct: {"true", "a"},
+		inside: {"launcher", "--", "<init>", "sbxhost-init", "<control>"},
+	} {
+		c := config(mode)
+		if mode == inside {
+			c.Launch = func(*shared.Spec, *shared.Command) (*exec.Cmd, error) {
+				return &exec.Cmd{Path: "/launcher", Args: []string{"launcher", "--"}}, nil
+			}
+		}
+		cmd := shared.Command{Args: []string{"true", "a"}, Dir: "/"}
+		plan, err := open(t, c, specFor(mode)).Plan(t.Context(), cmd)
+		if err != nil || !reflect.DeepEqual(plan.Argv, want) {
+			t.Errorf("%s: %+v, %v", mode, plan, err)
+		}
+		c.Plan = func(*shared.Spec, *shared.Command) (shared.Plan, error) {
+			return shared.Plan{Notes: []string{"n"}}, nil
+		}
+		plan, err = open(t, c, specFor(mode)).Plan(t.Context(), cmd)
+		if err != nil || !reflect.DeepEqual(plan.Argv, want) || len(plan.Notes) != 1 {
+			t.Errorf("%s with a plan: %+v, %v", mode, plan, err)
+		}
+	}
+}
+
+func TestExecErrorKinds(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		in   sandboxinit.ExecError
+		kind error
+		text string
+	}{
+		{sandboxinit.ExecError{Op: sandboxinit.OpLookup, Path: "foo", Errno: 2}, shared.ErrNotFound, `"foo": command not found in the sandbox's PATH`},
+		{sandboxinit.ExecError{Op: sandboxinit.OpExec, Path: "/x", Errno: 2}, shared.ErrNotFound, `"/x": no such file or directory`},
+		{sandboxinit.ExecError{Op: sandboxinit.OpExec, Path: "/x", Errno: 13}, shared.ErrNotExecutable,
+			`"/x": permission denied; is it marked executable, and on a file system that allows it?`},
+		{sandboxinit.ExecError{Op: sandboxinit.OpChdir, Path: "/d", Errno: 2}, shared.ErrInvalidSpec, `dir: "/d": no such file or directory`},
+		{sandboxinit.ExecError{Op: sandboxinit.OpFork, Errno: 11}, shared.ErrUnavailable, `fork: resource temporarily unavailable`},
+	} {
+		err := execError(&test.in, whereInside)
+		if !errors.Is(err, test.kind) || err.Error() != test.text {
+			t.Errorf("%+v: %v %q", test.in, errors.Unwrap(err), err)
+		}
+	}
+}

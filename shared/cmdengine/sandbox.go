@@ -1,0 +1,214 @@
+package cmdengine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+type sandbox struct {
+	engine     *engine
+	spec       shared.Spec
+	credential *syscall.Credential
+	init       sandboxinit.Binary
+
+	// open ends with the sandbox. Whatever starts or runs in it watches it.
+	open  context.Context
+	close context.CancelFunc
+
+	mu     sync.Mutex // orders Add before Wait
+	closed bool
+	alive  sync.WaitGroup // commands that start or run
+}
+
+func newSandbox(e *engine, spec shared.Spec, credential *syscall.Credential) *sandbox {
+	s := &sandbox{engine: e, spec: spec, credential: credential}
+	s.open, s.close = context.WithCancel(context.Background())
+	return s
+}
+
+func errClosed() error {
+	return &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
+}
+
+// enter counts one command more, unless the sandbox is closed.
+func (s *sandbox) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.alive.Add(1)
+	}
+	return !s.closed
+}
+
+func (s *sandbox) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.close()
+	gone := make(chan struct{})
+	go func() {
+		s.alive.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+		// They are being killed all the same.
+		return ctx.Err()
+	}
+}
+
+// running is a command of either mode.
+type running interface {
+	// wait returns once everything is gone.
+	wait() (shared.ExitStatus, error)
+	// signal reaches the command's process group, or returns os.ErrProcessDone.
+	signal(shared.Signal) error
+	// kill ends everything, sooner or later, and returns at once.
+	kill() error
+}
+
+func (s *sandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+	if !s.enter() {
+		return nil, errClosed()
+	}
+	p, err := s.start(ctx, &cmd, stdio)
+	if err != nil {
+		s.alive.Done()
+		return nil, err
+	}
+	go p.supervise(cmd.Timeout, cmd.Grace, s.open.Done(), s.alive.Done)
+	return p, nil
+}
+
+func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.Stdio) (*process, error) {
+	if err := s.check(cmd); err != nil {
+		return nil, err
+	}
+	if err := stdio.Validate(); err != nil {
+		return nil, err
+	}
+	files, null, err := stdioFiles(cmd, stdio)
+	if err != nil {
+		return nil, err
+	}
+	if null != nil {
+		defer null.Close()
+	}
+
+	caller := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.open, cancel)()
+
+	begin := s.startDirect
+	if s.engine.config.Init {
+		begin = s.startInside
+	}
+	err = ctx.Err()
+	var run running
+	var notes []shared.Event
+	if err == nil {
+		run, notes, err = begin(ctx, cmd, files)
+	}
+	if err == nil && ctx.Err() != nil {
+		run.kill()
+		run.wait()
+		err = ctx.Err()
+	}
+	if err != nil {
+		switch {
+		case caller.Err() != nil:
+			return nil, caller.Err()
+		case s.open.Err() != nil:
+			return nil, errClosed()
+		}
+		return nil, err
+	}
+	p := newProcess(run)
+	if s.engine.config.Events != nil {
+		notes = append(notes, s.engine.config.Events(&s.spec, cmd)...)
+	}
+	for _, e := range notes {
+		p.events.send(e)
+	}
+	return p, nil
+}
+
+// check refuses, of a command, what the engine cannot do.
+func (s *sandbox) check(cmd *shared.Command) error {
+	if err := cmd.Validate(); err != nil {
+		return err
+	}
+	info := &s.engine.config.Info
+	if cmd.TTY && !info.Features.Has(shared.FeatureTTY) {
+		return &shared.Error{
+			Kind: shared.ErrUnsupported, Attribute: "tty",
+			Message: fmt.Sprintf("engine %q takes no terminal", info.Name), Hint: "run the command without one",
+		}
+	}
+	holds := info.Features.Has(shared.FeatureMasks) || info.Features.Has(shared.FeaturePatterns)
+	if len(cmd.Masks) > 0 && !holds && !s.spec.Unconfined {
+		return &shared.Error{
+			Kind: shared.ErrUnsupported, Attribute: cmd.Masks[0].Origin,
+			Message: fmt.Sprintf("engine %q cannot hide %q", info.Name, cmd.Masks[0].Path),
+		}
+	}
+	return nil
+}
+
+// stdioFiles fills in the null device, which the caller closes.
+func stdioFiles(cmd *shared.Command, stdio shared.Stdio) (files [3]*os.File, null *os.File, err error) {
+	files = [3]*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr}
+	if cmd.TTY && !isTerminal(stdio.Stdin) {
+		return files, nil, &shared.Error{
+			Kind: shared.ErrInvalidSpec, Attribute: "stdin",
+			Message: "is not a terminal, but the command is to have one",
+		}
+	}
+	for i, f := range files {
+		if f != nil {
+			continue
+		}
+		if null == nil {
+			if null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
+				return files, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+			}
+		}
+		files[i] = null
+	}
+	return files, null, nil
+}
+
+func isTerminal(f *os.File) bool {
+	if f == nil {
+		return false
+	}
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	terminal := false
+	raw.Control(func(fd uintptr) {
+		_, err := unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ)
+		terminal = err == nil
+	})
+	return terminal
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		if f != nil {
+			f.Close()
+		}
+	}
+}

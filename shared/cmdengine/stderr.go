@@ -1,0 +1,69 @@
+package cmdengine
+
+import (
+	"os"
+	"strings"
+	"time"
+	"unicode"
+)
+
+const (
+	// maxStderr bounds what is kept of a launcher's stderr.
+	maxStderr = 16 << 10
+	// stderrPatience is for what is still in the pipe when the launcher is gone.
+	stderrPatience = 200 * time.Millisecond
+)
+
+// tail keeps the end of what is written to a pipe.
+type tail struct {
+	r    *os.File
+	done chan struct{}
+	kept []byte
+}
+
+// newTail gives the end of the pipe to write to; the caller closes it.
+func newTail() (*tail, *os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &tail{r: r, done: make(chan struct{})}
+	go t.read()
+	return t, w, nil
+}
+
+func (t *tail) read() {
+	defer close(t.done)
+	chunk := make([]byte, 4<<10)
+	for {
+		n, err := t.r.Read(chunk)
+		t.kept = append(t.kept, chunk[:n]...)
+		if over := len(t.kept) - maxStderr; over > 0 {
+			t.kept = append(t.kept[:0], t.kept[over:]...)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// finish gives what was kept, once nothing more can come or somebody has held
+// the pipe open for too long.
+func (t *tail) finish() string {
+	t.r.SetReadDeadline(time.Now().Add(stderrPatience))
+	<-t.done
+	t.r.Close()
+	return string(t.kept)
+}
+
+// quote makes one line of a launcher's words that is safe to show: it repeats
+// paths, which may hold anything.
+func quote(stderr string) string {
+	line := strings.ReplaceAll(strings.TrimSpace(stderr), "\n", "; ")
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, line)
+}

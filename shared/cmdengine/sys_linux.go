@@ -1,0 +1,63 @@
+package cmdengine
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
+
+// awaitExit returns when pid, a child, has ended, and leaves it a zombie: until
+// it is reaped, its number and that of its process group cannot be anyone else's.
+func awaitExit(pid int) {
+	for {
+		var info unix.Siginfo
+		if err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// scriptFile gives a script to a shell by descriptor, from memory.
+func scriptFile(text string) (*os.File, error) {
+	fd, err := unix.MemfdCreate("script", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
+	if err == unix.EINVAL { // before Linux 6.3
+		fd, err = unix.MemfdCreate("script", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	f := os.NewFile(uintptr(fd), "script")
+	if _, err = f.WriteString(text); err == nil {
+		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS,
+			unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// givePipes lets another user reopen its own stdio: /dev/stderr is a path, and a
+// pipe belongs to who made it. Only nameless pipes are given away; a named
+// file or a terminal is the caller's own.
+func givePipes(files []*os.File, credential *syscall.Credential) {
+	if credential == nil || int(credential.Uid) == os.Geteuid() {
+		return
+	}
+	for _, f := range files {
+		raw, err := f.SyscallConn()
+		if err != nil {
+			continue
+		}
+		raw.Control(func(fd uintptr) {
+			var fs unix.Statfs_t
+			if unix.Fstatfs(int(fd), &fs) == nil && fs.Type == unix.PIPEFS_MAGIC {
+				unix.Fchown(int(fd), int(credential.Uid), -1)
+			}
+		})
+	}
+}

@@ -1,0 +1,167 @@
+package sandboxinit
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Command is what the init starts.
+type Command struct {
+	// Args is the command and its arguments. A name without a slash is looked
+	// up in the absolute elements of the PATH of Env; one with a slash is taken
+	// as it is, relative to Dir. With a Script, Args are its positional parameters.
+	Args []string
+
+	// Script is shell text. The init runs it with bash as a login shell if
+	// bash is found in the PATH of Env or in /bin or /usr/bin, else with sh:
+	// bash -lc SCRIPT bash ARGS. Text beyond what fits in one argument is
+	// sourced from a sealed file in memory (fd 3, closed before its first
+	// command): $0, parameters, line numbers and exit status are the same; the
+	// difference that shows is that `return` at the top level ends it quietly.
+	Script string
+
+	// Env is the whole environment, as KEY=VALUE, passed on as it is.
+	Env []string
+
+	// Dir is the working directory inside the sandbox. Empty is the one that
+	// the launcher chose.
+	Dir string
+
+	// TTY makes stdin, which must be a terminal, the controlling terminal.
+	TTY bool
+
+	// Scope asks for the command to be kept from abstract unix sockets, and
+	// from signalling processes, outside itself (Landlock ABI 6), and sets
+	// no_new_privs. [Conn.Scoped] tells whether the kernel does it.
+	Scope bool
+
+	// Rlimits are set for the command alone, in this order.
+	Rlimits []Rlimit
+}
+
+// Rlimit is one resource limit, in the kernel's unit for that resource.
+// The greatest uint64 is unlimited.
+type Rlimit struct {
+	Resource   int // RLIMIT_* as numbered on the system that runs the init
+	Soft, Hard uint64
+}
+
+const (
+	maxRlimits  = 64
+	maxResource = 63
+)
+
+// validate refuses what no kernel could be given.
+func (c *Command) validate() error {
+	if len(c.Args) == 0 && c.Script == "" {
+		return errors.New("command: both args and script are empty")
+	}
+	if i := withNUL(c.Args); i >= 0 {
+		return errors.New("command: args[" + strconv.Itoa(i) + "] contains a NUL byte")
+	}
+	if i := withNUL(c.Env); i >= 0 {
+		return errors.New("command: env[" + strconv.Itoa(i) + "] contains a NUL byte")
+	}
+	if strings.IndexByte(c.Script, 0) >= 0 {
+		return errors.New("command: script contains a NUL byte")
+	}
+	if strings.IndexByte(c.Dir, 0) >= 0 {
+		return errors.New("command: dir contains a NUL byte")
+	}
+	if len(c.Rlimits) > maxRlimits {
+		return errors.New("command: more than " + strconv.Itoa(maxRlimits) + " rlimits")
+	}
+	for i, l := range c.Rlimits {
+		if l.Resource < 0 || l.Resource > maxResource {
+			return errors.New("command: rlimits[" + strconv.Itoa(i) + "]: no resource " + strconv.Itoa(l.Resource))
+		}
+	}
+	return nil
+}
+
+func withNUL(list []string) int {
+	for i, s := range list {
+		if strings.IndexByte(s, 0) >= 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// Status is how the command ended.
+type Status struct {
+	// Code is the exit status, 0 to 255, or -1 if a signal ended the command.
+	Code int
+	// Signal is the number of the signal that ended the command, else 0.
+	Signal int
+	// CoreDumped says that the kernel counts the death as one with a core dump.
+	CoreDumped bool
+}
+
+// ExitCode is the status as a shell shows it: 128+n for signal n.
+func (s Status) ExitCode() int {
+	if s.Signal != 0 {
+		return 128 + s.Signal
+	}
+	return s.Code
+}
+
+// The steps at which a command can fail to start: [ExecError.Op].
+const (
+	OpChdir       = "chdir"       // Path is the directory
+	OpTTY         = "tty"         // stdin is no terminal, or one that controls another session
+	OpRlimit      = "rlimit"      // Path names the resource
+	OpScript      = "script"      // the script could not be handed over
+	OpLookup      = "lookup"      // Path, a name without a slash, is not in PATH
+	OpExec        = "exec"        // Path is the file
+	OpInterpreter = "interpreter" // Path exists, but what its first line or ELF header asks for does not
+	OpFork        = "fork"        // no process could be made
+)
+
+// ExecError says why a command was not started.
+type ExecError struct {
+	Op    string
+	Path  string
+	Errno syscall.Errno
+}
+
+func (e *ExecError) Error() string {
+	msg := e.Op
+	if e.Path != "" {
+		// Quoted: the path is the command's, and may hold terminal escapes.
+		msg += " " + strconv.Quote(e.Path)
+	}
+	switch {
+	case e.Op == OpLookup && e.NotFound():
+		return msg + ": not found in PATH"
+	case e.Op == OpInterpreter:
+		return msg + ": the file is there, but the interpreter or loader that it names is not"
+	}
+	return msg + ": " + e.Errno.Error()
+}
+
+func (e *ExecError) Unwrap() error { return e.Errno }
+
+// NotFound reports whether a shell would give 127: there is no such command,
+// or its interpreter is missing.
+func (e *ExecError) NotFound() bool {
+	return e.executing() && (e.Errno == syscall.ENOENT || e.Errno == syscall.ENOTDIR)
+}
+
+// NotExecutable reports whether a shell would give 126: there is a file, but
+// the kernel would not execute it. A script without #! counts, as in os/exec.
+func (e *ExecError) NotExecutable() bool { return e.executing() && !e.NotFound() }
+
+func (e *ExecError) executing() bool {
+	return e.Op == OpLookup || e.Op == OpExec || e.Op == OpInterpreter
+}
+
+func knownOp(op string) bool {
+	switch op {
+	case OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,283 @@
+package sandboxinit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ErrInitLost is wrapped by the errors of [Conn.Start] and [Conn.Wait] when the
+// init ended without a report: the launcher failed before the init ran, or
+// something killed it.
+var ErrInitLost = errors.New("the sandbox ended without a report")
+
+// requestTimeout bounds a write to an init that does not read: it drains its
+// socket at once unless the command has taken it over.
+const requestTimeout = 5 * time.Second
+
+// Pair returns the two ends of a control socket, both close-on-exec. The init's
+// end goes to the launcher (exec.Cmd.ExtraFiles) and must be closed here once
+// the launcher runs, or the end of the init is not seen.
+func Pair() (engineEnd, initEnd *os.File, err error) {
+	fds, err := socketpair()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	// Non-blocking before NewFile, so that the runtime's poller takes it and
+	// Close wakes a reader. The flag belongs to this end alone.
+	if err := syscall.SetNonblock(fds[0], true); err != nil {
+		syscall.Close(fds[0])
+		syscall.Close(fds[1])
+		return nil, nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control of init"), nil
+}
+
+// Conn is the engine's end of the control socket of one init, which runs one
+// command. Its methods may be called from any goroutine. What the init sends is
+// taken as the command's word: bounded, checked, and believed only about the
+// command itself.
+type Conn struct {
+	f *os.File
+
+	writing sync.Mutex // one request at a time on the wire
+
+	mu    sync.Mutex
+	state connState
+
+	started  chan struct{} // closed when startErr and scoped are final
+	startErr error
+	scoped   bool
+
+	ended  chan struct{} // closed when status and endErr are final
+	status Status
+	endErr error
+}
+
+type connState int
+
+const (
+	connNew connState = iota
+	connStarted
+	connClosed
+)
+
+// NewConn takes over the engine's end of a [Pair].
+func NewConn(engineEnd *os.File) *Conn {
+	return &Conn{f: engineEnd, started: make(chan struct{}), ended: make(chan struct{})}
+}
+
+// Start sends the command and waits until it runs. The error is an *[ExecError]
+// if it could not be started, wraps [ErrInitLost] if there is no init (the
+// launcher's own stderr tells why), and is the context's if that ends first, in
+// which case the sandbox is torn down. A Conn starts one command.
+func (c *Conn) Start(ctx context.Context, cmd Command) error {
+	request, err := encodeCommand(&cmd)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	state := c.state
+	if state == connNew {
+		c.state = connStarted
+	}
+	c.mu.Unlock()
+	switch state {
+	case connStarted:
+		return errors.New("this control socket has started its command already")
+	case connClosed:
+		return os.ErrClosed
+	}
+
+	go c.read()
+	// Closing is what unblocks a write of 16 MiB to a launcher that hangs.
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	c.writing.Lock()
+	_, err = c.f.Write(request)
+	c.writing.Unlock()
+	if err != nil && !gone(err) {
+		c.Close()
+	}
+	// Also after a failed write: an init that stopped reading may have said why.
+	<-c.started
+	if err == nil || c.startErr != nil {
+		err = c.startErr
+	} else {
+		err = lost(err)
+	}
+	if !stop() && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// Scoped reports, once Start has returned nil, whether the kernel holds what
+// [Command.Scope] asked for.
+func (c *Conn) Scoped() bool {
+	select {
+	case <-c.started:
+		return c.scoped
+	default:
+		return false
+	}
+}
+
+// Done is closed when [Conn.Wait] will not block.
+func (c *Conn) Done() <-chan struct{} { return c.ended }
+
+// Wait waits for the command to end. An error means that how it ended is
+// unknown. Processes that the command left behind end with pid 1, a moment
+// later: wait for the launcher, too, before what was bound is taken away.
+func (c *Conn) Wait() (Status, error) {
+	c.mu.Lock()
+	state := c.state
+	c.mu.Unlock()
+	if state == connNew {
+		return Status{}, errors.New("wait: no command was started")
+	}
+	<-c.ended
+	return c.status, c.endErr
+}
+
+// Signal sends signal n, by its number on the system that runs the init, to the
+// command's process group. The error is [os.ErrProcessDone] if the command has ended.
+func (c *Conn) Signal(n int) error {
+	if n < 1 || n > maxSignal {
+		return errors.New("signal " + strconv.Itoa(n) + ": not between 1 and " + strconv.Itoa(maxSignal))
+	}
+	return c.request(encodeSignal(n))
+}
+
+// Kill asks the init to end at once, which kills every process of the sandbox.
+// Wait then reports death by SIGKILL unless the command was faster. It asks a
+// process that the command may have tampered with: where nothing follows, kill the
+// launcher.
+func (c *Conn) Kill() error { return c.request(encodeKill()) }
+
+func (c *Conn) request(message []byte) error {
+	select {
+	case <-c.ended:
+		return os.ErrProcessDone
+	default:
+	}
+	select {
+	case <-c.started:
+	default:
+		return errors.New("no command was started yet")
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.f.SetWriteDeadline(time.Now().Add(requestTimeout))
+	n, err := c.f.Write(message)
+	if err == nil {
+		return nil
+	}
+	if n > 0 {
+		// Half a message is out: nothing after it would be understood.
+		c.Close()
+	}
+	if gone(err) {
+		// The init is gone; what it said last is on its way to read.
+		<-c.ended
+		if c.endErr == nil {
+			return os.ErrProcessDone
+		}
+		return c.endErr
+	}
+	return err
+}
+
+// Close gives up the connection. An init that still runs takes it for the end
+// of the engine: it kills everything inside and ends.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	state := c.state
+	c.state = connClosed
+	c.mu.Unlock()
+	if state == connClosed {
+		return nil
+	}
+	if state == connNew {
+		c.finish(lost(os.ErrClosed), Status{})
+	}
+	return c.f.Close()
+}
+
+// finish makes the outcome final. Only read calls it after Start, and only the
+// first Close before.
+func (c *Conn) finish(err error, status Status) {
+	c.status, c.endErr = status, err
+	select {
+	case <-c.started:
+	default:
+		c.startErr = err
+		close(c.started)
+	}
+	close(c.ended)
+}
+
+func (c *Conn) read() {
+	status, err := c.converse()
+	c.finish(err, status)
+	if errors.Is(err, ErrProtocol) {
+		c.Close() // ends an honest init, and frees a dishonest one's buffers
+	}
+}
+
+// converse reads what one init may say, in the only order in which it says it.
+func (c *Conn) converse() (Status, error) {
+	k, payload, err := readMessage(c.f, maxReport)
+	if err != nil {
+		return Status{}, lost(err)
+	}
+	switch k {
+	case kindRefused:
+		x, err := decodeRefused(payload)
+		if err != nil {
+			return Status{}, err
+		}
+		return Status{}, x
+	case kindStarted:
+		c.scoped, err = decodeStarted(payload)
+		if err != nil {
+			return Status{}, err
+		}
+	default:
+		return Status{}, protocolError("neither started nor refused")
+	}
+	close(c.started)
+	k, payload, err = readMessage(c.f, maxReport)
+	if err != nil {
+		return Status{}, lost(err)
+	}
+	if k != kindStatus {
+		return Status{}, protocolError("no status after started")
+	}
+	return decodeStatus(payload)
+}
+
+// lost gives the loss of the peer its sentinel, and leaves out what adds nothing.
+func lost(err error) error {
+	switch {
+	case errors.Is(err, ErrProtocol):
+		return err
+	case err == io.EOF, gone(err):
+		return ErrInitLost
+	}
+	return &lostError{err}
+}
+
+// gone reports whether the other end of the socket is closed.
+func gone(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+}
+
+type lostError struct{ cause error }
+
+func (e *lostError) Error() string   { return ErrInitLost.Error() + ": " + e.cause.Error() }
+func (e *lostError) Unwrap() []error { return []error{ErrInitLost, e.cause} }

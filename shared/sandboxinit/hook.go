@@ -1,0 +1,60 @@
+package sandboxinit
+
+import (
+	"os"
+	"strconv"
+	"sync/atomic"
+)
+
+const (
+	// initArg is argv[1] of a process that is to be the init.
+	initArg = "sbxhost-init"
+	// limitArg is argv[1] of the stage between fork and exec that sets resource limits.
+	limitArg = "sbxhost-init-limit"
+
+	// initFailed is the exit status of an init that could not do its work. The
+	// engine goes by the control socket; this is for a person who sees it.
+	initFailed = 125
+)
+
+// hooked says that this program's main has called [Hook]. It is process-wide
+// because it is a fact about the process's main: only then is it safe to
+// execute the program again and expect an init.
+var hooked atomic.Bool
+
+// Hook makes a program able to serve as the init. It must be the first
+// statement of main. In a process that was started by [Argv] it runs the init
+// and does not return; otherwise it notes that the program called it and
+// returns at once.
+func Hook() {
+	if len(os.Args) == 3 {
+		switch os.Args[1] {
+		case initArg:
+			if fd, ok := parseFD(os.Args[2]); ok {
+				os.Exit(runInit(fd))
+			}
+		case limitArg:
+			if fd, ok := parseFD(os.Args[2]); ok {
+				os.Exit(runLimitStage(fd))
+			}
+		}
+	}
+	hooked.Store(true)
+}
+
+// Argv returns the command line that a launcher runs inside the sandbox, with
+// the fd numbers that the launcher's child inherits: the executable from
+// [Binary.Open], and the init's end of the control socket. The command's
+// stdin, stdout and stderr must be inherited as controlFD+1, +2 and +3.
+func Argv(binaryFD, controlFD int) []string {
+	return []string{"/proc/self/fd/" + strconv.Itoa(binaryFD), initArg, strconv.Itoa(controlFD)}
+}
+
+// parseFD accepts the canonical decimal form of an fd above the standard ones.
+func parseFD(s string) (int, bool) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 3 || n > 1<<20 || strconv.Itoa(n) != s {
+		return 0, false
+	}
+	return n, true
+}

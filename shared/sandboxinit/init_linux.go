@@ -1,0 +1,223 @@
+package sandboxinit
+
+import (
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// supervisor is the init of one command.
+type supervisor struct {
+	control controlSocket
+	pidOne  bool
+	// group is the command's process group once it runs, else 0.
+	group atomic.Int32
+	// ending says that whatever is still there is to be killed.
+	ending atomic.Bool
+
+	reporting sync.Mutex
+	reported  bool
+}
+
+// runInit is the whole life of the init. It returns the exit status.
+func runInit(control int) int {
+	// First of all: the command has the init's uid. Without this it could
+	// trace the init, read its memory, or take its fds through /proc.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return complain("prctl PR_SET_DUMPABLE", err)
+	}
+	// The name that ps shows would be the number of an fd. Cosmetic.
+	name := [16]byte{'s', 'b', 'x', 'h', 'o', 's', 't', '-', 'i', 'n', 'i', 't'}
+	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
+	// Nothing that the launcher leaked reaches the command.
+	if err := closeOnExecFrom(3); err != nil {
+		return complain("setting fds close-on-exec", err)
+	}
+
+	s := &supervisor{control: controlSocket(control), pidOne: os.Getpid() == 1}
+	if !s.pidOne {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return complain("prctl PR_SET_CHILD_SUBREAPER", err)
+		}
+	}
+
+	k, payload, err := readMessage(s.control, maxCommand)
+	if err == io.EOF {
+		return initFailed // the engine has died or given up
+	}
+	if err == nil && k != kindCommand {
+		err = protocolError("no command first")
+	}
+	var cmd *Command
+	if err == nil {
+		cmd, err = decodeCommand(payload)
+	}
+	if err != nil {
+		return complain("reading the command", err)
+	}
+
+	var handlers signalHandlers
+	if s.pidOne {
+		handlers.silence()
+	} else {
+		s.passSignals()
+	}
+	child, refused := start(cmd, control)
+	if refused != nil {
+		s.control.send(encodeRefused(refused))
+		return refusedCode(refused)
+	}
+	s.group.Store(int32(child.pid))
+	s.control.send(encodeStarted(child.scoped))
+	// The engine's readers see the end of the command's output when the command
+	// closes it, not when the init ends. An explicit GOMAXPROCS stops the
+	// runtime from using its fd of the cgroup's limit, which goes, too.
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	closeAllBut(control)
+
+	go s.serveRequests()
+	if s.pidOne {
+		// Half a millisecond, which the command need not wait for.
+		go func() {
+			s.passSignals()
+			handlers.restore()
+		}()
+	}
+	return s.reap(child.pid)
+}
+
+// refusedCode is what a shell would exit with.
+func refusedCode(x *ExecError) int {
+	switch {
+	case x.NotFound():
+		return 127
+	case x.NotExecutable():
+		return 126
+	}
+	return initFailed
+}
+
+// reap collects every child, orphans that were reparented here among them. As
+// pid 1 it ends when the command does, otherwise when no child is left.
+func (s *supervisor) reap(command int) (code int) {
+	code = initFailed
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, 0, nil)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err == syscall.ECHILD:
+			return code
+		case err != nil:
+			return complain("wait4", err)
+		case pid != command || !ws.Exited() && !ws.Signaled():
+			if s.ending.Load() {
+				killChildren() // which have just got new siblings, perhaps
+			}
+			continue
+		}
+		status := Status{Code: ws.ExitStatus()}
+		if ws.Signaled() {
+			status = Status{Code: -1, Signal: int(ws.Signal()), CoreDumped: ws.CoreDump()}
+		}
+		code = status.ExitCode()
+		s.report(status)
+		s.end(code)
+	}
+}
+
+// report tells the engine how the command ended, once.
+func (s *supervisor) report(status Status) {
+	s.reporting.Lock()
+	defer s.reporting.Unlock()
+	if !s.reported {
+		s.reported = true
+		s.control.send(encodeStatus(status))
+	}
+}
+
+// end leaves nothing of the command behind. When pid 1 exits, the kernel sees
+// to that; otherwise this begins what reap completes.
+func (s *supervisor) end(code int) {
+	if s.pidOne {
+		os.Exit(code)
+	}
+	s.ending.Store(true)
+	s.signal(syscall.SIGKILL)
+	killChildren()
+}
+
+// serveRequests obeys the engine until it is gone or makes no sense.
+func (s *supervisor) serveRequests() {
+	for {
+		k, payload, err := readMessage(s.control, maxRequest)
+		switch {
+		case err == nil && k == kindSignal:
+			var n int
+			if n, err = decodeSignal(payload); err == nil {
+				s.signal(syscall.Signal(n))
+				continue
+			}
+		case err == nil && k == kindKill:
+			killed := Status{Code: -1, Signal: int(syscall.SIGKILL)}
+			s.report(killed)
+			s.end(killed.ExitCode())
+			return
+		}
+		s.end(initFailed)
+		return
+	}
+}
+
+func (s *supervisor) signal(sig syscall.Signal) {
+	if group := int(s.group.Load()); group > 0 {
+		syscall.Kill(-group, sig)
+	}
+}
+
+// controlSocket is the init's end, used with plain system calls: the runtime's
+// poller would cost an epoll instance, two more fds and a wake-up each time.
+type controlSocket int
+
+func (c controlSocket) Read(p []byte) (int, error) {
+	for {
+		n, err := syscall.Read(int(c), p)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err != nil:
+			return 0, err
+		case n == 0 && len(p) > 0:
+			return 0, io.EOF
+		}
+		return n, nil
+	}
+}
+
+// send ignores failure: the engine is gone then, which the reader sees.
+func (c controlSocket) send(message []byte) {
+	for len(message) > 0 {
+		n, err := unix.SendmsgN(int(c), message, nil, nil, unix.MSG_NOSIGNAL)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		message = message[n:]
+	}
+}
+
+// complain tells the engine's diagnosis stream, never the command's stderr.
+func complain(doing string, err error) int {
+	os.Stderr.WriteString("sbxhost-init (pid " + strconv.Itoa(os.Getpid()) + "): " + doing + ": " + err.Error() + "\n")
+	return initFailed
+}

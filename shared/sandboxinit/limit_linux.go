@@ -1,0 +1,188 @@
+package sandboxinit
+
+import (
+	"runtime"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Resource limits belong to a process, so they must be set between fork and
+// exec, where Go has no hook. A few the init can bear itself, which forks once
+// and opens nothing afterwards: it sets them just before.
+//
+// The others would end the init (RLIMIT_AS), or keep it from making a thread
+// (RLIMIT_NPROC). For those the forked child is this executable once more, a
+// millisecond dearer, which takes the program over a socket - its environment
+// is the command's, and must not reach the Go runtime -, sets the limits, and
+// executes the program in its place. The socket is close-on-exec: its end is success.
+
+// bearable reports whether the init can live under all of the limits.
+func bearable(limits []Rlimit) bool {
+	for _, l := range limits {
+		switch l.Resource {
+		case unix.RLIMIT_CORE, unix.RLIMIT_FSIZE:
+		case unix.RLIMIT_NOFILE:
+			if l.Soft < 64 {
+				return false // fork itself opens a pipe
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// forkBearing starts the program from an init that has taken on the limits.
+func forkBearing(cmd *Command, prog program, control int) (int, *ExecError) {
+	for _, l := range cmd.Rlimits {
+		// By package syscall, which then no longer restores RLIMIT_NOFILE at exec.
+		if err := syscall.Setrlimit(l.Resource, &syscall.Rlimit{Cur: l.Soft, Max: l.Hard}); err != nil {
+			return 0, execError(OpRlimit, resourceName(l.Resource), err)
+		}
+	}
+	return forkExec(cmd, prog, control)
+}
+
+// forkLimited starts the program through the limit stage.
+func forkLimited(cmd *Command, prog program, control int) (int, *ExecError) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, execError(OpFork, "", err)
+	}
+	ours, theirs := controlSocket(pair[0]), pair[1]
+	defer syscall.Close(int(ours))
+
+	files := stdio(control)
+	if prog.script >= 0 {
+		files = append(files, uintptr(prog.script))
+	}
+	files = append(files, uintptr(theirs))
+	pid, err := syscall.ForkExec("/proc/self/exe",
+		[]string{initArg, limitArg, strconv.Itoa(len(files) - 1)},
+		&syscall.ProcAttr{Files: files, Sys: session(cmd)})
+	syscall.Close(theirs)
+	if err != nil {
+		if refused := startError(cmd, "", err); refused.Op != OpExec {
+			return 0, refused
+		}
+		return 0, execError(OpFork, "", err)
+	}
+
+	request, err := encodeCommand(&Command{
+		Args:    append([]string{prog.path}, prog.argv...),
+		Env:     cmd.Env,
+		Rlimits: cmd.Rlimits,
+	})
+	var refused *ExecError
+	if err != nil {
+		refused = &ExecError{OpExec, prog.path, syscall.E2BIG}
+	} else {
+		ours.send(request)
+		refused = limitOutcome(ours)
+	}
+	if refused != nil {
+		syscall.Kill(pid, syscall.SIGKILL)
+		for {
+			if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
+				break
+			}
+		}
+		return 0, refused
+	}
+	return pid, nil
+}
+
+// limitOutcome waits for the stage to report a failure or to be replaced.
+func limitOutcome(stage controlSocket) *ExecError {
+	k, payload, err := readMessage(stage, maxReport)
+	if err != nil {
+		return nil // executed; or dead, as its wait status will tell
+	}
+	if k != kindRefused {
+		return &ExecError{OpFork, "", syscall.EPROTO}
+	}
+	refused, err := decodeRefused(payload)
+	if err != nil {
+		return &ExecError{OpFork, "", syscall.EPROTO}
+	}
+	return refused
+}
+
+// runLimitStage is the process between fork and exec.
+func runLimitStage(fd int) int {
+	socket := controlSocket(fd)
+	syscall.CloseOnExec(fd)
+	k, payload, err := readMessage(socket, maxCommand)
+	if err != nil || k != kindCommand {
+		return initFailed
+	}
+	cmd, err := decodeCommand(payload)
+	if err != nil || len(cmd.Args) < 2 {
+		return initFailed
+	}
+	socket.send(encodeRefused(limitAndExec(cmd)))
+	return initFailed
+}
+
+// limitAndExec returns only if it fails.
+func limitAndExec(cmd *Command) *ExecError {
+	path, err := syscall.BytePtrFromString(cmd.Args[0])
+	if err != nil {
+		return execError(OpExec, cmd.Args[0], err)
+	}
+	argv, err := syscall.SlicePtrFromStrings(cmd.Args[1:])
+	if err != nil {
+		return execError(OpExec, cmd.Args[0], err)
+	}
+	env, err := syscall.SlicePtrFromStrings(cmd.Env)
+	if err != nil {
+		return execError(OpExec, cmd.Args[0], err)
+	}
+	restoreNOFILE()
+
+	// From here to exec nothing may allocate: with RLIMIT_AS or RLIMIT_DATA set,
+	// the Go runtime could get no memory.
+	failed, errno := setLimits(cmd.Rlimits)
+	if errno == 0 {
+		_, _, errno = syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(path)),
+			uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
+		runtime.KeepAlive(argv)
+		runtime.KeepAlive(env)
+		return execFailure(cmd.Args[0], errno)
+	}
+	return &ExecError{OpRlimit, resourceName(cmd.Rlimits[failed].Resource), errno}
+}
+
+func setLimits(limits []Rlimit) (failed int, errno syscall.Errno) {
+	for i := range limits {
+		l := [2]uint64{limits[i].Soft, limits[i].Hard}
+		_, _, errno = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, uintptr(limits[i].Resource),
+			uintptr(unsafe.Pointer(&l)), 0, 0, 0)
+		if errno != 0 {
+			return i, errno
+		}
+	}
+	return 0, 0
+}
+
+// restoreNOFILE undoes the raising of the soft limit by Go's package syscall,
+// which remembers the original for no one but its own exec. So exec nothing.
+func restoreNOFILE() { _ = syscall.Exec("", []string{""}, nil) }
+
+func resourceName(n int) string {
+	names := [...]string{
+		unix.RLIMIT_CPU: "CPU", unix.RLIMIT_FSIZE: "FSIZE", unix.RLIMIT_DATA: "DATA",
+		unix.RLIMIT_STACK: "STACK", unix.RLIMIT_CORE: "CORE", unix.RLIMIT_RSS: "RSS",
+		unix.RLIMIT_NPROC: "NPROC", unix.RLIMIT_NOFILE: "NOFILE", unix.RLIMIT_MEMLOCK: "MEMLOCK",
+		unix.RLIMIT_AS: "AS", unix.RLIMIT_LOCKS: "LOCKS", unix.RLIMIT_SIGPENDING: "SIGPENDING",
+		unix.RLIMIT_MSGQUEUE: "MSGQUEUE", unix.RLIMIT_NICE: "NICE", unix.RLIMIT_RTPRIO: "RTPRIO",
+		unix.RLIMIT_RTTIME: "RTTIME",
+	}
+	if n >= 0 && n < len(names) {
+		return "RLIMIT_" + names[n]
+	}
+	return "resource " + strconv.Itoa(n)
+}

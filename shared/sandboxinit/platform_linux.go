@@ -1,0 +1,33 @@
+package sandboxinit
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func openBinary(b Binary) (*os.File, error) {
+	if b.Self {
+		// The program that runs, even if its file has been replaced since.
+		return openPath("/proc/self/exe", b.Path, 0)
+	}
+	return openPath(b.Path, b.Path, unix.O_NOFOLLOW)
+}
+
+// openPath opens without read permission: an executable may be 0711.
+func openPath(path, name string, flags int) (*os.File, error) {
+	for {
+		fd, err := syscall.Open(path, unix.O_PATH|unix.O_CLOEXEC|flags, 0)
+		if err == nil {
+			return os.NewFile(uintptr(fd), name), nil
+		}
+		if err != syscall.EINTR {
+			return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		}
+	}
+}
+
+func socketpair() ([2]int, error) {
+	return syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+}

@@ -1,0 +1,34 @@
+//go:build !linux
+
+package sandboxinit
+
+import (
+	"os"
+	"syscall"
+)
+
+const needsLinux = "sbxhost-init: the init needs Linux namespaces\n"
+
+func runInit(int) int {
+	os.Stderr.WriteString(needsLinux)
+	return initFailed
+}
+
+func runLimitStage(int) int {
+	os.Stderr.WriteString(needsLinux)
+	return initFailed
+}
+
+func openBinary(b Binary) (*os.File, error) { return os.Open(b.Path) }
+
+func socketpair() ([2]int, error) {
+	// Without SOCK_CLOEXEC a fork between the two calls would inherit the ends.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	return fds, err
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package sandboxinit
+
+func probe(string) string { return needsLinux }
+func removeLean()         {}

@@ -1,0 +1,170 @@
+package sandboxinit
+
+import (
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// child is the started command.
+type child struct {
+	pid    int
+	scoped bool
+}
+
+// program is what is executed: a resolved Command.
+type program struct {
+	path string
+	argv []string
+	// script is an fd that the command inherits as fd 3, or -1.
+	script int
+}
+
+// start runs the command with fds control+1 to control+3 as its stdio.
+func start(cmd *Command, control int) (child, *ExecError) {
+	if cmd.Dir != "" {
+		// The init itself moves there, so that a relative name of the command
+		// means the same to the checks here and to exec.
+		if err := syscall.Chdir(cmd.Dir); err != nil {
+			return child{}, execError(OpChdir, cmd.Dir, err)
+		}
+	}
+	if cmd.TTY {
+		if _, err := unix.IoctlGetTermios(control+1, unix.TCGETS); err != nil {
+			return child{}, execError(OpTTY, "", err)
+		}
+	}
+	prog, refused := resolve(cmd)
+	if refused != nil {
+		return child{}, refused
+	}
+	if prog.script >= 0 {
+		defer syscall.Close(prog.script)
+	}
+	fork := func() (int, *ExecError) { return forkBearing(cmd, prog, control) }
+	if !bearable(cmd.Rlimits) {
+		fork = func() (int, *ExecError) { return forkLimited(cmd, prog, control) }
+	}
+	if !cmd.Scope {
+		pid, refused := fork()
+		return child{pid: pid}, refused
+	}
+	return forkScoped(fork)
+}
+
+// forkScoped forks from a thread that has put itself into a Landlock domain,
+// which the child inherits and the rest of the init is not in: its signals
+// still reach the command, while the command's no longer reach the init.
+func forkScoped(fork func() (int, *ExecError)) (c child, refused *ExecError) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if syscall.Gettid() == syscall.Getpid() {
+			// The kernel takes the first thread's domain for the process's: in the
+			// command's own, it could be signalled. Held here, another is used.
+			c, refused = forkScoped(fork)
+			runtime.UnlockOSThread()
+			return
+		}
+		// Never unlocked: the thread ends with the goroutine.
+		c.scoped = scopeThread() == nil
+		c.pid, refused = fork()
+	}()
+	<-done
+	return c, refused
+}
+
+// forkExec starts the program itself.
+func forkExec(cmd *Command, prog program, control int) (int, *ExecError) {
+	files := stdio(control)
+	if prog.script >= 0 {
+		files = append(files, uintptr(prog.script))
+	}
+	pid, err := syscall.ForkExec(prog.path, prog.argv, &syscall.ProcAttr{
+		Env:   cmd.Env,
+		Files: files,
+		Sys:   session(cmd),
+	})
+	if err != nil {
+		return 0, startError(cmd, prog.path, err)
+	}
+	return pid, nil
+}
+
+func stdio(control int) []uintptr {
+	return []uintptr{uintptr(control + 1), uintptr(control + 2), uintptr(control + 3)}
+}
+
+// session is what forked children have in common. Setsid also makes the
+// process group that signals are sent to.
+func session(cmd *Command) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Setctty: cmd.TTY, Ctty: 0}
+}
+
+// startError tells apart what fork and exec in one step cannot.
+func startError(cmd *Command, path string, err error) *ExecError {
+	errno := errnoOf(err)
+	switch {
+	case errno == syscall.EAGAIN, errno == syscall.ENOMEM:
+		return &ExecError{OpFork, "", errno}
+	case errno == syscall.EPERM && cmd.TTY:
+		return &ExecError{OpTTY, "", errno}
+	}
+	return execFailure(path, errno)
+}
+
+// execFailure finds out whether the file is missing or its interpreter.
+func execFailure(path string, errno syscall.Errno) *ExecError {
+	if errno == syscall.ENOENT || errno == syscall.ENOTDIR {
+		var st syscall.Stat_t
+		if syscall.Stat(path, &st) == nil {
+			return &ExecError{OpInterpreter, path, syscall.ENOENT}
+		}
+	}
+	return &ExecError{OpExec, path, errno}
+}
+
+func execError(op, path string, err error) *ExecError {
+	return &ExecError{op, path, errnoOf(err)}
+}
+
+func errnoOf(err error) syscall.Errno {
+	if errno, ok := err.(syscall.Errno); ok && errno != 0 {
+		return errno
+	}
+	return syscall.EINVAL
+}
+
+// maxInlineScript leaves room below MAX_ARG_STRLEN, the 128 KiB that one
+// argument may have.
+const maxInlineScript = 96 << 10
+
+// resolve finds the file to execute and its arguments.
+func resolve(cmd *Command) (program, *ExecError) {
+	path := searchPath(cmd.Env)
+	if cmd.Script == "" {
+		file, refused := lookup(cmd.Args[0], path)
+		return program{file, cmd.Args, -1}, refused
+	}
+	name, flags := "bash", "-lc"
+	file, refused := lookup(name, path+":/bin:/usr/bin")
+	if refused != nil {
+		name, flags = "sh", "-c"
+		if file, refused = lookup(name, path+":/bin:/usr/bin"); refused != nil {
+			return program{}, refused
+		}
+	}
+	text, fd := cmd.Script, -1
+	if len(text) > maxInlineScript {
+		var err error
+		if fd, err = sealedScript(text); err != nil {
+			return program{}, execError(OpScript, "", err)
+		}
+		text = ". /proc/self/fd/" + strconv.Itoa(scriptFD)
+	}
+	argv := append([]string{name, flags, text, name}, cmd.Args...)
+	return program{file, argv, fd}, nil
+}

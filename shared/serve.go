@@ -1,0 +1,134 @@
+package shared
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// LogEnv names the environment variable with the level from which an engine
+// process logs: trace, debug, info, warn (the default), error or off.
+const LogEnv = "SBXHOST_LOG"
+
+// shutdownTime bounds what an engine process does for its commands at its own
+// end; its launcher and the kernel do the rest.
+const shutdownTime = 10 * time.Second
+
+// Serve is the whole main of an engine's program: it serves engine to the host
+// that started the process and never returns, but exits the process.
+//
+// It exits with status 0 when the host asks for it, when the host is gone, and
+// upon SIGTERM, after having killed all commands. A process that no host has
+// started says what it is for and exits with status 1, or answers -version.
+//
+// Its logs go to stderr, one JSON object a line, as go-plugin's hosts expect.
+// Standard input becomes the null device; the engine's own output must not go
+// to os.Stdout, which is the host's.
+func Serve(engine Engine) {
+	sandboxinit.Hook() // before anything else: it may be what this process is for
+	if os.Getenv(Handshake.MagicCookieKey) != Handshake.MagicCookieValue {
+		os.Exit(introduce(engine, os.Args, os.Stdout, os.Stderr))
+	}
+	log := hclog.New(&hclog.LoggerOptions{Level: logLevel(), Output: os.Stderr, JSONFormat: true})
+	channel, err := channelFromEnv()
+	if err == nil {
+		err = detachStdin()
+	}
+	if err != nil {
+		log.Error("the engine cannot start", "error", err)
+		os.Exit(1)
+	}
+	var in *inbox
+	if channel != nil {
+		in = newInbox()
+	}
+	s := newServer(engine, in, log)
+	end := sync.OnceFunc(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
+		defer cancel()
+		if err := s.shutdown(ctx); err != nil {
+			log.Warn("ending what still runs", "error", err)
+		}
+		if channel != nil {
+			removeSocketDir(os.Getenv(plugin.EnvUnixSocketDir))
+		}
+		os.Exit(0)
+	})
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	go func() {
+		<-terminated
+		end()
+	}()
+	if channel != nil {
+		go func() {
+			if err := in.receive(channel); err != nil && err != io.EOF {
+				log.Warn("the channel to the host broke", "error", err)
+			}
+			end()
+		}()
+	}
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig: Handshake,
+		Plugins:         plugin.PluginSet{PluginName: &Plugin{server: s}},
+		Logger:          log,
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(opts, serverOptions()...)...)
+		},
+	})
+	end()
+}
+
+// introduce answers a person who has started an engine by hand.
+func introduce(engine Engine, args []string, stdout, stderr io.Writer) int {
+	info, err := engine.Info(context.Background())
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	if len(args) == 2 && (args[1] == "-version" || args[1] == "--version") {
+		fmt.Fprintln(stdout, info.Name, info.Version)
+		return 0
+	}
+	fmt.Fprintf(stderr, "This is the sbxhost engine %q: %s.\n"+
+		"It is started by sbxhost, or by a program with sbxhost inside, and does nothing by itself.\n"+
+		"Try `sbxhost engines probe %s`.\n", info.Name, info.Doc, info.Name)
+	return 1
+}
+
+func logLevel() hclog.Level {
+	if level := hclog.LevelFromString(os.Getenv(LogEnv)); level != hclog.NoLevel {
+		return level
+	}
+	return hclog.Warn
+}
+
+// removeSocketDir removes the directory that the host made for this engine's
+// socket alone, when the host may not be there to do it. It removes sockets
+// and then what is empty: a path that is wrong costs nothing.
+func removeSocketDir(dir string) {
+	if dir == "" {
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.Type() == os.ModeSocket {
+			os.Remove(dir + "/" + e.Name())
+		}
+	}
+	os.Remove(dir)
+}

@@ -1,0 +1,283 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+)
+
+const (
+	// cleanupTime bounds what the engine is given to end a sandbox or a command
+	// whose host is no longer there to wait for it.
+	cleanupTime = 30 * time.Second
+	// eventGrace is how long after a command's end its engine may take to close
+	// the channel of events.
+	eventGrace = time.Second
+)
+
+// A server puts an Engine on the wire. A panic in the engine fails the call in
+// which it happens and no other.
+type server struct {
+	pb.UnimplementedEngineServer
+	engine Engine
+	inbox  *inbox // nil: stdio is streamed
+	log    hclog.Logger
+	chunks sync.Pool
+
+	mu        sync.Mutex
+	closing   bool
+	lastID    uint64
+	sandboxes map[string]*servedSandbox
+	processes map[string]*servedProcess
+}
+
+type servedSandbox struct {
+	Sandbox
+	closed chan struct{} // closed once it is no longer registered
+}
+
+func newServer(engine Engine, in *inbox, log hclog.Logger) *server {
+	return &server{
+		engine:    engine,
+		inbox:     in,
+		log:       log,
+		chunks:    sync.Pool{New: func() any { return new([chunkSize]byte) }},
+		sandboxes: make(map[string]*servedSandbox),
+		processes: make(map[string]*servedProcess),
+	}
+}
+
+// settle is deferred by each call: it turns a panic of the engine into an
+// error and every error into one that gRPC carries whole.
+func (s *server) settle(method string, err *error) {
+	if r := recover(); r != nil {
+		*err = s.panicked(method, r)
+	}
+	*err = errorToStatus(*err)
+}
+
+func (s *server) panicked(method string, value any) error {
+	s.log.Error("engine panicked", "method", method, "panic", value, "stack", string(debug.Stack()))
+	e := &Error{Kind: ErrBroken, Message: "the engine panicked in " + method}
+	switch v := value.(type) {
+	case error:
+		e.Message += ": " + v.Error()
+	case string:
+		e.Message += ": " + v
+	}
+	return e
+}
+
+func (s *server) Info(ctx context.Context, _ *pb.InfoRequest) (_ *pb.InfoReply, err error) {
+	defer s.settle("Info", &err)
+	info, err := s.engine.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reply := infoToPB(&info)
+	reply.StdioDescriptors = s.inbox != nil
+	return reply, nil
+}
+
+func (s *server) Probe(ctx context.Context, _ *pb.ProbeRequest) (_ *pb.ProbeReply, err error) {
+	defer s.settle("Probe", &err)
+	probe, err := s.engine.Probe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return probeToPB(&probe), nil
+}
+
+func (s *server) Open(in *pb.OpenRequest, stream pb.Engine_OpenServer) (err error) {
+	defer s.settle("Open", &err)
+	ctx := stream.Context()
+	spec, err := specFromPB(in.GetSpec())
+	if err != nil {
+		return err
+	}
+	opened, err := s.engine.Open(ctx, spec)
+	if err != nil {
+		return err
+	}
+	box := &servedSandbox{opened, make(chan struct{})}
+	id, err := s.register(box)
+	if err == nil {
+		err = stream.Send(&pb.OpenReply{SandboxId: id})
+	}
+	if err == nil {
+		select {
+		case <-box.closed:
+			return nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if closeErr := s.abandon(id, box); closeErr != nil {
+		s.log.Warn("closing an abandoned sandbox", "error", closeErr)
+	}
+	return err
+}
+
+// abandon closes a sandbox that its host cannot close any more.
+func (s *server) abandon(id string, box *servedSandbox) error {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)
+	defer cancel()
+	err := box.Close(ctx)
+	s.forget(id)
+	return err
+}
+
+func (s *server) register(box *servedSandbox) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return "", &Error{Kind: ErrClosed, Message: "the engine is shutting down"}
+	}
+	s.lastID++
+	id := strconv.FormatUint(s.lastID, 10)
+	s.sandboxes[id] = box
+	return id, nil
+}
+
+func (s *server) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if box := s.sandboxes[id]; box != nil {
+		delete(s.sandboxes, id)
+		close(box.closed)
+	}
+}
+
+// sandbox finds an open sandbox. An id that is unknown is that of one that was
+// closed.
+func (s *server) sandbox(id string) (*servedSandbox, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if box := s.sandboxes[id]; box != nil {
+		return box, nil
+	}
+	return nil, &Error{Kind: ErrClosed, Message: "the sandbox is closed"}
+}
+
+func (s *server) Close(ctx context.Context, in *pb.CloseRequest) (_ *pb.CloseReply, err error) {
+	defer s.settle("Close", &err)
+	box, err := s.sandbox(in.GetSandboxId())
+	if err != nil {
+		return &pb.CloseReply{}, nil
+	}
+	if err := box.Close(ctx); err != nil {
+		return nil, err
+	}
+	s.forget(in.GetSandboxId())
+	return &pb.CloseReply{}, nil
+}
+
+func (s *server) Plan(ctx context.Context, in *pb.PlanRequest) (_ *pb.PlanReply, err error) {
+	defer s.settle("Plan", &err)
+	box, err := s.sandbox(in.GetSandboxId())
+	if err != nil {
+		return nil, err
+	}
+	cmd, err := commandFromPB(in.GetCommand())
+	if err != nil {
+		return nil, err
+	}
+	plan, err := box.Plan(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	return planToPB(&plan), nil
+}
+
+func (s *server) Signal(ctx context.Context, in *pb.SignalRequest) (_ *pb.SignalReply, err error) {
+	defer s.settle("Signal", &err)
+	p, err := s.process(in.GetProcessId())
+	if err != nil {
+		return nil, err
+	}
+	return &pb.SignalReply{}, p.Signal(ctx, Signal(in.GetSignal()))
+}
+
+func (s *server) Resize(ctx context.Context, in *pb.ResizeRequest) (_ *pb.ResizeReply, err error) {
+	defer s.settle("Resize", &err)
+	p, err := s.process(in.GetProcessId())
+	if err != nil {
+		return nil, err
+	}
+	size, err := sizeFromPB(in)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.ResizeReply{}, p.Resize(ctx, size)
+}
+
+// process finds a process whose call of Run lasts.
+func (s *server) process(id string) (*servedProcess, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.processes[id]; p != nil {
+		return p, nil
+	}
+	if n, err := strconv.ParseUint(id, 10, 64); err == nil && n > 0 && n <= s.lastID {
+		return nil, os.ErrProcessDone
+	}
+	return nil, &Error{Kind: ErrClosed, Message: "there is no such process"}
+}
+
+// shutdown kills all commands and closes all sandboxes, as far as that is
+// possible before ctx ends, and refuses new ones.
+func (s *server) shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closing = true
+	sandboxes := make(map[string]*servedSandbox, len(s.sandboxes))
+	for id, box := range s.sandboxes {
+		sandboxes[id] = box
+	}
+	processes := make([]*servedProcess, 0, len(s.processes))
+	for _, p := range s.processes {
+		processes = append(processes, p)
+	}
+	s.mu.Unlock()
+
+	errs := make(chan error, len(sandboxes)+len(processes))
+	for id, box := range sandboxes {
+		go func() {
+			var err error
+			defer func() {
+				if r := recover(); r != nil {
+					err = s.panicked("Close", r)
+				}
+				errs <- err
+			}()
+			err = box.Close(ctx)
+			s.forget(id)
+		}()
+	}
+	for _, p := range processes {
+		go func() {
+			select {
+			case <-p.ended:
+				errs <- nil
+			case <-ctx.Done():
+				errs <- ctx.Err()
+			}
+		}()
+	}
+	var all error
+	for range cap(errs) {
+		select {
+		case err := <-errs:
+			all = errors.Join(all, err)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return all
+}

@@ -1,0 +1,206 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+)
+
+// A servedProcess is a command whose call of Run lasts.
+type servedProcess struct {
+	Process
+	pipes  *pipes // nil: the command has the host's own files
+	ended  chan struct{}
+	result Result // once ended
+	err    error  // likewise
+}
+
+// Run has the host's side of a command's life: the call's end is the end of
+// the command, whichever comes first.
+func (s *server) Run(in *pb.RunRequest, stream pb.Engine_RunServer) (err error) {
+	defer s.settle("Run", &err)
+	ctx := stream.Context()
+	box, err := s.sandbox(in.GetSandboxId())
+	if err != nil {
+		return err
+	}
+	cmd, err := commandFromPB(in.GetCommand())
+	if err != nil {
+		return err
+	}
+	stdio, pipes, err := s.stdio(ctx, in)
+	if err != nil {
+		return err
+	}
+	defer pipes.close()
+	started, err := start(ctx, box, cmd, stdio)
+	if err != nil {
+		return err
+	}
+	p := &servedProcess{Process: started, pipes: pipes, ended: make(chan struct{})}
+	go s.wait(p)
+	id := s.registerProcess(p)
+	defer s.forgetProcess(id)
+
+	err = stream.Send(&pb.RunReply{Kind: &pb.RunReply_Started{Started: &pb.Started{ProcessId: id}}})
+	if err == nil {
+		err = s.attend(stream, p)
+	}
+	if err != nil {
+		s.kill(p)
+		return err
+	}
+	reply := &pb.RunReply{Kind: &pb.RunReply_Exited{Exited: resultToPB(&p.result)}}
+	if p.err != nil {
+		reply.Kind = &pb.RunReply_Broken{Broken: errorToPB(p.err)}
+	}
+	if err := stream.Send(reply); err != nil {
+		return err
+	}
+	return pipes.drained(ctx)
+}
+
+// stdio gives the command's files: those that the host sent, or pipes.
+func (s *server) stdio(ctx context.Context, in *pb.RunRequest) (Stdio, *pipes, error) {
+	present := in.GetStdioPresent()
+	sent := in.GetStdioToken()
+	if len(sent) == 0 {
+		if in.GetCommand().GetTty() {
+			info, err := s.engine.Info(ctx)
+			if err != nil {
+				return Stdio{}, nil, err
+			}
+			if err := streamedTTY(&info); err != nil {
+				return Stdio{}, nil, err
+			}
+		}
+		p, stdio, err := newPipes(present)
+		return stdio, p, err
+	}
+	if s.inbox == nil {
+		return Stdio{}, nil, invalid("stdio", "descriptors were announced to an engine that has no channel")
+	}
+	if len(sent) != tokenSize {
+		return Stdio{}, nil, invalid("stdio", "a token has %d bytes, got %d", tokenSize, len(sent))
+	}
+	var stdio Stdio
+	var to []**os.File
+	for i, f := range []**os.File{&stdio.Stdin, &stdio.Stdout, &stdio.Stderr} {
+		if present&(1<<i) != 0 {
+			to = append(to, f)
+		}
+	}
+	files, err := s.inbox.claim(ctx, token(sent), len(to))
+	if err != nil {
+		return Stdio{}, nil, err
+	}
+	for i, f := range files {
+		*to[i] = f
+	}
+	return stdio, nil, nil
+}
+
+// streamedTTY refuses a terminal that cannot travel.
+func streamedTTY(info *Info) error {
+	if info.Features.Has(FeatureTTYEngine) {
+		return nil
+	}
+	return &Error{
+		Kind:      ErrUnsupported,
+		Attribute: "tty",
+		Message:   "a terminal cannot be handed to an engine to which stdio is streamed",
+		Hint:      "use an engine that is started with a channel, or one with the feature " + string(FeatureTTYEngine),
+	}
+}
+
+// start closes this process's copies of the files in any case: the command
+// must be alone in having them, or its reader would never see the end.
+func start(ctx context.Context, box Sandbox, cmd Command, stdio Stdio) (Process, error) {
+	defer func() {
+		for _, f := range []*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr} {
+			if f != nil {
+				f.Close()
+			}
+		}
+	}()
+	if err := stdio.Validate(); err != nil {
+		return nil, err
+	}
+	return box.Start(ctx, cmd, stdio)
+}
+
+func (s *server) wait(p *servedProcess) {
+	defer close(p.ended)
+	defer func() {
+		if r := recover(); r != nil {
+			p.err = s.panicked("Wait", r)
+		}
+	}()
+	p.result, p.err = p.Wait(context.Background())
+}
+
+func (s *server) registerProcess(p *servedProcess) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastID++
+	id := strconv.FormatUint(s.lastID, 10)
+	s.processes[id] = p
+	return id
+}
+
+func (s *server) forgetProcess(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.processes, id)
+}
+
+// attend forwards events until the command has ended; an error is that of the
+// call, whose command is then to be killed.
+func (s *server) attend(stream pb.Engine_RunServer, p *servedProcess) error {
+	ctx := stream.Context()
+	events := p.Events()
+	ended := p.ended
+	var grace <-chan time.Time
+	for ended != nil || events != nil {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				events = nil
+				continue
+			}
+			if err := stream.Send(&pb.RunReply{Kind: &pb.RunReply_Event{Event: eventToPB(&e)}}); err != nil {
+				return err
+			}
+		case <-ended:
+			ended = nil
+			p.pipes.commandEnded()
+			if events != nil {
+				timer := time.NewTimer(eventGrace)
+				defer timer.Stop()
+				grace = timer.C
+			}
+		case <-grace:
+			s.log.Warn("the engine leaves the channel of a command's events open after its end")
+			events = nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// kill ends a command that nobody waits for any more, and returns when it has
+// ended.
+func (s *server) kill(p *servedProcess) {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)
+	defer cancel()
+	if err := p.Signal(ctx, syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		s.log.Warn("killing an abandoned command", "error", err)
+	}
+	<-p.ended
+}

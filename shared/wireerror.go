@@ -1,0 +1,178 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// A wireKind pairs a sentinel with its name on the wire. The code is for
+// generic tools and decides nothing.
+type wireKind struct {
+	sentinel error
+	kind     pb.Error_Kind
+	code     codes.Code
+}
+
+func wireKinds() [10]wireKind {
+	return [...]wireKind{
+		{ErrUnsupported, pb.Error_KIND_UNSUPPORTED, codes.Unimplemented},
+		{ErrUnavailable, pb.Error_KIND_UNAVAILABLE, codes.FailedPrecondition},
+		{ErrInvalidSpec, pb.Error_KIND_INVALID_SPEC, codes.InvalidArgument},
+		{ErrDenied, pb.Error_KIND_DENIED, codes.PermissionDenied},
+		{ErrNotFound, pb.Error_KIND_NOT_FOUND, codes.NotFound},
+		{ErrNotExecutable, pb.Error_KIND_NOT_EXECUTABLE, codes.FailedPrecondition},
+		{ErrClosed, pb.Error_KIND_CLOSED, codes.FailedPrecondition},
+		{ErrBroken, pb.Error_KIND_BROKEN, codes.Aborted},
+		{os.ErrProcessDone, pb.Error_KIND_PROCESS_DONE, codes.FailedPrecondition},
+		{ErrEngineLost, pb.Error_KIND_ENGINE_LOST, codes.Aborted},
+	}
+}
+
+// clientClosing is how gRPC words the end of a connection by this side, which
+// shares its code with a context that was cancelled.
+const clientClosing = "grpc: the client connection is closing"
+
+// maxErrorText bounds each text of an error: errors travel in headers, which
+// gRPC refuses as a whole, the kind included, when they are too long.
+const maxErrorText = 32 << 10
+
+func errorText(s string) string {
+	if len(s) > maxErrorText {
+		s = s[:maxErrorText] + "..."
+	}
+	return text(s)
+}
+
+// tracedError is an error whose whole text says more than the error inside.
+type tracedError struct {
+	text  string
+	cause error
+}
+
+func (e *tracedError) Error() string { return e.text }
+func (e *tracedError) Unwrap() error { return e.cause }
+
+func withText(cause error, text string) error {
+	if text == "" || text == cause.Error() {
+		return cause
+	}
+	return &tracedError{text, cause}
+}
+
+func kindOf(err error) wireKind {
+	for _, k := range wireKinds() {
+		if errors.Is(err, k.sentinel) {
+			return k
+		}
+	}
+	return wireKind{code: codes.Unknown}
+}
+
+// errorToPB gives the whole of err. An error that is neither an [Error] nor a
+// sentinel has a text alone.
+func errorToPB(err error) *pb.Error {
+	kind := kindOf(err)
+	detail := &pb.Error{Kind: kind.kind}
+	inner := kind.sentinel
+	if whole, ok := errors.AsType[*Error](err); ok {
+		detail.Attribute = errorText(whole.Attribute)
+		detail.Message = errorText(whole.Message)
+		detail.Hint = errorText(whole.Hint)
+		if kind.sentinel == nil && whole.Message == "" {
+			// The kind does not travel, so its text must.
+			detail.Message = "unknown error"
+			if whole.Kind != nil {
+				detail.Message = errorText(whole.Kind.Error())
+			}
+		}
+		inner = whole
+	}
+	if all := err.Error(); inner == nil || all != inner.Error() {
+		detail.Text = errorText(all)
+	}
+	return detail
+}
+
+// errorFromPB undoes errorToPB.
+func errorFromPB(detail *pb.Error) error {
+	var sentinel error
+	for _, k := range wireKinds() {
+		if k.kind == detail.GetKind() {
+			sentinel = k.sentinel
+		}
+	}
+	if detail.GetAttribute() == "" && detail.GetMessage() == "" && detail.GetHint() == "" {
+		if sentinel == nil {
+			return errors.New(detail.GetText())
+		}
+		return withText(sentinel, detail.GetText())
+	}
+	return withText(&Error{
+		Kind:      sentinel,
+		Attribute: detail.GetAttribute(),
+		Message:   detail.GetMessage(),
+		Hint:      detail.GetHint(),
+	}, detail.GetText())
+}
+
+// errorToStatus makes of an engine's error one that gRPC carries whole.
+func errorToStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	kind := kindOf(err)
+	if _, ok := errors.AsType[*Error](err); !ok && kind.sentinel == nil {
+		switch {
+		case errors.Is(err, context.Canceled):
+			kind.code = codes.Canceled
+		case errors.Is(err, context.DeadlineExceeded):
+			kind.code = codes.DeadlineExceeded
+		}
+		return status.Error(kind.code, errorText(err.Error()))
+	}
+	st, detailErr := status.New(kind.code, errorText(err.Error())).WithDetails(errorToPB(err))
+	if detailErr != nil {
+		return status.Error(codes.Unknown, errorText(err.Error()))
+	}
+	return st.Err()
+}
+
+// errorFromStatus undoes errorToStatus, and says of the connection's own
+// failures what they mean.
+func errorFromStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, io.EOF) {
+		return &Error{Kind: ErrEngineLost, Message: "the engine ended the call early"}
+	}
+	st, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	for _, d := range st.Details() {
+		if detail, ok := d.(*pb.Error); ok {
+			return errorFromPB(detail)
+		}
+	}
+	switch st.Code() {
+	case codes.Canceled:
+		if st.Message() == clientClosing {
+			return &Error{Kind: ErrEngineLost, Message: ErrEngineLost.Error() + ": the host has closed the connection"}
+		}
+		return withText(context.Canceled, st.Message())
+	case codes.DeadlineExceeded:
+		return withText(context.DeadlineExceeded, st.Message())
+	case codes.Unavailable:
+		return &Error{Kind: ErrEngineLost, Message: ErrEngineLost.Error() + ": " + st.Message()}
+	case codes.Unimplemented:
+		return &Error{Kind: ErrUnsupported, Message: st.Message()}
+	}
+	return errors.New(st.Message())
+}

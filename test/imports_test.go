@@ -1,0 +1,201 @@
+package test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/sbxhost/sbxhost"
+
+// listed is the part of `go list -json` that the rules need.
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+// A rule says what the packages that match one pattern may import directly.
+// The first rule that matches a package is its rule.
+type rule struct {
+	packages string
+	// ours are the patterns of this module's packages that may be imported.
+	ours []string
+	// others are the prefixes of foreign modules; nil means any that no rule
+	// of exclusive reserves.
+	others []string
+}
+
+var rules = []rule{
+	{packages: "workspace", others: []string{"golang.org/x/sys"}},
+	{packages: "policy", ours: []string{"shared"}, others: []string{}},
+	{packages: "shared/sandboxinit", others: []string{"golang.org/x/sys"}},
+	{packages: "shared/sandboxinit/sbxhost-init", ours: []string{"shared/sandboxinit"}, others: []string{}},
+	{packages: "shared/enginepb", others: []string{"google.golang.org/grpc", "google.golang.org/protobuf"}},
+	{packages: "shared", ours: []string{"shared/enginepb", "shared/sandboxinit"}},
+	{packages: "shared/cmdengine", ours: []string{"shared", "shared/sandboxinit"}, others: []string{"golang.org/x/sys"}},
+	{packages: "shared/enginetest", ours: []string{"shared"}},
+	{packages: "plugins/*", ours: []string{"shared", "shared/cmdengine", "shared/sandboxinit"}},
+	{packages: "plugins/*/sbxhost-engine-*", ours: []string{"shared", "plugins/*"}, others: []string{}},
+	{packages: "host", ours: []string{"policy", "approvals", "workspace", "shared", "shared/sandboxinit"}},
+	{packages: "config", ours: []string{"host", "shared"}},
+	{packages: "cmd/sbxhost", ours: []string{"config", "host", "shared", "plugins/*"}},
+	{packages: "test", ours: []string{}},
+	{packages: "test/*", ours: []string{"host", "shared", "shared/*", "plugins/*"}},
+}
+
+// exclusive are foreign modules that one room alone may import.
+var exclusive = map[string][]string{
+	"github.com/hashicorp/hcl/v2":     {"config"},
+	"github.com/zclconf/go-cty":       {"config"},
+	"github.com/hashicorp/cli":        {"cmd/sbxhost"},
+	"google.golang.org/protobuf":      {"shared", "shared/enginepb"},
+	"google.golang.org/grpc":          {"shared", "shared/enginepb"},
+	module + "/shared/enginepb":       {"shared"},
+	"github.com/rogpeppe/go-internal": {}, // tests alone
+	"github.com/hashicorp/go-plugin":  {"shared", "host"},
+}
+
+// never are what an engine's executable must not link, however indirectly: it
+// would cost every command its initialisation.
+var never = []string{
+	"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "github.com/hashicorp/cli", "go.opentelemetry.io/otel/exporters",
+	module + "/host", module + "/config", module + "/workspace", module + "/policy", module + "/approvals",
+}
+
+func TestImportRules(t *testing.T) {
+	t.Parallel()
+	for _, goos := range []string{"linux", "darwin"} {
+		t.Run(goos, func(t *testing.T) {
+			t.Parallel()
+			matched := map[string]bool{}
+			for _, pkg := range list(t, goos, "./...") {
+				name := strings.TrimPrefix(strings.TrimPrefix(pkg.ImportPath, module), "/")
+				r, ok := ruleFor(name)
+				if !ok {
+					t.Errorf("%s: no rule covers this package: say in rules what it may import", name)
+					continue
+				}
+				matched[r.packages] = true
+				for _, imported := range pkg.Imports {
+					if err := r.allows(name, imported); err != nil {
+						t.Errorf("%s imports %s: %v", name, imported, err)
+					}
+				}
+				if strings.HasPrefix(path.Base(name), "sbxhost-engine-") || path.Base(name) == "sbxhost-init" {
+					for _, dep := range pkg.Deps {
+						for _, bad := range never {
+							if under(bad, dep) {
+								t.Errorf("%s links %s", name, dep)
+							}
+						}
+					}
+				}
+			}
+			for _, must := range []string{"workspace", "shared", "host", "config", "cmd/sbxhost", "plugins/*"} {
+				if !matched[must] {
+					t.Errorf("no package was held against the rule for %s: does go list see the tree?", must)
+				}
+			}
+		})
+	}
+}
+
+// TestImportRulesCanFail shows that the rules refuse what they are there for.
+func TestImportRulesCanFail(t *testing.T) {
+	t.Parallel()
+	for _, bad := range [][2]string{
+		{"plugins/bwrap", module + "/host"},
+		{"plugins/bwrap", module + "/plugins/noop"},
+		{"plugins/bwrap", module + "/shared/enginepb"},
+		{"workspace", module + "/shared"},
+		{"workspace", "github.com/hashicorp/go-hclog"},
+		{"shared", "github.com/hashicorp/hcl/v2"},
+		{"host", "github.com/hashicorp/hcl/v2/hclsyntax"},
+		{"host", module + "/config"},
+		{"shared/sandboxinit", module + "/shared"},
+		{"config", module + "/plugins/bwrap"},
+		{"cmd/sbxhost", module + "/shared/enginepb"},
+	} {
+		r, ok := ruleFor(bad[0])
+		if !ok {
+			t.Fatalf("no rule for %s", bad[0])
+		}
+		if r.allows(bad[0], bad[1]) == nil {
+			t.Errorf("%s may import %s", bad[0], bad[1])
+		}
+	}
+}
+
+func ruleFor(name string) (rule, bool) {
+	for _, r := range rules {
+		if ok, _ := path.Match(r.packages, name); ok {
+			return r, true
+		}
+	}
+	return rule{}, false
+}
+
+func (r rule) allows(name, imported string) error {
+	for prefix, rooms := range exclusive {
+		if !under(prefix, imported) {
+			continue
+		}
+		allowed := false
+		for _, room := range rooms {
+			allowed = allowed || room == name
+		}
+		if !allowed {
+			return errors.New("only " + strings.Join(rooms, ", ") + " may")
+		}
+	}
+	if ours, ok := strings.CutPrefix(imported, module+"/"); ok {
+		for _, pattern := range r.ours {
+			if ok, _ := path.Match(pattern, ours); ok {
+				return nil
+			}
+		}
+		return errors.New("its rule allows of this module only " + strings.Join(r.ours, ", "))
+	}
+	if !strings.Contains(strings.SplitN(imported, "/", 2)[0], ".") {
+		return nil // the standard library
+	}
+	if r.others == nil {
+		return nil
+	}
+	for _, prefix := range r.others {
+		if under(prefix, imported) {
+			return nil
+		}
+	}
+	return errors.New("its rule allows of other modules only " + strings.Join(r.others, ", "))
+}
+
+func under(prefix, p string) bool { return p == prefix || strings.HasPrefix(p, prefix+"/") }
+
+func list(t *testing.T, goos, pattern string) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", pattern)
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var pkgs []listed
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return pkgs
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, p)
+	}
+}

@@ -1,0 +1,68 @@
+package workspace
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// Discover returns the project root for work in dir: the nearest directory at
+// or above dir that holds .git, else dir itself; resolved either way. It runs
+// no git. dir must be an existing directory; empty means the current one.
+//
+// Two kinds of .git above dir are passed over. One that belongs to neither the
+// caller, the owner of dir nor root: anybody can put one in a shared
+// directory and so widen what is taken for the project. And one in a directory
+// that New refuses as a root: a home kept in git is not a project.
+func Discover(dir string) (string, error) {
+	if dir == "" {
+		dir = "."
+	}
+	if err := checkSpelling(dir); err != nil {
+		return "", fmt.Errorf("discover: %w", err)
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("discover: %w", err)
+	}
+	start, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return "", fmt.Errorf("discover: %w", err)
+	}
+	fi, err := os.Stat(start)
+	if err != nil {
+		return "", fmt.Errorf("discover: %w", err)
+	}
+	if !fi.IsDir() {
+		return "", fmt.Errorf("discover: %w", &fs.PathError{Op: "chdir", Path: start, Err: syscall.ENOTDIR})
+	}
+	home, _ := os.UserHomeDir()
+	if top := gitTop(start, fi.Sys().(*syscall.Stat_t).Uid); top != "" {
+		if top == start || refusal(runtime.GOOS, top, home) == "" {
+			return top, nil
+		}
+	}
+	return start, nil
+}
+
+// gitTop returns the nearest directory at or above the resolved dir with a
+// .git that is owner's, the caller's or root's, or "". It ends at /: a
+// resolved path has no loops.
+func gitTop(dir string, owner uint32) string {
+	for {
+		fi, err := os.Stat(join(dir, ".git"))
+		if err == nil && (fi.IsDir() || fi.Mode().IsRegular()) {
+			uid := fi.Sys().(*syscall.Stat_t).Uid
+			if uid == 0 || uid == owner || int(uid) == os.Geteuid() {
+				return dir
+			}
+		}
+		if dir == "/" {
+			return ""
+		}
+		dir = filepath.Dir(dir)
+	}
+}

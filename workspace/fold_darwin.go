@@ -1,0 +1,6 @@
+package workspace
+
+import "strings"
+
+// foldName folds case, as the file system does when it looks up a name.
+func foldName(name string) string { return strings.ToLower(name) }

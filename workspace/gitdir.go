@@ -1,0 +1,336 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// GitKind says how a project root is tied to its git directory.
+type GitKind int
+
+const (
+	GitNone      GitKind = iota // no repository at this root
+	GitPlain                    // .git is the repository
+	GitWorktree                 // made by git worktree add; .git is a file
+	GitSubmodule                // the repository is in the superproject's modules; .git is a file
+	GitSeparate                 // .git is a file that points to a repository inside the root
+	GitBare                     // the root itself is a bare repository
+)
+
+// String returns the kind in lower case.
+func (k GitKind) String() string {
+	names := [...]string{"none", "plain", "worktree", "submodule", "separate", "bare"}
+	if k < 0 || int(k) >= len(names) {
+		return fmt.Sprintf("GitKind(%d)", int(k))
+	}
+	return names[k]
+}
+
+// GitLayout is where the parts of a repository are and how a command may use
+// them. Paths are absolute and resolved. The lists apply in the order Readable,
+// Writable, Protected, each inside what came before, and are within the root,
+// the git directory or the common directory.
+type GitLayout struct {
+	Kind GitKind
+	// GitDir holds HEAD and the index of this root. CommonDir holds objects,
+	// refs and config; it is GitDir but for a worktree.
+	GitDir, CommonDir string
+	// Readable must be seen, read-only.
+	Readable []string
+	// Writable must be seen read-write for git to commit: objects, refs, logs
+	// and the directory of the index. Only real directories that exist.
+	Writable []string
+	// Protected must never be written, moved, or created where they do not
+	// exist: a git run on the host afterwards would execute what they say, or
+	// follow them to a repository that would.
+	Protected []string
+}
+
+// GitDirs finds the git directories that belong to the project root, by
+// reading .git and what it points to, and runs no git.
+//
+// The workspace's own files are not believed: a .git file can point anywhere,
+// and what is returned gets shown to commands. So the target must be a git
+// directory, and outside the root it must point back at this root: a worktree's
+// through its gitdir file, and its common directory must be the repository it
+// lies in; a submodule's through core.worktree, from within a repository's
+// modules directory. Anything else is an error that wraps ErrGitLayout, and
+// nothing may then be shown. Without .git the layout is the zero value.
+func GitDirs(projectRoot string) (GitLayout, error) {
+	top, err := filepath.EvalSymlinks(projectRoot)
+	if err != nil {
+		return GitLayout{}, fmt.Errorf("git: %w", err)
+	}
+	if top, err = filepath.Abs(top); err != nil {
+		return GitLayout{}, fmt.Errorf("git: %w", err)
+	}
+	dotGit := join(top, ".git")
+	fi, err := os.Lstat(dotGit)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if isGitDir(top, top) == nil {
+			return layout(GitBare, top, top, top)
+		}
+		return GitLayout{}, nil
+	case err != nil:
+		return GitLayout{}, fmt.Errorf("git: %w", err)
+	case fi.IsDir():
+		if err := isGitDir(dotGit, dotGit); err != nil {
+			if empty, _ := os.ReadDir(dotGit); len(empty) == 0 {
+				return GitLayout{}, nil // git passes it over, too
+			}
+			return GitLayout{}, fmt.Errorf("git: %w", err)
+		}
+		return layout(GitPlain, top, dotGit, dotGit)
+	case !fi.Mode().IsRegular():
+		return GitLayout{}, fmt.Errorf("git: %q is neither a directory nor a file; replace it by one: %w", dotGit, ErrGitLayout)
+	}
+	data, err := readSmall(dotGit, maxGitPointer)
+	if err != nil {
+		return GitLayout{}, fmt.Errorf("git: %w", err)
+	}
+	target, err := parseGitFile(data)
+	if err != nil {
+		return GitLayout{}, fmt.Errorf("git: %q: %w", dotGit, err)
+	}
+	gitDir, err := resolveFrom(top, target)
+	if err != nil {
+		return GitLayout{}, fmt.Errorf("git: %q: %w: %w", dotGit, ErrGitLayout, err)
+	}
+	l, err := pointedTo(top, gitDir)
+	if err != nil {
+		return GitLayout{}, fmt.Errorf("git: %q points to %q: %w", dotGit, gitDir, err)
+	}
+	return l, nil
+}
+
+// pointedTo checks that gitDir, which top's .git file names, is top's.
+func pointedTo(top, gitDir string) (GitLayout, error) {
+	_, err := os.Lstat(join(gitDir, "commondir"))
+	switch {
+	case err == nil:
+		common, err := worktreeCommon(top, gitDir)
+		if err != nil {
+			return GitLayout{}, err
+		}
+		return layout(GitWorktree, top, gitDir, common)
+	case !errors.Is(err, fs.ErrNotExist):
+		return GitLayout{}, fmt.Errorf("%w: %w", ErrGitLayout, err)
+	}
+	if err := isGitDir(gitDir, gitDir); err != nil {
+		return GitLayout{}, err
+	}
+	if strictlyInside(top, gitDir) {
+		return layout(GitSeparate, top, gitDir, gitDir)
+	}
+	if inside(gitDir, top) {
+		return GitLayout{}, fmt.Errorf("which holds the workspace: %w", ErrGitLayout)
+	}
+	if !inModules(gitDir) {
+		return GitLayout{}, fmt.Errorf("which is neither a worktree's, nor a submodule's, nor inside the workspace: %w", ErrGitLayout)
+	}
+	config, err := readSmall(join(gitDir, "config"), maxGitConfig)
+	if err != nil {
+		return GitLayout{}, fmt.Errorf("%w: %w", ErrGitLayout, err)
+	}
+	back := parseCoreWorktree(config)
+	if back == "" {
+		return GitLayout{}, fmt.Errorf("whose config has no core.worktree: %w", ErrGitLayout)
+	}
+	if got, err := resolveFrom(gitDir, back); err != nil || got != top {
+		return GitLayout{}, fmt.Errorf("whose core.worktree is %q and not this workspace: %w", back, ErrGitLayout)
+	}
+	return layout(GitSubmodule, top, gitDir, gitDir)
+}
+
+// worktreeCommon returns the common directory of a worktree's git directory.
+// It must be the one gitDir lies in, as <common>/worktrees/<id>: else a gitDir
+// that the workspace made itself could name any repository as its common one.
+func worktreeCommon(top, gitDir string) (string, error) {
+	data, err := readSmall(join(gitDir, "commondir"), maxGitPointer)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrGitLayout, err)
+	}
+	p, err := parseGitPath("commondir", data)
+	if err != nil {
+		return "", err
+	}
+	common, err := resolveFrom(gitDir, p)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrGitLayout, err)
+	}
+	worktrees := filepath.Dir(gitDir)
+	if filepath.Base(worktrees) != "worktrees" || filepath.Dir(worktrees) != common {
+		return "", fmt.Errorf("whose commondir %q is not the repository it lies in: %w", common, ErrGitLayout)
+	}
+	if err := isGitDir(gitDir, common); err != nil {
+		return "", err
+	}
+	if err := isGitDir(common, common); err != nil {
+		return "", err
+	}
+	data, err = readSmall(join(gitDir, "gitdir"), maxGitPointer)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrGitLayout, err)
+	}
+	back, err := parseGitPath("gitdir", data)
+	if err != nil {
+		return "", err
+	}
+	if !filepath.IsAbs(back) {
+		back = gitDir + "/" + back
+	}
+	// The directory is resolved, the name is not: .git may not be a symlink.
+	dir, err := filepath.EvalSymlinks(filepath.Dir(back))
+	if err != nil || dir != top || filepath.Base(back) != ".git" {
+		return "", fmt.Errorf("which is the worktree at %q and not this workspace; git worktree repair mends a moved one: %w", back, ErrGitLayout)
+	}
+	return common, nil
+}
+
+// isGitDir is git's own test: a HEAD that is one, and objects and refs in the
+// common directory. A common directory must not have a common directory.
+func isGitDir(gitDir, common string) error {
+	head, err := readSmall(join(gitDir, "HEAD"), maxGitPointer)
+	if err != nil {
+		return fmt.Errorf("%q is not a git directory: %w: %w", gitDir, ErrGitLayout, err)
+	}
+	if !validHead(head) {
+		return fmt.Errorf("%q is not a git directory: its HEAD is neither a ref nor a hash: %w", gitDir, ErrGitLayout)
+	}
+	for _, name := range []string{"objects", "refs"} {
+		if fi, err := os.Stat(join(common, name)); err != nil || !fi.IsDir() {
+			return fmt.Errorf("%q is not a git directory: it has no directory %s: %w", common, name, ErrGitLayout)
+		}
+	}
+	if gitDir == common {
+		if _, err := os.Lstat(join(common, "commondir")); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%q has a commondir and is no worktree's: %w", common, ErrGitLayout)
+		}
+	}
+	return nil
+}
+
+// inModules reports whether p lies in the modules directory of a git directory.
+func inModules(p string) bool {
+	for dir := filepath.Dir(p); dir != "/"; dir = filepath.Dir(dir) {
+		if filepath.Base(dir) != "modules" {
+			continue
+		}
+		super := filepath.Dir(dir)
+		if head, err := readSmall(join(super, "HEAD"), maxGitPointer); err == nil && validHead(head) {
+			return true
+		}
+	}
+	return false
+}
+
+// resolveFrom resolves p, relative to dir, to an existing path. A loop of
+// symlinks is an error.
+func resolveFrom(dir, p string) (string, error) {
+	if !strings.HasPrefix(p, "/") {
+		p = dir + "/" + p // not Join: ".." after a symlink is not lexical
+	}
+	return filepath.EvalSymlinks(p)
+}
+
+// layout fills in the lists. It reads directories and decides nothing.
+func layout(kind GitKind, top, gitDir, common string) (GitLayout, error) {
+	l := GitLayout{Kind: kind, GitDir: gitDir, CommonDir: common}
+	switch {
+	case inside(top, common):
+		// seen already
+	case inside(common, top):
+		// Worktrees kept inside a bare repository: showing all of it would lay
+		// the workspace and its siblings under a read-only tree.
+		for _, name := range []string{"HEAD", "config", "packed-refs", "shallow", "info", "hooks",
+			"objects", "refs", "logs", "reftable", "lfs", "rr-cache", "worktrees"} {
+			p := join(common, name)
+			if fi, err := os.Lstat(p); err == nil && (fi.IsDir() || fi.Mode().IsRegular()) && !inside(p, top) {
+				l.Readable = append(l.Readable, p)
+			}
+		}
+	default:
+		l.Readable = append(l.Readable, common)
+	}
+	if gitDir != common {
+		l.addWritable(gitDir)
+		for _, name := range []string{"objects", "refs", "logs", "reftable", "lfs", "rr-cache"} {
+			l.addWritable(join(common, name))
+		}
+	} else {
+		// The index, HEAD and packed-refs are replaced by rename, so their
+		// directory must be writable.
+		l.addWritable(gitDir)
+	}
+	if kind != GitPlain && kind != GitBare {
+		l.Protected = append(l.Protected, join(top, ".git"))
+	}
+	if kind != GitBare {
+		l.Protected = append(l.Protected, join(top, ".gitmodules"))
+	}
+	l.protect(gitDir)
+	if gitDir != common {
+		l.Protected = append(l.Protected, join(gitDir, "gitdir"))
+		l.protect(common)
+	}
+	// Other worktrees' pointers: a commondir changed here is followed by git there.
+	entries, err := readSomeDir(join(common, "worktrees"), maxGitEntries)
+	if err != nil {
+		return GitLayout{}, err
+	}
+	for _, e := range entries {
+		other := join(join(common, "worktrees"), e)
+		if other != gitDir {
+			l.Protected = append(l.Protected, join(other, "commondir"), join(other, "gitdir"), join(other, "config.worktree"))
+		}
+	}
+	return l, nil
+}
+
+// protect adds what in a git directory makes git run programs or look for its
+// parts elsewhere, and submodules' repositories altogether.
+func (l *GitLayout) protect(gitDir string) {
+	for _, name := range []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "modules"} {
+		l.Protected = append(l.Protected, join(gitDir, name))
+	}
+}
+
+// addWritable adds dir if it is a directory and no symlink, which would show
+// whatever it points to.
+func (l *GitLayout) addWritable(dir string) {
+	if fi, err := os.Lstat(dir); err == nil && fi.IsDir() {
+		l.Writable = append(l.Writable, dir)
+	}
+}
+
+// readSomeDir lists a directory's subdirectories, none if it is not there or
+// not a directory, and refuses one with more than limit entries.
+func readSomeDir(dir string, limit int) ([]string, error) {
+	if fi, err := os.Lstat(dir); err != nil || !fi.IsDir() {
+		return nil, nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("git: %w", err)
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(limit + 1)
+	if err != nil && len(entries) == 0 {
+		return nil, nil // empty
+	}
+	if len(entries) > limit {
+		return nil, fmt.Errorf("git: %q has more than %d entries: %w", dir, limit, ErrGitLayout)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,327 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// git runs the real one, with no config but the test's.
+func git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main"}, args...)...)
+	cmd.Dir = dir
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
+		"GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@example.com", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@example.com",
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// repo makes a repository with one commit.
+func repo(t *testing.T, dir string) string {
+	t.Helper()
+	git(t, filepath.Dir(dir), "init", "-q", dir)
+	tree(t, dir, map[string]string{"file": "x"})
+	git(t, dir, "add", "file")
+	git(t, dir, "commit", "-qm", "one")
+	return dir
+}
+
+func wantLayout(t *testing.T, root string, want GitLayout) {
+	t.Helper()
+	got, err := GitDirs(root)
+	if err != nil {
+		t.Errorf("%s: %v", root, err)
+		return
+	}
+	if got.Kind != want.Kind || got.GitDir != want.GitDir || got.CommonDir != want.CommonDir {
+		t.Errorf("%s: got %v %q %q, want %v %q %q", root, got.Kind, got.GitDir, got.CommonDir, want.Kind, want.GitDir, want.CommonDir)
+	}
+	for what, lists := range map[string][2][]string{
+		"readable": {got.Readable, want.Readable}, "writable": {got.Writable, want.Writable}, "protected": {got.Protected, want.Protected},
+	} {
+		if slices.Sort(lists[0]); !slices.Equal(lists[0], slices.Sorted(slices.Values(lists[1]))) {
+			t.Errorf("%s: %s:\ngot  %q\nwant %q", root, what, lists[0], lists[1])
+		}
+	}
+}
+
+func below(dir string, names ...string) []string {
+	var list []string
+	for _, n := range names {
+		list = append(list, dir+"/"+n)
+	}
+	return list
+}
+
+var guarded = []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "modules"}
+
+func TestGitDirsOfRealRepositories(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	main := repo(t, base+"/main")
+	git(t, main, "worktree", "add", "-q", "../wt", "-b", "side")
+	git(t, main, "worktree", "add", "-q", "--detach", "../other")
+	lib := repo(t, base+"/lib")
+	super := repo(t, base+"/super")
+	git(t, super, "submodule", "--quiet", "add", lib, "deps/lib")
+	git(t, super, "commit", "-qm", "submodule")
+	git(t, super+"/deps/lib", "submodule", "--quiet", "add", main, "nested")
+	git(t, base, "clone", "-q", "--bare", main, base+"/bare.git")
+	git(t, base+"/bare.git", "worktree", "add", "-q", "--detach", "inner")
+	tree(t, base, map[string]string{"plain/file": "x", "empty/.git": "dir", "link": "-> wt"})
+
+	wantLayout(t, base+"/plain", GitLayout{})
+	wantLayout(t, base+"/empty", GitLayout{})
+
+	m := main + "/.git"
+	wantLayout(t, main, GitLayout{
+		Kind: GitPlain, GitDir: m, CommonDir: m, Writable: []string{m},
+		Protected: slices.Concat(below(main, ".gitmodules"), below(m, guarded...),
+			below(m+"/worktrees/wt", "commondir", "gitdir", "config.worktree"), below(m+"/worktrees/other", "commondir", "gitdir", "config.worktree")),
+	})
+	w := m + "/worktrees/wt"
+	worktree := GitLayout{
+		Kind: GitWorktree, GitDir: w, CommonDir: m, Readable: []string{m},
+		Writable: slices.Concat([]string{w}, below(m, "objects", "refs", "logs")),
+		Protected: slices.Concat(below(base+"/wt", ".git", ".gitmodules"), below(m, guarded...), below(w, guarded...),
+			below(w, "gitdir"), below(m+"/worktrees/other", "commondir", "gitdir", "config.worktree")),
+	}
+	wantLayout(t, base+"/wt", worktree)
+	wantLayout(t, base+"/link", worktree)
+
+	s := super + "/.git/modules/deps/lib"
+	wantLayout(t, super+"/deps/lib", GitLayout{
+		Kind: GitSubmodule, GitDir: s, CommonDir: s, Readable: []string{s}, Writable: []string{s},
+		Protected: slices.Concat(below(super+"/deps/lib", ".git", ".gitmodules"), below(s, guarded...)),
+	})
+	n := s + "/modules/nested"
+	wantLayout(t, super+"/deps/lib/nested", GitLayout{
+		Kind: GitSubmodule, GitDir: n, CommonDir: n, Readable: []string{n}, Writable: []string{n},
+		Protected: slices.Concat(below(super+"/deps/lib/nested", ".git", ".gitmodules"), below(n, guarded...)),
+	})
+
+	b := base + "/bare.git"
+	wantLayout(t, b, GitLayout{
+		Kind: GitBare, GitDir: b, CommonDir: b, Writable: []string{b},
+		Protected: slices.Concat(below(b, guarded...), below(b+"/worktrees/inner", "commondir", "gitdir", "config.worktree")),
+	})
+	// A worktree inside the bare repository: the parts are shown, not the whole.
+	inner, err := GitDirs(b + "/inner")
+	if err != nil || inner.Kind != GitWorktree || inner.CommonDir != b {
+		t.Errorf("inner: %+v, %v", inner, err)
+	}
+	for _, p := range inner.Readable {
+		if inside(p, b+"/inner") || inside(b+"/inner", p) {
+			t.Errorf("inner: %q lies over the workspace", p)
+		}
+	}
+
+	git(t, base, "init", "-q", "--separate-git-dir", base+"/sep/.store", base+"/sep")
+	wantLayout(t, base+"/sep", GitLayout{
+		Kind: GitSeparate, GitDir: base + "/sep/.store", CommonDir: base + "/sep/.store", Writable: []string{base + "/sep/.store"},
+		Protected: slices.Concat(below(base+"/sep", ".git", ".gitmodules"), below(base+"/sep/.store", guarded...)),
+	})
+	git(t, base, "init", "-q", "--separate-git-dir", base+"/store", base+"/sep2")
+	if l, err := GitDirs(base + "/sep2"); !errors.Is(err, ErrGitLayout) {
+		t.Errorf("separate directory outside: %+v, %v", l, err)
+	}
+
+	// What git writes for a commit lies in Writable, outside Protected. git gc and
+	// the like, which replace packed-refs, are not among what a worktree may do.
+	for _, root := range []string{main, base + "/wt", super + "/deps/lib"} {
+		l, err := GitDirs(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := snapshot(t, base)
+		tree(t, root, map[string]string{"added": root})
+		git(t, root, "add", "added")
+		git(t, root, "commit", "-qm", "two")
+		git(t, root, "branch", "another")
+		written := 0
+		for p, state := range snapshot(t, base) {
+			within := func(dir string) bool { return inside(dir, p) }
+			if before[p] == state || !strings.Contains(p, "/.git/") {
+				continue
+			}
+			if written++; !slices.ContainsFunc(l.Writable, within) || slices.ContainsFunc(l.Protected, within) {
+				t.Errorf("%s: a commit writes %q, which is not writable", root, p)
+			}
+		}
+		if written < 4 {
+			t.Errorf("%s: only %d files written", root, written)
+		}
+	}
+	// A worktree that moved must be repaired first; its name may be another's.
+	if err := os.Rename(base+"/wt", base+"/moved"); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := GitDirs(base + "/moved"); !errors.Is(err, ErrGitLayout) || !strings.Contains(err.Error(), "worktree repair") {
+		t.Errorf("moved worktree: %+v, %v", l, err)
+	}
+	git(t, main, "worktree", "repair", base+"/moved")
+	if l, err := GitDirs(base + "/moved"); l.Kind != GitWorktree || err != nil {
+		t.Errorf("repaired worktree: %+v, %v", l, err)
+	}
+}
+
+// snapshot tells files apart by identity and time of change.
+func snapshot(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		fi, err := d.Info()
+		if err == nil {
+			files[p] = fmt.Sprint(fi.ModTime().UnixNano(), fi.Size(), fi.Sys().(*syscall.Stat_t).Ino)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+const head = "ref: refs/heads/main\n"
+
+// What a workspace may put into its .git to have another directory shown. The
+// control believes the file, as a parser without the checks would.
+func TestGitDirsRefusesHostilePointers(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	victim := base + "/victim"
+	tree(t, base, map[string]string{
+		"ws/file":   "x",
+		"keys/id":   "secret",
+		"fake/HEAD": "secret", "fake/objects": "dir", "fake/refs": "dir",
+		"victim/.git/HEAD": head, "victim/.git/config": "[core]\n\tworktree = ../../victim\n", "victim/.git/objects": "dir", "victim/.git/refs": "dir",
+		"victim/.git/worktrees/a/HEAD": head, "victim/.git/worktrees/a/commondir": "../..\n", "victim/.git/worktrees/a/gitdir": base + "/a/.git\n",
+		"a/.git":                       "gitdir: " + victim + "/.git/worktrees/a\n",
+		"victim/.git/modules/m/HEAD":   head,
+		"victim/.git/modules/m/config": "[core]\n\tworktree = ../../../m\n", "victim/.git/modules/m/objects": "dir", "victim/.git/modules/m/refs": "dir",
+		"victim/m": "dir",
+		// Made by the workspace itself, to name the victim as common directory.
+		"ws/own/HEAD": head, "ws/own/commondir": victim + "/.git\n", "ws/own/gitdir": base + "/ws/.git\n",
+		"ws/own2/worktrees/x/HEAD": head, "ws/own2/worktrees/x/commondir": victim + "/.git\n", "ws/own2/worktrees/x/gitdir": base + "/ws/.git\n",
+		"ws/loop":     "-> loop",
+		"ws/escape":   "-> ../victim/.git",
+		"ws/nul/HEAD": "ref: refs/\x00", "ws/chain/HEAD": head, "ws/chain/objects": "dir", "ws/chain/refs": "dir", "ws/chain/commondir": ".\n",
+		"ws/nohead/objects": "dir", "ws/nohead/refs": "dir",
+		"ws/linkhead/HEAD": "-> ../../victim/.git/HEAD", "ws/linkhead/objects": "dir", "ws/linkhead/refs": "dir",
+	})
+	for _, tt := range []struct {
+		name, file string
+		believed   bool // the control takes it
+	}{
+		{"system directory", "gitdir: /etc\n", true},
+		{"keys", "gitdir: ../keys", true},
+		{"looks alike but for HEAD", "gitdir: ../fake", true},
+		{"another repository", "gitdir: ../victim/.git", true},
+		{"another repository through a link", "gitdir: escape", true},
+		{"another's worktree", "gitdir: ../victim/.git/worktrees/a", true},
+		{"another's submodule", "gitdir: ../victim/.git/modules/m", true},
+		{"own worktree, another's common directory", "gitdir: own", true},
+		{"the same, with the right shape", "gitdir: own2/worktrees/x", true},
+		{"the directory above", "gitdir: ..", true},
+		{"root", "gitdir: /", true},
+		{"a file", "gitdir: file", true},
+		{"itself", "gitdir: .git", true},
+		{"no HEAD", "gitdir: nohead", true},
+		{"HEAD is a link", "gitdir: linkhead", true},
+		{"commondir to itself", "gitdir: chain", true},
+		{"loop", "gitdir: loop/x", false},
+		{"missing", "gitdir: ../missing", false},
+		{"empty", "", false},
+		{"no path", "gitdir: \n", false},
+		{"no prefix", "/etc", false},
+		{"NUL", "gitdir: ../victim\x00/.git", false},
+		{"two lines", "gitdir: own\ngitdir: own\n", false},
+		{"long name", "gitdir: " + strings.Repeat("n", 256), false},
+		{"long path", "gitdir: " + strings.Repeat("n/", 3000), false},
+		{"huge", "gitdir: " + strings.Repeat("/", maxGitPointer), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dotGit := base + "/ws/.git"
+			os.Remove(dotGit)
+			tree(t, base, map[string]string{"ws/.git": tt.file})
+			if got, err := GitDirs(base + "/ws"); !errors.Is(err, ErrGitLayout) || got.GitDir != "" || len(got.Writable) != 0 {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			p, ok := strings.CutPrefix(strings.TrimSpace(tt.file), "gitdir: ")
+			if !filepath.IsAbs(p) {
+				p = base + "/ws/" + p
+			}
+			_, err := os.Stat(p)
+			if believed := ok && err == nil; believed != tt.believed {
+				t.Errorf("the control believes it: %v, want %v", believed, tt.believed)
+			}
+		})
+	}
+	// The same victim's worktree is accepted from where it belongs.
+	if l, err := GitDirs(base + "/a"); err != nil || l.Kind != GitWorktree {
+		t.Errorf("control: %+v, %v", l, err)
+	}
+	os.Remove(base + "/ws/.git")
+	tree(t, base, map[string]string{"ws/.git": "-> ../victim/.git"})
+	if l, err := GitDirs(base + "/ws"); !errors.Is(err, ErrGitLayout) {
+		t.Errorf("symlink: %+v, %v", l, err)
+	}
+	// A directory that is no repository, and one that says its common part is elsewhere.
+	os.Remove(base + "/ws/.git")
+	tree(t, base, map[string]string{"ws/.git/HEAD": "nonsense"})
+	if l, err := GitDirs(base + "/ws"); !errors.Is(err, ErrGitLayout) {
+		t.Errorf("no repository: %+v, %v", l, err)
+	}
+	tree(t, base, map[string]string{"ws/.git/HEAD": head, "ws/.git/objects": "dir", "ws/.git/refs": "dir", "ws/.git/commondir": victim + "/.git"})
+	if l, err := GitDirs(base + "/ws"); !errors.Is(err, ErrGitLayout) {
+		t.Errorf("plain with commondir: %+v, %v", l, err)
+	}
+	if err := os.Remove(base + "/ws/.git/commondir"); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := GitDirs(base + "/ws"); err != nil || l.Kind != GitPlain {
+		t.Errorf("control: %+v, %v", l, err)
+	}
+}
+
+func TestParseCoreWorktree(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]string{
+		"[core]\n\tworktree = ../../../sub\n":                 "../../../sub",
+		"[CORE]\nWorkTree=/a\n":                               "/a",
+		"[core] worktree = /a ; comment\n":                    "/a",
+		"[core]\nworktree = \"/a b#c\\\"\\\\\" # x\n":         "/a b#c\"\\",
+		"[core]\nworktree = /a\nworktree = /b\n":              "/b",
+		"[core]\n# worktree = /a\n;worktree = /b\n":           "",
+		"[core \"x\"]\nworktree = /a\n":                       "",
+		"[user]\nworktree = /a\n":                             "",
+		"worktree = /a\n":                                     "",
+		"[core]\nworktree = /a\\\n/b\n":                       "",
+		"[core]\nworktree = \"/a\n":                           "",
+		"[core]\nworktree\n":                                  "",
+		"[core]\nworktree = /a\x00\n":                         "",
+		"":                                                    "",
+		"[core]\n\tbare = false\n[x]\n[core]\nworktree = /c ": "/c",
+	} {
+		if got := parseCoreWorktree([]byte(config)); got != want {
+			t.Errorf("%q: got %q, want %q", config, got, want)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package workspace
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxGitPointer = 8 << 10 // a .git, commondir, gitdir or HEAD file: one path or ref
+	maxGitConfig  = 1 << 20 // a git config that is searched for core.worktree
+	maxGitEntries = 1 << 10 // worktrees that are listed
+)
+
+// readSmall reads a regular file of at most limit bytes and follows no symlink.
+// A fifo in its place does not block.
+func readSmall(path string, limit int64) ([]byte, error) {
+	fd, err := openatRetry(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, fmt.Errorf("%q is not a regular file: %w", path, ErrGitLayout)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%q is larger than %d bytes: %w", path, limit, ErrGitLayout)
+	}
+	return data, nil
+}
+
+// parseGitFile returns the path that a .git file points to.
+func parseGitFile(data []byte) (string, error) {
+	rest, ok := bytes.CutPrefix(data, []byte("gitdir: "))
+	if !ok {
+		return "", fmt.Errorf(`.git does not begin with "gitdir: ": %w`, ErrGitLayout)
+	}
+	return parseGitPath(".git", rest)
+}
+
+// parseGitPath reads a file that holds one path, as git does: line ends after
+// it are not part of it.
+func parseGitPath(file string, data []byte) (string, error) {
+	p := string(bytes.TrimRight(data, "\r\n"))
+	switch {
+	case p == "":
+		return "", fmt.Errorf("%s names no path: %w", file, ErrGitLayout)
+	case strings.ContainsAny(p, "\x00\n\r"):
+		return "", fmt.Errorf("%s: path %.80q holds a NUL byte or a line end: %w", file, p, ErrGitLayout)
+	case len(p) > maxPath:
+		return "", fmt.Errorf("%s: path has %d bytes, more than %d: %w", file, len(p), maxPath, ErrGitLayout)
+	}
+	for name := range strings.SplitSeq(p, "/") {
+		if len(name) > maxName {
+			return "", fmt.Errorf("%s: a name in the path has %d bytes, more than %d: %w", file, len(name), maxName, ErrGitLayout)
+		}
+	}
+	return p, nil
+}
+
+// validHead reports whether data is what git accepts as HEAD.
+func validHead(data []byte) bool {
+	if ref, ok := bytes.CutPrefix(data, []byte("ref:")); ok {
+		return bytes.HasPrefix(bytes.TrimLeft(ref, " \t"), []byte("refs/"))
+	}
+	hash := bytes.TrimRight(data, " \t\r\n")
+	if len(hash) != 40 && len(hash) != 64 {
+		return false
+	}
+	for _, c := range hash {
+		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// parseCoreWorktree returns the last core.worktree that a git config sets, or
+// "". Includes are not followed: git writes the key into the file itself. What
+// it cannot read it skips, so that at worst a submodule is refused.
+func parseCoreWorktree(data []byte) string {
+	if bytes.IndexByte(data, 0) >= 0 {
+		return ""
+	}
+	var value string
+	core := false
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			section, rest, ok := strings.Cut(line[1:], "]")
+			core = ok && strings.EqualFold(strings.TrimSpace(section), "core")
+			line = strings.TrimSpace(rest)
+		}
+		key, v, ok := strings.Cut(line, "=")
+		if !core || !ok || !strings.EqualFold(strings.TrimSpace(key), "worktree") {
+			continue
+		}
+		if v, ok = unquoteConfig(strings.TrimSpace(v)); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// unquoteConfig undoes the quoting of a git config value on one line.
+func unquoteConfig(v string) (string, bool) {
+	var out []byte
+	quoted := false
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\':
+			if i++; i == len(v) {
+				return "", false // continues on the next line; git does not write that
+			}
+			switch v[i] {
+			case '\\', '"':
+				out = append(out, v[i])
+			case 't':
+				out = append(out, '\t')
+			case 'n':
+				out = append(out, '\n')
+			default:
+				return "", false
+			}
+		case !quoted && (c == '#' || c == ';'):
+			return strings.TrimRight(string(out), " \t"), true
+		default:
+			out = append(out, c)
+		}
+	}
+	return string(out), !quoted
+}

@@ -1,0 +1,199 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+func lookupIn(env map[string]string) func(string) (string, bool) {
+	return func(k string) (string, bool) { v, ok := env[k]; return v, ok }
+}
+
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	tree(t, base, map[string]string{
+		"home/.gitconfig": "[user]\n\tname = Home Body\n\temail = home@example.com\n[includeIf \"gitdir:" + base + "/work/\"]\n\tpath = work.inc\n",
+		"home/work.inc":   "[user]\n\temail = work@example.com\n",
+		"none":            "dir", "work": "dir", "nohome": "dir",
+	})
+	repo(t, base+"/work/proj")
+	repo(t, base+"/play")
+	git(t, base+"/work/proj", "worktree", "add", "-q", "--detach", base+"/wt")
+	tree(t, base, map[string]string{"work/proj/deep/er": "dir"})
+	repo(t, base+"/local")
+	git(t, base+"/local", "config", "user.name", "Lo=cal \"Q\"")
+	git(t, base+"/local", "config", "author.email", "author@example.com")
+	repo(t, base+"/broken")
+	tree(t, base, map[string]string{"newline/x": "x"})
+	repo(t, base+"/newline")
+	git(t, base+"/newline", "config", "user.name", "two\nlines")
+	if err := os.WriteFile(base+"/broken/.git/config", []byte("[user\nname = x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	path := os.Getenv("PATH")
+	both := func(name, email string) string {
+		return "GIT_AUTHOR_NAME=" + name + " GIT_AUTHOR_EMAIL=" + email + " GIT_COMMITTER_NAME=" + name + " GIT_COMMITTER_EMAIL=" + email
+	}
+	home := both("Home Body", "home@example.com")
+	work := both("Home Body", "work@example.com")
+	for _, tt := range []struct {
+		name, root, home string
+		env              map[string]string
+		want             string
+		fails            bool
+	}{
+		{name: "home", root: "play", home: "home", want: home},
+		{name: "no repository", root: "none", home: "home", want: home},
+		{name: "includeIf", root: "work/proj", home: "home", want: work},
+		{name: "includeIf, below the top level", root: "work/proj/deep/er", home: "home", want: work},
+		{name: "includeIf, worktree elsewhere", root: "wt", home: "home", want: work},
+		{name: "local", root: "local", home: "home", want: "GIT_AUTHOR_NAME=Lo=cal \"Q\" GIT_AUTHOR_EMAIL=author@example.com GIT_COMMITTER_NAME=Lo=cal \"Q\" GIT_COMMITTER_EMAIL=home@example.com"},
+		{name: "nothing configured", root: "play", home: "nohome", want: ""},
+		{name: "value with a line end", root: "newline", home: "home", want: home},
+		{name: "caller's variables", root: "play", home: "home", env: map[string]string{"GIT_AUTHOR_NAME": "Caller", "GIT_COMMITTER_EMAIL": "c@example.com"},
+			want: "GIT_AUTHOR_NAME=Caller GIT_AUTHOR_EMAIL=home@example.com GIT_COMMITTER_NAME=Home Body GIT_COMMITTER_EMAIL=c@example.com"},
+		{name: "caller's config", root: "play", home: "home", env: map[string]string{"GIT_CONFIG_GLOBAL": "/dev/null"}, want: ""},
+		{name: "caller's config variables", root: "play", home: "home",
+			env:  map[string]string{"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "Counted"},
+			want: both("Counted", "home@example.com")},
+		{name: "caller's GIT_DIR is another repository", root: "play", home: "home", env: map[string]string{"GIT_DIR": base + "/local/.git"}, want: home},
+		{name: "EMAIL", root: "play", home: "nohome", env: map[string]string{"EMAIL": "e@example.com"}, want: "GIT_AUTHOR_EMAIL=e@example.com GIT_COMMITTER_EMAIL=e@example.com"},
+		{name: "no git", root: "play", home: "home", env: map[string]string{"PATH": "/nonexistent:relative:"}, want: ""},
+		{name: "broken config", root: "broken", home: "home", env: map[string]string{"GIT_AUTHOR_NAME": "Caller"}, want: "GIT_AUTHOR_NAME=Caller", fails: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			env := map[string]string{"PATH": path, "GIT_CONFIG_NOSYSTEM": "1"}
+			for k, v := range tt.env {
+				env[k] = v
+			}
+			w := mustNew(t, Options{Root: base + "/" + tt.root, Home: base + "/" + tt.home, LookupEnv: lookupIn(env)})
+			for range 2 {
+				got, err := w.Identity(t.Context())
+				if strings.Join(got, " ") != tt.want || (err != nil) != tt.fails {
+					t.Errorf("got %q, %v; want %q", got, err, tt.want)
+				}
+			}
+		})
+	}
+}
+
+// The workspace's config names a program in every key that could run one while
+// its identity is looked up. None runs, and a git of its own is not used.
+func TestIdentityRunsNothingOfTheWorkspace(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	root := repo(t, base+"/proj")
+	ran := base + "/ran"
+	evil := root + "/bin/git"
+	tree(t, root, map[string]string{"bin/git": "#!/bin/sh\n: >" + ran + "\necho evil\n", "home": "dir"})
+	if err := os.Chmod(evil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"core.fsmonitor", "core.pager", "pager.config", "core.editor", "core.sshCommand", "credential.helper",
+		"alias.config", "core.askPass", "core.alternateRefsCommand", "diff.external", "gpg.program", "trace2.normalTarget"} {
+		value := evil
+		if strings.HasPrefix(key, "alias.") {
+			value = "!" + evil
+		}
+		git(t, root, "config", key, value)
+	}
+	git(t, root, "config", "core.hooksPath", root+"/bin")
+	git(t, root, "config", "user.name", "Work Space")
+	// The control: the program does run when something asks for it.
+	if err := os.Symlink(evil, base+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	git(t, root, "status", "--short")
+	if !exists(ran) {
+		t.Fatal("control: fsmonitor did not run")
+	}
+	if err := os.Remove(ran); err != nil {
+		t.Fatal(err)
+	}
+	tree(t, base, map[string]string{"bin/git": "-> ../proj/bin/git"})
+	w := mustNew(t, Options{Root: root, LookupEnv: lookupIn(map[string]string{
+		"PATH": root + "/bin:" + base + "/bin:bin:" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM": "1",
+		"GIT_TRACE": base + "/trace", "GIT_TRACE2": base + "/trace", "GIT_EXEC_PATH": root + "/bin", "GIT_PAGER": evil,
+	})})
+	got, err := w.Identity(t.Context())
+	if strings.Join(got, " ") != "GIT_AUTHOR_NAME=Work Space GIT_COMMITTER_NAME=Work Space" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if exists(ran) || exists(base+"/trace") {
+		t.Error("a program of the workspace ran, or git traced")
+	}
+}
+
+// A caller that is root need not declare another user's repository safe.
+func TestIdentityOfAnotherUsersRepository(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	if os.Geteuid() != 0 {
+		t.Log("only root can give a repository away; root's run shows that it is read")
+		return
+	}
+	base := tempDir(t)
+	root := repo(t, base+"/proj")
+	git(t, root, "config", "user.name", "Owner")
+	for _, p := range []string{root, root + "/.git", root + "/.git/config"} {
+		if err := os.Chown(p, 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := mustNew(t, Options{Root: root, LookupEnv: lookupIn(map[string]string{"PATH": os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM": "1"})})
+	if got, err := w.Identity(t.Context()); len(got) != 2 || got[0] != "GIT_AUTHOR_NAME=Owner" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestIdentityIsNotCachedWhenCutShort(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	tree(t, base, map[string]string{"proj": "dir", "git": "#!/bin/sh\nprintf 'user.name\\nFake\\0'\n"})
+	if err := os.Chmod(base+"/git", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w := mustNew(t, Options{Root: base + "/proj", Git: base + "/git", LookupEnv: lookupIn(nil)})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := w.Identity(ctx); !errors.Is(err, context.Canceled) || len(got) != 0 {
+		t.Errorf("cancelled: %q, %v", got, err)
+	}
+	if got, err := w.Identity(t.Context()); len(got) != 2 || err != nil {
+		t.Errorf("then: %q, %v", got, err)
+	}
+	if err := os.Remove(base + "/git"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.Identity(t.Context()); len(got) != 2 || err != nil {
+		t.Errorf("cached: %q, %v", got, err)
+	}
+	w = mustNew(t, Options{Root: base + "/proj", Git: "git", LookupEnv: lookupIn(nil)})
+	if _, err := w.Identity(t.Context()); !errors.Is(err, ErrInvalidPath) {
+		t.Errorf("relative git: %v", err)
+	}
+}
+
+func TestIdentityBoundsOutput(t *testing.T) {
+	t.Parallel()
+	c := capped{limit: 4}
+	for _, s := range []string{"ab", "cde", "f"} {
+		if n, err := c.Write([]byte(s)); n != len(s) || err != nil {
+			t.Error(n, err)
+		}
+	}
+	if c.buf.String() != "abcd" || !c.over {
+		t.Errorf("%q, %v", c.buf.String(), c.over)
+	}
+	long := strings.Repeat("n", maxIdentity+1)
+	if got := parseConfigZ([]byte("user.name\n" + long + "\x00user.email\nx\x00user.email\ny\x00junk")); len(got) != 1 || got["user.email"] != "y" {
+		t.Errorf("%q", got)
+	}
+}

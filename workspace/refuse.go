@@ -1,0 +1,132 @@
+package workspace
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// refusedRoots returns the directories that are nobody's project: the system's
+// own, the shared ones, and the parents of all homes.
+func refusedRoots(goos string) []string {
+	list := []string{
+		"/", "/etc", "/var", "/proc", "/sys", "/dev", "/boot", "/root", "/run",
+		"/usr", "/opt", "/lib", "/lib64", "/bin", "/sbin", "/tmp", "/home",
+	}
+	if goos == "darwin" {
+		// /private is folded away by foldDarwin, but is itself a directory.
+		list = append(list, "/private", "/Users", "/System", "/System/Volumes",
+			"/Library", "/Applications", "/Volumes", "/cores")
+	}
+	return list
+}
+
+// homeParents are the directories whose direct children are people's homes.
+func homeParents(goos string) []string {
+	if goos == "darwin" {
+		return []string{"/home", "/Users"}
+	}
+	return []string{"/home"}
+}
+
+// refusal says why p cannot be a project root, or returns "". It looks at
+// nothing but its arguments. p and home are absolute and clean.
+func refusal(goos, p, home string) string {
+	if goos == "darwin" {
+		// The file system folds case, so the comparison must.
+		p, home = strings.ToLower(foldDarwin(p)), strings.ToLower(foldDarwin(home))
+	}
+	same := func(q string) bool {
+		if goos == "darwin" {
+			q = strings.ToLower(q)
+		}
+		return p == q
+	}
+	for _, d := range refusedRoots(goos) {
+		if same(d) {
+			return "it is a system or shared directory"
+		}
+	}
+	parent := filepath.Dir(p)
+	for _, d := range homeParents(goos) {
+		if goos == "darwin" {
+			d = strings.ToLower(d)
+		}
+		if parent == d {
+			return "it is a home directory"
+		}
+	}
+	switch {
+	case home == "":
+	case p == home:
+		return "it is your home directory"
+	case inside(p, home):
+		return "it holds your home directory"
+	}
+	return ""
+}
+
+// foldDarwin removes the second spellings that macOS has for its directories:
+// /tmp, /var and /etc are links into /private, and the data volume, which is
+// joined to / by firmlinks that no readlink shows, is mounted a second time.
+func foldDarwin(p string) string {
+	for _, prefix := range []string{"/System/Volumes/Data", "/private"} {
+		if len(p) >= len(prefix) && strings.EqualFold(p[:len(prefix)], prefix) {
+			switch rest := p[len(prefix):]; {
+			case rest == "" && prefix == "/private":
+				// /private itself stays.
+			case rest == "":
+				return "/"
+			case rest[0] == '/':
+				p = rest
+			}
+		}
+	}
+	return p
+}
+
+// refuseRoot is refusal, and in addition compares identities, so that a bind
+// mount or a merged /usr (where /lib is /usr/lib) is no way around the list.
+func refuseRoot(field, raw, resolved, rawHome, home string) error {
+	why := refusal(runtime.GOOS, resolved, home)
+	if why == "" && (raw != resolved || rawHome != home) {
+		why = cmp.Or(refusal(runtime.GOOS, raw, home), refusal(runtime.GOOS, raw, rawHome))
+	}
+	if why == "" {
+		why = refusedIdentity(resolved, home)
+	}
+	if why == "" {
+		return nil
+	}
+	return fmt.Errorf("%s: %q: %w: %s; name a project directory below it", field, resolved, ErrRefusedRoot, why)
+}
+
+func refusedIdentity(p, home string) string {
+	self, err := os.Stat(p)
+	if err != nil {
+		return "" // New reports what is missing
+	}
+	is := func(fi os.FileInfo, q string) bool {
+		other, err := os.Stat(q)
+		return err == nil && os.SameFile(fi, other)
+	}
+	for _, d := range refusedRoots(runtime.GOOS) {
+		if is(self, d) {
+			return "it is " + d + " under another name"
+		}
+	}
+	if parent, err := os.Stat(filepath.Dir(p)); err == nil {
+		for _, d := range homeParents(runtime.GOOS) {
+			if is(parent, d) {
+				return "it is a home directory"
+			}
+		}
+	}
+	if home != "" && is(self, home) {
+		return "it is your home directory under another name"
+	}
+	return ""
+}

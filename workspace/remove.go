@@ -1,0 +1,160 @@
+package workspace
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxDepth is how far removeTree descends before it moves a directory to the
+// top: a command can nest directories deeper than there are file descriptors.
+const maxDepth = 64
+
+// maxLate is how often removeTree starts over for what others put in its way.
+const maxLate = 16
+
+// removeTree removes the directory name in base with everything in it. What it
+// holds was made by commands nobody has read: no symlink is followed, modes
+// that lock the owner out (the work directory of an overlay is 000) are
+// changed, depth is not bounded. Others may be removing it too.
+func removeTree(base, name string) error {
+	parent, err := openatRetry(unix.AT_FDCWD, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: base, Err: err}
+	}
+	defer unix.Close(parent)
+	top, err := openDir(parent, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: filepath.Join(base, name), Err: err}
+	}
+	defer unix.Close(top)
+	// Each round empties top but for what was moved up from below maxDepth, so
+	// rounds end with the tree. Another remover may move things up, too, between
+	// our look and our rmdir.
+	for late := 0; ; {
+		moved, err := empty(top, top, 0)
+		if err != nil {
+			return fmt.Errorf("%q: %w", filepath.Join(base, name), err)
+		}
+		if moved {
+			continue
+		}
+		err = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
+		if err == nil || err == unix.ENOENT {
+			return nil
+		}
+		if late++; err != unix.ENOTEMPTY || late == maxLate {
+			return &fs.PathError{Op: "rmdir", Path: filepath.Join(base, name), Err: err}
+		}
+	}
+}
+
+// empty removes what dir holds; directories below maxDepth it moves to top.
+func empty(top, dir, depth int) (moved bool, err error) {
+	names, err := readNames(dir)
+	if err != nil {
+		return false, err
+	}
+	var first error
+	for _, name := range names {
+		err := unix.Unlinkat(dir, name, 0)
+		if err == nil || err == unix.ENOENT {
+			continue
+		}
+		// Linux says EISDIR, macOS EPERM, a directory of mode 500 EACCES; what
+		// it is decides, not the errno.
+		sub, openErr := openDir(dir, name)
+		if openErr == unix.ENOENT {
+			continue
+		}
+		if openErr != nil {
+			first = keep(first, name, openErr, err)
+			continue
+		}
+		if depth >= maxDepth {
+			unix.Close(sub)
+			err = unix.Renameat(dir, name, top, rand.Text())
+			if err != nil && err != unix.ENOENT {
+				first = keep(first, name, err, nil)
+				continue
+			}
+			moved = true
+			continue
+		}
+		m, err := empty(top, sub, depth+1)
+		unix.Close(sub)
+		moved = moved || m
+		if err != nil {
+			first = keep(first, name, err, nil)
+			continue
+		}
+		if err := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); err != nil && err != unix.ENOENT {
+			first = keep(first, name, err, nil)
+		}
+	}
+	if first != nil {
+		return false, first
+	}
+	return moved, nil
+}
+
+func keep(first error, name string, err, also error) error {
+	switch {
+	case first != nil:
+		return first
+	case errors.Is(err, unix.ENOTDIR) && also != nil:
+		err = also // not a directory, and unlink had said why it would not go
+	}
+	return fmt.Errorf("%q: %w", name, err)
+}
+
+// openDir opens the directory name in parent, no symlink, and gives its owner
+// the rights to empty it.
+func openDir(parent int, name string) (int, error) {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	fd, err := openatRetry(parent, name, flags, 0)
+	if err == unix.EACCES {
+		if err := chmodDir(parent, name); err != nil {
+			return -1, err
+		}
+		fd, err = openatRetry(parent, name, flags, 0)
+	}
+	if err == unix.ELOOP {
+		err = unix.ENOTDIR
+	}
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 && int(st.Uid) == os.Geteuid() {
+		_ = unix.Fchmod(fd, 0o700) // if it fails, unlinking will say so
+	}
+	return fd, nil
+}
+
+// readNames lists the directory dir from its beginning. One that another has
+// removed meanwhile is empty.
+func readNames(dir int) ([]string, error) {
+	fd, err := openatRetry(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == unix.ENOENT {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), ".")
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return names, err
+}

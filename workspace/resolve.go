@@ -1,0 +1,124 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// ResolveForRead returns the absolute, symlink-free path that path leads to,
+// which lies in one of the roots. path may be relative to the project root, or
+// begin with "~/", or with /tmp/ when there is a TempAlias; a root that lies
+// under /tmp wins over the alias. "~name" is an ordinary file name. What does
+// not exist yet resolves too, through any symlinks that do.
+//
+// The answer holds for the moment of the call; see Open.
+//
+// Errors wrap ErrOutside, ErrSensitive, ErrInvalidPath, ErrNameTooLong or
+// ErrLoop, or are those of the file system (a parent that is a file, a
+// directory that cannot be searched).
+func (w *Workspace) ResolveForRead(path string) (string, error) {
+	got, err := w.resolve(path, false)
+	return got.path, err
+}
+
+// ResolveForWrite is ResolveForRead for a path that is to be written or
+// created: in addition it refuses, with ErrReadOnlyRoot, what lies in a
+// read-only root.
+func (w *Workspace) ResolveForWrite(path string) (string, error) {
+	got, err := w.resolve(path, true)
+	return got.path, err
+}
+
+// ResolveDir returns the resolved path of an existing directory in one of the
+// roots, for use as a working directory. An empty dir is the project root. It
+// never adds a root. Errors are those of ResolveForRead, and wrap
+// fs.ErrNotExist or syscall.ENOTDIR for what is no directory.
+func (w *Workspace) ResolveDir(dir string) (string, error) {
+	if dir == "" {
+		return w.project.path, nil
+	}
+	got, err := w.follow(dir)
+	if err != nil {
+		return "", err
+	}
+	if _, err := w.contained(dir, got.path); err != nil {
+		return "", err
+	}
+	fi, err := os.Lstat(got.path)
+	if err != nil {
+		return "", err
+	}
+	if !fi.IsDir() {
+		return "", &fs.PathError{Op: "chdir", Path: got.path, Err: syscall.ENOTDIR}
+	}
+	return got.path, nil
+}
+
+func (w *Workspace) resolve(path string, write bool) (walked, error) {
+	got, err := w.follow(path)
+	if err != nil {
+		return walked{}, err
+	}
+	r, err := w.contained(path, got.path)
+	if err != nil {
+		return walked{}, err
+	}
+	if write && r.path != "" && !r.writable {
+		return walked{}, fmt.Errorf("path %q: %q is %w (%s, %q); write elsewhere or declare it writable", path, got.path, ErrReadOnlyRoot, r.field, r.path)
+	}
+	if w.deny {
+		// A link's name counts like its target's: masks go by name, and
+		// ".env -> secrets" is as much the secret as "notes -> .env".
+		for _, name := range got.finals {
+			if Sensitive(name) && !slices.Contains(w.harmless, name) {
+				return walked{}, fmt.Errorf("path %q: %w: %q is refused in this mode", path, ErrSensitive, name)
+			}
+		}
+	}
+	return got, nil
+}
+
+// follow finds where path leads, wherever that is.
+func (w *Workspace) follow(path string) (walked, error) {
+	if err := checkSpelling(path); err != nil {
+		return walked{}, err
+	}
+	if w.project.path == "" {
+		return walked{}, fmt.Errorf("path %q: workspace has no root: %w", path, ErrOutside)
+	}
+	start, rest := w.project.path, path
+	if path == "~" || strings.HasPrefix(path, "~/") {
+		if w.home == "" {
+			return walked{}, fmt.Errorf("path %q: no home directory is known; set home: %w", path, ErrInvalidPath)
+		}
+		// "." keeps "~//etc" from becoming an absolute path.
+		start, rest = w.home, "."+path[1:]
+	}
+	got, err := w.walk(start, rest)
+	if err != nil && (errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrNotExist)) {
+		// A link was replaced between lstat and readlink.
+		got, err = w.walk(start, rest)
+	}
+	return got, err
+}
+
+// contained returns the root that resolved lies in. With AllowAll it may be
+// the zero root.
+func (w *Workspace) contained(path, resolved string) (root, error) {
+	r, ok := innermost(w.roots, resolved)
+	if !ok && !w.allowAll {
+		return r, fmt.Errorf("path %q: resolves to %q, which is %w; use a path below %q or declare a root for it", path, resolved, ErrOutside, w.project.path)
+	}
+	return r, nil
+}
+
+// Sensitive reports whether a file of this name is taken to hold secrets: .env
+// and anything that begins with ".env.".
+func Sensitive(name string) bool {
+	return foldName(name) == ".env" || strings.HasPrefix(foldName(name), ".env.")
+}

@@ -1,0 +1,533 @@
+package workspace
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func mustUmbrella(t *testing.T, base, name string) *Umbrella {
+	t.Helper()
+	u, err := NewUmbrella(UmbrellaOptions{Base: base, Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { u.Close() })
+	return u
+}
+
+func mustDir(t *testing.T, u *Umbrella) string {
+	t.Helper()
+	dir, err := u.Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// visible lists base without what a sweep has already renamed away.
+func visible(t *testing.T, base string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(base)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestSessionsDir(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ goos, xdg, home, want string }{
+		{"linux", "/x/cache", "/home/u", "/x/cache/sbxhost/sessions"},
+		{"linux", "", "/home/u", "/home/u/.cache/sbxhost/sessions"},
+		{"linux", "relative", "/home/u", "/home/u/.cache/sbxhost/sessions"},
+		{"darwin", "", "/Users/u", "/Users/u/Library/Caches/sbxhost/sessions"},
+		{"darwin", "/x/cache", "/Users/u", "/x/cache/sbxhost/sessions"},
+		{"linux", "", "", ""},
+		{"linux", "", "relative", ""},
+	} {
+		env := map[string]string{"XDG_CACHE_HOME": tt.xdg, "HOME": tt.home}
+		got, err := sessionsDir(tt.goos, func(k string) (string, bool) { v := env[k]; return v, v != "" })
+		if got != tt.want || (err != nil) != (tt.want == "") {
+			t.Errorf("%+v: got %q, %v", tt, got, err)
+		}
+	}
+}
+
+func TestUmbrellaLifecycle(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t) + "/cache/sbxhost/sessions"
+	unused := mustUmbrella(t, base, "")
+	u := mustUmbrella(t, base, "")
+	if exists(filepath.Dir(base)) {
+		t.Error("something was made before the first use")
+	}
+	dir := mustDir(t, u)
+	if again := mustDir(t, u); again != dir {
+		t.Errorf("second Dir: %q, then %q", dir, again)
+	}
+	sub, err := u.Sub("tmp")
+	if err != nil || sub != dir+"/tmp" {
+		t.Fatalf("Sub: %q, %v", sub, err)
+	}
+	if again, err := u.Sub("tmp"); again != sub || err != nil {
+		t.Errorf("Sub again: %q, %v", again, err)
+	}
+	for _, name := range []string{"", ".", "..", "a/b", "/etc", lockFile, "a\x00"} {
+		if got, err := u.Sub(name); !errors.Is(err, ErrInvalidPath) {
+			t.Errorf("Sub(%q): %q, %v", name, got, err)
+		}
+	}
+	for _, p := range []string{base, dir, sub} {
+		if fi, err := os.Lstat(p); err != nil || fi.Mode() != fs.ModeDir|0o700 {
+			t.Errorf("%s: %v, %v", p, fi.Mode(), err)
+		}
+	}
+	other := mustUmbrella(t, base, "")
+	if mustDir(t, other) == dir {
+		t.Error("two umbrellas share a directory")
+	}
+	for range 2 {
+		if err := u.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := unused.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if exists(dir) || !exists(mustDir(t, other)) {
+		t.Error("Close removed the wrong one")
+	}
+	if _, err := u.Dir(); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if _, err := u.Sub("x"); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := visible(t, base); len(left) != 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func TestNamedSession(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t) + "/sessions"
+	for _, name := range []string{"", "-x", ".x", "a/b", "..", "a b", strings.Repeat("n", 65), "a\nb"} {
+		if err := checkSessionName(name); !errors.Is(err, ErrSessionName) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	a, b := mustUmbrella(t, base, "build-1"), mustUmbrella(t, base, "build-1")
+	dir := mustDir(t, a)
+	if mustDir(t, b) != dir {
+		t.Error("one name, two directories")
+	}
+	tree(t, dir, map[string]string{"state": "kept"})
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := RemoveSession(base, "build-1"); !errors.Is(err, ErrSessionInUse) {
+		t.Errorf("in use: %v", err)
+	}
+	list, err := Sessions(base)
+	if err != nil || len(list) != 1 || list[0].Name != "build-1" || list[0].Dir != dir || !list[0].InUse || time.Since(list[0].LastUsed) > time.Hour {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if list, err = Sessions(base); err != nil || len(list) != 1 || list[0].InUse {
+		t.Errorf("%+v, %v", list, err)
+	}
+	c := mustUmbrella(t, base, "build-1")
+	if data, err := os.ReadFile(mustDir(t, c) + "/state"); string(data) != "kept" || err != nil {
+		t.Errorf("the next process finds %q, %v", data, err)
+	}
+	c.Close()
+	if err := RemoveSession(base, "build-1"); err != nil {
+		t.Error(err)
+	}
+	if err := RemoveSession(base, "build-1"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if left := visible(t, base); len(left) != 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t) + "/sessions"
+	if removed, err := Sweep(t.Context(), base); len(removed) != 0 || err != nil {
+		t.Errorf("no base: %q, %v", removed, err)
+	}
+	live, named := mustUmbrella(t, base, ""), mustUmbrella(t, base, "live")
+	mustDir(t, live)
+	mustDir(t, named)
+	tree(t, base, map[string]string{
+		"u-dead/tmp/file": "x", "u-dead/lock": "", "u-unlocked/x": "x", "n-young/lock": "", "n-old/lock": "",
+		".dead-left/deep/er": "x", "stranger/file": "x", "u-file": "x", "u-link": "-> stranger", "n-nolock/x": "x",
+	})
+	old := time.Now().Add(-namedMaxAge - time.Minute)
+	for _, p := range []string{"n-old/lock", "n-live/lock", "u-dead/lock"} {
+		if err := os.Chtimes(filepath.Join(base, p), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removed, err := Sweep(t.Context(), base)
+	slices.Sort(removed)
+	if want := []string{".dead-left", "n-old", "u-dead", "u-unlocked"}; !slices.Equal(removed, want) || err != nil {
+		t.Errorf("removed %q, %v; want %q", removed, err, want)
+	}
+	for _, name := range []string{filepath.Base(mustDir(t, live)), "n-live", "n-young", "n-nolock", "stranger/file", "u-file", "u-link"} {
+		if !exists(filepath.Join(base, name)) {
+			t.Errorf("%s is gone", name)
+		}
+	}
+	for _, name := range visible(t, base) {
+		if strings.HasPrefix(name, deadPrefix) {
+			t.Errorf("left: %s", name)
+		}
+	}
+	// A week later, with its owner gone, the named one goes too.
+	named.Close()
+	removed, err = sweep(t.Context(), base, time.Now().Add(namedMaxAge+time.Minute))
+	if !slices.Contains(removed, "n-live") || !slices.Contains(removed, "n-young") || err != nil {
+		t.Errorf("a week later: %q, %v", removed, err)
+	}
+	if !exists(mustDir(t, live)) {
+		t.Error("the live one is gone")
+	}
+}
+
+func TestSweepLeavesOtherUsers(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Log("only root can make another user's entries; root's run shows that they stay")
+		return
+	}
+	base := tempDir(t) + "/sessions"
+	tree(t, base, map[string]string{"u-mine/lock": "", "u-theirs/lock": ""})
+	if err := os.Chown(base+"/u-theirs", 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	removed, err := Sweep(t.Context(), base)
+	if !slices.Equal(removed, []string{"u-mine"}) || err != nil || !exists(base+"/u-theirs/lock") {
+		t.Errorf("removed %q, %v", removed, err)
+	}
+	if err := os.Chown(base, 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	u := mustUmbrella(t, base, "")
+	if dir, err := u.Dir(); !errors.Is(err, ErrUnsafeCache) {
+		t.Errorf("another user's base: %q, %v", dir, err)
+	}
+	u = mustUmbrella(t, base+"/further/down", "")
+	if dir, err := u.Dir(); !errors.Is(err, ErrUnsafeCache) || exists(base+"/further") {
+		t.Errorf("below another user's directory: %q, %v", dir, err)
+	}
+	if _, err := Sweep(t.Context(), base); !errors.Is(err, ErrUnsafeCache) {
+		t.Error(err)
+	}
+}
+
+func TestUnsafeBase(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	tree(t, base, map[string]string{"real": "dir", "link": "-> real", "file": "x", "open": "dir"})
+	if err := os.Chmod(base+"/open", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"link", "file", "open"} {
+		u := mustUmbrella(t, filepath.Join(base, name), "")
+		if dir, err := u.Dir(); !errors.Is(err, ErrUnsafeCache) {
+			t.Errorf("%s: %q, %v", name, dir, err)
+		}
+	}
+	for _, bad := range []string{"relative", "/a\x00b"} {
+		if _, err := NewUmbrella(UmbrellaOptions{Base: bad}); !errors.Is(err, ErrInvalidPath) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	// A name that someone else took by a symlink is not followed.
+	tree(t, base, map[string]string{"s": "dir", "s/n-x": "-> ../real"})
+	if err := os.Chmod(base+"/s", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if dir, err := mustUmbrella(t, base+"/s", "x").Dir(); !errors.Is(err, ErrUnsafeCache) {
+		t.Errorf("symlink for a session: %q, %v", dir, err)
+	}
+}
+
+// What commands leave behind: overlay work directories of mode 000, trees
+// without write permission, symlinks to elsewhere, depth beyond any path.
+func TestRemoveTree(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	tree(t, base, map[string]string{
+		"keep/file": "x", "keep/shut/file": "x",
+		"gone/work/work": "dir", "gone/a/b/c": "x", "gone/link": "-> ../keep", "gone/a/link": "-> ../../keep/file",
+		"gone/ro/file": "x", "gone/ro/sub/file": "x", "gone/dangling": "-> nowhere", "gone/quo\"te\n": "x",
+	})
+	if err := syscall.Mkfifo(base+"/gone/fifo", 0); err != nil {
+		t.Fatal(err)
+	}
+	for p, mode := range map[string]fs.FileMode{"gone/work/work": 0, "gone/ro/sub": 0o500, "gone/ro": 0o500, "gone/a": 0, "keep/shut": 0o500, "gone": 0o100} {
+		if err := os.Chmod(filepath.Join(base, p), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { os.Chmod(base+"/keep/shut", 0o700) })
+	if os.Geteuid() != 0 {
+		// The control: what the standard library does about it.
+		if err := os.RemoveAll(base + "/gone/ro/sub"); err == nil {
+			t.Error("control: the tree was no obstacle")
+		}
+	}
+	if err := removeTree(base, "gone"); err != nil {
+		t.Error(err)
+	}
+	if fi, err := os.Stat(base + "/keep/shut"); exists(base+"/gone") || err != nil || fi.Mode().Perm() != 0o500 || !exists(base+"/keep/file") {
+		t.Errorf("gone: %v, keep: %v, %v", exists(base+"/gone"), fi, err)
+	}
+	if err := removeTree(base, "gone"); err != nil {
+		t.Errorf("nothing there: %v", err)
+	}
+	if err := removeTree(base, "keep/file"); err == nil {
+		t.Error("a file was removed as a tree")
+	}
+}
+
+func TestRemoveDeepTree(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	fd, err := unix.Open(base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.Repeat("d", 200) // 3000 levels: far beyond PATH_MAX
+	for range 3000 {
+		if err := unix.Mkdirat(fd, name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		next, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		unix.Close(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd = next
+	}
+	unix.Close(fd)
+	if err := removeTree(base, name); err != nil || exists(filepath.Join(base, name)) {
+		t.Error(err)
+	}
+}
+
+func TestRemoveTreeTogether(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	for i := range 40 {
+		tree(t, base, map[string]string{fmt.Sprintf("t/%d/a/b/c", i): "x"})
+	}
+	errs := make(chan error)
+	for range 4 {
+		go func() { errs <- removeTree(base, "t") }()
+	}
+	for range 4 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// runJob is one of the processes that the tests below start.
+func runJob(job string) int {
+	what, rest, _ := strings.Cut(job, ":")
+	base, arg, _ := strings.Cut(rest, ":")
+	var err error
+	switch what {
+	case "hold": // own an umbrella until stdin ends
+		var u *Umbrella
+		if u, err = NewUmbrella(UmbrellaOptions{Base: base, Name: arg}); err == nil {
+			var dir string
+			if dir, err = u.Dir(); err == nil {
+				fmt.Println(dir)
+				io.Copy(io.Discard, os.Stdin)
+				err = u.Close()
+			}
+		}
+	case "churn": // make, use, sweep, close, over and over
+		n, _ := strconv.Atoi(arg)
+		err = churn(base, n)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func churn(base string, rounds int) error {
+	for i := range rounds {
+		name := ""
+		if i%3 == 0 {
+			name = "shared"
+		}
+		u, err := NewUmbrella(UmbrellaOptions{Base: base, Name: name})
+		if err != nil {
+			return err
+		}
+		sub, err := u.Sub("tmp")
+		if err != nil {
+			return err
+		}
+		own := filepath.Join(sub, strconv.Itoa(os.Getpid()))
+		if err := os.WriteFile(own, []byte("alive"), 0o600); err != nil {
+			return fmt.Errorf("live umbrella swept: %w", err)
+		}
+		// Everything counts as too old, so that named ones are contested, too.
+		if _, err := sweep(context.Background(), base, time.Now().Add(2*namedMaxAge)); err != nil {
+			return err
+		}
+		if data, err := os.ReadFile(own); err != nil || string(data) != "alive" {
+			return fmt.Errorf("live umbrella swept: %q, %w", data, err)
+		}
+		if err := u.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func job(t *testing.T, spec string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), "WORKSPACE_TEST_JOB="+spec)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// Many processes make, sweep and close at once; none ever loses a live umbrella
+// and nothing is left.
+func TestSweepNeverRemovesTheLiving(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t) + "/sessions"
+	witness := mustUmbrella(t, base, "")
+	dir := mustDir(t, witness)
+	var cmds []*exec.Cmd
+	for range 12 {
+		cmd := job(t, "churn:"+base+":40")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, cmd)
+	}
+	for _, cmd := range cmds {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	if !exists(dir) {
+		t.Error("the witness's umbrella is gone")
+	}
+	if err := witness.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := sweep(t.Context(), base, time.Now().Add(2*namedMaxAge)); err != nil {
+		t.Error(err)
+	}
+	if left := visible(t, base); len(left) != 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// Kill -9 of the owner is the end of the lock; an inherited duplicate is not.
+func TestSweepAfterKill(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t) + "/sessions"
+	cmd := job(t, "hold:"+base+":")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = strings.TrimSpace(dir)
+	tree(t, dir, map[string]string{"work/work": "dir"})
+	if err := os.Chmod(dir+"/work/work", 0); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := Sweep(t.Context(), base); len(removed) != 0 || err != nil || !exists(dir) {
+		t.Errorf("while it lives: removed %q, %v", removed, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if removed, err := Sweep(t.Context(), base); len(removed) != 1 || err != nil || exists(dir) {
+		t.Errorf("after its death: removed %q, %v", removed, err)
+	}
+}
+
+func TestLockFileKeepsAlive(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t) + "/sessions"
+	u := mustUmbrella(t, base, "held")
+	dir := mustDir(t, u)
+	dup, err := u.LockFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Close()
+	later := time.Now().Add(2 * namedMaxAge)
+	if removed, err := sweep(t.Context(), base, later); len(removed) != 0 || err != nil || !exists(dir) {
+		t.Errorf("with a duplicate: removed %q, %v", removed, err)
+	}
+	dup.Close()
+	if removed, err := sweep(t.Context(), base, later); len(removed) != 1 || err != nil || exists(dir) {
+		t.Errorf("without: removed %q, %v", removed, err)
+	}
+	if _, err := u.LockFile(); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}

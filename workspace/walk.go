@@ -1,0 +1,163 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+const (
+	maxName  = 255  // NAME_MAX
+	maxPath  = 4095 // PATH_MAX without its NUL
+	maxLinks = 40   // MAXSYMLINKS of Linux
+)
+
+// walked is where a path leads.
+type walked struct {
+	path   string   // absolute, clean, no symlinks
+	exists bool     // false: some tail of path does not exist
+	finals []string // names that stood last: the path's own and those of links there
+}
+
+// checkSpelling refuses what is no path whatever the file system holds.
+func checkSpelling(p string) error {
+	switch {
+	case p == "":
+		return fmt.Errorf("path is empty: %w", ErrInvalidPath)
+	case strings.IndexByte(p, 0) >= 0:
+		return fmt.Errorf("path %.80q holds a NUL byte: %w", p, ErrInvalidPath)
+	case len(p) > maxPath:
+		return fmt.Errorf("path %.80q... has %d bytes, more than %d: %w", p, len(p), maxPath, ErrNameTooLong)
+	}
+	return nil
+}
+
+// walk resolves path from start as the kernel would, one component at a time,
+// except that components may be missing. start is resolved. An absolute path
+// begins at /, where /tmp may be the alias.
+//
+// filepath.EvalSymlinks is no substitute: it fails at the first component that
+// is missing, and what a caller must then do by hand - resolve the parent, add
+// the tail - lets a dangling symlink pass for a new file.
+func (w *Workspace) walk(start, path string) (walked, error) {
+	cur := start
+	rest := strings.Split(path, "/")
+	if path[0] == '/' {
+		cur = "/"
+	}
+	var out walked
+	var links, missing int // missing: how many components at the end of cur are not there
+	aliased := false       // cur was reached through /tmp
+	for len(rest) > 0 {
+		name := rest[0]
+		rest = rest[1:]
+		if name == "" || name == "." {
+			continue
+		}
+		if name == ".." {
+			if aliased && cur == w.alias {
+				// Inside, the parent of /tmp is / and not the scratch directory's.
+				cur, aliased = "/", false
+				continue
+			}
+			missing = max(0, missing-1)
+			cur = filepath.Dir(cur)
+			continue
+		}
+		if len(name) > maxName {
+			return out, fmt.Errorf("name %.80q... has %d bytes, more than %d: %w", name, len(name), maxName, ErrNameTooLong)
+		}
+		if final(rest) {
+			out.finals = append(out.finals, name)
+		}
+		if w.entersAlias(cur, name, rest) {
+			cur, aliased, missing = w.alias, true, 0
+			continue
+		}
+		next := join(cur, name)
+		if missing > 0 {
+			cur, missing = next, missing+1
+			continue
+		}
+		fi, err := os.Lstat(next)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			cur, missing = next, 1
+			continue
+		case err != nil:
+			return out, err
+		case fi.Mode()&fs.ModeSymlink == 0:
+			cur = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return out, fmt.Errorf("path %q: %w: %w", path, ErrLoop, syscall.ELOOP)
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return out, err // it was swapped since; the caller may try again
+		}
+		if target == "" {
+			return out, fmt.Errorf("symlink %q is empty: %w", next, ErrInvalidPath)
+		}
+		if target[0] == '/' {
+			cur, aliased = "/", false
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	if len(cur) > maxPath {
+		return out, fmt.Errorf("path %.80q... resolves to %d bytes, more than %d: %w", path, len(cur), maxPath, ErrNameTooLong)
+	}
+	out.path = cur
+	out.finals = append(out.finals, filepath.Base(cur))
+	out.exists = missing == 0
+	if out.exists && cur == w.alias && w.alias != "" {
+		_, err := os.Lstat(cur)
+		out.exists = err == nil
+	}
+	return out, nil
+}
+
+// entersAlias reports whether the step from cur to name is the one into /tmp,
+// and /tmp is the alias for what follows. A root below the host's /tmp keeps
+// its own paths, in either spelling.
+func (w *Workspace) entersAlias(cur, name string, rest []string) bool {
+	if w.alias == "" || name != "tmp" {
+		return false
+	}
+	if cur != "/" && !(runtime.GOOS == "darwin" && cur == "/private") {
+		return false
+	}
+	host := join(cur, name)
+	p := filepath.Join(append([]string{host}, rest...)...)
+	for _, r := range w.roots {
+		for _, spelling := range []string{r.raw, r.path} {
+			if strictlyInside(host, spelling) && inside(spelling, p) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// final reports whether no name follows.
+func final(rest []string) bool {
+	for _, name := range rest {
+		if name != "" && name != "." {
+			return false
+		}
+	}
+	return true
+}
+
+func join(dir, name string) string {
+	if dir == "/" {
+		return "/" + name
+	}
+	return dir + "/" + name
+}

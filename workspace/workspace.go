@@ -1,0 +1,305 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// defaultPreflight bounds how long New waits for one root. A dead network
+// mount blocks stat for minutes; a healthy one answers in milliseconds.
+const defaultPreflight = 5 * time.Second
+
+// Options declare a workspace. The zero value of every field but Root is the
+// stricter choice.
+type Options struct {
+	// Root is the project root: a directory, read-write unless ReadOnly is
+	// set. Relative paths given to the workspace are relative to it. Required.
+	Root string
+	// ReadOnly makes the project root a read-only root.
+	ReadOnly bool
+	// Readable are further read-only roots, directories or files. They may be
+	// system directories.
+	Readable []string
+	// Writable are further read-write roots. What is refused as a project root
+	// is refused here too.
+	Writable []string
+	// Home is the caller's home, for "~" in paths and so that it is refused as
+	// a root. Empty means $HOME.
+	Home string
+	// TempAlias is the absolute host directory that is /tmp inside a sandbox.
+	// It is a read-write root, and /tmp/x given to the workspace means x in it.
+	// It need not exist yet, so that a session's scratch can be made on first
+	// use. Empty: /tmp is the host's, and outside unless a root says otherwise.
+	TempAlias string
+	// Temp is a scratch directory that is a read-write root under its host path
+	// only. It is for commands that run without a sandbox; inside one, nothing
+	// would be at that path. It excludes TempAlias. See Containable.
+	Temp string
+	// AllowAll switches containment off: no root is refused and every path
+	// resolves. Roots that were declared read-only stay read-only. It is for
+	// embedders that contain by other means. See Containable.
+	AllowAll bool
+	// DenySensitive refuses files named .env or .env.*.
+	DenySensitive bool
+	// HarmlessNames are exact file names, such as ".env.example", that
+	// DenySensitive lets pass.
+	HarmlessNames []string
+	// LookupEnv reads the caller's environment for Identity. Nil means
+	// os.LookupEnv.
+	LookupEnv func(string) (string, bool)
+	// Git is the absolute path of the git that Identity runs. Empty: the first
+	// on PATH that is not inside the workspace.
+	Git string
+	// Preflight bounds the wait for the file system of each root. Zero means
+	// five seconds.
+	Preflight time.Duration
+}
+
+// Workspace is a set of resolved roots. It is safe for concurrent use and
+// holds no open files. The zero value has no roots and contains nothing.
+type Workspace struct {
+	project  root
+	roots    []root
+	home     string // resolved where it exists; "" if unknown
+	alias    string // resolved TempAlias
+	temp     string // resolved Temp
+	allowAll bool
+	deny     bool
+	harmless []string
+	uid, gid uint32
+
+	lookupEnv func(string) (string, bool)
+	git       string
+
+	identityMu   sync.Mutex
+	identityDone bool
+	identity     []string
+	identityErr  error
+}
+
+// New resolves the roots and refuses those that cannot be. An error names the
+// field, as in "readable[1]: ...".
+func New(o Options) (*Workspace, error) {
+	w := &Workspace{
+		allowAll:  o.AllowAll,
+		deny:      o.DenySensitive,
+		harmless:  append([]string(nil), o.HarmlessNames...),
+		lookupEnv: o.LookupEnv,
+		git:       o.Git,
+	}
+	if w.lookupEnv == nil {
+		w.lookupEnv = os.LookupEnv
+	}
+	home := o.Home
+	if home == "" {
+		home, _ = os.UserHomeDir()
+	}
+	if home != "" {
+		if !filepath.IsAbs(home) {
+			return nil, fmt.Errorf("home: %q is not absolute: %w", home, ErrInvalidPath)
+		}
+		home = filepath.Clean(home)
+	}
+	wait := o.Preflight
+	if wait <= 0 {
+		wait = defaultPreflight
+	}
+	err := within("home", wait, func() error {
+		w.home = home
+		if home != "" {
+			if r, err := filepath.EvalSymlinks(home); err == nil {
+				w.home = r
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	if o.Temp != "" && o.TempAlias != "" {
+		return nil, fmt.Errorf("temp: set temp or temp_alias, not both: %w", ErrRootConflict)
+	}
+	type declared struct {
+		field, path       string
+		writable, project bool
+		optional          bool
+	}
+	list := []declared{{field: "root", path: o.Root, writable: !o.ReadOnly, project: true}}
+	for i, p := range o.Readable {
+		list = append(list, declared{field: fmt.Sprintf("readable[%d]", i), path: p})
+	}
+	for i, p := range o.Writable {
+		list = append(list, declared{field: fmt.Sprintf("writable[%d]", i), path: p, writable: true})
+	}
+	if o.Temp != "" {
+		list = append(list, declared{field: "temp", path: o.Temp, writable: true})
+	}
+	if o.TempAlias != "" {
+		list = append(list, declared{field: "temp_alias", path: o.TempAlias, writable: true, optional: true})
+	}
+	for _, d := range list {
+		var r root
+		err := within(d.field, wait, func() (err error) {
+			r, err = w.declare(d.field, d.path, d.project, d.optional)
+			if err == nil && (d.writable || d.project) && !o.AllowAll {
+				err = refuseRoot(d.field, r.raw, r.path, home, w.home)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		r.writable = d.writable
+		if err := w.add(r); err != nil {
+			return nil, err
+		}
+		switch d.field {
+		case "root":
+			w.project = r
+		case "temp":
+			w.temp = r.path
+		case "temp_alias":
+			w.alias = r.path
+		}
+	}
+	var st syscall.Stat_t
+	if err := syscall.Stat(w.project.path, &st); err != nil {
+		return nil, fmt.Errorf("root: %w", &fs.PathError{Op: "stat", Path: w.project.path, Err: err})
+	}
+	w.uid, w.gid = st.Uid, st.Gid
+	return w, nil
+}
+
+// declare resolves one declared path.
+func (w *Workspace) declare(field, p string, project, optional bool) (root, error) {
+	if err := checkSpelling(p); err != nil {
+		return root{}, fmt.Errorf("%s: %w", field, err)
+	}
+	switch {
+	case p == "~" || len(p) > 1 && p[:2] == "~/":
+		if w.home == "" {
+			return root{}, fmt.Errorf("%s: %q: no home directory is known; set home: %w", field, p, ErrInvalidPath)
+		}
+		p = filepath.Join(w.home, p[1:])
+	case filepath.IsAbs(p):
+	case project:
+		abs, err := filepath.Abs(p)
+		if err != nil {
+			return root{}, fmt.Errorf("%s: %w", field, err)
+		}
+		p = abs
+	case optional:
+		return root{}, fmt.Errorf("%s: %q is not absolute: %w", field, p, ErrInvalidPath)
+	default:
+		p = filepath.Join(w.project.path, p)
+	}
+	r := root{field: field, raw: filepath.Clean(p)}
+	resolved, err := filepath.EvalSymlinks(p)
+	if optional && errors.Is(err, fs.ErrNotExist) {
+		// Not made yet. The part that exists is resolved now; the rest will be
+		// made by us, in a directory that is ours alone.
+		got, err := (&Workspace{}).walk("/", p)
+		if err != nil {
+			return root{}, fmt.Errorf("%s: %w", field, err)
+		}
+		r.path = got.path
+		return r, nil
+	}
+	if err != nil {
+		return root{}, fmt.Errorf("%s: %w", field, err)
+	}
+	r.path = resolved
+	fi, err := os.Stat(resolved)
+	if err != nil {
+		return root{}, fmt.Errorf("%s: %w", field, err)
+	}
+	needDir := project || field == "temp" || optional
+	if !fi.IsDir() && (needDir || !fi.Mode().IsRegular()) {
+		if needDir {
+			return root{}, fmt.Errorf("%s: %w", field, &fs.PathError{Op: "open", Path: resolved, Err: syscall.ENOTDIR})
+		}
+		return root{}, fmt.Errorf("%s: %q: %w", field, resolved, ErrNotRegular)
+	}
+	return r, nil
+}
+
+// add appends a root. The same directory may be declared twice, but not once
+// read-only and once writable: whichever won, someone would be surprised.
+func (w *Workspace) add(r root) error {
+	for _, have := range w.roots {
+		if have.path != r.path {
+			continue
+		}
+		if have.writable != r.writable {
+			return fmt.Errorf("%s: %q is already declared by %s with the other access; remove one: %w", r.field, r.path, have.field, ErrRootConflict)
+		}
+	}
+	w.roots = append(w.roots, r)
+	return nil
+}
+
+// within runs f, and gives up on it after d: a stat of a dead network mount
+// cannot be interrupted, so its goroutine is left behind until it answers.
+func within(field string, d time.Duration, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("%s: no answer in %v; is it on a dead network mount?: %w", field, d, ErrUnresponsive)
+	}
+}
+
+// Root returns the resolved project root.
+func (w *Workspace) Root() string { return w.project.path }
+
+// Home returns the caller's home, resolved where it exists, or "".
+func (w *Workspace) Home() string { return w.home }
+
+// TempAlias returns the resolved host directory that is /tmp inside, or "".
+func (w *Workspace) TempAlias() string { return w.alias }
+
+// RootDir describes one root of a workspace.
+type RootDir struct {
+	Field    string // where it was declared: root, readable[N], writable[N], temp, temp_alias
+	Declared string // absolute, with the caller's symlinks
+	Path     string // resolved
+	Writable bool
+}
+
+// Roots returns every root, the project root first.
+func (w *Workspace) Roots() []RootDir {
+	list := make([]RootDir, len(w.roots))
+	for i, r := range w.roots {
+		list[i] = RootDir{Field: r.field, Declared: r.raw, Path: r.path, Writable: r.writable}
+	}
+	return list
+}
+
+// Owner returns who owned the project root when New looked, so that a caller
+// that is root can run commands as that user.
+func (w *Workspace) Owner() (uid, gid uint32) { return w.uid, w.gid }
+
+// Containable returns nil if an engine that isolates can serve the workspace.
+// It cannot serve one with AllowAll, whose paths it could not all show, nor
+// one with a Temp that is not /tmp inside, whose path would not exist there.
+// The error wraps ErrUncontained.
+func (w *Workspace) Containable() error {
+	switch {
+	case w.allowAll:
+		return fmt.Errorf("allow_all: paths outside the roots are allowed, which no sandbox can show; unset it or use an engine that does not isolate: %w", ErrUncontained)
+	case w.temp != "":
+		return fmt.Errorf("temp: %q would not exist inside; make it the temp_alias: %w", w.temp, ErrUncontained)
+	}
+	return nil
+}

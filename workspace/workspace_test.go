@@ -1,0 +1,279 @@
+package workspace
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestNewErrorsNameTheField(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	tree(t, base, map[string]string{"proj": "dir", "file": "x", "other": "dir", "loop": "-> loop", "gone": "-> nowhere"})
+	if err := syscall.Mkfifo(base+"/fifo", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root := base + "/proj"
+	for _, tt := range []struct {
+		name   string
+		o      Options
+		prefix string
+		err    error
+	}{
+		{"no root", Options{}, "root: ", ErrInvalidPath},
+		{"missing root", Options{Root: base + "/missing"}, "root: ", fs.ErrNotExist},
+		{"root is a file", Options{Root: base + "/file"}, "root: ", syscall.ENOTDIR},
+		{"root with NUL", Options{Root: root + "\x00"}, "root: ", ErrInvalidPath},
+		{"missing readable", Options{Root: root, Readable: []string{base + "/other", base + "/missing"}}, "readable[1]: ", fs.ErrNotExist},
+		{"empty readable", Options{Root: root, Readable: []string{""}}, "readable[0]: ", ErrInvalidPath},
+		{"dangling readable", Options{Root: root, Readable: []string{base + "/gone"}}, "readable[0]: ", fs.ErrNotExist},
+		{"fifo readable", Options{Root: root, Readable: []string{base + "/fifo"}}, "readable[0]: ", ErrNotRegular},
+		{"missing writable", Options{Root: root, Writable: []string{"missing"}}, "writable[0]: ", fs.ErrNotExist},
+		{"system writable", Options{Root: root, Writable: []string{"/etc"}}, "writable[0]: ", ErrRefusedRoot},
+		{"loop", Options{Root: root, Writable: []string{base + "/loop"}}, "writable[0]: ", nil},
+		{"both accesses", Options{Root: root, Readable: []string{base + "/other"}, Writable: []string{base + "/other"}}, "writable[0]: ", ErrRootConflict},
+		{"readable project", Options{Root: root, Readable: []string{"."}}, "readable[0]: ", ErrRootConflict},
+		{"relative alias", Options{Root: root, TempAlias: "tmp"}, "temp_alias: ", ErrInvalidPath},
+		{"alias is a file", Options{Root: root, TempAlias: base + "/file"}, "temp_alias: ", syscall.ENOTDIR},
+		{"temp and alias", Options{Root: root, Temp: base + "/other", TempAlias: base + "/other"}, "temp: ", ErrRootConflict},
+		{"relative home", Options{Root: root, Home: "home"}, "home: ", ErrInvalidPath},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if tt.o.Home == "" {
+				tt.o.Home = "/nonexistent"
+			}
+			w, err := New(tt.o)
+			if err == nil || w != nil || !strings.HasPrefix(err.Error(), tt.prefix) || tt.err != nil && !errors.Is(err, tt.err) {
+				t.Errorf("got %v; want %q... that is %v", err, tt.prefix, tt.err)
+			}
+		})
+	}
+}
+
+func TestRoots(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	tree(t, base, map[string]string{"proj": "dir", "ro": "dir", "rw": "dir", "tmp": "dir", "link": "-> proj", "home/file": "x"})
+	w := mustNew(t, Options{
+		Root: base + "/link", Readable: []string{"/usr", base + "/ro", "~/file", base + "/ro"},
+		Writable: []string{"../rw"}, TempAlias: base + "/tmp", Home: base + "/home",
+	})
+	var got []string
+	for _, r := range w.Roots() {
+		access := " ro "
+		if r.Writable {
+			access = " rw "
+		}
+		got = append(got, r.Field+access+strings.TrimPrefix(r.Path, base))
+	}
+	want := "root rw /proj, readable[0] ro /usr, readable[1] ro /ro, readable[2] ro /home/file, readable[3] ro /ro, writable[0] rw /rw, temp_alias rw /tmp"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+	}
+	if w.Root() != base+"/proj" || w.Home() != base+"/home" || w.TempAlias() != base+"/tmp" {
+		t.Error(w.Root(), w.Home(), w.TempAlias())
+	}
+	if got, err := w.ResolveForRead("~/file"); err != nil || got != base+"/home/file" {
+		t.Errorf("file as a root: %q, %v", got, err)
+	}
+	ro := mustNew(t, Options{Root: base + "/proj", ReadOnly: true})
+	if _, err := ro.ResolveForWrite("x"); !errors.Is(err, ErrReadOnlyRoot) {
+		t.Errorf("read-only project: %v", err)
+	}
+}
+
+func TestContainable(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	tree(t, base, map[string]string{"proj": "dir", "ro": "dir", "tmp": "dir"})
+	if err := mustNew(t, Options{Root: base + "/proj", TempAlias: base + "/tmp"}).Containable(); err != nil {
+		t.Error(err)
+	}
+	w := mustNew(t, Options{Root: base + "/proj", Temp: base + "/tmp"})
+	if err := w.Containable(); !errors.Is(err, ErrUncontained) {
+		t.Error(err)
+	}
+	if got, err := w.ResolveForWrite(base + "/tmp/x"); err != nil || got != base+"/tmp/x" {
+		t.Errorf("temp is a writable root: %q, %v", got, err)
+	}
+	w = mustNew(t, Options{Root: "/", AllowAll: true, Readable: []string{base + "/ro"}})
+	if err := w.Containable(); !errors.Is(err, ErrUncontained) {
+		t.Error(err)
+	}
+	w = mustNew(t, Options{Root: base + "/proj", AllowAll: true, Readable: []string{base + "/ro"}})
+	if got, err := w.ResolveForWrite(base + "/new"); err != nil || got != base+"/new" {
+		t.Errorf("allow_all: %q, %v", got, err)
+	}
+	if _, err := w.ResolveForWrite(base + "/ro/new"); !errors.Is(err, ErrReadOnlyRoot) {
+		t.Errorf("allow_all, read-only root: %v", err)
+	}
+}
+
+func TestOwner(t *testing.T) {
+	t.Parallel()
+	root := tempDir(t)
+	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
+	if uid == 0 {
+		uid, gid = 12345, 23456
+		if err := os.Chown(root, int(uid), int(gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u, g := mustNew(t, Options{Root: root}).Owner()
+	if u != uid || runtime.GOOS == "linux" && g != gid {
+		t.Errorf("got %d:%d, want %d:%d", u, g, uid, gid)
+	}
+}
+
+func TestPreflightGivesUp(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	err := within("readable[0]", time.Millisecond, func() error { <-release; return nil })
+	close(release)
+	if !errors.Is(err, ErrUnresponsive) || !strings.HasPrefix(err.Error(), "readable[0]: ") {
+		t.Error(err)
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		goos, path, home string
+		refused          bool
+	}{
+		{"linux", "/", "/home/u", true},
+		{"linux", "/etc", "/home/u", true},
+		{"linux", "/var", "", true},
+		{"linux", "/proc", "", true},
+		{"linux", "/root", "", true},
+		{"linux", "/lib64", "", true},
+		{"linux", "/tmp", "", true},
+		{"linux", "/home", "", true},
+		{"linux", "/home/u", "", true},
+		{"linux", "/home/other", "/home/u", true},
+		{"linux", "/data/u", "/data/u", true},
+		{"linux", "/data", "/data/u", true},
+		{"linux", "/home/u/proj", "/home/u", false},
+		{"linux", "/root/proj", "/root", false},
+		{"linux", "/tmp/proj", "/home/u", false},
+		{"linux", "/opt/proj", "", false},
+		{"linux", "/etcetera", "", false},
+		{"linux", "/data/u-evil", "/data/u", false},
+		{"linux", "/Users/u", "", false},
+		{"linux", "/private/tmp", "", false},
+		{"darwin", "/Users", "", true},
+		{"darwin", "/Users/u", "", true},
+		{"darwin", "/users/U", "", true},
+		{"darwin", "/System/Volumes/Data/Users/u", "", true},
+		{"darwin", "/System/Volumes/Data", "", true},
+		{"darwin", "/System/Volumes/Data/private/tmp", "", true},
+		{"darwin", "/private", "", true},
+		{"darwin", "/private/tmp", "", true},
+		{"darwin", "/private/var", "", true},
+		{"darwin", "/private/etc", "", true},
+		{"darwin", "/TMP", "", true},
+		{"darwin", "/Volumes", "", true},
+		{"darwin", "/Volumes/x/home", "/volumes/X/home", true},
+		{"darwin", "/private/tmp/proj", "", false},
+		{"darwin", "/Users/u/proj", "/Users/u", false},
+		{"darwin", "/privateer", "", false},
+	} {
+		if why := refusal(tt.goos, tt.path, tt.home); (why != "") != tt.refused {
+			t.Errorf("%s: %q (home %q): %q, want refused: %v", tt.goos, tt.path, tt.home, why, tt.refused)
+		}
+	}
+}
+
+func TestNewRefusesRoots(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	tree(t, base, map[string]string{"home/proj": "dir", "to-home": "-> home", "to-etc": "-> /etc", "linked": "-> home"})
+	for path, home := range map[string]string{
+		"/": "", "/etc": "", "/usr": "", "/tmp": "", "/bin": "", "/lib": "", "/usr/bin/../../etc": "",
+		base + "/to-etc":  "",
+		base + "/home":    base + "/home",
+		base + "/to-home": base + "/home",
+		base + "/linked":  base + "/to-home",
+		base:              base + "/home",
+		"~":               base + "/home",
+	} {
+		if home == "" {
+			home = "/nonexistent"
+		}
+		_, err := New(Options{Root: path, Home: home})
+		if !errors.Is(err, ErrRefusedRoot) || !strings.Contains(err.Error(), "name a project directory") {
+			t.Errorf("%q: %v", path, err)
+		}
+		if w, err := New(Options{Root: path, Home: home, AllowAll: true}); err != nil || w == nil {
+			t.Errorf("%q: control with AllowAll: %v", path, err)
+		}
+	}
+	// Readable roots may be system directories.
+	mustNew(t, Options{Root: base + "/home/proj", Home: base + "/home", Readable: []string{"/usr", "/etc", base + "/home"}})
+}
+
+func TestDiscover(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	tree(t, base, map[string]string{
+		"repo/.git/HEAD": "ref: refs/heads/main", "repo/a/b/c": "dir", "repo/link": "-> a/b",
+		"wt/.git": "gitdir: /x", "wt/sub": "dir",
+		"odd/.git": "-> nowhere", "odd/sub": "dir",
+		"plain/sub": "dir", "plain/file": "x",
+		"into": "-> repo/a/b",
+	})
+	for dir, want := range map[string]string{
+		"repo": "repo", "repo/a/b/c": "repo", "repo/link/c": "repo", "into": "repo",
+		"wt/sub": "wt", "odd/sub": "odd/sub", "plain/sub": "plain/sub", "plain/sub/..": "plain",
+	} {
+		if got, err := Discover(filepath.Join(base, dir)); got != filepath.Join(base, want) || err != nil {
+			t.Errorf("%q: got %q, %v; want %q", dir, got, err, want)
+		}
+	}
+	if got, err := Discover(""); err != nil || !filepath.IsAbs(got) {
+		t.Errorf("current directory: %q, %v", got, err)
+	}
+	if _, err := Discover(base + "/missing"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := Discover(base + "/plain/file"); !errors.Is(err, syscall.ENOTDIR) {
+		t.Error(err)
+	}
+	if _, err := Discover("a\x00b"); !errors.Is(err, ErrInvalidPath) {
+		t.Error(err)
+	}
+}
+
+// A .git that a third user put above the directory does not widen the root.
+func TestDiscoverPassesOverForeignGit(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	tree(t, base, map[string]string{"shared/.git": "dir", "shared/mine": "dir"})
+	if got := gitTop(base+"/shared/mine", uint32(os.Geteuid())); got != base+"/shared" {
+		t.Errorf("control: got %q", got)
+	}
+	if os.Geteuid() != 0 {
+		t.Log("only root can give a .git away; root's run shows the refusal")
+		return
+	}
+	if err := os.Chown(base+"/shared/.git", 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Discover(base + "/shared/mine"); got != base+"/shared/mine" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	// Unless it is the owner of the directory, whose project it then is.
+	if err := os.Chown(base+"/shared/mine", 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Discover(base + "/shared/mine"); got != base+"/shared" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
