@@ -183,8 +183,9 @@ func (d *decoder) count(it item) (uint64, bool) {
 		return 0, false
 	}
 	n := it.val.AsBigFloat()
-	v, accuracy := n.Uint64()
-	if accuracy != big.Exact || v == 0 || v > 1<<31-1 {
+	// Not by the accuracy that Uint64 gives: it calls 1.5 exact.
+	v, _ := n.Uint64()
+	if !n.IsInt() || v == 0 || v > 1<<31-1 {
 		d.invalid(it, "must be a whole number from 1 to %d", 1<<31-1)
 		return 0, false
 	}
@@ -326,7 +327,7 @@ func (d *decoder) environment(it item) (map[string]string, bool) {
 // number is n in decimal, with an exponent where it would be long: the text of
 // 1e600000000 must not take that many bytes.
 func number(n *big.Float) string {
-	if v, accuracy := n.Int64(); accuracy == big.Exact {
+	if v, accuracy := n.Int64(); n.IsInt() && accuracy == big.Exact {
 		return strconv.FormatInt(v, 10)
 	}
 	return n.Text('g', -1)

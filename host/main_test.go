@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"os"
 	"testing"
 
@@ -12,7 +13,13 @@ import (
 // builtins makes the test binary serve the engines, as a program's main does.
 var builtins host.Builtins
 
+var ctxBackground = context.Background()
+
 func TestMain(m *testing.M) {
 	builtins = host.ServeBuiltin(bwrap.New(), noop.New())
+	if os.Getenv(hostProcessEnv) != "" {
+		runHostProcess()
+		return
+	}
 	os.Exit(m.Run())
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"google.golang.org/grpc"
 )
 
 // outputStall is how long after a command's end a reader may take none of its
@@ -168,13 +169,14 @@ func (o *output) pump(ctx context.Context, engine pb.EngineClient, req *pb.Outpu
 	defer o.file.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := engine.Output(ctx, req)
+	stream, err := engine.Output(ctx, req, grpc.ForceCodecV2(newCodec()))
 	if err != nil {
 		o.err = errorFromStatus(err)
 		return
 	}
+	in := outputChunk{OutputReply: &pb.OutputReply{}}
 	for {
-		reply, err := stream.Recv()
+		err := stream.RecvMsg(&in)
 		if errors.Is(err, io.EOF) {
 			return
 		}
@@ -183,7 +185,7 @@ func (o *output) pump(ctx context.Context, engine pb.EngineClient, req *pb.Outpu
 			return
 		}
 		o.writing.Store(true)
-		_, err = o.file.Write(reply.GetData())
+		_, err = o.file.Write(in.Data)
 		o.writing.Store(false)
 		o.written.Add(1)
 		if err != nil {

@@ -5,11 +5,13 @@ package shared
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"sync"
 
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
 )
 
 // duplicate copies f's descriptor, and neither f's mode nor its position.
@@ -84,7 +86,7 @@ func (in *input) pump(ctx context.Context, engine pb.EngineClient, id string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// The engine's end of the call must be noticed while no input comes.
-	stream, err := engine.Stdin(ctx)
+	stream, err := engine.Stdin(ctx, grpc.ForceCodecV2(newCodec()))
 	if err != nil {
 		return
 	}
@@ -99,24 +101,27 @@ func (in *input) pump(ctx context.Context, engine pb.EngineClient, id string) {
 	}()
 	defer func() { <-ended }()
 	wake := int(in.wake[0].Fd())
-	chunk := make([]byte, chunkSize)
+	var chunks chunkPool
 	for {
-		n, err := in.read(wake, chunk)
-		if err != nil || n < 0 {
-			cancel()
-			return
-		}
-		if n == 0 {
+		buf, data, err := chunks.fill(func(b []byte) (int, error) { return in.read(wake, b) })
+		if errors.Is(err, io.EOF) {
 			stream.CloseSend()
 			return
 		}
-		if err := stream.Send(&pb.StdinRequest{Data: chunk[:n]}); err != nil {
+		if err != nil {
+			cancel()
+			return
+		}
+		err = stream.SendMsg(&stdinChunk{&pb.StdinRequest{Data: data}, buf})
+		buf.Free()
+		if err != nil {
 			return
 		}
 	}
 }
 
-// read is one read; it gives 0 at the end of the file and -1 when released.
+// read is one read; it gives io.EOF at the end of the file and os.ErrClosed
+// when released.
 func (in *input) read(wake int, buf []byte) (int, error) {
 	for {
 		woken, err := waitReadable(in.fd, wake)
@@ -124,11 +129,14 @@ func (in *input) read(wake int, buf []byte) (int, error) {
 			return 0, err
 		}
 		if woken {
-			return -1, nil
+			return 0, os.ErrClosed
 		}
 		n, err := unix.Read(in.fd, buf)
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
 			continue
+		}
+		if n == 0 && err == nil {
+			err = io.EOF
 		}
 		return n, err
 	}

@@ -69,6 +69,11 @@ func (c *Channel) send(files []*os.File) (token, error) {
 	if _, err := rand.Read(t[:]); err != nil {
 		return t, err
 	}
+	for _, f := range files {
+		// As os/exec does in process: puts a pipe of the os package into
+		// blocking mode, which is all that most commands can read and write.
+		f.Fd()
+	}
 	err := withDescriptors(files, nil, func(fds []int) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -77,14 +82,15 @@ func (c *Channel) send(files []*os.File) (token, error) {
 	if _, ok := errors.AsType[*Error](err); ok {
 		return t, err
 	}
-	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, os.ErrClosed) {
+	errno, ok := errors.AsType[unix.Errno](err)
+	if err != nil && (!ok || errno == unix.EPIPE || errno == unix.ECONNRESET) { // not ok: closed by us
 		return t, &Error{Kind: ErrEngineLost}
 	}
 	return t, err
 }
 
-// withDescriptors calls f with the descriptors of files, which stay open and
-// in their mode, blocking or not, meanwhile.
+// withDescriptors calls f with the descriptors of files, which stay open
+// meanwhile.
 func withDescriptors(files []*os.File, fds []int, f func(fds []int) error) error {
 	if len(files) == 0 {
 		return f(fds)
@@ -219,6 +225,10 @@ func parseRights(oob []byte) (fds []int, bad bool) {
 		m := &messages[i]
 		if m.Header.Level != unix.SOL_SOCKET || m.Header.Type != unix.SCM_RIGHTS {
 			continue
+		}
+		if len(m.Data)%4 != 0 { // would be read beyond its end
+			bad = true
+			m.Data = m.Data[:len(m.Data)&^3]
 		}
 		got, err := unix.ParseUnixRights(m)
 		if err != nil {

@@ -67,6 +67,9 @@ func Serve(engine Engine) {
 	})
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
+	// A dead host's end of stderr must not kill the engine before it has ended
+	// its commands. To ignore the signal would be inherited by them.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		<-terminated
 		end()

@@ -29,7 +29,7 @@ type server struct {
 	engine Engine
 	inbox  *inbox // nil: stdio is streamed
 	log    hclog.Logger
-	chunks sync.Pool
+	chunks chunkPool
 
 	mu        sync.Mutex
 	closing   bool
@@ -48,7 +48,6 @@ func newServer(engine Engine, in *inbox, log hclog.Logger) *server {
 		engine:    engine,
 		inbox:     in,
 		log:       log,
-		chunks:    sync.Pool{New: func() any { return new([chunkSize]byte) }},
 		sandboxes: make(map[string]*servedSandbox),
 		processes: make(map[string]*servedProcess),
 	}

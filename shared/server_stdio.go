@@ -15,30 +15,31 @@ import (
 // command, whether the host is in the middle of something or not.
 func (s *server) Stdin(stream pb.Engine_StdinServer) (err error) {
 	defer s.settle("Stdin", &err)
-	in, err := stream.Recv()
+	first, err := stream.Recv()
 	if err != nil {
 		return err
 	}
-	p, err := s.process(in.GetProcessId())
+	p, err := s.process(first.GetProcessId())
 	if err != nil {
 		return err
 	}
 	if p.pipes == nil || p.pipes.stdin == nil || p.pipes.stdin.claimed.Swap(true) {
 		return invalid("stdin", "is not streamed, or already is")
 	}
-	w, data := p.pipes.stdin.w, in.GetData()
+	w := p.pipes.stdin.w
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		in := stdinChunk{StdinRequest: &pb.StdinRequest{}}
+		data := first.GetData()
 		for {
 			if _, err := w.Write(data); err != nil {
 				return
 			}
-			in, err := stream.Recv()
-			if err != nil {
+			if err := stream.RecvMsg(&in); err != nil {
 				return
 			}
-			data = in.GetData()
+			data = in.Data
 		}
 	}()
 	select {
@@ -70,8 +71,6 @@ func (s *server) Output(in *pb.OutputRequest, stream pb.Engine_OutputServer) (er
 	stop := context.AfterFunc(ctx, func() { o.r.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 
-	chunk := s.chunks.Get().(*[chunkSize]byte)
-	defer s.chunks.Put(chunk)
 	// After the command's end the pipe holds at most its capacity of what the
 	// command wrote. To read that much and no more loses nothing and is not
 	// held up by a process in the background that keeps on writing.
@@ -84,14 +83,16 @@ func (s *server) Output(in *pb.OutputRequest, stream pb.Engine_OutputServer) (er
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		n, err := o.r.Read(chunk[:])
-		if n > 0 {
-			if err := stream.Send(&pb.OutputReply{Data: chunk[:n]}); err != nil {
+		buf, data, err := s.chunks.fill(o.r.Read)
+		if buf != nil {
+			err := stream.SendMsg(&outputChunk{&pb.OutputReply{Data: data}, buf})
+			buf.Free()
+			if err != nil {
 				return err
 			}
 		}
 		if ended {
-			left -= n
+			left -= len(data)
 		}
 		switch {
 		case err == nil:

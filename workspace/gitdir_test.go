@@ -151,7 +151,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 		tree(t, root, map[string]string{"added": root})
 		git(t, root, "add", "added")
 		git(t, root, "commit", "-qm", "two")
-		git(t, root, "branch", "another")
+		git(t, root, "branch", "another-"+filepath.Base(root))
 		written := 0
 		for p, state := range snapshot(t, base) {
 			within := func(dir string) bool { return inside(dir, p) }

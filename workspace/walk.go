@@ -20,7 +20,6 @@ const (
 // walked is where a path leads.
 type walked struct {
 	path   string   // absolute, clean, no symlinks
-	exists bool     // false: some tail of path does not exist
 	finals []string // names that stood last: the path's own and those of links there
 }
 
@@ -51,8 +50,8 @@ func (w *Workspace) walk(start, path string) (walked, error) {
 		cur = "/"
 	}
 	var out walked
-	var links, missing int // missing: how many components at the end of cur are not there
-	aliased := false       // cur was reached through /tmp
+	links := 0
+	aliased := false // cur was reached through /tmp
 	for len(rest) > 0 {
 		name := rest[0]
 		rest = rest[1:]
@@ -65,7 +64,6 @@ func (w *Workspace) walk(start, path string) (walked, error) {
 				cur, aliased = "/", false
 				continue
 			}
-			missing = max(0, missing-1)
 			cur = filepath.Dir(cur)
 			continue
 		}
@@ -76,18 +74,17 @@ func (w *Workspace) walk(start, path string) (walked, error) {
 			out.finals = append(out.finals, name)
 		}
 		if w.entersAlias(cur, name, rest) {
-			cur, aliased, missing = w.alias, true, 0
+			cur, aliased = w.alias, true
 			continue
 		}
 		next := join(cur, name)
-		if missing > 0 {
-			cur, missing = next, missing+1
-			continue
+		if len(next) > maxPath {
+			return out, fmt.Errorf("path %.80q... leads to %d bytes, more than %d: %w", path, len(next), maxPath, ErrNameTooLong)
 		}
 		fi, err := os.Lstat(next)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			cur, missing = next, 1
+			cur = next // and so is all that follows, up to a ".."
 			continue
 		case err != nil:
 			return out, err
@@ -110,16 +107,8 @@ func (w *Workspace) walk(start, path string) (walked, error) {
 		}
 		rest = append(strings.Split(target, "/"), rest...)
 	}
-	if len(cur) > maxPath {
-		return out, fmt.Errorf("path %.80q... resolves to %d bytes, more than %d: %w", path, len(cur), maxPath, ErrNameTooLong)
-	}
 	out.path = cur
 	out.finals = append(out.finals, filepath.Base(cur))
-	out.exists = missing == 0
-	if out.exists && cur == w.alias && w.alias != "" {
-		_, err := os.Lstat(cur)
-		out.exists = err == nil
-	}
 	return out, nil
 }
 

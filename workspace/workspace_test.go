@@ -215,6 +215,19 @@ func TestNewRefusesRoots(t *testing.T) {
 			t.Errorf("%q: control with AllowAll: %v", path, err)
 		}
 	}
+	// The identity counts, not only the name: /lib is often /usr/lib.
+	for _, dir := range []string{"/lib", "/bin", "/sbin", "/lib64"} {
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil || real == dir {
+			continue
+		}
+		if refusal("linux", real, "") != "" {
+			t.Errorf("%q is on the list itself", real)
+		}
+		if _, err := New(Options{Root: real, Home: "/nonexistent"}); !errors.Is(err, ErrRefusedRoot) {
+			t.Errorf("%q: %v", real, err)
+		}
+	}
 	// Readable roots may be system directories.
 	mustNew(t, Options{Root: base + "/home/proj", Home: base + "/home", Readable: []string{"/usr", "/etc", base + "/home"}})
 }

@@ -16,6 +16,9 @@ type facts struct {
 	etc    []op // the entries of /etc of the minimal view
 	links  []op // symlinks in /run that programs are found through
 	resolv []op // what a private /run must hold for name resolution, in the host view
+	covers []op // what keeps a root caller from the kernel's controls in /proc
+
+	run, varTmp bool // whether the host has these directories
 }
 
 // systemRoots are the directories that hold programs and libraries. The stores
@@ -29,6 +32,7 @@ const copyMax = 64 << 10
 // gather looks at the host's tree.
 func gather(t tree, uid uint32, memory uint64) *facts {
 	f := &facts{uid: uid, memory: memory, tree: t}
+	t = remember(t)
 	for _, p := range systemRoots {
 		e, err := t.lstat(p)
 		if err != nil {
@@ -60,6 +64,18 @@ func gather(t tree, uid uint32, memory uint64) *facts {
 			f.etc = append(f.etc, o)
 		}
 	}
+	for _, c := range kernelControls {
+		e, err := t.lstat(c.path)
+		switch {
+		case err != nil || e.kind != c.kind:
+		case c.kind == directory:
+			f.covers = append(f.covers, op{Kind: opROBind, Source: c.path, Dest: c.path, Why: "kernel controls"})
+		default:
+			f.covers = append(f.covers, op{Kind: opMaskFile, Dest: c.path, Why: "kernel controls"})
+		}
+	}
+	isDir := func(p string) bool { e, err := t.lstat(p); return err == nil && e.kind == directory }
+	f.run, f.varTmp = isDir("/run"), isDir("/var/tmp")
 	if real, e := resolve(t, "/run/current-system"); e.kind == directory && systemPath(real) {
 		f.links = append(f.links, op{Kind: opSymlink, Source: real, Dest: "/run/current-system", Why: "filesystem"})
 	}
@@ -67,6 +83,24 @@ func gather(t tree, uid uint32, memory uint64) *facts {
 		f.resolv = append(f.resolv, op{Kind: opFile, Source: real, Dest: real, Perms: 0o444, Why: "filesystem"})
 	}
 	return f
+}
+
+// kernelControls are what in /proc a root caller could write to, or read what
+// is no command's business, though it has no capabilities: it owns them.
+var kernelControls = [...]struct {
+	path string
+	kind kind
+}{
+	{"/proc/sys", directory},
+	{"/proc/fs", directory},
+	{"/proc/acpi", directory},
+	{"/proc/scsi", directory},
+	{"/proc/sysrq-trigger", file},
+	{"/proc/kcore", file},
+	{"/proc/kmsg", file},
+	{"/proc/keys", file},
+	{"/proc/timer_list", file},
+	{"/proc/mtrr", file},
 }
 
 // etcEntry says how one entry of /etc gets into the minimal view. What is not

@@ -56,11 +56,14 @@ func admitLauncher(path, attribute string) (string, error) {
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
 		return refuse(fmt.Sprintf("%q is not an executable file", real), hintInstall)
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
-		return refuse(fmt.Sprintf("%q belongs to uid %d, who could replace it", real, st.Uid), "it must belong to root or to you")
+	if owner := owner(info); owner != 0 && owner != os.Geteuid() && owner != rootOwner() {
+		return refuse(fmt.Sprintf("%q belongs to uid %d, who could replace it", real, owner), "it must belong to root or to you")
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		return refuse(fmt.Sprintf("%q can be written by its group or by everybody", real), "chmod go-w "+real)
+	}
+	if dir, err := os.Stat(filepath.Dir(real)); err != nil || dir.Mode().Perm()&0o002 != 0 {
+		return refuse(fmt.Sprintf("everybody can replace %q in its directory", real), "chmod o-w "+filepath.Dir(real))
 	}
 	if info.Mode()&fs.ModeSetuid != 0 {
 		return refuse(fmt.Sprintf("%q is setuid, and so refuses to cap the size of temporary file systems", real), fixSetuid)
@@ -79,4 +82,21 @@ func outOfReach(launcher string, spec *shared.Spec) error {
 		}
 	}
 	return nil
+}
+
+func owner(info fs.FileInfo) int {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Uid)
+	}
+	return -1
+}
+
+// rootOwner is who owns the root directory, and so everything: the overflow
+// user where root is not mapped, as in a user namespace.
+func rootOwner() int {
+	info, err := os.Stat("/")
+	if err != nil {
+		return 0
+	}
+	return owner(info)
 }

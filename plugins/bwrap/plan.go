@@ -62,10 +62,8 @@ func (p *planner) mounts() ([]op, error) {
 		}
 	}
 	private("/tmp", 0o1777, "filesystem")
-	if p.spec.Filesystem == shared.FilesystemHost {
-		if e, err := p.facts.tree.lstat("/var/tmp"); err == nil && e.kind == directory {
-			private("/var/tmp", 0o1777, "filesystem")
-		}
+	if p.spec.Filesystem == shared.FilesystemHost && p.facts.varTmp {
+		private("/var/tmp", 0o1777, "filesystem")
 	}
 	if p.spec.Home != "" {
 		private(p.spec.Home, 0o700, "home")
@@ -163,8 +161,7 @@ func (p *planner) check(ops []op) error {
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
 				Message: fmt.Sprintf("destination %q does not exist in what is bound there (%q on the host)", o.Dest, at.host),
 				Hint:    "create it on the host, or choose a destination outside of the other binds"}
-		case at.kind == absent:
-		case replaced(at, o):
+		case at.kind == absent, at.own:
 		case at.kind != want:
 			is, needs := "a directory", "a file"
 			if want == directory {
@@ -177,10 +174,6 @@ func (p *planner) check(ops []op) error {
 	}
 	return nil
 }
-
-// replaced reports whether o takes the place of a step that base then leaves
-// out, so that what that step makes is no obstacle.
-func replaced(at place, o op) bool { return at.onTop && within(o.Dest, "/etc") }
 
 // refuseReserved refuses the destinations that are the engine's own business.
 func refuseReserved(o op) error {
@@ -247,22 +240,16 @@ func (p *planner) base(mounts []op) []op {
 		add(op{Kind: opSymlink, Source: "../tmp", Dest: "/var/tmp"})
 	}
 	add(op{Kind: opProc, Dest: "/proc"})
-	for _, c := range covers {
-		// Only uid 0 owns these, and ownership is all that its lack of
-		// capabilities leaves it.
-		if e, err := p.facts.tree.lstat(c.path); p.uid == 0 && err == nil && e.kind == c.kind {
-			if c.kind == directory {
-				add(op{Kind: opROBind, Source: c.path, Dest: c.path, Why: "kernel controls"})
-			} else {
-				add(op{Kind: opMaskFile, Dest: c.path, Why: "kernel controls"})
-			}
+	if p.uid == 0 {
+		for _, o := range p.facts.covers {
+			add(o)
 		}
 	}
 	add(op{Kind: opDev, Dest: "/dev"})
 	add(op{Kind: opTmpfs, Dest: "/dev/shm", Perms: 0o1777, Size: p.tempSize})
 	add(op{Kind: opRemountRO, Dest: "/dev", Why: "no uncapped memory"})
 	if p.spec.Filesystem == shared.FilesystemHost {
-		if e, err := p.facts.tree.lstat("/run"); err == nil && e.kind == directory {
+		if p.facts.run {
 			add(op{Kind: opTmpfs, Dest: "/run", Perms: 0o755, Size: p.tempSize})
 			for _, o := range p.facts.resolv {
 				add(o)
@@ -277,24 +264,6 @@ func (p *planner) base(mounts []op) []op {
 	return ops
 }
 
-// covers are the kernel's controls in /proc that a root caller could write to, or
-// read what is no command's business, though it has no capabilities.
-var covers = [...]struct {
-	path string
-	kind kind
-}{
-	{"/proc/sys", directory},
-	{"/proc/fs", directory},
-	{"/proc/acpi", directory},
-	{"/proc/scsi", directory},
-	{"/proc/sysrq-trigger", file},
-	{"/proc/kcore", file},
-	{"/proc/kmsg", file},
-	{"/proc/keys", file},
-	{"/proc/timer_list", file},
-	{"/proc/mtrr", file},
-}
-
 // seal makes read-only what had to be writable while the mount points in it
 // were made: it is memory without a cap.
 func (p *planner) seal(mounts []op) []op {
@@ -302,7 +271,7 @@ func (p *planner) seal(mounts []op) []op {
 	if p.spec.Filesystem != shared.FilesystemHost {
 		return []op{{Kind: opRemountRO, Dest: "/", Why: why}}
 	}
-	if e, err := p.facts.tree.lstat("/run"); err != nil || e.kind != directory ||
+	if !p.facts.run ||
 		slices.ContainsFunc(mounts, func(m op) bool { return m.Dest == "/run" }) {
 		return nil
 	}

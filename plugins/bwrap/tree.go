@@ -71,6 +71,28 @@ func (hostTree) names(dir string) []string {
 	return names
 }
 
+// memo is a tree that looks at each path once. It is for a moment's use.
+type memo struct {
+	tree
+	seen map[string]seen
+}
+
+type seen struct {
+	entry
+	err error
+}
+
+func remember(t tree) memo { return memo{t, make(map[string]seen, 128)} }
+
+func (m memo) lstat(p string) (entry, error) {
+	s, ok := m.seen[p]
+	if !ok {
+		s.entry, s.err = m.tree.lstat(p)
+		m.seen[p] = s
+	}
+	return s.entry, s.err
+}
+
 // maxLinks is how many symlinks a path may go through, as in Linux.
 const maxLinks = 40
 

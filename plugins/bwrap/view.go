@@ -77,10 +77,10 @@ func (v *view) hidden(l layer) bool {
 
 // A place is where a path inside leads.
 type place struct {
-	path  string // without symlinks
-	kind  kind   // what is there; absent when it would have to be made
-	onTop bool   // whether a layer, not something in one, is at the path
-	host  string // the host's path of it; empty when it is not the host's
+	path string // without symlinks
+	kind kind   // what is there; absent when it would have to be made
+	own  bool   // whether it is one of the view's own links or entries of /etc, which a mount replaces
+	host string // the host's path of it; empty when it is not the host's
 }
 
 // planted is the error for a symlink that a command could have made.
@@ -106,7 +106,8 @@ func (v *view) locate(p string, trust bool) (place, error) {
 		target := ""
 		switch l.kind {
 		case linked:
-			if l.dest == next {
+			// A mount on the link itself takes its place.
+			if l.dest == next && (trust || len(rest) > 0) {
 				target = l.source
 			}
 		case bound:
@@ -150,7 +151,7 @@ func (v *view) locate(p string, trust bool) (place, error) {
 // at describes a path without symlinks that exists inside.
 func (v *view) at(p string) (place, error) {
 	l := v.cover(p)
-	pl := place{path: p, onTop: l.dest == p}
+	pl := place{path: p, own: l.dest == p && (l.kind == linked || within(p, "/etc"))}
 	switch l.kind {
 	case bound:
 		pl.host = path.Join(l.source, strings.TrimPrefix(p, l.dest))

@@ -68,7 +68,7 @@ func TestSignal(t *testing.T) {
 		} {
 			o := newOutput(t)
 			// The child is in the group, so it gets the signal as well.
-			p := start(t, sb, sh("trap 'exit 11' USR1; echo ready; sleep 1000"), o)
+			p := start(t, sb, sh("trap 'exit 11' USR1; echo ready; while :; do sleep 0.02; done"), o)
 			o.line()
 			if err := p.Signal(t.Context(), sig); err != nil {
 				t.Fatal(err)
@@ -138,12 +138,22 @@ func TestDirectDaemonSurvives(t *testing.T) {
 	t.Parallel()
 	sb := open(t, config(direct), specFor(direct))
 	o := newOutput(t)
-	p := start(t, sb, sh(`setsid sh -c 'echo $$; exec sleep 1000' & wait_for=$!; read x <&3 3</dev/null; exit 0`), o)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	p, err := sb.Start(t.Context(), sh("setsid sh -c 'echo $$; exec sleep 1000' <&- & read x; exit 0"), shared.Stdio{Stdin: r, Stdout: o.w})
+	r.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
 	pid, err := strconv.Atoi(o.line())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer syscall.Kill(pid, syscall.SIGKILL)
+	w.Close()
 	if _, err := p.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,9 @@ func newForker() *forker {
 
 func forkerThread(work <-chan func()) {
 	runtime.LockOSThread()
+	// What this process was itself started with may lack the flag; a command
+	// would inherit it. Go's own forks don't go by it, and what Go opens has it.
+	closeOnExec()
 	for fn := range work {
 		fn()
 	}

@@ -38,7 +38,8 @@ const (
 	bwrap = "/usr/bin/bwrap"
 )
 
-var stdEnv = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}
+// No home: a login shell would say what it thinks of the profile there.
+var stdEnv = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "HOME=/nonexistent"}
 
 // config is an engine of either mode. With an init it is the plainest use of bwrap.
 func config(mode string) Config {

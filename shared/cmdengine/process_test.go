@@ -140,7 +140,7 @@ func TestTerminal(t *testing.T) {
 		}
 		defer ptmx.Close()
 		sb := open(t, config(mode), specFor(mode))
-		cmd := sh(`trap 'echo interrupted; exit 12' INT; test -t 0 && test -t 1 && echo ready >/dev/tty; sleep 1000`)
+		cmd := sh(`trap 'echo interrupted; exit 12' INT; test -t 0 && test -t 1 && echo ready >/dev/tty; while :; do sleep 0.02; done`)
 		cmd.TTY = true
 		p, err := sb.Start(t.Context(), cmd, shared.Stdio{Stdin: tty, Stdout: tty, Stderr: tty})
 		tty.Close()

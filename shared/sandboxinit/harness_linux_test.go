@@ -33,7 +33,8 @@ var bwrapOptions = []string{
 var (
 	direct    = way{"direct", nil, true}
 	bwrapLean = way{"bwrap", bwrapOptions, true}
-	bwrapSelf = way{"bwrap, re-executed", bwrapOptions, false}
+	// A race-enabled test binary sleeps for a second at each exit unless told not to.
+	bwrapSelf = way{"bwrap, re-executed", append(slices.Clip(bwrapOptions), "--setenv", "GORACE", "atexit_sleep_ms=0"), false}
 )
 
 // each runs a test in every way of running the init.

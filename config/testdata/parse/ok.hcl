@@ -23,7 +23,7 @@ sandbox "fast" {
     [coalesce(env.AGENT_DIR, "~/.agent"), upper("/a")],
   )
   env_passthrough = ["LC_*"]
-  env             = { CI = 1, DEBUG = true, P = 0.5, S = env.SECRET }
+  env             = { CI = 1, DEBUG = true, P = 1.5, S = env.SECRET }
   limits {
     timeout    = "1m30s"
     grace      = "2s"

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/posener/complete"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (go test -update writes it); got:\n%s", path, got)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "exec", "explain", "validate", "fmt", "init", "engines", "engines list", "engines probe", "engines schema", "version"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, out, errs, _ := testApp(t, nil, "")
+			if status := a.run(append(strings.Fields(name), "-help")); status != 0 || errs.Len() > 0 {
+				t.Errorf("status %d, standard error %q", status, errs)
+			}
+			for line := range strings.Lines(out.String()) {
+				if len(line) > 86 || strings.TrimRight(line, " \n") != strings.TrimSuffix(line, "\n") {
+					t.Errorf("line too long, or with blanks at its end: %q", line)
+				}
+			}
+			golden(t, "help"+strings.ReplaceAll(" "+name, " ", "-")+".txt", out.String())
+		})
+	}
+}
+
+// Every flag is in the help, and completion knows it.
+func TestFlagsAreDocumented(t *testing.T) {
+	t.Parallel()
+	fs := newFlags("exec")
+	(&runFlags{}).register(fs)
+	a, _, _, _ := testApp(t, nil, "")
+	help := (&execCommand{a}).Help()
+	completed := (&execCommand{a}).AutocompleteFlags()
+	fs.VisitAll(func(f *flag.Flag) {
+		if f.Name == "it" {
+			return // -i -t in one word
+		}
+		if !strings.Contains(help, "  -"+f.Name) {
+			t.Errorf("the help of exec has no -%s", f.Name)
+		}
+		refused := f.Name == "session" || f.Name == "no-sandbox"
+		if _, ok := completed["-"+f.Name]; ok == refused {
+			t.Errorf("-%s is completed: %v", f.Name, ok)
+		}
+	})
+}
+
+func TestUsageErrors(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{}, {"bogus"}, {"-bogus", "exec"}, {"engines"}, {"engines", "bogus"}, {"version", "x"}, {"validate", "x"},
+		{"engines", "list", "x"}, {"init", "a", "b"}, {"fmt", "-bogus"},
+	} {
+		a, out, errs, _ := testApp(t, nil, "")
+		if status := a.run(args); status != statusFailed || out.Len() > 0 || errs.Len() == 0 {
+			t.Errorf("%q: status %d, output %q, standard error %q", args, status, out, errs)
+		}
+	}
+}
+
+func TestHelpIsReachedInManyWays(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"help", "exec"}, {"exec", "-h"}, {"exec", "--help"}, {"-h", "exec"}} {
+		a, out, _, _ := testApp(t, nil, "")
+		if status := a.run(args); status != 0 || !strings.HasPrefix(out.String(), "Usage: sbxhost exec") {
+			t.Errorf("%q: status %d, output %q", args, status, out)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"version"}, {"-version"}, {"--version"}, {"version", "-json"}} {
+		a, out, _, _ := testApp(t, nil, "")
+		if status := a.run(args); status != 0 || !strings.Contains(out.String(), "go1.") {
+			t.Errorf("%q: status %d, output %q", args, status, out)
+		}
+	}
+}
+
+func TestSandboxNamesAreCompleted(t *testing.T) {
+	t.Parallel()
+	a, _, _, path := testApp(t, nil, fastConfig+"sandbox \"full\" {}\n")
+	a.environ = append(a.environ, "SBXHOST_CONFIG="+path)
+	predictor := (&execCommand{a}).AutocompleteFlags()["-sandbox"]
+	if got := predictor.Predict(completeArgs("exec", "-sandbox")); !slices.Equal(got, []string{"fast", "full"}) {
+		t.Errorf("%q", got)
+	}
+	a.environ = append(a.environ, "SBXHOST_CONFIG=")
+	if got := predictor.Predict(completeArgs("exec", "-config", path, "-sandbox")); !slices.Equal(got, []string{"fast", "full"}) {
+		t.Errorf("with -config: %q", got)
+	}
+}
+
+func TestExplainShowsNoValue(t *testing.T) {
+	t.Parallel()
+	for _, mode := range [][]string{nil, {"-json"}} {
+		a, out, errs, path := testApp(t, &fakeEngine{}, fastConfig)
+		args := slices.Concat([]string{"explain"}, mode, []string{"-config", path, "-env", "TOKEN=hunter2", "--", "ls", "a b"})
+		if status := a.run(args); status != 0 {
+			t.Fatalf("status %d: %s", status, errs)
+		}
+		if strings.Contains(out.String(), "hunter2") || !strings.Contains(out.String(), "TOKEN") {
+			t.Errorf("%s", out)
+		}
+		if mode == nil {
+			golden(t, "explain.txt", strings.ReplaceAll(out.String(), filepath.Dir(path), "$DIR"))
+			continue
+		}
+		var e explained
+		if err := json.Unmarshal(out.Bytes(), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Sandbox != "fast" || e.Rule == "" || e.Network != "none" || !slices.Equal(e.Command, []string{"ls", "a b"}) || len(e.Mounts) != 1 {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, config     string
+		valid            bool
+		errors, warnings int
+		stderr           string
+	}{
+		{"valid", fastConfig, true, 0, 0, ""},
+		{"typo", "sandbox \"fast\" {\n  engin = \"bwrap\"\n  netwrk = true\n}\n", false, 2, 0, "sandbox.hcl:2,3-8"},
+		{"engine option", "sandbox \"fast\" {\n  engine = \"bwrap\"\n  config {\n    pth = \"/x\"\n  }\n}\n", false, 1, 0, "sandbox.hcl:4,5-8"},
+		{"not HCL", "sandbox {", false, 1, 0, "sandbox.hcl:1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			a, out, errs, path := testApp(t, &fakeEngine{}, tt.config)
+			want := 0
+			if !tt.valid {
+				want = statusFailed
+			}
+			if status := a.run([]string{"validate", "-config", path, "-json"}); status != want {
+				t.Errorf("status %d: %s", status, errs)
+			}
+			var v validation
+			if err := json.Unmarshal(out.Bytes(), &v); err != nil {
+				t.Fatal(err)
+			}
+			if v.Valid != tt.valid || v.ErrorCount != tt.errors || v.WarningCount != tt.warnings {
+				t.Errorf("%+v", v)
+			}
+			if status := a.run([]string{"validate", "-config", path}); status != want || !strings.Contains(errs.String(), tt.stderr) {
+				t.Errorf("status %d: %s", status, errs)
+			}
+		})
+	}
+}
+
+func TestInitAndFmt(t *testing.T) {
+	t.Parallel()
+	a, out, errs, _ := testApp(t, nil, "")
+	path := filepath.Join(a.dir, "config.hcl")
+	if status := a.run([]string{"init"}); status != 0 || out.String() != path+"\n" {
+		t.Fatalf("status %d, output %q: %s", status, out, errs)
+	}
+	if status := a.run([]string{"init"}); status != statusFailed {
+		t.Errorf("a second init gave status %d", status)
+	}
+	if status := a.run([]string{"fmt", "-check", "config.hcl"}); status != 0 {
+		t.Errorf("what init writes is not laid out: %s", out)
+	}
+	out.Reset()
+	if err := os.WriteFile(path, []byte("sandbox \"s\" {\nengine=\"auto\"\n}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status := a.run([]string{"fmt", "-check", "config.hcl"}); status != statusUnformatted || out.String() != "config.hcl\n" {
+		t.Errorf("-check: status %d, output %q", status, out)
+	}
+	if status := a.run([]string{"fmt"}); status != 0 {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	text, _ := os.ReadFile(path)
+	info, _ := os.Stat(path)
+	if string(text) != "sandbox \"s\" {\n  engine = \"auto\"\n}\n" || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v: %s", info.Mode(), text)
+	}
+	if status := a.run([]string{"init", "-force"}); status != 0 {
+		t.Errorf("-force: status %d: %s", status, errs)
+	}
+	out.Reset()
+	a.stdin = strings.NewReader("a=1\n")
+	if status := a.run([]string{"fmt", "-"}); status != 0 || out.String() != "a = 1\n" {
+		t.Errorf("status %d, output %q: %s", status, out, errs)
+	}
+	a.stdin = strings.NewReader("a = [\n")
+	if status := a.run([]string{"fmt", "-"}); status != statusFailed {
+		t.Errorf("what is not HCL gave status %d", status)
+	}
+	if entries, _ := os.ReadDir(a.dir); len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+func TestEngines(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"list"}, 0, "bwrap"},
+		{[]string{"list", "-json"}, 0, `"built_in": true`},
+		{[]string{"probe"}, 0, "bwrap: does not work here: it is fake\n  fix: use a real one\n"},
+		{[]string{"probe", "bubblewrap"}, statusNotReady, "it is fake"},
+		{[]string{"probe", "-json"}, 0, `"ready": false`},
+		{[]string{"probe", "bogus"}, statusFailed, ""},
+		{[]string{"schema", "bwrap"}, 0, "path  string  where it is"},
+		{[]string{"schema", "-json"}, 0, `"type": "string"`},
+	} {
+		a, out, errs, path := testApp(t, &fakeEngine{}, fastConfig)
+		args := slices.Concat([]string{"engines", tt.args[0], "-config", path}, tt.args[1:])
+		if status := a.run(args); status != tt.status || !strings.Contains(out.String(), tt.want) {
+			t.Errorf("%q: status %d, output %q: %s", tt.args, status, out, errs)
+		}
+	}
+}
+
+func TestQuoting(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ in, quoted, shell string }{
+		{"plain", "plain", "plain"},
+		{"", `""`, "''"},
+		{"a b", "a b", "'a b'"},
+		{"it's", `"it's"`, `'it'\''s'`},
+		{"a\nb\x1b", `"a\nb\x1b"`, `$'a\nb\x1b'`},
+	} {
+		if got := quote(tt.in); got != tt.quoted {
+			t.Errorf("quote(%q) = %s", tt.in, got)
+		}
+		if got := shellQuote(tt.in); got != tt.shell {
+			t.Errorf("shellQuote(%q) = %s", tt.in, got)
+		}
+	}
+}
+
+func completeArgs(words ...string) complete.Args {
+	return complete.Args{All: words, LastCompleted: words[len(words)-1]}
+}

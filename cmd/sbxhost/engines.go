@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/cli"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// enginesCommand is what its subcommands have in common, and the help for it.
+type enginesCommand struct{ *app }
+
+func (*enginesCommand) Synopsis() string   { return "Say which engines there are and what they can do" }
+func (*enginesCommand) takesCommand() bool { return false }
+func (*enginesCommand) Run(_ []string) int { return cli.RunResultHelp }
+
+func (*enginesCommand) Help() string {
+	return `Usage: sbxhost engines SUBCOMMAND [FLAGS] [NAME...]
+
+Say which engines there are, whether they work on this machine, and which options
+they take. Engines are built in or declared by an engine block.`
+}
+
+// host opens a Host on the configuration in force.
+func (a *app) host(ctx context.Context, explicit string) (*setup, *host.Host, error) {
+	s, err := a.load(explicit)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := host.New(ctx, s.options)
+	return s, h, err
+}
+
+// engineNames gives the names asked for, or all; an unknown one is an error.
+func engineNames(h *host.Host, asked []string) ([]string, error) {
+	known := h.EngineNames()
+	if len(asked) == 0 {
+		return known, nil
+	}
+	names := make([]string, 0, len(asked))
+	for _, name := range asked {
+		if name == "bubblewrap" {
+			name = "bwrap"
+		}
+		if !slices.Contains(known, name) {
+			return nil, &hinted{fmt.Errorf("there is no engine %q", name), "there are " + strings.Join(known, ", ")}
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// enginesListCommand lists engines.
+type enginesListCommand struct{ *app }
+
+func (*enginesListCommand) Synopsis() string   { return "List the engines there are" }
+func (*enginesListCommand) takesCommand() bool { return false }
+
+func (*enginesListCommand) Help() string {
+	return `Usage: sbxhost engines list [-config FILE] [-json]
+
+List the engines that are built in and those that the configuration declares.
+None is started.`
+}
+
+type listedEngine struct {
+	Name    string `json:"name"`
+	BuiltIn bool   `json:"built_in"`
+	Source  string `json:"source"`  // path of a declared engine's executable
+	Version string `json:"version"` // of a built-in engine
+	Doc     string `json:"doc"`     // likewise
+}
+
+// Run implements cli.Command.
+func (c *enginesListCommand) Run(args []string) int {
+	fs := newFlags("engines list")
+	explicit := fs.String("config", "", "")
+	asJSON := fs.Bool("json", false, "")
+	if status, ok := c.parse(fs, c, args); !ok {
+		return status
+	}
+	if status, ok := c.noArguments(fs); !ok {
+		return status
+	}
+	ctx := context.Background()
+	s, h, err := c.host(ctx, *explicit)
+	if err != nil {
+		return c.explainError(nil, nil, err)
+	}
+	defer h.Close()
+	list := []listedEngine{}
+	rows := [][]string{{"NAME", "VERSION", "FROM", "WHAT IT DOES"}}
+	for _, name := range h.EngineNames() {
+		e := listedEngine{Name: name, Source: s.options.Engines[name].Source}
+		if info, ok := c.builtinInfo(ctx, s.options, name); ok {
+			e.BuiltIn, e.Version, e.Doc = true, info.Version, info.Doc
+		}
+		list = append(list, e)
+		from, version := quote(e.Source), e.Version
+		if e.BuiltIn {
+			from = "built in"
+		} else {
+			version = "-"
+		}
+		rows = append(rows, []string{e.Name, version, from, e.Doc})
+	}
+	if *asJSON {
+		return c.printJSON(list)
+	}
+	var b strings.Builder
+	table(&b, "", rows)
+	return c.print(b.String())
+}
+
+// enginesProbeCommand tries engines.
+type enginesProbeCommand struct{ *app }
+
+func (*enginesProbeCommand) Synopsis() string   { return "Try whether engines work on this machine" }
+func (*enginesProbeCommand) takesCommand() bool { return false }
+
+func (*enginesProbeCommand) Help() string {
+	return `Usage: sbxhost engines probe [-config FILE] [-json] [NAME...]
+
+Find out, by doing, whether engines work on this machine, why not, and what would
+help. Without NAME it tries all.
+
+Exit status: 0; 1 when an engine that was named does not work here; 125 when the
+question could not be answered.`
+}
+
+const statusNotReady = 1
+
+type probedEngine struct {
+	Name     string            `json:"name"`
+	Ready    bool              `json:"ready"`
+	Reason   string            `json:"reason"` // why it is not ready
+	Fix      string            `json:"fix"`
+	Degraded []string          `json:"degraded"`
+	Facts    map[string]string `json:"facts"`
+	Error    string            `json:"error"` // why the question has no answer
+}
+
+// Run implements cli.Command.
+func (c *enginesProbeCommand) Run(args []string) int {
+	fs := newFlags("engines probe")
+	explicit := fs.String("config", "", "")
+	asJSON := fs.Bool("json", false, "")
+	if status, ok := c.parse(fs, c, args); !ok {
+		return status
+	}
+	ctx := context.Background()
+	_, h, err := c.host(ctx, *explicit)
+	if err != nil {
+		return c.explainError(nil, nil, err)
+	}
+	defer h.Close()
+	names, err := engineNames(h, fs.Args())
+	if err != nil {
+		return c.fail(err)
+	}
+	list := []probedEngine{}
+	status := 0
+	for _, name := range names {
+		probe, err := h.EngineProbe(ctx, name)
+		e := probedEngine{Name: name, Ready: probe.Ready, Reason: probe.Reason, Fix: probe.Fix, Degraded: probe.Degraded, Facts: probe.Facts}
+		if e.Degraded == nil {
+			e.Degraded = []string{}
+		}
+		if e.Facts == nil {
+			e.Facts = map[string]string{}
+		}
+		switch {
+		case err != nil:
+			e.Ready, e.Error = false, err.Error()
+			status = statusFailed
+		case !e.Ready && fs.NArg() > 0 && status == 0:
+			status = statusNotReady
+		}
+		list = append(list, e)
+	}
+	if *asJSON {
+		if failed := c.printJSON(list); failed != 0 {
+			return failed
+		}
+		return status
+	}
+	var b strings.Builder
+	for _, e := range list {
+		e.text(&b)
+	}
+	if failed := c.print(b.String()); failed != 0 {
+		return failed
+	}
+	return status
+}
+
+func (e *probedEngine) text(b *strings.Builder) {
+	switch {
+	case e.Error != "":
+		fmt.Fprintf(b, "%s: no answer: %s\n", e.Name, printable(e.Error))
+	case e.Ready:
+		fmt.Fprintf(b, "%s: works here\n", e.Name)
+	default:
+		fmt.Fprintf(b, "%s: does not work here: %s\n", e.Name, printable(e.Reason))
+	}
+	if e.Fix != "" {
+		fmt.Fprintf(b, "  fix: %s\n", printable(e.Fix))
+	}
+	for _, d := range e.Degraded {
+		fmt.Fprintf(b, "  degraded: %s\n", printable(d))
+	}
+	for _, name := range sortedKeys(e.Facts) {
+		fmt.Fprintf(b, "  %s: %s\n", printable(name), printable(e.Facts[name]))
+	}
+}
+
+// enginesSchemaCommand shows the options of engines.
+type enginesSchemaCommand struct{ *app }
+
+func (*enginesSchemaCommand) Synopsis() string   { return "Show the options that engines take" }
+func (*enginesSchemaCommand) takesCommand() bool { return false }
+
+func (*enginesSchemaCommand) Help() string {
+	return `Usage: sbxhost engines schema [-config FILE] [-json] [NAME...]
+
+Show what a config block may hold for an engine, and what the engine can do. An
+engine that is not built in is started for it. Without NAME it shows all.
+
+Example:
+  sbxhost engines schema bwrap`
+}
+
+type engineSchema struct {
+	Name       string                   `json:"name"`
+	Version    string                   `json:"version"`
+	Doc        string                   `json:"doc"`
+	Features   shared.Features          `json:"features"`
+	Attributes []attributeJSON          `json:"attributes"`
+	Blocks     map[string]blockOfSchema `json:"blocks"`
+}
+
+// Run implements cli.Command.
+func (c *enginesSchemaCommand) Run(args []string) int {
+	fs := newFlags("engines schema")
+	explicit := fs.String("config", "", "")
+	asJSON := fs.Bool("json", false, "")
+	if status, ok := c.parse(fs, c, args); !ok {
+		return status
+	}
+	ctx := context.Background()
+	s, h, err := c.host(ctx, *explicit)
+	if err != nil {
+		return c.explainError(nil, nil, err)
+	}
+	defer h.Close()
+	names, err := engineNames(h, fs.Args())
+	if err != nil {
+		return c.fail(err)
+	}
+	list := []engineSchema{}
+	for _, name := range names {
+		info, ok := c.builtinInfo(ctx, s.options, name)
+		if !ok {
+			if info, err = h.EngineInfo(ctx, name); err != nil {
+				return c.fail(err)
+			}
+		}
+		list = append(list, newEngineSchema(name, info))
+	}
+	if *asJSON {
+		return c.printJSON(list)
+	}
+	var b strings.Builder
+	for i := range list {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		list[i].text(&b)
+	}
+	return c.print(b.String())
+}

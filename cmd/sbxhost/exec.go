@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// execCommand runs a command in a sandbox.
+type execCommand struct{ *app }
+
+func (*execCommand) Synopsis() string   { return "Run a command in a sandbox" }
+func (*execCommand) takesCommand() bool { return true }
+
+func (*execCommand) Help() string {
+	return `Usage: sbxhost exec [FLAGS] [--] COMMAND [ARGUMENT...]
+       sbxhost exec [FLAGS] -c SCRIPT [ARGUMENT...]
+
+Run a command in a fresh sandbox. Its standard input, output and error are
+those of sbxhost.
+
+Which sandbox:
+  -sandbox NAME     a sandbox block of the configuration; default: its
+                    default_sandbox
+  -config FILE      the configuration; default: $SBXHOST_CONFIG, config.hcl here
+                    or above up to the git top level, the user's own, and else
+                    the built-in one, which isolates without a network
+
+For this command only:
+  -network=BOOL     with the host's network, or without
+  -read-only        the workspace cannot be written
+  -timeout TIME     end it after a time such as 90s or 2m
+  -env NAME[=VALUE] set a variable, or pass on your own; can be repeated
+  -workdir DIR      run in DIR, which must lie in the workspace; default: the
+                    current directory
+
+How:
+  -c SCRIPT         run shell text, by bash -lc or, where there is no bash inside,
+                    sh -c; arguments are $1 and so on
+  -t                give it a terminal of its own
+  -i                accepted for the habit: standard input is always passed on
+  -result FILE      write as JSON how it ended; FILE is replaced whole, at the end
+  -quiet            do not tell what is held less well than asked
+  -session NAME     not available in this version: refused
+  -no-sandbox       not available in this version: refused
+
+Exit status: the command's own; 128+N when signal N ended it; 124 when its time
+was over; 125 when sbxhost or the sandbox failed or refused; 126 when the command
+cannot be executed; 127 when there is none. A command can exit with any of these
+itself: -result tells them apart.
+
+Signals: INT, TERM, HUP and QUIT go to the command's process group. The grace
+period of the sandbox (5s by default) after the first, or at a second INT, the
+command is killed with all it has started. TSTP and CONT stop and continue it.
+
+Examples:
+  sbxhost exec -- go test ./...
+  sbxhost exec -sandbox fast -c 'npm ci && npm test'
+  sbxhost exec -network=true -timeout 5m -- pip download -r requirements.txt
+  sbxhost exec -read-only -result run.json -- ./third-party-script.sh
+  git diff | sbxhost exec -- ./review.sh`
+}
+
+// Run implements cli.Command.
+func (c *execCommand) Run(args []string) int {
+	flags := runFlags{}
+	fs := newFlags("exec")
+	flags.register(fs)
+	resultPath := fs.String("result", "", "")
+	quiet := fs.Bool("quiet", false, "")
+	if status, ok := c.parse(fs, c, args); !ok {
+		return status
+	}
+	if fs.NArg() == 0 && !flags.scripted {
+		return c.usage(fs, errors.New("no command: give one after --, or a script with -c"))
+	}
+	var result *resultFile
+	if *resultPath != "" {
+		cwd, err := c.cwd()
+		if err == nil {
+			result, err = openResult(*resultPath, cwd)
+		}
+		if err != nil {
+			return c.fail(err)
+		}
+	}
+	e := &execution{app: c.app, flags: &flags, args: fs.Args(), quiet: *quiet}
+	status, err := e.run()
+	if result != nil {
+		if err := result.write(newResult(e.sandboxName(), e.report, status, err)); err != nil {
+			return c.fail(err)
+		}
+	}
+	return status
+}
+
+// execution is one run of exec.
+type execution struct {
+	*app
+	flags *runFlags
+	args  []string
+	quiet bool
+
+	setup    *setup
+	report   host.Report
+	terminal *outerTerminal
+}
+
+// sandboxName is the best that is known.
+func (e *execution) sandboxName() string {
+	if e.setup != nil && e.setup.sandbox != "" {
+		return e.setup.sandbox
+	}
+	return e.flags.sandbox
+}
+
+// run runs the command, tells what went wrong, and gives the status to exit
+// with and how the command ended.
+func (e *execution) run() (status int, err error) {
+	// From here on a signal is ours to act on: it must not leave a command,
+	// or a terminal in raw mode, behind.
+	signals, stop := notify()
+	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	var early syscall.Signal // ended us before the command ran
+	relay := relayed{
+		suspend: suspendSelf, resume: func() {}, resize: func() {},
+		cancel: func(sig syscall.Signal) {
+			if early == 0 {
+				early = sig
+			}
+			cancel()
+		},
+	}
+	started, finished, relayEnded := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	relay.started, relay.finished = started, finished
+	var cmd *host.Cmd
+	relay.forward = func(sig syscall.Signal) {
+		if err := cmd.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			e.note(fmt.Sprintf("%s could not be passed on: %v", signalName(sig), err))
+		}
+	}
+	if e.flags.tty {
+		e.terminal = openOuterTerminal(e.stdin)
+		relay.suspend = func() {
+			e.terminal.restore()
+			suspendSelf()
+		}
+		relay.resume = func() {
+			if isClosed(started) {
+				e.terminal.raw()
+			}
+		}
+		relay.resize = func() {
+			if size := e.size(); size != (shared.TerminalSize{}) && isClosed(started) {
+				cmd.Resize(size)
+			}
+		}
+	}
+	defer e.terminal.restore() // in a panic, too
+
+	go func() {
+		defer close(relayEnded)
+		relay.run(signals) // what it needs of cmd is there once started is closed
+	}()
+	h, cmd, err := e.prepare(ctx)
+	if err == nil {
+		defer h.Close()
+		relay.grace = e.grace()
+		err = cmd.Start()
+		if err == nil {
+			if rawErr := e.terminal.raw(); rawErr != nil {
+				e.note(fmt.Sprintf("-t: the terminal cannot be made raw: %v", rawErr))
+			}
+			close(started)
+			err = cmd.Wait()
+		}
+		e.report = cmd.Report()
+	}
+	close(finished)
+	<-relayEnded
+	e.terminal.restore()
+
+	if _, ended := errors.AsType[*host.ExitError](err); early != 0 && err != nil {
+		if !ended {
+			e.say(fmt.Sprintf("ended by %s before the command ran", signalName(early)))
+		}
+		return 128 + int(early), err
+	} else if err == nil || ended {
+		return exitStatus(err), err
+	}
+	return e.explainError(e.setup, e.flags, err), err
+}
+
+// prepare reads the configuration and makes the command.
+func (e *execution) prepare(ctx context.Context) (*host.Host, *host.Cmd, error) {
+	if err := e.flags.refuse(); err != nil {
+		return nil, nil, err
+	}
+	s, err := e.load(e.flags.config)
+	if err != nil {
+		return nil, nil, err
+	}
+	e.setup = s
+	if err := e.choose(ctx, s, e.flags); err != nil {
+		return nil, nil, err
+	}
+	h, err := host.New(ctx, s.options)
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd, err := e.newCmd(ctx, h, s, e.flags, e.args)
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.stderr
+	if cmd.TTY {
+		cmd.Stderr, cmd.Size = nil, e.size()
+		if !isTerminal(e.stdin) {
+			cmd.Stdin = &typed{from: e.stdin}
+		}
+	}
+	if !e.quiet {
+		cmd.Events = e.event
+	}
+	return h, cmd, nil
+}
+
+// newCmd makes the command that flags and arguments ask for.
+func (a *app) newCmd(ctx context.Context, h *host.Host, s *setup, flags *runFlags, args []string) (*host.Cmd, error) {
+	cmd := h.Command(ctx, s.sandbox, args...)
+	cmd.Env, cmd.TTY = flags.env, flags.tty
+	if flags.scripted {
+		cmd.Script = flags.script
+		if cmd.Script == "" {
+			cmd.Script = "\n" // an empty Script is none; an empty -c does nothing
+		}
+	}
+	if flags.workdir != "" {
+		cwd, err := a.cwd()
+		if err != nil {
+			return nil, err
+		}
+		cmd.Dir = absolute(cwd, flags.workdir)
+	}
+	return cmd, nil
+}
+
+func (e *execution) grace() (d time.Duration) {
+	d = e.setup.options.Sandboxes[e.setup.sandbox].Limits.Grace
+	if d == 0 {
+		d = host.DefaultGrace
+	}
+	return d
+}
+
+func (e *execution) size() shared.TerminalSize {
+	return terminalSize(e.stdin, e.stdout, e.stderr)
+}
+
+// event tells what a person should know while the command runs.
+func (e *execution) event(ev shared.Event) {
+	switch ev.Kind {
+	case shared.EventDegraded:
+		e.note("degraded: " + ev.Message)
+	case shared.EventLimit:
+		if ev.Details["hold"] != "held" {
+			e.note("degraded: " + ev.Message)
+		}
+	case shared.EventViolation:
+		e.note("violation: " + ev.Message)
+	case shared.EventProgress:
+		e.note(ev.Message)
+	}
+}
+
+// note is say for one line at a moment at which the terminal may be raw.
+func (e *execution) note(message string) {
+	message = strings.ReplaceAll(message, "\n", " ")
+	if !e.terminal.isRaw() {
+		e.say(message)
+		return
+	}
+	fmt.Fprintf(e.stderr, "\rsbxhost: %s\r\n", printable(message))
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func TestExecStatus(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		engine  fakeEngine
+		args    []string
+		status  int
+		outcome string
+		stderr  string
+	}{
+		{name: "success", args: []string{"true"}, outcome: "exited"},
+		{name: "code", engine: fakeEngine{result: ended(7)}, args: []string{"false"}, status: 7, outcome: "exited"},
+		{name: "code that looks like a signal", engine: fakeEngine{result: ended(143)}, args: []string{"x"}, status: 143, outcome: "exited"},
+		{name: "signal", engine: fakeEngine{result: shared.Result{Status: shared.ExitStatus{Signal: syscall.SIGTERM}}},
+			args: []string{"x"}, status: 143, outcome: "signaled"},
+		{name: "time out", engine: fakeEngine{result: shared.Result{Status: shared.ExitStatus{Signal: syscall.SIGTERM}, TimedOut: true}},
+			args: []string{"x"}, status: 124, outcome: "timed_out"},
+		{name: "not found", engine: fakeEngine{startErr: &shared.Error{Kind: shared.ErrNotFound, Message: "x: not found"}},
+			args: []string{"x"}, status: 127, outcome: "failed", stderr: `sbxhost: sandbox "fast": x: not found`},
+		{name: "not executable", engine: fakeEngine{startErr: &shared.Error{Kind: shared.ErrNotExecutable, Message: "x: not executable", Hint: "chmod +x"}},
+			args: []string{"x"}, status: 126, outcome: "failed", stderr: "x: not executable\n  hint: chmod +x\n"},
+		{name: "broken", engine: fakeEngine{waitErr: shared.ErrBroken}, args: []string{"x"}, status: 125, outcome: "failed", stderr: "sandbox broke"},
+		{name: "engine refuses an attribute", engine: fakeEngine{openErr: &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "engine", Message: "no"}},
+			args: []string{"x"}, status: 125, outcome: "failed", stderr: "sandbox.hcl:2,12-19, in sandbox \"fast\""},
+		{name: "engine cannot hold a flag", engine: fakeEngine{features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}},
+			args: []string{"-network=true", "x"}, status: 125, outcome: "failed", stderr: "-network: engine \"bwrap\" cannot hold this"},
+		{name: "engine has no terminal", engine: fakeEngine{features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}},
+			args: []string{"-t", "x"}, status: 125, outcome: "failed", stderr: "-t: engine"},
+		{name: "bad variable", args: []string{"-env", "=x", "x"}, status: 125, outcome: "failed", stderr: "-env: \"\" is not a variable name"},
+		{name: "outside of the workspace", args: []string{"-workdir", "/usr", "x"}, status: 125, outcome: "failed", stderr: "-workdir: "},
+		{name: "unknown sandbox", args: []string{"-sandbox", "fsat", "x"}, status: 125, outcome: "failed", stderr: "hint: there are fast"},
+		{name: "session", args: []string{"-session", "s", "x"}, status: 125, outcome: "failed", stderr: "sbxhost: -session: named sessions are not available in this version"},
+		{name: "bypass", args: []string{"-no-sandbox", "x"}, status: 125, outcome: "failed", stderr: "sbxhost: -no-sandbox: "},
+		{name: "degraded", engine: fakeEngine{events: []shared.Event{{Kind: shared.EventDegraded, Message: "less\x1b of it"}}},
+			args: []string{"x"}, outcome: "exited", stderr: "sbxhost: degraded: less\uFFFD of it\n"},
+		{name: "quiet", engine: fakeEngine{events: []shared.Event{{Kind: shared.EventDegraded, Message: "less of it"}}},
+			args: []string{"-quiet", "x"}, outcome: "exited"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			a, out, errs, path := testApp(t, &tt.engine, fastConfig)
+			file := filepath.Join(t.TempDir(), "result.json")
+			status := a.run(append([]string{"exec", "-config", path, "-result", file}, tt.args...))
+			if status != tt.status {
+				t.Errorf("status %d, want %d; stderr:\n%s", status, tt.status, errs)
+			}
+			if out.Len() > 0 {
+				t.Errorf("standard output is the command's, and has %q", out)
+			}
+			if !strings.Contains(errs.String(), tt.stderr) || tt.stderr == "" && errs.Len() > 0 {
+				t.Errorf("standard error is %q, want %q in it", errs, tt.stderr)
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var res result
+			if err := json.Unmarshal(text, &res); err != nil {
+				t.Fatal(err)
+			}
+			if res.Outcome != tt.outcome || res.Status != tt.status || (res.Error != "") != (tt.outcome == "failed") {
+				t.Errorf("result %s", text)
+			}
+			if entries, _ := os.ReadDir(filepath.Dir(file)); len(entries) != 1 {
+				t.Errorf("left behind beside the result: %v", entries)
+			}
+		})
+	}
+}
+
+func TestExecRefusesBeforeItRuns(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		args   []string
+		stderr string
+	}{
+		{"no command", nil, "no command"},
+		{"unknown flag", []string{"-bogus", "x"}, "flag provided but not defined: -bogus"},
+		{"network without a value", []string{"-network", "curl"}, "write -network=true or -network=false"},
+		{"no time", []string{"-timeout", "0", "x"}, "above zero"},
+		{"time without unit", []string{"-timeout", "5", "x"}, "with its unit"},
+		{"result nowhere", []string{"-result", "/nonexistent/r.json", "x"}, "-result: "},
+		{"result is a device", []string{"-result", "/dev/null", "x"}, "-result: /dev/null is not a regular file"},
+		{"result is a directory", []string{"-result", "there/", "x"}, "-result: there/ names a directory"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			engine := &fakeEngine{}
+			a, _, errs, path := testApp(t, engine, fastConfig)
+			if status := a.run(append([]string{"exec", "-config", path}, tt.args...)); status != statusFailed {
+				t.Errorf("status %d", status)
+			}
+			if !strings.Contains(errs.String(), tt.stderr) {
+				t.Errorf("standard error is %q, want %q in it", errs, tt.stderr)
+			}
+			if len(engine.specs) > 0 {
+				t.Error("a sandbox was opened")
+			}
+		})
+	}
+}
+
+func TestExecOverrides(t *testing.T) {
+	t.Parallel()
+	engine := &fakeEngine{}
+	a, _, errs, path := testApp(t, engine, `sandbox "fast" {
+  engine  = "bwrap"
+  network = true
+  env     = { A = "file" }
+  limits { timeout = "1s" }
+  config { path = "/opt/bwrap" }
+}
+`)
+	a.environ = append(a.environ, "MINE=mine")
+	args := []string{"exec", "--config", path, "--network", "false", "-read-only", "-timeout", "1h", "-env", "A=flag", "-env", "MINE", "-env", "NONE",
+		"-c", "echo $1", "--", "-h", "two"}
+	if status := a.run(args); status != 0 {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	spec, cmd := engine.specs[0], engine.command
+	if spec.Network.Mode != shared.NetworkNone || spec.Mounts[0].Kind != shared.MountReadOnly || cmd.Timeout != time.Hour {
+		t.Errorf("network %v, workspace %v, timeout %v", spec.Network.Mode, spec.Mounts[0].Kind, cmd.Timeout)
+	}
+	if string(spec.Options) != `{"path":"/opt/bwrap"}` {
+		t.Errorf("options %s", spec.Options)
+	}
+	if cmd.Script != "echo $1" || !slices.Equal(cmd.Args, []string{"-h", "two"}) {
+		t.Errorf("script %q with %q", cmd.Script, cmd.Args)
+	}
+	for _, want := range []string{"A=flag", "MINE=mine"} {
+		if !slices.Contains(cmd.Env, want) {
+			t.Errorf("environment %q has no %s", cmd.Env, want)
+		}
+	}
+	if slices.ContainsFunc(cmd.Env, func(s string) bool { return strings.HasPrefix(s, "NONE") }) {
+		t.Errorf("environment %q", cmd.Env)
+	}
+	if slices.ContainsFunc(spec.Mounts, func(m shared.Mount) bool { return m.Source == path && m.Kind == shared.MountReadWrite }) {
+		t.Error("the configuration can be written")
+	}
+}
+
+// What follows exec's own flags is the command's, -h too.
+func TestExecLeavesTheCommandAlone(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"ls", "-h"}, {"ls", "--help"}, {"ls", "-autocomplete-install"}, {"--", "ls", "--", "-help"}} {
+		engine := &fakeEngine{}
+		a, out, errs, path := testApp(t, engine, fastConfig)
+		if status := a.run(slices.Concat([]string{"exec", "-config", path}, args)); status != 0 || out.Len() > 0 {
+			t.Errorf("%q: status %d, output %q, %s", args, status, out, errs)
+		}
+		want := args
+		if args[0] == "--" {
+			want = args[1:]
+		}
+		if !slices.Equal(engine.command.Args, want) {
+			t.Errorf("%q ran %q", args, engine.command.Args)
+		}
+	}
+}
+
+func TestEmptyScript(t *testing.T) {
+	t.Parallel()
+	engine := &fakeEngine{}
+	a, _, errs, path := testApp(t, engine, fastConfig)
+	if status := a.run([]string{"exec", "-config", path, "-c", ""}); status != 0 {
+		t.Errorf("status %d: %s", status, errs)
+	}
+}
+
+func TestStartTimeoutAndLogAreChecked(t *testing.T) {
+	t.Parallel()
+	for _, entry := range []string{"SBXHOST_START_TIMEOUT=soon", "SBXHOST_START_TIMEOUT=-1s", "SBXHOST_LOG=loud"} {
+		a, _, errs, path := testApp(t, &fakeEngine{}, fastConfig)
+		a.environ = append(a.environ, entry)
+		name, _, _ := strings.Cut(entry, "=")
+		if status := a.run([]string{"exec", "-config", path, "true"}); status != statusFailed || !strings.Contains(errs.String(), name) {
+			t.Errorf("%s: status %d: %s", entry, status, errs)
+		}
+	}
+}
+
+func TestForeignEngineError(t *testing.T) {
+	t.Parallel()
+	a, _, errs, path := testApp(t, nil, `engine "mine" {
+  source = "/nonexistent/engine"
+}
+sandbox "s" {
+  engine = "mine"
+}
+`)
+	if status := a.run([]string{"exec", "-config", path, "true"}); status != statusFailed || !strings.Contains(errs.String(), `engine "mine"`) {
+		t.Errorf("status %d: %s", status, errs)
+	}
+}
+
+func TestTypedEndsWithControlD(t *testing.T) {
+	t.Parallel()
+	got, err := io.ReadAll(&typed{from: strings.NewReader("hello")})
+	if err != nil || string(got) != "hello\x04" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestExitStatusOfOtherErrors(t *testing.T) {
+	t.Parallel()
+	if got := exitStatus(errors.New("any")); got != statusFailed {
+		t.Errorf("status %d", got)
+	}
+}

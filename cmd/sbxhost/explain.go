@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// explainCommand says what exec would do.
+type explainCommand struct{ *app }
+
+func (*explainCommand) Synopsis() string   { return "Say what exec would do, and why; run nothing" }
+func (*explainCommand) takesCommand() bool { return true }
+
+func (*explainCommand) Help() string {
+	return `Usage: sbxhost explain [-json] [FLAGS OF EXEC] [-- COMMAND [ARGUMENT...]]
+
+Say what exec with the same flags would do, and why: the decision and the rule
+behind it, every mount and what asked for it, the variables a command gets and
+where they come from (never their values), and the command line of the engine's
+launcher with paths in place of file descriptors. Nothing is run but the engine.
+
+Flags:
+  -json             for machines
+  -sandbox, -config, -network, -read-only, -timeout, -env, -workdir, -c, -t
+                    as of exec
+
+Exit status: 0, or 125 when exec would fail or refuse before it runs anything.
+
+Examples:
+  sbxhost explain
+  sbxhost explain -sandbox fast -network=true -- npm ci
+  sbxhost explain -json | jq '.mounts[] | select(.why == "workspace")'`
+}
+
+// explained is an explanation as -json gives it. It has no value of a variable.
+type explained struct {
+	Version  int    `json:"version"` // 1
+	Config   string `json:"config"`  // empty for the built-in one
+	Origin   string `json:"config_origin"`
+	Sandbox  string `json:"sandbox"`
+	Engine   string `json:"engine"`
+	Source   string `json:"engine_source"`
+	Decision string `json:"decision"`
+	Rule     string `json:"rule"`
+
+	Network    string          `json:"network"`
+	Filesystem string          `json:"filesystem"`
+	Home       string          `json:"home"`
+	Dir        string          `json:"dir"`
+	User       *explainedUser  `json:"user"`    // null: the caller
+	Command    []string        `json:"command"` // null where none was given
+	Script     bool            `json:"script"`
+	TTY        bool            `json:"tty"`
+	TimeoutMS  int64           `json:"timeout_ms"` // 0: none
+	GraceMS    int64           `json:"grace_ms"`
+	Limits     map[string]any  `json:"limits"`
+	Options    json.RawMessage `json:"options"` // the engine's own
+	Mounts     []explainedStep `json:"mounts"`
+	Env        []explainedVar  `json:"env"`
+	Launcher   []string        `json:"launcher"`
+	Documents  []explainedText `json:"documents"`
+	Notes      []string        `json:"notes"`
+}
+
+type explainedUser struct {
+	UID uint32 `json:"uid"`
+	GID uint32 `json:"gid"`
+}
+
+type explainedStep struct {
+	Op          string `json:"op"`
+	Source      string `json:"source,omitempty"`
+	Destination string `json:"destination"`
+	Why         string `json:"why"`
+}
+
+type explainedVar struct {
+	Name   string `json:"name"`
+	Origin string `json:"origin"`
+}
+
+type explainedText struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// Run implements cli.Command.
+func (c *explainCommand) Run(args []string) int {
+	flags := runFlags{}
+	fs := newFlags("explain")
+	flags.register(fs)
+	asJSON := fs.Bool("json", false, "")
+	if status, ok := c.parse(fs, c, args); !ok {
+		return status
+	}
+	s, out, err := c.explain(&flags, fs.Args())
+	if err != nil {
+		return c.explainError(s, &flags, err)
+	}
+	if *asJSON {
+		return c.printJSON(out)
+	}
+	return c.print(out.text())
+}
+
+func (c *explainCommand) explain(flags *runFlags, args []string) (*setup, *explained, error) {
+	if err := flags.refuse(); err != nil {
+		return nil, nil, err
+	}
+	ctx := context.Background()
+	s, err := c.load(flags.config)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.choose(ctx, s, flags); err != nil {
+		return s, nil, err
+	}
+	h, err := host.New(ctx, s.options)
+	if err != nil {
+		return s, nil, err
+	}
+	defer h.Close()
+	given := len(args) > 0
+	if !given && !flags.scripted {
+		args = []string{"true"} // a plan needs a command; this one says nothing
+	}
+	cmd, err := c.newCmd(ctx, h, s, flags, args)
+	if err != nil {
+		return s, nil, err
+	}
+	e, err := cmd.Explain()
+	if err != nil {
+		return s, nil, err
+	}
+	out := newExplained(e)
+	out.Config, out.Origin = s.file.Path(), s.origin.String()
+	if given {
+		out.Command = args
+	}
+	return s, out, nil
+}
+
+func newExplained(e *host.Explanation) *explained {
+	out := &explained{
+		Version: 1, Sandbox: e.Sandbox, Engine: e.Engine, Source: e.Source, Decision: e.Decision, Rule: e.Rule,
+		Network: e.Spec.Network.Mode.String(), Filesystem: e.Spec.Filesystem.String(),
+		Home: e.Spec.Home, Dir: e.Command.Dir, Script: e.Command.Script != "", TTY: e.Command.TTY,
+		TimeoutMS: e.Command.Timeout.Milliseconds(), GraceMS: e.Command.Grace.Milliseconds(),
+		Limits: limitsOf(e.Spec.Limits), Options: e.Spec.Options,
+		Mounts: []explainedStep{}, Env: []explainedVar{}, Launcher: []string{}, Documents: []explainedText{}, Notes: []string{},
+	}
+	if len(out.Options) == 0 {
+		out.Options = json.RawMessage("{}")
+	}
+	if e.Spec.User != nil {
+		out.User = &explainedUser{e.Spec.User.UID, e.Spec.User.GID}
+	}
+	for _, m := range e.Plan.Mounts {
+		out.Mounts = append(out.Mounts, explainedStep{m.Op, m.Source, m.Destination, m.Why})
+	}
+	for _, v := range e.Env {
+		out.Env = append(out.Env, explainedVar{v.Name, v.Origin})
+	}
+	for _, d := range e.Plan.Documents {
+		out.Documents = append(out.Documents, explainedText{d.Name, d.Text})
+	}
+	out.Launcher = append(out.Launcher, e.Plan.Argv...)
+	out.Notes = append(out.Notes, e.Plan.Notes...)
+	return out
+}
+
+// limitsOf gives the limits that are set.
+func limitsOf(l shared.Limits) map[string]any {
+	out := map[string]any{}
+	for _, limit := range []struct {
+		name  string
+		value uint64
+	}{{"memory", l.Memory}, {"pids", l.PIDs}, {"open_files", l.OpenFiles}, {"temp_size", l.TempSize}} {
+		if limit.value > 0 {
+			out[limit.name] = limit.value
+		}
+	}
+	if l.CPUs > 0 {
+		out["cpus"] = l.CPUs
+	}
+	return out
+}
+
+// printJSON writes v to standard output.
+func (a *app) printJSON(v any) int {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return a.fail(fmt.Errorf("standard output: %w", err))
+	}
+	return 0
+}
+
+// print writes text to standard output.
+func (a *app) print(text string) int {
+	if _, err := fmt.Fprint(a.stdout, text); err != nil {
+		return a.fail(fmt.Errorf("standard output: %w", err))
+	}
+	return 0
+}

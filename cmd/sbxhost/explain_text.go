@@ -1,0 +1,155 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// text is an explanation for people.
+func (e *explained) text() string {
+	var b strings.Builder
+	config := "built in"
+	if e.Config != "" {
+		config = quote(e.Config) + " (" + e.Origin + ")"
+	}
+	rows := [][]string{
+		{"sandbox", quote(e.Sandbox)},
+		{"config", config},
+		{"engine", quote(e.Engine) + " (" + quote(e.Source) + ")"},
+		{"decision", e.Decision + ", by rule " + e.Rule},
+		{"network", e.Network},
+		{"filesystem", e.Filesystem},
+		{"directory", quote(e.Dir)},
+	}
+	if e.Home != "" {
+		rows = append(rows, []string{"home", quote(e.Home)})
+	}
+	if e.User != nil {
+		rows = append(rows, []string{"user", fmt.Sprintf("%d:%d", e.User.UID, e.User.GID)})
+	}
+	switch {
+	case e.Script:
+		rows = append(rows, []string{"command", strings.TrimRight("a script "+quoteAll(e.Command), " ")})
+	case e.Command != nil:
+		rows = append(rows, []string{"command", quoteAll(e.Command)})
+	}
+	if e.TTY {
+		rows = append(rows, []string{"terminal", "of its own"})
+	}
+	if e.TimeoutMS > 0 {
+		rows = append(rows, []string{"timeout", fmt.Sprintf("%v, then %v of grace", milliseconds(e.TimeoutMS), milliseconds(e.GraceMS))})
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Limits)) {
+		rows = append(rows, []string{"limit", fmt.Sprintf("%s = %v", name, e.Limits[name])})
+	}
+	if string(e.Options) != "{}" {
+		rows = append(rows, []string{"options", printable(string(e.Options))})
+	}
+	table(&b, "", rows)
+
+	section := func(title string, rows [][]string) {
+		if len(rows) > 0 {
+			b.WriteString("\n" + title + "\n")
+			table(&b, "  ", rows)
+		}
+	}
+	rows = nil
+	for _, m := range e.Mounts {
+		place := quote(m.Destination)
+		if m.Source != "" && m.Source != m.Destination {
+			place += " <- " + quote(m.Source)
+		}
+		rows = append(rows, []string{m.Op, place, printable(m.Why)})
+	}
+	section("Mounts, in their order:", rows)
+	rows = nil
+	for _, v := range e.Env {
+		rows = append(rows, []string{quote(v.Name), printable(v.Origin)})
+	}
+	section("Environment, names and origin:", rows)
+	if len(e.Launcher) > 0 {
+		fmt.Fprintf(&b, "\nLauncher:\n  %s\n", quoteAll(e.Launcher))
+	}
+	for _, d := range e.Documents {
+		fmt.Fprintf(&b, "\n%s:\n", printable(d.Name))
+		for line := range strings.Lines(d.Text) {
+			b.WriteString("  " + printable(strings.TrimSuffix(line, "\n")) + "\n")
+		}
+	}
+	if len(e.Notes) > 0 {
+		b.WriteString("\nNotes:\n")
+		for _, n := range e.Notes {
+			b.WriteString("  - " + printable(n) + "\n")
+		}
+	}
+	return b.String()
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// table writes rows with their columns aligned.
+func table(b *strings.Builder, indent string, rows [][]string) {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		line := indent
+		for i, cell := range row {
+			line += cell
+			if i < len(row)-1 {
+				line += strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
+			}
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}
+
+// quote leaves plain text alone, and shows all other text so that where it
+// begins and ends, and what is in it, is plain.
+func quote(s string) string {
+	for _, r := range s {
+		if r == '"' || r == '\\' || r == '\'' || !strconv.IsPrint(r) || r == utf8.RuneError {
+			return strconv.Quote(s)
+		}
+	}
+	if s == "" {
+		return `""`
+	}
+	return s
+}
+
+// quoteAll is a command line that a shell would read the same way.
+func quoteAll(args []string) string {
+	quoted := make([]string, len(args))
+	for i, arg := range args {
+		quoted[i] = shellQuote(arg)
+	}
+	return strings.Join(quoted, " ")
+}
+
+func shellQuote(s string) string {
+	plain, clean := s != "", true
+	for _, r := range s {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		plain = plain && (letter || strings.ContainsRune("-_./:=,@%+", r))
+		clean = clean && strconv.IsPrint(r) && r != utf8.RuneError
+	}
+	switch {
+	case plain:
+		return s
+	case clean:
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return "$" + "'" + strings.ReplaceAll(strings.Trim(strconv.QuoteToASCII(s), `"`), "'", `\'`) + "'"
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// fakeEngine isolates nothing and runs nothing: it notes what it is asked and
+// ends each command as it is told.
+type fakeEngine struct {
+	features shared.Features
+	openErr  error
+	startErr error
+	result   shared.Result
+	waitErr  error
+	events   []shared.Event
+	runs     chan struct{} // if set, the command runs until a signal comes
+
+	mu      sync.Mutex
+	specs   []shared.Spec
+	command shared.Command
+	signals []syscall.Signal
+}
+
+func (f *fakeEngine) Info(context.Context) (shared.Info, error) {
+	features := f.features
+	if features == nil {
+		features = shared.Features{
+			shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
+			shared.FeatureRemap, shared.FeatureTTY, shared.FeatureUser,
+		}
+	}
+	return shared.Info{Name: "bwrap", Version: "0", Doc: "fake", Features: features, Options: shared.OptionSchema{
+		Attributes: []shared.OptionAttribute{{Name: "path", Type: shared.OptionString, Doc: "where it is"}},
+	}}, nil
+}
+
+func (f *fakeEngine) Probe(context.Context) (shared.Probe, error) {
+	return shared.Probe{Reason: "it is fake", Fix: "use a real one"}, nil
+}
+
+func (f *fakeEngine) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.specs = append(f.specs, spec)
+	return fakeSandbox{f}, f.openErr
+}
+
+type fakeSandbox struct{ *fakeEngine }
+
+func (s fakeSandbox) Close(context.Context) error { return nil }
+
+func (s fakeSandbox) Plan(_ context.Context, cmd shared.Command) (shared.Plan, error) {
+	return shared.Plan{
+		Argv:   []string{"fake", "--", cmd.Dir},
+		Mounts: []shared.PlannedMount{{Op: "bind", Source: "/src", Destination: "/dst", Why: "bind_paths[0]"}},
+		Notes:  []string{"it is fake"},
+	}, nil
+}
+
+func (s fakeSandbox) Start(_ context.Context, cmd shared.Command, _ shared.Stdio) (shared.Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.command = cmd
+	if s.startErr != nil {
+		return nil, s.startErr
+	}
+	p := &fakeProcess{fakeEngine: s.fakeEngine, ended: make(chan struct{}), events: make(chan shared.Event, len(s.fakeEngine.events))}
+	for _, e := range s.fakeEngine.events {
+		p.events <- e
+	}
+	close(p.events)
+	if s.runs == nil {
+		close(p.ended)
+	} else {
+		close(s.runs)
+	}
+	return p, nil
+}
+
+type fakeProcess struct {
+	*fakeEngine
+	once   sync.Once
+	ended  chan struct{}
+	events chan shared.Event
+}
+
+func (p *fakeProcess) Wait(context.Context) (shared.Result, error) {
+	<-p.ended
+	return p.result, p.waitErr
+}
+
+func (p *fakeProcess) Signal(_ context.Context, sig shared.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.signals = append(p.signals, sig)
+	if p.runs != nil {
+		p.once.Do(func() { close(p.ended) })
+	}
+	return nil
+}
+
+func (p *fakeProcess) Resize(context.Context, shared.TerminalSize) error {
+	return shared.ErrUnsupported
+}
+func (p *fakeProcess) Events() <-chan shared.Event { return p.events }
+
+// testApp is an app on a workspace of its own with the text as configuration,
+// at the path that is returned. Nothing of it is found by itself.
+func testApp(t *testing.T, engine *fakeEngine, config string) (a *app, out, errs *bytes.Buffer, path string) {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := filepath.Join(dir, "work")
+	if err := os.Mkdir(work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(dir, "sandbox.hcl")
+	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
+	a = &app{
+		stdin: strings.NewReader(""), stdout: out, stderr: errs, dir: work,
+		environ: []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Join(dir, "home")},
+	}
+	if engine != nil {
+		a.inject = map[string]shared.Engine{"bwrap": engine}
+	}
+	return a, out, errs, path
+}
+
+const fastConfig = `sandbox "fast" {
+  engine = "bwrap"
+}
+`
+
+func ended(code int) shared.Result {
+	return shared.Result{Status: shared.ExitStatus{Code: code}, Duration: 5 * time.Millisecond}
+}

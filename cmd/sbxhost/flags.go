@@ -1,0 +1,158 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/sbxhost/sbxhost/host"
+)
+
+// newFlags gives a flag set whose errors and help are ours to write.
+func newFlags(name string) *flag.FlagSet {
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	return fs
+}
+
+// parse parses args. It reports whether the subcommand goes on; if not, the
+// status is what it returns.
+func (a *app) parse(fs *flag.FlagSet, c subcommand, args []string) (status int, ok bool) {
+	err := fs.Parse(args)
+	switch {
+	case err == nil:
+		return 0, true
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintln(a.stdout, c.Help())
+		return 0, false
+	}
+	return a.usage(fs, err), false
+}
+
+// usage tells that a command line makes no sense.
+func (a *app) usage(fs *flag.FlagSet, err error) int {
+	return a.fail(&hinted{fmt.Errorf("%s: %w", fs.Name(), err), fmt.Sprintf("see sbxhost %s -help", fs.Name())})
+}
+
+// noArguments refuses what a subcommand would ignore.
+func (a *app) noArguments(fs *flag.FlagSet) (status int, ok bool) {
+	if fs.NArg() > 0 {
+		return a.usage(fs, fmt.Errorf("unexpected argument %q", fs.Arg(0))), false
+	}
+	return 0, true
+}
+
+// runFlags are the flags that exec and explain share: which sandbox, what to
+// change of it for this command, and the command.
+type runFlags struct {
+	sandbox, config string
+	env             []string
+	workdir         string
+
+	script    string
+	scripted  bool // -c was given
+	tty       bool
+	network   *bool
+	readOnly  *bool
+	timeout   *time.Duration
+	session   string
+	noSandbox bool
+}
+
+func (f *runFlags) register(fs *flag.FlagSet) {
+	fs.StringVar(&f.sandbox, "sandbox", "", "")
+	fs.StringVar(&f.config, "config", "", "")
+	fs.StringVar(&f.workdir, "workdir", "", "")
+	fs.StringVar(&f.session, "session", "", "")
+	fs.BoolVar(&f.noSandbox, "no-sandbox", false, "")
+	fs.BoolVar(&f.tty, "t", false, "")
+	// Standard input is always passed on; -i is for the hands of docker's users.
+	fs.Bool("i", false, "")
+	fs.BoolFunc("it", "", func(s string) (err error) {
+		f.tty, err = strconv.ParseBool(s)
+		return err
+	})
+	fs.Func("c", "", func(s string) error {
+		f.script, f.scripted = s, true
+		return nil
+	})
+	fs.Func("env", "", func(s string) error {
+		f.env = append(f.env, s)
+		return nil
+	})
+	// No boolean flag in flag's sense: `-network false curl` would turn the
+	// network on and run `false curl`.
+	fs.Func("network", "", func(s string) error {
+		v, err := strconv.ParseBool(s)
+		if err != nil {
+			return errors.New("write -network=true or -network=false")
+		}
+		f.network = &v
+		return nil
+	})
+	fs.BoolFunc("read-only", "", func(s string) error {
+		v, err := strconv.ParseBool(s)
+		if err != nil {
+			return errors.New("write -read-only or -read-only=false")
+		}
+		f.readOnly = &v
+		return nil
+	})
+	fs.Func("timeout", "", func(s string) error {
+		v, err := time.ParseDuration(s)
+		if err != nil || v <= 0 {
+			return errors.New(`write a time above zero with its unit, such as "90s" or "2m"`)
+		}
+		f.timeout = &v
+		return nil
+	})
+}
+
+// refuse names what this version does not have.
+func (f *runFlags) refuse() error {
+	switch {
+	case f.session != "":
+		return &hinted{errors.New("-session: named sessions are not available in this version"), "leave it out: each command then has a session of its own"}
+	case f.noSandbox:
+		return &hinted{errors.New("-no-sandbox: running without a sandbox on request is not available in this version"), `a sandbox with engine = "noop" says so in the configuration`}
+	}
+	return nil
+}
+
+// apply changes a definition as the flags say.
+func (f *runFlags) apply(d *host.Definition) {
+	if f.network != nil {
+		d.Network = *f.network
+	}
+	if f.readOnly != nil {
+		d.ReadOnly = *f.readOnly
+	}
+	if f.timeout != nil {
+		d.Limits.Timeout = *f.timeout
+	}
+}
+
+// flagOf names the flag that has set an attribute of the definition or of the
+// command, or "" where the file did.
+func (f *runFlags) flagOf(attribute string) string {
+	switch {
+	case attribute == "network" && f.network != nil:
+		return "-network"
+	case attribute == "read_only" && f.readOnly != nil:
+		return "-read-only"
+	case attribute == "limits.timeout" && f.timeout != nil:
+		return "-timeout"
+	case attribute == "Dir":
+		return "-workdir"
+	case attribute == "TTY":
+		return "-t"
+	case len(attribute) > 4 && attribute[:4] == "Env[":
+		if i, err := strconv.Atoi(attribute[4 : len(attribute)-1]); err == nil && i < len(f.env) {
+			return "-env"
+		}
+	}
+	return ""
+}

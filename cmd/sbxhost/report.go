@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+
+	"golang.org/x/term"
+
+	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// hinted is an error with a line on what to do about it.
+type hinted struct {
+	error
+	hint string
+}
+
+func (e *hinted) Unwrap() error { return e.error }
+
+// fail tells an error on standard error and gives the status for it.
+func (a *app) fail(err error) int {
+	message, hint := err.Error(), ""
+	if e, ok := errors.AsType[*shared.Error](err); ok && e.Hint != "" {
+		if cut, ok := strings.CutSuffix(message, "; "+e.Hint); ok {
+			message, hint = cut, e.Hint
+		}
+	} else if e, ok := errors.AsType[*hinted](err); ok {
+		hint = e.hint
+	}
+	a.say(message)
+	if hint != "" {
+		fmt.Fprintf(a.stderr, "  hint: %s\n", printable(hint))
+	}
+	return exitStatus(err)
+}
+
+// say writes a line of sbxhost's own.
+func (a *app) say(message string) {
+	name := "sbxhost:"
+	if a.color(a.stderr) {
+		name = "\x1b[1msbxhost:\x1b[0m"
+	}
+	fmt.Fprintf(a.stderr, "%s %s\n", name, printable(message))
+}
+
+// diagnose shows diagnostics with their lines in the file.
+func (a *app) diagnose(diags config.Diagnostics) {
+	config.Write(a.stderr, diags, a.color(a.stderr), columns(a.stderr))
+}
+
+// color reports whether w is a terminal whose user has not said no.
+func (a *app) color(w io.Writer) bool {
+	return a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" && isTerminal(w)
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// columns is the width of a terminal, or zero.
+func columns(w io.Writer) int {
+	if !isTerminal(w) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(w.(*os.File).Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// printable keeps text that an engine or a file name has chosen from acting on
+// the terminal. Lines stay lines.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// plural is "1 error", "2 errors".
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

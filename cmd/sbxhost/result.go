@@ -1,0 +1,188 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/host"
+)
+
+// result is what -result writes: how a command ended, without guessing from an
+// exit status. Fields may be added; version changes when one changes its
+// meaning.
+type result struct {
+	Version  int    `json:"version"` // 1
+	Sandbox  string `json:"sandbox"`
+	Engine   string `json:"engine"`   // empty when none was reached
+	Decision string `json:"decision"` // "sandboxed", "unsandboxed" or empty
+	Rule     string `json:"rule"`     // which rule decided
+
+	// Outcome is "exited", "signaled", "timed_out" or "failed": the sandbox
+	// failed or refused, or there was no such command.
+	Outcome string `json:"outcome"`
+	// Status is what sbxhost itself exits with.
+	Status int `json:"status"`
+	// ExitCode is the command's; null unless it exited by itself.
+	ExitCode *int `json:"exit_code"`
+	// Signal and SignalNumber are what killed the command; null unless one did.
+	Signal       *string `json:"signal"`
+	SignalNumber *int    `json:"signal_number"`
+	CoreDumped   bool    `json:"core_dumped"`
+	TimedOut     bool    `json:"timed_out"`
+	DurationMS   int64   `json:"duration_ms"`
+
+	Degraded []string      `json:"degraded"`
+	Limits   []limitResult `json:"limits"`
+	Error    string        `json:"error"` // empty unless the outcome is "failed"
+}
+
+// limitResult says how one limit was held.
+type limitResult struct {
+	Limit     string `json:"limit"`
+	Mechanism string `json:"mechanism"`
+	Hold      string `json:"hold"` // "held", "approximated" or "not held"
+}
+
+// newResult tells how a command ended from what its Cmd says.
+func newResult(sandbox string, report host.Report, status int, err error) *result {
+	r := &result{
+		Version: 1, Sandbox: sandbox, Engine: report.Engine, Decision: report.Decision, Rule: report.Rule,
+		Status: status, Degraded: report.Degraded, Limits: []limitResult{},
+	}
+	if r.Degraded == nil {
+		r.Degraded = []string{}
+	}
+	for _, l := range report.Limits {
+		r.Limits = append(r.Limits, limitResult(l))
+	}
+	if _, ended := errors.AsType[*host.ExitError](err); err != nil && !ended {
+		r.Error = err.Error()
+	}
+	if report.Result == nil || r.Error != "" {
+		r.Outcome = "failed"
+	}
+	if report.Result == nil {
+		return r
+	}
+	end := report.Result
+	r.DurationMS, r.TimedOut, r.CoreDumped = end.Duration.Milliseconds(), end.TimedOut, end.Status.CoreDumped
+	outcome := "exited"
+	if end.Status.Signal != 0 {
+		outcome = "signaled"
+		name, number := signalName(end.Status.Signal), int(end.Status.Signal)
+		r.Signal, r.SignalNumber = &name, &number
+	} else {
+		r.ExitCode = &end.Status.Code
+	}
+	if end.TimedOut {
+		outcome = "timed_out"
+	}
+	if r.Outcome == "" {
+		r.Outcome = outcome
+	}
+	return r
+}
+
+func signalName(sig syscall.Signal) string {
+	if name := unix.SignalName(sig); name != "" {
+		return name
+	}
+	return fmt.Sprintf("signal %d", int(sig)) // a real-time one
+}
+
+// resultFile is where -result goes. Its directory is held open from before the
+// command runs, so that the command cannot lead the result elsewhere.
+type resultFile struct {
+	dir  *os.Root
+	name string
+}
+
+// openResult finds out, by doing, that a result can be written, and removes an
+// earlier one: were we killed, it would be taken for this run's.
+func openResult(path, cwd string) (_ *resultFile, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("-result: %w", err)
+		}
+	}()
+	if path[len(path)-1] == filepath.Separator {
+		return nil, fmt.Errorf("%s names a directory", path)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(cwd, path)
+	}
+	dir, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	r := &resultFile{dir: dir, name: filepath.Base(path)}
+	info, err := dir.Lstat(r.name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		dir.Close()
+		return nil, err
+	case !info.Mode().IsRegular():
+		dir.Close()
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	// The real name first: too long a one, say, is found here.
+	for _, create := range [...]func() (*os.File, string, error){
+		func() (*os.File, string, error) {
+			f, err := dir.OpenFile(r.name, os.O_WRONLY|os.O_CREATE, 0o644)
+			return f, r.name, err
+		},
+		r.temp,
+	} {
+		f, name, err := create()
+		if err != nil {
+			dir.Close()
+			return nil, err
+		}
+		f.Close()
+		if err := dir.Remove(name); err != nil {
+			dir.Close()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (r *resultFile) temp() (*os.File, string, error) {
+	name := ".sbxhost-result-" + rand.Text()
+	f, err := r.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	return f, name, err
+}
+
+// write puts the result in place, whole or not at all.
+func (r *resultFile) write(res *result) (err error) {
+	defer r.dir.Close()
+	text, err := json.MarshalIndent(res, "", "  ")
+	if err != nil {
+		return fmt.Errorf("-result: %w", err)
+	}
+	f, temp, err := r.temp()
+	if err != nil {
+		return fmt.Errorf("-result: %w", err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = r.dir.Rename(temp, r.name)
+	}
+	if err != nil {
+		r.dir.Remove(temp)
+		return fmt.Errorf("-result: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// errReported says that what went wrong has been told already.
+var errReported = errors.New("reported")
+
+// setup is a configuration that is ready to be used.
+type setup struct {
+	file    *config.File
+	origin  config.Origin
+	options host.Options
+	sandbox string // the one to use
+}
+
+// load reads the configuration in force. Its error may be errReported.
+func (a *app) load(explicit string) (*setup, error) {
+	file, origin, diags, err := a.read(explicit)
+	if err != nil {
+		return nil, err
+	}
+	options, _ := file.Options()
+	if diags.HasErrors() {
+		return nil, a.invalid(file, diags)
+	}
+	s := &setup{file: file, origin: origin, options: options}
+	return s, a.complete(&s.options)
+}
+
+// read finds and parses the configuration in force.
+func (a *app) read(explicit string) (*config.File, config.Origin, config.Diagnostics, error) {
+	dir, err := a.cwd()
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	path, origin, err := config.Find(config.LookupOptions{Explicit: explicit, Dir: dir, Getenv: a.getenv})
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	input := config.SystemInput()
+	input.LookupEnv = a.lookupEnv
+	if home := a.getenv("HOME"); filepath.IsAbs(home) {
+		input.Home = home
+	}
+	file, diags := config.Load(path, input)
+	return file, origin, diags, nil
+}
+
+// invalid shows what is wrong with a file.
+func (a *app) invalid(file *config.File, diags config.Diagnostics) error {
+	errs := onlyErrors(diags)
+	a.diagnose(errs)
+	a.say(fmt.Sprintf("%s: %s; nothing was run", nameOf(file), plural(len(errs), "error")))
+	return errReported
+}
+
+// complete fills in what does not come from a file.
+func (a *app) complete(o *host.Options) (err error) {
+	if o.Dir, err = a.cwd(); err != nil {
+		return err
+	}
+	o.Environ, o.Builtins, o.Inject = a.environ, a.builtins, a.inject
+	if text := a.getenv("SBXHOST_START_TIMEOUT"); text != "" {
+		o.StartTimeout, err = time.ParseDuration(text)
+		if err != nil || o.StartTimeout <= 0 {
+			return fmt.Errorf(`SBXHOST_START_TIMEOUT: %q is no time above zero with its unit, such as "10s"`, text)
+		}
+	}
+	if text := a.getenv("SBXHOST_LOG"); text != "" {
+		level := hclog.LevelFromString(text)
+		if level == hclog.NoLevel {
+			return fmt.Errorf("SBXHOST_LOG: %q is none of trace, debug, info, warn, error and off", text)
+		}
+		o.Logger = hclog.New(&hclog.LoggerOptions{Name: "sbxhost", Level: level, Output: a.stderr})
+	}
+	return nil
+}
+
+// choose settles which sandbox is used, and with which options.
+func (a *app) choose(ctx context.Context, s *setup, flags *runFlags) error {
+	name, err := s.file.Choose(flags.sandbox)
+	if err != nil && flags.sandbox != "" {
+		return &hinted{err, "there are " + strings.Join(s.file.Names(), ", ")}
+	} else if err != nil {
+		return &hinted{err, "with -sandbox"}
+	}
+	s.sandbox = name
+	def := s.options.Sandboxes[name]
+	schema, err := a.schema(ctx, s, def.Engine)
+	if err != nil {
+		return err
+	}
+	raw, diags := s.file.EngineOptions(name, schema)
+	if diags.HasErrors() {
+		return a.invalid(s.file, diags)
+	}
+	def.Config = raw
+	flags.apply(&def)
+	s.options.Sandboxes = maps.Clone(s.options.Sandboxes)
+	s.options.Sandboxes[name] = def
+	return nil
+}
+
+// schema gives the options of the chosen sandbox's engine. A foreign engine is
+// started for it only where there are options to check.
+func (a *app) schema(ctx context.Context, s *setup, engine string) (shared.OptionSchema, error) {
+	if info, ok := a.builtinInfo(ctx, s.options, engine); ok {
+		return info.Options, nil
+	}
+	if _, diags := s.file.EngineOptions(s.sandbox, shared.OptionSchema{}); !diags.HasErrors() {
+		return shared.OptionSchema{}, nil // no config block
+	}
+	h, err := host.New(ctx, s.options)
+	if err != nil {
+		return shared.OptionSchema{}, err
+	}
+	defer h.Close()
+	info, err := h.EngineInfo(ctx, engine)
+	return info.Options, err
+}
+
+// builtinInfo describes an engine that is part of this program and that the
+// configuration does not replace.
+func (a *app) builtinInfo(ctx context.Context, o host.Options, engine string) (shared.Info, bool) {
+	if _, declared := o.Engines[engine]; declared {
+		return shared.Info{}, false
+	}
+	if injected, ok := a.inject[engine]; ok {
+		info, err := injected.Info(ctx)
+		return info, err == nil
+	}
+	return a.builtins.Info(engine)
+}
+
+// explainError tells an error of the host: with the line of the file that is
+// at fault, where one is.
+func (a *app) explainError(s *setup, flags *runFlags, err error) int {
+	if errors.Is(err, errReported) {
+		return statusFailed
+	}
+	e, ok := errors.AsType[*shared.Error](err)
+	if !ok || s == nil || e.Attribute == "" {
+		return a.fail(err)
+	}
+	if name := flags.flagOf(e.Attribute); name != "" {
+		given := *e
+		given.Attribute = name
+		return a.fail(&given)
+	}
+	if !fromFile(e.Attribute) || s.file.Path() == "" {
+		return a.fail(err)
+	}
+	a.diagnose(s.file.Diagnose(s.sandbox, err))
+	a.say(fmt.Sprintf("sandbox %q cannot be used; nothing was run", s.sandbox))
+	return exitStatus(err)
+}
+
+// fromFile reports whether an attribute is one that a file can set.
+func fromFile(attribute string) bool {
+	first := strings.FieldsFunc(attribute, func(r rune) bool { return r == '.' || r == '[' || r == ' ' })[0]
+	return slices.Contains([]string{
+		"engine", "fallback", "network", "filesystem", "read_only", "workdir", "bind_paths", "deny_paths",
+		"env_passthrough", "env", "credentials", "limits", "config", "workspace",
+	}, first)
+}
+
+// nameOf is a file's path, or what there is instead.
+func nameOf(file *config.File) string {
+	if path := file.Path(); path != "" {
+		return path
+	}
+	return "the built-in configuration"
+}
+
+func onlyErrors(diags config.Diagnostics) config.Diagnostics {
+	var errs config.Diagnostics
+	for i := range diags {
+		if one := diags[i : i+1]; one.HasErrors() {
+			errs = append(errs, one...)
+		}
+	}
+	return errs
+}

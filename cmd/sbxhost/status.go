@@ -1,0 +1,36 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Exit statuses that are sbxhost's own, as of env, timeout and docker run.
+const (
+	statusTimeout       = 124 // the command was ended by its time limit
+	statusFailed        = 125 // nothing ran, or the sandbox broke
+	statusNotExecutable = 126
+	statusNotFound      = 127
+)
+
+// exitStatus maps what running a command gave to the status to exit with.
+func exitStatus(err error) int {
+	if err == nil {
+		return 0
+	}
+	if exit, ok := errors.AsType[*host.ExitError](err); ok {
+		if exit.TimedOut {
+			return statusTimeout
+		}
+		return exit.Shell()
+	}
+	switch {
+	case errors.Is(err, shared.ErrNotFound):
+		return statusNotFound
+	case errors.Is(err, shared.ErrNotExecutable):
+		return statusNotExecutable
+	}
+	return statusFailed
+}

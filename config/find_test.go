@@ -1,0 +1,125 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"testing"
+	"time"
+)
+
+// fakeStat knows the paths given, as files, or as directories when they end in
+// a slash; a path with "!" before it fails with another error.
+func fakeStat(paths ...string) func(string) (fs.FileInfo, error) {
+	return func(path string) (fs.FileInfo, error) {
+		for _, p := range paths {
+			switch p {
+			case path:
+				return fakeInfo{}, nil
+			case path + "/":
+				return fakeInfo{dir: true}, nil
+			case "!" + path:
+				return nil, &fs.PathError{Op: "stat", Path: path, Err: fs.ErrPermission}
+			}
+		}
+		return nil, &fs.PathError{Op: "stat", Path: path, Err: fs.ErrNotExist}
+	}
+}
+
+type fakeInfo struct{ dir bool }
+
+func (fakeInfo) Name() string        { return "" }
+func (fakeInfo) Size() int64         { return 0 }
+func (i fakeInfo) Mode() fs.FileMode { return 0 }
+func (fakeInfo) ModTime() time.Time  { return time.Time{} }
+func (i fakeInfo) IsDir() bool       { return i.dir }
+func (fakeInfo) Sys() any            { return nil }
+
+var _ fs.FileInfo = fakeInfo{}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	const home = "/home/me/.config/sbxhost/config.hcl"
+	for name, tt := range map[string]struct {
+		explicit string
+		env      map[string]string
+		dir      string
+		files    []string
+		want     string
+		origin   Origin
+		err      error
+	}{
+		"flag first": {
+			explicit: "my.hcl", dir: "/w", env: map[string]string{"SBXHOST_CONFIG": "/e.hcl"},
+			files: []string{"/w/my.hcl", "/e.hcl", "/w/config.hcl"}, want: "/w/my.hcl", origin: OriginFlag,
+		},
+		"flag missing": {
+			explicit: "/no.hcl", dir: "/w", files: []string{"/w/config.hcl"}, origin: OriginFlag, err: fs.ErrNotExist,
+		},
+		"environment": {
+			dir: "/w", env: map[string]string{"SBXHOST_CONFIG": "e.hcl"},
+			files: []string{"/w/e.hcl", "/w/config.hcl"}, want: "/w/e.hcl", origin: OriginEnvironment,
+		},
+		"environment missing": {
+			dir: "/w", env: map[string]string{"SBXHOST_CONFIG": "/e.hcl"}, files: []string{"/w/config.hcl"},
+			origin: OriginEnvironment, err: fs.ErrNotExist,
+		},
+		"current directory": {dir: "/w", files: []string{"/w/config.hcl", home}, want: "/w/config.hcl"},
+		"up to the git top": {
+			dir: "/w/a/b", files: []string{"/w/.git/", "/w/config.hcl", "/config.hcl"}, want: "/w/config.hcl",
+		},
+		"nearest wins": {
+			dir: "/w/a/b", files: []string{"/w/.git/", "/w/config.hcl", "/w/a/config.hcl"}, want: "/w/a/config.hcl",
+		},
+		"not above the git top": {
+			dir: "/w/a", files: []string{"/w/a/.git", "/w/config.hcl", home}, want: home, origin: OriginUser,
+		},
+		"no git: not above": {
+			dir: "/w/a", files: []string{"/w/config.hcl"}, origin: OriginBuiltin,
+		},
+		"git at the root": {dir: "/w/a", files: []string{"/.git/", "/config.hcl"}, want: "/config.hcl"},
+		"a directory is no file": {
+			dir: "/w", files: []string{"/w/config.hcl/", home}, want: home, origin: OriginUser,
+		},
+		"xdg": {
+			dir: "/w", env: map[string]string{"XDG_CONFIG_HOME": "/x"}, files: []string{home, "/x/sbxhost/config.hcl"},
+			want: "/x/sbxhost/config.hcl", origin: OriginUser,
+		},
+		"relative xdg is ignored": {
+			dir: "/w", env: map[string]string{"XDG_CONFIG_HOME": "x"}, files: []string{home}, want: home, origin: OriginUser,
+		},
+		"in the user's own directory": {
+			dir: "/home/me/.config/sbxhost", files: []string{home}, want: home, origin: OriginUser,
+		},
+		"unreadable is not absent": {
+			dir: "/w", files: []string{"!/w/config.hcl", home}, err: fs.ErrPermission,
+		},
+		"no telling the git top": {
+			dir: "/w/a", files: []string{"!/w/.git", home}, err: fs.ErrPermission,
+		},
+		"user's unreadable": {
+			dir: "/w", files: []string{"!" + home}, origin: OriginUser, err: fs.ErrPermission,
+		},
+		"nothing": {dir: "/w", origin: OriginBuiltin},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			getenv := func(name string) string {
+				if v, ok := tt.env[name]; ok || name != "HOME" {
+					return v
+				}
+				return "/home/me"
+			}
+			path, origin, err := Find(LookupOptions{Explicit: tt.explicit, Dir: tt.dir, Getenv: getenv, Stat: fakeStat(tt.files...)})
+			if path != tt.want || origin != tt.origin || !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
+				t.Errorf("got %q, %v, %v; want %q, %v, %v", path, origin, err, tt.want, tt.origin, tt.err)
+			}
+		})
+	}
+}
+
+func TestZeroOriginDeservesNoTrust(t *testing.T) {
+	t.Parallel()
+	if Origin(0) != OriginWorkspace {
+		t.Error("the zero Origin is not the workspace")
+	}
+}

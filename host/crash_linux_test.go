@@ -1,0 +1,234 @@
+package host_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// children lists the processes whose parent is pid, with their command lines.
+func children(t testing.TB, pid int) map[int]string {
+	t.Helper()
+	found := map[int]string{}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, stat := range stats {
+		data, err := os.ReadFile(stat)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+		if parent, _ := strconv.Atoi(fields[1]); parent == pid {
+			child, _ := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+			cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(stat), "cmdline"))
+			found[child] = strings.ReplaceAll(string(cmdline), "\x00", " ")
+		}
+	}
+	return found
+}
+
+// descend follows the only child of pid for n generations.
+func descend(t testing.TB, pid, n int) int {
+	t.Helper()
+	for range n {
+		next := children(t, pid)
+		if len(next) != 1 {
+			t.Fatalf("process %d has the children %v, want one", pid, next)
+		}
+		for child := range next {
+			pid = child
+		}
+	}
+	return pid
+}
+
+// hostProcess is a program that embeds the host, running one command that
+// writes "ready" and then sleeps, holding held open.
+type hostProcess struct {
+	*exec.Cmd
+	held   *os.File // reads EOF when nobody inside is left
+	stderr *strings.Builder
+	tmp    string
+}
+
+const hostProcessEnv = "SBXHOST_TEST_HOST"
+
+// runHostProcess is the main of such a program.
+func runHostProcess() {
+	h, err := host.New(ctxBackground, host.Options{
+		Builtins:  builtins,
+		Workspace: host.WorkspaceOptions{Root: os.Getenv(hostProcessEnv)},
+		Sandboxes: map[string]host.Definition{"fast": {Engine: "bwrap"}},
+	})
+	if err == nil {
+		cmd := h.Command(ctxBackground, "fast", "sh", "-c", "(setsid sh -c 'trap \"\" TERM HUP; sleep 1000' &) ; echo ready; sleep 1000")
+		cmd.Stdout = os.Stdout
+		err = cmd.Run()
+		fmt.Fprintln(os.Stderr, "command:", err)
+		again := h.Command(ctxBackground, "fast", "echo", "again")
+		again.Stdout = os.Stderr
+		fmt.Fprintln(os.Stderr, "next:", again.Run())
+		h.Close()
+	}
+	fmt.Fprintln(os.Stderr, "end:", err)
+}
+
+func startHostProcess(t *testing.T) *hostProcess {
+	t.Helper()
+	requireBwrap(t)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { read.Close() })
+	p := &hostProcess{Cmd: exec.Command(os.Args[0]), held: read, stderr: &strings.Builder{}, tmp: t.TempDir()}
+	p.Env = append(os.Environ(), hostProcessEnv+"="+t.TempDir(), "TMPDIR="+p.tmp, "XDG_RUNTIME_DIR=")
+	p.Stdout, p.Stderr = write, p.stderr
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	line, err := bufio.NewReaderSize(io.LimitReader(read, 6), 16).ReadString('\n')
+	if err != nil || line != "ready\n" {
+		t.Fatalf("got %q, %v; stderr: %s", line, err, p.stderr)
+	}
+	return p
+}
+
+// gone waits until nobody holds the command's output: everything inside ended.
+func (p *hostProcess) gone(t *testing.T) {
+	t.Helper()
+	p.held.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if n, err := p.held.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("something inside lives on: %d, %v", n, err)
+	}
+}
+
+// leaves checks that the private directory is empty. The engine of a killed
+// host removes its own; its end is that of the lock it holds on nothing, so
+// the wait is for the directory itself.
+func (p *hostProcess) leavesNothing(t *testing.T) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		left, err := filepath.Glob(p.tmp + "/*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("left behind: %v", left)
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// Kill -9 at each stage: nothing is left, and what survives says what happened.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	t.Run("host", func(t *testing.T) {
+		t.Parallel()
+		p := startHostProcess(t)
+		engine := descend(t, p.Process.Pid, 1)
+		p.Process.Kill()
+		p.Wait()
+		p.gone(t)
+		p.leavesNothing(t)
+		if cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", engine)); err == nil && strings.Contains(string(cmdline), os.Args[0]) {
+			t.Errorf("the engine lives on")
+		}
+	})
+	for _, test := range []struct {
+		name        string
+		generations int
+		says        []string
+	}{
+		{"engine", 1, []string{"engine process is gone", "signal: killed", "its commands with it"}},
+		{"launcher", 2, []string{"launcher", "killed"}},
+		{"init", 3, []string{"init"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := startHostProcess(t)
+			victim := descend(t, p.Process.Pid, test.generations)
+			if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			p.gone(t)
+			if err := p.Wait(); err != nil {
+				t.Errorf("the host: %v", err)
+			}
+			said := p.stderr.String()
+			first, rest, _ := strings.Cut(said, "next:")
+			for _, want := range test.says {
+				if !strings.Contains(first, want) {
+					t.Errorf("the command's error does not say %q: %s", want, first)
+				}
+			}
+			if !strings.Contains(first, "again") || !strings.HasPrefix(rest, " <nil>") {
+				t.Errorf("the next command did not run: %s", said)
+			}
+			p.leavesNothing(t)
+		})
+	}
+}
+
+// TestManyInARow looks for what runs leave behind: descriptors, goroutines,
+// processes and files.
+func TestManyInARow(t *testing.T) {
+	h := newHost(t, nil)
+	runs := 1000
+	if testing.Short() {
+		runs = 50
+	}
+	count := func() (fds, goroutines, processes int) {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries), runtime.NumGoroutine(), len(children(t, os.Getpid()))
+	}
+	run := func(n int) {
+		for i := range n {
+			cmd := h.Command(t.Context(), "fast", "true")
+			if i%10 == 0 {
+				cmd.Args = []string{"cat"}
+				cmd.Stdin = strings.NewReader("x")
+				cmd.Stdout = io.Discard
+			}
+			if i%25 == 0 {
+				cmd.Args = []string{"no-such-command"}
+			}
+			if err := cmd.Run(); err != nil && !errors.Is(err, shared.ErrNotFound) {
+				t.Fatal(err)
+			}
+		}
+	}
+	run(20)
+	fds, goroutines, processes := count()
+	run(runs)
+	fds2, goroutines2, processes2 := count()
+	if fds2 > fds+3 || goroutines2 > goroutines+5 || processes2 != processes {
+		t.Errorf("after %d runs: %d descriptors (were %d), %d goroutines (were %d), %d children (were %d)",
+			runs, fds2, fds, goroutines2, goroutines, processes2, processes)
+	}
+	left, err := os.ReadDir(h.Root())
+	if err != nil || len(left) != 0 {
+		t.Errorf("left in the workspace: %v, %v", left, err)
+	}
+}

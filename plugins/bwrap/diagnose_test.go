@@ -1,0 +1,65 @@
+package bwrap
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func TestDiagnose(t *testing.T) {
+	t.Parallel()
+	const refused = "bwrap: No permissions to creating new namespace, likely because the kernel does not allow non-privileged user namespaces. On e.g. debian this can be enabled with 'sysctl kernel.unprivileged_userns_clone=1'."
+	for _, tt := range []struct {
+		name, stderr string
+		kernel       kernel
+		reason, fix  string
+		kind         error
+	}{
+		{"debian's switch", refused, kernel{unprivilegedClone: "0", maxNamespaces: "100"}, "kernel.unprivileged_userns_clone is 0", "kernel.unprivileged_userns_clone=1", nil},
+		{"newer wording", "bwrap: No permissions to create new namespace, likely because ...", kernel{unprivilegedClone: "0"}, "kernel.unprivileged_userns_clone is 0", "sysctl", nil},
+		{"seccomp of docker", refused, kernel{container: true, maxNamespaces: "100"}, "container", "seccomp=unconfined", nil},
+		{"seccomp elsewhere", refused, kernel{}, "refuses new namespaces", "seccomp", nil},
+		{"none left", "bwrap: Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)", kernel{maxNamespaces: "0"}, "user.max_user_namespaces is 0", "sysctl -w user.max", nil},
+		{"nesting", "bwrap: Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)", kernel{maxNamespaces: "9"}, "no more namespaces", "sysctl", nil},
+		{"no support", "bwrap: Creating new namespace failed, likely because the kernel does not support user namespaces.  bwrap must be installed setuid on such systems.", kernel{}, "no user namespaces", "CONFIG_USER_NS", nil},
+		{"ubuntu, uid map", "bwrap: setting up uid map: Permission denied", kernel{apparmorRestrict: "1"}, "AppArmor", "/etc/apparmor.d/bwrap", nil},
+		{"ubuntu, loopback", "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", kernel{apparmorRestrict: "1"}, "AppArmor", "userns", nil},
+		{"docker's apparmor", "bwrap: Failed to make / slave: Permission denied", kernel{container: true, apparmorRestrict: "1"}, "container", "apparmor=unconfined", nil},
+		{"unknown module", "bwrap: setting up uid map: Permission denied", kernel{}, "no rights", "audit", nil},
+		{"nested proc", "bwrap: Can't mount proc on /newroot/proc: Operation not permitted", kernel{container: true}, "fresh /proc", "systempaths=unconfined", nil},
+		{"read-only proc", "bwrap: cannot open /proc/sys/user/max_user_namespaces: Read-only file system", kernel{}, "fresh /proc", "Unmasked", nil},
+		{"too old", "bwrap: Unknown option --disable-userns", kernel{}, "too old", "0.8.0", nil},
+		{"setuid", "bwrap: The --size option is not permitted in setuid mode", kernel{}, "setuid", "chmod u-s", nil},
+		{"capabilities", "bwrap: Unexpected capabilities but not setuid, old file caps config?", kernel{}, "capabilities", "setcap -r", nil},
+		{"initrd", "bwrap: pivot_root: Invalid argument", kernel{}, "cannot be replaced", "mount", nil},
+		{"source gone", "bwrap: Can't find source path /x: No such file or directory", kernel{}, "/x", "", shared.ErrInvalidSpec},
+		{"source closed", "bwrap: Can't find source path /x: Permission denied", kernel{}, "/x", "", shared.ErrDenied},
+		{"unheard of", "noise\nbwrap: something else\n", kernel{}, "bwrap: something else", "", nil},
+		{"silence", "", kernel{}, "without a word", "", nil},
+		{"terminal escapes", "bwrap: Can't find source path /\x1b[31m: No such file or directory", kernel{}, `\x1b[31m`, "", shared.ErrInvalidSpec},
+	} {
+		e := diagnose(tt.stderr, tt.kernel)
+		if tt.kind == nil {
+			tt.kind = shared.ErrUnavailable
+		}
+		if !strings.Contains(e.Message, tt.reason) || !strings.Contains(e.Hint, tt.fix) || !errors.Is(e, tt.kind) || strings.Contains(e.Error(), "\x1b") {
+			t.Errorf("%s: %v", tt.name, e)
+		}
+		if tt.fix != "" && e.Hint == "" {
+			t.Errorf("%s: no fix", tt.name)
+		}
+	}
+}
+
+func FuzzDiagnose(f *testing.F) {
+	f.Add("bwrap: x\x1b[0m\n")
+	f.Add("\xff\n\n")
+	f.Fuzz(func(t *testing.T, stderr string) {
+		e := diagnose(stderr, kernel{})
+		if e.Message == "" || strings.ContainsAny(e.Error(), "\x1b\n\r\x00") {
+			t.Errorf("%q", e.Error())
+		}
+	})
+}

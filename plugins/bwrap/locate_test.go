@@ -1,0 +1,91 @@
+package bwrap
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func TestLocate(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	make := func(name string, mode os.FileMode) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(p, mode); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	good := make("good", 0o755)
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("good", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{good, link} {
+		if got, err := locate(p); err != nil || got != good {
+			t.Errorf("locate(%q) = %q, %v", p, got, err)
+		}
+	}
+	for _, tt := range []struct{ path, want string }{
+		{make("group", 0o775), "can be written"},
+		{make("world", 0o757), "can be written"},
+		{make("data", 0o644), "not an executable file"},
+		{make("setuid", 0o755|os.ModeSetuid), "setuid"},
+		{dir, "not an executable file"},
+		{filepath.Join(dir, "absent"), "no bubblewrap"},
+	} {
+		_, err := locate(tt.path)
+		e, ok := errors.AsType[*shared.Error](err)
+		if !ok || !errors.Is(err, shared.ErrUnavailable) || !strings.Contains(e.Message, tt.want) || e.Hint == "" || e.Attribute != "config.path" {
+			t.Errorf("locate(%q): %v, want %q", tt.path, err, tt.want)
+		}
+	}
+	open := filepath.Join(dir, "open")
+	if err := os.Mkdir(open, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(open, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locate(make("open/bwrap", 0o755)); err == nil || !strings.Contains(err.Error(), "everybody can replace") {
+		t.Errorf("in an open directory: %v", err)
+	}
+	if os.Geteuid() == 0 {
+		other := make("other", 0o755)
+		if err := os.Chown(other, 12345, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := locate(other); err == nil || !strings.Contains(err.Error(), "12345") {
+			t.Errorf("of another user: %v", err)
+		}
+	}
+}
+
+func TestParseOptions(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{"": "", "{}": "", "null": "", `{"path":"/x/bwrap"}`: "/x/bwrap", `{"path":null}`: ""} {
+		if o, err := parseOptions(json.RawMessage(raw)); err != nil || o.path != want {
+			t.Errorf("%s: %+v, %v", raw, o, err)
+		}
+	}
+	for raw, attribute := range map[string]string{
+		`[]`: "config", `{"path":3}`: "config.path", `{"path":"bwrap"}`: "config.path", `{"path":""}`: "config.path",
+		`{"path":"/x\u0000"}`: "config.path", `{"image":"x"}`: "config.image",
+	} {
+		_, err := parseOptions(json.RawMessage(raw))
+		if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != attribute || !errors.Is(err, shared.ErrInvalidSpec) {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}

@@ -1,0 +1,389 @@
+package bwrap
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares got with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; run the test with -update and look at the difference\ngot:\n%s", file, got)
+	}
+}
+
+// show gives a plan one step a line, then one option a line.
+func show(ops []op, network shared.NetworkMode) string {
+	var b strings.Builder
+	for _, o := range ops {
+		fmt.Fprintf(&b, "%-11s %s", o.Kind, o.Dest)
+		if o.Source != "" {
+			fmt.Fprintf(&b, " <- %s", o.Source)
+		}
+		fmt.Fprintf(&b, "  # %s\n", o.Why)
+	}
+	words, files, err := args(network, ops, firstFDForTests)
+	if err != nil {
+		return err.Error()
+	}
+	for _, w := range words {
+		if strings.HasPrefix(w, "--") {
+			b.WriteString("\n" + w)
+		} else {
+			b.WriteString(" " + w)
+		}
+	}
+	fmt.Fprintf(&b, "\n\nfiles: %s\n", strings.Join(files, " "))
+	return b.String()
+}
+
+const firstFDForTests = 4
+
+// full is a Spec with one of everything.
+func full() *shared.Spec {
+	return &shared.Spec{
+		Home: "/home/u",
+		Mounts: []shared.Mount{
+			{Source: "/cache/file", Destination: "/home/u/proj/src/a", Origin: "bind_paths[2]"},
+			{Source: "/home/u/proj", Destination: "/home/u/proj", Kind: shared.MountReadWrite, Origin: "workspace"},
+			{Source: "/home/u/.gitconfig", Destination: "/home/u/.gitconfig", Origin: "bind_paths[0]"},
+			{Source: "/cache/dir", Destination: "/cache", Kind: shared.MountReadWrite, Origin: "bind_paths[1]"},
+			{Destination: "/scratch", Kind: shared.MountTmpfs, Origin: "tmpfs[0]"},
+			{Source: "/cache/dir", Destination: "/over", Kind: shared.MountOverlay, Degradable: true, Origin: "workspace.caches"},
+		},
+	}
+}
+
+func TestGoldenPlans(t *testing.T) {
+	t.Parallel()
+	for name, tree := range distributions {
+		f := gather(tree, 1000, 8<<30)
+		for _, tt := range []struct {
+			name string
+			spec *shared.Spec
+			cmd  shared.Command
+		}{
+			{"minimal", &shared.Spec{}, shared.Command{}},
+			{"host", &shared.Spec{Filesystem: shared.FilesystemHost, Network: shared.Network{Mode: shared.NetworkHost}}, shared.Command{}},
+		} {
+			ops, err := plan(f, tt.spec, &tt.cmd)
+			if err != nil {
+				t.Errorf("%s, %s: %v", name, tt.name, err)
+				continue
+			}
+			golden(t, name+"-"+tt.name, show(ops, tt.spec.Network.Mode))
+		}
+	}
+	spec := full()
+	cmd := &shared.Command{Masks: []shared.Mask{
+		{Path: "/home/u/proj/.git", Dir: true, Origin: "deny_paths[0]"},
+		{Path: "/home/u/proj/.git/config", Origin: "deny_paths[1]"},
+		{Path: "/home/u/proj/src/a", Origin: "deny_paths[1]"},
+		{Path: "/home/u/proj/absent", Origin: "deny_paths[1]"},
+		{Path: "/mnt/unseen", Dir: true, Origin: "deny_paths[1]"},
+	}}
+	ops, err := plan(gather(distributions["debian"], 0, 8<<30), spec, cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "full-root", show(ops, spec.Network.Mode))
+	spec.Filesystem = shared.FilesystemHost
+	spec.Mounts = spec.Mounts[:3]
+	if ops, err = plan(gather(distributions["debian"], 0, 8<<30), spec, cmd); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "full-host-root", show(ops, spec.Network.Mode))
+}
+
+// No layout shows what is secret, and every layout has the parts.
+func TestNoSecretsInAnyLayout(t *testing.T) {
+	t.Parallel()
+	for name, tree := range distributions {
+		ops, err := plan(gather(tree, 1000, 0), &shared.Spec{}, &shared.Command{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range ops {
+			for _, bad := range []string{"shadow", "ssh", "private", "machine-id", "settings.xml", "npmrc", "entitlement", "docker.sock"} {
+				if strings.Contains(o.Dest, bad) || strings.Contains(o.Source, bad) {
+					t.Errorf("%s: %+v", name, o)
+				}
+			}
+			for _, dir := range []string{"/", "/etc", "/etc/ssl", "/etc/pki", "/etc/pki/tls", "/home", "/run", "/var"} {
+				if o.Kind == opROBind && o.Source == dir {
+					t.Errorf("%s: binds all of %s", name, dir)
+				}
+			}
+		}
+	}
+}
+
+func mount(kind shared.MountKind, source, destination string) shared.Mount {
+	return shared.Mount{Source: source, Destination: destination, Kind: kind, Origin: "bind_paths[7]"}
+}
+
+func TestRefusedMounts(t *testing.T) {
+	t.Parallel()
+	tree := distributions["debian"].with(fakeTree{
+		"/home/u/proj/evil": "->/oldroot/etc", "/home/u/proj/rel": "->src", "/ro/link": "->dir", "/ro/dir/x": "/", "/locked": "error",
+		"/now/a/link": "->/etc", "/usr/share/doc": "/",
+	})
+	ws := mount(shared.MountReadWrite, "/home/u/proj", "/home/u/proj")
+	for _, tt := range []struct {
+		name   string
+		view   shared.Filesystem
+		mounts []shared.Mount
+		want   string
+	}{
+		{"root", 0, []shared.Mount{mount(0, "/cache/dir", "/")}, `would replace the whole view`},
+		{"proc", 0, []shared.Mount{mount(0, "/cache/dir", "/proc")}, "lies in /proc"},
+		{"proc sys", 0, []shared.Mount{mount(0, "/cache/dir", "/proc/sys/kernel")}, "lies in /proc"},
+		{"dev", 0, []shared.Mount{mount(0, "/cache/file", "/dev/null")}, "lies in /dev"},
+		{"sys", 1, []shared.Mount{mount(0, "/cache/dir", "/sys/fs")}, "lies in /sys"},
+		{"planted absolute", 0, []shared.Mount{ws, mount(0, "/cache/dir", "/home/u/proj/evil/x")}, "goes through the symlink /home/u/proj/evil"},
+		{"planted relative", 0, []shared.Mount{ws, mount(0, "/cache/dir", "/home/u/proj/rel")}, "goes through the symlink /home/u/proj/rel"},
+		{"planted, remapped", 0, []shared.Mount{mount(shared.MountReadWrite, "/home/u/proj", "/w"), mount(0, "/cache/dir", "/w/rel/x")}, "goes through the symlink /w/rel"},
+		{"planted, seen read-only", 0, []shared.Mount{ws, mount(0, "/home/u", "/view"), mount(0, "/cache/dir", "/view/proj/rel/x")}, "goes through the symlink"},
+		{"planted, host view", 1, []shared.Mount{ws, mount(0, "/cache/dir", "/home/u/proj/rel")}, "goes through the symlink"},
+		{"stub in a bind", 0, []shared.Mount{ws, mount(0, "/cache/dir", "/home/u/proj/new")}, `does not exist in what is bound there ("/home/u/proj/new"`},
+		{"stub in /usr", 0, []shared.Mount{mount(0, "/cache/dir", "/usr/new/deep")}, "does not exist in what is bound there"},
+		{"stub in the host view", 1, []shared.Mount{mount(0, "/cache/dir", "/new")}, "does not exist in what is bound there"},
+		{"directory on file", 0, []shared.Mount{ws, mount(0, "/cache/dir", "/home/u/proj/src/a")}, "is a file, where a directory is needed"},
+		{"file on directory", 0, []shared.Mount{ws, mount(0, "/cache/file", "/home/u/proj/src")}, "is a directory, where a file is needed"},
+		{"through a file", 0, []shared.Mount{ws, mount(0, "/cache/file", "/home/u/proj/src/a/b")}, "does not exist"},
+		{"no source", 0, []shared.Mount{mount(0, "/absent", "/x")}, `"/absent" does not exist`},
+		{"swapped source", 0, []shared.Mount{mount(0, "/now/a/link", "/x")}, "has become a symlink"},
+		{"unreadable source", 0, []shared.Mount{mount(0, "/locked", "/x")}, "permission denied"},
+		{"conflict through a link", 0, []shared.Mount{mount(0, "/cache/file", "/usr/bin/sh"), mount(0, "/home/u/.gitconfig", "/bin/sh")}, "is that of"},
+		{"overlay", 0, []shared.Mount{mount(shared.MountOverlay, "/cache/dir", "/x")}, "no overlays"},
+	} {
+		_, err := plan(gather(tree, 1000, 0), &shared.Spec{Filesystem: tt.view, Mounts: tt.mounts}, &shared.Command{})
+		e, ok := errors.AsType[*shared.Error](err)
+		if !ok || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+			continue
+		}
+		if e.Attribute != "bind_paths[7]" {
+			t.Errorf("%s: attribute %q", tt.name, e.Attribute)
+		}
+	}
+}
+
+// dests gives the destinations of the steps that the test's mounts became.
+func dests(ops []op) string {
+	var out []string
+	for _, o := range ops {
+		if o.Why == "bind_paths[7]" {
+			out = append(out, o.Dest)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func TestAdmittedMounts(t *testing.T) {
+	t.Parallel()
+	tree := distributions["debian"].with(fakeTree{"/ro/link": "->dir", "/ro/dir/x": "/", "/var/run": "->/run", "/usr/bin/tool": ""})
+	for _, tt := range []struct {
+		name   string
+		mounts []shared.Mount
+		want   string
+	}{
+		{"through the view's own link", []shared.Mount{mount(0, "/cache/file", "/bin/tool")}, "/usr/bin/tool"},
+		{"both spellings", []shared.Mount{mount(0, "/cache/file", "/bin/tool"), mount(0, "/cache/file", "/usr/bin/tool")}, "/usr/bin/tool"},
+		{"through a link that nobody inside can change", []shared.Mount{mount(0, "/ro", "/ro"), mount(0, "/cache/dir", "/ro/link/x")}, "/ro /ro/dir/x"},
+		{"over the view's own file", []shared.Mount{mount(0, "/cache/file", "/etc/passwd")}, "/etc/passwd"},
+		{"directory over it", []shared.Mount{mount(0, "/cache/dir", "/etc/passwd")}, "/etc/passwd"},
+		{"all of etc", []shared.Mount{mount(0, "/cache/dir", "/etc")}, "/etc"},
+		{"session's tmp", []shared.Mount{mount(shared.MountReadWrite, "/cache/dir", "/tmp")}, "/tmp"},
+		{"beneath the private tmp", []shared.Mount{mount(shared.MountReadWrite, "/cache/dir", "/tmp/proj")}, "/tmp/proj"},
+		{"beneath the linked tmp", []shared.Mount{mount(shared.MountReadWrite, "/cache/dir", "/var/tmp/proj")}, "/tmp/proj"},
+		{"on the view's own links", []shared.Mount{mount(0, "/cache/dir", "/sbin"), mount(0, "/cache/file", "/etc/localtime"), mount(0, "/cache/dir", "/var/tmp")}, "/etc/localtime /sbin /var/tmp"},
+		{"beneath run", []shared.Mount{mount(0, "/cache/dir", "/run/x/y")}, "/run/x/y"},
+		{"the workspace is read-only in another", []shared.Mount{mount(shared.MountReadWrite, "/home/u/proj", "/home/u/proj"), mount(0, "/home/u/proj/.git", "/home/u/proj/.git")}, "/home/u/proj /home/u/proj/.git"},
+	} {
+		ops, err := plan(gather(tree, 1000, 0), &shared.Spec{Mounts: tt.mounts}, &shared.Command{})
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if got := dests(ops); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+		seen := map[string]bool{}
+		for _, o := range ops {
+			if o.Kind != opRemountRO && seen[o.Dest] {
+				t.Errorf("%s: two steps at %s", tt.name, o.Dest)
+			}
+			seen[o.Dest] = true
+		}
+	}
+}
+
+func TestMaskPlans(t *testing.T) {
+	t.Parallel()
+	tree := distributions["debian"].with(fakeTree{"/home/u/proj/link": "->src/a", "/home/u/proj/out": "->/cache/file", "/home/u/proj/d/e/f": ""})
+	ws := mount(shared.MountReadWrite, "/home/u/proj", "/home/u/proj")
+	for _, tt := range []struct {
+		masks []string
+		want  string
+	}{
+		{[]string{"/home/u/proj/src/a"}, "/home/u/proj/src/a"},
+		{[]string{"/home/u/proj/d/e/f", "/home/u/proj/d", "/home/u/proj/d/e"}, "/home/u/proj/d"},
+		{[]string{"/home/u/proj/link", "/home/u/proj/src/a"}, "/home/u/proj/src/a"},
+		{[]string{"/home/u/proj/out"}, ""}, // leads to what is not visible
+		{[]string{"/home/u/proj/nothing/here", "/cache/file", "/tmp/x"}, ""},
+		{[]string{"/home"}, "/home"},
+		{[]string{"/usr/bin/sh", "/bin/sh"}, "/usr/bin/sh"},
+	} {
+		cmd := &shared.Command{}
+		for _, p := range tt.masks {
+			cmd.Masks = append(cmd.Masks, shared.Mask{Path: p, Origin: "deny_paths[0]"})
+		}
+		ops, err := plan(gather(tree, 1000, 0), &shared.Spec{Mounts: []shared.Mount{ws}}, cmd)
+		if err != nil {
+			t.Errorf("%q: %v", tt.masks, err)
+			continue
+		}
+		var got []string
+		for _, o := range ops {
+			if o.Kind == opMaskDir || o.Kind == opMaskFile {
+				got = append(got, o.Dest)
+			}
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%q: %q, want %q", tt.masks, got, tt.want)
+		}
+	}
+	for _, p := range []string{"/", "/proc", "/dev"} {
+		cmd := &shared.Command{Masks: []shared.Mask{{Path: p, Origin: "deny_paths[0]"}}}
+		if _, err := plan(gather(tree, 1000, 0), &shared.Spec{}, cmd); !errors.Is(err, shared.ErrInvalidSpec) {
+			t.Errorf("mask of %s: %v", p, err)
+		}
+	}
+}
+
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	tree := fakeTree{"/s": "/", "/usr": "/", "/bin": "->usr/bin", "/usr/bin": "/"}
+	spec := &shared.Spec{}
+	for i := range 3000 {
+		spec.Mounts = append(spec.Mounts, shared.Mount{Source: "/s", Destination: fmt.Sprintf("/m%d", i), Origin: "bind_paths"})
+	}
+	words := make([]op, 3000)
+	for i := range words {
+		words[i] = op{Kind: opROBind, Source: "/s", Dest: "/d"}
+	}
+	if _, _, err := args(0, words, 4); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "option words") {
+		t.Errorf("too many words: %v", err)
+	}
+	if _, _, err := args(0, []op{{Kind: opROBind, Source: "/" + strings.Repeat("x", 128<<10), Dest: "/d", Why: "bind_paths[3]"}}, 4); !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "bind_paths[3]") {
+		t.Errorf("too long a word: %v", err)
+	}
+	if _, err := plan(gather(tree, 1000, 0), spec, &shared.Command{}); err != nil {
+		t.Errorf("many mounts: %v", err)
+	}
+}
+
+func TestTempSize(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ memory, asked, want uint64 }{
+		{0, 0, 64 << 20}, {8 << 30, 0, 2 << 30}, {64 << 30, 0, 4 << 30}, {1 << 20, 0, 64 << 20}, {8 << 30, 4096, 4096},
+	} {
+		if got := tempSize(&facts{memory: tt.memory}, &shared.Spec{Limits: shared.Limits{TempSize: tt.asked}}); got != tt.want {
+			t.Errorf("tempSize(%d, %d) = %d, want %d", tt.memory, tt.asked, got, tt.want)
+		}
+	}
+}
+
+// arity is how many words follow each option that this package uses.
+var arity = map[string]int{
+	"--unshare-user": 0, "--unshare-ipc": 0, "--unshare-pid": 0, "--unshare-uts": 0, "--unshare-cgroup": 0, "--unshare-net": 0, "--disable-userns": 0,
+	"--die-with-parent": 0, "--as-pid-1": 0, "--cap-drop": 1, "--hostname": 1, "--chdir": 1, "--ro-bind": 2, "--bind": 2, "--perms": 1, "--size": 1,
+	"--tmpfs": 1, "--symlink": 2, "--proc": 1, "--dev": 1, "--dir": 1, "--file": 2, "--remount-ro": 1,
+}
+
+// FuzzPlan: whatever the paths are, they are data words in the place where
+// bubblewrap takes a path, and the plan is refused or orders parents first.
+func FuzzPlan(f *testing.F) {
+	f.Add("/home/u/proj", "/home/u/proj", "/home/u/proj/src", "/home/u", uint8(1), uint8(0))
+	f.Add("/cache/dir", "/--ro-bind", "/\n", "/\xff", uint8(0), uint8(1))
+	f.Add("/cache/file", "/etc/passwd", "/usr", "/tmp", uint8(3), uint8(0))
+	f.Add("/home/u/proj/l", "/bin/x", "/var/tmp/a/b", "/var/tmp", uint8(1), uint8(0))
+	f.Add("/cache/dir", "/run/l", "/l/../x", "/lib64", uint8(2), uint8(1))
+	tree := distributions["debian"].with(fakeTree{"/home/u/proj/l": "->/proc/self", "/home/u/proj/up": "->..", "/home/u/proj/self": "->self"})
+	known := gather(tree, 0, 1<<30)
+	f.Fuzz(func(t *testing.T, source, destination, mask, home string, kind, view uint8) {
+		spec := &shared.Spec{
+			Filesystem: shared.Filesystem(view % 2), Home: home,
+			Mounts: []shared.Mount{
+				{Source: "/home/u/proj", Destination: "/home/u/proj", Kind: shared.MountReadWrite, Origin: "workspace"},
+				{Source: source, Destination: destination, Kind: shared.MountKind(kind % 4), Degradable: true, Origin: "fuzz"},
+			},
+		}
+		if spec.Mounts[1].Kind == shared.MountTmpfs {
+			spec.Mounts[1].Source = ""
+		}
+		cmd := &shared.Command{Args: []string{"x"}, Dir: "/", Masks: []shared.Mask{{Path: mask, Origin: "fuzz"}}}
+		if spec.Validate() != nil || cmd.Validate() != nil {
+			t.Skip()
+		}
+		ops, err := plan(known, spec, cmd)
+		if err != nil {
+			if _, ok := errors.AsType[*shared.Error](err); !ok {
+				t.Fatalf("an error without a name: %v", err)
+			}
+			return
+		}
+		words, files, err := args(spec.Network.Mode, ops, 4)
+		if err != nil {
+			return
+		}
+		fds := 0
+		for i := 0; i < len(words); {
+			n, ok := arity[words[i]]
+			if !ok {
+				t.Fatalf("%q stands where an option is read", words[i])
+			}
+			if words[i] == "--file" {
+				fds++
+			}
+			i += n + 1
+		}
+		if fds != len(files) {
+			t.Fatalf("%d descriptors for %d files", fds, len(files))
+		}
+		for i, o := range ops {
+			if !strings.HasPrefix(o.Dest, "/") || filepath.Clean(o.Dest) != o.Dest {
+				t.Fatalf("destination %q", o.Dest)
+			}
+			if (o.Why == "fuzz" || o.Why == "home") && (o.Dest == "/" || within(o.Dest, "/proc") || within(o.Dest, "/dev")) {
+				t.Fatalf("%+v", o)
+			}
+			for _, later := range ops[i+1:] {
+				if o.Why == "fuzz" && later.Kind != opRemountRO && later.Dest != o.Dest && within(o.Dest, later.Dest) {
+					t.Fatalf("%+v hides %+v", later, o)
+				}
+			}
+		}
+	})
+}

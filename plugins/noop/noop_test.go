@@ -1,0 +1,104 @@
+package noop
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	mount := func(m shared.Mount) shared.Spec {
+		m.Origin = "bind_paths[2]"
+		return shared.Spec{Unconfined: true, Mounts: []shared.Mount{m}}
+	}
+	for name, test := range map[string]struct {
+		spec             shared.Spec
+		attribute, words string // "" accepts
+	}{
+		"isolation":     {shared.Spec{}, "engine", "allow commands without isolation"},
+		"none":          {shared.Spec{Unconfined: true}, "", ""},
+		"same path":     {mount(shared.Mount{Source: "/a", Destination: "/a"}), "", ""},
+		"writable":      {mount(shared.Mount{Source: "/a", Destination: "/a", Kind: shared.MountReadWrite}), "", ""},
+		"remap":         {mount(shared.Mount{Source: "/a", Destination: "/b"}), "bind_paths[2]", `"/a" cannot appear as "/b"`},
+		"tmpfs":         {mount(shared.Mount{Destination: "/b", Kind: shared.MountTmpfs}), "bind_paths[2]", "fresh memory"},
+		"overlay":       {mount(shared.Mount{Source: "/a", Destination: "/a", Kind: shared.MountOverlay}), "bind_paths[2]", "lasting"},
+		"maybe overlay": {mount(shared.Mount{Source: "/a", Destination: "/a", Kind: shared.MountOverlay, Degradable: true}), "", ""},
+		"limit":         {shared.Spec{Unconfined: true, Limits: shared.Limits{PIDs: 3}}, "limits.pids", "best_effort"},
+		"options":       {shared.Spec{Unconfined: true, Options: []byte(`{"a":1}`)}, "config", "no options"},
+	} {
+		sb, err := New().Open(t.Context(), test.spec)
+		if test.attribute == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if err := sb.Close(t.Context()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		var e *shared.Error
+		if !errors.As(err, &e) || e.Kind != shared.ErrUnsupported || e.Attribute != test.attribute || !strings.Contains(err.Error(), test.words) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestRunsAsItIs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	sb, err := New().Open(t.Context(), shared.Spec{
+		Unconfined: true,
+		Limits:     shared.Limits{Memory: 1 << 30, OpenFiles: 3, BestEffort: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sb.Close(t.Context())
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := shared.Command{
+		Args:  []string{"sh", "-c", `pwd -P; echo "$A"; echo >made; exit 5`},
+		Env:   []string{"PATH=/usr/bin:/bin", "A=b c"},
+		Dir:   dir,
+		Masks: []shared.Mask{{Path: "/x"}},
+	}
+	plan, err := sb.Plan(t.Context(), cmd)
+	if err != nil || len(plan.Argv) != 3 || len(plan.Notes) != 4 {
+		t.Errorf("plan %+v, %v", plan, err)
+	}
+	if _, err := os.Stat(dir + "/made"); err == nil {
+		t.Error("the plan was carried out")
+	}
+	p, err := sb.Start(t.Context(), cmd, shared.Stdio{Stdout: w})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _ := io.ReadAll(r)
+	result, err := p.Wait(t.Context())
+	if err != nil || result.Status.Code != 5 || !strings.HasSuffix(string(out), dir+"\nb c\n") {
+		t.Errorf("%q, %+v, %v", out, result, err)
+	}
+	if _, err := os.Stat(dir + "/made"); err != nil {
+		t.Error(err)
+	}
+	got := map[string]string{}
+	for e := range p.Events() {
+		got[string(e.Kind)+" "+e.Details["limit"]] = e.Details["hold"]
+	}
+	if len(got) != 3 || got["limit memory"] != "not held" || got["limit open_files"] != "not held" {
+		t.Errorf("events %v", got)
+	}
+	if _, ok := got["degraded "]; !ok {
+		t.Errorf("events %v", got)
+	}
+}

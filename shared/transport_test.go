@@ -1,0 +1,142 @@
+package shared
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// A transport brings an engine within reach; what it opens is closed with t.
+type transport struct {
+	name    string
+	connect func(t testing.TB, e Engine) Engine
+}
+
+func transports() []transport {
+	return []transport{
+		{"in process", func(_ testing.TB, e Engine) Engine { return e }},
+		{"descriptors", func(t testing.TB, e Engine) Engine { return connect(t, e, true).engine }},
+		{"streamed", func(t testing.TB, e Engine) Engine { return connect(t, e, false).engine }},
+	}
+}
+
+// wire is both ends of a connection in this process.
+type wire struct {
+	engine  Engine
+	server  *server
+	grpc    *grpc.Server
+	conn    *grpc.ClientConn
+	channel *Channel
+}
+
+func connect(t testing.TB, e Engine, withChannel bool) *wire {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "wire") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	w := &wire{}
+	var in *inbox
+	if withChannel {
+		var engineEnd *os.File
+		if w.channel, engineEnd, err = NewChannel(); err != nil {
+			t.Fatal(err)
+		}
+		in = newInbox()
+		received := make(chan struct{})
+		go func() {
+			defer close(received)
+			in.receive(engineEnd)
+		}()
+		t.Cleanup(func() {
+			w.channel.Close()
+			<-received
+			engineEnd.Close()
+		})
+	}
+	path := filepath.Join(dir, "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := hclog.NewNullLogger()
+	w.server = newServer(e, in, log)
+	w.grpc = grpc.NewServer(append(serverOptions(), grpc.WaitForHandlers(true))...)
+	pb.RegisterEngineServer(w.grpc, w.server)
+	go w.grpc.Serve(listener)
+	w.conn, err = grpc.NewClient("unix:"+path,
+		append(DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.conn.Close()
+		w.grpc.Stop()
+	})
+	w.engine = NewClient(w.conn, w.channel)
+	return w
+}
+
+// checkLeaks fails t when, after all later cleanups, there are more goroutines
+// or descriptors than there are now. Tests that use it are not parallel.
+func checkLeaks(t *testing.T) {
+	t.Helper()
+	r, w, err := os.Pipe() // starts the poller, which stays
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.SetReadDeadline(time.Now())
+	r.Close()
+	w.Close()
+	goroutines, descriptors := runtime.NumGoroutine(), countDescriptors(t)
+	t.Cleanup(func() {
+		deadline := time.Now().Add(10 * time.Second)
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for range tick.C {
+			if runtime.NumGoroutine() <= goroutines && countDescriptors(t) <= descriptors {
+				return
+			}
+			if time.Now().After(deadline) {
+				stacks := make([]byte, 1<<20)
+				stacks = stacks[:runtime.Stack(stacks, true)]
+				t.Errorf("leak: %d goroutines (were %d), %d descriptors (were %d)\n%s",
+					runtime.NumGoroutine(), goroutines, countDescriptors(t), descriptors, stacks)
+				return
+			}
+		}
+	})
+}
+
+func countDescriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+func open(t testing.TB, e Engine) Sandbox {
+	t.Helper()
+	s, err := e.Open(t.Context(), Spec{Sandbox: "s", Unconfined: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"time"
+)
+
+// The names of what is compared, as targets refer to them.
+const (
+	nameRaw     = "raw bwrap"
+	nameLibrary = "library, engine warm"
+	nameLean    = "one-shot, lean binaries"
+	nameReexec  = "one-shot, by re-execution"
+)
+
+// contender is one way to run a command.
+type contender struct {
+	name string
+	run  func() error
+}
+
+// latencyRow is what one contender took.
+type latencyRow struct {
+	Name    string    `json:"name"`
+	P50     float64   `json:"p50_ms"`
+	P95     float64   `json:"p95_ms"`
+	Ratio   float64   `json:"ratio_to_raw"` // of the medians
+	Samples []float64 `json:"samples_ms"`
+}
+
+func (s *scene) contenders(ctx context.Context) []contender {
+	list := []contender{
+		{nameRaw, func() error { return s.runRaw(ctx, "/bin/true") }},
+		{nameLibrary, func() error { return runLibrary(ctx, s.library, sandboxFast) }},
+		{nameLean, func() error { return s.run(s.sbxhost(ctx, s.lean, "/bin/true")) }},
+		{nameReexec, func() error { return s.run(s.sbxhost(ctx, s.alone, "/bin/true")) }},
+		{"plain /bin/true", func() error { return s.run(exec.CommandContext(ctx, "/bin/true")) }},
+	}
+	if s.empty != "" {
+		list = append(list, contender{"an empty Go program", func() error { return s.run(exec.CommandContext(ctx, s.empty)) }})
+	}
+	return list
+}
+
+const warmUpRounds = 3
+
+// measureLatency lets the contenders take turns.
+func measureLatency(ctx context.Context, s *scene, rounds int) ([]latencyRow, error) {
+	list := s.contenders(ctx)
+	samples, err := takeTurns(ctx, list, rounds)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]latencyRow, len(list))
+	for i, c := range list {
+		rows[i] = latencyRow{Name: c.name, P50: median(samples[i]), P95: percentile(samples[i], 95), Samples: samples[i],
+			Ratio: ratio(median(samples[i]), median(samples[0]))}
+	}
+	return rows, nil
+}
+
+// takeTurns gives what each contender took in each round, in milliseconds. A
+// round begins with the next contender each time, so that nobody always
+// follows the same one.
+func takeTurns(ctx context.Context, list []contender, rounds int) ([][]float64, error) {
+	samples := make([][]float64, len(list))
+	for round := -warmUpRounds; round < rounds; round++ {
+		for turn := range list {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			i := (turn + round + warmUpRounds) % len(list)
+			begin := time.Now()
+			if err := list[i].run(); err != nil {
+				return nil, fmt.Errorf("%s: %w", list[i].name, err)
+			}
+			if round >= 0 {
+				samples[i] = append(samples[i], milliseconds(time.Since(begin)))
+			}
+		}
+	}
+	return samples, nil
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// peak is the most memory that processes have had resident, in KiB. What they
+// share, such as the text of a program that executed itself, counts twice.
+type peak struct {
+	Host   int64 `json:"host_kib"`
+	Engine int64 `json:"engine_kib"`
+}
+
+type memoryRow struct {
+	Name string `json:"name"`
+	peak
+}
+
+const (
+	nameMemoryFile     = "library: commands, 8 at once, output by descriptor"
+	nameMemoryStreamed = "library: the same, output streamed"
+)
+
+func measureMemory(ctx context.Context, s *scene, bytes int64) ([]memoryRow, error) {
+	var rows []memoryRow
+	for _, of := range []struct {
+		name string
+		peak func() (peak, error)
+	}{
+		{nameLean, func() (peak, error) { return s.oneShotPeak(ctx, s.lean) }},
+		{nameReexec, func() (peak, error) { return s.oneShotPeak(ctx, s.alone) }},
+		{nameMemoryFile, func() (peak, error) { return s.libraryPeak(ctx, sandboxFast, bytes) }},
+		{nameMemoryStreamed, func() (peak, error) { return s.libraryPeak(ctx, sandboxStreamed, bytes) }},
+	} {
+		p, err := of.peak()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", of.name, err)
+		}
+		rows = append(rows, memoryRow{of.name, p})
+	}
+	return rows, nil
+}
+
+// oneShotPeak looks at a one-shot sbxhost once its command is known to run.
+func (s *scene) oneShotPeak(ctx context.Context, program string) (_ peak, err error) {
+	cmd := s.sbxhost(ctx, program, "cat")
+	cmd.Stderr = s.stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return peak{}, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return peak{}, err
+	}
+	if err := cmd.Start(); err != nil {
+		return peak{}, err
+	}
+	defer func() {
+		stdin.Close()
+		if waitErr := cmd.Wait(); waitErr != nil {
+			err = errors.Join(err, s.failed(cmd, waitErr))
+		}
+	}()
+	if _, err := io.WriteString(stdin, "here\n"); err != nil {
+		return peak{}, err
+	}
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		return peak{}, err
+	}
+	return peakOfFamily(cmd.Process.Pid)
+}
+
+// libraryPeak runs the workload in a process that does nothing else.
+func (s *scene) libraryPeak(ctx context.Context, sandbox string, bytes int64) (p peak, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return p, err
+	}
+	cmd := exec.CommandContext(ctx, self, roleMemoryHost, s.bin, s.workspace, sandbox, strconv.FormatInt(bytes, 10))
+	cmd.Stderr = s.stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return p, s.failed(cmd, err)
+	}
+	return p, json.Unmarshal(out, &p)
+}
+
+// peakOfFamily gives that of a host and of its only child, the engine.
+func peakOfFamily(host int) (peak, error) {
+	hostText, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", host))
+	if err != nil {
+		return peak{}, err
+	}
+	p := peak{Host: statusField(string(hostText), "VmHWM")}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return peak{}, err
+	}
+	engines := 0
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err != nil {
+			continue
+		}
+		text, err := os.ReadFile("/proc/" + e.Name() + "/status")
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		if statusField(string(text), "PPid") == int64(host) {
+			p.Engine = statusField(string(text), "VmHWM")
+			engines++
+		}
+	}
+	if engines != 1 || p.Host == 0 || p.Engine == 0 {
+		return peak{}, fmt.Errorf("process %d has %d children where an engine was expected, and peaks of %d and %d KiB", host, engines, p.Host, p.Engine)
+	}
+	return p, nil
+}
+
+// statusField gives the number of a line of /proc/PID/status, such as
+// "VmHWM:\t    1234 kB"; 0 where there is none.
+func statusField(text, name string) int64 {
+	for line := range strings.Lines(text) {
+		value, ok := strings.CutPrefix(line, name+":")
+		if !ok {
+			continue
+		}
+		if fields := strings.Fields(value); len(fields) > 0 {
+			n, _ := strconv.ParseInt(fields[0], 10, 64)
+			return n
+		}
+	}
+	return 0
+}

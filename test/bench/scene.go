@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/host"
+)
+
+// The sandboxes of the library's host. Both are the engine bwrap with the same
+// definition, to which stdio is handed over or streamed.
+const (
+	sandboxFast     = "fast"
+	sandboxStreamed = "streamed"
+)
+
+// configText defines the sandbox "fast" of the command line as newLibraryHost
+// does that of the library.
+const configText = `default_sandbox = "fast"
+
+sandbox "fast" {
+  engine = "bwrap"
+}
+`
+
+// scene is what all measurements share.
+type scene struct {
+	dir       string // removed at the end; everything else lies in it
+	workspace string // empty; where all commands run
+	config    string
+	bin       string // as the user gave it
+	lean      string // sbxhost with its engine and init beside it
+	alone     string // sbxhost that executes itself for both
+	empty     string // a Go program that does nothing; "" where none could be built
+	whyEmpty  string // ... and why
+
+	library *host.Host
+	raw     rawLaunch
+	stderr  *os.File // of what is measured; shown when it fails
+}
+
+func newScene(ctx context.Context, bin string) (_ *scene, err error) {
+	for _, name := range []string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-init"} {
+		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
+			return nil, fmt.Errorf("-bin: %w; run make build first", err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "sbxhost-bench-")
+	if err != nil {
+		return nil, err
+	}
+	s := &scene{dir: dir, bin: bin, workspace: filepath.Join(dir, "work"), config: filepath.Join(dir, "config.hcl"),
+		lean: filepath.Join(bin, "sbxhost"), alone: filepath.Join(dir, "alone", "sbxhost")}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	for _, dir := range []string{s.workspace, filepath.Dir(s.alone)} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if s.stderr, err = os.OpenFile(filepath.Join(dir, "stderr"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(s.config, []byte(configText), 0o644); err != nil {
+		return nil, err
+	}
+	if err := linkOrCopy(s.lean, s.alone); err != nil {
+		return nil, err
+	}
+	if err := s.buildEmpty(ctx); err != nil {
+		s.empty, s.whyEmpty = "", err.Error()
+	}
+	if s.library, err = newLibraryHost(ctx, bin, s.workspace); err != nil {
+		return nil, err
+	}
+	explanation, err := s.library.Command(ctx, sandboxFast, "/bin/true").Explain()
+	if err != nil {
+		return nil, err
+	}
+	s.raw, err = rawFromPlan(explanation.Plan.Argv)
+	return s, err
+}
+
+func (s *scene) close() error {
+	var errs []error
+	if s.library != nil {
+		errs = append(errs, s.library.Close())
+	}
+	if s.stderr != nil {
+		errs = append(errs, s.stderr.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
+}
+
+// newLibraryHost is a host with both sandboxes. The engine's own binary in bin
+// serves the first, this program the second.
+func newLibraryHost(ctx context.Context, bin, workspace string) (*host.Host, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return host.New(ctx, host.Options{
+		EngineDir: bin,
+		Dir:       workspace,
+		Workspace: host.WorkspaceOptions{Root: workspace},
+		Engines:   map[string]host.EngineSource{sandboxStreamed: {Source: self, Args: []string{roleStreamedEngine}}},
+		Sandboxes: map[string]host.Definition{
+			sandboxFast:     {Engine: "bwrap"},
+			sandboxStreamed: {Engine: sandboxStreamed},
+		},
+	})
+}
+
+func linkOrCopy(from, to string) error {
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
+}
+
+// buildEmpty builds the least that a Go program can be.
+func (s *scene) buildEmpty(ctx context.Context) error {
+	source := filepath.Join(s.dir, "empty.go")
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
+		return err
+	}
+	s.empty = filepath.Join(s.dir, "empty")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", s.empty, source)
+	build.Dir = s.dir
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// run runs cmd with the null device as stdin and stdout.
+func (s *scene) run(cmd *exec.Cmd) error {
+	cmd.Stderr = s.stderr
+	if err := cmd.Run(); err != nil {
+		return s.failed(cmd, err)
+	}
+	return nil
+}
+
+// failed gives err with the end of what was said.
+func (s *scene) failed(cmd *exec.Cmd, err error) error {
+	text := make([]byte, 1024)
+	var n int
+	if info, statErr := s.stderr.Stat(); statErr == nil {
+		n, _ = s.stderr.ReadAt(text, max(0, info.Size()-int64(len(text))))
+	}
+	return fmt.Errorf("%s: %w: %s", cmd.Path, err, strings.TrimSpace(string(text[:n])))
+}
+
+// runRaw runs argv in bubblewrap alone.
+func (s *scene) runRaw(ctx context.Context, argv ...string) error {
+	cmd, files, err := s.raw.command(ctx, argv...)
+	if err != nil {
+		return err
+	}
+	defer closeAll(files)
+	return s.run(cmd)
+}
+
+// execArgs is the command line of sbxhost that runs argv.
+func (s *scene) execArgs(argv ...string) []string {
+	return append([]string{"exec", "-config", s.config, "-sandbox", sandboxFast, "--"}, argv...)
+}
+
+// sbxhost gives the command that runs argv by the command line.
+func (s *scene) sbxhost(ctx context.Context, program string, argv ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, s.execArgs(argv...)...)
+	cmd.Dir = s.workspace
+	return cmd
+}
+
+func runLibrary(ctx context.Context, h *host.Host, sandbox string) error {
+	return h.Command(ctx, sandbox, "/bin/true").Run()
+}

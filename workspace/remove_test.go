@@ -1,0 +1,94 @@
+package workspace
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// What commands leave behind: overlay work directories of mode 000, trees
+// without write permission, symlinks to elsewhere, depth beyond any path.
+func TestRemoveTree(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	tree(t, base, map[string]string{
+		"keep/file": "x", "keep/shut/file": "x",
+		"gone/work/work": "dir", "gone/a/b/c": "x", "gone/link": "-> ../keep", "gone/a/link": "-> ../../keep/file",
+		"gone/ro/file": "x", "gone/ro/sub/file": "x", "gone/dangling": "-> nowhere", "gone/quo\"te\n": "x",
+	})
+	if err := syscall.Mkfifo(base+"/gone/fifo", 0); err != nil {
+		t.Fatal(err)
+	}
+	for p, mode := range map[string]fs.FileMode{"gone/work/work": 0, "gone/ro/sub": 0o500, "gone/ro": 0o500, "gone/a": 0, "keep/shut": 0o500, "gone": 0o100} {
+		if err := os.Chmod(filepath.Join(base, p), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { os.Chmod(base+"/keep/shut", 0o700) })
+	if os.Geteuid() != 0 {
+		// The control: what the standard library does about it.
+		if err := os.RemoveAll(base + "/gone/ro/sub"); err == nil {
+			t.Error("control: the tree was no obstacle")
+		}
+	}
+	if err := removeTree(base, "gone"); err != nil {
+		t.Error(err)
+	}
+	if fi, err := os.Stat(base + "/keep/shut"); exists(base+"/gone") || err != nil || fi.Mode().Perm() != 0o500 || !exists(base+"/keep/file") {
+		t.Errorf("gone: %v, keep: %v, %v", exists(base+"/gone"), fi, err)
+	}
+	if err := removeTree(base, "gone"); err != nil {
+		t.Errorf("nothing there: %v", err)
+	}
+	if err := removeTree(base, "keep/file"); err == nil {
+		t.Error("a file was removed as a tree")
+	}
+}
+
+func TestRemoveDeepTree(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	fd, err := unix.Open(base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.Repeat("d", 200) // 3000 levels: far beyond PATH_MAX
+	for range 3000 {
+		if err := unix.Mkdirat(fd, name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		next, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		unix.Close(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd = next
+	}
+	unix.Close(fd)
+	if err := removeTree(base, name); err != nil || exists(filepath.Join(base, name)) {
+		t.Error(err)
+	}
+}
+
+func TestRemoveTreeTogether(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	for i := range 40 {
+		tree(t, base, map[string]string{fmt.Sprintf("t/%d/a/b/c", i): "x"})
+	}
+	errs := make(chan error)
+	for range 4 {
+		go func() { errs <- removeTree(base, "t") }()
+	}
+	for range 4 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
