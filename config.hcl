@@ -61,13 +61,13 @@ sandbox "fast" {
   # Bounds of each command. There are also grace ("5s" between SIGTERM and the
   # kill) and open_files (descriptors a process).
   limits {
-    timeout = "10m"
-    memory  = "4GiB" # B, KiB, MiB, GiB or TiB
-    pids    = 1024   # processes and threads
+    timeout    = "10m"
+    open_files = 4096 # of each process
 
-    # "required" refuses what cannot be held on this machine; "best_effort"
-    # runs and reports it.
-    enforce = "best_effort"
+    # memory (such as "4GiB") and pids can be given as well. Where nothing on
+    # this machine holds a limit for all processes together, the command is
+    # refused; enforce = "best_effort" runs it and reports what was not held.
+    enforce = "required"
   }
 }
 
@@ -80,7 +80,6 @@ sandbox "online" {
 
   limits {
     timeout = "30m"
-    enforce = "best_effort"
   }
 }
 

@@ -144,7 +144,7 @@ func privateDir() (string, error) {
 			base = runtimeDir
 		}
 	}
-	dir, err := os.MkdirTemp(base, runtimePrefix)
+	dir, err := os.MkdirTemp(base, shared.RuntimeDirPrefix)
 	if err != nil {
 		return "", fmt.Errorf("private directory for the engine's socket: %w", err)
 	}
@@ -154,10 +154,6 @@ func privateDir() (string, error) {
 	}
 	return dir, nil
 }
-
-// runtimePrefix begins the names of private directories. An engine that
-// survives its host removes the one it lives in.
-const runtimePrefix = "sbxhost-"
 
 // engineRunner starts an engine's process for go-plugin.
 type engineRunner struct {

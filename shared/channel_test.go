@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,7 +38,7 @@ func TestChannel(t *testing.T) {
 	host, in, _ := channel(t)
 	for range 100 {
 		r, w := pipe(t)
-		sent, err := host.send([]*os.File{r, w})
+		sent, err := host.send(t.Context(), []*os.File{r, w})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +115,8 @@ func TestChannelOrders(t *testing.T) {
 func sendAs(t *testing.T, c *Channel, tok token, files ...*os.File) {
 	t.Helper()
 	if err := withDescriptors(files, nil, func(fds []int) error {
-		return sendMessage(c.file, tok[:], unix.UnixRights(fds...))
+		_, err := sendMessage(c.file, tok[:], unix.UnixRights(fds...))
+		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +132,7 @@ func TestChannelLostDescriptors(t *testing.T) {
 		t.Errorf("truncated: %v", err)
 	}
 	// None at all.
-	if err := sendMessage(host.file, make([]byte, tokenSize), nil); err != nil {
+	if _, err := sendMessage(host.file, make([]byte, tokenSize), nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := in.claim(t.Context(), token{}, 1); !errors.Is(err, ErrUnavailable) {
@@ -158,7 +160,7 @@ func TestChannelEnd(t *testing.T) {
 	if _, err := in.claim(t.Context(), token{1}, 1); !errors.Is(err, ErrBroken) {
 		t.Errorf("late claim: %v", err)
 	}
-	if _, err := host.send([]*os.File{r}); !errors.Is(err, ErrEngineLost) {
+	if _, err := host.send(t.Context(), []*os.File{r}); !errors.Is(err, ErrEngineLost) {
 		t.Errorf("send: %v", err)
 	}
 }
@@ -197,5 +199,45 @@ func FuzzRights(f *testing.F) {
 	f.Add(unix.UnixRights(3, 4, 5))
 	f.Add(unix.UnixRights())
 	f.Add([]byte{1})
+	f.Add([]byte("\x1a\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x000000000000")) // half a descriptor
 	f.Fuzz(func(t *testing.T, oob []byte) { parseRights(oob) })
+}
+
+// An engine process that is stopped must not stop the host, too.
+func TestChannelUnread(t *testing.T) {
+	checkLeaks(t)
+	host, engineEnd, err := NewChannel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	defer engineEnd.Close()
+	r, _ := pipe(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	sent := 0
+	for err == nil {
+		_, err = host.send(ctx, []*os.File{r})
+		sent++
+	}
+	// What stops the host first is either the socket's buffer or the kernel's
+	// bound on descriptors underway.
+	if err != context.DeadlineExceeded && !errors.Is(err, unix.ETOOMANYREFS) {
+		t.Errorf("got %v", err)
+	}
+	// What was sent whole arrives, and the channel works again.
+	in := newInbox()
+	done := make(chan struct{})
+	go func() { defer close(done); in.receive(engineEnd) }()
+	last, err := host.send(t.Context(), []*os.File{r})
+	if err != nil {
+		t.Fatalf("after %d: %v", sent, err)
+	}
+	files, err := in.claim(t.Context(), last, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files[0].Close()
+	host.Close()
+	<-done
 }

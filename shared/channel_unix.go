@@ -3,22 +3,23 @@
 package shared
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
-	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Channel is the host's end of the channel to one engine process.
 type Channel struct {
-	file *os.File
-	mu   sync.Mutex // messages must not interleave
+	file    *os.File
+	sending chan struct{} // holds a value while a message is sent: they must not interleave
 }
 
 // NewChannel makes a channel. The engine process inherits engineEnd and finds
@@ -47,7 +48,7 @@ func NewChannel() (hostEnd *Channel, engineEnd *os.File, err error) {
 		host.Close()
 		return nil, nil, err
 	}
-	return &Channel{file: host}, engine, nil
+	return &Channel{file: host, sending: make(chan struct{}, 1)}, engine, nil
 }
 
 // socketFile takes over fd as a file that the runtime's poller serves.
@@ -63,8 +64,9 @@ func socketFile(fd int, name string) (*os.File, error) {
 // exits.
 func (c *Channel) Close() error { return c.file.Close() }
 
-// send sends files under a fresh token.
-func (c *Channel) send(files []*os.File) (token, error) {
+// send sends files under a fresh token. An engine process that is stopped
+// takes nothing; ctx ends the wait for it.
+func (c *Channel) send(ctx context.Context, files []*os.File) (token, error) {
 	var t token
 	if _, err := rand.Read(t[:]); err != nil {
 		return t, err
@@ -74,16 +76,40 @@ func (c *Channel) send(files []*os.File) (token, error) {
 		// blocking mode, which is all that most commands can read and write.
 		f.Fd()
 	}
-	err := withDescriptors(files, nil, func(fds []int) error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return sendMessage(c.file, t[:], unix.UnixRights(fds...))
+	select {
+	case c.sending <- struct{}{}:
+	case <-ctx.Done():
+		return t, ctx.Err()
+	}
+	defer func() { <-c.sending }()
+	expired := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(expired)
+		c.file.SetWriteDeadline(time.Unix(1, 0))
 	})
+	sent := 0
+	err := withDescriptors(files, nil, func(fds []int) (err error) {
+		sent, err = sendMessage(c.file, t[:], unix.UnixRights(fds...))
+		return err
+	})
+	if !stop() {
+		<-expired
+		c.file.SetWriteDeadline(time.Time{})
+	}
+	switch {
+	case err == nil:
+		return t, nil
+	case 0 < sent && sent < tokenSize:
+		c.file.Close() // the rest would be missing from the next message
+		return t, &Error{Kind: ErrEngineLost}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return t, ctx.Err()
+	}
 	if _, ok := errors.AsType[*Error](err); ok {
 		return t, err
 	}
 	errno, ok := errors.AsType[unix.Errno](err)
-	if err != nil && (!ok || errno == unix.EPIPE || errno == unix.ECONNRESET) { // not ok: closed by us
+	if !ok || errno == unix.EPIPE || errno == unix.ECONNRESET { // not ok: closed by us
 		return t, &Error{Kind: ErrEngineLost}
 	}
 	return t, err
@@ -108,26 +134,27 @@ func withDescriptors(files []*os.File, fds []int, f func(fds []int) error) error
 	return inner
 }
 
-func sendMessage(f *os.File, data, rights []byte) error {
+// sendMessage says how many bytes of data it has sent.
+func sendMessage(f *os.File, data, rights []byte) (sent int, err error) {
 	conn, err := f.SyscallConn()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	for len(data) > 0 {
+	for sent < len(data) {
 		var n int
 		var sendErr error
 		if err := conn.Write(func(fd uintptr) bool {
-			n, sendErr = unix.SendmsgN(int(fd), data, rights, nil, noSignal)
+			n, sendErr = unix.SendmsgN(int(fd), data[sent:], rights, nil, noSignal)
 			return sendErr != unix.EAGAIN && sendErr != unix.EINTR
 		}); err != nil {
-			return err
+			return sent, err
 		}
 		if sendErr != nil {
-			return os.NewSyscallError("sendmsg", sendErr)
+			return sent, os.NewSyscallError("sendmsg", sendErr)
 		}
-		data, rights = data[n:], nil // the descriptors went with the first byte
+		sent, rights = sent+n, nil // the descriptors went with the first byte
 	}
-	return nil
+	return sent, nil
 }
 
 // channelFromEnv takes the engine's end out of the environment, so that no

@@ -168,7 +168,7 @@ func (s *clientSandbox) Start(ctx context.Context, cmd Command, stdio Stdio) (Pr
 		}
 	}()
 	if s.client.channel != nil && info.GetStdioDescriptors() {
-		err = s.client.sendStdio(req, stdio)
+		err = s.client.sendStdio(ctx, req, stdio)
 	} else {
 		p.bridge, err = s.client.streamStdio(req, info, cmd.TTY, stdio)
 	}
@@ -192,7 +192,7 @@ func (s *clientSandbox) Start(ctx context.Context, cmd Command, stdio Stdio) (Pr
 }
 
 // sendStdio sends the files ahead of the request that names them.
-func (c *client) sendStdio(req *pb.RunRequest, stdio Stdio) error {
+func (c *client) sendStdio(ctx context.Context, req *pb.RunRequest, stdio Stdio) error {
 	var files []*os.File
 	for i, f := range []*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr} {
 		if f != nil {
@@ -203,13 +203,13 @@ func (c *client) sendStdio(req *pb.RunRequest, stdio Stdio) error {
 	if len(files) == 0 {
 		return nil
 	}
-	t, err := c.channel.send(files)
+	t, err := c.channel.send(ctx, files)
 	req.StdioToken = t[:]
 	return err
 }
 
 func (c *client) streamStdio(req *pb.RunRequest, info *pb.InfoReply, tty bool, stdio Stdio) (*bridge, error) {
-	if tty {
+	if tty && stdio != (Stdio{}) {
 		i := infoFromPB(info)
 		if err := streamedTTY(&i); err != nil {
 			return nil, err

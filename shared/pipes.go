@@ -43,6 +43,7 @@ const (
 	hasStdout
 	hasStderr
 	stderrIsStdout
+	stdioBits // the first unknown one
 )
 
 // newPipes makes the pipes that present asks for and gives the command's ends.

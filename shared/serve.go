@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -20,6 +22,11 @@ import (
 // LogEnv names the environment variable with the level from which an engine
 // process logs: trace, debug, info, warn (the default), error or off.
 const LogEnv = "SBXHOST_LOG"
+
+// RuntimeDirPrefix begins the name of the private directory in which a host
+// keeps an engine's socket directory. An engine that outlives its host removes
+// both.
+const RuntimeDirPrefix = "sbxhost-"
 
 // shutdownTime bounds what an engine process does for its commands at its own
 // end; its launcher and the kernel do the rest.
@@ -134,4 +141,9 @@ func removeSocketDir(dir string) {
 		}
 	}
 	os.Remove(dir)
+	// sbxhost keeps go-plugin's directory in one of its own, and a host that
+	// was killed cannot remove it.
+	if parent := filepath.Dir(dir); strings.HasPrefix(filepath.Base(parent), RuntimeDirPrefix) {
+		os.Remove(parent)
+	}
 }

@@ -69,8 +69,11 @@ func (s *server) Run(in *pb.RunRequest, stream pb.Engine_RunServer) (err error) 
 func (s *server) stdio(ctx context.Context, in *pb.RunRequest) (Stdio, *pipes, error) {
 	present := in.GetStdioPresent()
 	sent := in.GetStdioToken()
+	if present >= stdioBits {
+		return Stdio{}, nil, invalid("stdio", "the bits %#x are unknown to this engine", present)
+	}
 	if len(sent) == 0 {
-		if in.GetCommand().GetTty() {
+		if in.GetCommand().GetTty() && present != 0 {
 			info, err := s.engine.Info(ctx)
 			if err != nil {
 				return Stdio{}, nil, err

@@ -19,43 +19,47 @@ func TestExecStatus(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		engine  fakeEngine
+		engine  *fakeEngine
 		args    []string
 		status  int
 		outcome string
 		stderr  string
 	}{
 		{name: "success", args: []string{"true"}, outcome: "exited"},
-		{name: "code", engine: fakeEngine{result: ended(7)}, args: []string{"false"}, status: 7, outcome: "exited"},
-		{name: "code that looks like a signal", engine: fakeEngine{result: ended(143)}, args: []string{"x"}, status: 143, outcome: "exited"},
-		{name: "signal", engine: fakeEngine{result: shared.Result{Status: shared.ExitStatus{Signal: syscall.SIGTERM}}},
+		{name: "code", engine: &fakeEngine{result: ended(7)}, args: []string{"false"}, status: 7, outcome: "exited"},
+		{name: "code that looks like a signal", engine: &fakeEngine{result: ended(143)}, args: []string{"x"}, status: 143, outcome: "exited"},
+		{name: "signal", engine: &fakeEngine{result: shared.Result{Status: shared.ExitStatus{Signal: syscall.SIGTERM}}},
 			args: []string{"x"}, status: 143, outcome: "signaled"},
-		{name: "time out", engine: fakeEngine{result: shared.Result{Status: shared.ExitStatus{Signal: syscall.SIGTERM}, TimedOut: true}},
+		{name: "time out", engine: &fakeEngine{result: shared.Result{Status: shared.ExitStatus{Signal: syscall.SIGTERM}, TimedOut: true}},
 			args: []string{"x"}, status: 124, outcome: "timed_out"},
-		{name: "not found", engine: fakeEngine{startErr: &shared.Error{Kind: shared.ErrNotFound, Message: "x: not found"}},
+		{name: "not found", engine: &fakeEngine{startErr: &shared.Error{Kind: shared.ErrNotFound, Message: "x: not found"}},
 			args: []string{"x"}, status: 127, outcome: "failed", stderr: `sbxhost: sandbox "fast": x: not found`},
-		{name: "not executable", engine: fakeEngine{startErr: &shared.Error{Kind: shared.ErrNotExecutable, Message: "x: not executable", Hint: "chmod +x"}},
+		{name: "not executable", engine: &fakeEngine{startErr: &shared.Error{Kind: shared.ErrNotExecutable, Message: "x: not executable", Hint: "chmod +x"}},
 			args: []string{"x"}, status: 126, outcome: "failed", stderr: "x: not executable\n  hint: chmod +x\n"},
-		{name: "broken", engine: fakeEngine{waitErr: shared.ErrBroken}, args: []string{"x"}, status: 125, outcome: "failed", stderr: "sandbox broke"},
-		{name: "engine refuses an attribute", engine: fakeEngine{openErr: &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "engine", Message: "no"}},
+		{name: "broken", engine: &fakeEngine{waitErr: shared.ErrBroken}, args: []string{"x"}, status: 125, outcome: "failed", stderr: "sandbox broke"},
+		{name: "engine refuses an attribute", engine: &fakeEngine{openErr: &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "engine", Message: "no"}},
 			args: []string{"x"}, status: 125, outcome: "failed", stderr: "sandbox.hcl:2,12-19, in sandbox \"fast\""},
-		{name: "engine cannot hold a flag", engine: fakeEngine{features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}},
+		{name: "engine cannot hold a flag", engine: &fakeEngine{features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}},
 			args: []string{"-network=true", "x"}, status: 125, outcome: "failed", stderr: "-network: engine \"bwrap\" cannot hold this"},
-		{name: "engine has no terminal", engine: fakeEngine{features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}},
+		{name: "engine has no terminal", engine: &fakeEngine{features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}},
 			args: []string{"-t", "x"}, status: 125, outcome: "failed", stderr: "-t: engine"},
 		{name: "bad variable", args: []string{"-env", "=x", "x"}, status: 125, outcome: "failed", stderr: "-env: \"\" is not a variable name"},
 		{name: "outside of the workspace", args: []string{"-workdir", "/usr", "x"}, status: 125, outcome: "failed", stderr: "-workdir: "},
 		{name: "unknown sandbox", args: []string{"-sandbox", "fsat", "x"}, status: 125, outcome: "failed", stderr: "hint: there are fast"},
 		{name: "session", args: []string{"-session", "s", "x"}, status: 125, outcome: "failed", stderr: "sbxhost: -session: named sessions are not available in this version"},
 		{name: "bypass", args: []string{"-no-sandbox", "x"}, status: 125, outcome: "failed", stderr: "sbxhost: -no-sandbox: "},
-		{name: "degraded", engine: fakeEngine{events: []shared.Event{{Kind: shared.EventDegraded, Message: "less\x1b of it"}}},
+		{name: "degraded", engine: &fakeEngine{events: []shared.Event{{Kind: shared.EventDegraded, Message: "less\x1b of it"}}},
 			args: []string{"x"}, outcome: "exited", stderr: "sbxhost: degraded: less\uFFFD of it\n"},
-		{name: "quiet", engine: fakeEngine{events: []shared.Event{{Kind: shared.EventDegraded, Message: "less of it"}}},
+		{name: "quiet", engine: &fakeEngine{events: []shared.Event{{Kind: shared.EventDegraded, Message: "less of it"}}},
 			args: []string{"-quiet", "x"}, outcome: "exited"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			a, out, errs, path := testApp(t, &tt.engine, fastConfig)
+			engine := tt.engine
+			if engine == nil {
+				engine = &fakeEngine{}
+			}
+			a, out, errs, path := testApp(t, engine, fastConfig)
 			file := filepath.Join(t.TempDir(), "result.json")
 			status := a.run(append([]string{"exec", "-config", path, "-result", file}, tt.args...))
 			if status != tt.status {

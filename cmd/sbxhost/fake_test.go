@@ -114,9 +114,36 @@ func (p *fakeProcess) Resize(context.Context, shared.TerminalSize) error {
 }
 func (p *fakeProcess) Events() <-chan shared.Event { return p.events }
 
+// output is a stream that several goroutines write to, as they do to files.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) Bytes() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return bytes.Clone(o.buf.Bytes())
+}
+
+func (o *output) String() string { return string(o.Bytes()) }
+func (o *output) Len() int       { return len(o.Bytes()) }
+
+func (o *output) Reset() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.buf.Reset()
+}
+
 // testApp is an app on a workspace of its own with the text as configuration,
 // at the path that is returned. Nothing of it is found by itself.
-func testApp(t *testing.T, engine *fakeEngine, config string) (a *app, out, errs *bytes.Buffer, path string) {
+func testApp(t *testing.T, engine *fakeEngine, config string) (a *app, out, errs *output, path string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -130,7 +157,7 @@ func testApp(t *testing.T, engine *fakeEngine, config string) (a *app, out, errs
 	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
+	out, errs = &output{}, &output{}
 	a = &app{
 		stdin: strings.NewReader(""), stdout: out, stderr: errs, dir: work,
 		environ: []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Join(dir, "home")},

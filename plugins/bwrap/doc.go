@@ -36,7 +36,7 @@
 // limits.pids: neither is claimed, and both are reported where best effort is
 // asked for.
 //
-// bubblewrap 0.8.0 or later is needed, not setuid: a setuid one can neither
-// cap temporary file systems nor be needed where the kernel allows user
-// namespaces.
+// bubblewrap 0.8.0 or later is needed, and it must not be setuid: a setuid one
+// refuses to cap temporary file systems, and the kernel must allow user
+// namespaces in any case.
 package bwrap

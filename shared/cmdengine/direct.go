@@ -12,8 +12,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
-// reapPatience bounds the wait for killed members of a process group, which
-// others have to reap.
+// reapPatience bounds the wait for processes that were killed: one that the
+// kernel holds in a dead file system may not end at all.
 const reapPatience = 2 * time.Second
 
 // startDirect starts a command, or a launcher that becomes the command.
@@ -127,31 +127,14 @@ func (r *directRun) wait() (shared.ExitStatus, error) {
 	if err != nil {
 		return shared.ExitStatus{}, &shared.Error{Kind: shared.ErrBroken, Message: "waiting for the command: " + err.Error()}
 	}
-	awaitGroup(pid)
+	if syscall.Kill(-pid, 0) != syscall.ESRCH {
+		awaitGroup(pid)
+	}
 	status := state.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
 		return shared.ExitStatus{Signal: status.Signal(), CoreDumped: status.CoreDump()}, nil
 	}
 	return shared.ExitStatus{Code: status.ExitStatus()}, nil
-}
-
-// awaitGroup waits until nobody is left in a group that was killed.
-func awaitGroup(pgid int) {
-	if syscall.Kill(-pgid, 0) == syscall.ESRCH {
-		return
-	}
-	// There is nothing to wait on for a process that is another's child.
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	patience := time.NewTimer(reapPatience)
-	defer patience.Stop()
-	for syscall.Kill(-pgid, 0) != syscall.ESRCH {
-		select {
-		case <-tick.C:
-		case <-patience.C:
-			return
-		}
-	}
 }
 
 func (r *directRun) signal(sig shared.Signal) error {

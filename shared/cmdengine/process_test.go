@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,9 +101,15 @@ func leakRole(mode string) int {
 	once("true")
 	runtime.GC()
 	beforeFDs, beforeGoroutines := fds(), runtime.NumGoroutine()
-	for i := range 200 {
-		once([]string{"true", "false", "no-such-command", "/etc/passwd"}[i%4])
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			for i := range 10 {
+				once([]string{"true", "false", "no-such-command", "/etc/passwd"}[i%4])
+			}
+		})
 	}
+	wg.Wait()
 	deadline := time.Now().Add(5 * time.Second)
 	for (fds() > beforeFDs || runtime.NumGoroutine() > beforeGoroutines) && time.Now().Before(deadline) {
 		runtime.GC()

@@ -5,6 +5,7 @@ package cmdengine
 import (
 	"os"
 	"syscall"
+	"time"
 )
 
 // reap kills what is left of the group once its leader is reaped. As long as
@@ -16,4 +17,20 @@ func (r *directRun) reap(pid int) (*os.ProcessState, error) {
 	r.reaped = true
 	syscall.Kill(-pid, syscall.SIGKILL)
 	return state, err
+}
+
+// awaitGroup waits until nobody is left in a group that was killed. There is
+// nothing to wait on for a process that is another's child.
+func awaitGroup(pgid int) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	patience := time.NewTimer(reapPatience)
+	defer patience.Stop()
+	for syscall.Kill(-pgid, 0) != syscall.ESRCH {
+		select {
+		case <-tick.C:
+		case <-patience.C:
+			return
+		}
+	}
 }

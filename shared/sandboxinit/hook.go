@@ -31,11 +31,11 @@ func Hook() {
 		switch os.Args[1] {
 		case initArg:
 			if fd, ok := parseFD(os.Args[2]); ok {
-				os.Exit(runInit(fd))
+				exit(runInit(fd))
 			}
 		case limitArg:
 			if fd, ok := parseFD(os.Args[2]); ok {
-				os.Exit(runLimitStage(fd))
+				exit(runLimitStage(fd))
 			}
 		}
 	}

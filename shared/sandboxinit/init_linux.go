@@ -148,7 +148,7 @@ func (s *supervisor) report(status Status) {
 // to that; otherwise this begins what reap completes.
 func (s *supervisor) end(code int) {
 	if s.pidOne {
-		os.Exit(code)
+		exit(code)
 	}
 	s.ending.Store(true)
 	s.signal(syscall.SIGKILL)

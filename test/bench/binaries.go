@@ -15,12 +15,11 @@ import (
 type binaryRow struct {
 	Name     string   `json:"name"`
 	Bytes    int64    `json:"bytes"`
-	Packages int      `json:"packages"`  // linked
-	Heavy    []string `json:"heavy"`     // of those, what an engine must not link
-	Inits    int      `json:"inits"`     // packages with something to initialise
-	Clock    float64  `json:"clock_ms"`  // median, in package initialisation
-	Until    float64  `json:"main_ms"`   // median, from the runtime's start to main
-	Slowest  string   `json:"slowest"`   // the slowest package of one run
+	Packages int      `json:"packages"` // linked
+	Heavy    []string `json:"heavy"`    // of those, what an engine must not link
+	Inits    int      `json:"inits"`    // packages with something to initialise
+	Clock    float64  `json:"clock_ms"` // median, in package initialisation
+	Slowest  string   `json:"slowest"`  // the slowest package of one run
 	SlowTime float64  `json:"slowest_ms"`
 }
 
@@ -37,14 +36,14 @@ func inspectBinaries(ctx context.Context, bin string, rounds int) ([]binaryRow, 
 	packages := []string{module + "/cmd/sbxhost", module + "/plugins/bwrap/sbxhost-engine-bwrap", module + "/shared/sandboxinit/sbxhost-init"}
 	// What makes each do nothing; its exit status then is its own affair.
 	idle := []string{"version", "-version", "-version"}
-	clock, until := make([][]float64, len(rows)), make([][]float64, len(rows))
+	clock := make([][]float64, len(rows))
 	for range max(1, min(rounds/10, 15)) {
 		for i := range rows {
 			t, err := traceInit(ctx, filepath.Join(bin, rows[i].Name), idle[i])
 			if err != nil {
 				return nil, err
 			}
-			clock[i], until[i] = append(clock[i], t.clock), append(until[i], t.until)
+			clock[i] = append(clock[i], t.clock)
 			rows[i].Inits, rows[i].Slowest, rows[i].SlowTime = t.packages, t.slowest.name, t.slowest.clock
 		}
 	}
@@ -58,7 +57,7 @@ func inspectBinaries(ctx context.Context, bin string, rounds int) ([]binaryRow, 
 			return nil, err
 		}
 		rows[i].Bytes, rows[i].Packages, rows[i].Heavy = info.Size(), len(linked), heavyOf(linked)
-		rows[i].Clock, rows[i].Until = median(clock[i]), median(until[i])
+		rows[i].Clock = median(clock[i])
 	}
 	return rows, nil
 }

@@ -24,9 +24,13 @@ type phaseColumn struct {
 	Plain   float64    `json:"untraced_p50_ms"`
 }
 
-// tracedCalls are the calls that marks are found by, and few others: each one
-// stops the program that makes it.
-const tracedCalls = "trace=execve,exit_group,openat,mkdirat,write,getsockopt,prctl"
+// A traced call stops the program that makes it, for longer than the call
+// takes. So the spans are those of a trace of calls that are rare, and one with
+// openat, of which bubblewrap makes many, only divides them.
+const (
+	coarseCalls = "execve,exit_group,mkdirat,getsockopt,listen,?close_range"
+	fineCalls   = coarseCalls + ",openat"
+)
 
 func measurePhases(ctx context.Context, s *scene, rounds int, latency []latencyRow) (phaseTable, error) {
 	if _, err := exec.LookPath("strace"); err != nil {
@@ -44,10 +48,15 @@ func measurePhases(ctx context.Context, s *scene, rounds int, latency []latencyR
 	}
 	for range max(1, min(rounds/5, 25)) {
 		for i, program := range programs {
-			durations, err := s.trace(ctx, program)
+			fine, err := s.trace(ctx, program, fineCalls)
 			if err != nil {
 				return phaseTable{}, err
 			}
+			coarse, err := s.trace(ctx, program, coarseCalls)
+			if err != nil {
+				return phaseTable{}, err
+			}
+			durations := refine(coarse, fine)
 			total := 0.0
 			for k, d := range durations {
 				if !math.IsNaN(d) {
@@ -78,9 +87,9 @@ func measurePhases(ctx context.Context, s *scene, rounds int, latency []latencyR
 	return t, nil
 }
 
-func (s *scene) trace(ctx context.Context, program string) ([]float64, error) {
+func (s *scene) trace(ctx context.Context, program, calls string) ([]float64, error) {
 	file := filepath.Join(s.dir, "trace")
-	cmd := exec.CommandContext(ctx, "strace", append([]string{"-f", "-ttt", "--seccomp-bpf", "-s", "256", "-e", tracedCalls, "-o", file, program},
+	cmd := exec.CommandContext(ctx, "strace", append([]string{"-f", "-ttt", "--seccomp-bpf", "-s", "256", "-e", "signal=none", "-e", "trace=" + calls, "-o", file, program},
 		s.execArgs("/bin/true")...)...)
 	cmd.Dir = s.workspace
 	if err := s.run(cmd); err != nil {

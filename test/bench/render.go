@@ -45,9 +45,9 @@ func render(w io.Writer, r *results) error {
 	renderPhases(line, r.Phases)
 
 	line("\nExecutables")
-	line("  %-22s %9s %9s %7s %9s %9s  %s", "", "size", "packages", "inits", "init ms", "main at", "slowest")
+	line("  %-22s %9s %9s %7s %9s  %s", "", "size", "packages", "inits", "init ms", "slowest")
 	for _, row := range r.Binaries {
-		line("  %-22s %9s %9d %7d %9.2f %9.2f  %s %.2f", row.Name, size(row.Bytes), row.Packages, row.Inits, row.Clock, row.Until, lastOf(row.Slowest), row.SlowTime)
+		line("  %-22s %9s %9d %7d %9.2f  %s %.2f", row.Name, size(row.Bytes), row.Packages, row.Inits, row.Clock, lastOf(row.Slowest), row.SlowTime)
 	}
 	for _, row := range r.Binaries {
 		switch {

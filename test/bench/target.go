@@ -20,7 +20,7 @@ func (t target) String() string {
 	if t.Met {
 		verdict = "ok"
 	}
-	return fmt.Sprintf("%-46s %9s   %s %-9s  %s", t.Name, number(t.Measured)+t.Unit, relation, number(t.Bound)+t.Unit, verdict)
+	return fmt.Sprintf("%-50s %9s   %s %-9s  %s", t.Name, number(t.Measured)+t.Unit, relation, number(t.Bound)+t.Unit, verdict)
 }
 
 // number is short: two decimals where they matter.
@@ -36,7 +36,10 @@ func number(v float64) string {
 func judge(r *results) []target {
 	var list []target
 	add := func(name string, measured, bound float64, atLeast bool, unit string) {
-		met := measured > 0 && (measured <= bound) != atLeast || measured == bound
+		met := measured > 0 && measured <= bound
+		if atLeast {
+			met = measured >= bound
+		}
 		list = append(list, target{name, measured, bound, atLeast, unit, met})
 	}
 	for _, goal := range []struct {

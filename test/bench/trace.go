@@ -93,9 +93,7 @@ func oneShotMarks(config string) []mark {
 		{"engine: runtime, packages; main reached", func(l traceLine) bool {
 			return l.call == "getsockopt" && strings.Contains(l.args, "SO_TYPE")
 		}},
-		{"engine: listening, handshake written", func(l traceLine) bool {
-			return l.call == "write" && strings.HasPrefix(l.args, `1, "1|`)
-		}},
+		{"engine: listening; the handshake follows", func(l traceLine) bool { return l.call == "listen" }},
 		{"both: connected, opened, planned, bwrap forked", func(l traceLine) bool {
 			name, ok := executes(l)
 			return ok && path.Base(name) == "bwrap"
@@ -104,9 +102,7 @@ func oneShotMarks(config string) []mark {
 			_, ok := executes(l)
 			return ok && strings.Contains(l.args, `"sbxhost-init", "`)
 		}},
-		{"init: runtime, packages; main reached", func(l traceLine) bool {
-			return l.call == "prctl" && strings.HasPrefix(l.args, "PR_SET_DUMPABLE")
-		}},
+		{"init: runtime, packages; main reached", func(l traceLine) bool { return l.call == "close_range" }},
 		{"init: command received and forked", func(l traceLine) bool {
 			name, ok := executes(l)
 			command = l.pid
@@ -143,4 +139,31 @@ func phases(marks []mark, lines []traceLine) (durations []float64, ok bool) {
 		}
 	}
 	return durations, true
+}
+
+// refine splits the spans in which coarse has NaN as fine divides them: a
+// trace of more calls finds more marks and stretches everything by more.
+func refine(coarse, fine []float64) []float64 {
+	refined := make([]float64, len(coarse))
+	begin := 0
+	for end, span := range coarse {
+		if math.IsNaN(span) {
+			continue
+		}
+		total := 0.0
+		for _, part := range fine[begin : end+1] {
+			if !math.IsNaN(part) {
+				total += part
+			}
+		}
+		for k, part := range fine[begin : end+1] {
+			refined[begin+k] = span * ratio(part, total)
+		}
+		if total == 0 || math.IsNaN(fine[end]) {
+			copy(refined[begin:], coarse[begin:end+1]) // nothing to divide by
+		}
+		begin = end + 1
+	}
+	copy(refined[begin:], coarse[begin:])
+	return refined
 }

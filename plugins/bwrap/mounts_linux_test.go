@@ -1,0 +1,150 @@
+package bwrap
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func TestWorkspace(t *testing.T) {
+	t.Parallel()
+	e := needBwrap(t)
+	dir := workspace(t)
+	rw := shared.Spec{Mounts: []shared.Mount{bindRW(dir)}}
+	sh(t, e, rw, "echo made > "+dir+"/made && mkdir "+dir+"/sub")
+	info, err := os.Stat(filepath.Join(dir, "made"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uid := info.Sys().(*syscall.Stat_t).Uid; int(uid) != os.Getuid() {
+		t.Errorf("the file belongs to %d", uid)
+	}
+	ro := shared.Spec{Mounts: []shared.Mount{{Source: dir, Destination: dir, Origin: "workspace"}}}
+	expect(t, e, ro, "cat "+dir+"/made; touch "+dir+"/x 2>/dev/null || echo refused", "made\nrefused")
+
+	remapped := shared.Spec{Mounts: []shared.Mount{{Source: dir, Destination: "/workspace", Kind: shared.MountReadWrite, Origin: "workspace"}}}
+	out := run(t, e, remapped, shared.Command{Args: []string{"/bin/sh", "-c", "pwd; echo 2 > two"}, Dir: "/workspace"})
+	if out.stdout != "/workspace\n" {
+		t.Errorf("%+v", out)
+	}
+	if b, _ := os.ReadFile(filepath.Join(dir, "two")); string(b) != "2\n" {
+		t.Errorf("two holds %q", b)
+	}
+}
+
+func TestHostView(t *testing.T) {
+	t.Parallel()
+	e := needBwrap(t)
+	dir := workspace(t) // beneath the host's /tmp, which is hidden
+	spec := shared.Spec{Filesystem: shared.FilesystemHost, Mounts: []shared.Mount{bindRW(dir)}}
+	expect(t, e, spec, "test -e /etc/hostname && echo there", "there")
+	expect(t, e, spec, "echo in > "+dir+"/in; cat "+dir+"/in", "in")
+	expect(t, e, spec, "ls -A /run", "")
+	expect(t, e, spec, "ls -A /tmp | wc -l", "1")
+	expect(t, e, spec, "ls /dev/kmsg /dev/mem 2>/dev/null; true", "")
+}
+
+func TestStrangeNames(t *testing.T) {
+	t.Parallel()
+	e := needBwrap(t)
+	dir := workspace(t)
+	for _, name := range []string{"with space", `quo"te'`, "new\nline", "--ro-bind", "-", "\xff\xfe", strings.Repeat("n", 255), "tab\t", `back\slash`, "$(x)"} {
+		source := filepath.Join(dir, name)
+		write(t, filepath.Join(source, "file"), name)
+		var spec shared.Spec
+		args := []string{"/bin/cat"}
+		for _, destination := range []string{source, "/" + name, "/tmp/deep/" + name} {
+			spec.Mounts = append(spec.Mounts, shared.Mount{Source: source, Destination: destination, Kind: shared.MountReadWrite, Origin: "bind_paths[0]"})
+			args = append(args, destination+"/file")
+		}
+		out := run(t, e, spec, shared.Command{Args: args, Dir: "/" + name})
+		if out.stdout != strings.Repeat(name, 3) {
+			t.Errorf("%q: %+v", name, out)
+		}
+	}
+}
+
+func TestMasks(t *testing.T) {
+	t.Parallel()
+	e := needBwrap(t)
+	dir := workspace(t)
+	write(t, dir+"/.env", "secret")
+	write(t, dir+"/secrets/key", "secret")
+	write(t, dir+"/open", "open")
+	if err := os.Symlink("secrets/key", dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	spec := shared.Spec{Mounts: []shared.Mount{bindRW(dir)}}
+	cmd := shared.Command{
+		Args: []string{"/bin/sh", "-c", `
+			cat .env secrets/key link 2>/dev/null; ls secrets 2>/dev/null; cat open
+			echo x 2>/dev/null > .env || echo refused
+			echo x 2>/dev/null > secrets/new || echo refused
+			rm -f .env 2>/dev/null || echo refused
+			mv secrets away 2>/dev/null || echo refused
+			chmod 777 secrets 2>/dev/null || echo refused`},
+		Dir:   dir,
+		Masks: []shared.Mask{{Path: dir + "/.env", Origin: "deny_paths"}, {Path: dir + "/secrets", Dir: true, Origin: "deny_paths"}, {Path: dir + "/secrets/key", Origin: "deny_paths"}, {Path: dir + "/absent", Origin: "deny_paths"}},
+	}
+	if got, want := run(t, e, spec, cmd).stdout, "openrefused\nrefused\nrefused\nrefused\nrefused\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if b, _ := os.ReadFile(dir + "/.env"); string(b) != "secret" {
+		t.Errorf(".env now holds %q", b)
+	}
+	if _, err := os.Lstat(dir + "/absent"); err == nil {
+		t.Error("a stub was left behind")
+	}
+	// The control: without masks all of it is there.
+	cmd.Masks = nil
+	cmd.Args = []string{"/bin/cat", ".env", "secrets/key"}
+	if got := run(t, e, spec, cmd).stdout; got != "secretsecret" {
+		t.Errorf("control: %q", got)
+	}
+}
+
+// bubblewrap agrees with the planner about where destinations lead.
+func TestDestinations(t *testing.T) {
+	t.Parallel()
+	e := needBwrap(t)
+	dir := workspace(t)
+	write(t, dir+"/d/f", "mine")
+	write(t, dir+"/f", "mine")
+	// A program of /usr/bin, to be covered under its other name.
+	if target, err := os.Readlink("/bin"); err != nil || !strings.HasSuffix(target, "usr/bin") {
+		t.Logf("/bin is no link to usr/bin here: %q, %v", target, err)
+	} else {
+		spec := shared.Spec{Mounts: []shared.Mount{{Source: dir + "/f", Destination: "/bin/true", Origin: "bind_paths[0]"}}}
+		expect(t, e, spec, "cat /usr/bin/true", "mine")
+	}
+	for _, view := range []shared.Filesystem{shared.FilesystemMinimal, shared.FilesystemHost} {
+		var mounts []shared.Mount
+		var cat []string
+		for _, destination := range []string{"/tmp/deep/proj", "/var/tmp/proj", "/run/deep/proj", dir} {
+			mounts = append(mounts, shared.Mount{Source: dir, Destination: destination, Origin: "bind_paths[0]"})
+			cat = append(cat, destination+"/d/f")
+		}
+		mounts = append(mounts, shared.Mount{Source: dir + "/f", Destination: "/etc/hosts", Origin: "bind_paths[1]"})
+		cat = append(cat, "/etc/hosts")
+		if view == shared.FilesystemMinimal {
+			for _, destination := range []string{"/etc/localtime", "/etc/new", "/home/x/.gitconfig"} {
+				mounts = append(mounts, shared.Mount{Source: dir + "/f", Destination: destination, Origin: "bind_paths[1]"})
+				cat = append(cat, destination)
+			}
+			mounts = append(mounts, shared.Mount{Source: dir + "/d", Destination: "/var/lib/x", Origin: "bind_paths[1]"})
+			cat = append(cat, "/var/lib/x/f")
+		}
+		spec := shared.Spec{Filesystem: view, Mounts: mounts}
+		expect(t, e, spec, "cat "+strings.Join(cat, " "), strings.Repeat("mine", len(cat)))
+		// Directories made on the way are read-only, too.
+		expect(t, e, spec, "touch /run/deep/x /run/x 2>/dev/null && echo wrote || echo refused", "refused")
+	}
+	// The session's scratch in the place of the private /tmp.
+	spec := shared.Spec{Mounts: []shared.Mount{{Source: dir + "/d", Destination: "/tmp", Kind: shared.MountReadWrite, Origin: "workspace.temp"}}}
+	expect(t, e, spec, "ls /tmp /var/tmp; echo kept > /tmp/kept", "/tmp:\nf\n\n/var/tmp:\nf")
+	expect(t, e, spec, "cat /tmp/kept", "kept")
+}

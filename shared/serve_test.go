@@ -1,0 +1,287 @@
+package shared
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+)
+
+// roleEnv makes this test binary an engine, or a host that is to be killed.
+const roleEnv = "SBXHOST_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleEnv) {
+	case "engine":
+		Serve(&testEngine{})
+	case "host":
+		if err := doomedHost(); err != nil {
+			fmt.Println("host:", err)
+		}
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// launched is an engine in a process of its own.
+type launched struct {
+	engine  Engine
+	client  *plugin.Client
+	channel *Channel
+	cmd     *exec.Cmd
+	dir     string
+}
+
+// launch starts the engine; alive, if not nil, is a file that it has open for
+// as long as it lives, and so have its commands.
+func launch(withChannel bool, alive *os.File) (_ *launched, err error) {
+	l := &launched{}
+	if l.dir, err = os.MkdirTemp("", "engine"); err != nil {
+		return nil, err
+	}
+	l.cmd = exec.Command(os.Args[0])
+	l.cmd.Env = []string{roleEnv + "=engine", plugin.EnvUnixSocketDir + "=" + l.dir}
+	if withChannel {
+		var engineEnd *os.File
+		if l.channel, engineEnd, err = NewChannel(); err != nil {
+			return nil, err
+		}
+		defer engineEnd.Close()
+		l.cmd.ExtraFiles = []*os.File{engineEnd}
+		l.cmd.Env = append(l.cmd.Env, ChannelEnv+"=3")
+	}
+	if alive != nil {
+		l.cmd.ExtraFiles = append(l.cmd.ExtraFiles, alive)
+	}
+	config := ClientConfig(l.channel)
+	config.Cmd = l.cmd
+	config.Logger = hclog.NewNullLogger()
+	l.client = plugin.NewClient(config)
+	protocol, err := l.client.Client()
+	if err != nil {
+		return nil, err
+	}
+	dispensed, err := protocol.Dispense(PluginName)
+	if err != nil {
+		return nil, err
+	}
+	l.engine = dispensed.(Engine)
+	return l, nil
+}
+
+func launchFor(t *testing.T, withChannel bool, alive *os.File) *launched {
+	t.Helper()
+	l, err := launch(withChannel, alive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		l.client.Kill()
+		if l.channel != nil {
+			l.channel.Close()
+		}
+		os.RemoveAll(l.dir)
+	})
+	return l
+}
+
+func TestEngineProcess(t *testing.T) {
+	for name, withChannel := range map[string]bool{"descriptors": true, "streamed": false} {
+		t.Run(name, func(t *testing.T) {
+			l := launchFor(t, withChannel, nil)
+			for _, c := range suite() {
+				t.Run(c.name, func(t *testing.T) { c.run(t, l.engine) })
+			}
+		})
+	}
+}
+
+// What a command sees of the engine process that started it.
+func TestEngineProcessIsClosed(t *testing.T) {
+	l := launchFor(t, true, nil)
+	got, _ := runScript(t, open(t, l.engine), `for f in /dev/fd/*; do [ -e $f ] && echo -n "${f##*/} "; done; env`)
+	for _, bad := range []string{ChannelEnv, Handshake.MagicCookieKey, " 3 ", " 4 ", " 5 "} {
+		if strings.Contains(got, bad) {
+			t.Errorf("%q in %q", bad, got)
+		}
+	}
+}
+
+func TestEngineKilled(t *testing.T) {
+	for name, withChannel := range map[string]bool{"descriptors": true, "streamed": false} {
+		t.Run(name, func(t *testing.T) {
+			l := launchFor(t, withChannel, nil)
+			s, err := l.engine.Open(t.Context(), Spec{Unconfined: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, inW := pipe(t) // ends the command, which outlives this engine
+			r, w := pipe(t)
+			p := startCommand(t, s, sh("echo; exec cat"), Stdio{Stdin: in, Stdout: w})
+			in.Close()
+			r.Read(make([]byte, 1))
+			if err := l.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if _, err := p.Wait(t.Context()); !errors.Is(err, ErrEngineLost) {
+					t.Errorf("Wait: %v", err)
+				}
+			}
+			for range p.Events() {
+			}
+			if _, err := s.Start(t.Context(), sh(":"), Stdio{Stdin: in}); !errors.Is(err, ErrEngineLost) && !errors.Is(err, ErrInvalidSpec) {
+				t.Errorf("Start: %v", err)
+			}
+			if _, err := s.Start(t.Context(), sh(":"), Stdio{Stdout: w}); !errors.Is(err, ErrEngineLost) {
+				t.Errorf("Start: %v", err)
+			}
+			if _, err := l.engine.Open(t.Context(), Spec{}); !errors.Is(err, ErrEngineLost) {
+				t.Errorf("Open: %v", err)
+			}
+			if err := s.Close(t.Context()); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			inW.Close()
+		})
+	}
+}
+
+// doomedHost starts an engine and a command and waits to be killed.
+func doomedHost() error {
+	alive := os.NewFile(3, "alive")
+	l, err := launch(true, alive)
+	if err != nil {
+		return err
+	}
+	s, err := l.engine.Open(context.Background(), Spec{Unconfined: true})
+	if err != nil {
+		return err
+	}
+	if _, err := s.Start(context.Background(), sh("echo started "+l.dir+"; exec sleep 600"), Stdio{Stdout: os.Stdout}); err != nil {
+		return err
+	}
+	select {}
+}
+
+func TestHostKilled(t *testing.T) {
+	alive, aliveW := pipe(t)
+	host := exec.Command(os.Args[0])
+	host.Env = append(os.Environ(), roleEnv+"=host")
+	host.ExtraFiles = []*os.File{aliveW}
+	out, err := host.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	aliveW.Close()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	dir, ok := strings.CutPrefix(strings.TrimSpace(line), "started ")
+	if err != nil || !ok {
+		t.Fatalf("%q, %v", line, err)
+	}
+	host.Process.Kill()
+	host.Wait()
+	// At the end of this file neither the engine nor the command is left.
+	if _, err := io.ReadAll(alive); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket directory is left: %v", err)
+		os.RemoveAll(dir)
+	}
+}
+
+func TestEngineEnds(t *testing.T) {
+	for name, end := range map[string]func(l *launched){
+		"terminated":     func(l *launched) { l.cmd.Process.Signal(syscall.SIGTERM) },
+		"channel closed": func(l *launched) { l.channel.Close() },
+		"asked":          func(l *launched) { l.client.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			alive, aliveW := pipe(t)
+			l := launchFor(t, true, aliveW)
+			aliveW.Close()
+			s, err := l.engine.Open(t.Context(), Spec{Unconfined: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := startCommand(t, s, sh("exec sleep 600"), Stdio{})
+			end(l)
+			if _, err := io.ReadAll(alive); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(l.dir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the socket directory is left: %v", err)
+			}
+			// The engine may get to report the command's end before its own.
+			if got, err := p.Wait(t.Context()); !errors.Is(err, ErrEngineLost) && got.Status.Signal != syscall.SIGKILL {
+				t.Errorf("%v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestStartedByHand(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{nil, 1, "", `This is the sbxhost engine "test"`},
+		{[]string{"-version"}, 0, "test 1.2.3\n", ""},
+		{[]string{"--version"}, 0, "test 1.2.3\n", ""},
+	} {
+		cmd := exec.Command(os.Args[0], c.args...)
+		cmd.Env = []string{roleEnv + "=engine"}
+		var stdout, stderr strings.Builder
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		cmd.Run()
+		if cmd.ProcessState.ExitCode() != c.code || stdout.String() != c.stdout || !strings.Contains(stderr.String(), c.stderr) {
+			t.Errorf("%q: status %d, %q, %q", c.args, cmd.ProcessState.ExitCode(), stdout.String(), stderr.String())
+		}
+	}
+}
+
+func TestBadChannel(t *testing.T) {
+	for _, value := range []string{"", "x", "0", "2", "999", "-3", "4"} {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = []string{roleEnv + "=engine", ChannelEnv + "=" + value, Handshake.MagicCookieKey + "=" + Handshake.MagicCookieValue}
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.ExtraFiles = []*os.File{null, null}
+		out, _ := cmd.CombinedOutput()
+		null.Close()
+		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), ChannelEnv) {
+			t.Errorf("%q: %v, %s", value, cmd.ProcessState, out)
+		}
+	}
+}
+
+func TestRemoveSocketDir(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "precious"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	removeSocketDir(dir)
+	removeSocketDir("")
+	removeSocketDir(dir + "/no/such")
+	if _, err := os.Stat(filepath.Join(dir, "precious")); err != nil {
+		t.Error("a file that is no socket was removed")
+	}
+}

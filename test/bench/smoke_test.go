@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestWhole runs the benchmark, shortened, over binaries of this tree.
+func TestWhole(t *testing.T) {
+	t.Parallel()
+	requireBwrap(t)
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", bin+"/", module+"/cmd/sbxhost", module+"/plugins/bwrap/sbxhost-engine-bwrap", module+"/shared/sandboxinit/sbxhost-init")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	file := filepath.Join(t.TempDir(), "results.json")
+	var stdout, stderr bytes.Buffer
+	if status := run([]string{"-bin", bin, "-n", "3", "-bytes", "16777216", "-json", file}, &stdout, &stderr); status != 0 {
+		t.Fatalf("exit status %d\n%s%s", status, stdout.String(), stderr.String())
+	}
+	for line := range strings.Lines(stdout.String()) {
+		if n := len(strings.TrimRight(line, "\n")); n > 100 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r results
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range r.Latency {
+		if row.P50 <= 0 || row.P95 < row.P50 || len(row.Samples) != 3 {
+			t.Errorf("latency: %+v", row)
+		}
+	}
+	for _, row := range r.Throughput {
+		if row.Raw <= 0 || row.Library <= 0 {
+			t.Errorf("throughput: %+v", row)
+		}
+	}
+	for _, row := range r.Output.Rows {
+		if row.Rate <= 0 {
+			t.Errorf("output: %+v", row)
+		}
+	}
+	if len(r.Latency) < 5 || len(r.Throughput) != 2 || len(r.Output.Rows) != 3 || len(r.Memory) != 4 || len(r.Binaries) != 3 || len(r.Targets) != 8 {
+		t.Errorf("not all is there:\n%s", text)
+	}
+	// Every mark is to be seen: one that is not was renamed by the product.
+	for _, column := range r.Phases.Columns {
+		for i, m := range column.Medians {
+			if m == nil {
+				t.Errorf("%s: %q is not to be seen in a trace any more", column.Name, r.Phases.Names[i])
+			}
+		}
+	}
+	if r.Phases.Missing != "" && slices.Contains(required(), "strace") {
+		t.Error(r.Phases.Missing)
+	}
+	if t.Failed() {
+		t.Log("\n" + stdout.String())
+	}
+}
+
+func TestMissingBinaries(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	if status := run([]string{"-bin", t.TempDir()}, &stdout, &stderr); status != 1 || !strings.Contains(stderr.String(), "make build") {
+		t.Errorf("status %d, said %q", status, stderr.String())
+	}
+}
+
+func required() []string { return strings.Split(os.Getenv("SBXHOST_REQUIRE"), ",") }
+
+// requireBwrap skips a test where bubblewrap is missing, unless the
+// environment says that it must be there.
+func requireBwrap(t *testing.T) {
+	t.Helper()
+	for _, path := range []string{"/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"} {
+		if _, err := os.Stat(path); err == nil && runtime.GOOS == "linux" {
+			return
+		}
+	}
+	if slices.Contains(required(), "bwrap") {
+		t.Fatal("bubblewrap is required here and not installed")
+	}
+	t.Skip("bubblewrap is not installed")
+}

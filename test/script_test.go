@@ -1,0 +1,143 @@
+package test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// engineBinaries are the lean executables that may stand beside sbxhost.
+var engineBinaries = [...]string{
+	"plugins/bwrap/sbxhost-engine-bwrap", "plugins/noop/sbxhost-engine-noop", "plugins/seatbelt/sbxhost-engine-seatbelt",
+	"shared/sandboxinit/sbxhost-init",
+}
+
+// TestScript runs the scripts against the built program, in both ways in which
+// it can be installed: `single`, sbxhost alone, which starts itself as engine and
+// as init; and `lean`, with its engines' own executables beside it.
+func TestScript(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the scripts run commands in bubblewrap")
+	}
+	if _, err := os.Stat("/usr/bin/bwrap"); err != nil {
+		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "bwrap") {
+			t.Fatalf("SBXHOST_REQUIRE lists bwrap: %v", err)
+		}
+		t.Skip("no bubblewrap here")
+	}
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	lean, single := filepath.Join(bin, "lean"), filepath.Join(bin, "single")
+	build(t, top, lean, append(engineBinaries[:], "cmd/sbxhost")...)
+	if err := os.Mkdir(single, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(filepath.Join(lean, "sbxhost"), filepath.Join(single, "sbxhost")); err != nil {
+		t.Fatal(err)
+	}
+	for _, layout := range []string{lean, single} {
+		t.Run(filepath.Base(layout), func(t *testing.T) {
+			testscript.Run(t, testscript.Params{
+				Dir:                 "script",
+				RequireExplicitExec: true,
+				RequireUniqueNames:  true,
+				Setup:               func(env *testscript.Env) error { return setupScript(env, top, layout) },
+				Cmds: map[string]func(*testscript.TestScript, bool, []string){
+					"exits": exits,
+					"lines": lines,
+				},
+			})
+		})
+	}
+}
+
+func build(t *testing.T, top, dir string, packages ...string) {
+	t.Helper()
+	args := []string{"build", "-tags", "grpcnotrace", "-o", dir + "/"}
+	for _, p := range packages {
+		args = append(args, "./"+p)
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = top
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+}
+
+// setupScript makes the world of one script: a home of its own, and the
+// directory in which it starts, which is the workspace.
+func setupScript(env *testscript.Env, top, layout string) error {
+	home := filepath.Join(env.WorkDir, "home")
+	env.Cd = filepath.Join(env.WorkDir, "project")
+	for _, dir := range []string{home, env.Cd} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if info, err := os.Stat(filepath.Join(top, "test", "script")); err != nil || !info.IsDir() {
+		return errors.New("the scripts are not where they should be")
+	}
+	env.Setenv("HOME", home)
+	env.Setenv("PATH", layout+":/usr/local/bin:/usr/bin:/bin")
+	env.Setenv("LAYOUT", filepath.Base(layout))
+	env.Setenv("C", filepath.Join(env.WorkDir, "sandbox.hcl"))
+	return os.WriteFile(filepath.Join(env.WorkDir, "sandbox.hcl"), []byte(`# What the scripts use unless they bring their own.
+sandbox "fast" {
+  engine = "bwrap"
+}
+
+sandbox "online" {
+  engine  = "bwrap"
+  network = true
+}
+
+sandbox "open" {
+  engine  = "noop"
+  network = true
+}
+`), 0o644)
+}
+
+// exits is exec for a program that must exit with the status that comes first.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS PROGRAM [ARGUMENT...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		if got = exit.ExitCode(); got < 0 {
+			ts.Fatalf("%v", err)
+		}
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// lines checks how many lines a file, stdout or stderr has.
+func lines(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: lines COUNT FILE")
+	}
+	if got := strings.Count(ts.ReadFile(args[1]), "\n"); strconv.Itoa(got) != args[0] {
+		ts.Fatalf("%s has %d lines, want %s", args[1], got, args[0])
+	}
+}
