@@ -339,7 +339,7 @@ func TestLauncherFails(t *testing.T) {
 	sb = open(t, c, specFor(inside))
 	_, err = sb.Start(t.Context(), sh("true"), shared.Stdio{})
 	wantError(t, err, shared.ErrBroken, "killed by SIGKILL", "xend")
-	if len(err.Error()) > maxStderr+200 {
+	if len(err.Error()) > 2*maxQuote+200 {
 		t.Errorf("the error has %d bytes", len(err.Error()))
 	}
 

@@ -56,10 +56,17 @@ func (t *tail) finish() string {
 	return string(t.kept)
 }
 
+// maxQuote is what an error quotes of either end of a long stderr: a crash says
+// what happened first, a chatty launcher last.
+const maxQuote = 1 << 10
+
 // quote makes one line of a launcher's words that is safe to show: it repeats
 // paths, which may hold anything.
 func quote(stderr string) string {
 	line := strings.ReplaceAll(strings.TrimSpace(stderr), "\n", "; ")
+	if len(line) > 2*maxQuote {
+		line = line[:maxQuote] + " ... " + line[len(line)-maxQuote:]
+	}
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return unicode.ReplacementChar

@@ -3,6 +3,7 @@ package sandboxinit
 import (
 	"os"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,22 +24,18 @@ func closeOnExecFrom(first int) error {
 	})
 }
 
-// closeAllBut closes every fd above the standard ones except one. Failure is of
-// no consequence: they are close-on-exec, and go with the init.
-func closeAllBut(keep int) {
-	var err error
-	if keep > 3 {
-		err = unix.CloseRange(3, uint(keep)-1, 0)
+// closeInherited closes what the init has inherited by design and needs no
+// more: its executable and the command's stdio. It goes by their numbers, not
+// by a range: the Go runtime has fds of its own, one for its network poller
+// among them, and dies without.
+func closeInherited(control int) {
+	if number, ok := strings.CutPrefix(os.Args[0], "/proc/self/fd/"); ok {
+		if fd, ok := parseFD(number); ok && fd > 2 {
+			unix.Close(fd)
+		}
 	}
-	if err == nil {
-		err = unix.CloseRange(uint(keep)+1, lastFD, 0)
-	}
-	if err != nil {
-		eachFD(func(fd int) {
-			if fd > 2 && fd != keep {
-				unix.Close(fd)
-			}
-		})
+	for fd := control + 1; fd <= control+3; fd++ {
+		unix.Close(fd)
 	}
 }
 

@@ -3,7 +3,6 @@ package sandboxinit
 import (
 	"io"
 	"os"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -77,10 +76,8 @@ func runInit(control int) int {
 	s.group.Store(int32(child.pid))
 	s.control.send(encodeStarted(child.scoped))
 	// The engine's readers see the end of the command's output when the command
-	// closes it, not when the init ends. An explicit GOMAXPROCS stops the
-	// runtime from using its fd of the cgroup's limit, which goes, too.
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	closeAllBut(control)
+	// closes it, not when the init ends.
+	closeInherited(control)
 
 	go s.serveRequests()
 	if s.pidOne {
