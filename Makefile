@@ -7,6 +7,8 @@ GO      ?= go
 BIN     := bin
 ENGINES := bwrap seatbelt noop
 LDFLAGS := -s -w
+# gRPC then leaves out its tracing, and with it net/http and html/template.
+TAGS    := grpcnotrace
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
 .PHONY: help run build test unit e2e check cross vet staticcheck fmt-check tidy-check generate generate-check bench fuzz deps clean
@@ -19,7 +21,7 @@ run: deps build ## build, then show what a sandboxed command sees and does not s
 
 build: ## the command, the lean engines and the init, into bin/
 	@mkdir -p $(BIN)
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/sbxhost ./shared/sandboxinit/sbxhost-init $(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
+	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/sbxhost ./shared/sandboxinit/sbxhost-init $(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
 
 test: deps check unit ## checks, unit and end-to-end tests, with the race detector where there is a C compiler
 

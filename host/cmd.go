@@ -269,10 +269,7 @@ func (h *Host) envInput(opened *openSandbox, command []string) envInput {
 		in.usableTemp = nil
 	}
 	if o := h.resolver.owner; o != nil {
-		in.user = map[string]string{"HOME": o.home}
-		if o.name != "" {
-			in.user["USER"], in.user["LOGNAME"] = o.name, o.name
-		}
+		in.user = map[string]string{"HOME": o.home, "USER": o.name, "LOGNAME": o.name}
 	}
 	return in
 }

@@ -50,6 +50,22 @@ type runningEngine struct {
 	info    shared.Info
 	source  string
 	process *engineProcess // nil for an injected engine
+
+	confirmed  chan struct{} // closed when confirmErr is final; nil if info is the engine's own word
+	confirmErr error
+}
+
+// confirm waits until the engine itself has said what its info was taken to be.
+func (e *runningEngine) confirm(ctx context.Context) error {
+	if e.confirmed == nil {
+		return nil
+	}
+	select {
+	case <-e.confirmed:
+		return e.confirmErr
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (e *runningEngine) alive() bool { return e.process == nil || e.process.alive() }
@@ -128,13 +144,31 @@ func (h *Host) startEngine(ctx context.Context, name string) (*runningEngine, er
 	if err != nil {
 		return nil, err
 	}
-	info, err := process.engine.Info(ctx)
-	if err != nil {
+	e := &runningEngine{Engine: process.engine, source: spec.source, process: process}
+	if known, ok := h.options.Builtins.Info(name); ok && !spec.declared {
+		// This program contains the same engine, so that there is no need to
+		// wait for what it says: it is asked while it opens its first sandbox.
+		e.info, e.confirmed = known, make(chan struct{})
+		go func() {
+			defer close(e.confirmed)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.startTimeout())
+			defer cancel()
+			info, err := e.Info(ctx)
+			if err == nil && (info.Version != known.Version || !slices.Equal(info.Features, known.Features)) {
+				err = fmt.Errorf("is of version %s and this program contains version %s; install both from one release, or remove it", info.Version, known.Version)
+			}
+			if err != nil {
+				e.confirmErr = &EngineError{Engine: name, Source: spec.source, Err: err}
+			}
+		}()
+		return e, nil
+	}
+	if e.info, err = e.Info(ctx); err != nil {
 		log := process.runner.log.String()
 		process.stop()
 		return nil, &EngineError{Engine: name, Source: spec.source, Err: err, Log: log}
 	}
-	return &runningEngine{Engine: process.engine, info: info, source: spec.source, process: process}, nil
+	return e, nil
 }
 
 // findEngine says which executable serves an engine: the one that a
@@ -186,7 +220,7 @@ func (h *Host) declaredEngine(name string, declared EngineSource) (launchSpec, e
 	if err := checkExecutable(path); err != nil {
 		return launchSpec{}, &EngineError{Engine: name, Source: path, Err: err}
 	}
-	return launchSpec{name: name, path: path, source: path, args: declared.Args, env: pickEnv(h.caller.environ, declared.Env)}, nil
+	return launchSpec{name: name, path: path, source: path, declared: true, args: declared.Args, env: pickEnv(h.caller.environ, declared.Env)}, nil
 }
 
 // EngineNames lists the engines this Host knows, sorted.

@@ -51,7 +51,7 @@ type envInput struct {
 	caller      []string          // the caller's environment, "name=value"
 	passthrough []string          // the definition's names and globs
 	workspace   map[string]string // identity of the workspace
-	user        map[string]string // HOME, USER and LOGNAME of another user, or nil
+	user        map[string]string // HOME, USER and LOGNAME of another user, "" where unknown; or nil
 	definition  map[string]string // the definition's env
 	command     []string          // "name=value" or "name" of this command
 	usablePath  func(dir string) bool
@@ -98,7 +98,9 @@ func computeEnv(in envInput) (env []string, origins []EnvVar, err error) {
 		}
 	}
 	for name, value := range in.user {
-		set(name, value, "run as the workspace's owner")
+		if set(name, value, "run as the workspace's owner"); value == "" {
+			delete(values, name) // nor is it the caller's
+		}
 	}
 	for name, value := range in.workspace {
 		set(name, value, "workspace")

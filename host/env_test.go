@@ -40,7 +40,7 @@ func TestComputeEnv(t *testing.T) {
 			in: envInput{
 				usablePath: usable, usableTemp: func(string) bool { return false },
 				workspace: map[string]string{"GIT_AUTHOR_NAME": "A", "TERM": "workspace"},
-				user:      map[string]string{"HOME": "/home/owner"},
+				user:      map[string]string{"HOME": "/home/owner", "USER": ""},
 				definition: map[string]string{
 					"TERM": "dumb", "NODE_OPTIONS": "--max-old-space-size=1", "PATH": "relative:/kept",
 				},

@@ -223,6 +223,12 @@ func (h *Host) open(ctx context.Context, name string, def Definition) (*openSand
 		return nil, unsupported(engine.info.Name, missing[0])
 	}
 	sandbox, err := engine.Open(ctx, resolved.spec)
+	if confirmErr := engine.confirm(ctx); confirmErr != nil {
+		if err == nil {
+			sandbox.Close(context.WithoutCancel(ctx))
+		}
+		return nil, engine.lost(confirmErr)
+	}
 	if err != nil {
 		return nil, engine.lost(err)
 	}
@@ -278,6 +284,9 @@ func (h *Host) Check(ctx context.Context, sandbox string) error {
 func (h *Host) EngineInfo(ctx context.Context, name string) (shared.Info, error) {
 	e, err := h.engine(ctx, name)
 	if err != nil {
+		return shared.Info{}, err
+	}
+	if err := e.confirm(ctx); err != nil {
 		return shared.Info{}, err
 	}
 	return e.info, nil

@@ -33,19 +33,21 @@ const socketName = "/plugin-dir4294967295/plugin4294967295"
 // launchSpec is an engine's executable and how to start it.
 type launchSpec struct {
 	name   string
-	path   string   // absolute
-	source string   // for people: "built in", the path
-	args   []string // beyond argv[0]
-	env    []string // "name=value": all that the process sees of the host's environment
+	path   string // absolute
+	source string // for people: "built in", the path
+	// declared says that the user chose it in place of what is built in.
+	declared bool
+	args     []string // beyond argv[0]
+	env      []string // "name=value": all that the process sees of the host's environment
 }
 
 // engineProcess is an engine that runs in a process of its own.
 type engineProcess struct {
-	client  *plugin.Client
-	runner  *engineRunner
-	channel *shared.Channel
-	engine  shared.Engine
-	dir     string
+	runner   *engineRunner
+	channel  *shared.Channel
+	protocol plugin.ClientProtocol // nil until it was spoken to
+	engine   shared.Engine
+	dir      string
 }
 
 // launch starts an engine and speaks to it. Every error is an *EngineError.
@@ -77,7 +79,7 @@ func launch(ctx context.Context, spec launchSpec, timeout time.Duration, logger 
 		return run, nil
 	}
 	client := plugin.NewClient(config)
-	p := &engineProcess{client: client, runner: run, channel: channel, dir: dir}
+	p := &engineProcess{runner: run, channel: channel, dir: dir}
 
 	// go-plugin's start knows no context: its end kills the process, which
 	// ends the start.
@@ -85,7 +87,7 @@ func launch(ctx context.Context, spec launchSpec, timeout time.Duration, logger 
 	_, err = client.Start()
 	engineEnd.Close()
 	if err == nil {
-		p.engine, err = dispense(client)
+		err = p.dispense(client)
 	}
 	if !stop() {
 		err = ctx.Err()
@@ -101,16 +103,16 @@ func launch(ctx context.Context, spec launchSpec, timeout time.Duration, logger 
 	return p, nil
 }
 
-func dispense(client *plugin.Client) (shared.Engine, error) {
-	protocol, err := client.Client()
-	if err != nil {
-		return nil, err
+func (p *engineProcess) dispense(client *plugin.Client) (err error) {
+	if p.protocol, err = client.Client(); err != nil {
+		return err
 	}
-	raw, err := protocol.Dispense(shared.PluginName)
+	raw, err := p.protocol.Dispense(shared.PluginName)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return raw.(shared.Engine), nil
+	p.engine = raw.(shared.Engine)
+	return nil
 }
 
 // alive reports whether the engine's process still runs.
@@ -124,35 +126,40 @@ func (p *engineProcess) alive() bool {
 }
 
 // stop kills the engine. An engine keeps nothing that outlives its process, so
-// that asking it politely, which costs a millisecond, would gain nothing.
+// that asking it politely, as go-plugin's Kill does, would cost a millisecond
+// and gain nothing.
 func (p *engineProcess) stop() {
 	p.runner.Kill(context.Background())
+	if client, ok := p.protocol.(*plugin.GRPCClient); ok {
+		client.Conn.Close()
+	}
+	p.channel.Close()
 	if p.runner.started() {
 		<-p.runner.exited
 	}
-	p.client.Kill()
-	p.channel.Close()
 	os.RemoveAll(p.dir)
 }
 
 // privateDir makes a directory that only this user can enter, for sockets that
 // carry no credentials of their own.
 func privateDir() (string, error) {
-	base := os.TempDir()
+	bases := []string{os.TempDir(), "/tmp"}
 	if runtimeDir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtimeDir) {
 		if info, err := os.Stat(runtimeDir); err == nil && info.IsDir() && ownedPrivately(info) {
-			base = runtimeDir
+			bases = slices.Insert(bases, 0, runtimeDir)
 		}
 	}
-	dir, err := os.MkdirTemp(base, shared.RuntimeDirPrefix)
-	if err != nil {
-		return "", fmt.Errorf("private directory for the engine's socket: %w", err)
+	const random = len("4294967295")
+	for _, base := range bases {
+		if len(base)+len("/"+shared.RuntimeDirPrefix)+random+len(socketName) < maxSocketPath {
+			dir, err := os.MkdirTemp(base, shared.RuntimeDirPrefix)
+			if err != nil {
+				return "", fmt.Errorf("private directory for the engine's socket: %w", err)
+			}
+			return dir, nil
+		}
 	}
-	if n := len(dir) + len(socketName); n >= maxSocketPath {
-		os.Remove(dir)
-		return "", fmt.Errorf("socket path below %s would have %d bytes and a socket's path at most %d; set TMPDIR or XDG_RUNTIME_DIR to a shorter directory", base, n, maxSocketPath-1)
-	}
-	return dir, nil
+	panic("unreachable: /tmp is short enough")
 }
 
 // engineRunner starts an engine's process for go-plugin.
@@ -301,7 +308,9 @@ func (r *engineRunner) explain(err error, timeout time.Duration) error {
 	if !r.started() {
 		return fmt.Errorf("could not be executed: %w", err)
 	}
-	if state == nil {
+	if strings.HasPrefix(err.Error(), "timeout while waiting for plugin") {
+		state = nil // go-plugin has killed it for this
+	} else if state == nil {
 		// Its end, if it is about to come, says more than go-plugin does.
 		select {
 		case <-r.exited:

@@ -87,6 +87,12 @@ func (c *Cmd) terminal() (shared.Stdio, error) {
 		return shared.Stdio{}, fmt.Errorf("terminal: %w", err)
 	}
 	c.pty = p
+	if user := c.opened.resolved.spec.User; user != nil {
+		// As login does: programs reopen their terminal by its name.
+		if err := p.slave.Chown(int(user.UID), -1); err != nil {
+			return shared.Stdio{}, fmt.Errorf("terminal: %w", err)
+		}
+	}
 	c.childFiles = append(c.childFiles, p.slave)
 	if c.Stdin != nil {
 		stdin := c.Stdin

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -52,10 +53,12 @@ func TestScript(t *testing.T) {
 				Dir:                 "script",
 				RequireExplicitExec: true,
 				RequireUniqueNames:  true,
+				Deadline:            time.Now().Add(2 * time.Minute),
 				Setup:               func(env *testscript.Env) error { return setupScript(env, top, layout) },
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
 					"exits": exits,
 					"lines": lines,
+					"await": await,
 				},
 			})
 		})
@@ -64,7 +67,7 @@ func TestScript(t *testing.T) {
 
 func build(t *testing.T, top, dir string, packages ...string) {
 	t.Helper()
-	args := []string{"build", "-tags", "grpcnotrace", "-o", dir + "/"}
+	args := []string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir + "/"}
 	for _, p := range packages {
 		args = append(args, "./"+p)
 	}
@@ -90,6 +93,8 @@ func setupScript(env *testscript.Env, top, layout string) error {
 		return errors.New("the scripts are not where they should be")
 	}
 	env.Setenv("HOME", home)
+	// Sockets live there, and a socket's path has a hundred bytes.
+	env.Setenv("TMPDIR", "/tmp")
 	env.Setenv("PATH", layout+":/usr/local/bin:/usr/bin:/bin")
 	env.Setenv("LAYOUT", filepath.Base(layout))
 	env.Setenv("C", filepath.Join(env.WorkDir, "sandbox.hcl"))
@@ -140,4 +145,20 @@ func lines(ts *testscript.TestScript, neg bool, args []string) {
 	if got := strings.Count(ts.ReadFile(args[1]), "\n"); strconv.Itoa(got) != args[0] {
 		ts.Fatalf("%s has %d lines, want %s", args[1], got, args[0])
 	}
+}
+
+// await waits until a file is there.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await FILE")
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for range 2000 {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		<-tick.C
+	}
+	ts.Fatalf("%s did not come to be", args[0])
 }

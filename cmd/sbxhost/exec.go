@@ -43,7 +43,8 @@ For this command only:
 
 How:
   -c SCRIPT         run shell text, by bash -lc or, where there is no bash inside,
-                    sh -c; arguments are $1 and so on
+                    sh -c; arguments are $1 and so on. -c @FILE takes the text
+                    from a file: an argument cannot be longer than 128 KiB
   -t                give it a terminal of its own
   -i                accepted for the habit: standard input is always passed on
   -result FILE      write as JSON how it ended; FILE is replaced whole, at the end
@@ -172,7 +173,7 @@ func (e *execution) run() (status int, err error) {
 		defer close(relayEnded)
 		relay.run(signals) // what it needs of cmd is there once started is closed
 	}()
-	h, cmd, err := e.prepare(ctx)
+	h, cmd, err := e.prepare(ctx, started)
 	if err == nil {
 		defer h.Close()
 		relay.grace = e.grace()
@@ -201,8 +202,9 @@ func (e *execution) run() (status int, err error) {
 	return e.explainError(e.setup, e.flags, err), err
 }
 
-// prepare reads the configuration and makes the command.
-func (e *execution) prepare(ctx context.Context) (*host.Host, *host.Cmd, error) {
+// prepare reads the configuration and makes the command. What is typed is read
+// once started is closed.
+func (e *execution) prepare(ctx context.Context, started <-chan struct{}) (*host.Host, *host.Cmd, error) {
 	if err := e.flags.refuse(); err != nil {
 		return nil, nil, err
 	}
@@ -225,7 +227,9 @@ func (e *execution) prepare(ctx context.Context) (*host.Host, *host.Cmd, error) 
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.stderr
 	if cmd.TTY {
 		cmd.Stderr, cmd.Size = nil, e.size()
-		if !isTerminal(e.stdin) {
+		if isTerminal(e.stdin) {
+			cmd.Stdin = &gated{ready: started, from: e.stdin}
+		} else {
 			cmd.Stdin = &typed{from: e.stdin}
 		}
 	}

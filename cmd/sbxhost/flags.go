@@ -5,7 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
@@ -77,6 +79,14 @@ func (f *runFlags) register(fs *flag.FlagSet) {
 	})
 	fs.Func("c", "", func(s string) error {
 		f.script, f.scripted = s, true
+		if name, ok := strings.CutPrefix(s, "@"); ok {
+			// One argument of a process cannot be longer than 128 KiB.
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			f.script = string(text)
+		}
 		return nil
 	})
 	fs.Func("env", "", func(s string) error {

@@ -39,7 +39,30 @@ func (a *app) load(explicit string) (*setup, error) {
 		return nil, a.invalid(file, diags)
 	}
 	s := &setup{file: file, origin: origin, options: options}
+	if err := s.foreignFile(); err != nil {
+		return nil, err
+	}
 	return s, a.complete(&s.options)
+}
+
+// foreignFile refuses what a file that merely lies in the workspace, and may
+// be somebody else's, must not decide: that a program of its choice runs as an
+// engine, outside of every sandbox.
+func (s *setup) foreignFile() error {
+	if s.origin != config.OriginWorkspace || len(s.options.Engines) == 0 {
+		return nil
+	}
+	return &hinted{fmt.Errorf("%s: it was found in the workspace, and its engine blocks would run programs outside of any sandbox", s.file.Path()),
+		fmt.Sprintf("read it, and say -config %s if you trust it", s.file.Path())}
+}
+
+// foreignChoice refuses that such a file has commands run unisolated.
+func (s *setup) foreignChoice(info shared.Info) error {
+	if s.origin != config.OriginWorkspace || !info.Features.Has(shared.FeatureUnconfined) {
+		return nil
+	}
+	return &hinted{fmt.Errorf("%s: it was found in the workspace, and its sandbox %q does not isolate commands", s.file.Path(), s.sandbox),
+		fmt.Sprintf("read it, and say -config %s if you trust it", s.file.Path())}
 }
 
 // read finds and parses the configuration in force.
@@ -120,7 +143,7 @@ func (a *app) choose(ctx context.Context, s *setup, flags *runFlags) error {
 // started for it only where there are options to check.
 func (a *app) schema(ctx context.Context, s *setup, engine string) (shared.OptionSchema, error) {
 	if info, ok := a.builtinInfo(ctx, s.options, engine); ok {
-		return info.Options, nil
+		return info.Options, s.foreignChoice(info)
 	}
 	if _, diags := s.file.EngineOptions(s.sandbox, shared.OptionSchema{}); !diags.HasErrors() {
 		return shared.OptionSchema{}, nil // no config block

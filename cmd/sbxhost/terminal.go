@@ -101,3 +101,15 @@ func (t *typed) Read(p []byte) (int, error) {
 	}
 	return n, nil
 }
+
+// gated waits for ready before it reads. Reading begins once the terminal is
+// raw: what a read finds that began before is what the line editor left.
+type gated struct {
+	ready <-chan struct{}
+	from  io.Reader
+}
+
+func (g *gated) Read(p []byte) (int, error) {
+	<-g.ready
+	return g.from.Read(p)
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os/exec"
 	"time"
 )
@@ -31,17 +32,14 @@ type latencyRow struct {
 }
 
 func (s *scene) contenders(ctx context.Context) []contender {
-	list := []contender{
+	return []contender{
 		{nameRaw, func() error { return s.runRaw(ctx, "/bin/true") }},
 		{nameLibrary, func() error { return runLibrary(ctx, s.library, sandboxFast) }},
 		{nameLean, func() error { return s.run(s.sbxhost(ctx, s.lean, "/bin/true")) }},
 		{nameReexec, func() error { return s.run(s.sbxhost(ctx, s.alone, "/bin/true")) }},
 		{"plain /bin/true", func() error { return s.run(exec.CommandContext(ctx, "/bin/true")) }},
+		{"an empty Go program", func() error { return s.run(exec.CommandContext(ctx, s.empty)) }},
 	}
-	if s.empty != "" {
-		list = append(list, contender{"an empty Go program", func() error { return s.run(exec.CommandContext(ctx, s.empty)) }})
-	}
-	return list
 }
 
 const warmUpRounds = 3
@@ -61,17 +59,18 @@ func measureLatency(ctx context.Context, s *scene, rounds int) ([]latencyRow, er
 	return rows, nil
 }
 
-// takeTurns gives what each contender took in each round, in milliseconds. A
-// round begins with the next contender each time, so that nobody always
-// follows the same one.
+// takeTurns gives what each contender took in each round, in milliseconds. The
+// order of a round is shuffled, always the same way: what a command leaves for
+// the kernel to clean up, and in the caches, must not always fall on the same
+// one after it.
 func takeTurns(ctx context.Context, list []contender, rounds int) ([][]float64, error) {
 	samples := make([][]float64, len(list))
+	order := rand.New(rand.NewPCG(1, 2))
 	for round := -warmUpRounds; round < rounds; round++ {
-		for turn := range list {
+		for _, i := range order.Perm(len(list)) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			i := (turn + round + warmUpRounds) % len(list)
 			begin := time.Now()
 			if err := list[i].run(); err != nil {
 				return nil, fmt.Errorf("%s: %w", list[i].name, err)

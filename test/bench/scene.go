@@ -20,6 +20,9 @@ const (
 	sandboxStreamed = "streamed"
 )
 
+// executables are what is measured.
+var executables = [...]string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-init"}
+
 // configText defines the sandbox "fast" of the command line as newLibraryHost
 // does that of the library.
 const configText = `default_sandbox = "fast"
@@ -34,11 +37,10 @@ type scene struct {
 	dir       string // removed at the end; everything else lies in it
 	workspace string // empty; where all commands run
 	config    string
-	bin       string // as the user gave it
+	bin       string // the executables, installed
 	lean      string // sbxhost with its engine and init beside it
 	alone     string // sbxhost that executes itself for both
-	empty     string // a Go program that does nothing; "" where none could be built
-	whyEmpty  string // ... and why
+	empty     string // a Go program that does nothing
 
 	library *host.Host
 	raw     rawLaunch
@@ -46,7 +48,7 @@ type scene struct {
 }
 
 func newScene(ctx context.Context, bin string) (_ *scene, err error) {
-	for _, name := range []string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-init"} {
+	for _, name := range executables {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
 			return nil, fmt.Errorf("-bin: %w; run make build first", err)
 		}
@@ -55,14 +57,15 @@ func newScene(ctx context.Context, bin string) (_ *scene, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &scene{dir: dir, bin: bin, workspace: filepath.Join(dir, "work"), config: filepath.Join(dir, "config.hcl"),
-		lean: filepath.Join(bin, "sbxhost"), alone: filepath.Join(dir, "alone", "sbxhost")}
+	s := &scene{dir: dir, workspace: filepath.Join(dir, "work"), config: filepath.Join(dir, "config.hcl"),
+		bin: filepath.Join(dir, "bin"), alone: filepath.Join(dir, "alone", "sbxhost")}
+	s.lean = filepath.Join(s.bin, "sbxhost")
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	for _, dir := range []string{s.workspace, filepath.Dir(s.alone)} {
+	for _, dir := range []string{s.workspace, s.bin, filepath.Dir(s.alone)} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return nil, err
 		}
@@ -73,13 +76,18 @@ func newScene(ctx context.Context, bin string) (_ *scene, err error) {
 	if err := os.WriteFile(s.config, []byte(configText), 0o644); err != nil {
 		return nil, err
 	}
-	if err := linkOrCopy(s.lean, s.alone); err != nil {
+	for _, name := range executables {
+		if err := install(filepath.Join(bin, name), filepath.Join(s.bin, name)); err != nil {
+			return nil, err
+		}
+	}
+	if err := install(filepath.Join(bin, "sbxhost"), s.alone); err != nil {
 		return nil, err
 	}
 	if err := s.buildEmpty(ctx); err != nil {
-		s.empty, s.whyEmpty = "", err.Error()
+		return nil, fmt.Errorf("building an empty program: %w", err)
 	}
-	if s.library, err = newLibraryHost(ctx, bin, s.workspace); err != nil {
+	if s.library, err = newLibraryHost(ctx, s.bin, s.workspace); err != nil {
 		return nil, err
 	}
 	explanation, err := s.library.Command(ctx, sandboxFast, "/bin/true").Explain()
@@ -120,10 +128,11 @@ func newLibraryHost(ctx context.Context, bin, workspace string) (*host.Host, err
 	})
 }
 
-func linkOrCopy(from, to string) error {
-	if os.Link(from, to) == nil {
-		return nil
-	}
+// install copies an executable. To run it where the linker has left it would
+// measure the linker: it writes by mapping the file, page by page, and a program
+// whose pages the kernel caches one by one starts a tenth to a sixth slower than
+// one that was copied or read from disk.
+func install(from, to string) error {
 	source, err := os.Open(from)
 	if err != nil {
 		return err
@@ -133,7 +142,9 @@ func linkOrCopy(from, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(target, source)
+	// Not io.Copy: copy_file_range might share what is cached.
+	buffer := make([]byte, 1<<20)
+	_, err = io.CopyBuffer(struct{ io.Writer }{target}, struct{ io.Reader }{source}, buffer)
 	return errors.Join(err, target.Close())
 }
 
@@ -143,14 +154,15 @@ func (s *scene) buildEmpty(ctx context.Context) error {
 	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
 		return err
 	}
-	s.empty = filepath.Join(s.dir, "empty")
-	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", s.empty, source)
+	linked := filepath.Join(s.dir, "empty.linked")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", linked, source)
 	build.Dir = s.dir
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	return nil
+	s.empty = filepath.Join(s.dir, "empty")
+	return install(linked, s.empty)
 }
 
 // run runs cmd with the null device as stdin and stdout.
