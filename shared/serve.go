@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -38,6 +39,9 @@ const shutdownTime = 10 * time.Second
 // It exits with status 0 when the host asks for it, when the host is gone, and
 // upon SIGTERM, after having killed all commands. A process that no host has
 // started says what it is for and exits with status 1, or answers -version.
+//
+// It sets GOMAXPROCS to 1 unless the environment sets it. An engine that
+// computes in this process can set it to more from a goroutine of its own.
 //
 // Its logs go to stderr, one JSON object a line, as go-plugin's hosts expect.
 // Standard input becomes the null device; the engine's own output must not go
@@ -88,6 +92,11 @@ func Serve(engine Engine) {
 			}
 			end()
 		}()
+	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		// What an engine does is to pass on and to wait. Waking a second
+		// processor for each step costs a tenth of a command's time.
+		runtime.GOMAXPROCS(1)
 	}
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: Handshake,

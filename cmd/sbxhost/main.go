@@ -1,3 +1,5 @@
+//go:debug containermaxprocs=0
+
 // Sbxhost runs commands that nobody has read yet inside a fresh, lightweight
 // sandbox each:
 //

@@ -318,7 +318,7 @@ func TestTempSize(t *testing.T) {
 // arity is how many words follow each option that this package uses.
 var arity = map[string]int{
 	"--unshare-user": 0, "--unshare-ipc": 0, "--unshare-pid": 0, "--unshare-uts": 0, "--unshare-cgroup": 0, "--unshare-net": 0, "--disable-userns": 0,
-	"--die-with-parent": 0, "--as-pid-1": 0, "--cap-drop": 1, "--hostname": 1, "--chdir": 1, "--ro-bind": 2, "--bind": 2, "--perms": 1, "--size": 1,
+	"--die-with-parent": 0, "--as-pid-1": 0, "--cap-drop": 1, "--hostname": 1, "--chdir": 1, "--setenv": 2, "--ro-bind": 2, "--bind": 2, "--perms": 1, "--size": 1,
 	"--tmpfs": 1, "--symlink": 2, "--proc": 1, "--dev": 1, "--dir": 1, "--file": 2, "--remount-ro": 1,
 }
 

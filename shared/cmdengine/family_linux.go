@@ -13,15 +13,17 @@ import (
 // mean another process. A launcher that is killed leaves them dying: pid 1 of
 // the sandbox among them, which is gone only after everything in its namespace.
 type family struct {
-	mu  sync.Mutex
-	fds []int
+	mu    sync.Mutex
+	fds   []int
+	ended bool
 }
 
-// observe takes note of the children that pid, which is not reaped, has now.
-func (f *family) observe(pid int) {
+// observe takes note of the children that pid has now, unless it has been
+// reaped, which closes gone: the number may then be another's.
+func (f *family) observe(pid int, gone <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.fds) > 0 {
+	if len(f.fds) > 0 || f.ended {
 		return
 	}
 	opened := map[string]int{}
@@ -45,6 +47,11 @@ func (f *family) observe(pid int) {
 	for _, fd := range opened {
 		unix.Close(fd)
 	}
+	select {
+	case <-gone:
+		f.release()
+	default:
+	}
 }
 
 // children is empty also where the kernel does not tell.
@@ -66,6 +73,13 @@ func (f *family) end() {
 			unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 			ended(fd, int(reapPatience.Milliseconds()))
 		}
+	}
+	f.ended = true
+	f.release()
+}
+
+func (f *family) release() {
+	for _, fd := range f.fds {
 		unix.Close(fd)
 	}
 	f.fds = nil

@@ -50,7 +50,7 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 	if err := r.conn.Start(ctx, command); err != nil {
 		return nil, nil, r.notStarted(ctx, err, s.engine.config.Diagnose)
 	}
-	r.family.observe(r.launcher.Pid)
+	go r.family.observe(r.launcher.Pid, r.exited) // the reply need not wait for it
 
 	var notes []shared.Event
 	if scope && !r.conn.Scoped() {
@@ -140,7 +140,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, diagnose func(c
 	lost := errors.Is(cause, sandboxinit.ErrInitLost)
 	if ctx.Err() != nil || !lost && !errors.As(cause, &refused) {
 		// Nothing inside is known to be about to end.
-		r.family.observe(r.launcher.Pid)
+		r.family.observe(r.launcher.Pid, r.exited)
 		r.launcher.Kill()
 	}
 	stderr := r.finish()
@@ -174,7 +174,7 @@ func (r *insideRun) finish() string {
 	select {
 	case <-r.exited:
 	case <-t.C:
-		r.family.observe(r.launcher.Pid)
+		r.family.observe(r.launcher.Pid, r.exited)
 		r.launcher.Kill()
 		<-r.exited
 	}

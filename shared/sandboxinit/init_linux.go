@@ -62,9 +62,8 @@ func runInit(control int) int {
 		return complain("reading the command", err)
 	}
 
-	var handlers signalHandlers
 	if s.pidOne {
-		handlers.silence()
+		silence()
 	} else {
 		s.passSignals()
 	}
@@ -80,13 +79,6 @@ func runInit(control int) int {
 	closeInherited(control)
 
 	go s.serveRequests()
-	if s.pidOne {
-		// Half a millisecond, which the command need not wait for.
-		go func() {
-			s.passSignals()
-			handlers.restore()
-		}()
-	}
 	return s.reap(child.pid)
 }
 

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// passed are the signals that the init hands to the command when something
-// outside sends them to the init: docker stop sends SIGTERM to pid 1.
+// passed are the signals that an init which is not pid 1 hands to the command.
+// As pid 1 it takes signals from nobody: the engine asks by the control socket.
 var passed = [...]syscall.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
@@ -28,9 +28,6 @@ func (s *supervisor) passSignals() {
 	}()
 }
 
-// signalHandlers are the Go runtime's, for the passed signals.
-type signalHandlers [len(passed)]sigaction
-
 // sigaction is the kernel's, on amd64 and arm64.
 type sigaction struct {
 	handler, flags, restorer uintptr
@@ -42,25 +39,15 @@ type sigaction struct {
 // bypasses os/signal, for which the default is the runtime's handler, and
 // which would leave more open than kill(2): a SIGSEGV forged by
 // sigqueue(3) looks to the runtime like a fault of its own.
-func (h *signalHandlers) silence() {
-	for i, sig := range passed {
-		rtSigaction(sig, nil, &h[i])
-	}
+func silence() {
 	var byDefault sigaction
 	for sig := syscall.Signal(1); sig <= maxSignal; sig++ {
-		rtSigaction(sig, &byDefault, nil)
+		rtSigaction(sig, &byDefault)
 	}
 }
 
-// restore puts back the handlers that signal.Notify takes to be in place.
-func (h *signalHandlers) restore() {
-	for i, sig := range passed {
-		rtSigaction(sig, &h[i], nil)
-	}
-}
-
-func rtSigaction(sig syscall.Signal, set, old *sigaction) {
+func rtSigaction(sig syscall.Signal, set *sigaction) {
 	// It fails for SIGKILL and SIGSTOP, which have no handler.
 	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(set)),
-		uintptr(unsafe.Pointer(old)), unsafe.Sizeof(sigaction{}.mask), 0, 0)
+		0, unsafe.Sizeof(sigaction{}.mask), 0, 0)
 }

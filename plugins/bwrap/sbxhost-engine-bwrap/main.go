@@ -1,3 +1,5 @@
+//go:debug containermaxprocs=0
+
 // Command sbxhost-engine-bwrap serves the bwrap engine to an sbxhost host.
 package main
 

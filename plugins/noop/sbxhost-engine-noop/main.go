@@ -1,3 +1,5 @@
+//go:debug containermaxprocs=0
+
 // Command sbxhost-engine-noop serves the engine that does not isolate.
 package main
 

@@ -1,3 +1,5 @@
+//go:debug containermaxprocs=0
+
 // Command sbxhost-engine-seatbelt serves the seatbelt engine to an sbxhost host.
 package main
 

@@ -1,3 +1,5 @@
+//go:debug containermaxprocs=0
+
 // Sbxhost-init is the first process inside a sandbox. Engines run it; it does
 // nothing when started by hand. See package sandboxinit.
 package main
