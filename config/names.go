@@ -1,7 +1,6 @@
 package config
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -61,12 +60,6 @@ func quoted(names []string) []string {
 		out[i] = `"` + n + `"`
 	}
 	return out
-}
-
-func sorted(names []string) []string {
-	names = slices.Clone(names)
-	slices.Sort(names)
-	return names
 }
 
 func upperFirst(s string) string {
