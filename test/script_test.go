@@ -1,6 +1,7 @@
 package test
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -29,7 +30,7 @@ func TestScript(t *testing.T) {
 		t.Skip("the scripts run commands in bubblewrap")
 	}
 	if _, err := os.Stat("/usr/bin/bwrap"); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "bwrap") {
+		if required("bwrap") {
 			t.Fatalf("SBXHOST_REQUIRE lists bwrap: %v", err)
 		}
 		t.Skip("no bubblewrap here")
@@ -55,6 +56,10 @@ func TestScript(t *testing.T) {
 				RequireUniqueNames:  true,
 				Deadline:            time.Now().Add(2 * time.Minute),
 				Setup:               func(env *testscript.Env) error { return setupScript(env, top, layout) },
+				Condition: func(name string) (bool, error) {
+					// [WORD] holds where SBXHOST_REQUIRE lists the word.
+					return required(name), nil
+				},
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
 					"exits": exits,
 					"lines": lines,
@@ -63,6 +68,12 @@ func TestScript(t *testing.T) {
 			})
 		})
 	}
+}
+
+// required reports whether the environment says that a part of the machine must
+// be there, so that its absence is a failure and not a reason to skip.
+func required(part string) bool {
+	return slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), part)
 }
 
 func build(t *testing.T, top, dir string, packages ...string) {
@@ -93,9 +104,25 @@ func setupScript(env *testscript.Env, top, layout string) error {
 		return errors.New("the scripts are not where they should be")
 	}
 	env.Setenv("HOME", home)
+	env.Setenv("TOP", top)
+	goEnv, err := exec.Command("go", "env", "-json", "GOMODCACHE", "GOCACHE", "GOPROXY", "GOFLAGS").Output()
+	if err != nil {
+		return err
+	}
+	var goVars map[string]string
+	if err := json.Unmarshal(goEnv, &goVars); err != nil {
+		return err
+	}
+	for name, value := range goVars {
+		env.Setenv(name, value)
+	}
 	// Sockets live there, and a socket's path has a hundred bytes.
 	env.Setenv("TMPDIR", "/tmp")
-	env.Setenv("PATH", layout+":/usr/local/bin:/usr/bin:/bin")
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		return err
+	}
+	env.Setenv("PATH", layout+":"+filepath.Dir(goTool)+":/usr/local/bin:/usr/bin:/bin")
 	env.Setenv("LAYOUT", filepath.Base(layout))
 	env.Setenv("C", filepath.Join(env.WorkDir, "sandbox.hcl"))
 	return os.WriteFile(filepath.Join(env.WorkDir, "sandbox.hcl"), []byte(`# What the scripts use unless they bring their own.
