@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 
@@ -22,4 +23,26 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Exit(m.Run())
+}
+
+const hostProcessEnv = "SBXHOST_TEST_HOST"
+
+// runHostProcess is the main of such a program.
+func runHostProcess() {
+	h, err := host.New(ctxBackground, host.Options{
+		Builtins:  builtins,
+		Workspace: host.WorkspaceOptions{Root: os.Getenv(hostProcessEnv)},
+		Sandboxes: map[string]host.Definition{"fast": {Engine: "bwrap"}},
+	})
+	if err == nil {
+		cmd := h.Command(ctxBackground, "fast", "sh", "-c", "(setsid sh -c 'trap \"\" TERM HUP; sleep 1000' &) ; echo ready; sleep 1000")
+		cmd.Stdout = os.Stdout
+		err = cmd.Run()
+		fmt.Fprintln(os.Stderr, "command:", err)
+		again := h.Command(ctxBackground, "fast", "echo", "again")
+		again.Stdout = os.Stderr
+		fmt.Fprintln(os.Stderr, "next:", again.Run())
+		h.Close()
+	}
+	fmt.Fprintln(os.Stderr, "end:", err)
 }
