@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
