@@ -11,7 +11,7 @@ LDFLAGS := -s -w
 TAGS    := grpcnotrace
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: help run build test unit e2e check cross vet staticcheck fmt-check tidy-check generate generate-check bench fuzz deps clean
+.PHONY: help run build test unit e2e check cross vet staticcheck fmt-check tidy-check generate generate-check man bench fuzz deps clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
@@ -61,6 +61,9 @@ generate-check:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cp shared/enginepb/engine.proto "$$dir" && \
 	(cd tools && $(GO) run ./genproto "$$dir" engine.proto) && \
 	for f in engine.pb.go engine_grpc.pb.go; do diff -u "shared/enginepb/$$f" "$$dir/$$f" || { echo "run make generate"; exit 1; }; done
+
+man: ## the manual page, from the help texts
+	$(GO) run ./docs/man cmd/sbxhost/testdata docs/man/sbxhost.1
 
 bench: build ## compare with raw bwrap, side by side
 	$(GO) run ./test/bench -bin $(BIN)

@@ -55,7 +55,7 @@ func Load(path string, input EvalInput) (*File, Diagnostics) {
 	}
 	src, err := read(path)
 	if err != nil {
-		f := &File{source: &source{name: path}}
+		f := &File{path: path, source: &source{name: path}}
 		f.diags = f.finish(hcl.Diagnostics{{
 			Severity: hcl.DiagError,
 			Summary:  "Configuration cannot be read",
@@ -154,5 +154,9 @@ func (f *File) noSuchSandbox(name string) string {
 	if near := nearest(name, f.names); near != "" {
 		return detail + fmt.Sprintf(" Did you mean %q?", near)
 	}
-	return detail + fmt.Sprintf(" The file defines %s.", list(quoted(f.names), "and"))
+	where := "The file"
+	if f.source.name == BuiltinName {
+		where = "The built-in configuration"
+	}
+	return detail + fmt.Sprintf(" %s defines %s.", where, list(quoted(f.names), "and"))
 }

@@ -6,6 +6,16 @@ import (
 	"strings"
 )
 
+// bindPath is a hostPath but that ~ stays: it is the home of the user that
+// commands run as, whom the host knows.
+func (d *decoder) bindPath(it item) (string, bool) {
+	path, ok := d.hostPath(it)
+	if s, text := d.text(it); ok && text && (s == "~" || strings.HasPrefix(s, "~/")) {
+		return filepath.Clean(s), true
+	}
+	return path, ok
+}
+
 // hostPath makes a path of the host absolute: ~ is the home directory, and a
 // relative path is relative to the file's own directory.
 func (d *decoder) hostPath(it item) (string, bool) {

@@ -144,7 +144,7 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 			d.wrongType(it, "a path or an object { host = ... }")
 			return bind, false
 		}
-		bind.Host, ok = d.hostPath(it)
+		bind.Host, ok = d.bindPath(it)
 		return bind, ok
 	}
 
@@ -155,7 +155,7 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 		switch f.key {
 		case "host":
 			hasHost = true
-			bind.Host, good = d.hostPath(f.item)
+			bind.Host, good = d.bindPath(f.item)
 		case "container":
 			bind.Container, good = d.insidePath(f.item)
 		case "read_only":

@@ -1,13 +1,16 @@
 package host
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,8 +19,22 @@ import (
 
 // Cmd is a command to run in a sandbox, used like exec.Cmd: set the fields,
 // then call one of Run, Output, CombinedOutput, or Start and Wait. It can be
-// used once. Start, Wait, Signal and Resize may be called from different
+// used once. Start, Wait, Signal, Resize and Report may be called from different
 // goroutines; the fields must not change after Start.
+//
+// Where it differs from exec.Cmd, on purpose:
+//
+//   - The caller's environment is not inherited, and Args[0] is looked up
+//     inside. Explain tells the environment and the directory; there is no
+//     Environ, Path or Err.
+//   - There is no Process, ProcessState or SysProcAttr: a number from inside
+//     means nothing outside, and what holds a command belongs to its
+//     definition. Signal and Report stand in their place. There are no
+//     ExtraFiles.
+//   - Signal reaches the command's process group, and a kill all that it has
+//     started.
+//   - Wait does not wait for a Stdin whose Read blocks.
+//   - A nil Cancel kills.
 type Cmd struct {
 	// Args is the command line. Args[0] is looked up in the command's PATH,
 	// inside the sandbox.
@@ -36,8 +53,12 @@ type Cmd struct {
 
 	// Stdin, Stdout and Stderr are as in os/exec: nil is the null device, an
 	// *os.File is handed over as it is, anything else is copied by way of a
-	// pipe. Wait does not wait for a Stdin whose Read blocks. If Stdout and
-	// Stderr are the same writer, one goroutine at a time calls Write.
+	// pipe - and so is a regular file as Stdin of a confined command, which
+	// could otherwise open it again for writing. If Stdout and Stderr are the same writer, one goroutine at a time
+	// calls Write.
+	//
+	// A Read of Stdin that is under way when the command ends may return later
+	// than Wait; what it gives is lost. No further one is begun.
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
@@ -56,62 +77,69 @@ type Cmd struct {
 	// kill the command and all it has started. If Cancel returns an error other
 	// than os.ErrProcessDone, Wait returns it for a command that succeeded.
 	Cancel func() error
-	// WaitDelay bounds how long Wait waits, from the end of the context or of
-	// the command, for output to be copied. Zero means without bound; an engine
-	// that isolates leaves nobody behind who could hold the output open.
+	// WaitDelay bounds two times: from the call of Cancel to the kill of a
+	// command that goes on, and from the command's end to that of its output;
+	// where the latter is exceeded, Wait returns ErrWaitDelay for a command
+	// that succeeded. Zero means without bound; an engine that isolates leaves
+	// nobody behind who could hold the output open.
 	WaitDelay time.Duration
 
 	// Events, if set, is called for each event while the command runs, one
-	// call at a time. It must return soon.
+	// call at a time. Wait waits for it as it does for Stdout's Write.
 	Events func(shared.Event)
 
 	host    *Host
 	ctx     context.Context
 	sandbox string
 
-	mu      sync.Mutex
-	started bool
-	waited  bool
-	process shared.Process
-	opened  *openSandbox
-	pty     *pty
-	report  Report
+	mu          sync.Mutex // guards the next five
+	startCalled bool
+	waitCalled  bool
+	process     shared.Process // nil until started
+	report      Report
+	ended       chan struct{} // closed when the command has ended and endErr is final
+
+	opened *openSandbox
+	endErr error
+	pty    *pty
 
 	childFiles  []*os.File // closed once the command has started
 	parentFiles []*os.File // closed once it has ended
-	feeders     []func()   // copy Stdin; nobody waits for them
+	piped       bool       // one of the Pipe methods was called
+	stdin       *feeder    // nil if there is nothing to copy
 	copiers     []func() error
-	copied      chan error
-	copying     int
+	copied      chan error    // one from each copier
 	events      chan struct{} // closed when the last event was seen
-	cancelled   chan error    // the context's watcher's word
-	ended       chan struct{} // closed when the command has ended
-}
-
-// Report tells how a command was run. It is complete once Wait has returned.
-type Report struct {
-	Sandbox  string
-	Engine   string
-	Decision string // "sandboxed" or "unsandboxed"
-	Rule     string // which rule decided
-	// Result is how the command ended; nil when that is not known.
-	Result *shared.Result
-	// Degraded are the messages of what was held less well than asked.
-	Degraded []string
-	// Limits says which mechanism held each limit.
-	Limits []LimitReport
-}
-
-// LimitReport says how a limit was held.
-type LimitReport struct {
-	Limit, Mechanism, Hold string
 }
 
 // Command returns a Cmd that runs argv in the named sandbox; an empty name is
 // the default one. When ctx ends before the command does, the command is
 // killed with all it has started.
 func (h *Host) Command(ctx context.Context, sandbox string, argv ...string) *Cmd {
+	if ctx == nil {
+		panic("host: nil Context")
+	}
 	return &Cmd{Args: argv, host: h, ctx: ctx, sandbox: sandbox}
+}
+
+// String gives the command line for people and logs: words that are not plain
+// are quoted, so that it is one line whatever they hold. It is not for a shell.
+func (c *Cmd) String() string {
+	words := c.Args
+	if c.Script != "" {
+		words = slices.Concat([]string{c.Script}, c.Args)
+	}
+	var b strings.Builder
+	for i, word := range words {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if quoted := strconv.Quote(word); strings.Contains(word, " ") || len(quoted) != len(word)+2 || word == "" {
+			word = quoted
+		}
+		b.WriteString(word)
+	}
+	return b.String()
 }
 
 // Run starts the command and waits for its end. The error is nil for exit
@@ -129,18 +157,19 @@ func (c *Cmd) Run() error {
 // sandbox. After an error there is nothing to Wait for.
 func (c *Cmd) Start() (err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.started {
-		return errors.New("host: command was started already")
+	again := c.startCalled
+	c.startCalled = true
+	c.mu.Unlock()
+	if again {
+		return errors.New("host: already started")
 	}
-	c.started = true
-	c.copied = make(chan error, 3)
 	defer func() {
 		closeAll(c.childFiles)
 		c.childFiles = nil
 		if err != nil {
 			closeAll(c.parentFiles)
 			c.pty.close()
+			c.opened.release()
 		}
 	}()
 	if c.host == nil {
@@ -149,12 +178,15 @@ func (c *Cmd) Start() (err error) {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
+	c.host.lookUpIdentity()
 	opened, err := c.host.sandbox(c.ctx, c.sandbox)
 	if err != nil {
 		return err
 	}
 	c.opened = opened
+	c.mu.Lock()
 	c.report = Report{Sandbox: opened.name, Engine: opened.engine.info.Name, Decision: opened.decision.outcome, Rule: opened.decision.rule}
+	c.mu.Unlock()
 	command, _, err := c.command(opened)
 	if err != nil {
 		return &SandboxError{Sandbox: opened.name, Err: err}
@@ -163,29 +195,43 @@ func (c *Cmd) Start() (err error) {
 	if err != nil {
 		return err
 	}
-	opened.running.Add(1)
 	process, err := opened.Start(c.ctx, command, stdio)
 	if err != nil {
-		opened.running.Add(-1)
 		if ctxErr := c.ctx.Err(); ctxErr != nil && errors.Is(err, ctxErr) {
 			return err
 		}
-		return &SandboxError{Sandbox: opened.name, Err: opened.engine.lost(err)}
+		return c.sandboxError(err)
 	}
+	c.events = make(chan struct{})
+	c.copied = make(chan error, len(c.copiers))
+	c.mu.Lock()
 	c.process = process
 	c.ended = make(chan struct{})
-	c.cancelled = make(chan error, 1)
-	c.events = make(chan struct{})
+	c.mu.Unlock()
 	go c.watchEvents()
-	go c.watchContext()
-	for _, feed := range c.feeders {
-		go feed()
+	go c.supervise()
+	if c.stdin != nil {
+		go c.stdin.feed()
 	}
-	c.copying = len(c.copiers)
 	for _, copier := range c.copiers {
 		go func() { c.copied <- copier() }()
 	}
 	return nil
+}
+
+// sandboxError says of which sandbox err is, and why where the cause is known.
+func (c *Cmd) sandboxError(err error) error {
+	if (errors.Is(err, shared.ErrEngineLost) || errors.Is(err, shared.ErrClosed)) && c.host.isClosed() {
+		// It was the host that has ended the engine.
+		return &SandboxError{Sandbox: c.opened.name, Err: ErrClosed}
+	}
+	return &SandboxError{Sandbox: c.opened.name, Err: c.opened.engine.lost(err)}
+}
+
+func (h *Host) isClosed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed
 }
 
 // command resolves what is asked into what is enforced.
@@ -195,7 +241,7 @@ func (c *Cmd) command(opened *openSandbox) (shared.Command, []EnvVar, error) {
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
-	env, origins, err := computeEnv(c.host.envInput(opened, c.Env))
+	env, origins, err := computeEnv(c.host.envInput(c.ctx, opened, c.Env))
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
@@ -250,11 +296,12 @@ func (h *Host) workdir(opened *openSandbox, dir string) (string, error) {
 	return path, nil
 }
 
-func (h *Host) envInput(opened *openSandbox, command []string) envInput {
+func (h *Host) envInput(ctx context.Context, opened *openSandbox, command []string) envInput {
 	spec := &opened.resolved.spec
 	in := envInput{
 		caller:      h.caller.environ,
 		passthrough: opened.def.EnvPassthrough,
+		identity:    h.gitEnv(ctx),
 		workspace:   h.options.Workspace.Env,
 		definition:  opened.def.Env,
 		command:     command,
@@ -275,97 +322,129 @@ func (h *Host) envInput(opened *openSandbox, command []string) envInput {
 }
 
 // Wait waits for the command to end and for its output to be copied. See Run
-// for its error.
+// for its error. It also closes what the Pipe methods gave.
 func (c *Cmd) Wait() error {
 	c.mu.Lock()
-	switch {
-	case c.process == nil:
-		c.mu.Unlock()
-		return errors.New("host: command was not started")
-	case c.waited:
-		c.mu.Unlock()
-		return errors.New("host: Wait was called already")
-	}
-	c.waited = true
+	started, again, ended := c.process != nil, c.waitCalled, c.ended
+	c.waitCalled = started
 	c.mu.Unlock()
+	switch {
+	case !started:
+		return errors.New("host: not started")
+	case again:
+		return errors.New("host: Wait was already called")
+	}
 
-	result, err := c.process.Wait(context.Background())
-	close(c.ended)
-	c.opened.running.Add(-1)
-	<-c.events
-	cancelErr := <-c.cancelled
-
-	if err != nil {
-		err = &SandboxError{Sandbox: c.opened.name, Err: c.opened.engine.lost(err)}
-	} else {
-		c.report.Result = &result
-		if !result.Status.Success() || result.TimedOut {
-			err = &ExitError{ExitStatus: result.Status, TimedOut: result.TimedOut}
-		}
-	}
-	if err == nil {
-		err = cancelErr
-	}
-	if copyErr := c.waitCopied(); err == nil {
-		err = copyErr
-	}
+	<-ended
+	c.pty.ended()
+	err := c.endErr
+	stdinErr := c.stdin.stop()
+	copyErr := c.waitCopied()
 	closeAll(c.parentFiles)
 	c.pty.close()
-	return err
+	// As in os/exec, the command's own end comes first: what went wrong with
+	// its stdio may be no more than a consequence.
+	return cmp.Or(err, stdinErr, copyErr)
 }
 
-// watchContext cancels the command when its context ends first.
-func (c *Cmd) watchContext() {
-	select {
-	case <-c.ended:
-		c.cancelled <- nil
-		return
-	case <-c.ctx.Done():
+// supervise waits for the command's end, and cancels it when its context ends
+// first.
+func (c *Cmd) supervise() {
+	defer close(c.ended)
+	defer c.opened.release()
+	result, err := c.process.Wait(c.ctx)
+	var cancelErr error
+	if err != nil && c.ctx.Err() != nil {
+		cancelErr = c.cancel()
+		if c.WaitDelay > 0 {
+			// A Cancel that was only a request gets this long.
+			timer := time.AfterFunc(c.WaitDelay, func() { c.kill() })
+			defer timer.Stop()
+		}
+		result, err = c.process.Wait(context.Background())
 	}
+	switch {
+	case err != nil:
+		c.endErr = c.sandboxError(err)
+		return
+	case !result.Status.Success() || result.TimedOut:
+		c.endErr = &ExitError{ExitStatus: result.Status, TimedOut: result.TimedOut}
+	default:
+		c.endErr = cancelErr
+	}
+	c.mu.Lock()
+	c.report.Result = &result
+	c.mu.Unlock()
+}
+
+// cancel gives the error for a command that succeeds all the same.
+func (c *Cmd) cancel() error {
 	cancel := c.Cancel
 	if cancel == nil {
-		cancel = func() error { return c.process.Signal(context.Background(), killSignal) }
+		cancel = c.kill
 	}
-	err := cancel()
-	switch {
+	switch err := cancel(); {
 	case err == nil:
-		err = c.ctx.Err()
+		return c.ctx.Err()
 	case errors.Is(err, os.ErrProcessDone):
-		err = nil
+		return nil
+	default:
+		return fmt.Errorf("host: canceling the command: %w", err)
 	}
-	if c.WaitDelay > 0 {
-		// A Cancel that was only a request gets this long.
-		timer := time.NewTimer(c.WaitDelay)
-		defer timer.Stop()
-		select {
-		case <-c.ended:
-		case <-timer.C:
-			if killErr := c.process.Signal(context.Background(), killSignal); killErr != nil && !errors.Is(killErr, os.ErrProcessDone) && err == nil {
-				err = killErr
-			}
-		}
+}
+
+// enginePatience is how long an engine may take to answer that it has sent a
+// signal.
+const enginePatience = 5 * time.Second
+
+// kill ends the command. That must not depend on an engine that hangs: such a
+// one is killed itself, and its commands die with it.
+func (c *Cmd) kill() error {
+	ctx, cancel := context.WithTimeout(context.Background(), enginePatience)
+	defer cancel()
+	err := c.process.Signal(ctx, killSignal)
+	if engine := c.opened.engine.process; engine != nil && errors.Is(err, context.DeadlineExceeded) {
+		return engine.runner.Kill(context.Background())
 	}
-	c.cancelled <- err
+	return err
 }
 
 func (c *Cmd) watchEvents() {
 	defer close(c.events)
-	for e := range c.process.Events() {
-		switch e.Kind {
-		case shared.EventDegraded:
-			c.report.Degraded = append(c.report.Degraded, e.Message)
-		case shared.EventLimit:
-			c.report.Limits = append(c.report.Limits, LimitReport{e.Details["limit"], e.Details["mechanism"], e.Details["hold"]})
-		}
-		if c.Events != nil {
-			c.Events(e)
-		}
+	for _, note := range c.opened.resolved.notes {
+		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
+	}
+	events := c.process.Events()
+	if events == nil {
+		return
+	}
+	for e := range events {
+		c.event(e)
 	}
 }
 
-// Report tells how the command was run; it is complete once Wait has returned,
-// and must not be called between Start and Wait's return.
-func (c *Cmd) Report() Report { return c.report }
+func (c *Cmd) event(e shared.Event) {
+	c.mu.Lock()
+	switch e.Kind {
+	case shared.EventDegraded:
+		c.report.Degraded = append(c.report.Degraded, e.Message)
+	case shared.EventLimit:
+		c.report.Limits = append(c.report.Limits, LimitReport{e.Details["limit"], e.Details["mechanism"], e.Details["hold"]})
+	}
+	c.mu.Unlock()
+	if c.Events != nil {
+		c.Events(e)
+	}
+}
+
+// Report tells how the command was run; it is complete once Wait has returned.
+func (c *Cmd) Report() Report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.report
+	r.Degraded, r.Limits = slices.Clip(r.Degraded), slices.Clip(r.Limits)
+	return r
+}
 
 // Signal sends a signal to the command's process group. SIGKILL ends all that
 // the command has started. After the end it returns os.ErrProcessDone.
@@ -375,10 +454,15 @@ func (c *Cmd) Signal(sig os.Signal) error {
 		return fmt.Errorf("host: %v is not a signal of this system", sig)
 	}
 	process := c.runningProcess()
-	if process == nil {
-		return errors.New("host: command was not started")
+	switch {
+	case process == nil:
+		return errors.New("host: not started")
+	case number == killSignal:
+		return c.kill()
 	}
-	return process.Signal(context.Background(), number)
+	ctx, cancel := context.WithTimeout(context.Background(), enginePatience)
+	defer cancel()
+	return process.Signal(ctx, number)
 }
 
 // Resize tells the command's terminal its new size.
@@ -386,7 +470,7 @@ func (c *Cmd) Resize(size shared.TerminalSize) error {
 	process := c.runningProcess()
 	switch {
 	case process == nil:
-		return errors.New("host: command was not started")
+		return errors.New("host: not started")
 	case c.pty == nil:
 		return errors.New("host: command has no terminal; set TTY")
 	}
@@ -397,39 +481,4 @@ func (c *Cmd) runningProcess() shared.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.process
-}
-
-// Output runs the command and returns what it wrote to its standard output. An
-// *ExitError then has what it wrote to its standard error, if Stderr was nil.
-func (c *Cmd) Output() ([]byte, error) {
-	if c.Stdout != nil {
-		return nil, errors.New("host: Stdout is set already")
-	}
-	var stdout bytes.Buffer
-	c.Stdout = &stdout
-	var stderr *middle
-	if c.Stderr == nil && !c.TTY {
-		stderr = &middle{limit: 32 << 10}
-		c.Stderr = stderr
-	}
-	err := c.Run()
-	if exit, ok := errors.AsType[*ExitError](err); ok && stderr != nil {
-		exit.Stderr = stderr.Bytes()
-	}
-	return stdout.Bytes(), err
-}
-
-// CombinedOutput runs the command and returns its standard output and standard
-// error as they came.
-func (c *Cmd) CombinedOutput() ([]byte, error) {
-	if c.Stdout != nil || c.Stderr != nil {
-		return nil, errors.New("host: Stdout or Stderr is set already")
-	}
-	var out bytes.Buffer
-	c.Stdout = &out
-	if !c.TTY {
-		c.Stderr = &out
-	}
-	err := c.Run()
-	return out.Bytes(), err
 }

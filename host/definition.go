@@ -73,13 +73,17 @@ const DefaultGrace = 5 * time.Second
 // WorkspaceOptions choose the directory tree that commands work on.
 type WorkspaceOptions struct {
 	// Root is the project's directory. Empty means the git top level above the
-	// current directory, or the current directory where there is none.
+	// current directory, or the current directory where there is none. The git
+	// directories of a worktree or a submodule are shown besides it; of any
+	// repository at a root, what could make git run programs is read-only.
 	Root string
 	// Readable and Writable are extra roots outside of Root.
 	Readable []string
 	Writable []string
-	// Env are variables set in every command; they replace the git identity
-	// that is looked up otherwise.
+	// Env are variables set in every command. Nil means those of the git
+	// identity in force at Root, conditional includes counted, if Root lies in a
+	// repository: GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and
+	// GIT_COMMITTER_EMAIL. It is looked up once, when a command first needs it.
 	Env map[string]string
 }
 

@@ -12,9 +12,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
+	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // platformEngine is what "auto" means.
@@ -70,13 +71,23 @@ func (e *runningEngine) confirm(ctx context.Context) error {
 
 func (e *runningEngine) alive() bool { return e.process == nil || e.process.alive() }
 
+// lostPatience is how long an engine whose connection is gone may take to end.
+const lostPatience = time.Second
+
 // lost turns the loss of an engine's process into an error that says so with
 // the end of its log, and gives every other error as it is.
 func (e *runningEngine) lost(err error) error {
 	if e.process == nil || !errors.Is(err, shared.ErrEngineLost) || errors.As(err, new(*EngineError)) {
 		return err
 	}
-	<-e.process.runner.exited
+	select {
+	case <-e.process.runner.exited:
+	case <-time.After(lostPatience):
+		// A process that lives on without its connection is of no use, and must
+		// not make anybody wait.
+		e.process.runner.Kill(context.Background())
+		<-e.process.runner.exited
+	}
 	e.process.runner.mu.Lock()
 	state := e.process.runner.state
 	e.process.runner.mu.Unlock()
@@ -104,6 +115,9 @@ func (h *Host) engine(ctx context.Context, name string) (*runningEngine, error) 
 		defer func() { <-slot.lock }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+	if h.isClosed() { // while we waited; Close would not see what is started now
+		return nil, ErrClosed
 	}
 	if slot.current != nil && slot.current.alive() {
 		return slot.current, nil
@@ -187,14 +201,14 @@ func (h *Host) findEngine(name string) (launchSpec, error) {
 	}
 	env := pickEnv(h.caller.environ, builtinEngineEnv[:])
 	if dir != "" && !strings.ContainsAny(name, "/\x00") {
-		path := filepath.Join(dir, "sbxhost-engine-"+name)
-		err := checkExecutable(path)
+		beside := filepath.Join(dir, "sbxhost-engine-"+name)
+		path, err := checkExecutable(beside)
 		if err == nil {
 			return launchSpec{name: name, path: path, source: path, env: env}, nil
 		}
 		// What is there and unsafe is refused, not passed over in silence.
 		if !errors.Is(err, fs.ErrNotExist) {
-			return launchSpec{}, &EngineError{Engine: name, Source: path, Err: err}
+			return launchSpec{}, &EngineError{Engine: name, Source: beside, Err: err}
 		}
 	}
 	if builtin {
@@ -209,18 +223,54 @@ func (h *Host) findEngine(name string) (launchSpec, error) {
 		Hint:    "known are " + strings.Join(h.EngineNames(), ", ") + "; declare others in an engine block"}
 }
 
-func (h *Host) declaredEngine(name string, declared EngineSource) (launchSpec, error) {
-	path := declared.Source
-	if strings.HasPrefix(path, "~/") && h.caller.home != "" {
-		path = filepath.Join(h.caller.home, path[2:])
+func (h *Host) declaredPath(declared EngineSource) string {
+	if rest, ok := strings.CutPrefix(declared.Source, "~/"); ok && h.caller.home != "" {
+		return filepath.Join(h.caller.home, rest)
 	}
+	return declared.Source
+}
+
+func (h *Host) declaredEngine(name string, declared EngineSource) (launchSpec, error) {
+	path := h.declaredPath(declared)
 	if !filepath.IsAbs(path) {
 		return launchSpec{}, attributeError("engine."+name+".source", fmt.Sprintf("%q is not absolute", path), "an engine is never looked up in PATH or the workspace")
 	}
-	if err := checkExecutable(path); err != nil {
+	resolved, err := checkExecutable(path)
+	if err != nil {
 		return launchSpec{}, &EngineError{Engine: name, Source: path, Err: err}
 	}
-	return launchSpec{name: name, path: path, source: path, declared: true, args: declared.Args, env: pickEnv(h.caller.environ, declared.Env)}, nil
+	return launchSpec{name: name, path: resolved, source: path, declared: true, args: declared.Args, env: pickEnv(h.caller.environ, declared.Env)}, nil
+}
+
+// programs are the executables that this host may come to run outside of
+// sandboxes: this program, the engines and inits beside it and in EngineDir, and
+// the declared engines.
+func (h *Host) programs() []string {
+	var list []string
+	add := func(path string) {
+		if resolved, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(list, resolved) {
+			list = append(list, resolved)
+		}
+	}
+	dirs := []string{h.options.EngineDir}
+	if exe, err := os.Executable(); err == nil {
+		add(exe)
+		dirs = append(dirs, filepath.Dir(exe))
+	}
+	for _, dir := range dirs {
+		if dir == "" {
+			continue
+		}
+		for _, name := range append(h.EngineNames(), "bwrap") {
+			add(filepath.Join(dir, "sbxhost-engine-"+name))
+		}
+		add(filepath.Join(dir, "sbxhost-init"))
+		add(filepath.Join(dir, "sbxhost"))
+	}
+	for _, declared := range h.options.Engines {
+		add(h.declaredPath(declared))
+	}
+	return list
 }
 
 // EngineNames lists the engines this Host knows, sorted.
@@ -252,25 +302,18 @@ func pickEnv(environ, names []string) []string {
 	return picked
 }
 
-// checkExecutable refuses a program that somebody else could have put there.
-func checkExecutable(path string) error {
-	info, err := os.Stat(path)
+// checkExecutable resolves path and refuses a program that somebody else could
+// have put there.
+func checkExecutable(path string) (string, error) {
+	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file", path)
+	info, err := os.Stat(resolved)
+	if err != nil {
+		return "", err
 	}
-	if info.Mode().Perm()&0o111 == 0 {
-		return fmt.Errorf("%s is not executable; chmod +x it", path)
-	}
-	if info.Mode().Perm()&0o002 != 0 {
-		return fmt.Errorf("%s can be written by everybody; chmod go-w it", path)
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Getuid() {
-		return fmt.Errorf("%s belongs to uid %d, neither to root nor to you; install it as yourself", path, st.Uid)
-	}
-	return nil
+	return resolved, sandboxinit.CheckExecutable(resolved, info)
 }
 
 // stopEngines stops every engine's process, at once.

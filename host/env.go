@@ -50,7 +50,8 @@ type EnvVar struct {
 type envInput struct {
 	caller      []string          // the caller's environment, "name=value"
 	passthrough []string          // the definition's names and globs
-	workspace   map[string]string // identity of the workspace
+	identity    []string          // the git identity in force at the workspace's root, "name=value"
+	workspace   map[string]string // the workspace's env, which takes the identity's place
 	user        map[string]string // HOME, USER and LOGNAME of another user, "" where unknown; or nil
 	definition  map[string]string // the definition's env
 	command     []string          // "name=value" or "name" of this command
@@ -102,8 +103,15 @@ func computeEnv(in envInput) (env []string, origins []EnvVar, err error) {
 			delete(values, name) // nor is it the caller's
 		}
 	}
+	for _, entry := range in.identity {
+		name, value, _ := strings.Cut(entry, "=")
+		set(name, value, "git identity")
+	}
 	for name, value := range in.workspace {
-		set(name, value, "workspace")
+		if err := checkEnvName(name); err != nil {
+			return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "workspace.env", Message: err.Error()}
+		}
+		set(name, value, "workspace.env")
 	}
 	if dirs, ok := values["PATH"]; ok || in.usablePath != nil {
 		set("PATH", cleanPath(dirs, in.usablePath), "built-in list")

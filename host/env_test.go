@@ -50,6 +50,18 @@ func TestComputeEnv(t *testing.T) {
 			from: map[string]string{"TERM": "command", "PATH": "env", "HOME": "run as the workspace's owner"},
 		},
 		{
+			name: "the git identity, unless it is set by name",
+			in: envInput{
+				passthrough: []string{"GIT_*"}, usablePath: usable, usableTemp: func(string) bool { return false },
+				identity:   []string{"GIT_AUTHOR_NAME=Some = Body", "GIT_AUTHOR_EMAIL=b@example.com", "GIT_COMMITTER_EMAIL=c@example.com"},
+				definition: map[string]string{"GIT_AUTHOR_EMAIL": "d@example.com"},
+				command:    []string{"GIT_COMMITTER_EMAIL=e@example.com"},
+			},
+			want: []string{"GIT_AUTHOR_EMAIL=d@example.com", "GIT_AUTHOR_NAME=Some = Body", "GIT_COMMITTER_EMAIL=e@example.com",
+				"HOME=/home/u", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin", "TERM=xterm"},
+			from: map[string]string{"GIT_AUTHOR_NAME": "git identity", "GIT_AUTHOR_EMAIL": "env", "GIT_COMMITTER_EMAIL": "command"},
+		},
+		{
 			name: "a PATH with nothing usable becomes the system's",
 			in:   envInput{usablePath: func(string) bool { return false }, usableTemp: func(string) bool { return false }},
 			want: []string{"HOME=/home/u", "LC_ALL=C.UTF-8", "PATH=" + defaultPath, "TERM=xterm"},

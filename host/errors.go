@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // ErrClosed is returned by what needs a Host that was closed.
@@ -13,6 +14,10 @@ var ErrClosed = errors.New("host is closed")
 
 // ErrUnknownSandbox is wrapped by the error for a name without a definition.
 var ErrUnknownSandbox = errors.New("unknown sandbox")
+
+// ErrRefusedRoot is wrapped by New's error for a workspace that is too broad: a
+// home directory, or one of the system's.
+var ErrRefusedRoot = workspace.ErrRefusedRoot
 
 // ExitError says that a command ran and did not succeed. The sandbox itself
 // did what it should.

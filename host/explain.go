@@ -1,6 +1,10 @@
 package host
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -19,10 +23,15 @@ type Explanation struct {
 
 // Explain says exactly what Start would do, and runs nothing but the engine.
 func (c *Cmd) Explain() (*Explanation, error) {
+	if c.host == nil {
+		return nil, errors.New("host: Cmd was not made by Host.Command")
+	}
+	c.host.lookUpIdentity()
 	opened, err := c.host.sandbox(c.ctx, c.sandbox)
 	if err != nil {
 		return nil, err
 	}
+	defer opened.release()
 	command, origins, err := c.command(opened)
 	if err != nil {
 		return nil, &SandboxError{Sandbox: opened.name, Err: err}
@@ -31,9 +40,21 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	if err != nil {
 		return nil, &SandboxError{Sandbox: opened.name, Err: opened.engine.lost(err)}
 	}
+	plan.Notes = slices.Concat(opened.resolved.notes, c.dirNotes(opened), plan.Notes)
 	return &Explanation{
 		Sandbox: opened.name, Engine: opened.engine.info.Name, Source: opened.engine.source,
 		Decision: opened.decision.outcome, Rule: opened.decision.rule,
 		Spec: opened.resolved.spec, Command: command, Env: origins, Plan: plan,
 	}, nil
+}
+
+// dirNotes says why a command runs elsewhere than where its caller is.
+func (c *Cmd) dirNotes(opened *openSandbox) []string {
+	if c.Dir != "" || opened.resolved.spec.Unconfined {
+		return nil
+	}
+	if _, err := c.host.resolver.ws.ResolveDir(c.host.dir); err == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("the current directory, %s, is not in the workspace, so the command runs in the workspace's root", c.host.dir)}
 }

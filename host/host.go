@@ -27,6 +27,7 @@ type Host struct {
 	caller   caller
 	dir      string // absolute; where commands without a Dir run
 	resolver resolver
+	identity gitIdentity
 
 	mu        sync.Mutex
 	closed    bool
@@ -37,7 +38,8 @@ type Host struct {
 // sandboxSlot holds the opened sandbox of one definition.
 type sandboxSlot struct {
 	lock    chan struct{}
-	current *openSandbox // guarded by lock
+	current *openSandbox   // guarded by lock, as is retired
+	retired []*openSandbox // what others took the place of, while commands run in them
 }
 
 // openSandbox is a definition opened in an engine.
@@ -48,7 +50,14 @@ type openSandbox struct {
 	resolved *resolved
 	engine   *runningEngine
 	decision decision
-	running  atomic.Int64 // commands
+	running  atomic.Int64 // commands, and whatever else holds it
+}
+
+// release gives up what Host.sandbox gave. Nil is allowed.
+func (sb *openSandbox) release() {
+	if sb != nil {
+		sb.running.Add(-1)
+	}
 }
 
 // decision says how a command may run and which rule said so.
@@ -77,7 +86,10 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	if environ == nil {
 		environ = os.Environ()
 	}
-	h.caller = caller{uid: os.Getuid(), home: homeOf(environ), environ: environ}
+	h.caller = caller{uid: os.Getuid(), environ: environ}
+	if home, _ := h.caller.lookupEnv("HOME"); filepath.IsAbs(home) {
+		h.caller.home = filepath.Clean(home)
+	}
 
 	h.dir = o.Dir
 	if h.dir == "" {
@@ -95,7 +107,8 @@ func New(ctx context.Context, o Options) (*Host, error) {
 		}
 		root = discovered
 	}
-	ws, err := workspace.New(workspace.Options{Root: root, Readable: o.Workspace.Readable, Writable: o.Workspace.Writable, Home: h.caller.home})
+	ws, err := workspace.New(workspace.Options{Root: root, Readable: o.Workspace.Readable, Writable: o.Workspace.Writable,
+		Home: h.caller.home, LookupEnv: h.caller.lookupEnv})
 	if err != nil {
 		return nil, fmt.Errorf("workspace.%w", err)
 	}
@@ -107,21 +120,18 @@ func New(ctx context.Context, o Options) (*Host, error) {
 			return nil, fmt.Errorf("protected: %q: it must be an absolute path that exists", p)
 		}
 	}
+	h.resolver.programs = h.programs()
 	return h, nil
 }
 
-// homeOf gives the absolute home directory that an environment names, or "".
-func homeOf(environ []string) string {
-	home := ""
-	for _, entry := range environ {
-		if value, ok := strings.CutPrefix(entry, "HOME="); ok {
-			home = value // the last one counts, as in os/exec
+// lookupEnv reads the caller's environment.
+func (c caller) lookupEnv(name string) (string, bool) {
+	for _, entry := range slices.Backward(c.environ) { // the last one counts, as in os/exec
+		if have, value, ok := strings.Cut(entry, "="); ok && have == name {
+			return value, true
 		}
 	}
-	if !filepath.IsAbs(home) {
-		return ""
-	}
-	return filepath.Clean(home)
+	return "", false
 }
 
 func (h *Host) startTimeout() time.Duration {
@@ -158,7 +168,10 @@ func (h *Host) definition(name string) (string, Definition, error) {
 	return name, def, nil
 }
 
-// sandbox gives the opened sandbox of a definition, opening it if need be.
+// sandbox gives the opened sandbox of a definition, opening it if need be. The
+// definition is resolved for each command: a bind that has come to exist, or a
+// repository that was made or moved, counts from the next one on. The caller
+// must release what it gets.
 func (h *Host) sandbox(ctx context.Context, name string) (*openSandbox, error) {
 	name, def, err := h.definition(name)
 	if err != nil {
@@ -182,15 +195,51 @@ func (h *Host) sandbox(ctx context.Context, name string) (*openSandbox, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if slot.current != nil && slot.current.engine.alive() {
-		return slot.current, nil
+	resolved, err := h.resolver.resolve(name, def)
+	if err != nil {
+		return nil, &SandboxError{Sandbox: name, Err: err}
 	}
-	opened, err := h.open(ctx, name, def)
+	if sb := slot.current; sb != nil && sb.engine.alive() {
+		if slices.Equal(sb.resolved.spec.Mounts, resolved.spec.Mounts) {
+			sb.running.Add(1)
+			return sb, nil
+		}
+		slot.retired = append(slot.retired, sb)
+		slot.current = nil
+	}
+	slot.closeRetired(ctx, false)
+	opened, err := h.open(ctx, name, def, resolved)
 	if err != nil {
 		return nil, &SandboxError{Sandbox: name, Err: err}
 	}
 	slot.current = opened
+	opened.running.Add(1)
 	return opened, nil
+}
+
+// closeRetired closes the retired sandboxes that nobody uses; with all, those
+// too whose commands it kills by that. Its caller holds the lock, under which
+// alone somebody begins to use one.
+func (s *sandboxSlot) closeRetired(ctx context.Context, all bool) error {
+	var errs []error
+	s.retired = slices.DeleteFunc(s.retired, func(sb *openSandbox) bool {
+		if !all && sb.running.Load() > 0 {
+			return false
+		}
+		errs = append(errs, sb.close(ctx))
+		return true
+	})
+	return errors.Join(errs...)
+}
+
+// close closes a sandbox in its engine and kills what runs in it.
+func (sb *openSandbox) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := sb.Sandbox.Close(ctx); err != nil && !errors.Is(err, shared.ErrEngineLost) {
+		return fmt.Errorf("sandbox %q: %w", sb.name, err)
+	}
+	return nil
 }
 
 // SandboxError says which definition could not be used. It unwraps to the
@@ -205,11 +254,7 @@ func (e *SandboxError) Error() string { return fmt.Sprintf("sandbox %q: %v", e.S
 // Unwrap gives the cause.
 func (e *SandboxError) Unwrap() error { return e.Err }
 
-func (h *Host) open(ctx context.Context, name string, def Definition) (*openSandbox, error) {
-	resolved, err := h.resolver.resolve(name, def)
-	if err != nil {
-		return nil, err
-	}
+func (h *Host) open(ctx context.Context, name string, def Definition, resolved *resolved) (*openSandbox, error) {
 	engine, err := h.engine(ctx, def.Engine)
 	if err != nil {
 		return nil, err
@@ -218,7 +263,9 @@ func (h *Host) open(ctx context.Context, name string, def Definition) (*openSand
 	if err != nil {
 		return nil, err
 	}
-	resolved.spec.Unconfined = decided.outcome == outcomeUnsandboxed
+	if decided.outcome == outcomeUnsandboxed {
+		resolved.spec.Unconfined, resolved.notes = true, nil // which are about mounts
+	}
 	if missing := engine.info.Features.Missing(resolved.spec.Requires()); len(missing) > 0 {
 		return nil, unsupported(engine.info.Name, missing[0])
 	}
@@ -269,6 +316,7 @@ func (h *Host) Check(ctx context.Context, sandbox string) error {
 	if err != nil {
 		return err
 	}
+	defer sb.release()
 	probe, err := sb.engine.Probe(ctx)
 	if err != nil {
 		return &SandboxError{Sandbox: sb.name, Err: sb.engine.lost(err)}
@@ -320,18 +368,16 @@ func (h *Host) Close() error {
 	engines := slices.Collect(maps.Values(h.engines))
 	h.mu.Unlock()
 
+	h.identity.close()
 	var errs []error
 	for _, slot := range sandboxes {
 		slot.lock <- struct{}{}
 		// With nothing running, the end of the engine's process frees all that
 		// a sandbox has; only an injected engine, which stays, has to be told.
 		if sb := slot.current; sb != nil && (sb.engine.process == nil || sb.running.Load() > 0) {
-			ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-			if err := sb.Sandbox.Close(ctx); err != nil && !errors.Is(err, shared.ErrEngineLost) {
-				errs = append(errs, fmt.Errorf("sandbox %q: %w", sb.name, err))
-			}
-			cancel()
+			errs = append(errs, sb.close(context.Background()))
 		}
+		errs = append(errs, slot.closeRetired(context.Background(), true))
 		slot.current = nil
 		<-slot.lock
 	}

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -69,7 +70,7 @@ func launch(ctx context.Context, spec launchSpec, timeout time.Duration, logger 
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	run := &engineRunner{spec: spec, channel: engineEnd, log: &tail{}, exited: make(chan struct{})}
+	run := &engineRunner{spec: spec, channel: engineEnd, channelEnv: channel.Env(3), log: &tail{}, exited: make(chan struct{})}
 	config := shared.ClientConfig(channel)
 	config.StartTimeout = timeout
 	config.Logger = logger
@@ -100,6 +101,10 @@ func launch(ctx context.Context, spec launchSpec, timeout time.Duration, logger 
 		}
 		return nil, &EngineError{Engine: spec.name, Source: spec.source, Err: reason, Log: run.log.String()}
 	}
+	// The connection stands, and nobody else is to make one: a command that sees
+	// this directory, by a bind of /tmp say, could ask the engine for a sandbox
+	// of its own choice. It is also one thing less for a killed host to leave.
+	os.RemoveAll(dir)
 	return p, nil
 }
 
@@ -143,7 +148,11 @@ func (p *engineProcess) stop() {
 // privateDir makes a directory that only this user can enter, for sockets that
 // carry no credentials of their own.
 func privateDir() (string, error) {
-	bases := []string{os.TempDir(), "/tmp"}
+	var errs []error
+	bases := []string{"/tmp"}
+	if temp := os.TempDir(); filepath.IsAbs(temp) {
+		bases = slices.Insert(bases, 0, temp)
+	}
 	if runtimeDir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtimeDir) {
 		if info, err := os.Stat(runtimeDir); err == nil && info.IsDir() && ownedPrivately(info) {
 			bases = slices.Insert(bases, 0, runtimeDir)
@@ -153,21 +162,22 @@ func privateDir() (string, error) {
 	for _, base := range bases {
 		if len(base)+len("/"+shared.RuntimeDirPrefix)+random+len(socketName) < maxSocketPath {
 			dir, err := os.MkdirTemp(base, shared.RuntimeDirPrefix)
-			if err != nil {
-				return "", fmt.Errorf("private directory for the engine's socket: %w", err)
+			if err == nil {
+				return dir, nil
 			}
-			return dir, nil
+			errs = append(errs, err)
 		}
 	}
-	panic("unreachable: /tmp is short enough")
+	return "", fmt.Errorf("private directory for the engine's socket: %w; set TMPDIR to a directory that you can write to", errors.Join(errs...))
 }
 
 // engineRunner starts an engine's process for go-plugin.
 type engineRunner struct {
-	spec    launchSpec
-	env     []string
-	channel *os.File
-	log     *tail
+	spec       launchSpec
+	env        []string
+	channel    *os.File // the engine's end
+	channelEnv []string
+	log        *tail
 
 	stdout, stderr io.ReadCloser
 	exited         chan struct{} // closed when the process is reaped
@@ -189,7 +199,7 @@ func (r *engineRunner) Start(context.Context) error {
 	}
 	// Ours come first: Go keeps the first of duplicates, so that nothing can
 	// be set twice by an engine block.
-	cmd.Env = slices.Concat(r.env, []string{shared.ChannelEnv + "=3"}, r.spec.env)
+	cmd.Env = slices.Concat(r.env, r.channelEnv, r.spec.env)
 	stdoutRead, stdoutWrite, err := os.Pipe()
 	if err != nil {
 		return err
@@ -272,7 +282,8 @@ func (r *engineRunner) Kill(context.Context) error {
 	if r.cmd == nil || r.state != nil {
 		return nil
 	}
-	return r.cmd.Process.Kill()
+	// The group: what an engine has started and left in it holds its output.
+	return syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
 }
 
 func (r *engineRunner) Stdout() io.ReadCloser { return r.stdout }

@@ -1,13 +1,17 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	cpty "github.com/creack/pty"
+	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -18,31 +22,88 @@ const killSignal = syscall.SIGKILL
 type pty struct {
 	master, slave *os.File
 	once          sync.Once
+	over          atomic.Bool
 }
 
 func openPTY(size shared.TerminalSize) (*pty, error) {
-	master, slave, err := cpty.Open()
+	opened, slave, err := cpty.Open()
 	if err != nil {
 		return nil, err
 	}
-	p := &pty{master: master, slave: slave}
+	defer opened.Close()
+	// With the runtime's poller, which package pty keeps its files from: to close
+	// one that is being read or written hangs the command up, now rather than
+	// when the read or write ends.
+	fd, err := unix.FcntlInt(opened.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		slave.Close()
+		return nil, err
+	}
+	p := &pty{master: os.NewFile(uintptr(fd), opened.Name()), slave: slave}
 	if size == (shared.TerminalSize{}) {
 		size = shared.TerminalSize{Rows: 24, Cols: 80}
 	}
-	if err := p.resize(size); err != nil {
+	err = p.resize(size)
+	if err == nil {
+		err = p.editUTF8()
+	}
+	if err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
 }
 
+// editUTF8 has the line editor of the kernel erase whole characters, which
+// terminal emulators ask for, too: all else it erases a byte at a time.
+func (p *pty) editUTF8() error {
+	return control(p.slave, func(fd int) error {
+		modes, err := unix.IoctlGetTermios(fd, getTermios)
+		if err != nil {
+			return err
+		}
+		modes.Iflag |= unix.IUTF8
+		return unix.IoctlSetTermios(fd, setTermios, modes)
+	})
+}
+
 // resize sets the size; the kernel tells the foreground process group.
 func (p *pty) resize(size shared.TerminalSize) error {
-	return cpty.Setsize(p.master, &cpty.Winsize{Rows: size.Rows, Cols: size.Cols})
+	return control(p.master, func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
+	})
+}
+
+// control is for what has no method of os.File. Its Fd would end the file's use
+// of the poller.
+func control(f *os.File, do func(fd int) error) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	controlErr := conn.Control(func(fd uintptr) { err = do(int(fd)) })
+	return cmp.Or(err, controlErr)
 }
 
 // output reads what the command writes, up to its end.
-func (p *pty) output() io.Reader { return ptyReader{p.master} }
+func (p *pty) output() io.Reader { return ptyReader{p} }
+
+// ended tells that the command has ended. With it, its terminal is hung up: what
+// it has left behind where an engine does not isolate can hold that open, but
+// write to it no more. A nil one can be told.
+func (p *pty) ended() {
+	if p == nil {
+		return
+	}
+	p.over.Store(true)
+	p.master.SetReadDeadline(time.Now().Add(drainPatience))
+}
+
+// drainPatience is how long the kernel may take to pass on the last output.
+const drainPatience = 100 * time.Millisecond
 
 func (p *pty) close() {
 	if p == nil {
@@ -56,12 +117,26 @@ func (p *pty) close() {
 
 // ptyReader reads EIO, which Linux gives once the last slave is closed, as the
 // end.
-type ptyReader struct{ master *os.File }
+type ptyReader struct{ *pty }
 
 func (r ptyReader) Read(b []byte) (int, error) {
+	if r.over.Load() {
+		r.ended()
+	}
 	n, err := r.master.Read(b)
-	if errors.Is(err, syscall.EIO) {
+	if errors.Is(err, syscall.EIO) || r.over.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
 		err = io.EOF
+	}
+	return n, err
+}
+
+// WriteTo is what io.Copy calls. Where nobody takes the output any more, it hangs
+// up: the command would otherwise wait for ever in writing to a terminal that
+// nobody reads, as it has no SIGPIPE there.
+func (r ptyReader) WriteTo(w io.Writer) (int64, error) {
+	n, err := io.Copy(w, struct{ io.Reader }{r})
+	if err != nil {
+		r.master.Close()
 	}
 	return n, err
 }

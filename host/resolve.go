@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,7 @@ type resolver struct {
 	caller    caller
 	owner     *owner   // whom commands run as, where that is not the caller
 	protected []string // host files that are never writable inside
+	programs  []string // executables that this host may run outside of sandboxes
 	session   shared.Session
 }
 
@@ -42,6 +44,9 @@ type owner struct {
 type resolved struct {
 	spec    shared.Spec
 	workdir string // where the workspace's root lies inside
+	// notes say what a person should know: what is held less well than the
+	// definition's author may expect.
+	notes []string
 }
 
 // attributeError is an ErrInvalidSpec that names an attribute.
@@ -82,7 +87,7 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 		user := r.owner.user
 		spec.User = &user
 	}
-	if home := r.home(); home != "" && home != "/" {
+	if home := r.home(); home != "" && !coversSystem(home) {
 		spec.Home = home
 	}
 
@@ -95,10 +100,37 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 			return nil, err
 		}
 	}
-	for _, p := range r.protected {
-		m.protect(p)
+	if err := r.checkPlanted(&m, d); err != nil {
+		return nil, err
 	}
+	var guards []guard
+	for _, p := range r.protected {
+		guards = append(guards, guard{p, "protected: the configuration in force"})
+	}
+	for _, p := range r.programs {
+		// Whatever is not there yet cannot be mounted on, and is not run before
+		// it has been checked.
+		if _, err := os.Lstat(p); err == nil && m.writable(p) {
+			guards = append(guards, guard{p, "protected: a program of sbxhost"})
+		}
+	}
+	guards = append(guards, r.repositories(&m, d)...)
+	if err := m.protect(guards); err != nil {
+		return nil, err
+	}
+	out.notes = m.notes
 	return out, nil
+}
+
+// coversSystem reports whether a private home at that path would hide the
+// operating system, as that of some service accounts would.
+func coversSystem(home string) bool {
+	for _, dir := range [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/nix", "/proc", "/dev", "/sys"} {
+		if inside(home, dir) || inside(dir, home) {
+			return true
+		}
+	}
+	return false
 }
 
 // home is the path of the command's home directory.
@@ -152,14 +184,11 @@ func (r *resolver) mountBind(m *mounts, attribute string, b Bind) error {
 	case slices.Contains(strings.Split(host, "/"), ".."):
 		return attributeError(attribute, fmt.Sprintf("%q has a \"..\" component", host), "write the path that is meant")
 	case host == "~" || strings.HasPrefix(host, "~/"):
-		if r.caller.home == "" {
+		if r.home() == "" {
 			return attributeError(attribute, fmt.Sprintf("%q: no home directory is known", host), "set HOME or write an absolute path")
 		}
-		host = filepath.Join(r.caller.home, host[1:])
-	case !filepath.IsAbs(host):
-		host = filepath.Join(r.ws.Root(), host)
 	}
-	raw := filepath.Clean(host)
+	raw := r.hostSpelling(host)
 	source, err := filepath.EvalSymlinks(raw)
 	if errors.Is(err, fs.ErrNotExist) {
 		if b.Optional {
@@ -189,9 +218,67 @@ func (r *resolver) mountBind(m *mounts, attribute string, b Bind) error {
 	return m.addSpelling(mount, raw)
 }
 
+// checkPlanted refuses a source whose spelling goes through a symlink in a tree
+// that commands can write to: an earlier one could have put it there, and so
+// have chosen what this one is shown.
+func (r *resolver) checkPlanted(m *mounts, d Definition) error {
+	for _, root := range r.ws.Roots() {
+		if root.Field != "root" {
+			if err := m.planted("workspace."+root.Field, root.Declared); err != nil {
+				return err
+			}
+		}
+	}
+	for i, b := range d.BindPaths {
+		if err := m.planted(fmt.Sprintf("bind_paths[%d]", i), r.hostSpelling(b.Host)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *mounts) planted(attribute, spelling string) error {
+	at := ""
+	for name := range strings.SplitSeq(strings.TrimPrefix(spelling, "/"), "/") {
+		at += "/" + name
+		if info, err := os.Lstat(at); err != nil {
+			return nil // missing and optional
+		} else if info.Mode()&fs.ModeSymlink == 0 {
+			continue
+		}
+		dir, err := filepath.EvalSymlinks(filepath.Dir(at))
+		if err != nil {
+			return attributeError(attribute, err.Error(), "")
+		}
+		if m.writable(dir) {
+			return attributeError(attribute, fmt.Sprintf("%s is a symlink in a directory that commands can write to, and could have been put there by one", at), "name its target instead")
+		}
+	}
+	return nil
+}
+
+// writable reports whether a writable mount shows a path of the host.
+func (m *mounts) writable(host string) bool {
+	return slices.ContainsFunc(m.spec.Mounts, func(have shared.Mount) bool {
+		return have.Kind == shared.MountReadWrite && inside(have.Source, host)
+	})
+}
+
+// hostSpelling makes the path of a bind absolute, as it was written.
+func (r *resolver) hostSpelling(host string) string {
+	switch {
+	case host == "~" || strings.HasPrefix(host, "~/"):
+		host = filepath.Join(r.home(), host[1:])
+	case !filepath.IsAbs(host):
+		host = filepath.Join(r.ws.Root(), host)
+	}
+	return filepath.Clean(host)
+}
+
 // mounts collects a Spec's mounts, at most one for each destination.
 type mounts struct {
-	spec *shared.Spec
+	spec  *shared.Spec
+	notes []string
 }
 
 func (m *mounts) add(mount shared.Mount) error {
@@ -228,22 +315,6 @@ func (m *mounts) addSpelling(mount shared.Mount, raw string) error {
 	}
 	mount.Destination = raw
 	return m.add(mount)
-}
-
-// protect makes a host file read-only wherever a writable mount shows it.
-func (m *mounts) protect(file string) {
-	for _, have := range slices.Clone(m.spec.Mounts) {
-		if have.Kind != shared.MountReadWrite || !inside(have.Source, file) || have.Source == file {
-			continue
-		}
-		// An existing mount at that place is either this one or the user's
-		// own, read-only or refused by add.
-		_ = m.add(shared.Mount{
-			Source:      file,
-			Destination: have.Destination + strings.TrimPrefix(file, have.Source),
-			Origin:      "protected: the configuration in force",
-		})
-	}
 }
 
 // insidePath gives the path inside at which a host path shows.

@@ -168,3 +168,57 @@ func TestInsidePath(t *testing.T) {
 		}
 	}
 }
+
+// What a command could have planted in the tree that it writes to does not
+// decide what the next one is shown, nor run outside.
+func TestResolveDistrustsTheWorkspace(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	secret := tr.base + "/secret"
+	if err := os.MkdirAll(secret, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bind := Definition{BindPaths: []Bind{{Host: tr.project + "/sub", Container: "/sub", Writable: true}}}
+	if _, err := tr.resolver(t).resolve("fast", bind); err != nil {
+		t.Fatalf("the control: %v", err)
+	}
+	if err := errors.Join(os.Remove(tr.project+"/sub"), os.Symlink(secret, tr.project+"/sub")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := tr.resolver(t).resolve("fast", bind)
+	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "bind_paths[0]" || !strings.Contains(err.Error(), "symlink") {
+		t.Errorf("a source that was replaced by a symlink: %v", err)
+	}
+	readOnly := bind
+	readOnly.ReadOnly = true
+	readOnly.BindPaths = []Bind{{Host: tr.project + "/sub", Container: "/sub"}}
+	if _, err := tr.resolver(t).resolve("fast", readOnly); err != nil {
+		t.Errorf("where no command can write: %v", err)
+	}
+
+	engine := tr.project + "/bin/sbxhost-engine-bwrap"
+	if err := errors.Join(os.Mkdir(tr.project+"/bin", 0o755), os.WriteFile(engine, nil, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	r := tr.resolver(t)
+	r.programs = []string{engine, tr.base + "/elsewhere"}
+	out, err := r.resolve("fast", Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if writableInside(&out.spec, engine) {
+		t.Errorf("the engine's program is writable inside: %+v", out.spec.Mounts)
+	}
+	if !writableInside(&out.spec, tr.project+"/bin/other") {
+		t.Error("what lies beside it is not writable")
+	}
+}
+
+func TestHomeThatIsTheSystem(t *testing.T) {
+	t.Parallel()
+	for home, want := range map[string]bool{"/home/u": false, "/root": false, "/": true, "/usr": true, "/usr/share/app": true, "/var/lib/app": false, "/nix/x": true, "/usrlocal": false} {
+		if got := coversSystem(home); got != want {
+			t.Errorf("%s: %v, want %v", home, got, want)
+		}
+	}
+}

@@ -1,18 +1,114 @@
 package host
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
 
 // ErrWaitDelay says that a command ended and its output was still held open
-// when Cmd.WaitDelay had passed.
-var ErrWaitDelay = errors.New("WaitDelay passed before the command's output ended")
+// when Cmd.WaitDelay had passed. It is the one of os/exec, so that code which
+// looks for that finds it.
+var ErrWaitDelay = exec.ErrWaitDelay
+
+// Output runs the command and returns what it wrote to its standard output. An
+// *ExitError then has what it wrote to its standard error, if Stderr was nil.
+func (c *Cmd) Output() ([]byte, error) {
+	if c.Stdout != nil {
+		return nil, errors.New("host: Stdout already set")
+	}
+	var stdout bytes.Buffer
+	c.Stdout = &stdout
+	var stderr *middle
+	if c.Stderr == nil && !c.TTY {
+		stderr = &middle{limit: 32 << 10}
+		c.Stderr = stderr
+	}
+	err := c.Run()
+	if exit, ok := errors.AsType[*ExitError](err); ok && stderr != nil {
+		exit.Stderr = stderr.Bytes()
+	}
+	return stdout.Bytes(), err
+}
+
+// CombinedOutput runs the command and returns its standard output and standard
+// error as they came.
+func (c *Cmd) CombinedOutput() ([]byte, error) {
+	if c.Stdout != nil {
+		return nil, errors.New("host: Stdout already set")
+	}
+	if c.Stderr != nil {
+		return nil, errors.New("host: Stderr already set")
+	}
+	var out bytes.Buffer
+	c.Stdout = &out
+	if !c.TTY {
+		c.Stderr = &out
+	}
+	err := c.Run()
+	return out.Bytes(), err
+}
+
+// StdinPipe gives a pipe to the command's standard input. Wait closes it;
+// close it before where the command is to see the end of its input.
+func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
+	if c.Stdin != nil {
+		return nil, errors.New("host: Stdin already set")
+	}
+	read, write, err := c.pipe("StdinPipe")
+	if err != nil {
+		return nil, err
+	}
+	c.Stdin = read
+	c.childFiles = append(c.childFiles, read)
+	c.parentFiles = append(c.parentFiles, write)
+	return write, nil
+}
+
+// StdoutPipe gives a pipe from the command's standard output. Wait closes it,
+// so that Wait, and also Run, must not be called before all has been read. Not
+// with TTY.
+func (c *Cmd) StdoutPipe() (io.ReadCloser, error) {
+	return c.outputPipe("StdoutPipe", &c.Stdout)
+}
+
+// StderrPipe is like StdoutPipe for the command's standard error.
+func (c *Cmd) StderrPipe() (io.ReadCloser, error) {
+	return c.outputPipe("StderrPipe", &c.Stderr)
+}
+
+func (c *Cmd) outputPipe(method string, w *io.Writer) (io.ReadCloser, error) {
+	if *w != nil {
+		return nil, fmt.Errorf("host: %s already set", strings.TrimSuffix(method, "Pipe"))
+	}
+	read, write, err := c.pipe(method)
+	if err != nil {
+		return nil, err
+	}
+	*w = write
+	c.childFiles = append(c.childFiles, write)
+	c.parentFiles = append(c.parentFiles, read)
+	return read, nil
+}
+
+func (c *Cmd) pipe(method string) (read, write *os.File, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.startCalled { // nobody would close them
+		return nil, nil, fmt.Errorf("host: %s after process started", method)
+	}
+	c.piped = true
+	return os.Pipe()
+}
 
 // stdio makes the files that the engine gets.
 func (c *Cmd) stdio() (shared.Stdio, error) {
@@ -21,7 +117,7 @@ func (c *Cmd) stdio() (shared.Stdio, error) {
 	}
 	var s shared.Stdio
 	var err error
-	if s.Stdin, err = c.stdin(); err != nil {
+	if s.Stdin, err = c.input(); err != nil {
 		return s, err
 	}
 	if s.Stdout, err = c.output(c.Stdout); err != nil {
@@ -35,12 +131,16 @@ func (c *Cmd) stdio() (shared.Stdio, error) {
 	return s, s.Validate()
 }
 
-func (c *Cmd) stdin() (*os.File, error) {
+func (c *Cmd) input() (*os.File, error) {
 	switch stdin := c.Stdin.(type) {
 	case nil:
 		return nil, nil
 	case *os.File:
-		return stdin, nil
+		// Through /proc/self/fd/0 a command could open a regular file again, and
+		// write to what it was only given to read.
+		if info, err := stdin.Stat(); err != nil || !info.Mode().IsRegular() || c.opened.resolved.spec.Unconfined {
+			return stdin, nil
+		}
 	}
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -48,11 +148,7 @@ func (c *Cmd) stdin() (*os.File, error) {
 	}
 	c.childFiles = append(c.childFiles, read)
 	c.parentFiles = append(c.parentFiles, write)
-	stdin := c.Stdin
-	c.feeders = append(c.feeders, func() {
-		io.Copy(write, stdin) // its error is the command's affair: it need not read all
-		write.Close()
-	})
+	c.stdin = newFeeder(c.Stdin, write, true)
 	return read, nil
 }
 
@@ -82,6 +178,9 @@ func (c *Cmd) terminal() (shared.Stdio, error) {
 	if c.Stderr != nil {
 		return shared.Stdio{}, errors.New("host: with TTY, Stderr must be nil: a terminal has one output")
 	}
+	if c.piped {
+		return shared.Stdio{}, errors.New("host: with TTY there are no pipes; set Stdin and Stdout, to ends of io.Pipe for example")
+	}
 	p, err := openPTY(c.Size)
 	if err != nil {
 		return shared.Stdio{}, fmt.Errorf("terminal: %w", err)
@@ -95,8 +194,7 @@ func (c *Cmd) terminal() (shared.Stdio, error) {
 	}
 	c.childFiles = append(c.childFiles, p.slave)
 	if c.Stdin != nil {
-		stdin := c.Stdin
-		c.feeders = append(c.feeders, func() { io.Copy(p.master, stdin) })
+		c.stdin = newFeeder(c.Stdin, p.master, false)
 	}
 	out := c.Stdout
 	if out == nil {
@@ -109,7 +207,7 @@ func (c *Cmd) terminal() (shared.Stdio, error) {
 	return shared.Stdio{Stdin: p.slave, Stdout: p.slave, Stderr: p.slave}, nil
 }
 
-// waitCopied waits for the goroutines that copy output.
+// waitCopied waits for the goroutines that copy output and for the last event.
 func (c *Cmd) waitCopied() error {
 	var timeout <-chan time.Time
 	if c.WaitDelay > 0 {
@@ -118,19 +216,109 @@ func (c *Cmd) waitCopied() error {
 		timeout = timer.C
 	}
 	var first error
-	for ; c.copying > 0; c.copying-- {
+	for left := len(c.copiers); left > 0; left-- {
 		select {
 		case err := <-c.copied:
-			if first == nil {
-				first = err
-			}
+			first = cmp.Or(first, err)
+			continue
 		case <-timeout:
-			closeAll(c.parentFiles) // ends the copying
-			c.pty.close()
-			return ErrWaitDelay
 		}
+		closeAll(c.parentFiles) // ends the copying, unless a Write blocks
+		c.pty.close()
+		for ; left > 0; left-- {
+			<-c.copied // or it would still write when Wait has returned
+		}
+		return ErrWaitDelay
+	}
+	select {
+	case <-c.events:
+	case <-timeout:
+		first = cmp.Or(first, ErrWaitDelay)
 	}
 	return first
+}
+
+// feeder copies Stdin to the command. A nil one has nothing to copy.
+type feeder struct {
+	from io.Reader
+	to   *os.File
+	pipe bool // to is a pipe, whose end the command is to see
+
+	mu      sync.Mutex
+	reading bool // a Read of from is under way
+	stopped bool
+
+	done chan struct{}
+	err  error // of a Read, once done
+}
+
+func newFeeder(from io.Reader, to *os.File, pipe bool) *feeder {
+	return &feeder{from: from, to: to, pipe: pipe, done: make(chan struct{})}
+}
+
+// feed copies until either end is reached.
+func (f *feeder) feed() {
+	defer close(f.done)
+	io.Copy(f.to, f) // that the command did not read all is its own affair
+	if f.pipe {
+		f.to.Close()
+	}
+}
+
+// Read implements io.Reader for feed.
+func (f *feeder) Read(p []byte) (int, error) {
+	if !f.setReading(true) {
+		return 0, io.EOF
+	}
+	n, err := f.from.Read(p)
+	if err != nil && err != io.EOF {
+		f.err = err
+	}
+	f.setReading(false)
+	return n, err
+}
+
+// setReading reports whether reading may go on.
+func (f *feeder) setReading(reading bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reading = reading && !f.stopped
+	return !f.stopped
+}
+
+// stop ends the copying, once the command has ended. It waits for all but a
+// Read that may block: nobody may be there to end it, as at a terminal. The
+// error is that of a Read that has failed.
+func (f *feeder) stop() error {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	f.stopped = true
+	reading := f.reading
+	f.mu.Unlock()
+	if f.pipe {
+		f.to.Close() // ends a Write
+		if !reading || neverBlocks(f.from) {
+			<-f.done
+		}
+	}
+	select {
+	case <-f.done:
+		return f.err
+	default:
+		return nil
+	}
+}
+
+// neverBlocks knows the readers of memory, which callers expect to be able to
+// use again after Wait.
+func neverBlocks(r io.Reader) bool {
+	switch r.(type) {
+	case *bytes.Buffer, *bytes.Reader, *strings.Reader:
+		return true
+	}
+	return false
 }
 
 // sameWriter compares as os/exec does: what cannot be compared is different.

@@ -18,7 +18,7 @@ const ChannelEnv = "SBXHOST_CHANNEL"
 // process has a copy of the host's end.
 //
 // One message is a token with one to three descriptors attached to its first
-// byte.
+// byte. The same token again, with none, takes the descriptors back.
 
 const (
 	tokenSize      = 16
@@ -32,6 +32,8 @@ const (
 	parkedFor = 30 * time.Second
 	// claimFor is how long a request waits for its set, which was sent first.
 	claimFor = 10 * time.Second
+	// abandonFor bounds the wait for an engine that is stopped.
+	abandonFor = time.Second
 )
 
 type token [tokenSize]byte
@@ -100,6 +102,9 @@ func (b *inbox) put(p parcel) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, dup := b.parked[p.token]; dup || b.closed {
+		if p.files == nil {
+			b.drop(p.token) // taken back
+		}
 		p.close()
 		return
 	}

@@ -19,6 +19,7 @@ import (
 // Channel is the host's end of the channel to one engine process.
 type Channel struct {
 	file    *os.File
+	token   callToken
 	sending chan struct{} // holds a value while a message is sent: they must not interleave
 }
 
@@ -48,7 +49,7 @@ func NewChannel() (hostEnd *Channel, engineEnd *os.File, err error) {
 		host.Close()
 		return nil, nil, err
 	}
-	return &Channel{file: host, sending: make(chan struct{}, 1)}, engine, nil
+	return &Channel{file: host, token: newCallToken(), sending: make(chan struct{}, 1)}, engine, nil
 }
 
 // socketFile takes over fd as a file that the runtime's poller serves.
@@ -58,6 +59,12 @@ func socketFile(fd int, name string) (*os.File, error) {
 		return nil, os.NewSyscallError("setnonblock", err)
 	}
 	return os.NewFile(uintptr(fd), name), nil
+}
+
+// Env is what the engine process must have in its environment, where fd is the
+// number under which it inherits its end.
+func (c *Channel) Env(fd int) []string {
+	return []string{ChannelEnv + "=" + strconv.Itoa(fd), tokenEnv + "=" + string(c.token)}
 }
 
 // Close closes the host's end, upon which the engine ends its commands and
@@ -71,6 +78,18 @@ func (c *Channel) send(ctx context.Context, files []*os.File) (token, error) {
 	if _, err := rand.Read(t[:]); err != nil {
 		return t, err
 	}
+	return t, c.sendUnder(ctx, t, files)
+}
+
+// abandon takes back what was sent under t and may never be claimed: the
+// engine would hold the caller's pipes open. It is best effort.
+func (c *Channel) abandon(t token) {
+	ctx, cancel := context.WithTimeout(context.Background(), abandonFor)
+	defer cancel()
+	_ = c.sendUnder(ctx, t, nil)
+}
+
+func (c *Channel) sendUnder(ctx context.Context, t token, files []*os.File) error {
 	for _, f := range files {
 		// As os/exec does in process: puts a pipe of the os package into
 		// blocking mode, which is all that most commands can read and write.
@@ -79,7 +98,7 @@ func (c *Channel) send(ctx context.Context, files []*os.File) (token, error) {
 	select {
 	case c.sending <- struct{}{}:
 	case <-ctx.Done():
-		return t, ctx.Err()
+		return ctx.Err()
 	}
 	defer func() { <-c.sending }()
 	expired := make(chan struct{})
@@ -89,7 +108,11 @@ func (c *Channel) send(ctx context.Context, files []*os.File) (token, error) {
 	})
 	sent := 0
 	err := withDescriptors(files, nil, func(fds []int) (err error) {
-		sent, err = sendMessage(c.file, t[:], unix.UnixRights(fds...))
+		var rights []byte
+		if len(fds) > 0 {
+			rights = unix.UnixRights(fds...)
+		}
+		sent, err = sendMessage(c.file, t[:], rights)
 		return err
 	})
 	if !stop() {
@@ -98,21 +121,21 @@ func (c *Channel) send(ctx context.Context, files []*os.File) (token, error) {
 	}
 	switch {
 	case err == nil:
-		return t, nil
+		return nil
 	case 0 < sent && sent < tokenSize:
 		c.file.Close() // the rest would be missing from the next message
-		return t, &Error{Kind: ErrEngineLost}
+		return &Error{Kind: ErrEngineLost}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return t, ctx.Err()
+		return ctx.Err()
 	}
 	if _, ok := errors.AsType[*Error](err); ok {
-		return t, err
+		return err
 	}
 	errno, ok := errors.AsType[unix.Errno](err)
 	if !ok || errno == unix.EPIPE || errno == unix.ECONNRESET { // not ok: closed by us
-		return t, &Error{Kind: ErrEngineLost}
+		return &Error{Kind: ErrEngineLost}
 	}
-	return t, err
+	return err
 }
 
 // withDescriptors calls f with the descriptors of files, which stay open

@@ -179,6 +179,9 @@ func (s *clientSandbox) Start(ctx context.Context, cmd Command, stdio Stdio) (Pr
 		return s.client.engine.Run(ctx, req)
 	})
 	if err != nil {
+		if len(req.StdioToken) > 0 && ctx.Err() != nil { // the engine may never have seen the request
+			s.client.channel.abandon(token(req.StdioToken))
+		}
 		return nil, err
 	}
 	if first.GetStarted() == nil {

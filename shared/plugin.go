@@ -29,7 +29,7 @@ var Handshake = plugin.HandshakeConfig{
 //	config := shared.ClientConfig(channel)
 //	config.RunnerFunc = ... // or config.Cmd
 //	// the runner's command inherits engineEnd, as number N, and has
-//	// shared.ChannelEnv=N in its environment; engineEnd.Close() follows its start
+//	// channel.Env(N) in its environment; engineEnd.Close() follows its start
 //	client := plugin.NewClient(config)
 //	protocol, err := client.Client()
 //	engine, err := protocol.Dispense(shared.PluginName) // a shared.Engine
@@ -60,11 +60,15 @@ func ClientPlugin(ch *Channel) *Plugin { return &Plugin{channel: ch} }
 // ClientConfig is what a host's go-plugin client needs to know about engines.
 // The caller adds how the engine is started, and its logger.
 func ClientConfig(ch *Channel) *plugin.ClientConfig {
+	options := DialOptions()
+	if ch != nil {
+		options = append(options, grpc.WithPerRPCCredentials(ch.token))
+	}
 	return &plugin.ClientConfig{
 		HandshakeConfig:  Handshake,
 		Plugins:          plugin.PluginSet{PluginName: ClientPlugin(ch)},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		GRPCDialOptions:  DialOptions(),
+		GRPCDialOptions:  options,
 		SkipHostEnv:      true,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -52,6 +53,7 @@ func Serve(engine Engine) {
 		os.Exit(introduce(engine, os.Args, os.Stdout, os.Stderr))
 	}
 	log := hclog.New(&hclog.LoggerOptions{Level: logLevel(), Output: os.Stderr, JSONFormat: true})
+	token := callTokenFromEnv()
 	channel, err := channelFromEnv()
 	if err == nil {
 		err = detachStdin()
@@ -103,7 +105,7 @@ func Serve(engine Engine) {
 		Plugins:         plugin.PluginSet{PluginName: &Plugin{server: s}},
 		Logger:          log,
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(opts, serverOptions()...)...)
+			return grpc.NewServer(slices.Concat(opts, serverOptions(), token.serverOptions())...)
 		},
 	})
 	end()

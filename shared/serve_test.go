@@ -15,6 +15,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // roleEnv makes this test binary an engine, or a host that is to be killed.
@@ -58,7 +60,7 @@ func launch(withChannel bool, alive *os.File) (_ *launched, err error) {
 		}
 		defer engineEnd.Close()
 		l.cmd.ExtraFiles = []*os.File{engineEnd}
-		l.cmd.Env = append(l.cmd.Env, ChannelEnv+"=3")
+		l.cmd.Env = append(l.cmd.Env, l.channel.Env(3)...)
 	}
 	if alive != nil {
 		l.cmd.ExtraFiles = append(l.cmd.ExtraFiles, alive)
@@ -283,5 +285,28 @@ func TestRemoveSocketDir(t *testing.T) {
 	removeSocketDir(dir + "/no/such")
 	if _, err := os.Stat(filepath.Join(dir, "precious")); err != nil {
 		t.Error("a file that is no socket was removed")
+	}
+}
+
+// Who finds the engine's socket and is not its host is told nothing.
+func TestEngineServesItsHostAlone(t *testing.T) {
+	l := launchFor(t, true, nil)
+	addr := l.client.ReattachConfig().Addr
+	for name, options := range map[string][]grpc.DialOption{
+		"no token":    nil,
+		"wrong token": {grpc.WithPerRPCCredentials(newCallToken())},
+		"its token":   {grpc.WithPerRPCCredentials(l.channel.token)},
+	} {
+		conn, err := grpc.NewClient("unix:"+addr.String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		engine := NewClient(conn, nil)
+		_, infoErr := engine.Info(t.Context())
+		_, openErr := engine.Open(t.Context(), Spec{Unconfined: true}) // a stream
+		if own := name == "its token"; (infoErr == nil) != own || (openErr == nil) != own {
+			t.Errorf("%s: %v, %v", name, infoErr, openErr)
+		}
 	}
 }

@@ -2,40 +2,55 @@
 # Shows what a command in the sandbox "fast" of config.hcl sees and does not
 # see. Usage: test/demo.sh PATH-TO-SBXHOST
 set -eu
-sbxhost=$(CDPATH='' cd "$(dirname "$1")" && pwd)/$(basename "$1")
+bin=$(CDPATH='' cd "$(dirname "$1")" && pwd)
 config=$(CDPATH='' cd "$(dirname "$0")/.." && pwd)/config.hcl
+PATH=$bin:$PATH
 
+# A home with a project in it, both gone afterwards.
 dir=$(mktemp -d "${TMPDIR:-/tmp}/sbxhost-demo.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
-mkdir "$dir/project"
-cd "$dir/project"
+export HOME="$dir/you" DEPLOY_TOKEN=hunter2
+unset XDG_CONFIG_HOME SBXHOST_CONFIG SBXHOST_LOG
+mkdir -p "$HOME/.ssh" "$HOME/project"
+echo 'a private key' >"$HOME/.ssh/id_ed25519"
+cd "$HOME/project"
+cp "$config" config.hcl
 echo 'a file of the project' >notes.txt
-echo 'a secret beside the project' >../secret.txt
 
+# try shows a command line, runs just that, and tells how it ended.
 try() {
-	printf '\n$ sbxhost exec -sandbox fast -- %s\n' "$*"
+	printf '\n$ %s\n' "$1"
 	status=0
-	"$sbxhost" exec -config "$config" -sandbox fast -- "$@" || status=$?
+	eval "$1" 2>&1 || status=$?
 	[ "$status" = 0 ] || printf '(exit status %d)\n' "$status"
 }
 
-echo "The project is $dir/project."
+echo "You are in ~/project, which holds notes.txt and a copy of config.hcl."
 echo
-echo "== inside: the project, read and write, and the system's programs"
-try cat notes.txt
-try sh -c 'echo "written inside" > made.txt && ls -l'
-try python3 -c 'print(sum(range(10)))' 2>&1
+echo "== A command has the project, read and write, and the system's programs."
+try 'sbxhost exec -- cat notes.txt'
+try "sbxhost exec -c 'echo made inside >made.txt; ls'"
 echo
-echo "== not inside: what lies beside it, your home, other processes, the network"
-try cat ../secret.txt 2>&1
-try sh -c 'echo "home $HOME holds $(ls -A "$HOME" | wc -l) files"'
-try sh -c 'echo "processes: $(ls -d /proc/[0-9]* | wc -l)"'
-try sh -c 'echo "network interfaces: $(tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d " ")"'
-try sh -c 'cat /etc/shadow' 2>&1
+echo "== It does not have the rest of your home, nor your variables."
+try 'cat ~/.ssh/id_ed25519; echo $DEPLOY_TOKEN'
+try 'sbxhost exec -- cat ~/.ssh/id_ed25519'
+try "sbxhost exec -c 'echo \"token: \$DEPLOY_TOKEN\"'"
 echo
-echo "== exit statuses are the command's own"
-try sh -c 'exit 7'
-try no-such-command 2>&1
+echo "== Nor the system's own files to write, other processes, or a network."
+try 'sbxhost exec -- touch /usr/bin/backdoor'
+try 'ls -d /proc/[0-9]* | wc -l'
+try "sbxhost exec -c 'ls -d /proc/[0-9]* | wc -l'"
+try "sbxhost exec -- sh -c 'tail -n +3 /proc/net/dev | cut -d: -f1'"
 echo
-echo "== what was decided, and why: sbxhost explain -sandbox fast -- true"
-"$sbxhost" explain -config "$config" -sandbox fast -- true | head -n 20
+echo "== Not even the configuration that holds it."
+try "sbxhost exec -c 'echo >config.hcl'"
+echo
+echo "== It ends when it should, and its exit status is its own."
+try "sbxhost exec -c 'exit 7'"
+try 'sbxhost exec -timeout 1s -- sleep 60'
+try 'sbxhost exec -- no-such-command'
+echo
+echo "== Every mount and every variable has a reason (here the first lines)."
+try 'sbxhost explain -- npm test | head -n 18'
+echo
+echo "Next: bin/sbxhost -help; sbxhost init in a project of your own; docs/."

@@ -173,7 +173,19 @@ func worktreeCommon(top, gitDir string) (string, error) {
 	if err := isGitDir(common, common); err != nil {
 		return "", err
 	}
-	data, err = readSmall(join(gitDir, "gitdir"), maxGitPointer)
+	switch dir, err := readGitDirFile(gitDir); {
+	case err != nil:
+		return "", err
+	case dir != top:
+		return "", fmt.Errorf("which is the worktree at %q and not this workspace; git worktree repair mends a moved one: %w", dir, ErrGitLayout)
+	}
+	return common, nil
+}
+
+// readGitDirFile returns the resolved directory whose .git points to a
+// worktree's git directory, by that directory's account. It need not exist.
+func readGitDirFile(gitDir string) (string, error) {
+	data, err := readSmall(join(gitDir, "gitdir"), maxGitPointer)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrGitLayout, err)
 	}
@@ -184,12 +196,28 @@ func worktreeCommon(top, gitDir string) (string, error) {
 	if !filepath.IsAbs(back) {
 		back = gitDir + "/" + back
 	}
-	// The directory is resolved, the name is not: .git may not be a symlink.
-	dir, err := filepath.EvalSymlinks(filepath.Dir(back))
-	if err != nil || dir != top || filepath.Base(back) != ".git" {
-		return "", fmt.Errorf("which is the worktree at %q and not this workspace; git worktree repair mends a moved one: %w", back, ErrGitLayout)
+	if filepath.Base(back) != ".git" {
+		return "", fmt.Errorf("whose gitdir file names %q and no .git: %w", back, ErrGitLayout)
 	}
-	return common, nil
+	// The directory is resolved, the name is not: .git may not be a symlink.
+	dir := filepath.Dir(back)
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = resolved
+	}
+	return dir, nil
+}
+
+// worktreeTop returns the directory of the worktree that a git directory
+// belongs to, if it is there, or "".
+func worktreeTop(gitDir string) string {
+	dir, err := readGitDirFile(gitDir)
+	if err != nil {
+		return ""
+	}
+	if fi, err := os.Lstat(join(dir, ".git")); err != nil || !fi.Mode().IsRegular() {
+		return ""
+	}
+	return dir
 }
 
 // isGitDir is git's own test: a HEAD that is one, and objects and refs in the
@@ -278,15 +306,20 @@ func layout(kind GitKind, top, gitDir, common string) (GitLayout, error) {
 		l.Protected = append(l.Protected, join(gitDir, "gitdir"))
 		l.protect(common)
 	}
-	// Other worktrees' pointers: a commondir changed here is followed by git there.
+	// Other worktrees. A commondir changed here is followed by git there; and to
+	// a git that cannot see their directories they look stale, so that its
+	// automatic housekeeping would remove what it may write.
 	entries, err := readSomeDir(join(common, "worktrees"), maxGitEntries)
 	if err != nil {
 		return GitLayout{}, err
 	}
 	for _, e := range entries {
-		other := join(join(common, "worktrees"), e)
-		if other != gitDir {
+		switch other := join(join(common, "worktrees"), e); {
+		case other == gitDir:
+		case inside(top, worktreeTop(other)):
 			l.Protected = append(l.Protected, join(other, "commondir"), join(other, "gitdir"), join(other, "config.worktree"))
+		default:
+			l.Protected = append(l.Protected, other)
 		}
 	}
 	return l, nil

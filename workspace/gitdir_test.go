@@ -75,6 +75,11 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	main := repo(t, base+"/main")
 	git(t, main, "worktree", "add", "-q", "../wt", "-b", "side")
 	git(t, main, "worktree", "add", "-q", "--detach", "../other")
+	git(t, main, "worktree", "add", "-q", "--detach", "near")
+	git(t, main, "worktree", "add", "-q", "--detach", "gone")
+	if err := os.RemoveAll(main + "/gone"); err != nil {
+		t.Fatal(err)
+	}
 	lib := repo(t, base+"/lib")
 	super := repo(t, base+"/super")
 	git(t, super, "submodule", "--quiet", "add", lib, "deps/lib")
@@ -91,14 +96,15 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	wantLayout(t, main, GitLayout{
 		Kind: GitPlain, GitDir: m, CommonDir: m, Writable: []string{m},
 		Protected: slices.Concat(below(main, ".gitmodules"), below(m, guarded...),
-			below(m+"/worktrees/wt", "commondir", "gitdir", "config.worktree"), below(m+"/worktrees/other", "commondir", "gitdir", "config.worktree")),
+			// Worktrees that are elsewhere altogether, those in the workspace but for their indexes.
+			below(m+"/worktrees", "wt", "other", "gone"), below(m+"/worktrees/near", "commondir", "gitdir", "config.worktree")),
 	})
 	w := m + "/worktrees/wt"
 	worktree := GitLayout{
 		Kind: GitWorktree, GitDir: w, CommonDir: m, Readable: []string{m},
 		Writable: slices.Concat([]string{w}, below(m, "objects", "refs", "logs")),
 		Protected: slices.Concat(below(base+"/wt", ".git", ".gitmodules"), below(m, guarded...), below(w, guarded...),
-			below(w, "gitdir"), below(m+"/worktrees/other", "commondir", "gitdir", "config.worktree")),
+			below(w, "gitdir"), below(m+"/worktrees", "other", "near", "gone")),
 	}
 	wantLayout(t, base+"/wt", worktree)
 	wantLayout(t, base+"/link", worktree)

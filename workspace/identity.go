@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -23,35 +24,32 @@ const (
 // identityVars are the variables that Identity returns, in its order.
 var identityVars = [...]string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"}
 
-// Identity returns the git identity in force at the project root as KEY=value,
-// of GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and
+// User is somebody else for a caller that is root to run git as.
+type User struct {
+	UID, GID uint32
+	Groups   []uint32 // supplementary
+	Home     string   // absolute; "" if unknown
+}
+
+// Identity looks up the git identity in force at the project root and returns
+// it as KEY=value, of GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and
 // GIT_COMMITTER_EMAIL those that are known. The caller's own variables of these
 // names win, then what git is configured to, conditional includes counted. Git's
 // guess from user and host name is not an identity.
 //
-// It is looked up once; later calls return the first answer. An error means
-// that git could not tell (a config that does not parse, no answer in five
-// seconds); what is returned beside it is still right. No git is no error. A
-// lookup that ctx cut short is done again.
+// With as, git runs as that user and reads that user's configuration. Else root
+// would name itself as the author of what it does for the user, and follow the
+// includes of a repository that is the user's with the rights of root.
+//
+// An error means that git could not tell (a config that does not parse, no
+// answer in five seconds); what is returned beside it is still right. No git is
+// no error.
 //
 // Only config keys are read, outside the workspace and with the git directory
 // given, so that git runs no hook, fsmonitor, pager, alias or credential
 // helper, whatever the workspace's config says, and asks nothing about
 // ownership.
-func (w *Workspace) Identity(ctx context.Context) ([]string, error) {
-	w.identityMu.Lock()
-	defer w.identityMu.Unlock()
-	if !w.identityDone {
-		env, err := w.lookupIdentity(ctx)
-		if ctx.Err() != nil && err != nil {
-			return env, err
-		}
-		w.identity, w.identityErr, w.identityDone = env, err, true
-	}
-	return append([]string(nil), w.identity...), w.identityErr
-}
-
-func (w *Workspace) lookupIdentity(ctx context.Context) ([]string, error) {
+func (w *Workspace) Identity(ctx context.Context, as *User) ([]string, error) {
 	own := map[string]string{}
 	for _, k := range identityVars {
 		if v, ok := w.lookup(k); ok && v != "" && plausible(v) {
@@ -61,9 +59,9 @@ func (w *Workspace) lookupIdentity(ctx context.Context) ([]string, error) {
 	var config map[string]string
 	var err error
 	if len(own) < len(identityVars) {
-		config, err = w.gitConfig(ctx)
+		config, err = w.gitConfig(ctx, as)
 	}
-	if _, ok := config["user.email"]; !ok {
+	if _, ok := config["user.email"]; !ok && as == nil {
 		if v, ok := w.lookup("EMAIL"); ok && v != "" && plausible(v) && config != nil {
 			config["user.email"] = v // as git does
 		}
@@ -101,7 +99,7 @@ func plausible(v string) bool {
 }
 
 // gitConfig asks git for the keys that make an identity. No git: an empty map.
-func (w *Workspace) gitConfig(ctx context.Context) (map[string]string, error) {
+func (w *Workspace) gitConfig(ctx context.Context, as *User) (map[string]string, error) {
 	git, err := w.findGit()
 	if git == "" || err != nil {
 		return map[string]string{}, err
@@ -113,7 +111,10 @@ func (w *Workspace) gitConfig(ctx context.Context) (map[string]string, error) {
 		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.pager=cat",
 		"config", "--includes", "-z", "--get-regexp", `^(user|author|committer)\.(name|email)$`)
 	cmd.Dir = "/" // never in the workspace
-	cmd.Env = w.gitEnv()
+	cmd.Env = w.gitEnv(as)
+	if as != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: as.UID, Gid: as.GID, Groups: as.Groups}}
+	}
 	cmd.WaitDelay = time.Second
 	var out, diag capped
 	out.limit, diag.limit = maxIdentityOut, 4<<10
@@ -148,16 +149,20 @@ func parseConfigZ(data []byte) map[string]string {
 
 // gitEnv is what git sees. The caller's choice of config files counts; what
 // makes git trace, prompt, or look at another repository does not.
-func (w *Workspace) gitEnv() []string {
+func (w *Workspace) gitEnv(as *User) []string {
 	env := []string{
 		"PATH=/usr/bin:/bin", "LC_ALL=C",
 		"GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat", "GIT_OPTIONAL_LOCKS=0",
 		"GIT_CEILING_DIRECTORIES=/",
 	}
-	if w.home != "" {
-		env = append(env, "HOME="+w.home)
+	home, passed := w.home, []string{"GIT_CONFIG_NOSYSTEM", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"}
+	if as != nil {
+		home, passed = as.Home, passed[:1] // the others name files of the caller's
 	}
-	for _, k := range []string{"XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"} {
+	if home != "" {
+		env = append(env, "HOME="+home)
+	}
+	for _, k := range passed {
 		if v, ok := w.lookup(k); ok {
 			env = append(env, k+"="+v)
 		}
@@ -178,7 +183,7 @@ func (w *Workspace) gitEnv() []string {
 	// With GIT_DIR given there is no discovery and no question about who owns
 	// the directory, and includeIf "gitdir:" sees the right one.
 	gitDir := "/dev/null"
-	if top := gitTop(w.project.path, w.uid); top != "" {
+	if top := w.Repository(); top != "" {
 		if l, err := GitDirs(top); err == nil && l.Kind != GitNone {
 			gitDir = l.GitDir
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -73,11 +75,9 @@ func TestIdentity(t *testing.T) {
 				env[k] = v
 			}
 			w := mustNew(t, Options{Root: base + "/" + tt.root, Home: base + "/" + tt.home, LookupEnv: lookupIn(env)})
-			for range 2 {
-				got, err := w.Identity(t.Context())
-				if strings.Join(got, " ") != tt.want || (err != nil) != tt.fails {
-					t.Errorf("got %q, %v; want %q", got, err, tt.want)
-				}
+			got, err := w.Identity(t.Context(), nil)
+			if strings.Join(got, " ") != tt.want || (err != nil) != tt.fails {
+				t.Errorf("got %q, %v; want %q", got, err, tt.want)
 			}
 		})
 	}
@@ -122,7 +122,7 @@ func TestIdentityRunsNothingOfTheWorkspace(t *testing.T) {
 		"PATH": root + "/bin:" + base + "/bin:bin:" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM": "1",
 		"GIT_TRACE": base + "/trace", "GIT_TRACE2": base + "/trace", "GIT_EXEC_PATH": root + "/bin", "GIT_PAGER": evil,
 	})})
-	got, err := w.Identity(t.Context())
+	got, err := w.Identity(t.Context(), nil)
 	if strings.Join(got, " ") != "GIT_AUTHOR_NAME=Work Space GIT_COMMITTER_NAME=Work Space" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -148,36 +148,102 @@ func TestIdentityOfAnotherUsersRepository(t *testing.T) {
 		}
 	}
 	w := mustNew(t, Options{Root: root, LookupEnv: lookupIn(map[string]string{"PATH": os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM": "1"})})
-	if got, err := w.Identity(t.Context()); len(got) != 2 || got[0] != "GIT_AUTHOR_NAME=Owner" || err != nil {
+	if got, err := w.Identity(t.Context(), nil); len(got) != 2 || got[0] != "GIT_AUTHOR_NAME=Owner" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
 
-func TestIdentityIsNotCachedWhenCutShort(t *testing.T) {
+// A caller that is root looks the owner's identity up, with the owner's rights
+// and configuration.
+func TestIdentityAsOwner(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	if os.Geteuid() != 0 {
+		t.Log("only root can be somebody else")
+		return
+	}
+	const uid = 12345
+	base := tempDir(t)
+	for dir := base; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil { // t.TempDir is its user's alone
+			t.Fatal(err)
+		}
+	}
+	root := repo(t, base+"/proj")
+	tree(t, base, map[string]string{
+		"home/.gitconfig": "[user]\n\tname = Owner\n\temail = owner@example.com\n",
+		"root/.gitconfig": "[user]\n\tname = Root\n\temail = root@example.com\n",
+		"secret":          "[user]\n\tname = Secret\n",
+	})
+	if err := os.Chmod(base+"/secret", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := mustNew(t, Options{Root: root, Home: base + "/root", LookupEnv: lookupIn(map[string]string{
+		"PATH": os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM": "1",
+		"EMAIL": "root@example.com", "GIT_CONFIG_GLOBAL": base + "/root/.gitconfig", "XDG_CONFIG_HOME": base + "/root",
+	})})
+	owner := &User{UID: uid, GID: uid, Home: base + "/home"}
+	for _, tt := range []struct {
+		as   *User
+		want string
+	}{
+		{nil, "Root"}, {owner, "Owner"}, {&User{UID: uid, GID: uid}, ""},
+	} {
+		got, err := w.Identity(t.Context(), tt.as)
+		if tt.want == "" && len(got) == 0 && err == nil {
+			continue
+		}
+		if len(got) != 4 || got[0] != "GIT_AUTHOR_NAME="+tt.want || err != nil {
+			t.Errorf("as %+v: %q, %v", tt.as, got, err)
+		}
+	}
+	// What the repository includes is read with the owner's rights. Root's run is
+	// the control.
+	git(t, root, "config", "include.path", base+"/secret")
+	if got, err := w.Identity(t.Context(), nil); len(got) != 4 || got[0] != "GIT_AUTHOR_NAME=Secret" || err != nil {
+		t.Errorf("control: %q, %v", got, err)
+	}
+	if got, err := w.Identity(t.Context(), owner); strings.Contains(strings.Join(got, " "), "Secret") {
+		t.Errorf("a file of root's was read: %q, %v", got, err)
+	}
+}
+
+func TestIdentityCutShort(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t)
-	tree(t, base, map[string]string{"proj": "dir", "git": "#!/bin/sh\nprintf 'user.name\\nFake\\0'\n"})
-	if err := os.Chmod(base+"/git", 0o755); err != nil {
+	tree(t, base, map[string]string{"proj": "dir"})
+	// Not written by this process: a child that another test forks meanwhile
+	// would hold the file open, and it could not be executed.
+	script := exec.Command("sh", "-c", `cat >"$1" && chmod 755 "$1"`, "sh", base+"/git")
+	script.Stdin = strings.NewReader("#!/bin/sh\nprintf 'user.name\\nFake\\0'\n")
+	if err := script.Run(); err != nil {
 		t.Fatal(err)
 	}
 	w := mustNew(t, Options{Root: base + "/proj", Git: base + "/git", LookupEnv: lookupIn(nil)})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got, err := w.Identity(ctx); !errors.Is(err, context.Canceled) || len(got) != 0 {
+	if got, err := w.Identity(ctx, nil); !errors.Is(err, context.Canceled) || len(got) != 0 {
 		t.Errorf("cancelled: %q, %v", got, err)
 	}
-	if got, err := w.Identity(t.Context()); len(got) != 2 || err != nil {
+	if got, err := w.Identity(t.Context(), nil); len(got) != 2 || err != nil {
 		t.Errorf("then: %q, %v", got, err)
 	}
-	if err := os.Remove(base + "/git"); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := w.Identity(t.Context()); len(got) != 2 || err != nil {
-		t.Errorf("cached: %q, %v", got, err)
-	}
 	w = mustNew(t, Options{Root: base + "/proj", Git: "git", LookupEnv: lookupIn(nil)})
-	if _, err := w.Identity(t.Context()); !errors.Is(err, ErrInvalidPath) {
+	if _, err := w.Identity(t.Context(), nil); !errors.Is(err, ErrInvalidPath) {
 		t.Errorf("relative git: %v", err)
+	}
+}
+
+func TestRepository(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	repo(t, base+"/proj")
+	tree(t, base, map[string]string{"proj/deep/er": "dir", "none": "dir"})
+	for root, want := range map[string]string{"proj": base + "/proj", "proj/deep/er": base + "/proj", "none": ""} {
+		if got := mustNew(t, Options{Root: base + "/" + root}).Repository(); got != want {
+			t.Errorf("%s: %q, want %q", root, got, want)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -76,11 +75,6 @@ type Workspace struct {
 
 	lookupEnv func(string) (string, bool)
 	git       string
-
-	identityMu   sync.Mutex
-	identityDone bool
-	identity     []string
-	identityErr  error
 }
 
 // New resolves the roots and refuses those that cannot be. An error names the
@@ -289,6 +283,10 @@ func (w *Workspace) Roots() []RootDir {
 // Owner returns who owned the project root when New looked, so that a caller
 // that is root can run commands as that user.
 func (w *Workspace) Owner() (uid, gid uint32) { return w.uid, w.gid }
+
+// Repository returns the top level of the git repository that the project root
+// lies in at this moment, which may be above the root, or "". It runs no git.
+func (w *Workspace) Repository() string { return gitTop(w.project.path, w.uid) }
 
 // Containable returns nil if an engine that isolates can serve the workspace.
 // It cannot serve one with AllowAll, whose paths it could not all show, nor

@@ -45,6 +45,7 @@ type subcommand interface {
 func (a *app) subcommands() map[string]subcommand {
 	return map[string]subcommand{
 		"exec":           &execCommand{app: a},
+		"shell":          &shellCommand{app: a},
 		"explain":        &explainCommand{app: a},
 		"validate":       &validateCommand{app: a},
 		"fmt":            &fmtCommand{app: a},
@@ -68,6 +69,9 @@ func (a *app) run(args []string) int {
 		}
 	}
 	commands := a.subcommands()
+	if status, unknown := a.unknownCommand(commands, args); unknown {
+		return status
+	}
 	if len(args) > 0 {
 		if c, ok := commands[args[0]]; ok && c.takesCommand() {
 			// Package cli takes every -h of a line for its own, and `exec ls -h`

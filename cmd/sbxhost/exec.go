@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"time"
@@ -48,7 +50,8 @@ How:
   -t                give it a terminal of its own
   -i                accepted for the habit: standard input is always passed on
   -result FILE      write as JSON how it ended; FILE is replaced whole, at the end
-  -quiet            do not tell what is held less well than asked
+  -quiet            tell neither what is held less well than asked, nor which time
+                    limit ended the command, nor hints
   -session NAME     not available in this version: refused
   -no-sandbox       not available in this version: refused
 
@@ -56,6 +59,10 @@ Exit status: the command's own; 128+N when signal N ended it; 124 when its time
 was over; 125 when sbxhost or the sandbox failed or refused; 126 when the command
 cannot be executed; 127 when there is none. A command can exit with any of these
 itself: -result tells them apart.
+
+Hints: when a command fails and standard error is a terminal, a line may follow
+on what the sandbox lacks that the command's words ask for - a network, a file of
+this machine - and where the configuration says so.
 
 Signals: INT, TERM, HUP and QUIT go to the command's process group. The grace
 period of the sandbox (5s by default) after the first, or at a second INT, the
@@ -71,47 +78,57 @@ Examples:
 
 // Run implements cli.Command.
 func (c *execCommand) Run(args []string) int {
-	flags := runFlags{}
+	e := execution{app: c.app}
 	fs := newFlags("exec")
-	flags.register(fs)
-	resultPath := fs.String("result", "", "")
-	quiet := fs.Bool("quiet", false, "")
+	e.register(fs)
 	if status, ok := c.parse(fs, c, args); !ok {
 		return status
 	}
-	if fs.NArg() == 0 && !flags.scripted {
+	if fs.NArg() == 0 && !e.flags.scripted {
 		return c.usage(fs, errors.New("no command: give one after --, or a script with -c"))
 	}
-	var result *resultFile
-	if *resultPath != "" {
-		cwd, err := c.cwd()
-		if err == nil {
-			result, err = openResult(*resultPath, cwd)
-		}
-		if err != nil {
-			return c.fail(err)
-		}
-	}
-	e := &execution{app: c.app, flags: &flags, args: fs.Args(), quiet: *quiet}
-	status, err := e.run()
-	if result != nil {
-		if err := result.write(newResult(e.sandboxName(), e.report, status, err)); err != nil {
-			return c.fail(err)
-		}
-	}
-	return status
+	e.args = fs.Args()
+	return e.runAndTell()
 }
 
-// execution is one run of exec.
+// execution is one run of exec or shell.
 type execution struct {
 	*app
-	flags *runFlags
-	args  []string
-	quiet bool
+	flags      runFlags
+	args       []string
+	quiet      bool
+	resultPath string
 
 	setup    *setup
 	report   host.Report
 	terminal *outerTerminal
+}
+
+func (e *execution) register(fs *flag.FlagSet) {
+	e.flags.register(fs)
+	fs.StringVar(&e.resultPath, "result", "", "")
+	fs.BoolVar(&e.quiet, "quiet", false, "")
+}
+
+// runAndTell is run, with what -result asks for.
+func (e *execution) runAndTell() int {
+	if e.resultPath == "" {
+		status, _ := e.run()
+		return status
+	}
+	cwd, err := e.cwd()
+	if err != nil {
+		return e.fail(err)
+	}
+	result, err := openResult(e.resultPath, cwd)
+	if err != nil {
+		return e.fail(err)
+	}
+	status, err := e.run()
+	if err := result.write(newResult(e.sandboxName(), e.report, status, err)); err != nil {
+		return e.fail(err)
+	}
+	return status
 }
 
 // sandboxName is the best that is known.
@@ -134,7 +151,7 @@ func (e *execution) run() (status int, err error) {
 
 	var early syscall.Signal // ended us before the command ran
 	relay := relayed{
-		suspend: suspendSelf, resume: func() {}, resize: func() {},
+		suspend: suspendSelf, resume: func(bool) {}, redraw: func() {}, resize: func() {}, patience: startPatience,
 		cancel: func(sig syscall.Signal) {
 			if early == 0 {
 				early = sig
@@ -156,15 +173,27 @@ func (e *execution) run() (status int, err error) {
 			e.terminal.restore()
 			suspendSelf()
 		}
-		relay.resume = func() {
-			if isClosed(started) {
-				e.terminal.raw()
+		relay.resume = func(ending bool) {
+			switch err := e.terminal.raw(); {
+			case err == errBackground && !ending:
+				stopAsBackground() // SIGCONT brings us here again
+			case err != nil && err != errBackground:
+				e.note(fmt.Sprintf("-t: the terminal cannot be made raw: %v", err))
 			}
 		}
-		relay.resize = func() {
-			if size := e.size(); size != (shared.TerminalSize{}) && isClosed(started) {
+		resize := func(more uint16) {
+			if size := e.size(); size != (shared.TerminalSize{}) {
+				size.Rows += more
 				cmd.Resize(size)
 			}
+		}
+		relay.resize = func() { resize(0) }
+		relay.redraw = func() {
+			// A program that draws the whole screen does so anew when the size
+			// changes, which the shell outside has drawn over meanwhile. It does not
+			// look if it finds the old size again, so that takes a moment.
+			resize(1)
+			time.AfterFunc(redrawDelay, relay.resize)
 		}
 	}
 	defer e.terminal.restore() // in a panic, too
@@ -173,16 +202,20 @@ func (e *execution) run() (status int, err error) {
 		defer close(relayEnded)
 		relay.run(signals) // what it needs of cmd is there once started is closed
 	}()
-	h, cmd, err := e.prepare(ctx, started)
+	hungUp := func() {
+		// A raw terminal that ends is gone. The kernel tells only its session's
+		// leader and the job in the foreground.
+		if !signal.Ignored(syscall.SIGHUP) {
+			signals <- syscall.SIGHUP
+		}
+	}
+	h, cmd, err := e.prepare(ctx, hungUp)
 	if err == nil {
 		defer h.Close()
 		relay.grace = e.grace()
 		err = cmd.Start()
 		if err == nil {
-			if rawErr := e.terminal.raw(); rawErr != nil {
-				e.note(fmt.Sprintf("-t: the terminal cannot be made raw: %v", rawErr))
-			}
-			close(started)
+			close(started) // upon which the relay takes the terminal
 			err = cmd.Wait()
 		}
 		e.report = cmd.Report()
@@ -190,6 +223,7 @@ func (e *execution) run() (status int, err error) {
 	close(finished)
 	<-relayEnded
 	e.terminal.restore()
+	err = e.hint(cmd, err)
 
 	if _, ended := errors.AsType[*host.ExitError](err); early != 0 && err != nil {
 		if !ended {
@@ -199,12 +233,15 @@ func (e *execution) run() (status int, err error) {
 	} else if err == nil || ended {
 		return exitStatus(err), err
 	}
-	return e.explainError(e.setup, e.flags, err), err
+	return e.explainError(e.setup, &e.flags, err), err
 }
 
-// prepare reads the configuration and makes the command. What is typed is read
-// once started is closed.
-func (e *execution) prepare(ctx context.Context, started <-chan struct{}) (*host.Host, *host.Cmd, error) {
+// redrawDelay is how long a command has to see that its terminal's size has changed.
+const redrawDelay = 50 * time.Millisecond
+
+// prepare reads the configuration and makes the command. It has hungUp called
+// when the terminal is gone.
+func (e *execution) prepare(ctx context.Context, hungUp func()) (*host.Host, *host.Cmd, error) {
 	if err := e.flags.refuse(); err != nil {
 		return nil, nil, err
 	}
@@ -213,22 +250,22 @@ func (e *execution) prepare(ctx context.Context, started <-chan struct{}) (*host
 		return nil, nil, err
 	}
 	e.setup = s
-	if err := e.choose(ctx, s, e.flags); err != nil {
+	if err := e.choose(ctx, s, &e.flags); err != nil {
 		return nil, nil, err
 	}
 	h, err := host.New(ctx, s.options)
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd, err := e.newCmd(ctx, h, s, e.flags, e.args)
+	cmd, err := e.newCmd(ctx, h, s, &e.flags, e.args)
 	if err != nil {
 		return nil, nil, err
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.stderr
 	if cmd.TTY {
 		cmd.Stderr, cmd.Size = nil, e.size()
-		if isTerminal(e.stdin) {
-			cmd.Stdin = &gated{ready: started, from: e.stdin}
+		if e.terminal != nil {
+			cmd.Stdin = &watched{from: e.terminal, ended: hungUp}
 		} else {
 			cmd.Stdin = &typed{from: e.stdin}
 		}

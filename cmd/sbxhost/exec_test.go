@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -31,7 +32,7 @@ func TestExecStatus(t *testing.T) {
 		{name: "signal", engine: &fakeEngine{result: shared.Result{Status: shared.ExitStatus{Signal: syscall.SIGTERM}}},
 			args: []string{"x"}, status: 143, outcome: "signaled"},
 		{name: "time out", engine: &fakeEngine{result: shared.Result{Status: shared.ExitStatus{Signal: syscall.SIGTERM}, TimedOut: true}},
-			args: []string{"x"}, status: 124, outcome: "timed_out"},
+			args: []string{"-timeout", "2s", "x"}, status: 124, outcome: "timed_out", stderr: "sbxhost: the command was ended after 2s, its time limit (-timeout)\n"},
 		{name: "not found", engine: &fakeEngine{startErr: &shared.Error{Kind: shared.ErrNotFound, Message: "x: not found"}},
 			args: []string{"x"}, status: 127, outcome: "failed", stderr: `sbxhost: sandbox "fast": x: not found`},
 		{name: "not executable", engine: &fakeEngine{startErr: &shared.Error{Kind: shared.ErrNotExecutable, Message: "x: not executable", Hint: "chmod +x"}},
@@ -45,7 +46,7 @@ func TestExecStatus(t *testing.T) {
 			args: []string{"-t", "x"}, status: 125, outcome: "failed", stderr: "-t: engine"},
 		{name: "bad variable", args: []string{"-env", "=x", "x"}, status: 125, outcome: "failed", stderr: "-env: \"\" is not a variable name"},
 		{name: "outside of the workspace", args: []string{"-workdir", "/usr", "x"}, status: 125, outcome: "failed", stderr: "-workdir: "},
-		{name: "unknown sandbox", args: []string{"-sandbox", "fsat", "x"}, status: 125, outcome: "failed", stderr: "hint: there are fast"},
+		{name: "unknown sandbox", args: []string{"-sandbox", "fsat", "x"}, status: 125, outcome: "failed", stderr: "sandbox.hcl defines: fast\n"},
 		{name: "session", args: []string{"-session", "s", "x"}, status: 125, outcome: "failed", stderr: "sbxhost: -session: named sessions are not available in this version"},
 		{name: "bypass", args: []string{"-no-sandbox", "x"}, status: 125, outcome: "failed", stderr: "sbxhost: -no-sandbox: "},
 		{name: "degraded", engine: &fakeEngine{events: []shared.Event{{Kind: shared.EventDegraded, Message: "less\x1b of it"}}},
@@ -97,7 +98,7 @@ func TestExecRefusesBeforeItRuns(t *testing.T) {
 		stderr string
 	}{
 		{"no command", nil, "no command"},
-		{"unknown flag", []string{"-bogus", "x"}, "flag provided but not defined: -bogus"},
+		{"unknown flag", []string{"-bogus", "x"}, "there is no flag -bogus"},
 		{"network without a value", []string{"-network", "curl"}, "write -network=true or -network=false"},
 		{"no time", []string{"-timeout", "0", "x"}, "above zero"},
 		{"time without unit", []string{"-timeout", "5", "x"}, "with its unit"},
@@ -216,11 +217,14 @@ sandbox "s" {
 	}
 }
 
+// In a line, the first ^D only hands over what there is of it.
 func TestTypedEndsWithControlD(t *testing.T) {
 	t.Parallel()
-	got, err := io.ReadAll(&typed{from: strings.NewReader("hello")})
-	if err != nil || string(got) != "hello\x04" {
-		t.Errorf("%q, %v", got, err)
+	for in, want := range map[string]string{"": "\x04", "hello\n": "hello\n\x04", "hello": "hello\x04\x04"} {
+		got, err := io.ReadAll(&typed{from: iotest.OneByteReader(strings.NewReader(in))})
+		if err != nil || string(got) != want {
+			t.Errorf("%q: %q, %v", in, got, err)
+		}
 	}
 }
 

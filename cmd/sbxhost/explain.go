@@ -153,6 +153,10 @@ func newExplained(e *host.Explanation) *explained {
 		Limits: limitsOf(e.Spec.Limits), Options: e.Spec.Options,
 		Mounts: []explainedStep{}, Env: []explainedVar{}, Launcher: []string{}, Documents: []explainedText{}, Notes: []string{},
 	}
+	if e.Spec.Unconfined {
+		// What the definition says of them is not held.
+		out.Network, out.Filesystem = "unconfined", "unconfined"
+	}
 	if len(out.Options) == 0 {
 		out.Options = json.RawMessage("{}")
 	}

@@ -36,7 +36,7 @@ func (a *app) parse(fs *flag.FlagSet, c subcommand, args []string) (status int, 
 
 // usage tells that a command line makes no sense.
 func (a *app) usage(fs *flag.FlagSet, err error) int {
-	return a.fail(&hinted{fmt.Errorf("%s: %w", fs.Name(), err), fmt.Sprintf("see sbxhost %s -help", fs.Name())})
+	return a.fail(&hinted{fmt.Errorf("%s: %w", fs.Name(), meantFlag(fs, err)), fmt.Sprintf("see sbxhost %s -help", fs.Name())})
 }
 
 // noArguments refuses what a subcommand would ignore.

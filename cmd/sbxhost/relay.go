@@ -20,7 +20,8 @@ const (
 	deedArm                 // start the grace period, unless it runs already
 	deedKill                // the whole tree
 	deedSuspend             // stop ourselves
-	deedResume              // take the terminal again
+	deedResume              // take the terminal
+	deedRedraw              // have the command draw its screen again
 	deedResize              // tell the command's terminal its size
 )
 
@@ -44,7 +45,7 @@ func (r *relay) on(sig syscall.Signal) []action {
 		// kernel drops a SIGTSTP to it.
 		return []action{{deedForward, syscall.SIGSTOP}, {do: deedSuspend}}
 	case syscall.SIGCONT:
-		return []action{{do: deedResume}, {deedForward, sig}}
+		return []action{{do: deedResume}, {deedForward, sig}, {do: deedRedraw}}
 	case syscall.SIGWINCH:
 		return []action{{do: deedResize}}
 	}
@@ -56,24 +57,47 @@ type relayed struct {
 	grace    time.Duration
 	forward  func(syscall.Signal)
 	suspend  func()
-	resume   func()
+	resume   func(ending bool) // also when the command begins to run
+	redraw   func()
 	resize   func()
 	cancel   func(syscall.Signal) // a signal ends us before the command runs
+	patience time.Duration        // how long before that
 	started  <-chan struct{}      // closed when the command runs
 	finished <-chan struct{}      // closed when there is nothing left to signal
 }
 
+// startPatience is how long a signal waits for a command that is about to run.
+// We hear of that a little later than it happens, and a command whose handler
+// could run must not be killed in its place.
+const startPatience = 200 * time.Millisecond
+
 // run relays signals until the command has ended.
 func (r *relayed) run(signals <-chan os.Signal) {
 	var decide relay
-	var expired <-chan time.Time
+	var early []syscall.Signal // came before the command ran
+	var expired, giveUp <-chan time.Time
 	started := r.started
+	arm := func() {
+		if expired == nil {
+			expired = time.After(r.grace)
+		}
+	}
 	for {
 		select {
 		case <-r.finished:
 			return
 		case <-started:
-			started = nil
+			started, giveUp = nil, nil
+			r.resume(len(early) > 0)
+			r.resize() // it may have changed since the command's was made
+			for _, sig := range early {
+				r.forward(sig)
+				arm()
+			}
+			early = nil
+		case <-giveUp:
+			r.cancel(early[0])
+			early, giveUp = nil, nil
 		case <-expired:
 			r.forward(syscall.SIGKILL)
 			expired = nil
@@ -82,43 +106,44 @@ func (r *relayed) run(signals <-chan os.Signal) {
 			if !ok {
 				continue
 			}
-			running := isClosed(r.started)
+			running := started == nil
 			for _, act := range decide.on(sig) {
 				switch act.do {
+				case deedArm, deedKill:
+					switch {
+					case running && act.do == deedArm:
+						arm()
+					case running:
+						r.forward(syscall.SIGKILL)
+					case len(early) == 0:
+						early, giveUp = append(early, sig), time.After(r.patience)
+					case act.do == deedKill:
+						r.cancel(early[0])
+						early, giveUp = nil, nil
+					default:
+						early = append(early, sig)
+					}
+				case deedSuspend:
+					r.suspend()
 				case deedForward:
 					if running {
 						r.forward(act.sig)
 					}
-				case deedArm:
-					if !running {
-						r.cancel(sig)
-					} else if expired == nil {
-						timer := time.NewTimer(r.grace)
-						defer timer.Stop()
-						expired = timer.C
-					}
-				case deedKill:
-					if running {
-						r.forward(syscall.SIGKILL)
-					}
-				case deedSuspend:
-					r.suspend()
 				case deedResume:
-					r.resume()
+					if running {
+						r.resume(expired != nil)
+					}
+				case deedRedraw:
+					if running {
+						r.redraw()
+					}
 				case deedResize:
-					r.resize()
+					if running {
+						r.resize()
+					}
 				}
 			}
 		}
-	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -142,3 +167,8 @@ func notify() (signals chan os.Signal, stop func()) {
 
 // suspendSelf stops this process until somebody continues it.
 func suspendSelf() { syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+
+// stopAsBackground stops our job as the kernel does when one in the background
+// touches the terminal, so that a shell says why. A shell that cannot continue
+// us is not there, and then the kernel does nothing.
+func stopAsBackground() { syscall.Kill(0, syscall.SIGTTOU) }

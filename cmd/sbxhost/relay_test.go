@@ -25,7 +25,7 @@ func TestRelayDecides(t *testing.T) {
 		{[]syscall.Signal{TERM, INT, INT}, [][]action{forward(TERM), forward(INT), kill}},
 		{[]syscall.Signal{TERM, TERM, HUP, QUIT}, [][]action{forward(TERM), forward(TERM), forward(HUP), forward(QUIT)}},
 		{[]syscall.Signal{TSTP, CONT}, [][]action{
-			{{deedForward, syscall.SIGSTOP}, {do: deedSuspend}}, {{do: deedResume}, {deedForward, CONT}}}},
+			{{deedForward, syscall.SIGSTOP}, {do: deedSuspend}}, {{do: deedResume}, {deedForward, CONT}, {do: deedRedraw}}}},
 		{[]syscall.Signal{WNCH, PIP}, [][]action{{{do: deedResize}}, nil}},
 	} {
 		var r relay
@@ -46,22 +46,30 @@ type trial struct {
 	done     chan struct{}
 }
 
-func newTrial(t *testing.T, grace time.Duration, running bool) *trial {
+func newTrial(t *testing.T, grace, patience time.Duration, running bool) *trial {
+	t.Helper()
 	tr := &trial{make(chan os.Signal), make(chan struct{}), make(chan struct{}), make(chan syscall.Signal, 8), make(chan struct{})}
-	if running {
-		close(tr.started)
-	}
 	r := &relayed{
-		grace: grace, started: tr.started, finished: tr.finished,
+		grace: grace, started: tr.started, finished: tr.finished, patience: patience,
 		forward: func(s syscall.Signal) { tr.got <- s },
 		cancel:  func(s syscall.Signal) { tr.got <- -s },
 		suspend: func() { tr.got <- syscall.SIGTSTP },
-		resume:  func() {}, resize: func() { tr.got <- syscall.SIGWINCH },
+		resume: func(ending bool) {
+			if ending {
+				tr.got <- -syscall.SIGCONT
+			}
+		},
+		redraw: func() { tr.got <- syscall.SIGCONT },
+		resize: func() { tr.got <- syscall.SIGWINCH },
 	}
 	go func() {
 		defer close(tr.done)
 		r.run(tr.signals)
 	}()
+	if running {
+		close(tr.started)
+		tr.want(t, syscall.SIGWINCH)
+	}
 	t.Cleanup(func() {
 		close(tr.finished)
 		<-tr.done
@@ -85,14 +93,14 @@ func (tr *trial) want(t *testing.T, want ...syscall.Signal) {
 
 func TestRelayKillsAfterGrace(t *testing.T) {
 	t.Parallel()
-	tr := newTrial(t, time.Millisecond, true)
+	tr := newTrial(t, time.Millisecond, 0, true)
 	tr.signals <- syscall.SIGTERM
 	tr.want(t, syscall.SIGTERM, syscall.SIGKILL)
 }
 
 func TestRelayKillsAtSecondInterrupt(t *testing.T) {
 	t.Parallel()
-	tr := newTrial(t, time.Hour, true)
+	tr := newTrial(t, time.Hour, 0, true)
 	tr.signals <- syscall.SIGINT
 	tr.signals <- syscall.SIGINT
 	tr.want(t, syscall.SIGINT, syscall.SIGKILL)
@@ -100,12 +108,45 @@ func TestRelayKillsAtSecondInterrupt(t *testing.T) {
 
 func TestRelayCancelsWhatHasNotStarted(t *testing.T) {
 	t.Parallel()
-	tr := newTrial(t, time.Hour, false)
+	tr := newTrial(t, time.Hour, time.Millisecond, false)
 	tr.signals <- syscall.SIGWINCH
 	tr.signals <- syscall.SIGTSTP
+	tr.signals <- syscall.SIGCONT
 	tr.signals <- syscall.SIGINT
-	tr.want(t, syscall.SIGWINCH, syscall.SIGTSTP, -syscall.SIGINT)
+	tr.want(t, syscall.SIGTSTP, -syscall.SIGINT)
 	close(tr.started)
+	tr.want(t, syscall.SIGWINCH)
 	tr.signals <- syscall.SIGTERM
 	tr.want(t, syscall.SIGTERM)
+}
+
+// What comes while the command is about to run is for the command.
+func TestRelayWaitsForTheStart(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t, time.Millisecond, time.Hour, false)
+	tr.signals <- syscall.SIGINT
+	tr.signals <- syscall.SIGTERM
+	close(tr.started)
+	tr.want(t, -syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL)
+}
+
+// A second SIGINT waits for nothing.
+func TestRelayGivesUpAtSecondInterrupt(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t, time.Hour, time.Hour, false)
+	tr.signals <- syscall.SIGINT
+	tr.signals <- syscall.SIGINT
+	tr.want(t, -syscall.SIGINT)
+}
+
+// A shell ends a stopped job by SIGTERM and SIGCONT: continued in the
+// background, it must not stop again for want of the terminal.
+func TestRelayKnowsThatItEnds(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t, time.Hour, 0, true)
+	tr.signals <- syscall.SIGCONT
+	tr.want(t, syscall.SIGCONT, syscall.SIGCONT)
+	tr.signals <- syscall.SIGTERM
+	tr.signals <- syscall.SIGCONT
+	tr.want(t, syscall.SIGTERM, -syscall.SIGCONT, syscall.SIGCONT, syscall.SIGCONT)
 }

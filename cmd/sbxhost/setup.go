@@ -52,8 +52,7 @@ func (s *setup) foreignFile() error {
 	if s.origin != config.OriginWorkspace || len(s.options.Engines) == 0 {
 		return nil
 	}
-	return &hinted{fmt.Errorf("%s: it was found in the workspace, and its engine blocks would run programs outside of any sandbox", s.file.Path()),
-		fmt.Sprintf("read it, and say -config %s if you trust it", s.file.Path())}
+	return s.foreign("its engine blocks would run programs outside of any sandbox")
 }
 
 // foreignChoice refuses that such a file has commands run unisolated.
@@ -61,7 +60,11 @@ func (s *setup) foreignChoice(info shared.Info) error {
 	if s.origin != config.OriginWorkspace || !info.Features.Has(shared.FeatureUnconfined) {
 		return nil
 	}
-	return &hinted{fmt.Errorf("%s: it was found in the workspace, and its sandbox %q does not isolate commands", s.file.Path(), s.sandbox),
+	return s.foreign(fmt.Sprintf("its sandbox %q does not isolate commands", s.sandbox))
+}
+
+func (s *setup) foreign(why string) error {
+	return &hinted{fmt.Errorf("%s: it was found in the workspace, and %s", s.file.Path(), why),
 		fmt.Sprintf("read it, and say -config %s if you trust it", s.file.Path())}
 }
 
@@ -118,7 +121,7 @@ func (a *app) complete(o *host.Options) (err error) {
 func (a *app) choose(ctx context.Context, s *setup, flags *runFlags) error {
 	name, err := s.file.Choose(flags.sandbox)
 	if err != nil && flags.sandbox != "" {
-		return &hinted{err, "there are " + strings.Join(s.file.Names(), ", ")}
+		return &hinted{err, fmt.Sprintf("-sandbox names one of those that %s defines: %s", nameOf(s.file), strings.Join(s.file.Names(), ", "))}
 	} else if err != nil {
 		return &hinted{err, "with -sandbox"}
 	}
@@ -131,6 +134,9 @@ func (a *app) choose(ctx context.Context, s *setup, flags *runFlags) error {
 	raw, diags := s.file.EngineOptions(name, schema)
 	if diags.HasErrors() {
 		return a.invalid(s.file, diags)
+	}
+	if raw != nil && s.origin == config.OriginWorkspace {
+		return s.foreign(fmt.Sprintf("the config block of its sandbox %q could name programs that run outside of any sandbox", name))
 	}
 	def.Config = raw
 	flags.apply(&def)
@@ -176,6 +182,7 @@ func (a *app) explainError(s *setup, flags *runFlags, err error) int {
 	if errors.Is(err, errReported) {
 		return statusFailed
 	}
+	err = refusedRoot(s, err)
 	e, ok := errors.AsType[*shared.Error](err)
 	if !ok || s == nil || e.Attribute == "" {
 		return a.fail(err)

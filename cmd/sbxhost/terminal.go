@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"sync"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -16,6 +18,7 @@ type outerTerminal struct {
 	file *os.File
 
 	mu    sync.Mutex
+	taken *sync.Cond  // there is something new about saved
 	saved *term.State // as it was; nil while it is so
 }
 
@@ -24,38 +27,59 @@ func openOuterTerminal(stdin io.Reader) *outerTerminal {
 	if !isTerminal(stdin) {
 		return nil
 	}
-	return &outerTerminal{file: stdin.(*os.File)}
+	t := &outerTerminal{file: stdin.(*os.File)}
+	t.taken = sync.NewCond(&t.mu)
+	return t
 }
 
-// raw makes the terminal pass on every key, ^C too.
+// errBackground says that the terminal is another job's now. To touch it would
+// stop us, by SIGTTOU, wherever we are.
+var errBackground = errors.New("sbxhost is in the background")
+
+// raw makes the terminal pass on every key, ^C too. It does so again on one
+// that is raw already: a shell that has stopped us by SIGSTOP, of which nobody
+// told us, made it its own meanwhile.
 func (t *outerTerminal) raw() error {
 	if t == nil {
 		return nil
 	}
+	if !t.foreground() {
+		return errBackground
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.saved != nil {
-		return nil
-	}
 	saved, err := term.MakeRaw(int(t.file.Fd()))
 	if err != nil {
 		return err
 	}
-	t.saved = saved
+	if t.saved == nil {
+		t.saved = saved
+	}
+	t.taken.Broadcast()
 	return nil
 }
 
-// restore makes the terminal what it was.
+// restore makes the terminal what it was, unless it is another job's.
 func (t *outerTerminal) restore() {
 	if t == nil {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.saved != nil {
-		term.Restore(int(t.file.Fd()), t.saved)
-		t.saved = nil
+	if t.saved == nil {
+		return
 	}
+	if t.foreground() {
+		term.Restore(int(t.file.Fd()), t.saved)
+	}
+	t.saved = nil
+}
+
+// foreground reports whether the terminal is ours to read and to set. One that
+// is not our controlling terminal knows of no jobs.
+func (t *outerTerminal) foreground() bool {
+	group, err := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP)
+	return err != nil || group == unix.Getpgrp()
 }
 
 // isRaw reports whether lines need a carriage return to begin at the left.
@@ -66,6 +90,29 @@ func (t *outerTerminal) isRaw() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.saved != nil
+}
+
+// Read gives what is typed while the terminal is raw. What a read finds that
+// began before is what the line editor left; and one that waits in the kernel
+// when we become a background job stops us again as soon as we are continued,
+// though that may be in order to end.
+func (t *outerTerminal) Read(p []byte) (int, error) {
+	fd := int(t.file.Fd())
+	for {
+		t.mu.Lock()
+		for t.saved == nil || !t.foreground() {
+			t.taken.Wait()
+		}
+		t.mu.Unlock()
+		// Not poll, which knows no terminals on macOS.
+		var ready unix.FdSet
+		ready.Set(fd)
+		if _, err := unix.Select(fd+1, &ready, nil, nil, nil); err != nil && err != unix.EINTR {
+			return 0, err
+		} else if err == nil && t.isRaw() && t.foreground() {
+			return t.file.Read(p)
+		}
+	}
 }
 
 // terminalSize is the size of the first of streams that is a terminal, or zero.
@@ -85,8 +132,9 @@ func terminalSize(streams ...any) shared.TerminalSize {
 // typed ends input that is no terminal the way a person would: with ^D. A
 // command that reads its terminal to the end would wait for ever otherwise.
 type typed struct {
-	from  io.Reader
-	ended bool
+	from   io.Reader
+	inLine bool // what came last was no end of a line
+	ended  bool
 }
 
 func (t *typed) Read(p []byte) (int, error) {
@@ -94,22 +142,29 @@ func (t *typed) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n, err := t.from.Read(p)
-	if err != nil && n == 0 && len(p) > 0 {
-		t.ended = true
+	switch {
+	case n > 0:
+		t.inLine = p[n-1] != '\n'
+	case err != nil && len(p) > 0:
+		// In a line, ^D only hands over what there is of it.
+		t.ended = !t.inLine
+		t.inLine = false
 		p[0] = 'D' & 0x1f
 		return 1, nil
 	}
 	return n, nil
 }
 
-// gated waits for ready before it reads. Reading begins once the terminal is
-// raw: what a read finds that began before is what the line editor left.
-type gated struct {
-	ready <-chan struct{}
+// watched tells when what it reads from is at its end.
+type watched struct {
 	from  io.Reader
+	ended func()
 }
 
-func (g *gated) Read(p []byte) (int, error) {
-	<-g.ready
-	return g.from.Read(p)
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.from.Read(p)
+	if err != nil {
+		w.ended()
+	}
+	return n, err
 }

@@ -28,7 +28,10 @@ func New() shared.Engine {
 		Plan:    e.plan,
 		Init:    true,
 		Rlimits: rlimits,
-		Diagnose: func(_ context.Context, stderr string, _ *os.ProcessState) error {
+		Diagnose: func(_ context.Context, stderr string, state *os.ProcessState) error {
+			if state != nil && !state.Exited() {
+				return nil // killed, which says nothing of the machine
+			}
 			return diagnose(stderr, lookAtKernel())
 		},
 		Events: func(spec *shared.Spec, _ *shared.Command) []shared.Event {
@@ -48,11 +51,15 @@ type engine struct {
 
 // open looks at the host and refuses what no command could be started with.
 func (e *engine) open(_ context.Context, spec *shared.Spec) error {
-	launcher, err := locateFor(spec)
+	o, err := parseOptions(spec.Options)
 	if err != nil {
 		return err
 	}
-	if err := outOfReach(launcher, spec); err != nil {
+	launcher, err := locate(o.path)
+	if err != nil {
+		return err
+	}
+	if err := outOfReach(launcher, o.path != "", spec); err != nil {
 		return err
 	}
 	f := look()

@@ -5,9 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // wellKnown is where distributions put bubblewrap. Never from PATH: the workspace
@@ -53,17 +53,8 @@ func admitLauncher(path, attribute string) (string, error) {
 	if err != nil {
 		return refuse(fmt.Sprintf("no bubblewrap: %v", err), hintInstall)
 	}
-	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
-		return refuse(fmt.Sprintf("%q is not an executable file", real), hintInstall)
-	}
-	if owner := owner(info); owner != 0 && owner != os.Geteuid() && owner != rootOwner() {
-		return refuse(fmt.Sprintf("%q belongs to uid %d, who could replace it", real, owner), "it must belong to root or to you")
-	}
-	if info.Mode().Perm()&0o022 != 0 {
-		return refuse(fmt.Sprintf("%q can be written by its group or by everybody", real), "chmod go-w "+real)
-	}
-	if dir, err := os.Stat(filepath.Dir(real)); err != nil || dir.Mode().Perm()&0o002 != 0 {
-		return refuse(fmt.Sprintf("everybody can replace %q in its directory", real), "chmod o-w "+filepath.Dir(real))
+	if err := sandboxinit.CheckExecutable(real, info); err != nil {
+		return refuse(err.Error(), "it runs outside of every sandbox, so that only root and you may be able to change it")
 	}
 	if info.Mode()&fs.ModeSetuid != 0 {
 		return refuse(fmt.Sprintf("%q is setuid, and so refuses to cap the size of temporary file systems", real), fixSetuid)
@@ -72,31 +63,23 @@ func admitLauncher(path, attribute string) (string, error) {
 }
 
 // outOfReach refuses a launcher that commands could write to: the next one
-// would run theirs, outside.
-func outOfReach(launcher string, spec *shared.Spec) error {
+// would run theirs, outside. One that was named by hand must not even lie in a
+// tree that is read-only in this sandbox: another may have written there.
+func outOfReach(launcher string, named bool, spec *shared.Spec) error {
 	for _, m := range spec.Mounts {
-		if m.Kind == shared.MountReadWrite && within(launcher, m.Source) {
+		if m.Kind == shared.MountTmpfs || !within(launcher, m.Source) {
+			continue
+		}
+		if m.Kind == shared.MountReadWrite {
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin,
 				Message: fmt.Sprintf("makes the launcher %q writable from inside", launcher),
 				Hint:    "bind it read-only, or bind less"}
 		}
+		if named {
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config.path",
+				Message: fmt.Sprintf("the launcher %q lies in a tree that is shown inside (%s), where a command may have put it", launcher, m.Origin),
+				Hint:    "name one that lies elsewhere"}
+		}
 	}
 	return nil
-}
-
-func owner(info fs.FileInfo) int {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(st.Uid)
-	}
-	return -1
-}
-
-// rootOwner is who owns the root directory, and so everything: the overflow
-// user where root is not mapped, as in a user namespace.
-func rootOwner() int {
-	info, err := os.Stat("/")
-	if err != nil {
-		return 0
-	}
-	return owner(info)
 }

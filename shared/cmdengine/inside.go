@@ -32,7 +32,7 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the launcher's path %q is not absolute", c.Path)}
 	}
 	givePipes(stdio[:], s.credential)
-	r, err := s.launch(c.Path, c.Args, c.SysProcAttr, c.ExtraFiles, stdio)
+	r, err := s.launch(c.Path, c.Args, c.SysProcAttr, c.ExtraFiles, cmd.TTY, stdio)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -80,7 +80,7 @@ type insideRun struct {
 }
 
 // launch starts the launcher with the init's descriptors behind its own.
-func (s *sandbox) launch(path string, args []string, base *syscall.SysProcAttr, extra []*os.File, stdio [3]*os.File) (*insideRun, error) {
+func (s *sandbox) launch(path string, args []string, base *syscall.SysProcAttr, extra []*os.File, tty bool, stdio [3]*os.File) (*insideRun, error) {
 	unavailable := func(err error) error {
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: "preparing the launcher: " + err.Error()}
 	}
@@ -105,7 +105,11 @@ func (s *sandbox) launch(path string, args []string, base *syscall.SysProcAttr, 
 		return nil, unavailable(err)
 	}
 
-	files := append([]*os.File{null, null, stderrEnd}, extra...)
+	out := null
+	if tty {
+		out = stdio[1] // which bubblewrap shows as /dev/console, so that it has a name inside
+	}
+	files := append([]*os.File{null, out, stderrEnd}, extra...)
 	binaryFD := len(files)
 	files = append(files, binary, initEnd, stdio[0], stdio[1], stdio[2])
 	argv := append(append([]string{}, args...), sandboxinit.Argv(binaryFD, binaryFD+1)...)

@@ -56,7 +56,7 @@ func locate(program string, isHooked bool) (Binary, error) {
 	}
 	info, err := os.Lstat(beside)
 	if err == nil {
-		err = safe(beside, info)
+		err = CheckExecutable(beside, info)
 		if err == nil {
 			return Binary{Path: beside}, nil
 		}
@@ -82,25 +82,58 @@ func (e *noBinaryError) Error() string {
 		", or call host.ServeBuiltin, shared.Serve or sandboxinit.Hook first in the program's main"
 }
 
-// safe refuses a file that somebody other than root and the user could have
-// written: it is about to run with everything that is bound into the sandbox.
-func safe(path string, info fs.FileInfo) error {
-	refuse := func(why string) error {
-		return errors.New("init " + strconv.Quote(path) + " " + why)
-	}
+// CheckExecutable refuses a program that somebody other than root and the user
+// could have written or replaced: an init, an engine or a launcher runs with
+// the user's rights outside of every sandbox, or with all that is bound into
+// one. path has no symlinks; info is that of the file.
+func CheckExecutable(path string, info fs.FileInfo) error {
+	refuse := func(why string) error { return errors.New(strconv.Quote(path) + " " + why) }
 	if !info.Mode().IsRegular() {
 		return refuse("is not a regular file")
 	}
 	if info.Mode().Perm()&0o111 == 0 {
 		return refuse("is not executable: chmod 0755 it")
 	}
-	if info.Mode().Perm()&0o022 != 0 {
+	if writableByOthers(info) {
 		return refuse("is writable by its group or by others: chmod go-w it")
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+	if !ownerTrusted(info) {
 		return refuse("belongs to another user: chown it to root or to yourself")
 	}
+	dir, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	if writableByOthers(dir) && dir.Mode()&fs.ModeSticky == 0 {
+		return refuse("lies in a directory in which others can replace it: chmod go-w that")
+	}
 	return nil
+}
+
+// writableByOthers allows for a group that is the owner's alone: where users
+// have a group each, of their own number, what they build is group-writable.
+func writableByOthers(info fs.FileInfo) bool {
+	perm := info.Mode().Perm()
+	if perm&0o002 != 0 {
+		return true
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return perm&0o020 != 0 && ok && st.Gid != 0 && st.Gid != st.Uid
+}
+
+// ownerTrusted accepts root, the user, and who owns the root directory: the
+// overflow user where root is not mapped, as in a user namespace.
+func ownerTrusted(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || st.Uid == 0 || int(st.Uid) == os.Geteuid() {
+		return true
+	}
+	top, err := os.Stat("/")
+	if err != nil {
+		return false
+	}
+	root, ok := top.Sys().(*syscall.Stat_t)
+	return ok && root.Uid == st.Uid
 }
 
 // Open returns an fd of the executable for the launcher to inherit. The file is
@@ -115,7 +148,7 @@ func (b Binary) Open() (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil {
-		err = safe(b.Path, info)
+		err = CheckExecutable(b.Path, info)
 	}
 	if err != nil {
 		f.Close()

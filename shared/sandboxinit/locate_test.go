@@ -24,7 +24,6 @@ func TestLocate(t *testing.T) {
 		"owner only":        {file(0o500), false, want{beside: true}},
 		"none":              {nil, false, want{text: "install sbxhost-init as"}},
 		"none, hooked":      {nil, true, want{self: true}},
-		"group may write":   {file(0o775), false, want{text: "chmod go-w"}},
 		"others may write":  {file(0o757), false, want{text: "chmod go-w"}},
 		"writable, hooked":  {file(0o757), true, want{self: true, refused: true}},
 		"not executable":    {file(0o644), false, want{text: "chmod 0755"}},
@@ -152,6 +151,36 @@ func TestArgv(t *testing.T) {
 	} {
 		if _, ok := parseFD(s); ok != want {
 			t.Errorf("parseFD(%q) is %v", s, ok)
+		}
+	}
+}
+
+// Groups of one are common, and what their members build is group-writable.
+func TestWritableByOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to give files away")
+	}
+	file := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(file, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		uid, gid int
+		mode     os.FileMode
+		want     bool
+	}{
+		{1000, 1000, 0o755, false}, {1000, 1000, 0o775, false}, {1000, 0, 0o775, false},
+		{1000, 100, 0o775, true}, {1000, 100, 0o755, false}, {0, 0, 0o757, true},
+	} {
+		if err := errors.Join(os.Chown(file, tt.uid, tt.gid), os.Chmod(file, tt.mode)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := writableByOthers(info); got != tt.want {
+			t.Errorf("%d:%d %v: %v, want %v", tt.uid, tt.gid, tt.mode, got, tt.want)
 		}
 	}
 }

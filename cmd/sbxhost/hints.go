@@ -1,0 +1,351 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// A hint is a line on what to try after a failure. It states what sbxhost knows
+// - what the sandbox holds and what it was asked to run - and leaves the guess
+// at the cause, which only the command's output tells, to its reader.
+
+// failure is a command that ended with a status other than 0, or that was not
+// found.
+type failure struct {
+	sandbox   string
+	networkAt string // where the configuration could say network = true; empty: nowhere
+	bindAt    string // likewise for bind_paths
+	network   bool   // the command had one, or was denied one for this once by a flag
+	command   shared.Command
+	mounts    []shared.PlannedMount
+	exists    func(path string) bool // on the host
+}
+
+// hints gives at most one line on the network and one on a path.
+func (f *failure) hints() []string {
+	var lines []string
+	commands := simpleCommands(f.command)
+	if !f.network {
+		for _, words := range commands {
+			if name := networkCommand(words); name != "" {
+				line := fmt.Sprintf("sandbox %q has no network; if %s needs one: -network=true", f.sandbox, name)
+				if f.networkAt != "" {
+					line += fmt.Sprintf(", or network = true at %s", f.networkAt)
+				}
+				lines = append(lines, line)
+				break
+			}
+		}
+	}
+	for _, words := range commands {
+		if line := f.hiddenPath(words); line != "" {
+			return append(lines, line)
+		}
+	}
+	return lines
+}
+
+// hiddenPath is about the first path among the arguments that exists on the host
+// and not inside. What a command is called by is not one: that it was not found
+// is told by itself.
+func (f *failure) hiddenPath(words []string) string {
+	if len(f.mounts) == 0 {
+		return "" // nobody has said what is inside
+	}
+	for i, word := range words {
+		if i == 0 {
+			continue
+		}
+		if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
+			word = value
+		}
+		if strings.HasPrefix(word, "../") || word == ".." {
+			word = filepath.Join(f.command.Dir, word)
+		}
+		if !filepath.IsAbs(word) || len(word) > 4096 || strings.IndexByte(word, 0) >= 0 {
+			continue
+		}
+		path := filepath.Clean(word)
+		if f.shown(path) || !f.exists(path) {
+			continue
+		}
+		if inside, ok := f.elsewhere(path); ok {
+			return fmt.Sprintf("%s of this machine is %s in sandbox %q", quote(path), quote(inside), f.sandbox)
+		}
+		at := "in a configuration, which sbxhost init writes"
+		if f.bindAt != "" {
+			at = "at " + f.bindAt
+		}
+		return fmt.Sprintf("%s exists on this machine, and sandbox %q does not show it; if the command may see it, add it to bind_paths %s", quote(path), f.sandbox, at)
+	}
+	return ""
+}
+
+// shown reports whether a path is there inside, or may be: only of what is not
+// is anything said.
+func (f *failure) shown(path string) bool {
+	cover := ""
+	var over shared.PlannedMount
+	for _, m := range f.mounts {
+		if m.Op == "remount-ro" {
+			continue
+		}
+		if m.Destination == path || isInside(path, m.Destination) {
+			return true // itself a step, or a directory on the way to one
+		}
+		// The last of those that are equally deep lies on top.
+		if isInside(m.Destination, path) && len(m.Destination) >= len(cover) {
+			cover, over = m.Destination, m
+		}
+	}
+	switch {
+	case cover == "":
+		return false
+	case over.Op == "tmpfs", over.Op == "dir", over.Op == "mask":
+		return false
+	}
+	return true
+}
+
+// elsewhere gives the path inside of a host path that is shown at another one.
+func (f *failure) elsewhere(path string) (string, bool) {
+	for _, m := range slices.Backward(f.mounts) {
+		if (m.Op == "bind" || m.Op == "ro-bind") && m.Source != m.Destination && filepath.IsAbs(m.Source) && (m.Source == path || isInside(m.Source, path)) {
+			return filepath.Join(m.Destination, strings.TrimPrefix(path, m.Source)), true
+		}
+	}
+	return "", false
+}
+
+// isInside reports whether path lies below dir; both are clean.
+func isInside(dir, path string) bool {
+	return path != dir && (dir == "/" || strings.HasPrefix(path, dir+"/"))
+}
+
+// simpleCommands gives the command lines of a command: itself, or those of its
+// shell text. Text is taken apart roughly; what comes of it decides nothing but
+// whether a hint is worth its line.
+func simpleCommands(c shared.Command) [][]string {
+	if c.Script != "" {
+		return commandsOfText(c.Script)
+	}
+	if len(c.Args) > 2 && slices.Contains([]string{"sh", "bash", "dash", "zsh"}, filepath.Base(c.Args[0])) {
+		if flag := c.Args[1]; strings.HasPrefix(flag, "-") && strings.HasSuffix(flag, "c") {
+			return commandsOfText(c.Args[2])
+		}
+	}
+	return [][]string{c.Args}
+}
+
+func commandsOfText(text string) [][]string {
+	if len(text) > 8<<10 {
+		return nil
+	}
+	var commands [][]string
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, " #")
+		for _, part := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(";&|(){}`\n", r) }) {
+			words := strings.Fields(part)
+			for i, w := range words {
+				words[i] = strings.Trim(w, `"'`)
+			}
+			for len(words) > 0 && notTheCommand(words[0]) {
+				words = words[1:]
+			}
+			if len(words) > 0 {
+				commands = append(commands, words)
+			}
+		}
+	}
+	return commands
+}
+
+// notTheCommand reports whether a word stands before a command's name.
+func notTheCommand(word string) bool {
+	if name, _, ok := strings.Cut(word, "="); ok && name != "" && !strings.ContainsAny(name, "/-") {
+		return true // a variable for this command
+	}
+	switch word {
+	case "", "!", "$", "if", "then", "else", "elif", "while", "until", "do", "time", "exec", "command", "env", "nice", "nohup":
+		return true
+	}
+	return false
+}
+
+// networkCommand names a command that is of no use without a network, as its
+// user calls it: "curl", "npm ci". It is "" for all others, and for those that
+// need one only at times, such as a build: a hint at each failing build would
+// be noise.
+func networkCommand(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	program, rest := filepath.Base(words[0]), words[1:]
+	if strings.HasPrefix(program, "python") && len(rest) > 1 && rest[0] == "-m" && rest[1] == "pip" {
+		program, rest = "pip", rest[2:]
+	}
+	verbs, ok := networkVerbs(program)
+	if !ok {
+		return ""
+	}
+	if verbs == "" {
+		return program
+	}
+	for len(rest) > 1 && (rest[0] == "-C" || rest[0] == "-c") { // git's, which take a value
+		rest = rest[2:]
+	}
+	for _, word := range rest {
+		if strings.HasPrefix(word, "-") {
+			continue
+		}
+		if slices.Contains(strings.Fields(verbs), word) {
+			return program + " " + word
+		}
+		break
+	}
+	return ""
+}
+
+// networkVerbs gives the subcommands of a program that need a network; none
+// means that the program itself does.
+func networkVerbs(program string) (verbs string, ok bool) {
+	switch program {
+	case "curl", "wget", "ssh", "scp", "sftp", "ping", "dig", "nslookup", "host", "telnet", "ftp", "npx", "gh":
+		return "", true
+	case "git":
+		return "clone fetch pull push ls-remote", true
+	case "npm", "pnpm", "yarn", "bun":
+		return "install i ci add update upgrade publish audit outdated view", true
+	case "pip", "pip3", "pipx", "uv", "poetry":
+		return "install download add sync update", true
+	case "go":
+		return "get install mod", true
+	case "cargo":
+		return "fetch install add update search publish", true
+	case "gem", "bundle", "composer":
+		return "install update require", true
+	case "apt", "apt-get", "dnf", "yum", "apk":
+		return "update install upgrade add", true
+	}
+	return "", false
+}
+
+// notFoundHint is about a command that the sandbox does not have.
+func notFoundHint(sandbox string, c shared.Command, onHost func(name string) string) string {
+	if c.Script != "" || len(c.Args) == 0 {
+		return ""
+	}
+	name := c.Args[0]
+	if len(c.Args) == 1 && strings.ContainsAny(name, " \t\n;|&<>$") {
+		return "if that is shell text, write -c before it: sbxhost exec -c " + shellQuote(name)
+	}
+	if path := onHost(name); path != "" {
+		return fmt.Sprintf("it is %s on this machine, where sandbox %q shows nothing: add the directory it is installed in to bind_paths", quote(path), sandbox)
+	}
+	return ""
+}
+
+// hint tells what may help after a command has failed, and gives err with what
+// helps when it was not found. After an exit it speaks to people alone: hints
+// in a log would be guesses.
+func (e *execution) hint(cmd *host.Cmd, err error) error {
+	exit, exited := errors.AsType[*host.ExitError](err)
+	missing := errors.Is(err, shared.ErrNotFound)
+	switch {
+	case cmd == nil, !exited && !missing:
+		return err
+	case exited && e.quiet:
+		return err
+	case exited && exit.TimedOut:
+		e.say(e.timedOut())
+		return err
+	case exited && (!isTerminal(e.stderr) || exit.Signal != 0):
+		return err
+	}
+	x, explainErr := cmd.Explain()
+	if explainErr != nil || x.Spec.Unconfined {
+		return err
+	}
+	f := &failure{
+		sandbox: x.Sandbox, command: x.Command, mounts: x.Plan.Mounts,
+		network:   x.Spec.Network.Mode != shared.NetworkNone || e.flags.network != nil,
+		networkAt: e.place("network"), bindAt: e.place("bind_paths"),
+		exists: func(path string) bool { _, err := os.Lstat(path); return err == nil },
+	}
+	if missing {
+		hint := notFoundHint(x.Sandbox, x.Command, func(name string) string {
+			path := lookOnHost(name, e.getenv("PATH"))
+			if path == "" || f.shown(path) {
+				return ""
+			}
+			return path
+		})
+		if hint != "" {
+			return &hinted{err, hint}
+		}
+		return err
+	}
+	for _, line := range f.hints() {
+		e.say("hint: " + line)
+	}
+	return err
+}
+
+// timedOut says which limit ended a command, which nothing else would say.
+func (e *execution) timedOut() string {
+	limit := e.setup.options.Sandboxes[e.setup.sandbox].Limits.Timeout
+	from := "limits.timeout of sandbox " + strconv.Quote(e.setup.sandbox)
+	if at := e.place("limits.timeout"); at != "" {
+		from += ", " + at
+	}
+	if e.flags.timeout != nil {
+		from = "-timeout"
+	}
+	return fmt.Sprintf("the command was ended after %v, its time limit (%s)", limit, from)
+}
+
+// lookOnHost finds a program as a shell of the host would; "" where there is none.
+func lookOnHost(name, searchPath string) string {
+	if name == "" {
+		return ""
+	}
+	dirs := filepath.SplitList(searchPath)
+	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			return ""
+		}
+		dirs = []string{"/"}
+	}
+	for _, dir := range dirs {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && filepath.IsAbs(path) && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+			return path
+		}
+	}
+	return ""
+}
+
+// place says where in the configuration an attribute of the sandbox stands, or
+// would have to; "" for the built-in one.
+func (e *execution) place(attribute string) string {
+	if e.setup == nil || e.setup.file.Path() == "" {
+		return ""
+	}
+	at, ok := e.setup.file.Locate(e.setup.sandbox, attribute)
+	if !ok {
+		return ""
+	}
+	name := at.Filename
+	if rel, err := filepath.Rel(e.dir, name); err == nil && filepath.IsLocal(rel) {
+		name = rel
+	}
+	return fmt.Sprintf("%s:%d", quote(name), at.Start.Line)
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func TestHints(t *testing.T) {
+	t.Parallel()
+	host := map[string]bool{"/data/set.csv": true, "/src/p/in.txt": true, "/tmp/x": true, "/home/me/.ssh/id": true, "/usr/share": true, "/data": true, "/tools/bin/x": true}
+	mounts := []shared.PlannedMount{
+		{Op: "ro-bind", Source: "/usr", Destination: "/usr"},
+		{Op: "symlink", Source: "usr/bin", Destination: "/bin"},
+		{Op: "proc", Destination: "/proc"},
+		{Op: "tmpfs", Destination: "/home/me"},
+		{Op: "tmpfs", Destination: "/tmp"},
+		{Op: "ro-bind", Source: "/src/tools", Destination: "/data/deep/tools"},
+		{Op: "bind", Source: "/src/p", Destination: "/workspace"},
+		{Op: "remount-ro", Destination: "/"},
+	}
+	network := func(what string) string {
+		return `sandbox "fast" has no network; if ` + what + ` needs one: -network=true, or network = true at config.hcl:5`
+	}
+	hidden := func(path string) string {
+		return path + ` exists on this machine, and sandbox "fast" does not show it; if the command may see it, add it to bind_paths at config.hcl:3`
+	}
+	for _, tt := range []struct {
+		args   string
+		script string
+		on     bool // a network
+		want   []string
+	}{
+		{args: "curl https://example.com", want: []string{network("curl")}},
+		{args: "/usr/bin/curl https://example.com", want: []string{network("curl")}},
+		{args: "curl https://example.com", on: true},
+		{args: "npm ci", want: []string{network("npm ci")}},
+		{args: "npm --silent ci", want: []string{network("npm ci")}},
+		{args: "npm test"},
+		{args: "npm run install"},
+		{args: "git -C sub fetch", want: []string{network("git fetch")}},
+		{args: "git commit -m fetch"},
+		{args: "python3 -m pip install x", want: []string{network("pip install")}},
+		{args: "python3 install"},
+		{args: "go build ./..."},
+		{args: "curl"}, // replaced below: one word is enough
+		{script: "cd x && npm ci; npm test", want: []string{network("npm ci")}},
+		{script: "if ! CI=1 npm ci; then exit 1; fi", want: []string{network("npm ci")}},
+		{script: "echo \"use curl\" # curl"},
+		{script: "out=$(curl -s x)", want: []string{network("curl")}},
+		{args: "sh -c", script: ""},
+		{args: "cat /data/set.csv", want: []string{hidden("/data/set.csv")}},
+		{args: "tool --in=/data/set.csv", want: []string{hidden("/data/set.csv")}},
+		{args: "cat ../data/set.csv", want: []string{hidden("/data/set.csv")}},
+		{args: "cat /data/../tmp/x", want: []string{hidden("/tmp/x")}},
+		{args: "cat /home/me/.ssh/id /data/set.csv", want: []string{hidden("/home/me/.ssh/id")}},
+		{args: "cat /no/such /usr/share /proc/1 / /data /data/deep"},
+		{args: "/tools/bin/x"},
+		{args: "cat /src/p/in.txt", want: []string{`/src/p/in.txt of this machine is /workspace/in.txt in sandbox "fast"`}},
+		{script: "cat '/data/set.csv' | sort", want: []string{hidden("/data/set.csv")}},
+		{args: "scp /data/set.csv host:", want: []string{network("scp"), hidden("/data/set.csv")}},
+	} {
+		f := &failure{
+			sandbox: "fast", networkAt: "config.hcl:5", bindAt: "config.hcl:3", network: tt.on, mounts: mounts,
+			command: shared.Command{Args: strings.Fields(tt.args), Script: tt.script, Dir: "/workspace"},
+			exists:  func(path string) bool { return host[path] },
+		}
+		if tt.args == "curl" {
+			tt.want = []string{network("curl")}
+		}
+		if got := f.hints(); strings.Join(got, "\n") != strings.Join(tt.want, "\n") {
+			t.Errorf("%q %q:\n got %q\nwant %q", tt.args, tt.script, got, tt.want)
+		}
+	}
+	f := &failure{command: shared.Command{Args: []string{"sh", "-ec", "git clone x; cat /data/set.csv"}}, exists: func(string) bool { return true }}
+	if got := f.hints(); len(got) != 1 || !strings.HasSuffix(got[0], "git clone needs one: -network=true") {
+		t.Errorf("of an engine that tells no mounts: %q", got)
+	}
+}
+
+// Arguments come from anywhere: nothing about them may break the hints.
+func FuzzHints(f *testing.F) {
+	f.Add("curl\x00../../..", "a=$(b; c) # d\n\"e' &&", "/workspace")
+	f.Add("git\x00-C\x00-c\x00fetch", "", "/")
+	f.Fuzz(func(t *testing.T, args, script, dir string) {
+		failed := &failure{
+			command: shared.Command{Args: strings.Split(args, "\x00"), Script: script, Dir: "/" + dir},
+			mounts:  []shared.PlannedMount{{Op: "tmpfs", Destination: "/tmp"}},
+			exists:  func(string) bool { return true },
+		}
+		if n := len(failed.hints()); n > 2 {
+			t.Errorf("%d hints", n)
+		}
+		notFoundHint("s", failed.command, func(string) string { return "/x" })
+	})
+}
+
+func TestSuggestions(t *testing.T) {
+	t.Parallel()
+	a, _, _, _ := testApp(t, nil, "")
+	bin := filepath.Join(a.dir, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "mytool"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, args := range []string{
+		"exce -- ls", "valid", "frobnicate", "mytool", "engines lst", "engines frobnicate", "help exce", "help engines lst",
+		"exec -netwrk=true ls", "exec -frobnicate ls", "exec", "exec -c", "exec -network ls", "exec -timeout 5 ls",
+		"init a b", "version x", "explain -sandbx fast", "exec -sandbox fsat ls", "exec -sandbox other ls",
+	} {
+		a, _, errs, path := testApp(t, &fakeEngine{}, fastConfig)
+		a.environ = append(a.environ, "SBXHOST_CONFIG="+path, "PATH="+bin)
+		status := a.run(strings.Fields(args))
+		if status != statusFailed {
+			t.Errorf("%q: status %d", args, status)
+		}
+		b.WriteString("$ sbxhost " + args + "\n" + strings.ReplaceAll(errs.String(), filepath.Dir(path), "$DIR") + "\n")
+	}
+	golden(t, "suggestions.txt", b.String())
+}
+
+// Each attribute and block, misspelled, is reported at its place with its right
+// name.
+func TestEveryTypoIsUnderstood(t *testing.T) {
+	t.Parallel()
+	type typo struct{ block, name string }
+	var typos []typo
+	for _, ref := range config.Reference() {
+		typos = append(typos, typo{ref.Block, ref.Name})
+	}
+	for _, block := range []string{"sandbox", "engine", "workspace", "approvals", "limits", "config"} {
+		typos = append(typos, typo{block: block})
+	}
+	for _, typo := range typos {
+		name := typo.name
+		if name == "" {
+			name = typo.block
+		}
+		wrong := name[:len(name)-2] + name[len(name)-1:] // one letter is missing
+		line := wrong + " = 1"
+		text := ""
+		switch {
+		case typo.name == "" && (typo.block == "limits" || typo.block == "config"):
+			text = "sandbox \"s\" {\n" + wrong + " {}\n}\n"
+		case typo.name == "":
+			text = "\n" + wrong + " \"s\" {}\nsandbox \"s\" {}\n"
+		case typo.block == "":
+			text = "\n" + line + "\nsandbox \"s\" {}\n"
+		case typo.block == "limits":
+			text = "sandbox \"s\" { \nlimits {\n" + line + "\n}\n}\n"
+		case typo.block == "bind_paths":
+			text = "sandbox \"s\" {\nbind_paths = [{ host = \"/x\", " + line + " }]\n}\n"
+		case typo.block == "sandbox" || typo.block == "engine":
+			text = typo.block + " \"s\" {\n" + line + "\n}\nsandbox \"t\" {}\n"
+		default:
+			text = typo.block + " {\n" + line + "\n}\nsandbox \"s\" {}\n"
+		}
+		at := ":2,"
+		if typo.block == "limits" && typo.name != "" {
+			at = ":3,"
+		}
+		a, _, errs, path := testApp(t, nil, text)
+		status := a.run([]string{"validate", "-config", path})
+		said := strings.Join(strings.Fields(errs.String()), " ")
+		if status != statusFailed || !strings.Contains(said, path+at) || !strings.Contains(said, `Did you mean "`+name+`"?`) {
+			t.Errorf("%s.%s as %q: status %d\n%s", typo.block, name, wrong, status, errs)
+		}
+	}
+}

@@ -1,0 +1,403 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/plugins/noop"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// hookedEngine lets a test step in before each Start.
+type hookedEngine struct {
+	shared.Engine
+	start func(context.Context) error
+}
+
+type hookedSandbox struct {
+	shared.Sandbox
+	engine *hookedEngine
+}
+
+func (e *hookedEngine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, error) {
+	sandbox, err := e.Engine.Open(ctx, spec)
+	return &hookedSandbox{sandbox, e}, err
+}
+
+func (s *hookedSandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+	if err := s.engine.start(ctx); err != nil {
+		return nil, err
+	}
+	return s.Sandbox.Start(ctx, cmd, stdio)
+}
+
+// slowHost gives a Host whose engine's Start says that it was entered and waits
+// for release, or, with honest, for the end of its context.
+func slowHost(t *testing.T, honest bool) (h *host.Host, entered, release chan struct{}) {
+	entered, release = make(chan struct{}, 1), make(chan struct{})
+	engine := &hookedEngine{Engine: noop.New(), start: func(ctx context.Context) error {
+		entered <- struct{}{}
+		if !honest {
+			ctx = context.Background()
+		}
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}}
+	return fidelityHost(t, t.TempDir(), "noop", map[string]shared.Engine{"noop": engine}), entered, release
+}
+
+// within fails the test, with all stacks, where do does not return.
+func within(t *testing.T, what string, do func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		panic(what + " hangs") // with the stack of every goroutine
+	}
+}
+
+func TestNothingWaitsForStart(t *testing.T) {
+	t.Parallel()
+	h, entered, release := slowHost(t, true)
+	cmd := h.Command(t.Context(), "", "true")
+	started := make(chan error)
+	go func() { started <- cmd.Start() }()
+	<-entered
+	within(t, "a method during Start", func() {
+		for name, err := range map[string]error{
+			"Signal": cmd.Signal(syscall.SIGTERM),
+			"Wait":   cmd.Wait(),
+			"Resize": cmd.Resize(shared.TerminalSize{Rows: 1, Cols: 1}),
+		} {
+			if err == nil || !strings.Contains(err.Error(), "not started") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := cmd.StdinPipe(); err == nil {
+			t.Error("StdinPipe gave a pipe that nobody closes")
+		}
+		if report := cmd.Report(); report.Result != nil {
+			t.Errorf("report: %+v", report)
+		}
+	})
+	close(release)
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCloseDuringStart(t *testing.T) {
+	t.Parallel()
+	h, entered, release := slowHost(t, false)
+	started := make(chan error)
+	go func() { started <- h.Command(t.Context(), "", "true").Run() }()
+	<-entered
+	within(t, "Close", func() { h.Close() })
+	close(release)
+	if err := <-started; !errors.Is(err, host.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A Start whose context ends leaves neither descriptors nor goroutines.
+func TestCancelDuringStart(t *testing.T) {
+	h, entered, _ := slowHost(t, true)
+	before := countOwn(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := h.Command(ctx, "", "cat")
+	cmd.Stdin, cmd.Stdout = strings.NewReader("x"), io.Discard
+	if _, err := cmd.StderrPipe(); err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error)
+	go func() { started <- cmd.Start() }()
+	<-entered
+	cancel()
+	if err := <-started; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	before.expectNoMore(t)
+}
+
+// At whatever moment the context ends: the command either never runs or is gone.
+func TestContextEndsAtAnyMoment(t *testing.T) {
+	for _, engine := range []string{"bwrap", "noop"} {
+		t.Run(engine, func(t *testing.T) {
+			if engine == "bwrap" {
+				requireBwrap(t)
+			}
+			h := fidelityHost(t, t.TempDir(), engine, nil)
+			if err := h.Command(t.Context(), "", "true").Run(); err != nil {
+				t.Fatal(err)
+			}
+			before := countOwn(t)
+			for i := range 100 {
+				hold, release, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				read, write, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+				cmd := h.Command(ctx, "", "cat")
+				cmd.Stdin, cmd.Stdout = hold, write
+				err = cmd.Run()
+				if exit, ok := errors.AsType[*host.ExitError](err); !errors.Is(err, context.DeadlineExceeded) && (!ok || exit.Signal != syscall.SIGKILL) {
+					t.Errorf("%d: %v", i, err)
+				}
+				cancel()
+				hold.Close()
+				write.Close()
+				read.SetReadDeadline(time.Now().Add(20 * time.Second))
+				if n, err := read.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+					t.Fatalf("%d: the command lives on: %v", i, err)
+				}
+				read.Close()
+				release.Close()
+			}
+			before.expectNoMore(t)
+		})
+	}
+}
+
+// eventfulHost gives a Host whose commands have an event each.
+func eventfulHost(t *testing.T) *host.Host {
+	t.Helper()
+	root := t.TempDir()
+	h, err := host.New(t.Context(), host.Options{
+		Inject: map[string]shared.Engine{"noop": noop.New()}, Dir: root,
+		Workspace: host.WorkspaceOptions{Root: root},
+		Sandboxes: map[string]host.Definition{"default": {Engine: "noop", Limits: host.Limits{PIDs: 10, Enforce: "best_effort"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+func TestEventsMayUseTheCmd(t *testing.T) {
+	t.Parallel()
+	cmd := eventfulHost(t).Command(t.Context(), "", "cat")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := 0
+	cmd.Events = func(shared.Event) {
+		limits = len(cmd.Report().Limits)
+		if err := cmd.Signal(syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+		stdin.Close()
+	}
+	within(t, "Run", func() {
+		if err := cmd.Run(); err != nil {
+			t.Error(err)
+		}
+	})
+	if limits != 1 {
+		t.Errorf("the report during the event has %d limits", limits)
+	}
+}
+
+func TestEventsThatBlock(t *testing.T) {
+	t.Parallel()
+	cmd := eventfulHost(t).Command(t.Context(), "", "echo", "out")
+	cmd.WaitDelay = 50 * time.Millisecond
+	release := make(chan struct{})
+	defer close(release)
+	cmd.Events = func(shared.Event) { <-release }
+	within(t, "Output", func() {
+		if out, err := cmd.Output(); !errors.Is(err, host.ErrWaitDelay) || string(out) != "out\n" {
+			t.Errorf("got %q, %v", out, err)
+		}
+	})
+}
+
+func TestWriterThatBlocks(t *testing.T) {
+	t.Parallel()
+	cmd := eventfulHost(t).Command(t.Context(), "", "cat")
+	cmd.Stdin = bytes.NewReader(make([]byte, 8<<20))
+	cmd.Timeout = 100 * time.Millisecond
+	release := make(chan struct{})
+	cmd.Stdout = writerFunc(func(p []byte) (int, error) {
+		<-release
+		return len(p), nil
+	})
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error)
+	go func() { waited <- cmd.Wait() }()
+	// The command ends by its timeout all the same; Wait is the writer's.
+	within(t, "the end", func() {
+		for !errors.Is(cmd.Signal(syscall.SIGCONT), os.ErrProcessDone) {
+			<-time.After(time.Millisecond)
+		}
+	})
+	close(release)
+	if exit, ok := errors.AsType[*host.ExitError](<-waited); !ok || !exit.TimedOut {
+		t.Errorf("got %v", exit)
+	}
+}
+
+// enginesSince gives the processes of the engines that were started since before.
+func enginesSince(t testing.TB, before map[int]string) []int {
+	t.Helper()
+	var pids []int
+	for pid := range children(t, os.Getpid()) {
+		if _, ok := before[pid]; !ok {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// A terminal that a daemon holds is hung up when WaitDelay has passed.
+func TestTerminalHeldOpen(t *testing.T) {
+	t.Parallel()
+	cmd := eventfulHost(t).Command(t.Context(), "", "sh", "-c",
+		"exec 3<&0; setsid sh -c ': >started; exec cat <&3' & until test -e started; do sleep 0.01; done; echo out")
+	cmd.TTY = true
+	cmd.WaitDelay = 50 * time.Millisecond
+	within(t, "Output", func() {
+		if out, err := cmd.Output(); !errors.Is(err, host.ErrWaitDelay) || string(out) != "out\r\n" {
+			t.Errorf("got %q, %v", out, err)
+		}
+	})
+}
+
+// An engine that hangs cannot keep a command beyond its context.
+func TestHungEngine(t *testing.T) {
+	before := children(t, os.Getpid())
+	h := fidelityHost(t, t.TempDir(), "noop", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := h.Command(ctx, "", "sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range enginesSince(t, before) {
+		syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	cancel()
+	within(t, "Wait", func() {
+		err := cmd.Wait()
+		if _, ok := errors.AsType[*host.EngineError](err); !ok || !errors.Is(err, shared.ErrEngineLost) {
+			t.Errorf("got %v", err)
+		}
+	})
+	if err := h.Command(t.Context(), "", "true").Run(); err != nil {
+		t.Errorf("the next command: %v", err)
+	}
+}
+
+// TestStorm starts commands from many goroutines while the engine is killed
+// again and again, and then closes the Host under them.
+func TestStorm(t *testing.T) {
+	for _, engine := range []string{"bwrap", "noop"} {
+		t.Run(engine, func(t *testing.T) {
+			if engine == "bwrap" {
+				requireBwrap(t)
+			}
+			own := countOwn(t)
+			before := children(t, os.Getpid())
+			h := fidelityHost(t, t.TempDir(), engine, nil)
+			var tried, succeeded atomic.Int64
+			var wg sync.WaitGroup
+			for i := range 50 {
+				wg.Go(func() {
+					for n := 0; ; n++ {
+						want := fmt.Sprintf("%d %d\n", i, n)
+						cmd := h.Command(t.Context(), "", "cat")
+						cmd.Stdin = strings.NewReader(want)
+						out, err := cmd.Output()
+						tried.Add(1)
+						switch {
+						case err == nil && string(out) == want:
+							succeeded.Add(1)
+						case errors.Is(err, host.ErrClosed):
+							return
+						case errors.Is(err, shared.ErrEngineLost), errors.As(err, new(*host.EngineError)):
+						default:
+							t.Errorf("got %q, %v", out, err)
+							return
+						}
+					}
+				})
+			}
+			within(t, "the storm", func() {
+				for kills := 0; kills < 5; kills++ {
+					for target := succeeded.Load() + 20; succeeded.Load() < target && !t.Failed(); {
+						<-time.After(time.Millisecond)
+					}
+					for _, pid := range enginesSince(t, before) {
+						syscall.Kill(pid, syscall.SIGKILL)
+					}
+				}
+				if err := h.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+				if left := enginesSince(t, before); len(left) > 0 {
+					t.Errorf("engines after Close: %v", left)
+				}
+				wg.Wait()
+			})
+			t.Logf("%d commands, of which %d succeeded", tried.Load(), succeeded.Load())
+			own.expectNoMore(t)
+		})
+	}
+}
+
+// What an engine that is gone had opened is gone, too.
+func TestCrashesLeaveNothing(t *testing.T) {
+	before := children(t, os.Getpid())
+	h := fidelityHost(t, t.TempDir(), "noop", nil)
+	var own own
+	for i := range 20 {
+		for {
+			err := h.Command(t.Context(), "", "true").Run()
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, shared.ErrEngineLost) {
+				t.Fatal(err)
+			}
+		}
+		switch i {
+		case 2: // after which all that is made once is there
+			own = countOwn(t)
+		case 19:
+			own.expectNoMore(t)
+		}
+		for _, pid := range enginesSince(t, before) {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}

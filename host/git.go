@@ -1,0 +1,189 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// A guard is what no command may write, and why, for people.
+type guard struct {
+	path, origin string
+}
+
+// repositories shows what git needs of the workspace's repositories, and
+// returns what must be guarded of all that the mounts make writable.
+func (r *resolver) repositories(m *mounts, d Definition) (guards []guard) {
+	var seen []string
+	for _, root := range r.ws.Roots() {
+		readOnly := !root.Writable || root.Field == "root" && d.ReadOnly
+		if (root.Field == "root" || root.Writable) && isDir(root.Path) {
+			seen = append(seen, root.Path)
+			guards = append(guards, r.repository(m, root.Path, readOnly)...)
+		}
+	}
+	// What else is bound is shown as far as its author says, and no further.
+	for _, mount := range slices.Clone(m.spec.Mounts) {
+		if mount.Kind == shared.MountReadWrite && strings.HasPrefix(mount.Origin, "bind_paths[") &&
+			!slices.Contains(seen, mount.Source) && isDir(mount.Source) {
+			seen = append(seen, mount.Source)
+			_, more := m.layout(mount.Source)
+			guards = append(guards, more...)
+		}
+	}
+	return guards
+}
+
+func isDir(p string) bool {
+	info, err := os.Stat(p)
+	return err == nil && info.IsDir()
+}
+
+// repository shows what git needs of the repository of one of the workspace's
+// roots - for a worktree or a submodule that lies elsewhere - and returns what
+// of it has to be guarded. A .git that does not make sense is itself guarded,
+// and nothing that it names is shown: one command could else make it so and
+// have the next one repair it with the guards gone.
+func (r *resolver) repository(m *mounts, root string, readOnly bool) []guard {
+	layout, guards := m.layout(root)
+	writable := layout.Writable
+	if readOnly {
+		writable = nil
+	}
+	for _, dir := range layout.Readable {
+		// Not where a bind shows it already: it may be a writable one.
+		if _, at := m.cover(dir); at != dir && !slices.Contains(writable, dir) {
+			m.show(shared.Mount{Source: dir, Destination: dir, Origin: gitOrigin(layout, dir)})
+		}
+	}
+	for _, dir := range writable {
+		if !inside(root, dir) {
+			m.show(shared.Mount{Source: dir, Destination: dir, Kind: shared.MountReadWrite, Origin: gitOrigin(layout, dir)})
+		}
+	}
+	return guards
+}
+
+// layout reads how git lies in a directory, and what of it has to be guarded.
+func (m *mounts) layout(dir string) (workspace.GitLayout, []guard) {
+	layout, err := workspace.GitDirs(dir)
+	if err != nil {
+		m.notes = append(m.notes, fmt.Sprintf("%v: it is read-only inside, and git does not work there", err))
+		return layout, m.guardExisting(nil, dir, filepath.Join(dir, ".git"), "protected: git, not understood")
+	}
+	var guards []guard
+	for _, p := range layout.Protected {
+		for _, base := range [...]string{layout.GitDir, layout.CommonDir, dir} {
+			if inside(base, p) {
+				guards = m.guardExisting(guards, base, p, "protected: git "+strings.TrimPrefix(p, base+"/"))
+				break
+			}
+		}
+	}
+	return layout, guards
+}
+
+// guardExisting adds a guard for what there is at p. A mount is at a file or
+// directory, and can neither be on a symlink nor where there is nothing.
+func (m *mounts) guardExisting(guards []guard, base, p, origin string) []guard {
+	at := base
+	for name := range strings.SplitSeq(strings.TrimPrefix(p, base+"/"), "/") {
+		at += "/" + name
+		info, err := os.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+			return guards
+		case err == nil && info.Mode()&fs.ModeSymlink != 0:
+			m.notes = append(m.notes, fmt.Sprintf("git: %s is a symlink, which a command can replace by programs that git runs outside", at))
+			return guards
+		}
+	}
+	return append(guards, guard{p, origin})
+}
+
+// gitOrigin says what a git directory that is shown is.
+func gitOrigin(layout workspace.GitLayout, dir string) string {
+	switch dir {
+	case layout.GitDir:
+		return gitPrefix + "directory of the " + layout.Kind.String()
+	case layout.CommonDir:
+		return gitPrefix + "common directory"
+	}
+	return gitPrefix + "common directory, " + filepath.Base(dir)
+}
+
+// show adds a mount at its source's own path, unless the definition has put
+// something there.
+func (m *mounts) show(mount shared.Mount) {
+	taken := func(have shared.Mount) bool { return have.Destination == mount.Destination }
+	if !slices.ContainsFunc(m.spec.Mounts, taken) {
+		m.spec.Mounts = append(m.spec.Mounts, mount)
+	}
+}
+
+// cover is the mount that a path inside lies in, and the host's path of it.
+func (m *mounts) cover(p string) (cover *shared.Mount, host string) {
+	for i := range m.spec.Mounts {
+		if have := &m.spec.Mounts[i]; inside(have.Destination, p) && (cover == nil || len(have.Destination) > len(cover.Destination)) {
+			cover = have
+		}
+	}
+	if cover == nil || cover.Kind == shared.MountTmpfs {
+		return cover, ""
+	}
+	return cover, cover.Source + strings.TrimPrefix(p, cover.Destination)
+}
+
+// Origins of the mounts that nobody wrote down.
+const (
+	gitPrefix  = "git: "
+	keptPrefix = "kept in place: "
+)
+
+// protect makes what the guards name read-only wherever a writable mount shows
+// it, and keeps it in its place: a directory above it that could be renamed
+// would take it along and leave the path free. What is mounted on cannot be
+// renamed.
+func (m *mounts) protect(guards []guard) error {
+	// What lies in another guarded place comes after it, and needs no more.
+	slices.SortStableFunc(guards, func(a, b guard) int { return strings.Compare(a.path, b.path) })
+	writable := slices.DeleteFunc(slices.Clone(m.spec.Mounts), func(have shared.Mount) bool { return have.Kind != shared.MountReadWrite })
+	for _, g := range guards {
+		for _, have := range writable {
+			switch {
+			case inside(have.Source, g.path) && have.Source != g.path:
+				m.guardIn(have, g)
+			case inside(g.path, have.Source) && !strings.HasPrefix(have.Origin, gitPrefix):
+				return attributeError(have.Origin, fmt.Sprintf("%s is never writable inside (%s)", have.Source, g.origin), "say read_only = true, or leave it out")
+			}
+		}
+	}
+	return nil
+}
+
+// guardIn guards what g names where the writable mount have shows it.
+func (m *mounts) guardIn(have shared.Mount, g guard) {
+	place := func(p string) string { return have.Destination + strings.TrimPrefix(p, have.Source) }
+	shown := func(p string) (lies, free bool) {
+		cover, at := m.cover(place(p))
+		return at == p && cover.Kind == shared.MountReadWrite, cover.Destination != place(p)
+	}
+	if lies, free := shown(g.path); !lies || !free {
+		return // something else is there, or a git directory with guards of its own
+	}
+	for dir := filepath.Dir(g.path); dir != have.Source; dir = filepath.Dir(dir) {
+		if lies, free := shown(dir); lies && free {
+			m.spec.Mounts = append(m.spec.Mounts, shared.Mount{Source: dir, Destination: place(dir), Kind: shared.MountReadWrite,
+				Origin: keptPrefix + strings.TrimPrefix(g.origin, "protected: ")})
+		}
+	}
+	m.spec.Mounts = append(m.spec.Mounts, shared.Mount{Source: g.path, Destination: place(g.path), Origin: g.origin})
+}

@@ -1,0 +1,82 @@
+package host_test
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/host"
+)
+
+// What a repository holds may change while a Host lives: what is guarded
+// follows it, and commands that run already go on.
+func TestRepositoryChangesBetweenCommands(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "git") {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	h := newHost(t, nil)
+	git := h.Root() + "/.git"
+	run := func(script string) error { return h.Command(t.Context(), "fast", "sh", "-c", script).Run() }
+
+	read, write := io.Pipe()
+	early := h.Command(t.Context(), "fast", "cat")
+	early.Stdin = read
+	if err := early.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := run("git init -q && echo : >.git/hooks/made"); err != nil {
+		t.Fatal(err)
+	}
+	if err := run("echo : >.git/hooks/late"); err == nil {
+		t.Error("the hooks of a repository that was made by a command are writable by the next one")
+	}
+	if err := run("echo : >.git/config.worktree"); err != nil {
+		t.Errorf("control: %v", err)
+	}
+	if err := run("echo : >>.git/config.worktree"); err == nil {
+		t.Error("config.worktree is writable once it is there")
+	}
+	for _, name := range []string{"/config.worktree", "/hooks", ""} {
+		if err := os.RemoveAll(git + name); err != nil {
+			t.Fatal(err)
+		}
+		if err := run("true"); err != nil {
+			t.Errorf("without .git%s: %v", name, err)
+		}
+	}
+	write.Close()
+	if err := early.Wait(); err != nil {
+		t.Errorf("the command that ran all the time: %v", err)
+	}
+}
+
+// Explain gives the identity's variables their origin, and says where a caller
+// from elsewhere would be.
+func TestExplainSaysWhereAndWho(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, func(o *host.Options) {
+		o.Dir = t.TempDir()
+		o.Workspace.Env = map[string]string{"GIT_AUTHOR_NAME": "Given"}
+	})
+	e, err := h.Command(t.Context(), "fast", "true").Explain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Command.Dir != h.Root() || !strings.Contains(strings.Join(e.Plan.Notes, "\n"), "is not in the workspace") {
+		t.Errorf("runs in %s, with the notes %q", e.Command.Dir, e.Plan.Notes)
+	}
+	if !slices.Contains(e.Env, host.EnvVar{Name: "GIT_AUTHOR_NAME", Origin: "workspace.env"}) {
+		t.Errorf("variables %v", e.Env)
+	}
+	e, err = h.Command(t.Context(), "open", "true").Explain()
+	if err != nil || slices.ContainsFunc(e.Plan.Notes, func(n string) bool { return strings.Contains(n, "is not in the workspace") }) {
+		t.Errorf("without a sandbox: %q, %v", e.Plan.Notes, err)
+	}
+}

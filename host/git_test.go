@@ -1,0 +1,403 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// runGit runs the real git, with no configuration but the test's. Where it is
+// missing the test is skipped, unless the environment says that it must be there.
+func runGit(t testing.TB, dir string, args ...string) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "git") {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	cmd := exec.Command("git", append([]string{"-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main",
+		"-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C"}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git %q: %v\n%s", args, err, out)
+	}
+}
+
+// write makes files below dir.
+func write(t testing.TB, dir string, files ...string) {
+	t.Helper()
+	for _, name := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// newRepositories gives a directory with the repository main, its worktrees wt
+// and main/near, and the submodule super/lib.
+func newRepositories(t testing.TB) string {
+	t.Helper()
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"main", "super"} {
+		runGit(t, base, "init", "-q", name)
+		write(t, base, name+"/file")
+		runGit(t, base+"/"+name, "add", "file")
+		runGit(t, base+"/"+name, "commit", "-qm", "one")
+	}
+	runGit(t, base+"/main", "worktree", "add", "-q", "../wt", "-b", "side")
+	runGit(t, base+"/main", "worktree", "add", "-q", "near", "-b", "near")
+	runGit(t, base+"/super", "submodule", "--quiet", "add", base+"/main", "lib")
+	runGit(t, base+"/super", "commit", "-qm", "two")
+	// The templates of git differ between systems.
+	for _, dir := range []string{"main/.git", "super/.git", "super/.git/modules/lib"} {
+		os.RemoveAll(base + "/" + dir + "/info")
+		write(t, base, dir+"/hooks/pre-commit")
+	}
+	return base
+}
+
+func TestResolveGit(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	write(t, base, "super/.git/info", "src/plain/file", "linked/file", "nonsense/file", "cfg/main/x")
+	runGit(t, base, "init", "-q", "src/attr")
+	write(t, base, "src/attr/.git/info/attributes")
+	runGit(t, base, "init", "-q", "linked")
+	for _, dir := range []string{"linked/.git/hooks", "src/attr/.git/hooks"} {
+		if err := os.RemoveAll(base + "/" + dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../githooks", base+"/linked/.git/hooks"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(base+"/nonsense/.git", []byte("gitdir: ../main/.git\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, test := range []struct {
+		name, root string
+		writable   []string
+		def        Definition
+		want       []string
+		note       string
+	}{
+		{name: "no repository", root: "src/plain", want: []string{
+			"read-write src/plain: workspace",
+		}},
+		{name: "a repository", root: "main", want: []string{
+			"read-write main: workspace",
+			"read-write main/.git: kept in place: git config",
+			"read-only main/.git/config: protected: git config",
+			"read-only main/.git/hooks: protected: git hooks",
+			"read-write main/.git/worktrees/near: kept in place: git worktrees/near/commondir",
+			"read-write main/.git/worktrees: kept in place: git worktrees/near/commondir",
+			"read-only main/.git/worktrees/near/commondir: protected: git worktrees/near/commondir",
+			"read-only main/.git/worktrees/near/gitdir: protected: git worktrees/near/gitdir",
+			"read-only main/.git/worktrees/wt: protected: git worktrees/wt",
+		}},
+		{name: "a repository, read-only", root: "main", def: Definition{ReadOnly: true}, want: []string{
+			"read-only main: workspace",
+		}},
+		{name: "a repository, at another place", root: "src/attr", def: Definition{Workdir: "/w"}, want: []string{
+			"read-write src/attr /w: workspace",
+			"read-write src/attr/.git /w/.git: kept in place: git config",
+			"read-only src/attr/.git/config /w/.git/config: protected: git config",
+			"read-write src/attr/.git/info /w/.git/info: kept in place: git info/attributes",
+			"read-only src/attr/.git/info/attributes /w/.git/info/attributes: protected: git info/attributes",
+		}},
+		{name: "a directory of a repository", root: "main/.git/refs", want: []string{
+			"read-write main/.git/refs: workspace",
+		}},
+		{name: "a worktree", root: "wt", want: []string{
+			"read-write wt: workspace",
+			"read-only main/.git: git: common directory",
+			"read-write main/.git/worktrees/wt: git: directory of the worktree",
+			"read-write main/.git/objects: git: common directory, objects",
+			"read-write main/.git/refs: git: common directory, refs",
+			"read-write main/.git/logs: git: common directory, logs",
+			"read-only main/.git/worktrees/wt/commondir: protected: git commondir",
+			"read-only main/.git/worktrees/wt/gitdir: protected: git gitdir",
+			"read-only wt/.git: protected: git .git",
+		}},
+		{name: "a worktree, read-only", root: "wt", def: Definition{ReadOnly: true}, want: []string{
+			"read-only wt: workspace",
+			"read-only main/.git: git: common directory",
+		}},
+		{name: "a worktree whose repository is bound", root: "wt",
+			def: Definition{BindPaths: []Bind{{Host: base + "/main/.git", Writable: true}}}, want: []string{
+				"read-write wt: workspace",
+				"read-write main/.git: bind_paths[0]",
+				"read-write main/.git/worktrees/wt: git: directory of the worktree",
+				"read-write main/.git/objects: git: common directory, objects",
+				"read-write main/.git/refs: git: common directory, refs",
+				"read-write main/.git/logs: git: common directory, logs",
+				"read-only main/.git/config: protected: git config",
+				"read-only main/.git/hooks: protected: git hooks",
+				"read-write main/.git/worktrees: kept in place: git worktrees/near",
+				"read-only main/.git/worktrees/near: protected: git worktrees/near",
+				"read-only main/.git/worktrees/wt/commondir: protected: git commondir",
+				"read-only main/.git/worktrees/wt/gitdir: protected: git gitdir",
+				"read-only wt/.git: protected: git .git",
+			}},
+		{name: "a submodule", root: "super/lib", want: []string{
+			"read-write super/lib: workspace",
+			"read-write super/.git/modules/lib: git: directory of the submodule",
+			"read-only super/.git/modules/lib/config: protected: git config",
+			"read-only super/.git/modules/lib/hooks: protected: git hooks",
+			"read-only super/lib/.git: protected: git .git",
+		}},
+		{name: "a submodule, read-only", root: "super/lib", def: Definition{ReadOnly: true}, want: []string{
+			"read-only super/lib: workspace",
+			"read-only super/.git/modules/lib: git: directory of the submodule",
+		}},
+		{name: "a repository with a submodule", root: "super", want: []string{
+			"read-write super: workspace",
+			"read-write super/.git: kept in place: git config",
+			"read-only super/.git/config: protected: git config",
+			"read-only super/.git/hooks: protected: git hooks",
+			"read-only super/.git/modules: protected: git modules",
+			"read-only super/.gitmodules: protected: git .gitmodules",
+		}},
+		{name: "a submodule in a writable repository", root: "super/lib", writable: []string{".."}, want: []string{
+			"read-write super/lib: workspace",
+			"read-write super: workspace.writable[0]",
+			"read-write super/.git/modules/lib: git: directory of the submodule",
+			"read-write super/.git: kept in place: git config",
+			"read-only super/.git/config: protected: git config",
+			"read-only super/.git/hooks: protected: git hooks",
+			"read-only super/.git/modules: protected: git modules",
+			"read-only super/.git/modules/lib/config: protected: git config",
+			"read-only super/.git/modules/lib/hooks: protected: git hooks",
+			"read-only super/.gitmodules: protected: git .gitmodules",
+			"read-only super/lib/.git: protected: git .git",
+		}},
+		{name: "a writable bind that is a repository", root: "src/plain",
+			def: Definition{BindPaths: []Bind{{Host: base + "/src/attr", Container: "/attr", Writable: true}}}, want: []string{
+				"read-write src/plain: workspace",
+				"read-write src/attr /attr: bind_paths[0]",
+				"read-write src/attr/.git /attr/.git: kept in place: git config",
+				"read-only src/attr/.git/config /attr/.git/config: protected: git config",
+				"read-write src/attr/.git/info /attr/.git/info: kept in place: git info/attributes",
+				"read-only src/attr/.git/info/attributes /attr/.git/info/attributes: protected: git info/attributes",
+			}},
+		{name: "a writable bind of the directory above", root: "src/attr",
+			def: Definition{ReadOnly: true, BindPaths: []Bind{{Host: base + "/src", Container: "/all", Writable: true}}}, want: []string{
+				"read-only src/attr: workspace",
+				"read-write src /all: bind_paths[0]",
+				"read-write src/attr/.git /all/attr/.git: kept in place: git config",
+				"read-write src/attr /all/attr: kept in place: git config",
+				"read-only src/attr/.git/config /all/attr/.git/config: protected: git config",
+				"read-write src/attr/.git/info /all/attr/.git/info: kept in place: git info/attributes",
+				"read-only src/attr/.git/info/attributes /all/attr/.git/info/attributes: protected: git info/attributes",
+			}},
+		{name: "a .git that does not make sense", root: "nonsense", note: "points to", want: []string{
+			"read-write nonsense: workspace",
+			"read-only nonsense/.git: protected: git, not understood",
+		}},
+		{name: "hooks that are a link", root: "linked", note: "is a symlink", want: []string{
+			"read-write linked: workspace",
+			"read-write linked/.git: kept in place: git config",
+			"read-only linked/.git/config: protected: git config",
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			ws, err := workspace.New(workspace.Options{Root: base + "/" + test.root, Writable: test.writable, Home: base + "/home"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := (&resolver{ws: ws, caller: caller{uid: 1000}}).resolve("fast", test.def)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, m := range out.spec.Mounts {
+				line := m.Kind.String() + " " + m.Source
+				if m.Destination != m.Source {
+					line += " " + m.Destination
+				}
+				got = append(got, strings.ReplaceAll(line+": "+m.Origin, base+"/", ""))
+			}
+			if strings.Join(got, "\n") != strings.Join(test.want, "\n") {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+			}
+			if err := out.spec.Validate(); err != nil {
+				t.Errorf("the Spec is not valid: %v", err)
+			}
+			if notes := strings.Join(out.notes, "\n"); (notes == "") != (test.note == "") || !strings.Contains(notes, test.note) {
+				t.Errorf("notes %q, want %q", notes, test.note)
+			}
+		})
+	}
+}
+
+// What is never writable is not made so by binding it by its own name.
+func TestResolveRefusesToBindWhatIsGuarded(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	write(t, base, "main/config.hcl")
+	ws, err := workspace.New(workspace.Options{Root: base + "/main", Home: base + "/home"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &resolver{ws: ws, caller: caller{uid: 1000}, protected: []string{base + "/main/config.hcl"}}
+	for _, p := range []string{".git/hooks", ".git/hooks/pre-commit", ".git/config", "config.hcl", ".git/worktrees/wt"} {
+		_, err := r.resolve("fast", Definition{BindPaths: []Bind{{Host: p, Container: "/here", Writable: true}}})
+		var e *shared.Error
+		if !errors.As(err, &e) || e.Attribute != "bind_paths[0]" || !strings.Contains(err.Error(), "never writable") {
+			t.Errorf("%s: %v", p, err)
+		}
+		if _, err := r.resolve("fast", Definition{BindPaths: []Bind{{Host: p, Container: "/here"}}}); err != nil {
+			t.Errorf("%s, read-only: %v", p, err)
+		}
+	}
+}
+
+// fakeGit is a program that counts how often it was run, and then does as body
+// says.
+func fakeGit(t *testing.T, dir, body string) (runs func() int) {
+	t.Helper()
+	text := "#!/bin/sh\necho run >>" + dir + "/runs\n" + body + "\n"
+	// Not written by this process: a child that another test forks meanwhile
+	// would hold the file open, and it could not be executed.
+	cmd := exec.Command("sh", "-c", `mkdir -p "$1" && cat >"$1/git" && chmod 755 "$1/git"`, "sh", dir+"/bin")
+	cmd.Stdin = strings.NewReader(text)
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return func() int {
+		data, _ := os.ReadFile(dir + "/runs")
+		return strings.Count(string(data), "\n")
+	}
+}
+
+func TestIdentityIsLookedUpOnceAndLate(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	runs := fakeGit(t, base, `printf 'user.name\nFake\0'`)
+	open := func(root string, env map[string]string) *Host {
+		h, err := New(t.Context(), Options{Dir: base, Workspace: WorkspaceOptions{Root: base + "/" + root, Env: env},
+			Environ: []string{"PATH=" + base + "/bin:/usr/bin:/bin", "HOME=" + base}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { h.Close() })
+		return h
+	}
+	h := open("main", nil)
+	if n := runs(); n != 0 {
+		t.Fatalf("New ran git %d times", n)
+	}
+	want := []string{"GIT_AUTHOR_NAME=Fake", "GIT_COMMITTER_NAME=Fake"}
+	for range 3 {
+		if got := h.gitEnv(t.Context()); !slices.Equal(got, want) {
+			t.Errorf("got %q", got)
+		}
+	}
+	if n := runs(); n != 1 {
+		t.Errorf("git ran %d times", n)
+	}
+	for _, env := range []map[string]string{{}, {"GIT_AUTHOR_NAME": "Given"}} {
+		if got := open("main", env).gitEnv(t.Context()); got != nil || runs() != 1 {
+			t.Errorf("with env %v: %q, git ran %d times", env, got, runs())
+		}
+	}
+
+	write(t, base, "later/file")
+	later := open("later", nil)
+	if got := later.gitEnv(t.Context()); got != nil || runs() != 1 {
+		t.Errorf("outside of repositories: %q, git ran %d times", got, runs())
+	}
+	runGit(t, base+"/later", "init", "-q")
+	if got := later.gitEnv(t.Context()); !slices.Equal(got, want) {
+		t.Errorf("in a repository that was made since: %q", got)
+	}
+}
+
+// A git that does not answer holds up nothing for longer than it is asked to,
+// and is gone after Close.
+func TestIdentityEndsWithTheHost(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	if err := exec.Command("mkfifo", base+"/pid").Run(); err != nil {
+		t.Fatal(err)
+	}
+	fakeGit(t, base, "echo $$ >"+base+"/pid; exec sleep 1000")
+	h, err := New(t.Context(), Options{Dir: base, Workspace: WorkspaceOptions{Root: base + "/main"},
+		Environ: []string{"PATH=" + base + "/bin:/usr/bin:/bin", "HOME=" + base}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Opened for both, it opens at once, and can be given up on.
+	fifo, err := os.OpenFile(base+"/pid", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fifo.Close()
+	if err := fifo.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	h.lookUpIdentity()
+	pid, err := bufio.NewReader(fifo).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := h.gitEnv(ctx); got != nil {
+		t.Errorf("got %q", got)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if out, err := exec.Command("kill", "-0", strings.TrimSpace(pid)).CombinedOutput(); err == nil {
+		t.Errorf("git, process %s, still runs: %s", pid, out)
+	}
+	if got := h.gitEnv(t.Context()); got != nil {
+		t.Errorf("after Close: %q", got)
+	}
+}
+
+// The lookup reads what belongs to the caller, not to this process.
+func TestIdentityOfTheCaller(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	write(t, base, "home/x")
+	config := "[user]\n\temail = play@example.com\n[includeIf \"gitdir:" + base + "/main/\"]\n\tpath = work\n"
+	for name, text := range map[string]string{".gitconfig": config, "work": "[user]\n\temail = work@example.com\n"} {
+		if err := os.WriteFile(base+"/home/"+name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for root, want := range map[string]string{"main": "work", "wt": "work", "super": "play"} {
+		h, err := New(t.Context(), Options{Dir: base, Workspace: WorkspaceOptions{Root: base + "/" + root},
+			Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + base + "/home", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Caller"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := h.gitEnv(t.Context())
+		h.Close()
+		if !slices.Equal(got, []string{"GIT_AUTHOR_NAME=Caller", "GIT_AUTHOR_EMAIL=" + want + "@example.com", "GIT_COMMITTER_EMAIL=" + want + "@example.com"}) {
+			t.Errorf("%s: %q", root, got)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package host
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func newPTY(t *testing.T, size shared.TerminalSize) *pty {
+	t.Helper()
+	p, err := openPTY(size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.close)
+	return p
+}
+
+func TestPTY(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ size, want shared.TerminalSize }{
+		{shared.TerminalSize{}, shared.TerminalSize{Rows: 24, Cols: 80}},
+		{shared.TerminalSize{Rows: 7, Cols: 300}, shared.TerminalSize{Rows: 7, Cols: 300}},
+	} {
+		p := newPTY(t, tt.size)
+		size, err := unix.IoctlGetWinsize(int(p.slave.Fd()), unix.TIOCGWINSZ)
+		if err != nil || size.Row != tt.want.Rows || size.Col != tt.want.Cols {
+			t.Errorf("%+v: %+v, %v", tt.size, size, err)
+		}
+		// ^? erases both bytes of the character.
+		if _, err := io.WriteString(p.master, "a\u00e4\x7fb\n"); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(p.slave).ReadString('\n'); line != "ab\n" || err != nil {
+			t.Errorf("%q, %v", line, err)
+		}
+	}
+}
+
+// Closing the terminal ends a read of its output and a write of its input, and
+// hangs up.
+func TestPTYCloses(t *testing.T) {
+	t.Parallel()
+	p := newPTY(t, shared.TerminalSize{})
+	slave, err := os.OpenFile(p.slave.Name(), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	read, wrote := make(chan error), make(chan error)
+	go func() {
+		_, err := p.output().Read(make([]byte, 1))
+		read <- err
+	}()
+	go func() {
+		_, err := io.Copy(p.master, endless{}) // nobody reads it
+		wrote <- err
+	}()
+	p.close()
+	for _, ended := range []chan error{read, wrote} {
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Fatal("does not end")
+		}
+	}
+	if _, err := slave.Write([]byte("x")); !errors.Is(err, unix.EIO) {
+		t.Errorf("the other end is not hung up: %v", err)
+	}
+}
+
+// What holds the terminal open does not hold up the end, and nothing is lost.
+func TestPTYEnded(t *testing.T) {
+	t.Parallel()
+	p := newPTY(t, shared.TerminalSize{})
+	got := make(chan string, 1)
+	go func() {
+		text, err := io.ReadAll(p.output())
+		if err != nil {
+			t.Error(err)
+		}
+		got <- string(text)
+	}()
+	if _, err := p.slave.WriteString("the last words"); err != nil {
+		t.Fatal(err)
+	}
+	p.ended()
+	select {
+	case text := <-got:
+		if text != "the last words" {
+			t.Errorf("%q", text)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("does not end")
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// Where output cannot be written any more, the command is hung up.
+func TestPTYHangsUp(t *testing.T) {
+	t.Parallel()
+	p := newPTY(t, shared.TerminalSize{})
+	if _, err := p.slave.WriteString("output\n"); err != nil {
+		t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read.Close()
+	defer write.Close()
+	if _, err := io.Copy(write, p.output()); !errors.Is(err, unix.EPIPE) {
+		t.Errorf("%v", err)
+	}
+	if _, err := p.slave.WriteString("more\n"); !errors.Is(err, unix.EIO) {
+		t.Errorf("the other end is not hung up: %v", err)
+	}
+}

@@ -1,0 +1,31 @@
+package host
+
+import "github.com/sbxhost/sbxhost/shared"
+
+// Report tells how a command was run. It is complete once Wait has returned.
+type Report struct {
+	Sandbox  string
+	Engine   string
+	Decision string // "sandboxed" or "unsandboxed"
+	Rule     string // which rule decided
+	// Result is how the command ended; nil when that is not known.
+	Result *shared.Result
+	// Degraded are the messages of what was held less well than asked.
+	Degraded []string
+	// Limits says which mechanism held each limit.
+	Limits []LimitReport
+}
+
+// LimitReport says how a limit was held.
+type LimitReport struct {
+	Limit, Mechanism, Hold string
+}
+
+// ExitCode is the exit status, or -1 for a command that a signal has ended, as
+// in os/exec. Shell gives it in the form of shells.
+func (e *ExitError) ExitCode() int {
+	if e.Signal != 0 {
+		return -1
+	}
+	return e.Code
+}

@@ -1,0 +1,122 @@
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/config"
+)
+
+// docs/configuration.md says of each block, in a table below the heading with
+// the block's name, which attributes there are.
+func TestConfigurationIsDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented, refused []string
+	heading := ""
+	row := regexp.MustCompile("^\\| `([a-z0-9_.]+)` \\|(.*)")
+	rows := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if h, ok := strings.CutPrefix(line, "## "); ok {
+			heading = strings.TrimSpace(h)
+		}
+		m := row.FindStringSubmatch(line)
+		switch {
+		case m == nil, heading == "Expressions":
+		case strings.HasPrefix(heading, "What is refused"):
+			refused = append(refused, m[1])
+		default:
+			block := heading
+			if heading == "Top level" {
+				block = ""
+			}
+			documented = append(documented, block+"."+m[1])
+			rows[block+"."+m[1]] = m[2]
+		}
+	}
+	var there, held []string
+	for _, a := range config.Reference() {
+		name := a.Block + "." + a.Name
+		there = append(there, name)
+		if a.Refused != "" {
+			held = append(held, name)
+			if !strings.Contains(rows[name], "efused in this version") {
+				t.Errorf("the row of %s does not say that it is refused", name)
+			}
+		}
+	}
+	compare(t, "attributes", documented, there)
+	compare(t, "attributes that are refused", refused, held)
+
+	functions := regexp.MustCompile(`(?m)^Functions: (.*), as in`).FindStringSubmatch(string(text))
+	if functions == nil {
+		t.Fatal("no line of functions")
+	}
+	var names []string
+	for _, m := range regexp.MustCompile("`([a-z]+)`").FindAllStringSubmatch(functions[1], -1) {
+		names = append(names, m[1])
+	}
+	compare(t, "functions", names, config.FunctionNames())
+}
+
+func compare(t *testing.T, what string, documented, there []string) {
+	t.Helper()
+	for _, name := range there {
+		if !slices.Contains(documented, name) {
+			t.Errorf("%s: docs/configuration.md lacks %s", what, name)
+		}
+	}
+	for _, name := range documented {
+		if !slices.Contains(there, name) {
+			t.Errorf("%s: docs/configuration.md has %s, which does not exist", what, name)
+		}
+	}
+}
+
+// Links lead somewhere: to files that exist and to headings of theirs.
+func TestDocsLinks(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, d := range documents(t) {
+		prose := d.text
+		for _, b := range d.blocks {
+			prose = strings.Replace(prose, b.text, "", 1)
+		}
+		for _, m := range link.FindAllStringSubmatch(prose, -1) {
+			target, fragment, _ := strings.Cut(m[1], "#")
+			if strings.HasPrefix(target, "https://") {
+				continue
+			}
+			path := filepath.Join("..", d.name)
+			if target != "" {
+				path = filepath.Join("..", filepath.Dir(d.name), target)
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s: %s: %v", d.name, m[1], err)
+				continue
+			}
+			if fragment == "" {
+				continue
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Errorf("%s: %s: %v", d.name, m[1], err)
+			}
+			found := false
+			for line := range strings.Lines(string(text)) {
+				h := strings.TrimSpace(strings.TrimLeft(line, "#"))
+				found = found || strings.HasPrefix(line, "#") && strings.ReplaceAll(strings.ToLower(h), " ", "-") == fragment
+			}
+			if !found {
+				t.Errorf("%s: %s: no such heading", d.name, m[1])
+			}
+		}
+	}
+}

@@ -1,0 +1,388 @@
+package test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sbxhost/sbxhost/config"
+)
+
+// What the documents show is held to by these tests. The conventions:
+//
+//   - ```console is run, in order, by one bash for each document, in a scratch
+//     directory with a home of its own. A line "$ ..." is a command; what follows
+//     up to the next one is all that it writes, to either stream. In it "..."
+//     stands for any text, and on a line of its own for any lines. A command
+//     fails only where the next one is `echo $?`.
+//   - ```sh is for what people run and tests do not: make and its targets, which
+//     must exist.
+//   - ```hcl is a configuration without errors, or with one if the fence says
+//     "hcl refused". <!-- file: NAME --> before it puts it into the scratch
+//     directory.
+//   - ```go is a part of the file that <!-- PATH --> before it names, which is a
+//     program of this module: it is built with everything else, and commands can
+//     run it by its directory's name.
+
+// document is a Markdown file at the top or in docs.
+type document struct {
+	name   string // relative to the top
+	text   string
+	blocks []block
+}
+
+type block struct {
+	info    string // after the fence
+	text    string
+	line    int
+	comment string // the HTML comment right before it
+}
+
+var htmlComment = regexp.MustCompile(`^<!-- (.*) -->$`)
+
+func parseDocument(name, text string) (document, error) {
+	d := document{name: name, text: text}
+	var current *block
+	comment := ""
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		bare := strings.TrimRight(line, "\n")
+		switch {
+		case current == nil && strings.HasPrefix(bare, "```"):
+			current = &block{info: strings.TrimPrefix(bare, "```"), line: number, comment: comment}
+		case current != nil && bare == "```":
+			d.blocks = append(d.blocks, *current)
+			current = nil
+		case current != nil:
+			current.text += line
+		}
+		comment = ""
+		if m := htmlComment.FindStringSubmatch(bare); m != nil {
+			comment = m[1]
+		}
+	}
+	if current != nil {
+		return d, fmt.Errorf("%s:%d: a block without an end", name, current.line)
+	}
+	return d, nil
+}
+
+func documents(t *testing.T) []document {
+	t.Helper()
+	names, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var docs []document
+	for _, name := range append(names, "../README.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := parseDocument(strings.TrimPrefix(name, "../"), string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, d)
+	}
+	if len(docs) < 5 {
+		t.Fatalf("only %d documents", len(docs))
+	}
+	return docs
+}
+
+func TestDocsBlocks(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range documents(t) {
+		for _, b := range d.blocks {
+			var err error
+			switch b.info {
+			case "", "console": // pictures; and TestDocsConsole
+			case "sh":
+				err = checkMake(b.text, string(makefile))
+			case "hcl", "hcl refused":
+				err = checkHCL(t, b)
+			case "go":
+				err = checkExcerpt(b)
+			default:
+				err = fmt.Errorf("nothing checks a block of kind %q", b.info)
+			}
+			if err != nil {
+				t.Errorf("%s:%d: %v", d.name, b.line, err)
+			}
+		}
+	}
+}
+
+func checkMake(text, makefile string) error {
+	for line := range strings.Lines(text) {
+		command, _, _ := strings.Cut(line, "#")
+		words := strings.Fields(command)
+		if len(words) != 2 || words[0] != "make" {
+			return fmt.Errorf("%q is not make TARGET", line)
+		}
+		if !strings.Contains(makefile, "\n"+words[1]+":") {
+			return fmt.Errorf("the Makefile has no target %s", words[1])
+		}
+	}
+	return nil
+}
+
+func checkHCL(t *testing.T, b block) error {
+	_, diags := config.Parse(filepath.Join(t.TempDir(), "config.hcl"), []byte(b.text), config.EvalInput{
+		LookupEnv: func(string) (string, bool) { return "", false }, Home: "/home/me",
+		Root: func() (string, error) { return "/src/project", nil }, OS: "linux", Arch: "amd64",
+	})
+	if refused := b.info == "hcl refused"; refused != diags.HasErrors() {
+		return fmt.Errorf("as a configuration: %v", diags)
+	}
+	formatted, _ := config.Format(b.comment, []byte(b.text))
+	if string(formatted) != b.text {
+		return fmt.Errorf("sbxhost fmt writes it as\n%s", formatted)
+	}
+	return nil
+}
+
+// checkExcerpt looks for the block's lines, whatever their indentation, one
+// after the other in the file that it names.
+func checkExcerpt(b block) error {
+	if !strings.HasSuffix(b.comment, ".go") {
+		return fmt.Errorf("no <!-- FILE.go --> before it says where it is from")
+	}
+	text, err := os.ReadFile(filepath.Join("..", b.comment))
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(unindented(string(text)), unindented(b.text)) {
+		return fmt.Errorf("is not in %s as it stands", b.comment)
+	}
+	return nil
+}
+
+func unindented(text string) string {
+	var b strings.Builder
+	b.WriteByte('\n')
+	for line := range strings.Lines(text) {
+		b.WriteString(strings.TrimSpace(line) + "\n")
+	}
+	return b.String()
+}
+
+func TestDocsConsole(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the documents show sandboxes of bubblewrap")
+	}
+	requireBwrap(t)
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := filepath.Glob("../docs/examples/*")
+	if err != nil || len(examples) == 0 {
+		t.Fatal("no examples", err)
+	}
+	packages := append(engineBinaries[:], "cmd/sbxhost")
+	for _, e := range examples {
+		packages = append(packages, strings.TrimPrefix(e, "../"))
+	}
+	bin := t.TempDir()
+	build(t, top, bin, packages...)
+	for _, d := range documents(t) {
+		t.Run(filepath.Base(d.name), func(t *testing.T) {
+			t.Parallel()
+			runDocument(t, d, bin)
+		})
+	}
+}
+
+// What make run shows holds.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the demonstration is of bubblewrap")
+	}
+	requireBwrap(t)
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	build(t, top, bin, "cmd/sbxhost")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "demo.sh", filepath.Join(bin, "sbxhost"))
+	cmd.Env = append(os.Environ(), "TMPDIR=/tmp")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"$ sbxhost exec -- cat notes.txt\na file of the project\n",
+		"ls'\nconfig.hcl\nmade.txt\nnotes.txt\n",
+		".ssh/id_ed25519: No such file or directory\n(exit status 1)\n",
+		"\ntoken: \n",
+		"'/usr/bin/backdoor': Read-only file system\n",
+		"config.hcl: Read-only file system\n(exit status 1)\n",
+		"(exit status 7)\n",
+		"its time limit (-timeout)\n(exit status 124)\n",
+		"(exit status 127)\n",
+		"decision    sandboxed, by rule engine-isolates\n",
+	} {
+		if !bytes.Contains(out, []byte(want)) {
+			t.Errorf("it does not show %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s", out)
+	}
+}
+
+func requireBwrap(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/usr/bin/bwrap"); err != nil {
+		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "bwrap") {
+			t.Fatalf("SBXHOST_REQUIRE lists bwrap: %v", err)
+		}
+		t.Skip("no bubblewrap here")
+	}
+}
+
+// step is a command of a document and what it is to write.
+type step struct {
+	line    int
+	command string
+	want    string
+}
+
+func steps(d document) (list []step) {
+	for _, b := range d.blocks {
+		if b.info != "console" {
+			continue
+		}
+		for i, line := range strings.SplitAfter(strings.TrimSuffix(b.text, "\n"), "\n") {
+			line = strings.TrimSuffix(line, "\n")
+			if command, ok := strings.CutPrefix(line, "$ "); ok {
+				list = append(list, step{line: b.line + 1 + i, command: command})
+			} else if len(list) > 0 {
+				list[len(list)-1].want += line + "\n"
+			}
+		}
+	}
+	return list
+}
+
+func runDocument(t *testing.T, d document, bin string) {
+	list := steps(d)
+	if len(list) == 0 {
+		return
+	}
+	home := t.TempDir()
+	dir := filepath.Join(home, "src")
+	engines := filepath.Join(home, ".local/share/sbxhost/engines")
+	for _, make := range []string{dir, engines} {
+		if err := os.MkdirAll(make, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link(filepath.Join(bin, "sbxhost-engine-nice"), filepath.Join(engines, "sbxhost-engine-nice")); err != nil {
+		t.Fatal(err)
+	}
+	const mark = "\x01status "
+	var script strings.Builder
+	script.WriteString("exec 2>&1\n")
+	next := 0
+	for _, b := range d.blocks {
+		if name, ok := strings.CutPrefix(b.comment, "file: "); ok {
+			// Quoted, so that bash leaves it as it is.
+			fmt.Fprintf(&script, "cat >%s <<'END OF FILE'\n%sEND OF FILE\n", name, b.text)
+		}
+		for ; next < len(list) && b.info == "console" && list[next].line > b.line && list[next].line <= b.line+strings.Count(b.text, "\n"); next++ {
+			fmt.Fprintf(&script, "%s\ns=$?; printf '%s%%d\\n' $s; (exit $s)\n", list[next].command, mark)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
+	cmd.Dir = dir
+	cmd.Env = []string{"HOME=" + home, "PATH=" + bin + ":/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TMPDIR=/tmp", "TERM=dumb"}
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		t.Fatalf("%s takes too long; so far:\n%s", d.name, out)
+	}
+	_ = err // each command's own status is in the output
+	for i, s := range list {
+		got, rest, ok := bytes.Cut(out, []byte(mark))
+		if !ok {
+			t.Fatalf("%s:%d: %q did not end: %s", d.name, s.line, s.command, got)
+		}
+		status, rest, _ := bytes.Cut(rest, []byte("\n"))
+		out = rest
+		if !matches(s.want, string(got)) {
+			t.Errorf("%s:%d: $ %s\ngot:\n%swant:\n%s", d.name, s.line, s.command, got, s.want)
+		}
+		expected := i+1 < len(list) && list[i+1].command == "echo $?"
+		if string(status) != "0" && !expected {
+			t.Errorf("%s:%d: $ %s\nexits with %s, of which the document says nothing", d.name, s.line, s.command, status)
+		}
+	}
+}
+
+// matches compares output with what a document shows.
+func matches(want, got string) bool {
+	pattern := regexp.QuoteMeta(want)
+	pattern = regexp.MustCompile(`(?m)^\\\.\\\.\\\.\n`).ReplaceAllString(pattern, `(?s:.*)`)
+	pattern = strings.ReplaceAll(pattern, `\.\.\.`, `.*`)
+	return regexp.MustCompile(`\A` + pattern + `\z`).MatchString(got)
+}
+
+func TestDocsConventions(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		want, got string
+		ok        bool
+	}{
+		{"a\n", "a\n", true},
+		{"a\n", "a\nb\n", false},
+		{"a\n...\n", "a\nb\nc\n", true},
+		{"...\nb\n", "b\n", true},
+		{"x ... z\n", "x y z\n", true},
+		{"x ... z\n", "x\nz\n", false},
+		{"", "", true},
+		{"", "a\n", false},
+	} {
+		if got := matches(tt.want, tt.got); got != tt.ok {
+			t.Errorf("matches(%q, %q) is %v", tt.want, tt.got, got)
+		}
+	}
+	d, err := parseDocument("x.md", "<!-- file: a -->\n```hcl\na = 1\n```\n\n```console\n$ one\nout\n$ two\n```\n")
+	if err != nil || len(d.blocks) != 2 || d.blocks[0].comment != "file: a" || d.blocks[1].comment != "" {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if list := steps(d); len(list) != 2 || list[0] != (step{7, "one", "out\n"}) || list[1] != (step{9, "two", ""}) {
+		t.Errorf("%+v", list)
+	}
+	if _, err := parseDocument("x.md", "```sh\n"); err == nil {
+		t.Error("a block without an end is none")
+	}
+	if checkMake("make nothing\n", "all:\n") == nil || checkMake("rm -rf x\n", "\nx:\n") == nil {
+		t.Error("anything is a target")
+	}
+	if checkExcerpt(block{text: "no such line\n", comment: "docs/examples/embed/main.go"}) == nil {
+		t.Error("anything is an excerpt")
+	}
+}

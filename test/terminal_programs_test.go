@@ -1,0 +1,259 @@
+//go:build linux
+
+package test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A shell inside has job control, and the keys reach its jobs.
+func testJobControl(t *testing.T, p *place) {
+	for _, sandbox := range []string{"fast", "open"} {
+		s := p.screen(t)
+		s.inside(sandbox)
+		s.run("cat")
+		s.cat()
+		s.keys("C-z")
+		s.sees(`Stopped +cat\nIN>$`)
+		s.run("sleep 1000 &")
+		s.run("jobs")
+		s.sees(`^\[1\].* Stopped +cat\n.* Running +sleep 1000 &\nIN>$`)
+		s.run("kill %2; wait %2")
+		s.clear()
+		s.run("fg")
+		s.cat()
+		s.keys("C-c")
+		s.sees(`^\^C\nIN>$`)
+		s.run("echo status=$?")
+		s.sees(`^status=130\nIN>$`)
+		s.clear()
+		s.run("cat")
+		s.cat()
+		s.keys(`C-\`)
+		s.sees(`Quit\nIN>$`)
+		s.run("echo status=$?")
+		s.sees(`^status=131\nIN>$`)
+		s.clear()
+		s.run("echo word-$TERM >/dev/tty; cat >text; echo end")
+		s.sees(`^word-(screen|tmux).*$`)
+		s.run("typed")
+		s.keys("C-d")
+		s.sees(`^end\nIN>$`)
+		s.run("exit 3")
+		s.sees(`^exit\nOUT>$`)
+		s.run("echo status=$?")
+		s.sees(`^status=3\nOUT>$`)
+	}
+}
+
+// sbxhost is a job of the shell outside like any other.
+func testOuterJobs(t *testing.T, p *place) {
+	s := p.screen(t)
+	s.inside("fast")
+	s.run("cat")
+	s.cat()
+	pid := s.sbxhost()
+	syscall.Kill(pid, syscall.SIGTSTP)
+	s.sees(`Stopped +sbxhost(.*\n)+OUT>$`)
+	s.clear()
+	s.run("bg")
+	s.run("jobs")
+	s.sees(`Stopped +sbxhost(.*\n)+OUT>$`) // as every job that wants the terminal
+	s.clear()
+	s.run("fg")
+	s.sees(`^sbxhost exec`)
+	s.keys("C-c")
+	s.sees(`\^C\nIN>$`)
+
+	// One that was stopped can be ended, which continues it in the background.
+	s.run("trap 'exit 4' TERM; while echo tick; do sleep 0.05; done")
+	s.sees(`^tick\ntick$`)
+	syscall.Kill(pid, syscall.SIGTSTP)
+	s.sees(`Stopped +sbxhost(.*\n)+OUT>$`)
+	s.clear()
+	s.run("kill %1")
+	until(t, "the job's end", func() bool {
+		s.run("jobs")
+		return strings.Contains(s.text(), "Exit 4")
+	}, s.text)
+	s.clear()
+	s.run("stty -a | grep -o ' icanon'")
+	s.sees(`^ icanon$`)
+
+	// Begun in the background, it waits for the terminal.
+	s.clear()
+	s.run("sbxhost exec -t -- sh -c 'until test _$x = _words; do read x; done; echo got-$x' &")
+	s.sees(`^OUT>$`)
+	until(t, "a stopped job", func() bool {
+		s.run("jobs")
+		return strings.Contains(s.text(), "Stopped")
+	}, s.text)
+	s.clear()
+	s.run("fg; echo end")
+	until(t, "what was typed to arrive", func() bool {
+		s.run("words")
+		return strings.Contains(s.text(), "\ngot-words\nend\n")
+	}, s.text)
+
+	// Killed, it cannot restore the terminal; bash can.
+	s.clear()
+	s.inside("fast")
+	syscall.Kill(s.sbxhost(), syscall.SIGKILL)
+	s.sees(`OUT>$`)
+	s.run("stty -a | grep -o ' icanon'")
+	s.sees(`^ icanon$`)
+}
+
+// Without -t, the terminal is as it was, and ^Z stops sbxhost with its command.
+func testCookedJobs(t *testing.T, p *place) {
+	s := p.screen(t)
+	s.run("sbxhost exec -- sh -c 'echo begun; until test _$x = _words; do read x; done; echo got-$x; sleep 1000'")
+	s.sees(`^begun$`)
+	s.keys("C-z")
+	s.sees(`Stopped +sbxhost(.*\n)+OUT>$`)
+	s.run("fg")
+	s.sees(`^sbxhost exec.*(\n.*)?$`)
+	until(t, "what was typed to arrive", func() bool {
+		s.run("words")
+		return strings.Contains(s.text(), "\ngot-words\n")
+	}, s.text)
+	s.keys("C-c")
+	s.run("")
+	s.run("echo end")
+	s.sees(`^end$`)
+}
+
+// A flood of output leaves ^C its way.
+func testFlood(t *testing.T, p *place) {
+	s := p.screen(t)
+	s.run("sbxhost exec -t -- yes 'a flood'; echo status=$?")
+	s.sees(`(a flood\n){22}`)
+	s.keys("C-c")
+	s.sees(`status=130\nOUT>$`)
+}
+
+// sbxhost shell is a login shell, the user's where that is there.
+func testShell(t *testing.T, p *place) {
+	s := p.screen(t)
+	for _, tt := range []struct{ shell, want string }{
+		{"/bin/bash", `^shell=/bin/bash,login$`},
+		{"/nonexistent/shell", `^shell=.*/bash,login$`},
+		{"/bin/false", `^shell=.*/bash,login$`},
+	} {
+		s.clear()
+		s.run("SHELL=" + tt.shell + " sbxhost shell -sandbox fast -env MINE=5")
+		s.sees(`localhost.*[$#]$|^.*bash.*[$#]$`)
+		s.run(`shopt -q login_shell && echo "shell=$SHELL,login"; stty size`)
+		s.sees(tt.want)
+		s.sees(`^24 80$`)
+		s.run("cat")
+		s.cat()
+		s.keys("C-z")
+		s.sees(`Stopped +cat$`)
+		s.run("exit $MINE")
+		s.sees(`stopped jobs`) // bash says so once
+		s.run("exit $MINE")
+		s.sees(`^OUT>$`)
+		s.run("echo status=$?")
+		s.sees(`^status=5$`)
+	}
+	s.clear()
+	s.run("SHELL=/bin/sh sbxhost shell")
+	s.sees(`^[$#]$|[$#]$`)
+	s.run("echo $-,$SHELL")
+	s.sees(`i.*,/bin/sh$`)
+	s.keys("C-d")
+	s.sees(`OUT>$`)
+}
+
+func testResize(t *testing.T, p *place) {
+	s := p.screen(t)
+	s.run(`sbxhost exec -t -- bash -c 'trap "stty size" WINCH; stty size; while :; do read -t 0.05 x; done'`)
+	s.sees(`^24 80$`)
+	for size, args := range map[string][]string{"40 120": {"-y", "40", "-x", "120"}, "10 30": {"-y", "10", "-x", "30"}} {
+		s.tmux(append([]string{"resize-window"}, args...)...)
+		s.sees(`^` + size + `$`)
+	}
+	s.keys("C-c")
+}
+
+// A full-screen program fills the window, follows its size, and draws itself
+// anew when sbxhost continues.
+func testVim(t *testing.T, p *place) {
+	need(t, "vim")
+	s := p.screen(t)
+	s.run("sbxhost exec -t -- vim -u NONE -N -n file")
+	s.sees(`^~(\n.*)*"file" \[New\]`)
+	s.run(":set laststatus=2 ruler")
+	s.keys("i")
+	s.run("first")
+	s.tmux("send-keys", "-l", "grüße €")
+	s.keys("Escape")
+	s.sees(`^first\ngrüße €\n(~\n){20}file \[\+\]`)
+	s.tmux("resize-window", "-y", "12", "-x", "60")
+	s.sees(`^first\ngrüße €\n(~\n){8}file \[\+\]`)
+	s.tmux("resize-window", "-y", "30", "-x", "100")
+	s.sees(`^first\ngrüße €\n(~\n){26}file \[\+\]`)
+	syscall.Kill(s.sbxhost(), syscall.SIGTSTP)
+	s.sees(`Stopped`)
+	s.run("clear")
+	s.run("fg")
+	s.sees(`^first\ngrüße €\n(~\n){26}file \[\+\]`)
+	s.run(":wq")
+	s.sees(`OUT>$`)
+	s.clear()
+	s.run("cat file; stty -a | grep -o ' icanon'")
+	s.sees(`^first\ngrüße €\n icanon\nOUT>$`)
+}
+
+func testLess(t *testing.T, p *place) {
+	need(t, "less")
+	s := p.screen(t)
+	s.run("sbxhost exec -t -c 'seq 1000 | less'")
+	s.sees(`^1\n2\n(.*\n)+:$`)
+	s.keys("G")
+	s.sees(`^1000\n\(END\)$`)
+	s.run("?^500")
+	s.sees(`^500$`)
+	s.keys("q")
+	s.sees(`OUT>$`)
+}
+
+// The monitors see the processes of the sandbox alone.
+func testMonitor(t *testing.T, p *place, program string) {
+	need(t, program)
+	s := p.screen(t)
+	s.run("sbxhost exec -t -- " + program)
+	s.sees(`(?i)PID +USER`)
+	s.sees(`^ +1 .*(sbxhost|/proc/self/fd)`)
+	s.keys("q")
+	s.sees(`OUT>$`)
+}
+
+// tmux inside has terminals of its own, from the sandbox's own devpts.
+func testTmuxInside(t *testing.T, p *place) {
+	s := p.screen(t)
+	s.inside("fast")
+	s.run("SHELL=/bin/bash tmux -f /dev/null new-session 'tty; echo in-tmux; cat'")
+	s.sees(`^/dev/pts/0\nin-tmux$`)
+	s.run("typed")
+	s.sees(`^typed\ntyped$`)
+	s.tmux("resize-window", "-y", "30", "-x", "100")
+	s.sees(`^typed\ntyped(\n.*){24,}0:tmux|^typed\ntyped(\n.*)+\[0\]`)
+	s.keys("C-c")
+	s.sees(`^\[exited\]\nIN>$`)
+}
+
+func testScriptInside(t *testing.T, p *place) {
+	need(t, "script")
+	s := p.screen(t)
+	s.inside("fast")
+	s.run("script -q -c 'stty size; echo recorded' record; echo status=$?")
+	s.sees(`^24 80\nrecorded\nstatus=0\nIN>$`)
+	s.run("grep -c recorded record")
+	s.sees(`^[1-9]\nIN>$`)
+	s.run("exit")
+	s.sees(`OUT>$`)
+}

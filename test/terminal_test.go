@@ -1,0 +1,427 @@
+//go:build linux
+
+package test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// need skips a test where a program is missing, unless SBXHOST_REQUIRE lists it.
+func need(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, program := range programs {
+		if _, err := exec.LookPath(program); err == nil {
+			continue
+		}
+		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), program) {
+			t.Fatalf("SBXHOST_REQUIRE lists %s, which is not there", program)
+		}
+		t.Skipf("no %s here", program)
+	}
+}
+
+// until waits for a condition, and fails with what describe gives.
+func until(t *testing.T, what string, holds func() bool, describe func() string) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
+		if holds() {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s; there is\n%s", what, describe())
+		}
+	}
+}
+
+// place is where the sandboxes of a test are used: a home, a project that is
+// the workspace, and the program.
+type place struct {
+	bin, home, project string
+}
+
+const terminalConfig = `default_sandbox = "fast"
+
+sandbox "fast" {
+  engine = "bwrap"
+}
+
+sandbox "open" {
+  engine  = "noop"
+  network = true
+}
+`
+
+// TestTerminal drives the built program on real terminals.
+func TestTerminal(t *testing.T) {
+	need(t, "bwrap")
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	build(t, top, bin, "cmd/sbxhost")
+	t.Cleanup(func() {
+		until(t, "all processes to be gone", func() bool { return len(running(bin)) == 0 },
+			func() string { return fmt.Sprint(running(bin)) })
+	})
+	for name, test := range map[string]func(*testing.T, *place){
+		"restored":    testRestored,
+		"suspended":   testSuspended,
+		"hangup":      testHangup,
+		"bytes":       testBytes,
+		"paste":       testPaste,
+		"closed":      testClosedOutput,
+		"job control": testJobControl,
+		"outer jobs":  testOuterJobs,
+		"no terminal": testCookedJobs,
+		"flood":       testFlood,
+		"shell":       testShell,
+		"resize":      testResize,
+		"vim":         testVim,
+		"less":        testLess,
+		"top":         func(t *testing.T, p *place) { testMonitor(t, p, "top") },
+		"htop":        func(t *testing.T, p *place) { testMonitor(t, p, "htop") },
+		"tmux inside": testTmuxInside,
+		"script":      testScriptInside,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newPlace(t, bin))
+		})
+	}
+}
+
+// running lists the processes of the programs in dir.
+func running(dir string) []string {
+	var found []string
+	links, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range links {
+		if exe, err := os.Readlink(link); err == nil && strings.HasPrefix(exe, dir+"/") {
+			found = append(found, filepath.Dir(link))
+		}
+	}
+	return found
+}
+
+func newPlace(t *testing.T, bin string) *place {
+	t.Helper()
+	dir := t.TempDir()
+	p := &place{bin: bin, home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project")}
+	for _, d := range []string{p.home, p.project} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(p.home, "sandbox.hcl"), []byte(terminalConfig), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *place) env() []string {
+	return []string{
+		"PATH=" + p.bin + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + p.home, "TMPDIR=/tmp", "TERM=screen-256color", "LANG=C.UTF-8",
+		"SHELL=/bin/sh", "SBXHOST_CONFIG=" + filepath.Join(p.home, "sandbox.hcl"), "PS1=IN> ",
+	}
+}
+
+// A line is sbxhost on a terminal of its own, which the test holds the other
+// end of.
+type line struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	master *os.File
+
+	mu     sync.Mutex
+	output bytes.Buffer
+	ended  chan struct{}
+}
+
+// dial runs sbxhost with args on a new terminal.
+func (p *place) dial(t *testing.T, args ...string) *line {
+	t.Helper()
+	l := &line{t: t, cmd: exec.Command(filepath.Join(p.bin, "sbxhost"), args...), ended: make(chan struct{})}
+	l.cmd.Dir, l.cmd.Env = p.project, p.env()
+	master, err := pty.StartWithSize(l.cmd, &pty.Winsize{Rows: 24, Cols: 80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Pollable, so that it can be closed while it is read.
+	fd, err := unix.FcntlInt(master.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	master.Close()
+	if err := unix.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	master = os.NewFile(uintptr(fd), "ptmx")
+	l.master = master
+	go func() {
+		var buf [4096]byte
+		for {
+			n, err := master.Read(buf[:])
+			l.mu.Lock()
+			l.output.Write(buf[:n])
+			l.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		l.cmd.Wait()
+		close(l.ended)
+	}()
+	t.Cleanup(func() {
+		l.cmd.Process.Kill()
+		<-l.ended
+		l.master.Close()
+	})
+	return l
+}
+
+func (l *line) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.output.String()
+}
+
+func (l *line) sees(want string) {
+	l.t.Helper()
+	until(l.t, fmt.Sprintf("%q", want), func() bool { return strings.Contains(l.text(), want) }, l.text)
+}
+
+func (l *line) types(s string) {
+	l.t.Helper()
+	if _, err := l.master.WriteString(s); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// isRaw tells whether the terminal passes on every key.
+func (l *line) isRaw() bool {
+	conn, err := l.master.SyscallConn()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	raw := false
+	conn.Control(func(fd uintptr) {
+		// The master's modes are those of the pair.
+		modes, err := unix.IoctlGetTermios(int(fd), unix.TCGETS)
+		raw = err == nil && modes.Lflag&(unix.ICANON|unix.ECHO|unix.ISIG) == 0
+	})
+	return raw
+}
+
+func (l *line) becomesRaw() {
+	l.t.Helper()
+	until(l.t, "a raw terminal", l.isRaw, l.text)
+}
+
+// ends waits for the end and gives the exit status.
+func (l *line) ends() int {
+	l.t.Helper()
+	until(l.t, "the end", func() bool {
+		select {
+		case <-l.ended:
+			return true
+		default:
+			return false
+		}
+	}, l.text)
+	return l.cmd.ProcessState.ExitCode()
+}
+
+// Whatever ends sbxhost, the terminal is as it was, but for one thing.
+func testRestored(t *testing.T, p *place) {
+	loop := []string{"exec", "-t", "--", "sh", "-c", "echo ready; while :; do sleep 0.02; done"}
+	for _, tt := range []struct {
+		name   string
+		args   []string
+		typed  string
+		signal syscall.Signal
+		status int
+		raw    bool
+	}{
+		{name: "exit", args: []string{"exec", "-t", "--", "sh", "-c", "echo ready; read x; exit 7"}, typed: "\r", status: 7},
+		{name: "interrupt", args: loop, typed: "\x03", status: 130},
+		{name: "quit", args: loop, typed: "\x1c", status: 131},
+		{name: "TERM", args: loop, signal: syscall.SIGTERM, status: 143},
+		{name: "HUP", args: loop, signal: syscall.SIGHUP, status: 129},
+		{name: "timeout", args: []string{"exec", "-t", "-timeout", "300ms", "--", "sh", "-c", "echo ready; sleep 1000"}, status: 124},
+		{name: "not found", args: []string{"exec", "-t", "--", "no-such-command"}, status: 127},
+		{name: "no sandbox", args: []string{"exec", "-t", "-sandbox", "none", "--", "true"}, status: 125},
+		// Nobody is left to do it.
+		{name: "KILL", args: loop, signal: syscall.SIGKILL, status: -1, raw: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			l := p.dial(t, tt.args...)
+			// The master alone would lose what is asked of it when the last
+			// process has closed the terminal.
+			slave, err := os.OpenFile(slaveOf(t, l.master), os.O_RDWR|syscall.O_NOCTTY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer slave.Close()
+			if tt.typed != "" || tt.signal != 0 {
+				l.sees("ready")
+				l.becomesRaw()
+			}
+			if tt.typed != "" {
+				l.types(tt.typed)
+			}
+			if tt.signal != 0 {
+				l.cmd.Process.Signal(tt.signal)
+			}
+			if status := l.ends(); status != tt.status {
+				t.Errorf("status %d, want %d: %s", status, tt.status, l.text())
+			}
+			if l.isRaw() != tt.raw {
+				t.Errorf("raw: %v", l.isRaw())
+			}
+		})
+	}
+}
+
+func slaveOf(t *testing.T, master *os.File) string {
+	t.Helper()
+	conn, err := master.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := 0
+	conn.Control(func(fd uintptr) { number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("/dev/pts/%d", number)
+}
+
+// stopped tells whether a process is.
+func stopped(pid int) bool {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, _ := bytes.Cut(stat, []byte(") "))
+	return len(state) > 0 && state[0] == 'T'
+}
+
+// SIGTSTP gives the terminal back, SIGCONT takes it again, and the command has
+// stood still meanwhile and is told to draw its screen.
+func testSuspended(t *testing.T, p *place) {
+	l := p.dial(t, "exec", "-t", "--", "bash", "-c", "trap 'echo drawn $(stty size)' WINCH; echo ready; while :; do read -t 0.05 x && echo got $x; done")
+	l.sees("ready")
+	l.becomesRaw()
+	pid := l.cmd.Process.Pid
+	syscall.Kill(pid, syscall.SIGTSTP)
+	until(t, "sbxhost to be stopped", func() bool { return stopped(pid) }, l.text)
+	if l.isRaw() {
+		t.Error("the terminal is raw")
+	}
+	syscall.Kill(pid, syscall.SIGCONT)
+	l.becomesRaw()
+	l.sees("drawn 24 80")
+	l.types("something\r")
+	l.sees("got something")
+
+	// Nobody tells of SIGSTOP: a shell takes the terminal as it is.
+	syscall.Kill(pid, syscall.SIGSTOP)
+	until(t, "sbxhost to be stopped", func() bool { return stopped(pid) }, l.text)
+	slave, err := os.OpenFile(slaveOf(t, l.master), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	modes, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modes.Lflag |= unix.ICANON | unix.ECHO | unix.ISIG
+	if err := unix.IoctlSetTermios(int(slave.Fd()), unix.TCSETS, modes); err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(pid, syscall.SIGCONT)
+	l.becomesRaw()
+	l.types("more\r")
+	l.sees("got more")
+	l.types("\x03")
+	l.ends()
+}
+
+// The command ends with the terminal that sbxhost is on.
+func testHangup(t *testing.T, p *place) {
+	for _, sandbox := range []string{"fast", "open"} {
+		l := p.dial(t, "exec", "-sandbox", sandbox, "-t", "--", "sh", "-c", "trap 'echo hung up >end-"+sandbox+"; exit' HUP; echo ready; while :; do sleep 0.02; done")
+		l.sees("ready")
+		l.becomesRaw()
+		l.master.Close()
+		l.ends()
+		if text, err := os.ReadFile(filepath.Join(p.project, "end-"+sandbox)); string(text) != "hung up\n" {
+			t.Errorf("%s: the command left %q, %v", sandbox, text, err)
+		}
+	}
+}
+
+// Every byte gets through, both ways.
+func testBytes(t *testing.T, p *place) {
+	var all []byte
+	for b := range 256 {
+		all = append(all, byte(b))
+	}
+	l := p.dial(t, "exec", "-t", "--", "sh", "-c", `stty raw -echo; echo ready; head -c 256 >bytes; printf '<'; cat bytes; printf '>'; test "$(wc -c <bytes)" = 256`)
+	l.sees("ready")
+	l.becomesRaw()
+	l.types(string(all))
+	if status := l.ends(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	l.sees("<" + string(all) + ">")
+	if got, err := os.ReadFile(filepath.Join(p.project, "bytes")); !bytes.Equal(got, all) {
+		t.Errorf("the command got %q, %v", got, err)
+	}
+}
+
+// A large paste arrives whole, with its characters of several bytes.
+func testPaste(t *testing.T, p *place) {
+	l := p.dial(t, "exec", "-t", "--", "sh", "-c", "stty -echo; echo ready; cat >pasted")
+	l.sees("ready")
+	l.becomesRaw()
+	paste := strings.Repeat("a line of what somebody pastes, äöü €\n", 10_000)
+	// What the kernel's editor erases is a character.
+	l.types(paste + "wrong €\x7fright\n\x04")
+	if status := l.ends(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	if got, err := os.ReadFile(filepath.Join(p.project, "pasted")); string(got) != paste+"wrong right\n" {
+		t.Errorf("the command got %d bytes, not %d, that end in %q, %v", len(got), len(paste), got[max(0, len(got)-40):], err)
+	}
+}
+
+// Output that nobody takes any more hangs the command up.
+func testClosedOutput(t *testing.T, p *place) {
+	cmd := exec.Command("sh", "-c", "sbxhost exec -t -- yes | head -n 1")
+	cmd.Dir, cmd.Env = p.project, p.env()
+	if out, err := cmd.CombinedOutput(); string(out) != "y\r\n" || err != nil {
+		t.Errorf("%q, %v", out, err)
+	}
+	cmd = exec.Command(filepath.Join(p.bin, "sbxhost"), "exec", "-t", "--", "cat")
+	cmd.Dir, cmd.Env, cmd.Stdin = p.project, p.env(), strings.NewReader("no end of line")
+	if out, err := cmd.CombinedOutput(); !strings.HasSuffix(string(out), "no end of line") || err != nil {
+		t.Errorf("%q, %v", out, err)
+	}
+}
