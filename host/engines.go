@@ -92,7 +92,7 @@ func (e *runningEngine) lost(err error) error {
 	state := e.process.runner.state
 	e.process.runner.mu.Unlock()
 	return &EngineError{Engine: e.info.Name, Source: e.source,
-		Err: fmt.Errorf("%w (%v), and its commands with it", shared.ErrEngineLost, state), Log: e.process.runner.log.String()}
+		Err: fmt.Errorf("%w (%v), and its commands with it", shared.ErrEngineLost, state), Log: e.process.runner.lastWords()}
 }
 
 // engine gives a living engine of that name and starts it if need be.
@@ -178,8 +178,8 @@ func (h *Host) startEngine(ctx context.Context, name string) (*runningEngine, er
 		return e, nil
 	}
 	if e.info, err = e.Info(ctx); err != nil {
-		log := process.runner.log.String()
 		process.stop()
+		log := process.runner.lastWords()
 		return nil, &EngineError{Engine: name, Source: spec.source, Err: err, Log: log}
 	}
 	return e, nil

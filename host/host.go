@@ -91,37 +91,49 @@ func New(ctx context.Context, o Options) (*Host, error) {
 		h.caller.home = filepath.Clean(home)
 	}
 
-	h.dir = o.Dir
-	if h.dir == "" {
-		cwd, err := os.Getwd()
-		if err != nil {
-			return nil, fmt.Errorf("dir: %w", err)
-		}
-		h.dir = cwd
+	if o.EnginesOnly {
+		h.resolver.ws = &workspace.Workspace{}
+		return h, nil
 	}
-	root := o.Workspace.Root
-	if root == "" {
-		discovered, err := workspace.Discover(h.dir)
-		if err != nil {
-			return nil, fmt.Errorf("workspace.root: %w", err)
-		}
-		root = discovered
-	}
-	ws, err := workspace.New(workspace.Options{Root: root, Readable: o.Workspace.Readable, Writable: o.Workspace.Writable,
-		Home: h.caller.home, LookupEnv: h.caller.lookupEnv})
-	if err != nil {
-		return nil, fmt.Errorf("workspace.%w", err)
-	}
-	h.resolver = resolver{ws: ws, caller: h.caller, owner: lookupOwner(ws, h.caller), session: shared.Session{ID: rand.Text()}}
-	for _, p := range o.Protected {
-		if resolved, err := filepath.EvalSymlinks(p); err == nil && filepath.IsAbs(resolved) {
-			h.resolver.protected = append(h.resolver.protected, resolved)
-		} else {
-			return nil, fmt.Errorf("protected: %q: it must be an absolute path that exists", p)
-		}
+	if err := h.findWorkspace(); err != nil {
+		return nil, err
 	}
 	h.resolver.programs = h.programs()
 	return h, nil
+}
+
+// findWorkspace resolves the workspace, and what of it is protected.
+func (h *Host) findWorkspace() error {
+	h.dir = h.options.Dir
+	if h.dir == "" {
+		cwd, err := os.Getwd()
+		if err != nil {
+			return fmt.Errorf("dir: %w", err)
+		}
+		h.dir = cwd
+	}
+	root := h.options.Workspace.Root
+	if root == "" {
+		discovered, err := workspace.Discover(h.dir)
+		if err != nil {
+			return fmt.Errorf("workspace.root: %w", err)
+		}
+		root = discovered
+	}
+	ws, err := workspace.New(workspace.Options{Root: root, Readable: h.options.Workspace.Readable, Writable: h.options.Workspace.Writable,
+		Home: h.caller.home, LookupEnv: h.caller.lookupEnv})
+	if err != nil {
+		return fmt.Errorf("workspace.%w", err)
+	}
+	h.resolver = resolver{ws: ws, caller: h.caller, owner: lookupOwner(ws, h.caller), session: shared.Session{ID: rand.Text()}}
+	for _, p := range h.options.Protected {
+		if resolved, err := filepath.EvalSymlinks(p); err == nil && filepath.IsAbs(resolved) {
+			h.resolver.protected = append(h.resolver.protected, resolved)
+		} else {
+			return fmt.Errorf("protected: %q: it must be an absolute path that exists", p)
+		}
+	}
+	return nil
 }
 
 // lookupEnv reads the caller's environment.
@@ -173,6 +185,9 @@ func (h *Host) definition(name string) (string, Definition, error) {
 // repository that was made or moved, counts from the next one on. The caller
 // must release what it gets.
 func (h *Host) sandbox(ctx context.Context, name string) (*openSandbox, error) {
+	if h.options.EnginesOnly {
+		return nil, errors.New("host: made with EnginesOnly, it has no workspace to run commands on")
+	}
 	name, def, err := h.definition(name)
 	if err != nil {
 		return nil, err

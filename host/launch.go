@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,7 +71,7 @@ func launch(ctx context.Context, spec launchSpec, timeout time.Duration, logger 
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	run := &engineRunner{spec: spec, channel: engineEnd, channelEnv: channel.Env(3), log: &tail{}, exited: make(chan struct{})}
+	run := &engineRunner{spec: spec, channel: engineEnd, channelEnv: channel.Env(3), log: &tail{}, exited: make(chan struct{}), drained: make(chan struct{})}
 	config := shared.ClientConfig(channel)
 	config.StartTimeout = timeout
 	config.Logger = logger
@@ -99,7 +100,7 @@ func launch(ctx context.Context, spec launchSpec, timeout time.Duration, logger 
 		if ctx.Err() != nil {
 			reason = ctx.Err()
 		}
-		return nil, &EngineError{Engine: spec.name, Source: spec.source, Err: reason, Log: run.log.String()}
+		return nil, &EngineError{Engine: spec.name, Source: spec.source, Err: reason, Log: run.lastWords()}
 	}
 	// The connection stands, and nobody else is to make one: a command that sees
 	// this directory, by a bind of /tmp say, could ask the engine for a sandbox
@@ -158,6 +159,7 @@ func privateDir() (string, error) {
 			bases = slices.Insert(bases, 0, runtimeDir)
 		}
 	}
+	go sweepPrivateDirs(bases)
 	const random = len("4294967295")
 	for _, base := range bases {
 		if len(base)+len("/"+shared.RuntimeDirPrefix)+random+len(socketName) < maxSocketPath {
@@ -171,6 +173,43 @@ func privateDir() (string, error) {
 	return "", fmt.Errorf("private directory for the engine's socket: %w; set TMPDIR to a directory that you can write to", errors.Join(errs...))
 }
 
+// staleAfter is how old a private directory is that nobody uses any more: it
+// lives from just before an engine's start until the host is connected.
+const staleAfter = time.Hour
+
+// sweepPrivateDirs removes what hosts that were killed at that moment have left.
+func sweepPrivateDirs(bases []string) {
+	for i, base := range bases {
+		entries, err := os.ReadDir(base)
+		if err != nil || slices.Contains(bases[:i], base) {
+			continue
+		}
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), shared.RuntimeDirPrefix) || !e.IsDir() {
+				continue
+			}
+			info, err := e.Info()
+			if err != nil || !ownedPrivately(info) || time.Since(info.ModTime()) < staleAfter {
+				continue
+			}
+			dir := filepath.Join(base, e.Name())
+			// Nothing but sockets and the directory that go-plugin makes for them:
+			// whatever else has such a name stays.
+			nested, _ := os.ReadDir(dir)
+			for _, n := range nested {
+				sockets, _ := os.ReadDir(filepath.Join(dir, n.Name()))
+				for _, socket := range sockets {
+					if socket.Type() == fs.ModeSocket {
+						os.Remove(filepath.Join(dir, n.Name(), socket.Name()))
+					}
+				}
+				os.Remove(filepath.Join(dir, n.Name()))
+			}
+			os.Remove(dir)
+		}
+	}
+}
+
 // engineRunner starts an engine's process for go-plugin.
 type engineRunner struct {
 	spec       launchSpec
@@ -181,6 +220,7 @@ type engineRunner struct {
 
 	stdout, stderr io.ReadCloser
 	exited         chan struct{} // closed when the process is reaped
+	drained        chan struct{} // closed when all that it logged was read
 
 	mu        sync.Mutex
 	cmd       *exec.Cmd
@@ -237,10 +277,7 @@ func (r *engineRunner) Start(context.Context) error {
 	r.cmd = cmd
 	r.mu.Unlock()
 	r.stdout = r.handshakeOnly(stdoutRead)
-	r.stderr = struct {
-		io.Reader
-		io.Closer
-	}{io.TeeReader(stderrRead, r.log), stderrRead}
+	r.stderr = &logReader{file: stderrRead, tail: r.log, drained: r.drained}
 	return nil
 }
 
@@ -351,6 +388,35 @@ func clip(s string, n int) string {
 		return s[:n] + "..."
 	}
 	return s
+}
+
+// logReader is an engine's log, the end of which it keeps.
+type logReader struct {
+	file    *os.File
+	tail    *tail
+	drained chan struct{}
+	once    sync.Once
+}
+
+func (l *logReader) Read(b []byte) (int, error) {
+	n, err := l.file.Read(b)
+	l.tail.Write(b[:n])
+	if err != nil {
+		l.once.Do(func() { close(l.drained) })
+	}
+	return n, err
+}
+
+func (l *logReader) Close() error { return l.file.Close() }
+
+// lastWords is the end of what a process that is gone has logged. Somebody that
+// it started may hold the log open, hence the bound.
+func (r *engineRunner) lastWords() string {
+	select {
+	case <-r.drained:
+	case <-time.After(200 * time.Millisecond):
+	}
+	return r.log.String()
 }
 
 // tail keeps the end of what an engine logs.

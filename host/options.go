@@ -18,6 +18,9 @@ type Options struct {
 	DefaultSandbox string
 	// Workspace is what commands work on.
 	Workspace WorkspaceOptions
+	// EnginesOnly makes a Host that answers questions about engines and runs
+	// nothing, for which it needs no workspace.
+	EnginesOnly bool
 
 	// Builtins are the engines that this program serves by executing itself;
 	// see ServeBuiltin.

@@ -32,7 +32,9 @@ func (a *app) host(ctx context.Context, explicit string) (*setup, *host.Host, er
 	if err != nil {
 		return nil, nil, err
 	}
-	h, err := host.New(ctx, s.options)
+	options := s.options
+	options.EnginesOnly = true
+	h, err := host.New(ctx, options)
 	return s, h, err
 }
 

@@ -154,7 +154,9 @@ func (a *app) schema(ctx context.Context, s *setup, engine string) (shared.Optio
 	if _, diags := s.file.EngineOptions(s.sandbox, shared.OptionSchema{}); !diags.HasErrors() {
 		return shared.OptionSchema{}, nil // no config block
 	}
-	h, err := host.New(ctx, s.options)
+	options := s.options
+	options.EnginesOnly = true
+	h, err := host.New(ctx, options)
 	if err != nil {
 		return shared.OptionSchema{}, err
 	}
