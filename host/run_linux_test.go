@@ -250,3 +250,58 @@ func TestCloseEndsEverything(t *testing.T) {
 		t.Errorf("after close: %v", err)
 	}
 }
+
+// A root caller's commands run as the workspace's owner, so that what they
+// make is the user's.
+func TestRunsAsTheOwner(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root has somebody else to run commands as")
+	}
+	const uid, gid = 54321, 54322
+	h := newHost(t, func(o *host.Options) {
+		// The directory of a test's directories is for its owner alone.
+		if err := errors.Join(os.Chown(o.Dir, uid, gid), os.Chmod(filepath.Dir(o.Dir), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	cmd := h.Command(t.Context(), "fast", "sh", "-c", "id -u; id -g; echo made >made; cat; echo ${HOME-none}")
+	cmd.Stdin = strings.NewReader("given\n")
+	out, err := cmd.CombinedOutput()
+	if want := "54321\n54322\ngiven\nnone\n"; err != nil || string(out) != want {
+		t.Errorf("got %q, %v, want %q", out, err, want)
+	}
+	info, err := os.Stat(filepath.Join(h.Root(), "made"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := info.Sys().(*syscall.Stat_t); st.Uid != uid || st.Gid != gid {
+		t.Errorf("the file belongs to %d:%d", st.Uid, st.Gid)
+	}
+}
+
+// Nothing walks the workspace, however large it is.
+func TestLargeWorkspace(t *testing.T) {
+	h := newHost(t, nil)
+	const files = 100_000
+	dir := filepath.Join(h.Root(), "many")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for i := range files {
+		f, err := root.Create(fmt.Sprint(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	out, err := h.Command(t.Context(), "fast", "sh", "-c", "ls -f many | wc -l").Output()
+	if want := fmt.Sprintln(files + 2); err != nil || string(out) != want {
+		t.Errorf("got %q, %v, want %q", out, err, want)
+	}
+}
