@@ -74,6 +74,10 @@ func (e *runningEngine) alive() bool { return e.process == nil || e.process.aliv
 // lostPatience is how long an engine whose connection is gone may take to end.
 const lostPatience = time.Second
 
+// orphanPatience is how long the launchers of an engine that was killed may take
+// to end.
+const orphanPatience = 200 * time.Millisecond
+
 // lost turns the loss of an engine's process into an error that says so with
 // the end of its log, and gives every other error as it is.
 func (e *runningEngine) lost(err error) error {
@@ -88,6 +92,7 @@ func (e *runningEngine) lost(err error) error {
 		e.process.runner.Kill(context.Background())
 		<-e.process.runner.exited
 	}
+	sandboxinit.KillOrphans(orphanPatience)
 	e.process.runner.mu.Lock()
 	state := e.process.runner.state
 	e.process.runner.mu.Unlock()
@@ -124,6 +129,7 @@ func (h *Host) engine(ctx context.Context, name string) (*runningEngine, error) 
 	}
 	if slot.current != nil {
 		slot.current.process.stop() // reaps what is left of the one that died
+		sandboxinit.KillOrphans(orphanPatience)
 		slot.current = nil
 	}
 	e, err := h.startEngine(ctx, name)

@@ -148,6 +148,9 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, diagnose func(c
 		r.launcher.Kill()
 	}
 	stderr := r.finish()
+	if r.state != nil && !r.state.Exited() {
+		sandboxinit.KillOrphans(0) // it was killed, at the wrong moment perhaps
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

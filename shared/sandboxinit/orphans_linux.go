@@ -1,0 +1,116 @@
+package sandboxinit
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// KillOrphans kills what launchers that were killed have left of sandboxes in
+// which the init does not run yet, and reports how many there were. It is for
+// whoever finds that an engine was killed: it looks at every process, for as
+// long as patience lets launchers take that are dying.
+//
+// It is needed for one moment of bubblewrap's: between the birth of its child
+// and the moment at which that asks to die with its parent, the child waits for
+// a word from the parent. Where the parent dies then, it waits for ever, as pid 1
+// of a namespace, with the command's files open. A process is taken for one
+// only if it is pid 1 of a namespace, its command line is that of a launcher of
+// an init, and its parent is no such launcher.
+func KillOrphans(patience time.Duration) int {
+	killed := 0
+	for deadline := time.Now().Add(patience); ; {
+		launchers, orphans := findLaunchers()
+		for _, pid := range orphans {
+			if syscall.Kill(pid, syscall.SIGKILL) == nil {
+				killed++
+			}
+		}
+		left := time.Until(deadline)
+		if left <= 0 || len(launchers) == 0 {
+			return killed
+		}
+		awaitAny(launchers, left)
+	}
+}
+
+// findLaunchers gives the launchers that have not executed their init yet, or
+// never will, and what other launchers have left.
+func findLaunchers() (launchers, orphans []int) {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil, nil
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1)
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		line, err := os.ReadFile("/proc/" + name + "/cmdline")
+		if err != nil || !launchesInit(line) {
+			continue
+		}
+		status, err := os.ReadFile("/proc/" + name + "/status")
+		if err != nil {
+			continue
+		}
+		parent, first := parseStatus(string(status))
+		if !first {
+			launchers = append(launchers, pid)
+			continue
+		}
+		above, err := os.ReadFile("/proc/" + strconv.Itoa(parent) + "/cmdline")
+		if err == nil && !bytes.Equal(above, line) {
+			orphans = append(orphans, pid)
+		}
+	}
+	return launchers, orphans
+}
+
+// launchesInit reports whether a command line, as /proc has it, is that of a
+// launcher to which Argv was appended.
+func launchesInit(line []byte) bool {
+	words := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	n := len(words)
+	if n < 4 || words[n-2] != initArg || !strings.HasPrefix(words[n-3], "/proc/self/fd/") {
+		return false
+	}
+	_, ok := parseFD(words[n-1])
+	return ok
+}
+
+// parseStatus gives the parent of a process and whether the process is the
+// first one of a pid namespace below this one.
+func parseStatus(status string) (parent int, first bool) {
+	for line := range strings.Lines(status) {
+		switch name, value, _ := strings.Cut(line, ":"); name {
+		case "PPid":
+			parent, _ = strconv.Atoi(strings.TrimSpace(value))
+		case "NSpid":
+			ids := strings.Fields(value)
+			first = len(ids) > 1 && ids[len(ids)-1] == "1"
+		}
+	}
+	return parent, first
+}
+
+// awaitAny waits until one of the processes has ended, at the latest after d.
+func awaitAny(pids []int, d time.Duration) {
+	var fds []unix.PollFd
+	for _, pid := range pids {
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+			fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+			defer unix.Close(fd)
+		}
+	}
+	if len(fds) == len(pids) { // else one has ended already
+		unix.Poll(fds, int(max(d.Milliseconds(), 1)))
+	}
+}

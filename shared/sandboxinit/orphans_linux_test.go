@@ -1,0 +1,45 @@
+package sandboxinit
+
+import (
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestLaunchesInit(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]bool{
+		"/usr/bin/bwrap|--args|3|--|/proc/self/fd/29|sbxhost-init|30|": true,
+		"/proc/self/fd/29|sbxhost-init|30|":                            false, // the init itself
+		"/usr/bin/bwrap|--args|3|--|/proc/self/fd/29|sbxhost-init|x|":  false,
+		"/usr/bin/bwrap|--|/bin/sh|-c|sbxhost-init|30|":                false,
+		"": false,
+	} {
+		if got := launchesInit([]byte(strings.ReplaceAll(line, "|", "\x00"))); got != want {
+			t.Errorf("%s: %v, want %v", line, got, want)
+		}
+	}
+}
+
+// What looks like the child of a launcher, and has another parent, is killed.
+func TestKillOrphans(t *testing.T) {
+	cmd := exec.Command("/bin/sh", "-c", "read x; :", "launcher", "/proc/self/fd/29", "sbxhost-init", "30")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if n := KillOrphans(time.Millisecond); n != 1 {
+		t.Errorf("%d were killed", n)
+		in.Close()
+	}
+	if cmd.Wait(); cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("it ended with %v", cmd.ProcessState)
+	}
+}
