@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -159,7 +160,9 @@ func privateDir() (string, error) {
 			bases = slices.Insert(bases, 0, runtimeDir)
 		}
 	}
-	go sweepPrivateDirs(bases)
+	if rand.N(sweepOneIn) == 0 {
+		go sweepPrivateDirs(bases)
+	}
 	const random = len("4294967295")
 	for _, base := range bases {
 		if len(base)+len("/"+shared.RuntimeDirPrefix)+random+len(socketName) < maxSocketPath {
@@ -176,6 +179,10 @@ func privateDir() (string, error) {
 // staleAfter is how old a private directory is that nobody uses any more: it
 // lives from just before an engine's start until the host is connected.
 const staleAfter = time.Hour
+
+// sweepOneIn is how many starts there are to a sweep: it reads the whole of /tmp,
+// and there is hardly ever anything to remove.
+const sweepOneIn = 50
 
 // sweepPrivateDirs removes what hosts that were killed at that moment have left.
 func sweepPrivateDirs(bases []string) {

@@ -41,7 +41,7 @@ func measureOutput(ctx context.Context, s *scene, rounds int, bytes int64) (outp
 		{nameOutputStreamed, func(n int64) (time.Duration, error) { return libraryOutput(ctx, s.library, sandboxStreamed, n) }},
 	}
 	rates := make([][]float64, len(ways))
-	for round := range 1 + max(1, min(rounds/40, 5)) {
+	for round := range 1 + max(1, min(rounds/20, 9)) {
 		for turn := range ways {
 			i := (turn + round) % len(ways)
 			n := bytes
