@@ -39,7 +39,7 @@ func (s *scene) contenders(ctx context.Context) [][]contender {
 	raw := contender{nameRaw, func() error { return s.runRaw(ctx, "/bin/true") }}
 	return [][]contender{{
 		raw,
-		{nameLibrary, func() error { return runLibrary(ctx, s.library, sandboxFast) }},
+		{nameLibrary, func() error { return runLibrary(ctx, s.warm, sandboxFast) }},
 	}, {
 		raw,
 		{nameLean, func() error { return s.run(s.sbxhost(ctx, s.lean, "/bin/true")) }},

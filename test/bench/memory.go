@@ -38,8 +38,8 @@ func measureMemory(ctx context.Context, s *scene, bytes int64) ([]memoryRow, err
 	}{
 		{nameLean, func() (peak, error) { return s.oneShotPeak(ctx, s.lean) }},
 		{nameReexec, func() (peak, error) { return s.oneShotPeak(ctx, s.alone) }},
-		{nameMemoryFile, func() (peak, error) { return s.libraryPeak(ctx, sandboxFast, bytes) }},
-		{nameMemoryStreamed, func() (peak, error) { return s.libraryPeak(ctx, sandboxStreamed, bytes) }},
+		{nameMemoryFile, func() (peak, error) { return s.peakOfHost(ctx, sandboxFast, bytes) }},
+		{nameMemoryStreamed, func() (peak, error) { return s.peakOfHost(ctx, sandboxStreamed, bytes) }},
 	} {
 		p, err := of.peak()
 		if err != nil {
@@ -81,7 +81,7 @@ func (s *scene) oneShotPeak(ctx context.Context, program string) (_ peak, err er
 }
 
 // libraryPeak runs the workload in a process that does nothing else.
-func (s *scene) libraryPeak(ctx context.Context, sandbox string, bytes int64) (p peak, err error) {
+func (s *scene) peakOfHost(ctx context.Context, sandbox string, bytes int64) (p peak, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return p, err

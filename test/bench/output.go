@@ -37,8 +37,8 @@ func measureOutput(ctx context.Context, s *scene, rounds int, bytes int64) (outp
 		run  func(int64) (time.Duration, error)
 	}{
 		{nameOutputPipe, func(n int64) (time.Duration, error) { return pipeOutput(ctx, n) }},
-		{nameOutputFile, func(n int64) (time.Duration, error) { return libraryOutput(ctx, s.library, sandboxFast, n) }},
-		{nameOutputStreamed, func(n int64) (time.Duration, error) { return libraryOutput(ctx, s.library, sandboxStreamed, n) }},
+		{nameOutputFile, func(n int64) (time.Duration, error) { return libraryOutput(ctx, s.warm, sandboxFast, n) }},
+		{nameOutputStreamed, func(n int64) (time.Duration, error) { return libraryOutput(ctx, s.warm, sandboxStreamed, n) }},
 	}
 	rates := make([][]float64, len(ways))
 	for round := range 1 + max(1, min(rounds/20, 9)) {

@@ -42,9 +42,9 @@ type scene struct {
 	alone     string // sbxhost that executes itself for both
 	empty     string // a Go program that does nothing
 
-	library *host.Host
-	raw     rawLaunch
-	stderr  *os.File // of what is measured; shown when it fails
+	warm   *host.Host
+	raw    rawLaunch
+	stderr *os.File // of what is measured; shown when it fails
 }
 
 func newScene(ctx context.Context, bin string) (_ *scene, err error) {
@@ -87,10 +87,10 @@ func newScene(ctx context.Context, bin string) (_ *scene, err error) {
 	if err := s.buildEmpty(ctx); err != nil {
 		return nil, fmt.Errorf("building an empty program: %w", err)
 	}
-	if s.library, err = newLibraryHost(ctx, s.bin, s.workspace); err != nil {
+	if s.warm, err = newLibraryHost(ctx, s.bin, s.workspace); err != nil {
 		return nil, err
 	}
-	explanation, err := s.library.Command(ctx, sandboxFast, "/bin/true").Explain()
+	explanation, err := s.warm.Command(ctx, sandboxFast, "/bin/true").Explain()
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +100,8 @@ func newScene(ctx context.Context, bin string) (_ *scene, err error) {
 
 func (s *scene) close() error {
 	var errs []error
-	if s.library != nil {
-		errs = append(errs, s.library.Close())
+	if s.warm != nil {
+		errs = append(errs, s.warm.Close())
 	}
 	if s.stderr != nil {
 		errs = append(errs, s.stderr.Close())

@@ -24,7 +24,7 @@ func measureThroughput(ctx context.Context, s *scene, rounds int) ([]throughputR
 		blocks := max(1, min(rounds/20, 12))
 		list := []contender{
 			{nameRaw, func() error { return s.runRaw(ctx, "/bin/true") }},
-			{nameLibrary, func() error { return runLibrary(ctx, s.library, sandboxFast) }},
+			{nameLibrary, func() error { return runLibrary(ctx, s.warm, sandboxFast) }},
 		}
 		rates := make([][]float64, len(list))
 		for block := range blocks {
