@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -249,16 +248,6 @@ func TestDemo(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Logf("%s", out)
-	}
-}
-
-func requireBwrap(t *testing.T) {
-	t.Helper()
-	if _, err := os.Stat("/usr/bin/bwrap"); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "bwrap") {
-			t.Fatalf("SBXHOST_REQUIRE lists bwrap: %v", err)
-		}
-		t.Skip("no bubblewrap here")
 	}
 }
 

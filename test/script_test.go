@@ -29,12 +29,8 @@ func TestScript(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the scripts run commands in bubblewrap")
 	}
-	if _, err := os.Stat("/usr/bin/bwrap"); err != nil {
-		if required("bwrap") {
-			t.Fatalf("SBXHOST_REQUIRE lists bwrap: %v", err)
-		}
-		t.Skip("no bubblewrap here")
-	}
+	requireBwrap(t)
+
 	top, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +63,16 @@ func TestScript(t *testing.T) {
 				},
 			})
 		})
+	}
+}
+
+func requireBwrap(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/usr/bin/bwrap"); err != nil {
+		if required("bwrap") {
+			t.Fatalf("SBXHOST_REQUIRE lists bwrap: %v", err)
+		}
+		t.Skip("no bubblewrap here")
 	}
 }
 

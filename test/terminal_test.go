@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,7 +25,7 @@ func need(t *testing.T, programs ...string) {
 		if _, err := exec.LookPath(program); err == nil {
 			continue
 		}
-		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), program) {
+		if required(program) {
 			t.Fatalf("SBXHOST_REQUIRE lists %s, which is not there", program)
 		}
 		t.Skipf("no %s here", program)
