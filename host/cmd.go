@@ -403,8 +403,20 @@ func (c *Cmd) kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), enginePatience)
 	defer cancel()
 	err := c.process.Signal(ctx, killSignal)
-	if engine := c.opened.engine.process; engine != nil && errors.Is(err, context.DeadlineExceeded) {
+	engine := c.opened.engine.process
+	switch {
+	case engine == nil:
+	case errors.Is(err, context.DeadlineExceeded):
 		return engine.runner.Kill(context.Background())
+	case err == nil, errors.Is(err, os.ErrProcessDone):
+		// It may have answered and hang since: ask again until it tells the end.
+		time.AfterFunc(enginePatience, func() {
+			select {
+			case <-c.ended:
+			default:
+				c.kill()
+			}
+		})
 	}
 	return err
 }
