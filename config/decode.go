@@ -1,8 +1,10 @@
 package config
 
 import (
+	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -223,6 +225,8 @@ func (d *decoder) engineSource(block *hcl.Block) host.EngineSource {
 			}
 		case "args":
 			source.Args, _ = d.texts(it)
+		case "sha256":
+			source.SHA256 = d.checksums(it)
 		}
 	}
 	if content.Attributes["source"] == nil {
@@ -230,3 +234,35 @@ func (d *decoder) engineSource(block *hcl.Block) host.EngineSource {
 	}
 	return source
 }
+
+// checksums decodes checksums by platform, each such as "linux_amd64".
+func (d *decoder) checksums(it item) map[string]string {
+	fields, ok := d.fields(it)
+	if !ok {
+		return nil
+	}
+	if len(fields) == 0 {
+		d.invalid(it, "an object without a checksum pins nothing; leave it out if that is meant, or fill it in with `sbxhost engines pin`")
+		return nil
+	}
+	sums := make(map[string]string, len(fields))
+	for _, f := range fields {
+		if goos, arch, ok := strings.Cut(f.key, "_"); !ok || goos == "" || arch == "" {
+			d.report(f.keyAt, "Invalid platform", fmt.Sprintf("%s: %s is no platform: it takes an operating system and an architecture as Go names them, such as linux_amd64.", it.name, f.showKey()))
+			continue
+		}
+		sum, good := d.text(f.item)
+		if !good {
+			continue
+		}
+		if raw, err := hex.DecodeString(sum); err != nil || len(raw) != sha256Size {
+			d.invalid(f.item, "%s is no SHA-256: it takes 64 hexadecimal digits", f.show(sum))
+			continue
+		}
+		sums[f.key] = strings.ToLower(sum)
+	}
+	return sums
+}
+
+// sha256Size is a SHA-256's length in bytes.
+const sha256Size = 32

@@ -25,6 +25,9 @@ type EvalInput struct {
 	Root func() (string, error)
 	// OS and Arch are platform.os and platform.arch, as Go names them.
 	OS, Arch string
+	// Engines names the engines that are neither built in nor declared by the
+	// file. It is called only when a sandbox asks for one; nil means none.
+	Engines func() []string
 }
 
 // SystemInput is the EvalInput of this process.

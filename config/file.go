@@ -116,7 +116,7 @@ func Parse(filename string, src []byte, input EvalInput) (*File, Diagnostics) {
 }
 
 func (f *File) decoder() *decoder {
-	return &decoder{eval: f.eval.value, unset: f.eval.unset, dir: f.dir, home: f.eval.input.Home}
+	return &decoder{eval: f.eval.value, unset: f.eval.unset, dir: f.dir, home: f.eval.input.Home, installed: f.eval.input.Engines}
 }
 
 // Path is the absolute path of the file; empty for the built-in default.

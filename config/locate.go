@@ -13,7 +13,8 @@ import (
 )
 
 // Locate finds where an attribute of a sandbox stands, spelled as in
-// shared.Error: "bind_paths[1]", "limits.memory", "config.image", "workspace.root".
+// shared.Error: "bind_paths[1]", "limits.memory", "config.image", "workspace.root",
+// "engine.mine.sha256".
 // Where the file leaves it out, the range is that of the nearest thing around
 // it, at last the sandbox's header. It is false for an unknown sandbox.
 func (f *File) Locate(sandbox, attribute string) (hcl.Range, bool) {
@@ -26,6 +27,14 @@ func (f *File) Locate(sandbox, attribute string) (hcl.Range, bool) {
 		for _, block := range f.body.Blocks {
 			if block.Type == "workspace" {
 				return locateIn(block.Body, block.DefRange(), steps[1:]), true
+			}
+		}
+	}
+	// engine.NAME.ATTRIBUTE is an engine block's; a name can have dots in it.
+	if rest, ok := strings.CutPrefix(attribute, "engine."); ok {
+		if i := strings.LastIndexByte(rest, '.'); i > 0 {
+			if block := f.engineBlock(rest[:i]); block != nil {
+				return locateIn(block.Body, block.DefRange(), []string{rest[i+1:]}), true
 			}
 		}
 	}

@@ -88,6 +88,12 @@ func (d *decoder) engine(it item) string {
 	if slices.Contains(known, s) {
 		return s
 	}
+	if d.installed != nil {
+		known = append(known, d.installed()...)
+		if slices.Contains(known, s) {
+			return s
+		}
+	}
 	detail := fmt.Sprintf("There is no engine %q.", s)
 	if it.hidden {
 		detail = "The value is not the name of an engine."
@@ -95,7 +101,7 @@ func (d *decoder) engine(it item) string {
 	if near := nearest(s, append(known, "bubblewrap")); near != "" && !it.hidden {
 		detail += fmt.Sprintf(" Did you mean %q?", near)
 	} else {
-		detail += fmt.Sprintf(" There are %s; an engine block declares others.", list(quoted(known), "and"))
+		detail += fmt.Sprintf(" There are %s; an engine block declares others, and those in the directories of SBXHOST_ENGINE_PATH are found.", list(quoted(known), "and"))
 	}
 	d.report(it.at, "Unknown engine", detail)
 	return ""

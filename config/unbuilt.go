@@ -35,7 +35,6 @@ var unbuilt = [...]unbuiltAttribute{
 		instead: `Write mode = "deny".`},
 	{path: "approvals.session_ttl", what: "remembering approvals"},
 	{path: "approvals.allow_bypass", refused: isTrue, what: "running a command without a sandbox on request"},
-	{path: "engine.sha256", what: "checking the checksum of an engine"},
 }
 
 // refuse reports attr when it is in the list, and whether it did, or could not

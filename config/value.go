@@ -19,7 +19,9 @@ type decoder struct {
 	dir     string                      // what relative paths are relative to
 	home    string
 	engines []string // names of the engine blocks
-	diags   hcl.Diagnostics
+	// installed names further engines; nil means none
+	installed func() []string
+	diags     hcl.Diagnostics
 }
 
 func (d *decoder) add(diags hcl.Diagnostics) { d.diags = append(d.diags, diags...) }

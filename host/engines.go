@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -50,7 +51,9 @@ type runningEngine struct {
 	shared.Engine
 	info    shared.Info
 	source  string
-	process *engineProcess // nil for an injected engine
+	process *engineProcess // nil for an injected or attached engine
+
+	attached io.Closer // the connection to an engine that somebody else started
 
 	confirmed  chan struct{} // closed when confirmErr is final; nil if info is the engine's own word
 	confirmErr error
@@ -142,6 +145,7 @@ func (h *Host) engine(ctx context.Context, name string) (*runningEngine, error) 
 		if e.process != nil {
 			e.process.stop()
 		}
+		e.detach()
 		return nil, ErrClosed
 	}
 	slot.current = e
@@ -156,9 +160,16 @@ func (h *Host) startEngine(ctx context.Context, name string) (*runningEngine, er
 		}
 		return &runningEngine{Engine: injected, info: info, source: "injected"}, nil
 	}
+	if at, ok := h.options.Reattach[name]; ok {
+		return h.reattach(ctx, name, at)
+	}
 	spec, err := h.findEngine(name)
 	if err != nil {
 		return nil, err
+	}
+	if spec.pinned && spec.sha256 == "" {
+		return nil, attributeError("engine."+name+".sha256", "no checksum is pinned for "+Platform(),
+			"check the engine and pin it with `sbxhost engines pin "+name+"`")
 	}
 	process, err := launch(ctx, spec, h.startTimeout(), h.logger.Named(name))
 	if err != nil {
@@ -222,11 +233,20 @@ func (h *Host) findEngine(name string) (launchSpec, error) {
 		if err != nil {
 			return launchSpec{}, &EngineError{Engine: name, Source: "built in", Err: err}
 		}
-		return launchSpec{name: name, path: self, source: "built in", env: append(env, builtinEnvVar+"="+name)}, nil
+		return launchSpec{name: name, path: self, self: true, source: "built in", env: append(env, builtinEnvVar+"="+name)}, nil
+	}
+	if !strings.ContainsAny(name, "/\x00") {
+		path, err := h.installedEngine(name)
+		if err == nil {
+			return launchSpec{name: name, path: path, source: path}, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return launchSpec{}, err
+		}
 	}
 	return launchSpec{}, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine",
 		Message: fmt.Sprintf("no engine %q is known here", name),
-		Hint:    "known are " + strings.Join(h.EngineNames(), ", ") + "; declare others in an engine block"}
+		Hint:    "known are " + strings.Join(h.EngineNames(), ", ") + "; install others in a directory of SBXHOST_ENGINE_PATH, or declare them in an engine block"}
 }
 
 func (h *Host) declaredPath(declared EngineSource) string {
@@ -241,11 +261,15 @@ func (h *Host) declaredEngine(name string, declared EngineSource) (launchSpec, e
 	if !filepath.IsAbs(path) {
 		return launchSpec{}, attributeError("engine."+name+".source", fmt.Sprintf("%q is not absolute", path), "an engine is never looked up in PATH or the workspace")
 	}
-	resolved, err := checkExecutable(path)
+	resolved, err := checkInstalled(path)
 	if err != nil {
 		return launchSpec{}, &EngineError{Engine: name, Source: path, Err: err}
 	}
-	return launchSpec{name: name, path: resolved, source: path, declared: true, args: declared.Args, env: pickEnv(h.caller.environ, declared.Env)}, nil
+	spec := launchSpec{name: name, path: resolved, source: path, declared: true, args: declared.Args, env: pickEnv(h.caller.environ, declared.Env)}
+	if len(declared.SHA256) > 0 {
+		spec.pinned, spec.sha256 = true, strings.ToLower(declared.SHA256[Platform()])
+	}
+	return spec, nil
 }
 
 // programs are the executables that this host may come to run outside of
@@ -276,6 +300,9 @@ func (h *Host) programs() []string {
 	for _, declared := range h.options.Engines {
 		add(h.declaredPath(declared))
 	}
+	for _, path := range InstalledEngines(h.options.EnginePath) {
+		add(path)
+	}
 	return list
 }
 
@@ -289,6 +316,12 @@ func (h *Host) EngineNames() []string {
 		names[name] = true
 	}
 	for name := range h.options.Inject {
+		names[name] = true
+	}
+	for name := range h.options.Reattach {
+		names[name] = true
+	}
+	for _, name := range h.foreignNames() {
 		names[name] = true
 	}
 	return slices.Sorted(maps.Keys(names))
@@ -331,6 +364,8 @@ func (h *Host) stopEngines(slots []*engineSlot) {
 			defer func() { <-slot.lock }()
 			if slot.current != nil && slot.current.process != nil {
 				slot.current.process.stop()
+			} else if slot.current != nil {
+				slot.current.detach()
 			}
 			slot.current = nil
 		})

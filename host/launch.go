@@ -40,6 +40,9 @@ type launchSpec struct {
 	source string // for people: "built in", the path
 	// declared says that the user chose it in place of what is built in.
 	declared bool
+	self     bool     // this program itself, re-executed
+	pinned   bool     // checksums are declared, if not for this platform
+	sha256   string   // what the executable must have; empty means any
 	args     []string // beyond argv[0]
 	env      []string // "name=value": all that the process sees of the host's environment
 }
@@ -72,7 +75,17 @@ func launch(ctx context.Context, spec launchSpec, timeout time.Duration, logger 
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	run := &engineRunner{spec: spec, channel: engineEnd, channelEnv: channel.Env(3), log: &tail{}, exited: make(chan struct{}), drained: make(chan struct{})}
+	var pinned *os.File
+	if spec.sha256 != "" {
+		if pinned, err = openPinned(spec.path, spec.sha256); err != nil {
+			channel.Close()
+			engineEnd.Close()
+			os.RemoveAll(dir)
+			return nil, err
+		}
+		defer pinned.Close()
+	}
+	run := &engineRunner{spec: spec, dir: dir, pinned: pinned, channel: engineEnd, channelEnv: channel.Env(3), log: &tail{}, exited: make(chan struct{}), drained: make(chan struct{})}
 	config := shared.ClientConfig(channel)
 	config.StartTimeout = timeout
 	config.Logger = logger
@@ -220,6 +233,8 @@ func sweepPrivateDirs(bases []string) {
 // engineRunner starts an engine's process for go-plugin.
 type engineRunner struct {
 	spec       launchSpec
+	dir        string   // private
+	pinned     *os.File // the verified executable; nil means whatever is at the path
 	env        []string
 	channel    *os.File // the engine's end
 	channelEnv []string
@@ -243,6 +258,15 @@ func (r *engineRunner) Start(context.Context) error {
 		Args:        append([]string{r.spec.path}, r.spec.args...),
 		ExtraFiles:  []*os.File{r.channel},
 		SysProcAttr: engineSysProcAttr(),
+	}
+	if r.pinned != nil {
+		path, inherit, err := pinnedExecutable(r.pinned, 3+len(cmd.ExtraFiles), r.dir)
+		if err != nil {
+			return err
+		}
+		if cmd.Path = path; inherit {
+			cmd.ExtraFiles = append(cmd.ExtraFiles, r.pinned)
+		}
 	}
 	// Ours come first: Go keeps the first of duplicates, so that nothing can
 	// be set twice by an engine block.

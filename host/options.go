@@ -32,6 +32,13 @@ type Options struct {
 	// Engines are engines from elsewhere, by name. One that has the name of a
 	// built-in engine takes its place.
 	Engines map[string]EngineSource
+	// EnginePath are directories in which engines by the name of
+	// sbxhost-engine-NAME are looked for that are neither built in nor in
+	// Engines; see the function EnginePath. Empty means nowhere.
+	EnginePath []string
+	// Reattach are engines that run already, started with -debug, by name; they
+	// take the place of all but injected ones. See shared.ReattachEnv.
+	Reattach map[string]shared.Reattach
 	// Inject are engines that run inside this process, by name, ahead of all
 	// others: for tests, and for embedders with engines of their own. An
 	// injected engine that needs the init finds it only if main called

@@ -2,6 +2,7 @@ package shared
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -38,8 +39,12 @@ const shutdownTime = 10 * time.Second
 // that started the process and never returns, but exits the process.
 //
 // It exits with status 0 when the host asks for it, when the host is gone, and
-// upon SIGTERM, after having killed all commands. A process that no host has
-// started says what it is for and exits with status 1, or answers -version.
+// upon SIGTERM, after having killed all commands.
+//
+// A process that no host has started says what it is for and exits with status
+// 1. With the argument describe it prints its [Info] as JSON, with -version its
+// version, and with -debug it serves until it is interrupted, for a host that
+// is told by [ReattachEnv].
 //
 // It sets GOMAXPROCS to 1 unless the environment sets it. An engine that
 // computes in this process can set it to more from a goroutine of its own.
@@ -118,13 +123,30 @@ func introduce(engine Engine, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
-	if len(args) == 2 && (args[1] == "-version" || args[1] == "--version") {
-		fmt.Fprintln(stdout, info.Name, info.Version)
-		return 0
+	if len(args) == 2 {
+		switch strings.TrimLeft(args[1], "-") {
+		case "version":
+			fmt.Fprintln(stdout, info.Name, info.Version)
+			return 0
+		case "describe":
+			text, err := json.MarshalIndent(info, "", "  ")
+			if err != nil {
+				fmt.Fprintln(stderr, err)
+				return 1
+			}
+			fmt.Fprintln(stdout, string(text))
+			return 0
+		case "debug":
+			if err := serveDebug(engine, stderr); err != nil {
+				fmt.Fprintln(stderr, err)
+				return 1
+			}
+			return 0
+		}
 	}
 	fmt.Fprintf(stderr, "This is the sbxhost engine %q: %s.\n"+
 		"It is started by sbxhost, or by a program with sbxhost inside, and does nothing by itself.\n"+
-		"Try `sbxhost engines probe %s`.\n", info.Name, info.Doc, info.Name)
+		"Try `sbxhost engines probe %s`, or the argument describe, -version or -debug.\n", info.Name, info.Doc, info.Name)
 	return 1
 }
 

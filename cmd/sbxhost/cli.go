@@ -54,6 +54,8 @@ func (a *app) subcommands() map[string]subcommand {
 		"engines list":   &enginesListCommand{app: a},
 		"engines probe":  &enginesProbeCommand{app: a},
 		"engines schema": &enginesSchemaCommand{app: a},
+		"engines pin":    &enginesPinCommand{app: a},
+		"engines verify": &enginesVerifyCommand{app: a},
 		"version":        &versionCommand{app: a},
 	}
 }

@@ -95,4 +95,17 @@ func (*enginesProbeCommand) AutocompleteArgs() complete.Predictor { return compl
 func (*enginesProbeCommand) AutocompleteFlags() complete.Flags    { return completeConfig() }
 
 func (*enginesSchemaCommand) AutocompleteArgs() complete.Predictor { return completeEngines() }
-func (*enginesSchemaCommand) AutocompleteFlags() complete.Flags    { return completeConfig() }
+
+func (*enginesSchemaCommand) AutocompleteFlags() complete.Flags {
+	flags := completeConfig()
+	flags["-json-schema"] = complete.PredictNothing
+	return flags
+}
+
+func (*enginesVerifyCommand) AutocompleteArgs() complete.Predictor { return complete.PredictAnything }
+func (*enginesVerifyCommand) AutocompleteFlags() complete.Flags    { return completeConfig() }
+func (*enginesPinCommand) AutocompleteArgs() complete.Predictor    { return complete.PredictAnything }
+
+func (*enginesPinCommand) AutocompleteFlags() complete.Flags {
+	return complete.Flags{"-config": complete.PredictFiles("*.hcl"), "-n": complete.PredictNothing}
+}

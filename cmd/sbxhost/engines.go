@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/cli"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/shared"
 )
 
 // enginesCommand is what its subcommands have in common, and the help for it.
@@ -23,7 +22,9 @@ func (*enginesCommand) Help() string {
 	return `Usage: sbxhost engines SUBCOMMAND [FLAGS] [NAME...]
 
 Say which engines there are, whether they work on this machine, and which options
-they take. Engines are built in or declared by an engine block.`
+they take. Engines are built in, declared by an engine block, or installed as
+sbxhost-engine-NAME in a directory of SBXHOST_ENGINE_PATH, in
+~/.local/share/sbxhost/engines or in /usr/local/lib/sbxhost/engines.`
 }
 
 // host opens a Host on the configuration in force.
@@ -66,14 +67,14 @@ func (*enginesListCommand) takesCommand() bool { return false }
 func (*enginesListCommand) Help() string {
 	return `Usage: sbxhost engines list [-config FILE] [-json]
 
-List the engines that are built in and those that the configuration declares.
+List the engines that are built in, declared by the configuration, or installed.
 None is started.`
 }
 
 type listedEngine struct {
 	Name    string `json:"name"`
 	BuiltIn bool   `json:"built_in"`
-	Source  string `json:"source"`  // path of a declared engine's executable
+	Source  string `json:"source"`  // path of the executable of one that is not built in
 	Version string `json:"version"` // of a built-in engine
 	Doc     string `json:"doc"`     // likewise
 }
@@ -97,10 +98,16 @@ func (c *enginesListCommand) Run(args []string) int {
 	defer h.Close()
 	list := []listedEngine{}
 	rows := [][]string{{"NAME", "VERSION", "FROM", "WHAT IT DOES"}}
+	installed := host.InstalledEngines(s.options.EnginePath)
 	for _, name := range h.EngineNames() {
 		e := listedEngine{Name: name, Source: s.options.Engines[name].Source}
+		if at, ok := s.options.Reattach[name]; ok {
+			e.Source = at.Socket
+		} else if e.Source == "" {
+			e.Source = installed[name]
+		}
 		if info, ok := c.builtinInfo(ctx, s.options, name); ok {
-			e.BuiltIn, e.Version, e.Doc = true, info.Version, info.Doc
+			e.BuiltIn, e.Source, e.Version, e.Doc = true, "", info.Version, info.Doc
 		}
 		list = append(list, e)
 		from, version := quote(e.Source), e.Version
@@ -219,70 +226,4 @@ func (e *probedEngine) text(b *strings.Builder) {
 	for _, name := range sortedKeys(e.Facts) {
 		fmt.Fprintf(b, "  %s: %s\n", printable(name), printable(e.Facts[name]))
 	}
-}
-
-// enginesSchemaCommand shows the options of engines.
-type enginesSchemaCommand struct{ *app }
-
-func (*enginesSchemaCommand) Synopsis() string   { return "Show the options that engines take" }
-func (*enginesSchemaCommand) takesCommand() bool { return false }
-
-func (*enginesSchemaCommand) Help() string {
-	return `Usage: sbxhost engines schema [-config FILE] [-json] [NAME...]
-
-Show what a config block may hold for an engine, and what the engine can do. An
-engine that is not built in is started for it. Without NAME it shows all.
-
-Example:
-  sbxhost engines schema bwrap`
-}
-
-type engineSchema struct {
-	Name       string                   `json:"name"`
-	Version    string                   `json:"version"`
-	Doc        string                   `json:"doc"`
-	Features   shared.Features          `json:"features"`
-	Attributes []attributeJSON          `json:"attributes"`
-	Blocks     map[string]blockOfSchema `json:"blocks"`
-}
-
-// Run implements cli.Command.
-func (c *enginesSchemaCommand) Run(args []string) int {
-	fs := newFlags("engines schema")
-	explicit := fs.String("config", "", "")
-	asJSON := fs.Bool("json", false, "")
-	if status, ok := c.parse(fs, c, args); !ok {
-		return status
-	}
-	ctx := context.Background()
-	s, h, err := c.host(ctx, *explicit)
-	if err != nil {
-		return c.explainError(nil, nil, err)
-	}
-	defer h.Close()
-	names, err := engineNames(h, fs.Args())
-	if err != nil {
-		return c.fail(err)
-	}
-	list := []engineSchema{}
-	for _, name := range names {
-		info, ok := c.builtinInfo(ctx, s.options, name)
-		if !ok {
-			if info, err = h.EngineInfo(ctx, name); err != nil {
-				return c.fail(err)
-			}
-		}
-		list = append(list, newEngineSchema(name, info))
-	}
-	if *asJSON {
-		return c.printJSON(list)
-	}
-	var b strings.Builder
-	for i := range list {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		list[i].text(&b)
-	}
-	return c.print(b.String())
 }

@@ -78,13 +78,41 @@ func (a *app) read(explicit string) (*config.File, config.Origin, config.Diagnos
 	if err != nil {
 		return nil, 0, nil, err
 	}
+	if err := a.findEngines(&host.Options{}); err != nil {
+		return nil, 0, nil, err
+	}
+	file, diags := config.Load(path, a.evalInput())
+	return file, origin, diags, nil
+}
+
+// parseConfig parses a changed text of a file.
+func (a *app) parseConfig(path string, text []byte) (*config.File, config.Diagnostics) {
+	return config.Parse(path, text, a.evalInput())
+}
+
+func (a *app) evalInput() config.EvalInput {
 	input := config.SystemInput()
 	input.LookupEnv = a.lookupEnv
 	if home := a.getenv("HOME"); filepath.IsAbs(home) {
 		input.Home = home
 	}
-	file, diags := config.Load(path, input)
-	return file, origin, diags, nil
+	input.Engines = func() []string {
+		var o host.Options
+		if a.findEngines(&o) != nil {
+			return nil // read has told
+		}
+		return append(sortedKeys(o.Reattach), sortedKeys(host.InstalledEngines(o.EnginePath))...)
+	}
+	return input
+}
+
+// findEngines says where engines come from that no file names.
+func (a *app) findEngines(o *host.Options) (err error) {
+	if o.EnginePath, err = host.EnginePath(a.lookupEnv); err != nil {
+		return err
+	}
+	o.Reattach, err = shared.ParseReattach(a.getenv(shared.ReattachEnv))
+	return err
 }
 
 // invalid shows what is wrong with a file.
@@ -101,6 +129,12 @@ func (a *app) complete(o *host.Options) (err error) {
 		return err
 	}
 	o.Environ, o.Builtins, o.Inject = a.environ, a.builtins, a.inject
+	if err := a.findEngines(o); err != nil {
+		return err
+	}
+	for _, name := range sortedKeys(o.Reattach) {
+		a.say(fmt.Sprintf("WARNING: %s: engine %q is process %d, which sbxhost has not started or checked: it decides alone what is isolated", shared.ReattachEnv, name, o.Reattach[name].PID))
+	}
 	if text := a.getenv("SBXHOST_START_TIMEOUT"); text != "" {
 		o.StartTimeout, err = time.ParseDuration(text)
 		if err != nil || o.StartTimeout <= 0 {

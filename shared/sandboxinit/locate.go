@@ -110,6 +110,18 @@ func CheckExecutable(path string, info fs.FileInfo) error {
 	return nil
 }
 
+// CheckDirectory refuses a directory in which somebody other than root and the
+// user could replace what lies in it or below.
+func CheckDirectory(path string, info fs.FileInfo) error {
+	switch {
+	case !ownerTrusted(info):
+		return errors.New(strconv.Quote(path) + " belongs to another user, who can replace what lies in it: chown it to root or to yourself, or install elsewhere")
+	case writableByOthers(info) && info.Mode()&fs.ModeSticky == 0:
+		return errors.New(strconv.Quote(path) + " is writable by its group or by others, who can replace what lies in it: chmod go-w it")
+	}
+	return nil
+}
+
 // writableByOthers allows for a group that is the owner's alone: where users
 // have a group each, of their own number, what they build is group-writable.
 func writableByOthers(info fs.FileInfo) bool {

@@ -7,10 +7,6 @@ approvals {
   session_ttl  = "6h"
   allow_bypass = true
 }
-engine "mine" {
-  source = "/opt/mine"
-  sha256 = { linux_amd64 = "00" }
-}
 sandbox "a" {
   engine      = "docker"
   fallback    = "approve"

@@ -1,0 +1,108 @@
+package host
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// Platform is this machine as EngineSource.SHA256 spells it, such as
+// "linux_amd64".
+func Platform() string { return runtime.GOOS + "_" + runtime.GOARCH }
+
+// ErrChecksum is wrapped by the error of an engine whose executable is not the
+// one that was pinned.
+var ErrChecksum = errors.New("checksum mismatch")
+
+// EngineFile is the executable of an engine.
+type EngineFile struct {
+	Name string
+	// Path is absolute and resolved. Empty for an engine that this program
+	// serves itself, or that is injected: there is no file of its own.
+	Path string
+	// Declared says that an engine block, an entry of Options.Engines, names it.
+	Declared bool
+	// Pinned is the checksum that it must have on this platform, in lower case
+	// hexadecimal; empty means any.
+	Pinned string
+}
+
+// EngineFile finds the executable of an engine, which it neither reads nor
+// starts.
+func (h *Host) EngineFile(name string) (EngineFile, error) {
+	name = engineName(name)
+	file := EngineFile{Name: name}
+	if _, ok := h.options.Inject[name]; ok {
+		return file, nil
+	}
+	spec, err := h.findEngine(name)
+	if err != nil {
+		return file, err
+	}
+	file.Declared = spec.declared
+	file.Pinned = spec.sha256
+	if !spec.self {
+		file.Path = spec.path
+	}
+	return file, nil
+}
+
+// Checksum is the SHA-256 of a file in lower case hexadecimal.
+func Checksum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return checksum(f)
+}
+
+func checksum(f *os.File) (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(f, 0, 1<<62)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// openPinned opens an executable whose checksum is pinned and verifies what was
+// opened, which is what is to be executed: the path could lead to another file
+// a moment later.
+func openPinned(path, want string) (_ *os.File, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := sandboxinit.CheckExecutable(path, info); err != nil {
+		return nil, err
+	}
+	have, err := checksum(f)
+	if err != nil {
+		return nil, err
+	}
+	return f, compareChecksum(have, want)
+}
+
+func compareChecksum(have, want string) error {
+	if subtle.ConstantTimeCompare([]byte(have), []byte(want)) == 1 {
+		return nil
+	}
+	return fmt.Errorf("%w: its SHA-256 is %s, and sha256 in its engine block pins %s for %s; install the release that was pinned, or pin this one with `sbxhost engines pin` if you have checked it",
+		ErrChecksum, have, want, Platform())
+}

@@ -1,0 +1,117 @@
+package shared
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// ReattachEnv names the environment variable that has a host attach to engines
+// that somebody has started, under a debugger as a rule, in place of starting
+// its own: a JSON object of [Reattach] by engine name, as the engine's -debug
+// flag prints it.
+const ReattachEnv = "SBXHOST_REATTACH_ENGINES"
+
+// Reattach says how to reach an engine that was started with -debug. Whoever
+// knows it can ask that engine for sandboxes of any kind.
+type Reattach struct {
+	Protocol uint   `json:"protocol"` // Handshake.ProtocolVersion of the engine
+	PID      int    `json:"pid"`      // for people
+	Socket   string `json:"socket"`   // absolute path
+	Token    string `json:"token"`    // what calls have to carry
+}
+
+// ParseReattach reads the value of [ReattachEnv]. Empty text means no engine.
+func ParseReattach(text string) (map[string]Reattach, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var engines map[string]Reattach
+	if err := json.Unmarshal([]byte(text), &engines); err != nil {
+		return nil, fmt.Errorf("%s: %w: it takes what an engine's -debug flag prints", ReattachEnv, err)
+	}
+	for name, r := range engines {
+		switch {
+		case !filepath.IsAbs(r.Socket):
+			return nil, fmt.Errorf("%s: engine %q: socket %q is not an absolute path", ReattachEnv, name, r.Socket)
+		case r.Protocol != Handshake.ProtocolVersion:
+			return nil, fmt.Errorf("%s: engine %q speaks protocol version %d, and this program version %d",
+				ReattachEnv, name, r.Protocol, Handshake.ProtocolVersion)
+		}
+	}
+	return engines, nil
+}
+
+// Attach connects to an engine that was started with -debug. Its stdio is
+// streamed. The engine outlives the connection, which the caller closes;
+// sandboxes opened by it do not.
+func Attach(r Reattach) (Engine, io.Closer, error) {
+	options := append(DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(callToken(r.Token)))
+	conn, err := grpc.NewClient("unix:"+r.Socket, options...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return NewClient(conn, nil), conn, nil
+}
+
+// serveDebug serves engine until an interrupt, to whoever is told how on
+// stderr.
+func serveDebug(engine Engine, stderr io.Writer) error {
+	info, err := engine.Info(context.Background())
+	if err != nil {
+		return err
+	}
+	// Private, so that the socket is nobody else's to connect to or replace.
+	dir, err := os.MkdirTemp("", RuntimeDirPrefix+"debug-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Setenv(plugin.EnvUnixSocketDir, dir); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	token := newCallToken()
+	log := hclog.New(&hclog.LoggerOptions{Level: logLevel(), Output: stderr})
+	s := newServer(engine, nil, log)
+	attach, closed := make(chan *plugin.ReattachConfig, 1), make(chan struct{})
+	go plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig: Handshake,
+		Plugins:         plugin.PluginSet{PluginName: &Plugin{server: s}},
+		Logger:          log,
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(slices.Concat(opts, serverOptions(), token.serverOptions())...)
+		},
+		Test: &plugin.ServeTestConfig{Context: ctx, ReattachConfigCh: attach, CloseCh: closed},
+	})
+	select {
+	case at := <-attach:
+		value, err := json.Marshal(map[string]Reattach{info.Name: {
+			Protocol: Handshake.ProtocolVersion, PID: os.Getpid(), Socket: at.Addr.String(), Token: string(token),
+		}})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(stderr, "Engine %q is ready for a debugger, as process %d. Interrupt ends it. Run sbxhost with\n\n  %s='%s'\n\n", info.Name, os.Getpid(), ReattachEnv, value)
+	case <-closed:
+		return errors.New("the engine could not be served; its log says why")
+	}
+	<-closed
+	ending, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	return s.shutdown(ending)
+}
