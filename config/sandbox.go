@@ -56,7 +56,7 @@ func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 		case "env":
 			def.Env, _ = d.environment(it)
 		case "credentials":
-			def.Credentials, _ = d.texts(it)
+			def.Credentials = d.credentials(it)
 		}
 	}
 
@@ -216,6 +216,25 @@ func (d *decoder) passthrough(it item) []string {
 		}
 	}
 	return patterns
+}
+
+func (d *decoder) credentials(it item) []string {
+	items, ok := d.elements(it)
+	if !ok {
+		return nil
+	}
+	var names []string
+	for _, e := range items {
+		s, ok := d.oneOf(e, host.Credentials()...)
+		switch {
+		case !ok:
+		case slices.Contains(names, s):
+			d.invalid(e, "%s is in the list already", e.show(s))
+		default:
+			names = append(names, s)
+		}
+	}
+	return names
 }
 
 func onlyStars(s string) bool {

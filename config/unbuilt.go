@@ -21,7 +21,6 @@ type unbuiltAttribute struct {
 // unbuilt lists them all. What comes to be built leaves the list.
 var unbuilt = [...]unbuiltAttribute{
 	{path: "sandbox.deny_paths", refused: notEmpty, what: "hiding paths from a command"},
-	{path: "sandbox.credentials", refused: notEmpty, what: "passing credential sets"},
 	{path: "sandbox.fallback", refused: is("approve"), what: "asking for approval to run without a sandbox",
 		instead: `Write fallback = "deny".`},
 	{path: "sandbox.engine", refused: is("docker"), what: "the engine docker",

@@ -110,6 +110,7 @@ type Cmd struct {
 	copiers     []func() error
 	copied      chan error    // one from each copier
 	events      chan struct{} // closed when the last event was seen
+	notes       []string      // what a person should know of this command's environment
 }
 
 // Command returns a Cmd that runs argv in the named sandbox; an empty name is
@@ -187,7 +188,7 @@ func (c *Cmd) Start() (err error) {
 	c.mu.Lock()
 	c.report = Report{Sandbox: opened.name, Engine: opened.engine.info.Name, Decision: opened.decision.outcome, Rule: opened.decision.rule}
 	c.mu.Unlock()
-	command, _, err := c.command(opened)
+	command, _, err := c.command(opened, false)
 	if err != nil {
 		return &SandboxError{Sandbox: opened.name, Err: err}
 	}
@@ -234,14 +235,17 @@ func (h *Host) isClosed() bool {
 	return h.closed
 }
 
-// command resolves what is asked into what is enforced.
-func (c *Cmd) command(opened *openSandbox) (shared.Command, []EnvVar, error) {
+// command resolves what is asked into what is enforced. With planning it runs no
+// program to find out.
+func (c *Cmd) command(opened *openSandbox, planning bool) (shared.Command, []EnvVar, error) {
 	spec, def := &opened.resolved.spec, opened.def
 	dir, err := c.host.workdir(opened, c.Dir)
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
-	env, origins, err := computeEnv(c.host.envInput(c.ctx, opened, c.Env))
+	in := c.host.envInput(c.ctx, opened, c.Env)
+	in.credentials, c.notes = c.host.credentials(c.ctx, def.Credentials, planning)
+	env, origins, err := computeEnv(in)
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
@@ -423,7 +427,7 @@ func (c *Cmd) kill() error {
 
 func (c *Cmd) watchEvents() {
 	defer close(c.events)
-	for _, note := range c.opened.resolved.notes {
+	for _, note := range slices.Concat(c.opened.resolved.notes, c.notes) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
 	events := c.process.Events()

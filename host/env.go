@@ -53,6 +53,7 @@ type envInput struct {
 	identity    []string          // the git identity in force at the workspace's root, "name=value"
 	workspace   map[string]string // the workspace's env, which takes the identity's place
 	user        map[string]string // HOME, USER and LOGNAME of another user, "" where unknown; or nil
+	credentials []credentialVar   // of the definition's credential sets
 	definition  map[string]string // the definition's env
 	command     []string          // "name=value" or "name" of this command
 	usablePath  func(dir string) bool
@@ -118,6 +119,13 @@ func computeEnv(in envInput) (env []string, origins []EnvVar, err error) {
 	}
 	if dir, ok := values["TMPDIR"]; ok && in.usableTemp != nil && !in.usableTemp(dir) {
 		delete(values, "TMPDIR") // it does not exist inside, and programs trust it blindly
+	}
+	for _, v := range in.credentials {
+		if _, conflict := in.definition[v.name]; conflict && strings.HasPrefix(v.name, "GIT_CONFIG_") {
+			return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "env", Message: fmt.Sprintf("%s is what %s authenticates git by", v.name, v.origin),
+				Hint: "set one of the two"}
+		}
+		set(v.name, v.value, v.origin)
 	}
 	for name, value := range in.definition {
 		if err := checkEnvName(name); err != nil {

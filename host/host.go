@@ -28,6 +28,7 @@ type Host struct {
 	dir      string // absolute; where commands without a Dir run
 	resolver resolver
 	identity gitIdentity
+	ghToken  ghToken
 
 	mu        sync.Mutex
 	closed    bool

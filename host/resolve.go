@@ -103,6 +103,12 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 	if err := r.checkPlanted(&m, d); err != nil {
 		return nil, err
 	}
+	if err := checkCredentials(d.Credentials); err != nil {
+		return nil, err
+	}
+	if err := r.mountAgent(&m, d); err != nil {
+		return nil, err
+	}
 	var guards []guard
 	for _, p := range r.protected {
 		guards = append(guards, guard{p, "protected: the configuration in force"})

@@ -11,7 +11,6 @@ sandbox "a" {
   engine      = "docker"
   fallback    = "approve"
   deny_paths  = ["secrets/"]
-  credentials = ["github"]
   limits {
     cpus      = 1.5
     temp_size = "1GiB"

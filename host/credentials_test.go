@@ -1,0 +1,115 @@
+package host
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+func TestGitHubKey(t *testing.T) {
+	t.Parallel()
+	for server, want := range map[string]string{
+		"":                          "http.https://github.com/.extraHeader",
+		"https://github.com":        "http.https://github.com/.extraHeader",
+		"https://ghe.example:8443/": "http.https://ghe.example:8443/.extraHeader",
+		"http://github.com":         "",
+		"https://":                  "",
+		"https://a@github.com":      "",
+		"https://github.com/path":   "",
+		"github.com":                "",
+		"https://h/?q":              "",
+		"https://h\nx":              "",
+	} {
+		got, err := gitHubKey(server)
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("%q: %q, error %v", server, got, err)
+		}
+	}
+}
+
+// gh writes a program of that name which notes that it ran.
+func gh(t *testing.T, dir, body string) (ran string) {
+	t.Helper()
+	ran = filepath.Join(t.TempDir(), "ran")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "gh"), []byte("#!/bin/sh\necho \"$*\" >>"+ran+"\n"+body+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return ran
+}
+
+func TestCredentialsFromGH(t *testing.T) {
+	t.Parallel()
+	const token = "gho_planted"
+	root, outside := t.TempDir(), t.TempDir()
+	ws, err := workspace.New(workspace.Options{Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	evil := gh(t, filepath.Join(root, "bin"), "echo evil")
+	good := gh(t, outside, "echo "+token)
+	h := &Host{resolver: resolver{ws: ws}, caller: caller{environ: []string{
+		"PATH=" + strings.Join([]string{"relative", filepath.Join(root, "bin"), outside, "/usr/bin", "/bin"}, ":"),
+	}}}
+	value := func(planning bool, name string) string {
+		t.Helper()
+		vars, notes := h.credentials(context.Background(), []string{CredentialGitHubCLI}, planning)
+		if len(notes) > 0 {
+			t.Fatal(notes)
+		}
+		i := slices.IndexFunc(vars, func(v credentialVar) bool { return v.name == name })
+		if i < 0 {
+			t.Fatalf("no %s in %v", name, vars)
+		}
+		return vars[i].value
+	}
+	if got := value(true, "GH_TOKEN"); got != "" {
+		t.Errorf("to plan gives %q", got)
+	}
+	if _, err := os.Stat(good); err == nil {
+		t.Error("gh ran for a plan")
+	}
+	for range 2 {
+		if got := value(false, "GH_TOKEN"); got != token {
+			t.Errorf("GH_TOKEN is %q", got)
+		}
+	}
+	if calls, err := os.ReadFile(good); err != nil || string(calls) != "auth token\n" {
+		t.Errorf("gh was called with %q, error %v", calls, err)
+	}
+	if _, err := os.Stat(evil); err == nil {
+		t.Error("a gh that lies in the workspace ran outside of sandboxes")
+	}
+	h.caller.environ = append(h.caller.environ, "GITHUB_TOKEN=set")
+	if got := value(false, "GITHUB_TOKEN"); got != "set" {
+		t.Errorf("GITHUB_TOKEN is %q", got)
+	}
+}
+
+func TestCredentialsWithoutToken(t *testing.T) {
+	t.Parallel()
+	ws, err := workspace.New(workspace.Options{Root: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing := t.TempDir()
+	gh(t, failing, "echo gho_leak; exit 1")
+	for _, c := range []struct{ name, path, want string }{
+		{CredentialGitHub, failing, "neither GH_TOKEN nor GITHUB_TOKEN is set"},
+		{CredentialGitHubCLI, "/nonexistent", "gh is not installed"},
+		{CredentialGitHubCLI, failing + ":/usr/bin:/bin", "log in with gh auth login"},
+	} {
+		h := &Host{resolver: resolver{ws: ws}, caller: caller{environ: []string{"PATH=" + c.path}}}
+		vars, notes := h.credentials(context.Background(), []string{c.name}, false)
+		if len(vars) > 0 || len(notes) != 1 || !strings.Contains(notes[0], c.want) || strings.Contains(notes[0], "gho_leak") {
+			t.Errorf("%s: %v, notes %q", c.name, vars, notes)
+		}
+	}
+}
