@@ -21,7 +21,7 @@ run: deps build ## build, then show what a sandboxed command sees and does not s
 
 build: ## the command, the lean engines and the init, into bin/
 	@mkdir -p $(BIN)
-	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/sbxhost ./shared/sandboxinit/sbxhost-init $(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
+	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/sbxhost ./cmd/sbxhost-telemetry ./shared/sandboxinit/sbxhost-init $(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
 
 test: deps check unit ## checks, unit and end-to-end tests, with the race detector where there is a C compiler
 

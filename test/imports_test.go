@@ -44,7 +44,9 @@ var rules = []rule{
 	{packages: "plugins/*/sbxhost-engine-*", ours: []string{"shared", "plugins/*"}, others: []string{}},
 	{packages: "host", ours: []string{"policy", "approvals", "workspace", "shared", "shared/sandboxinit"}},
 	{packages: "config", ours: []string{"host", "shared"}},
-	{packages: "cmd/sbxhost", ours: []string{"config", "host", "shared", "plugins/*"}},
+	{packages: "telemetry", others: []string{}},
+	{packages: "cmd/sbxhost", ours: []string{"config", "host", "shared", "shared/sandboxinit", "plugins/*", "telemetry"}},
+	{packages: "cmd/sbxhost-telemetry", ours: []string{"telemetry"}, others: []string{"go.opentelemetry.io/otel"}},
 	{packages: "test", ours: []string{}},
 	{packages: "docs/man", others: []string{}},
 	{packages: "docs/examples/sbxhost-engine-*", ours: []string{"shared", "shared/cmdengine"}, others: []string{}},
@@ -62,6 +64,7 @@ var exclusive = map[string][]string{
 	module + "/shared/enginepb":       {"shared"},
 	"github.com/rogpeppe/go-internal": {}, // tests alone
 	"github.com/hashicorp/go-plugin":  {"shared", "host"},
+	"go.opentelemetry.io/otel":        {"cmd/sbxhost-telemetry"},
 }
 
 // never are what an engine's executable must not link, however indirectly: it
@@ -88,6 +91,13 @@ func TestImportRules(t *testing.T) {
 				for _, imported := range pkg.Imports {
 					if err := r.allows(name, imported); err != nil {
 						t.Errorf("%s imports %s: %v", name, imported, err)
+					}
+				}
+				if name == "cmd/sbxhost" {
+					for _, dep := range pkg.Deps {
+						if under("go.opentelemetry.io", dep) {
+							t.Errorf("%s links %s, which costs every command its initialisation", name, dep)
+						}
 					}
 				}
 				if strings.HasPrefix(path.Base(name), "sbxhost-engine-") || path.Base(name) == "sbxhost-init" {

@@ -101,6 +101,7 @@ type execution struct {
 
 	setup    *setup
 	report   host.Report
+	span     *span
 	terminal *outerTerminal
 }
 
@@ -224,6 +225,7 @@ func (e *execution) run() (status int, err error) {
 	<-relayEnded
 	e.terminal.restore()
 	err = e.hint(cmd, err)
+	defer func() { e.span.end(e.report, status, err) }()
 
 	if _, ended := errors.AsType[*host.ExitError](err); early != 0 && err != nil {
 		if !ended {
@@ -242,6 +244,7 @@ const redrawDelay = 50 * time.Millisecond
 // prepare reads the configuration and makes the command. It has hungUp called
 // when the terminal is gone.
 func (e *execution) prepare(ctx context.Context, hungUp func()) (*host.Host, *host.Cmd, error) {
+	begin := time.Now()
 	if err := e.flags.refuse(); err != nil {
 		return nil, nil, err
 	}
@@ -253,6 +256,7 @@ func (e *execution) prepare(ctx context.Context, hungUp func()) (*host.Host, *ho
 	if err := e.choose(ctx, s, &e.flags); err != nil {
 		return nil, nil, err
 	}
+	e.span = e.startSpan(s.sandbox, s.options.Sandboxes[s.sandbox].Engine, begin)
 	h, err := host.New(ctx, s.options)
 	if err != nil {
 		return nil, nil, err
@@ -261,6 +265,7 @@ func (e *execution) prepare(ctx context.Context, hungUp func()) (*host.Host, *ho
 	if err != nil {
 		return nil, nil, err
 	}
+	cmd.Env = append(e.span.env(), cmd.Env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.stderr
 	if cmd.TTY {
 		cmd.Stderr, cmd.Size = nil, e.size()

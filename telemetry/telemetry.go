@@ -1,0 +1,149 @@
+// Package telemetry is what sbxhost and its exporter of OpenTelemetry data say
+// to each other, and the W3C trace context by which they join the traces of
+// others.
+//
+// The exporter is a program of its own, sbxhost-telemetry: Go initialises all
+// that a program links, and the SDK with its exporters would cost each command
+// a millisecond and a half, wanted or not. This package is the standard library
+// alone. What a [Record] holds is all that leaves the machine: no argument, no
+// variable, no path.
+package telemetry
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Record is one run of a command, as one line of JSON.
+type Record struct {
+	TraceID    string `json:"trace_id"`            // 32 hexadecimal digits
+	SpanID     string `json:"span_id"`             // 16 hexadecimal digits
+	ParentID   string `json:"parent_id,omitempty"` // that of the span around it, in the same trace
+	TraceState string `json:"trace_state,omitempty"`
+	Sampled    bool   `json:"sampled"`
+
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
+
+	Sandbox  string `json:"sandbox"`
+	Engine   string `json:"engine"`
+	Decision string `json:"decision,omitempty"` // "sandboxed", "unsandboxed"; empty when it was not reached
+	Rule     string `json:"rule,omitempty"`
+	Outcome  string `json:"outcome"`             // "exited", "signaled", "timed_out", "failed"
+	ExitCode *int   `json:"exit_code,omitempty"` // of a command that exited
+	Signal   string `json:"signal,omitempty"`    // such as "SIGKILL", of one that was killed
+	Degraded int    `json:"degraded"`            // how many things were held less well than asked
+}
+
+// SpanName is that of a record's span.
+func (r *Record) SpanName() string { return "sbxhost.sandbox." + r.Engine + ".exec" }
+
+// Context is a W3C trace context: the trace that a command is part of, and the
+// span around it.
+type Context struct {
+	TraceID, SpanID string
+	Sampled         bool
+	State           string // TRACESTATE, passed on as it is
+}
+
+// ErrTraceparent is returned for a TRACEPARENT that is none. As its
+// specification has it, a new trace then begins.
+var ErrTraceparent = errors.New("not a W3C traceparent")
+
+// ParseTraceparent reads a TRACEPARENT of version 00, or of a later one in so
+// far as it is the same.
+func ParseTraceparent(text, state string) (Context, error) {
+	fields := strings.Split(text, "-")
+	if len(fields) < 4 || !lowerHex(fields[0], 2) || fields[0] == "ff" || fields[0] == "00" && len(fields) != 4 ||
+		!lowerHex(fields[1], 32) || !lowerHex(fields[2], 16) || !lowerHex(fields[3], 2) ||
+		strings.Trim(fields[1], "0") == "" || strings.Trim(fields[2], "0") == "" {
+		return Context{}, ErrTraceparent
+	}
+	flags, err := strconv.ParseUint(fields[3], 16, 8)
+	if err != nil {
+		return Context{}, ErrTraceparent
+	}
+	return Context{TraceID: fields[1], SpanID: fields[2], Sampled: flags&1 != 0, State: state}, nil
+}
+
+// Traceparent is c as the variable TRACEPARENT has it.
+func (c Context) Traceparent() string {
+	flags := "00"
+	if c.Sampled {
+		flags = "01"
+	}
+	return "00-" + c.TraceID + "-" + c.SpanID + "-" + flags
+}
+
+// Child begins a span: in the trace of parent, or in a new one if parent is the
+// zero value. sampler and argument are OTEL_TRACES_SAMPLER and its _ARG.
+func Child(parent Context, sampler, argument string) (Context, error) {
+	var id [24]byte
+	rand.Read(id[:]) // never fails
+	c := Context{TraceID: parent.TraceID, SpanID: hex.EncodeToString(id[16:]), State: parent.State}
+	if c.TraceID == "" {
+		c.TraceID = hex.EncodeToString(id[:16])
+	}
+	var err error
+	c.Sampled, err = sampled(c.TraceID, parent, sampler, argument)
+	return c, err
+}
+
+// sampled decides as the SDK's samplers of those names do.
+func sampled(traceID string, parent Context, sampler, argument string) (bool, error) {
+	if sampler == "" {
+		sampler = "parentbased_always_on"
+	}
+	if root, ok := strings.CutPrefix(sampler, "parentbased_"); ok {
+		if parent.TraceID != "" {
+			return parent.Sampled, nil
+		}
+		sampler = root
+	}
+	switch sampler {
+	case "always_on":
+		return true, nil
+	case "always_off":
+		return false, nil
+	case "traceidratio":
+		ratio := 1.0
+		if argument != "" {
+			var err error
+			if ratio, err = strconv.ParseFloat(argument, 64); err != nil || math.IsNaN(ratio) || ratio < 0 || ratio > 1 {
+				return false, fmt.Errorf("OTEL_TRACES_SAMPLER_ARG: %q is no ratio from 0 to 1", argument)
+			}
+		}
+		low, err := strconv.ParseUint(traceID[16:], 16, 64)
+		return float64(low>>1) < ratio*(1<<63), err
+	}
+	return false, fmt.Errorf("OTEL_TRACES_SAMPLER: %q is none of always_on, always_off, traceidratio and the same after parentbased_", sampler)
+}
+
+func lowerHex(s string, n int) bool {
+	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// Wanted reports whether the environment asks for telemetry: it names an
+// OTLP endpoint or an exporter, and does not disable the SDK. That nothing is
+// sent unasked departs from OpenTelemetry's default, which is localhost.
+func Wanted(getenv func(string) string) bool {
+	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") {
+		return false
+	}
+	traces, metrics := getenv("OTEL_TRACES_EXPORTER"), getenv("OTEL_METRICS_EXPORTER")
+	if traces == "none" && metrics == "none" {
+		return false
+	}
+	for _, name := range [...]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"} {
+		if getenv(name) != "" {
+			return true
+		}
+	}
+	return traces != "" && traces != "none" || metrics != "" && metrics != "none"
+}

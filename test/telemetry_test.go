@@ -1,0 +1,293 @@
+//go:build linux
+
+package test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+)
+
+// A receiver takes OTLP, over http and over gRPC.
+type receiver struct {
+	http, grpc string // endpoints
+
+	mu      sync.Mutex
+	spans   []*tracepb.Span
+	service []string
+	metrics []string
+	all     bytes.Buffer
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body := io.Reader(req.Body)
+		if req.Header.Get("Content-Encoding") == "gzip" {
+			unzipped, err := gzip.NewReader(body)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			body = unzipped
+		}
+		data, err := io.ReadAll(body)
+		var reply proto.Message
+		switch {
+		case err != nil:
+		case req.URL.Path == "/v1/traces":
+			var m collectortrace.ExportTraceServiceRequest
+			if err = proto.Unmarshal(data, &m); err == nil {
+				r.takeTraces(&m)
+			}
+			reply = &collectortrace.ExportTraceServiceResponse{}
+		case req.URL.Path == "/v1/metrics":
+			var m collectormetrics.ExportMetricsServiceRequest
+			if err = proto.Unmarshal(data, &m); err == nil {
+				r.takeMetrics(&m)
+			}
+			reply = &collectormetrics.ExportMetricsServiceResponse{}
+		default:
+			err = fmt.Errorf("no such path: %s", req.URL.Path)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		out, _ := proto.Marshal(reply)
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		w.Write(out)
+	}))
+	t.Cleanup(server.Close)
+	r.http = server.URL
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer()
+	collectortrace.RegisterTraceServiceServer(g, traceService{receiver: r})
+	collectormetrics.RegisterMetricsServiceServer(g, metricsService{receiver: r})
+	go g.Serve(listener)
+	t.Cleanup(g.Stop)
+	r.grpc = "http://" + listener.Addr().String()
+	return r
+}
+
+func (r *receiver) takeTraces(m *collectortrace.ExportTraceServiceRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all.WriteString(m.String())
+	for _, resource := range m.ResourceSpans {
+		r.service = append(r.service, attribute(resource.Resource.Attributes, "service.name"))
+		for _, scope := range resource.ScopeSpans {
+			r.spans = append(r.spans, scope.Spans...)
+		}
+	}
+}
+
+func (r *receiver) takeMetrics(m *collectormetrics.ExportMetricsServiceRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all.WriteString(m.String())
+	for _, resource := range m.ResourceMetrics {
+		for _, scope := range resource.ScopeMetrics {
+			for _, metric := range scope.Metrics {
+				r.metrics = append(r.metrics, metric.Name)
+			}
+		}
+	}
+}
+
+// take gives the spans and the names of the metrics that have come, and forgets
+// them.
+func (r *receiver) take() (spans []*tracepb.Span, metrics, service []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	spans, metrics, service = r.spans, r.metrics, r.service
+	r.spans, r.metrics, r.service = nil, nil, nil
+	return spans, metrics, service
+}
+
+type traceService struct {
+	collectortrace.UnimplementedTraceServiceServer
+	*receiver
+}
+
+func (s traceService) Export(_ context.Context, m *collectortrace.ExportTraceServiceRequest) (*collectortrace.ExportTraceServiceResponse, error) {
+	s.takeTraces(m)
+	return &collectortrace.ExportTraceServiceResponse{}, nil
+}
+
+type metricsService struct {
+	collectormetrics.UnimplementedMetricsServiceServer
+	*receiver
+}
+
+func (s metricsService) Export(_ context.Context, m *collectormetrics.ExportMetricsServiceRequest) (*collectormetrics.ExportMetricsServiceResponse, error) {
+	s.takeMetrics(m)
+	return &collectormetrics.ExportMetricsServiceResponse{}, nil
+}
+
+// attribute is the value of an attribute as text.
+func attribute(attrs []*common.KeyValue, name string) string {
+	for _, a := range attrs {
+		if a.Key != name {
+			continue
+		}
+		switch v := a.Value.Value.(type) {
+		case *common.AnyValue_StringValue:
+			return v.StringValue
+		case *common.AnyValue_IntValue:
+			return fmt.Sprint(v.IntValue)
+		}
+	}
+	return ""
+}
+
+func TestTelemetry(t *testing.T) {
+	need(t, "bwrap")
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	build(t, top, bin, "cmd/sbxhost", "cmd/sbxhost-telemetry")
+	p := newPlace(t, bin)
+	r := newReceiver(t)
+	const trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+	run := func(program string, extra []string, args ...string) (stdout, stderr string, status int) {
+		t.Helper()
+		cmd := exec.Command(program, append([]string{"exec"}, args...)...)
+		cmd.Dir = p.project
+		cmd.Env = append(p.env(), "GITHUB_TOKEN="+canaryToken)
+		cmd.Env = append(cmd.Env, extra...)
+		var out, diag bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &diag
+		_ = cmd.Run()
+		return out.String(), diag.String(), cmd.ProcessState.ExitCode()
+	}
+	sbxhost := filepath.Join(bin, "sbxhost")
+	over := map[string][]string{
+		"http": {"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.http, "OTEL_SERVICE_NAME=builder"},
+		"grpc": {"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.grpc, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_SERVICE_NAME=builder"},
+	}
+	for name, env := range over {
+		t.Run(name, func(t *testing.T) {
+			stdout, stderr, status := run(sbxhost, append(slices.Clip(env), "TRACEPARENT=00-"+trace+"-"+parent+"-01", "TRACESTATE=vendor=1"),
+				"-sandbox", "fast", "--", "sh", "-c", `echo "$TRACEPARENT $TRACESTATE"; env | grep -c OTEL; exit 7`)
+			spans, metrics, service := r.take()
+			if status != 7 || stderr != "" || len(spans) != 1 || len(service) != 1 {
+				t.Fatalf("status %d, %d spans, services %q\n%s%s", status, len(spans), service, stdout, stderr)
+			}
+			s := spans[0]
+			if s.Name != "sbxhost.sandbox.bwrap.exec" || hex.EncodeToString(s.TraceId) != trace || hex.EncodeToString(s.ParentSpanId) != parent || s.TraceState != "vendor=1" {
+				t.Errorf("the span is %v", s)
+			}
+			if want := fmt.Sprintf("00-%s-%x-01 vendor=1\n0\n", trace, s.SpanId); stdout != want {
+				t.Errorf("the command sees %q, want %q", stdout, want)
+			}
+			for name, want := range map[string]string{
+				"sbxhost.sandbox": "fast", "sbxhost.engine": "bwrap", "sbxhost.decision": "sandboxed", "sbxhost.outcome": "exited", "process.exit.code": "7", "sbxhost.degraded": "0",
+			} {
+				if got := attribute(s.Attributes, name); got != want {
+					t.Errorf("%s is %q, want %q", name, got, want)
+				}
+			}
+			if attribute(s.Attributes, "sbxhost.rule") == "" || s.EndTimeUnixNano <= s.StartTimeUnixNano || s.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR {
+				t.Errorf("the span is %v", s)
+			}
+			if got := strings.Join(metrics, " "); got != "sbxhost.sandbox.execs sbxhost.sandbox.exec.duration" || service[0] != "builder" {
+				t.Errorf("metrics %q of service %q", got, service[0])
+			}
+		})
+	}
+	httpEnv := slices.Clip(over["http"][:1])
+	t.Run("other ends", func(t *testing.T) {
+		for _, c := range []struct {
+			args              []string
+			status            int
+			outcome, key, val string
+		}{
+			{[]string{"-sandbox", "fast", "--", "true"}, 0, "exited", "process.exit.code", "0"},
+			{[]string{"-sandbox", "fast", "--", "sh", "-c", "kill -KILL $$"}, 137, "signaled", "sbxhost.signal", "SIGKILL"},
+			{[]string{"-sandbox", "fast", "-timeout", "100ms", "--", "sh", "-c", "read x </dev/zero"}, 124, "timed_out", "sbxhost.signal", "SIGTERM"},
+			{[]string{"-sandbox", "fast", "--", "/no/such"}, 127, "failed", "sbxhost.engine", "bwrap"},
+		} {
+			_, _, status := run(sbxhost, httpEnv, c.args...)
+			spans, _, service := r.take()
+			if status != c.status || len(spans) != 1 || attribute(spans[0].Attributes, "sbxhost.outcome") != c.outcome || attribute(spans[0].Attributes, c.key) != c.val {
+				t.Errorf("%v: status %d, spans %v", c.args, status, spans)
+				continue
+			}
+			if len(spans[0].ParentSpanId) != 0 || service[0] != "sbxhost" {
+				t.Errorf("%v: the span %v of service %q has a parent, or another name", c.args, spans[0], service[0])
+			}
+		}
+	})
+	t.Run("not sampled", func(t *testing.T) {
+		out, _, _ := run(sbxhost, append(httpEnv, "TRACEPARENT=00-"+trace+"-"+parent+"-00"), "-sandbox", "fast", "--", "sh", "-c", "echo $TRACEPARENT")
+		if spans, metrics, _ := r.take(); len(spans) != 0 || len(metrics) != 2 || !strings.HasSuffix(out, "-00\n") {
+			t.Errorf("%d spans, metrics %q, and the command sees %q", len(spans), metrics, out)
+		}
+	})
+	t.Run("nothing unasked", func(t *testing.T) {
+		out, stderr, status := run(sbxhost, []string{"TRACEPARENT=00-" + trace + "-" + parent + "-01"}, "-sandbox", "fast", "--", "sh", "-c", "echo -$TRACEPARENT-")
+		if spans, metrics, _ := r.take(); len(spans)+len(metrics) != 0 || out != "--\n" || status != 0 || stderr != "" {
+			t.Errorf("%d spans, %d metrics, %q %q %d", len(spans), len(metrics), out, stderr, status)
+		}
+	})
+	t.Run("trouble is told and costs no command", func(t *testing.T) {
+		alone := t.TempDir()
+		if err := os.Link(sbxhost, filepath.Join(alone, "sbxhost")); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			program string
+			env     []string
+			want    string
+		}{
+			{filepath.Join(alone, "sbxhost"), httpEnv, "install it beside sbxhost"},
+			{sbxhost, append(httpEnv, "OTEL_TRACES_SAMPLER=jaeger_remote"), "OTEL_TRACES_SAMPLER"},
+			{sbxhost, append(httpEnv, "OTEL_TRACES_EXPORTER=zipkin"), `"zipkin" is neither otlp nor none`},
+			{sbxhost, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TIMEOUT=200"}, "telemetry: "},
+		} {
+			out, stderr, status := run(c.program, c.env, "-sandbox", "fast", "--", "echo", "ran")
+			if out != "ran\n" || status != 0 || !strings.Contains(stderr, c.want) {
+				t.Errorf("want %q in %q; the command said %q, status %d", c.want, stderr, out, status)
+			}
+		}
+		r.take()
+	})
+	for _, secret := range []string{canaryToken, "TRACEPARENT", p.project} {
+		if strings.Contains(r.all.String(), secret) {
+			t.Errorf("telemetry holds %q", secret)
+		}
+	}
+	if !strings.Contains(r.all.String(), "bwrap") {
+		t.Error("the control fails: nothing of what was sent is seen")
+	}
+	until(t, "all processes to be gone", func() bool { return len(running(bin)) == 0 }, func() string { return fmt.Sprint(running(bin)) })
+}
