@@ -9,9 +9,11 @@ ENGINES := bwrap seatbelt noop
 LDFLAGS := -s -w
 # gRPC then leaves out its tracing, and with it net/http and html/template.
 TAGS    := grpcnotrace
+# Modules of their own.
+EXAMPLES := examples/embed
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: help run build test unit e2e check cross vet staticcheck fmt-check tidy-check generate generate-check man bench fuzz deps clean
+.PHONY: help run build test unit examples check cross vet staticcheck fmt-check tidy-check generate generate-check man bench fuzz deps clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
@@ -32,6 +34,10 @@ unit:
 	else \
 		echo "no C compiler: go test ./... without the race detector"; $(GO) test -timeout 15m ./...; \
 	fi
+	@$(MAKE) --no-print-directory examples
+
+examples: ## the modules that use this one as others do
+	@for dir in $(EXAMPLES); do echo "go test ./... in $$dir"; (cd $$dir && $(GO) vet ./... && $(GO) test -timeout 5m ./...) || exit 1; done
 
 check: fmt-check vet cross staticcheck tidy-check generate-check ## gofmt, vet, cross builds, staticcheck, drift of go.mod and of generated code
 
@@ -53,6 +59,7 @@ staticcheck:
 tidy-check:
 	$(GO) mod tidy -diff
 	cd tools && $(GO) mod tidy -diff
+	@for dir in $(EXAMPLES); do (cd $$dir && $(GO) mod tidy -diff) || exit 1; done
 
 generate: ## the protocol's Go code, from shared/enginepb/engine.proto
 	cd tools && $(GO) run ./genproto ../shared/enginepb engine.proto

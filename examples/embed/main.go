@@ -1,0 +1,69 @@
+// Steps runs the steps of a file, each in a sandbox that the file defines, as
+// many at once as their order allows. It is an example of a program with a
+// configuration format of its own that has sandbox blocks in it.
+//
+//	steps [-file steps.hcl]
+//
+// Its exit status is 0 when every step succeeded, 1 when one failed, 2 when the
+// file makes no sense and 130 when it was interrupted.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/plugins/bwrap"
+	"github.com/sbxhost/sbxhost/plugins/noop"
+)
+
+func main() {
+	builtins := host.ServeBuiltin(bwrap.New(), noop.New()) // first: this program serves its engines, too
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, builtins, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, builtins host.Builtins, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("steps", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	name := flags.String("file", "steps.hcl", "the file with the steps")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	plan, files, diags := load(*name, builtins)
+	if diags.HasErrors() {
+		hcl.NewDiagnosticTextWriter(stderr, files, 80, false).WriteDiagnostics(diags)
+		return 2
+	}
+	h, err := host.New(ctx, host.Options{
+		Builtins: builtins, Sandboxes: plan.sandboxes,
+		Workspace: host.WorkspaceOptions{Root: plan.dir}, Dir: plan.dir,
+		Protected: []string{plan.path}, // a step must not change what the next run does
+	})
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 2
+	}
+	defer h.Close()
+	err = plan.run(ctx, h, &console{out: stdout})
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "interrupted")
+		return 130
+	case errors.Is(err, errStepFailed):
+		return 1
+	case err != nil:
+		fmt.Fprintln(stderr, err)
+		return 2
+	}
+	return 0
+}
