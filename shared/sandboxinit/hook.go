@@ -4,6 +4,8 @@ import (
 	"os"
 	"strconv"
 	"sync/atomic"
+
+	"github.com/sbxhost/sbxhost/shared/holder"
 )
 
 const (
@@ -22,11 +24,14 @@ const (
 // execute the program again and expect an init.
 var hooked atomic.Bool
 
-// Hook makes a program able to serve as the init. It must be the first
-// statement of main. In a process that was started by [Argv] it runs the init
-// and does not return; otherwise it notes that the program called it and
-// returns at once.
+// Hook makes a program able to serve as the init, and as a session's holder. It
+// must be the first statement of main. In a process that was started to be one
+// of them, by [Argv] or by package holder, it is that and does not return;
+// otherwise it notes that the program called it and returns at once.
 func Hook() {
+	if holder.Wanted(os.Args) {
+		exit(holder.Main(os.Args, func() { KillOrphans(0) }))
+	}
 	if len(os.Args) == 3 {
 		switch os.Args[1] {
 		case initArg:

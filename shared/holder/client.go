@@ -1,0 +1,26 @@
+package holder
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// ErrLost is wrapped by the errors of a [Client] whose holder is gone: it was
+// killed, or crashed, and the launchers that it had started died with it.
+var ErrLost = errors.New("the session's holder died")
+
+// ErrUnavailable is wrapped by the errors of [Connect]: there can be no
+// holder here.
+var ErrUnavailable = errors.New("no session holder")
+
+// Config says whose holder and where.
+type Config struct {
+	// Dir is the session's directory, private to its owner.
+	Dir string
+	// User is who the holder runs as. Nil is the caller's own user; any other
+	// needs a caller who is root.
+	User *syscall.Credential
+	// Executable opens the program that runs as the holder.
+	Executable func() (*os.File, error)
+}

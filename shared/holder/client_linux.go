@@ -1,0 +1,295 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Client is a connection to a session's holder. Its methods may be called from
+// any goroutine.
+type Client struct {
+	conn *conn
+	log  func() string // what a holder that crashed has said; once
+
+	mu        sync.Mutex
+	next      uint32
+	calls     map[uint32]chan reply
+	launchers map[uint32]*Launcher
+	err       error // why there is no connection any more
+
+	lost chan struct{} // closed with err
+}
+
+type reply struct {
+	launcher *Launcher
+	err      error
+}
+
+func newClient(c *conn, log func() string) *Client {
+	client := &Client{conn: c, log: log, calls: map[uint32]chan reply{}, launchers: map[uint32]*Launcher{}, lost: make(chan struct{})}
+	go client.read()
+	return client
+}
+
+// Lost is closed when the holder, or this connection to it, is gone.
+func (c *Client) Lost() <-chan struct{} { return c.lost }
+
+// Close ends the connection. The holder kills what this client has started and
+// ends, if this was its last client.
+func (c *Client) Close() { c.conn.close() }
+
+// Overlay makes the overlay of a directory of the host, which belongs to the
+// session, unless it has been made. A *[MountError] says why there can be none.
+func (c *Client) Overlay(ctx context.Context, source string) error {
+	_, err := c.call(ctx, func(request uint32) ([]byte, []int) { return encodeOverlay(request, source), nil })
+	return err
+}
+
+// A Plan is a list of steps, ready to be sent.
+type Plan struct{ encoded string }
+
+// NewPlan encodes steps. Equal steps are one prepared tree.
+func NewPlan(ops []Op) Plan { return Plan{string(encodePlan(ops))} }
+
+// Start starts a launcher in the tree of a plan: path is the launcher on the
+// host, files are its descriptors from 0 on.
+func (c *Client) Start(ctx context.Context, plan Plan, path string, argv []string, files []*os.File) (*Launcher, error) {
+	if len(files) > maxFiles {
+		return nil, fmt.Errorf("%d descriptors are more than can be handed over (%d)", len(files), maxFiles)
+	}
+	return c.call(ctx, func(request uint32) ([]byte, []int) {
+		fds := make([]int, len(files))
+		for i, f := range files {
+			fds[i] = int(f.Fd())
+		}
+		return encodeRun(&run{request, plan.encoded, path, argv}, len(fds)), fds
+	})
+}
+
+func (c *Client) call(ctx context.Context, encode func(uint32) ([]byte, []int)) (*Launcher, error) {
+	answer := make(chan reply, 1)
+	c.mu.Lock()
+	if c.err != nil {
+		defer c.mu.Unlock()
+		return nil, c.err
+	}
+	c.next++
+	request := c.next
+	c.calls[request] = answer
+	c.mu.Unlock()
+
+	message, fds := encode(request)
+	if len(message)-headerSize > maxPayload {
+		c.mu.Lock()
+		delete(c.calls, request)
+		c.mu.Unlock()
+		return nil, &MountError{-1, "asking the holder", "the plan is too long"}
+	}
+	if err := c.conn.write(message, fds...); err != nil {
+		c.conn.close() // half a message may be out; the reader says why
+	}
+	select {
+	case r := <-answer:
+		return r.launcher, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-answer; r.launcher != nil {
+				r.launcher.Kill()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+}
+
+// read hands on what the holder says, until it says no more.
+func (c *Client) read() {
+	err := c.converse()
+	c.conn.close()
+	c.conn.discard()
+	lost, said := error(ErrLost), c.log()
+	if errors.Is(err, os.ErrClosed) {
+		lost = fmt.Errorf("%w: the connection was closed", ErrLost)
+	} else if said != "" {
+		lost = fmt.Errorf("%w; it said: %s", ErrLost, said)
+	}
+	c.mu.Lock()
+	c.err = lost
+	calls, launchers := c.calls, c.launchers
+	c.calls, c.launchers = nil, nil
+	c.mu.Unlock()
+	close(c.lost)
+	for _, answer := range calls {
+		answer <- reply{err: lost}
+	}
+	for _, l := range launchers {
+		l.lose(lost)
+	}
+}
+
+func (c *Client) converse() error {
+	for {
+		kind, payload, fds, err := c.conn.read()
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case msgDone:
+			err = c.done(payload, fds)
+		case msgFailed:
+			closeFDs(fds)
+			var request uint32
+			var failed *MountError
+			if request, failed, err = decodeFailed(payload); err == nil {
+				c.answer(request, reply{err: failed})
+			}
+		case msgExit:
+			closeFDs(fds)
+			var request, status uint32
+			if err = decodeInts(payload, &request, &status); err == nil {
+				c.mu.Lock()
+				l := c.launchers[request]
+				delete(c.launchers, request)
+				c.mu.Unlock()
+				if l != nil {
+					l.finish(syscall.WaitStatus(status), nil)
+				}
+			}
+		default:
+			closeFDs(fds)
+			err = errProtocol
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Client) done(payload []byte, fds []int) error {
+	var request, pid uint32
+	if err := decodeInts(payload, &request, &pid); err != nil || len(fds) > 1 {
+		closeFDs(fds)
+		return errors.Join(errProtocol, err)
+	}
+	if len(fds) == 0 {
+		c.answer(request, reply{})
+		return nil
+	}
+	l := &Launcher{pid: int(pid), pidfd: fds[0], exited: make(chan struct{})}
+	c.mu.Lock()
+	c.launchers[request] = l
+	c.mu.Unlock()
+	c.answer(request, reply{launcher: l})
+	return nil
+}
+
+func (c *Client) answer(request uint32, r reply) {
+	c.mu.Lock()
+	answer := c.calls[request]
+	delete(c.calls, request)
+	c.mu.Unlock()
+	if answer != nil {
+		answer <- r
+	} else if r.launcher != nil {
+		r.launcher.Kill()
+	}
+}
+
+// A Launcher is a process that the holder has started.
+type Launcher struct {
+	pid int
+
+	mu    sync.Mutex // keeps the descriptor open while it is used
+	pidfd int
+
+	exited chan struct{} // closed when status and err are final
+	status syscall.WaitStatus
+	err    error
+}
+
+// Pid is its number, which may be another's once Wait has returned.
+func (l *Launcher) Pid() int { return l.pid }
+
+// Kill kills it.
+func (l *Launcher) Kill() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pidfd < 0 {
+		return os.ErrProcessDone
+	}
+	err := unix.PidfdSendSignal(l.pidfd, unix.SIGKILL, nil, 0)
+	if err == unix.ESRCH {
+		return os.ErrProcessDone
+	}
+	return err
+}
+
+// Wait waits for its end. An error, which wraps [ErrLost], says that it is gone
+// and that nobody is left to tell how it ended.
+func (l *Launcher) Wait() (syscall.WaitStatus, error) {
+	<-l.exited
+	return l.status, l.err
+}
+
+func (l *Launcher) finish(status syscall.WaitStatus, err error) {
+	l.mu.Lock()
+	unix.Close(l.pidfd)
+	l.pidfd = -1
+	l.mu.Unlock()
+	l.status, l.err = status, err
+	close(l.exited)
+}
+
+// dyingPatience bounds the wait for a launcher whose holder is gone.
+const dyingPatience = 2 * time.Second
+
+// lose waits for a launcher to die, as it does with its holder.
+func (l *Launcher) lose(cause error) {
+	l.Kill() // should it have been stopped on its way to asking for that
+	for deadline := time.Now().Add(dyingPatience); ; {
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(l.pidfd), Events: unix.POLLIN}}, int(time.Until(deadline).Milliseconds()))
+		if err != unix.EINTR {
+			break
+		}
+	}
+	l.finish(0, cause)
+}
+
+// hello is what a holder says first.
+func hello(c *conn) error {
+	kind, payload, fds, err := c.read()
+	closeFDs(fds)
+	switch {
+	case err != nil:
+		return err
+	case kind == msgFailed:
+		_, failed, err := decodeFailed(payload)
+		if err != nil {
+			return err
+		}
+		return failed
+	case kind != msgHello:
+		return errProtocol
+	}
+	var version uint32
+	if err := decodeInts(payload, &version); err != nil {
+		return err
+	}
+	if version != wireVersion {
+		return fmt.Errorf("the session's holder is of another release (it speaks version %d, this program %d): end what else runs in the session", version, wireVersion)
+	}
+	return nil
+}
+
+// ended reports whether an error of hello says that the holder is just going,
+// so that another one has to be started.
+func ended(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
+}

@@ -1,0 +1,37 @@
+// Package holder keeps what the commands of one session share while none of
+// them runs: mount trees that are prepared once, overlays and a home directory.
+//
+// A holder is one process per session and user. It lives in a user and a mount
+// namespace of its own, makes mount trees there by the kernel's mount calls, and
+// starts launchers (bubblewrap) inside when it is asked to, with the descriptors
+// that it is sent. A launcher then binds one prepared tree, where it would otherwise
+// make every mount of it for every command.
+//
+// Both ends are here: [Connect] for an engine, [Main] for the process, which is
+// a program that called sandboxinit.Hook, executed again. The package uses the
+// standard library and x/sys alone: it is part of the init's lean binary.
+//
+// # What it holds
+//
+//   - There is one holder at a time for a directory: it has an exclusive lock on
+//     a file there for its life. A kernel mount of an overlay that outlives its
+//     holder for a moment is waited for (index=on makes the kernel refuse a second
+//     mount of one upper directory).
+//   - It ends when the connection of its last client does, whatever ended the
+//     client, and a client's launchers are killed when its connection ends. Launchers
+//     die with the thread that forked them, which lives as long as they do.
+//   - A source is opened without following any symlink, and what was opened is
+//     what is mounted: it cannot be swapped in between. So are mount points.
+//   - Launchers have an empty environment, the descriptors that were sent for them,
+//     and none of the capabilities that an ordinary user's holder has in its namespace.
+//   - A prepared tree is used again only if each of its sources and mount points is
+//     still what it was: a file that was replaced is bound anew.
+//   - Nothing grows with the number of commands: a few trees are kept, those last used.
+//
+// # Limits
+//
+// It needs Linux 5.12, user namespaces and a /proc. Mounts that the host makes
+// after the holder has started are seen where the host's mounts are shared, as
+// systemd makes them. The lower directory of an overlay stays the one that it
+// was first; the kernel leaves undefined what is seen when it is changed beneath.
+package holder

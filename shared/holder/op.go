@@ -1,0 +1,59 @@
+package holder
+
+// Kind is one step that makes a tree.
+type Kind uint8
+
+const (
+	// Root makes the directory Dest and a mount of it, to which further steps add.
+	Root Kind = iota
+	// Bind shows Source, with what is mounted beneath it.
+	Bind
+	// ReadOnlyBind is Bind without the right to write.
+	ReadOnlyBind
+	// Overlay shows the overlay of Source, which belongs to the session.
+	Overlay
+	// Home shows memory that belongs to the session: the same for each equal
+	// Source (any name), Perms and Size.
+	Home
+	// Directory makes an empty directory where there is none; Perms apply.
+	Directory
+	// File makes a copy of the regular file Source, with Perms.
+	File
+	// Symlink makes a link with the text Source.
+	Symlink
+	// ReadOnly takes the right to write from the mount at Dest, not from those beneath.
+	ReadOnly
+	// Pin binds the directory Dest onto itself, so that it cannot be renamed.
+	Pin
+	// HideFile and HideDirectory lay something unreadable over Dest.
+	HideFile
+	HideDirectory
+	kinds
+)
+
+// An Op is one step. Source is a path of the host, absolute and without symlinks;
+// Dest is a path in the trees' own space, such as "/0/usr". Perms and Size
+// apply where a Kind says so.
+type Op struct {
+	Kind   Kind
+	Source string
+	Dest   string
+	Perms  uint32
+	Size   uint64
+}
+
+// Trees is the directory in which a launcher finds the trees: Dest "/0" is at
+// Trees + "/0".
+const Trees = "/.tree"
+
+// Host is the directory in which a launcher finds the host's file system.
+const Host = "/.host"
+
+// A MountError says which step could not be done.
+type MountError struct {
+	Index  int    // of the step in its list
+	Call   string // the system call, or what it was for
+	Reason string
+}
+
+func (e *MountError) Error() string { return e.Call + ": " + e.Reason }

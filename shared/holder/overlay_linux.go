@@ -1,0 +1,187 @@
+package holder
+
+import (
+	"encoding/hex"
+	"hash/fnv"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// An overlay is one kernel mount for a session, whatever the number of its
+// definitions and commands: two mounts of one upper directory are undefined.
+type overlay struct {
+	at     string // where the holder has it
+	failed *MountError
+}
+
+
+// overlay gives the path of the overlay of source.
+func (s *space) overlay(source string) (string, *MountError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o, ok := s.overlays[source]; ok && o.failed == nil {
+		return o.at, nil
+	}
+	if len(s.overlays) >= maxShared {
+		return "", &MountError{-1, "making an overlay", "there are too many in this session"}
+	}
+	o := &overlay{at: overlaysDir + "/" + strconv.Itoa(len(s.overlays))}
+	if o.failed = s.mountOverlay(source, o.at); o.failed != nil {
+		return "", o.failed
+	}
+	s.overlays[source] = o
+	return o.at, nil
+}
+
+func (s *space) mountOverlay(source, at string) *MountError {
+	lower, err := openSource(source)
+	if err != nil {
+		return mountError("opening "+strconv.Quote(source), err)
+	}
+	defer unix.Close(lower)
+	var st unix.Stat_t
+	if err := unix.Fstat(lower, &st); err != nil {
+		return mountError("fstat", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return mountError("opening "+strconv.Quote(source), unix.ENOTDIR)
+	}
+	// The name is the source's, so that the next holder of the session finds it.
+	sum := fnv.New128a()
+	sum.Write([]byte(source))
+	base, failed := makeDirs(s.dir, "overlay", hex.EncodeToString(sum.Sum(nil)))
+	if failed != nil {
+		return failed
+	}
+	defer unix.Close(base)
+	if failed := claim(base, source); failed != nil {
+		return failed
+	}
+	upper, failed := makeDirs(base, "upper")
+	if failed != nil {
+		return failed
+	}
+	defer unix.Close(upper)
+	work, failed := makeDirs(base, "work")
+	if failed != nil {
+		return failed
+	}
+	defer unix.Close(work)
+	// The merged root is the upper directory as to owner and mode.
+	proc := fdPath + strconv.Itoa(upper)
+	if err := unix.Chmod(proc, st.Mode&0o7777); err != nil {
+		return mountError("chmod of the upper directory", err)
+	}
+	unix.Chown(proc, int(st.Uid), int(st.Gid)) // an ordinary user's stays its own
+
+	var fd int
+	err = patiently(func() (err error) {
+		fd, err = createOverlay(lower, upper, work)
+		return err
+	})
+	if err != nil {
+		return mountError("mounting an overlay", err)
+	}
+	defer unix.Close(fd)
+	return attach(fd, at)
+}
+
+// claim makes sure that a directory whose name is a hash is that of one source.
+func claim(base int, source string) *MountError {
+	const name = "source"
+	path := fdPath + strconv.Itoa(base) + "/" + name
+	b, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		if err = os.WriteFile(path, []byte(source), 0o600); err == nil {
+			return nil
+		}
+	}
+	if err != nil {
+		return mountError("claiming the overlay's directory", err)
+	}
+	if string(b) != source {
+		return &MountError{-1, "claiming the overlay's directory", "it is that of " + strconv.Quote(string(b))}
+	}
+	return nil
+}
+
+// createOverlay names the layers by descriptor: what was opened is what is
+// mounted, and no character of a path has a meaning.
+func createOverlay(lower, upper, work int) (int, error) {
+	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(fs)
+	for _, o := range [...][2]string{
+		{"lowerdir", fdPath + strconv.Itoa(lower)},
+		{"upperdir", fdPath + strconv.Itoa(upper)},
+		{"workdir", fdPath + strconv.Itoa(work)},
+		// Not trusted.*, which is for the privileged.
+		{"userxattr", ""},
+		// The kernel then refuses a second mount of the upper directory.
+		{"index", "on"},
+	} {
+		if o[1] == "" {
+			err = unix.FsconfigSetFlag(fs, o[0])
+		} else {
+			err = unix.FsconfigSetString(fs, o[0], o[1])
+		}
+		if err != nil {
+			return -1, err
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, err
+	}
+	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, locked)
+}
+
+// makeDirs opens a directory beneath dir and makes what is missing of it.
+func makeDirs(dir int, names ...string) (int, *MountError) {
+	current := dir
+	for _, name := range names {
+		if err := unix.Mkdirat(current, name, 0o700); err != nil && err != unix.EEXIST {
+			return -1, mountError("mkdir "+name, err)
+		}
+		next, err := unix.Openat(current, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if current != dir {
+			unix.Close(current)
+		}
+		if err != nil {
+			return -1, mountError("opening "+name, err)
+		}
+		current = next
+	}
+	return current, nil
+}
+
+// openSource opens a path of the host. No component may be a symlink: the
+// path was resolved before, and what has become one since was planted.
+func openSource(path string) (int, error) {
+	relative := path[1:]
+	if relative == "" {
+		relative = "."
+	}
+	host, err := unix.Open(Host, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(host)
+	return openBeneath(host, relative)
+}
+
+// openBeneath walks from dir and goes neither up nor through a link.
+func openBeneath(dir int, relative string) (int, error) {
+	for {
+		fd, err := unix.Openat2(dir, relative, &unix.OpenHow{
+			Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
+			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+		})
+		if err != unix.EINTR && err != unix.EAGAIN {
+			return fd, err
+		}
+	}
+}

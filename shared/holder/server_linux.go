@@ -1,0 +1,347 @@
+package holder
+
+import (
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxTrees is how many trees are kept beside those in use. Each command copies
+// the mounts of one; a session has two or three plans at a time.
+const maxTrees = 4
+
+// server is the holder's side of all connections.
+type server struct {
+	byRoot   bool
+	sweep    func()
+	listener int
+	incoming *os.File // the listener, for who closes it
+	space    *space
+
+	mu      sync.Mutex
+	clients map[*client]bool
+	trees   map[string]*tree
+	clock   uint64
+	closed  bool
+}
+
+// accept takes clients until the last one has gone.
+func (s *server) accept() {
+	s.mu.Lock()
+	s.incoming = os.NewFile(uintptr(s.listener), "listener")
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return
+	}
+	raw, err := s.incoming.SyscallConn()
+	if err != nil {
+		return
+	}
+	for {
+		var fd int
+		var failed error
+		err := raw.Read(func(listener uintptr) bool {
+			fd, _, failed = unix.Accept4(int(listener), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+			return failed != unix.EAGAIN
+		})
+		if err != nil {
+			return // closed
+		}
+		if failed != nil {
+			continue
+		}
+		if !s.admitted(fd) {
+			unix.Close(fd)
+			continue
+		}
+		if c, err := newConn(fd); err == nil {
+			s.admit(c)
+		}
+	}
+}
+
+// client is one engine.
+type client struct {
+	server *server
+	conn   *conn
+
+	mu      sync.Mutex
+	gone    bool
+	running map[uint32]int // request -> pidfd
+	killed  bool
+	alive   sync.WaitGroup
+}
+
+// admit serves a connection, unless the last client has just gone.
+func (s *server) admit(conn *conn) {
+	c := &client{server: s, conn: conn, running: map[uint32]int{}}
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.clients[c] = true
+	}
+	s.mu.Unlock()
+	if closed {
+		conn.close()
+		return
+	}
+	go c.serve()
+}
+
+// leave ends the holder with its last client: what connects from then on finds
+// nobody, and starts another.
+func (s *server) leave(c *client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.clients, c)
+	if len(s.clients) > 0 || s.closed {
+		return
+	}
+	s.closed = true
+	unix.Unlinkat(s.space.dir, socketName, 0)
+	if s.incoming != nil {
+		s.incoming.Close()
+	}
+}
+
+// serve answers one client until its connection ends, and then leaves nothing
+// of it.
+func (c *client) serve() {
+	defer c.server.leave(c)
+	if c.conn.write(encodeInts(msgHello, 0, wireVersion)) == nil {
+		c.listen()
+	}
+	c.conn.close()
+	c.conn.discard()
+	c.mu.Lock()
+	c.gone = true
+	for _, pidfd := range c.running {
+		c.killed = true
+		unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+	}
+	killed := c.killed
+	c.mu.Unlock()
+	c.alive.Wait()
+	if killed && c.server.sweep != nil {
+		c.server.sweep()
+	}
+}
+
+func (c *client) listen() {
+	for {
+		kind, payload, fds, err := c.conn.read()
+		if err != nil {
+			return
+		}
+		switch kind {
+		case msgRun:
+			r, err := decodeRun(payload)
+			if err != nil {
+				closeFDs(fds)
+				return
+			}
+			c.alive.Add(1)
+			go func() {
+				defer c.alive.Done()
+				c.run(r, fds)
+			}()
+		case msgOverlay:
+			request, source, err := decodeOverlay(payload)
+			closeFDs(fds)
+			if err != nil {
+				return
+			}
+			if len(source) == 0 || source[0] != '/' {
+				return
+			}
+			if _, failed := c.server.space.overlay(source); failed != nil {
+				c.conn.write(encodeFailed(request, failed))
+			} else {
+				c.conn.write(encodeInts(msgDone, 0, request, 0))
+			}
+		default:
+			closeFDs(fds)
+			return
+		}
+	}
+}
+
+// run starts a launcher, tells of it, waits for it and tells how it ended.
+func (c *client) run(r *run, fds []int) {
+	t, failed := c.server.enter(r.plan)
+	if failed != nil {
+		closeFDs(fds)
+		c.conn.write(encodeFailed(r.request, failed))
+		return
+	}
+	defer c.server.exit(t)
+	var pid, pidfd int
+	t.do(func() { pid, pidfd, failed = c.fork(r, fds) })
+	closeFDs(fds)
+	if failed != nil {
+		c.conn.write(encodeFailed(r.request, failed))
+		return
+	}
+	c.conn.write(encodeInts(msgDone, 1, r.request, uint32(pid)), pidfd)
+	status := reap(pid, pidfd)
+	c.mu.Lock()
+	delete(c.running, r.request)
+	c.mu.Unlock()
+	unix.Close(pidfd)
+	c.conn.write(encodeInts(msgExit, 0, r.request, uint32(status)))
+}
+
+// fork starts the launcher with exactly the descriptors that were sent, from 0
+// on. It must run on the tree's thread.
+func (c *client) fork(r *run, fds []int) (pid, pidfd int, failed *MountError) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone {
+		return 0, -1, &MountError{-1, "starting the launcher", "its client is gone"}
+	}
+	files := make([]uintptr, len(fds))
+	for i, fd := range fds {
+		files[i] = uintptr(fd)
+	}
+	pidfd = -1
+	pid, err := syscall.ForkExec(Host+r.path, r.argv, &syscall.ProcAttr{
+		Dir:   "/",
+		Env:   []string{},
+		Files: files,
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
+	})
+	if err != nil {
+		return 0, -1, mountError("starting the launcher "+r.path, err)
+	}
+	if pidfd < 0 {
+		syscall.Kill(pid, syscall.SIGKILL)
+		syscall.Wait4(pid, nil, 0, nil)
+		return 0, -1, &MountError{-1, "starting the launcher", "this kernel gives no descriptors of processes"}
+	}
+	unix.SetNonblock(pidfd, true)
+	c.running[r.request] = pidfd
+	return pid, pidfd, nil
+}
+
+// reap waits for a child by the poller, without a thread of its own.
+func reap(pid, pidfd int) (status syscall.WaitStatus) {
+	wait := func(options int) bool {
+		for {
+			n, err := syscall.Wait4(pid, &status, options, nil)
+			if err != syscall.EINTR {
+				return n == pid || err != nil
+			}
+		}
+	}
+	own, err := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		f := os.NewFile(uintptr(own), "pidfd")
+		defer f.Close()
+		raw, failed := f.SyscallConn()
+		if err = failed; err == nil {
+			err = raw.Read(func(uintptr) bool { return wait(syscall.WNOHANG) })
+		}
+	}
+	if err != nil {
+		wait(0)
+	}
+	return status
+}
+
+// enter gives the tree of a plan, made now or before, and counts one more who
+// uses it.
+func (s *server) enter(plan string) (*tree, *MountError) {
+	for {
+		t, fresh, failed := s.take(plan)
+		if failed != nil {
+			return nil, failed
+		}
+		<-t.ready
+		if t.failed == nil && !fresh {
+			current := false
+			t.do(func() { current = t.built.current() })
+			if !current {
+				s.drop(t)
+				s.exit(t)
+				continue
+			}
+		}
+		if t.failed != nil {
+			s.drop(t)
+			s.exit(t)
+			return nil, t.failed
+		}
+		return t, nil
+	}
+}
+
+func (s *server) take(plan string) (t *tree, fresh bool, failed *MountError) {
+	s.mu.Lock()
+	t = s.trees[plan]
+	if t == nil {
+		fresh = true
+		t = &tree{plan: plan, work: make(chan func()), ready: make(chan struct{})}
+		s.trees[plan] = t
+	}
+	t.running++
+	s.clock++
+	t.used = s.clock
+	s.evict()
+	s.mu.Unlock()
+	if !fresh {
+		return t, false, nil
+	}
+	ops, err := decodePlan([]byte(plan))
+	if err != nil {
+		t.failed = mountError("reading the plan", err)
+		close(t.ready)
+		return t, true, nil
+	}
+	t.start(s.space, ops)
+	return t, true, nil
+}
+
+// evict drops the trees that were not used for the longest time. The caller
+// holds s.mu.
+func (s *server) evict() {
+	for len(s.trees) > maxTrees {
+		var oldest *tree
+		for _, t := range s.trees {
+			if oldest == nil || t.used < oldest.used {
+				oldest = t
+			}
+		}
+		s.forget(oldest)
+	}
+}
+
+func (s *server) drop(t *tree) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(t)
+}
+
+// forget takes t out of use. The caller holds s.mu.
+func (s *server) forget(t *tree) {
+	if s.trees[t.plan] == t {
+		delete(s.trees, t.plan)
+	}
+	if !t.dropped {
+		t.dropped = true
+		if t.running == 0 {
+			close(t.work)
+		}
+	}
+}
+
+func (s *server) exit(t *tree) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.running--
+	if t.dropped && t.running == 0 {
+		close(t.work)
+	}
+}

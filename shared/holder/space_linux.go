@@ -1,0 +1,213 @@
+package holder
+
+import (
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// space is the holder's file system: memory as the root, the host's tree in
+// Host, and what belongs to the session. Trees are made in copies of it.
+type space struct {
+	dir int // the holder's own directory on the host
+
+	mu       sync.Mutex
+	overlays map[string]*overlay
+	homes    map[home]string // path
+}
+
+const (
+	overlaysDir = "/.overlay"
+	homesDir    = "/.home"
+	voidDir     = "/.void" // an empty directory that nobody may enter
+	nullFile    = "/.null" // the null device, not usable as one
+)
+
+// maxShared bounds overlays and homes: a session has a handful.
+const maxShared = 256
+
+type home struct {
+	name  string
+	perms uint32
+	size  uint64
+}
+
+func mountError(call string, err error) *MountError {
+	return &MountError{Index: -1, Call: call, Reason: err.Error()}
+}
+
+// newSpace turns the root of this process's own mount namespace into one.
+// Nobody can look in from outside, and a recursive bind of Host is the
+// host's tree without anything of the holder's.
+func newSpace(dir int) (*space, *MountError) {
+	// The mounts here are the host's slaves. Where the host's root has the rights
+	// of its own namespace, as for a holder without one, they must become so.
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return nil, mountError("making the mounts slaves", err)
+	}
+	names, err := topLevel()
+	if err != nil {
+		return nil, mountError("reading the root directory", err)
+	}
+	root, failed := memory("mode", "0755")
+	if failed != nil {
+		return nil, failed
+	}
+	defer unix.Close(root)
+	// Any directory will do: it is uncovered again by what follows. It is the
+	// one that bubblewrap needs, too.
+	const at = "/tmp"
+	if err := unix.MoveMount(root, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return nil, mountError("mounting the root", err)
+	}
+	for _, d := range [...]struct {
+		name string
+		mode uint32
+	}{{Host, 0o755}, {Trees, 0o755}, {overlaysDir, 0o755}, {homesDir, 0o755}, {voidDir, 0}, {"/tmp", 0o755}} {
+		if err := unix.Mkdir(at+d.name, d.mode); err != nil {
+			return nil, mountError("mkdir "+d.name, err)
+		}
+	}
+	if err := os.WriteFile(at+nullFile, nil, 0o600); err != nil {
+		return nil, mountError("creating "+nullFile, err)
+	}
+	// So that a launcher finds its loader, its libraries, /proc and /dev.
+	for _, name := range names {
+		if name != "tmp" {
+			if err := unix.Symlink(Host[1:]+"/"+name, at+"/"+name); err != nil && err != unix.EEXIST {
+				return nil, mountError("linking "+name, err)
+			}
+		}
+	}
+	if err := unix.PivotRoot(at, at+Host); err != nil {
+		return nil, mountError("pivot_root", err)
+	}
+	if err := unix.Chdir("/"); err != nil {
+		return nil, mountError("chdir", err)
+	}
+	for _, m := range [...]struct {
+		source, at string
+		flags      uint
+	}{{"/dev/null", nullFile, 0}, {voidDir, voidDir, 0}} {
+		if failed := bindPath(m.source, m.at, unix.MOUNT_ATTR_RDONLY|locked); failed != nil {
+			return nil, failed
+		}
+	}
+	return &space{dir: dir, overlays: map[string]*overlay{}, homes: map[home]string{}}, nil
+}
+
+func topLevel() ([]string, error) {
+	d, err := os.Open("/")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
+}
+
+// locked are the attributes of every mount that a command gets to see.
+const locked = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+
+// memory makes a detached file system in memory.
+func memory(options ...string) (int, *MountError) {
+	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, mountError("fsopen tmpfs", err)
+	}
+	defer unix.Close(fs)
+	for i := 0; i+1 < len(options); i += 2 {
+		if err := unix.FsconfigSetString(fs, options[i], options[i+1]); err != nil {
+			return -1, mountError("fsconfig tmpfs "+options[i], err)
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, mountError("creating a tmpfs", err)
+	}
+	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, locked)
+	if err != nil {
+		return -1, mountError("fsmount tmpfs", err)
+	}
+	return fd, nil
+}
+
+// bindPath binds a path of the holder's own.
+func bindPath(source, at string, attributes uint64) *MountError {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return mountError("open_tree "+source, err)
+	}
+	defer unix.Close(fd)
+	if failed := setAttributes(fd, attributes, true); failed != nil {
+		return failed
+	}
+	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return mountError("move_mount "+at, err)
+	}
+	return nil
+}
+
+func setAttributes(fd int, attributes uint64, recursive bool) *MountError {
+	flags := uint(unix.AT_EMPTY_PATH)
+	if recursive {
+		flags |= unix.AT_RECURSIVE
+	}
+	if err := unix.MountSetattr(fd, "", flags, &unix.MountAttr{Attr_set: attributes}); err != nil {
+		return mountError("mount_setattr", err)
+	}
+	return nil
+}
+
+// home gives the path of memory that lives as long as the holder.
+func (s *space) home(name string, perms uint32, size uint64) (string, *MountError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := home{name, perms, size}
+	if at, ok := s.homes[key]; ok {
+		return at, nil
+	}
+	if len(s.homes) >= maxShared {
+		return "", &MountError{-1, "making a home", "there are too many in this session"}
+	}
+	fd, failed := memory("mode", strconv.FormatUint(uint64(perms), 8), "size", strconv.FormatUint(size, 10))
+	if failed != nil {
+		return "", failed
+	}
+	defer unix.Close(fd)
+	at := homesDir + "/" + strconv.Itoa(len(s.homes))
+	if failed := attach(fd, at); failed != nil {
+		return "", failed
+	}
+	s.homes[key] = at
+	return at, nil
+}
+
+func attach(fd int, at string) *MountError {
+	if err := unix.Mkdir(at, 0o755); err != nil && err != unix.EEXIST {
+		return mountError("mkdir "+at, err)
+	}
+	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return mountError("move_mount "+at, err)
+	}
+	return nil
+}
+
+// busyPatience is how long the mount of a holder that is gone may take to go,
+// busyStep how often it is looked for: the kernel has nothing to wait on.
+const (
+	busyPatience = 3 * time.Second
+	busyStep     = 5 * time.Millisecond
+)
+
+// patiently repeats what fails only because an earlier mount is still going.
+func patiently(try func() error) error {
+	for deadline := time.Now().Add(busyPatience); ; {
+		err := try()
+		if err != unix.EBUSY || time.Now().After(deadline) {
+			return err
+		}
+		<-time.After(busyStep)
+	}
+}

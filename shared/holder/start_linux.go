@@ -1,0 +1,346 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+)
+
+// attempts bounds how often a holder is found that is just about to end.
+const attempts = 20
+
+// Connect gives a connection to the session's holder, which it starts where
+// there is none.
+func Connect(ctx context.Context, config Config) (*Client, error) {
+	uid := os.Geteuid()
+	if config.User != nil {
+		uid = int(config.User.Uid)
+	}
+	dir, err := directory(config, uid)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	defer unix.Close(dir)
+	for range attempts {
+		c, err := dial(ctx, dir, uid)
+		if absent(err) {
+			c, err = begin(ctx, dir, uid, config)
+		}
+		switch {
+		case err == nil:
+			return newClient(c, logReader(dir)), nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case !ended(err):
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+	}
+	return nil, fmt.Errorf("%w: it ends as soon as it is there", ErrUnavailable)
+}
+
+// absent reports whether nobody listens any more, or yet.
+func absent(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) || ended(err)
+}
+
+// directory opens the holder's own directory in the session's, and makes it.
+func directory(config Config, uid int) (int, error) {
+	session, err := unix.Open(config.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: config.Dir, Err: err}
+	}
+	defer unix.Close(session)
+	var st unix.Stat_t
+	if err := unix.Fstat(session, &st); err != nil {
+		return -1, &os.PathError{Op: "stat", Path: config.Dir, Err: err}
+	}
+	if st.Mode&0o022 != 0 || int(st.Uid) != os.Geteuid() && st.Uid != 0 && int(st.Uid) != uid {
+		return -1, fmt.Errorf("the session directory %q is another user's, or others can write to it", config.Dir)
+	}
+	dir, failed := makeDirs(session, "holder", "u"+strconv.Itoa(uid))
+	if failed != nil {
+		return -1, failed
+	}
+	err = unix.Fstat(dir, &st)
+	if err == nil && int(st.Uid) != uid {
+		if config.User == nil || os.Geteuid() != 0 {
+			err = unix.EPERM
+		} else {
+			// The session's directory keeps the user out; the holder gets a descriptor.
+			err = unix.Fchownat(dir, "", uid, int(config.User.Gid), unix.AT_EMPTY_PATH)
+		}
+	}
+	if err != nil {
+		unix.Close(dir)
+		return -1, os.NewSyscallError("opening the holder's directory", err)
+	}
+	return dir, nil
+}
+
+// dial connects to a holder that is there and waits for its first word.
+func dial(ctx context.Context, dir, uid int) (*conn, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: socketPath(dir)})
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("connect", err)
+	}
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil || int(cred.Uid) != uid {
+		unix.Close(fd)
+		return nil, errors.Join(errors.New("the session's holder is another user's"), err)
+	}
+	c, err := newConn(fd)
+	if err != nil {
+		return nil, err
+	}
+	return await(ctx, c)
+}
+
+func await(ctx context.Context, c *conn) (*conn, error) {
+	stop := context.AfterFunc(ctx, c.close)
+	err := hello(c)
+	if !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		c.close()
+		c.discard()
+		return nil, err
+	}
+	return c, nil
+}
+
+// begin starts a holder, unless somebody else has done so meanwhile.
+func begin(ctx context.Context, dir, uid int, config Config) (*conn, error) {
+	lock, err := lockStart(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	if c, err := dial(ctx, dir, uid); err == nil || !absent(err) {
+		return c, err
+	}
+	ours, theirs, err := pair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	if err := spawn(dir, theirs, config); err != nil {
+		unix.Close(ours)
+		return nil, err
+	}
+	theirs.Close()
+	c, err := newConn(ours)
+	if err != nil {
+		return nil, err
+	}
+	c, err = await(ctx, c)
+	if ended(err) {
+		// Not one that was about to go: this one has just begun.
+		err = errors.New("it ended before it was ready")
+		if said := logReader(dir)(); said != "" {
+			err = fmt.Errorf("%w; it said: %s", err, said)
+		}
+	}
+	return c, err
+}
+
+// lockStart waits until nobody else starts a holder here.
+func lockStart(ctx context.Context, dir int) (*os.File, error) {
+	fd, err := unix.Openat(dir, startName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, os.NewSyscallError("opening the start lock", err)
+	}
+	f := os.NewFile(uintptr(fd), startName)
+	locked := make(chan error, 1)
+	go func() {
+		err := error(unix.EINTR)
+		for err == unix.EINTR {
+			err = unix.Flock(fd, unix.LOCK_EX)
+		}
+		locked <- err
+	}()
+	select {
+	case err := <-locked:
+		if err != nil {
+			f.Close()
+			return nil, os.NewSyscallError("flock", err)
+		}
+		return f, nil
+	case <-ctx.Done():
+		go func() {
+			<-locked
+			f.Close()
+		}()
+		return nil, ctx.Err()
+	}
+}
+
+func pair() (ours int, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, nil, os.NewSyscallError("socketpair", err)
+	}
+	return fds[0], os.NewFile(uintptr(fds[1]), "first client"), nil
+}
+
+// spawn executes the holder in namespaces of its own. It has no parent-death
+// signal: it belongs to all clients, and ends with the last connection.
+func spawn(dir int, first *os.File, config Config) error {
+	attr, err := namespaces(config.User)
+	if err != nil {
+		return err
+	}
+	binary, err := config.Executable()
+	if err != nil {
+		return err
+	}
+	defer binary.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	logFD, err := unix.Openat(dir, logName, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return os.NewSyscallError("opening the log", err)
+	}
+	log := os.NewFile(uintptr(logFD), logName)
+	defer log.Close()
+	dup, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("dup", err)
+	}
+	own := os.NewFile(uintptr(dup), "holder's directory")
+	defer own.Close()
+	words := argv(os.Geteuid() == 0)
+	process, err := os.StartProcess(words[0], words, &os.ProcAttr{
+		Dir: "/",
+		// One processor: it waits and passes on.
+		Env:   []string{"GOMAXPROCS=1"},
+		Files: []*os.File{null, log, log, first, own, binary},
+		Sys:   attr,
+	})
+	if err != nil {
+		return err
+	}
+	go process.Wait()
+	return nil
+}
+
+// ambient is what an ordinary user's holder keeps, over its own namespace
+// alone, when it is executed: to mount, and for the kernel's work in overlays.
+var ambient = []uintptr{
+	unix.CAP_SYS_ADMIN, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD, unix.CAP_SETFCAP,
+}
+
+func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {
+	attr := &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS, Credential: user}
+	one := func(id uint32) []syscall.SysProcIDMap {
+		return []syscall.SysProcIDMap{{ContainerID: int(id), HostID: int(id), Size: 1}}
+	}
+	switch {
+	case user != nil && os.Geteuid() == 0:
+		// That user's rights and no others: root's files are nobody's in there.
+		attr.UidMappings, attr.GidMappings = one(user.Uid), one(user.Gid)
+		seen := map[uint32]bool{user.Gid: true}
+		for _, g := range user.Groups {
+			if !seen[g] {
+				attr.GidMappings = append(attr.GidMappings, one(g)...)
+				seen[g] = true
+			}
+		}
+		attr.GidMappingsEnableSetgroups = true
+		if user.Uid != 0 {
+			attr.AmbientCaps = ambient
+		}
+	case os.Geteuid() == 0:
+		// All users, so that the owners of files are what they are.
+		var err error
+		if attr.UidMappings, err = identityMap("/proc/self/uid_map"); err == nil {
+			attr.GidMappings, err = identityMap("/proc/self/gid_map")
+		}
+		if err != nil {
+			return nil, err
+		}
+		attr.GidMappingsEnableSetgroups = true
+	default:
+		attr.UidMappings, attr.GidMappings = one(uint32(os.Geteuid())), one(uint32(os.Getegid()))
+		attr.AmbientCaps = ambient
+	}
+	return attr, nil
+}
+
+// identityMap maps every user that there is here to itself.
+func identityMap(path string) ([]syscall.SysProcIDMap, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m := parseIDMap(string(b))
+	if len(m) == 0 {
+		return nil, fmt.Errorf("%s makes no sense", path)
+	}
+	return m, nil
+}
+
+func parseIDMap(text string) []syscall.SysProcIDMap {
+	var m []syscall.SysProcIDMap
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) != 3 {
+			return nil
+		}
+		inside, err := strconv.ParseUint(f[0], 10, 32)
+		size, err2 := strconv.ParseUint(f[2], 10, 32)
+		if err != nil || err2 != nil || size == 0 {
+			return nil
+		}
+		m = append(m, syscall.SysProcIDMap{ContainerID: int(inside), HostID: int(inside), Size: int(size)})
+	}
+	return m
+}
+
+// maxSaid is what is quoted of a crash.
+const maxSaid = 1 << 10
+
+// logReader gives a function that reads, once, the beginning of what a holder has
+// written, as one line.
+func logReader(dir int) func() string {
+	fd, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return func() string { return "" }
+	}
+	own := os.NewFile(uintptr(fd), "holder's directory")
+	return func() string {
+		defer own.Close()
+		fd, err := unix.Openat(int(own.Fd()), logName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return ""
+		}
+		f := os.NewFile(uintptr(fd), logName)
+		defer f.Close()
+		b, _ := io.ReadAll(io.LimitReader(f, maxSaid))
+		text := strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", "; ")
+		return strings.Map(func(r rune) rune {
+			if !unicode.IsPrint(r) {
+				return unicode.ReplacementChar
+			}
+			return r
+		}, text)
+	}
+}

@@ -1,0 +1,397 @@
+package holder
+
+import (
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// builder makes one tree in the mount namespace of its thread.
+type builder struct {
+	space *space
+	host  int // Host
+	trees int // Trees
+	own   map[uint64]bool
+
+	mounts  map[string]uint64 // mount point, without the leading slash -> the id of its mount
+	sources []sourceStamp
+}
+
+// A sourceStamp is what a source was when it was mounted or copied.
+type sourceStamp struct {
+	path   string // without the leading slash
+	copied bool
+	stamp
+}
+
+type stamp struct {
+	dev, ino     uint64
+	mode         uint32
+	size         int64
+	mtime, ctime unix.Timespec
+}
+
+func stampOf(st *unix.Stat_t, copied bool) stamp {
+	s := stamp{dev: uint64(st.Dev), ino: st.Ino, mode: st.Mode & unix.S_IFMT}
+	if copied {
+		s.size, s.mtime, s.ctime = st.Size, st.Mtim, st.Ctim
+	}
+	return s
+}
+
+// prepare makes what belongs to the session, in the holder's own namespace, of
+// which that of the tree is then a copy.
+func (s *space) prepare(ops []Op) *MountError {
+	for i, o := range ops {
+		var failed *MountError
+		switch o.Kind {
+		case Overlay:
+			_, failed = s.overlay(o.Source)
+		case Home:
+			_, failed = s.home(o.Source, o.Perms, o.Size)
+		}
+		if failed != nil {
+			return at(failed, i)
+		}
+	}
+	return nil
+}
+
+func at(e *MountError, index int) *MountError {
+	e.Index = index
+	return e
+}
+
+// build must run on a thread that is locked and has a namespace of its own.
+func (s *space) build(ops []Op) (_ *builder, failed *MountError) {
+	b := &builder{space: s, host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}}
+	defer func() {
+		if failed != nil {
+			b.close()
+		}
+	}()
+	fd, failed := memory("mode", "0755", "size", "64m")
+	if failed != nil {
+		return nil, failed
+	}
+	err := unix.MoveMount(fd, "", unix.AT_FDCWD, Trees, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	unix.Close(fd)
+	if err != nil {
+		return nil, mountError("move_mount", err)
+	}
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+	if b.trees, err = unix.Open(Trees, flags, 0); err != nil {
+		return nil, mountError("open", err)
+	}
+	if b.host, err = unix.Open(Host, flags, 0); err != nil {
+		return nil, mountError("open", err)
+	}
+	if failed := b.owns(b.trees); failed != nil {
+		return nil, failed
+	}
+	for i, o := range ops {
+		if failed := b.step(o); failed != nil {
+			return nil, at(failed, i)
+		}
+	}
+	return b, nil
+}
+
+func (b *builder) close() {
+	if b.host >= 0 {
+		unix.Close(b.host)
+	}
+	if b.trees >= 0 {
+		unix.Close(b.trees)
+	}
+	b.host, b.trees = -1, -1
+}
+
+// owns notes that the file system of fd is the holder's, so that mount points
+// may be made in it.
+func (b *builder) owns(fd int) *MountError {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return mountError("fstat", err)
+	}
+	b.own[uint64(st.Dev)] = true
+	return nil
+}
+
+func (b *builder) step(o Op) *MountError {
+	dest, ok := strings.CutPrefix(o.Dest, "/")
+	if !ok || dest == "" || path.Clean(o.Dest) != o.Dest {
+		return &MountError{-1, "mounting", "no destination"}
+	}
+	if (o.Kind == Bind || o.Kind == ReadOnlyBind || o.Kind == File) && path.Clean("/"+o.Source) != o.Source {
+		return &MountError{-1, "mounting", "no source"}
+	}
+	switch o.Kind {
+	case Root:
+		point, failed := b.point(dest, true)
+		if failed != nil {
+			return failed
+		}
+		defer unix.Close(point)
+		return b.cloneOnto(dest, point, point, "", 0)
+	case Bind, ReadOnlyBind:
+		attributes := uint64(locked)
+		if o.Kind == ReadOnlyBind {
+			attributes |= unix.MOUNT_ATTR_RDONLY
+		}
+		return b.bind(o.Source, dest, attributes)
+	case Overlay:
+		from, failed := b.space.overlay(o.Source)
+		if failed != nil {
+			return failed
+		}
+		return b.cloneTo(dest, unix.AT_FDCWD, from, true, 0)
+	case Home:
+		from, failed := b.space.home(o.Source, o.Perms, o.Size)
+		if failed != nil {
+			return failed
+		}
+		if failed := b.cloneTo(dest, unix.AT_FDCWD, from, true, 0); failed != nil {
+			return failed
+		}
+		fd, err := openBeneath(b.trees, dest)
+		if err != nil {
+			return mountError("opening the home", err)
+		}
+		defer unix.Close(fd)
+		return b.owns(fd)
+	case Directory:
+		return b.directory(dest, o.Perms)
+	case File:
+		return b.copy(o.Source, dest, o.Perms)
+	case Symlink:
+		parent, name, failed := b.parent(dest)
+		if failed != nil {
+			return failed
+		}
+		defer unix.Close(parent)
+		if err := unix.Symlinkat(o.Source, parent, name); err != nil {
+			return mountError("symlink", err)
+		}
+		return nil
+	case ReadOnly:
+		fd, err := openBeneath(b.trees, dest)
+		if err != nil {
+			return mountError("open", err)
+		}
+		defer unix.Close(fd)
+		return setAttributes(fd, unix.MOUNT_ATTR_RDONLY, false)
+	case Pin:
+		fd, err := openBeneath(b.trees, dest)
+		if err != nil {
+			return mountError("open", err)
+		}
+		defer unix.Close(fd)
+		return b.cloneOnto(dest, fd, fd, "", 0)
+	case HideFile:
+		return b.cloneTo(dest, unix.AT_FDCWD, nullFile, false, 0)
+	case HideDirectory:
+		return b.cloneTo(dest, unix.AT_FDCWD, voidDir, true, 0)
+	}
+	return &MountError{-1, "mounting", "unknown step " + strconv.Itoa(int(o.Kind))}
+}
+
+func (b *builder) bind(source, dest string, attributes uint64) *MountError {
+	relative := source[1:]
+	if relative == "" {
+		relative = "."
+	}
+	fd, err := openBeneath(b.host, relative)
+	if err != nil {
+		return mountError("opening "+strconv.Quote(source), err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return mountError("fstat", err)
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return mountError("opening "+strconv.Quote(source), unix.ELOOP)
+	}
+	b.sources = append(b.sources, sourceStamp{relative, false, stampOf(&st, false)})
+	return b.cloneTo(dest, fd, "", st.Mode&unix.S_IFMT == unix.S_IFDIR, attributes)
+}
+
+// cloneTo mounts a copy of what is at source, beneath dir, on dest.
+func (b *builder) cloneTo(dest string, dir int, source string, isDir bool, attributes uint64) *MountError {
+	point, failed := b.point(dest, isDir)
+	if failed != nil {
+		return failed
+	}
+	defer unix.Close(point)
+	return b.cloneOnto(dest, point, dir, source, attributes)
+}
+
+func (b *builder) cloneOnto(dest string, point, dir int, source string, attributes uint64) *MountError {
+	// Recursive also where there is nothing beneath: what was inherited from
+	// the host is locked together.
+	tree, err := unix.OpenTree(dir, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return mountError("open_tree", err)
+	}
+	defer unix.Close(tree)
+	if attributes != 0 {
+		if failed := setAttributes(tree, attributes, true); failed != nil {
+			return failed
+		}
+	}
+	id, err := mountID(tree, "")
+	if err != nil {
+		return mountError("statx", err)
+	}
+	if err := unix.MoveMount(tree, "", point, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+		return mountError("move_mount", err)
+	}
+	b.mounts[dest] = id
+	return nil
+}
+
+func mountID(dir int, path string) (uint64, error) {
+	var st unix.Statx_t
+	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	if path == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	if err := unix.Statx(dir, path, flags, unix.STATX_MNT_ID, &st); err != nil {
+		return 0, err
+	}
+	if st.Mask&unix.STATX_MNT_ID == 0 {
+		return 0, unix.ENOSYS
+	}
+	return st.Mnt_id, nil
+}
+
+// point opens dest to mount on, and makes it where the directory that lacks
+// it is the holder's own memory.
+func (b *builder) point(dest string, isDir bool) (int, *MountError) {
+	fd, err := openBeneath(b.trees, dest)
+	if err == unix.ENOENT {
+		parent, name, failed := b.parent(dest)
+		if failed != nil {
+			return -1, failed
+		}
+		defer unix.Close(parent)
+		if isDir {
+			err = unix.Mkdirat(parent, name, 0o755)
+		} else {
+			err = unix.Mknodat(parent, name, unix.S_IFREG|0o644, 0)
+		}
+		if err == nil || err == unix.EEXIST {
+			fd, err = openBeneath(b.trees, dest)
+		}
+	}
+	if err != nil {
+		return -1, mountError("opening the mount point", err)
+	}
+	return fd, nil
+}
+
+// parent opens the directory that dest lies in, and makes it, likewise. It
+// refuses one in which nothing may be made.
+func (b *builder) parent(dest string) (int, string, *MountError) {
+	dir, name := path.Split(dest)
+	dir = strings.TrimSuffix(dir, "/")
+	if dir == "" {
+		dir = "."
+	}
+	fd, failed := b.point(dir, true)
+	if failed != nil {
+		return -1, "", failed
+	}
+	var st unix.Stat_t
+	err := unix.Fstat(fd, &st)
+	if err == nil && !b.own[uint64(st.Dev)] {
+		// It would be made on the host, and stay there.
+		err = unix.ENOENT
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, "", mountError("making a mount point", err)
+	}
+	return fd, name, nil
+}
+
+func (b *builder) directory(dest string, perms uint32) *MountError {
+	fd, err := openBeneath(b.trees, dest)
+	if err == nil {
+		unix.Close(fd)
+		return nil
+	}
+	parent, name, failed := b.parent(dest)
+	if failed != nil {
+		return failed
+	}
+	defer unix.Close(parent)
+	if err := unix.Mkdirat(parent, name, perms); err != nil {
+		return mountError("mkdir", err)
+	}
+	return nil
+}
+
+// maxCopy is more than any file that a planner has copied.
+const maxCopy = 1 << 20
+
+// copy makes a file of the tree's own.
+func (b *builder) copy(source, dest string, perms uint32) *MountError {
+	fd, err := openBeneath(b.host, source[1:])
+	if err != nil {
+		return mountError("opening "+strconv.Quote(source), err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return mountError("fstat", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return &MountError{-1, "opening " + strconv.Quote(source), "is not a regular file any more"}
+	}
+	b.sources = append(b.sources, sourceStamp{source[1:], true, stampOf(&st, true)})
+	from, err := os.Open(fdPath + strconv.Itoa(fd))
+	if err != nil {
+		return mountError("opening "+strconv.Quote(source), err)
+	}
+	defer from.Close()
+	parent, name, failed := b.parent(dest)
+	if failed != nil {
+		return failed
+	}
+	defer unix.Close(parent)
+	made, err := unix.Openat(parent, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, perms)
+	if err != nil {
+		return mountError("creating a file", err)
+	}
+	to := os.NewFile(uintptr(made), name)
+	defer to.Close()
+	if _, err := io.Copy(to, io.LimitReader(from, maxCopy)); err != nil {
+		return mountError("copying "+strconv.Quote(source), err)
+	}
+	return nil
+}
+
+// current reports whether the tree is still what its plan says: each source the
+// file that it was, each mount where it was put. Somebody on the host who renames
+// a file over one that is a mount point here takes the mount away.
+func (b *builder) current() bool {
+	for i := range b.sources {
+		s := &b.sources[i]
+		var st unix.Stat_t
+		if unix.Fstatat(b.host, s.path, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) != nil || stampOf(&st, s.copied) != s.stamp {
+			return false
+		}
+	}
+	for dest, id := range b.mounts {
+		if got, err := mountID(b.trees, dest); err != nil || got != id {
+			return false
+		}
+	}
+	return true
+}

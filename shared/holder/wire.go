@@ -1,0 +1,190 @@
+package holder
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// A message is a big-endian uint32 length of the payload, a byte of kind, a byte
+// with the number of descriptors that come with it, and the payload. Both ends
+// are of one release: a version is refused, never negotiated.
+const wireVersion = 1
+
+type messageKind byte
+
+const (
+	msgHello   messageKind = 'H' // holder -> client, first: version
+	msgOverlay messageKind = 'L' // client -> holder: request, source
+	msgRun     messageKind = 'R' // client -> holder: request, plan, path, argv; files
+	msgDone    messageKind = 'D' // holder -> client: request, pid; for a run, the pidfd
+	msgFailed  messageKind = 'E' // holder -> client: request, index, call, reason
+	msgExit    messageKind = 'X' // holder -> client: request, wait status
+)
+
+const (
+	headerSize = 6
+	maxPayload = 8 << 20
+	maxFiles   = 250 // the kernel passes 253 at once
+	maxOps     = 50_000
+	maxWords   = 10_000
+)
+
+var errProtocol = errors.New("malformed message on the holder's socket")
+
+func message(k messageKind, files int) []byte {
+	b := make([]byte, headerSize, 256)
+	b[4], b[5] = byte(k), byte(files)
+	return b
+}
+
+// finish fills in the length.
+func finish(b []byte) []byte {
+	binary.BigEndian.PutUint32(b, uint32(len(b)-headerSize))
+	return b
+}
+
+func putInt(b []byte, v uint32) []byte { return binary.BigEndian.AppendUint32(b, v) }
+
+func putString(b []byte, s string) []byte {
+	return append(putInt(b, uint32(len(s))), s...)
+}
+
+// decoder reads a payload. After the first error everything reads as zero.
+type decoder struct {
+	b   []byte
+	bad bool
+}
+
+func (d *decoder) take(n uint32) []byte {
+	if uint64(n) > uint64(len(d.b)) {
+		d.b, d.bad = nil, true
+		return nil
+	}
+	b := d.b[:n]
+	d.b = d.b[n:]
+	return b
+}
+
+func (d *decoder) int() uint32 {
+	if b := d.take(4); b != nil {
+		return binary.BigEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (d *decoder) string() string { return string(d.take(d.int())) }
+
+// done is the verdict on a payload that has been read.
+func (d *decoder) done() error {
+	if d.bad || len(d.b) > 0 {
+		return errProtocol
+	}
+	return nil
+}
+
+func encodePlan(ops []Op) []byte {
+	n := 4
+	for _, o := range ops {
+		n += 21 + len(o.Source) + len(o.Dest)
+	}
+	b := putInt(make([]byte, 0, n), uint32(len(ops)))
+	for _, o := range ops {
+		b = append(b, byte(o.Kind))
+		b = putString(putString(b, o.Source), o.Dest)
+		b = binary.BigEndian.AppendUint64(putInt(b, o.Perms), o.Size)
+	}
+	return b
+}
+
+func decodePlan(b []byte) ([]Op, error) {
+	d := decoder{b: b}
+	n := d.int()
+	if n > maxOps || uint64(n)*21 > uint64(len(b)) {
+		return nil, errProtocol
+	}
+	ops := make([]Op, n)
+	for i := range ops {
+		o := &ops[i]
+		if k := d.take(1); k != nil {
+			o.Kind = Kind(k[0])
+		}
+		o.Source, o.Dest, o.Perms = d.string(), d.string(), d.int()
+		o.Size = uint64(d.int())<<32 | uint64(d.int())
+		if o.Kind >= kinds {
+			return nil, errProtocol
+		}
+	}
+	return ops, d.done()
+}
+
+// A run is the request to start a launcher.
+type run struct {
+	request uint32
+	plan    string // encoded: equal plans are equal strings
+	path    string
+	argv    []string
+}
+
+func encodeRun(r *run, files int) []byte {
+	b := putInt(message(msgRun, files), r.request)
+	b = putString(putString(b, r.plan), r.path)
+	b = putInt(b, uint32(len(r.argv)))
+	for _, w := range r.argv {
+		b = putString(b, w)
+	}
+	return finish(b)
+}
+
+func decodeRun(b []byte) (*run, error) {
+	d := decoder{b: b}
+	r := &run{request: d.int(), plan: d.string(), path: d.string()}
+	n := d.int()
+	if n > maxWords || uint64(n)*4 > uint64(len(d.b)) {
+		return nil, errProtocol
+	}
+	for range n {
+		r.argv = append(r.argv, d.string())
+	}
+	if len(r.argv) == 0 {
+		return nil, errProtocol
+	}
+	return r, d.done()
+}
+
+func encodeFailed(request uint32, e *MountError) []byte {
+	b := putInt(putInt(message(msgFailed, 0), request), uint32(int32(e.Index)))
+	return finish(putString(putString(b, e.Call), e.Reason))
+}
+
+func decodeFailed(b []byte) (request uint32, e *MountError, err error) {
+	d := decoder{b: b}
+	request = d.int()
+	e = &MountError{Index: int(int32(d.int())), Call: d.string(), Reason: d.string()}
+	return request, e, d.done()
+}
+
+func encodeInts(k messageKind, files int, v ...uint32) []byte {
+	b := message(k, files)
+	for _, n := range v {
+		b = putInt(b, n)
+	}
+	return finish(b)
+}
+
+func decodeInts(b []byte, v ...*uint32) error {
+	d := decoder{b: b}
+	for _, p := range v {
+		*p = d.int()
+	}
+	return d.done()
+}
+
+func encodeOverlay(request uint32, source string) []byte {
+	return finish(putString(putInt(message(msgOverlay, 0), request), source))
+}
+
+func decodeOverlay(b []byte) (request uint32, source string, err error) {
+	d := decoder{b: b}
+	request, source = d.int(), d.string()
+	return request, source, d.done()
+}
