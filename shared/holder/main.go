@@ -6,11 +6,11 @@ import "strconv"
 const Arg = "sbxhost-holder"
 
 // The descriptors that such a process has beside the standard ones: the first
-// client's connection, the holder's directory, and its own executable.
+// client's connection and its own executable. The holder's directory is its
+// working directory.
 const (
 	clientFD = 3
-	dirFD    = 4
-	binaryFD = 5
+	binaryFD = 4
 )
 
 // argv is the command line of a holder; started by root, it runs as another user

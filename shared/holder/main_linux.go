@@ -22,9 +22,7 @@ func Main(args []string, sweep func()) int {
 	}
 	name := [16]byte{'s', 'b', 'x', 'h', 'o', 's', 't', '-', 'h', 'o', 'l', 'd', 'e', 'r'}
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
-	for fd := clientFD; fd < binaryFD; fd++ {
-		unix.CloseOnExec(fd)
-	}
+	unix.CloseOnExec(clientFD)
 	unix.Close(binaryFD)
 	unix.Umask(0)
 
@@ -33,7 +31,7 @@ func Main(args []string, sweep func()) int {
 		return failed
 	}
 	s := &server{byRoot: args[2] == "true", sweep: sweep, clients: map[*client]bool{}, trees: map[string]*tree{}, listener: -1}
-	if e := s.begin(dirFD); e != nil {
+	if e := s.begin(); e != nil {
 		first.write(encodeFailed(0, e))
 		return failed
 	}
@@ -51,7 +49,11 @@ const (
 )
 
 // begin takes the place of the session's holder and makes its file system.
-func (s *server) begin(dir int) *MountError {
+func (s *server) begin() *MountError {
+	dir, err := unix.Open(".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return mountError("opening the session's directory", err)
+	}
 	lock, err := unix.Openat(dir, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return mountError("opening the lock", err)

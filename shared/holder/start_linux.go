@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -221,18 +222,11 @@ func spawn(dir int, first *os.File, config Config) error {
 	}
 	log := os.NewFile(uintptr(logFD), logName)
 	defer log.Close()
-	dup, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return os.NewSyscallError("dup", err)
-	}
-	own := os.NewFile(uintptr(dup), "holder's directory")
-	defer own.Close()
 	words := argv(os.Geteuid() == 0)
-	process, err := os.StartProcess(words[0], words, &os.ProcAttr{
-		Dir: "/",
+	process, err := startIn(dir, words, &os.ProcAttr{
 		// One processor: it waits and passes on.
 		Env:   []string{"GOMAXPROCS=1"},
-		Files: []*os.File{null, log, log, first, own, binary},
+		Files: []*os.File{null, log, log, first, binary},
 		Sys:   attr,
 	})
 	if err != nil {
@@ -240,6 +234,32 @@ func spawn(dir int, first *os.File, config Config) error {
 	}
 	go process.Wait()
 	return nil
+}
+
+// startIn starts a process whose working directory is dir, whether or not
+// its user could get there. A descriptor would not do: it leads to the mounts of
+// this namespace, of which the new one can use none.
+func startIn(dir int, words []string, attr *os.ProcAttr) (process *os.Process, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if syscall.Gettid() == syscall.Getpid() {
+			// What this thread's directory is, /proc tells of the process.
+			process, err = startIn(dir, words, attr)
+			runtime.UnlockOSThread()
+			return
+		}
+		// Never unlocked: the thread, with a directory of its own, ends here.
+		if err = unix.Unshare(unix.CLONE_FS); err == nil {
+			err = unix.Fchdir(dir)
+		}
+		if err == nil {
+			process, err = os.StartProcess(words[0], words, attr)
+		}
+	}()
+	<-done
+	return process, err
 }
 
 // ambient is what an ordinary user's holder keeps, over its own namespace

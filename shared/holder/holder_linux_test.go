@@ -1,0 +1,506 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The test binary is the holder, as sbxhost-init is.
+func TestMain(m *testing.M) {
+	if Wanted(os.Args) {
+		os.Exit(Main(os.Args, nil))
+	}
+	os.Exit(m.Run())
+}
+
+func self() (*os.File, error) {
+	fd, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
+	return os.NewFile(uintptr(fd), "self"), err
+}
+
+// works says why there can be no holder on this machine.
+var works = sync.OnceValue(func() error {
+	dir, err := os.MkdirTemp("", "holder")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	c, err := Connect(context.Background(), Config{Dir: dir, Executable: self})
+	if err == nil {
+		c.Close()
+		awaitEnd(dir)
+	}
+	return err
+})
+
+func need(t *testing.T) {
+	t.Helper()
+	if err := works(); err != nil {
+		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "bwrap") {
+			t.Fatalf("a holder is required: %v", err)
+		}
+		t.Skipf("no holder here: %v", err)
+	}
+}
+
+// awaitEnd waits until no holder has dir's lock.
+func awaitEnd(dir string) {
+	fd, err := unix.Open(filepath.Join(dir, "holder", "u"+strconv.Itoa(os.Geteuid()), lockName), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	unix.Flock(fd, unix.LOCK_EX)
+}
+
+// session is a session's directory. Its holder must be gone when the test is.
+func session(t *testing.T) string {
+	t.Helper()
+	need(t)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		awaitEnd(dir)
+		// What an overlay's work directory holds has no rights at all.
+		filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+			if d != nil && d.IsDir() {
+				os.Chmod(p, 0o700)
+			}
+			return nil
+		})
+	})
+	return dir
+}
+
+func connect(t *testing.T, dir string) *Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c, err := Connect(ctx, Config{Dir: dir, Executable: self})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// system is a tree with the programs of this machine.
+func system() []Op {
+	ops := []Op{{Kind: Root, Dest: "/0"}}
+	for _, p := range []string{"/usr", "/bin", "/lib", "/lib64"} {
+		if target, err := os.Readlink(p); err == nil {
+			ops = append(ops, Op{Kind: Symlink, Source: target, Dest: "/0" + p})
+		} else if _, err := os.Lstat(p); err == nil {
+			ops = append(ops, Op{Kind: ReadOnlyBind, Source: p, Dest: "/0" + p})
+		}
+	}
+	return ops
+}
+
+// start runs shell text in the holder's view, where the tree is in Trees.
+func start(t *testing.T, c *Client, ops []Op, text string) (*Launcher, *os.File, error) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	defer w.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	shell, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := c.Start(t.Context(), NewPlan(ops), shell, []string{"sh", "-c", text}, []*os.File{null, w, w})
+	return l, r, err
+}
+
+func sh(t *testing.T, c *Client, ops []Op, text string) string {
+	t.Helper()
+	l, r, err := start(t, c, ops, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _ := io.ReadAll(r)
+	status, err := l.Wait()
+	if err != nil || !status.Exited() {
+		t.Fatalf("%v, %v: %s", status, err, out)
+	}
+	return string(out)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestTree(t *testing.T) {
+	t.Parallel()
+	c := connect(t, session(t))
+	dir := tempDir(t)
+	write(t, dir+"/ro/f", "ro")
+	write(t, dir+"/rw/a/b/secret", "secret")
+	write(t, dir+"/rw/hidden/x", "x")
+	ops := append(system(),
+		Op{Kind: ReadOnlyBind, Source: dir + "/ro", Dest: "/0/deep/ro"},
+		Op{Kind: Bind, Source: dir + "/rw", Dest: "/0/rw"},
+		Op{Kind: Pin, Dest: "/0/rw/a"},
+		Op{Kind: Pin, Dest: "/0/rw/a/b"},
+		Op{Kind: HideFile, Dest: "/0/rw/a/b/secret"},
+		Op{Kind: HideDirectory, Dest: "/0/rw/hidden"},
+		Op{Kind: Directory, Dest: "/0/run", Perms: 0o750},
+		Op{Kind: File, Source: dir + "/ro/f", Dest: "/0/etc/f", Perms: 0o444},
+		Op{Kind: Home, Source: "h", Dest: "/0/home/u", Perms: 0o700, Size: 1 << 20},
+		Op{Kind: ReadOnly, Dest: "/0"},
+	)
+	got := sh(t, c, ops, `cd /.tree/0 && cat deep/ro/f etc/f; echo
+		touch deep/ro/x x etc/x run/x 2>/dev/null && echo wrote
+		echo new > rw/new && cat rw/new
+		cat rw/a/b/secret 2>/dev/null && echo read
+		echo x 2>/dev/null > rw/a/b/secret && echo wrote
+		test $(id -u) != 0 && ls rw/hidden 2>/dev/null && echo listed
+		mv rw/a rw/c 2>/dev/null && echo moved; mv rw/a/b rw/c 2>/dev/null && echo moved
+		rmdir rw/hidden 2>/dev/null && echo removed
+		echo mine > home/u/x; stat -c %a run home/u`)
+	if want := "roro\nnew\n750\n700\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if b, _ := os.ReadFile(dir + "/rw/a/b/secret"); string(b) != "secret" {
+		t.Errorf("the secret is %q", b)
+	}
+	// The home is the session's.
+	other := append(system(), Op{Kind: Home, Source: "h", Dest: "/0/h", Perms: 0o700, Size: 1 << 20})
+	if got := sh(t, c, other, "cat /.tree/0/h/x"); got != "mine\n" {
+		t.Errorf("home: %q", got)
+	}
+}
+
+// Nothing of one tree is seen from another.
+func TestLaunchersAreApart(t *testing.T) {
+	t.Parallel()
+	c := connect(t, session(t))
+	dir := tempDir(t)
+	write(t, dir+"/f", "f")
+	one := append(system(), Op{Kind: ReadOnlyBind, Source: dir, Dest: "/1"})
+	if got := sh(t, c, one, "cat /.tree/1/f; cat /proc/self/status | grep -E '^Cap(Prm|Eff|Amb)'"); os.Geteuid() != 0 &&
+		got != "fCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nCapAmb:\t0000000000000000\n" {
+		t.Errorf("%q", got)
+	}
+	if got := sh(t, c, system(), "ls /.tree; env; ls /proc/$$/fd | tr '\\n' ' '"); !strings.HasPrefix(got, "0\n") || strings.Contains(got, "GOMAXPROCS") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestSourcesAreNeverFollowed(t *testing.T) {
+	t.Parallel()
+	c := connect(t, session(t))
+	dir := tempDir(t)
+	write(t, dir+"/real/f", "f")
+	if err := os.Symlink("real", dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir+"/rw/x", "")
+	if err := os.Symlink(dir+"/real", dir+"/rw/planted"); err != nil {
+		t.Fatal(err)
+	}
+	for _, extra := range [][]Op{
+		{{Kind: Bind, Source: dir + "/link", Dest: "/1"}},
+		{{Kind: Bind, Source: dir + "/link/f", Dest: "/1"}},
+		{{Kind: File, Source: dir + "/link/f", Dest: "/1", Perms: 0o444}},
+		{{Kind: Bind, Source: dir + "/real/../real", Dest: "/1"}},
+		{{Kind: Bind, Source: dir + "/absent", Dest: "/1"}},
+		{{Kind: Bind, Source: dir + "/rw", Dest: "/1"}, {Kind: Bind, Source: dir + "/real", Dest: "/1/planted"}},
+		{{Kind: Bind, Source: dir + "/rw", Dest: "/1"}, {Kind: Bind, Source: dir + "/real", Dest: "/1/planted/new"}},
+		{{Kind: Bind, Source: dir + "/rw", Dest: "/1"}, {Kind: Bind, Source: dir + "/real", Dest: "/1/stub"}},
+		{{Kind: Overlay, Source: dir + "/link", Dest: "/1"}},
+		{{Kind: Symlink, Source: "x", Dest: "/1/../../../x"}},
+		{{Kind: Directory, Dest: "/", Perms: 0o755}},
+	} {
+		_, _, err := start(t, c, append(system(), extra...), "true")
+		if failed := (*MountError)(nil); !errors.As(err, &failed) {
+			t.Errorf("%+v: %v", extra, err)
+		}
+	}
+	if names, _ := os.ReadDir(dir + "/rw"); len(names) != 2 {
+		t.Errorf("stubs were left: %v", names)
+	}
+	if names, _ := os.ReadDir(dir + "/real"); len(names) != 1 {
+		t.Errorf("stubs were left: %v", names)
+	}
+}
+
+// A tree that was prepared follows what happens to its sources and mount points.
+func TestPreparedTreesStayTrue(t *testing.T) {
+	t.Parallel()
+	c := connect(t, session(t))
+	dir := tempDir(t)
+	replace := func(path, text string) {
+		write(t, path+".new", text)
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, dir+"/one", "1")
+	write(t, dir+"/rw/secret", "secret")
+	ops := append(system(),
+		Op{Kind: ReadOnlyBind, Source: dir + "/one", Dest: "/0/one"},
+		Op{Kind: File, Source: dir + "/one", Dest: "/0/copy", Perms: 0o444},
+		Op{Kind: Bind, Source: dir + "/rw", Dest: "/0/rw"},
+		Op{Kind: HideFile, Dest: "/0/rw/secret"},
+	)
+	const text = "cd /.tree/0; cat one copy rw/secret 2>/dev/null"
+	if got := sh(t, c, ops, text); got != "11" {
+		t.Errorf("%q", got)
+	}
+	replace(dir+"/one", "2")
+	if got := sh(t, c, ops, text); got != "22" {
+		t.Errorf("after a source was replaced: %q", got)
+	}
+	write(t, dir+"/one", "33")
+	if got := sh(t, c, ops, text); got != "3333" {
+		t.Errorf("after a source was written: %q", got)
+	}
+	// This takes the mount that hides it away.
+	replace(dir+"/rw/secret", "secret")
+	if got := sh(t, c, ops, text); got != "3333" {
+		t.Errorf("after a hidden file was replaced: %q", got)
+	}
+}
+
+func TestOverlay(t *testing.T) {
+	t.Parallel()
+	dir := session(t)
+	lower := tempDir(t)
+	write(t, lower+"/d/f", "lower")
+	if err := os.Chmod(lower, 0o751); err != nil {
+		t.Fatal(err)
+	}
+	ops := append(system(), Op{Kind: Overlay, Source: lower, Dest: "/0/o"})
+	c := connect(t, dir)
+	if err := c.Overlay(t.Context(), lower); err != nil {
+		t.Fatal(err)
+	}
+	if got := sh(t, c, ops, "cd /.tree/0/o; stat -c %a .; cat d/f; echo upper > d/f; rm -f d/g; mkdir e; mv d/f e/f; rmdir d; cat e/f; ls"); got != "751\nlowerupper\ne\n" {
+		t.Errorf("%q", got)
+	}
+	// Another plan, another client.
+	two := connect(t, dir)
+	if got := sh(t, two, append(ops, Op{Kind: ReadOnly, Dest: "/0"}), "cd /.tree/0/o; cat e/f; touch n; ls"); got != "upper\ne\nn\n" {
+		t.Errorf("%q", got)
+	}
+	// Another holder: the session's state is not the process's.
+	c.Close()
+	two.Close()
+	three := connect(t, dir)
+	if got := sh(t, three, ops, "cd /.tree/0/o; ls; cat e/f; mkdir d; ls d"); got != "e\nn\nupper\n" {
+		t.Errorf("%q", got)
+	}
+	if b, _ := os.ReadFile(lower + "/d/f"); string(b) != "lower" {
+		t.Errorf("the host's file is %q", b)
+	}
+	if err := three.Overlay(t.Context(), lower+"/absent"); err == nil {
+		t.Error("an overlay of nothing")
+	}
+	if err := three.Overlay(t.Context(), "/"); err == nil {
+		t.Error("an overlay of a tree with mounts in it")
+	}
+}
+
+func TestEndOfClient(t *testing.T) {
+	t.Parallel()
+	dir := session(t)
+	c, other := connect(t, dir), connect(t, dir)
+	l, r, err := start(t, c, system(), "echo up; exec sleep 1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.ReadFull(r, make([]byte, 3))
+	pidfd, err := unix.PidfdOpen(l.Pid(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	c.Close()
+	if _, err := l.Wait(); !errors.Is(err, ErrLost) {
+		t.Errorf("%v", err)
+	}
+	if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 5000); n != 1 {
+		t.Error("the launcher lives on")
+	}
+	if got := sh(t, other, system(), "echo still there"); got != "still there\n" {
+		t.Errorf("%q", got)
+	}
+	other.Close()
+	awaitEnd(dir)
+	if _, err := os.Lstat(filepath.Join(dir, "holder", "u"+strconv.Itoa(os.Geteuid()), socketName)); err == nil {
+		t.Error("the socket was left")
+	}
+}
+
+// holderOf is the process at the other end of a connection.
+func holderOf(t *testing.T, dir string) int {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	at, err := unix.Open(filepath.Join(dir, "holder", "u"+strconv.Itoa(os.Geteuid())), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(at)
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: socketPath(at)}); err != nil {
+		t.Fatal(err)
+	}
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(cred.Pid)
+}
+
+// runs reports whether a process has not ended; who has to reap it may be slow.
+func runs(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	return fields[0] != "Z" && fields[0] != "X"
+}
+
+func TestKilledHolder(t *testing.T) {
+	t.Parallel()
+	dir := session(t)
+	lower := tempDir(t)
+	ops := append(system(), Op{Kind: Overlay, Source: lower, Dest: "/0/o"})
+	for i := range 5 {
+		c := connect(t, dir)
+		l, r, err := start(t, c, ops, "echo up; exec sleep 1000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.ReadFull(r, make([]byte, 3))
+		syscall.Kill(holderOf(t, dir), syscall.SIGKILL)
+		if _, err := l.Wait(); !errors.Is(err, ErrLost) {
+			t.Errorf("%v", err)
+		}
+		if runs(l.Pid()) {
+			t.Error("the launcher lives on")
+		}
+		if _, _, err := start(t, c, ops, "true"); !errors.Is(err, ErrLost) {
+			t.Errorf("%v", err)
+		}
+		next := connect(t, dir)
+		if got := sh(t, next, ops, "cd /.tree/0/o; echo x >> f; wc -l < f"); strings.TrimSpace(got) != strconv.Itoa(i+1) {
+			t.Errorf("%d: %q", i, got)
+		}
+		next.Close()
+	}
+}
+
+// Many at once find one holder, however often it comes and goes.
+func TestOneAtATime(t *testing.T) {
+	t.Parallel()
+	dir := session(t)
+	lower := tempDir(t)
+	ops := append(system(), Op{Kind: Overlay, Source: lower, Dest: "/0/o"})
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 6 {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				c, err := Connect(ctx, Config{Dir: dir, Executable: self})
+				cancel()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				l, r, err := start(t, c, ops, fmt.Sprintf("echo %d >> /.tree/0/o/f%d; cat /.tree/0/o/f%d | wc -l", n, i, i))
+				if err != nil {
+					t.Error(err)
+				} else {
+					out, _ := io.ReadAll(r)
+					if got := strings.TrimSpace(string(out)); got != strconv.Itoa(n+1) {
+						t.Errorf("%d: %q, want %d", i, got, n+1)
+					}
+					l.Wait()
+				}
+				c.Close()
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestNothingGrows(t *testing.T) {
+	t.Parallel()
+	dir := session(t)
+	c := connect(t, dir)
+	holder := holderOf(t, dir)
+	count := func() (n [3]int) {
+		p := "/proc/" + strconv.Itoa(holder)
+		for i, sub := range []string{"/fd", "/task"} {
+			names, err := os.ReadDir(p + sub)
+			if err != nil && os.Geteuid() == 0 {
+				t.Error(err)
+			}
+			n[i] = len(names)
+		}
+		b, _ := os.ReadFile(p + "/mounts")
+		n[2] = strings.Count(string(b), "\n")
+		return n
+	}
+	ops := system()
+	many := func(rounds int) {
+		for i := range rounds {
+			extra := Op{Kind: Directory, Dest: "/0/d" + strconv.Itoa(i%9), Perms: 0o755}
+			sh(t, c, append(slices.Clone(ops), extra), "true")
+		}
+	}
+	many(60)
+	before := count()
+	many(300)
+	after := count()
+	// Threads come and go: what counts is that none stays for each command.
+	if after[0] > before[0]+8 || after[1] > before[1]+10 || after[2] > before[2]+8 {
+		t.Errorf("descriptors, threads, mounts: %v became %v", before, after)
+	}
+}
