@@ -2,8 +2,8 @@ package cmdengine
 
 import (
 	"context"
-	"os"
 	"os/exec"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
@@ -23,6 +23,10 @@ type Config struct {
 	// been checked. It may normalise the Spec, which is a copy. Nil accepts.
 	// An engine without Info.Options need not look at Spec.Options: there are none.
 	Open func(ctx context.Context, spec *shared.Spec) error
+
+	// Attach makes, after Open, what the engine keeps for one sandbox. Nil keeps
+	// nothing. The Spec is the sandbox's own and stays as it is.
+	Attach func(ctx context.Context, spec *shared.Spec) (*Attachment, error)
 
 	// Launch translates, and does nothing else but open ExtraFiles. Of the
 	// result Path, Args, Env, Dir, ExtraFiles, SysProcAttr and Err count.
@@ -58,18 +62,20 @@ type Config struct {
 	Scope func(spec *shared.Spec) bool
 
 	// Diagnose explains, with Init, why the launcher ended before the init had
-	// been heard of: stderr is the end of what it wrote, state how it ended. A nil
-	// function or result is an ErrUnavailable that quotes stderr.
-	Diagnose func(ctx context.Context, stderr string, state *os.ProcessState) error
+	// been heard of: stderr is the end of what it wrote, status how it ended, nil
+	// where that is not known. A nil function or result is an ErrUnavailable that
+	// quotes stderr.
+	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
 
 	// Events are told when a command has started: what is degraded, which
 	// mechanism holds a limit. Times are filled in.
 	Events func(spec *shared.Spec, cmd *shared.Command) []shared.Event
 }
 
-// New makes the engine. It panics if c has no Launch.
+// New makes the engine. It panics if c has neither a Launch nor an Attach, of
+// which one must give the command line.
 func New(c Config) shared.Engine {
-	if c.Launch == nil {
+	if c.Launch == nil && c.Attach == nil {
 		panic("cmdengine: Config.Launch is nil")
 	}
 	return &engine{config: c, forker: newForker()}

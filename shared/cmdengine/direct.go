@@ -32,7 +32,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 			defer script.Close()
 		}
 	}
-	c, err := s.engine.config.Launch(&s.spec, &resolved)
+	c, _, err := s.command(ctx, &resolved)
 	if err != nil {
 		return nil, nil, err
 	}

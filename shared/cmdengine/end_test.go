@@ -170,9 +170,9 @@ func TestLauncherOrInitKilled(t *testing.T) {
 		victim func(*insideRun) int
 		words  string
 	}{
-		"launcher": {func(r *insideRun) int { return r.launcher.Pid }, "the launcher bwrap was killed by SIGKILL"},
+		"launcher": {func(r *insideRun) int { return r.launcher.Pid() }, "the launcher bwrap was killed by SIGKILL"},
 		"init": {func(r *insideRun) int {
-			pid, _ := strconv.Atoi(children(r.launcher.Pid)[0])
+			pid, _ := strconv.Atoi(children(r.launcher.Pid())[0])
 			return pid
 		}, "the init was killed by SIGKILL"},
 	} {
@@ -201,7 +201,7 @@ func TestStoppedInitIsKilled(t *testing.T) {
 	o := newOutput(t)
 	p := start(t, sb, sh("echo ready; sleep 1000"), o)
 	o.line()
-	pid, _ := strconv.Atoi(children(p.run.(*insideRun).launcher.Pid)[0])
+	pid, _ := strconv.Atoi(children(p.run.(*insideRun).launcher.Pid())[0])
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -345,9 +345,9 @@ func TestLauncherFails(t *testing.T) {
 
 	diagnosis := &shared.Error{Kind: shared.ErrUnavailable, Message: "diagnosed"}
 	c = hanging(o, "echo boom >&2; exit 3")
-	c.Diagnose = func(_ context.Context, stderr string, state *os.ProcessState) error {
-		if stderr != "boom\n" || state.ExitCode() != 3 {
-			t.Errorf("diagnose: %q, %v", stderr, state)
+	c.Diagnose = func(_ context.Context, stderr string, status *syscall.WaitStatus) error {
+		if stderr != "boom\n" || status.ExitStatus() != 3 {
+			t.Errorf("diagnose: %q, %v", stderr, status)
 		}
 		return diagnosis
 	}

@@ -50,6 +50,13 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 			return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 		}
 	}
+	if e.config.Attach != nil {
+		attached, err := e.config.Attach(ctx, &s.spec)
+		if err != nil {
+			return nil, err
+		}
+		s.attached = *attached
+	}
 	return s, nil
 }
 

@@ -20,7 +20,7 @@ const patience = 1500 * time.Millisecond
 
 // startInside starts a command through an init in a launcher.
 func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (running, []shared.Event, error) {
-	c, err := s.engine.config.Launch(&s.spec, cmd)
+	c, spawn, err := s.command(ctx, cmd)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -32,7 +32,10 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the launcher's path %q is not absolute", c.Path)}
 	}
 	givePipes(stdio[:], s.credential)
-	r, err := s.launch(c.Path, c.Args, c.SysProcAttr, c.ExtraFiles, cmd.TTY, stdio)
+	if spawn == nil {
+		spawn = s.fork(c.SysProcAttr)
+	}
+	r, err := s.launch(ctx, spawn, c.Path, c.Args, c.ExtraFiles, cmd.TTY, stdio)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -50,7 +53,7 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 	if err := r.conn.Start(ctx, command); err != nil {
 		return nil, nil, r.notStarted(ctx, err, s.engine.config.Diagnose)
 	}
-	go r.family.observe(r.launcher.Pid, r.exited) // the reply need not wait for it
+	go r.observe() // the reply need not wait for it
 
 	var notes []shared.Event
 	if scope && !r.conn.Scoped() {
@@ -67,12 +70,13 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 type insideRun struct {
 	name     string
 	conn     *sandboxinit.Conn
-	launcher *os.Process
+	launcher Launched
 	stderr   *tail
 	family   family
 
-	exited chan struct{} // closed when the launcher is reaped and state is final
-	state  *os.ProcessState
+	exited chan struct{} // closed when the launcher is gone and status and lost are final
+	status syscall.WaitStatus
+	lost   error // why nobody knows status
 
 	mu       sync.Mutex
 	killed   bool
@@ -80,7 +84,7 @@ type insideRun struct {
 }
 
 // launch starts the launcher with the init's descriptors behind its own.
-func (s *sandbox) launch(path string, args []string, base *syscall.SysProcAttr, extra []*os.File, tty bool, stdio [3]*os.File) (*insideRun, error) {
+func (s *sandbox) launch(ctx context.Context, spawn Spawner, path string, args []string, extra []*os.File, tty bool, stdio [3]*os.File) (*insideRun, error) {
 	unavailable := func(err error) error {
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: "preparing the launcher: " + err.Error()}
 	}
@@ -113,43 +117,68 @@ func (s *sandbox) launch(path string, args []string, base *syscall.SysProcAttr, 
 	binaryFD := len(files)
 	files = append(files, binary, initEnd, stdio[0], stdio[1], stdio[2])
 	argv := append(append([]string{}, args...), sandboxinit.Argv(binaryFD, binaryFD+1)...)
-	process, err := s.engine.forker.process(path, argv, &os.ProcAttr{
-		// Variables here would be read outside the sandbox. Not nil, which
-		// would be the engine's own.
-		Env:   []string{},
-		Dir:   "/",
-		Files: files,
-		Sys:   sysProcAttr(base, s.credential),
-	})
+	process, err := spawn(ctx, path, argv, files)
 	stderrEnd.Close()
 	if err != nil {
 		engineEnd.Close()
 		stderr.finish()
-		return nil, launchError(path, s.credential, err)
+		return nil, err
 	}
 	r := &insideRun{
 		name: filepath.Base(path), conn: sandboxinit.NewConn(engineEnd),
 		launcher: process, stderr: stderr, exited: make(chan struct{}),
 	}
 	go func() {
-		r.state, _ = process.Wait()
+		r.status, r.lost = process.Wait()
 		close(r.exited)
 	}()
 	return r, nil
 }
 
+// fork starts launchers as the engine's own children.
+func (s *sandbox) fork(base *syscall.SysProcAttr) Spawner {
+	return func(_ context.Context, path string, argv []string, files []*os.File) (Launched, error) {
+		process, err := s.engine.forker.process(path, argv, &os.ProcAttr{
+			// Variables here would be read outside the sandbox. Not nil, which
+			// would be the engine's own.
+			Env:   []string{},
+			Dir:   "/",
+			Files: files,
+			Sys:   sysProcAttr(base, s.credential),
+		})
+		if err != nil {
+			return nil, launchError(path, s.credential, err)
+		}
+		return forked{process}, nil
+	}
+}
+
+func (r *insideRun) observe() { r.family.observe(r.launcher.Pid(), r.exited) }
+
+// end is how the launcher ended, nil where it is not known. It must be gone.
+func (r *insideRun) end() *syscall.WaitStatus {
+	if r.lost != nil {
+		return nil
+	}
+	return &r.status
+}
+
+// wasKilled reports whether somebody has ended the launcher, with whoever had
+// started it perhaps.
+func (r *insideRun) wasKilled() bool { return r.lost != nil || !r.status.Exited() }
+
 // notStarted cleans up after a command that was not started, and says why.
-func (r *insideRun) notStarted(ctx context.Context, cause error, diagnose func(context.Context, string, *os.ProcessState) error) error {
+func (r *insideRun) notStarted(ctx context.Context, cause error, diagnose func(context.Context, string, *syscall.WaitStatus) error) error {
 	var refused *sandboxinit.ExecError
 	lost := errors.Is(cause, sandboxinit.ErrInitLost)
 	if ctx.Err() != nil || !lost && !errors.As(cause, &refused) {
 		// Nothing inside is known to be about to end.
-		r.family.observe(r.launcher.Pid, r.exited)
+		r.observe()
 		r.launcher.Kill()
 	}
 	stderr := r.finish()
-	if r.state != nil && !r.state.Exited() {
-		sandboxinit.KillOrphans(0) // it was killed, at the wrong moment perhaps
+	if r.wasKilled() {
+		sandboxinit.KillOrphans(0) // at the wrong moment perhaps
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -161,13 +190,13 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, diagnose func(c
 	case !lost:
 		return &shared.Error{Kind: shared.ErrInvalidSpec, Message: cause.Error()}
 	}
-	if diagnose != nil {
-		if err := diagnose(ctx, stderr, r.state); err != nil {
+	if diagnose != nil && r.lost == nil {
+		if err := diagnose(ctx, stderr, r.end()); err != nil {
 			return err
 		}
 	}
 	kind := shared.ErrUnavailable
-	if r.state != nil && !r.state.Exited() {
+	if r.wasKilled() {
 		kind = shared.ErrBroken // by somebody, this once
 	}
 	return &shared.Error{Kind: kind, Message: r.launcherEnd() + " before the command was started" + said(stderr)}
@@ -181,7 +210,7 @@ func (r *insideRun) finish() string {
 	select {
 	case <-r.exited:
 	case <-t.C:
-		r.family.observe(r.launcher.Pid, r.exited)
+		r.observe()
 		r.launcher.Kill()
 		<-r.exited
 	}
@@ -224,6 +253,9 @@ func (r *insideRun) wait() (shared.ExitStatus, error) {
 	case errors.Is(err, sandboxinit.ErrProtocol):
 		return shared.ExitStatus{}, &shared.Error{Kind: shared.ErrBroken, Message: err.Error()}
 	}
+	if r.lost != nil {
+		sandboxinit.KillOrphans(0)
+	}
 	return shared.ExitStatus{}, &shared.Error{
 		Kind:    shared.ErrBroken,
 		Message: r.launcherEnd() + " before the command's end was known" + said(stderr),
@@ -232,19 +264,18 @@ func (r *insideRun) wait() (shared.ExitStatus, error) {
 
 // launcherEnd says how the launcher ended, as the beginning of a sentence.
 func (r *insideRun) launcherEnd() string {
-	if r.state == nil {
-		return "the launcher " + r.name + " ended"
-	}
-	status, ok := r.state.Sys().(syscall.WaitStatus)
+	status := r.status
 	switch {
-	case ok && status.Signaled():
+	case r.lost != nil:
+		return r.lost.Error()
+	case status.Signaled():
 		return "the launcher " + r.name + " was killed by " + signalName(status.Signal())
-	case ok && status.ExitStatus() > 128 && status.ExitStatus() <= 128+maxSignal:
+	case status.ExitStatus() > 128 && status.ExitStatus() <= 128+maxSignal:
 		// As launchers and shells tell of the end of their child.
 		return fmt.Sprintf("the init was killed by %s (the launcher %s exited with status %d)",
 			signalName(syscall.Signal(status.ExitStatus()-128)), r.name, status.ExitStatus())
 	}
-	return fmt.Sprintf("the launcher %s exited with status %d", r.name, r.state.ExitCode())
+	return fmt.Sprintf("the launcher %s exited with status %d", r.name, status.ExitStatus())
 }
 
 func said(stderr string) string {

@@ -20,15 +20,12 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 		cmd.Args, _ = scriptArgs(&cmd)
 		cmd.Script = ""
 	}
-	var plan shared.Plan
-	if s.engine.config.Plan != nil {
-		var err error
-		if plan, err = s.engine.config.Plan(&s.spec, &cmd); err != nil {
-			return shared.Plan{}, err
-		}
+	plan, err := s.planned(&cmd)
+	if err != nil {
+		return shared.Plan{}, err
 	}
 	if plan.Argv == nil {
-		c, err := s.engine.config.Launch(&s.spec, &cmd)
+		c, _, err := s.command(ctx, &cmd)
 		if err != nil {
 			return shared.Plan{}, err
 		}

@@ -18,6 +18,8 @@ type sandbox struct {
 	spec       shared.Spec
 	credential *syscall.Credential
 	init       sandboxinit.Binary
+	attached   Attachment
+	detach     func() // once
 
 	// open ends with the sandbox. Whatever starts or runs in it watches it.
 	open  context.Context
@@ -31,6 +33,11 @@ type sandbox struct {
 func newSandbox(e *engine, spec shared.Spec, credential *syscall.Credential) *sandbox {
 	s := &sandbox{engine: e, spec: spec, credential: credential}
 	s.open, s.close = context.WithCancel(context.Background())
+	s.detach = sync.OnceFunc(func() {
+		if s.attached.Close != nil {
+			s.attached.Close()
+		}
+	})
 	return s
 }
 
@@ -56,6 +63,7 @@ func (s *sandbox) Close(ctx context.Context) error {
 	gone := make(chan struct{})
 	go func() {
 		s.alive.Wait()
+		s.detach()
 		close(gone)
 	}()
 	select {
@@ -135,10 +143,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 		return nil, err
 	}
 	p := newProcess(run)
-	if s.engine.config.Events != nil {
-		notes = append(notes, s.engine.config.Events(&s.spec, cmd)...)
-	}
-	for _, e := range notes {
+	for _, e := range append(notes, s.told(cmd)...) {
 		p.events.send(e)
 	}
 	return p, nil

@@ -1,0 +1,77 @@
+package cmdengine
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// An Attachment is what an engine keeps for one open sandbox. Its functions are
+// called from many goroutines at once; a nil one is the Config's.
+type Attachment struct {
+	// Launch is as [Config.Launch]. With [Config.Init], a Spawner that is not nil
+	// starts the launcher in the engine's stead.
+	Launch func(ctx context.Context, cmd *shared.Command) (*exec.Cmd, Spawner, error)
+	// Plan and Events are as in Config.
+	Plan   func(cmd *shared.Command) (shared.Plan, error)
+	Events func(cmd *shared.Command) []shared.Event
+	// Close is called once, when the last command of the sandbox is gone.
+	Close func()
+}
+
+// A Spawner starts a launcher with exactly these descriptors, from 0 on, an
+// empty environment and / as its directory. The launcher must die with the
+// engine. The error, if it is the caller's to read, is a [shared.Error].
+type Spawner func(ctx context.Context, path string, argv []string, files []*os.File) (Launched, error)
+
+// Launched is a launcher that runs.
+type Launched interface {
+	Pid() int
+	Kill() error
+	// Wait waits until it is gone. The error says why nobody knows how it ended.
+	Wait() (syscall.WaitStatus, error)
+}
+
+// forked is a launcher that is the engine's own child.
+type forked struct{ *os.Process }
+
+func (f forked) Pid() int { return f.Process.Pid }
+
+func (f forked) Wait() (syscall.WaitStatus, error) {
+	state, err := f.Process.Wait()
+	if err != nil {
+		return 0, err
+	}
+	return state.Sys().(syscall.WaitStatus), nil
+}
+
+func (s *sandbox) command(ctx context.Context, cmd *shared.Command) (*exec.Cmd, Spawner, error) {
+	if s.attached.Launch != nil {
+		return s.attached.Launch(ctx, cmd)
+	}
+	c, err := s.engine.config.Launch(&s.spec, cmd)
+	return c, nil, err
+}
+
+func (s *sandbox) planned(cmd *shared.Command) (shared.Plan, error) {
+	switch {
+	case s.attached.Plan != nil:
+		return s.attached.Plan(cmd)
+	case s.engine.config.Plan != nil:
+		return s.engine.config.Plan(&s.spec, cmd)
+	}
+	return shared.Plan{}, nil
+}
+
+func (s *sandbox) told(cmd *shared.Command) []shared.Event {
+	switch {
+	case s.attached.Events != nil:
+		return s.attached.Events(cmd)
+	case s.engine.config.Events != nil:
+		return s.engine.config.Events(&s.spec, cmd)
+	}
+	return nil
+}
