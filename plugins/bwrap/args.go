@@ -40,10 +40,34 @@ var namespaces = [...]string{
 	"--chdir", "/",
 }
 
+// An input is a file that bubblewrap is given a descriptor of: to copy, or
+// as the source of a bind.
+type input struct {
+	path   string
+	source bool
+}
+
 // args gives the option words that carry out ops, and the files whose contents
 // they take from descriptors: the n-th of them as descriptor firstFD+n. With a
 // negative firstFD the words name the file in angle brackets instead.
-func args(network shared.NetworkMode, ops []op, firstFD int) (words, files []string, err error) {
+//
+// With bindFD, what is marked so is mounted by descriptor.
+func args(network shared.NetworkMode, ops []op, firstFD int, bindFD bool) (words []string, files []input, err error) {
+	take := func(in input) string {
+		fd := "<" + in.path + ">"
+		if firstFD >= 0 {
+			fd = strconv.Itoa(firstFD + len(files))
+		}
+		files = append(files, in)
+		return fd
+	}
+	bind := func(option string, o op) {
+		if bindFD && o.Open {
+			words = append(words, option+"-fd", take(input{o.Source, true}), o.Dest)
+		} else {
+			words = append(words, option, o.Source, o.Dest)
+		}
+	}
 	words = append(words, namespaces[:]...)
 	if network == shared.NetworkNone {
 		words = append(words, "--unshare-net")
@@ -51,9 +75,9 @@ func args(network shared.NetworkMode, ops []op, firstFD int) (words, files []str
 	for _, o := range ops {
 		switch o.Kind {
 		case opROBind:
-			words = append(words, "--ro-bind", o.Source, o.Dest)
-		case opBind:
-			words = append(words, "--bind", o.Source, o.Dest)
+			bind("--ro-bind", o)
+		case opBind, opPin:
+			bind("--bind", o)
 		case opTmpfs:
 			words = append(words, "--perms", octal(o.Perms), "--size", strconv.FormatUint(o.Size, 10), "--tmpfs", o.Dest)
 		case opSymlink:
@@ -65,12 +89,7 @@ func args(network shared.NetworkMode, ops []op, firstFD int) (words, files []str
 		case opDir:
 			words = append(words, "--perms", octal(o.Perms), "--dir", o.Dest)
 		case opFile:
-			fd := "<" + o.Source + ">"
-			if firstFD >= 0 {
-				fd = strconv.Itoa(firstFD + len(files))
-			}
-			files = append(files, o.Source)
-			words = append(words, "--perms", octal(o.Perms), "--file", fd, o.Dest)
+			words = append(words, "--perms", octal(o.Perms), "--file", take(input{o.Source, false}), o.Dest)
 		case opRemountRO:
 			words = append(words, "--remount-ro", o.Dest)
 		case opMaskFile:

@@ -52,11 +52,11 @@ func BenchmarkPlan(b *testing.B) {
 	f := gather(hostTree{}, uint32(os.Getuid()), 1<<30)
 	spec := &shared.Spec{Mounts: []shared.Mount{bindRW(b.TempDir())}}
 	for b.Loop() {
-		ops, err := plan(f, spec, &shared.Command{})
+		ops, err := plan(f, &held{}, spec, &shared.Command{})
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, _, err := args(0, ops, 4); err != nil {
+		if _, _, err := args(0, ops, 4, false); err != nil {
 			b.Fatal(err)
 		}
 	}

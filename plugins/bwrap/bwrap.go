@@ -18,6 +18,9 @@ var info = shared.Info{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost,
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
 		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureMasks,
+		// Held where the session has a directory and this machine allows it: Open
+		// refuses what it cannot hold.
+		shared.FeatureOverlay, shared.FeatureSourceFD,
 		shared.FeatureTTY, shared.FeatureUser,
 		shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,
 	},

@@ -2,13 +2,11 @@ package bwrap
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -24,32 +22,25 @@ func New() shared.Engine {
 		Info:    info,
 		Probe:   e.probe,
 		Open:    e.open,
-		Launch:  e.launch,
-		Plan:    e.plan,
+		Attach:  e.attach,
 		Init:    true,
 		Rlimits: rlimits,
-		Diagnose: func(_ context.Context, stderr string, state *os.ProcessState) error {
-			if state != nil && !state.Exited() {
-				return nil // killed, which says nothing of the machine
-			}
-			return diagnose(stderr, lookAtKernel())
-		},
-		Events: func(spec *shared.Spec, _ *shared.Command) []shared.Event {
-			return events(e.known(), spec)
-		},
 	})
 	return e.Engine
 }
 
 type engine struct {
 	shared.Engine
-	facts atomic.Pointer[facts] // as of the latest Open
+	sessions sessions
 
 	probing sync.Mutex
 	probed  map[identity]shared.Probe
+
+	// pathsOnly are the launchers that were found not to take descriptors of sources.
+	pathsOnly sync.Map // by their identity
 }
 
-// open looks at the host and refuses what no command could be started with.
+// open refuses what no command could be started with.
 func (e *engine) open(_ context.Context, spec *shared.Spec) error {
 	o, err := parseOptions(spec.Options)
 	if err != nil {
@@ -59,17 +50,48 @@ func (e *engine) open(_ context.Context, spec *shared.Spec) error {
 	if err != nil {
 		return err
 	}
-	if err := outOfReach(launcher, o.path != "", spec); err != nil {
-		return err
+	return outOfReach(launcher, o.path != "", spec)
+}
+
+// opened is one sandbox.
+type opened struct {
+	engine  *engine
+	spec    *shared.Spec
+	facts   *facts // as of Open
+	session *session
+	held    *held
+}
+
+// attach looks at the host and joins the session.
+func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
+	s := &opened{engine: e, spec: spec, facts: look(), held: &held{}}
+	if err := s.join(ctx); err != nil {
+		return nil, err
 	}
-	f := look()
-	e.facts.Store(f)
-	ops, err := plan(f, spec, &shared.Command{})
+	words, err := s.words(&shared.Command{})
+	if err == nil {
+		_, _, err = args(spec.Network.Mode, words.rest, firstFD, false)
+	}
 	if err != nil {
-		return err
+		s.leave()
+		return nil, err
 	}
-	_, _, err = args(spec.Network.Mode, ops, firstFD)
-	return err
+	return &cmdengine.Attachment{
+		Launch:   s.launch,
+		Plan:     s.plan,
+		Events:   func(*shared.Command) []shared.Event { return events(s.facts, s.held, spec) },
+		Diagnose: s.diagnose,
+		Close:    s.leave,
+	}, nil
+}
+
+// words divides the plan of a command, where there is a holder.
+func (s *opened) words(cmd *shared.Command) (prepared, error) {
+	ops, err := plan(s.facts, s.held, s.spec, cmd)
+	if err != nil || !s.held.holder {
+		return prepared{rest: ops}, err
+	}
+	return divide(ops), nil
 }
 
 // look gathers the facts of this machine.
@@ -82,15 +104,6 @@ func look() *facts {
 	return gather(hostTree{}, uint32(os.Geteuid()), memory)
 }
 
-func (e *engine) known() *facts {
-	if f := e.facts.Load(); f != nil {
-		return f
-	}
-	f := look()
-	e.facts.Store(f)
-	return f
-}
-
 func locateFor(spec *shared.Spec) (string, error) {
 	o, err := parseOptions(spec.Options)
 	if err != nil {
@@ -100,7 +113,7 @@ func locateFor(spec *shared.Spec) (string, error) {
 }
 
 // argsFD is the descriptor of the option words, firstFD that of the first file
-// to copy in.
+// that they name.
 const (
 	argsFD  = 3
 	firstFD = 4
@@ -108,18 +121,21 @@ const (
 
 // launch gives bubblewrap's command line. The options travel by descriptor:
 // there they can be as many as bubblewrap takes, and no process list shows them.
-func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, err error) {
-	launcher, err := locateFor(spec)
+func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *exec.Cmd, spawn cmdengine.Spawner, err error) {
+	launcher, err := locateFor(s.spec)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	ops, err := plan(e.known(), spec, cmd)
+	p, err := s.words(cmd)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	words, files, err := args(spec.Network.Mode, ops, firstFD)
+	if s.held.holder {
+		spawn = s.spawner(p)
+	}
+	words, files, err := args(s.spec.Network.Mode, p.rest, firstFD, spawn == nil && s.engine.bindsFD(launcher))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	extra := make([]*os.File, 0, len(files)+1)
 	defer func() {
@@ -129,15 +145,19 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 			}
 		}
 	}()
-	list, err := sealed("bwrap-args", strings.Join(words, "\x00")+"\x00")
+	list, err := handOver("bwrap-args", strings.Join(words, "\x00")+"\x00")
 	if err != nil {
-		return nil, err
+		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the options: " + err.Error()}
 	}
 	extra = append(extra, list)
-	for _, name := range files {
-		f, err := openRegular(name)
+	for _, in := range files {
+		open := openRegular
+		if in.source {
+			open = openSource
+		}
+		f, err := open(in.path)
 		if err != nil {
-			return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+			return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 		}
 		extra = append(extra, f)
 	}
@@ -146,55 +166,23 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 		Args:       []string{launcher, "--args", fmt.Sprint(argsFD), "--"},
 		Env:        []string{},
 		ExtraFiles: extra,
-	}, nil
+	}, spawn, nil
 }
 
-// openRegular opens a file to be copied in. What has become a fifo since
-// the facts were gathered must not hang the engine.
-func openRegular(name string) (*os.File, error) {
-	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: name, Err: err}
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		unix.Close(fd)
-		return nil, errors.Join(fmt.Errorf("%q is not a regular file any more", name), err)
-	}
-	return os.NewFile(uintptr(fd), name), nil
-}
-
-// sealed is an unnamed file in memory that can no longer be changed, read from
-// its start.
-func sealed(name, content string) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, fmt.Errorf("memfd_create: %w", err)
-	}
-	f := os.NewFile(uintptr(fd), name)
-	if _, err := f.WriteAt([]byte(content), 0); err != nil {
-		f.Close()
-		return nil, err
-	}
-	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("sealing a memfd: %w", err)
-	}
-	return f, nil
-}
-
-func (e *engine) plan(spec *shared.Spec, cmd *shared.Command) (shared.Plan, error) {
-	launcher, err := locateFor(spec)
+func (s *opened) plan(cmd *shared.Command) (shared.Plan, error) {
+	launcher, err := locateFor(s.spec)
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	f := e.known()
-	ops, err := plan(f, spec, cmd)
+	ops, err := plan(s.facts, s.held, s.spec, cmd)
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	words, _, err := args(spec.Network.Mode, ops, -1)
+	rest := ops
+	if s.held.holder {
+		rest = divide(ops).rest
+	}
+	words, _, err := args(s.spec.Network.Mode, rest, -1, !s.held.holder && s.engine.bindsFD(launcher))
 	if err != nil {
 		return shared.Plan{}, err
 	}
@@ -203,7 +191,7 @@ func (e *engine) plan(spec *shared.Spec, cmd *shared.Command) (shared.Plan, erro
 	return shared.Plan{
 		Argv:   append(argv, cmdengine.PlannedInit()...),
 		Mounts: planned(ops),
-		Notes:  notes(events(f, spec)),
+		Notes:  notes(events(s.facts, s.held, s.spec)),
 	}, nil
 }
 

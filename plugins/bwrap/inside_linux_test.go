@@ -36,12 +36,17 @@ func needBwrap(t *testing.T) shared.Engine {
 	t.Helper()
 	e, p := probed()
 	if !p.Ready {
-		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "bwrap") {
+		if required("bwrap") {
 			t.Fatalf("bwrap is required and not ready: %s; %s", p.Reason, p.Fix)
 		}
 		t.Skipf("bwrap is not ready: %s; %s", p.Reason, p.Fix)
 	}
 	return e
+}
+
+// required reports whether the environment says that a part must be there.
+func required(part string) bool {
+	return slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), part)
 }
 
 // env is a plain environment.
@@ -68,6 +73,7 @@ func tryRun(t *testing.T, e shared.Engine, spec shared.Spec, cmd shared.Command)
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	inSession(t, &spec)
 	sandbox, err := e.Open(ctx, spec)
 	if err != nil {
 		return out, err

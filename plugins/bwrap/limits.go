@@ -25,15 +25,8 @@ func tempSize(f *facts, spec *shared.Spec) uint64 {
 
 // events tells what a command gets less of than was asked for, and what holds its
 // limits.
-func events(f *facts, spec *shared.Spec) []shared.Event {
-	var out []shared.Event
-	for _, m := range spec.Mounts {
-		if m.Kind == shared.MountOverlay {
-			out = append(out, shared.Event{Kind: shared.EventDegraded,
-				Message: fmt.Sprintf("%s: %s is read-only, because bwrap has no overlays yet", m.Origin, m.Destination),
-				Details: map[string]string{"attribute": m.Origin, "path": m.Destination}})
-		}
-	}
+func events(f *facts, h *held, spec *shared.Spec) []shared.Event {
+	out := sessionEvents(h, spec)
 	limit := func(set bool, name, mechanism, hold string) {
 		if !set {
 			return

@@ -17,10 +17,13 @@ const (
 	opRemountRO        // what is mounted at Dest becomes read-only, not what is beneath
 	opMaskFile         // hides a file
 	opMaskDir          // hides a directory
+	opOverlay          // Source is what lies beneath; a session's holder alone has them
+	opHome             // memory that lasts as long as the session's holder
+	opPin              // Dest, of which Source is the host's path, bound onto itself
 )
 
 func (k opKind) String() string {
-	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask"}[k]
+	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin"}[k]
 }
 
 // An op is one step that makes the view. The order counts.
@@ -30,6 +33,7 @@ type op struct {
 	Dest   string
 	Perms  uint32
 	Size   uint64
+	Open   bool   // Source is opened first and mounted by descriptor, where bubblewrap can
 	Why    string // the attribute or rule that asked for it
 }
 

@@ -11,8 +11,8 @@ import (
 
 // plan gives the steps that make the view of one command, in order. It looks
 // at the host through f alone and changes nothing.
-func plan(f *facts, spec *shared.Spec, cmd *shared.Command) ([]op, error) {
-	p := planner{facts: f, spec: spec, tempSize: tempSize(f, spec), uid: f.uid}
+func plan(f *facts, h *held, spec *shared.Spec, cmd *shared.Command) ([]op, error) {
+	p := planner{facts: f, held: h, spec: spec, tempSize: tempSize(f, spec), uid: f.uid}
 	if spec.User != nil {
 		p.uid = spec.User.UID
 	}
@@ -26,12 +26,13 @@ func plan(f *facts, spec *shared.Spec, cmd *shared.Command) ([]op, error) {
 	if err != nil {
 		return nil, err
 	}
-	ops = append(ops, masks...)
+	ops = append(pins(ops, masks), masks...)
 	return append(ops, p.seal(mounts)...), nil
 }
 
 type planner struct {
 	facts    *facts
+	held     *held
 	spec     *shared.Spec
 	uid      uint32
 	tempSize uint64
@@ -42,15 +43,18 @@ type planner struct {
 func (p *planner) mounts() ([]op, error) {
 	ops := make([]op, 0, len(p.spec.Mounts)+4)
 	for _, m := range p.spec.Mounts {
-		o := op{Kind: opROBind, Source: m.Source, Dest: m.Destination, Why: m.Origin}
+		o := op{Kind: opROBind, Source: m.Source, Dest: m.Destination, Open: true, Why: m.Origin}
 		switch m.Kind {
 		case shared.MountReadWrite:
 			o.Kind = opBind
 		case shared.MountTmpfs:
-			o.Kind, o.Perms, o.Size = opTmpfs, 0o755, p.tempSize
+			o.Kind, o.Perms, o.Size, o.Open = opTmpfs, 0o755, p.tempSize, false
 		case shared.MountOverlay:
-			if !m.Degradable {
-				return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Origin, Message: "bwrap has no overlays yet"}
+			reason := p.held.overlay(m.Source)
+			if reason == "" {
+				o.Kind, o.Open = opOverlay, false
+			} else if !m.Degradable {
+				return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Origin, Message: "no overlay of " + m.Source + ": " + reason}
 			}
 		}
 		ops = append(ops, o)
@@ -67,6 +71,9 @@ func (p *planner) mounts() ([]op, error) {
 	}
 	if p.spec.Home != "" {
 		private(p.spec.Home, 0o700, "home")
+		if last := &ops[len(ops)-1]; p.held.holder && last.Why == "home" {
+			last.Kind = opHome
+		}
 	}
 	return p.settle(ops)
 }
@@ -138,7 +145,7 @@ func (p *planner) check(ops []op) error {
 	v := p.view()
 	for _, o := range ops {
 		want := directory
-		if o.Kind != opTmpfs {
+		if o.Kind != opTmpfs && o.Kind != opHome {
 			e, err := p.facts.tree.lstat(o.Source)
 			if err != nil {
 				return mountError(o, err)

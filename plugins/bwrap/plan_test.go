@@ -42,7 +42,7 @@ func show(ops []op, network shared.NetworkMode) string {
 		}
 		fmt.Fprintf(&b, "  # %s\n", o.Why)
 	}
-	words, files, err := args(network, ops, firstFDForTests)
+	words, files, err := args(network, ops, firstFDForTests, false)
 	if err != nil {
 		return err.Error()
 	}
@@ -53,7 +53,11 @@ func show(ops []op, network shared.NetworkMode) string {
 			b.WriteString(" " + w)
 		}
 	}
-	fmt.Fprintf(&b, "\n\nfiles: %s\n", strings.Join(files, " "))
+	var names []string
+	for _, f := range files {
+		names = append(names, f.path)
+	}
+	fmt.Fprintf(&b, "\n\nfiles: %s\n", strings.Join(names, " "))
 	return b.String()
 }
 
@@ -86,7 +90,7 @@ func TestGoldenPlans(t *testing.T) {
 			{"minimal", &shared.Spec{}, shared.Command{}},
 			{"host", &shared.Spec{Filesystem: shared.FilesystemHost, Network: shared.Network{Mode: shared.NetworkHost}}, shared.Command{}},
 		} {
-			ops, err := plan(f, tt.spec, &tt.cmd)
+			ops, err := plan(f, &held{}, tt.spec, &tt.cmd)
 			if err != nil {
 				t.Errorf("%s, %s: %v", name, tt.name, err)
 				continue
@@ -102,14 +106,14 @@ func TestGoldenPlans(t *testing.T) {
 		{Path: "/home/u/proj/absent", Origin: "deny_paths[1]"},
 		{Path: "/mnt/unseen", Dir: true, Origin: "deny_paths[1]"},
 	}}
-	ops, err := plan(gather(distributions["debian"], 0, 8<<30), spec, cmd)
+	ops, err := plan(gather(distributions["debian"], 0, 8<<30), &held{}, spec, cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "full-root", show(ops, spec.Network.Mode))
 	spec.Filesystem = shared.FilesystemHost
 	spec.Mounts = spec.Mounts[:3]
-	if ops, err = plan(gather(distributions["debian"], 0, 8<<30), spec, cmd); err != nil {
+	if ops, err = plan(gather(distributions["debian"], 0, 8<<30), &held{}, spec, cmd); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "full-host-root", show(ops, spec.Network.Mode))
@@ -119,7 +123,7 @@ func TestGoldenPlans(t *testing.T) {
 func TestNoSecretsInAnyLayout(t *testing.T) {
 	t.Parallel()
 	for name, tree := range distributions {
-		ops, err := plan(gather(tree, 1000, 0), &shared.Spec{}, &shared.Command{})
+		ops, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{}, &shared.Command{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,9 +179,9 @@ func TestRefusedMounts(t *testing.T) {
 		{"swapped source", 0, []shared.Mount{mount(0, "/now/a/link", "/x")}, "has become a symlink"},
 		{"unreadable source", 0, []shared.Mount{mount(0, "/locked", "/x")}, "permission denied"},
 		{"conflict through a link", 0, []shared.Mount{mount(0, "/cache/file", "/usr/bin/sh"), mount(0, "/home/u/.gitconfig", "/bin/sh")}, "is that of"},
-		{"overlay", 0, []shared.Mount{mount(shared.MountOverlay, "/cache/dir", "/x")}, "no overlays"},
+		{"overlay", 0, []shared.Mount{mount(shared.MountOverlay, "/cache/dir", "/x")}, "there is no session"},
 	} {
-		_, err := plan(gather(tree, 1000, 0), &shared.Spec{Filesystem: tt.view, Mounts: tt.mounts}, &shared.Command{})
+		_, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Filesystem: tt.view, Mounts: tt.mounts}, &shared.Command{})
 		e, ok := errors.AsType[*shared.Error](err)
 		if !ok || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
@@ -221,7 +225,7 @@ func TestAdmittedMounts(t *testing.T) {
 		{"beneath run", []shared.Mount{mount(0, "/cache/dir", "/run/x/y")}, "/run/x/y"},
 		{"the workspace is read-only in another", []shared.Mount{mount(shared.MountReadWrite, "/home/u/proj", "/home/u/proj"), mount(0, "/home/u/proj/.git", "/home/u/proj/.git")}, "/home/u/proj /home/u/proj/.git"},
 	} {
-		ops, err := plan(gather(tree, 1000, 0), &shared.Spec{Mounts: tt.mounts}, &shared.Command{})
+		ops, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Mounts: tt.mounts}, &shared.Command{})
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -259,7 +263,7 @@ func TestMaskPlans(t *testing.T) {
 		for _, p := range tt.masks {
 			cmd.Masks = append(cmd.Masks, shared.Mask{Path: p, Origin: "deny_paths[0]"})
 		}
-		ops, err := plan(gather(tree, 1000, 0), &shared.Spec{Mounts: []shared.Mount{ws}}, cmd)
+		ops, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Mounts: []shared.Mount{ws}}, cmd)
 		if err != nil {
 			t.Errorf("%q: %v", tt.masks, err)
 			continue
@@ -276,7 +280,7 @@ func TestMaskPlans(t *testing.T) {
 	}
 	for _, p := range []string{"/", "/proc", "/dev"} {
 		cmd := &shared.Command{Masks: []shared.Mask{{Path: p, Origin: "deny_paths[0]"}}}
-		if _, err := plan(gather(tree, 1000, 0), &shared.Spec{}, cmd); !errors.Is(err, shared.ErrInvalidSpec) {
+		if _, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{}, cmd); !errors.Is(err, shared.ErrInvalidSpec) {
 			t.Errorf("mask of %s: %v", p, err)
 		}
 	}
@@ -293,13 +297,13 @@ func TestBounds(t *testing.T) {
 	for i := range words {
 		words[i] = op{Kind: opROBind, Source: "/s", Dest: "/d"}
 	}
-	if _, _, err := args(0, words, 4); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "option words") {
+	if _, _, err := args(0, words, 4, false); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "option words") {
 		t.Errorf("too many words: %v", err)
 	}
-	if _, _, err := args(0, []op{{Kind: opROBind, Source: "/" + strings.Repeat("x", 128<<10), Dest: "/d", Why: "bind_paths[3]"}}, 4); !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "bind_paths[3]") {
+	if _, _, err := args(0, []op{{Kind: opROBind, Source: "/" + strings.Repeat("x", 128<<10), Dest: "/d", Why: "bind_paths[3]"}}, 4, false); !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "bind_paths[3]") {
 		t.Errorf("too long a word: %v", err)
 	}
-	if _, err := plan(gather(tree, 1000, 0), spec, &shared.Command{}); err != nil {
+	if _, err := plan(gather(tree, 1000, 0), &held{}, spec, &shared.Command{}); err != nil {
 		t.Errorf("many mounts: %v", err)
 	}
 }
@@ -347,14 +351,14 @@ func FuzzPlan(f *testing.F) {
 		if spec.Validate() != nil || cmd.Validate() != nil {
 			t.Skip()
 		}
-		ops, err := plan(known, spec, cmd)
+		ops, err := plan(known, &held{}, spec, cmd)
 		if err != nil {
 			if _, ok := errors.AsType[*shared.Error](err); !ok {
 				t.Fatalf("an error without a name: %v", err)
 			}
 			return
 		}
-		words, files, err := args(spec.Network.Mode, ops, 4)
+		words, files, err := args(spec.Network.Mode, ops, 4, false)
 		if err != nil {
 			return
 		}

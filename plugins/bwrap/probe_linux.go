@@ -86,12 +86,18 @@ func notReady(err error) shared.Probe {
 }
 
 func identify(path string) identity {
+	id := fileIdentity(path)
+	id.boot = content("/proc/sys/kernel/random/boot_id")
+	return id
+}
+
+// fileIdentity tells a file from one that has taken its place.
+func fileIdentity(path string) identity {
 	id := identity{path: path}
 	var st syscall.Stat_t
 	if syscall.Stat(path, &st) == nil {
 		id.dev, id.ino, id.mtime, id.ctime = uint64(st.Dev), st.Ino, st.Mtim, st.Ctim
 	}
-	id.boot = content("/proc/sys/kernel/random/boot_id")
 	return id
 }
 

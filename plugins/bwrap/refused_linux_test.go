@@ -118,7 +118,7 @@ func TestPlanNamesEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	argv := strings.Join(p.Argv, " ")
-	for _, want := range []string{"--unshare-net", "--bind " + dir + " " + dir, "--file </etc/passwd> /etc/passwd", " -- <init>"} {
+	for _, want := range []string{"--unshare-net", "-fd <" + dir + "> " + dir, "--file </etc/passwd> /etc/passwd", " -- <init>"} {
 		if !strings.Contains(argv, want) {
 			t.Errorf("argv lacks %q: %s", want, argv)
 		}

@@ -40,7 +40,7 @@ const (
 func (v *view) add(o op) {
 	l := layer{dest: o.Dest, source: o.Source}
 	switch o.Kind {
-	case opROBind, opBind:
+	case opROBind, opBind, opOverlay:
 		l.kind = bound
 	case opSymlink:
 		l.kind = linked

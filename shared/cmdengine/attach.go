@@ -2,6 +2,7 @@ package cmdengine
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"syscall"
@@ -18,9 +19,15 @@ type Attachment struct {
 	// Plan and Events are as in Config.
 	Plan   func(cmd *shared.Command) (shared.Plan, error)
 	Events func(cmd *shared.Command) []shared.Event
+	// Diagnose is as in Config. It may return [ErrAgain].
+	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
 	// Close is called once, when the last command of the sandbox is gone.
 	Close func()
 }
+
+// ErrAgain is what Diagnose returns, once, where Launch will give another command
+// line now that it is known why this one failed.
+var ErrAgain = errors.New("try another command line")
 
 // A Spawner starts a launcher with exactly these descriptors, from 0 on, an
 // empty environment and / as its directory. The launcher must die with the
@@ -54,6 +61,13 @@ func (s *sandbox) command(ctx context.Context, cmd *shared.Command) (*exec.Cmd, 
 	}
 	c, err := s.engine.config.Launch(&s.spec, cmd)
 	return c, nil, err
+}
+
+func (s *sandbox) diagnosis() func(context.Context, string, *syscall.WaitStatus) error {
+	if s.attached.Diagnose != nil {
+		return s.attached.Diagnose
+	}
+	return s.engine.config.Diagnose
 }
 
 func (s *sandbox) planned(cmd *shared.Command) (shared.Plan, error) {

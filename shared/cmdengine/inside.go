@@ -20,6 +20,14 @@ const patience = 1500 * time.Millisecond
 
 // startInside starts a command through an init in a launcher.
 func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (running, []shared.Event, error) {
+	run, notes, err := s.tryInside(ctx, cmd, stdio)
+	if errors.Is(err, ErrAgain) {
+		run, notes, err = s.tryInside(ctx, cmd, stdio) // nothing has run yet
+	}
+	return run, notes, err
+}
+
+func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (running, []shared.Event, error) {
 	c, spawn, err := s.command(ctx, cmd)
 	if err != nil {
 		return nil, nil, err
@@ -51,7 +59,7 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 		command.Rlimits = s.engine.config.Rlimits(&s.spec)
 	}
 	if err := r.conn.Start(ctx, command); err != nil {
-		return nil, nil, r.notStarted(ctx, err, s.engine.config.Diagnose)
+		return nil, nil, r.notStarted(ctx, err, s.diagnosis())
 	}
 	go r.observe() // the reply need not wait for it
 

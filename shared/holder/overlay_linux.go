@@ -16,7 +16,6 @@ type overlay struct {
 	failed *MountError
 }
 
-
 // overlay gives the path of the overlay of source.
 func (s *space) overlay(source string) (string, *MountError) {
 	s.mu.Lock()

@@ -1,0 +1,32 @@
+package bwrap
+
+import (
+	"context"
+	"strings"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
+)
+
+// bindsFD reports whether a launcher is taken to bind by descriptor. It is,
+// until it has said otherwise: a trial run would cost every one-shot command as
+// much as the command itself.
+func (e *engine) bindsFD(launcher string) bool {
+	_, not := e.pathsOnly.Load(fileIdentity(launcher))
+	return !not
+}
+
+// diagnose explains why a launcher ended before its init had been heard of.
+func (s *opened) diagnose(_ context.Context, stderr string, status *syscall.WaitStatus) error {
+	if status == nil || !status.Exited() {
+		return nil // killed, which says nothing of the machine
+	}
+	if strings.Contains(stderr, "Unknown option --bind-fd") || strings.Contains(stderr, "Unknown option --ro-bind-fd") {
+		if launcher, err := locateFor(s.spec); err == nil {
+			if _, known := s.engine.pathsOnly.LoadOrStore(fileIdentity(launcher), true); !known {
+				return cmdengine.ErrAgain
+			}
+		}
+	}
+	return diagnose(stderr, lookAtKernel())
+}

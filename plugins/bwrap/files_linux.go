@@ -1,0 +1,87 @@
+package bwrap
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// openRegular opens a file to be copied in. What has become a fifo since
+// the facts were gathered must not hang the engine.
+func openRegular(name string) (*os.File, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		unix.Close(fd)
+		return nil, errors.Join(fmt.Errorf("%q is not a regular file any more", name), err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// openSource opens what is to be bound. No component may be a symlink: the
+// path was resolved before, and what has become one since was planted.
+func openSource(name string) (*os.File, error) {
+	for {
+		fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS,
+		})
+		switch err {
+		case nil:
+			return os.NewFile(uintptr(fd), name), nil
+		case unix.EINTR, unix.EAGAIN:
+		default:
+			return nil, &os.PathError{Op: "open", Path: name, Err: err}
+		}
+	}
+}
+
+// pipeSize is what fits into a pipe that nobody reads yet.
+const pipeSize = 64 << 10
+
+// handOver gives a file from which content can be read once: a pipe where it
+// fits into one, which is less work for the kernel than a file in memory.
+func handOver(name, content string) (*os.File, error) {
+	if len(content) > pipeSize {
+		return sealed(name, content)
+	}
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return nil, os.NewSyscallError("pipe2", err)
+	}
+	n, err := unix.Write(fds[1], []byte(content))
+	unix.Close(fds[1])
+	if err == nil && n == len(content) {
+		err = unix.SetNonblock(fds[0], false) // the reader's to wait, not to fail
+	}
+	if err != nil || n != len(content) {
+		// A user with many pipes gets small ones.
+		unix.Close(fds[0])
+		return sealed(name, content)
+	}
+	return os.NewFile(uintptr(fds[0]), name), nil
+}
+
+// sealed is an unnamed file in memory that can no longer be changed, read from
+// its start.
+func sealed(name, content string) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("memfd_create: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if _, err := f.WriteAt([]byte(content), 0); err != nil {
+		f.Close()
+		return nil, err
+	}
+	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("sealing a memfd: %w", err)
+	}
+	return f, nil
+}

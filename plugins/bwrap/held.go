@@ -1,0 +1,75 @@
+package bwrap
+
+import (
+	"fmt"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// held is what this machine holds of one Spec's session.
+type held struct {
+	// holder says whether the session has one. reason is why not, where the
+	// Spec has a session directory.
+	holder bool
+	reason string
+	// refused are the overlays that there cannot be, by source, and why; foreign
+	// those of another user's directory.
+	refused map[string]string
+	foreign map[string]bool
+}
+
+// overlay says why a directory is no overlay here; empty where it is.
+func (h *held) overlay(source string) string {
+	switch {
+	case h.refused[source] != "":
+		return h.refused[source]
+	case h.holder:
+		return ""
+	case h.reason != "":
+		return h.reason
+	}
+	return "there is no session to keep the writes"
+}
+
+// overlap refuses, of the overlays of a Spec, those whose layers would lie in
+// one another. It is pure.
+func overlap(spec *shared.Spec) map[string]string {
+	refused := map[string]string{}
+	for _, m := range spec.Mounts {
+		if m.Kind != shared.MountOverlay {
+			continue
+		}
+		if dir := spec.Session.Dir; dir != "" && (within(dir, m.Source) || within(m.Source, dir)) {
+			refused[m.Source] = "the session's own directory and it lie in one another"
+		}
+		for _, other := range spec.Mounts {
+			if other.Kind == shared.MountOverlay && other.Source != m.Source && within(m.Source, other.Source) {
+				refused[m.Source] = fmt.Sprintf("it lies in %q, which has an overlay itself", other.Source)
+			}
+		}
+	}
+	return refused
+}
+
+// sessionEvents tells what a command gets less of than its session promises.
+func sessionEvents(h *held, spec *shared.Spec) []shared.Event {
+	var out []shared.Event
+	degraded := func(mechanism, attribute, path, format string, args ...any) {
+		out = append(out, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf(format, args...),
+			Details: map[string]string{"mechanism": mechanism, "attribute": attribute, "path": path}})
+	}
+	for _, m := range spec.Mounts {
+		if m.Kind != shared.MountOverlay {
+			continue
+		}
+		if reason := h.overlay(m.Source); reason != "" {
+			degraded("overlay", m.Origin, m.Destination, "%s: %s is read-only and has no overlay: %s", m.Origin, m.Destination, reason)
+		} else if h.foreign[m.Source] {
+			degraded("overlay", m.Origin, m.Destination, "%s: %s belongs to another user: its overlay takes new files at its top alone", m.Origin, m.Destination)
+		}
+	}
+	if spec.Home != "" && spec.Session.Dir != "" && !h.holder {
+		degraded("holder", "home", spec.Home, "the home directory lasts for one command, not for the session: %s", h.reason)
+	}
+	return out
+}

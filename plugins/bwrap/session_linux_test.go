@@ -1,0 +1,447 @@
+package bwrap
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// underHolder are the tests of what bubblewrap makes by itself, which a session's
+// holder has to make alike.
+var underHolder = map[string]func(*testing.T){
+	"Minimal": TestMinimalShowsNothingOfTheHost, "NothingWritable": TestNothingIsWritableButMemory,
+	"KernelControls": TestKernelControlsAreReadOnly, "Confined": TestProcessIsConfined, "Environment": TestEnvironmentIsExact,
+	"Network": TestNetwork, "Tools": TestToolsWork, "LongScript": TestLongScript, "Limits": TestLimits, "Status": TestStatusAndErrors,
+	"Workspace": TestWorkspace, "HostView": TestHostView, "StrangeNames": TestStrangeNames, "Masks": TestMasks, "Pins": TestPins,
+	"Destinations": TestDestinations, "User": TestUser,
+}
+
+const holderPrefix = "TestHolder/"
+
+func TestHolder(t *testing.T) {
+	needHolder(t)
+	for name, test := range underHolder {
+		t.Run(name, test)
+	}
+}
+
+// directories are the session directories of TestHolder's tests, by their names.
+var directories sync.Map
+
+// inSession gives the sandboxes of TestHolder's tests a session.
+func inSession(t *testing.T, spec *shared.Spec) {
+	t.Helper()
+	if !strings.HasPrefix(t.Name(), holderPrefix) || spec.Session.Dir != "" {
+		return
+	}
+	name := strings.Join(strings.SplitN(t.Name(), "/", 3)[:2], "/")
+	dir, ok := directories.Load(name)
+	if !ok {
+		dir = sessionDir(t)
+		directories.Store(name, dir)
+		t.Cleanup(func() { directories.Delete(name) })
+	}
+	spec.Session = shared.Session{ID: name, Dir: dir.(string)}
+}
+
+// sessionDir is a session's directory, the holder of which must end.
+func sessionDir(t *testing.T) string {
+	t.Helper()
+	dir := workspace(t)
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		locks, _ := filepath.Glob(filepath.Join(dir, "holder", "*", "lock"))
+		for _, lock := range locks {
+			if fd, err := unix.Open(lock, unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
+				unix.Flock(fd, unix.LOCK_EX)
+				unix.Close(fd)
+			}
+		}
+		filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+			if d != nil && d.IsDir() {
+				os.Chmod(p, 0o700)
+			}
+			return nil
+		})
+	})
+	return dir
+}
+
+func sessionSpec(t *testing.T) shared.Spec {
+	t.Helper()
+	return shared.Spec{Session: shared.Session{ID: t.Name(), Dir: sessionDir(t)}}
+}
+
+// needHolder skips where bubblewrap works and a holder does not.
+func needHolder(t *testing.T) shared.Engine {
+	t.Helper()
+	e := needBwrap(t)
+	spec := sessionSpec(t)
+	sandbox, err := e.Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sandbox.Close(t.Context())
+	if h := heldBy(t, e, spec); !h.holder {
+		if required("bwrap") {
+			t.Fatalf("a holder is required: %s", h.reason)
+		}
+		t.Skipf("no holder: %s", h.reason)
+	}
+	return e
+}
+
+// heldBy joins the session of spec as a sandbox does.
+func heldBy(t *testing.T, e shared.Engine, spec shared.Spec) *held {
+	t.Helper()
+	s := &opened{engine: &engine{Engine: e}, spec: &spec, facts: look(), held: &held{}}
+	if err := s.join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.leave()
+	return s.held
+}
+
+func TestSessionHome(t *testing.T) {
+	t.Parallel()
+	e := needHolder(t)
+	spec := sessionSpec(t)
+	spec.Home = "/home/u"
+	spec.Limits.TempSize = 1 << 20
+	keep, err := e.Open(t.Context(), spec) // a session lasts as long as somebody is in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keep.Close(t.Context())
+	expect(t, e, spec, "cd; stat -c %a /home/u; echo kept > /home/u/f; echo gone > /tmp/f", "700")
+	other := spec
+	other.Network.Mode = shared.NetworkHost
+	expect(t, e, other, "cat /home/u/f; ls /tmp", "kept")
+	expect(t, e, spec, "head -c 3000000 /dev/zero > /home/u/big 2>/dev/null && echo fits || echo full; rm /home/u/big", "full")
+}
+
+func TestSessionOverlay(t *testing.T) {
+	t.Parallel()
+	e := needHolder(t)
+	lower := workspace(t)
+	write(t, lower+"/package/lib.js", "1")
+	write(t, lower+"/package/old.js", "old")
+	spec := sessionSpec(t)
+	spec.Mounts = []shared.Mount{{Source: lower, Destination: "/cache", Kind: shared.MountOverlay, Origin: "workspace.caches"}}
+	// As npm does: write beside, rename over, remove trees, link.
+	sh(t, e, spec, `set -e; cd /cache
+		mkdir -p _tmp/a; echo 2 > _tmp/a/lib.js; ln _tmp/a/lib.js _tmp/a/link.js
+		rm -r package; mkdir package; mv _tmp/a/lib.js _tmp/a/link.js package/; rm -r _tmp
+		chmod 755 package/lib.js; ln -s lib.js package/index.js; for i in $(seq 50); do echo $i > package/$i.js; done`)
+	sandboxes := []shared.Spec{spec, spec}
+	sandboxes[1].Network.Mode = shared.NetworkHost
+	sandboxes[1].Mounts = []shared.Mount{{Source: lower, Destination: "/elsewhere", Kind: shared.MountOverlay, Origin: "workspace.caches"}}
+	for i, s := range sandboxes {
+		expect(t, e, s, "cd "+s.Mounts[0].Destination+"/package && cat lib.js link.js index.js 7.js && ls | wc -l && stat -c %h lib.js && test ! -e old.js && echo new", "2\n2\n2\n7\n53\n2\nnew")
+		sh(t, e, s, fmt.Sprintf("echo %d >> %s/log", i, s.Mounts[0].Destination))
+	}
+	expect(t, e, spec, "cat /cache/log", "0\n1")
+	if b, err := os.ReadFile(lower + "/package/lib.js"); err != nil || string(b) != "1" {
+		t.Errorf("the host's file: %q, %v", b, err)
+	}
+	// The next session begins anew.
+	next := sessionSpec(t)
+	next.Mounts = spec.Mounts
+	expect(t, e, next, "cd /cache; cat package/lib.js package/old.js; ls", "1oldpackage")
+}
+
+func TestOverlaysThatCannotBe(t *testing.T) {
+	t.Parallel()
+	e := needHolder(t)
+	lower := workspace(t)
+	write(t, lower+"/in/f", "f")
+	overlay := func(source string) shared.Mount {
+		return shared.Mount{Source: source, Destination: "/o" + source, Kind: shared.MountOverlay, Origin: "workspace.caches", Degradable: true}
+	}
+	inSession := sessionSpec(t)
+	write(t, inSession.Session.Dir+"/sub/f", "f")
+	mounted := "/proc" // has mounts beneath on some machines, and is no lower layer on any
+	for name, tt := range map[string]struct {
+		spec    shared.Spec
+		mounts  []shared.Mount
+		refused int
+	}{
+		"no session":     {shared.Spec{}, []shared.Mount{overlay(lower)}, 0},
+		"nested":         {sessionSpec(t), []shared.Mount{overlay(lower), overlay(lower + "/in")}, 1},
+		"session inside": {inSession, []shared.Mount{overlay(inSession.Session.Dir + "/sub")}, 0},
+		"submounts":      {sessionSpec(t), []shared.Mount{{Source: mounted, Destination: "/o", Kind: shared.MountOverlay, Origin: "workspace.caches", Degradable: true}}, 0},
+	} {
+		spec := tt.spec
+		spec.Mounts = tt.mounts
+		out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "touch $0/x 2>/dev/null && echo wrote || echo refused", tt.mounts[tt.refused].Destination}})
+		told := 0
+		for _, ev := range out.events {
+			if ev.Kind == shared.EventDegraded && ev.Details["mechanism"] == "overlay" {
+				told++
+			}
+		}
+		if out.stdout != "refused\n" || told != 1 {
+			t.Errorf("%s: %q, %+v", name, out.stdout, out.events)
+		}
+		spec.Mounts[tt.refused].Degradable = false
+		if _, err := e.Open(t.Context(), spec); !errors.Is(err, shared.ErrUnsupported) || !strings.Contains(err.Error(), "workspace.caches") {
+			t.Errorf("%s, must be: %v", name, err)
+		}
+	}
+}
+
+// An ordinary user writes at the top of another's directory, and no deeper.
+func TestOverlayOfAnothersDirectory(t *testing.T) {
+	t.Parallel()
+	e := needHolder(t)
+	if os.Geteuid() == 0 {
+		t.Skip("root owns what it likes")
+	}
+	spec := sessionSpec(t)
+	spec.Mounts = []shared.Mount{{Source: "/usr/share", Destination: "/usr/share", Kind: shared.MountOverlay, Origin: "workspace.caches", Degradable: true}}
+	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "echo x > /usr/share/new && cat /usr/share/new; touch /usr/share/doc/new 2>/dev/null || echo refused"}})
+	if out.stdout != "x\nrefused\n" {
+		t.Errorf("%q", out.stdout)
+	}
+	if len(out.events) != 1 || out.events[0].Kind != shared.EventDegraded {
+		t.Errorf("%+v", out.events)
+	}
+}
+
+func TestManyAtOnceInOneSession(t *testing.T) {
+	t.Parallel()
+	e := needHolder(t)
+	lower := workspace(t)
+	spec := sessionSpec(t)
+	spec.Home = "/home/u"
+	spec.Mounts = []shared.Mount{{Source: lower, Destination: "/cache", Kind: shared.MountOverlay, Origin: "workspace.caches"}}
+	keep, err := e.Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keep.Close(t.Context())
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			s := spec
+			s.Network.Mode = shared.NetworkMode(i % 2)
+			out, err := tryRun(t, e, s, shared.Command{Args: []string{"/bin/sh", "-c", fmt.Sprintf("echo %d > /cache/%d; echo %d > /home/u/%d", i, i, i, i)}})
+			if err != nil || !out.Status.Success() {
+				t.Errorf("%d: %v, %+v", i, err, out)
+			}
+		})
+	}
+	all.Wait()
+	expect(t, e, spec, "ls /cache | wc -l; ls /home/u | wc -l; cat /cache/* | sort -n | tail -1", "50\n50\n49")
+}
+
+// holderPid is the holder of a session that this test is in.
+func holderPid(t *testing.T, dir string) int {
+	t.Helper()
+	sockets, _ := filepath.Glob(filepath.Join(dir, "holder", "*"))
+	for _, s := range sockets {
+		at, err := unix.Open(s, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		defer unix.Close(at)
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		if unix.Connect(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/socket", at)}) == nil {
+			cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(cred.Pid)
+		}
+	}
+	t.Fatal("there is no holder")
+	return 0
+}
+
+func TestHolderIsKilled(t *testing.T) {
+	t.Parallel()
+	e := needHolder(t)
+	lower := workspace(t)
+	spec := sessionSpec(t)
+	spec.Mounts = []shared.Mount{{Source: lower, Destination: "/cache", Kind: shared.MountOverlay, Origin: "workspace.caches"}}
+	sandbox, err := e.Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sandbox.Close(t.Context())
+	for i := range 3 {
+		outR, outW := pipe(t)
+		p, err := sandbox.Start(t.Context(), shared.Command{Args: []string{"/bin/sh", "-c", "echo up >> /cache/log; cat /cache/log; exec sleep 1000"}, Dir: "/", Env: env}, shared.Stdio{Stdout: outW})
+		outW.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(outR, make([]byte, 3*(i+1))); err != nil {
+			t.Fatal(err)
+		}
+		syscall.Kill(holderPid(t, spec.Session.Dir), syscall.SIGKILL)
+		if _, err := p.Wait(t.Context()); !errors.Is(err, shared.ErrBroken) || !strings.Contains(err.Error(), "the session's holder died") {
+			t.Errorf("%v", err)
+		}
+		// Everybody who had the command's output open is gone.
+		if b, err := io.ReadAll(outR); err != nil || len(b) > 0 {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	expect(t, e, spec, "wc -l < /cache/log", "3")
+}
+
+func TestWarmSessionDoesNotGrow(t *testing.T) {
+	t.Parallel()
+	e := needHolder(t)
+	rounds := 200
+	if os.Getenv("SBXHOST_LONG") != "" {
+		rounds = 1000
+	}
+	spec := sessionSpec(t)
+	ws := workspace(t)
+	spec.Mounts = []shared.Mount{bindRW(ws)}
+	sandbox, err := e.Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sandbox.Close(t.Context())
+	pid := holderPid(t, spec.Session.Dir)
+	count := func() (n [3]int) {
+		for i, sub := range []string{"fd", "task"} {
+			names, _ := os.ReadDir(fmt.Sprintf("/proc/%d/%s", pid, sub))
+			n[i] = len(names)
+		}
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", pid))
+		n[2] = strings.Count(string(b), "\n")
+		return n
+	}
+	one := func() {
+		p, err := sandbox.Start(t.Context(), shared.Command{Args: []string{"/bin/true"}, Dir: "/", Env: env}, shared.Stdio{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := p.Wait(t.Context()); err != nil || !r.Status.Success() {
+			t.Fatalf("%v, %v", r, err)
+		}
+	}
+	for range 20 {
+		one()
+	}
+	before := count()
+	for range rounds {
+		one()
+	}
+	if after := count(); after[0] > before[0]+4 || after[1] > before[1]+4 || after[2] > before[2] {
+		t.Errorf("descriptors, threads, mounts: %v became %v", before, after)
+	}
+}
+
+// TestPins: renaming a parent of what is hidden fails, in either executor.
+func TestPins(t *testing.T) {
+	t.Parallel()
+	e := needBwrap(t)
+	dir := workspace(t)
+	write(t, dir+"/a/b/.env", "secret")
+	write(t, dir+"/a/b/keys/k", "secret")
+	write(t, dir+"/a/free/x", "x")
+	write(t, dir+"/ro/f", "f")
+	spec := shared.Spec{Mounts: []shared.Mount{bindRW(dir), {Source: dir + "/ro", Destination: dir + "/a/free", Origin: "bind_paths[0]"}}}
+	cmd := shared.Command{Dir: dir, Args: []string{"/bin/sh", "-c", `
+		for d in a a/b a/b/keys a/b/.env; do mv $d moved 2>/dev/null && echo moved $d; rmdir $d 2>/dev/null && echo removed $d; done
+		mv a/b a/c 2>/dev/null && echo moved; rm -rf a 2>/dev/null
+		cat a/b/.env a/b/keys/k moved/b/.env 2>/dev/null; cat a/free/f; echo; touch a/new a/b/new && ls a a/b`},
+		Masks: []shared.Mask{{Path: dir + "/a/b/.env", Origin: "deny_paths[0]"}, {Path: dir + "/a/b/keys", Dir: true, Origin: "deny_paths[0]"}}}
+	want := "f\na:\nb\nfree\nnew\n\na/b:\nkeys\nnew\n"
+	if got := run(t, e, spec, cmd).stdout; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for path, text := range map[string]string{"/a/b/.env": "secret", "/a/b/keys/k": "secret"} {
+		if b, _ := os.ReadFile(dir + path); string(b) != text {
+			t.Errorf("%s is %q", path, b)
+		}
+	}
+	// The control: without masks they move.
+	cmd.Masks = nil
+	cmd.Args[2] = "mv a/b other && cat other/.env"
+	if out := run(t, e, spec, cmd); out.stdout != "secret" {
+		t.Errorf("control: %q, %q", out.stdout, out.stderr)
+	}
+}
+
+// Both executors show the same: every file with its mode and owner, every mount.
+func TestExecutorsAgree(t *testing.T) {
+	t.Parallel()
+	e := needHolder(t)
+	dir := workspace(t)
+	write(t, dir+"/.env", "secret")
+	write(t, dir+"/src/deep/secret", "secret")
+	write(t, dir+"/src/f", "f")
+	write(t, dir+"/config", "c")
+	for _, kind := range []shared.Filesystem{shared.FilesystemMinimal, shared.FilesystemHost} {
+		direct := shared.Spec{Filesystem: kind, Home: "/tmp/home", Mounts: []shared.Mount{
+			bindRW(dir),
+			{Source: dir + "/config", Destination: "/tmp/home/.gitconfig", Origin: "bind_paths[0]"},
+			{Source: dir + "/src", Destination: "/tmp/deep/src", Origin: "bind_paths[1]"},
+			{Destination: "/tmp/scratch", Kind: shared.MountTmpfs, Origin: "tmpfs[0]"},
+		}}
+		if kind == shared.FilesystemMinimal {
+			direct.Mounts = append(direct.Mounts, shared.Mount{Source: dir + "/src", Destination: "/srv/src", Kind: shared.MountReadWrite, Origin: "bind_paths[1]"},
+				shared.Mount{Destination: "/scratch", Kind: shared.MountTmpfs, Origin: "tmpfs[0]"})
+		}
+		held := direct
+		held.Session = sessionSpec(t).Session
+		cmd := shared.Command{Dir: dir, Masks: []shared.Mask{{Path: dir + "/.env", Origin: "deny"}, {Path: dir + "/src/deep", Dir: true, Origin: "deny"}},
+			Args: []string{"/bin/sh", "-c", `find / /etc /etc/ssl /srv /proc/sys -maxdepth 1 -printf '%M %U:%G %p %l\n' 2>/dev/null | sort
+				find /tmp /dev /run -mindepth 1 -printf '%M %U:%G %p %l\n' 2>/dev/null | grep -v ' /dev/pts/' | sort
+				awk '{split($6,o,","); print $5, o[1], index($6,"nosuid")>0, index($6,"nodev")>0}' /proc/self/mountinfo | sort -u
+				for p in / /tmp /run /usr /etc /var /dev . src src/deep /tmp/deep /tmp/scratch /tmp/home /srv/src; do (: > $p/.w) 2>/dev/null && echo $p writable && rm $p/.w; done`}}
+		// bubblewrap's own mode of a directory on the way to a bind is its business.
+		plain := regexp.MustCompile(`(?m)^d[rwxst-]{9} \S+ (/etc\S*|/srv|/var)`)
+		view := func(spec shared.Spec) string { return plain.ReplaceAllString(run(t, e, spec, cmd).stdout, "$1") }
+		a, b := sorted(view(direct)), sorted(view(held))
+		if a != b {
+			t.Errorf("%v: the views differ:\n%s", kind, difference(t, a, b))
+		}
+		if !strings.Contains(a, "/tmp/deep/src") || !strings.Contains(a, "/tmp/home writable") {
+			t.Errorf("%v: there is too little to compare:\n%s", kind, a)
+		}
+	}
+}
+
+func sorted(lines string) string {
+	l := strings.Split(lines, "\n")
+	slices.Sort(l)
+	return strings.Join(l, "\n")
+}
+
+func difference(t *testing.T, a, b string) string {
+	dir := workspace(t)
+	write(t, dir+"/direct", a)
+	write(t, dir+"/holder", b)
+	out, err := exec.Command("diff", "-u", dir+"/direct", dir+"/holder").CombinedOutput()
+	if len(out) == 0 {
+		return fmt.Sprintf("%v\n%s\n%s", err, strconv.Quote(a), strconv.Quote(b))
+	}
+	return string(out)
+}

@@ -1,0 +1,105 @@
+package bwrap
+
+import (
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/shared/holder"
+)
+
+// A prepared plan is one in two parts: what a session's holder makes once, and
+// what bubblewrap makes for each command, with recursive binds of the former.
+type prepared struct {
+	steps []holder.Op
+	why   []string // of each step
+	rest  []op
+}
+
+// region is what one step has put at a path inside: a part of a prepared
+// tree, or something that is fresh for each command.
+type region struct {
+	dest  string
+	tree  int    // fresh: negative
+	top   string // where the tree begins inside
+	fresh bool
+}
+
+// divide takes a plan apart. A fresh procfs, devices and memory are bubblewrap's, and
+// so is what lies on them but for binds, which become trees of their own. It is
+// pure, and the result shows the same view as the whole plan would.
+func divide(ops []op) prepared {
+	var p prepared
+	root := region{dest: "/", top: "/"}
+	regions := []region{root}
+	trees := 1
+	add := func(k holder.Kind, dest string, o op) {
+		p.steps = append(p.steps, holder.Op{Kind: k, Source: o.Source, Dest: dest, Perms: o.Perms, Size: o.Size})
+		p.why = append(p.why, o.Why)
+	}
+	bind := func(n int, dest, why string) {
+		p.rest = append(p.rest, op{Kind: opBind, Source: treePath(n), Dest: dest, Why: why})
+	}
+	if len(ops) > 0 && ops[0].Kind == opROBind && ops[0].Dest == "/" {
+		add(holder.ReadOnlyBind, "/0", ops[0])
+		ops = ops[1:]
+	} else {
+		add(holder.Root, "/0", op{Why: "filesystem"})
+	}
+	bind(0, "/", "filesystem")
+
+	for _, o := range ops {
+		at := regionOf(regions, o.Dest)
+		inside := "/" + strconv.Itoa(at.tree) + strings.TrimSuffix("/"+strings.TrimPrefix(strings.TrimPrefix(o.Dest, at.top), "/"), "/")
+		switch o.Kind {
+		case opROBind, opBind, opOverlay, opHome:
+			made := region{dest: o.Dest, tree: at.tree, top: at.top}
+			if at.fresh {
+				made.tree, made.top = trees, o.Dest
+				inside = "/" + strconv.Itoa(trees)
+				bind(trees, o.Dest, o.Why)
+				trees++
+			}
+			k := map[opKind]holder.Kind{opROBind: holder.ReadOnlyBind, opBind: holder.Bind, opOverlay: holder.Overlay, opHome: holder.Home}[o.Kind]
+			if o.Kind == opHome {
+				o.Source = o.Dest // what it is known by in the session
+			}
+			add(k, inside, o)
+			regions = append(regions, made)
+		case opTmpfs, opProc, opDev:
+			if !at.fresh {
+				add(holder.Directory, inside, op{Perms: 0o755, Why: o.Why}) // to mount on
+			}
+			p.rest = append(p.rest, o)
+			regions = append(regions, region{dest: o.Dest, fresh: true})
+		default:
+			if at.fresh {
+				p.rest = append(p.rest, o)
+				continue
+			}
+			add(map[opKind]holder.Kind{
+				opSymlink: holder.Symlink, opDir: holder.Directory, opFile: holder.File, opRemountRO: holder.ReadOnly,
+				opPin: holder.Pin, opMaskFile: holder.HideFile, opMaskDir: holder.HideDirectory,
+			}[o.Kind], inside, o.bare())
+		}
+	}
+	return p
+}
+
+// bare is o without the source that the holder does not need.
+func (o op) bare() op {
+	if o.Kind == opPin {
+		o.Source = ""
+	}
+	return o
+}
+
+func treePath(n int) string { return path.Join(holder.Trees, strconv.Itoa(n)) }
+
+func regionOf(regions []region, p string) region {
+	for i := len(regions) - 1; ; i-- {
+		if within(p, regions[i].dest) {
+			return regions[i]
+		}
+	}
+}
