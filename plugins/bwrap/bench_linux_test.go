@@ -1,8 +1,11 @@
 package bwrap
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -19,14 +22,67 @@ func BenchmarkBare(b *testing.B) {
 	}
 }
 
+// BenchmarkTrue is the shortest command in one sandbox: by bubblewrap's own options
+// and in a session, plain, with ten overlays, with two hundred masks.
 func BenchmarkTrue(b *testing.B) {
-	e := New()
-	sandbox, err := e.Open(b.Context(), shared.Spec{Mounts: []shared.Mount{bindRW(b.TempDir())}})
-	if err != nil {
-		b.Skip(err)
+	for _, tt := range []struct {
+		name            string
+		session         bool
+		overlays, masks int
+	}{
+		{"direct", false, 0, 0}, {"direct/masks=200", false, 0, 200},
+		{"session", true, 0, 0}, {"session/overlays=10", true, 10, 0}, {"session/masks=200", true, 0, 200},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			ws := b.TempDir()
+			spec := shared.Spec{Mounts: []shared.Mount{bindRW(ws)}}
+			if tt.session {
+				spec.Session.Dir = b.TempDir()
+				os.Chmod(spec.Session.Dir, 0o700)
+				b.Cleanup(func() { exec.Command("chmod", "-R", "u+rwx", spec.Session.Dir).Run() })
+			}
+			for i := range tt.overlays {
+				spec.Mounts = append(spec.Mounts, shared.Mount{Source: b.TempDir(), Destination: fmt.Sprintf("/cache/%d", i), Kind: shared.MountOverlay, Origin: "bench"})
+			}
+			cmd := shared.Command{Args: []string{"/bin/true"}, Dir: "/", Env: env}
+			for i := range tt.masks {
+				path := fmt.Sprintf("%s/%d/.env", ws, i%20)
+				os.MkdirAll(filepath.Dir(path), 0o755)
+				path += strconv.Itoa(i)
+				os.WriteFile(path, nil, 0o644)
+				cmd.Masks = append(cmd.Masks, shared.Mask{Path: path, Origin: "bench"})
+			}
+			e := New()
+			sandbox, err := e.Open(b.Context(), spec)
+			if err != nil {
+				b.Skip(err)
+			}
+			defer sandbox.Close(b.Context())
+			for b.Loop() {
+				p, err := sandbox.Start(b.Context(), cmd, shared.Stdio{})
+				if err != nil {
+					b.Skip(err)
+				}
+				if r, err := p.Wait(b.Context()); err != nil || !r.Status.Success() {
+					b.Fatal(r, err)
+				}
+			}
+		})
 	}
-	defer sandbox.Close(b.Context())
+}
+
+// BenchmarkFirst is a session's beginning, one command, and its end.
+func BenchmarkFirst(b *testing.B) {
+	e := New()
 	for b.Loop() {
+		dir, err := os.MkdirTemp(b.TempDir(), "")
+		if err != nil {
+			b.Fatal(err)
+		}
+		sandbox, err := e.Open(b.Context(), shared.Spec{Session: shared.Session{Dir: dir}})
+		if err != nil {
+			b.Skip(err)
+		}
 		p, err := sandbox.Start(b.Context(), shared.Command{Args: []string{"/bin/true"}, Dir: "/", Env: env}, shared.Stdio{})
 		if err != nil {
 			b.Skip(err)
@@ -34,6 +90,7 @@ func BenchmarkTrue(b *testing.B) {
 		if r, err := p.Wait(b.Context()); err != nil || !r.Status.Success() {
 			b.Fatal(r, err)
 		}
+		sandbox.Close(b.Context())
 	}
 }
 

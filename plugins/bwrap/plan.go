@@ -291,7 +291,7 @@ func (p *planner) masks(ops []op, masks []shared.Mask) ([]op, error) {
 	if len(masks) == 0 {
 		return nil, nil
 	}
-	v := &view{tree: p.facts.tree}
+	v := &view{tree: remember(p.facts.tree)} // many have their parents in common
 	for _, o := range ops {
 		v.add(o)
 	}

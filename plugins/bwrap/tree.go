@@ -1,6 +1,7 @@
 package bwrap
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -143,6 +144,20 @@ func within(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'
 }
 
-// byPath orders paths so that a directory precedes what lies beneath it and
-// no sibling comes between.
-func byPath(a, b string) int { return slices.Compare(split(a), split(b)) }
+// byPath orders clean paths so that a directory precedes what lies beneath it and
+// no sibling comes between: as strings, with the slash before every other byte.
+func byPath(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		switch {
+		case a[i] == b[i]:
+		case a[i] == '/':
+			return -1
+		case b[i] == '/':
+			return 1
+		default:
+			return cmp.Compare(a[i], b[i])
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
