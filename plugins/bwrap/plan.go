@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/holder"
 )
 
 // plan gives the steps that make the view of one command, in order. It looks
@@ -22,7 +23,7 @@ func plan(f *facts, h *held, spec *shared.Spec, cmd *shared.Command) ([]op, erro
 	}
 	ops := p.base(mounts)
 	ops = append(ops, mounts...)
-	masks, err := p.masks(ops, cmd.Masks)
+	masks, err := p.masks(ops, p.all(cmd.Masks))
 	if err != nil {
 		return nil, err
 	}
@@ -283,6 +284,16 @@ func (p *planner) seal(mounts []op) []op {
 		return nil
 	}
 	return []op{{Kind: opRemountRO, Dest: "/run", Why: why}}
+}
+
+// all are the command's masks and the engine's own: a view that shows the
+// session's directory must not show its holder's, with a socket in it.
+func (p *planner) all(masks []shared.Mask) []shared.Mask {
+	if p.spec.Session.Dir == "" {
+		return masks
+	}
+	own := shared.Mask{Path: path.Join(p.spec.Session.Dir, holder.Place), Dir: true, Origin: "session"}
+	return append(slices.Clip(masks), own)
 }
 
 // masks gives the steps that hide paths: sorted, none twice, none beneath

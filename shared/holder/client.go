@@ -14,6 +14,10 @@ var ErrLost = errors.New("the session's holder died")
 // holder here.
 var ErrUnavailable = errors.New("no session holder")
 
+// Place is the directory in a session's that holders keep their things in. No
+// command may see it: there is a socket in it.
+const Place = "holder"
+
 // Config says whose holder and where.
 type Config struct {
 	// Dir is the session's directory, private to its owner.

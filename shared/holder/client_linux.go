@@ -209,6 +209,8 @@ type Launcher struct {
 	mu    sync.Mutex // keeps the descriptor open while it is used
 	pidfd int
 
+	end    sync.Once
+	watch  sync.Once
 	exited chan struct{} // closed when status and err are final
 	status syscall.WaitStatus
 	err    error
@@ -226,8 +228,13 @@ func (l *Launcher) Kill() error {
 	}
 	err := unix.PidfdSendSignal(l.pidfd, unix.SIGKILL, nil, 0)
 	if err == unix.ESRCH {
-		return os.ErrProcessDone
+		err = os.ErrProcessDone
 	}
+	l.watch.Do(func() {
+		time.AfterFunc(dyingPatience, func() {
+			l.finish(0, fmt.Errorf("%w, or does not answer", ErrLost))
+		})
+	})
 	return err
 }
 
@@ -239,27 +246,45 @@ func (l *Launcher) Wait() (syscall.WaitStatus, error) {
 }
 
 func (l *Launcher) finish(status syscall.WaitStatus, err error) {
-	l.mu.Lock()
-	unix.Close(l.pidfd)
-	l.pidfd = -1
-	l.mu.Unlock()
-	l.status, l.err = status, err
-	close(l.exited)
+	l.end.Do(func() {
+		l.mu.Lock()
+		unix.Close(l.pidfd)
+		l.pidfd = -1
+		l.mu.Unlock()
+		l.status, l.err = status, err
+		close(l.exited)
+	})
 }
 
-// dyingPatience bounds the wait for a launcher whose holder is gone.
+// dyingPatience bounds the wait for a launcher that was killed, and for its
+// holder to say so.
 const dyingPatience = 2 * time.Second
 
 // lose waits for a launcher to die, as it does with its holder.
 func (l *Launcher) lose(cause error) {
 	l.Kill() // should it have been stopped on its way to asking for that
+	own, err := l.dup()
+	if err != nil {
+		l.finish(0, cause)
+		return
+	}
+	defer unix.Close(own)
 	for deadline := time.Now().Add(dyingPatience); ; {
-		_, err := unix.Poll([]unix.PollFd{{Fd: int32(l.pidfd), Events: unix.POLLIN}}, int(time.Until(deadline).Milliseconds()))
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(own), Events: unix.POLLIN}}, int(time.Until(deadline).Milliseconds()))
 		if err != unix.EINTR {
 			break
 		}
 	}
 	l.finish(0, cause)
+}
+
+func (l *Launcher) dup() (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pidfd < 0 {
+		return -1, os.ErrProcessDone
+	}
+	return unix.FcntlInt(uintptr(l.pidfd), unix.F_DUPFD_CLOEXEC, 0)
 }
 
 // hello is what a holder says first.

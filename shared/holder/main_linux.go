@@ -1,9 +1,7 @@
 package holder
 
 import (
-	"os"
 	"strconv"
-	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -99,25 +97,3 @@ func listen(dir int) (int, error) {
 }
 
 func socketPath(dir int) string { return fdPath + strconv.Itoa(dir) + "/" + socketName }
-
-// admitted checks who connects. In the namespace of a holder that root has
-// started for another user, root is nobody; the directory keeps others out.
-func (s *server) admitted(fd int) bool {
-	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-	if err != nil {
-		return false
-	}
-	return int(cred.Uid) == os.Geteuid() || s.byRoot && int(cred.Uid) == overflowUID()
-}
-
-func overflowUID() int {
-	b, err := os.ReadFile("/proc/sys/kernel/overflowuid")
-	if err != nil {
-		return 65534
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		return 65534
-	}
-	return n
-}

@@ -23,6 +23,12 @@ func (s *space) overlay(source string) (string, *MountError) {
 	if o, ok := s.overlays[source]; ok && o.failed == nil {
 		return o.at, nil
 	}
+	if !s.proven {
+		if failed := s.tryOverlay(); failed != nil {
+			return "", failed
+		}
+		s.proven = true
+	}
 	if len(s.overlays) >= maxShared {
 		return "", &MountError{-1, "making an overlay", "there are too many in this session"}
 	}

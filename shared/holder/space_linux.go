@@ -16,6 +16,7 @@ type space struct {
 
 	mu       sync.Mutex
 	overlays map[string]*overlay
+	proven   bool            // that overlays work on the session's file system
 	homes    map[home]string // path
 }
 
@@ -182,6 +183,19 @@ func (s *space) home(name string, perms uint32, size uint64) (string, *MountErro
 	}
 	s.homes[key] = at
 	return at, nil
+}
+
+// detachShared takes what the session shares out of the caller's copy of the space,
+// where the tree has its own mounts of it: a launcher looks at every mount.
+func (s *space) detachShared() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.overlays {
+		unix.Unmount(o.at, unix.MNT_DETACH)
+	}
+	for _, at := range s.homes {
+		unix.Unmount(at, unix.MNT_DETACH)
+	}
 }
 
 func attach(fd int, at string) *MountError {

@@ -66,7 +66,7 @@ func directory(config Config, uid int) (int, error) {
 	if st.Mode&0o022 != 0 || int(st.Uid) != os.Geteuid() && st.Uid != 0 && int(st.Uid) != uid {
 		return -1, fmt.Errorf("the session directory %q is another user's, or others can write to it", config.Dir)
 	}
-	dir, failed := makeDirs(session, "holder", "u"+strconv.Itoa(uid))
+	dir, failed := makeDirs(session, Place, "u"+strconv.Itoa(uid))
 	if failed != nil {
 		return -1, failed
 	}

@@ -98,6 +98,7 @@ func (s *space) build(ops []Op) (_ *builder, failed *MountError) {
 			return nil, at(failed, i)
 		}
 	}
+	s.detachShared()
 	return b, nil
 }
 
@@ -185,19 +186,39 @@ func (b *builder) step(o Op) *MountError {
 		}
 		defer unix.Close(fd)
 		return setAttributes(fd, unix.MOUNT_ATTR_RDONLY, false)
-	case Pin:
-		fd, err := openBeneath(b.trees, dest)
-		if err != nil {
-			return mountError("open", err)
-		}
-		defer unix.Close(fd)
-		return b.cloneOnto(dest, fd, fd, "", 0)
-	case HideFile:
-		return b.cloneTo(dest, unix.AT_FDCWD, nullFile, false, 0)
-	case HideDirectory:
-		return b.cloneTo(dest, unix.AT_FDCWD, voidDir, true, 0)
+	case Pin, HideFile, HideDirectory:
+		return b.guard(o.Kind, dest)
 	}
 	return &MountError{-1, "mounting", "unknown step " + strconv.Itoa(int(o.Kind))}
+}
+
+// absentMount is in mounts for what was not there to be hidden.
+const absentMount = 0
+
+// guard pins or hides what is at dest. In an overlay that can be gone, or have
+// become of another type, since only its lower directory was looked at.
+func (b *builder) guard(k Kind, dest string) *MountError {
+	fd, err := openBeneath(b.trees, dest)
+	if err == unix.ENOENT {
+		b.mounts[dest] = absentMount
+		return nil
+	}
+	if err != nil {
+		return mountError("opening what is to be hidden", err)
+	}
+	defer unix.Close(fd)
+	if k == Pin {
+		return b.cloneOnto(dest, fd, fd, "", 0)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return mountError("fstat", err)
+	}
+	over := nullFile
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		over = voidDir
+	}
+	return b.cloneOnto(dest, fd, unix.AT_FDCWD, over, 0)
 }
 
 func (b *builder) bind(source, dest string, attributes uint64) *MountError {
@@ -389,7 +410,11 @@ func (b *builder) current() bool {
 		}
 	}
 	for dest, id := range b.mounts {
-		if got, err := mountID(b.trees, dest); err != nil || got != id {
+		got, err := mountID(b.trees, dest)
+		if id == absentMount && err == unix.ENOENT {
+			continue
+		}
+		if err != nil || got != id {
 			return false
 		}
 	}
