@@ -1,0 +1,199 @@
+package bwrap
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/holder"
+)
+
+// sessionful is a Spec with one of everything that a session has.
+func sessionful() *shared.Spec {
+	spec := full()
+	spec.Session = shared.Session{ID: "s", Dir: "/run/user/1000/s"}
+	spec.Mounts = append(spec.Mounts,
+		shared.Mount{Source: "/home/u/proj", Destination: "/tmp/deep/dir", Kind: shared.MountReadWrite, Origin: "bind_paths[3]"},
+		shared.Mount{Source: "/cache/file", Destination: "/tmp/deep/dir/src/a", Origin: "bind_paths[4]"},
+		shared.Mount{Source: "/cache/file", Destination: "/tmp/file", Origin: "bind_paths[5]"})
+	return spec
+}
+
+var sessionMasks = []shared.Mask{
+	{Path: "/home/u/proj/.git", Dir: true, Origin: "deny_paths[0]"},
+	{Path: "/home/u/proj/src/a", Origin: "deny_paths[1]"},
+	{Path: "/tmp/deep/dir/.git/config", Origin: "deny_paths[1]"},
+}
+
+// flat gives a divided plan as one list again, as bubblewrap and the holder carry
+// it out together.
+func flat(p prepared) []op {
+	kinds := map[holder.Kind]opKind{
+		holder.Bind: opBind, holder.ReadOnlyBind: opROBind, holder.Overlay: opOverlay, holder.Home: opHome, holder.Directory: opDir,
+		holder.File: opFile, holder.Symlink: opSymlink, holder.ReadOnly: opRemountRO, holder.Pin: opPin,
+		holder.HideFile: opMaskFile, holder.HideDirectory: opMaskDir,
+	}
+	var ops []op
+	for _, o := range p.rest {
+		tree, ok := strings.CutPrefix(o.Source, holder.Trees)
+		if o.Kind != opBind || !ok {
+			ops = append(ops, o)
+			continue
+		}
+		for _, s := range p.steps {
+			if !within(s.Dest, tree) || s.Kind == holder.Root {
+				continue
+			}
+			ops = append(ops, op{Kind: kinds[s.Kind], Source: s.Source, Dest: path.Join(o.Dest, strings.TrimPrefix(s.Dest, tree)), Perms: s.Perms, Size: s.Size})
+		}
+	}
+	return ops
+}
+
+// lookAt says what is at p inside when ops have been carried out.
+func lookAt(ops []op, p string) string {
+	at, what, readOnly := "/", "fresh", false
+	for _, o := range ops {
+		rel := strings.TrimPrefix(p, o.Dest)
+		switch {
+		case o.Kind == opRemountRO:
+			readOnly = readOnly || at == o.Dest
+		case !within(p, o.Dest):
+		case o.Kind == opPin:
+			if at != p {
+				what += " pinned at " + o.Dest
+			}
+		case o.container():
+			at, readOnly = o.Dest, o.Kind == opROBind
+			what = fmt.Sprint(o.Kind, o.Perms, o.Size, path.Join(o.Source, rel))
+			if o.Kind == opHome {
+				what = fmt.Sprint(o.Kind, o.Perms, o.Size, rel)
+			}
+		case o.Kind == opMaskDir || rel == "":
+			what = fmt.Sprint(o.Kind, o.Source, o.Perms)
+			if o.Kind == opDir && strings.HasPrefix(at, "/") && o.Perms == 0o755 {
+				what = "fresh" // a place to mount on
+			}
+		}
+	}
+	return fmt.Sprintf("%s, read-only %v", what, readOnly)
+}
+
+// A plan and its two parts show the same.
+func TestDivideShowsTheSame(t *testing.T) {
+	t.Parallel()
+	for name, tree := range distributions {
+		for _, uid := range []uint32{0, 1000} {
+			for _, kind := range []shared.Filesystem{shared.FilesystemMinimal, shared.FilesystemHost} {
+				spec := sessionful()
+				spec.Filesystem = kind
+				if kind == shared.FilesystemHost {
+					spec.Mounts = spec.Mounts[:3]
+				}
+				ops, err := plan(gather(tree, uid, 8<<30), &held{holder: true}, spec, &shared.Command{Masks: sessionMasks})
+				if err != nil {
+					if name == "debian" {
+						t.Fatal(err)
+					}
+					continue // it lacks the directories of the Spec
+				}
+				same(t, fmt.Sprint(name, uid, kind), ops)
+			}
+		}
+	}
+}
+
+func same(t *testing.T, name string, ops []op) {
+	t.Helper()
+	p := divide(ops)
+	if len(p.why) != len(p.steps) {
+		t.Fatalf("%s: %d reasons for %d steps", name, len(p.why), len(p.steps))
+	}
+	again := flat(p)
+	for _, o := range ops {
+		for _, at := range []string{o.Dest, path.Join(o.Dest, "below"), path.Dir(o.Dest)} {
+			if a, b := lookAt(ops, at), lookAt(again, at); a != b {
+				t.Errorf("%s: %s is %q, and divided %q", name, at, a, b)
+			}
+		}
+	}
+}
+
+func TestGoldenSession(t *testing.T) {
+	t.Parallel()
+	ops, err := plan(gather(distributions["debian"], 1000, 8<<30), &held{holder: true}, sessionful(), &shared.Command{Masks: sessionMasks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := divide(ops)
+	var b strings.Builder
+	names := [...]string{"root", "bind", "ro-bind", "overlay", "home", "dir", "file", "symlink", "remount-ro", "pin", "hide", "hide-dir"}
+	for i, s := range p.steps {
+		fmt.Fprintf(&b, "%-11s %s", names[s.Kind], s.Dest)
+		if s.Source != "" {
+			fmt.Fprintf(&b, " <- %s", s.Source)
+		}
+		fmt.Fprintf(&b, "  # %s\n", p.why[i])
+	}
+	b.WriteByte('\n')
+	b.WriteString(show(p.rest, shared.NetworkNone))
+	golden(t, "session", b.String())
+}
+
+func TestPinsBetweenMountAndMask(t *testing.T) {
+	t.Parallel()
+	ws := op{Kind: opBind, Source: "/src", Dest: "/ws"}
+	mask := func(p string) op { return op{Kind: opMaskFile, Dest: p, Why: "deny"} }
+	for name, tt := range map[string]struct {
+		ops, masks []op
+		want       string
+	}{
+		"none":              {[]op{ws}, nil, "/ws"},
+		"at the top":        {[]op{ws}, []op{mask("/ws/.env")}, "/ws"},
+		"the mount itself":  {[]op{ws}, []op{mask("/ws")}, "/ws"},
+		"deep":              {[]op{ws}, []op{mask("/ws/a/b/c/.env")}, "/ws /ws/a<-/src/a /ws/a/b<-/src/a/b /ws/a/b/c<-/src/a/b/c"},
+		"shared":            {[]op{ws}, []op{mask("/ws/a/b/.env"), mask("/ws/a/c/.env")}, "/ws /ws/a<-/src/a /ws/a/c<-/src/a/c /ws/a/b<-/src/a/b"},
+		"read-only":         {[]op{{Kind: opROBind, Source: "/src", Dest: "/ws"}}, []op{mask("/ws/a/.env")}, "/ws"},
+		"memory":            {[]op{{Kind: opTmpfs, Dest: "/ws"}}, []op{mask("/ws/a/.env")}, "/ws"},
+		"overlay":           {[]op{{Kind: opOverlay, Source: "/src", Dest: "/ws"}}, []op{mask("/ws/a/.env")}, "/ws /ws/a<-/src/a"},
+		"read-only inside":  {[]op{ws, {Kind: opROBind, Source: "/x", Dest: "/ws/ro"}}, []op{mask("/ws/ro/a/.env")}, "/ws /ws/ro"},
+		"behind its parent": {[]op{ws, {Kind: opBind, Source: "/x", Dest: "/ws/a/in"}}, []op{mask("/ws/a/.env")}, "/ws /ws/a<-/src/a /ws/a/in"},
+	} {
+		var got []string
+		for _, o := range pins(tt.ops, tt.masks) {
+			s := o.Dest
+			if o.Kind == opPin {
+				s += "<-" + o.Source
+			}
+			got = append(got, s)
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	overlay := func(s string) shared.Mount { return shared.Mount{Source: s, Kind: shared.MountOverlay} }
+	for _, tt := range []struct {
+		dir    string
+		mounts []shared.Mount
+		want   string
+	}{
+		{"/s", []shared.Mount{overlay("/a"), overlay("/b")}, ""},
+		{"/s", []shared.Mount{overlay("/a/b"), overlay("/a")}, "/a/b"},
+		{"/s", []shared.Mount{overlay("/a"), overlay("/a-b")}, ""},
+		{"/s", []shared.Mount{overlay("/a"), overlay("/a")}, ""},
+		{"/a/s", []shared.Mount{overlay("/a")}, "/a"},
+		{"/a", []shared.Mount{overlay("/a/b")}, "/a/b"},
+		{"", []shared.Mount{overlay("/a/b")}, ""},
+	} {
+		got := overlap(&shared.Spec{Session: shared.Session{Dir: tt.dir}, Mounts: tt.mounts})
+		if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || got[tt.want] == "") {
+			t.Errorf("%+v: %v", tt, got)
+		}
+	}
+}
