@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/holder"
@@ -292,8 +293,18 @@ func (p *planner) all(masks []shared.Mask) []shared.Mask {
 	if p.spec.Session.Dir == "" {
 		return masks
 	}
-	own := shared.Mask{Path: path.Join(p.spec.Session.Dir, holder.Place), Dir: true, Origin: "session"}
-	return append(slices.Clip(masks), own)
+	place := path.Join(p.spec.Session.Dir, holder.Place)
+	masks = slices.Clip(masks)
+	if p.spec.Filesystem == shared.FilesystemHost {
+		masks = append(masks, shared.Mask{Path: place, Dir: true, Origin: "session"})
+	}
+	for _, m := range p.spec.Mounts {
+		if m.Kind != shared.MountTmpfs && within(place, m.Source) {
+			at := path.Join(m.Destination, strings.TrimPrefix(place, m.Source))
+			masks = append(masks, shared.Mask{Path: at, Dir: true, Origin: "session"})
+		}
+	}
+	return masks
 }
 
 // masks gives the steps that hide paths: sorted, none twice, none beneath

@@ -452,3 +452,18 @@ func difference(t *testing.T, a, b string) string {
 	}
 	return string(out)
 }
+
+// A command must not reach its session's holder, wherever the view shows it.
+func TestHolderIsOutOfReach(t *testing.T) {
+	t.Parallel()
+	e := needHolder(t)
+	spec := sessionSpec(t)
+	dir := spec.Session.Dir
+	write(t, dir+"/visible", "visible")
+	parent := filepath.Dir(dir)
+	for _, mount := range []shared.Mount{bindRW(parent), {Source: parent, Destination: "/elsewhere", Origin: "bind_paths[0]"}} {
+		spec.Mounts = []shared.Mount{mount}
+		at := filepath.Join(mount.Destination, filepath.Base(dir))
+		expect(t, e, spec, "cat "+at+"/visible; ls "+at+"/holder 2>/dev/null; find "+at+" -type s 2>/dev/null; mv "+at+"/holder "+at+"/x 2>/dev/null && echo moved; true", "visible")
+	}
+}

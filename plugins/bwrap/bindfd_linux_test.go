@@ -1,0 +1,93 @@
+package bwrap
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// A bubblewrap without --bind-fd is found out by its first refusal, and works.
+func TestOlderLauncher(t *testing.T) {
+	t.Parallel()
+	needBwrap(t)
+	real, err := locate("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, ws := workspace(t), workspace(t)
+	launcher := filepath.Join(dir, "bwrap")
+	script := `#!/bin/sh
+PATH=/usr/bin:/bin; cat <&3 > ` + dir + `/words.$$
+if tr '\0' '\n' < ` + dir + `/words.$$ | grep -qe -bind-fd; then
+	echo asked >> ` + dir + `/asked
+	echo 'bwrap: Unknown option --bind-fd' >&2
+	exit 1
+fi
+exec 3< ` + dir + `/words.$$ ` + real + ` "$@"
+`
+	if err := os.WriteFile(launcher, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	options, err := json.Marshal(map[string]string{"path": launcher})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := New()
+	spec := shared.Spec{Mounts: []shared.Mount{bindRW(ws)}, Options: options}
+	for i := range 3 {
+		out, err := tryRun(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "echo $0 >> " + ws + "/f; cat " + ws + "/f", strings.Repeat("x", i)}})
+		if err != nil || strings.Count(out.stdout, "\n") != i+1 {
+			t.Fatalf("%d: %+v, %v", i, out, err)
+		}
+	}
+	if b, _ := os.ReadFile(dir + "/asked"); string(b) != "asked\n" {
+		t.Errorf("it was asked %q", b)
+	}
+}
+
+func TestSourceThatBecameALink(t *testing.T) {
+	t.Parallel()
+	dir := workspace(t)
+	write(t, dir+"/real/f", "f")
+	if err := os.Symlink("real", dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir + "/link/f", dir + "/absent"} {
+		if f, err := openSource(path); err == nil {
+			f.Close()
+			t.Errorf("%s was opened", path)
+		}
+	}
+	f, err := openSource(dir + "/real/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+}
+
+func TestHandOver(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, 4096, pipeSize, pipeSize + 1, 1 << 20} {
+		f, err := handOver("test", strings.Repeat("x", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, n+1)
+		got := 0
+		for {
+			m, err := f.Read(b[got:])
+			got += m
+			if err != nil || m == 0 {
+				break
+			}
+		}
+		f.Close()
+		if got != n {
+			t.Errorf("%d bytes came out as %d", n, got)
+		}
+	}
+}
