@@ -25,13 +25,37 @@
 // at Limits.TempSize or, without one, at 4 GiB or a quarter of the machine's
 // memory, whichever is less.
 //
+// What a command's masks hide stays hidden from the next one: each directory between
+// the writable mount and the mask is bound onto itself, so that it can be neither
+// renamed nor removed. Renames and hard links from one such directory to another
+// fail with EXDEV, as between file systems.
+//
+// # Sessions
+//
+// Where the Spec has a session directory, a holder (package holder) makes what
+// stays the same from command to command, once, and bubblewrap binds that: see
+// divide. It makes overlays, whose writes lie in the session directory, and a home
+// directory that lasts as long as somebody is in the session. Without a session
+// directory, or where there can be no holder, bubblewrap makes each command's view
+// by itself: overlays are then read-only and the home is each command's own,
+// and events and plans say so. Both show the same view.
+//
+// An overlay is refused, or read-only where that is allowed, over a directory with
+// mounts in it, over one that lies in another overlay's or holds the session,
+// and where the session's file system does not bear one. Its merged root has the
+// mode of the directory beneath, and its owner where the caller is root. An
+// ordinary user's overlay of another user's directory takes new files at its top
+// alone. What the host changes beneath a mounted overlay has no defined effect.
+//
 // # Limits of the promise
 //
 // Mounts are a snapshot of the start. A mount's destination is checked for
 // symlinks that the command could have planted, and must exist already where
-// it lies beneath a directory of the host; another command that runs at the
-// same moment on the same writable directory can still race the check. Sources
-// are handed over by path. There is no system call filter yet. Memory and processes
+// it lies beneath a directory of the host; without a session, another command that
+// runs at the same moment on the same writable directory can still race the check.
+// A session's holder follows no symlink to a destination, nor to a source. Without
+// one, sources are opened likewise and handed over by descriptor; a bubblewrap that
+// takes none gets their paths. There is no system call filter yet. Memory and processes
 // are bounded by rlimits only, which is not the promise of limits.memory and
 // limits.pids: neither is claimed, and both are reported where best effort is
 // asked for.

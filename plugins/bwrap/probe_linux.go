@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -53,6 +54,10 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	p := shared.Probe{Ready: true, Facts: facts, Degraded: []string{
 		"memory and processes of a whole command are not bounded; limits.memory and limits.pids are best effort",
 	}}
+	p.Degraded = append(p.Degraded, e.trySession(ctx, facts)...)
+	if ctx.Err() != nil {
+		return shared.Probe{}, ctx.Err()
+	}
 	e.probed = map[identity]shared.Probe{id: p}
 	p.Facts = maps.Clone(facts)
 	return p, nil
@@ -75,6 +80,49 @@ func (e *engine) try(ctx context.Context) error {
 		err = errors.New("a command that does nothing failed inside: " + result.Status.String())
 	}
 	return err
+}
+
+// trySession finds out what a session can hold on the file system of temporary
+// files, and says what it cannot.
+func (e *engine) trySession(ctx context.Context, facts map[string]string) []string {
+	dir, err := os.MkdirTemp("", shared.RuntimeDirPrefix)
+	if err != nil {
+		facts["holder"] = err.Error()
+		return nil
+	}
+	defer os.RemoveAll(dir)
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	lower := dir + "/lower"
+	state := dir + "/session"
+	if err := errors.Join(os.Mkdir(lower, 0o700), os.Mkdir(state, 0o700)); err != nil {
+		facts["holder"] = err.Error()
+		return nil
+	}
+	s := &opened{engine: e, held: &held{}, spec: &shared.Spec{
+		Session: shared.Session{Dir: state},
+		Mounts:  []shared.Mount{{Source: lower, Destination: "/overlay", Kind: shared.MountOverlay, Degradable: true}},
+	}}
+	if err := s.join(ctx); err != nil {
+		facts["holder"] = err.Error()
+		return nil
+	}
+	s.leave()
+	var degraded []string
+	facts["holder"], facts["overlay"] = "works", "works"
+	if reason := s.held.overlay(lower); reason != "" {
+		facts["overlay"] = reason
+		degraded = append(degraded, "overlays are read-only: "+reason)
+	}
+	if !s.held.holder {
+		facts["holder"] = s.held.reason
+		degraded = append(degraded, "a session's home directory lasts for one command, and many mounts are slow: "+s.held.reason)
+		if facts["bwrap --bind-fd"] == "no" {
+			degraded = append(degraded, "sources of binds are handed over by path, and can be swapped between check and mount")
+		}
+	}
+	return degraded
 }
 
 func notReady(err error) shared.Probe {
