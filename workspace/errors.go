@@ -40,6 +40,8 @@ var (
 	ErrSessionName = errors.New("invalid session name")
 	// ErrSessionInUse: the named session has a living owner.
 	ErrSessionInUse = errors.New("session is in use")
+	// ErrSessionWorkspace: the named session belongs to another workspace.
+	ErrSessionWorkspace = errors.New("session belongs to another workspace")
 	// ErrUnsafeCache: the cache directory is somebody else's or others can
 	// write to it, so what lies in it can be swapped.
 	ErrUnsafeCache = errors.New("unsafe cache directory")

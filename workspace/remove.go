@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -21,8 +22,9 @@ const maxLate = 16
 // removeTree removes the directory name in base with everything in it. What it
 // holds was made by commands nobody has read: no symlink is followed, modes
 // that lock the owner out (the work directory of an overlay is 000) are
-// changed, depth is not bounded. Others may be removing it too.
-func removeTree(base, name string) error {
+// changed, depth is not bounded. Others may be removing it too. When ctx ends,
+// the rest is left for the next time.
+func removeTree(ctx context.Context, base, name string) error {
 	parent, err := openatRetry(unix.AT_FDCWD, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: base, Err: err}
@@ -40,7 +42,7 @@ func removeTree(base, name string) error {
 	// rounds end with the tree. Another remover may move things up, too, between
 	// our look and our rmdir.
 	for late := 0; ; {
-		moved, err := empty(top, top, 0)
+		moved, err := empty(ctx, top, top, 0)
 		if err != nil {
 			return fmt.Errorf("%q: %w", filepath.Join(base, name), err)
 		}
@@ -58,7 +60,10 @@ func removeTree(base, name string) error {
 }
 
 // empty removes what dir holds; directories below maxDepth it moves to top.
-func empty(top, dir, depth int) (moved bool, err error) {
+func empty(ctx context.Context, top, dir, depth int) (moved bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
 	names, err := readNames(dir)
 	if err != nil {
 		return false, err
@@ -89,7 +94,7 @@ func empty(top, dir, depth int) (moved bool, err error) {
 			moved = true
 			continue
 		}
-		m, err := empty(top, sub, depth+1)
+		m, err := empty(ctx, top, sub, depth+1)
 		unix.Close(sub)
 		moved = moved || m
 		if err != nil {

@@ -37,16 +37,16 @@ func TestRemoveTree(t *testing.T) {
 			t.Error("control: the tree was no obstacle")
 		}
 	}
-	if err := removeTree(base, "gone"); err != nil {
+	if err := removeTree(t.Context(), base, "gone"); err != nil {
 		t.Error(err)
 	}
 	if fi, err := os.Stat(base + "/keep/shut"); exists(base+"/gone") || err != nil || fi.Mode().Perm() != 0o500 || !exists(base+"/keep/file") {
 		t.Errorf("gone: %v, keep: %v, %v", exists(base+"/gone"), fi, err)
 	}
-	if err := removeTree(base, "gone"); err != nil {
+	if err := removeTree(t.Context(), base, "gone"); err != nil {
 		t.Errorf("nothing there: %v", err)
 	}
-	if err := removeTree(base, "keep/file"); err == nil {
+	if err := removeTree(t.Context(), base, "keep/file"); err == nil {
 		t.Error("a file was removed as a tree")
 	}
 }
@@ -71,7 +71,7 @@ func TestRemoveDeepTree(t *testing.T) {
 		fd = next
 	}
 	unix.Close(fd)
-	if err := removeTree(base, name); err != nil || exists(filepath.Join(base, name)) {
+	if err := removeTree(t.Context(), base, name); err != nil || exists(filepath.Join(base, name)) {
 		t.Error(err)
 	}
 }
@@ -84,7 +84,7 @@ func TestRemoveTreeTogether(t *testing.T) {
 	}
 	errs := make(chan error)
 	for range 4 {
-		go func() { errs <- removeTree(base, "t") }()
+		go func() { errs <- removeTree(t.Context(), base, "t") }()
 	}
 	for range 4 {
 		if err := <-errs; err != nil {

@@ -26,6 +26,35 @@ func Sweep(ctx context.Context, base string) (removed []string, err error) {
 	return sweep(ctx, base, time.Now())
 }
 
+// sweptFile is there to be touched when a sweep begins.
+const sweptFile = ".swept"
+
+// SweepRarely is Sweep where none began below base within the last hour.
+func SweepRarely(ctx context.Context, base string) (removed []string, err error) {
+	base, err = umbrellaBase(base)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkOwn(base); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return nil, err
+	}
+	path := filepath.Join(base, sweptFile)
+	now := time.Now()
+	if fi, err := os.Lstat(path); err == nil && now.Sub(fi.ModTime()).Abs() < time.Hour {
+		return nil, nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	touch(f)
+	f.Close()
+	return sweep(ctx, base, now)
+}
+
 func sweep(ctx context.Context, base string, now time.Time) (removed []string, err error) {
 	base, err = umbrellaBase(base)
 	if err != nil {
@@ -45,7 +74,7 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 		if strings.HasPrefix(name, deadPrefix) {
 			// Left by a sweep that was killed, or being deleted right now; both
 			// of us deleting does no harm.
-			if err := removeTree(base, name); err != nil {
+			if err := removeTree(ctx, base, name); err != nil {
 				errs = append(errs, fmt.Errorf("sweep: %w", err))
 			} else {
 				removed = append(removed, name)
@@ -98,72 +127,4 @@ func readSessions(base string) ([]fs.DirEntry, error) {
 		fi, err := e.Info()
 		return err != nil || int(fi.Sys().(*syscall.Stat_t).Uid) != os.Geteuid()
 	}), nil
-}
-
-// Session describes a named session's umbrella.
-type Session struct {
-	Name     string
-	Dir      string
-	LastUsed time.Time
-	InUse    bool // some process owned it when it was looked at
-}
-
-// Sessions lists the named sessions below base, by name. Empty base means
-// SessionsDir.
-func Sessions(base string) ([]Session, error) {
-	base, err := umbrellaBase(base)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := readSessions(base)
-	if err != nil {
-		return nil, err
-	}
-	var list []Session
-	for _, e := range entries {
-		name, ok := strings.CutPrefix(e.Name(), namedPrefix)
-		if !ok {
-			continue
-		}
-		s := Session{Name: name, Dir: filepath.Join(base, e.Name())}
-		fi, err := os.Lstat(filepath.Join(s.Dir, lockFile))
-		if err != nil {
-			continue // removed since, or being made
-		}
-		s.LastUsed = fi.ModTime()
-		lock, err := lockDir(s.Dir, unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			lock.Close()
-		}
-		s.InUse = errors.Is(err, errLost)
-		list = append(list, s)
-	}
-	return list, nil
-}
-
-// RemoveSession removes the named session's umbrella. It is ErrSessionInUse
-// while a process owns it and fs.ErrNotExist if there is none. Empty base means
-// SessionsDir.
-func RemoveSession(base, name string) error {
-	if err := checkSessionName(name); err != nil {
-		return err
-	}
-	base, err := umbrellaBase(base)
-	if err != nil {
-		return err
-	}
-	dir := filepath.Join(base, namedPrefix+name)
-	if err := checkOwn(dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("session %q: %w", name, fs.ErrNotExist)
-	} else if err != nil {
-		return err
-	}
-	lock, err := lockDir(dir, unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, errLost) {
-		return fmt.Errorf("session %q: %w", name, ErrSessionInUse)
-	}
-	if err != nil {
-		return err
-	}
-	return discard(base, dir, lock)
 }

@@ -1,13 +1,14 @@
 package workspace
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,6 +31,7 @@ import (
 
 const (
 	lockFile      = "lock"
+	ownedDir      = "s" // what is the owner's, where that is not this process's user
 	unnamedPrefix = "u-"
 	namedPrefix   = "n-"
 	deadPrefix    = ".dead-" // renamed away by a sweep, to be deleted by anyone
@@ -42,11 +44,13 @@ const namedMaxAge = 7 * 24 * time.Hour
 // Umbrella is the private directory of one session: scratch, sockets, overlay
 // state. Nothing is made before the first use. It is safe for concurrent use.
 type Umbrella struct {
-	base string
-	name string // "" is unnamed
+	base  string
+	name  string // "" is unnamed
+	owner *Owner // nil: this process's user
 
 	mu     sync.Mutex
-	dir    string
+	dir    string // holds the lock; this process's
+	usable string // what Dir gives
 	lock   *os.File
 	closed bool
 }
@@ -60,36 +64,15 @@ type UmbrellaOptions struct {
 	// that the next one finds again. Letters, digits, ".", "_" and "-", at most
 	// 64, the first a letter or digit. Empty: private to this Umbrella.
 	Name string
+	// Owner is the user that what Dir and Sub give is made for, where that is
+	// not the process's own: root alone can do so, see SystemSessionsDir. Its
+	// lock stays out of that user's reach, and so do the names that root
+	// renames and removes by: a link of the user's would else lead root astray.
+	Owner *Owner
 }
 
-// SessionsDir returns the directory that holds the user's umbrellas:
-// $XDG_CACHE_HOME/sbxhost/sessions, else ~/.cache/sbxhost/sessions, on macOS
-// ~/Library/Caches/sbxhost/sessions. A relative XDG_CACHE_HOME is ignored, as
-// its specification demands. lookup nil means os.LookupEnv.
-//
-// It is not in /tmp, where the names are anybody's to take.
-func SessionsDir(lookup func(string) (string, bool)) (string, error) {
-	return sessionsDir(runtime.GOOS, lookup)
-}
-
-func sessionsDir(goos string, lookup func(string) (string, bool)) (string, error) {
-	if lookup == nil {
-		lookup = os.LookupEnv
-	}
-	cache, _ := lookup("XDG_CACHE_HOME")
-	if !filepath.IsAbs(cache) {
-		home, _ := lookup("HOME")
-		if !filepath.IsAbs(home) {
-			return "", fmt.Errorf("sessions: neither XDG_CACHE_HOME nor HOME is an absolute path; set one: %w", ErrInvalidPath)
-		}
-		if goos == "darwin" {
-			cache = filepath.Join(home, "Library", "Caches")
-		} else {
-			cache = filepath.Join(home, ".cache")
-		}
-	}
-	return filepath.Join(cache, "sbxhost", "sessions"), nil
-}
+// Owner is a user of the host.
+type Owner struct{ UID, GID uint32 }
 
 // NewUmbrella returns an umbrella. It checks the options and touches nothing.
 func NewUmbrella(o UmbrellaOptions) (*Umbrella, error) {
@@ -102,7 +85,7 @@ func NewUmbrella(o UmbrellaOptions) (*Umbrella, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Umbrella{base: base, name: o.Name}, nil
+	return &Umbrella{base: base, name: o.Name, owner: o.Owner}, nil
 }
 
 func umbrellaBase(base string) (string, error) {
@@ -133,27 +116,30 @@ func checkSessionName(name string) error {
 // Name returns the session's name, or "".
 func (u *Umbrella) Name() string { return u.name }
 
-// Dir returns the umbrella's path, making it (mode 0700) and taking its lock on
-// the first call. It is ErrClosed after Close.
+// Dir returns the umbrella's path, making it (mode 0700, the owner's) and taking
+// its lock on the first call. It is ErrClosed after Close.
 func (u *Umbrella) Dir() (string, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.open()
 }
 
-// Sub returns the path of a directory in the umbrella, made 0700 if need be.
-// name is one plain component.
+// Sub returns the path of a directory that belongs to the umbrella, made 0700
+// and the owner's if need be. name is one plain component.
 func (u *Umbrella) Sub(name string) (string, error) {
-	if err := checkSessionName(name); err != nil || name == lockFile {
+	if err := checkSessionName(name); err != nil || slices.Contains([]string{lockFile, recordFile, ownedDir}, name) {
 		return "", fmt.Errorf("umbrella directory %.80q: %w", name, ErrInvalidPath)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	dir, err := u.open()
-	if err != nil {
+	if _, err := u.open(); err != nil {
 		return "", err
 	}
-	sub := filepath.Join(dir, name)
+	return u.sub(name)
+}
+
+func (u *Umbrella) sub(name string) (string, error) {
+	sub := filepath.Join(u.dir, name)
 	if err := os.Mkdir(sub, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
@@ -163,6 +149,12 @@ func (u *Umbrella) Sub(name string) (string, error) {
 	}
 	if !fi.IsDir() {
 		return "", &fs.PathError{Op: "mkdir", Path: sub, Err: syscall.ENOTDIR}
+	}
+	if u.owner != nil && fi.Sys().(*syscall.Stat_t).Uid != u.owner.UID {
+		// By its path: the directory that it lies in is ours alone.
+		if err := os.Lchown(sub, int(u.owner.UID), int(u.owner.GID)); err != nil {
+			return "", fmt.Errorf("umbrella: %w", err)
+		}
 	}
 	return sub, nil
 }
@@ -187,11 +179,30 @@ func (u *Umbrella) open() (string, error) {
 	switch {
 	case u.closed:
 		return "", fmt.Errorf("umbrella: %w", ErrClosed)
-	case u.dir != "":
+	case u.usable != "":
+		return u.usable, nil
+	case u.dir == "":
+		if err := u.make(); err != nil {
+			return "", err
+		}
+	}
+	if u.owner == nil {
+		u.usable = u.dir
 		return u.dir, nil
 	}
-	if err := prepareBase(u.base); err != nil {
-		return "", err
+	sub, err := u.sub(ownedDir)
+	u.usable = sub
+	return sub, err
+}
+
+// make makes the umbrella, or joins the named one that there is.
+func (u *Umbrella) make() error {
+	mode := fs.FileMode(0o700)
+	if u.owner != nil {
+		mode = 0o711 // to pass through, not to look around
+	}
+	if err := prepareBase(u.base, mode); err != nil {
+		return err
 	}
 	for range makeAttempts {
 		id := unnamedPrefix + rand.Text()[:12] // 60 bits; short, for socket paths
@@ -199,17 +210,17 @@ func (u *Umbrella) open() (string, error) {
 			id = namedPrefix + u.name
 		}
 		dir := filepath.Join(u.base, id)
-		err := os.Mkdir(dir, 0o700)
+		err := mkdir(dir, mode)
 		if err != nil && (u.name == "" || !errors.Is(err, fs.ErrExist)) {
 			if errors.Is(err, fs.ErrExist) {
 				continue
 			}
-			return "", fmt.Errorf("umbrella: %w", err)
+			return fmt.Errorf("umbrella: %w", err)
 		}
 		if err := checkOwn(dir); errors.Is(err, fs.ErrNotExist) {
 			continue // swept since
 		} else if err != nil {
-			return "", err
+			return err
 		}
 		how := unix.LOCK_EX | unix.LOCK_NB
 		if u.name != "" {
@@ -222,15 +233,15 @@ func (u *Umbrella) open() (string, error) {
 		case errors.Is(err, errLost):
 			continue // a sweep was faster; a fresh one, or fresh name
 		case err != nil:
-			return "", err
+			return err
 		}
 		if u.name != "" {
 			touch(lock)
 		}
 		u.dir, u.lock = dir, lock
-		return dir, nil
+		return nil
 	}
-	return "", fmt.Errorf("umbrella: swept %d times while being made in %q: %w", makeAttempts, u.base, syscall.EBUSY)
+	return fmt.Errorf("umbrella: swept %d times while being made in %q: %w", makeAttempts, u.base, syscall.EBUSY)
 }
 
 // Close gives the umbrella up. An unnamed one is removed with all it holds; a
@@ -314,67 +325,8 @@ func discard(base, dir string, lock *os.File) error {
 	if err != nil {
 		return fmt.Errorf("umbrella: %w", err)
 	}
-	if err := removeTree(base, dead); err != nil {
+	if err := removeTree(context.Background(), base, dead); err != nil {
 		return fmt.Errorf("umbrella: remove what was %q: %w", dir, err)
-	}
-	return nil
-}
-
-// prepareBase makes the directories that umbrellas lie in and refuses to use
-// another user's. Root in a user's home, as with a plain sudo, would else leave
-// directories there that the user cannot write, or follow links of the user's.
-func prepareBase(base string) error {
-	if checkOwn(base) == nil {
-		return nil // the usual case
-	}
-	var missing []string
-	dir := base
-	for {
-		fi, err := os.Lstat(dir)
-		if err == nil {
-			if fi.Mode()&fs.ModeSymlink != 0 {
-				if fi, err = os.Stat(dir); err != nil {
-					return fmt.Errorf("umbrella: %w", err)
-				}
-			}
-			if len(missing) == 0 {
-				break
-			}
-			uid := fi.Sys().(*syscall.Stat_t).Uid
-			if uid != 0 && int(uid) != os.Geteuid() {
-				return fmt.Errorf("umbrella: %q belongs to uid %d and this process is uid %d; set XDG_CACHE_HOME to a directory of your own: %w", dir, uid, os.Geteuid(), ErrUnsafeCache)
-			}
-			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("umbrella: %w", err)
-		}
-		missing = append(missing, dir)
-		dir = filepath.Dir(dir)
-	}
-	for i := len(missing) - 1; i >= 0; i-- {
-		if err := os.Mkdir(missing[i], 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("umbrella: %w", err)
-		}
-	}
-	return checkOwn(base)
-}
-
-// checkOwn refuses a directory that is a symlink, another user's, or writable
-// by others.
-func checkOwn(dir string) error {
-	fi, err := os.Lstat(dir)
-	if err != nil {
-		return fmt.Errorf("umbrella: %w", err)
-	}
-	uid := fi.Sys().(*syscall.Stat_t).Uid
-	switch {
-	case !fi.IsDir():
-		return fmt.Errorf("umbrella: %q is not a directory: %w", dir, ErrUnsafeCache)
-	case int(uid) != os.Geteuid():
-		return fmt.Errorf("umbrella: %q belongs to uid %d and this process is uid %d; set XDG_CACHE_HOME to a directory of your own: %w", dir, uid, os.Geteuid(), ErrUnsafeCache)
-	case fi.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("umbrella: others can write to %q (mode %#o); chmod it to 0700: %w", dir, fi.Mode().Perm(), ErrUnsafeCache)
 	}
 	return nil
 }
