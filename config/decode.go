@@ -136,8 +136,10 @@ func (d *decoder) workspace(f *File, body hcl.Body) host.WorkspaceOptions {
 			ws.Readable, _ = d.hostPaths(it)
 		case "writable":
 			ws.Writable, _ = d.hostPaths(it)
-		case "temp", "toolchains":
-			d.bool(it) // true is refused above
+		case "temp":
+			ws.Temp, _ = d.bool(it)
+		case "toolchains":
+			ws.Toolchains, _ = d.bool(it)
 		case "env":
 			ws.Env, _ = d.environment(it)
 		}

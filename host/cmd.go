@@ -187,6 +187,7 @@ func (c *Cmd) Start() (err error) {
 	c.opened = opened
 	c.mu.Lock()
 	c.report = Report{Sandbox: opened.name, Engine: opened.engine.info.Name, Decision: opened.decision.outcome, Rule: opened.decision.rule}
+	c.report.Session, c.report.Overlays = c.host.sessionOf(opened), overlaysOf(&opened.resolved.spec)
 	c.mu.Unlock()
 	command, _, err := c.command(opened, false)
 	if err != nil {
@@ -304,6 +305,7 @@ func (h *Host) envInput(ctx context.Context, opened *openSandbox, command []stri
 	spec := &opened.resolved.spec
 	in := envInput{
 		caller:      h.caller.environ,
+		toolchains:  opened.resolved.toolEnv,
 		passthrough: opened.def.EnvPassthrough,
 		identity:    h.gitEnv(ctx),
 		workspace:   h.options.Workspace.Env,

@@ -127,7 +127,10 @@ func TestCloseDuringStart(t *testing.T) {
 // A Start whose context ends leaves neither descriptors nor goroutines.
 func TestCancelDuringStart(t *testing.T) {
 	h, entered, _ := slowHost(t, true)
-	before := countOwn(t)
+	if err := h.Check(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	before := countOwn(t) // with the session that the Host keeps
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := h.Command(ctx, "", "cat")
 	cmd.Stdin, cmd.Stdout = strings.NewReader("x"), io.Discard

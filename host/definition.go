@@ -77,9 +77,19 @@ type WorkspaceOptions struct {
 	// directories of a worktree or a submodule are shown besides it; of any
 	// repository at a root, what could make git run programs is read-only.
 	Root string
-	// Readable and Writable are extra roots outside of Root.
+	// Readable and Writable are extra roots outside of Root. A readable
+	// directory that belongs to whom commands run as can be written to for as
+	// long as the session lasts, the host's files staying as they are; one of
+	// another user's, or within a writable root, is read-only.
 	Readable []string
 	Writable []string
+	// Temp makes /tmp a directory of the session, which New then makes; see
+	// Host.Workspace. Without it each command has an empty one.
+	Temp bool
+	// Toolchains shows the directories of well-known toolchains and caches
+	// that there are, without any that hold credentials, as readable roots are
+	// shown, and passes on the variables that lead to them.
+	Toolchains bool
 	// Env are variables set in every command. Nil means those of the git
 	// identity in force at Root, conditional includes counted, if Root lies in a
 	// repository: GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and

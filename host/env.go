@@ -49,6 +49,7 @@ type EnvVar struct {
 // envInput is everything that a command's environment is computed from.
 type envInput struct {
 	caller      []string          // the caller's environment, "name=value"
+	toolchains  []string          // names of variables that lead to toolchains shown
 	passthrough []string          // the definition's names and globs
 	identity    []string          // the git identity in force at the workspace's root, "name=value"
 	workspace   map[string]string // the workspace's env, which takes the identity's place
@@ -77,6 +78,11 @@ func computeEnv(in envInput) (env []string, origins []EnvVar, err error) {
 	for _, name := range builtinEnv {
 		if value, ok := caller[name]; ok {
 			set(name, value, "built-in list")
+		}
+	}
+	for _, name := range in.toolchains {
+		if value, ok := caller[name]; ok {
+			set(name, value, toolchainOrigin)
 		}
 	}
 	for i, pattern := range in.passthrough {

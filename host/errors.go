@@ -19,6 +19,16 @@ var ErrUnknownSandbox = errors.New("unknown sandbox")
 // home directory, or one of the system's.
 var ErrRefusedRoot = workspace.ErrRefusedRoot
 
+// Errors of sessions, which are wrapped: a name that is none, one that belongs to
+// another workspace, one that a living process uses, and a place for sessions
+// that others could write to.
+var (
+	ErrSessionName      = workspace.ErrSessionName
+	ErrSessionWorkspace = workspace.ErrSessionWorkspace
+	ErrSessionInUse     = workspace.ErrSessionInUse
+	ErrUnsafeCache      = workspace.ErrUnsafeCache
+)
+
 // ExitError says that a command ran and did not succeed. The sandbox itself
 // did what it should.
 type ExitError struct {

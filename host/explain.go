@@ -15,6 +15,7 @@ type Explanation struct {
 	Source   string // where the engine came from
 	Decision string
 	Rule     string
+	Session  SessionReport
 	Spec     shared.Spec
 	Command  shared.Command // its Env has the values; show Env instead
 	Env      []EnvVar
@@ -44,7 +45,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	return &Explanation{
 		Sandbox: opened.name, Engine: opened.engine.info.Name, Source: opened.engine.source,
 		Decision: opened.decision.outcome, Rule: opened.decision.rule,
-		Spec: opened.resolved.spec, Command: command, Env: origins, Plan: plan,
+		Session: c.host.sessionOf(opened), Spec: opened.resolved.spec, Command: command, Env: origins, Plan: plan,
 	}, nil
 }
 

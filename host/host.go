@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,6 +28,7 @@ type Host struct {
 	resolver resolver
 	identity gitIdentity
 	ghToken  ghToken
+	session  *session // nil with EnginesOnly
 
 	mu        sync.Mutex
 	closed    bool
@@ -97,6 +97,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 		return h, nil
 	}
 	if err := h.findWorkspace(); err != nil {
+		h.session.close()
 		return nil, err
 	}
 	h.resolver.programs = h.programs()
@@ -121,12 +122,28 @@ func (h *Host) findWorkspace() error {
 		}
 		root = discovered
 	}
-	ws, err := workspace.New(workspace.Options{Root: root, Readable: h.options.Workspace.Readable, Writable: h.options.Workspace.Writable,
-		Home: h.caller.home, LookupEnv: h.caller.lookupEnv})
+	roots := workspace.Options{Root: root, Readable: h.options.Workspace.Readable, Writable: h.options.Workspace.Writable,
+		Home: h.caller.home, LookupEnv: h.caller.lookupEnv}
+	ws, err := workspace.New(roots)
 	if err != nil {
 		return fmt.Errorf("workspace.%w", err)
 	}
-	h.resolver = resolver{ws: ws, caller: h.caller, owner: lookupOwner(ws, h.caller), session: shared.Session{ID: rand.Text()}}
+	owner := lookupOwner(ws, h.caller)
+	h.session, err = newSession(h.options.Session, h.options.Workspace.Temp, ws, owner, h.caller, h.logger)
+	if err != nil {
+		return err
+	}
+	if h.options.Workspace.Temp {
+		// Whose it is to be depends on the workspace's owner.
+		if roots.TempAlias, err = h.session.temp(); err != nil {
+			return err
+		}
+		if ws, err = workspace.New(roots); err != nil {
+			return fmt.Errorf("workspace.%w", err)
+		}
+	}
+	h.resolver = resolver{ws: ws, caller: h.caller, owner: owner, toolchains: h.options.Workspace.Toolchains,
+		sessionBases: sessionBases(h.session.base, owner, h.caller)}
 	for _, p := range h.options.Protected {
 		if resolved, err := filepath.EvalSymlinks(p); err == nil && filepath.IsAbs(resolved) {
 			h.resolver.protected = append(h.resolver.protected, resolved)
@@ -153,6 +170,12 @@ func (h *Host) startTimeout() time.Duration {
 	}
 	return defaultStartTimeout
 }
+
+// Workspace resolves paths as commands see them: what a command calls /tmp/x is
+// the file that ResolveForRead("/tmp/x") finds, if WorkspaceOptions.Temp is set.
+// Of what lies in an overlay - an extra readable root, a toolchain - it finds
+// the host's file, which a command may have changed for its session.
+func (h *Host) Workspace() *workspace.Workspace { return h.resolver.ws }
 
 // Root is the resolved directory of the workspace.
 func (h *Host) Root() string { return h.resolver.ws.Root() }
@@ -211,9 +234,9 @@ func (h *Host) sandbox(ctx context.Context, name string) (*openSandbox, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	resolved, err := h.resolver.resolve(name, def)
+	resolved, err := h.resolve(name, def)
 	if err != nil {
-		return nil, &SandboxError{Sandbox: name, Err: err}
+		return nil, err
 	}
 	if sb := slot.current; sb != nil && sb.engine.alive() {
 		if slices.Equal(sb.resolved.spec.Mounts, resolved.spec.Mounts) {
@@ -398,5 +421,5 @@ func (h *Host) Close() error {
 		<-slot.lock
 	}
 	h.stopEngines(engines)
-	return errors.Join(errs...)
+	return errors.Join(append(errs, h.session.close())...)
 }

@@ -22,7 +22,18 @@ func TestMain(m *testing.M) {
 		runHostProcess()
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(runTests(m))
+}
+
+// runTests keeps the tests' sessions out of the directory of real ones.
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "sbxhost-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv("XDG_CACHE_HOME", dir)
+	return m.Run()
 }
 
 const hostProcessEnv = "SBXHOST_TEST_HOST"

@@ -18,6 +18,8 @@ type Options struct {
 	DefaultSandbox string
 	// Workspace is what commands work on.
 	Workspace WorkspaceOptions
+	// Session is what commands share.
+	Session SessionOptions
 	// EnginesOnly makes a Host that answers questions about engines and runs
 	// nothing, for which it needs no workspace.
 	EnginesOnly bool

@@ -8,12 +8,23 @@ type Report struct {
 	Engine   string
 	Decision string // "sandboxed" or "unsandboxed"
 	Rule     string // which rule decided
+	// Session is what the command shares with others.
+	Session SessionReport
+	// Overlays are the directories inside in which what is written ends with
+	// the session. Those that could not be made so are in Degraded, too.
+	Overlays []string
 	// Result is how the command ended; nil when that is not known.
 	Result *shared.Result
 	// Degraded are the messages of what was held less well than asked.
 	Degraded []string
 	// Limits says which mechanism held each limit.
 	Limits []LimitReport
+}
+
+// SessionReport says which session a command ran in.
+type SessionReport struct {
+	Name string // empty for the Host's own
+	Dir  string // of the host; empty where nothing is shared
 }
 
 // LimitReport says how a limit was held.

@@ -23,14 +23,16 @@ type caller struct {
 }
 
 // resolver turns definitions into Specs. It reads the file system and changes
-// nothing.
+// nothing of it but what hideSessions says.
 type resolver struct {
-	ws        *workspace.Workspace
-	caller    caller
-	owner     *owner   // whom commands run as, where that is not the caller
-	protected []string // host files that are never writable inside
-	programs  []string // executables that this host may run outside of sandboxes
-	session   shared.Session
+	ws           *workspace.Workspace
+	caller       caller
+	owner        *owner   // whom commands run as, where that is not the caller
+	protected    []string // host files that are never writable inside
+	programs     []string // executables that this host may run outside of sandboxes
+	session      shared.Session
+	sessionBases []string // what holds sessions, of this host and others
+	toolchains   bool     // to be shown
 }
 
 // owner is the user a root caller's commands run as.
@@ -44,6 +46,10 @@ type owner struct {
 type resolved struct {
 	spec    shared.Spec
 	workdir string // where the workspace's root lies inside
+	// wantsSession says that with a directory for the session some of what is
+	// read-only would be writable.
+	wantsSession bool
+	toolEnv      []string // variables that lead to the toolchains shown
 	// notes say what a person should know: what is held less well than the
 	// definition's author may expect.
 	notes []string
@@ -100,6 +106,9 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 			return nil, err
 		}
 	}
+	if r.toolchains {
+		r.mountToolchains(&m, out)
+	}
 	if err := r.checkPlanted(&m, d); err != nil {
 		return nil, err
 	}
@@ -121,10 +130,13 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 		}
 	}
 	guards = append(guards, r.repositories(&m, d)...)
+	if err := r.hideSessions(&m); err != nil {
+		return nil, err
+	}
 	if err := m.protect(guards); err != nil {
 		return nil, err
 	}
-	out.notes = m.notes
+	out.notes = append(out.notes, m.notes...)
 	return out, nil
 }
 
@@ -157,6 +169,15 @@ func (r *resolver) mountWorkspace(m *mounts, d Definition, out *resolved) error 
 			mount.Kind = shared.MountReadWrite
 		}
 		raw := root.Declared
+		switch {
+		case root.Field == "temp_alias":
+			if err := r.mountTemp(m, mount, raw); err != nil {
+				return err
+			}
+			continue
+		case strings.HasPrefix(root.Field, "readable[") && !r.inWritableRoot(root.Path):
+			r.ephemeral(out, &mount)
+		}
 		if root.Field == "root" {
 			if d.ReadOnly {
 				mount.Kind = shared.MountReadOnly
@@ -341,7 +362,9 @@ func insidePath(spec *shared.Spec, host string) (string, bool) {
 	return filepath.Join(m.Destination, strings.TrimPrefix(host, m.Source)), true
 }
 
-// writableInside reports whether a command can write at a path inside.
+// writableInside reports whether a command can write at a path inside what is
+// still there for commands of other sessions. An overlay is not: what is put
+// there ends with the session.
 func writableInside(spec *shared.Spec, p string) bool {
 	deepest, writable := "", false
 	cover := func(dir string, w bool) {
@@ -356,7 +379,7 @@ func writableInside(spec *shared.Spec, p string) bool {
 		cover(spec.Home, true)
 	}
 	for _, m := range spec.Mounts {
-		cover(m.Destination, m.Kind != shared.MountReadOnly)
+		cover(m.Destination, m.Kind == shared.MountReadWrite || m.Kind == shared.MountTmpfs)
 	}
 	return writable
 }

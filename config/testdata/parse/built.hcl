@@ -1,6 +1,6 @@
 workspace {
-  temp       = false
-  toolchains = false
+  temp       = true
+  toolchains = true
 }
 approvals {
   mode         = "deny"

@@ -1,7 +1,3 @@
-workspace {
-  temp       = true
-  toolchains = true
-}
 approvals {
   mode         = "ask"
   session_ttl  = "6h"

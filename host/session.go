@@ -1,0 +1,232 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// SessionOptions say what commands share. The zero value gives a Host a session
+// of its own: a private directory, made at the first command and removed by
+// Close, that keeps what commands write to their home, to the workspace's extra
+// readable roots and to toolchains. Nothing of that is seen by another Host.
+//
+// The directory is made in $XDG_CACHE_HOME/sbxhost/sessions, or in ~/.cache, of
+// Options.Environ. Where it cannot be, Report.Degraded says so and every command
+// starts anew; only a Name and WorkspaceOptions.Temp cannot do without.
+//
+// A caller that is root, for commands that run as the owner of the workspace,
+// has it in /var/cache/sbxhost/UID: that is neither the user's, who could lead
+// root astray by symlinks, nor closed to the user as root's home is.
+type SessionOptions struct {
+	// Name makes the session one that Hosts of this user share, at once and one
+	// after another, if they work on the same workspace. It is kept until
+	// RemoveSession, or until nobody has used it for seven days. Letters,
+	// digits, ".", "_" and "-", at most 64, the first a letter or digit.
+	Name string
+	// Once says that the Host runs one command and so shares nothing, which
+	// starts it faster: there is no session unless something is to be
+	// written to it.
+	Once bool
+	// Dir is where directories of sessions are made, an absolute path that is
+	// this user's alone to write. Empty means the place above.
+	Dir string
+}
+
+// session is the session of a Host.
+type session struct {
+	once, needed bool // needed: to fail rather than to do without
+	base         string
+	umbrella     *workspace.Umbrella
+	baseErr      error // why there is no base
+	id           string
+	root         string // of the workspace
+	logger       hclog.Logger
+
+	mu      sync.Mutex
+	closed  bool
+	current *shared.Session
+	note    string // what is not as asked
+
+	stopSweep context.CancelFunc // nil: none was begun
+	swept     chan struct{}
+}
+
+// newSession prepares a session and makes nothing.
+func newSession(o SessionOptions, temp bool, ws *workspace.Workspace, owner *owner, c caller, logger hclog.Logger) (*session, error) {
+	s := &session{once: o.Once, needed: temp || o.Name != "", id: rand.Text(), root: ws.Root(), logger: logger}
+	s.base, s.baseErr = sessionBase(o, owner, c)
+	if s.baseErr != nil {
+		if s.needed {
+			return nil, fmt.Errorf("session: %w", s.baseErr)
+		}
+		return s, nil
+	}
+	u := workspace.UmbrellaOptions{Base: s.base, Name: o.Name}
+	if owner != nil {
+		u.Owner = &workspace.Owner{UID: owner.user.UID, GID: owner.user.GID}
+	}
+	var err error
+	if s.umbrella, err = workspace.NewUmbrella(u); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// sessionBase is the directory that holds sessions.
+func sessionBase(o SessionOptions, owner *owner, c caller) (string, error) {
+	switch {
+	case o.Dir != "":
+		return o.Dir, nil
+	case owner != nil:
+		return filepath.Join(workspace.SystemSessionsDir(), strconv.FormatUint(uint64(owner.user.UID), 10)), nil
+	}
+	return workspace.SessionsDir(c.lookupEnv)
+}
+
+// named reports whether the session has a name.
+func (s *session) named() bool { return s.umbrella != nil && s.umbrella.Name() != "" }
+
+// get gives the session for a command, with its directory where it has one: one
+// that is asked for, or that write says is needed to keep what it writes.
+func (s *session) get(write bool) (shared.Session, string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return shared.Session{}, "", ErrClosed
+	case s.current == nil && s.once && !s.needed && !write:
+		return shared.Session{ID: s.id}, "", nil
+	case s.current == nil:
+		if err := s.open(); err != nil {
+			return shared.Session{}, "", err
+		}
+	}
+	return *s.current, s.note, nil
+}
+
+// temp makes the directory that is /tmp inside.
+func (s *session) temp() (string, error) {
+	if _, _, err := s.get(true); err != nil {
+		return "", err
+	}
+	return s.umbrella.Sub("tmp")
+}
+
+func (s *session) open() error {
+	err := s.baseErr
+	var dir string
+	if err == nil {
+		dir, err = s.umbrella.Dir()
+	}
+	if err == nil {
+		err = s.umbrella.Claim(s.root)
+	}
+	switch {
+	case err == nil:
+		s.current = &shared.Session{ID: s.id, Dir: dir}
+		if s.named() {
+			// The same for all who share it, and nobody else's.
+			sum := sha256.Sum256([]byte(dir))
+			s.current.ID = hex.EncodeToString(sum[:16])
+		}
+		s.sweep()
+	case s.needed:
+		return err
+	default:
+		s.current = &shared.Session{ID: s.id}
+		s.note = fmt.Sprintf("session: commands share nothing and read-only directories are not made writable: %v", err)
+	}
+	return nil
+}
+
+// sweep removes, now and then, what crashed processes have left, while the
+// command runs.
+func (s *session) sweep() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stopSweep, s.swept = cancel, make(chan struct{})
+	go func() {
+		defer close(s.swept)
+		removed, err := workspace.SweepRarely(ctx, s.base)
+		if len(removed) > 0 {
+			s.logger.Debug("removed sessions that nobody uses", "count", len(removed))
+		}
+		if err != nil && ctx.Err() == nil {
+			s.logger.Warn("removing sessions that nobody uses", "error", err)
+		}
+	}()
+}
+
+// close gives the session up, once nothing runs in it any more.
+func (s *session) close() error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.stopSweep != nil {
+		s.stopSweep()
+		<-s.swept
+	}
+	if s.umbrella == nil {
+		return nil
+	}
+	return s.umbrella.Close()
+}
+
+// resolve resolves a definition in the Host's session.
+func (h *Host) resolve(name string, def Definition) (*resolved, error) {
+	r := h.resolver
+	for write := false; ; write = true {
+		var note string
+		var err error
+		if r.session, note, err = h.session.get(write); err != nil {
+			return nil, err
+		}
+		out, err := r.resolve(name, def)
+		switch {
+		case err != nil:
+			return nil, &SandboxError{Sandbox: name, Err: err}
+		case out.wantsSession && !write:
+			continue // one that is made on demand
+		}
+		if note != "" {
+			out.notes = append(out.notes, note)
+		}
+		if err := makeMountPoints(r.ws.TempAlias(), &out.spec); err != nil {
+			return nil, &SandboxError{Sandbox: name, Err: err}
+		}
+		return out, nil
+	}
+}
+
+// sessionOf says which session a sandbox is in.
+func (h *Host) sessionOf(opened *openSandbox) SessionReport {
+	s := SessionReport{Dir: opened.resolved.spec.Session.Dir}
+	if h.session.named() {
+		s.Name = h.session.umbrella.Name()
+	}
+	return s
+}
+
+// overlaysOf lists where what is written lasts for the session.
+func overlaysOf(spec *shared.Spec) []string {
+	var list []string
+	for _, m := range spec.Mounts {
+		if m.Kind == shared.MountOverlay && !spec.Unconfined {
+			list = append(list, m.Destination)
+		}
+	}
+	return list
+}

@@ -1,0 +1,210 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+const tempOrigin = "workspace.temp"
+
+// mountTemp shows the session's scratch directory as /tmp and, for those who
+// were told its path outside, at that.
+func (r *resolver) mountTemp(m *mounts, mount shared.Mount, raw string) error {
+	mount.Origin, mount.Kind = tempOrigin, shared.MountReadWrite
+	mount.Destination = "/tmp"
+	if err := m.add(mount); err != nil {
+		return err
+	}
+	mount.Destination = mount.Source
+	if err := m.add(mount); err != nil {
+		return err
+	}
+	return m.addSpelling(mount, raw)
+}
+
+// ephemeral makes a mount one that can be written to for as long as the session
+// lasts, the host's files staying as they are. The kernel cannot do so for a
+// file, nor beneath the top level of a tree that is not the command's user's,
+// where the modes of the host's files count.
+func (r *resolver) ephemeral(out *resolved, mount *shared.Mount) {
+	info, err := os.Stat(mount.Source)
+	if err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != r.uid() {
+		return
+	}
+	if r.session.Dir == "" {
+		out.wantsSession = true
+		return
+	}
+	mount.Kind, mount.Degradable = shared.MountOverlay, true
+}
+
+// uid is who commands run as.
+func (r *resolver) uid() uint32 {
+	if r.owner != nil {
+		return r.owner.user.UID
+	}
+	return uint32(r.caller.uid)
+}
+
+// inWritableRoot reports whether p lies in a root that commands write to: a
+// readable root there says what of it they cannot.
+func (r *resolver) inWritableRoot(p string) bool {
+	return slices.ContainsFunc(r.ws.Roots(), func(root workspace.RootDir) bool {
+		return root.Writable && root.Field != "temp_alias" && inside(root.Path, p)
+	})
+}
+
+// sessionBases are the directories of this machine that hold sessions which
+// commands of this user could open.
+func sessionBases(base string, owner *owner, c caller) []string {
+	homes := []string{c.home}
+	if owner != nil {
+		homes = append(homes, owner.home)
+	}
+	bases := []string{workspace.SystemSessionsDir()}
+	if base != "" {
+		bases = append(bases, base)
+	}
+	for i, home := range homes {
+		lookup := func(name string) (string, bool) {
+			if name == "HOME" {
+				return home, home != ""
+			}
+			if i > 0 {
+				return "", false // the other user's is not known
+			}
+			return c.lookupEnv(name)
+		}
+		if dir, err := workspace.SessionsDir(lookup); err == nil {
+			bases = append(bases, dir)
+		}
+	}
+	slices.Sort(bases)
+	return slices.Compact(bases)
+}
+
+// hideSessions covers what holds sessions, wherever a mount shows it: who
+// reaches the sockets and files of one can have commands run in it, with a
+// network for example, or decide what others find there. It is made before it is
+// covered, since it can come to be while a command runs.
+func (r *resolver) hideSessions(m *mounts) error {
+	for _, base := range r.sessionBases {
+		covered := func(p string) bool { return inside(p, base) }
+		for _, have := range m.spec.Mounts {
+			if have.Kind != shared.MountTmpfs && covered(have.Source) && !strings.HasPrefix(base, workspace.SystemSessionsDir()) {
+				_ = workspace.MakeBase(base) // where it cannot be made, nobody else makes it
+				break
+			}
+		}
+		if resolved, err := filepath.EvalSymlinks(base); err == nil {
+			base = resolved
+		} else {
+			continue
+		}
+		for _, have := range slices.Clone(m.spec.Mounts) {
+			switch {
+			case have.Kind == shared.MountTmpfs:
+			case have.Origin != tempOrigin && inside(base, have.Source):
+				return attributeError(have.Origin, fmt.Sprintf("%s lies in %s, which holds the sessions of sbxhost", have.Source, base), "choose another directory")
+			case covered(have.Source):
+				place := have.Destination + strings.TrimPrefix(base, strings.TrimSuffix(have.Source, "/"))
+				if _, at := m.cover(place); at == base {
+					m.show(shared.Mount{Destination: place, Kind: shared.MountTmpfs, Origin: "protected: sessions"})
+				}
+			}
+		}
+		if m.spec.Filesystem == shared.FilesystemHost && r.inHostView(m, base) {
+			m.show(shared.Mount{Destination: base, Kind: shared.MountTmpfs, Origin: "protected: sessions"})
+		}
+	}
+	return nil
+}
+
+// inHostView reports whether the host's tree alone, with no mount over it,
+// shows p.
+func (r *resolver) inHostView(m *mounts, p string) bool {
+	private := []string{"/tmp", "/var/tmp", "/run", "/proc", "/dev"}
+	if m.spec.Home != "" {
+		private = append(private, m.spec.Home)
+	}
+	if slices.ContainsFunc(private, func(dir string) bool { return inside(dir, p) }) {
+		return false
+	}
+	cover, _ := m.cover(p)
+	return cover == nil
+}
+
+// makeMountPoints makes what mounts beneath /tmp are mounted on, where /tmp is
+// the session's own directory: an engine makes none in a directory of the host.
+func makeMountPoints(temp string, spec *shared.Spec) error {
+	if temp == "" {
+		return nil
+	}
+	root, err := os.OpenRoot(temp) // a command may have put symlinks there
+	if err != nil {
+		return fmt.Errorf("session: %w", err)
+	}
+	defer root.Close()
+	m := mounts{spec: spec}
+	points := slices.Clone(spec.Mounts)
+	if spec.Home != "" {
+		points = append(points, shared.Mount{Destination: spec.Home, Kind: shared.MountTmpfs, Origin: "home"})
+	}
+	slices.SortFunc(points, func(a, b shared.Mount) int { return strings.Compare(a.Destination, b.Destination) })
+	for _, point := range points {
+		name, below := strings.CutPrefix(point.Destination, "/tmp/")
+		cover, _ := m.cover(filepath.Dir(point.Destination))
+		if !below || cover == nil || cover.Destination != "/tmp" || point.Destination != spec.Home && spec.Home != "" && inside(spec.Home, point.Destination) {
+			continue
+		}
+		isDir := true
+		if point.Kind != shared.MountTmpfs {
+			info, err := os.Stat(point.Source)
+			if err != nil {
+				continue // the engine says of which attribute it is
+			}
+			isDir = info.IsDir()
+		}
+		if err := makeMountPoint(root, name, isDir); err != nil {
+			return attributeError(point.Origin, fmt.Sprintf("%s lies in /tmp, where a command of this session has put something else: %v", point.Destination, err),
+				"remove it, or begin a new session")
+		}
+	}
+	return nil
+}
+
+func makeMountPoint(root *os.Root, name string, isDir bool) error {
+	at := ""
+	for part := range strings.SplitSeq(name, "/") {
+		at = filepath.Join(at, part)
+		last := at == name
+		info, err := root.Lstat(at)
+		switch {
+		case err == nil && info.Mode()&fs.ModeSymlink != 0:
+			return &fs.PathError{Op: "mkdir", Path: at, Err: syscall.ELOOP}
+		case err == nil:
+			continue // the engine checks that it is of the right kind
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		if last && !isDir {
+			f, err := root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return err
+			}
+			f.Close()
+		} else if err := root.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}

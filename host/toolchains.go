@@ -1,0 +1,93 @@
+package host
+
+// toolchain is a row of the table of toolchains: where one tool keeps programs,
+// libraries and what it has downloaded.
+type toolchain struct {
+	tool string
+	// variables move base, the first that is set counts. What they say takes
+	// the place of base as a whole.
+	variables []string
+	// base is "~/..." for the home directory, "$cache/..." and "$data/..." for
+	// the user's cache and data directories, an absolute path, or "" where
+	// only a variable can say.
+	base string
+	// within are what is shown of base, directories or files; nil means all of it.
+	within []string
+	// narrow says why nothing secret is among what is shown.
+	narrow string
+}
+
+// toolchains is the table. A row must not show a directory in which a tool, or
+// its user, keeps credentials: what lies beside the named directories stays out,
+// and a directory is named as a whole only where its tool has nothing to log in
+// to. What somebody has put into a directory of programs by hand is not known.
+var toolchains = [...]toolchain{
+	// Languages and their version managers.
+	{"rbenv", []string{"RBENV_ROOT"}, "~/.rbenv", nil, "a git checkout and compiled rubies; gem's credentials are in ~/.gem"},
+	{"rvm", []string{"rvm_path"}, "~/.rvm", []string{"bin", "scripts", "rubies", "gems", "wrappers", "environments", "config", "VERSION", "RELEASE"}, "programs and gems; user/ holds settings and stays out"},
+	{"gem", nil, "~/.gem", []string{"ruby"}, "installed gems; credentials lies beside it"},
+	{"gem", nil, "$data/gem", []string{"ruby"}, "installed gems; credentials lies beside it"},
+	{"bundler", nil, "~/.bundle", []string{"cache", "plugin"}, "downloads; config, with passwords of gem servers, lies beside it"},
+	{"nvm", []string{"NVM_DIR"}, "~/.nvm", nil, "a git checkout and downloaded node releases; npm's own tokens are in ~/.npmrc"},
+	{"fnm", []string{"FNM_DIR"}, "$data/fnm", []string{"node-versions", "aliases"}, "downloaded node releases"},
+	{"fnm", nil, "~/.fnm", []string{"node-versions", "aliases"}, "downloaded node releases, where older versions put them"},
+	{"volta", []string{"VOLTA_HOME"}, "~/.volta", []string{"bin", "tools", "cache", "layout.v3", "layout.v4"}, "downloaded tools; hooks.json, which can name private registries, lies beside them"},
+	{"pyenv", []string{"PYENV_ROOT"}, "~/.pyenv", nil, "a git checkout and compiled pythons"},
+	{"uv", []string{"UV_PYTHON_INSTALL_DIR"}, "$data/uv/python", nil, "downloaded pythons; credentials lies beside it"},
+	{"uv", []string{"UV_TOOL_DIR"}, "$data/uv/tools", nil, "installed tools; credentials lies beside it"},
+	{"uv", []string{"UV_CACHE_DIR"}, "$cache/uv", nil, "downloads and builds; credentials are in its data directory"},
+	{"pip", []string{"PIP_CACHE_DIR"}, "$cache/pip", nil, "downloads; pip.conf is in ~/.config or ~/.pip"},
+	{"pipx", []string{"PIPX_HOME"}, "$data/pipx", []string{"venvs", "shared", "py"}, "installed tools"},
+	{"pipx", nil, "~/.local/pipx", []string{"venvs", "shared", "py"}, "installed tools, where older versions put them"},
+	{"python", nil, "~/.local", []string{"lib"}, "libraries of pip install --user; share/ and state/, with credentials and histories, lie beside them"},
+	{"uv, pipx, mise", []string{"XDG_BIN_HOME"}, "~/.local/bin", nil, "the directory for a user's own programs"},
+	{"mise", []string{"MISE_DATA_DIR"}, "$data/mise", []string{"installs", "shims", "plugins", "downloads"}, "downloaded tools; its settings are in ~/.config/mise"},
+	{"mise", []string{"MISE_CACHE_DIR"}, "$cache/mise", nil, "lists of versions"},
+	{"asdf", []string{"ASDF_DATA_DIR"}, "~/.asdf", []string{"installs", "shims", "plugins", "downloads", "bin", "lib", "asdf.sh", "completions", "defaults", "VERSION", "version.txt", "help.txt"}, "programs; what else somebody keeps there stays out"},
+	{"cargo", []string{"CARGO_HOME"}, "~/.cargo", []string{"bin", "registry", "git", "env"}, "programs and downloads; credentials.toml and config.toml lie beside them"},
+	{"rustup", []string{"RUSTUP_HOME"}, "~/.rustup", nil, "toolchains and settings of a tool that logs in nowhere"},
+	{"go modules", []string{"GOMODCACHE"}, "", nil, "downloaded modules; passwords of module servers are in ~/.netrc"},
+	{"go", []string{"GOPATH"}, "~/go", []string{"pkg/mod", "pkg/sumdb", "bin"}, "downloaded modules and programs; src/, which can hold any project, lies beside them"},
+	{"go programs", []string{"GOBIN"}, "", nil, "installed programs"},
+	{"go builds", []string{"GOCACHE"}, "$cache/go-build", nil, "compiled packages; go's settings are in ~/.config/go"},
+
+	// Builds on the JVM.
+	{"gradle", []string{"GRADLE_USER_HOME"}, "~/.gradle", []string{"caches", "wrapper", "jdks"}, "downloads; gradle.properties and init.d, with passwords and keys, lie beside them"},
+	{"maven", nil, "~/.m2", []string{"repository", "wrapper"}, "downloads; settings.xml and settings-security.xml lie beside them"},
+	{"sdkman", []string{"SDKMAN_DIR"}, "~/.sdkman", []string{"candidates", "bin", "src", "libexec", "contrib", "var"}, "downloaded SDKs; etc/ with settings lies beside them"},
+	{"coursier", []string{"COURSIER_CACHE"}, "$cache/coursier", []string{"v1", "arc", "jvm"}, "downloads; credentials.properties is in its configuration directory"},
+	{"coursier", []string{"COURSIER_BIN_DIR"}, "$data/coursier/bin", nil, "installed programs"},
+	{"ivy", nil, "~/.ivy2", []string{"cache", "local", "jars"}, "downloads; .credentials lies beside them"},
+	{"sbt", nil, "~/.sbt", []string{"boot"}, "downloads; the directories of versions, with credentials, lie beside them"},
+
+	// JavaScript.
+	{"npm", []string{"npm_config_cache", "NPM_CONFIG_CACHE"}, "~/.npm", []string{"_cacache", "_npx"}, "downloads; _logs, which can show what a command printed, lies beside them, and tokens are in ~/.npmrc"},
+	{"npm", []string{"npm_config_prefix", "NPM_CONFIG_PREFIX"}, "~/.npm-global", []string{"bin", "lib"}, "installed programs; etc/npmrc lies beside them"},
+	{"pnpm", []string{"PNPM_HOME"}, "$data/pnpm", nil, "its store and installed programs; rc and auth.ini are in ~/.config/pnpm"},
+	{"pnpm", nil, "$cache/pnpm", nil, "lists of versions"},
+	{"yarn", []string{"YARN_CACHE_FOLDER"}, "$cache/yarn", nil, "downloads; tokens are in ~/.yarnrc.yml and ~/.npmrc"},
+	{"yarn", nil, "~/.yarn", []string{"bin", "berry/cache", "berry/index"}, "downloads and its program"},
+	{"bun", []string{"BUN_INSTALL"}, "~/.bun", []string{"bin", "install"}, "downloads and programs"},
+	{"deno", []string{"DENO_INSTALL_ROOT"}, "~/.deno", []string{"bin"}, "programs"},
+	{"deno", []string{"DENO_DIR"}, "$cache/deno", []string{"deps", "gen", "npm", "remote", "check_cache_v1", "v8_code_cache_v1"}, "downloads; location_data, what programs have stored, lies beside them"},
+
+	// The system's own.
+	{"nix", nil, "/nix", []string{"store", "var/nix/profiles"}, "the store is readable by everybody"},
+	{"nix", nil, "~/.nix-profile", nil, "a link into the store"},
+	{"nix", nil, "~/.local/state/nix", []string{"profiles", "profile"}, "links into the store"},
+	{"homebrew", []string{"HOMEBREW_PREFIX"}, "/home/linuxbrew/.linuxbrew", homebrew, "programs and libraries; var/, with data of services, and most of etc/ lie beside them"},
+	{"homebrew", nil, "/opt/homebrew", homebrew, "as above"},
+	{"local programs", nil, "/usr/local", nil, "part of the minimal view as it is"},
+	{"add-on programs", nil, "/opt", nil, "part of the minimal view as it is"},
+	{"the system", nil, "/usr", nil, "part of the minimal view as it is; a row for those whose commands own it"},
+}
+
+var homebrew = []string{"bin", "sbin", "lib", "libexec", "include", "share", "opt", "Cellar", "Caskroom", "Frameworks", "Homebrew", "Library", "etc/openssl@3", "etc/ca-certificates"}
+
+// secretPlaces are where people and tools keep credentials, below home: what a
+// variable says is not believed where it would show one of them.
+var secretPlaces = [...]string{
+	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".pki", ".mozilla", ".thunderbird",
+	".local/share/keyrings", ".config", ".local/share", ".local/state", ".cache", ".gradle", ".m2", ".cargo", ".gem", ".bundle", ".ivy2", ".npm",
+	"Library", "Library/Keychains", "Library/Application Support", "Library/Caches",
+}
