@@ -56,6 +56,9 @@ func (a *app) subcommands() map[string]subcommand {
 		"engines schema": &enginesSchemaCommand{app: a},
 		"engines pin":    &enginesPinCommand{app: a},
 		"engines verify": &enginesVerifyCommand{app: a},
+		"sessions":       &sessionsCommand{app: a},
+		"sessions list":  &sessionsListCommand{app: a},
+		"sessions rm":    &sessionsRmCommand{app: a},
 		"version":        &versionCommand{app: a},
 	}
 }

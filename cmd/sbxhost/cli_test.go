@@ -33,7 +33,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"", "exec", "explain", "validate", "fmt", "init", "engines", "engines list", "engines probe", "engines schema", "engines pin", "engines verify", "shell", "version"} {
+	for _, name := range []string{"", "exec", "explain", "validate", "fmt", "init", "engines", "engines list", "engines probe", "engines schema", "engines pin", "engines verify", "sessions", "sessions list", "sessions rm", "shell", "version"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, out, errs, _ := testApp(t, nil, "")
@@ -65,7 +65,7 @@ func TestFlagsAreDocumented(t *testing.T) {
 		if !strings.Contains(help, "  -"+f.Name) {
 			t.Errorf("the help of exec has no -%s", f.Name)
 		}
-		refused := f.Name == "session" || f.Name == "no-sandbox"
+		refused := f.Name == "no-sandbox"
 		if _, ok := completed["-"+f.Name]; ok == refused {
 			t.Errorf("-%s is completed: %v", f.Name, ok)
 		}
@@ -76,7 +76,7 @@ func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{}, {"bogus"}, {"-bogus", "exec"}, {"engines"}, {"engines", "bogus"}, {"version", "x"}, {"validate", "x"},
-		{"engines", "list", "x"}, {"init", "a", "b"}, {"fmt", "-bogus"},
+		{"engines", "list", "x"}, {"init", "a", "b"}, {"sessions"}, {"sessions", "rm"}, {"sessions", "list", "nobodys"}, {"fmt", "-bogus"},
 	} {
 		a, out, errs, _ := testApp(t, nil, "")
 		if status := a.run(args); status != statusFailed || out.Len() > 0 || errs.Len() == 0 {

@@ -31,6 +31,7 @@ func (a *app) completeRun() complete.Flags {
 		"-read-only": complete.PredictNothing,
 		"-timeout":   complete.PredictAnything,
 		"-env":       complete.PredictAnything,
+		"-session":   a.completeSessions(),
 		"-c":         complete.PredictAnything,
 		"-t":         complete.PredictNothing,
 	}
@@ -108,4 +109,21 @@ func (*enginesPinCommand) AutocompleteArgs() complete.Predictor    { return comp
 
 func (*enginesPinCommand) AutocompleteFlags() complete.Flags {
 	return complete.Flags{"-config": complete.PredictFiles("*.hcl"), "-n": complete.PredictNothing}
+}
+
+func (*sessionsCommand) AutocompleteArgs() complete.Predictor { return complete.PredictNothing }
+func (*sessionsCommand) AutocompleteFlags() complete.Flags    { return nil }
+
+func (c *sessionsListCommand) AutocompleteArgs() complete.Predictor { return c.completeSessions() }
+func (*sessionsListCommand) AutocompleteFlags() complete.Flags      { return completeJSON() }
+
+func (c *sessionsRmCommand) AutocompleteArgs() complete.Predictor { return c.completeSessions() }
+func (*sessionsRmCommand) AutocompleteFlags() complete.Flags      { return completeJSON() }
+
+func (a *app) completeSessions() complete.Predictor {
+	return complete.PredictFunc(func(complete.Args) []string { return a.sessionNames() })
+}
+
+func completeJSON() complete.Flags {
+	return complete.Flags{"-json": complete.PredictNothing}
 }

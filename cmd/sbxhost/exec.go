@@ -52,7 +52,10 @@ How:
   -result FILE      write as JSON how it ended; FILE is replaced whole, at the end
   -quiet            tell neither what is held less well than asked, nor which time
                     limit ended the command, nor hints
-  -session NAME     not available in this version: refused
+  -session NAME     share with the next commands what is written outside of the
+                    workspace: home, /tmp where workspace.temp is set, readable
+                    directories, toolchains; default: $SBXHOST_SESSION, else the
+                    command shares nothing. "sbxhost sessions" lists and removes
   -no-sandbox       not available in this version: refused
 
 Exit status: the command's own; 128+N when signal N ended it; 124 when its time

@@ -25,8 +25,8 @@ launcher with paths in place of file descriptors. Nothing is run but the engine.
 
 Flags:
   -json             for machines
-  -sandbox, -config, -network, -read-only, -timeout, -env, -workdir, -c, -t
-                    as of exec
+  -sandbox, -config, -network, -read-only, -timeout, -env, -workdir, -session,
+  -c, -t            as of exec
 
 Exit status: 0, or 125 when exec would fail or refuse before it runs anything.
 
@@ -46,6 +46,8 @@ type explained struct {
 	Source   string `json:"engine_source"`
 	Decision string `json:"decision"`
 	Rule     string `json:"rule"`
+
+	Session *explainedSession `json:"session"` // null: nothing is shared
 
 	Network    string          `json:"network"`
 	Filesystem string          `json:"filesystem"`
@@ -69,6 +71,11 @@ type explained struct {
 type explainedUser struct {
 	UID uint32 `json:"uid"`
 	GID uint32 `json:"gid"`
+}
+
+type explainedSession struct {
+	Name string `json:"name"` // empty for one that ends with the command
+	Dir  string `json:"dir"`
 }
 
 type explainedStep struct {
@@ -162,6 +169,9 @@ func newExplained(e *host.Explanation) *explained {
 	}
 	if e.Spec.User != nil {
 		out.User = &explainedUser{e.Spec.User.UID, e.Spec.User.GID}
+	}
+	if e.Session.Dir != "" {
+		out.Session = &explainedSession{e.Session.Name, e.Session.Dir}
 	}
 	for _, m := range e.Plan.Mounts {
 		out.Mounts = append(out.Mounts, explainedStep{m.Op, m.Source, m.Destination, m.Why})

@@ -32,6 +32,13 @@ func (e *explained) text() string {
 	if e.User != nil {
 		rows = append(rows, []string{"user", fmt.Sprintf("%d:%d", e.User.UID, e.User.GID)})
 	}
+	if e.Session != nil {
+		name := "of this command"
+		if e.Session.Name != "" {
+			name = e.Session.Name
+		}
+		rows = append(rows, []string{"session", name + " (" + quote(e.Session.Dir) + ")"})
+	}
 	switch {
 	case e.Script:
 		rows = append(rows, []string{"command", strings.TrimRight("a script "+quoteAll(e.Command), " ")})

@@ -39,6 +39,11 @@ type result struct {
 	TimedOut     bool    `json:"timed_out"`
 	DurationMS   int64   `json:"duration_ms"`
 
+	// Session is the name of the session, empty for one that has none.
+	Session string `json:"session"`
+	// Overlays are where what the command wrote ends with the session.
+	Overlays []string `json:"overlays"`
+
 	Degraded []string      `json:"degraded"`
 	Limits   []limitResult `json:"limits"`
 	Error    string        `json:"error"` // empty unless the outcome is "failed"
@@ -55,7 +60,8 @@ type limitResult struct {
 func newResult(sandbox string, report host.Report, status int, err error) *result {
 	r := &result{
 		Version: 1, Sandbox: sandbox, Engine: report.Engine, Decision: report.Decision, Rule: report.Rule,
-		Status: status, Degraded: report.Degraded, Limits: []limitResult{},
+		Status: status, Session: report.Session.Name, Overlays: append([]string{}, report.Overlays...),
+		Degraded: report.Degraded, Limits: []limitResult{},
 	}
 	if r.Degraded == nil {
 		r.Degraded = []string{}

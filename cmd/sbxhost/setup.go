@@ -176,6 +176,7 @@ func (a *app) choose(ctx context.Context, s *setup, flags *runFlags) error {
 	flags.apply(&def)
 	s.options.Sandboxes = maps.Clone(s.options.Sandboxes)
 	s.options.Sandboxes[name] = def
+	s.options.Session = a.sessionOptions(flags)
 	return nil
 }
 
@@ -218,7 +219,7 @@ func (a *app) explainError(s *setup, flags *runFlags, err error) int {
 	if errors.Is(err, errReported) {
 		return statusFailed
 	}
-	err = refusedRoot(s, err)
+	err = sessionHint(refusedRoot(s, err))
 	e, ok := errors.AsType[*shared.Error](err)
 	if !ok || s == nil || e.Attribute == "" {
 		return a.fail(err)

@@ -54,6 +54,9 @@ What the host and its engines log on standard error: trace, debug, info, warn, e
 .B SBXHOST_START_TIMEOUT
 How long an engine may take to start, such as 10s, which is the default.
 .TP
+.B SBXHOST_SESSION
+The named session that commands share, as of \-session.
+.TP
 .B NO_COLOR
 Where it is set, nothing is in colour.
 .SH FILES
@@ -63,6 +66,10 @@ The configuration of a project, here or above up to the git top level.
 .TP
 .I ~/.config/sbxhost/config.hcl
 The user's own.
+.TP
+.I ~/.cache/sbxhost/sessions
+What commands share in sessions. Root keeps those of other users' commands in
+.IR /var/cache/sbxhost .
 .SH SEE ALSO
 .BR bwrap (1)
 `
