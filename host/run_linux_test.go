@@ -264,6 +264,7 @@ func TestRunsAsTheOwner(t *testing.T) {
 		if err := errors.Join(os.Chown(o.Dir, uid, gid), os.Chmod(filepath.Dir(o.Dir), 0o755)); err != nil {
 			t.Fatal(err)
 		}
+		o.Session.Dir = filepath.Join(filepath.Dir(o.Dir), "sessions")
 	})
 	cmd := h.Command(t.Context(), "fast", "sh", "-c", "id -u; id -g; echo made >made; cat; echo ${HOME-none}")
 	cmd.Stdin = strings.NewReader("given\n")

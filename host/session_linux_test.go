@@ -1,0 +1,310 @@
+package host_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// withTemp gives a Host's options a scratch directory and a place for sessions.
+func withTemp(base, name string) func(*host.Options) {
+	return func(o *host.Options) {
+		o.Workspace.Temp = true
+		o.Session = host.SessionOptions{Name: name, Dir: base}
+	}
+}
+
+func output(t *testing.T, h *host.Host, sandbox, script string) string {
+	t.Helper()
+	out, err := h.Command(t.Context(), sandbox, "sh", "-c", script).CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", script, err, out)
+	}
+	return string(out)
+}
+
+// What a command calls /tmp/x, the Host's caller finds, and the next command of
+// whatever definition; after Close it is gone.
+func TestTempLastsForTheSession(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir() + "/sessions"
+	h := newHost(t, withTemp(base, ""))
+	if inside, err := h.Workspace().ResolveForWrite("/tmp/given"); err != nil {
+		t.Error(err)
+	} else if err := os.WriteFile(inside, []byte("from outside"), 0o644); err != nil {
+		t.Error(err)
+	}
+	if got := output(t, h, "fast", "cat /tmp/given; mkdir /tmp/d; echo made >/tmp/d/f"); got != "from outside" {
+		t.Errorf("got %q", got)
+	}
+	made, err := h.Workspace().ResolveForRead("/tmp/d/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(made); err != nil || string(text) != "made\n" {
+		t.Errorf("%s: %q, %v", made, text, err)
+	}
+	if got := output(t, h, "online", "cat "+made+" /tmp/d/f"); got != "made\nmade\n" {
+		t.Errorf("with a network, and at its path on the host: %q", got)
+	}
+	cmd := h.Command(t.Context(), "fast", "pwd")
+	cmd.Dir = "/tmp/d"
+	if out, err := cmd.Output(); err != nil || string(out) != "/tmp/d\n" {
+		t.Errorf("as working directory: %q, %v", out, err)
+	}
+	cmd.Wait()
+	report := cmd.Report()
+	if report.Session.Name != "" || filepath.Dir(report.Session.Dir) != base || len(report.Degraded) != 0 {
+		t.Errorf("%+v", report)
+	}
+	if _, err := h.Workspace().ResolveForRead("/tmp/../etc/passwd"); err == nil {
+		t.Error("a path out of /tmp is found")
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(filepath.Dir(made)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// The workspace of these tests lies below /tmp itself, and so do other binds.
+func TestMountPointsInTemp(t *testing.T) {
+	t.Parallel()
+	bound := t.TempDir() + "/file"
+	if err := os.WriteFile(bound, []byte("bound"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, func(o *host.Options) {
+		withTemp(t.TempDir()+"/sessions", "")(o)
+		o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", BindPaths: []host.Bind{{Host: bound}, {Host: bound, Container: "/tmp/here"}}}
+	})
+	if got := output(t, h, "fast", "echo x >made; cat "+bound+" /tmp/here"); got != "boundbound" {
+		t.Errorf("got %q", got)
+	}
+	if _, err := os.Stat(h.Root() + "/made"); err != nil {
+		t.Error(err)
+	}
+	// A command that puts a link where the next one's mounts go gets nowhere.
+	first := strings.Split(strings.TrimPrefix(h.Root(), "/tmp/"), "/")[0]
+	secret := t.TempDir()
+	output(t, h, "fast", fmt.Sprintf("cd /; mv /tmp/%s /tmp/aside && ln -s %s /tmp/%s", first, secret, first))
+	err := h.Command(t.Context(), "fast", "true").Run()
+	if e, ok := errors.AsType[*shared.Error](err); !ok || !strings.Contains(e.Message, "has put something else") {
+		t.Errorf("got %v", err)
+	}
+	if left, err := os.ReadDir(secret); err != nil || len(left) != 0 {
+		t.Errorf("made where the link leads: %v, %v", left, err)
+	}
+}
+
+// A named session is what several Hosts share, of one workspace alone.
+func TestNamedSession(t *testing.T) {
+	t.Parallel()
+	base, root := t.TempDir()+"/sessions", t.TempDir()
+	same := func(o *host.Options) {
+		withTemp(base, "work")(o)
+		o.Workspace.Root, o.Dir = root, root
+	}
+	a, b := newHost(t, same), newHost(t, same)
+	output(t, a, "fast", "echo one >/tmp/f")
+	if got := output(t, b, "online", "cat /tmp/f"); got != "one\n" {
+		t.Errorf("got %q", got)
+	}
+	list, err := host.Sessions(t.Context(), nil, base)
+	if err != nil || len(list) != 1 || list[0].Name != "work" || !list[0].InUse || list[0].Workspace != a.Root() || list[0].Size == 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := host.RemoveSession(nil, base, "work"); !errors.Is(err, host.ErrSessionInUse) {
+		t.Errorf("removing one in use: %v", err)
+	}
+	a.Close()
+	b.Close()
+	if got := output(t, newHost(t, same), "fast", "cat /tmp/f"); got != "one\n" {
+		t.Errorf("got %q", got)
+	}
+	o := host.Options{Builtins: builtins, Workspace: host.WorkspaceOptions{Root: t.TempDir(), Temp: true}, Session: host.SessionOptions{Name: "work", Dir: base}}
+	if h, err := host.New(t.Context(), o); !errors.Is(err, host.ErrSessionWorkspace) {
+		h.Close()
+		t.Errorf("another workspace's: %v", err)
+	}
+	o.Session.Name = "../work"
+	if h, err := host.New(t.Context(), o); !errors.Is(err, host.ErrSessionName) {
+		h.Close()
+		t.Errorf("no name: %v", err)
+	}
+}
+
+// Without a place for sessions, what can do without them does, and says so.
+func TestNoPlaceForSessions(t *testing.T) {
+	t.Parallel()
+	open := t.TempDir()
+	if err := os.Chmod(open, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	tools := t.TempDir()
+	h := newHost(t, func(o *host.Options) {
+		o.Session.Dir, o.Workspace.Readable = open, []string{tools}
+	})
+	cmd := h.Command(t.Context(), "fast", "true")
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(cmd.Report().Degraded, "\n"); !strings.Contains(got, "session: commands share nothing") || cmd.Report().Session.Dir != "" || len(cmd.Report().Overlays) != 0 {
+		t.Errorf("%+v", cmd.Report())
+	}
+	for _, o := range []host.Options{
+		{Workspace: host.WorkspaceOptions{Root: h.Root(), Temp: true}, Session: host.SessionOptions{Dir: open}},
+		{Workspace: host.WorkspaceOptions{Root: h.Root(), Temp: true}, Environ: []string{"PATH=/bin"}},
+	} {
+		o.Builtins = builtins
+		if os.Getuid() == 0 && o.Environ != nil {
+			o.Environ = append(o.Environ, "HOME=")
+		}
+		if h, err := host.New(t.Context(), o); err == nil {
+			h.Close()
+			t.Errorf("%+v: a scratch directory was promised", o)
+		}
+	}
+}
+
+// A Host for one command makes a session only for what is written there.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir() + "/sessions"
+	tools := t.TempDir()
+	h := newHost(t, func(o *host.Options) { o.Session = host.SessionOptions{Once: true, Dir: base} })
+	cmd := h.Command(t.Context(), "fast", "true")
+	if err := cmd.Run(); err != nil || cmd.Report().Session.Dir != "" {
+		t.Errorf("%v, %+v", err, cmd.Report())
+	}
+	if _, err := os.Lstat(base); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something was made: %v", err)
+	}
+	h = newHost(t, func(o *host.Options) {
+		o.Session, o.Workspace.Readable = host.SessionOptions{Once: true, Dir: base}, []string{tools}
+	})
+	e, err := h.Command(t.Context(), "fast", "true").Explain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, m := range e.Spec.Mounts {
+		found = found || m.Source == tools && m.Kind == shared.MountOverlay && m.Degradable
+	}
+	if !found || e.Session.Dir == "" || e.Spec.Session.Dir != e.Session.Dir {
+		t.Errorf("%+v", e.Spec)
+	}
+}
+
+// No mount shows the directories of sessions: neither this one's nor another's.
+func TestSessionsAreHidden(t *testing.T) {
+	t.Parallel()
+	outer := t.TempDir()
+	base := outer + "/sessions"
+	other := newHost(t, withTemp(base, "other"))
+	output(t, other, "fast", "echo secret >/tmp/f")
+	for name, d := range map[string]host.Definition{
+		"bound":    {Engine: "bwrap", BindPaths: []host.Bind{{Host: outer}}},
+		"writable": {Engine: "bwrap", BindPaths: []host.Bind{{Host: outer, Writable: true}}},
+		"moved":    {Engine: "bwrap", BindPaths: []host.Bind{{Host: outer, Container: "/outer"}}},
+	} {
+		h := newHost(t, func(o *host.Options) {
+			withTemp(base, "")(o)
+			o.Sandboxes["fast"] = d
+		})
+		got := output(t, h, "fast", "find "+outer+" /outer -name 'n-*' -o -name lock 2>/dev/null; echo end; echo mine >/tmp/f")
+		if got != "end\n" {
+			t.Errorf("%s: %q", name, got)
+		}
+		if d.BindPaths[0].Writable {
+			out, err := h.Command(t.Context(), "fast", "sh", "-c", "touch "+outer+"/made").CombinedOutput()
+			if err != nil {
+				t.Errorf("the control: %v %s", err, out)
+			}
+		}
+	}
+	h := newHost(t, func(o *host.Options) {
+		withTemp(base, "")(o)
+		o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", BindPaths: []host.Bind{{Host: base + "/n-other/tmp"}}}
+	})
+	if err := h.Command(t.Context(), "fast", "true").Run(); err == nil || !strings.Contains(err.Error(), "holds the sessions of sbxhost") {
+		t.Errorf("a bind of one: %v", err)
+	}
+}
+
+// Root's session for a user's commands is theirs to use, not to tamper with.
+func TestSessionOfTheOwner(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root has somebody else to run commands as")
+	}
+	const uid = 54321
+	outer := t.TempDir()
+	if err := os.Chmod(filepath.Dir(outer), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, func(o *host.Options) {
+		if err := errors.Join(os.Chown(o.Dir, uid, uid), os.Chmod(filepath.Dir(o.Dir), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		withTemp(outer+"/sessions", "")(o)
+	})
+	if got := output(t, h, "fast", "echo x >/tmp/f; id -u; stat -c %u /tmp /tmp/f"); got != strings.Repeat(fmt.Sprintln(uid), 3) {
+		t.Errorf("got %q", got)
+	}
+	dir, err := h.Workspace().ResolveForRead("/tmp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]uint32{dir: uid, filepath.Dir(dir): 0, filepath.Dir(dir) + "/lock": 0} {
+		if info, err := os.Lstat(path); err != nil || info.Sys().(*syscall.Stat_t).Uid != want {
+			t.Errorf("%s: %v, %v, want owner %d", path, info, err, want)
+		}
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(outer + "/sessions"); err != nil || len(left) > 1 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// An extra readable root of the command's user is asked to be an overlay; one of
+// another's, a file, and one that commands could write anyway are not.
+func TestReadableRootsAreOverlays(t *testing.T) {
+	t.Parallel()
+	tools, file := t.TempDir(), t.TempDir()+"/file"
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, func(o *host.Options) {
+		if err := os.MkdirAll(o.Dir+"/vendor", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		o.Session.Dir = t.TempDir() + "/sessions"
+		o.Workspace.Readable = []string{tools, file, o.Dir + "/vendor", "/usr/lib"}
+		o.Environ = append(os.Environ(), "PATH="+tools+":/usr/bin:/bin")
+	})
+	cmd := h.Command(t.Context(), "fast", "sh", "-c", "echo $PATH")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Run(); err != nil || !strings.HasPrefix(out.String(), tools+":") {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	want := []string{tools}
+	if os.Getuid() == 0 {
+		want = append(want, "/usr/lib")
+	}
+	if got := cmd.Report().Overlays; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("overlays %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,216 @@
+package workspace
+
+import (
+	"bufio"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A named session is one workspace's, however many claim it at once.
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t) + "/sessions"
+	errs := make(chan error)
+	roots := [...]string{"/p/a", "/p/b\n\"", "/p/a", "/p/b\n\""}
+	for _, root := range roots {
+		u := mustUmbrella(t, base, "shared")
+		go func() { errs <- u.Claim(root) }()
+	}
+	refused := 0
+	for range roots {
+		if err := <-errs; errors.Is(err, ErrSessionWorkspace) {
+			refused++
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	if refused != 2 {
+		t.Errorf("%d of 4 were refused, want those of one workspace", refused)
+	}
+	list, err := Sessions(base)
+	if err != nil || len(list) != 1 || list[0].Workspace != roots[0] && list[0].Workspace != roots[1] {
+		t.Errorf("sessions: %+v, %v", list, err)
+	}
+	if left := visible(t, base+"/n-shared"); len(left) != 2 {
+		t.Errorf("left in the umbrella: %q", left)
+	}
+	for range 2 { // an unnamed one is nobody else's
+		if err := mustUmbrella(t, base, "").Claim("/p/c"); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := mustUmbrella(t, base, "shared").Sub(recordFile); !errors.Is(err, ErrInvalidPath) {
+		t.Errorf("the record as a directory: %v", err)
+	}
+}
+
+func TestSessionUsersAndSize(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t) + "/sessions"
+	cmd := job(t, "hold:"+base+":busy")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = strings.TrimSpace(dir)
+	if err := os.WriteFile(dir+"/big", make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Link(dir+"/big", dir+"/again"), os.Mkdir(dir+"/shut", 0)); err != nil {
+		t.Fatal(err)
+	}
+	list, err := Sessions(base)
+	if err != nil || len(list) != 1 || !list[0].InUse {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if want := []int{cmd.Process.Pid}; runtime.GOOS == "linux" && !reflect.DeepEqual(list[0].Users, want) {
+		t.Errorf("users %v, want %v", list[0].Users, want)
+	}
+	if size, err := list[0].Size(t.Context()); err != nil || size < 1<<20 || size > 3<<19 {
+		t.Errorf("size %d, %v, want that of one file of a MiB", size, err)
+	}
+	stdin.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	list, err = Sessions(base)
+	if err != nil || len(list) != 1 || list[0].InUse || list[0].Users != nil {
+		t.Errorf("after its end: %+v, %v", list, err)
+	}
+	if err := RemoveSession(base, "busy"); err != nil || exists(dir) {
+		t.Error(err)
+	}
+}
+
+// What root makes for a user is the user's to use, and its frame root's.
+func TestUmbrellaOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		u, err := NewUmbrella(UmbrellaOptions{Base: tempDir(t) + "/s", Owner: &Owner{UID: 4242, GID: 4242}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer u.Close()
+		if dir, err := u.Dir(); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("an ordinary user made one for another: %q, %v", dir, err)
+		}
+		return
+	}
+	base := tempDir(t) + "/sessions"
+	u, err := NewUmbrella(UmbrellaOptions{Base: base, Name: "x", Owner: &Owner{UID: 4242, GID: 4343}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	dir := mustDir(t, u)
+	sub, err := u.Sub("tmp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := u.Sub("tmp"); err != nil || again != sub {
+		t.Errorf("%q, %v", again, err)
+	}
+	if err := u.Claim("/p"); err != nil {
+		t.Error(err)
+	}
+	for path, want := range map[string]struct {
+		uid  uint32
+		mode fs.FileMode
+	}{
+		base: {0, 0o711}, base + "/n-x": {0, 0o711}, base + "/n-x/lock": {0, 0o600}, base + "/n-x/" + recordFile: {0, 0o600},
+		dir: {4242, 0o700}, sub: {4242, 0o700},
+	} {
+		fi, err := os.Lstat(path)
+		if err != nil || fi.Mode().Perm() != want.mode || fi.Sys().(*syscall.Stat_t).Uid != want.uid {
+			t.Errorf("%s: %v %v, want %+v", path, fi, err, want)
+		}
+	}
+	// What the user puts there does not lead root's removal astray.
+	outside := tempDir(t)
+	tree(t, outside, map[string]string{"keep": "x"})
+	tree(t, dir, map[string]string{"link": "-> " + outside, "d/link": "-> " + outside})
+	if err := errors.Join(os.Lchown(dir+"/d", 4242, 4242), os.Chmod(dir+"/d", 0)); err != nil {
+		t.Fatal(err)
+	}
+	u.Close()
+	if err := RemoveSession(base, "x"); err != nil || exists(dir) || !exists(outside+"/keep") {
+		t.Error(err)
+	}
+}
+
+func TestSweepRarely(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t) + "/sessions"
+	if removed, err := SweepRarely(t.Context(), base); len(removed) != 0 || err != nil || exists(base) {
+		t.Errorf("nothing there: %q, %v", removed, err)
+	}
+	if err := MakeBase(base); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{1, 0, 1} {
+		tree(t, base, map[string]string{"u-A/f": "x"})
+		if i == 2 {
+			old := time.Now().Add(-61 * time.Minute)
+			if err := os.Chtimes(filepath.Join(base, sweptFile), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		removed, err := SweepRarely(t.Context(), base)
+		if len(removed) != want || err != nil || exists(base+"/u-A") != (want == 0) {
+			t.Errorf("round %d: removed %q, %v, want %d", i, removed, err, want)
+		}
+	}
+	if err := errors.Join(os.Remove(base+"/"+sweptFile), os.Symlink(base+"/elsewhere", base+"/"+sweptFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := SweepRarely(t.Context(), base); exists(base + "/elsewhere") {
+		t.Errorf("a stamp that is a symlink was followed: %v", err)
+	}
+}
+
+func TestParseLocks(t *testing.T) {
+	t.Parallel()
+	text := `1: FLOCK  ADVISORY  WRITE 4321 08:01:131074 0 EOF
+2: FLOCK  ADVISORY  READ 17 00:2f:131074 0 EOF
+2: -> FLOCK  ADVISORY  WRITE 99 00:2f:131074 0 EOF
+3: POSIX  ADVISORY  WRITE 5 08:01:131074 0 EOF
+4: FLOCK  ADVISORY  READ 17 00:2f:131074 0 EOF
+5: FLOCK  ADVISORY  READ -1 00:2f:131074 0 EOF
+6: FLOCK  ADVISORY  READ 18 00:2f:1310740 0 EOF
+`
+	if got := parseLocks(text, 131074); !reflect.DeepEqual(got, []int{17, 4321}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func FuzzParseLocks(f *testing.F) {
+	f.Add("1: FLOCK  ADVISORY  WRITE 4321 08:01:131074 0 EOF\n", uint64(131074))
+	f.Add("1: FLOCK ADVISORY READ x", uint64(0))
+	f.Add("1: FLOCK A B 7 :", uint64(0))
+	f.Fuzz(func(t *testing.T, text string, ino uint64) {
+		for _, pid := range parseLocks(text, ino) {
+			if pid <= 0 {
+				t.Errorf("pid %d", pid)
+			}
+		}
+	})
+}
