@@ -142,8 +142,10 @@ func (h *Host) findWorkspace() error {
 			return fmt.Errorf("workspace.%w", err)
 		}
 	}
-	h.resolver = resolver{ws: ws, caller: h.caller, owner: owner, toolchains: h.options.Workspace.Toolchains,
-		sessionBases: sessionBases(h.session.base, owner, h.caller)}
+	h.resolver = resolver{ws: ws, caller: h.caller, owner: owner, sessionBases: sessionBases(h.session.base, owner, h.caller)}
+	if h.options.Workspace.Toolchains {
+		h.resolver.toolchains = findToolchains(h.caller, owner)
+	}
 	for _, p := range h.options.Protected {
 		if resolved, err := filepath.EvalSymlinks(p); err == nil && filepath.IsAbs(resolved) {
 			h.resolver.protected = append(h.resolver.protected, resolved)

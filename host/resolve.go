@@ -31,8 +31,8 @@ type resolver struct {
 	protected    []string // host files that are never writable inside
 	programs     []string // executables that this host may run outside of sandboxes
 	session      shared.Session
-	sessionBases []string // what holds sessions, of this host and others
-	toolchains   bool     // to be shown
+	sessionBases []string  // what holds sessions, of this host and others
+	toolchains   *toolList // nil: none is shown
 }
 
 // owner is the user a root caller's commands run as.
@@ -106,7 +106,7 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 			return nil, err
 		}
 	}
-	if r.toolchains {
+	if r.toolchains != nil {
 		r.mountToolchains(&m, out)
 	}
 	if err := r.checkPlanted(&m, d); err != nil {

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -134,17 +135,34 @@ func (p *toolPlaces) safe(dir string, whole bool) bool {
 // toolchain lies in them either.
 const onlySecrets = 11
 
+// toolList is where toolchains may be for a Host.
+type toolList struct {
+	dirs    []toolDir
+	refused []string // variables that were not believed
+}
+
+// findToolchains says where commands of this caller may have toolchains.
+func findToolchains(c caller, owner *owner) *toolList {
+	places := toolPlaces{goos: runtime.GOOS, home: c.home, lookupEnv: c.lookupEnv}
+	if owner != nil {
+		// The variables are those of another user.
+		places.home, places.lookupEnv = owner.home, nil
+	}
+	var l toolList
+	l.dirs, l.refused = places.list()
+	return &l
+}
+
 // mountToolchains shows those toolchains that there are.
 func (r *resolver) mountToolchains(m *mounts, out *resolved) {
-	places := toolPlaces{goos: runtime.GOOS, home: r.home(), lookupEnv: r.caller.lookupEnv}
-	if r.owner != nil {
-		places.lookupEnv = nil // the variables are those of another user
-	}
-	dirs, refused := places.list()
-	for _, name := range refused {
+	for _, name := range r.toolchains.refused {
 		out.notes = append(out.notes, toolchainOrigin+": "+name+" names no directory that can be shown; its toolchain is left out")
 	}
-	for _, dir := range dirs {
+	var st syscall.Stat_t
+	for _, dir := range r.toolchains.dirs {
+		if syscall.Lstat(dir.path, &st) != nil {
+			continue // as most are
+		}
 		shown := r.mountToolchain(m, out, dir)
 		if name := dir.variable; shown && name != "" && !slices.Contains(out.toolEnv, name) {
 			// Inside, XDG_CACHE_HOME and its like must be writable for what

@@ -156,7 +156,7 @@ func TestToolchainsShowNoCredentials(t *testing.T) {
 	}
 	for _, filesystem := range []string{"minimal", "host"} {
 		r := tr.resolver(t)
-		r.toolchains, r.caller.uid, r.session = true, os.Getuid(), shared.Session{ID: "x", Dir: tr.base + "/session"}
+		r.toolchains, r.caller.uid, r.session = findToolchains(r.caller, nil), os.Getuid(), shared.Session{ID: "x", Dir: tr.base + "/session"}
 		out, err := r.resolve("fast", Definition{Filesystem: filesystem})
 		if err != nil {
 			t.Fatal(err)
@@ -202,9 +202,10 @@ func TestResolveToolchains(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := tr.resolver(t)
-	r.toolchains, r.caller.uid, r.session = true, os.Getuid(), shared.Session{ID: "x", Dir: tr.base + "/session"}
+	r.caller.uid, r.session = os.Getuid(), shared.Session{ID: "x", Dir: tr.base + "/session"}
 	r.caller.environ = []string{"CARGO_HOME=" + tr.base + "/data/cargo", "GOMODCACHE=" + tr.project + "/mod", "UV_CACHE_DIR=/etc", "GOCACHE=" + tr.base + "/nothing",
 		"XDG_DATA_HOME=" + tr.base + "/data"}
+	r.toolchains = findToolchains(r.caller, nil)
 	out, err := r.resolve("fast", Definition{BindPaths: []Bind{{Host: "~/.m2/repository", Writable: true}}})
 	if err != nil {
 		t.Fatal(err)
@@ -249,6 +250,7 @@ func TestResolveToolchains(t *testing.T) {
 	}
 	// Of another user's it makes nothing writable, nor believes variables.
 	r.session.Dir, r.owner = tr.base+"/session", &owner{user: shared.User{UID: 987654}, home: tr.home}
+	r.toolchains = findToolchains(r.caller, r.owner)
 	out, err = r.resolve("fast", Definition{})
 	if err != nil || len(out.toolEnv) != 0 {
 		t.Errorf("%+v, %v", out, err)
