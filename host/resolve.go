@@ -31,6 +31,7 @@ type resolver struct {
 	protected    []string // host files that are never writable inside
 	programs     []string // executables that this host may run outside of sandboxes
 	session      shared.Session
+	sessionHome  string    // the session's home directory, a host path; "" leaves it to the engine
 	sessionBases []string  // what holds sessions, of this host and others
 	toolchains   *toolList // nil: none is shown
 }
@@ -98,6 +99,9 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 	}
 
 	m := mounts{spec: spec}
+	if r.sessionHome != "" && spec.Home != "" {
+		m.show(shared.Mount{Source: r.sessionHome, Destination: spec.Home, Kind: shared.MountReadWrite, Origin: homeOrigin})
+	}
 	if err := r.mountWorkspace(&m, d, out); err != nil {
 		return nil, err
 	}

@@ -56,6 +56,7 @@ type session struct {
 	mu      sync.Mutex
 	closed  bool
 	current *shared.Session
+	home    string // the directory that is a named session's home
 	note    string // what is not as asked
 
 	stopSweep context.CancelFunc // nil: none was begun
@@ -99,25 +100,32 @@ func (s *session) named() bool { return s.umbrella != nil && s.umbrella.Name() !
 
 // get gives the session for a command, with its directory where it has one: one
 // that is asked for, or that write says is needed to keep what it writes.
-func (s *session) get(write bool) (shared.Session, string, error) {
+func (s *session) get(write bool) (sessionState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return shared.Session{}, "", ErrClosed
+		return sessionState{}, ErrClosed
 	case s.current == nil && s.once && !s.needed && !write:
-		return shared.Session{ID: s.id}, "", nil
+		return sessionState{Session: shared.Session{ID: s.id}}, nil
 	case s.current == nil:
 		if err := s.open(); err != nil {
-			return shared.Session{}, "", err
+			return sessionState{}, err
 		}
 	}
-	return *s.current, s.note, nil
+	return sessionState{*s.current, s.home, s.note}, nil
+}
+
+// sessionState is what a command has of its session.
+type sessionState struct {
+	shared.Session
+	home string // host directory that is the home inside; "" leaves it to the engine
+	note string
 }
 
 // temp makes the directory that is /tmp inside.
 func (s *session) temp() (string, error) {
-	if _, _, err := s.get(true); err != nil {
+	if _, err := s.get(true); err != nil {
 		return "", err
 	}
 	return s.umbrella.Sub("tmp")
@@ -131,6 +139,10 @@ func (s *session) open() error {
 	}
 	if err == nil {
 		err = s.umbrella.Claim(s.root)
+	}
+	if err == nil && s.named() {
+		// The memory that an engine keeps for a home goes with its last command.
+		s.home, err = s.umbrella.Sub("home")
 	}
 	switch {
 	case err == nil:
@@ -189,11 +201,11 @@ func (s *session) close() error {
 func (h *Host) resolve(name string, def Definition) (*resolved, error) {
 	r := h.resolver
 	for write := false; ; write = true {
-		var note string
-		var err error
-		if r.session, note, err = h.session.get(write); err != nil {
+		state, err := h.session.get(write)
+		if err != nil {
 			return nil, err
 		}
+		r.session, r.sessionHome = state.Session, state.home
 		out, err := r.resolve(name, def)
 		switch {
 		case err != nil:
@@ -201,10 +213,10 @@ func (h *Host) resolve(name string, def Definition) (*resolved, error) {
 		case out.wantsSession && !write:
 			continue // one that is made on demand
 		}
-		if note != "" {
-			out.notes = append(out.notes, note)
+		if state.note != "" {
+			out.notes = append(out.notes, state.note)
 		}
-		if err := makeMountPoints(r.ws.TempAlias(), &out.spec); err != nil {
+		if err := makeMountPoints(&out.spec); err != nil {
 			return nil, &SandboxError{Sandbox: name, Err: err}
 		}
 		return out, nil

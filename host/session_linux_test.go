@@ -256,8 +256,10 @@ func TestSessionOfTheOwner(t *testing.T) {
 		if err := errors.Join(os.Chown(o.Dir, uid, uid), os.Chmod(filepath.Dir(o.Dir), 0o755)); err != nil {
 			t.Fatal(err)
 		}
-		withTemp(outer+"/sessions", "")(o)
+		withTemp(outer+"/sessions", "theirs")(o)
+		o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", BindPaths: []host.Bind{{Host: "/usr/share", Container: "/tmp/a/b"}}}
 	})
+	output(t, h, "fast", "touch /tmp/a/beside")
 	if got := output(t, h, "fast", "echo x >/tmp/f; id -u; stat -c %u /tmp /tmp/f"); got != strings.Repeat(fmt.Sprintln(uid), 3) {
 		t.Errorf("got %q", got)
 	}
@@ -271,6 +273,9 @@ func TestSessionOfTheOwner(t *testing.T) {
 		}
 	}
 	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := host.RemoveSession(nil, outer+"/sessions", "theirs"); err != nil {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(outer + "/sessions"); err != nil || len(left) > 1 {

@@ -14,7 +14,11 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-const tempOrigin = "workspace.temp"
+// Origins of mounts that show the session's own directories.
+const (
+	tempOrigin = "workspace.temp"
+	homeOrigin = "home of the session"
+)
 
 // mountTemp shows the session's scratch directory as /tmp and, for those who
 // were told its path outside, at that.
@@ -113,7 +117,7 @@ func (r *resolver) hideSessions(m *mounts) error {
 		for _, have := range slices.Clone(m.spec.Mounts) {
 			switch {
 			case have.Kind == shared.MountTmpfs:
-			case have.Origin != tempOrigin && inside(base, have.Source):
+			case have.Origin != tempOrigin && have.Origin != homeOrigin && inside(base, have.Source):
 				return attributeError(have.Origin, fmt.Sprintf("%s lies in %s, which holds the sessions of sbxhost", have.Source, base), "choose another directory")
 			case covered(have.Source):
 				place := have.Destination + strings.TrimPrefix(base, strings.TrimSuffix(have.Source, "/"))
@@ -143,28 +147,39 @@ func (r *resolver) inHostView(m *mounts, p string) bool {
 	return cover == nil
 }
 
-// makeMountPoints makes what mounts beneath /tmp are mounted on, where /tmp is
-// the session's own directory: an engine makes none in a directory of the host.
-func makeMountPoints(temp string, spec *shared.Spec) error {
-	if temp == "" {
-		return nil
+// makeMountPoints makes what mounts beneath /tmp and the home directory are
+// mounted on, where these are the session's own directories: an engine makes
+// none in a directory of the host.
+func makeMountPoints(spec *shared.Spec) error {
+	all := mounts{spec: &shared.Spec{Mounts: slices.Clone(spec.Mounts), User: spec.User}}
+	if spec.Home != "" {
+		all.show(shared.Mount{Destination: spec.Home, Kind: shared.MountTmpfs, Origin: "home"})
 	}
-	root, err := os.OpenRoot(temp) // a command may have put symlinks there
+	for _, own := range spec.Mounts {
+		if own.Origin != tempOrigin && own.Origin != homeOrigin {
+			continue
+		}
+		if err := all.makePoints(own); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makePoints makes those that lie in own, a directory of the session.
+func (m *mounts) makePoints(own shared.Mount) error {
+	root, err := os.OpenRoot(own.Source) // a command may have put symlinks there
 	if err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
 	defer root.Close()
-	m := mounts{spec: spec}
-	points := slices.Clone(spec.Mounts)
-	if spec.Home != "" {
-		points = append(points, shared.Mount{Destination: spec.Home, Kind: shared.MountTmpfs, Origin: "home"})
-	}
-	slices.SortFunc(points, func(a, b shared.Mount) int { return strings.Compare(a.Destination, b.Destination) })
-	for _, point := range points {
-		name, below := strings.CutPrefix(point.Destination, "/tmp/")
-		cover, _ := m.cover(filepath.Dir(point.Destination))
-		if !below || cover == nil || cover.Destination != "/tmp" || point.Destination != spec.Home && spec.Home != "" && inside(spec.Home, point.Destination) {
+	for _, point := range m.spec.Mounts {
+		name, below := strings.CutPrefix(point.Destination, own.Destination+"/")
+		if !below {
 			continue
+		}
+		if cover, _ := m.cover(filepath.Dir(point.Destination)); cover == nil || cover.Destination != own.Destination {
+			continue // it lies in another mount first
 		}
 		isDir := true
 		if point.Kind != shared.MountTmpfs {
@@ -174,15 +189,15 @@ func makeMountPoints(temp string, spec *shared.Spec) error {
 			}
 			isDir = info.IsDir()
 		}
-		if err := makeMountPoint(root, name, isDir); err != nil {
-			return attributeError(point.Origin, fmt.Sprintf("%s lies in /tmp, where a command of this session has put something else: %v", point.Destination, err),
+		if err := makeMountPoint(root, name, isDir, m.spec.User); err != nil {
+			return attributeError(point.Origin, fmt.Sprintf("%s lies in %s, where a command of this session has put something else: %v", point.Destination, own.Destination, err),
 				"remove it, or begin a new session")
 		}
 	}
 	return nil
 }
 
-func makeMountPoint(root *os.Root, name string, isDir bool) error {
+func makeMountPoint(root *os.Root, name string, isDir bool, user *shared.User) error {
 	at := ""
 	for part := range strings.SplitSeq(name, "/") {
 		at = filepath.Join(at, part)
@@ -204,7 +219,26 @@ func makeMountPoint(root *os.Root, name string, isDir bool) error {
 			f.Close()
 		} else if err := root.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
+		} else if user != nil {
+			if err := giveTo(root, at, user); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// giveTo gives a directory that root has made to a user, who works beside it.
+// By descriptor, and no file: its name is in a directory of the user's, who could
+// put a second name of one of root's files in its place.
+func giveTo(root *os.Root, name string, user *shared.User) error {
+	f, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != 0 {
+		return err
+	}
+	return f.Chown(int(user.UID), int(user.GID))
 }
