@@ -44,6 +44,7 @@ func runHostProcess() {
 		Builtins:  builtins,
 		Workspace: host.WorkspaceOptions{Root: os.Getenv(hostProcessEnv)},
 		Sandboxes: map[string]host.Definition{"fast": {Engine: "bwrap"}},
+		Session:   host.SessionOptions{Once: true}, // each command alone, started by the engine itself
 	})
 	if err == nil {
 		cmd := h.Command(ctxBackground, "fast", "sh", "-c", "(setsid sh -c 'trap \"\" TERM HUP; sleep 1000' &) ; echo ready; sleep 1000")
