@@ -257,9 +257,24 @@ func TestSessionOfTheOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		withTemp(outer+"/sessions", "theirs")(o)
+		if err := errors.Join(os.Mkdir(outer+"/tools", 0o755), os.WriteFile(outer+"/tools/f", []byte("original\n"), 0o644),
+			os.Chown(outer+"/tools", uid, uid), os.Chown(outer+"/tools/f", uid, uid)); err != nil {
+			t.Fatal(err)
+		}
+		o.Workspace.Readable = []string{outer + "/tools"}
 		o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", BindPaths: []host.Bind{{Host: "/usr/share", Container: "/tmp/a/b"}}}
 	})
 	output(t, h, "fast", "touch /tmp/a/beside")
+	tools := "cd " + outer + "/tools; cat f; stat -c %u f; "
+	if got := output(t, h, "fast", tools+"echo changed >f; mkdir d; chmod 0 d"); got != "original\n54321\n" {
+		t.Errorf("got %q", got)
+	}
+	if got := output(t, h, "fast", tools); got != "changed\n54321\n" {
+		t.Errorf("got %q", got)
+	}
+	if text, err := os.ReadFile(outer + "/tools/f"); err != nil || string(text) != "original\n" {
+		t.Errorf("the host's file: %q, %v", text, err)
+	}
 	if got := output(t, h, "fast", "echo x >/tmp/f; id -u; stat -c %u /tmp /tmp/f"); got != strings.Repeat(fmt.Sprintln(uid), 3) {
 		t.Errorf("got %q", got)
 	}
