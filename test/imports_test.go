@@ -40,6 +40,8 @@ var rules = []rule{
 	{packages: "shared", ours: []string{"shared/enginepb", "shared/sandboxinit"}},
 	{packages: "shared/cmdengine", ours: []string{"shared", "shared/sandboxinit"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/enginetest", ours: []string{"shared"}},
+	{packages: "plugins/bwrap/seccomp", others: []string{"golang.org/x/net/bpf"}},
+	{packages: "plugins/bwrap", ours: []string{"shared", "shared/cmdengine", "shared/sandboxinit", "plugins/bwrap/seccomp"}},
 	{packages: "plugins/*", ours: []string{"shared", "shared/cmdengine", "shared/sandboxinit"}},
 	{packages: "plugins/*/sbxhost-engine-*", ours: []string{"shared", "plugins/*"}, others: []string{}},
 	{packages: "host", ours: []string{"policy", "approvals", "workspace", "shared", "shared/sandboxinit"}},

@@ -6,9 +6,9 @@
 // Every command runs in user, pid, ipc, uts, mount and cgroup namespaces of its
 // own, and in a network namespace of its own unless the definition asks for
 // the host's network. It has no capabilities and an empty bounding set, cannot
-// gain privileges, cannot make user namespaces, and keeps the numeric user and
-// group of its caller (supplementary groups are not mapped). Its host name is
-// "localhost". Pid 1 is sbxhost's own init. A namespace that the kernel refuses
+// gain privileges, cannot make user namespaces, runs under the system call filter
+// of package seccomp, and keeps the numeric user and group of its caller
+// (supplementary groups are not mapped). Its host name is "localhost". Pid 1 is sbxhost's own init. A namespace that the kernel refuses
 // is an error, never left out.
 //
 // The minimal view holds /usr and its companions (/bin, /lib, ...), /opt and
@@ -25,14 +25,19 @@
 // at Limits.TempSize or, without one, at 4 GiB or a quarter of the machine's
 // memory, whichever is less.
 //
+// Three options loosen or tighten the filter: ptrace lets debuggers work,
+// unix_sockets = false closes unix sockets altogether, nested_userns lets user
+// namespaces be made inside. Mounts that the sandbox is made of stay locked in those, and a
+// caller who is root cannot map uid 0 into them. 32-bit programs are killed.
+//
 // # Limits of the promise
 //
 // Mounts are a snapshot of the start. A mount's destination is checked for
 // symlinks that the command could have planted, and must exist already where
 // it lies beneath a directory of the host; another command that runs at the
 // same moment on the same writable directory can still race the check. Sources
-// are handed over by path. There is no system call filter yet. Memory and processes
-// are bounded by rlimits only, which is not the promise of limits.memory and
+// are handed over by path. Memory and processes are bounded by rlimits only,
+// which is not the promise of limits.memory and
 // limits.pids: neither is claimed, and both are reported where best effort is
 // asked for.
 //

@@ -59,6 +59,9 @@ func (e *engine) open(_ context.Context, spec *shared.Spec) error {
 	if err != nil {
 		return err
 	}
+	if _, _, err := systemCalls(o.filter, ""); err != nil {
+		return err
+	}
 	if err := outOfReach(launcher, o.path != "", spec); err != nil {
 		return err
 	}
@@ -91,25 +94,27 @@ func (e *engine) known() *facts {
 	return f
 }
 
-func locateFor(spec *shared.Spec) (string, error) {
+func locateFor(spec *shared.Spec) (string, options, error) {
 	o, err := parseOptions(spec.Options)
 	if err != nil {
-		return "", err
+		return "", o, err
 	}
-	return locate(o.path)
+	launcher, err := locate(o.path)
+	return launcher, o, err
 }
 
-// argsFD is the descriptor of the option words, firstFD that of the first file
-// to copy in.
+// argsFD is the descriptor of the option words, filterFD that of the system call
+// filter, firstFD that of the first file to copy in.
 const (
-	argsFD  = 3
-	firstFD = 4
+	argsFD   = 3
+	filterFD = 4
+	firstFD  = 5
 )
 
 // launch gives bubblewrap's command line. The options travel by descriptor:
 // there they can be as many as bubblewrap takes, and no process list shows them.
 func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, err error) {
-	launcher, err := locateFor(spec)
+	launcher, o, err := locateFor(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +126,12 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 	if err != nil {
 		return nil, err
 	}
-	extra := make([]*os.File, 0, len(files)+1)
+	confine, filter, err := systemCalls(o.filter, fmt.Sprint(filterFD))
+	if err != nil {
+		return nil, err
+	}
+	words = append(confine, words...)
+	extra := make([]*os.File, 0, len(files)+2)
 	defer func() {
 		if err != nil {
 			for _, f := range extra {
@@ -134,6 +144,11 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 		return nil, err
 	}
 	extra = append(extra, list)
+	program, err := sealed("bwrap-seccomp", string(filter.Bytes()))
+	if err != nil {
+		return nil, err
+	}
+	extra = append(extra, program)
 	for _, name := range files {
 		f, err := openRegular(name)
 		if err != nil {
@@ -185,7 +200,7 @@ func sealed(name, content string) (*os.File, error) {
 }
 
 func (e *engine) plan(spec *shared.Spec, cmd *shared.Command) (shared.Plan, error) {
-	launcher, err := locateFor(spec)
+	launcher, o, err := locateFor(spec)
 	if err != nil {
 		return shared.Plan{}, err
 	}
@@ -198,12 +213,17 @@ func (e *engine) plan(spec *shared.Spec, cmd *shared.Command) (shared.Plan, erro
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	argv := append([]string{launcher}, words...)
+	confine, filter, err := systemCalls(o.filter, "<system calls>")
+	if err != nil {
+		return shared.Plan{}, err
+	}
+	argv := append(append([]string{launcher}, confine...), words...)
 	argv = append(argv, "--")
 	return shared.Plan{
-		Argv:   append(argv, cmdengine.PlannedInit()...),
-		Mounts: planned(ops),
-		Notes:  notes(events(f, spec)),
+		Argv:      append(argv, cmdengine.PlannedInit()...),
+		Mounts:    planned(ops),
+		Documents: []shared.PlanDocument{{Name: "system calls", Text: filter.String()}},
+		Notes:     notes(events(f, spec)),
 	}, nil
 }
 
