@@ -1,5 +1,10 @@
 package seccomp
 
+import (
+	"slices"
+	"strings"
+)
+
 // absent stands for a call that an architecture does not have.
 const absent = ^uint32(0)
 
@@ -9,11 +14,14 @@ const absent = ^uint32(0)
 // 548 by which old kernels of amd64 let x32's calls in without its mark, are above, too.
 const newest = 471
 
-// calls are the numbers of the calls that rules name.
-var calls = [...]struct {
+// A numbered call has a number for each architecture.
+type numbered struct {
 	name         string
 	amd64, arm64 uint32
-}{
+}
+
+// calls are those that rules name, by name.
+var calls = [...]numbered{
 	{"add_key", 248, 217},
 	{"bpf", 321, 280},
 	{"chmod", 90, absent},
@@ -79,15 +87,13 @@ var arches = [...]arch{
 }
 
 // number is the call's number, or absent.
-func (a arch) number(call string) (uint32, bool) {
-	for _, c := range calls {
-		if c.name != call {
-			continue
-		}
-		if a.goarch == "arm64" {
-			return c.arm64, true
-		}
-		return c.amd64, true
+func (a arch) number(name string) (uint32, bool) {
+	i, ok := slices.BinarySearchFunc(calls[:], name, func(c numbered, name string) int { return strings.Compare(c.name, name) })
+	switch {
+	case !ok:
+		return 0, false
+	case a.goarch == "arm64":
+		return calls[i].arm64, true
 	}
-	return 0, false
+	return calls[i].amd64, true
 }
