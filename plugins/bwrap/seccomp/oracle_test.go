@@ -107,12 +107,12 @@ func TestAgainstOracle(t *testing.T) {
 		try := func(number, arch uint32) {
 			c := call{number: number, arch: arch}
 			for i := range c.args {
-				low := rng.Uint32()
+				low, edge, other := rng.Uint32(), edges[rng.IntN(len(edges))], edges[rng.IntN(len(edges))]
 				switch rng.IntN(4) {
 				case 0, 1:
-					low = edges[rng.IntN(len(edges))]
+					low = edge
 				case 2:
-					low = edges[rng.IntN(len(edges))] | edges[rng.IntN(len(edges))]
+					low = edge | other
 				}
 				c.args[i] = uint64(low)
 				if rng.IntN(2) == 0 {
