@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -47,6 +49,8 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 	if s.engine.config.Rlimits != nil {
 		command.Rlimits = s.engine.config.Rlimits(&s.spec)
 	}
+	command.Crowded = s.limits.Mechanism(cgroup.PIDs) != "" || s.limits.Mechanism(cgroup.Memory) != ""
+	command.Rlimits = append(command.Rlimits, approximations(s.spec.Limits, s.holdings)...)
 	if err := r.conn.Start(ctx, command); err != nil {
 		return nil, nil, r.notStarted(ctx, err, s.engine.config.Diagnose)
 	}
@@ -70,6 +74,9 @@ type insideRun struct {
 	launcher *os.Process
 	stderr   *tail
 	family   family
+	group    *cgroup.Group // nil where no limit needs one
+
+	starved uint64 // processes killed for want of memory, once wait has returned
 
 	exited chan struct{} // closed when the launcher is reaped and state is final
 	state  *os.ProcessState
@@ -109,32 +116,54 @@ func (s *sandbox) launch(path string, args []string, base *syscall.SysProcAttr, 
 	if tty {
 		out = stdio[1] // which bubblewrap shows as /dev/console, so that it has a name inside
 	}
+	group, err := s.limits.New()
+	if err != nil {
+		engineEnd.Close()
+		stderrEnd.Close()
+		stderr.finish()
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "making a control group: " + err.Error()}
+	}
 	files := append([]*os.File{null, out, stderrEnd}, extra...)
 	binaryFD := len(files)
 	files = append(files, binary, initEnd, stdio[0], stdio[1], stdio[2])
 	argv := append(append([]string{}, args...), sandboxinit.Argv(binaryFD, binaryFD+1)...)
-	process, err := s.engine.forker.process(path, argv, &os.ProcAttr{
-		// Variables here would be read outside the sandbox. Not nil, which
-		// would be the engine's own.
-		Env:   []string{},
-		Dir:   "/",
-		Files: files,
-		Sys:   sysProcAttr(base, s.credential),
-	})
+	// Variables here would be read outside the sandbox: there are none but what
+	// systemd-run needs where that comes first. Not nil, which would be the engine's own.
+	program, argv, env := s.limits.Wrap(path, argv)
+	attr := sysProcAttr(base, s.credential)
+	group.Into(attr)
+	start := func() (*os.Process, error) {
+		return s.engine.forker.process(program, argv, &os.ProcAttr{Env: env, Dir: "/", Files: files, Sys: attr})
+	}
+	process, err := start()
+	if group.Refused(attr, err) {
+		process, err = start()
+	}
 	stderrEnd.Close()
 	if err != nil {
 		engineEnd.Close()
 		stderr.finish()
-		return nil, launchError(path, s.credential, err)
+		group.Remove()
+		return nil, launchError(program, s.credential, err)
 	}
 	r := &insideRun{
 		name: filepath.Base(path), conn: sandboxinit.NewConn(engineEnd),
-		launcher: process, stderr: stderr, exited: make(chan struct{}),
+		launcher: process, stderr: stderr, group: group, exited: make(chan struct{}),
 	}
+	// Before it can be reaped, so that its number is its own; and before the init
+	// is sent the command, so that nothing of the command's runs outside.
+	grouped := group.Add(process.Pid)
 	go func() {
 		r.state, _ = process.Wait()
 		close(r.exited)
 	}()
+	if grouped != nil {
+		r.family.observe(process.Pid, r.exited)
+		r.launcher.Kill()
+		r.finish()
+		sandboxinit.KillOrphans(0)
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "entering a control group: " + grouped.Error()}
+	}
 	return r, nil
 }
 
@@ -186,6 +215,8 @@ func (r *insideRun) finish() string {
 		<-r.exited
 	}
 	r.family.end()
+	r.starved = r.group.Killed()
+	r.group.Remove()
 	r.conn.Close()
 	r.mu.Lock()
 	if r.escalate != nil {
@@ -252,6 +283,17 @@ func said(stderr string) string {
 		return "; it said: " + line
 	}
 	return ""
+}
+
+// remarks are what is to be told of a command after its end.
+func (r *insideRun) remarks() []shared.Event {
+	if r.starved == 0 {
+		return nil
+	}
+	count := strconv.FormatUint(r.starved, 10)
+	return []shared.Event{{Kind: shared.EventViolation,
+		Message: "limits.memory was used up; processes that the kernel killed for it: " + count,
+		Details: map[string]string{"limit": "memory", "killed": count}}}
 }
 
 func (r *insideRun) signal(sig shared.Signal) error {

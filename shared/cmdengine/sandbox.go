@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -18,6 +19,8 @@ type sandbox struct {
 	spec       shared.Spec
 	credential *syscall.Credential
 	init       sandboxinit.Binary
+	limits     cgroup.Decision
+	holdings   []holding
 
 	// open ends with the sandbox. Whatever starts or runs in it watches it.
 	open  context.Context
@@ -36,6 +39,18 @@ func newSandbox(e *engine, spec shared.Spec, credential *syscall.Credential) *sa
 
 func errClosed() error {
 	return &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
+}
+
+// decideLimits finds what keeps the limits of this machine's commands.
+func (s *sandbox) decideLimits() error {
+	l := s.spec.Limits
+	s.limits = s.engine.limitHost().Decide(cgroup.Limits{Memory: l.Memory, CPUs: l.CPUs, PIDs: l.PIDs})
+	uid := uint32(os.Geteuid())
+	if s.spec.User != nil {
+		uid = s.spec.User.UID
+	}
+	s.holdings = holdings(l, s.limits, uid)
+	return admitLimits(l, s.holdings)
 }
 
 // enter counts one command more, unless the sandbox is closed.
@@ -135,6 +150,9 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 		return nil, err
 	}
 	p := newProcess(run)
+	for _, h := range s.holdings {
+		notes = append(notes, h.event())
+	}
 	if s.engine.config.Events != nil {
 		notes = append(notes, s.engine.config.Events(&s.spec, cmd)...)
 	}
