@@ -25,8 +25,6 @@ var unbuilt = [...]unbuiltAttribute{
 		instead: `Write fallback = "deny".`},
 	{path: "sandbox.engine", refused: is("docker"), what: "the engine docker",
 		instead: `Use another engine, or "auto".`},
-	{path: "limits.cpus", what: "a limit of processor time"},
-	{path: "limits.temp_size", what: "a limit of temporary space"},
 	{path: "workspace.temp", refused: isTrue, what: "a scratch directory that lasts for a session"},
 	{path: "workspace.toolchains", refused: isTrue, what: "showing toolchain and cache directories",
 		instead: "Name the directories in bind_paths."},

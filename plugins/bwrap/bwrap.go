@@ -20,6 +20,8 @@ var info = shared.Info{
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
 		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureMasks,
 		shared.FeatureTTY, shared.FeatureUser,
+		// Of these three Open refuses what this machine cannot hold.
+		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,
 		shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,
 	},
 	Options: shared.OptionSchema{Attributes: []shared.OptionAttribute{

@@ -23,7 +23,7 @@
 // Small files of /etc are copied at the start of a command, which costs a third of
 // a mount; larger ones and directories are bound. Each private file system is capped
 // at Limits.TempSize or, without one, at 4 GiB or a quarter of the machine's
-// memory, whichever is less.
+// memory, whichever is less; what lies there counts as the command's memory, too.
 //
 // Three options loosen or tighten the filter: ptrace lets debuggers work,
 // unix_sockets = false closes unix sockets altogether, nested_userns lets user
@@ -36,10 +36,12 @@
 // symlinks that the command could have planted, and must exist already where
 // it lies beneath a directory of the host; another command that runs at the
 // same moment on the same writable directory can still race the check. Sources
-// are handed over by path. Memory and processes are bounded by rlimits only,
-// which is not the promise of limits.memory and
-// limits.pids: neither is claimed, and both are reported where best effort is
-// asked for.
+// are handed over by path.
+//
+// Memory, processor time and processes of a command are held by control groups
+// where this machine lets the engine have them (package cgroup). Where it does
+// not, Open refuses such a limit, unless best effort is asked for: then
+// rlimits approximate memory and processes, and each event says so.
 //
 // bubblewrap 0.8.0 or later is needed, and it must not be setuid: a setuid one
 // refuses to cap temporary file systems, and the kernel must allow user

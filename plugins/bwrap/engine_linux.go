@@ -28,15 +28,15 @@ func New() shared.Engine {
 		Plan:    e.plan,
 		Init:    true,
 		Rlimits: rlimits,
+
+		HoldLimits: true,
 		Diagnose: func(_ context.Context, stderr string, state *os.ProcessState) error {
 			if state != nil && !state.Exited() {
 				return nil // killed, which says nothing of the machine
 			}
 			return diagnose(stderr, lookAtKernel())
 		},
-		Events: func(spec *shared.Spec, _ *shared.Command) []shared.Event {
-			return events(e.known(), spec)
-		},
+		Events: func(spec *shared.Spec, _ *shared.Command) []shared.Event { return events(spec) },
 	})
 	return e.Engine
 }
@@ -223,7 +223,7 @@ func (e *engine) plan(spec *shared.Spec, cmd *shared.Command) (shared.Plan, erro
 		Argv:      append(argv, cmdengine.PlannedInit()...),
 		Mounts:    planned(ops),
 		Documents: []shared.PlanDocument{{Name: "system calls", Text: filter.String()}},
-		Notes:     notes(events(f, spec)),
+		Notes:     notes(events(spec)),
 	}, nil
 }
 
@@ -238,7 +238,5 @@ func rlimits(spec *shared.Spec) []sandboxinit.Rlimit {
 		}
 	}
 	add(unix.RLIMIT_NOFILE, spec.Limits.OpenFiles)
-	add(unix.RLIMIT_AS, spec.Limits.Memory)
-	add(unix.RLIMIT_NPROC, spec.Limits.PIDs)
 	return limits
 }
