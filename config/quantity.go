@@ -31,6 +31,27 @@ func (d *decoder) duration(it item) (time.Duration, bool) {
 	return v, true
 }
 
+// What a limit of processor time can be: the kernel counts it by the millisecond
+// in periods of 100, and no machine has more than some thousands of processors.
+const (
+	leastCPUs = 0.01
+	mostCPUs  = 1 << 16
+)
+
+// cpus is a number of processors, and of parts of one.
+func (d *decoder) cpus(it item) (float64, bool) {
+	if it.val.IsNull() || it.val.Type() != cty.Number {
+		d.wrongType(it, "a number")
+		return 0, false
+	}
+	v, _ := it.val.AsBigFloat().Float64()
+	if v < leastCPUs || v > mostCPUs {
+		d.invalid(it, "must be a number from %v to %d", leastCPUs, mostCPUs)
+		return 0, false
+	}
+	return v, true
+}
+
 // size is a string of a whole number and a unit: B, KiB, MiB, GiB or TiB.
 // There is one spelling of each on purpose: 1g, 1G and 1GB differ from tool to
 // tool.

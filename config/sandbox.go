@@ -266,10 +266,14 @@ func (d *decoder) limits(body hcl.Body) host.Limits {
 			limits.Grace, _ = d.duration(it)
 		case "memory":
 			limits.Memory, _ = d.size(it)
+		case "cpus":
+			limits.CPUs, _ = d.cpus(it)
 		case "pids":
 			limits.PIDs, _ = d.count(it)
 		case "open_files":
 			limits.OpenFiles, _ = d.count(it)
+		case "temp_size":
+			limits.TempSize, _ = d.size(it)
 		case "enforce":
 			limits.Enforce, _ = d.oneOf(it, "required", "best_effort")
 		}

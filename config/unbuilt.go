@@ -25,8 +25,6 @@ var unbuilt = [...]unbuiltAttribute{
 		instead: `Write fallback = "deny".`},
 	{path: "sandbox.engine", refused: is("docker"), what: "the engine docker",
 		instead: `Use another engine, or "auto".`},
-	{path: "limits.cpus", what: "a limit of processor time"},
-	{path: "limits.temp_size", what: "a limit of temporary space"},
 	{path: "approvals.mode", refused: isNot("deny"), what: "running anything without a sandbox, with or without asking",
 		instead: `Write mode = "deny".`},
 	{path: "approvals.session_ttl", what: "remembering approvals"},

@@ -57,7 +57,7 @@ type Limits struct {
 	Timeout   time.Duration
 	Grace     time.Duration // between SIGTERM and the kill; zero means DefaultGrace
 	Memory    uint64        // bytes
-	CPUs      float64       // whole processors
+	CPUs      float64       // processors' worth of time
 	PIDs      uint64
 	OpenFiles uint64 // a process
 	TempSize  uint64 // bytes

@@ -176,7 +176,7 @@ const (
 	FeatureTTY               Feature = "tty"                // takes a host-owned terminal as stdio
 	FeatureTTYEngine         Feature = "tty.engine"         // allocates the terminal itself
 	FeatureUser              Feature = "user"               // runs a command as Spec.User
-	FeatureLimitMemory       Feature = "limit.memory"       // holds Limits.Memory for the whole tree
+	FeatureLimitMemory       Feature = "limit.memory"       // holds Limits.Memory for the whole tree, or has Open refuse it where a machine cannot
 	FeatureLimitCPUs         Feature = "limit.cpus"         // likewise
 	FeatureLimitPIDs         Feature = "limit.pids"         // likewise
 	FeatureLimitOpenFiles    Feature = "limit.open_files"   // holds Limits.OpenFiles for each process

@@ -25,7 +25,6 @@ const (
 // inside would lose its job control.
 var namespaces = [...]string{
 	"--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup",
-	"--disable-userns",
 	// A root caller's capabilities would otherwise be kept.
 	"--cap-drop", "ALL",
 	"--die-with-parent",

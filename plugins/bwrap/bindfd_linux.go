@@ -22,7 +22,7 @@ func (s *opened) diagnose(_ context.Context, stderr string, status *syscall.Wait
 		return nil // killed, which says nothing of the machine
 	}
 	if strings.Contains(stderr, "Unknown option --bind-fd") || strings.Contains(stderr, "Unknown option --ro-bind-fd") {
-		if launcher, err := locateFor(s.spec); err == nil {
+		if launcher, _, err := locateFor(s.spec); err == nil {
 			if _, known := s.engine.pathsOnly.LoadOrStore(fileIdentity(launcher), true); !known {
 				return cmdengine.ErrAgain
 			}

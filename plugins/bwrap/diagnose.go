@@ -84,6 +84,10 @@ func diagnose(stderr string, k kernel) *shared.Error {
 		e.Message = "the engine process, or the bwrap file, has capabilities without being root"
 		e.Hint = "start sbxhost without ambient capabilities, and remove those of the file: setcap -r on it"
 
+	case has("PR_SET_SECCOMP"):
+		e.Message = "the kernel takes no system call filters"
+		e.Hint = "use a kernel that is built with CONFIG_SECCOMP_FILTER"
+
 	case has("was not disabled as requested"), has("were not disabled"):
 		e.Message = "the kernel does not let nested user namespaces be switched off"
 		e.Hint = "use a kernel of version 4.9 or later"

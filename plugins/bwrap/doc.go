@@ -6,9 +6,9 @@
 // Every command runs in user, pid, ipc, uts, mount and cgroup namespaces of its
 // own, and in a network namespace of its own unless the definition asks for
 // the host's network. It has no capabilities and an empty bounding set, cannot
-// gain privileges, cannot make user namespaces, and keeps the numeric user and
-// group of its caller (supplementary groups are not mapped). Its host name is
-// "localhost". Pid 1 is sbxhost's own init. A namespace that the kernel refuses
+// gain privileges, cannot make user namespaces, runs under the system call filter
+// of package seccomp, and keeps the numeric user and group of its caller
+// (supplementary groups are not mapped). Its host name is "localhost". Pid 1 is sbxhost's own init. A namespace that the kernel refuses
 // is an error, never left out.
 //
 // The minimal view holds /usr and its companions (/bin, /lib, ...), /opt and
@@ -23,7 +23,12 @@
 // Small files of /etc are copied at the start of a command, which costs a third of
 // a mount; larger ones and directories are bound. Each private file system is capped
 // at Limits.TempSize or, without one, at 4 GiB or a quarter of the machine's
-// memory, whichever is less.
+// memory, whichever is less; what lies there counts as the command's memory, too.
+//
+// Three options loosen or tighten the filter: ptrace lets debuggers work,
+// unix_sockets = false closes unix sockets altogether, nested_userns lets user
+// namespaces be made inside. Mounts that the sandbox is made of stay locked in those, and a
+// caller who is root cannot map uid 0 into them. 32-bit programs are killed.
 //
 // What a command's masks hide stays hidden from the next one: each directory between
 // the writable mount and the mask is bound onto itself, so that it can be neither
@@ -55,10 +60,13 @@
 // runs at the same moment on the same writable directory can still race the check.
 // A session's holder follows no symlink to a destination, nor to a source. Without
 // one, sources are opened likewise and handed over by descriptor; a bubblewrap that
-// takes none gets their paths. There is no system call filter yet. Memory and processes
-// are bounded by rlimits only, which is not the promise of limits.memory and
-// limits.pids: neither is claimed, and both are reported where best effort is
-// asked for.
+// takes none gets their paths.
+//
+// Memory, processor time and processes of a command are held by control groups
+// where this machine lets the engine have them (package cgroup; of systemd's on
+// request only without a session). Where it does not, Open refuses such a limit,
+// unless best effort is asked for: then rlimits approximate memory and
+// processes, and each event says so.
 //
 // bubblewrap 0.8.0 or later is needed, and it must not be setuid: a setuid one
 // refuses to cap temporary file systems, and the kernel must allow user

@@ -25,6 +25,8 @@ func New() shared.Engine {
 		Attach:  e.attach,
 		Init:    true,
 		Rlimits: rlimits,
+
+		HoldLimits: true,
 	})
 	return e.Engine
 }
@@ -48,6 +50,9 @@ func (e *engine) open(_ context.Context, spec *shared.Spec) error {
 	}
 	launcher, err := locate(o.path)
 	if err != nil {
+		return err
+	}
+	if _, _, err := systemCalls(o.filter, ""); err != nil {
 		return err
 	}
 	return outOfReach(launcher, o.path != "", spec)
@@ -77,11 +82,12 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		return nil, err
 	}
 	return &cmdengine.Attachment{
-		Launch:   s.launch,
-		Plan:     s.plan,
-		Events:   func(*shared.Command) []shared.Event { return events(s.facts, s.held, spec) },
-		Diagnose: s.diagnose,
-		Close:    s.leave,
+		Launch:    s.launch,
+		Elsewhere: s.held.holder,
+		Plan:      s.plan,
+		Events:    func(*shared.Command) []shared.Event { return events(s.held, spec) },
+		Diagnose:  s.diagnose,
+		Close:     s.leave,
 	}, nil
 }
 
@@ -104,25 +110,27 @@ func look() *facts {
 	return gather(hostTree{}, uint32(os.Geteuid()), memory)
 }
 
-func locateFor(spec *shared.Spec) (string, error) {
+func locateFor(spec *shared.Spec) (string, options, error) {
 	o, err := parseOptions(spec.Options)
 	if err != nil {
-		return "", err
+		return "", o, err
 	}
-	return locate(o.path)
+	launcher, err := locate(o.path)
+	return launcher, o, err
 }
 
-// argsFD is the descriptor of the option words, firstFD that of the first file
-// that they name.
+// argsFD is the descriptor of the option words, filterFD that of the system call
+// filter, firstFD that of the first file that they name.
 const (
-	argsFD  = 3
-	firstFD = 4
+	argsFD   = 3
+	filterFD = 4
+	firstFD  = 5
 )
 
 // launch gives bubblewrap's command line. The options travel by descriptor:
 // there they can be as many as bubblewrap takes, and no process list shows them.
 func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *exec.Cmd, spawn cmdengine.Spawner, err error) {
-	launcher, err := locateFor(s.spec)
+	launcher, o, err := locateFor(s.spec)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -137,7 +145,12 @@ func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *exec.Cmd, 
 	if err != nil {
 		return nil, nil, err
 	}
-	extra := make([]*os.File, 0, len(files)+1)
+	confine, filter, err := systemCalls(o.filter, fmt.Sprint(filterFD))
+	if err != nil {
+		return nil, nil, err
+	}
+	words = append(confine, words...)
+	extra := make([]*os.File, 0, len(files)+2)
 	defer func() {
 		if err != nil {
 			for _, f := range extra {
@@ -150,6 +163,11 @@ func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *exec.Cmd, 
 		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the options: " + err.Error()}
 	}
 	extra = append(extra, list)
+	program, err := handOver("bwrap-seccomp", string(filter.Bytes()))
+	if err != nil {
+		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the filter: " + err.Error()}
+	}
+	extra = append(extra, program)
 	for _, in := range files {
 		open := openRegular
 		if in.source {
@@ -170,7 +188,7 @@ func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *exec.Cmd, 
 }
 
 func (s *opened) plan(cmd *shared.Command) (shared.Plan, error) {
-	launcher, err := locateFor(s.spec)
+	launcher, o, err := locateFor(s.spec)
 	if err != nil {
 		return shared.Plan{}, err
 	}
@@ -186,12 +204,17 @@ func (s *opened) plan(cmd *shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	argv := append([]string{launcher}, words...)
+	confine, filter, err := systemCalls(o.filter, "<system calls>")
+	if err != nil {
+		return shared.Plan{}, err
+	}
+	argv := append(append([]string{launcher}, confine...), words...)
 	argv = append(argv, "--")
 	return shared.Plan{
-		Argv:   append(argv, cmdengine.PlannedInit()...),
-		Mounts: planned(ops),
-		Notes:  notes(events(s.facts, s.held, s.spec)),
+		Argv:      append(argv, cmdengine.PlannedInit()...),
+		Mounts:    planned(ops),
+		Documents: []shared.PlanDocument{{Name: "system calls", Text: filter.String()}},
+		Notes:     notes(events(s.held, s.spec)),
 	}, nil
 }
 
@@ -206,7 +229,5 @@ func rlimits(spec *shared.Spec) []sandboxinit.Rlimit {
 		}
 	}
 	add(unix.RLIMIT_NOFILE, spec.Limits.OpenFiles)
-	add(unix.RLIMIT_AS, spec.Limits.Memory)
-	add(unix.RLIMIT_NPROC, spec.Limits.PIDs)
 	return limits
 }

@@ -342,30 +342,6 @@ func TestLongScript(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
-	t.Parallel()
-	e := needBwrap(t)
-	spec := shared.Spec{Limits: shared.Limits{OpenFiles: 17, Memory: 1 << 30, PIDs: 20, CPUs: 1, BestEffort: true}}
-	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "ulimit -n; ulimit -v"}})
-	if out.stdout != "17\n1048576\n" {
-		t.Errorf("%q %q", out.stdout, out.stderr)
-	}
-	holds := map[string]string{}
-	for _, ev := range out.events {
-		if ev.Kind == shared.EventLimit {
-			holds[ev.Details["limit"]] = ev.Details["hold"]
-		}
-	}
-	pids := "approximated"
-	if os.Getuid() == 0 {
-		pids = "not held"
-	}
-	want := map[string]string{"memory": "approximated", "cpus": "not held", "pids": pids, "open_files": "held"}
-	if fmt.Sprint(holds) != fmt.Sprint(want) {
-		t.Errorf("holds: %v, want %v", holds, want)
-	}
-}
-
 func TestStatusAndErrors(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)

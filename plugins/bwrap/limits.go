@@ -23,36 +23,18 @@ func tempSize(f *facts, spec *shared.Spec) uint64 {
 	return tempSizeMin
 }
 
-// events tells what a command gets less of than was asked for, and what holds its
-// limits.
-func events(f *facts, h *held, spec *shared.Spec) []shared.Event {
+// events tells what a command gets less of than was asked for, and what holds the
+// limits that are this engine's own matter.
+func events(h *held, spec *shared.Spec) []shared.Event {
 	out := sessionEvents(h, spec)
-	limit := func(set bool, name, mechanism, hold string) {
-		if !set {
-			return
+	limit := func(set bool, name, mechanism string) {
+		if set {
+			out = append(out, shared.Event{Kind: shared.EventLimit, Message: fmt.Sprintf("limits.%s is held by %s", name, mechanism),
+				Details: map[string]string{"limit": name, "mechanism": mechanism, "hold": "held"}})
 		}
-		message := fmt.Sprintf("limits.%s is %s", name, hold)
-		if mechanism != "" {
-			message += " by " + mechanism
-		}
-		out = append(out, shared.Event{Kind: shared.EventLimit, Message: message,
-			Details: map[string]string{"limit": name, "mechanism": mechanism, "hold": hold}})
 	}
-	uid := f.uid
-	if spec.User != nil {
-		uid = spec.User.UID
-	}
-	l := spec.Limits
-	limit(l.Memory > 0, "memory", "RLIMIT_AS", "approximated")
-	limit(l.CPUs > 0, "cpus", "", "not held")
-	if uid == 0 {
-		// The kernel exempts uid 0 from RLIMIT_NPROC.
-		limit(l.PIDs > 0, "pids", "", "not held")
-	} else {
-		limit(l.PIDs > 0, "pids", "RLIMIT_NPROC", "approximated")
-	}
-	limit(l.OpenFiles > 0, "open_files", "RLIMIT_NOFILE", "held")
-	limit(l.TempSize > 0, "temp_size", "tmpfs size", "held")
+	limit(spec.Limits.OpenFiles > 0, "open_files", "RLIMIT_NOFILE")
+	limit(spec.Limits.TempSize > 0, "temp_size", "tmpfs size")
 	return out
 }
 

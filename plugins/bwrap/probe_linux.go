@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 )
 
 // identity is what a probe's result holds for: this launcher file, on this boot.
@@ -51,9 +52,10 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 		p.Facts = facts
 		return p, nil
 	}
-	p := shared.Probe{Ready: true, Facts: facts, Degraded: []string{
-		"memory and processes of a whole command are not bounded; limits.memory and limits.pids are best effort",
-	}}
+	p := shared.Probe{Ready: true, Facts: facts}
+	if unheld := unheldLimits(cgroup.Look(), facts); len(unheld) > 0 {
+		p.Degraded = []string{"no control group is to be had that would hold " + strings.Join(unheld, ", ") + ": required, they are refused"}
+	}
 	p.Degraded = append(p.Degraded, e.trySession(ctx, facts)...)
 	if ctx.Err() != nil {
 		return shared.Probe{}, ctx.Err()
@@ -196,4 +198,21 @@ func lookAtKernel() kernel {
 func content(path string) string {
 	b, _ := os.ReadFile(path)
 	return strings.TrimSpace(string(b))
+}
+
+// unheldLimits are those that no command can be held to here; facts are told
+// what holds the others.
+func unheldLimits(host cgroup.Host, facts map[string]string) (unheld []string) {
+	d := host.Decide(cgroup.Limits{Memory: 1, CPUs: 1, PIDs: 1})
+	for _, l := range [...]struct {
+		name       string
+		controller cgroup.Controller
+	}{{"limits.memory", cgroup.Memory}, {"limits.cpus", cgroup.CPU}, {"limits.pids", cgroup.PIDs}} {
+		facts[l.name] = d.Mechanism(l.controller)
+		if facts[l.name] == "" {
+			facts[l.name] = "not held"
+			unheld = append(unheld, l.name)
+		}
+	}
+	return unheld
 }

@@ -56,6 +56,14 @@ type Config struct {
 	// Rlimits are set by the init, for the command alone. Nil sets none.
 	Rlimits func(spec *shared.Spec) []sandboxinit.Rlimit
 
+	// HoldLimits keeps Memory, CPUs and PIDs of a Spec's Limits, with Init: by a
+	// control group where this machine lets the engine have one (package cgroup), which
+	// holds them for the whole tree of a command, else by rlimits for each process by
+	// itself. Open refuses what is not held and not best effort, so that an engine
+	// can list the features; events and plans name the mechanism. Without it an engine
+	// sees to these limits itself.
+	HoldLimits bool
+
 	// Scope says whether the init is to keep the command from the host's
 	// abstract unix sockets (see [sandboxinit.Command]). Nil asks for it when the
 	// command has the host's network. An event tells when the kernel cannot.

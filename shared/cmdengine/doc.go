@@ -29,6 +29,10 @@
 // pid namespace that is everything the command started, and a launcher or
 // an init that is killed from outside is an ErrBroken that says so.
 //
+// With [Config.HoldLimits] memory, processor time and processes of all that the
+// command starts are held by a control group (package cgroup). The launcher and the init are
+// in it, too, before the command runs, and the group is gone when Wait returns.
+//
 // # Without an init
 //
 // The command, or a launcher that replaces itself with it, runs in a session

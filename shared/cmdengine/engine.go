@@ -5,14 +5,29 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 type engine struct {
 	config Config
 	forker *forker
+
+	looked sync.Once
+	groups cgroup.Host // what holds limits here, once looked
+}
+
+// limitHost finds out what can hold limits here, and clears away what engines
+// have left that were killed.
+func (e *engine) limitHost() cgroup.Host {
+	e.looked.Do(func() {
+		e.groups = cgroup.Look()
+		e.groups.Sweep()
+	})
+	return e.groups
 }
 
 func (e *engine) Info(context.Context) (shared.Info, error) { return e.config.Info, nil }
@@ -56,6 +71,12 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 			return nil, err
 		}
 		s.attached = *attached
+	}
+	if l := spec.Limits; e.config.HoldLimits && e.config.Init && (l.Memory > 0 || l.CPUs > 0 || l.PIDs > 0) {
+		if err := s.decideLimits(); err != nil {
+			s.detach()
+			return nil, err
+		}
 	}
 	return s, nil
 }

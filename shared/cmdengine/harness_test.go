@@ -25,6 +25,8 @@ func TestMain(m *testing.M) {
 	switch role, mode, _ := strings.Cut(os.Getenv(roleVariable), ":"); role {
 	case "engine":
 		os.Exit(engineRole(mode))
+	case "limited":
+		os.Exit(limitedRole())
 	case "leaks":
 		os.Exit(leakRole(mode))
 	}

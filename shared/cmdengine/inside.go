@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -40,10 +42,14 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the launcher's path %q is not absolute", c.Path)}
 	}
 	givePipes(stdio[:], s.credential)
-	if spawn == nil {
-		spawn = s.fork(c.SysProcAttr)
+	group, err := s.limits.New()
+	if err != nil {
+		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "making a control group: " + err.Error()}
 	}
-	r, err := s.launch(ctx, spawn, c.Path, c.Args, c.ExtraFiles, cmd.TTY, stdio)
+	if spawn == nil {
+		spawn = s.fork(c.SysProcAttr, group)
+	}
+	r, err := s.launch(ctx, spawn, group, c.Path, c.Args, c.ExtraFiles, cmd.TTY, stdio)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,6 +64,8 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	if s.engine.config.Rlimits != nil {
 		command.Rlimits = s.engine.config.Rlimits(&s.spec)
 	}
+	command.Crowded = s.limits.Mechanism(cgroup.PIDs) != "" || s.limits.Mechanism(cgroup.Memory) != ""
+	command.Rlimits = append(command.Rlimits, approximations(s.spec.Limits, s.holdings)...)
 	if err := r.conn.Start(ctx, command); err != nil {
 		return nil, nil, r.notStarted(ctx, err, s.diagnosis())
 	}
@@ -81,6 +89,9 @@ type insideRun struct {
 	launcher Launched
 	stderr   *tail
 	family   family
+	group    *cgroup.Group // nil where no limit needs one
+
+	starved uint64 // processes killed for want of memory, once wait has returned
 
 	exited chan struct{} // closed when the launcher is gone and status and lost are final
 	status syscall.WaitStatus
@@ -91,8 +102,15 @@ type insideRun struct {
 	escalate *time.Timer
 }
 
-// launch starts the launcher with the init's descriptors behind its own.
-func (s *sandbox) launch(ctx context.Context, spawn Spawner, path string, args []string, extra []*os.File, tty bool, stdio [3]*os.File) (*insideRun, error) {
+// launch starts the launcher with the init's descriptors behind its own. The group
+// goes with the run, or with the error.
+func (s *sandbox) launch(ctx context.Context, spawn Spawner, group *cgroup.Group, path string, args []string, extra []*os.File, tty bool, stdio [3]*os.File) (_ *insideRun, err error) {
+	started := false
+	defer func() {
+		if !started {
+			group.Remove()
+		}
+	}()
 	unavailable := func(err error) error {
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: "preparing the launcher: " + err.Error()}
 	}
@@ -132,30 +150,46 @@ func (s *sandbox) launch(ctx context.Context, spawn Spawner, path string, args [
 		stderr.finish()
 		return nil, err
 	}
+	started = true
 	r := &insideRun{
 		name: filepath.Base(path), conn: sandboxinit.NewConn(engineEnd),
-		launcher: process, stderr: stderr, exited: make(chan struct{}),
+		launcher: process, stderr: stderr, group: group, exited: make(chan struct{}),
 	}
+	// Before it can be reaped, so that its number is its own; and before the init
+	// is sent the command, so that nothing of the command's runs outside.
+	grouped := group.Add(process.Pid())
 	go func() {
 		r.status, r.lost = process.Wait()
 		close(r.exited)
 	}()
+	if grouped != nil {
+		r.observe()
+		r.launcher.Kill()
+		r.finish()
+		sandboxinit.KillOrphans(0)
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "entering a control group: " + grouped.Error()}
+	}
 	return r, nil
 }
 
-// fork starts launchers as the engine's own children.
-func (s *sandbox) fork(base *syscall.SysProcAttr) Spawner {
+// fork starts launchers as the engine's own children, in the group where that
+// can be.
+func (s *sandbox) fork(base *syscall.SysProcAttr, group *cgroup.Group) Spawner {
 	return func(_ context.Context, path string, argv []string, files []*os.File) (Launched, error) {
-		process, err := s.engine.forker.process(path, argv, &os.ProcAttr{
-			// Variables here would be read outside the sandbox. Not nil, which
-			// would be the engine's own.
-			Env:   []string{},
-			Dir:   "/",
-			Files: files,
-			Sys:   sysProcAttr(base, s.credential),
-		})
+		// Variables here would be read outside the sandbox: there are none but what
+		// systemd-run needs where that comes first. Not nil, which would be the engine's own.
+		program, argv, env := s.limits.Wrap(path, argv)
+		attr := sysProcAttr(base, s.credential)
+		group.Into(attr)
+		start := func() (*os.Process, error) {
+			return s.engine.forker.process(program, argv, &os.ProcAttr{Env: env, Dir: "/", Files: files, Sys: attr})
+		}
+		process, err := start()
+		if group.Refused(attr, err) {
+			process, err = start()
+		}
 		if err != nil {
-			return nil, launchError(path, s.credential, err)
+			return nil, launchError(program, s.credential, err)
 		}
 		return forked{process}, nil
 	}
@@ -223,6 +257,8 @@ func (r *insideRun) finish() string {
 		<-r.exited
 	}
 	r.family.end()
+	r.starved = r.group.Killed()
+	r.group.Remove()
 	r.conn.Close()
 	r.mu.Lock()
 	if r.escalate != nil {
@@ -291,6 +327,17 @@ func said(stderr string) string {
 		return "; it said: " + line
 	}
 	return ""
+}
+
+// remarks are what is to be told of a command after its end.
+func (r *insideRun) remarks() []shared.Event {
+	if r.starved == 0 {
+		return nil
+	}
+	count := strconv.FormatUint(r.starved, 10)
+	return []shared.Event{{Kind: shared.EventViolation,
+		Message: "limits.memory was used up; processes that the kernel killed for it: " + count,
+		Details: map[string]string{"limit": "memory", "killed": count}}}
 }
 
 func (r *insideRun) signal(sig shared.Signal) error {

@@ -35,5 +35,11 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 			plan.Argv = append(plan.Argv, PlannedInit()...)
 		}
 	}
+	if len(plan.Argv) > 0 {
+		_, plan.Argv, _ = s.limits.Wrap(plan.Argv[0], plan.Argv)
+	}
+	for _, h := range s.holdings {
+		plan.Notes = append(plan.Notes, h.event().Message)
+	}
 	return plan, nil
 }

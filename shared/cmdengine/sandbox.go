@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -20,6 +21,8 @@ type sandbox struct {
 	init       sandboxinit.Binary
 	attached   Attachment
 	detach     func() // once
+	limits     cgroup.Decision
+	holdings   []holding
 
 	// open ends with the sandbox. Whatever starts or runs in it watches it.
 	open  context.Context
@@ -43,6 +46,21 @@ func newSandbox(e *engine, spec shared.Spec, credential *syscall.Credential) *sa
 
 func errClosed() error {
 	return &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
+}
+
+// decideLimits finds what keeps the limits of this sandbox's commands.
+func (s *sandbox) decideLimits() error {
+	l, host := s.spec.Limits, s.engine.limitHost()
+	if s.attached.Elsewhere {
+		host.Manager = nil // which puts only its caller into a group
+	}
+	s.limits = host.Decide(cgroup.Limits{Memory: l.Memory, CPUs: l.CPUs, PIDs: l.PIDs})
+	uid := uint32(os.Geteuid())
+	if s.spec.User != nil {
+		uid = s.spec.User.UID
+	}
+	s.holdings = holdings(l, s.limits, uid)
+	return admitLimits(l, s.holdings)
 }
 
 // enter counts one command more, unless the sandbox is closed.
@@ -143,6 +161,9 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 		return nil, err
 	}
 	p := newProcess(run)
+	for _, h := range s.holdings {
+		notes = append(notes, h.event())
+	}
 	for _, e := range append(notes, s.told(cmd)...) {
 		p.events.send(e)
 	}

@@ -37,6 +37,13 @@ type Command struct {
 	// no_new_privs. [Conn.Scoped] tells whether the kernel does it.
 	Scope bool
 
+	// Crowded says that the command can use up what the init lives on, as in a
+	// control group that both are in: processes, of which the init makes
+	// beforehand those that it will need, or memory, for want of which the kernel then
+	// kills a process of the command first. Either would else end the init,
+	// and with pid 1 everything, and nobody could tell how the command ended.
+	Crowded bool
+
 	// Rlimits are set for the command alone, in this order.
 	Rlimits []Rlimit
 }

@@ -67,7 +67,13 @@ func runInit(control int) int {
 	} else {
 		s.passSignals()
 	}
+	forked := func() {}
+	if cmd.Crowded {
+		makeThreads(spareThreads)
+		forked = offerChildren()
+	}
 	child, refused := start(cmd, control)
+	forked()
 	if refused != nil {
 		s.control.send(encodeRefused(refused))
 		return refusedCode(refused)

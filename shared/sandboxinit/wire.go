@@ -12,7 +12,7 @@ import (
 // the payload: fixed-size integers, strings with a uint32 length, lists with a
 // uint32 count. Both ends are of one build or of one release, so there is a
 // version to refuse, and none to negotiate.
-const wireVersion = 1
+const wireVersion = 2
 
 type kind byte
 
@@ -217,6 +217,7 @@ func encodeCommand(c *Command) ([]byte, error) {
 	e.str(c.Dir)
 	e.flag(c.TTY)
 	e.flag(c.Scope)
+	e.flag(c.Crowded)
 	e.u32(uint32(len(c.Rlimits)))
 	for _, l := range c.Rlimits {
 		e.u32(uint32(l.Resource))
@@ -238,6 +239,8 @@ func decodeCommand(payload []byte) (*Command, error) {
 		Dir:    d.str(),
 		TTY:    d.flag(),
 		Scope:  d.flag(),
+
+		Crowded: d.flag(),
 	}
 	n := d.u32()
 	if n > maxRlimits {

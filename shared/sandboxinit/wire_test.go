@@ -21,7 +21,7 @@ func commands() map[string]Command {
 		"script":   {Script: strings.Repeat("echo hello\n", 20000), Args: []string{"-x", "--"}},
 		"all": {
 			Args: []string{"sh", "-c", "exit 3"}, Env: []string{"PATH=/bin"}, Dir: "/",
-			TTY: true, Scope: true,
+			TTY: true, Scope: true, Crowded: true,
 			Rlimits: []Rlimit{{7, 0, 1}, {9, 1<<64 - 1, 1<<64 - 1}, {0, 5, 5}},
 		},
 	}

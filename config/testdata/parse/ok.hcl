@@ -29,6 +29,8 @@ sandbox "fast" {
     grace      = "2s"
     memory     = "512MiB"
     pids       = 7
+    cpus       = 1.5
+    temp_size  = "64MiB"
     open_files = 64
     enforce    = "best_effort"
   }

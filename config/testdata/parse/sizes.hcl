@@ -19,3 +19,15 @@ sandbox "f" {
 sandbox "g" {
   limits { memory = "lots" }
 }
+sandbox "h" {
+  limits {
+    cpus      = 0
+    temp_size = 5
+  }
+}
+sandbox "i" {
+  limits { cpus = "1.5" }
+}
+sandbox "j" {
+  limits { cpus = 100000 }
+}

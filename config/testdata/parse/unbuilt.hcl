@@ -7,10 +7,6 @@ sandbox "a" {
   engine      = "docker"
   fallback    = "approve"
   deny_paths  = ["secrets/"]
-  limits {
-    cpus      = 1.5
-    temp_size = "1GiB"
-  }
   config {
     image = "node:20"
   }

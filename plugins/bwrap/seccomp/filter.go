@@ -1,0 +1,53 @@
+package seccomp
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"golang.org/x/net/bpf"
+)
+
+// Options are what a definition may let through. The zero value lets nothing.
+type Options struct {
+	// Ptrace lets debuggers work: ptrace, process_vm_readv and _writev, kcmp, and
+	// a personality without address randomisation.
+	Ptrace bool
+	// UnixSockets lets unix sockets be made. Without it only connected pairs of
+	// stream and seqpacket sockets can be.
+	UnixSockets bool
+	// NestedUserNamespaces lets namespaces be made and entered, and mounts in them.
+	NestedUserNamespaces bool
+}
+
+// Filter is a program for one architecture.
+type Filter struct {
+	arch    arch
+	rules   []rule
+	program []bpf.RawInstruction
+}
+
+// New makes the filter for one of Go's architectures: amd64 or arm64.
+func New(goarch string, o Options) (Filter, error) {
+	for _, a := range arches {
+		if a.goarch != goarch {
+			continue
+		}
+		rules := rules(o)
+		program, err := compile(a, rules)
+		return Filter{a, rules, program}, err
+	}
+	return Filter{}, fmt.Errorf("there is no system call filter for %s: only for amd64 and arm64", goarch)
+}
+
+// Bytes is the program as the kernel of its architecture reads it: an array of
+// struct sock_filter.
+func (f Filter) Bytes() []byte {
+	b := make([]byte, 0, 8*len(f.program))
+	for _, i := range f.program {
+		// Both architectures are little-endian.
+		b = binary.LittleEndian.AppendUint16(b, i.Op)
+		b = append(b, i.Jt, i.Jf)
+		b = binary.LittleEndian.AppendUint32(b, i.K)
+	}
+	return b
+}

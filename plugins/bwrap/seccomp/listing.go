@@ -1,0 +1,55 @@
+package seccomp
+
+import (
+	"fmt"
+	"strings"
+)
+
+// String lists what the filter refuses, for people.
+func (f Filter) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "for %s, %d instructions; what no line names is allowed\n", f.arch.goarch, len(f.program))
+	b.WriteString("calls of any other architecture: the process is killed\n")
+	fmt.Fprintf(&b, "calls above number %d: ENOSYS # x32, and what is newer than this filter\n", newest)
+	for _, r := range f.rules {
+		var names []string
+		for _, name := range r.calls {
+			if n, _ := f.arch.number(name); n != absent {
+				names = append(names, name)
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		b.WriteString(strings.Join(names, ", "))
+		for i, t := range r.tests {
+			if i == 0 {
+				b.WriteString(" if ")
+			} else {
+				b.WriteString(" and ")
+			}
+			b.WriteString(t.String())
+		}
+		fmt.Fprintf(&b, ": %v # %s\n", r.deny, r.why)
+	}
+	return b.String()
+}
+
+func (t test) String() string {
+	format := "%#x"
+	if t.name == "mode" {
+		format = "%#o"
+	}
+	left := t.name
+	if t.op == anyBit {
+		return fmt.Sprintf("%s & "+format, left, t.mask)
+	}
+	if t.mask != all {
+		left = fmt.Sprintf("%s & "+format, left, t.mask)
+	}
+	comparison := "=="
+	if t.op == notEqual {
+		comparison = "!="
+	}
+	return fmt.Sprintf("%s %s "+format, left, comparison, t.value)
+}

@@ -1,0 +1,150 @@
+package seccomp
+
+// errno is a number that is the same on both architectures.
+type errno uint16
+
+const (
+	eperm  errno = 1
+	enosys errno = 38
+)
+
+func (e errno) String() string {
+	if e == enosys {
+		return "ENOSYS"
+	}
+	return "EPERM"
+}
+
+// A rule refuses calls: all of them with no tests, or those for which every
+// test holds. What several rules say of one call adds up.
+type rule struct {
+	why   string
+	deny  errno
+	calls []string
+	tests []test
+}
+
+// A test looks at the low half of one argument. Every argument that is tested
+// here is one of which the kernel takes no more.
+type test struct {
+	arg   int
+	name  string // for people
+	op    op
+	mask  uint32
+	value uint32
+}
+
+type op uint8
+
+const (
+	anyBit   op = iota // arg & mask != 0
+	equal              // arg & mask == value
+	notEqual           // arg & mask != value
+)
+
+const all = ^uint32(0)
+
+// Values of the kernel's interface that are the same on both architectures.
+const (
+	tiocsti   = 0x5412
+	tioclinux = 0x541c
+
+	cloneNewTime = 0x00000080 // of unshare alone: clone has the exit signal there
+	// CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET.
+	cloneNew = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+
+	personalityQuery = 0xffffffff
+	addrNoRandomize  = 0x0040000
+
+	afUnix, afInet, afInet6, afNetlink = 1, 2, 10, 16
+
+	sockType                               = 0xf // the rest of the argument are flags
+	sockDgram, sockRaw, sockPacket         = 2, 3, 10
+	setIDs                                 = 0o6000
+	fileType, characterDevice, blockDevice = 0o170000, 0o020000, 0o060000
+	openCreates                            = 0o100 | 0o20000000 // O_CREAT, __O_TMPFILE
+)
+
+// rules are the policy. The calls that programs make most, and that depend on
+// arguments, come first: the kernel remembers the calls that no argument matters to.
+func rules(o Options) []rule {
+	mode := func(arg int) test { return test{arg, "mode", anyBit, setIDs, 0} }
+	creating := func(arg int) test { return test{arg, "flags", anyBit, openCreates, 0} }
+	family := func(o op, f uint32) test { return test{0, "family", o, all, f} }
+	kind := func(t uint32) test { return test{1, "type", equal, sockType, t} }
+
+	const (
+		whySetID      = "set-user-id and set-group-id bits, which would outlive the sandbox"
+		whyDevice     = "device nodes, which would, too"
+		whyInput      = "input for the terminal's other users"
+		whyFamily     = "families of sockets that reach the hypervisor, raw frames, the kernel's cipher code, or little tested protocols"
+		whyRaw        = "raw packets"
+		whyNamespaces = "namespaces in which the command would have capabilities (nested_userns)"
+		whyMounts     = "the mount family (nested_userns)"
+		whyProcesses  = "other processes' memory and registers (ptrace)"
+		whyUnix       = "unix sockets (unix_sockets)"
+		whyUnixPair   = "a pair of datagram sockets can still send to others (unix_sockets)"
+		whyPersona    = "personalities that weaken address randomisation or protections of memory"
+		whyKernel     = "kernel code that is a frequent way out of sandboxes"
+		whyLog        = "the kernel's log"
+		whyHandles    = "files that no path of the view leads to"
+		whyFallback   = "arguments lie in memory, where no filter sees them; programs fall back on the older call"
+		whyRing       = "its operations pass no filter"
+	)
+	out := []rule{
+		{whySetID, eperm, []string{"openat"}, []test{creating(2), mode(3)}},
+		{whySetID, eperm, []string{"open"}, []test{creating(1), mode(2)}},
+		{whyInput, eperm, []string{"ioctl"}, []test{{1, "request", equal, all, tiocsti}}},
+		{whyInput, eperm, []string{"ioctl"}, []test{{1, "request", equal, all, tioclinux}}},
+		{whySetID, eperm, []string{"creat", "chmod", "fchmod"}, []test{mode(1)}},
+		{whySetID, eperm, []string{"fchmodat", "fchmodat2"}, []test{mode(2)}},
+		{whySetID, eperm, []string{"mknod"}, []test{mode(1)}},
+		{whyDevice, eperm, []string{"mknod"}, []test{{1, "mode", equal, fileType, characterDevice}}},
+		{whyDevice, eperm, []string{"mknod"}, []test{{1, "mode", equal, fileType, blockDevice}}},
+		{whySetID, eperm, []string{"mknodat"}, []test{mode(2)}},
+		{whyDevice, eperm, []string{"mknodat"}, []test{{2, "mode", equal, fileType, characterDevice}}},
+		{whyDevice, eperm, []string{"mknodat"}, []test{{2, "mode", equal, fileType, blockDevice}}},
+		{whyFamily, eperm, []string{"socket", "socketpair"}, []test{
+			family(notEqual, afUnix), family(notEqual, afInet), family(notEqual, afInet6), family(notEqual, afNetlink)}},
+		// Netlink sockets are raw by custom, and what raw means there is harmless.
+		{whyRaw, eperm, []string{"socket"}, []test{family(notEqual, afNetlink), kind(sockRaw)}},
+		// The old name of AF_PACKET.
+		{whyRaw, eperm, []string{"socket"}, []test{kind(sockPacket)}},
+	}
+	if !o.UnixSockets {
+		out = append(out,
+			rule{whyUnix, eperm, []string{"socket"}, []test{family(equal, afUnix)}},
+			// A connected stream cannot be connected again, and its pair harms nobody.
+			rule{whyUnixPair, eperm, []string{"socketpair"}, []test{family(equal, afUnix), kind(sockDgram)}},
+			rule{whyUnixPair, eperm, []string{"socketpair"}, []test{family(equal, afUnix), kind(sockRaw)}},
+		)
+	}
+	persona := rule{whyPersona, eperm, []string{"personality"}, []test{
+		{0, "persona", notEqual, all, 0}, {0, "persona", notEqual, all, personalityQuery}}}
+	if o.Ptrace {
+		// Debuggers start their programs so.
+		persona.tests = append(persona.tests, test{0, "persona", notEqual, all, addrNoRandomize})
+	}
+	out = append(out, persona)
+	if !o.NestedUserNamespaces {
+		out = append(out,
+			rule{whyNamespaces, eperm, []string{"clone"}, []test{{0, "flags", anyBit, cloneNew, 0}}},
+			rule{whyNamespaces, eperm, []string{"unshare"}, []test{{0, "flags", anyBit, cloneNew | cloneNewTime, 0}}},
+			rule{whyNamespaces, eperm, []string{"setns"}, nil},
+			rule{whyMounts, eperm, []string{"mount", "umount2", "pivot_root", "chroot", "mount_setattr", "move_mount",
+				"open_tree", "open_tree_attr", "fsopen", "fsconfig", "fsmount", "fspick"}, nil},
+		)
+	}
+	if !o.Ptrace {
+		out = append(out, rule{whyProcesses, eperm, []string{"ptrace", "process_vm_readv", "process_vm_writev", "kcmp"}, nil})
+	}
+	return append(out,
+		rule{"files that other processes have open", eperm, []string{"pidfd_getfd"}, nil},
+		rule{whyKernel, eperm, []string{"bpf", "userfaultfd", "perf_event_open", "add_key", "request_key", "keyctl",
+			"kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module"}, nil},
+		rule{whyLog, eperm, []string{"syslog"}, nil},
+		rule{whyHandles, eperm, []string{"open_by_handle_at"}, nil},
+		rule{whyFallback, enosys, []string{"clone3", "openat2"}, nil},
+		rule{whyRing, enosys, []string{"io_uring_setup", "io_uring_enter", "io_uring_register"}, nil},
+	)
+}

@@ -1,0 +1,125 @@
+package cgroup
+
+import "slices"
+
+// Limits bound all processes of a group together. Zero is no limit.
+type Limits struct {
+	Memory uint64  // bytes, swap included
+	CPUs   float64 // processors' worth of time
+	PIDs   uint64  // processes and threads at once
+}
+
+// Controller is the part of the kernel that holds one kind of limit.
+type Controller string
+
+const (
+	Memory Controller = "memory"
+	CPU    Controller = "cpu"
+	PIDs   Controller = "pids"
+)
+
+// needs are the controllers that hold what is set.
+func (l Limits) needs() []Controller {
+	var out []Controller
+	if l.Memory > 0 {
+		out = append(out, Memory)
+	}
+	if l.CPUs > 0 {
+		out = append(out, CPU)
+	}
+	if l.PIDs > 0 {
+		out = append(out, PIDs)
+	}
+	return out
+}
+
+// A Place is a directory of the cgroup file system in which this process can
+// make groups.
+type Place struct {
+	Version     int // of the interface: 1 or 2
+	Dir         string
+	Controllers []Controller // that work in groups made there
+}
+
+// Manager is the systemd of a user, which makes groups on request.
+type Manager struct {
+	Run         string // the systemd-run program
+	RuntimeDir  string // XDG_RUNTIME_DIR, by which it finds the manager
+	Controllers []Controller
+}
+
+// Host is what a machine offers to this process. The zero value offers nothing.
+type Host struct {
+	Places  []Place // the best first
+	Manager *Manager
+}
+
+// Decision is what holds which limits of a command.
+type Decision struct {
+	limits Limits
+	parts  []part
+	via    *Manager
+}
+
+// part is what one place holds.
+type part struct {
+	place Place
+	hold  []Controller
+}
+
+// Decide finds what holds most of the limits. It changes nothing.
+func (h Host) Decide(l Limits) Decision {
+	d := Decision{limits: l}
+	left := l.needs()
+	needed := len(left)
+	for _, p := range h.Places {
+		var hold []Controller
+		left = slices.DeleteFunc(left, func(c Controller) bool {
+			has := slices.Contains(p.Controllers, c)
+			if has {
+				hold = append(hold, c)
+			}
+			return has
+		})
+		if len(hold) > 0 {
+			d.parts = append(d.parts, part{p, hold})
+		}
+	}
+	if h.Manager == nil || len(left) == 0 {
+		return d
+	}
+	managed := 0
+	for _, c := range l.needs() {
+		if slices.Contains(h.Manager.Controllers, c) {
+			managed++
+		}
+	}
+	if managed > needed-len(left) {
+		// Not beside groups of our own: a process is in one group of version 2.
+		d.parts, d.via = nil, h.Manager
+	}
+	return d
+}
+
+// Mechanism names what holds the limits of c, for people; it is empty where
+// nothing does.
+func (d Decision) Mechanism(c Controller) string {
+	if !slices.Contains(d.limits.needs(), c) {
+		return ""
+	}
+	if d.via != nil && slices.Contains(d.via.Controllers, c) {
+		return "systemd scope"
+	}
+	for _, p := range d.parts {
+		if slices.Contains(p.hold, c) {
+			if p.place.Version == 1 {
+				return "cgroup v1"
+			}
+			return "cgroup v2"
+		}
+	}
+	return ""
+}
+
+// Empty reports whether no group is needed, or none can be had.
+func (d Decision) Empty() bool { return len(d.parts) == 0 && d.via == nil }

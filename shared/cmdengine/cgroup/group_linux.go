@@ -1,0 +1,272 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Group is the group of one command, in one or more hierarchies.
+type Group struct {
+	members []member
+}
+
+// member is the group's directory in one hierarchy, locked for as long as it is open.
+type member struct {
+	part part
+	dir  string
+	lock *os.File
+	born bool // processes are started inside
+}
+
+// New makes the group. It is nil where the Decision needs none.
+func (d Decision) New() (*Group, error) {
+	if len(d.parts) == 0 {
+		return nil, nil
+	}
+	g := &Group{}
+	for _, p := range d.parts {
+		m, err := newMember(p)
+		if err != nil {
+			g.Remove()
+			return nil, err
+		}
+		g.members = append(g.members, m)
+		for _, c := range p.hold {
+			if err := d.limits.write(p.place.Version, m.dir, c); err != nil {
+				g.Remove()
+				return nil, err
+			}
+		}
+	}
+	return g, nil
+}
+
+// newMember makes a directory and locks it. One that another engine takes for
+// abandoned in between is given up for the next.
+func newMember(p part) (member, error) {
+	for range 8 {
+		m := member{part: p, dir: filepath.Join(p.place.Dir, newName())}
+		err := os.Mkdir(m.dir, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return member{}, err
+		}
+		if m.lock, err = lock(m.dir); err == nil {
+			return m, nil
+		}
+		unix.Rmdir(m.dir)
+	}
+	return member{}, fmt.Errorf("no group could be kept in %s", p.place.Dir)
+}
+
+// lock opens dir and keeps others from taking it for abandoned.
+func lock(dir string) (*os.File, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		// A sweep may have had it, and removed it, in between.
+		_, err = os.Lstat(dir)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// period is the time, in microseconds, over which processor time is counted: the
+// kernel's own default.
+const period = 100_000
+
+func (l Limits) write(version int, dir string, c Controller) error {
+	set := func(name, value string) error {
+		return os.WriteFile(filepath.Join(dir, name), []byte(value), 0)
+	}
+	// The kernel takes no less than a millisecond.
+	quota := strconv.FormatUint(uint64(max(1000, math.Floor(l.CPUs*period))), 10)
+	bytes := strconv.FormatUint(l.Memory, 10)
+	switch {
+	case c == PIDs:
+		return set("pids.max", strconv.FormatUint(l.PIDs, 10))
+	case version == 2 && c == CPU:
+		return set("cpu.max", quota+" "+strconv.Itoa(period))
+	case version == 2:
+		if err := set("memory.max", bytes); err != nil {
+			return err
+		}
+		return unlessAbsent(set("memory.swap.max", "0"))
+	case c == CPU:
+		if err := set("cpu.cfs_period_us", strconv.Itoa(period)); err != nil {
+			return err
+		}
+		return set("cpu.cfs_quota_us", quota)
+	}
+	if err := set("memory.limit_in_bytes", bytes); err != nil {
+		return err
+	}
+	// Memory and swap together. A kernel that does not count swap is kept from using it.
+	err := set("memory.memsw.limit_in_bytes", bytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return unlessAbsent(set("memory.swappiness", "0"))
+	}
+	return err
+}
+
+func unlessAbsent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Into makes attr start a process inside the group, where the kernel can.
+func (g *Group) Into(attr *syscall.SysProcAttr) {
+	if g == nil {
+		return
+	}
+	for i, m := range g.members {
+		if m.part.place.Version == 2 {
+			attr.UseCgroupFD, attr.CgroupFD = true, int(m.lock.Fd())
+			g.members[i].born = true
+		}
+	}
+}
+
+// Refused reports whether a start with Into's attributes failed because the
+// kernel, or a filter around this process, has no clone3. It then takes them back:
+// the process is to be started outside, and added.
+func (g *Group) Refused(attr *syscall.SysProcAttr, err error) bool {
+	if g == nil || !attr.UseCgroupFD || !errors.Is(err, unix.ENOSYS) {
+		return false
+	}
+	attr.UseCgroupFD, attr.CgroupFD = false, 0
+	for i := range g.members {
+		g.members[i].born = false
+	}
+	return true
+}
+
+// Add moves pid, a child that is not reaped yet, and all that it has forked into the
+// hierarchies in which it was not born. None of these processes may run a
+// command's code yet. What they fork meanwhile is found: a child that is born
+// after its parent was moved is born inside, and one that was born before is seen by then.
+func (g *Group) Add(pid int) error {
+	if g == nil {
+		return nil
+	}
+	for _, m := range g.members {
+		if m.born {
+			continue
+		}
+		moved := map[int]bool{}
+		for {
+			before := len(moved)
+			if err := m.add(pid, moved); err != nil {
+				return err
+			}
+			if len(moved) == before {
+				break // also of what was orphaned meanwhile nobody is left
+			}
+		}
+	}
+	return nil
+}
+
+// maxTree bounds a walk that only a process which is no launcher could make long.
+const maxTree = 1000
+
+// add moves those who are not in moved yet of pid and its descendants.
+func (m member) add(pid int, moved map[int]bool) error {
+	if !moved[pid] {
+		if len(moved) >= maxTree {
+			return fmt.Errorf("the launcher has forked more than %d processes", maxTree)
+		}
+		moved[pid] = true
+		err := os.WriteFile(filepath.Join(m.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+		if errors.Is(err, unix.ESRCH) {
+			return nil // it has ended
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, child := range children(pid) {
+		if err := m.add(child, moved); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// children are those of all threads of pid; none if it has ended.
+func children(pid int) []int {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task"
+	tasks, _ := os.ReadDir(dir)
+	var out []int
+	for _, task := range tasks {
+		list, _ := os.ReadFile(filepath.Join(dir, task.Name(), "children"))
+		for _, child := range strings.Fields(string(list)) {
+			if n, err := strconv.Atoi(child); err == nil {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// Killed is how many processes the kernel has killed in the group because its
+// memory was used up.
+func (g *Group) Killed() uint64 {
+	if g == nil {
+		return 0
+	}
+	for _, m := range g.members {
+		for _, c := range m.part.hold {
+			if c != Memory {
+				continue
+			}
+			name := "memory.events"
+			if m.part.place.Version == 1 {
+				name = "memory.oom_control"
+			}
+			text, err := os.ReadFile(filepath.Join(m.dir, name))
+			if err != nil {
+				return 0
+			}
+			for line := range strings.Lines(string(text)) {
+				if f := strings.Fields(line); len(f) == 2 && f[0] == "oom_kill" {
+					n, _ := strconv.ParseUint(f[1], 10, 64)
+					return n
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// Remove ends what is left in the group and removes it. What the kernel does
+// not let go of in time is left to a sweep.
+func (g *Group) Remove() {
+	if g == nil {
+		return
+	}
+	for _, m := range g.members {
+		empty(m.dir)
+		m.lock.Close()
+	}
+	g.members = nil
+}

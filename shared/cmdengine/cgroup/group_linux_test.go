@@ -1,0 +1,240 @@
+package cgroup
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// direct gives the places of this machine, and skips where there are none, unless
+// the environment says that there must be.
+func direct(t *testing.T) Host {
+	t.Helper()
+	h := Look()
+	if len(h.Places) == 0 {
+		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "cgroup") {
+			t.Fatal("cgroup is required, and no group can be made here")
+		}
+		t.Skip("no group can be made here")
+	}
+	return h
+}
+
+// start starts a chain of n+1 processes and returns once all of them run.
+func start(t *testing.T, n int, attr *syscall.SysProcAttr) (cmd *exec.Cmd, stop func()) {
+	t.Helper()
+	cmd = exec.Command("/proc/self/exe", sleeperArg, strconv.Itoa(n))
+	cmd.SysProcAttr = attr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return cmd, func() { in.Close(); io.Copy(io.Discard, out); cmd.Wait() }
+}
+
+func procs(t *testing.T, dir string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(text))
+}
+
+func absentDir(t *testing.T, dir string) {
+	t.Helper()
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s is still there (%v)", dir, err)
+	}
+}
+
+// What a process has forked before it was added, to the last generation, is in the group.
+func TestAddTakesDescendants(t *testing.T) {
+	t.Parallel()
+	h := direct(t)
+	d := h.Decide(Limits{Memory: 512 << 20, CPUs: 2, PIDs: 500})
+	g, err := d.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	attr := &syscall.SysProcAttr{}
+	g.Into(attr)
+	cmd, stop := start(t, 3, attr)
+	if err := g.Add(cmd.Process.Pid); err != nil {
+		t.Error(err)
+	}
+	var dirs []string
+	for _, m := range g.members {
+		dirs = append(dirs, m.dir)
+		if got := procs(t, m.dir); len(got) != 4 || !slices.Contains(got, strconv.Itoa(cmd.Process.Pid)) {
+			t.Errorf("%s has %q, want 4 processes", m.dir, got)
+		}
+	}
+	if g.Killed() != 0 {
+		t.Errorf("%d were killed", g.Killed())
+	}
+	// Others leave it alone while its owner lives.
+	h.Sweep()
+	for _, dir := range dirs {
+		if len(procs(t, dir)) != 4 {
+			t.Errorf("%s was swept", dir)
+		}
+	}
+	// Also what would not end by itself ends with the group.
+	g.Remove()
+	for _, dir := range dirs {
+		absentDir(t, dir)
+	}
+	stop()
+}
+
+func TestLimitsAreWritten(t *testing.T) {
+	t.Parallel()
+	h := direct(t)
+	g, err := h.Decide(Limits{Memory: 64 << 20, CPUs: 1.5, PIDs: 42}).New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Remove()
+	want := map[string]string{"memory.limit_in_bytes": "67108864", "memory.max": "67108864", "pids.max": "42",
+		"cpu.max": "150000 100000", "cpu.cfs_quota_us": "150000"}
+	for _, m := range g.members {
+		for _, c := range m.part.hold {
+			name := limitFile(m.part.place.Version, c)
+			text, err := os.ReadFile(filepath.Join(m.dir, name))
+			if err != nil || strings.TrimSpace(string(text)) != want[name] {
+				t.Errorf("%s: %q, %v; want %s", name, text, err, want[name])
+			}
+		}
+	}
+}
+
+// A group whose owner is dead is removed by the next sweep, with who is in it.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	h := direct(t)
+	g, err := h.Decide(Limits{PIDs: 500, Memory: 512 << 20}).New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	attr := &syscall.SysProcAttr{}
+	g.Into(attr)
+	cmd, stop := start(t, 1, attr)
+	if err := g.Add(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	var dirs []string
+	for _, m := range g.members {
+		dirs = append(dirs, m.dir)
+		m.lock.Close() // as the death of the owner does
+	}
+	h.Sweep()
+	for _, dir := range dirs {
+		absentDir(t, dir)
+	}
+	stop()
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		t.Errorf("the process that was left: %v", cmd.ProcessState)
+	}
+}
+
+// TestBornInside places a process by the clone flag of version 2. Where no
+// controller is to be had in that version, as on hybrid systems, the group limits nothing.
+func TestBornInside(t *testing.T) {
+	t.Parallel()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := ""
+	for _, tree := range hierarchies(string(mounts), string(groups)) {
+		if tree.version == 2 && unix.Access(filepath.Join(tree.own, "cgroup.procs"), unix.W_OK) == nil {
+			dir = tree.own
+			break
+		}
+	}
+	if dir == "" {
+		t.Skip("no group of version 2 is this process's to divide")
+	}
+	d := Decision{parts: []part{{place: Place{Version: 2, Dir: dir}}}}
+	g, err := d.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	attr := &syscall.SysProcAttr{}
+	g.Into(attr)
+	_, stop := start(t, 2, attr)
+	if got := procs(t, g.members[0].dir); len(got) != 3 {
+		t.Errorf("the group has %q, want 3 processes", got)
+	}
+	stop()
+
+	// Where there is no clone3 the process is moved.
+	if g.Refused(attr, unix.EPERM) || !g.Refused(attr, unix.ENOSYS) || attr.UseCgroupFD {
+		t.Error("an absent clone3 is not told from other failures")
+	}
+	cmd, stop := start(t, 2, attr)
+	if err := g.Add(cmd.Process.Pid); err != nil {
+		t.Error(err)
+	}
+	if got := procs(t, g.members[0].dir); len(got) != 3 || !slices.Contains(got, strconv.Itoa(cmd.Process.Pid)) {
+		t.Errorf("the group has %q, want 3 processes", got)
+	}
+	stop()
+	name := g.members[0].dir
+	g.Remove()
+	absentDir(t, name)
+}
+
+// A tree of plain files stands for a machine of which this one is none: what counts
+// is which files are written, and with what.
+func TestVersion2Files(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"memory.max", "memory.swap.max", "cpu.max", "pids.max"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := present(2, dir); !slices.Equal(got, []Controller{Memory, CPU, PIDs}) {
+		t.Errorf("present: %q", got)
+	}
+	l := Limits{Memory: 1 << 30, CPUs: 0.001, PIDs: 7}
+	for _, c := range l.needs() {
+		if err := l.write(2, dir, c); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, want := range map[string]string{"memory.max": "1073741824", "memory.swap.max": "0", "cpu.max": "1000 100000", "pids.max": "7"} {
+		if got, _ := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if err := l.write(2, filepath.Join(dir, "absent"), Memory); err == nil {
+		t.Error("a group that is not there was given a limit")
+	}
+}

@@ -1,0 +1,119 @@
+package cgroup
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Look finds out what this process may use, by making groups and removing them.
+func Look() Host {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return Host{}
+	}
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return Host{}
+	}
+	var h Host
+	for _, tree := range hierarchies(string(mounts), string(groups)) {
+		candidates := []string{tree.own}
+		if tree.version == 2 && tree.own != tree.mount {
+			candidates = append(candidates, filepath.Dir(tree.own))
+		}
+		for _, dir := range candidates {
+			if p := (Place{tree.version, dir, try(tree.version, dir)}); len(p.Controllers) > 0 {
+				h.Places = append(h.Places, p)
+				break
+			}
+		}
+		if tree.version == 2 && tree.mount == "/sys/fs/cgroup" {
+			h.Manager = manager(os.Geteuid(), os.Geteuid() == 0)
+		}
+	}
+	return h
+}
+
+// limitFile is the file by which a controller is told its limit.
+func limitFile(version int, c Controller) string {
+	switch {
+	case c == PIDs:
+		return "pids.max"
+	case version == 2:
+		return string(c) + ".max"
+	case c == Memory:
+		return "memory.limit_in_bytes"
+	}
+	return "cpu.cfs_quota_us"
+}
+
+// try gives the controllers that work in groups made in dir.
+func try(version int, dir string) []Controller {
+	// Whoever moves a process into a group must be able to write to the one
+	// that both are in.
+	if unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) != nil {
+		return nil
+	}
+	name := filepath.Join(dir, newName())
+	if os.Mkdir(name, 0o755) != nil {
+		return nil
+	}
+	defer unix.Rmdir(name)
+	if version == 2 {
+		kind, err := os.ReadFile(filepath.Join(name, "cgroup.type"))
+		if err != nil || strings.TrimSpace(string(kind)) != "domain" {
+			return nil
+		}
+	}
+	return present(version, name)
+}
+
+func present(version int, group string) []Controller {
+	var out []Controller
+	for _, c := range [...]Controller{Memory, CPU, PIDs} {
+		if unix.Access(filepath.Join(group, limitFile(version, c)), unix.W_OK) == nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// prefix marks the groups that are this package's.
+const prefix = "sbxhost-"
+
+func newName() string { return prefix + strconv.FormatUint(rand.Uint64(), 36) }
+
+// manager finds the systemd of an ordinary user.
+func manager(uid int, root bool) *Manager {
+	if root {
+		return nil // whose groups are in reach without
+	}
+	m := Manager{RuntimeDir: "/run/user/" + strconv.Itoa(uid)}
+	for _, program := range [...]string{"/usr/bin/systemd-run", "/bin/systemd-run"} {
+		if unix.Access(program, unix.X_OK) == nil {
+			m.Run = program
+			break
+		}
+	}
+	if m.Run == "" || unix.Access(m.RuntimeDir+"/systemd/private", unix.W_OK) != nil {
+		return nil
+	}
+	id := strconv.Itoa(uid)
+	list, err := os.ReadFile("/sys/fs/cgroup/user.slice/user-" + id + ".slice/user@" + id + ".service/cgroup.controllers")
+	if err != nil {
+		return nil
+	}
+	names := strings.Fields(string(list))
+	for _, c := range [...]Controller{Memory, CPU, PIDs} {
+		if slices.Contains(names, string(c)) {
+			m.Controllers = append(m.Controllers, c)
+		}
+	}
+	return &m
+}

@@ -1,0 +1,32 @@
+//go:build !linux
+
+package cgroup
+
+import "syscall"
+
+// Look finds nothing: control groups are Linux's own.
+func Look() Host { return Host{} }
+
+// Sweep has nothing to do here.
+func (Host) Sweep() int { return 0 }
+
+// Group is never made here.
+type Group struct{}
+
+// New makes no group.
+func (Decision) New() (*Group, error) { return nil, nil }
+
+// Into changes nothing.
+func (*Group) Into(*syscall.SysProcAttr) {}
+
+// Refused is never so.
+func (*Group) Refused(*syscall.SysProcAttr, error) bool { return false }
+
+// Add moves nothing.
+func (*Group) Add(int) error { return nil }
+
+// Killed is zero.
+func (*Group) Killed() uint64 { return 0 }
+
+// Remove removes nothing.
+func (*Group) Remove() {}

@@ -1,0 +1,112 @@
+package cgroup
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// hierarchy is one mounted cgroup file system and this process's place in it.
+type hierarchy struct {
+	version     int
+	controllers []Controller // of version 1, where they belong to the mount
+	mount       string
+	own         string // this process's group, beneath mount
+}
+
+// hierarchies finds, in the contents of /proc/self/mountinfo and
+// /proc/self/cgroup, the hierarchies in which this process's own group can be seen.
+func hierarchies(mountinfo, cgroups string) []hierarchy {
+	var out []hierarchy
+	for line := range strings.Lines(mountinfo) {
+		before, after, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		left, right := strings.Fields(before), strings.Fields(after)
+		if !ok || len(left) < 5 || len(right) < 3 {
+			continue
+		}
+		h := hierarchy{mount: unescape(left[4])}
+		root := unescape(left[3])
+		switch right[0] {
+		case "cgroup2":
+			h.version = 2
+		case "cgroup":
+			h.version = 1
+			for _, option := range strings.Split(right[2], ",") {
+				if c := Controller(option); c == Memory || c == CPU || c == PIDs {
+					h.controllers = append(h.controllers, c)
+				}
+			}
+			if len(h.controllers) == 0 {
+				continue
+			}
+		default:
+			continue
+		}
+		group, ok := groupIn(cgroups, h)
+		if !ok {
+			continue
+		}
+		beneath, ok := beneath(root, group)
+		if !ok || !strings.HasPrefix(h.mount, "/") {
+			continue
+		}
+		h.own = path.Join(h.mount, beneath)
+		if !slices.ContainsFunc(out, func(o hierarchy) bool { return o.own == h.own && o.version == h.version }) {
+			out = append(out, h)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b hierarchy) int { return b.version - a.version })
+	return out
+}
+
+// groupIn gives this process's group in h.
+func groupIn(cgroups string, h hierarchy) (string, bool) {
+	for line := range strings.Lines(cgroups) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 || !strings.HasPrefix(parts[2], "/") {
+			continue
+		}
+		if h.version == 2 && parts[0] == "0" && parts[1] == "" {
+			return parts[2], true
+		}
+		if h.version == 1 && slices.Contains(strings.Split(parts[1], ","), string(h.controllers[0])) {
+			return parts[2], true
+		}
+	}
+	return "", false
+}
+
+// beneath gives group as seen from root, unless it lies outside: in a namespace of
+// cgroups such paths begin with "/..".
+func beneath(root, group string) (string, bool) {
+	if slices.Contains(strings.Split(group, "/"), "..") || slices.Contains(strings.Split(root, "/"), "..") {
+		return "", false
+	}
+	if root == "/" {
+		return group, true
+	}
+	rest, ok := strings.CutPrefix(group, root)
+	if !ok || rest != "" && rest[0] != '/' {
+		return "", false
+	}
+	return "/" + rest, true
+}
+
+// unescape undoes the octal escapes of mountinfo.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) && octal(s[i+1]) && octal(s[i+2]) && octal(s[i+3]) {
+			b.WriteByte((s[i+1]-'0')<<6 | (s[i+2]-'0')<<3 | (s[i+3] - '0'))
+			i += 3
+			continue
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func octal(c byte) bool { return '0' <= c && c <= '7' }

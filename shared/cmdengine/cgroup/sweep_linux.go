@@ -1,0 +1,108 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sweep removes the groups whose owners have died, and ends what runs in them.
+// It reports how many there were.
+func (h Host) Sweep() int {
+	removed := 0
+	for _, p := range h.Places {
+		entries, err := os.ReadDir(p.Dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix) {
+				continue
+			}
+			dir := filepath.Join(p.Dir, e.Name())
+			f, err := lock(dir)
+			if err != nil {
+				continue // in use, or another's
+			}
+			if empty(dir) {
+				removed++
+			}
+			f.Close()
+		}
+	}
+	return removed
+}
+
+const (
+	// rounds are how often a group is tried to be removed: for about a second.
+	rounds = 20
+	// patience, in milliseconds, is what one process may take to end.
+	patience = 2000
+)
+
+// empty removes a group, and first whoever is in it.
+func empty(dir string) bool {
+	for round := range rounds {
+		switch err := unix.Rmdir(dir); err {
+		case nil, unix.ENOENT:
+			return true
+		case unix.EBUSY, unix.EINTR:
+		default:
+			return false
+		}
+		if end(dir) == 0 {
+			// The kernel lets go of the dead a moment after they are seen no
+			// more, and, in version 1, no event tells when.
+			unix.Poll(nil, 1<<min(round, 6))
+		}
+	}
+	return false
+}
+
+// end kills the processes of a group, waits for them to be gone, and reports
+// how many there were.
+func end(dir string) (ended int) {
+	list, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return 0
+	}
+	for _, id := range strings.Fields(string(list)) {
+		pid, err := strconv.Atoi(id)
+		if err != nil || pid <= 0 {
+			continue // zero is a process of another pid namespace
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		// Looked at again: the number may have passed to another's process.
+		if again, err := os.ReadFile(filepath.Join(dir, "cgroup.procs")); err == nil && contains(string(again), id) {
+			unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+			await(fd)
+			ended++
+		}
+		unix.Close(fd)
+	}
+	return ended
+}
+
+func contains(list, id string) bool {
+	for _, have := range strings.Fields(list) {
+		if have == id {
+			return true
+		}
+	}
+	return false
+}
+
+// await returns when the process of a pidfd has ended, or takes too long.
+func await(pidfd int) {
+	for {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, patience); err != unix.EINTR {
+			return
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package cmdengine
+
+import (
+	"fmt"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
+)
+
+// The words for how well a limit is kept, as in [shared.EventLimit].
+const (
+	held         = "held"
+	approximated = "approximated"
+	notHeld      = "not held"
+)
+
+// holding says what keeps one limit.
+type holding struct {
+	limit     string // as in the definition
+	mechanism string // empty where there is none
+	hold      string
+}
+
+func (h holding) event() shared.Event {
+	message := fmt.Sprintf("limits.%s is %s", h.limit, h.hold)
+	if h.mechanism != "" {
+		message += " by " + h.mechanism
+	}
+	return shared.Event{Kind: shared.EventLimit, Message: message,
+		Details: map[string]string{"limit": h.limit, "mechanism": h.mechanism, "hold": h.hold}}
+}
+
+// What the launcher and the init need of a group: with less they could not start, or would be
+// what the kernel ends first.
+const (
+	leastMemory = 16 << 20
+	leastPIDs   = 16
+)
+
+// holdings says what keeps the limits that bound a whole tree, of a command that
+// runs as uid.
+func holdings(l shared.Limits, d cgroup.Decision, uid uint32) []holding {
+	var out []holding
+	add := func(set bool, limit string, c cgroup.Controller, rlimit string) {
+		switch mechanism := d.Mechanism(c); {
+		case !set:
+		case mechanism != "":
+			out = append(out, holding{limit, mechanism, held})
+		case rlimit != "":
+			out = append(out, holding{limit, rlimit, approximated})
+		default:
+			out = append(out, holding{limit, "", notHeld})
+		}
+	}
+	add(l.Memory > 0, "memory", cgroup.Memory, rlimitMemory)
+	add(l.CPUs > 0, "cpus", cgroup.CPU, "")
+	processes := rlimitPIDs
+	if uid == 0 {
+		processes = "" // the kernel exempts uid 0
+	}
+	add(l.PIDs > 0, "pids", cgroup.PIDs, processes)
+	return out
+}
+
+const (
+	rlimitMemory = "RLIMIT_AS"
+	rlimitPIDs   = "RLIMIT_NPROC"
+)
+
+// admitLimits refuses limits that are required and not held, and those that
+// no command could live with. A limit that each process keeps for itself
+// is not held: two processes are over it.
+func admitLimits(l shared.Limits, holdings []holding) error {
+	for _, h := range holdings {
+		attribute := "limits." + h.limit
+		if h.hold != held && !l.BestEffort {
+			message := "nothing here can hold it for all processes of a command together"
+			if h.mechanism != "" {
+				message += "; " + h.mechanism + " would bound each one by itself"
+			}
+			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: attribute, Message: message,
+				Hint: `accept that with enforce = "best_effort", or run in a control group that is yours to divide: systemd-run --user --scope -p Delegate=yes ...`}
+		}
+		if h.hold != held {
+			continue
+		}
+		switch {
+		case h.limit == "memory" && l.Memory < leastMemory:
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute,
+				Message: fmt.Sprintf("%d bytes are less than the launcher and the init leave anything of: %d is the least", l.Memory, leastMemory)}
+		case h.limit == "pids" && l.PIDs < leastPIDs:
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute,
+				Message: fmt.Sprintf("%d is less than the threads of the launcher and the init, which count, leave anything of: %d is the least", l.PIDs, leastPIDs)}
+		}
+	}
+	return nil
+}

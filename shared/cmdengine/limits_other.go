@@ -1,0 +1,11 @@
+//go:build !linux
+
+package cmdengine
+
+import (
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// approximations are none: the init runs on Linux alone.
+func approximations(shared.Limits, []holding) []sandboxinit.Rlimit { return nil }
