@@ -44,3 +44,50 @@ func TestUser(t *testing.T) {
 	}
 	expect(t, e, spec, "( : >> /proc/sys/kernel/core_pattern ) 2>/dev/null && echo writable || echo refused", "refused")
 }
+
+// A session of root's in which commands run as somebody else, who cannot even get
+// to the session's directory: the overlay is made with that user's rights.
+func TestSessionOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	needHolder(t)
+	if os.Geteuid() != 0 {
+		return // what TestUser says of everybody else holds here, too
+	}
+	const uid, gid = 23456, 34567
+	lower := workspace(t)
+	for d := lower; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, lower+"/theirs/f", "f")
+	write(t, lower+"/roots/f", "f")
+	for _, p := range []string{"", "/theirs", "/theirs/f"} {
+		if err := os.Chown(lower+p, uid, gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := sessionSpec(t)
+	spec.User = &shared.User{UID: uid, GID: gid, Groups: []uint32{45678}}
+	spec.Home = "/home/somebody"
+	spec.Mounts = []shared.Mount{{Source: lower, Destination: "/o", Kind: shared.MountOverlay, Origin: "workspace.caches"}}
+	one, two := New(), New() // the second finds the first one's holder
+	keep, err := one.Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keep.Close(t.Context())
+	pid := holderPid(t, spec.Session.Dir)
+	expect(t, one, spec, "cd /o; stat -c %u:%g . theirs/f; echo new > theirs/f; touch roots/x 2>/dev/null || echo refused; echo x > /home/somebody/x; grep '^Cap' /proc/self/status | grep -c 0000000000000000",
+		"23456:34567\n23456:34567\nrefused\n5")
+	expect(t, two, spec, "cat /o/theirs/f /home/somebody/x", "new\nx")
+	if now := holderPid(t, spec.Session.Dir); now != pid {
+		t.Errorf("there are two holders: %d and %d", pid, now)
+	}
+	if b, _ := os.ReadFile(lower + "/theirs/f"); string(b) != "f" {
+		t.Errorf("the host's file is %q", b)
+	}
+	// Root's own commands in the same session have a holder of their own.
+	spec.User, spec.Home = nil, ""
+	expect(t, two, spec, "echo $(id -u); cat /o/theirs/f", "0\nf")
+}
