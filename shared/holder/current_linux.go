@@ -1,0 +1,48 @@
+package holder
+
+import "golang.org/x/sys/unix"
+
+// A sourceStamp is what a source was when it was mounted or copied.
+type sourceStamp struct {
+	path   string // without the leading slash
+	copied bool
+	stamp
+}
+
+type stamp struct {
+	dev, ino     uint64
+	mode         uint32
+	size         int64
+	mtime, ctime unix.Timespec
+}
+
+func stampOf(st *unix.Stat_t, copied bool) stamp {
+	s := stamp{dev: uint64(st.Dev), ino: st.Ino, mode: st.Mode & unix.S_IFMT}
+	if copied {
+		s.size, s.mtime, s.ctime = st.Size, st.Mtim, st.Ctim
+	}
+	return s
+}
+
+// current reports whether the tree is still what its plan says: each source the
+// file that it was, each mount where it was put. Somebody on the host who renames
+// a file over one that is a mount point here takes the mount away.
+func (b *builder) current() bool {
+	for i := range b.sources {
+		s := &b.sources[i]
+		var st unix.Stat_t
+		if unix.Fstatat(b.host, s.path, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) != nil || stampOf(&st, s.copied) != s.stamp {
+			return false
+		}
+	}
+	for dest, id := range b.mounts {
+		got, err := mountID(b.trees, dest)
+		if id == absentMount && err == unix.ENOENT {
+			continue
+		}
+		if err != nil || got != id {
+			return false
+		}
+	}
+	return true
+}
