@@ -41,7 +41,7 @@ type session struct {
 
 func (s *sessions) get(spec *shared.Spec) *session {
 	key := sessionKey{spec.Session.Dir, uint32(os.Geteuid())}
-	config := holder.Config{Dir: spec.Session.Dir, Executable: func() (*os.File, error) {
+	config := holder.Config{Dir: spec.Session.Dir, Abandoned: func() { sandboxinit.KillOrphans(0) }, Executable: func() (*os.File, error) {
 		binary, err := sandboxinit.Locate()
 		if err != nil {
 			return nil, err

@@ -27,4 +27,8 @@ type Config struct {
 	User *syscall.Credential
 	// Executable opens the program that runs as the holder.
 	Executable func() (*os.File, error)
+	// Abandoned is called when a launcher is gone that was killed because its
+	// caller had given up waiting for it: a launcher killed at birth can leave a
+	// process behind. Nil does nothing.
+	Abandoned func()
 }

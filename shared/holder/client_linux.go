@@ -19,6 +19,8 @@ type Client struct {
 	conn *conn
 	log  func() string // what a holder that crashed has said; once
 
+	abandoned func() // see Config; may be nil
+
 	mu        sync.Mutex
 	next      uint32
 	calls     map[uint32]chan reply
@@ -33,8 +35,8 @@ type reply struct {
 	err      error
 }
 
-func newClient(c *conn, log func() string) *Client {
-	client := &Client{conn: c, log: log, calls: map[uint32]chan reply{}, launchers: map[uint32]*Launcher{}, lost: make(chan struct{})}
+func newClient(c *conn, log func() string, abandoned func()) *Client {
+	client := &Client{conn: c, log: log, abandoned: abandoned, calls: map[uint32]chan reply{}, launchers: map[uint32]*Launcher{}, lost: make(chan struct{})}
 	go client.read()
 	return client
 }
@@ -102,10 +104,19 @@ func (c *Client) call(ctx context.Context, encode func(uint32) ([]byte, []int)) 
 	case <-ctx.Done():
 		go func() {
 			if r := <-answer; r.launcher != nil {
-				r.launcher.Kill()
+				c.abandon(r.launcher)
 			}
 		}()
 		return nil, ctx.Err()
+	}
+}
+
+// abandon ends a launcher that nobody waits for any more.
+func (c *Client) abandon(l *Launcher) {
+	l.Kill()
+	l.Wait()
+	if c.abandoned != nil {
+		c.abandoned()
 	}
 }
 
@@ -198,7 +209,7 @@ func (c *Client) answer(request uint32, r reply) {
 	if answer != nil {
 		answer <- r
 	} else if r.launcher != nil {
-		r.launcher.Kill()
+		go c.abandon(r.launcher) // not here, where its end is read
 	}
 }
 

@@ -37,7 +37,7 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 		}
 		switch {
 		case err == nil:
-			return newClient(c, logReader(dir)), nil
+			return newClient(c, logReader(dir), config.Abandoned), nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case !ended(err):
