@@ -22,7 +22,7 @@ func (d *decoder) file(f *File, body *hclsyntax.Body) {
 		case "workspace":
 			workspace = block
 		case "approvals":
-			d.approvals(block.Body)
+			d.approvals(f, block.Body)
 		case "engine":
 			engines = append(engines, block)
 		case "sandbox":
@@ -136,6 +136,10 @@ func (d *decoder) workspace(f *File, body hcl.Body) host.WorkspaceOptions {
 			ws.Readable, _ = d.hostPaths(it)
 		case "writable":
 			ws.Writable, _ = d.hostPaths(it)
+		case "control_sockets":
+			ws.ControlSockets, _ = d.hostPaths(it)
+		case "harmless_files":
+			f.options.Sensitive.Harmless = d.fileNames(it)
 		case "temp", "toolchains":
 			d.bool(it) // true is refused above
 		case "env":
@@ -145,8 +149,8 @@ func (d *decoder) workspace(f *File, body hcl.Body) host.WorkspaceOptions {
 	return ws
 }
 
-// approvals has nothing to give yet: what it may say is what holds anyway.
-func (d *decoder) approvals(body hcl.Body) {
+// approvals gives what "deny" means besides what holds anyway.
+func (d *decoder) approvals(f *File, body hcl.Body) {
 	content := d.content(body, &approvalsSchema)
 	for _, name := range approvalsSchema.attrs {
 		attr := content.Attributes[name]
@@ -160,7 +164,8 @@ func (d *decoder) approvals(body hcl.Body) {
 		it.name = "approvals." + name
 		switch name {
 		case "mode":
-			d.oneOf(it, "ask", "always", "deny")
+			mode, _ := d.oneOf(it, "ask", "always", "deny")
+			f.options.Sensitive.Deny = mode == "deny"
 		case "session_ttl":
 			d.duration(it)
 		case "allow_bypass":

@@ -84,6 +84,16 @@ func TestBaseAndLiteral(t *testing.T) {
 			t.Errorf("%s: %q, %v, %v", test.pattern, base, more, p.DirOnly())
 		}
 	}
+	p, err := Parse(`a\*/b/**/c[x]/`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q, err := p.Rebase("/x*/y"); err != nil || q.String() != `/x\*/y/**/c[x]/` || !q.Match("x*/y/z/cx") || !q.DirOnly() {
+		t.Errorf("rebased it is %s, %v", q, err)
+	}
+	if _, err := p.Rebase(strings.Repeat("/x", maxSegments)); !errors.Is(err, ErrPattern) {
+		t.Error(err)
+	}
 	for _, name := range []string{"plain", `a*?[]{}\b`, "[x]"} {
 		p, err := Parse(Quote(name))
 		if err != nil {

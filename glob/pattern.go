@@ -59,8 +59,8 @@ func Parse(text string) (*Pattern, error) {
 	switch {
 	case len(p.segments) == 0:
 		return nil, fmt.Errorf("%q names nothing: %w", text, ErrPattern)
-	case len(p.segments) > maxSegments:
-		return nil, fmt.Errorf("%.40q... has %d names, more than %d: %w", text, len(p.segments), maxSegments, ErrPattern)
+	case len(p.segments) > maxSegments/2: // the other half is for Rebase
+		return nil, fmt.Errorf("%.40q... has %d names, more than %d: %w", text, len(p.segments), maxSegments/2, ErrPattern)
 	}
 	return p, nil
 }
@@ -202,6 +202,39 @@ func (p *Pattern) Base() (path string, more bool) {
 		names = append(names, s.text)
 	}
 	return strings.Join(names, "/"), false
+}
+
+// Rebase gives the pattern with another literal path in place of its Base. Its
+// error wraps ErrPattern: that path is too deep.
+func (p *Pattern) Rebase(base string) (*Pattern, error) {
+	q := &Pattern{dirOnly: p.dirOnly}
+	for name := range strings.SplitSeq(base, "/") {
+		if name != "" {
+			q.segments = append(q.segments, segment{text: name, literal: true})
+		}
+	}
+	rest := p.segments
+	for len(rest) > 0 && rest[0].literal {
+		rest = rest[1:]
+	}
+	q.segments = append(q.segments, rest...)
+	var b strings.Builder
+	for _, s := range q.segments {
+		b.WriteByte('/')
+		if s.literal {
+			b.WriteString(Quote(s.text))
+		} else {
+			b.WriteString(s.text)
+		}
+	}
+	if p.dirOnly {
+		b.WriteByte('/')
+	}
+	q.text = b.String()
+	if len(q.segments) > maxSegments {
+		return nil, fmt.Errorf("%.40q... has %d names, more than %d: %w", q.text, len(q.segments), maxSegments, ErrPattern)
+	}
+	return q, nil
 }
 
 // Match reports whether a path without a leading slash matches. Whether it is

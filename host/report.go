@@ -14,6 +14,8 @@ type Report struct {
 	Degraded []string
 	// Limits says which mechanism held each limit.
 	Limits []LimitReport
+	// Repositories are git repositories that came to be while the command ran.
+	Repositories []RepositoryReport
 }
 
 // LimitReport says how a limit was held.

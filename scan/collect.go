@@ -68,6 +68,10 @@ func (c *collection) root(n *node) {
 		f.Pattern = hide - 1
 		switch {
 		case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		case hide == 0 && c.query.Name != nil && c.query.Name(base):
+			c.files[file{uint64(st.Dev), st.Ino}] = hidden{n.name, -1}
+			c.direct = append(c.direct, n.name)
+			c.out.Found = append(c.out.Found, Found{Path: n.name, What: Named, Pattern: -1})
 		case hide > 0:
 			c.files[file{uint64(st.Dev), st.Ino}] = hidden{n.name, hide - 1}
 			c.direct = append(c.direct, n.name)
@@ -88,7 +92,7 @@ func (c *collection) gather(n *node, path string) error {
 			at = join(path, e.name)
 		}
 		c.out.Found = append(c.out.Found, Found{Path: at, What: e.what, Dir: e.kind == directory, Symlink: e.kind == symlink, Pattern: e.pattern})
-		if e.what == Matched && e.kind == regular {
+		if (e.what == Matched || e.what == Named) && e.kind == regular {
 			c.files[file{n.id.dev, e.inode}] = hidden{at, e.pattern}
 			c.direct = append(c.direct, at)
 		}

@@ -130,14 +130,18 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 		} else if e.kind == symlink && m.Dir >= 0 && m.Dir != m.Any && leadsToDir(join(path, e.name)) {
 			pattern = m.Dir
 		}
-		if pattern >= 0 {
+		named := pattern < 0 && n.hide == 0 && e.kind != directory && w.query.Name != nil && w.query.Name(e.name)
+		switch {
+		case pattern >= 0:
 			n.found = append(n.found, entry{e.name, Matched, e.kind, pattern, e.inode})
+		case named:
+			n.found = append(n.found, entry{e.name, Named, e.kind, -1, e.inode})
 		}
 		switch e.kind {
 		case directory:
 			w.enter(n, e.name, pattern, was[e.name])
 		case regular:
-			if pattern < 0 {
+			if pattern < 0 && !named {
 				n.inodes = append(n.inodes, e.inode)
 			}
 		case symlink:

@@ -25,6 +25,9 @@ type Query struct {
 	// Set holds patterns of absolute paths. What lies beneath a match is not
 	// reported by itself. Nil matches nothing.
 	Set *glob.Set
+	// Name says of a name in any directory whether a file that has it is
+	// reported, as Named. Nil reports none.
+	Name func(name string) bool
 	// Sockets and Repositories say whether those are reported.
 	Sockets      bool
 	Repositories bool
@@ -35,7 +38,8 @@ type What uint8
 
 const (
 	Matched    What = iota // a pattern matches
-	HardLink               // another name of a file that is matched, or lies in a directory that is
+	HardLink               // another name of a file that is Matched or Named, or lies in a directory that is
+	Named                  // its name is asked for, and it is no directory
 	Socket                 // a socket file
 	Repository             // a directory with a .git in it
 	Bare                   // a directory that git takes for a repository itself
@@ -48,7 +52,7 @@ type Found struct {
 	What    What
 	Dir     bool
 	Symlink bool   // which Path is; where it leads is not followed
-	Pattern int    // of Matched and HardLink: the index in the Set
+	Pattern int    // of Matched and HardLink: the index in the Set; -1 for what is Named
 	Of      string // of HardLink: the name that matches
 	UID     uint32 // of Unsearched: who owns it
 }

@@ -70,7 +70,7 @@ func patterns(t testing.TB, texts ...string) *glob.Set {
 func show(dir string, r *Result) []string {
 	var lines []string
 	for _, f := range r.Found {
-		kind := [...]string{"matched", "hard link", "socket", "repository", "bare", "unsearched"}[f.What]
+		kind := [...]string{"matched", "hard link", "named", "socket", "repository", "bare", "unsearched"}[f.What]
 		lines = append(lines, fmt.Sprintf("%s %s", kind, strings.TrimPrefix(strings.TrimPrefix(f.Path, dir), "/")))
 	}
 	for _, p := range r.Linked {
@@ -127,6 +127,18 @@ func TestScanFindsHardLinks(t *testing.T) {
 	s := New(Query{Set: patterns(t, "/**/.env", "/**/.env.*", dir+"/ws/secrets")})
 	expect(t, s, dir, []string{dir + "/ws", dir + "/bind"},
 		"matched ws/.env", "matched ws/a/.env", "matched ws/.env.local", "matched ws/secrets", "hard link ws/a/copy", "hard link bind/key2", "linked ws/.env.local")
+}
+
+func TestScanFindsNames(t *testing.T) {
+	t.Parallel()
+	dir := newTree(t)
+	put(t, dir, ".env", "a/.env -> ../plain", "venv/.env/bin/x", "plain", "hidden/.env", "b/")
+	if err := os.Link(dir+"/.env", dir+"/b/copy"); err != nil {
+		t.Fatal(err)
+	}
+	s := New(Query{Set: patterns(t, "/**/hidden"), Name: func(name string) bool { return name == ".env" }})
+	expect(t, s, dir, []string{dir}, "named .env", "named a/.env", "hard link b/copy", "matched hidden")
+	expect(t, s, dir, []string{dir + "/.env", dir + "/b"}, "named .env", "hard link b/copy")
 }
 
 func TestScanFindsSocketsAndRepositories(t *testing.T) {

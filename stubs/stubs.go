@@ -191,6 +191,9 @@ func (h *Hold) Release() error {
 	r := h.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.ledger == nil {
+		return nil // closed, and given up by that
+	}
 	last := slices.ContainsFunc(h.paths, func(p string) bool { return r.held[p] != nil && r.held[p].holds == 1 })
 	if !last {
 		r.release(h, nil)
@@ -258,19 +261,44 @@ func (r *Registry) Sweep() error {
 	return nil
 }
 
-// Close gives up the ledger. What is still held is left for the next sweep.
+// Close gives up all that is still held, and the ledger. What it cannot remove is
+// left for the next sweep.
 func (r *Registry) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ledger == nil {
 		return nil
 	}
-	if len(r.held) == 0 {
+	var err error
+	if len(r.held) > 0 {
+		err = r.giveUp()
+	}
+	if err == nil {
 		os.Remove(r.ledger.Name())
 	}
-	err := r.ledger.Close()
+	err = errors.Join(err, r.ledger.Close())
 	r.ledger, r.held = nil, map[string]*held{}
 	return err
+}
+
+// giveUp releases everything.
+func (r *Registry) giveUp() error {
+	unlock, err := r.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	others, err := r.others()
+	if err != nil {
+		return err
+	}
+	all := &Hold{registry: r}
+	for p, h := range r.held {
+		h.holds = 1
+		all.paths = append(all.paths, p)
+	}
+	r.release(all, others)
+	return nil
 }
 
 // other is the ledger of another Registry.

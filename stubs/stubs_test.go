@@ -152,6 +152,26 @@ func TestHold(t *testing.T) {
 	}
 }
 
+func TestClose(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	r, other := New(s.ledgers), New(s.ledgers)
+	defer other.Close()
+	h := s.hold(t, r, "a/b", "c")
+	kept := s.hold(t, other, "c")
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	s.expect(t, "c")
+	release(t, h)
+	s.expect(t, "c")
+	release(t, kept)
+	s.expect(t)
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestHoldLeavesWhatWasPutThere(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -10,7 +10,6 @@ approvals {
 sandbox "a" {
   engine      = "docker"
   fallback    = "approve"
-  deny_paths  = ["secrets/"]
   limits {
     cpus      = 1.5
     temp_size = "1GiB"
