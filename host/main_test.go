@@ -22,7 +22,21 @@ func TestMain(m *testing.M) {
 		runHostProcess()
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(run(m))
+}
+
+// run keeps what sbxhost remembers out of the home of whoever runs the tests.
+func run(m *testing.M) int {
+	state, err := os.MkdirTemp("", "sbxhost-state-")
+	if err == nil {
+		err = os.Setenv("XDG_STATE_HOME", state)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(state)
+	return m.Run()
 }
 
 const hostProcessEnv = "SBXHOST_TEST_HOST"

@@ -175,14 +175,14 @@ func (h *hiding) literal(rule *pathRule) error {
 		return nil // nobody who runs as the caller can get there
 	case err != nil:
 		return attributeError(rule.attribute, err.Error(), "")
-	case info != nil:
-		h.hide(target, info.IsDir(), rule.origin())
-		return nil
 	}
+	// What is there can be another command's stub, and gone in a moment.
 	if h.mounts.creatable(target) {
 		h.places = append(h.places, stubs.Stub{Path: target})
-		h.hide(target, true, rule.origin())
+	} else if info == nil {
+		return nil
 	}
+	h.hide(target, info == nil || info.IsDir(), rule.origin())
 	return nil
 }
 

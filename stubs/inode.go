@@ -19,16 +19,7 @@ func create(s Stub) (record, error) {
 	defer unix.Close(dir)
 	rec, name := record{path: s.Path, dir: !s.File, content: s.Content}, filepath.Base(s.Path)
 	if s.File {
-		fd, err := retryFD(func() (int, error) {
-			return unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
-		})
-		if err != nil {
-			return record{}, err
-		}
-		f := os.NewFile(uintptr(fd), s.Path)
-		defer f.Close()
-		if _, err := f.WriteString(s.Content); err != nil {
-			unix.Unlinkat(dir, name, 0)
+		if err := createFile(dir, name, s.Content); err != nil {
 			return record{}, err
 		}
 	} else if err := unix.Mkdirat(dir, name, 0o755); err != nil {
@@ -45,6 +36,23 @@ func create(s Stub) (record, error) {
 		unix.Fchownat(dir, name, int(parent.Uid), int(parent.Gid), unix.AT_SYMLINK_NOFOLLOW)
 	}
 	return rec, nil
+}
+
+// createNamed creates a file under its name, which is there before its content.
+func createNamed(dir int, name, content string) error {
+	fd, err := retryFD(func() (int, error) {
+		return unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	})
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	if _, err := f.WriteString(content); err != nil {
+		unix.Unlinkat(dir, name, 0)
+		return err
+	}
+	return nil
 }
 
 // same reports whether st is of the stub. One that was about to be made when

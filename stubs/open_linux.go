@@ -1,6 +1,8 @@
 package stubs
 
 import (
+	"fmt"
+	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -31,4 +33,25 @@ func openDir(path string) (int, error) {
 		fd = next
 	}
 	return fd, nil
+}
+
+// createFile creates a file that has its content from the start: half of it may
+// mean something else to whoever reads it in that moment.
+func createFile(dir int, name, content string) error {
+	fd, err := retryFD(func() (int, error) {
+		return unix.Openat(dir, ".", unix.O_WRONLY|unix.O_TMPFILE|unix.O_CLOEXEC, 0o644)
+	})
+	if err != nil {
+		return createNamed(dir, name, content) // not every file system has files without names
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	if _, err := f.WriteString(content); err != nil {
+		return err
+	}
+	err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), dir, name, unix.AT_SYMLINK_FOLLOW)
+	if err == unix.ENOENT { // no /proc
+		return createNamed(dir, name, content)
+	}
+	return err
 }

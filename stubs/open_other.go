@@ -28,3 +28,6 @@ func openDir(path string) (int, error) {
 	}
 	return fd, nil
 }
+
+// createFile creates a file.
+func createFile(dir int, name, content string) error { return createNamed(dir, name, content) }
