@@ -95,7 +95,7 @@ func (r *resolver) surveyed(m *mounts, d Definition, guards []guard, out *resolv
 	if guards, err = r.guardRules(m, s, guards); err != nil {
 		return err
 	}
-	if dir := r.caller.stateDir(); dir != "" && m.writable(dir) {
+	if dir, _, err := follow(r.caller.stateDir()); err == nil && dir != "/" && m.writable(dir) {
 		guards = append(guards, guard{path: dir, origin: "protected: what sbxhost remembers", stub: stubs.Stub{Path: dir}})
 	}
 	if err := m.protect(guards); err != nil {
