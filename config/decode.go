@@ -22,7 +22,7 @@ func (d *decoder) file(f *File, body *hclsyntax.Body) {
 		case "workspace":
 			workspace = block
 		case "approvals":
-			d.approvals(block.Body)
+			d.approvals(f, block.Body)
 		case "engine":
 			engines = append(engines, block)
 		case "sandbox":
@@ -140,6 +140,10 @@ func (d *decoder) workspace(f *File, body hcl.Body) host.WorkspaceOptions {
 			ws.Temp, _ = d.bool(it)
 		case "toolchains":
 			ws.Toolchains, _ = d.bool(it)
+		case "control_sockets":
+			ws.ControlSockets, _ = d.hostPaths(it)
+		case "harmless_files":
+			f.options.Sensitive.Harmless = d.fileNames(it)
 		case "env":
 			ws.Env, _ = d.environment(it)
 		}
@@ -147,8 +151,8 @@ func (d *decoder) workspace(f *File, body hcl.Body) host.WorkspaceOptions {
 	return ws
 }
 
-// approvals has nothing to give yet: what it may say is what holds anyway.
-func (d *decoder) approvals(body hcl.Body) {
+// approvals gives what "deny" means besides what holds anyway.
+func (d *decoder) approvals(f *File, body hcl.Body) {
 	content := d.content(body, &approvalsSchema)
 	for _, name := range approvalsSchema.attrs {
 		attr := content.Attributes[name]
@@ -162,7 +166,8 @@ func (d *decoder) approvals(body hcl.Body) {
 		it.name = "approvals." + name
 		switch name {
 		case "mode":
-			d.oneOf(it, "ask", "always", "deny")
+			mode, _ := d.oneOf(it, "ask", "always", "deny")
+			f.options.Sensitive.Deny = mode == "deny"
 		case "session_ttl":
 			d.duration(it)
 		case "allow_bypass":

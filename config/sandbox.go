@@ -47,10 +47,16 @@ func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 		case "bind_paths":
 			def.BindPaths = d.binds(it)
 		case "deny_paths":
-			def.DenyPaths, ok = d.texts(it)
-			if ok && len(def.DenyPaths) == 0 {
+			def.DenyPaths = d.pathPatterns(it)
+			if it.val.CanIterateElements() && it.val.LengthInt() == 0 {
 				d.invalid(it, "an empty list hides nothing; leave it out if that is meant")
 			}
+		case "protect_paths":
+			def.ProtectPaths = d.pathPatterns(it)
+		case "protect_paths_except":
+			def.ProtectPathsExcept = d.givenUp(it)
+		case "unix_sockets":
+			def.UnixSockets = d.socketPaths(it)
 		case "env_passthrough":
 			def.EnvPassthrough = d.passthrough(it)
 		case "env":

@@ -33,7 +33,7 @@ var (
 	}
 	workspaceSchema = schema{
 		place: "the workspace block",
-		attrs: []string{"root", "readable", "writable", "temp", "toolchains", "env"},
+		attrs: []string{"root", "readable", "writable", "control_sockets", "harmless_files", "temp", "toolchains", "env"},
 	}
 	approvalsSchema = schema{
 		place: "the approvals block",
@@ -47,6 +47,7 @@ var (
 		place: "a sandbox block",
 		attrs: []string{
 			"engine", "fallback", "network", "filesystem", "read_only", "workdir", "bind_paths", "deny_paths",
+			"protect_paths", "protect_paths_except", "unix_sockets",
 			"env_passthrough", "env", "credentials",
 		},
 		blocks: []blockType{{name: "limits"}, {name: "config"}},

@@ -20,7 +20,6 @@ type unbuiltAttribute struct {
 
 // unbuilt lists them all. What comes to be built leaves the list.
 var unbuilt = [...]unbuiltAttribute{
-	{path: "sandbox.deny_paths", refused: notEmpty, what: "hiding paths from a command"},
 	{path: "sandbox.fallback", refused: is("approve"), what: "asking for approval to run without a sandbox",
 		instead: `Write fallback = "deny".`},
 	{path: "sandbox.engine", refused: is("docker"), what: "the engine docker",
@@ -56,10 +55,6 @@ func (d *decoder) refuse(path string, attr *hcl.Attribute) bool {
 		return true
 	}
 	return false
-}
-
-func notEmpty(v cty.Value) bool {
-	return !v.CanIterateElements() || v.LengthInt() > 0
 }
 
 func isTrue(v cty.Value) bool { return v.Type() == cty.Bool && v.True() }

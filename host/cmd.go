@@ -261,6 +261,11 @@ func (c *Cmd) command(opened *openSandbox, planning bool) (shared.Command, []Env
 	if c.TTY && !opened.engine.info.Features.Has(shared.FeatureTTY) {
 		return shared.Command{}, nil, unsupported(opened.engine.info.Name, shared.Requirement{Feature: shared.FeatureTTY, Attribute: "TTY"})
 	}
+	command.Masks = opened.resolved.masks
+	if features := opened.engine.info.Features; len(command.Masks) > 0 && !features.Has(shared.FeatureMasks) && !features.Has(shared.FeaturePatterns) {
+		attribute, _, _ := strings.Cut(command.Masks[0].Origin, " ")
+		return shared.Command{}, nil, unsupported(opened.engine.info.Name, shared.Requirement{Feature: shared.FeatureMasks, Attribute: attribute})
+	}
 	if spec.Unconfined {
 		command.Dir = c.host.hostDir(c.Dir)
 	}
@@ -378,8 +383,12 @@ func (c *Cmd) supervise() {
 	default:
 		c.endErr = cancelErr
 	}
+	var created []RepositoryReport
+	if !c.opened.resolved.spec.Unconfined {
+		created = c.host.resolver.created(c.opened.resolved)
+	}
 	c.mu.Lock()
-	c.report.Result = &result
+	c.report.Result, c.report.Repositories = &result, created
 	c.mu.Unlock()
 }
 

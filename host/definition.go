@@ -28,8 +28,18 @@ type Definition struct {
 	Workdir string
 	// BindPaths are further host paths to show.
 	BindPaths []Bind
-	// DenyPaths are paths and patterns that are hidden.
+	// DenyPaths are paths and patterns that are hidden, as package glob has them:
+	// absolute, beginning with "~/", or relative to the workspace's root - and
+	// where they begin with "**/", to all that is shown. A path without wildcards
+	// that does not exist cannot be created. They win over everything else.
 	DenyPaths []string
+	// ProtectPaths are paths and patterns, likewise, that cannot be written.
+	ProtectPaths []string
+	// ProtectPathsExcept are names among DefaultProtected that may be written.
+	ProtectPathsExcept []string
+	// UnixSockets are socket files that commands may connect to. All others in
+	// what is shown are hidden. One that nothing else shows is shown at its path.
+	UnixSockets []string
 	// EnvPassthrough are names and globs of variables to pass on.
 	EnvPassthrough []string
 	// Env are variables to set, the only way to set one that is on the
@@ -90,6 +100,9 @@ type WorkspaceOptions struct {
 	// that there are, without any that hold credentials, as readable roots are
 	// shown, and passes on the variables that lead to them.
 	Toolchains bool
+	// ControlSockets are socket files that are never shown, nor a directory above
+	// them, besides those that are known: absolute paths.
+	ControlSockets []string
 	// Env are variables set in every command. Nil means those of the git
 	// identity in force at Root, conditional includes counted, if Root lies in a
 	// repository: GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and

@@ -41,7 +41,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	if err != nil {
 		return nil, &SandboxError{Sandbox: opened.name, Err: opened.engine.lost(err)}
 	}
-	plan.Notes = slices.Concat(opened.resolved.notes, c.notes, c.dirNotes(opened), plan.Notes)
+	plan.Notes = slices.Concat(opened.resolved.notes, c.notes, opened.resolved.remarks(), c.dirNotes(opened), plan.Notes)
 	return &Explanation{
 		Sandbox: opened.name, Engine: opened.engine.info.Name, Source: opened.engine.source,
 		Decision: opened.decision.outcome, Rule: opened.decision.rule,

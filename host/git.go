@@ -1,23 +1,16 @@
 package host
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/stubs"
 	"github.com/sbxhost/sbxhost/workspace"
 )
-
-// A guard is what no command may write, and why, for people.
-type guard struct {
-	path, origin string
-}
 
 // repositories shows what git needs of the workspace's repositories, and
 // returns what must be guarded of all that the mounts make writable.
@@ -35,8 +28,8 @@ func (r *resolver) repositories(m *mounts, d Definition) (guards []guard) {
 		if mount.Kind == shared.MountReadWrite && strings.HasPrefix(mount.Origin, "bind_paths[") &&
 			!slices.Contains(seen, mount.Source) && isDir(mount.Source) {
 			seen = append(seen, mount.Source)
-			_, more := m.layout(mount.Source)
-			guards = append(guards, more...)
+			layout, more := m.layout(mount.Source)
+			guards = append(guards, r.guardConfigured(m, mount.Source, layout, more)...)
 		}
 	}
 	return guards
@@ -69,7 +62,7 @@ func (r *resolver) repository(m *mounts, root string, readOnly bool) []guard {
 			m.show(shared.Mount{Source: dir, Destination: dir, Kind: shared.MountReadWrite, Origin: gitOrigin(layout, dir)})
 		}
 	}
-	return guards
+	return r.guardConfigured(m, root, layout, guards)
 }
 
 // layout reads how git lies in a directory, and what of it has to be guarded.
@@ -77,13 +70,13 @@ func (m *mounts) layout(dir string) (workspace.GitLayout, []guard) {
 	layout, err := workspace.GitDirs(dir)
 	if err != nil {
 		m.notes = append(m.notes, fmt.Sprintf("%v: it is read-only inside, and git does not work there", err))
-		return layout, m.guardExisting(nil, dir, filepath.Join(dir, ".git"), "protected: git, not understood")
+		return layout, m.guard(nil, dir, filepath.Join(dir, ".git"), "protected: git, not understood", stubs.Stub{Path: filepath.Join(dir, ".git")})
 	}
 	var guards []guard
 	for _, p := range layout.Protected {
 		for _, base := range [...]string{layout.GitDir, layout.CommonDir, dir} {
 			if inside(base, p) {
-				guards = m.guardExisting(guards, base, p, "protected: git "+strings.TrimPrefix(p, base+"/"))
+				guards = m.guard(guards, base, p, "protected: git "+strings.TrimPrefix(p, base+"/"), gitStub(p))
 				break
 			}
 		}
@@ -91,22 +84,51 @@ func (m *mounts) layout(dir string) (workspace.GitLayout, []guard) {
 	return layout, guards
 }
 
-// guardExisting adds a guard for what there is at p. A mount is at a file or
-// directory, and can neither be on a symlink nor where there is nothing.
-func (m *mounts) guardExisting(guards []guard, base, p, origin string) []guard {
-	at := base
-	for name := range strings.SplitSeq(strings.TrimPrefix(p, base+"/"), "/") {
-		at += "/" + name
-		info, err := os.Lstat(at)
-		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-			return guards
-		case err == nil && info.Mode()&fs.ModeSymlink != 0:
-			m.notes = append(m.notes, fmt.Sprintf("git: %s is a symlink, which a command can replace by programs that git runs outside", at))
-			return guards
+// guardConfigured adds guards for what the configuration of a repository names
+// as hooks, or as further configuration, in directories that commands can write
+// to: a git on the host would execute it as it does .git/hooks.
+func (r *resolver) guardConfigured(m *mounts, top string, layout workspace.GitLayout, guards []guard) []guard {
+	if layout.CommonDir == "" {
+		return guards
+	}
+	var global []string
+	for _, home := range [...]string{r.home(), r.caller.home} {
+		if home != "" {
+			global = append(global, filepath.Join(home, ".gitconfig"), filepath.Join(home, ".config/git/config"))
 		}
 	}
-	return append(guards, guard{p, origin})
+	hooks, includes := workspace.ConfiguredPaths(layout.CommonDir, global...)
+	add := func(p, dir, what string) {
+		switch {
+		case p == "~" || strings.HasPrefix(p, "~/"):
+			p = filepath.Join(r.home(), p[1:])
+		case !filepath.IsAbs(p):
+			p = filepath.Join(dir, p)
+		}
+		led, _, err := follow(p)
+		if err != nil || !m.creatable(led) || led == top {
+			if led == top {
+				m.notes = append(m.notes, fmt.Sprintf("git: %s of %s is the work tree itself, which a command can write to", what, top))
+			}
+			return
+		}
+		guards = append(guards, guard{led, "protected: git " + what, stubs.Stub{Path: led, File: what == "include.path"}})
+	}
+	for _, p := range hooks {
+		add(p, top, "core.hooksPath")
+	}
+	for _, p := range includes {
+		add(p.Path, filepath.Dir(p.File), "include.path")
+	}
+	if p := filepath.Join(layout.CommonDir, "objects/info/alternates"); isFile(p) {
+		guards = m.guard(guards, layout.CommonDir, p, "protected: git objects/info/alternates", stubs.Stub{Path: p, File: true})
+	}
+	return guards
+}
+
+func isFile(p string) bool {
+	info, err := os.Lstat(p)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // gitOrigin says what a git directory that is shown is.
@@ -155,6 +177,7 @@ const (
 func (m *mounts) protect(guards []guard) error {
 	// What lies in another guarded place comes after it, and needs no more.
 	slices.SortStableFunc(guards, func(a, b guard) int { return strings.Compare(a.path, b.path) })
+	guards = slices.CompactFunc(guards, func(a, b guard) bool { return a.path == b.path })
 	writable := slices.DeleteFunc(slices.Clone(m.spec.Mounts), func(have shared.Mount) bool { return have.Kind != shared.MountReadWrite })
 	for _, g := range guards {
 		for _, have := range writable {
@@ -186,4 +209,7 @@ func (m *mounts) guardIn(have shared.Mount, g guard) {
 		}
 	}
 	m.spec.Mounts = append(m.spec.Mounts, shared.Mount{Source: g.path, Destination: place(g.path), Origin: g.origin})
+	if g.stub.Path != "" {
+		m.stubs = append(m.stubs, g.stub)
+	}
 }

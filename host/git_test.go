@@ -74,6 +74,14 @@ func newRepositories(t testing.TB) string {
 	return base
 }
 
+// present are the mounts of what exists; protect_linux_test.go has the rest.
+func present(spec *shared.Spec) []shared.Mount {
+	return slices.DeleteFunc(slices.Clone(spec.Mounts), func(m shared.Mount) bool {
+		_, err := os.Lstat(m.Source)
+		return m.Source != "" && err != nil
+	})
+}
+
 func TestResolveGit(t *testing.T) {
 	t.Parallel()
 	base := newRepositories(t)
@@ -105,7 +113,7 @@ func TestResolveGit(t *testing.T) {
 		}},
 		{name: "a repository", root: "main", want: []string{
 			"read-write main: workspace",
-			"read-write main/.git: kept in place: git config",
+			"read-write main/.git: kept in place: git commondir",
 			"read-only main/.git/config: protected: git config",
 			"read-only main/.git/hooks: protected: git hooks",
 			"read-write main/.git/worktrees/near: kept in place: git worktrees/near/commondir",
@@ -113,13 +121,15 @@ func TestResolveGit(t *testing.T) {
 			"read-only main/.git/worktrees/near/commondir: protected: git worktrees/near/commondir",
 			"read-only main/.git/worktrees/near/gitdir: protected: git worktrees/near/gitdir",
 			"read-only main/.git/worktrees/wt: protected: git worktrees/wt",
+			"read-write main/near: kept in place: git .git",
+			"read-only main/near/.git: protected: git .git",
 		}},
 		{name: "a repository, read-only", root: "main", def: Definition{ReadOnly: true}, want: []string{
 			"read-only main: workspace",
 		}},
 		{name: "a repository, at another place", root: "src/attr", def: Definition{Workdir: "/w"}, want: []string{
 			"read-write src/attr /w: workspace",
-			"read-write src/attr/.git /w/.git: kept in place: git config",
+			"read-write src/attr/.git /w/.git: kept in place: git commondir",
 			"read-only src/attr/.git/config /w/.git/config: protected: git config",
 			"read-write src/attr/.git/info /w/.git/info: kept in place: git info/attributes",
 			"read-only src/attr/.git/info/attributes /w/.git/info/attributes: protected: git info/attributes",
@@ -171,17 +181,19 @@ func TestResolveGit(t *testing.T) {
 		}},
 		{name: "a repository with a submodule", root: "super", want: []string{
 			"read-write super: workspace",
-			"read-write super/.git: kept in place: git config",
+			"read-write super/.git: kept in place: git commondir",
 			"read-only super/.git/config: protected: git config",
 			"read-only super/.git/hooks: protected: git hooks",
 			"read-only super/.git/modules: protected: git modules",
 			"read-only super/.gitmodules: protected: git .gitmodules",
+			"read-write super/lib: kept in place: git .git",
+			"read-only super/lib/.git: protected: git .git",
 		}},
 		{name: "a submodule in a writable repository", root: "super/lib", writable: []string{".."}, want: []string{
 			"read-write super/lib: workspace",
 			"read-write super: workspace.writable[0]",
 			"read-write super/.git/modules/lib: git: directory of the submodule",
-			"read-write super/.git: kept in place: git config",
+			"read-write super/.git: kept in place: git commondir",
 			"read-only super/.git/config: protected: git config",
 			"read-only super/.git/hooks: protected: git hooks",
 			"read-only super/.git/modules: protected: git modules",
@@ -194,7 +206,7 @@ func TestResolveGit(t *testing.T) {
 			def: Definition{BindPaths: []Bind{{Host: base + "/src/attr", Container: "/attr", Writable: true}}}, want: []string{
 				"read-write src/plain: workspace",
 				"read-write src/attr /attr: bind_paths[0]",
-				"read-write src/attr/.git /attr/.git: kept in place: git config",
+				"read-write src/attr/.git /attr/.git: kept in place: git commondir",
 				"read-only src/attr/.git/config /attr/.git/config: protected: git config",
 				"read-write src/attr/.git/info /attr/.git/info: kept in place: git info/attributes",
 				"read-only src/attr/.git/info/attributes /attr/.git/info/attributes: protected: git info/attributes",
@@ -203,8 +215,8 @@ func TestResolveGit(t *testing.T) {
 			def: Definition{ReadOnly: true, BindPaths: []Bind{{Host: base + "/src", Container: "/all", Writable: true}}}, want: []string{
 				"read-only src/attr: workspace",
 				"read-write src /all: bind_paths[0]",
-				"read-write src/attr/.git /all/attr/.git: kept in place: git config",
-				"read-write src/attr /all/attr: kept in place: git config",
+				"read-write src/attr/.git /all/attr/.git: kept in place: git commondir",
+				"read-write src/attr /all/attr: kept in place: git commondir",
 				"read-only src/attr/.git/config /all/attr/.git/config: protected: git config",
 				"read-write src/attr/.git/info /all/attr/.git/info: kept in place: git info/attributes",
 				"read-only src/attr/.git/info/attributes /all/attr/.git/info/attributes: protected: git info/attributes",
@@ -215,8 +227,9 @@ func TestResolveGit(t *testing.T) {
 		}},
 		{name: "hooks that are a link", root: "linked", note: "is a symlink", want: []string{
 			"read-write linked: workspace",
-			"read-write linked/.git: kept in place: git config",
+			"read-write linked/.git: kept in place: git commondir",
 			"read-only linked/.git/config: protected: git config",
+			"read-write linked/.git/info: kept in place: git info/attributes",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -230,7 +243,7 @@ func TestResolveGit(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, m := range out.spec.Mounts {
+			for _, m := range present(&out.spec) {
 				line := m.Kind.String() + " " + m.Source
 				if m.Destination != m.Source {
 					line += " " + m.Destination

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/stubs"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
@@ -27,6 +28,7 @@ type Host struct {
 	dir      string // absolute; where commands without a Dir run
 	resolver resolver
 	identity gitIdentity
+	places   *stubs.Registry // nil: nothing that is missing can be held
 	ghToken  ghToken
 	session  *session // nil with EnginesOnly
 
@@ -51,14 +53,28 @@ type openSandbox struct {
 	resolved *resolved
 	engine   *runningEngine
 	decision decision
-	running  atomic.Int64 // commands, and whatever else holds it
+	running  *atomic.Int64 // commands, and whatever else holds it
+	held     *stubs.Hold   // of one command
 }
 
 // release gives up what Host.sandbox gave. Nil is allowed.
 func (sb *openSandbox) release() {
 	if sb != nil {
+		sb.held.Release() // what it cannot remove the next run does
 		sb.running.Add(-1)
 	}
+}
+
+// forCommand is sb for one command, with what was resolved and is held for it.
+func (sb *openSandbox) forCommand(now *resolved, held *stubs.Hold) *openSandbox {
+	sb.running.Add(1)
+	one, r := *sb, *now
+	one.held, one.resolved = held, &r
+	r.spec = sb.resolved.spec
+	if r.spec.Unconfined {
+		r.notes, r.masks = nil, nil // which are about mounts
+	}
+	return &one
 }
 
 // decision says how a command may run and which rule said so.
@@ -123,7 +139,7 @@ func (h *Host) findWorkspace() error {
 		root = discovered
 	}
 	roots := workspace.Options{Root: root, Readable: h.options.Workspace.Readable, Writable: h.options.Workspace.Writable,
-		Home: h.caller.home, LookupEnv: h.caller.lookupEnv}
+		Home: h.caller.home, LookupEnv: h.caller.lookupEnv, DenySensitive: h.options.Sensitive.Deny, HarmlessNames: h.options.Sensitive.Harmless}
 	ws, err := workspace.New(roots)
 	if err != nil {
 		return fmt.Errorf("workspace.%w", err)
@@ -142,7 +158,17 @@ func (h *Host) findWorkspace() error {
 			return fmt.Errorf("workspace.%w", err)
 		}
 	}
-	h.resolver = resolver{ws: ws, caller: h.caller, owner: owner, sessionBases: sessionBases(h.session.base, owner, h.caller)}
+	h.resolver = resolver{ws: ws, caller: h.caller, owner: owner, sessionBases: sessionBases(h.session.base, owner, h.caller),
+		sensitive: h.options.Sensitive, scanners: &scanners{}, unisolated: h.unisolated}
+	for i, p := range h.options.Workspace.ControlSockets {
+		if !filepath.IsAbs(p) {
+			return fmt.Errorf("workspace.control_sockets[%d]: %q is not absolute", i, p)
+		}
+		h.resolver.control = append(h.resolver.control, filepath.Clean(p))
+	}
+	if dir := h.caller.stateDir(); dir != "" {
+		h.places = stubs.New(filepath.Join(dir, "stubs"))
+	}
 	if h.options.Workspace.Toolchains {
 		h.resolver.toolchains = findToolchains(h.caller, owner)
 	}
@@ -154,6 +180,20 @@ func (h *Host) findWorkspace() error {
 		}
 	}
 	return nil
+}
+
+// unisolated reports whether a definition names a built-in or injected engine
+// that does not isolate.
+func (h *Host) unisolated(d Definition) bool {
+	if engine, ok := h.options.Inject[d.Engine]; ok {
+		info, err := engine.Info(context.Background())
+		return err == nil && info.Features.Has(shared.FeatureUnconfined)
+	}
+	if _, declared := h.options.Engines[d.Engine]; declared {
+		return false
+	}
+	info, ok := h.options.Builtins.Info(d.Engine)
+	return ok && info.Features.Has(shared.FeatureUnconfined)
 }
 
 // lookupEnv reads the caller's environment.
@@ -240,10 +280,13 @@ func (h *Host) sandbox(ctx context.Context, name string) (*openSandbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	held, err := h.hold(resolved)
+	if err != nil {
+		return nil, &SandboxError{Sandbox: name, Err: err}
+	}
 	if sb := slot.current; sb != nil && sb.engine.alive() {
 		if slices.Equal(sb.resolved.spec.Mounts, resolved.spec.Mounts) {
-			sb.running.Add(1)
-			return sb, nil
+			return sb.forCommand(resolved, held), nil
 		}
 		slot.retired = append(slot.retired, sb)
 		slot.current = nil
@@ -251,11 +294,11 @@ func (h *Host) sandbox(ctx context.Context, name string) (*openSandbox, error) {
 	slot.closeRetired(ctx, false)
 	opened, err := h.open(ctx, name, def, resolved)
 	if err != nil {
+		held.Release()
 		return nil, &SandboxError{Sandbox: name, Err: err}
 	}
 	slot.current = opened
-	opened.running.Add(1)
-	return opened, nil
+	return opened.forCommand(resolved, held), nil
 }
 
 // closeRetired closes the retired sandboxes that nobody uses; with all, those
@@ -320,7 +363,8 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 	if err != nil {
 		return nil, engine.lost(err)
 	}
-	return &openSandbox{Sandbox: sandbox, name: name, def: def, resolved: resolved, engine: engine, decision: decided}, nil
+	return &openSandbox{Sandbox: sandbox, name: name, def: def, resolved: resolved, engine: engine, decision: decided,
+		running: new(atomic.Int64)}, nil
 }
 
 const (
@@ -423,5 +467,8 @@ func (h *Host) Close() error {
 		<-slot.lock
 	}
 	h.stopEngines(engines)
+	if h.places != nil {
+		errs = append(errs, h.places.Close())
+	}
 	return errors.Join(append(errs, h.session.close())...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/host"
@@ -25,14 +26,15 @@ func TestMain(m *testing.M) {
 	os.Exit(runTests(m))
 }
 
-// runTests keeps the tests' sessions out of the directory of real ones.
+// runTests keeps what sbxhost remembers out of the home of whoever runs the tests.
 func runTests(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "sbxhost-test-")
 	if err != nil {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	os.Setenv("XDG_CACHE_HOME", dir)
+	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
 	return m.Run()
 }
 

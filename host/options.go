@@ -50,6 +50,9 @@ type Options struct {
 	// Protected are host files that no command may write, whatever is bound:
 	// the configuration in force.
 	Protected []string
+	// Sensitive says what happens to files that look as if they held secrets.
+	// The zero value reports them in Explain.
+	Sensitive Sensitive
 	// Environ is the caller's environment, as of os.Environ, which nil means.
 	Environ []string
 	// Dir is the directory that commands without a Dir run in, if it lies in

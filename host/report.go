@@ -19,6 +19,8 @@ type Report struct {
 	Degraded []string
 	// Limits says which mechanism held each limit.
 	Limits []LimitReport
+	// Repositories are git repositories that came to be while the command ran.
+	Repositories []RepositoryReport
 }
 
 // SessionReport says which session a command ran in.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/stubs"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
@@ -34,7 +35,16 @@ type resolver struct {
 	sessionHome  string    // the session's home directory, a host path; "" leaves it to the engine
 	sessionBases []string  // what holds sessions, of this host and others
 	toolchains   *toolList // nil: none is shown
+
+	sensitive  Sensitive
+	control    []string              // further control sockets
+	scanners   *scanners             // nil remembers nothing
+	unisolated func(Definition) bool // nil: none is
 }
+
+// unconfined reports whether commands of a definition are known to run without
+// isolation, so that nothing of what follows matters.
+func (r *resolver) unconfined(d Definition) bool { return r.unisolated != nil && r.unisolated(d) }
 
 // owner is the user a root caller's commands run as.
 type owner struct {
@@ -54,6 +64,17 @@ type resolved struct {
 	// notes say what a person should know: what is held less well than the
 	// definition's author may expect.
 	notes []string
+
+	// masks are what this command must neither read nor write, and places what
+	// has to be there for mounts to lie on.
+	masks  []shared.Mask
+	places []stubs.Stub
+	// repositories are those that were there before, and sensitive the files
+	// that look as if they held secrets and can be seen.
+	repositories []string
+	sensitive    []string
+	deny         []pathRule
+	given        []string // what the definition gives up, for people
 }
 
 // attributeError is an ErrInvalidSpec that names an attribute.
@@ -113,6 +134,9 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 	if r.toolchains != nil {
 		r.mountToolchains(&m, out)
 	}
+	if err := r.mountSockets(&m, d); err != nil {
+		return nil, err
+	}
 	if err := r.checkPlanted(&m, d); err != nil {
 		return nil, err
 	}
@@ -124,21 +148,23 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 	}
 	var guards []guard
 	for _, p := range r.protected {
-		guards = append(guards, guard{p, "protected: the configuration in force"})
+		guards = append(guards, guard{path: p, origin: "protected: the configuration in force"})
 	}
 	for _, p := range r.programs {
 		// Whatever is not there yet cannot be mounted on, and is not run before
 		// it has been checked.
 		if _, err := os.Lstat(p); err == nil && m.writable(p) {
-			guards = append(guards, guard{p, "protected: a program of sbxhost"})
+			guards = append(guards, guard{path: p, origin: "protected: a program of sbxhost"})
 		}
 	}
 	guards = append(guards, r.repositories(&m, d)...)
 	if err := r.hideSessions(&m); err != nil {
 		return nil, err
 	}
-	if err := m.protect(guards); err != nil {
-		return nil, err
+	if !r.unconfined(d) {
+		if err := r.surveyed(&m, d, guards, out); err != nil {
+			return nil, err
+		}
 	}
 	out.notes = append(out.notes, m.notes...)
 	return out, nil
@@ -310,6 +336,7 @@ func (r *resolver) hostSpelling(host string) string {
 type mounts struct {
 	spec  *shared.Spec
 	notes []string
+	stubs []stubs.Stub
 }
 
 func (m *mounts) add(mount shared.Mount) error {

@@ -52,7 +52,7 @@ func TestResolve(t *testing.T) {
 	tr := newTree(t)
 	show := func(s shared.Spec) []string {
 		var lines []string
-		for _, m := range s.Mounts {
+		for _, m := range present(&s) {
 			lines = append(lines, strings.ReplaceAll(m.Kind.String()+" "+m.Source+" "+m.Destination+" "+m.Origin, tr.base, "B"))
 		}
 		return lines

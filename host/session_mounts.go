@@ -51,14 +51,6 @@ func (r *resolver) ephemeral(out *resolved, mount *shared.Mount) {
 	mount.Kind, mount.Degradable = shared.MountOverlay, true
 }
 
-// uid is who commands run as.
-func (r *resolver) uid() uint32 {
-	if r.owner != nil {
-		return r.owner.user.UID
-	}
-	return uint32(r.caller.uid)
-}
-
 // inWritableRoot reports whether p lies in a root that commands write to: a
 // readable root there says what of it they cannot.
 func (r *resolver) inWritableRoot(p string) bool {

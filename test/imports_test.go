@@ -33,6 +33,9 @@ type rule struct {
 
 var rules = []rule{
 	{packages: "workspace", others: []string{"golang.org/x/sys"}},
+	{packages: "glob", others: []string{}},
+	{packages: "scan", ours: []string{"glob"}, others: []string{"golang.org/x/sys"}},
+	{packages: "stubs", others: []string{"golang.org/x/sys"}},
 	{packages: "policy", ours: []string{"shared"}, others: []string{}},
 	{packages: "shared/holder", others: []string{"golang.org/x/sys"}},
 	{packages: "shared/sandboxinit", ours: []string{"shared/holder"}, others: []string{"golang.org/x/sys"}},
@@ -46,8 +49,8 @@ var rules = []rule{
 	{packages: "plugins/bwrap", ours: []string{"shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/holder", "shared/sandboxinit", "plugins/bwrap/seccomp"}},
 	{packages: "plugins/*", ours: []string{"shared", "shared/cmdengine", "shared/sandboxinit"}},
 	{packages: "plugins/*/sbxhost-engine-*", ours: []string{"shared", "plugins/*"}, others: []string{}},
-	{packages: "host", ours: []string{"policy", "approvals", "workspace", "shared", "shared/sandboxinit"}},
-	{packages: "config", ours: []string{"host", "shared"}},
+	{packages: "host", ours: []string{"policy", "approvals", "workspace", "glob", "scan", "stubs", "shared", "shared/sandboxinit"}},
+	{packages: "config", ours: []string{"host", "shared", "glob"}},
 	{packages: "telemetry", others: []string{}},
 	{packages: "cmd/sbxhost", ours: []string{"config", "host", "shared", "shared/sandboxinit", "plugins/*", "telemetry"}},
 	{packages: "cmd/sbxhost-telemetry", ours: []string{"telemetry"}, others: []string{"go.opentelemetry.io/otel"}},

@@ -3,6 +3,7 @@ package test
 import (
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,9 +58,10 @@ func TestScript(t *testing.T) {
 					return required(name), nil
 				},
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
-					"exits": exits,
-					"lines": lines,
-					"await": await,
+					"exits":  exits,
+					"lines":  lines,
+					"await":  await,
+					"listen": listen,
 				},
 			})
 		})
@@ -178,6 +180,25 @@ func lines(ts *testscript.TestScript, neg bool, args []string) {
 	if got := strings.Count(ts.ReadFile(args[1]), "\n"); strconv.Itoa(got) != args[0] {
 		ts.Fatalf("%s has %d lines, want %s", args[1], got, args[0])
 	}
+}
+
+// listen makes a socket that accepts connections until the script ends.
+func listen(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: listen SOCKET")
+	}
+	l, err := net.Listen("unix", ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Defer(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
 }
 
 // await waits until a file is there.

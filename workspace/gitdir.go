@@ -112,6 +112,7 @@ func GitDirs(projectRoot string) (GitLayout, error) {
 func pointedTo(top, gitDir string) (GitLayout, error) {
 	_, err := os.Lstat(join(gitDir, "commondir"))
 	switch {
+	case err == nil && namesItself(gitDir):
 	case err == nil:
 		common, err := worktreeCommon(top, gitDir)
 		if err != nil {
@@ -236,11 +237,22 @@ func isGitDir(gitDir, common string) error {
 		}
 	}
 	if gitDir == common {
-		if _, err := os.Lstat(join(common, "commondir")); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(join(common, "commondir")); !errors.Is(err, fs.ErrNotExist) && !namesItself(common) {
 			return fmt.Errorf("%q has a commondir and is no worktree's: %w", common, ErrGitLayout)
 		}
 	}
 	return nil
+}
+
+// SelfCommonDir is the content of a commondir file that changes nothing: the
+// directory is its own common directory. To put one there keeps others from
+// being put there.
+const SelfCommonDir = ".\n"
+
+// namesItself reports whether a git directory has such a commondir.
+func namesItself(gitDir string) bool {
+	data, err := readSmall(join(gitDir, "commondir"), maxGitPointer)
+	return err == nil && string(data) == SelfCommonDir
 }
 
 // inModules reports whether p lies in the modules directory of a git directory.

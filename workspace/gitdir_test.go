@@ -228,10 +228,15 @@ func TestGitDirsRefusesHostilePointers(t *testing.T) {
 		"ws/own2/worktrees/x/HEAD": head, "ws/own2/worktrees/x/commondir": victim + "/.git\n", "ws/own2/worktrees/x/gitdir": base + "/ws/.git\n",
 		"ws/loop":     "-> loop",
 		"ws/escape":   "-> ../victim/.git",
-		"ws/nul/HEAD": "ref: refs/\x00", "ws/chain/HEAD": head, "ws/chain/objects": "dir", "ws/chain/refs": "dir", "ws/chain/commondir": ".\n",
+		"ws/nul/HEAD": "ref: refs/\x00", "ws/chain/HEAD": head, "ws/chain/objects": "dir", "ws/chain/refs": "dir", "ws/chain/commondir": "../chain\n",
+		"self/.git/HEAD": head, "self/.git/objects": "dir", "self/.git/refs": "dir", "self/.git/commondir": SelfCommonDir,
 		"ws/nohead/objects": "dir", "ws/nohead/refs": "dir",
 		"ws/linkhead/HEAD": "-> ../../victim/.git/HEAD", "ws/linkhead/objects": "dir", "ws/linkhead/refs": "dir",
 	})
+	// One that changes nothing does no harm, and may be there to do none.
+	if got, err := GitDirs(base + "/self"); err != nil || got.Kind != GitPlain || got.CommonDir != got.GitDir {
+		t.Errorf("a commondir that names itself: %+v, %v", got, err)
+	}
 	for _, tt := range []struct {
 		name, file string
 		believed   bool // the control takes it

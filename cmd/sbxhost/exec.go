@@ -227,6 +227,11 @@ func (e *execution) run() (status int, err error) {
 	close(finished)
 	<-relayEnded
 	e.terminal.restore()
+	for _, made := range e.report.Repositories {
+		if !e.quiet && made.Executes() {
+			e.say(made.String())
+		}
+	}
 	err = e.hint(cmd, err)
 	defer func() { e.span.end(e.report, status, err) }()
 

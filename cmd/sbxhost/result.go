@@ -46,7 +46,9 @@ type result struct {
 
 	Degraded []string      `json:"degraded"`
 	Limits   []limitResult `json:"limits"`
-	Error    string        `json:"error"` // empty unless the outcome is "failed"
+	// Repositories are git repositories that came to be while the command ran.
+	Repositories []repositoryResult `json:"repositories"`
+	Error        string             `json:"error"` // empty unless the outcome is "failed"
 }
 
 // limitResult says how one limit was held.
@@ -56,18 +58,31 @@ type limitResult struct {
 	Hold      string `json:"hold"` // "held", "approximated" or "not held"
 }
 
+// repositoryResult is a repository that a command made, and what a git that is
+// run in it, outside of a sandbox, would execute or follow.
+type repositoryResult struct {
+	Path       string   `json:"path"`
+	Hooks      []string `json:"hooks"`
+	Keys       []string `json:"config_keys"`
+	Alternates bool     `json:"alternates"`
+}
+
 // newResult tells how a command ended from what its Cmd says.
 func newResult(sandbox string, report host.Report, status int, err error) *result {
 	r := &result{
 		Version: 1, Sandbox: sandbox, Engine: report.Engine, Decision: report.Decision, Rule: report.Rule,
 		Status: status, Session: report.Session.Name, Overlays: append([]string{}, report.Overlays...),
-		Degraded: report.Degraded, Limits: []limitResult{},
+		Degraded: report.Degraded, Limits: []limitResult{}, Repositories: []repositoryResult{},
 	}
 	if r.Degraded == nil {
 		r.Degraded = []string{}
 	}
 	for _, l := range report.Limits {
 		r.Limits = append(r.Limits, limitResult(l))
+	}
+	for _, made := range report.Repositories {
+		r.Repositories = append(r.Repositories, repositoryResult{
+			Path: made.Path, Hooks: append([]string{}, made.Hooks...), Keys: append([]string{}, made.Keys...), Alternates: made.Alternates})
 	}
 	if _, ended := errors.AsType[*host.ExitError](err); err != nil && !ended {
 		r.Error = err.Error()

@@ -25,11 +25,6 @@
 // at Limits.TempSize or, without one, at 4 GiB or a quarter of the machine's
 // memory, whichever is less; what lies there counts as the command's memory, too.
 //
-// Three options loosen or tighten the filter: ptrace lets debuggers work,
-// unix_sockets = false closes unix sockets altogether, nested_userns lets user
-// namespaces be made inside. Mounts that the sandbox is made of stay locked in those, and a
-// caller who is root cannot map uid 0 into them. 32-bit programs are killed.
-//
 // What a command's masks hide stays hidden from the next one: each directory between
 // the writable mount and the mask is bound onto itself, so that it can be neither
 // renamed nor removed. Renames and hard links from one such directory to another
@@ -52,6 +47,11 @@
 // ordinary user's overlay of another user's directory takes new files at its top
 // alone. What the host changes beneath a mounted overlay has no defined effect.
 //
+// Three options loosen or tighten the filter: ptrace lets debuggers work,
+// unix_sockets = false closes unix sockets altogether, nested_userns lets user
+// namespaces be made inside. Mounts that the sandbox is made of stay locked in those, and a
+// caller who is root cannot map uid 0 into them. 32-bit programs are killed.
+//
 // # Limits of the promise
 //
 // Mounts are a snapshot of the start. A mount's destination is checked for
@@ -63,10 +63,9 @@
 // takes none gets their paths.
 //
 // Memory, processor time and processes of a command are held by control groups
-// where this machine lets the engine have them (package cgroup; of systemd's on
-// request only without a session). Where it does not, Open refuses such a limit,
-// unless best effort is asked for: then rlimits approximate memory and
-// processes, and each event says so.
+// where this machine lets the engine have them (package cgroup). Where it does
+// not, Open refuses such a limit, unless best effort is asked for: then
+// rlimits approximate memory and processes, and each event says so.
 //
 // bubblewrap 0.8.0 or later is needed, and it must not be setuid: a setuid one
 // refuses to cap temporary file systems, and the kernel must allow user

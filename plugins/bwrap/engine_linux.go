@@ -82,12 +82,11 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		return nil, err
 	}
 	return &cmdengine.Attachment{
-		Launch:    s.launch,
-		Elsewhere: s.held.holder,
-		Plan:      s.plan,
-		Events:    func(*shared.Command) []shared.Event { return events(s.held, spec) },
-		Diagnose:  s.diagnose,
-		Close:     s.leave,
+		Launch:   s.launch,
+		Plan:     s.plan,
+		Events:   func(*shared.Command) []shared.Event { return events(s.held, spec) },
+		Diagnose: s.diagnose,
+		Close:    s.leave,
 	}, nil
 }
 
@@ -165,7 +164,7 @@ func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *exec.Cmd, 
 	extra = append(extra, list)
 	program, err := handOver("bwrap-seccomp", string(filter.Bytes()))
 	if err != nil {
-		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the filter: " + err.Error()}
+		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the system call filter: " + err.Error()}
 	}
 	extra = append(extra, program)
 	for _, in := range files {

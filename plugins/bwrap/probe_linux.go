@@ -127,6 +127,23 @@ func (e *engine) trySession(ctx context.Context, facts map[string]string) []stri
 	return degraded
 }
 
+// unheldLimits are those that no command can be held to here; facts are told
+// what holds the others.
+func unheldLimits(host cgroup.Host, facts map[string]string) (unheld []string) {
+	d := host.Decide(cgroup.Limits{Memory: 1, CPUs: 1, PIDs: 1})
+	for _, l := range [...]struct {
+		name       string
+		controller cgroup.Controller
+	}{{"limits.memory", cgroup.Memory}, {"limits.cpus", cgroup.CPU}, {"limits.pids", cgroup.PIDs}} {
+		facts[l.name] = d.Mechanism(l.controller)
+		if facts[l.name] == "" {
+			facts[l.name] = "not held"
+			unheld = append(unheld, l.name)
+		}
+	}
+	return unheld
+}
+
 func notReady(err error) shared.Probe {
 	p := shared.Probe{Reason: err.Error()}
 	if e, ok := errors.AsType[*shared.Error](err); ok {
@@ -198,21 +215,4 @@ func lookAtKernel() kernel {
 func content(path string) string {
 	b, _ := os.ReadFile(path)
 	return strings.TrimSpace(string(b))
-}
-
-// unheldLimits are those that no command can be held to here; facts are told
-// what holds the others.
-func unheldLimits(host cgroup.Host, facts map[string]string) (unheld []string) {
-	d := host.Decide(cgroup.Limits{Memory: 1, CPUs: 1, PIDs: 1})
-	for _, l := range [...]struct {
-		name       string
-		controller cgroup.Controller
-	}{{"limits.memory", cgroup.Memory}, {"limits.cpus", cgroup.CPU}, {"limits.pids", cgroup.PIDs}} {
-		facts[l.name] = d.Mechanism(l.controller)
-		if facts[l.name] == "" {
-			facts[l.name] = "not held"
-			unheld = append(unheld, l.name)
-		}
-	}
-	return unheld
 }

@@ -25,7 +25,8 @@ import (
 var underHolder = map[string]func(*testing.T){
 	"Minimal": TestMinimalShowsNothingOfTheHost, "NothingWritable": TestNothingIsWritableButMemory,
 	"KernelControls": TestKernelControlsAreReadOnly, "Confined": TestProcessIsConfined, "Environment": TestEnvironmentIsExact,
-	"Network": TestNetwork, "Tools": TestToolsWork, "LongScript": TestLongScript, "LimitsHeld": TestLimitsHeld, "ForkBomb": TestForkBomb, "Filter": TestFilter, "Status": TestStatusAndErrors,
+	"Network": TestNetwork, "Tools": TestToolsWork, "LongScript": TestLongScript, "Limits": TestLimitsHeld, "LimitsWithoutGroups": TestLimitsWithoutGroups,
+	"ForkBomb": TestForkBomb, "Balloon": TestMemoryBalloon, "Filter": TestFilter, "Status": TestStatusAndErrors,
 	"Workspace": TestWorkspace, "HostView": TestHostView, "StrangeNames": TestStrangeNames, "Masks": TestMasks, "Pins": TestPins,
 	"Destinations": TestDestinations, "User": TestUser,
 }

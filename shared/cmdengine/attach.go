@@ -16,9 +16,6 @@ type Attachment struct {
 	// Launch is as [Config.Launch]. With [Config.Init], a Spawner that is not nil
 	// starts the launcher in the engine's stead.
 	Launch func(ctx context.Context, cmd *shared.Command) (*exec.Cmd, Spawner, error)
-	// Elsewhere says that Launch gives Spawners: systemd-run, which holds limits by
-	// starting the launcher itself, is then of no use.
-	Elsewhere bool
 	// Plan and Events are as in Config.
 	Plan   func(cmd *shared.Command) (shared.Plan, error)
 	Events func(cmd *shared.Command) []shared.Event

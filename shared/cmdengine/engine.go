@@ -60,6 +60,11 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 		return nil, err
 	}
 	s := newSandbox(e, spec, credential)
+	if l := spec.Limits; e.config.HoldLimits && e.config.Init && (l.Memory > 0 || l.CPUs > 0 || l.PIDs > 0) {
+		if err := s.decideLimits(); err != nil {
+			return nil, err
+		}
+	}
 	if e.config.Init {
 		if s.init, err = sandboxinit.Locate(); err != nil {
 			return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
@@ -71,12 +76,6 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 			return nil, err
 		}
 		s.attached = *attached
-	}
-	if l := spec.Limits; e.config.HoldLimits && e.config.Init && (l.Memory > 0 || l.CPUs > 0 || l.PIDs > 0) {
-		if err := s.decideLimits(); err != nil {
-			s.detach()
-			return nil, err
-		}
 	}
 	return s, nil
 }

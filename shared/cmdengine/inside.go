@@ -51,6 +51,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	}
 	r, err := s.launch(ctx, spawn, group, c.Path, c.Args, c.ExtraFiles, cmd.TTY, stdio)
 	if err != nil {
+		group.Remove()
 		return nil, nil, err
 	}
 
@@ -102,15 +103,8 @@ type insideRun struct {
 	escalate *time.Timer
 }
 
-// launch starts the launcher with the init's descriptors behind its own. The group
-// goes with the run, or with the error.
-func (s *sandbox) launch(ctx context.Context, spawn Spawner, group *cgroup.Group, path string, args []string, extra []*os.File, tty bool, stdio [3]*os.File) (_ *insideRun, err error) {
-	started := false
-	defer func() {
-		if !started {
-			group.Remove()
-		}
-	}()
+// launch starts the launcher with the init's descriptors behind its own.
+func (s *sandbox) launch(ctx context.Context, spawn Spawner, group *cgroup.Group, path string, args []string, extra []*os.File, tty bool, stdio [3]*os.File) (*insideRun, error) {
 	unavailable := func(err error) error {
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: "preparing the launcher: " + err.Error()}
 	}
@@ -143,20 +137,20 @@ func (s *sandbox) launch(ctx context.Context, spawn Spawner, group *cgroup.Group
 	binaryFD := len(files)
 	files = append(files, binary, initEnd, stdio[0], stdio[1], stdio[2])
 	argv := append(append([]string{}, args...), sandboxinit.Argv(binaryFD, binaryFD+1)...)
-	process, err := spawn(ctx, path, argv, files)
+	program, argv := s.limits.Wrap(path, argv)
+	process, err := spawn(ctx, program, argv, files)
 	stderrEnd.Close()
 	if err != nil {
 		engineEnd.Close()
 		stderr.finish()
 		return nil, err
 	}
-	started = true
 	r := &insideRun{
 		name: filepath.Base(path), conn: sandboxinit.NewConn(engineEnd),
 		launcher: process, stderr: stderr, group: group, exited: make(chan struct{}),
 	}
-	// Before it can be reaped, so that its number is its own; and before the init
-	// is sent the command, so that nothing of the command's runs outside.
+	// Before a child of ours can be reaped, so that its number is its own; and before
+	// the init is sent the command, so that nothing of the command's runs outside.
 	grouped := group.Add(process.Pid())
 	go func() {
 		r.status, r.lost = process.Wait()
@@ -172,24 +166,22 @@ func (s *sandbox) launch(ctx context.Context, spawn Spawner, group *cgroup.Group
 	return r, nil
 }
 
-// fork starts launchers as the engine's own children, in the group where that
-// can be.
+// fork starts launchers as the engine's own children, in group where the kernel can.
 func (s *sandbox) fork(base *syscall.SysProcAttr, group *cgroup.Group) Spawner {
 	return func(_ context.Context, path string, argv []string, files []*os.File) (Launched, error) {
-		// Variables here would be read outside the sandbox: there are none but what
-		// systemd-run needs where that comes first. Not nil, which would be the engine's own.
-		program, argv, env := s.limits.Wrap(path, argv)
 		attr := sysProcAttr(base, s.credential)
 		group.Into(attr)
 		start := func() (*os.Process, error) {
-			return s.engine.forker.process(program, argv, &os.ProcAttr{Env: env, Dir: "/", Files: files, Sys: attr})
+			// Variables here would be read outside the sandbox. Not nil, which
+			// would be the engine's own.
+			return s.engine.forker.process(path, argv, &os.ProcAttr{Env: []string{}, Dir: "/", Files: files, Sys: attr})
 		}
 		process, err := start()
 		if group.Refused(attr, err) {
 			process, err = start()
 		}
 		if err != nil {
-			return nil, launchError(program, s.credential, err)
+			return nil, launchError(path, s.credential, err)
 		}
 		return forked{process}, nil
 	}

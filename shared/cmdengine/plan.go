@@ -36,7 +36,7 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 		}
 	}
 	if len(plan.Argv) > 0 {
-		_, plan.Argv, _ = s.limits.Wrap(plan.Argv[0], plan.Argv)
+		_, plan.Argv = s.limits.Wrap(plan.Argv[0], plan.Argv)
 	}
 	for _, h := range s.holdings {
 		plan.Notes = append(plan.Notes, h.event().Message)

@@ -48,13 +48,10 @@ func errClosed() error {
 	return &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
 }
 
-// decideLimits finds what keeps the limits of this sandbox's commands.
+// decideLimits finds what keeps the limits of this machine's commands.
 func (s *sandbox) decideLimits() error {
-	l, host := s.spec.Limits, s.engine.limitHost()
-	if s.attached.Elsewhere {
-		host.Manager = nil // which puts only its caller into a group
-	}
-	s.limits = host.Decide(cgroup.Limits{Memory: l.Memory, CPUs: l.CPUs, PIDs: l.PIDs})
+	l := s.spec.Limits
+	s.limits = s.engine.limitHost().Decide(cgroup.Limits{Memory: l.Memory, CPUs: l.CPUs, PIDs: l.PIDs})
 	uid := uint32(os.Geteuid())
 	if s.spec.User != nil {
 		uid = s.spec.User.UID

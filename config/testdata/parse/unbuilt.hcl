@@ -6,7 +6,6 @@ approvals {
 sandbox "a" {
   engine      = "docker"
   fallback    = "approve"
-  deny_paths  = ["secrets/"]
   config {
     image = "node:20"
   }

@@ -6,15 +6,19 @@ import (
 	"strconv"
 )
 
-// Wrap gives the command line and the environment by which a launcher is to be
-// started. Where no systemd is needed they are its own, and nothing.
-func (d Decision) Wrap(path string, args []string) (string, []string, []string) {
+// env sets what systemd-run finds its manager by, so that the launcher's own
+// environment can be empty.
+const env = "/usr/bin/env"
+
+// Wrap gives the command line by which a launcher is to be started: its own, where
+// no systemd is needed.
+func (d Decision) Wrap(path string, args []string) (string, []string) {
 	if d.via == nil {
-		return path, args, []string{}
+		return path, args
 	}
 	// systemd-run becomes the launcher once the scope is there, so that its
 	// process number and its parent are those of the launcher.
-	argv := []string{d.via.Run, "--user", "--scope", "--quiet", "--collect"}
+	argv := []string{env, "XDG_RUNTIME_DIR=" + d.via.RuntimeDir, d.via.Run, "--user", "--scope", "--quiet", "--collect"}
 	for _, c := range d.limits.needs() {
 		if !slices.Contains(d.via.Controllers, c) {
 			continue
@@ -32,5 +36,5 @@ func (d Decision) Wrap(path string, args []string) (string, []string, []string) 
 	if len(args) > 0 {
 		argv = append(argv, args[1:]...)
 	}
-	return d.via.Run, argv, []string{"XDG_RUNTIME_DIR=" + d.via.RuntimeDir}
+	return env, argv
 }

@@ -1,0 +1,11 @@
+approvals { mode = "deny" }
+workspace {
+  control_sockets = ["/srv/vm.sock"]
+  harmless_files  = [".env.example"]
+}
+sandbox "a" {
+  deny_paths           = ["secrets/", "**/*.pem", "~/.ssh", "/etc/[a-c]?.key"]
+  protect_paths        = ["Makefile", "**/.github/"]
+  protect_paths_except = [".vscode/", ".envrc"]
+  unix_sockets         = ["/run/x.sock", "~/y.sock"]
+}

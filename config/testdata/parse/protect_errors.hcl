@@ -1,0 +1,10 @@
+workspace {
+  control_sockets = ["../x"]
+  harmless_files  = ["a/.env"]
+}
+sandbox "a" {
+  deny_paths           = ["a/../b", "*.{pem,key}", "[x", "~", "~other/x", 7]
+  protect_paths        = [""]
+  protect_paths_except = [".git/hooks"]
+  unix_sockets         = ["a/../b"]
+}

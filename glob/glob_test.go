@@ -1,0 +1,226 @@
+package glob
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestMatch(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ pattern, yes, no string }{
+		{"secrets/prod.key", "secrets/prod.key", "secrets/prod.keys secrets a/secrets/prod.key secrets/prod.key/x"},
+		{"./a//b", "a/b", "a"},
+		{"*.pem", "a.pem .pem", "a/b.pem a.pem/b pem"},
+		{"**/.env", ".env a/.env a/b/.env", "a.env .env/x .envs"},
+		{"**/.env.*", ".env.local a/.env.", ".env .envrc"},
+		{"secrets/**", "secrets/a secrets/a/b", "secrets a/secrets/a"},
+		{"**", "a a/b .a", ""},
+		{"a/**/b", "a/b a/x/b a/x/y/b", "a b a/x/y"},
+		{"**/a/**/b/**", "a/b/c x/a/y/b/c/d a/b/b/b", "a/b x/a/b"},
+		{"key[0-9].txt", "key0.txt key9.txt", "key.txt keya.txt key10.txt"},
+		{"[!a-c]x", "dx -x \xffx", "ax bx x ddx"},
+		{"[^]a]", "b -", "] a"},
+		{"[]a-]", "] a -", "b"},
+		{`[\]\-]`, "] -", `\ a`},
+		{`what\?\*\[`, "what?*[", "whatx*["},
+		{`\{a\}`, "{a}", "a"},
+		{"?", "a é \xff", "ab "},
+		{"a*b*c", "abc aXbYc abbcc abcbc", "ac abd"},
+		{"*é*", "é caféx", "cafe"},
+		{"a**b", "ab axxb", "a/b"},
+		{"build/", "build", "build/x"},
+	} {
+		p, err := Parse(test.pattern)
+		if err != nil {
+			t.Errorf("%s: %v", test.pattern, err)
+			continue
+		}
+		for want, paths := range map[bool]string{true: test.yes, false: test.no} {
+			for path := range strings.SplitSeq(paths, " ") {
+				if want == false && path == "" {
+					continue
+				}
+				if got := p.Match(path); got != want {
+					t.Errorf("%s matches %q: %v", test.pattern, path, got)
+				}
+				if got := naive(p, path); got != want {
+					t.Errorf("%s matches %q by the reference: %v", test.pattern, path, got)
+				}
+			}
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "/", ".", "a/../b", "..", "[a", "[", "[]", "[z-a]", `a\`, "a\x00b", "*.{pem,key}", "a}", "[\xff]",
+		strings.Repeat("a/", maxSegments+1)} {
+		if p, err := Parse(text); !errors.Is(err, ErrPattern) {
+			t.Errorf("%q: %v, %v", text, p, err)
+		}
+	}
+}
+
+func TestBaseAndLiteral(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		pattern, base string
+		more, dirOnly bool
+	}{
+		{"/a/b", "a/b", false, false},
+		{"a/b/", "a/b", false, true},
+		{`a\*/b`, "a*/b", false, false},
+		{"a/*/b", "a", true, false},
+		{"**/x", "", true, false},
+		{"**/", "", true, true},
+	} {
+		p, err := Parse(test.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if base, more := p.Base(); base != test.base || more != test.more || p.DirOnly() != test.dirOnly {
+			t.Errorf("%s: %q, %v, %v", test.pattern, base, more, p.DirOnly())
+		}
+	}
+	p, err := Parse(`a\*/b/**/c[x]/`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q, err := p.Rebase("/x*/y"); err != nil || q.String() != `/x\*/y/**/c[x]/` || !q.Match("x*/y/z/cx") || !q.DirOnly() {
+		t.Errorf("rebased it is %s, %v", q, err)
+	}
+	if _, err := p.Rebase(strings.Repeat("/x", maxSegments)); !errors.Is(err, ErrPattern) {
+		t.Error(err)
+	}
+	for _, name := range []string{"plain", `a*?[]{}\b`, "[x]"} {
+		p, err := Parse(Quote(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := p.Literal(); !ok || got != name {
+			t.Errorf("%q quoted is %q, which is %q", name, Quote(name), got)
+		}
+	}
+}
+
+func TestSet(t *testing.T) {
+	t.Parallel()
+	var patterns []*Pattern
+	for _, text := range []string{"a/b/", "a/*", "**/x"} {
+		p, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		patterns = append(patterns, p)
+	}
+	s := NewSet(patterns...)
+	start := s.Start()
+	if m := s.Match(start, "a"); m != None {
+		t.Errorf("a: %v", m)
+	}
+	a := s.Next(start, "a")
+	if m := s.Match(a, "b"); m != (Match{Any: 1, Dir: 0}) {
+		t.Errorf("a/b: %v", m)
+	}
+	if m := s.Match(a, "x"); m != (Match{Any: 1, Dir: 1}) {
+		t.Errorf("a/x: %v", m)
+	}
+	if a.Dead() || !start.Within(start) || a.Within(start) || !s.Next(start, "z").Within(a) {
+		t.Error("states do not compare")
+	}
+	if NewSet(patterns[:2]...).Next(State{1, 1}, "z").Dead() == false {
+		t.Error("nothing can match beneath z")
+	}
+}
+
+// naive matches by trying everything, as the documentation reads.
+func naive(p *Pattern, path string) bool {
+	return naiveSegments(p.segments, strings.Split(path, "/"))
+}
+
+func naiveSegments(segments []segment, names []string) bool {
+	if len(segments) == 0 {
+		return len(names) == 0
+	}
+	s, rest := segments[0], segments[1:]
+	if s.deep {
+		least := 0
+		if len(rest) == 0 {
+			least = 1
+		}
+		for n := least; n <= len(names); n++ {
+			if naiveSegments(rest, names[n:]) {
+				return true
+			}
+		}
+		return false
+	}
+	if len(names) == 0 {
+		return false
+	}
+	ok := s.literal && s.text == names[0] || !s.literal && naiveName(s.text, names[0])
+	return ok && naiveSegments(rest, names[1:])
+}
+
+func naiveName(pattern, name string) bool {
+	if pattern == "" {
+		return name == ""
+	}
+	if pattern[0] == '*' {
+		for i := 0; i <= len(name); {
+			if naiveName(pattern[1:], name[i:]) {
+				return true
+			}
+			if i == len(name) {
+				break
+			}
+			_, size := utf8.DecodeRuneInString(name[i:])
+			i += size
+		}
+		return false
+	}
+	if name == "" {
+		return false
+	}
+	size, rest := matchOne(pattern, name)
+	return size > 0 && naiveName(rest, name[size:])
+}
+
+func FuzzMatch(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"**/.env", "a/b/.env"}, {"a/**/b/**", "a/b/b"}, {"a*b?c[!x-z]", "aXbYcW"}, {`\*\[`, "*["}, {"*é?", "xé\xff"},
+		{"**/*a*/**/b*b", "a/a/a/bb"}, {"[]-a]*", "]x"}, {"build/", "build"},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, text, path string) {
+		if len(text) > 64 || len(path) > 64 {
+			return // the reference takes exponential time
+		}
+		p, err := Parse(text)
+		if err != nil {
+			if !errors.Is(err, ErrPattern) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if got, want := p.Match(path), naive(p, path); got != want {
+			t.Fatalf("%q matches %q: %v, and %v by the reference", text, path, got, want)
+		}
+		// A Set of one says the same, name by name.
+		s := NewSet(p)
+		st, m, alive := s.Start(), None, true
+		for name := range strings.SplitSeq(path, "/") {
+			alive = !st.Dead()
+			m, st = s.Match(st, name), s.Next(st, name)
+		}
+		if (m.Dir == 0) != p.Match(path) || p.Match(path) && !alive {
+			t.Fatalf("%q on %q: the set says %v, alive %v", text, path, m, alive)
+		}
+		if lit, ok := p.Literal(); ok && !p.Match(lit) {
+			t.Fatalf("%q does not match its literal %q", text, lit)
+		}
+	})
+}

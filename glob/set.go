@@ -1,0 +1,84 @@
+package glob
+
+// A Set is a list of patterns that are followed together.
+type Set struct {
+	patterns []*Pattern
+}
+
+// NewSet makes a Set. The order says which pattern a match is reported for.
+func NewSet(patterns ...*Pattern) *Set { return &Set{patterns} }
+
+// State is where in each of a Set's patterns a path can be. It is not changed
+// by any method; two are equal if their elements are.
+type State []positions
+
+// Start is the state before the first name.
+func (s *Set) Start() State {
+	st := make(State, len(s.patterns))
+	for i, p := range s.patterns {
+		st[i] = p.start()
+	}
+	return st
+}
+
+// Match is what a name made of a path: the first pattern that matches the
+// whole path, whether or not it is a directory, and the first that matches if
+// it is one. Each is -1 for none.
+type Match struct {
+	Any, Dir int
+}
+
+// None is the Match of a path that no pattern matches.
+var None = Match{-1, -1}
+
+// Match tells what the path that st led to and one more name make.
+func (s *Set) Match(st State, name string) Match {
+	m := None
+	for i, p := range s.patterns {
+		if st[i] == 0 || p.dirOnly && m.Dir >= 0 {
+			continue
+		}
+		if _, ok := p.step(st[i], name); !ok {
+			continue
+		}
+		if m.Dir < 0 {
+			m.Dir = i
+		}
+		if !p.dirOnly {
+			m.Any = i
+			break
+		}
+	}
+	return m
+}
+
+// Next gives the state in the directory of that name.
+func (s *Set) Next(st State, name string) State {
+	next := make(State, len(st))
+	for i, p := range s.patterns {
+		if st[i] != 0 {
+			next[i], _ = p.step(st[i], name)
+		}
+	}
+	return next
+}
+
+// Dead reports whether nothing beneath can match.
+func (st State) Dead() bool {
+	for _, at := range st {
+		if at != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Within reports whether whatever matches from st matches from other, too.
+func (st State) Within(other State) bool {
+	for i, at := range st {
+		if at&^other[i] != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,249 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/scan"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/stubs"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// maxMasks is how many paths are hidden from one command. Each costs a mount,
+// a fifth of a millisecond.
+const maxMasks = 2000
+
+// A survey is what a look through all that a command will see has found.
+type survey struct {
+	deny, protect []pathRule
+	found         *scan.Result
+	extra         *scan.Result // of deny, in what the mounts do not show
+	guarded       *scan.Result // of protect
+	granted       []string     // socket files
+}
+
+// look looks through the trees that the mounts show.
+func (r *resolver) look(m *mounts, d Definition) (*survey, error) {
+	s := &survey{extra: &scan.Result{}, guarded: &scan.Result{}}
+	var err error
+	if s.deny, err = r.pathRules("deny_paths", d.DenyPaths); err != nil {
+		return nil, err
+	}
+	if s.protect, err = r.pathRules("protect_paths", d.ProtectPaths); err != nil {
+		return nil, err
+	}
+	if s.granted, err = r.grantedSockets(d); err != nil {
+		return nil, err
+	}
+	trees := m.trees()
+	q := scan.Query{Sockets: true, Repositories: true, Name: r.sensitive.matches}
+	if s.found, err = r.scanners.of(s.deny, "trees", q).Scan(trees...); err != nil {
+		return nil, searchError(err)
+	}
+	if extra := extraTrees(s.deny, trees); len(extra) > 0 {
+		if s.extra, err = r.scanners.of(s.deny, "extra", scan.Query{}).Scan(extra...); err != nil {
+			return nil, searchError(err)
+		}
+	}
+	// A look of its own: what lies beneath a match is not looked at, and there
+	// can be something to hide beneath what is to be protected.
+	if len(s.protect) > 0 {
+		if s.guarded, err = r.scanners.of(s.protect, "protect", scan.Query{}).Scan(trees...); err != nil {
+			return nil, searchError(err)
+		}
+	}
+	return s, nil
+}
+
+// searchError says of a search that could not be made what it was for.
+func searchError(err error) error {
+	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "deny_paths", Message: err.Error()}
+	if errors.Is(err, scan.ErrTooLarge) {
+		e.Hint = "show less: bind the directories that are needed, or choose a smaller workspace"
+	}
+	return e
+}
+
+// mask gives what is hidden from this command, and what must hold the place of
+// what is to be hidden and does not exist.
+func (r *resolver) mask(m *mounts, s *survey) (masks []shared.Mask, places []stubs.Stub, err error) {
+	h := hiding{mounts: m, seen: map[string]bool{}}
+	for i := range s.deny {
+		if rule := &s.deny[i]; rule.literal != "" {
+			if err := h.literal(rule); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	for _, f := range slices.Concat(s.found.Found, s.extra.Found) {
+		switch {
+		case f.What == scan.Matched || f.What == scan.HardLink && f.Pattern >= 0:
+			err = h.found(f, s.deny[f.Pattern].origin())
+		case f.What == scan.Named || f.What == scan.HardLink:
+			if r.sensitive.Deny {
+				err = h.found(f, sensitiveOrigin)
+			}
+		case f.What == scan.Socket:
+			if !slices.Contains(s.granted, f.Path) {
+				h.hide(f.Path, false, socketOrigin)
+			}
+		case f.What == scan.Unsearched && f.UID == r.uid():
+			// Who owns a directory can make it readable again.
+			h.hide(f.Path, true, "a directory that cannot be searched")
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, p := range s.found.Blind {
+		m.notes = append(m.notes, fmt.Sprintf("%s is hidden; whether other hard links lead to it cannot be found out on its file system", p))
+	}
+	if m.spec.Filesystem == shared.FilesystemHost {
+		for _, p := range s.found.Linked {
+			m.notes = append(m.notes, fmt.Sprintf("%s is hidden; it has hard links besides those found, which may lie elsewhere in the host's tree", p))
+		}
+		r.hideControlSockets(&h)
+	}
+	if len(h.masks) > maxMasks {
+		return nil, nil, attributeError("deny_paths", fmt.Sprintf("%d paths would have to be hidden, more than %d", len(h.masks), maxMasks),
+			"hide the directories that they lie in")
+	}
+	return h.masks, h.places, nil
+}
+
+// hiding collects masks.
+type hiding struct {
+	*mounts
+	masks  []shared.Mask
+	places []stubs.Stub
+	seen   map[string]bool
+}
+
+// hide hides a path of the host wherever it shows.
+func (h *hiding) hide(host string, dir bool, origin string) {
+	at := h.mounts.places(host)
+	if len(at) == 0 && !h.shown(host) {
+		at = []string{host} // of the operating system's view, if it is there
+	}
+	for _, p := range at {
+		if !h.seen[p] {
+			h.seen[p] = true
+			h.masks = append(h.masks, shared.Mask{Path: p, Dir: dir, Origin: origin})
+		}
+	}
+}
+
+// found hides what was found. Of a symlink, that is what it leads to.
+func (h *hiding) found(f scan.Found, origin string) error {
+	if !f.Symlink {
+		if f.What == scan.HardLink {
+			origin += fmt.Sprintf(", a hard link of %s", f.Of)
+		}
+		h.hide(f.Path, f.Dir, origin)
+		return nil
+	}
+	target, info, err := follow(f.Path)
+	if err != nil || info == nil {
+		return nil // it leads nowhere
+	}
+	if err := h.tooBroad(target, origin); err != nil {
+		return err
+	}
+	h.hide(target, info.IsDir(), origin)
+	return nil
+}
+
+// tooBroad refuses to hide what the whole workspace lies in.
+func (h *hiding) tooBroad(target, origin string) error {
+	for _, mount := range h.spec.Mounts {
+		if mount.Origin == "workspace" && inside(target, mount.Source) {
+			return attributeError("deny_paths", fmt.Sprintf("%s leads to %s, which would hide the workspace itself", origin, target), "name what in it is to be hidden")
+		}
+	}
+	return nil
+}
+
+// literal hides a path that was named, whether or not it exists.
+func (h *hiding) literal(rule *pathRule) error {
+	target, info, err := follow(rule.literal)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil // nobody who runs as the caller can get there
+	case err != nil:
+		return attributeError(rule.attribute, err.Error(), "")
+	}
+	// What is there can be another command's stub, and gone in a moment.
+	if h.mounts.creatable(target) {
+		h.places = append(h.places, stubs.Stub{Path: target})
+	} else if info == nil {
+		return nil
+	}
+	h.hide(target, info == nil || info.IsDir(), rule.origin())
+	return nil
+}
+
+// creatable reports whether a command could create a path of the host.
+func (m *mounts) creatable(host string) bool {
+	for _, at := range m.places(host) {
+		if cover, _ := m.cover(at); cover != nil && cover.Kind == shared.MountReadWrite {
+			return true
+		}
+	}
+	return false
+}
+
+// Sensitive says what happens to files that look as if they held secrets: those
+// named .env, and those whose names begin with ".env.".
+type Sensitive struct {
+	// Deny hides them from every confined command.
+	Deny bool
+	// Harmless are exact names that are let pass, such as ".env.example".
+	Harmless []string
+}
+
+const sensitiveOrigin = "sensitive file"
+
+func (s *Sensitive) matches(name string) bool {
+	return strings.HasPrefix(name, ".") && workspace.Sensitive(name) && !slices.Contains(s.Harmless, name)
+}
+
+// within names the sensitive files that commands can see.
+func (s *survey) within(sensitive *Sensitive) []string {
+	var list []string
+	for _, f := range s.found.Found {
+		if f.What == scan.Named && !sensitive.Deny {
+			list = append(list, f.Path)
+		}
+	}
+	return list
+}
+
+// remarks are notes for people who ask: nothing in them was held less well than
+// the definition says.
+func (r *resolved) remarks() (notes []string) {
+	if r.spec.Unconfined {
+		return nil
+	}
+	notes = append(notes, r.given...)
+	const some = 10
+	for i, p := range r.sensitive {
+		if i == some {
+			notes = append(notes, fmt.Sprintf("and %d further files look as if they held secrets", len(r.sensitive)-some))
+			break
+		}
+		notes = append(notes, fmt.Sprintf("%s looks as if it held secrets, and can be read; deny_paths hides it", p))
+	}
+	return notes
+}
+
+// uid is whom commands run as.
+func (r *resolver) uid() uint32 {
+	if r.owner != nil {
+		return r.owner.user.UID
+	}
+	return uint32(r.caller.uid)
+}

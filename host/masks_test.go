@@ -1,0 +1,162 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// maskLines resolves d and gives what it hides, with B for the tree's top.
+func (tr tree) maskLines(t *testing.T, r *resolver, d Definition) []string {
+	t.Helper()
+	out, err := r.resolve("fast", d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, m := range out.masks {
+		kind := "file "
+		if m.Dir {
+			kind = "dir "
+		}
+		lines = append(lines, strings.ReplaceAll(kind+m.Path+": "+m.Origin, tr.base, "B"))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func TestMasks(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	write(t, tr.project, "a/.env", "a/key.pem", "secrets/x", "sub/key.pem")
+	write(t, tr.base, "data/cache/.env", "home/private/x")
+	for from, to := range map[string]string{"secrets": "link", "a/.env": "sub/.env", "../../../data": "data", "/nowhere": "dangling"} {
+		if err := os.Symlink(from, tr.project+"/"+to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link(tr.project+"/secrets/x", tr.base+"/data/cache/x"); err != nil {
+		t.Fatal(err)
+	}
+	bind := []Bind{{Host: tr.base + "/data/cache", Container: "/c", Writable: true}, {Host: tr.base + "/data/cache"}}
+	for _, test := range []struct {
+		name string
+		def  Definition
+		want []string
+	}{
+		{"nothing", Definition{}, nil},
+		{"a pattern everywhere", Definition{DenyPaths: []string{"**/.env"}, BindPaths: bind}, []string{
+			`file /c/.env: deny_paths "**/.env"`, `file B/data/cache/.env: deny_paths "**/.env"`, `file B/home/src/project/a/.env: deny_paths "**/.env"`}},
+		{"a pattern of the workspace", Definition{DenyPaths: []string{"*/key.pem"}, BindPaths: bind}, []string{
+			`file B/home/src/project/a/key.pem: deny_paths "*/key.pem"`, `file B/home/src/project/sub/key.pem: deny_paths "*/key.pem"`}},
+		{"a path by way of a link", Definition{DenyPaths: []string{"link/", "data/cache/.env", "~/private"}, BindPaths: bind}, []string{
+			`dir B/home/private: deny_paths "~/private"`, `dir B/home/src/project/secrets: deny_paths "link/"`,
+			`file /c/.env: deny_paths "data/cache/.env"`, `file /c/x: deny_paths "link/", a hard link of B/home/src/project/secrets`,
+			`file B/data/cache/.env: deny_paths "data/cache/.env"`, `file B/data/cache/x: deny_paths "link/", a hard link of B/home/src/project/secrets`}},
+		{"what is missing", Definition{DenyPaths: []string{"not/there", "dangling", "/elsewhere/x"}}, []string{
+			`dir B/home/src/project/not/there: deny_paths "not/there"`}},
+		{"what is missing, read-only", Definition{ReadOnly: true, DenyPaths: []string{"not/there"}}, nil},
+		{"at another place", Definition{Workdir: "/w", DenyPaths: []string{"secrets"}}, []string{
+			`dir /w/secrets: deny_paths "secrets"`}},
+		{"of the operating system", Definition{DenyPaths: []string{"/etc/passwd"}}, []string{
+			`file /etc/passwd: deny_paths "/etc/passwd"`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := tr.maskLines(t, tr.resolver(t), test.def); !slices.Equal(got, test.want) {
+				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(test.want, "\n  "))
+			}
+		})
+	}
+}
+
+func TestMasksRefuse(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	if err := os.Symlink("..", tr.project+"/up"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxMasks + 1 {
+		if err := os.WriteFile(tr.project+"/sub/"+strings.Repeat("x", i%200)+string(rune('a'+i/200)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		def       Definition
+		attribute string
+	}{
+		{Definition{DenyPaths: []string{"ok", "a/../b"}}, "deny_paths[1]"},
+		{Definition{DenyPaths: []string{"."}}, "deny_paths[0]"},
+		{Definition{DenyPaths: []string{"/"}}, "deny_paths[0]"},
+		{Definition{DenyPaths: []string{"~"}}, "deny_paths[0]"},
+		{Definition{DenyPaths: []string{"up"}}, "deny_paths[0]"},
+		{Definition{DenyPaths: []string{"u?"}}, "deny_paths"},
+		{Definition{DenyPaths: []string{"sub/*"}}, "deny_paths"},
+		{Definition{ProtectPaths: []string{"["}}, "protect_paths[0]"},
+		{Definition{ProtectPathsExcept: []string{".git/hooks"}}, "protect_paths_except[0]"},
+		{Definition{UnixSockets: []string{"../x"}}, "unix_sockets[0]"},
+		{Definition{UnixSockets: []string{"sub"}}, "unix_sockets[0]"},
+	} {
+		_, err := tr.resolver(t).resolve("fast", test.def)
+		if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != test.attribute || !errors.Is(err, shared.ErrInvalidSpec) {
+			t.Errorf("%+v: %v, want it about %s", test.def, err, test.attribute)
+		}
+	}
+}
+
+func TestPatternsForEngines(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	if err := os.Symlink("sub", tr.project+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	r := tr.resolver(t)
+	r.sensitive.Deny = true
+	out, err := r.resolve("fast", Definition{DenyPaths: []string{"**/*.pem", "link/*", "/etc/[x]"}, ProtectPaths: []string{"Makefile"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"/**/*.pem", tr.project + "/sub/*", tr.project + "/link/*", "/etc/[x]", "/**/.env", "/**/.env.*"}
+	if !slices.Equal(out.spec.Deny, want) {
+		t.Errorf("deny %q, want %q", out.spec.Deny, want)
+	}
+	for _, p := range []string{"/Makefile", "/.envrc"} {
+		if !slices.Contains(out.spec.Protect, tr.project+p) {
+			t.Errorf("protect %q", out.spec.Protect)
+		}
+	}
+}
+
+func TestControlSockets(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	ws, err := workspace.New(workspace.Options{Root: tr.project, Home: tr.home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &resolver{ws: ws, caller: caller{uid: 1000, home: tr.home, environ: []string{"XDG_RUNTIME_DIR=" + tr.base + "/run"}}}
+	for _, dir := range []string{"/run", "/var", "/var/run", "/var/lib"} {
+		if _, err := os.Stat(dir); err != nil {
+			continue
+		}
+		for _, writable := range []bool{false, true} {
+			_, err := r.resolve("fast", Definition{BindPaths: []Bind{{Host: dir, Writable: writable}}})
+			if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "bind_paths[0]" || !strings.Contains(err.Error(), "control socket") {
+				t.Errorf("%s: %v", dir, err)
+			}
+		}
+	}
+	for value, want := range map[string]string{
+		"unix:///run/x.sock": "/run/x.sock", "/run/y.sock": "/run/y.sock", "tcp://1.2.3.4:5": "", "": "",
+		"unix:path=/run/user/1/bus,guid=0": "/run/user/1/bus", "unix:abstract=/x": "", "unix:guid=1,path=/a;tcp:host=x": "/a",
+	} {
+		if got := socketIn(value); got != want {
+			t.Errorf("%q holds %q, want %q", value, got, want)
+		}
+	}
+}

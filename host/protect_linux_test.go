@@ -1,0 +1,174 @@
+package host_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/host"
+)
+
+// listed is everything below dir.
+func listed(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(p string, _ os.DirEntry, err error) error {
+		if p != dir {
+			names = append(names, strings.TrimPrefix(p, dir+"/"))
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return names
+}
+
+// newGitRoot makes the least that git takes for a repository.
+func newGitRoot(t testing.TB, root string) {
+	t.Helper()
+	for _, dir := range []string{"objects", "refs"} {
+		if err := os.MkdirAll(root+"/.git/"+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{"HEAD": "ref: refs/heads/main\n", "config": "[core]\n\trepositoryformatversion = 0\n"} {
+		if err := os.WriteFile(root+"/.git/"+name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Many commands of several hosts need the same missing paths, some of them
+// denied. None can create one, however the others come and go, and nothing is
+// left.
+func TestManyCommandsShareWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	newGitRoot(t, root)
+	before := listed(t, root)
+	var hosts []*host.Host
+	for range 3 {
+		hosts = append(hosts, newHost(t, func(o *host.Options) {
+			o.Dir, o.Workspace.Root = root, root
+			o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", DenyPaths: []string{"secret", "not/yet"}}
+		}))
+	}
+	const attack = `for p in .git/hooks/x .git/commondir .git/config.worktree .git/info/attributes .envrc .vscode/x secret not/yet; do
+		(echo x >$p) 2>/dev/null && echo created $p; mkdir $p 2>/dev/null && echo made $p; done; true`
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			out, err := hosts[i%len(hosts)].Command(t.Context(), "fast", "sh", "-c", attack).Output()
+			if err != nil || len(out) > 0 {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+	wg.Wait()
+	if after := listed(t, root); !slices.Equal(after, before) {
+		t.Errorf("there is %q, and was %q", after, before)
+	}
+	// The control: nothing but the sandbox keeps a command from it.
+	out, err := exec.Command("sh", "-c", "cd "+root+" && "+attack).Output()
+	if err != nil || !strings.Contains(string(out), "created secret") {
+		t.Errorf("control: %v: %s", err, out)
+	}
+}
+
+// What a killed host has left is gone after the next run.
+func TestKilledHostLeavesNothingForLong(t *testing.T) {
+	t.Parallel()
+	requireBwrap(t)
+	root := t.TempDir()
+	newGitRoot(t, root)
+	before := listed(t, root)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := exec.Command(exe)
+	killed.Env = append(os.Environ(), hostProcessEnv+"="+root)
+	stdout, err := killed.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := killed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if during := listed(t, root); !slices.Contains(during, ".git/commondir") {
+		t.Errorf("control: while it runs there is %q", during)
+	}
+	killed.Process.Kill()
+	killed.Wait()
+
+	// In another workspace, even.
+	if err := newHost(t, nil).Command(t.Context(), "fast", "true").Run(); err != nil {
+		t.Fatal(err)
+	}
+	if after := listed(t, root); !slices.Equal(after, before) {
+		t.Errorf("there is %q, and was %q", after, before)
+	}
+}
+
+// A host that can keep no account of what it makes says what it does not hold.
+func TestWithoutAStateDirectoryThatIsSaid(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, func(o *host.Options) {
+		o.Environ = []string{"PATH=" + os.Getenv("PATH")}
+		newGitRoot(t, o.Dir)
+	})
+	cmd := h.Command(t.Context(), "fast", "mkdir", ".idea")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(cmd.Report().Degraded, "\n"); !strings.Contains(got, ".git/hooks") || !strings.Contains(got, "set HOME or XDG_STATE_HOME") {
+		t.Errorf("degraded: %q", got)
+	}
+	if err := h.Command(t.Context(), "fast", "mkdir", ".idea/x").Run(); err == nil {
+		t.Error("what exists is not protected")
+	}
+}
+
+// Commands that root runs as the workspace's owner are kept from the same, and
+// leave nothing that the owner cannot remove.
+func TestMissingPathsOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can run commands as another user")
+	}
+	h := newHost(t, func(o *host.Options) {
+		newGitRoot(t, o.Dir)
+		if out, err := exec.Command("chown", "-R", "65534:65534", o.Dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		for dir := o.Dir; dir != "/"; dir = filepath.Dir(dir) {
+			if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o001 == 0 {
+				if err := os.Chmod(dir, info.Mode().Perm()|0o011); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+	if err := h.Command(t.Context(), "fast", "sh", "-c", "echo x >.git/commondir").Run(); err == nil {
+		t.Error("commondir can be created")
+	}
+	if err := h.Command(t.Context(), "fast", "sh", "-c", "echo x >.git/info/exclude").Run(); err != nil {
+		t.Errorf("control: %v", err)
+	}
+	if got := listed(t, h.Root()+"/.git/info"); !slices.Equal(got, []string{"exclude"}) {
+		t.Errorf("in .git/info there is %q", got)
+	}
+	info, err := os.Stat(h.Root() + "/.git/info")
+	if err != nil || info.Sys().(*syscall.Stat_t).Uid != 65534 {
+		t.Errorf("what was a stub is not the owner's: %+v, %v", info, err)
+	}
+}

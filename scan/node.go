@@ -1,0 +1,205 @@
+package scan
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/glob"
+)
+
+// A node is what is remembered of one directory.
+type node struct {
+	name  string
+	state glob.State // of the patterns, in this directory
+	hide  int        // 1 + the pattern that matches it or a directory above; 0 for none
+
+	id      identity
+	settled bool // id tells the next change from the last one
+	names   int
+	size    int // directories, itself included, as of the last look; 0 before the first
+	dirs    []*node
+	found   []entry
+	links   []link
+	inodes  []uint64 // of its regular files that no pattern matches
+	closed  bool     // it cannot be read
+	uid     uint32   // who owns it, if closed
+	bare    bool
+}
+
+// identity changes with whatever changes in a directory. The change time is
+// there since nobody can set it.
+type identity struct {
+	dev, ino     uint64
+	mtime, ctime int64
+}
+
+// An entry is a name that is reported.
+type entry struct {
+	name    string
+	what    What
+	kind    kind
+	pattern int
+	inode   uint64 // of a regular file
+}
+
+// A link is a symlink to follow if it leads to a directory.
+type link struct {
+	name  string
+	state glob.State
+}
+
+type kind uint8
+
+const (
+	regular kind = iota
+	directory
+	symlink
+	socket
+	other
+)
+
+// settling is how long a directory must have been left alone before its times
+// are believed to tell the next change: the coarsest clock of a file system in
+// use, FAT's, ticks every two seconds.
+const settling = 2 * time.Second
+
+// maxPath bounds the paths that are searched, so that what is found can still
+// be named by one, with its terminating NUL and a name.
+const maxPath = 3800
+
+// look brings what n itself holds up to date.
+func (w *walk) look(n *node, path []byte) error {
+	if n.settled && identify(path) == n.id {
+		return nil
+	}
+	w.changed.Store(true)
+	return w.read(n, string(path))
+}
+
+// read reads a directory anew. What is known of its directories is kept for
+// them to be compared.
+func (w *walk) read(n *node, path string) error {
+	known := n.dirs
+	*n = node{name: n.name, state: n.state, hide: n.hide, size: n.size}
+	if len(path) > maxPath {
+		n.closed, n.uid = true, uint32(os.Geteuid())
+		return nil
+	}
+	entries, st, err := readDir(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+		return nil // gone, or never a directory
+	case errors.Is(err, fs.ErrPermission):
+		var st unix.Stat_t
+		if err := ignoringEINTR(func() error { return unix.Lstat(path, &st) }); err != nil {
+			return nil
+		}
+		n.closed, n.uid = true, st.Uid
+		return nil
+	case err != nil:
+		return &fs.PathError{Op: "search", Path: path, Err: err}
+	}
+	n.id, n.names = identityOf(st), len(entries)
+	age := w.now().Sub(time.Unix(0, max(n.id.ctime, n.id.mtime)))
+	n.settled = age > settling
+	w.sort(n, path, entries, known)
+	return nil
+}
+
+// sort fills n with what its entries are.
+func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
+	var head, objects, refs bool
+	was := make(map[string]*node, len(known))
+	for _, k := range known {
+		was[k.name] = k
+	}
+	for _, e := range entries {
+		m := glob.None
+		if n.hide == 0 {
+			m = w.query.Set.Match(n.state, e.name)
+		}
+		pattern := m.Any
+		if e.kind == directory {
+			pattern = m.Dir
+		} else if e.kind == symlink && m.Dir >= 0 && m.Dir != m.Any && leadsToDir(join(path, e.name)) {
+			pattern = m.Dir
+		}
+		named := pattern < 0 && n.hide == 0 && e.kind != directory && w.query.Name != nil && w.query.Name(e.name)
+		switch {
+		case pattern >= 0:
+			n.found = append(n.found, entry{e.name, Matched, e.kind, pattern, e.inode})
+		case named:
+			n.found = append(n.found, entry{e.name, Named, e.kind, -1, e.inode})
+		}
+		switch e.kind {
+		case directory:
+			w.enter(n, e.name, pattern, was[e.name])
+		case regular:
+			if pattern < 0 && !named {
+				n.inodes = append(n.inodes, e.inode)
+			}
+		case symlink:
+			if pattern < 0 && n.hide == 0 {
+				// Where the name itself has brought no pattern further, whatever
+				// is behind the link is found where it lies.
+				if next := w.query.Set.Next(n.state, e.name); !next.Dead() && !next.Within(w.query.Set.Start()) {
+					n.links = append(n.links, link{e.name, next})
+				}
+			}
+		case socket:
+			if w.query.Sockets && pattern < 0 && n.hide == 0 {
+				n.found = append(n.found, entry{e.name, Socket, e.kind, -1, 0})
+			}
+		}
+		if w.query.Repositories && n.hide == 0 {
+			switch e.name {
+			case ".git":
+				n.found = append(n.found, entry{"", Repository, directory, -1, 0})
+			case "HEAD":
+				head = e.kind != directory
+			case "objects":
+				objects = true
+			case "refs":
+				refs = true
+			}
+		}
+	}
+	n.bare = head && objects && refs && n.name != ".git"
+}
+
+// enter adds the directory of that name to n, if anything can be found in it.
+func (w *walk) enter(n *node, name string, pattern int, known *node) {
+	hide := n.hide
+	if hide == 0 && pattern >= 0 {
+		hide = pattern + 1
+	}
+	child := &node{name: name, hide: hide}
+	if hide == 0 {
+		if child.state = w.query.Set.Next(n.state, name); slices.Equal(child.state, n.state) {
+			child.state = n.state
+		}
+	}
+	if known != nil && known.hide == hide {
+		child = known
+	}
+	n.dirs = append(n.dirs, child)
+}
+
+func leadsToDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func ignoringEINTR(f func() error) error {
+	for {
+		if err := f(); err != unix.EINTR {
+			return err
+		}
+	}
+}

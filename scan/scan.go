@@ -1,0 +1,234 @@
+package scan
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sbxhost/sbxhost/glob"
+)
+
+// MaxEntries is how many names the trees of one scan may have. At that size a
+// first scan takes a few seconds.
+const MaxEntries = 4_000_000
+
+// ErrTooLarge is wrapped by the error for trees with more than MaxEntries names.
+var ErrTooLarge = errors.New("too many files to search")
+
+// A Query is what a scan looks for.
+type Query struct {
+	// Set holds patterns of absolute paths. What lies beneath a match is not
+	// reported by itself. Nil matches nothing.
+	Set *glob.Set
+	// Name says of a name in any directory whether a file that has it is
+	// reported, as Named. Nil reports none.
+	Name func(name string) bool
+	// Sockets and Repositories say whether those are reported.
+	Sockets      bool
+	Repositories bool
+}
+
+// What says why a path was found.
+type What uint8
+
+const (
+	Matched    What = iota // a pattern matches
+	HardLink               // another name of a file that is Matched or Named, or lies in a directory that is
+	Named                  // its name is asked for, and it is no directory
+	Socket                 // a socket file
+	Repository             // a directory with a .git in it
+	Bare                   // a directory that git takes for a repository itself
+	Unsearched             // a directory that cannot be read, or whose path is too long
+)
+
+// Found is one path that was found.
+type Found struct {
+	Path    string
+	What    What
+	Dir     bool
+	Symlink bool   // which Path is; where it leads is not followed
+	Pattern int    // of Matched and HardLink: the index in the Set; -1 for what is Named
+	Of      string // of HardLink: the name that matches
+	UID     uint32 // of Unsearched: who owns it
+}
+
+// A Result is what one scan found, in the order of the trees. It is shared and
+// must not be changed.
+type Result struct {
+	Found []Found
+	// Blind are matched files whose inode numbers directories do not give, so
+	// that their other hard links could not be looked for.
+	Blind []string
+	// Linked are matched files that have hard links besides those found.
+	Linked []string
+}
+
+// A Scanner scans the same trees again and again for one Query. It is safe for
+// concurrent use.
+type Scanner struct {
+	query Query
+	limit int64
+	now   func() time.Time
+
+	mu    sync.Mutex
+	trees map[string]*tree
+}
+
+// A tree is what is remembered of one root.
+type tree struct {
+	mu     sync.Mutex
+	root   *node
+	result *Result
+}
+
+// New makes a Scanner.
+func New(q Query) *Scanner {
+	if q.Set == nil {
+		q.Set = glob.NewSet()
+	}
+	return &Scanner{query: q, limit: MaxEntries, now: time.Now, trees: map[string]*tree{}}
+}
+
+// Scan looks through the directories in roots, which are absolute and resolved,
+// none within another. One that is no directory, or not there, has nothing.
+func (s *Scanner) Scan(roots ...string) (*Result, error) {
+	key := strings.Join(roots, "\x00")
+	s.mu.Lock()
+	t := s.trees[key]
+	if t == nil {
+		t = &tree{root: &node{}}
+		for _, root := range roots {
+			n := &node{name: root}
+			n.state, n.hide = stateAt(s.query.Set, root)
+			t.root.dirs = append(t.root.dirs, n)
+		}
+		s.trees[key] = t
+	}
+	s.mu.Unlock()
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := &walk{query: &s.query, limit: s.limit, now: s.now, tokens: make(chan struct{}, maxParallel)}
+	for _, n := range t.root.dirs {
+		if err := w.refresh(n, append(make([]byte, 0, 4096), n.name...)); err != nil {
+			return nil, err
+		}
+	}
+	if w.names.Load() > s.limit {
+		return nil, w.tooLarge(roots[0])
+	}
+	// With nothing read anew, the answer is the last one - unless it went through
+	// links, whose targets can change by themselves.
+	if t.result != nil && !w.changed.Load() && !w.followed.Load() {
+		return t.result, nil
+	}
+	result, err := w.collect(t.root, roots)
+	if err != nil {
+		return nil, err
+	}
+	t.result = result
+	return result, nil
+}
+
+// stateAt is where the patterns are in a directory, and 1 + the one that matches
+// it or a directory above it, or 0.
+func stateAt(set *glob.Set, path string) (state glob.State, hide int) {
+	state = set.Start()
+	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		if name == "" {
+			continue
+		}
+		if m := set.Match(state, name); m.Dir >= 0 && hide == 0 {
+			hide = m.Dir + 1
+		}
+		state = set.Next(state, name)
+	}
+	return state, hide
+}
+
+func (w *walk) tooLarge(at string) error {
+	return fmt.Errorf("%s: more than %d: %w", at, w.limit, ErrTooLarge)
+}
+
+// maxParallel is how many directories are looked at together.
+const maxParallel = 4
+
+// walk is the state of one scan.
+type walk struct {
+	query    *Query
+	limit    int64
+	now      func() time.Time
+	tokens   chan struct{}
+	names    atomic.Int64 // of what is remembered and of what was read
+	changed  atomic.Bool  // a directory was read
+	followed atomic.Bool  // there are links to follow
+}
+
+// refresh brings n, which is at path, and all beneath it up to date.
+func (w *walk) refresh(n *node, path []byte) error {
+	if err := w.look(n, path); err != nil {
+		return err
+	}
+	if len(n.links) > 0 {
+		w.followed.Store(true)
+	}
+	if w.names.Add(int64(n.names)) > w.limit {
+		return w.tooLarge(string(path))
+	}
+	var others sync.WaitGroup
+	var failed atomic.Pointer[error]
+	defer others.Wait()
+	n.size = 1
+	for _, child := range n.dirs {
+		at := path
+		if len(at) > 1 {
+			at = append(at, '/')
+		}
+		at = append(at, child.name...)
+		if child.size == 0 || child.size >= worthwhile {
+			select {
+			case w.tokens <- struct{}{}:
+				at = slices.Grow(slices.Clone(at), 1024)
+				others.Go(func() {
+					defer func() { <-w.tokens }()
+					if err := w.refresh(child, at); err != nil {
+						failed.Store(&err)
+					}
+				})
+				continue
+			default:
+			}
+		}
+		if err := w.refresh(child, at); err != nil {
+			return err
+		}
+	}
+	others.Wait()
+	for _, child := range n.dirs {
+		n.size += child.size
+	}
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// worthwhile is how many directories are worth a goroutine of their own.
+const worthwhile = 64
+
+func join(dir, name string) string {
+	if dir == "/" {
+		return "/" + name
+	}
+	return dir + "/" + name
+}
+
+// inside reports whether p is dir or lies beneath it.
+func inside(dir, p string) bool {
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == filepath.Separator
+}

@@ -1,0 +1,57 @@
+package stubs
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// openDir opens a directory without following any symlink.
+func openDir(path string) (int, error) {
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := retryFD(func() (int, error) {
+		return unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	})
+	if err != unix.ENOSYS && err != unix.EPERM {
+		return fd, err
+	}
+	// A kernel before 5.6, or a filter that knows no openat2.
+	if fd, err = unix.Open("/", flags, 0); err != nil {
+		return -1, err
+	}
+	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		if name == "" {
+			continue
+		}
+		next, err := retryFD(func() (int, error) { return unix.Openat(fd, name, flags, 0) })
+		unix.Close(fd)
+		if err != nil {
+			return -1, err
+		}
+		fd = next
+	}
+	return fd, nil
+}
+
+// createFile creates a file that has its content from the start: half of it may
+// mean something else to whoever reads it in that moment.
+func createFile(dir int, name, content string) error {
+	fd, err := retryFD(func() (int, error) {
+		return unix.Openat(dir, ".", unix.O_WRONLY|unix.O_TMPFILE|unix.O_CLOEXEC, 0o644)
+	})
+	if err != nil {
+		return createNamed(dir, name, content) // not every file system has files without names
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	if _, err := f.WriteString(content); err != nil {
+		return err
+	}
+	err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), dir, name, unix.AT_SYMLINK_FOLLOW)
+	if err == unix.ENOENT { // no /proc
+		return createNamed(dir, name, content)
+	}
+	return err
+}

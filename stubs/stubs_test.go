@@ -1,0 +1,475 @@
+package stubs
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestMain serves as the other process of the tests: it holds the stubs that
+// its arguments name until its standard input ends.
+func TestMain(m *testing.M) {
+	if ledgers := os.Getenv("STUBS_TEST_LEDGERS"); ledgers != "" {
+		os.Exit(holder(ledgers, os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+func holder(ledgers string, paths []string) int {
+	r := New(ledgers)
+	h, err := r.Hold(wanted(paths...))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	for _, p := range paths {
+		if _, err := os.Lstat(strings.TrimPrefix(p, "file:")); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
+	fmt.Println("held")
+	bufio.NewReader(os.Stdin).ReadString('\n')
+	if err := h.Release(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	if err := r.Close(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+// wanted are directories, and files where the path follows "file:".
+func wanted(paths ...string) []Stub {
+	var list []Stub
+	for _, p := range paths {
+		path, file := strings.CutPrefix(p, "file:")
+		s := Stub{Path: path, File: file}
+		if file {
+			s.Content = ".\n"
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+type scene struct{ tree, ledgers string }
+
+func newScene(t testing.TB) scene {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scene{dir + "/tree", dir + "/state/ledgers"}
+	if err := os.Mkdir(s.tree, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// files lists what is in the tree.
+func (s scene) files(t testing.TB) (list []string) {
+	t.Helper()
+	filepath.WalkDir(s.tree, func(p string, _ os.DirEntry, err error) error {
+		if err != nil {
+			t.Error(err)
+		}
+		if p != s.tree {
+			list = append(list, strings.TrimPrefix(p, s.tree+"/"))
+		}
+		return nil
+	})
+	return list
+}
+
+func (s scene) expect(t testing.TB, want ...string) {
+	t.Helper()
+	if got := s.files(t); !slices.Equal(got, want) {
+		t.Errorf("there is %q, want %q", got, want)
+	}
+}
+
+func (s scene) hold(t testing.TB, r *Registry, names ...string) *Hold {
+	t.Helper()
+	h, err := r.Hold(s.wanted(names...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (s scene) wanted(names ...string) []Stub {
+	var paths []string
+	for _, n := range names {
+		path, file := strings.CutPrefix(n, "file:")
+		path = s.tree + "/" + path
+		if file {
+			path = "file:" + path
+		}
+		paths = append(paths, path)
+	}
+	return wanted(paths...)
+}
+
+func release(t testing.TB, h *Hold) {
+	t.Helper()
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHold(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	r := New(s.ledgers)
+	defer r.Close()
+	if err := os.WriteFile(s.tree+"/there", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(s.tree+"/dir", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	first := s.hold(t, r, "dir", "there", "dir/x", "deep/a/b", "file:f")
+	s.expect(t, "deep", "deep/a", "deep/a/b", "dir", "dir/x", "f", "there")
+	second := s.hold(t, r, "deep/a/c", "dir/x", "file:f")
+	release(t, first)
+	s.expect(t, "deep", "deep/a", "deep/a/c", "dir", "dir/x", "f", "there")
+	release(t, second)
+	release(t, second)
+	s.expect(t, "dir", "there")
+	if err := (*Hold)(nil).Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	r, other := New(s.ledgers), New(s.ledgers)
+	defer other.Close()
+	h := s.hold(t, r, "a/b", "c")
+	kept := s.hold(t, other, "c")
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	s.expect(t, "c")
+	release(t, h)
+	s.expect(t, "c")
+	release(t, kept)
+	s.expect(t)
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHoldLeavesWhatWasPutThere(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	r := New(s.ledgers)
+	defer r.Close()
+	h := s.hold(t, r, "written/in", "file:written.txt", "file:replaced", "swapped", "file:linked")
+	for _, err := range []error{
+		os.WriteFile(s.tree+"/written/file", nil, 0o644),
+		os.WriteFile(s.tree+"/written.txt", []byte("ab"), 0o644),
+		os.WriteFile(s.tree+"/replaced.new", []byte(".\n"), 0o644), // another inode
+		os.Rename(s.tree+"/replaced.new", s.tree+"/replaced"),
+		os.Rename(s.tree+"/swapped", s.tree+"/elsewhere"),
+		os.Mkdir(s.tree+"/swapped", 0o755),
+		os.Link(s.tree+"/linked", s.tree+"/other"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	release(t, h)
+	s.expect(t, "elsewhere", "linked", "other", "replaced", "swapped", "written", "written/file", "written.txt")
+}
+
+func TestHoldFollowsNoLink(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	r := New(s.ledgers)
+	defer r.Close()
+	for _, dir := range []string{"/outside", "/real"} {
+		if err := os.Mkdir(s.tree+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../outside", s.tree+"/real/link"); err != nil {
+		t.Fatal(err)
+	}
+	h := s.hold(t, r, "real/link/x", "real/y")
+	if h.Unheld[s.tree+"/real/link/x"] == nil {
+		t.Errorf("%v", h.Unheld)
+	}
+	// A directory that becomes a link afterwards does not lead us elsewhere.
+	if err := errors.Join(os.Rename(s.tree+"/real", s.tree+"/was"), os.Mkdir(s.tree+"/outside/y", 0o755), os.Symlink("outside", s.tree+"/real")); err != nil {
+		t.Fatal(err)
+	}
+	release(t, h)
+	s.expect(t, "outside", "outside/y", "real", "was", "was/link", "was/y")
+}
+
+func TestHoldReportsWhatItCannotMake(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() == 0 {
+		t.Skip("root can create everywhere")
+	}
+	s := newScene(t)
+	r := New(s.ledgers)
+	defer r.Close()
+	if err := os.Mkdir(s.tree+"/closed", 0o555); err != nil {
+		t.Fatal(err)
+	}
+	h := s.hold(t, r, "closed/x", "y")
+	defer release(t, h)
+	if err := h.Unheld[s.tree+"/closed/x"]; !errors.Is(err, os.ErrPermission) || len(h.Unheld) != 1 {
+		t.Errorf("%v", h.Unheld)
+	}
+	s.expect(t, "closed", "y")
+}
+
+func TestRegistryRefusesADirectoryThatOthersCanWrite(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	if err := os.MkdirAll(s.ledgers, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(s.ledgers, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(s.ledgers).Hold(s.wanted("x")); !errors.Is(err, os.ErrPermission) {
+		t.Errorf("%v", err)
+	}
+	s.expect(t)
+}
+
+// process is another process that holds stubs.
+type process struct {
+	cmd   *exec.Cmd
+	stdin interface{ Close() error }
+}
+
+func (s scene) start(t testing.TB, names ...string) (*process, error) {
+	var args []string
+	for _, w := range s.wanted(names...) {
+		path := w.Path
+		if w.File {
+			path = "file:" + path
+		}
+		args = append(args, path)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(exe, args...)
+	cmd.Env = append(os.Environ(), "STUBS_TEST_LEDGERS="+s.ledgers)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || line != "held\n" {
+		return nil, fmt.Errorf("the other process says %q: %w", line, errors.Join(err, cmd.Wait()))
+	}
+	return &process{cmd, stdin}, nil
+}
+
+func (p *process) end() error {
+	p.stdin.Close()
+	return p.cmd.Wait()
+}
+
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+}
+
+func TestSharedBetweenProcesses(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p, err := s.start(t, "a/b", "file:f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := New(s.ledgers)
+	defer r.Close()
+	h := s.hold(t, r, "a/b", "a/c", "file:f")
+	if err := p.end(); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(t, "a", "a/b", "a/c", "f")
+	p, err = s.start(t, "a/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, h)
+	s.expect(t, "a", "a/b")
+	if err := p.end(); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(t)
+}
+
+func TestKilledProcessIsCleanedUpAfter(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p, err := s.start(t, "a/b", "c", "file:f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.kill()
+	s.expect(t, "a", "a/b", "c", "f")
+	r := New(s.ledgers)
+	defer r.Close()
+	// What it needs itself it takes over.
+	h := s.hold(t, r, "c")
+	s.expect(t, "c")
+	release(t, h)
+	s.expect(t)
+
+	if p, err = s.start(t, "d"); err != nil {
+		t.Fatal(err)
+	}
+	p.kill()
+	if err := r.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(t)
+	if err := New(s.tree + "/none").Sweep(); err != nil {
+		t.Error(err)
+	}
+	s.expect(t)
+}
+
+// A process that was killed between its intention and its deed has made
+// something, or nothing.
+func TestIntentionsAreSwept(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	if err := os.MkdirAll(s.ledgers, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	for _, rec := range []record{{path: s.tree + "/made", dir: true}, {path: s.tree + "/never", dir: true}, {path: s.tree + "/f", content: ".\n"}} {
+		text += rec.line()
+	}
+	for _, err := range []error{
+		os.WriteFile(s.ledgers+"/X"+suffix, []byte(text+`d 0 0 "`+s.tree+`/torn"`), 0o600),
+		os.Mkdir(s.tree+"/made", 0o755), os.Mkdir(s.tree+"/torn", 0o755), os.WriteFile(s.tree+"/f", nil, 0o644),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := New(s.ledgers).Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(t, "torn")
+}
+
+// Fifty processes come and go, some of them by force, and whoever holds a stub
+// has it there.
+func TestFiftyProcesses(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	var wg sync.WaitGroup
+	limit := make(chan struct{}, 10)
+	for i := range 50 {
+		wg.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			p, err := s.start(t, "a/b", "c", "file:f", fmt.Sprintf("own%d/x", i%7))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, name := range []string{"a/b", "c", "f", fmt.Sprintf("own%d/x", i%7)} {
+				if _, err := os.Lstat(s.tree + "/" + name); err != nil {
+					t.Error(err)
+				}
+			}
+			if i%5 == 0 {
+				p.kill()
+			} else if err := p.end(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	r := New(s.ledgers)
+	if err := r.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(t)
+	entries, err := os.ReadDir(s.ledgers)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("ledgers are left: %v, %v", entries, err)
+	}
+}
+
+// Many commands of one process, which never stops to hold.
+func TestManyHoldsInOneProcess(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	r := New(s.ledgers)
+	defer r.Close()
+	forever := s.hold(t, r, "always")
+	r.size = maxLedger // as after many
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			h, err := r.Hold(s.wanted("a/b", fmt.Sprint(i%5)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, err := os.Lstat(s.tree + "/a/b"); err != nil {
+				t.Error(err)
+			}
+			release(t, h)
+		})
+	}
+	wg.Wait()
+	s.expect(t, "always")
+	if r.size > maxLedger/2 {
+		t.Errorf("the ledger has %d bytes", r.size)
+	}
+	release(t, forever)
+	s.expect(t)
+}
+
+func FuzzParse(f *testing.F) {
+	r := record{path: "/a \"b\"\n", content: ".\n", dev: 1, ino: 2}
+	f.Add(r.line() + gone("/x"))
+	f.Add("d 1 2 \"/x\"\nd 0 0 \"relative\"\nq 1 1 \"/y\"\nf 1 1 \"/z\"\nd 1 2 \"/torn\"")
+	f.Fuzz(func(t *testing.T, text string) {
+		for path, r := range parse(text) {
+			if !filepath.IsAbs(path) || r.path != path {
+				t.Fatalf("%q gives %q", text, path)
+			}
+			if again := parse(r.line()); len(again) != 1 || again[path] != r {
+				t.Fatalf("%+v is written as %q and read as %+v", r, r.line(), again)
+			}
+		}
+	})
+}
