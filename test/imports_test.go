@@ -34,6 +34,8 @@ type rule struct {
 var rules = []rule{
 	{packages: "workspace", others: []string{"golang.org/x/sys"}},
 	{packages: "policy", ours: []string{"shared"}, others: []string{}},
+	{packages: "approvals", others: []string{"golang.org/x/sys"}},
+	{packages: "audit", others: []string{"golang.org/x/sys"}},
 	{packages: "shared/holder", others: []string{"golang.org/x/sys"}},
 	{packages: "shared/sandboxinit", ours: []string{"shared/holder"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/sandboxinit/sbxhost-init", ours: []string{"shared/sandboxinit"}, others: []string{}},
@@ -43,10 +45,10 @@ var rules = []rule{
 	{packages: "shared/enginetest", ours: []string{"shared"}},
 	{packages: "plugins/*", ours: []string{"shared", "shared/cmdengine", "shared/holder", "shared/sandboxinit"}},
 	{packages: "plugins/*/sbxhost-engine-*", ours: []string{"shared", "plugins/*"}, others: []string{}},
-	{packages: "host", ours: []string{"policy", "approvals", "workspace", "shared", "shared/sandboxinit"}},
-	{packages: "config", ours: []string{"host", "shared"}},
+	{packages: "host", ours: []string{"policy", "approvals", "audit", "workspace", "shared", "shared/sandboxinit"}},
+	{packages: "config", ours: []string{"host", "policy", "audit", "shared"}},
 	{packages: "telemetry", others: []string{}},
-	{packages: "cmd/sbxhost", ours: []string{"config", "host", "shared", "shared/sandboxinit", "plugins/*", "telemetry"}},
+	{packages: "cmd/sbxhost", ours: []string{"config", "host", "policy", "approvals", "audit", "shared", "shared/sandboxinit", "plugins/*", "telemetry"}},
 	{packages: "cmd/sbxhost-telemetry", ours: []string{"telemetry"}, others: []string{"go.opentelemetry.io/otel"}},
 	{packages: "test", ours: []string{}},
 	{packages: "docs/man", others: []string{}},
@@ -72,7 +74,7 @@ var exclusive = map[string][]string{
 // would cost every command its initialisation.
 var never = []string{
 	"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "github.com/hashicorp/cli", "go.opentelemetry.io/otel/exporters",
-	module + "/host", module + "/config", module + "/workspace", module + "/policy", module + "/approvals",
+	module + "/host", module + "/config", module + "/workspace", module + "/policy", module + "/approvals", module + "/audit",
 }
 
 func TestImportRules(t *testing.T) {
