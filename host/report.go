@@ -6,8 +6,9 @@ import "github.com/sbxhost/sbxhost/shared"
 type Report struct {
 	Sandbox  string
 	Engine   string
-	Decision string // "sandboxed" or "unsandboxed"
+	Decision string // "sandboxed", "unsandboxed" or "denied"; empty: it did not come to that
 	Rule     string // which rule decided
+	Reason   string // why, for people
 	// Result is how the command ended; nil when that is not known.
 	Result *shared.Result
 	// Degraded are the messages of what was held less well than asked.

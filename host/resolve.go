@@ -23,12 +23,13 @@ type caller struct {
 }
 
 // resolver turns definitions into Specs. It reads the file system and changes
-// nothing.
+// nothing, but that it makes the recorded where commands could.
 type resolver struct {
 	ws        *workspace.Workspace
 	caller    caller
 	owner     *owner   // whom commands run as, where that is not the caller
 	protected []string // host files that are never writable inside
+	recorded  []record // of the host's decisions, never writable inside
 	programs  []string // executables that this host may run outside of sandboxes
 	session   shared.Session
 }
@@ -120,6 +121,11 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 			guards = append(guards, guard{p, "protected: a program of sbxhost"})
 		}
 	}
+	recorded, err := r.records(&m)
+	if err != nil {
+		return nil, err
+	}
+	guards = append(guards, recorded...)
 	guards = append(guards, r.repositories(&m, d)...)
 	if err := m.protect(guards); err != nil {
 		return nil, err
