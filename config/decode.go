@@ -22,7 +22,9 @@ func (d *decoder) file(f *File, body *hclsyntax.Body) {
 		case "workspace":
 			workspace = block
 		case "approvals":
-			d.approvals(block.Body)
+			d.approvals(f, block.Body)
+		case "audit":
+			d.audit(f, block)
 		case "engine":
 			engines = append(engines, block)
 		case "sandbox":
@@ -143,30 +145,6 @@ func (d *decoder) workspace(f *File, body hcl.Body) host.WorkspaceOptions {
 		}
 	}
 	return ws
-}
-
-// approvals has nothing to give yet: what it may say is what holds anyway.
-func (d *decoder) approvals(body hcl.Body) {
-	content := d.content(body, &approvalsSchema)
-	for _, name := range approvalsSchema.attrs {
-		attr := content.Attributes[name]
-		if attr == nil || d.refuse("approvals."+name, attr) {
-			continue
-		}
-		it, ok := d.item(attr)
-		if !ok {
-			continue
-		}
-		it.name = "approvals." + name
-		switch name {
-		case "mode":
-			d.oneOf(it, "ask", "always", "deny")
-		case "session_ttl":
-			d.duration(it)
-		case "allow_bypass":
-			d.bool(it)
-		}
-	}
 }
 
 func (d *decoder) engineBlocks(blocks hcl.Blocks) map[string]host.EngineSource {

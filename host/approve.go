@@ -25,7 +25,7 @@ type ApprovalOptions struct {
 	// AllowBypass lets Cmd.NoSandbox ask for a run without the sandbox.
 	AllowBypass bool
 	// SessionTTL is how long approvals for a session live; zero means
-	// approvals.DefaultTTL.
+	// DefaultSessionTTL.
 	SessionTTL time.Duration
 	// Session names the session that approvals belong to; empty means the login
 	// session.
@@ -34,6 +34,9 @@ type ApprovalOptions struct {
 	// directory is never writable inside.
 	Store *approvals.Store
 }
+
+// DefaultSessionTTL is how long approvals for a session live.
+const DefaultSessionTTL = approvals.DefaultTTL
 
 // Approver asks a person whether a command may run without a sandbox. Calls
 // may come from several goroutines. Any answer but an approval denies, and so
@@ -101,7 +104,7 @@ func (h *Host) sessionTTL() time.Duration {
 	if ttl := h.options.Approvals.SessionTTL; ttl > 0 {
 		return ttl
 	}
-	return approvals.DefaultTTL
+	return DefaultSessionTTL
 }
 
 // session names the session that approvals belong to.

@@ -2,14 +2,8 @@ workspace {
   temp       = true
   toolchains = true
 }
-approvals {
-  mode         = "ask"
-  session_ttl  = "6h"
-  allow_bypass = true
-}
 sandbox "a" {
   engine      = "docker"
-  fallback    = "approve"
   deny_paths  = ["secrets/"]
   limits {
     cpus      = 1.5
