@@ -84,10 +84,11 @@ type DeniedError struct {
 func (e *DeniedError) Error() string {
 	s := fmt.Sprintf("sandbox %q: %s", e.Sandbox, e.Decision.Reason)
 	if e.Decision.Ask {
-		s += "; to run without a sandbox it has to be approved, and nobody was there to ask"
+		why := "nobody was there to ask"
 		if e.Err != nil {
-			s += fmt.Sprintf(" (%v)", e.Err)
+			why = e.Err.Error()
 		}
+		s += "; to run without a sandbox it has to be approved, and " + why
 	}
 	return s
 }

@@ -16,6 +16,7 @@ func (c *Cmd) decided(sandbox, engine string, d policy.Decision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.report.Sandbox, c.report.Engine, c.report.Decision, c.report.Rule = sandbox, engine, d.Outcome.String(), string(d.Rule)
+	c.report.Reason = d.Reason
 }
 
 // record is what all lines on the command have in common.

@@ -101,16 +101,24 @@ func (h *Host) decideEngine(def Definition, info shared.Info, spec *shared.Spec)
 	case d.Outcome != policy.Denied:
 		return d, nil
 	case d.Rule == policy.RuleFeatureMissing:
-		return d, unsupported(info.Name, d.Missing)
+		return d, &ruleError{d.Rule, unsupported(info.Name, d.Missing)}
 	}
-	return d, &shared.Error{Kind: shared.ErrDenied, Attribute: "engine", Message: d.Reason, Hint: d.Hint}
+	return d, &ruleError{d.Rule, &shared.Error{Kind: shared.ErrDenied, Attribute: "engine", Message: d.Reason, Hint: d.Hint}}
 }
 
-// cannotRun reports whether err says that an engine does not work on this
-// machine, and why. It asks the engine: an error in one sandbox or command must
-// not be taken for that.
+// ruleError is an error of a definition that a rule of the policy denies.
+type ruleError struct {
+	rule policy.Rule
+	error
+}
+
+func (e *ruleError) Unwrap() error { return e.error }
+
+// cannotRun reports whether err comes of an engine that does not work on this
+// machine, and why it does not. It asks the engine: an error in one sandbox or
+// command must not be taken for that.
 func (h *Host) cannotRun(ctx context.Context, engine string, err error) (reason, fix string, cannot bool) {
-	if !errors.Is(err, shared.ErrUnavailable) {
+	if !errors.Is(err, shared.ErrUnavailable) && !errors.Is(err, shared.ErrUnsupported) {
 		return "", "", false
 	}
 	probe, err := h.EngineProbe(ctx, engine)
@@ -121,6 +129,16 @@ func (h *Host) cannotRun(ctx context.Context, engine string, err error) (reason,
 		return "", "", false
 	}
 	return probe.Reason, probe.Fix, true
+}
+
+// unavailable is the error for an engine that does not work here: err, if it
+// says so.
+func unavailable(sandbox, engine, reason, fix string, err error) error {
+	if errors.Is(err, shared.ErrUnavailable) {
+		return err
+	}
+	return &SandboxError{Sandbox: sandbox, Err: &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine",
+		Message: fmt.Sprintf("engine %q does not work here: %s", engine, reason), Hint: fix}}
 }
 
 // ready gives the sandbox of a definition in an engine that works on this
@@ -151,8 +169,7 @@ func (h *Host) ready(ctx context.Context, name string) (*openSandbox, policy.Fac
 			case probe.Ready:
 				return opened, facts, nil
 			default:
-				err = &SandboxError{Sandbox: name, Err: &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine",
-					Message: fmt.Sprintf("engine %q does not work here: %s", opened.engine.info.Name, probe.Reason), Hint: probe.Fix}}
+				err = unavailable(name, opened.engine.info.Name, probe.Reason, probe.Fix, nil)
 			}
 			opened.release()
 		}
@@ -161,7 +178,7 @@ func (h *Host) ready(ctx context.Context, name string) (*openSandbox, policy.Fac
 			return nil, facts, err
 		}
 		if first == nil {
-			first = err
+			first = unavailable(name, engine, reason, fix, err)
 			facts.Engine, facts.State, facts.Reason, facts.Fix = engine, policy.EngineUnavailable, reason, fix
 		}
 	}
@@ -199,10 +216,13 @@ func (c *Cmd) begin() error {
 		}
 		reason, fix, cannot := c.host.cannotRun(c.ctx, engine, err)
 		if !cannot {
+			if e, ok := errors.AsType[*ruleError](err); ok {
+				c.decided(name, engine, policy.Decision{Rule: e.rule, Reason: err.Error()})
+			}
 			return err
 		}
 		if first == nil {
-			first = err
+			first = unavailable(name, engine, reason, fix, err)
 			facts.Engine, facts.State, facts.Reason, facts.Fix = engine, policy.EngineUnavailable, reason, fix
 		}
 	}
@@ -266,6 +286,9 @@ func (c *Cmd) ask(opened *openSandbox, facts policy.Facts) (policy.Decision, err
 		}
 		answer, err := approver(c.ctx, request)
 		if err != nil {
+			if problem != nil {
+				err = fmt.Errorf("%w; %w", err, problem)
+			}
 			return denied(request.Decision, err)
 		}
 		if answer == policy.NoApproval {

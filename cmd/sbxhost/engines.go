@@ -29,7 +29,7 @@ sbxhost-engine-NAME in a directory of SBXHOST_ENGINE_PATH, in
 
 // host opens a Host on the configuration in force.
 func (a *app) host(ctx context.Context, explicit string) (*setup, *host.Host, error) {
-	s, err := a.load(explicit)
+	s, err := a.load(ctx, explicit)
 	if err != nil {
 		return nil, nil, err
 	}

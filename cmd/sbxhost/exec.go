@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -52,8 +53,10 @@ How:
   -result FILE      write as JSON how it ended; FILE is replaced whole, at the end
   -quiet            tell neither what is held less well than asked, nor which time
                     limit ended the command, nor hints
-  -session NAME     not available in this version: refused
-  -no-sandbox       not available in this version: refused
+  -session NAME     approvals for the session belong to this name, and not to the
+                    login session
+  -no-sandbox       without its sandbox, if the configuration lets that be asked
+                    for (approvals { allow_bypass = true }) and it is approved
 
 Exit status: the command's own; 128+N when signal N ended it; 124 when its time
 was over; 125 when sbxhost or the sandbox failed or refused; 126 when the command
@@ -216,6 +219,7 @@ func (e *execution) run() (status int, err error) {
 		relay.grace = e.grace()
 		err = cmd.Start()
 		if err == nil {
+			e.tellUnsandboxed(cmd.Report())
 			close(started) // upon which the relay takes the terminal
 			err = cmd.Wait()
 		}
@@ -245,10 +249,7 @@ const redrawDelay = 50 * time.Millisecond
 // when the terminal is gone.
 func (e *execution) prepare(ctx context.Context, hungUp func()) (*host.Host, *host.Cmd, error) {
 	begin := time.Now()
-	if err := e.flags.refuse(); err != nil {
-		return nil, nil, err
-	}
-	s, err := e.load(e.flags.config)
+	s, err := e.load(ctx, e.flags.config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -284,7 +285,7 @@ func (e *execution) prepare(ctx context.Context, hungUp func()) (*host.Host, *ho
 // newCmd makes the command that flags and arguments ask for.
 func (a *app) newCmd(ctx context.Context, h *host.Host, s *setup, flags *runFlags, args []string) (*host.Cmd, error) {
 	cmd := h.Command(ctx, s.sandbox, args...)
-	cmd.Env, cmd.TTY = flags.env, flags.tty
+	cmd.Env, cmd.TTY, cmd.NoSandbox = flags.env, flags.tty, flags.noSandbox
 	if flags.scripted {
 		cmd.Script = flags.script
 		if cmd.Script == "" {
@@ -326,6 +327,14 @@ func (e *execution) event(ev shared.Event) {
 		e.note("violation: " + ev.Message)
 	case shared.EventProgress:
 		e.note(ev.Message)
+	}
+}
+
+// tellUnsandboxed says that a command runs without the sandbox that its
+// definition would give it.
+func (e *execution) tellUnsandboxed(r host.Report) {
+	if r.Decision == policy.Unsandboxed.String() && r.Rule != string(policy.RuleEngineNamed) {
+		e.say(fmt.Sprintf("running WITHOUT a sandbox (%s): %s", r.Rule, oneLine(r.Reason)))
 	}
 }
 

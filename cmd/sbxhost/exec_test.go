@@ -47,7 +47,6 @@ func TestExecStatus(t *testing.T) {
 		{name: "bad variable", args: []string{"-env", "=x", "x"}, status: 125, outcome: "failed", stderr: "-env: \"\" is not a variable name"},
 		{name: "outside of the workspace", args: []string{"-workdir", "/usr", "x"}, status: 125, outcome: "failed", stderr: "-workdir: "},
 		{name: "unknown sandbox", args: []string{"-sandbox", "fsat", "x"}, status: 125, outcome: "failed", stderr: "sandbox.hcl defines: fast\n"},
-		{name: "session", args: []string{"-session", "s", "x"}, status: 125, outcome: "failed", stderr: "sbxhost: -session: named sessions are not available in this version"},
 		{name: "bypass", args: []string{"-no-sandbox", "x"}, status: 125, outcome: "failed", stderr: "sbxhost: -no-sandbox: "},
 		{name: "degraded", engine: &fakeEngine{events: []shared.Event{{Kind: shared.EventDegraded, Message: "less\x1b of it"}}},
 			args: []string{"x"}, outcome: "exited", stderr: "sbxhost: degraded: less\uFFFD of it\n"},

@@ -23,6 +23,7 @@ type fakeEngine struct {
 	result   shared.Result
 	waitErr  error
 	events   []shared.Event
+	broken   bool          // by its probe, and by every start
 	runs     chan struct{} // if set, the command runs until a signal comes
 
 	mu      sync.Mutex
@@ -45,7 +46,10 @@ func (f *fakeEngine) Info(context.Context) (shared.Info, error) {
 }
 
 func (f *fakeEngine) Probe(context.Context) (shared.Probe, error) {
-	return shared.Probe{Reason: "it is fake", Fix: "use a real one"}, nil
+	if f.broken {
+		return shared.Probe{Reason: "it is fake", Fix: "use a real one"}, nil
+	}
+	return shared.Probe{Ready: true}, nil
 }
 
 func (f *fakeEngine) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, error) {
@@ -71,6 +75,9 @@ func (s fakeSandbox) Start(_ context.Context, cmd shared.Command, _ shared.Stdio
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.command = cmd
+	if s.broken {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "it is fake", Hint: "use a real one"}
+	}
 	if s.startErr != nil {
 		return nil, s.startErr
 	}

@@ -121,17 +121,6 @@ func (f *runFlags) register(fs *flag.FlagSet) {
 	})
 }
 
-// refuse names what this version does not have.
-func (f *runFlags) refuse() error {
-	switch {
-	case f.session != "":
-		return &hinted{errors.New("-session: named sessions are not available in this version"), "leave it out: each command then has a session of its own"}
-	case f.noSandbox:
-		return &hinted{errors.New("-no-sandbox: running without a sandbox on request is not available in this version"), `a sandbox with engine = "noop" says so in the configuration`}
-	}
-	return nil
-}
-
 // apply changes a definition as the flags say.
 func (f *runFlags) apply(d *host.Definition) {
 	if f.network != nil {
