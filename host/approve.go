@@ -274,9 +274,12 @@ func (r *resolver) records(m *mounts) ([]guard, error) {
 		}
 		err := os.MkdirAll(record.dir(), 0o700)
 		if err == nil && record.file {
+			// What is there is not opened: a fifo would hold us up.
 			var f *os.File
-			if f, err = os.OpenFile(record.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err == nil {
+			if f, err = os.OpenFile(record.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
 				f.Close()
+			} else if errors.Is(err, fs.ErrExist) {
+				err = nil
 			}
 		}
 		if err == nil {
