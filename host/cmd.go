@@ -78,6 +78,10 @@ type Cmd struct {
 	// ApprovalOptions.AllowBypass lets be asked for, and which has to be approved
 	// then.
 	NoSandbox bool
+	// Decided, if set, is called with the decision that lets the command run,
+	// before it does. A decision is made anew where the engine turns out not to
+	// work on this machine.
+	Decided func(policy.Decision)
 
 	// Cancel is called when the context given to Command ends. Nil means to
 	// kill the command and all it has started. If Cancel returns an error other
@@ -242,6 +246,9 @@ func (c *Cmd) startIn(opened *openSandbox, decision policy.Decision) (err error)
 	}
 	if err := c.logDecision(decision, command.Dir); err != nil {
 		return err
+	}
+	if c.Decided != nil {
+		c.Decided(decision)
 	}
 	c.starting, err = opened.Start(c.ctx, command, c.files)
 	if err != nil {

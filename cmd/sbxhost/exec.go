@@ -219,7 +219,6 @@ func (e *execution) run() (status int, err error) {
 		relay.grace = e.grace()
 		err = cmd.Start()
 		if err == nil {
-			e.tellUnsandboxed(cmd.Report())
 			close(started) // upon which the relay takes the terminal
 			err = cmd.Wait()
 		}
@@ -268,6 +267,7 @@ func (e *execution) prepare(ctx context.Context, hungUp func()) (*host.Host, *ho
 	}
 	cmd.Env = append(e.span.env(), cmd.Env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.stderr
+	cmd.Decided = e.tellUnsandboxed
 	if cmd.TTY {
 		cmd.Stderr, cmd.Size = nil, e.size()
 		if e.terminal != nil {
@@ -332,9 +332,9 @@ func (e *execution) event(ev shared.Event) {
 
 // tellUnsandboxed says that a command runs without the sandbox that its
 // definition would give it.
-func (e *execution) tellUnsandboxed(r host.Report) {
-	if r.Decision == policy.Unsandboxed.String() && r.Rule != string(policy.RuleEngineNamed) {
-		e.say(fmt.Sprintf("running WITHOUT a sandbox (%s): %s", r.Rule, oneLine(r.Reason)))
+func (e *execution) tellUnsandboxed(d policy.Decision) {
+	if d.Outcome == policy.Unsandboxed && d.Rule != policy.RuleEngineNamed {
+		e.say(fmt.Sprintf("running WITHOUT a sandbox (%s): %s", d.Rule, oneLine(d.Reason)))
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
@@ -60,7 +61,7 @@ func settingRows(list []settingJSON) [][]string {
 	for _, s := range list {
 		from := s.Origin
 		if s.Line > 0 {
-			from = fmt.Sprintf("%s:%d", quote(s.File), s.Line)
+			from = fmt.Sprintf("%s:%d", quote(filepath.Base(s.File)), s.Line)
 		}
 		rows = append(rows, []string{s.Attribute, printable(s.Value), from})
 	}
