@@ -58,7 +58,7 @@ func (c *Cmd) logRefusal(refusal error) {
 		return
 	}
 	r := c.record(audit.EventEnd)
-	if c.logged { // it was let run, and could not
+	if c.logged && c.report.Decision != policy.Denied.String() { // it was let run, and could not
 		r.Outcome, r.Error = "failed", refusal.Error()
 	} else {
 		r.Event, r.Dir, r.Argv, r.Script = audit.EventDecision, c.host.hostDir(c.Dir), c.Args, c.Script

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 // fakeEngine isolates nothing and runs nothing: it notes what it is asked and
 // ends each command as it is told.
 type fakeEngine struct {
+	name     string // empty: bwrap
 	features shared.Features
 	openErr  error
 	startErr error
@@ -40,7 +42,7 @@ func (f *fakeEngine) Info(context.Context) (shared.Info, error) {
 			shared.FeatureRemap, shared.FeatureTTY, shared.FeatureUser,
 		}
 	}
-	return shared.Info{Name: "bwrap", Version: "0", Doc: "fake", Features: features, Options: shared.OptionSchema{
+	return shared.Info{Name: cmp.Or(f.name, "bwrap"), Version: "0", Doc: "fake", Features: features, Options: shared.OptionSchema{
 		Attributes: []shared.OptionAttribute{{Name: "path", Type: shared.OptionString, Doc: "where it is"}},
 	}}, nil
 }
