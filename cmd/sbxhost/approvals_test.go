@@ -165,7 +165,7 @@ func FuzzQuestion(f *testing.F) {
 func TestSpans(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{6 * time.Hour: "6h", 90 * time.Minute: "1h30m", 90 * time.Second: "1m30s", 30 * time.Second: "30s"} {
-		if got := span(d); got != want {
+		if got := shortTime(d); got != want {
 			t.Errorf("%v: %q", d, got)
 		}
 	}
