@@ -194,6 +194,9 @@ func (c *Cmd) Approve(scope approvals.Scope) (ApprovalRequest, error) {
 	}
 	d := policy.Decide(facts)
 	switch {
+	case d.Rule == policy.RuleFallbackDeny:
+		return ApprovalRequest{}, &SandboxError{Sandbox: name, Err: &shared.Error{Kind: shared.ErrDenied, Attribute: "fallback",
+			Message: "commands never run without this sandbox, approved or not", Hint: `fallback = "approve" lets them be approved`}}
 	case d.Outcome == policy.Denied && !d.Ask:
 		return ApprovalRequest{}, &DeniedError{Sandbox: name, Decision: d}
 	case !d.Ask:
