@@ -23,6 +23,8 @@ func (d *decoder) file(f *File, body *hclsyntax.Body) {
 			workspace = block
 		case "approvals":
 			d.approvals(f, block.Body)
+		case "audit":
+			d.audit(f, block)
 		case "engine":
 			engines = append(engines, block)
 		case "sandbox":
@@ -149,31 +151,6 @@ func (d *decoder) workspace(f *File, body hcl.Body) host.WorkspaceOptions {
 		}
 	}
 	return ws
-}
-
-// approvals gives what "deny" means besides what holds anyway.
-func (d *decoder) approvals(f *File, body hcl.Body) {
-	content := d.content(body, &approvalsSchema)
-	for _, name := range approvalsSchema.attrs {
-		attr := content.Attributes[name]
-		if attr == nil || d.refuse("approvals."+name, attr) {
-			continue
-		}
-		it, ok := d.item(attr)
-		if !ok {
-			continue
-		}
-		it.name = "approvals." + name
-		switch name {
-		case "mode":
-			mode, _ := d.oneOf(it, "ask", "always", "deny")
-			f.options.Sensitive.Deny = mode == "deny"
-		case "session_ttl":
-			d.duration(it)
-		case "allow_bypass":
-			d.bool(it)
-		}
-	}
 }
 
 func (d *decoder) engineBlocks(blocks hcl.Blocks) map[string]host.EngineSource {

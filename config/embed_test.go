@@ -43,7 +43,6 @@ func TestDecodeSandbox(t *testing.T) {
 		"schema fails":     {src: "engine = \"bwrap\"\nconfig {}\n", err: "no such engine", opts: SandboxOptions{Schema: schema}},
 		"relative":         {src: `bind_paths = ["x"]`, err: "relative"},
 		"home":             {src: `bind_paths = ["~/x"]`, err: "home"},
-		"unbuilt":          {src: `fallback = "approve"`, err: "more than this version"},
 		"unknown value":    {src: `workdir = later`, ctx: unknown, err: "not known yet"},
 		"no variables":     {src: `workdir = env.X`, err: "Variables not allowed"},
 		"docker declared":  {src: `engine = "docker"`, opts: SandboxOptions{Engines: []string{"docker"}}},

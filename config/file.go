@@ -53,7 +53,7 @@ func Load(path string, input EvalInput) (*File, Diagnostics) {
 	if path == "" {
 		return Parse(BuiltinName, []byte(builtin), input)
 	}
-	src, err := read(path)
+	src, err := Read(path)
 	if err != nil {
 		f := &File{path: path, source: &source{name: path}}
 		f.diags = f.finish(hcl.Diagnostics{{
@@ -67,8 +67,9 @@ func Load(path string, input EvalInput) (*File, Diagnostics) {
 	return Parse(path, src, input)
 }
 
-// read refuses what is not a regular file, which could block or never end.
-func read(path string) ([]byte, error) {
+// Read gives the text of a file, for Parse. It refuses what is not a regular
+// file, which could block or never end.
+func Read(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/host"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -73,10 +76,17 @@ func TestParseGolden(t *testing.T) {
 					t.Error("a file with errors gave options")
 				}
 			} else {
-				text, err := json.MarshalIndent(map[string]any{
+				shown := map[string]any{
 					"default": opts.DefaultSandbox, "sandboxes": opts.Sandboxes, "workspace": opts.Workspace,
 					"engines": opts.Engines, "protected": opts.Protected,
-				}, "", "  ")
+				}
+				if a := opts.Approvals; a != (host.ApprovalOptions{}) {
+					shown["approvals"] = map[string]any{"mode": a.Mode.String(), "by": a.ModeOrigin, "session_ttl": a.SessionTTL, "allow_bypass": a.AllowBypass}
+				}
+				if opts.Audit != (audit.Options{}) {
+					shown["audit"] = opts.Audit
+				}
+				text, err := json.MarshalIndent(shown, "", "  ")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,9 +24,9 @@ func (f *File) Locate(sandbox, attribute string) (hcl.Range, bool) {
 		return hcl.Range{}, false
 	}
 	steps := splitAttribute(attribute)
-	if len(steps) > 0 && steps[0] == "workspace" && f.body != nil {
+	if len(steps) > 0 && slices.Contains([]string{"workspace", "approvals", "audit"}, steps[0]) && f.body != nil {
 		for _, block := range f.body.Blocks {
-			if block.Type == "workspace" {
+			if block.Type == steps[0] {
 				return locateIn(block.Body, block.DefRange(), steps[1:]), true
 			}
 		}

@@ -9,7 +9,7 @@ import (
 // for tools that complete or check what people write.
 type AttributeReference struct {
 	// Block is the kind of block it stands in: "" for the top level, else
-	// "workspace", "approvals", "engine", "sandbox", "limits", or "bind_paths"
+	// "workspace", "approvals", "audit", "engine", "sandbox", "limits", or "bind_paths"
 	// for the object that is an element of that list.
 	Block string
 	Name  string
@@ -25,7 +25,7 @@ func Reference() []AttributeReference {
 		name   string
 		schema *schema
 	}{
-		{"", &fileSchema}, {"workspace", &workspaceSchema}, {"approvals", &approvalsSchema}, {"engine", &engineSchema},
+		{"", &fileSchema}, {"workspace", &workspaceSchema}, {"approvals", &approvalsSchema}, {"audit", &auditSchema}, {"engine", &engineSchema},
 		{"sandbox", &sandboxSchema}, {"limits", &limitsSchema}, {"bind_paths", &bindSchema},
 	} {
 		for _, name := range b.schema.attrs {

@@ -27,7 +27,7 @@ var (
 		place: "the top level of the file",
 		attrs: []string{"default_sandbox"},
 		blocks: []blockType{
-			{name: "workspace"}, {name: "approvals"},
+			{name: "workspace"}, {name: "approvals"}, {name: "audit"},
 			{name: "engine", labeled: true, many: true}, {name: "sandbox", labeled: true, many: true},
 		},
 	}
@@ -38,6 +38,10 @@ var (
 	approvalsSchema = schema{
 		place: "the approvals block",
 		attrs: []string{"mode", "session_ttl", "allow_bypass"},
+	}
+	auditSchema = schema{
+		place: "the audit block",
+		attrs: []string{"path", "max_size", "keep", "on_error"},
 	}
 	engineSchema = schema{
 		place: "an engine block",
@@ -177,7 +181,7 @@ func (s *schema) unknownBlock(name string) string {
 
 // belongs says where a name that s does not have may have been meant to stand.
 func (s *schema) belongs(name string) string {
-	for _, other := range []*schema{&sandboxSchema, &limitsSchema, &workspaceSchema, &approvalsSchema, &fileSchema} {
+	for _, other := range []*schema{&sandboxSchema, &limitsSchema, &workspaceSchema, &approvalsSchema, &auditSchema, &fileSchema} {
 		if other != s && slices.Contains(other.names(), name) {
 			return fmt.Sprintf(" It belongs in %s.", other.place)
 		}

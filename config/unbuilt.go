@@ -20,14 +20,8 @@ type unbuiltAttribute struct {
 
 // unbuilt lists them all. What comes to be built leaves the list.
 var unbuilt = [...]unbuiltAttribute{
-	{path: "sandbox.fallback", refused: is("approve"), what: "asking for approval to run without a sandbox",
-		instead: `Write fallback = "deny".`},
 	{path: "sandbox.engine", refused: is("docker"), what: "the engine docker",
 		instead: `Use another engine, or "auto".`},
-	{path: "approvals.mode", refused: isNot("deny"), what: "running anything without a sandbox, with or without asking",
-		instead: `Write mode = "deny".`},
-	{path: "approvals.session_ttl", what: "remembering approvals"},
-	{path: "approvals.allow_bypass", refused: isTrue, what: "running a command without a sandbox on request"},
 }
 
 // refuse reports attr when it is in the list, and whether it did, or could not
@@ -57,12 +51,6 @@ func (d *decoder) refuse(path string, attr *hcl.Attribute) bool {
 	return false
 }
 
-func isTrue(v cty.Value) bool { return v.Type() == cty.Bool && v.True() }
-
 func is(text string) func(cty.Value) bool {
 	return func(v cty.Value) bool { return v.Type() == cty.String && v.AsString() == text }
-}
-
-func isNot(text string) func(cty.Value) bool {
-	return func(v cty.Value) bool { return v.Type() == cty.String && v.AsString() != text }
 }

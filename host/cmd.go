@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -73,6 +74,15 @@ type Cmd struct {
 	// it earlier; zero leaves it to the definition.
 	Timeout time.Duration
 
+	// NoSandbox asks to run without the sandbox, which only
+	// ApprovalOptions.AllowBypass lets be asked for, and which has to be approved
+	// then.
+	NoSandbox bool
+	// Decided, if set, is called with the decision that lets the command run,
+	// before it does. A decision is made anew where the engine turns out not to
+	// work on this machine.
+	Decided func(policy.Decision)
+
 	// Cancel is called when the context given to Command ends. Nil means to
 	// kill the command and all it has started. If Cancel returns an error other
 	// than os.ErrProcessDone, Wait returns it for a command that succeeded.
@@ -101,7 +111,15 @@ type Cmd struct {
 
 	opened *openSandbox
 	endErr error
-	pty    *pty
+
+	starting  shared.Process // what startIn gave
+	files     shared.Stdio   // for the command
+	stdioMade bool
+	degraded  []string // what is to be told once events are
+	late      []string // and after all events
+	auditID   string
+	logged    bool // the decision was
+	pty       *pty
 
 	childFiles  []*os.File // closed once the command has started
 	parentFiles []*os.File // closed once it has ended
@@ -170,7 +188,7 @@ func (c *Cmd) Start() (err error) {
 		if err != nil {
 			closeAll(c.parentFiles)
 			c.pty.close()
-			c.opened.release()
+			c.logRefusal(err)
 		}
 	}()
 	if c.host == nil {
@@ -180,34 +198,13 @@ func (c *Cmd) Start() (err error) {
 		return err
 	}
 	c.host.lookUpIdentity()
-	opened, err := c.host.sandbox(c.ctx, c.sandbox)
-	if err != nil {
+	if err := c.begin(); err != nil {
 		return err
-	}
-	c.opened = opened
-	c.mu.Lock()
-	c.report = Report{Sandbox: opened.name, Engine: opened.engine.info.Name, Decision: opened.decision.outcome, Rule: opened.decision.rule}
-	c.report.Session, c.report.Overlays = c.host.sessionOf(opened), overlaysOf(&opened.resolved.spec)
-	c.mu.Unlock()
-	command, _, err := c.command(opened, false)
-	if err != nil {
-		return &SandboxError{Sandbox: opened.name, Err: err}
-	}
-	stdio, err := c.stdio()
-	if err != nil {
-		return err
-	}
-	process, err := opened.Start(c.ctx, command, stdio)
-	if err != nil {
-		if ctxErr := c.ctx.Err(); ctxErr != nil && errors.Is(err, ctxErr) {
-			return err
-		}
-		return c.sandboxError(err)
 	}
 	c.events = make(chan struct{})
 	c.copied = make(chan error, len(c.copiers))
 	c.mu.Lock()
-	c.process = process
+	c.process = c.starting
 	c.ended = make(chan struct{})
 	c.mu.Unlock()
 	go c.watchEvents()
@@ -217,6 +214,49 @@ func (c *Cmd) Start() (err error) {
 	}
 	for _, copier := range c.copiers {
 		go func() { c.copied <- copier() }()
+	}
+	return nil
+}
+
+// startIn starts the command in an opened sandbox, as was decided. After an
+// error nothing of the command has run, and it may be started in another one.
+func (c *Cmd) startIn(opened *openSandbox, decision policy.Decision) (err error) {
+	c.opened = opened
+	defer func() {
+		if err != nil {
+			opened.release()
+			c.opened = nil
+		}
+	}()
+	c.mu.Lock()
+	c.report = Report{Sandbox: opened.name, Engine: opened.engine.info.Name, Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason}
+	c.report.Session, c.report.Overlays = c.host.sessionOf(opened), overlaysOf(&opened.resolved.spec)
+	c.mu.Unlock()
+	if decision.Outcome == policy.Denied { // the last line of defence
+		return &DeniedError{Sandbox: opened.name, Decision: decision}
+	}
+	command, _, err := c.command(opened, false)
+	if err != nil {
+		return &SandboxError{Sandbox: opened.name, Err: err}
+	}
+	if !c.stdioMade {
+		if c.files, err = c.stdio(); err != nil {
+			return err
+		}
+		c.stdioMade = true
+	}
+	if err := c.logDecision(decision, command.Dir); err != nil {
+		return err
+	}
+	if c.Decided != nil {
+		c.Decided(decision)
+	}
+	c.starting, err = opened.Start(c.ctx, command, c.files)
+	if err != nil {
+		if ctxErr := c.ctx.Err(); ctxErr != nil && errors.Is(err, ctxErr) {
+			return err
+		}
+		return c.sandboxError(err)
 	}
 	return nil
 }
@@ -351,6 +391,13 @@ func (c *Cmd) Wait() error {
 	err := c.endErr
 	stdinErr := c.stdin.stop()
 	copyErr := c.waitCopied()
+	select {
+	case <-c.events: // nobody else calls Events
+		for _, note := range c.late {
+			c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
+		}
+	default:
+	}
 	closeAll(c.parentFiles)
 	c.pty.close()
 	// As in os/exec, the command's own end comes first: what went wrong with
@@ -377,6 +424,7 @@ func (c *Cmd) supervise() {
 	switch {
 	case err != nil:
 		c.endErr = c.sandboxError(err)
+		c.logEnd(nil, c.endErr)
 		return
 	case !result.Status.Success() || result.TimedOut:
 		c.endErr = &ExitError{ExitStatus: result.Status, TimedOut: result.TimedOut}
@@ -390,6 +438,7 @@ func (c *Cmd) supervise() {
 	c.mu.Lock()
 	c.report.Result, c.report.Repositories = &result, created
 	c.mu.Unlock()
+	c.logEnd(&result, nil)
 }
 
 // cancel gives the error for a command that succeeds all the same.
@@ -438,7 +487,7 @@ func (c *Cmd) kill() error {
 
 func (c *Cmd) watchEvents() {
 	defer close(c.events)
-	for _, note := range slices.Concat(c.opened.resolved.notes, c.notes) {
+	for _, note := range slices.Concat(c.degraded, c.opened.resolved.notes, c.notes) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
 	events := c.process.Events()

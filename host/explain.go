@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -13,13 +14,22 @@ type Explanation struct {
 	Sandbox  string
 	Engine   string
 	Source   string // where the engine came from
-	Decision string
+	Decision string // "sandboxed", "unsandboxed", or "denied" with Asks
 	Rule     string
-	Session  SessionReport
-	Spec     shared.Spec
-	Command  shared.Command // its Env has the values; show Env instead
-	Env      []EnvVar
-	Plan     shared.Plan
+	Reason   string // why, for people
+	// Asks says that the command would have to be approved first; all else is
+	// then of the run that an approval would allow.
+	Asks bool
+	// Exposed says what an unsandboxed command has that the definition would not
+	// give it, and Sensitive which files of the workspace look as if they held
+	// secrets.
+	Exposed   []string
+	Sensitive []string
+	Session   SessionReport
+	Spec      shared.Spec
+	Command   shared.Command // its Env has the values; show Env instead
+	Env       []EnvVar
+	Plan      shared.Plan
 }
 
 // Explain says exactly what Start would do, and runs nothing but the engine.
@@ -28,7 +38,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 		return nil, errors.New("host: Cmd was not made by Host.Command")
 	}
 	c.host.lookUpIdentity()
-	opened, err := c.host.sandbox(c.ctx, c.sandbox)
+	opened, decision, err := c.explainRoute()
 	if err != nil {
 		return nil, err
 	}
@@ -41,12 +51,64 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	if err != nil {
 		return nil, &SandboxError{Sandbox: opened.name, Err: opened.engine.lost(err)}
 	}
-	plan.Notes = slices.Concat(opened.resolved.notes, c.notes, opened.resolved.remarks(), c.dirNotes(opened), plan.Notes)
+	plan.Notes = slices.Concat(c.degraded, opened.resolved.notes, c.notes, opened.resolved.remarks(), c.dirNotes(opened), plan.Notes)
 	return &Explanation{
 		Sandbox: opened.name, Engine: opened.engine.info.Name, Source: opened.engine.source,
-		Decision: opened.decision.outcome, Rule: opened.decision.rule,
+		Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason, Asks: decision.Ask,
+		Exposed: decision.Exposed, Sensitive: decision.Sensitive,
 		Session: c.host.sessionOf(opened), Spec: opened.resolved.spec, Command: command, Env: origins, Plan: plan,
 	}, nil
+}
+
+// explainRoute finds how the command would run, as begin does, and starts
+// nothing, asks nobody and uses no approval up.
+func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
+	if c.host.options.EnginesOnly {
+		return nil, policy.Decision{}, errEnginesOnly
+	}
+	name, def, err := c.host.definition(c.sandbox)
+	if err != nil {
+		return nil, policy.Decision{}, err
+	}
+	var cause error
+	facts, err := c.host.facts(def)
+	if err != nil {
+		return nil, policy.Decision{}, &SandboxError{Sandbox: name, Err: err}
+	}
+	if facts.Bypass = c.NoSandbox; !c.NoSandbox {
+		var opened *openSandbox
+		if opened, facts, cause = c.host.ready(c.ctx, name); cause == nil {
+			return opened, opened.decision, nil
+		} else if facts.State != policy.EngineUnavailable {
+			return nil, policy.Decision{}, cause
+		}
+	}
+	d := policy.Decide(facts)
+	switch {
+	case d.Rule == policy.RuleFallbackDeny:
+		return nil, d, cause
+	case d.Outcome == policy.Denied && !d.Ask:
+		return nil, d, &DeniedError{Sandbox: name, Decision: d, Err: cause}
+	}
+	opened, err := c.openUnconfined(name, cause)
+	if err != nil {
+		return nil, d, err
+	}
+	facts.Sensitive = c.host.sensitiveFiles()
+	if store := c.host.options.Approvals.Store; store != nil && d.Ask {
+		request, err := c.request(opened)
+		if err != nil {
+			opened.release()
+			return nil, d, err
+		}
+		session, _ := c.host.approvalSession()
+		found, err := store.Peek(request.key(), session)
+		if err != nil {
+			c.degraded = append(c.degraded, err.Error())
+		}
+		facts.Approval = approvalOf(found)
+	}
+	return opened, policy.Decide(facts), nil
 }
 
 // dirNotes says why a command runs elsewhere than where its caller is.

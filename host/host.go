@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/stubs"
 	"github.com/sbxhost/sbxhost/workspace"
@@ -30,7 +33,8 @@ type Host struct {
 	identity gitIdentity
 	places   *stubs.Registry // nil: nothing that is missing can be held
 	ghToken  ghToken
-	session  *session // nil with EnginesOnly
+	session  *session   // nil with EnginesOnly
+	audit    *audit.Log // nil: none
 
 	mu        sync.Mutex
 	closed    bool
@@ -52,7 +56,7 @@ type openSandbox struct {
 	def      Definition
 	resolved *resolved
 	engine   *runningEngine
-	decision decision
+	decision policy.Decision
 	running  *atomic.Int64 // commands, and whatever else holds it
 	held     *stubs.Hold   // of one command
 }
@@ -75,12 +79,6 @@ func (sb *openSandbox) forCommand(now *resolved, held *stubs.Hold) *openSandbox 
 		r.notes, r.masks = nil, nil // which are about mounts
 	}
 	return &one
-}
-
-// decision says how a command may run and which rule said so.
-type decision struct {
-	outcome string // "sandboxed" or "unsandboxed"
-	rule    string
 }
 
 // New makes a Host. It resolves the workspace and starts nothing: engines
@@ -179,6 +177,15 @@ func (h *Host) findWorkspace() error {
 			return fmt.Errorf("protected: %q: it must be an absolute path that exists", p)
 		}
 	}
+	if store := h.options.Approvals.Store; store != nil {
+		h.resolver.recorded = append(h.resolver.recorded, record{path: store.Dir(), attribute: "approvals", what: "what was approved"})
+	}
+	if h.audit, err = audit.New(h.options.Audit); err != nil {
+		return err
+	}
+	if h.audit != nil {
+		h.resolver.recorded = append(h.resolver.recorded, record{path: h.audit.Path(), attribute: "audit.path", what: "the audit log", file: true})
+	}
 	return nil
 }
 
@@ -246,13 +253,15 @@ func (h *Host) definition(name string) (string, Definition, error) {
 	return name, def, nil
 }
 
+var errEnginesOnly = errors.New("host: made with EnginesOnly, it has no workspace to run commands on")
+
 // sandbox gives the opened sandbox of a definition, opening it if need be. The
 // definition is resolved for each command: a bind that has come to exist, or a
 // repository that was made or moved, counts from the next one on. The caller
 // must release what it gets.
-func (h *Host) sandbox(ctx context.Context, name string) (*openSandbox, error) {
+func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbox, error) {
 	if h.options.EnginesOnly {
-		return nil, errors.New("host: made with EnginesOnly, it has no workspace to run commands on")
+		return nil, errEnginesOnly
 	}
 	name, def, err := h.definition(name)
 	if err != nil {
@@ -263,10 +272,10 @@ func (h *Host) sandbox(ctx context.Context, name string) (*openSandbox, error) {
 		h.mu.Unlock()
 		return nil, ErrClosed
 	}
-	slot := h.sandboxes[name]
+	slot := h.sandboxes[via.slot(name)]
 	if slot == nil {
 		slot = &sandboxSlot{lock: make(chan struct{}, 1)}
-		h.sandboxes[name] = slot
+		h.sandboxes[via.slot(name)] = slot
 	}
 	h.mu.Unlock()
 
@@ -276,7 +285,7 @@ func (h *Host) sandbox(ctx context.Context, name string) (*openSandbox, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	resolved, err := h.resolve(name, def)
+	resolved, err := h.resolve(name, def, via.unconfined)
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +301,7 @@ func (h *Host) sandbox(ctx context.Context, name string) (*openSandbox, error) {
 		slot.current = nil
 	}
 	slot.closeRetired(ctx, false)
-	opened, err := h.open(ctx, name, def, resolved)
+	opened, err := h.open(ctx, name, def, resolved, via)
 	if err != nil {
 		held.Release()
 		return nil, &SandboxError{Sandbox: name, Err: err}
@@ -338,20 +347,26 @@ func (e *SandboxError) Error() string { return fmt.Sprintf("sandbox %q: %v", e.S
 // Unwrap gives the cause.
 func (e *SandboxError) Unwrap() error { return e.Err }
 
-func (h *Host) open(ctx context.Context, name string, def Definition, resolved *resolved) (*openSandbox, error) {
-	engine, err := h.engine(ctx, def.Engine)
+func (h *Host) open(ctx context.Context, name string, def Definition, resolved *resolved, via route) (*openSandbox, error) {
+	engine, err := h.engine(ctx, cmp.Or(via.engine, def.Engine))
 	if err != nil {
 		return nil, err
 	}
-	decided, err := decide(def, engine.info)
-	if err != nil {
-		return nil, err
+	var decided policy.Decision // denies: that of an unconfined route is made for each command
+	if via.unconfined {
+		// Who approves the run approves that no limit is held; events say so.
+		resolved.spec.Unconfined, resolved.spec.Limits.BestEffort = true, true
+		if missing := engine.info.Features.Missing(resolved.spec.Requires()); len(missing) > 0 {
+			return nil, unsupported(engine.info.Name, missing[0])
+		}
+	} else {
+		resolved.spec.Unconfined = engine.info.Features.Has(shared.FeatureUnconfined)
+		if decided, err = h.decideEngine(def, engine.info, &resolved.spec); err != nil {
+			return nil, err
+		}
 	}
-	if decided.outcome == outcomeUnsandboxed {
-		resolved.spec.Unconfined, resolved.notes = true, nil // which are about mounts
-	}
-	if missing := engine.info.Features.Missing(resolved.spec.Requires()); len(missing) > 0 {
-		return nil, unsupported(engine.info.Name, missing[0])
+	if resolved.spec.Unconfined {
+		resolved.notes = nil // which are about mounts
 	}
 	sandbox, err := engine.Open(ctx, resolved.spec)
 	if confirmErr := engine.confirm(ctx); confirmErr != nil {
@@ -367,26 +382,6 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 		running: new(atomic.Int64)}, nil
 }
 
-const (
-	outcomeSandboxed   = "sandboxed"
-	outcomeUnsandboxed = "unsandboxed"
-)
-
-// decide says whether commands of a definition run isolated. An engine that
-// does not isolate runs them only if the definition's author named it; what
-// "auto" found is never one.
-func decide(def Definition, info shared.Info) (decision, error) {
-	if !info.Features.Has(shared.FeatureUnconfined) {
-		return decision{outcomeSandboxed, "engine-isolates"}, nil
-	}
-	if def.Engine == info.Name {
-		return decision{outcomeUnsandboxed, "engine-named-unconfined"}, nil
-	}
-	return decision{}, &shared.Error{Kind: shared.ErrDenied, Attribute: "engine",
-		Message: fmt.Sprintf("engine %q does not isolate commands", info.Name),
-		Hint:    fmt.Sprintf("name it, engine = %q, if that is meant", info.Name)}
-}
-
 func unsupported(engine string, r shared.Requirement) error {
 	return &shared.Error{Kind: shared.ErrUnsupported, Attribute: r.Attribute,
 		Message: fmt.Sprintf("engine %q cannot hold this: it has no feature %s", engine, r.Feature),
@@ -397,20 +392,12 @@ func unsupported(engine string, r shared.Requirement) error {
 // paths, the engine's executable, and, by doing, whether the engine works on
 // this machine. An empty name means the default sandbox.
 func (h *Host) Check(ctx context.Context, sandbox string) error {
-	sb, err := h.sandbox(ctx, sandbox)
-	if err != nil {
-		return err
+	if h.options.EnginesOnly {
+		return errEnginesOnly
 	}
-	defer sb.release()
-	probe, err := sb.engine.Probe(ctx)
-	if err != nil {
-		return &SandboxError{Sandbox: sb.name, Err: sb.engine.lost(err)}
-	}
-	if !probe.Ready {
-		return &SandboxError{Sandbox: sb.name, Err: &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine",
-			Message: fmt.Sprintf("engine %q does not work here: %s", sb.engine.info.Name, probe.Reason), Hint: probe.Fix}}
-	}
-	return nil
+	sb, _, err := h.ready(ctx, sandbox)
+	sb.release()
+	return err
 }
 
 // EngineInfo gives what an engine says of itself, starting it if need be.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -46,6 +47,13 @@ type Options struct {
 	// injected engine that needs the init finds it only if main called
 	// ServeBuiltin or sandboxinit.Hook.
 	Inject map[string]shared.Engine
+
+	// Approvals say what becomes of commands that would run without a sandbox.
+	Approvals ApprovalOptions
+	// Approver asks a person about one of those; nil denies.
+	Approver Approver
+	// Audit chooses a log of decisions and ends; the zero value is none.
+	Audit audit.Options
 
 	// Protected are host files that no command may write, whatever is bound:
 	// the configuration in force.

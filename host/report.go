@@ -6,13 +6,14 @@ import "github.com/sbxhost/sbxhost/shared"
 type Report struct {
 	Sandbox  string
 	Engine   string
-	Decision string // "sandboxed" or "unsandboxed"
+	Decision string // "sandboxed", "unsandboxed" or "denied"; empty: it did not come to that
 	Rule     string // which rule decided
 	// Session is what the command shares with others.
 	Session SessionReport
 	// Overlays are the directories inside in which what is written ends with
 	// the session. Those that could not be made so are in Degraded, too.
 	Overlays []string
+	Reason   string // why, for people
 	// Result is how the command ended; nil when that is not known.
 	Result *shared.Result
 	// Degraded are the messages of what was held less well than asked.

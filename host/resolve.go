@@ -24,12 +24,14 @@ type caller struct {
 }
 
 // resolver turns definitions into Specs. It reads the file system and changes
-// nothing of it but what hideSessions says.
+// nothing of it but what hideSessions says, and that it makes the recorded where
+// commands could.
 type resolver struct {
 	ws           *workspace.Workspace
 	caller       caller
 	owner        *owner   // whom commands run as, where that is not the caller
 	protected    []string // host files that are never writable inside
+	recorded     []record // of the host's decisions, never writable inside
 	programs     []string // executables that this host may run outside of sandboxes
 	session      shared.Session
 	sessionHome  string    // the session's home directory, a host path; "" leaves it to the engine
@@ -157,6 +159,11 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 			guards = append(guards, guard{path: p, origin: "protected: a program of sbxhost"})
 		}
 	}
+	recorded, err := r.records(&m)
+	if err != nil {
+		return nil, err
+	}
+	guards = append(guards, recorded...)
 	guards = append(guards, r.repositories(&m, d)...)
 	if err := r.hideSessions(&m); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ PATH=$bin:$PATH
 dir=$(mktemp -d "${TMPDIR:-/tmp}/sbxhost-demo.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 export HOME="$dir/you" DEPLOY_TOKEN=hunter2
-unset XDG_CONFIG_HOME SBXHOST_CONFIG SBXHOST_LOG
+unset XDG_CONFIG_HOME XDG_STATE_HOME SBXHOST_CONFIG SBXHOST_LOG SBXHOST_APPROVAL_MODE SBXHOST_AUDIT
 mkdir -p "$HOME/.ssh" "$HOME/project"
 echo 'a private key' >"$HOME/.ssh/id_ed25519"
 cd "$HOME/project"
@@ -26,6 +26,10 @@ try() {
 }
 
 echo "You are in ~/project, which holds notes.txt and a copy of config.hcl."
+echo
+echo "== A configuration that came with a project is obeyed once you have read it."
+try 'sbxhost exec -- true'
+try 'sbxhost trust'
 echo
 echo "== A command has the project, read and write, and the system's programs."
 try 'sbxhost exec -- cat notes.txt'

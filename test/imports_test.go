@@ -37,6 +37,8 @@ var rules = []rule{
 	{packages: "scan", ours: []string{"glob"}, others: []string{"golang.org/x/sys"}},
 	{packages: "stubs", others: []string{"golang.org/x/sys"}},
 	{packages: "policy", ours: []string{"shared"}, others: []string{}},
+	{packages: "approvals", others: []string{"golang.org/x/sys"}},
+	{packages: "audit", others: []string{"golang.org/x/sys"}},
 	{packages: "shared/holder", others: []string{"golang.org/x/sys"}},
 	{packages: "shared/sandboxinit", ours: []string{"shared/holder"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/sandboxinit/sbxhost-init", ours: []string{"shared/sandboxinit"}, others: []string{}},
@@ -49,10 +51,10 @@ var rules = []rule{
 	{packages: "plugins/bwrap", ours: []string{"shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/holder", "shared/sandboxinit", "plugins/bwrap/seccomp"}},
 	{packages: "plugins/*", ours: []string{"shared", "shared/cmdengine", "shared/sandboxinit"}},
 	{packages: "plugins/*/sbxhost-engine-*", ours: []string{"shared", "plugins/*"}, others: []string{}},
-	{packages: "host", ours: []string{"policy", "approvals", "workspace", "glob", "scan", "stubs", "shared", "shared/sandboxinit"}},
-	{packages: "config", ours: []string{"host", "shared", "glob"}},
+	{packages: "host", ours: []string{"policy", "approvals", "audit", "workspace", "glob", "scan", "stubs", "shared", "shared/sandboxinit"}},
+	{packages: "config", ours: []string{"host", "policy", "audit", "shared", "glob"}},
 	{packages: "telemetry", others: []string{}},
-	{packages: "cmd/sbxhost", ours: []string{"config", "host", "shared", "shared/sandboxinit", "plugins/*", "telemetry"}},
+	{packages: "cmd/sbxhost", ours: []string{"config", "host", "policy", "approvals", "audit", "shared", "shared/sandboxinit", "plugins/*", "telemetry"}},
 	{packages: "cmd/sbxhost-telemetry", ours: []string{"telemetry"}, others: []string{"go.opentelemetry.io/otel"}},
 	{packages: "test", ours: []string{}},
 	{packages: "docs/man", others: []string{}},
@@ -78,7 +80,7 @@ var exclusive = map[string][]string{
 // would cost every command its initialisation.
 var never = []string{
 	"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "github.com/hashicorp/cli", "go.opentelemetry.io/otel/exporters",
-	module + "/host", module + "/config", module + "/workspace", module + "/policy", module + "/approvals",
+	module + "/host", module + "/config", module + "/workspace", module + "/policy", module + "/approvals", module + "/audit",
 }
 
 func TestImportRules(t *testing.T) {

@@ -154,8 +154,15 @@ type line struct {
 // dial runs sbxhost with args on a new terminal.
 func (p *place) dial(t *testing.T, args ...string) *line {
 	t.Helper()
-	l := &line{t: t, cmd: exec.Command(filepath.Join(p.bin, "sbxhost"), args...), ended: make(chan struct{})}
-	l.cmd.Dir, l.cmd.Env = p.project, p.env()
+	cmd := exec.Command(filepath.Join(p.bin, "sbxhost"), args...)
+	cmd.Dir, cmd.Env = p.project, p.env()
+	return connect(t, cmd)
+}
+
+// connect runs a program on a new terminal.
+func connect(t *testing.T, cmd *exec.Cmd) *line {
+	t.Helper()
+	l := &line{t: t, cmd: cmd, ended: make(chan struct{})}
 	master, err := pty.StartWithSize(l.cmd, &pty.Winsize{Rows: 24, Cols: 80})
 	if err != nil {
 		t.Fatal(err)

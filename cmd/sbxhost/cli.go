@@ -44,22 +44,28 @@ type subcommand interface {
 
 func (a *app) subcommands() map[string]subcommand {
 	return map[string]subcommand{
-		"exec":           &execCommand{app: a},
-		"shell":          &shellCommand{app: a},
-		"explain":        &explainCommand{app: a},
-		"validate":       &validateCommand{app: a},
-		"fmt":            &fmtCommand{app: a},
-		"init":           &initCommand{app: a},
-		"engines":        &enginesCommand{app: a},
-		"engines list":   &enginesListCommand{app: a},
-		"engines probe":  &enginesProbeCommand{app: a},
-		"engines schema": &enginesSchemaCommand{app: a},
-		"engines pin":    &enginesPinCommand{app: a},
-		"engines verify": &enginesVerifyCommand{app: a},
-		"sessions":       &sessionsCommand{app: a},
-		"sessions list":  &sessionsListCommand{app: a},
-		"sessions rm":    &sessionsRmCommand{app: a},
-		"version":        &versionCommand{app: a},
+		"exec":             &execCommand{app: a},
+		"shell":            &shellCommand{app: a},
+		"explain":          &explainCommand{app: a},
+		"validate":         &validateCommand{app: a},
+		"fmt":              &fmtCommand{app: a},
+		"init":             &initCommand{app: a},
+		"trust":            &trustCommand{app: a},
+		"approvals":        &approvalsCommand{app: a},
+		"approvals list":   &approvalsListCommand{app: a},
+		"approvals add":    &approvalsAddCommand{app: a},
+		"approvals revoke": &approvalsRevokeCommand{app: a},
+		"approvals clear":  &approvalsClearCommand{app: a},
+		"engines":          &enginesCommand{app: a},
+		"engines list":     &enginesListCommand{app: a},
+		"engines probe":    &enginesProbeCommand{app: a},
+		"engines schema":   &enginesSchemaCommand{app: a},
+		"engines pin":      &enginesPinCommand{app: a},
+		"engines verify":   &enginesVerifyCommand{app: a},
+		"sessions":         &sessionsCommand{app: a},
+		"sessions list":    &sessionsListCommand{app: a},
+		"sessions rm":      &sessionsRmCommand{app: a},
+		"version":          &versionCommand{app: a},
 	}
 }
 
@@ -77,11 +83,12 @@ func (a *app) run(args []string) int {
 	if status, unknown := a.unknownCommand(commands, args); unknown {
 		return status
 	}
-	if len(args) > 0 {
-		if c, ok := commands[args[0]]; ok && c.takesCommand() {
+	for words := 1; words <= min(2, len(args)); words++ {
+		if c, ok := commands[strings.Join(args[:words], " ")]; ok && c.takesCommand() {
 			// Package cli takes every -h of a line for its own, and `exec ls -h`
 			// is a question to ls. What follows -- it leaves alone.
-			args = slices.Concat(args[:1], []string{"--"}, args[1:])
+			args = slices.Concat(args[:words], []string{"--"}, args[words:])
+			break
 		}
 	}
 	ran := false

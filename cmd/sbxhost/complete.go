@@ -1,7 +1,12 @@
 package main
 
 import (
+	"path/filepath"
+
 	"github.com/posener/complete"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/config"
 )
 
 // Completion runs only where a shell asks for it, by COMP_LINE.
@@ -14,10 +19,15 @@ func (a *app) sandboxNames(args complete.Args) []string {
 			explicit = args.All[i+1]
 		}
 	}
-	file, _, _, err := a.read(explicit)
+	path, origin, err := a.find(explicit)
 	if err != nil {
 		return nil
 	}
+	// A key must not have an untrusted file evaluated, nor a question asked.
+	if origin == config.OriginWorkspace && !a.trusts(path) {
+		return nil
+	}
+	file, _ := config.Load(path, a.evalInput())
 	return file.Names()
 }
 
@@ -52,6 +62,8 @@ func (*execCommand) AutocompleteArgs() complete.Predictor { return complete.Pred
 func (c *execCommand) AutocompleteFlags() complete.Flags {
 	flags := c.completeRun()
 	flags["-i"] = complete.PredictNothing
+	flags["-no-sandbox"] = complete.PredictNothing
+	flags["-session"] = complete.PredictAnything
 	flags["-result"] = complete.PredictFiles("*")
 	flags["-quiet"] = complete.PredictNothing
 	return flags
@@ -126,4 +138,62 @@ func (a *app) completeSessions() complete.Predictor {
 
 func completeJSON() complete.Flags {
 	return complete.Flags{"-json": complete.PredictNothing}
+}
+func (*trustCommand) AutocompleteArgs() complete.Predictor { return complete.PredictFiles("*.hcl") }
+
+func (*trustCommand) AutocompleteFlags() complete.Flags {
+	return complete.Flags{"-list": complete.PredictNothing, "-revoke": complete.PredictNothing, "-json": complete.PredictNothing}
+}
+
+func (*approvalsCommand) AutocompleteArgs() complete.Predictor     { return complete.PredictNothing }
+func (*approvalsCommand) AutocompleteFlags() complete.Flags        { return nil }
+func (*approvalsListCommand) AutocompleteArgs() complete.Predictor { return complete.PredictNothing }
+
+func (*approvalsListCommand) AutocompleteFlags() complete.Flags {
+	return complete.Flags{"-json": complete.PredictNothing}
+}
+
+func (*approvalsAddCommand) AutocompleteArgs() complete.Predictor { return complete.PredictFiles("*") }
+
+func (c *approvalsAddCommand) AutocompleteFlags() complete.Flags {
+	flags := c.completeRun()
+	flags["-scope"] = complete.PredictSet("once", "session", "always")
+	flags["-session"] = complete.PredictAnything
+	flags["-no-sandbox"] = complete.PredictNothing
+	return flags
+}
+
+func (c *approvalsRevokeCommand) AutocompleteArgs() complete.Predictor {
+	return complete.PredictFunc(func(complete.Args) []string {
+		var ids []string
+		if store, err := c.store(); err == nil {
+			list, _ := store.List()
+			for _, a := range list {
+				ids = append(ids, a.ID)
+			}
+		}
+		return ids
+	})
+}
+
+func (*approvalsRevokeCommand) AutocompleteFlags() complete.Flags   { return nil }
+func (*approvalsClearCommand) AutocompleteArgs() complete.Predictor { return complete.PredictNothing }
+func (*approvalsClearCommand) AutocompleteFlags() complete.Flags    { return nil }
+
+// trusts reports whether a configuration is trusted as it is now.
+func (a *app) trusts(path string) bool {
+	resolved, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false
+	}
+	text, err := config.Read(resolved)
+	if err != nil {
+		return false
+	}
+	store, err := a.store()
+	if err != nil {
+		return false
+	}
+	state, _, err := store.Trusts(resolved, text)
+	return err == nil && state == approvals.TrustConfirmed
 }

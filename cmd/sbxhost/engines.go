@@ -29,7 +29,7 @@ sbxhost-engine-NAME in a directory of SBXHOST_ENGINE_PATH, in
 
 // host opens a Host on the configuration in force.
 func (a *app) host(ctx context.Context, explicit string) (*setup, *host.Host, error) {
-	s, err := a.load(explicit)
+	s, err := a.load(ctx, explicit)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -68,12 +68,21 @@ func (*enginesListCommand) Help() string {
 	return `Usage: sbxhost engines list [-config FILE] [-json]
 
 List the engines that are built in, declared by the configuration, or installed.
-None is started.`
+First come those that "auto" chooses from, in its order: it takes the first that
+works on this machine. None is started.`
+}
+
+// listOrder begins with the engines that "auto" chooses from.
+func listOrder(h *host.Host) []string {
+	names, auto := h.EngineNames(), h.AutoEngines()
+	rest := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(auto, n) })
+	return append(slices.DeleteFunc(auto, func(n string) bool { return !slices.Contains(names, n) }), rest...)
 }
 
 type listedEngine struct {
 	Name    string `json:"name"`
 	BuiltIn bool   `json:"built_in"`
+	Auto    int    `json:"auto"`    // its place in the order of "auto"; 0: never chosen
 	Source  string `json:"source"`  // path of the executable of one that is not built in
 	Version string `json:"version"` // of a built-in engine
 	Doc     string `json:"doc"`     // likewise
@@ -99,8 +108,8 @@ func (c *enginesListCommand) Run(args []string) int {
 	list := []listedEngine{}
 	rows := [][]string{{"NAME", "VERSION", "FROM", "WHAT IT DOES"}}
 	installed := host.InstalledEngines(s.options.EnginePath)
-	for _, name := range h.EngineNames() {
-		e := listedEngine{Name: name, Source: s.options.Engines[name].Source}
+	for _, name := range listOrder(h) {
+		e := listedEngine{Name: name, Auto: 1 + slices.Index(h.AutoEngines(), name), Source: s.options.Engines[name].Source}
 		if at, ok := s.options.Reattach[name]; ok {
 			e.Source = at.Socket
 		} else if e.Source == "" {

@@ -79,7 +79,13 @@ func (c *enginesPinCommand) Run(args []string) int {
 	if text != nil && !*dry {
 		path, err := filepath.EvalSymlinks(s.file.Path()) // a link to the file stays one
 		if err == nil {
-			err = replaceFile(path, text)
+			var before []byte
+			if before, err = config.Read(path); err == nil {
+				err = replaceFile(path, text)
+			}
+			if err == nil {
+				c.keepTrust(path, before, text)
+			}
 		}
 		if err != nil {
 			return c.fail(err)

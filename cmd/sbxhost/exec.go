@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -54,9 +55,12 @@ How:
                     limit ended the command, nor hints
   -session NAME     share with the next commands what is written outside of the
                     workspace: home, /tmp where workspace.temp is set, readable
-                    directories, toolchains; default: $SBXHOST_SESSION, else the
-                    command shares nothing. "sbxhost sessions" lists and removes
-  -no-sandbox       not available in this version: refused
+                    directories, toolchains; and approvals for the session.
+                    Default: $SBXHOST_SESSION, else the command shares nothing,
+                    and approvals belong to the login session. "sbxhost sessions"
+                    lists and removes
+  -no-sandbox       without its sandbox, if the configuration lets that be asked
+                    for (approvals { allow_bypass = true }) and it is approved
 
 Exit status: the command's own; 128+N when signal N ended it; 124 when its time
 was over; 125 when sbxhost or the sandbox failed or refused; 126 when the command
@@ -253,10 +257,7 @@ const redrawDelay = 50 * time.Millisecond
 // when the terminal is gone.
 func (e *execution) prepare(ctx context.Context, hungUp func()) (*host.Host, *host.Cmd, error) {
 	begin := time.Now()
-	if err := e.flags.refuse(); err != nil {
-		return nil, nil, err
-	}
-	s, err := e.load(e.flags.config)
+	s, err := e.load(ctx, e.flags.config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -275,6 +276,7 @@ func (e *execution) prepare(ctx context.Context, hungUp func()) (*host.Host, *ho
 	}
 	cmd.Env = append(e.span.env(), cmd.Env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.stderr
+	cmd.Decided = e.tellUnsandboxed
 	if cmd.TTY {
 		cmd.Stderr, cmd.Size = nil, e.size()
 		if e.terminal != nil {
@@ -292,7 +294,7 @@ func (e *execution) prepare(ctx context.Context, hungUp func()) (*host.Host, *ho
 // newCmd makes the command that flags and arguments ask for.
 func (a *app) newCmd(ctx context.Context, h *host.Host, s *setup, flags *runFlags, args []string) (*host.Cmd, error) {
 	cmd := h.Command(ctx, s.sandbox, args...)
-	cmd.Env, cmd.TTY = flags.env, flags.tty
+	cmd.Env, cmd.TTY, cmd.NoSandbox = flags.env, flags.tty, flags.noSandbox
 	if flags.scripted {
 		cmd.Script = flags.script
 		if cmd.Script == "" {
@@ -334,6 +336,14 @@ func (e *execution) event(ev shared.Event) {
 		e.note("violation: " + ev.Message)
 	case shared.EventProgress:
 		e.note(ev.Message)
+	}
+}
+
+// tellUnsandboxed says that a command runs without the sandbox that its
+// definition would give it.
+func (e *execution) tellUnsandboxed(d policy.Decision) {
+	if d.Outcome == policy.Unsandboxed && d.Rule != policy.RuleEngineNamed {
+		e.say(fmt.Sprintf("running WITHOUT a sandbox (%s): %s", d.Rule, oneLine(d.Reason)))
 	}
 }
 

@@ -20,13 +20,15 @@ func (*explainCommand) Help() string {
 
 Say what exec with the same flags would do, and why: the decision and the rule
 behind it, every mount and what asked for it, the variables a command gets and
-where they come from (never their values), and the command line of the engine's
-launcher with paths in place of file descriptors. Nothing is run but the engine.
+where they come from (never their values), every setting and where it came from,
+and the command line of the engine's launcher with paths in place of file
+descriptors. Nothing is run but the engine.
 
 Flags:
   -json             for machines
-  -sandbox, -config, -network, -read-only, -timeout, -env, -workdir, -session,
-  -c, -t            as of exec
+  -sandbox, -config, -network, -read-only, -timeout, -env, -workdir, -c, -t,
+  -session, -no-sandbox
+                    as of exec
 
 Exit status: 0, or 125 when exec would fail or refuse before it runs anything.
 
@@ -46,6 +48,12 @@ type explained struct {
 	Source   string `json:"engine_source"`
 	Decision string `json:"decision"`
 	Rule     string `json:"rule"`
+	Reason   string `json:"reason"`
+	// Asks says that the decision is "denied" until somebody approves the
+	// command, and that all else is of the run that would follow.
+	Asks      bool     `json:"asks"`
+	Exposed   []string `json:"exposed"`   // what it has without a sandbox
+	Sensitive []string `json:"sensitive"` // files within reach that look as if they held secrets
 
 	Session *explainedSession `json:"session"` // null: nothing is shared
 
@@ -66,6 +74,7 @@ type explained struct {
 	Launcher   []string        `json:"launcher"`
 	Documents  []explainedText `json:"documents"`
 	Notes      []string        `json:"notes"`
+	Settings   []settingJSON   `json:"settings"`
 }
 
 type explainedUser struct {
@@ -115,11 +124,8 @@ func (c *explainCommand) Run(args []string) int {
 }
 
 func (c *explainCommand) explain(flags *runFlags, args []string) (*setup, *explained, error) {
-	if err := flags.refuse(); err != nil {
-		return nil, nil, err
-	}
 	ctx := context.Background()
-	s, err := c.load(flags.config)
+	s, err := c.load(context.Background(), flags.config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -145,6 +151,7 @@ func (c *explainCommand) explain(flags *runFlags, args []string) (*setup, *expla
 	}
 	out := newExplained(e)
 	out.Config, out.Origin = s.file.Path(), s.origin.String()
+	out.Settings = c.settings(s.file, s.sandbox, s.options, flags)
 	if given {
 		out.Command = args
 	}
@@ -154,6 +161,7 @@ func (c *explainCommand) explain(flags *runFlags, args []string) (*setup, *expla
 func newExplained(e *host.Explanation) *explained {
 	out := &explained{
 		Version: 1, Sandbox: e.Sandbox, Engine: e.Engine, Source: e.Source, Decision: e.Decision, Rule: e.Rule,
+		Reason: e.Reason, Asks: e.Asks, Exposed: append([]string{}, e.Exposed...), Sensitive: append([]string{}, e.Sensitive...),
 		Network: e.Spec.Network.Mode.String(), Filesystem: e.Spec.Filesystem.String(),
 		Home: e.Spec.Home, Dir: e.Command.Dir, Script: e.Command.Script != "", TTY: e.Command.TTY,
 		TimeoutMS: e.Command.Timeout.Milliseconds(), GraceMS: e.Command.Grace.Milliseconds(),

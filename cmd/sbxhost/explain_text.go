@@ -21,10 +21,16 @@ func (e *explained) text() string {
 		{"sandbox", quote(e.Sandbox)},
 		{"config", config},
 		{"engine", quote(e.Engine) + " (" + quote(e.Source) + ")"},
-		{"decision", e.Decision + ", by rule " + e.Rule},
+		{"decision", e.decision()},
 		{"network", e.Network},
 		{"filesystem", e.Filesystem},
 		{"directory", quote(e.Dir)},
+	}
+	if e.Decision != "sandboxed" {
+		rows = append(rows, []string{"because", oneLine(e.Reason)})
+	}
+	for _, path := range e.Sensitive {
+		rows = append(rows, []string{"secrets", quote(path) + " is within reach"})
 	}
 	if e.Home != "" {
 		rows = append(rows, []string{"home", quote(e.Home)})
@@ -79,6 +85,7 @@ func (e *explained) text() string {
 		rows = append(rows, []string{quote(v.Name), printable(v.Origin)})
 	}
 	section("Environment, names and origin:", rows)
+	section("Settings, and where they came from:", settingRows(e.Settings))
 	if len(e.Launcher) > 0 {
 		fmt.Fprintf(&b, "\nLauncher:\n  %s\n", quoteAll(e.Launcher))
 	}
@@ -95,6 +102,15 @@ func (e *explained) text() string {
 		}
 	}
 	return b.String()
+}
+
+// decision says what would become of the command.
+func (e *explained) decision() string {
+	text := e.Decision
+	if e.Asks {
+		text = "asks you first; unsandboxed if you approve"
+	}
+	return text + ", by rule " + e.Rule
 }
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -17,12 +18,14 @@ import (
 // fakeEngine isolates nothing and runs nothing: it notes what it is asked and
 // ends each command as it is told.
 type fakeEngine struct {
+	name     string // empty: bwrap
 	features shared.Features
 	openErr  error
 	startErr error
 	result   shared.Result
 	waitErr  error
 	events   []shared.Event
+	broken   bool          // by its probe, and by every start
 	runs     chan struct{} // if set, the command runs until a signal comes
 
 	mu      sync.Mutex
@@ -39,13 +42,16 @@ func (f *fakeEngine) Info(context.Context) (shared.Info, error) {
 			shared.FeatureRemap, shared.FeatureTTY, shared.FeatureUser,
 		}
 	}
-	return shared.Info{Name: "bwrap", Version: "0", Doc: "fake", Features: features, Options: shared.OptionSchema{
+	return shared.Info{Name: cmp.Or(f.name, "bwrap"), Version: "0", Doc: "fake", Features: features, Options: shared.OptionSchema{
 		Attributes: []shared.OptionAttribute{{Name: "path", Type: shared.OptionString, Doc: "where it is"}},
 	}}, nil
 }
 
 func (f *fakeEngine) Probe(context.Context) (shared.Probe, error) {
-	return shared.Probe{Reason: "it is fake", Fix: "use a real one"}, nil
+	if f.broken {
+		return shared.Probe{Reason: "it is fake", Fix: "use a real one"}, nil
+	}
+	return shared.Probe{Ready: true}, nil
 }
 
 func (f *fakeEngine) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, error) {
@@ -71,6 +77,9 @@ func (s fakeSandbox) Start(_ context.Context, cmd shared.Command, _ shared.Stdio
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.command = cmd
+	if s.broken {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "it is fake", Hint: "use a real one"}
+	}
 	if s.startErr != nil {
 		return nil, s.startErr
 	}

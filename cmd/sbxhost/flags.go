@@ -121,15 +121,6 @@ func (f *runFlags) register(fs *flag.FlagSet) {
 	})
 }
 
-// refuse names what this version does not have.
-func (f *runFlags) refuse() error {
-	switch {
-	case f.noSandbox:
-		return &hinted{errors.New("-no-sandbox: running without a sandbox on request is not available in this version"), `a sandbox with engine = "noop" says so in the configuration`}
-	}
-	return nil
-}
-
 // apply changes a definition as the flags say.
 func (f *runFlags) apply(d *host.Definition) {
 	if f.network != nil {

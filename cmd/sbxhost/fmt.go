@@ -107,6 +107,7 @@ func (c *fmtCommand) format(name string, check, write bool) (bool, error) {
 		if err := replaceFile(path, out); err != nil {
 			return false, err
 		}
+		c.keepTrust(path, src, out)
 	}
 	if changed {
 		fmt.Fprintln(c.stdout, name)

@@ -51,6 +51,7 @@ func (c *initCommand) Run(args []string) int {
 	if err := writeNew(path, config.Sample(), *force); err != nil {
 		return c.fail(err)
 	}
+	c.trustWritten(path, config.Sample())
 	return c.print(printable(path) + "\n")
 }
 

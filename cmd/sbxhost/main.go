@@ -12,9 +12,13 @@
 // and 124 to 127 are told apart as the help of exec says. Nothing is run
 // without the isolation that the configuration asks for.
 //
+// Nothing obeys a configuration that came with the workspace before its user
+// has trusted its text, and nothing runs without a sandbox that its user has
+// not approved.
+//
 // The limits: whoever can write the configuration in force decides what the
-// sandbox is. One that lies in the workspace is found by itself; name another
-// with -config where the workspace is not trusted.
+// sandbox is, and who can run programs as the user outside of one can approve
+// in the user's name.
 package main
 
 import (

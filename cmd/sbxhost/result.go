@@ -22,8 +22,9 @@ type result struct {
 	Version  int    `json:"version"` // 1
 	Sandbox  string `json:"sandbox"`
 	Engine   string `json:"engine"`   // empty when none was reached
-	Decision string `json:"decision"` // "sandboxed", "unsandboxed" or empty
+	Decision string `json:"decision"` // "sandboxed", "unsandboxed", "denied" or empty
 	Rule     string `json:"rule"`     // which rule decided
+	Reason   string `json:"reason"`   // why, for people
 
 	// Outcome is "exited", "signaled", "timed_out" or "failed": the sandbox
 	// failed or refused, or there was no such command.
@@ -70,7 +71,7 @@ type repositoryResult struct {
 // newResult tells how a command ended from what its Cmd says.
 func newResult(sandbox string, report host.Report, status int, err error) *result {
 	r := &result{
-		Version: 1, Sandbox: sandbox, Engine: report.Engine, Decision: report.Decision, Rule: report.Rule,
+		Version: 1, Sandbox: sandbox, Engine: report.Engine, Decision: report.Decision, Rule: report.Rule, Reason: report.Reason,
 		Status: status, Session: report.Session.Name, Overlays: append([]string{}, report.Overlays...),
 		Degraded: report.Degraded, Limits: []limitResult{}, Repositories: []repositoryResult{},
 	}

@@ -132,19 +132,6 @@ func size(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// age is a time that has passed, in one unit.
-func age(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return "now"
-	case d < time.Hour:
-		return fmt.Sprintf("%dm ago", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh ago", d/time.Hour)
-	}
-	return fmt.Sprintf("%dd ago", d/(24*time.Hour))
-}
-
 func userName(uid uint32) string {
 	text := strconv.FormatUint(uint64(uid), 10)
 	if account, err := user.LookupId(text); err == nil {

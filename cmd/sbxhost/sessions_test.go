@@ -17,14 +17,14 @@ func TestSessionsText(t *testing.T) {
 		list []listedSession
 		want string
 	}{
-		{list[:2], `NAME    SIZE       LAST USED  IN USE BY     WORKSPACE
-a       512.0 MiB  1h ago     nobody        /home/u/p
-longer  12 B       now        process 7, 9  "/x\x1b"
+		{list[:2], `NAME    SIZE       LAST USED   IN USE BY     WORKSPACE
+a       512.0 MiB  1 hour ago  nobody        /home/u/p
+longer  12 B       just now    process 7, 9  "/x\x1b"
 `},
-		{list, `NAME    SIZE       LAST USED  IN USE BY     WORKSPACE  USER
-a       512.0 MiB  1h ago     nobody        /home/u/p  4242424
-longer  12 B       now        process 7, 9  "/x\x1b"   4242424
-c       3.0 KiB    3d ago     a process     ""         4242425
+		{list, `NAME    SIZE       LAST USED   IN USE BY     WORKSPACE  USER
+a       512.0 MiB  1 hour ago  nobody        /home/u/p  4242424
+longer  12 B       just now    process 7, 9  "/x\x1b"   4242424
+c       3.0 KiB    3 days ago  a process     ""         4242425
 `},
 	} {
 		if got := sessionsText(test.list, now); got != test.want {

@@ -29,60 +29,51 @@ type setup struct {
 }
 
 // load reads the configuration in force. Its error may be errReported.
-func (a *app) load(explicit string) (*setup, error) {
-	file, origin, diags, err := a.read(explicit)
+func (a *app) load(ctx context.Context, explicit string) (*setup, error) {
+	path, origin, err := a.find(explicit)
 	if err != nil {
 		return nil, err
+	}
+	var file *config.File
+	var diags config.Diagnostics
+	if origin == config.OriginWorkspace {
+		text, err := a.trustedText(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		file, diags = a.parseConfig(path, text)
+	} else {
+		file, diags = config.Load(path, a.evalInput())
 	}
 	options, _ := file.Options()
 	if diags.HasErrors() {
 		return nil, a.invalid(file, diags)
 	}
 	s := &setup{file: file, origin: origin, options: options}
-	if err := s.foreignFile(); err != nil {
-		return nil, err
-	}
 	return s, a.complete(&s.options)
 }
 
-// foreignFile refuses what a file that merely lies in the workspace, and may
-// be somebody else's, must not decide: that a program of its choice runs as an
-// engine, outside of every sandbox.
-func (s *setup) foreignFile() error {
-	if s.origin != config.OriginWorkspace || len(s.options.Engines) == 0 {
-		return nil
-	}
-	return s.foreign("its engine blocks would run programs outside of any sandbox")
-}
-
-// foreignChoice refuses that such a file has commands run unisolated.
-func (s *setup) foreignChoice(info shared.Info) error {
-	if s.origin != config.OriginWorkspace || !info.Features.Has(shared.FeatureUnconfined) {
-		return nil
-	}
-	return s.foreign(fmt.Sprintf("its sandbox %q does not isolate commands", s.sandbox))
-}
-
-func (s *setup) foreign(why string) error {
-	return &hinted{fmt.Errorf("%s: it was found in the workspace, and %s", s.file.Path(), why),
-		fmt.Sprintf("read it, and say -config %s if you trust it", s.file.Path())}
-}
-
-// read finds and parses the configuration in force.
+// read finds and parses the configuration that would be in force, trusted or
+// not: for those who only look at it.
 func (a *app) read(explicit string) (*config.File, config.Origin, config.Diagnostics, error) {
-	dir, err := a.cwd()
+	path, origin, err := a.find(explicit)
 	if err != nil {
-		return nil, 0, nil, err
-	}
-	path, origin, err := config.Find(config.LookupOptions{Explicit: explicit, Dir: dir, Getenv: a.getenv})
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	if err := a.findEngines(&host.Options{}); err != nil {
 		return nil, 0, nil, err
 	}
 	file, diags := config.Load(path, a.evalInput())
 	return file, origin, diags, nil
+}
+
+// find says which file is in force.
+func (a *app) find(explicit string) (string, config.Origin, error) {
+	dir, err := a.cwd()
+	if err != nil {
+		return "", 0, err
+	}
+	if err := a.findEngines(&host.Options{}); err != nil {
+		return "", 0, err
+	}
+	return config.Find(config.LookupOptions{Explicit: explicit, Dir: dir, Getenv: a.getenv})
 }
 
 // parseConfig parses a changed text of a file.
@@ -135,6 +126,9 @@ func (a *app) complete(o *host.Options) (err error) {
 	for _, name := range sortedKeys(o.Reattach) {
 		a.say(fmt.Sprintf("WARNING: %s: engine %q is process %d, which sbxhost has not started or checked: it decides alone what is isolated", shared.ReattachEnv, name, o.Reattach[name].PID))
 	}
+	if err := a.completePolicy(o); err != nil {
+		return err
+	}
 	if text := a.getenv("SBXHOST_START_TIMEOUT"); text != "" {
 		o.StartTimeout, err = time.ParseDuration(text)
 		if err != nil || o.StartTimeout <= 0 {
@@ -169,14 +163,12 @@ func (a *app) choose(ctx context.Context, s *setup, flags *runFlags) error {
 	if diags.HasErrors() {
 		return a.invalid(s.file, diags)
 	}
-	if raw != nil && s.origin == config.OriginWorkspace {
-		return s.foreign(fmt.Sprintf("the config block of its sandbox %q could name programs that run outside of any sandbox", name))
-	}
 	def.Config = raw
 	flags.apply(&def)
 	s.options.Sandboxes = maps.Clone(s.options.Sandboxes)
 	s.options.Sandboxes[name] = def
 	s.options.Session = a.sessionOptions(flags)
+	s.options.Approvals.Session = s.options.Session.Name
 	return nil
 }
 
@@ -184,7 +176,7 @@ func (a *app) choose(ctx context.Context, s *setup, flags *runFlags) error {
 // started for it only where there are options to check.
 func (a *app) schema(ctx context.Context, s *setup, engine string) (shared.OptionSchema, error) {
 	if info, ok := a.builtinInfo(ctx, s.options, engine); ok {
-		return info.Options, s.foreignChoice(info)
+		return info.Options, nil
 	}
 	if _, diags := s.file.EngineOptions(s.sandbox, shared.OptionSchema{}); !diags.HasErrors() {
 		return shared.OptionSchema{}, nil // no config block
@@ -219,6 +211,9 @@ func (a *app) explainError(s *setup, flags *runFlags, err error) int {
 	if errors.Is(err, errReported) {
 		return statusFailed
 	}
+	if denied, ok := errors.AsType[*host.DeniedError](err); ok {
+		return a.fail(a.deniedHint(denied, flags))
+	}
 	err = sessionHint(refusedRoot(s, err))
 	e, ok := errors.AsType[*shared.Error](err)
 	if !ok || s == nil || e.Attribute == "" {
@@ -228,6 +223,9 @@ func (a *app) explainError(s *setup, flags *runFlags, err error) int {
 		given := *e
 		given.Attribute = name
 		return a.fail(&given)
+	}
+	if strings.HasPrefix(e.Attribute, "audit.") && a.getenv("SBXHOST_AUDIT") != "" {
+		return a.fail(err) // no file says so
 	}
 	if !fromFile(e.Attribute) || s.file.Path() == "" {
 		return a.fail(err)
@@ -243,7 +241,7 @@ func fromFile(attribute string) bool {
 	return slices.Contains([]string{
 		"engine", "fallback", "network", "filesystem", "read_only", "workdir", "bind_paths", "deny_paths",
 		"protect_paths", "protect_paths_except", "unix_sockets",
-		"env_passthrough", "env", "credentials", "limits", "config", "workspace",
+		"env_passthrough", "env", "credentials", "limits", "config", "workspace", "audit",
 	}, first)
 }
 

@@ -20,8 +20,8 @@ your $SHELL if that is there inside, else bash, else sh. What it leaves running
 ends with it.
 
 The flags are those of exec, except for -c and -t: -sandbox, -config, -network,
--read-only, -timeout, -env, -workdir, -session, -result and -quiet. "sbxhost exec
--help" describes them.
+-read-only, -timeout, -env, -workdir, -session, -no-sandbox, -result and -quiet.
+"sbxhost exec -help" describes them.
 
 Keys and the size of the window reach the shell and what it starts, ^C and ^Z
 too. To suspend sbxhost itself, send it SIGTSTP from elsewhere. If sbxhost is
@@ -76,5 +76,7 @@ func (c *shellCommand) AutocompleteFlags() complete.Flags {
 	delete(flags, "-t")
 	flags["-result"] = complete.PredictFiles("*")
 	flags["-quiet"] = complete.PredictNothing
+	flags["-session"] = complete.PredictAnything
+	flags["-no-sandbox"] = complete.PredictNothing
 	return flags
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/sbxhost/sbxhost/config"
 )
@@ -21,8 +22,10 @@ func (*validateCommand) Help() string {
 Check the configuration in force and show everything that is wrong with it, with
 the place: what is unknown, misspelled, of the wrong type or not available in this
 version. The options of built-in engines are checked, too; those of other engines
-when they are used. Nothing is started. A sandbox whose engine does not exist on
-this platform is a warning here, and an error on use.
+when they are used. Nothing is started. Where there is no error, every value that
+holds is shown with the place it came from: a line of the file, a variable of the
+environment, or the default. A sandbox whose engine does not exist on this
+platform is a warning here, and an error on use.
 
 Flags:
   -config FILE      check this file; default: what exec would use
@@ -43,6 +46,11 @@ type validation struct {
 	ErrorCount   int              `json:"error_count"`
 	WarningCount int              `json:"warning_count"`
 	Diagnostics  []diagnosticJSON `json:"diagnostics"`
+	// Trusted is false for a file that was found in the workspace and that
+	// nothing obeys before it is trusted.
+	Trusted bool `json:"trusted"`
+	// Settings are those of each sandbox; null where there is an error.
+	Settings map[string][]settingJSON `json:"settings"`
 }
 
 type diagnosticJSON struct {
@@ -76,12 +84,27 @@ func (c *validateCommand) Run(args []string) int {
 	if status, ok := c.noArguments(fs); !ok {
 		return status
 	}
-	file, _, diags, err := c.read(*explicit)
+	file, origin, diags, err := c.read(*explicit)
 	if err != nil {
 		return c.fail(err)
 	}
 	diags = append(diags, c.checkEngines(file)...)
 	v := newValidation(file, diags)
+	v.Trusted = origin != config.OriginWorkspace || c.trusts(file.Path())
+	if v.Valid {
+		options, _ := file.Options()
+		options.Dir, err = c.cwd()
+		if err == nil {
+			err = c.completePolicy(&options)
+		}
+		if err != nil {
+			return c.fail(err)
+		}
+		v.Settings = map[string][]settingJSON{}
+		for _, name := range file.Names() {
+			v.Settings[name] = c.settings(file, name, options, nil)
+		}
+	}
 	if *asJSON {
 		if status := c.printJSON(v); status != 0 {
 			return status
@@ -127,7 +150,16 @@ func (c *validateCommand) show(file *config.File, diags config.Diagnostics, v *v
 	if v.WarningCount > 0 {
 		text += ", " + plural(v.WarningCount, "warning")
 	}
-	if c.print(printable(text)+"\n") != 0 {
+	if !v.Trusted {
+		text += "; not trusted yet: see sbxhost trust -help"
+	}
+	var b strings.Builder
+	b.WriteString(printable(text) + "\n")
+	for _, name := range file.Names() {
+		fmt.Fprintf(&b, "\nsandbox %s\n", quote(name))
+		table(&b, "  ", settingRows(v.Settings[name]))
+	}
+	if c.print(b.String()) != 0 {
 		return errors.New("standard output cannot be written")
 	}
 	return nil

@@ -1,0 +1,73 @@
+package approvals
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Key is what an approval is for: exactly one command.
+type Key struct {
+	Argv   []string // or, with Script, its positional parameters
+	Script string   // shell text; empty means none
+	// Env is the digest of the variables that were set for this command alone,
+	// as DigestEnv gives it: the values may be secrets.
+	Env       string
+	Dir       string // absolute
+	Sandbox   string
+	Workspace string // its root
+}
+
+// DigestEnv is what a Key holds of "name=value" entries; "" for none. Their
+// order counts, since the last one of a name does.
+func DigestEnv(environ []string) string {
+	if len(environ) == 0 {
+		return ""
+	}
+	return hex.EncodeToString(digest(environ...))
+}
+
+// Digest identifies the key.
+func (k *Key) Digest() string {
+	fields := append([]string{"sbxhost approval", k.Script, k.Env, k.Dir, k.Sandbox, k.Workspace}, k.Argv...)
+	return hex.EncodeToString(digest(fields...))
+}
+
+// digest keeps apart what concatenation would not: ("a", "b c") and ("a b", "c").
+func digest(fields ...string) []byte {
+	h := sha256.New()
+	var length [8]byte
+	for _, f := range fields {
+		binary.BigEndian.PutUint64(length[:], uint64(len(f)))
+		h.Write(length[:])
+		h.Write([]byte(f))
+	}
+	return h.Sum(nil)
+}
+
+// rawPrefix marks text that JSON cannot hold as it is. Two file names that are
+// not UTF-8 would else become one.
+const rawPrefix = "base64:"
+
+func encodeText(s string) string {
+	if utf8.ValidString(s) && !strings.HasPrefix(s, rawPrefix) {
+		return s
+	}
+	return rawPrefix + base64.StdEncoding.EncodeToString([]byte(s))
+}
+
+func decodeText(s string) (string, error) {
+	raw, ok := strings.CutPrefix(s, rawPrefix)
+	if !ok {
+		return s, nil
+	}
+	b, err := base64.StdEncoding.Strict().DecodeString(raw)
+	if err != nil {
+		return "", fmt.Errorf("%q: %w", s, err)
+	}
+	return string(b), nil
+}

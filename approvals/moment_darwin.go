@@ -1,0 +1,36 @@
+package approvals
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Now gives the present moment. CLOCK_MONOTONIC counts through sleep here.
+func Now() (Moment, error) {
+	boot, err := unix.Sysctl("kern.bootsessionuuid")
+	if err != nil {
+		return Moment{}, fmt.Errorf("this boot's id: %w", err)
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return Moment{}, fmt.Errorf("time since boot: %w", err)
+	}
+	return Moment{Boot: boot, Elapsed: time.Duration(now.Nano())}, nil
+}
+
+// LoginSession names the session that this process belongs to, told from
+// earlier ones of that number by the time at which its leader started.
+func LoginSession() (string, error) {
+	leader, err := unix.Getsid(0)
+	if err != nil || leader <= 0 {
+		return "", ErrNoSession
+	}
+	info, err := unix.SysctlKinfoProc("kern.proc.pid", leader)
+	if err != nil {
+		return "", fmt.Errorf("%w: its leader has ended", ErrNoSession)
+	}
+	start := info.Proc.P_starttime
+	return fmt.Sprintf("sid:%d@%d.%d", leader, start.Sec, start.Usec), nil
+}

@@ -1,0 +1,260 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options choose a log. The zero value is none.
+type Options struct {
+	// Path is the file, absolute; empty means that nothing is logged.
+	Path string
+	// MaxSize is how many bytes the file may have before it is rotated; zero
+	// means DefaultMaxSize.
+	MaxSize uint64
+	// Keep is how many rotated files are kept; zero means DefaultKeep.
+	Keep uint64
+	// Continue has commands run that cannot be logged, and reports it. They are
+	// refused otherwise.
+	Continue bool
+}
+
+// What Options have where they do not say.
+const (
+	DefaultMaxSize = 10 << 20
+	DefaultKeep    = 5
+)
+
+// maxKeep bounds the renames of one rotation.
+const maxKeep = 1000
+
+// lockPatience is how long a writer waits for the others, each of whom needs
+// microseconds.
+const lockPatience = 5 * time.Second
+
+// ErrUnwritable is wrapped by every error of a line that was not written.
+var ErrUnwritable = errors.New("the audit log cannot be written")
+
+// Log appends to a file. Its methods may be called from any number of
+// goroutines and processes; the file is opened for each line, so that one who
+// rotates it from outside is followed.
+type Log struct {
+	path    string
+	maxSize int64
+	keep    int
+}
+
+// New gives a log, or nil where the options ask for none. It touches nothing.
+func New(o Options) (*Log, error) {
+	if o.Path == "" {
+		return nil, nil
+	}
+	switch {
+	case !filepath.IsAbs(o.Path):
+		return nil, fmt.Errorf("audit.path: %q is not absolute", o.Path)
+	case o.Keep > maxKeep:
+		return nil, fmt.Errorf("audit.keep: %d is more than %d", o.Keep, maxKeep)
+	case o.MaxSize > 1<<40:
+		return nil, fmt.Errorf("audit.max_size: %d is more than a TiB", o.MaxSize)
+	}
+	l := &Log{path: filepath.Clean(o.Path), maxSize: int64(o.MaxSize), keep: int(o.Keep)}
+	if l.maxSize == 0 {
+		l.maxSize = DefaultMaxSize
+	}
+	if l.keep == 0 {
+		l.keep = DefaultKeep
+	}
+	return l, nil
+}
+
+// Path is the log's file.
+func (l *Log) Path() string { return l.path }
+
+// Append writes one line. A nil Log writes nothing. The error wraps
+// ErrUnwritable, and the cause, and names the file.
+func (l *Log) Append(r Record) error {
+	if l == nil {
+		return nil
+	}
+	if err := l.append(r.line()); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnwritable, err)
+	}
+	return nil
+}
+
+func (l *Log) append(line []byte) error {
+	f, size, err := l.openLocked()
+	if err != nil {
+		return err
+	}
+	defer f.Close() // which gives up the lock
+	if size, err = l.repair(f, size); err != nil {
+		return err
+	}
+	if size > 0 && size+int64(len(line)) > l.maxSize {
+		// An append-only file can be neither cut nor renamed: it grows.
+		if err := f.Truncate(size); err == nil {
+			next, err := l.rotate()
+			if err != nil {
+				return err
+			}
+			defer next.Close()
+			f, size = next, 0
+		} else if !errors.Is(err, unix.EPERM) {
+			return err
+		}
+	}
+	// O_APPEND, since size may be that of a file which another process made.
+	n, err := f.Write(line)
+	if err == nil && n == len(line) {
+		return nil
+	}
+	// Half a line would say something else than what is so.
+	if n > 0 {
+		err = errors.Join(err, undo(f, n))
+	}
+	return err
+}
+
+// undo removes the last n bytes.
+func undo(f *os.File, n int) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return f.Truncate(info.Size() - int64(n))
+}
+
+// openLocked opens the file with the lock held, and gives its size. A file
+// that was rotated while we waited is not the log any more.
+func (l *Log) openLocked() (*os.File, int64, error) {
+	deadline := time.Now().Add(lockPatience)
+	for {
+		f, err := l.open(0)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
+				return nil, 0, err
+			}
+			f, err = l.open(os.O_CREATE)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		if err := lock(f, deadline); err != nil {
+			f.Close()
+			return nil, 0, err
+		}
+		var ours, named unix.Stat_t
+		err = unix.Fstat(int(f.Fd()), &ours)
+		if err == nil && ours.Mode&unix.S_IFMT != unix.S_IFREG {
+			err = fmt.Errorf("%s is not a regular file", l.path)
+		}
+		if err != nil {
+			f.Close()
+			return nil, 0, err
+		}
+		err = unix.Lstat(l.path, &named)
+		if err == nil && named.Dev == ours.Dev && named.Ino == ours.Ino {
+			return f, ours.Size, nil
+		}
+		f.Close()
+		if err != nil && err != unix.ENOENT {
+			return nil, 0, &fs.PathError{Op: "stat", Path: l.path, Err: err}
+		}
+	}
+}
+
+// open never follows a symlink at the file's place, nor waits for the reader of
+// a fifo: each could have been put there to lead the log elsewhere.
+func (l *Log) open(flags int) (*os.File, error) {
+	return os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|flags, 0o600)
+}
+
+func lock(f *os.File, deadline time.Time) error {
+	retry := time.NewTicker(time.Millisecond)
+	defer retry.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case err != unix.EWOULDBLOCK && err != unix.EINTR:
+			return &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
+		case time.Now().After(deadline):
+			return fmt.Errorf("%s: another process holds the lock for longer than %v", f.Name(), lockPatience)
+		}
+		<-retry.C
+	}
+}
+
+// repair removes what is left of a line at the end of the file, and gives the
+// size that is whole.
+func (l *Log) repair(f *os.File, size int64) (int64, error) {
+	if size == 0 {
+		return 0, nil
+	}
+	buf := make([]byte, 1, 4096)
+	if _, err := f.ReadAt(buf, size-1); err != nil {
+		return 0, err
+	}
+	if buf[0] == '\n' {
+		return size, nil
+	}
+	whole := int64(0)
+	for end := size; end > 0; {
+		start := max(0, end-4096)
+		buf = buf[:end-start]
+		if _, err := f.ReadAt(buf, start); err != nil {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(buf, '\n'); i >= 0 {
+			whole = start + int64(i) + 1
+			break
+		}
+		end = start
+	}
+	err := f.Truncate(whole)
+	if errors.Is(err, unix.EPERM) { // append-only
+		if _, err := f.Write([]byte("\n")); err != nil {
+			return 0, err
+		}
+		return size + 1, nil
+	}
+	return whole, err
+}
+
+// rotate moves the file, of which the caller holds the lock, out of the way,
+// and gives a new one, locked. The file itself goes last: once it is gone,
+// another process may make the new one, and come to rotate that.
+func (l *Log) rotate() (*os.File, error) {
+	numbered := func(n int) string { return l.path + "." + strconv.Itoa(n) }
+	for n := l.keep - 1; n >= 1; n-- {
+		if err := os.Rename(numbered(n), numbered(n+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if err := os.Rename(l.path, numbered(1)); err != nil {
+		return nil, err
+	}
+	next, err := l.open(os.O_CREATE | os.O_EXCL)
+	if errors.Is(err, fs.ErrExist) {
+		// Another process came between: it is the log, and it is short.
+		next, err = l.open(0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(next, time.Now().Add(lockPatience)); err != nil {
+		next.Close()
+		return nil, err
+	}
+	return next, nil
+}

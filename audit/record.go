@@ -1,0 +1,124 @@
+package audit
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// Event says what a line is about.
+type Event string
+
+const (
+	// EventDecision is written before a command runs, or instead of its run.
+	EventDecision Event = "decision"
+	// EventEnd is written once a command that ran has ended.
+	EventEnd Event = "end"
+)
+
+// Record is one line. Fields may be added; Version changes when one changes its
+// meaning.
+type Record struct {
+	Version int       `json:"version"` // 1
+	Time    time.Time `json:"time"`
+	Event   Event     `json:"event"`
+	// Command is the same for all lines on one command, and for no others.
+	Command string `json:"command"`
+	PID     int    `json:"pid"` // of the host
+	UID     int    `json:"uid"`
+
+	Sandbox   string `json:"sandbox"`
+	Engine    string `json:"engine"`
+	Workspace string `json:"workspace"`
+
+	// For EventDecision.
+	Dir      string   `json:"dir,omitempty"`
+	Argv     []string `json:"argv,omitempty"`
+	Script   string   `json:"script,omitempty"`
+	Decision string   `json:"decision,omitempty"` // "sandboxed", "unsandboxed" or "denied"
+	Rule     string   `json:"rule,omitempty"`
+	Reason   string   `json:"reason,omitempty"`
+	// Raw, in base64, are the arguments of which one is not UTF-8; Argv then
+	// shows them with replacement characters.
+	Raw []string `json:"argv_base64,omitempty"`
+	// Shortened says that arguments or the script are not there as a whole.
+	Shortened bool `json:"shortened,omitempty"`
+
+	// For EventEnd.
+	Outcome    string `json:"outcome,omitempty"` // "exited", "signaled", "timed_out" or "failed"
+	ExitCode   *int   `json:"exit_code,omitempty"`
+	Signal     int    `json:"signal,omitempty"`
+	DurationMS int64  `json:"duration_ms,omitempty"`
+	Error      string `json:"error,omitempty"`
+}
+
+// maxText bounds what a line holds of arguments, of a script, and of an error
+// each, so that one command cannot make the log turn over.
+const maxText = 16 << 10
+
+// line is the record as it is written, with its newline.
+func (r Record) line() []byte {
+	r.Version = 1
+	r.Time = r.Time.UTC()
+	if left, short := shorten(r.Argv); short {
+		r.Argv, r.Shortened = left, true
+	}
+	for _, text := range []*string{&r.Script, &r.Reason, &r.Error} {
+		if len(*text) > maxText {
+			*text, r.Shortened = (*text)[:maxText], true
+		}
+	}
+	for _, arg := range r.Argv {
+		if !utf8.ValidString(arg) {
+			for _, arg := range r.Argv {
+				r.Raw = append(r.Raw, base64.StdEncoding.EncodeToString([]byte(arg)))
+			}
+			break
+		}
+	}
+	text, err := json.Marshal(r)
+	if err != nil { // a year beyond 9999
+		r.Time = time.Time{}
+		text, _ = json.Marshal(r)
+	}
+	return append(ascii(text), '\n')
+}
+
+func shorten(argv []string) ([]string, bool) {
+	room := maxText
+	for i, arg := range argv {
+		if len(arg) > room {
+			return append(argv[:i:i], arg[:room]), true
+		}
+		room -= len(arg) + 1
+		if room <= 0 && i+1 < len(argv) {
+			return argv[: i+1 : i+1], true
+		}
+	}
+	return argv, false
+}
+
+// ascii writes what is not printable ASCII of a JSON text as escapes. Outside
+// of strings JSON has nothing else.
+func ascii(text []byte) []byte {
+	out := make([]byte, 0, len(text)+64)
+	for _, r := range string(text) {
+		switch {
+		case r >= ' ' && r < 0x7f:
+			out = append(out, byte(r))
+		case r < 0x10000:
+			out = escape(out, r)
+		default: // as a pair of surrogates
+			r -= 0x10000
+			out = escape(escape(out, 0xd800+r>>10), 0xdc00+r&0x3ff)
+		}
+	}
+	return out
+}
+
+func escape(out []byte, r rune) []byte {
+	digits := strconv.FormatUint(uint64(r), 16)
+	return append(append(out, `\u0000`[:6-len(digits)]...), digits...)
+}

@@ -1,0 +1,383 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/cli"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/policy"
+)
+
+// completePolicy fills in what the environment says on approvals and the log:
+// it is the user's word, and goes before a file.
+func (a *app) completePolicy(o *host.Options) (err error) {
+	o.Approver = a.approve
+	if dir := approvals.Dir(a.getenv); dir != "" {
+		o.Approvals.Store = approvals.Open(dir)
+	}
+	if text := a.getenv("SBXHOST_APPROVAL_MODE"); text != "" {
+		if o.Approvals.Mode, err = policy.ParseMode(text); err != nil {
+			return fmt.Errorf("SBXHOST_APPROVAL_MODE: %w", err)
+		}
+		o.Approvals.ModeOrigin = "SBXHOST_APPROVAL_MODE"
+	}
+	if text := a.getenv("SBXHOST_SESSION_APPROVAL_TTL_MS"); text != "" {
+		ms, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || ms <= 0 || ms > int64(maxTTL/time.Millisecond) {
+			return fmt.Errorf("SBXHOST_SESSION_APPROVAL_TTL_MS: %q is no whole number of milliseconds above zero, and up to a year", text)
+		}
+		o.Approvals.SessionTTL = time.Duration(ms) * time.Millisecond
+	}
+	if path := a.getenv("SBXHOST_AUDIT"); path != "" {
+		o.Audit.Path = absolute(o.Dir, path)
+	}
+	o.Sensitive.Deny = o.Approvals.Mode == policy.ModeDeny
+	return nil
+}
+
+const maxTTL = 366 * 24 * time.Hour
+
+// deniedHint says what would have helped a command that may not run without a
+// sandbox.
+func (a *app) deniedHint(e *host.DeniedError, flags *runFlags) error {
+	var failure error = plainError{e}
+	if e.Decision.Rule == policy.RuleBypassNotAllowed {
+		failure = fmt.Errorf("-no-sandbox: %s", e.Decision.Reason)
+	}
+	hint := e.Decision.Hint
+	if e.Decision.Ask && e.Request != nil {
+		add := "to approve it ahead of its run: sbxhost approvals add " + addArguments(e, flags)
+		if hint != "" {
+			add = hint + "; " + add
+		}
+		hint = add
+	}
+	if hint == "" {
+		return failure
+	}
+	return &hinted{failure, hint}
+}
+
+// plainError hides what an error wraps from fail, which would give its hint in
+// place of ours. It keeps the status.
+type plainError struct{ error }
+
+// addArguments is the rest of the command line that approves what was denied.
+func addArguments(e *host.DeniedError, flags *runFlags) string {
+	r := e.Request
+	args := []string{"-scope", "session"}
+	if flags != nil {
+		if flags.config != "" {
+			args = append(args, "-config", flags.config)
+		}
+		if flags.session != "" {
+			args = append(args, "-session", flags.session)
+		}
+		if flags.workdir != "" {
+			args = append(args, "-workdir", flags.workdir)
+		}
+		if flags.noSandbox {
+			args = append(args, "-no-sandbox")
+		}
+	}
+	args = append(args, "-sandbox", r.Sandbox)
+	for _, name := range r.Env {
+		args = append(args, "-env", name+"=...") // the value may be a secret
+	}
+	if r.Script != "" {
+		args = append(args, "-c", r.Script)
+	}
+	return shorten(quoteAll(append(append(args, "--"), r.Args...)))
+}
+
+// approvalsCommand is the help for its subcommands.
+type approvalsCommand struct{ *app }
+
+func (*approvalsCommand) Synopsis() string   { return "Show and change what was approved" }
+func (*approvalsCommand) takesCommand() bool { return false }
+func (*approvalsCommand) Run(_ []string) int { return cli.RunResultHelp }
+
+func (*approvalsCommand) Help() string {
+	return `Usage: sbxhost approvals SUBCOMMAND [FLAGS]
+
+A command that would run without a sandbox - since its engine does not work here,
+or since exec -no-sandbox asked for that - needs an approval. On a terminal you are
+asked. What you have approved for longer than once is kept in the file
+$XDG_STATE_HOME/sbxhost/approvals.json (~/.local/state without that variable).
+
+An approval is for one command line, with the variables that -env set for it, in
+one directory, sandbox and workspace.`
+}
+
+// approvalsListCommand lists approvals.
+type approvalsListCommand struct{ *app }
+
+func (*approvalsListCommand) Synopsis() string   { return "Show what was approved" }
+func (*approvalsListCommand) takesCommand() bool { return false }
+
+func (*approvalsListCommand) Help() string {
+	return `Usage: sbxhost approvals list [-json]
+
+Show the approvals that are in force, the oldest first.
+
+Flags:
+  -json             for machines`
+}
+
+type approvalJSON struct {
+	ID        string          `json:"id"`
+	Scope     approvals.Scope `json:"scope"`
+	Session   string          `json:"session"` // of the scope session
+	Here      bool            `json:"here"`    // it counts in this session
+	At        time.Time       `json:"at"`
+	LeftMS    int64           `json:"left_ms"` // 0 for the scope always
+	Argv      []string        `json:"argv"`
+	Script    string          `json:"script"`
+	Env       bool            `json:"env"` // variables were set for it
+	Dir       string          `json:"dir"`
+	Sandbox   string          `json:"sandbox"`
+	Workspace string          `json:"workspace"`
+	Reason    string          `json:"reason"`
+}
+
+// Run implements cli.Command.
+func (c *approvalsListCommand) Run(args []string) int {
+	fs := newFlags("approvals list")
+	asJSON := fs.Bool("json", false, "")
+	if status, ok := c.parse(fs, c, args); !ok {
+		return status
+	}
+	if status, ok := c.noArguments(fs); !ok {
+		return status
+	}
+	store, err := c.store()
+	if err != nil {
+		return c.fail(err)
+	}
+	found, err := store.List()
+	if err != nil {
+		return c.fail(err)
+	}
+	now, err := approvals.Now()
+	if err != nil {
+		return c.fail(err)
+	}
+	session, _ := approvals.LoginSession() // unknown: none is of this one
+	list := []approvalJSON{}
+	rows := [][]string{{"ID", "SCOPE", "APPROVED", "SANDBOX", "DIRECTORY", "COMMAND"}}
+	for _, f := range found {
+		j := approvalJSON{ID: f.ID, Scope: f.Scope, Session: f.Session, Here: f.Scope != approvals.Session || f.Session == session,
+			At: f.At, Argv: f.Argv, Script: f.Script, Env: f.Env != "", Dir: f.Dir, Sandbox: f.Sandbox, Workspace: f.Workspace, Reason: f.Reason}
+		if f.Scope != approvals.Always {
+			j.LeftMS = (f.Until - now.Elapsed).Milliseconds()
+		}
+		list = append(list, j)
+		rows = append(rows, []string{j.ID, scopeText(&j), age(time.Since(j.At)), quote(j.Sandbox), quote(j.Dir), commandText(&j)})
+	}
+	if *asJSON {
+		return c.printJSON(list)
+	}
+	if len(list) == 0 {
+		return c.print("nothing is approved\n")
+	}
+	var b strings.Builder
+	table(&b, "", rows)
+	return c.print(b.String())
+}
+
+// scopeText says how far an approval reaches, and how long.
+func scopeText(j *approvalJSON) string {
+	if j.Scope == approvals.Always {
+		return "always"
+	}
+	text := string(j.Scope)
+	if name, ok := strings.CutPrefix(j.Session, "name:"); ok {
+		text += " " + quote(name)
+	} else if !j.Here {
+		text += " elsewhere"
+	}
+	return text + ", " + shortTime(max(time.Duration(j.LeftMS)*time.Millisecond, time.Second).Round(time.Second)) + " left"
+}
+
+// commandText is a command line of a length that a table is good for.
+func commandText(j *approvalJSON) string {
+	text := quoteAll(j.Argv)
+	if j.Script != "" {
+		text = strings.TrimRight("-c "+shellQuote(j.Script)+" "+text, " ")
+	}
+	if runes := []rune(text); len(runes) > 60 {
+		text = string(runes[:57]) + "..."
+	}
+	if j.Env {
+		text += " (with variables)"
+	}
+	return text
+}
+
+// approvalsAddCommand approves ahead of a run.
+type approvalsAddCommand struct{ *app }
+
+func (*approvalsAddCommand) Synopsis() string   { return "Approve a command ahead of its run" }
+func (*approvalsAddCommand) takesCommand() bool { return true }
+
+func (*approvalsAddCommand) Help() string {
+	return `Usage: sbxhost approvals add [-scope SCOPE] [FLAGS] [--] COMMAND [ARGUMENT...]
+
+Approve that a command runs without a sandbox when it otherwise could not run, as
+your answer to the question would. It is for where nobody can be asked: run it
+from a terminal of yours, with the flags of exec and the command line exactly as
+they will be. Nothing is run.
+
+Flags:
+  -scope SCOPE      once: the first run that needs it; session: all until the
+                    login session, or -session NAME, or its time ends; always.
+                    Default: once
+  -sandbox, -config, -session, -env, -workdir, -c, -no-sandbox
+                    as of exec
+
+Example:
+  sbxhost approvals add -scope session -sandbox fast -- make test`
+}
+
+// Run implements cli.Command.
+func (c *approvalsAddCommand) Run(args []string) int {
+	flags := runFlags{}
+	fs := newFlags("approvals add")
+	flags.register(fs)
+	scopeName := fs.String("scope", string(approvals.Once), "")
+	if status, ok := c.parse(fs, c, args); !ok {
+		return status
+	}
+	scope, err := approvals.ParseScope(*scopeName)
+	if err != nil {
+		return c.usage(fs, fmt.Errorf("-scope: %w", err))
+	}
+	if fs.NArg() == 0 && !flags.scripted {
+		return c.usage(fs, errors.New("there is no command"))
+	}
+	ctx := context.Background()
+	s, err := c.load(ctx, flags.config)
+	if err == nil {
+		err = c.choose(ctx, s, &flags)
+	}
+	if err != nil {
+		return c.explainError(s, &flags, err)
+	}
+	h, err := host.New(ctx, s.options)
+	if err != nil {
+		return c.explainError(s, &flags, err)
+	}
+	defer h.Close()
+	cmd, err := c.newCmd(ctx, h, s, &flags, fs.Args())
+	if err != nil {
+		return c.explainError(s, &flags, err)
+	}
+	request, err := cmd.Approve(scope)
+	if err != nil {
+		return c.explainError(s, &flags, err)
+	}
+	how := map[approvals.Scope]string{
+		approvals.Once: "once", approvals.Session: "for the session, " + shortTime(request.SessionTTL), approvals.Always: "always",
+	}[scope]
+	return c.print(fmt.Sprintf("approved %s: %s in %s\n", how, quote(cmd.String()), quote(request.Dir)))
+}
+
+// approvalsRevokeCommand removes approvals.
+type approvalsRevokeCommand struct{ *app }
+
+func (*approvalsRevokeCommand) Synopsis() string   { return "Take approvals back" }
+func (*approvalsRevokeCommand) takesCommand() bool { return false }
+
+func (*approvalsRevokeCommand) Help() string {
+	return `Usage: sbxhost approvals revoke ID...
+
+Take approvals back. "sbxhost approvals list" shows their IDs, of which the
+beginning is enough.`
+}
+
+// Run implements cli.Command.
+func (c *approvalsRevokeCommand) Run(args []string) int {
+	fs := newFlags("approvals revoke")
+	if status, ok := c.parse(fs, c, args); !ok {
+		return status
+	}
+	if fs.NArg() == 0 {
+		return c.usage(fs, errors.New("name an approval by its ID"))
+	}
+	store, err := c.store()
+	if err != nil {
+		return c.fail(err)
+	}
+	list, err := store.List()
+	if err != nil {
+		return c.fail(err)
+	}
+	var ids []string
+	for _, prefix := range fs.Args() {
+		var matching []string
+		for _, f := range list {
+			if prefix != "" && strings.HasPrefix(f.ID, prefix) {
+				matching = append(matching, f.ID)
+			}
+		}
+		switch len(matching) {
+		case 0:
+			return c.fail(&hinted{fmt.Errorf("there is no approval %q; nothing was changed", prefix), "sbxhost approvals list shows what there is"})
+		case 1:
+			ids = append(ids, matching[0])
+		default:
+			return c.fail(fmt.Errorf("%q is the beginning of %d IDs; nothing was changed", prefix, len(matching)))
+		}
+	}
+	return c.revoke(store, func(f *approvals.Approval) bool {
+		for _, id := range ids {
+			if f.ID == id {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func (a *app) revoke(store *approvals.Store, matches func(*approvals.Approval) bool) int {
+	gone, err := store.Revoke(context.Background(), matches)
+	if err != nil {
+		return a.fail(err)
+	}
+	return a.print(plural(len(gone), "approval") + " taken back\n")
+}
+
+// approvalsClearCommand removes all approvals.
+type approvalsClearCommand struct{ *app }
+
+func (*approvalsClearCommand) Synopsis() string   { return "Take all approvals back" }
+func (*approvalsClearCommand) takesCommand() bool { return false }
+
+func (*approvalsClearCommand) Help() string {
+	return `Usage: sbxhost approvals clear
+
+Take all approvals back, of every session. Trusted configurations stay trusted.`
+}
+
+// Run implements cli.Command.
+func (c *approvalsClearCommand) Run(args []string) int {
+	fs := newFlags("approvals clear")
+	if status, ok := c.parse(fs, c, args); !ok {
+		return status
+	}
+	if status, ok := c.noArguments(fs); !ok {
+		return status
+	}
+	store, err := c.store()
+	if err != nil {
+		return c.fail(err)
+	}
+	return c.revoke(store, func(*approvals.Approval) bool { return true })
+}

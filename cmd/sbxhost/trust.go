@@ -1,0 +1,312 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/config"
+)
+
+// trustCommand records that the user has read a configuration.
+type trustCommand struct{ *app }
+
+func (*trustCommand) Synopsis() string {
+	return "Trust a configuration that was found in the workspace"
+}
+func (*trustCommand) takesCommand() bool { return false }
+
+func (*trustCommand) Help() string {
+	return `Usage: sbxhost trust [FILE]
+       sbxhost trust -list [-json]
+       sbxhost trust -revoke [FILE]
+
+A config.hcl that is found in the workspace is somebody else's until you have read
+it: it says what commands may see and do, and names programs that run outside of
+every sandbox. Nothing obeys it before you trust its text. When the text changes,
+it has to be trusted anew; the difference is shown.
+
+Read FILE, by default the one that is found from here, then say: sbxhost trust.
+What -config or $SBXHOST_CONFIG name, and the file in your own configuration
+directory, need no trust: they are your word. So is what sbxhost init, fmt and
+engines pin write to a file that was trusted.
+
+Flags:
+  -list             show what is trusted, and whether it has changed since
+  -revoke           trust FILE no more
+  -json             for machines, with -list
+
+Examples:
+  sbxhost trust
+  sbxhost trust ~/src/project/config.hcl`
+}
+
+// Run implements cli.Command.
+func (c *trustCommand) Run(args []string) int {
+	fs := newFlags("trust")
+	list := fs.Bool("list", false, "")
+	revoke := fs.Bool("revoke", false, "")
+	asJSON := fs.Bool("json", false, "")
+	if status, ok := c.parse(fs, c, args); !ok {
+		return status
+	}
+	switch {
+	case fs.NArg() > 1:
+		return c.usage(fs, fmt.Errorf("unexpected argument %q", fs.Arg(1)))
+	case *list && (*revoke || fs.NArg() > 0):
+		return c.usage(fs, errors.New("-list takes nothing else but -json"))
+	case *asJSON && !*list:
+		return c.usage(fs, errors.New("-json goes with -list"))
+	case *list:
+		return c.list(*asJSON)
+	}
+	path, err := c.path(fs.Arg(0), *revoke)
+	if err != nil {
+		return c.fail(err)
+	}
+	if *revoke {
+		err = c.revoke(path)
+	} else {
+		err = c.trust(path)
+	}
+	if err != nil {
+		return c.fail(err)
+	}
+	return 0
+}
+
+// path is the file that is meant, resolved.
+func (c *trustCommand) path(name string, gone bool) (string, error) {
+	cwd, err := c.cwd()
+	if err != nil {
+		return "", err
+	}
+	if name == "" {
+		path, origin, err := config.Find(config.LookupOptions{Dir: cwd, Getenv: func(n string) string {
+			if n == "SBXHOST_CONFIG" {
+				return "" // which needs no trust
+			}
+			return c.getenv(n)
+		}})
+		switch {
+		case err != nil:
+			return "", err
+		case origin != config.OriginWorkspace:
+			return "", &hinted{errors.New("no configuration is found in the workspace here"), "name the file"}
+		}
+		return filepath.EvalSymlinks(path)
+	}
+	path, err := filepath.EvalSymlinks(absolute(cwd, name))
+	if gone && errors.Is(err, fs.ErrNotExist) {
+		return absolute(cwd, name), nil
+	}
+	return path, err
+}
+
+func (c *trustCommand) trust(path string) error {
+	text, err := config.Read(path)
+	if err != nil {
+		return err
+	}
+	store, err := c.store()
+	if err != nil {
+		return err
+	}
+	state, before, err := store.Trusts(path, text)
+	if err != nil {
+		return err
+	}
+	if state == approvals.TrustConfirmed {
+		c.print(fmt.Sprintf("%s is trusted already\n", quote(path)))
+		return nil
+	}
+	if err := store.AddTrust(context.Background(), path, text); err != nil {
+		return err
+	}
+	if state == approvals.TrustChanged {
+		c.print(unifiedDiff(string(before.Content), string(text)))
+	}
+	trusted := approvals.Trusted{Path: path, Content: text}
+	c.print(fmt.Sprintf("trusted %s, sha256 %s\n", quote(path), trusted.SHA256()))
+	return nil
+}
+
+func (c *trustCommand) revoke(path string) error {
+	store, err := c.store()
+	if err != nil {
+		return err
+	}
+	found, err := store.RevokeTrust(context.Background(), path)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return &hinted{fmt.Errorf("%s was not trusted", quote(path)), "sbxhost trust -list shows what is"}
+	}
+	c.print(fmt.Sprintf("%s is trusted no more\n", quote(path)))
+	return nil
+}
+
+type trustedJSON struct {
+	Path   string    `json:"path"`
+	SHA256 string    `json:"sha256"`
+	At     time.Time `json:"at"`
+	State  string    `json:"state"` // "unchanged", "changed" or "missing"
+}
+
+func (c *trustCommand) list(asJSON bool) int {
+	store, err := c.store()
+	if err != nil {
+		return c.fail(err)
+	}
+	records, err := store.TrustList()
+	if err != nil {
+		return c.fail(err)
+	}
+	list := []trustedJSON{}
+	rows := [][]string{{"STATE", "TRUSTED", "FILE"}}
+	for _, r := range records {
+		state := "unchanged"
+		if text, err := config.Read(r.Path); errors.Is(err, fs.ErrNotExist) {
+			state = "missing"
+		} else if err != nil || string(text) != string(r.Content) {
+			state = "changed"
+		}
+		list = append(list, trustedJSON{r.Path, r.SHA256(), r.At, state})
+		rows = append(rows, []string{state, age(time.Since(r.At)), quote(r.Path)})
+	}
+	if asJSON {
+		return c.printJSON(list)
+	}
+	if len(list) == 0 {
+		return c.print("nothing is trusted\n")
+	}
+	var b strings.Builder
+	table(&b, "", rows)
+	return c.print(b.String())
+}
+
+// store is the user's store of approvals and trust.
+func (a *app) store() (*approvals.Store, error) {
+	dir := approvals.Dir(a.getenv)
+	if dir == "" {
+		return nil, &hinted{errors.New("there is no place to remember anything"), "set HOME or XDG_STATE_HOME to an absolute path"}
+	}
+	return approvals.Open(dir), nil
+}
+
+// age is how long ago something was, for people.
+func age(d time.Duration) string {
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
+		if n := int(d / unit.size); n > 0 {
+			return plural(n, unit.name) + " ago"
+		}
+	}
+	return "just now"
+}
+
+// trustedText gives the text of a configuration that was found in the
+// workspace, if it is trusted. What is parsed must be these bytes: the file may
+// be another one a moment later.
+func (a *app) trustedText(ctx context.Context, found string) ([]byte, error) {
+	path, err := filepath.EvalSymlinks(found)
+	if err != nil {
+		return nil, err
+	}
+	text, err := config.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	named := fmt.Sprintf("or name it as your own word: -config %s", shellQuote(found))
+	store, err := a.store()
+	if err != nil {
+		return nil, &hinted{fmt.Errorf("%s was found in the workspace, and %w", quote(found), err), named}
+	}
+	state, before, err := store.Trusts(path, text)
+	if err != nil {
+		return nil, &hinted{fmt.Errorf("%s was found in the workspace, and whether it is trusted is not known: %w", quote(found), err), named}
+	}
+	if state == approvals.TrustConfirmed {
+		return text, nil
+	}
+	refusal := &hinted{fmt.Errorf("%s was found in the workspace, and you have not trusted it; nothing was run", quote(found)),
+		fmt.Sprintf("read it, then: sbxhost trust %s; %s", shellQuote(path), named)}
+	old := ""
+	if state == approvals.TrustChanged {
+		refusal.error = fmt.Errorf("%s was found in the workspace, and has changed since you trusted it (%s); nothing was run", quote(found), age(time.Since(before.At)))
+		old = string(before.Content)
+	}
+	question, whole := trustQuestion(found, old, string(text), state == approvals.TrustChanged)
+	if !whole {
+		return nil, refusal
+	}
+	answer, err := a.ask(ctx, question)
+	switch {
+	case errors.Is(err, errNoTerminal):
+		return nil, refusal
+	case err != nil:
+		return nil, err
+	case answer != "y" && answer != "yes":
+		return nil, refusal
+	}
+	return text, store.AddTrust(ctx, path, text)
+}
+
+// maxTrustLines is how much of a configuration is shown with the question. For
+// more, an editor is the place to read it.
+const maxTrustLines = 300
+
+// trustQuestion is what a person is asked. It is not whole where there is more
+// to read than a terminal is good for.
+func trustQuestion(path, before, after string, changed bool) (text string, whole bool) {
+	diff := unifiedDiff(before, after)
+	if strings.Count(diff, "\n") > maxTrustLines {
+		return "", false
+	}
+	var b strings.Builder
+	if changed {
+		fmt.Fprintf(&b, "\nsbxhost: %s has changed since you trusted it:\n\n", quote(path))
+	} else {
+		fmt.Fprintf(&b, "\nsbxhost: %s was found in the workspace, and you have not trusted it. It says:\n\n", quote(path))
+	}
+	b.WriteString(diff)
+	b.WriteString("\nIt decides what commands may see and do. Trust it? [y]es, [N]o: ")
+	return b.String(), true
+}
+
+// keepTrust goes on trusting a file that sbxhost itself has changed.
+func (a *app) keepTrust(path string, before, after []byte) {
+	store, err := a.store()
+	if err != nil {
+		return
+	}
+	if state, _, err := store.Trusts(path, before); err != nil || state != approvals.TrustConfirmed {
+		return
+	}
+	if err := store.AddTrust(context.Background(), path, after); err != nil {
+		a.say(fmt.Sprintf("%s has to be trusted anew: %v", quote(path), err))
+	}
+}
+
+// trustWritten trusts a file that sbxhost has just written as a whole. That it
+// cannot is no failure: whoever uses it is asked.
+func (a *app) trustWritten(path string, text []byte) {
+	store, err := a.store()
+	if err != nil {
+		return
+	}
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		if err := store.AddTrust(context.Background(), resolved, text); err != nil && !errors.Is(err, os.ErrPermission) {
+			a.say(fmt.Sprintf("%s has to be trusted before it is used: %v", quote(path), err))
+		}
+	}
+}

@@ -1,0 +1,319 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// ApprovalOptions say what becomes of commands that would run without a
+// sandbox. The zero value asks the Approver for each, and remembers nothing.
+type ApprovalOptions struct {
+	Mode policy.Mode
+	// ModeOrigin says who chose the mode, for people.
+	ModeOrigin string
+	// AllowBypass lets Cmd.NoSandbox ask for a run without the sandbox.
+	AllowBypass bool
+	// SessionTTL is how long approvals for a session live; zero means
+	// DefaultSessionTTL.
+	SessionTTL time.Duration
+	// Session names the session that approvals belong to; empty means the login
+	// session.
+	Session string
+	// Store has what was approved; nil means that nothing is remembered. Its
+	// directory is never writable inside.
+	Store *approvals.Store
+}
+
+// DefaultSessionTTL is how long approvals for a session live.
+const DefaultSessionTTL = approvals.DefaultTTL
+
+// Approver asks a person whether a command may run without a sandbox. Calls
+// may come from several goroutines. Any answer but an approval denies, and so
+// does an error; ctx ends when the command is no longer wanted.
+type Approver func(ctx context.Context, request ApprovalRequest) (policy.Approval, error)
+
+// ApprovalRequest is what a person has to know before the answer. Of its texts
+// none is fit for a terminal as it is.
+type ApprovalRequest struct {
+	Sandbox   string
+	Args      []string
+	Script    string   // see Cmd.Script
+	Env       []string // names of the variables that are set for this command alone
+	Dir       string
+	Workspace string
+	// Decision says why the command is not sandboxed, what it has without, and
+	// which sensitive files are within its reach.
+	Decision policy.Decision
+	// SessionTTL is how long an approval for the session lives.
+	SessionTTL time.Duration
+	// Remembers is false where an approval can be for this once alone.
+	Remembers bool
+	// Warnings are what a person should know of the store.
+	Warnings []string
+
+	environ []string
+}
+
+// key is what an approval of the request is for.
+func (r *ApprovalRequest) key() approvals.Key {
+	return approvals.Key{Argv: r.Args, Script: r.Script, Env: approvals.DigestEnv(r.environ), Dir: r.Dir, Sandbox: r.Sandbox, Workspace: r.Workspace}
+}
+
+// DeniedError says that a command would run without a sandbox and may not.
+type DeniedError struct {
+	Sandbox  string
+	Decision policy.Decision
+	// Request is what could have been approved; nil where nothing could.
+	Request *ApprovalRequest
+	// Err is what kept the command from its sandbox, or the question from being
+	// answered; it may be nil.
+	Err error
+}
+
+func (e *DeniedError) Error() string {
+	s := fmt.Sprintf("sandbox %q: %s", e.Sandbox, e.Decision.Reason)
+	if e.Decision.Ask {
+		why := "nobody was there to ask"
+		if e.Err != nil {
+			why = e.Err.Error()
+		}
+		s += "; to run without a sandbox it has to be approved, and " + why
+	}
+	return s
+}
+
+// Unwrap gives shared.ErrDenied, and the cause.
+func (e *DeniedError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{shared.ErrDenied}
+	}
+	return []error{shared.ErrDenied, e.Err}
+}
+
+func (h *Host) sessionTTL() time.Duration {
+	if ttl := h.options.Approvals.SessionTTL; ttl > 0 {
+		return ttl
+	}
+	return DefaultSessionTTL
+}
+
+// approvalSession names the session that approvals belong to.
+func (h *Host) approvalSession() (string, error) {
+	if name := h.options.Approvals.Session; name != "" {
+		return approvals.NamedSession(name), nil
+	}
+	return approvals.LoginSession()
+}
+
+// stored gives what the store says on a command. The error is one to tell: the
+// store then says nothing.
+func (h *Host) stored(ctx context.Context, r *ApprovalRequest) (policy.Approval, error) {
+	store := h.options.Approvals.Store
+	if store == nil {
+		return policy.NoApproval, nil
+	}
+	session, _ := h.approvalSession() // without one, approvals of that scope do not count
+	found, err := store.Find(ctx, r.key(), session)
+	return approvalOf(found), err
+}
+
+func approvalOf(found *approvals.Approval) policy.Approval {
+	if found == nil {
+		return policy.NoApproval
+	}
+	switch found.Scope {
+	case approvals.Once:
+		return policy.ApprovedOnce
+	case approvals.Session:
+		return policy.ApprovedSession
+	case approvals.Always:
+		return policy.ApprovedAlways
+	}
+	return policy.NoApproval
+}
+
+// remember stores an answer that is to hold for longer than once.
+func (h *Host) remember(ctx context.Context, r *ApprovalRequest, answer policy.Approval) error {
+	scope := approvals.Always
+	switch answer {
+	case policy.ApprovedSession:
+		scope = approvals.Session
+	case policy.ApprovedAlways:
+	default:
+		return nil
+	}
+	return h.approve(ctx, r, scope)
+}
+
+func (h *Host) approve(ctx context.Context, r *ApprovalRequest, scope approvals.Scope) error {
+	store := h.options.Approvals.Store
+	if store == nil {
+		return errors.New("this program remembers none")
+	}
+	session := ""
+	if scope == approvals.Session {
+		var err error
+		if session, err = h.approvalSession(); err != nil {
+			return err
+		}
+	}
+	_, err := store.Add(ctx, r.key(), scope, session, h.sessionTTL(), r.Decision.Reason)
+	return err
+}
+
+// Approve stores an approval for the command ahead of its run, as an Approver's
+// answer would. It runs nothing. What the policy denies whoever approves is an
+// error.
+func (c *Cmd) Approve(scope approvals.Scope) (ApprovalRequest, error) {
+	if c.host == nil {
+		return ApprovalRequest{}, errors.New("host: Cmd was not made by Host.Command")
+	}
+	name, def, err := c.host.definition(c.sandbox)
+	if err != nil {
+		return ApprovalRequest{}, err
+	}
+	facts, err := c.host.facts(def)
+	if err != nil {
+		return ApprovalRequest{}, &SandboxError{Sandbox: name, Err: err}
+	}
+	// Whether the engine works is no matter: the approval waits for the day on
+	// which it does not.
+	if facts.Bypass = c.NoSandbox; !c.NoSandbox {
+		facts.State = policy.EngineUnavailable
+	}
+	d := policy.Decide(facts)
+	switch {
+	case d.Rule == policy.RuleFallbackDeny:
+		return ApprovalRequest{}, &SandboxError{Sandbox: name, Err: &shared.Error{Kind: shared.ErrDenied, Attribute: "fallback",
+			Message: "commands never run without this sandbox, approved or not", Hint: `fallback = "approve" lets them be approved`}}
+	case d.Outcome == policy.Denied && !d.Ask:
+		return ApprovalRequest{}, &DeniedError{Sandbox: name, Decision: d}
+	case !d.Ask:
+		return ApprovalRequest{}, fmt.Errorf("sandbox %q: no approval is needed: %s = %q", name, "the mode of approvals", facts.Mode.String())
+	}
+	opened, err := c.openUnconfined(name, nil)
+	if err != nil {
+		return ApprovalRequest{}, err
+	}
+	defer opened.release()
+	request, err := c.request(opened)
+	if err != nil {
+		return ApprovalRequest{}, err
+	}
+	request.Decision = d
+	request.Decision.Reason = "approved ahead of its run"
+	return request, c.host.approve(c.ctx, &request, scope)
+}
+
+// exactEnv are the variables that are set for this command alone, with their
+// values: "name" stands for the caller's.
+func (c *Cmd) exactEnv() []string {
+	exact := slices.Clone(c.Env)
+	for i, entry := range exact {
+		if !strings.Contains(entry, "=") {
+			value, _ := c.host.caller.lookupEnv(entry)
+			exact[i] = entry + "=" + value
+		}
+	}
+	return exact
+}
+
+func envName(entry string) string {
+	name, _, _ := strings.Cut(entry, "=")
+	return name
+}
+
+// What a look for sensitive files is bounded by: a person waits for it.
+const (
+	maxSensitive     = 10
+	sensitiveEntries = 20_000
+)
+
+// sensitiveFiles names files of the workspace that look as if they held
+// secrets, up to a number, in a part of the tree that is quick to walk.
+func (h *Host) sensitiveFiles() []string {
+	var found []string
+	entries := 0
+	filepath.WalkDir(h.Root(), func(path string, d fs.DirEntry, err error) error {
+		entries++
+		switch {
+		case entries > sensitiveEntries || len(found) == maxSensitive:
+			return filepath.SkipAll
+		case err != nil:
+			if d != nil && d.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules"):
+			return filepath.SkipDir
+		case !d.IsDir() && policy.Sensitive(d.Name()):
+			found = append(found, path)
+		}
+		return nil
+	})
+	return found
+}
+
+// records guards what keeps the host's decisions, wherever a mount would let a
+// command write it. It makes what is not there yet: a command could make it
+// otherwise, and would have approved itself.
+func (r *resolver) records(m *mounts) ([]guard, error) {
+	var guards []guard
+	for _, record := range r.recorded {
+		path := existing(record.path)
+		if !m.writable(path) {
+			continue
+		}
+		err := os.MkdirAll(record.dir(), 0o700)
+		if err == nil && record.file {
+			// What is there is not opened: a fifo would hold us up.
+			var f *os.File
+			if f, err = os.OpenFile(record.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+				f.Close()
+			} else if errors.Is(err, fs.ErrExist) {
+				err = nil
+			}
+		}
+		if err == nil {
+			path, err = filepath.EvalSymlinks(record.path)
+		}
+		if err != nil {
+			return nil, attributeError(record.attribute, fmt.Sprintf("%s lies where commands can write, and cannot be protected from them: %v", record.path, err), "")
+		}
+		guards = append(guards, guard{path: path, origin: "protected: " + record.what})
+	}
+	return guards, nil
+}
+
+// record is a file or directory of the host's own.
+type record struct {
+	path, attribute, what string
+	file                  bool
+}
+
+func (r record) dir() string {
+	if r.file {
+		return filepath.Dir(r.path)
+	}
+	return r.path
+}
+
+// existing resolves the deepest part of a path that is there.
+func existing(path string) string {
+	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
+		if resolved, err := filepath.EvalSymlinks(at); err == nil || at == "/" {
+			return filepath.Join(resolved, rest)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package host
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// decided takes down what was decided about a command that does not run.
+func (c *Cmd) decided(sandbox, engine string, d policy.Decision) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report.Sandbox, c.report.Engine, c.report.Decision, c.report.Rule = sandbox, engine, d.Outcome.String(), string(d.Rule)
+	c.report.Reason = d.Reason
+}
+
+// record is what all lines on the command have in common.
+func (c *Cmd) record(event audit.Event) audit.Record {
+	if c.auditID == "" {
+		c.auditID = rand.Text()
+	}
+	return audit.Record{
+		Event: event, Time: time.Now(), Command: c.auditID, PID: os.Getpid(), UID: c.host.caller.uid,
+		Sandbox: c.report.Sandbox, Engine: c.report.Engine, Workspace: c.host.Root(),
+	}
+}
+
+// logDecision logs that the command is about to run. An error keeps it from
+// that.
+func (c *Cmd) logDecision(d policy.Decision, dir string) error {
+	if c.host.audit == nil {
+		return nil
+	}
+	r := c.record(audit.EventDecision)
+	r.Dir, r.Argv, r.Script = dir, c.Args, c.Script
+	r.Decision, r.Rule, r.Reason = d.Outcome.String(), string(d.Rule), d.Reason
+	c.logged = true
+	err := c.host.audit.Append(r)
+	if err == nil {
+		return nil
+	}
+	if !c.host.options.Audit.Continue {
+		return &shared.Error{Kind: shared.ErrDenied, Attribute: "audit.path", Message: err.Error(),
+			Hint: `nothing runs unlogged; make room, or say on_error = "continue" in the audit block`}
+	}
+	c.degraded = append(c.degraded, fmt.Sprintf("the decision is not logged: %v", err))
+	return nil
+}
+
+// logRefusal logs that the command does not run.
+func (c *Cmd) logRefusal(refusal error) {
+	if c.host == nil || c.host.audit == nil {
+		return
+	}
+	r := c.record(audit.EventEnd)
+	if c.logged && c.report.Decision != policy.Denied.String() { // it was let run, and could not
+		r.Outcome, r.Error = "failed", refusal.Error()
+	} else {
+		r.Event, r.Dir, r.Argv, r.Script = audit.EventDecision, c.host.hostDir(c.Dir), c.Args, c.Script
+		r.Decision, r.Rule, r.Reason = policy.Denied.String(), c.report.Rule, refusal.Error()
+		if r.Sandbox == "" {
+			r.Sandbox = c.sandbox
+		}
+	}
+	if err := c.host.audit.Append(r); err != nil {
+		c.report.Degraded = append(c.report.Degraded, fmt.Sprintf("the refusal is not logged: %v", err))
+	}
+}
+
+// logEnd logs how the command ended.
+func (c *Cmd) logEnd(result *shared.Result, failure error) {
+	if c.host.audit == nil {
+		return
+	}
+	r := c.record(audit.EventEnd)
+	switch {
+	case result == nil:
+		r.Outcome = "failed"
+		if failure != nil {
+			r.Error = failure.Error()
+		}
+	case result.TimedOut:
+		r.Outcome, r.Signal = "timed_out", int(result.Status.Signal)
+	case result.Status.Signal != 0:
+		r.Outcome, r.Signal = "signaled", int(result.Status.Signal)
+	default:
+		code := result.Status.Code
+		r.Outcome, r.ExitCode = "exited", &code
+	}
+	if result != nil {
+		r.DurationMS = result.Duration.Milliseconds()
+	}
+	if err := c.host.audit.Append(r); err != nil {
+		// It has run. That its end is missing is for its caller to know.
+		c.late = append(c.late, fmt.Sprintf("the command's end is not logged: %v", err))
+	}
+}

@@ -1,0 +1,328 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+
+	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// unconfinedEngine runs the commands that may run without their sandbox.
+const unconfinedEngine = "noop"
+
+// route is how the commands of a definition are run. The zero value is what
+// the definition says.
+type route struct {
+	engine string // empty: the definition's
+	// unconfined says that a decision of its own lets one command run without
+	// its sandbox. The engine is then one that does not isolate.
+	unconfined bool
+}
+
+// slot names the sandbox that is kept for a route.
+func (r route) slot(name string) string {
+	if r == (route{}) {
+		return name
+	}
+	return fmt.Sprintf("%s\x00%s\x00%v", name, r.engine, r.unconfined)
+}
+
+// isAuto reports whether a definition leaves the choice of the engine open.
+func isAuto(engine string) bool { return engine == "" || engine == "auto" }
+
+// AutoEngines are the engines that "auto" chooses from, the best one first: it
+// takes the first that works on this machine. Docker is among them only where
+// it was declared, since it needs an image to be chosen.
+func (h *Host) AutoEngines() []string {
+	engines := []string{platformEngine(runtime.GOOS)}
+	_, declared := h.options.Engines["docker"]
+	_, injected := h.options.Inject["docker"]
+	if declared || injected {
+		engines = append(engines, "docker")
+	}
+	return engines
+}
+
+// routes are the ways in which a command of a definition can run sandboxed.
+func (h *Host) routes(def Definition) []route {
+	if !isAuto(def.Engine) {
+		return []route{{}}
+	}
+	var routes []route
+	for i, engine := range h.AutoEngines() {
+		r := route{engine: engine}
+		if i == 0 {
+			r = route{} // the platform's, as everywhere else
+		}
+		routes = append(routes, r)
+	}
+	return routes
+}
+
+// facts are what is known before an engine was spoken to.
+func (h *Host) facts(def Definition) (policy.Facts, error) {
+	o := &h.options.Approvals
+	fallback, err := policy.ParseFallback(def.Fallback)
+	if err != nil {
+		return policy.Facts{}, attributeError("fallback", err.Error(), "")
+	}
+	f := policy.Facts{
+		Engine: engineName(def.Engine), Named: !isAuto(def.Engine), Fallback: fallback,
+		AllowBypass: o.AllowBypass, Mode: o.Mode, ModeOrigin: o.ModeOrigin,
+	}
+	if def.Filesystem == "host" {
+		f.Filesystem = shared.FilesystemHost
+	}
+	if def.Network {
+		f.Network = shared.NetworkHost
+	}
+	return f, nil
+}
+
+// decideEngine decides about the commands of a definition in an engine that
+// nothing is known against, and makes an error of what denies them.
+func (h *Host) decideEngine(def Definition, info shared.Info, spec *shared.Spec) (policy.Decision, error) {
+	f, err := h.facts(def)
+	if err != nil {
+		return policy.Decision{}, err
+	}
+	f.Engine, f.State = info.Name, policy.EngineIsolates
+	f.Requested, f.Supported = spec.Requires(), info.Features
+	if info.Features.Has(shared.FeatureUnconfined) {
+		// It must go by the name that the definition's author wrote.
+		f.State, f.Named = policy.EngineUnconfined, def.Engine == info.Name
+	}
+	d := policy.Decide(f)
+	switch {
+	case d.Outcome != policy.Denied:
+		return d, nil
+	case d.Rule == policy.RuleFeatureMissing:
+		return d, &ruleError{d.Rule, unsupported(info.Name, d.Missing)}
+	}
+	return d, &ruleError{d.Rule, &shared.Error{Kind: shared.ErrDenied, Attribute: "engine", Message: d.Reason, Hint: d.Hint}}
+}
+
+// ruleError is an error of a definition that a rule of the policy denies.
+type ruleError struct {
+	rule policy.Rule
+	error
+}
+
+func (e *ruleError) Unwrap() error { return e.error }
+
+// cannotRun reports whether err comes of an engine that does not work on this
+// machine, and why it does not. It asks the engine: an error in one sandbox or
+// command must not be taken for that.
+func (h *Host) cannotRun(ctx context.Context, engine string, err error) (reason, fix string, cannot bool) {
+	if !errors.Is(err, shared.ErrUnavailable) && !errors.Is(err, shared.ErrUnsupported) {
+		return "", "", false
+	}
+	probe, err := h.EngineProbe(ctx, engine)
+	if e, ok := errors.AsType[*shared.Error](err); ok && errors.Is(err, shared.ErrUnavailable) {
+		return e.Message, e.Hint, true // there is none
+	}
+	if err != nil || probe.Ready {
+		return "", "", false
+	}
+	return probe.Reason, probe.Fix, true
+}
+
+// unavailable is the error for an engine that does not work here: err, if it
+// says so.
+func unavailable(sandbox, engine, reason, fix string, err error) error {
+	if errors.Is(err, shared.ErrUnavailable) {
+		return err
+	}
+	return &SandboxError{Sandbox: sandbox, Err: &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine",
+		Message: fmt.Sprintf("engine %q does not work here: %s", engine, reason), Hint: fix}}
+}
+
+// ready gives the sandbox of a definition in an engine that works on this
+// machine, and with an engine that does not, the facts and why. The caller must
+// release it.
+func (h *Host) ready(ctx context.Context, name string) (*openSandbox, policy.Facts, error) {
+	name, def, err := h.definition(name)
+	if err != nil {
+		return nil, policy.Facts{}, err
+	}
+	facts, err := h.facts(def)
+	if err != nil {
+		return nil, facts, &SandboxError{Sandbox: name, Err: err}
+	}
+	var first error
+	for _, via := range h.routes(def) {
+		engine := engineName(def.Engine)
+		if via.engine != "" {
+			engine = via.engine
+		}
+		opened, err := h.sandbox(ctx, name, via)
+		if err == nil {
+			var probe shared.Probe
+			probe, err = opened.engine.Probe(ctx)
+			switch {
+			case err != nil:
+				err = &SandboxError{Sandbox: name, Err: opened.engine.lost(err)}
+			case probe.Ready:
+				return opened, facts, nil
+			default:
+				err = unavailable(name, opened.engine.info.Name, probe.Reason, probe.Fix, nil)
+			}
+			opened.release()
+		}
+		reason, fix, cannot := h.cannotRun(ctx, engine, err)
+		if !cannot {
+			return nil, facts, err
+		}
+		if first == nil {
+			first = unavailable(name, engine, reason, fix, err)
+			facts.Engine, facts.State, facts.Reason, facts.Fix = engine, policy.EngineUnavailable, reason, fix
+		}
+	}
+	return nil, facts, first
+}
+
+// begin decides how the command may run, and starts it.
+func (c *Cmd) begin() error {
+	name, def, err := c.host.definition(c.sandbox)
+	if err != nil {
+		return err
+	}
+	facts, err := c.host.facts(def)
+	if err != nil {
+		return &SandboxError{Sandbox: name, Err: err}
+	}
+	facts.Bypass = c.NoSandbox
+	if c.NoSandbox {
+		return c.beginUnsandboxed(name, facts, nil)
+	}
+	// The engine is not asked first whether it works: the command itself is the
+	// trial, and nothing of it has run where the engine does not.
+	var first error
+	for _, via := range c.host.routes(def) {
+		engine := engineName(def.Engine)
+		if via.engine != "" {
+			engine = via.engine
+		}
+		opened, err := c.host.sandbox(c.ctx, c.sandbox, via)
+		if err == nil {
+			err = c.startIn(opened, opened.decision)
+		}
+		if err == nil {
+			return nil
+		}
+		reason, fix, cannot := c.host.cannotRun(c.ctx, engine, err)
+		if !cannot {
+			if e, ok := errors.AsType[*ruleError](err); ok {
+				c.decided(name, engine, policy.Decision{Rule: e.rule, Reason: err.Error()})
+			}
+			return err
+		}
+		if first == nil {
+			first = unavailable(name, engine, reason, fix, err)
+			facts.Engine, facts.State, facts.Reason, facts.Fix = engine, policy.EngineUnavailable, reason, fix
+		}
+	}
+	return c.beginUnsandboxed(name, facts, first)
+}
+
+// beginUnsandboxed starts a command without its sandbox, if that is approved.
+// The cause is why it cannot have one, or nil.
+func (c *Cmd) beginUnsandboxed(name string, facts policy.Facts, cause error) error {
+	d := policy.Decide(facts)
+	if d.Outcome == policy.Denied && !d.Ask {
+		c.decided(name, facts.Engine, d)
+		if d.Rule == policy.RuleFallbackDeny && cause != nil {
+			return cause
+		}
+		return &DeniedError{Sandbox: name, Decision: d, Err: cause}
+	}
+	opened, err := c.openUnconfined(name, cause)
+	if err != nil {
+		return err
+	}
+	if d.Ask {
+		if d, err = c.ask(opened, facts); err != nil {
+			opened.release()
+			c.decided(name, facts.Engine, d)
+			return err
+		}
+	}
+	return c.startIn(opened, d)
+}
+
+func (c *Cmd) openUnconfined(name string, cause error) (*openSandbox, error) {
+	opened, err := c.host.sandbox(c.ctx, c.sandbox, route{engine: unconfinedEngine, unconfined: true})
+	if err == nil || cause == nil {
+		return opened, err
+	}
+	return nil, &SandboxError{Sandbox: name, Err: fmt.Errorf("%w; nor can it run without a sandbox: %w", cause, err)}
+}
+
+// ask finds out whether a command that may run only if approved is that. With
+// every other answer than yes it gives a *DeniedError.
+func (c *Cmd) ask(opened *openSandbox, facts policy.Facts) (policy.Decision, error) {
+	request, err := c.request(opened)
+	if err != nil {
+		return policy.Decision{}, err
+	}
+	facts.Sensitive = c.host.sensitiveFiles()
+	request.Decision = policy.Decide(facts)
+	denied := func(d policy.Decision, cause error) (policy.Decision, error) {
+		return d, &DeniedError{Sandbox: opened.name, Decision: d, Request: &request, Err: cause}
+	}
+	var problem error
+	facts.Approval, problem = c.host.stored(c.ctx, &request)
+	if facts.Approval == policy.NoApproval {
+		approver := c.host.options.Approver
+		if approver == nil {
+			return denied(request.Decision, problem)
+		}
+		if problem != nil {
+			request.Warnings = append(request.Warnings, problem.Error())
+		}
+		answer, err := approver(c.ctx, request)
+		if err != nil {
+			if problem != nil {
+				err = fmt.Errorf("%w; %w", err, problem)
+			}
+			return denied(request.Decision, err)
+		}
+		if answer == policy.NoApproval {
+			answer = policy.Refused
+		}
+		facts.Approval = answer
+		if err := c.host.remember(c.ctx, &request, answer); err != nil {
+			c.degraded = append(c.degraded, fmt.Sprintf("the approval holds for this command alone: %v", err))
+		}
+	}
+	d := policy.Decide(facts)
+	if d.Outcome != policy.Unsandboxed {
+		return denied(d, nil)
+	}
+	return d, nil
+}
+
+// request describes the command to who may approve it.
+func (c *Cmd) request(opened *openSandbox) (ApprovalRequest, error) {
+	command, _, err := c.command(opened, true)
+	if err != nil {
+		return ApprovalRequest{}, &SandboxError{Sandbox: opened.name, Err: err}
+	}
+	r := ApprovalRequest{
+		Sandbox: opened.name, Args: c.Args, Script: c.Script, Dir: command.Dir, Workspace: c.host.Root(),
+		SessionTTL: c.host.sessionTTL(), Remembers: c.host.options.Approvals.Store != nil,
+		environ: c.exactEnv(),
+	}
+	for _, entry := range r.environ {
+		r.Env = append(r.Env, envName(entry))
+	}
+	// A symlink that is led elsewhere later must not take the approval along.
+	if resolved, err := filepath.EvalSymlinks(r.Dir); err == nil {
+		r.Dir = resolved
+	}
+	return r, nil
+}

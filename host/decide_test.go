@@ -1,0 +1,414 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// stubEngine runs nothing: its commands succeed at once, unless it does not
+// work on this machine.
+type stubEngine struct {
+	name       string
+	unconfined bool
+	broken     string // why it does not work here
+	startErr   error
+
+	mu   sync.Mutex
+	runs []string
+}
+
+func (e *stubEngine) Info(context.Context) (shared.Info, error) {
+	features := shared.Features{shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureUser}
+	if e.unconfined {
+		features = shared.Features{shared.FeatureUnconfined, shared.FeatureUser}
+	}
+	return shared.Info{Name: e.name, Version: "0", Features: features}, nil
+}
+
+func (e *stubEngine) Probe(context.Context) (shared.Probe, error) {
+	return shared.Probe{Ready: e.broken == "", Reason: e.broken, Fix: "repair it"}, nil
+}
+
+func (e *stubEngine) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, error) {
+	if spec.Unconfined != e.unconfined {
+		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Message: "the wrong engine for it"}
+	}
+	return stubSandbox{e}, nil
+}
+
+type stubSandbox struct{ *stubEngine }
+
+func (s stubSandbox) Close(context.Context) error { return nil }
+
+func (s stubSandbox) Plan(context.Context, shared.Command) (shared.Plan, error) {
+	return shared.Plan{}, nil
+}
+
+func (s stubSandbox) Start(_ context.Context, cmd shared.Command, _ shared.Stdio) (shared.Process, error) {
+	if s.broken != "" {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: s.broken}
+	}
+	if s.startErr != nil {
+		return nil, s.startErr
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs = append(s.runs, strings.Join(cmd.Args, " "))
+	return stubProcess{}, nil
+}
+
+type stubProcess struct{}
+
+func (stubProcess) Wait(context.Context) (shared.Result, error) { return shared.Result{}, nil }
+
+func (stubProcess) Signal(context.Context, shared.Signal) error { return os.ErrProcessDone }
+
+func (stubProcess) Resize(context.Context, shared.TerminalSize) error { return nil }
+func (stubProcess) Events() <-chan shared.Event                       { return nil }
+
+// stubs is a host whose engines are stubs.
+type stubs struct {
+	platform, docker, noop *stubEngine
+	root                   string
+}
+
+func (s *stubs) host(t *testing.T, def host.Definition, change func(*host.Options)) *host.Host {
+	t.Helper()
+	if s.root == "" {
+		s.root = t.TempDir()
+	}
+	o := host.Options{
+		Workspace: host.WorkspaceOptions{Root: s.root},
+		Sandboxes: map[string]host.Definition{"a": def},
+		Environ:   []string{"HOME=" + t.TempDir(), "PATH=/bin"},
+		Dir:       s.root,
+		Inject:    map[string]shared.Engine{},
+	}
+	for name, e := range map[string]*stubEngine{"docker": s.docker, "noop": s.noop} {
+		if e != nil {
+			o.Inject[name] = e
+		}
+	}
+	if s.platform != nil {
+		o.Inject["bwrap"], o.Inject["seatbelt"] = s.platform, s.platform
+	}
+	if change != nil {
+		change(&o)
+	}
+	h, err := host.New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+func noopStub() *stubEngine { return &stubEngine{name: "noop", unconfined: true} }
+
+func brokenStub() *stubEngine {
+	return &stubEngine{name: "bwrap", broken: "no namespaces"}
+}
+
+func answering(a policy.Approval, asked *[]host.ApprovalRequest) host.Approver {
+	return func(_ context.Context, r host.ApprovalRequest) (policy.Approval, error) {
+		*asked = append(*asked, r)
+		return a, nil
+	}
+}
+
+func TestAutoTakesTheFirstThatWorks(t *testing.T) {
+	t.Parallel()
+	good := &stubEngine{name: "bwrap"}
+	for name, tt := range map[string]struct {
+		platform, docker *stubEngine
+		want             string
+	}{
+		"the platform's":      {good, &stubEngine{name: "docker"}, "bwrap"},
+		"docker in its place": {brokenStub(), &stubEngine{name: "docker"}, "docker"},
+		"none":                {brokenStub(), &stubEngine{name: "docker", broken: "no daemon"}, ""},
+	} {
+		s := stubs{platform: tt.platform, docker: tt.docker, noop: noopStub()}
+		h := s.host(t, host.Definition{}, nil)
+		cmd := h.Command(t.Context(), "", "true")
+		err := cmd.Run()
+		if got := cmd.Report(); tt.want != "" && (err != nil || got.Engine != tt.want || got.Decision != "sandboxed") {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if tt.want == "" {
+			var denied *host.DeniedError
+			if !errors.As(err, &denied) || !denied.Decision.Ask || !errors.Is(err, shared.ErrDenied) || !strings.Contains(err.Error(), "no namespaces") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := h.Check(t.Context(), ""); !errors.Is(err, shared.ErrUnavailable) {
+				t.Errorf("%s: Check: %v", name, err)
+			}
+		}
+		x, err := h.Command(t.Context(), "", "true").Explain()
+		if err != nil || x.Asks != (tt.want == "") || tt.want != "" && x.Engine != tt.want {
+			t.Errorf("%s: explained as %+v, %v", name, x, err)
+		}
+		if len(s.noop.runs) > 0 {
+			t.Errorf("%s: without a sandbox ran %q", name, s.noop.runs)
+		}
+	}
+}
+
+// Only an engine that says that it does not work is one that does not: a
+// command that fails in a way of its own must not be run without a sandbox.
+func TestFallbackNeedsTheProbe(t *testing.T) {
+	t.Parallel()
+	for _, failure := range []error{
+		&shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the script"},
+		&shared.Error{Kind: shared.ErrUnsupported, Message: "not that"},
+		&shared.Error{Kind: shared.ErrNotFound}, &shared.Error{Kind: shared.ErrDenied}, shared.ErrBroken, errors.New("other"),
+	} {
+		s := stubs{platform: &stubEngine{name: "bwrap", startErr: failure}, noop: noopStub()}
+		h := s.host(t, host.Definition{Fallback: "approve"}, func(o *host.Options) { o.Approvals.Mode = policy.ModeAlways })
+		if err := h.Command(t.Context(), "", "true").Run(); !errors.Is(err, failure) || len(s.noop.runs) > 0 {
+			t.Errorf("%v: %v, and without a sandbox ran %q", failure, err, s.noop.runs)
+		}
+	}
+}
+
+func TestApprover(t *testing.T) {
+	t.Parallel()
+	for answer, runs := range map[policy.Approval]bool{
+		policy.NoApproval: false, policy.Refused: false, policy.ApprovedOnce: true, policy.ApprovedSession: true, policy.ApprovedAlways: true, 99: false, -1: false,
+	} {
+		var asked []host.ApprovalRequest
+		s := stubs{platform: brokenStub(), noop: noopStub()}
+		h := s.host(t, host.Definition{}, func(o *host.Options) { o.Approver = answering(answer, &asked) })
+		cmd := h.Command(t.Context(), "", "make", "x")
+		cmd.Env = []string{"SECRET=hunter2"}
+		var decisions []policy.Decision
+		cmd.Decided = func(d policy.Decision) { decisions = append(decisions, d) }
+		err := cmd.Run()
+		if (err == nil) != runs || (len(s.noop.runs) == 1) != runs || len(asked) != 1 {
+			t.Errorf("%v: %v, ran %q, asked %d times", answer, err, s.noop.runs, len(asked))
+			continue
+		}
+		r := asked[0]
+		if !slices.Equal(r.Args, []string{"make", "x"}) || !slices.Equal(r.Env, []string{"SECRET"}) || r.Sandbox != "a" || r.Remembers || !r.Decision.Ask || !strings.Contains(r.Decision.Reason, "no namespaces") {
+			t.Errorf("asked %+v", r)
+		}
+		last := decisions[len(decisions)-1]
+		if runs && (last.Outcome != policy.Unsandboxed || cmd.Report().Decision != "unsandboxed") {
+			t.Errorf("%v: %+v, %+v", answer, decisions, cmd.Report())
+		}
+		if !runs && (cmd.Report().Decision != "denied" || !errors.Is(err, shared.ErrDenied)) {
+			t.Errorf("%v: %+v, %v", answer, cmd.Report(), err)
+		}
+	}
+	// One who cannot answer has not approved, whatever comes with the error.
+	s := stubs{platform: brokenStub(), noop: noopStub()}
+	gone := errors.New("the terminal is gone")
+	h := s.host(t, host.Definition{}, func(o *host.Options) {
+		o.Approver = func(context.Context, host.ApprovalRequest) (policy.Approval, error) {
+			return policy.ApprovedAlways, gone
+		}
+	})
+	if err := h.Command(t.Context(), "", "true").Run(); !errors.Is(err, gone) || len(s.noop.runs) > 0 {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestApprovalsAreRemembered(t *testing.T) {
+	t.Parallel()
+	var asked []host.ApprovalRequest
+	s := stubs{platform: brokenStub(), noop: noopStub()}
+	store := approvals.Open(filepath.Join(t.TempDir(), "state"))
+	options := func(o *host.Options) {
+		o.Approvals.Store, o.Approvals.Session = store, "work"
+		o.Approver = answering(policy.ApprovedSession, &asked)
+	}
+	run := func(change func(*host.Options), args ...string) {
+		t.Helper()
+		h := s.host(t, host.Definition{}, func(o *host.Options) {
+			options(o)
+			if change != nil {
+				change(o)
+			}
+		})
+		if err := h.Command(t.Context(), "", args...).Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(nil, "make")
+	run(nil, "make")
+	if len(asked) != 1 {
+		t.Fatalf("asked %d times", len(asked))
+	}
+	run(func(o *host.Options) { o.Approvals.Session = "play" }, "make")
+	run(nil, "make", "x")
+	if len(asked) != 3 {
+		t.Errorf("asked %d times", len(asked))
+	}
+	// A store that says nothing is asked about, and is told of.
+	if err := os.Chmod(filepath.Join(store.Dir(), approvals.FileName), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	run(nil, "make")
+	if len(asked) != 4 || len(asked[3].Warnings) != 1 || !strings.Contains(asked[3].Warnings[0], "can be written by others") {
+		t.Errorf("asked %+v", asked[len(asked)-1])
+	}
+}
+
+func TestBypass(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		allow bool
+		mode  policy.Mode
+		rule  policy.Rule
+		runs  bool
+	}{
+		"not allowed":            {false, policy.ModeAlways, policy.RuleBypassNotAllowed, false},
+		"allowed, nobody to ask": {true, policy.ModeAsk, policy.RuleApprovalNeeded, false},
+		"allowed, always":        {true, policy.ModeAlways, policy.RuleModeAlways, true},
+		"allowed, deny":          {true, policy.ModeDeny, policy.RuleModeDeny, false},
+	} {
+		s := stubs{platform: &stubEngine{name: "bwrap"}, noop: noopStub()}
+		h := s.host(t, host.Definition{Limits: host.Limits{PIDs: 1}}, func(o *host.Options) {
+			o.Approvals.AllowBypass, o.Approvals.Mode = tt.allow, tt.mode
+		})
+		cmd := h.Command(t.Context(), "", "true")
+		cmd.NoSandbox = true
+		err := cmd.Run()
+		if got := cmd.Report(); got.Rule != string(tt.rule) || (err == nil) != tt.runs || (len(s.noop.runs) == 1) != tt.runs {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if len(s.platform.runs) > 0 {
+			t.Errorf("%s: it ran in a sandbox, which was not what was asked", name)
+		}
+	}
+}
+
+func TestNoopIsItsOwnApproval(t *testing.T) {
+	t.Parallel()
+	for mode, runs := range map[policy.Mode]bool{policy.ModeAsk: true, policy.ModeAlways: true, policy.ModeDeny: false} {
+		s := stubs{noop: noopStub()}
+		h := s.host(t, host.Definition{Engine: "noop"}, func(o *host.Options) { o.Approvals.Mode = mode })
+		cmd := h.Command(t.Context(), "", "true")
+		if err := cmd.Run(); (err == nil) != runs || !runs && !errors.Is(err, shared.ErrDenied) {
+			t.Errorf("%v: %v", mode, err)
+		}
+		if want := map[bool]policy.Rule{true: policy.RuleEngineNamed, false: policy.RuleModeDeny}[runs]; cmd.Report().Rule != string(want) {
+			t.Errorf("%v: rule %q", mode, cmd.Report().Rule)
+		}
+	}
+	// One that goes by another name is not what its author has written.
+	s := stubs{platform: noopStub()}
+	if err := s.host(t, host.Definition{Engine: "bwrap"}, nil).Command(t.Context(), "", "true").Run(); !errors.Is(err, shared.ErrDenied) {
+		t.Errorf("an engine that does not isolate, under the name of one that does: %v", err)
+	}
+}
+
+// What could not be had without a sandbox is refused before anybody is asked.
+func TestFallbackWithoutNoop(t *testing.T) {
+	t.Parallel()
+	var asked []host.ApprovalRequest
+	s := stubs{platform: brokenStub()}
+	h := s.host(t, host.Definition{}, func(o *host.Options) { o.Approver = answering(policy.ApprovedAlways, &asked) })
+	if err := h.Command(t.Context(), "", "true").Run(); !errors.Is(err, shared.ErrUnavailable) || len(asked) > 0 || !strings.Contains(err.Error(), `"noop"`) {
+		t.Errorf("%v, asked %d times", err, len(asked))
+	}
+}
+
+func TestApproveAhead(t *testing.T) {
+	t.Parallel()
+	store := approvals.Open(filepath.Join(t.TempDir(), "state"))
+	s := stubs{platform: brokenStub(), noop: noopStub()}
+	h := s.host(t, host.Definition{}, func(o *host.Options) { o.Approvals.Store = store })
+	if _, err := h.Command(t.Context(), "", "make").Approve(approvals.Once); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Command(t.Context(), "", "make").Run(); err != nil {
+		t.Error(err)
+	}
+	if err := h.Command(t.Context(), "", "make").Run(); !errors.Is(err, shared.ErrDenied) {
+		t.Errorf("twice: %v", err)
+	}
+	for name, change := range map[string]func(*host.Options){
+		"deny":   func(o *host.Options) { o.Approvals.Mode = policy.ModeDeny },
+		"always": func(o *host.Options) { o.Approvals.Mode = policy.ModeAlways },
+		"store":  func(o *host.Options) { o.Approvals.Store = nil },
+	} {
+		h := s.host(t, host.Definition{}, func(o *host.Options) { o.Approvals.Store = store; change(o) })
+		if _, err := h.Command(t.Context(), "", "make").Approve(approvals.Always); err == nil {
+			t.Errorf("%s: approved", name)
+		}
+	}
+	if list, err := store.List(); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+func TestAuditLines(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	s := stubs{platform: brokenStub(), noop: noopStub()}
+	logged := func(o *host.Options) { o.Audit.Path = path }
+	h := s.host(t, host.Definition{}, func(o *host.Options) { logged(o); o.Approvals.Mode = policy.ModeAlways })
+	if err := h.Command(t.Context(), "", "one").Run(); err != nil {
+		t.Fatal(err)
+	}
+	h = s.host(t, host.Definition{}, logged)
+	h.Command(t.Context(), "", "two").Run()
+	h.Command(t.Context(), "nowhere", "three").Run()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(text)) {
+		var r audit.Record
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, strings.Join([]string{string(r.Event), strings.Join(r.Argv, " "), r.Decision, r.Rule, r.Outcome}, "|"))
+	}
+	want := []string{
+		"decision|one|sandboxed|engine-isolates|", // which turned out not to be
+		"decision|one|unsandboxed|mode-always|", "end||||exited",
+		"decision|two|sandboxed|engine-isolates|", "decision|two|denied|approval-needed|",
+		"decision|three|denied||",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// What cannot be logged does not run.
+func TestAuditStops(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := stubs{platform: &stubEngine{name: "bwrap"}}
+	h := s.host(t, host.Definition{}, func(o *host.Options) { o.Audit.Path = dir })
+	err := h.Command(t.Context(), "", "true").Run()
+	var e *shared.Error
+	if !errors.As(err, &e) || e.Attribute != "audit.path" || len(s.platform.runs) > 0 {
+		t.Errorf("%v, ran %q", err, s.platform.runs)
+	}
+	h = s.host(t, host.Definition{}, func(o *host.Options) { o.Audit.Path, o.Audit.Continue = dir, true })
+	cmd := h.Command(t.Context(), "", "true")
+	var told []string
+	cmd.Events = func(e shared.Event) { told = append(told, e.Message) }
+	if err := cmd.Run(); err != nil || len(s.platform.runs) != 1 || len(cmd.Report().Degraded) != 2 || len(told) != 2 {
+		t.Errorf("%v, ran %q, told %q, reported %q", err, s.platform.runs, told, cmd.Report().Degraded)
+	}
+	if _, err := host.New(t.Context(), host.Options{Workspace: host.WorkspaceOptions{Root: s.root}, Audit: audit.Options{Path: "relative"}}); err == nil {
+		t.Error("a relative path")
+	}
+}

@@ -1,0 +1,179 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Outcome is what may become of a command. The zero value denies.
+type Outcome int
+
+const (
+	Denied Outcome = iota
+	Sandboxed
+	Unsandboxed
+)
+
+func (o Outcome) String() string {
+	switch o {
+	case Sandboxed:
+		return "sandboxed"
+	case Unsandboxed:
+		return "unsandboxed"
+	}
+	return "denied"
+}
+
+// Rule names what decided. Rules are part of the output for machines: their
+// names stay.
+type Rule string
+
+const (
+	RuleEngineIsolates   Rule = "engine-isolates"         // sandboxed: the engine holds all that is asked
+	RuleEngineNamed      Rule = "engine-named-unconfined" // unsandboxed: the definition says so
+	RuleModeAlways       Rule = "mode-always"             // unsandboxed
+	RuleApprovedOnce     Rule = "approved-once"           // unsandboxed
+	RuleApprovedSession  Rule = "approved-session"        // unsandboxed
+	RuleApprovedAlways   Rule = "approved-always"         // unsandboxed
+	RuleApprovalNeeded   Rule = "approval-needed"         // denied until somebody approves
+	RuleApprovalRefused  Rule = "approval-refused"        // denied
+	RuleModeDeny         Rule = "mode-deny"               // denied
+	RuleFallbackDeny     Rule = "fallback-deny"           // denied: the engine cannot run here
+	RuleBypassNotAllowed Rule = "bypass-not-allowed"      // denied
+	RuleFeatureMissing   Rule = "feature-missing"         // denied: the engine cannot hold what is asked
+	RuleUnconfinedAuto   Rule = "unconfined-not-named"    // denied: nobody asked for an engine that does not isolate
+	RuleNoEngine         Rule = "no-engine"               // denied: nothing is known of the engine
+	RuleInvalid          Rule = "invalid-facts"           // denied: a mode or the like that there is not
+)
+
+// Decision is what may become of a command, and why. The zero value denies.
+type Decision struct {
+	Outcome Outcome
+	Rule    Rule
+	// Reason says to a person why the command is denied or runs unsandboxed.
+	Reason string
+	// Hint says what helps; it may be empty.
+	Hint string
+	// Ask says of a denied command that an approval would have it run. Nobody
+	// has been asked yet.
+	Ask bool
+	// Missing is what the engine cannot hold, for RuleFeatureMissing.
+	Missing shared.Requirement
+	// Exposed says what an unsandboxed command has that the definition would
+	// not give it.
+	Exposed []string
+	// Sensitive are the sensitive files within reach.
+	Sensitive []string
+}
+
+// Decide is the policy.
+func Decide(f Facts) Decision {
+	d := decide(f)
+	if d.Outcome == Unsandboxed || d.Ask {
+		d.Exposed = exposed(f)
+	}
+	if d.Outcome != Denied || d.Ask {
+		d.Sensitive = f.Sensitive
+	}
+	return d
+}
+
+func decide(f Facts) Decision {
+	if f.Mode < ModeAsk || f.Mode > ModeDeny {
+		return deny(RuleInvalid, fmt.Sprintf("there is no %v", f.Mode), "")
+	}
+	if f.Bypass {
+		if !f.AllowBypass {
+			return deny(RuleBypassNotAllowed, "the configuration does not let a command ask to run without its sandbox",
+				"approvals { allow_bypass = true } lets it; the command then has to be approved")
+		}
+		return approval(f, "it was asked to run without its sandbox", "")
+	}
+	switch f.State {
+	case EngineIsolates:
+		if missing := f.Supported.Missing(f.Requested); len(missing) > 0 {
+			d := deny(RuleFeatureMissing, fmt.Sprintf("engine %q cannot hold this: it has no feature %s", f.Engine, missing[0].Feature),
+				"take it out of the definition or use another engine")
+			d.Missing = missing[0]
+			return d
+		}
+		return Decision{Outcome: Sandboxed, Rule: RuleEngineIsolates, Reason: fmt.Sprintf("engine %q isolates it", f.Engine)}
+	case EngineUnconfined:
+		switch {
+		case !f.Named:
+			return deny(RuleUnconfinedAuto, fmt.Sprintf("engine %q does not isolate commands", f.Engine),
+				fmt.Sprintf("name it, engine = %q, if that is meant", f.Engine))
+		case f.Mode == ModeDeny:
+			return modeDeny(f, fmt.Sprintf("engine %q does not isolate commands", f.Engine))
+		}
+		return Decision{Outcome: Unsandboxed, Rule: RuleEngineNamed,
+			Reason: fmt.Sprintf("the definition names engine %q, which does not isolate commands", f.Engine)}
+	case EngineUnavailable:
+		reason := fmt.Sprintf("engine %q does not work here", f.Engine)
+		if f.Reason != "" {
+			reason += ": " + f.Reason
+		}
+		switch f.Fallback {
+		case FallbackApprove:
+		case FallbackDefault:
+			if f.Named {
+				return deny(RuleFallbackDeny, reason, f.Fix)
+			}
+		default:
+			return deny(RuleFallbackDeny, reason, f.Fix)
+		}
+		return approval(f, reason, f.Fix)
+	}
+	return deny(RuleNoEngine, fmt.Sprintf("nothing is known of an engine %q", f.Engine), "")
+}
+
+func deny(rule Rule, reason, hint string) Decision {
+	return Decision{Rule: rule, Reason: reason, Hint: hint}
+}
+
+func modeDeny(f Facts, why string) Decision {
+	by := f.ModeOrigin
+	if by == "" {
+		by = "the mode of approvals"
+	}
+	return deny(RuleModeDeny, fmt.Sprintf("%s, and %s = %q forbids to run anything without a sandbox", why, by, ModeDeny.String()), f.Fix)
+}
+
+// approval is about a command that would run unsandboxed for the reason that
+// why gives.
+func approval(f Facts, why, hint string) Decision {
+	switch f.Mode {
+	case ModeDeny:
+		return modeDeny(f, why)
+	case ModeAlways:
+		return Decision{Outcome: Unsandboxed, Rule: RuleModeAlways, Reason: why}
+	}
+	var rule Rule
+	switch f.Approval {
+	case NoApproval:
+		return Decision{Rule: RuleApprovalNeeded, Reason: why, Hint: hint, Ask: true}
+	case ApprovedOnce:
+		rule = RuleApprovedOnce
+	case ApprovedSession:
+		rule = RuleApprovedSession
+	case ApprovedAlways:
+		rule = RuleApprovedAlways
+	default:
+		return deny(RuleApprovalRefused, why+", and to run without a sandbox was not approved", hint)
+	}
+	return Decision{Outcome: Unsandboxed, Rule: rule, Reason: why}
+}
+
+// exposed says what a command gains by running unsandboxed.
+func exposed(f Facts) []string {
+	gains := []string{"every file of yours, to read and to write"}
+	if f.Filesystem == shared.FilesystemHost {
+		gains[0] = "every file of yours to write, which the definition shows read-only"
+	}
+	gains = append(gains, "your processes")
+	if f.Network == shared.NetworkNone {
+		gains = append(gains, "the network, which the definition denies")
+	}
+	return gains
+}

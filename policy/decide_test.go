@@ -1,0 +1,193 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// everyFacts calls f with each combination of the classes of the facts, values
+// that there are not among them.
+func everyFacts(f func(Facts)) int {
+	count := 0
+	need := []shared.Requirement{{Feature: shared.FeatureNetworkNone, Attribute: "network"}}
+	for state := EngineUnknown - 1; state <= EngineUnconfined+1; state++ {
+		for fallback := FallbackDefault - 1; fallback <= FallbackApprove+1; fallback++ {
+			for mode := ModeAsk - 1; mode <= ModeDeny+1; mode++ {
+				for approval := NoApproval - 1; approval <= ApprovedAlways+1; approval++ {
+					for bits := range 1 << 7 {
+						bit := func(n int) bool { return bits&(1<<n) != 0 }
+						facts := Facts{Engine: "bwrap", Named: bit(0), State: state, Reason: "no namespaces", Fix: "a fix",
+							Fallback: fallback, Mode: mode, Approval: approval, Bypass: bit(1), AllowBypass: bit(2)}
+						if bit(3) {
+							facts.Requested = need
+						}
+						if bit(4) {
+							facts.Supported = shared.Features{shared.FeatureNetworkNone}
+						}
+						if bit(5) {
+							facts.Filesystem, facts.Network = shared.FilesystemHost, shared.NetworkHost
+						}
+						if bit(6) {
+							facts.Sensitive = []string{"/work/.env"}
+						}
+						count++
+						f(facts)
+					}
+				}
+			}
+		}
+	}
+	return count
+}
+
+func TestInvariants(t *testing.T) {
+	t.Parallel()
+	outcomes, rules := map[Outcome]int{}, map[Rule]int{}
+	count := everyFacts(func(f Facts) {
+		d := Decide(f)
+		outcomes[d.Outcome]++
+		rules[d.Rule]++
+		fail := func(format string, args ...any) {
+			t.Helper()
+			t.Errorf("%+v\n  gives %+v:\n  %s", f, d, fmt.Sprintf(format, args...))
+		}
+		approved := f.Approval == ApprovedOnce || f.Approval == ApprovedSession || f.Approval == ApprovedAlways
+		named := !f.Bypass && f.State == EngineUnconfined && f.Named
+		switch {
+		case d.Rule == "" || d.Reason == "":
+			fail("it gives no reason")
+		case d.Outcome == Unsandboxed && !approved && f.Mode != ModeAlways && !named:
+			fail("nobody has approved that")
+		case d.Outcome == Unsandboxed && f.Mode != ModeAsk && f.Mode != ModeAlways:
+			fail("the mode forbids it")
+		case d.Outcome != Denied && f.Bypass && !f.AllowBypass:
+			fail("a bypass that is not allowed")
+		case d.Outcome == Sandboxed && f.Bypass:
+			fail("not what was asked")
+		case d.Outcome == Sandboxed && f.State != EngineIsolates:
+			fail("the engine does not isolate")
+		case d.Outcome == Sandboxed && len(f.Requested) > len(f.Supported):
+			fail("the engine cannot hold what is asked")
+		case d.Outcome == Unsandboxed && !f.Bypass && f.State == EngineIsolates:
+			fail("the engine works and nobody asked for a bypass")
+		case d.Outcome == Unsandboxed && !f.Bypass && f.State == EngineUnavailable &&
+			(f.Fallback == FallbackDeny || f.Fallback == FallbackDefault && f.Named):
+			fail("the fallback is deny")
+		case d.Outcome != Denied && (f.State < EngineUnknown || f.State > EngineUnconfined) && !f.Bypass:
+			fail("there is no such state")
+		case d.Ask && (d.Outcome != Denied || f.Mode != ModeAsk || f.Approval != NoApproval):
+			fail("it asks in vain")
+		case d.Outcome == Unsandboxed && f.Sensitive != nil && d.Sensitive == nil:
+			fail("it is silent on files that hold secrets")
+		case d.Outcome == Unsandboxed && len(d.Exposed) == 0:
+			fail("it is silent on what the command gets")
+		}
+		if d.Ask {
+			// An approval, and only one, turns the answer round.
+			for answer, want := range map[Approval]Outcome{Refused: Denied, ApprovedOnce: Unsandboxed, ApprovedSession: Unsandboxed, ApprovedAlways: Unsandboxed} {
+				g := f
+				g.Approval = answer
+				if got := Decide(g); got.Outcome != want || got.Ask {
+					fail("the answer %v then gives %+v", answer, got)
+				}
+			}
+		}
+		if f.Mode == ModeDeny && d.Outcome == Unsandboxed {
+			fail("the mode is deny")
+		}
+	})
+	if len(outcomes) != 3 || count < 50_000 {
+		t.Errorf("%d facts lead to %v", count, outcomes)
+	}
+	for _, r := range []Rule{RuleEngineIsolates, RuleEngineNamed, RuleModeAlways, RuleApprovedOnce, RuleApprovedSession,
+		RuleApprovedAlways, RuleApprovalNeeded, RuleApprovalRefused, RuleModeDeny, RuleFallbackDeny, RuleBypassNotAllowed,
+		RuleFeatureMissing, RuleUnconfinedAuto, RuleNoEngine, RuleInvalid} {
+		if rules[r] == 0 {
+			t.Errorf("nothing leads to the rule %s", r)
+		}
+		delete(rules, r)
+	}
+	if len(rules) > 0 {
+		t.Errorf("rules without a name: %v", rules)
+	}
+}
+
+func TestZeroDenies(t *testing.T) {
+	t.Parallel()
+	if (Decision{}).Outcome != Denied || (Decision{}).Ask {
+		t.Error("the zero Decision does not deny")
+	}
+	if d := Decide(Facts{}); d.Outcome != Denied || d.Rule != RuleNoEngine {
+		t.Errorf("the zero Facts give %+v", d)
+	}
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	broken := Facts{Engine: "bwrap", State: EngineUnavailable, Reason: "user namespaces are switched off", Fix: "switch them on"}
+	with := func(f Facts, change func(*Facts)) Facts {
+		change(&f)
+		return f
+	}
+	for name, c := range map[string]struct {
+		facts   Facts
+		outcome Outcome
+		rule    Rule
+		says    string
+	}{
+		"works":         {Facts{Engine: "bwrap", State: EngineIsolates}, Sandboxed, RuleEngineIsolates, `engine "bwrap" isolates`},
+		"named deny":    {with(broken, func(f *Facts) { f.Named = true }), Denied, RuleFallbackDeny, "user namespaces are switched off"},
+		"auto asks":     {broken, Denied, RuleApprovalNeeded, "user namespaces are switched off"},
+		"named approve": {with(broken, func(f *Facts) { f.Named, f.Fallback, f.Approval = true, FallbackApprove, ApprovedSession }), Unsandboxed, RuleApprovedSession, "does not work here"},
+		"auto always":   {with(broken, func(f *Facts) { f.Mode = ModeAlways }), Unsandboxed, RuleModeAlways, "does not work here"},
+		"mode deny": {with(broken, func(f *Facts) {
+			f.Mode, f.ModeOrigin, f.Approval = ModeDeny, "SBXHOST_APPROVAL_MODE", ApprovedAlways
+		}), Denied, RuleModeDeny, `SBXHOST_APPROVAL_MODE = "deny"`},
+		"bypass":            {Facts{Engine: "bwrap", State: EngineIsolates, Bypass: true}, Denied, RuleBypassNotAllowed, "does not let"},
+		"allowed bypass":    {Facts{Engine: "bwrap", State: EngineIsolates, Bypass: true, AllowBypass: true}, Denied, RuleApprovalNeeded, "asked to run without"},
+		"named noop":        {Facts{Engine: "noop", State: EngineUnconfined, Named: true}, Unsandboxed, RuleEngineNamed, "names engine"},
+		"noop in mode deny": {Facts{Engine: "noop", State: EngineUnconfined, Named: true, Mode: ModeDeny}, Denied, RuleModeDeny, "the mode of approvals"},
+		"noop by accident":  {Facts{Engine: "x", State: EngineUnconfined}, Denied, RuleUnconfinedAuto, "does not isolate"},
+	} {
+		d := Decide(c.facts)
+		if d.Outcome != c.outcome || d.Rule != c.rule || !strings.Contains(d.Reason, c.says) {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	if d := Decide(broken); d.Hint != "switch them on" {
+		t.Errorf("the fix is lost: %+v", d)
+	}
+}
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for _, m := range []Mode{ModeAsk, ModeAlways, ModeDeny} {
+		if got, err := ParseMode(m.String()); err != nil || got != m {
+			t.Errorf("%v: %v, %v", m, got, err)
+		}
+	}
+	if m, err := ParseMode("Always"); err == nil || m != ModeDeny {
+		t.Errorf("a mode that there is not: %v, %v", m, err)
+	}
+	for _, f := range []Fallback{FallbackDeny, FallbackApprove} {
+		if got, err := ParseFallback(f.String()); err != nil || got != f {
+			t.Errorf("%v: %v, %v", f, got, err)
+		}
+	}
+	if f, err := ParseFallback("maybe"); err == nil || f != FallbackDeny {
+		t.Errorf("a fallback that there is not: %v, %v", f, err)
+	}
+	var sensitive []string
+	for _, name := range []string{".env", ".env.local", ".env.", ".environment", "env", "a.env", ".ENV"} {
+		if Sensitive(name) {
+			sensitive = append(sensitive, name)
+		}
+	}
+	if !slices.Equal(sensitive, []string{".env", ".env.local", ".env."}) {
+		t.Errorf("sensitive are %q", sensitive)
+	}
+}
