@@ -1,0 +1,99 @@
+package docker
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/client"
+)
+
+// ownerLabel marks a container with the engine process that has made it.
+const ownerLabel = "org.sbxhost.owner"
+
+// ownerLabels says who this process is, so that another can tell when it is
+// gone: a process number alone comes to be somebody else's.
+func ownerLabels() map[string]string {
+	return map[string]string{ownerLabel: owner{
+		boot: bootID(), namespace: pidNamespace(), pid: os.Getpid(), started: startTime(os.Getpid()),
+	}.String()}
+}
+
+// owner is a process, told apart from every other of this machine.
+type owner struct {
+	boot, namespace string
+	pid             int
+	started         string
+}
+
+func (o owner) String() string {
+	return strings.Join([]string{o.boot, o.namespace, strconv.Itoa(o.pid), o.started}, "/")
+}
+
+func parseOwner(s string) (owner, bool) {
+	parts := strings.Split(s, "/")
+	if len(parts) != 4 {
+		return owner{}, false
+	}
+	pid, err := strconv.Atoi(parts[2])
+	if err != nil || pid < 1 || parts[0] == "" || parts[1] == "" || parts[3] == "" {
+		return owner{}, false
+	}
+	return owner{parts[0], parts[1], pid, parts[3]}, true
+}
+
+// gone reports whether the process is known not to run any more. One in another
+// pid namespace cannot be seen from here.
+func (o owner) gone(boot, namespace string, started func(pid int) string) bool {
+	if o.boot != boot {
+		return boot != ""
+	}
+	return o.namespace == namespace && started(o.pid) != o.started
+}
+
+func bootID() string {
+	raw, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(raw))
+}
+
+func pidNamespace() string {
+	name, _ := os.Readlink("/proc/self/ns/pid")
+	return strings.Trim(name, "pid:[]")
+}
+
+// startTime is a process's in ticks since the boot, empty if there is none.
+func startTime(pid int) string {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return ""
+	}
+	return statStartTime(string(raw))
+}
+
+// statStartTime reads the 22nd field; the second may hold anything.
+func statStartTime(stat string) string {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 {
+		return ""
+	}
+	return fields[19]
+}
+
+// sweep removes what engines that were killed have left: containers that they
+// had made and not yet started. What they had started has ended with them.
+func sweep(docker *client.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	list, err := docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", ownerLabel)})
+	if err != nil {
+		return
+	}
+	boot, namespace := bootID(), pidNamespace()
+	for _, c := range list.Items {
+		if o, ok := parseOwner(c.Labels[ownerLabel]); ok && o.gone(boot, namespace, startTime) {
+			docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		}
+	}
+}
