@@ -23,8 +23,7 @@ func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 		if attr == nil {
 			continue
 		}
-		declared := name == "engine" && slices.Contains(d.engines, "docker")
-		if !declared && d.refuse("sandbox."+name, attr) {
+		if d.refuse("sandbox."+name, attr) {
 			continue
 		}
 		it, ok := d.item(attr)

@@ -23,8 +23,6 @@ var unbuilt = [...]unbuiltAttribute{
 	{path: "sandbox.deny_paths", refused: notEmpty, what: "hiding paths from a command"},
 	{path: "sandbox.fallback", refused: is("approve"), what: "asking for approval to run without a sandbox",
 		instead: `Write fallback = "deny".`},
-	{path: "sandbox.engine", refused: is("docker"), what: "the engine docker",
-		instead: `Use another engine, or "auto".`},
 	{path: "limits.cpus", what: "a limit of processor time"},
 	{path: "limits.temp_size", what: "a limit of temporary space"},
 	{path: "workspace.temp", refused: isTrue, what: "a scratch directory that lasts for a session"},

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -99,12 +101,13 @@ func (c *enginesListCommand) Run(args []string) int {
 	list := []listedEngine{}
 	rows := [][]string{{"NAME", "VERSION", "FROM", "WHAT IT DOES"}}
 	installed := host.InstalledEngines(s.options.EnginePath)
+	separate := h.SeparateEngines()
 	for _, name := range h.EngineNames() {
 		e := listedEngine{Name: name, Source: s.options.Engines[name].Source}
 		if at, ok := s.options.Reattach[name]; ok {
 			e.Source = at.Socket
 		} else if e.Source == "" {
-			e.Source = installed[name]
+			e.Source = cmp.Or(separate[name], installed[name])
 		}
 		if info, ok := c.builtinInfo(ctx, s.options, name); ok {
 			e.BuiltIn, e.Source, e.Version, e.Doc = true, "", info.Version, info.Doc
@@ -123,6 +126,12 @@ func (c *enginesListCommand) Run(args []string) int {
 	}
 	var b strings.Builder
 	table(&b, "", rows)
+	for _, name := range slices.Sorted(maps.Keys(separate)) {
+		if !slices.ContainsFunc(list, func(e listedEngine) bool { return e.Name == name }) {
+			fmt.Fprintf(&b, "\nThe engine %[1]s is a program of its own. To have it, put sbxhost-engine-%[1]s beside sbxhost:\n"+
+				"  CGO_ENABLED=0 go install github.com/sbxhost/sbxhost/plugins/%[1]s/sbxhost-engine-%[1]s@latest\n", name)
+		}
+	}
 	return c.print(b.String())
 }
 
