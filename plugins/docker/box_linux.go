@@ -85,7 +85,7 @@ func (b *box) container(cmd *shared.Command, lineDir string, words []string) (*p
 
 // launch starts one container.
 func (b *box) launch(ctx context.Context, cmd *shared.Command, argv func(socket string) []string) (*vessel, error) {
-	m, err := newMeeting()
+	m, err := newMeeting(b.engine.surroundings.getenv)
 	if err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}

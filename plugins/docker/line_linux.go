@@ -30,9 +30,9 @@ type meeting struct {
 
 // newMeeting opens the socket. What it leaves when the engine is killed is
 // what hosts sweep: a directory of their prefix with a socket in it.
-func newMeeting() (_ *meeting, err error) {
+func newMeeting(getenv func(string) string) (_ *meeting, err error) {
 	var bases []string
-	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), os.TempDir(), "/tmp"} {
+	for _, dir := range []string{getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"} {
 		if filepath.IsAbs(dir) && len(dir)+len("/"+shared.RuntimeDirPrefix+"4294967295/line/"+socketName) < maxSocketPath {
 			bases = append(bases, dir)
 		}
