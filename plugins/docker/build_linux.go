@@ -85,7 +85,7 @@ func (b *box) build(ctx context.Context, attribute, tag, dockerfile string, arch
 	o := b.plans.options
 	options := client.ImageBuildOptions{
 		Tags: []string{tag}, Dockerfile: dockerfile, Remove: true, ForceRemove: true, PullParent: o.pull == "always",
-		Version: build.BuilderV1, Labels: map[string]string{"org.sbxhost.built": "1"},
+		Version: build.BuilderV1, // which every daemon has, without a session of its own
 	}
 	if at := o.platform; at.os != "" {
 		options.Platforms = []ocispec.Platform{{OS: at.os, Architecture: at.arch, Variant: at.variant}}
@@ -130,7 +130,7 @@ func (b *box) followBuild(ctx context.Context, attribute string, stream io.Reade
 			case strings.HasPrefix(line, "Step "):
 				step, said = line, &lastLines{}
 				b.progress(ctx, line)
-			case line != "" && !strings.HasPrefix(line, "---> "):
+			default:
 				said.add(line)
 			}
 		}
@@ -142,7 +142,12 @@ type lastLines struct{ lines []string }
 
 const keptLines, keptBytes = 5, 300
 
+// add leaves out what is the builder's and not the step's.
 func (l *lastLines) add(line string) {
+	line = strings.NewReplacer("\x1b[91m", "", "\x1b[0m", "").Replace(line) // around what goes to stderr
+	if line == "" || strings.HasPrefix(line, "---> ") || strings.HasPrefix(line, "Removing intermediate container ") {
+		return
+	}
 	if len(line) > keptBytes {
 		line = line[:keptBytes] + "..."
 	}

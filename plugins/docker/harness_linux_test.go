@@ -47,6 +47,9 @@ var startedDaemon bool
 
 func TestMain(m *testing.M) {
 	sandboxinit.Hook()
+	if host := os.Getenv(crashEnv); host != "" {
+		crash(host) // returns never
+	}
 	code := m.Run()
 	if startedDaemon {
 		if d, err := testDaemon(); err == nil {
