@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -230,6 +231,10 @@ func (p *planner) mounts(out *plan) error {
 	private("/var/tmp", 0o1777, "filesystem")
 	private(p.spec.Home, 0o700, "home")
 	for _, v := range p.image.volumes {
+		v = path.Clean("/" + v)
+		if err := refuseReserved(shared.Mount{Destination: v, Origin: "config.image"}); err != nil {
+			return err
+		}
 		private(v, 0o755, "volume of the image")
 	}
 	p.bind(out, shared.Mount{Source: p.initFile, Destination: initInside, Origin: "the init"}, true)
