@@ -107,4 +107,3 @@ func (h *held) await(end <-chan struct{}, conn *sandboxinit.Conn) {
 		h.awaitGone()
 	}
 }
-

@@ -54,7 +54,9 @@ func TestConfined(t *testing.T) {
 		env := strings.Fields(part[0])
 		slices.Sort(env)
 		// The shell sets the last three itself.
-		env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "PWD=") || strings.HasPrefix(e, "SHLVL=") || strings.HasPrefix(e, "_=") })
+		env = slices.DeleteFunc(env, func(e string) bool {
+			return strings.HasPrefix(e, "PWD=") || strings.HasPrefix(e, "SHLVL=") || strings.HasPrefix(e, "_=")
+		})
 		if !slices.Equal(env, []string{"PATH=/bin", "SECRET=value"}) {
 			t.Errorf("environment: %q", env)
 		}

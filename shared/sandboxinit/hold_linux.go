@@ -3,6 +3,7 @@ package sandboxinit
 import (
 	"encoding/binary"
 	"io"
+	"os"
 	"sync"
 	"syscall"
 
@@ -21,6 +22,10 @@ type keeper struct {
 
 // runHold is the whole life of a holder.
 func runHold(path string) int {
+	if os.Getpid() != 1 {
+		// It kills all that it can see, which must be its own namespace alone.
+		return complain("holding a namespace", syscall.EPERM)
+	}
 	l, code := dial(path)
 	if code != 0 {
 		return code
