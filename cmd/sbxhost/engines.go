@@ -52,7 +52,9 @@ func engineNames(h *host.Host, asked []string) ([]string, error) {
 		if name == "bubblewrap" {
 			name = "bwrap"
 		}
-		if !slices.Contains(known, name) {
+		// One that is a program of its own may be missing, of which the host
+		// tells more than that there is none.
+		if _, separate := h.SeparateEngines()[name]; !separate && !slices.Contains(known, name) {
 			return nil, &hinted{fmt.Errorf("there is no engine %q", name), "there are " + strings.Join(known, ", ")}
 		}
 		names = append(names, name)

@@ -177,7 +177,7 @@ func (d *Daemon) said() string {
 func rooted() map[string]string {
 	files := map[string]string{"bin/busybox": ""}
 	for _, name := range strings.Fields("sh cat ls id env echo true false sleep touch mkdir rm mv cp ps kill mount umount wc head dd " +
-		"chmod stat test ip wget nc tty stty setsid seq pwd ln tail grep sort printf date find hostname ulimit yes trap df od") {
+		"chmod stat test ip wget nc tty stty setsid seq pwd ln tail grep sort printf date find hostname ulimit yes trap df od tr readlink") {
 		files["bin/"+name] = "busybox"
 	}
 	return files
