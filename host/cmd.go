@@ -84,8 +84,8 @@ type Cmd struct {
 	// nobody behind who could hold the output open.
 	WaitDelay time.Duration
 
-	// Events, if set, is called for each event while the command runs, one
-	// call at a time. Wait waits for it as it does for Stdout's Write.
+	// Events, if set, is called for each event while the command runs, and for
+	// what its engine tells of a long preparation before, one call at a time. Wait waits for it as it does for Stdout's Write.
 	Events func(shared.Event)
 
 	host    *Host
@@ -180,7 +180,11 @@ func (c *Cmd) Start() (err error) {
 		return err
 	}
 	c.host.lookUpIdentity()
-	opened, err := c.host.sandbox(c.ctx, c.sandbox)
+	ctx := c.ctx
+	if c.Events != nil {
+		ctx = shared.WithProgress(ctx, c.Events)
+	}
+	opened, err := c.host.sandbox(ctx, c.sandbox)
 	if err != nil {
 		return err
 	}
