@@ -49,6 +49,9 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	if err != nil {
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
+	if err := checkInit(initFile.Path); err != nil {
+		return err
+	}
 	if b.daemon, err = b.engine.daemon(ctx); err != nil {
 		return err
 	}

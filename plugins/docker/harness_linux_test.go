@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/moby/moby/client"
@@ -27,6 +28,7 @@ var testDaemon = sync.OnceValues(func() (*dockerd.Daemon, error) { return docker
 // initDir holds the real init, built once: the test binary may be linked
 // dynamically, and is nothing to run in an image without a loader.
 var initDir = sync.OnceValues(func() (string, error) {
+	builtInit.Store(true)
 	dir, err := os.MkdirTemp("", "docker-test-init-")
 	if err != nil {
 		return "", err
@@ -43,7 +45,7 @@ var initDir = sync.OnceValues(func() (string, error) {
 	return dir, os.Chmod(file, 0o755)
 })
 
-var startedDaemon bool
+var startedDaemon, builtInit atomic.Bool
 
 func TestMain(m *testing.M) {
 	sandboxinit.Hook()
@@ -51,10 +53,12 @@ func TestMain(m *testing.M) {
 		crash(host) // returns never
 	}
 	code := m.Run()
-	if startedDaemon {
+	if startedDaemon.Load() {
 		if d, err := testDaemon(); err == nil {
 			d.Stop()
 		}
+	}
+	if builtInit.Load() {
 		if dir, _ := initDir(); dir != "" {
 			os.RemoveAll(dir)
 		}
@@ -81,7 +85,7 @@ func daemonFor(t testing.TB) *dockerd.Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	startedDaemon = true
+	startedDaemon.Store(true)
 	return d
 }
 

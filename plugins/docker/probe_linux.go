@@ -12,7 +12,10 @@ import (
 func (e *engine) Probe(ctx context.Context) (shared.Probe, error) {
 	d, err := e.daemon(ctx)
 	if err == nil {
-		_, err = e.locateInit()
+		file, locateErr := e.locateInit()
+		if err = locateErr; err == nil {
+			err = checkInit(file.Path)
+		}
 	}
 	if err != nil {
 		if ctx.Err() != nil {
