@@ -28,6 +28,9 @@ type box struct {
 	plans  planner
 	notes  []shared.Event
 
+	compose   *compose // nil without
+	releasing sync.Once
+
 	vessels sync.WaitGroup
 
 	mu     sync.Mutex
@@ -258,8 +261,22 @@ func (b *box) Close(ctx context.Context) error {
 	}()
 	select {
 	case <-gone:
+		b.release()
 		return err
 	case <-ctx.Done():
+		go b.release()
 		return ctx.Err()
 	}
+}
+
+// release has Compose take away what it has made.
+func (b *box) release() {
+	b.releasing.Do(func() {
+		if b.compose == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), removalTime)
+		defer cancel()
+		b.compose.down(ctx) // what it leaves, the next engine sweeps
+	})
 }

@@ -31,6 +31,7 @@ type engine struct {
 	mu        sync.Mutex
 	connected *daemon // once it has answered
 	sweep     sync.Once
+	projects  composeProjects
 }
 
 func (e *engine) Info(context.Context) (shared.Info, error) { return info, nil }
@@ -42,6 +43,7 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 	inner := cmdengine.New(cmdengine.Config{Info: info, Open: b.open, Begin: b.begin, Plan: b.plan})
 	sandbox, err := inner.Open(ctx, spec)
 	if err != nil {
+		b.release()
 		return nil, err
 	}
 	b.Sandbox = sandbox

@@ -70,6 +70,9 @@ func notes(p *planner) []shared.Event {
 	if p.options.reuse {
 		degraded("config.reuse", "commands share one container, its processes and its private directories, for as long as the sandbox is open")
 	}
+	if p.options.compose != "" && p.network != "" {
+		degraded("config.compose", "the services that %s depends on run as the Compose file says, outside of the sandbox's limits", p.options.service)
+	}
 	if p.daemon.rootless {
 		degraded("engine", "the daemon is rootless: the caller is root inside, without its privileges, and nobody else on the host")
 	}

@@ -16,9 +16,11 @@ const ownerLabel = "org.sbxhost.owner"
 // ownerLabels says who this process is, so that another can tell when it is
 // gone: a process number alone comes to be somebody else's.
 func ownerLabels() map[string]string {
-	return map[string]string{ownerLabel: owner{
-		boot: bootID(), namespace: pidNamespace(), pid: os.Getpid(), started: startTime(os.Getpid()),
-	}.String()}
+	return map[string]string{ownerLabel: thisOwner().String()}
+}
+
+func thisOwner() owner {
+	return owner{boot: bootID(), namespace: pidNamespace(), pid: os.Getpid(), started: startTime(os.Getpid())}
 }
 
 // owner is a process, told apart from every other of this machine.
@@ -82,7 +84,8 @@ func statStartTime(stat string) string {
 }
 
 // sweep removes what engines that were killed have left: containers that they
-// had made and not yet started. What they had started has ended with them.
+// had made and not yet started, and the services that Compose had started for
+// them. Other containers that they had started have ended with them.
 func sweep(docker *client.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -96,4 +99,5 @@ func sweep(docker *client.Client) {
 			docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		}
 	}
+	sweepProjects(ctx, docker)
 }

@@ -36,6 +36,22 @@ func TestOwner(t *testing.T) {
 	}
 }
 
+func TestProjectOwner(t *testing.T) {
+	t.Parallel()
+	var names composeProjects
+	o := thisOwner()
+	first, second := names.name(o), names.name(o)
+	o.boot = shortBoot(o.boot)
+	if got, ok := projectOwner(first); !ok || got != o || first == second {
+		t.Errorf("%q: got %+v, %v", first, got, ok)
+	}
+	for _, bad := range []string{"", "sbxhost", "sbxhost-", "sbxhost-a-b-c", "other-a-b-1-c-1", "sbxhost-a-b-0-c-1", "sbxhost-a-b-1--1"} {
+		if _, ok := projectOwner(bad); ok {
+			t.Errorf("%q is taken for a project of ours", bad)
+		}
+	}
+}
+
 func TestStatStartTime(t *testing.T) {
 	t.Parallel()
 	if got := statStartTime("7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20"); got != "4711" {
