@@ -81,11 +81,13 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 
 // container plans one container, after a look at the host.
 func (b *box) container(cmd *shared.Command, lineDir string, words []string) (*plan, error) {
-	if err := checkMounts(slices.Concat(b.plans.spec.Mounts, b.plans.binds), b.daemon.endpoint.socket); err != nil {
-		return nil, err
-	}
 	p := b.plans
 	p.lineDir = lineDir
+	mounts := slices.Concat(p.spec.Mounts, p.binds)
+	p.binds = slices.Concat(p.binds, pins(mounts, cmd.Masks))
+	if err := checkMounts(slices.Concat(p.spec.Mounts, p.binds), b.daemon.endpoint.socket); err != nil {
+		return nil, err
+	}
 	return p.container(cmd.Masks, words)
 }
 

@@ -56,14 +56,7 @@ func checkMounts(mounts []shared.Mount, socket string) error {
 // checkDestination looks at the place of m in the bind that m lies beneath, if
 // there is one.
 func checkDestination(mounts []shared.Mount, m shared.Mount, dir bool) error {
-	var under *shared.Mount
-	for i := range mounts {
-		other := &mounts[i]
-		if other.Destination != m.Destination && within(m.Destination, other.Destination) &&
-			(under == nil || len(other.Destination) > len(under.Destination)) {
-			under = other
-		}
-	}
+	under := above(mounts, m.Destination)
 	if under == nil || under.Kind == shared.MountTmpfs {
 		return nil
 	}

@@ -195,6 +195,28 @@ func TestMasks(t *testing.T) {
 	})
 }
 
+// TestAboveMasks has a command try to move what lies above a hidden path, so
+// that the next command's mask would miss it.
+func TestAboveMasks(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		ws := dir(t, "a/b/secret", "a/free/f", "g/h/guarded/f")
+		s := open(t, shared.Spec{Options: rawOptions(t, options), Mounts: []shared.Mount{
+			{Source: ws, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"},
+			{Source: ws + "/g/h/guarded", Destination: "/w/g/h/guarded", Origin: "protected"},
+		}})
+		cmd := script(`for d in a a/b g g/h g/h/guarded; do mv /w/$d /w/moved 2>/dev/null && echo moved $d; done
+			mv /w/a/free /w/elsewhere && echo fine > /w/a/b/new`)
+		cmd.Masks = []shared.Mask{{Path: "/w/a/b/secret"}, {Path: "/w/none/at/all"}}
+		if out := runCommand(t, s, cmd, ""); out.stdout != "" || out.Status.Code != 0 {
+			t.Errorf("got %+v", out)
+		}
+		if got, err := os.ReadFile(ws + "/a/b/new"); string(got) != "fine\n" {
+			t.Errorf("beside what is hidden: %q, %v", got, err)
+		}
+	})
+}
+
 func TestRefusedMounts(t *testing.T) {
 	t.Parallel()
 	ws := dir(t, "file", "real/f")
