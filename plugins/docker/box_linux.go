@@ -182,7 +182,7 @@ func (b *box) enter(ctx context.Context, cmd *shared.Command) (*held, error) {
 	if b.closed {
 		return nil, &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
 	}
-	v, err := b.launch(ctx, cmd, sandboxinit.HoldArgv)
+	v, err := b.launch(ctx, cmd, sandboxinit.KeepArgv)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func (b *box) explain(err error) error {
 func (b *box) plan(_ *shared.Spec, cmd *shared.Command) (shared.Plan, error) {
 	words := sandboxinit.FetchArgv(lineInside + "/" + socketName)
 	if b.plans.options.reuse {
-		words = sandboxinit.HoldArgv(lineInside + "/" + socketName)
+		words = sandboxinit.KeepArgv(lineInside + "/" + socketName)
 	}
 	p, err := b.container(cmd, "<private>", words)
 	if err != nil {

@@ -26,7 +26,7 @@ func newHeld(v *vessel, masks string) *held {
 	return h
 }
 
-// read takes the holder's word for the ends of commands. Its own end is that of
+// read takes the keeper's word for the ends of commands. Its own end is that of
 // everything inside.
 func (h *held) read() {
 	message := make([]byte, sandboxinit.HandoverSize)

@@ -94,7 +94,7 @@ func (m *meeting) accept(ctx context.Context) (*line, error) {
 	return &line{conn: conn}, nil
 }
 
-// line is the connection to a container's init, or to the holder that is pid 1.
+// line is the connection to a container's init, or to the keeper that is pid 1.
 type line struct {
 	conn    *net.UnixConn
 	sending sync.Mutex

@@ -127,7 +127,7 @@ func TestMountFlag(t *testing.T) {
 	}
 }
 
-func TestHoldable(t *testing.T) {
+func TestKeepable(t *testing.T) {
 	t.Parallel()
 	l := shared.Limits{Memory: 1, PIDs: 1}
 	if _, err := holdable(daemonFacts{limitsPIDs: true}, &l); err == nil || !strings.HasPrefix(err.Error(), "limits.memory: ") {

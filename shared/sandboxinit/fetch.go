@@ -9,8 +9,8 @@ import (
 const (
 	// fetchArg is argv[1] of an init that fetches its descriptors.
 	fetchArg = "sbxhost-init-fetch"
-	// holdArg is argv[1] of a pid 1 that fetches those of one command after another.
-	holdArg = "sbxhost-init-hold"
+	// keepArg is argv[1] of a pid 1 that fetches those of one command after another.
+	keepArg = "sbxhost-init-keep"
 )
 
 // Unreachable is the exit status of an init that found nobody at the socket it
@@ -24,13 +24,13 @@ const Unreachable = 123
 // socket away once it has connected, and the command cannot find it.
 func FetchArgv(socket string) []string { return []string{fetchArg, socket} }
 
-// HoldArgv is FetchArgv for a pid 1 that keeps its namespaces for as long as the
+// KeepArgv is FetchArgv for a pid 1 that keeps its namespaces for as long as the
 // connection lasts. It reads any number of handovers and starts an init for
 // each, of which it is the parent. Once one has ended, it sends the handover's
 // number back ([Ended]); where none is left, it has killed before whatever else
 // there was in the namespace and has seen it end. The end of the connection
 // ends it, and with it the namespace.
-func HoldArgv(socket string) []string { return []string{holdArg, socket} }
+func KeepArgv(socket string) []string { return []string{keepArg, socket} }
 
 // HandoverSize is the length of the messages of both directions.
 const HandoverSize = 8
@@ -45,6 +45,6 @@ func Handover(number uint64, initEnd *os.File, stdio [3]*os.File) (message, righ
 	return message, rights
 }
 
-// Ended decodes what a holder sends, HandoverSize bytes: the number of the
+// Ended decodes what a keeper sends, HandoverSize bytes: the number of the
 // handover that it is done with.
 func Ended(message []byte) uint64 { return binary.BigEndian.Uint64(message) }

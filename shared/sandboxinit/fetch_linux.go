@@ -27,7 +27,7 @@ func runFetch(path string) int {
 	return runInit(control)
 }
 
-// line is the connection to the socket of FetchArgv or HoldArgv.
+// line is the connection to the socket of FetchArgv or KeepArgv.
 type line int
 
 // dial connects. The process is closed to the command's eyes first: from now on

@@ -143,9 +143,9 @@ func TestFetchNobodyThere(t *testing.T) {
 	}
 }
 
-func TestHold(t *testing.T) {
+func TestKeep(t *testing.T) {
 	t.Parallel()
-	f := fetch(t, bwrapLean, HoldArgv)
+	f := fetch(t, bwrapLean, KeepArgv)
 	env := []string{"PATH=/usr/bin:/bin"}
 	// One that stays beside those that end.
 	beside, _ := f.run(1, Command{Args: []string{"sleep", "1000"}, Env: env})
@@ -169,7 +169,7 @@ func TestHold(t *testing.T) {
 		t.Errorf("killed: %+v, %v", status, err)
 	}
 	// An init that is killed cannot see to what its command has started; the
-	// holder does, before it says that it is done.
+	// keeper does, before it says that it is done.
 	killed, _, err := f.begin(4, Command{Args: []string{"/bin/sh", "-c", "setsid sleep 1000 & kill -KILL $PPID; sleep 1000"}, Env: env})
 	if err == nil { // it may be killed before it has said that the command runs
 		_, err = killed.Wait()
@@ -189,12 +189,12 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestHoldElsewhere: a holder kills all that it can see, so it must not begin
+// TestKeepElsewhere: a keeper kills all that it can see, so it must not begin
 // where it is not pid 1.
-func TestHoldElsewhere(t *testing.T) {
+func TestKeepElsewhere(t *testing.T) {
 	t.Parallel()
-	out, err := exec.Command(direct.binary(t).Path, HoldArgv("/nosuch/socket")...).CombinedOutput()
-	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != initFailed || !strings.Contains(string(out), "holding a namespace") {
+	out, err := exec.Command(direct.binary(t).Path, KeepArgv("/nosuch/socket")...).CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != initFailed || !strings.Contains(string(out), "keeping a namespace") {
 		t.Errorf("got %v: %s", err, out)
 	}
 }

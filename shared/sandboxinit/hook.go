@@ -26,7 +26,7 @@ var hooked atomic.Bool
 
 // Hook makes a program able to serve as the init, and as a session's holder. It
 // must be the first statement of main. In a process that was started to be one
-// of them, by [Argv], [FetchArgv], [HoldArgv] or package holder, it is that and
+// of them, by [Argv], [FetchArgv], [KeepArgv] or package holder, it is that and
 // does not return; otherwise it notes that the program called it and returns at
 // once.
 func Hook() {
@@ -45,8 +45,8 @@ func Hook() {
 			}
 		case fetchArg:
 			exit(runFetch(os.Args[2]))
-		case holdArg:
-			exit(runHold(os.Args[2]))
+		case keepArg:
+			exit(runKeep(os.Args[2]))
 		}
 	}
 	hooked.Store(true)

@@ -24,7 +24,7 @@ func runFetch(string) int {
 	return initFailed
 }
 
-func runHold(string) int {
+func runKeep(string) int {
 	os.Stderr.WriteString(needsLinux)
 	return initFailed
 }

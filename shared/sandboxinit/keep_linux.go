@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holder is pid 1 of a namespace in which one command runs after another.
+// keeper is pid 1 of a namespace in which one command runs after another.
 type keeper struct {
 	line line
 	// begun has an entry once there may be children to wait for.
@@ -20,11 +20,11 @@ type keeper struct {
 	running map[int]uint64 // pid of an init -> number of its handover
 }
 
-// runHold is the whole life of a holder.
-func runHold(path string) int {
+// runKeep is the whole life of a keeper.
+func runKeep(path string) int {
 	if os.Getpid() != 1 {
 		// It kills all that it can see, which must be its own namespace alone.
-		return complain("holding a namespace", syscall.EPERM)
+		return complain("keeping a namespace", syscall.EPERM)
 	}
 	l, code := dial(path)
 	if code != 0 {
@@ -35,12 +35,12 @@ func runHold(path string) int {
 	}
 	// Any command could otherwise end the others with one kill of pid 1.
 	silence()
-	h := &keeper{line: l, begun: make(chan struct{}, 1), running: make(map[int]uint64)}
-	go h.reap()
+	k := &keeper{line: l, begun: make(chan struct{}, 1), running: make(map[int]uint64)}
+	go k.reap()
 	for {
 		number, control, err := l.receive()
 		if err == nil {
-			err = h.begin(number, control)
+			err = k.begin(number, control)
 			closeRow(control, handedOver)
 		}
 		switch {
@@ -54,48 +54,48 @@ func runHold(path string) int {
 	}
 }
 
-func (h *keeper) begin(number uint64, control int) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (k *keeper) begin(number uint64, control int) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	pid, err := forkInit(control)
 	if err != nil {
 		return err
 	}
-	h.running[pid] = number
+	k.running[pid] = number
 	select {
-	case h.begun <- struct{}{}:
+	case k.begun <- struct{}{}:
 	default:
 	}
 	return nil
 }
 
 // reap collects the inits, and the orphans of those that did not live to do it.
-func (h *keeper) reap() {
+func (k *keeper) reap() {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		switch err {
 		case nil:
-			h.ended(pid)
+			k.ended(pid)
 		case syscall.ECHILD:
-			<-h.begun
+			<-k.begun
 		}
 	}
 }
 
-func (h *keeper) ended(pid int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	number, ok := h.running[pid]
+func (k *keeper) ended(pid int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	number, ok := k.running[pid]
 	if !ok {
 		return
 	}
-	delete(h.running, pid)
-	if len(h.running) == 0 {
+	delete(k.running, pid)
+	if len(k.running) == 0 {
 		killTheRest()
 	}
 	message := binary.BigEndian.AppendUint64(nil, number)
-	controlSocket(h.line).send(message)
+	controlSocket(k.line).send(message)
 }
 
 // killTheRest kills every process of the namespace but pid 1, and returns once
