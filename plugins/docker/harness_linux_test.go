@@ -52,6 +52,9 @@ func TestMain(m *testing.M) {
 	if host := os.Getenv(crashEnv); host != "" {
 		crash(host) // returns never
 	}
+	if how := os.Getenv(userEnv); how != "" {
+		asUser(how) // likewise
+	}
 	code := m.Run()
 	if startedDaemon.Load() {
 		if d, err := testDaemon(); err == nil {

@@ -145,6 +145,11 @@ func (d *Daemon) awaitAnswer(ctx context.Context) error {
 	}
 }
 
+// Admit lets a user of the machine use the daemon, beside root.
+func (d *Daemon) Admit(uid int) error {
+	return errors.Join(os.Chmod(d.dir, 0o711), os.Chown(d.Socket, uid, -1))
+}
+
 // Stop ends the daemon and removes its directory.
 func (d *Daemon) Stop() {
 	if d.Client != nil {
