@@ -124,7 +124,11 @@ func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, st
 	if err != nil {
 		return nil, nil, b.explain(err)
 	}
-	return r, b.notes, nil
+	told := slices.Clone(b.notes)
+	for _, w := range r.vessel.warnings {
+		told = append(told, shared.Event{Kind: shared.EventDegraded, Message: "the Docker daemon: " + firstLine(w), Details: map[string]string{"attribute": "engine"}})
+	}
+	return r, told, nil
 }
 
 // beginFresh runs a command in a container of its own.

@@ -65,6 +65,10 @@ func connect(ctx context.Context, at endpoint) (*daemon, error) {
 		c.Close()
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the Docker daemon runs containers of %s, and the init needs Linux", i.OSType)}
 	}
+	if err := refusePodman(asking, c); err != nil {
+		c.Close()
+		return nil, err
+	}
 	has := func(option string) bool {
 		return slices.ContainsFunc(i.SecurityOptions, func(s string) bool { return s == "name="+option || strings.HasPrefix(s, "name="+option+",") })
 	}
@@ -74,6 +78,23 @@ func connect(ctx context.Context, at endpoint) (*daemon, error) {
 		limitsMemory: i.MemoryLimit, limitsCPUs: i.CPUCfsQuota, limitsPIDs: i.PidsLimit,
 		cgroup: i.CgroupVersion,
 	}}, nil
+}
+
+// refusePodman refuses Podman's compatible socket, on which nobody has tried
+// whether it does all that it is asked for. What it passes over in silence,
+// such as the list of paths to hide, commands would have.
+func refusePodman(ctx context.Context, c *client.Client) error {
+	v, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: firstLine(err.Error())}
+	}
+	for _, component := range v.Components {
+		if strings.Contains(strings.ToLower(component.Name), "podman") {
+			return &shared.Error{Kind: shared.ErrUnavailable, Message: "the daemon is Podman, of which it is not known that it holds all that this engine asks for",
+				Hint: "use a Docker daemon"}
+		}
+	}
+	return nil
 }
 
 // recursiveReadOnly reports whether a kernel can make a tree of mounts

@@ -30,6 +30,8 @@ type vessel struct {
 	docker *client.Client
 	id     string
 	line   *line
+	// warnings are what the daemon did not take from the container's configuration.
+	warnings []string
 
 	// gone is closed when nothing runs in it any more, removed when the daemon
 	// has taken it away as well, or cannot say.
@@ -54,7 +56,7 @@ func launch(ctx context.Context, docker *client.Client, p *plan, at platform, m 
 		// never started: the label tells the next engine.
 		return nil, startError(ctx, err)
 	}
-	v := &vessel{docker: docker, id: created.ID, gone: make(chan struct{}), removed: make(chan struct{})}
+	v := &vessel{docker: docker, id: created.ID, warnings: created.Warnings, gone: make(chan struct{}), removed: make(chan struct{})}
 	waiting, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
 	wait := docker.ContainerWait(waiting, v.id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
 	go v.follow(wait, stopWaiting)
