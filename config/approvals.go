@@ -14,7 +14,7 @@ func (d *decoder) approvals(f *File, body hcl.Body) {
 	out := &f.options.Approvals
 	for _, name := range approvalsSchema.attrs {
 		attr := content.Attributes[name]
-		if attr == nil || d.refuse("approvals."+name, attr) {
+		if attr == nil {
 			continue
 		}
 		it, ok := d.item(attr)
@@ -42,7 +42,7 @@ func (d *decoder) audit(f *File, block *hcl.Block) {
 	out := &f.options.Audit
 	for _, name := range auditSchema.attrs {
 		attr := content.Attributes[name]
-		if attr == nil || d.refuse("audit."+name, attr) {
+		if attr == nil {
 			continue
 		}
 		it, ok := d.item(attr)

@@ -119,7 +119,7 @@ func (d *decoder) workspace(f *File, body hcl.Body) host.WorkspaceOptions {
 	content := d.content(body, &workspaceSchema)
 	for _, name := range workspaceSchema.attrs {
 		attr := content.Attributes[name]
-		if attr == nil || d.refuse("workspace."+name, attr) {
+		if attr == nil {
 			continue
 		}
 		f.eval.evalRoot = name == "root"
@@ -185,7 +185,7 @@ func (d *decoder) engineSource(block *hcl.Block) host.EngineSource {
 	content := d.content(block.Body, &engineSchema)
 	for _, name := range engineSchema.attrs {
 		attr := content.Attributes[name]
-		if attr == nil || d.refuse("engine."+name, attr) {
+		if attr == nil {
 			continue
 		}
 		it, ok := d.item(attr)

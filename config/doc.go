@@ -5,8 +5,7 @@
 // # Promise
 //
 //   - Nothing is ignored. What is unknown, misspelled, of the wrong type or
-//     defined twice is an error, and so is an attribute that this version
-//     cannot hold (see unbuilt.go). Only what is harmless on this machine and
+//     defined twice is an error. Only what is harmless on this machine and
 //     wrong on use, such as another platform's engine, is a warning.
 //   - All errors that can be found are reported in one run. Only a file that
 //     is not HCL at all is reported for its syntax alone.

@@ -13,9 +13,6 @@ type AttributeReference struct {
 	// for the object that is an element of that list.
 	Block string
 	Name  string
-	// Refused is what this version cannot hold of it: what some or all of its
-	// values ask for. Empty means that all are held.
-	Refused string
 }
 
 // Reference lists every attribute there is, block by block.
@@ -29,13 +26,7 @@ func Reference() []AttributeReference {
 		{"sandbox", &sandboxSchema}, {"limits", &limitsSchema}, {"bind_paths", &bindSchema},
 	} {
 		for _, name := range b.schema.attrs {
-			a := AttributeReference{Block: b.name, Name: name}
-			for i := range unbuilt {
-				if unbuilt[i].path == b.name+"."+name {
-					a.Refused = unbuilt[i].what
-				}
-			}
-			list = append(list, a)
+			list = append(list, AttributeReference{Block: b.name, Name: name})
 		}
 	}
 	return list

@@ -23,10 +23,6 @@ func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 		if attr == nil {
 			continue
 		}
-		declared := name == "engine" && slices.Contains(d.engines, "docker")
-		if !declared && d.refuse("sandbox."+name, attr) {
-			continue
-		}
 		it, ok := d.item(attr)
 		if !ok {
 			continue
@@ -257,7 +253,7 @@ func (d *decoder) limits(body hcl.Body) host.Limits {
 	content := d.content(body, &limitsSchema)
 	for _, name := range limitsSchema.attrs {
 		attr := content.Attributes[name]
-		if attr == nil || d.refuse("limits."+name, attr) {
+		if attr == nil {
 			continue
 		}
 		it, ok := d.item(attr)

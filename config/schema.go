@@ -70,7 +70,8 @@ var (
 // write by mistake where the option is not known.
 func engineOption(name string) (engine string) {
 	switch name {
-	case "image", "pull", "entrypoint", "runtime":
+	case "image", "dockerfile", "dockerfile_inline", "compose", "service", "pull", "platform", "user", "cap_add",
+		"reuse", "writable_root", "resources", "cache":
 		return "docker"
 	}
 	return ""

@@ -94,8 +94,8 @@ type Cmd struct {
 	// nobody behind who could hold the output open.
 	WaitDelay time.Duration
 
-	// Events, if set, is called for each event while the command runs, one
-	// call at a time. Wait waits for it as it does for Stdout's Write.
+	// Events, if set, is called for each event while the command runs, and for
+	// what its engine tells of a long preparation before, one call at a time. Wait waits for it as it does for Stdout's Write.
 	Events func(shared.Event)
 
 	host    *Host

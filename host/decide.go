@@ -207,7 +207,7 @@ func (c *Cmd) begin() error {
 		if via.engine != "" {
 			engine = via.engine
 		}
-		opened, err := c.host.sandbox(c.ctx, c.sandbox, via)
+		opened, err := c.host.sandbox(c.opening(), c.sandbox, via)
 		if err == nil {
 			err = c.startIn(opened, opened.decision)
 		}
@@ -255,7 +255,7 @@ func (c *Cmd) beginUnsandboxed(name string, facts policy.Facts, cause error) err
 }
 
 func (c *Cmd) openUnconfined(name string, cause error) (*openSandbox, error) {
-	opened, err := c.host.sandbox(c.ctx, c.sandbox, route{engine: unconfinedEngine, unconfined: true})
+	opened, err := c.host.sandbox(c.opening(), c.sandbox, route{engine: unconfinedEngine, unconfined: true})
 	if err == nil || cause == nil {
 		return opened, err
 	}
@@ -325,4 +325,13 @@ func (c *Cmd) request(opened *openSandbox) (ApprovalRequest, error) {
 		r.Dir = resolved
 	}
 	return r, nil
+}
+
+// opening is the context in which a sandbox is opened for this command: what the
+// engine is at meanwhile is told by the command's events.
+func (c *Cmd) opening() context.Context {
+	if c.Events == nil {
+		return c.ctx
+	}
+	return shared.WithProgress(c.ctx, c.Events)
 }

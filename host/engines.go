@@ -210,13 +210,9 @@ func (h *Host) findEngine(name string) (launchSpec, error) {
 		return h.declaredEngine(name, declared)
 	}
 	_, builtin := h.options.Builtins.engines[name]
-	dir := h.options.EngineDir
-	if dir == "" {
-		if exe, err := os.Executable(); err == nil {
-			dir = filepath.Dir(exe)
-		}
-	}
-	env := pickEnv(h.caller.environ, builtinEngineEnv[:])
+	dir := h.engineDir()
+	more, separate := separateEnv(name)
+	env := pickEnv(h.caller.environ, slices.Concat(builtinEngineEnv[:], more))
 	if dir != "" && !strings.ContainsAny(name, "/\x00") {
 		beside := filepath.Join(dir, "sbxhost-engine-"+name)
 		path, err := checkExecutable(beside)
@@ -238,11 +234,21 @@ func (h *Host) findEngine(name string) (launchSpec, error) {
 	if !strings.ContainsAny(name, "/\x00") {
 		path, err := h.installedEngine(name)
 		if err == nil {
-			return launchSpec{name: name, path: path, source: path}, nil
+			spec := launchSpec{name: name, path: path, source: path}
+			if separate {
+				spec.env = env
+			}
+			return spec, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return launchSpec{}, err
 		}
+	}
+	if separate {
+		return launchSpec{}, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine",
+			Message: fmt.Sprintf("the engine %q is a program of its own, and is not installed", name),
+			Hint: fmt.Sprintf("put sbxhost-engine-%[1]s beside sbxhost or in a directory of SBXHOST_ENGINE_PATH: "+
+				"CGO_ENABLED=0 go install github.com/sbxhost/sbxhost/plugins/%[1]s/sbxhost-engine-%[1]s@latest", name)}
 	}
 	return launchSpec{}, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine",
 		Message: fmt.Sprintf("no engine %q is known here", name),
@@ -324,12 +330,59 @@ func (h *Host) EngineNames() []string {
 	for _, name := range h.foreignNames() {
 		names[name] = true
 	}
+	for name, path := range h.SeparateEngines() {
+		if path != "" {
+			names[name] = true
+		}
+	}
 	return slices.Sorted(maps.Keys(names))
 }
 
 // builtinEngineEnv is what a built-in engine's process sees of the host's
 // environment. Commands see none of it.
 var builtinEngineEnv = [...]string{"SBXHOST_LOG", "TMPDIR", "XDG_RUNTIME_DIR"}
+
+// separateEngines are the engines of this project that are programs of their own
+// and no part of sbxhost.
+var separateEngines = [...]string{"docker"}
+
+// separateEnv is what more such an engine's process sees of the host's
+// environment; ok says that there is one of that name.
+func separateEnv(name string) (env []string, ok bool) {
+	switch name {
+	case "docker":
+		return []string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "HOME", "XDG_CACHE_HOME"}, true
+	}
+	return nil, false
+}
+
+// engineDir is where engines stand that were installed with this program.
+func (h *Host) engineDir() string {
+	if h.options.EngineDir != "" {
+		return h.options.EngineDir
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(exe)
+}
+
+// SeparateEngines lists those of this project's engines that are programs of
+// their own, and where they stand beside this program: "" where they do not.
+func (h *Host) SeparateEngines() map[string]string {
+	found := make(map[string]string, len(separateEngines))
+	for _, name := range separateEngines {
+		found[name] = ""
+		if dir := h.engineDir(); dir != "" {
+			path := filepath.Join(dir, enginePrefix+name)
+			if _, err := os.Lstat(path); err == nil {
+				found[name] = path
+			}
+		}
+	}
+	return found
+}
 
 func pickEnv(environ, names []string) []string {
 	var picked []string

@@ -72,9 +72,9 @@ func (c *client) Probe(ctx context.Context) (Probe, error) {
 	return probeFromPB(reply), nil
 }
 
-// firstReply makes a call whose stream outlives ctx and waits for the first
-// message under ctx. On success the stream ends by cancel alone.
-func firstReply[M any](ctx context.Context, call func(context.Context) (grpc.ServerStreamingClient[M], error)) (
+// firstReply makes a call whose stream outlives ctx and waits under ctx for the
+// first message that passing does not take, where it is not nil. On success the stream ends by cancel alone.
+func firstReply[M any](ctx context.Context, passing func(*M) bool, call func(context.Context) (grpc.ServerStreamingClient[M], error)) (
 	_ grpc.ServerStreamingClient[M], _ *M, cancel context.CancelFunc, _ error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, nil, err
@@ -85,6 +85,9 @@ func firstReply[M any](ctx context.Context, call func(context.Context) (grpc.Ser
 	var first *M
 	if err == nil {
 		first, err = stream.Recv()
+		for err == nil && passing != nil && passing(first) {
+			first, err = stream.Recv()
+		}
 	}
 	if !stop() && err == nil {
 		err = ctx.Err() // which has cancelled what was about to be given
@@ -101,8 +104,15 @@ func firstReply[M any](ctx context.Context, call func(context.Context) (grpc.Ser
 }
 
 func (c *client) Open(ctx context.Context, spec Spec) (Sandbox, error) {
-	_, reply, cancel, err := firstReply(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[pb.OpenReply], error) {
-		return c.engine.Open(ctx, &pb.OpenRequest{Spec: specToPB(&spec)})
+	passing := func(reply *pb.OpenReply) bool {
+		if reply.GetProgress() == nil {
+			return false
+		}
+		Progress(ctx, eventFromPB(reply.GetProgress()))
+		return true
+	}
+	_, reply, cancel, err := firstReply(ctx, passing, func(ctx context.Context) (grpc.ServerStreamingClient[pb.OpenReply], error) {
+		return c.engine.Open(ctx, &pb.OpenRequest{Spec: specToPB(&spec), Progress: wantsProgress(ctx)})
 	})
 	if err != nil {
 		return nil, err
@@ -175,7 +185,7 @@ func (s *clientSandbox) Start(ctx context.Context, cmd Command, stdio Stdio) (Pr
 	if err != nil {
 		return nil, err
 	}
-	stream, first, cancel, err := firstReply(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[pb.RunReply], error) {
+	stream, first, cancel, err := firstReply(ctx, nil, func(ctx context.Context) (grpc.ServerStreamingClient[pb.RunReply], error) {
 		return s.client.engine.Run(ctx, req)
 	})
 	if err != nil {

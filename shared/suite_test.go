@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,6 +56,7 @@ func suite() []suiteCase {
 		{"directory as stdio", testDirectory},
 		{"events", testEvents},
 		{"events nobody reads", testEventsDropped},
+		{"progress of an opening", testOpenProgress},
 		{"many at once", testConcurrent},
 		{"wait", testWait},
 		{"broken sandbox", testBroken},
@@ -358,4 +360,23 @@ func testResize(t *testing.T, e Engine) {
 	}
 	p.Signal(t.Context(), syscall.SIGKILL)
 	waitFor(t, p)
+}
+
+func testOpenProgress(t *testing.T, e Engine) {
+	var got []string
+	ctx := WithProgress(t.Context(), func(ev Event) { got = append(got, string(ev.Kind)+" "+ev.Message) })
+	s, err := e.Open(ctx, Spec{Unconfined: true, Sandbox: "test:progress"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	if want := []string{"progress 1", "progress 2", "progress 3"}; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	// Nobody asks, and nobody is told.
+	quiet, err := e.Open(t.Context(), Spec{Unconfined: true, Sandbox: "test:progress"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet.Close(t.Context())
 }

@@ -48,6 +48,10 @@ func (e *testEngine) Open(ctx context.Context, spec Spec) (Sandbox, error) {
 		return nil, fmt.Errorf("while opening: %w", &asked)
 	case "test:plain-error":
 		return nil, errors.New("plain \xff text")
+	case "test:progress":
+		for i := range 3 {
+			Progress(ctx, Event{Kind: EventProgress, Message: strconv.Itoa(i + 1)})
+		}
 	case "test:block":
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -19,10 +19,9 @@ func TestConfigurationIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var documented, refused []string
+	var documented []string
 	heading := ""
-	row := regexp.MustCompile("^\\| `([a-z0-9_.]+)` \\|(.*)")
-	rows := map[string]string{}
+	row := regexp.MustCompile("^\\| `([a-z0-9_.]+)` \\|")
 	for line := range strings.Lines(string(text)) {
 		if h, ok := strings.CutPrefix(line, "## "); ok {
 			heading = strings.TrimSpace(h)
@@ -30,30 +29,19 @@ func TestConfigurationIsDocumented(t *testing.T) {
 		m := row.FindStringSubmatch(line)
 		switch {
 		case m == nil, heading == "Expressions":
-		case strings.HasPrefix(heading, "What is refused"):
-			refused = append(refused, m[1])
 		default:
 			block := heading
 			if heading == "Top level" {
 				block = ""
 			}
 			documented = append(documented, block+"."+m[1])
-			rows[block+"."+m[1]] = m[2]
 		}
 	}
-	var there, held []string
+	var there []string
 	for _, a := range config.Reference() {
-		name := a.Block + "." + a.Name
-		there = append(there, name)
-		if a.Refused != "" {
-			held = append(held, name)
-			if !strings.Contains(rows[name], "efused in this version") {
-				t.Errorf("the row of %s does not say that it is refused", name)
-			}
-		}
+		there = append(there, a.Block+"."+a.Name)
 	}
 	compare(t, "attributes", documented, there)
-	compare(t, "attributes that are refused", refused, held)
 
 	functions := regexp.MustCompile(`(?m)^Functions: (.*), as in`).FindStringSubmatch(string(text))
 	if functions == nil {

@@ -74,6 +74,7 @@ var exclusive = map[string][]string{
 	"github.com/rogpeppe/go-internal": {}, // tests alone
 	"github.com/hashicorp/go-plugin":  {"shared", "host"},
 	"go.opentelemetry.io/otel":        {"cmd/sbxhost-telemetry"},
+	"github.com/moby":                 {"plugins/docker", "test/dockerd"},
 }
 
 // never are what an engine's executable must not link, however indirectly: it
@@ -104,13 +105,16 @@ func TestImportRules(t *testing.T) {
 				}
 				if name == "cmd/sbxhost" {
 					for _, dep := range pkg.Deps {
-						if under("go.opentelemetry.io", dep) {
+						if under("go.opentelemetry.io", dep) || under("github.com/moby", dep) {
 							t.Errorf("%s links %s, which costs every command its initialisation", name, dep)
 						}
 					}
 				}
 				if strings.HasPrefix(path.Base(name), "sbxhost-engine-") || path.Base(name) == "sbxhost-init" {
 					for _, dep := range pkg.Deps {
+						if under("github.com/moby", dep) && path.Base(name) != "sbxhost-engine-docker" {
+							t.Errorf("%s links %s", name, dep)
+						}
 						for _, bad := range never {
 							if under(bad, dep) {
 								t.Errorf("%s links %s", name, dep)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -50,7 +52,9 @@ func engineNames(h *host.Host, asked []string) ([]string, error) {
 		if name == "bubblewrap" {
 			name = "bwrap"
 		}
-		if !slices.Contains(known, name) {
+		// One that is a program of its own may be missing, of which the host
+		// tells more than that there is none.
+		if _, separate := h.SeparateEngines()[name]; !separate && !slices.Contains(known, name) {
 			return nil, &hinted{fmt.Errorf("there is no engine %q", name), "there are " + strings.Join(known, ", ")}
 		}
 		names = append(names, name)
@@ -108,12 +112,13 @@ func (c *enginesListCommand) Run(args []string) int {
 	list := []listedEngine{}
 	rows := [][]string{{"NAME", "VERSION", "FROM", "WHAT IT DOES"}}
 	installed := host.InstalledEngines(s.options.EnginePath)
+	separate := h.SeparateEngines()
 	for _, name := range listOrder(h) {
 		e := listedEngine{Name: name, Auto: 1 + slices.Index(h.AutoEngines(), name), Source: s.options.Engines[name].Source}
 		if at, ok := s.options.Reattach[name]; ok {
 			e.Source = at.Socket
 		} else if e.Source == "" {
-			e.Source = installed[name]
+			e.Source = cmp.Or(separate[name], installed[name])
 		}
 		if info, ok := c.builtinInfo(ctx, s.options, name); ok {
 			e.BuiltIn, e.Source, e.Version, e.Doc = true, "", info.Version, info.Doc
@@ -132,6 +137,12 @@ func (c *enginesListCommand) Run(args []string) int {
 	}
 	var b strings.Builder
 	table(&b, "", rows)
+	for _, name := range slices.Sorted(maps.Keys(separate)) {
+		if !slices.ContainsFunc(list, func(e listedEngine) bool { return e.Name == name }) {
+			fmt.Fprintf(&b, "\nThe engine %[1]s is a program of its own. To have it, put sbxhost-engine-%[1]s beside sbxhost:\n"+
+				"  CGO_ENABLED=0 go install github.com/sbxhost/sbxhost/plugins/%[1]s/sbxhost-engine-%[1]s@latest\n", name)
+		}
+	}
 	return c.print(b.String())
 }
 

@@ -335,7 +335,9 @@ func (e *execution) event(ev shared.Event) {
 	case shared.EventViolation:
 		e.note("violation: " + ev.Message)
 	case shared.EventProgress:
-		e.note(ev.Message)
+		if isTerminal(e.stderr) { // a log has no use for it
+			e.note(ev.Message)
+		}
 	}
 }
 

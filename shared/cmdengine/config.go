@@ -2,6 +2,7 @@ package cmdengine
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"syscall"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
-// Config is an engine. Only Info and Launch are needed. The functions are
+// Config is an engine. Only Info and Launch, or Begin, are needed. The functions are
 // called from many goroutines at once; what they are given is theirs to read
 // and, but for the Spec in Open, not to change.
 type Config struct {
@@ -43,6 +44,14 @@ type Config struct {
 	// ExtraFiles are the launcher's own descriptors, numbered from 3; they are
 	// closed once the launcher has started or failed to.
 	Launch func(spec *shared.Spec, cmd *shared.Command) (*exec.Cmd, error)
+
+	// Begin takes the place of Launch in an engine whose sandboxes are made by
+	// somebody else, such as a daemon. It starts the command and gives what the
+	// rest of this package needs to see it to its end. stdio has no nil files and
+	// stays the caller's; the events are told first. When ctx ends, what was
+	// begun must end, too. Init, Rlimits, Scope and Diagnose do not count, and
+	// Plan is needed.
+	Begin func(ctx context.Context, spec *shared.Spec, cmd *shared.Command, stdio [3]*os.File) (Run, []shared.Event, error)
 
 	// Plan says what Start would do. Where it is nil, or its Plan has no Argv,
 	// the command line is the one that Launch gives, with the init's words as
@@ -80,11 +89,11 @@ type Config struct {
 	Events func(spec *shared.Spec, cmd *shared.Command) []shared.Event
 }
 
-// New makes the engine. It panics if c has neither a Launch nor an Attach, of
-// which one must give the command line.
+// New makes the engine. It panics if c has none of Launch, Begin with Plan, and
+// Attach, of which one must give or start a command line.
 func New(c Config) shared.Engine {
-	if c.Launch == nil && c.Attach == nil {
-		panic("cmdengine: Config.Launch is nil")
+	if c.Launch == nil && c.Attach == nil && (c.Begin == nil || c.Plan == nil) {
+		panic("cmdengine: Config can start nothing")
 	}
 	return &engine{config: c, forker: newForker()}
 }

@@ -16,7 +16,7 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 	if err := s.check(&cmd); err != nil {
 		return shared.Plan{}, err
 	}
-	if cmd.Script != "" && !s.engine.config.Init {
+	if cmd.Script != "" && !s.engine.config.Init && s.engine.config.Begin == nil {
 		cmd.Args, _ = scriptArgs(&cmd)
 		cmd.Script = ""
 	}
@@ -24,7 +24,7 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	if plan.Argv == nil {
+	if plan.Argv == nil && s.engine.config.Begin == nil {
 		c, _, err := s.command(ctx, &cmd)
 		if err != nil {
 			return shared.Plan{}, err

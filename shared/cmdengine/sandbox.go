@@ -134,7 +134,10 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 	defer context.AfterFunc(s.open, cancel)()
 
 	begin := s.startDirect
-	if s.engine.config.Init {
+	switch {
+	case s.engine.config.Begin != nil:
+		begin = s.begin
+	case s.engine.config.Init:
 		begin = s.startInside
 	}
 	err = ctx.Err()

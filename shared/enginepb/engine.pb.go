@@ -1206,8 +1206,11 @@ func (x *User) GetGroups() []uint32 {
 }
 
 type OpenRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Spec          *Spec                  `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Spec  *Spec                  `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	// Whether the host wants to hear what the engine is at before the sandbox is
+	// open. An engine that does not know the question says nothing.
+	Progress      bool `protobuf:"varint,2,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1249,9 +1252,18 @@ func (x *OpenRequest) GetSpec() *Spec {
 	return nil
 }
 
+func (x *OpenRequest) GetProgress() bool {
+	if x != nil {
+		return x.Progress
+	}
+	return false
+}
+
 type OpenReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SandboxId     string                 `protobuf:"bytes,1,opt,name=sandbox_id,json=sandboxId,proto3" json:"sandbox_id,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	SandboxId string                 `protobuf:"bytes,1,opt,name=sandbox_id,json=sandboxId,proto3" json:"sandbox_id,omitempty"`
+	// What the engine is at; sandbox_id is then empty and more replies follow.
+	Progress      *Event `protobuf:"bytes,2,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1291,6 +1303,13 @@ func (x *OpenReply) GetSandboxId() string {
 		return x.SandboxId
 	}
 	return ""
+}
+
+func (x *OpenReply) GetProgress() *Event {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
 }
 
 type CloseRequest struct {
@@ -2621,12 +2640,14 @@ const file_engine_proto_rawDesc = "" +
 	"\x04User\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\rR\x03uid\x12\x10\n" +
 	"\x03gid\x18\x02 \x01(\rR\x03gid\x12\x16\n" +
-	"\x06groups\x18\x03 \x03(\rR\x06groups\":\n" +
+	"\x06groups\x18\x03 \x03(\rR\x06groups\"V\n" +
 	"\vOpenRequest\x12+\n" +
-	"\x04spec\x18\x01 \x01(\v2\x17.sbxhost.engine.v1.SpecR\x04spec\"*\n" +
+	"\x04spec\x18\x01 \x01(\v2\x17.sbxhost.engine.v1.SpecR\x04spec\x12\x1a\n" +
+	"\bprogress\x18\x02 \x01(\bR\bprogress\"`\n" +
 	"\tOpenReply\x12\x1d\n" +
 	"\n" +
-	"sandbox_id\x18\x01 \x01(\tR\tsandboxId\"-\n" +
+	"sandbox_id\x18\x01 \x01(\tR\tsandboxId\x124\n" +
+	"\bprogress\x18\x02 \x01(\v2\x18.sbxhost.engine.v1.EventR\bprogress\"-\n" +
 	"\fCloseRequest\x12\x1d\n" +
 	"\n" +
 	"sandbox_id\x18\x01 \x01(\tR\tsandboxId\"\f\n" +
@@ -2819,41 +2840,42 @@ var file_engine_proto_depIdxs = []int32{
 	1,  // 12: sbxhost.engine.v1.Mount.kind:type_name -> sbxhost.engine.v1.MountKind
 	2,  // 13: sbxhost.engine.v1.Network.mode:type_name -> sbxhost.engine.v1.NetworkMode
 	12, // 14: sbxhost.engine.v1.OpenRequest.spec:type_name -> sbxhost.engine.v1.Spec
-	23, // 15: sbxhost.engine.v1.Command.masks:type_name -> sbxhost.engine.v1.Mask
-	22, // 16: sbxhost.engine.v1.PlanRequest.command:type_name -> sbxhost.engine.v1.Command
-	26, // 17: sbxhost.engine.v1.PlanReply.mounts:type_name -> sbxhost.engine.v1.PlannedMount
-	27, // 18: sbxhost.engine.v1.PlanReply.documents:type_name -> sbxhost.engine.v1.PlanDocument
-	22, // 19: sbxhost.engine.v1.RunRequest.command:type_name -> sbxhost.engine.v1.Command
-	34, // 20: sbxhost.engine.v1.RunReply.started:type_name -> sbxhost.engine.v1.Started
-	35, // 21: sbxhost.engine.v1.RunReply.event:type_name -> sbxhost.engine.v1.Event
-	36, // 22: sbxhost.engine.v1.RunReply.exited:type_name -> sbxhost.engine.v1.Result
-	4,  // 23: sbxhost.engine.v1.RunReply.broken:type_name -> sbxhost.engine.v1.Error
-	42, // 24: sbxhost.engine.v1.Event.details:type_name -> sbxhost.engine.v1.Event.DetailsEntry
-	5,  // 25: sbxhost.engine.v1.Engine.Info:input_type -> sbxhost.engine.v1.InfoRequest
-	10, // 26: sbxhost.engine.v1.Engine.Probe:input_type -> sbxhost.engine.v1.ProbeRequest
-	18, // 27: sbxhost.engine.v1.Engine.Open:input_type -> sbxhost.engine.v1.OpenRequest
-	24, // 28: sbxhost.engine.v1.Engine.Plan:input_type -> sbxhost.engine.v1.PlanRequest
-	20, // 29: sbxhost.engine.v1.Engine.Close:input_type -> sbxhost.engine.v1.CloseRequest
-	28, // 30: sbxhost.engine.v1.Engine.Run:input_type -> sbxhost.engine.v1.RunRequest
-	30, // 31: sbxhost.engine.v1.Engine.Stdin:input_type -> sbxhost.engine.v1.StdinRequest
-	32, // 32: sbxhost.engine.v1.Engine.Output:input_type -> sbxhost.engine.v1.OutputRequest
-	37, // 33: sbxhost.engine.v1.Engine.Signal:input_type -> sbxhost.engine.v1.SignalRequest
-	39, // 34: sbxhost.engine.v1.Engine.Resize:input_type -> sbxhost.engine.v1.ResizeRequest
-	6,  // 35: sbxhost.engine.v1.Engine.Info:output_type -> sbxhost.engine.v1.InfoReply
-	11, // 36: sbxhost.engine.v1.Engine.Probe:output_type -> sbxhost.engine.v1.ProbeReply
-	19, // 37: sbxhost.engine.v1.Engine.Open:output_type -> sbxhost.engine.v1.OpenReply
-	25, // 38: sbxhost.engine.v1.Engine.Plan:output_type -> sbxhost.engine.v1.PlanReply
-	21, // 39: sbxhost.engine.v1.Engine.Close:output_type -> sbxhost.engine.v1.CloseReply
-	29, // 40: sbxhost.engine.v1.Engine.Run:output_type -> sbxhost.engine.v1.RunReply
-	31, // 41: sbxhost.engine.v1.Engine.Stdin:output_type -> sbxhost.engine.v1.StdinReply
-	33, // 42: sbxhost.engine.v1.Engine.Output:output_type -> sbxhost.engine.v1.OutputReply
-	38, // 43: sbxhost.engine.v1.Engine.Signal:output_type -> sbxhost.engine.v1.SignalReply
-	40, // 44: sbxhost.engine.v1.Engine.Resize:output_type -> sbxhost.engine.v1.ResizeReply
-	35, // [35:45] is the sub-list for method output_type
-	25, // [25:35] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	35, // 15: sbxhost.engine.v1.OpenReply.progress:type_name -> sbxhost.engine.v1.Event
+	23, // 16: sbxhost.engine.v1.Command.masks:type_name -> sbxhost.engine.v1.Mask
+	22, // 17: sbxhost.engine.v1.PlanRequest.command:type_name -> sbxhost.engine.v1.Command
+	26, // 18: sbxhost.engine.v1.PlanReply.mounts:type_name -> sbxhost.engine.v1.PlannedMount
+	27, // 19: sbxhost.engine.v1.PlanReply.documents:type_name -> sbxhost.engine.v1.PlanDocument
+	22, // 20: sbxhost.engine.v1.RunRequest.command:type_name -> sbxhost.engine.v1.Command
+	34, // 21: sbxhost.engine.v1.RunReply.started:type_name -> sbxhost.engine.v1.Started
+	35, // 22: sbxhost.engine.v1.RunReply.event:type_name -> sbxhost.engine.v1.Event
+	36, // 23: sbxhost.engine.v1.RunReply.exited:type_name -> sbxhost.engine.v1.Result
+	4,  // 24: sbxhost.engine.v1.RunReply.broken:type_name -> sbxhost.engine.v1.Error
+	42, // 25: sbxhost.engine.v1.Event.details:type_name -> sbxhost.engine.v1.Event.DetailsEntry
+	5,  // 26: sbxhost.engine.v1.Engine.Info:input_type -> sbxhost.engine.v1.InfoRequest
+	10, // 27: sbxhost.engine.v1.Engine.Probe:input_type -> sbxhost.engine.v1.ProbeRequest
+	18, // 28: sbxhost.engine.v1.Engine.Open:input_type -> sbxhost.engine.v1.OpenRequest
+	24, // 29: sbxhost.engine.v1.Engine.Plan:input_type -> sbxhost.engine.v1.PlanRequest
+	20, // 30: sbxhost.engine.v1.Engine.Close:input_type -> sbxhost.engine.v1.CloseRequest
+	28, // 31: sbxhost.engine.v1.Engine.Run:input_type -> sbxhost.engine.v1.RunRequest
+	30, // 32: sbxhost.engine.v1.Engine.Stdin:input_type -> sbxhost.engine.v1.StdinRequest
+	32, // 33: sbxhost.engine.v1.Engine.Output:input_type -> sbxhost.engine.v1.OutputRequest
+	37, // 34: sbxhost.engine.v1.Engine.Signal:input_type -> sbxhost.engine.v1.SignalRequest
+	39, // 35: sbxhost.engine.v1.Engine.Resize:input_type -> sbxhost.engine.v1.ResizeRequest
+	6,  // 36: sbxhost.engine.v1.Engine.Info:output_type -> sbxhost.engine.v1.InfoReply
+	11, // 37: sbxhost.engine.v1.Engine.Probe:output_type -> sbxhost.engine.v1.ProbeReply
+	19, // 38: sbxhost.engine.v1.Engine.Open:output_type -> sbxhost.engine.v1.OpenReply
+	25, // 39: sbxhost.engine.v1.Engine.Plan:output_type -> sbxhost.engine.v1.PlanReply
+	21, // 40: sbxhost.engine.v1.Engine.Close:output_type -> sbxhost.engine.v1.CloseReply
+	29, // 41: sbxhost.engine.v1.Engine.Run:output_type -> sbxhost.engine.v1.RunReply
+	31, // 42: sbxhost.engine.v1.Engine.Stdin:output_type -> sbxhost.engine.v1.StdinReply
+	33, // 43: sbxhost.engine.v1.Engine.Output:output_type -> sbxhost.engine.v1.OutputReply
+	38, // 44: sbxhost.engine.v1.Engine.Signal:output_type -> sbxhost.engine.v1.SignalReply
+	40, // 45: sbxhost.engine.v1.Engine.Resize:output_type -> sbxhost.engine.v1.ResizeReply
+	36, // [36:46] is the sub-list for method output_type
+	26, // [26:36] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_engine_proto_init() }

@@ -52,7 +52,8 @@ const (
 type EngineClient interface {
 	Info(ctx context.Context, in *InfoRequest, opts ...grpc.CallOption) (*InfoReply, error)
 	Probe(ctx context.Context, in *ProbeRequest, opts ...grpc.CallOption) (*ProbeReply, error)
-	// Open opens a sandbox and answers once, when it is open. The call then
+	// Open opens a sandbox and answers when it is open, after any number of
+	// replies that only tell of progress, which the host must ask for. The call then
 	// lasts as long as the sandbox: Close ends it, and where it ends in another
 	// way - the host cancels it or is gone - the sandbox is closed, so that
 	// neither a lost reply nor a lost host leaves one behind.
@@ -223,7 +224,8 @@ func (c *engineClient) Resize(ctx context.Context, in *ResizeRequest, opts ...gr
 type EngineServer interface {
 	Info(context.Context, *InfoRequest) (*InfoReply, error)
 	Probe(context.Context, *ProbeRequest) (*ProbeReply, error)
-	// Open opens a sandbox and answers once, when it is open. The call then
+	// Open opens a sandbox and answers when it is open, after any number of
+	// replies that only tell of progress, which the host must ask for. The call then
 	// lasts as long as the sandbox: Close ends it, and where it ends in another
 	// way - the host cancels it or is gone - the sandbox is closed, so that
 	// neither a lost reply nor a lost host leaves one behind.

@@ -26,8 +26,9 @@ var hooked atomic.Bool
 
 // Hook makes a program able to serve as the init, and as a session's holder. It
 // must be the first statement of main. In a process that was started to be one
-// of them, by [Argv] or by package holder, it is that and does not return;
-// otherwise it notes that the program called it and returns at once.
+// of them, by [Argv], [FetchArgv], [KeepArgv] or package holder, it is that and
+// does not return; otherwise it notes that the program called it and returns at
+// once.
 func Hook() {
 	if holder.Wanted(os.Args) {
 		exit(holder.Main(os.Args, func() { KillOrphans(0) }))
@@ -42,6 +43,10 @@ func Hook() {
 			if fd, ok := parseFD(os.Args[2]); ok {
 				exit(runLimitStage(fd))
 			}
+		case fetchArg:
+			exit(runFetch(os.Args[2]))
+		case keepArg:
+			exit(runKeep(os.Args[2]))
 		}
 	}
 	hooked.Store(true)

@@ -19,6 +19,16 @@ func runLimitStage(int) int {
 	return initFailed
 }
 
+func runFetch(string) int {
+	os.Stderr.WriteString(needsLinux)
+	return initFailed
+}
+
+func runKeep(string) int {
+	os.Stderr.WriteString(needsLinux)
+	return initFailed
+}
+
 func openBinary(b Binary) (*os.File, error) { return os.Open(b.Path) }
 
 func socketpair() ([2]int, error) {

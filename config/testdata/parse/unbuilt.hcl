@@ -1,4 +1,0 @@
-  config {
-    image = "node:20"
-  }
-}

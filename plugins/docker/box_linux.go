@@ -1,0 +1,288 @@
+package docker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// A box is one opened Spec: cmdengine's sandbox, and what it takes to make
+// containers for it.
+type box struct {
+	shared.Sandbox
+	engine *engine
+
+	// Final once open has returned.
+	daemon *daemon
+	plans  planner
+	notes  []shared.Event
+
+	compose   *compose // nil without
+	releasing sync.Once
+
+	vessels sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	held   *held // with reuse, the one that commands are let into
+}
+
+// open is cmdengine's hook: spec's form and features have been checked.
+func (b *box) open(ctx context.Context, spec *shared.Spec) error {
+	o, err := parseOptions(spec.Options)
+	if err != nil {
+		return err
+	}
+	limits, err := o.limits(spec)
+	if err != nil {
+		return err
+	}
+	initFile, err := b.engine.locateInit()
+	if err != nil {
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	}
+	if err := checkInit(initFile.Path); err != nil {
+		return err
+	}
+	if b.daemon, err = b.engine.daemon(ctx); err != nil {
+		return err
+	}
+	limitNotes, err := holdable(b.daemon.facts, &limits)
+	if err != nil {
+		return err
+	}
+	b.plans = planner{spec: spec, options: o, limits: limits, daemon: b.daemon.facts, memory: machineMemory(), self: self(),
+		initFile: initFile.Path, labels: ownerLabels()}
+	b.notes = append(b.notes, limitNotes...)
+	if err := b.prepareImage(ctx, spec); err != nil {
+		return err
+	}
+	if err := b.prepareCaches(spec); err != nil {
+		return err
+	}
+	b.notes = append(b.notes, notes(&b.plans)...)
+	b.engine.sweep.Do(func() { go sweep(b.daemon.client) })
+	if _, err := b.container(&shared.Command{}, "", nil); err != nil {
+		return err
+	}
+	return nil
+}
+
+// container plans one container, after a look at the host.
+func (b *box) container(cmd *shared.Command, lineDir string, words []string) (*plan, error) {
+	p := b.plans
+	p.lineDir = lineDir
+	mounts := slices.Concat(p.spec.Mounts, p.binds)
+	p.binds = slices.Concat(p.binds, pins(mounts, cmd.Masks))
+	if err := checkMounts(slices.Concat(p.spec.Mounts, p.binds), b.daemon.endpoint.socket); err != nil {
+		return nil, err
+	}
+	return p.container(cmd.Masks, words)
+}
+
+// launch starts one container.
+func (b *box) launch(ctx context.Context, cmd *shared.Command, argv func(socket string) []string) (*vessel, error) {
+	m, err := newMeeting(b.engine.surroundings.getenv)
+	if err != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	}
+	defer m.end()
+	p, err := b.container(cmd, m.dir, argv(lineInside+"/"+socketName))
+	if err != nil {
+		return nil, err
+	}
+	v, err := launch(ctx, b.daemon.client, p, b.plans.options.platform, m)
+	if err != nil {
+		return nil, err
+	}
+	b.vessels.Add(1)
+	go func() {
+		<-v.removed
+		b.vessels.Done()
+	}()
+	return v, nil
+}
+
+// begin is cmdengine's hook.
+func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, stdio [3]*os.File) (cmdengine.Run, []shared.Event, error) {
+	start := b.beginFresh
+	if b.plans.options.reuse {
+		start = b.beginHeld
+	}
+	r, err := start(ctx, cmd, stdio)
+	if err != nil {
+		return nil, nil, b.explain(err)
+	}
+	told := slices.Clone(b.notes)
+	for _, w := range r.vessel.warnings {
+		told = append(told, shared.Event{Kind: shared.EventDegraded, Message: "the Docker daemon: " + firstLine(w), Details: map[string]string{"attribute": "engine"}})
+	}
+	return r, told, nil
+}
+
+// beginFresh runs a command in a container of its own.
+func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
+	v, err := b.launch(ctx, cmd, sandboxinit.FetchArgv)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{vessel: v, kill: v.kill, finished: func() {
+		v.awaitGone()
+		v.line.conn.Close()
+	}}
+	if err := r.begin(ctx, 0, b.command(cmd), stdio); err != nil {
+		v.remove()
+		return nil, err
+	}
+	return r, nil
+}
+
+// beginHeld runs a command in the container that commands share.
+func (b *box) beginHeld(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
+	h, err := b.enter(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	number, end := h.announce()
+	r := &run{vessel: h.vessel, kill: func() { h.retire(); h.vessel.kill() }}
+	r.finished = func() {
+		h.await(end, r.conn)
+		h.leave()
+	}
+	if err := r.begin(ctx, number, b.command(cmd), stdio); err != nil {
+		if errors.Is(err, shared.ErrBroken) {
+			h.retire()
+		}
+		h.leave()
+		return nil, err
+	}
+	return r, nil
+}
+
+// enter gives the shared container, a new one where there is none that hides
+// just what this command must not see.
+func (b *box) enter(ctx context.Context, cmd *shared.Command) (*held, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	masks := maskKey(cmd.Masks)
+	if b.held != nil && b.held.masks == masks && b.held.enter() {
+		return b.held, nil
+	}
+	if b.held != nil {
+		b.held.retire()
+		b.held = nil
+	}
+	if b.closed {
+		return nil, &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
+	}
+	v, err := b.launch(ctx, cmd, sandboxinit.KeepArgv)
+	if err != nil {
+		return nil, err
+	}
+	h := newHeld(v, masks)
+	if !h.enter() {
+		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the container ended as soon as it was there"}
+	}
+	b.held = h
+	return h, nil
+}
+
+func maskKey(masks []shared.Mask) string {
+	paths := make([]string, len(masks))
+	for i, m := range masks {
+		paths[i] = m.Path
+	}
+	slices.Sort(paths)
+	sum := sha256.Sum256([]byte(strings.Join(slices.Compact(paths), "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
+// command is what the init is told.
+func (b *box) command(cmd *shared.Command) sandboxinit.Command {
+	// No core dumps: they would be written to the workspace, or by the host's
+	// handler, with the command's memory in them.
+	limits := []sandboxinit.Rlimit{{Resource: unix.RLIMIT_CORE}}
+	if n := b.plans.limits.OpenFiles; n > 0 {
+		limits = append(limits, sandboxinit.Rlimit{Resource: unix.RLIMIT_NOFILE, Soft: n, Hard: n})
+	}
+	return sandboxinit.Command{Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Rlimits: limits}
+}
+
+// explain adds to an error what this engine's user may not think of.
+func (b *box) explain(err error) error {
+	e, ok := errors.AsType[*shared.Error](err)
+	if ok && e.Kind == shared.ErrNotFound && e.Hint == "" && b.plans.image.path != "" {
+		with := *e
+		with.Hint = "the image has its programs in " + b.plans.image.path + ": see that env.PATH does"
+		return &with
+	}
+	return err
+}
+
+// plan is cmdengine's hook.
+func (b *box) plan(_ *shared.Spec, cmd *shared.Command) (shared.Plan, error) {
+	words := sandboxinit.FetchArgv(lineInside + "/" + socketName)
+	if b.plans.options.reuse {
+		words = sandboxinit.KeepArgv(lineInside + "/" + socketName)
+	}
+	p, err := b.container(cmd, "<private>", words)
+	if err != nil {
+		return shared.Plan{}, err
+	}
+	out := shared.Plan{Argv: p.argv(b.plans.options.platform), Mounts: p.ops}
+	if b.plans.options.inline != "" {
+		out.Documents = append(out.Documents, shared.PlanDocument{Name: "Dockerfile", Text: b.plans.options.inline})
+	}
+	for _, n := range b.notes {
+		out.Notes = append(out.Notes, n.Message)
+	}
+	return out, nil
+}
+
+// Close implements shared.Sandbox. It returns once the containers are gone.
+func (b *box) Close(ctx context.Context) error {
+	err := b.Sandbox.Close(ctx)
+	b.mu.Lock()
+	b.closed = true
+	if b.held != nil {
+		b.held.retire()
+		b.held = nil
+	}
+	b.mu.Unlock()
+	gone := make(chan struct{})
+	go func() {
+		b.vessels.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+		b.release()
+		return err
+	case <-ctx.Done():
+		go b.release()
+		return ctx.Err()
+	}
+}
+
+// release has Compose take away what it has made.
+func (b *box) release() {
+	b.releasing.Do(func() {
+		if b.compose == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), removalTime)
+		defer cancel()
+		b.compose.down(ctx) // what it leaves, the next engine sweeps
+	})
+}

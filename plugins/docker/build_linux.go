@@ -1,0 +1,207 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/build"
+	"github.com/moby/moby/api/types/jsonstream"
+	"github.com/moby/moby/client"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// builtName is the repository of the images that are built here. The tag is the
+// checksum of what they were built from.
+const builtName = "sbxhost-built"
+
+// imageBuilt builds the image of a Dockerfile, unless one was built from the
+// same bytes before.
+func (b *box) imageBuilt(ctx context.Context, spec *shared.Spec) error {
+	o := b.plans.options
+	attribute := "config.dockerfile"
+	source := &buildContext{dockerfile: inlineName, text: []byte(o.inline)}
+	if o.inline != "" {
+		attribute = "config.dockerfile_inline"
+	} else {
+		file, err := inWorkspace(spec, "dockerfile", o.dockerfile)
+		if err != nil {
+			return err
+		}
+		if source.root, err = os.OpenRoot(filepath.Dir(file)); err != nil {
+			return optionError("dockerfile", "%v", err)
+		}
+		defer source.root.Close()
+		source.dockerfile = filepath.Base(file)
+		b.guardDockerfile(spec, file)
+	}
+	archive, err := os.CreateTemp("", "sbxhost-build-")
+	if err != nil {
+		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute, Message: err.Error()}
+	}
+	os.Remove(archive.Name())
+	defer archive.Close()
+	sum, err := source.writeTo(archive)
+	if err == nil {
+		_, err = archive.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: "reading the build's context: " + err.Error()}
+	}
+	tag := builtName + ":" + sum[:40]
+	if at := o.platform; at.os != "" {
+		tag += "-" + strings.Trim(at.os+"-"+at.arch+"-"+at.variant, "-")
+	}
+	if o.pull != "always" {
+		facts, err := inspectImage(ctx, b.daemon.client, tag)
+		if err == nil {
+			b.plans.image = facts
+			return nil
+		}
+		if !cerrdefs.IsNotFound(err) {
+			return imageError(ctx, "the image built before", err)
+		}
+	}
+	if err := b.build(ctx, attribute, tag, source.dockerfile, archive); err != nil {
+		return err
+	}
+	facts, err := inspectImage(ctx, b.daemon.client, tag)
+	if err != nil {
+		return imageError(ctx, "the image just built", err)
+	}
+	b.plans.image = facts
+	return nil
+}
+
+func (b *box) build(ctx context.Context, attribute, tag, dockerfile string, archive io.Reader) error {
+	o := b.plans.options
+	options := client.ImageBuildOptions{
+		Tags: []string{tag}, Dockerfile: dockerfile, Remove: true, ForceRemove: true, PullParent: o.pull == "always",
+		Version: build.BuilderV1, // which every daemon has, without a session of its own
+	}
+	if at := o.platform; at.os != "" {
+		options.Platforms = []ocispec.Platform{{OS: at.os, Architecture: at.arch, Variant: at.variant}}
+	}
+	b.progress(ctx, "building the image")
+	result, err := b.daemon.client.ImageBuild(ctx, archive, options)
+	if err != nil {
+		e := imageError(ctx, "the daemon refused the build", err)
+		if x, ok := e.(*shared.Error); ok {
+			x.Kind, x.Attribute = shared.ErrInvalidSpec, attribute
+		}
+		return e
+	}
+	defer result.Body.Close()
+	return b.followBuild(ctx, attribute, result.Body)
+}
+
+// followBuild reports the steps of a build and, where one fails, names it with
+// the end of what it wrote.
+func (b *box) followBuild(ctx context.Context, attribute string, stream io.Reader) error {
+	step, said := "", &lastLines{}
+	for d := json.NewDecoder(stream); ; {
+		var m jsonstream.Message
+		if err := d.Decode(&m); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return imageError(ctx, "the build broke off", err)
+		}
+		if m.Error != nil {
+			e := &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute, Message: "the build failed: " + firstLine(m.Error.Message)}
+			if step != "" {
+				e.Message = fmt.Sprintf("the build failed at %s: %s", step, firstLine(m.Error.Message))
+			}
+			if tail := said.String(); tail != "" {
+				e.Message += "; it said: " + tail
+			}
+			return e
+		}
+		for line := range strings.Lines(m.Stream) {
+			line = strings.TrimSpace(line)
+			switch {
+			case strings.HasPrefix(line, "Step "):
+				step, said = line, &lastLines{}
+				b.progress(ctx, line)
+			default:
+				said.add(line)
+			}
+		}
+	}
+}
+
+// lastLines keeps the end of a step's output, for its error.
+type lastLines struct{ lines []string }
+
+const keptLines, keptBytes = 5, 300
+
+// add leaves out what is the builder's and not the step's.
+func (l *lastLines) add(line string) {
+	line = strings.NewReplacer("\x1b[91m", "", "\x1b[0m", "").Replace(line) // around what goes to stderr
+	if line == "" || strings.HasPrefix(line, "---> ") || strings.HasPrefix(line, "Removing intermediate container ") {
+		return
+	}
+	if len(line) > keptBytes {
+		line = line[:keptBytes] + "..."
+	}
+	if l.lines = append(l.lines, line); len(l.lines) > keptLines {
+		l.lines = l.lines[1:]
+	}
+}
+
+func (l *lastLines) String() string { return strings.ToValidUTF8(strings.Join(l.lines, " | "), "?") }
+
+// inWorkspace resolves a file that a definition names relative to the workspace.
+func inWorkspace(spec *shared.Spec, option, name string) (string, error) {
+	if !filepath.IsAbs(name) {
+		root := projectOf(spec)
+		if root == "" {
+			return "", optionError(option, "%q is relative, and there is no workspace", name)
+		}
+		name = filepath.Join(root, name)
+	}
+	file, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return "", optionError(option, "%v", err)
+	}
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return "", optionError(option, "%q is not a regular file", file)
+	}
+	return file, nil
+}
+
+// projectOf is the workspace's directory on the host.
+func projectOf(spec *shared.Spec) string {
+	for _, m := range spec.Mounts {
+		if m.Origin == "workspace" && m.Kind != shared.MountTmpfs {
+			return m.Source
+		}
+	}
+	return ""
+}
+
+// guardDockerfile makes a file that decides what is built, with the daemon's
+// rights, read-only for the commands that see it.
+func (b *box) guardDockerfile(spec *shared.Spec, file string) {
+	var best *shared.Mount
+	for i := range spec.Mounts {
+		m := &spec.Mounts[i]
+		if m.Kind != shared.MountTmpfs && within(file, m.Source) && (best == nil || len(m.Source) > len(best.Source)) {
+			best = m
+		}
+	}
+	if best == nil || best.Kind != shared.MountReadWrite {
+		return
+	}
+	b.plans.binds = append(b.plans.binds, shared.Mount{
+		Source: file, Destination: filepath.Join(best.Destination, strings.TrimPrefix(file, best.Source)),
+		Origin: "protected: what the image is built from",
+	})
+}

@@ -1,0 +1,211 @@
+package docker
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// The labels that Compose gives its containers and networks.
+const (
+	projectLabel = "com.docker.compose.project"
+	serviceLabel = "com.docker.compose.service"
+)
+
+// imageOfService has Compose make the service and what it depends on, takes the
+// image and the network from there, and starts the dependencies where commands
+// can reach them. The service's own container is never started: commands run
+// in containers of this engine's making.
+func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
+	o := b.plans.options
+	file, err := inWorkspace(spec, "compose", o.compose)
+	if err != nil {
+		return err
+	}
+	if writableInside(spec, file) {
+		// It can ask the daemon for anything, and name other files that do.
+		return &shared.Error{Kind: shared.ErrDenied, Attribute: "config.compose",
+			Message: fmt.Sprintf("commands can write to %q, and so decide what is run outside of the sandbox", file),
+			Hint:    "keep it where they cannot, or say read_only = true"}
+	}
+	program, err := b.findCompose()
+	if err != nil {
+		return err
+	}
+	c := &compose{program: program, file: file, project: b.engine.projects.name(thisOwner()), box: b}
+	b.compose = c
+	b.progress(ctx, "preparing the service "+o.service)
+	if err := c.run(ctx, "up", "--no-start", o.service); err != nil {
+		return err
+	}
+	members, err := b.daemon.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", projectLabel+"="+c.project)})
+	if err != nil {
+		return imageError(ctx, "the containers of the Compose project", err)
+	}
+	var own *container.Summary
+	var others []string
+	for i := range members.Items {
+		if m := &members.Items[i]; m.Labels[serviceLabel] == o.service {
+			own = m
+		} else {
+			others = append(others, m.Labels[serviceLabel])
+		}
+	}
+	if own == nil {
+		return optionError("service", "Compose made no container for %q", o.service)
+	}
+	if b.plans.image, err = inspectImage(ctx, b.daemon.client, own.ImageID); err != nil {
+		return imageError(ctx, "the image of service "+o.service, err)
+	}
+	if spec.Network.Mode == shared.NetworkNone {
+		return nil // nothing that runs could be reached
+	}
+	if own.NetworkSettings != nil && len(own.NetworkSettings.Networks) > 0 {
+		b.plans.network = slices.Sorted(maps.Keys(own.NetworkSettings.Networks))[0]
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	slices.Sort(others)
+	return c.run(ctx, append([]string{"up", "-d", "--no-recreate"}, slices.Compact(others)...)...)
+}
+
+// writableInside reports whether commands can write to a file of the host.
+func writableInside(spec *shared.Spec, file string) bool {
+	var best *shared.Mount
+	for i := range spec.Mounts {
+		m := &spec.Mounts[i]
+		if m.Kind != shared.MountTmpfs && within(file, m.Source) && (best == nil || len(m.Source) > len(best.Source)) {
+			best = m
+		}
+	}
+	return best != nil && best.Kind == shared.MountReadWrite
+}
+
+// findCompose looks where Docker's own command line has its plugins, and where
+// systems install the older program. Never in PATH: the workspace could supply
+// its own.
+func (b *box) findCompose() (string, error) {
+	var candidates []string
+	if home := b.engine.surroundings.getenv("HOME"); filepath.IsAbs(home) {
+		candidates = append(candidates, filepath.Join(home, ".docker/cli-plugins/docker-compose"))
+	}
+	candidates = append(candidates,
+		"/usr/local/lib/docker/cli-plugins/docker-compose", "/usr/local/libexec/docker/cli-plugins/docker-compose",
+		"/usr/lib/docker/cli-plugins/docker-compose", "/usr/libexec/docker/cli-plugins/docker-compose",
+		"/usr/local/bin/docker-compose", "/usr/bin/docker-compose")
+	for _, path := range candidates {
+		resolved, err := filepath.EvalSymlinks(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		info, err := os.Stat(resolved)
+		if err == nil {
+			err = sandboxinit.CheckExecutable(resolved, info)
+		}
+		if err != nil {
+			return "", &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.compose", Message: err.Error()}
+		}
+		return path, nil
+	}
+	return "", &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.compose",
+		Message: "neither Docker's Compose plugin nor docker-compose is installed",
+		Hint:    "install the package docker-compose or docker-compose-plugin, or name an image"}
+}
+
+// compose is one project of Compose's, made for one box.
+type compose struct {
+	program, file, project string
+	box                    *box
+}
+
+// run runs Compose to its end, and tells its progress.
+func (c *compose) run(ctx context.Context, words ...string) error {
+	cmd := exec.CommandContext(ctx, c.program, append([]string{"--project-name", c.project, "--file", c.file}, words...)...)
+	cmd.Dir = filepath.Dir(c.file)
+	getenv := c.box.engine.surroundings.getenv
+	cmd.Env = []string{
+		"DOCKER_HOST=unix://" + c.box.daemon.endpoint.socket, "PATH=/usr/local/bin:/usr/bin:/bin",
+		"HOME=" + getenv("HOME"), "DOCKER_CONFIG=" + getenv("DOCKER_CONFIG"),
+		"COMPOSE_ANSI=never", "COMPOSE_INTERACTIVE_NO_CLI=1",
+		"COMPOSE_DOCKER_CLI_BUILD=0", // the older one would look for Docker's command line
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	r, w := io.Pipe()
+	cmd.Stdout, cmd.Stderr = w, w
+	said, read := &lastLines{}, make(chan struct{})
+	go func() {
+		defer close(read)
+		for lines := bufio.NewScanner(r); lines.Scan(); {
+			if line := strings.TrimSpace(lines.Text()); line != "" {
+				said.add(line)
+				c.box.progress(ctx, line)
+			}
+		}
+		io.Copy(io.Discard, r) // after a line that is too long
+	}()
+	err := cmd.Run()
+	w.Close()
+	<-read
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.compose",
+			Message: fmt.Sprintf("%s %s: %v; it said: %s", c.program, words[0], err, said)}
+	}
+	return nil
+}
+
+// down removes all that up has made, volumes too: they were made for this box.
+func (c *compose) down(ctx context.Context) error {
+	return c.run(ctx, "down", "--volumes", "--remove-orphans", "--timeout", "0")
+}
+
+// sweepProjects removes what is left of Compose projects whose engine is gone.
+func sweepProjects(ctx context.Context, docker *client.Client) {
+	boot, namespace := shortBoot(bootID()), pidNamespace()
+	orphaned := func(labels map[string]string) bool {
+		o, ok := projectOwner(labels[projectLabel])
+		return ok && o.gone(boot, namespace, startTime)
+	}
+	labelled := make(client.Filters).Add("label", projectLabel)
+	if list, err := docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: labelled}); err == nil {
+		for _, c := range list.Items {
+			if orphaned(c.Labels) {
+				docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+			}
+		}
+	}
+	if list, err := docker.NetworkList(ctx, client.NetworkListOptions{Filters: labelled}); err == nil {
+		for _, n := range list.Items {
+			if orphaned(n.Labels) {
+				docker.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
+			}
+		}
+	}
+	if list, err := docker.VolumeList(ctx, client.VolumeListOptions{Filters: labelled}); err == nil {
+		for _, v := range list.Items {
+			if orphaned(v.Labels) {
+				docker.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{})
+			}
+		}
+	}
+}

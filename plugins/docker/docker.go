@@ -1,0 +1,50 @@
+package docker
+
+import (
+	"encoding/json"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+const version = "0.1.0-dev"
+
+var info = shared.Info{
+	Name:    "docker",
+	Version: version,
+	Doc:     "containers of a local Docker daemon: another root file system, limits held by cgroups",
+	Features: shared.Features{
+		shared.FeatureNetworkNone, shared.FeatureNetworkHost,
+		shared.FeatureFilesystemMinimal,
+		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureMasks,
+		shared.FeatureTTY, shared.FeatureUser,
+		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,
+		shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,
+	},
+	Options: shared.OptionSchema{
+		Attributes: []shared.OptionAttribute{
+			{Name: "image", Type: shared.OptionString, Doc: "image to run commands in, such as \"node:20-alpine\""},
+			{Name: "dockerfile", Type: shared.OptionString, Doc: "Dockerfile to build the image from, relative to the workspace; its directory is the context"},
+			{Name: "dockerfile_inline", Type: shared.OptionString, Doc: "text of a Dockerfile to build the image from, without a context"},
+			{Name: "compose", Type: shared.OptionString, Doc: "Compose file, relative to the workspace; commands run as its service would"},
+			{Name: "service", Type: shared.OptionString, Doc: "service of the Compose file"},
+			{Name: "pull", Type: shared.OptionString, Doc: "when to fetch the image from a registry: missing, always or never", Default: json.RawMessage(`"missing"`)},
+			{Name: "platform", Type: shared.OptionString, Doc: "platform of the image, such as \"linux/arm64\"; default: the daemon's"},
+			{Name: "user", Type: shared.OptionString, Doc: "user inside, UID or UID:GID or a name of the image; default: the caller's numbers"},
+			{Name: "cap_add", Type: shared.OptionStringList, Doc: "capabilities to add to none, such as [\"NET_RAW\"]; each is reported"},
+			{Name: "reuse", Type: shared.OptionBool, Doc: "keep one container for the commands of an open sandbox", Default: json.RawMessage(`false`)},
+			{Name: "writable_root", Type: shared.OptionBool, Doc: "make the container's root file system writable, for as long as the container lives", Default: json.RawMessage(`false`)},
+		},
+		Blocks: []shared.OptionBlock{
+			{Name: "resources", Doc: "limits of the container; those of the definition's limits block must agree", Attributes: []shared.OptionAttribute{
+				{Name: "memory", Type: shared.OptionString, Doc: "bytes, with a unit such as \"512MiB\""},
+				{Name: "cpu", Type: shared.OptionNumber, Doc: "processors' worth of time, such as 1.5"},
+				{Name: "pids", Type: shared.OptionNumber, Doc: "processes and threads at once"},
+			}},
+			{Name: "cache", Doc: "directories that outlive the container", Attributes: []shared.OptionAttribute{
+				{Name: "paths", Type: shared.OptionStringList, Doc: "absolute paths inside", Required: true},
+				{Name: "scope", Type: shared.OptionString, Doc: "whose they are: project, or user for all projects of the caller", Default: json.RawMessage(`"project"`)},
+				{Name: "ttl", Type: shared.OptionString, Doc: "how long one lasts that nothing uses, such as \"720h\"", Default: json.RawMessage(`"720h"`)},
+			}},
+		},
+	},
+}

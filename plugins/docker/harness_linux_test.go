@@ -1,0 +1,216 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/moby/moby/client"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/test/dockerd"
+)
+
+var testDaemon = sync.OnceValues(func() (*dockerd.Daemon, error) { return dockerd.Start(context.Background()) })
+
+// initDir holds the real init, built once: the test binary may be linked
+// dynamically, and is nothing to run in an image without a loader.
+var initDir = sync.OnceValues(func() (string, error) {
+	builtInit.Store(true)
+	dir, err := os.MkdirTemp("", "docker-test-init-")
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return dir, err
+	}
+	file := filepath.Join(dir, "sbxhost-init")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", file, "../../shared/sandboxinit/sbxhost-init")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("building the init: %v: %s", err, out)
+	}
+	return dir, os.Chmod(file, 0o755)
+})
+
+var startedDaemon, builtInit atomic.Bool
+
+func TestMain(m *testing.M) {
+	sandboxinit.Hook()
+	if host := os.Getenv(crashEnv); host != "" {
+		crash(host) // returns never
+	}
+	if how := os.Getenv(userEnv); how != "" {
+		asUser(how) // likewise
+	}
+	code := m.Run()
+	if startedDaemon.Load() {
+		if d, err := testDaemon(); err == nil {
+			d.Stop()
+		}
+	}
+	if builtInit.Load() {
+		if dir, _ := initDir(); dir != "" {
+			os.RemoveAll(dir)
+		}
+	}
+	os.Exit(code)
+}
+
+func required(part string) bool {
+	return slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), part)
+}
+
+var startLock sync.Mutex
+
+// daemonFor gives the tests' daemon. Where none can be started, the test is
+// skipped, unless it must be there.
+func daemonFor(t testing.TB) *dockerd.Daemon {
+	t.Helper()
+	startLock.Lock()
+	defer startLock.Unlock()
+	d, err := testDaemon()
+	if errors.Is(err, dockerd.ErrMissing) && !required("docker") {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	startedDaemon.Store(true)
+	return d
+}
+
+// newEngine is an engine of the tests' daemon, with a home of its own.
+func newEngine(t testing.TB) *engine {
+	t.Helper()
+	d := daemonFor(t)
+	home := t.TempDir()
+	vars := map[string]string{"DOCKER_HOST": "unix://" + d.Socket, "HOME": home}
+	s := hostSurroundings()
+	s.getenv = func(name string) string { return vars[name] }
+	return &engine{surroundings: s, locateInit: func() (sandboxinit.Binary, error) {
+		dir, err := initDir()
+		if err != nil {
+			return sandboxinit.Binary{}, err
+		}
+		return sandboxinit.LocateBeside(filepath.Join(dir, "sbxhost-init"))
+	}}
+}
+
+func rawOptions(t testing.TB, o map[string]any) json.RawMessage {
+	t.Helper()
+	if o["image"] == nil && o["dockerfile"] == nil && o["dockerfile_inline"] == nil && o["compose"] == nil {
+		o["image"] = dockerd.Image
+		o["pull"] = "never"
+	}
+	raw, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+type opts = map[string]any
+
+// open opens a sandbox that is closed with the test. Its options are those of
+// the test image unless the Spec has some.
+func open(t testing.TB, spec shared.Spec) shared.Sandbox {
+	t.Helper()
+	if spec.Options == nil {
+		spec.Options = rawOptions(t, opts{})
+	}
+	sandbox, err := newEngine(t).Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sandbox.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return sandbox
+}
+
+type outcome struct {
+	shared.Result
+	stdout, stderr string
+	events         []shared.Event
+}
+
+// sh runs a shell script to its end.
+func sh(t testing.TB, s shared.Sandbox, script string) outcome {
+	t.Helper()
+	return runCommand(t, s, shared.Command{Args: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=/bin"}, Dir: "/"}, "")
+}
+
+func runCommand(t testing.TB, s shared.Sandbox, cmd shared.Command, stdin string) outcome {
+	t.Helper()
+	var out outcome
+	collect := func(to *string) (*os.File, chan struct{}) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			var b bytes.Buffer
+			io.Copy(&b, r)
+			r.Close()
+			*to = b.String()
+		}()
+		return w, done
+	}
+	inRead, inWrite, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		io.WriteString(inWrite, stdin)
+		inWrite.Close()
+	}()
+	stdout, outDone := collect(&out.stdout)
+	stderr, errDone := collect(&out.stderr)
+	p, err := s.Start(t.Context(), cmd, shared.Stdio{Stdin: inRead, Stdout: stdout, Stderr: stderr})
+	inRead.Close()
+	stdout.Close()
+	stderr.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Result, err = p.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for e := range p.Events() {
+		out.events = append(out.events, e)
+	}
+	<-outDone
+	<-errDone
+	return out
+}
+
+// containers lists those of the daemon that the label marks.
+func containers(t testing.TB) []string {
+	t.Helper()
+	list, err := daemonFor(t).Client.ContainerList(context.Background(), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", ownerLabel)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, c := range list.Items {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}

@@ -1,0 +1,297 @@
+package docker
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/moby/moby/client"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// dir makes a directory that commands of every user can enter and write to.
+func dir(t *testing.T, files ...string) string {
+	t.Helper()
+	top, err := os.MkdirTemp("", "docker-view-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(top) })
+	os.Chmod(top, 0o777)
+	for _, f := range files {
+		path := filepath.Join(top, f)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(f+"\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return top
+}
+
+func TestConfined(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		s := open(t, shared.Spec{Home: "/home/me", Options: rawOptions(t, options)})
+		cmd := script(`env; echo --; cat /proc/self/status; echo --
+			touch /made 2>&1; touch /bin/made 2>&1; echo --
+			touch /tmp/f /var/tmp/f /home/me/f /dev/shm/f && echo writable; echo --
+			ip link 2>&1 | grep -c '^[0-9]'; ls -A /.sbxhost/line; ls /.sbxhost; echo --
+			ls -l /proc/self/fd | grep -c /; mount -t tmpfs x /tmp 2>&1; hostname`)
+		cmd.Env = []string{"PATH=/bin", "SECRET=value"}
+		out := runCommand(t, s, cmd, "")
+		part := strings.Split(out.stdout, "--\n")
+		if len(part) != 6 {
+			t.Fatalf("got %+v", out)
+		}
+		env := strings.Fields(part[0])
+		slices.Sort(env)
+		// The shell sets the last three itself.
+		env = slices.DeleteFunc(env, func(e string) bool {
+			return strings.HasPrefix(e, "PWD=") || strings.HasPrefix(e, "SHLVL=") || strings.HasPrefix(e, "_=")
+		})
+		if !slices.Equal(env, []string{"PATH=/bin", "SECRET=value"}) {
+			t.Errorf("environment: %q", env)
+		}
+		for _, want := range []string{"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+			if !strings.Contains(part[1], want) {
+				t.Errorf("no %q in %s", want, part[1])
+			}
+		}
+		if strings.Count(part[2], "Read-only file system") != 2 {
+			t.Errorf("the root file system: %s", part[2])
+		}
+		if part[3] != "writable\n" {
+			t.Errorf("private directories: %s", part[3])
+		}
+		if part[4] != "1\ninit\nline\n" {
+			t.Errorf("links, and what the init has left to find: %s", part[4])
+		}
+		if !strings.Contains(part[5], "ermission denied") && !strings.Contains(part[5], "not permitted") {
+			t.Errorf("mounting: %s", part[5])
+		}
+	})
+}
+
+// TestInspectShowsNothing looks for what is the command's in what the daemon
+// shows everybody who may use it.
+func TestInspectShowsNothing(t *testing.T) {
+	t.Parallel()
+	s := open(t, shared.Spec{})
+	cmd := script("echo ready; sleep 1000; : hidden-argument")
+	cmd.Env = append(cmd.Env, "TOKEN=hidden-value")
+	p, _ := started(t, s, cmd)
+	defer p.Signal(t.Context(), syscall.SIGKILL)
+	looked := 0
+	for _, id := range containers(t) {
+		got, err := daemonFor(t).Client.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
+		if err != nil {
+			continue // another test's, gone meanwhile
+		}
+		looked++
+		if strings.Contains(string(got.Raw), "hidden-") {
+			t.Errorf("the daemon shows %s", got.Raw)
+		}
+	}
+	if looked == 0 {
+		t.Error("no container was looked at")
+	}
+}
+
+func TestMounts(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		ws := dir(t, "file", "guarded/hooks/pre", "sub/deep")
+		other := dir(t, "data")
+		s := open(t, shared.Spec{Options: rawOptions(t, options), Mounts: []shared.Mount{
+			{Source: ws, Destination: "/workspace", Kind: shared.MountReadWrite, Origin: "workspace"},
+			{Source: ws + "/guarded", Destination: "/workspace/guarded", Origin: "protected"},
+			{Source: other, Destination: other, Origin: "bind_paths[0]"},
+			{Source: other + "/data", Destination: "/single", Origin: "bind_paths[1]"},
+			{Destination: "/workspace/sub", Kind: shared.MountTmpfs, Origin: "bind_paths[2]"},
+			{Source: other, Destination: "/over", Kind: shared.MountOverlay, Degradable: true, Origin: "bind_paths[3]"},
+		}})
+		out := sh(t, s, `cat /workspace/file /single `+other+`/data; ls /workspace/sub; echo new > /workspace/new
+			for f in /workspace/guarded/hooks/pre /workspace/guarded/new `+other+`/data /single /over/data; do (echo x > $f) 2>/dev/null && echo wrote $f; done
+			mv /workspace/guarded /workspace/moved 2>/dev/null && echo moved; echo x > /workspace/sub/f`)
+		if out.stdout != "file\ndata\ndata\n" {
+			t.Errorf("got %s%s", out.stdout, out.stderr)
+		}
+		if got, err := os.ReadFile(ws + "/new"); string(got) != "new\n" {
+			t.Errorf("written inside: %q, %v", got, err)
+		}
+		if _, err := os.Stat(ws + "/sub/f"); err == nil {
+			t.Error("the tmpfs let a file through")
+		}
+		degraded := slices.ContainsFunc(out.events, func(e shared.Event) bool {
+			return e.Kind == shared.EventDegraded && e.Details["attribute"] == "bind_paths[3]"
+		})
+		if !degraded {
+			t.Errorf("the overlay became read-only and nobody said so: %v", out.events)
+		}
+	})
+}
+
+func TestUser(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		ws := dir(t)
+		s := open(t, shared.Spec{Options: rawOptions(t, options), Home: "/home/them",
+			User:   &shared.User{UID: 4242, GID: 4243, Groups: []uint32{4244}},
+			Mounts: []shared.Mount{{Source: ws, Destination: ws, Kind: shared.MountReadWrite, Origin: "workspace"}}})
+		out := sh(t, s, `echo $(id -u) $(id -g) $(id -G); touch `+ws+`/f ~/f /home/them/f; echo again > /dev/stderr; cat /proc/1/environ`)
+		if !strings.HasPrefix(out.stdout, "4242 4243 4243 4244") {
+			t.Errorf("got %+v", out)
+		}
+		var st syscall.Stat_t
+		if err := syscall.Stat(ws+"/f", &st); err != nil || st.Uid != 4242 || st.Gid != 4243 {
+			t.Errorf("a file made inside: %+v, %v", st, err)
+		}
+		if !strings.Contains(out.stderr, "again") {
+			t.Errorf("its own stderr, opened by name: %q", out.stderr)
+		}
+	})
+}
+
+func TestUserOption(t *testing.T) {
+	t.Parallel()
+	s := open(t, shared.Spec{Options: rawOptions(t, opts{"user": "tester"})})
+	if out := sh(t, s, "id -un; id -u"); out.stdout != "tester\n4242\n" {
+		t.Errorf("got %+v", out)
+	}
+}
+
+func TestMasks(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		ws := dir(t, ".env", "secrets/key", "open")
+		s := open(t, shared.Spec{Options: rawOptions(t, options),
+			Mounts: []shared.Mount{{Source: ws, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"}}})
+		cmd := script(`cat /w/.env /w/secrets/key /w/open; echo changed > /w/.env; echo changed > /w/secrets/key; rm -f /w/.env; mv /w/secrets /w/s; ls /w/secrets; true`)
+		cmd.Masks = []shared.Mask{{Path: "/w/.env"}, {Path: "/w/secrets", Dir: true}, {Path: "/w/gone"}}
+		out := runCommand(t, s, cmd, "")
+		if out.stdout != "open\n" {
+			t.Errorf("masked: %s%s", out.stdout, out.stderr)
+		}
+		for _, f := range []string{".env", "secrets/key"} {
+			if got, err := os.ReadFile(filepath.Join(ws, f)); string(got) != f+"\n" {
+				t.Errorf("%s on the host: %q, %v", f, got, err)
+			}
+		}
+		if _, err := os.Lstat(ws + "/gone"); err == nil {
+			t.Error("the mask of what is not there left a stub")
+		}
+		// A control, and the masks of this moment: there are none now.
+		if out := sh(t, s, "cat /w/.env /w/secrets/key"); out.stdout != ".env\nsecrets/key\n" {
+			t.Errorf("not masked: %+v", out)
+		}
+	})
+}
+
+// TestAboveMasks has a command try to move what lies above a hidden path, so
+// that the next command's mask would miss it.
+func TestAboveMasks(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		ws := dir(t, "a/b/secret", "a/free/f", "g/h/guarded/f")
+		s := open(t, shared.Spec{Options: rawOptions(t, options), Mounts: []shared.Mount{
+			{Source: ws, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"},
+			{Source: ws + "/g/h/guarded", Destination: "/w/g/h/guarded", Origin: "protected"},
+		}})
+		cmd := script(`for d in a a/b g g/h g/h/guarded; do mv /w/$d /w/moved 2>/dev/null && echo moved $d; done
+			mv /w/a/free /w/elsewhere && echo fine > /w/a/b/new`)
+		cmd.Masks = []shared.Mask{{Path: "/w/a/b/secret"}, {Path: "/w/none/at/all"}}
+		if out := runCommand(t, s, cmd, ""); out.stdout != "" || out.Status.Code != 0 {
+			t.Errorf("got %+v", out)
+		}
+		if got, err := os.ReadFile(ws + "/a/b/new"); string(got) != "fine\n" {
+			t.Errorf("beside what is hidden: %q, %v", got, err)
+		}
+	})
+}
+
+func TestRefusedMounts(t *testing.T) {
+	t.Parallel()
+	ws := dir(t, "file", "real/f")
+	if err := os.Symlink("real", ws+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	e := newEngine(t)
+	socket := strings.TrimPrefix(e.surroundings.getenv("DOCKER_HOST"), "unix://")
+	workspace := shared.Mount{Source: ws, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"}
+	for name, tt := range map[string]struct {
+		mount shared.Mount
+		kind  error
+		says  string
+	}{
+		"the daemon's socket": {shared.Mount{Source: socket, Destination: "/s", Origin: "b"}, shared.ErrDenied, "socket"},
+		"above the socket":    {shared.Mount{Source: filepath.Dir(socket), Destination: "/s", Origin: "b"}, shared.ErrDenied, "socket"},
+		"gone":                {shared.Mount{Source: ws + "/nosuch", Destination: "/s", Origin: "b"}, shared.ErrInvalidSpec, "does not exist"},
+		"a symlink":           {shared.Mount{Source: ws + "/link", Destination: "/s", Origin: "b"}, shared.ErrInvalidSpec, "symlink"},
+		"no place":            {shared.Mount{Source: ws + "/real", Destination: "/w/nosuch", Origin: "b"}, shared.ErrInvalidSpec, "does not exist"},
+		"through a symlink":   {shared.Mount{Source: ws + "/real/f", Destination: "/w/link/f", Origin: "b"}, shared.ErrInvalidSpec, "symlink"},
+		"file on directory":   {shared.Mount{Source: ws + "/file", Destination: "/w/real", Origin: "b"}, shared.ErrInvalidSpec, "both"},
+		"the init's":          {shared.Mount{Source: ws, Destination: "/.sbxhost/line", Origin: "b"}, shared.ErrInvalidSpec, "engine provides"},
+		"proc":                {shared.Mount{Source: ws, Destination: "/proc/x", Origin: "b"}, shared.ErrInvalidSpec, "engine provides"},
+	} {
+		_, err := e.Open(t.Context(), shared.Spec{Options: rawOptions(t, opts{}), Mounts: []shared.Mount{workspace, tt.mount}})
+		if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) || !strings.HasPrefix(err.Error(), "b: ") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := os.Lstat(ws + "/nosuch"); err == nil {
+		t.Error("a mount that was refused left a directory behind")
+	}
+}
+
+func TestWritableRoot(t *testing.T) {
+	t.Parallel()
+	s := open(t, shared.Spec{Options: rawOptions(t, opts{"writable_root": true})})
+	if out := sh(t, s, "echo x > /made && cat /made"); out.stdout != "x\n" {
+		t.Errorf("got %+v", out)
+	}
+	if out := sh(t, s, "cat /made"); out.Status.Success() {
+		t.Errorf("the next command sees it: %+v", out)
+	}
+}
+
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	s := open(t, shared.Spec{Network: shared.Network{Mode: shared.NetworkHost}})
+	if out := sh(t, s, "ip addr"); !strings.Contains(out.stdout, "eth0") {
+		t.Errorf("got %+v", out)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		s := open(t, shared.Spec{Options: rawOptions(t, options),
+			Limits: shared.Limits{Memory: 64 << 20, CPUs: 0.5, PIDs: 20, OpenFiles: 100, TempSize: 1 << 20}})
+		out := sh(t, s, `ulimit -n; head -c 5000000 /dev/zero > /tmp/big; wc -c < /tmp/big`)
+		if lines := strings.Fields(out.stdout); !slices.Equal(lines, []string{"100", strconv.Itoa(1 << 20)}) {
+			t.Errorf("open files, and bytes in /tmp: %+v", out)
+		}
+		out = sh(t, s, `i=0; while [ $i -lt 100 ]; do sleep 30 & i=$((i+1)); echo $i; done`)
+		if lines := strings.Fields(out.stdout); out.Status.Success() || len(lines) > 20+initThreads {
+			t.Errorf("%d processes at once, %v", len(lines), out.Status)
+		}
+		// One process cannot take it all: the shell lives to tell.
+		out = sh(t, s, `head -c 200000000 /dev/zero | tail | wc -c; echo on`)
+		if strings.Contains(out.stdout, "200000000") {
+			t.Errorf("200 MB of memory were had: %+v", out)
+		}
+		for _, limit := range []string{"memory", "cpus", "pids", "open_files", "temp_size"} {
+			if !slices.ContainsFunc(out.events, func(e shared.Event) bool { return e.Details["limit"] == limit && e.Details["hold"] == "held" }) {
+				t.Errorf("nobody says what holds %s: %v", limit, out.events)
+			}
+		}
+	})
+}

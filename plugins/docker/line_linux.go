@@ -1,0 +1,143 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// maxSocketPath is what sockaddr_un holds, with its NUL.
+const maxSocketPath = 108
+
+// meeting is a socket at which the init of one container finds the engine. Its
+// directory is bound into the container; that of the host around it can be
+// entered by the engine's user alone.
+type meeting struct {
+	top      string // private
+	dir      string // what is bound
+	listener *net.UnixListener
+}
+
+// newMeeting opens the socket. What it leaves when the engine is killed is
+// what hosts sweep: a directory of their prefix with a socket in it.
+func newMeeting(getenv func(string) string) (_ *meeting, err error) {
+	var bases []string
+	for _, dir := range []string{getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"} {
+		if filepath.IsAbs(dir) && len(dir)+len("/"+shared.RuntimeDirPrefix+"4294967295/line/"+socketName) < maxSocketPath {
+			bases = append(bases, dir)
+		}
+	}
+	var errs []error
+	for _, base := range bases {
+		top, err := os.MkdirTemp(base, shared.RuntimeDirPrefix)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		m := &meeting{top: top, dir: filepath.Join(top, "line")}
+		if err := m.listen(); err != nil {
+			m.end()
+			return nil, err
+		}
+		return m, nil
+	}
+	return nil, fmt.Errorf("private directory for a container's socket: %w; set TMPDIR to a directory that you can write to", errors.Join(errs...))
+}
+
+func (m *meeting) listen() error {
+	if err := os.Mkdir(m.dir, 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(m.dir, socketName)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	m.listener = l
+	// The init may run as somebody else; who can come here at all is for the
+	// directory above to say. Not by umask, which is the whole process's.
+	return errors.Join(os.Chmod(m.dir, 0o755), os.Chmod(path, 0o777))
+}
+
+// end takes the socket and its directories away. The container keeps an empty
+// directory that is nowhere else.
+func (m *meeting) end() {
+	if m.listener != nil {
+		m.listener.Close() // which unlinks the socket
+	}
+	os.Remove(m.dir)
+	os.Remove(m.top)
+}
+
+// accept waits for the init, and for nobody after it.
+func (m *meeting) accept(ctx context.Context) (*line, error) {
+	stop := context.AfterFunc(ctx, func() { m.listener.Close() })
+	defer stop()
+	conn, err := m.listener.AcceptUnix()
+	m.end()
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return &line{conn: conn}, nil
+}
+
+// line is the connection to a container's init, or to the keeper that is pid 1.
+type line struct {
+	conn    *net.UnixConn
+	sending sync.Mutex
+}
+
+// hand gives the init what it needs for one command.
+func (l *line) hand(number uint64, initEnd *os.File, stdio [3]*os.File) error {
+	message, rights := sandboxinit.Handover(number, initEnd, stdio)
+	l.sending.Lock()
+	defer l.sending.Unlock()
+	_, _, err := l.conn.WriteMsgUnix(message, rights, nil)
+	runtime.KeepAlive(initEnd)
+	runtime.KeepAlive(stdio)
+	return err
+}
+
+// peer is a descriptor of the container's first process, nil where the kernel
+// cannot tell: in another pid namespace, or gone already.
+func (l *line) peer() *os.File {
+	raw, err := l.conn.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	var cred *unix.Ucred
+	raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err != nil || cred.Pid <= 0 {
+		return nil
+	}
+	fd, err := unix.PidfdOpen(int(cred.Pid), 0)
+	if err != nil {
+		return nil
+	}
+	return os.NewFile(uintptr(fd), "pidfd")
+}
+
+// awaitEnd returns when the process of a pidfd is gone. For a pid 1 that is when
+// every process of its namespace is.
+func awaitEnd(pidfd *os.File) {
+	defer pidfd.Close()
+	fds := []unix.PollFd{{Fd: int32(pidfd.Fd()), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, -1); err != unix.EINTR {
+			return
+		}
+	}
+}

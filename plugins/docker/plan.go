@@ -1,0 +1,312 @@
+package docker
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Paths inside that are the engine's own.
+const (
+	ownDir     = "/.sbxhost"
+	initInside = ownDir + "/init"
+	lineInside = ownDir + "/line"
+	socketName = "s"
+)
+
+const (
+	// defaultPIDs bounds a container whose definition sets no limit: a fork bomb
+	// must not take the machine along.
+	defaultPIDs = 4096
+	// initThreads is what the limit of processes leaves for the init, which the
+	// daemon counts in: the threads of a Go program that does little, and of one
+	// more while a command shares its container.
+	initThreads = 16
+
+	tempSizeMax = 4 << 30
+	tempSizeMin = 64 << 20
+)
+
+// imageFacts are what a plan goes by, of an image.
+type imageFacts struct {
+	id      string
+	name    string // for people
+	volumes []string
+	path    string // PATH of its configuration
+}
+
+// daemonFacts are what a plan goes by, of a daemon.
+type daemonFacts struct {
+	version  string
+	rootless bool // uid 0 inside is the caller
+	remapped bool // uids inside are others of the host, unless asked otherwise
+	// recursiveRO says that what is mounted below a read-only bind can be made
+	// read-only as well.
+	recursiveRO  bool
+	limitsMemory bool
+	limitsCPUs   bool
+	limitsPIDs   bool
+	cgroup       string // "1" or "2"
+}
+
+// planner is all from which a container is made.
+type planner struct {
+	spec    *shared.Spec
+	options *options
+	limits  shared.Limits // the Spec's and the options' that can be held
+	image   imageFacts
+	daemon  daemonFacts
+	memory  uint64 // of the machine
+	self    shared.User
+	// binds are the engine's own: caches.
+	binds []shared.Mount
+	// network is that of a Compose project, or empty.
+	network string
+	// initFile and lineDir are what the engine binds for itself, on the host.
+	initFile, lineDir string
+	labels            map[string]string
+}
+
+// plan is a container, as the daemon is asked for it.
+type plan struct {
+	config container.Config
+	host   container.HostConfig
+	ops    []shared.PlannedMount
+}
+
+// defaultMasked and defaultReadOnly are what Docker hides and protects in every
+// container: lists of our own would otherwise take the place of its own.
+var (
+	defaultMasked = [...]string{
+		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug",
+		"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
+	}
+	defaultReadOnly = [...]string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+)
+
+// container gives the container for one command's masks, whose first process
+// is the init with the words given.
+func (p *planner) container(masks []shared.Mask, words []string) (*plan, error) {
+	out := &plan{
+		config: container.Config{
+			Image:      p.image.id,
+			Entrypoint: append([]string{initInside}, words...),
+			User:       p.user(),
+			WorkingDir: "/",
+			Hostname:   "localhost",
+			// The image's own would run commands of its choice beside ours.
+			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+			Labels:      p.labels,
+		},
+		host: container.HostConfig{
+			AutoRemove:     true,
+			NetworkMode:    p.networkMode(),
+			LogConfig:      container.LogConfig{Type: "none"},
+			RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
+			CapDrop:        []string{"ALL"},
+			CapAdd:         slices.Clone(p.options.capAdd),
+			SecurityOpt:    []string{"no-new-privileges"},
+			ReadonlyRootfs: !p.options.writableRoot,
+			IpcMode:        container.IPCModePrivate,
+			CgroupnsMode:   container.CgroupnsModePrivate,
+			ShmSize:        int64(p.tempSize()),
+			Init:           new(bool),
+			Resources:      resources(p.limits),
+			Tmpfs:          map[string]string{},
+			ReadonlyPaths:  defaultReadOnly[:],
+		},
+	}
+	if p.daemon.remapped {
+		// Else the caller's number would be somebody else's on the host.
+		out.host.UsernsMode = "host"
+	}
+	if u := p.spec.User; u != nil && !p.daemon.rootless {
+		for _, g := range u.Groups {
+			out.host.GroupAdd = append(out.host.GroupAdd, strconv.FormatUint(uint64(g), 10))
+		}
+	}
+	if err := p.mounts(out); err != nil {
+		return nil, err
+	}
+	return out, p.mask(out, masks)
+}
+
+// user is who the init, and so the command, runs as inside.
+func (p *planner) user() string {
+	switch {
+	case p.options.user != "":
+		return p.options.user
+	case p.daemon.rootless:
+		return "0:0" // which is the caller on the host
+	}
+	u := p.runAs()
+	return fmt.Sprintf("%d:%d", u.UID, u.GID)
+}
+
+func (p *planner) runAs() shared.User {
+	if p.spec.User != nil {
+		return *p.spec.User
+	}
+	return p.self
+}
+
+func (p *planner) networkMode() container.NetworkMode {
+	switch {
+	case p.spec.Network.Mode == shared.NetworkNone:
+		return "none"
+	case p.network != "":
+		return container.NetworkMode(p.network)
+	}
+	return "bridge"
+}
+
+func (p *planner) tempSize() uint64 {
+	switch {
+	case p.limits.TempSize > 0:
+		return p.limits.TempSize
+	case p.memory > 0:
+		return max(min(p.memory/4, tempSizeMax), tempSizeMin)
+	}
+	return tempSizeMin
+}
+
+func resources(l shared.Limits) container.Resources {
+	pids := int64(defaultPIDs)
+	if l.PIDs > 0 {
+		pids = int64(min(l.PIDs, math.MaxInt32)) + initThreads
+	}
+	r := container.Resources{PidsLimit: &pids}
+	if l.Memory > 0 {
+		// Swap counts in: a limit that moves the excess to the disk is none.
+		r.Memory, r.MemorySwap = int64(min(l.Memory, math.MaxInt64)), int64(min(l.Memory, math.MaxInt64))
+	}
+	if l.CPUs > 0 {
+		r.NanoCPUs = int64(math.Round(l.CPUs * 1e9))
+	}
+	return r
+}
+
+// mounts adds the Spec's mounts, the engine's own and the private directories.
+func (p *planner) mounts(out *plan) error {
+	size := p.tempSize()
+	taken := map[string]bool{}
+	for _, m := range slices.Concat(p.spec.Mounts, p.binds) {
+		if err := refuseReserved(m); err != nil {
+			return err
+		}
+		if taken[m.Destination] {
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: fmt.Sprintf("destination %q is another mount's already", m.Destination)}
+		}
+		taken[m.Destination] = true
+		switch m.Kind {
+		case shared.MountTmpfs:
+			p.tmpfs(out, m.Destination, 0o755, size, m.Origin)
+		case shared.MountReadWrite:
+			p.bind(out, m, false)
+		case shared.MountOverlay:
+			if !m.Degradable {
+				return &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Origin, Message: "engine docker has no overlays"}
+			}
+			p.bind(out, m, true)
+		default:
+			p.bind(out, m, true)
+		}
+	}
+	private := func(dest string, mode uint32, why string) {
+		if dest != "" && !taken[dest] {
+			taken[dest] = true
+			p.tmpfs(out, dest, mode, size, why)
+		}
+	}
+	private("/tmp", 0o1777, "filesystem")
+	private("/var/tmp", 0o1777, "filesystem")
+	private(p.spec.Home, 0o700, "home")
+	for _, v := range p.image.volumes {
+		v = path.Clean("/" + v)
+		if err := refuseReserved(shared.Mount{Destination: v, Origin: "config.image"}); err != nil {
+			return err
+		}
+		private(v, 0o755, "volume of the image")
+	}
+	p.bind(out, shared.Mount{Source: p.initFile, Destination: initInside, Origin: "the init"}, true)
+	p.bind(out, shared.Mount{Source: p.lineDir, Destination: lineInside, Origin: "the init's connection"}, true)
+	slices.SortStableFunc(out.ops, func(a, b shared.PlannedMount) int {
+		return strings.Compare(a.Destination, b.Destination)
+	})
+	return nil
+}
+
+func (p *planner) bind(out *plan, m shared.Mount, readOnly bool) {
+	b := mount.Mount{
+		Type: mount.TypeBind, Source: m.Source, Target: m.Destination, ReadOnly: readOnly,
+		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
+	}
+	op := "bind"
+	if readOnly {
+		op = "ro-bind"
+		if p.daemon.recursiveRO {
+			b.BindOptions.ReadOnlyForceRecursive = true
+		} else {
+			// Read-only is then of the top alone: what is mounted below would
+			// stay writable.
+			b.BindOptions.NonRecursive = true
+		}
+	}
+	out.host.Mounts = append(out.host.Mounts, b)
+	out.ops = append(out.ops, shared.PlannedMount{Op: op, Source: m.Source, Destination: m.Destination, Why: m.Origin})
+}
+
+func (p *planner) tmpfs(out *plan, dest string, mode uint32, size uint64, why string) {
+	u := p.runAs()
+	if p.daemon.rootless {
+		u = shared.User{}
+	}
+	out.host.Tmpfs[dest] = fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=%04o,uid=%d,gid=%d", size, mode, u.UID, u.GID)
+	out.ops = append(out.ops, shared.PlannedMount{Op: "tmpfs", Destination: dest, Why: why})
+}
+
+// mask hides paths: the daemon's runtime does it last, and leaves alone what is
+// not there, so that nothing is made on the host to be mounted on.
+func (p *planner) mask(out *plan, masks []shared.Mask) error {
+	hidden := map[string]bool{}
+	for _, m := range masks {
+		for _, dir := range [...]string{"/proc", "/dev", ownDir} {
+			if within(m.Path, dir) || m.Path == "/" {
+				return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: fmt.Sprintf("cannot hide %q, which the engine needs", m.Path)}
+			}
+		}
+		if !hidden[m.Path] {
+			hidden[m.Path] = true
+			out.ops = append(out.ops, shared.PlannedMount{Op: "mask", Destination: m.Path, Why: m.Origin})
+		}
+	}
+	out.host.MaskedPaths = append(slices.Clone(defaultMasked[:]), slices.Sorted(maps.Keys(hidden))...)
+	return nil
+}
+
+func refuseReserved(m shared.Mount) error {
+	for _, dir := range [...]string{"/proc", "/dev", "/sys", ownDir} {
+		if within(m.Destination, dir) {
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin,
+				Message: fmt.Sprintf("destination %q lies in %s, which the engine provides", m.Destination, dir)}
+		}
+	}
+	if m.Destination == "/" {
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: `destination "/" would replace the whole image`}
+	}
+	return nil
+}
+
+// within reports whether p is dir or lies below it, by components.
+func within(p, dir string) bool {
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'
+}

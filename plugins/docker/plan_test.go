@@ -1,0 +1,141 @@
+package docker
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/api/types/mount"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func basePlanner() planner {
+	return planner{
+		spec: &shared.Spec{
+			Home: "/home/me",
+			Mounts: []shared.Mount{
+				{Source: "/src/w", Destination: "/workspace", Kind: shared.MountReadWrite, Origin: "workspace"},
+				{Source: "/src/w/.git/hooks", Destination: "/workspace/.git/hooks", Origin: "protected: hooks"},
+			},
+		},
+		options: &options{image: "x:1"},
+		image:   imageFacts{id: "sha256:abc", name: "x:1"},
+		self:    shared.User{UID: 1000, GID: 1001},
+		memory:  1 << 30, initFile: "/lib/sbxhost-init", lineDir: "/run/sbxhost-1/line",
+		labels: map[string]string{"l": "v"},
+	}
+}
+
+// TestPlanGolden holds what the daemon is asked for against files.
+func TestPlanGolden(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(*planner)
+		masks  []shared.Mask
+	}{
+		"plain": {func(*planner) {}, nil},
+		"everything": {func(p *planner) {
+			p.spec.Network.Mode = shared.NetworkHost
+			p.spec.User = &shared.User{UID: 7, GID: 8, Groups: []uint32{9, 10}}
+			p.spec.Mounts = append(p.spec.Mounts,
+				shared.Mount{Source: "/over", Destination: "/over", Kind: shared.MountOverlay, Degradable: true, Origin: "bind_paths[0]"},
+				shared.Mount{Destination: "/scratch", Kind: shared.MountTmpfs, Origin: "bind_paths[1]"})
+			p.options.writableRoot = true
+			p.options.capAdd = []string{"CAP_NET_RAW"}
+			p.options.platform = platform{os: "linux", arch: "arm64"}
+			p.limits = shared.Limits{Memory: 512 << 20, CPUs: 1.5, PIDs: 100, TempSize: 1 << 20}
+			p.image.volumes = []string{"/var/lib/data", "/scratch"}
+			p.daemon.recursiveRO, p.daemon.remapped = true, true
+			p.binds = []shared.Mount{{Source: "/cache/data", Destination: "/root/.npm", Kind: shared.MountReadWrite, Origin: "config.cache.paths[0]"}}
+		}, []shared.Mask{{Path: "/workspace/.env"}, {Path: "/workspace/a,\"b\nc", Dir: true}, {Path: "/workspace/.env"}}},
+		"rootless": {func(p *planner) {
+			p.daemon.rootless = true
+			p.spec.User = &shared.User{UID: 1000, GID: 1001, Groups: []uint32{1001}}
+		}, nil},
+		"compose": {func(p *planner) {
+			p.spec.Network.Mode = shared.NetworkHost
+			p.network = "project_default"
+		}, nil},
+	} {
+		p := basePlanner()
+		tt.change(&p)
+		got, err := p.container(tt.masks, []string{"fetch", "/.sbxhost/line/s"})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		text, err := json.MarshalIndent(map[string]any{
+			"Config": got.config, "HostConfig": got.host, "Argv": got.argv(p.options.platform), "Mounts": got.ops,
+		}, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil || string(want) != string(text)+"\n" {
+			t.Errorf("%s differs (go test -update rewrites it), %v\n--- got\n%s", file, err, text)
+		}
+	}
+}
+
+func TestPlanRefuses(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(*planner)
+		mask   string
+	}{
+		"over the image":   {func(p *planner) { p.spec.Mounts[0].Destination = "/" }, ""},
+		"into /dev":        {func(p *planner) { p.spec.Mounts[0].Destination = "/dev/x" }, ""},
+		"the init's":       {func(p *planner) { p.spec.Mounts[0].Destination = "/.sbxhost" }, ""},
+		"cache on a mount": {func(p *planner) { p.binds = []shared.Mount{{Source: "/c", Destination: "/workspace", Origin: "c"}} }, ""},
+		"overlay":          {func(p *planner) { p.spec.Mounts[0].Kind = shared.MountOverlay }, ""},
+		"volume on /":      {func(p *planner) { p.image.volumes = []string{"/"} }, ""},
+		"volume on init":   {func(p *planner) { p.image.volumes = []string{"/.sbxhost/x/../line"} }, ""},
+		"mask of /":        {func(*planner) {}, "/"},
+		"mask of /proc/x":  {func(*planner) {}, "/proc/x"},
+		"mask of the init": {func(*planner) {}, "/.sbxhost/init"},
+	} {
+		p := basePlanner()
+		tt.change(&p)
+		var masks []shared.Mask
+		if tt.mask != "" {
+			masks = []shared.Mask{{Path: tt.mask}}
+		}
+		if _, err := p.container(masks, nil); err == nil {
+			t.Errorf("%s: not refused", name)
+		}
+	}
+}
+
+func TestMountFlag(t *testing.T) {
+	t.Parallel()
+	got := mountFlag(mount.Mount{Type: mount.TypeBind, Source: `/a,"b`, Target: "/t", ReadOnly: true,
+		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: true}})
+	if want := `type=bind,"source=/a,""b",target=/t,readonly,bind-propagation=rprivate,bind-nonrecursive`; got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestKeepable(t *testing.T) {
+	t.Parallel()
+	l := shared.Limits{Memory: 1, PIDs: 1}
+	if _, err := holdable(daemonFacts{limitsPIDs: true}, &l); err == nil || !strings.HasPrefix(err.Error(), "limits.memory: ") {
+		t.Errorf("got %v", err)
+	}
+	l.BestEffort = true
+	out, err := holdable(daemonFacts{limitsPIDs: true}, &l)
+	if err != nil || l.Memory != 0 || l.PIDs != 1 || len(out) != 1 || out[0].Details["hold"] != "not held" {
+		t.Errorf("got %v, %v, %v", out, l, err)
+	}
+}

@@ -1,0 +1,310 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/test/dockerd"
+)
+
+// both runs a test in fresh containers and in a reused one.
+func both(t *testing.T, test func(t *testing.T, options opts)) {
+	t.Helper()
+	for name, options := range map[string]opts{"fresh": {}, "reuse": {"reuse": true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, options)
+		})
+	}
+}
+
+func TestStatusAndStreams(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		s := open(t, shared.Spec{Options: rawOptions(t, options)})
+		if out := sh(t, s, "echo out; echo err >&2; exit 7"); out.Status != (shared.ExitStatus{Code: 7}) || out.stdout != "out\n" || out.stderr != "err\n" {
+			t.Errorf("got %+v", out)
+		}
+		if out := sh(t, s, "kill -TERM $$"); out.Status != (shared.ExitStatus{Signal: syscall.SIGTERM}) {
+			t.Errorf("got %+v", out)
+		}
+		if out := sh(t, s, "exit 143"); out.Status != (shared.ExitStatus{Code: 143}) {
+			t.Errorf("got %+v", out)
+		}
+		binary := make([]byte, 1<<20)
+		for i := range binary {
+			binary[i] = byte(i*7 + i>>8)
+		}
+		out := runCommand(t, s, shared.Command{Args: []string{"cat"}, Env: []string{"PATH=/bin"}, Dir: "/"}, string(binary))
+		if !out.Status.Success() || out.stdout != string(binary) {
+			t.Errorf("a megabyte came back as %d bytes, %v", len(out.stdout), out.Status)
+		}
+	})
+}
+
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	s := open(t, shared.Spec{Options: rawOptions(t, opts{"reuse": true})})
+	long := strings.Repeat("# "+strings.Repeat("x", 98)+"\n", 2000) + "echo $1"
+	for _, script := range []string{"echo $1", long} {
+		out := runCommand(t, s, shared.Command{Script: script, Args: []string{"a b"}, Env: []string{"PATH=/bin"}, Dir: "/"}, "")
+		if out.stdout != "a b\n" {
+			t.Errorf("a script of %d bytes: %+v", len(script), out)
+		}
+	}
+}
+
+// TestScratch runs a program in an image that holds nothing else.
+func TestScratch(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		options["image"] = dockerd.BareImage
+		s := open(t, shared.Spec{Options: rawOptions(t, options)})
+		out := runCommand(t, s, shared.Command{Args: []string{"/busybox", "cat"}, Dir: "/"}, "through")
+		if !out.Status.Success() || out.stdout != "through" {
+			t.Errorf("got %+v", out)
+		}
+	})
+}
+
+func TestNotStarted(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		s := open(t, shared.Spec{Options: rawOptions(t, options)})
+		for name, tt := range map[string]struct {
+			cmd  shared.Command
+			kind error
+		}{
+			"missing":        {shared.Command{Args: []string{"nosuch"}, Env: []string{"PATH=/bin"}, Dir: "/"}, shared.ErrNotFound},
+			"not executable": {shared.Command{Args: []string{"/etc/passwd"}, Dir: "/"}, shared.ErrNotExecutable},
+			"no directory":   {shared.Command{Args: []string{"/bin/true"}, Dir: "/nosuch"}, shared.ErrInvalidSpec},
+		} {
+			if _, err := s.Start(t.Context(), tt.cmd, shared.Stdio{}); !errors.Is(err, tt.kind) {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+		if out := sh(t, s, "echo on"); out.stdout != "on\n" {
+			t.Errorf("after commands that could not start: %+v", out)
+		}
+	})
+}
+
+// started starts a script and waits for its first line.
+func started(t *testing.T, s shared.Sandbox, cmd shared.Command) (shared.Process, *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	p, err := s.Start(t.Context(), cmd, shared.Stdio{Stdout: w})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	readLine(t, r)
+	return p, r
+}
+
+func readLine(t *testing.T, r io.Reader) string {
+	t.Helper()
+	var line []byte
+	for b := make([]byte, 1); ; {
+		if _, err := r.Read(b); err != nil {
+			t.Fatalf("after %q: %v", line, err)
+		}
+		if b[0] == '\n' {
+			return string(line)
+		}
+		line = append(line, b[0])
+	}
+}
+
+func script(text string) shared.Command {
+	return shared.Command{Args: []string{"/bin/sh", "-c", text}, Env: []string{"PATH=/bin"}, Dir: "/"}
+}
+
+func wait(t *testing.T, p shared.Process) shared.Result {
+	t.Helper()
+	result, err := p.Wait(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		s := open(t, shared.Spec{Options: rawOptions(t, options)})
+		p, r := started(t, s, script(`trap 'echo got; exit 5' USR1; echo ready; while :; do sleep 0.1; done`))
+		if err := p.Signal(t.Context(), syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		if line := readLine(t, r); line != "got" {
+			t.Errorf("got %q", line)
+		}
+		if got := wait(t, p); got.Status.Code != 5 {
+			t.Errorf("got %+v", got)
+		}
+		if err := p.Signal(t.Context(), syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+			t.Errorf("after the end: %v", err)
+		}
+		p, _ = started(t, s, script(`trap '' TERM INT HUP; echo ready; sleep 1000 & sleep 1000`))
+		if err := p.Signal(t.Context(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if got := wait(t, p); got.Status.Signal != syscall.SIGKILL {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		s := open(t, shared.Spec{Options: rawOptions(t, options)})
+		cmd := script(`trap 'exit 9' TERM; while :; do sleep 0.1; done`)
+		cmd.Timeout, cmd.Grace = 300*time.Millisecond, time.Minute
+		if out := runCommand(t, s, cmd, ""); !out.TimedOut || out.Status.Code != 9 {
+			t.Errorf("with a handler: %+v", out.Result)
+		}
+		cmd = script(`trap '' TERM; while :; do sleep 0.1; done`)
+		cmd.Timeout, cmd.Grace = 200*time.Millisecond, 200*time.Millisecond
+		if out := runCommand(t, s, cmd, ""); !out.TimedOut || out.Status.Signal != syscall.SIGKILL {
+			t.Errorf("that ignores TERM: %+v", out.Result)
+		}
+	})
+}
+
+// TestNothingOutlives has a command leave daemons that hold its output open: the
+// reader must see the end.
+func TestNothingOutlives(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		s := open(t, shared.Spec{Options: rawOptions(t, options)})
+		out := sh(t, s, `setsid sh -c 'trap "" TERM HUP; sleep 1000' & (sh -c 'sleep 1000 &' &) ; echo left`)
+		if out.stdout != "left\n" || !out.Status.Success() {
+			t.Errorf("got %+v", out)
+		}
+		if options["reuse"] == true {
+			if out := sh(t, s, "ps -o pid,args | grep [s]leep"); out.stdout != "" {
+				t.Errorf("the next command sees %s", out.stdout)
+			}
+		}
+	})
+}
+
+func TestCloseKills(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		s := open(t, shared.Spec{Options: rawOptions(t, options)})
+		p, _ := started(t, s, script(`trap '' TERM; echo ready; sleep 1000`))
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := wait(t, p); got.Status.Signal != syscall.SIGKILL {
+			t.Errorf("got %+v", got)
+		}
+		if _, err := s.Start(t.Context(), script("true"), shared.Stdio{}); !errors.Is(err, shared.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Errorf("again: %v", err)
+		}
+	})
+}
+
+func TestAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		options  opts
+		commands int
+	}{{opts{}, 6}, {opts{"reuse": true}, 20}} {
+		t.Run(fmt.Sprint(tt.options), func(t *testing.T) {
+			t.Parallel()
+			s := open(t, shared.Spec{Options: rawOptions(t, tt.options)})
+			var wg sync.WaitGroup
+			for i := range tt.commands {
+				wg.Go(func() {
+					out := sh(t, s, fmt.Sprintf("echo %d; exit %d", i, i))
+					if out.Status.Code != i || out.stdout != fmt.Sprintln(i) {
+						t.Errorf("command %d: %+v", i, out)
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// TestInitKilledInReused has a command kill its own init, which it can: they
+// share a container and a user. How it ended is then unknown, nothing of it
+// stays, and the next command gets another container.
+func TestInitKilledInReused(t *testing.T) {
+	t.Parallel()
+	s := open(t, shared.Spec{Options: rawOptions(t, opts{"reuse": true})})
+	p, err := s.Start(t.Context(), script(`kill -KILL $PPID; sleep 1000`), shared.Stdio{})
+	if err == nil { // it may be killed before it has said that the command runs
+		_, err = p.Wait(t.Context())
+	}
+	if !errors.Is(err, shared.ErrBroken) {
+		t.Errorf("got %v", err)
+	}
+	if out := sh(t, s, "echo on"); out.stdout != "on\n" {
+		t.Errorf("the next one: %+v", out)
+	}
+}
+
+func TestStartCancelled(t *testing.T) {
+	t.Parallel()
+	s := open(t, shared.Spec{})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if _, err := s.Start(ctx, script("sleep 1000"), shared.Stdio{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestLeavesNothing looks at what is left of many ends.
+func TestLeavesNothing(t *testing.T) {
+	e, temp := newEngine(t), t.TempDir()
+	getenv := e.surroundings.getenv
+	e.surroundings.getenv = func(name string) string {
+		if name == "TMPDIR" {
+			return temp
+		}
+		return getenv(name)
+	}
+	s, err := e.Open(t.Context(), shared.Spec{Options: rawOptions(t, opts{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh(t, s, "true")
+	s.Start(t.Context(), shared.Command{Args: []string{"/nosuch"}, Dir: "/"}, shared.Stdio{})
+	p, _ := started(t, s, script("echo ready; sleep 1000"))
+	id := containers(t)
+	if len(id) == 0 {
+		t.Error("no container is seen while a command runs")
+	}
+	p.Signal(t.Context(), syscall.SIGKILL)
+	wait(t, p)
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := containers(t); len(left) > 0 {
+		t.Errorf("containers are left: %v", left)
+	}
+	if left, _ := os.ReadDir(temp); len(left) > 0 {
+		t.Errorf("files are left: %v", left)
+	}
+}

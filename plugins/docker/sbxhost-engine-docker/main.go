@@ -1,0 +1,13 @@
+//go:debug containermaxprocs=0
+
+// Command sbxhost-engine-docker serves the docker engine to an sbxhost host. It
+// is a program of its own, and no part of sbxhost: Docker's client takes longer
+// to initialise than all the rest of it. Install it beside sbxhost.
+package main
+
+import (
+	"github.com/sbxhost/sbxhost/plugins/docker"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func main() { shared.Serve(docker.New()) }

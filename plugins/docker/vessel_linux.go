@@ -1,0 +1,199 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+const (
+	// patience is how long an init may take to obey a kill, and a container to
+	// end after its init has said that the command did.
+	patience = 1500 * time.Millisecond
+	// removalTime bounds one request to take a container away.
+	removalTime = 30 * time.Second
+)
+
+// A vessel is a container that runs.
+type vessel struct {
+	docker *client.Client
+	id     string
+	line   *line
+	// warnings are what the daemon did not take from the container's configuration.
+	warnings []string
+
+	// gone is closed when nothing runs in it any more, removed when the daemon
+	// has taken it away as well, or cannot say.
+	gone, removed chan struct{}
+	// exit is what the daemon says of its end, once removed.
+	exit container.WaitResponse
+
+	ending sync.Once
+}
+
+// launch makes and starts a container and waits until its init is there. When
+// ctx ends, or anything fails, nothing of it is left, or soon will be.
+func launch(ctx context.Context, docker *client.Client, p *plan, at platform, m *meeting) (_ *vessel, err error) {
+	defer m.end()
+	options := client.ContainerCreateOptions{Config: &p.config, HostConfig: &p.host}
+	if at.os != "" {
+		options.Platform = &ocispec.Platform{OS: at.os, Architecture: at.arch, Variant: at.variant}
+	}
+	created, err := docker.ContainerCreate(ctx, options)
+	if err != nil {
+		// A request that was cut short may have made it all the same. It is
+		// never started: the label tells the next engine.
+		return nil, startError(ctx, err)
+	}
+	v := &vessel{docker: docker, id: created.ID, warnings: created.Warnings, gone: make(chan struct{}), removed: make(chan struct{})}
+	waiting, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
+	wait := docker.ContainerWait(waiting, v.id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+	go v.follow(wait, stopWaiting)
+	defer func() {
+		if err != nil {
+			v.remove()
+		}
+	}()
+	if _, err := docker.ContainerStart(ctx, v.id, client.ContainerStartOptions{}); err != nil {
+		return nil, startError(ctx, err)
+	}
+	meet, met := context.WithCancelCause(ctx)
+	defer met(nil)
+	go func() {
+		select {
+		case <-v.removed:
+			met(errGone)
+		case <-meet.Done():
+		}
+	}()
+	if v.line, err = m.accept(meet); err != nil {
+		if errors.Is(err, errGone) {
+			return nil, v.neverMet()
+		}
+		return nil, startError(ctx, err)
+	}
+	if pidfd := v.line.peer(); pidfd != nil {
+		go func() {
+			awaitEnd(pidfd)
+			v.end()
+		}()
+	}
+	return v, nil
+}
+
+var errGone = errors.New("the container is gone")
+
+func (v *vessel) end() { v.ending.Do(func() { close(v.gone) }) }
+
+// follow waits for the daemon to say that the container is gone.
+func (v *vessel) follow(wait client.ContainerWaitResult, stop context.CancelFunc) {
+	defer stop()
+	select {
+	case v.exit = <-wait.Result:
+	case err := <-wait.Error:
+		// The daemon has gone away, perhaps. Whoever runs a command in the
+		// container takes this for its end, and lets go of the init.
+		v.exit.Error = &container.WaitExitError{Message: err.Error()}
+	}
+	v.end()
+	close(v.removed)
+}
+
+// neverMet explains a container that ended before its init had come.
+func (v *vessel) neverMet() error {
+	e := &shared.Error{Kind: shared.ErrUnavailable}
+	switch {
+	case v.exit.Error != nil:
+		e.Message = "the container ended before its init was there: " + v.exit.Error.Message
+	case v.exit.StatusCode == sandboxinit.Unreachable:
+		e.Message = "the container's init could not reach the engine: the daemon does not share this machine's files, as in a virtual machine"
+		e.Hint = "use a daemon that runs on this machine itself"
+	default:
+		e.Message = fmt.Sprintf("the container ended with status %d before its init was there", v.exit.StatusCode)
+	}
+	return e
+}
+
+// remove kills what runs in the container and has the daemon take it away. It
+// does not wait for that.
+func (v *vessel) remove() {
+	if v.line != nil {
+		v.line.conn.Close()
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), removalTime)
+		defer cancel()
+		// Also what was never started, which the daemon does not remove by itself.
+		v.docker.ContainerRemove(ctx, v.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	}()
+}
+
+// kill ends everything inside at once, by the kernel's hand and not the init's.
+func (v *vessel) kill() {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), removalTime)
+		defer cancel()
+		v.docker.ContainerKill(ctx, v.id, client.ContainerKillOptions{Signal: "KILL"})
+	}()
+}
+
+// awaitGone waits until nothing runs inside, whatever that takes.
+func (v *vessel) awaitGone() {
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case <-v.gone:
+		return
+	case <-t.C:
+		v.kill()
+	}
+	hopeless := time.NewTimer(removalTime)
+	defer hopeless.Stop()
+	select {
+	case <-v.gone:
+	case <-hopeless.C: // the daemon hangs; its runtime's own kill is not for us to repeat
+	}
+}
+
+// startError says why the daemon did not make or start a container.
+func startError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	e := &shared.Error{Kind: shared.ErrUnavailable, Message: "the Docker daemon did not start a container: " + firstLine(err.Error())}
+	text := err.Error()
+	switch {
+	case client.IsErrConnectionFailed(err):
+		e.Message = firstLine(text)
+		e.Hint = "see that the daemon runs"
+	case strings.Contains(text, "network bridge not found"), strings.Contains(text, `could not find network`) && strings.Contains(text, "bridge"):
+		e.Attribute = "network"
+		e.Message = "the Docker daemon has no bridge network"
+		e.Hint = "let the daemon make its bridge, or say network = false"
+	case strings.Contains(text, "unable to find user"):
+		e.Kind, e.Attribute = shared.ErrInvalidSpec, "config.user"
+	case strings.Contains(text, "bind source path does not exist"):
+		e.Hint = "the daemon does not see this machine's files, or the source has gone: use a daemon that runs on this machine itself"
+	case strings.Contains(text, initInside) && strings.Contains(text, "permission denied"):
+		e.Hint = "the init, sbxhost-init or sbxhost itself, must be executable by everybody and lie on a file system that allows it"
+	case cerrdefs.IsNotFound(err):
+		e.Attribute, e.Hint = "config.image", "the image has gone since the sandbox was opened"
+	}
+	return e
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	return s
+}

@@ -1,0 +1,43 @@
+package cmdengine
+
+import (
+	"context"
+	"os"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// A Run is a command that [Config.Begin] has started. Its methods are called
+// from several goroutines.
+type Run interface {
+	// Wait returns once the command and all it has started are gone. It is
+	// called once.
+	Wait() (shared.ExitStatus, error)
+	// Signal reaches the command's process group, or returns os.ErrProcessDone.
+	Signal(shared.Signal) error
+	// Kill ends everything, sooner or later, and returns at once; it returns
+	// os.ErrProcessDone if the command has ended.
+	Kill() error
+}
+
+// begun makes a Run of Config.Begin one of this package's.
+type begun struct{ Run }
+
+func (b begun) wait() (shared.ExitStatus, error) { return b.Wait() }
+func (b begun) signal(sig shared.Signal) error   { return b.Signal(sig) }
+func (b begun) kill() error                      { return b.Kill() }
+
+func (s *sandbox) begin(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (running, []shared.Event, error) {
+	givePipes(stdio[:], s.credential)
+	run, notes, err := s.engine.config.Begin(ctx, &s.spec, cmd, stdio)
+	if err != nil {
+		return nil, nil, err
+	}
+	return begun{run}, notes, nil
+}
+
+// ExecError says in the contract's terms why an init did not execute a command:
+// ErrNotFound, ErrNotExecutable, or what was wrong about the sandbox. It is for
+// those who talk to an init themselves, in Config.Begin.
+func ExecError(e *sandboxinit.ExecError) error { return execError(e, whereInside) }

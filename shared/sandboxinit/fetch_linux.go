@@ -1,0 +1,123 @@
+package sandboxinit
+
+import (
+	"encoding/binary"
+	"io"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// runFetch is the whole life of an init that fetches its descriptors.
+func runFetch(path string) int {
+	line, code := dial(path)
+	if code != 0 {
+		return code
+	}
+	_, control, err := line.receive()
+	if err == io.EOF {
+		return initFailed // the engine has died or given up
+	}
+	if err != nil {
+		return complain("fetching the command's descriptors", err)
+	}
+	syscall.Close(int(line))
+	return runInit(control)
+}
+
+// line is the connection to the socket of FetchArgv or KeepArgv.
+type line int
+
+// dial connects. The process is closed to the command's eyes first: from now on
+// it has what is none of the command's business.
+func dial(path string) (l line, code int) {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return -1, complain("prctl PR_SET_DUMPABLE", err)
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		for {
+			if err = unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != unix.EINTR {
+				break
+			}
+		}
+	}
+	if err != nil {
+		complain("connecting to "+strconv.Quote(path), err)
+		return -1, Unreachable
+	}
+	return line(fd), 0
+}
+
+// handedOver is how many descriptors a handover has: the control socket and the
+// command's stdin, stdout and stderr.
+const handedOver = 4
+
+// receive reads one handover and puts its descriptors in a row, which control
+// begins.
+func (l line) receive() (number uint64, control int, err error) {
+	message := make([]byte, HandoverSize)
+	rights := make([]byte, unix.CmsgSpace(handedOver*4))
+	var n, oobn int
+	for {
+		n, oobn, _, _, err = unix.Recvmsg(int(l), message, rights, unix.MSG_CMSG_CLOEXEC|unix.MSG_WAITALL)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case n == 0:
+		return 0, 0, io.EOF
+	case n != HandoverSize:
+		return 0, 0, io.ErrUnexpectedEOF
+	}
+	var fds []int
+	messages, err := unix.ParseSocketControlMessage(rights[:oobn])
+	if err == nil && len(messages) == 1 {
+		fds, err = unix.ParseUnixRights(&messages[0])
+	}
+	if err == nil && len(fds) != handedOver {
+		err = protocolError("a handover without its descriptors")
+	}
+	if err == nil {
+		control, err = inARow(fds)
+	}
+	for _, fd := range fds {
+		syscall.Close(fd)
+	}
+	return binary.BigEndian.Uint64(message), control, err
+}
+
+// inARow duplicates descriptors to consecutive numbers above them all.
+func inARow(fds []int) (first int, err error) {
+	for _, fd := range fds {
+		first = max(first, fd+1)
+	}
+	for i, fd := range fds {
+		if err := unix.Dup3(fd, first+i, unix.O_CLOEXEC); err != nil {
+			closeRow(first, i)
+			return 0, err
+		}
+	}
+	return first, nil
+}
+
+func closeRow(first, n int) {
+	for fd := first; fd < first+n; fd++ {
+		syscall.Close(fd)
+	}
+}
+
+// forkInit starts an init for one handover, with the descriptors at 3 to 6.
+func forkInit(control int) (pid int, err error) {
+	files := []uintptr{0, 1, 2}
+	for i := range handedOver {
+		files = append(files, uintptr(control+i))
+	}
+	return syscall.ForkExec("/proc/self/exe", []string{os.Args[0], initArg, strconv.Itoa(3)},
+		&syscall.ProcAttr{Env: []string{}, Files: files})
+}

@@ -1,0 +1,226 @@
+package dockerd
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
+)
+
+// Image is what Start imports: busybox with its commands in /bin, a /etc/passwd
+// and nothing else. BareImage is busybox at /busybox, and nothing else at all.
+const (
+	Image     = "sbxhost-test:busybox"
+	BareImage = "sbxhost-test:bare"
+)
+
+// ErrMissing is wrapped by the error of Start where a program or a right that it
+// takes is not here.
+var ErrMissing = errors.New("no Docker daemon can be started here")
+
+// A Daemon is a running one.
+type Daemon struct {
+	// Socket is the path of its unix socket. Client speaks to it.
+	Socket string
+	Client *client.Client
+
+	dir    string
+	log    *os.File
+	stop   func()
+	exited chan struct{}
+}
+
+const startTime = 60 * time.Second
+
+// Start starts a daemon and imports the images.
+func Start(ctx context.Context) (_ *Daemon, err error) {
+	program, err := look("dockerd")
+	if err != nil {
+		return nil, err
+	}
+	busybox, err := look("busybox")
+	if err != nil {
+		return nil, err
+	}
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("%w: it takes root", ErrMissing)
+	}
+	dir, err := os.MkdirTemp("", "dockerd-")
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "sock"), exited: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%w; the daemon said: %s", err, d.said())
+			d.Stop()
+		}
+	}()
+	if d.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
+		return nil, err
+	}
+	if err := d.run(program); err != nil {
+		return nil, err
+	}
+	if d.Client, err = client.New(client.WithHost("unix://" + d.Socket)); err != nil {
+		return nil, err
+	}
+	if err := d.awaitAnswer(ctx); err != nil {
+		return nil, err
+	}
+	for name, files := range map[string]map[string]string{Image: rooted(), BareImage: {"busybox": ""}} {
+		if err := d.load(ctx, name, busybox, files); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// look finds a program that may lie where only root's PATH leads.
+func look(name string) (string, error) {
+	for _, dir := range []string{"/usr/sbin", "/usr/bin", "/usr/local/bin", "/bin"} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: %s is not installed", ErrMissing, name)
+}
+
+func (d *Daemon) run(program string) error {
+	cmd := exec.Command(program, "--iptables=false", "--ip-forward=false", "--ip-masq=false",
+		"--data-root", filepath.Join(d.dir, "data"), "--exec-root", filepath.Join(d.dir, "exec"),
+		"--pidfile", filepath.Join(d.dir, "pid"), "-H", "unix://"+d.Socket)
+	cmd.Stdout, cmd.Stderr = d.log, d.log
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + d.dir}
+	// A group of its own, or a terminal's signals to the test would reach it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	started := make(chan error)
+	stop := make(chan struct{})
+	d.stop = func() { close(stop) }
+	go func() {
+		runtime.LockOSThread() // the parent-death signal is the thread's; it ends with the goroutine
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			close(d.exited)
+			return
+		}
+		go func() {
+			<-stop
+			cmd.Process.Signal(syscall.SIGTERM)
+		}()
+		cmd.Wait()
+		close(d.exited)
+	}()
+	return <-started
+}
+
+func (d *Daemon) awaitAnswer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for tick := time.NewTicker(20 * time.Millisecond); ; {
+		_, err := d.Client.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+		if err == nil {
+			tick.Stop()
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-d.exited:
+			return errors.New("dockerd ended")
+		case <-ctx.Done():
+			return fmt.Errorf("dockerd did not answer: %w", err)
+		}
+	}
+}
+
+// Admit lets a user of the machine use the daemon, beside root.
+func (d *Daemon) Admit(uid int) error {
+	return errors.Join(os.Chmod(d.dir, 0o711), os.Chown(d.Socket, uid, -1))
+}
+
+// Stop ends the daemon and removes its directory.
+func (d *Daemon) Stop() {
+	if d.Client != nil {
+		d.Client.Close()
+	}
+	if d.stop != nil {
+		d.stop()
+		<-d.exited
+	}
+	if d.log != nil {
+		d.log.Close()
+	}
+	// What a daemon that died has left mounted must not be removed through.
+	if mounts, err := os.ReadFile("/proc/self/mounts"); err == nil {
+		for line := range strings.Lines(string(mounts)) {
+			if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(f[1], d.dir+"/") {
+				unix.Unmount(f[1], unix.MNT_DETACH)
+			}
+		}
+	}
+	os.RemoveAll(d.dir)
+}
+
+func (d *Daemon) said() string {
+	raw, _ := os.ReadFile(filepath.Join(d.dir, "log"))
+	return string(raw[max(0, len(raw)-2000):])
+}
+
+// rooted are the files of Image: name and symlink target, or "" for busybox.
+func rooted() map[string]string {
+	files := map[string]string{"bin/busybox": ""}
+	for _, name := range strings.Fields("sh cat ls id env echo true false sleep touch mkdir rm mv cp ps kill mount umount wc head dd " +
+		"chmod stat test ip wget nc tty stty setsid seq pwd ln tail grep sort printf date find hostname ulimit yes trap df od tr readlink") {
+		files["bin/"+name] = "busybox"
+	}
+	return files
+}
+
+// load imports an image that holds busybox.
+func (d *Daemon) load(ctx context.Context, name, busybox string, files map[string]string) error {
+	content, err := os.ReadFile(busybox)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	t := tar.NewWriter(&b)
+	add := func(h *tar.Header, content []byte) {
+		h.Size = int64(len(content))
+		err = errors.Join(err, t.WriteHeader(h))
+		_, werr := t.Write(content)
+		err = errors.Join(err, werr)
+	}
+	for file, target := range files {
+		if target != "" {
+			add(&tar.Header{Name: file, Typeflag: tar.TypeSymlink, Linkname: target, Mode: 0o777}, nil)
+		} else {
+			add(&tar.Header{Name: file, Typeflag: tar.TypeReg, Mode: 0o755}, content)
+		}
+	}
+	if name == Image {
+		add(&tar.Header{Name: "etc/passwd", Typeflag: tar.TypeReg, Mode: 0o644}, []byte("root:x:0:0::/root:/bin/sh\ntester:x:4242:4243::/:/bin/sh\n"))
+		add(&tar.Header{Name: "etc/group", Typeflag: tar.TypeReg, Mode: 0o644}, []byte("root:x:0:\ntester:x:4243:\n"))
+	}
+	if err = errors.Join(err, t.Close()); err != nil {
+		return err
+	}
+	r, err := d.Client.ImageImport(ctx, client.ImageImportSource{Source: &b, SourceName: "-"}, name, client.ImageImportOptions{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = (&bytes.Buffer{}).ReadFrom(r)
+	return err
+}
