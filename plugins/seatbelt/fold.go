@@ -14,10 +14,13 @@ import (
 // could end its literal, or what parsers of such expressions differ on.
 const anyOne = "[^/]"
 
-// ligatures are the characters that fold to two or three letters.
-var ligatures = [...]struct{ letters, forms string }{
-	{"ffi", "ﬃ"}, {"ffl", "ﬄ"}, {"ff", "ﬀ"}, {"fi", "ﬁ"}, {"fl", "ﬂ"}, {"st", "ﬅ|ﬆ"}, {"ss", "ß|ẞ"},
-}
+// others is any text beyond ASCII. A profile is ASCII: how the kernel reads a
+// character of several bytes in an expression is not documented.
+const others = "[^ -~]+"
+
+// ligatures are the letters that one character beyond ASCII can fold to: ﬃ to
+// "ffi", ß to "ss".
+var ligatures = [...]string{"ffi", "ffl", "ff", "fi", "fl", "st", "ss"}
 
 // maxTilings bounds how many readings of one run of letters are written out.
 const maxTilings = 24
@@ -66,8 +69,8 @@ func ligatureRun(s string) int {
 	end := 0
 	for at := 0; at == 0 || at < end; at++ {
 		for _, l := range ligatures {
-			if len(s)-at >= len(l.letters) && strings.EqualFold(s[at:at+len(l.letters)], l.letters) {
-				end = max(end, at+len(l.letters))
+			if len(s)-at >= len(l) && strings.EqualFold(s[at:at+len(l)], l) {
+				end = max(end, at+len(l))
 			}
 		}
 	}
@@ -91,8 +94,8 @@ func foldRun(run string) string {
 		}
 		tile(at+1, sofar+foldByte(run[at]))
 		for _, l := range ligatures {
-			if end := at + len(l.letters); end <= len(run) && strings.EqualFold(run[at:end], l.letters) {
-				tile(end, sofar+"("+l.forms+")")
+			if end := at + len(l); end <= len(run) && strings.EqualFold(run[at:end], l) {
+				tile(end, sofar+others)
 			}
 		}
 	}
@@ -107,9 +110,9 @@ func foldRun(run string) string {
 func foldByte(c byte) string {
 	switch {
 	case c == 'k' || c == 'K':
-		return "([kK]|\u212a)" // the Kelvin sign
+		return "([kK]|" + others + ")" // the Kelvin sign, U+212A
 	case c == 's' || c == 'S':
-		return "([sS]|\u017f)" // the long s
+		return "([sS]|" + others + ")" // the long s, U+017F
 	case 'a' <= c && c <= 'z':
 		return "[" + string(c) + string(c-32) + "]"
 	case 'A' <= c && c <= 'Z':

@@ -8,9 +8,10 @@ func (c closed) matches(path string) bool {
 	if c.path != "" && within(path, c.path) {
 		return true
 	}
-	if !c.pattern.absolute {
-		return false
+	for _, q := range c.patterns {
+		if re, err := regexp.Compile(q.regex(true)); err == nil && re.MatchString(path) {
+			return true
+		}
 	}
-	re, err := regexp.Compile(c.pattern.regex(true))
-	return err == nil && re.MatchString(path)
+	return false
 }

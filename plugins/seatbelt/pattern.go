@@ -184,16 +184,18 @@ func classRange(low, high rune) string {
 	return string(low) + "-" + string(high)
 }
 
-// literal gives the path that a pattern without wildcards is.
-func (p pattern) literal() (string, bool) {
-	var b strings.Builder
+// literal gives the path of the host that a pattern without wildcards is.
+func (p pattern) literal() (path string, ok bool) {
 	for _, s := range p.segments {
 		if s.deep || !s.plain {
 			return "", false
 		}
-		b.WriteString("/" + s.text)
+		path += "/" + s.text
 	}
-	return b.String(), p.absolute
+	if !p.absolute {
+		return "", false
+	}
+	return path, true
 }
 
 // under gives the pattern below a directory of the host.

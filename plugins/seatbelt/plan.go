@@ -79,13 +79,14 @@ func (p *policy) steps(at places) (steps []shared.PlannedMount) {
 	return steps
 }
 
-// place is what a closed pattern is about, for people.
+// place is what is closed, for people.
 func (c closed) place() string {
 	if c.path != "" {
 		return c.path
 	}
-	if !c.pattern.absolute {
-		return "<scratch>: " + c.pattern.under("/").regex(true)
+	var list []string
+	for _, q := range c.patterns {
+		list = append(list, q.regex(true))
 	}
-	return c.pattern.regex(true)
+	return strings.Join(list, " ")
 }

@@ -32,9 +32,12 @@ type area struct {
 
 // closed is what no mount opens, and why, for people.
 type closed struct {
-	pattern pattern
-	path    string // where the pattern is one path; else ""
-	origin  string
+	origin   string
+	path     string    // where it is one path of the host; else ""
+	patterns []pattern // of the host
+	// floating are relative to the private directories, which are known at the
+	// start of a command only.
+	floating []pattern
 }
 
 // policy is a Spec and a Command in the terms of macOS: what the profile says.
@@ -44,7 +47,7 @@ type policy struct {
 	areas     []area // the shortest path first, so that the deeper one decides
 	denied    []closed
 	protected []closed
-	kept      []area // home directories' places that are never writable, if there is a home
+	kept      []closed // places of the home directory that are never writable
 	tty       bool
 }
 
@@ -81,7 +84,7 @@ func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 			return nil, err
 		}
 		for _, name := range homeKept {
-			p.kept = append(p.kept, area{path: path.Join(spec.Home, name), origin: "kept by macOS: " + name})
+			p.kept = append(p.kept, at("obeyed by macOS: "+name, path.Join(spec.Home, name)))
 		}
 	}
 	for _, list := range [...]struct {
@@ -95,31 +98,42 @@ func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 			if err != nil {
 				return nil, invalid(origin, err.Error(), "")
 			}
-			*list.to = append(*list.to, p.place(parsed, origin)...)
+			c := p.place(parsed, origin)
+			if len(c.patterns) == 0 {
+				return nil, invalid(origin, fmt.Sprintf("%q is relative, and there is no workspace that it could be relative to", text), "write an absolute path")
+			}
+			*list.to = append(*list.to, c)
 		}
 	}
 	for _, m := range cmd.Masks {
 		if err := checkName(m.Origin, m.Path); err != nil {
 			return nil, err
 		}
-		p.denied = append(p.denied, closed{pattern: pattern{absolute: true, segments: literalSegments(m.Path)}, path: m.Path, origin: m.Origin})
+		p.denied = append(p.denied, at(m.Origin, m.Path))
 	}
 	return p, nil
 }
 
-// place gives the patterns of the host that one of a definition is: relative to
-// each root of the workspace, and once more for each place that a directory which
-// hides its matches could be moved to.
-func (p *policy) place(parsed pattern, origin string) (list []closed) {
+// at is one path that is closed.
+func at(origin, path string) closed {
+	return closed{origin: origin, path: path, patterns: []pattern{{absolute: true, segments: literalSegments(path)}}}
+}
+
+// place gives what a pattern of a definition is on the host: relative to each
+// root of the workspace and, where a directory that leads to its matches can be
+// renamed, once more for each place that it could be moved to.
+func (p *policy) place(parsed pattern, origin string) closed {
+	c := closed{origin: origin}
+	seen := map[string]bool{}
 	add := func(q pattern) {
-		path, ok := q.literal()
-		if !ok {
-			path = ""
+		if expr := q.regex(true); !seen[expr] {
+			seen[expr] = true
+			c.patterns = append(c.patterns, q)
 		}
-		list = append(list, closed{pattern: q, path: path, origin: origin})
 	}
 	if parsed.absolute {
 		add(parsed)
+		c.path, _ = parsed.literal()
 	} else {
 		for _, a := range p.areas {
 			if a.origin == "workspace" || strings.HasPrefix(a.origin, "workspace.") {
@@ -133,10 +147,9 @@ func (p *policy) place(parsed pattern, origin string) (list []closed) {
 				add(tail.under(a.path))
 			}
 		}
-		// The private directories too; where they are is known at the start only.
-		list = append(list, closed{pattern: tail, origin: origin})
+		c.floating = append(c.floating, tail)
 	}
-	return list
+	return c
 }
 
 // writableRoot gives the outermost writable area around a path.
@@ -170,13 +183,15 @@ func (p *policy) pins() []string {
 		}
 		pin(a.path)
 	}
-	for _, a := range p.kept {
-		pin(a.path)
-	}
-	for _, list := range [...][]closed{p.denied, p.protected} {
+	for _, list := range [...][]closed{p.kept, p.denied, p.protected} {
 		for _, c := range list {
 			if c.path != "" {
 				pin(c.path)
+			}
+			for _, q := range c.patterns {
+				if at, ok := q.literal(); ok {
+					pin(at)
+				}
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package seatbelt
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -234,28 +235,19 @@ func (w *writer) final(p *policy, at places) {
 	w.section("What no definition can grant")
 	w.embed(finalRules)
 	w.rule("deny", "file-write-flags", true, w.paths(aliases(at.temp)...)) // else it could not be removed afterwards
-	if len(p.kept) > 0 {
-		w.comment("What macOS obeys by itself in a home directory")
-		var filters []string
-		for _, a := range p.kept {
-			filters = append(filters, w.paths(aliases(a.path)...)...)
-			filters = append(filters, regex(pattern{segments: literalSegments(a.path)}.regex(true)))
-		}
-		w.rule("deny", writeDeny, true, filters)
-	}
 	private := []string{at.temp}
 	if at.home != "" {
 		private = append(private, at.home)
 	}
-	for _, c := range p.protected {
+	for _, c := range slices.Concat(p.kept, p.protected) {
 		w.section(c.origin + ": read-only")
 		w.rule("deny", writeDeny, true, w.closed(c, private))
-		w.ancestors(c, private)
+		w.leads(p, c, private)
 	}
 	for _, c := range p.denied {
 		w.section(c.origin + ": hidden")
 		w.rule("deny", readDeny+"\n      "+writeDeny, true, w.closed(c, private))
-		w.ancestors(c, private)
+		w.leads(p, c, private)
 	}
 	pins := append(p.pins(), private...)
 	w.section("Kept in their places: a rule that goes by path must not lose what it is about")
@@ -266,14 +258,13 @@ func (w *writer) final(p *policy, at places) {
 	w.rule("deny", renameDeny, true, w.literals(both...))
 }
 
-// patterns of c, as they are on the host.
-func (c closed) patterns(private []string) []pattern {
-	if c.pattern.absolute {
-		return []pattern{c.pattern}
-	}
-	var list []pattern
+// placed are all patterns of c, as they are on the host.
+func (c closed) placed(private []string) []pattern {
+	list := slices.Clone(c.patterns)
 	for _, dir := range private {
-		list = append(list, c.pattern.under(dir))
+		for _, q := range c.floating {
+			list = append(list, q.under(dir))
+		}
 	}
 	return list
 }
@@ -282,30 +273,39 @@ func (w *writer) closed(c closed, private []string) (filters []string) {
 	if c.path != "" {
 		filters = w.paths(aliases(c.path)...)
 	}
-	for _, p := range c.patterns(private) {
-		filters = append(filters, regex(p.regex(true)))
+	for _, q := range c.placed(private) {
+		filters = append(filters, regex(q.regex(true)))
 	}
 	return filters
 }
 
-// ancestors keeps the directories above what c matches in their places. Where
-// they are given whole they cannot be made either: one with other contents could
+// leads keeps the directories that lead to what c matches in their places. One
+// that is given whole cannot be made either: another with other contents could
 // take the place of what is missing.
-func (w *writer) ancestors(c closed, private []string) {
-	var filters []string
-	for _, p := range c.patterns(private) {
-		for _, a := range p.ancestors() {
-			filters = append(filters, regex(a.regex(false)))
+func (w *writer) leads(p *policy, c closed, private []string) {
+	var whole, any []string
+	seen := map[string]bool{}
+	for _, q := range c.placed(private) {
+		for _, a := range q.ancestors() {
+			filter := regex(a.regex(false))
+			if seen[filter] {
+				continue
+			}
+			seen[filter] = true
+			at, ok := a.literal()
+			if !ok {
+				any = append(any, filter)
+			} else if _, writable := p.writableRoot(at); writable {
+				whole = append(whole, filter)
+			}
 		}
 	}
-	if len(filters) == 0 {
-		return
+	if len(whole) > 0 {
+		w.rule("deny", renameDeny, true, whole)
 	}
-	operations := "file-write-unlink"
-	if c.path != "" {
-		operations = renameDeny
+	if len(any) > 0 {
+		w.rule("deny", "file-write-unlink", true, any)
 	}
-	w.rule("deny", operations, true, filters)
 }
 
 func (w *writer) finish() (*profile, error) {

@@ -118,8 +118,8 @@ func (v violation) fileRemedy(p *policy) (attribute, advice string) {
 				return c.origin, c.origin + " keeps it as it is"
 			}
 		}
-		for _, a := range p.kept {
-			if within(v.target, a.path) {
+		for _, c := range p.kept {
+			if c.matches(v.target) {
 				return "", "macOS obeys what is there, so that no attribute allows it"
 			}
 		}
