@@ -282,10 +282,19 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 	if decided.outcome == outcomeUnsandboxed {
 		resolved.spec.Unconfined, resolved.notes = true, nil // which are about mounts
 	}
-	if missing := engine.info.Features.Missing(resolved.spec.Requires()); len(missing) > 0 {
+	spec := resolved.spec
+	if !spec.Unconfined && !engine.info.Features.Has(shared.FeatureRemap) {
+		var notes []string
+		spec, notes = resolved.asHost()
+		resolved.notes = append(resolved.notes, notes...)
+	}
+	if missing := engine.info.Features.Missing(spec.Requires()); len(missing) > 0 {
+		if r := &missing[0]; r.Feature == shared.FeatureRemap && r.Attribute == "workspace" {
+			r.Attribute = "workdir" // which alone moves it
+		}
 		return nil, unsupported(engine.info.Name, missing[0])
 	}
-	sandbox, err := engine.Open(ctx, resolved.spec)
+	sandbox, err := engine.Open(ctx, spec)
 	if confirmErr := engine.confirm(ctx); confirmErr != nil {
 		if err == nil {
 			sandbox.Close(context.WithoutCancel(ctx))

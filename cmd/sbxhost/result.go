@@ -41,7 +41,9 @@ type result struct {
 
 	Degraded []string      `json:"degraded"`
 	Limits   []limitResult `json:"limits"`
-	Error    string        `json:"error"` // empty unless the outcome is "failed"
+	// Violations are what the command was denied, where the engine tells.
+	Violations []violationResult `json:"violations"`
+	Error      string            `json:"error"` // empty unless the outcome is "failed"
 }
 
 // limitResult says how one limit was held.
@@ -51,17 +53,28 @@ type limitResult struct {
 	Hold      string `json:"hold"` // "held", "approximated" or "not held"
 }
 
+// violationResult is one denial.
+type violationResult struct {
+	Operation string `json:"operation"`
+	Path      string `json:"path"`      // or an address, a service
+	Attribute string `json:"attribute"` // that would allow it, or denies it; empty where none does
+	Message   string `json:"message"`
+}
+
 // newResult tells how a command ended from what its Cmd says.
 func newResult(sandbox string, report host.Report, status int, err error) *result {
 	r := &result{
 		Version: 1, Sandbox: sandbox, Engine: report.Engine, Decision: report.Decision, Rule: report.Rule,
-		Status: status, Degraded: report.Degraded, Limits: []limitResult{},
+		Status: status, Degraded: report.Degraded, Limits: []limitResult{}, Violations: []violationResult{},
 	}
 	if r.Degraded == nil {
 		r.Degraded = []string{}
 	}
 	for _, l := range report.Limits {
 		r.Limits = append(r.Limits, limitResult(l))
+	}
+	for _, v := range report.Violations {
+		r.Violations = append(r.Violations, violationResult(v))
 	}
 	if _, ended := errors.AsType[*host.ExitError](err); err != nil && !ended {
 		r.Error = err.Error()

@@ -6,13 +6,10 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// events tell what of a Spec is held in another way than its author may expect.
+// events tell what of a Spec is held less well than its author may expect.
 func events(spec *shared.Spec) (list []shared.Event) {
 	degraded := func(attribute, message string) {
 		list = append(list, shared.Event{Kind: shared.EventDegraded, Message: message, Details: map[string]string{"attribute": attribute}})
-	}
-	if spec.Home != "" {
-		degraded("home", fmt.Sprintf("macOS has no mounts: %s is hidden, and HOME is a private directory with links to what is bound in it", spec.Home))
 	}
 	for _, m := range spec.Mounts {
 		if m.Kind == shared.MountOverlay {
@@ -36,10 +33,13 @@ func events(spec *shared.Spec) (list []shared.Event) {
 	return list
 }
 
-// notes are the same for a plan, and what is always so.
+// notes are the same for a plan, and what is always so here.
 func notes(spec *shared.Spec) (list []string) {
 	for _, e := range events(spec) {
 		list = append(list, e.Message)
+	}
+	if spec.Home != "" {
+		list = append(list, fmt.Sprintf("macOS has no mounts: %s is hidden, and HOME is a private directory with links to what is bound in it", spec.Home))
 	}
 	if spec.Network.Mode == shared.NetworkNone {
 		list = append(list, "without the network there is no loopback either: macOS has none of a command's own")

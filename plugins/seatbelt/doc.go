@@ -24,7 +24,7 @@
 //     where it may, with an event.
 //   - The private home cannot lie over the real one. The real one is hidden but
 //     for the mounts in it; a private directory takes its place in HOME, with
-//     links to those mounts. An event says so. It lasts as long as the session's
+//     links to those mounts; plans say so. It lasts as long as the session's
 //     scratch directory, and as long as the command where there is none.
 //   - /tmp is the machine's and closed. Programs that insist on it fail.
 //   - Without the network there is no loopback either: it is the host's.

@@ -91,8 +91,8 @@ func TestDiagnose(t *testing.T) {
 	for stderr, want := range map[string]string{
 		"sandbox-exec: sandbox_apply: Operation not permitted\n": "does not nest",
 		"sandbox-exec: unbound variable: file-x\n":               "unbound variable: file-x",
-		"a\x1b[31m\n":                                            `\x1b`,
-		"":                                                       "exit status 1",
+		"a\x1b[31m\n": `\x1b`,
+		"":            "exit status 1",
 	} {
 		err := diagnose(stderr, errors.New("exit status 1"))
 		if !errors.Is(err, shared.ErrUnavailable) || !strings.Contains(err.Error(), want) {

@@ -313,7 +313,7 @@ func TestFakeEvents(t *testing.T) {
 	for e := range process.Events() {
 		told = append(told, string(e.Kind)+" "+e.Details["attribute"]+e.Details["limit"])
 	}
-	if want := []string{"degraded home", "degraded workspace", "limit pids"}; !slices.Equal(told, want) {
+	if want := []string{"degraded workspace", "limit pids"}; !slices.Equal(told, want) {
 		t.Errorf("%q", told)
 	}
 }

@@ -49,7 +49,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	}
 	return shared.Probe{
 		Ready:    true,
-		Degraded: []string{"a process that leaves the command's process group outlives it, still confined", "no limit but the timeout is held"},
+		Degraded: []string{"a process that leaves the command's process group outlives it, still confined", "no limit but the timeout is held", "HOME is a private directory in another place than the real one"},
 		Facts:    map[string]string{"sandbox-exec": e.platform.launcher},
 	}, nil
 }
