@@ -2,9 +2,8 @@ package sbplmodel
 
 import "strings"
 
-// operations are the names that a profile may use here. Each is in the tables of
-// the kernel extension from macOS 10.11 to 14 that have been published; names
-// that came or went in between are left out on purpose.
+// operations are the names that are known here: from published tables of the
+// kernel extension's, and from profiles that others run on macOS 12 and later.
 var operations = strings.Fields(`
 default
 appleevent-send
