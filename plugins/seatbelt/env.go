@@ -38,11 +38,6 @@ func environment(p *policy, env []string, at places) ([]string, error) {
 
 // writableAt reports whether a mount lets the command write at a path.
 func (p *policy) writableAt(at string) bool {
-	writable := false
-	for _, a := range p.areas { // the deepest comes last
-		if within(strings.TrimRight(at, "/"), a.path) {
-			writable = a.writable
-		}
-	}
-	return writable
+	a, ok := p.areaAt(strings.TrimRight(at, "/"))
+	return ok && a.writable
 }

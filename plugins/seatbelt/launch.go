@@ -3,9 +3,7 @@ package seatbelt
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 
@@ -29,6 +27,7 @@ func (e *engine) open(ctx context.Context, spec *shared.Spec) error {
 		if err := respell(spec); err != nil {
 			return err
 		}
+		spec.Deny, spec.Protect = withTargets(spec.Deny), withTargets(spec.Protect)
 	}
 	p, err := newPolicy(spec, &shared.Command{})
 	if err != nil {
@@ -46,29 +45,6 @@ func (e *engine) open(ctx context.Context, spec *shared.Spec) error {
 	}
 	if err := e.try(ctx, profile); err != nil {
 		return err
-	}
-	return nil
-}
-
-// respell turns the Spec's paths into the kernel's spelling of them.
-func respell(spec *shared.Spec) error {
-	for i := range spec.Mounts {
-		m := &spec.Mounts[i]
-		p, err := canonical(m.Destination)
-		if err != nil {
-			return invalid(m.Origin, err.Error(), "")
-		}
-		m.Source, m.Destination = p, p
-	}
-	if spec.Home != "" {
-		p, err := canonical(spec.Home)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // nothing to hide
-		}
-		if err != nil {
-			return invalid("home", err.Error(), "")
-		}
-		spec.Home = p
 	}
 	return nil
 }

@@ -44,10 +44,8 @@ func (p *policy) find(cmd *shared.Command) (string, error) {
 // executableAt reports whether a mount or the view beneath shows programs at a
 // resolved path. Patterns do not count: what they hide is denied by the kernel.
 func (p *policy) executableAt(at string) bool {
-	for _, a := range p.areas {
-		if within(at, a.path) {
-			return true
-		}
+	if _, ok := p.areaAt(at); ok {
+		return true
 	}
 	if p.spec.Home != "" && within(at, p.spec.Home) {
 		return false
@@ -68,11 +66,16 @@ func (p *policy) executableAt(at string) bool {
 	return strings.HasPrefix(at, "/Applications/Xcode")
 }
 
+// resolved is the kernel's path of what is at p, or p where nothing is.
 func resolved(p string) string {
-	if real, err := filepath.EvalSymlinks(p); err == nil {
-		return real
+	real, err := filepath.EvalSymlinks(p)
+	if err == nil {
+		real, err = canonical(real)
 	}
-	return p
+	if err != nil {
+		return p
+	}
+	return real
 }
 
 func pathOf(env []string) string {

@@ -203,6 +203,17 @@ func (p pattern) under(dir string) pattern {
 	return pattern{absolute: true, segments: append(literalSegments(dir), p.segments...)}
 }
 
+// base gives the path of the host that an absolute pattern begins with.
+func (p pattern) base() (dir string) {
+	for _, s := range p.segments {
+		if s.deep || !s.plain {
+			break
+		}
+		dir += "/" + s.text
+	}
+	return dir
+}
+
 func literalSegments(path string) (segments []segment) {
 	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
 		if name != "" {
@@ -210,6 +221,22 @@ func literalSegments(path string) (segments []segment) {
 		}
 	}
 	return segments
+}
+
+// systemLinks are the links at the top of every macOS. The kernel goes by what
+// they lead to.
+var systemLinks = map[string]string{
+	"tmp": "/private/tmp", "var": "/private/var", "etc": "/private/etc", "home": dataVolume + "/home",
+}
+
+// throughLinks gives an absolute pattern as the kernel has its first name.
+func (p pattern) throughLinks() pattern {
+	if first := p.segments[0]; first.plain {
+		if target, ok := systemLinks[strings.ToLower(first.text)]; ok {
+			p.segments = append(literalSegments(target), p.segments[1:]...)
+		}
+	}
+	return p
 }
 
 // anchor begins every expression: a path, by either of its names.

@@ -93,14 +93,14 @@ func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 		to       *[]closed
 	}{{spec.Deny, "deny_paths", &p.denied}, {spec.Protect, "protect", &p.protected}} {
 		for i, text := range list.patterns {
-			origin := fmt.Sprintf("%s[%d]", list.field, i)
+			attribute := fmt.Sprintf("%s[%d]", list.field, i)
 			parsed, err := parsePattern(text)
 			if err != nil {
-				return nil, invalid(origin, err.Error(), "")
+				return nil, invalid(attribute, err.Error(), "")
 			}
-			c := p.place(parsed, origin)
+			c := p.place(parsed, fmt.Sprintf("%s %q", list.field, text))
 			if len(c.patterns) == 0 {
-				return nil, invalid(origin, fmt.Sprintf("%q is relative, and there is no workspace that it could be relative to", text), "write an absolute path")
+				return nil, invalid(attribute, fmt.Sprintf("%q is relative, and there is no workspace that it could be relative to", text), "write an absolute path")
 			}
 			*list.to = append(*list.to, c)
 		}
@@ -132,6 +132,7 @@ func (p *policy) place(parsed pattern, origin string) closed {
 		}
 	}
 	if parsed.absolute {
+		parsed = parsed.throughLinks()
 		add(parsed)
 		c.path, _ = parsed.literal()
 	} else {
@@ -152,6 +153,19 @@ func (p *policy) place(parsed pattern, origin string) closed {
 	return c
 }
 
+// areaAt gives the area that a path lies in, unless it is in the hidden home.
+func (p *policy) areaAt(at string) (found area, ok bool) {
+	for _, a := range p.areas { // the deepest comes last
+		if within(at, a.path) {
+			found, ok = a, true
+		}
+	}
+	if home := p.spec.Home; ok && home != "" && within(at, home) && !within(found.path, home) {
+		return area{}, false
+	}
+	return found, ok
+}
+
 // writableRoot gives the outermost writable area around a path.
 func (p *policy) writableRoot(at string) (string, bool) {
 	for _, a := range p.areas {
@@ -164,8 +178,9 @@ func (p *policy) writableRoot(at string) (string, bool) {
 
 // pins are the paths that must neither be renamed nor removed, lest what they
 // hold be somewhere else afterwards: each writable area itself, and what lies
-// between it and a path for which it makes a difference.
-func (p *policy) pins() []string {
+// between it and a path for which it makes a difference: other areas, the hidden
+// home, the private directories.
+func (p *policy) pins(private ...string) []string {
 	set := map[string]bool{}
 	pin := func(at string) {
 		root, ok := p.writableRoot(at)
@@ -182,6 +197,9 @@ func (p *policy) pins() []string {
 			set[a.path] = true
 		}
 		pin(a.path)
+	}
+	for _, dir := range append(private, p.spec.Home) {
+		pin(dir)
 	}
 	for _, list := range [...][]closed{p.kept, p.denied, p.protected} {
 		for _, c := range list {

@@ -67,10 +67,6 @@ func compile(p *policy, at places) (*profile, error) {
 		w.section("filesystem = \"minimal\"")
 		w.embed(minimalRules)
 	}
-	if p.spec.Home != "" {
-		w.section("The home directory: nothing of it but what is mounted")
-		w.rule("deny", readGrant+" "+writeGrant, false, w.paths(aliases(p.spec.Home)...))
-	}
 	w.section("What every command may do")
 	w.embed(baseRules)
 	if p.spec.Network.Mode == shared.NetworkHost {
@@ -162,22 +158,21 @@ func (w *writer) rule(action, operations string, tagged bool, filters []string) 
 
 // mounts grants the areas, the outer ones first.
 func (w *writer) mounts(p *policy, at places) {
-	if list := p.ancestors(); len(list) > 0 {
-		w.section("The way to what is mounted, for realpath(3)")
-		w.rule("allow", "file-read-metadata", false, w.literals(list...))
+	// Each is closed after what holds it and before what it holds.
+	hidden := []area{{path: at.scratch, origin: "The session's scratch directory is not the command's"}}
+	if p.spec.Home != "" {
+		hidden = append(hidden, area{path: p.spec.Home, origin: "The home directory: nothing of it but what is mounted"})
 	}
-	closed := false
-	closeScratch := func() {
-		if !closed {
-			closed = true
-			w.section("The session's scratch directory is not the command's")
-			w.rule("deny", readGrant+" "+writeGrant, false, w.paths(aliases(at.scratch)...))
+	slices.SortStableFunc(hidden, func(a, b area) int { return len(a.path) - len(b.path) })
+	hide := func(before func(h area) bool) {
+		for len(hidden) > 0 && before(hidden[0]) {
+			w.section(hidden[0].origin)
+			w.rule("deny", readGrant+" "+writeGrant, false, w.paths(aliases(hidden[0].path)...))
+			hidden = hidden[1:]
 		}
 	}
 	for _, a := range p.areas {
-		if within(a.path, at.scratch) {
-			closeScratch() // after what holds it, before what it holds
-		}
+		hide(func(h area) bool { return len(h.path) <= len(a.path) })
 		access := "read-only"
 		if a.writable {
 			access = "read-write"
@@ -191,7 +186,11 @@ func (w *writer) mounts(p *policy, at places) {
 			w.rule("deny", writeGrant, false, w.paths(aliases(a.path)...))
 		}
 	}
-	closeScratch()
+	hide(func(area) bool { return true })
+	if list := p.ancestors(); len(list) > 0 {
+		w.section("The way to what is mounted, for realpath(3)")
+		w.rule("allow", "file-read-metadata", false, w.literals(list...))
+	}
 	w.section("The private temporary directory and home")
 	private := []string{at.temp}
 	if at.home != "" {
@@ -249,7 +248,7 @@ func (w *writer) final(p *policy, at places) {
 		w.rule("deny", readDeny+"\n      "+writeDeny, true, w.closed(c, private))
 		w.leads(p, c, private)
 	}
-	pins := append(p.pins(), private...)
+	pins := append(p.pins(append(private, at.scratch)...), private...)
 	w.section("Kept in their places: a rule that goes by path must not lose what it is about")
 	var both []string
 	for _, at := range pins {

@@ -82,8 +82,8 @@ func TestPathsAreParameters(t *testing.T) {
 		spec := shared.Spec{
 			Home:    "/Users/me/h " + name,
 			Mounts:  []shared.Mount{mount(path, shared.MountReadWrite, "bind_paths["+name+"]")},
-			Protect: []string{"/Users/me/" + escapePattern(name) + "/kept"},
-			Deny:    []string{"/Users/me/" + escapePattern(name) + "/denied"},
+			Protect: []string{"/Users/me/" + quotePattern(name) + "/kept"},
+			Deny:    []string{"/Users/me/" + quotePattern(name) + "/denied"},
 		}
 		w := modelled(t, spec, shared.Command{})
 		count := len(w.profile.Rules)
@@ -103,18 +103,6 @@ func TestPathsAreParameters(t *testing.T) {
 			t.Errorf("%q opens what it is not", name)
 		}
 	}
-}
-
-// escapePattern spells a name as a pattern for itself.
-func escapePattern(name string) string {
-	var b strings.Builder
-	for _, r := range name {
-		if strings.ContainsRune(`*?[]{}\`, r) {
-			b.WriteByte('\\')
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }
 
 // A denial is tagged, so that the log tells whose it is.

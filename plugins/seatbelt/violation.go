@@ -109,13 +109,13 @@ func (v violation) fileRemedy(p *policy) (attribute, advice string) {
 	writes := strings.HasPrefix(v.operation, "file-write")
 	for _, c := range p.denied {
 		if c.matches(v.target) {
-			return c.origin, c.origin + " hides it"
+			return attributeOf(c.origin), c.origin + " hides it"
 		}
 	}
 	if writes {
 		for _, c := range p.protected {
 			if c.matches(v.target) {
-				return c.origin, c.origin + " keeps it as it is"
+				return attributeOf(c.origin), c.origin + " keeps it as it is"
 			}
 		}
 		for _, c := range p.kept {
@@ -124,14 +124,9 @@ func (v violation) fileRemedy(p *policy) (attribute, advice string) {
 			}
 		}
 	}
-	var deepest *area
-	for i, a := range p.areas {
-		if within(v.target, a.path) {
-			deepest = &p.areas[i]
-		}
-	}
+	deepest, ok := p.areaAt(v.target)
 	switch {
-	case deepest == nil:
+	case !ok:
 		return "bind_paths", "an entry in bind_paths would show it"
 	case writes && !deepest.writable && deepest.origin == "workspace":
 		return "read_only", "read_only = false would let it be written"
@@ -141,4 +136,10 @@ func (v violation) fileRemedy(p *policy) (attribute, advice string) {
 		return "", "it has to stay in its place, or the rules about what it holds would lose it"
 	}
 	return "", "no attribute allows it"
+}
+
+// attributeOf gives the attribute of `deny_paths "**/.env"`.
+func attributeOf(origin string) string {
+	attribute, _, _ := strings.Cut(origin, " ")
+	return attribute
 }

@@ -49,9 +49,9 @@ func TestRemedies(t *testing.T) {
 	t.Parallel()
 	p := modelled(t, project(), shared.Command{}).policy
 	for _, tt := range []struct{ operation, target, attribute, message string }{
-		{"file-read-data", "/Users/me/p/.env", "deny_paths[0]", "hides it"},
-		{"file-read-data", "/Users/me/p/secrets/key", "deny_paths[2]", "hides it"},
-		{"file-write-data", "/Users/me/p/.envrc", "protect[0]", "keeps it"},
+		{"file-read-data", "/Users/me/p/.env", "deny_paths", "deny_paths \"**/.env\" hides it"},
+		{"file-read-data", "/Users/me/p/secrets/key", "deny_paths", "hides it"},
+		{"file-write-data", "/Users/me/p/.envrc", "protect", "keeps it"},
 		{"file-read-data", "/Users/you/x", "bind_paths", "would show it"},
 		{"file-write-data", "/Users/me/.gitconfig", "bind_paths[0]", "is read-only"},
 		{"file-write-create", "/Users/me/p/.git/hooks/x", "protected: git hooks", "is read-only"},
