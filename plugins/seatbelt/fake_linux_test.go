@@ -356,3 +356,37 @@ func TestFakeHomeIsNotFollowed(t *testing.T) {
 		t.Errorf("made outside: %v", names)
 	}
 }
+
+// A root caller's command runs as another user, who must be able to read its
+// profile and use its directories, and nobody else.
+func TestFakeUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can run commands as others")
+	}
+	f := newFake(t)
+	spec := f.spec()
+	user := shared.User{UID: 65534, GID: 65534}
+	spec.User = &user
+	spec.Home = filepath.Join(filepath.Dir(spec.Session.Dir), "home")
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	launcher := filepath.Join(f.dir, "fake-sandbox-exec")
+	if err := os.Remove(launcher); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(launcher, self, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{f.dir, filepath.Dir(f.dir), filepath.Dir(spec.Session.Dir), filepath.Dir(filepath.Dir(spec.Session.Dir)), spec.Session.Dir, spec.Mounts[0].Source} {
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, result, r := f.run(f.open(spec), command(spec, "sh", "-c", `id -u; echo x >"$TMPDIR/x" && echo x >"$HOME/x" && test -h "$HOME/.config/git" && stat -c '%u %a' "$TMPDIR" "$HOME"`))
+	if want := "65534\n65534 700\n65534 700\n"; !result.Status.Success() || out != want || r.Mode.Perm() != 0o600 {
+		t.Errorf("%+v, profile %v: %q, want %q", result, r.Mode, out, want)
+	}
+}
