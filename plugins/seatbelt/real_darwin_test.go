@@ -21,9 +21,9 @@ import (
 // real opens a sandbox on a workspace that has something to hide.
 type real struct {
 	t                *testing.T
-	home, ws, temp   string // resolved
-	sandbox          shared.Sandbox
+	home, ws         string // resolved
 	outsider, secret string
+	sandbox          shared.Sandbox
 }
 
 func needSeatbelt(t *testing.T) {
