@@ -263,7 +263,7 @@ func somewhere(r *rand.Rand, spec *shared.Spec, at places) string {
 // whichever rules of precedence are right.
 func TestProfileIsTheSpec(t *testing.T) {
 	t.Parallel()
-	specs, paths := 1000, 15
+	specs, paths := 1000, 12
 	if testing.Short() {
 		specs = 200
 	}
@@ -326,7 +326,7 @@ func TestProfileIsTheSpec(t *testing.T) {
 // it could not write neither.
 func TestNothingIsMovedIntoReach(t *testing.T) {
 	t.Parallel()
-	specs := 250
+	specs := 150
 	if testing.Short() {
 		specs = 100
 	}
