@@ -504,6 +504,8 @@ func (c *Cmd) event(e shared.Event) {
 	switch e.Kind {
 	case shared.EventDegraded:
 		c.report.Degraded = append(c.report.Degraded, e.Message)
+	case shared.EventViolation:
+		c.report.Violations = append(c.report.Violations, Violation{e.Details["operation"], e.Details["path"], e.Details["attribute"], e.Message})
 	case shared.EventLimit:
 		c.report.Limits = append(c.report.Limits, LimitReport{e.Details["limit"], e.Details["mechanism"], e.Details["hold"]})
 	}
@@ -518,7 +520,7 @@ func (c *Cmd) Report() Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.report
-	r.Degraded, r.Limits = slices.Clip(r.Degraded), slices.Clip(r.Limits)
+	r.Degraded, r.Limits, r.Violations = slices.Clip(r.Degraded), slices.Clip(r.Limits), slices.Clip(r.Violations)
 	return r
 }
 

@@ -101,6 +101,9 @@ func (h *Host) decideEngine(def Definition, info shared.Info, spec *shared.Spec)
 	case d.Outcome != policy.Denied:
 		return d, nil
 	case d.Rule == policy.RuleFeatureMissing:
+		if r := &d.Missing; r.Feature == shared.FeatureRemap && r.Attribute == "workspace" {
+			r.Attribute = "workdir" // which alone moves it
+		}
 		return d, &ruleError{d.Rule, unsupported(info.Name, d.Missing)}
 	}
 	return d, &ruleError{d.Rule, &shared.Error{Kind: shared.ErrDenied, Attribute: "engine", Message: d.Reason, Hint: d.Hint}}

@@ -361,14 +361,22 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 		}
 	} else {
 		resolved.spec.Unconfined = engine.info.Features.Has(shared.FeatureUnconfined)
-		if decided, err = h.decideEngine(def, engine.info, &resolved.spec); err != nil {
+	}
+	spec := resolved.spec
+	if !spec.Unconfined && !engine.info.Features.Has(shared.FeatureRemap) {
+		var notes []string
+		spec, notes = resolved.asHost()
+		resolved.notes = append(resolved.notes, notes...)
+	}
+	if !via.unconfined {
+		if decided, err = h.decideEngine(def, engine.info, &spec); err != nil {
 			return nil, err
 		}
 	}
 	if resolved.spec.Unconfined {
 		resolved.notes = nil // which are about mounts
 	}
-	sandbox, err := engine.Open(ctx, resolved.spec)
+	sandbox, err := engine.Open(ctx, spec)
 	if confirmErr := engine.confirm(ctx); confirmErr != nil {
 		if err == nil {
 			sandbox.Close(context.WithoutCancel(ctx))

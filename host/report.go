@@ -18,6 +18,8 @@ type Report struct {
 	Result *shared.Result
 	// Degraded are the messages of what was held less well than asked.
 	Degraded []string
+	// Violations are what the command was denied, where its engine tells.
+	Violations []Violation
 	// Limits says which mechanism held each limit.
 	Limits []LimitReport
 	// Repositories are git repositories that came to be while the command ran.
@@ -28,6 +30,16 @@ type Report struct {
 type SessionReport struct {
 	Name string // empty for the Host's own
 	Dir  string // of the host; empty where nothing is shared
+}
+
+// Violation is something that a sandbox has denied its command.
+type Violation struct {
+	Operation string // as the engine calls it, such as "file-read-data"
+	Path      string // what it was done to: a path, an address, a service
+	// Attribute of the definition that would allow it, or that denies it; empty
+	// where none does.
+	Attribute string
+	Message   string // for people
 }
 
 // LimitReport says how a limit was held.

@@ -63,6 +63,10 @@ type resolved struct {
 	// read-only would be writable.
 	wantsSession bool
 	toolEnv      []string // variables that lead to the toolchains shown
+
+	// spellings are the destinations that show a mount once more, where its author
+	// has spelled it through a symlink.
+	spellings []string
 	// notes say what a person should know: what is held less well than the
 	// definition's author may expect.
 	notes []string
@@ -174,6 +178,7 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 		}
 	}
 	out.notes = append(out.notes, m.notes...)
+	out.spellings = m.spellings
 	return out, nil
 }
 
@@ -344,6 +349,8 @@ type mounts struct {
 	spec  *shared.Spec
 	notes []string
 	stubs []stubs.Stub
+	// spellings are destinations, as in resolved.
+	spellings []string
 }
 
 func (m *mounts) add(mount shared.Mount) error {
@@ -365,7 +372,7 @@ func (m *mounts) add(mount shared.Mount) error {
 // addSpelling shows mount at raw as well, the spelling its author used, where
 // symlinks made that another path and nothing inside would lead there.
 func (m *mounts) addSpelling(mount shared.Mount, raw string) error {
-	if raw == mount.Source || m.spec.Filesystem == shared.FilesystemHost {
+	if raw == mount.Source || raw == mount.Destination || m.spec.Filesystem == shared.FilesystemHost {
 		return nil
 	}
 	for _, system := range [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/nix"} {
@@ -379,8 +386,30 @@ func (m *mounts) addSpelling(mount shared.Mount, raw string) error {
 		}
 	}
 	mount.Destination = raw
+	m.spellings = append(m.spellings, raw)
 	return m.add(mount)
 }
+
+// asHost gives the Spec for an engine that shows every path where the host has
+// it, and what a person should know of that: the host's own links lead to
+// second spellings there, or nothing does.
+func (r *resolved) asHost() (shared.Spec, []string) {
+	spec := r.spec
+	var notes []string
+	spec.Mounts = slices.DeleteFunc(slices.Clone(spec.Mounts), func(m shared.Mount) bool {
+		if !slices.Contains(r.spellings, m.Destination) {
+			return false
+		}
+		if !slices.ContainsFunc(systemLinks[:], func(link string) bool { return inside(link, m.Destination) }) {
+			notes = append(notes, fmt.Sprintf("%s: inside, the symlink %s does not lead to %s", m.Origin, m.Destination, m.Source))
+		}
+		return true
+	})
+	return spec, notes
+}
+
+// systemLinks are the links at the top of a macOS, which work inside as well.
+var systemLinks = [...]string{"/tmp", "/var", "/etc", "/home"}
 
 // insidePath gives the path inside at which a host path shows.
 func insidePath(spec *shared.Spec, host string) (string, bool) {

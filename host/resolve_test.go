@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -220,5 +221,39 @@ func TestHomeThatIsTheSystem(t *testing.T) {
 		if got := coversSystem(home); got != want {
 			t.Errorf("%s: %v, want %v", home, got, want)
 		}
+	}
+}
+
+// An engine that shows every path where the host has it is not asked to show
+// one where its author has spelled it through a link.
+func TestSpellingsWithoutRemap(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	r := tr.resolver(t)
+	out, err := r.resolve("s", Definition{BindPaths: []Bind{{Host: tr.link}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := func(s shared.Spec, destination string) bool {
+		return slices.ContainsFunc(s.Mounts, func(m shared.Mount) bool { return m.Destination == destination })
+	}
+	if !has(out.spec, tr.link) || !has(out.spec, tr.cache) {
+		t.Fatalf("%+v", out.spec.Mounts)
+	}
+	spec, notes := out.asHost()
+	if has(spec, tr.link) || !has(spec, tr.cache) || !has(out.spec, tr.link) {
+		t.Errorf("%+v", spec.Mounts)
+	}
+	if missing := (shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}).Missing(spec.Requires()); len(missing) > 0 {
+		t.Errorf("it still needs %v", missing)
+	}
+	// The base of this test may lie under a link of the system's.
+	if system := strings.HasPrefix(tr.base, "/tmp/") || strings.HasPrefix(tr.base, "/var/"); len(notes) != 1 != system {
+		t.Errorf("notes %q", notes)
+	}
+	if moved, err := r.resolve("s", Definition{Workdir: "/workspace"}); err != nil {
+		t.Fatal(err)
+	} else if spec, _ := moved.asHost(); !has(spec, "/workspace") {
+		t.Error("what was asked for by its author is left out")
 	}
 }

@@ -25,6 +25,8 @@ func TestExecStatus(t *testing.T) {
 		status  int
 		outcome string
 		stderr  string
+
+		violations []violationResult
 	}{
 		{name: "success", args: []string{"true"}, outcome: "exited"},
 		{name: "code", engine: &fakeEngine{result: ended(7)}, args: []string{"false"}, status: 7, outcome: "exited"},
@@ -51,6 +53,9 @@ func TestExecStatus(t *testing.T) {
 		{name: "bypass", args: []string{"-no-sandbox", "x"}, status: 125, outcome: "failed", stderr: "sbxhost: -no-sandbox: "},
 		{name: "degraded", engine: &fakeEngine{events: []shared.Event{{Kind: shared.EventDegraded, Message: "less\x1b of it"}}},
 			args: []string{"x"}, outcome: "exited", stderr: "sbxhost: degraded: less\uFFFD of it\n"},
+		{name: "violation", engine: &fakeEngine{events: []shared.Event{{Kind: shared.EventViolation, Message: "cat was denied x",
+			Details: map[string]string{"operation": "x", "path": "/y", "attribute": "bind_paths"}}}},
+			args: []string{"x"}, outcome: "exited", stderr: "sbxhost: violation: cat was denied x\n", violations: []violationResult{{"x", "/y", "bind_paths", "cat was denied x"}}},
 		{name: "quiet", engine: &fakeEngine{events: []shared.Event{{Kind: shared.EventDegraded, Message: "less of it"}}},
 			args: []string{"-quiet", "x"}, outcome: "exited"},
 	} {
@@ -82,6 +87,9 @@ func TestExecStatus(t *testing.T) {
 			}
 			if res.Outcome != tt.outcome || res.Status != tt.status || (res.Error != "") != (tt.outcome == "failed") {
 				t.Errorf("result %s", text)
+			}
+			if !slices.Equal(res.Violations, tt.violations) {
+				t.Errorf("violations %+v", res.Violations)
 			}
 			if entries, _ := os.ReadDir(filepath.Dir(file)); len(entries) != 1 {
 				t.Errorf("left behind beside the result: %v", entries)

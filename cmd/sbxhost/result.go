@@ -49,7 +49,9 @@ type result struct {
 	Limits   []limitResult `json:"limits"`
 	// Repositories are git repositories that came to be while the command ran.
 	Repositories []repositoryResult `json:"repositories"`
-	Error        string             `json:"error"` // empty unless the outcome is "failed"
+	// Violations are what the command was denied, where the engine tells.
+	Violations []violationResult `json:"violations"`
+	Error      string            `json:"error"` // empty unless the outcome is "failed"
 }
 
 // limitResult says how one limit was held.
@@ -68,12 +70,20 @@ type repositoryResult struct {
 	Alternates bool     `json:"alternates"`
 }
 
+// violationResult is one denial.
+type violationResult struct {
+	Operation string `json:"operation"`
+	Path      string `json:"path"`      // or an address, a service
+	Attribute string `json:"attribute"` // that would allow it, or denies it; empty where none does
+	Message   string `json:"message"`
+}
+
 // newResult tells how a command ended from what its Cmd says.
 func newResult(sandbox string, report host.Report, status int, err error) *result {
 	r := &result{
 		Version: 1, Sandbox: sandbox, Engine: report.Engine, Decision: report.Decision, Rule: report.Rule, Reason: report.Reason,
 		Status: status, Session: report.Session.Name, Overlays: append([]string{}, report.Overlays...),
-		Degraded: report.Degraded, Limits: []limitResult{}, Repositories: []repositoryResult{},
+		Degraded: report.Degraded, Limits: []limitResult{}, Repositories: []repositoryResult{}, Violations: []violationResult{},
 	}
 	if r.Degraded == nil {
 		r.Degraded = []string{}
@@ -84,6 +94,9 @@ func newResult(sandbox string, report host.Report, status int, err error) *resul
 	for _, made := range report.Repositories {
 		r.Repositories = append(r.Repositories, repositoryResult{
 			Path: made.Path, Hooks: append([]string{}, made.Hooks...), Keys: append([]string{}, made.Keys...), Alternates: made.Alternates})
+	}
+	for _, v := range report.Violations {
+		r.Violations = append(r.Violations, violationResult(v))
 	}
 	if _, ended := errors.AsType[*host.ExitError](err); err != nil && !ended {
 		r.Error = err.Error()

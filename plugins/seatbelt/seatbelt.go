@@ -1,52 +1,103 @@
-// Package seatbelt is the place of the engine that isolates commands with the
-// sandbox of macOS, /usr/bin/sandbox-exec.
-//
-// This version cannot generate profiles yet. It claims no feature, is never
-// ready, and refuses every Spec: a definition that names it fails with the
-// cause, and never runs without isolation.
 package seatbelt
 
 import (
-	"context"
+	"encoding/json"
 	"runtime"
+	"sync"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
 
 const version = "0.1.0-dev"
 
-// New makes the engine.
-func New() shared.Engine { return engine{goos: runtime.GOOS} }
+var info = shared.Info{
+	Name:    "seatbelt",
+	Version: version,
+	Doc:     "the sandbox of macOS, by sandbox-exec: no daemon, no image; paths are the host's own",
+	Features: shared.Features{
+		shared.FeatureNetworkNone, shared.FeatureNetworkHost,
+		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
+		shared.FeaturePatterns, shared.FeatureTTY, shared.FeatureUser,
+	},
+	Options: shared.OptionSchema{Attributes: []shared.OptionAttribute{{
+		Name: "violations", Type: shared.OptionBool, Default: json.RawMessage("false"),
+		Doc: "report what was denied, from the system's log; delays the start and the end of each command, and needs an administrator's account",
+	}}},
+}
+
+// sandboxExec is the launcher: this one and no other, never from PATH.
+const sandboxExec = "/usr/bin/sandbox-exec"
+
+// New makes the engine. It looks at nothing before it is used. Planning works on
+// every system.
+func New() shared.Engine { return newEngine(platform{runtime.GOOS, sandboxExec, logProgram}) }
+
+// platform is what an engine works with; tests that have no Mac put a fake in
+// its place.
+type platform struct {
+	goos     string
+	launcher string
+	log      string
+}
 
 type engine struct {
-	goos string // of the machine it runs on
+	platform platform
+	monitor  *monitor
+
+	mu      sync.Mutex
+	tried   map[string]bool // profiles that sandbox-exec has taken
+	started sync.Map        // *exec.Cmd to *start
 }
 
-func (engine) Info(context.Context) (shared.Info, error) {
-	return shared.Info{
-		Name:    "seatbelt",
-		Version: version,
-		Doc:     "the sandbox of macOS; this version cannot generate its profiles yet",
-	}, nil
+func newEngine(p platform) shared.Engine {
+	e := &engine{platform: p, monitor: newMonitor(p.log), tried: map[string]bool{}}
+	return cmdengine.New(cmdengine.Config{
+		Info:   info,
+		Probe:  e.probe,
+		Open:   e.open,
+		Launch: e.launch,
+		Plan:   e.plan,
+		Attend: e.attend,
+		Events: func(spec *shared.Spec, _ *shared.Command) []shared.Event { return events(spec) },
+	})
 }
 
-// unavailable says why it doesn't work and what to do.
-func (e engine) unavailable() (reason, fix string) {
-	if e.goos != "darwin" {
-		return "seatbelt needs macOS", `use engine = "bwrap" on Linux, or "auto"`
+const (
+	reasonElsewhere = "seatbelt needs macOS"
+	fixElsewhere    = `use engine = "bwrap" on Linux, or "auto"`
+)
+
+func (p platform) check() error {
+	if p.goos == "darwin" {
+		return nil
 	}
-	return "this version of sbxhost cannot generate seatbelt profiles yet", "use a later version, or an engine that runs containers"
+	return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: reasonElsewhere, Hint: fixElsewhere}
 }
 
-func (e engine) Probe(context.Context) (shared.Probe, error) {
-	reason, fix := e.unavailable()
-	return shared.Probe{Reason: reason, Fix: fix}, nil
+// options are the engine's own options.
+type options struct {
+	violations bool
 }
 
-func (e engine) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, error) {
-	if err := spec.Validate(); err != nil {
-		return nil, err
+func parseOptions(raw json.RawMessage) (options, error) {
+	var o options
+	if len(raw) == 0 {
+		return o, nil
 	}
-	reason, fix := e.unavailable()
-	return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: reason, Hint: fix}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &values); err != nil {
+		return o, invalid("config", "not a JSON object", "")
+	}
+	for name, value := range values {
+		if name != "violations" {
+			return o, invalid("config."+name, "no such option", "seatbelt has: violations")
+		}
+		var v *bool
+		if err := json.Unmarshal(value, &v); err != nil {
+			return o, invalid("config.violations", "must be true or false", "")
+		}
+		o.violations = v != nil && *v // null is the default
+	}
+	return o, nil
 }

@@ -84,6 +84,13 @@ type Config struct {
 	// quotes stderr.
 	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
 
+	// Attend follows a command, without Init: it is called with what Launch gave
+	// once that has been started, and may emit events until what it returns is
+	// called, which is when the command and its process group are gone. Where
+	// the command could not be started, emit is nil and the end follows at once. It
+	// is for what lasts as long as a command, such as a file that its launcher reads.
+	Attend func(launched *exec.Cmd, emit func(shared.Event)) (ended func())
+
 	// Events are told when a command has started: what is degraded, which
 	// mechanism holds a limit. Times are filled in.
 	Events func(spec *shared.Spec, cmd *shared.Command) []shared.Event

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"sync"
 	"syscall"
 	"time"
@@ -17,7 +18,7 @@ import (
 const reapPatience = 2 * time.Second
 
 // startDirect starts a command, or a launcher that becomes the command.
-func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (running, []shared.Event, error) {
+func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (_ running, _ []shared.Event, err error) {
 	resolved := *cmd
 	var script *os.File
 	if cmd.Script != "" {
@@ -25,7 +26,6 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		resolved.Args, text = scriptArgs(cmd)
 		resolved.Script = ""
 		if text != "" {
-			var err error
 			if script, err = scriptFile(text); err != nil {
 				return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the script: " + err.Error()}
 			}
@@ -37,6 +37,11 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		return nil, nil, err
 	}
 	defer closeAll(c.ExtraFiles)
+	defer func() {
+		if attend := s.engine.config.Attend; err != nil && attend != nil {
+			attend(c, nil)()
+		}
+	}()
 	if c.Err != nil {
 		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: c.Err.Error()}
 	}
@@ -71,7 +76,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		}
 		return nil, nil, directError(path, s.credential, err)
 	}
-	return &directRun{process: process}, nil, nil
+	return &directRun{process: process, launched: c}, nil, nil
 }
 
 // checkDir tells a bad directory from a bad command, which fork and exec together do not.
@@ -114,7 +119,8 @@ func directError(path string, credential *syscall.Credential, err error) error {
 // directRun is a command whose process the engine has forked itself: the leader
 // of a session and of a process group.
 type directRun struct {
-	process *os.Process
+	process  *os.Process
+	launched *exec.Cmd
 
 	mu     sync.Mutex // keeps the group's number ours while it is signalled
 	reaped bool

@@ -15,6 +15,7 @@ type process struct {
 	run    running
 	events *events
 	begun  time.Time
+	ended  func() // called when everything is gone
 
 	done   chan struct{} // closed when result and err are final
 	result shared.Result
@@ -22,7 +23,7 @@ type process struct {
 }
 
 func newProcess(run running) *process {
-	return &process{run: run, events: newEvents(), begun: time.Now(), done: make(chan struct{})}
+	return &process{run: run, events: newEvents(), begun: time.Now(), ended: func() {}, done: make(chan struct{})}
 }
 
 // supervise ends the command when its time is up or its sandbox is closed, and
@@ -42,6 +43,7 @@ func (p *process) supervise(timeout, grace time.Duration, closed <-chan struct{}
 			p.events.send(e)
 		}
 	}
+	p.ended()
 	p.events.close()
 	close(p.done)
 }

@@ -149,6 +149,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 	if err == nil && ctx.Err() != nil {
 		run.kill()
 		run.wait()
+		s.attend(run, nil)()
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -167,7 +168,17 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 	for _, e := range append(notes, s.told(cmd)...) {
 		p.events.send(e)
 	}
+	p.ended = s.attend(run, p.events.send)
 	return p, nil
+}
+
+// attend tells the engine of a command that it has launched itself.
+func (s *sandbox) attend(run running, emit func(shared.Event)) (ended func()) {
+	direct, ok := run.(*directRun)
+	if attend := s.engine.config.Attend; ok && attend != nil {
+		return attend(direct.launched, emit)
+	}
+	return func() {}
 }
 
 // check refuses, of a command, what the engine cannot do.

@@ -1,0 +1,392 @@
+package seatbelt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// These tests run the engine from end to end with a fake in the place of
+// sandbox-exec, which isolates nothing. They hold what it is given and what is
+// left afterwards; what a profile does is the model's to say, and a Mac's.
+
+// fake is an engine with the fakes, in a directory of its own.
+type fake struct {
+	t      *testing.T
+	dir    string
+	engine shared.Engine
+}
+
+func newFake(t *testing.T) *fake {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"fake-sandbox-exec", "fake-log"} {
+		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &fake{t: t, dir: dir, engine: newEngine(platform{"darwin", filepath.Join(dir, "fake-sandbox-exec"), filepath.Join(dir, "fake-log")})}
+}
+
+// spec is a workspace and a session in a directory of the test's.
+func (f *fake) spec() shared.Spec {
+	top := f.t.TempDir()
+	spec := shared.Spec{
+		Home:    filepath.Join(top, "home"),
+		Session: shared.Session{ID: "s", Dir: filepath.Join(top, "session")},
+		Mounts:  []shared.Mount{mount(filepath.Join(top, "ws"), shared.MountReadWrite, "workspace"), mount(filepath.Join(top, "home/.config/git"), shared.MountReadOnly, "bind_paths[0]")},
+	}
+	for _, dir := range []string{spec.Session.Dir, spec.Mounts[0].Source, spec.Mounts[1].Source} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	return spec
+}
+
+func (f *fake) open(spec shared.Spec) shared.Sandbox {
+	f.t.Helper()
+	sandbox, err := f.engine.Open(f.t.Context(), spec)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { sandbox.Close(context.Background()) })
+	return sandbox
+}
+
+func command(spec shared.Spec, args ...string) shared.Command {
+	return shared.Command{Args: args, Dir: spec.Mounts[0].Source, Env: []string{"HOME=" + spec.Home, "PATH=/usr/bin:/bin", "X=a b"}}
+}
+
+// run runs a command to its end and gives its output and the fake's record.
+func (f *fake) run(sandbox shared.Sandbox, cmd shared.Command) (string, shared.Result, record) {
+	f.t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer r.Close()
+	process, err := sandbox.Start(f.t.Context(), cmd, shared.Stdio{Stdout: w, Stderr: w})
+	w.Close()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	out, err := io.ReadAll(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	result, err := process.Wait(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return string(out), result, f.record()
+}
+
+// record reads and removes the one record that there is.
+func (f *fake) record() (r record) {
+	f.t.Helper()
+	names, err := filepath.Glob(filepath.Join(f.dir, "record-*.json"))
+	if err != nil || len(names) != 1 {
+		f.t.Fatalf("records: %v, %v", names, err)
+	}
+	text, err := os.ReadFile(names[0])
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err == nil {
+		err = os.Remove(names[0])
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return r
+}
+
+func left(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestFakeLaunch(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	spec := f.spec()
+	sandbox := f.open(spec)
+	out, result, r := f.run(sandbox, command(spec, "sh", "-c", `printf '%s\n' "$HOME" "$TMPDIR" "$X"; ls -A "$HOME"; cat /proc/self/cmdline | tr '\0' ' ' >&2; touch "$TMPDIR/x" "$HOME/kept"; exit 7`, "name", "--", "-f"))
+	if !result.Status.Success() && result.Status.Code != 7 {
+		t.Fatalf("%+v: %s", result, out)
+	}
+	base := filepath.Dir(r.Argv[2])
+	if filepath.Dir(base) != spec.Session.Dir || !slices.Equal(r.Argv[:3], []string{filepath.Join(f.dir, "fake-sandbox-exec"), "-f", base + "/profile.sb"}) {
+		t.Errorf("argv begins with %q", r.Argv[:3])
+	}
+	tail := r.Argv[slices.Index(r.Argv, "--"):]
+	if len(tail) != 7 || tail[1] != "/usr/bin/sh" && tail[1] != "/bin/sh" || !slices.Equal(tail[4:], []string{"name", "--", "-f"}) {
+		t.Errorf("argv ends with %q", tail)
+	}
+	wantEnv := []string{"HOME=" + spec.Session.Dir + "/seatbelt-home", "PATH=/usr/bin:/bin", "X=a b", "TMPDIR=" + base + "/tmp"}
+	if !slices.Equal(r.Env, wantEnv) {
+		t.Errorf("env is %q, want %q", r.Env, wantEnv)
+	}
+	if !slices.Equal(r.FDs, []string{"0", "1", "2"}) {
+		t.Errorf("descriptors %v", r.FDs)
+	}
+	if r.Mode.Perm() != 0o600 || r.DirMode.Perm() != 0o700 || r.Dir != spec.Mounts[0].Source || len(r.Temp) != 0 {
+		t.Errorf("profile %v in %v, in directory %s, with %v in TMPDIR", r.Mode, r.DirMode, r.Dir, r.Temp)
+	}
+	if r.SID != r.PID || r.PGID != r.PID {
+		t.Errorf("session %d and group %d of process %d", r.SID, r.PGID, r.PID)
+	}
+	for _, m := range spec.Mounts {
+		if strings.Contains(r.Profile, m.Source) {
+			t.Errorf("%s is text of the profile", m.Source)
+		}
+	}
+	model, err := sbplmodel.Parse(r.Profile, r.Parameters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{spec.Mounts[0].Source + "/x": true, base + "/tmp/x": true, spec.Session.Dir + "/seatbelt-home/x": true, base + "/profile.sb": false, spec.Home + "/x": false} {
+		if got := model.Decide(sbplmodel.Documented, sbplmodel.Access{Operation: "file-write-create", Path: path}).Allow; got != want {
+			t.Errorf("writing %s: %v", path, got)
+		}
+	}
+	// What was the command's alone is gone; what is the session's is there.
+	if names := left(t, spec.Session.Dir); !slices.Equal(names, []string{"seatbelt-home"}) {
+		t.Errorf("left in the session: %v", names)
+	}
+	if target, err := os.Readlink(spec.Session.Dir + "/seatbelt-home/.config/git"); err != nil || target != spec.Mounts[1].Source {
+		t.Errorf("the link to what is bound in the home: %q, %v", target, err)
+	}
+	if _, _, second := f.run(sandbox, command(spec, "test", "-f", "../session/seatbelt-home/kept")); len(second.Temp) != 0 {
+		t.Error("a second command finds the first one's temporary files")
+	}
+}
+
+func TestFakeEnds(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	spec := f.spec()
+	sandbox := f.open(spec)
+	for script, want := range map[string]shared.ExitStatus{
+		"exit 0": {}, "exit 71": {Code: 71}, "exit 255": {Code: 255}, "kill -TERM $$": {Signal: syscall.SIGTERM}, "kill -KILL $$": {Signal: syscall.SIGKILL},
+	} {
+		cmd := command(spec)
+		cmd.Args, cmd.Script = nil, script
+		if out, result, _ := f.run(sandbox, cmd); result.Status.Code != want.Code || result.Status.Signal != want.Signal {
+			t.Errorf("%s: %+v %s", script, result, out)
+		}
+	}
+	cmd := command(spec, "sh", "-c", "trap '' TERM; sleep 1000 & sleep 1000")
+	cmd.Timeout, cmd.Grace = 200*time.Millisecond, 100*time.Millisecond
+	if _, result, _ := f.run(sandbox, cmd); !result.TimedOut || result.Status.Signal != syscall.SIGKILL {
+		t.Errorf("%+v", result)
+	}
+	if names := left(t, spec.Session.Dir); !slices.Equal(names, []string{"seatbelt-home"}) {
+		t.Errorf("left in the session: %v", names)
+	}
+}
+
+func TestFakeRefusals(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	spec := f.spec()
+	hidden := filepath.Join(filepath.Dir(spec.Home), "program")
+	if err := os.WriteFile(hidden, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	linked := filepath.Join(spec.Mounts[0].Source, "key")
+	if err := os.WriteFile(linked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(linked, linked+"2"); err != nil {
+		t.Fatal(err)
+	}
+	sandbox := f.open(spec)
+	dyld := command(spec, "true")
+	dyld.Env = append(dyld.Env, "DYLD_INSERT_LIBRARIES=/x")
+	masked := command(spec, "true")
+	masked.Masks = []shared.Mask{{Path: linked, Origin: "deny_paths[0]"}}
+	elsewhere := command(spec, "program")
+	elsewhere.Env[1] = "PATH=" + filepath.Dir(hidden)
+	for name, tt := range map[string]struct {
+		cmd  shared.Command
+		kind error
+		says string
+	}{
+		"missing":               {command(spec, "no-such-program"), shared.ErrNotFound, "not found"},
+		"not shown":             {command(spec, hidden), shared.ErrNotExecutable, "does not show"},
+		"not shown, by PATH":    {elsewhere, shared.ErrNotFound, "not found"},
+		"loader's variable":     {dyld, shared.ErrUnsupported, "DYLD_INSERT_LIBRARIES"},
+		"a file with two names": {masked, shared.ErrInvalidSpec, "2 names"},
+	} {
+		if _, err := sandbox.Start(t.Context(), tt.cmd, shared.Stdio{}); !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if names := left(t, spec.Session.Dir); len(names) > 1 {
+		t.Errorf("left in the session: %v", names)
+	}
+	nested := f.spec()
+	nested.Mounts[0].Source = filepath.Join(nested.Mounts[0].Source, "nested")
+	nested.Mounts[0].Destination = nested.Mounts[0].Source
+	if err := os.Mkdir(nested.Mounts[0].Source, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.engine.Open(t.Context(), nested); !errors.Is(err, shared.ErrUnavailable) || !strings.Contains(err.Error(), "in a sandbox already") {
+		t.Errorf("a profile that is not taken: %v", err)
+	}
+	reach := f.spec()
+	reach.Mounts[0] = mount(f.dir, shared.MountReadWrite, "workspace")
+	if _, err := f.engine.Open(t.Context(), reach); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "launcher") {
+		t.Errorf("a launcher within reach: %v", err)
+	}
+}
+
+func TestFakeViolations(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	if err := syscall.Mkfifo(filepath.Join(f.dir, "tags"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec := f.spec()
+	spec.Options = []byte(`{"violations":true}`)
+	sandbox := f.open(spec)
+	process, err := sandbox.Start(t.Context(), command(spec, "true"), shared.Stdio{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var violations []shared.Event
+	for e := range process.Events() {
+		if e.Kind == shared.EventViolation {
+			violations = append(violations, e)
+		}
+	}
+	if len(violations) != 1 || violations[0].Details["operation"] != "file-read-data" || violations[0].Details["path"] != "/Users/you/x" || violations[0].Details["attribute"] != "bind_paths" {
+		t.Errorf("%+v", violations)
+	}
+	if _, err := process.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, "forbidden"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sandbox.Start(t.Context(), command(spec, "true"), shared.Stdio{}); !errors.Is(err, shared.ErrUnavailable) || !strings.Contains(err.Error(), "Must be admin") {
+		t.Errorf("a log that cannot be read: %v", err)
+	}
+}
+
+func TestFakeEvents(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	spec := f.spec()
+	spec.Limits = shared.Limits{PIDs: 10, BestEffort: true}
+	spec.Mounts[0].Kind, spec.Mounts[0].Degradable = shared.MountOverlay, true
+	process, err := f.open(spec).Start(t.Context(), command(spec, "true"), shared.Stdio{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for e := range process.Events() {
+		told = append(told, string(e.Kind)+" "+e.Details["attribute"]+e.Details["limit"])
+	}
+	if want := []string{"degraded workspace", "limit pids"}; !slices.Equal(told, want) {
+		t.Errorf("%q", told)
+	}
+}
+
+// Without a session nothing is shared, and nothing is left.
+func TestFakeWithoutSession(t *testing.T) {
+	f := newFake(t)
+	spec := f.spec()
+	spec.Session = shared.Session{}
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	sandbox := f.open(spec)
+	_, _, r := f.run(sandbox, command(spec, "true"))
+	if !strings.HasPrefix(r.Argv[2], temp+"/seatbelt-") || !slices.Contains(r.Env, "HOME="+filepath.Dir(r.Argv[2])+"/home") {
+		t.Errorf("%q, %q", r.Argv[2], r.Env)
+	}
+	if names := left(t, temp); len(names) != 0 {
+		t.Errorf("left: %v", names)
+	}
+}
+
+// A command of the session cannot have links made outside by leaving one in the
+// home.
+func TestFakeHomeIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	spec := f.spec()
+	outside := t.TempDir()
+	home := filepath.Join(spec.Session.Dir, "seatbelt-home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(home, ".config")); err != nil {
+		t.Fatal(err)
+	}
+	if process, err := f.open(spec).Start(t.Context(), command(spec, "true"), shared.Stdio{}); err == nil {
+		process.Wait(t.Context())
+	}
+	if names := left(t, outside); len(names) != 0 {
+		t.Errorf("made outside: %v", names)
+	}
+}
+
+// A root caller's command runs as another user, who must be able to read its
+// profile and use its directories, and nobody else.
+func TestFakeUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can run commands as others")
+	}
+	f := newFake(t)
+	spec := f.spec()
+	user := shared.User{UID: 65534, GID: 65534}
+	spec.User = &user
+	spec.Home = filepath.Join(filepath.Dir(spec.Session.Dir), "home")
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	launcher := filepath.Join(f.dir, "fake-sandbox-exec")
+	if err := os.Remove(launcher); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(launcher, self, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{f.dir, filepath.Dir(f.dir), filepath.Dir(spec.Session.Dir), filepath.Dir(filepath.Dir(spec.Session.Dir)), spec.Session.Dir, spec.Mounts[0].Source} {
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, result, r := f.run(f.open(spec), command(spec, "sh", "-c", `id -u; echo x >"$TMPDIR/x" && echo x >"$HOME/x" && test -h "$HOME/.config/git" && stat -c '%u %a' "$TMPDIR" "$HOME"`))
+	if want := "65534\n65534 700\n65534 700\n"; !result.Status.Success() || out != want || r.Mode.Perm() != 0o600 {
+		t.Errorf("%+v, profile %v: %q, want %q", result, r.Mode, out, want)
+	}
+}

@@ -1,0 +1,128 @@
+package seatbelt
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The file systems of macOS find a name in another case and another spelling of
+// Unicode, so that one name has many. A rule that denies must meet all of them, and
+// is never narrower for what it cannot express.
+
+// anyOne stands for a character that must not be in a regular expression: what
+// could end its literal, or what parsers of such expressions differ on.
+const anyOne = "[^/]"
+
+// others is any text beyond ASCII. A profile is ASCII: how the kernel reads a
+// character of several bytes in an expression is not documented.
+const others = "[^ -~]+"
+
+// ligatures are the letters that one character beyond ASCII can fold to: ﬃ to
+// "ffi", ß to "ss".
+var ligatures = [...]string{"ffi", "ffl", "ff", "fi", "fl", "st", "ss"}
+
+// maxTilings bounds how many readings of one run of letters are written out.
+const maxTilings = 24
+
+// foldLiteral is a regular expression, without anchors, for every spelling of
+// a path's text.
+func foldLiteral(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		if run := otherRun(text[i:]); run > 0 {
+			b.WriteString("[^/]*")
+			i += run
+			continue
+		}
+		if run := ligatureRun(text[i:]); run > 0 {
+			b.WriteString(foldRun(text[i : i+run]))
+			i += run
+			continue
+		}
+		b.WriteString(foldByte(text[i]))
+		i++
+	}
+	return b.String()
+}
+
+// otherRun is the length of what at the start of s can be spelled in too many
+// ways: characters beyond ASCII, and the letter that a combining one follows.
+func otherRun(s string) int {
+	n := 0
+	for n < len(s) {
+		r, size := utf8.DecodeRuneInString(s[n:])
+		if r < utf8.RuneSelf {
+			next, _ := utf8.DecodeRuneInString(s[n+size:])
+			if r == '/' || !unicode.Is(unicode.Mn, next) {
+				break
+			}
+		}
+		n += size
+	}
+	return n
+}
+
+// ligatureRun is the length of the letters at the start of s that overlapping
+// ligatures could stand for.
+func ligatureRun(s string) int {
+	end := 0
+	for at := 0; at == 0 || at < end; at++ {
+		for _, l := range ligatures {
+			if len(s)-at >= len(l) && strings.EqualFold(s[at:at+len(l)], l) {
+				end = max(end, at+len(l))
+			}
+		}
+	}
+	// What precedes a combining character is otherRun's.
+	if end > 0 && otherRun(s[end-1:]) > 1 {
+		return 0
+	}
+	return end
+}
+
+func foldRun(run string) string {
+	tilings := []string{}
+	var tile func(at int, sofar string)
+	tile = func(at int, sofar string) {
+		if len(tilings) > maxTilings {
+			return
+		}
+		if at == len(run) {
+			tilings = append(tilings, sofar)
+			return
+		}
+		tile(at+1, sofar+foldByte(run[at]))
+		for _, l := range ligatures {
+			if end := at + len(l); end <= len(run) && strings.EqualFold(run[at:end], l) {
+				tile(end, sofar+others)
+			}
+		}
+	}
+	tile(0, "")
+	if len(tilings) > maxTilings {
+		return "[^/]*"
+	}
+	return "(" + strings.Join(tilings, "|") + ")"
+}
+
+// foldByte is the expression for one ASCII character.
+func foldByte(c byte) string {
+	switch {
+	case c == 'k' || c == 'K':
+		return "([kK]|" + others + ")" // the Kelvin sign, U+212A
+	case c == 's' || c == 'S':
+		return "([sS]|" + others + ")" // the long s, U+017F
+	case 'a' <= c && c <= 'z':
+		return "[" + string(c) + string(c-32) + "]"
+	case 'A' <= c && c <= 'Z':
+		return "[" + string(c+32) + string(c) + "]"
+	case '0' <= c && c <= '9', c == '/', c == '-', c == '_':
+		return string(c)
+	case strings.IndexByte(".+*?(){}$|", c) >= 0:
+		return "[" + string(c) + "]"
+	case strings.IndexByte(" !#%&',:;<=>@~`", c) >= 0:
+		return string(c)
+	}
+	return anyOne // quotes, brackets, backslash, caret, controls
+}

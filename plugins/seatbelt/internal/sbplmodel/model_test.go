@@ -1,0 +1,260 @@
+package sbplmodel
+
+import (
+	"strings"
+	"testing"
+)
+
+// What others have published of profiles that they ran, each with what came of
+// it on a Mac.
+func TestPublishedOutcomes(t *testing.T) {
+	t.Parallel()
+	const (
+		preamble = "(version 1)\n(deny default)\n"
+		path     = "/Users/me/p/.env"
+	)
+	for _, tt := range []struct {
+		name, source, rules, operation, path string
+		allow                                bool
+	}{
+		{"a later wildcard deny does not take back a specific allow",
+			"https://github.com/GreyhavenHQ/greywall/pull/20",
+			`(allow file-read-data (subpath "/")) (deny file-read* (literal "/Users/me/p/.env"))`, "file-read-data", path, true},
+		{"a deny of the same operation does",
+			"https://github.com/GreyhavenHQ/greywall/pull/20",
+			`(allow file-read-data (subpath "/")) (deny file-read-data (literal "/Users/me/p/.env"))`, "file-read-data", path, false},
+		{"a wildcard allow does not override an earlier specific deny",
+			"https://github.com/nolabs-ai/nono/pull/697",
+			`(deny file-read-data (subpath "/Users/me/p")) (allow file-read* (literal "/Users/me/p/.env"))`, "file-read-data", path, false},
+		{"a specific allow does",
+			"https://github.com/nolabs-ai/nono/pull/697",
+			`(deny file-read-data (subpath "/Users/me/p")) (allow file-read-data (literal "/Users/me/p/.env"))`, "file-read-data", path, true},
+		{"allow, then deny: denied",
+			"https://github.com/SII-Holos/synergy/pull/1440",
+			`(allow file-read* (subpath "/Users/me/p")) (deny file-read* (subpath "/Users/me/p"))`, "file-read-data", path, false},
+		{"deny, then allow: allowed",
+			"https://github.com/SII-Holos/synergy/pull/1440",
+			`(deny file-read* (subpath "/Users/me/p")) (allow file-read* (subpath "/Users/me/p"))`, "file-read-data", path, true},
+		{"shallow deny, deeper allow: allowed",
+			"https://github.com/microsoft/mxc/pull/754",
+			`(deny file-write* (subpath "/Users/me")) (allow file-write* (subpath "/Users/me/p"))`, "file-write-data", path, true},
+		{"a deny of reads does not stop a rename",
+			"https://github.com/anthropic-experimental/sandbox-runtime/issues/8",
+			`(allow file-write* (subpath "/Users/me")) (deny file-read* (subpath "/Users/me/p"))`, "file-write-unlink", path, true},
+		{"the root directory alone does not open what is in it",
+			"https://github.com/jdx/mise/pull/12263",
+			`(allow file-read-data (literal "/"))`, "file-read-data", path, false},
+		{"reading and executing are apart",
+			"https://github.com/LeGambiArt/arapuca/pull/28",
+			`(allow file-read* (subpath "/Users/me"))`, "process-exec", path, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := Parse(preamble+tt.rules, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.Decide(Documented, Access{Operation: tt.operation, Path: tt.path}); got.Allow != tt.allow {
+				t.Errorf("%s: allow is %v by %v", tt.source, got.Allow, got.Rule)
+			}
+		})
+	}
+}
+
+// An unfiltered rule does not override a filtered one, whatever their order, as
+// https://github.com/microsoft/mxc/pull/754 has measured of network-outbound.
+func TestUnfilteredIsADefault(t *testing.T) {
+	t.Parallel()
+	rules := []string{`(allow network-outbound)`, `(deny network-outbound (literal "/private/var/run/x"))`, `(deny default)`}
+	permute(rules, func(order []string) {
+		p, err := Parse("(version 1)\n"+strings.Join(order, "\n"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Decide(Documented, Access{Operation: "network-outbound", Path: "/private/var/run/x", SocketDomain: "AF_UNIX"}).Allow {
+			t.Errorf("%v: the socket is reachable", order)
+		}
+		if !p.Decide(Documented, Access{Operation: "network-outbound", SocketDomain: "AF_INET", Host: "example.com", Port: "443"}).Allow {
+			t.Errorf("%v: the network is not", order)
+		}
+	})
+}
+
+// A specific operation decides before its wildcard in every order.
+func TestSpecificInEveryOrder(t *testing.T) {
+	t.Parallel()
+	rules := []string{
+		`(allow file-write* (subpath "/w"))`, `(deny file-write-unlink (literal "/w/a"))`,
+		`(allow file* (subpath "/w"))`, `(deny default)`,
+	}
+	permute(rules, func(order []string) {
+		p, err := Parse("(version 1)\n"+strings.Join(order, "\n"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Decide(Documented, Access{Operation: "file-write-unlink", Path: "/w/a"}).Allow {
+			t.Errorf("%v: it can be removed", order)
+		}
+		if !p.Decide(Documented, Access{Operation: "file-write-data", Path: "/w/a"}).Allow {
+			t.Errorf("%v: it cannot be written", order)
+		}
+	})
+}
+
+func permute(items []string, visit func([]string)) {
+	var step func(n int)
+	step = func(n int) {
+		if n == len(items) {
+			visit(items)
+			return
+		}
+		for i := n; i < len(items); i++ {
+			items[n], items[i] = items[i], items[n]
+			step(n + 1)
+			items[n], items[i] = items[i], items[n]
+		}
+	}
+	step(0)
+}
+
+func TestLastMatch(t *testing.T) {
+	t.Parallel()
+	p, err := Parse(`(version 1) (deny default) (allow file-read-data (subpath "/")) (deny file-read* (literal "/x"))`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Decide(LastMatch, Access{Operation: "file-read-data", Path: "/x"}).Allow || !p.Decide(LastMatch, Access{Operation: "file-read-data", Path: "/y"}).Allow {
+		t.Error("the last match does not win")
+	}
+	if v := (&Profile{}).Decide(LastMatch, Access{Operation: "signal"}); v.Allow || v.Rule != nil {
+		t.Error("an empty profile allows")
+	}
+}
+
+func TestFilters(t *testing.T) {
+	t.Parallel()
+	parameters := map[string]string{"A": "/a", "HOSTILE": `/x") (allow default) ("`}
+	for _, tt := range []struct {
+		filter string
+		access Access
+		match  bool
+	}{
+		{`(literal (param "A"))`, Access{Path: "/a"}, true},
+		{`(literal (param "A"))`, Access{Path: "/a/b"}, false},
+		{`(subpath (string-append (param "A") "/b"))`, Access{Path: "/a/b/c"}, true},
+		{`(subpath (param "A"))`, Access{Path: "/ab"}, false},
+		{`(subpath (param "HOSTILE"))`, Access{Path: "/y"}, false},
+		{`(subpath (param "HOSTILE"))`, Access{Path: parameters["HOSTILE"] + "/z"}, true},
+		{`(prefix "/a")`, Access{Path: "/ab"}, true},
+		{`(regex #"^/a\.b$")`, Access{Path: "/a.b"}, true},
+		{`(regex #"^/a\.b$")`, Access{Path: "/axb"}, false},
+		{`(require-not (literal "/a"))`, Access{Path: "/b"}, true},
+		{`(require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty"))`, Access{Path: "/dev/ttys003"}, false},
+		{`(require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty"))`, Access{Path: "/dev/ttys003", Extension: "com.apple.sandbox.pty"}, true},
+		{`(require-any (literal "/a") (vnode-type DIRECTORY))`, Access{Path: "/c", VnodeType: "DIRECTORY"}, true},
+		{`(remote ip "localhost:80")`, Access{SocketDomain: "AF_INET", Host: "localhost", Port: "80"}, true},
+		{`(remote ip "localhost:80")`, Access{SocketDomain: "AF_INET", Host: "example.com", Port: "80"}, false},
+		{`(remote ip "*:*")`, Access{SocketDomain: "AF_UNIX", Path: "/s"}, false},
+		{`(remote unix-socket (subpath "/t"))`, Access{SocketDomain: "AF_UNIX", Path: "/t/s"}, true},
+		// A local filter on outbound connections admits them all.
+		{`(local ip "localhost:*")`, Access{Operation: "network-outbound", SocketDomain: "AF_INET", Host: "example.com", Port: "80"}, true},
+		{`(target same-sandbox)`, Access{Target: "others"}, false},
+		{`(target same-sandbox)`, Access{Target: "self"}, true},
+		{`(sysctl-name-prefix "hw.")`, Access{Sysctl: "hw.ncpu"}, true},
+		{`(global-name "com.apple.x")`, Access{Service: "com.apple.xy"}, false},
+		{`(require-all (socket-domain AF_SYSTEM) (socket-protocol 2))`, Access{SocketDomain: "AF_SYSTEM", SocketProtocol: "1"}, false},
+	} {
+		p, err := Parse(`(version 1) (allow network-outbound `+tt.filter+`)`, parameters)
+		if err != nil {
+			t.Errorf("%s: %v", tt.filter, err)
+			continue
+		}
+		tt.access.Operation = "network-outbound"
+		if got := p.Decide(Documented, tt.access).Allow; got != tt.match {
+			t.Errorf("%s on %+v: %v", tt.filter, tt.access, got)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{
+		``, `(version 2)`, `(deny default)`, `(version 1) (deny`, `(version 1) )`, `(version 1) (allow)`, `(version 1) (allow nonsense)`,
+		`(version 1) (allow file-read* (nonsense "/"))`, `(version 1) (allow file-read* (subpath "a"))`, `(version 1) (allow file-read* (subpath "/a/"))`,
+		`(version 1) (allow file-read* (literal (param "NONE")))`, `(version 1) (allow file-read* (regex "a"))`, `(version 1) (allow file-read* (regex #"("))`,
+		`(version 1) (allow file-read* "x)`, `(version 1) (allow file-read* #"x)`, `(version 1) (import "system.sb")`,
+		`(version 1) (allow network-outbound (remote ip "example.com:80"))`, `(version 1) (allow file-read* (vnode-type CHAIR))`,
+		`(version 1) (deny default (with no-log))`, `(version 1) ` + strings.Repeat("(", 100),
+	} {
+		if p, err := Parse(source, nil); err == nil {
+			t.Errorf("%q is taken: %v", source, p.Rules)
+		}
+	}
+}
+
+func TestSyntax(t *testing.T) {
+	t.Parallel()
+	p, err := Parse("(version 1) ; a comment with ) and \"\n(deny default (with message \"a;b\\\"c\"))", nil)
+	if err != nil || len(p.Rules) != 1 || p.Rules[0].Message != `a;b"c` || p.Rules[0].Line != 2 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func TestChain(t *testing.T) {
+	t.Parallel()
+	for operation, want := range map[string]string{
+		"file-read-data": "file-read-data file-read-data* file-read* file* default",
+		"signal":         "signal signal* default",
+		"process-exec":   "process-exec process-exec* process* default",
+		"file-read*":     "file-read* file* default",
+	} {
+		if got := strings.Join(chain(operation), " "); got != want {
+			t.Errorf("%s: %s", operation, got)
+		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	f := &FileSystem{
+		Links:   map[string]string{"/Users/me/link": "/private/tmp/x", "/Users/me/rel": "p", "/Users/me/loop": "loop"},
+		Entries: []string{"/Users", "/Users/me", "/Users/me/p", "/Users/me/p/Café"},
+		Volume:  map[string]string{"/.vol/1/42": "/Users/me/p"},
+	}
+	for name, want := range map[string]string{
+		"/tmp/a":                               "/private/tmp/a",
+		"/var/db/../run":                       "/private/var/run",
+		"/home/me":                             "/System/Volumes/Data/home/me",
+		"/System/Volumes/Data/Users/me/p":      "/Users/me/p",
+		"/System/Volumes/Data/private/tmp":     "/private/tmp",
+		"/System/Volumes/Data/Users/me/link/y": "/private/tmp/x/y",
+		"/Users/me/rel/new":                    "/Users/me/p/new",
+		"/users/ME/P/cafe\u0301":               "/Users/me/p/Café",
+		"/.vol/1/42/New":                       "/Users/me/p/New",
+		"/Users/me/loop":                       "/Users/me/loop",
+	} {
+		if got := f.Resolve(name, true); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	if got := f.Resolve("/Users/me/link", false); got != "/Users/me/link" {
+		t.Errorf("the link itself is %s", got)
+	}
+	if Fold("Straße") != Fold("STRASSE") || Fold("ﬁle") != Fold("FILE") || Fold("a") == Fold("b") {
+		t.Error("Fold")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(`(version 1) (deny default) (allow file-read* (regex #"^/a") (with message "x"))`)
+	f.Add(`(version 1) (allow file-read* (require-not (literal "/")))`)
+	f.Add("(version 1) ; x\n(deny file-write* (subpath (string-append \"/a\" (param \"A\"))))")
+	f.Fuzz(func(t *testing.T, source string) {
+		p, err := Parse(source, map[string]string{"A": "/a"})
+		if err != nil {
+			return
+		}
+		p.Decide(Documented, Access{Operation: "file-read-data", Path: "/a"})
+		p.Decide(LastMatch, Access{Operation: "file-read-data", Path: "/a"})
+	})
+}

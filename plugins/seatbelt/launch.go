@@ -1,0 +1,199 @@
+package seatbelt
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// start is what goes with one started command.
+type start struct {
+	scratch *scratch
+	policy  *policy
+	watch   *watch // nil unless violations are asked for
+}
+
+// open refuses what no command could be started with. It works on every system;
+// on a Mac it also has sandbox-exec take the profile once.
+func (e *engine) open(ctx context.Context, spec *shared.Spec) error {
+	if _, err := parseOptions(spec.Options); err != nil {
+		return err
+	}
+	if e.platform.goos == "darwin" {
+		if err := respell(spec); err != nil {
+			return err
+		}
+		spec.Deny, spec.Protect = withTargets(spec.Deny), withTargets(spec.Protect)
+	}
+	p, err := newPolicy(spec, &shared.Command{})
+	if err != nil {
+		return err
+	}
+	profile, err := compile(p, planned(spec))
+	if err != nil {
+		return err
+	}
+	if err := outOfReach(p, e.platform.launcher); err != nil {
+		return err
+	}
+	if e.platform.goos != "darwin" {
+		return nil
+	}
+	if err := e.try(ctx, profile); err != nil {
+		return err
+	}
+	return nil
+}
+
+// outOfReach refuses a launcher that commands could write to.
+func outOfReach(p *policy, launcher string) error {
+	for _, a := range p.areas {
+		if a.writable && within(launcher, a.path) {
+			return invalid(a.origin, fmt.Sprintf("makes the launcher %s writable from inside", launcher), "bind it read-only, or bind less")
+		}
+	}
+	return nil
+}
+
+// try has sandbox-exec take a profile, once each: it tells a set-up that fails
+// from a command that fails.
+func (e *engine) try(ctx context.Context, p *profile) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	key := p.text
+	for _, parameter := range p.parameters {
+		key += "\x00" + parameter.value
+	}
+	if e.tried[key] {
+		return nil
+	}
+	words := append([]string{"-p", p.text}, p.words()...)
+	if err := e.run(ctx, append(words, "--", "/usr/bin/true")); err != nil {
+		return err
+	}
+	e.tried[key] = true
+	return nil
+}
+
+// run executes sandbox-exec with an empty environment.
+func (e *engine) run(ctx context.Context, words []string) error {
+	cmd := exec.CommandContext(ctx, e.platform.launcher, words...)
+	cmd.Env, cmd.Dir = []string{}, "/"
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return diagnose(stderr.String(), err)
+}
+
+func (p *profile) words() (words []string) {
+	for _, parameter := range p.parameters {
+		words = append(words, "-D", parameter.name+"="+parameter.value)
+	}
+	return words
+}
+
+// argv is the launcher's whole command line.
+func (e *engine) argv(file string, p *profile, command string, args []string) []string {
+	words := append([]string{e.platform.launcher, "-f", file}, p.words()...)
+	words = append(words, "--", command)
+	return append(words, args...)
+}
+
+func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, err error) {
+	if err := e.platform.check(); err != nil {
+		return nil, err
+	}
+	o, err := parseOptions(spec.Options)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPolicy(spec, cmd)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkLinks(p); err != nil {
+		return nil, err
+	}
+	program, err := p.find(cmd)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newScratch(spec)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.remove()
+		}
+	}()
+	env, err := environment(p, cmd.Env, s.places)
+	if err != nil {
+		return nil, err
+	}
+	profile, err := compile(p, s.places)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.write(profile.text, spec.User); err != nil {
+		return nil, err
+	}
+	launched := &exec.Cmd{
+		Path: e.platform.launcher,
+		Args: e.argv(s.profile, profile, program, cmd.Args[1:]),
+		Env:  env,
+		Dir:  cmd.Dir,
+	}
+	started := &start{scratch: s, policy: p}
+	if o.violations {
+		if started.watch, err = e.monitor.watch(s.tag); err != nil {
+			return nil, err
+		}
+	}
+	e.started.Store(launched, started)
+	return launched, nil
+}
+
+// attend follows a command from its start to its end, and cleans up after it.
+func (e *engine) attend(launched *exec.Cmd, emit func(shared.Event)) (ended func()) {
+	v, _ := e.started.LoadAndDelete(launched)
+	s := v.(*start)
+	if s.watch != nil && emit != nil {
+		s.watch.follow(func(v violation) { emit(v.event(s.policy)) })
+	}
+	return func() {
+		s.watch.end()
+		s.scratch.remove()
+	}
+}
+
+// checkLinks refuses a file that is to be hidden or kept and has another name:
+// rules go by path, and the other name is none of theirs.
+func checkLinks(p *policy) error {
+	for _, list := range [...][]closed{p.denied, p.protected} {
+		for _, c := range list {
+			if c.path == "" {
+				continue
+			}
+			info, err := os.Lstat(c.path)
+			if err != nil || info.IsDir() {
+				continue
+			}
+			if links := linkCount(info); links > 1 {
+				return invalid(c.origin, fmt.Sprintf("%s is a file with %d names, and only this one would be closed", c.path, links),
+					"make it a file of its own: cp FILE COPY && mv COPY FILE")
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package seatbelt
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
+)
+
+// systemPrograms are the directories from which minimal.sb lets programs run.
+var systemPrograms = [...]string{
+	"/bin", "/sbin", "/usr", "/System/Library", "/System/Cryptexes", "/Library/Apple", "/Library/Developer",
+	"/Library/Frameworks", "/Library/Java", "/opt", "/nix/store", "/nix/var/nix/profiles",
+}
+
+// find gives the absolute path of a command as the sandbox will see it, so that
+// a missing one is not sandbox-exec's exit status 71.
+func (p *policy) find(cmd *shared.Command) (string, error) {
+	name := cmd.Args[0]
+	env := cmd.Env
+	if !strings.Contains(name, "/") {
+		var usable []string
+		for dir := range strings.SplitSeq(pathOf(env), ":") {
+			if filepath.IsAbs(dir) && p.executableAt(resolved(dir)) {
+				usable = append(usable, dir)
+			}
+		}
+		env = []string{"PATH=" + strings.Join(usable, ":")}
+	}
+	found, err := cmdengine.LookPath(name, cmd.Dir, env)
+	if err != nil {
+		return "", err
+	}
+	if real := resolved(found); !p.executableAt(real) {
+		return "", &shared.Error{Kind: shared.ErrNotExecutable,
+			Message: fmt.Sprintf("%q is %q, which the sandbox does not show", name, real),
+			Hint:    "add its directory to bind_paths"}
+	}
+	return found, nil
+}
+
+// executableAt reports whether a mount or the view beneath shows programs at a
+// resolved path. Patterns do not count: what they hide is denied by the kernel.
+func (p *policy) executableAt(at string) bool {
+	if _, ok := p.areaAt(at); ok {
+		return true
+	}
+	if p.spec.Home != "" && within(at, p.spec.Home) {
+		return false
+	}
+	if p.spec.Filesystem == shared.FilesystemHost {
+		for _, hidden := range [...]string{"/dev", "/private/tmp", "/private/var/tmp", "/private/var/folders", "/private/var/run"} {
+			if within(at, hidden) {
+				return false
+			}
+		}
+		return true
+	}
+	for _, dir := range systemPrograms {
+		if within(at, dir) {
+			return true
+		}
+	}
+	return strings.HasPrefix(at, "/Applications/Xcode")
+}
+
+// resolved is the kernel's path of what is at p, or p where nothing is.
+func resolved(p string) string {
+	real, err := filepath.EvalSymlinks(p)
+	if err == nil {
+		real, err = canonical(real)
+	}
+	if err != nil {
+		return p
+	}
+	return real
+}
+
+func pathOf(env []string) string {
+	for _, entry := range env {
+		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
+			return value
+		}
+	}
+	return ""
+}

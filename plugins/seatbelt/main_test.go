@@ -1,0 +1,19 @@
+package seatbelt
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// The test binary stands in for the launcher and the log's reader where there
+// is no Mac: see fake_linux_test.go.
+func TestMain(m *testing.M) {
+	switch filepath.Base(os.Args[0]) {
+	case "fake-sandbox-exec":
+		os.Exit(fakeSandboxExec())
+	case "fake-log":
+		os.Exit(fakeLog())
+	}
+	os.Exit(m.Run())
+}

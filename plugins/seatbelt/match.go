@@ -1,0 +1,17 @@
+package seatbelt
+
+import "regexp"
+
+// matches reports whether c is about a path. It is for messages: what holds is
+// the profile.
+func (c closed) matches(path string) bool {
+	if c.path != "" && within(path, c.path) {
+		return true
+	}
+	for _, q := range c.patterns {
+		if re, err := regexp.Compile(q.regex(true)); err == nil && re.MatchString(path) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,103 @@
+package seatbelt
+
+import (
+	"testing"
+
+	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// private are the directories of a command as they could be on a Mac.
+var private = places{
+	tag:     "sbxhost-TEST",
+	scratch: "/private/var/folders/zz/abc/T/seatbelt-1",
+	temp:    "/private/var/folders/zz/abc/T/seatbelt-1/tmp",
+	home:    "/private/var/folders/zz/abc/T/seatbelt-1/home",
+}
+
+// modelled compiles a Spec and parses the profile with the model.
+func modelled(t testing.TB, spec shared.Spec, cmd shared.Command) *world {
+	t.Helper()
+	if err := spec.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	at := private
+	if spec.Home == "" {
+		at.home = ""
+	}
+	p, err := newPolicy(&spec, &cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile, err := compile(p, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := sbplmodel.Parse(profile.text, profile.values())
+	if err != nil {
+		t.Fatalf("the model does not take the profile: %v\n%s", err, profile.text)
+	}
+	return &world{t: t, profile: model, text: profile.text, policy: p, places: at}
+}
+
+func (p *profile) values() map[string]string {
+	values := map[string]string{}
+	for _, parameter := range p.parameters {
+		values[parameter.name] = parameter.value
+	}
+	return values
+}
+
+// world is a profile and the files that there are.
+type world struct {
+	t       testing.TB
+	profile *sbplmodel.Profile
+	text    string
+	policy  *policy
+	places  places
+	files   sbplmodel.FileSystem
+}
+
+// ask gives the verdict, which must not depend on which rules of precedence are
+// the right ones.
+func (w *world) ask(a sbplmodel.Access) bool {
+	w.t.Helper()
+	documented, last := w.profile.Decide(sbplmodel.Documented, a), w.profile.Decide(sbplmodel.LastMatch, a)
+	if documented.Allow != last.Allow {
+		w.t.Errorf("%s %q: %v by %v, but by the last match %v by %v", a.Operation, a.Path, documented.Allow, documented.Rule, last.Allow, last.Rule)
+	}
+	return documented.Allow
+}
+
+// file asks about a name of a file, which is resolved first.
+func (w *world) file(operation, name string) bool {
+	w.t.Helper()
+	return w.ask(sbplmodel.Access{Operation: operation, Path: w.files.Resolve(name, true)})
+}
+
+// Operations in groups of those that are granted and taken away together.
+var (
+	readOperations  = []string{"file-read-data", "file-read-xattr", "file-map-executable", "process-exec", "process-exec-interpreter"}
+	writeOperations = []string{"file-write-data", "file-write-mode", "file-write-owner", "file-write-times", "file-write-xattr"}
+	neverOperations = []string{"file-link", "file-clone", "file-mknod", "file-mount", "file-unmount", "file-write-setugid", "file-issue-extension", "file-ioctl"}
+)
+
+func mount(path string, kind shared.MountKind, origin string) shared.Mount {
+	return shared.Mount{Source: path, Destination: path, Kind: kind, Origin: origin}
+}
+
+// project is a Spec such as a definition for a Mac gives.
+func project() shared.Spec {
+	return shared.Spec{
+		Sandbox: "mac",
+		Home:    "/Users/me",
+		Mounts: []shared.Mount{
+			mount("/Users/me/p", shared.MountReadWrite, "workspace"),
+			mount("/Users/me/.gitconfig", shared.MountReadOnly, "bind_paths[0]"),
+			mount("/Users/me/p/.git/hooks", shared.MountReadOnly, "protected: git hooks"),
+			mount("/Users/me/p/config.hcl", shared.MountReadOnly, "protected: the configuration in force"),
+		},
+		Deny:    []string{"**/.env", "**/.env.*", "/Users/me/p/secrets/"},
+		Protect: []string{"/Users/me/p/.envrc", ".vscode/"},
+	}
+}

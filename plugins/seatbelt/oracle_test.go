@@ -1,0 +1,382 @@
+package seatbelt
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// oracle says what a Spec means, from the words of package shared and doc.go
+// alone. It shares no code with what makes the profile.
+type oracle struct {
+	spec shared.Spec
+	at   places
+}
+
+func (o oracle) under(p, root string) bool { return p == root || strings.HasPrefix(p, root+"/") }
+
+// mounted gives the deepest mount around a path.
+func (o oracle) mounted(p string) (m shared.Mount, ok bool) {
+	for _, have := range o.spec.Mounts {
+		if o.under(p, have.Destination) && (!ok || len(have.Destination) > len(m.Destination)) {
+			m, ok = have, true
+		}
+	}
+	if ok && o.spec.Home != "" && o.under(p, o.spec.Home) && !o.under(m.Destination, o.spec.Home) {
+		return shared.Mount{}, false // the home lies over it, and is empty there
+	}
+	return m, ok
+}
+
+func (o oracle) private(p string) bool {
+	return o.under(p, o.at.temp) || o.at.home != "" && o.under(p, o.at.home)
+}
+
+// glob matches names against names of a pattern, in any case.
+func glob(pattern, names []string) bool {
+	if len(pattern) == 0 {
+		return len(names) == 0
+	}
+	if pattern[0] == "**" {
+		if len(pattern) == 1 {
+			return len(names) > 0
+		}
+		for skip := 0; skip <= len(names); skip++ {
+			if glob(pattern[1:], names[skip:]) {
+				return true
+			}
+		}
+		return false
+	}
+	if len(names) == 0 {
+		return false
+	}
+	for _, name := range []string{names[0], strings.ToLower(names[0]), sbplmodel.Fold(names[0])} {
+		if ok, err := path.Match(strings.ToLower(pattern[0]), name); err == nil && ok {
+			return glob(pattern[1:], names[1:])
+		}
+	}
+	return false
+}
+
+func split(p string) []string {
+	return slices.DeleteFunc(strings.Split(p, "/"), func(s string) bool { return s == "" })
+}
+
+// hits reports whether a path, or a directory above it, is one of the patterns'.
+func (o oracle) hits(patterns []string, p string) bool {
+	for _, text := range patterns {
+		pattern := slices.CompactFunc(split(text), func(a, b string) bool { return a == "**" && b == "**" })
+		var roots []string
+		if strings.HasPrefix(text, "/") {
+			roots = []string{""}
+		} else {
+			for _, m := range o.spec.Mounts {
+				if strings.HasPrefix(m.Origin, "workspace") {
+					roots = append(roots, m.Destination)
+				}
+			}
+		}
+		if o.hitsUnder(roots, pattern, p) {
+			return true
+		}
+		// A directory with a name that does not count can be given another place.
+		for i := len(pattern) - 2; i >= 0; i-- {
+			if strings.ContainsAny(pattern[i], "*?[") {
+				roots = nil
+				for _, m := range o.spec.Mounts {
+					if m.Kind == shared.MountReadWrite {
+						roots = append(roots, m.Destination)
+					}
+				}
+				roots = append(roots, o.at.temp)
+				if o.at.home != "" {
+					roots = append(roots, o.at.home)
+				}
+				if o.hitsUnder(roots, append([]string{"**"}, pattern[i+1:]...), p) {
+					return true
+				}
+				break
+			}
+		}
+	}
+	return false
+}
+
+func (o oracle) hitsUnder(roots, pattern []string, p string) bool {
+	for _, root := range roots {
+		if !o.under(sbplmodel.Fold(p), sbplmodel.Fold(root)) {
+			continue
+		}
+		names := split(p)[len(split(root)):]
+		for n := 1; n <= len(names); n++ {
+			if glob(pattern, names[:n]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var hiddenOnHost = []string{"/dev", "/Library/Keychains", "/private/tmp", "/private/var/tmp", "/private/var/folders", "/private/var/run"}
+
+func (o oracle) readable(p string) bool {
+	if o.hits(o.spec.Deny, p) {
+		return false
+	}
+	if o.private(p) {
+		return true
+	}
+	m, mounted := o.mounted(p)
+	if o.under(p, o.at.scratch) && !(mounted && o.under(m.Destination, o.at.scratch)) {
+		return false
+	}
+	if mounted {
+		return true
+	}
+	if o.spec.Home != "" && o.under(p, o.spec.Home) {
+		return false
+	}
+	if o.spec.Filesystem == shared.FilesystemHost {
+		return !slices.ContainsFunc(hiddenOnHost, func(dir string) bool { return o.under(p, dir) })
+	}
+	return o.under(p, "/usr") || o.under(p, "/System/Library")
+}
+
+func (o oracle) writable(p string) bool {
+	if o.hits(o.spec.Deny, p) || o.hits(o.spec.Protect, p) {
+		return false
+	}
+	for _, kept := range []string{"LaunchAgents", "Preferences", "Keychains", "Application Support/com.apple.TCC"} {
+		if o.spec.Home != "" && o.under(strings.ToLower(p), strings.ToLower(o.spec.Home+"/Library/"+kept)) {
+			return false
+		}
+	}
+	if o.private(p) {
+		return true
+	}
+	m, mounted := o.mounted(p)
+	if o.under(p, o.at.scratch) && !(mounted && o.under(m.Destination, o.at.scratch)) {
+		return false
+	}
+	return mounted && m.Kind == shared.MountReadWrite
+}
+
+// short is what matters of a Spec, for messages.
+func short(s shared.Spec) string {
+	out := fmt.Sprintf("%v, home %q, deny %q, protect %q", s.Filesystem, s.Home, s.Deny, s.Protect)
+	for _, m := range s.Mounts {
+		out += fmt.Sprintf("\n%v %s (%s)", m.Kind, m.Destination, m.Origin)
+	}
+	return out
+}
+
+// generated is a random Spec over a small alphabet, in which paths often meet.
+func generated(r *rand.Rand) (shared.Spec, places) {
+	names := []string{"a", "b", "Sub", ".env", "secrets", "config", "key.pem", "st", "Tests"}
+	some := func(n int) string {
+		p := ""
+		for range n {
+			p += "/" + names[r.IntN(len(names))]
+		}
+		return p
+	}
+	roots := []string{"/Users/me/p", "/Users/me/p", "/Users/me", "/Users/me", "/Users", "/Users/me/other", "/Volumes/x", "/private/var/folders/zz/abc/T", "/private/tmp/y", "/usr/local/w"}
+	spec := shared.Spec{}
+	if r.IntN(2) == 0 {
+		spec.Home = "/Users/me"
+	}
+	if r.IntN(3) == 0 {
+		spec.Filesystem = shared.FilesystemHost
+	}
+	if r.IntN(3) == 0 {
+		spec.Network.Mode = shared.NetworkHost
+	}
+	add := func(p string, kind shared.MountKind, origin string) {
+		if !slices.ContainsFunc(spec.Mounts, func(m shared.Mount) bool { return m.Destination == p }) {
+			spec.Mounts = append(spec.Mounts, mount(p, kind, origin))
+		}
+	}
+	add("/Users/me/p", shared.MountKind(r.IntN(2)), "workspace")
+	for i := range r.IntN(6) {
+		add(roots[r.IntN(len(roots))]+some(r.IntN(4)), shared.MountKind(r.IntN(2)), fmt.Sprintf("bind_paths[%d]", i))
+	}
+	r.Shuffle(len(spec.Mounts), func(i, j int) { spec.Mounts[i], spec.Mounts[j] = spec.Mounts[j], spec.Mounts[i] })
+	texts := func() (list []string) {
+		for range r.IntN(4) {
+			text := ""
+			for range 1 + r.IntN(3) {
+				text += "/" + append(names, "**", "*", "?", "*.pem", "[a-c]", ".env*", "**")[r.IntN(len(names)+7)]
+			}
+			switch r.IntN(4) {
+			case 0:
+				text = "/Users/me/p" + text
+			case 1:
+				text = roots[r.IntN(len(roots))] + text
+			default:
+				text = text[1:]
+			}
+			if r.IntN(4) == 0 {
+				text += "/"
+			}
+			list = append(list, text)
+		}
+		return list
+	}
+	spec.Deny, spec.Protect = texts(), texts()
+	at := private
+	if r.IntN(4) == 0 { // a session's directory that a mount can hold
+		at.scratch = "/Users/me/.cache/s"
+		at.temp, at.home = at.scratch+"/c/tmp", at.scratch+"/home"
+		if r.IntN(2) == 0 {
+			add(at.scratch+"/temp", shared.MountReadWrite, "workspace.temp")
+		}
+	}
+	if spec.Home == "" {
+		at.home = ""
+	}
+	return spec, at
+}
+
+// somewhere is a random path near a Spec's, resolved.
+func somewhere(r *rand.Rand, spec *shared.Spec, at places) string {
+	names := []string{"a", "b", "Sub", "sub", ".env", ".ENV", "secrets", "ſecrets", "SECRETS", "config", "key.pem", "st", "ﬆ", "Tests", "z", ".env.local"}
+	starts := []string{"/Users/me", "/Users/other", "/private/etc", "/usr/bin", "/private/tmp", "/private/var/folders/zz/abc/T", "/System/Library", at.scratch, at.temp, at.temp, at.home,
+		spec.Home + "/Library/LaunchAgents", spec.Home + "/library/preferences", "/Volumes/x", "/dev/disk0"}
+	for _, m := range spec.Mounts {
+		starts = append(starts, m.Destination, m.Destination, path.Dir(m.Destination))
+	}
+	p := starts[r.IntN(len(starts))]
+	for range r.IntN(5) {
+		p += "/" + names[r.IntN(len(names))]
+	}
+	return path.Clean("/" + p)
+}
+
+// For thousands of Specs and paths the profile says what the oracle says,
+// whichever rules of precedence are right.
+func TestProfileIsTheSpec(t *testing.T) {
+	t.Parallel()
+	specs, paths := 1000, 12
+	if testing.Short() {
+		specs = 200
+	}
+	allowed := map[bool]int{}
+	for seed := range specs {
+		r := rand.New(rand.NewPCG(uint64(seed), 1))
+		spec, at := generated(r)
+		policy, err := newPolicy(&spec, &shared.Command{})
+		if err != nil {
+			t.Fatalf("%+v: %v", spec, err)
+		}
+		profile, err := compile(policy, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		model, err := sbplmodel.Parse(profile.text, profile.values())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{t: t, profile: model, policy: policy, places: at}
+		o := oracle{spec, at}
+		for range paths {
+			p := somewhere(r, &spec, at)
+			if p == "/" {
+				continue // its list of names is for everybody
+			}
+			for _, group := range []struct {
+				operations []string
+				want       bool
+			}{{readOperations, o.readable(p)}, {writeOperations, o.writable(p)}, {neverOperations, false}} {
+				for _, operation := range group.operations {
+					got := w.ask(sbplmodel.Access{Operation: operation, Path: p})
+					allowed[got]++
+					if got != group.want {
+						t.Errorf("seed %d: %s of %s is %v, want %v\n%s", seed, operation, p, got, group.want, short(spec))
+					}
+				}
+			}
+			if w.ask(sbplmodel.Access{Operation: "file-write-unlink", Path: p}) && !o.writable(p) {
+				t.Errorf("seed %d: %s can be renamed\n%s", seed, p, short(spec))
+			}
+			if w.ask(sbplmodel.Access{Operation: "file-write-create", Path: p}) && !o.writable(p) {
+				t.Errorf("seed %d: %s can be created\n%s", seed, p, short(spec))
+			}
+			if w.ask(sbplmodel.Access{Operation: "file-read-metadata", Path: p}) != o.readable(p) && o.hits(spec.Deny, p) {
+				t.Errorf("seed %d: %s, hidden, can be looked at\n%s", seed, p, short(spec))
+			}
+			if t.Failed() {
+				t.FailNow()
+			}
+		}
+	}
+	t.Logf("%d verdicts allow, %d deny", allowed[true], allowed[false])
+	if allowed[true] < allowed[false]/50 || allowed[false] < allowed[true]/50 {
+		t.Error("the paths say little: almost all verdicts are the same")
+	}
+}
+
+// Whatever a command renames, what it could not read it still cannot, and what
+// it could not write neither.
+func TestNothingIsMovedIntoReach(t *testing.T) {
+	t.Parallel()
+	specs := 150
+	if testing.Short() {
+		specs = 100
+	}
+	moves := 0
+	for seed := range specs {
+		r := rand.New(rand.NewPCG(uint64(seed), 2))
+		spec, at := generated(r)
+		policy, err := newPolicy(&spec, &shared.Command{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		profile, err := compile(policy, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		model, err := sbplmodel.Parse(profile.text, profile.values())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{t: t, profile: model, policy: policy, places: at}
+		for range 60 {
+			file := somewhere(r, &spec, at)
+			read := w.ask(sbplmodel.Access{Operation: "file-read-data", Path: file})
+			write := w.ask(sbplmodel.Access{Operation: "file-write-data", Path: file})
+			if read && write {
+				continue
+			}
+			for dir := file; dir != "/"; dir = path.Dir(dir) {
+				if !w.ask(sbplmodel.Access{Operation: "file-write-unlink", Path: dir}) {
+					continue
+				}
+				for range 8 {
+					to := somewhere(r, &spec, at)
+					if strings.HasPrefix(to+"/", dir+"/") || !w.ask(sbplmodel.Access{Operation: "file-write-create", Path: to}) {
+						continue
+					}
+					moves++
+					moved := to + strings.TrimPrefix(file, dir)
+					if !read && w.ask(sbplmodel.Access{Operation: "file-read-data", Path: moved}) {
+						t.Fatalf("seed %d: %s can be read once %s is %s\n%s\n%s", seed, file, dir, to, short(spec), profile.text)
+					}
+					if !write && w.ask(sbplmodel.Access{Operation: "file-write-data", Path: moved}) {
+						t.Fatalf("seed %d: %s can be written once %s is %s\n%s\n%s", seed, file, dir, to, short(spec), profile.text)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d moves were possible", moves)
+	if moves < specs/4 {
+		t.Error("hardly anything could be moved at all")
+	}
+}

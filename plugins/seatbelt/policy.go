@@ -1,0 +1,270 @@
+package seatbelt
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// dataVolume is where the writable half of the system volume lies a second
+// time: /System/Volumes/Data/Users/me is /Users/me.
+const dataVolume = "/System/Volumes/Data"
+
+// Bounds of a profile. The system's own are not documented: 1 MiB for a
+// command line and its environment, 1024 bytes for a path.
+const (
+	maxPath       = 1023
+	maxParameters = 2000
+	maxParamBytes = 256 << 10
+	maxProfile    = 1 << 20
+)
+
+// area is a path of the host that the command is shown.
+type area struct {
+	path     string
+	writable bool
+	origin   string
+}
+
+// closed is what no mount opens, and why, for people.
+type closed struct {
+	origin   string
+	path     string    // where it is one path of the host; else ""
+	patterns []pattern // of the host
+	// floating are relative to the private directories, which are known at the
+	// start of a command only.
+	floating []pattern
+}
+
+// policy is a Spec and a Command in the terms of macOS: what the profile says.
+// Making it touches nothing.
+type policy struct {
+	spec      *shared.Spec
+	areas     []area // the shortest path first, so that the deeper one decides
+	denied    []closed
+	protected []closed
+	kept      []closed // places of the home directory that are never writable
+	tty       bool
+}
+
+// homeKept are the places of a home directory from which macOS runs or obeys
+// something by itself: agents of launchd, login hooks, keychains, the consents
+// to access.
+var homeKept = [...]string{
+	"Library/LaunchAgents", "Library/Preferences", "Library/Keychains", "Library/Application Support/com.apple.TCC",
+}
+
+func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
+	p := &policy{spec: spec, tty: cmd.TTY}
+	for i, m := range spec.Mounts {
+		if err := checkName(m.Origin, m.Destination); err != nil {
+			return nil, err
+		}
+		a := area{path: m.Destination, writable: m.Kind == shared.MountReadWrite, origin: m.Origin}
+		if a.origin == "" {
+			a.origin = fmt.Sprintf("mounts[%d]", i)
+		}
+		if a.path == "/" {
+			return nil, invalid(a.origin, "the whole host cannot be mounted", `say filesystem = "host" to show it read-only`)
+		}
+		p.areas = append(p.areas, a)
+	}
+	slices.SortStableFunc(p.areas, func(a, b area) int {
+		if d := len(a.path) - len(b.path); d != 0 {
+			return d
+		}
+		return strings.Compare(a.path, b.path)
+	})
+	if spec.Home != "" {
+		if err := checkName("home", spec.Home); err != nil {
+			return nil, err
+		}
+		for _, name := range homeKept {
+			p.kept = append(p.kept, at("obeyed by macOS: "+name, path.Join(spec.Home, name)))
+		}
+	}
+	for _, list := range [...]struct {
+		patterns []string
+		field    string
+		to       *[]closed
+	}{{spec.Deny, "deny_paths", &p.denied}, {spec.Protect, "protect", &p.protected}} {
+		for i, text := range list.patterns {
+			attribute := fmt.Sprintf("%s[%d]", list.field, i)
+			parsed, err := parsePattern(text)
+			if err != nil {
+				return nil, invalid(attribute, err.Error(), "")
+			}
+			c := p.place(parsed, fmt.Sprintf("%s %q", list.field, text))
+			if len(c.patterns) == 0 {
+				return nil, invalid(attribute, fmt.Sprintf("%q is relative, and there is no workspace that it could be relative to", text), "write an absolute path")
+			}
+			*list.to = append(*list.to, c)
+		}
+	}
+	for _, m := range cmd.Masks {
+		if err := checkName(m.Origin, m.Path); err != nil {
+			return nil, err
+		}
+		p.denied = append(p.denied, at(m.Origin, m.Path))
+	}
+	return p, nil
+}
+
+// at is one path that is closed.
+func at(origin, path string) closed {
+	return closed{origin: origin, path: path, patterns: []pattern{{absolute: true, segments: literalSegments(path)}}}
+}
+
+// place gives what a pattern of a definition is on the host: relative to each
+// root of the workspace and, where a directory that leads to its matches can be
+// renamed, once more for each place that it could be moved to.
+func (p *policy) place(parsed pattern, origin string) closed {
+	c := closed{origin: origin}
+	seen := map[string]bool{}
+	add := func(q pattern) {
+		if expr := q.regex(true); !seen[expr] {
+			seen[expr] = true
+			c.patterns = append(c.patterns, q)
+		}
+	}
+	if parsed.absolute {
+		parsed = parsed.throughLinks()
+		add(parsed)
+		c.path, _ = parsed.literal()
+	} else {
+		for _, a := range p.areas {
+			if a.origin == "workspace" || strings.HasPrefix(a.origin, "workspace.") {
+				add(parsed.under(a.path))
+			}
+		}
+	}
+	if tail, ok := parsed.movable(); ok {
+		for _, a := range p.areas {
+			if a.writable {
+				add(tail.under(a.path))
+			}
+		}
+		c.floating = append(c.floating, tail)
+	}
+	return c
+}
+
+// areaAt gives the area that a path lies in, unless it is in the hidden home.
+func (p *policy) areaAt(at string) (found area, ok bool) {
+	for _, a := range p.areas { // the deepest comes last
+		if within(at, a.path) {
+			found, ok = a, true
+		}
+	}
+	if home := p.spec.Home; ok && home != "" && within(at, home) && !within(found.path, home) {
+		return area{}, false
+	}
+	return found, ok
+}
+
+// writableRoot gives the outermost writable area around a path.
+func (p *policy) writableRoot(at string) (string, bool) {
+	for _, a := range p.areas {
+		if a.writable && within(at, a.path) {
+			return a.path, true
+		}
+	}
+	return "", false
+}
+
+// pins are the paths that must neither be renamed nor removed, lest what they
+// hold be somewhere else afterwards: each writable area itself, and what lies
+// between it and a path for which it makes a difference: other areas, the hidden
+// home, the private directories.
+func (p *policy) pins(private ...string) []string {
+	set := map[string]bool{}
+	pin := func(at string) {
+		root, ok := p.writableRoot(at)
+		if !ok {
+			return
+		}
+		for at != root {
+			at = path.Dir(at)
+			set[at] = true
+		}
+	}
+	for _, a := range p.areas {
+		if a.writable {
+			set[a.path] = true
+		}
+		pin(a.path)
+	}
+	for _, dir := range append(private, p.spec.Home) {
+		pin(dir)
+	}
+	for _, list := range [...][]closed{p.kept, p.denied, p.protected} {
+		for _, c := range list {
+			if c.path != "" {
+				pin(c.path)
+			}
+			for _, q := range c.patterns {
+				if at, ok := q.literal(); ok {
+					pin(at)
+				}
+			}
+		}
+	}
+	pins := make([]string, 0, len(set))
+	for at := range set {
+		pins = append(pins, at)
+	}
+	slices.Sort(pins)
+	return pins
+}
+
+// ancestors are all directories above the areas: to reach one, or to spell it
+// canonically, programs look at each of them.
+func (p *policy) ancestors() []string {
+	set := map[string]bool{}
+	for _, a := range p.areas {
+		for at := path.Dir(a.path); at != "/"; at = path.Dir(at) {
+			set[at] = true
+		}
+	}
+	list := make([]string, 0, len(set))
+	for at := range set {
+		list = append(list, at)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// aliases gives both names that a path can have for the kernel.
+func aliases(p string) []string {
+	if within(p, dataVolume) {
+		if rest := strings.TrimPrefix(p, dataVolume); rest != "" {
+			return []string{p, rest}
+		}
+		return []string{p}
+	}
+	return []string{p, dataVolume + p}
+}
+
+// within reports whether p is root or lies below it, by components.
+func within(p, root string) bool {
+	return p == root || root == "/" || strings.HasPrefix(p, root) && p[len(root)] == '/'
+}
+
+// checkName refuses what cannot be a path of macOS.
+func checkName(attribute, p string) error {
+	switch {
+	case len(p) > maxPath:
+		return invalid(attribute, fmt.Sprintf("%.60q... is longer than %d bytes, which no path of macOS is", p, maxPath), "")
+	case !utf8.ValidString(p):
+		return invalid(attribute, fmt.Sprintf("%q is not UTF-8, which every path of macOS is", p), "")
+	}
+	return nil
+}
+
+func invalid(attribute, message, hint string) error {
+	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: message, Hint: hint}
+}

@@ -1,0 +1,82 @@
+package seatbelt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// probe finds out by doing: the launcher is the system's, it applies a profile
+// that allows everything - which it cannot inside of another sandbox - and takes
+// one of ours.
+func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
+	if e.platform.goos != "darwin" {
+		return shared.Probe{Reason: reasonElsewhere, Fix: fixElsewhere}, nil
+	}
+	info, err := os.Stat(e.platform.launcher)
+	if err != nil {
+		return shared.Probe{Reason: fmt.Sprintf("no %s: %v", e.platform.launcher, err), Fix: "it is part of macOS; this version may have removed it"}, nil
+	}
+	if err := sandboxinit.CheckExecutable(e.platform.launcher, info); err != nil {
+		return shared.Probe{Reason: err.Error(), Fix: "it runs outside of every sandbox, so that only root may be able to change it"}, nil
+	}
+	err = e.run(ctx, []string{"-p", "(version 1)(allow default)", "--", "/usr/bin/true"})
+	if err == nil {
+		spec := shared.Spec{}
+		var p *policy
+		var profile *profile
+		if p, err = newPolicy(&spec, &shared.Command{}); err == nil {
+			if profile, err = compile(p, planned(&spec)); err == nil {
+				err = e.try(ctx, profile)
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return shared.Probe{}, ctx.Err()
+	}
+	if err != nil {
+		out := shared.Probe{Reason: err.Error()}
+		if x, ok := errors.AsType[*shared.Error](err); ok {
+			out.Reason, out.Fix = x.Message, x.Hint
+		}
+		return out, nil
+	}
+	return shared.Probe{
+		Ready:    true,
+		Degraded: []string{"a process that leaves the command's process group outlives it, still confined", "no limit but the timeout is held", "HOME is a private directory in another place than the real one"},
+		Facts:    map[string]string{"sandbox-exec": e.platform.launcher},
+	}, nil
+}
+
+// diagnose explains what sandbox-exec wrote before it gave up.
+func diagnose(stderr string, err error) error {
+	line := strings.TrimSpace(stderr)
+	x := &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine"}
+	switch {
+	case strings.Contains(line, "sandbox_apply") && strings.Contains(line, "not permitted"):
+		x.Message = "this process is in a sandbox already, and macOS does not nest them"
+		x.Hint = "run sbxhost outside of it: not from a sandboxed program, nor from a build that sandboxes its steps"
+	case line == "":
+		x.Message = "sandbox-exec: " + err.Error()
+	default:
+		x.Message = "sandbox-exec does not take the profile: " + quote(line)
+		x.Hint = "report this with the version of macOS; `sbxhost explain` shows the profile"
+	}
+	return x
+}
+
+// quote makes one line that is safe to show.
+func quote(s string) string {
+	for _, r := range s {
+		if r == '"' || r == '\\' || !strconv.IsPrint(r) {
+			return strconv.Quote(s)
+		}
+	}
+	return s
+}

@@ -1,0 +1,186 @@
+package seatbelt
+
+import (
+	"testing"
+
+	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func service(name string) sbplmodel.Access {
+	return sbplmodel.Access{Operation: "mach-lookup", Service: name}
+}
+
+func socket(operation, host, port string) sbplmodel.Access {
+	return sbplmodel.Access{Operation: operation, SocketDomain: "AF_INET", Host: host, Port: port}
+}
+
+func unixSocket(operation, path string) sbplmodel.Access {
+	return sbplmodel.Access{Operation: operation, SocketDomain: "AF_UNIX", Path: path}
+}
+
+func fileAt(operation, path string) sbplmodel.Access {
+	return sbplmodel.Access{Operation: operation, Path: path}
+}
+
+// The ways out of a sandbox of macOS that have been used, each with a control:
+// the access that shows that the profile is not merely closed.
+func TestWaysOut(t *testing.T) {
+	t.Parallel()
+	offline, online, host := project(), project(), project()
+	online.Network.Mode = shared.NetworkHost
+	host.Filesystem = shared.FilesystemHost
+	hostOnline := host
+	hostOnline.Network.Mode = shared.NetworkHost
+	worlds := map[string]*world{
+		"offline": modelled(t, offline, shared.Command{}), "online": modelled(t, online, shared.Command{}),
+		"host": modelled(t, host, shared.Command{}), "host online": modelled(t, hostOnline, shared.Command{}),
+		"terminal": modelled(t, offline, shared.Command{TTY: true}),
+	}
+	for _, tt := range []struct {
+		name    string
+		denied  []sbplmodel.Access
+		control sbplmodel.Access
+	}{
+		{"keys, histories and documents of the home", []sbplmodel.Access{
+			fileAt("file-read-data", "/Users/me/.ssh/id_ed25519"), fileAt("file-read-data", "/Users/me/.zsh_history"), fileAt("file-read-metadata", "/Users/me/Documents/x"),
+			fileAt("file-read-data", "/Users/me"), fileAt("file-read-data", "/System/Volumes/Data/Users/me/.ssh/id_ed25519"), fileAt("file-read-data", "/Users/me/Library/Cookies/x"),
+		}, fileAt("file-read-data", "/Users/me/.gitconfig")},
+		{"temporary files of others", []sbplmodel.Access{
+			fileAt("file-read-data", "/private/tmp/x"), fileAt("file-read-data", "/private/var/folders/zz/abc/T/other/x"), fileAt("file-write-create", "/private/tmp/x"),
+			fileAt("file-read-data", "/System/Volumes/Data/private/tmp/x"), fileAt("file-read-data", private.scratch+"/profile.sb"), fileAt("file-write-data", private.scratch+"/profile.sb"),
+		}, fileAt("file-write-create", private.temp+"/x")},
+		{"the system itself", []sbplmodel.Access{
+			fileAt("file-write-data", "/usr/bin/true"), fileAt("file-write-create", "/usr/local/bin/x"), fileAt("file-write-data", "/private/etc/hosts"),
+			fileAt("file-write-create", "/Library/LaunchDaemons/x.plist"), fileAt("file-write-data", "/dev/disk0"), fileAt("file-read-data", "/dev/disk0"),
+		}, fileAt("process-exec", "/usr/bin/true")},
+		{"launch agents, login hooks, preferences", []sbplmodel.Access{
+			fileAt("file-write-create", "/Users/me/Library/LaunchAgents/x.plist"), fileAt("file-write-data", "/Users/me/Library/Preferences/com.apple.loginwindow.plist"),
+			{Operation: "user-preference-write"}, {Operation: "user-preference-read"}, service("com.apple.cfprefsd.daemon"), service("com.apple.cfprefsd.agent"),
+		}, fileAt("file-write-create", private.home+"/.config")},
+		{"LaunchServices: open(1)", []sbplmodel.Access{
+			{Operation: "lsopen"}, service("com.apple.coreservices.launchservicesd"), service("com.apple.lsd.open"), service("com.apple.coreservices.quarantine-resolver"),
+		}, service("com.apple.system.opendirectoryd.libinfo")},
+		{"Apple events: osascript", []sbplmodel.Access{{Operation: "appleevent-send"}, service("com.apple.coreservices.appleevents"), service("com.apple.windowserver.active")}, fileAt("process-exec", "/usr/bin/osascript")},
+		{"launchd: launchctl, jobs", []sbplmodel.Access{
+			{Operation: "job-creation"}, {Operation: "mach-register", Service: "com.example"}, {Operation: "mach-bootstrap"}, service("com.apple.xpc.launchd.user"),
+			{Operation: "mach-priv-task-port", Target: "others"}, {Operation: "mach-priv-host-port"},
+		}, sbplmodel.Access{Operation: "process-fork"}},
+		{"keychain", []sbplmodel.Access{
+			service("com.apple.SecurityServer"), service("com.apple.securityd.xpc"), service("com.apple.secd"), fileAt("file-read-data", "/Users/me/Library/Keychains/login.keychain-db"),
+			fileAt("file-read-data", "/Library/Keychains/System.keychain"), {Operation: "authorization-right-obtain"},
+		}, sbplmodel.Access{Operation: "ipc-posix-sem"}},
+		{"clipboard", []sbplmodel.Access{service("com.apple.pasteboard.1"), service("com.apple.coreservices.uauseractivitypasteboardclient.xpc")}, fileAt("process-exec", "/usr/bin/pbpaste")},
+		{"another sandbox-exec", []sbplmodel.Access{fileAt("process-exec", "/usr/bin/sandbox-exec"), fileAt("process-exec-interpreter", "/usr/bin/sandbox-exec")}, fileAt("process-exec", "/usr/bin/env")},
+		{"processes of others", []sbplmodel.Access{
+			{Operation: "signal", Target: "others"}, {Operation: "process-info*", Target: "others"}, {Operation: "mach-task-name", Target: "others"},
+		}, sbplmodel.Access{Operation: "signal", Target: "same-sandbox"}},
+		{"shared memory, kernel and firmware settings", []sbplmodel.Access{
+			{Operation: "ipc-posix-shm*"}, {Operation: "ipc-sysv*"}, {Operation: "sysctl-write", Sysctl: "kern.hostname"}, {Operation: "sysctl-read", Sysctl: "kern.procargs2"},
+			{Operation: "nvram*"}, {Operation: "iokit-open"}, {Operation: "hid-control"},
+		}, sbplmodel.Access{Operation: "sysctl-read", Sysctl: "hw.ncpu"}},
+		{"other terminals, and typing into them", []sbplmodel.Access{
+			fileAt("file-read-data", "/dev/ttys000"), fileAt("file-write-data", "/dev/ttys000"),
+		}, sbplmodel.Access{Operation: "file-write-data", Path: "/dev/ttys007", Extension: "com.apple.sandbox.pty"}},
+		{"sockets of daemons", []sbplmodel.Access{
+			unixSocket("network-outbound", "/private/var/run/docker.sock"), unixSocket("network-outbound", "/Users/me/.docker/run/docker.sock"),
+			unixSocket("network-outbound", "/private/tmp/com.apple.launchd.x/Listeners"), unixSocket("network-outbound", "/Users/me/p/agent.sock"),
+			unixSocket("network-bind", "/Users/me/p/x.sock"), {Operation: "system-socket", SocketDomain: "AF_NDRV"}, {Operation: "system-socket", SocketDomain: "AF_SYSTEM", SocketProtocol: "1"},
+		}, unixSocket("network-outbound", private.temp+"/own.sock")},
+		{"set-user-id and devices", []sbplmodel.Access{
+			fileAt("file-write-setugid", "/Users/me/p/x"), fileAt("file-write-setugid", private.temp+"/x"), fileAt("file-mknod", "/Users/me/p/x"), fileAt("file-mount", "/Users/me/p"),
+		}, fileAt("file-write-mode", "/Users/me/p/x")},
+		{"xcrun's cache, by which /usr/bin/git is found", []sbplmodel.Access{
+			fileAt("file-write-data", "/private/var/folders/zz/abc/T/xcrun_db"), fileAt("file-write-create", "/private/var/folders/zz/abc/C/xcrun_db-x"),
+		}, fileAt("file-read-data", "/private/var/folders/zz/abc/T/xcrun_db")},
+	} {
+		for name, w := range worlds {
+			for _, a := range tt.denied {
+				if w.ask(a) {
+					t.Errorf("%s, %s: %+v is allowed", name, tt.name, a)
+				}
+			}
+			if !w.ask(tt.control) {
+				t.Errorf("%s, %s: control %+v is denied", name, tt.name, tt.control)
+			}
+		}
+	}
+}
+
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	offline, online := project(), project()
+	online.Network.Mode = shared.NetworkHost
+	off, on := modelled(t, offline, shared.Command{}), modelled(t, online, shared.Command{})
+	for _, a := range []sbplmodel.Access{
+		socket("network-outbound", "example.com", "443"), socket("network-outbound", "localhost", "5432"), socket("network-bind", "localhost", "8080"),
+		socket("network-inbound", "localhost", "8080"), socket("network-outbound", "10.0.0.1", "53"),
+		unixSocket("network-outbound", "/private/var/run/mDNSResponder"), service("com.apple.SystemConfiguration.DNSConfiguration"), service("com.apple.trustd"),
+		{Operation: "system-socket", SocketDomain: "AF_ROUTE"}, {Operation: "system-socket", SocketDomain: "AF_SYSTEM", SocketProtocol: "2"},
+	} {
+		if off.ask(a) {
+			t.Errorf("without the network %+v is allowed", a)
+		}
+		if !on.ask(a) {
+			t.Errorf("with the network %+v is denied", a)
+		}
+	}
+	if on.ask(unixSocket("network-outbound", "/private/var/run/mDNSResponder2")) || !off.ask(sbplmodel.Access{Operation: "system-socket", SocketDomain: "AF_UNIX"}) {
+		t.Error("unix sockets")
+	}
+}
+
+// Only a command with a terminal can set it, and type into it; TIOCSTI is one of
+// these calls.
+func TestTerminalCalls(t *testing.T) {
+	t.Parallel()
+	without, with := modelled(t, project(), shared.Command{}), modelled(t, project(), shared.Command{TTY: true})
+	for _, path := range []string{"/dev/ttys000", "/dev/tty"} {
+		a := fileAt("file-ioctl", path)
+		if without.ask(a) || !with.ask(a) {
+			t.Errorf("%s: %v without a terminal, %v with one", path, without.ask(a), with.ask(a))
+		}
+	}
+	for _, w := range []*world{without, with} {
+		if !w.ask(sbplmodel.Access{Operation: "pseudo-tty"}) || !w.ask(fileAt("file-read-data", "/dev/ptmx")) ||
+			w.ask(fileAt("file-ioctl", "/dev/console")) || w.ask(fileAt("file-ioctl", "/dev/ttysx")) {
+			t.Error("terminals of the command's own")
+		}
+	}
+}
+
+// What programs need before they do anything works in every view.
+func TestProgramsStart(t *testing.T) {
+	t.Parallel()
+	host := shared.Spec{Filesystem: shared.FilesystemHost}
+	for _, w := range []*world{modelled(t, shared.Spec{}, shared.Command{}), modelled(t, host, shared.Command{})} {
+		for _, a := range []sbplmodel.Access{
+			fileAt("file-read-data", "/"), fileAt("file-read-metadata", "/private/var"), fileAt("file-read-metadata", "/tmp"), fileAt("file-read-metadata", "/etc"),
+			fileAt("file-read-data", "/System/Volumes/Preboot/Cryptexes/OS/System/Library/dyld/dyld_shared_cache_arm64e"), fileAt("file-map-executable", "/usr/lib/libSystem.B.dylib"),
+			fileAt("file-read-data", "/dev/null"), fileAt("file-write-data", "/dev/null"), fileAt("file-read-data", "/dev/urandom"), fileAt("file-ioctl", "/dev/dtracehelper"),
+			fileAt("process-exec", "/bin/sh"), fileAt("process-exec-interpreter", "/bin/sh"), fileAt("file-read-data", "/private/etc/passwd"), fileAt("file-read-data", "/private/var/db/timezone/zoneinfo/UTC"),
+			fileAt("file-read-data", "/private/var/select/sh"), fileAt("process-exec", "/opt/homebrew/bin/git"), fileAt("process-exec", "/Library/Developer/CommandLineTools/usr/bin/git"),
+			fileAt("process-exec", "/Applications/Xcode-beta.app/Contents/Developer/usr/bin/git"), fileAt("file-read-data", "/private/etc/ssl/cert.pem"), fileAt("file-read-data", "/dev/fd/3"),
+		} {
+			if !w.ask(a) {
+				t.Errorf("%+v is denied", a)
+			}
+		}
+	}
+}
+
+// A program that find takes for visible is one that the profile lets run.
+func TestSystemProgramsAreInTheView(t *testing.T) {
+	t.Parallel()
+	w := modelled(t, shared.Spec{}, shared.Command{})
+	for _, dir := range systemPrograms {
+		if !w.policy.executableAt(dir+"/x") || !w.ask(fileAt("process-exec", dir+"/x")) {
+			t.Errorf("%s: the profile and the lookup differ", dir)
+		}
+	}
+	for _, path := range []string{"/private/tmp/x", "/Users/me/x", "/Library/Preferences/x"} {
+		if w.policy.executableAt(path) || w.ask(fileAt("process-exec", path)) {
+			t.Errorf("%s is executable", path)
+		}
+	}
+}

@@ -1,0 +1,322 @@
+package seatbelt
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// The parts of a profile that no Spec changes.
+var (
+	//go:embed base.sb
+	baseRules string
+	//go:embed minimal.sb
+	minimalRules string
+	//go:embed host.sb
+	hostRules string
+	//go:embed network.sb
+	networkRules string
+	//go:embed terminal.sb
+	terminalRules string
+	//go:embed final.sb
+	finalRules string
+)
+
+// Operations by what they do. What is granted is granted by wildcard alone, and
+// what is taken away for good is taken away by every name: of two rules the
+// one for the more specific operation decides, whatever their order.
+const (
+	readGrant  = "file-read* file-map-executable process-exec*"
+	writeGrant = "file-write*"
+	readDeny   = "file-read* file-read-data file-read-metadata file-read-xattr\n      file-map-executable process-exec* process-exec process-exec-interpreter"
+	writeDeny  = "file-write* file-write-create file-write-data file-write-flags file-write-mode\n      file-write-owner file-write-setugid file-write-times file-write-unlink file-write-xattr"
+	renameDeny = "file-write-create file-write-unlink"
+)
+
+// places are the directories that exist for one command, and the word by which
+// the system's log tells its denials from others.
+type places struct {
+	tag     string // letters, digits and dashes
+	scratch string // what holds the others, and the session's directory
+	temp    string
+	home    string // "" where the Spec has none
+}
+
+// parameter is a path that a profile refers to by name.
+type parameter struct{ name, value string }
+
+// profile is what sandbox-exec is given.
+type profile struct {
+	text       string
+	parameters []parameter
+}
+
+// compile writes the profile of a policy. It is a pure function.
+func compile(p *policy, at places) (*profile, error) {
+	w := &writer{tag: at.tag, names: map[string]string{}}
+	w.line("(version 1)")
+	w.line(`(deny default (with message "` + at.tag + `"))`)
+
+	if p.spec.Filesystem == shared.FilesystemHost {
+		w.section("filesystem = \"host\"")
+		w.embed(hostRules)
+	} else {
+		w.section("filesystem = \"minimal\"")
+		w.embed(minimalRules)
+	}
+	w.section("What every command may do")
+	w.embed(baseRules)
+	if p.spec.Network.Mode == shared.NetworkHost {
+		w.section("network = true")
+		w.embed(networkRules)
+	}
+	if p.tty {
+		w.section("A terminal")
+		w.embed(terminalRules)
+	}
+	w.mounts(p, at)
+	w.final(p, at)
+	return w.finish()
+}
+
+// writer builds the text. User's paths go to parameters only.
+type writer struct {
+	b          strings.Builder
+	tag        string
+	parameters []parameter
+	names      map[string]string // by value
+}
+
+func (w *writer) line(s string) { w.b.WriteString(s + "\n") }
+
+// section begins a part. Titles may come from a configuration, in which they
+// can hold anything.
+func (w *writer) section(title string) {
+	w.line("")
+	w.comment(title)
+}
+
+// comment writes one line that stays a comment whatever it is made of.
+func (w *writer) comment(text string) {
+	w.line("; " + strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text))
+}
+
+func (w *writer) embed(rules string) { w.b.WriteString(strings.ReplaceAll(rules, "@TAG@", w.tag)) }
+
+// param gives the expression for a path.
+func (w *writer) param(value string) string {
+	name := w.names[value]
+	if name == "" {
+		name = fmt.Sprintf("P%d", len(w.parameters))
+		w.names[value] = name
+		w.parameters = append(w.parameters, parameter{name, value})
+	}
+	return `(param "` + name + `")`
+}
+
+// paths are the filters for files or directories and what lies in those. Both
+// filters, because that subpath covers a plain file is not documented.
+func (w *writer) paths(list ...string) (filters []string) {
+	for _, p := range list {
+		filters = append(filters, "(literal "+w.param(p)+")", "(subpath "+w.param(p)+")")
+	}
+	return filters
+}
+
+func (w *writer) literals(list ...string) (filters []string) {
+	for _, p := range list {
+		filters = append(filters, "(literal "+w.param(p)+")")
+	}
+	return filters
+}
+
+// regex is a filter. The expressions are made of an alphabet without quotes and
+// backslashes; see foldLiteral.
+func regex(expr string) string { return `(regex #"` + expr + `")` }
+
+func (w *writer) rule(action, operations string, tagged bool, filters []string) {
+	w.line("(" + action + " " + operations)
+	for i, f := range filters {
+		end := ""
+		if i == len(filters)-1 && !tagged {
+			end = ")"
+		}
+		w.line("  " + f + end)
+	}
+	if tagged {
+		w.line(`  (with message "` + w.tag + `"))`)
+	}
+}
+
+// mounts grants the areas, the outer ones first.
+func (w *writer) mounts(p *policy, at places) {
+	// Each is closed after what holds it and before what it holds.
+	hidden := []area{{path: at.scratch, origin: "The session's scratch directory is not the command's"}}
+	if p.spec.Home != "" {
+		hidden = append(hidden, area{path: p.spec.Home, origin: "The home directory: nothing of it but what is mounted"})
+	}
+	slices.SortStableFunc(hidden, func(a, b area) int { return len(a.path) - len(b.path) })
+	hide := func(before func(h area) bool) {
+		for len(hidden) > 0 && before(hidden[0]) {
+			w.section(hidden[0].origin)
+			w.rule("deny", readGrant+" "+writeGrant, false, w.paths(aliases(hidden[0].path)...))
+			hidden = hidden[1:]
+		}
+	}
+	for _, a := range p.areas {
+		hide(func(h area) bool { return len(h.path) <= len(a.path) })
+		access := "read-only"
+		if a.writable {
+			access = "read-write"
+		}
+		w.section(a.origin + ": " + access)
+		filters := w.paths(a.path)
+		w.rule("allow", readGrant, false, filters)
+		if a.writable {
+			w.rule("allow", writeGrant, false, filters)
+		} else {
+			w.rule("deny", writeGrant, false, w.paths(aliases(a.path)...))
+		}
+	}
+	hide(func(area) bool { return true })
+	if list := p.ancestors(); len(list) > 0 {
+		w.section("The way to what is mounted, for realpath(3)")
+		w.rule("allow", "file-read-metadata", false, w.literals(list...))
+	}
+	w.section("The private temporary directory and home")
+	private := []string{at.temp}
+	if at.home != "" {
+		private = append(private, at.home)
+	}
+	w.rule("allow", readGrant+" "+writeGrant, false, w.paths(private...))
+	w.rule("allow", "file-read-metadata", false, w.literals(above(private)...))
+	var remote, local []string
+	for _, dir := range private {
+		remote = append(remote, "(remote unix-socket (subpath "+w.param(dir)+"))")
+		local = append(local, "(local unix-socket (subpath "+w.param(dir)+"))")
+	}
+	w.rule("allow", "network-outbound", false, remote)
+	w.rule("allow", "network-bind network-inbound", false, local)
+}
+
+// above are the directories on the way to private ones.
+func above(list []string) (dirs []string) {
+	seen := map[string]bool{}
+	for _, p := range list {
+		for _, dir := range parents(p) {
+			if !seen[dir] {
+				seen[dir] = true
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}
+
+func parents(p string) (list []string) {
+	for i := strings.LastIndexByte(p, '/'); i > 0; i = strings.LastIndexByte(p, '/') {
+		p = p[:i]
+		list = append(list, p)
+	}
+	return list
+}
+
+// final takes away, by every name and last, what nothing above may grant.
+func (w *writer) final(p *policy, at places) {
+	w.section("What no definition can grant")
+	w.embed(finalRules)
+	w.rule("deny", "file-write-flags", true, w.paths(aliases(at.temp)...)) // else it could not be removed afterwards
+	private := []string{at.temp}
+	if at.home != "" {
+		private = append(private, at.home)
+	}
+	for _, c := range slices.Concat(p.kept, p.protected) {
+		w.section(c.origin + ": read-only")
+		w.rule("deny", writeDeny, true, w.closed(c, private))
+		w.leads(p, c, private)
+	}
+	for _, c := range p.denied {
+		w.section(c.origin + ": hidden")
+		w.rule("deny", readDeny+"\n      "+writeDeny, true, w.closed(c, private))
+		w.leads(p, c, private)
+	}
+	pins := append(p.pins(append(private, at.scratch)...), private...)
+	w.section("Kept in their places: a rule that goes by path must not lose what it is about")
+	var both []string
+	for _, at := range pins {
+		both = append(both, aliases(at)...)
+	}
+	w.rule("deny", renameDeny, true, w.literals(both...))
+}
+
+// placed are all patterns of c, as they are on the host.
+func (c closed) placed(private []string) []pattern {
+	list := slices.Clone(c.patterns)
+	for _, dir := range private {
+		for _, q := range c.floating {
+			list = append(list, q.under(dir))
+		}
+	}
+	return list
+}
+
+func (w *writer) closed(c closed, private []string) (filters []string) {
+	if c.path != "" {
+		filters = w.paths(aliases(c.path)...)
+	}
+	for _, q := range c.placed(private) {
+		filters = append(filters, regex(q.regex(true)))
+	}
+	return filters
+}
+
+// leads keeps the directories that lead to what c matches in their places. One
+// that is given whole cannot be made either: another with other contents could
+// take the place of what is missing.
+func (w *writer) leads(p *policy, c closed, private []string) {
+	var whole, any []string
+	seen := map[string]bool{}
+	for _, q := range c.placed(private) {
+		for _, a := range q.ancestors() {
+			filter := regex(a.regex(false))
+			if seen[filter] {
+				continue
+			}
+			seen[filter] = true
+			at, ok := a.literal()
+			if !ok {
+				any = append(any, filter)
+			} else if _, writable := p.writableRoot(at); writable {
+				whole = append(whole, filter)
+			}
+		}
+	}
+	if len(whole) > 0 {
+		w.rule("deny", renameDeny, true, whole)
+	}
+	if len(any) > 0 {
+		w.rule("deny", "file-write-unlink", true, any)
+	}
+}
+
+func (w *writer) finish() (*profile, error) {
+	bytes := 0
+	for _, p := range w.parameters {
+		bytes += len(p.value)
+	}
+	if len(w.parameters) > maxParameters || bytes > maxParamBytes || w.b.Len() > maxProfile {
+		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "bind_paths",
+			Message: fmt.Sprintf("the profile would have %d paths of %d bytes and %d bytes of text, more than the %d, %d and %d that are tried here",
+				len(w.parameters), bytes, w.b.Len(), maxParameters, maxParamBytes, maxProfile),
+			Hint: "name directories rather than files, in bind_paths and deny_paths"}
+	}
+	return &profile{text: w.b.String(), parameters: w.parameters}, nil
+}

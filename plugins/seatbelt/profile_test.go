@@ -1,0 +1,144 @@
+package seatbelt
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestGoldenProfiles(t *testing.T) {
+	t.Parallel()
+	worktree := project()
+	worktree.Mounts = []shared.Mount{
+		mount("/Users/me/wt", shared.MountReadWrite, "workspace"),
+		mount("/Users/me/main/.git/worktrees/wt", shared.MountReadWrite, "git: directory of the worktree"),
+		mount("/Users/me/main/.git/objects", shared.MountReadWrite, "git: common directory, objects"),
+		mount("/Users/me/main/.git/config", shared.MountReadOnly, "protected: git config"),
+	}
+	worktree.Deny, worktree.Protect = nil, nil
+	online := project()
+	online.Network.Mode, online.Filesystem = shared.NetworkHost, shared.FilesystemHost
+	readOnly := shared.Spec{Mounts: []shared.Mount{mount("/Users/me/p", shared.MountReadOnly, "workspace")}}
+	for name, tt := range map[string]struct {
+		spec shared.Spec
+		cmd  shared.Command
+	}{
+		"zero": {}, "mac": {spec: project()}, "worktree": {spec: worktree}, "read-only": {spec: readOnly},
+		"online-host-tty": {spec: online, cmd: shared.Command{TTY: true}},
+		"masks":           {spec: readOnly, cmd: shared.Command{Masks: []shared.Mask{{Path: "/Users/me/p/key", Origin: `deny_paths "key"`}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, err := newPolicy(&tt.spec, &tt.cmd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			profile, err := compile(p, planned(&tt.spec))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := sbplmodel.Parse(profile.text, profile.values()); err != nil {
+				t.Fatal(err)
+			}
+			got := profile.text + "\n; Parameters\n" + comment(profile.list())
+			file := filepath.Join("testdata", name+".sb")
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("%s differs; -update writes it anew:\n%s", file, got)
+			}
+		})
+	}
+}
+
+func comment(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString("; " + line)
+	}
+	return b.String()
+}
+
+// No path of a user is text of the profile, whatever it holds.
+func TestPathsAreParameters(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{`q"uote`, `x") (allow default) ("`, "new\nline", "; comment", `back\slash`, "é\u0301", "#\"", "(param \"P0\")", "@TAG@"} {
+		path := "/Users/me/" + name
+		spec := shared.Spec{
+			Home:    "/Users/me/h " + name,
+			Mounts:  []shared.Mount{mount(path, shared.MountReadWrite, "bind_paths["+name+"]")},
+			Protect: []string{"/Users/me/" + quotePattern(name) + "/kept"},
+			Deny:    []string{"/Users/me/" + quotePattern(name) + "/denied"},
+		}
+		w := modelled(t, spec, shared.Command{})
+		count := len(w.profile.Rules)
+		plain := spec
+		plain.Home, plain.Mounts = "/Users/me/h", []shared.Mount{mount("/Users/me/x", shared.MountReadWrite, "bind_paths[0]")}
+		plain.Protect, plain.Deny = []string{"/Users/me/x/kept"}, []string{"/Users/me/x/denied"}
+		if want := len(modelled(t, plain, shared.Command{}).profile.Rules); count != want {
+			t.Errorf("%q: %d rules instead of %d", name, count, want)
+		}
+		for file, want := range map[string][2]bool{"/f": {true, true}, "/kept": {true, false}, "/kept/f": {true, false}, "/denied": {}, "/denied/f": {}} {
+			got := [2]bool{w.file("file-read-data", path+file), w.file("file-write-data", path+file)}
+			if got != want {
+				t.Errorf("%q%s: %v, want %v", name, file, got, want)
+			}
+		}
+		if w.file("file-read-data", "/Users/me/other") || w.file("file-write-data", "/private/etc/hosts") {
+			t.Errorf("%q opens what it is not", name)
+		}
+	}
+}
+
+// A denial is tagged, so that the log tells whose it is.
+func TestDenialsAreTagged(t *testing.T) {
+	t.Parallel()
+	w := modelled(t, project(), shared.Command{})
+	for _, path := range []string{"/Users/other/x", "/Users/me/p/.env", "/Users/me/p/secrets/x"} {
+		v := w.profile.Decide(sbplmodel.Documented, sbplmodel.Access{Operation: "file-read-data", Path: path})
+		if v.Allow || v.Rule == nil || v.Rule.Message != private.tag {
+			t.Errorf("%s: %+v", path, v)
+		}
+	}
+}
+
+func TestTooMuchIsRefused(t *testing.T) {
+	t.Parallel()
+	var many shared.Spec
+	for i := range maxParameters {
+		many.Mounts = append(many.Mounts, mount("/Users/me/"+strings.Repeat("x", i%100+1)+string(rune('a'+i%26))+strings.Repeat("y", i/100+1), shared.MountReadOnly, ""))
+	}
+	p, err := newPolicy(&many, &shared.Command{})
+	if err == nil {
+		_, err = compile(p, private)
+	}
+	if !errors.Is(err, shared.ErrUnsupported) {
+		t.Errorf("%d mounts: %v", len(many.Mounts), err)
+	}
+	for _, spec := range []shared.Spec{
+		{Mounts: []shared.Mount{mount("/"+strings.Repeat("x", maxPath), shared.MountReadOnly, "bind_paths[0]")}},
+		{Mounts: []shared.Mount{mount("/x\xff", shared.MountReadOnly, "bind_paths[0]")}},
+		{Mounts: []shared.Mount{mount("/", shared.MountReadOnly, "bind_paths[0]")}},
+		{Home: "/x\xff"},
+		{Deny: []string{"a/../b"}}, {Deny: []string{""}}, {Protect: []string{"[a"}}, {Deny: []string{"*.{a,b}"}},
+	} {
+		if _, err := newPolicy(&spec, &shared.Command{}); !errors.Is(err, shared.ErrInvalidSpec) {
+			t.Errorf("%+v: %v", spec, err)
+		}
+	}
+}

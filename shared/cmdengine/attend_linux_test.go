@@ -1,0 +1,86 @@
+package cmdengine
+
+import (
+	"errors"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// What an engine makes for a command lasts from before its start to after its
+// end, and no longer where it has not started.
+func TestAttend(t *testing.T) {
+	t.Parallel()
+	c := config(direct)
+	begun, ended := make(chan bool, 10), make(chan *exec.Cmd, 10)
+	launch := c.Launch
+	var last *exec.Cmd
+	c.Launch = func(spec *shared.Spec, cmd *shared.Command) (*exec.Cmd, error) {
+		launched, err := launch(spec, cmd)
+		last = launched
+		return launched, err
+	}
+	c.Attend = func(launched *exec.Cmd, emit func(shared.Event)) func() {
+		begun <- emit != nil
+		if emit != nil {
+			emit(shared.Event{Kind: shared.EventProgress, Message: "begun"})
+		}
+		return func() {
+			if emit != nil {
+				emit(shared.Event{Kind: shared.EventProgress, Message: "ended"})
+			}
+			ended <- launched
+		}
+	}
+	sandbox := open(t, c, specFor(direct))
+	process, err := sandbox.Start(t.Context(), sh("exit 3"), shared.Stdio{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := process.Wait(t.Context())
+	if err != nil || result.Status.Code != 3 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	select {
+	case launched := <-ended:
+		if launched != last || !<-begun {
+			t.Error("another command was attended, or none could be told of")
+		}
+	default:
+		t.Error("Wait returns before the end is attended")
+	}
+	var told []string
+	for e := range process.Events() {
+		told = append(told, e.Message)
+	}
+	if len(told) != 2 || told[0] != "begun" || told[1] != "ended" {
+		t.Errorf("events %q", told)
+	}
+
+	bad := sh("true")
+	bad.Dir = "/nonexistent"
+	if _, err := sandbox.Start(t.Context(), bad, shared.Stdio{}); !errors.Is(err, shared.ErrInvalidSpec) {
+		t.Fatal(err)
+	}
+	if <-begun {
+		t.Error("a command that has not started can be told of")
+	}
+	if launched := <-ended; launched != last {
+		t.Error("another start was ended")
+	}
+
+	_, err = sandbox.Start(t.Context(), sh("sleep 1000"), shared.Stdio{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sandbox.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("a closed sandbox leaves something")
+	}
+}
