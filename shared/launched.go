@@ -1,0 +1,4 @@
+package shared
+
+// Launched is an engine in a process of its own.
+type Launched struct{ Engine }
