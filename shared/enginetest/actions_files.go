@@ -74,7 +74,7 @@ func fileActions() map[string]action {
 	}
 }
 
-// readSome reads the beginning of a file without hanging on a fifo.
+// readSome reads a file, up to a bound, without hanging on a fifo.
 func readSome(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -89,7 +89,7 @@ func readSome(path string) (string, error) {
 		return strings.Join(names, " "), err
 	}
 	f.SetReadDeadline(time.Now().Add(time.Second)) // what it has is there at once
-	text, err := io.ReadAll(io.LimitReader(f, 512))
+	text, err := io.ReadAll(io.LimitReader(f, maxOutput))
 	if len(text) == 0 && err == nil {
 		err = fmt.Errorf("%s: empty", path)
 	}

@@ -66,7 +66,7 @@ func broken(format string, args ...any) error { return brokenError{fmt.Errorf(fo
 
 // actionTables are all actions by name.
 func actionTables() []map[string]action {
-	return []map[string]action{fileActions(), processActions(), networkActions(), environmentActions(), platformActions()}
+	return []map[string]action{fileActions(), processActions(), networkActions(), environmentActions(), contractActions(), platformActions()}
 }
 
 func findAction(name string) (action, bool) {
@@ -104,6 +104,10 @@ func act(name string, args []string) int {
 }
 
 func say(v verdict) {
+	const limit = 200 << 10
+	if len(v.Detail) > limit {
+		v.Detail = v.Detail[:limit]
+	}
 	text, err := json.Marshal(v)
 	if err != nil {
 		text = []byte(`{"verdict":"broken"}`)

@@ -3,15 +3,43 @@ package enginetest
 import (
 	"context"
 	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Main is the TestMain of a package that uses the kit.
-func Main(m *testing.M) {
+// Main is the TestMain of a package that uses the kit. In a process that was
+// started to be an engine it serves the one given, if any, so that
+// [RunBinary] can be given the test binary itself.
+func Main(m *testing.M, engine ...shared.Engine) {
 	Hook()
+	if len(engine) > 0 && os.Getenv(shared.Handshake.MagicCookieKey) == shared.Handshake.MagicCookieValue {
+		shared.Serve(engine[0])
+	}
 	os.Exit(m.Run())
+}
+
+// RunBinary tries an engine's program as [Run] tries an engine, each call across
+// the wire, and its process's own end besides. The program gets no environment
+// but what the protocol needs.
+func RunBinary(t *testing.T, path string, options ...Options) {
+	t.Helper()
+	var o Options
+	if len(options) > 0 {
+		o = options[0]
+	}
+	if o.Launch == nil {
+		o.Launch = func(ctx context.Context) (*shared.Launched, error) {
+			return shared.Launch(ctx, exec.Command(path), nil)
+		}
+	}
+	engine, err := o.Launch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(engine.Kill)
+	Run(t, engine, o)
 }
 
 // Run tries an engine, each case as a subtest. Without options it tries

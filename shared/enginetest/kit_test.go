@@ -6,8 +6,6 @@ import (
 	"testing"
 )
 
-func TestMain(m *testing.M) { Main(m) }
-
 var idForm = regexp.MustCompile(`^[a-z]+\.[0-9]{2}$`)
 
 // The probes are data: each says what it is, once, and its action exists.

@@ -74,7 +74,7 @@ func (s *scene) tell(ctx context.Context, t *trial, value any) (Status, string) 
 	if o.verdict.Kind != verdictGot {
 		return Failed, o.told()
 	}
-	if err := json.Unmarshal([]byte(o.told()), value); err != nil {
+	if err := json.Unmarshal([]byte(o.verdict.Detail), value); err != nil {
 		return Failed, err.Error()
 	}
 	return Held, ""

@@ -40,8 +40,14 @@ type outcome struct {
 	verdict verdict // what the action says, if it did
 }
 
-// told is what the action brought out.
-func (o *outcome) told() string { return o.verdict.Detail }
+// told is what the action brought out, as much as fits a line.
+func (o *outcome) told() string {
+	const limit = 400
+	if d := o.verdict.Detail; len(d) > limit {
+		return d[:limit] + "..."
+	}
+	return o.verdict.Detail
+}
 
 // runProbe tries a probe.
 func (s *Suite) runProbe(ctx context.Context, p *probe) (status Status, detail string) {
@@ -159,7 +165,7 @@ func (s *scene) check(ctx context.Context, held string) (Status, string) {
 	case s.p.maybe || v.Kind == verdictAbsent:
 		return NotApplicable, "not possible on this machine without a sandbox either: " + v.Detail
 	}
-	return ControlFailed, "the same action fails where it is granted: " + v.Detail
+	return ControlFailed, "the same action fails where it is granted: " + (&outcome{verdict: v}).told()
 }
 
 // attempt runs one command in the engine.
