@@ -23,7 +23,7 @@ type rule struct {
 	run     func(ctx context.Context, b *bench) error
 }
 
-// ruleTimeout bounds one rule: what hangs has failed.
+// ruleTimeout bounds one rule unless the options say otherwise.
 const ruleTimeout = 2 * time.Minute
 
 // contractRules are all rules.
@@ -57,14 +57,14 @@ func (s *Suite) runRule(ctx context.Context, r *rule) (status Status, detail str
 	if err != nil {
 		return Failed, err.Error()
 	}
-	ctx, cancel := context.WithTimeout(ctx, ruleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.options.RuleTimeout)
 	defer cancel()
 	// A goroutine, so that an engine which ignores contexts cannot hang the kit.
 	done := make(chan error, 1)
 	go func() { done <- r.run(ctx, b) }()
 	select {
 	case err = <-done:
-	case <-time.After(ruleTimeout + 10*time.Second):
+	case <-time.After(s.options.RuleTimeout + 10*time.Second):
 		err = errors.New("it does not end")
 	}
 	if absent, ok := errors.AsType[*absentError](err); ok {

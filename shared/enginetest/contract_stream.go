@@ -218,7 +218,7 @@ func backPressure(ctx context.Context, b *bench) error {
 	}
 	got, err := io.Copy(io.Discard, r)
 	if err != nil || got != n {
-		return fmt.Errorf("%d bytes of %d came in the end: %w", got, n, err)
+		return fmt.Errorf("%d bytes of %d came in the end: %v", got, n, err)
 	}
 	result, err := p.Wait(ctx)
 	if err == nil && !result.Status.Success() {
@@ -249,7 +249,7 @@ func independent(ctx context.Context, b *bench) error {
 	errR.SetReadDeadline(time.Now().Add(actionTimeout))
 	buf := make([]byte, 16)
 	if k, err := errR.Read(buf); err != nil || string(buf[:k]) != "hello\n" {
-		return fmt.Errorf("stderr while stdout is full: %q, %w", buf[:k], err)
+		return fmt.Errorf("stderr while stdout is full: %q, %v", buf[:k], err)
 	}
 	if _, err := io.Copy(io.Discard, outR); err != nil {
 		return err
@@ -302,7 +302,7 @@ func oneFile(ctx context.Context, b *bench) error {
 	}
 	text, err := os.ReadFile(f.Name())
 	if want := "1\n1\n2\n2\n3\n3\n4\n4\n5\n5\n"; err != nil || string(text) != want {
-		return fmt.Errorf("the file holds %q, %w", text, err)
+		return fmt.Errorf("the file holds %q, %v", text, err)
 	}
 	return nil
 }
@@ -384,7 +384,7 @@ func closedEarly(ctx context.Context, b *bench) error {
 	}
 	text, err := io.ReadAll(outR)
 	if err != nil || string(text) != "got it\nerr\n" {
-		return fmt.Errorf("%q, %w", text, err)
+		return fmt.Errorf("%q, %v", text, err)
 	}
 	_, err = p.Wait(ctx)
 	return err

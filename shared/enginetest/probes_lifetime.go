@@ -27,9 +27,11 @@ func lifetimeProbes() []probe {
 		survivor("life.02", "a daemon after the command's death by a signal", "die", func(*trial) {}),
 		survivor("life.03", "a daemon after the timeout", "stay", func(t *trial) { t.Command.Timeout, t.Command.Grace = 300*time.Millisecond, 100*time.Millisecond }),
 		survivor("life.04", "a daemon after SIGKILL", "stay", func(t *trial) {
+			t.awaited = true
 			t.during = func(p shared.Process) { p.Signal(context.Background(), syscall.SIGKILL) }
 		}),
 		survivor("life.05", "a daemon after SIGTERM", "stay", func(t *trial) {
+			t.awaited = true
 			t.during = func(p shared.Process) { p.Signal(context.Background(), syscall.SIGTERM) }
 		}),
 		survivor("life.06", "a stopped process after the command's exit", "stopped", func(*trial) {}),
@@ -92,6 +94,7 @@ func outlivesClose(ctx context.Context, s *scene) (Status, string) {
 		return Failed, err.Error()
 	}
 	closed := make(chan error, 1)
+	t.awaited = true
 	t.during = func(shared.Process) { closed <- sandbox.Close(context.WithoutCancel(ctx)) }
 	o := s.start(ctx, sandbox, t)
 	if o.refused != nil {

@@ -59,7 +59,13 @@ func processProbes() []probe {
 		{id: "proc.24", title: "mounting /proc anew", only: onlyLinux, trial: func(s *scene, t *trial) { t.do("mount", "proc", s.path("ws/sub")) }, control: controlPrivileged, maybe: true},
 		{id: "proc.25", title: "binding a directory elsewhere", only: onlyLinux, trial: func(s *scene, t *trial) { t.do("mount", "bind", s.path("ws/sub"), s.path("ws/keys")) },
 			control: controlPrivileged, maybe: true},
-		{id: "proc.26", title: "killing the init", only: onlyLinux, trial: doing("kill-init"), control: controlGranted, grant: func(_ *scene, t *trial) { t.do("kill-child") }},
+		{id: "proc.26", title: "killing the init", only: onlyLinux, trial: func(_ *scene, t *trial) {
+			link, err := os.Readlink("/proc/self/ns/pid")
+			if err != nil {
+				link = "unknown"
+			}
+			t.do("kill-init", link)
+		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.do("kill-child") }},
 		{id: "proc.27", title: "tracing the init", only: onlyLinux, maybe: true, trial: doing("trace", "1"),
 			control: controlOutside, grant: func(_ *scene, t *trial) { t.do("trace", "child") }},
 		{id: "proc.28", title: "shared memory of the host by its key", only: onlyLinux, prepare: makeSharedMemory,

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -228,7 +229,14 @@ func (s *scene) start(ctx context.Context, sandbox shared.Sandbox, t *trial) *ou
 		o.refused = err
 		return o
 	}
-	stdout, stderr := collect(outR), collect(errR)
+	stderr := collect(errR)
+	var told []byte
+	if t.awaited {
+		outR.SetReadDeadline(time.Now().Add(actionTimeout))
+		told = readUntil(outR, verdictPrefix)
+		outR.SetReadDeadline(time.Time{})
+	}
+	stdout := collect(outR)
 	if t.during != nil {
 		t.during(process)
 	}
@@ -243,6 +251,7 @@ func (s *scene) start(ctx context.Context, sandbox shared.Sandbox, t *trial) *ou
 	}
 	var timedOut [2]bool
 	o.stdout, timedOut[0] = stdout()
+	o.stdout = append(told, o.stdout...)
 	o.stderr, timedOut[1] = stderr()
 	o.outlived = timedOut[0] || timedOut[1]
 	o.verdict = readVerdict(o.stdout, o.result)
@@ -272,6 +281,19 @@ func (s *scene) commandLine(t *trial) (args, env []string) {
 		return t.argv, t.Command.Env
 	}
 	return append([]string{s.suite.actor, actorArg}, t.act...), append(append([]string{}, t.Command.Env...), actorEnv)
+}
+
+// readUntil reads until a text has come, or nothing does any more.
+func readUntil(r io.Reader, text string) (got []byte) {
+	buf := make([]byte, 512)
+	for !bytes.Contains(got, []byte(text)) {
+		n, err := r.Read(buf)
+		got = append(got, buf[:n]...)
+		if err != nil {
+			break
+		}
+	}
+	return got
 }
 
 // collect reads to the end, keeping a part; the function that it gives waits

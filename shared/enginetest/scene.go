@@ -94,8 +94,10 @@ type trial struct {
 	// first are actions of earlier commands in the same sandbox.
 	first [][]string
 	tty   bool
-	// during is called when the command has started.
-	during func(shared.Process)
+	// during is called when the command has started or, if awaited, when its
+	// action has told how it went.
+	during  func(shared.Process)
+	awaited bool
 }
 
 // newTrial is the sandbox that every probe starts from.

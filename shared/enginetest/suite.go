@@ -34,6 +34,8 @@ type Options struct {
 	// Launch starts one more process of the engine, for the cases that kill one.
 	// Without it they are left out.
 	Launch func(ctx context.Context) (*shared.Launched, error)
+	// RuleTimeout ends a rule of the contract that hangs. Zero is two minutes.
+	RuleTimeout time.Duration
 	// Parallel is how many cases run at once. Zero is twice the number of processors.
 	Parallel int
 }
@@ -67,6 +69,9 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 	}
 	if !probe.Ready {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: fmt.Sprintf("%s does not work here: %s", info.Name, probe.Reason), Hint: probe.Fix}
+	}
+	if options.RuleTimeout <= 0 {
+		options.RuleTimeout = ruleTimeout
 	}
 	s := &Suite{engine: engine, info: info, options: options, random: rand.Text()[:10],
 		unconfined: info.Features.Has(shared.FeatureUnconfined)}
