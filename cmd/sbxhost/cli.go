@@ -56,6 +56,8 @@ func (a *app) subcommands() map[string]subcommand {
 		"engines schema": &enginesSchemaCommand{app: a},
 		"engines pin":    &enginesPinCommand{app: a},
 		"engines verify": &enginesVerifyCommand{app: a},
+		"engines test":   &enginesTestCommand{app: a},
+		"doctor":         &doctorCommand{app: a},
 		"version":        &versionCommand{app: a},
 	}
 }

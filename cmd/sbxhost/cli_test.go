@@ -33,7 +33,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"", "exec", "explain", "validate", "fmt", "init", "engines", "engines list", "engines probe", "engines schema", "engines pin", "engines verify", "shell", "version"} {
+	for _, name := range []string{"", "exec", "explain", "validate", "fmt", "init", "engines", "engines list", "engines probe", "engines schema", "engines pin", "engines verify", "engines test", "doctor", "shell", "version"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, out, errs, _ := testApp(t, nil, "")

@@ -109,3 +109,26 @@ func (*enginesPinCommand) AutocompleteArgs() complete.Predictor    { return comp
 func (*enginesPinCommand) AutocompleteFlags() complete.Flags {
 	return complete.Flags{"-config": complete.PredictFiles("*.hcl"), "-n": complete.PredictNothing}
 }
+
+func (*enginesTestCommand) AutocompleteArgs() complete.Predictor {
+	return complete.PredictOr(completeEngines(), complete.PredictFiles("*"))
+}
+
+func (*enginesTestCommand) AutocompleteFlags() complete.Flags {
+	flags := completeConfig()
+	for _, name := range []string{"-run", "-stream-mib"} {
+		flags[name] = complete.PredictAnything
+	}
+	for _, name := range []string{"-probes", "-contract", "-failed", "-unconfined"} {
+		flags[name] = complete.PredictNothing
+	}
+	return flags
+}
+
+func (*doctorCommand) AutocompleteArgs() complete.Predictor { return complete.PredictNothing }
+
+func (*doctorCommand) AutocompleteFlags() complete.Flags {
+	flags := completeConfig()
+	flags["-probe"] = complete.PredictNothing
+	return flags
+}

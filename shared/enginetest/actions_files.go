@@ -59,7 +59,6 @@ func fileActions() map[string]action {
 		"chown":       func(args []string) (string, error) { return "", os.Lchown(args[0], 12345, 12345) },
 		"fill":        fill,
 		"swap-parent": swapParent,
-		"reopen":      reopen,
 		"descriptors": descriptors,
 		"write-then-read": func(args []string) (string, error) {
 			if _, err := create(args[0]); err != nil {

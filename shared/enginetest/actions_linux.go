@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -330,10 +329,7 @@ func readTTY([]string) (string, error) {
 	return "can be opened", err
 }
 
-// peekPatience is how long what was started has to stop.
-const peekPatience = time.Second
-
-// status of what a system call did not give.
+// errnoError is nil for no error.
 func errnoError(errno syscall.Errno) error {
 	if errno == 0 {
 		return nil

@@ -166,7 +166,7 @@ func opened(change func(*shared.Spec)) breakage {
 	}}
 }
 
-// counted refuses what is more than a number at once.
+// counted refuses what is more than a number.
 type counted struct {
 	mu       sync.Mutex
 	n, limit int
@@ -179,10 +179,4 @@ func (c *counted) more() error {
 		return errors.New("too many")
 	}
 	return nil
-}
-
-func (c *counted) less() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.n--
 }

@@ -115,7 +115,7 @@ func (b *bench) sh(text string, args ...string) shared.Command {
 func (b *bench) open(ctx context.Context) (shared.Sandbox, error) {
 	sandbox, err := b.engine.Open(ctx, b.spec())
 	if err != nil {
-		return nil, fmt.Errorf("Open: %w", err)
+		return nil, fmt.Errorf("opening: %w", err)
 	}
 	b.later(func() { sandbox.Close(context.WithoutCancel(ctx)) })
 	return sandbox, nil
@@ -153,11 +153,11 @@ func (b *bench) run(ctx context.Context, sandbox shared.Sandbox, cmd shared.Comm
 	outW.Close()
 	errW.Close()
 	if err != nil {
-		return r, fmt.Errorf("Start: %w", err)
+		return r, fmt.Errorf("starting: %w", err)
 	}
 	stdout, stderr := collect(outR), collect(errR)
 	if r.Result, err = process.Wait(ctx); err != nil {
-		return r, fmt.Errorf("Wait: %w", err)
+		return r, fmt.Errorf("waiting: %w", err)
 	}
 	limit := time.Now().Add(outlivePatience)
 	outR.SetReadDeadline(limit)

@@ -108,7 +108,7 @@ func (b *bench) started(ctx context.Context, sandbox shared.Sandbox, cmd shared.
 	p, err := sandbox.Start(ctx, cmd, shared.Stdio{Stdin: stdin, Stdout: w})
 	w.Close()
 	if err != nil {
-		return nil, nil, fmt.Errorf("Start: %w", err)
+		return nil, nil, fmt.Errorf("starting: %w", err)
 	}
 	out := bufio.NewReader(r)
 	r.SetReadDeadline(time.Now().Add(actionTimeout))
@@ -205,7 +205,7 @@ func waits(ctx context.Context, b *bench) error {
 	group.Wait()
 	for i, r := range results {
 		if errs[i] != nil || r != results[0] || r.Status.Code != 6 {
-			return fmt.Errorf("Wait number %d: %+v, %v", i, r, errs[i])
+			return fmt.Errorf("wait number %d: %+v, %v", i, r, errs[i])
 		}
 	}
 	return nil
@@ -237,7 +237,7 @@ func startContext(ctx context.Context, b *bench) error {
 		return err
 	}
 	if _, err := sandbox.Start(short, b.sh(":"), shared.Stdio{}); !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("Start with a context that is over: %v", err)
+		return fmt.Errorf("starting with a context that is over: %v", err)
 	}
 	return nil
 }
@@ -360,7 +360,7 @@ func closed(ctx context.Context, b *bench) error {
 	}
 	for range 3 {
 		if err := sandbox.Close(ctx); err != nil {
-			return fmt.Errorf("Close: %w", err)
+			return fmt.Errorf("closing: %w", err)
 		}
 	}
 	_, startErr := sandbox.Start(ctx, b.sh(":"), shared.Stdio{})

@@ -88,7 +88,7 @@ func (b *bench) lose(ctx context.Context, told bool, end func(*shared.Launched) 
 		}
 	}
 	if _, err := p.Wait(ctx); told && !errors.Is(err, shared.ErrEngineLost) {
-		return fmt.Errorf("Wait: got %v, want %v", err, shared.ErrEngineLost)
+		return fmt.Errorf("waiting: got %v, want %v", err, shared.ErrEngineLost)
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

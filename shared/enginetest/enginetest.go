@@ -4,15 +4,27 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"testing"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Main is the TestMain of a package that uses the kit. In a process that was
-// started to be an engine it serves the one given, if any, so that
-// [RunBinary] can be given the test binary itself.
-func Main(m *testing.M, engine ...shared.Engine) {
+// A Test is a *testing.T. It is spelled as what the kit needs of one, so that
+// a program which links the kit for [Suite] does not link package testing.
+type Test[T any] interface {
+	Helper()
+	Context() context.Context
+	Cleanup(f func())
+	Run(name string, f func(t T)) bool
+	Parallel()
+	Fatal(args ...any)
+	Errorf(format string, args ...any)
+	Skipf(format string, args ...any)
+}
+
+// Main is the TestMain of a package that uses the kit; m is its *testing.M. In
+// a process that was started to be an engine it serves the one given, if any, so
+// that [RunBinary] can be given the test binary itself.
+func Main(m interface{ Run() int }, engine ...shared.Engine) {
 	Hook()
 	if len(engine) > 0 && os.Getenv(shared.Handshake.MagicCookieKey) == shared.Handshake.MagicCookieValue {
 		shared.Serve(engine[0])
@@ -23,7 +35,7 @@ func Main(m *testing.M, engine ...shared.Engine) {
 // RunBinary tries an engine's program as [Run] tries an engine, each call across
 // the wire, and its process's own end besides. The program gets no environment
 // but what the protocol needs.
-func RunBinary(t *testing.T, path string, options ...Options) {
+func RunBinary[T Test[T]](t T, path string, options ...Options) {
 	t.Helper()
 	var o Options
 	if len(options) > 0 {
@@ -42,10 +54,10 @@ func RunBinary(t *testing.T, path string, options ...Options) {
 	Run(t, engine, o)
 }
 
-// Run tries an engine, each case as a subtest. Without options it tries
+// Run tries an engine, each case as a subtest of t. Without options it tries
 // everything. An engine that does not work on this machine fails t: whoever
 // may do without it asks its Probe first.
-func Run(t *testing.T, engine shared.Engine, options ...Options) {
+func Run[T Test[T]](t T, engine shared.Engine, options ...Options) {
 	t.Helper()
 	var o Options
 	if len(options) > 0 {
@@ -61,7 +73,7 @@ func Run(t *testing.T, engine shared.Engine, options ...Options) {
 		}
 	})
 	for _, c := range s.cases() {
-		t.Run(c.id, func(t *testing.T) {
+		t.Run(c.id, func(t T) {
 			t.Parallel()
 			r := s.runCase(context.WithoutCancel(t.Context()), c)
 			switch {

@@ -165,31 +165,11 @@ func writeProbes() []probe {
 			t.Spec.Limits.TempSize = 8 << 20
 			t.do("fill", "/dev/shm", "16777216")
 		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Limits.TempSize = 64 << 20 }},
-		{id: "write.47", title: "a regular file that was given as standard input", only: onlyLinux, prepare: giveStdin,
-			trial: func(s *scene, t *trial) {
-				t.stdin = s.suite.openFile(s, "outside/input")
-				t.do("reopen", "0")
-			}, after: func(s *scene, o *outcome) error {
-				err := unchanged("outside/input", "the input\n")(s, o)
-				return errors.Join(err, s.write("outside/input", "the input\n"))
-			}},
-		{id: "write.48", title: "a hard link from a read-only mount into the workspace", trial: func(s *scene, t *trial) {
+		{id: "write.47", title: "a hard link from a read-only mount into the workspace", trial: func(s *scene, t *trial) {
 			t.show(s.shown, shared.MountReadOnly)
 			t.do("link", s.path("shown/file"), s.path("ws/linked"))
 		}, control: controlOutside},
 	}
-}
-
-func giveStdin(s *scene) error { return s.write("outside/input", "the input\n") }
-
-// openFile opens a file of the scene for reading.
-func (s *Suite) openFile(sc *scene, name string) *os.File {
-	f, err := os.Open(sc.path(name))
-	if err != nil {
-		return nil
-	}
-	sc.cleanup(func() { f.Close() })
-	return f
 }
 
 func hostHas(path string) error {
