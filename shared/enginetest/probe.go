@@ -95,6 +95,24 @@ func (o only) excluded() string {
 	return ""
 }
 
+// ProbeInfo describes a probe.
+type ProbeInfo struct {
+	ID, Title string
+	Group     Group
+	MustWork  bool // whether it is of what must be possible, not of what must not
+}
+
+// Probes lists all probes, those for other platforms too.
+func Probes() []ProbeInfo {
+	var list []ProbeInfo
+	for _, g := range probeGroups() {
+		for _, p := range g.probes {
+			list = append(list, ProbeInfo{p.id, p.title, g.group, p.works})
+		}
+	}
+	return list
+}
+
 // probeGroups are all probes, in the order in which they are shown.
 func probeGroups() []struct {
 	group  Group
