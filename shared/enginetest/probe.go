@@ -100,6 +100,7 @@ type ProbeInfo struct {
 	ID, Title string
 	Group     Group
 	MustWork  bool // whether it is of what must be possible, not of what must not
+	Varies    bool // whether a machine may refuse the action to everybody
 }
 
 // Probes lists all probes, those for other platforms too.
@@ -107,7 +108,7 @@ func Probes() []ProbeInfo {
 	var list []ProbeInfo
 	for _, g := range probeGroups() {
 		for _, p := range g.probes {
-			list = append(list, ProbeInfo{p.id, p.title, g.group, p.works})
+			list = append(list, ProbeInfo{p.id, p.title, g.group, p.works, p.maybe})
 		}
 	}
 	return list

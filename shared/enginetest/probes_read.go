@@ -100,7 +100,7 @@ func readProbes() []probe {
 		{id: "read.24", title: "the host's tree by /proc/PID/root", only: onlyLinux, trial: victimTrial("root")},
 		{id: "read.25", title: "the host's tree by /proc/PID/cwd", only: onlyLinux, trial: victimTrial("cwd")},
 		{id: "read.26", title: "open files of the host's processes", only: onlyLinux, trial: victimTrial("fd")},
-		{id: "read.27", title: "descriptors that the engine's process inherited to others", only: onlyLinux,
+		{id: "read.27", title: "files that are open in the engine's process", only: onlyLinux,
 			prepare: inheritDirectory, trial: func(s *scene, t *trial) { t.do("inherited", s.canary) },
 			control: controlOutside},
 		{id: "read.28", title: "a directory as standard input is refused", custom: directoryAsStdin},
@@ -124,7 +124,7 @@ func readProbes() []probe {
 		{id: "read.34", title: "values of variables in command lines on the host", only: onlyLinux, custom: secretInArgv},
 		{id: "read.35", title: "the init's environment, memory and files", only: onlyLinux, trial: doing("peek", "1"),
 			control: controlGranted, grant: func(_ *scene, t *trial) { t.do("peek", "child") }},
-		{id: "read.36", title: "the host's root by ..-chains from every descriptor and directory", only: onlyLinux,
+		{id: "read.36", title: "the host's root by .. from every directory, and by chroot", only: onlyLinux,
 			trial: func(s *scene, t *trial) { t.do("chroot-escape", s.canary, s.path("outside/secret")) }, control: controlOutside},
 	}
 }

@@ -20,7 +20,7 @@ const (
 	attemptTimeout = 60 * time.Second
 	// outlivePatience is how long the outputs of a command may stay open after
 	// it is gone before something is taken to have outlived it.
-	outlivePatience = 5 * time.Second
+	outlivePatience = 3 * time.Second
 	// maxOutput bounds what is kept of an output.
 	maxOutput = 1 << 20
 )
@@ -91,6 +91,9 @@ func (s *scene) try(ctx context.Context) (Status, string) {
 	}
 	o := s.attempt(ctx, t)
 	status, detail := s.judge(o)
+	if status == Held && !p.works && s.suite.unconfined && p.maybe {
+		return NotApplicable, "not possible on this machine without a sandbox: " + detail
+	}
 	if status != Held || p.works || s.suite.unconfined {
 		return status, detail
 	}
