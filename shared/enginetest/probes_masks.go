@@ -107,18 +107,18 @@ func maskProbes() []probe {
 				t.mask(s.path("ws/fifo"), false)
 				t.do("is-fifo", s.path("ws/fifo"))
 			}, control: controlGranted, grant: unmasked},
-		{id: "read.61", title: "a thousand masked files, one among them", prepare: func(s *scene) error {
-			for i := range 1000 {
+		{id: "read.61", title: "three hundred masked files, one among them", prepare: func(s *scene) error {
+			for i := range 300 {
 				if err := s.write("ws/many/"+number(i), s.canary); err != nil {
 					return err
 				}
 			}
 			return nil
 		}, trial: func(s *scene, t *trial) {
-			for i := range 1000 {
+			for i := range 300 {
 				t.mask(s.path("ws/many", number(i)), false)
 			}
-			t.do("read-canary", s.canary, s.path("ws/many", number(500)))
+			t.do("read-canary", s.canary, s.path("ws/many", number(150)))
 		}, control: controlGranted, grant: unmasked},
 		{id: "read.62", title: "beside a mask everything can be read", works: true, trial: masking(func(s *scene, t *trial) {
 			t.do("read", s.path("ws/file"))
