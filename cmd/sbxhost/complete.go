@@ -119,7 +119,7 @@ func (*enginesTestCommand) AutocompleteFlags() complete.Flags {
 	for _, name := range []string{"-run", "-stream-mib"} {
 		flags[name] = complete.PredictAnything
 	}
-	for _, name := range []string{"-probes", "-contract", "-failed", "-unconfined"} {
+	for _, name := range []string{"-probes", "-contract", "-failed", "-session", "-unconfined"} {
 		flags[name] = complete.PredictNothing
 	}
 	return flags

@@ -36,6 +36,7 @@ below the user's cache directory and leaves nothing behind.
   -json          results as JSON: {"results": [{"id", "group", "title", "status",
                  "detail", "millis"}]}
   -stream-mib N  how much passes through each stream (default 32; 1024 is a GiB)
+  -session       in sessions with a directory, where an engine may work otherwise
   -unconfined    run the probes on an engine that does not isolate, which shows
                  what they find without isolation
   -config FILE   the configuration whose engines to know
@@ -60,6 +61,7 @@ func (c *enginesTestCommand) Run(args []string) int {
 	mib := fs.Int64("stream-mib", 0, "")
 	fs.BoolVar(&o.ProbesOnly, "probes", false, "")
 	fs.BoolVar(&o.ContractOnly, "contract", false, "")
+	fs.BoolVar(&o.Session, "session", false, "")
 	fs.BoolVar(&o.Unconfined, "unconfined", false, "")
 	fs.Func("run", "", func(text string) (err error) {
 		o.Run, err = regexp.Compile(text)

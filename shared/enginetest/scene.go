@@ -18,6 +18,7 @@ type scene struct {
 	ws      string // the workspace: shown, writable
 	outside string // never shown unless granted
 	shown   string // shown read-only where a probe says so
+	session string // the session's directory, if there is one
 	// canary is a text that occurs nowhere but in this scene's secrets.
 	canary string
 
@@ -36,6 +37,13 @@ func (s *Suite) newScene(p *probe, name string) (*scene, error) {
 		"ws/dir/sub/secret": sc.canary, "shown/file": "shown\n", "shown/sub/file": "shown\n", "outside/secret": sc.canary,
 	} {
 		if err := sc.write(name, text); err != nil {
+			return sc, err
+		}
+	}
+	if s.options.Session {
+		// Apart, since the engine's own work in it is nobody's business.
+		sc.session = filepath.Join(s.dir, "sessions", name)
+		if err := os.MkdirAll(sc.session, 0o700); err != nil {
 			return sc, err
 		}
 	}
@@ -110,6 +118,9 @@ func (s *scene) newTrial() *trial {
 			{Source: s.suite.actor, Destination: s.suite.actor, Origin: "bind_paths[0]"},
 		},
 	}}
+	if s.session != "" {
+		t.Spec.Session = shared.Session{ID: s.canary, Dir: s.session}
+	}
 	t.Command.Dir = s.ws
 	t.Command.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
 	t.Command.Timeout = actionTimeout

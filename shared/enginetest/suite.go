@@ -28,6 +28,9 @@ type Options struct {
 	// Unconfined runs the probes on an engine that does not isolate, which
 	// shows what they find without isolation.
 	Unconfined bool
+	// Session runs everything in sessions that have a directory, one for each
+	// case, where an engine may work in another way.
+	Session bool
 	// StreamBytes is how much goes through each stream in the contract's test of
 	// large streams. Zero is 32 MiB.
 	StreamBytes int64
