@@ -62,6 +62,8 @@ func (a *app) subcommands() map[string]subcommand {
 		"engines schema":   &enginesSchemaCommand{app: a},
 		"engines pin":      &enginesPinCommand{app: a},
 		"engines verify":   &enginesVerifyCommand{app: a},
+		"engines test":     &enginesTestCommand{app: a},
+		"doctor":           &doctorCommand{app: a},
 		"sessions":         &sessionsCommand{app: a},
 		"sessions list":    &sessionsListCommand{app: a},
 		"sessions rm":      &sessionsRmCommand{app: a},

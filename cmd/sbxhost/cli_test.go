@@ -33,7 +33,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"", "exec", "explain", "validate", "fmt", "init", "engines", "engines list", "engines probe", "engines schema", "engines pin", "engines verify", "sessions", "sessions list", "sessions rm", "shell", "trust", "version",
+	for _, name := range []string{"", "exec", "explain", "validate", "fmt", "init", "engines", "engines list", "engines probe", "engines schema", "engines pin", "engines verify", "engines test", "doctor", "sessions", "sessions list", "sessions rm", "shell", "trust", "version",
 		"approvals", "approvals list", "approvals add", "approvals revoke", "approvals clear"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -197,3 +197,26 @@ func (a *app) trusts(path string) bool {
 	state, _, err := store.Trusts(resolved, text)
 	return err == nil && state == approvals.TrustConfirmed
 }
+
+func (*enginesTestCommand) AutocompleteArgs() complete.Predictor {
+	return complete.PredictOr(completeEngines(), complete.PredictFiles("*"))
+}
+
+func (*enginesTestCommand) AutocompleteFlags() complete.Flags {
+	flags := completeConfig()
+	for _, name := range []string{"-run", "-stream-mib"} {
+		flags[name] = complete.PredictAnything
+	}
+	for _, name := range []string{"-probes", "-contract", "-failed", "-session", "-unconfined"} {
+		flags[name] = complete.PredictNothing
+	}
+	return flags
+}
+
+func (*doctorCommand) AutocompleteArgs() complete.Predictor { return complete.PredictNothing }
+
+func (*doctorCommand) AutocompleteFlags() complete.Flags {
+	flags := completeConfig()
+	flags["-probe"] = complete.PredictNothing
+	return flags
+}

@@ -28,8 +28,10 @@ import (
 	"github.com/sbxhost/sbxhost/plugins/bwrap"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/plugins/seatbelt"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
 func main() {
+	enginetest.Hook() // inside a sandbox that is tested, this program is what runs
 	os.Exit(run(host.ServeBuiltin(bwrap.New(), seatbelt.New(), noop.New()), os.Args[1:]))
 }

@@ -4,15 +4,15 @@ import (
 	"os"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
-// The test binary is the init and the holder, as sbxhost is, and an engine's
-// process for the tests that kill one.
+// The test binary is the init and the holder, as sbxhost is, what the
+// conformance kit runs inside, and an engine's process for the tests that kill one.
 func TestMain(m *testing.M) {
-	sandboxinit.Hook()
+	enginetest.Hook()
 	if len(os.Args) > 1 && os.Args[1] == engineArg {
 		os.Exit(engineMain(os.Args[2:]))
 	}
-	os.Exit(m.Run())
+	enginetest.Main(m, New())
 }

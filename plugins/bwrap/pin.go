@@ -16,6 +16,9 @@ func pins(ops, masks []op) []op {
 	pinned := map[string]bool{}
 	for _, m := range masks {
 		i := coverOf(ops, m.Dest)
+		if i >= 0 && ops[i].Dest == m.Dest {
+			i = coverOf(ops, path.Dir(m.Dest)) // what the mount itself lies in
+		}
 		if i < 0 || ops[i].Dest == m.Dest || ops[i].Kind != opBind && ops[i].Kind != opOverlay && ops[i].Kind != opPin {
 			continue
 		}
@@ -51,4 +54,16 @@ func (o op) container() bool {
 		return true
 	}
 	return false
+}
+
+// readOnlyIn gives the mounts that a command must not get out of the way of
+// another tree that it makes in their place: those that are read-only.
+func readOnlyIn(mounts []op) []op {
+	var list []op
+	for _, o := range mounts {
+		if o.Kind == opROBind {
+			list = append(list, o)
+		}
+	}
+	return list
 }

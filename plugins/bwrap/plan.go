@@ -28,7 +28,7 @@ func plan(f *facts, h *held, spec *shared.Spec, cmd *shared.Command) ([]op, erro
 	if err != nil {
 		return nil, err
 	}
-	ops = append(pins(ops, masks), masks...)
+	ops = append(pins(ops, append(readOnlyIn(mounts), masks...)), masks...)
 	return append(ops, p.seal(mounts)...), nil
 }
 

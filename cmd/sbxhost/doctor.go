@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
+)
+
+// doctorCommand tells what this machine allows.
+type doctorCommand struct{ *app }
+
+func (*doctorCommand) Synopsis() string   { return "Find out what this machine lets sandboxes do" }
+func (*doctorCommand) takesCommand() bool { return false }
+
+func (*doctorCommand) Help() string {
+	return `Usage: sbxhost doctor [-config FILE] [-json] [-probe]
+
+Find out, by doing, what this machine allows or withholds, what that means for
+sandboxes, and what would help. Nothing is changed.
+
+  -probe   run the probes of isolation too, on the engines that work here, and
+           summarise them ("sbxhost engines test" shows each)
+  -json    results as JSON
+
+Exit status: 0; 1 when no engine that isolates works here, or when a probe failed;
+125 when the question could not be answered.`
+}
+
+// finding is what one look has brought.
+type finding struct {
+	Name  string `json:"name"`
+	State string `json:"state"` // ok, limited, missing or unknown
+	Found string `json:"found"`
+	// Consequence is what it means for sandboxes, and Fix what would help;
+	// both are empty where all is well.
+	Consequence string `json:"consequence"`
+	Fix         string `json:"fix"`
+}
+
+const (
+	stateOK      = "ok"
+	stateLimited = "limited" // works, less well than it could
+	stateMissing = "missing"
+	stateUnknown = "unknown"
+)
+
+type doctorReport struct {
+	Findings []finding      `json:"findings"`
+	Engines  []probedEngine `json:"engines"`
+	Probes   []probedGroup  `json:"probes,omitempty"`
+}
+
+// probedGroup is one engine's outcome of the probes.
+type probedGroup struct {
+	Engine  string              `json:"engine"`
+	Summary string              `json:"summary"`
+	Bad     []enginetest.Result `json:"bad"`
+	Error   string              `json:"error"`
+}
+
+// Run implements cli.Command.
+func (c *doctorCommand) Run(args []string) int {
+	fs := newFlags("doctor")
+	explicit := fs.String("config", "", "")
+	asJSON := fs.Bool("json", false, "")
+	probe := fs.Bool("probe", false, "")
+	if status, ok := c.parse(fs, c, args); !ok {
+		return status
+	}
+	if status, ok := c.noArguments(fs); !ok {
+		return status
+	}
+	ctx := context.Background()
+	_, h, err := c.host(ctx, *explicit)
+	if err != nil {
+		return c.explainError(nil, nil, err)
+	}
+	defer h.Close()
+	report := doctorReport{Findings: c.examine(ctx)}
+	status := statusNotReady
+	for _, name := range h.EngineNames() {
+		info, e := c.ask(ctx, h, name)
+		report.Engines = append(report.Engines, e)
+		if !e.Ready || info.unconfined {
+			continue
+		}
+		status = 0
+		if *probe {
+			report.Probes = append(report.Probes, c.probeEngine(ctx, h, name))
+		}
+	}
+	for _, p := range report.Probes {
+		if p.Error != "" || len(p.Bad) > 0 {
+			status = statusNotReady
+		}
+	}
+	if *asJSON {
+		if failed := c.printJSON(report); failed != 0 {
+			return failed
+		}
+		return status
+	}
+	if failed := c.print(report.text()); failed != 0 {
+		return failed
+	}
+	return status
+}
+
+// asked is what else than its probe counts of an engine.
+type asked struct{ unconfined bool }
+
+func (c *doctorCommand) ask(ctx context.Context, h *host.Host, name string) (asked, probedEngine) {
+	e := probedEngine{Name: name, Degraded: []string{}, Facts: map[string]string{}}
+	info, err := h.EngineInfo(ctx, name)
+	if err != nil {
+		e.Error = err.Error()
+		return asked{}, e
+	}
+	probe, err := h.EngineProbe(ctx, name)
+	if err != nil {
+		e.Error = err.Error()
+		return asked{}, e
+	}
+	e.Ready, e.Reason, e.Fix = probe.Ready, probe.Reason, probe.Fix
+	e.Degraded = append(e.Degraded, probe.Degraded...)
+	for k, v := range probe.Facts {
+		e.Facts[k] = v
+	}
+	return asked{info.Features.Has("unconfined")}, e
+}
+
+func (c *doctorCommand) probeEngine(ctx context.Context, h *host.Host, name string) probedGroup {
+	g := probedGroup{Engine: name, Bad: []enginetest.Result{}}
+	var results enginetest.Results
+	command, err := h.EngineCommand(name)
+	if err == nil {
+		results, err = testEngine(ctx, command, enginetest.Options{ProbesOnly: true})
+	}
+	if err != nil {
+		g.Error = err.Error()
+		return g
+	}
+	g.Summary, g.Bad = results.Summary(), append(g.Bad, results.Bad()...)
+	return g
+}
+
+func (r *doctorReport) text() string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%-8s %s: %s\n", f.State, f.Name, printable(f.Found))
+		if f.Consequence != "" {
+			fmt.Fprintf(&b, "           %s\n", printable(f.Consequence))
+		}
+		if f.Fix != "" {
+			fmt.Fprintf(&b, "           fix: %s\n", printable(f.Fix))
+		}
+	}
+	b.WriteString("\nEngines:\n")
+	for i := range r.Engines {
+		r.Engines[i].text(&b)
+	}
+	if len(r.Probes) > 0 {
+		b.WriteString("\nProbes:\n")
+	}
+	for _, p := range r.Probes {
+		if p.Error != "" {
+			fmt.Fprintf(&b, "%s: could not be probed: %s\n", p.Engine, printable(p.Error))
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %s\n", p.Engine, p.Summary)
+		for _, bad := range p.Bad {
+			fmt.Fprintf(&b, "  %s %s %s: %s\n", bad.Status, bad.ID, bad.Title, printable(bad.Detail))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// tryPatience bounds each program that is tried.
+const tryPatience = 10 * time.Second
+
+// examinePlatform looks at the kernel and at bubblewrap.
+func (c *doctorCommand) examinePlatform(ctx context.Context) []finding {
+	findings := []finding{
+		{Name: "kernel", State: stateOK, Found: setting("/proc/sys/kernel/osrelease")},
+		userNamespaces(ctx), appArmor(), container(), overlay(ctx),
+	}
+	findings = append(findings, bubblewrap(ctx)...)
+	return append(findings, cgroups(), landlock(), seccomp(), ptraceScope(), typing())
+}
+
+// setting is what a file of the kernel says, or "".
+func setting(path string) string {
+	text, _ := os.ReadFile(path)
+	return strings.TrimSpace(string(text))
+}
+
+// attempt runs a program and gives the end of what it says.
+func attempt(ctx context.Context, attr *syscall.SysProcAttr, extra []*os.File, argv ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, tryPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env, cmd.Dir, cmd.SysProcAttr, cmd.ExtraFiles = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, "/", attr, extra
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	err := cmd.Run()
+	if text := strings.TrimSpace(said.String()); err != nil && text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	return err
+}
+
+// inUserNamespace makes the process root of a user namespace of its own.
+func inUserNamespace(more uintptr) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | more,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+}
+
+func userNamespaces(ctx context.Context) finding {
+	f := finding{Name: "user namespaces", State: stateOK, Found: "a process runs in one"}
+	err := attempt(ctx, inUserNamespace(0), nil, "/bin/sh", "-c", ":")
+	if err == nil {
+		return f
+	}
+	f.State, f.Found = stateMissing, err.Error()
+	f.Consequence = "the engine bwrap cannot isolate for an ordinary user"
+	switch {
+	case setting("/proc/sys/user/max_user_namespaces") == "0":
+		f.Fix = "as root: sysctl -w user.max_user_namespaces=15000"
+	case setting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
+		f.Fix = "as root: sysctl -w kernel.unprivileged_userns_clone=1"
+	case setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
+		f.Fix = "as root, add an AppArmor profile that allows userns to bwrap, or: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+	default:
+		f.Fix = "in a container, run it with user namespaces allowed, such as docker run --security-opt seccomp=unconfined"
+	}
+	return f
+}
+
+func appArmor() finding {
+	f := finding{Name: "AppArmor", State: stateOK, Found: "does not restrict user namespaces"}
+	if setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
+		f.State, f.Found = stateLimited, "restricts user namespaces of programs without a profile"
+		f.Consequence = "bwrap works only where its profile allows userns; whether it does is told below"
+		f.Fix = "install the profile bwrap-userns-restrict of your distribution, or as root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+	}
+	return f
+}
+
+// container tells whether this machine is one.
+func container() finding {
+	f := finding{Name: "container", State: stateOK, Found: "none: this is a machine of its own"}
+	for _, mark := range []string{"/.dockerenv", "/run/.containerenv", "/run/systemd/container"} {
+		if _, err := os.Lstat(mark); err == nil {
+			f.State, f.Found = stateLimited, "inside one, by "+mark
+			f.Consequence = "what the container withholds, such as mounting /proc, sandboxes inside lack too"
+			f.Fix = "if bwrap fails below: run the container with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, or privileged"
+		}
+	}
+	return f
+}
+
+// overlay mounts one in a user namespace.
+func overlay(ctx context.Context) finding {
+	f := finding{Name: "overlay in a user namespace", State: stateOK, Found: "can be mounted"}
+	dir, err := os.MkdirTemp("", "sbxhost-doctor-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		for _, name := range []string{"lower", "upper", "work", "merged"} {
+			err = errors.Join(err, os.Mkdir(filepath.Join(dir, name), 0o755))
+		}
+	}
+	if err == nil {
+		err = attempt(ctx, inUserNamespace(syscall.CLONE_NEWNS), nil, "mount", "-t", "overlay", "overlay",
+			"-o", "userxattr,lowerdir="+dir+"/lower,upperdir="+dir+"/upper,workdir="+dir+"/work", dir+"/merged")
+	}
+	// The kernel makes it with a mode of its own.
+	os.Chmod(filepath.Join(dir, "work", "work"), 0o700)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		f.State, f.Found = stateUnknown, "there is no mount program to try it with"
+	case err != nil:
+		f.State, f.Found = stateMissing, err.Error()
+		f.Consequence = "binds that want an overlay become read-only where the definition lets them, and are refused otherwise"
+		f.Fix = "use a kernel from 5.11 on, and a file system other than overlay for TMPDIR"
+	}
+	return f
+}
+
+// bubblewrap tries what the engine uses of it, and what it could use.
+func bubblewrap(ctx context.Context) []finding {
+	path := ""
+	for _, p := range []string{"/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap"} {
+		if _, err := os.Stat(p); err == nil && path == "" {
+			path = p
+		}
+	}
+	f := finding{Name: "bubblewrap", State: stateOK}
+	if path == "" {
+		f.State, f.Found = stateMissing, "not installed"
+		f.Consequence, f.Fix = "the engine bwrap cannot be used", "install bubblewrap with the package manager of your distribution"
+		return []finding{f}
+	}
+	version, err := exec.CommandContext(ctx, path, "--version").Output()
+	f.Found = path + " " + strings.TrimSpace(strings.TrimPrefix(string(version), "bubblewrap "))
+	if err != nil {
+		f.State, f.Found = stateMissing, path+": "+err.Error()
+	}
+	list := []finding{f}
+	base := []string{path, "--unshare-all", "--ro-bind", "/", "/"}
+	for _, t := range []struct {
+		name        string
+		words       []string
+		consequence string
+	}{
+		{"bwrap: namespaces", nil, "the engine bwrap cannot be used"},
+		{"bwrap: /proc", []string{"--proc", "/proc"}, "the engine bwrap cannot be used"},
+		{"bwrap: no nested user namespaces", []string{"--unshare-user", "--disable-userns"}, "commands could make user namespaces, which open more of the kernel"},
+		{"bwrap: sizes of tmpfs", []string{"--size", "4096", "--tmpfs", "/tmp"}, "private memory could not be capped"},
+		{"bwrap: binds by descriptor", []string{"--ro-bind-fd", "3", "/tmp"}, "a path could be swapped between its check and its mount"},
+		{"bwrap: overlays of its own", []string{"--overlay-src", "/usr", "--tmp-overlay", "/tmp"}, ""},
+	} {
+		f := finding{Name: t.name, State: stateOK, Found: "works"}
+		dir, err := os.Open("/usr") // what is bound by descriptor
+		if err == nil {
+			err = attempt(ctx, nil, []*os.File{dir}, append(append(append([]string{}, base...), t.words...), "--", "/bin/sh", "-c", ":")...)
+			dir.Close()
+		}
+		if err != nil {
+			f.State, f.Found, f.Consequence = stateMissing, err.Error(), t.consequence
+			f.Fix = "see user namespaces above, or install a newer bubblewrap"
+			if t.consequence == "" {
+				f.State, f.Consequence, f.Fix = stateLimited, "none: overlays are mounted without bwrap's help", ""
+			}
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// cgroups makes a group where limits of a whole command would be held.
+func cgroups() finding {
+	const top = "/sys/fs/cgroup"
+	f := finding{Name: "cgroups", State: stateOK}
+	missing := func(found, fix string) finding {
+		f.State, f.Found, f.Fix = stateLimited, found, fix
+		f.Consequence = "limits.memory, limits.pids and limits.cpus are not held for a whole command; memory is approximated for each process"
+		return f
+	}
+	own := map[string]string{} // controllers to the group of this process
+	for line := range strings.Lines(setting("/proc/self/cgroup") + "\n") {
+		if parts := strings.SplitN(strings.TrimSpace(line), ":", 3); len(parts) == 3 {
+			own[parts[1]] = parts[2]
+		}
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(top, &st); err != nil {
+		return missing("not mounted: "+err.Error(), "mount cgroup2 on "+top)
+	}
+	if st.Type == unix.CGROUP2_SUPER_MAGIC {
+		dir := filepath.Join(top, own[""])
+		controllers := setting(filepath.Join(dir, "cgroup.controllers"))
+		group := filepath.Join(dir, "sbxhost-doctor-"+strconv.Itoa(os.Getpid()))
+		if err := os.Mkdir(group, 0o755); err != nil {
+			return missing("version 2, and no group can be made: "+err.Error(), "run in a session of systemd, which delegates one: systemd-run --user --scope -p Delegate=yes sbxhost ...")
+		}
+		os.Remove(group)
+		f.Found = "version 2, a group can be made; controllers: " + controllers
+		return f
+	}
+	var can, cannot []string
+	for _, name := range []string{"memory", "pids", "cpu"} {
+		path := own[name]
+		for joined, p := range own {
+			if strings.Contains(","+joined+",", ","+name+",") {
+				path = p
+			}
+		}
+		group := filepath.Join(top, name, path, "sbxhost-doctor-"+strconv.Itoa(os.Getpid()))
+		if err := os.Mkdir(group, 0o755); err != nil {
+			cannot = append(cannot, name)
+			continue
+		}
+		os.Remove(group)
+		can = append(can, name)
+	}
+	if len(cannot) > 0 {
+		return missing("version 1, and no group can be made for "+strings.Join(cannot, ", "), "run as root, or have root make a group that you own")
+	}
+	f.Found = "version 1, groups can be made for " + strings.Join(can, ", ")
+	return f
+}
+
+func landlock() finding {
+	f := finding{Name: "Landlock", State: stateOK}
+	const consequence = "a command with the host's network reaches the host's abstract sockets; this is reported"
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	switch {
+	case errno != 0:
+		f.State, f.Found, f.Consequence, f.Fix = stateMissing, errno.Error(), consequence, "use a kernel from 6.12 on with landlock in its lsm= list"
+	case abi < 6:
+		f.State, f.Found, f.Consequence, f.Fix = stateLimited, fmt.Sprintf("ABI %d", abi), consequence, "use a kernel from 6.12 on"
+	default:
+		f.Found = fmt.Sprintf("ABI %d", abi)
+	}
+	return f
+}
+
+// seccomp asks for a filter at no address: EFAULT tells that it was looked for.
+func seccomp() finding {
+	f := finding{Name: "seccomp filters", State: stateOK, Found: "can be set"}
+	const modeFilter = 1 // SECCOMP_SET_MODE_FILTER
+	if _, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, modeFilter, 0, 0); errno != unix.EFAULT {
+		f.State, f.Found = stateMissing, errno.Error()
+		f.Consequence, f.Fix = "system calls of a command cannot be filtered", "use a kernel with CONFIG_SECCOMP_FILTER"
+	}
+	return f
+}
+
+func ptraceScope() finding {
+	f := finding{Name: "ptrace scope", State: stateOK, Found: setting("/proc/sys/kernel/yama/ptrace_scope")}
+	if f.Found == "" || f.Found == "0" {
+		f.Found = "0: processes of one user can trace one another"
+		f.State, f.Consequence = stateLimited, "none for sandboxes, which see no process but their own"
+	}
+	return f
+}
+
+func typing() finding {
+	f := finding{Name: "TIOCSTI", State: stateOK, Found: "is for privileged programs alone"}
+	if setting("/proc/sys/dev/tty/legacy_tiocsti") != "0" {
+		f.State, f.Found = stateLimited, "programs can type into their terminal"
+		f.Consequence = "none for sandboxes, whose terminal is a pair of their own"
+		f.Fix = "as root: sysctl -w dev.tty.legacy_tiocsti=0"
+	}
+	return f
+}

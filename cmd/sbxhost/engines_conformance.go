@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
+)
+
+// enginesTestCommand runs the conformance kit.
+type enginesTestCommand struct{ *app }
+
+func (*enginesTestCommand) Synopsis() string   { return "Test whether an engine holds what it claims" }
+func (*enginesTestCommand) takesCommand() bool { return false }
+
+func (*enginesTestCommand) Help() string {
+	return `Usage: sbxhost engines test [FLAGS] NAME|PATH
+
+Test whether an engine keeps the contract, and whether it isolates what its features
+claim: each probe tries one thing inside that must not be possible, and shows by a
+control that it is possible where it is granted. NAME is an engine of this machine;
+PATH, with a slash in it, is the program of one. It works in a directory of its own
+below the user's cache directory and leaves nothing behind.
+
+  -run REGEXP    only the cases whose ID matches, such as '^net\.'
+  -probes        only the probes of isolation
+  -contract      only the contract
+  -failed        show only what failed
+  -json          results as JSON: {"results": [{"id", "group", "title", "status",
+                 "detail", "millis"}]}
+  -stream-mib N  how much passes through each stream (default 32; 1024 is a GiB)
+  -session       in sessions with a directory, where an engine may work otherwise
+  -unconfined    run the probes on an engine that does not isolate, which shows
+                 what they find without isolation
+  -config FILE   the configuration whose engines to know
+
+Exit status: 0 when nothing failed; 1 when something did; 125 when the engine could
+not be tested.
+
+Example:
+  sbxhost engines test bwrap
+  sbxhost engines test -probes -failed ./sbxhost-engine-mine`
+}
+
+const statusTestFailed = 1
+
+// Run implements cli.Command.
+func (c *enginesTestCommand) Run(args []string) int {
+	fs := newFlags("engines test")
+	var o enginetest.Options
+	explicit := fs.String("config", "", "")
+	asJSON := fs.Bool("json", false, "")
+	failed := fs.Bool("failed", false, "")
+	mib := fs.Int64("stream-mib", 0, "")
+	fs.BoolVar(&o.ProbesOnly, "probes", false, "")
+	fs.BoolVar(&o.ContractOnly, "contract", false, "")
+	fs.BoolVar(&o.Session, "session", false, "")
+	fs.BoolVar(&o.Unconfined, "unconfined", false, "")
+	fs.Func("run", "", func(text string) (err error) {
+		o.Run, err = regexp.Compile(text)
+		return err
+	})
+	if status, ok := c.parse(fs, c, args); !ok {
+		return status
+	}
+	if fs.NArg() != 1 {
+		return c.usage(fs, errors.New("name one engine, or the path of one"))
+	}
+	if o.ProbesOnly && o.ContractOnly {
+		return c.usage(fs, errors.New("-probes and -contract exclude each other"))
+	}
+	o.StreamBytes = *mib << 20
+	ctx := context.Background()
+	command, err := c.engineCommand(ctx, *explicit, fs.Arg(0))
+	if err != nil {
+		return c.explainError(nil, nil, err)
+	}
+	results, err := testEngine(ctx, command, o)
+	if err != nil {
+		return c.fail(err)
+	}
+	if *asJSON {
+		if status := c.printJSON(results); status != 0 {
+			return status
+		}
+	} else if err := results.WriteTable(c.stdout, *failed); err != nil {
+		return c.fail(fmt.Errorf("standard output: %w", err))
+	}
+	if len(results.Bad()) > 0 {
+		return statusTestFailed
+	}
+	return 0
+}
+
+// engineCommand gives what starts an engine, of a name or at a path.
+func (c *enginesTestCommand) engineCommand(ctx context.Context, explicit, engine string) (*exec.Cmd, error) {
+	s, err := c.load(explicit)
+	if err != nil {
+		return nil, err
+	}
+	options := s.options
+	options.EnginesOnly = true
+	name := engine
+	if strings.Contains(engine, "/") {
+		dir, err := c.cwd()
+		if err != nil {
+			return nil, err
+		}
+		if !filepath.IsAbs(engine) {
+			engine = filepath.Join(dir, engine)
+		}
+		name = filepath.Base(engine)
+		options.Engines = map[string]host.EngineSource{name: {Source: engine}}
+	}
+	h, err := host.New(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	names, err := engineNames(h, []string{name})
+	if err != nil {
+		return nil, err
+	}
+	return h.EngineCommand(names[0])
+}
+
+// testEngine runs the kit on processes that are started as a command says.
+func testEngine(ctx context.Context, command *exec.Cmd, o enginetest.Options) (results enginetest.Results, err error) {
+	o.Launch = func(ctx context.Context) (*shared.Launched, error) {
+		return shared.Launch(ctx, &exec.Cmd{Path: command.Path, Args: command.Args, Env: command.Env, Dir: command.Dir}, nil)
+	}
+	engine, err := o.Launch(ctx)
+	if err != nil {
+		return results, err
+	}
+	defer engine.Kill()
+	suite, err := enginetest.New(ctx, engine, o)
+	if err != nil {
+		return results, err
+	}
+	defer func() { err = errors.Join(err, suite.Close()) }()
+	results = suite.Run(ctx, nil)
+	if len(results.Results) == 0 {
+		return results, &hinted{errors.New("no case was run"), "an engine that does not isolate has no probes without -unconfined; see -run"}
+	}
+	return results, nil
+}

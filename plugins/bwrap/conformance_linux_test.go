@@ -1,0 +1,30 @@
+package bwrap
+
+import (
+	"os"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared/enginetest"
+)
+
+// What the kit demands of every engine, in this process and across the wire.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, needBwrap(t))
+}
+
+// A session's views are made by its holder, not by bubblewrap.
+func TestConformanceInSessions(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, needBwrap(t), enginetest.Options{Session: true})
+}
+
+func TestConformanceOfTheProcess(t *testing.T) {
+	t.Parallel()
+	needBwrap(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enginetest.RunBinary(t, self)
+}

@@ -1,0 +1,116 @@
+package enginetest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// contractActions are what commands of the contract's rules do.
+func contractActions() map[string]action {
+	return map[string]action{
+		"exit":   exitWith,
+		"copy":   func([]string) (string, error) { return quiet(io.Copy(os.Stdout, os.Stdin)) },
+		"stream": stream,
+		"sum":    sum,
+		"size":   size,
+	}
+}
+
+// quiet ends an action that must write nothing of its own.
+func quiet(_ int64, err error) (string, error) {
+	if err != nil {
+		os.Exit(2)
+	}
+	os.Exit(0)
+	return "", nil
+}
+
+func exitWith(args []string) (string, error) {
+	code, err := strconv.Atoi(args[0])
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	os.Exit(code)
+	return "", nil
+}
+
+// pattern is a stream of bytes in which no two blocks are alike.
+type pattern struct {
+	state uint64
+	left  int64
+}
+
+func newPattern(seed uint64, n int64) *pattern { return &pattern{seed*2 + 1, n} }
+
+func (p *pattern) Read(b []byte) (int, error) {
+	if p.left == 0 {
+		return 0, io.EOF
+	}
+	n := int(min(int64(len(b)), p.left))
+	for i := range b[:n] {
+		p.state = p.state*6364136223846793005 + 1442695040888963407
+		b[i] = byte(p.state >> 56)
+	}
+	p.left -= int64(n)
+	return n, nil
+}
+
+// stream writes N bytes of a pattern to stdout and another to stderr, at once.
+func stream(args []string) (string, error) {
+	n, err := strconv.ParseInt(args[0], 10, 64)
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	failed := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(os.Stderr, newPattern(2, n))
+		failed <- err
+	}()
+	_, err = io.Copy(os.Stdout, newPattern(1, n))
+	return quiet(0, errors.Join(err, <-failed))
+}
+
+// sum writes the digest of its input.
+func sum([]string) (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, os.Stdin); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// size tells the terminal's size, waits for another one and tells that.
+func size([]string) (string, error) {
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, syscall.SIGWINCH)
+	tell := func() (string, error) {
+		ws, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%dx%d", ws.Row, ws.Col), nil
+	}
+	first, err := tell()
+	if err != nil {
+		return "", err
+	}
+	fmt.Println("ready " + first)
+	select {
+	case <-changed:
+	case <-time.After(actionTimeout / 2):
+		return "", errors.New("no SIGWINCH came")
+	}
+	second, err := tell()
+	return strings.Join([]string{first, second}, " "), err
+}

@@ -1,0 +1,308 @@
+package enginetest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// fileActions work on paths.
+func fileActions() map[string]action {
+	return map[string]action{
+		"read": func(args []string) (string, error) { return each(args, readSome) },
+		"read-canary": func(args []string) (string, error) { // CANARY PATH...
+			return each(args[1:], func(path string) (string, error) {
+				text, err := readSome(path)
+				if err == nil && !strings.Contains(text, args[0]) {
+					err = fmt.Errorf("%s: it holds something else: %q", path, text)
+				}
+				return text, err
+			})
+		},
+		"list":       listOthers,
+		"exists":     func(args []string) (string, error) { return each(args, exists) },
+		"open-write": func(args []string) (string, error) { return each(args, openWrite) },
+		"rewrite":    func(args []string) (string, error) { return each(args, rewrite) },
+		"create":     func(args []string) (string, error) { return each(args, create) },
+		"create-remove": func(args []string) (string, error) { // in the system's directories, where nothing may stay
+			return each(args, func(path string) (string, error) {
+				detail, err := create(path)
+				if err == nil {
+					err = os.Remove(path)
+				}
+				return detail, err
+			})
+		},
+		"append":      func(args []string) (string, error) { return each(args, appendTo) },
+		"unlink":      func(args []string) (string, error) { return "", os.Remove(args[0]) },
+		"rename":      func(args []string) (string, error) { return "", os.Rename(args[0], args[1]) },
+		"link":        func(args []string) (string, error) { return "", os.Link(args[0], args[1]) },
+		"link-read":   linkRead,
+		"rename-read": renameRead,
+		"mkdir":       func(args []string) (string, error) { return "", os.Mkdir(args[0], 0o755) },
+		"truncate":    func(args []string) (string, error) { return "", os.Truncate(args[0], 0) },
+		"times":       func(args []string) (string, error) { return "", os.Chtimes(args[0], time.Now(), time.Now()) },
+		"chmod":       chmod,
+		"chmod-read": func(args []string) (string, error) {
+			os.Chmod(args[0], 0o777)
+			return readSome(args[1])
+		},
+		"create-mode": createMode,
+		"chown":       func(args []string) (string, error) { return "", os.Lchown(args[0], 12345, 12345) },
+		"fill":        fill,
+		"swap-parent": swapParent,
+		"descriptors": descriptors,
+		"write-then-read": func(args []string) (string, error) {
+			if _, err := create(args[0]); err != nil {
+				return "", err
+			}
+			return readSome(args[0])
+		},
+		"mkfifo":         func(args []string) (string, error) { return "was made", makeFifo(args[0]) },
+		"is-fifo":        isFifo,
+		"append-regular": appendRegular,
+		"nothing":        func([]string) (string, error) { return "", nil },
+	}
+}
+
+// readSome reads a file, up to a bound, without hanging on a fifo.
+func readSome(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		names, err := f.Readdirnames(-1)
+		if err == nil && len(names) == 0 {
+			err = fmt.Errorf("%s: an empty directory", path)
+		}
+		return strings.Join(names, " "), err
+	}
+	f.SetReadDeadline(time.Now().Add(time.Second)) // what it has is there at once
+	text, err := io.ReadAll(io.LimitReader(f, maxOutput))
+	if len(text) == 0 && err == nil {
+		err = fmt.Errorf("%s: empty", path)
+	}
+	if len(text) > 0 {
+		err = nil
+	}
+	return string(text), err
+}
+
+// listOthers lists DIR; what leads to one of the paths EXCEPT does not count.
+func listOthers(args []string) (string, error) {
+	entries, err := os.ReadDir(args[0])
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for _, e := range entries {
+		path := filepath.Join(args[0], e.Name())
+		if !slices.ContainsFunc(args[1:], func(except string) bool {
+			return path == except || strings.HasPrefix(except, path+"/") || strings.HasPrefix(path, except+"/")
+		}) {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) == 0 {
+		return "", fmt.Errorf("%s shows nothing", args[0])
+	}
+	if len(names) > 8 {
+		names = append(names[:8], "...")
+	}
+	return strings.Join(names, " "), nil
+}
+
+func exists(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	return info.Mode().String(), nil
+}
+
+func openWrite(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err == nil {
+		f.Close()
+	}
+	return "can be opened for writing", err
+}
+
+// rewrite writes a kernel setting's own value, so that a leak changes nothing.
+func rewrite(path string) (string, error) {
+	value, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	_, err = f.Write(value)
+	return "was written", err
+}
+
+func create(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	_, err = f.WriteString("made inside")
+	return "was created", err
+}
+
+func appendTo(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	_, err = f.WriteString("written inside")
+	return "was written", err
+}
+
+// appendRegular writes to a file that holds something: what a mask puts in its
+// place takes any write and keeps none.
+func appendRegular(args []string) (string, error) {
+	if _, err := readSome(args[0]); err != nil {
+		return "", err
+	}
+	return appendTo(args[0])
+}
+
+func isFifo(args []string) (string, error) {
+	info, err := os.Lstat(args[0])
+	if err == nil && info.Mode()&fs.ModeNamedPipe == 0 {
+		err = errors.New("it is none")
+	}
+	return "it is one", err
+}
+
+func linkRead(args []string) (string, error) {
+	if err := os.Link(args[0], args[1]); err != nil {
+		return "", err
+	}
+	return readSome(args[1])
+}
+
+// renameRead renames FROM to TO and reads the file THEN.
+func renameRead(args []string) (string, error) {
+	if err := os.Rename(args[0], args[1]); err != nil {
+		return "", err
+	}
+	return readSome(args[2])
+}
+
+func chmod(args []string) (string, error) { // PATH MODE
+	mode, err := strconv.ParseUint(args[1], 8, 32)
+	if err != nil {
+		return "", broken("mode: %v", err)
+	}
+	if err := syscall.Chmod(args[0], uint32(mode)); err != nil {
+		return "", err
+	}
+	return hasMode(args[0], uint32(mode))
+}
+
+func createMode(args []string) (string, error) { // PATH MODE
+	mode, err := strconv.ParseUint(args[1], 8, 32)
+	if err != nil {
+		return "", broken("mode: %v", err)
+	}
+	fd, err := syscall.Open(args[0], syscall.O_CREAT|syscall.O_WRONLY|syscall.O_EXCL|syscall.O_CLOEXEC, uint32(mode))
+	if err != nil {
+		return "", err
+	}
+	syscall.Close(fd)
+	return hasMode(args[0], uint32(mode))
+}
+
+func hasMode(path string, mode uint32) (string, error) {
+	var st syscall.Stat_t
+	if err := syscall.Stat(path, &st); err != nil {
+		return "", err
+	}
+	const special = 0o7000
+	if uint32(st.Mode)&special != mode&special {
+		return "", fmt.Errorf("the mode became %04o", uint32(st.Mode)&0o7777)
+	}
+	return fmt.Sprintf("has mode %04o", uint32(st.Mode)&0o7777), nil
+}
+
+// fill writes BYTES to a file in DIR.
+func fill(args []string) (string, error) {
+	total, err := strconv.ParseInt(args[1], 10, 64)
+	if err != nil {
+		return "", broken("size: %v", err)
+	}
+	f, err := os.Create(filepath.Join(args[0], "filler"))
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	block := make([]byte, 1<<20)
+	for written := int64(0); written < total; written += int64(len(block)) {
+		if _, err := f.Write(block); err != nil {
+			return "", err
+		}
+	}
+	return args[1] + " bytes were written", nil
+}
+
+// swapParent renames DIR away and makes another one with PATH in its place.
+func swapParent(args []string) (string, error) {
+	if err := os.Rename(args[0], args[0]+"-away"); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(args[1]), 0o755); err != nil {
+		return "", err
+	}
+	return create(args[1])
+}
+
+// reopen opens a descriptor that this process has once more, for writing, and writes.
+func reopen(args []string) (string, error) {
+	f, err := os.OpenFile("/proc/self/fd/"+args[0], os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		return "", errors.New("it is no regular file")
+	}
+	_, err = f.WriteString("written inside")
+	return "was written", err
+}
+
+// descriptors tells which are open besides the standard ones and those of the Go
+// runtime, and tries to reach a secret of that NAME by each.
+func descriptors([]string) (string, error) {
+	var open []string
+	for fd := 3; fd < 1024; fd++ {
+		link, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+		if errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(link, "anon_inode:") || strings.Contains(link, "/cpu.") {
+			continue // the runtime's poller, and where it looks for its share of processors
+		}
+		if link == "" {
+			link = err.Error()
+		}
+		open = append(open, fmt.Sprintf("%d -> %s", fd, link))
+	}
+	if len(open) == 0 {
+		return "", errors.New("none but the standard ones")
+	}
+	return strings.Join(open, ", "), nil
+}

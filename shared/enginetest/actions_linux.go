@@ -1,0 +1,338 @@
+package enginetest
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// platformActions are those of Linux alone.
+func platformActions() map[string]action {
+	table := map[string]action{
+		"devices":            devices,
+		"syslog":             kernelLog,
+		"peek":               peek,
+		"inherited":          inherited,
+		"handle":             openHandle,
+		"chroot-escape":      upwards,
+		"remount":            remount,
+		"tmpfile":            tmpfile,
+		"setxattr":           func(args []string) (string, error) { return "", unix.Setxattr(args[0], "user.sbxhost", []byte("x"), 0) },
+		"reopen-path":        reopenPath,
+		"open-write-below":   openWriteBelow,
+		"chmod-others":       chmodOthers,
+		"mknod":              mknod,
+		"immutable":          immutable,
+		"descriptors-opened": descriptorsOpened,
+		"hostname":           hostname,
+		"read-tty":           readTTY,
+		"oom-score": func(args []string) (string, error) {
+			return "was written", os.WriteFile("/proc/self/oom_score_adj", []byte(args[0]), 0)
+		},
+	}
+	maps.Copy(table, namespaceActions())
+	maps.Copy(table, kernelActions())
+	return table
+}
+
+// devices looks for nodes of a kind that can be opened or, for block devices,
+// are there at all.
+func devices(args []string) (string, error) {
+	if args[0] == "memory" {
+		return each([]string{"/dev/mem", "/dev/kmem", "/dev/port", "/dev/kmsg", "/dev/nvram", "/dev/fuse", "/dev/kvm", "/dev/net/tun"}, func(path string) (string, error) {
+			f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+			if err == nil {
+				f.Close()
+			}
+			return "can be opened", err
+		})
+	}
+	var found []string
+	err := filepath.WalkDir("/dev", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type()&fs.ModeDevice != 0 && d.Type()&fs.ModeCharDevice == 0 {
+			found = append(found, path)
+		}
+		return nil
+	})
+	if err == nil && len(found) == 0 {
+		err = errors.New("none is there")
+	}
+	return strings.Join(found, " "), err
+}
+
+func kernelLog([]string) (string, error) {
+	const readAll = 3
+	n, err := unix.Klogctl(readAll, make([]byte, 4096))
+	if err == nil && n == 0 {
+		err = errors.New("the log is empty")
+	}
+	return fmt.Sprintf("%d bytes", n), err
+}
+
+// peek reads what belongs to process PID, or to a child.
+func peek(args []string) (string, error) {
+	pid := args[0]
+	if pid == "child" {
+		cmd := self("hold")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return "", broken("%v", err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			return "", broken("%v", err)
+		}
+		if err := cmd.Start(); err != nil {
+			return "", broken("%v", err)
+		}
+		defer cmd.Wait()
+		defer in.Close()
+		out.Read(make([]byte, 1)) // it is executed by now
+		pid = strconv.Itoa(cmd.Process.Pid)
+	}
+	dir := "/proc/" + pid + "/"
+	return each([]string{"environ", "mem", "exe", "fd"}, func(name string) (string, error) {
+		switch name {
+		case "environ":
+			return readSome(dir + name)
+		case "mem":
+			f, err := os.Open(dir + name)
+			if err == nil {
+				f.Close()
+			}
+			return "can be opened", err
+		case "exe":
+			return os.Readlink(dir + name)
+		}
+		links, err := filepath.Glob(dir + "fd/*")
+		if err == nil && len(links) == 0 {
+			err = errors.New("no descriptor is shown")
+		}
+		for _, link := range links {
+			if _, e := os.Readlink(link); e != nil {
+				err = e
+			}
+		}
+		return fmt.Sprintf("%d descriptors", len(links)), err
+	})
+}
+
+// inherited tries every descriptor as a directory with the secret in it.
+func inherited(args []string) (string, error) {
+	for dir := 3; dir < 256; dir++ {
+		fd, err := unix.Openat(dir, "secret", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		buf := make([]byte, 256)
+		n, err := unix.Read(fd, buf)
+		unix.Close(fd)
+		if err == nil && strings.Contains(string(buf[:n]), args[0]) {
+			return fmt.Sprintf("by descriptor %d", dir), nil
+		}
+	}
+	return "", errors.New("by none")
+}
+
+// openHandle opens the file of a handle, on the file system of DIR.
+func openHandle(args []string) (string, error) {
+	kind, text, _ := strings.Cut(args[1], ":")
+	n, err1 := strconv.Atoi(kind)
+	data, err2 := base64.StdEncoding.DecodeString(text)
+	if err := errors.Join(err1, err2); err != nil {
+		return "", broken("%v", err)
+	}
+	dir, err := unix.Open(args[0], unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	fd, err := unix.OpenByHandleAt(dir, unix.NewFileHandle(int32(n), data), unix.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	f := os.NewFile(uintptr(fd), "handle")
+	defer f.Close()
+	buf := make([]byte, 256)
+	n, err = f.Read(buf)
+	if err == nil && !strings.Contains(string(buf[:n]), args[2]) {
+		err = errors.New("it is another file")
+	}
+	return "was read", err
+}
+
+// upwards looks for PATH above every directory that this process can hold.
+func upwards(args []string) (string, error) {
+	for _, dir := range []string{"/", ".", "/proc/self/cwd", "/tmp", "/proc", "/dev"} {
+		path := dir + strings.Repeat("/..", 20) + args[1]
+		if text, err := readSome(path); err == nil && strings.Contains(text, args[0]) {
+			return path, nil
+		}
+		// With a root of its own that the directory lies outside of.
+		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		unix.Chroot(os.TempDir())
+		unix.Fchdir(fd)
+		text, err := readSome(strings.Repeat("../", 20) + strings.TrimPrefix(args[1], "/"))
+		unix.Close(fd)
+		if err == nil && strings.Contains(text, args[0]) {
+			return "by chroot and fchdir", nil
+		}
+	}
+	return "", errors.New("by none")
+}
+
+// remount makes a read-only mount writable, and undoes it.
+func remount(args []string) (string, error) {
+	// Where it is no mount of its own, outside, it is made one first.
+	if err := unix.Mount("none", args[0], "", unix.MS_REMOUNT|unix.MS_BIND, ""); err == unix.EINVAL {
+		if err := unix.Mount(args[0], args[0], "", unix.MS_BIND, ""); err != nil {
+			return "", err
+		}
+		defer unix.Unmount(args[0], unix.MNT_DETACH)
+	}
+	if err := unix.Mount("none", args[0], "", unix.MS_REMOUNT|unix.MS_BIND, ""); err != nil {
+		return "", err
+	}
+	return create(filepath.Join(args[0], "remounted"))
+}
+
+func tmpfile(args []string) (string, error) {
+	fd, err := unix.Open(args[0], unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return "was made", err
+}
+
+func reopenPath(args []string) (string, error) {
+	f, err := os.Open(args[0])
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	defer f.Close()
+	return reopen([]string{strconv.Itoa(int(f.Fd()))})
+}
+
+// openWriteBelow looks for a regular file that can be opened for writing.
+func openWriteBelow(args []string) (string, error) {
+	denied, tried := fs.ErrNotExist, 0
+	found := ""
+	filepath.WalkDir(args[0], func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil
+		}
+		if tried++; tried > 500 {
+			return fs.SkipAll
+		}
+		if _, err := openWrite(path); err != nil {
+			denied = err
+			return nil
+		}
+		found = path
+		return fs.SkipAll
+	})
+	if found == "" {
+		return "", denied
+	}
+	return found, nil
+}
+
+// chmodOthers are the other system calls that set a mode.
+func chmodOthers(args []string) (string, error) {
+	const mode = 0o4755
+	f, err := os.Open(args[0])
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	defer f.Close()
+	return each([]string{"fchmod", "fchmodat", "fchmodat2"}, func(name string) (string, error) {
+		var err error
+		switch name {
+		case "fchmod":
+			err = unix.Fchmod(int(f.Fd()), mode)
+		case "fchmodat":
+			err = unix.Fchmodat(unix.AT_FDCWD, args[0], mode, 0)
+		default:
+			err = unix.Fchmodat(unix.AT_FDCWD, args[0], mode, unix.AT_SYMLINK_NOFOLLOW)
+		}
+		if err != nil {
+			return "", err
+		}
+		return hasMode(args[0], mode)
+	})
+}
+
+// mknod makes a device node that opens nothing but the null device, or a block
+// device that no driver has.
+func mknod(args []string) (string, error) {
+	mode, dev := uint32(unix.S_IFCHR|0o600), unix.Mkdev(1, 3)
+	if args[1] == "block" {
+		mode, dev = unix.S_IFBLK|0o600, unix.Mkdev(7, 999)
+	}
+	return "was made", unix.Mknod(args[0], mode, int(dev))
+}
+
+// fsImmutable is FS_IMMUTABLE_FL.
+const fsImmutable = 0x10
+
+// immutable sets the attribute and takes it back.
+func immutable(args []string) (string, error) {
+	f, err := os.Open(args[0])
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	defer f.Close()
+	flags, err := unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	if err != nil {
+		return "", err
+	}
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags|fsImmutable); err != nil {
+		return "", err
+	}
+	return "was set", unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags)
+}
+
+// descriptorsOpened is the control of descriptors: there is one more.
+func descriptorsOpened([]string) (string, error) {
+	f, err := os.Open("/")
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	defer f.Close()
+	return descriptors(nil)
+}
+
+func hostname(args []string) (string, error) {
+	name, err := os.Hostname()
+	if err == nil && name != args[0] {
+		err = fmt.Errorf("it is %q", name)
+	}
+	return name, err
+}
+
+func readTTY([]string) (string, error) {
+	f, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NONBLOCK, 0)
+	if err == nil {
+		f.Close()
+	}
+	return "can be opened", err
+}
+
+// errnoError is nil for no error.
+func errnoError(errno syscall.Errno) error {
+	if errno == 0 {
+		return nil
+	}
+	return errno
+}

@@ -1,0 +1,242 @@
+package enginetest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// namespaceActions try to leave, or to build, what a sandbox is made of.
+func namespaceActions() map[string]action {
+	return map[string]action{
+		"namespace":    sameNamespace,
+		"processes":    processes,
+		"capabilities": capabilities,
+		"status-not": func(args []string) (string, error) { // FIELD VALUE
+			value, err := field(args[0])
+			if err == nil && value == args[1] {
+				err = fmt.Errorf("%s is %s", args[0], value)
+			}
+			return args[0] + " is " + value, err
+		},
+		"setuid":    func(args []string) (string, error) { return becoming(args[0], unix.SYS_SETRESUID, args[0]) },
+		"setgroups": func(args []string) (string, error) { return becoming(args[0], unix.SYS_SETGROUPS, "") },
+		"chroot":    func(args []string) (string, error) { return "was entered", unix.Chroot(args[0]) },
+		"clone":     func(args []string) (string, error) { return inNamespace(args[0], true) },
+		"unshare":   func(args []string) (string, error) { return inNamespace(args[0], false) },
+		"setns":     setns,
+		"mount":     mount,
+		"unmount-read": func(args []string) (string, error) {
+			unmountErr := unix.Unmount(args[0], unix.MNT_DETACH)
+			text, err := readSome(args[0])
+			if err == nil && strings.Contains(text, args[1]) {
+				return text, nil
+			}
+			return "", errors.Join(unmountErr, err)
+		},
+		"nested-unmount-read": nestedUnmount,
+		"nested-bind-read":    nestedBind,
+		"nested-child":        nestedChild,
+		"trace":               trace,
+		"priority":            func(args []string) (string, error) { return setPriority(args[0]) },
+		"raise-limit":         raiseLimit,
+	}
+}
+
+func sameNamespace(args []string) (string, error) { // NAME LINK
+	link, err := os.Readlink("/proc/self/ns/" + args[0])
+	if err == nil && link != args[1] {
+		err = fmt.Errorf("it is another one, %s", link)
+	}
+	return link, err
+}
+
+func processes(args []string) (string, error) {
+	limit, err := strconv.Atoi(args[0])
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	n := len(inProc())
+	if n < limit {
+		return "", fmt.Errorf("%d processes are shown", n)
+	}
+	return fmt.Sprintf("%d processes are shown", n), nil
+}
+
+func capabilities([]string) (string, error) {
+	return each([]string{"CapEff", "CapPrm", "CapInh", "CapAmb"}, func(name string) (string, error) {
+		value, err := field(name)
+		if err == nil && strings.Trim(value, "0") == "" {
+			err = errors.New("the sets are empty")
+		}
+		return value, err
+	})
+}
+
+// becoming changes the calling thread alone, which is enough to see.
+func becoming(id string, call uintptr, uid string) (string, error) {
+	n, err := strconv.Atoi(id)
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	if uid != "" {
+		_, _, errno := unix.RawSyscall(call, uintptr(n), uintptr(n), uintptr(n))
+		return "the user was changed", errnoError(errno)
+	}
+	if err := unix.Setgroups([]int{n}); err != nil {
+		return "", err
+	}
+	return "the groups were changed", nil
+}
+
+var namespaceFlags = map[string]uintptr{
+	"user": unix.CLONE_NEWUSER, "mnt": unix.CLONE_NEWNS, "net": unix.CLONE_NEWNET, "pid": unix.CLONE_NEWPID,
+}
+
+// inNamespace starts a process in a new namespace, made by clone or by unshare.
+func inNamespace(name string, clone bool) (string, error) {
+	flag, ok := namespaceFlags[name]
+	if !ok {
+		return "", broken("no namespace %q", name)
+	}
+	cmd := self("nothing")
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if clone {
+		cmd.SysProcAttr.Cloneflags = flag
+	} else {
+		cmd.SysProcAttr.Unshareflags = flag
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w %s", err, out)
+	}
+	return "a process runs in one", nil
+}
+
+// setns enters the namespace that this process is in already, for which the
+// kernel asks the same capability.
+func setns(args []string) (string, error) {
+	fd, err := unix.Open("/proc/self/ns/"+args[0], unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	return "was entered", unix.Setns(fd, 0)
+}
+
+func mount(args []string) (string, error) { // KIND DIR [TO]
+	dir := args[1]
+	var err error
+	switch args[0] {
+	case "bind":
+		dir = args[2]
+		err = unix.Mount(args[1], dir, "", unix.MS_BIND, "")
+	default:
+		err = unix.Mount(args[0], dir, args[0], 0, "")
+	}
+	if err == nil {
+		err = unix.Unmount(dir, unix.MNT_DETACH)
+	}
+	return "was mounted", err
+}
+
+// nested starts an action as root of a new user and mount namespace.
+func nested(args ...string) (string, error) {
+	cmd := self("nested-child", args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil && len(out) == 0 {
+		return "", err
+	}
+	text := string(out)
+	if got, ok := strings.CutPrefix(text, "GOT "); ok {
+		return got, nil
+	}
+	return "", errors.New(text)
+}
+
+func nestedUnmount(args []string) (string, error) { return nested("unmount", args[0], args[1]) }
+func nestedBind(args []string) (string, error)    { return nested("bind", args[0], args[1], args[2]) }
+
+// nestedChild tells its result by its output and ends at once.
+func nestedChild(args []string) (string, error) {
+	var steps []error
+	path, canary := args[1], args[2]
+	switch args[0] {
+	case "unmount":
+		steps = append(steps, unix.Unmount(path, 0), unix.Unmount(path, unix.MNT_DETACH))
+	case "bind":
+		at := filepath.Join(args[1], "sub")
+		steps = append(steps, unix.Mount(args[1], at, "", unix.MS_BIND, ""))
+		path, canary = filepath.Join(at, args[2]), args[3]
+	}
+	text, err := readSome(path)
+	if err == nil && strings.Contains(text, canary) {
+		fmt.Print("GOT " + text)
+		os.Exit(0)
+	}
+	fmt.Print(errors.Join(append(steps, err, errors.New("not to be read"))...))
+	os.Exit(0)
+	return "", nil
+}
+
+// trace attaches to process PID, or to a child, and lets go.
+func trace(args []string) (string, error) {
+	if args[0] != "child" {
+		pid, err := strconv.Atoi(args[0])
+		if err != nil {
+			return "", broken("%v", err)
+		}
+		return "was attached to", seize(pid)
+	}
+	cmd := self("hold")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return "", broken("%v", err)
+	}
+	err = seize(cmd.Process.Pid)
+	in.Close()
+	return "was attached to", err
+}
+
+// seize attaches without stopping; the end of this process detaches.
+func seize(pid int) error {
+	_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0, 0, 0)
+	return errnoError(errno)
+}
+
+// setPriority changes that of this process alone.
+func setPriority(text string) (string, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	return "was set", unix.Setpriority(unix.PRIO_PROCESS, 0, n)
+}
+
+// raiseLimit raises a hard limit that is not infinite.
+func raiseLimit([]string) (string, error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil {
+		return "", broken("%v", err)
+	}
+	limit.Cur, limit.Max = 4096, 4096
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &limit); err != nil && !errors.Is(err, unix.EPERM) {
+		return "", broken("%v", err)
+	}
+	limit.Max = 8192
+	return "was raised", unix.Setrlimit(unix.RLIMIT_CORE, &limit)
+}

@@ -1,0 +1,128 @@
+package enginetest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// networkActions speak to somebody.
+func networkActions() map[string]action {
+	return map[string]action{
+		"dial":         dialFor,
+		"route":        func(args []string) (string, error) { return each(args, route) },
+		"interfaces":   interfaces,
+		"resolver":     resolver,
+		"own-loopback": ownLoopback,
+		"own-socket":   ownSocket,
+		"bind-low":     bindLow,
+	}
+}
+
+// dialFor connects to NETWORK ADDRESS and reads the CANARY from there.
+func dialFor(args []string) (string, error) {
+	c, err := net.DialTimeout(args[0], args[1], netPatience)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(netPatience))
+	if args[0] == "udp" {
+		if _, err := c.Write([]byte("?")); err != nil {
+			return "", err
+		}
+	}
+	buf := make([]byte, 256)
+	n, err := c.Read(buf)
+	if err != nil && err != io.EOF {
+		return "", err
+	}
+	if !strings.Contains(string(buf[:n]), args[2]) {
+		return "", fmt.Errorf("somebody else answers: %q", buf[:n])
+	}
+	return "it answers", nil
+}
+
+// route asks the kernel for a way there, and sends nothing.
+func route(addr string) (string, error) {
+	c, err := net.Dial("udp", addr)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	return "from " + c.LocalAddr().String(), nil
+}
+
+func interfaces([]string) (string, error) {
+	list, err := net.Interfaces()
+	if err != nil {
+		return "", err
+	}
+	var others []string
+	for _, i := range list {
+		// tunl0 and the like are in every new namespace, and down.
+		if i.Flags&net.FlagLoopback == 0 && i.Flags&net.FlagUp != 0 {
+			others = append(others, i.Name)
+		}
+	}
+	if len(others) == 0 {
+		return "", errors.New("none")
+	}
+	return strings.Join(others, " "), nil
+}
+
+// resolver asks for a way to the name servers of this view, or to one that is
+// everywhere.
+func resolver([]string) (string, error) {
+	text, _ := os.ReadFile("/etc/resolv.conf")
+	servers := []string{"1.1.1.1:53"}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == "nameserver" && !strings.HasPrefix(f[1], "127.") {
+			servers = append(servers, net.JoinHostPort(f[1], "53"))
+		}
+	}
+	return each(servers, route)
+}
+
+func serveOnce(network, addr string) (string, error) {
+	l, err := net.Listen(network, addr)
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			c.Write([]byte("hello"))
+			c.Close()
+		}
+	}()
+	return dialFor([]string{network, l.Addr().String(), "hello"})
+}
+
+func ownLoopback([]string) (string, error) { return serveOnce("tcp", "127.0.0.1:0") }
+
+func ownSocket(args []string) (string, error) {
+	defer os.Remove(args[0])
+	return serveOnce("unix", args[0])
+}
+
+// bindLow listens on a port for which the host asks a privilege.
+func bindLow([]string) (string, error) {
+	var last error
+	for _, port := range []string{"1", "7", "9", "19"} {
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			l.Close()
+			return "port " + port, nil
+		}
+		if last = err; !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return "", last
+}

@@ -1,0 +1,294 @@
+package enginetest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// survivorLife is how long a daemon stays that nobody ends.
+const survivorLife = 30 * time.Second
+
+// processActions work on processes, in ways that every unix has.
+func processActions() map[string]action {
+	return map[string]action{
+		"hold":        hold,
+		"daemon":      daemon,
+		"survive":     survive,
+		"handle-term": handleTerm,
+		"die":         die,
+		"run":         runTool,
+		"signal": func(args []string) (string, error) { // PID SIGNAL
+			pid, err1 := strconv.Atoi(args[0])
+			sig, err2 := strconv.Atoi(args[1])
+			if err := errors.Join(err1, err2); err != nil {
+				return "", broken("%v", err)
+			}
+			return "the signal was taken", syscall.Kill(pid, syscall.Signal(sig))
+		},
+		"proc-search": func(args []string) (string, error) { // PART CANARY
+			if found := searchProc(args[0], args[1]); found != "" {
+				return found, nil
+			}
+			return "", errors.New("found in no process")
+		},
+		"kill-init":  killInit,
+		"kill-child": killChild,
+		"spawn":      spawn,
+		"allocate":   allocate,
+		"held":       held,
+		"open-files": openFiles,
+		"burn":       burn,
+		"clone-self": func([]string) (string, error) { return "", nil },
+	}
+}
+
+// self prepares another process of the kit with an action.
+func self(action string, args ...string) *exec.Cmd {
+	exe, err := os.Executable()
+	if err != nil {
+		exe = os.Args[0]
+	}
+	cmd := exec.Command(exe, append([]string{actorArg, action}, args...)...)
+	cmd.Env = os.Environ()
+	return cmd
+}
+
+// daemon leaves a process behind that has left the session, ignores signals
+// and holds the outputs; then it ends as KIND says.
+func daemon(args []string) (string, error) {
+	cmd := self("survive", args[0])
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	ready, err := cmd.StdinPipe() // closed by nobody but this process's end
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	_ = ready
+	r, w, err := os.Pipe()
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	cmd.ExtraFiles = []*os.File{w}
+	if err := cmd.Start(); err != nil {
+		return "", broken("%v", err)
+	}
+	w.Close()
+	r.Read(make([]byte, 1)) // it ignores signals by now
+	detail := fmt.Sprintf("pid %d ", cmd.Process.Pid)
+	switch args[0] {
+	case "die":
+		say(verdict{verdictGot, detail})
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case "stopped":
+		syscall.Kill(cmd.Process.Pid, syscall.SIGSTOP)
+	case "stay":
+		say(verdict{verdictGot, detail})
+		time.Sleep(survivorLife)
+	}
+	return detail, nil
+}
+
+func survive([]string) (string, error) {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE)
+	ready := os.NewFile(3, "ready")
+	ready.Write([]byte{1})
+	ready.Close()
+	time.Sleep(survivorLife)
+	return "", nil
+}
+
+// handleTerm waits for SIGTERM and says that it came.
+func handleTerm([]string) (string, error) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGTERM)
+	select {
+	case <-caught:
+		return "", nil
+	case <-time.After(survivorLife):
+		return "", errors.New("no SIGTERM came")
+	}
+}
+
+// die ends this process by a signal whose default action is not the Go runtime's.
+func die(args []string) (string, error) {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	return "", dieBy(syscall.Signal(n))
+}
+
+func runTool(args []string) (string, error) {
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	if len(out) > 200 {
+		out = out[:200]
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return string(out), nil
+}
+
+// killInit sends what would end any other process to the first one, and must
+// not live to tell if that helps. The host's own, in the pid namespace LINK,
+// gets none of it: there, to share the namespace is enough.
+func killInit(args []string) (string, error) {
+	link, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	if link == args[0] {
+		return "the first process is the host's", nil
+	}
+	errs := []error{errors.New("it lives on")}
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGSTOP, syscall.SIGKILL} {
+		errs = append(errs, syscall.Kill(1, sig))
+	}
+	return "", errors.Join(errs...)
+}
+
+// killChild is its control: the same signals end a child.
+func killChild([]string) (string, error) {
+	cmd := self("hold")
+	if _, err := cmd.StdinPipe(); err != nil {
+		return "", broken("%v", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return "", broken("%v", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		return "", err
+	}
+	cmd.Wait()
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || ws.Signal() != syscall.SIGKILL {
+		return "", errors.New("it was not killed")
+	}
+	return "it was killed", nil
+}
+
+// spawn starts N processes that are there at once.
+func spawn(args []string) (string, error) {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	defer w.Close()
+	for i := range n {
+		cmd := exec.Command("/bin/sh", "-c", "read x")
+		cmd.Stdin = r
+		if err := cmd.Start(); err != nil {
+			return "", fmt.Errorf("after %d: %w", i, err)
+		}
+		defer cmd.Process.Kill()
+	}
+	return fmt.Sprintf("%d at once", n), nil
+}
+
+// allocate has N processes hold MIB of memory each, at once.
+func allocate(args []string) (string, error) {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	var failed error
+	for range n {
+		cmd := self("held", args[1])
+		in, err1 := cmd.StdinPipe()
+		out, err2 := cmd.StdoutPipe()
+		if err := errors.Join(err1, err2); err != nil {
+			return "", broken("%v", err)
+		}
+		if err := cmd.Start(); err != nil {
+			return "", err
+		}
+		defer cmd.Process.Kill()
+		defer in.Close()
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			failed = errors.New("one of them was ended")
+		}
+	}
+	return fmt.Sprintf("%s MiB in each of %d processes", args[1], n), failed
+}
+
+// held holds MIB of memory until its input ends.
+func held(args []string) (string, error) {
+	mib, err := strconv.Atoi(args[0])
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	blocks := make([][]byte, mib)
+	for i := range blocks {
+		blocks[i] = make([]byte, 1<<20)
+		for j := 0; j < len(blocks[i]); j += 4096 {
+			blocks[i][j] = 1
+		}
+	}
+	os.Stdout.WriteString("x")
+	os.Stdin.Read(make([]byte, 1))
+	return strconv.Itoa(len(blocks)), nil
+}
+
+func openFiles(args []string) (string, error) {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return "", broken("%v", err)
+	}
+	for i := range n {
+		f, err := os.Open("/")
+		if err != nil {
+			return "", fmt.Errorf("after %d: %w", i, err)
+		}
+		defer f.Close()
+	}
+	return args[0] + " are open", nil
+}
+
+// burn computes for a time and succeeds if it got that much of a processor.
+func burn(args []string) (string, error) { // WALL CPU
+	wall, err1 := time.ParseDuration(args[0])
+	least, err2 := time.ParseDuration(args[1])
+	if err := errors.Join(err1, err2); err != nil {
+		return "", broken("%v", err)
+	}
+	x := 1
+	for begin := time.Now(); time.Since(begin) < wall; {
+		for range 10_000 {
+			x = x*31 + 7
+		}
+	}
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return "", broken("%v", err)
+	}
+	used := time.Duration(usage.Utime.Nano())
+	detail := fmt.Sprintf("%v of processor time in %v (%d)", used, wall, x&1)
+	if used < least {
+		return "", errors.New(detail)
+	}
+	return detail, nil
+}
+
+// field is a line of /proc/self/status.
+func field(name string) (string, error) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && k == name {
+			return strings.TrimSpace(v), nil
+		}
+	}
+	return "", broken("there is no %s in /proc/self/status", name)
+}

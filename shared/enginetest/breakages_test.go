@@ -1,0 +1,350 @@
+package enginetest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// copied puts a copier of its own between a command and the caller's files,
+// which is where most engines go wrong.
+type copied struct {
+	stdin          func(to io.Writer, from io.Reader)
+	stdout, stderr func(to io.Writer, from io.Reader)
+	// waits says that the command's end is told when all is copied.
+	waits bool
+}
+
+func (c copied) breakage() breakage {
+	var mu sync.Mutex
+	groups := map[shared.Process]*sync.WaitGroup{}
+	b := breakage{start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+		group := &sync.WaitGroup{}
+		var mine []*os.File
+		out := func(f **os.File, copier func(io.Writer, io.Reader)) {
+			if *f == nil || copier == nil {
+				return
+			}
+			fd, _ := syscall.Dup(int((*f).Fd()))
+			to := os.NewFile(uintptr(fd), "to")
+			r, w, _ := os.Pipe()
+			*f, mine = w, append(mine, w)
+			group.Go(func() {
+				copier(to, r)
+				to.Close()
+				r.Close()
+			})
+		}
+		out(&stdio.Stdout, c.stdout)
+		out(&stdio.Stderr, c.stderr)
+		if stdio.Stdin != nil && c.stdin != nil {
+			from := stdio.Stdin // not a descriptor of its own
+			r, w, _ := os.Pipe()
+			stdio.Stdin, mine = r, append(mine, r)
+			group.Go(func() {
+				c.stdin(w, from)
+				w.Close()
+			})
+		}
+		p, err := s.Start(ctx, cmd, stdio)
+		for _, f := range mine {
+			f.Close()
+		}
+		if err == nil {
+			mu.Lock()
+			groups[p] = group
+			mu.Unlock()
+		}
+		return p, err
+	}}
+	if c.waits {
+		b.wait = func(ctx context.Context, p shared.Process) (shared.Result, error) {
+			r, err := p.Wait(ctx)
+			mu.Lock()
+			group := groups[p]
+			mu.Unlock()
+			done := make(chan struct{})
+			go func() { group.Wait(); close(done) }()
+			select {
+			case <-done:
+			case <-ctx.Done():
+				return r, ctx.Err()
+			}
+			return r, err
+		}
+	}
+	return b
+}
+
+func plainly(to io.Writer, from io.Reader) { io.Copy(to, from) }
+
+// inMemory takes everything before it gives anything.
+func inMemory(to io.Writer, from io.Reader) {
+	all, _ := io.ReadAll(from)
+	to.Write(all)
+}
+
+// mangled loses a byte.
+func mangled(to io.Writer, from io.Reader) {
+	io.CopyN(io.Discard, from, 1)
+	io.Copy(to, from)
+}
+
+// deaf goes on when its reader has gone.
+func deaf(to io.Writer, from io.Reader) {
+	io.Copy(to, from)
+	io.Copy(io.Discard, from)
+}
+
+// inTurn copies one stream and then the other.
+func inTurn() breakage {
+	first := make(chan struct{})
+	return copied{
+		stdout: func(to io.Writer, from io.Reader) { io.Copy(to, from); close(first) },
+		stderr: func(to io.Writer, from io.Reader) { <-first; io.Copy(to, from) },
+	}.breakage()
+}
+
+// breakages are engines that break one rule each.
+func breakages() map[string]breakage {
+	killing := breakage{signal: func(ctx context.Context, p shared.Process, _ shared.Signal) error {
+		return p.Signal(ctx, syscall.SIGKILL)
+	}}
+	wrong := errors.New("something else")
+	var kept struct {
+		sync.Mutex
+		mounts []shared.Mount
+	}
+	commands, sandboxes := &counted{limit: 10}, &counted{limit: 5}
+	closing := make(chan struct{})
+	var starts counted
+	starts.limit = 1
+	return map[string]breakage{
+		"open.01": {info: func(i shared.Info) shared.Info { i.Doc = ""; return i }},
+		"open.02": {info: func(i shared.Info) shared.Info {
+			i.Options.Attributes = []shared.OptionAttribute{{Name: "x", Type: "object", Doc: "x"}}
+			return i
+		}},
+		"open.03": opened(func(s *shared.Spec) { s.Limits = shared.Limits{} }),
+		"open.04": opened(func(s *shared.Spec) { *s = shared.Spec{Unconfined: s.Unconfined} }),
+		"open.05": opened(func(s *shared.Spec) { s.Options = nil }),
+		"open.06": opened(func(s *shared.Spec) { s.Unconfined = true }),
+		"open.07": {open: func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+			return e.Open(context.WithoutCancel(ctx), spec)
+		}},
+		"open.08": {open: func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+			kept.Lock()
+			defer kept.Unlock()
+			kept.mounts = spec.Mounts
+			return e.Open(ctx, spec)
+		}, start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+			kept.Lock()
+			defer kept.Unlock()
+			for _, m := range kept.mounts {
+				if _, err := os.Stat(m.Source); err != nil {
+					return nil, err
+				}
+			}
+			return s.Start(ctx, cmd, stdio)
+		}},
+		"end.01": ended(func(r *shared.Result) { r.Status.Code &= 0x7f }),
+		"end.02": ended(func(r *shared.Result) { r.Status = shared.ExitStatus{Code: r.Status.Shell()} }),
+		"end.03": killing,
+		"end.04": killing,
+		"end.05": {signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error { p.Signal(ctx, sig); return nil }},
+		"end.06": {wait: func(ctx context.Context, p shared.Process) (shared.Result, error) {
+			if ctx.Err() != nil {
+				p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL)
+			}
+			return p.Wait(ctx)
+		}},
+		"end.07": {start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+			p, err := s.Start(ctx, cmd, stdio)
+			if err == nil {
+				context.AfterFunc(ctx, func() { p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) })
+			}
+			return p, err
+		}},
+		"end.08": ended(func(r *shared.Result) { r.TimedOut = false }),
+		"end.09": func() breakage {
+			b := copied{stdout: plainly, waits: true}.breakage()
+			start := b.start
+			b.start = func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+				// So that it outlives the group, which the good engine ends.
+				cmd.Args = slices.Clone(cmd.Args)
+				cmd.Args[2] = strings.Replace(cmd.Args[2], "sleep 60 &", "setsid sleep 11 & sleep 0.3;", 1)
+				return start(ctx, s, cmd, stdio)
+			}
+			return b
+		}(),
+		"end.10": {events: func(shared.Process) <-chan shared.Event { return make(chan shared.Event) }},
+		"end.11": {close: func(context.Context, shared.Sandbox) error { return nil }},
+		"end.12": mistold(shared.ErrClosed, wrong),
+		"end.13": {signal: func(ctx context.Context, p shared.Process, _ shared.Signal) error {
+			return p.Signal(ctx, syscall.SIGTERM)
+		}},
+
+		"stream.01": changed(func(_ *shared.Command, s *shared.Stdio) { s.Stdin = nil }),
+		"stream.02": copied{stdin: plainly, waits: true}.breakage(),
+		"stream.03": copied{stdout: plainly, stderr: mangled}.breakage(),
+		"stream.04": copied{stdin: mangled}.breakage(),
+		"stream.05": copied{stdout: inMemory}.breakage(),
+		"stream.06": inTurn(),
+		"stream.07": copied{stdout: deaf}.breakage(),
+		"stream.08": copied{stdout: inMemory, stderr: inMemory, waits: true}.breakage(),
+		"stream.09": changed(func(_ *shared.Command, s *shared.Stdio) {
+			if s.Stdin != nil {
+				s.Stdin, _ = os.Open(s.Stdin.Name())
+			}
+		}),
+		"stream.10": {start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+			if stdio.Stdin == nil {
+				return nil, wrong
+			}
+			return s.Start(ctx, cmd, stdio)
+		}},
+		"stream.11": changed(func(_ *shared.Command, s *shared.Stdio) { *s = shared.Stdio{} }),
+		"stream.12": copied{stdin: plainly}.breakage(),
+		"stream.13": changed(func(c *shared.Command, _ *shared.Stdio) { c.TTY = false }),
+		"stream.14": {resize: func() error { return nil }},
+
+		"command.01": changed(func(c *shared.Command, _ *shared.Stdio) { c.Env = append(c.Env, "EXTRA=1") }),
+		"command.02": changed(func(c *shared.Command, _ *shared.Stdio) {
+			c.Args = slices.DeleteFunc(slices.Clone(c.Args), func(a string) bool { return a == "" })
+		}),
+		"command.03": changed(func(c *shared.Command, _ *shared.Stdio) { c.Dir = "/" }),
+		"command.04": changed(func(c *shared.Command, _ *shared.Stdio) { c.Args = nil }),
+		"command.05": changed(func(c *shared.Command, _ *shared.Stdio) { c.Script = c.Script[:min(len(c.Script), 128<<10)] }),
+		"command.06": changed(func(c *shared.Command, _ *shared.Stdio) { c.Env = []string{"PATH=/usr/bin:/bin"} }),
+		"command.07": mistold(shared.ErrNotFound, shared.ErrUnavailable),
+		"command.08": mistold(shared.ErrNotExecutable, shared.ErrNotFound),
+		"command.09": {wait: func(ctx context.Context, p shared.Process) (shared.Result, error) {
+			r, err := p.Wait(ctx)
+			if r.Status.Code == 127 {
+				err = shared.ErrNotFound
+			}
+			return r, err
+		}},
+		"command.10": {plan: func(ctx context.Context, s shared.Sandbox, cmd shared.Command) (shared.Plan, error) {
+			if p, err := s.Start(ctx, cmd, shared.Stdio{}); err == nil {
+				p.Wait(ctx)
+			}
+			return s.Plan(ctx, cmd)
+		}},
+		"command.11": liar(),
+
+		"misuse.01": {start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+			if cmd.Validate() != nil {
+				cmd = shared.Command{Args: []string{"/bin/sh", "-c", ":"}, Dir: "/"}
+			}
+			return s.Start(ctx, cmd, stdio)
+		}},
+		"misuse.02": changed(func(c *shared.Command, _ *shared.Stdio) { c.Args = c.Args[:min(len(c.Args), 4)] }),
+		"misuse.03": changed(func(c *shared.Command, _ *shared.Stdio) { c.Script = c.Script[:min(len(c.Script), 1000)] }),
+		"misuse.04": changed(func(c *shared.Command, _ *shared.Stdio) {
+			if _, err := os.Stat(c.Dir); err != nil {
+				c.Dir = "/"
+			}
+		}),
+		"misuse.05": changed(func(c *shared.Command, _ *shared.Stdio) { c.TTY = false }),
+
+		"crowd.01": {start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+			if err := commands.more(); err != nil {
+				return nil, err
+			}
+			return s.Start(ctx, cmd, stdio)
+		}},
+		"crowd.02": {open: func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+			if err := sandboxes.more(); err != nil {
+				return nil, err
+			}
+			return e.Open(ctx, spec)
+		}},
+		"crowd.03": {start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+			if starts.more() != nil {
+				<-closing
+			}
+			p, err := s.Start(ctx, cmd, stdio)
+			if errors.Is(err, shared.ErrClosed) {
+				err = wrong
+			}
+			return p, err
+		}, close: func(ctx context.Context, s shared.Sandbox) error {
+			defer close(closing)
+			return s.Close(ctx)
+		}},
+		"crowd.04": killing,
+	}
+}
+
+// liar claims to isolate, and does not.
+func liar() breakage {
+	b := opened(func(s *shared.Spec) {
+		s.Unconfined, s.Home, s.Limits, s.Options = true, "", shared.Limits{}, nil
+		s.Mounts = slices.DeleteFunc(slices.Clone(s.Mounts), func(m shared.Mount) bool { return m.Source != m.Destination })
+	})
+	b.info = func(i shared.Info) shared.Info {
+		i.Features = shared.Features{
+			shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
+			shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureMasks, shared.FeatureTTY, shared.FeatureLimitPIDs,
+			shared.FeatureLimitMemory, shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,
+		}
+		return i
+	}
+	return b
+}
+
+// brokenProcesses are engines whose process breaks a rule.
+func brokenProcesses(self string) map[string]func(ctx context.Context) (*shared.Launched, error) {
+	launch := func(script string) func(ctx context.Context) (*shared.Launched, error) {
+		return func(ctx context.Context) (*shared.Launched, error) {
+			return shared.Launch(ctx, exec.Command("/bin/sh", "-c", script, self), nil)
+		}
+	}
+	wrapped := func(b breakage) func(ctx context.Context) (*shared.Launched, error) {
+		return func(ctx context.Context) (*shared.Launched, error) {
+			l, err := launch(`exec "$0"`)(ctx)
+			if err == nil {
+				l.Engine = &brokenEngine{l.Engine, b}
+			}
+			return l, err
+		}
+	}
+	var once sync.Mutex
+	var same *shared.Launched
+	return map[string]func(ctx context.Context) (*shared.Launched, error){
+		"misuse.03": wrapped(breakages()["misuse.03"]),
+		"process.01": wrapped(breakage{wait: func(ctx context.Context, p shared.Process) (shared.Result, error) {
+			r, err := p.Wait(ctx)
+			if err != nil {
+				r, err = shared.Result{Status: shared.ExitStatus{Signal: syscall.SIGKILL}}, nil
+			}
+			return r, err
+		}}),
+		// The signal reaches the shell alone.
+		"process.02": launch(`"$0"; exit $?`),
+		// It never hears of the host's end.
+		"process.03": launch(`unset SBXHOST_CHANNEL; exec "$0"`),
+		"process.04": func(ctx context.Context) (l *shared.Launched, err error) {
+			once.Lock()
+			defer once.Unlock()
+			if same == nil {
+				same, err = launch(`exec "$0"`)(ctx)
+			}
+			return same, err
+		},
+		"process.05": wrapped(copied{stdout: func(to io.Writer, from io.Reader) {
+			text, _ := io.ReadAll(from)
+			to.Write(bytes.TrimPrefix(text, []byte("1|1|unix|/x|grpc\n")))
+		}, waits: true}.breakage()),
+	}
+}

@@ -1,0 +1,79 @@
+package enginetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// actOutside carries out the trial's action without a sandbox.
+func (s *scene) actOutside(ctx context.Context, t *trial, privileged bool) verdict {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	for _, first := range append(t.first, t.act) {
+		act := *t
+		act.act = first
+		v := s.outsideOnce(ctx, &act, privileged)
+		if v.Kind != verdictGot || len(first) > 0 && &first[0] == &t.act[0] {
+			return v
+		}
+	}
+	return verdict{Kind: verdictBroken, Detail: "there is no action"}
+}
+
+func (s *scene) outsideOnce(ctx context.Context, t *trial, privileged bool) verdict {
+	args, env := s.commandLine(t)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	// What is the host's own is what a probe may be about.
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Dir = t.Command.Dir
+	cmd.SysProcAttr = outsideAttr(privileged)
+	if t.stdin != nil {
+		t.stdin.Seek(0, 0)
+		cmd.Stdin = t.stdin
+	}
+	if f := s.inherited; f != nil {
+		cmd.ExtraFiles = []*os.File{f}
+	}
+	// Files, so that a process which is left behind delays nobody.
+	out, err := os.CreateTemp(s.dir, "out-")
+	if err != nil {
+		return verdict{verdictBroken, err.Error()}
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	if t.tty {
+		terminal, err := openTerminal()
+		if err != nil {
+			return verdict{verdictAbsent, err.Error()}
+		}
+		defer terminal.close()
+		cmd.Stdin, cmd.Stdout = terminal.slave, out
+		if cmd.SysProcAttr == nil {
+			cmd.SysProcAttr = &syscall.SysProcAttr{}
+		}
+		cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, true
+	}
+	err = cmd.Run()
+	text, readErr := os.ReadFile(out.Name())
+	if readErr != nil {
+		return verdict{verdictBroken, readErr.Error()}
+	}
+	var result shared.Result
+	if cmd.ProcessState == nil {
+		return verdict{verdictAbsent, err.Error()}
+	}
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		result.Status.Signal = ws.Signal()
+	}
+	v := readVerdict(text, result)
+	if v.Kind == verdictBroken && !bytes.Contains(text, []byte(verdictPrefix)) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		v.Detail = "it hung"
+	}
+	return v
+}

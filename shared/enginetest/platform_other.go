@@ -1,0 +1,34 @@
+//go:build !linux
+
+package enginetest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// platformActions are those of Linux alone.
+func platformActions() map[string]action { return nil }
+
+var errOnlyLinux = &absentError{"only on Linux"}
+
+func outsideAttr(bool) *syscall.SysProcAttr { return nil }
+
+func inheritDirectory(*scene) error    { return errOnlyLinux }
+func takeHandle(*scene) error          { return errOnlyLinux }
+func makeSharedMemory(*scene) error    { return errOnlyLinux }
+func makeMessageQueue(*scene) error    { return errOnlyLinux }
+func needScoping() error               { return errOnlyLinux }
+func makeFifo(path string) error       { return syscall.Mkfifo(path, 0o600) }
+func openTerminal() (*terminal, error) { return nil, errOnlyLinux }
+
+// exchange cannot be done in one step here.
+func exchange(a, b string) error {
+	return errors.Join(os.Rename(a, a+"-x"), os.Rename(b, a), os.Rename(a+"-x", b))
+}
+
+func dieBy(sig syscall.Signal) error {
+	return fmt.Errorf("it lives on: %w", syscall.Kill(os.Getpid(), sig))
+}

@@ -1,0 +1,117 @@
+package enginetest
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Status is how a case went.
+type Status string
+
+const (
+	// Held: what must not be possible is not, and the control shows that it
+	// could have been; or what must work does.
+	Held Status = "held"
+	// Leaked: what must not be possible is.
+	Leaked Status = "leaked"
+	// Failed: what must work does not, or the case could not be carried out.
+	Failed Status = "failed"
+	// ControlFailed: the action did not succeed where it is granted either, so
+	// that its failure inside says nothing.
+	ControlFailed Status = "control-failed"
+	// Skipped: the engine does not claim a feature that the case needs.
+	Skipped Status = "skipped"
+	// NotApplicable: the case says nothing on this machine or for this user.
+	NotApplicable Status = "not-applicable"
+)
+
+// Bad reports whether the engine, or the kit on this machine, has failed.
+func (s Status) Bad() bool { return s == Leaked || s == Failed || s == ControlFailed }
+
+// Result is the outcome of one case.
+type Result struct {
+	ID     string `json:"id"`
+	Group  Group  `json:"group"`
+	Title  string `json:"title"`
+	Status Status `json:"status"`
+	Detail string `json:"detail"` // what was found, or why there is nothing to find
+	Millis int64  `json:"millis"`
+}
+
+// Results are the outcomes of a suite, in its order.
+type Results struct {
+	Results []Result `json:"results"`
+}
+
+// Count says how many results have one of the statuses.
+func (r Results) Count(statuses ...Status) (n int) {
+	for _, one := range r.Results {
+		for _, s := range statuses {
+			if one.Status == s {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Bad are the results that tell of a failure.
+func (r Results) Bad() (bad []Result) {
+	for _, one := range r.Results {
+		if one.Status.Bad() {
+			bad = append(bad, one)
+		}
+	}
+	return bad
+}
+
+// Summary is one line with the number of each status that occurred.
+func (r Results) Summary() string {
+	var parts []string
+	for _, s := range []Status{Held, Leaked, Failed, ControlFailed, Skipped, NotApplicable} {
+		if n := r.Count(s); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing was run"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// WriteTable writes the results for people, grouped, one case a line. With
+// brief, only those that tell of a failure.
+func (r Results) WriteTable(w io.Writer, brief bool) error {
+	var group Group
+	for _, one := range r.Results {
+		if brief && !one.Status.Bad() {
+			continue
+		}
+		if one.Group != group {
+			group = one.Group
+			if _, err := fmt.Fprintf(w, "%s\n", group); err != nil {
+				return err
+			}
+		}
+		line := fmt.Sprintf("  %-14s %-13s %s", one.Status, one.ID, one.Title)
+		if one.Detail != "" && one.Status != Held {
+			line += ": " + printable(one.Detail)
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(w, r.Summary())
+	return err
+}
+
+// printable keeps what came from inside from acting on a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}

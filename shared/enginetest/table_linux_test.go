@@ -1,0 +1,149 @@
+package enginetest_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/plugins/bwrap"
+	"github.com/sbxhost/sbxhost/plugins/noop"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
+)
+
+var update = flag.Bool("update", false, "write the table of docs/security.md from what is found here")
+
+const (
+	securityDoc = "../../docs/security.md"
+	tableBegin  = "<!-- probes: go test ./shared/enginetest -run SecurityTable -update -->\n"
+	tableEnd    = "<!-- end of probes -->\n"
+)
+
+// columns are the engines that the table compares.
+var columns = []struct {
+	name   string
+	engine func() shared.Engine
+}{
+	{"bwrap engine", bwrap.New},
+	{"bwrap as commonly written", naive},
+	{"no sandbox", noop.New},
+}
+
+// cell is what the table says of a result.
+func cell(s enginetest.Status, works bool) string {
+	switch s {
+	case enginetest.Held:
+		if works {
+			return "works"
+		}
+		return "held"
+	case enginetest.Leaked:
+		return "**leaks**"
+	case enginetest.Failed, enginetest.ControlFailed:
+		return "fails"
+	}
+	return "-"
+}
+
+// TestSecurityTable holds the table in docs/security.md to what is found. A cell
+// is compared where this machine and user can tell: what does not apply
+// here was found elsewhere.
+func TestSecurityTable(t *testing.T) {
+	t.Parallel()
+	e := bwrap.New()
+	if p, err := e.Probe(t.Context()); err != nil || !p.Ready {
+		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "bwrap") {
+			t.Fatalf("bwrap is required and not ready: %v %s", err, p.Reason)
+		}
+		t.Skipf("bwrap is not ready: %v %s", err, p.Reason)
+	}
+	text, err := os.ReadFile(securityDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok1 := strings.Cut(string(text), tableBegin)
+	old, after, ok2 := strings.Cut(rest, tableEnd)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no place for the table", securityDoc)
+	}
+	documented := parseTable(old)
+	found := make([]map[string]enginetest.Result, len(columns))
+	for i, c := range columns {
+		results := suite(t, c.engine(), enginetest.Options{ProbesOnly: true, Unconfined: true}).Run(t.Context(), nil)
+		found[i] = map[string]enginetest.Result{}
+		for _, r := range results.Results {
+			found[i][r.ID] = r
+		}
+		t.Logf("%s: %s", c.name, results.Summary())
+	}
+	var table strings.Builder
+	group := enginetest.Group("")
+	for _, p := range enginetest.Probes() {
+		if p.Group == enginetest.GroupMacOS {
+			continue
+		}
+		if p.Group != group {
+			group = p.Group
+			fmt.Fprintf(&table, "\n### %s\n\n| probe | what is tried | %s | %s | %s |\n|---|---|---|---|---|\n", group, columns[0].name, columns[1].name, columns[2].name)
+		}
+		row := []string{p.ID, strings.ReplaceAll(p.Title, "|", `\|`)}
+		for i := range columns {
+			r, was := found[i][p.ID], ""
+			if line := documented[p.ID]; len(line) > 2+i {
+				was = line[2+i]
+			}
+			now := cell(r.Status, p.MustWork)
+			if *update {
+				if now == "-" && was != "" && r.Status == enginetest.NotApplicable {
+					now = was // found on another machine
+				}
+			} else if !agrees(i, was, now, r.Status, p.Varies) {
+				t.Errorf("%s, %s: the document says %q and found is %q: %s", p.ID, columns[i].name, was, now, r.Detail)
+			}
+			row = append(row, now)
+		}
+		if line := documented[p.ID]; !*update && (len(line) < 2 || line[1] != row[1]) {
+			t.Errorf("%s: the document does not have its title: %q", p.ID, line)
+		}
+		fmt.Fprintf(&table, "| %s |\n", strings.Join(row, " | "))
+	}
+	table.WriteString("\n")
+	if *update {
+		if err := os.WriteFile(securityDoc, []byte(before+tableBegin+table.String()+tableEnd+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// agrees says whether a cell of the document can stand. What does not apply here
+// was found elsewhere, and what did not there may be found here. Without isolation
+// it matters who asks, and the document tells of root.
+func agrees(column int, was, now string, status enginetest.Status, varies bool) bool {
+	switch {
+	case was == now, status == enginetest.NotApplicable:
+		return true
+	case column > 0 && os.Geteuid() != 0:
+		return true
+	case was == "-" && varies:
+		return now == "held" || column > 0
+	}
+	return false
+}
+
+// parseTable gives the rows by their first cell.
+func parseTable(text string) map[string][]string {
+	rows := map[string][]string{}
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if len(cells) == 2+len(columns) {
+			rows[cells[0]] = cells
+		}
+	}
+	return rows
+}
