@@ -13,12 +13,12 @@ import (
 
 // examine looks at everything that this platform has.
 func (c *doctorCommand) examine(ctx context.Context) []finding {
-	findings := []finding{{Name: "platform", State: stateOK, Found: runtime.GOOS + "/" + runtime.GOARCH + ", " + userName()}}
+	findings := []finding{{Name: "platform", State: stateOK, Found: runtime.GOOS + "/" + runtime.GOARCH + ", " + asWhom()}}
 	findings = append(findings, c.examinePlatform(ctx)...)
 	return append(findings, c.cacheDir(), c.runtimeDir(), network())
 }
 
-func userName() string {
+func asWhom() string {
 	if os.Geteuid() == 0 {
 		return "as root"
 	}

@@ -101,7 +101,7 @@ func (c *enginesTestCommand) Run(args []string) int {
 
 // engineCommand gives what starts an engine, of a name or at a path.
 func (c *enginesTestCommand) engineCommand(ctx context.Context, explicit, engine string) (*exec.Cmd, error) {
-	s, err := c.load(explicit)
+	s, err := c.load(ctx, explicit)
 	if err != nil {
 		return nil, err
 	}
