@@ -93,10 +93,16 @@ func TestMountPointsInTemp(t *testing.T) {
 	if _, err := os.Stat(h.Root() + "/made"); err != nil {
 		t.Error(err)
 	}
-	// A command that puts a link where the next one's mounts go gets nowhere.
+	// A command cannot move what the next one's mounts go to; nor does one that
+	// could - in a sandbox of another definition, say - get anything by it.
 	first := strings.Split(strings.TrimPrefix(h.Root(), "/tmp/"), "/")[0]
-	secret := t.TempDir()
-	output(t, h, "fast", fmt.Sprintf("cd /; mv /tmp/%s /tmp/aside && ln -s %s /tmp/%s", first, secret, first))
+	if err := h.Command(t.Context(), "fast", "mv", "/tmp/"+first, "/tmp/aside").Run(); err == nil {
+		t.Error("what holds mounts was moved")
+	}
+	temp, secret := h.Workspace().TempAlias(), t.TempDir()
+	if err := errors.Join(os.Rename(filepath.Join(temp, first), filepath.Join(temp, "aside")), os.Symlink(secret, filepath.Join(temp, first))); err != nil {
+		t.Fatal(err)
+	}
 	err := h.Command(t.Context(), "fast", "true").Run()
 	if e, ok := errors.AsType[*shared.Error](err); !ok || !strings.Contains(e.Message, "has put something else") {
 		t.Errorf("got %v", err)

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -202,6 +203,11 @@ func allocate(args []string) (string, error) {
 		return "", broken("%v", err)
 	}
 	var failed error
+	type holder struct {
+		in  io.Writer
+		out io.Reader
+	}
+	var holders []holder
 	for range n {
 		cmd := self("held", args[1])
 		in, err1 := cmd.StdinPipe()
@@ -214,14 +220,26 @@ func allocate(args []string) (string, error) {
 		}
 		defer cmd.Process.Kill()
 		defer in.Close()
+		holders = append(holders, holder{in, out})
 		if _, err := out.Read(make([]byte, 1)); err != nil {
+			failed = errors.New("one of them was ended")
+		}
+	}
+	// The one that is ended may have had its memory for long.
+	for _, h := range holders {
+		_, err := h.in.Write([]byte("?"))
+		if err == nil {
+			_, err = h.out.Read(make([]byte, 1))
+		}
+		if err != nil {
 			failed = errors.New("one of them was ended")
 		}
 	}
 	return fmt.Sprintf("%s MiB in each of %d processes", args[1], n), failed
 }
 
-// held holds MIB of memory until its input ends.
+// held holds MIB of memory until its input ends, and says so once more when it is
+// asked.
 func held(args []string) (string, error) {
 	mib, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -235,7 +253,10 @@ func held(args []string) (string, error) {
 		}
 	}
 	os.Stdout.WriteString("x")
-	os.Stdin.Read(make([]byte, 1))
+	if n, _ := os.Stdin.Read(make([]byte, 1)); n == 1 {
+		os.Stdout.WriteString("x")
+		os.Stdin.Read(make([]byte, 1))
+	}
 	return strconv.Itoa(len(blocks)), nil
 }
 
