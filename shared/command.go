@@ -42,7 +42,9 @@ type Command struct {
 	Masks []Mask
 }
 
-// A Mask hides one path.
+// A Mask hides one path. What does not exist when the command starts is not
+// hidden, and an engine makes nothing there: a host that must keep a path from
+// being made puts something in its place first.
 type Mask struct {
 	Path   string // absolute path inside
 	Dir    bool   // whether a directory is hidden

@@ -28,14 +28,6 @@ func leftoverProbes() []probe {
 				t.mask(s.path("ws/none/missing"), true)
 			})
 		}, features: []shared.Feature{shared.FeatureMasks, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
-		{id: "write.62", title: "a masked path that is not there cannot be made", trial: func(s *scene, t *trial) {
-			t.mask(s.path("ws/missing"), false)
-			t.do("create", s.path("ws/missing"))
-		}, control: controlGranted, grant: unmasked},
-		{id: "write.63", title: "a masked directory that is not there cannot be made", trial: func(s *scene, t *trial) {
-			t.mask(s.path("ws/none"), true)
-			t.do("mkdir", s.path("ws/none"))
-		}, control: controlGranted, grant: unmasked},
 		{id: "write.64", title: "a masked file cannot be written", trial: func(s *scene, t *trial) {
 			t.mask(s.path("ws/.env"), false)
 			t.do("append-regular", s.path("ws/.env"))
