@@ -86,7 +86,13 @@ func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
 	d := policy.Decide(facts)
 	switch {
 	case d.Rule == policy.RuleFallbackDeny:
-		return nil, d, cause
+		// To plan needs no machine on which the engine works.
+		opened, err := c.host.sandbox(c.opening(), c.sandbox, route{})
+		if err != nil {
+			return nil, d, err
+		}
+		c.degraded = append(c.degraded, cause.Error()+"; nothing would run here")
+		return opened, d, nil
 	case d.Outcome == policy.Denied && !d.Ask:
 		return nil, d, &DeniedError{Sandbox: name, Decision: d, Err: cause}
 	}

@@ -208,7 +208,9 @@ func (h *Host) resolve(name string, def Definition, unconfined bool) (*resolved,
 		if err != nil {
 			return nil, err
 		}
-		r.session, r.sessionHome = state.Session, state.home
+		if r.session = state.Session; !r.unconfined(def) {
+			r.sessionHome = state.home // elsewhere it is the caller's
+		}
 		out, err := r.resolve(name, def)
 		switch {
 		case err != nil:

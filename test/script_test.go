@@ -51,7 +51,7 @@ func TestScript(t *testing.T) {
 				Dir:                 "script",
 				RequireExplicitExec: true,
 				RequireUniqueNames:  true,
-				Deadline:            time.Now().Add(2 * time.Minute),
+				Deadline:            time.Now().Add(6 * time.Minute),
 				Setup:               func(env *testscript.Env) error { return setupScript(env, top, layout) },
 				Condition: func(name string) (bool, error) {
 					// [WORD] holds where SBXHOST_REQUIRE lists the word.
