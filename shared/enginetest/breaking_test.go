@@ -38,7 +38,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 	for _, id := range enginetest.RuleIDs() {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
-			o := enginetest.Options{Run: only(id), ContractOnly: true, RuleTimeout: 12 * time.Second}
+			o := enginetest.Options{Run: only(id), ContractOnly: true, RuleTimeout: 6 * time.Second}
 			var e shared.Engine
 			if launch, ok := processes[id]; ok {
 				o.Launch = launch

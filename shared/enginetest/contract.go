@@ -64,7 +64,7 @@ func (s *Suite) runRule(ctx context.Context, r *rule) (status Status, detail str
 	go func() { done <- r.run(ctx, b) }()
 	select {
 	case err = <-done:
-	case <-time.After(s.options.RuleTimeout + 10*time.Second):
+	case <-time.After(s.options.RuleTimeout + b.patience()):
 		err = errors.New("it does not end")
 	}
 	if absent, ok := errors.AsType[*absentError](err); ok {
@@ -89,6 +89,9 @@ func (b *bench) close() {
 		b.cleanups[i]()
 	}
 }
+
+// patience is how long one step of a rule may take.
+func (b *bench) patience() time.Duration { return min(actionTimeout, b.suite.options.RuleTimeout/3) }
 
 func (b *bench) later(f func()) { b.cleanups = append(b.cleanups, f) }
 

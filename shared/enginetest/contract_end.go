@@ -111,7 +111,7 @@ func (b *bench) started(ctx context.Context, sandbox shared.Sandbox, cmd shared.
 		return nil, nil, fmt.Errorf("starting: %w", err)
 	}
 	out := bufio.NewReader(r)
-	r.SetReadDeadline(time.Now().Add(actionTimeout))
+	r.SetReadDeadline(time.Now().Add(b.patience()))
 	if _, err := out.ReadString('\n'); err != nil {
 		return nil, nil, fmt.Errorf("the command says nothing: %w", err)
 	}
@@ -311,7 +311,7 @@ func events(ctx context.Context, b *bench) error {
 			if !ok {
 				return nil
 			}
-		case <-time.After(actionTimeout):
+		case <-time.After(b.patience()):
 			return errors.New("the channel is open after the end")
 		}
 	}

@@ -235,7 +235,7 @@ func startAndClose(ctx context.Context, b *bench) error {
 			return err
 		}
 		w.Close()
-		if err := ends(r); err != nil {
+		if err := b.ends(r); err != nil {
 			return err
 		}
 	}

@@ -83,7 +83,7 @@ func (b *bench) lose(ctx context.Context, told bool, end func(*shared.Launched) 
 		return err
 	}
 	if !b.suite.unconfined || !told {
-		if err := ends(r); err != nil {
+		if err := b.ends(r); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (b *bench) lose(ctx context.Context, told bool, end func(*shared.Launched) 
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(actionTimeout)
+	late := time.After(b.patience())
 	for !l.Exited() {
 		select {
 		case <-tick.C:
@@ -104,8 +104,8 @@ func (b *bench) lose(ctx context.Context, told bool, end func(*shared.Launched) 
 }
 
 // ends wants the end of what somebody still may write to.
-func ends(r *os.File) error {
-	r.SetReadDeadline(time.Now().Add(actionTimeout))
+func (b *bench) ends(r *os.File) error {
+	r.SetReadDeadline(time.Now().Add(b.patience()))
 	buf := make([]byte, 512)
 	for {
 		if _, err := r.Read(buf); errors.Is(err, os.ErrDeadlineExceeded) {

@@ -67,7 +67,7 @@ func stdinLeftOpen(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.patience())
 	defer cancel()
 	got, err := b.once(ctx, b.sh("exit 3"), r)
 	if err != nil {
@@ -246,7 +246,7 @@ func independent(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	errR.SetReadDeadline(time.Now().Add(actionTimeout))
+	errR.SetReadDeadline(time.Now().Add(b.patience()))
 	buf := make([]byte, 16)
 	if k, err := errR.Read(buf); err != nil || string(buf[:k]) != "hello\n" {
 		return fmt.Errorf("stderr while stdout is full: %q, %v", buf[:k], err)
@@ -410,13 +410,13 @@ func hostTerminal(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	if err := t.expect("ready 24x80"); err != nil {
+	if err := b.expect(t, "ready 24x80"); err != nil {
 		return err
 	}
 	if err := t.resize(30, 100); err != nil {
 		return err
 	}
-	if err := t.expect("24x80 30x100"); err != nil {
+	if err := b.expect(t, "24x80 30x100"); err != nil {
 		return err
 	}
 	if _, err := p.Wait(ctx); err != nil {
@@ -428,7 +428,7 @@ func hostTerminal(ctx context.Context, b *bench) error {
 	if p, err = sandbox.Start(ctx, cmd, shared.Stdio{Stdin: t.slave, Stdout: t.slave, Stderr: t.slave}); err != nil {
 		return err
 	}
-	if err := t.expect("typing"); err != nil {
+	if err := b.expect(t, "typing"); err != nil {
 		return err
 	}
 	if _, err := t.master.Write([]byte{3}); err != nil {
@@ -442,8 +442,8 @@ func hostTerminal(ctx context.Context, b *bench) error {
 }
 
 // expect reads what is shown until a text is.
-func (t *terminal) expect(want string) error {
-	t.master.SetReadDeadline(time.Now().Add(actionTimeout))
+func (b *bench) expect(t *terminal, want string) error {
+	t.master.SetReadDeadline(time.Now().Add(b.patience()))
 	var shown strings.Builder
 	buf := make([]byte, 256)
 	for !strings.Contains(shown.String(), want) {

@@ -127,6 +127,8 @@ func agrees(column int, was, now string, status enginetest.Status, varies bool) 
 		return true
 	case column > 0 && os.Geteuid() != 0:
 		return true
+	case column > 0 && (was == "fails" || now == "fails"):
+		return true // what a launcher without an init makes of a signal is a matter of timing
 	case was == "-" && varies:
 		return now == "held" || column > 0
 	}
