@@ -12,15 +12,10 @@ import (
 // pathPatterns are paths and patterns of package glob. They stay as they were
 // written: what they are relative to is the workspace, which the host knows.
 func (d *decoder) pathPatterns(it item) []string {
-	items, ok := d.elements(it)
-	if !ok {
-		return nil
-	}
-	list := make([]string, 0, len(items))
-	for _, e := range items {
+	return d.good(it, func(e item) (string, bool) {
 		s, ok := d.text(e)
 		if !ok {
-			continue
+			return "", false
 		}
 		first, _, _ := strings.Cut(s, "/")
 		switch _, err := glob.Parse(s); {
@@ -33,65 +28,36 @@ func (d *decoder) pathPatterns(it item) []string {
 		case strings.HasPrefix(first, "~") && first != "~":
 			d.invalid(e, "%s: only ~/... is expanded; write the path out, or \\~ for the character", e.show(s))
 		default:
-			list = append(list, s)
+			return s, true
 		}
-	}
-	return list
+		return "", false
+	})
 }
 
 // givenUp are names of what is protected by default.
 func (d *decoder) givenUp(it item) []string {
-	items, ok := d.elements(it)
-	if !ok {
-		return nil
-	}
-	names := make([]string, 0, len(items))
-	for _, e := range items {
+	return d.good(it, func(e item) (string, bool) {
 		s, ok := d.text(e)
-		if !ok {
-			continue
-		}
-		if known := host.DefaultProtected(); !slices.Contains(known, strings.TrimSuffix(s, "/")) {
+		if known := host.DefaultProtected(); ok && !slices.Contains(known, strings.TrimSuffix(s, "/")) {
 			d.invalid(e, "%s is not protected by default, or cannot be given up; there are %s", e.show(s), list(quoted(known), "and"))
-			continue
+			return "", false
 		}
-		names = append(names, s)
-	}
-	return names
+		return s, ok
+	})
 }
 
 // socketPaths are paths of socket files. They are relative to the file, like
 // those of bind_paths.
-func (d *decoder) socketPaths(it item) []string {
-	items, ok := d.elements(it)
-	if !ok {
-		return nil
-	}
-	paths := make([]string, 0, len(items))
-	for _, e := range items {
-		if p, ok := d.bindPath(e); ok {
-			paths = append(paths, p)
-		}
-	}
-	return paths
-}
+func (d *decoder) socketPaths(it item) []string { return d.good(it, d.bindPath) }
 
 // fileNames are names without a directory.
 func (d *decoder) fileNames(it item) []string {
-	items, ok := d.elements(it)
-	if !ok {
-		return nil
-	}
-	names := make([]string, 0, len(items))
-	for _, e := range items {
+	return d.good(it, func(e item) (string, bool) {
 		s, ok := d.text(e)
-		switch {
-		case !ok:
-		case s == "" || filepath.Base(s) != s || s == "." || s == "..":
+		if ok && (s == "" || filepath.Base(s) != s || s == "." || s == "..") {
 			d.invalid(e, "%s is not the name of a file", e.show(s))
-		default:
-			names = append(names, s)
+			return "", false
 		}
-	}
-	return names
+		return s, ok
+	})
 }

@@ -221,22 +221,16 @@ func (d *decoder) passthrough(it item) []string {
 }
 
 func (d *decoder) credentials(it item) []string {
-	items, ok := d.elements(it)
-	if !ok {
-		return nil
-	}
-	var names []string
-	for _, e := range items {
+	var seen []string
+	return d.good(it, func(e item) (string, bool) {
 		s, ok := d.oneOf(e, host.Credentials()...)
-		switch {
-		case !ok:
-		case slices.Contains(names, s):
+		if ok && slices.Contains(seen, s) {
 			d.invalid(e, "%s is in the list already", e.show(s))
-		default:
-			names = append(names, s)
+			return "", false
 		}
-	}
-	return names
+		seen = append(seen, s)
+		return s, ok
+	})
 }
 
 func onlyStars(s string) bool {

@@ -233,6 +233,21 @@ func (d *decoder) texts(it item) ([]string, bool) {
 	return out, ok
 }
 
+// good gives the elements of a list that one accepts; it reports the others.
+func (d *decoder) good(it item, one func(item) (string, bool)) []string {
+	items, ok := d.elements(it)
+	if !ok {
+		return nil
+	}
+	out := make([]string, 0, len(items))
+	for _, e := range items {
+		if s, ok := one(e); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // field is one entry of an object or map.
 type field struct {
 	key       string
