@@ -76,12 +76,16 @@ var notIsolation = []string{
 func TestNothingIsHeldWithoutIsolation(t *testing.T) {
 	t.Parallel()
 	results := suite(t, breakEngine(liar()), enginetest.Options{ProbesOnly: true}).Run(t.Context(), nil)
+	// An ordinary user is held by the host itself where it takes a privilege.
+	user := func(id string) bool {
+		return os.Geteuid() != 0 && (enginetest.NeedsPrivilege(id) || id == "write.24")
+	}
 	leaked := 0
 	for _, r := range results.Results {
 		switch {
 		case r.Status == enginetest.Leaked || r.Status == enginetest.ControlFailed || r.Status == enginetest.Failed:
 			leaked++
-		case r.Status == enginetest.Held && !enginetest.MustWork(r.ID) && !slices.Contains(notIsolation, r.ID):
+		case r.Status == enginetest.Held && !enginetest.MustWork(r.ID) && !slices.Contains(notIsolation, r.ID) && !user(r.ID):
 			t.Errorf("%s (%s) is held without isolation: %s", r.ID, r.Title, r.Detail)
 		}
 	}

@@ -195,7 +195,7 @@ func largeInput(ctx context.Context, b *bench) error {
 
 // backPressure lets a command write more than any buffer holds.
 func backPressure(ctx context.Context, b *bench) error {
-	const n = 96 << 20
+	const n = 32 << 20
 	sandbox, err := b.open(ctx)
 	if err != nil {
 		return err
@@ -204,17 +204,17 @@ func backPressure(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	cmd := b.sh("head -c 100663296 /dev/zero")
+	cmd := b.sh("head -c 33554432 /dev/zero")
 	cmd.Timeout = ruleTimeout
 	p, err := sandbox.Start(ctx, cmd, shared.Stdio{Stdout: w})
 	w.Close()
 	if err != nil {
 		return err
 	}
-	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if _, err := p.Wait(short); !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("96 MiB were taken though nobody reads: %v", err)
+		return fmt.Errorf("32 MiB were taken though nobody reads: %v", err)
 	}
 	got, err := io.Copy(io.Discard, r)
 	if err != nil || got != n {

@@ -28,3 +28,7 @@ func ControlIsGranted(id string) bool {
 	p := probeByID(id)
 	return p.trial != nil && p.control == controlGranted && !p.works
 }
+
+// NeedsPrivilege says that a probe tries what the host, too, lets none but a
+// privileged process do.
+func NeedsPrivilege(id string) bool { return probeByID(id).control == controlPrivileged }

@@ -123,6 +123,9 @@ func (s *scene) judge(o *outcome) (Status, string) {
 		return Held, "refused: " + o.refused.Error()
 	case s.suite.unconfined && refusal:
 		return Skipped, "the engine refuses: " + o.refused.Error()
+	case len(p.features) > 0 && errors.Is(o.refused, shared.ErrUnsupported):
+		// It may hold a feature on some machines and refuse it on others.
+		return NotApplicable, "the engine refuses it on this machine: " + o.refused.Error()
 	case o.refused != nil:
 		return Failed, "starting: " + o.refused.Error()
 	case o.broke != nil:
