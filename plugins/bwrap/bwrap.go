@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/plugins/bwrap/seccomp"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
 const version = "0.1.0-dev"

@@ -3,8 +3,8 @@ package bwrap
 import (
 	"runtime"
 
-	"github.com/sbxhost/sbxhost/plugins/bwrap/seccomp"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
 // systemCalls gives the option words that keep a command from parts of the
