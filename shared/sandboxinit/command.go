@@ -46,6 +46,12 @@ type Command struct {
 
 	// Rlimits are set for the command alone, in this order.
 	Rlimits []Rlimit
+
+	// Filter is a program for system calls, as an array of struct sock_filter of
+	// the machine's byte order, for launchers that cannot load one themselves. It binds
+	// the command alone, on top of what the launcher has loaded, and sets
+	// no_new_privs. A kernel that does not take it does not get the command.
+	Filter []byte
 }
 
 // Rlimit is one resource limit, in the kernel's unit for that resource.
@@ -57,6 +63,7 @@ type Rlimit struct {
 
 const (
 	maxRlimits  = 64
+	maxFilter   = 8 * 4096 // BPF_MAXINSNS
 	maxResource = 63
 )
 
@@ -79,6 +86,9 @@ func (c *Command) validate() error {
 	}
 	if len(c.Rlimits) > maxRlimits {
 		return errors.New("command: more than " + strconv.Itoa(maxRlimits) + " rlimits")
+	}
+	if len(c.Filter) > maxFilter || len(c.Filter)%8 != 0 {
+		return errors.New("command: filter is not 4096 instructions of 8 bytes or fewer")
 	}
 	for i, l := range c.Rlimits {
 		if l.Resource < 0 || l.Resource > maxResource {
@@ -125,6 +135,7 @@ const (
 	OpExec        = "exec"        // Path is the file
 	OpInterpreter = "interpreter" // Path exists, but what its first line or ELF header asks for does not
 	OpFork        = "fork"        // no process could be made
+	OpFilter      = "filter"      // the kernel refuses the filter of system calls
 )
 
 // ExecError says why a command was not started.
@@ -167,7 +178,7 @@ func (e *ExecError) executing() bool {
 
 func knownOp(op string) bool {
 	switch op {
-	case OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork:
+	case OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork, OpFilter:
 		return true
 	}
 	return false

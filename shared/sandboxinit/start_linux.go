@@ -47,17 +47,18 @@ func start(cmd *Command, control int) (child, *ExecError) {
 	if !bearable(cmd.Rlimits) {
 		fork = func() (int, *ExecError) { return forkLimited(cmd, prog, control) }
 	}
-	if !cmd.Scope {
+	if !cmd.Scope && len(cmd.Filter) == 0 {
 		pid, refused := fork()
 		return child{pid: pid}, refused
 	}
-	return forkScoped(fork)
+	return forkBound(cmd, fork)
 }
 
-// forkScoped forks from a thread that has put itself into a Landlock domain,
-// which the child inherits and the rest of the init is not in: its signals
-// still reach the command, while the command's no longer reach the init.
-func forkScoped(fork func() (int, *ExecError)) (c child, refused *ExecError) {
+// forkBound forks from a thread that has put itself into a Landlock domain, or
+// under a filter of system calls, which the child inherits and the rest of the
+// init is not in: its signals still reach the command, while the command's no longer
+// reach the init.
+func forkBound(cmd *Command, fork func() (int, *ExecError)) (c child, refused *ExecError) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -65,12 +66,18 @@ func forkScoped(fork func() (int, *ExecError)) (c child, refused *ExecError) {
 		if syscall.Gettid() == syscall.Getpid() {
 			// The kernel takes the first thread's domain for the process's: in the
 			// command's own, it could be signalled. Held here, another is used.
-			c, refused = forkScoped(fork)
+			c, refused = forkBound(cmd, fork)
 			runtime.UnlockOSThread()
 			return
 		}
 		// Never unlocked: the thread ends with the goroutine.
-		c.scoped = scopeThread() == nil
+		c.scoped = cmd.Scope && scopeThread() == nil
+		if len(cmd.Filter) > 0 {
+			if err := filterThread(cmd.Filter); err != nil {
+				refused = execError(OpFilter, "", err)
+				return
+			}
+		}
 		c.pid, refused = fork()
 	}()
 	<-done

@@ -196,7 +196,7 @@ func encodeCommand(c *Command) ([]byte, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	size := 64 + len(c.Script) + len(c.Dir) + 20*len(c.Rlimits)
+	size := 64 + len(c.Script) + len(c.Dir) + 20*len(c.Rlimits) + len(c.Filter)
 	for _, s := range c.Args {
 		size += 4 + len(s)
 	}
@@ -224,6 +224,7 @@ func encodeCommand(c *Command) ([]byte, error) {
 		e.u64(l.Soft)
 		e.u64(l.Hard)
 	}
+	e.str(string(c.Filter))
 	return e.done(), nil
 }
 
@@ -255,6 +256,9 @@ func decodeCommand(payload []byte) (*Command, error) {
 		})
 	}
 	c.Rlimits = slices.Clip(c.Rlimits)
+	if filter := d.str(); filter != "" {
+		c.Filter = []byte(filter)
+	}
 	if len(c.Args)+len(c.Env) > maxStrings {
 		d.fail("too many strings")
 	}

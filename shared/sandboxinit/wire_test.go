@@ -23,6 +23,7 @@ func commands() map[string]Command {
 			Args: []string{"sh", "-c", "exit 3"}, Env: []string{"PATH=/bin"}, Dir: "/",
 			TTY: true, Scope: true, Crowded: true,
 			Rlimits: []Rlimit{{7, 0, 1}, {9, 1<<64 - 1, 1<<64 - 1}, {0, 5, 5}},
+			Filter:  []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f},
 		},
 	}
 }
