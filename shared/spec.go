@@ -165,6 +165,7 @@ const (
 	FeatureUnconfined        Feature = "unconfined"         // runs commands without isolation; alone of its kind
 	FeatureNetworkNone       Feature = "network.none"       // holds NetworkNone
 	FeatureNetworkHost       Feature = "network.host"       // holds NetworkHost
+	FeatureNetworkTranslated Feature = "network.translated" // its NetworkHost leads out by addresses of its own: the host's loopback and ports are not reached
 	FeatureFilesystemMinimal Feature = "filesystem.minimal" // holds FilesystemMinimal
 	FeatureFilesystemHost    Feature = "filesystem.host"    // holds FilesystemHost
 	FeatureRemap             Feature = "mount.remap"        // Destination may differ from Source

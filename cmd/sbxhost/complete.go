@@ -204,10 +204,10 @@ func (*enginesTestCommand) AutocompleteArgs() complete.Predictor {
 
 func (*enginesTestCommand) AutocompleteFlags() complete.Flags {
 	flags := completeConfig()
-	for _, name := range []string{"-run", "-stream-mib"} {
+	for _, name := range []string{"-run", "-stream-mib", "-options"} {
 		flags[name] = complete.PredictAnything
 	}
-	for _, name := range []string{"-probes", "-contract", "-failed", "-session", "-unconfined"} {
+	for _, name := range []string{"-probes", "-contract", "-failed", "-session", "-unconfined", "-brief"} {
 		flags[name] = complete.PredictNothing
 	}
 	return flags

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -36,6 +37,8 @@ below the user's cache directory and leaves nothing behind.
   -json          results as JSON: {"results": [{"id", "group", "title", "status",
                  "detail", "millis"}]}
   -stream-mib N  how much passes through each stream (default 32; 1024 is a GiB)
+  -brief         fewer commands where a rule starts many
+  -options JSON  the engine's own options, such as '{"image": "alpine"}'
   -session       in sessions with a directory, where an engine may work otherwise
   -unconfined    run the probes on an engine that does not isolate, which shows
                  what they find without isolation
@@ -59,6 +62,14 @@ func (c *enginesTestCommand) Run(args []string) int {
 	asJSON := fs.Bool("json", false, "")
 	failed := fs.Bool("failed", false, "")
 	mib := fs.Int64("stream-mib", 0, "")
+	fs.Func("options", "", func(text string) error {
+		o.EngineOptions = json.RawMessage(text)
+		if !json.Valid(o.EngineOptions) {
+			return errors.New("not JSON")
+		}
+		return nil
+	})
+	fs.BoolVar(&o.Brief, "brief", false, "")
 	fs.BoolVar(&o.ProbesOnly, "probes", false, "")
 	fs.BoolVar(&o.ContractOnly, "contract", false, "")
 	fs.BoolVar(&o.Session, "session", false, "")
@@ -146,6 +157,9 @@ func testEngine(ctx context.Context, command *exec.Cmd, o enginetest.Options) (r
 		return results, err
 	}
 	defer func() { err = errors.Join(err, suite.Close()) }()
+	if err := suite.NeedsOptions(ctx); err != nil {
+		return results, &hinted{err, `give its options, as its config block would have them: sbxhost engines test -options '{"NAME": VALUE}'`}
+	}
 	results = suite.Run(ctx, nil)
 	if len(results.Results) == 0 {
 		return results, &hinted{errors.New("no case was run"), "an engine that does not isolate has no probes without -unconfined; see -run"}

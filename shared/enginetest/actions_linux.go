@@ -18,6 +18,7 @@ import (
 // platformActions are those of Linux alone.
 func platformActions() map[string]action {
 	table := map[string]action{
+		"create-uncapped":    func(args []string) (string, error) { return each(args, createUncapped) },
 		"devices":            devices,
 		"syslog":             kernelLog,
 		"peek":               peek,
@@ -335,4 +336,26 @@ func errnoError(errno syscall.Errno) error {
 		return nil
 	}
 	return errno
+}
+
+// smallMemory is what a file system in memory may hold without being one by
+// which the machine's memory can be used up.
+const smallMemory = 64 << 20
+
+// createUncapped makes a file, and removes it, where more than a little can be
+// written.
+func createUncapped(path string) (string, error) {
+	detail, err := create(path)
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(path)
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return "", broken("%v", err)
+	}
+	if size := fs.Blocks * uint64(fs.Bsize); size > 0 && size <= smallMemory {
+		return "", fmt.Errorf("no more than %d MiB fit there", size>>20)
+	}
+	return detail, nil
 }

@@ -123,6 +123,9 @@ func die(args []string) (string, error) {
 	if err != nil {
 		return "", broken("%v", err)
 	}
+	if sig := syscall.Signal(n); sig == syscall.SIGKILL { // which has no disposition to take away
+		return "", errors.Join(syscall.Kill(os.Getpid(), sig), errors.New("it lives on"))
+	}
 	return "", dieBy(syscall.Signal(n))
 }
 

@@ -93,6 +93,14 @@ func (b *bench) close() {
 // patience is how long one step of a rule may take.
 func (b *bench) patience() time.Duration { return min(actionTimeout, b.suite.options.RuleTimeout/3) }
 
+// many is how many commands a rule starts.
+func (b *bench) many(n, brief int) int {
+	if b.suite.options.Brief {
+		return brief
+	}
+	return n
+}
+
 func (b *bench) later(f func()) { b.cleanups = append(b.cleanups, f) }
 
 // spec is the sandbox that every rule starts from.

@@ -54,7 +54,7 @@ func exitCodes(ctx context.Context, b *bench) error {
 	var group sync.WaitGroup
 	errs := make([]error, 256)
 	slots := make(chan struct{}, 4)
-	for code := range 256 {
+	for code := 0; code < 256; code += b.many(1, 17) { // which divides 255
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
@@ -87,8 +87,14 @@ func deaths(ctx context.Context, b *bench) error {
 		return err
 	}
 	var errs []error
-	for _, sig := range deadly {
-		r, err := b.run(ctx, sandbox, b.sh("ulimit -c 0; kill -"+strconv.Itoa(int(sig))+" $$; exit 99"), nil)
+	for i, sig := range deadly {
+		if i%b.many(1, 4) != 0 {
+			continue
+		}
+		// Not the shell's own death: some ignore SIGQUIT.
+		cmd := b.command("die", strconv.Itoa(int(sig)))
+		cmd.Args = append(b.sh(`ulimit -c 0; exec "$@"`).Args, cmd.Args...)
+		r, err := b.run(ctx, sandbox, cmd, nil)
 		if err == nil && (r.Status.Signal != sig || r.TimedOut) {
 			err = r.exits(shared.ExitStatus{Signal: sig})
 		}

@@ -145,7 +145,7 @@ func noTerminal(ctx context.Context, b *bench) error {
 }
 
 func manyCommands(ctx context.Context, b *bench) error {
-	const n = 50
+	n := b.many(50, 12)
 	sandbox, err := b.open(ctx)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func manyCommands(ctx context.Context, b *bench) error {
 }
 
 func manySandboxes(ctx context.Context, b *bench) error {
-	const n = 20
+	n := b.many(20, 6)
 	errs := make([]error, n)
 	var group sync.WaitGroup
 	for i := range n {
@@ -200,7 +200,7 @@ func manySandboxes(ctx context.Context, b *bench) error {
 }
 
 func startAndClose(ctx context.Context, b *bench) error {
-	for range 4 {
+	for range b.many(4, 1) {
 		sandbox, err := b.engine.Open(ctx, b.spec())
 		if err != nil {
 			return err

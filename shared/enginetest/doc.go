@@ -35,6 +35,10 @@
 //
 //	func TestBinary(t *testing.T) { enginetest.RunBinary(t, "/path/of/sbxhost-engine-mine") }
 //
+// An engine that needs options of its own gets them by Options.EngineOptions, and
+// one whose sandboxes show another system's files a program that needs none of
+// them by Options.Program.
+//
 // A program calls [Hook] first in its main and then [New] and [Suite.Run].
 //
 // # Limits

@@ -76,7 +76,12 @@ func Run[T Test[T]](t T, engine shared.Engine, options ...Options) {
 		t.Run(c.id, func(t T) {
 			t.Parallel()
 			r := s.runCase(context.WithoutCancel(t.Context()), c)
+			why, known := o.Known[c.id]
 			switch {
+			case known && r.Status.Bad():
+				t.Skipf("known: %s: %s: %s: %s", r.Status, r.Title, r.Detail, why)
+			case known && r.Status == Held:
+				t.Errorf("%s is said to fail, because %s, and does not", r.Title, why)
 			case r.Status.Bad():
 				t.Errorf("%s: %s: %s", r.Status, r.Title, r.Detail)
 			case r.Status == Skipped, r.Status == NotApplicable:

@@ -45,6 +45,9 @@ type probe struct {
 	control control
 	// grant changes the trial so that it does, for controlGranted.
 	grant func(s *scene, t *trial)
+	// ownNetwork says that the probe is about the host's own network, to which
+	// an engine that claims FeatureNetworkTranslated grants no access.
+	ownNetwork bool
 	// maybe says that a machine may refuse the action to everybody, so that
 	// a control that fails makes the probe not applicable.
 	maybe bool

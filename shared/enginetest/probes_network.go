@@ -97,13 +97,13 @@ func networkProbes() []probe {
 	abstract := func(s *scene) (string, error) { return "@" + s.canary, nil }
 	return []probe{
 		{id: "net.01", title: "the host's loopback", prepare: listen("tcp", address("127.0.0.1:0")), trial: dial("tcp"),
-			control: controlGranted, grant: hostNetwork},
+			control: controlGranted, grant: hostNetwork, ownNetwork: true},
 		{id: "net.02", title: "the host's loopback (IPv6)", prepare: listen("tcp", address("[::1]:0")), trial: dial("tcp"),
-			control: controlGranted, grant: hostNetwork},
+			control: controlGranted, grant: hostNetwork, ownNetwork: true},
 		{id: "net.03", title: "the host's own address", prepare: listen("tcp", ownAddress), trial: dial("tcp"),
-			control: controlGranted, grant: hostNetwork},
+			control: controlGranted, grant: hostNetwork, ownNetwork: true},
 		{id: "net.04", title: "the host's loopback (UDP)", prepare: listenPacket, trial: dial("udp"),
-			control: controlGranted, grant: hostNetwork},
+			control: controlGranted, grant: hostNetwork, ownNetwork: true},
 		{id: "net.05", title: "a route to anywhere", trial: doing("route", "192.0.2.1:53", "[2001:db8::1]:53"), maybe: true},
 		{id: "net.06", title: "interfaces besides a loopback", trial: doing("interfaces"), maybe: true},
 		{id: "net.07", title: "the host's resolver", only: onlyLinux, trial: doing("resolver"), maybe: true},
@@ -151,11 +151,11 @@ func networkProbes() []probe {
 		{id: "net.18", title: "a loopback of its own works", works: true, trial: doing("own-loopback")},
 		{id: "net.19", title: "sockets within the sandbox work", works: true, trial: func(s *scene, t *trial) { t.do("own-socket", "/tmp/s"+s.suite.random+s.p.id) }},
 		{id: "net.20", title: "the host's network works where it is granted", works: true, prepare: listen("tcp", address("127.0.0.1:0")),
-			trial: onHostNetwork(dial("tcp"))},
+			trial: onHostNetwork(dial("tcp")), ownNetwork: true},
 		{id: "net.21", title: "changing the host's interfaces", only: onlyLinux, maybe: true, trial: onHostNetwork(doing("interface-up")), control: controlOutside},
 		{id: "net.22", title: "packet sockets on the host's network", only: onlyLinux, maybe: true, trial: onHostNetwork(doing("socket", "packet")), control: controlOutside},
 		{id: "net.23", title: "raw sockets on the host's network", only: onlyLinux, maybe: true, trial: onHostNetwork(doing("socket", "raw")), control: controlOutside},
-		{id: "net.24", title: "privileged ports of the host", only: onlyLinux, maybe: true, trial: onHostNetwork(doing("bind-low")), control: controlOutside},
+		{id: "net.24", title: "privileged ports of the host", only: onlyLinux, maybe: true, trial: onHostNetwork(doing("bind-low")), control: controlOutside, ownNetwork: true},
 	}
 }
 

@@ -92,7 +92,7 @@ func readProbes() []probe {
 		{id: "read.16", title: "the host's /dev/shm", only: onlyLinux, prepare: plantIn(in("/dev/shm")), trial: hostView(readPlanted)},
 		{id: "read.17", title: "block devices", only: onlyLinux, trial: doing("devices", "block"), maybe: true},
 		{id: "read.18", title: "memory and port devices", only: onlyLinux, trial: doing("devices", "memory"), maybe: true},
-		{id: "read.19", title: "/sys", only: onlyLinux, trial: doing("read", "/sys/kernel", "/sys/class", "/sys/fs"), maybe: true},
+		{id: "read.19", title: "/sys", only: onlyLinux, trial: doing("read", "/sys/kernel", "/sys/class", "/sys/devices", "/sys/module", "/sys/fs/ext4"), maybe: true},
 		{id: "read.20", title: "the kernel's log by system call", only: onlyLinux, trial: doing("syslog"), maybe: true},
 		{id: "read.21", title: "the kernel's log and memory by file", only: onlyLinux, trial: doing("read", "/proc/kmsg", "/dev/kmsg", "/proc/kcore"), maybe: true},
 		{id: "read.22", title: "command lines of the host's processes", only: onlyLinux, trial: victimTrial("cmdline")},

@@ -116,7 +116,7 @@ func writeProbes() []probe {
 			t.Spec.Filesystem = shared.FilesystemHost
 			t.do("create-remove", "/usr/sbxhost-probe-2", "/etc/sbxhost-probe-2", "/var/sbxhost-probe-2", "/sbxhost-probe-2", "/srv/sbxhost-probe-2")
 		}},
-		{id: "write.24", title: "memory without a cap: /, /dev and /run", only: onlyLinux, trial: doing("create-remove", "/new", "/dev/new", "/run/new", "/var/new"),
+		{id: "write.24", title: "memory without a cap: /, /dev and /run", only: onlyLinux, trial: doing("create-uncapped", "/new", "/dev/new", "/run/new", "/var/new"),
 			control: controlGranted, grant: func(_ *scene, t *trial) { t.do("create-remove", "/tmp/new") }},
 		{id: "write.25", title: "core_pattern", only: onlyLinux, trial: doing("rewrite", "/proc/sys/kernel/core_pattern"), control: controlOutside, maybe: true},
 		{id: "write.26", title: "settings of the kernel", only: onlyLinux,

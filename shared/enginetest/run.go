@@ -58,6 +58,14 @@ func (s *Suite) runProbe(ctx context.Context, p *probe) (status Status, detail s
 	if lacking := missing(s.info.Features, p.features); lacking != "" && !s.unconfined {
 		return Skipped, "the engine does not claim " + lacking
 	}
+	if p.ownNetwork && s.info.Features.Has(shared.FeatureNetworkTranslated) {
+		if p.control != controlGranted {
+			return NotApplicable, "the network that the engine grants is not the host's own"
+		}
+		outside := *p
+		outside.control, outside.grant = controlOutside, nil
+		p = &outside
+	}
 	sc, err := s.newScene(p, p.id)
 	defer func() {
 		if err := sc.close(); err != nil && !status.Bad() {

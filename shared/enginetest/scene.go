@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -113,6 +114,7 @@ func (s *scene) newTrial() *trial {
 	t := &trial{Spec: shared.Spec{
 		Sandbox:    "probe",
 		Unconfined: s.suite.unconfined,
+		Options:    slices.Clone(s.suite.options.EngineOptions),
 		Mounts: []shared.Mount{
 			{Source: s.ws, Destination: s.ws, Kind: shared.MountReadWrite, Origin: "workspace"},
 			{Source: s.suite.actor, Destination: s.suite.actor, Origin: "bind_paths[0]"},

@@ -3,12 +3,14 @@ package enginetest
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,6 +39,19 @@ type Options struct {
 	// Launch starts one more process of the engine, for the cases that kill one.
 	// Without it they are left out.
 	Launch func(ctx context.Context) (*shared.Launched, error)
+	// EngineOptions are the engine's own, as JSON, of each sandbox that is opened: for
+	// an engine that cannot do without, such as one that needs an image.
+	EngineOptions json.RawMessage
+	// Program is what runs inside: an absolute path of a program whose main calls
+	// [Hook]. Empty is this program itself, which must then be linked statically or
+	// find its libraries in every sandbox.
+	Program string
+	// Brief has the rules that start many commands start fewer: for engines that
+	// need long to start one.
+	Brief bool
+	// Known are cases, by ID, that the engine is known to fail on this machine,
+	// and why. [Run] fails those of them that it does not.
+	Known map[string]string
 	// RuleTimeout ends a rule of the contract that hangs. Zero is two minutes.
 	RuleTimeout time.Duration
 	// Parallel is how many cases run at once. Zero is twice the number of processors.
@@ -78,11 +93,14 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 	}
 	s := &Suite{engine: engine, info: info, options: options, random: rand.Text()[:10],
 		unconfined: info.Features.Has(shared.FeatureUnconfined)}
-	if s.actor, err = os.Executable(); err == nil {
+	if s.actor = options.Program; s.actor == "" {
+		s.actor, err = os.Executable()
+	}
+	if err == nil {
 		s.actor, err = filepath.EvalSymlinks(s.actor)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("enginetest: finding this program: %w", err)
+		return nil, fmt.Errorf("enginetest: finding the program to run inside: %w", err)
 	}
 	s.dir, err = sceneDir()
 	return s, err
@@ -108,6 +126,24 @@ func sceneDir() (string, error) {
 		errs = append(errs, mkdirErr)
 	}
 	return "", fmt.Errorf("enginetest: a directory to work in: %w", errors.Join(errs...))
+}
+
+// NeedsOptions gives the engine's complaint where it opens no sandbox without
+// options of its own that [Options.EngineOptions] does not have, and nil elsewhere.
+func (s *Suite) NeedsOptions(ctx context.Context) error {
+	sc, err := s.newScene(&probe{}, "options")
+	defer sc.close()
+	if err != nil {
+		return err
+	}
+	sandbox, err := s.engine.Open(ctx, sc.newTrial().Spec)
+	if err == nil {
+		return sandbox.Close(ctx)
+	}
+	if e, ok := errors.AsType[*shared.Error](err); ok && e.Kind == shared.ErrInvalidSpec && strings.HasPrefix(e.Attribute, "config.") {
+		return e
+	}
+	return nil // for the cases to tell of
 }
 
 // Close removes what the suite has made.
