@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
 // A box is one opened Spec: cmdengine's sandbox, and what it takes to make
@@ -27,6 +29,7 @@ type box struct {
 	daemon *daemon
 	plans  planner
 	notes  []shared.Event
+	filter []byte // of system calls
 
 	compose   *compose // nil without
 	releasing sync.Once
@@ -65,6 +68,13 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	b.plans = planner{spec: spec, options: o, limits: limits, daemon: b.daemon.facts, memory: machineMemory(), self: self(),
 		initFile: initFile.Path, labels: ownerLabels()}
 	b.notes = append(b.notes, limitNotes...)
+	// Docker's own filter stays in force. It lets through what leaves something
+	// behind or reaches beyond: set-id bits, input for terminals, io_uring, vsock.
+	filter, err := seccomp.New(runtime.GOARCH, seccomp.Options{UnixSockets: true})
+	if err != nil {
+		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: err.Error()}
+	}
+	b.filter = filter.Bytes()
 	if err := b.prepareImage(ctx, spec); err != nil {
 		return err
 	}
@@ -216,7 +226,7 @@ func (b *box) command(cmd *shared.Command) sandboxinit.Command {
 	if n := b.plans.limits.OpenFiles; n > 0 {
 		limits = append(limits, sandboxinit.Rlimit{Resource: unix.RLIMIT_NOFILE, Soft: n, Hard: n})
 	}
-	return sandboxinit.Command{Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Rlimits: limits}
+	return sandboxinit.Command{Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Rlimits: limits, Filter: b.filter}
 }
 
 // explain adds to an error what this engine's user may not think of.

@@ -76,7 +76,7 @@ func connect(ctx context.Context, at endpoint) (*daemon, error) {
 		version: i.ServerVersion, rootless: has("rootless"), remapped: has("userns"),
 		recursiveRO:  !versions.LessThan(c.ClientVersion(), "1.44") && recursiveReadOnly(i.KernelVersion),
 		limitsMemory: i.MemoryLimit, limitsCPUs: i.CPUCfsQuota, limitsPIDs: i.PidsLimit,
-		cgroup: i.CgroupVersion,
+		cgroup: i.CgroupVersion, cpus: i.NCPU,
 	}}, nil
 }
 

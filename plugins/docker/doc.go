@@ -15,7 +15,8 @@
 // anybody with access to the daemon can read.
 //
 // The container has no capabilities but those of cap_add, no way to gain
-// privileges, Docker's default system call filter, a read-only root file system
+// privileges, Docker's default system call filter and package seccomp's on top of
+// it, an empty /sys but for its control group, a read-only root file system
 // unless writable_root, private and size-capped /tmp, /var/tmp, /dev/shm and
 // home, no network or Docker's bridge, and the caller's user and group by number. Its
 // limits are those of the daemon's cgroups, which hold for the whole tree. The

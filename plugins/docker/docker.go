@@ -13,7 +13,7 @@ var info = shared.Info{
 	Version: version,
 	Doc:     "containers of a local Docker daemon: another root file system, limits held by cgroups",
 	Features: shared.Features{
-		shared.FeatureNetworkNone, shared.FeatureNetworkHost,
+		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkTranslated,
 		shared.FeatureFilesystemMinimal,
 		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureMasks,
 		shared.FeatureTTY, shared.FeatureUser,

@@ -19,14 +19,16 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 	"github.com/sbxhost/sbxhost/test/dockerd"
 )
 
 var testDaemon = sync.OnceValues(func() (*dockerd.Daemon, error) { return dockerd.Start(context.Background()) })
 
-// initDir holds the real init, built once: the test binary may be linked
-// dynamically, and is nothing to run in an image without a loader.
+// initDir holds the real init, and the program that the conformance kit runs
+// inside, built once: the test binary may be linked dynamically, and is nothing
+// to run in an image without a loader.
 var initDir = sync.OnceValues(func() (string, error) {
 	builtInit.Store(true)
 	dir, err := os.MkdirTemp("", "docker-test-init-")
@@ -36,19 +38,18 @@ var initDir = sync.OnceValues(func() (string, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return dir, err
 	}
-	file := filepath.Join(dir, "sbxhost-init")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", file, "../../shared/sandboxinit/sbxhost-init")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "../../shared/sandboxinit/sbxhost-init", "../../shared/enginetest/testdata/probe")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return dir, fmt.Errorf("building the init: %v: %s", err, out)
 	}
-	return dir, os.Chmod(file, 0o755)
+	return dir, errors.Join(os.Chmod(filepath.Join(dir, "sbxhost-init"), 0o755), os.Chmod(filepath.Join(dir, "probe"), 0o755))
 })
 
 var startedDaemon, builtInit atomic.Bool
 
 func TestMain(m *testing.M) {
-	sandboxinit.Hook()
+	enginetest.Hook()
 	if host := os.Getenv(crashEnv); host != "" {
 		crash(host) // returns never
 	}

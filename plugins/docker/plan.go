@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -56,6 +57,7 @@ type daemonFacts struct {
 	limitsCPUs   bool
 	limitsPIDs   bool
 	cgroup       string // "1" or "2"
+	cpus         int    // of its machine; 0 is unknown
 }
 
 // planner is all from which a container is made.
@@ -120,7 +122,7 @@ func (p *planner) container(masks []shared.Mask, words []string) (*plan, error) 
 			CgroupnsMode:   container.CgroupnsModePrivate,
 			ShmSize:        int64(p.tempSize()),
 			Init:           new(bool),
-			Resources:      resources(p.limits),
+			Resources:      resources(p.limits, p.daemon.cpus),
 			Tmpfs:          map[string]string{},
 			ReadonlyPaths:  defaultReadOnly[:],
 		},
@@ -179,7 +181,7 @@ func (p *planner) tempSize() uint64 {
 	return tempSizeMin
 }
 
-func resources(l shared.Limits) container.Resources {
+func resources(l shared.Limits, machine int) container.Resources {
 	pids := int64(defaultPIDs)
 	if l.PIDs > 0 {
 		pids = int64(min(l.PIDs, math.MaxInt32)) + initThreads
@@ -189,8 +191,12 @@ func resources(l shared.Limits) container.Resources {
 		// Swap counts in: a limit that moves the excess to the disk is none.
 		r.Memory, r.MemorySwap = int64(min(l.Memory, math.MaxInt64)), int64(min(l.Memory, math.MaxInt64))
 	}
-	if l.CPUs > 0 {
-		r.NanoCPUs = int64(math.Round(l.CPUs * 1e9))
+	if cpus := l.CPUs; cpus > 0 {
+		if machine > 0 {
+			// The daemon refuses more than there are, which nothing can use anyway.
+			cpus = min(cpus, float64(machine))
+		}
+		r.NanoCPUs = int64(math.Round(cpus * 1e9))
 	}
 	return r
 }
@@ -201,6 +207,9 @@ func (p *planner) mounts(out *plan) error {
 	taken := map[string]bool{}
 	for _, m := range slices.Concat(p.spec.Mounts, p.binds) {
 		if err := refuseReserved(m); err != nil {
+			return err
+		}
+		if err := nameable(m.Origin, m.Source, m.Destination); err != nil {
 			return err
 		}
 		if taken[m.Destination] {
@@ -227,6 +236,13 @@ func (p *planner) mounts(out *plan) error {
 			p.tmpfs(out, dest, mode, size, why)
 		}
 	}
+	if err := nameable("home", p.spec.Home); err != nil {
+		return err
+	}
+	// In the place of the host's devices and of the kernel's settings. The runtime
+	// puts the container's own control group there.
+	out.host.Tmpfs["/sys"] = "ro,noexec,nosuid,nodev,size=64k,mode=0555"
+	out.ops = append(out.ops, shared.PlannedMount{Op: "tmpfs", Destination: "/sys", Why: "the engine"})
 	private("/tmp", 0o1777, "filesystem")
 	private("/var/tmp", 0o1777, "filesystem")
 	private(p.spec.Home, 0o700, "home")
@@ -284,12 +300,27 @@ func (p *planner) mask(out *plan, masks []shared.Mask) error {
 				return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: fmt.Sprintf("cannot hide %q, which the engine needs", m.Path)}
 			}
 		}
+		if err := nameable(m.Origin, m.Path); err != nil {
+			return err
+		}
 		if !hidden[m.Path] {
 			hidden[m.Path] = true
 			out.ops = append(out.ops, shared.PlannedMount{Op: "mask", Destination: m.Path, Why: m.Origin})
 		}
 	}
 	out.host.MaskedPaths = append(slices.Clone(defaultMasked[:]), slices.Sorted(maps.Keys(hidden))...)
+	return nil
+}
+
+// nameable refuses paths that are not UTF-8. The daemon is spoken to in JSON,
+// which would have it mount, or hide, another path.
+func nameable(origin string, paths ...string) error {
+	for _, path := range paths {
+		if !utf8.ValidString(path) {
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: origin,
+				Message: fmt.Sprintf("%q is not UTF-8, and the Docker daemon takes no other names", path), Hint: "rename it, or use engine bwrap"}
+		}
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -137,5 +138,39 @@ func TestKeepable(t *testing.T) {
 	out, err := holdable(daemonFacts{limitsPIDs: true}, &l)
 	if err != nil || l.Memory != 0 || l.PIDs != 1 || len(out) != 1 || out[0].Details["hold"] != "not held" {
 		t.Errorf("got %v, %v, %v", out, l, err)
+	}
+}
+
+// What JSON would turn into another name is refused, wherever it stands.
+func TestNamesThatAreNotUTF8(t *testing.T) {
+	t.Parallel()
+	for name, spec := range map[string]shared.Spec{
+		"source":      {Mounts: []shared.Mount{{Source: "/a\xff", Destination: "/a", Origin: "bind_paths[0]"}}},
+		"destination": {Mounts: []shared.Mount{{Source: "/a", Destination: "/a\xff", Origin: "bind_paths[0]"}}},
+		"home":        {Home: "/home/\xff"},
+		"mask":        {},
+	} {
+		p := planner{spec: &spec, options: &options{}}
+		var masks []shared.Mask
+		if name == "mask" {
+			masks = []shared.Mask{{Path: "/a\xff", Origin: "deny_paths[0]"}}
+		}
+		if _, err := p.container(masks, nil); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "UTF-8") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// More processors than there are is no limit, where the daemon would refuse it.
+func TestMoreProcessorsThanThereAre(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		limit   float64
+		machine int
+		want    int64
+	}{{0, 2, 0}, {0.5, 2, 5e8}, {4, 2, 2e9}, {4, 0, 4e9}} {
+		if got := resources(shared.Limits{CPUs: tt.limit}, tt.machine).NanoCPUs; got != tt.want {
+			t.Errorf("%v of %d: %d", tt.limit, tt.machine, got)
+		}
 	}
 }
