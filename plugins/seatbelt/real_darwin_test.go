@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
 // These tests run on a Mac alone, by the system's own sandbox-exec.
@@ -203,4 +204,19 @@ func TestRealTools(t *testing.T) {
 			r.expect(true, tool.script)
 		}
 	}
+}
+
+// What the kit demands of every engine: the contract, and the probes, those for
+// macOS among them.
+func TestRealConformance(t *testing.T) {
+	t.Parallel()
+	needSeatbelt(t)
+	enginetest.Run(t, New())
+}
+
+// The same in sessions, whose directory is where TMPDIR lies.
+func TestRealConformanceInSessions(t *testing.T) {
+	t.Parallel()
+	needSeatbelt(t)
+	enginetest.Run(t, New(), enginetest.Options{Session: true})
 }
