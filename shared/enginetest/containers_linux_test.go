@@ -1,0 +1,46 @@
+package enginetest_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
+	"github.com/sbxhost/sbxhost/test/dockerd"
+)
+
+// containers is the docker engine as it is installed, on a daemon of the test's
+// own, where SBXHOST_REQUIRE lists docker: a container for each of some five
+// hundred commands takes a minute or two. Elsewhere it is nil.
+func containers(t *testing.T) (shared.Engine, enginetest.Options) {
+	t.Helper()
+	if !slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "docker") {
+		return nil, enginetest.Options{}
+	}
+	d, err := dockerd.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Stop)
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir+"/", "./testdata/probe",
+		"../sandboxinit/sbxhost-init", "../../plugins/docker/sbxhost-engine-docker")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	engine := exec.Command(filepath.Join(dir, "sbxhost-engine-docker"))
+	engine.Env = []string{"DOCKER_HOST=unix://" + d.Socket, "HOME=" + dir, "PATH=/usr/bin:/bin"}
+	launched, err := shared.Launch(t.Context(), engine, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(launched.Kill)
+	return launched, enginetest.Options{
+		EngineOptions: []byte(`{"image":"` + dockerd.Image + `","pull":"never"}`), Program: filepath.Join(dir, "probe"),
+	}
+}
