@@ -87,5 +87,5 @@ func (s *sandbox) told(cmd *shared.Command) []shared.Event {
 	case s.engine.config.Events != nil:
 		return s.engine.config.Events(&s.spec, cmd)
 	}
-	return nil
+	return unheldEvents(&s.engine.config.Info, &s.spec, cmd)
 }

@@ -92,7 +92,8 @@ type Config struct {
 	Attend func(launched *exec.Cmd, emit func(shared.Event)) (ended func())
 
 	// Events are told when a command has started: what is degraded, which
-	// mechanism holds a limit. Times are filled in.
+	// mechanism holds a limit. Times are filled in. Nil tells, of a Spec that is
+	// Unconfined, the limits and masks that are not held.
 	Events func(spec *shared.Spec, cmd *shared.Command) []shared.Event
 }
 

@@ -55,6 +55,9 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 			return nil, err
 		}
 	}
+	if err := unheld(&e.config.Info, &spec); err != nil {
+		return nil, err
+	}
 	credential, err := credentialFor(spec.User, processIdentity())
 	if err != nil {
 		return nil, err
@@ -111,7 +114,7 @@ func admit(info *shared.Info, spec *shared.Spec) error {
 			Message: fmt.Sprintf("engine %q has no options", info.Name),
 		}
 	}
-	return nil
+	return admitOptions(info, spec.Options)
 }
 
 // clone keeps the caller, and an Open that normalises, out of each other's way.

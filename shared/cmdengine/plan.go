@@ -38,6 +38,9 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 	if len(plan.Argv) > 0 {
 		_, plan.Argv = s.limits.Wrap(plan.Argv[0], plan.Argv)
 	}
+	for _, e := range unheldEvents(&s.engine.config.Info, &s.spec, &cmd) {
+		plan.Notes = append(plan.Notes, e.Message)
+	}
 	for _, h := range s.holdings {
 		plan.Notes = append(plan.Notes, h.event().Message)
 	}

@@ -44,6 +44,7 @@ func TestAdmit(t *testing.T) {
 		"options":           {isolating, shared.Spec{Options: []byte(`{"image": "x"}`)}, "config"},
 		"no options":        {isolating, shared.Spec{Options: []byte(` {} `)}, ""},
 		"known options":     {withOptions, shared.Spec{Options: []byte(`{"image": "x"}`)}, ""},
+		"null options":      {withOptions, shared.Spec{Options: []byte(`null`)}, ""},
 	} {
 		err := admit(&test.info, &test.spec)
 		var e *shared.Error
@@ -222,4 +223,57 @@ func FuzzParseStat(f *testing.F) {
 		}
 		parseStat(name)
 	})
+}
+
+func TestAdmitOptions(t *testing.T) {
+	t.Parallel()
+	info := shared.Info{Options: shared.OptionSchema{
+		Attributes: []shared.OptionAttribute{{Name: "image"}},
+		Blocks:     []shared.OptionBlock{{Name: "build", Attributes: []shared.OptionAttribute{{Name: "target"}}}},
+	}}
+	for options, attribute := range map[string]string{
+		``: "", `{}`: "", `null`: "", `{"image": 3, "build": {"target": "x"}}`: "",
+		`{"imgae": "x"}`:                     "config.imgae",
+		`{"image": "x", "build": {"of": 1}}`: "config.build.of",
+		`{"build": 3}`:                       "config.build",
+		`[]`:                                 "config",
+		`{"target": "x"}`:                    "config.target",
+	} {
+		err := admitOptions(&info, []byte(options))
+		var e *shared.Error
+		if attribute == "" && err != nil || attribute != "" && (!errors.As(err, &e) || e.Kind != shared.ErrInvalidSpec || e.Attribute != attribute) {
+			t.Errorf("%s: %v, want it to name %q", options, err, attribute)
+		}
+	}
+}
+
+func TestUnheld(t *testing.T) {
+	t.Parallel()
+	mount := func(m shared.Mount) shared.Spec { return shared.Spec{Unconfined: true, Mounts: []shared.Mount{m}} }
+	for name, test := range map[string]struct {
+		claims    shared.Feature
+		spec      shared.Spec
+		attribute string // "" accepts
+	}{
+		"nothing":        {"", shared.Spec{Unconfined: true}, ""},
+		"isolated":       {"", shared.Spec{Limits: shared.Limits{PIDs: 3}}, ""}, // admit's
+		"remap":          {"", mount(shared.Mount{Source: "/a", Destination: "/b"}), "mounts[0]"},
+		"claimed remap":  {shared.FeatureRemap, mount(shared.Mount{Source: "/a", Destination: "/b"}), ""},
+		"tmpfs":          {shared.FeatureRemap, mount(shared.Mount{Destination: "/b", Kind: shared.MountTmpfs, Origin: "x"}), "x"},
+		"claimed tmpfs":  {shared.FeatureTmpfs, mount(shared.Mount{Destination: "/b", Kind: shared.MountTmpfs}), ""},
+		"overlay":        {"", mount(shared.Mount{Source: "/a", Destination: "/a", Kind: shared.MountOverlay}), "mounts[0]"},
+		"maybe overlay":  {"", mount(shared.Mount{Source: "/a", Destination: "/a", Kind: shared.MountOverlay, Degradable: true}), ""},
+		"user":           {"", shared.Spec{Unconfined: true, User: &shared.User{}}, "run_as"},
+		"claimed user":   {shared.FeatureUser, shared.Spec{Unconfined: true, User: &shared.User{}}, ""},
+		"limit":          {"", shared.Spec{Unconfined: true, Limits: shared.Limits{CPUs: 3}}, "limits.cpus"},
+		"claimed limit":  {shared.FeatureLimitCPUs, shared.Spec{Unconfined: true, Limits: shared.Limits{CPUs: 3}}, ""},
+		"best-effort":    {"", shared.Spec{Unconfined: true, Limits: shared.Limits{CPUs: 3, BestEffort: true}}, ""},
+		"the other kind": {shared.FeatureLimitPIDs, shared.Spec{Unconfined: true, Limits: shared.Limits{TempSize: 3}}, "limits.temp_size"},
+	} {
+		err := unheld(&shared.Info{Features: shared.Features{test.claims}}, &test.spec)
+		var e *shared.Error
+		if test.attribute == "" && err != nil || test.attribute != "" && (!errors.As(err, &e) || e.Kind != shared.ErrUnsupported || e.Attribute != test.attribute) {
+			t.Errorf("%s: %v, want it to name %q", name, err, test.attribute)
+		}
+	}
 }

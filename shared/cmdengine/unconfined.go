@@ -1,0 +1,89 @@
+package cmdengine
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// unheld refuses, without isolation, what would make a command work on other files
+// than those it was given, or under a bound that is none. That files are
+// merely less protected is what Unconfined means. What the engine claims is its own.
+func unheld(info *shared.Info, spec *shared.Spec) error {
+	if !spec.Unconfined {
+		return nil
+	}
+	claims := info.Features.Has
+	refuse := func(attribute, message, hint string) error {
+		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: attribute, Message: message, Hint: hint}
+	}
+	const isolate = "leave it out, or use an engine that isolates"
+	for i, m := range spec.Mounts {
+		attribute := m.Origin
+		if attribute == "" {
+			attribute = fmt.Sprintf("mounts[%d]", i)
+		}
+		switch {
+		case m.Kind == shared.MountTmpfs && !claims(shared.FeatureTmpfs):
+			return refuse(attribute, fmt.Sprintf("without isolation %q would be the host's own directory and not fresh memory", m.Destination), isolate)
+		case m.Kind == shared.MountOverlay && !m.Degradable && !claims(shared.FeatureOverlay):
+			return refuse(attribute, fmt.Sprintf("without isolation writes to %q would be lasting", m.Destination), isolate)
+		case m.Kind != shared.MountTmpfs && m.Source != m.Destination && !claims(shared.FeatureRemap):
+			return refuse(attribute, fmt.Sprintf("without isolation %q cannot appear as %q", m.Source, m.Destination),
+				"use the host's path inside, or an engine that isolates")
+		}
+	}
+	if spec.User != nil && !claims(shared.FeatureUser) {
+		return refuse("run_as", fmt.Sprintf("engine %q runs commands as its own user alone", info.Name), "leave it out")
+	}
+	if names := unheldLimits(info, spec); len(names) > 0 && !spec.Limits.BestEffort {
+		return refuse("limits."+names[0], "no limit is held without isolation", `leave it out, or set enforce = "best_effort" to run without it`)
+	}
+	return nil
+}
+
+// unheldLimits names those that are set and not claimed, as a definition spells them.
+func unheldLimits(info *shared.Info, spec *shared.Spec) []string {
+	l := spec.Limits
+	var names []string
+	for _, limit := range []struct {
+		name    string
+		set     bool
+		feature shared.Feature
+	}{
+		{"memory", l.Memory > 0, shared.FeatureLimitMemory},
+		{"cpus", l.CPUs > 0, shared.FeatureLimitCPUs},
+		{"pids", l.PIDs > 0, shared.FeatureLimitPIDs},
+		{"open_files", l.OpenFiles > 0, shared.FeatureLimitOpenFiles},
+		{"temp_size", l.TempSize > 0, shared.FeatureLimitTempSize},
+	} {
+		if limit.set && !info.Features.Has(limit.feature) {
+			names = append(names, limit.name)
+		}
+	}
+	return names
+}
+
+// unheldEvents tell, without isolation, what a definition asks for in vain.
+func unheldEvents(info *shared.Info, spec *shared.Spec, cmd *shared.Command) []shared.Event {
+	if !spec.Unconfined {
+		return nil
+	}
+	var list []shared.Event
+	for _, name := range unheldLimits(info, spec) {
+		list = append(list, shared.Event{
+			Kind:    shared.EventLimit,
+			Message: "limits." + name + " is not held without isolation",
+			Details: map[string]string{"limit": name, "mechanism": "none", "hold": "not held"},
+		})
+	}
+	if n := len(cmd.Masks); n > 0 {
+		list = append(list, shared.Event{
+			Kind:    shared.EventDegraded,
+			Message: strconv.Itoa(n) + " denied or protected paths are within reach without isolation",
+			Details: map[string]string{"masks": strconv.Itoa(n)},
+		})
+	}
+	return list
+}
