@@ -10,7 +10,7 @@ LDFLAGS := -s -w
 # gRPC then leaves out its tracing, and with it net/http and html/template.
 TAGS    := grpcnotrace
 # Modules of their own.
-EXAMPLES := examples/embed
+EXAMPLES := examples/embed examples/engine-firejail
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
 .PHONY: help run build test unit examples check cross vet staticcheck fmt-check tidy-check generate generate-check man bench fuzz deps clean

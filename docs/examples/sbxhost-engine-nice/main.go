@@ -33,8 +33,10 @@ func level(spec *shared.Spec) (int, error) {
 	return *o.Level, nil
 }
 
-func main() {
-	shared.Serve(cmdengine.New(cmdengine.Config{
+func main() { shared.Serve(engine()) }
+
+func engine() shared.Engine {
+	return cmdengine.New(cmdengine.Config{
 		Info: shared.Info{
 			Name: "nice", Version: "1.0.0", Doc: "runs commands at a low priority, without isolation",
 			Features: shared.Features{shared.FeatureUnconfined, shared.FeatureTTY},
@@ -52,5 +54,5 @@ func main() {
 			return &exec.Cmd{Path: "/usr/bin/nice", Env: cmd.Env, Dir: cmd.Dir,
 				Args: append([]string{"nice", "-n", strconv.Itoa(n), "--", path}, cmd.Args[1:]...)}, err
 		},
-	}))
+	})
 }
