@@ -11,7 +11,7 @@ import (
 // The names of what is compared, as targets refer to them.
 const (
 	nameRaw     = "raw bwrap"
-	nameLibrary = "library, engine warm"
+	nameLibrary = "library, warm, in a session"
 	nameLean    = "one-shot, lean binaries"
 	nameReexec  = "one-shot, by re-execution"
 )
@@ -36,7 +36,7 @@ type latencyRow struct {
 // and empties the caches that a warm engine lives by. Each group has its own
 // raw bwrap, which comes first.
 func (s *scene) contenders(ctx context.Context) [][]contender {
-	raw := contender{nameRaw, func() error { return s.runRaw(ctx, "/bin/true") }}
+	raw := contender{nameRaw, func() error { return s.runRaw(ctx, s.raw, "/bin/true") }}
 	return [][]contender{{
 		raw,
 		{nameLibrary, func() error { return runLibrary(ctx, s.warm, sandboxFast) }},

@@ -86,7 +86,7 @@ func (s *scene) peakOfHost(ctx context.Context, sandbox string, bytes int64) (p 
 	if err != nil {
 		return p, err
 	}
-	cmd := exec.CommandContext(ctx, self, roleMemoryHost, s.bin, s.workspace, sandbox, strconv.FormatInt(bytes, 10))
+	cmd := exec.CommandContext(ctx, self, roleMemoryHost, s.dir, sandbox, strconv.FormatInt(bytes, 10))
 	cmd.Stderr = s.stderr
 	out, err := cmd.Output()
 	if err != nil {

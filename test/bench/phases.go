@@ -91,7 +91,7 @@ func (s *scene) trace(ctx context.Context, program, calls string) ([]float64, er
 	file := filepath.Join(s.dir, "trace")
 	cmd := exec.CommandContext(ctx, "strace", append([]string{"-f", "-ttt", "--seccomp-bpf", "-s", "256", "-e", "signal=none", "-e", "trace=" + calls, "-o", file, program},
 		s.execArgs("/bin/true")...)...)
-	cmd.Dir = s.workspace
+	cmd.Dir, cmd.Env = s.workspace, environ(s.dir)
 	if err := s.run(cmd); err != nil {
 		return nil, err
 	}

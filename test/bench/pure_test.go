@@ -39,16 +39,24 @@ func TestPercentile(t *testing.T) {
 
 func TestRawFromPlan(t *testing.T) {
 	t.Parallel()
-	raw, err := rawFromPlan([]string{"/usr/bin/bwrap", "--unshare-net", "--perms", "0644", "--file", "</etc/passwd>", "/etc/passwd",
-		"--ro-bind", "/usr", "/usr", "--file", "</etc/group>", "/etc/group", "--", "<init>", "sbxhost-init", "<control>"})
+	raw, err := rawFromPlan([]string{"/usr/bin/bwrap", "--add-seccomp-fd", "<system calls>", "--disable-userns", "--unshare-net", "--perms", "0644", "--file", "</etc/passwd>", "/etc/passwd",
+		"--ro-bind", "/usr", "/usr", "--file", "</etc/group>", "/etc/group", "--bind-fd", "</src/w>", "/w", "--", "<init>", "sbxhost-init", "<control>"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := rawLaunch{
 		argv: []string{"/usr/bin/bwrap", "--unshare-net", "--perms", "0644", "--file", "3", "/etc/passwd",
-			"--ro-bind", "/usr", "/usr", "--file", "4", "/etc/group"},
+			"--ro-bind", "/usr", "/usr", "--file", "4", "/etc/group", "--bind", "/src/w", "/w"},
 		files: []string{"/etc/passwd", "/etc/group"},
 	}
+	if !reflect.DeepEqual(raw, want) {
+		t.Errorf("got %q, want %q", raw, want)
+	}
+	raw, err = rawFromPlan([]string{"/usr/bin/bwrap", "--add-seccomp-fd", "<system calls>", "--disable-userns", "--ro-bind-fd", "</a>", "/b", "--", "<init>"}, "/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = rawLaunch{argv: []string{"/usr/bin/bwrap", "--add-seccomp-fd", "3", "--disable-userns", "--ro-bind", "/a", "/b"}, files: []string{"/f"}}
 	if !reflect.DeepEqual(raw, want) {
 		t.Errorf("got %q, want %q", raw, want)
 	}
@@ -59,7 +67,7 @@ func TestRawFromPlan(t *testing.T) {
 		{"/usr/bin/bwrap", "--ro-bind", "/usr", "/usr", "--"},
 		{"/usr/bin/bwrap", "--seccomp", "<filter>", "--", "<init>"},
 	} {
-		if raw, err := rawFromPlan(bad); err == nil {
+		if raw, err := rawFromPlan(bad, ""); err == nil {
 			t.Errorf("%q gave %q", bad, raw)
 		}
 	}

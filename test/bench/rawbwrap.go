@@ -19,20 +19,46 @@ type rawLaunch struct {
 
 // rawFromPlan takes from an engine's plan what bubblewrap alone needs: the
 // same options, without the init, with descriptor numbers in the place of the
-// files that the plan names.
-func rawFromPlan(argv []string) (rawLaunch, error) {
+// files that the plan names, and with paths for what is bound by descriptor.
+// filter is a file with the filter of system calls; where it is empty, the
+// launch has neither that nor what belongs to it.
+func rawFromPlan(argv []string, filter string) (rawLaunch, error) {
 	end := slices.Index(argv, "<init>") - 1
 	if end < 1 || argv[end] != "--" {
 		return rawLaunch{}, errors.New("the plan's command line has no -- <init>")
 	}
 	var raw rawLaunch
+	file := func(name string) string {
+		raw.files = append(raw.files, name)
+		return strconv.Itoa(2 + len(raw.files))
+	}
 	for i, word := range argv[:end] {
-		if strings.HasPrefix(word, "<") && strings.HasSuffix(word, ">") {
-			if argv[i-1] != "--file" {
-				return rawLaunch{}, fmt.Errorf("the plan's word %d, %s, stands for what this benchmark does not know", i, word)
+		name, planned := strings.CutPrefix(word, "<")
+		if planned {
+			name, planned = strings.CutSuffix(name, ">")
+		}
+		option := ""
+		if i > 0 {
+			option = argv[i-1]
+		}
+		switch {
+		case word == "--add-seccomp-fd", word == "--disable-userns":
+			if filter == "" {
+				continue
 			}
-			raw.files = append(raw.files, word[1:len(word)-1])
-			word = strconv.Itoa(2 + len(raw.files))
+		case option == "--add-seccomp-fd":
+			if filter == "" {
+				continue
+			}
+			word = file(filter)
+		case word == "--bind-fd", word == "--ro-bind-fd":
+			word = strings.TrimSuffix(word, "-fd")
+		case planned && (option == "--bind-fd" || option == "--ro-bind-fd"):
+			word = name
+		case planned && option == "--file":
+			word = file(name)
+		case planned:
+			return rawLaunch{}, fmt.Errorf("the plan's word %d, %s, stands for what this benchmark does not know", i, word)
 		}
 		raw.argv = append(raw.argv, word)
 	}

@@ -53,25 +53,25 @@ func withoutChannel() {
 // playMemoryHost is a program with the library inside: it runs the workload in
 // the named sandbox and writes on stdout what memory it and its engine took.
 func playMemoryHost(args []string) error {
-	if len(args) != 4 {
-		return fmt.Errorf("%s: want BIN WORKSPACE SANDBOX BYTES, got %q", roleMemoryHost, args)
+	if len(args) != 3 {
+		return fmt.Errorf("%s: want DIR SANDBOX BYTES, got %q", roleMemoryHost, args)
 	}
-	bytes, err := strconv.ParseInt(args[3], 10, 64)
+	bytes, err := strconv.ParseInt(args[2], 10, 64)
 	if err != nil {
 		return err
 	}
 	ctx := context.Background()
-	h, err := newLibraryHost(ctx, args[0], args[1])
+	h, err := newLibraryHost(ctx, args[0])
 	if err != nil {
 		return err
 	}
 	defer h.Close()
 	for _, atOnce := range []int{1, 8} {
-		if _, err := commandsPerSecond(atOnce, 40, func() error { return runLibrary(ctx, h, args[2]) }); err != nil {
+		if _, err := commandsPerSecond(atOnce, 40, func() error { return runLibrary(ctx, h, args[1]) }); err != nil {
 			return err
 		}
 	}
-	if _, err := libraryOutput(ctx, h, args[2], bytes); err != nil {
+	if _, err := libraryOutput(ctx, h, args[1], bytes); err != nil {
 		return err
 	}
 	peak, err := peakOfFamily(os.Getpid())

@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/plugins/bwrap/seccomp"
 )
 
 // The sandboxes of the library's host. Both are the engine bwrap with the same
@@ -42,8 +44,12 @@ type scene struct {
 	alone     string // sbxhost that executes itself for both
 	empty     string // a Go program that does nothing
 
+	sessions string // where sessions of the library's hosts are made
+	filter   string // the filter of system calls, as bubblewrap reads it
+
 	warm   *host.Host
 	raw    rawLaunch
+	bare   rawLaunch // without the filter
 	stderr *os.File // of what is measured; shown when it fails
 }
 
@@ -58,15 +64,16 @@ func newScene(ctx context.Context, bin string) (_ *scene, err error) {
 		return nil, err
 	}
 	s := &scene{dir: dir, workspace: filepath.Join(dir, "work"), config: filepath.Join(dir, "config.hcl"),
-		bin: filepath.Join(dir, "bin"), alone: filepath.Join(dir, "alone", "sbxhost")}
+		bin: filepath.Join(dir, "bin"), alone: filepath.Join(dir, "alone", "sbxhost"),
+		sessions: filepath.Join(dir, "sessions"), filter: filepath.Join(dir, "filter")}
 	s.lean = filepath.Join(s.bin, "sbxhost")
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	for _, dir := range []string{s.workspace, s.bin, filepath.Dir(s.alone)} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
+	for _, dir := range []string{s.workspace, s.bin, filepath.Dir(s.alone), s.sessions} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
 			return nil, err
 		}
 	}
@@ -87,15 +94,41 @@ func newScene(ctx context.Context, bin string) (_ *scene, err error) {
 	if err := s.buildEmpty(ctx); err != nil {
 		return nil, fmt.Errorf("building an empty program: %w", err)
 	}
-	if s.warm, err = newLibraryHost(ctx, s.bin, s.workspace); err != nil {
+	if s.warm, err = newLibraryHost(ctx, s.dir); err != nil {
 		return nil, err
 	}
-	explanation, err := s.warm.Command(ctx, sandboxFast, "/bin/true").Explain()
+	return s, s.planRaw(ctx)
+}
+
+// planRaw makes of the engine's plan what is compared with. It has a host of
+// its own: the plan of a session binds trees that its holder has prepared.
+// Protected names are given up, since what holds their places in the workspace
+// is there only while commands of sbxhost run.
+func (s *scene) planRaw(ctx context.Context) (err error) {
+	o := libraryOptions(s.dir)
+	o.Session.Once = true
+	o.Sandboxes = map[string]host.Definition{sandboxFast: {Engine: "bwrap", ProtectPathsExcept: host.DefaultProtected()}}
+	h, err := host.New(ctx, o)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.raw, err = rawFromPlan(explanation.Plan.Argv)
-	return s, err
+	defer func() { err = errors.Join(err, h.Close()) }()
+	explanation, err := h.Command(ctx, sandboxFast, "/bin/true").Explain()
+	if err != nil {
+		return err
+	}
+	filter, err := seccomp.New(runtime.GOARCH, seccomp.Options{UnixSockets: true})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(s.filter, filter.Bytes(), 0o600); err != nil {
+		return err
+	}
+	if s.raw, err = rawFromPlan(explanation.Plan.Argv, s.filter); err != nil {
+		return err
+	}
+	s.bare, err = rawFromPlan(explanation.Plan.Argv, "")
+	return err
 }
 
 func (s *scene) close() error {
@@ -109,23 +142,39 @@ func (s *scene) close() error {
 	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
 }
 
-// newLibraryHost is a host with both sandboxes. The engine's own binary in bin
-// serves the first, this program the second.
-func newLibraryHost(ctx context.Context, bin, workspace string) (*host.Host, error) {
+// newLibraryHost is a host with both sandboxes, in a session, as programs that
+// embed one have it. The engine's own binary serves the first, this program the
+// second. dir is the scene's.
+func newLibraryHost(ctx context.Context, dir string) (*host.Host, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	return host.New(ctx, host.Options{
-		EngineDir: bin,
+	o := libraryOptions(dir)
+	o.Engines = map[string]host.EngineSource{sandboxStreamed: {Source: self, Args: []string{roleStreamedEngine}}}
+	o.Sandboxes = map[string]host.Definition{
+		sandboxFast:     {Engine: "bwrap"},
+		sandboxStreamed: {Engine: sandboxStreamed},
+	}
+	return host.New(ctx, o)
+}
+
+// libraryOptions are what the library's hosts have in common, in the scene's
+// directory.
+func libraryOptions(dir string) host.Options {
+	workspace := filepath.Join(dir, "work")
+	return host.Options{
+		EngineDir: filepath.Join(dir, "bin"),
 		Dir:       workspace,
+		Environ:   environ(dir),
 		Workspace: host.WorkspaceOptions{Root: workspace},
-		Engines:   map[string]host.EngineSource{sandboxStreamed: {Source: self, Args: []string{roleStreamedEngine}}},
-		Sandboxes: map[string]host.Definition{
-			sandboxFast:     {Engine: "bwrap"},
-			sandboxStreamed: {Engine: sandboxStreamed},
-		},
-	})
+		Session:   host.SessionOptions{Dir: filepath.Join(dir, "sessions")},
+	}
+}
+
+// environ is the caller's, with what sbxhost remembers in the scene's directory.
+func environ(dir string) []string {
+	return append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
 }
 
 // install copies an executable. To run it where the linker has left it would
@@ -185,8 +234,8 @@ func (s *scene) failed(cmd *exec.Cmd, err error) error {
 }
 
 // runRaw runs argv in bubblewrap alone.
-func (s *scene) runRaw(ctx context.Context, argv ...string) error {
-	cmd, files, err := s.raw.command(ctx, argv...)
+func (s *scene) runRaw(ctx context.Context, raw rawLaunch, argv ...string) error {
+	cmd, files, err := raw.command(ctx, argv...)
 	if err != nil {
 		return err
 	}
@@ -202,7 +251,7 @@ func (s *scene) execArgs(argv ...string) []string {
 // sbxhost gives the command that runs argv by the command line.
 func (s *scene) sbxhost(ctx context.Context, program string, argv ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, s.execArgs(argv...)...)
-	cmd.Dir = s.workspace
+	cmd.Dir, cmd.Env = s.workspace, environ(s.dir)
 	return cmd
 }
 

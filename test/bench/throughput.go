@@ -23,7 +23,7 @@ func measureThroughput(ctx context.Context, s *scene, rounds int) ([]throughputR
 		commands := max(8, min(rounds/4, 48))
 		blocks := max(1, min(rounds/20, 12))
 		list := []contender{
-			{nameRaw, func() error { return s.runRaw(ctx, "/bin/true") }},
+			{nameRaw, func() error { return s.runRaw(ctx, s.raw, "/bin/true") }},
 			{nameLibrary, func() error { return runLibrary(ctx, s.warm, sandboxFast) }},
 		}
 		rates := make([][]float64, len(list))
