@@ -2,33 +2,41 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // binaryRow is what one executable costs before its main.
 type binaryRow struct {
-	Name     string   `json:"name"`
-	Bytes    int64    `json:"bytes"`
-	Packages int      `json:"packages"` // linked
-	Heavy    []string `json:"heavy"`    // of those, what an engine must not link
-	Inits    int      `json:"inits"`    // packages with something to initialise
-	Clock    float64  `json:"clock_ms"` // median, in package initialisation
-	Slowest  string   `json:"slowest"`  // the slowest package of one run
-	SlowTime float64  `json:"slowest_ms"`
+	Name     string        `json:"name"`
+	Bytes    int64         `json:"bytes"`
+	Packages int           `json:"packages"` // linked
+	Heavy    []string      `json:"heavy"`    // of those, what it must not link
+	Light    string        `json:"light"`    // what that is, for people
+	Inits    int           `json:"inits"`    // packages with something to initialise
+	Clock    float64       `json:"clock_ms"` // median, in package initialisation
+	Slowest  []packageCost `json:"slowest"`  // packages, by their medians
 }
 
 const module = "github.com/sbxhost/sbxhost"
 
-// heavy are prefixes of packages that would cost an engine's start-up.
-var heavy = []string{
-	"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "github.com/hashicorp/cli", "go.opentelemetry.io/otel",
-	module + "/host", module + "/config",
+// heavyTelemetry are prefixes of packages that would cost every start-up: their
+// place is a process of its own, which runs where it is asked for.
+func heavyTelemetry() []string {
+	return []string{"go.opentelemetry.io", module + "/cmd/sbxhost-telemetry"}
+}
+
+// heavyEngine are those that an engine's start-up can do without besides.
+func heavyEngine() []string {
+	return append(heavyTelemetry(), "github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "github.com/hashicorp/cli",
+		module+"/host", module+"/config")
 }
 
 func inspectBinaries(ctx context.Context, bin string, rounds int) ([]binaryRow, error) {
@@ -37,6 +45,7 @@ func inspectBinaries(ctx context.Context, bin string, rounds int) ([]binaryRow, 
 	// What makes each do nothing; its exit status then is its own affair.
 	idle := []string{"version", "-version", "-version"}
 	clock := make([][]float64, len(rows))
+	each := make([]map[string][]float64, len(rows))
 	for range max(1, min(rounds/10, 15)) {
 		for i := range rows {
 			t, err := traceInit(ctx, filepath.Join(bin, rows[i].Name), idle[i])
@@ -44,7 +53,13 @@ func inspectBinaries(ctx context.Context, bin string, rounds int) ([]binaryRow, 
 				return nil, err
 			}
 			clock[i] = append(clock[i], t.clock)
-			rows[i].Inits, rows[i].Slowest, rows[i].SlowTime = t.packages, t.slowest.name, t.slowest.clock
+			rows[i].Inits = len(t.inits)
+			if each[i] == nil {
+				each[i] = map[string][]float64{}
+			}
+			for _, p := range t.inits {
+				each[i][p.name] = append(each[i][p.name], p.clock)
+			}
 		}
 	}
 	for i := range rows {
@@ -56,8 +71,13 @@ func inspectBinaries(ctx context.Context, bin string, rounds int) ([]binaryRow, 
 		if err != nil {
 			return nil, err
 		}
-		rows[i].Bytes, rows[i].Packages, rows[i].Heavy = info.Size(), len(linked), heavyOf(linked)
-		rows[i].Clock = median(clock[i])
+		prefixes := heavyEngine()
+		rows[i].Light = "hcl, cli, host, OpenTelemetry"
+		if rows[i].Name == "sbxhost" {
+			prefixes, rows[i].Light = heavyTelemetry(), "OpenTelemetry"
+		}
+		rows[i].Bytes, rows[i].Packages, rows[i].Heavy = info.Size(), len(linked), heavyOf(linked, prefixes)
+		rows[i].Clock, rows[i].Slowest = median(clock[i]), slowestOf(each[i])
 	}
 	return rows, nil
 }
@@ -72,7 +92,7 @@ func traceInit(ctx context.Context, program, idle string) (initTrace, error) {
 		return initTrace{}, err
 	}
 	t := parseInitTrace(stderr.String())
-	if t.packages == 0 {
+	if len(t.inits) == 0 {
 		return t, fmt.Errorf("%s printed no init trace: %v", program, err)
 	}
 	return t, nil
@@ -80,7 +100,7 @@ func traceInit(ctx context.Context, program, idle string) (initTrace, error) {
 
 // linkedPackages asks the go command, of the source, what is linked.
 func linkedPackages(ctx context.Context, pkg string) ([]string, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-deps", pkg)
+	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-tags", "grpcnotrace", pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -91,13 +111,40 @@ func linkedPackages(ctx context.Context, pkg string) ([]string, error) {
 	return strings.Fields(string(out)), nil
 }
 
-func heavyOf(packages []string) (found []string) {
+func heavyOf(packages, prefixes []string) (found []string) {
 	for _, p := range packages {
-		for _, prefix := range heavy {
+		for _, prefix := range prefixes {
 			if p == prefix || strings.HasPrefix(p, prefix+"/") {
 				found = append(found, p)
 			}
 		}
 	}
 	return found
+}
+
+// packageCost is what the initialisation of one package takes.
+type packageCost struct {
+	Name  string  `json:"name"`
+	Clock float64 `json:"clock_ms"`
+}
+
+// slowestOf gives the three packages with the greatest medians.
+func slowestOf(each map[string][]float64) []packageCost {
+	var list []packageCost
+	for name, clock := range each {
+		list = append(list, packageCost{name, median(clock)})
+	}
+	slices.SortFunc(list, func(a, b packageCost) int {
+		return cmp.Or(cmp.Compare(b.Clock, a.Clock), strings.Compare(a.Name, b.Name))
+	})
+	return list[:min(3, len(list))]
+}
+
+// slowest is for people.
+func (r *binaryRow) slowest() string {
+	var words []string
+	for _, p := range r.Slowest {
+		words = append(words, fmt.Sprintf("%s %.2f", lastOf(p.Name), p.Clock))
+	}
+	return strings.Join(words, ", ")
 }

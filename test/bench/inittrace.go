@@ -7,9 +7,8 @@ import (
 
 // initTrace sums up what GODEBUG=inittrace=1 makes a Go program print.
 type initTrace struct {
-	packages int
-	clock    float64 // milliseconds in package initialisation
-	slowest  packageInit
+	inits []packageInit
+	clock float64 // milliseconds in package initialisation
 }
 
 type packageInit struct {
@@ -30,11 +29,8 @@ func parseInitTrace(text string) initTrace {
 		if !ok {
 			continue
 		}
-		t.packages++
+		t.inits = append(t.inits, p)
 		t.clock += p.clock
-		if p.clock > t.slowest.clock {
-			t.slowest = p
-		}
 	}
 	return t
 }

@@ -51,18 +51,29 @@ func (s *scene) contenders(ctx context.Context) [][]contender {
 
 const warmUpRounds = 3
 
-// measureLatency lets the contenders of each group take turns.
+// measureLatency compares the contenders of each group.
 func measureLatency(ctx context.Context, s *scene, rounds int) ([]latencyRow, error) {
 	var rows []latencyRow
 	for _, group := range s.contenders(ctx) {
-		samples, err := takeTurns(ctx, group, rounds)
+		of, err := compare(ctx, group, rounds)
 		if err != nil {
 			return nil, err
 		}
-		for i, c := range group {
-			rows = append(rows, latencyRow{Name: c.name, P50: median(samples[i]), P95: percentile(samples[i], 95), Samples: samples[i],
-				Ratio: ratio(median(samples[i]), median(samples[0]))})
-		}
+		rows = append(rows, of...)
+	}
+	return rows, nil
+}
+
+// compare lets contenders take turns and gives each as a ratio to the first.
+func compare(ctx context.Context, group []contender, rounds int) ([]latencyRow, error) {
+	samples, err := takeTurns(ctx, group, rounds)
+	if err != nil {
+		return nil, err
+	}
+	var rows []latencyRow
+	for i, c := range group {
+		rows = append(rows, latencyRow{Name: c.name, P50: median(samples[i]), P95: percentile(samples[i], 95), Samples: samples[i],
+			Ratio: ratio(median(samples[i]), median(samples[0]))})
 	}
 	return rows, nil
 }

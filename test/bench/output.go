@@ -31,6 +31,14 @@ const (
 	nameOutputStreamed = "library, streamed"
 )
 
+// rows are none of a table that was not made.
+func (t *outputTable) rows() []outputRow {
+	if t == nil {
+		return nil
+	}
+	return t.Rows
+}
+
 func measureOutput(ctx context.Context, s *scene, rounds int, bytes int64) (outputTable, error) {
 	ways := []struct {
 		name string

@@ -195,7 +195,7 @@ init nonsense @x ms, NaN ms clock
 init is what this line of the program's own begins with
 usage: nothing
 `)
-	if got.packages != 3 || math.Abs(got.clock-.108) > 1e-9 || got.slowest.name != "google.golang.org/grpc" {
+	if len(got.inits) != 3 || math.Abs(got.clock-.108) > 1e-9 || got.inits[1].name != "google.golang.org/grpc" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -212,7 +212,7 @@ func TestStatusField(t *testing.T) {
 
 func TestHeavyOf(t *testing.T) {
 	t.Parallel()
-	got := heavyOf([]string{"os", module + "/hostile", module + "/host", "github.com/hashicorp/hcl/v2/hclsyntax", "github.com/hashicorp/go-plugin"})
+	got := heavyOf([]string{"os", module + "/hostile", module + "/host", "github.com/hashicorp/hcl/v2/hclsyntax", "github.com/hashicorp/go-plugin"}, heavyEngine())
 	if want := []string{module + "/host", "github.com/hashicorp/hcl/v2/hclsyntax"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -223,16 +223,36 @@ func TestJudge(t *testing.T) {
 	r := results{
 		Latency:    []latencyRow{{Name: nameRaw, Ratio: 1}, {Name: nameLibrary, Ratio: 1.35}, {Name: nameLean, Ratio: 3.9}},
 		Throughput: []throughputRow{{AtOnce: 1, Ratio: 9}, {AtOnce: 8, Ratio: 0.79}},
-		Output:     outputTable{Rows: []outputRow{{Name: nameOutputFile, Ratio: 0.95}, {Name: nameOutputStreamed, Rate: 399}}},
+		Output:     &outputTable{Rows: []outputRow{{Name: nameOutputFile, Ratio: 0.95}, {Name: nameOutputStreamed, Rate: 399}}},
 		Memory:     []memoryRow{{nameLean, peak{20 << 10, 19 << 10}}, {nameMemoryFile, peak{20 << 10, 21 << 10}}},
 	}
 	var met []bool
 	for _, target := range judge(&r) {
 		met = append(met, target.Met)
 	}
+	if got := judge(&results{}); len(got) != 0 {
+		t.Errorf("of nothing, %v was judged", got)
+	}
 	// Re-execution is not among the results.
 	if want := []bool{true, false, false, false, true, false, true, false}; !slices.Equal(met, want) {
 		t.Errorf("met %v, want %v", met, want)
+	}
+}
+
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	got := costs([]latencyRow{{Name: nameBare, P50: 4}, {Name: nameFiltered, P50: 5}, {Name: nameProtected, P50: 6}, {Name: nameMasked, P50: 8}})
+	want := []protectionCost{{"filter of system calls, no user namespaces", 1, .25}, {"200 masks", 2, .5}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestSlowestOf(t *testing.T) {
+	t.Parallel()
+	got := slowestOf(map[string][]float64{"a": {1, 9, 1}, "b": {2}, "c": {3, 3}, "d": {1}})
+	if want := []packageCost{{"c", 3}, {"b", 2}, {"a", 1}}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
@@ -247,6 +267,8 @@ func TestOptions(t *testing.T) {
 		{"", 200, 2 << 30, false},
 		{"-quick", quickRounds, quickBytes, false},
 		{"-quick -n 7", 7, quickBytes, false},
+		{"-only laten|phases", 200, 2 << 30, false},
+		{"-only (", 0, 0, true},
 		{"-n 0", 0, 0, true},
 		{"-bytes 0", 0, 0, true},
 		{"-bogus", 0, 0, true},
@@ -276,7 +298,7 @@ func FuzzParseInitTrace(f *testing.F) {
 	f.Add("init errors @0.4 ms, NaN ms clock\ninit x @1 ms, -1 ms clock\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		got := parseInitTrace(text)
-		if got.clock < 0 || math.IsNaN(got.clock) || got.slowest.clock > got.clock {
+		if got.clock < 0 || math.IsNaN(got.clock) || len(got.inits) == 0 && got.clock > 0 {
 			t.Errorf("%q: %+v", text, got)
 		}
 	})

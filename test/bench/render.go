@@ -17,47 +17,17 @@ func render(w io.Writer, r *results) error {
 	line("Linux %s %s, %d x %s, load %s", r.Machine.Kernel, r.Machine.Arch, r.Machine.CPUs, r.Machine.CPU, r.Machine.Load)
 	line("bubblewrap %s, %s, as %s", r.Machine.Bwrap, r.Machine.Go, user)
 
-	line("\nOne command, /bin/true: %d rounds in turns", r.Rounds)
-	line("  %-34s %9s %9s %12s", "", "p50 ms", "p95 ms", "of raw p50")
-	for _, row := range r.Latency {
-		line("  %-34s %9.2f %9.2f %11.2fx", row.Name, row.P50, row.P95, row.Ratio)
+	renderLatency(line, r)
+	renderSessions(line, r.Sessions)
+	renderProtections(line, r.Protections)
+	renderThroughput(line, r.Throughput)
+	renderOutput(line, r.Output)
+	renderMemory(line, r.Memory)
+	if r.Phases != nil {
+		line("\nWhere the time of a one-shot run goes, ms (medians)")
+		renderPhases(line, *r.Phases)
 	}
-
-	line("\nCommands a second")
-	line("  %-34s %9s %9s %12s", "", "raw", "library", "of raw")
-	for _, row := range r.Throughput {
-		line("  %-34s %9.0f %9.0f %11.2fx", fmt.Sprintf("%d at once", row.AtOnce), row.Raw, row.Library, row.Ratio)
-	}
-
-	line("\nA command's output: %s", size(r.Output.Bytes))
-	line("  %-34s %9s %22s", "", "MB/s", "of the pipe")
-	for _, row := range r.Output.Rows {
-		line("  %-34s %9.0f %21.2fx", row.Name, row.Rate, row.Ratio)
-	}
-
-	line("\nPeak of resident memory, MiB")
-	line("  %-52s %7s %7s %7s", "", "host", "engine", "sum")
-	for _, row := range r.Memory {
-		line("  %-52s %7.1f %7.1f %7.1f", row.Name, mebibytes(row.Host), mebibytes(row.Engine), mebibytes(row.Host+row.Engine))
-	}
-
-	line("\nWhere the time of a one-shot run goes, ms (medians)")
-	renderPhases(line, r.Phases)
-
-	line("\nExecutables")
-	line("  %-22s %9s %9s %7s %9s  %s", "", "size", "packages", "inits", "init ms", "slowest")
-	for _, row := range r.Binaries {
-		line("  %-22s %9s %9d %7d %9.2f  %s %.2f", row.Name, size(row.Bytes), row.Packages, row.Inits, row.Clock, lastOf(row.Slowest), row.SlowTime)
-	}
-	for _, row := range r.Binaries {
-		switch {
-		case row.Name == "sbxhost":
-		case len(row.Heavy) == 0:
-			line("  %s links no hcl, no cli, no telemetry, no host", row.Name)
-		default:
-			line("  %s LINKS %s", row.Name, strings.Join(row.Heavy, ", "))
-		}
-	}
+	renderBinaries(line, r.Binaries)
 
 	line("\nTargets")
 	for _, t := range r.Targets {

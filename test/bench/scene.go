@@ -50,7 +50,7 @@ type scene struct {
 	warm   *host.Host
 	raw    rawLaunch
 	bare   rawLaunch // without the filter
-	stderr *os.File // of what is measured; shown when it fails
+	stderr *os.File  // of what is measured; shown when it fails
 }
 
 func newScene(ctx context.Context, bin string) (_ *scene, err error) {

@@ -17,7 +17,7 @@ func TestWhole(t *testing.T) {
 	t.Parallel()
 	requireBwrap(t)
 	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", bin+"/", module+"/cmd/sbxhost", module+"/plugins/bwrap/sbxhost-engine-bwrap", module+"/shared/sandboxinit/sbxhost-init")
+	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-o", bin+"/", module+"/cmd/sbxhost", module+"/plugins/bwrap/sbxhost-engine-bwrap", module+"/shared/sandboxinit/sbxhost-init")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
@@ -50,12 +50,28 @@ func TestWhole(t *testing.T) {
 			t.Errorf("throughput: %+v", row)
 		}
 	}
-	for _, row := range r.Output.Rows {
+	for _, row := range r.Output.rows() {
 		if row.Rate <= 0 {
 			t.Errorf("output: %+v", row)
 		}
 	}
-	if len(r.Latency) < 5 || len(r.Throughput) != 2 || len(r.Output.Rows) != 3 || len(r.Memory) != 4 || len(r.Binaries) != 3 || len(r.Targets) != 8 {
+	if r.Sessions == nil || r.Protections == nil || r.Output == nil || r.Phases == nil {
+		t.Fatalf("a section is missing:\n%s", text)
+	}
+	if r.Sessions.Missing != "" {
+		t.Logf("sessions: %s", r.Sessions.Missing)
+	} else if len(r.Sessions.Warm) != 3 || len(r.Sessions.First) != 4 {
+		t.Errorf("sessions: %+v", r.Sessions)
+	}
+	if len(r.Protections.Costs) < 4 || len(r.Protections.Once) != 2 {
+		t.Errorf("protections: %+v", r.Protections)
+	}
+	for _, row := range r.Binaries {
+		if len(row.Heavy) > 0 {
+			t.Errorf("%s links %v", row.Name, row.Heavy)
+		}
+	}
+	if len(r.Latency) < 5 || len(r.Throughput) != 2 || len(r.Output.Rows) != 3 || len(r.Memory) != 4 || len(r.Binaries) != 3 || len(r.Targets) != 13 {
 		t.Errorf("not all is there:\n%s", text)
 	}
 	// Every mark is to be seen: one that is not was renamed by the product.
@@ -71,6 +87,14 @@ func TestWhole(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log("\n" + stdout.String())
+	}
+}
+
+func TestOnly(t *testing.T) {
+	t.Parallel()
+	o, err := parseOptions([]string{"-only", "^sess|binaries"}, new(bytes.Buffer))
+	if err != nil || !o.only.MatchString("sessions") || o.only.MatchString("phases") {
+		t.Errorf("got %v, %v", o.only, err)
 	}
 }
 
