@@ -19,6 +19,7 @@ type builder struct {
 
 	mounts  map[string]uint64 // mount point, without the leading slash -> the id of its mount
 	sources []sourceStamp
+	plan    []Op
 }
 
 // prepare makes what belongs to the session, in the holder's own namespace, of
@@ -46,7 +47,7 @@ func at(e *MountError, index int) *MountError {
 
 // build must run on a thread that is locked and has a namespace of its own.
 func (s *space) build(ops []Op) (_ *builder, failed *MountError) {
-	b := &builder{space: s, host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}}
+	b := &builder{space: s, host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}, plan: ops}
 	defer func() {
 		if failed != nil {
 			b.close()
@@ -216,7 +217,7 @@ func (b *builder) bind(source, dest string, attributes uint64) *MountError {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		return mountError("opening "+strconv.Quote(source), unix.ELOOP)
 	}
-	b.sources = append(b.sources, sourceStamp{relative, false, stampOf(&st, false)})
+	b.sources = append(b.sources, sourceStamp{relative, dest, false, stampOf(&st, false)})
 	return b.cloneTo(dest, fd, "", st.Mode&unix.S_IFMT == unix.S_IFDIR, attributes)
 }
 
@@ -353,7 +354,7 @@ func (b *builder) copy(source, dest string, perms uint32) *MountError {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return &MountError{-1, "opening " + strconv.Quote(source), "is not a regular file any more"}
 	}
-	b.sources = append(b.sources, sourceStamp{source[1:], true, stampOf(&st, true)})
+	b.sources = append(b.sources, sourceStamp{source[1:], "", true, stampOf(&st, true)})
 	from, err := os.Open(fdPath + strconv.Itoa(fd))
 	if err != nil {
 		return mountError("opening "+strconv.Quote(source), err)
