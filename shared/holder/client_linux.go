@@ -20,6 +20,7 @@ type Client struct {
 	log  func() string // what a holder that crashed has said; once
 
 	abandoned func() // see Config; may be nil
+	umask     uint32 // of this process, when it connected
 
 	mu        sync.Mutex
 	next      uint32
@@ -36,7 +37,7 @@ type reply struct {
 }
 
 func newClient(c *conn, log func() string, abandoned func()) *Client {
-	client := &Client{conn: c, log: log, abandoned: abandoned, calls: map[uint32]chan reply{}, launchers: map[uint32]*Launcher{}, lost: make(chan struct{})}
+	client := &Client{conn: c, log: log, abandoned: abandoned, umask: umask(), calls: map[uint32]chan reply{}, launchers: map[uint32]*Launcher{}, lost: make(chan struct{})}
 	go client.read()
 	return client
 }
@@ -72,7 +73,7 @@ func (c *Client) Start(ctx context.Context, plan Plan, path string, argv []strin
 		for i, f := range files {
 			fds[i] = int(f.Fd())
 		}
-		return encodeRun(&run{request, plan.encoded, path, argv}, len(fds)), fds
+		return encodeRun(&run{request, c.umask, plan.encoded, path, argv}, len(fds)), fds
 	})
 }
 

@@ -211,6 +211,20 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// What a command makes has the modes that its caller's umask says, and not the
+// holder's, which is 0 and would let everybody write it.
+func TestUmaskIsTheCallers(t *testing.T) {
+	t.Parallel()
+	dir := session(t)
+	c := connect(t, dir)
+	want := fmt.Sprintf("%04o\n", umask())
+	for range 2 { // the second in a prepared tree
+		if got := sh(t, c, system(), "umask"); got != want {
+			t.Errorf("umask in the holder's tree: %q, want %q", got, want)
+		}
+	}
+}
+
 // Nothing of one tree is seen from another.
 func TestLaunchersAreApart(t *testing.T) {
 	t.Parallel()

@@ -207,6 +207,10 @@ func (c *client) fork(r *run, fds []int) (pid, pidfd int, failed *MountError) {
 		files[i] = uintptr(fd)
 	}
 	pidfd = -1
+	// The holder's own is 0, with which a command would make what anybody can
+	// write. A thread with a mount namespace of its own has a umask of its own.
+	unix.Umask(int(r.umask))
+	defer unix.Umask(0)
 	pid, err := syscall.ForkExec(Host+r.path, r.argv, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   []string{},

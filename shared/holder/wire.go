@@ -8,14 +8,14 @@ import (
 // A message is a big-endian uint32 length of the payload, a byte of kind, a byte
 // with the number of descriptors that come with it, and the payload. Both ends
 // are of one release: a version is refused, never negotiated.
-const wireVersion = 1
+const wireVersion = 2
 
 type messageKind byte
 
 const (
 	msgHello   messageKind = 'H' // holder -> client, first: version
 	msgOverlay messageKind = 'L' // client -> holder: request, source
-	msgRun     messageKind = 'R' // client -> holder: request, plan, path, argv; files
+	msgRun     messageKind = 'R' // client -> holder: request, umask, plan, path, argv; files
 	msgDone    messageKind = 'D' // holder -> client: request, pid; for a run, the pidfd
 	msgFailed  messageKind = 'E' // holder -> client: request, index, call, reason
 	msgExit    messageKind = 'X' // holder -> client: request, wait status
@@ -120,13 +120,14 @@ func decodePlan(b []byte) ([]Op, error) {
 // A run is the request to start a launcher.
 type run struct {
 	request uint32
+	umask   uint32 // of the launcher, and so of the command
 	plan    string // encoded: equal plans are equal strings
 	path    string
 	argv    []string
 }
 
 func encodeRun(r *run, files int) []byte {
-	b := putInt(message(msgRun, files), r.request)
+	b := putInt(putInt(message(msgRun, files), r.request), r.umask)
 	b = putString(putString(b, r.plan), r.path)
 	b = putInt(b, uint32(len(r.argv)))
 	for _, w := range r.argv {
@@ -137,7 +138,7 @@ func encodeRun(r *run, files int) []byte {
 
 func decodeRun(b []byte) (*run, error) {
 	d := decoder{b: b}
-	r := &run{request: d.int(), plan: d.string(), path: d.string()}
+	r := &run{request: d.int(), umask: d.int(), plan: d.string(), path: d.string()}
 	n := d.int()
 	if n > maxWords || uint64(n)*4 > uint64(len(d.b)) {
 		return nil, errProtocol
@@ -145,7 +146,7 @@ func decodeRun(b []byte) (*run, error) {
 	for range n {
 		r.argv = append(r.argv, d.string())
 	}
-	if len(r.argv) == 0 {
+	if len(r.argv) == 0 || r.umask > 0o777 {
 		return nil, errProtocol
 	}
 	return r, d.done()
