@@ -194,22 +194,24 @@ func (m *mounts) protect(guards []guard) error {
 
 // guardIn guards what g names where the writable mount have shows it.
 func (m *mounts) guardIn(have shared.Mount, g guard) {
-	place := func(p string) string { return have.Destination + strings.TrimPrefix(p, have.Source) }
-	shown := func(p string) (lies, free bool) {
-		cover, at := m.cover(place(p))
-		return at == p && cover.Kind == shared.MountReadWrite, cover.Destination != place(p)
-	}
-	if lies, free := shown(g.path); !lies || !free {
+	place := have.Destination + strings.TrimPrefix(g.path, have.Source)
+	if cover, at := m.cover(place); at != g.path || cover.Kind != shared.MountReadWrite || cover.Destination == place {
 		return // something else is there, or a git directory with guards of its own
 	}
-	for dir := filepath.Dir(g.path); dir != have.Source; dir = filepath.Dir(dir) {
-		if lies, free := shown(dir); lies && free {
-			m.spec.Mounts = append(m.spec.Mounts, shared.Mount{Source: dir, Destination: place(dir), Kind: shared.MountReadWrite,
-				Origin: keptPrefix + strings.TrimPrefix(g.origin, "protected: ")})
-		}
-	}
-	m.spec.Mounts = append(m.spec.Mounts, shared.Mount{Source: g.path, Destination: place(g.path), Origin: g.origin})
+	m.keep(have, g.path, strings.TrimPrefix(g.origin, "protected: "))
+	m.spec.Mounts = append(m.spec.Mounts, shared.Mount{Source: g.path, Destination: place, Origin: g.origin})
 	if g.stub.Path != "" {
 		m.stubs = append(m.stubs, g.stub)
+	}
+}
+
+// keep mounts each directory above p onto itself, as far up as the writable mount
+// have shows it, so that none can be renamed.
+func (m *mounts) keep(have shared.Mount, p, origin string) {
+	for dir := filepath.Dir(p); dir != have.Source; dir = filepath.Dir(dir) {
+		place := have.Destination + strings.TrimPrefix(dir, have.Source)
+		if cover, at := m.cover(place); at == dir && cover.Kind == shared.MountReadWrite && cover.Destination != place {
+			m.spec.Mounts = append(m.spec.Mounts, shared.Mount{Source: dir, Destination: place, Kind: shared.MountReadWrite, Origin: keptPrefix + origin})
+		}
 	}
 }

@@ -176,6 +176,7 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 		if err := r.surveyed(&m, d, guards, out); err != nil {
 			return nil, err
 		}
+		r.keepSessions(&m)
 	}
 	out.notes = append(out.notes, m.notes...)
 	out.spellings = m.spellings

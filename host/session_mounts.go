@@ -125,6 +125,23 @@ func (r *resolver) hideSessions(m *mounts) error {
 	return nil
 }
 
+// keepSessions keeps what holds sessions in its place, wherever a writable mount
+// shows it. A command that renamed a directory above it would lay the sessions
+// open to the next command, and could make others' in their place.
+func (r *resolver) keepSessions(m *mounts) {
+	for _, base := range r.sessionBases {
+		base, err := filepath.EvalSymlinks(base)
+		if err != nil {
+			continue
+		}
+		for _, have := range slices.Clone(m.spec.Mounts) {
+			if have.Kind == shared.MountReadWrite && have.Source != base && inside(have.Source, base) {
+				m.keep(have, base, "sessions")
+			}
+		}
+	}
+}
+
 // inHostView reports whether the host's tree alone, with no mount over it,
 // shows p.
 func (r *resolver) inHostView(m *mounts, p string) bool {
