@@ -88,9 +88,15 @@ func NewUmbrella(o UmbrellaOptions) (*Umbrella, error) {
 	return &Umbrella{base: base, name: o.Name, owner: o.Owner}, nil
 }
 
+// umbrellaBase resolves what exists of base, as of a ~/.cache that is a link to
+// another disk: what is mounted in an umbrella is opened without following links.
 func umbrellaBase(base string) (string, error) {
 	if base == "" {
-		return SessionsDir(nil)
+		dir, err := SessionsDir(nil)
+		if err != nil {
+			return "", err
+		}
+		base = dir
 	}
 	if err := checkSpelling(base); err != nil {
 		return "", fmt.Errorf("base: %w", err)
@@ -98,7 +104,14 @@ func umbrellaBase(base string) (string, error) {
 	if !filepath.IsAbs(base) {
 		return "", fmt.Errorf("base: %q is not absolute: %w", base, ErrInvalidPath)
 	}
-	return filepath.Clean(base), nil
+	base = filepath.Clean(base)
+	for dir := filepath.Dir(base); ; dir = filepath.Dir(dir) {
+		if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(resolved, strings.TrimPrefix(base, dir)), nil
+		} else if dir == "/" {
+			return base, nil
+		}
+	}
 }
 
 func checkSessionName(name string) error {
