@@ -35,11 +35,17 @@ func (c *doctorCommand) cacheDir() finding {
 			base = filepath.Join(c.getenv("HOME"), "Library", "Caches")
 		}
 	}
+	const consequence = "sessions have no place for their scratch space"
+	if !filepath.IsAbs(base) {
+		f.State, f.Found, f.Consequence = stateMissing, "neither XDG_CACHE_HOME nor HOME is an absolute path", consequence
+		f.Fix = "set HOME, or XDG_CACHE_HOME"
+		return f
+	}
 	f.Found = base
 	dir, err := os.MkdirTemp(nearest(base), ".sbxhost-doctor-")
 	if err != nil {
 		f.State, f.Found = stateMissing, err.Error()
-		f.Consequence = "sessions have no place for their scratch space"
+		f.Consequence = consequence
 		f.Fix = "make it writable, or set XDG_CACHE_HOME to a directory that is"
 		return f
 	}

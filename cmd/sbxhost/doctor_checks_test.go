@@ -1,0 +1,28 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// A relative ~/.cache is none: sessions would refuse it.
+func TestDoctorCacheDirectory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, c := range []struct {
+		environ []string
+		missing bool
+		found   string
+	}{
+		{nil, true, "neither XDG_CACHE_HOME nor HOME"},
+		{[]string{"HOME=here", "XDG_CACHE_HOME=there"}, true, "neither XDG_CACHE_HOME nor HOME"},
+		{[]string{"HOME=" + dir}, false, dir},
+		{[]string{"XDG_CACHE_HOME=" + dir}, false, dir},
+	} {
+		d := &doctorCommand{&app{environ: c.environ}}
+		f := d.cacheDir()
+		if (f.State == stateMissing) != c.missing || !strings.Contains(f.Found, c.found) {
+			t.Errorf("%q: %+v", c.environ, f)
+		}
+	}
+}
