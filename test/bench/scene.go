@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/plugins/bwrap/seccomp"
+	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
 // The sandboxes of the library's host. Both are the engine bwrap with the same
