@@ -64,7 +64,7 @@ func self(action string, args ...string) *exec.Cmd {
 // daemon leaves a process behind that has left the session, ignores signals
 // and holds the outputs; then it ends as KIND says.
 func daemon(args []string) (string, error) {
-	cmd := self("survive", args[0])
+	cmd := self("survive", args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	ready, err := cmd.StdinPipe() // closed by nobody but this process's end

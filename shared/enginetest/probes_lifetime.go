@@ -1,9 +1,12 @@
 package enginetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -46,16 +49,14 @@ func lifetimeProbes() []probe {
 // outlives runs a command that leaves a process behind.
 func (s *scene) outlives(ctx context.Context, kind string, end func(*trial)) (Status, string) {
 	t := s.newTrial()
-	t.do("daemon", kind)
+	t.do("daemon", kind, s.canary)
 	end(t)
 	o := s.attempt(ctx, t)
 	if err := errors.Join(o.refused, o.broke); err != nil {
 		return Failed, err.Error()
 	}
 	if o.outlived {
-		if s.suite.unconfined {
-			endOutside(string(o.stdout))
-		}
+		s.endSurvivors()
 		return Leaked, "something still held its output when Wait had returned"
 	}
 	return s.survivesOutside(ctx)
@@ -64,7 +65,7 @@ func (s *scene) outlives(ctx context.Context, kind string, end func(*trial)) (St
 // survivesOutside is the control: without a sandbox the daemon stays.
 func (s *scene) survivesOutside(ctx context.Context) (Status, string) {
 	t := s.newTrial()
-	t.do("daemon", "exit")
+	t.do("daemon", "exit", s.canary)
 	v := s.actOutside(ctx, t, false)
 	if v.Kind != verdictGot {
 		return ControlFailed, v.Detail
@@ -88,7 +89,7 @@ func endOutside(told string) error {
 
 func outlivesClose(ctx context.Context, s *scene) (Status, string) {
 	t := s.newTrial()
-	t.do("daemon", "stay")
+	t.do("daemon", "stay", s.canary)
 	sandbox, err := s.suite.engine.Open(ctx, t.Spec)
 	if err != nil {
 		return Failed, err.Error()
@@ -104,7 +105,22 @@ func outlivesClose(ctx context.Context, s *scene) (Status, string) {
 		return Failed, err.Error()
 	}
 	if o.outlived {
+		s.endSurvivors()
 		return Leaked, "something still held its output when Wait had returned"
 	}
 	return s.survivesOutside(ctx)
+}
+
+// endSurvivors kills what has leaked. It is known by this scene's canary: the
+// number that it has inside may be anybody's outside.
+func (s *scene) endSurvivors() {
+	for _, dir := range inProc() {
+		text, err := os.ReadFile(dir + "/cmdline")
+		if err != nil || !bytes.Contains(text, []byte("survive")) || !bytes.Contains(text, []byte(s.canary)) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
