@@ -140,10 +140,10 @@ func slowestOf(each map[string][]float64) []packageCost {
 	return list[:min(3, len(list))]
 }
 
-// slowest is for people.
+// slowest is for people: as many as a line has room for.
 func (r *binaryRow) slowest() string {
 	var words []string
-	for _, p := range r.Slowest {
+	for _, p := range r.Slowest[:min(2, len(r.Slowest))] {
 		words = append(words, fmt.Sprintf("%s %.2f", lastOf(p.Name), p.Clock))
 	}
 	return strings.Join(words, ", ")

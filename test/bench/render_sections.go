@@ -98,7 +98,7 @@ func renderBinaries(line printer, rows []binaryRow) {
 	for _, row := range rows {
 		switch {
 		case len(row.Heavy) == 0:
-			line("  %s links none of %s", row.Name, row.Light)
+			line("  %s does not link: %s", row.Name, row.Light)
 		default:
 			line("  %s LINKS %s", row.Name, strings.Join(row.Heavy, ", "))
 		}
