@@ -15,7 +15,8 @@
 // /nix/store read-only, a list of harmless entries of /etc (see etc.go: no
 // shadow, no keys, no machine id, nothing where tools keep credentials), a fresh
 // /proc and /dev, private /tmp and /dev/shm, an empty /run, and a private home
-// where the Spec names one. Everything else, the root directory included, is
+// where the Spec names one. /var/tmp is a link to /tmp, or private, too, where
+// something is mounted in it. Everything else, the root directory included, is
 // read-only. The host view is the host's tree read-only with /proc, /dev, /dev/shm,
 // /tmp, /var/tmp, /run and the home directory replaced in the same way; what can be connected to
 // in it (sockets outside of those) is the host's duty to mask.

@@ -140,6 +140,7 @@ func TestDestinations(t *testing.T) {
 		}
 		spec := shared.Spec{Filesystem: view, Mounts: mounts}
 		expect(t, e, spec, "cat "+strings.Join(cat, " "), strings.Repeat("mine", len(cat)))
+		expect(t, e, spec, "cd /var/tmp/proj && pwd -P", "/var/tmp/proj")
 		// Directories made on the way are read-only, too.
 		expect(t, e, spec, "touch /run/deep/x /run/x 2>/dev/null && echo wrote || echo refused", "refused")
 	}

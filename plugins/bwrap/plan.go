@@ -68,7 +68,7 @@ func (p *planner) mounts() ([]op, error) {
 		}
 	}
 	private("/tmp", 0o1777, "filesystem")
-	if p.spec.Filesystem == shared.FilesystemHost && p.facts.varTmp {
+	if p.ownVarTmp() {
 		private("/var/tmp", 0o1777, "filesystem")
 	}
 	if p.spec.Home != "" {
@@ -78,6 +78,17 @@ func (p *planner) mounts() ([]op, error) {
 		}
 	}
 	return p.settle(ops)
+}
+
+// ownVarTmp reports whether /var/tmp has a mount of its own. The minimal view
+// spares one and links it to /tmp, unless something stands in it: a workspace
+// there would have another path inside than outside.
+func (p *planner) ownVarTmp() bool {
+	if p.spec.Filesystem == shared.FilesystemHost {
+		return p.facts.varTmp
+	}
+	return within(p.spec.Home, "/var/tmp") ||
+		slices.ContainsFunc(p.spec.Mounts, func(m shared.Mount) bool { return m.Destination != "/var/tmp" && within(m.Destination, "/var/tmp") })
 }
 
 // settle replaces each destination by the place that it leads to, so that no
@@ -246,7 +257,9 @@ func (p *planner) base(mounts []op) []op {
 		for _, o := range p.facts.etc {
 			add(o)
 		}
-		add(op{Kind: opSymlink, Source: "../tmp", Dest: "/var/tmp"})
+		if !p.ownVarTmp() {
+			add(op{Kind: opSymlink, Source: "../tmp", Dest: "/var/tmp"})
+		}
 	}
 	add(op{Kind: opProc, Dest: "/proc"})
 	if p.uid == 0 {

@@ -220,7 +220,7 @@ func TestAdmittedMounts(t *testing.T) {
 		{"all of etc", []shared.Mount{mount(0, "/cache/dir", "/etc")}, "/etc"},
 		{"session's tmp", []shared.Mount{mount(shared.MountReadWrite, "/cache/dir", "/tmp")}, "/tmp"},
 		{"beneath the private tmp", []shared.Mount{mount(shared.MountReadWrite, "/cache/dir", "/tmp/proj")}, "/tmp/proj"},
-		{"beneath the linked tmp", []shared.Mount{mount(shared.MountReadWrite, "/cache/dir", "/var/tmp/proj")}, "/tmp/proj"},
+		{"beneath /var/tmp, which is linked otherwise", []shared.Mount{mount(shared.MountReadWrite, "/cache/dir", "/var/tmp/proj")}, "/var/tmp/proj"},
 		{"on the view's own links", []shared.Mount{mount(0, "/cache/dir", "/sbin"), mount(0, "/cache/file", "/etc/localtime"), mount(0, "/cache/dir", "/var/tmp")}, "/etc/localtime /sbin /var/tmp"},
 		{"beneath run", []shared.Mount{mount(0, "/cache/dir", "/run/x/y")}, "/run/x/y"},
 		{"the workspace is read-only in another", []shared.Mount{mount(shared.MountReadWrite, "/home/u/proj", "/home/u/proj"), mount(0, "/home/u/proj/.git", "/home/u/proj/.git")}, "/home/u/proj /home/u/proj/.git"},
