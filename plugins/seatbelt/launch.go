@@ -117,7 +117,9 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPolicy(spec, cmd)
+	resolved := *cmd
+	resolved.Masks = withMaskTargets(cmd.Masks, leadsTo)
+	p, err := newPolicy(spec, &resolved)
 	if err != nil {
 		return nil, err
 	}

@@ -44,19 +44,38 @@ func withTargets(patterns []string) []string {
 		if err != nil || !p.absolute || p.base() == "" {
 			continue
 		}
-		at, missing := p.base(), ""
-		for at != "/" {
-			if _, err := os.Lstat(at); err == nil {
-				break
-			}
-			missing = "/" + path.Base(at) + missing
-			at = path.Dir(at)
-		}
-		if real := resolved(at); real != at {
-			list = append(list, quotePattern(path.Clean(real+missing))+afterBase(text))
+		if target, ok := leadsTo(p.base()); ok {
+			list = append(list, quotePattern(target)+afterBase(text))
 		}
 	}
 	return list
+}
+
+// withMaskTargets does the same for masks.
+func withMaskTargets(masks []shared.Mask, leadsTo func(string) (string, bool)) []shared.Mask {
+	list := slices.Clone(masks)
+	for _, m := range masks {
+		if target, ok := leadsTo(m.Path); ok {
+			m.Path = target
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// leadsTo gives the path for which a symlink makes the kernel take another one.
+// What of it does not exist yet stays as it is.
+func leadsTo(p string) (target string, ok bool) {
+	at, missing := p, ""
+	for at != "/" {
+		if _, err := os.Lstat(at); err == nil {
+			break
+		}
+		missing = "/" + path.Base(at) + missing
+		at = path.Dir(at)
+	}
+	real := resolved(at)
+	return path.Clean(real + missing), real != at
 }
 
 // afterBase is what follows the last name without wildcards in a pattern.

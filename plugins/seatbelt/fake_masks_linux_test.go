@@ -1,0 +1,49 @@
+package seatbelt
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// A mask that is a symbolic link hides what that leads to: the kernel knows the
+// file by no other name.
+func TestFakeMaskedLink(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	spec := f.spec()
+	ws := spec.Mounts[0].Source
+	if err := os.Symlink("keys/key", filepath.Join(ws, "alias")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(ws, filepath.Join(spec.Session.Dir, "ws")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"keys", "open"} {
+		if err := os.Mkdir(filepath.Join(ws, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(ws, dir, "key"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := command(spec, "true")
+	cmd.Masks = []shared.Mask{
+		{Path: filepath.Join(ws, "alias"), Origin: "deny_paths[0]"},
+		{Path: filepath.Join(spec.Session.Dir, "ws/missing/file"), Origin: "deny_paths[1]"},
+	}
+	_, _, r := f.run(f.open(spec), cmd)
+	model, err := sbplmodel.Parse(r.Profile, r.Parameters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{"keys/key": false, "alias": false, "missing/file": false, "open/key": true} {
+		access := sbplmodel.Access{Operation: "file-read-data", Path: filepath.Join(ws, path)}
+		if got := model.Decide(sbplmodel.Documented, access).Allow; got != want {
+			t.Errorf("reading %s: %v", path, got)
+		}
+	}
+}
