@@ -27,7 +27,8 @@
 //     links to those mounts; plans say so. It lasts as long as the session's
 //     scratch directory, and as long as the command where there is none.
 //   - /tmp is the machine's and closed. Programs that insist on it fail.
-//   - Without the network there is no loopback either: it is the host's.
+//   - Without the network there is no loopback either: it is the host's. Names and
+//     addresses of interfaces can be listed nonetheless.
 //   - Unix sockets can be made and connected to in the temporary directory and
 //     the private home alone, since a path does not tell whose socket it is.
 //   - Hard links and clones of files cannot be made: another name would carry a

@@ -1,10 +1,12 @@
 package seatbelt
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
 func service(name string) sbplmodel.Access {
@@ -23,20 +25,53 @@ func fileAt(operation, path string) sbplmodel.Access {
 	return sbplmodel.Access{Operation: operation, Path: path}
 }
 
-// The ways out of a sandbox of macOS that have been used, each with a control:
-// the access that shows that the profile is not merely closed.
-func TestWaysOut(t *testing.T) {
-	t.Parallel()
+// every is the profiles of one project in all views.
+func every(t *testing.T) map[string]*world {
+	t.Helper()
 	offline, online, host := project(), project(), project()
 	online.Network.Mode = shared.NetworkHost
 	host.Filesystem = shared.FilesystemHost
 	hostOnline := host
 	hostOnline.Network.Mode = shared.NetworkHost
-	worlds := map[string]*world{
+	return map[string]*world{
 		"offline": modelled(t, offline, shared.Command{}), "online": modelled(t, online, shared.Command{}),
 		"host": modelled(t, host, shared.Command{}), "host online": modelled(t, hostOnline, shared.Command{}),
 		"terminal": modelled(t, offline, shared.Command{TTY: true}),
 	}
+}
+
+// What the kit has the system's programs do for it is closed in every view, not
+// only in its own.
+func TestKitInEveryView(t *testing.T) {
+	t.Parallel()
+	trials, err := enginetest.MacTrials(t.TempDir(), "/Users/me/Library/Caches/sbxhost-probe-1", "/Users/me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	worlds := every(t)
+	for _, m := range trials {
+		for _, way := range m.Trial.Ways {
+			if len(way) == 0 || way[0].Operation != "process-exec" {
+				continue
+			}
+			for name, w := range worlds {
+				if asked++; !slices.ContainsFunc(way, func(a enginetest.Attempt) bool { return !w.attempt(a) }) {
+					t.Errorf("%s: %s, %s: %+v is allowed", name, m.ID, m.Title, way)
+				}
+			}
+		}
+	}
+	if asked < 100 {
+		t.Errorf("only %d ways were asked for", asked)
+	}
+}
+
+// What no action of the kit asks for and has been a way out, each with a control:
+// the access that shows that the profile is not merely closed.
+func TestWaysOut(t *testing.T) {
+	t.Parallel()
+	worlds := every(t)
 	for _, tt := range []struct {
 		name    string
 		denied  []sbplmodel.Access
@@ -54,24 +89,16 @@ func TestWaysOut(t *testing.T) {
 			fileAt("file-write-data", "/usr/bin/true"), fileAt("file-write-create", "/usr/local/bin/x"), fileAt("file-write-data", "/private/etc/hosts"),
 			fileAt("file-write-create", "/Library/LaunchDaemons/x.plist"), fileAt("file-write-data", "/dev/disk0"), fileAt("file-read-data", "/dev/disk0"),
 		}, fileAt("process-exec", "/usr/bin/true")},
-		{"launch agents, login hooks, preferences", []sbplmodel.Access{
+		{"launch agents and login hooks of the home", []sbplmodel.Access{
 			fileAt("file-write-create", "/Users/me/Library/LaunchAgents/x.plist"), fileAt("file-write-data", "/Users/me/Library/Preferences/com.apple.loginwindow.plist"),
-			{Operation: "user-preference-write"}, {Operation: "user-preference-read"}, service("com.apple.cfprefsd.daemon"), service("com.apple.cfprefsd.agent"),
 		}, fileAt("file-write-create", private.home+"/.config")},
-		{"LaunchServices: open(1)", []sbplmodel.Access{
-			{Operation: "lsopen"}, service("com.apple.coreservices.launchservicesd"), service("com.apple.lsd.open"), service("com.apple.coreservices.quarantine-resolver"),
-		}, service("com.apple.system.opendirectoryd.libinfo")},
-		{"Apple events: osascript", []sbplmodel.Access{{Operation: "appleevent-send"}, service("com.apple.coreservices.appleevents"), service("com.apple.windowserver.active")}, fileAt("process-exec", "/usr/bin/osascript")},
-		{"launchd: launchctl, jobs", []sbplmodel.Access{
-			{Operation: "job-creation"}, {Operation: "mach-register", Service: "com.example"}, {Operation: "mach-bootstrap"}, service("com.apple.xpc.launchd.user"),
+		{"ports of other tasks and of the host", []sbplmodel.Access{
 			{Operation: "mach-priv-task-port", Target: "others"}, {Operation: "mach-priv-host-port"},
 		}, sbplmodel.Access{Operation: "process-fork"}},
-		{"keychain", []sbplmodel.Access{
-			service("com.apple.SecurityServer"), service("com.apple.securityd.xpc"), service("com.apple.secd"), fileAt("file-read-data", "/Users/me/Library/Keychains/login.keychain-db"),
-			fileAt("file-read-data", "/Library/Keychains/System.keychain"), {Operation: "authorization-right-obtain"},
+		{"files of keychains", []sbplmodel.Access{
+			fileAt("file-read-data", "/Users/me/Library/Keychains/login.keychain-db"), fileAt("file-read-data", "/Library/Keychains/System.keychain"),
 		}, sbplmodel.Access{Operation: "ipc-posix-sem"}},
-		{"clipboard", []sbplmodel.Access{service("com.apple.pasteboard.1"), service("com.apple.coreservices.uauseractivitypasteboardclient.xpc")}, fileAt("process-exec", "/usr/bin/pbpaste")},
-		{"another sandbox-exec", []sbplmodel.Access{fileAt("process-exec", "/usr/bin/sandbox-exec"), fileAt("process-exec-interpreter", "/usr/bin/sandbox-exec")}, fileAt("process-exec", "/usr/bin/env")},
+		{"interpreters of another sandbox-exec", []sbplmodel.Access{fileAt("process-exec-interpreter", "/usr/bin/sandbox-exec")}, fileAt("process-exec", "/usr/bin/env")},
 		{"processes of others", []sbplmodel.Access{
 			{Operation: "signal", Target: "others"}, {Operation: "process-info*", Target: "others"}, {Operation: "mach-task-name", Target: "others"},
 		}, sbplmodel.Access{Operation: "signal", Target: "same-sandbox"}},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 )
 
 // environmentActions tell what this process was given.
@@ -36,9 +35,6 @@ func environmentActions() map[string]action {
 				err = fmt.Errorf("it held %d bytes", n)
 			}
 			return "", err
-		},
-		"list-home": func(args []string) (string, error) {
-			return readSome(filepath.Join(os.Getenv("HOME"), args[0]))
 		},
 	}
 }

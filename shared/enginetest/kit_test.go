@@ -1,8 +1,11 @@
 package enginetest
 
 import (
+	"fmt"
+	"os"
 	"regexp"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -63,5 +66,40 @@ func TestActionsExist(t *testing.T) {
 			}
 			sc.close()
 		}
+	}
+}
+
+// Every probe for macOS says what it asks that system's kernel for, or why that
+// does not matter.
+func TestMacTrialsAreComplete(t *testing.T) {
+	t.Parallel()
+	const as = "/Users/me/Library/Caches/sbxhost-probe-1"
+	dir := t.TempDir()
+	trials, err := MacTrials(dir, as, "/Users/me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, m := range trials {
+		seen[m.ID] = true
+		if (m.Unmodelled == "") == (len(m.Trial.Ways) == 0) {
+			t.Errorf("%s: %d ways, and unmodelled because %q", m.ID, len(m.Trial.Ways), m.Unmodelled)
+		}
+		if m.Granted != nil && m.Unmodelled == "" && len(m.Granted.Ways) == 0 {
+			t.Errorf("%s: its control is not known", m.ID)
+		}
+		if text := fmt.Sprintf("%+v", m); strings.Contains(text, dir) {
+			t.Errorf("%s tells of the directory in which it was planted: %s", m.ID, text)
+		}
+	}
+	for _, g := range probeGroups() {
+		for _, p := range g.probes {
+			if p.only&^onlyDarwin == 0 && !seen[p.id] {
+				t.Errorf("%s is tried on macOS and is not told of", p.id)
+			}
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

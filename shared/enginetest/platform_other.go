@@ -9,20 +9,16 @@ import (
 	"syscall"
 )
 
-// platformActions are those of Linux alone.
-func platformActions() map[string]action { return nil }
-
 var errOnlyLinux = &absentError{"only on Linux"}
 
 func outsideAttr(bool) *syscall.SysProcAttr { return nil }
 
-func inheritDirectory(*scene) error    { return errOnlyLinux }
-func takeHandle(*scene) error          { return errOnlyLinux }
-func makeSharedMemory(*scene) error    { return errOnlyLinux }
-func makeMessageQueue(*scene) error    { return errOnlyLinux }
-func needScoping() error               { return errOnlyLinux }
-func makeFifo(path string) error       { return syscall.Mkfifo(path, 0o600) }
-func openTerminal() (*terminal, error) { return nil, errOnlyLinux }
+func inheritDirectory(*scene) error { return errOnlyLinux }
+func takeHandle(*scene) error       { return errOnlyLinux }
+func makeSharedMemory(*scene) error { return errOnlyLinux }
+func makeMessageQueue(*scene) error { return errOnlyLinux }
+func needScoping() error            { return errOnlyLinux }
+func makeFifo(path string) error    { return syscall.Mkfifo(path, 0o600) }
 
 // exchange cannot be done in one step here.
 func exchange(a, b string) error {

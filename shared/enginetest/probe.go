@@ -56,6 +56,10 @@ type probe struct {
 	after func(s *scene, o *outcome) error
 	// custom replaces all of the above from trial on.
 	custom func(ctx context.Context, s *scene) (Status, string)
+
+	// unmodelled says, of a probe for macOS too, why no profile decides what it
+	// finds, so that MacTrials has no attempts of it.
+	unmodelled string
 }
 
 // control is where an action is shown to succeed.
@@ -111,11 +115,13 @@ func Probes() []ProbeInfo {
 	var list []ProbeInfo
 	for _, g := range probeGroups() {
 		for _, p := range g.probes {
-			list = append(list, ProbeInfo{p.id, p.title, g.group, p.works, p.maybe})
+			list = append(list, p.info(g.group))
 		}
 	}
 	return list
 }
+
+func (p *probe) info(g Group) ProbeInfo { return ProbeInfo{p.id, p.title, g, p.works, p.maybe} }
 
 // probeGroups are all probes, in the order in which they are shown.
 func probeGroups() []struct {

@@ -18,19 +18,19 @@ import (
 // outside of the definition.
 func environmentProbes() []probe {
 	return []probe{
-		{id: "env.01", title: "variables are exactly those of the command, in their order", works: true, custom: exactEnvironment(
+		{id: "env.01", title: "variables are exactly those of the command, in their order", unmodelled: decidedByEngine, works: true, custom: exactEnvironment(
 			"PATH=/usr/bin:/bin", "ONE=1", "EMPTY=", "TWO=a b\tc")},
-		{id: "env.02", title: "values with newlines, quotes, signs and odd bytes arrive", works: true, custom: exactEnvironment(
+		{id: "env.02", title: "values with newlines, quotes, signs and odd bytes arrive", unmodelled: decidedByEngine, works: true, custom: exactEnvironment(
 			"A=line\nline", `B="'$(x)`+"`y`", "C==x=", "D=\u00e9\u4e16", "E=-x", "F=%s\\0", "lower.case-name=1")},
-		{id: "env.03", title: "a thousand variables, 100 KiB, arrive", works: true, custom: exactEnvironment(manyVariables()...)},
-		{id: "env.04", title: "variables of the engine's process", trial: doing("variables", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "GOCACHE", "HOSTNAME", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR"), maybe: true},
+		{id: "env.03", title: "a thousand variables, 100 KiB, arrive", unmodelled: decidedByEngine, works: true, custom: exactEnvironment(manyVariables()...)},
+		{id: "env.04", title: "variables of the engine's process", unmodelled: decidedByEngine, trial: doing("variables", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "GOCACHE", "HOSTNAME", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR"), maybe: true},
 		{id: "env.05", title: "a variable for the loader acts on the launcher, outside", only: onlyLinux, custom: loaderVariables},
-		{id: "env.06", title: "arguments are exact", works: true, custom: exactArguments},
+		{id: "env.06", title: "arguments are exact", unmodelled: decidedByEngine, works: true, custom: exactArguments},
 		{id: "env.07", title: "the working directory is that of the command", works: true, trial: func(s *scene, t *trial) {
 			t.Command.Dir = s.path("ws/sub")
 			t.do("directory", s.path("ws/sub"))
 		}},
-		{id: "env.08", title: "a command that is in the PATH of the host alone", custom: hostPath},
+		{id: "env.08", title: "a command that is in the PATH of the host alone", unmodelled: decidedByEngine, custom: hostPath},
 		{id: "env.09", title: "no standard input is an empty one", works: true, trial: doing("empty-stdin")},
 		{id: "env.10", title: "signals are neither blocked nor ignored", works: true, only: onlyLinux, custom: signalState},
 		{id: "env.11", title: "files that a shell of the host's user reads its settings from", trial: doing("read", "/etc/bash.bashrc.local", "/root/.bashrc", "/root/.profile"), only: onlyLinux, maybe: true},

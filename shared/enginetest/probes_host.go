@@ -13,10 +13,10 @@ import (
 // hostProbes are about what an engine makes of odd requests.
 func hostProbes() []probe {
 	odd := func(id, title, name string) probe {
-		return probe{id: id, title: title, custom: func(ctx context.Context, s *scene) (Status, string) { return s.oddName(ctx, name) }}
+		return probe{id: id, title: title, unmodelled: decidedByEngine, custom: func(ctx context.Context, s *scene) (Status, string) { return s.oddName(ctx, name) }}
 	}
 	refused := func(id, title string, change func(s *scene, t *trial), kinds ...error) probe {
-		return probe{id: id, title: title, custom: func(ctx context.Context, s *scene) (Status, string) {
+		return probe{id: id, title: title, unmodelled: decidedByRequest, custom: func(ctx context.Context, s *scene) (Status, string) {
 			t := s.newTrial()
 			t.do("nothing")
 			if o := s.attempt(ctx, t); o.verdict.Kind != verdictGot {
@@ -65,7 +65,7 @@ func hostProbes() []probe {
 		refused("host.21", "an unknown view", func(_ *scene, t *trial) { t.Spec.Filesystem = 99 }, invalid),
 		refused("host.22", "an unknown option", func(_ *scene, t *trial) { t.Spec.Options = []byte(`{"no_such_option":true}`) }, invalid, unsupported),
 		refused("host.23", "options that are no JSON", func(_ *scene, t *trial) { t.Spec.Options = []byte(`{"x":`) }, invalid),
-		{id: "host.24", title: "a command without isolation from an engine that isolates, and the reverse", custom: func(ctx context.Context, s *scene) (Status, string) {
+		{id: "host.24", title: "a command without isolation from an engine that isolates, and the reverse", unmodelled: decidedByRequest, custom: func(ctx context.Context, s *scene) (Status, string) {
 			t := s.newTrial()
 			t.Spec.Unconfined = !t.Spec.Unconfined
 			t.do("nothing")

@@ -15,14 +15,14 @@ import (
 // paths that are swapped while it looks.
 func leftoverProbes() []probe {
 	return []probe{
-		{id: "write.60", title: "a command that writes nothing leaves the workspace as it was", custom: func(ctx context.Context, s *scene) (Status, string) {
+		{id: "write.60", title: "a command that writes nothing leaves the workspace as it was", unmodelled: decidedByEngine, custom: func(ctx context.Context, s *scene) (Status, string) {
 			return s.leavesNothing(ctx, func(t *trial) {
 				t.mask(s.path("ws/.env"), false)
 				t.mask(s.path("ws/keys"), true)
 				t.show(s.path("ws/sub/deep"), shared.MountReadOnly)
 			})
 		}, features: []shared.Feature{shared.FeatureMasks, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
-		{id: "write.61", title: "a mask of a path that is not there leaves no stub", custom: func(ctx context.Context, s *scene) (Status, string) {
+		{id: "write.61", title: "a mask of a path that is not there leaves no stub", unmodelled: decidedByEngine, custom: func(ctx context.Context, s *scene) (Status, string) {
 			return s.leavesNothing(ctx, func(t *trial) {
 				t.mask(s.path("ws/missing"), false)
 				t.mask(s.path("ws/none/missing"), true)
@@ -64,9 +64,9 @@ func leftoverProbes() []probe {
 				t.Spec.Mounts = append(t.Spec.Mounts, shared.Mount{Source: s.shown, Destination: s.path("ws/evil/made"), Origin: "bind_paths[1]"})
 				t.do("nothing")
 			}, after: func(s *scene, _ *outcome) error { return hostHas(s.path("outside/dir/made")) }},
-		{id: "write.70", title: "a source that became a symlink after Open", custom: swappedSource,
+		{id: "write.70", title: "a source that became a symlink after Open", unmodelled: decidedByEngine, custom: swappedSource,
 			features: []shared.Feature{shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
-		{id: "write.71", title: "a source that becomes a symlink while commands start", custom: racedSource,
+		{id: "write.71", title: "a source that becomes a symlink while commands start", unmodelled: decidedByEngine, custom: racedSource,
 			features: []shared.Feature{shared.FeatureSourceFD, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
 		{id: "write.72", title: "a missing destination in the workspace leaves no stub", refusal: true, works: true, trial: func(s *scene, t *trial) {
 			t.Spec.Mounts = append(t.Spec.Mounts, shared.Mount{Source: s.shown, Destination: s.path("ws/new/place"), Origin: "bind_paths[1]"})

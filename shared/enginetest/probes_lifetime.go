@@ -21,7 +21,7 @@ import (
 func lifetimeProbes() []probe {
 	isolates := []shared.Feature{shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}
 	survivor := func(id, title, kind string, end func(*trial)) probe {
-		return probe{id: id, title: title, features: isolates, custom: func(ctx context.Context, s *scene) (Status, string) {
+		return probe{id: id, title: title, features: isolates, unmodelled: decidedByEnd, custom: func(ctx context.Context, s *scene) (Status, string) {
 			return s.outlives(ctx, kind, end)
 		}}
 	}
@@ -38,8 +38,8 @@ func lifetimeProbes() []probe {
 			t.during = func(p shared.Process) { p.Signal(context.Background(), syscall.SIGTERM) }
 		}),
 		survivor("life.06", "a stopped process after the command's exit", "stopped", func(*trial) {}),
-		{id: "life.07", title: "a daemon after Close", features: isolates, custom: outlivesClose},
-		{id: "life.08", title: "handlers of SIGTERM run when the time is up", works: true, trial: func(_ *scene, t *trial) {
+		{id: "life.07", title: "a daemon after Close", unmodelled: decidedByEnd, features: isolates, custom: outlivesClose},
+		{id: "life.08", title: "handlers of SIGTERM run when the time is up", unmodelled: decidedByEnd, works: true, trial: func(_ *scene, t *trial) {
 			t.do("handle-term")
 			t.Command.Timeout, t.Command.Grace = 500*time.Millisecond, 10*time.Second
 		}},

@@ -81,23 +81,23 @@ func processProbes() []probe {
 		{id: "proc.32", title: "core dumps", only: onlyLinux, custom: coreDump},
 		{id: "proc.33", title: "a score that spares it from the out-of-memory killer", only: onlyLinux, trial: doing("oom-score", "-500"), control: controlOutside, maybe: true},
 		{id: "proc.34", title: "a higher priority", only: onlyLinux, trial: doing("priority", "-5"), maybe: true},
-		{id: "proc.35", title: "more processes than the limit", features: []shared.Feature{shared.FeatureLimitPIDs}, trial: func(_ *scene, t *trial) {
+		{id: "proc.35", title: "more processes than the limit", unmodelled: decidedByLimits, features: []shared.Feature{shared.FeatureLimitPIDs}, trial: func(_ *scene, t *trial) {
 			t.Spec.Limits.PIDs = 40
 			t.do("spawn", "80")
 		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Limits.PIDs = 2000 }},
-		{id: "proc.36", title: "more memory than the limit, in one process", features: []shared.Feature{shared.FeatureLimitMemory}, trial: func(_ *scene, t *trial) {
+		{id: "proc.36", title: "more memory than the limit, in one process", unmodelled: decidedByLimits, features: []shared.Feature{shared.FeatureLimitMemory}, trial: func(_ *scene, t *trial) {
 			t.Spec.Limits.Memory = 256 << 20
 			t.do("allocate", "1", "400")
 		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Limits.Memory = 2 << 30 }},
-		{id: "proc.37", title: "more memory than the limit, in many processes", features: []shared.Feature{shared.FeatureLimitMemory}, trial: func(_ *scene, t *trial) {
+		{id: "proc.37", title: "more memory than the limit, in many processes", unmodelled: decidedByLimits, features: []shared.Feature{shared.FeatureLimitMemory}, trial: func(_ *scene, t *trial) {
 			t.Spec.Limits.Memory = 256 << 20
 			t.do("allocate", "8", "50")
 		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Limits.Memory = 2 << 30 }},
-		{id: "proc.38", title: "more open files than the limit", features: []shared.Feature{shared.FeatureLimitOpenFiles}, trial: func(_ *scene, t *trial) {
+		{id: "proc.38", title: "more open files than the limit", unmodelled: decidedByLimits, features: []shared.Feature{shared.FeatureLimitOpenFiles}, trial: func(_ *scene, t *trial) {
 			t.Spec.Limits.OpenFiles = 64
 			t.do("open-files", "100")
 		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Limits.OpenFiles = 256 }},
-		{id: "proc.39", title: "more processor time than the limit", features: []shared.Feature{shared.FeatureLimitCPUs}, trial: func(_ *scene, t *trial) {
+		{id: "proc.39", title: "more processor time than the limit", unmodelled: decidedByLimits, features: []shared.Feature{shared.FeatureLimitCPUs}, trial: func(_ *scene, t *trial) {
 			t.Spec.Limits.CPUs = 0.1
 			t.do("burn", "1s", "250ms")
 		}, control: controlGranted, grant: func(_ *scene, t *trial) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -36,6 +37,7 @@ func plantIn(dir func() (string, error)) func(*scene) error {
 		if err != nil {
 			return &absentError{err.Error()}
 		}
+		s.values["planted"] = filepath.Join(path, "sbxhost-probe-"+s.suite.random)
 		f, err := os.CreateTemp(path, "sbxhost-probe-")
 		if err != nil {
 			return &absentError{err.Error()}
@@ -71,7 +73,9 @@ func readProbes() []probe {
 			prepare: func(s *scene) error { return os.Symlink(s.outside, s.path("ws/link")) },
 			control: controlGranted, grant: showOutside},
 		{id: "read.04", title: "the neighbours of the workspace", trial: func(s *scene, t *trial) { t.do("list", s.dir, s.ws, s.suite.actor) },
-			control: controlGranted, grant: showOutside},
+			control: controlGranted, grant: func(s *scene, t *trial) {
+				t.Spec.Mounts = slices.Insert(t.Spec.Mounts, 0, shared.Mount{Source: s.dir, Destination: s.dir, Origin: "bind_paths[1]"})
+			}},
 		{id: "read.05", title: "a directory whose name begins with the workspace's", trial: readOutside("ws-evil/secret"),
 			prepare: func(s *scene) error { return s.write("ws-evil/secret", s.canary) },
 			control: controlGranted, grant: func(s *scene, t *trial) { t.show(s.path("ws-evil"), shared.MountReadOnly) }},
@@ -79,8 +83,7 @@ func readProbes() []probe {
 		{id: "read.07", title: "the homes of the host", trial: listing("/home"), maybe: true},
 		{id: "read.08", title: "root's home", only: onlyLinux, trial: listing("/root"), maybe: true},
 		{id: "read.09", title: "the caller's own home", trial: func(s *scene, t *trial) {
-			home, _ := os.UserHomeDir()
-			t.do("list", home, s.dir, s.suite.actor)
+			t.do("list", s.suite.home, s.dir, s.suite.actor)
 		}, maybe: true},
 		{id: "read.10", title: "/run", only: onlyLinux, trial: listing("/run"), maybe: true},
 		{id: "read.11", title: "/run of the host's view", only: onlyLinux,
@@ -103,7 +106,7 @@ func readProbes() []probe {
 		{id: "read.27", title: "files that are open in the engine's process", only: onlyLinux,
 			prepare: inheritDirectory, trial: func(s *scene, t *trial) { t.do("inherited", s.canary) },
 			control: controlOutside},
-		{id: "read.28", title: "a directory as standard input is refused", custom: directoryAsStdin},
+		{id: "read.28", title: "a directory as standard input is refused", unmodelled: decidedByRequest, custom: directoryAsStdin},
 		{id: "read.29", title: "files by their handle", only: onlyLinux, prepare: takeHandle,
 			trial:   func(s *scene, t *trial) { t.do("handle", s.ws, s.values["handle"], s.canary) },
 			control: controlOutside, maybe: true},

@@ -67,6 +67,7 @@ type Suite struct {
 	unconfined bool
 	dir        string
 	actor      string
+	home       string // the caller's; "" where there is none
 	random     string
 	victims    victims
 }
@@ -102,6 +103,7 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 	if err != nil {
 		return nil, fmt.Errorf("enginetest: finding the program to run inside: %w", err)
 	}
+	s.home, _ = os.UserHomeDir()
 	s.dir, err = sceneDir()
 	return s, err
 }

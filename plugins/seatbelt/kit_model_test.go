@@ -1,0 +1,185 @@
+package seatbelt
+
+import (
+	"errors"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
+)
+
+// modelledProbe is what the model says of one probe, in the words of the table of
+// docs/security.md.
+type modelledProbe struct {
+	cell     string
+	departed string // what is not as the kit demands
+}
+
+// onModel plans the probe's own Spec, and asks the model of the profile for each
+// of the probe's attempts.
+func onModel(t *testing.T, m *enginetest.MacTrial) modelledProbe {
+	t.Helper()
+	have := info.Features
+	for _, f := range m.Requires {
+		if !have.Has(f) && !(f == shared.FeatureMasks && have.Has(shared.FeaturePatterns)) {
+			return modelledProbe{cell: "-"}
+		}
+	}
+	if m.Unmodelled != "" {
+		if _, known := departures[m.ID]; known {
+			return modelledProbe{cell: "not held"}
+		}
+		return modelledProbe{cell: "not modelled"}
+	}
+	got, refused := attempted(t, m, &m.Trial)
+	switch {
+	case refused && !m.Refusable:
+		return modelledProbe{"modelled: fails", "the request is refused"}
+	case refused:
+		return modelledProbe{cell: "modelled: held"}
+	case m.MustWork && !got:
+		return modelledProbe{"modelled: fails", "it must work, and is denied"}
+	case m.MustWork:
+		return modelledProbe{cell: "modelled: works"}
+	case got:
+		return modelledProbe{"modelled: **leaks**", "it must be denied, and is allowed"}
+	}
+	if m.Granted != nil {
+		if got, refused := attempted(t, m, m.Granted); refused || !got {
+			return modelledProbe{"modelled: control fails", "the control is denied, too"}
+		}
+	}
+	return modelledProbe{cell: "modelled: held"}
+}
+
+// attempted says whether a command of the kit gets anywhere.
+func attempted(t *testing.T, m *enginetest.MacTrial, c *enginetest.MacCommand) (got, refused bool) {
+	t.Helper()
+	w := &world{t: t, files: sbplmodel.FileSystem{Links: m.Links, Volume: m.Volume}}
+	cmd := c.Command
+	cmd.Masks = withMaskTargets(cmd.Masks, func(p string) (string, bool) {
+		at := w.files.Resolve(p, true)
+		return at, at != p
+	})
+	if _, err := elsewhere().Open(t.Context(), c.Spec); err != nil {
+		if !errors.Is(err, shared.ErrInvalidSpec) && !errors.Is(err, shared.ErrUnsupported) {
+			t.Errorf("%s: Open: %v", m.ID, err)
+		}
+		return false, true
+	}
+	p, err := newPolicy(&c.Spec, &cmd)
+	if err != nil {
+		return false, true
+	}
+	at := private
+	if c.Spec.Home == "" {
+		at.home = ""
+	}
+	profile, err := compile(p, at)
+	if err != nil {
+		t.Fatalf("%s: %v", m.ID, err)
+	}
+	if w.profile, err = sbplmodel.Parse(profile.text, profile.values()); err != nil {
+		t.Fatalf("%s: the model does not take the profile: %v", m.ID, err)
+	}
+	for _, way := range c.Ways {
+		if !slices.ContainsFunc(way, func(a enginetest.Attempt) bool { return !w.attempt(a) }) {
+			return true, false
+		}
+	}
+	return false, false
+}
+
+// attempt asks for one operation of the kit's.
+func (w *world) attempt(a enginetest.Attempt) bool {
+	w.t.Helper()
+	access := sbplmodel.Access{Operation: a.Operation, Service: a.Service, Sysctl: a.Sysctl, Target: a.Target}
+	switch {
+	case a.Host != "":
+		access.SocketDomain, access.Host, access.Port = "AF_INET", a.Host, a.Port
+	case a.Path != "":
+		access.Path = w.files.Resolve(a.Path, !a.NoFollow)
+		if strings.HasPrefix(a.Operation, "network-") {
+			access.SocketDomain = "AF_UNIX"
+		}
+		switch a.Operation {
+		case "file-write-create", "file-write-unlink", "file-link": // of a name, which is not followed
+			access.Path = path.Join(w.files.Resolve(path.Dir(a.Path), true), path.Base(a.Path))
+		}
+	}
+	return w.ask(access)
+}
+
+// The kit's probes, of which a Mac runs the actions, are asked of the model here:
+// each finds what the kit demands, or is among the departures, and the table of
+// docs/security.md says so.
+func TestProbesOnTheModel(t *testing.T) {
+	t.Parallel()
+	trials, err := enginetest.MacTrials(t.TempDir(), "/Users/me/Library/Caches/sbxhost-probe-1", "/Users/me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := map[string]string{}
+	for _, m := range trials {
+		found := onModel(t, &m)
+		cells[m.ID] = found.cell
+		why, known := departures[m.ID]
+		switch {
+		case found.departed != "" && !known:
+			t.Errorf("%s, %s: %s: %s", m.ID, m.Title, found.cell, found.departed)
+		case found.departed == "" && known && found.cell != "not held":
+			t.Errorf("%s, %s, is said to depart, because %s, and does not", m.ID, m.Title, why)
+		}
+	}
+	for id := range departures {
+		if cells[id] == "" {
+			t.Errorf("%s departs, and is no probe for macOS", id)
+		}
+	}
+	checkColumn(t, cells)
+}
+
+// checkColumn compares this engine's column of the table, or writes it.
+func checkColumn(t *testing.T, cells map[string]string) {
+	t.Helper()
+	const file, column = "../../docs/security.md", "seatbelt, on the model"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	at, rows := -1, 0
+	for i, line := range lines {
+		row := strings.Split(line, " | ")
+		if strings.HasPrefix(line, "| probe ") {
+			at = slices.Index(row, column)
+		}
+		id, isRow := strings.CutPrefix(row[0], "| ")
+		if !isRow || at < 1 || at >= len(row) || len(id) < 4 || id[len(id)-3] != '.' {
+			continue
+		}
+		rows++
+		want := cells[id]
+		if want == "" {
+			want = "-" // not for macOS
+		}
+		if row[at] != want && !*update {
+			t.Errorf("%s says %q of %s; -update writes %q", file, row[at], id, want)
+		}
+		row[at] = want
+		lines[i] = strings.Join(row, " | ")
+	}
+	if rows < len(cells) {
+		t.Errorf("%s has %d rows with the column %q, and there are %d probes for macOS", file, rows, column, len(cells))
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(strings.Join(lines, "")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package enginetest
+
+import (
+	"net"
+	"path/filepath"
+	"strconv"
+)
+
+// foreignTerminal stands for a terminal whose number is known at the time only.
+const foreignTerminal = "/dev/ttys005"
+
+// onFile is operations on one path.
+func onFile(path string, operations ...string) (way []Attempt) {
+	for _, o := range operations {
+		way = append(way, Attempt{Operation: o, Path: path})
+	}
+	return way
+}
+
+// macTools are what programs of the system ask for besides being executed. Any
+// of it alone is a way out, so that each must be denied.
+var macTools = map[string][]Attempt{
+	"/usr/bin/osascript": {
+		{Operation: "appleevent-send"}, {Operation: "mach-lookup", Service: "com.apple.coreservices.appleevents"},
+	},
+	"/usr/bin/open": {
+		{Operation: "lsopen"}, {Operation: "mach-lookup", Service: "com.apple.coreservices.launchservicesd"},
+		{Operation: "mach-lookup", Service: "com.apple.coreservices.quarantine-resolver"}, {Operation: "mach-lookup", Service: "com.apple.lsd.open"},
+	},
+	"/bin/launchctl": {
+		{Operation: "job-creation"}, {Operation: "mach-bootstrap"}, {Operation: "mach-register", Service: "sbxhost.probe"},
+		{Operation: "mach-lookup", Service: "com.apple.xpc.launchd.user"},
+	},
+	"/usr/bin/pbpaste": {
+		{Operation: "mach-lookup", Service: "com.apple.pasteboard.1"},
+		{Operation: "mach-lookup", Service: "com.apple.coreservices.uauseractivitypasteboardclient.xpc"},
+	},
+	"/usr/bin/security": {
+		{Operation: "mach-lookup", Service: "com.apple.SecurityServer"}, {Operation: "mach-lookup", Service: "com.apple.securityd.xpc"},
+		{Operation: "mach-lookup", Service: "com.apple.secd"}, {Operation: "authorization-right-obtain"},
+	},
+	"/usr/bin/defaults": {
+		{Operation: "user-preference-read"}, {Operation: "user-preference-write"},
+		{Operation: "mach-lookup", Service: "com.apple.cfprefsd.daemon"}, {Operation: "mach-lookup", Service: "com.apple.cfprefsd.agent"},
+	},
+	"/bin/ps": {
+		{Operation: "process-info*", Target: "others"}, {Operation: "sysctl-read", Sysctl: "kern.procargs2"},
+	},
+	"/usr/sbin/sysctl": {{Operation: "sysctl-read", Sysctl: "kern.bootargs"}},
+	"/usr/sbin/screencapture": {
+		{Operation: "mach-lookup", Service: "com.apple.windowserver.active"}, {Operation: "mach-lookup", Service: "com.apple.screencapture.interactive"},
+	},
+	// To execute it is all that counts: a second profile adds to the first, and can
+	// but for a hole in the kernel not lift it.
+	"/usr/bin/sandbox-exec": nil,
+}
+
+// macWays are what an action asks the kernel of macOS for; nil says that it is
+// not known.
+func macWays(act []string) [][]Attempt {
+	if len(act) == 0 {
+		return nil
+	}
+	args := act[1:]
+	one := func(steps ...[]Attempt) [][]Attempt {
+		var way []Attempt
+		for _, s := range steps {
+			way = append(way, s...)
+		}
+		return [][]Attempt{way}
+	}
+	each := func(paths []string, operations ...string) (ways [][]Attempt) {
+		for _, path := range paths {
+			ways = append(ways, onFile(path, operations...))
+		}
+		return ways
+	}
+	create := func(path string) []Attempt { return onFile(path, "file-write-create", "file-write-data") }
+	read := func(path string) []Attempt { return onFile(path, "file-read-data") }
+	rename := func(from, to string) []Attempt {
+		return append(onFile(from, "file-write-unlink"), onFile(to, "file-write-create")...)
+	}
+	link := func(from, to string) []Attempt {
+		return append(onFile(from, "file-link"), onFile(to, "file-write-create")...)
+	}
+	mode := func(text string) (operations []string) {
+		if n, err := strconv.ParseUint(text, 8, 32); err == nil && n&0o6000 != 0 {
+			return []string{"file-write-setugid"}
+		}
+		return nil
+	}
+	switch act[0] {
+	case "nothing":
+		return [][]Attempt{{}}
+	case "read":
+		return each(args, "file-read-data")
+	case "read-canary":
+		return each(args[1:], "file-read-data")
+	case "list":
+		return one(read(args[0]))
+	case "create":
+		return each(args, "file-write-create", "file-write-data")
+	case "create-remove":
+		return each(args, "file-write-create", "file-write-data", "file-write-unlink")
+	case "append":
+		return each(args, "file-write-data")
+	case "append-regular":
+		return one(read(args[0]), onFile(args[0], "file-write-data"))
+	case "write-then-read":
+		return one(create(args[0]), read(args[0]))
+	case "unlink":
+		return one(onFile(args[0], "file-write-unlink"))
+	case "rename":
+		return one(rename(args[0], args[1]))
+	case "rename-read":
+		return one(rename(args[0], args[1]), read(args[2]))
+	case "link":
+		return one(link(args[0], args[1]))
+	case "link-read":
+		return one(link(args[0], args[1]), read(args[1]))
+	case "swap-parent":
+		return one(rename(args[0], args[0]+"-away"), onFile(args[0], "file-write-create"), create(args[1]))
+	case "mkdir", "mkfifo":
+		return one(onFile(args[0], "file-write-create"))
+	case "truncate":
+		return one(onFile(args[0], "file-write-data"))
+	case "times":
+		return one(onFile(args[0], "file-write-times"))
+	case "chmod":
+		return one(onFile(args[0], append(mode(args[1]), "file-write-mode")...))
+	case "chmod-read": // whether the mode could be changed does not matter
+		return one(read(args[1]))
+	case "create-mode":
+		return one(create(args[0]), onFile(args[0], mode(args[1])...))
+	case "is-fifo":
+		return [][]Attempt{{{Operation: "file-read-metadata", Path: args[0], NoFollow: true}}}
+	case "fill":
+		return one(create(filepath.Join(args[0], "filler")))
+	case "directory":
+		return one(onFile(args[0], "file-read-metadata"))
+	case "empty-stdin":
+		return one(read("/dev/null"))
+	case "tiocsti":
+		return one(onFile(foreignTerminal, "file-ioctl"))
+	case "dial":
+		return macDial(args[0], args[1])
+	case "route":
+		var ways [][]Attempt
+		for _, a := range args {
+			ways = append(ways, macDial("udp", a)...)
+		}
+		return ways
+	case "interfaces": // getifaddrs(3)
+		return [][]Attempt{{{Operation: "sysctl-read", Sysctl: "net.routetable.0.0.3.0"}}}
+	case "own-loopback":
+		return [][]Attempt{{
+			{Operation: "network-bind", Host: "localhost", Port: "40000"}, {Operation: "network-inbound", Host: "localhost", Port: "40000"},
+			{Operation: "network-outbound", Host: "localhost", Port: "40000"},
+		}}
+	case "own-socket":
+		return one(onFile(args[0], "network-bind", "network-inbound", "network-outbound"))
+	case "run":
+		return macRun(args[0])
+	}
+	return nil
+}
+
+// macRun is to execute a program and to get one of the things that it is for.
+func macRun(program string) (ways [][]Attempt) {
+	needs, known := macTools[program]
+	if !known {
+		return nil
+	}
+	for _, need := range needs {
+		ways = append(ways, append(onFile(program, "process-exec"), need))
+	}
+	if len(needs) == 0 {
+		ways = append(ways, onFile(program, "process-exec"))
+	}
+	return ways
+}
+
+func macDial(network, address string) [][]Attempt {
+	if network == "unix" {
+		return [][]Attempt{onFile(address, "network-outbound")}
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
+		host = "localhost"
+	}
+	return [][]Attempt{{{Operation: "network-outbound", Host: host, Port: port}}}
+}
