@@ -31,33 +31,33 @@ func parseLog(line []byte) (violation, bool) {
 	return parseMessage(entry.EventMessage)
 }
 
-// parseMessage reads "Sandbox: cat(123) deny(1) file-read-data /path" and the
-// tag, which is the last line. A path may hold spaces and line ends; a process
-// name, which programs choose, may look like anything, so it is read from behind.
+// parseMessage reads what the kernel's extension says of a denial, and the tag,
+// which is the last line:
+//
+//	Sandbox: cat(123) deny(1) file-read-data /path
+//	2 duplicate reports for Sandbox: cat(123) deny(1) file-read-data /path
+//	Sandbox: 1 duplicate report for cat deny(1) file-read-data /path
+//
+// A path may hold spaces and line ends. A process name, which programs choose,
+// may look like anything, so that its end is the number before the verdict.
 func parseMessage(message string) (v violation, ok bool) {
-	rest, ok := strings.CutPrefix(message, "Sandbox: ")
-	if !ok {
-		return v, false
-	}
-	end := strings.LastIndexByte(rest, '\n')
+	end := strings.LastIndexByte(message, '\n')
 	if end < 0 {
 		return v, false
 	}
-	rest, v.tag = rest[:end], strings.TrimSpace(rest[end+1:])
-	// Repetitions are told once: "2 duplicate reports for cat deny(1) ...".
-	if count, after, found := strings.Cut(rest, " duplicate reports for "); found {
-		if _, err := strconv.Atoi(count); err == nil {
-			rest = after
-		}
-	}
-	who, what, found := strings.Cut(rest, " deny(")
-	if !found {
+	rest := withoutCount(message[:end])
+	v.tag = strings.TrimSpace(message[end+1:])
+	if rest, ok = strings.CutPrefix(rest, "Sandbox: "); !ok {
 		return v, false
 	}
-	v.process = who
-	if i := strings.LastIndexByte(who, '('); i > 0 && strings.HasSuffix(who, ")") {
-		if pid, err := strconv.Atoi(who[i+1 : len(who)-1]); err == nil {
-			v.process, v.pid = who[:i], pid
+	who, what, found := strings.Cut(withoutCount(rest), "deny(")
+	if !found || strings.HasSuffix(who, " System Policy: ") { // what SIP denies is no profile's doing
+		return v, false
+	}
+	v.process = strings.TrimSuffix(who, " ")
+	if i := strings.LastIndexByte(v.process, '('); i > 0 && strings.HasSuffix(v.process, ")") {
+		if pid, err := strconv.Atoi(v.process[i+1 : len(v.process)-1]); err == nil {
+			v.process, v.pid = v.process[:i], pid
 		}
 	}
 	level, what, found := strings.Cut(what, ") ")
@@ -66,6 +66,19 @@ func parseMessage(message string) (v violation, ok bool) {
 	}
 	v.operation, v.target, _ = strings.Cut(what, " ")
 	return v, v.operation != ""
+}
+
+// withoutCount takes away how often a denial was repeated, which is told once
+// and in either of two places.
+func withoutCount(s string) string {
+	count, after, found := strings.Cut(s, " duplicate report")
+	if _, err := strconv.Atoi(count); !found || err != nil {
+		return s
+	}
+	if _, after, found = strings.Cut(after, "for "); !found {
+		return s
+	}
+	return after
 }
 
 // event tells a violation and what would allow it.

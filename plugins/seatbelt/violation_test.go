@@ -3,14 +3,17 @@ package seatbelt
 import (
 	"bufio"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// The messages in testdata/log.ndjson are of the forms that others have
-// published of the system's log, in the entries of `log stream --style ndjson`.
+// The entries in testdata/log.ndjson are put together: messages of the forms that
+// are in testdata/recorded.txt, with a tag, in the frame of `log stream --style
+// ndjson`, and forgeries.
 func TestParseLog(t *testing.T) {
 	t.Parallel()
 	f, err := os.Open("testdata/log.ndjson")
@@ -27,6 +30,8 @@ func TestParseLog(t *testing.T) {
 		{"cat", 0, "file-read-data", "/Users/me/p/.env", "sbxhost-TEST"},
 		{"osascript", 12, "appleevent-send", "com.apple.finder", "sbxhost-TEST"},
 		{"ps", 3, "forbidden-exec-sugid", "", "sbxhost-TEST"},
+		{"Helper (Renderer)", 31, "network-outbound", "remote:*:443", "sbxhost-TEST"},
+		{"cp", 8, "file-read-data", "/Users/me/My Files/x (1) deny(1) y.txt", "sbxhost-TEST"},
 	}
 	var got []violation
 	lines := bufio.NewScanner(f)
@@ -42,6 +47,49 @@ func TestParseLog(t *testing.T) {
 		if got[i] != want[i] {
 			t.Errorf("%+v, want %+v", got[i], want[i])
 		}
+	}
+}
+
+// What others have published of the system's log is read, too. None of it had a
+// tag, which is put behind it here.
+func TestParseRecorded(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/recorded.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, source, entries := "", "", 0
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		fields, isWant := strings.CutPrefix(line, "= ")
+		switch {
+		case strings.HasPrefix(line, "# http"):
+			source = line[2:]
+		case line == "", line[0] == '#':
+		case line != "-" && !isWant:
+			entry = line
+		default:
+			if entry == "" || source == "" {
+				t.Fatalf("%q is of no entry, or of one without a source", line)
+			}
+			entries++
+			want := strings.Split(fields, " | ")
+			// The frame of the style is cut off: ndjson has the message alone.
+			start := strings.Index(entry, "Sandbox: ")
+			if i := strings.Index(entry, " duplicate report"); i >= 0 && i < start {
+				start = strings.LastIndexByte(entry[:i], ' ') + 1
+			}
+			v, ok := parseMessage(entry[max(start, 0):] + "\nsbxhost-TEST")
+			if ok != isWant {
+				t.Errorf("%s: %q is read as %+v, %v", source, entry, v, ok)
+			} else if got := []string{v.process, strconv.Itoa(v.pid), v.operation, v.target}; ok && (!slices.Equal(got, want) || v.tag != "sbxhost-TEST") {
+				t.Errorf("%s: %q is read as %q", source, entry, got)
+			}
+			entry = ""
+		}
+	}
+	if entries < 20 {
+		t.Errorf("only %d entries", entries)
 	}
 }
 
@@ -81,6 +129,7 @@ func TestRemedies(t *testing.T) {
 func FuzzParseLog(f *testing.F) {
 	f.Add([]byte(`{"eventMessage":"Sandbox: cat(1) deny(1) file-read-data /x\nsbxhost-T","senderImagePath":"/S/Sandbox"}`))
 	f.Add([]byte(`{"eventMessage":"Sandbox: 2 duplicate reports for a deny(1) b deny(1) file-read-data /x\nT","senderImagePath":"Sandbox"}`))
+	f.Add([]byte(`{"eventMessage":"5 duplicate reports for Sandbox: Electron Helper(1) deny(1) network-outbound remote:*:443\nT","senderImagePath":"Sandbox"}`))
 	f.Add([]byte(`{"eventMessage":"Sandbox: (deny( deny()","senderImagePath":"Sandbox"}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if v, ok := parseLog(line); ok && (v.operation == "" || strings.Contains(v.tag, "\n")) {
