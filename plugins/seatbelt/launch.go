@@ -126,6 +126,17 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 	if err := checkLinks(p); err != nil {
 		return nil, err
 	}
+	// What Open did not know of may be what macOS does not take, and must not
+	// become the command's exit status.
+	if len(resolved.Masks) > 0 || cmd.TTY {
+		tried, err := compile(p, planned(spec))
+		if err != nil {
+			return nil, err
+		}
+		if err := e.try(context.Background(), tried); err != nil {
+			return nil, err
+		}
+	}
 	program, err := p.find(cmd)
 	if err != nil {
 		return nil, err

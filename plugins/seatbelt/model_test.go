@@ -37,7 +37,7 @@ func modelled(t testing.TB, spec shared.Spec, cmd shared.Command) *world {
 	if err != nil {
 		t.Fatalf("the model does not take the profile: %v\n%s", err, profile.text)
 	}
-	return &world{t: t, profile: model, text: profile.text, policy: p, places: at}
+	return &world{t: t, profile: model, text: profile.text, values: profile.values(), policy: p, places: at}
 }
 
 func (p *profile) values() map[string]string {
@@ -53,6 +53,7 @@ type world struct {
 	t       testing.TB
 	profile *sbplmodel.Profile
 	text    string
+	values  map[string]string // of the parameters
 	policy  *policy
 	places  places
 	files   sbplmodel.FileSystem

@@ -14,13 +14,17 @@ import (
 // time: /System/Volumes/Data/Users/me is /Users/me.
 const dataVolume = "/System/Volumes/Data"
 
-// Bounds of a profile. The system's own are not documented: 1 MiB for a
-// command line and its environment, 1024 bytes for a path.
+// Bounds of a profile. The system's own are 1 MiB for a command line and its
+// environment, 1024 bytes for a path and, as others have found, 64 KiB for the
+// compiled patterns of one rule (https://github.com/NixOS/nix/issues/4119) and as
+// much for all strings; whoever exceeds these is told by sandbox-exec, which is
+// asked before a command is started.
 const (
 	maxPath       = 1023
 	maxParameters = 2000
 	maxParamBytes = 256 << 10
-	maxProfile    = 1 << 20
+	maxProfile    = 512 << 10
+	maxRule       = 16 << 10 // of filters, above which a rule becomes two
 )
 
 // area is a path of the host that the command is shown.

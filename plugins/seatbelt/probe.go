@@ -62,6 +62,10 @@ func diagnose(stderr string, err error) error {
 	case strings.Contains(line, "sandbox_apply") && strings.Contains(line, "not permitted"):
 		x.Message = "this process is in a sandbox already, and macOS does not nest them"
 		x.Hint = "run sbxhost outside of it: not from a sandboxed program, nor from a build that sandboxes its steps"
+	case strings.Contains(line, "exceeds maximum"):
+		x.Kind, x.Attribute = shared.ErrUnsupported, "deny_paths"
+		x.Message = "the profile has more paths and patterns than macOS takes: " + quote(line)
+		x.Hint = "name directories rather than files, in bind_paths and deny_paths"
 	case line == "":
 		x.Message = "sandbox-exec: " + err.Error()
 	default:

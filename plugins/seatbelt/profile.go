@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -56,7 +57,7 @@ type profile struct {
 
 // compile writes the profile of a policy. It is a pure function.
 func compile(p *policy, at places) (*profile, error) {
-	w := &writer{tag: at.tag, names: map[string]string{}}
+	w := &writer{tag: at.tag, names: map[string]string{}, led: map[string]bool{}}
 	w.line("(version 1)")
 	w.line(`(deny default (with message "` + at.tag + `"))`)
 
@@ -88,6 +89,7 @@ type writer struct {
 	tag        string
 	parameters []parameter
 	names      map[string]string // by value
+	led        map[string]bool   // expressions of directories that leads has kept
 }
 
 func (w *writer) line(s string) { w.b.WriteString(s + "\n") }
@@ -138,11 +140,39 @@ func (w *writer) literals(list ...string) (filters []string) {
 	return filters
 }
 
+// size is what a filter takes of a rule: an expression its text, and a parameter
+// its value.
+func (w *writer) size(filter string) int {
+	size := len(filter)
+	if _, after, ok := strings.Cut(filter, `(param "P`); ok {
+		number, _, _ := strings.Cut(after, `"`)
+		if i, err := strconv.Atoi(number); err == nil {
+			size += len(w.parameters[i].value)
+		}
+	}
+	return size
+}
+
 // regex is a filter. The expressions are made of an alphabet without quotes and
 // backslashes; see foldLiteral.
 func regex(expr string) string { return `(regex #"` + expr + `")` }
 
+// rule writes one rule or, where that would be more than macOS takes, several
+// that say the same. Without a filter there is none.
 func (w *writer) rule(action, operations string, tagged bool, filters []string) {
+	for len(filters) > 0 {
+		size := w.size(filters[0])
+		n := 1
+		for n < len(filters) && size+w.size(filters[n]) <= maxRule {
+			size += w.size(filters[n])
+			n++
+		}
+		w.oneRule(action, operations, tagged, filters[:n])
+		filters = filters[n:]
+	}
+}
+
+func (w *writer) oneRule(action, operations string, tagged bool, filters []string) {
 	w.line("(" + action + " " + operations)
 	for i, f := range filters {
 		end := ""
@@ -283,14 +313,13 @@ func (w *writer) closed(c closed, private []string) (filters []string) {
 // take the place of what is missing.
 func (w *writer) leads(p *policy, c closed, private []string) {
 	var whole, any []string
-	seen := map[string]bool{}
 	for _, q := range c.placed(private) {
 		for _, a := range q.ancestors() {
 			filter := regex(a.regex(false))
-			if seen[filter] {
-				continue
+			if w.led[filter] {
+				continue // said already: nothing after it allows anything
 			}
-			seen[filter] = true
+			w.led[filter] = true
 			at, ok := a.literal()
 			if !ok {
 				any = append(any, filter)

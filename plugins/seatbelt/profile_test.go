@@ -3,7 +3,9 @@ package seatbelt
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -113,6 +115,31 @@ func TestDenialsAreTagged(t *testing.T) {
 		v := w.profile.Decide(sbplmodel.Documented, sbplmodel.Access{Operation: "file-read-data", Path: path})
 		if v.Allow || v.Rule == nil || v.Rule.Message != private.tag {
 			t.Errorf("%s: %+v", path, v)
+		}
+	}
+}
+
+// A rule that is too large for macOS is several, which decide the same.
+func TestLargeRulesAreSplit(t *testing.T) {
+	t.Parallel()
+	spec := shared.Spec{Mounts: []shared.Mount{mount("/Users/me/p", shared.MountReadWrite, "workspace")}}
+	for i := range 120 {
+		spec.Deny = append(spec.Deny, fmt.Sprintf("/Users/me/p/%s%d/deep/%s/key", strings.Repeat("d", 100), i, strings.Repeat("e", 100)))
+	}
+	w := modelled(t, spec, shared.Command{})
+	for rule := range strings.SplitSeq(w.text, "\n(") {
+		size := len(rule)
+		for _, p := range strings.Split(rule, `(param "`)[1:] {
+			name, _, _ := strings.Cut(p, `"`)
+			size += len(w.values[name])
+		}
+		if size > maxRule+maxRule/4 && strings.Count(rule, "\n") > 4 {
+			t.Errorf("a rule of %d bytes: %.200s...", size, rule)
+		}
+	}
+	for i, text := range spec.Deny {
+		if w.file("file-read-data", text) || w.file("file-write-unlink", path.Dir(text)) || !w.file("file-read-data", path.Dir(text)+"/other") {
+			t.Errorf("%d: %s", i, text)
 		}
 	}
 }
