@@ -47,9 +47,9 @@
 // which a command can have, too: Open therefore tries each new profile, and a
 // command that the sandbox could not execute is looked up first.
 //
-// An engine process that is killed leaves its commands' directories: in the
-// session's, which its host removes, or with no session in the system's temporary
-// directory.
+// An engine process that is killed leaves its commands running, since macOS has no
+// signal for a parent's death, and leaves their directories: in the session's, which
+// its host removes, or with no session in the system's temporary directory.
 //
 // The package was written without a Mac. What macOS does is modelled (package
 // internal/sbplmodel), and the profiles are tested against the model; on a Mac

@@ -21,7 +21,7 @@ func commandRules() []rule {
 		}
 	}
 	return []rule{
-		{id: "command.01", title: "the environment is exact", run: byProbe(exactEnvironment("PATH=/usr/bin:/bin", "A=1", "EMPTY=", "B=x\ny"))},
+		{id: "command.01", title: "the environment is exact", run: byProbe(exactEnvironment(ownTemp, "PATH=/usr/bin:/bin", "A=1", "EMPTY=", "B=x\ny"))},
 		{id: "command.02", title: "arguments are exact", run: byProbe(exactArguments)},
 		{id: "command.03", title: "the working directory", run: func(ctx context.Context, b *bench) error {
 			cmd := b.sh("pwd")

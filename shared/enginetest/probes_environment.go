@@ -21,7 +21,7 @@ func environmentProbes() []probe {
 		{id: "env.01", title: "variables are exactly those of the command, in their order", unmodelled: decidedByEngine, works: true, custom: exactEnvironment(
 			"PATH=/usr/bin:/bin", "ONE=1", "EMPTY=", "TWO=a b\tc")},
 		{id: "env.02", title: "values with newlines, quotes, signs and odd bytes arrive", unmodelled: decidedByEngine, works: true, custom: exactEnvironment(
-			"A=line\nline", `B="'$(x)`+"`y`", "C==x=", "D=\u00e9\u4e16", "E=-x", "F=%s\\0", "lower.case-name=1")},
+			ownTemp, "A=line\nline", `B="'$(x)`+"`y`", "C==x=", "D=\u00e9\u4e16", "E=-x", "F=%s\\0", "lower.case-name=1")},
 		{id: "env.03", title: "a thousand variables, 100 KiB, arrive", unmodelled: decidedByEngine, works: true, custom: exactEnvironment(manyVariables()...)},
 		{id: "env.04", title: "variables of the engine's process", unmodelled: decidedByEngine, trial: doing("variables", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "GOCACHE", "HOSTNAME", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR"), maybe: true},
 		{id: "env.05", title: "a variable for the loader acts on the launcher, outside", only: onlyLinux, custom: loaderVariables},
@@ -38,7 +38,7 @@ func environmentProbes() []probe {
 }
 
 func manyVariables() []string {
-	var list []string
+	list := []string{ownTemp}
 	for i := range 1000 {
 		list = append(list, "VARIABLE_"+number(i)+"="+strings.Repeat("x", 90))
 	}
@@ -47,9 +47,17 @@ func manyVariables() []string {
 
 func number(i int) string { return fmt.Sprintf("%04d", i) }
 
+// ownTemp is a variable that an engine may set where a command has none, since
+// its sandboxes have no /tmp. SCENE is the scene's directory.
+const ownTemp = "TMPDIR=SCENE/ws"
+
 // exactEnvironment compares what the command sees with what it was given.
-func exactEnvironment(env ...string) func(context.Context, *scene) (Status, string) {
+func exactEnvironment(variables ...string) func(context.Context, *scene) (Status, string) {
 	return func(ctx context.Context, s *scene) (Status, string) {
+		var env []string
+		for _, v := range variables {
+			env = append(env, strings.ReplaceAll(v, "SCENE", s.dir))
+		}
 		t := s.newTrial()
 		t.Command.Env = env
 		t.do("environment")
