@@ -61,6 +61,60 @@ func TestPublishedOutcomes(t *testing.T) {
 	}
 }
 
+// The kernel goes by the file that is found: a rule for a link of the system's
+// is about nothing.
+func TestPublishedPaths(t *testing.T) {
+	t.Parallel()
+	const hacktricks = "https://github.com/HackTricks-wiki/hacktricks/blob/master/src/macos-hardening/macos-security-and-privilege-escalation/macos-security-protections/macos-sandbox/README.md"
+	for _, tt := range []struct {
+		source, rules, operation, name string
+		allow                          bool
+	}{
+		{"https://github.com/anthropic-experimental/sandbox-runtime/issues/596", `(allow file-write* (subpath "/tmp"))`, "file-write-create", "/tmp/x/new", false},
+		{"https://github.com/anthropic-experimental/sandbox-runtime/issues/596", `(allow file-write* (subpath "/tmp"))`, "file-write-create", "/private/tmp/x/new", false},
+		{"https://github.com/anthropic-experimental/sandbox-runtime/issues/596", `(allow file-write* (subpath "/private/tmp"))`, "file-write-create", "/tmp/x/new", true},
+		{hacktricks, `(allow file* (literal "/tmp/hacktricks.txt"))`, "file-write-create", "/tmp/hacktricks.txt", false},
+		{hacktricks, `(allow file* (literal "/private/tmp/hacktricks.txt"))`, "file-write-create", "/tmp/hacktricks.txt", true},
+		{hacktricks, `(allow file* (literal "/tmp/hacktricks.txt"))`, "process-exec", "/usr/bin/touch", false},
+		{hacktricks, `(allow process* (literal "/usr/bin/touch"))`, "process-exec", "/usr/bin/touch", true},
+		{hacktricks, `(allow process* (literal "/usr/bin/touch"))`, "file-read-data", "/", false},
+		{"https://github.com/archie-judd/agent-sandbox.nix/issues/82", `(allow file-read* (subpath "/Users/me/link"))`, "file-read-data", "/Users/me/link/x", false},
+	} {
+		p, err := Parse("(version 1)\n(deny default)\n"+tt.rules, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := FileSystem{Links: map[string]string{"/Users/me/link": "/Volumes/x"}}
+		for _, s := range []Semantics{Documented, LastMatch} {
+			if got := p.Decide(s, Access{Operation: tt.operation, Path: files.Resolve(tt.name, true)}); got.Allow != tt.allow {
+				t.Errorf("%s: %s: %s of %s: allow is %v by %v", tt.source, tt.rules, tt.operation, tt.name, got.Allow, got.Rule)
+			}
+		}
+	}
+}
+
+// A filter for the local end says nothing of where an outbound connection leads.
+func TestPublishedConnections(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		source, rules, host string
+		allow               bool
+	}{
+		{"https://github.com/anthropic-experimental/sandbox-runtime/issues/131", `(allow network-outbound (local ip "localhost:*"))`, "64.233.180.139", true},
+		{"https://github.com/anthropic-experimental/sandbox-runtime/issues/225", `(allow network-outbound (local ip "*:*"))`, "example.com", true},
+		{"https://github.com/lynaghk/sandboxtron/issues/3", `(allow network-bind (local ip "*:3000")) (allow network-inbound) (allow network-outbound (remote ip "localhost:5432"))`, "142.250.179.132", false},
+	} {
+		p, err := Parse("(version 1)\n(deny default)\n"+tt.rules, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := p.Decide(Documented, Access{Operation: "network-outbound", SocketDomain: "AF_INET", Host: tt.host, Port: "443"})
+		if got.Allow != tt.allow {
+			t.Errorf("%s: %s to %s: allow is %v by %v", tt.source, tt.rules, tt.host, got.Allow, got.Rule)
+		}
+	}
+}
+
 // An unfiltered rule does not override a filtered one, whatever their order, as
 // https://github.com/microsoft/mxc/pull/754 has measured of network-outbound.
 func TestUnfilteredIsADefault(t *testing.T) {
