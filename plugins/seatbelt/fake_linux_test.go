@@ -218,6 +218,10 @@ func TestFakeRefusals(t *testing.T) {
 	if err := os.WriteFile(hidden, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	hiddenLink := filepath.Join(filepath.Dir(spec.Home), "link")
+	if err := os.Symlink("/bin/sh", hiddenLink); err != nil {
+		t.Fatal(err)
+	}
 	linked := filepath.Join(spec.Mounts[0].Source, "key")
 	if err := os.WriteFile(linked, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -239,6 +243,7 @@ func TestFakeRefusals(t *testing.T) {
 	}{
 		"missing":               {command(spec, "no-such-program"), shared.ErrNotFound, "not found"},
 		"not shown":             {command(spec, hidden), shared.ErrNotExecutable, "does not show"},
+		"a link, not shown":     {command(spec, hiddenLink), shared.ErrNotExecutable, "does not show"},
 		"not shown, by PATH":    {elsewhere, shared.ErrNotFound, "not found"},
 		"loader's variable":     {dyld, shared.ErrUnsupported, "DYLD_INSERT_LIBRARIES"},
 		"a file with two names": {masked, shared.ErrInvalidSpec, "2 names"},

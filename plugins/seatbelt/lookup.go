@@ -33,10 +33,14 @@ func (p *policy) find(cmd *shared.Command) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if real := resolved(found); !p.executableAt(real) {
-		return "", &shared.Error{Kind: shared.ErrNotExecutable,
-			Message: fmt.Sprintf("%q is %q, which the sandbox does not show", name, real),
-			Hint:    "add its directory to bind_paths"}
+	// Both must be shown: a link that is not can be followed by nobody inside.
+	link := filepath.Join(resolved(filepath.Dir(found)), filepath.Base(found))
+	for _, real := range []string{link, resolved(found)} {
+		if !p.executableAt(real) {
+			return "", &shared.Error{Kind: shared.ErrNotExecutable,
+				Message: fmt.Sprintf("%q is %q, which the sandbox does not show", name, real),
+				Hint:    "add its directory to bind_paths"}
+		}
 	}
 	return found, nil
 }

@@ -20,6 +20,12 @@
 // what is mounted is unmounted. Probes may therefore be run on any machine,
 // as root too.
 //
+// # macOS
+//
+// Nothing of the kit runs for an engine of macOS on another system. [MacTrials]
+// says what each probe asks that system's kernel for, as data, so that an engine
+// which has a model of its profiles can be asked everywhere.
+//
 // # Contract
 //
 // The other cases hold the engine to the rules of the interfaces: exact statuses,

@@ -33,11 +33,7 @@ func openTerminal() (*terminal, error) {
 
 // typeInto puts a character into the input of the terminal that is standard input.
 func typeInto([]string) (string, error) {
-	character := [1]byte{' '}
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, 0, unix.TIOCSTI, uintptr(unsafe.Pointer(&character))); errno != 0 {
-		return "", errno
-	}
-	return "a character was typed", nil
+	return "a character was typed", unix.IoctlSetPointerInt(0, unix.TIOCSTI, ' ')
 }
 
 // platformActions are those of macOS alone.
