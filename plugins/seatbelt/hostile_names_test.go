@@ -54,7 +54,7 @@ func called(r *rand.Rand, p string) (name string, files sbplmodel.FileSystem) {
 // profile allows nothing that the Spec does not.
 func TestHostileNamesWidenNothing(t *testing.T) {
 	t.Parallel()
-	specs, paths := 1200, 8
+	specs, paths := 1000, 5
 	if testing.Short() {
 		specs = 200
 	}
@@ -130,10 +130,7 @@ func TestNothingIsMovedIntoReach(t *testing.T) {
 
 func nothingIsMovedIntoReach(t *testing.T, a alphabet) {
 	t.Helper()
-	specs := 150
-	if testing.Short() {
-		specs = 100
-	}
+	specs := 100
 	moves := 0
 	for seed := range specs {
 		r := rand.New(rand.NewPCG(uint64(seed), 2))
