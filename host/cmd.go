@@ -239,6 +239,9 @@ func (c *Cmd) startIn(opened *openSandbox, decision policy.Decision) (err error)
 	if err != nil {
 		return &SandboxError{Sandbox: opened.name, Err: err}
 	}
+	if err := c.host.session.checkRoom(c.ctx, &opened.resolved.spec); err != nil {
+		return &SandboxError{Sandbox: opened.name, Err: err}
+	}
 	if !c.stdioMade {
 		if c.files, err = c.stdio(); err != nil {
 			return err
@@ -489,6 +492,9 @@ func (c *Cmd) watchEvents() {
 	defer close(c.events)
 	for _, note := range slices.Concat(c.degraded, c.opened.resolved.notes, c.notes) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
+	}
+	for _, e := range c.host.session.roomEvents(&c.opened.resolved.spec) {
+		c.event(e)
 	}
 	events := c.process.Events()
 	if events == nil {

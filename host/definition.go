@@ -70,7 +70,7 @@ type Limits struct {
 	CPUs      float64       // processors' worth of time
 	PIDs      uint64
 	OpenFiles uint64 // a process
-	TempSize  uint64 // bytes
+	TempSize  uint64 // bytes; see SessionOptions for what lasts
 	// Enforce is "required" (also ""), which refuses what nothing here can
 	// hold, or "best_effort", which reports it.
 	Enforce string

@@ -20,12 +20,13 @@ var ErrUnknownSandbox = errors.New("unknown sandbox")
 var ErrRefusedRoot = workspace.ErrRefusedRoot
 
 // Errors of sessions, which are wrapped: a name that is none, one that belongs to
-// another workspace, one that a living process uses, and a place for sessions
-// that others could write to.
+// another workspace, one that a living process uses, one whose home or /tmp holds
+// more than it may, and a place for sessions that others could write to.
 var (
 	ErrSessionName      = workspace.ErrSessionName
 	ErrSessionWorkspace = workspace.ErrSessionWorkspace
 	ErrSessionInUse     = workspace.ErrSessionInUse
+	ErrSessionFull      = workspace.ErrSessionFull
 	ErrUnsafeCache      = workspace.ErrUnsafeCache
 )
 

@@ -51,7 +51,10 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	if err != nil {
 		return nil, &SandboxError{Sandbox: opened.name, Err: opened.engine.lost(err)}
 	}
-	plan.Notes = slices.Concat(c.degraded, opened.resolved.notes, c.notes, opened.resolved.remarks(), c.dirNotes(opened), plan.Notes)
+	plan.Notes = slices.Concat(c.degraded, opened.resolved.notes, c.notes, opened.resolved.remarks(), c.dirNotes(opened), c.host.session.roomNotes(&opened.resolved.spec), plan.Notes)
+	if err := c.host.session.checkRoom(c.ctx, &opened.resolved.spec); err != nil {
+		plan.Notes = append([]string{"nothing would run: " + err.Error()}, plan.Notes...)
+	}
 	return &Explanation{
 		Sandbox: opened.name, Engine: opened.engine.info.Name, Source: opened.engine.source,
 		Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason, Asks: decision.Ask,

@@ -25,6 +25,12 @@ import (
 // Options.Environ. Where it cannot be, Report.Degraded says so and every command
 // starts anew; only a Name and WorkspaceOptions.Temp cannot do without.
 //
+// What an engine keeps in memory it caps at Limits.TempSize. The home of a session
+// with a Name and the directory of WorkspaceOptions.Temp are on a disk instead,
+// and measured: each may hold Limits.TempSize, or 4 GiB, before a command, and
+// what finds more there is refused with ErrSessionFull. As nothing stops who
+// writes, that is an approximation, which Limits.Enforce has to allow.
+//
 // A caller that is root, for commands that run as the owner of the workspace,
 // has it in /var/cache/sbxhost/UID: that is neither the user's, who could lead
 // root astray by symlinks, nor closed to the user as root's home is.
@@ -42,6 +48,12 @@ type SessionOptions struct {
 	// this user's alone to write. Empty means the place above.
 	Dir string
 }
+
+// Directories of a session's umbrella that commands write to.
+const (
+	tempDir = "tmp"
+	homeDir = "home"
+)
 
 // session is the session of a Host.
 type session struct {
@@ -128,7 +140,7 @@ func (s *session) temp() (string, error) {
 	if _, err := s.get(true); err != nil {
 		return "", err
 	}
-	return s.umbrella.Sub("tmp")
+	return s.umbrella.Sub(tempDir)
 }
 
 func (s *session) open() error {
@@ -142,7 +154,7 @@ func (s *session) open() error {
 	}
 	if err == nil && s.named() {
 		// The memory that an engine keeps for a home goes with its last command.
-		s.home, err = s.umbrella.Sub("home")
+		s.home, err = s.umbrella.Sub(homeDir)
 	}
 	switch {
 	case err == nil:
@@ -217,6 +229,9 @@ func (h *Host) resolve(name string, def Definition, unconfined bool) (*resolved,
 			return nil, &SandboxError{Sandbox: name, Err: err}
 		case out.wantsSession && !write:
 			continue // one that is made on demand
+		}
+		if err := admitSessionDirs(&out.spec); err != nil {
+			return nil, &SandboxError{Sandbox: name, Err: err}
 		}
 		if state.note != "" {
 			out.notes = append(out.notes, state.note)

@@ -334,3 +334,48 @@ func TestReadableRootsAreOverlays(t *testing.T) {
 		t.Errorf("overlays %q, want %q", got, want)
 	}
 }
+
+// A session that keeps its home and /tmp on a disk lets no command begin where
+// those before have left more than there may be.
+func TestSessionIsFull(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "work"} {
+		h := newHost(t, func(o *host.Options) {
+			withTemp(t.TempDir()+"/sessions", name)(o)
+			for sandbox, limits := range map[string]host.Limits{
+				"fast": {TempSize: 1 << 20, Enforce: "best_effort"}, "required": {TempSize: 1 << 20}, "roomy": {},
+			} {
+				o.Sandboxes[sandbox] = host.Definition{Engine: "bwrap", Limits: limits}
+			}
+		})
+		what, mechanism := "/tmp of the session", "measuring /tmp before each command"
+		if name != "" {
+			what, mechanism = fmt.Sprintf("/tmp of session %q", name), " and /tmp before each command"
+		}
+		if err := h.Command(t.Context(), "required", "true").Run(); !errors.Is(err, shared.ErrUnsupported) || !strings.Contains(err.Error(), `limits.temp_size: nothing can hold it`) {
+			t.Errorf("%q: required: %v", name, err)
+		}
+		cmd := h.Command(t.Context(), "fast", "sh", "-c", "head -c 900k /dev/zero >/tmp/a")
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, l := range cmd.Report().Limits {
+			found = found || l.Limit == "temp_size" && strings.HasSuffix(l.Mechanism, mechanism) && l.Hold == "approximated"
+		}
+		if !found {
+			t.Errorf("%q: %+v", name, cmd.Report().Limits)
+		}
+		output(t, h, "fast", "head -c 900k /dev/zero >/tmp/b")
+		err := h.Command(t.Context(), "fast", "true").Run()
+		if !errors.Is(err, host.ErrSessionFull) || !strings.Contains(err.Error(), "limits.temp_size: "+what+" holds more than 1 MiB") ||
+			name != "" && !strings.Contains(err.Error(), "sbxhost sessions rm "+name) {
+			t.Errorf("%q: %v", name, err)
+		}
+		if e, err := h.Command(t.Context(), "fast", "true").Explain(); err != nil || !strings.HasPrefix(e.Plan.Notes[0], "nothing would run: limits.temp_size: "+what) {
+			t.Errorf("%q: %v, %v", name, e, err)
+		}
+		output(t, h, "roomy", "rm /tmp/b")
+		output(t, h, "fast", "ls /tmp")
+	}
+}

@@ -31,5 +31,10 @@
 // root was given; another spelling is refused rather than allowed. An
 // [Umbrella] on a network file system is as exclusive as flock is there.
 //
+// [Umbrella.Room] measures; it does not stop anybody who writes. In a tree of more
+// than a few hundred files, growth that others hide by freeing as much on the same
+// file system is found ten minutes later, and a sixteenth above the limit may pass
+// until then. What lies in a directory that its owner may not read is not counted.
+//
 // The package needs flock and the *at system calls, that is, Linux or macOS.
 package workspace

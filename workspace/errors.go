@@ -42,6 +42,8 @@ var (
 	ErrSessionInUse = errors.New("session is in use")
 	// ErrSessionWorkspace: the named session belongs to another workspace.
 	ErrSessionWorkspace = errors.New("session belongs to another workspace")
+	// ErrSessionFull: a directory of the session holds more than it may.
+	ErrSessionFull = errors.New("session is full")
 	// ErrUnsafeCache: the cache directory is somebody else's or others can
 	// write to it, so what lies in it can be swapped.
 	ErrUnsafeCache = errors.New("unsafe cache directory")

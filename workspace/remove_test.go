@@ -8,8 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // What commands leave behind: overlay work directories of mode 000, trees
@@ -54,23 +52,8 @@ func TestRemoveTree(t *testing.T) {
 func TestRemoveDeepTree(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t)
-	fd, err := unix.Open(base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := strings.Repeat("d", 200) // 3000 levels: far beyond PATH_MAX
-	for range 3000 {
-		if err := unix.Mkdirat(fd, name, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		next, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		unix.Close(fd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fd = next
-	}
-	unix.Close(fd)
+	name := strings.Repeat("d", 200) // far beyond PATH_MAX
+	deep(t, base, name, 10000, nil)
 	if err := removeTree(t.Context(), base, name); err != nil || exists(filepath.Join(base, name)) {
 		t.Error(err)
 	}

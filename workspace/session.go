@@ -117,31 +117,10 @@ func Sessions(base string) ([]Session, error) {
 // Size is the space that the session takes on its file system, in bytes. What
 // changes or cannot be read meanwhile counts as far as it was seen.
 func (s *Session) Size(ctx context.Context) (int64, error) {
-	type inode struct{ dev, ino uint64 }
-	seen := map[inode]bool{} // package managers link one file into many places
-	var size int64
-	err := filepath.WalkDir(s.Dir, func(_ string, e fs.DirEntry, err error) error {
-		if ctxErr := ctx.Err(); ctxErr != nil {
-			return ctxErr
-		}
-		if err != nil {
-			return nil // an overlay's work directory, which nobody may read
-		}
-		fi, err := e.Info()
-		if err != nil {
-			return nil
-		}
-		st := fi.Sys().(*syscall.Stat_t)
-		id := inode{uint64(st.Dev), uint64(st.Ino)}
-		if !e.IsDir() && st.Nlink > 1 {
-			if seen[id] {
-				return nil
-			}
-			seen[id] = true
-		}
-		size += int64(st.Blocks) * 512
-		return nil
-	})
+	size, _, err := measureTree(ctx, s.Dir, -1)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // removed since it was listed
+	}
 	return size, err
 }
 

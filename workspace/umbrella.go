@@ -52,6 +52,7 @@ type Umbrella struct {
 	dir    string // holds the lock; this process's
 	usable string // what Dir gives
 	lock   *os.File
+	rooms  map[string]measured
 	closed bool
 }
 

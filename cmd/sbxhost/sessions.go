@@ -44,7 +44,9 @@ func (*sessionsListCommand) Help() string {
 
 List the named sessions there are, or those that are named: the space that each
 takes, when it was last used, the processes that use it, and its workspace. For
-root, those that root has made for other users are among them.
+root, those that root has made for other users are among them. Before a command
+may run, each of the home and /tmp of its session may hold limits.temp_size, or
+4 GiB where that is not set: what it holds then is not bounded.
 
 Exit status: 0; 125 when there is no session of a name that was given.`
 }

@@ -1,0 +1,144 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Why a directory of a session is measured and not capped: it has to outlive
+// every process of the session, so it cannot be memory; and what the kernel has
+// for directories on a disk - project quotas, a file system in a file - is
+// root's to set up. So somebody adds up what is there between commands. That
+// costs a walk, which is saved while it could tell nothing new: what has grown on
+// the whole file system since the last one is the most that the directory can
+// have grown, but for what others have freed meanwhile; and it is not
+// believed for long.
+
+// measuredFor is how long a measurement is believed, if the file system has not
+// grown.
+const measuredFor = 10 * time.Minute
+
+// measuredAlways is how many names are looked at before every command: that
+// takes a fraction of a millisecond, and is exact.
+const measuredAlways = 256
+
+// measured is what a directory held, and the space that was taken on its whole
+// file system, at a time.
+type measured struct {
+	size, names int64
+	used        int64
+	at          time.Time
+}
+
+// tells reports whether m, with used taken on the file system now, says that the
+// directory holds no more than limit. A sixteenth more passes: else each command
+// would wait for a walk where a session is nearly full.
+func (m measured) tells(limit, used int64, now time.Time) bool {
+	age := now.Sub(m.at)
+	return m.names > measuredAlways && m.size <= limit && age >= 0 && age < measuredFor && used-m.used <= max(limit-m.size, limit/16)
+}
+
+// Room is [ErrSessionFull] if the directory that Sub(name) has given holds more
+// than limit bytes. That is an approximation: see the package's promises.
+func (u *Umbrella) Room(ctx context.Context, name string, limit uint64) error {
+	dir, err := u.Sub(name)
+	if err != nil {
+		return err
+	}
+	u.mu.Lock()
+	known, frame := u.rooms[name], u.dir
+	u.mu.Unlock()
+	most := int64(min(limit, 1<<62))
+	now := time.Now()
+	taken, ok := used(dir)
+	if ok && known.at.IsZero() && u.name != "" {
+		known, _ = readMeasured(frame, name)
+	}
+	if ok && known.tells(most, taken, now) {
+		u.remember(name, known)
+		return nil
+	}
+	size, names, err := measureTree(ctx, dir, most)
+	if err != nil {
+		return fmt.Errorf("umbrella: %w", err)
+	}
+	if size > most {
+		return ErrSessionFull // and measured no further: nothing to remember
+	}
+	if ok {
+		m := measured{size, names, taken, now}
+		u.remember(name, m)
+		if u.name != "" && names > measuredAlways {
+			_ = m.write(frame, name) // else the next process measures, too
+		}
+	}
+	return nil
+}
+
+func (u *Umbrella) remember(name string, m measured) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.rooms == nil {
+		u.rooms = map[string]measured{}
+	}
+	u.rooms[name] = m
+}
+
+// measuredFile is where the processes of a named session tell one another what
+// they have measured. No command sees it.
+func measuredFile(dir, name string) string { return filepath.Join(dir, "."+name+".size") }
+
+func (m measured) write(dir, name string) error {
+	f, err := os.CreateTemp(dir, "."+name+".")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, m.size, m.names, m.used, m.at.UnixNano())
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), measuredFile(dir, name))
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+func readMeasured(dir, name string) (measured, error) {
+	fd, err := openatRetry(unix.AT_FDCWD, measuredFile(dir, name), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return measured{}, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	var b [128]byte
+	n, err := f.Read(b[:])
+	if err != nil {
+		return measured{}, err
+	}
+	return parseMeasured(string(b[:n]))
+}
+
+var errMeasured = errors.New("not what was measured of a session")
+
+func parseMeasured(text string) (measured, error) {
+	fields := strings.Fields(text)
+	if len(fields) != 4 || !strings.HasSuffix(text, "\n") {
+		return measured{}, errMeasured
+	}
+	var n [4]int64
+	for i, field := range fields {
+		var err error
+		if n[i], err = strconv.ParseInt(field, 10, 64); err != nil || n[i] < 0 {
+			return measured{}, errMeasured
+		}
+	}
+	return measured{n[0], n[1], n[2], time.Unix(0, n[3])}, nil
+}
