@@ -24,7 +24,28 @@ const maxLate = 16
 // that lock the owner out (the work directory of an overlay is 000) are
 // changed, depth is not bounded. Others may be removing it too. When ctx ends,
 // the rest is left for the next time.
+//
+// Files of users that the caller's namespaces are mapped to go by way of such a
+// namespace. What is left after that the error names, with who can remove it.
 func removeTree(ctx context.Context, base, name string) error {
+	err := removeOwn(ctx, base, name)
+	left, ok := errors.AsType[*leftError](err)
+	if !ok {
+		return err
+	}
+	path := filepath.Join(base, name)
+	if os.Geteuid() != 0 && removeMapped(ctx, path) == nil {
+		return nil
+	}
+	how := "remove it as root: rm -r"
+	if os.Geteuid() == 0 {
+		how = "it may be immutable (lsattr): chattr -R -i, then rm -r"
+	}
+	return fmt.Errorf("%w; %s %q", left.in(path), how, path)
+}
+
+// removeOwn is removeTree for what the caller has the rights to.
+func removeOwn(ctx context.Context, base, name string) error {
 	parent, err := openatRetry(unix.AT_FDCWD, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: base, Err: err}
@@ -43,11 +64,11 @@ func removeTree(ctx context.Context, base, name string) error {
 	// our look and our rmdir.
 	for late := 0; ; {
 		moved, err := empty(ctx, top, top, 0)
-		if err != nil {
-			return fmt.Errorf("%q: %w", filepath.Join(base, name), err)
+		if moved && ctx.Err() == nil {
+			continue // what cannot go is no reason to leave the rest
 		}
-		if moved {
-			continue
+		if err != nil {
+			return err
 		}
 		err = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
 		if err == nil || err == unix.ENOENT {
@@ -68,7 +89,7 @@ func empty(ctx context.Context, top, dir, depth int) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var first error
+	var left *leftError
 	for _, name := range names {
 		err := unix.Unlinkat(dir, name, 0)
 		if err == nil || err == unix.ENOENT {
@@ -81,14 +102,17 @@ func empty(ctx context.Context, top, dir, depth int) (moved bool, err error) {
 			continue
 		}
 		if openErr != nil {
-			first = keep(first, name, openErr, err)
+			if openErr != unix.ENOTDIR {
+				err = openErr
+			} // else unlink has said why it would not go
+			left = left.and(dir, name, err)
 			continue
 		}
 		if depth >= maxDepth {
 			unix.Close(sub)
 			err = unix.Renameat(dir, name, top, rand.Text())
 			if err != nil && err != unix.ENOENT {
-				first = keep(first, name, err, nil)
+				left = left.and(dir, name, err)
 				continue
 			}
 			moved = true
@@ -98,28 +122,68 @@ func empty(ctx context.Context, top, dir, depth int) (moved bool, err error) {
 		unix.Close(sub)
 		moved = moved || m
 		if err != nil {
-			first = keep(first, name, err, nil)
+			left = left.and(dir, name, err)
 			continue
 		}
 		if err := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); err != nil && err != unix.ENOENT {
-			first = keep(first, name, err, nil)
+			left = left.and(dir, name, err)
 		}
 	}
-	if first != nil {
-		return false, first
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if left != nil {
+		return moved, left
 	}
 	return moved, nil
 }
 
-func keep(first error, name string, err, also error) error {
-	switch {
-	case first != nil:
-		return first
-	case errors.Is(err, unix.ENOTDIR) && also != nil:
-		err = also // not a directory, and unlink had said why it would not go
-	}
-	return fmt.Errorf("%q: %w", name, err)
+// leftError says what could not be removed.
+type leftError struct {
+	path  string // the first of it
+	owner int64  // whose that is; -1: unknown
+	more  int
+	err   error
 }
+
+// and adds what name in dir has left, or itself.
+func (l *leftError) and(dir int, name string, err error) *leftError {
+	one, ok := errors.AsType[*leftError](err)
+	if ok {
+		one.path = filepath.Join(name, one.path)
+	} else {
+		one = &leftError{path: name, owner: -1, err: err}
+		var st unix.Stat_t
+		if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+			one.owner = int64(st.Uid)
+		}
+	}
+	if l == nil {
+		return one
+	}
+	l.more += 1 + one.more
+	return l
+}
+
+// in gives the error for a tree at path.
+func (l *leftError) in(path string) *leftError {
+	full := *l
+	full.path = filepath.Join(path, l.path)
+	return &full
+}
+
+func (l *leftError) Error() string {
+	s := fmt.Sprintf("%q", l.path)
+	if l.owner >= 0 && l.owner != int64(os.Geteuid()) {
+		s += fmt.Sprintf(", which belongs to user %d,", l.owner)
+	}
+	if l.more > 0 {
+		s += fmt.Sprintf(" and %d more", l.more)
+	}
+	return s + " cannot be removed: " + l.err.Error()
+}
+
+func (l *leftError) Unwrap() error { return l.err }
 
 // openDir opens the directory name in parent, no symlink, and gives its owner
 // the rights to empty it.

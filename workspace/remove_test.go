@@ -59,6 +59,20 @@ func TestRemoveDeepTree(t *testing.T) {
 	}
 }
 
+func TestRemoveLargeTree(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	tree(t, base, map[string]string{"t/d": "dir", "keep": "x"})
+	for i := range 20000 {
+		if err := os.Link(base+"/keep", fmt.Sprintf("%s/t/d/%d", base, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := removeTree(t.Context(), base, "t"); err != nil || exists(base+"/t") || !exists(base+"/keep") {
+		t.Error(err)
+	}
+}
+
 func TestRemoveTreeTogether(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t)
@@ -72,6 +86,51 @@ func TestRemoveTreeTogether(t *testing.T) {
 	for range 4 {
 		if err := <-errs; err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// A command that goes on renaming while its session is removed - one of a
+// container, which no lock stops - leads the removal nowhere.
+func TestRemoveWhileRenamed(t *testing.T) {
+	t.Parallel()
+	base, outside := tempDir(t), tempDir(t)
+	tree(t, outside, map[string]string{"keep": "x", "dir/keep": "x"})
+	for round := range 5 {
+		for i := range 200 {
+			tree(t, base, map[string]string{fmt.Sprintf("t/%d/%d/f", i%10, i): "x"})
+		}
+		tree(t, base, map[string]string{"t/play/a/dir/f": "x", "t/play/b": "dir"})
+		stop, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			a, b := base+"/t/play/a/dir", base+"/t/play/b/dir"
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				os.Rename(a, b)
+				os.Symlink(outside+"/dir", a)
+				os.Remove(a)
+				os.Symlink(outside, base+"/t/play/b/x")
+				os.Rename(b, a)
+				os.MkdirAll(a, 0o700)
+				for i := range 10 {
+					os.Rename(fmt.Sprintf("%s/t/%d", base, i), a+"/in")
+					os.Symlink(outside, fmt.Sprintf("%s/t/%d", base, i))
+				}
+			}
+		}()
+		_ = removeTree(t.Context(), base, "t") // it may be outrun
+		close(stop)
+		<-done
+		if err := removeTree(t.Context(), base, "t"); err != nil || exists(base+"/t") {
+			t.Errorf("round %d: %v", round, err)
+		}
+		if !exists(outside+"/keep") || !exists(outside+"/dir/keep") {
+			t.Fatal("what links lead to was removed")
 		}
 	}
 }

@@ -1,0 +1,140 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapped makes a tree of users that this one is mapped to, with what keeps a
+// user out, and whose files are theirs. For root that is anybody.
+func mapped(t *testing.T, dir string) {
+	t.Helper()
+	const script = `set -e; cd "$1"; mkdir -p a/b/c a/shut/work/work; echo x >a/b/c/f; echo x >a/shut/f; mkfifo a/b/fifo; ln -s / a/b/root
+		chown -h 7:7 a/b/c/f a/b/fifo a/b/root; chown 7:7 a/b/c; chown -R 8:9 a/shut; chmod 0 a/shut/work/work a/shut; chmod 500 a/b/c; chmod 1777 a/b`
+	cmd := exec.Command("/bin/sh", "-c", script, "sh", dir)
+	if os.Geteuid() != 0 {
+		need(t, "newuidmap")
+		cmd = exec.Command("unshare", "--user", "--map-root-user", "--map-auto", "--", "/bin/sh", "-c", script, "sh", dir)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if fi, err := os.Lstat(dir + "/a/b/c"); err != nil || int(fi.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() {
+		t.Fatalf("the control: %v, %v is nobody else's", fi, err)
+	}
+}
+
+// What a container has left that was given a range of users' numbers goes with
+// the session, and with the sweep.
+func TestRemoveMappedFiles(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t) + "/sessions"
+	u := mustUmbrella(t, base, "work")
+	tmp, err := u.Sub("tmp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapped(t, tmp)
+	u.Close()
+	if err := RemoveSession(base, "work"); err != nil {
+		t.Error(err)
+	}
+	if os.Geteuid() != 0 {
+		// The control: without such a namespace it is not to be removed, and named.
+		tree(t, base, map[string]string{"t/f": "x"})
+		mapped(t, base+"/t")
+		left, ok := errors.AsType[*leftError](removeOwn(t.Context(), base, "t"))
+		if !ok || left.owner == int64(os.Geteuid()) || !strings.HasPrefix(left.path, "a/") || left.more == 0 || exists(base+"/t/f") {
+			t.Errorf("control: %+v", left)
+		}
+		if err := removeTree(t.Context(), base, "t"); err != nil {
+			t.Error(err)
+		}
+	}
+	tree(t, base, map[string]string{"u-dead/tmp/f": "x", ".dead-left/f": "x"})
+	mapped(t, base+"/u-dead/tmp")
+	mapped(t, base+"/.dead-left")
+	if removed, err := Sweep(t.Context(), base); len(removed) != 2 || err != nil {
+		t.Errorf("removed %q, %v", removed, err)
+	}
+	if left := visible(t, base); len(left) != 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// What cannot be removed is named, with its owner and what to do; the rest goes.
+func TestRemoveNamesWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Log("only root can make what its owner cannot remove; TestRemoveMappedFiles has the error of an ordinary user")
+		return
+	}
+	base := tempDir(t) + "/sessions"
+	u := mustUmbrella(t, base, "work")
+	tmp, err := u.Sub("tmp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"a/b/stays": "x", "a/b/stays2": "x", "z/gone": "x"}
+	tree(t, tmp, files)
+	deep(t, tmp, "d", 200, nil)
+	if err := immutable(tmp+"/a/b", true); err != nil {
+		t.Skipf("no immutable files here: %v", err)
+	}
+	u.Close()
+	err = RemoveSession(base, "work")
+	t.Cleanup(func() {
+		dirs, _ := filepath.Glob(base + "/*/tmp/a/b")
+		for _, dir := range dirs {
+			immutable(dir, false)
+		}
+	})
+	left := visible(t, base)
+	if err == nil || len(left) != 1 || !strings.HasPrefix(left[0], deadPrefix) {
+		t.Fatalf("%v, left %q", err, left)
+	}
+	dead := filepath.Join(base, left[0])
+	for _, want := range []string{fmt.Sprintf("%q", base+"/n-work"), dead + "/tmp/a/b", "more cannot be removed", fmt.Sprintf("rm -r %q", dead)} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %s", err, want)
+		}
+	}
+	if exists(dead+"/tmp/z") || exists(dead+"/tmp/d") {
+		t.Error("the rest was not removed")
+	}
+	if _, err := Sweep(t.Context(), base); err == nil || !strings.Contains(err.Error(), dead+"/tmp/a/b") {
+		t.Errorf("the sweep: %v", err)
+	}
+	if err := immutable(dead+"/tmp/a/b", false); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := Sweep(t.Context(), base); len(removed) != 1 || err != nil || len(visible(t, base)) != 0 {
+		t.Errorf("once it can: %q, %v", removed, err)
+	}
+}
+
+// immutable makes a directory one in which root, too, can remove nothing.
+func immutable(dir string, on bool) error {
+	const flag = 0x10 // FS_IMMUTABLE_FL of linux/fs.h
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	if err != nil {
+		return err
+	}
+	if flags &^= flag; on {
+		flags |= flag
+	}
+	return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags))
+}
