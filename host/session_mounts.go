@@ -198,9 +198,13 @@ func (m *mounts) makePoints(own shared.Mount) error {
 			}
 			isDir = info.IsDir()
 		}
-		if err := makeMountPoint(root, name, isDir, m.spec.User); err != nil {
+		err := makeMountPoint(root, name, isDir, m.spec.User)
+		switch {
+		case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
 			return attributeError(point.Origin, fmt.Sprintf("%s lies in %s, where a command of this session has put something else: %v", point.Destination, own.Destination, err),
 				"remove it, or begin a new session")
+		case err != nil:
+			return fmt.Errorf("session: making the mount point %s: %w", point.Destination, err)
 		}
 	}
 	return nil

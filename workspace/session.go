@@ -33,6 +33,7 @@ func (u *Umbrella) Claim(root string) error {
 	// By a link, which neither replaces another's nor shows half of it.
 	temp := filepath.Join(u.dir, "."+rand.Text())
 	if err := os.WriteFile(temp, []byte(root), 0o600); err != nil {
+		os.Remove(temp)
 		return fmt.Errorf("umbrella: %w", err)
 	}
 	err := os.Link(temp, filepath.Join(u.dir, recordFile))

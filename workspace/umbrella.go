@@ -247,6 +247,7 @@ func (u *Umbrella) make() error {
 		case errors.Is(err, errLost):
 			continue // a sweep was faster; a fresh one, or fresh name
 		case err != nil:
+			os.Remove(dir) // if it is empty: on a disk that is full there was no room for the lock
 			return err
 		}
 		if u.name != "" {

@@ -94,13 +94,17 @@ func (s *space) mountOverlay(source, at string) *MountError {
 }
 
 // claim makes sure that a directory whose name is a hash is that of one source.
+// Only this session's holder does so, but one may be killed at it, or find the disk
+// full: what says whose the directory is has all of it, or is not there.
 func claim(base int, source string) *MountError {
-	const name = "source"
-	path := fdPath + strconv.Itoa(base) + "/" + name
-	b, err := os.ReadFile(path)
+	const name, begun = "source", "source.begun"
+	path := func(name string) string { return fdPath + strconv.Itoa(base) + "/" + name }
+	b, err := os.ReadFile(path(name))
 	if os.IsNotExist(err) {
-		if err = os.WriteFile(path, []byte(source), 0o600); err == nil {
-			return nil
+		if err = os.WriteFile(path(begun), []byte(source), 0o600); err == nil {
+			if err = unix.Renameat(base, begun, base, name); err == nil {
+				return nil
+			}
 		}
 	}
 	if err != nil {
