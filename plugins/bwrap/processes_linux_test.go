@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -165,23 +166,31 @@ func TestKilledAtEveryMoment(t *testing.T) {
 	t.Parallel()
 	needHolder(t)
 	session, lower := sessionDir(t), workspace(t)
-	victims := map[string]func(*engineProcess){
-		"engine": func(p *engineProcess) { p.cmd.Process.Kill() },
-		"holder": func(*engineProcess) {
-			if pid := tryHolderPid(session); pid > 0 {
-				syscall.Kill(pid, syscall.SIGKILL)
-			}
-		},
+	victims := map[string]func(*engineProcess, int){
+		"engine": func(p *engineProcess, _ int) { p.cmd.Process.Kill() },
+		"holder": func(_ *engineProcess, holder int) { syscall.Kill(holder, syscall.SIGKILL) },
 	}
+	var killed []*engineProcess
 	for name, kill := range victims {
 		for delay := time.Duration(0); delay < 20*time.Millisecond; delay += 1300 * time.Microsecond {
 			p := startEngine(t, session, lower)
 			fmt.Fprintln(p.in, "exec sleep 1000")
+			holder := 0
+			for deadline := time.Now().Add(20 * time.Second); name == "holder" && holder == 0; holder = tryHolderPid(session) {
+				if time.Now().After(deadline) {
+					t.Fatal("there is no holder")
+				}
+				runtime.Gosched()
+			}
 			<-time.After(delay) // the moment is what is tried
-			kill(p)
+			kill(p, holder)
 			p.in.Close()
 			p.cmd.Process.Kill()
-			if got := p.rest(); got != "" {
+			if name == "holder" {
+				// With both of them nobody is left to see to a launcher that was just
+				// being born. The next holder does, if it is in the way.
+				killed = append(killed, p)
+			} else if got := p.rest(); got != "" {
 				t.Errorf("%s, %v: %q", name, delay, got)
 			}
 		}
@@ -191,6 +200,11 @@ func TestKilledAtEveryMoment(t *testing.T) {
 	p.in.Close()
 	if got := p.rest(); got != "goes on\n" {
 		t.Errorf("%q", got)
+	}
+	for _, p := range killed {
+		if got := p.rest(); got != "" {
+			t.Errorf("%q", got)
+		}
 	}
 	free(t, session)
 }

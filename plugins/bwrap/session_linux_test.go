@@ -324,7 +324,7 @@ func TestWarmSessionDoesNotGrow(t *testing.T) {
 	e := needHolder(t)
 	rounds := 200
 	if os.Getenv("SBXHOST_LONG") != "" {
-		rounds = 1000
+		rounds = 3000
 	}
 	spec := sessionSpec(t)
 	ws := workspace(t)
@@ -335,13 +335,18 @@ func TestWarmSessionDoesNotGrow(t *testing.T) {
 	}
 	defer sandbox.Close(t.Context())
 	pid := holderPid(t, spec.Session.Dir)
-	count := func() (n [3]int) {
+	count := func() (n [4]int) {
 		for i, sub := range []string{"fd", "task"} {
 			names, _ := os.ReadDir(fmt.Sprintf("/proc/%d/%s", pid, sub))
 			n[i] = len(names)
 		}
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", pid))
 		n[2] = strings.Count(string(b), "\n")
+		b, _ = os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		_, rest, _ := strings.Cut(string(b), "\nVmRSS:")
+		if _, err := fmt.Sscan(rest, &n[3]); err != nil {
+			t.Errorf("the holder's memory: %v", err)
+		}
 		return n
 	}
 	one := func() {
@@ -360,8 +365,8 @@ func TestWarmSessionDoesNotGrow(t *testing.T) {
 	for range rounds {
 		one()
 	}
-	if after := count(); after[0] > before[0]+4 || after[1] > before[1]+30 || after[2] > before[2]+8 {
-		t.Errorf("descriptors, threads, mounts: %v became %v", before, after)
+	if after := count(); after[0] > before[0]+4 || after[1] > before[1]+30 || after[2] > before[2]+8 || after[3] > before[3]+8<<10 {
+		t.Errorf("descriptors, threads, mounts, KiB: %v became %v", before, after)
 	}
 }
 

@@ -12,7 +12,7 @@ const failed = 125
 
 // Main is the life of a holder, in a process that [Wanted] its arguments. It
 // returns the exit status. sweep is called when launchers were killed that may not
-// have been able to take their children along.
+// have been able to take their children along, or when such a child is in the way.
 func Main(args []string, sweep func()) int {
 	// First of all: commands have this process's uid, if not its namespaces.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
@@ -68,7 +68,7 @@ func (s *server) begin() *MountError {
 		return mountError("listening", err)
 	}
 	var e *MountError
-	s.space, e = newSpace(dir)
+	s.space, e = newSpace(dir, s.sweep)
 	return e
 }
 

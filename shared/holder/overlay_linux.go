@@ -82,7 +82,7 @@ func (s *space) mountOverlay(source, at string) *MountError {
 	unix.Chown(proc, int(st.Uid), int(st.Gid)) // an ordinary user's stays its own
 
 	var fd int
-	err = patiently(func() (err error) {
+	err = s.patiently(func() (err error) {
 		fd, err = createOverlay(lower, upper, work)
 		return err
 	})

@@ -12,7 +12,8 @@ import (
 // space is the holder's file system: memory as the root, the host's tree in
 // Host, and what belongs to the session. Trees are made in copies of it.
 type space struct {
-	dir int // the holder's own directory on the host
+	dir   int    // the holder's own directory on the host
+	sweep func() // see Main; may be nil
 
 	mu       sync.Mutex
 	overlays map[string]*overlay
@@ -43,7 +44,7 @@ func mountError(call string, err error) *MountError {
 // newSpace turns the root of this process's own mount namespace into one.
 // Nobody can look in from outside, and a recursive bind of Host is the
 // host's tree without anything of the holder's.
-func newSpace(dir int) (*space, *MountError) {
+func newSpace(dir int, sweep func()) (*space, *MountError) {
 	// The mounts here are the host's slaves. Where the host's root has the rights
 	// of its own namespace, as for a holder without one, they must become so.
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
@@ -97,7 +98,7 @@ func newSpace(dir int) (*space, *MountError) {
 			return nil, failed
 		}
 	}
-	return &space{dir: dir, overlays: map[string]*overlay{}, homes: map[home]string{}}, nil
+	return &space{dir: dir, sweep: sweep, overlays: map[string]*overlay{}, homes: map[home]string{}}, nil
 }
 
 func topLevel() ([]string, error) {
@@ -215,12 +216,19 @@ const (
 	busyStep     = 5 * time.Millisecond
 )
 
-// patiently repeats what fails only because an earlier mount is still going.
-func patiently(try func() error) error {
+// patiently repeats what fails only because an earlier mount is still going, or
+// will not go: where the last holder and its client were killed at once, nobody has
+// seen to what a launcher left that died with them, and that holds the mount.
+func (s *space) patiently(try func() error) error {
+	swept := s.sweep == nil
 	for deadline := time.Now().Add(busyPatience); ; {
 		err := try()
 		if err != unix.EBUSY || time.Now().After(deadline) {
 			return err
+		}
+		if !swept {
+			s.sweep()
+			swept = true
 		}
 		<-time.After(busyStep)
 	}
