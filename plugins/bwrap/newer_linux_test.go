@@ -1,0 +1,76 @@
+package bwrap
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// A session is the same with a bubblewrap that makes overlays itself, with one
+// that does not, and with one that cannot bind by descriptor: none of them is asked
+// to make any.
+func TestSessionWithAnyLauncher(t *testing.T) {
+	t.Parallel()
+	needHolder(t)
+	real, err := locate("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const help = `--overlay-src SRC
+--overlay RWSRC WORKDIR DEST
+--tmp-overlay DEST
+--ro-overlay DEST
+--disable-userns
+--size BYTES`
+	for name, script := range map[string]string{
+		"newer": `case "$*" in *--help*) echo "bubblewrap: usage"; echo "` + help + `"; echo "--bind-fd FD DEST"; exit 0;; *--version*) echo bubblewrap 0.11.2; exit 0;; esac`,
+		"older": `case "$*" in *--help*) echo "bubblewrap: usage"; exit 0;; *--version*) echo bubblewrap 0.8.0; exit 0;; esac
+			if tr '\0' '\n' <$words | grep -qe -bind-fd; then echo 'bwrap: Unknown option --bind-fd' >&2; exit 1; fi`,
+		"this": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, lower := workspace(t), workspace(t)
+			write(t, lower+"/f", "lower\n")
+			launcher := filepath.Join(dir, "bwrap")
+			// In the holder's view the host's /tmp is elsewhere.
+			text := "#!/bin/sh\nPATH=/usr/bin:/bin\ndir=" + dir + "\ntest -d $dir || dir=/.host$dir\nwords=$dir/words.$$\n" +
+				"test ! -e /proc/self/fd/3 || cat <&3 >$words\n" + script + "\nexec 3<$words " + real + ` "$@"` + "\n"
+			if err := os.WriteFile(launcher, []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			options, err := json.Marshal(map[string]string{"path": launcher})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := New()
+			spec := sessionSpec(t)
+			spec.Options, spec.Home = options, "/home/u"
+			spec.Mounts = []shared.Mount{{Source: lower, Destination: "/cache", Kind: shared.MountOverlay, Origin: "workspace.caches"}}
+			keep, err := e.Open(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer keep.Close(t.Context())
+			expect(t, e, spec, "cat /cache/f; echo changed >/cache/f; echo home >/home/u/f", "lower")
+			expect(t, e, spec, "cat /cache/f /home/u/f; rm /cache/f; ls /cache; touch /usr/x 2>/dev/null || echo refused", "changed\nhome\nrefused")
+			expect(t, e, spec, "ls /cache", "")
+			if b, err := os.ReadFile(lower + "/f"); err != nil || string(b) != "lower\n" {
+				t.Errorf("the host's file: %q, %v", b, err)
+			}
+			asked, err := filepath.Glob(dir + "/words.*")
+			if err != nil || len(asked) < 3 {
+				t.Errorf("it was called %d times, %v", len(asked), err)
+			}
+			for _, words := range asked {
+				if b, err := os.ReadFile(words); err != nil || strings.Contains(string(b), "overlay") {
+					t.Errorf("it was asked %q, %v", b, err)
+				}
+			}
+		})
+	}
+}
