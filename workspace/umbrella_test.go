@@ -231,8 +231,17 @@ func TestSweepLeavesOtherUsers(t *testing.T) {
 	}
 	base := tempDir(t) + "/sessions"
 	tree(t, base, map[string]string{"u-mine/lock": "", "u-theirs/lock": ""})
-	if err := os.Chown(base+"/u-theirs", 12345, 12345); err != nil {
-		t.Fatal(err)
+	tree(t, base, map[string]string{"n-theirs/lock": ""})
+	for _, dir := range []string{"/u-theirs", "/n-theirs"} {
+		if err := os.Chown(base+dir, 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, err := Sessions(base); len(list) != 0 || err != nil {
+		t.Errorf("listed %+v, %v", list, err)
+	}
+	if err := RemoveSession(base, "theirs"); !errors.Is(err, ErrUnsafeCache) || !exists(base+"/n-theirs/lock") {
+		t.Errorf("removing theirs: %v", err)
 	}
 	removed, err := Sweep(t.Context(), base)
 	if !slices.Equal(removed, []string{"u-mine"}) || err != nil || !exists(base+"/u-theirs/lock") {
