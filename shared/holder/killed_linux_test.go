@@ -1,0 +1,204 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestKilledHolder(t *testing.T) {
+	t.Parallel()
+	dir := session(t)
+	lower := tempDir(t)
+	ops := append(system(), Op{Kind: Overlay, Source: lower, Dest: "/0/o"})
+	for i := range 5 {
+		c := connect(t, dir)
+		l, r, err := start(t, c, ops, "echo up; exec sleep 1000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.ReadFull(r, make([]byte, 3))
+		syscall.Kill(holderOf(t, dir), syscall.SIGKILL)
+		if _, err := l.Wait(); !errors.Is(err, ErrLost) {
+			t.Errorf("%v", err)
+		}
+		if runs(l.Pid()) {
+			t.Error("the launcher lives on")
+		}
+		if _, _, err := start(t, c, ops, "true"); !errors.Is(err, ErrLost) {
+			t.Errorf("%v", err)
+		}
+		next := connect(t, dir)
+		if got := sh(t, next, ops, "cd /.tree/0/o; echo x >> f; wc -l < f"); strings.TrimSpace(got) != strconv.Itoa(i+1) {
+			t.Errorf("%d: %q", i, got)
+		}
+		next.Close()
+	}
+}
+
+// Holders are killed at any moment, that of their election among them: who waits is
+// told, and what was written through one is there in the next.
+func TestManyWhileHoldersAreKilled(t *testing.T) {
+	t.Parallel()
+	dir := session(t)
+	lower := tempDir(t)
+	ops := append(system(), Op{Kind: Overlay, Source: lower, Dest: "/0/o"})
+	stop, killed := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				killed <- n
+				return
+			case <-time.After(7 * time.Millisecond): // the moments are what is tried
+				if pid := lockedBy(dir); pid > 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
+					n++
+				}
+			}
+		}
+	}()
+	var all sync.WaitGroup
+	var wrote [4]int
+	for i := range wrote {
+		all.Go(func() {
+			for range 25 {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				c, err := Connect(ctx, Config{Dir: dir, Executable: self})
+				cancel()
+				if err != nil {
+					if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrLost) {
+						t.Error(err)
+					}
+					continue
+				}
+				l, r, err := start(t, c, ops, fmt.Sprintf("echo x >> /.tree/0/o/f%d && echo wrote", i))
+				if err == nil {
+					out, _ := io.ReadAll(r)
+					if string(out) == "wrote\n" {
+						wrote[i]++
+					}
+					_, err = l.Wait()
+				}
+				if _, refused := errors.AsType[*MountError](err); err != nil && !errors.Is(err, ErrLost) && !refused {
+					t.Error(err)
+				}
+				c.Close()
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+	if n := <-killed; n == 0 {
+		t.Error("no holder was killed: that tried nothing")
+	}
+	c := connect(t, dir)
+	for i, n := range wrote {
+		got, _ := strconv.Atoi(strings.TrimSpace(sh(t, c, ops, fmt.Sprintf("cat /.tree/0/o/f%d | wc -l", i))))
+		if got < n {
+			t.Errorf("%d lines of the %d that were written", got, n)
+		}
+	}
+}
+
+// lockedBy is the process that has the lock of dir's holder, or 0.
+func lockedBy(dir string) int {
+	info, err := os.Stat(filepath.Join(dir, "holder", "u"+strconv.Itoa(os.Geteuid()), lockName))
+	if err != nil {
+		return 0
+	}
+	ino := ":" + strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10)
+	b, _ := os.ReadFile("/proc/locks")
+	for line := range strings.Lines(string(b)) {
+		// 1: FLOCK  ADVISORY  WRITE 4711 fe:00:123456 0 EOF
+		if f := strings.Fields(line); len(f) > 5 && f[1] == "FLOCK" && strings.HasSuffix(f[5], ino) {
+			// Another file system may have a file of that number.
+			if name, _ := os.ReadFile("/proc/" + f[4] + "/comm"); string(name) == "sbxhost-holder\n" {
+				pid, _ := strconv.Atoi(f[4])
+				return pid
+			}
+		}
+	}
+	return 0
+}
+
+// A holder that is killed while it makes a tree leaves nothing of it that the next
+// one would trip over, and who waits for the tree is told.
+func TestKilledWhilePreparing(t *testing.T) {
+	t.Parallel()
+	dir := session(t)
+	lower, many := tempDir(t), tempDir(t)
+	ops := append(system(), Op{Kind: Overlay, Source: lower, Dest: "/0/o"})
+	for i := range 3000 {
+		ops = append(ops, Op{Kind: ReadOnlyBind, Source: many, Dest: "/0/many/" + strconv.Itoa(i)})
+	}
+	first := connect(t, dir)
+	begun := time.Now()
+	sh(t, first, ops, "true")
+	whole := time.Since(begun)
+	first.Close()
+	awaitEnd(dir)
+	early := 0
+	const moments = 6
+	for i := range moments {
+		c := connect(t, dir)
+		pid := holderOf(t, dir)
+		timer := time.AfterFunc(whole*time.Duration(i)/moments, func() { syscall.Kill(pid, syscall.SIGKILL) })
+		l, _, err := start(t, c, ops, "exec sleep 1000")
+		if err != nil {
+			early++
+		} else {
+			_, err = l.Wait()
+		}
+		timer.Stop()
+		if !errors.Is(err, ErrLost) {
+			t.Errorf("%d: %v", i, err)
+		}
+		next := connect(t, dir)
+		if got := sh(t, next, append(system(), ops[len(system())]), "echo x >> /.tree/0/o/f; wc -l < /.tree/0/o/f"); strings.TrimSpace(got) != strconv.Itoa(i+1) {
+			t.Errorf("%d: %q", i, got)
+		}
+		next.Close()
+		awaitEnd(dir)
+	}
+	if early == 0 {
+		t.Error("no tree was being made: that tried nothing")
+	}
+}
+
+// A holder that is killed while its last client leaves, or has left anyway, is no
+// obstacle to the next.
+func TestKilledWhileLeaving(t *testing.T) {
+	t.Parallel()
+	dir := session(t)
+	lower := tempDir(t)
+	ops := append(system(), Op{Kind: Overlay, Source: lower, Dest: "/0/o"})
+	for i := range 12 {
+		c := connect(t, dir)
+		pid := holderOf(t, dir)
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sh(t, c, ops, "echo x >> /.tree/0/o/f; wc -l < /.tree/0/o/f"); strings.TrimSpace(got) != strconv.Itoa(i+1) {
+			t.Errorf("%d: %q", i, got)
+		}
+		c.Close()
+		for range i * 20 { // a moment later each time
+			syscall.Getppid()
+		}
+		unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+		unix.Close(pidfd)
+	}
+}
