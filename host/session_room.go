@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,19 +23,19 @@ type sessionDir struct {
 
 // sessionDirs are those that spec shows.
 func sessionDirs(spec *shared.Spec) []sessionDir {
-	var dirs []sessionDir
+	var home, temp []sessionDir
 	if spec.Unconfined {
 		return nil // what it writes to, it writes to at any rate
 	}
 	for _, m := range spec.Mounts {
 		switch {
 		case m.Origin == homeOrigin && m.Kind == shared.MountReadWrite:
-			dirs = append(dirs, sessionDir{homeDir, m.Destination})
+			home = append(home, sessionDir{homeDir, m.Destination})
 		case m.Origin == tempOrigin && m.Destination == "/tmp":
-			dirs = append(dirs, sessionDir{tempDir, m.Destination})
+			temp = append(temp, sessionDir{tempDir, m.Destination})
 		}
 	}
-	return dirs
+	return append(home, temp...)
 }
 
 // admitSessionDirs refuses a size that is required of a directory which only
@@ -126,7 +125,6 @@ func places(dirs []sessionDir) string {
 	for i, d := range dirs {
 		names[i] = d.place
 	}
-	slices.Sort(names)
 	if len(names) > 1 {
 		names[0] = "each of " + names[0]
 	}
