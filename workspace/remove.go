@@ -39,7 +39,7 @@ func removeTree(ctx context.Context, base, name string) error {
 	}
 	how := "remove it as root: rm -r"
 	if os.Geteuid() == 0 {
-		how = "it may be immutable (lsattr): chattr -R -i, then rm -r"
+		how = "it may be a mount (findmnt: umount it) or immutable (lsattr: chattr -R -i), then rm -r"
 	}
 	return fmt.Errorf("%w; %s %q", left.in(path), how, path)
 }
@@ -186,7 +186,7 @@ func (l *leftError) Error() string {
 func (l *leftError) Unwrap() error { return l.err }
 
 // openDir opens the directory name in parent, no symlink, and gives its owner
-// the rights to empty it.
+// the rights to empty it. What somebody has mounted there is not the session's.
 func openDir(parent int, name string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := openatRetry(parent, name, flags, 0)
@@ -201,6 +201,10 @@ func openDir(parent int, name string) (int, error) {
 	}
 	if err != nil {
 		return -1, err
+	}
+	if mountRoot(fd) {
+		unix.Close(fd)
+		return -1, unix.EBUSY
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 && int(st.Uid) == os.Geteuid() {

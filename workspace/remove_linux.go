@@ -26,6 +26,14 @@ func chmodDir(parent int, name string) error {
 	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700)
 }
 
+// mountRoot reports whether the directory fd is where something is mounted,
+// where the kernel tells, which is from Linux 5.8 on.
+func mountRoot(fd int) bool {
+	var st unix.Statx_t
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, 0, &st)
+	return err == nil && st.Attributes_mask&st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
 // removeMapped removes a tree with files of users that this one's user namespaces
 // are mapped to (/etc/subuid), as rootless containers leave them: only in such a
 // namespace has this user rights to them. It needs newuidmap and an unshare that
