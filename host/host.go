@@ -31,7 +31,7 @@ type Host struct {
 	dir      string // absolute; where commands without a Dir run
 	resolver resolver
 	identity gitIdentity
-	places   *stubs.Registry // nil: nothing that is missing can be held
+	places   *stubs.Registry // nil until the workspace is known
 	ghToken  ghToken
 	session  *session   // nil with EnginesOnly
 	audit    *audit.Log // nil: none
@@ -164,9 +164,11 @@ func (h *Host) findWorkspace() error {
 		}
 		h.resolver.control = append(h.resolver.control, filepath.Clean(p))
 	}
+	ledgers := ""
 	if dir := h.caller.stateDir(); dir != "" {
-		h.places = stubs.New(filepath.Join(dir, "stubs"))
+		ledgers = filepath.Join(dir, "stubs")
 	}
+	h.places = stubs.New(ledgers)
 	if h.options.Workspace.Toolchains {
 		h.resolver.toolchains = findToolchains(h.caller, owner)
 	}

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"bufio"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // listed is everything below dir.
@@ -119,22 +121,78 @@ func TestKilledHostLeavesNothingForLong(t *testing.T) {
 	}
 }
 
-// A host that can keep no account of what it makes says what it does not hold.
-func TestWithoutAStateDirectoryThatIsSaid(t *testing.T) {
+// A host that can keep no account of what it makes holds it all the same, and
+// takes it away.
+func TestWithoutAStateDirectory(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, func(o *host.Options) {
-		o.Environ = []string{"PATH=" + os.Getenv("PATH")}
-		newGitRoot(t, o.Dir)
-	})
-	cmd := h.Command(t.Context(), "fast", "mkdir", ".idea")
-	if err := cmd.Run(); err != nil {
+	closed := t.TempDir()
+	if err := os.Chmod(closed, 0o555); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(cmd.Report().Degraded, "\n"); !strings.Contains(got, ".git/hooks") || !strings.Contains(got, "set HOME or XDG_STATE_HOME") {
-		t.Errorf("degraded: %q", got)
+	for _, env := range [][]string{nil, {"HOME=" + closed}, {"XDG_STATE_HOME=/proc/self"}} {
+		h := newHost(t, func(o *host.Options) {
+			o.Environ = append(env, "PATH="+os.Getenv("PATH"))
+			newGitRoot(t, o.Dir)
+		})
+		before := listed(t, h.Root())
+		cmd := h.Command(t.Context(), "fast", "sh", "-c", `for p in .git/hooks/x .git/commondir .git/info/attributes .envrc .idea/x; do
+			(echo x >$p) 2>/dev/null && echo created $p; mkdir $p 2>/dev/null && echo made $p; done; true`)
+		if out, err := cmd.Output(); err != nil || len(out) > 0 {
+			t.Errorf("%q: %v: %s", env, err, out)
+		}
+		if got := strings.Join(cmd.Report().Degraded, "\n"); strings.Contains(got, "create") {
+			t.Errorf("%q: degraded: %q", env, got)
+		}
+		if after := listed(t, h.Root()); !slices.Equal(after, before) {
+			t.Errorf("%q: there is %q, and was %q", env, after, before)
+		}
 	}
-	if err := h.Command(t.Context(), "fast", "mkdir", ".idea/x").Run(); err == nil {
-		t.Error("what exists is not protected")
+}
+
+// Where nothing can hold the place of a path that a command could create all the
+// same, nothing runs: the directory is the command's, who can change its mode.
+func TestWhatCannotBeHeldIsRefused(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() == 0 {
+		t.Skip("root can create everywhere")
+	}
+	h := newHost(t, func(o *host.Options) {
+		newGitRoot(t, o.Dir)
+		if err := os.Chmod(o.Dir+"/.git", 0o555); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.Chmod(o.Dir+"/.git", 0o755) })
+	})
+	err := h.Command(t.Context(), "fast", "true").Run()
+	if err == nil || !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), ".git/commondir") {
+		t.Errorf("%v", err)
+	}
+	if err := os.Chmod(h.Root()+"/.git", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Command(t.Context(), "fast", "true").Run(); err != nil {
+		t.Errorf("control: %v", err)
+	}
+}
+
+// Of another's directory in which the caller cannot create anything, nothing is
+// held and nothing refused.
+func TestWhatNobodyCanCreateIsNotRefused(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can make another's directory")
+	}
+	h := newHost(t, func(o *host.Options) { newGitRoot(t, o.Dir) })
+	if out, err := exec.Command("chattr", "+i", h.Root()+"/.git").CombinedOutput(); err != nil {
+		t.Skipf("this file system has no immutable directories: %v: %s", err, out)
+	}
+	defer exec.Command("chattr", "-i", h.Root()+"/.git").Run()
+	cmd := h.Command(t.Context(), "fast", "sh", "-c", "! mkdir .git/hooks/x .git/commondir 2>/dev/null")
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(cmd.Report().Degraded, "\n"); strings.Contains(got, "create") {
+		t.Errorf("degraded: %q", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,57 +28,76 @@ func (c caller) stateDir() string {
 }
 
 // hold makes sure that what is missing can be mounted on until the command has
-// ended. What cannot be held is taken out of the Spec and, where a command could
-// create it, reported.
+// ended. What a command cannot create either is taken out of the Spec. The rest
+// is refused: of two commands, the first could see to it that nothing can be held
+// - by filling a disk, by a directory's mode -, and the second undo that and
+// create what it likes.
 func (h *Host) hold(out *resolved) (*stubs.Hold, error) {
-	if h.places == nil || len(out.places) == 0 {
-		h.release(out, out.places, errors.New("there is no directory to keep account of it in; set HOME or XDG_STATE_HOME"))
-		return nil, nil
+	hold := h.places.Hold(out.places)
+	if hold.Unaccounted != nil {
+		h.logger.Debug("what holds the place of missing paths is not written down", "error", hold.Unaccounted)
 	}
-	hold, err := h.places.Hold(out.places)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		// No state can be kept: nothing that is missing is held.
-		h.release(out, out.places, err)
-		return nil, nil
-	} else if err != nil {
-		return nil, err
+	if len(hold.Unheld) == 0 {
+		return hold, nil
 	}
-	for p, err := range hold.Unheld {
-		h.release(out, []stubs.Stub{{Path: p}}, err)
+	for _, p := range slices.Sorted(maps.Keys(hold.Unheld)) {
+		if cause := hold.Unheld[p]; h.resolver.canCreate(p, cause) {
+			if errors.Is(cause, syscall.ENOTDIR) {
+				// Above it is a file, which is a command's to replace.
+				out.notes = append(out.notes, fmt.Sprintf("a command can create %s, which should be kept from it: %v", p, cause))
+				continue
+			}
+			hold.Release()
+			return nil, attributeError(originOf(&out.spec, out.masks, p), fmt.Sprintf("a command could create %s, which must be kept from it, and nothing can hold its place: %v", p, cause),
+				"see to it that something can be created there, say read_only = true, or leave it out")
+		}
 	}
+	dropMissing(&out.spec, hold.Unheld)
 	return hold, nil
 }
 
-// release takes what does not exist and is not held out of the Spec.
-func (h *Host) release(out *resolved, places []stubs.Stub, cause error) {
-	var open []string
-	for _, s := range places {
-		if _, err := os.Lstat(s.Path); err == nil {
-			continue
+// originOf is what asked for a path to be guarded or hidden.
+func originOf(spec *shared.Spec, masks []shared.Mask, p string) string {
+	for _, m := range spec.Mounts {
+		if m.Source != "" && inside(p, m.Source) && !strings.HasPrefix(m.Origin, keptPrefix) {
+			return m.Origin
 		}
-		gone := func(p string) bool { return inside(s.Path, p) }
-		out.spec.Mounts = slices.DeleteFunc(out.spec.Mounts, func(m shared.Mount) bool { return m.Source != "" && gone(m.Source) })
-		if h.resolver.canCreate(s.Path) {
-			open = append(open, s.Path)
+	}
+	for _, m := range masks {
+		if inside(p, m.Path) {
+			return m.Origin
+		}
+	}
+	return "workspace"
+}
+
+// dropMissing takes what does not exist and is not held out of the Spec.
+func dropMissing(spec *shared.Spec, unheld map[string]error) {
+	missing := func(p string) bool {
+		_, err := os.Lstat(p)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	for p := range unheld {
+		if missing(p) {
+			spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m shared.Mount) bool { return m.Source != "" && inside(p, m.Source) })
 		}
 	}
 	// What is mounted on the way to it is not needed, and perhaps not there.
-	out.spec.Mounts = slices.DeleteFunc(out.spec.Mounts, func(m shared.Mount) bool {
-		if !strings.HasPrefix(m.Origin, keptPrefix) {
-			return false
-		}
-		_, err := os.Lstat(m.Source)
-		return errors.Is(err, fs.ErrNotExist)
+	spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m shared.Mount) bool {
+		return strings.HasPrefix(m.Origin, keptPrefix) && missing(m.Source)
 	})
-	if len(open) > 0 {
-		slices.Sort(open)
-		out.notes = append(out.notes, fmt.Sprintf("a command can create %s, which should be kept from it: %v", strings.Join(open, ", "), cause))
-	}
 }
 
-// canCreate reports whether a command could create p by its permissions, if need
-// be after it has changed those of its own directories.
-func (r *resolver) canCreate(p string) bool {
+// canCreate reports whether a command could create p, of which cause says why
+// it could not be created now: by its permissions, if need be after it has
+// changed those of its own directories or made room.
+func (r *resolver) canCreate(p string, cause error) bool {
+	switch {
+	case errors.Is(cause, syscall.EROFS), errors.Is(cause, syscall.ENAMETOOLONG), errors.Is(cause, syscall.EPERM):
+		return false // a file system that is read-only, a directory that is immutable
+	case errors.Is(cause, syscall.ELOOP):
+		return true // a directory on the way became a symlink at this moment
+	}
 	for dir := filepath.Dir(p); ; dir = filepath.Dir(dir) {
 		info, err := os.Lstat(dir)
 		if err != nil && dir != "/" {
@@ -86,6 +106,11 @@ func (r *resolver) canCreate(p string) bool {
 			return false
 		}
 		st, ok := info.Sys().(*syscall.Stat_t)
-		return ok && info.IsDir() && (st.Uid == r.uid() || r.uid() == 0 || info.Mode().Perm()&0o022 != 0)
+		if !ok || st.Uid == r.uid() || r.uid() == 0 {
+			return true
+		}
+		// Of another's directory the caller's own attempt has told, unless
+		// commands are somebody else.
+		return r.owner != nil && info.Mode().Perm()&0o022 != 0 || !errors.Is(cause, fs.ErrPermission)
 	}
 }

@@ -3,20 +3,32 @@
 //
 // A mount needs something to lie on. To keep a command from creating a path,
 // the path is created first - empty - and taken away after the last command
-// that needs it. That is shared by everything that runs for one user: a
-// Registry writes what it holds into a ledger of its own in a private
-// directory, before it creates anything, and keeps the ledger locked for as long
-// as its process lives. Whoever gives up a stub removes it unless a ledger that
-// is locked has it, too; whoever finds a ledger that nobody locks, since its
-// process was killed, removes what that one has left or takes it over.
+// that needs it. That is shared by all who work there, whoever they are, by two
+// means.
 //
-// A stub is removed only if it is the same inode that was created, and still
+// Each process locks the stubs that it needs, together with the others who do
+// (flock, shared), and whoever gives one up removes it only if it can lock it
+// for itself. That works between users. A stub is known as one by the time of
+// its last change, which is set to a moment long ago: something that is put
+// into a directory, or written to a file, takes that mark away. So the last one
+// removes a stub even where another user has made it.
+//
+// And a Registry writes what it makes into a ledger of its own in a private
+// directory of its user, before it makes anything, and keeps the ledger locked
+// for as long as its process lives. Whoever finds a ledger that nobody locks,
+// since its process was killed, removes what that one has left or takes it
+// over, wherever that lies. Where there can be no ledger - the directory cannot
+// be written - stubs are held all the same; what a killed process leaves is then
+// found by the next one that needs the same paths.
+//
+// A stub is removed only if it is the same inode that was locked, and still
 // empty. What was put there meanwhile belongs to whoever put it there, and
 // stays; so does a path that existed before. No symbolic link is followed on the
-// way to a stub.
+// way to a stub, and no owner or mode is changed but by descriptor.
 //
-// Its limits: another user's stubs are not known to be stubs and are taken for
-// what lies there, so two users who work in one directory at the same moment
-// can lose each other's; and a directory on which no mount can be made, or in
-// which nothing can be created, is reported and not held.
+// Its limits: where files cannot be locked (some network file systems) stubs are
+// shared by the ledgers of one user alone, and two users can lose each other's;
+// in a directory with the sticky bit another user's stub is left for that user
+// to sweep; and where nothing can be created, or on which no mount can be made,
+// is reported and not held.
 package stubs

@@ -1,41 +1,88 @@
 package stubs
 
 import (
-	"io"
+	"errors"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
 
-// create makes a stub, exclusively. Its directory is opened without following
-// a symlink anywhere: a command could have put one there, to have us create
-// something elsewhere.
-func create(s Stub) (record, error) {
+// create makes a stub, exclusively, and claims it. Its directory is opened
+// without following a symlink anywhere: a command could have put one there, to
+// have us create something elsewhere. The error is EEXIST where somebody was
+// faster.
+func create(s Stub) (rec record, fd int, err error) {
 	dir, err := openDir(filepath.Dir(s.Path))
 	if err != nil {
-		return record{}, err
+		return record{}, -1, err
 	}
 	defer unix.Close(dir)
 	rec, name := record{path: s.Path, dir: !s.File, content: s.Content}, filepath.Base(s.Path)
+	inStub := markedDir(dir)
 	if s.File {
-		if err := createFile(dir, name, s.Content); err != nil {
-			return record{}, err
-		}
-	} else if err := unix.Mkdirat(dir, name, 0o755); err != nil {
-		return record{}, err
+		err = createFile(dir, name, s.Content)
+	} else {
+		err = unix.Mkdirat(dir, name, 0o755)
 	}
-	var st, parent unix.Stat_t
-	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return record{}, err
+	if err != nil {
+		return record{}, -1, err
+	}
+	if inStub {
+		mark(dir, true)
+	}
+	fd, st, err := claim(s.Path)
+	switch {
+	case errors.Is(err, errNoLocks):
+		// The ledger is all that there is to know it by.
+		err = unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		rec.dev, rec.ino = uint64(st.Dev), st.Ino
+		return rec, -1, err
+	case err != nil:
+		if rec.dir {
+			unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+		}
+		return record{}, -1, err
 	}
 	rec.dev, rec.ino = uint64(st.Dev), st.Ino
-	// What root makes in a user's directory, and comes to stay since something
-	// was put into it, is the user's.
-	if os.Geteuid() == 0 && unix.Fstat(dir, &parent) == nil && parent.Uid != 0 {
-		unix.Fchownat(dir, name, int(parent.Uid), int(parent.Gid), unix.AT_SYMLINK_NOFOLLOW)
+	if !rec.same(&st) || !rec.empty(fd, &st) {
+		unclaim(fd)
+		return record{}, -1, unix.EEXIST // something else was put in its place
 	}
-	return rec, nil
+	openToAll(dir, fd, &st)
+	// From now on it is for the last who needs it to remove.
+	mark(fd, rec.dir)
+	return rec, fd, nil
+}
+
+// openToAll makes a stub one that other users can claim, whatever the umask is.
+// What root makes in a user's directory, and comes to stay since something was
+// put into it, is the user's.
+func openToAll(dir, fd int, st *unix.Stat_t) {
+	file := st.Mode&unix.S_IFMT == unix.S_IFREG
+	if int(st.Uid) != os.Geteuid() || !file && !emptyDir(fd) {
+		return // it was exchanged for something else, or owners mean nothing there
+	}
+	mode := uint32(0o755)
+	if file {
+		mode = 0o644
+	}
+	unix.Fchmod(fd, mode)
+	var parent unix.Stat_t
+	if os.Geteuid() == 0 && unix.Fstat(dir, &parent) == nil && parent.Uid != 0 {
+		unix.Fchown(fd, int(parent.Uid), int(parent.Gid))
+	}
+}
+
+func emptyDir(fd int) bool {
+	again, err := openAt(fd, ".")
+	if err != nil {
+		return false
+	}
+	f := os.NewFile(uintptr(again), ".")
+	defer f.Close()
+	names, _ := f.Readdirnames(1)
+	return len(names) == 0
 }
 
 // createNamed creates a file under its name, which is there before its content.
@@ -68,46 +115,66 @@ func (r *record) same(st *unix.Stat_t) bool {
 	return r.ino == 0 || r.ino == st.Ino && r.dev == uint64(st.Dev)
 }
 
-// remove removes the stub, if it is still that and still empty.
-func (r *record) remove() {
+// remove removes the stub, if it is still that and still empty, and reports
+// whether it had to be left since somebody else has a claim to it. fd is one's
+// own claim, which is given up; negative is none.
+func (r *record) remove(fd int) (busy bool) {
+	defer func() { unclaim(fd) }()
 	dir, err := openDir(filepath.Dir(r.path))
 	if err != nil {
-		return
+		return false
 	}
 	defer unix.Close(dir)
 	name := filepath.Base(r.path)
 	var st unix.Stat_t
 	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || !r.same(&st) {
-		return
+		return false
 	}
+	if fd < 0 {
+		if fd, err = openAt(dir, name); err != nil {
+			fd = -1
+		}
+	}
+	if fd >= 0 {
+		if err := flockFD(fd, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+			return true
+		}
+		var locked unix.Stat_t
+		if unix.Fstat(fd, &locked) != nil || locked.Ino != st.Ino || locked.Dev != st.Dev || !r.empty(fd, &locked) {
+			return false
+		}
+	}
+	inStub := markedDir(dir)
 	if r.dir {
-		unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) // fails unless it is empty
-		return
+		err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) // fails unless it is empty
+	} else if fd >= 0 {
+		err = unix.Unlinkat(dir, name, 0)
 	}
-	if st.Nlink == 1 && r.unwritten(dir, name, &st) {
-		unix.Unlinkat(dir, name, 0)
+	if err == nil && inStub {
+		mark(dir, true)
 	}
+	return false
 }
 
-// unwritten reports whether a file has what it was made with - or less, if its
-// process was killed on the way.
-func (r *record) unwritten(dir int, name string, st *unix.Stat_t) bool {
-	if st.Size == 0 {
+// marked reports whether the claimed stub has its mark.
+func (r *record) marked(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && marked(&st)
+}
+
+// empty reports whether an opened file has what it was made with and one name -
+// or less, if its process was killed on the way. That a directory is empty is
+// found out by removing it.
+func (r *record) empty(fd int, st *unix.Stat_t) bool {
+	if r.dir {
 		return true
 	}
-	if st.Size != int64(len(r.content)) {
+	if st.Nlink != 1 || st.Size != 0 && st.Size != int64(len(r.content)) {
 		return false
 	}
-	fd, err := retryFD(func() (int, error) {
-		return unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	})
-	if err != nil {
-		return false
-	}
-	f := os.NewFile(uintptr(fd), r.path)
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, int64(len(r.content))+1))
-	return err == nil && string(text) == r.content
+	text := make([]byte, len(r.content)+1)
+	n, err := unix.Pread(fd, text, 0)
+	return err == nil && (n == 0 || string(text[:n]) == r.content)
 }
 
 func retryFD(open func() (int, error)) (int, error) {

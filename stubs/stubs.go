@@ -1,10 +1,7 @@
 package stubs
 
 import (
-	"crypto/rand"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,68 +26,63 @@ type Registry struct {
 	dir string
 
 	mu     sync.Mutex
-	ledger *os.File // locked; nil before the first Hold
+	ledger *os.File // locked; nil before the first Hold, and where there can be none
 	size   int      // of the ledger
 	held   map[string]*held
+	left   map[string]record // own stubs that others had a claim to when they were given up
+	// accounted says that the ledgers of others are known.
+	accounted bool
 }
 
 type held struct {
 	record
 	holds int
+	fd    int // a claim; negative where files cannot be locked
+	// foreign says that no ledger of this user's has it: it is a stub if it has
+	// the mark when it is given up.
+	foreign bool
 }
 
 // New makes a Registry whose ledgers are in dir, an absolute path. The directory
-// is created with the first Hold and must be the user's alone.
+// is created with the first Hold and must be the user's alone. Empty means that
+// there are no ledgers.
 func New(dir string) *Registry {
-	return &Registry{dir: dir, held: map[string]*held{}}
+	return &Registry{dir: dir, held: map[string]*held{}, left: map[string]record{}}
 }
 
 // A Hold is what one command needs.
 type Hold struct {
 	registry *Registry
 	paths    []string // stubs that it holds, parents first
-	// Unheld are paths that do not exist and could not be created, with the
-	// reason.
+	// Unheld are paths that do not exist and could not be created, or claimed,
+	// with the reason.
 	Unheld map[string]error
+	// Unaccounted is why there is no ledger; nil where there is one.
+	Unaccounted error
 }
 
 // Hold makes sure that each path exists until Release: where there is nothing
 // it creates a stub, and the directories above it that are missing. What exists
 // and is nobody's stub is left alone.
-func (r *Registry) Hold(wanted []Stub) (*Hold, error) {
+func (r *Registry) Hold(wanted []Stub) *Hold {
 	h := &Hold{registry: r, Unheld: map[string]error{}}
 	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s Stub) bool { return !s.couldBe() })
 	if len(wanted) == 0 {
-		return h, nil
+		return h
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	unlock, err := r.lock()
-	if err != nil {
-		return nil, err
-	}
+	others, unlock, err := r.account()
 	defer unlock()
-	if err := r.open(); err != nil {
-		return nil, err
-	}
-	if err := r.compact(); err != nil {
-		return nil, err
-	}
-	others, err := r.others()
-	if err != nil {
-		return nil, err
-	}
+	h.Unaccounted = err
 	var missing []Stub
 	for _, s := range wanted {
 		missing = append(missing, r.want(h, s, others)...)
 	}
-	if err := r.make(h, missing); err != nil {
-		r.release(h, others)
-		return nil, err
-	}
+	r.make(h, missing, others)
 	// What dead processes have left and nobody wants any more.
 	r.sweep(others)
-	return h, nil
+	return h
 }
 
 // couldBe reports whether nothing or something like a stub is at the path,
@@ -130,30 +122,87 @@ func (r *Registry) want(h *Hold, s Stub, others []*other) (missing []Stub) {
 			h.paths = append(h.paths, at.Path)
 			continue
 		}
-		// Another process's, alive or dead, is this one's, too, from now on.
-		i := slices.IndexFunc(others, func(o *other) bool { rec, ok := o.records[at.Path]; return ok && rec.same(&st) })
-		if i < 0 {
-			break // it lies there by itself
+		rec, known := r.known(at.Path, &st, others)
+		if !known {
+			if !marked(&st) && (at.Path != s.Path || !fresh(&st)) {
+				break // it lies there by itself
+			}
+			rec = record{path: at.Path, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR, content: at.Content}
 		}
-		rec := others[i].records[at.Path]
-		rec.dev, rec.ino = uint64(st.Dev), st.Ino
-		if r.note(rec.line()) != nil {
-			break
+		fd, now, err := claim(at.Path)
+		switch {
+		case errors.Is(err, unix.ENOENT):
+			missing = append(missing, at)
+			continue
+		case errors.Is(err, os.ErrDeadlineExceeded) && (known || marked(&st)):
+			// Whoever gives it up now cannot know that it is needed here.
+			h.Unheld[at.Path] = err
+		case err != nil && !known:
+			// Nobody could have claimed it to make it a stub.
+		case err == nil && !rec.same(&now):
+			unclaim(fd)
+			missing = append(missing, at) // which will say that something is there
+			continue
+		default:
+			if err == nil {
+				rec.dev, rec.ino = uint64(now.Dev), now.Ino
+			} else {
+				rec.dev, rec.ino = uint64(st.Dev), st.Ino
+			}
+			r.hold(h, rec, fd, !known)
+			if known || marked(&now) {
+				continue
+			}
 		}
-		r.held[at.Path] = &held{record: rec, holds: 1}
-		h.paths = append(h.paths, at.Path)
+		break
 	}
 	slices.Reverse(missing)
 	return missing
 }
 
+// fresh reports whether something could be a stub that is being made, and has no
+// mark yet.
+func fresh(st *unix.Stat_t) bool {
+	return time.Since(time.Unix(int64(st.Ctim.Sec), int64(st.Ctim.Nsec))).Abs() < time.Minute
+}
+
+// known gives the stub that this user has made there, in this process or another
+// one, alive or dead: it is this one's, too, from now on.
+func (r *Registry) known(path string, st *unix.Stat_t, others []*other) (record, bool) {
+	if rec, ok := r.left[path]; ok && rec.same(st) {
+		return rec, true
+	}
+	for _, o := range others {
+		if rec, ok := o.records[path]; ok && rec.same(st) {
+			return rec, true
+		}
+	}
+	return record{}, false
+}
+
+// hold adds what was claimed to h.
+func (r *Registry) hold(h *Hold, rec record, fd int, foreign bool) {
+	holds := 1
+	if old := r.held[rec.path]; old != nil {
+		// Somebody has removed what others here still need.
+		holds += old.holds
+		unclaim(old.fd)
+	}
+	delete(r.left, rec.path)
+	r.held[rec.path] = &held{record: rec, holds: holds, fd: fd, foreign: foreign}
+	h.paths = append(h.paths, rec.path)
+	if !foreign {
+		r.note(rec.line())
+	}
+}
+
 // make creates what is missing, parents first. Its intention is in the ledger
 // before the first of them exists.
-func (r *Registry) make(h *Hold, missing []Stub) error {
+func (r *Registry) make(h *Hold, missing []Stub, others []*other) {
 	slices.SortStableFunc(missing, func(a, b Stub) int { return strings.Compare(a.Path, b.Path) })
 	missing = slices.CompactFunc(missing, func(a, b Stub) bool { return a.Path == b.Path })
 	if len(missing) == 0 {
-		return nil
+		return
 	}
 	var plan strings.Builder
 	for _, s := range missing {
@@ -161,59 +210,88 @@ func (r *Registry) make(h *Hold, missing []Stub) error {
 		plan.WriteString(rec.line())
 	}
 	if err := r.note(plan.String()); err != nil {
-		return err
+		h.Unaccounted = err
 	}
-	var done strings.Builder
 	for _, s := range missing {
-		rec, err := create(s)
+		if !slices.Contains(h.paths, s.Path) {
+			r.makeOne(h, s, others)
+		}
+	}
+}
+
+func (r *Registry) makeOne(h *Hold, s Stub, others []*other) {
+	var rec record
+	err, fd := error(unix.EEXIST), -1
+	const often = 20 // others make and remove the same
+	for range often {
+		rec, fd, err = create(s)
+		if err == nil && fd < 0 && h.Unaccounted != nil {
+			rec.remove(-1)
+			err = errNoLocks
+		}
 		switch {
+		case err == nil:
+			r.hold(h, rec, fd, false)
+			return
+		case errors.Is(err, unix.ENOENT) && dirExists(filepath.Dir(s.Path)):
+			continue // it was there, and another has removed it
 		case errors.Is(err, unix.EEXIST):
-			done.WriteString(gone(s.Path)) // somebody was faster: it is his
-			continue
-		case err != nil:
-			done.WriteString(gone(s.Path))
-			h.Unheld[s.Path] = err
+			// Somebody was faster: it may be a stub of his.
+			if len(r.want(h, s, others)) == 0 {
+				r.note(r.goneUnlessHeld(s.Path))
+				return
+			}
 			continue
 		}
-		done.WriteString(rec.line())
-		r.held[s.Path] = &held{record: rec, holds: 1}
-		h.paths = append(h.paths, s.Path)
+		break
 	}
-	return r.note(done.String())
+	r.note(gone(s.Path))
+	if cause := h.Unheld[filepath.Dir(s.Path)]; cause != nil {
+		err = cause
+	}
+	if !errors.Is(err, unix.EEXIST) { // something that is no stub
+		h.Unheld[s.Path] = err
+	}
+}
+
+func dirExists(p string) bool {
+	fd, err := openDir(p)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err == nil
+}
+
+// goneUnlessHeld takes back the intention to make a stub, if nothing has come
+// of it.
+func (r *Registry) goneUnlessHeld(path string) string {
+	if mine := r.held[path]; mine != nil && !mine.foreign {
+		return ""
+	}
+	return gone(path)
 }
 
 // Release gives up what Hold has given, and removes what nobody else holds. It
 // is idempotent, and nil has nothing to release.
-func (h *Hold) Release() error {
+func (h *Hold) Release() {
 	if h == nil || len(h.paths) == 0 {
-		return nil
+		return
 	}
 	r := h.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ledger == nil {
-		return nil // closed, and given up by that
-	}
 	last := slices.ContainsFunc(h.paths, func(p string) bool { return r.held[p] != nil && r.held[p].holds == 1 })
 	if !last {
 		r.release(h, nil)
-		return nil
+		return
 	}
-	unlock, err := r.lock()
-	if err != nil {
-		return err
-	}
+	others, unlock, _ := r.account()
 	defer unlock()
-	others, err := r.others()
-	if err != nil {
-		return err
-	}
 	r.release(h, others)
-	return nil
 }
 
-// release counts down, and removes what others do not have. The caller holds
-// both locks, or knows that nothing comes to be removed.
+// release counts down, and removes what others do not have. The caller has the
+// account, or knows that nothing comes to be removed.
 func (r *Registry) release(h *Hold, others []*other) {
 	// What lies deeper goes first.
 	slices.SortFunc(h.paths, func(a, b string) int { return strings.Compare(b, a) })
@@ -227,13 +305,25 @@ func (r *Registry) release(h *Hold, others []*other) {
 			continue
 		}
 		delete(r.held, p)
-		if !slices.ContainsFunc(others, func(o *other) bool { _, ok := o.records[p]; return ok && !o.dead }) {
-			mine.remove()
+		if mine.foreign {
+			// Without the mark it lies there by itself.
+			if mine.marked(mine.fd) {
+				mine.remove(mine.fd)
+			} else {
+				unclaim(mine.fd)
+			}
+			continue
+		}
+		if slices.ContainsFunc(others, func(o *other) bool { _, ok := o.records[p]; return ok && !o.dead }) {
+			unclaim(mine.fd)
+		} else if mine.fd < 0 && !r.accounted || mine.remove(mine.fd) {
+			r.left[p] = mine.record
+			continue
 		}
 		done.WriteString(gone(p))
 	}
 	h.paths = nil
-	if len(r.held) == 0 && r.ledger.Truncate(0) == nil {
+	if r.ledger != nil && len(r.held)+len(r.left) == 0 && r.ledger.Truncate(0) == nil {
 		r.size = 0
 	} else {
 		r.note(done.String())
@@ -266,239 +356,25 @@ func (r *Registry) Sweep() error {
 func (r *Registry) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var err error
+	if len(r.held)+len(r.left) > 0 {
+		others, unlock, accountErr := r.account()
+		defer unlock()
+		err = accountErr
+		all := &Hold{registry: r}
+		for p, h := range r.held {
+			h.holds = 1
+			all.paths = append(all.paths, p)
+		}
+		r.release(all, others)
+	}
 	if r.ledger == nil {
 		return nil
 	}
-	var err error
-	if len(r.held) > 0 {
-		err = r.giveUp()
-	}
-	if err == nil {
+	if err == nil && len(r.left) == 0 {
 		os.Remove(r.ledger.Name())
 	}
 	err = errors.Join(err, r.ledger.Close())
-	r.ledger, r.held = nil, map[string]*held{}
+	r.ledger, r.held, r.left = nil, map[string]*held{}, map[string]record{}
 	return err
-}
-
-// giveUp releases everything.
-func (r *Registry) giveUp() error {
-	unlock, err := r.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	others, err := r.others()
-	if err != nil {
-		return err
-	}
-	all := &Hold{registry: r}
-	for p, h := range r.held {
-		h.holds = 1
-		all.paths = append(all.paths, p)
-	}
-	r.release(all, others)
-	return nil
-}
-
-// other is the ledger of another Registry.
-type other struct {
-	name    string
-	records map[string]record
-	dead    bool
-}
-
-const (
-	lockName = "lock"
-	suffix   = ".ledger"
-)
-
-// others reads the ledgers of all others. The caller holds the lock.
-func (r *Registry) others() ([]*other, error) {
-	entries, err := os.ReadDir(r.dir)
-	if err != nil {
-		return nil, fmt.Errorf("stubs: %w", err)
-	}
-	var list []*other
-	for _, e := range entries {
-		name := filepath.Join(r.dir, e.Name())
-		if !strings.HasSuffix(name, suffix) || r.ledger != nil && name == r.ledger.Name() {
-			continue
-		}
-		o, err := readOther(name)
-		if err != nil {
-			return nil, fmt.Errorf("stubs: %w", err)
-		}
-		if o != nil {
-			list = append(list, o)
-		}
-	}
-	return list, nil
-}
-
-func readOther(name string) (*other, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	dead := flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil
-	text, err := io.ReadAll(f)
-	if err != nil {
-		return nil, err
-	}
-	return &other{name, parse(string(text)), dead}, nil
-}
-
-// sweep removes what is in the ledgers of the dead alone, and those ledgers.
-func (r *Registry) sweep(others []*other) {
-	for _, o := range others {
-		if !o.dead {
-			continue
-		}
-		var paths []string
-		for p := range o.records {
-			paths = append(paths, p)
-		}
-		slices.SortFunc(paths, func(a, b string) int { return strings.Compare(b, a) })
-		for _, p := range paths {
-			wanted := r.held[p] != nil || slices.ContainsFunc(others, func(x *other) bool { _, ok := x.records[p]; return ok && !x.dead })
-			if rec := o.records[p]; !wanted {
-				rec.remove()
-			}
-		}
-		os.Remove(o.name)
-	}
-}
-
-// open makes this Registry's ledger. The caller holds the lock, so nobody takes
-// a ledger that is not locked yet for one of the dead.
-func (r *Registry) open() error {
-	if r.ledger != nil {
-		return nil
-	}
-	f, err := os.OpenFile(filepath.Join(r.dir, rand.Text()+suffix), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
-	if err != nil {
-		return fmt.Errorf("stubs: %w", err)
-	}
-	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		os.Remove(f.Name())
-		return fmt.Errorf("stubs: %s: %w", f.Name(), err)
-	}
-	r.ledger = f
-	return nil
-}
-
-func (r *Registry) note(lines string) error {
-	if lines == "" {
-		return nil
-	}
-	n, err := r.ledger.WriteString(lines)
-	if err != nil {
-		return fmt.Errorf("stubs: %w", err)
-	}
-	r.size += n
-	return nil
-}
-
-// compact begins a new ledger where the old one has become long. The caller
-// holds the lock.
-func (r *Registry) compact() error {
-	if r.size < maxLedger {
-		return nil
-	}
-	old := r.ledger
-	r.ledger, r.size = nil, 0
-	err := r.open()
-	if err == nil {
-		var all strings.Builder
-		for _, h := range r.held {
-			all.WriteString(h.line())
-		}
-		err = r.note(all.String())
-	}
-	if err != nil {
-		if r.ledger != nil {
-			os.Remove(r.ledger.Name())
-			r.ledger.Close()
-		}
-		r.ledger = old
-		return err
-	}
-	os.Remove(old.Name())
-	return old.Close()
-}
-
-// maxLedger is how long a ledger can become, in bytes: one whose process always
-// has commands running is never empty.
-const maxLedger = 256 << 10
-
-// patience is how long the lock may be held by others, each of whom needs it for
-// a millisecond: one that is stopped in the middle must not stop all.
-const patience = 10 * time.Second
-
-// lock keeps all others of this user from creating and removing stubs.
-func (r *Registry) lock() (release func(), err error) {
-	if err := r.private(); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(filepath.Join(r.dir, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("stubs: %w", err)
-	}
-	if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
-		return func() { unlock(f) }, nil
-	}
-	locked := make(chan error, 1)
-	go func() { locked <- flock(f, unix.LOCK_EX) }()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case err = <-locked:
-	case <-timer.C:
-		go func() {
-			<-locked
-			unlock(f)
-		}()
-		return nil, fmt.Errorf("stubs: %s has been locked for %v: %w", f.Name(), patience, os.ErrDeadlineExceeded)
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("stubs: %s: %w", f.Name(), err)
-	}
-	return func() { unlock(f) }, nil
-}
-
-// unlock does not leave it to Close: a process that is being forked off at this
-// moment has the file, too, until it executes its program.
-func unlock(f *os.File) {
-	flock(f, unix.LOCK_UN)
-	f.Close()
-}
-
-// private makes the directory, and refuses one that others could write: what a
-// ledger says is removed.
-func (r *Registry) private() error {
-	if err := os.MkdirAll(r.dir, 0o700); err != nil {
-		return fmt.Errorf("stubs: %w", err)
-	}
-	var st unix.Stat_t
-	if err := unix.Lstat(r.dir, &st); err != nil {
-		return fmt.Errorf("stubs: %w", &os.PathError{Op: "lstat", Path: r.dir, Err: err})
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
-		return fmt.Errorf("stubs: %s is not a directory that belongs to you alone; remove it: %w", r.dir, os.ErrPermission)
-	}
-	return nil
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
-			return err
-		}
-	}
 }

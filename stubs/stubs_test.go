@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -24,11 +25,7 @@ func TestMain(m *testing.M) {
 
 func holder(ledgers string, paths []string) int {
 	r := New(ledgers)
-	h, err := r.Hold(wanted(paths...))
-	if err != nil {
-		fmt.Println(err)
-		return 1
-	}
+	h := r.Hold(wanted(paths...))
 	for _, p := range paths {
 		if _, err := os.Lstat(strings.TrimPrefix(p, "file:")); err != nil {
 			fmt.Println(err)
@@ -37,10 +34,7 @@ func holder(ledgers string, paths []string) int {
 	}
 	fmt.Println("held")
 	bufio.NewReader(os.Stdin).ReadString('\n')
-	if err := h.Release(); err != nil {
-		fmt.Println(err)
-		return 1
-	}
+	h.Release()
 	if err := r.Close(); err != nil {
 		fmt.Println(err)
 		return 1
@@ -62,7 +56,11 @@ func wanted(paths ...string) []Stub {
 	return list
 }
 
-type scene struct{ tree, ledgers string }
+type scene struct {
+	tree, ledgers string
+	program       string              // of other processes; empty means this one's
+	user          *syscall.Credential // nil means this user
+}
 
 func newScene(t testing.TB) scene {
 	t.Helper()
@@ -70,7 +68,7 @@ func newScene(t testing.TB) scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := scene{dir + "/tree", dir + "/state/ledgers"}
+	s := scene{tree: dir + "/tree", ledgers: dir + "/state/ledgers"}
 	if err := os.Mkdir(s.tree, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -101,9 +99,9 @@ func (s scene) expect(t testing.TB, want ...string) {
 
 func (s scene) hold(t testing.TB, r *Registry, names ...string) *Hold {
 	t.Helper()
-	h, err := r.Hold(s.wanted(names...))
-	if err != nil {
-		t.Fatal(err)
+	h := r.Hold(s.wanted(names...))
+	if h.Unaccounted != nil {
+		t.Fatal(h.Unaccounted)
 	}
 	return h
 }
@@ -121,13 +119,6 @@ func (s scene) wanted(names ...string) []Stub {
 	return wanted(paths...)
 }
 
-func release(t testing.TB, h *Hold) {
-	t.Helper()
-	if err := h.Release(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestHold(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -142,14 +133,12 @@ func TestHold(t *testing.T) {
 	first := s.hold(t, r, "dir", "there", "dir/x", "deep/a/b", "file:f")
 	s.expect(t, "deep", "deep/a", "deep/a/b", "dir", "dir/x", "f", "there")
 	second := s.hold(t, r, "deep/a/c", "dir/x", "file:f")
-	release(t, first)
+	first.Release()
 	s.expect(t, "deep", "deep/a", "deep/a/c", "dir", "dir/x", "f", "there")
-	release(t, second)
-	release(t, second)
+	second.Release()
+	second.Release()
 	s.expect(t, "dir", "there")
-	if err := (*Hold)(nil).Release(); err != nil {
-		t.Error(err)
-	}
+	(*Hold)(nil).Release()
 }
 
 func TestClose(t *testing.T) {
@@ -163,9 +152,9 @@ func TestClose(t *testing.T) {
 		t.Error(err)
 	}
 	s.expect(t, "c")
-	release(t, h)
+	h.Release()
 	s.expect(t, "c")
-	release(t, kept)
+	kept.Release()
 	s.expect(t)
 	if err := r.Close(); err != nil {
 		t.Error(err)
@@ -191,7 +180,7 @@ func TestHoldLeavesWhatWasPutThere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	release(t, h)
+	h.Release()
 	s.expect(t, "elsewhere", "linked", "other", "replaced", "swapped", "written", "written/file", "written.txt")
 }
 
@@ -216,7 +205,7 @@ func TestHoldFollowsNoLink(t *testing.T) {
 	if err := errors.Join(os.Rename(s.tree+"/real", s.tree+"/was"), os.Mkdir(s.tree+"/outside/y", 0o755), os.Symlink("outside", s.tree+"/real")); err != nil {
 		t.Fatal(err)
 	}
-	release(t, h)
+	h.Release()
 	s.expect(t, "outside", "outside/y", "real", "was", "was/link", "was/y")
 }
 
@@ -232,7 +221,7 @@ func TestHoldReportsWhatItCannotMake(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := s.hold(t, r, "closed/x", "y")
-	defer release(t, h)
+	defer h.Release()
 	if err := h.Unheld[s.tree+"/closed/x"]; !errors.Is(err, os.ErrPermission) || len(h.Unheld) != 1 {
 		t.Errorf("%v", h.Unheld)
 	}
@@ -248,9 +237,17 @@ func TestRegistryRefusesADirectoryThatOthersCanWrite(t *testing.T) {
 	if err := os.Chmod(s.ledgers, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(s.ledgers).Hold(s.wanted("x")); !errors.Is(err, os.ErrPermission) {
-		t.Errorf("%v", err)
+	r := New(s.ledgers)
+	defer r.Close()
+	h := r.Hold(s.wanted("x"))
+	if !errors.Is(h.Unaccounted, os.ErrPermission) {
+		t.Errorf("%v", h.Unaccounted)
 	}
+	if entries, err := os.ReadDir(s.ledgers); err != nil || len(entries) > 0 {
+		t.Errorf("it has %v, %v", entries, err)
+	}
+	s.expect(t, "x") // without an account
+	h.Release()
 	s.expect(t)
 }
 
@@ -273,7 +270,11 @@ func (s scene) start(t testing.TB, names ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.program != "" {
+		exe = s.program
+	}
 	cmd := exec.Command(exe, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user}
 	cmd.Env = append(os.Environ(), "STUBS_TEST_LEDGERS="+s.ledgers)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -322,7 +323,7 @@ func TestSharedBetweenProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	release(t, h)
+	h.Release()
 	s.expect(t, "a", "a/b")
 	if err := p.end(); err != nil {
 		t.Fatal(err)
@@ -344,7 +345,7 @@ func TestKilledProcessIsCleanedUpAfter(t *testing.T) {
 	// What it needs itself it takes over.
 	h := s.hold(t, r, "c")
 	s.expect(t, "c")
-	release(t, h)
+	h.Release()
 	s.expect(t)
 
 	if p, err = s.start(t, "d"); err != nil {
@@ -438,15 +439,11 @@ func TestManyHoldsInOneProcess(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			h, err := r.Hold(s.wanted("a/b", fmt.Sprint(i%5)))
-			if err != nil {
-				t.Error(err)
-				return
-			}
+			h := r.Hold(s.wanted("a/b", fmt.Sprint(i%5)))
 			if _, err := os.Lstat(s.tree + "/a/b"); err != nil {
 				t.Error(err)
 			}
-			release(t, h)
+			h.Release()
 		})
 	}
 	wg.Wait()
@@ -454,7 +451,7 @@ func TestManyHoldsInOneProcess(t *testing.T) {
 	if r.size > maxLedger/2 {
 		t.Errorf("the ledger has %d bytes", r.size)
 	}
-	release(t, forever)
+	forever.Release()
 	s.expect(t)
 }
 

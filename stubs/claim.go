@@ -1,0 +1,131 @@
+package stubs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// claim opens what lies at p and locks it together with all others who need it
+// there. The descriptor is of what still lies at p once it is locked: the last
+// one who needed it may have been removing it at that moment.
+func claim(p string) (fd int, st unix.Stat_t, err error) {
+	dir, err := openDir(filepath.Dir(p))
+	if err != nil {
+		return -1, st, err
+	}
+	defer unix.Close(dir)
+	const often = 100 // others come and go; nobody does so for ever
+	for range often {
+		if fd, err = openAt(dir, filepath.Base(p)); err != nil {
+			return -1, st, err
+		}
+		if err = unix.Fstat(fd, &st); err != nil {
+			unix.Close(fd)
+			return -1, st, err
+		}
+		if err = lockWithin(fd, unix.LOCK_SH, claimPatience); errors.Is(err, os.ErrDeadlineExceeded) {
+			return -1, st, err // and the descriptor is closed
+		} else if err != nil {
+			unix.Close(fd)
+			return -1, st, fmt.Errorf("%w: %w", errNoLocks, err)
+		}
+		var now unix.Stat_t
+		err = unix.Fstatat(dir, filepath.Base(p), &now, unix.AT_SYMLINK_NOFOLLOW)
+		if err == nil && now.Ino == st.Ino && now.Dev == st.Dev {
+			return fd, now, nil
+		}
+		unclaim(fd)
+		if err != nil {
+			return -1, st, err
+		}
+	}
+	return -1, st, fmt.Errorf("%s is replaced again and again", p)
+}
+
+// claimPatience is how long whoever removes a stub, which takes microseconds, is
+// waited for. A command can lock for ever what it sees.
+const claimPatience = 2 * time.Second
+
+// errNoLocks says that a file system cannot lock what is on it.
+var errNoLocks = errors.New("files cannot be locked there")
+
+// openAt opens a file or a directory, neither through a symlink nor waiting for
+// anybody: it may be a fifo by now.
+func openAt(dir int, name string) (int, error) {
+	return retryFD(func() (int, error) {
+		return unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	})
+}
+
+// unclaim gives a claim up. It does not leave the lock to close: a process that
+// is being forked off at this moment has the file, too, until it executes its
+// program.
+func unclaim(fd int) {
+	if fd >= 0 {
+		flockFD(fd, unix.LOCK_UN)
+		unix.Close(fd)
+	}
+}
+
+// alone reports whether nobody else has a claim, and gives up one's own where
+// that is not so. With it nobody gets one before fd is unlocked.
+func alone(fd int) bool { return flockFD(fd, unix.LOCK_EX|unix.LOCK_NB) == nil }
+
+// lockWithin locks what others have locked for no longer than they need: one that
+// is stopped in the middle, or that means harm, must not stop all. When it gives
+// up it closes fd, at the latest once the lock is there.
+func lockWithin(fd, how int, limit time.Duration) error {
+	if err := flockFD(fd, how|unix.LOCK_NB); err != unix.EWOULDBLOCK {
+		return err
+	}
+	locked := make(chan error, 1)
+	go func() { locked <- flockFD(fd, how) }()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err := <-locked:
+		return err
+	case <-timer.C:
+		go func() {
+			<-locked
+			unclaim(fd)
+		}()
+		return fmt.Errorf("has been locked for %v: %w", limit, os.ErrDeadlineExceeded)
+	}
+}
+
+func flockFD(fd, how int) error {
+	for {
+		if err := unix.Flock(fd, how); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// markTime is the mark of a stub, a moment in 1976 that nothing else was last
+// changed in. Whole seconds, which every file system keeps.
+const markTime = 0x0b5b0517
+
+// marked reports whether something is a stub that nobody has put anything into.
+func marked(st *unix.Stat_t) bool { return st.Mtim.Sec == markTime && st.Mtim.Nsec == 0 }
+
+// mark marks a claimed stub of the caller's.
+func mark(fd int, dir bool) error {
+	if dir {
+		at := unix.Timespec{Sec: markTime}
+		return unix.UtimesNanoAt(fd, ".", []unix.Timespec{at, at}, 0)
+	}
+	return unix.Futimes(fd, []unix.Timeval{{Sec: markTime}, {Sec: markTime}})
+}
+
+// markedDir reports whether a directory is itself a stub, so that its mark has
+// to be renewed after something is made or removed in it.
+func markedDir(dir int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(dir, &st) == nil && marked(&st)
+}

@@ -1,0 +1,236 @@
+package stubs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// two are Registries that know nothing of each other, as those of two users.
+func (s scene) two(t testing.TB, second string) (a, b *Registry) {
+	a, b = New(s.ledgers), New(second)
+	t.Cleanup(func() {
+		for _, r := range []*Registry{a, b} {
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return a, b
+}
+
+// The last of two removes, whoever has made it, and what lay there before stays.
+func TestSharedWithoutALedger(t *testing.T) {
+	t.Parallel()
+	for _, second := range []string{"/ledgers", ""} {
+		for _, order := range []string{"first", "second"} {
+			t.Run(second+" "+order, func(t *testing.T) {
+				t.Parallel()
+				s := newScene(t)
+				ledgers := second
+				if ledgers != "" {
+					ledgers = s.tree + "/.." + ledgers
+				}
+				a, b := s.two(t, ledgers)
+				if err := errors.Join(os.Mkdir(s.tree+"/own", 0o755), os.WriteFile(s.tree+"/own.txt", []byte(".\n"), 0o644)); err != nil {
+					t.Fatal(err)
+				}
+				names := []string{"a/b", "own", "file:own.txt", "file:f", "own/x"}
+				first, last := s.hold(t, a, names...), b.Hold(s.wanted(names...))
+				more := b.Hold(s.wanted("a/c"))
+				if len(last.Unheld)+len(more.Unheld) > 0 {
+					t.Fatal(last.Unheld, more.Unheld)
+				}
+				if order == "second" {
+					first, last = last, first
+				}
+				first.Release()
+				s.expect(t, "a", "a/b", "a/c", "f", "own", "own/x", "own.txt")
+				more.Release()
+				s.expect(t, "a", "a/b", "f", "own", "own/x", "own.txt")
+				last.Release()
+				s.expect(t, "own", "own.txt")
+			})
+		}
+	}
+}
+
+// What one had to leave to another, who is killed, it removes when it comes by.
+func TestLeftToOneWhoIsKilled(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	r := New(s.ledgers)
+	h := s.hold(t, r, "a/b", "file:f")
+	other := s
+	other.ledgers = s.tree + "/../others"
+	p, err := other.start(t, "a/b", "file:f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Release()
+	s.expect(t, "a", "a/b", "f")
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.kill()
+	s.expect(t, "a", "a/b", "f")
+	if err := New(s.ledgers).Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(t)
+	if entries, err := os.ReadDir(s.ledgers); err != nil || len(entries) != 1 {
+		t.Errorf("ledgers are left: %v, %v", entries, err)
+	}
+}
+
+// Without ledgers, whoever needs a path finds what a killed process has left
+// there.
+func TestKilledWithoutALedger(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p, err := s.start(t, "a/b", "file:f", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.kill()
+	r := New("")
+	defer r.Close()
+	h := r.Hold(s.wanted("a/b", "file:f"))
+	if h.Unaccounted == nil {
+		t.Error("there is an account")
+	}
+	h.Release()
+	s.expect(t, "c")
+}
+
+// A stub that somebody keeps locked cannot be relied on: it is said not to be
+// held.
+func TestLockedByAnother(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	a, b := s.two(t, "")
+	h := s.hold(t, a, "x")
+	defer h.Release()
+	f, err := os.Open(s.tree + "/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	unclaim(a.held[s.tree+"/x"].fd) // as in the moment between two locks
+	a.held[s.tree+"/x"].fd = -1
+	if err := flock(f, unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	denied := b.Hold(s.wanted("x"))
+	defer denied.Release()
+	if err := denied.Unheld[s.tree+"/x"]; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	flock(f, unix.LOCK_UN)
+}
+
+// A real user and root in one directory.
+func TestTwoUsers(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can be two users")
+	}
+	const nobody = 65534
+	s := newScene(t)
+	theirs := s
+	theirs.ledgers = filepath.Dir(s.tree) + "/theirs"
+	if err := errors.Join(os.Mkdir(theirs.ledgers, 0o700), os.Chown(theirs.ledgers, nobody, nobody), os.Chown(s.tree, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	for dir := s.tree; dir != "/"; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o005 != 0o005 {
+			if err := os.Chmod(dir, info.Mode().Perm()|0o055); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// The program must be one that they can execute.
+	theirs.program = copyOfSelf(t, filepath.Dir(s.tree))
+	theirs.user = &syscall.Credential{Uid: nobody, Gid: nobody, NoSetGroups: true}
+	names := []string{"a/b", "file:f", "c"}
+	r := New(s.ledgers)
+	defer r.Close()
+	for range 3 {
+		h := s.hold(t, r, names...)
+		p, err := theirs.start(t, names...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Release()
+		s.expect(t, "a", "a/b", "c", "f")
+		if err := p.end(); err != nil {
+			t.Fatal(err)
+		}
+		s.expect(t)
+
+		if p, err = theirs.start(t, names...); err != nil {
+			t.Fatal(err)
+		}
+		h = s.hold(t, r, names...)
+		if err := p.end(); err != nil {
+			t.Fatal(err)
+		}
+		s.expect(t, "a", "a/b", "c", "f")
+		h.Release()
+		s.expect(t)
+	}
+}
+
+func copyOfSelf(t testing.TB, dir string) string {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "program")
+	if err := os.WriteFile(path, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Many who know nothing of each other come and go, and whoever holds a stub has
+// it there until it gives it up.
+func TestManyWithoutALedger(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			r := New("")
+			defer r.Close()
+			for n := range 100 {
+				names := []string{"a/b", "c", "file:f", fmt.Sprintf("own%d/x", n%3)}
+				h := r.Hold(s.wanted(names...))
+				if len(h.Unheld) > 0 {
+					t.Errorf("%d: %v", i, h.Unheld)
+				}
+				for _, w := range s.wanted(names...) {
+					var st unix.Stat_t
+					if mine := r.held[w.Path]; mine == nil {
+						t.Errorf("%d: %s is not held", i, w.Path)
+					} else if unix.Lstat(w.Path, &st) != nil || !mine.same(&st) {
+						t.Errorf("%d: %s is gone while it is held", i, w.Path)
+					}
+				}
+				h.Release()
+			}
+		})
+	}
+	wg.Wait()
+	s.expect(t)
+}
