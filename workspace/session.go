@@ -30,26 +30,38 @@ func (u *Umbrella) Claim(root string) error {
 	if _, err := u.open(); err != nil || u.name == "" {
 		return err
 	}
-	// By a link, which neither replaces another's nor shows half of it.
-	temp := filepath.Join(u.dir, "."+rand.Text())
-	if err := os.WriteFile(temp, []byte(root), 0o600); err != nil {
-		os.Remove(temp)
-		return fmt.Errorf("umbrella: %w", err)
+	owner, err := readRecord(u.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := u.record(root); err != nil {
+			return err
+		}
+		owner, err = readRecord(u.dir) // perhaps another was faster
 	}
-	err := os.Link(temp, filepath.Join(u.dir, recordFile))
-	if removeErr := os.Remove(temp); err == nil {
-		err = removeErr
-	}
-	if err == nil {
-		return nil
-	} else if !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("umbrella: %w", err)
-	}
-	switch owner, err := readRecord(u.dir); {
+	switch {
 	case err != nil:
 		return err
 	case owner != root:
 		return fmt.Errorf("session %q: %w, %q; choose another name here, or remove it first", u.name, ErrSessionWorkspace, owner)
+	}
+	return nil
+}
+
+// record writes the record unless there is one. By a link, which neither replaces
+// another's nor shows half of it.
+func (u *Umbrella) record(root string) error {
+	temp := filepath.Join(u.dir, "."+rand.Text())
+	err := os.WriteFile(temp, []byte(root), 0o600)
+	if err == nil {
+		if err = os.Link(temp, filepath.Join(u.dir, recordFile)); errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	// On a full disk, too, there is half of it by now.
+	if removeErr := os.Remove(temp); err == nil {
+		err = removeErr
+	}
+	if err != nil {
+		return fmt.Errorf("umbrella: %w", err)
 	}
 	return nil
 }

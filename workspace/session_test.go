@@ -52,6 +52,32 @@ func TestClaim(t *testing.T) {
 	}
 }
 
+// Where nothing can be written a session cannot be begun, and leaves no half of
+// a record; one that was begun goes on.
+func TestClaimOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t) + "/sessions"
+	if out, err := quietJob(t, "full:"+base+":mine"); err == nil || !strings.Contains(out, "file too large") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if left := visible(t, base+"/n-mine"); len(left) != 1 { // the lock
+		t.Errorf("left in the umbrella: %q", left)
+	}
+	if err := mustUmbrella(t, base, "mine").Claim("/p/a"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := quietJob(t, "full:"+base+":mine"); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func quietJob(t *testing.T, spec string) (string, error) {
+	cmd := job(t, spec)
+	cmd.Stderr = nil
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
 func TestSessionUsersAndSize(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"

@@ -9,10 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -306,6 +308,15 @@ func runJob(job string) int {
 				io.Copy(io.Discard, os.Stdin)
 				err = u.Close()
 			}
+		}
+	case "full": // claim where nothing can be written
+		signal.Ignore(syscall.SIGXFSZ)
+		var u *Umbrella
+		if err = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{}); err == nil {
+			u, err = NewUmbrella(UmbrellaOptions{Base: base, Name: arg})
+		}
+		if err == nil {
+			err = errors.Join(u.Claim("/p/a"), u.Close())
 		}
 	case "churn": // make, use, sweep, close, over and over
 		n, _ := strconv.Atoi(arg)
