@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -176,7 +177,12 @@ const (
 // renamed.
 func (m *mounts) protect(guards []guard) error {
 	// What lies in another guarded place comes after it, and needs no more.
-	slices.SortStableFunc(guards, func(a, b guard) int { return strings.Compare(a.path, b.path) })
+	// Of two for one place the one with a stub counts: what is there may be
+	// another command's, and gone in a moment.
+	held := func(g guard) int { return min(len(g.stub.Path), 1) }
+	slices.SortStableFunc(guards, func(a, b guard) int {
+		return cmp.Or(strings.Compare(a.path, b.path), held(b)-held(a))
+	})
 	guards = slices.CompactFunc(guards, func(a, b guard) bool { return a.path == b.path })
 	writable := slices.DeleteFunc(slices.Clone(m.spec.Mounts), func(have shared.Mount) bool { return have.Kind != shared.MountReadWrite })
 	for _, g := range guards {

@@ -115,6 +115,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 		return nil, err
 	}
 	h.resolver.programs = h.programs()
+	h.resolver.own = h.ownPlaces(h.resolver.owner)
 	return h, nil
 }
 

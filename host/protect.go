@@ -38,7 +38,9 @@ var shellFiles = [...]string{
 
 // DefaultProtected lists the names that Definition.ProtectPathsExcept can give
 // up.
-func DefaultProtected() []string { return slices.Concat(defaultProtected[:], shellFiles[:]) }
+func DefaultProtected() []string {
+	return slices.Concat(defaultProtected[:], shellFiles[:], homeFiles[:])
+}
 
 // guardDefaults adds guards for the list above, in every directory that the
 // definition makes writable.
@@ -57,7 +59,7 @@ func (r *resolver) guardDefaults(m *mounts, d Definition, guards []guard) ([]gua
 		if have.Kind != shared.MountReadWrite || !chosen || !isDir(have.Source) {
 			continue
 		}
-		for _, name := range DefaultProtected() {
+		for _, name := range slices.Concat(defaultProtected[:], shellFiles[:]) {
 			if slices.Contains(except, name) {
 				continue
 			}
@@ -73,7 +75,7 @@ func (r *resolver) guardDefaults(m *mounts, d Definition, guards []guard) ([]gua
 			guards = m.guard(guards, have.Source, p, "protected: by default, "+name, stubs.Stub{Path: p})
 		}
 	}
-	return guards, nil
+	return r.guardHomes(m, except, guards), nil
 }
 
 // surveyed looks through what a definition shows, and adds to m and out what is
@@ -95,6 +97,7 @@ func (r *resolver) surveyed(m *mounts, d Definition, guards []guard, out *resolv
 	if guards, err = r.guardRules(m, s, guards); err != nil {
 		return err
 	}
+	guards = r.guardOwn(m, guards)
 	if dir, _, err := follow(r.caller.stateDir()); err == nil && dir != "/" && m.writable(dir) {
 		guards = append(guards, guard{path: dir, origin: "protected: what sbxhost remembers", stub: stubs.Stub{Path: dir}})
 	}

@@ -230,3 +230,75 @@ func TestMissingPathsOfAnotherUser(t *testing.T) {
 		t.Errorf("what was a stub is not the owner's: %+v, %v", info, err)
 	}
 }
+
+// What sbxhost would run, or take for its user's word, cannot be put where binds
+// are writable: it is the next run that would act on it.
+func TestNothingIsPlantedForTheNextRun(t *testing.T) {
+	t.Parallel()
+	requireBwrap(t)
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"bin", "data", "config", "go/bin"} {
+		if err := os.MkdirAll(filepath.Join(home, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := listed(t, home)
+	h := newHost(t, func(o *host.Options) {
+		o.Environ = []string{"PATH=" + home + "/bin:" + os.Getenv("PATH"), "HOME=" + home, "XDG_CONFIG_HOME=" + home + "/config"}
+		o.EnginePath = []string{home + "/data/sbxhost/engines"}
+		o.EngineDir = home + "/go/bin"
+		d := o.Sandboxes["fast"]
+		for _, dir := range []string{"bin", "data", "config", "go/bin"} {
+			d.BindPaths = append(d.BindPaths, host.Bind{Host: filepath.Join(home, dir), Writable: true})
+		}
+		o.Sandboxes["fast"] = d
+	})
+	script := "cd " + home + `; for p in bin/git bin/gh bin/control data/sbxhost/engines/sbxhost-engine-x go/bin/sbxhost-engine-bwrap \
+		go/bin/sbxhost-engine-docker go/bin/sbxhost-init go/bin/sbxhost-telemetry config/sbxhost/config.hcl; do
+		(mkdir -p $(dirname $p); echo x >$p) 2>/dev/null && echo $p; (rmdir $p || mv $p $p.old) 2>/dev/null && echo removed $p; done; true`
+	for range 2 { // what holds a place is no program: the second starts like the first
+		out, err := h.Command(t.Context(), "fast", "sh", "-c", script).Output()
+		if err != nil || string(out) != "bin/control\nremoved bin/control\n" {
+			t.Errorf("%v: %s", err, out)
+		}
+		if err := os.Remove(home + "/bin/control.old"); err != nil {
+			t.Error(err)
+		}
+	}
+	// sbxhost's own account and sessions aside.
+	after := slices.DeleteFunc(listed(t, home), func(p string) bool { return strings.HasPrefix(p, ".") })
+	if !slices.Equal(after, before) {
+		t.Errorf("there is %q, and was %q", after, before)
+	}
+}
+
+// A writable home keeps what programs of the host obey, and a definition can give
+// it up.
+func TestHomeIsKept(t *testing.T) {
+	t.Parallel()
+	requireBwrap(t)
+	for _, except := range []string{"", ".gitconfig"} {
+		home := t.TempDir()
+		h := newHost(t, func(o *host.Options) {
+			o.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+			d := o.Sandboxes["fast"]
+			d.BindPaths = []host.Bind{{Host: home, Writable: true}}
+			if except != "" {
+				d.ProtectPathsExcept = []string{except}
+			}
+			o.Sandboxes["fast"] = d
+		})
+		out, err := h.Command(t.Context(), "fast", "sh", "-c", "cd "+home+`; for p in .gitconfig .ssh/authorized_keys .config/git/config .bashrc free; do
+			(mkdir -p $(dirname $p); echo x >$p) 2>/dev/null && echo $p; done; true`).Output()
+		want := "free\n"
+		if except != "" {
+			want = except + "\n" + want
+		}
+		if err != nil || string(out) != want {
+			t.Errorf("without %q: %v: %s", except, err, out)
+		}
+	}
+}

@@ -33,6 +33,7 @@ type resolver struct {
 	protected    []string // host files that are never writable inside
 	recorded     []record // of the host's decisions, never writable inside
 	programs     []string // executables that this host may run outside of sandboxes
+	own          []own    // what is never created inside, nor written
 	session      shared.Session
 	sessionHome  string    // the session's home directory, a host path; "" leaves it to the engine
 	sessionBases []string  // what holds sessions, of this host and others

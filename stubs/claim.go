@@ -72,10 +72,6 @@ func unclaim(fd int) {
 	}
 }
 
-// alone reports whether nobody else has a claim, and gives up one's own where
-// that is not so. With it nobody gets one before fd is unlocked.
-func alone(fd int) bool { return flockFD(fd, unix.LOCK_EX|unix.LOCK_NB) == nil }
-
 // lockWithin locks what others have locked for no longer than they need: one that
 // is stopped in the middle, or that means harm, must not stop all. When it gives
 // up it closes fd, at the latest once the lock is there.
@@ -107,25 +103,34 @@ func flockFD(fd, how int) error {
 	}
 }
 
-// markTime is the mark of a stub, a moment in 1976 that nothing else was last
-// changed in. Whole seconds, which every file system keeps.
-const markTime = 0x0b5b0517
+// The marks of a stub: a directory's mode, whose sticky bit an ordinary one has
+// no use for, and a file's last change, a moment in 1976 that nothing else was
+// last changed in - in whole seconds, which every file system keeps. That of a
+// directory would not do: it goes with each stub that comes and goes beneath.
+const (
+	markMode = unix.S_ISVTX | plainMode
+	markTime = 0x0b5b0517
 
-// marked reports whether something is a stub that nobody has put anything into.
-func marked(st *unix.Stat_t) bool { return st.Mtim.Sec == markTime && st.Mtim.Nsec == 0 }
+	plainMode = 0o755
+	fileMode  = 0o644
+)
 
-// mark marks a claimed stub of the caller's.
-func mark(fd int, dir bool) error {
-	if dir {
-		at := unix.Timespec{Sec: markTime}
-		return unix.UtimesNanoAt(fd, ".", []unix.Timespec{at, at}, 0)
+// marked reports whether something is a stub, and a file one that nobody has
+// written to.
+func marked(st *unix.Stat_t) bool {
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return st.Mode&0o7777 == markMode
 	}
-	return unix.Futimes(fd, []unix.Timeval{{Sec: markTime}, {Sec: markTime}})
+	return st.Mtim.Sec == markTime && st.Mtim.Nsec == 0
 }
 
-// markedDir reports whether a directory is itself a stub, so that its mark has
-// to be renewed after something is made or removed in it.
-func markedDir(dir int) bool {
-	var st unix.Stat_t
-	return unix.Fstat(dir, &st) == nil && marked(&st)
+// mark marks a claimed stub of the caller's, and makes it one that other users
+// can claim, whatever the umask is.
+func mark(fd int, dir bool) {
+	if dir {
+		unix.Fchmod(fd, markMode)
+		return
+	}
+	unix.Fchmod(fd, fileMode)
+	unix.Futimes(fd, []unix.Timeval{{Sec: markTime}, {Sec: markTime}})
 }

@@ -8,10 +8,10 @@
 //
 // Each process locks the stubs that it needs, together with the others who do
 // (flock, shared), and whoever gives one up removes it only if it can lock it
-// for itself. That works between users. A stub is known as one by the time of
-// its last change, which is set to a moment long ago: something that is put
-// into a directory, or written to a file, takes that mark away. So the last one
-// removes a stub even where another user has made it.
+// for itself. That works between users. A stub is known as one by a mark: a
+// directory by the sticky bit, a file by the time of its last change, which is a
+// moment long ago. So the last one removes a stub even where another user has
+// made it, and takes the mark from one that something was put into.
 //
 // And a Registry writes what it makes into a ledger of its own in a private
 // directory of its user, before it makes anything, and keeps the ledger locked

@@ -19,17 +19,13 @@ func create(s Stub) (rec record, fd int, err error) {
 	}
 	defer unix.Close(dir)
 	rec, name := record{path: s.Path, dir: !s.File, content: s.Content}, filepath.Base(s.Path)
-	inStub := markedDir(dir)
 	if s.File {
 		err = createFile(dir, name, s.Content)
 	} else {
-		err = unix.Mkdirat(dir, name, 0o755)
+		err = unix.Mkdirat(dir, name, markMode)
 	}
 	if err != nil {
 		return record{}, -1, err
-	}
-	if inStub {
-		mark(dir, true)
 	}
 	fd, st, err := claim(s.Path)
 	switch {
@@ -39,9 +35,6 @@ func create(s Stub) (rec record, fd int, err error) {
 		rec.dev, rec.ino = uint64(st.Dev), st.Ino
 		return rec, -1, err
 	case err != nil:
-		if rec.dir {
-			unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
-		}
 		return record{}, -1, err
 	}
 	rec.dev, rec.ino = uint64(st.Dev), st.Ino
@@ -49,29 +42,22 @@ func create(s Stub) (rec record, fd int, err error) {
 		unclaim(fd)
 		return record{}, -1, unix.EEXIST // something else was put in its place
 	}
-	openToAll(dir, fd, &st)
-	// From now on it is for the last who needs it to remove.
-	mark(fd, rec.dir)
+	finish(dir, fd, &st)
 	return rec, fd, nil
 }
 
-// openToAll makes a stub one that other users can claim, whatever the umask is.
-// What root makes in a user's directory, and comes to stay since something was
-// put into it, is the user's.
-func openToAll(dir, fd int, st *unix.Stat_t) {
-	file := st.Mode&unix.S_IFMT == unix.S_IFREG
-	if int(st.Uid) != os.Geteuid() || !file && !emptyDir(fd) {
+// finish marks a stub that was made and claimed. What root makes in a user's
+// directory, and comes to stay since something was put into it, is the user's.
+func finish(dir, fd int, st *unix.Stat_t) {
+	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if int(st.Uid) != os.Geteuid() || isDir && !emptyDir(fd) {
 		return // it was exchanged for something else, or owners mean nothing there
 	}
-	mode := uint32(0o755)
-	if file {
-		mode = 0o644
-	}
-	unix.Fchmod(fd, mode)
 	var parent unix.Stat_t
 	if os.Geteuid() == 0 && unix.Fstat(dir, &parent) == nil && parent.Uid != 0 {
 		unix.Fchown(fd, int(parent.Uid), int(parent.Gid))
 	}
+	mark(fd, isDir)
 }
 
 func emptyDir(fd int) bool {
@@ -126,10 +112,6 @@ func (r *record) remove(fd int) (busy bool) {
 	}
 	defer unix.Close(dir)
 	name := filepath.Base(r.path)
-	var st unix.Stat_t
-	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || !r.same(&st) {
-		return false
-	}
 	if fd < 0 {
 		if fd, err = openAt(dir, name); err != nil {
 			fd = -1
@@ -139,19 +121,22 @@ func (r *record) remove(fd int) (busy bool) {
 		if err := flockFD(fd, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
 			return true
 		}
-		var locked unix.Stat_t
-		if unix.Fstat(fd, &locked) != nil || locked.Ino != st.Ino || locked.Dev != st.Dev || !r.empty(fd, &locked) {
-			return false
+	}
+	// What lies there now, as nobody else can exchange it any more: until it was
+	// locked, another may have removed it, and a third made a new one.
+	var st, locked unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || !r.same(&st) {
+		return false
+	}
+	if fd >= 0 && (unix.Fstat(fd, &locked) != nil || locked.Ino != st.Ino || locked.Dev != st.Dev || !r.empty(fd, &locked)) {
+		return false
+	}
+	if !r.dir {
+		if fd >= 0 {
+			unix.Unlinkat(dir, name, 0)
 		}
-	}
-	inStub := markedDir(dir)
-	if r.dir {
-		err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) // fails unless it is empty
-	} else if fd >= 0 {
-		err = unix.Unlinkat(dir, name, 0)
-	}
-	if err == nil && inStub {
-		mark(dir, true)
+	} else if unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) != nil && fd >= 0 && marked(&st) {
+		unix.Fchmod(fd, plainMode) // it is not empty, and no stub any more
 	}
 	return false
 }

@@ -109,55 +109,72 @@ func (s *Stub) couldBe() bool {
 const maxContent = 64
 
 // want adds to h what there is of s, and above it, by way of stubs, and gives
-// what has to be made.
+// what has to be made. What is above comes first: whoever removes a stub with
+// nobody's claim takes what is in it for somebody's work.
 func (r *Registry) want(h *Hold, s Stub, others []*other) (missing []Stub) {
+	var chain []Stub
 	for at := s; at.Path != "/" && !slices.Contains(h.paths, at.Path); at = (Stub{Path: filepath.Dir(at.Path)}) {
 		var st unix.Stat_t
-		if err := unix.Lstat(at.Path, &st); err != nil {
-			missing = append(missing, at)
-			continue
+		if unix.Lstat(at.Path, &st) == nil && !r.candidate(at, &st, others) && (at.Path != s.Path || !fresh(&st)) {
+			break // it lies there by itself
 		}
-		if mine := r.held[at.Path]; mine != nil && mine.same(&st) {
-			mine.holds++
-			h.paths = append(h.paths, at.Path)
-			continue
-		}
-		rec, known := r.known(at.Path, &st, others)
-		if !known {
-			if !marked(&st) && (at.Path != s.Path || !fresh(&st)) {
-				break // it lies there by itself
-			}
-			rec = record{path: at.Path, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR, content: at.Content}
-		}
-		fd, now, err := claim(at.Path)
-		switch {
-		case errors.Is(err, unix.ENOENT):
-			missing = append(missing, at)
-			continue
-		case errors.Is(err, os.ErrDeadlineExceeded) && (known || marked(&st)):
-			// Whoever gives it up now cannot know that it is needed here.
-			h.Unheld[at.Path] = err
-		case err != nil && !known:
-			// Nobody could have claimed it to make it a stub.
-		case err == nil && !rec.same(&now):
-			unclaim(fd)
-			missing = append(missing, at) // which will say that something is there
-			continue
-		default:
-			if err == nil {
-				rec.dev, rec.ino = uint64(now.Dev), now.Ino
-			} else {
-				rec.dev, rec.ino = uint64(st.Dev), st.Ino
-			}
-			r.hold(h, rec, fd, !known)
-			if known || marked(&now) {
-				continue
-			}
-		}
-		break
+		chain = append(chain, at)
 	}
-	slices.Reverse(missing)
+	for _, at := range slices.Backward(chain) {
+		if !r.take(h, at, others) {
+			missing = append(missing, at)
+		}
+	}
 	return missing
+}
+
+// candidate reports whether what lies there is a stub by all that is known.
+func (r *Registry) candidate(at Stub, st *unix.Stat_t, others []*other) bool {
+	if mine := r.held[at.Path]; mine != nil && mine.same(st) || marked(st) {
+		return true
+	}
+	_, known := r.known(at.Path, st, others)
+	return known
+}
+
+// take adds to h what lies at a place, if it is a stub or may be becoming one,
+// and reports whether anything does.
+func (r *Registry) take(h *Hold, at Stub, others []*other) (there bool) {
+	var st unix.Stat_t
+	if unix.Lstat(at.Path, &st) != nil {
+		return false
+	}
+	if mine := r.held[at.Path]; mine != nil && mine.same(&st) {
+		mine.holds++
+		h.paths = append(h.paths, at.Path)
+		return true
+	}
+	rec, known := r.known(at.Path, &st, others)
+	if !known {
+		if !marked(&st) && !fresh(&st) {
+			return true
+		}
+		rec = record{path: at.Path, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR, content: at.Content}
+	}
+	fd, now, err := claim(at.Path)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return false
+	case errors.Is(err, os.ErrDeadlineExceeded) && (known || marked(&st)):
+		// Whoever gives it up now cannot know that it is needed here.
+		h.Unheld[at.Path] = err
+		return true
+	case err != nil && !known:
+		return true // nobody could have claimed it to make it a stub
+	case err != nil:
+		now = st
+	case !rec.same(&now):
+		unclaim(fd)
+		return false // another look will tell
+	}
+	rec.dev, rec.ino = uint64(now.Dev), now.Ino
+	r.hold(h, rec, fd, !known)
+	return true
 }
 
 // fresh reports whether something could be a stub that is being made, and has no

@@ -85,9 +85,14 @@ func (e *noBinaryError) Error() string {
 // CheckExecutable refuses a program that somebody other than root and the user
 // could have written or replaced: an init, an engine or a launcher runs with
 // the user's rights outside of every sandbox, or with all that is bound into
-// one. path has no symlinks; info is that of the file.
+// one. path has no symlinks; info is that of the file. A directory is no program,
+// and the error that of one that does not exist.
 func CheckExecutable(path string, info fs.FileInfo) error {
 	refuse := func(why string) error { return errors.New(strconv.Quote(path) + " " + why) }
+	if info.IsDir() {
+		// What holds a place so that no command puts a program there.
+		return &fs.PathError{Op: "execute", Path: path, Err: fs.ErrNotExist}
+	}
 	if !info.Mode().IsRegular() {
 		return refuse("is not a regular file")
 	}

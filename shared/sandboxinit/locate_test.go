@@ -27,9 +27,9 @@ func TestLocate(t *testing.T) {
 		"others may write":  {file(0o757), false, want{text: "chmod go-w"}},
 		"writable, hooked":  {file(0o757), true, want{self: true, refused: true}},
 		"not executable":    {file(0o644), false, want{text: "chmod 0755"}},
-		"directory":         {directory, false, want{text: "not a regular file"}},
+		"directory":         {directory, false, want{text: "install sbxhost-init as"}},
 		"symlink":           {symlink, false, want{text: "not a regular file"}},
-		"directory, hooked": {directory, true, want{self: true, refused: true}},
+		"directory, hooked": {directory, true, want{self: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
