@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -121,11 +122,29 @@ func (r *resolver) guardConfigured(m *mounts, top string, layout workspace.GitLa
 	for _, p := range includes {
 		add(p.Path, filepath.Dir(p.File), "include.path")
 	}
+	for _, p := range linkedHooks(filepath.Join(layout.CommonDir, "hooks")) {
+		add(p, top, "hooks")
+	}
 	if p := filepath.Join(layout.CommonDir, "objects/info/alternates"); isFile(p) {
 		guards = m.guard(guards, layout.CommonDir, p, "protected: git objects/info/alternates", stubs.Stub{Path: p, File: true})
 	}
 	return guards
 }
+
+// linkedHooks are the hooks that are symlinks: git executes what they lead to,
+// which often lies in the work tree.
+func linkedHooks(dir string) (list []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink != 0 && len(list) < maxHooks {
+			list = append(list, filepath.Join(dir, e.Name()))
+		}
+	}
+	return list
+}
+
+// maxHooks is more than git knows hooks.
+const maxHooks = 100
 
 func isFile(p string) bool {
 	info, err := os.Lstat(p)

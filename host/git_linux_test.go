@@ -80,3 +80,28 @@ func TestExplainSaysWhereAndWho(t *testing.T) {
 		t.Errorf("without a sandbox: %q, %v", e.Plan.Notes, err)
 	}
 }
+
+// What a hook that is a symlink leads to is executed by git as the hook is.
+func TestLinkedHooksAreProtected(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, func(o *host.Options) {
+		newGitRoot(t, o.Dir)
+		for _, err := range []error{
+			os.MkdirAll(o.Dir+"/.git/hooks", 0o755), os.Mkdir(o.Dir+"/scripts", 0o755),
+			os.WriteFile(o.Dir+"/scripts/check", []byte("#!/bin/sh\n"), 0o755), os.WriteFile(o.Dir+"/scripts/free", nil, 0o755),
+			os.Symlink("../../scripts/check", o.Dir+"/.git/hooks/pre-commit"), os.Symlink("../../scripts/missing", o.Dir+"/.git/hooks/pre-push"),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	out, err := h.Command(t.Context(), "fast", "sh", "-c", `for p in check missing free; do (echo x >scripts/$p) 2>/dev/null && echo $p; done
+		mv scripts was 2>/dev/null && echo moved; rm -f scripts/check 2>/dev/null && echo removed; true`).Output()
+	if err != nil || string(out) != "free\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+	if got := listed(t, h.Root()+"/scripts"); len(got) != 2 {
+		t.Errorf("there is %q", got)
+	}
+}
