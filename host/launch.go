@@ -66,10 +66,11 @@ func launch(ctx context.Context, spec launchSpec, timeout time.Duration, logger 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	dir, err := privateDir()
+	dir, inUse, err := privateDir()
 	if err != nil {
 		return nil, err
 	}
+	defer inUse.Close()
 	channel, engineEnd, err := shared.NewChannel()
 	if err != nil {
 		os.RemoveAll(dir)
@@ -161,8 +162,9 @@ func (p *engineProcess) stop() {
 }
 
 // privateDir makes a directory that only this user can enter, for sockets that
-// carry no credentials of their own.
-func privateDir() (string, error) {
+// carry no credentials of their own. It is in use for as long as the file that
+// comes with it is open.
+func privateDir() (dir string, inUse *os.File, err error) {
 	var errs []error
 	bases := []string{"/tmp"}
 	if temp := os.TempDir(); filepath.IsAbs(temp) {
@@ -175,23 +177,33 @@ func privateDir() (string, error) {
 	}
 	if rand.N(sweepOneIn) == 0 {
 		go sweepPrivateDirs(bases)
+	} else if len(bases) > 0 && bases[0] == os.Getenv("XDG_RUNTIME_DIR") {
+		go sweepPrivateDirs(bases[:1]) // which is short
 	}
 	const random = len("4294967295")
 	for _, base := range bases {
 		if len(base)+len("/"+shared.RuntimeDirPrefix)+random+len(socketName) < maxSocketPath {
 			dir, err := os.MkdirTemp(base, shared.RuntimeDirPrefix)
 			if err == nil {
-				return dir, nil
+				inUse, err = os.Open(dir)
+			}
+			if err == nil {
+				_ = syscall.Flock(int(inUse.Fd()), syscall.LOCK_SH) // what cannot be locked is kept for longer
+				return dir, inUse, nil
 			}
 			errs = append(errs, err)
 		}
 	}
-	return "", fmt.Errorf("private directory for the engine's socket: %w; set TMPDIR to a directory that you can write to", errors.Join(errs...))
+	return "", nil, fmt.Errorf("private directory for the engine's socket: %w; set TMPDIR to a directory that you can write to", errors.Join(errs...))
 }
 
-// staleAfter is how old a private directory is that nobody uses any more: it
-// lives from just before an engine's start until the host is connected.
-const staleAfter = time.Hour
+// A private directory that nobody has locked is stale when it is this old: the
+// one of a host, which locks it as soon as it has made it and until it is
+// connected, and one that an engine has made for what it starts.
+const (
+	staleAfter       = time.Minute
+	staleEngineAfter = time.Hour
+)
 
 // sweepOneIn is how many starts there are to a sweep: it reads the whole of /tmp,
 // and there is hardly ever anything to remove.
@@ -209,10 +221,13 @@ func sweepPrivateDirs(bases []string) {
 				continue
 			}
 			info, err := e.Info()
-			if err != nil || !ownedPrivately(info) || time.Since(info.ModTime()) < staleAfter {
+			if err != nil || !ownedPrivately(info) {
 				continue
 			}
 			dir := filepath.Join(base, e.Name())
+			if time.Since(info.ModTime()) < staleAge(dir) || locked(dir) {
+				continue
+			}
 			// Nothing but sockets and the directory that go-plugin makes for them:
 			// whatever else has such a name stays.
 			nested, _ := os.ReadDir(dir)
@@ -228,6 +243,25 @@ func sweepPrivateDirs(bases []string) {
 			os.Remove(dir)
 		}
 	}
+}
+
+// staleAge is staleAfter for a directory that has but what go-plugin makes.
+func staleAge(dir string) time.Duration {
+	entries, err := os.ReadDir(dir)
+	if err != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), "plugin-dir") }) {
+		return staleEngineAfter
+	}
+	return staleAfter
+}
+
+// locked reports whether somebody uses a private directory.
+func locked(dir string) bool {
+	f, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
 // engineRunner starts an engine's process for go-plugin.

@@ -1,9 +1,11 @@
 package host
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -44,7 +46,21 @@ func TestSweepPrivateDirs(t *testing.T) {
 		return dir
 	}
 	gone := []string{make("sbxhost-1", 0o700, "socket", old), make("sbxhost-2", 0o700, "", old)}
+	inUse := make("sbxhost-6", 0o700, "", old) // by a host whose engine takes its time
+	lock, err := os.Open(inUse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	line := make("sbxhost-7", 0o700, "", old) // an engine's, for a container
+	if err := errors.Join(os.Mkdir(line+"/line", 0o700), os.Chtimes(line, old, old)); err != nil {
+		t.Fatal(err)
+	}
 	stays := []string{
+		inUse, line,
 		make("sbxhost-3", 0o700, "socket", time.Now()), // a host that is just starting an engine
 		make("sbxhost-4", 0o755, "", old),              // not made by a host
 		make("sbxhost-5", 0o700, "notes", old),         // holds what no host puts there

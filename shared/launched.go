@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
@@ -44,6 +45,14 @@ func Launch(ctx context.Context, cmd *exec.Cmd, log hclog.Logger) (_ *Launched, 
 		channel.Close()
 		return nil, err
 	}
+	// Hosts remove such a directory when nobody has locked it.
+	inUse, err := os.Open(dir)
+	if err != nil {
+		channel.Close()
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	_ = syscall.Flock(int(inUse.Fd()), syscall.LOCK_SH)
 	cmd.ExtraFiles = append(cmd.ExtraFiles, engineEnd)
 	cmd.Env = append(append([]string{}, cmd.Env...), channel.Env(2+len(cmd.ExtraFiles))...)
 	config := ClientConfig(channel)
@@ -54,6 +63,7 @@ func Launch(ctx context.Context, cmd *exec.Cmd, log hclog.Logger) (_ *Launched, 
 		l.client.Kill()
 		l.channel.Close()
 		os.RemoveAll(l.dir)
+		inUse.Close()
 	})
 	stop := context.AfterFunc(ctx, l.client.Kill)
 	protocol, err := l.client.Client()
