@@ -1,0 +1,131 @@
+package bwrap
+
+import (
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// maskTree is the model file system of FuzzMasks, and maskPaths what can be
+// asked to be hidden in it.
+var (
+	maskTree = distributions["debian"].with(fakeTree{
+		"/home/u/proj/a/f": "", "/home/u/proj/a/b/f": "", "/home/u/proj/a/b/c/f": "", "/home/u/proj/a-b/f": "", "/home/u/proj/d": "/", "/home/u/proj/e/f": "",
+		"/home/u/proj/link": "->a/b", "/home/u/proj/a/up": "->../e", "/home/u/proj/out": "->/cache/dir/g",
+		"/cache/dir/g": "", "/cache/dir/h/i": "",
+	})
+	maskPaths = [...]string{
+		"/home/u/proj/a", "/home/u/proj/a/f", "/home/u/proj/a/b", "/home/u/proj/a/b/f", "/home/u/proj/a/b/c", "/home/u/proj/a/b/c/f", "/home/u/proj/a-b",
+		"/home/u/proj/a-b/f", "/home/u/proj/d", "/home/u/proj/d/g", "/home/u/proj/d/h/i", "/home/u/proj/e/f", "/home/u/proj/link", "/home/u/proj/link/f",
+		"/home/u/proj/a/up/f", "/home/u/proj/out", "/home/u/proj/none/f", "/home/u/proj/e", "/cache/dir/g", "/cache/dir/h", "/usr/bin/sh",
+	}
+)
+
+// FuzzMasks: whatever is hidden, and whatever is mounted around it, nothing of it
+// shows, and no directory above it that a command can write to can be renamed.
+func FuzzMasks(f *testing.F) {
+	f.Add(uint32(1<<3|1<<5), uint8(0))
+	f.Add(uint32(1<<0|1<<3|1<<6), uint8(1|2))
+	f.Add(uint32(1<<12|1<<14|1<<15), uint8(4|16))
+	f.Add(uint32(1<<21-1), uint8(31))
+	f.Add(uint32(1<<8|1<<9|1<<18), uint8(4|8|16))
+	f.Fuzz(func(t *testing.T, chosen uint32, around uint8) {
+		spec := &shared.Spec{Mounts: []shared.Mount{mount(shared.MountReadWrite, "/home/u/proj", "/home/u/proj")}}
+		for i, more := range []shared.Mount{
+			mount(shared.MountReadOnly, "/home/u/proj/a", "/home/u/proj/a"), mount(shared.MountTmpfs, "", "/home/u/proj/a/b"),
+			mount(shared.MountReadWrite, "/cache/dir", "/home/u/proj/d"), mount(shared.MountReadOnly, "/cache/dir/h", "/home/u/proj/d/h"),
+			mount(shared.MountReadWrite, "/cache/dir", "/cache/dir"),
+		} {
+			if around&(1<<i) != 0 {
+				spec.Mounts = append(spec.Mounts, more)
+			}
+		}
+		cmd := &shared.Command{}
+		for i, p := range maskPaths {
+			if chosen&(1<<i) != 0 {
+				cmd.Masks = append(cmd.Masks, shared.Mask{Path: p, Origin: "deny_paths[0]"})
+			}
+		}
+		known := gather(maskTree, 1000, 0)
+		open, err := plan(known, &held{}, spec, &shared.Command{})
+		if err != nil {
+			return
+		}
+		ops, err := plan(known, &held{}, spec, cmd)
+		if err != nil {
+			t.Fatalf("with masks alone: %v", err)
+		}
+		for _, m := range cmd.Masks {
+			p, shows := leadsTo(open, m.Path, 0)
+			if !shows {
+				continue
+			}
+			if got := lookAt(ops, p); !strings.HasPrefix(got, "mask") {
+				t.Errorf("%s, which is %s, shows as %s: %v", m.Path, p, got, ops)
+			}
+			fixed(t, ops, p)
+		}
+	})
+}
+
+// leadsTo gives where a path leads in the view that ops make of maskTree, name by
+// name, and whether anything of the host is there.
+func leadsTo(ops []op, p string, links int) (string, bool) {
+	at := "/"
+	names := split(p)
+	for i, name := range names {
+		at = path.Join(at, name)
+		j := coverOf(ops, at)
+		if j < 0 || ops[j].Kind == opTmpfs {
+			continue // a directory that leads to mounts, or nothing
+		}
+		e, _ := maskTree.lstat(path.Join(ops[j].Source, strings.TrimPrefix(at, ops[j].Dest)))
+		switch {
+		case e.kind == absent || links > 10:
+			return "", false
+		case e.kind == symlink:
+			target := e.target
+			if !path.IsAbs(target) {
+				target = path.Join(path.Dir(at), target)
+			}
+			return leadsTo(ops, path.Join(append([]string{target}, names[i+1:]...)...), links+1)
+		}
+	}
+	j := coverOf(ops, at)
+	return at, j >= 0 && ops[j].Kind != opTmpfs
+}
+
+// fixed wants each directory between a writable mount and what is hidden in it
+// to be mounted on.
+func fixed(t *testing.T, ops []op, p string) {
+	t.Helper()
+	mounted := map[string]bool{}
+	for _, o := range ops {
+		if o.container() || o.Kind == opMaskDir {
+			mounted[o.Dest] = true
+		}
+	}
+	for dir := path.Dir(p); dir != "/"; dir = path.Dir(dir) {
+		writable := false
+		for _, o := range ops { // the last that is no pin decides
+			if o.container() && o.Kind != opPin && within(dir, o.Dest) {
+				writable = (o.Kind == opBind || o.Kind == opOverlay) && o.Dest != dir
+			}
+		}
+		if writable && !mounted[dir] && !hidden(ops, dir) {
+			t.Errorf("%s can be renamed, and %s with it: %v", dir, p, ops)
+		}
+	}
+}
+
+// hidden reports whether a path lies beneath something that is hidden.
+func hidden(ops []op, p string) bool {
+	for _, o := range ops {
+		if (o.Kind == opMaskDir || o.Kind == opMaskFile) && within(p, o.Dest) {
+			return true
+		}
+	}
+	return false
+}
