@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,8 +113,9 @@ type Cmd struct {
 	opened *openSandbox
 	endErr error
 
-	starting  shared.Process // what startIn gave
-	files     shared.Stdio   // for the command
+	starting  shared.Process   // what startIn gave
+	watching  <-chan []watched // what is hidden and protected from it
+	files     shared.Stdio     // for the command
 	stdioMade bool
 	degraded  []string // what is to be told once events are
 	late      []string // and after all events
@@ -254,6 +256,13 @@ func (c *Cmd) startIn(opened *openSandbox, decision policy.Decision) (err error)
 	if c.Decided != nil {
 		c.Decided(decision)
 	}
+	watching := make(chan []watched, 1)
+	if spec := &opened.resolved.spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules go by path
+		go func() { watching <- watch(spec, command.Masks) }()
+	} else {
+		watching <- nil
+	}
+	c.watching = watching
 	c.starting, err = opened.Start(c.ctx, command, c.files)
 	if err != nil {
 		if ctxErr := c.ctx.Err(); ctxErr != nil && errors.Is(err, ctxErr) {
@@ -433,6 +442,9 @@ func (c *Cmd) supervise() {
 		c.endErr = &ExitError{ExitStatus: result.Status, TimedOut: result.TimedOut}
 	default:
 		c.endErr = cancelErr
+	}
+	for _, note := range replaced(<-c.watching) {
+		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
 	var created []RepositoryReport
 	if !c.opened.resolved.spec.Unconfined {

@@ -302,3 +302,58 @@ func TestHomeIsKept(t *testing.T) {
 		}
 	}
 }
+
+// What somebody replaces outside while a command runs is not held any more, and
+// that is said.
+func TestReplacedWhileItRuns(t *testing.T) {
+	t.Parallel()
+	requireBwrap(t)
+	h := newHost(t, func(o *host.Options) {
+		newGitRoot(t, o.Dir)
+		for _, name := range []string{".env", "kept.env"} {
+			if err := os.WriteFile(filepath.Join(o.Dir, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := o.Sandboxes["fast"]
+		d.DenyPaths = []string{"**/*.env"}
+		o.Sandboxes["fast"] = d
+	})
+	run := func(meanwhile func()) string {
+		t.Helper()
+		cmd := h.Command(t.Context(), "fast", "sh", "-c", "echo started; read line")
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "started\n" {
+			t.Fatalf("%q, %v", line, err)
+		}
+		meanwhile()
+		stdin.Write([]byte("\n"))
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		return strings.Join(cmd.Report().Degraded, "\n")
+	}
+	if got := run(func() {}); got != "" {
+		t.Errorf("control: %q", got)
+	}
+	got := run(func() {
+		for _, name := range []string{"/.env", "/.git/config"} {
+			if err := errors.Join(os.WriteFile(h.Root()+name+".new", []byte("new"), 0o600), os.Rename(h.Root()+name+".new", h.Root()+name)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if !strings.Contains(got, "/.env was removed or replaced") || !strings.Contains(got, "/.git/config was removed or replaced") || strings.Contains(got, "kept.env") {
+		t.Errorf("%q", got)
+	}
+}
