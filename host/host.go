@@ -32,6 +32,7 @@ type Host struct {
 	resolver resolver
 	identity gitIdentity
 	places   *stubs.Registry // nil until the workspace is known
+	linger   *lingerer
 	ghToken  ghToken
 	session  *session   // nil with EnginesOnly
 	audit    *audit.Log // nil: none
@@ -58,22 +59,22 @@ type openSandbox struct {
 	engine   *runningEngine
 	decision policy.Decision
 	running  *atomic.Int64 // commands, and whatever else holds it
-	held     *stubs.Hold   // of one command
+	giveUp   func()        // of one command: what holds places for it
 }
 
 // release gives up what Host.sandbox gave. Nil is allowed.
 func (sb *openSandbox) release() {
 	if sb != nil {
-		sb.held.Release() // what it cannot remove the next run does
+		sb.giveUp()
 		sb.running.Add(-1)
 	}
 }
 
-// forCommand is sb for one command, with what was resolved and is held for it.
-func (sb *openSandbox) forCommand(now *resolved, held *stubs.Hold) *openSandbox {
+// forCommand is sb for one command, with what was resolved for it.
+func (sb *openSandbox) forCommand(now *resolved, giveUp func()) *openSandbox {
 	sb.running.Add(1)
 	one, r := *sb, *now
-	one.held, one.resolved = held, &r
+	one.giveUp, one.resolved = giveUp, &r
 	r.spec = sb.resolved.spec
 	if r.spec.Unconfined {
 		r.notes, r.masks = nil, nil // which are about mounts
@@ -90,7 +91,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	h := &Host{options: o, logger: o.Logger, engines: map[string]*engineSlot{}, sandboxes: map[string]*sandboxSlot{}}
+	h := &Host{options: o, logger: o.Logger, linger: newLingerer(o.Linger), engines: map[string]*engineSlot{}, sandboxes: map[string]*sandboxSlot{}}
 	if h.logger == nil {
 		h.logger = hclog.NewNullLogger()
 	}
@@ -296,9 +297,10 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 	if err != nil {
 		return nil, &SandboxError{Sandbox: name, Err: err}
 	}
+	giveUp := func() { h.linger.giveUp(via.slot(name), held) }
 	if sb := slot.current; sb != nil && sb.engine.alive() {
 		if slices.Equal(sb.resolved.spec.Mounts, resolved.spec.Mounts) {
-			return sb.forCommand(resolved, held), nil
+			return sb.forCommand(resolved, giveUp), nil
 		}
 		slot.retired = append(slot.retired, sb)
 		slot.current = nil
@@ -310,7 +312,7 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 		return nil, &SandboxError{Sandbox: name, Err: err}
 	}
 	slot.current = opened
-	return opened.forCommand(resolved, held), nil
+	return opened.forCommand(resolved, giveUp), nil
 }
 
 // closeRetired closes the retired sandboxes that nobody uses; with all, those
@@ -465,6 +467,7 @@ func (h *Host) Close() error {
 		<-slot.lock
 	}
 	h.stopEngines(engines)
+	h.linger.close()
 	if h.places != nil {
 		errs = append(errs, h.places.Close())
 	}

@@ -66,6 +66,11 @@ type Options struct {
 	// Dir is the directory that commands without a Dir run in, if it lies in
 	// the workspace. Empty means the current directory.
 	Dir string
+	// Linger is how long what holds the places of protected paths that do not
+	// exist - empty files and directories - stays in the workspace after a
+	// command, for the next one. Zero means 100 milliseconds, negative not at all.
+	// Close removes it in any case.
+	Linger time.Duration
 	// StartTimeout bounds the start of an engine's process; zero means 10
 	// seconds.
 	StartTimeout time.Duration
