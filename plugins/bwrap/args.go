@@ -77,6 +77,8 @@ func args(network shared.NetworkMode, ops []op, firstFD int, bindFD bool) (words
 			bind("--ro-bind", o)
 		case opBind, opPin:
 			bind("--bind", o)
+		case opTree:
+			words = append(words, "--dev-bind", o.Source, o.Dest)
 		case opTmpfs:
 			words = append(words, "--perms", octal(o.Perms), "--size", strconv.FormatUint(o.Size, 10), "--tmpfs", o.Dest)
 		case opSymlink:

@@ -96,7 +96,7 @@ func (s *opened) words(cmd *shared.Command) (prepared, error) {
 	if err != nil || !s.held.holder {
 		return prepared{rest: ops}, err
 	}
-	return divide(ops), nil
+	return divide(ops, cmd.TTY), nil
 }
 
 // look gathers the facts of this machine.
@@ -197,7 +197,7 @@ func (s *opened) plan(cmd *shared.Command) (shared.Plan, error) {
 	}
 	rest := ops
 	if s.held.holder {
-		rest = divide(ops).rest
+		rest = divide(ops, cmd.TTY).rest
 	}
 	words, _, err := args(s.spec.Network.Mode, rest, -1, !s.held.holder && s.engine.bindsFD(launcher))
 	if err != nil {

@@ -20,10 +20,11 @@ const (
 	opOverlay          // Source is what lies beneath; a session's holder alone has them
 	opHome             // memory that lasts as long as the session's holder
 	opPin              // Dest, of which Source is the host's path, bound onto itself
+	opTree             // Source is a tree that was prepared, with devices in it
 )
 
 func (k opKind) String() string {
-	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin"}[k]
+	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin", "dev-bind"}[k]
 }
 
 // An op is one step that makes the view. The order counts.

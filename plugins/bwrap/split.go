@@ -27,8 +27,9 @@ type region struct {
 
 // divide takes a plan apart. A fresh procfs, devices and memory are bubblewrap's, and
 // so is what lies on them but for binds, which become trees of their own. It is
-// pure, and the result shows the same view as the whole plan would.
-func divide(ops []op) prepared {
+// pure, and the result shows the same view as the whole plan would. The devices of
+// a command with a terminal, which bubblewrap shows among them, are left to it.
+func divide(ops []op, terminal bool) prepared {
 	var p prepared
 	root := region{dest: "/", top: "/"}
 	regions := []region{root}
@@ -67,6 +68,13 @@ func divide(ops []op) prepared {
 			add(k, inside, o)
 			regions = append(regions, made)
 		case opTmpfs, opProc, opDev:
+			if o.Kind == opDev && !terminal && !at.fresh {
+				p.rest[0].Kind = opTree
+				add(holder.Devices, inside, o)
+				add(holder.Terminals, inside+"/pts", o)
+				regions = append(regions, region{dest: o.Dest, tree: at.tree, top: at.top})
+				continue
+			}
 			if !at.fresh {
 				add(holder.Directory, inside, op{Perms: 0o755, Why: o.Why}) // to mount on
 			}
@@ -74,6 +82,9 @@ func divide(ops []op) prepared {
 			regions = append(regions, region{dest: o.Dest, fresh: true})
 		default:
 			if at.fresh {
+				if o.Kind == opMaskFile {
+					o.Kind, o.Source = opROBind, holder.Null
+				}
 				p.rest = append(p.rest, o)
 				continue
 			}

@@ -33,17 +33,20 @@ func flat(p prepared) []op {
 	kinds := map[holder.Kind]opKind{
 		holder.Bind: opBind, holder.ReadOnlyBind: opROBind, holder.Overlay: opOverlay, holder.Home: opHome, holder.Directory: opDir,
 		holder.File: opFile, holder.Symlink: opSymlink, holder.ReadOnly: opRemountRO, holder.Pin: opPin,
-		holder.HideFile: opMaskFile, holder.HideDirectory: opMaskDir,
+		holder.HideFile: opMaskFile, holder.HideDirectory: opMaskDir, holder.Devices: opDev,
 	}
 	var ops []op
 	for _, o := range p.rest {
 		tree, ok := strings.CutPrefix(o.Source, holder.Trees)
-		if o.Kind != opBind || !ok {
+		if o.Kind == opROBind && o.Source == holder.Null {
+			o.Kind, o.Source = opMaskFile, ""
+		}
+		if o.Kind != opBind && o.Kind != opTree || !ok {
 			ops = append(ops, o)
 			continue
 		}
 		for _, s := range p.steps {
-			if !within(s.Dest, tree) || s.Kind == holder.Root {
+			if !within(s.Dest, tree) || s.Kind == holder.Root || s.Kind == holder.Terminals {
 				continue
 			}
 			ops = append(ops, op{Kind: kinds[s.Kind], Source: s.Source, Dest: path.Join(o.Dest, strings.TrimPrefix(s.Dest, tree)), Perms: s.Perms, Size: s.Size})
@@ -107,7 +110,13 @@ func TestDivideShowsTheSame(t *testing.T) {
 
 func same(t *testing.T, name string, ops []op) {
 	t.Helper()
-	p := divide(ops)
+	for _, terminal := range []bool{true, false} {
+		sameDivided(t, fmt.Sprint(name, " with a terminal ", terminal), ops, divide(ops, terminal))
+	}
+}
+
+func sameDivided(t *testing.T, name string, ops []op, p prepared) {
+	t.Helper()
 	if len(p.why) != len(p.steps) {
 		t.Fatalf("%s: %d reasons for %d steps", name, len(p.why), len(p.steps))
 	}
@@ -127,9 +136,9 @@ func TestGoldenSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := divide(ops)
+	p := divide(ops, false)
 	var b strings.Builder
-	names := [...]string{"root", "bind", "ro-bind", "overlay", "home", "dir", "file", "symlink", "remount-ro", "pin", "hide", "hide-dir"}
+	names := [...]string{"root", "bind", "ro-bind", "overlay", "home", "dir", "file", "symlink", "remount-ro", "pin", "hide", "hide-dir", "devices", "terminals"}
 	for i, s := range p.steps {
 		fmt.Fprintf(&b, "%-11s %s", names[s.Kind], s.Dest)
 		if s.Source != "" {

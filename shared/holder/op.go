@@ -28,6 +28,12 @@ const (
 	// HideFile and HideDirectory lay something unreadable over Dest.
 	HideFile
 	HideDirectory
+	// Devices makes memory at Dest with the devices that every program may use and
+	// the links that go with them, as a launcher's own /dev has.
+	Devices
+	// Terminals makes the directory Dest, where each launcher finds
+	// pseudoterminals that are its own.
+	Terminals
 	kinds
 )
 
@@ -45,6 +51,9 @@ type Op struct {
 // Trees is the directory in which a launcher finds the trees: Dest "/0" is at
 // Trees + "/0".
 const Trees = "/.tree"
+
+// Null is a file that can be neither read nor written, to hide others with.
+const Null = "/.null"
 
 // Host is the directory in which a launcher finds the host's file system.
 const Host = "/.host"

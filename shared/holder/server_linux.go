@@ -179,7 +179,18 @@ func (c *client) run(r *run, fds []int) {
 	}
 	defer c.server.exit(t)
 	var pid, pidfd int
-	t.do(func() { pid, pidfd, failed = c.fork(r, fds) })
+	t.do(func() {
+		fork := func(flags uintptr) *MountError {
+			pid, pidfd, failed = c.fork(r, fds, flags)
+			return failed
+		}
+		if t.built.terminals == "" {
+			fork(0)
+			return
+		}
+		// With a namespace of its own the launcher keeps what is unmounted here.
+		failed = t.built.withTerminals(func() *MountError { return fork(unix.CLONE_NEWNS) })
+	})
 	closeFDs(fds)
 	if failed != nil {
 		c.conn.write(encodeFailed(r.request, failed))
@@ -196,7 +207,7 @@ func (c *client) run(r *run, fds []int) {
 
 // fork starts the launcher with exactly the descriptors that were sent, from 0
 // on. It must run on the tree's thread.
-func (c *client) fork(r *run, fds []int) (pid, pidfd int, failed *MountError) {
+func (c *client) fork(r *run, fds []int, flags uintptr) (pid, pidfd int, failed *MountError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {
@@ -215,7 +226,7 @@ func (c *client) fork(r *run, fds []int) (pid, pidfd int, failed *MountError) {
 		Dir:   "/",
 		Env:   []string{},
 		Files: files,
-		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
+		Sys:   &syscall.SysProcAttr{Cloneflags: flags, Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
 	})
 	if err != nil {
 		return 0, -1, mountError("starting the launcher "+r.path, err)

@@ -25,7 +25,6 @@ const (
 	overlaysDir = "/.overlay"
 	homesDir    = "/.home"
 	voidDir     = "/.void" // an empty directory that nobody may enter
-	nullFile    = "/.null" // the null device, not usable as one
 )
 
 // maxShared bounds overlays and homes: a session has a handful.
@@ -73,8 +72,8 @@ func newSpace(dir int, sweep func()) (*space, *MountError) {
 			return nil, mountError("mkdir "+d.name, err)
 		}
 	}
-	if err := os.WriteFile(at+nullFile, nil, 0o600); err != nil {
-		return nil, mountError("creating "+nullFile, err)
+	if err := os.WriteFile(at+Null, nil, 0o600); err != nil {
+		return nil, mountError("creating "+Null, err)
 	}
 	// So that a launcher finds its loader, its libraries, /proc and /dev.
 	for _, name := range names {
@@ -93,7 +92,7 @@ func newSpace(dir int, sweep func()) (*space, *MountError) {
 	for _, m := range [...]struct {
 		source, at string
 		flags      uint
-	}{{"/dev/null", nullFile, 0}, {voidDir, voidDir, 0}} {
+	}{{"/dev/null", Null, 0}, {voidDir, voidDir, 0}} {
 		if failed := bindPath(m.source, m.at, unix.MOUNT_ATTR_RDONLY|locked); failed != nil {
 			return nil, failed
 		}

@@ -17,9 +17,11 @@ type builder struct {
 	trees int // Trees
 	own   map[uint64]bool
 
-	mounts  map[string]uint64 // mount point, without the leading slash -> the id of its mount
-	sources []sourceStamp
-	plan    []Op
+	mounts map[string]uint64 // mount point, without the leading slash -> the id of its mount
+	// terminals is where each launcher gets its own; empty for nowhere.
+	terminals string
+	sources   []sourceStamp
+	plan      []Op
 }
 
 // prepare makes what belongs to the session, in the holder's own namespace, of
@@ -167,6 +169,11 @@ func (b *builder) step(o Op) *MountError {
 		return setAttributes(fd, unix.MOUNT_ATTR_RDONLY, false)
 	case Pin, HideFile, HideDirectory:
 		return b.guard(o.Kind, dest)
+	case Devices:
+		return b.devices(dest)
+	case Terminals:
+		b.terminals = dest
+		return b.directory(dest, 0o755)
 	}
 	return &MountError{-1, "mounting", "unknown step " + strconv.Itoa(int(o.Kind))}
 }
@@ -193,7 +200,7 @@ func (b *builder) guard(k Kind, dest string) *MountError {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return mountError("fstat", err)
 	}
-	over := nullFile
+	over := Null
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		over = voidDir
 	}
