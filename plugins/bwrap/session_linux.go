@@ -184,7 +184,7 @@ func (s *opened) spawner(p prepared) cmdengine.Spawner {
 				break
 			}
 			var l *holder.Launcher
-			if l, err = client.Start(ctx, plan, path, argv, files); err == nil {
+			if l, err = client.Start(ctx, plan, p.late, path, argv, files); err == nil {
 				return l, nil
 			}
 			if !errors.Is(err, holder.ErrLost) {

@@ -14,6 +14,7 @@ type prepared struct {
 	steps []holder.Op
 	why   []string // of each step
 	rest  []op
+	late  holder.Late // what the holder adds when bubblewrap has made the rest
 }
 
 // region is what one step has put at a path inside: a part of a prepared
@@ -23,6 +24,52 @@ type region struct {
 	tree  int    // fresh: negative
 	top   string // where the tree begins inside
 	fresh bool
+}
+
+// worthwhile is how many mounts bubblewrap must be spared before they are made
+// late: to wait for the holder costs as much as bubblewrap takes for two or three,
+// each of which has it read the table of all.
+const worthwhile = 6
+
+// deferred says which steps are made late, if that is worth it: binds on which
+// bubblewrap has nothing to mount, and what covers parts of a fresh procfs.
+func deferred(ops []op) map[int]bool {
+	late, spared := map[int]bool{}, 0
+	for i, o := range ops {
+		if !o.binds() || o.Why == "filesystem" || o.Dest == "/" || within(o.Dest, "/run") || within(o.Dest, "/proc") {
+			if within(o.Dest, "/proc") && o.Dest != "/proc" && (o.Kind == opROBind || o.Kind == opMaskFile) {
+				late[i] = true
+				spared++
+			}
+			continue
+		}
+		top, count := true, 0
+		for j, other := range ops {
+			switch {
+			case j < i && other.binds() && other.Dest != "/" && other.Why != "filesystem" && within(o.Dest, other.Dest):
+				top = false // a part of that one
+			case j > i && within(other.Dest, o.Dest):
+				count++
+				switch other.Kind {
+				case opTmpfs, opProc, opDev:
+					top = false
+				}
+			}
+		}
+		if top {
+			late[i] = true
+			spared += count / 4 // they are only read, or copied
+		}
+	}
+	if spared < worthwhile {
+		return nil
+	}
+	return late
+}
+
+// binds reports whether o shows something that is not made for the one command.
+func (o op) binds() bool {
+	return o.Kind == opROBind || o.Kind == opBind || o.Kind == opOverlay || o.Kind == opHome
 }
 
 // divide takes a plan apart. A fresh procfs, devices and memory are bubblewrap's, and
@@ -49,16 +96,35 @@ func divide(ops []op, terminal bool) prepared {
 	}
 	bind(0, "/", "filesystem")
 
-	for _, o := range ops {
+	late := deferred(ops)
+	for i, o := range ops {
 		at := regionOf(regions, o.Dest)
 		inside := "/" + strconv.Itoa(at.tree) + strings.TrimSuffix("/"+strings.TrimPrefix(strings.TrimPrefix(o.Dest, at.top), "/"), "/")
+		if late[i] && within(o.Dest, "/proc") {
+			k := holder.ReadOnlyBind
+			if o.Kind == opMaskFile {
+				k = holder.HideFile
+			}
+			p.late = append(p.late, holder.Op{Kind: k, Dest: o.Dest})
+			regions = append(regions, region{dest: o.Dest, fresh: true})
+			continue
+		}
 		switch o.Kind {
 		case opROBind, opBind, opOverlay, opHome:
 			made := region{dest: o.Dest, tree: at.tree, top: at.top}
-			if at.fresh {
+			point := ""
+			if at.fresh || late[i] {
 				made.tree, made.top = trees, o.Dest
-				inside = "/" + strconv.Itoa(trees)
-				bind(trees, o.Dest, o.Why)
+				tree := "/" + strconv.Itoa(trees)
+				if !at.fresh {
+					point = inside
+				}
+				inside = tree
+				if late[i] {
+					p.late = append(p.late, holder.Op{Kind: holder.Bind, Source: tree, Dest: o.Dest})
+				} else {
+					bind(trees, o.Dest, o.Why)
+				}
 				trees++
 			}
 			k := map[opKind]holder.Kind{opROBind: holder.ReadOnlyBind, opBind: holder.Bind, opOverlay: holder.Overlay, opHome: holder.Home}[o.Kind]
@@ -66,6 +132,9 @@ func divide(ops []op, terminal bool) prepared {
 				o.Source = o.Dest // what it is known by in the session
 			}
 			add(k, inside, o)
+			if point != "" {
+				add(holder.Point, point, op{Source: inside, Why: o.Why})
+			}
 			regions = append(regions, made)
 		case opTmpfs, opProc, opDev:
 			if o.Kind == opDev && !terminal && !at.fresh {

@@ -3,6 +3,7 @@ package bwrap
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,7 +37,18 @@ func flat(p prepared) []op {
 		holder.HideFile: opMaskFile, holder.HideDirectory: opMaskDir, holder.Devices: opDev,
 	}
 	var ops []op
-	for _, o := range p.rest {
+	rest := slices.Clone(p.rest)
+	for _, o := range p.late {
+		switch o.Kind {
+		case holder.Bind:
+			rest = append(rest, op{Kind: opBind, Source: holder.Trees + o.Source, Dest: o.Dest})
+		case holder.ReadOnlyBind:
+			rest = append(rest, op{Kind: opROBind, Source: o.Dest, Dest: o.Dest})
+		case holder.HideFile:
+			rest = append(rest, op{Kind: opMaskFile, Dest: o.Dest})
+		}
+	}
+	for _, o := range rest {
 		tree, ok := strings.CutPrefix(o.Source, holder.Trees)
 		if o.Kind == opROBind && o.Source == holder.Null {
 			o.Kind, o.Source = opMaskFile, ""
@@ -46,7 +58,7 @@ func flat(p prepared) []op {
 			continue
 		}
 		for _, s := range p.steps {
-			if !within(s.Dest, tree) || s.Kind == holder.Root || s.Kind == holder.Terminals {
+			if !within(s.Dest, tree) || s.Kind == holder.Root || s.Kind == holder.Terminals || s.Kind == holder.Point {
 				continue
 			}
 			ops = append(ops, op{Kind: kinds[s.Kind], Source: s.Source, Dest: path.Join(o.Dest, strings.TrimPrefix(s.Dest, tree)), Perms: s.Perms, Size: s.Size})
@@ -132,13 +144,27 @@ func sameDivided(t *testing.T, name string, ops []op, p prepared) {
 
 func TestGoldenSession(t *testing.T) {
 	t.Parallel()
-	ops, err := plan(gather(distributions["debian"], 1000, 8<<30), &held{holder: true}, sessionful(), &shared.Command{Masks: sessionMasks})
-	if err != nil {
-		t.Fatal(err)
+	many, tree := slices.Clone(sessionMasks), fakeTree{}
+	for i := range 20 {
+		p := fmt.Sprintf("/home/u/proj/src/%d", i)
+		many, tree[p] = append(many, shared.Mask{Path: p, Origin: "deny_paths[2]"}), ""
 	}
-	p := divide(ops, false)
+	for name, tt := range map[string]struct {
+		uid   uint32
+		masks []shared.Mask
+	}{"session": {1000, sessionMasks}, "session-late": {0, many}} {
+		ops, err := plan(gather(distributions["debian"].with(tree), tt.uid, 8<<30), &held{holder: true}, sessionful(), &shared.Command{Masks: tt.masks})
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, showDivided(divide(ops, false)))
+	}
+}
+
+// showDivided is for people.
+func showDivided(p prepared) string {
 	var b strings.Builder
-	names := [...]string{"root", "bind", "ro-bind", "overlay", "home", "dir", "file", "symlink", "remount-ro", "pin", "hide", "hide-dir", "devices", "terminals"}
+	names := [...]string{"root", "bind", "ro-bind", "overlay", "home", "dir", "file", "symlink", "remount-ro", "pin", "hide", "hide-dir", "devices", "terminals", "point"}
 	for i, s := range p.steps {
 		fmt.Fprintf(&b, "%-11s %s", names[s.Kind], s.Dest)
 		if s.Source != "" {
@@ -148,7 +174,10 @@ func TestGoldenSession(t *testing.T) {
 	}
 	b.WriteByte('\n')
 	b.WriteString(show(p.rest, shared.NetworkNone))
-	golden(t, "session", b.String())
+	for _, o := range p.late {
+		fmt.Fprintf(&b, "late %-6s %s <- %s\n", names[o.Kind], o.Dest, o.Source)
+	}
+	return b.String()
 }
 
 func TestPinsBetweenMountAndMask(t *testing.T) {

@@ -63,17 +63,23 @@ type Plan struct{ encoded string }
 func NewPlan(ops []Op) Plan { return Plan{string(encodePlan(ops))} }
 
 // Start starts a launcher in the tree of a plan: path is the launcher on the
-// host, files are its descriptors from 0 on.
-func (c *Client) Start(ctx context.Context, plan Plan, path string, argv []string, files []*os.File) (*Launcher, error) {
+// host, files are its descriptors from 0 on. With late steps, what the launcher
+// executes in the sandbox must call [Announce] with the number that is added to
+// argv, before anything that is not to see the view without them.
+func (c *Client) Start(ctx context.Context, plan Plan, late Late, path string, argv []string, files []*os.File) (*Launcher, error) {
 	if len(files) > maxFiles {
 		return nil, fmt.Errorf("%d descriptors are more than can be handed over (%d)", len(files), maxFiles)
+	}
+	var lateSteps string
+	if len(late) > 0 {
+		lateSteps = string(encodePlan(late))
 	}
 	return c.call(ctx, func(request uint32) ([]byte, []int) {
 		fds := make([]int, len(files))
 		for i, f := range files {
 			fds[i] = int(f.Fd())
 		}
-		return encodeRun(&run{request, c.umask, plan.encoded, path, argv}, len(fds)), fds
+		return encodeRun(&run{request, c.umask, plan.encoded, lateSteps, path, argv}, len(fds)), fds
 	})
 }
 

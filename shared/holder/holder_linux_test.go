@@ -132,7 +132,7 @@ func start(t *testing.T, c *Client, ops []Op, text string) (*Launcher, *os.File,
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := c.Start(t.Context(), NewPlan(ops), shell, []string{"sh", "-c", text}, []*os.File{null, w, w})
+	l, err := c.Start(t.Context(), NewPlan(ops), nil, shell, []string{"sh", "-c", text}, []*os.File{null, w, w})
 	return l, r, err
 }
 

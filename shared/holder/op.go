@@ -34,6 +34,9 @@ const (
 	// Terminals makes the directory Dest, where each launcher finds
 	// pseudoterminals that are its own.
 	Terminals
+	// Point makes Dest, to mount on later, of the type of what is at Source, a
+	// path in the trees' own space.
+	Point
 	kinds
 )
 
@@ -47,6 +50,17 @@ type Op struct {
 	Perms  uint32
 	Size   uint64
 }
+
+// Late steps are made in a launcher's own namespace, when all that the launcher
+// mounts is there and before a command is: a launcher that reads the mount table
+// again for each of its mounts does not see them. Of the Kinds there are
+//
+//   - Bind: shows the prepared tree Source, a path in the trees' own space, at Dest,
+//   - ReadOnlyBind: takes the right to write from the directory Dest,
+//   - HideFile: lays Null over Dest.
+//
+// Dest is a path of the sandbox here.
+type Late []Op
 
 // Trees is the directory in which a launcher finds the trees: Dest "/0" is at
 // Trees + "/0".

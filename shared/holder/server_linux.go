@@ -178,10 +178,16 @@ func (c *client) run(r *run, fds []int) {
 		return
 	}
 	defer c.server.exit(t)
+	f, argv, files, failed := finisherFor(r, fds)
+	if failed != nil {
+		closeFDs(fds)
+		c.conn.write(encodeFailed(r.request, failed))
+		return
+	}
 	var pid, pidfd int
 	t.do(func() {
 		fork := func(flags uintptr) *MountError {
-			pid, pidfd, failed = c.fork(r, fds, flags)
+			pid, pidfd, failed = c.fork(r, argv, files, flags)
 			return failed
 		}
 		if t.built.terminals == "" {
@@ -191,12 +197,15 @@ func (c *client) run(r *run, fds []int) {
 		// With a namespace of its own the launcher keeps what is unmounted here.
 		failed = t.built.withTerminals(func() *MountError { return fork(unix.CLONE_NEWNS) })
 	})
-	closeFDs(fds)
+	closeFDs(files)
 	if failed != nil {
+		f.close()
 		c.conn.write(encodeFailed(r.request, failed))
 		return
 	}
 	c.conn.write(encodeInts(msgDone, 1, r.request, uint32(pid)), pidfd)
+	f.finish(t)
+	f.close()
 	status := reap(pid, pidfd)
 	c.mu.Lock()
 	delete(c.running, r.request)
@@ -207,7 +216,7 @@ func (c *client) run(r *run, fds []int) {
 
 // fork starts the launcher with exactly the descriptors that were sent, from 0
 // on. It must run on the tree's thread.
-func (c *client) fork(r *run, fds []int, flags uintptr) (pid, pidfd int, failed *MountError) {
+func (c *client) fork(r *run, argv []string, fds []int, flags uintptr) (pid, pidfd int, failed *MountError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {
@@ -222,7 +231,7 @@ func (c *client) fork(r *run, fds []int, flags uintptr) (pid, pidfd int, failed 
 	// write. A thread with a mount namespace of its own has a umask of its own.
 	unix.Umask(int(r.umask))
 	defer unix.Umask(0)
-	pid, err := syscall.ForkExec(Host+r.path, r.argv, &syscall.ProcAttr{
+	pid, err := syscall.ForkExec(Host+r.path, argv, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   []string{},
 		Files: files,

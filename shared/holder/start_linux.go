@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -240,25 +239,14 @@ func spawn(dir int, first *os.File, config Config) error {
 // its user could get there. A descriptor would not do: it leads to the mounts of
 // this namespace, of which the new one can use none.
 func startIn(dir int, words []string, attr *os.ProcAttr) (process *os.Process, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		if syscall.Gettid() == syscall.Getpid() {
-			// What this thread's directory is, /proc tells of the process.
-			process, err = startIn(dir, words, attr)
-			runtime.UnlockOSThread()
-			return
-		}
-		// Never unlocked: the thread, with a directory of its own, ends here.
+	onOwnThread(func() {
 		if err = unix.Unshare(unix.CLONE_FS); err == nil {
 			err = unix.Fchdir(dir)
 		}
 		if err == nil {
 			process, err = os.StartProcess(words[0], words, attr)
 		}
-	}()
-	<-done
+	})
 	return process, err
 }
 

@@ -171,6 +171,8 @@ func (b *builder) step(o Op) *MountError {
 		return b.guard(o.Kind, dest)
 	case Devices:
 		return b.devices(dest)
+	case Point:
+		return b.placeFor(dest, o.Source)
 	case Terminals:
 		b.terminals = dest
 		return b.directory(dest, 0o755)
@@ -325,6 +327,24 @@ func (b *builder) parent(dest string) (int, string, *MountError) {
 		return -1, "", mountError("making a mount point", err)
 	}
 	return fd, name, nil
+}
+
+// placeFor makes what the tree at source can be mounted on.
+func (b *builder) placeFor(dest, source string) *MountError {
+	fd, err := openBeneath(b.trees, strings.TrimPrefix(source, "/"))
+	if err != nil {
+		return mountError("opening a tree", err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return mountError("fstat", err)
+	}
+	point, failed := b.point(dest, st.Mode&unix.S_IFMT == unix.S_IFDIR)
+	if failed == nil {
+		unix.Close(point)
+	}
+	return failed
 }
 
 func (b *builder) directory(dest string, perms uint32) *MountError {

@@ -8,14 +8,14 @@ import (
 // A message is a big-endian uint32 length of the payload, a byte of kind, a byte
 // with the number of descriptors that come with it, and the payload. Both ends
 // are of one release: a version is refused, never negotiated.
-const wireVersion = 2
+const wireVersion = 3
 
 type messageKind byte
 
 const (
 	msgHello   messageKind = 'H' // holder -> client, first: version
 	msgOverlay messageKind = 'L' // client -> holder: request, source
-	msgRun     messageKind = 'R' // client -> holder: request, umask, plan, path, argv; files
+	msgRun     messageKind = 'R' // client -> holder: request, umask, plan, late, path, argv; files
 	msgDone    messageKind = 'D' // holder -> client: request, pid; for a run, the pidfd
 	msgFailed  messageKind = 'E' // holder -> client: request, index, call, reason
 	msgExit    messageKind = 'X' // holder -> client: request, wait status
@@ -122,13 +122,14 @@ type run struct {
 	request uint32
 	umask   uint32 // of the launcher, and so of the command
 	plan    string // encoded: equal plans are equal strings
+	late    string // encoded
 	path    string
 	argv    []string
 }
 
 func encodeRun(r *run, files int) []byte {
 	b := putInt(putInt(message(msgRun, files), r.request), r.umask)
-	b = putString(putString(b, r.plan), r.path)
+	b = putString(putString(putString(b, r.plan), r.late), r.path)
 	b = putInt(b, uint32(len(r.argv)))
 	for _, w := range r.argv {
 		b = putString(b, w)
@@ -138,7 +139,7 @@ func encodeRun(r *run, files int) []byte {
 
 func decodeRun(b []byte) (*run, error) {
 	d := decoder{b: b}
-	r := &run{request: d.int(), umask: d.int(), plan: d.string(), path: d.string()}
+	r := &run{request: d.int(), umask: d.int(), plan: d.string(), late: d.string(), path: d.string()}
 	n := d.int()
 	if n > maxWords || uint64(n)*4 > uint64(len(d.b)) {
 		return nil, errProtocol

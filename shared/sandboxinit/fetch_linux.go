@@ -24,7 +24,7 @@ func runFetch(path string) int {
 		return complain("fetching the command's descriptors", err)
 	}
 	syscall.Close(int(line))
-	return runInit(control)
+	return runInit(control, -1)
 }
 
 // line is the connection to the socket of FetchArgv or KeepArgv.

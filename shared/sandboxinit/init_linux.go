@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/holder"
 )
 
 // supervisor is the init of one command.
@@ -25,8 +27,9 @@ type supervisor struct {
 	reported  bool
 }
 
-// runInit is the whole life of the init. It returns the exit status.
-func runInit(control int) int {
+// runInit is the whole life of the init. It returns the exit status. A finisher
+// that is not negative is the socket of a holder, which has more to mount first.
+func runInit(control, finisher int) int {
 	// First of all: the command has the init's uid. Without this it could
 	// trace the init, read its memory, or take its fds through /proc.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
@@ -47,6 +50,12 @@ func runInit(control int) int {
 		}
 	}
 
+	if finisher >= 0 {
+		// Nothing of the command's is here yet that could be in its way.
+		if err := holder.Announce(finisher); err != nil {
+			return complain("making the view", err)
+		}
+	}
 	k, payload, err := readMessage(s.control, maxCommand)
 	if err == io.EOF {
 		return initFailed // the engine has died or given up

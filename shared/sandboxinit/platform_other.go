@@ -9,7 +9,7 @@ import (
 
 const needsLinux = "sbxhost-init: the init needs Linux namespaces\n"
 
-func runInit(int) int {
+func runInit(int, int) int {
 	os.Stderr.WriteString(needsLinux)
 	return initFailed
 }
