@@ -411,7 +411,13 @@ func TestExecutorsAgree(t *testing.T) {
 	write(t, dir+"/src/deep/secret", "secret")
 	write(t, dir+"/src/f", "f")
 	write(t, dir+"/config", "c")
-	for _, kind := range []shared.Filesystem{shared.FilesystemMinimal, shared.FilesystemHost} {
+	// With as many as this the holder makes them late.
+	many := make([]shared.Mask, 40)
+	for i := range many {
+		many[i] = shared.Mask{Path: dir + "/src/many/" + strconv.Itoa(i), Origin: "deny"}
+		write(t, many[i].Path, "secret")
+	}
+	for i, kind := range []shared.Filesystem{shared.FilesystemMinimal, shared.FilesystemHost, shared.FilesystemMinimal, shared.FilesystemHost} {
 		direct := shared.Spec{Filesystem: kind, Home: "/tmp/home", Mounts: []shared.Mount{
 			bindRW(dir),
 			{Source: dir + "/config", Destination: "/tmp/home/.gitconfig", Origin: "bind_paths[0]"},
@@ -428,7 +434,10 @@ func TestExecutorsAgree(t *testing.T) {
 			Args: []string{"/bin/sh", "-c", `find / /etc /etc/ssl /srv /proc/sys -maxdepth 1 -printf '%M %U:%G %p %l\n' 2>/dev/null | sort
 				find /tmp /dev /run -mindepth 1 -printf '%M %U:%G %p %l\n' 2>/dev/null | grep -v ' /dev/pts/' | sort
 				awk '{split($6,o,","); print $5, o[1], index($6,"nosuid")>0, index($6,"nodev")>0}' /proc/self/mountinfo | sort -u
-				for p in / /tmp /run /usr /etc /var /dev . src src/deep /tmp/deep /tmp/scratch /tmp/home /srv/src; do (: > $p/.w) 2>/dev/null && echo $p writable && rm $p/.w; done`}}
+				for p in / /tmp /run /usr /etc /var /dev . src src/deep src/many/7 /tmp/deep /tmp/scratch /tmp/home /srv/src; do (: > $p/.w) 2>/dev/null && echo $p writable && rm $p/.w; done`}}
+		if i >= 2 {
+			cmd.Masks = append(cmd.Masks, many...)
+		}
 		// bubblewrap's own mode of a directory on the way to a bind is its business.
 		plain := regexp.MustCompile(`(?m)^d[rwxst-]{9} \S+ (/etc\S*|/srv|/var)`)
 		view := func(spec shared.Spec) string { return plain.ReplaceAllString(run(t, e, spec, cmd).stdout, "$1") }

@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	if Wanted(os.Args) {
 		os.Exit(Main(os.Args, nil))
 	}
+	if len(os.Args) == 4 && os.Args[1] == roleAnnounce {
+		os.Exit(announceAndRead(os.Args[2], os.Args[3]))
+	}
 	os.Exit(m.Run())
 }
 
