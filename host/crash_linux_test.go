@@ -204,6 +204,9 @@ func TestManyInARow(t *testing.T) {
 		t.Errorf("after %d runs: %d descriptors (were %d), %d goroutines (were %d), %d children (were %d)",
 			runs, fds2, fds, goroutines2, goroutines, processes2, processes)
 	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
 	left, err := os.ReadDir(h.Root())
 	if err != nil || len(left) != 0 {
 		t.Errorf("left in the workspace: %v, %v", left, err)

@@ -6,11 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -73,6 +75,11 @@ func TestManyCommandsShareWhatIsMissing(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	for _, h := range hosts {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 	if after := listed(t, root); !slices.Equal(after, before) {
 		t.Errorf("there is %q, and was %q", after, before)
 	}
@@ -222,6 +229,9 @@ func TestMissingPathsOfAnotherUser(t *testing.T) {
 	if err := h.Command(t.Context(), "fast", "sh", "-c", "echo x >.git/info/exclude").Run(); err != nil {
 		t.Errorf("control: %v", err)
 	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
 	if got := listed(t, h.Root()+"/.git/info"); !slices.Equal(got, []string{"exclude"}) {
 		t.Errorf("in .git/info there is %q", got)
 	}
@@ -355,5 +365,59 @@ func TestReplacedWhileItRuns(t *testing.T) {
 	})
 	if !strings.Contains(got, "/.env was removed or replaced") || !strings.Contains(got, "/.git/config was removed or replaced") || strings.Contains(got, "kept.env") {
 		t.Errorf("%q", got)
+	}
+}
+
+// What holds places stays for the next command for as long as was asked, and is
+// then gone, at the latest with the host.
+func TestLinger(t *testing.T) {
+	t.Parallel()
+	held := func(linger time.Duration) (*host.Host, func() bool) {
+		h := newHost(t, func(o *host.Options) { o.Linger = linger })
+		return h, func() bool {
+			_, err := os.Lstat(h.Root() + "/.vscode")
+			return err == nil
+		}
+	}
+	run := func(h *host.Host) {
+		t.Helper()
+		if err := h.Command(t.Context(), "fast", "sh", "-c", "! mkdir .vscode/x 2>/dev/null").Run(); err != nil {
+			t.Error(err)
+		}
+	}
+	h, there := held(-1)
+	run(h)
+	if there() {
+		t.Error("it lingers")
+	}
+	h, there = held(time.Hour)
+	for range 3 {
+		run(h)
+		if !there() {
+			t.Error("it does not linger")
+		}
+	}
+	if err := h.Close(); err != nil || there() {
+		t.Errorf("after Close: %v, there %v", err, there())
+	}
+	h, there = held(time.Millisecond)
+	run(h)
+	for deadline := time.Now().Add(20 * time.Second); there(); {
+		if time.Now().After(deadline) {
+			t.Fatal("it lingers for ever")
+		}
+		runtime.Gosched()
+	}
+	// What somebody has put there meanwhile stays.
+	h, _ = held(time.Hour)
+	run(h)
+	if err := os.WriteFile(h.Root()+"/.vscode/settings.json", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(h.Root() + "/.vscode/settings.json"); err != nil {
+		t.Error(err)
 	}
 }

@@ -50,6 +50,7 @@ func Announce(socket int) error {
 type finisher struct {
 	steps  []Op
 	socket int
+	done   chan struct{} // closed when they are made, or never will be; nil before begin
 }
 
 // finisherFor gives the finisher of a run, and what its launcher is started with.
@@ -66,21 +67,36 @@ func finisherFor(r *run, fds []int) (f *finisher, argv []string, files []int, fa
 		return nil, nil, nil, mountError("socketpair", err)
 	}
 	argv = append(r.argv[:len(r.argv):len(r.argv)], strconv.Itoa(len(fds)))
-	return &finisher{steps, pair[0]}, argv, append(fds[:len(fds):len(fds)], pair[1]), nil
+	return &finisher{steps: steps, socket: pair[0]}, argv, append(fds[:len(fds):len(fds)], pair[1]), nil
 }
 
-func (f *finisher) close() {
-	if f != nil {
-		unix.Close(f.socket)
-	}
-}
-
-// finish waits for the sandbox to be there, makes what is left, and says so. A
-// launcher that has ended first is none of its business.
-func (f *finisher) finish(t *tree) {
+// begin makes the steps beside the launcher, whose end it must not wait for.
+func (f *finisher) begin(t *tree) {
 	if f == nil {
 		return
 	}
+	f.done = make(chan struct{})
+	go func() {
+		defer close(f.done)
+		f.finish(t)
+	}()
+}
+
+// end frees what f has. A launcher that is killed at its birth can leave a
+// process behind that has the other end of the socket and never says anything.
+func (f *finisher) end() {
+	if f == nil {
+		return
+	}
+	if f.done != nil {
+		unix.Shutdown(f.socket, unix.SHUT_RDWR)
+		<-f.done
+	}
+	unix.Close(f.socket)
+}
+
+// finish waits for the sandbox to be there, makes what is left, and says so.
+func (f *finisher) finish(t *tree) {
 	ns, err := f.receive()
 	if err != nil {
 		return

@@ -199,14 +199,14 @@ func (c *client) run(r *run, fds []int) {
 	})
 	closeFDs(files)
 	if failed != nil {
-		f.close()
+		f.end()
 		c.conn.write(encodeFailed(r.request, failed))
 		return
 	}
 	c.conn.write(encodeInts(msgDone, 1, r.request, uint32(pid)), pidfd)
-	f.finish(t)
-	f.close()
+	f.begin(t)
 	status := reap(pid, pidfd)
+	f.end()
 	c.mu.Lock()
 	delete(c.running, r.request)
 	c.mu.Unlock()
