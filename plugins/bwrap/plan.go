@@ -330,6 +330,7 @@ func (p *planner) masks(ops []op, masks []shared.Mask) ([]op, error) {
 	for _, o := range ops {
 		v.add(o)
 	}
+	v.covers = map[string]layer{}
 	var hide []op
 	for _, m := range masks {
 		at, err := v.locate(m.Path, true)

@@ -17,6 +17,9 @@ type view struct {
 	// writable are the host's directories that commands can write to, at
 	// whatever place inside.
 	writable []string
+	// covers remembers the topmost layers of paths, once nothing is added any
+	// more. Nil remembers nothing.
+	covers map[string]layer
 }
 
 // A layer is what one op puts at a path.
@@ -54,6 +57,17 @@ func (v *view) add(o op) {
 
 // cover is the topmost layer that p lies in.
 func (v *view) cover(p string) layer {
+	if l, ok := v.covers[p]; ok {
+		return l
+	}
+	l := v.topmost(p)
+	if v.covers != nil {
+		v.covers[p] = l
+	}
+	return l
+}
+
+func (v *view) topmost(p string) layer {
 	for _, l := range slices.Backward(v.layers) {
 		if within(p, l.dest) && !v.hidden(l) {
 			return l
