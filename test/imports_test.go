@@ -62,7 +62,7 @@ var rules = []rule{
 	{packages: "docs/man", others: []string{}},
 	{packages: "docs/examples/sbxhost-engine-*", ours: []string{"shared", "shared/cmdengine"}, others: []string{}},
 	{packages: "docs/examples/*", ours: []string{"config", "host", "shared", "shared/cmdengine", "plugins/bwrap"}},
-	{packages: "test/bench", ours: []string{"host", "shared", "shared/*", "plugins/bwrap", "plugins/bwrap/seccomp"}, others: []string{}},
+	{packages: "test/bench", ours: []string{"host", "shared", "shared/*"}, others: []string{}},
 	{packages: "test/*", ours: []string{"host", "shared", "shared/*", "plugins/*"}},
 }
 

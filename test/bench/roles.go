@@ -6,48 +6,23 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"syscall"
-
-	"github.com/sbxhost/sbxhost/plugins/bwrap"
-	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
-// The benchmark executes itself for what has to be in a process of its own:
-// argv[1] says for what.
-const (
-	roleStreamedEngine = "play-streamed-engine"
-	roleMemoryHost     = "play-memory-host"
-)
+// roleMemoryHost is argv[1] of this program where it has to be a process of its
+// own, with the library inside.
+const roleMemoryHost = "play-memory-host"
 
 // playRole must be the first call of main. In a process that has a role it
 // does not return.
 func playRole() {
-	sandboxinit.Hook()
-	if len(os.Args) < 2 {
+	if len(os.Args) < 2 || os.Args[1] != roleMemoryHost {
 		return
 	}
-	switch os.Args[1] {
-	case roleStreamedEngine:
-		withoutChannel()
-		shared.Serve(bwrap.New())
-	case roleMemoryHost:
-		if err := playMemoryHost(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	if err := playMemoryHost(os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-}
-
-// withoutChannel makes this process an engine that cannot be handed
-// descriptors, as one on another machine or in another language: all stdio of
-// its commands is streamed.
-func withoutChannel() {
-	if fd, err := strconv.Atoi(os.Getenv(shared.ChannelEnv)); err == nil {
-		syscall.CloseOnExec(fd)
-	}
-	os.Unsetenv(shared.ChannelEnv)
+	os.Exit(0)
 }
 
 // playMemoryHost is a program with the library inside: it runs the workload in

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
@@ -142,16 +143,17 @@ func (s *scene) close() error {
 	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
 }
 
+// withoutChannel executes an engine that cannot be handed descriptors, as one on
+// another machine or in another language: all stdio of its commands is streamed.
+const withoutChannel = `eval "exec $` + shared.ChannelEnv + `<&-"; unset ` + shared.ChannelEnv + `; exec "$0"`
+
 // newLibraryHost is a host with both sandboxes, in a session, as programs that
-// embed one have it. The engine's own binary serves the first, this program the
-// second. dir is the scene's.
+// embed one have it. The engine's own binary serves both. dir is the scene's.
 func newLibraryHost(ctx context.Context, dir string) (*host.Host, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	o := libraryOptions(dir)
-	o.Engines = map[string]host.EngineSource{sandboxStreamed: {Source: self, Args: []string{roleStreamedEngine}}}
+	o.Engines = map[string]host.EngineSource{sandboxStreamed: {
+		Source: "/bin/sh", Args: []string{"-c", withoutChannel, filepath.Join(o.EngineDir, "sbxhost-engine-bwrap")},
+	}}
 	o.Sandboxes = map[string]host.Definition{
 		sandboxFast:     {Engine: "bwrap"},
 		sandboxStreamed: {Engine: sandboxStreamed},
