@@ -251,9 +251,10 @@ func startIn(dir int, words []string, attr *os.ProcAttr) (process *os.Process, e
 }
 
 // ambient is what an ordinary user's holder keeps, over its own namespace
-// alone, when it is executed: to mount, and for the kernel's work in overlays.
+// alone, when it is executed: to mount, to enter a sandbox that it completes, and
+// for the kernel's work in overlays.
 var ambient = []uintptr{
-	unix.CAP_SYS_ADMIN, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD, unix.CAP_SETFCAP,
+	unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD, unix.CAP_SETFCAP,
 }
 
 func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {
