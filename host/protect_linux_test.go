@@ -278,6 +278,9 @@ func TestNothingIsPlantedForTheNextRun(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
 	// sbxhost's own account and sessions aside.
 	after := slices.DeleteFunc(listed(t, home), func(p string) bool { return strings.HasPrefix(p, ".") })
 	if !slices.Equal(after, before) {
