@@ -127,7 +127,7 @@ func (b *box) followBuild(ctx context.Context, attribute string, stream io.Reade
 		for line := range strings.Lines(m.Stream) {
 			line = strings.TrimSpace(line)
 			switch {
-			case strings.HasPrefix(line, "Step "):
+			case strings.HasPrefix(line, "Step "), strings.HasPrefix(line, "STEP "): // Docker's, Podman's
 				step, said = line, &lastLines{}
 				b.progress(ctx, line)
 			default:
@@ -145,7 +145,7 @@ const keptLines, keptBytes = 5, 300
 // add leaves out what is the builder's and not the step's.
 func (l *lastLines) add(line string) {
 	line = strings.NewReplacer("\x1b[91m", "", "\x1b[0m", "").Replace(line) // around what goes to stderr
-	if line == "" || strings.HasPrefix(line, "---> ") || strings.HasPrefix(line, "Removing intermediate container ") {
+	if line == "" || strings.HasPrefix(line, "--> ") || strings.HasPrefix(line, "---> ") || strings.HasPrefix(line, "Removing intermediate container ") {
 		return
 	}
 	if len(line) > keptBytes {

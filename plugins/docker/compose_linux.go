@@ -44,6 +44,10 @@ func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
 			Message: fmt.Sprintf("commands can write to %q, and so decide what is run outside of the sandbox", file),
 			Hint:    "keep it where they cannot, or say read_only = true"}
 	}
+	if b.daemon.facts.podman {
+		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "config.compose", Message: "the daemon is Podman, with which Compose is not known to work",
+			Hint: "use Docker, or name an image"}
+	}
 	program, err := b.findCompose()
 	if err != nil {
 		return err

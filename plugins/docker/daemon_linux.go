@@ -65,7 +65,8 @@ func connect(ctx context.Context, at endpoint) (*daemon, error) {
 		c.Close()
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the Docker daemon runs containers of %s, and the init needs Linux", i.OSType)}
 	}
-	if err := refusePodman(asking, c); err != nil {
+	podman, err := askPodman(asking, c)
+	if err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -73,28 +74,24 @@ func connect(ctx context.Context, at endpoint) (*daemon, error) {
 		return slices.ContainsFunc(i.SecurityOptions, func(s string) bool { return s == "name="+option || strings.HasPrefix(s, "name="+option+",") })
 	}
 	return &daemon{client: c, endpoint: at, facts: daemonFacts{
-		version: i.ServerVersion, rootless: has("rootless"), remapped: has("userns"),
+		version: i.ServerVersion, podman: podman != "", rootless: has("rootless"), remapped: has("userns"),
 		recursiveRO:  !versions.LessThan(c.ClientVersion(), "1.44") && recursiveReadOnly(i.KernelVersion),
 		limitsMemory: i.MemoryLimit, limitsCPUs: i.CPUCfsQuota, limitsPIDs: i.PidsLimit,
 		cgroup: i.CgroupVersion, cpus: i.NCPU,
 	}}, nil
 }
 
-// refusePodman refuses Podman's compatible socket, on which nobody has tried
-// whether it does all that it is asked for. What it passes over in silence,
-// such as the list of paths to hide, commands would have.
-func refusePodman(ctx context.Context, c *client.Client) error {
+// askPodman gives the version of Podman, empty where the daemon is another.
+func askPodman(ctx context.Context, c *client.Client) (string, error) {
 	v, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
-		return &shared.Error{Kind: shared.ErrUnavailable, Message: firstLine(err.Error())}
+		return "", &shared.Error{Kind: shared.ErrUnavailable, Message: firstLine(err.Error())}
 	}
-	for _, component := range v.Components {
-		if strings.Contains(strings.ToLower(component.Name), "podman") {
-			return &shared.Error{Kind: shared.ErrUnavailable, Message: "the daemon is Podman, of which it is not known that it holds all that this engine asks for",
-				Hint: "use a Docker daemon"}
-		}
+	components := map[string]string{}
+	for _, c := range v.Components {
+		components[c.Name] = c.Version
 	}
-	return nil
+	return podmanVersion(components)
 }
 
 // recursiveReadOnly reports whether a kernel can make a tree of mounts

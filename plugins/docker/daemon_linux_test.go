@@ -18,7 +18,7 @@ func TestConnectRefuses(t *testing.T) {
 		answers map[string]string
 		says    string
 	}{
-		"Podman":           {map[string]string{"/info": `{"OSType":"linux"}`, "/version": `{"Components":[{"Name":"Podman Engine"}]}`}, "Podman"},
+		"an old Podman":    {map[string]string{"/info": `{"OSType":"linux"}`, "/version": `{"Components":[{"Name":"Podman Engine","Version":"3.0.1"}]}`}, "Podman 3.0.1"},
 		"Windows":          {map[string]string{"/info": `{"OSType":"windows"}`}, "needs Linux"},
 		"no daemon at all": {nil, "no Docker daemon answers"},
 	} {

@@ -1,5 +1,5 @@
 // Package docker is the engine that runs commands in containers of a Docker
-// daemon on this machine: for definitions that need another root file system,
+// daemon, or Podman's, on this machine: for definitions that need another root file system,
 // with other packages or other versions of languages than the host has.
 //
 // # What a command gets

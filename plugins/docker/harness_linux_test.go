@@ -24,7 +24,12 @@ import (
 	"github.com/sbxhost/sbxhost/test/dockerd"
 )
 
-var testDaemon = sync.OnceValues(func() (*dockerd.Daemon, error) { return dockerd.Start(context.Background()) })
+var testDaemon = sync.OnceValues(func() (*dockerd.Daemon, error) {
+	if withPodman() {
+		return dockerd.StartPodman(context.Background())
+	}
+	return dockerd.Start(context.Background())
+})
 
 // initDir holds the real init, and the program that the conformance kit runs
 // inside, built once: the test binary may be linked dynamically, and is nothing
@@ -83,7 +88,7 @@ func daemonFor(t testing.TB) *dockerd.Daemon {
 	startLock.Lock()
 	defer startLock.Unlock()
 	d, err := testDaemon()
-	if errors.Is(err, dockerd.ErrMissing) && !required("docker") {
+	if errors.Is(err, dockerd.ErrMissing) && !required(daemonName()) {
 		t.Skip(err)
 	}
 	if err != nil {

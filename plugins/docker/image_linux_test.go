@@ -56,8 +56,8 @@ func TestBuildFails(t *testing.T) {
 	if !ok || e.Attribute != "config.dockerfile_inline" {
 		t.Fatalf("got %v", err)
 	}
-	for _, want := range []string{"Step 3/3", "exit 42", "the cause"} {
-		if !strings.Contains(e.Message, want) {
+	for _, want := range []string{"step 3/3", "exit 42", "the cause"} {
+		if !strings.Contains(strings.ToLower(e.Message), want) {
 			t.Errorf("no %q in %s", want, e.Message)
 		}
 	}

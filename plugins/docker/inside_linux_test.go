@@ -254,10 +254,10 @@ func TestRefusedMounts(t *testing.T) {
 func TestWritableRoot(t *testing.T) {
 	t.Parallel()
 	s := open(t, shared.Spec{Options: rawOptions(t, opts{"writable_root": true})})
-	if out := sh(t, s, "echo x > /made && cat /made"); out.stdout != "x\n" {
+	if out := sh(t, s, "echo x > /bin/made && cat /bin/made"); out.stdout != "x\n" {
 		t.Errorf("got %+v", out)
 	}
-	if out := sh(t, s, "cat /made"); out.Status.Success() {
+	if out := sh(t, s, "cat /bin/made"); out.Status.Success() {
 		t.Errorf("the next command sees it: %+v", out)
 	}
 }

@@ -76,6 +76,9 @@ func notes(p *planner) []shared.Event {
 	if p.daemon.rootless {
 		degraded("engine", "the daemon is rootless: the caller is root inside, without its privileges, and nobody else on the host")
 	}
+	if p.daemon.podman && p.daemon.cgroup == "1" {
+		degraded("engine", "the daemon is Podman on cgroup v1: commands see the names of their control groups on the host")
+	}
 	cgroup := "cgroup"
 	if p.daemon.cgroup != "" {
 		cgroup += " v" + p.daemon.cgroup
@@ -100,11 +103,15 @@ func notes(p *planner) []shared.Event {
 	return out
 }
 
-// argv shows a container as the words of Docker's command line that would make
+// argv shows a container as the words of Docker's, or Podman's, command line that would make
 // one like it, for people: the engine itself speaks to the daemon.
 func (p *plan) argv(at platform) []string {
 	c, h := &p.config, &p.host
-	words := []string{"docker", "run", "--rm", "--network", string(h.NetworkMode), "--user", c.User, "--workdir", c.WorkingDir,
+	program := "docker"
+	if p.podman {
+		program = "podman"
+	}
+	words := []string{program, "run", "--rm", "--network", string(h.NetworkMode), "--user", c.User, "--workdir", c.WorkingDir,
 		"--hostname", c.Hostname, "--log-driver", h.LogConfig.Type, "--no-healthcheck", "--ipc", string(h.IpcMode), "--cgroupns", string(h.CgroupnsMode)}
 	add := func(name string, values ...string) {
 		for _, v := range values {

@@ -48,6 +48,7 @@ type imageFacts struct {
 // daemonFacts are what a plan goes by, of a daemon.
 type daemonFacts struct {
 	version  string
+	podman   bool // it is Podman that speaks Docker's API
 	rootless bool // uid 0 inside is the caller
 	remapped bool // uids inside are others of the host, unless asked otherwise
 	// recursiveRO says that what is mounted below a read-only bind can be made
@@ -83,6 +84,7 @@ type plan struct {
 	config container.Config
 	host   container.HostConfig
 	ops    []shared.PlannedMount
+	podman bool
 }
 
 // defaultMasked and defaultReadOnly are what Docker hides and protects in every
@@ -139,7 +141,10 @@ func (p *planner) container(masks []shared.Mask, words []string) (*plan, error) 
 	if err := p.mounts(out); err != nil {
 		return nil, err
 	}
-	return out, p.mask(out, masks)
+	if err := p.mask(out, masks); err != nil || !p.daemon.podman {
+		return out, err
+	}
+	return out, out.forPodman()
 }
 
 // user is who the init, and so the command, runs as inside.
@@ -286,7 +291,11 @@ func (p *planner) tmpfs(out *plan, dest string, mode uint32, size uint64, why st
 	if p.daemon.rootless {
 		u = shared.User{}
 	}
-	out.host.Tmpfs[dest] = fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=%04o,uid=%d,gid=%d", size, mode, u.UID, u.GID)
+	owner := fmt.Sprintf("uid=%d,gid=%d", u.UID, u.GID)
+	if p.daemon.podman {
+		owner = podmanTmpfs
+	}
+	out.host.Tmpfs[dest] = fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=%04o,%s", size, mode, owner)
 	out.ops = append(out.ops, shared.PlannedMount{Op: "tmpfs", Destination: dest, Why: why})
 }
 

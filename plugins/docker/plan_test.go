@@ -59,6 +59,7 @@ func TestPlanGolden(t *testing.T) {
 			p.daemon.rootless = true
 			p.spec.User = &shared.User{UID: 1000, GID: 1001, Groups: []uint32{1001}}
 		}, nil},
+		"podman": {func(p *planner) { p.daemon.podman = true }, []shared.Mask{{Path: "/workspace/.env"}, {Path: "/workspace/keys", Dir: true}}},
 		"compose": {func(p *planner) {
 			p.spec.Network.Mode = shared.NetworkHost
 			p.network = "project_default"

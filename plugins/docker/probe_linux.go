@@ -31,6 +31,9 @@ func (e *engine) Probe(ctx context.Context) (shared.Probe, error) {
 		"daemon": d.facts.version, "socket": d.endpoint.socket + " (" + d.endpoint.origin + ")",
 		"api": d.client.ClientVersion(), "cgroup": d.facts.cgroup,
 	}}
+	if d.facts.podman {
+		p.Facts["daemon"] = "Podman " + d.facts.version
+	}
 	if d.facts.rootless {
 		p.Facts["rootless"] = "yes"
 	}

@@ -4,5 +4,6 @@
 //
 // It needs root and Debian's docker.io and busybox-static. Nothing of it is left
 // when it is stopped; when the test's process is killed, the daemon ends by
-// itself, and its directory stays.
+// itself, and its directory stays. StartPodman does the same with Podman, which
+// speaks Docker's API, and needs Debian's podman and runc.
 package dockerd

@@ -35,6 +35,7 @@ type Daemon struct {
 	Socket string
 	Client *client.Client
 
+	name   string // of the program
 	dir    string
 	log    *os.File
 	stop   func()
@@ -44,23 +45,21 @@ type Daemon struct {
 const startTime = 60 * time.Second
 
 // Start starts a daemon and imports the images.
-func Start(ctx context.Context) (_ *Daemon, err error) {
-	program, err := look("dockerd")
+func Start(ctx context.Context) (*Daemon, error) {
+	return start(ctx, "dockerd", (*Daemon).dockerd)
+}
+
+func start(ctx context.Context, name string, command func(d *Daemon, program string) (*exec.Cmd, error)) (_ *Daemon, err error) {
+	if err := missing(name, "busybox"); err != nil {
+		return nil, err
+	}
+	program, _ := look(name)
+	busybox, _ := look("busybox")
+	dir, err := os.MkdirTemp("", name+"-")
 	if err != nil {
 		return nil, err
 	}
-	busybox, err := look("busybox")
-	if err != nil {
-		return nil, err
-	}
-	if os.Geteuid() != 0 {
-		return nil, fmt.Errorf("%w: it takes root", ErrMissing)
-	}
-	dir, err := os.MkdirTemp("", "dockerd-")
-	if err != nil {
-		return nil, err
-	}
-	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "sock"), exited: make(chan struct{})}
+	d := &Daemon{name: name, dir: dir, Socket: filepath.Join(dir, "sock"), exited: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%w; the daemon said: %s", err, d.said())
@@ -70,7 +69,11 @@ func Start(ctx context.Context) (_ *Daemon, err error) {
 	if d.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
 		return nil, err
 	}
-	if err := d.run(program); err != nil {
+	cmd, err := command(d, program)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.run(cmd); err != nil {
 		return nil, err
 	}
 	if d.Client, err = client.New(client.WithHost("unix://" + d.Socket)); err != nil {
@@ -87,6 +90,19 @@ func Start(ctx context.Context) (_ *Daemon, err error) {
 	return d, nil
 }
 
+// missing is an error where one of programs is not installed, or root not at hand.
+func missing(programs ...string) error {
+	for _, name := range programs {
+		if _, err := look(name); err != nil {
+			return err
+		}
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("%w: it takes root", ErrMissing)
+	}
+	return nil
+}
+
 // look finds a program that may lie where only root's PATH leads.
 func look(name string) (string, error) {
 	for _, dir := range []string{"/usr/sbin", "/usr/bin", "/usr/local/bin", "/bin"} {
@@ -97,14 +113,20 @@ func look(name string) (string, error) {
 	return "", fmt.Errorf("%w: %s is not installed", ErrMissing, name)
 }
 
-func (d *Daemon) run(program string) error {
-	cmd := exec.Command(program, "--iptables=false", "--ip-forward=false", "--ip-masq=false",
+func (d *Daemon) dockerd(program string) (*exec.Cmd, error) {
+	return exec.Command(program, "--iptables=false", "--ip-forward=false", "--ip-masq=false",
 		"--data-root", filepath.Join(d.dir, "data"), "--exec-root", filepath.Join(d.dir, "exec"),
-		"--pidfile", filepath.Join(d.dir, "pid"), "-H", "unix://"+d.Socket)
+		"--pidfile", filepath.Join(d.dir, "pid"), "-H", "unix://"+d.Socket), nil
+}
+
+func (d *Daemon) run(cmd *exec.Cmd) error {
 	cmd.Stdout, cmd.Stderr = d.log, d.log
-	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + d.dir}
+	cmd.Env = append(cmd.Env, "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME="+d.dir)
 	// A group of its own, or a terminal's signals to the test would reach it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Cloneflags, cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = unix.CLONE_NEWNET, true, syscall.SIGTERM
 	started := make(chan error)
 	stop := make(chan struct{})
 	d.stop = func() { close(stop) }
@@ -138,9 +160,9 @@ func (d *Daemon) awaitAnswer(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-d.exited:
-			return errors.New("dockerd ended")
+			return fmt.Errorf("%s ended", d.name)
 		case <-ctx.Done():
-			return fmt.Errorf("dockerd did not answer: %w", err)
+			return fmt.Errorf("%s did not answer: %w", d.name, err)
 		}
 	}
 }
@@ -153,6 +175,9 @@ func (d *Daemon) Admit(uid int) error {
 // Stop ends the daemon and removes its directory.
 func (d *Daemon) Stop() {
 	if d.Client != nil {
+		if d.name == "podman" {
+			d.removeContainers()
+		}
 		d.Client.Close()
 	}
 	if d.stop != nil {

@@ -1,0 +1,90 @@
+package docker
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/test/dockerd"
+)
+
+// podmanEnv has the tests of this package go by Podman in place of Docker.
+const podmanEnv = "SBXHOST_TEST_PODMAN"
+
+func withPodman() bool { return os.Getenv(podmanEnv) != "" }
+
+func daemonName() string {
+	if withPodman() {
+		return "podman"
+	}
+	return "docker"
+}
+
+// TestPodman runs the tests of this package once more, with Podman, but for
+// Compose, which is refused. Not in parallel: one daemon at a time is enough.
+func TestPodman(t *testing.T) {
+	if withPodman() {
+		return
+	}
+	if err := dockerd.MissingPodman(); err != nil {
+		if required("podman") {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	runtime.LockOSThread() // whose end the parent-death signal would tell
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.v", "-test.parallel=4", "-test.skip=^(TestPodman|TestCompose)$")
+	cmd.Env = append(os.Environ(), podmanEnv+"=1", "SBXHOST_REQUIRE=podman")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	out, err := cmd.CombinedOutput()
+	for _, test := range []string{"TestStatusAndStreams", "TestMasks", "TestEngineKilled", "TestConformance"} {
+		if !strings.Contains(string(out), "--- PASS: "+test+" ") {
+			t.Errorf("%s has not passed", test)
+		}
+	}
+	if err != nil || t.Failed() {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestPodmanVersions(t *testing.T) {
+	t.Parallel()
+	for version, ok := range map[string]bool{"4.3.1": true, "4.9.4-rhel": true, "5.2.0-dev": true, "4.2.0": false, "3.4.4": false, "": false, "x": false} {
+		got, err := podmanVersion(map[string]string{"Conmon": "1", "Podman Engine": version})
+		if ok != (err == nil) || ok && got != version {
+			t.Errorf("%q: %q, %v", version, got, err)
+		}
+	}
+	if got, err := podmanVersion(map[string]string{"Engine": "20.10.24", "runc": "1"}); got != "" || err != nil {
+		t.Errorf("Docker: %q, %v", got, err)
+	}
+}
+
+// TestPodmanNames tries names that would be two where Podman reads them.
+func TestPodmanNames(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*planner) []shared.Mask{
+		"source":      func(p *planner) []shared.Mask { p.spec.Mounts[0].Source = "/src,target=/etc"; return nil },
+		"destination": func(p *planner) []shared.Mask { p.spec.Mounts[0].Destination = "/a\nb"; return nil },
+		"quotes":      func(p *planner) []shared.Mask { p.spec.Mounts[0].Source = `/a"b`; return nil },
+		"tmpfs":       func(p *planner) []shared.Mask { p.spec.Home = "/home/a:exec"; return nil },
+		"volume":      func(p *planner) []shared.Mask { p.image.volumes = []string{"/v:rw"}; return nil },
+		"mask":        func(*planner) []shared.Mask { return []shared.Mask{{Path: "/workspace/a:/workspace/b"}} },
+	} {
+		p := basePlanner()
+		masks := change(&p)
+		if _, err := p.container(masks, nil); err != nil {
+			t.Errorf("%s: refused for Docker, too: %v", name, err)
+		}
+		p.daemon.podman = true
+		if _, err := p.container(masks, nil); !errors.Is(err, shared.ErrInvalidSpec) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

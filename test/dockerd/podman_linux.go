@@ -1,0 +1,61 @@
+package dockerd
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
+)
+
+// MissingPodman is an error that wraps ErrMissing where StartPodman cannot work.
+func MissingPodman() error { return missing("podman", "runc", "busybox", "mount") }
+
+// StartPodman starts Podman's service and imports the images.
+func StartPodman(ctx context.Context) (*Daemon, error) {
+	return start(ctx, "podman", (*Daemon).podman)
+}
+
+// podmanConf has locks in the daemon's directory and not in the machine's shared
+// memory, and leaves limits as they are: to raise them takes a right that root
+// need not have.
+const podmanConf = "[containers]\ndefault_ulimits = []\n[engine]\nlock_type = \"file\"\n"
+
+// podman goes by runc, since crun refuses machines that have both versions of
+// control groups.
+func (d *Daemon) podman(program string) (*exec.Cmd, error) {
+	if err := MissingPodman(); err != nil {
+		return nil, err
+	}
+	runtime, _ := look("runc")
+	at := func(name string) string { return filepath.Join(d.dir, name) }
+	if err := os.WriteFile(at("containers.conf"), []byte(podmanConf), 0o600); err != nil {
+		return nil, err
+	}
+	// Where networks leave their state is nobody's to choose, so it is memory.
+	cmd := exec.Command("/bin/sh", "-c", `mount -t tmpfs none /run && mount -t tmpfs none /var/lib && exec "$@"`, "sh",
+		program, "--root", at("data"), "--runroot", at("run"), "--tmpdir", at("tmp"), "--network-config-dir", at("net"),
+		"--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--events-backend", "file", "--runtime", runtime, "--runtime-flag", "root="+at("runtime"),
+		"system", "service", "--time", "0", "unix://"+d.Socket)
+	cmd.Dir = d.dir // where its monitors note what ran out of memory
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+	cmd.Env = []string{"CONTAINERS_CONF=" + at("containers.conf")}
+	return cmd, nil
+}
+
+// removeContainers ends what a test has left: containers are no children of
+// Podman's, and would outlive it.
+func (d *Daemon) removeContainers() {
+	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+	defer cancel()
+	list, err := d.Client.ContainerList(ctx, client.ContainerListOptions{All: true})
+	if err != nil {
+		return
+	}
+	for _, c := range list.Items {
+		d.Client.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	}
+}
