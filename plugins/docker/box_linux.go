@@ -31,6 +31,7 @@ type box struct {
 	notes  []shared.Event
 	filter []byte // of system calls
 
+	cache     cacheKeeper
 	compose   *compose // nil without
 	releasing sync.Once
 
@@ -94,8 +95,13 @@ func (b *box) container(cmd *shared.Command, lineDir string, words []string) (*p
 	p := b.plans
 	p.lineDir = lineDir
 	mounts := slices.Concat(p.spec.Mounts, p.binds)
+	for _, c := range p.caches {
+		// The daemon would make a place for it, as for private memory.
+		mounts = append(mounts, shared.Mount{Destination: c.inside, Kind: shared.MountTmpfs, Origin: c.origin})
+	}
+	places := mounts[len(p.spec.Mounts)+len(p.binds):]
 	p.binds = slices.Concat(p.binds, pins(mounts, cmd.Masks))
-	if err := checkMounts(slices.Concat(p.spec.Mounts, p.binds), b.daemon.endpoint.socket); err != nil {
+	if err := checkMounts(slices.Concat(p.spec.Mounts, p.binds, places), b.daemon.endpoint.socket); err != nil {
 		return nil, err
 	}
 	return p.container(cmd.Masks, words)
@@ -103,6 +109,9 @@ func (b *box) container(cmd *shared.Command, lineDir string, words []string) (*p
 
 // launch starts one container.
 func (b *box) launch(ctx context.Context, cmd *shared.Command, argv func(socket string) []string) (*vessel, error) {
+	if err := b.refreshCaches(ctx); err != nil {
+		return nil, err
+	}
 	m, err := newMeeting(b.engine.surroundings.getenv)
 	if err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}

@@ -1,123 +1,268 @@
 package docker
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"strconv"
+	"sync"
 	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// prepareCaches makes the directories that outlive containers, and forgets those
-// that nothing has used for as long as they were to last. They are directories
-// of the caller's, and no volumes of the daemon's: a volume belongs to root, and
-// nobody but a privileged container could hand it to the command's user.
+// cacheKeeper sees to the volumes of one box.
+type cacheKeeper struct {
+	records string // directory
+
+	mu   sync.Mutex
+	used time.Time // when they were last seen to
+}
+
+// prepareCaches says which volumes there are to be. They are made with the first
+// container.
 func (b *box) prepareCaches(spec *shared.Spec) error {
 	c := &b.plans.options.cache
 	if len(c.paths) == 0 {
 		return nil
 	}
-	base, err := b.cacheBase()
+	project := projectOf(spec)
+	if c.perUser {
+		project = ""
+	} else if project == "" {
+		return optionError("cache", "there is no workspace that it could belong to; scope = \"user\" needs none")
+	}
+	records, err := b.cacheRecords()
 	if err != nil {
 		return optionError("cache", "%v", err)
 	}
-	project := projectOf(spec)
-	if !c.perUser && project == "" {
-		return optionError("cache", "there is no workspace that it could belong to; scope = \"user\" needs none")
-	}
-	if c.perUser {
-		project = ""
-	}
-	for i, inside := range c.paths {
-		dir := filepath.Join(base, cacheName(project, inside))
-		data, err := openCache(dir, project, inside, c.ttl, time.Now())
-		if err == nil && spec.User != nil {
-			err = os.Chown(data, int(spec.User.UID), int(spec.User.GID))
-		}
-		if err != nil {
-			return optionError(fmt.Sprintf("cache.paths[%d]", i), "%v", err)
-		}
-		b.plans.binds = append(b.plans.binds, shared.Mount{Source: data, Destination: inside, Kind: shared.MountReadWrite,
-			Origin: fmt.Sprintf("config.cache.paths[%d]", i)})
-	}
-	sweepCaches(base, time.Now())
+	b.cache.records = records
+	b.plans.caches = cacheVolumes(c, self().UID, b.plans.user(), project)
 	return nil
 }
 
-func (b *box) cacheBase() (string, error) {
+// cacheRecords is where it is noted when a volume was last used.
+func (b *box) cacheRecords() (string, error) {
 	base := b.engine.surroundings.getenv("XDG_CACHE_HOME")
 	if !filepath.IsAbs(base) {
 		home := b.engine.surroundings.getenv("HOME")
 		if !filepath.IsAbs(home) {
-			return "", fmt.Errorf("no home directory is known to keep it in: set HOME")
+			return "", fmt.Errorf("no home directory is known to note its use in: set HOME")
 		}
 		base = filepath.Join(home, ".cache")
 	}
 	base = filepath.Join(base, "sbxhost", "docker-cache")
-	if err := os.MkdirAll(base, 0o700); err != nil {
-		return "", err
+	return base, os.MkdirAll(base, 0o700)
+}
+
+// refreshCaches makes the volumes that are not there and notes that they are
+// used, now and then while the sandbox is open: another engine takes them
+// away once nothing has used them for as long as they were to last.
+func (b *box) refreshCaches(ctx context.Context) error {
+	c := &b.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(b.plans.caches) == 0 || !c.used.IsZero() && time.Since(c.used) < b.plans.options.cache.ttl/4 {
+		return nil
 	}
-	return filepath.EvalSymlinks(base)
+	unlock, err := lockDir(ctx, c.records)
+	if err != nil {
+		return optionError("cache", "%v", err)
+	}
+	defer unlock()
+	now := time.Now()
+	if err := b.makeCaches(ctx, now); err != nil {
+		return err
+	}
+	sweepCaches(ctx, b.daemon.client, c.records, now)
+	c.used = now
+	return nil
 }
 
-// cacheName is a directory for one path inside of one project, or, where
-// project is empty, of the user.
-func cacheName(project, inside string) string {
-	sum := sha256.Sum256([]byte(project + "\x00" + inside))
-	return hex.EncodeToString(sum[:16])
+// lockDir keeps other engines from doing the same to the same volumes.
+func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	got := make(chan error, 1)
+	go func() {
+		for {
+			err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
+			if err != unix.EINTR {
+				got <- err
+				return
+			}
+		}
+	}()
+	select {
+	case err := <-got:
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		return func() { f.Close() }, nil
+	case <-ctx.Done():
+		go func() {
+			<-got
+			f.Close()
+		}()
+		return nil, ctx.Err()
+	}
 }
 
-// A cache is a directory with these in it.
-
-const (
-	cacheData = "data"
-	cacheUse  = "use" // its modification time is that of the latest use
-)
-
-// openCache gives the directory to bind, empty where it has expired.
-func openCache(dir, project, inside string, ttl time.Duration, now time.Time) (string, error) {
-	data, use := filepath.Join(dir, cacheData), filepath.Join(dir, cacheUse)
-	if expired(use, now) {
-		if err := os.RemoveAll(dir); err != nil {
-			return "", err
+func (b *box) makeCaches(ctx context.Context, now time.Time) error {
+	docker, ttl := b.daemon.client, b.plans.options.cache.ttl
+	var fresh []cacheVolume
+	for _, c := range b.plans.caches {
+		record := filepath.Join(b.cache.records, c.name)
+		if expired(record, now) {
+			if err := removeCache(ctx, docker, c.name, record); err != nil && !cerrdefs.IsConflict(err) {
+				return cacheError(ctx, &c, err)
+			}
+		}
+		got, err := docker.VolumeInspect(ctx, c.name, client.VolumeInspectOptions{})
+		switch _, noted := os.Lstat(record); {
+		case err == nil && !c.ours(got.Volume.Labels):
+			return &shared.Error{Kind: shared.ErrUnavailable, Attribute: c.origin, Message: fmt.Sprintf("the daemon's volume %q was not made by this engine", c.name),
+				Hint: "remove it with docker volume rm"}
+		case err == nil && noted == nil:
+			if err := note(record, ttl, now); err != nil {
+				return optionError("cache", "%v", err)
+			}
+			continue
+		case err != nil && !cerrdefs.IsNotFound(err):
+			return cacheError(ctx, &c, err)
+		}
+		// Its record tells that it has been given to its owner, so there is none before.
+		if err := os.Remove(record); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return optionError("cache", "%v", err)
+		}
+		if _, err := docker.VolumeCreate(ctx, client.VolumeCreateOptions{Name: c.name, Labels: c.labels}); err != nil {
+			return cacheError(ctx, &c, err)
+		}
+		fresh = append(fresh, c)
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	if err := b.giveCaches(ctx, fresh); err != nil {
+		return cacheError(ctx, &fresh[0], err)
+	}
+	for _, c := range fresh {
+		if err := note(filepath.Join(b.cache.records, c.name), ttl, now); err != nil {
+			return optionError("cache", "%v", err)
 		}
 	}
-	if err := os.MkdirAll(data, 0o755); err != nil {
-		return "", err
-	}
-	text := fmt.Sprintf("%s\n%q\n%q\n", ttl, project, inside)
-	return data, os.WriteFile(use, []byte(text), 0o600)
+	return nil
 }
 
-// expired reports whether the cache of a use file has been of no use for
-// longer than it was to last.
-func expired(use string, now time.Time) bool {
-	info, err := os.Lstat(use)
+func cacheError(ctx context.Context, c *cacheVolume, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &shared.Error{Kind: shared.ErrUnavailable, Attribute: c.origin, Message: "the volume for " + c.inside + ": " + firstLine(err.Error())}
+}
+
+// giveCaches runs the container that gives volumes to their owner.
+func (b *box) giveCaches(ctx context.Context, fresh []cacheVolume) error {
+	docker := b.daemon.client
+	p, err := b.plans.cacheSetUp(fresh)
+	if err != nil {
+		return err
+	}
+	p.host.AutoRemove = false // its status is to be read
+	created, err := docker.ContainerCreate(ctx, createOptions(p, b.plans.options.platform))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
+		defer cancel()
+		docker.ContainerRemove(ctx, created.ID, client.ContainerRemoveOptions{Force: true})
+	}()
+	if _, err := docker.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
+		return err
+	}
+	wait := docker.ContainerWait(ctx, created.ID, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	select {
+	case end := <-wait.Result:
+		if end.StatusCode != 0 {
+			return fmt.Errorf("it could not be given to its user: status %d", end.StatusCode)
+		}
+		return nil
+	case err := <-wait.Error:
+		return err
+	}
+}
+
+// note writes a record anew.
+func note(record string, ttl time.Duration, now time.Time) error {
+	return errors.Join(os.WriteFile(record, []byte(ttl.String()+"\n"), 0o600), os.Chtimes(record, now, now))
+}
+
+// expired reports whether the volume of a record has been of no use for longer
+// than it was to last.
+func expired(record string, now time.Time) bool {
+	info, err := os.Lstat(record)
 	if err != nil {
 		return false
 	}
-	raw, err := os.ReadFile(use)
+	raw, err := os.ReadFile(record)
 	if err != nil {
 		return false
 	}
-	line, _, _ := strings.Cut(string(raw), "\n")
-	ttl, err := time.ParseDuration(line)
-	return err == nil && ttl > 0 && now.Sub(info.ModTime()) > ttl
+	ttl, ok := lasting(string(raw))
+	return ok && now.Sub(info.ModTime()) > ttl
 }
 
-// sweepCaches removes the caches that have expired, of whatever project.
-func sweepCaches(base string, now time.Time) {
-	entries, err := os.ReadDir(base)
+// removeCache removes a volume, unless a container has it, and then its record.
+func removeCache(ctx context.Context, docker *client.Client, name, record string) error {
+	if _, err := docker.VolumeRemove(ctx, name, client.VolumeRemoveOptions{}); err != nil && !cerrdefs.IsNotFound(err) {
+		return err
+	}
+	if err := os.Remove(record); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// sweepCaches removes the caller's volumes that have expired, of whatever
+// project, and the records of those that are gone. It finds volumes by their
+// label; one without a record counts as used since it was made.
+func sweepCaches(ctx context.Context, docker *client.Client, records string, now time.Time) {
+	mine := cacheLabel + "=" + strconv.FormatUint(uint64(self().UID), 10)
+	list, err := docker.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("label", mine)})
+	if err != nil {
+		return
+	}
+	there := map[string]bool{"lock": true}
+	for _, v := range list.Items {
+		record := filepath.Join(records, v.Name)
+		there[v.Name] = true
+		_, err := os.Lstat(record)
+		made, bad := time.Parse(time.RFC3339, v.CreatedAt)
+		ttl, ok := lasting(v.Labels[cacheLasting])
+		forgotten := errors.Is(err, fs.ErrNotExist) && bad == nil && ok && now.Sub(made) > ttl
+		if forgotten || expired(record, now) {
+			removeCache(ctx, docker, v.Name, record)
+		}
+	}
+	entries, err := os.ReadDir(records)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		if dir := filepath.Join(base, e.Name()); e.IsDir() && expired(filepath.Join(dir, cacheUse), now) {
-			os.RemoveAll(dir)
+		if e.Type().IsRegular() && !there[e.Name()] {
+			os.Remove(filepath.Join(records, e.Name()))
 		}
 	}
 }

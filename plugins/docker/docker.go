@@ -40,7 +40,7 @@ var info = shared.Info{
 				{Name: "cpu", Type: shared.OptionNumber, Doc: "processors' worth of time, such as 1.5"},
 				{Name: "pids", Type: shared.OptionNumber, Doc: "processes and threads at once"},
 			}},
-			{Name: "cache", Doc: "directories that outlive the container", Attributes: []shared.OptionAttribute{
+			{Name: "cache", Doc: "volumes that outlive the container", Attributes: []shared.OptionAttribute{
 				{Name: "paths", Type: shared.OptionStringList, Doc: "absolute paths inside", Required: true},
 				{Name: "scope", Type: shared.OptionString, Doc: "whose they are: project, or user for all projects of the caller", Default: json.RawMessage(`"project"`)},
 				{Name: "ttl", Type: shared.OptionString, Doc: "how long one lasts that nothing uses, such as \"720h\"", Default: json.RawMessage(`"720h"`)},

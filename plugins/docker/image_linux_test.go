@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/test/dockerd"
@@ -119,52 +118,5 @@ func TestNotFoundNamesTheImagesPath(t *testing.T) {
 	_, err = s.Start(t.Context(), shared.Command{Args: []string{"tool"}, Env: []string{"PATH=/usr/bin"}, Dir: "/"}, shared.Stdio{})
 	if !errors.Is(err, shared.ErrNotFound) || !strings.Contains(err.Error(), "/opt/tool/bin") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestCaches(t *testing.T) {
-	t.Parallel()
-	e := newEngine(t)
-	projects := []string{dir(t), dir(t)}
-	run := func(project int, scope, script string) string {
-		t.Helper()
-		s, _, err := opened(t, e, shared.Spec{
-			User:    &shared.User{UID: 4242, GID: 4242},
-			Options: rawOptions(t, opts{"cache": opts{"paths": []string{"/cache"}, "scope": scope, "ttl": "1h"}}),
-			Mounts:  []shared.Mount{{Source: projects[project], Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := sh(t, s, script)
-		return out.stdout + out.stderr
-	}
-	if out := run(0, "project", "echo kept > /cache/f"); out != "" {
-		t.Fatal(out)
-	}
-	if out := run(0, "project", "cat /cache/f"); out != "kept\n" {
-		t.Errorf("the same project: %s", out)
-	}
-	if out := run(1, "project", "ls -A /cache"); out != "" {
-		t.Errorf("another project: %s", out)
-	}
-	run(0, "user", "echo all > /cache/f")
-	if out := run(1, "user", "cat /cache/f"); out != "all\n" {
-		t.Errorf("shared by the user's projects: %s", out)
-	}
-	uses, err := filepath.Glob(filepath.Join(e.surroundings.getenv("HOME"), ".cache/sbxhost/docker-cache/*/use"))
-	if err != nil || len(uses) != 3 {
-		t.Fatalf("%q, %v", uses, err)
-	}
-	for _, use := range uses {
-		old := time.Now().Add(-2 * time.Hour)
-		if err := os.Chtimes(use, old, old); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if out := run(0, "project", "ls -A /cache"); out != "" {
-		t.Errorf("of no use for longer than its ttl: %s", out)
-	}
-	if uses, _ = filepath.Glob(filepath.Dir(filepath.Dir(uses[0])) + "/*"); len(uses) != 1 {
-		t.Errorf("what has expired is left: %q", uses)
 	}
 }

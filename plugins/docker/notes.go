@@ -168,6 +168,9 @@ func mountFlag(m mount.Mount) string {
 			fields = append(fields, "bind-recursive=readonly")
 		}
 	}
+	if m.VolumeOptions != nil && m.VolumeOptions.NoCopy {
+		fields = append(fields, "volume-nocopy")
+	}
 	for i, f := range fields {
 		if strings.ContainsAny(f, ",\"\n") {
 			fields[i] = `"` + strings.ReplaceAll(f, `"`, `""`) + `"`

@@ -70,12 +70,13 @@ type planner struct {
 	daemon  daemonFacts
 	memory  uint64 // of the machine
 	self    shared.User
-	// binds are the engine's own: caches.
-	binds []shared.Mount
+	// binds are the engine's own.
+	binds  []shared.Mount
+	caches []cacheVolume
 	// network is that of a Compose project, or empty.
 	network string
 	// initFile and lineDir are what the engine binds for itself, on the host.
-	initFile, lineDir string
+	initFile, lineDir string // lineDir may be empty
 	labels            map[string]string
 }
 
@@ -235,6 +236,20 @@ func (p *planner) mounts(out *plan) error {
 			p.bind(out, m, true)
 		}
 	}
+	for _, c := range p.caches {
+		if err := refuseReserved(shared.Mount{Destination: c.inside, Origin: c.origin}); err != nil {
+			return err
+		}
+		if err := nameable(c.origin, c.inside); err != nil {
+			return err
+		}
+		if taken[c.inside] {
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: c.origin, Message: fmt.Sprintf("destination %q is a mount's already", c.inside)}
+		}
+		taken[c.inside] = true
+		out.host.Mounts = append(out.host.Mounts, c.mount())
+		out.ops = append(out.ops, shared.PlannedMount{Op: "volume", Source: c.name, Destination: c.inside, Why: c.origin})
+	}
 	private := func(dest string, mode uint32, why string) {
 		if dest != "" && !taken[dest] {
 			taken[dest] = true
@@ -259,7 +274,9 @@ func (p *planner) mounts(out *plan) error {
 		private(v, 0o755, "volume of the image")
 	}
 	p.bind(out, shared.Mount{Source: p.initFile, Destination: initInside, Origin: "the init"}, true)
-	p.bind(out, shared.Mount{Source: p.lineDir, Destination: lineInside, Origin: "the init's connection"}, true)
+	if p.lineDir != "" {
+		p.bind(out, shared.Mount{Source: p.lineDir, Destination: lineInside, Origin: "the init's connection"}, true)
+	}
 	slices.SortStableFunc(out.ops, func(a, b shared.PlannedMount) int {
 		return strings.Compare(a.Destination, b.Destination)
 	})

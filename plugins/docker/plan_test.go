@@ -53,7 +53,7 @@ func TestPlanGolden(t *testing.T) {
 			p.limits = shared.Limits{Memory: 512 << 20, CPUs: 1.5, PIDs: 100, TempSize: 1 << 20}
 			p.image.volumes = []string{"/var/lib/data", "/scratch"}
 			p.daemon.recursiveRO, p.daemon.remapped = true, true
-			p.binds = []shared.Mount{{Source: "/cache/data", Destination: "/root/.npm", Kind: shared.MountReadWrite, Origin: "config.cache.paths[0]"}}
+			p.caches = []cacheVolume{{name: "sbxhost-cache-0", inside: "/root/.npm", origin: "config.cache.paths[0]", labels: map[string]string{"l": "v"}}}
 		}, []shared.Mask{{Path: "/workspace/.env"}, {Path: "/workspace/a,\"b\nc", Dir: true}, {Path: "/workspace/.env"}}},
 		"rootless": {func(p *planner) {
 			p.daemon.rootless = true
@@ -100,7 +100,7 @@ func TestPlanRefuses(t *testing.T) {
 		"over the image":   {func(p *planner) { p.spec.Mounts[0].Destination = "/" }, ""},
 		"into /dev":        {func(p *planner) { p.spec.Mounts[0].Destination = "/dev/x" }, ""},
 		"the init's":       {func(p *planner) { p.spec.Mounts[0].Destination = "/.sbxhost" }, ""},
-		"cache on a mount": {func(p *planner) { p.binds = []shared.Mount{{Source: "/c", Destination: "/workspace", Origin: "c"}} }, ""},
+		"cache on a mount": {func(p *planner) { p.caches = []cacheVolume{{name: "c", inside: "/workspace"}} }, ""},
 		"overlay":          {func(p *planner) { p.spec.Mounts[0].Kind = shared.MountOverlay }, ""},
 		"volume on /":      {func(p *planner) { p.image.volumes = []string{"/"} }, ""},
 		"volume on init":   {func(p *planner) { p.image.volumes = []string{"/.sbxhost/x/../line"} }, ""},

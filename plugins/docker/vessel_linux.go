@@ -46,11 +46,7 @@ type vessel struct {
 // ctx ends, or anything fails, nothing of it is left, or soon will be.
 func launch(ctx context.Context, docker *client.Client, p *plan, at platform, m *meeting) (_ *vessel, err error) {
 	defer m.end()
-	options := client.ContainerCreateOptions{Config: &p.config, HostConfig: &p.host}
-	if at.os != "" {
-		options.Platform = &ocispec.Platform{OS: at.os, Architecture: at.arch, Variant: at.variant}
-	}
-	created, err := docker.ContainerCreate(ctx, options)
+	created, err := docker.ContainerCreate(ctx, createOptions(p, at))
 	if err != nil {
 		// A request that was cut short may have made it all the same. It is
 		// never started: the label tells the next engine.
@@ -90,6 +86,14 @@ func launch(ctx context.Context, docker *client.Client, p *plan, at platform, m 
 		}()
 	}
 	return v, nil
+}
+
+func createOptions(p *plan, at platform) client.ContainerCreateOptions {
+	options := client.ContainerCreateOptions{Config: &p.config, HostConfig: &p.host}
+	if at.os != "" {
+		options.Platform = &ocispec.Platform{OS: at.os, Architecture: at.arch, Variant: at.variant}
+	}
+	return options
 }
 
 var errGone = errors.New("the container is gone")

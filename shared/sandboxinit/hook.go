@@ -26,9 +26,9 @@ var hooked atomic.Bool
 
 // Hook makes a program able to serve as the init, and as a session's holder. It
 // must be the first statement of main. In a process that was started to be one
-// of them, by [Argv], [FetchArgv], [KeepArgv] or package holder, it is that and
-// does not return; otherwise it notes that the program called it and returns at
-// once.
+// of them, by [Argv], [FetchArgv], [KeepArgv], [OwnArgv] or
+// package holder, it is that and does not return; otherwise it notes that the
+// program called it and returns at once.
 func Hook() {
 	if holder.Wanted(os.Args) {
 		exit(holder.Main(os.Args, func() { KillOrphans(0) }))
@@ -54,6 +54,9 @@ func Hook() {
 		case keepArg:
 			exit(runKeep(os.Args[2]))
 		}
+	}
+	if len(os.Args) > 3 && os.Args[1] == ownArg {
+		exit(runOwn(os.Args[2], os.Args[3:]))
 	}
 	hooked.Store(true)
 }

@@ -29,6 +29,11 @@ func runKeep(string) int {
 	return initFailed
 }
 
+func runOwn(string, []string) int {
+	os.Stderr.WriteString(needsLinux)
+	return initFailed
+}
+
 func openBinary(b Binary) (*os.File, error) { return os.Open(b.Path) }
 
 func socketpair() ([2]int, error) {

@@ -1,0 +1,101 @@
+package docker
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/mount"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// The labels of a cache's volume: whose it is, by the number of a user of this
+// machine, of what it is the cache, and how long it was to last without use when
+// it was made.
+const (
+	cacheLabel   = "org.sbxhost.cache"
+	cacheProject = "org.sbxhost.project"
+	cachePath    = "org.sbxhost.path"
+	cacheLasting = "org.sbxhost.ttl"
+)
+
+// A cacheVolume is a named volume of the daemon's that outlives containers.
+type cacheVolume struct {
+	name   string
+	inside string
+	origin string
+	labels map[string]string
+}
+
+// cacheVolumes are those of a definition: of one project, or, where project is
+// empty, of one caller. Commands that run as different users share none, since
+// a volume has one owner.
+func cacheVolumes(o *cacheOptions, caller uint32, user, project string) []cacheVolume {
+	var out []cacheVolume
+	for i, inside := range o.paths {
+		whose := strconv.FormatUint(uint64(caller), 10)
+		sum := sha256.Sum256([]byte(strings.Join([]string{whose, user, project, inside}, "\x00")))
+		out = append(out, cacheVolume{
+			name: "sbxhost-cache-" + hex.EncodeToString(sum[:16]), inside: inside, origin: fmt.Sprintf("config.cache.paths[%d]", i),
+			labels: map[string]string{cacheLabel: whose, cacheProject: strings.ToValidUTF8(project, "?"), cachePath: inside, cacheLasting: o.ttl.String()},
+		})
+	}
+	return out
+}
+
+func (c *cacheVolume) mount() mount.Mount {
+	return mount.Mount{Type: mount.TypeVolume, Source: c.name, Target: c.inside,
+		// What the image has there belongs to others than the command's user.
+		VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: c.labels}}
+}
+
+// ours reports whether a volume is the one that this was made as.
+func (c *cacheVolume) ours(labels map[string]string) bool {
+	for _, l := range [...]string{cacheLabel, cacheProject, cachePath} {
+		if got, ok := labels[l]; !ok || got != c.labels[l] {
+			return false
+		}
+	}
+	return true
+}
+
+// cacheOwner is who commands run as, which owns what they cache. The number of
+// somebody whom the image names is not known here.
+func (p *planner) cacheOwner() sandboxinit.Owner {
+	uid, gid, _ := strings.Cut(p.user(), ":")
+	u, err := strconv.ParseUint(uid, 10, 31)
+	g, err2 := strconv.ParseUint(gid, 10, 31)
+	if err != nil || err2 != nil {
+		return sandboxinit.Owner{Anybody: true}
+	}
+	return sandboxinit.Owner{UID: uint32(u), GID: uint32(g)}
+}
+
+// cacheSetUp is the container that gives new volumes to their owner. No program
+// of the image runs in it.
+func (p *planner) cacheSetUp(fresh []cacheVolume) (*plan, error) {
+	set := *p
+	set.spec = &shared.Spec{}
+	set.options = &options{user: "0:0", capAdd: []string{"CAP_CHOWN"}}
+	set.limits, set.binds, set.caches, set.network, set.lineDir = shared.Limits{}, nil, fresh, "", ""
+	dirs := make([]string, len(fresh))
+	for i, c := range fresh {
+		dirs[i] = c.inside
+	}
+	return set.container(nil, sandboxinit.OwnArgv(p.cacheOwner(), dirs...))
+}
+
+// A cacheRecord says when and for how long a cache is used: the modification
+// time of a file of the caller's, and its text. Labels of a volume cannot be
+// changed once it is there.
+
+// lasting reads a record's text.
+func lasting(text string) (ttl time.Duration, ok bool) {
+	ttl, err := time.ParseDuration(strings.TrimSpace(text))
+	return ttl, err == nil && ttl > 0
+}
