@@ -162,7 +162,7 @@ func (s *session) open() error {
 		if s.named() {
 			// The same for all who share it, and nobody else's.
 			sum := sha256.Sum256([]byte(dir))
-			s.current.ID = hex.EncodeToString(sum[:16])
+			s.current.ID, s.current.Named = hex.EncodeToString(sum[:16]), true
 		}
 		s.sweep()
 	case s.needed:

@@ -149,6 +149,9 @@ type Limits struct {
 type Session struct {
 	ID  string // unique on this machine; empty means that nothing is shared
 	Dir string // absolute host path of the scratch directory; empty means that there is none
+	// Named says that the session outlives who opens sandboxes in it, and ends
+	// when Dir is removed.
+	Named bool
 }
 
 // User is a numeric identity of the host.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -32,6 +33,7 @@ type box struct {
 	filter []byte // of system calls
 
 	cache     cacheKeeper
+	lasting   *lasting // nil where containers end with the box
 	compose   *compose // nil without
 	releasing sync.Once
 
@@ -82,6 +84,9 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	if err := b.prepareCaches(spec); err != nil {
 		return err
 	}
+	if b.lasting, err = newLasting(spec, o); err != nil {
+		return err
+	}
 	b.notes = append(b.notes, notes(&b.plans)...)
 	b.engine.sweep.Do(func() { go sweep(b.daemon.client) })
 	if _, err := b.container(&shared.Command{}, "", nil); err != nil {
@@ -107,8 +112,21 @@ func (b *box) container(cmd *shared.Command, lineDir string, words []string) (*p
 	return p.container(cmd.Masks, words)
 }
 
-// launch starts one container.
+// launch starts one container, which is gone when the box has been closed.
 func (b *box) launch(ctx context.Context, cmd *shared.Command, argv func(socket string) []string) (*vessel, error) {
+	v, err := b.launchWith(ctx, cmd, argv, b.plans.labels)
+	if err != nil {
+		return nil, err
+	}
+	b.vessels.Add(1)
+	go func() {
+		<-v.removed
+		b.vessels.Done()
+	}()
+	return v, nil
+}
+
+func (b *box) launchWith(ctx context.Context, cmd *shared.Command, argv func(socket string) []string, labels map[string]string) (*vessel, error) {
 	if err := b.refreshCaches(ctx); err != nil {
 		return nil, err
 	}
@@ -121,22 +139,17 @@ func (b *box) launch(ctx context.Context, cmd *shared.Command, argv func(socket 
 	if err != nil {
 		return nil, err
 	}
-	v, err := launch(ctx, b.daemon.client, p, b.plans.options.platform, m)
-	if err != nil {
-		return nil, err
-	}
-	b.vessels.Add(1)
-	go func() {
-		<-v.removed
-		b.vessels.Done()
-	}()
-	return v, nil
+	p.config.Labels = labels
+	return launch(ctx, b.daemon.client, p, b.plans.options.platform, m)
 }
 
 // begin is cmdengine's hook.
 func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, stdio [3]*os.File) (cmdengine.Run, []shared.Event, error) {
 	start := b.beginFresh
-	if b.plans.options.reuse {
+	switch {
+	case b.lasting != nil:
+		start = b.beginLasting
+	case b.plans.options.reuse:
 		start = b.beginHeld
 	}
 	r, err := start(ctx, cmd, stdio)
@@ -146,6 +159,10 @@ func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, st
 	told := slices.Clone(b.notes)
 	for _, w := range r.vessel.warnings {
 		told = append(told, shared.Event{Kind: shared.EventDegraded, Message: "the Docker daemon: " + firstLine(w), Details: map[string]string{"attribute": "engine"}})
+	}
+	if at := r.vessel.replaced; at != "" {
+		told = append(told, shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"attribute": "config.reuse"},
+			Message: fmt.Sprintf("config.reuse: the session's container was replaced, since %q is not the file that it was, as one that is protected and does not exist never is", at)})
 	}
 	return r, told, nil
 }
@@ -173,6 +190,27 @@ func (b *box) beginHeld(ctx context.Context, cmd *shared.Command, stdio [3]*os.F
 	if err != nil {
 		return nil, err
 	}
+	return b.beginIn(ctx, h, cmd, stdio)
+}
+
+// beginLasting runs a command in the container of the session.
+func (b *box) beginLasting(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
+	unlock, err := lockDir(ctx, b.lasting.dir)
+	if err != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.reuse", Message: "the session's directory: " + err.Error()}
+	}
+	defer unlock()
+	if err := b.refreshCaches(ctx); err != nil {
+		return nil, err
+	}
+	h, err := b.enterLasting(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	return b.beginIn(ctx, h, cmd, stdio)
+}
+
+func (b *box) beginIn(ctx context.Context, h *held, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
 	number, end := h.announce()
 	r := &run{vessel: h.vessel, kill: func() { h.retire(); h.vessel.kill() }}
 	r.finished = func() {
@@ -182,6 +220,10 @@ func (b *box) beginHeld(ctx context.Context, cmd *shared.Command, stdio [3]*os.F
 	if err := r.begin(ctx, number, b.command(cmd), stdio); err != nil {
 		if errors.Is(err, shared.ErrBroken) {
 			h.retire()
+			if h.lasting {
+				b.lasting.leave() // or the next command would find it again
+				h.kill()
+			}
 		}
 		h.leave()
 		return nil, err
@@ -210,6 +252,7 @@ func (b *box) enter(ctx context.Context, cmd *shared.Command) (*held, error) {
 		return nil, err
 	}
 	h := newHeld(v, masks)
+	go h.read()
 	if !h.enter() {
 		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the container ended as soon as it was there"}
 	}
@@ -252,7 +295,10 @@ func (b *box) explain(err error) error {
 // plan is cmdengine's hook.
 func (b *box) plan(_ *shared.Spec, cmd *shared.Command) (shared.Plan, error) {
 	words := sandboxinit.FetchArgv(lineInside + "/" + socketName)
-	if b.plans.options.reuse {
+	switch {
+	case b.lasting != nil:
+		words = sandboxinit.StayArgv(lineInside + "/" + socketName)
+	case b.plans.options.reuse:
 		words = sandboxinit.KeepArgv(lineInside + "/" + socketName)
 	}
 	p, err := b.container(cmd, "<private>", words)

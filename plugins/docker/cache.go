@@ -90,12 +90,10 @@ func (p *planner) cacheSetUp(fresh []cacheVolume) (*plan, error) {
 	return set.container(nil, sandboxinit.OwnArgv(p.cacheOwner(), dirs...))
 }
 
-// A cacheRecord says when and for how long a cache is used: the modification
-// time of a file of the caller's, and its text. Labels of a volume cannot be
-// changed once it is there.
-
-// lasting reads a record's text.
-func lasting(text string) (ttl time.Duration, ok bool) {
+// recordedTTL reads the text of a record, of which the modification time says when
+// a cache was last used, and the text for how long it is to last without. Labels
+// of a volume cannot be changed once it is there, so it is a file of the caller's.
+func recordedTTL(text string) (ttl time.Duration, ok bool) {
 	ttl, err := time.ParseDuration(strings.TrimSpace(text))
 	return ttl, err == nil && ttl > 0
 }

@@ -220,7 +220,7 @@ func expired(record string, now time.Time) bool {
 	if err != nil {
 		return false
 	}
-	ttl, ok := lasting(string(raw))
+	ttl, ok := recordedTTL(string(raw))
 	return ok && now.Sub(info.ModTime()) > ttl
 }
 
@@ -250,7 +250,7 @@ func sweepCaches(ctx context.Context, docker *client.Client, records string, now
 		there[v.Name] = true
 		_, err := os.Lstat(record)
 		made, bad := time.Parse(time.RFC3339, v.CreatedAt)
-		ttl, ok := lasting(v.Labels[cacheLasting])
+		ttl, ok := recordedTTL(v.Labels[cacheLasting])
 		forgotten := errors.Is(err, fs.ErrNotExist) && bad == nil && ok && now.Sub(made) > ttl
 		if forgotten || expired(record, now) {
 			removeCache(ctx, docker, v.Name, record)

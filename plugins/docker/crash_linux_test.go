@@ -21,7 +21,8 @@ import (
 )
 
 // crashEnv has the test binary be an engine that is to be killed: it names the
-// daemon, the init's directory and the options, each on a line.
+// daemon, the init's directory, the options and perhaps the directory of a named
+// session, each on a line.
 const crashEnv = "SBXHOST_TEST_CRASH"
 
 // other is the engine of a process that a test starts.
@@ -32,7 +33,11 @@ func other(how string) (*engine, shared.Spec) {
 	e := &engine{surroundings: s, locateInit: func() (sandboxinit.Binary, error) {
 		return sandboxinit.LocateBeside(filepath.Join(part[1], "sbxhost-init"))
 	}}
-	return e, shared.Spec{Options: []byte(part[2])}
+	spec := shared.Spec{Options: []byte(part[2])}
+	if len(part) > 3 {
+		spec.Session = shared.Session{ID: "of-" + part[3], Dir: part[3], Named: true}
+	}
+	return e, spec
 }
 
 // crash starts a command, says so, and waits to be killed.
@@ -41,7 +46,7 @@ func crash(how string) {
 	e, spec := other(how)
 	sandbox, err := e.Open(ctx, spec)
 	if err == nil {
-		_, err = sandbox.Start(ctx, shared.Command{Args: []string{"/bin/sh", "-c", "trap '' TERM HUP; setsid sleep 1000 & sleep 1000"}, Env: []string{"PATH=/bin"}, Dir: "/"}, shared.Stdio{})
+		_, err = sandbox.Start(ctx, shared.Command{Args: []string{"/bin/sh", "-c", "trap '' TERM HUP; setsid sleep 1000 & echo up; sleep 1000"}, Env: []string{"PATH=/bin"}, Dir: "/"}, shared.Stdio{})
 	}
 	fmt.Println("started", err)
 	select {}

@@ -1,6 +1,6 @@
 // Package docker is the engine that runs commands in containers of a Docker
-// daemon, or Podman's, on this machine: for definitions that need another root file system,
-// with other packages or other versions of languages than the host has.
+// daemon, or Podman's, on this machine: for definitions that need another root
+// file system, with other packages or other versions of languages than the host has.
 //
 // # What a command gets
 //
@@ -27,7 +27,9 @@
 //
 // The init ends with its connection to the engine, and the container with the
 // init; the daemon removes it. What an engine that was killed had made and not
-// yet started is found by its label and removed by the next engine.
+// yet started is found by its label and removed by the next engine. With reuse in
+// a named session, a container outlives the engine and ends with a file of the
+// session's; the command that an engine has started in it ends with that engine.
 //
 // # Limits of the promise
 //

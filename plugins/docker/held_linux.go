@@ -11,7 +11,11 @@ import (
 // A held is a vessel in which one command runs after another, or beside it.
 type held struct {
 	*vessel
-	masks string // what is hidden in it: others need another
+	masks string // what is hidden in it, or all it is made of: others need another
+	// lasting says that it is left as it is and not removed, and place which file
+	// it lasts by.
+	lasting bool
+	place   string
 
 	mu      sync.Mutex
 	number  uint64
@@ -21,9 +25,7 @@ type held struct {
 }
 
 func newHeld(v *vessel, masks string) *held {
-	h := &held{vessel: v, masks: masks, ends: map[uint64]chan struct{}{}}
-	go h.read()
-	return h
+	return &held{vessel: v, masks: masks, ends: map[uint64]chan struct{}{}}
 }
 
 // read takes the keeper's word for the ends of commands. Its own end is that of
@@ -62,8 +64,17 @@ func (h *held) leave() {
 	last := h.retired && h.users == 0
 	h.mu.Unlock()
 	if last {
-		h.remove()
+		h.letGo()
 	}
+}
+
+// letGo is for a vessel that nobody needs any more.
+func (h *held) letGo() {
+	if h.lasting {
+		h.part()
+		return
+	}
+	h.remove()
 }
 
 // retire lets nobody in any more; the vessel goes with its last user.
@@ -73,7 +84,7 @@ func (h *held) retire() {
 	h.retired = true
 	h.mu.Unlock()
 	if !again && empty {
-		h.remove()
+		h.letGo()
 	}
 }
 

@@ -67,7 +67,10 @@ func notes(p *planner) []shared.Event {
 	if p.options.writableRoot {
 		degraded("config.writable_root", "what commands write to the container's own files takes disk space without a limit")
 	}
-	if p.options.reuse {
+	switch {
+	case lasts(p.spec, p.options):
+		degraded("config.reuse", "commands share one container, its processes and its private directories, for as long as the session is there: until it is removed, or the container's options, binds or hidden paths change, as each protected path does that does not exist")
+	case p.options.reuse:
 		degraded("config.reuse", "commands share one container, its processes and its private directories, for as long as the sandbox is open")
 	}
 	if p.options.compose != "" && p.network != "" {

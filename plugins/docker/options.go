@@ -283,6 +283,14 @@ func (o *options) check() error {
 	return nil
 }
 
+// lasts reports whether one container serves a definition for all of a named
+// session. Root's, for commands of another user, does not: that user could swap
+// what is in the session's directory. Nor one beside services of Compose's, which
+// end with the sandbox.
+func lasts(spec *shared.Spec, o *options) bool {
+	return o.reuse && spec.Session.Named && spec.Session.Dir != "" && spec.User == nil && o.compose == ""
+}
+
 // parseSize reads a number of bytes: "1073741824", "512m", "1.5GiB". Units are
 // powers of 1024, as Docker has them.
 func parseSize(s string) (uint64, error) {

@@ -44,7 +44,7 @@ func startTime(pid int) string {
 
 // sweep removes what engines that were killed have left: containers that they
 // had made and not yet started, and the services that Compose had started for
-// them. Other containers that they had started have ended with them.
+// them; and containers of sessions that are gone. Other containers that they had started have ended with them.
 func sweep(docker *client.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -54,7 +54,12 @@ func sweep(docker *client.Client) {
 	}
 	boot, namespace := bootID(), pidNamespace()
 	for _, c := range list.Items {
-		if o, ok := parseOwner(c.Labels[ownerLabel]); ok && o.gone(boot, namespace, startTime) {
+		o, ok := parseOwner(c.Labels[ownerLabel])
+		useless := ok && o.gone(boot, namespace, startTime)
+		if ok && c.Labels[sessionLabel] != "" {
+			useless = outlasted(&c, o, useless, namespace)
+		}
+		if useless {
 			docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		}
 	}

@@ -32,10 +32,14 @@ type vessel struct {
 	line   *line
 	// warnings are what the daemon did not take from the container's configuration.
 	warnings []string
+	// replaced is what is another file on the host than in the container that this
+	// one has taken the place of.
+	replaced string
 
 	// gone is closed when nothing runs in it any more, removed when the daemon
 	// has taken it away as well, or cannot say.
 	gone, removed chan struct{}
+	unwatch       func()
 	// exit is what the daemon says of its end, once removed.
 	exit container.WaitResponse
 
@@ -52,10 +56,8 @@ func launch(ctx context.Context, docker *client.Client, p *plan, at platform, m 
 		// never started: the label tells the next engine.
 		return nil, startError(ctx, err)
 	}
-	v := &vessel{docker: docker, id: created.ID, warnings: created.Warnings, gone: make(chan struct{}), removed: make(chan struct{})}
-	waiting, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
-	wait := docker.ContainerWait(waiting, v.id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
-	go v.follow(wait, stopWaiting)
+	v := newVessel(ctx, docker, created.ID)
+	v.warnings = created.Warnings
 	defer func() {
 		if err != nil {
 			v.remove()
@@ -86,6 +88,22 @@ func launch(ctx context.Context, docker *client.Client, p *plan, at platform, m 
 		}()
 	}
 	return v, nil
+}
+
+// newVessel is a container that there is, and begins to wait for its end.
+func newVessel(ctx context.Context, docker *client.Client, id string) *vessel {
+	v := &vessel{docker: docker, id: id, gone: make(chan struct{}), removed: make(chan struct{})}
+	waiting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	v.unwatch = stop
+	wait := docker.ContainerWait(waiting, v.id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+	go v.follow(wait, stop)
+	return v
+}
+
+// part leaves the container as it is.
+func (v *vessel) part() {
+	v.line.conn.Close()
+	v.unwatch()
 }
 
 func createOptions(p *plan, at platform) client.ContainerCreateOptions {

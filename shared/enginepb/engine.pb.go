@@ -1097,6 +1097,7 @@ type Session struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Dir           []byte                 `protobuf:"bytes,2,opt,name=dir,proto3" json:"dir,omitempty"`
+	Named         bool                   `protobuf:"varint,3,opt,name=named,proto3" json:"named,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1143,6 +1144,13 @@ func (x *Session) GetDir() []byte {
 		return x.Dir
 	}
 	return nil
+}
+
+func (x *Session) GetNamed() bool {
+	if x != nil {
+		return x.Named
+	}
+	return false
 }
 
 type User struct {
@@ -2633,10 +2641,11 @@ const file_engine_proto_rawDesc = "" +
 	"\n" +
 	"temp_bytes\x18\x05 \x01(\x04R\ttempBytes\x12\x1f\n" +
 	"\vbest_effort\x18\x06 \x01(\bR\n" +
-	"bestEffort\"+\n" +
+	"bestEffort\"A\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
-	"\x03dir\x18\x02 \x01(\fR\x03dir\"B\n" +
+	"\x03dir\x18\x02 \x01(\fR\x03dir\x12\x14\n" +
+	"\x05named\x18\x03 \x01(\bR\x05named\"B\n" +
 	"\x04User\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\rR\x03uid\x12\x10\n" +
 	"\x03gid\x18\x02 \x01(\rR\x03gid\x12\x16\n" +

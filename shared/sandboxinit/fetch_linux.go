@@ -57,7 +57,10 @@ const handedOver = 4
 
 // receive reads one handover and puts its descriptors in a row, which control
 // begins.
-func (l line) receive() (number uint64, control int, err error) {
+func (l line) receive() (number uint64, control int, err error) { return l.receiveRow(handedOver) }
+
+// receiveRow is receive for a message with another number of descriptors.
+func (l line) receiveRow(want int) (number uint64, first int, err error) {
 	message := make([]byte, HandoverSize)
 	rights := make([]byte, unix.CmsgSpace(handedOver*4))
 	var n, oobn int
@@ -80,16 +83,16 @@ func (l line) receive() (number uint64, control int, err error) {
 	if err == nil && len(messages) == 1 {
 		fds, err = unix.ParseUnixRights(&messages[0])
 	}
-	if err == nil && len(fds) != handedOver {
-		err = protocolError("a handover without its descriptors")
+	if err == nil && len(fds) != want {
+		err = protocolError("a message without its descriptors")
 	}
 	if err == nil {
-		control, err = inARow(fds)
+		first, err = inARow(fds)
 	}
 	for _, fd := range fds {
 		syscall.Close(fd)
 	}
-	return binary.BigEndian.Uint64(message), control, err
+	return binary.BigEndian.Uint64(message), first, err
 }
 
 // inARow duplicates descriptors to consecutive numbers above them all.

@@ -26,7 +26,7 @@ var hooked atomic.Bool
 
 // Hook makes a program able to serve as the init, and as a session's holder. It
 // must be the first statement of main. In a process that was started to be one
-// of them, by [Argv], [FetchArgv], [KeepArgv], [OwnArgv] or
+// of them, by [Argv], [FetchArgv], [KeepArgv], [StayArgv], [OwnArgv] or
 // package holder, it is that and does not return; otherwise it notes that the
 // program called it and returns at once.
 func Hook() {
@@ -53,6 +53,8 @@ func Hook() {
 			exit(runFetch(os.Args[2]))
 		case keepArg:
 			exit(runKeep(os.Args[2]))
+		case stayArg:
+			exit(runStay(os.Args[2]))
 		}
 	}
 	if len(os.Args) > 3 && os.Args[1] == ownArg {

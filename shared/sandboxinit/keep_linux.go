@@ -3,7 +3,6 @@ package sandboxinit
 import (
 	"encoding/binary"
 	"io"
-	"os"
 	"sync"
 	"syscall"
 
@@ -12,35 +11,43 @@ import (
 
 // keeper is pid 1 of a namespace in which one command runs after another.
 type keeper struct {
-	line line
 	// begun has an entry once there may be children to wait for.
 	begun chan struct{}
 
 	mu      sync.Mutex
-	running map[int]uint64 // pid of an init -> number of its handover
+	running map[int]handed // by the pid of its init
+	leaving bool           // to end with the last command
 }
 
-// runKeep is the whole life of a keeper.
+// handed is a command that a client has handed over.
+type handed struct {
+	client *client
+	number uint64
+}
+
+// client is an engine.
+type client struct {
+	line line
+	gone bool // the keeper's lock holds it
+}
+
+func newKeeper() *keeper {
+	k := &keeper{begun: make(chan struct{}, 1), running: make(map[int]handed)}
+	go k.reap()
+	return k
+}
+
+// runKeep is the whole life of a keeper that ends with its engine.
 func runKeep(path string) int {
-	if os.Getpid() != 1 {
-		// It kills all that it can see, which must be its own namespace alone.
-		return complain("keeping a namespace", syscall.EPERM)
-	}
-	l, code := dial(path)
+	l, code := dialKeeper(path)
 	if code != 0 {
 		return code
 	}
-	if err := closeOnExecFrom(3); err != nil {
-		return complain("setting fds close-on-exec", err)
-	}
-	// Any command could otherwise end the others with one kill of pid 1.
-	silence()
-	k := &keeper{line: l, begun: make(chan struct{}, 1), running: make(map[int]uint64)}
-	go k.reap()
+	k, c := newKeeper(), &client{line: l}
 	for {
 		number, control, err := l.receive()
 		if err == nil {
-			err = k.begin(number, control)
+			err = k.begin(c, number, control)
 			closeRow(control, handedOver)
 		}
 		switch {
@@ -54,14 +61,14 @@ func runKeep(path string) int {
 	}
 }
 
-func (k *keeper) begin(number uint64, control int) error {
+func (k *keeper) begin(c *client, number uint64, control int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	pid, err := forkInit(control)
 	if err != nil {
 		return err
 	}
-	k.running[pid] = number
+	k.running[pid] = handed{c, number}
 	select {
 	case k.begun <- struct{}{}:
 	default:
@@ -86,7 +93,7 @@ func (k *keeper) reap() {
 func (k *keeper) ended(pid int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	number, ok := k.running[pid]
+	h, ok := k.running[pid]
 	if !ok {
 		return
 	}
@@ -94,8 +101,12 @@ func (k *keeper) ended(pid int) {
 	if len(k.running) == 0 {
 		killTheRest()
 	}
-	message := binary.BigEndian.AppendUint64(nil, number)
-	controlSocket(k.line).send(message)
+	if !h.client.gone {
+		controlSocket(h.client.line).send(binary.BigEndian.AppendUint64(nil, h.number))
+	}
+	if k.leaving && len(k.running) == 0 {
+		exit(0)
+	}
 }
 
 // killTheRest kills every process of the namespace but pid 1, and returns once

@@ -29,6 +29,11 @@ func runKeep(string) int {
 	return initFailed
 }
 
+func runStay(string) int {
+	os.Stderr.WriteString(needsLinux)
+	return initFailed
+}
+
 func runOwn(string, []string) int {
 	os.Stderr.WriteString(needsLinux)
 	return initFailed

@@ -1,0 +1,286 @@
+package docker
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// The labels of a container that lasts for a named session: the session and the
+// definition, all that it was made from as a checksum, which files of the host it
+// shows, and the file on which its life depends.
+const (
+	sessionLabel = "org.sbxhost.session"
+	madeOfLabel  = "org.sbxhost.made-of"
+	sourcesLabel = "org.sbxhost.sources"
+	whileLabel   = "org.sbxhost.while"
+)
+
+// lasting is where the container of one definition in a named session is found:
+// a socket in the session's directory, at which its pid 1 takes engines. The
+// container ends when the socket's file goes, with the session or because another
+// takes its place.
+type lasting struct {
+	dir     string // this user's alone; commands do not see it
+	socket  string // name in dir
+	session string // value of sessionLabel
+}
+
+// lastingDir is the name of the engine's directory in a session's.
+const lastingDir = "docker"
+
+// newLasting gives nil where containers do not outlive the sandbox.
+func newLasting(spec *shared.Spec, o *options) (*lasting, error) {
+	if !lasts(spec, o) {
+		return nil, nil
+	}
+	l := &lasting{dir: filepath.Join(spec.Session.Dir, lastingDir)}
+	if err := os.Mkdir(l.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.reuse", Message: "the session's directory: " + err.Error()}
+	}
+	sum := sha256.Sum256([]byte(spec.Sandbox))
+	l.socket = hex.EncodeToString(sum[:8])
+	l.session = spec.Session.ID + "/" + l.socket
+	return l, nil
+}
+
+func (l *lasting) path() string { return filepath.Join(l.dir, l.socket) }
+
+// within calls use with a path of the socket that is short enough for sockaddr_un.
+func (l *lasting) within(use func(path string) error) error {
+	dir, err := os.OpenFile(l.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return use("/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + l.socket)
+}
+
+// dial connects to the container that there is.
+func (l *lasting) dial() (conn *net.UnixConn, err error) {
+	err = l.within(func(path string) (err error) {
+		conn, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+		return err
+	})
+	return conn, err
+}
+
+// settle makes the socket for a new container, in the place of that of an old one,
+// which ends once no command runs in it.
+func (l *lasting) settle() (listener, file *os.File, err error) {
+	if err := l.leave(); err != nil {
+		return nil, nil, err
+	}
+	// Not by package net: pid 1 waits in accept, on the same open file.
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socket", err)
+	}
+	listener = os.NewFile(uintptr(fd), l.path())
+	err = l.within(func(path string) error {
+		return errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: path}), unix.Listen(fd, 16),
+			// The init may run as somebody else; the directory keeps others out.
+			os.Chmod(path, 0o666))
+	})
+	if err == nil {
+		file, err = os.OpenFile(l.path(), unix.O_PATH|unix.O_NOFOLLOW, 0)
+	}
+	if err != nil {
+		listener.Close()
+		return nil, nil, err
+	}
+	return listener, file, nil
+}
+
+// leave ends the container that there is, once no command runs in it.
+func (l *lasting) leave() error {
+	if err := os.Remove(l.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// identity tells a file from another that has taken its place, be it with the
+// same inode number. What was written to it does not count: a bind shows that.
+// One that cannot be told is another each time: what protects the place of a file
+// that does not exist is gone from a container when the host has removed it.
+func identity(path string) string {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO|unix.STATX_BTIME, &st)
+	if err != nil || st.Mask&unix.STATX_BTIME == 0 {
+		return rand.Text()
+	}
+	return fmt.Sprintf("%d:%d:%d:%d.%d", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec)
+}
+
+// made says what a container is made from. Another needs another.
+type made struct {
+	of      string   // checksum
+	shown   []string // what is bound, and
+	sources []string // its identity
+}
+
+// madeOf gives it for a plan that has no line of its own. An init of another
+// version counts, and a source that was replaced on the host since.
+func (b *box) madeOf(p *plan) (made, error) {
+	var m made
+	for _, bind := range p.host.Mounts {
+		if bind.Type == mount.TypeBind {
+			m.shown, m.sources = append(m.shown, bind.Source), append(m.sources, identity(bind.Source))
+		}
+	}
+	init, err := os.Stat(b.plans.initFile)
+	if err != nil {
+		return m, err
+	}
+	config := p.config
+	config.Labels = nil // which say who makes it
+	raw, err := json.Marshal([]any{version, init.Size(), init.ModTime(), config, p.host})
+	if err != nil {
+		return m, err
+	}
+	sum := sha256.Sum256(raw)
+	m.of = hex.EncodeToString(sum[:16])
+	return m, nil
+}
+
+func (m *made) shows() string { return strings.Join(m.sources, ",") }
+
+// enterLasting gives the container of the session, a new one where there is none
+// that is made of just what this command asks for. The caller holds the lock of
+// the session's directory until the command runs: nobody else then puts another
+// container in this one's place meanwhile.
+func (b *box) enterLasting(ctx context.Context, cmd *shared.Command) (*held, error) {
+	l := b.lasting
+	blank, err := b.container(cmd, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	m, err := b.madeOf(blank)
+	if err != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
+	}
+	here := identity(l.path())
+	if h := b.held; h != nil && h.masks == m.of+m.shows() && h.place == here && h.enter() {
+		return h, nil
+	}
+	if b.held != nil {
+		b.held.retire()
+		b.held = nil
+	}
+	v, why, err := b.findLasting(ctx, &m)
+	if err == nil && v == nil {
+		v, err = b.makeLasting(ctx, cmd, &m)
+		here = identity(l.path())
+	}
+	if err != nil {
+		return nil, err
+	}
+	v.replaced = why
+	h := newHeld(v, m.of+m.shows())
+	h.lasting, h.place = true, here
+	go h.read()
+	if !h.enter() {
+		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the container ended as soon as it was there"}
+	}
+	b.held = h
+	return h, nil
+}
+
+// findLasting gives the container that there is, nil for none of use, and perhaps
+// why it is of none.
+func (b *box) findLasting(ctx context.Context, m *made) (v *vessel, why string, err error) {
+	docker := b.daemon.client
+	list, err := docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", sessionLabel+"="+b.lasting.session)})
+	if err != nil {
+		return nil, "", startError(ctx, err)
+	}
+	for _, c := range list.Items {
+		// One that is of no use ends by itself, or the sweep removes it.
+		if c.Labels[madeOfLabel] != m.of || c.State != container.StateRunning {
+			continue
+		}
+		if shown := strings.Split(c.Labels[sourcesLabel], ","); len(shown) == len(m.sources) && !slices.Equal(shown, m.sources) {
+			for i, s := range m.sources {
+				if s != shown[i] {
+					why = m.shown[i]
+				}
+			}
+			continue
+		}
+		conn, err := b.lasting.dial()
+		if err != nil {
+			break // it is about to go
+		}
+		v := newVessel(ctx, docker, c.ID)
+		v.line = &line{conn: conn}
+		return v, "", nil
+	}
+	return nil, why, nil
+}
+
+func (b *box) makeLasting(ctx context.Context, cmd *shared.Command, m *made) (*vessel, error) {
+	l := b.lasting
+	unavailable := func(err error) error {
+		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.reuse", Message: "the session's container: " + err.Error()}
+	}
+	listener, file, err := l.settle()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer listener.Close()
+	defer file.Close()
+	v, err := b.launchWith(ctx, cmd, sandboxinit.StayArgv, map[string]string{
+		ownerLabel: thisOwner().String(), sessionLabel: l.session, madeOfLabel: m.of, sourcesLabel: m.shows(), whileLabel: l.path()})
+	if err == nil {
+		message, rights := sandboxinit.Settlement(listener, file)
+		_, _, err = v.line.conn.WriteMsgUnix(message, rights, nil)
+		runtime.KeepAlive(listener)
+		runtime.KeepAlive(file)
+		if err != nil {
+			v.remove()
+			err = unavailable(err)
+		}
+	}
+	if err != nil {
+		l.leave()
+		return nil, err
+	}
+	return v, nil
+}
+
+// outlasted reports whether a container that is to last for a session has lost it,
+// or was never started by who has made it.
+func outlasted(c *container.Summary, maker owner, makerGone bool, namespace string) bool {
+	if makerGone && (c.State == container.StateCreated || maker.boot != bootID()) {
+		return true
+	}
+	// Elsewhere the path is another's.
+	_, err := os.Lstat(c.Labels[whileLabel])
+	return maker.namespace == namespace && errors.Is(err, fs.ErrNotExist)
+}
