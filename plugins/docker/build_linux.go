@@ -13,6 +13,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/build"
 	"github.com/moby/moby/api/types/jsonstream"
+	"github.com/moby/moby/api/types/registry"
 	"github.com/moby/moby/client"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -70,7 +71,11 @@ func (b *box) imageBuilt(ctx context.Context, spec *shared.Spec) error {
 			return imageError(ctx, "the image built before", err)
 		}
 	}
-	if err := b.build(ctx, attribute, tag, source.dockerfile, archive); err != nil {
+	auths, err := b.buildLogins(ctx, source)
+	if err != nil {
+		return loginError(err, attribute)
+	}
+	if err := b.build(ctx, attribute, tag, source.dockerfile, archive, auths); err != nil {
 		return err
 	}
 	facts, err := inspectImage(ctx, b.daemon.client, tag)
@@ -81,10 +86,32 @@ func (b *box) imageBuilt(ctx context.Context, spec *shared.Spec) error {
 	return nil
 }
 
-func (b *box) build(ctx context.Context, attribute, tag, dockerfile string, archive io.Reader) error {
+// buildLogins are those to the registries that a Dockerfile names.
+func (b *box) buildLogins(ctx context.Context, source *buildContext) (map[string]registry.AuthConfig, error) {
+	text := source.text
+	if source.root != nil {
+		var err error
+		if text, err = source.root.ReadFile(source.dockerfile); err != nil {
+			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Message: err.Error()}
+		}
+	}
+	auths := map[string]registry.AuthConfig{}
+	for _, of := range registriesOf(text) {
+		auth, ok, err := b.engine.login(ctx, of)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			auths[of] = auth
+		}
+	}
+	return auths, nil
+}
+
+func (b *box) build(ctx context.Context, attribute, tag, dockerfile string, archive io.Reader, auths map[string]registry.AuthConfig) error {
 	o := b.plans.options
 	options := client.ImageBuildOptions{
-		Tags: []string{tag}, Dockerfile: dockerfile, Remove: true, ForceRemove: true, PullParent: o.pull == "always",
+		Tags: []string{tag}, Dockerfile: dockerfile, Remove: true, ForceRemove: true, PullParent: o.pull == "always", AuthConfigs: auths,
 		Version: build.BuilderV1, // which every daemon has, without a session of its own
 	}
 	if at := o.platform; at.os != "" {

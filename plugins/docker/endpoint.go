@@ -24,6 +24,19 @@ type surroundings struct {
 	getenv func(string) string
 	read   func(path string) ([]byte, error)
 	exists func(path string) bool
+	// helpers are the directories of credential helpers.
+	helpers []string
+}
+
+// configDir is that of Docker's own configuration, empty if nobody knows.
+func (s *surroundings) configDir() string {
+	if dir := s.getenv("DOCKER_CONFIG"); dir != "" {
+		return dir
+	}
+	if home := s.getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".docker")
+	}
+	return ""
 }
 
 // findEndpoint goes by the same sources in the same order as Docker's own
@@ -33,12 +46,7 @@ func findEndpoint(s surroundings) (endpoint, error) {
 	if host := s.getenv("DOCKER_HOST"); host != "" {
 		return unixEndpoint(host, "DOCKER_HOST")
 	}
-	dir := s.getenv("DOCKER_CONFIG")
-	if dir == "" {
-		if home := s.getenv("HOME"); filepath.IsAbs(home) {
-			dir = filepath.Join(home, ".docker")
-		}
-	}
+	dir := s.configDir()
 	context, origin := s.getenv("DOCKER_CONTEXT"), "DOCKER_CONTEXT"
 	if context == "" && dir != "" {
 		// One that cannot be read is no worse than none: Docker's own command

@@ -20,7 +20,8 @@ func New() shared.Engine {
 func hostSurroundings() surroundings {
 	return surroundings{
 		getenv: os.Getenv, read: os.ReadFile,
-		exists: func(path string) bool { _, err := os.Lstat(path); return err == nil },
+		exists:  func(path string) bool { _, err := os.Lstat(path); return err == nil },
+		helpers: helperDirs[:],
 	}
 }
 

@@ -26,7 +26,7 @@ func daemonName() string {
 }
 
 // TestPodman runs the tests of this package once more, with Podman, but for
-// Compose, which is refused. Not in parallel: one daemon at a time is enough.
+// Compose, which is refused, and for the registry, with which Podman wants TLS. Not in parallel: one daemon at a time is enough.
 func TestPodman(t *testing.T) {
 	if withPodman() {
 		return
@@ -39,7 +39,7 @@ func TestPodman(t *testing.T) {
 	}
 	runtime.LockOSThread() // whose end the parent-death signal would tell
 	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.v", "-test.parallel=4", "-test.skip=^(TestPodman|TestCompose)$")
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.v", "-test.parallel=4", "-test.skip=^(TestPodman|TestCompose|TestPrivateRegistry)$")
 	cmd.Env = append(os.Environ(), podmanEnv+"=1", "SBXHOST_REQUIRE=podman")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	out, err := cmd.CombinedOutput()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,6 +37,7 @@ type Daemon struct {
 	Client *client.Client
 
 	name   string // of the program
+	pid    int
 	dir    string
 	log    *os.File
 	stop   func()
@@ -133,6 +135,9 @@ func (d *Daemon) run(cmd *exec.Cmd) error {
 	go func() {
 		runtime.LockOSThread() // the parent-death signal is the thread's; it ends with the goroutine
 		err := cmd.Start()
+		if err == nil {
+			d.pid = cmd.Process.Pid
+		}
 		started <- err
 		if err != nil {
 			close(d.exited)
@@ -170,6 +175,47 @@ func (d *Daemon) awaitAnswer(ctx context.Context) error {
 // Admit lets a user of the machine use the daemon, beside root.
 func (d *Daemon) Admit(uid int) error {
 	return errors.Join(os.Chmod(d.dir, 0o711), os.Chown(d.Socket, uid, -1))
+}
+
+// Listen gives a listener at the daemon's loopback, which is not the machine's.
+func (d *Daemon) Listen() (net.Listener, error) {
+	type result struct {
+		l   net.Listener
+		err error
+	}
+	got := make(chan result)
+	go func() {
+		runtime.LockOSThread() // and it ends with the goroutine, since it is not like others any more
+		l, err := d.listen()
+		got <- result{l, err}
+	}()
+	r := <-got
+	return r.l, r.err
+}
+
+func (d *Daemon) listen() (net.Listener, error) {
+	space, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", d.pid))
+	if err != nil {
+		return nil, err
+	}
+	defer space.Close()
+	if err := unix.Setns(int(space.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, os.NewSyscallError("setns", err)
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(fd)
+	loopback, err := unix.NewIfreq("lo")
+	if err != nil {
+		return nil, err
+	}
+	loopback.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, loopback); err != nil {
+		return nil, os.NewSyscallError("lo up", err)
+	}
+	return net.Listen("tcp4", "127.0.0.1:0")
 }
 
 // Stop ends the daemon and removes its directory.
