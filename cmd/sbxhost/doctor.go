@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
@@ -22,7 +25,8 @@ Find out, by doing, what this machine allows or withholds, what that means for
 sandboxes, and what would help. Nothing is changed.
 
   -probe   run the probes of isolation too, on the engines that work here, and
-           summarise them ("sbxhost engines test" shows each)
+           summarise them ("sbxhost engines test" shows each); docker's in an
+           image that a sandbox names and the daemon has
   -json    results as JSON
 
 Exit status: 0; 1 when no engine that isolates works here, or when a probe failed;
@@ -74,7 +78,7 @@ func (c *doctorCommand) Run(args []string) int {
 		return status
 	}
 	ctx := context.Background()
-	_, h, err := c.host(ctx, *explicit)
+	s, h, err := c.host(ctx, *explicit)
 	if err != nil {
 		return c.explainError(nil, nil, err)
 	}
@@ -89,7 +93,7 @@ func (c *doctorCommand) Run(args []string) int {
 		}
 		status = 0
 		if *probe {
-			report.Probes = append(report.Probes, c.probeEngine(ctx, h, name))
+			report.Probes = append(report.Probes, c.probeEngine(ctx, h, name, s.options.Sandboxes))
 		}
 	}
 	for _, p := range report.Probes {
@@ -132,12 +136,20 @@ func (c *doctorCommand) ask(ctx context.Context, h *host.Host, name string) (ask
 	return asked{info.Features.Has("unconfined")}, e
 }
 
-func (c *doctorCommand) probeEngine(ctx context.Context, h *host.Host, name string) probedGroup {
+func (c *doctorCommand) probeEngine(ctx context.Context, h *host.Host, name string, sandboxes map[string]host.Definition) probedGroup {
 	g := probedGroup{Engine: name, Bad: []enginetest.Result{}}
+	o := enginetest.Options{ProbesOnly: true}
+	if name == "docker" {
+		if o.EngineOptions = imageAtHand(sandboxes); o.EngineOptions == nil {
+			g.Error = `it takes an image, and no sandbox of the configuration names one: sbxhost engines test -options '{"image": "NAME"}' docker`
+			return g
+		}
+		o.Known = map[string]string{"proc.05": "the daemon gives containers no user namespace of their own unless it is set up to"}
+	}
 	var results enginetest.Results
 	command, err := h.EngineCommand(name)
 	if err == nil {
-		results, err = testEngine(ctx, command, enginetest.Options{ProbesOnly: true})
+		results, err = testEngine(ctx, command, o)
 	}
 	if err != nil {
 		g.Error = err.Error()
@@ -145,6 +157,28 @@ func (c *doctorCommand) probeEngine(ctx context.Context, h *host.Host, name stri
 	}
 	g.Summary, g.Bad = results.Summary(), append(g.Bad, results.Bad()...)
 	return g
+}
+
+// imageAtHand gives the options for a container of the first sandbox that names an
+// image, which is neither fetched nor built for that.
+func imageAtHand(sandboxes map[string]host.Definition) json.RawMessage {
+	for _, name := range slices.Sorted(maps.Keys(sandboxes)) {
+		def := sandboxes[name]
+		var options struct {
+			Image    string `json:"image"`
+			Platform string `json:"platform,omitempty"`
+			Pull     string `json:"pull"`
+		}
+		if def.Engine != "docker" || json.Unmarshal(def.Config, &options) != nil || options.Image == "" {
+			continue
+		}
+		options.Pull = "never"
+		raw, err := json.Marshal(options)
+		if err == nil {
+			return raw
+		}
+	}
+	return nil
 }
 
 func (r *doctorReport) text() string {

@@ -73,7 +73,7 @@ func (*enginesListCommand) Help() string {
 
 List the engines that are built in, declared by the configuration, or installed.
 First come those that "auto" chooses from, in its order: it takes the first that
-works on this machine. None is started.`
+works on this machine. None is started but docker, to ask for its version.`
 }
 
 // listOrder begins with the engines that "auto" chooses from.
@@ -88,7 +88,7 @@ type listedEngine struct {
 	BuiltIn bool   `json:"built_in"`
 	Auto    int    `json:"auto"`    // its place in the order of "auto"; 0: never chosen
 	Source  string `json:"source"`  // path of the executable of one that is not built in
-	Version string `json:"version"` // of a built-in engine
+	Version string `json:"version"` // of an engine of this project
 	Doc     string `json:"doc"`     // likewise
 }
 
@@ -122,15 +122,19 @@ func (c *enginesListCommand) Run(args []string) int {
 		}
 		if info, ok := c.builtinInfo(ctx, s.options, name); ok {
 			e.BuiltIn, e.Source, e.Version, e.Doc = true, "", info.Version, info.Doc
+		} else if separate[name] != "" && e.Source == separate[name] {
+			// One of this project, which stands beside this program. Others are
+			// not run for a list.
+			if info, err := h.EngineInfo(ctx, name); err == nil {
+				e.Version, e.Doc = info.Version, info.Doc
+			}
 		}
 		list = append(list, e)
-		from, version := quote(e.Source), e.Version
+		from := quote(e.Source)
 		if e.BuiltIn {
 			from = "built in"
-		} else {
-			version = "-"
 		}
-		rows = append(rows, []string{e.Name, version, from, e.Doc})
+		rows = append(rows, []string{e.Name, cmp.Or(e.Version, "-"), from, e.Doc})
 	}
 	if *asJSON {
 		return c.printJSON(list)
