@@ -173,10 +173,10 @@ func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.
 	if err != nil {
 		return nil, err
 	}
-	r := &run{vessel: v, kill: v.kill, finished: func() {
+	r := newRun(v, func() {
 		v.awaitGone()
 		v.line.conn.Close()
-	}}
+	}, v.kill)
 	if err := r.begin(ctx, 0, b.command(cmd), stdio); err != nil {
 		v.remove()
 		return nil, err
@@ -212,11 +212,11 @@ func (b *box) beginLasting(ctx context.Context, cmd *shared.Command, stdio [3]*o
 
 func (b *box) beginIn(ctx context.Context, h *held, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
 	number, end := h.announce()
-	r := &run{vessel: h.vessel, kill: func() { h.retire(); h.vessel.kill() }}
-	r.finished = func() {
-		h.await(end, r.conn)
+	var r *run
+	r = newRun(h.vessel, func() {
+		h.await(end, r.Conn)
 		h.leave()
-	}
+	}, func() { h.retire(); h.vessel.kill() })
 	if err := r.begin(ctx, number, b.command(cmd), stdio); err != nil {
 		if errors.Is(err, shared.ErrBroken) {
 			h.retire()

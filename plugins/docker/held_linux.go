@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -107,7 +108,7 @@ func (h *held) await(end <-chan struct{}, conn *sandboxinit.Conn) {
 		h.awaitGone()
 		return
 	}
-	t := time.NewTimer(patience)
+	t := time.NewTimer(cmdengine.Patience)
 	defer t.Stop()
 	select {
 	case <-end:

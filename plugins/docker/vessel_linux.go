@@ -14,16 +14,12 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
-const (
-	// patience is how long an init may take to obey a kill, and a container to
-	// end after its init has said that the command did.
-	patience = 1500 * time.Millisecond
-	// removalTime bounds one request to take a container away.
-	removalTime = 30 * time.Second
-)
+// removalTime bounds one request to take a container away.
+const removalTime = 30 * time.Second
 
 // A vessel is a container that runs.
 type vessel struct {
@@ -172,7 +168,7 @@ func (v *vessel) kill() {
 
 // awaitGone waits until nothing runs inside, whatever that takes.
 func (v *vessel) awaitGone() {
-	t := time.NewTimer(patience)
+	t := time.NewTimer(cmdengine.Patience)
 	defer t.Stop()
 	select {
 	case <-v.gone:

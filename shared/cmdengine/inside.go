@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -15,10 +14,6 @@ import (
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
-
-// patience is how long each of two ends of a sandbox may outlive the other
-// before it is killed, and how long an init may take to obey a kill.
-const patience = 1500 * time.Millisecond
 
 // startInside starts a command through an init in a launcher.
 func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (running, []shared.Event, error) {
@@ -67,13 +62,13 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	}
 	command.Crowded = s.limits.Mechanism(cgroup.PIDs) != "" || s.limits.Mechanism(cgroup.Memory) != ""
 	command.Rlimits = append(command.Rlimits, approximations(s.spec.Limits, s.holdings)...)
-	if err := r.conn.Start(ctx, command); err != nil {
+	if err := r.Conn.Start(ctx, command); err != nil {
 		return nil, nil, r.notStarted(ctx, err, s.diagnosis())
 	}
 	go r.observe() // the reply need not wait for it
 
 	var notes []shared.Event
-	if scope && !r.conn.Scoped() {
+	if scope && !r.Conn.Scoped() {
 		notes = append(notes, shared.Event{
 			Kind:    shared.EventDegraded,
 			Message: "this kernel's Landlock cannot keep the command from the host's abstract unix sockets",
@@ -86,7 +81,6 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 // insideRun is a command that an init runs inside a launcher.
 type insideRun struct {
 	name     string
-	conn     *sandboxinit.Conn
 	launcher Launched
 	stderr   *tail
 	family   family
@@ -98,9 +92,8 @@ type insideRun struct {
 	status syscall.WaitStatus
 	lost   error // why nobody knows status
 
-	mu       sync.Mutex
-	killed   bool
-	escalate *time.Timer
+	InitRun
+	said string // the end of its stderr, once it is finished
 }
 
 // launch starts the launcher with the init's descriptors behind its own.
@@ -146,9 +139,10 @@ func (s *sandbox) launch(ctx context.Context, spawn Spawner, group *cgroup.Group
 		return nil, err
 	}
 	r := &insideRun{
-		name: filepath.Base(path), conn: sandboxinit.NewConn(engineEnd),
-		launcher: process, stderr: stderr, group: group, exited: make(chan struct{}),
+		name: filepath.Base(path), launcher: process, stderr: stderr, group: group, exited: make(chan struct{}),
 	}
+	r.InitRun = InitRun{Conn: sandboxinit.NewConn(engineEnd), Gone: r.exited,
+		Finish: func() { r.said = r.finish() }, End: func() { r.launcher.Kill() }, Lost: r.unknown}
 	// Before a child of ours can be reaped, so that its number is its own; and before
 	// the init is sent the command, so that nothing of the command's runs outside.
 	grouped := group.Add(process.Pid())
@@ -239,7 +233,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, diagnose func(c
 // finish waits for the launcher and all it has started to be gone, whatever it
 // takes, and gives the end of its stderr.
 func (r *insideRun) finish() string {
-	t := time.NewTimer(patience)
+	t := time.NewTimer(Patience)
 	defer t.Stop()
 	select {
 	case <-r.exited:
@@ -251,50 +245,21 @@ func (r *insideRun) finish() string {
 	r.family.end()
 	r.starved = r.group.Killed()
 	r.group.Remove()
-	r.conn.Close()
-	r.mu.Lock()
-	if r.escalate != nil {
-		r.escalate.Stop()
-	}
-	r.mu.Unlock()
+	r.Conn.Close()
 	return r.stderr.finish()
 }
 
-func (r *insideRun) wait() (shared.ExitStatus, error) {
-	select {
-	case <-r.conn.Done():
-	case <-r.exited:
-		// A launcher that is killed takes the init along, or should.
-		t := time.NewTimer(patience)
-		select {
-		case <-r.conn.Done():
-		case <-t.C:
-			r.conn.Close()
-		}
-		t.Stop()
-	}
-	status, err := r.conn.Wait()
-	stderr := r.finish()
-	r.mu.Lock()
-	killed := r.killed
-	r.mu.Unlock()
-	switch {
-	case err == nil && status.Signal != 0:
-		return shared.ExitStatus{Signal: shared.Signal(status.Signal), CoreDumped: status.CoreDumped}, nil
-	case err == nil:
-		return shared.ExitStatus{Code: status.Code}, nil
-	case killed:
-		// The end is known, though nobody was left to report it.
-		return shared.ExitStatus{Signal: syscall.SIGKILL}, nil
-	case errors.Is(err, sandboxinit.ErrProtocol):
-		return shared.ExitStatus{}, &shared.Error{Kind: shared.ErrBroken, Message: err.Error()}
-	}
+func (r *insideRun) wait() (shared.ExitStatus, error) { return r.Wait() }
+
+// unknown is the error for a command whose end nobody has told. A launcher that is
+// killed takes the init along, or should.
+func (r *insideRun) unknown(error) error {
 	if r.lost != nil {
 		sandboxinit.KillOrphans(0)
 	}
-	return shared.ExitStatus{}, &shared.Error{
+	return &shared.Error{
 		Kind:    shared.ErrBroken,
-		Message: r.launcherEnd() + " before the command's end was known" + said(stderr),
+		Message: r.launcherEnd() + " before the command's end was known" + said(r.said),
 	}
 }
 
@@ -332,33 +297,6 @@ func (r *insideRun) remarks() []shared.Event {
 		Details: map[string]string{"limit": "memory", "killed": count}}}
 }
 
-func (r *insideRun) signal(sig shared.Signal) error {
-	err := r.conn.Signal(int(sig))
-	if err == nil || errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	return &shared.Error{Kind: shared.ErrBroken, Message: "signalling the command: " + err.Error()}
-}
+func (r *insideRun) signal(sig shared.Signal) error { return r.Signal(sig) }
 
-func (r *insideRun) kill() error {
-	select {
-	case <-r.conn.Done():
-		return os.ErrProcessDone
-	default:
-	}
-	r.mu.Lock()
-	again := r.killed
-	r.killed = true
-	if !again {
-		// The init may be stopped, or be the command's by now.
-		r.escalate = time.AfterFunc(patience, func() { r.launcher.Kill() })
-	}
-	r.mu.Unlock()
-	if again {
-		return nil
-	}
-	if err := r.conn.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		r.launcher.Kill()
-	}
-	return nil
-}
+func (r *insideRun) kill() error { return r.Kill() }

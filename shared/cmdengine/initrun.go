@@ -1,0 +1,105 @@
+package cmdengine
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// Patience is how long each of two ends of a sandbox may outlive the other
+// before it is killed, and how long an init may take to obey a kill.
+const Patience = 1500 * time.Millisecond
+
+// An InitRun is a [Run] of a command that an init runs, in whatever the engine has
+// put the init into. The fields are final once the command has started.
+type InitRun struct {
+	// Conn is the line to the init.
+	Conn *sandboxinit.Conn
+	// Gone is closed when what the init is in is gone.
+	Gone <-chan struct{}
+	// Finish waits until everything of the command is gone, whatever it takes, and
+	// closes Conn.
+	Finish func()
+	// End ends everything without the help of the init. It does not wait.
+	End func()
+	// Lost is the error for a command whose end nobody has told, after Finish.
+	Lost func(cause error) error
+
+	mu       sync.Mutex
+	killed   bool
+	escalate *time.Timer
+}
+
+// Wait implements Run.
+func (r *InitRun) Wait() (shared.ExitStatus, error) {
+	select {
+	case <-r.Conn.Done():
+	case <-r.Gone:
+		// What the init said last is on its way; or it was to be killed along.
+		t := time.NewTimer(Patience)
+		select {
+		case <-r.Conn.Done():
+		case <-t.C:
+			r.Conn.Close()
+		}
+		t.Stop()
+	}
+	status, err := r.Conn.Wait()
+	r.Finish()
+	r.mu.Lock()
+	killed := r.killed
+	if r.escalate != nil {
+		r.escalate.Stop()
+	}
+	r.mu.Unlock()
+	switch {
+	case err == nil && status.Signal != 0:
+		return shared.ExitStatus{Signal: shared.Signal(status.Signal), CoreDumped: status.CoreDumped}, nil
+	case err == nil:
+		return shared.ExitStatus{Code: status.Code}, nil
+	case killed:
+		// The end is known, though nobody was left to report it.
+		return shared.ExitStatus{Signal: syscall.SIGKILL}, nil
+	case errors.Is(err, sandboxinit.ErrProtocol):
+		return shared.ExitStatus{}, &shared.Error{Kind: shared.ErrBroken, Message: err.Error()}
+	}
+	return shared.ExitStatus{}, r.Lost(err)
+}
+
+// Signal implements Run.
+func (r *InitRun) Signal(sig shared.Signal) error {
+	err := r.Conn.Signal(int(sig))
+	if err == nil || errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return &shared.Error{Kind: shared.ErrBroken, Message: "signalling the command: " + err.Error()}
+}
+
+// Kill implements Run.
+func (r *InitRun) Kill() error {
+	select {
+	case <-r.Conn.Done():
+		return os.ErrProcessDone
+	default:
+	}
+	r.mu.Lock()
+	again := r.killed
+	r.killed = true
+	if !again {
+		// The init may be stopped, or be the command's by now.
+		r.escalate = time.AfterFunc(Patience, r.End)
+	}
+	r.mu.Unlock()
+	if again {
+		return nil
+	}
+	if err := r.Conn.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		r.End()
+	}
+	return nil
+}
