@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
@@ -93,7 +94,7 @@ func (c *doctorCommand) Run(args []string) int {
 		}
 		status = 0
 		if *probe {
-			report.Probes = append(report.Probes, c.probeEngine(ctx, h, name, s.options.Sandboxes))
+			report.Probes = append(report.Probes, c.probeEngine(ctx, h, name, s.engineOptions(name, info.options)))
 		}
 	}
 	for _, p := range report.Probes {
@@ -114,7 +115,10 @@ func (c *doctorCommand) Run(args []string) int {
 }
 
 // asked is what else than its probe counts of an engine.
-type asked struct{ unconfined bool }
+type asked struct {
+	unconfined bool
+	options    shared.OptionSchema
+}
 
 func (c *doctorCommand) ask(ctx context.Context, h *host.Host, name string) (asked, probedEngine) {
 	e := probedEngine{Name: name, Degraded: []string{}, Facts: map[string]string{}}
@@ -133,14 +137,14 @@ func (c *doctorCommand) ask(ctx context.Context, h *host.Host, name string) (ask
 	for k, v := range probe.Facts {
 		e.Facts[k] = v
 	}
-	return asked{info.Features.Has("unconfined")}, e
+	return asked{info.Features.Has("unconfined"), info.Options}, e
 }
 
-func (c *doctorCommand) probeEngine(ctx context.Context, h *host.Host, name string, sandboxes map[string]host.Definition) probedGroup {
+func (c *doctorCommand) probeEngine(ctx context.Context, h *host.Host, name string, configs []json.RawMessage) probedGroup {
 	g := probedGroup{Engine: name, Bad: []enginetest.Result{}}
 	o := enginetest.Options{ProbesOnly: true}
 	if name == "docker" {
-		if o.EngineOptions = imageAtHand(sandboxes); o.EngineOptions == nil {
+		if o.EngineOptions = imageAtHand(configs); o.EngineOptions == nil {
 			g.Error = `it takes an image, and no sandbox of the configuration names one: sbxhost engines test -options '{"image": "NAME"}' docker`
 			return g
 		}
@@ -159,22 +163,34 @@ func (c *doctorCommand) probeEngine(ctx context.Context, h *host.Host, name stri
 	return g
 }
 
-// imageAtHand gives the options for a container of the first sandbox that names an
-// image, which is neither fetched nor built for that.
-func imageAtHand(sandboxes map[string]host.Definition) json.RawMessage {
-	for _, name := range slices.Sorted(maps.Keys(sandboxes)) {
-		def := sandboxes[name]
+// engineOptions gives what the config blocks of an engine's sandboxes hold, in the
+// order of their names. What is wrong in one is for validate to say.
+func (s *setup) engineOptions(engine string, schema shared.OptionSchema) (list []json.RawMessage) {
+	for _, name := range slices.Sorted(maps.Keys(s.options.Sandboxes)) {
+		if s.options.Sandboxes[name].Engine != engine {
+			continue
+		}
+		if raw, diags := s.file.EngineOptions(name, schema); !diags.HasErrors() {
+			list = append(list, raw)
+		}
+	}
+	return list
+}
+
+// imageAtHand gives the options for a container of the first image that is named,
+// which is neither fetched nor built for that.
+func imageAtHand(configs []json.RawMessage) json.RawMessage {
+	for _, config := range configs {
 		var options struct {
 			Image    string `json:"image"`
 			Platform string `json:"platform,omitempty"`
 			Pull     string `json:"pull"`
 		}
-		if def.Engine != "docker" || json.Unmarshal(def.Config, &options) != nil || options.Image == "" {
+		if json.Unmarshal(config, &options) != nil || options.Image == "" {
 			continue
 		}
 		options.Pull = "never"
-		raw, err := json.Marshal(options)
-		if err == nil {
+		if raw, err := json.Marshal(options); err == nil {
 			return raw
 		}
 	}
