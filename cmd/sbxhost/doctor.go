@@ -148,7 +148,6 @@ func (c *doctorCommand) probeEngine(ctx context.Context, h *host.Host, name stri
 			g.Error = `it takes an image, and no sandbox of the configuration names one: sbxhost engines test -options '{"image": "NAME"}' docker`
 			return g
 		}
-		o.Known = map[string]string{"proc.05": "the daemon gives containers no user namespace of their own unless it is set up to"}
 	}
 	var results enginetest.Results
 	command, err := h.EngineCommand(name)

@@ -16,9 +16,14 @@ func runFetch(path string) int {
 	if code != 0 {
 		return code
 	}
-	_, control, err := line.receive()
+	_, fds, err := line.receive()
 	if err == io.EOF {
 		return initFailed // the engine has died or given up
+	}
+	var control int
+	if err == nil {
+		control, err = inARow(fds)
+		closeAll(fds)
 	}
 	if err != nil {
 		return complain("fetching the command's descriptors", err)
@@ -55,12 +60,11 @@ func dial(path string) (l line, code int) {
 // command's stdin, stdout and stderr.
 const handedOver = 4
 
-// receive reads one handover and puts its descriptors in a row, which control
-// begins.
-func (l line) receive() (number uint64, control int, err error) { return l.receiveRow(handedOver) }
+// receive reads one handover and gives its descriptors.
+func (l line) receive() (number uint64, fds []int, err error) { return l.receiveWith(handedOver) }
 
-// receiveRow is receive for a message with another number of descriptors.
-func (l line) receiveRow(want int) (number uint64, first int, err error) {
+// receiveWith is receive for a message with another number of descriptors.
+func (l line) receiveWith(want int) (number uint64, fds []int, err error) {
 	message := make([]byte, HandoverSize)
 	rights := make([]byte, unix.CmsgSpace(handedOver*4))
 	var n, oobn int
@@ -72,13 +76,12 @@ func (l line) receiveRow(want int) (number uint64, first int, err error) {
 	}
 	switch {
 	case err != nil:
-		return 0, 0, err
+		return 0, nil, err
 	case n == 0:
-		return 0, 0, io.EOF
+		return 0, nil, io.EOF
 	case n != HandoverSize:
-		return 0, 0, io.ErrUnexpectedEOF
+		return 0, nil, io.ErrUnexpectedEOF
 	}
-	var fds []int
 	messages, err := unix.ParseSocketControlMessage(rights[:oobn])
 	if err == nil && len(messages) == 1 {
 		fds, err = unix.ParseUnixRights(&messages[0])
@@ -86,16 +89,15 @@ func (l line) receiveRow(want int) (number uint64, first int, err error) {
 	if err == nil && len(fds) != want {
 		err = protocolError("a message without its descriptors")
 	}
-	if err == nil {
-		first, err = inARow(fds)
+	if err != nil {
+		closeAll(fds)
+		return 0, nil, err
 	}
-	for _, fd := range fds {
-		syscall.Close(fd)
-	}
-	return binary.BigEndian.Uint64(message), first, err
+	return binary.BigEndian.Uint64(message), fds, nil
 }
 
-// inARow duplicates descriptors to consecutive numbers above them all.
+// inARow duplicates descriptors to consecutive numbers above them all, whatever
+// has those: nothing else may be opened at the same time.
 func inARow(fds []int) (first int, err error) {
 	for _, fd := range fds {
 		first = max(first, fd+1)
@@ -115,11 +117,17 @@ func closeRow(first, n int) {
 	}
 }
 
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		syscall.Close(fd)
+	}
+}
+
 // forkInit starts an init for one handover, with the descriptors at 3 to 6.
-func forkInit(control int) (pid int, err error) {
+func forkInit(fds []int) (pid int, err error) {
 	files := []uintptr{0, 1, 2}
-	for i := range handedOver {
-		files = append(files, uintptr(control+i))
+	for _, fd := range fds {
+		files = append(files, uintptr(fd))
 	}
 	return syscall.ForkExec("/proc/self/exe", []string{os.Args[0], initArg, strconv.Itoa(3)},
 		&syscall.ProcAttr{Env: []string{}, Files: files})

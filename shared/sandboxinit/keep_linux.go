@@ -45,10 +45,10 @@ func runKeep(path string) int {
 	}
 	k, c := newKeeper(), &client{line: l}
 	for {
-		number, control, err := l.receive()
+		number, fds, err := l.receive()
 		if err == nil {
-			err = k.begin(c, number, control)
-			closeRow(control, handedOver)
+			err = k.begin(c, number, fds)
+			closeAll(fds)
 		}
 		switch {
 		case err == io.EOF:
@@ -61,10 +61,10 @@ func runKeep(path string) int {
 	}
 }
 
-func (k *keeper) begin(c *client, number uint64, control int) error {
+func (k *keeper) begin(c *client, number uint64, fds []int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	pid, err := forkInit(control)
+	pid, err := forkInit(fds)
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,11 @@ func runStay(path string) int {
 	if code != 0 {
 		return code
 	}
-	_, first, err := l.receiveRow(settled)
+	_, fds, err := l.receiveWith(settled)
 	if err != nil {
 		return complain("fetching the socket", err)
 	}
-	listener, file := first, first+1
+	listener, file := fds[0], fds[1]
 	k := newKeeper()
 	go k.serve(l)
 	go k.awaitRemoval(file)
@@ -42,10 +42,10 @@ const settled = 2
 func (k *keeper) serve(l line) {
 	c := &client{line: l}
 	for {
-		number, control, err := l.receive()
+		number, fds, err := l.receive()
 		if err == nil {
-			err = k.begin(c, number, control)
-			closeRow(control, handedOver)
+			err = k.begin(c, number, fds)
+			closeAll(fds)
 		}
 		if err == nil {
 			continue

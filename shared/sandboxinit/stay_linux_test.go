@@ -51,10 +51,6 @@ func TestStay(t *testing.T) {
 	if _, err := io.ReadFull(out, make([]byte, 3)); err != nil {
 		t.Fatal(err)
 	}
-	f.line.Close()
-	lost.Close()
-	everything(t, out) // which ends with the last that holds it
-	// The second finds the same pid 1.
 	dial := func() *net.UnixConn {
 		c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
 		if err != nil {
@@ -62,7 +58,12 @@ func TestStay(t *testing.T) {
 		}
 		return c
 	}
-	f.line = dial()
+	early := dial() // whose descriptors there lie above those that get free now
+	f.line.Close()
+	lost.Close()
+	everything(t, out) // which ends with the last that holds it
+	// The second finds the same pid 1.
+	f.line = early
 	conn, out = f.run(1, Command{Args: []string{"/bin/sh", "-c", "cat /proc/[0-9]*/comm | grep -c sleep"}, Env: env})
 	conn.Wait()
 	if got := everything(t, out); got != "0\n" || f.ended() != 1 {
