@@ -143,7 +143,7 @@ while True:
     try: os.fork()
     except OSError: pass
 `
-	out = run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", endless}, Timeout: time.Second, Grace: 300 * time.Millisecond})
+	out = run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", endless}, Timeout: 3 * time.Second, Grace: 300 * time.Millisecond})
 	if !out.TimedOut || out.Status.Signal != syscall.SIGKILL {
 		t.Errorf("%+v", out.Result)
 	}
@@ -272,7 +272,7 @@ func TestManySmallProcesses(t *testing.T) {
 	e := needBwrap(t)
 	needGroups(t)
 	spec := shared.Spec{Limits: shared.Limits{Memory: 48 << 20}}
-	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", `i=0; while [ $i -lt 400 ]; do sleep 5 & i=$((i+1)); done; echo made; kill -9 -1`}, Timeout: 20 * time.Second})
+	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", `i=0; while [ $i -lt 400 ]; do sleep 5 & i=$((i+1)); done; echo made; kill -9 -1`}, Timeout: 2 * time.Minute})
 	// Which of them the kernel killed, the shell perhaps among them, is its own matter.
 	if !toldOfKill(out.events) {
 		t.Errorf("%+v %q", out, out.stderr)

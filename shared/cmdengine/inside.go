@@ -65,6 +65,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	if err := r.Conn.Start(ctx, command); err != nil {
 		return nil, nil, r.notStarted(ctx, err, s.diagnosis())
 	}
+	r.scope = s.limits.Watch(r.launcher.Pid())
 	go r.observe() // the reply need not wait for it
 
 	var notes []shared.Event
@@ -85,6 +86,7 @@ type insideRun struct {
 	stderr   *tail
 	family   family
 	group    *cgroup.Group // nil where no limit needs one
+	scope    *cgroup.Watch // nil where systemd holds no limit
 
 	starved uint64 // processes killed for want of memory, once wait has returned
 
@@ -233,6 +235,8 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, diagnose func(c
 // finish waits for the launcher and all it has started to be gone, whatever it
 // takes, and gives the end of its stderr.
 func (r *insideRun) finish() string {
+	// Now: a scope ends with the launcher, which is about to.
+	r.starved = r.scope.Killed()
 	t := time.NewTimer(Patience)
 	defer t.Stop()
 	select {
@@ -243,7 +247,8 @@ func (r *insideRun) finish() string {
 		<-r.exited
 	}
 	r.family.end()
-	r.starved = r.group.Killed()
+	r.starved = max(r.starved, r.group.Killed())
+	r.scope.Close()
 	r.group.Remove()
 	r.Conn.Close()
 	return r.stderr.finish()

@@ -79,7 +79,7 @@ func admitLimits(l shared.Limits, holdings []holding) error {
 				message += "; " + h.mechanism + " would bound each one by itself"
 			}
 			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: attribute, Message: message,
-				Hint: `accept that with enforce = "best_effort", or run in a control group that is yours to divide: systemd-run --user --scope -p Delegate=yes ...`}
+				Hint: `accept that with enforce = "best_effort", or run where systemd manages your session (systemd-run, and a /run/user/UID that it has made), in a control group below it, or as root`}
 		}
 		if h.hold != held {
 			continue

@@ -60,7 +60,7 @@ func TestWrap(t *testing.T) {
 	}
 	all := &Manager{Run: "/usr/bin/systemd-run", RuntimeDir: "/run/user/1000", Controllers: []Controller{Memory, CPU, PIDs}}
 	path, args = Host{Manager: all}.Decide(Limits{Memory: 1 << 30, CPUs: 1.5, PIDs: 100}).Wrap("/usr/bin/bwrap", launcher)
-	want := "/usr/bin/env XDG_RUNTIME_DIR=/run/user/1000 /usr/bin/systemd-run --user --scope --quiet --collect --property=MemoryMax=1073741824 --property=MemorySwapMax=0" +
+	want := "/usr/bin/env XDG_RUNTIME_DIR=/run/user/1000 /usr/bin/systemd-run --user --scope --quiet --collect --property=Delegate=yes --property=MemoryMax=1073741824 --property=MemorySwapMax=0" +
 		" --property=CPUQuota=150% --property=TasksMax=100 -- /usr/bin/bwrap --args 3 --"
 	if path != "/usr/bin/env" || strings.Join(args, " ") != want {
 		t.Errorf("%q\n%s", path, strings.Join(args, " "))

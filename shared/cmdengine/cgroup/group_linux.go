@@ -247,12 +247,7 @@ func (g *Group) Killed() uint64 {
 			if err != nil {
 				return 0
 			}
-			for line := range strings.Lines(string(text)) {
-				if f := strings.Fields(line); len(f) == 2 && f[0] == "oom_kill" {
-					n, _ := strconv.ParseUint(f[1], 10, 64)
-					return n
-				}
-			}
+			return oomKills(string(text))
 		}
 	}
 	return 0

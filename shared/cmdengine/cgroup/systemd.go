@@ -18,7 +18,9 @@ func (d Decision) Wrap(path string, args []string) (string, []string) {
 	}
 	// systemd-run becomes the launcher once the scope is there, so that its
 	// process number and its parent are those of the launcher.
-	argv := []string{env, "XDG_RUNTIME_DIR=" + d.via.RuntimeDir, d.via.Run, "--user", "--scope", "--quiet", "--collect"}
+	// A scope that is not delegated is stopped as a whole, the launcher and the init with
+	// it, as soon as the kernel kills one process for want of memory (OOMPolicy=).
+	argv := []string{env, "XDG_RUNTIME_DIR=" + d.via.RuntimeDir, d.via.Run, "--user", "--scope", "--quiet", "--collect", "--property=Delegate=yes"}
 	for _, c := range d.limits.needs() {
 		if !slices.Contains(d.via.Controllers, c) {
 			continue
