@@ -56,7 +56,7 @@ var rules = []rule{
 	{packages: "host", ours: []string{"policy", "approvals", "audit", "workspace", "glob", "scan", "stubs", "shared", "shared/sandboxinit"}},
 	{packages: "config", ours: []string{"host", "policy", "audit", "shared", "glob"}},
 	{packages: "telemetry", others: []string{}},
-	{packages: "cmd/sbxhost", ours: []string{"config", "host", "policy", "approvals", "audit", "shared", "shared/enginetest", "shared/sandboxinit", "plugins/*", "telemetry"}},
+	{packages: "cmd/sbxhost", ours: []string{"config", "host", "policy", "approvals", "audit", "shared", "shared/cmdengine/cgroup", "shared/enginetest", "shared/sandboxinit", "plugins/*", "telemetry"}},
 	{packages: "cmd/sbxhost-telemetry", ours: []string{"telemetry"}, others: []string{"go.opentelemetry.io/otel"}},
 	{packages: "test", ours: []string{}},
 	{packages: "docs/man", others: []string{}},

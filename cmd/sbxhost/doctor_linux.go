@@ -8,12 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 )
 
 // tryPatience bounds each program that is tried.
@@ -181,56 +182,41 @@ func bubblewrap(ctx context.Context) []finding {
 	return list
 }
 
-// cgroups makes a group where limits of a whole command would be held.
+// cgroups tells what would hold the limits of a whole command.
 func cgroups() finding {
-	const top = "/sys/fs/cgroup"
-	f := finding{Name: "cgroups", State: stateOK}
-	missing := func(found, fix string) finding {
-		f.State, f.Found, f.Fix = stateLimited, found, fix
-		f.Consequence = "limits.memory, limits.pids and limits.cpus are not held for a whole command; memory is approximated for each process"
-		return f
-	}
-	own := map[string]string{} // controllers to the group of this process
-	for line := range strings.Lines(setting("/proc/self/cgroup") + "\n") {
-		if parts := strings.SplitN(strings.TrimSpace(line), ":", 3); len(parts) == 3 {
-			own[parts[1]] = parts[2]
-		}
-	}
 	var st unix.Statfs_t
-	if err := unix.Statfs(top, &st); err != nil {
-		return missing("not mounted: "+err.Error(), "mount cgroup2 on "+top)
-	}
-	if st.Type == unix.CGROUP2_SUPER_MAGIC {
-		dir := filepath.Join(top, own[""])
-		controllers := setting(filepath.Join(dir, "cgroup.controllers"))
-		group := filepath.Join(dir, "sbxhost-doctor-"+strconv.Itoa(os.Getpid()))
-		if err := os.Mkdir(group, 0o755); err != nil {
-			return missing("version 2, and no group can be made: "+err.Error(), "run in a session of systemd, which delegates one: systemd-run --user --scope -p Delegate=yes sbxhost ...")
-		}
-		os.Remove(group)
-		f.Found = "version 2, a group can be made; controllers: " + controllers
+	if err := unix.Statfs("/sys/fs/cgroup", &st); err != nil {
+		f := heldLimits(cgroup.Host{})
+		f.Found, f.Fix = "not mounted: "+err.Error(), "mount cgroup2 on /sys/fs/cgroup"
 		return f
 	}
-	var can, cannot []string
-	for _, name := range []string{"memory", "pids", "cpu"} {
-		path := own[name]
-		for joined, p := range own {
-			if strings.Contains(","+joined+",", ","+name+",") {
-				path = p
-			}
+	return heldLimits(cgroup.Look())
+}
+
+// heldLimits says what a machine that offers this to a process can hold.
+func heldLimits(host cgroup.Host) finding {
+	f := finding{Name: "cgroups", State: stateOK}
+	decision := host.Decide(cgroup.Limits{Memory: 1, CPUs: 1, PIDs: 1})
+	var holds, lacks []string
+	for _, l := range [...]struct {
+		name       string
+		controller cgroup.Controller
+	}{{"limits.memory", cgroup.Memory}, {"limits.cpus", cgroup.CPU}, {"limits.pids", cgroup.PIDs}} {
+		if mechanism := decision.Mechanism(l.controller); mechanism != "" {
+			holds = append(holds, l.name+" by "+mechanism)
+		} else {
+			lacks = append(lacks, l.name)
 		}
-		group := filepath.Join(top, name, path, "sbxhost-doctor-"+strconv.Itoa(os.Getpid()))
-		if err := os.Mkdir(group, 0o755); err != nil {
-			cannot = append(cannot, name)
-			continue
-		}
-		os.Remove(group)
-		can = append(can, name)
 	}
-	if len(cannot) > 0 {
-		return missing("version 1, and no group can be made for "+strings.Join(cannot, ", "), "run as root, or have root make a group that you own")
+	f.Found = "what is there holds " + strings.Join(holds, ", ")
+	if len(holds) == 0 {
+		f.Found = "no group can be had that limits anything"
 	}
-	f.Found = "version 1, groups can be made for " + strings.Join(can, ", ")
+	if len(lacks) > 0 {
+		f.State = stateLimited
+		f.Consequence = strings.Join(lacks, ", ") + ": refused where required; best_effort approximates memory and pids for each process by itself, and does not hold cpus"
+		f.Fix = "log in to a session of systemd, with systemd-run installed and the controllers delegated to users; as a system service, run as root, or have root make a group that you own"
+	}
 	return f
 }
 
