@@ -14,7 +14,7 @@ KIT     := Conformance|TestSecurityTable|TestBrokenEnginesAreCaught|TestNothingI
 EXAMPLES := examples/embed examples/engine-firejail
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: help run build test unit examples check cross vet staticcheck fmt-check tidy-check generate generate-check man bench fuzz deps clean
+.PHONY: help run build test unit examples check cross vet staticcheck fmt-check tidy-check generate generate-check man bench vm fuzz deps clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
@@ -79,6 +79,10 @@ man: ## the manual page, from the help texts
 
 bench: build ## compare with raw bwrap, side by side
 	$(GO) run ./test/bench -bin $(BIN)
+
+# Packages and minutes are needed: see test/vm/README.md.
+vm: ## limits, refusals and the kit in virtual machines (VM_FLAGS="-a arm64" CHECKS=arch)
+	test/vm/vm.sh $(VM_FLAGS) $(or $(CHECKS),limits:service limits:desktop limits:login limits:delegated limits:none userns kernel:2 arch kit:login kit:service)
 
 fuzz: ## each fuzz target for a short while (FUZZTIME=30s)
 	@$(GO) list ./... | while read -r pkg; do \

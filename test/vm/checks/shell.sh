@@ -1,0 +1,2 @@
+# Runs its argument as a shell's text, as root.
+eval "$1"
