@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,6 +128,10 @@ func overlay(ctx context.Context) finding {
 		f.State, f.Found = stateMissing, err.Error()
 		f.Consequence = "binds that want an overlay become read-only where the definition lets them, and are refused otherwise"
 		f.Fix = "use a kernel from 5.11 on, and a file system other than overlay for TMPDIR"
+		if refused, ok := errors.AsType[*fs.PathError](err); ok && refused.Op == "fork/exec" {
+			// The namespace was, before any mount.
+			f.Fix = "see user namespaces above"
+		}
 	}
 	return f
 }

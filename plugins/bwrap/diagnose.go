@@ -49,6 +49,16 @@ func diagnose(stderr string, k kernel) *shared.Error {
 			e.Hint = "use a kernel that is built with CONFIG_USER_NS"
 		}
 
+	case has("unshare user ns"):
+		// The second namespace, which the first forbids to make a third. Whoever
+		// makes it is an ordinary user to the kernel, root too.
+		inner := k
+		inner.root = false
+		e.Message, e.Hint = namespaceRefused(inner)
+		if k.root && k.unprivilegedClone == "0" {
+			e.Message = "root may make a user namespace, and none in it: kernel.unprivileged_userns_clone is 0"
+		}
+
 	case has("setting up uid map"), has("setting up gid map"), has("error writing to setgroups"),
 		has("loopback: "), has("Failed to make / slave"), has("Failed to mount tmpfs"), has("Failed to make old root rprivate"):
 		// The namespace was made, and gave no rights: that is how AppArmor

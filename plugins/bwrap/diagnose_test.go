@@ -18,6 +18,8 @@ func TestDiagnose(t *testing.T) {
 		kind         error
 	}{
 		{"debian's switch", refused, kernel{unprivilegedClone: "0", maxNamespaces: "100"}, "kernel.unprivileged_userns_clone is 0", "kernel.unprivileged_userns_clone=1", nil},
+		{"debian's switch, for root", "bwrap: unshare user ns: Operation not permitted", kernel{unprivilegedClone: "0", maxNamespaces: "100", root: true}, "root may make a user namespace, and none in it: kernel.unprivileged_userns_clone is 0", "kernel.unprivileged_userns_clone=1", nil},
+		{"the inner namespace", "bwrap: unshare user ns: Operation not permitted", kernel{unprivilegedClone: "1", container: true}, "the container around this process refuses", "security-opt", nil},
 		{"newer wording", "bwrap: No permissions to create new namespace, likely because ...", kernel{unprivilegedClone: "0"}, "kernel.unprivileged_userns_clone is 0", "sysctl", nil},
 		{"seccomp of docker", refused, kernel{container: true, maxNamespaces: "100"}, "container", "seccomp=unconfined", nil},
 		{"seccomp elsewhere", refused, kernel{}, "refuses new namespaces", "seccomp", nil},
