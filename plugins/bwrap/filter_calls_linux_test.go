@@ -155,9 +155,12 @@ func socket(family, kind int) func(string) error {
 func pairOf(kind int) func(string) error {
 	return func(string) error {
 		fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err // there are none, and 0 is another's
+		}
 		unix.Close(fds[0])
 		unix.Close(fds[1])
-		return err
+		return nil
 	}
 }
 
