@@ -6,7 +6,7 @@ for way in login service; do
 	says "^$(uname -m)"
 	says '^Seccomp:.*2'
 	expect 7 $way sbxhost exec -- sh -c 'exit 7'
-	expect 143 $way sbxhost exec -- sh -c 'kill -TERM $$'
+	expect 143 $way sbxhost exec -- sh -c 'kill -TERM 0'
 	# Refused by the filter, each in its own way.
 	expect 0 $way sbxhost exec -- python3 -c "$(cat <<-'PY'
 		import ctypes, os, platform, socket, errno
