@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,22 +15,22 @@ import (
 // do to save a file, and git to change its configuration. Nothing can put it
 // back into a sandbox that runs.
 type watched struct {
-	path, loss string
-	dev, ino   uint64
+	path, loss, why string // a sentence's parts: there may be thousands, and none is needed
+	dev, ino        uint64
 }
 
 // watch notes what is hidden and protected from a command at its start.
 func watch(spec *shared.Spec, masks []shared.Mask) (list []watched) {
-	add := func(p, loss string) {
+	add := func(p, loss, why string) {
 		if len(list) < maxMasks {
 			if dev, ino, ok := inode(p); ok {
-				list = append(list, watched{p, loss, dev, ino})
+				list = append(list, watched{p, loss, why, dev, ino})
 			}
 		}
 	}
 	for _, have := range spec.Mounts {
 		if what, ok := strings.CutPrefix(have.Origin, "protected: "); ok && have.Source != "" {
-			add(have.Source, fmt.Sprintf("could be written (%s)", what))
+			add(have.Source, "could be written", what)
 		}
 	}
 	m := mounts{spec: spec}
@@ -41,7 +40,7 @@ func watch(spec *shared.Spec, masks []shared.Mask) (list []watched) {
 			host = at
 		}
 		if host != "" {
-			add(host, fmt.Sprintf("was not hidden (%s)", mask.Origin))
+			add(host, "was not hidden", mask.Origin)
 		}
 	}
 	return list
@@ -53,7 +52,7 @@ func replaced(list []watched) (notes []string) {
 		if dev, ino, ok := inode(w.path); ok && dev == w.dev && ino == w.ino {
 			continue
 		}
-		note := fmt.Sprintf("%s was removed or replaced from outside while the command ran; from then on it %s", w.path, w.loss)
+		note := fmt.Sprintf("%s was removed or replaced from outside while the command ran; from then on it %s (%s)", w.path, w.loss, w.why)
 		if !slices.Contains(notes, note) {
 			notes = append(notes, note)
 		}
@@ -62,13 +61,10 @@ func replaced(list []watched) (notes []string) {
 }
 
 func inode(p string) (dev, ino uint64, ok bool) {
-	info, err := os.Lstat(p)
-	if err != nil {
-		return 0, 0, false
+	var st syscall.Stat_t
+	for {
+		if err := syscall.Lstat(p, &st); err != syscall.EINTR {
+			return uint64(st.Dev), st.Ino, err == nil
+		}
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, 0, false
-	}
-	return uint64(st.Dev), st.Ino, true
 }

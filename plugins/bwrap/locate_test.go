@@ -41,7 +41,7 @@ func TestLocate(t *testing.T) {
 		{make("world", 0o757), "writable by its group or by others"},
 		{make("data", 0o644), "not executable"},
 		{make("setuid", 0o755|os.ModeSetuid), "setuid"},
-		{dir, "not a regular file"},
+		{dir, "is a directory"},
 		{filepath.Join(dir, "absent"), "no bubblewrap"},
 	} {
 		_, err := locate(tt.path)

@@ -330,10 +330,11 @@ func (p *planner) masks(ops []op, masks []shared.Mask) ([]op, error) {
 	for _, o := range ops {
 		v.add(o)
 	}
-	v.covers = map[string]layer{}
+	v.covers, v.ways = map[string]layer{}, map[string]bool{}
+	dirs := map[string]place{}
 	var hide []op
 	for _, m := range masks {
-		at, err := v.locate(m.Path, true)
+		at, err := v.locateIn(dirs, m.Path)
 		if err != nil {
 			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: fmt.Sprintf("cannot hide %q: %v", m.Path, err)}
 		}

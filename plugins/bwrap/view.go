@@ -17,9 +17,10 @@ type view struct {
 	// writable are the host's directories that commands can write to, at
 	// whatever place inside.
 	writable []string
-	// covers remembers the topmost layers of paths, once nothing is added any
-	// more. Nil remembers nothing.
+	// covers and ways remember what cover and leadsTo have found, once nothing is
+	// added any more. Nil remembers nothing.
 	covers map[string]layer
+	ways   map[string]bool
 }
 
 // A layer is what one op puts at a path.
@@ -106,7 +107,11 @@ func (e *planted) Error() string { return "goes through the symlink " + e.link }
 // directories are followed, too: right for what is going to be hidden, where
 // a followed link can only hide more.
 func (v *view) locate(p string, trust bool) (place, error) {
-	cur, rest := "/", split(p)
+	return v.walk("/", split(p), trust)
+}
+
+// walk goes on from cur, a directory without symlinks in its path.
+func (v *view) walk(cur string, rest []string, trust bool) (place, error) {
 	links := 0
 	for len(rest) > 0 {
 		name := rest[0]
@@ -162,6 +167,26 @@ func (v *view) locate(p string, trust bool) (place, error) {
 	return v.at(cur)
 }
 
+// locateIn is locate with trust that remembers, in dirs, where directories lead.
+func (v *view) locateIn(dirs map[string]place, p string) (place, error) {
+	dir, name := path.Split(p)
+	if name == "" || name == "." || name == ".." {
+		return v.locate(p, true)
+	}
+	in, ok := dirs[dir]
+	if !ok {
+		var err error
+		if in, err = v.locate(dir, true); err != nil {
+			return place{}, err
+		}
+		dirs[dir] = in
+	}
+	if in.kind != directory {
+		return v.locate(p, true)
+	}
+	return v.walk(in.path, []string{name}, true)
+}
+
 // at describes a path without symlinks that exists inside.
 func (v *view) at(p string) (place, error) {
 	l := v.cover(p)
@@ -184,7 +209,14 @@ func (v *view) at(p string) (place, error) {
 
 // leadsTo reports whether p is a directory that is made on the way to a layer.
 func (v *view) leadsTo(p string) bool {
-	return slices.ContainsFunc(v.layers, func(l layer) bool { return within(l.dest, p) && !v.hidden(l) })
+	leads, ok := v.ways[p]
+	if !ok {
+		leads = slices.ContainsFunc(v.layers, func(l layer) bool { return within(l.dest, p) && !v.hidden(l) })
+		if v.ways != nil {
+			v.ways[p] = leads
+		}
+	}
+	return leads
 }
 
 func (v *view) isWritable(host string) bool {

@@ -2,6 +2,7 @@ package sandboxinit
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -91,7 +92,7 @@ func CheckExecutable(path string, info fs.FileInfo) error {
 	refuse := func(why string) error { return errors.New(strconv.Quote(path) + " " + why) }
 	if info.IsDir() {
 		// What holds a place so that no command puts a program there.
-		return &fs.PathError{Op: "execute", Path: path, Err: fs.ErrNotExist}
+		return fmt.Errorf("%q is a directory and no program: %w", path, fs.ErrNotExist)
 	}
 	if !info.Mode().IsRegular() {
 		return refuse("is not a regular file")
