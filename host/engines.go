@@ -152,6 +152,23 @@ func (h *Host) engine(ctx context.Context, name string) (*runningEngine, error) 
 	return e, nil
 }
 
+// engineAhead starts an engine beside its caller, who has a workspace to search
+// meanwhile, and gives what waits for it. Who will not need it any more cancels.
+func (h *Host) engineAhead(ctx context.Context, name string) (wait func() (*runningEngine, error), cancel func()) {
+	ctx, cancel = context.WithCancel(ctx)
+	var e *runningEngine
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e, err = h.engine(ctx, name)
+	}()
+	return func() (*runningEngine, error) {
+		<-done
+		return e, err
+	}, cancel
+}
+
 func (h *Host) startEngine(ctx context.Context, name string) (*runningEngine, error) {
 	if injected, ok := h.options.Inject[name]; ok {
 		info, err := injected.Info(ctx)

@@ -289,6 +289,12 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	engine := func() (*runningEngine, error) { return h.engine(ctx, cmp.Or(via.engine, def.Engine)) }
+	if slot.current == nil {
+		var cancel func()
+		engine, cancel = h.engineAhead(ctx, cmp.Or(via.engine, def.Engine))
+		defer cancel()
+	}
 	resolved, err := h.resolve(name, def, via.unconfined)
 	if err != nil {
 		return nil, err
@@ -306,7 +312,7 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 		slot.current = nil
 	}
 	slot.closeRetired(ctx, false)
-	opened, err := h.open(ctx, name, def, resolved, via)
+	opened, err := h.open(ctx, name, def, resolved, via, engine)
 	if err != nil {
 		held.Release()
 		return nil, &SandboxError{Sandbox: name, Err: err}
@@ -352,8 +358,8 @@ func (e *SandboxError) Error() string { return fmt.Sprintf("sandbox %q: %v", e.S
 // Unwrap gives the cause.
 func (e *SandboxError) Unwrap() error { return e.Err }
 
-func (h *Host) open(ctx context.Context, name string, def Definition, resolved *resolved, via route) (*openSandbox, error) {
-	engine, err := h.engine(ctx, cmp.Or(via.engine, def.Engine))
+func (h *Host) open(ctx context.Context, name string, def Definition, resolved *resolved, via route, started func() (*runningEngine, error)) (*openSandbox, error) {
+	engine, err := started()
 	if err != nil {
 		return nil, err
 	}
