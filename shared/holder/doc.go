@@ -5,7 +5,8 @@
 // namespace of its own, makes mount trees there by the kernel's mount calls, and
 // starts launchers (bubblewrap) inside when it is asked to, with the descriptors
 // that it is sent. A launcher then binds one prepared tree, where it would otherwise
-// make every mount of it for every command.
+// make every mount of it for every command. What launchers need not mount at all is
+// mounted by the holder when they have made the rest; see [Late].
 //
 // Both ends are here: [Connect] for an engine, [Main] for the process, which is
 // a program that called sandboxinit.Hook, executed again. The package uses the
@@ -22,6 +23,11 @@
 //     die with the thread that forked them, which lives as long as they do.
 //   - A source is opened without following any symlink, and what was opened is
 //     what is mounted: it cannot be swapped in between. So are mount points.
+//   - Each launcher has a devpts of its own. Other mounts of a tree are shared by
+//     those that use it, and devices can be used through those of [Devices] alone.
+//   - Late steps are made while nothing of the command's is in the sandbox, by
+//     descriptors and without following a symlink; one that fails keeps the
+//     command from starting.
 //   - Launchers have an empty environment, the descriptors that were sent for them,
 //     and none of the capabilities that an ordinary user's holder has in its namespace.
 //   - A prepared tree is used again only if each of its sources and mount points is
