@@ -101,6 +101,9 @@ func TestLinkedHooksAreProtected(t *testing.T) {
 	if err != nil || string(out) != "free\n" {
 		t.Errorf("%v: %s", err, out)
 	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
 	if got := listed(t, h.Root()+"/scripts"); len(got) != 2 {
 		t.Errorf("there is %q", got)
 	}

@@ -150,6 +150,9 @@ func TestWithoutAStateDirectory(t *testing.T) {
 		if got := strings.Join(cmd.Report().Degraded, "\n"); strings.Contains(got, "create") {
 			t.Errorf("%q: degraded: %q", env, got)
 		}
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
 		if after := listed(t, h.Root()); !slices.Equal(after, before) {
 			t.Errorf("%q: there is %q, and was %q", env, after, before)
 		}
