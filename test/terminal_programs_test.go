@@ -59,8 +59,11 @@ func testOuterJobs(t *testing.T, p *place) {
 	s.sees(`Stopped +sbxhost(.*\n)+OUT>$`)
 	s.clear()
 	s.run("bg")
-	s.run("jobs")
-	s.sees(`Stopped +sbxhost(.*\n)+OUT>$`) // as every job that wants the terminal
+	until(t, "the job's stop", func() bool { // as of every job that wants the terminal
+		s.run("jobs")
+		return strings.Contains(s.text(), "Stopped")
+	}, s.text)
+	s.sees(`OUT>$`)
 	s.clear()
 	s.run("fg")
 	s.sees(`^sbxhost exec`)
