@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -92,7 +93,7 @@ func (e *engine) trySession(ctx context.Context, facts map[string]string) []stri
 		facts["holder"] = err.Error()
 		return nil
 	}
-	defer os.RemoveAll(dir)
+	defer removeTrial(dir)
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
@@ -125,6 +126,18 @@ func (e *engine) trySession(ctx context.Context, facts map[string]string) []stri
 		}
 	}
 	return degraded
+}
+
+// removeTrial removes what a session was tried in. The kernel leaves directories
+// without any permission in the work directory of an overlay.
+func removeTrial(dir string) {
+	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			os.Chmod(p, 0o700)
+		}
+		return nil
+	})
+	os.RemoveAll(dir)
 }
 
 // unheldLimits are those that no command can be held to here; facts are told

@@ -59,8 +59,8 @@ func TestInsideSwitchedOff(t *testing.T) {
 }
 
 func TestProbe(t *testing.T) {
-	t.Parallel()
 	e := needBwrap(t)
+	t.Setenv("TMPDIR", t.TempDir())
 	first, err := e.Probe(t.Context())
 	if err != nil || !first.Ready || first.Facts["bwrap --disable-userns"] != "yes" {
 		t.Fatalf("%+v, %v", first, err)
@@ -69,6 +69,10 @@ func TestProbe(t *testing.T) {
 	second, err := e.Probe(t.Context())
 	if err != nil || !strings.HasPrefix(second.Facts["bwrap"], "/") {
 		t.Errorf("%+v, %v", second, err)
+	}
+	// The kernel has made a directory there that its owner may not even list.
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 
