@@ -59,8 +59,9 @@ func TestInsideSwitchedOff(t *testing.T) {
 }
 
 func TestProbe(t *testing.T) {
-	e := needBwrap(t)
+	needBwrap(t)
 	t.Setenv("TMPDIR", t.TempDir())
+	e := New() // which has not looked yet
 	first, err := e.Probe(t.Context())
 	if err != nil || !first.Ready || first.Facts["bwrap --disable-userns"] != "yes" {
 		t.Fatalf("%+v, %v", first, err)
