@@ -280,6 +280,7 @@ type engineRunner struct {
 
 	mu        sync.Mutex
 	cmd       *exec.Cmd
+	killed    bool // also before there was a process
 	state     *os.ProcessState
 	firstLine string
 }
@@ -340,7 +341,11 @@ func (r *engineRunner) Start(context.Context) error {
 	}
 	r.mu.Lock()
 	r.cmd = cmd
+	killed := r.killed
 	r.mu.Unlock()
+	if killed {
+		r.Kill(context.Background())
+	}
 	r.stdout = r.handshakeOnly(stdoutRead)
 	r.stderr = &logReader{file: stderrRead, tail: r.log, drained: r.drained}
 	return nil
@@ -377,10 +382,11 @@ func (r *engineRunner) Wait(context.Context) error {
 	return nil
 }
 
-// Kill kills the process; its commands die with it.
+// Kill kills the process, as soon as there is one; its commands die with it.
 func (r *engineRunner) Kill(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.killed = true
 	if r.cmd == nil || r.state != nil {
 		return nil
 	}

@@ -78,3 +78,30 @@ func TestSweepPrivateDirs(t *testing.T) {
 		}
 	}
 }
+
+// Who gives an engine up before its process is there does not wait for one that
+// hangs.
+func TestKilledBeforeItStarts(t *testing.T) {
+	t.Parallel()
+	other, channel, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	defer channel.Close()
+	r := &engineRunner{spec: launchSpec{path: "/bin/sleep", args: []string{"600"}}, channel: channel, log: &tail{},
+		exited: make(chan struct{}), drained: make(chan struct{})}
+	if err := r.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer r.stderr.Close()
+	select {
+	case <-r.exited:
+	case <-time.After(10 * time.Second):
+		t.Error("it runs")
+		r.cmd.Process.Kill()
+	}
+}

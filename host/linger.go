@@ -19,8 +19,9 @@ const defaultLinger = 100 * time.Millisecond
 type lingerer struct {
 	after time.Duration
 
-	mu   sync.Mutex
-	last map[string]*lingering
+	mu     sync.Mutex
+	last   map[string]*lingering
+	closed bool
 }
 
 // lingering is what the last command in one sandbox has had.
@@ -49,6 +50,10 @@ func (l *lingerer) giveUp(sandbox string, hold *stubs.Hold) {
 	one := &lingering{hold: hold}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		hold.Release()
+		return
+	}
 	if before := l.last[sandbox]; before != nil {
 		before.timer.Stop()
 		before.hold.Release()
@@ -64,10 +69,11 @@ func (l *lingerer) giveUp(sandbox string, hold *stubs.Hold) {
 	})
 }
 
-// close releases everything now.
+// close releases everything now, and what comes later at once.
 func (l *lingerer) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.closed = true
 	for _, one := range l.last {
 		one.timer.Stop()
 		one.hold.Release()

@@ -37,7 +37,9 @@ func (b *builder) devices(dest string) *MountError {
 		return failed
 	}
 	for _, name := range nodes {
-		if failed := b.bind("/dev/"+name, dest+"/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC); failed != nil {
+		// A device can be written to in a read-only mount, but its mode, which is
+		// the host's, cannot be changed by a command of root's.
+		if failed := b.bind("/dev/"+name, dest+"/"+name, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC); failed != nil {
 			return failed
 		}
 	}

@@ -37,7 +37,9 @@
 // # Limits
 //
 // It needs Linux 5.12, user namespaces and a /proc. Mounts that the host makes
-// after the holder has started are seen where the host's mounts are shared, as
-// systemd makes them. The lower directory of an overlay stays the one that it
+// after the holder has started are seen by the launchers that are started after
+// them, with the attributes of what they lie beneath, where the host's mounts are
+// shared, as systemd makes them. What the host has unmounted stays in use until
+// then. The lower directory of an overlay stays the one that it
 // was first; the kernel leaves undefined what is seen when it is changed beneath.
 package holder

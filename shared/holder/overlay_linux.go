@@ -90,7 +90,7 @@ func (s *space) mountOverlay(source, at string) *MountError {
 		return mountError("mounting an overlay", err)
 	}
 	defer unix.Close(fd)
-	return attach(fd, at)
+	return s.attach(fd, at)
 }
 
 // claim makes sure that a directory whose name is a hash is that of one source.

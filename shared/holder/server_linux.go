@@ -304,6 +304,11 @@ func (s *server) enter(plan string) (*tree, *MountError) {
 
 func (s *server) take(plan string) (t *tree, fresh bool, failed *MountError) {
 	s.mu.Lock()
+	if s.space.watch.changed() {
+		for _, old := range s.trees {
+			s.forget(old)
+		}
+	}
 	t = s.trees[plan]
 	if t == nil {
 		fresh = true

@@ -14,6 +14,7 @@ import (
 type space struct {
 	dir   int    // the holder's own directory on the host
 	sweep func() // see Main; may be nil
+	watch *watch
 
 	mu       sync.Mutex
 	overlays map[string]*overlay
@@ -97,7 +98,11 @@ func newSpace(dir int, sweep func()) (*space, *MountError) {
 			return nil, failed
 		}
 	}
-	return &space{dir: dir, sweep: sweep, overlays: map[string]*overlay{}, homes: map[home]string{}}, nil
+	watch, err := newWatch()
+	if err != nil {
+		return nil, mountError("watching the host's mounts", err)
+	}
+	return &space{dir: dir, sweep: sweep, watch: watch, overlays: map[string]*overlay{}, homes: map[home]string{}}, nil
 }
 
 func topLevel() ([]string, error) {
@@ -150,12 +155,15 @@ func bindPath(source, at string, attributes uint64) *MountError {
 	return nil
 }
 
+// setAttributes gives attributes to the mount of fd or, recursive, to all mounts of
+// a copy, which nothing reaches by propagation then.
 func setAttributes(fd int, attributes uint64, recursive bool) *MountError {
-	flags := uint(unix.AT_EMPTY_PATH)
+	flags, attr := uint(unix.AT_EMPTY_PATH), unix.MountAttr{Attr_set: attributes}
 	if recursive {
 		flags |= unix.AT_RECURSIVE
+		attr.Propagation = unix.MS_PRIVATE
 	}
-	if err := unix.MountSetattr(fd, "", flags, &unix.MountAttr{Attr_set: attributes}); err != nil {
+	if err := unix.MountSetattr(fd, "", flags, &attr); err != nil {
 		return mountError("mount_setattr", err)
 	}
 	return nil
@@ -178,7 +186,7 @@ func (s *space) home(name string, perms uint32, size uint64) (string, *MountErro
 	}
 	defer unix.Close(fd)
 	at := homesDir + "/" + strconv.Itoa(len(s.homes))
-	if failed := attach(fd, at); failed != nil {
+	if failed := s.attach(fd, at); failed != nil {
 		return "", failed
 	}
 	s.homes[key] = at
@@ -198,14 +206,16 @@ func (s *space) detachShared() {
 	}
 }
 
-func attach(fd int, at string) *MountError {
+func (s *space) attach(fd int, at string) *MountError {
 	if err := unix.Mkdir(at, 0o755); err != nil && err != unix.EEXIST {
 		return mountError("mkdir "+at, err)
 	}
-	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		return mountError("move_mount "+at, err)
-	}
-	return nil
+	return s.watch.own(func() *MountError {
+		if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return mountError("move_mount "+at, err)
+		}
+		return nil
+	})
 }
 
 // busyPatience is how long the mount of a holder that is gone may take to go,
