@@ -2,6 +2,7 @@ package bwrap
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,35 +37,37 @@ const worthwhile = 6
 func deferred(ops []op) map[int]bool {
 	late, spared := map[int]bool{}, 0
 	for i, o := range ops {
-		if !o.binds() || o.Why == "filesystem" || o.Dest == "/" || within(o.Dest, "/run") || within(o.Dest, "/proc") {
-			if within(o.Dest, "/proc") && o.Dest != "/proc" && (o.Kind == opROBind || o.Kind == opMaskFile) {
+		switch {
+		case within(o.Dest, "/proc"):
+			if o.Kind == opROBind || o.Kind == opMaskFile {
 				late[i] = true
 				spared++
 			}
-			continue
-		}
-		top, count := true, 0
-		for j, other := range ops {
-			switch {
-			case j < i && other.binds() && other.Dest != "/" && other.Why != "filesystem" && within(o.Dest, other.Dest):
-				top = false // a part of that one
-			case j > i && within(other.Dest, o.Dest):
-				count++
-				switch other.Kind {
-				case opTmpfs, opProc, opDev:
-					top = false
+		case o.movable() && !slices.ContainsFunc(ops[:i], func(above op) bool { return above.movable() && within(o.Dest, above.Dest) }):
+			inside := 0
+			fresh := slices.ContainsFunc(ops[i+1:], func(below op) bool {
+				if !within(below.Dest, o.Dest) {
+					return false
 				}
+				inside++
+				return below.Kind == opTmpfs || below.Kind == opProc || below.Kind == opDev
+			})
+			if !fresh {
+				late[i] = true
+				spared += inside / 4 // they are only read, or copied
 			}
-		}
-		if top {
-			late[i] = true
-			spared += count / 4 // they are only read, or copied
 		}
 	}
 	if spared < worthwhile {
 		return nil
 	}
 	return late
+}
+
+// movable reports whether o can be mounted after bubblewrap has made all else: not
+// what belongs to the view, nor what lies in /run, which is sealed by then.
+func (o op) movable() bool {
+	return o.binds() && o.Why != "filesystem" && o.Dest != "/" && !within(o.Dest, "/run")
 }
 
 // binds reports whether o shows something that is not made for the one command.

@@ -26,7 +26,8 @@ func daemonName() string {
 }
 
 // TestPodman runs the tests of this package once more, with Podman, but for
-// Compose, which is refused, and for the registry, with which Podman wants TLS. Not in parallel: one daemon at a time is enough.
+// Compose, which is refused, and for the registry, with which Podman wants TLS. Not
+// in parallel: one daemon at a time is enough.
 func TestPodman(t *testing.T) {
 	if withPodman() {
 		return
