@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,7 +41,7 @@ var attempts = []struct {
 	{"personality asked", raw(unix.SYS_PERSONALITY, 0xffffffff), nil, "", false},
 
 	{"unshare user", raw(unix.SYS_UNSHARE, unix.CLONE_NEWUSER), unix.EPERM, "nested_userns", false},
-	{"unshare files", raw(unix.SYS_UNSHARE, unix.CLONE_FILES), nil, "", false},
+	{"unshare files", onOwnThread(raw(unix.SYS_UNSHARE, unix.CLONE_FILES)), nil, "", false},
 	// A combination that no kernel takes, so that nothing is forked.
 	{"clone user", raw(unix.SYS_CLONE, unix.CLONE_NEWUSER|unix.CLONE_FS|unix.CLONE_THREAD), unix.EPERM, "nested_userns", false},
 	{"setns", raw(unix.SYS_SETNS, ^uintptr(0), 0), unix.EPERM, "nested_userns", false},
@@ -128,6 +129,19 @@ func raw(number uintptr, args ...uintptr) func(string) error {
 	return func(string) error {
 		_, _, errno := unix.Syscall6(number, a[0], a[1], a[2], a[3], a[4], a[5])
 		return failure(errno)
+	}
+}
+
+// onOwnThread tries on a thread that ends afterwards: one that has unshared its
+// descriptors does not know those that a goroutine opens on another thread.
+func onOwnThread(try func(string) error) func(string) error {
+	return func(dir string) error {
+		done := make(chan error)
+		go func() {
+			runtime.LockOSThread()
+			done <- try(dir)
+		}()
+		return <-done
 	}
 }
 
