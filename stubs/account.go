@@ -33,7 +33,9 @@ func (r *Registry) account() (others []*other, unlock func(), err error) {
 	if err == nil {
 		others, err = r.others()
 	}
-	r.accounted = err == nil
+	if r.accounted = err == nil; r.accounted && r.kept == nil {
+		r.kept = openShelf(r.dir)
+	}
 	return others, unlock, err
 }
 
@@ -117,7 +119,7 @@ func removeAll(records map[string]record, alive func(path string) bool, removed 
 	paths := slices.Sorted(maps.Keys(records))
 	for _, p := range slices.Backward(paths) { // what lies deeper goes first
 		rec := records[p]
-		if alive(p) || !rec.remove(-1) {
+		if alive(p) || !rec.remove(-1, nil) {
 			removed(p)
 		} else {
 			left = true

@@ -84,9 +84,7 @@ func TestLeftToOneWhoIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expect(t)
-	if entries, err := os.ReadDir(s.ledgers); err != nil || len(entries) != 1 {
-		t.Errorf("ledgers are left: %v, %v", entries, err)
-	}
+	s.noLedgers(t)
 }
 
 // Without ledgers, whoever needs a path finds what a killed process has left

@@ -26,6 +26,11 @@
 // stays; so does a path that existed before. No symbolic link is followed on the
 // way to a stub, and no owner or mode is changed but by descriptor.
 //
+// What is removed goes to a shelf beside the ledgers, where that is on the same
+// file system, and comes back from there when the same path is needed again: that
+// costs less, and a mount that a container has of it outlives the way there and
+// back. The shelf holds a few hundred inodes, and may be removed at any time.
+//
 // Its limits: where files cannot be locked (some network file systems) stubs are
 // shared by the ledgers of one user alone, and two users can lose each other's;
 // in a directory with the sticky bit another user's stub is left for that user

@@ -4,20 +4,24 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 )
 
-// create makes a stub, exclusively, and claims it. Its directory is opened
-// without following a symlink anywhere: a command could have put one there, to
-// have us create something elsewhere. The error is EEXIST where somebody was
-// faster.
-func create(s Stub) (rec record, fd int, err error) {
+// create makes a stub, exclusively, or takes one from the shelf, and claims it.
+// Its directory is opened without following a symlink anywhere: a command could
+// have put one there, to have us create something elsewhere. The error is EEXIST
+// where somebody was faster.
+func create(s Stub, kept *shelf) (rec record, fd int, err error) {
 	dir, err := openDir(filepath.Dir(s.Path))
 	if err != nil {
 		return record{}, -1, err
 	}
 	defer unix.Close(dir)
+	if rec, fd, err = kept.take(s, dir); err == nil || err == unix.EEXIST {
+		return rec, fd, err
+	}
 	rec, name := record{path: s.Path, dir: !s.File, content: s.Content}, filepath.Base(s.Path)
 	if s.File {
 		err = createFile(dir, name, s.Content)
@@ -54,10 +58,24 @@ func finish(dir, fd int, st *unix.Stat_t) {
 		return // it was exchanged for something else, or owners mean nothing there
 	}
 	var parent unix.Stat_t
-	if os.Geteuid() == 0 && unix.Fstat(dir, &parent) == nil && parent.Uid != 0 {
+	if unix.Fstat(dir, &parent) == nil && givenAway(&parent) {
 		unix.Fchown(fd, int(parent.Uid), int(parent.Gid))
 	}
 	mark(fd, isDir)
+}
+
+// givenAway reports whether what is made in a directory becomes its owner's.
+func givenAway(parent *unix.Stat_t) bool { return os.Geteuid() == 0 && parent.Uid != 0 }
+
+// ownedAs reports whether something is owned as if it had been made in parent.
+func ownedAs(st, parent *unix.Stat_t) bool {
+	switch {
+	case givenAway(parent):
+		return st.Uid == parent.Uid && st.Gid == parent.Gid
+	case parent.Mode&unix.S_ISGID != 0, runtime.GOOS == "darwin":
+		return int(st.Uid) == os.Geteuid() && st.Gid == parent.Gid
+	}
+	return int(st.Uid) == os.Geteuid() && int(st.Gid) == os.Getegid()
 }
 
 func emptyDir(fd int) bool {
@@ -101,10 +119,10 @@ func (r *record) same(st *unix.Stat_t) bool {
 	return r.ino == 0 || r.ino == st.Ino && r.dev == uint64(st.Dev)
 }
 
-// remove removes the stub, if it is still that and still empty, and reports
-// whether it had to be left since somebody else has a claim to it. fd is one's
-// own claim, which is given up; negative is none.
-func (r *record) remove(fd int) (busy bool) {
+// remove removes the stub, or puts it on the shelf, if it is still that and still
+// empty, and reports whether it had to be left since somebody else has a claim to
+// it. fd is one's own claim, which is given up; negative is none.
+func (r *record) remove(fd int, kept *shelf) (busy bool) {
 	defer func() { unclaim(fd) }()
 	dir, err := openDir(filepath.Dir(r.path))
 	if err != nil {
@@ -129,6 +147,9 @@ func (r *record) remove(fd int) (busy bool) {
 		return false
 	}
 	if fd >= 0 && (unix.Fstat(fd, &locked) != nil || locked.Ino != st.Ino || locked.Dev != st.Dev || !r.empty(fd, &locked)) {
+		return false
+	}
+	if kept.put(r, dir, fd) {
 		return false
 	}
 	if !r.dir {

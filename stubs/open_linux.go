@@ -55,3 +55,8 @@ func createFile(dir int, name, content string) error {
 	}
 	return err
 }
+
+// renameNew moves a file or directory to where there is nothing.
+func renameNew(fromDir int, from string, toDir int, to string) error {
+	return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE)
+}

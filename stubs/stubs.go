@@ -30,6 +30,7 @@ type Registry struct {
 	size   int      // of the ledger
 	held   map[string]*held
 	left   map[string]record // own stubs that others had a claim to when they were given up
+	kept   *shelf            // nil before the first Hold, and where there can be none
 	// accounted says that the ledgers of others are known.
 	accounted bool
 }
@@ -241,9 +242,9 @@ func (r *Registry) makeOne(h *Hold, s Stub, others []*other) {
 	err, fd := error(unix.EEXIST), -1
 	const often = 20 // others make and remove the same
 	for range often {
-		rec, fd, err = create(s)
+		rec, fd, err = create(s, r.shelf())
 		if err == nil && fd < 0 && h.Unaccounted != nil {
-			rec.remove(-1)
+			rec.remove(-1, nil)
 			err = errNoLocks
 		}
 		switch {
@@ -269,6 +270,14 @@ func (r *Registry) makeOne(h *Hold, s Stub, others []*other) {
 	if !errors.Is(err, unix.EEXIST) { // something that is no stub
 		h.Unheld[s.Path] = err
 	}
+}
+
+// shelf gives the shelf to who has the account.
+func (r *Registry) shelf() *shelf {
+	if !r.accounted {
+		return nil
+	}
+	return r.kept
 }
 
 func dirExists(p string) bool {
@@ -325,7 +334,7 @@ func (r *Registry) release(h *Hold, others []*other) {
 		if mine.foreign {
 			// Without the mark it lies there by itself.
 			if mine.marked(mine.fd) {
-				mine.remove(mine.fd)
+				mine.remove(mine.fd, nil)
 			} else {
 				unclaim(mine.fd)
 			}
@@ -333,7 +342,7 @@ func (r *Registry) release(h *Hold, others []*other) {
 		}
 		if slices.ContainsFunc(others, func(o *other) bool { _, ok := o.records[p]; return ok && !o.dead }) {
 			unclaim(mine.fd)
-		} else if mine.fd < 0 && !r.accounted || mine.remove(mine.fd) {
+		} else if mine.fd < 0 && !r.accounted || mine.remove(mine.fd, r.shelf()) {
 			r.left[p] = mine.record
 			continue
 		}
@@ -385,6 +394,8 @@ func (r *Registry) Close() error {
 		}
 		r.release(all, others)
 	}
+	r.kept.close()
+	r.kept = nil
 	if r.ledger == nil {
 		return nil
 	}

@@ -1,5 +1,3 @@
-//go:build !linux
-
 package stubs
 
 import (
@@ -31,3 +29,8 @@ func openDir(path string) (int, error) {
 
 // createFile creates a file.
 func createFile(dir int, name, content string) error { return createNamed(dir, name, content) }
+
+// renameNew moves a file or directory to where there is nothing.
+func renameNew(fromDir int, from string, toDir int, to string) error {
+	return unix.RenameatxNp(fromDir, from, toDir, to, unix.RENAME_EXCL)
+}

@@ -1,0 +1,131 @@
+package stubs
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// A shelf is the directory in which stubs wait until they are needed again, nil
+// where there is none. To move one there and back is a tenth of the work of
+// removing it and making another. And what a sandbox that lives on has mounted
+// on it is mounted there still when it is back: the kernel takes a mount away
+// from a name that is removed, not from one that is moved.
+//
+// Whoever uses it has the account, so that no other process of this user does.
+type shelf struct {
+	dir int
+}
+
+// shelfName is its name among the ledgers.
+const shelfName = "kept"
+
+// openShelf opens the shelf, making it if need be.
+func openShelf(ledgers string) *shelf {
+	path := filepath.Join(ledgers, shelfName)
+	dir, err := openDir(path)
+	if err == unix.ENOENT && os.Mkdir(path, 0o700) == nil {
+		dir, err = openDir(path)
+	}
+	if err != nil {
+		return nil
+	}
+	return &shelf{dir}
+}
+
+func (s *shelf) close() {
+	if s != nil {
+		unix.Close(s.dir)
+	}
+}
+
+// slots is how many directories' stubs are kept, at most, under one name: what
+// comes later takes the place of what was there.
+const slots = 64
+
+// slot is where the stub of a path is kept.
+func slot(path string) string {
+	h := fnv.New32a()
+	h.Write([]byte(filepath.Dir(path)))
+	return fmt.Sprintf("%02x-%s", h.Sum32()%slots, filepath.Base(path))
+}
+
+// put moves a stub, which the caller has locked for itself, from its directory
+// to the shelf, and reports whether it did: not to another file system, and not
+// what is no longer as it was made.
+func (s *shelf) put(rec *record, dir, fd int) bool {
+	var st unix.Stat_t
+	if s == nil || fd < 0 || unix.Fstat(fd, &st) != nil || !rec.pristine(fd, &st) {
+		return false
+	}
+	name, to := filepath.Base(rec.path), slot(rec.path)
+	if unix.Renameat(dir, name, s.dir, to) != nil {
+		return false
+	}
+	// Until then another may have put something in its place, or into it.
+	var moved unix.Stat_t
+	if unix.Fstatat(s.dir, to, &moved, unix.AT_SYMLINK_NOFOLLOW) != nil || moved.Ino != st.Ino || moved.Dev != st.Dev || !rec.pristine(fd, &moved) {
+		renameNew(s.dir, to, dir, name)
+		return false
+	}
+	return true
+}
+
+// take moves a stub from the shelf to its directory, claimed, and reports whether
+// there was one. The error is EEXIST where something lies there.
+func (s *shelf) take(want Stub, dir int) (rec record, fd int, err error) {
+	if s == nil {
+		return record{}, -1, unix.ENOENT
+	}
+	from, name := slot(want.Path), filepath.Base(want.Path)
+	if fd, err = openAt(s.dir, from); err != nil {
+		return record{}, -1, err
+	}
+	rec = record{path: want.Path, dir: !want.File, content: want.Content}
+	var st, parent unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil {
+		err = unix.Fstat(dir, &parent)
+	}
+	if err == nil && (!rec.pristine(fd, &st) || !ownedAs(&st, &parent)) {
+		s.discard(from, dir, name, fd, &st)
+		err = unix.ENOENT
+	}
+	if err == nil {
+		err = flockFD(fd, unix.LOCK_SH|unix.LOCK_NB)
+	}
+	if err == nil {
+		err = renameNew(s.dir, from, dir, name)
+	}
+	if err != nil {
+		unclaim(fd)
+		return record{}, -1, err
+	}
+	rec.dev, rec.ino = uint64(st.Dev), st.Ino
+	return rec, fd, nil
+}
+
+// discard removes what is of no use from the shelf. A directory that somebody had
+// opened before it was moved, and has put something into since, goes to where it
+// was.
+func (s *shelf) discard(from string, dir int, name string, fd int, st *unix.Stat_t) {
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		unix.Unlinkat(s.dir, from, 0)
+	} else if unix.Unlinkat(s.dir, from, unix.AT_REMOVEDIR) == unix.ENOTEMPTY {
+		unix.Fchmod(fd, plainMode)
+		renameNew(s.dir, from, dir, name)
+	}
+}
+
+// pristine reports whether an opened file or directory is a stub as it was made.
+func (r *record) pristine(fd int, st *unix.Stat_t) bool {
+	if !marked(st) || !r.same(st) {
+		return false
+	}
+	if r.dir {
+		return emptyDir(fd)
+	}
+	return st.Size == int64(len(r.content)) && r.empty(fd, st)
+}

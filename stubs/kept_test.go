@@ -1,0 +1,158 @@
+package stubs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func inode(t *testing.T, path string) uint64 {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return st.Ino
+}
+
+func (s scene) kept(t *testing.T) []string {
+	t.Helper()
+	list, err := filepath.Glob(s.ledgers + "/" + shelfName + "/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// used holds and releases stubs by a process of its own.
+func (s scene) used(t *testing.T, names ...string) map[string]uint64 {
+	t.Helper()
+	r := New(s.ledgers)
+	defer r.Close()
+	h := s.hold(t, r, names...)
+	for p, err := range h.Unheld {
+		t.Errorf("%s: %v", p, err)
+	}
+	inodes := map[string]uint64{}
+	for _, w := range s.wanted(names...) {
+		inodes[w.Path] = inode(t, w.Path)
+	}
+	h.Release()
+	return inodes
+}
+
+func TestStubsComeBack(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	names := []string{"a", "file:b", "c/d/e", "file:c/f"}
+	first := s.used(t, names...)
+	s.expect(t)
+	if len(s.kept(t)) != 6 {
+		t.Errorf("kept: %q", s.kept(t))
+	}
+	for path, ino := range s.used(t, names...) {
+		if first[path] != ino {
+			t.Errorf("%s is another", path)
+		}
+	}
+	s.expect(t)
+}
+
+// What was changed is no stub any more, wherever it was when it was.
+func TestShelfKeepsWhatIsPristine(t *testing.T) {
+	t.Parallel()
+	const name, file = "name", "file:name"
+	for _, tt := range []struct {
+		what, stub string
+		// change is done with the descriptor of the stub that is on the shelf.
+		change func(fd int, shelf string) error
+		// after is what the next release leaves.
+		after []string
+	}{
+		{"put into", name, func(fd int, _ string) error { return unix.Mkdirat(fd, "work", 0o755) }, []string{"name", "name/work"}},
+		{"mode", name, func(fd int, _ string) error { return unix.Fchmod(fd, 0o700) }, nil},
+		{"written", file, func(_ int, shelf string) error { return os.WriteFile(shelf, []byte("x"), 0) }, nil},
+		{"linked", file, func(_ int, shelf string) error { return os.Link(shelf, shelf+"-2") }, nil},
+		{"exchanged for a directory", file, func(_ int, shelf string) error {
+			if err := os.Remove(shelf); err != nil {
+				return err
+			}
+			return os.Mkdir(shelf, 0o755)
+		}, nil},
+		{"exchanged for a symlink", name, func(_ int, shelf string) error {
+			if err := os.Remove(shelf); err != nil {
+				return err
+			}
+			return os.Symlink("/etc", shelf)
+		}, nil},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			first := s.used(t, tt.stub)[s.tree+"/name"]
+			kept := s.kept(t)
+			if len(kept) != 1 || inode(t, kept[0]) != first {
+				t.Fatalf("kept: %q", kept)
+			}
+			fd, err := unix.Open(kept[0], unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unix.Close(fd) // so that no other gets its inode
+			if err := tt.change(fd, kept[0]); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.used(t, tt.stub)[s.tree+"/name"]; (got == first) != (tt.after != nil) {
+				t.Errorf("is the stub of before: %t", got == first)
+			}
+			s.expect(t, tt.after...)
+		})
+	}
+}
+
+// A stub of another directory of the same name takes the place.
+func TestShelfIsBounded(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	var names []string
+	for i := range 3 * slots {
+		dir := string(rune('A'+i%26)) + string(rune('a'+i/26))
+		if err := os.Mkdir(s.tree+"/"+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, dir+"/x", "file:"+dir+"/y")
+	}
+	s.used(t, names...)
+	if n := len(s.kept(t)); n == 0 || n > 2*slots {
+		t.Errorf("%d are kept", n)
+	}
+	for _, f := range s.files(t) {
+		if filepath.Dir(f) != "." {
+			t.Errorf("%s is left", f)
+		}
+	}
+}
+
+func TestOwnedAs(t *testing.T) {
+	t.Parallel()
+	me := unix.Stat_t{Uid: uint32(os.Geteuid()), Gid: uint32(os.Getegid())}
+	shared := unix.Stat_t{Uid: me.Uid, Gid: me.Gid + 1, Mode: unix.S_ISGID}
+	grouped := unix.Stat_t{Uid: me.Uid, Gid: shared.Gid}
+	for _, tt := range []struct {
+		name       string
+		st, parent unix.Stat_t
+		want       bool
+	}{
+		{"mine", me, me, true},
+		{"of another group", grouped, me, false},
+		{"in a directory of a group", grouped, shared, true},
+		{"not in a directory of a group", me, shared, false},
+		{"another's", unix.Stat_t{Uid: me.Uid + 1, Gid: me.Gid}, me, false},
+	} {
+		if got := ownedAs(&tt.st, &tt.parent); got != tt.want {
+			t.Errorf("%s: %t", tt.name, got)
+		}
+	}
+}
