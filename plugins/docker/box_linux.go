@@ -2,14 +2,11 @@ package docker
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -160,9 +157,9 @@ func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, st
 	for _, w := range r.vessel.warnings {
 		told = append(told, shared.Event{Kind: shared.EventDegraded, Message: "the Docker daemon: " + firstLine(w), Details: map[string]string{"attribute": "engine"}})
 	}
-	if at := r.vessel.replaced; at != "" {
+	if at := r.vessel.replaced.Swap(nil); at != nil {
 		told = append(told, shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"attribute": "config.reuse"},
-			Message: fmt.Sprintf("config.reuse: the session's container was replaced, since %q is not the file that it was, as one that is protected and does not exist never is", at)})
+			Message: fmt.Sprintf("config.reuse: the container was replaced, since %q is not the file that it was", *at)})
 	}
 	return r, told, nil
 }
@@ -231,19 +228,26 @@ func (b *box) beginIn(ctx context.Context, h *held, cmd *shared.Command, stdio [
 	return r, nil
 }
 
-// enter gives the shared container, a new one where there is none that hides
-// just what this command must not see.
+// enter gives the shared container, a new one where there is none that is made of
+// just what this command asks for.
 func (b *box) enter(ctx context.Context, cmd *shared.Command) (*held, error) {
+	if err := b.refreshCaches(ctx); err != nil {
+		return nil, err
+	}
+	m, err := b.madeOf(cmd)
+	if err != nil {
+		return nil, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	masks := maskKey(cmd.Masks)
-	if b.held != nil && b.held.masks == masks && b.held.enter() {
+	if b.held != nil && b.held.made.same(&m) && b.held.enter() {
 		return b.held, nil
 	}
-	if b.held != nil {
-		b.held.retire()
-		b.held = nil
+	var why *string
+	if b.held != nil && b.held.made.of == m.of {
+		why = m.differs(b.held.made.sources)
 	}
+	b.retireHeld()
 	if b.closed {
 		return nil, &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
 	}
@@ -251,7 +255,8 @@ func (b *box) enter(ctx context.Context, cmd *shared.Command) (*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := newHeld(v, masks)
+	v.replaced.Store(why)
+	h := newHeld(v, m)
 	go h.read()
 	if !h.enter() {
 		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the container ended as soon as it was there"}
@@ -260,14 +265,12 @@ func (b *box) enter(ctx context.Context, cmd *shared.Command) (*held, error) {
 	return h, nil
 }
 
-func maskKey(masks []shared.Mask) string {
-	paths := make([]string, len(masks))
-	for i, m := range masks {
-		paths[i] = m.Path
+// retireHeld gives up the container that commands share. The caller has the lock.
+func (b *box) retireHeld() {
+	if b.held != nil {
+		b.held.retire()
+		b.held = nil
 	}
-	slices.Sort(paths)
-	sum := sha256.Sum256([]byte(strings.Join(slices.Compact(paths), "\x00")))
-	return hex.EncodeToString(sum[:])
 }
 
 // command is what the init is told.
@@ -320,10 +323,7 @@ func (b *box) Close(ctx context.Context) error {
 	err := b.Sandbox.Close(ctx)
 	b.mu.Lock()
 	b.closed = true
-	if b.held != nil {
-		b.held.retire()
-		b.held = nil
-	}
+	b.retireHeld()
 	b.mu.Unlock()
 	gone := make(chan struct{})
 	go func() {

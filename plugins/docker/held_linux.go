@@ -12,7 +12,7 @@ import (
 // A held is a vessel in which one command runs after another, or beside it.
 type held struct {
 	*vessel
-	masks string // what is hidden in it, or all it is made of: others need another
+	made made
 	// lasting says that it is left as it is and not removed, and place which file
 	// it lasts by.
 	lasting bool
@@ -25,8 +25,8 @@ type held struct {
 	retired bool // to be removed with its last user
 }
 
-func newHeld(v *vessel, masks string) *held {
-	return &held{vessel: v, masks: masks, ends: map[uint64]chan struct{}{}}
+func newHeld(v *vessel, m made) *held {
+	return &held{vessel: v, made: m, ends: map[uint64]chan struct{}{}}
 }
 
 // read takes the keeper's word for the ends of commands. Its own end is that of

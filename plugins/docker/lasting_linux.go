@@ -2,23 +2,18 @@ package docker
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 
@@ -120,65 +115,15 @@ func (l *lasting) leave() error {
 	return nil
 }
 
-// identity tells a file from another that has taken its place, be it with the
-// same inode number. What was written to it does not count: a bind shows that.
-// One that cannot be told is another each time: what protects the place of a file
-// that does not exist is gone from a container when the host has removed it.
-func identity(path string) string {
-	var st unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO|unix.STATX_BTIME, &st)
-	if err != nil || st.Mask&unix.STATX_BTIME == 0 {
-		return rand.Text()
-	}
-	return fmt.Sprintf("%d:%d:%d:%d.%d", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec)
-}
-
-// made says what a container is made from. Another needs another.
-type made struct {
-	of      string   // checksum
-	shown   []string // what is bound, and
-	sources []string // its identity
-}
-
-// madeOf gives it for a plan that has no line of its own. An init of another
-// version counts, and a source that was replaced on the host since.
-func (b *box) madeOf(p *plan) (made, error) {
-	var m made
-	for _, bind := range p.host.Mounts {
-		if bind.Type == mount.TypeBind {
-			m.shown, m.sources = append(m.shown, bind.Source), append(m.sources, identity(bind.Source))
-		}
-	}
-	init, err := os.Stat(b.plans.initFile)
-	if err != nil {
-		return m, err
-	}
-	config := p.config
-	config.Labels = nil // which say who makes it
-	raw, err := json.Marshal([]any{version, init.Size(), init.ModTime(), config, p.host})
-	if err != nil {
-		return m, err
-	}
-	sum := sha256.Sum256(raw)
-	m.of = hex.EncodeToString(sum[:16])
-	return m, nil
-}
-
-func (m *made) shows() string { return strings.Join(m.sources, ",") }
-
 // enterLasting gives the container of the session, a new one where there is none
 // that is made of just what this command asks for. The caller holds the lock of
 // the session's directory until the command runs: nobody else then puts another
 // container in this one's place meanwhile.
 func (b *box) enterLasting(ctx context.Context, cmd *shared.Command) (*held, error) {
 	l := b.lasting
-	blank, err := b.container(cmd, "", nil)
+	m, err := b.madeOf(cmd)
 	if err != nil {
 		return nil, err
-	}
-	m, err := b.madeOf(blank)
-	if err != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -186,13 +131,10 @@ func (b *box) enterLasting(ctx context.Context, cmd *shared.Command) (*held, err
 		return nil, &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
 	}
 	here := identity(l.path())
-	if h := b.held; h != nil && h.masks == m.of+m.shows() && h.place == here && h.enter() {
+	if h := b.held; h != nil && h.made.same(&m) && h.place == here && h.enter() {
 		return h, nil
 	}
-	if b.held != nil {
-		b.held.retire()
-		b.held = nil
-	}
+	b.retireHeld()
 	v, why, err := b.findLasting(ctx, &m)
 	if err == nil && v == nil {
 		v, err = b.makeLasting(ctx, cmd, &m)
@@ -201,8 +143,8 @@ func (b *box) enterLasting(ctx context.Context, cmd *shared.Command) (*held, err
 	if err != nil {
 		return nil, err
 	}
-	v.replaced = why
-	h := newHeld(v, m.of+m.shows())
+	v.replaced.Store(why)
+	h := newHeld(v, m)
 	h.lasting, h.place = true, here
 	go h.read()
 	if !h.enter() {
@@ -214,23 +156,19 @@ func (b *box) enterLasting(ctx context.Context, cmd *shared.Command) (*held, err
 
 // findLasting gives the container that there is, nil for none of use, and perhaps
 // why it is of none.
-func (b *box) findLasting(ctx context.Context, m *made) (v *vessel, why string, err error) {
+func (b *box) findLasting(ctx context.Context, m *made) (v *vessel, why *string, err error) {
 	docker := b.daemon.client
 	list, err := docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", sessionLabel+"="+b.lasting.session)})
 	if err != nil {
-		return nil, "", startError(ctx, err)
+		return nil, nil, startError(ctx, err)
 	}
 	for _, c := range list.Items {
 		// One that is of no use ends by itself, or the sweep removes it.
 		if c.Labels[madeOfLabel] != m.of || c.State != container.StateRunning {
 			continue
 		}
-		if shown := strings.Split(c.Labels[sourcesLabel], ","); len(shown) == len(m.sources) && !slices.Equal(shown, m.sources) {
-			for i, s := range m.sources {
-				if s != shown[i] {
-					why = m.shown[i]
-				}
-			}
+		if other := m.differs(strings.Split(c.Labels[sourcesLabel], ",")); other != nil {
+			why = other
 			continue
 		}
 		conn, err := b.lasting.dial()
@@ -239,7 +177,7 @@ func (b *box) findLasting(ctx context.Context, m *made) (v *vessel, why string, 
 		}
 		v := newVessel(ctx, docker, c.ID)
 		v.line = &line{conn: conn}
-		return v, "", nil
+		return v, nil, nil
 	}
 	return nil, why, nil
 }

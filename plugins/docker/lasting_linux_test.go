@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -264,5 +265,55 @@ func TestReuseOfOthers(t *testing.T) {
 		if ids := ofSession(t, named); len(ids) != 0 {
 			t.Errorf("%s: %q", name, ids)
 		}
+	}
+}
+
+// TestReuseHoldsWhatIsReplaced has the host save files as editors and git do, by
+// putting another in their place: what hid or protected the old one is on that
+// one, in the container that there is.
+func TestReuseHoldsWhatIsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, sess := range map[string]func(*testing.T) shared.Session{
+		"one sandbox": func(*testing.T) shared.Session { return shared.Session{} }, "a session": session} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ws := dir(t, "sub/secret", "config")
+			save := func(file, text string) {
+				t.Helper()
+				if err := os.WriteFile(ws+"/next", []byte(text), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Rename(ws+"/next", ws+"/"+file); err != nil {
+					t.Fatal(err)
+				}
+			}
+			const hidden = "/w/sub/secret"
+			s := open(t, shared.Spec{Session: sess(t), Options: rawOptions(t, opts{"reuse": true}), Mounts: []shared.Mount{
+				{Source: ws, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"},
+				{Source: ws + "/config", Destination: "/w/config", Origin: "protected"},
+			}})
+			cmd := script("cat " + hidden + "; cat /w/config; (echo x > /w/config) 2> /dev/null || echo held; echo in >> /tmp/count; wc -l < /tmp/count")
+			cmd.Masks = []shared.Mask{{Path: hidden, Origin: "deny_paths[0]"}}
+			replaced := func(out outcome) bool {
+				return slices.ContainsFunc(out.events, func(e shared.Event) bool { return strings.Contains(e.Message, "was replaced") })
+			}
+			for i, tt := range []struct {
+				file, text, want string
+				replaced         bool
+			}{
+				{"config", "1\n", "1\nheld\n1\n", false},
+				{"", "", "1\nheld\n2\n", false},
+				{"config", "2\n", "2\nheld\n1\n", true},
+				{"sub/secret", "secret\n", "2\nheld\n1\n", true},
+				{"", "", "2\nheld\n2\n", false},
+			} {
+				if tt.file != "" {
+					save(tt.file, tt.text)
+				}
+				if out := runCommand(t, s, cmd, ""); out.stdout != tt.want || replaced(out) != tt.replaced {
+					t.Errorf("%d: %+v", i, out)
+				}
+			}
+		})
 	}
 }

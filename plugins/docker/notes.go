@@ -69,7 +69,7 @@ func notes(p *planner) []shared.Event {
 	}
 	switch {
 	case lasts(p.spec, p.options):
-		degraded("config.reuse", "commands share one container, its processes and its private directories, for as long as the session is there: until it is removed, or the container's options, binds or hidden paths change, as each protected path does that does not exist")
+		degraded("config.reuse", "commands share one container, its processes and its private directories, for as long as the session is there: until it is removed, or the container's options, binds, hidden or protected paths change")
 	case p.options.reuse:
 		degraded("config.reuse", "commands share one container, its processes and its private directories, for as long as the sandbox is open")
 	}

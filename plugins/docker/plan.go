@@ -86,6 +86,8 @@ type plan struct {
 	host   container.HostConfig
 	ops    []shared.PlannedMount
 	podman bool
+	// hidden are the host's paths of what is masked, where it is the host's.
+	hidden []string
 }
 
 // defaultMasked and defaultReadOnly are what Docker hides and protects in every
@@ -320,6 +322,7 @@ func (p *planner) tmpfs(out *plan, dest string, mode uint32, size uint64, why st
 // not there, so that nothing is made on the host to be mounted on.
 func (p *planner) mask(out *plan, masks []shared.Mask) error {
 	hidden := map[string]bool{}
+	mounts := slices.Concat(p.spec.Mounts, p.binds)
 	for _, m := range masks {
 		for _, dir := range [...]string{"/proc", "/dev", ownDir} {
 			if within(m.Path, dir) || m.Path == "/" {
@@ -331,6 +334,9 @@ func (p *planner) mask(out *plan, masks []shared.Mask) error {
 		}
 		if !hidden[m.Path] {
 			hidden[m.Path] = true
+			if under := above(mounts, m.Path); under != nil && under.Source != "" {
+				out.hidden = append(out.hidden, under.Source+strings.TrimPrefix(m.Path, under.Destination))
+			}
 			out.ops = append(out.ops, shared.PlannedMount{Op: "mask", Destination: m.Path, Why: m.Origin})
 		}
 	}

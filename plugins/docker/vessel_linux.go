@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -30,7 +31,7 @@ type vessel struct {
 	warnings []string
 	// replaced is what is another file on the host than in the container that this
 	// one has taken the place of.
-	replaced string
+	replaced atomic.Pointer[string]
 
 	// gone is closed when nothing runs in it any more, removed when the daemon
 	// has taken it away as well, or cannot say.

@@ -1,0 +1,92 @@
+package docker
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/moby/moby/api/types/mount"
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// made says what a container is made from. A command that needs another gets
+// another: the mounts of one that is reused are those of the moment when it
+// began, and what hides a file, or keeps one from being written, is gone from it
+// when the host has put another in that one's place.
+type made struct {
+	of      string   // checksum
+	shown   []string // what is bound, and what is hidden, of the host; and
+	sources []string // the identity of each
+}
+
+// identity tells a file from another that has taken its place, be it with the
+// same inode number. What was written to it does not count: a bind shows that.
+// One that cannot be told is another each time: what protects the place of a file
+// that does not exist is gone from a container when the host has removed it.
+func identity(path string) string {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO|unix.STATX_BTIME, &st)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "none"
+	}
+	if err != nil || st.Mask&unix.STATX_BTIME == 0 {
+		return rand.Text()
+	}
+	return fmt.Sprintf("%d:%d:%d:%d.%d", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec)
+}
+
+// madeOf gives it for one command. An init of another version counts, and what
+// was replaced on the host since.
+func (b *box) madeOf(cmd *shared.Command) (made, error) {
+	var m made
+	p, err := b.container(cmd, "", nil) // without a line of its own
+	if err != nil {
+		return m, err
+	}
+	for _, bind := range p.host.Mounts {
+		if bind.Type == mount.TypeBind {
+			m.shown, m.sources = append(m.shown, bind.Source), append(m.sources, identity(bind.Source))
+		}
+	}
+	for _, p := range p.hidden {
+		m.shown, m.sources = append(m.shown, p), append(m.sources, identity(p))
+	}
+	init, err := os.Stat(b.plans.initFile)
+	if err != nil {
+		return m, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	}
+	config := p.config
+	config.Labels = nil // which say who makes it
+	raw, err := json.Marshal([]any{version, init.Size(), init.ModTime(), config, p.host})
+	if err != nil {
+		return m, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	}
+	sum := sha256.Sum256(raw)
+	m.of = hex.EncodeToString(sum[:16])
+	return m, nil
+}
+
+func (m *made) shows() string { return strings.Join(m.sources, ",") }
+
+// same reports whether a container that is made from o will do.
+func (m *made) same(o *made) bool { return m.of == o.of && slices.Equal(m.sources, o.sources) }
+
+// differs names what is not what it was when the identities were these, all else
+// being the same; nil is nothing.
+func (m *made) differs(from []string) *string {
+	for i, s := range m.sources {
+		if i >= len(from) || s != from[i] {
+			return &m.shown[i]
+		}
+	}
+	return nil
+}
