@@ -472,10 +472,11 @@ func (h *Host) Close() error {
 		slot.current = nil
 		<-slot.lock
 	}
-	h.stopEngines(engines)
-	h.linger.close()
+	ended := h.stopEngines(engines)
+	h.linger.close() // no command runs any more, and engines take a moment to end
 	if h.places != nil {
 		errs = append(errs, h.places.Close())
 	}
+	ended()
 	return errors.Join(append(errs, h.session.close())...)
 }

@@ -100,6 +100,7 @@ func launch(ctx context.Context, spec launchSpec, timeout time.Duration, logger 
 
 	// go-plugin's start knows no context: its end kills the process, which
 	// ends the start.
+	go shared.Rehearse() // while it starts
 	stop := context.AfterFunc(ctx, func() { run.Kill(context.Background()) })
 	_, err = client.Start()
 	engineEnd.Close()

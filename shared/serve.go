@@ -105,6 +105,7 @@ func Serve(engine Engine) {
 		// processor for each step costs a tenth of a command's time.
 		runtime.GOMAXPROCS(1)
 	}
+	go Rehearse() // while the host connects
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: Handshake,
 		Plugins:         plugin.PluginSet{PluginName: &Plugin{server: s}},
