@@ -306,7 +306,7 @@ func (r *engineRunner) Start(context.Context) error {
 	}
 	// Ours come first: Go keeps the first of duplicates, so that nothing can
 	// be set twice by an engine block.
-	cmd.Env = slices.Concat(r.env, r.channelEnv, r.spec.env)
+	cmd.Env = slices.Concat(r.env, r.channelEnv, r.spec.env, []string{shared.OneProcessor})
 	stdoutRead, stdoutWrite, err := os.Pipe()
 	if err != nil {
 		return err

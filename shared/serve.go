@@ -46,7 +46,7 @@ const shutdownTime = 10 * time.Second
 // version, and with -debug it serves until it is interrupted, for a host that
 // is told by [ReattachEnv].
 //
-// It sets GOMAXPROCS to 1 unless the environment sets it. An engine that
+// It sets GOMAXPROCS to 1 unless the environment sets it, as hosts do. An engine that
 // computes in this process can set it to more from a goroutine of its own.
 //
 // Its logs go to stderr, one JSON object a line, as go-plugin's hosts expect.
@@ -83,15 +83,20 @@ func Serve(engine Engine) {
 		}
 		os.Exit(0)
 	})
-	terminated := make(chan os.Signal, 1)
-	signal.Notify(terminated, syscall.SIGTERM)
-	// A dead host's end of stderr must not kill the engine before it has ended
-	// its commands. To ignore the signal would be inherited by them.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	go func() {
-		<-terminated
-		end()
-	}()
+	// The host waits for the handshake, and then connects: what takes a while is
+	// done meanwhile, and no sandbox is opened before.
+	s.preparing.Go(func() {
+		terminated := make(chan os.Signal, 1)
+		signal.Notify(terminated, syscall.SIGTERM)
+		go func() {
+			<-terminated
+			end()
+		}()
+		// A dead host's end of stderr must not kill the engine before it has ended
+		// its commands. To ignore the signal would be inherited by them.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+		Rehearse()
+	})
 	if channel != nil {
 		go func() {
 			if err := in.receive(channel); err != nil && err != io.EOF {
@@ -100,12 +105,11 @@ func Serve(engine Engine) {
 			end()
 		}()
 	}
-	if os.Getenv("GOMAXPROCS") == "" {
-		// What an engine does is to pass on and to wait. Waking a second
-		// processor for each step costs a tenth of a command's time.
+	if _, set := os.LookupEnv(processorsEnv); set {
+		os.Unsetenv(processorsEnv) // the runtime knows it, and nobody inherits it
+	} else {
 		runtime.GOMAXPROCS(1)
 	}
-	go Rehearse() // while the host connects
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: Handshake,
 		Plugins:         plugin.PluginSet{PluginName: &Plugin{server: s}},
@@ -116,6 +120,15 @@ func Serve(engine Engine) {
 	})
 	end()
 }
+
+// processorsEnv names the variable by which Go's runtime starts with so many
+// processors. What an engine does is to pass on and to wait: waking a second one
+// for each step costs a tenth of a command's time.
+const processorsEnv = "GOMAXPROCS"
+
+// OneProcessor is for the environment of an engine's process. One that is not
+// written in Go has no use for it.
+const OneProcessor = processorsEnv + "=1"
 
 // introduce answers a person who has started an engine by hand.
 func introduce(engine Engine, args []string, stdout, stderr io.Writer) int {

@@ -30,6 +30,8 @@ type server struct {
 	inbox  *inbox // nil: stdio is streamed
 	log    hclog.Logger
 	chunks chunkPool
+	// preparing is what has to be done before the first sandbox is opened.
+	preparing sync.WaitGroup
 
 	mu        sync.Mutex
 	closing   bool
@@ -96,6 +98,7 @@ func (s *server) Probe(ctx context.Context, _ *pb.ProbeRequest) (_ *pb.ProbeRepl
 
 func (s *server) Open(in *pb.OpenRequest, stream pb.Engine_OpenServer) (err error) {
 	defer s.settle("Open", &err)
+	s.preparing.Wait()
 	ctx := stream.Context()
 	spec, err := specFromPB(in.GetSpec())
 	if err != nil {

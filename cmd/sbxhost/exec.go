@@ -150,10 +150,16 @@ func (e *execution) sandboxName() string {
 // run runs the command, tells what went wrong, and gives the status to exit
 // with and how the command ended.
 func (e *execution) run() (status int, err error) {
-	// From here on a signal is ours to act on: it must not leave a command,
-	// or a terminal in raw mode, behind.
-	signals, stop := notify()
-	defer stop()
+	signals := make(chan os.Signal, 16)
+	notified := make(chan struct{})
+	go func() {
+		defer close(notified)
+		notify(signals)
+	}()
+	defer func() {
+		<-notified
+		signal.Stop(signals)
+	}()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
@@ -218,6 +224,9 @@ func (e *execution) run() (status int, err error) {
 		}
 	}
 	h, cmd, err := e.prepare(ctx, hungUp)
+	// From here on a signal is ours to act on: it must not leave a command,
+	// or a terminal in raw mode, behind.
+	<-notified
 	if err == nil {
 		defer h.Close()
 		relay.grace = e.grace()

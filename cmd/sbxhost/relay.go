@@ -149,8 +149,7 @@ func (r *relayed) run(signals <-chan os.Signal) {
 
 // notify asks for the signals that are relayed. One that our caller ignores,
 // as nohup does SIGHUP, stays ignored.
-func notify() (signals chan os.Signal, stop func()) {
-	signals = make(chan os.Signal, 16)
+func notify(signals chan<- os.Signal) {
 	for _, sig := range [...]os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
 		syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH,
@@ -162,7 +161,6 @@ func notify() (signals chan os.Signal, stop func()) {
 			signal.Notify(signals, sig)
 		}
 	}
-	return signals, func() { signal.Stop(signals) }
 }
 
 // suspendSelf stops this process until somebody continues it.
