@@ -19,7 +19,7 @@ import (
 
 // dockerLayout builds sbxhost as it is installed with the docker engine, and
 // starts a daemon.
-func dockerLayout(t *testing.T) (top, layout string, d *dockerd.Daemon) {
+func dockerLayout(t testing.TB) (top, layout string, d *dockerd.Daemon) {
 	t.Helper()
 	requireBwrap(t)
 	d, err := dockerd.Start(t.Context())

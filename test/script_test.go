@@ -68,7 +68,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-func requireBwrap(t *testing.T) {
+func requireBwrap(t testing.TB) {
 	t.Helper()
 	if _, err := os.Stat("/usr/bin/bwrap"); err != nil {
 		if required("bwrap") {
@@ -84,7 +84,7 @@ func required(part string) bool {
 	return slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), part)
 }
 
-func build(t *testing.T, top, dir string, packages ...string) {
+func build(t testing.TB, top, dir string, packages ...string) {
 	t.Helper()
 	args := []string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir + "/"}
 	for _, p := range packages {
