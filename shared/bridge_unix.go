@@ -103,7 +103,15 @@ func (in *input) pump(ctx context.Context, engine pb.EngineClient, id string) {
 	wake := int(in.wake[0].Fd())
 	var chunks chunkPool
 	for {
-		buf, data, err := chunks.fill(func(b []byte) (int, error) { return in.read(wake, b) })
+		err := in.waitReadable(wake)
+		if err != nil {
+			cancel()
+			return
+		}
+		buf, data, err := chunks.fill(in.read)
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+			continue
+		}
 		if errors.Is(err, io.EOF) {
 			stream.CloseSend()
 			return
@@ -120,24 +128,21 @@ func (in *input) pump(ctx context.Context, engine pb.EngineClient, id string) {
 	}
 }
 
-// read is one read; it gives io.EOF at the end of the file and os.ErrClosed
-// when released.
-func (in *input) read(wake int, buf []byte) (int, error) {
-	for {
-		woken, err := waitReadable(in.fd, wake)
-		if err != nil {
-			return 0, err
-		}
-		if woken {
-			return 0, os.ErrClosed
-		}
-		n, err := unix.Read(in.fd, buf)
-		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if n == 0 && err == nil {
-			err = io.EOF
-		}
-		return n, err
+// waitReadable waits until a read would not; it gives os.ErrClosed when
+// released.
+func (in *input) waitReadable(wake int) error {
+	woken, err := waitReadable(in.fd, wake)
+	if err == nil && woken {
+		err = os.ErrClosed
 	}
+	return err
+}
+
+// read is one read; it gives io.EOF at the end of the file.
+func (in *input) read(buf []byte) (int, error) {
+	n, err := unix.Read(in.fd, buf)
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return n, err
 }

@@ -109,7 +109,8 @@ func (p *chunkPool) Put(b *[]byte) {
 }
 
 // fill reads into a buffer of the pool with read; the caller frees the result,
-// which is nil where nothing was read.
+// which is nil where nothing was read. A read that waits has a buffer for as
+// long: read should rather give an error.
 func (p *chunkPool) fill(read func([]byte) (int, error)) (mem.Buffer, []byte, error) {
 	b := p.Get(chunkSize)
 	n, err := read(*b)

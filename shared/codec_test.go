@@ -2,7 +2,11 @@ package shared
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"os"
 	"testing"
+	"time"
 
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"google.golang.org/grpc/mem"
@@ -45,4 +49,46 @@ func FuzzCodec(f *testing.F) {
 		out.Free()
 		buf.Free()
 	})
+}
+
+// Where nothing can be read, no buffer is given, whatever the reason.
+func TestFillFrom(t *testing.T) {
+	t.Parallel()
+	r, w := pipe(t)
+	defer r.Close()
+	var chunks chunkPool
+	read := func() (string, error) {
+		buf, data, err := chunks.fillFrom(r)
+		text := string(data)
+		if (buf != nil) != (len(data) > 0) {
+			t.Errorf("a buffer is there: %v; %d bytes are", buf != nil, len(data))
+		}
+		if buf != nil {
+			buf.Free()
+		}
+		return text, err
+	}
+	if err := r.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := read(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("past the deadline: %q, %v", got, err)
+	}
+	r.SetReadDeadline(time.Time{})
+	go io.WriteString(w, "text")
+	if got, err := read(); got != "text" || err != nil {
+		t.Errorf("text: %q, %v", got, err)
+	}
+	w.Close()
+	if got, err := read(); got != "" || err != io.EOF {
+		t.Errorf("the end: %q, %v", got, err)
+	}
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if _, _, err := chunks.fillFrom(dir); err == nil {
+		t.Error("a directory was read")
+	}
 }

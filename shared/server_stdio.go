@@ -83,7 +83,7 @@ func (s *server) Output(in *pb.OutputRequest, stream pb.Engine_OutputServer) (er
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		buf, data, err := s.chunks.fill(o.r.Read)
+		buf, data, err := s.chunks.fillFrom(o.r)
 		if buf != nil {
 			err := stream.SendMsg(&outputChunk{&pb.OutputReply{Data: data}, buf})
 			buf.Free()
