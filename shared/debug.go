@@ -3,17 +3,14 @@ package shared
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
@@ -79,38 +76,27 @@ func serveDebug(engine Engine, stderr io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := os.Setenv(plugin.EnvUnixSocketDir, dir); err != nil {
-		return err
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
 	token := newCallToken()
 	log := hclog.New(&hclog.LoggerOptions{Level: logLevel(), Output: stderr})
 	s := newServer(engine, nil, log)
-	attach, closed := make(chan *plugin.ReattachConfig, 1), make(chan struct{})
-	go plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig: Handshake,
-		Plugins:         plugin.PluginSet{PluginName: &Plugin{server: s}},
-		Logger:          log,
-		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(slices.Concat(opts, serverOptions(), token.serverOptions())...)
-		},
-		Test: &plugin.ServeTestConfig{Context: ctx, ReattachConfigCh: attach, CloseCh: closed},
-	})
-	select {
-	case at := <-attach:
-		value, err := json.Marshal(map[string]Reattach{info.Name: {
-			Protocol: Handshake.ProtocolVersion, PID: os.Getpid(), Socket: at.Addr.String(), Token: string(token),
-		}})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(stderr, "Engine %q is ready for a debugger, as process %d. Interrupt ends it. Run sbxhost with\n\n  %s='%s'\n\n", info.Name, os.Getpid(), ReattachEnv, value)
-	case <-closed:
-		return errors.New("the engine could not be served; its log says why")
+	l, err := s.listen(dir, token, nil, nil)
+	if err != nil {
+		return err
 	}
-	<-closed
+	value, err := json.Marshal(map[string]Reattach{info.Name: {
+		Protocol: Handshake.ProtocolVersion, PID: os.Getpid(), Socket: l.address(), Token: string(token),
+	}})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "Engine %q is ready for a debugger, as process %d. Interrupt ends it. Run sbxhost with\n\n  %s='%s'\n\n", info.Name, os.Getpid(), ReattachEnv, value)
+	defer context.AfterFunc(ctx, l.Stop)()
+	if err := l.serve(); err != nil {
+		return err
+	}
 	ending, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
 	return s.shutdown(ending)

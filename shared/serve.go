@@ -9,7 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,7 +17,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
-	"google.golang.org/grpc"
 
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
@@ -35,6 +34,13 @@ const RuntimeDirPrefix = "sbxhost-"
 // end; its launcher and the kernel do the rest.
 const shutdownTime = 10 * time.Second
 
+// streamGC is how much garbage an engine lets lie, in percent of what is in use,
+// once stdio is streamed: half of Go's default, so that the heap is collected at
+// 2 MiB and not at 4. Next to what is copied then a collection, of less than a
+// MiB that is in use, costs nothing; a command that is handed its files never
+// waits for one more.
+const streamGC = 50
+
 // Serve is the whole main of an engine's program: it serves engine to the host
 // that started the process and never returns, but exits the process.
 //
@@ -48,6 +54,8 @@ const shutdownTime = 10 * time.Second
 //
 // It sets GOMAXPROCS to 1 unless the environment sets it, as hosts do. An engine that
 // computes in this process can set it to more from a goroutine of its own.
+// With the first command whose stdio is streamed it sets the percentage of
+// garbage (GOGC) to 50, unless the environment sets that.
 //
 // Its logs go to stderr, one JSON object a line, as go-plugin's hosts expect.
 // Standard input becomes the null device; the engine's own output must not go
@@ -93,8 +101,9 @@ func Serve(engine Engine) {
 			end()
 		}()
 		// A dead host's end of stderr must not kill the engine before it has ended
-		// its commands. To ignore the signal would be inherited by them.
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+		// its commands. To ignore the signal would be inherited by them. Nor must
+		// an interrupt from a terminal, which is the host's to act upon.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, os.Interrupt)
 		Rehearse()
 	})
 	if channel != nil {
@@ -110,14 +119,17 @@ func Serve(engine Engine) {
 	} else {
 		runtime.GOMAXPROCS(1)
 	}
-	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig: Handshake,
-		Plugins:         plugin.PluginSet{PluginName: &Plugin{server: s}},
-		Logger:          log,
-		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(slices.Concat(opts, serverOptions(), token.serverOptions())...)
-		},
-	})
+	if os.Getenv("GOGC") == "" {
+		s.streams = sync.OnceFunc(func() { debug.SetGCPercent(streamGC) })
+	}
+	l, err := s.offer(token)
+	if err != nil {
+		log.Error("the engine cannot start", "error", err)
+		os.Exit(1)
+	}
+	if err := l.serve(); err != nil {
+		log.Error("the connection to the host broke", "error", err)
+	}
 	end()
 }
 
@@ -129,6 +141,27 @@ const processorsEnv = "GOMAXPROCS"
 // OneProcessor is for the environment of an engine's process. One that is not
 // written in Go has no use for it.
 const OneProcessor = processorsEnv + "=1"
+
+// offer listens and tells the host where.
+func (s *server) offer(t callToken) (*listening, error) {
+	stdout, ownStdout, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, ownStderr, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.listen(os.Getenv(plugin.EnvUnixSocketDir), t, stdout, stderr)
+	if err != nil {
+		return nil, err
+	}
+	// The host reads one line there, and an engine that prints must not be the
+	// one to write it.
+	hosts := os.Stdout
+	os.Stdout, os.Stderr = ownStdout, ownStderr
+	return l, l.announce(hosts)
+}
 
 // introduce answers a person who has started an engine by hand.
 func introduce(engine Engine, args []string, stdout, stderr io.Writer) int {

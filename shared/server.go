@@ -32,6 +32,8 @@ type server struct {
 	chunks chunkPool
 	// preparing is what has to be done before the first sandbox is opened.
 	preparing sync.WaitGroup
+	// streams is called before anything is streamed; nil for nothing to do.
+	streams func()
 
 	mu        sync.Mutex
 	closing   bool

@@ -82,6 +82,9 @@ func (s *server) stdio(ctx context.Context, in *pb.RunRequest) (Stdio, *pipes, e
 				return Stdio{}, nil, err
 			}
 		}
+		if present != 0 && s.streams != nil {
+			s.streams()
+		}
 		p, stdio, err := newPipes(present)
 		return stdio, p, err
 	}

@@ -120,7 +120,7 @@ func throughPipe(n int64, start func(out *os.File) (wait func() error, err error
 }
 
 func drain(r io.Reader) (n int64, err error) {
-	buffer := make([]byte, 1<<20)
+	buffer := make([]byte, 64<<10) // what a pipe holds; of the host's memory, too
 	for {
 		got, err := r.Read(buffer)
 		n += int64(got)

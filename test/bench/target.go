@@ -80,12 +80,9 @@ func judge(r *results) []target {
 		}
 	}
 	for _, row := range r.Memory {
-		if row.Name == nameLean || row.Name == nameMemoryFile {
-			name := "resident, host + engine, " + nameLean
-			if row.Name == nameMemoryFile {
-				name = "resident, host + engine, library"
-			}
-			add(name, mebibytes(row.Host+row.Engine), 40, false, " MiB")
+		of, is := map[string]string{nameLean: nameLean, nameMemoryFile: "library", nameMemoryStreamed: "library, streamed"}[row.Name]
+		if is {
+			add("resident, host + engine, "+of, mebibytes(row.Host+row.Engine), 40, false, " MiB")
 		}
 	}
 	return list

@@ -1,0 +1,39 @@
+package test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// An engine's executable is resident in each engine's process. Where it looks
+// up a method by a name that is known only when it runs, the linker keeps every
+// exported method of every type, which is a fifth of the file. These do that,
+// and what go-plugin and its dependencies have of them is not linked.
+var looksUpMethods = []string{"net/rpc.suitableMethods", "text/template.(*state).evalField"}
+
+// Function names are in each Go executable, for its stack traces.
+func TestEnginesLookUpNoMethods(t *testing.T) {
+	t.Parallel()
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	build(t, top, bin, "plugins/noop/sbxhost-engine-noop", "plugins/bwrap/sbxhost-engine-bwrap")
+	for _, name := range []string{"sbxhost-engine-noop", "sbxhost-engine-bwrap"} {
+		text, err := os.ReadFile(filepath.Join(bin, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(text, []byte("shared.(*listening).serve")) {
+			t.Fatalf("%s: names of functions cannot be found", name)
+		}
+		for _, f := range looksUpMethods {
+			if bytes.Contains(text, []byte(f)) {
+				t.Errorf("%s links %s", name, f)
+			}
+		}
+	}
+}
