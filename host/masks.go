@@ -68,10 +68,11 @@ func searchError(err error) error {
 	return e
 }
 
-// mask gives what is hidden from this command, and what must hold the place of
-// what is to be hidden and does not exist.
-func (r *resolver) mask(m *mounts, s *survey) (masks []shared.Mask, places []stubs.Stub, err error) {
-	h := hiding{mounts: m, seen: map[string]bool{}}
+// mask gives what is hidden from this command, what is shut out with what was to
+// be guarded, and what must hold the place of what is to be hidden and does not
+// exist.
+func (r *resolver) mask(m *mounts, s *survey, shut []guard) (masks []shared.Mask, places []stubs.Stub, err error) {
+	h := hiding{mounts: m, closed: r.closed, seen: map[string]bool{}}
 	for i := range s.deny {
 		if rule := &s.deny[i]; rule.literal != "" {
 			if err := h.literal(rule); err != nil {
@@ -99,6 +100,9 @@ func (r *resolver) mask(m *mounts, s *survey) (masks []shared.Mask, places []stu
 			return nil, nil, err
 		}
 	}
+	for _, g := range shut {
+		h.hide(g.path, false, g.origin)
+	}
 	for _, p := range s.found.Blind {
 		m.notes = append(m.notes, fmt.Sprintf("%s is hidden; whether other hard links lead to it cannot be found out on its file system", p))
 	}
@@ -118,6 +122,7 @@ func (r *resolver) mask(m *mounts, s *survey) (masks []shared.Mask, places []stu
 // hiding collects masks.
 type hiding struct {
 	*mounts
+	closed func(host string) string
 	masks  []shared.Mask
 	places []stubs.Stub
 	seen   map[string]bool
@@ -125,9 +130,19 @@ type hiding struct {
 
 // hide hides a path of the host wherever it shows.
 func (h *hiding) hide(host string, dir bool, origin string) {
+	if shut := h.closed(host); shut != "" && h.mounts.beneath(shut) {
+		host, dir = shut, true
+	}
 	at := h.mounts.places(host)
 	if len(at) == 0 && !h.shown(host) {
-		at = []string{host} // of the operating system's view, if it is there
+		// Of the operating system's view, if it is there.
+		if shut := h.closed(host); shut != "" && h.spec.Filesystem == shared.FilesystemHost {
+			if cover, _ := h.cover(shut); cover == nil {
+				h.show(shared.Mount{Destination: shut, Kind: shared.MountTmpfs, Origin: origin})
+			}
+			return
+		}
+		at = []string{host}
 	}
 	for _, p := range at {
 		if !h.seen[p] {
@@ -177,7 +192,7 @@ func (h *hiding) literal(rule *pathRule) error {
 		return attributeError(rule.attribute, err.Error(), "")
 	}
 	// What is there can be another command's stub, and gone in a moment.
-	if h.mounts.creatable(target) {
+	if h.mounts.creatable(target) && h.closed(target) == "" {
 		h.places = append(h.places, stubs.Stub{Path: target})
 	} else if info == nil {
 		return nil

@@ -101,18 +101,19 @@ func (r *resolver) surveyed(m *mounts, d Definition, guards []guard, out *resolv
 	if dir, _, err := follow(r.caller.stateDir()); err == nil && dir != "/" && m.writable(dir) {
 		guards = append(guards, guard{path: dir, origin: "protected: what sbxhost remembers", stub: stubs.Stub{Path: dir}})
 	}
+	guards, shut := r.shutOut(m, guards)
 	if err := m.protect(guards); err != nil {
 		return err
 	}
 	var places []stubs.Stub
-	if out.masks, places, err = r.mask(m, s); err != nil {
+	if out.masks, places, err = r.mask(m, s, shut); err != nil {
 		return err
 	}
 	out.places = append(m.stubs, places...)
 	out.deny, out.repositories, out.sensitive = s.deny, repositoryPaths(s.found), s.within(&r.sensitive)
 	m.spec.Deny = patterns(s.deny)
 	m.spec.Protect = patterns(s.protect)
-	for _, g := range guards {
+	for _, g := range slices.Concat(guards, shut) {
 		if p := quotePath(g.path); !slices.Contains(m.spec.Protect, p) {
 			m.spec.Protect = append(m.spec.Protect, p)
 		}

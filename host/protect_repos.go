@@ -32,6 +32,11 @@ func (r *resolver) nested(m *mounts, s *survey, guards []guard) ([]guard, error)
 		if slices.ContainsFunc(m.spec.Mounts, func(have shared.Mount) bool { return have.Source == f.Path && have.Kind == shared.MountReadWrite }) {
 			continue // at the top
 		}
+		if r.closed(f.Path) != "" {
+			// Not even its layout matters to a command.
+			guards = append(guards, guard{path: f.Path, origin: "protected: git, in a directory that commands cannot search"})
+			continue
+		}
 		if n++; n > maxRepositories {
 			return nil, attributeError("workspace.root", fmt.Sprintf("more than %d git repositories lie in what commands can write to", maxRepositories),
 				"choose a smaller workspace, or say read_only = true")

@@ -119,7 +119,7 @@ func (r *resolver) hideSessions(m *mounts) error {
 			}
 		}
 		if m.spec.Filesystem == shared.FilesystemHost && r.inHostView(m, base) {
-			m.show(shared.Mount{Destination: base, Kind: shared.MountTmpfs, Origin: "protected: sessions"})
+			m.show(shared.Mount{Destination: r.coverFor(base), Kind: shared.MountTmpfs, Origin: "protected: sessions"})
 		}
 	}
 	return nil
