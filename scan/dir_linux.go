@@ -115,4 +115,18 @@ func identify(path []byte) identity {
 	}
 }
 
+// localClock reports whether the times in a directory are this kernel's own, at
+// their full resolution where they have it.
+func localClock(path string) bool {
+	var st unix.Statfs_t
+	if ignoringEINTR(func() error { return unix.Statfs(path, &st) }) != nil {
+		return false
+	}
+	switch uint32(st.Type) {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
+		return true
+	}
+	return false
+}
+
 func nanoseconds(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }

@@ -64,10 +64,31 @@ const (
 	other
 )
 
-// settling is how long a directory must have been left alone before its times
-// are believed to tell the next change: the coarsest clock of a file system in
-// use, FAT's, ticks every two seconds.
-const settling = 2 * time.Second
+// A directory must have been left alone for as long before its times are believed
+// to tell the next change: the coarsest clock of a file system in use, FAT's, ticks
+// every two seconds. Linux' own goes by the timer's interrupt, which comes every
+// ten milliseconds at least.
+const (
+	settling      = 2 * time.Second
+	settlingLocal = 100 * time.Millisecond
+)
+
+// settled reports whether the times in id, of the directory at path, tell its next
+// change.
+func settled(path string, id identity, now time.Time) bool {
+	switch age := now.Sub(time.Unix(0, max(id.ctime, id.mtime))); {
+	case age > settling:
+		return true
+	case age <= settlingLocal:
+		return false
+	}
+	return fine(id.mtime) && fine(id.ctime) && localClock(path)
+}
+
+// fine reports whether a time has digits beneath the milliseconds, which a file
+// system that keeps seconds or hundredths of them does not have. One in a thousand
+// is taken for coarse by that.
+func fine(nanoseconds int64) bool { return nanoseconds%int64(time.Millisecond) != 0 }
 
 // maxPath bounds the paths that are searched, so that what is found can still
 // be named by one, with its terminating NUL and a name.
@@ -106,8 +127,7 @@ func (w *walk) read(n *node, path string) error {
 		return &fs.PathError{Op: "search", Path: path, Err: err}
 	}
 	n.id, n.names = identityOf(st), len(entries)
-	age := w.now().Sub(time.Unix(0, max(n.id.ctime, n.id.mtime)))
-	n.settled = age > settling
+	n.settled = settled(path, n.id, w.now())
 	w.sort(n, path, entries, known)
 	return nil
 }
