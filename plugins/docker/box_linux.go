@@ -61,6 +61,13 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	if b.daemon, err = b.engine.daemon(ctx); err != nil {
 		return err
 	}
+	runAs := self()
+	if spec.User != nil {
+		runAs = *spec.User
+	}
+	if err := b.daemon.facts.ownedBy(runAs); err != nil {
+		return err
+	}
 	limitNotes, err := holdable(b.daemon.facts, &limits)
 	if err != nil {
 		return err

@@ -138,6 +138,9 @@ func oneCommand(ctx context.Context, e *engine, spec shared.Spec) error {
 // root.
 func TestOrdinaryUser(t *testing.T) {
 	t.Parallel()
+	if withRootless() {
+		return // every test is one
+	}
 	d := daemonFor(t)
 	init, err := initDir()
 	if err != nil {

@@ -73,12 +73,27 @@ func connect(ctx context.Context, at endpoint) (*daemon, error) {
 	has := func(option string) bool {
 		return slices.ContainsFunc(i.SecurityOptions, func(s string) bool { return s == "name="+option || strings.HasPrefix(s, "name="+option+",") })
 	}
-	return &daemon{client: c, endpoint: at, facts: daemonFacts{
+	facts := daemonFacts{
 		version: i.ServerVersion, podman: podman != "", rootless: has("rootless"), remapped: has("userns"),
 		recursiveRO:  !versions.LessThan(c.ClientVersion(), "1.44") && recursiveReadOnly(i.KernelVersion),
 		limitsMemory: i.MemoryLimit, limitsCPUs: i.CPUCfsQuota, limitsPIDs: i.PidsLimit,
 		cgroup: i.CgroupVersion, cpus: i.NCPU,
-	}}, nil
+	}
+	if facts.podman {
+		own, err := askPodmanInfo(asking, c)
+		if err != nil {
+			c.Close()
+			return nil, err
+		}
+		facts.rootless = own.rootless
+		facts.limitsMemory = facts.limitsMemory && own.limitsMemory
+		facts.limitsCPUs = facts.limitsCPUs && own.limitsCPUs
+		facts.limitsPIDs = facts.limitsPIDs && own.limitsPIDs
+	}
+	if facts.rootless {
+		facts.owner = socketOwner(asking, at.socket)
+	}
+	return &daemon{client: c, endpoint: at, facts: facts}, nil
 }
 
 // askPodman gives the version of Podman, empty where the daemon is another.

@@ -25,8 +25,13 @@ import (
 )
 
 var testDaemon = sync.OnceValues(func() (*dockerd.Daemon, error) {
-	if withPodman() {
+	switch os.Getenv(daemonEnv) {
+	case podman:
 		return dockerd.StartPodman(context.Background())
+	case rootlessPodman:
+		return dockerd.StartRootlessPodman(context.Background())
+	case rootlessDocker:
+		return dockerd.StartRootlessDocker(context.Background())
 	}
 	return dockerd.Start(context.Background())
 })
@@ -88,7 +93,7 @@ func daemonFor(t testing.TB) *dockerd.Daemon {
 	startLock.Lock()
 	defer startLock.Unlock()
 	d, err := testDaemon()
-	if errors.Is(err, dockerd.ErrMissing) && !required(daemonName()) {
+	if errors.Is(err, dockerd.ErrMissing) && !required(daemonPart()) {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -147,6 +152,15 @@ func open(t testing.TB, spec shared.Spec) shared.Sandbox {
 		}
 	})
 	return sandbox
+}
+
+// them is another user than the tests', as whom commands can run. With a rootless
+// daemon there is none but who runs it, who is root inside.
+func them() (u shared.User, inside string) {
+	if withRootless() {
+		return self(), "0:0"
+	}
+	return shared.User{UID: 4242, GID: 4243, Groups: []uint32{4244}}, "4242:4243"
 }
 
 type outcome struct {

@@ -118,7 +118,7 @@ func TestReuseLastsForSession(t *testing.T) {
 	}
 	gone()
 	for name, change := range map[string]func(*shared.Spec){
-		"another limit": func(s *shared.Spec) { s.Limits.OpenFiles, s.Limits.Memory = 100, 64<<20 },
+		"another limit": func(s *shared.Spec) { s.Limits.OpenFiles, s.Limits.TempSize = 100, 64<<20 },
 		"another bind": func(s *shared.Spec) {
 			s.Mounts = append(s.Mounts[:1:1], shared.Mount{Source: ws + "/other", Destination: "/o", Origin: "bind_paths[0]"})
 		},
@@ -259,7 +259,8 @@ func TestReuseOfOthers(t *testing.T) {
 	named := session(t)
 	unnamed := named
 	unnamed.Named = false
-	for name, spec := range map[string]shared.Spec{"unnamed": {Session: unnamed}, "another user": {Session: named, User: &shared.User{UID: 4242, GID: 4243}}} {
+	user, _ := them()
+	for name, spec := range map[string]shared.Spec{"unnamed": {Session: unnamed}, "another user": {Session: named, User: &user}} {
 		spec.Options = rawOptions(t, opts{"reuse": true, "image": dockerd.Image})
 		invoke(t, spec, nil, "true")
 		if ids := ofSession(t, named); len(ids) != 0 {

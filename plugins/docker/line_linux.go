@@ -114,12 +114,7 @@ func (l *line) hand(number uint64, initEnd *os.File, stdio [3]*os.File) error {
 // peer is a descriptor of the container's first process, nil where the kernel
 // cannot tell: in another pid namespace, or gone already.
 func (l *line) peer() *os.File {
-	raw, err := l.conn.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	var cred *unix.Ucred
-	raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	cred, err := peerCred(l.conn)
 	if err != nil || cred.Pid <= 0 {
 		return nil
 	}
@@ -128,6 +123,20 @@ func (l *line) peer() *os.File {
 		return nil
 	}
 	return os.NewFile(uintptr(fd), "pidfd")
+}
+
+// peerCred is who was at the other end of conn when it was connected, or began
+// to listen there, in numbers of this process's namespaces.
+func peerCred(conn *net.UnixConn) (*unix.Ucred, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var cred *unix.Ucred
+	if controlErr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); controlErr != nil {
+		return nil, controlErr
+	}
+	return cred, err
 }
 
 // awaitEnd returns when the process of a pidfd is gone. For a pid 1 that is when

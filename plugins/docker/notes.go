@@ -28,7 +28,7 @@ func holdable(d daemonFacts, l *shared.Limits) ([]shared.Event, error) {
 		case !limit.set || limit.can:
 		case !l.BestEffort:
 			return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "limits." + limit.name,
-				Message: "the Docker daemon cannot hold it: its machine lacks the cgroup controller",
+				Message: "the Docker daemon cannot hold it: " + d.lacks(),
 				Hint:    `enable the controller, leave the limit out, or say enforce = "best_effort"`}
 		default:
 			limit.drop()
@@ -36,6 +36,14 @@ func holdable(d daemonFacts, l *shared.Limits) ([]shared.Event, error) {
 		}
 	}
 	return out, nil
+}
+
+// lacks says why a daemon cannot hold a limit.
+func (d *daemonFacts) lacks() string {
+	if d.rootless {
+		return "it is rootless, and has the cgroup controller from systemd on cgroup v2 alone, where that delegates it"
+	}
+	return "its machine lacks the cgroup controller"
 }
 
 func limitEvent(name, mechanism, hold string) shared.Event {
@@ -78,6 +86,9 @@ func notes(p *planner) []shared.Event {
 	}
 	if p.daemon.rootless {
 		degraded("engine", "the daemon is rootless: the caller is root inside, without its privileges, and nobody else on the host")
+	}
+	if !p.daemon.limitsPIDs {
+		degraded("limits.pids", "nothing bounds how many processes commands start, since the daemon cannot: %s", p.daemon.lacks())
 	}
 	if p.daemon.podman && p.daemon.cgroup == "1" {
 		degraded("engine", "the daemon is Podman on cgroup v1: commands see the names of their control groups on the host")
@@ -141,7 +152,9 @@ func (p *plan) argv(at platform) []string {
 	if h.NanoCPUs > 0 {
 		add("--cpus", strconv.FormatFloat(float64(h.NanoCPUs)/1e9, 'f', -1, 64))
 	}
-	add("--pids-limit", strconv.FormatInt(*h.PidsLimit, 10))
+	if h.PidsLimit != nil {
+		add("--pids-limit", strconv.FormatInt(*h.PidsLimit, 10))
+	}
 	add("--shm-size", strconv.FormatInt(h.ShmSize, 10))
 	for _, op := range p.ops {
 		if op.Op == "tmpfs" {

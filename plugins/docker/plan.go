@@ -48,9 +48,10 @@ type imageFacts struct {
 // daemonFacts are what a plan goes by, of a daemon.
 type daemonFacts struct {
 	version  string
-	podman   bool // it is Podman that speaks Docker's API
-	rootless bool // uid 0 inside is the caller
-	remapped bool // uids inside are others of the host, unless asked otherwise
+	podman   bool    // it is Podman that speaks Docker's API
+	rootless bool    // uid 0 inside is who runs the daemon
+	owner    *uint32 // of a rootless one; nil is unknown
+	remapped bool    // uids inside are others of the host, unless asked otherwise
 	// recursiveRO says that what is mounted below a read-only bind can be made
 	// read-only as well.
 	recursiveRO  bool
@@ -127,7 +128,7 @@ func (p *planner) container(masks []shared.Mask, words []string) (*plan, error) 
 			CgroupnsMode:   container.CgroupnsModePrivate,
 			ShmSize:        int64(p.tempSize()),
 			Init:           new(bool),
-			Resources:      resources(p.limits, p.daemon.cpus),
+			Resources:      resources(p.limits, &p.daemon),
 			Tmpfs:          map[string]string{},
 			ReadonlyPaths:  defaultReadOnly[:],
 		},
@@ -189,20 +190,23 @@ func (p *planner) tempSize() uint64 {
 	return tempSizeMin
 }
 
-func resources(l shared.Limits, machine int) container.Resources {
-	pids := int64(defaultPIDs)
-	if l.PIDs > 0 {
-		pids = int64(min(l.PIDs, math.MaxInt32)) + initThreads
+func resources(l shared.Limits, d *daemonFacts) container.Resources {
+	var r container.Resources
+	if d.limitsPIDs {
+		pids := int64(defaultPIDs)
+		if l.PIDs > 0 {
+			pids = int64(min(l.PIDs, math.MaxInt32)) + initThreads
+		}
+		r.PidsLimit = &pids
 	}
-	r := container.Resources{PidsLimit: &pids}
 	if l.Memory > 0 {
 		// Swap counts in: a limit that moves the excess to the disk is none.
 		r.Memory, r.MemorySwap = int64(min(l.Memory, math.MaxInt64)), int64(min(l.Memory, math.MaxInt64))
 	}
 	if cpus := l.CPUs; cpus > 0 {
-		if machine > 0 {
+		if d.cpus > 0 {
 			// The daemon refuses more than there are, which nothing can use anyway.
-			cpus = min(cpus, float64(machine))
+			cpus = min(cpus, float64(d.cpus))
 		}
 		r.NanoCPUs = int64(math.Round(cpus * 1e9))
 	}

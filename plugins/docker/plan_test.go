@@ -30,6 +30,7 @@ func basePlanner() planner {
 		self:    shared.User{UID: 1000, GID: 1001},
 		memory:  1 << 30, initFile: "/lib/sbxhost-init", lineDir: "/run/sbxhost-1/line",
 		labels: map[string]string{"l": "v"},
+		daemon: daemonFacts{limitsMemory: true, limitsCPUs: true, limitsPIDs: true},
 	}
 }
 
@@ -170,7 +171,7 @@ func TestMoreProcessorsThanThereAre(t *testing.T) {
 		machine int
 		want    int64
 	}{{0, 2, 0}, {0.5, 2, 5e8}, {4, 2, 2e9}, {4, 0, 4e9}} {
-		if got := resources(shared.Limits{CPUs: tt.limit}, tt.machine).NanoCPUs; got != tt.want {
+		if got := resources(shared.Limits{CPUs: tt.limit}, &daemonFacts{cpus: tt.machine}).NanoCPUs; got != tt.want {
 			t.Errorf("%v of %d: %d", tt.limit, tt.machine, got)
 		}
 	}

@@ -13,14 +13,30 @@ import (
 	"github.com/sbxhost/sbxhost/test/dockerd"
 )
 
-// podmanEnv has the tests of this package go by Podman in place of Docker.
-const podmanEnv = "SBXHOST_TEST_PODMAN"
+// daemonEnv has the tests of this package go by one of otherDaemons in place of
+// root's Docker.
+const daemonEnv = "SBXHOST_TEST_DAEMON"
 
-func withPodman() bool { return os.Getenv(podmanEnv) != "" }
+const (
+	podman         = "podman"
+	rootlessPodman = "rootless podman"
+	rootlessDocker = "rootless docker"
+)
 
-func daemonName() string {
-	if withPodman() {
+func withPodman() bool { d := os.Getenv(daemonEnv); return d == podman || d == rootlessPodman }
+
+func withRootless() bool {
+	d := os.Getenv(daemonEnv)
+	return d == rootlessPodman || d == rootlessDocker
+}
+
+// daemonPart is what SBXHOST_REQUIRE calls the daemon of these tests.
+func daemonPart() string {
+	switch os.Getenv(daemonEnv) {
+	case podman, rootlessPodman:
 		return "podman"
+	case rootlessDocker:
+		return "rootlesskit"
 	}
 	return "docker"
 }
@@ -29,22 +45,41 @@ func daemonName() string {
 // Compose, which is refused, and for the registry, with which Podman wants TLS. Not
 // in parallel: one daemon at a time is enough.
 func TestPodman(t *testing.T) {
-	if withPodman() {
+	againWith(t, podman, dockerd.MissingPodman(), "TestStatusAndStreams", "TestMasks", "TestEngineKilled", "TestConformance")
+}
+
+// TestRootlessPodman does so as an ordinary user, without any right over the
+// machine.
+func TestRootlessPodman(t *testing.T) {
+	againWith(t, rootlessPodman, dockerd.MissingRootlessPodman(), "TestStatusAndStreams", "TestMasks", "TestEngineKilled", "TestConformance", "TestRootless", "TestRootlessLimits")
+}
+
+// TestRootlessDocker is likewise.
+func TestRootlessDocker(t *testing.T) {
+	againWith(t, rootlessDocker, dockerd.MissingRootlessDocker(), "TestStatusAndStreams", "TestMasks", "TestEngineKilled", "TestConformance", "TestRootless", "TestRootlessLimits")
+}
+
+func againWith(t *testing.T, daemon string, missing error, passing ...string) {
+	if os.Getenv(daemonEnv) != "" {
 		return
 	}
-	if err := dockerd.MissingPodman(); err != nil {
-		if required("podman") {
-			t.Fatal(err)
+	part := strings.Replace(strings.TrimPrefix(daemon, "rootless "), "docker", "rootlesskit", 1)
+	if errors.Is(missing, dockerd.ErrUser) {
+		t.Skip(missing) // the tests' run as the other user has it
+	}
+	if missing != nil {
+		if required(part) {
+			t.Fatal(missing)
 		}
-		t.Skip(err)
+		t.Skip(missing)
 	}
 	runtime.LockOSThread() // whose end the parent-death signal would tell
 	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.v", "-test.parallel=4", "-test.skip=^(TestPodman|TestCompose|TestPrivateRegistry)$")
-	cmd.Env = append(os.Environ(), podmanEnv+"=1", "SBXHOST_REQUIRE=podman")
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.v", "-test.parallel=4", "-test.skip=^(TestPodman|TestRootlessPodman|TestRootlessDocker|TestCompose|TestPrivateRegistry)$")
+	cmd.Env = append(os.Environ(), daemonEnv+"="+daemon, "SBXHOST_REQUIRE="+part)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	out, err := cmd.CombinedOutput()
-	for _, test := range []string{"TestStatusAndStreams", "TestMasks", "TestEngineKilled", "TestConformance"} {
+	for _, test := range passing {
 		if !strings.Contains(string(out), "--- PASS: "+test+" ") {
 			t.Errorf("%s has not passed", test)
 		}

@@ -42,7 +42,7 @@ func (e *engine) Probe(ctx context.Context) (shared.Probe, error) {
 		held bool
 	}{{"memory", d.facts.limitsMemory}, {"cpus", d.facts.limitsCPUs}, {"pids", d.facts.limitsPIDs}} {
 		if !limit.held {
-			p.Degraded = append(p.Degraded, "limits."+limit.name+" cannot be held: the daemon's machine lacks the cgroup controller")
+			p.Degraded = append(p.Degraded, "limits."+limit.name+" cannot be held by the daemon: "+d.facts.lacks())
 		}
 	}
 	return p, nil

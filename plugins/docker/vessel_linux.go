@@ -200,6 +200,10 @@ func startError(ctx context.Context, err error) error {
 		e.Attribute = "network"
 		e.Message = "the Docker daemon has no bridge network"
 		e.Hint = "let the daemon make its bridge, or say network = false"
+	case strings.Contains(text, "slirp4netns"), strings.Contains(text, "pasta failed"), strings.Contains(text, "could not find pasta"):
+		e.Attribute = "network"
+		e.Message = "the rootless daemon cannot give containers a network: " + firstLine(text)
+		e.Hint = "install slirp4netns (or pasta) and let your user open /dev/net/tun, or say network = false"
 	case strings.Contains(text, "unable to find user"):
 		e.Kind, e.Attribute = shared.ErrInvalidSpec, "config.user"
 	case strings.Contains(text, "bind source path does not exist"):

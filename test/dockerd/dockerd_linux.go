@@ -30,29 +30,39 @@ const (
 // takes is not here.
 var ErrMissing = errors.New("no Docker daemon can be started here")
 
+// ErrUser is wrapped, with ErrMissing, where the tests run as root and it takes
+// an ordinary user, or the other way about.
+var ErrUser = fmt.Errorf("%w as this user", ErrMissing)
+
 // A Daemon is a running one.
 type Daemon struct {
 	// Socket is the path of its unix socket. Client speaks to it.
 	Socket string
 	Client *client.Client
 
-	name   string // of the program
-	pid    int
-	dir    string
-	log    *os.File
-	stop   func()
-	exited chan struct{}
+	name string // of the program
+	pid  int
+	dir  string
+	log  *os.File
+	stop func()
+	// cleanUp removes what is not this user's, once the daemon has ended. It may
+	// be nil.
+	cleanUp func()
+	exited  chan struct{}
 }
 
 const startTime = 60 * time.Second
 
 // Start starts a daemon and imports the images.
 func Start(ctx context.Context) (*Daemon, error) {
+	if err := asRoot(); err != nil {
+		return nil, err
+	}
 	return start(ctx, "dockerd", (*Daemon).dockerd)
 }
 
 func start(ctx context.Context, name string, command func(d *Daemon, program string) (*exec.Cmd, error)) (_ *Daemon, err error) {
-	if err := missing(name, "busybox"); err != nil {
+	if err := installed(name, "busybox"); err != nil {
 		return nil, err
 	}
 	program, _ := look(name)
@@ -92,15 +102,19 @@ func start(ctx context.Context, name string, command func(d *Daemon, program str
 	return d, nil
 }
 
-// missing is an error where one of programs is not installed, or root not at hand.
-func missing(programs ...string) error {
+// installed is an error where one of programs is not.
+func installed(programs ...string) error {
 	for _, name := range programs {
 		if _, err := look(name); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+func asRoot() error {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("%w: it takes root", ErrMissing)
+		return fmt.Errorf("%w: it takes root", ErrUser)
 	}
 	return nil
 }
@@ -128,7 +142,10 @@ func (d *Daemon) run(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Cloneflags, cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = unix.CLONE_NEWNET, true, syscall.SIGTERM
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGTERM
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNET
+	}
 	started := make(chan error)
 	stop := make(chan struct{})
 	d.stop = func() { close(stop) }
@@ -241,6 +258,9 @@ func (d *Daemon) Stop() {
 			}
 		}
 	}
+	if d.cleanUp != nil {
+		d.cleanUp()
+	}
 	os.RemoveAll(d.dir)
 }
 
@@ -272,6 +292,12 @@ func (d *Daemon) load(ctx context.Context, name, busybox string, files map[strin
 		err = errors.Join(err, t.WriteHeader(h))
 		_, werr := t.Write(content)
 		err = errors.Join(err, werr)
+	}
+	if name == Image {
+		// A daemon gives directories that are only implied a mode of its choice.
+		for _, dir := range []string{"bin/", "etc/"} {
+			add(&tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: 0o755}, nil)
+		}
 	}
 	for file, target := range files {
 		if target != "" {

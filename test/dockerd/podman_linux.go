@@ -2,6 +2,7 @@ package dockerd
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,10 +13,15 @@ import (
 )
 
 // MissingPodman is an error that wraps ErrMissing where StartPodman cannot work.
-func MissingPodman() error { return missing("podman", "runc", "busybox", "mount") }
+func MissingPodman() error {
+	return errors.Join(asRoot(), installed("podman", "runc", "busybox", "mount"))
+}
 
 // StartPodman starts Podman's service and imports the images.
 func StartPodman(ctx context.Context) (*Daemon, error) {
+	if err := MissingPodman(); err != nil {
+		return nil, err
+	}
 	return start(ctx, "podman", (*Daemon).podman)
 }
 
@@ -27,23 +33,37 @@ const podmanConf = "[containers]\ndefault_ulimits = []\n[engine]\nlock_type = \"
 // podman goes by runc, since crun refuses machines that have both versions of
 // control groups.
 func (d *Daemon) podman(program string) (*exec.Cmd, error) {
-	if err := MissingPodman(); err != nil {
-		return nil, err
-	}
-	runtime, _ := look("runc")
-	at := func(name string) string { return filepath.Join(d.dir, name) }
-	if err := os.WriteFile(at("containers.conf"), []byte(podmanConf), 0o600); err != nil {
+	words, err := d.podmanWords(program)
+	if err != nil {
 		return nil, err
 	}
 	// Where networks leave their state is nobody's to choose, so it is memory.
-	cmd := exec.Command("/bin/sh", "-c", `mount -t tmpfs none /run && mount -t tmpfs none /var/lib && exec "$@"`, "sh",
-		program, "--root", at("data"), "--runroot", at("run"), "--tmpdir", at("tmp"), "--network-config-dir", at("net"),
-		"--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--events-backend", "file", "--runtime", runtime, "--runtime-flag", "root="+at("runtime"),
-		"system", "service", "--time", "0", "unix://"+d.Socket)
+	cmd := exec.Command("/bin/sh", append([]string{"-c", `mount -t tmpfs none /run && mount -t tmpfs none /var/lib && exec "$@"`, "sh"},
+		append(words, d.service()...)...)...)
 	cmd.Dir = d.dir // where its monitors note what ran out of memory
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
-	cmd.Env = []string{"CONTAINERS_CONF=" + at("containers.conf")}
+	cmd.Env = d.podmanEnv()
 	return cmd, nil
+}
+
+// podmanWords begin each of Podman's command lines.
+func (d *Daemon) podmanWords(program string) ([]string, error) {
+	runtime, err := look("runc")
+	if err != nil {
+		return nil, err
+	}
+	at := func(name string) string { return filepath.Join(d.dir, name) }
+	return []string{program, "--root", at("data"), "--runroot", at("run"), "--tmpdir", at("tmp"), "--network-config-dir", at("net"),
+		"--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--events-backend", "file",
+		"--runtime", runtime, "--runtime-flag", "root=" + at("runtime")}, os.WriteFile(at("containers.conf"), []byte(podmanConf), 0o600)
+}
+
+func (d *Daemon) podmanEnv() []string {
+	return []string{"CONTAINERS_CONF=" + filepath.Join(d.dir, "containers.conf")}
+}
+
+func (d *Daemon) service() []string {
+	return []string{"system", "service", "--time", "0", "unix://" + d.Socket}
 }
 
 // removeContainers ends what a test has left: containers are no children of
