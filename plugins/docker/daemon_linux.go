@@ -22,8 +22,9 @@ type daemon struct {
 	facts    daemonFacts
 }
 
-// connectTime bounds how long a daemon may take to say who it is.
-const connectTime = 10 * time.Second
+// connectTime bounds how long a daemon may take to say who it is. Podman runs a
+// dozen programs for that, which takes seconds on a machine that is busy.
+const connectTime = 30 * time.Second
 
 // daemon gives the daemon that the surroundings name. Only one that has
 // answered is kept: what failed may have been put right since.
@@ -52,39 +53,46 @@ func connect(ctx context.Context, at endpoint) (*daemon, error) {
 	}
 	asking, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
+	// Podman takes its time for each answer, so it is asked at once.
+	var own *podmanFacts
+	var ownErr error
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		own, ownErr = askPodman(asking, c)
+	}()
 	got, err := c.Info(asking, client.InfoOptions{})
+	if err == nil && got.Info.OSType != "" && got.Info.OSType != "linux" {
+		err = &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the Docker daemon runs containers of %s, and the init needs Linux", got.Info.OSType)}
+	}
+	if err != nil {
+		cancel()
+	}
+	<-asked
+	if err == nil {
+		err = ownErr
+	}
 	if err != nil {
 		c.Close()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
+		if e, ok := errors.AsType[*shared.Error](err); ok {
+			return nil, e
+		}
 		return nil, connectError(at, err)
 	}
 	i := &got.Info
-	if i.OSType != "" && i.OSType != "linux" {
-		c.Close()
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the Docker daemon runs containers of %s, and the init needs Linux", i.OSType)}
-	}
-	podman, err := askPodman(asking, c)
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
 	has := func(option string) bool {
 		return slices.ContainsFunc(i.SecurityOptions, func(s string) bool { return s == "name="+option || strings.HasPrefix(s, "name="+option+",") })
 	}
 	facts := daemonFacts{
-		version: i.ServerVersion, podman: podman != "", rootless: has("rootless"), remapped: has("userns"),
+		version: i.ServerVersion, podman: own != nil, rootless: has("rootless"), remapped: has("userns"),
 		recursiveRO:  !versions.LessThan(c.ClientVersion(), "1.44") && recursiveReadOnly(i.KernelVersion),
 		limitsMemory: i.MemoryLimit, limitsCPUs: i.CPUCfsQuota, limitsPIDs: i.PidsLimit,
 		cgroup: i.CgroupVersion, cpus: i.NCPU,
 	}
-	if facts.podman {
-		own, err := askPodmanInfo(asking, c)
-		if err != nil {
-			c.Close()
-			return nil, err
-		}
+	if own != nil {
 		facts.rootless = own.rootless
 		facts.limitsMemory = facts.limitsMemory && own.limitsMemory
 		facts.limitsCPUs = facts.limitsCPUs && own.limitsCPUs
@@ -96,17 +104,20 @@ func connect(ctx context.Context, at endpoint) (*daemon, error) {
 	return &daemon{client: c, endpoint: at, facts: facts}, nil
 }
 
-// askPodman gives the version of Podman, empty where the daemon is another.
-func askPodman(ctx context.Context, c *client.Client) (string, error) {
+// askPodman gives what only Podman says of itself, nil where the daemon is another.
+func askPodman(ctx context.Context, c *client.Client) (*podmanFacts, error) {
 	v, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
-		return "", &shared.Error{Kind: shared.ErrUnavailable, Message: firstLine(err.Error())}
+		return nil, err
 	}
 	components := map[string]string{}
 	for _, c := range v.Components {
 		components[c.Name] = c.Version
 	}
-	return podmanVersion(components)
+	if podman, err := podmanVersion(components); podman == "" || err != nil {
+		return nil, err
+	}
+	return askPodmanInfo(ctx, c)
 }
 
 // recursiveReadOnly reports whether a kernel can make a tree of mounts

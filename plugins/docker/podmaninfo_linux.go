@@ -16,9 +16,9 @@ import (
 const podmanInfoMax = 1 << 20
 
 // askPodmanInfo asks in Podman's own API, of which Docker's client knows nothing.
-func askPodmanInfo(ctx context.Context, c *client.Client) (podmanFacts, error) {
-	unavailable := func(err error) (podmanFacts, error) {
-		return podmanFacts{}, &shared.Error{Kind: shared.ErrUnavailable, Message: "Podman's own API: " + firstLine(err.Error())}
+func askPodmanInfo(ctx context.Context, c *client.Client) (*podmanFacts, error) {
+	unavailable := func(err error) (*podmanFacts, error) {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "Podman's own API: " + firstLine(err.Error())}
 	}
 	dial := c.Dialer()
 	own := http.Client{Transport: &http.Transport{
@@ -41,5 +41,6 @@ func askPodmanInfo(ctx context.Context, c *client.Client) (podmanFacts, error) {
 	if err != nil {
 		return unavailable(err)
 	}
-	return parsePodmanInfo(raw)
+	facts, err := parsePodmanInfo(raw)
+	return &facts, err
 }
