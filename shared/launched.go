@@ -53,11 +53,20 @@ func Launch(ctx context.Context, cmd *exec.Cmd, log hclog.Logger) (_ *Launched, 
 		return nil, err
 	}
 	_ = syscall.Flock(int(inUse.Fd()), syscall.LOCK_SH)
+	// go-plugin takes a directory from its configuration for a RunnerFunc only.
+	// Without one, the socket of an engine that is killed would stay in /tmp.
+	sockets, err := os.MkdirTemp(dir, "plugin-dir")
+	if err != nil {
+		channel.Close()
+		os.RemoveAll(dir)
+		inUse.Close()
+		return nil, err
+	}
 	cmd.ExtraFiles = append(cmd.ExtraFiles, engineEnd)
 	cmd.Env = append(append([]string{}, cmd.Env...), channel.Env(2+len(cmd.ExtraFiles))...)
+	cmd.Env = append(cmd.Env, plugin.EnvUnixSocketDir+"="+sockets)
 	config := ClientConfig(channel)
 	config.Cmd, config.Logger = cmd, log
-	config.UnixSocketConfig = &plugin.UnixSocketConfig{TempDir: dir}
 	l := &Launched{client: plugin.NewClient(config), channel: channel, cmd: cmd, dir: dir}
 	l.end = sync.OnceFunc(func() {
 		l.client.Kill()
