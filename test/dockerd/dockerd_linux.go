@@ -258,7 +258,7 @@ func (d *Daemon) Stop() {
 			}
 		}
 	}
-	if d.cleanUp != nil {
+	if d.cleanUp != nil && d.pid > 1 {
 		d.cleanUp()
 	}
 	os.RemoveAll(d.dir)

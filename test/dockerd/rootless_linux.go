@@ -90,6 +90,8 @@ func (d *Daemon) rootlessPodman(program string) (*exec.Cmd, error) {
 		return cmd
 	}
 	d.cleanUp = func() {
+		// The service is a child of what was started, and may outlive that.
+		syscall.Kill(-d.pid, syscall.SIGKILL)
 		// Directories of users that this one is mapped to are theirs to empty.
 		remove := command("unshare", "/bin/rm", "-rf", filepath.Join(d.dir, "data"))
 		remove.Env = append(remove.Env, "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME="+d.dir)
