@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,10 +44,6 @@ func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
 		return &shared.Error{Kind: shared.ErrDenied, Attribute: "config.compose",
 			Message: fmt.Sprintf("commands can write to %q, and so decide what is run outside of the sandbox", file),
 			Hint:    "keep it where they cannot, or say read_only = true"}
-	}
-	if b.daemon.facts.podman {
-		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "config.compose", Message: "the daemon is Podman, with which Compose is not known to work",
-			Hint: "use Docker, or name an image"}
 	}
 	program, err := b.findCompose()
 	if err != nil {
@@ -85,6 +82,15 @@ func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
 	}
 	if len(others) == 0 {
 		return nil
+	}
+	if b.daemon.facts.podman && b.plans.network != "" {
+		raw, err := podmanGet(ctx, b.daemon.client, "networks/"+url.PathEscape(b.plans.network)+"/json")
+		if err != nil {
+			return err
+		}
+		if !networkFindsNames(raw) {
+			b.notes = append(b.notes, noNames())
+		}
 	}
 	slices.Sort(others)
 	return c.run(ctx, append([]string{"up", "-d", "--no-recreate"}, slices.Compact(others)...)...)

@@ -55,6 +55,12 @@ func limitEvent(name, mechanism, hold string) shared.Event {
 		Details: map[string]string{"limit": name, "mechanism": mechanism, "hold": hold}}
 }
 
+// noNames tells that services of a Compose project are not found by their names.
+func noNames() shared.Event {
+	return shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"attribute": "config.compose"},
+		Message: "config.compose: services cannot be reached by name, since Podman lacks its plugin for that: dnsname, or aardvark-dns with netavark"}
+}
+
 // notes tell what each command of a sandbox gets less of than was asked for, and
 // what holds its limits.
 func notes(p *planner) []shared.Event {

@@ -42,14 +42,14 @@ func daemonPart() string {
 }
 
 // TestPodman runs the tests of this package once more, with Podman, but for
-// Compose, which is refused, and for the registry, with which Podman wants TLS. Not
-// in parallel: one daemon at a time is enough.
+// the registry, with which Podman wants TLS. Not in parallel: one
+// daemon at a time is enough.
 func TestPodman(t *testing.T) {
 	againWith(t, podman, dockerd.MissingPodman(), "TestStatusAndStreams", "TestMasks", "TestEngineKilled", "TestConformance")
 }
 
 // TestRootlessPodman does so as an ordinary user, without any right over the
-// machine.
+// machine, and without Compose, whose networks take /dev/net/tun.
 func TestRootlessPodman(t *testing.T) {
 	againWith(t, rootlessPodman, dockerd.MissingRootlessPodman(), "TestStatusAndStreams", "TestMasks", "TestEngineKilled", "TestConformance", "TestRootless", "TestRootlessLimits")
 }
@@ -75,8 +75,18 @@ func againWith(t *testing.T, daemon string, missing error, passing ...string) {
 	}
 	runtime.LockOSThread() // whose end the parent-death signal would tell
 	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.v", "-test.parallel=4", "-test.skip=^(TestPodman|TestRootlessPodman|TestRootlessDocker|TestCompose|TestPrivateRegistry)$")
-	cmd.Env = append(os.Environ(), daemonEnv+"="+daemon, "SBXHOST_REQUIRE="+part)
+	skip := "TestPodman|TestRootlessPodman|TestRootlessDocker|TestPrivateRegistry"
+	if daemon != podman {
+		skip += "|TestCompose"
+	}
+	parts := []string{part}
+	for _, also := range []string{"docker-compose", "dnsname"} {
+		if required(also) {
+			parts = append(parts, also)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.v", "-test.parallel=4", "-test.skip=^("+skip+")$")
+	cmd.Env = append(os.Environ(), daemonEnv+"="+daemon, "SBXHOST_REQUIRE="+strings.Join(parts, ","))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	out, err := cmd.CombinedOutput()
 	for _, test := range passing {

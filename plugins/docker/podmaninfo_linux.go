@@ -15,9 +15,19 @@ import (
 // podmanInfoMax bounds what is read of an answer, which is a few kilobytes.
 const podmanInfoMax = 1 << 20
 
-// askPodmanInfo asks in Podman's own API, of which Docker's client knows nothing.
+// askPodmanInfo asks what Podman says of itself.
 func askPodmanInfo(ctx context.Context, c *client.Client) (*podmanFacts, error) {
-	unavailable := func(err error) (*podmanFacts, error) {
+	raw, err := podmanGet(ctx, c, "info")
+	if err != nil {
+		return nil, err
+	}
+	facts, err := parsePodmanInfo(raw)
+	return &facts, err
+}
+
+// podmanGet asks in Podman's own API, of which Docker's client knows nothing.
+func podmanGet(ctx context.Context, c *client.Client, path string) ([]byte, error) {
+	unavailable := func(err error) ([]byte, error) {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "Podman's own API: " + firstLine(err.Error())}
 	}
 	dial := c.Dialer()
@@ -25,7 +35,7 @@ func askPodmanInfo(ctx context.Context, c *client.Client) (*podmanFacts, error) 
 		DisableKeepAlives: true,
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podman/v4.0.0/libpod/info", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podman/v4.0.0/libpod/"+path, nil)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -41,6 +51,5 @@ func askPodmanInfo(ctx context.Context, c *client.Client) (*podmanFacts, error) 
 	if err != nil {
 		return unavailable(err)
 	}
-	facts, err := parsePodmanInfo(raw)
-	return &facts, err
+	return raw, nil
 }
