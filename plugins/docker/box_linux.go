@@ -288,7 +288,8 @@ func (b *box) command(cmd *shared.Command) sandboxinit.Command {
 	if n := b.plans.limits.OpenFiles; n > 0 {
 		limits = append(limits, sandboxinit.Rlimit{Resource: unix.RLIMIT_NOFILE, Soft: n, Hard: n})
 	}
-	return sandboxinit.Command{Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Rlimits: limits, Filter: b.filter}
+	// The container's bounds are the init's, too.
+	return sandboxinit.Command{Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Crowded: true, Rlimits: limits, Filter: b.filter}
 }
 
 // explain adds to an error what this engine's user may not think of.

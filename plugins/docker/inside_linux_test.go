@@ -291,6 +291,20 @@ func networkForUsers() bool {
 	return err == nil
 }
 
+// TestMemoryIsTakenFromCommands has the kernel choose a process of a command, and not
+// the init that tells of its end.
+func TestMemoryIsTakenFromCommands(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, options opts) {
+		s := open(t, shared.Spec{Options: rawOptions(t, options)})
+		// The score of the init is put back once it has forked.
+		out := sh(t, s, `n=0; until d=$(($(cat /proc/self/oom_score_adj) - $(cat /proc/1/oom_score_adj))); [ $d = 500 ] || [ $n = 500 ]; do n=$((n+1)); done; echo $d`)
+		if out.stdout != "500\n" {
+			t.Errorf("got %+v", out)
+		}
+	})
+}
+
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	if withRootless() {
