@@ -2,9 +2,11 @@ package bwrap
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
 
@@ -28,5 +30,9 @@ func (s *opened) diagnose(_ context.Context, stderr string, status *syscall.Wait
 			}
 		}
 	}
-	return diagnose(stderr, lookAtKernel())
+	e := diagnose(stderr, lookAtKernel())
+	if u := s.spec.User; u != nil && e.Kind == shared.ErrDenied {
+		e.Hint = fmt.Sprintf("commands run as user %d, to whom the workspace belongs: let that user search all directories above what is shown (chmod o+x), or run as that user", u.UID)
+	}
+	return e
 }

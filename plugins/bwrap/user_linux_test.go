@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -41,6 +42,16 @@ func TestUser(t *testing.T) {
 	}
 	if st := info.Sys().(*syscall.Stat_t); st.Uid != 23456 || st.Gid != 34567 {
 		t.Errorf("made by %d:%d", st.Uid, st.Gid)
+	}
+	if err := os.Chmod(filepath.Dir(dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err = tryRun(t, e, spec, shared.Command{Args: []string{"/bin/true"}})
+	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Kind != shared.ErrDenied || !strings.Contains(e.Hint, "user 23456") {
+		t.Errorf("in a directory that the user cannot search: %v", err)
+	}
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	expect(t, e, spec, "( : >> /proc/sys/kernel/core_pattern ) 2>/dev/null && echo writable || echo refused", "refused")
 }
