@@ -1,30 +1,10 @@
 package stubs
 
-import (
-	"strings"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // openDir opens a directory without following any symlink.
 func openDir(path string) (int, error) {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, err := unix.Open("/", flags, 0)
-	if err != nil {
-		return -1, err
-	}
-	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
-		if name == "" {
-			continue
-		}
-		next, err := retryFD(func() (int, error) { return unix.Openat(fd, name, flags, 0) })
-		unix.Close(fd)
-		if err != nil {
-			return -1, err
-		}
-		fd = next
-	}
-	return fd, nil
+	return openBySteps(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC)
 }
 
 // createFile creates a file.

@@ -3,7 +3,6 @@ package stubs
 import (
 	"fmt"
 	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,21 +17,7 @@ func openDir(path string) (int, error) {
 		return fd, err
 	}
 	// A kernel before 5.6, or a filter that knows no openat2.
-	if fd, err = unix.Open("/", flags, 0); err != nil {
-		return -1, err
-	}
-	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
-		if name == "" {
-			continue
-		}
-		next, err := retryFD(func() (int, error) { return unix.Openat(fd, name, flags, 0) })
-		unix.Close(fd)
-		if err != nil {
-			return -1, err
-		}
-		fd = next
-	}
-	return fd, nil
+	return openBySteps(path, flags)
 }
 
 // createFile creates a file that has its content from the start: half of it may
