@@ -29,7 +29,9 @@
 // What is removed goes to a shelf beside the ledgers, where that is on the same
 // file system, and comes back from there when the same path is needed again: that
 // costs less, and a mount that a container has of it outlives the way there and
-// back. The shelf holds a few hundred inodes, and may be removed at any time.
+// back. It comes back to no other directory: a command that has it open could
+// write to what is protected there. The shelf holds a thousand inodes, and may be
+// removed at any time.
 //
 // Its limits: where files cannot be locked (some network file systems) stubs are
 // shared by the ledgers of one user alone, and two users can lose each other's;

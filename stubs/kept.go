@@ -1,8 +1,6 @@
 package stubs
 
 import (
-	"fmt"
-	"hash/fnv"
 	"os"
 	"path/filepath"
 
@@ -18,6 +16,9 @@ import (
 // Whoever uses it has the account, so that no other process of this user does.
 type shelf struct {
 	dir int
+	// grown is how many were not there when they were needed: each of them is
+	// likely to come to the shelf beside what it has.
+	grown int
 }
 
 // shelfName is its name among the ledgers.
@@ -33,7 +34,7 @@ func openShelf(ledgers string) *shelf {
 	if err != nil {
 		return nil
 	}
-	return &shelf{dir}
+	return &shelf{dir: dir}
 }
 
 func (s *shelf) close() {
@@ -42,15 +43,17 @@ func (s *shelf) close() {
 	}
 }
 
-// slots is how many directories' stubs are kept, at most, under one name: what
-// comes later takes the place of what was there.
-const slots = 64
-
-// slot is where the stub of a path is kept.
-func slot(path string) string {
-	h := fnv.New32a()
-	h.Write([]byte(filepath.Dir(path)))
-	return fmt.Sprintf("%02x-%s", h.Sum32()%slots, filepath.Base(path))
+// slot is where the stub of a name in a directory is kept; empty where a directory
+// cannot be told from one that has had its inode before. No other directory's stub
+// is ever kept there: a command may have opened the one that it sees, and could
+// write to it wherever it comes to lie - as what is protected from everyone, in a
+// workspace that the command has nothing to do with.
+func slot(dir int, name string) string {
+	id := identity(dir)
+	if id == "" {
+		return ""
+	}
+	return id + "-" + name
 }
 
 // put moves a stub, which the caller has locked for itself, from its directory
@@ -61,8 +64,9 @@ func (s *shelf) put(rec *record, dir, fd int) bool {
 	if s == nil || fd < 0 || unix.Fstat(fd, &st) != nil || !rec.pristine(fd, &st) {
 		return false
 	}
-	name, to := filepath.Base(rec.path), slot(rec.path)
-	if unix.Renameat(dir, name, s.dir, to) != nil {
+	name := filepath.Base(rec.path)
+	to := slot(dir, name)
+	if to == "" || unix.Renameat(dir, name, s.dir, to) != nil {
 		return false
 	}
 	// Until then another may have put something in its place, or into it.
@@ -80,8 +84,13 @@ func (s *shelf) take(want Stub, dir int) (rec record, fd int, err error) {
 	if s == nil {
 		return record{}, -1, unix.ENOENT
 	}
-	from, name := slot(want.Path), filepath.Base(want.Path)
+	name := filepath.Base(want.Path)
+	from := slot(dir, name)
+	if from == "" {
+		return record{}, -1, unix.ENOENT
+	}
 	if fd, err = openAt(s.dir, from); err != nil {
+		s.grown++
 		return record{}, -1, err
 	}
 	rec = record{path: want.Path, dir: !want.File, content: want.Content}
@@ -119,6 +128,34 @@ func (s *shelf) discard(from string, dir int, name string, fd int, st *unix.Stat
 	}
 }
 
+// capacity is how many stubs the shelf has room for: a hundred workspaces' worth.
+const capacity = 1024
+
+// trim makes room where the shelf has grown beyond its capacity: workspaces come
+// and go. Any will do, since whatever is missed is made. A directory that somebody
+// has put something into stays.
+func (s *shelf) trim() {
+	if s == nil || s.grown == 0 {
+		return
+	}
+	s.grown = 0
+	fd, err := openAt(s.dir, ".")
+	if err != nil {
+		return
+	}
+	f := os.NewFile(uintptr(fd), ".")
+	defer f.Close()
+	names, _ := f.Readdirnames(-1)
+	if len(names) <= capacity {
+		return
+	}
+	for _, name := range names[capacity/2:] {
+		if unix.Unlinkat(s.dir, name, 0) != nil {
+			unix.Unlinkat(s.dir, name, unix.AT_REMOVEDIR)
+		}
+	}
+}
+
 // pristine reports whether an opened file or directory is a stub as it was made.
 func (r *record) pristine(fd int, st *unix.Stat_t) bool {
 	if !marked(st) || !r.same(st) {
@@ -127,5 +164,5 @@ func (r *record) pristine(fd int, st *unix.Stat_t) bool {
 	if r.dir {
 		return emptyDir(fd)
 	}
-	return st.Size == int64(len(r.content)) && r.empty(fd, st)
+	return st.Mode&0o7777 == fileMode && st.Size == int64(len(r.content)) && r.empty(fd, st)
 }

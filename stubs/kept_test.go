@@ -1,6 +1,7 @@
 package stubs
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -73,6 +74,7 @@ func TestShelfKeepsWhatIsPristine(t *testing.T) {
 	}{
 		{"put into", name, func(fd int, _ string) error { return unix.Mkdirat(fd, "work", 0o755) }, []string{"name", "name/work"}},
 		{"mode", name, func(fd int, _ string) error { return unix.Fchmod(fd, 0o700) }, nil},
+		{"mode of a file", file, func(fd int, _ string) error { return unix.Fchmod(fd, 0o666) }, nil},
 		{"written", file, func(_ int, shelf string) error { return os.WriteFile(shelf, []byte("x"), 0) }, nil},
 		{"linked", file, func(_ int, shelf string) error { return os.Link(shelf, shelf+"-2") }, nil},
 		{"exchanged for a directory", file, func(_ int, shelf string) error {
@@ -112,26 +114,72 @@ func TestShelfKeepsWhatIsPristine(t *testing.T) {
 	}
 }
 
-// A stub of another directory of the same name takes the place.
+// What a command has opened in one directory never comes to lie in another one,
+// nor in one that has the old one's name, or its inode.
+func TestShelfKnowsTheDirectory(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	seen := map[uint64]string{}
+	for i := range 300 {
+		name := fmt.Sprintf("%d", i%200)
+		if i >= 200 {
+			if err := os.RemoveAll(s.tree + "/" + name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Mkdir(s.tree+"/"+name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for path, ino := range s.used(t, name+"/x", "file:"+name+"/y") {
+			if before, ok := seen[ino]; ok {
+				t.Errorf("%s has been %s", path, before)
+			}
+			seen[ino] = path
+		}
+	}
+	for i := range 200 {
+		if err := os.Rename(fmt.Sprintf("%s/%d", s.tree, i), fmt.Sprintf("%s/moved%d", s.tree, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, ino := range s.used(t, "moved1/x", "file:moved2/y") {
+		if before := seen[ino]; filepath.Base(before) != filepath.Base(path) {
+			t.Errorf("%s does not come back with its directory", path)
+		}
+	}
+}
+
 func TestShelfIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
+	r := New(s.ledgers)
+	defer r.Close()
 	var names []string
-	for i := range 3 * slots {
-		dir := string(rune('A'+i%26)) + string(rune('a'+i/26))
+	for i := range capacity/2 + 1 {
+		dir := fmt.Sprintf("%d", i)
 		if err := os.Mkdir(s.tree+"/"+dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		names = append(names, dir+"/x", "file:"+dir+"/y")
 	}
-	s.used(t, names...)
-	if n := len(s.kept(t)); n == 0 || n > 2*slots {
-		t.Errorf("%d are kept", n)
+	s.hold(t, r, names[:2]...).Release()
+	work := s.kept(t)[0] + "/work"
+	if err := os.Mkdir(work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.hold(t, r, names...).Release()
+		if n := len(s.kept(t)); n < capacity/4 || n > capacity {
+			t.Errorf("%d are kept", n)
+		}
 	}
 	for _, f := range s.files(t) {
-		if filepath.Dir(f) != "." {
+		if filepath.Dir(f) != "." && f != "0/x" && f != "0/x/work" {
 			t.Errorf("%s is left", f)
 		}
+	}
+	if _, err := os.Stat(s.tree + "/0/x/work"); err != nil {
+		t.Errorf("what was put into a stub: %v", err)
 	}
 }
 

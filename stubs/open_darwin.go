@@ -1,6 +1,10 @@
 package stubs
 
-import "golang.org/x/sys/unix"
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
 
 // openDir opens a directory without following any symlink.
 func openDir(path string) (int, error) {
@@ -13,4 +17,14 @@ func createFile(dir int, name, content string) error { return createNamed(dir, n
 // renameNew moves a file or directory to where there is nothing.
 func renameNew(fromDir int, from string, toDir int, to string) error {
 	return unix.RenameatxNp(fromDir, from, toDir, to, unix.RENAME_EXCL)
+}
+
+// identity tells a directory from every other one of the machine, past ones too;
+// empty where the file system does not tell when it was made.
+func identity(dir int) string {
+	var st unix.Stat_t
+	if unix.Fstat(dir, &st) != nil || st.Btim.Sec == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%x.%x.%x.%x", st.Dev, st.Ino, st.Btim.Sec, st.Btim.Nsec)
 }

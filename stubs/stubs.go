@@ -355,6 +355,7 @@ func (r *Registry) release(h *Hold, others []*other) {
 		r.note(done.String())
 	}
 	r.sweep(others)
+	r.shelf().trim()
 }
 
 // Sweep removes what processes that were killed have left.
