@@ -100,6 +100,7 @@ func (r *resolver) surveyed(m *mounts, d Definition, guards []guard, out *resolv
 	guards = r.guardOwn(m, guards)
 	if dir, _, err := follow(r.caller.stateDir()); err == nil && dir != "/" && m.writable(dir) {
 		guards = append(guards, guard{path: dir, origin: "protected: what sbxhost remembers", stub: stubs.Stub{Path: dir}})
+		out.exposes = true
 	}
 	guards, shut := r.shutOut(m, guards)
 	if err := m.protect(guards); err != nil {

@@ -37,6 +37,13 @@ func (h *Host) hold(out *resolved) (*stubs.Hold, error) {
 	if hold.Unaccounted != nil {
 		h.logger.Debug("what holds the place of missing paths is not written down", "error", hold.Unaccounted)
 	}
+	if out.exposes {
+		if err := hold.Expose(); err != nil {
+			hold.Release()
+			return nil, attributeError("bind_paths", fmt.Sprintf("what sbxhost remembers lies in what a command can write to, and there it cannot be said that one runs: %v", err),
+				"bind less, or set XDG_STATE_HOME to another directory")
+		}
+	}
 	if len(hold.Unheld) == 0 {
 		return hold, nil
 	}

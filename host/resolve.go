@@ -76,6 +76,9 @@ type resolved struct {
 	// has to be there for mounts to lie on.
 	masks  []shared.Mask
 	places []stubs.Stub
+	// exposes says that what sbxhost remembers lies in what commands can write to,
+	// and is kept from them by a mount alone.
+	exposes bool
 	// repositories are those that were there before, and sensitive the files
 	// that look as if they held secrets and can be seen.
 	repositories []string

@@ -36,6 +36,7 @@ func (r *Registry) account() (others []*other, unlock func(), err error) {
 	if r.accounted = err == nil; r.accounted && r.kept == nil {
 		r.kept = openShelf(r.dir)
 	}
+	r.othersExposed = slices.ContainsFunc(others, func(o *other) bool { return o.exposed && !o.dead })
 	return others, unlock, err
 }
 
@@ -44,6 +45,7 @@ type other struct {
 	name    string
 	records map[string]record
 	dead    bool
+	exposed bool
 }
 
 const (
@@ -87,7 +89,7 @@ func readOther(name string) (*other, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &other{name, parse(string(text)), dead}, nil
+	return &other{name, parse(string(text)), dead, exposes(string(text))}, nil
 }
 
 // sweep removes what is in the ledgers of the dead alone, and those ledgers, and
@@ -178,6 +180,9 @@ func (r *Registry) compact() error {
 		}
 		for _, rec := range r.left {
 			all.WriteString(rec.line())
+		}
+		if r.exposed > 0 {
+			all.WriteString(exposedLine)
 		}
 		err = r.note(all.String())
 	}

@@ -33,6 +33,9 @@ type Registry struct {
 	kept   *shelf            // nil before the first Hold, and where there can be none
 	// accounted says that the ledgers of others are known.
 	accounted bool
+	// exposed is how many Holds are, and othersExposed what the ledgers say.
+	exposed       int
+	othersExposed bool
 }
 
 type held struct {
@@ -55,6 +58,7 @@ func New(dir string) *Registry {
 type Hold struct {
 	registry *Registry
 	paths    []string // stubs that it holds, parents first
+	exposed  bool
 	// Unheld are paths that do not exist and could not be created, or claimed,
 	// with the reason.
 	Unheld map[string]error
@@ -272,9 +276,9 @@ func (r *Registry) makeOne(h *Hold, s Stub, others []*other) {
 	}
 }
 
-// shelf gives the shelf to who has the account.
+// shelf gives the shelf to who has the account, unless it is exposed.
 func (r *Registry) shelf() *shelf {
-	if !r.accounted {
+	if !r.accounted || r.exposed > 0 || r.othersExposed {
 		return nil
 	}
 	return r.kept
@@ -300,12 +304,13 @@ func (r *Registry) goneUnlessHeld(path string) string {
 // Release gives up what Hold has given, and removes what nobody else holds. It
 // is idempotent, and nil has nothing to release.
 func (h *Hold) Release() {
-	if h == nil || len(h.paths) == 0 {
+	if h == nil || len(h.paths) == 0 && !h.exposed {
 		return
 	}
 	r := h.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.cover(h)
 	last := slices.ContainsFunc(h.paths, func(p string) bool { return r.held[p] != nil && r.held[p].holds == 1 })
 	if !last {
 		r.release(h, nil)
@@ -349,7 +354,7 @@ func (r *Registry) release(h *Hold, others []*other) {
 		done.WriteString(gone(p))
 	}
 	h.paths = nil
-	if r.ledger != nil && len(r.held)+len(r.left) == 0 && r.ledger.Truncate(0) == nil {
+	if r.ledger != nil && len(r.held)+len(r.left)+r.exposed == 0 && r.ledger.Truncate(0) == nil {
 		r.size = 0
 	} else {
 		r.note(done.String())
