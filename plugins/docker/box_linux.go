@@ -190,11 +190,31 @@ func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.
 
 // beginHeld runs a command in the container that commands share.
 func (b *box) beginHeld(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
-	h, err := b.enter(ctx, cmd)
-	if err != nil {
-		return nil, err
+	return b.beginInOne(ctx, b.enter, cmd, stdio)
+}
+
+// beginInOne runs a command in the container that enter gives, and in the next
+// one where that has lost a mount.
+func (b *box) beginInOne(ctx context.Context, enter func(context.Context, *shared.Command) (*held, error), cmd *shared.Command, stdio [3]*os.File) (*run, error) {
+	var lost *string
+	const often = 10 // one that is new is not looked at, but others may have been faster
+	for range often {
+		h, err := enter(ctx, cmd)
+		if err != nil {
+			return nil, err
+		}
+		r, err := b.beginIn(ctx, h, cmd, stdio)
+		if bare, ok := errors.AsType[*bareError](err); ok {
+			lost = &bare.path
+			continue
+		}
+		if err == nil && lost != nil {
+			r.vessel.replaced.Store(lost)
+		}
+		return r, err
 	}
-	return b.beginIn(ctx, h, cmd, stdio)
+	return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.reuse",
+		Message: fmt.Sprintf("one container after another loses what is mounted on %q", *lost)}
 }
 
 // beginLasting runs a command in the container of the session.
@@ -207,11 +227,7 @@ func (b *box) beginLasting(ctx context.Context, cmd *shared.Command, stdio [3]*o
 	if err := b.refreshCaches(ctx); err != nil {
 		return nil, err
 	}
-	h, err := b.enterLasting(ctx, cmd)
-	if err != nil {
-		return nil, err
-	}
-	return b.beginIn(ctx, h, cmd, stdio)
+	return b.beginInOne(ctx, b.enterLasting, cmd, stdio)
 }
 
 func (b *box) beginIn(ctx context.Context, h *held, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
@@ -221,7 +237,17 @@ func (b *box) beginIn(ctx context.Context, h *held, cmd *shared.Command, stdio [
 		h.await(end, r.Conn)
 		h.leave()
 	}, func() { h.retire(); h.vessel.kill() })
-	if err := r.begin(ctx, number, b.command(cmd), stdio); err != nil {
+	told := b.command(cmd)
+	if h.reused() {
+		told.Mounted = h.made.mounted
+	}
+	if err := r.begin(ctx, number, told, stdio); err != nil {
+		if _, bare := errors.AsType[*bareError](err); bare {
+			h.retire() // those that run in it may end there
+			if h.lasting {
+				b.lasting.leave()
+			}
+		}
 		if errors.Is(err, shared.ErrBroken) {
 			h.retire()
 			if h.lasting {

@@ -22,6 +22,7 @@ type held struct {
 	number  uint64
 	ends    map[uint64]chan struct{}
 	users   int
+	used    bool // not by the one for whom it was made alone
 	retired bool // to be removed with its last user
 }
 
@@ -87,6 +88,15 @@ func (h *held) retire() {
 	if !again && empty {
 		h.letGo()
 	}
+}
+
+// reused reports whether another command was in it before.
+func (h *held) reused() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := h.used
+	h.used = true
+	return before
 }
 
 // announce gives the number of the next handover and what is closed at its end.

@@ -136,6 +136,7 @@ func (b *box) enterLasting(ctx context.Context, cmd *shared.Command) (*held, err
 	}
 	b.retireHeld()
 	v, why, err := b.findLasting(ctx, &m)
+	found := v != nil
 	if err == nil && v == nil {
 		v, err = b.makeLasting(ctx, cmd, &m)
 		here = identity(l.path())
@@ -145,7 +146,7 @@ func (b *box) enterLasting(ctx context.Context, cmd *shared.Command) (*held, err
 	}
 	v.replaced.Store(why)
 	h := newHeld(v, m)
-	h.lasting, h.place = true, here
+	h.lasting, h.place, h.used = true, here, found
 	go h.read()
 	if !h.enter() {
 		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the container ended as soon as it was there"}

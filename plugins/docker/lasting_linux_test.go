@@ -3,6 +3,7 @@ package docker
 import (
 	"bufio"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"slices"
@@ -288,6 +289,13 @@ func TestReuseHoldsWhatIsReplaced(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			relink := func(file string) {
+				t.Helper()
+				path, aside := ws+"/"+file, ws+"/aside"
+				if err := errors.Join(os.Link(path, aside), os.Remove(path), os.Link(aside, path), os.Remove(aside)); err != nil {
+					t.Fatal(err)
+				}
+			}
 			const hidden = "/w/sub/secret"
 			s := open(t, shared.Spec{Session: sess(t), Options: rawOptions(t, opts{"reuse": true}), Mounts: []shared.Mount{
 				{Source: ws, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"},
@@ -307,8 +315,16 @@ func TestReuseHoldsWhatIsReplaced(t *testing.T) {
 				{"config", "2\n", "2\nheld\n1\n", true},
 				{"sub/secret", "secret\n", "2\nheld\n1\n", true},
 				{"", "", "2\nheld\n2\n", false},
+				// The same file by another name, after what was mounted on the old one went.
+				{"config", "", "2\nheld\n1\n", true},
+				{"sub/secret", "", "2\nheld\n1\n", true},
+				{"", "", "2\nheld\n2\n", false},
 			} {
-				if tt.file != "" {
+				switch {
+				case tt.file == "":
+				case tt.text == "":
+					relink(tt.file)
+				default:
 					save(tt.file, tt.text)
 				}
 				if out := runCommand(t, s, cmd, ""); out.stdout != tt.want || replaced(out) != tt.replaced {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -26,6 +27,10 @@ type made struct {
 	of      string   // checksum
 	shown   []string // what is bound, and what is hidden, of the host; and
 	sources []string // the identity of each
+	// mounted are the container's paths on each of which something is mounted. The
+	// identities alone do not tell: a file that was removed takes the mount with it,
+	// and comes back without by another of its names.
+	mounted []string
 }
 
 // identity tells a file from another that has taken its place, be it with the
@@ -36,13 +41,16 @@ func identity(path string) string {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO|unix.STATX_BTIME, &st)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "none"
+		return none
 	}
 	if err != nil || st.Mask&unix.STATX_BTIME == 0 {
 		return rand.Text()
 	}
 	return fmt.Sprintf("%d:%d:%d:%d.%d", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec)
 }
+
+// none is the identity of what does not exist.
+const none = "none"
 
 // madeOf gives it for one command. An init of another version counts, and what
 // was replaced on the host since.
@@ -53,12 +61,19 @@ func (b *box) madeOf(cmd *shared.Command) (made, error) {
 		return m, err
 	}
 	for _, bind := range p.host.Mounts {
+		m.mounted = append(m.mounted, bind.Target)
 		if bind.Type == mount.TypeBind {
 			m.shown, m.sources = append(m.shown, bind.Source), append(m.sources, identity(bind.Source))
 		}
 	}
-	for _, p := range p.hidden {
-		m.shown, m.sources = append(m.shown, p), append(m.sources, identity(p))
+	m.mounted = slices.AppendSeq(m.mounted, maps.Keys(p.host.Tmpfs))
+	for i, source := range p.hidden {
+		id := identity(source)
+		m.shown, m.sources = append(m.shown, source), append(m.sources, id)
+		inside := p.masked[i]
+		if id != none && !slices.ContainsFunc(p.masked, func(o string) bool { return o != inside && within(inside, o) }) {
+			m.mounted = append(m.mounted, inside)
+		}
 	}
 	init, err := os.Stat(b.plans.initFile)
 	if err != nil {

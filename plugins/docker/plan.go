@@ -89,6 +89,8 @@ type plan struct {
 	podman bool
 	// hidden are the host's paths of what is masked, where it is the host's.
 	hidden []string
+	// masked are the same paths as the container has them.
+	masked []string
 }
 
 // defaultMasked and defaultReadOnly are what Docker hides and protects in every
@@ -340,6 +342,7 @@ func (p *planner) mask(out *plan, masks []shared.Mask) error {
 			hidden[m.Path] = true
 			if under := above(mounts, m.Path); under != nil && under.Source != "" {
 				out.hidden = append(out.hidden, under.Source+strings.TrimPrefix(m.Path, under.Destination))
+				out.masked = append(out.masked, m.Path)
 			}
 			out.ops = append(out.ops, shared.PlannedMount{Op: "mask", Destination: m.Path, Why: m.Origin})
 		}

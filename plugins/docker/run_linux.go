@@ -54,6 +54,8 @@ func (r *run) begin(ctx context.Context, number uint64, cmd sandboxinit.Command,
 	switch refused := (*sandboxinit.ExecError)(nil); {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.As(err, &refused) && refused.Op == sandboxinit.OpMounted:
+		return &bareError{refused.Path}
 	case errors.As(err, &refused):
 		return cmdengine.ExecError(refused)
 	case errors.Is(err, sandboxinit.ErrProtocol), errors.Is(err, sandboxinit.ErrInitLost):
@@ -61,3 +63,8 @@ func (r *run) begin(ctx context.Context, number uint64, cmd sandboxinit.Command,
 	}
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Message: err.Error()}
 }
+
+// A bareError says that a container has lost what was mounted on a path.
+type bareError struct{ path string }
+
+func (e *bareError) Error() string { return "nothing is mounted any more on " + e.path }

@@ -37,6 +37,12 @@ type Command struct {
 	// no_new_privs. [Conn.Scoped] tells whether the kernel does it.
 	Scope bool
 
+	// Mounted are paths, in the sandbox's view, on each of which something must
+	// be mounted, or the command is not started: in a sandbox that has been there
+	// for a while a mount is gone with the file that it was on, and the file may
+	// be back. A path that cannot be looked at counts as one without.
+	Mounted []string
+
 	// Crowded says that the command can use up what the init lives on, as in a
 	// control group that both are in: processes, of which the init makes
 	// beforehand those that it will need, or memory, for want of which the kernel then
@@ -77,6 +83,9 @@ func (c *Command) validate() error {
 	}
 	if i := withNUL(c.Env); i >= 0 {
 		return errors.New("command: env[" + strconv.Itoa(i) + "] contains a NUL byte")
+	}
+	if i := withNUL(c.Mounted); i >= 0 {
+		return errors.New("command: mounted[" + strconv.Itoa(i) + "] contains a NUL byte")
 	}
 	if strings.IndexByte(c.Script, 0) >= 0 {
 		return errors.New("command: script contains a NUL byte")
@@ -127,6 +136,7 @@ func (s Status) ExitCode() int {
 
 // The steps at which a command can fail to start: [ExecError.Op].
 const (
+	OpMounted     = "mounted"     // on Path, one of Mounted, nothing is
 	OpChdir       = "chdir"       // Path is the directory
 	OpTTY         = "tty"         // stdin is no terminal, or one that controls another session
 	OpRlimit      = "rlimit"      // Path names the resource
@@ -152,6 +162,8 @@ func (e *ExecError) Error() string {
 		msg += " " + strconv.Quote(e.Path)
 	}
 	switch {
+	case e.Op == OpMounted:
+		return msg + ": nothing is any more"
 	case e.Op == OpLookup && e.NotFound():
 		return msg + ": not found in PATH"
 	case e.Op == OpInterpreter:
@@ -178,7 +190,7 @@ func (e *ExecError) executing() bool {
 
 func knownOp(op string) bool {
 	switch op {
-	case OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork, OpFilter:
+	case OpMounted, OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork, OpFilter:
 		return true
 	}
 	return false

@@ -128,6 +128,8 @@ func TestRefused(t *testing.T) {
 		"no #!, relative":   {Command{Args: []string{"./noformat"}, Dir: dir}, OpExec, "./noformat", syscall.ENOEXEC, 126},
 		"long argument":     {Command{Args: []string{"/bin/true", strings.Repeat("x", 200<<10)}}, OpExec, "/bin/true", syscall.E2BIG, 126},
 		"chdir":             {Command{Args: []string{"/bin/true"}, Dir: "/no/such"}, OpChdir, "/no/such", syscall.ENOENT, initFailed},
+		"nothing mounted":   {Command{Args: []string{"/bin/true"}, Mounted: []string{"/proc", "/proc/self"}}, OpMounted, "/proc/self", syscall.EINVAL, initFailed},
+		"nowhere to mount":  {Command{Args: []string{"/bin/true"}, Mounted: []string{"/no/such"}}, OpMounted, "/no/such", syscall.ENOENT, initFailed},
 		"no terminal":       {Command{Args: []string{"/bin/true"}, TTY: true}, OpTTY, "", syscall.ENOTTY, initFailed},
 	}
 	each(t, func(t *testing.T, w way) {

@@ -24,6 +24,11 @@ type program struct {
 
 // start runs the command with fds control+1 to control+3 as its stdio.
 func start(cmd *Command, control int) (child, *ExecError) {
+	for _, path := range cmd.Mounted {
+		if err := mountedOn(path); err != nil {
+			return child{}, execError(OpMounted, path, err)
+		}
+	}
 	if cmd.Dir != "" {
 		// The init itself moves there, so that a relative name of the command
 		// means the same to the checks here and to exec.

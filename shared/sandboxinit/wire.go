@@ -12,7 +12,7 @@ import (
 // the payload: fixed-size integers, strings with a uint32 length, lists with a
 // uint32 count. Both ends are of one build or of one release, so there is a
 // version to refuse, and none to negotiate.
-const wireVersion = 2
+const wireVersion = 3
 
 type kind byte
 
@@ -203,10 +203,13 @@ func encodeCommand(c *Command) ([]byte, error) {
 	for _, s := range c.Env {
 		size += 4 + len(s)
 	}
+	for _, s := range c.Mounted {
+		size += 4 + len(s)
+	}
 	if size > maxCommand {
 		return nil, errors.New("command: args, env and script are over 16 MiB")
 	}
-	if len(c.Args)+len(c.Env) > maxStrings {
+	if len(c.Args)+len(c.Env)+len(c.Mounted) > maxStrings {
 		return nil, errors.New("command: more than 1000000 args and variables")
 	}
 	e := message(kindCommand, size)
@@ -225,6 +228,7 @@ func encodeCommand(c *Command) ([]byte, error) {
 		e.u64(l.Hard)
 	}
 	e.str(string(c.Filter))
+	e.list(c.Mounted)
 	return e.done(), nil
 }
 
@@ -259,7 +263,8 @@ func decodeCommand(payload []byte) (*Command, error) {
 	if filter := d.str(); filter != "" {
 		c.Filter = []byte(filter)
 	}
-	if len(c.Args)+len(c.Env) > maxStrings {
+	c.Mounted = d.list()
+	if len(c.Args)+len(c.Env)+len(c.Mounted) > maxStrings {
 		d.fail("too many strings")
 	}
 	if err := d.end(); err != nil {
