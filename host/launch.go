@@ -304,9 +304,9 @@ func (r *engineRunner) Start(context.Context) error {
 			cmd.ExtraFiles = append(cmd.ExtraFiles, r.pinned)
 		}
 	}
-	// Ours come first: Go keeps the first of duplicates, so that nothing can
-	// be set twice by an engine block.
-	cmd.Env = slices.Concat(r.env, r.channelEnv, r.spec.env, []string{shared.OneProcessor})
+	// Ours come last: package exec keeps the last of duplicates, so that an engine
+	// block sets the number of processors and nothing by which we speak to it.
+	cmd.Env = slices.Concat([]string{shared.OneProcessor}, r.spec.env, r.env, r.channelEnv)
 	stdoutRead, stdoutWrite, err := os.Pipe()
 	if err != nil {
 		return err

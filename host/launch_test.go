@@ -5,9 +5,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 )
 
 func TestSweepPrivateDirs(t *testing.T) {
@@ -103,5 +107,38 @@ func TestKilledBeforeItStarts(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("it runs")
 		r.cmd.Process.Kill()
+	}
+}
+
+// What an engine block passes on sets the number of processors, and nothing by
+// which host and engine know each other.
+func TestEngineBlockEnvironment(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ env, want []string }{
+		"nothing": {nil, []string{"GOMAXPROCS=1", "SBXHOST_CHANNEL=3"}},
+		"all":     {[]string{"GOMAXPROCS=4", "SBXHOST_CHANNEL=77", "OWN=x"}, []string{"GOMAXPROCS=4", "OWN=x", "SBXHOST_CHANNEL=3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			spec := launchSpec{name: "e", path: "/bin/sh", args: []string{"-c", "/usr/bin/env >'" + dir + "/env'"}, env: tt.env}
+			if _, err := launch(t.Context(), spec, time.Minute, hclog.NewNullLogger()); err == nil {
+				t.Fatal("it is an engine")
+			}
+			text, err := os.ReadFile(dir + "/env")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for line := range strings.Lines(string(text)) {
+				if key, _, _ := strings.Cut(line, "="); key == "GOMAXPROCS" || key == "SBXHOST_CHANNEL" || key == "OWN" {
+					got = append(got, strings.TrimSpace(line))
+				}
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
 	}
 }
