@@ -34,6 +34,11 @@ func openShelf(ledgers string) *shelf {
 	if err != nil {
 		return nil
 	}
+	var st unix.Stat_t
+	if unix.Fstat(dir, &st) != nil || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		unix.Close(dir) // others could put something there, or take something away
+		return nil
+	}
 	return &shelf{dir: dir}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -180,6 +181,26 @@ func TestShelfIsBounded(t *testing.T) {
 	}
 	if _, err := os.Stat(s.tree + "/0/x/work"); err != nil {
 		t.Errorf("what was put into a stub: %v", err)
+	}
+}
+
+func TestShelfIsPrivate(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.used(t, "a", "file:b")
+	if err := os.Chmod(s.ledgers+"/"+shelfName, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	before := s.kept(t)
+	first := inode(t, before[0])
+	for path, ino := range s.used(t, "a", "file:b", "c") {
+		if ino == first {
+			t.Errorf("%s came from there", path)
+		}
+	}
+	s.expect(t)
+	if got := s.kept(t); !slices.Equal(got, before) {
+		t.Errorf("kept: %q", got)
 	}
 }
 
