@@ -143,17 +143,21 @@ func (r *record) remove(fd int, kept *shelf) (busy bool) {
 	// What lies there now, as nobody else can exchange it any more: until it was
 	// locked, another may have removed it, and a third made a new one.
 	var st, locked unix.Stat_t
+	if fd >= 0 && (unix.Fstat(fd, &locked) != nil || !r.empty(fd, &locked)) {
+		return false
+	}
 	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || !r.same(&st) {
 		return false
 	}
-	if fd >= 0 && (unix.Fstat(fd, &locked) != nil || locked.Ino != st.Ino || locked.Dev != st.Dev || !r.empty(fd, &locked)) {
+	if fd >= 0 && (locked.Ino != st.Ino || locked.Dev != st.Dev) {
 		return false
 	}
 	if kept.put(r, dir, fd) {
 		return false
 	}
 	if !r.dir {
-		if fd >= 0 {
+		// Once more, as late as can be: it may be what somebody has saved there.
+		if fd >= 0 && unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Ino == locked.Ino && st.Dev == locked.Dev {
 			unix.Unlinkat(dir, name, 0)
 		}
 	} else if unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) != nil && fd >= 0 && marked(&st) {

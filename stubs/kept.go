@@ -61,24 +61,38 @@ func slot(dir int, name string) string {
 	return id + "-" + name
 }
 
+// shelfMode is a directory's on the shelf. Whoever has found one in the moment
+// before it goes there, to make something in it, is refused, as in a directory that
+// was removed, rather than left with a file that is nowhere to be seen.
+const shelfMode = markMode &^ 0o222
+
 // put moves a stub, which the caller has locked for itself, from its directory
-// to the shelf, and reports whether it did: not to another file system, and not
-// what is no longer as it was made.
+// to the shelf, and reports whether there is none left to remove: it does not move
+// one to another file system, nor what is no longer as it was made.
 func (s *shelf) put(rec *record, dir, fd int) bool {
 	var st unix.Stat_t
-	if s == nil || fd < 0 || unix.Fstat(fd, &st) != nil || !rec.pristine(fd, &st) {
+	if s == nil || fd < 0 || unix.Fstat(fd, &st) != nil {
 		return false
 	}
 	name := filepath.Base(rec.path)
 	to := slot(dir, name)
-	if to == "" || unix.Renameat(dir, name, s.dir, to) != nil {
+	there := func(dir int, name string) bool {
+		var at unix.Stat_t
+		return unix.Fstatat(dir, name, &at, unix.AT_SYMLINK_NOFOLLOW) == nil && at.Ino == st.Ino && at.Dev == st.Dev
+	}
+	if to == "" || !rec.pristine(fd, &st, markMode) || !there(dir, name) || unix.Renameat(dir, name, s.dir, to) != nil {
 		return false
 	}
-	// Until then another may have put something in its place, or into it.
-	var moved unix.Stat_t
-	if unix.Fstatat(s.dir, to, &moved, unix.AT_SYMLINK_NOFOLLOW) != nil || moved.Ino != st.Ino || moved.Dev != st.Dev || !rec.pristine(fd, &moved) {
+	if rec.dir {
+		unix.Fchmod(fd, shelfMode) // not before: to be moved, it has to be writable
+	}
+	// Until then another may have put something in its place, or into it: that is
+	// somebody's work, and no stub to be removed.
+	if !there(s.dir, to) || unix.Fstat(fd, &st) != nil || !rec.pristine(fd, &st, shelfMode) {
+		if rec.dir {
+			unix.Fchmod(fd, plainMode)
+		}
 		renameNew(s.dir, to, dir, name)
-		return false
 	}
 	return true
 }
@@ -103,15 +117,20 @@ func (s *shelf) take(want Stub, dir int) (rec record, fd int, err error) {
 	if err = unix.Fstat(fd, &st); err == nil {
 		err = unix.Fstat(dir, &parent)
 	}
-	if err == nil && (!rec.pristine(fd, &st) || !ownedAs(&st, &parent)) {
+	if err == nil && (!rec.pristine(fd, &st, shelfMode) || !ownedAs(&st, &parent)) {
 		s.discard(from, dir, name, fd, &st)
 		err = unix.ENOENT
 	}
 	if err == nil {
 		err = flockFD(fd, unix.LOCK_SH|unix.LOCK_NB)
 	}
+	if err == nil && rec.dir {
+		err = unix.Fchmod(fd, markMode)
+	}
 	if err == nil {
-		err = renameNew(s.dir, from, dir, name)
+		if err = renameNew(s.dir, from, dir, name); err != nil && rec.dir {
+			unix.Fchmod(fd, shelfMode)
+		}
 	}
 	if err != nil {
 		unclaim(fd)
@@ -161,13 +180,14 @@ func (s *shelf) trim() {
 	}
 }
 
-// pristine reports whether an opened file or directory is a stub as it was made.
-func (r *record) pristine(fd int, st *unix.Stat_t) bool {
-	if !marked(st) || !r.same(st) {
+// pristine reports whether an opened file is a stub as it was made, or a directory
+// one of that mode.
+func (r *record) pristine(fd int, st *unix.Stat_t, mode uint32) bool {
+	if !r.same(st) {
 		return false
 	}
 	if r.dir {
-		return emptyDir(fd)
+		return uint32(st.Mode)&0o7777 == mode && emptyDir(fd)
 	}
-	return st.Mode&0o7777 == fileMode && st.Size == int64(len(r.content)) && r.empty(fd, st)
+	return marked(st) && st.Mode&0o7777 == fileMode && st.Size == int64(len(r.content)) && r.empty(fd, st)
 }

@@ -1,6 +1,7 @@
 package stubs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,7 +74,9 @@ func TestShelfKeepsWhatIsPristine(t *testing.T) {
 		// after is what the next release leaves.
 		after []string
 	}{
-		{"put into", name, func(fd int, _ string) error { return unix.Mkdirat(fd, "work", 0o755) }, []string{"name", "name/work"}},
+		{"put into", name, func(fd int, _ string) error {
+			return errors.Join(unix.Fchmod(fd, 0o755), unix.Mkdirat(fd, "work", 0o755))
+		}, []string{"name", "name/work"}},
 		{"mode", name, func(fd int, _ string) error { return unix.Fchmod(fd, 0o700) }, nil},
 		{"mode of a file", file, func(fd int, _ string) error { return unix.Fchmod(fd, 0o666) }, nil},
 		{"written", file, func(_ int, shelf string) error { return os.WriteFile(shelf, []byte("x"), 0) }, nil},
@@ -165,7 +168,7 @@ func TestShelfIsBounded(t *testing.T) {
 	}
 	s.hold(t, r, names[:2]...).Release()
 	work := s.kept(t)[0] + "/work"
-	if err := os.Mkdir(work, 0o755); err != nil {
+	if err := errors.Join(os.Chmod(filepath.Dir(work), 0o755), os.Mkdir(work, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
