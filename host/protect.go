@@ -98,7 +98,7 @@ func (r *resolver) surveyed(m *mounts, d Definition, guards []guard, out *resolv
 		return err
 	}
 	guards = r.guardOwn(m, guards)
-	if dir, _, err := follow(r.caller.stateDir()); err == nil && dir != "/" && m.writable(dir) {
+	if dir, _, err := follow(r.caller.stateDir()); err == nil && dir != "/" && (m.writable(dir) || m.writesIn(dir)) {
 		guards = append(guards, guard{path: dir, origin: "protected: what sbxhost remembers", stub: stubs.Stub{Path: dir}})
 		out.exposes = true
 	}

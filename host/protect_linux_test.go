@@ -322,6 +322,27 @@ func TestHomeIsKept(t *testing.T) {
 	}
 }
 
+// No part of what sbxhost remembers is given to commands.
+func TestStateIsNotBound(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	for _, dir := range []string{state + "/sbxhost", state + "/sbxhost/stubs", state + "/sbxhost/stubs/kept"} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		h := newHost(t, func(o *host.Options) {
+			o.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "XDG_STATE_HOME=" + state}
+			d := o.Sandboxes["fast"]
+			d.BindPaths = []host.Bind{{Host: dir, Writable: true}}
+			o.Sandboxes["fast"] = d
+		})
+		err := h.Check(t.Context(), "fast")
+		if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "bind_paths[0]" || !strings.Contains(e.Message, "never writable inside") {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
 // What somebody replaces outside while a command runs is not held any more, and
 // that is said.
 func TestReplacedWhileItRuns(t *testing.T) {

@@ -338,6 +338,13 @@ func (m *mounts) writable(host string) bool {
 	})
 }
 
+// writesIn reports whether commands can write to a part of a directory of the host.
+func (m *mounts) writesIn(dir string) bool {
+	return slices.ContainsFunc(m.spec.Mounts, func(have shared.Mount) bool {
+		return have.Kind == shared.MountReadWrite && inside(dir, have.Source)
+	})
+}
+
 // hostSpelling makes the path of a bind absolute, as it was written.
 func (r *resolver) hostSpelling(host string) string {
 	switch {
