@@ -142,9 +142,17 @@ func slowestOf(each map[string][]float64) []packageCost {
 
 // slowest is for people: as many as a line has room for.
 func (r *binaryRow) slowest() string {
-	var words []string
+	const room = 32
+	var line string
 	for _, p := range r.Slowest[:min(2, len(r.Slowest))] {
-		words = append(words, fmt.Sprintf("%s %.2f", lastOf(p.Name), p.Clock))
+		word := fmt.Sprintf("%s %.2f", lastOf(p.Name), p.Clock)
+		if line != "" {
+			word = ", " + word
+		}
+		if len(line)+len(word) > room {
+			break
+		}
+		line += word
 	}
-	return strings.Join(words, ", ")
+	return line
 }
