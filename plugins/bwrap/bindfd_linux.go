@@ -30,7 +30,12 @@ func (s *opened) diagnose(_ context.Context, stderr string, status *syscall.Wait
 			}
 		}
 	}
-	e := diagnose(stderr, lookAtKernel())
+	return s.denied(diagnose(stderr, lookAtKernel()))
+}
+
+// denied adds to an error what root may not think of, who runs commands as somebody
+// else.
+func (s *opened) denied(e *shared.Error) *shared.Error {
 	if u := s.spec.User; u != nil && e.Kind == shared.ErrDenied {
 		e.Hint = fmt.Sprintf("commands run as user %d, to whom the workspace belongs: let that user search all directories above what is shown (chmod o+x), or run as that user", u.UID)
 	}

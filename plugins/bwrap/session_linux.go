@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -192,11 +193,11 @@ func (s *opened) spawner(p prepared) cmdengine.Spawner {
 			}
 			<-client.Lost()
 		}
-		return nil, startError(ctx, p, err)
+		return nil, s.startError(ctx, p, err)
 	}
 }
 
-func startError(ctx context.Context, p prepared, err error) error {
+func (s *opened) startError(ctx context.Context, p prepared, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -206,8 +207,11 @@ func startError(ctx context.Context, p prepared, err error) error {
 			step := p.steps[failed.Index]
 			e.Kind, e.Attribute = shared.ErrInvalidSpec, p.why[failed.Index]
 			e.Message = fmt.Sprintf("mounting %s: %s", quoteStep(step), failed.Error())
+			if strings.Contains(failed.Error(), unix.EACCES.Error()) {
+				e.Kind = shared.ErrDenied
+			}
 		}
-		return e
+		return s.denied(e)
 	}
 	kind := shared.ErrUnavailable
 	if errors.Is(err, holder.ErrLost) {
