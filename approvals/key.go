@@ -16,14 +16,18 @@ type Key struct {
 	Script string   // shell text; empty means none
 	// Env is the digest of the variables that were set for this command alone,
 	// as DigestEnv gives it: the values may be secrets.
-	Env       string
-	Dir       string // absolute
-	Sandbox   string
-	Workspace string // its root
+	Env     string
+	Dir     string // absolute
+	Sandbox string
+	// Definition is the digest of what the sandbox's definition gives the command
+	// without its sandbox, likewise: credentials, or a variable that has programs
+	// load code, must not come with an approval that was given before them.
+	Definition string
+	Workspace  string // its root
 }
 
-// DigestEnv is what a Key holds of "name=value" entries; "" for none. Their
-// order counts, since the last one of a name does.
+// DigestEnv is what a Key holds of "name=value" entries and the like; "" for
+// none. Their order counts, since the last one of a name does.
 func DigestEnv(environ []string) string {
 	if len(environ) == 0 {
 		return ""
@@ -33,7 +37,7 @@ func DigestEnv(environ []string) string {
 
 // Digest identifies the key.
 func (k *Key) Digest() string {
-	fields := append([]string{"sbxhost approval", k.Script, k.Env, k.Dir, k.Sandbox, k.Workspace}, k.Argv...)
+	fields := append([]string{"sbxhost approval", k.Script, k.Env, k.Dir, k.Sandbox, k.Definition, k.Workspace}, k.Argv...)
 	return hex.EncodeToString(digest(fields...))
 }
 

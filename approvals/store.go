@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Version is that of the files' format.
@@ -162,7 +165,7 @@ func (s *Store) Add(ctx context.Context, key Key, scope Scope, session string, t
 		if err != nil {
 			return nil, err
 		}
-		a.Boot, a.Until = now.Boot, now.Elapsed+ttl
+		a.Boot, a.Until = now.Boot, now.Elapsed+min(ttl, math.MaxInt64-now.Elapsed)
 	}
 	if scope == Session {
 		if session == "" {
@@ -261,6 +264,7 @@ type entry struct {
 	Argv      []string      `json:"argv"`
 	Script    string        `json:"script,omitempty"`
 	EnvDigest string        `json:"env_sha256,omitempty"`
+	DefDigest string        `json:"definition_sha256,omitempty"`
 	Dir       string        `json:"dir"`
 	Sandbox   string        `json:"sandbox"`
 	Workspace string        `json:"workspace"`
@@ -279,7 +283,7 @@ func encode(list []Approval) ([]byte, error) {
 			argv[j] = encodeText(arg)
 		}
 		out.Approvals[i] = entry{
-			Scope: a.Scope, Argv: argv, Script: encodeText(a.Script), EnvDigest: a.Env, Dir: encodeText(a.Dir), Sandbox: encodeText(a.Sandbox),
+			Scope: a.Scope, Argv: argv, Script: encodeText(a.Script), EnvDigest: a.Env, DefDigest: a.Definition, Dir: encodeText(a.Dir), Sandbox: encodeText(a.Sandbox),
 			Workspace: encodeText(a.Workspace), Session: encodeText(a.Session), At: a.At, Reason: a.Reason, Boot: a.Boot, Until: a.Until,
 		}
 	}
@@ -296,7 +300,7 @@ func (s *Store) decode(text []byte) ([]Approval, error) {
 	list := make([]Approval, len(in.Approvals))
 	for i, e := range in.Approvals {
 		a := Approval{
-			Key:   Key{Env: e.EnvDigest, Argv: make([]string, len(e.Argv))},
+			Key:   Key{Env: e.EnvDigest, Definition: e.DefDigest, Argv: make([]string, len(e.Argv))},
 			Scope: e.Scope, At: e.At, Reason: e.Reason, Boot: e.Boot, Until: e.Until,
 		}
 		if _, err := ParseScope(string(e.Scope)); err != nil {
@@ -324,6 +328,44 @@ func (s *Store) decode(text []byte) ([]Approval, error) {
 	return list, nil
 }
 
+// unambiguous refuses what package json would take for one of several things
+// that were written: bytes that are not UTF-8, and a name that an object has
+// twice, or in other letters.
+func unambiguous(text []byte) error {
+	if !utf8.Valid(text) {
+		return errors.New("it is not UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	var value func() error
+	value = func() error { // its depth was bounded by Unmarshal
+		token, err := dec.Token()
+		open, ok := token.(json.Delim)
+		if err != nil || !ok {
+			return err
+		}
+		seen := map[string]bool{}
+		for dec.More() {
+			if open == '{' {
+				token, err := dec.Token()
+				if err != nil {
+					return err
+				}
+				name, _ := token.(string)
+				if seen[name] || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+					return fmt.Errorf("the name %q is there twice, or is none", name)
+				}
+				seen[name] = true
+			}
+			if err := value(); err != nil {
+				return err
+			}
+		}
+		_, err = dec.Token()
+		return err
+	}
+	return value()
+}
+
 // strict decodes one JSON document of this version into v, and refuses what
 // follows it and what it does not know: something that this version cannot
 // hold may be what makes an entry narrower than it looks.
@@ -337,6 +379,9 @@ func (d document) strict(text []byte, version *int, v any) error {
 	}
 	if head.Version != Version {
 		return d.tampered("is of version %d, and this program knows version %d", head.Version, Version)
+	}
+	if err := unambiguous(text); err != nil {
+		return d.tampered("makes no sense (%v)", err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()

@@ -1,37 +1,15 @@
 package approvals
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"os"
-	"os/exec"
+	"math"
 	"path/filepath"
-	"reflect"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 )
-
-// TestMain makes the test binary one of many processes that approve at once.
-func TestMain(m *testing.M) {
-	if dir := os.Getenv("APPROVE_IN"); dir != "" {
-		// All wait for their common standard input to end.
-		os.Stdin.Read(make([]byte, 1))
-		key := testKey("make", os.Getenv("APPROVE_N"))
-		if _, err := Open(dir).Add(context.Background(), key, Always, "", 0, ""); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
 
 func testKey(argv ...string) Key {
 	return Key{Argv: argv, Dir: "/work", Sandbox: "fast", Workspace: "/work"}
@@ -140,6 +118,9 @@ func TestScopes(t *testing.T) {
 	if list, err := s.List(); err != nil || len(list) != 2 {
 		t.Errorf("%v, %v", list, err)
 	}
+	if a, err := s.Add(t.Context(), session, Session, "login:1", math.MaxInt64, ""); err != nil || a.Expired(*now) || find(t, s, session, "login:1") != Session {
+		t.Errorf("the longest time to live there is: %+v, %v", a, err)
+	}
 	if _, err := s.Add(t.Context(), once, Session, "", DefaultTTL, ""); !errors.Is(err, ErrNoSession) {
 		t.Errorf("a session of no name: %v", err)
 	}
@@ -167,6 +148,36 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
+// A reader takes no lock: what a writer replaces while it is read has no name any
+// more, and has not been tampered with.
+func TestReadWhileReplaced(t *testing.T) {
+	t.Parallel()
+	s, _ := testStore(t)
+	always := mustAdd(t, s, testKey("x"), Always, "")
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for {
+				if found, err := s.Find(t.Context(), always.Key, ""); err != nil || found == nil {
+					t.Errorf("%v, %v", found, err)
+					return
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for range 50 {
+		mustAdd(t, s, testKey("y"), Always, "")
+	}
+	close(done)
+	readers.Wait()
+}
+
 // One approval of the scope once lets one of many go on.
 func TestOnceIsForOne(t *testing.T) {
 	t.Parallel()
@@ -186,226 +197,6 @@ func TestOnceIsForOne(t *testing.T) {
 	all.Wait()
 	if got.Load() != 1 {
 		t.Errorf("%d commands used one approval", got.Load())
-	}
-}
-
-func TestManyProcesses(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "state")
-	gate, open, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer gate.Close()
-	const count = 50
-	var cmds []*exec.Cmd
-	for i := range count {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "APPROVE_IN="+dir, "APPROVE_N="+strconv.Itoa(i))
-		cmd.Stdin, cmd.Stderr = gate, os.Stderr
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		cmds = append(cmds, cmd)
-	}
-	open.Close()
-	for _, cmd := range cmds {
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	}
-	list, err := Open(dir).List()
-	if err != nil || len(list) != count {
-		t.Errorf("%d approvals of %d, %v", len(list), count, err)
-	}
-	names, err := os.ReadDir(dir)
-	if err != nil || len(names) != 2 {
-		t.Errorf("left are %v, %v", names, err)
-	}
-}
-
-func TestTampered(t *testing.T) {
-	t.Parallel()
-	write := func(text string) func(*testing.T, string) {
-		return func(t *testing.T, path string) {
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	must := func(t *testing.T, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, c := range map[string]struct {
-		tamper func(t *testing.T, path string)
-		says   string
-	}{
-		"writable by others": {func(t *testing.T, path string) { must(t, os.Chmod(path, 0o622)) }, "can be written by others (mode 0622)"},
-		"writable directory": {func(t *testing.T, path string) { must(t, os.Chmod(filepath.Dir(path), 0o777)) }, "can be written by others"},
-		"symlink": {func(t *testing.T, path string) {
-			must(t, os.Rename(path, path+".real"))
-			must(t, os.Symlink(path+".real", path))
-		}, "is a symlink"},
-		"hard link": {func(t *testing.T, path string) { must(t, os.Link(path, path+".too")) }, "has another name"},
-		"fifo": {func(t *testing.T, path string) {
-			must(t, os.Remove(path))
-			must(t, syscall.Mkfifo(path, 0o600))
-		}, "is not a regular file"},
-		"truncated": {func(t *testing.T, path string) {
-			info, err := os.Stat(path)
-			must(t, err)
-			must(t, os.Truncate(path, info.Size()/2))
-		}, "only a part of it"},
-		"empty":         {func(t *testing.T, path string) { must(t, os.Truncate(path, 0)) }, "is empty"},
-		"version 1":     {write(`{"version": 1, "approvals": []}`), "is of version 1"},
-		"version 3":     {write(`{"version": 3, "rules": {}}`), "is of version 3"},
-		"no version":    {write(`{"approvals": []}`), "is of version 0"},
-		"unknown field": {write(`{"version": 2, "approvals": [{"scope": "always", "argv": ["x"], "unless": "y"}]}`), "makes no sense"},
-		"unknown scope": {write(`{"version": 2, "approvals": [{"scope": "ever", "argv": ["x"]}]}`), "makes no sense"},
-		"two documents": {write(`{"version": 2, "approvals": []} {"version": 2, "approvals": []}`), "not JSON"},
-		"bad encoding":  {write(`{"version": 2, "approvals": [{"scope": "always", "argv": ["base64:?"]}]}`), "makes no sense"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, _ := testStore(t)
-			mustAdd(t, s, testKey("x"), Always, "")
-			path := filepath.Join(s.Dir(), FileName)
-			c.tamper(t, path)
-			before, _ := os.Lstat(path)
-			check := func(what string, err error) {
-				t.Helper()
-				if !errors.Is(err, ErrTampered) || !strings.Contains(err.Error(), c.says) {
-					t.Errorf("%s: %v", what, err)
-				}
-			}
-			a, err := s.Find(t.Context(), testKey("x"), "")
-			if a != nil {
-				t.Error("it is approved")
-			}
-			check("find", err)
-			list, err := s.List()
-			if len(list) > 0 {
-				t.Error("it is listed")
-			}
-			check("list", err)
-			_, err = s.Add(t.Context(), testKey("y"), Always, "", 0, "")
-			check("add", err)
-			_, err = s.Revoke(t.Context(), func(*Approval) bool { return true })
-			check("revoke", err)
-			if after, _ := os.Lstat(path); !os.SameFile(before, after) || !after.ModTime().Equal(before.ModTime()) {
-				t.Error("it was overwritten")
-			}
-		})
-	}
-}
-
-func TestForeignOwner(t *testing.T) {
-	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can give a file away")
-	}
-	for _, what := range []string{"", FileName} {
-		s, _ := testStore(t)
-		mustAdd(t, s, testKey("x"), Always, "")
-		if err := os.Chown(filepath.Join(s.Dir(), what), 12345, -1); err != nil {
-			t.Fatal(err)
-		}
-		if a, err := s.Find(t.Context(), testKey("x"), ""); a != nil || !errors.Is(err, ErrTampered) || !strings.Contains(err.Error(), "belongs to user 12345") {
-			t.Errorf("%q: %v, %v", what, a, err)
-		}
-	}
-}
-
-func TestFiles(t *testing.T) {
-	t.Parallel()
-	s, _ := testStore(t)
-	if list, err := s.List(); list != nil || err != nil {
-		t.Errorf("where there is none: %v, %v", list, err)
-	}
-	if _, err := os.Lstat(s.Dir()); !os.IsNotExist(err) {
-		t.Errorf("asking has made it: %v", err)
-	}
-	// A writer that was killed leaves its half.
-	mustAdd(t, s, testKey("a"), Always, "")
-	left := filepath.Join(s.Dir(), FileName+".new")
-	if err := os.WriteFile(left, []byte("half"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	mustAdd(t, s, testKey("b"), Always, "")
-	for path, mode := range map[string]os.FileMode{s.Dir(): os.ModeDir | 0o700, filepath.Join(s.Dir(), FileName): 0o600} {
-		if info, err := os.Lstat(path); err != nil || info.Mode() != mode {
-			t.Errorf("%s: %v, %v", path, info.Mode(), err)
-		}
-	}
-	if _, err := os.Lstat(left); !os.IsNotExist(err) {
-		t.Errorf("a half file stays: %v", err)
-	}
-	// Whoever holds the lock for long is named rather than waited for.
-	d := s.document()
-	dir, err := d.openDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	unlock, err := d.lock(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := s.Add(ctx, testKey("c"), Always, "", 0, ""); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "holds the lock") {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestTrust(t *testing.T) {
-	t.Parallel()
-	s, _ := testStore(t)
-	state := func(path, content string) Trust {
-		t.Helper()
-		trust, record, err := s.Trusts(path, []byte(content))
-		if err != nil || (record == nil) != (trust == TrustUnknown) {
-			t.Fatalf("%v, %v, %v", trust, record, err)
-		}
-		return trust
-	}
-	if got := state("/w/config.hcl", "a"); got != TrustUnknown {
-		t.Errorf("before: %v", got)
-	}
-	for _, content := range []string{"a", "b\xff\n"} {
-		if err := s.AddTrust(t.Context(), "/w/config.hcl", []byte(content)); err != nil {
-			t.Fatal(err)
-		}
-		if got := []Trust{state("/w/config.hcl", content), state("/w/config.hcl", content+" "), state("/v/config.hcl", content)}; !reflect.DeepEqual(got, []Trust{TrustConfirmed, TrustChanged, TrustUnknown}) {
-			t.Errorf("%q: %v", content, got)
-		}
-	}
-	if list, err := s.TrustList(); err != nil || len(list) != 1 {
-		t.Errorf("%v, %v", list, err)
-	}
-	if found, err := s.RevokeTrust(t.Context(), "/w/config.hcl"); err != nil || !found || state("/w/config.hcl", "b\xff\n") != TrustUnknown {
-		t.Errorf("%v, %v", found, err)
-	}
-	if found, err := s.RevokeTrust(t.Context(), "/w/config.hcl"); err != nil || found {
-		t.Errorf("again: %v, %v", found, err)
-	}
-	// A text that was changed in the store does not fit its hash.
-	if err := s.AddTrust(t.Context(), "/w/config.hcl", []byte("mild")); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(s.Dir(), TrustFileName)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(text), "mild", "evil", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if trust, _, err := s.Trusts("/w/config.hcl", []byte("evil")); trust != TrustUnknown || !errors.Is(err, ErrTampered) {
-		t.Errorf("%v, %v", trust, err)
 	}
 }
 

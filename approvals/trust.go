@@ -12,7 +12,7 @@ import (
 
 // Trusted is a configuration that its user has read.
 type Trusted struct {
-	Path    string // resolved
+	Path    string // with its directory resolved
 	Content []byte // as it was read
 	At      time.Time
 }

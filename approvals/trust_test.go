@@ -1,0 +1,58 @@
+package approvals
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestTrust(t *testing.T) {
+	t.Parallel()
+	s, _ := testStore(t)
+	state := func(path, content string) Trust {
+		t.Helper()
+		trust, record, err := s.Trusts(path, []byte(content))
+		if err != nil || (record == nil) != (trust == TrustUnknown) {
+			t.Fatalf("%v, %v, %v", trust, record, err)
+		}
+		return trust
+	}
+	if got := state("/w/config.hcl", "a"); got != TrustUnknown {
+		t.Errorf("before: %v", got)
+	}
+	for _, content := range []string{"a", "b\xff\n"} {
+		if err := s.AddTrust(t.Context(), "/w/config.hcl", []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		if got := []Trust{state("/w/config.hcl", content), state("/w/config.hcl", content+" "), state("/v/config.hcl", content)}; !reflect.DeepEqual(got, []Trust{TrustConfirmed, TrustChanged, TrustUnknown}) {
+			t.Errorf("%q: %v", content, got)
+		}
+	}
+	if list, err := s.TrustList(); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if found, err := s.RevokeTrust(t.Context(), "/w/config.hcl"); err != nil || !found || state("/w/config.hcl", "b\xff\n") != TrustUnknown {
+		t.Errorf("%v, %v", found, err)
+	}
+	if found, err := s.RevokeTrust(t.Context(), "/w/config.hcl"); err != nil || found {
+		t.Errorf("again: %v, %v", found, err)
+	}
+	// A text that was changed in the store does not fit its hash.
+	if err := s.AddTrust(t.Context(), "/w/config.hcl", []byte("mild")); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(s.Dir(), TrustFileName)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), "mild", "evil", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if trust, _, err := s.Trusts("/w/config.hcl", []byte("evil")); trust != TrustUnknown || !errors.Is(err, ErrTampered) {
+		t.Errorf("%v, %v", trust, err)
+	}
+}
