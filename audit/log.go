@@ -84,44 +84,50 @@ func (l *Log) Append(r Record) error {
 	if l == nil {
 		return nil
 	}
-	if err := l.append(r.line()); err != nil {
+	if err := l.append(r); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnwritable, err)
 	}
 	return nil
 }
 
-func (l *Log) append(line []byte) error {
-	f, size, err := l.openLocked()
-	if err != nil {
-		return err
-	}
-	defer f.Close() // which gives up the lock
-	if size, err = l.repair(f, size); err != nil {
-		return err
-	}
-	if size > 0 && size+int64(len(line)) > l.maxSize {
-		// An append-only file can be neither cut nor renamed: it grows.
-		if err := f.Truncate(size); err == nil {
-			next, err := l.rotate()
-			if err != nil {
-				return err
-			}
-			defer next.Close()
-			f, size = next, 0
-		} else if !errors.Is(err, unix.EPERM) {
+func (l *Log) append(r Record) error {
+	for {
+		f, size, err := l.openLocked()
+		if err != nil {
+			return err
+		}
+		rotated, err := l.appendTo(f, size, r)
+		f.Close() // which gives up the lock
+		if !rotated {
 			return err
 		}
 	}
-	// O_APPEND, since size may be that of a file which another process made.
+}
+
+// appendTo writes the record to the file, of which the caller holds the lock. It
+// is not written if there was no room for it, and the file was rotated.
+func (l *Log) appendTo(f *os.File, size int64, r Record) (rotated bool, err error) {
+	if size, err = l.repair(f, size); err != nil {
+		return false, err
+	}
+	if r.Time.IsZero() {
+		r.Time = time.Now() // while nobody else writes, so that times are in order
+	}
+	line := r.line()
+	if size > 0 && size+int64(len(line)) > l.maxSize {
+		if rotated, err := l.rotate(f, size); rotated || err != nil {
+			return rotated, err
+		}
+	}
 	n, err := f.Write(line)
 	if err == nil && n == len(line) {
-		return nil
+		return false, nil
 	}
 	// Half a line would say something else than what is so.
 	if n > 0 {
 		err = errors.Join(err, undo(f, n))
 	}
-	return err
+	return false, err
 }
 
 // undo removes the last n bytes.
@@ -157,6 +163,9 @@ func (l *Log) openLocked() (*os.File, int64, error) {
 		if err == nil && ours.Mode&unix.S_IFMT != unix.S_IFREG {
 			err = fmt.Errorf("%s is not a regular file", l.path)
 		}
+		if err == nil {
+			err = l.planted(&ours)
+		}
 		if err != nil {
 			f.Close()
 			return nil, 0, err
@@ -170,6 +179,26 @@ func (l *Log) openLocked() (*os.File, int64, error) {
 			return nil, 0, &fs.PathError{Op: "stat", Path: l.path, Err: err}
 		}
 	}
+}
+
+// planted refuses the file of a stranger, who could have put it into a directory
+// that is everybody's, to read the log and to change it. The administrator's, and
+// that of whose directory it is, are theirs to give; so is what an administrator
+// has made for others, such as the account that ships the log.
+func (l *Log) planted(st *unix.Stat_t) error {
+	if int(st.Uid) == os.Geteuid() || st.Uid == 0 {
+		return nil
+	}
+	var dir unix.Stat_t
+	if err := unix.Stat(filepath.Dir(l.path), &dir); err != nil {
+		return &fs.PathError{Op: "stat", Path: filepath.Dir(l.path), Err: err}
+	}
+	// Where nobody but root or us could have put it, it was meant.
+	ours := (dir.Uid == 0 || int(dir.Uid) == os.Geteuid()) && dir.Mode&0o022 == 0
+	if dir.Uid != st.Uid && !ours {
+		return fmt.Errorf("%s belongs to user %d, not to you (%d), and its directory does not: log to a directory of your own", l.path, st.Uid, os.Geteuid())
+	}
+	return nil
 }
 
 // open never follows a symlink at the file's place, nor waits for the reader of
@@ -231,30 +260,28 @@ func (l *Log) repair(f *os.File, size int64) (int64, error) {
 	return whole, err
 }
 
-// rotate moves the file, of which the caller holds the lock, out of the way,
-// and gives a new one, locked. The file itself goes last: once it is gone,
-// another process may make the new one, and come to rotate that.
-func (l *Log) rotate() (*os.File, error) {
+// rotate moves the file, of which the caller holds the lock, out of the way.
+// The file itself goes last: once it is gone, another process may make the new
+// one, and come to rotate that. A file that is append-only, or in a directory
+// that is not ours to change, stays and grows.
+func (l *Log) rotate(f *os.File, size int64) (bool, error) {
+	if err := f.Truncate(size); errors.Is(err, unix.EPERM) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
 	numbered := func(n int) string { return l.path + "." + strconv.Itoa(n) }
-	for n := l.keep - 1; n >= 1; n-- {
-		if err := os.Rename(numbered(n), numbered(n+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+	for n := l.keep; n >= 1; n-- {
+		from := l.path
+		if n > 1 {
+			from = numbered(n - 1)
+		}
+		switch err := os.Rename(from, numbered(n)); {
+		case errors.Is(err, fs.ErrPermission):
+			return false, nil
+		case err != nil && (n == 1 || !errors.Is(err, fs.ErrNotExist)):
+			return false, err
 		}
 	}
-	if err := os.Rename(l.path, numbered(1)); err != nil {
-		return nil, err
-	}
-	next, err := l.open(os.O_CREATE | os.O_EXCL)
-	if errors.Is(err, fs.ErrExist) {
-		// Another process came between: it is the log, and it is short.
-		next, err = l.open(0)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := lock(next, time.Now().Add(lockPatience)); err != nil {
-		next.Close()
-		return nil, err
-	}
-	return next, nil
+	return true, nil
 }

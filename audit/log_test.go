@@ -143,6 +143,11 @@ func TestEscaped(t *testing.T) {
 	if err != nil || string(raw) != "\xff\x1b" {
 		t.Errorf("%+v, %v", list[len(list)-1], err)
 	}
+	mustAppend(t, l, Record{Script: "\xff\u2028", Dir: "/\xfe"})
+	list = readLog(t, l.Path())
+	if r := list[len(list)-1]; string(r.RawScript) != "\xff\u2028" || string(r.RawDir) != "/\xfe" || list[0].RawScript != nil || list[0].RawDir != nil {
+		t.Errorf("%+v", r)
+	}
 	text, err := os.ReadFile(l.Path())
 	if err != nil {
 		t.Fatal(err)
@@ -166,6 +171,16 @@ func TestShortened(t *testing.T) {
 		mustAppend(t, l, r)
 	}
 	mustAppend(t, l, Record{Argv: []string{"x"}})
+	// What is cut off in the middle of a character was text, and stays that.
+	for shift := range 4 {
+		emoji := strings.Repeat("x", shift) + strings.Repeat("\U0001f600", maxText)
+		r := Record{Argv: []string{emoji}, Script: emoji, Reason: emoji}
+		var back Record
+		if err := json.Unmarshal(r.line(), &back); err != nil || back.Raw != nil || back.RawScript != nil ||
+			!strings.HasPrefix(emoji, back.Script) || !strings.HasPrefix(emoji, back.Argv[0]) || len(back.Script) < maxText-4 {
+			t.Errorf("%d: %v, raw %v %v", shift, err, back.Raw, back.RawScript)
+		}
+	}
 	list := readLog(t, l.Path())
 	for i, r := range list {
 		if r.Shortened != (i < 4) {
@@ -265,6 +280,7 @@ func TestManyWriters(t *testing.T) {
 		}
 	}
 	seen := map[string]int{}
+	var last time.Time
 	files, err := filepath.Glob(path + "*")
 	if err != nil || len(files) < 2 {
 		t.Fatalf("%q, %v", files, err)
@@ -281,6 +297,10 @@ func TestManyWriters(t *testing.T) {
 				t.Fatalf("%s: %s has line %d after %d of them", file, r.Command, r.PID, seen[r.Command])
 			}
 			seen[r.Command]++
+			if r.Time.Before(last) || r.Time.IsZero() {
+				t.Errorf("%s: the line of %v follows that of %v", file, r.Time, last)
+			}
+			last = r.Time
 		}
 	}
 	for i := range writers {
@@ -389,4 +409,15 @@ func FuzzLine(f *testing.F) {
 			t.Errorf("%q became %q", arg, back.Argv[0])
 		}
 	})
+}
+
+// A command that took no millisecond has taken a time, too.
+func TestShortDuration(t *testing.T) {
+	t.Parallel()
+	if line := string(Record{Event: EventEnd, DurationMS: new(int64(0))}.line()); !strings.Contains(line, `"duration_ms":0`) {
+		t.Errorf("%s", line)
+	}
+	if line := string(Record{Event: EventDecision}.line()); strings.Contains(line, "duration_ms") {
+		t.Errorf("%s", line)
+	}
 }

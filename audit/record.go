@@ -22,7 +22,7 @@ const (
 // meaning.
 type Record struct {
 	Version int       `json:"version"` // 1
-	Time    time.Time `json:"time"`
+	Time    time.Time `json:"time"`    // zero: when the line is written
 	Event   Event     `json:"event"`
 	// Command is the same for all lines on one command, and for no others.
 	Command string `json:"command"`
@@ -43,6 +43,9 @@ type Record struct {
 	// Raw, in base64, are the arguments of which one is not UTF-8; Argv then
 	// shows them with replacement characters.
 	Raw []string `json:"argv_base64,omitempty"`
+	// RawScript and RawDir are likewise.
+	RawScript []byte `json:"script_base64,omitempty"`
+	RawDir    []byte `json:"dir_base64,omitempty"`
 	// Shortened says that arguments or the script are not there as a whole.
 	Shortened bool `json:"shortened,omitempty"`
 
@@ -50,7 +53,7 @@ type Record struct {
 	Outcome    string `json:"outcome,omitempty"` // "exited", "signaled", "timed_out" or "failed"
 	ExitCode   *int   `json:"exit_code,omitempty"`
 	Signal     int    `json:"signal,omitempty"`
-	DurationMS int64  `json:"duration_ms,omitempty"`
+	DurationMS *int64 `json:"duration_ms,omitempty"` // of a command that ran, 0 for less than one
 	Error      string `json:"error,omitempty"`
 }
 
@@ -67,8 +70,14 @@ func (r Record) line() []byte {
 	}
 	for _, text := range []*string{&r.Script, &r.Reason, &r.Error} {
 		if len(*text) > maxText {
-			*text, r.Shortened = (*text)[:maxText], true
+			*text, r.Shortened = cut(*text, maxText), true
 		}
+	}
+	if !utf8.ValidString(r.Script) {
+		r.RawScript = []byte(r.Script)
+	}
+	if !utf8.ValidString(r.Dir) {
+		r.RawDir = []byte(r.Dir)
 	}
 	for _, arg := range r.Argv {
 		if !utf8.ValidString(arg) {
@@ -86,11 +95,21 @@ func (r Record) line() []byte {
 	return append(ascii(text), '\n')
 }
 
+// cut gives the beginning of a text, and no part of a character at its end.
+func cut(s string, n int) string {
+	for back := range min(utf8.UTFMax, n+1) {
+		if utf8.RuneStart(s[n-back]) {
+			return s[:n-back]
+		}
+	}
+	return s[:n] // no text at all
+}
+
 func shorten(argv []string) ([]string, bool) {
 	room := maxText
 	for i, arg := range argv {
 		if len(arg) > room {
-			return append(argv[:i:i], arg[:room]), true
+			return append(argv[:i:i], cut(arg, room)), true
 		}
 		room -= len(arg) + 1
 		if room <= 0 && i+1 < len(argv) {

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/policy"
@@ -25,7 +24,7 @@ func (c *Cmd) record(event audit.Event) audit.Record {
 		c.auditID = rand.Text()
 	}
 	return audit.Record{
-		Event: event, Time: time.Now(), Command: c.auditID, PID: os.Getpid(), UID: c.host.caller.uid,
+		Event: event, Command: c.auditID, PID: os.Getpid(), UID: c.host.caller.uid,
 		Sandbox: c.report.Sandbox, Engine: c.report.Engine, Workspace: c.host.Root(),
 	}
 }
@@ -93,7 +92,7 @@ func (c *Cmd) logEnd(result *shared.Result, failure error) {
 		r.Outcome, r.ExitCode = "exited", &code
 	}
 	if result != nil {
-		r.DurationMS = result.Duration.Milliseconds()
+		r.DurationMS = new(result.Duration.Milliseconds())
 	}
 	if err := c.host.audit.Append(r); err != nil {
 		// It has run. That its end is missing is for its caller to know.
