@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Channel is the host's end of the channel to one engine process.
+// Channel is the host's end of the channel to one engine process. Its methods may be
+// called from many goroutines at once.
 type Channel struct {
 	file    *os.File
 	token   callToken
@@ -25,7 +26,9 @@ type Channel struct {
 
 // NewChannel makes a channel. The engine process inherits engineEnd and finds
 // its number in [ChannelEnv]; the caller closes its own copy of engineEnd once
-// the process has started. Closing the host's end, or dying, ends the engine.
+// the process has started, and the host's end, in the end, by [Channel.Close].
+// Closing that, or dying, ends the engine. Both are close-on-exec. The error is the
+// system's: there are too many open files.
 func NewChannel() (hostEnd *Channel, engineEnd *os.File, err error) {
 	// Not every unix can make sockets close-on-exec from birth: no fork of
 	// this program may come in between.
@@ -68,7 +71,7 @@ func (c *Channel) Env(fd int) []string {
 }
 
 // Close closes the host's end, upon which the engine ends its commands and
-// exits.
+// exits. It does not wait for that. A second one is an error and changes nothing.
 func (c *Channel) Close() error { return c.file.Close() }
 
 // send sends files under a fresh token. An engine process that is stopped

@@ -92,6 +92,8 @@ func (c *Command) Validate() error {
 // a nil file is the null device. A directory is refused: it would hand over
 // the host's tree.
 type Stdio struct {
+	// The files are the caller's, who may close each as soon as Start has
+	// returned. Stdout and Stderr may be one file.
 	Stdin, Stdout, Stderr *os.File
 }
 
@@ -118,5 +120,5 @@ func (s *Stdio) Validate() error {
 
 // TerminalSize is a window size in character cells.
 type TerminalSize struct {
-	Rows, Cols uint16
+	Rows, Cols uint16 // zero is a size that nobody knows
 }

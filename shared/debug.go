@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
@@ -30,7 +31,9 @@ type Reattach struct {
 	Token    string `json:"token"`    // what calls have to carry
 }
 
-// ParseReattach reads the value of [ReattachEnv]. Empty text means no engine.
+// ParseReattach reads the value of [ReattachEnv]. Empty text means no engine. The
+// error names the variable, and the engine whose value is wrong or which speaks
+// another version of the protocol.
 func ParseReattach(text string) (map[string]Reattach, error) {
 	if text == "" {
 		return nil, nil
@@ -53,7 +56,8 @@ func ParseReattach(text string) (map[string]Reattach, error) {
 
 // Attach connects to an engine that was started with -debug. Its stdio is
 // streamed. The engine outlives the connection, which the caller closes;
-// sandboxes opened by it do not.
+// sandboxes opened by it do not. Nothing is sent before the first call: an engine
+// that is not there is the ErrEngineLost of that.
 func Attach(r Reattach) (Engine, io.Closer, error) {
 	options := append(DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(callToken(r.Token)))
 	conn, err := grpc.NewClient("unix:"+r.Socket, options...)
@@ -76,6 +80,9 @@ func serveDebug(engine Engine, stderr io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if dir, err = filepath.Abs(dir); err != nil { // TMPDIR need not be absolute, what is printed is
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
@@ -92,7 +99,8 @@ func serveDebug(engine Engine, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "Engine %q is ready for a debugger, as process %d. Interrupt ends it. Run sbxhost with\n\n  %s='%s'\n\n", info.Name, os.Getpid(), ReattachEnv, value)
+	fmt.Fprintf(stderr, "Engine %q is ready for a debugger, as process %d. Interrupt ends it. Run sbxhost with\n\n  %s='%s'\n\n",
+		info.Name, os.Getpid(), ReattachEnv, strings.ReplaceAll(string(value), "'", `'\''`)) // as a shell reads it
 	defer context.AfterFunc(ctx, l.Stop)()
 	if err := l.serve(); err != nil {
 		return err

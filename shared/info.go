@@ -4,10 +4,10 @@ import "encoding/json"
 
 // Info is what an engine says of itself.
 type Info struct {
-	Name     string // as in a definition's `engine`, such as "bwrap"
-	Version  string // the engine's own version
-	Doc      string // one line for people
-	Features Features
+	Name     string       // as in a definition's `engine`, such as "bwrap"
+	Version  string       // the engine's own version
+	Doc      string       // one line for people
+	Features Features     // what it holds; everything else is refused
 	Options  OptionSchema // what a definition's `config` block may hold
 }
 
@@ -15,40 +15,41 @@ type Info struct {
 // one level of blocks. The host checks configuration against it, so that a
 // typo is reported at its place.
 type OptionSchema struct {
-	Attributes []OptionAttribute
-	Blocks     []OptionBlock
+	Attributes []OptionAttribute // names unique, those of Blocks among them
+	Blocks     []OptionBlock     // likewise
 }
 
 // OptionAttribute is one named value.
 type OptionAttribute struct {
-	Name     string
-	Type     OptionType
-	Doc      string // one line
-	Required bool
+	Name     string          // lower case, as in a config block
+	Type     OptionType      // what its value may be
+	Doc      string          // one line
+	Required bool            // whether a config block without it is refused
 	Default  json.RawMessage // shown to people; empty means none. The engine applies it
 }
 
 // OptionBlock is a group of attributes, given at most once.
 type OptionBlock struct {
-	Name       string
-	Doc        string
-	Attributes []OptionAttribute
+	Name       string            // lower case; in Spec.Options, the name of an object
+	Doc        string            // one line
+	Attributes []OptionAttribute // names unique
 }
 
-// OptionType is the type of an option's value, spelled as HCL spells it.
+// OptionType is the type of an option's value, as people read it in a
+// definition. The comments say what Spec.Options holds.
 type OptionType string
 
 const (
-	OptionString     OptionType = "string"
-	OptionBool       OptionType = "bool"
-	OptionNumber     OptionType = "number"
-	OptionStringList OptionType = "list(string)"
-	OptionStringMap  OptionType = "map(string)"
+	OptionString     OptionType = "string"       // a JSON string
+	OptionBool       OptionType = "bool"         // true or false
+	OptionNumber     OptionType = "number"       // a JSON number, fractions too
+	OptionStringList OptionType = "list(string)" // an array of strings
+	OptionStringMap  OptionType = "map(string)"  // an object whose values are strings
 )
 
 // Probe is what an engine found out about this machine.
 type Probe struct {
-	Ready    bool
+	Ready    bool              // whether Open and Start can work here
 	Reason   string            // why it is not ready, as a sentence fragment
 	Fix      string            // what a person can do about it
 	Degraded []string          // what works less well than it could
@@ -72,13 +73,13 @@ type Plan struct {
 // PlannedMount is one step of a plan.
 type PlannedMount struct {
 	Op          string // "ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "mask", ...
-	Source      string
-	Destination string
+	Source      string // on the host; empty for an Op that needs none
+	Destination string // inside
 	Why         string // the attribute or rule that asked for it
 }
 
 // PlanDocument is a named text that a launcher is given.
 type PlanDocument struct {
-	Name string
-	Text string
+	Name string // of the document, such as "profile"; unique in a Plan
+	Text string // all of it, without secrets
 }

@@ -58,7 +58,8 @@ func NewPlugin(engine Engine) *Plugin {
 func ClientPlugin(ch *Channel) *Plugin { return &Plugin{channel: ch} }
 
 // ClientConfig is what a host's go-plugin client needs to know about engines.
-// The caller adds how the engine is started, and its logger.
+// The caller adds how the engine is started, and its logger. The channel stays the
+// caller's; with nil, stdio is streamed and calls carry no token.
 func ClientConfig(ch *Channel) *plugin.ClientConfig {
 	options := DialOptions()
 	if ch != nil {
@@ -73,7 +74,7 @@ func ClientConfig(ch *Channel) *plugin.ClientConfig {
 	}
 }
 
-// GRPCServer is called by go-plugin.
+// GRPCServer is called by go-plugin. The error says that p is the host's side.
 func (p *Plugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	if p.server == nil {
 		return errors.New("this is the host's side of an engine")
@@ -82,7 +83,7 @@ func (p *Plugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	return nil
 }
 
-// GRPCClient is called by go-plugin; it gives an [Engine].
+// GRPCClient is called by go-plugin; it gives an [Engine], and no error.
 func (p *Plugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
 	return NewClient(conn, p.channel), nil
 }

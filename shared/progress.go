@@ -11,7 +11,8 @@ func WithProgress(ctx context.Context, report func(Event)) context.Context {
 	return context.WithValue(ctx, progressKey{}, report)
 }
 
-// Progress is how an engine's Open tells it. It does nothing where nobody asked.
+// Progress is how an engine's [Engine.Open] tells what it is at, with the context that it
+// was given and from one goroutine at a time. It does nothing where nobody asked.
 func Progress(ctx context.Context, e Event) {
 	if report, ok := ctx.Value(progressKey{}).(func(Event)); ok {
 		report(e)

@@ -11,7 +11,7 @@ type Signal = syscall.Signal
 
 // Result is how a command ended.
 type Result struct {
-	Status   ExitStatus
+	Status   ExitStatus    // of the command itself
 	TimedOut bool          // Command.Timeout ended it
 	Duration time.Duration // from its execution to its end, as the engine saw it
 }
@@ -20,7 +20,7 @@ type Result struct {
 type ExitStatus struct {
 	Code       int    // 0 to 255; meaningless when Signal is set
 	Signal     Signal // the signal that killed it; 0 when it exited
-	CoreDumped bool
+	CoreDumped bool   // the kernel says that it has dumped core
 }
 
 // Success reports an exit with code 0.
@@ -35,6 +35,7 @@ func (s ExitStatus) Shell() int {
 	return s.Code
 }
 
+// String is for people: "exit status 1", "signal: terminated".
 func (s ExitStatus) String() string {
 	switch {
 	case s.Signal != 0 && s.CoreDumped:
@@ -47,8 +48,8 @@ func (s ExitStatus) String() string {
 
 // Event is something worth telling while a command runs.
 type Event struct {
-	Kind    EventKind
-	Time    time.Time
+	Kind    EventKind         // what it is about
+	Time    time.Time         // by the engine's clock
 	Message string            // one sentence for people
 	Details map[string]string // for machines; keys depend on the kind
 }

@@ -104,6 +104,9 @@ func Serve(engine Engine) {
 		// its commands. To ignore the signal would be inherited by them. Nor must
 		// an interrupt from a terminal, which is the host's to act upon.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, os.Interrupt)
+		if signal.Ignored(syscall.SIGHUP) { // of nohup, and likewise
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+		}
 		Rehearse()
 	})
 	if channel != nil {
@@ -170,19 +173,24 @@ func introduce(engine Engine, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
+	print := func(a ...any) int {
+		if _, err := fmt.Fprintln(stdout, a...); err != nil {
+			fmt.Fprintln(stderr, err)
+			return 1
+		}
+		return 0
+	}
 	if len(args) == 2 {
 		switch strings.TrimLeft(args[1], "-") {
 		case "version":
-			fmt.Fprintln(stdout, info.Name, info.Version)
-			return 0
+			return print(info.Name, info.Version)
 		case "describe":
 			text, err := json.MarshalIndent(info, "", "  ")
 			if err != nil {
 				fmt.Fprintln(stderr, err)
 				return 1
 			}
-			fmt.Fprintln(stdout, string(text))
-			return 0
+			return print(string(text))
 		case "debug":
 			if err := serveDebug(engine, stderr); err != nil {
 				fmt.Fprintln(stderr, err)

@@ -67,6 +67,7 @@ const (
 	FilesystemHost
 )
 
+// String spells f as a definition does.
 func (f Filesystem) String() string {
 	switch f {
 	case FilesystemMinimal:
@@ -96,6 +97,7 @@ const (
 	MountTmpfs                      // empty memory, gone with the command
 )
 
+// String is for people.
 func (k MountKind) String() string {
 	switch k {
 	case MountReadOnly:
@@ -113,7 +115,7 @@ func (k MountKind) String() string {
 // Network is what a command can reach. The zero value is its own loopback
 // alone.
 type Network struct {
-	Mode NetworkMode
+	Mode NetworkMode // which network; other fields may come
 }
 
 // NetworkMode is the kind of network a sandbox has.
@@ -124,6 +126,7 @@ const (
 	NetworkHost                    // the host's network
 )
 
+// String is for people.
 func (m NetworkMode) String() string {
 	switch m {
 	case NetworkNone:
@@ -156,7 +159,7 @@ type Session struct {
 
 // User is a numeric identity of the host.
 type User struct {
-	UID, GID uint32
+	UID, GID uint32   // of the user and the primary group
 	Groups   []uint32 // supplementary
 }
 
@@ -214,13 +217,14 @@ func (s Features) Missing(reqs []Requirement) []Requirement {
 // A Requirement is a feature that a Spec or Command needs and the attribute of
 // the definition that asked for it.
 type Requirement struct {
-	Feature   Feature
-	Attribute string // as in Error.Attribute; empty for what every definition asks
+	Feature   Feature // what the engine must claim
+	Attribute string  // as in Error.Attribute; empty for what every definition asks
 }
 
 // Requires lists the features without which s would not be enforced, so that a
 // host can refuse before anything runs. What s marks as best effort or
-// degradable is not in the list.
+// degradable is not in the list, and neither is what a [Command] needs: FeatureTTY for
+// its terminal, FeatureMasks or FeaturePatterns for its masks.
 func (s *Spec) Requires() []Requirement {
 	if s.Unconfined {
 		return []Requirement{{FeatureUnconfined, "engine"}}

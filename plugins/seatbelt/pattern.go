@@ -119,7 +119,8 @@ func parseClass(s string) (expr, rest string, err error) {
 		at++
 	}
 	var set strings.Builder
-	simple := true
+	without := "" // what a negated set excludes, as long as each can stand in one
+	simple, spelled := true, true
 	for first := true; ; first = false {
 		if at >= len(s) {
 			return "", "", fmt.Errorf("a [ has no ]")
@@ -143,6 +144,11 @@ func parseClass(s string) (expr, rest string, err error) {
 		if high < low {
 			return "", "", fmt.Errorf("the range %c-%c is empty", low, high)
 		}
+		if low == high && (between(low, low, '0', '9') || between(low|32, low|32, 'a', 'z') || strings.ContainsRune("._-", low)) {
+			without += string(low)
+		} else {
+			spelled = false
+		}
 		switch {
 		case between(low, high, '0', '9'), between(low, high, 'a', 'z'), between(low, high, 'A', 'Z'):
 			set.WriteString(classRange(low, high))
@@ -156,8 +162,13 @@ func parseClass(s string) (expr, rest string, err error) {
 		}
 	}
 	switch {
+	case negated && spelled:
+		// Not in another case: a negated set denies the less the more it excludes.
+		if dash := strings.Count(without, "-"); dash > 0 {
+			without = strings.ReplaceAll(without, "-", "") + "-" // where it is no range
+		}
+		return "[^/" + without + "]", s[at:], nil
 	case !simple || negated:
-		// A negated set is the more permissive the less it excludes.
 		return anyOne, s[at:], nil
 	}
 	return "[" + set.String() + "]", s[at:], nil

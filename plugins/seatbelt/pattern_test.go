@@ -22,6 +22,8 @@ func TestPatterns(t *testing.T) {
 		{"/w/key[0-9].txt", "/w/key0.txt /w/KEY9.TXT", "/w/key.txt /w/keya.txt /w/key10.txt"},
 		{"/w/[a-c]x", "/w/ax /w/Bx", "/w/dx /w/x"},
 		{"/w/[!a-c]x", "/w/dx /w/éx", "/w/x"},
+		{"/w/.env.[!ep]*", "/w/.env.x /w/.env.Example /w/.env.é", "/w/.env.example /w/.env.prod /w/.env."},
+		{"/w/a[!-._]", "/w/ab /w/a0", "/w/a- /w/a. /w/a_ /w/a"},
 		{"/w/?", "/w/a /w/é", "/w/ab /w/"},
 		{`/w/what\?\*\[`, "/w/what?*[", "/w/whatx*["},
 		{"/w/a+b(c).$^|", "/w/a+b(c).$^|", "/w/aab(c).$^| /w/a+b(c)x$^|"},

@@ -19,14 +19,15 @@ type Attachment struct {
 	// Plan and Events are as in Config.
 	Plan   func(cmd *shared.Command) (shared.Plan, error)
 	Events func(cmd *shared.Command) []shared.Event
-	// Diagnose is as in Config. It may return [ErrAgain].
+	// Diagnose is as in Config.
 	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
 	// Close is called once, when the last command of the sandbox is gone.
 	Close func()
 }
 
-// ErrAgain is what Diagnose returns, once, where Launch will give another command
-// line now that it is known why this one failed.
+// ErrAgain is what Diagnose returns where Launch will give another command line now
+// that it is known why this one failed, or where the same may well do: the command
+// is tried once more, and no second time.
 var ErrAgain = errors.New("try another command line")
 
 // A Spawner starts a launcher with exactly these descriptors, from 0 on, an
@@ -36,9 +37,12 @@ type Spawner func(ctx context.Context, path string, argv []string, files []*os.F
 
 // Launched is a launcher that runs.
 type Launched interface {
+	// Pid is its number, while it runs.
 	Pid() int
+	// Kill kills it and does not wait. Its methods may be called at once.
 	Kill() error
-	// Wait waits until it is gone. The error says why nobody knows how it ended.
+	// Wait waits until it is gone, and is called once. The error says why nobody knows
+	// how it ended.
 	Wait() (syscall.WaitStatus, error)
 }
 
@@ -56,11 +60,19 @@ func (f forked) Wait() (syscall.WaitStatus, error) {
 }
 
 func (s *sandbox) command(ctx context.Context, cmd *shared.Command) (*exec.Cmd, Spawner, error) {
+	var c *exec.Cmd
+	var spawn Spawner
+	var err error
 	if s.attached.Launch != nil {
-		return s.attached.Launch(ctx, cmd)
+		c, spawn, err = s.attached.Launch(ctx, cmd)
+	} else {
+		c, err = s.engine.config.Launch(&s.spec, cmd)
 	}
-	c, err := s.engine.config.Launch(&s.spec, cmd)
-	return c, nil, err
+	if c == nil && err == nil {
+		// An author's oversight in one case must not end the commands of all others.
+		err = errors.New("the engine's Launch gave neither a command line nor an error")
+	}
+	return c, spawn, err
 }
 
 func (s *sandbox) diagnosis() func(context.Context, string, *syscall.WaitStatus) error {
@@ -87,5 +99,5 @@ func (s *sandbox) told(cmd *shared.Command) []shared.Event {
 	case s.engine.config.Events != nil:
 		return s.engine.config.Events(&s.spec, cmd)
 	}
-	return unheldEvents(&s.engine.config.Info, &s.spec, cmd)
+	return s.unheldEvents(cmd)
 }

@@ -60,7 +60,7 @@ func TestAttend(t *testing.T) {
 	}
 
 	bad := sh("true")
-	bad.Dir = "/nonexistent"
+	bad.Dir = t.TempDir() + "/none"
 	if _, err := sandbox.Start(t.Context(), bad, shared.Stdio{}); !errors.Is(err, shared.ErrInvalidSpec) {
 		t.Fatal(err)
 	}

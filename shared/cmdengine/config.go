@@ -39,7 +39,7 @@ type Config struct {
 	//
 	// With Init, Args end where the init's words are to be appended, such as
 	// {"bwrap", "--args", "3", "--"}, Path is absolute, and Dir and Env do not
-	// count: the launcher's environment is empty.
+	// count: the launcher's environment is Environ.
 	//
 	// ExtraFiles are the launcher's own descriptors, numbered from 3; they are
 	// closed once the launcher has started or failed to.
@@ -62,6 +62,23 @@ type Config struct {
 	// which must let descriptors through to it.
 	Init bool
 
+	// Environ is, with Init, the launcher's environment. Nil is empty. It is the engine's own
+	// choice, such as HOME for a container CLI, and never holds a command's variables, which
+	// would be read outside the sandbox. It does not count where a [Spawner] starts the launcher.
+	Environ []string
+
+	// ClearsUp says, with Init, that the launcher keeps a record outside of its
+	// processes of what it starts, as container CLIs do, and removes it at the end. It is
+	// then not killed while it may be at work, when the engine dies either: the
+	// init, whose line is closed, ends the command, and the launcher what is left. It must
+	// not need the engine for that. One that takes longer than [ClearingUp] is killed.
+	ClearsUp bool
+
+	// Filter gives, with Init, the program for system calls that the init loads for
+	// the command, on top of what the launcher has loaded: package seccomp's, for
+	// one. Nil loads none. It is asked in Open, whose error it may give.
+	Filter func(spec *shared.Spec) ([]byte, error)
+
 	// Rlimits are set by the init, for the command alone. Nil sets none.
 	Rlimits func(spec *shared.Spec) []sandboxinit.Rlimit
 
@@ -81,7 +98,7 @@ type Config struct {
 	// Diagnose explains, with Init, why the launcher ended before the init had
 	// been heard of: stderr is the end of what it wrote, status how it ended, nil
 	// where that is not known. A nil function or result is an ErrUnavailable that
-	// quotes stderr.
+	// quotes stderr; with [ErrAgain] the command is tried once more.
 	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
 
 	// Attend follows a command, without Init: it is called with what Launch gave
@@ -92,13 +109,15 @@ type Config struct {
 	Attend func(launched *exec.Cmd, emit func(shared.Event)) (ended func())
 
 	// Events are told when a command has started: what is degraded, which
-	// mechanism holds a limit. Times are filled in. Nil tells, of a Spec that is
-	// Unconfined, the limits and masks that are not held.
+	// mechanism holds a limit. Times are filled in. Nil tells the limits that Features lack
+	// and overlays that are none, and of a Spec that is Unconfined the masks, too.
 	Events func(spec *shared.Spec, cmd *shared.Command) []shared.Event
 }
 
 // New makes the engine. It panics if c has none of Launch, Begin with Plan, and
-// Attach, of which one must give or start a command line.
+// Attach, of which one must give or start a command line. The engine is for as long as
+// the process lives: the thread that forks for it, which its first command
+// starts, does not end.
 func New(c Config) shared.Engine {
 	if c.Launch == nil && c.Attach == nil && (c.Begin == nil || c.Plan == nil) {
 		panic("cmdengine: Config can start nothing")

@@ -61,7 +61,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		path = file
 	}
 
-	attr := sysProcAttr(c.SysProcAttr, s.credential)
+	attr := sysProcAttr(c.SysProcAttr, s.credential, false)
 	attr.Setctty, attr.Ctty = cmd.TTY, 0
 	givePipes(stdio[:], s.credential)
 	process, err := s.engine.forker.process(path, c.Args, &os.ProcAttr{

@@ -72,6 +72,11 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 		if s.init, err = sandboxinit.Locate(); err != nil {
 			return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 		}
+		if e.config.Filter != nil {
+			if s.filter, err = e.config.Filter(&s.spec); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if e.config.Attach != nil {
 		attached, err := e.config.Attach(ctx, &s.spec)

@@ -57,13 +57,16 @@ func (f *forker) process(path string, argv []string, attr *os.ProcAttr) (*os.Pro
 // sysProcAttr is base with what every process of an engine needs: a session of
 // its own, so that a terminal's signals to the engine don't reach it, an end
 // with the engine's, and the sandbox's user.
-func sysProcAttr(base *syscall.SysProcAttr, credential *syscall.Credential) *syscall.SysProcAttr {
+// One that clears up ends by itself instead.
+func sysProcAttr(base *syscall.SysProcAttr, credential *syscall.Credential, clearsUp bool) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{}
 	if base != nil {
 		*attr = *base
 	}
 	attr.Setsid, attr.Setpgid, attr.Foreground = true, false, false
-	dieWithParent(attr)
+	if !clearsUp {
+		dieWithParent(attr)
+	}
 	if credential != nil {
 		attr.Credential = credential
 	}

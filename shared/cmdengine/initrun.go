@@ -15,6 +15,9 @@ import (
 // before it is killed, and how long an init may take to obey a kill.
 const Patience = 1500 * time.Millisecond
 
+// ClearingUp is how long a launcher with [Config.ClearsUp] may outlive the init.
+const ClearingUp = 20 * time.Second
+
 // An InitRun is a [Run] of a command that an init runs, in whatever the engine has
 // put the init into. The fields are final once the command has started.
 type InitRun struct {
@@ -35,7 +38,7 @@ type InitRun struct {
 	escalate *time.Timer
 }
 
-// Wait implements Run.
+// Wait implements [Run]. It calls Finish.
 func (r *InitRun) Wait() (shared.ExitStatus, error) {
 	select {
 	case <-r.Conn.Done():
@@ -71,7 +74,7 @@ func (r *InitRun) Wait() (shared.ExitStatus, error) {
 	return shared.ExitStatus{}, r.Lost(err)
 }
 
-// Signal implements Run.
+// Signal implements [Run].
 func (r *InitRun) Signal(sig shared.Signal) error {
 	err := r.Conn.Signal(int(sig))
 	if err == nil || errors.Is(err, os.ErrProcessDone) {
@@ -80,7 +83,7 @@ func (r *InitRun) Signal(sig shared.Signal) error {
 	return &shared.Error{Kind: shared.ErrBroken, Message: "signalling the command: " + err.Error()}
 }
 
-// Kill implements Run.
+// Kill implements [Run]. An init that does not obey in time is ended by End.
 func (r *InitRun) Kill() error {
 	select {
 	case <-r.Conn.Done():

@@ -20,6 +20,9 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 	run, notes, err := s.tryInside(ctx, cmd, stdio)
 	if errors.Is(err, ErrAgain) {
 		run, notes, err = s.tryInside(ctx, cmd, stdio) // nothing has run yet
+		if e, ok := errors.AsType[*shared.Error](err); ok && errors.Is(err, ErrAgain) {
+			err = e // once is enough
+		}
 	}
 	return run, notes, err
 }
@@ -55,7 +58,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 		scope = s.engine.config.Scope(&s.spec)
 	}
 	command := sandboxinit.Command{
-		Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Scope: scope,
+		Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Scope: scope, Filter: s.filter,
 	}
 	if s.engine.config.Rlimits != nil {
 		command.Rlimits = s.engine.config.Rlimits(&s.spec)
@@ -82,6 +85,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 // insideRun is a command that an init runs inside a launcher.
 type insideRun struct {
 	name     string
+	clearsUp bool
 	launcher Launched
 	stderr   *tail
 	family   family
@@ -141,10 +145,11 @@ func (s *sandbox) launch(ctx context.Context, spawn Spawner, group *cgroup.Group
 		return nil, err
 	}
 	r := &insideRun{
-		name: filepath.Base(path), launcher: process, stderr: stderr, group: group, exited: make(chan struct{}),
+		name: filepath.Base(path), clearsUp: s.engine.config.ClearsUp,
+		launcher: process, stderr: stderr, group: group, exited: make(chan struct{}),
 	}
 	r.InitRun = InitRun{Conn: sandboxinit.NewConn(engineEnd), Gone: r.exited,
-		Finish: func() { r.said = r.finish() }, End: func() { r.launcher.Kill() }, Lost: r.unknown}
+		Finish: func() { r.said = r.finish() }, End: r.giveUp, Lost: r.unknown}
 	// Before a child of ours can be reaped, so that its number is its own; and before
 	// the init is sent the command, so that nothing of the command's runs outside.
 	grouped := group.Add(process.Pid())
@@ -154,7 +159,7 @@ func (s *sandbox) launch(ctx context.Context, spawn Spawner, group *cgroup.Group
 	}()
 	if grouped != nil {
 		r.observe()
-		r.launcher.Kill()
+		r.giveUp()
 		r.finish()
 		sandboxinit.KillOrphans(0)
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "entering a control group: " + grouped.Error()}
@@ -165,12 +170,12 @@ func (s *sandbox) launch(ctx context.Context, spawn Spawner, group *cgroup.Group
 // fork starts launchers as the engine's own children, in group where the kernel can.
 func (s *sandbox) fork(base *syscall.SysProcAttr, group *cgroup.Group) Spawner {
 	return func(_ context.Context, path string, argv []string, files []*os.File) (Launched, error) {
-		attr := sysProcAttr(base, s.credential)
+		attr := sysProcAttr(base, s.credential, s.engine.config.ClearsUp)
 		group.Into(attr)
 		start := func() (*os.Process, error) {
-			// Variables here would be read outside the sandbox. Not nil, which
+			// Variables here are read outside the sandbox. Not nil, which
 			// would be the engine's own.
-			return s.engine.forker.process(path, argv, &os.ProcAttr{Env: []string{}, Dir: "/", Files: files, Sys: attr})
+			return s.engine.forker.process(path, argv, &os.ProcAttr{Env: append([]string{}, s.engine.config.Environ...), Dir: "/", Files: files, Sys: attr})
 		}
 		process, err := start()
 		if group.Refused(attr, err) {
@@ -184,6 +189,16 @@ func (s *sandbox) fork(base *syscall.SysProcAttr, group *cgroup.Group) Spawner {
 }
 
 func (r *insideRun) observe() { r.family.observe(r.launcher.Pid(), r.exited) }
+
+// giveUp ends the launcher without the help of the init, or, where it has to clear
+// up, by the end of the init: one that does not run yet finds its line closed.
+func (r *insideRun) giveUp() {
+	if r.clearsUp {
+		r.Conn.Close()
+		return
+	}
+	r.launcher.Kill()
+}
 
 // end is how the launcher ended, nil where it is not known. It must be gone.
 func (r *insideRun) end() *syscall.WaitStatus {
@@ -204,7 +219,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, diagnose func(c
 	if ctx.Err() != nil || !lost && !errors.As(cause, &refused) {
 		// Nothing inside is known to be about to end.
 		r.observe()
-		r.launcher.Kill()
+		r.giveUp()
 	}
 	stderr := r.finish()
 	if r.wasKilled() {
@@ -220,16 +235,21 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, diagnose func(c
 	case !lost:
 		return &shared.Error{Kind: shared.ErrInvalidSpec, Message: cause.Error()}
 	}
+	var again error
 	if diagnose != nil && r.lost == nil {
-		if err := diagnose(ctx, stderr, r.end()); err != nil {
-			return err
+		if again = diagnose(ctx, stderr, r.end()); again != nil && !errors.Is(again, ErrAgain) {
+			return again
 		}
 	}
 	kind := shared.ErrUnavailable
 	if r.wasKilled() {
 		kind = shared.ErrBroken // by somebody, this once
 	}
-	return &shared.Error{Kind: kind, Message: r.launcherEnd() + " before the command was started" + said(stderr)}
+	err := error(&shared.Error{Kind: kind, Message: r.launcherEnd() + " before the command was started" + said(stderr)})
+	if again != nil {
+		err = fmt.Errorf("%w: %w", again, err)
+	}
+	return err
 }
 
 // finish waits for the launcher and all it has started to be gone, whatever it
@@ -237,7 +257,11 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, diagnose func(c
 func (r *insideRun) finish() string {
 	// Now: a scope ends with the launcher, which is about to.
 	r.starved = r.scope.Killed()
-	t := time.NewTimer(Patience)
+	patience := Patience
+	if r.clearsUp {
+		patience = ClearingUp
+	}
+	t := time.NewTimer(patience)
 	defer t.Stop()
 	select {
 	case <-r.exited:

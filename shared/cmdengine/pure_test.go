@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"reflect"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -275,5 +276,26 @@ func TestUnheld(t *testing.T) {
 		if test.attribute == "" && err != nil || test.attribute != "" && (!errors.As(err, &e) || e.Kind != shared.ErrUnsupported || e.Attribute != test.attribute) {
 			t.Errorf("%s: %v, want it to name %q", name, err, test.attribute)
 		}
+	}
+}
+
+// A Launch that forgets a case fails that command, and no other.
+func TestLaunchThatGivesNothing(t *testing.T) {
+	t.Parallel()
+	e := New(Config{
+		Info:   shared.Info{Name: "x", Version: "1", Doc: "x", Features: shared.Features{shared.FeatureUnconfined}},
+		Launch: func(*shared.Spec, *shared.Command) (*exec.Cmd, error) { return nil, nil },
+	})
+	s, err := e.Open(t.Context(), shared.Spec{Unconfined: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	cmd := shared.Command{Args: []string{"/bin/true"}, Dir: "/"}
+	if _, err := s.Start(t.Context(), cmd, shared.Stdio{}); err == nil || !strings.Contains(err.Error(), "Launch gave neither") {
+		t.Errorf("Start: %v", err)
+	}
+	if _, err := s.Plan(t.Context(), cmd); err == nil || !strings.Contains(err.Error(), "Launch gave neither") {
+		t.Errorf("Plan: %v", err)
 	}
 }

@@ -19,6 +19,7 @@ type sandbox struct {
 	spec       shared.Spec
 	credential *syscall.Credential
 	init       sandboxinit.Binary
+	filter     []byte
 	attached   Attachment
 	detach     func() // once
 	limits     cgroup.Decision

@@ -65,20 +65,36 @@ func unheldLimits(info *shared.Info, spec *shared.Spec) []string {
 	return names
 }
 
-// unheldEvents tell, without isolation, what a definition asks for in vain.
-func unheldEvents(info *shared.Info, spec *shared.Spec, cmd *shared.Command) []shared.Event {
-	if !spec.Unconfined {
+// unheldEvents tell what a definition asks for in vain, of an engine that does not
+// tell of it itself.
+func (s *sandbox) unheldEvents(cmd *shared.Command) []shared.Event {
+	c, spec := &s.engine.config, &s.spec
+	if !spec.Unconfined && (c.Events != nil || s.attached.Events != nil || c.Begin != nil) {
 		return nil
 	}
+	by := "without isolation"
+	if !spec.Unconfined {
+		by = fmt.Sprintf("by engine %q", c.Info.Name)
+	}
 	var list []shared.Event
-	for _, name := range unheldLimits(info, spec) {
+	for _, name := range unheldLimits(&c.Info, spec) {
 		list = append(list, shared.Event{
 			Kind:    shared.EventLimit,
-			Message: "limits." + name + " is not held without isolation",
+			Message: "limits." + name + " is not held " + by,
 			Details: map[string]string{"limit": name, "mechanism": "none", "hold": "not held"},
 		})
 	}
-	if n := len(cmd.Masks); n > 0 {
+	for _, m := range spec.Mounts {
+		// Without isolation it is as writable as it was.
+		if !spec.Unconfined && m.Kind == shared.MountOverlay && !c.Info.Features.Has(shared.FeatureOverlay) {
+			list = append(list, shared.Event{
+				Kind:    shared.EventDegraded,
+				Message: fmt.Sprintf("%q has no overlay and is read-only", m.Destination),
+				Details: map[string]string{"path": m.Destination},
+			})
+		}
+	}
+	if n := len(cmd.Masks); n > 0 && spec.Unconfined {
 		list = append(list, shared.Event{
 			Kind:    shared.EventDegraded,
 			Message: strconv.Itoa(n) + " denied or protected paths are within reach without isolation",

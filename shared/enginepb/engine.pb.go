@@ -1,8 +1,11 @@
 // The sbxhost engine protocol, version 1.
 //
 // An engine is a hashicorp/go-plugin plugin that serves the service Engine
-// over gRPC. Messages mirror the Go types of the package shared, where each
-// field's meaning is documented.
+// over gRPC. docs/protocol.md says how it is started and what each call owes.
+//
+// Where nothing else is said, a zero or empty field asks for nothing and promises
+// nothing, paths are absolute and in their shortest form (no "..", "." or "//"),
+// and an engine refuses a value that it does not know with KIND_INVALID_SPEC.
 //
 // Evolution: fields and enum values are only added, never renumbered, and an
 // unknown field is ignored by its reader. A change that a reader must not
@@ -36,11 +39,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Filesystem is the view beneath the mounts.
 type Filesystem int32
 
 const (
-	Filesystem_FILESYSTEM_MINIMAL Filesystem = 0
-	Filesystem_FILESYSTEM_HOST    Filesystem = 1
+	Filesystem_FILESYSTEM_MINIMAL Filesystem = 0 // programs, libraries and the harmless part of /etc, read-only; fresh /proc and /dev; an empty private /tmp
+	Filesystem_FILESYSTEM_HOST    Filesystem = 1 // the host's tree, read-only, with fresh /proc and /dev, and an empty private /tmp and /run over it
 )
 
 // Enum value maps for Filesystem.
@@ -82,13 +86,14 @@ func (Filesystem) EnumDescriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{0}
 }
 
+// MountKind is what a mount lets the command do.
 type MountKind int32
 
 const (
-	MountKind_MOUNT_KIND_READ_ONLY  MountKind = 0
-	MountKind_MOUNT_KIND_READ_WRITE MountKind = 1
-	MountKind_MOUNT_KIND_OVERLAY    MountKind = 2
-	MountKind_MOUNT_KIND_TMPFS      MountKind = 3
+	MountKind_MOUNT_KIND_READ_ONLY  MountKind = 0 // the host's files, not writable
+	MountKind_MOUNT_KIND_READ_WRITE MountKind = 1 // the host's files, writable
+	MountKind_MOUNT_KIND_OVERLAY    MountKind = 2 // writable, the writes kept in the session
+	MountKind_MOUNT_KIND_TMPFS      MountKind = 3 // empty memory, gone with the command
 )
 
 // Enum value maps for MountKind.
@@ -134,11 +139,12 @@ func (MountKind) EnumDescriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{1}
 }
 
+// NetworkMode is a kind of network.
 type NetworkMode int32
 
 const (
-	NetworkMode_NETWORK_MODE_NONE NetworkMode = 0
-	NetworkMode_NETWORK_MODE_HOST NetworkMode = 1
+	NetworkMode_NETWORK_MODE_NONE NetworkMode = 0 // a loopback of its own, nothing else
+	NetworkMode_NETWORK_MODE_HOST NetworkMode = 1 // the host's network
 )
 
 // Enum value maps for NetworkMode.
@@ -180,20 +186,21 @@ func (NetworkMode) EnumDescriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{2}
 }
 
+// What went wrong; docs/protocol.md says which call gives which.
 type Error_Kind int32
 
 const (
-	Error_KIND_UNSPECIFIED    Error_Kind = 0
-	Error_KIND_UNSUPPORTED    Error_Kind = 1
-	Error_KIND_UNAVAILABLE    Error_Kind = 2
-	Error_KIND_INVALID_SPEC   Error_Kind = 3
-	Error_KIND_DENIED         Error_Kind = 4
-	Error_KIND_NOT_FOUND      Error_Kind = 5
-	Error_KIND_NOT_EXECUTABLE Error_Kind = 6
-	Error_KIND_CLOSED         Error_Kind = 7
-	Error_KIND_BROKEN         Error_Kind = 8
-	Error_KIND_PROCESS_DONE   Error_Kind = 9
-	Error_KIND_ENGINE_LOST    Error_Kind = 10
+	Error_KIND_UNSPECIFIED    Error_Kind = 0  // none of these: message or text is all there is
+	Error_KIND_UNSUPPORTED    Error_Kind = 1  // the engine cannot do what was asked, here or anywhere
+	Error_KIND_UNAVAILABLE    Error_Kind = 2  // the engine does not work on this machine as it is now
+	Error_KIND_INVALID_SPEC   Error_Kind = 3  // a Spec, Command or option has a value that makes no sense
+	Error_KIND_DENIED         Error_Kind = 4  // the operating system or the engine's own policy refused
+	Error_KIND_NOT_FOUND      Error_Kind = 5  // the command does not exist inside the sandbox
+	Error_KIND_NOT_EXECUTABLE Error_Kind = 6  // the command exists inside and cannot be executed
+	Error_KIND_CLOSED         Error_Kind = 7  // there is no such sandbox or process, or not any more
+	Error_KIND_BROKEN         Error_Kind = 8  // the sandbox ended in a way that hides how the command ended
+	Error_KIND_PROCESS_DONE   Error_Kind = 9  // the command has ended
+	Error_KIND_ENGINE_LOST    Error_Kind = 10 // hosts give it, for an engine that is gone
 )
 
 // Enum value maps for Error_Kind.
@@ -260,10 +267,10 @@ func (Error_Kind) EnumDescriptor() ([]byte, []int) {
 // other status is an error of no kind, and its message the text.
 type Error struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
-	Kind      Error_Kind             `protobuf:"varint,1,opt,name=kind,proto3,enum=sbxhost.engine.v1.Error_Kind" json:"kind,omitempty"`
-	Attribute string                 `protobuf:"bytes,2,opt,name=attribute,proto3" json:"attribute,omitempty"`
-	Message   string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	Hint      string                 `protobuf:"bytes,4,opt,name=hint,proto3" json:"hint,omitempty"`
+	Kind      Error_Kind             `protobuf:"varint,1,opt,name=kind,proto3,enum=sbxhost.engine.v1.Error_Kind" json:"kind,omitempty"` // what the host goes by
+	Attribute string                 `protobuf:"bytes,2,opt,name=attribute,proto3" json:"attribute,omitempty"`                          // the part of the definition at fault: "config.image"; or empty
+	Message   string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`                              // the cause, for people: lower case, no final period
+	Hint      string                 `protobuf:"bytes,4,opt,name=hint,proto3" json:"hint,omitempty"`                                    // what to do about it; or empty
 	// The whole text, where it says more than the fields above.
 	Text          string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -335,6 +342,7 @@ func (x *Error) GetText() string {
 	return ""
 }
 
+// InfoRequest asks who the engine is.
 type InfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -371,13 +379,14 @@ func (*InfoRequest) Descriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{1}
 }
 
+// InfoReply is the answer, the same for the life of the process. Only options may be absent.
 type InfoReply struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
-	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Version  string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Doc      string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`
-	Features []string               `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"`
-	Options  *OptionSchema          `protobuf:"bytes,5,opt,name=options,proto3" json:"options,omitempty"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`         // as in a definition's `engine`
+	Version  string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`   // the engine's own
+	Doc      string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`           // one line for people
+	Features []string               `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"` // what it holds, as docs/protocol.md lists them, each once
+	Options  *OptionSchema          `protobuf:"bytes,5,opt,name=options,proto3" json:"options,omitempty"`   // what a definition's config block may hold
 	// Whether the engine takes stdio as descriptors over the channel that the
 	// host gave it; false means that stdio is streamed.
 	StdioDescriptors bool `protobuf:"varint,6,opt,name=stdio_descriptors,json=stdioDescriptors,proto3" json:"stdio_descriptors,omitempty"`
@@ -457,10 +466,11 @@ func (x *InfoReply) GetStdioDescriptors() bool {
 	return false
 }
 
+// OptionSchema describes the engine's own options.
 type OptionSchema struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attributes    []*OptionAttribute     `protobuf:"bytes,1,rep,name=attributes,proto3" json:"attributes,omitempty"`
-	Blocks        []*OptionBlock         `protobuf:"bytes,2,rep,name=blocks,proto3" json:"blocks,omitempty"`
+	Attributes    []*OptionAttribute     `protobuf:"bytes,1,rep,name=attributes,proto3" json:"attributes,omitempty"` // names unique, those of blocks among them
+	Blocks        []*OptionBlock         `protobuf:"bytes,2,rep,name=blocks,proto3" json:"blocks,omitempty"`         // likewise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -509,13 +519,14 @@ func (x *OptionSchema) GetBlocks() []*OptionBlock {
 	return nil
 }
 
+// OptionAttribute is one option.
 type OptionAttribute struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"` // string, bool, number, list(string), map(string)
-	Doc           string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`
-	Required      bool                   `protobuf:"varint,4,opt,name=required,proto3" json:"required,omitempty"`
-	Default       []byte                 `protobuf:"bytes,5,opt,name=default,proto3" json:"default,omitempty"` // JSON
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`          // lower case
+	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`          // string, bool, number, list(string), map(string)
+	Doc           string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`            // one line for people
+	Required      bool                   `protobuf:"varint,4,opt,name=required,proto3" json:"required,omitempty"` // whether a config block without it is refused
+	Default       []byte                 `protobuf:"bytes,5,opt,name=default,proto3" json:"default,omitempty"`    // JSON, shown to people; the engine applies it. Empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -585,11 +596,12 @@ func (x *OptionAttribute) GetDefault() []byte {
 	return nil
 }
 
+// OptionBlock is a group of options, given at most once.
 type OptionBlock struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Doc           string                 `protobuf:"bytes,2,opt,name=doc,proto3" json:"doc,omitempty"`
-	Attributes    []*OptionAttribute     `protobuf:"bytes,3,rep,name=attributes,proto3" json:"attributes,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`             // lower case; in Spec.options, the name of an object
+	Doc           string                 `protobuf:"bytes,2,opt,name=doc,proto3" json:"doc,omitempty"`               // one line for people
+	Attributes    []*OptionAttribute     `protobuf:"bytes,3,rep,name=attributes,proto3" json:"attributes,omitempty"` // names unique
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -645,6 +657,7 @@ func (x *OptionBlock) GetAttributes() []*OptionAttribute {
 	return nil
 }
 
+// ProbeRequest asks whether the engine works here.
 type ProbeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -681,13 +694,14 @@ func (*ProbeRequest) Descriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{6}
 }
 
+// ProbeReply is the answer.
 type ProbeReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ready         bool                   `protobuf:"varint,1,opt,name=ready,proto3" json:"ready,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	Fix           string                 `protobuf:"bytes,3,opt,name=fix,proto3" json:"fix,omitempty"`
-	Degraded      []string               `protobuf:"bytes,4,rep,name=degraded,proto3" json:"degraded,omitempty"`
-	Facts         map[string]string      `protobuf:"bytes,5,rep,name=facts,proto3" json:"facts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Ready         bool                   `protobuf:"varint,1,opt,name=ready,proto3" json:"ready,omitempty"`                                                                          // whether Open and Run can work
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`                                                                         // why it is not ready, as a sentence fragment
+	Fix           string                 `protobuf:"bytes,3,opt,name=fix,proto3" json:"fix,omitempty"`                                                                               // what a person can do about it
+	Degraded      []string               `protobuf:"bytes,4,rep,name=degraded,proto3" json:"degraded,omitempty"`                                                                     // what works less well than it could
+	Facts         map[string]string      `protobuf:"bytes,5,rep,name=facts,proto3" json:"facts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // what was found, such as "bwrap": "/usr/bin/bwrap 0.8.0"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -757,20 +771,22 @@ func (x *ProbeReply) GetFacts() map[string]string {
 	return nil
 }
 
+// Spec is the whole policy of one sandbox. Its zero value isolates: no network, nothing
+// of the host but the minimal view, nothing writable that lasts.
 type Spec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sandbox       string                 `protobuf:"bytes,1,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
-	Unconfined    bool                   `protobuf:"varint,2,opt,name=unconfined,proto3" json:"unconfined,omitempty"`
-	Filesystem    Filesystem             `protobuf:"varint,3,opt,name=filesystem,proto3,enum=sbxhost.engine.v1.Filesystem" json:"filesystem,omitempty"`
-	Mounts        []*Mount               `protobuf:"bytes,4,rep,name=mounts,proto3" json:"mounts,omitempty"`
-	Home          []byte                 `protobuf:"bytes,5,opt,name=home,proto3" json:"home,omitempty"`
-	Network       *Network               `protobuf:"bytes,6,opt,name=network,proto3" json:"network,omitempty"`
-	Limits        *Limits                `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
-	Session       *Session               `protobuf:"bytes,8,opt,name=session,proto3" json:"session,omitempty"`
-	User          *User                  `protobuf:"bytes,9,opt,name=user,proto3" json:"user,omitempty"` // absent: the engine's own
-	Deny          [][]byte               `protobuf:"bytes,10,rep,name=deny,proto3" json:"deny,omitempty"`
-	Protect       [][]byte               `protobuf:"bytes,11,rep,name=protect,proto3" json:"protect,omitempty"`
-	Options       []byte                 `protobuf:"bytes,12,opt,name=options,proto3" json:"options,omitempty"` // a JSON object, or empty
+	Sandbox       string                 `protobuf:"bytes,1,opt,name=sandbox,proto3" json:"sandbox,omitempty"`                                          // the definition's name, for messages
+	Unconfined    bool                   `protobuf:"varint,2,opt,name=unconfined,proto3" json:"unconfined,omitempty"`                                   // run without isolation: refused by an engine that isolates, required by one that does not
+	Filesystem    Filesystem             `protobuf:"varint,3,opt,name=filesystem,proto3,enum=sbxhost.engine.v1.Filesystem" json:"filesystem,omitempty"` // what lies beneath the mounts
+	Mounts        []*Mount               `protobuf:"bytes,4,rep,name=mounts,proto3" json:"mounts,omitempty"`                                            // laid over it, the shorter destination first; destinations are unique
+	Home          []byte                 `protobuf:"bytes,5,opt,name=home,proto3" json:"home,omitempty"`                                                // a path inside: private, writable, empty but for mounts in it. Empty: there is none
+	Network       *Network               `protobuf:"bytes,6,opt,name=network,proto3" json:"network,omitempty"`                                          // what the command can reach
+	Limits        *Limits                `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`                                            // what it may use
+	Session       *Session               `protobuf:"bytes,8,opt,name=session,proto3" json:"session,omitempty"`                                          // with which commands it shares scratch space
+	User          *User                  `protobuf:"bytes,9,opt,name=user,proto3" json:"user,omitempty"`                                                // absent: the engine's own. An engine that is not root refuses any other
+	Deny          [][]byte               `protobuf:"bytes,10,rep,name=deny,proto3" json:"deny,omitempty"`                                               // patterns of what cannot be read: for the feature patterns alone, others are given masks
+	Protect       [][]byte               `protobuf:"bytes,11,rep,name=protect,proto3" json:"protect,omitempty"`                                         // patterns of what cannot be written: likewise
+	Options       []byte                 `protobuf:"bytes,12,opt,name=options,proto3" json:"options,omitempty"`                                         // a JSON object, or empty
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -889,13 +905,14 @@ func (x *Spec) GetOptions() []byte {
 	return nil
 }
 
+// Mount puts a path of the host, or fresh memory, at a path inside.
 type Mount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        []byte                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	Destination   []byte                 `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
-	Kind          MountKind              `protobuf:"varint,3,opt,name=kind,proto3,enum=sbxhost.engine.v1.MountKind" json:"kind,omitempty"`
-	Degradable    bool                   `protobuf:"varint,4,opt,name=degradable,proto3" json:"degradable,omitempty"`
-	Origin        string                 `protobuf:"bytes,5,opt,name=origin,proto3" json:"origin,omitempty"`
+	Source        []byte                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`                               // on the host, links resolved; empty for MOUNT_KIND_TMPFS
+	Destination   []byte                 `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`                     // inside
+	Kind          MountKind              `protobuf:"varint,3,opt,name=kind,proto3,enum=sbxhost.engine.v1.MountKind" json:"kind,omitempty"` // what the command may do there
+	Degradable    bool                   `protobuf:"varint,4,opt,name=degradable,proto3" json:"degradable,omitempty"`                      // an overlay may become read-only, which an event of kind degraded tells
+	Origin        string                 `protobuf:"bytes,5,opt,name=origin,proto3" json:"origin,omitempty"`                               // what asked for it, the attribute of errors: "bind_paths[1]"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -965,9 +982,10 @@ func (x *Mount) GetOrigin() string {
 	return ""
 }
 
+// Network is what a command can reach.
 type Network struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mode          NetworkMode            `protobuf:"varint,1,opt,name=mode,proto3,enum=sbxhost.engine.v1.NetworkMode" json:"mode,omitempty"`
+	Mode          NetworkMode            `protobuf:"varint,1,opt,name=mode,proto3,enum=sbxhost.engine.v1.NetworkMode" json:"mode,omitempty"` // which network
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1009,14 +1027,15 @@ func (x *Network) GetMode() NetworkMode {
 	return NetworkMode_NETWORK_MODE_NONE
 }
 
+// Limits bound a command and all that it starts. Zero is no limit.
 type Limits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MemoryBytes   uint64                 `protobuf:"varint,1,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	Cpus          float64                `protobuf:"fixed64,2,opt,name=cpus,proto3" json:"cpus,omitempty"`
-	Pids          uint64                 `protobuf:"varint,3,opt,name=pids,proto3" json:"pids,omitempty"`
-	OpenFiles     uint64                 `protobuf:"varint,4,opt,name=open_files,json=openFiles,proto3" json:"open_files,omitempty"`
-	TempBytes     uint64                 `protobuf:"varint,5,opt,name=temp_bytes,json=tempBytes,proto3" json:"temp_bytes,omitempty"`
-	BestEffort    bool                   `protobuf:"varint,6,opt,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
+	MemoryBytes   uint64                 `protobuf:"varint,1,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"` // of all its processes together, swap included
+	Cpus          float64                `protobuf:"fixed64,2,opt,name=cpus,proto3" json:"cpus,omitempty"`                                 // whole processors' worth of time
+	Pids          uint64                 `protobuf:"varint,3,opt,name=pids,proto3" json:"pids,omitempty"`                                  // processes and threads at once
+	OpenFiles     uint64                 `protobuf:"varint,4,opt,name=open_files,json=openFiles,proto3" json:"open_files,omitempty"`       // descriptors of each process
+	TempBytes     uint64                 `protobuf:"varint,5,opt,name=temp_bytes,json=tempBytes,proto3" json:"temp_bytes,omitempty"`       // in each private temporary file system
+	BestEffort    bool                   `protobuf:"varint,6,opt,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`    // what cannot be held is told by an event of kind limit, and not refused
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1093,11 +1112,13 @@ func (x *Limits) GetBestEffort() bool {
 	return false
 }
 
+// Session is what commands share. Two sandboxes may be in one at once, and its state is
+// not a sandbox's own.
 type Session struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Dir           []byte                 `protobuf:"bytes,2,opt,name=dir,proto3" json:"dir,omitempty"`
-	Named         bool                   `protobuf:"varint,3,opt,name=named,proto3" json:"named,omitempty"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`        // unique on this machine; empty: nothing is shared
+	Dir           []byte                 `protobuf:"bytes,2,opt,name=dir,proto3" json:"dir,omitempty"`      // a scratch directory on the host; empty: there is none
+	Named         bool                   `protobuf:"varint,3,opt,name=named,proto3" json:"named,omitempty"` // it outlives who opens sandboxes in it, and ends when dir is removed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1153,11 +1174,12 @@ func (x *Session) GetNamed() bool {
 	return false
 }
 
+// User is a numeric identity of the host.
 type User struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Uid           uint32                 `protobuf:"varint,1,opt,name=uid,proto3" json:"uid,omitempty"`
-	Gid           uint32                 `protobuf:"varint,2,opt,name=gid,proto3" json:"gid,omitempty"`
-	Groups        []uint32               `protobuf:"varint,3,rep,packed,name=groups,proto3" json:"groups,omitempty"`
+	Uid           uint32                 `protobuf:"varint,1,opt,name=uid,proto3" json:"uid,omitempty"`              // the user
+	Gid           uint32                 `protobuf:"varint,2,opt,name=gid,proto3" json:"gid,omitempty"`              // the primary group
+	Groups        []uint32               `protobuf:"varint,3,rep,packed,name=groups,proto3" json:"groups,omitempty"` // the supplementary ones; no others
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1213,9 +1235,10 @@ func (x *User) GetGroups() []uint32 {
 	return nil
 }
 
+// OpenRequest asks for a sandbox.
 type OpenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Spec  *Spec                  `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	Spec  *Spec                  `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"` // absent: the zero one
 	// Whether the host wants to hear what the engine is at before the sandbox is
 	// open. An engine that does not know the question says nothing.
 	Progress      bool `protobuf:"varint,2,opt,name=progress,proto3" json:"progress,omitempty"`
@@ -1267,9 +1290,10 @@ func (x *OpenRequest) GetProgress() bool {
 	return false
 }
 
+// OpenReply says that it is open, or what the engine is at.
 type OpenReply struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
-	SandboxId string                 `protobuf:"bytes,1,opt,name=sandbox_id,json=sandboxId,proto3" json:"sandbox_id,omitempty"`
+	SandboxId string                 `protobuf:"bytes,1,opt,name=sandbox_id,json=sandboxId,proto3" json:"sandbox_id,omitempty"` // the engine's choice, unique for the life of its process
 	// What the engine is at; sandbox_id is then empty and more replies follow.
 	Progress      *Event `protobuf:"bytes,2,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1320,9 +1344,10 @@ func (x *OpenReply) GetProgress() *Event {
 	return nil
 }
 
+// CloseRequest names the sandbox that is to end.
 type CloseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	SandboxId     string                 `protobuf:"bytes,1,opt,name=sandbox_id,json=sandboxId,proto3" json:"sandbox_id,omitempty"`
+	SandboxId     string                 `protobuf:"bytes,1,opt,name=sandbox_id,json=sandboxId,proto3" json:"sandbox_id,omitempty"` // an id that is unknown is fine
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1364,6 +1389,7 @@ func (x *CloseRequest) GetSandboxId() string {
 	return ""
 }
 
+// CloseReply says that all that ran in it is gone.
 type CloseReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1400,16 +1426,17 @@ func (*CloseReply) Descriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{17}
 }
 
+// Command is one command, resolved: nothing is inherited and nothing has a default.
 type Command struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Args          [][]byte               `protobuf:"bytes,1,rep,name=args,proto3" json:"args,omitempty"`
-	Script        []byte                 `protobuf:"bytes,2,opt,name=script,proto3" json:"script,omitempty"`
-	Env           [][]byte               `protobuf:"bytes,3,rep,name=env,proto3" json:"env,omitempty"`
-	Dir           []byte                 `protobuf:"bytes,4,opt,name=dir,proto3" json:"dir,omitempty"`
-	Tty           bool                   `protobuf:"varint,5,opt,name=tty,proto3" json:"tty,omitempty"`
-	TimeoutNs     int64                  `protobuf:"varint,6,opt,name=timeout_ns,json=timeoutNs,proto3" json:"timeout_ns,omitempty"`
-	GraceNs       int64                  `protobuf:"varint,7,opt,name=grace_ns,json=graceNs,proto3" json:"grace_ns,omitempty"`
-	Masks         []*Mask                `protobuf:"bytes,8,rep,name=masks,proto3" json:"masks,omitempty"`
+	Args          [][]byte               `protobuf:"bytes,1,rep,name=args,proto3" json:"args,omitempty"`                             // args[0] is looked up in the PATH of env, inside, unless it has a slash. With script: its parameters
+	Script        []byte                 `protobuf:"bytes,2,opt,name=script,proto3" json:"script,omitempty"`                         // shell text, run as `bash -lc` does, or as `sh -c` where there is no bash inside. One of the two is set
+	Env           [][]byte               `protobuf:"bytes,3,rep,name=env,proto3" json:"env,omitempty"`                               // the exact environment, "name=value", names unique
+	Dir           []byte                 `protobuf:"bytes,4,opt,name=dir,proto3" json:"dir,omitempty"`                               // the working directory inside
+	Tty           bool                   `protobuf:"varint,5,opt,name=tty,proto3" json:"tty,omitempty"`                              // stdio is a terminal that becomes the controlling one: the host's (feature tty), or the engine's (tty.engine)
+	TimeoutNs     int64                  `protobuf:"varint,6,opt,name=timeout_ns,json=timeoutNs,proto3" json:"timeout_ns,omitempty"` // after which it is sent SIGTERM, and SIGKILL with all it has started after grace_ns. Zero: never
+	GraceNs       int64                  `protobuf:"varint,7,opt,name=grace_ns,json=graceNs,proto3" json:"grace_ns,omitempty"`       // zero or less kills at once
+	Masks         []*Mask                `protobuf:"bytes,8,rep,name=masks,proto3" json:"masks,omitempty"`                           // what this command must not read or write
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1500,11 +1527,13 @@ func (x *Command) GetMasks() []*Mask {
 	return nil
 }
 
+// Mask hides one path. What is not there when the command starts is not hidden, and an
+// engine makes nothing there.
 type Mask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Dir           bool                   `protobuf:"varint,2,opt,name=dir,proto3" json:"dir,omitempty"`
-	Origin        string                 `protobuf:"bytes,3,opt,name=origin,proto3" json:"origin,omitempty"`
+	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`     // inside
+	Dir           bool                   `protobuf:"varint,2,opt,name=dir,proto3" json:"dir,omitempty"`      // whether a directory is hidden
+	Origin        string                 `protobuf:"bytes,3,opt,name=origin,proto3" json:"origin,omitempty"` // what asked for it: `deny_paths "**/.env"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1560,10 +1589,11 @@ func (x *Mask) GetOrigin() string {
 	return ""
 }
 
+// PlanRequest asks what Run would do.
 type PlanRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	SandboxId     string                 `protobuf:"bytes,1,opt,name=sandbox_id,json=sandboxId,proto3" json:"sandbox_id,omitempty"`
-	Command       *Command               `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
+	SandboxId     string                 `protobuf:"bytes,1,opt,name=sandbox_id,json=sandboxId,proto3" json:"sandbox_id,omitempty"` // of Open
+	Command       *Command               `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`                      // as for Run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1612,12 +1642,13 @@ func (x *PlanRequest) GetCommand() *Command {
 	return nil
 }
 
+// PlanReply is the answer, for people and tests. It has no value of a variable.
 type PlanReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Argv          [][]byte               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
-	Mounts        []*PlannedMount        `protobuf:"bytes,2,rep,name=mounts,proto3" json:"mounts,omitempty"`
-	Documents     []*PlanDocument        `protobuf:"bytes,3,rep,name=documents,proto3" json:"documents,omitempty"`
-	Notes         []string               `protobuf:"bytes,4,rep,name=notes,proto3" json:"notes,omitempty"`
+	Argv          [][]byte               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`           // the launcher's command line; never empty
+	Mounts        []*PlannedMount        `protobuf:"bytes,2,rep,name=mounts,proto3" json:"mounts,omitempty"`       // the view inside, in the order in which it is made
+	Documents     []*PlanDocument        `protobuf:"bytes,3,rep,name=documents,proto3" json:"documents,omitempty"` // further inputs of the launcher, such as a profile
+	Notes         []string               `protobuf:"bytes,4,rep,name=notes,proto3" json:"notes,omitempty"`         // what is degraded, and which mechanism holds a limit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1680,12 +1711,13 @@ func (x *PlanReply) GetNotes() []string {
 	return nil
 }
 
+// PlannedMount is one step of a plan.
 type PlannedMount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Op            string                 `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
-	Source        []byte                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
-	Destination   []byte                 `protobuf:"bytes,3,opt,name=destination,proto3" json:"destination,omitempty"`
-	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	Op            string                 `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`                   // "ro-bind", "bind", "tmpfs", "mask", ...
+	Source        []byte                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`           // on the host; or empty
+	Destination   []byte                 `protobuf:"bytes,3,opt,name=destination,proto3" json:"destination,omitempty"` // inside
+	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`                 // the attribute or rule that asked for it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1748,10 +1780,11 @@ func (x *PlannedMount) GetWhy() string {
 	return ""
 }
 
+// PlanDocument is a named text.
 type PlanDocument struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Text          []byte                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // unique in a plan
+	Text          []byte                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"` // all of it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1800,10 +1833,11 @@ func (x *PlanDocument) GetText() []byte {
 	return nil
 }
 
+// RunRequest starts a command.
 type RunRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
-	SandboxId string                 `protobuf:"bytes,1,opt,name=sandbox_id,json=sandboxId,proto3" json:"sandbox_id,omitempty"`
-	Command   *Command               `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
+	SandboxId string                 `protobuf:"bytes,1,opt,name=sandbox_id,json=sandboxId,proto3" json:"sandbox_id,omitempty"` // of Open
+	Command   *Command               `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`                      // what is started
 	// 16 random bytes under which the descriptors were sent over the channel;
 	// empty when stdio is streamed.
 	StdioToken []byte `protobuf:"bytes,3,opt,name=stdio_token,json=stdioToken,proto3" json:"stdio_token,omitempty"`
@@ -1873,8 +1907,11 @@ func (x *RunRequest) GetStdioPresent() uint32 {
 	return 0
 }
 
+// RunReply is one step of a command's life.
 type RunReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// What happened.
+	//
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*RunReply_Started
@@ -1964,19 +2001,19 @@ type isRunReply_Kind interface {
 }
 
 type RunReply_Started struct {
-	Started *Started `protobuf:"bytes,1,opt,name=started,proto3,oneof"`
+	Started *Started `protobuf:"bytes,1,opt,name=started,proto3,oneof"` // first: it was executed
 }
 
 type RunReply_Event struct {
-	Event *Event `protobuf:"bytes,2,opt,name=event,proto3,oneof"`
+	Event *Event `protobuf:"bytes,2,opt,name=event,proto3,oneof"` // any number
 }
 
 type RunReply_Exited struct {
-	Exited *Result `protobuf:"bytes,3,opt,name=exited,proto3,oneof"`
+	Exited *Result `protobuf:"bytes,3,opt,name=exited,proto3,oneof"` // last: how it ended
 }
 
 type RunReply_Broken struct {
-	Broken *Error `protobuf:"bytes,4,opt,name=broken,proto3,oneof"`
+	Broken *Error `protobuf:"bytes,4,opt,name=broken,proto3,oneof"` // or that nobody knows, with KIND_BROKEN
 }
 
 func (*RunReply_Started) isRunReply_Kind() {}
@@ -1987,6 +2024,7 @@ func (*RunReply_Exited) isRunReply_Kind() {}
 
 func (*RunReply_Broken) isRunReply_Kind() {}
 
+// StdinRequest is a piece of a command's input.
 type StdinRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"` // in the first request
@@ -2039,6 +2077,7 @@ func (x *StdinRequest) GetData() []byte {
 	return nil
 }
 
+// StdinReply says that nothing reads the input any more.
 type StdinReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2075,10 +2114,11 @@ func (*StdinReply) Descriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{27}
 }
 
+// OutputRequest asks for one output of a command.
 type OutputRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
-	Fd            int32                  `protobuf:"varint,2,opt,name=fd,proto3" json:"fd,omitempty"` // 1: stdout, 2: stderr
+	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"` // of Started
+	Fd            int32                  `protobuf:"varint,2,opt,name=fd,proto3" json:"fd,omitempty"`                               // 1: stdout, 2: stderr
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2127,6 +2167,7 @@ func (x *OutputRequest) GetFd() int32 {
 	return 0
 }
 
+// OutputReply is a piece of it.
 type OutputReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"` // at most 256 KiB
@@ -2171,9 +2212,10 @@ func (x *OutputReply) GetData() []byte {
 	return nil
 }
 
+// Started names the command for as long as its call of Run lasts.
 type Started struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"` // the engine's choice, unique for the life of its process
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2215,12 +2257,15 @@ func (x *Started) GetProcessId() string {
 	return ""
 }
 
+// Event is something worth telling while a command runs, or a sandbox is opened.
 type Event struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	TimeUnixNs    int64                  `protobuf:"varint,2,opt,name=time_unix_ns,json=timeUnixNs,proto3" json:"time_unix_ns,omitempty"`
-	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	Details       map[string]string      `protobuf:"bytes,4,rep,name=details,proto3" json:"details,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Kind       string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                                  // progress, degraded, violation, limit or dropped; others are ignored
+	TimeUnixNs int64                  `protobuf:"varint,2,opt,name=time_unix_ns,json=timeUnixNs,proto3" json:"time_unix_ns,omitempty"` // by the engine's clock
+	Message    string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`                            // one sentence for people
+	// For machines. Of limit: "limit", "mechanism", and "hold", which is "held",
+	// "approximated" or "not held". Of dropped: "count", the events that were not told.
+	Details       map[string]string `protobuf:"bytes,4,rep,name=details,proto3" json:"details,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2283,13 +2328,14 @@ func (x *Event) GetDetails() map[string]string {
 	return nil
 }
 
+// Result is how a command ended.
 type Result struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Code          int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
-	Signal        int32                  `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"`
-	CoreDumped    bool                   `protobuf:"varint,3,opt,name=core_dumped,json=coreDumped,proto3" json:"core_dumped,omitempty"`
-	TimedOut      bool                   `protobuf:"varint,4,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`
-	DurationNs    int64                  `protobuf:"varint,5,opt,name=duration_ns,json=durationNs,proto3" json:"duration_ns,omitempty"`
+	Code          int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`                               // 0 to 255; without meaning where signal is set
+	Signal        int32                  `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"`                           // the number of the signal that killed it; 0 when it exited
+	CoreDumped    bool                   `protobuf:"varint,3,opt,name=core_dumped,json=coreDumped,proto3" json:"core_dumped,omitempty"` // the kernel says so
+	TimedOut      bool                   `protobuf:"varint,4,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`       // timeout_ns has ended it
+	DurationNs    int64                  `protobuf:"varint,5,opt,name=duration_ns,json=durationNs,proto3" json:"duration_ns,omitempty"` // from its execution to its end, above zero
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2359,10 +2405,11 @@ func (x *Result) GetDurationNs() int64 {
 	return 0
 }
 
+// SignalRequest names a signal.
 type SignalRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
-	Signal        int32                  `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"`
+	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"` // of Started
+	Signal        int32                  `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"`                       // its number on this machine; one that there is not is an error
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2411,6 +2458,7 @@ func (x *SignalRequest) GetSignal() int32 {
 	return 0
 }
 
+// SignalReply says that it was sent.
 type SignalReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2447,11 +2495,12 @@ func (*SignalReply) Descriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{34}
 }
 
+// ResizeRequest is the new size of a terminal that the engine has made.
 type ResizeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
-	Rows          uint32                 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
-	Cols          uint32                 `protobuf:"varint,3,opt,name=cols,proto3" json:"cols,omitempty"`
+	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"` // of Started
+	Rows          uint32                 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`                           // in character cells
+	Cols          uint32                 `protobuf:"varint,3,opt,name=cols,proto3" json:"cols,omitempty"`                           // likewise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2507,6 +2556,7 @@ func (x *ResizeRequest) GetCols() uint32 {
 	return 0
 }
 
+// ResizeReply says that it has the size.
 type ResizeReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

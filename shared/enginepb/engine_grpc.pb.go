@@ -1,8 +1,11 @@
 // The sbxhost engine protocol, version 1.
 //
 // An engine is a hashicorp/go-plugin plugin that serves the service Engine
-// over gRPC. Messages mirror the Go types of the package shared, where each
-// field's meaning is documented.
+// over gRPC. docs/protocol.md says how it is started and what each call owes.
+//
+// Where nothing else is said, a zero or empty field asks for nothing and promises
+// nothing, paths are absolute and in their shortest form (no "..", "." or "//"),
+// and an engine refuses a value that it does not know with KIND_INVALID_SPEC.
 //
 // Evolution: fields and enum values are only added, never renumbered, and an
 // unknown field is ignored by its reader. A change that a reader must not
@@ -49,8 +52,13 @@ const (
 // EngineClient is the client API for Engine service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Engine isolates commands. One serves many sandboxes and many commands at once.
 type EngineClient interface {
+	// Info says who the engine is and what it holds. It is constant, cheap, and needs no
+	// working installation.
 	Info(ctx context.Context, in *InfoRequest, opts ...grpc.CallOption) (*InfoReply, error)
+	// Probe finds out, by doing, whether the engine works here and now.
 	Probe(ctx context.Context, in *ProbeRequest, opts ...grpc.CallOption) (*ProbeReply, error)
 	// Open opens a sandbox and answers when it is open, after any number of
 	// replies that only tell of progress, which the host must ask for. The call then
@@ -58,6 +66,8 @@ type EngineClient interface {
 	// way - the host cancels it or is gone - the sandbox is closed, so that
 	// neither a lost reply nor a lost host leaves one behind.
 	Open(ctx context.Context, in *OpenRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OpenReply], error)
+	// Plan says exactly what Run would do with the same command, and does nothing. It
+	// refuses what Run would refuse because of its form.
 	Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanReply, error)
 	// Close kills what runs in a sandbox and forgets it; unknown ids are fine.
 	Close(ctx context.Context, in *CloseRequest, opts ...grpc.CallOption) (*CloseReply, error)
@@ -76,7 +86,9 @@ type EngineClient interface {
 	// the reading end. Each stream is a call of its own so that flow control is
 	// gRPC's and one that nobody reads holds up none of the others.
 	Output(ctx context.Context, in *OutputRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OutputReply], error)
+	// Signal reaches the command's process group. SIGKILL ends all that it has started.
 	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalReply, error)
+	// Resize is for the feature tty.engine alone.
 	Resize(ctx context.Context, in *ResizeRequest, opts ...grpc.CallOption) (*ResizeReply, error)
 }
 
@@ -221,8 +233,13 @@ func (c *engineClient) Resize(ctx context.Context, in *ResizeRequest, opts ...gr
 // EngineServer is the server API for Engine service.
 // All implementations must embed UnimplementedEngineServer
 // for forward compatibility.
+//
+// Engine isolates commands. One serves many sandboxes and many commands at once.
 type EngineServer interface {
+	// Info says who the engine is and what it holds. It is constant, cheap, and needs no
+	// working installation.
 	Info(context.Context, *InfoRequest) (*InfoReply, error)
+	// Probe finds out, by doing, whether the engine works here and now.
 	Probe(context.Context, *ProbeRequest) (*ProbeReply, error)
 	// Open opens a sandbox and answers when it is open, after any number of
 	// replies that only tell of progress, which the host must ask for. The call then
@@ -230,6 +247,8 @@ type EngineServer interface {
 	// way - the host cancels it or is gone - the sandbox is closed, so that
 	// neither a lost reply nor a lost host leaves one behind.
 	Open(*OpenRequest, grpc.ServerStreamingServer[OpenReply]) error
+	// Plan says exactly what Run would do with the same command, and does nothing. It
+	// refuses what Run would refuse because of its form.
 	Plan(context.Context, *PlanRequest) (*PlanReply, error)
 	// Close kills what runs in a sandbox and forgets it; unknown ids are fine.
 	Close(context.Context, *CloseRequest) (*CloseReply, error)
@@ -248,7 +267,9 @@ type EngineServer interface {
 	// the reading end. Each stream is a call of its own so that flow control is
 	// gRPC's and one that nobody reads holds up none of the others.
 	Output(*OutputRequest, grpc.ServerStreamingServer[OutputReply]) error
+	// Signal reaches the command's process group. SIGKILL ends all that it has started.
 	Signal(context.Context, *SignalRequest) (*SignalReply, error)
+	// Resize is for the feature tty.engine alone.
 	Resize(context.Context, *ResizeRequest) (*ResizeReply, error)
 	mustEmbedUnimplementedEngineServer()
 }

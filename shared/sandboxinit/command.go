@@ -63,8 +63,8 @@ type Command struct {
 // Rlimit is one resource limit, in the kernel's unit for that resource.
 // The greatest uint64 is unlimited.
 type Rlimit struct {
-	Resource   int // RLIMIT_* as numbered on the system that runs the init
-	Soft, Hard uint64
+	Resource   int    // RLIMIT_* as numbered on the system that runs the init
+	Soft, Hard uint64 // RLIM_INFINITY is the highest number
 }
 
 const (
@@ -150,11 +150,12 @@ const (
 
 // ExecError says why a command was not started.
 type ExecError struct {
-	Op    string
-	Path  string
-	Errno syscall.Errno
+	Op    string        // one of the Op constants
+	Path  string        // of what it was about, inside; empty where that is no file
+	Errno syscall.Errno // what the kernel said; zero where it said nothing
 }
 
+// Error quotes the path.
 func (e *ExecError) Error() string {
 	msg := e.Op
 	if e.Path != "" {
@@ -172,6 +173,7 @@ func (e *ExecError) Error() string {
 	return msg + ": " + e.Errno.Error()
 }
 
+// Unwrap gives the number, where there is one.
 func (e *ExecError) Unwrap() error { return e.Errno }
 
 // NotFound reports whether a shell would give 127: there is no such command,

@@ -100,18 +100,27 @@ func CheckExecutable(path string, info fs.FileInfo) error {
 	if info.Mode().Perm()&0o111 == 0 {
 		return refuse("is not executable: chmod 0755 it")
 	}
-	if writableByOthers(info) {
-		return refuse("is writable by its group or by others: chmod go-w it")
-	}
-	if !ownerTrusted(info) {
-		return refuse("belongs to another user: chown it to root or to yourself")
+	if err := CheckFile(path, info); err != nil {
+		return err
 	}
 	dir, err := os.Stat(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
-	if writableByOthers(dir) && dir.Mode()&fs.ModeSticky == 0 {
+	if writableByOthers(filepath.Dir(path), dir) && dir.Mode()&fs.ModeSticky == 0 {
 		return refuse("lies in a directory in which others can replace it: chmod go-w that")
+	}
+	return nil
+}
+
+// CheckFile refuses a file that somebody other than root and the user could have
+// written. info is that of the file.
+func CheckFile(path string, info fs.FileInfo) error {
+	if writableByOthers(path, info) {
+		return errors.New(strconv.Quote(path) + " is writable by its group or by others: chmod go-w it")
+	}
+	if !ownerTrusted(info) {
+		return errors.New(strconv.Quote(path) + " belongs to another user: chown it to root or to yourself")
 	}
 	return nil
 }
@@ -122,21 +131,32 @@ func CheckDirectory(path string, info fs.FileInfo) error {
 	switch {
 	case !ownerTrusted(info):
 		return errors.New(strconv.Quote(path) + " belongs to another user, who can replace what lies in it: chown it to root or to yourself, or install elsewhere")
-	case writableByOthers(info) && info.Mode()&fs.ModeSticky == 0:
+	case writableByOthers(path, info) && info.Mode()&fs.ModeSticky == 0:
 		return errors.New(strconv.Quote(path) + " is writable by its group or by others, who can replace what lies in it: chmod go-w it")
 	}
 	return nil
 }
 
+// CheckOwner refuses what somebody other than root and the user has made: a
+// symlink, which its owner can lead elsewhere, or a socket. info is that of the
+// link itself.
+func CheckOwner(path string, info fs.FileInfo) error {
+	if !ownerTrusted(info) {
+		return errors.New(strconv.Quote(path) + " belongs to another user, who decides what it is")
+	}
+	return nil
+}
+
 // writableByOthers allows for a group that is the owner's alone: where users
-// have a group each, of their own number, what they build is group-writable.
-func writableByOthers(info fs.FileInfo) bool {
+// have a group each, of their own number, what they build is group-writable. With
+// an access control list those bits are the most that anybody on it is given.
+func writableByOthers(path string, info fs.FileInfo) bool {
 	perm := info.Mode().Perm()
 	if perm&0o002 != 0 {
 		return true
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	return perm&0o020 != 0 && ok && st.Gid != 0 && st.Gid != st.Uid
+	return perm&0o020 != 0 && ok && (st.Gid != 0 && st.Gid != st.Uid || hasACL(path))
 }
 
 // ownerTrusted accepts root, the user, and who owns the root directory: the

@@ -179,7 +179,7 @@ func TestWritableByOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := writableByOthers(info); got != tt.want {
+		if got := writableByOthers(file, info); got != tt.want {
 			t.Errorf("%d:%d %v: %v, want %v", tt.uid, tt.gid, tt.mode, got, tt.want)
 		}
 	}

@@ -7,7 +7,7 @@ const ownArg = "sbxhost-init-own"
 
 // An Owner is who [OwnArgv] gives directories to.
 type Owner struct {
-	UID, GID uint32
+	UID, GID uint32 // as the init sees them
 	// Anybody says that the numbers are not known: everybody may write there.
 	Anybody bool
 }
@@ -23,6 +23,7 @@ func OwnArgv(owner Owner, dirs ...string) []string {
 
 const anybody = "anybody"
 
+// String is how it stands on a command line.
 func (o Owner) String() string {
 	if o.Anybody {
 		return anybody

@@ -13,9 +13,9 @@ type Limits struct {
 type Controller string
 
 const (
-	Memory Controller = "memory"
-	CPU    Controller = "cpu"
-	PIDs   Controller = "pids"
+	Memory Controller = "memory" // bytes
+	CPU    Controller = "cpu"    // time of processors
+	PIDs   Controller = "pids"   // processes and threads
 )
 
 // needs are the controllers that hold what is set.
@@ -36,22 +36,22 @@ func (l Limits) needs() []Controller {
 // A Place is a directory of the cgroup file system in which this process can
 // make groups.
 type Place struct {
-	Version     int // of the interface: 1 or 2
-	Dir         string
+	Version     int          // of the interface: 1 or 2
+	Dir         string       // a directory of the control groups
 	Controllers []Controller // that work in groups made there
 }
 
 // Manager is the systemd of a user, which makes groups on request.
 type Manager struct {
-	Run         string // the systemd-run program
-	RuntimeDir  string // XDG_RUNTIME_DIR, by which it finds the manager
-	Controllers []Controller
+	Run         string       // the systemd-run program
+	RuntimeDir  string       // XDG_RUNTIME_DIR, by which it finds the manager
+	Controllers []Controller // that it lets its user have
 }
 
 // Host is what a machine offers to this process. The zero value offers nothing.
 type Host struct {
-	Places  []Place // the best first
-	Manager *Manager
+	Places  []Place  // the best first
+	Manager *Manager // of the user, by systemd; nil where there is none
 }
 
 // Decision is what holds which limits of a command.

@@ -1,0 +1,211 @@
+package cmdengine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// shellLauncher is an engine whose launcher is a shell script, with the init's words as
+// its parameters and a directory as its name. It isolates nothing.
+func shellLauncher(t *testing.T, script string, change func(*Config)) (sb *sandbox, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	c := Config{
+		Info: shared.Info{Name: "shell", Features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}},
+		Init: true,
+		Launch: func(*shared.Spec, *shared.Command) (*exec.Cmd, error) {
+			return &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", script, dir}}, nil
+		},
+	}
+	change(&c)
+	return open(t, c, shared.Spec{}), dir
+}
+
+// A Start that is given up while the launcher makes a record leaves none, if the
+// launcher may clear up; one that is killed leaves it.
+func TestClearsUp(t *testing.T) {
+	t.Parallel()
+	const script = `: >"$0/record"; echo >"$0/begun"; read go <"$0/go"; "$@"; /bin/rm "$0/record"`
+	for name, clears := range map[string]bool{"clears up": true, "killed": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sb, dir := shellLauncher(t, script, func(c *Config) { c.ClearsUp = clears })
+			fifo := func(name string) *os.File {
+				path := filepath.Join(dir, name)
+				if err := unix.Mkfifo(path, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				f, err := os.OpenFile(path, os.O_RDWR, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { f.Close() })
+				return f
+			}
+			begun, goOn := fifo("begun"), fifo("go")
+			ctx, cancel := context.WithCancel(t.Context())
+			started := make(chan error)
+			go func() {
+				_, err := sb.Start(ctx, sh("exit 0"), shared.Stdio{})
+				started <- err
+			}()
+			if _, err := begun.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			if _, err := goOn.WriteString("\n"); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-started; !errors.Is(err, context.Canceled) {
+				t.Errorf("Start gave %v", err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "record")); errors.Is(err, os.ErrNotExist) != clears {
+				t.Errorf("the record: %v", err)
+			}
+		})
+	}
+	// Nor is it killed for the engine's death, which closes the init's line.
+	if got := sysProcAttr(nil, nil, true).Pdeathsig; got != 0 {
+		t.Errorf("a launcher that clears up dies by %v with the engine", got)
+	}
+	if got := sysProcAttr(nil, nil, false).Pdeathsig; got != unix.SIGKILL {
+		t.Errorf("a launcher dies by %v with the engine", got)
+	}
+}
+
+// A command that does not end is ended through the init, and its launcher clears up.
+func TestClearsUpAfterKill(t *testing.T) {
+	t.Parallel()
+	sb, dir := shellLauncher(t, `: >"$0/record"; "$@"; /bin/rm "$0/record"`, func(c *Config) { c.ClearsUp = true })
+	o := newOutput(t)
+	p := start(t, sb, sh("echo started; exec sleep 1000"), o)
+	o.line()
+	if err := p.Signal(t.Context(), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	result, err := p.Wait(t.Context())
+	if err != nil || result.Status.Signal != unix.SIGKILL {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "record")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the record: %v", err)
+	}
+}
+
+// The launcher's environment is the author's choice and nothing else; the command's is
+// its own.
+func TestLauncherEnvironment(t *testing.T) {
+	t.Parallel()
+	for _, environ := range [][]string{nil, {"LAUNCHERS=1"}} {
+		sb, dir := shellLauncher(t, `/usr/bin/env >"$0/env"; exec "$@"`, func(c *Config) { c.Environ = environ })
+		got, _ := run(t, sb, shared.Command{Args: []string{"/usr/bin/env"}, Env: []string{"COMMANDS=2"}, Dir: "/"})
+		if got != "COMMANDS=2\n" {
+			t.Errorf("the command has %q", got)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "env"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := slices.DeleteFunc(strings.Fields(string(text)), func(v string) bool {
+			name, _, _ := strings.Cut(v, "=")
+			return slices.Contains([]string{"PWD", "OLDPWD", "SHLVL", "_"}, name) // the shell's
+		})
+		if !slices.Equal(lines, slices.Clone(environ)) {
+			t.Errorf("the launcher has %q, want %q", lines, environ)
+		}
+	}
+}
+
+func TestFilterIsLoaded(t *testing.T) {
+	t.Parallel()
+	allow := []byte{0x06, 0, 0, 0, 0, 0, 0xff, 0x7f} // return SECCOMP_RET_ALLOW
+	sb, _ := shellLauncher(t, `exec "$@"`, func(c *Config) {
+		c.Filter = func(*shared.Spec) ([]byte, error) { return allow, nil }
+	})
+	if got, _ := run(t, sb, sh("grep -E '^(Seccomp|NoNewPrivs):' /proc/self/status")); got != "NoNewPrivs:\t1\nSeccomp:\t2\n" {
+		t.Errorf("got %q", got)
+	}
+	refusal := errors.New("no filter for this machine")
+	c := config(inside)
+	c.Filter = func(*shared.Spec) ([]byte, error) { return nil, refusal }
+	if _, err := New(c).Open(t.Context(), shared.Spec{}); !errors.Is(err, refusal) {
+		t.Errorf("Open gave %v", err)
+	}
+}
+
+// What an isolating engine does not hold, and may not, is told where it has no Events.
+func TestUnheldIsTold(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	spec := shared.Spec{
+		Limits: shared.Limits{PIDs: 5, BestEffort: true},
+		Mounts: []shared.Mount{{Source: dir, Destination: dir, Kind: shared.MountOverlay, Degradable: true}},
+	}
+	for name, change := range map[string]func(*Config){
+		"limit limits.pids is not held by engine \"inside\"": func(*Config) {},
+		"": func(c *Config) { c.Events = func(*shared.Spec, *shared.Command) []shared.Event { return nil } },
+	} {
+		c := config(inside)
+		change(&c)
+		sb := open(t, c, spec)
+		cmd := sh("exit 0")
+		var got []string
+		for _, e := range sb.told(&cmd) {
+			got = append(got, string(e.Kind)+" "+e.Message)
+		}
+		plan, err := sb.Plan(t.Context(), cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "" {
+			if len(got) > 0 || len(plan.Notes) > 0 {
+				t.Errorf("told %q, %q", got, plan.Notes)
+			}
+		} else if len(got) != 2 || got[0] != name || !strings.Contains(got[1], dir) || len(plan.Notes) != 2 {
+			t.Errorf("told %q, %q", got, plan.Notes)
+		}
+	}
+}
+
+// A launcher that fails by no fault of the command's is started once more, and no
+// second time.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	const failing = `echo "no luck today" >&2; exit 1`
+	for name, c := range map[string]struct {
+		script, text string
+		started      bool
+	}{
+		"once":         {`[ -e "$0/tried" ] && exec "$@"; : >"$0/tried"; ` + failing, "no luck", true},
+		"always":       {failing, "no luck", false},
+		"another word": {`[ -e "$0/tried" ] && exec "$@"; : >"$0/tried"; ` + failing, "no mount", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sb, _ := shellLauncher(t, c.script, func(config *Config) { config.Diagnose = Again("unheard of", c.text) })
+			p, err := sb.Start(t.Context(), sh("exit 7"), shared.Stdio{})
+			if !c.started {
+				if !errors.Is(err, shared.ErrUnavailable) || errors.Is(err, ErrAgain) || !strings.Contains(err.Error(), "it said: no luck today") {
+					t.Errorf("%v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, err := p.Wait(t.Context()); err != nil || r.Status.Code != 7 {
+				t.Errorf("%v, %v", r.Status, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package cmdengine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func TestView(t *testing.T) {
+	t.Parallel()
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"ws/a/b/c", "ws/tmp", "other", "odd,name", "bad\xff"} {
+		if err := os.MkdirAll(filepath.Join(top, dir), 0o755); err != nil && !strings.HasPrefix(dir, "bad") {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../other", top+"/ws/link"); err != nil {
+		t.Fatal(err)
+	}
+	const ro, rw, tmpfs = shared.MountReadOnly, shared.MountReadWrite, shared.MountTmpfs
+	mount := func(source, destination string, kind shared.MountKind) shared.Mount {
+		if source != "" {
+			source = filepath.Join(top, source)
+		}
+		return shared.Mount{Source: source, Destination: destination, Kind: kind, Origin: "origin " + destination}
+	}
+	for name, test := range map[string]struct {
+		mounts []shared.Mount
+		home   string
+		masks  []string
+		want   string // SOURCE>DESTINATION, w if it is writable, or
+		err    string // what was at fault
+	}{
+		"nothing":           {want: ">/tmp >/var/tmp"},
+		"home":              {home: "/h", want: ">/h >/tmp >/var/tmp"},
+		"taken":             {mounts: []shared.Mount{mount("other", "/tmp", rw)}, home: "/tmp", want: "other>/tmp,w >/var/tmp"},
+		"order":             {mounts: []shared.Mount{mount("ws/a", "/x/a", ro), mount("", "/x", tmpfs)}, want: ">/tmp >/var/tmp >/x ws/a>/x/a"},
+		"pinned":            {mounts: []shared.Mount{mount("ws", "/w", rw), mount("other", "/w/a/b/c", ro)}, want: ">/tmp >/var/tmp ws>/w,w ws/a>/w/a,w ws/a/b>/w/a/b,w other>/w/a/b/c"},
+		"pinned by another": {mounts: []shared.Mount{mount("ws", "/w", rw), mount("other", "/w/a/b/c", ro), mount("ws/a", "/w/a", ro)}, want: ">/tmp >/var/tmp ws>/w,w ws/a>/w/a other>/w/a/b/c"},
+		"in the root":       {mounts: []shared.Mount{mount("ws", "/", rw), mount("other", "/a/b", ro)}, want: "ws>/,w ws/a>/a,w other>/a/b >/tmp >/var/tmp"},
+		"in read-only":      {mounts: []shared.Mount{mount("ws", "/w", ro), mount("other", "/w/a/b/c", rw)}, want: ">/tmp >/var/tmp ws>/w other>/w/a/b/c,w"},
+		"a name's beginning": {mounts: []shared.Mount{mount("ws", "/w", rw), mount("other", "/wa/b", ro)},
+			want: ">/tmp >/var/tmp ws>/w,w other>/wa/b"},
+		"masks":                    {mounts: []shared.Mount{mount("ws", "/w", rw)}, masks: []string{"/w/a/b", "/w/none/x", "/etc/x", "/w/link/y"}, want: ">/tmp >/var/tmp ws>/w,w ws/a>/w/a,w"},
+		"missing":                  {mounts: []shared.Mount{mount("none", "/x", ro)}, err: "origin /x"},
+		"a symlink":                {mounts: []shared.Mount{mount("ws/link", "/x", ro)}, err: "origin /x"},
+		"a destination missing":    {mounts: []shared.Mount{mount("ws", "/w", ro), mount("other", "/w/none", ro)}, err: "origin /w/none"},
+		"a destination elsewhere":  {mounts: []shared.Mount{mount("ws", "/w", ro), mount("ws/a", "/w/link", ro)}, err: "origin /w/link"},
+		"an odd source":            {mounts: []shared.Mount{mount("odd,name", "/x", ro)}, err: "origin /x"},
+		"an odd destination":       {mounts: []shared.Mount{mount("ws", "/x:y", ro)}, err: "origin /x:y"},
+		"a destination in no text": {mounts: []shared.Mount{mount("ws", "/x\xff", ro)}, err: "origin /x\xff"},
+		"an odd home":              {home: "/a,b", err: "home"},
+		"an odd mask":              {masks: []string{"/a:b"}, err: "the mask"},
+	} {
+		spec := shared.Spec{Mounts: test.mounts, Home: test.home}
+		var masks []shared.Mask
+		for _, path := range test.masks {
+			masks = append(masks, shared.Mask{Path: path, Origin: "the mask"})
+		}
+		view, err := View(&spec, masks, ":,")
+		var e *shared.Error
+		if test.err != "" {
+			if !errors.As(err, &e) || !errors.Is(err, shared.ErrInvalidSpec) || e.Attribute != test.err {
+				t.Errorf("%s: %v, %v", name, view, err)
+			}
+			continue
+		}
+		var got []string
+		for _, m := range view {
+			word := strings.TrimPrefix(m.Source, top+"/") + ">" + m.Destination
+			if m.Kind == rw {
+				word += ",w"
+			}
+			if (m.Kind == tmpfs) != (m.Source == "") || m.Origin == "" {
+				t.Errorf("%s: %+v", name, m)
+			}
+			got = append(got, word)
+		}
+		if text := strings.Join(got, " "); err != nil || text != test.want {
+			t.Errorf("%s: got %s, %v; want %s", name, text, err, test.want)
+		}
+	}
+}
+
+func TestEnviron(t *testing.T) {
+	t.Setenv("CMDENGINE_TEST_HAS", "a=b")
+	if got, want := Environ("A=", "CMDENGINE_TEST_HAS", "CMDENGINE_TEST_HAS_NOT"), []string{"A=", "CMDENGINE_TEST_HAS=a=b"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if Environ() == nil {
+		t.Error("nil is no environment but the engine's")
+	}
+}
+
+func TestTrial(t *testing.T) {
+	t.Parallel()
+	ask := func(ctx context.Context, script string) (shared.Probe, error) {
+		return Trial("the fix", []string{"A=1"}, "/bin/sh", "-c", script)(ctx)
+	}
+	if p, err := ask(t.Context(), `test "$A" = 1 && test -z "$HOME"`); err != nil || !p.Ready || p.Reason != "" {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	if p, err := ask(t.Context(), "echo because >&2; exit 3"); err != nil || p.Ready || !strings.Contains(p.Reason, "because") || !strings.Contains(p.Reason, "3") || p.Fix != "the fix" {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	if p, err := Trial("install it", nil, "/no/such/launcher")(t.Context()); err != nil || p.Ready || !strings.Contains(p.Reason, "/no/such/launcher") {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := ask(ctx, "exit 0"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
