@@ -24,6 +24,7 @@ func contractActions() map[string]action {
 		"stream": stream,
 		"sum":    sum,
 		"size":   size,
+		"catch":  catch,
 	}
 }
 
@@ -88,6 +89,39 @@ func sum([]string) (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// catchable are the signals that a Go program can handle, whose runtime keeps SIGURG
+// and SIGPROF to itself.
+func catchable() []syscall.Signal {
+	var list []syscall.Signal
+	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
+		switch sig {
+		case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGURG, syscall.SIGPROF, 32, 33, 34: // the last three are the C library's
+		default:
+			list = append(list, sig)
+		}
+	}
+	return list
+}
+
+// catch tells each signal that it gets, by its number.
+func catch([]string) (string, error) {
+	caught := make(chan os.Signal, 64)
+	for _, sig := range catchable() {
+		signal.Notify(caught, sig)
+	}
+	fmt.Println()
+	for {
+		select {
+		case sig := <-caught:
+			if number, ok := sig.(syscall.Signal); ok {
+				fmt.Println(int(number))
+			}
+		case <-time.After(attemptTimeout):
+			return "", errors.New("nobody has ended it")
+		}
+	}
 }
 
 // size tells the terminal's size, waits for another one and tells that.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -114,7 +115,26 @@ func inTurn() breakage {
 	}.breakage()
 }
 
-// breakages are engines that break one rule each.
+// forgetful gives how a command ended once.
+func forgetful() breakage {
+	var mu sync.Mutex
+	told := map[shared.Process]int{}
+	return breakage{wait: func(ctx context.Context, p shared.Process) (shared.Result, error) {
+		r, err := p.Wait(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			told[p]++
+		}
+		if told[p] > 4 { // as many as wait at once
+			return shared.Result{}, errors.New("nobody waits for it any more")
+		}
+		return r, err
+	}}
+}
+
+// breakages are engines that break one rule each. What follows a slash tells the
+// ways to break one rule apart.
 func breakages() map[string]breakage {
 	killing := breakage{signal: func(ctx context.Context, p shared.Process, _ shared.Signal) error {
 		return p.Signal(ctx, syscall.SIGKILL)
@@ -158,6 +178,9 @@ func breakages() map[string]breakage {
 		}},
 		"end.01": ended(func(r *shared.Result) { r.Status.Code &= 0x7f }),
 		"end.02": ended(func(r *shared.Result) { r.Status = shared.ExitStatus{Code: r.Status.Shell()} }),
+		"end.02/core": ended(func(r *shared.Result) {
+			r.Status.CoreDumped = r.Status.Signal == syscall.SIGSEGV
+		}),
 		"end.03": killing,
 		"end.04": killing,
 		"end.05": {signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error { p.Signal(ctx, sig); return nil }},
@@ -167,6 +190,7 @@ func breakages() map[string]breakage {
 			}
 			return p.Wait(ctx)
 		}},
+		"end.06/twice": forgetful(),
 		"end.07": {start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
 			p, err := s.Start(ctx, cmd, stdio)
 			if err == nil {
@@ -192,6 +216,10 @@ func breakages() map[string]breakage {
 		"end.13": {signal: func(ctx context.Context, p shared.Process, _ shared.Signal) error {
 			return p.Signal(ctx, syscall.SIGTERM)
 		}},
+		"end.14":           unsent(syscall.SIGTTOU),
+		"end.14/real-time": unsent(60),
+		"end.14/stop":      unsent(syscall.SIGSTOP),
+		"end.14/continue":  unsent(syscall.SIGCONT),
 
 		"stream.01": changed(func(_ *shared.Command, s *shared.Stdio) { s.Stdin = nil }),
 		"stream.02": copied{stdin: plainly, waits: true}.breakage(),
@@ -215,7 +243,22 @@ func breakages() map[string]breakage {
 		"stream.11": changed(func(_ *shared.Command, s *shared.Stdio) { *s = shared.Stdio{} }),
 		"stream.12": copied{stdin: plainly}.breakage(),
 		"stream.13": changed(func(c *shared.Command, _ *shared.Stdio) { c.TTY = false }),
-		"stream.14": {resize: func() error { return nil }},
+		"stream.14": {resize: func(shared.Process, shared.TerminalSize) error { return nil }},
+		"stream.15": func() breakage {
+			b := changed(func(c *shared.Command, _ *shared.Stdio) { c.TTY = false })
+			b.info = func(i shared.Info) shared.Info {
+				i.Features = append(slices.Clone(i.Features), shared.FeatureTTYEngine)
+				return i
+			}
+			return b
+		}(),
+		"stream.15/size": func() breakage {
+			b := ownTerminals()
+			b.resize = func(shared.Process, shared.TerminalSize) error { return nil }
+			return b
+		}(),
+		"stream.16": copied{stdin: inMemory}.breakage(),
+		"stream.17": copied{stdout: func(to io.Writer, from io.Reader) { io.CopyN(to, from, 4096) }}.breakage(),
 
 		"command.01": changed(func(c *shared.Command, _ *shared.Stdio) { c.Env = append(c.Env, "EXTRA=1") }),
 		"command.02": changed(func(c *shared.Command, _ *shared.Stdio) {
@@ -241,6 +284,12 @@ func breakages() map[string]breakage {
 			return s.Plan(ctx, cmd)
 		}},
 		"command.11": liar(),
+		"command.12": changed(func(c *shared.Command, _ *shared.Stdio) {
+			c.Args = append([]string{"/bin/sh", "-c", `exec 9</; exec "$@"`, "sh"}, c.Args...)
+		}),
+		"command.12/signals": changed(func(c *shared.Command, _ *shared.Stdio) {
+			c.Args = append([]string{"/bin/sh", "-c", `trap '' USR1; exec "$@"`, "sh"}, c.Args...)
+		}),
 
 		"misuse.01": {start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
 			if cmd.Validate() != nil {
@@ -256,6 +305,18 @@ func breakages() map[string]breakage {
 			}
 		}),
 		"misuse.05": changed(func(c *shared.Command, _ *shared.Stdio) { c.TTY = false }),
+		"misuse.07": {signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error {
+			if sig < 0 || sig > 64 {
+				return nil
+			}
+			return p.Signal(ctx, sig)
+		}},
+		"misuse.07/fatal": {signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error {
+			if err := p.Signal(ctx, sig); err != nil {
+				return errors.Join(err, p.Signal(ctx, syscall.SIGKILL))
+			}
+			return nil
+		}},
 
 		"crowd.01": {start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
 			if err := commands.more(); err != nil {
@@ -303,8 +364,57 @@ func liar() breakage {
 	return b
 }
 
+// unsent keeps one signal back.
+func unsent(kept syscall.Signal) breakage {
+	return breakage{signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error {
+		if sig == kept {
+			return nil
+		}
+		return p.Signal(ctx, sig)
+	}}
+}
+
+// roleEnv has this program, as an engine, be a broken one.
+const roleEnv = "SBXHOST_TEST_BROKEN"
+
+// brokenInside is what TestMain serves.
+func brokenInside(role string) shared.Engine {
+	switch role {
+	case "keeps files":
+		return breakEngine(changed(func(*shared.Command, *shared.Stdio) {
+			syscall.Open("/", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		}))
+	case "keeps children":
+		return breakEngine(changed(func(*shared.Command, *shared.Stdio) {
+			exec.Command("/bin/true").Start()
+		}))
+	case "hoards output":
+		return breakEngine(copied{stdout: inMemory, stderr: inMemory}.breakage())
+	case "hoards input":
+		return breakEngine(changed(func(_ *shared.Command, s *shared.Stdio) {
+			if from := s.Stdin; from != nil {
+				r, w, _ := os.Pipe()
+				s.Stdin = r
+				go func(from *os.File) {
+					inMemory(w, from)
+					w.Close()
+					from.Close()
+				}(duplicate(from))
+			}
+		}))
+	}
+	return noop.New()
+}
+
 // brokenProcesses are engines whose process breaks a rule.
 func brokenProcesses(self string) map[string]func(ctx context.Context) (*shared.Launched, error) {
+	role := func(name string) func(ctx context.Context) (*shared.Launched, error) {
+		return func(ctx context.Context) (*shared.Launched, error) {
+			cmd := exec.Command(self)
+			cmd.Env = []string{roleEnv + "=" + name}
+			return shared.Launch(ctx, cmd, nil)
+		}
+	}
 	launch := func(script string) func(ctx context.Context) (*shared.Launched, error) {
 		return func(ctx context.Context) (*shared.Launched, error) {
 			return shared.Launch(ctx, exec.Command("/bin/sh", "-c", script, self), nil)
@@ -322,7 +432,14 @@ func brokenProcesses(self string) map[string]func(ctx context.Context) (*shared.
 	var once sync.Mutex
 	var same *shared.Launched
 	return map[string]func(ctx context.Context) (*shared.Launched, error){
-		"misuse.03": wrapped(breakages()["misuse.03"]),
+		"misuse.03":           wrapped(breakages()["misuse.03"]),
+		"misuse.06":           role("knows any id"),
+		"misuse.06/close":     role("fails to close"),
+		"process.06":          launch(`unset SBXHOST_TOKEN; exec "$0"`),
+		"process.07/files":    role("keeps files"),
+		"process.07/children": role("keeps children"),
+		"stream.03/in memory": role("hoards output"),
+		"stream.04/in memory": role("hoards input"),
 		"process.01": wrapped(breakage{wait: func(ctx context.Context, p shared.Process) (shared.Result, error) {
 			r, err := p.Wait(ctx)
 			if err != nil {

@@ -1,9 +1,12 @@
 package enginetest_test
 
 import (
+	"context"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,12 +38,37 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken, processes := breakages(), brokenProcesses(self)
+	ways := slices.Sorted(maps.Keys(broken))
+	for way := range processes {
+		if _, too := broken[way]; !too {
+			ways = append(ways, way)
+		}
+	}
+	rules := map[string]bool{}
+	for _, way := range ways {
+		id, _, _ := strings.Cut(way, "/")
+		rules[id] = true
+	}
 	for _, id := range enginetest.RuleIDs() {
-		t.Run(id, func(t *testing.T) {
+		if !rules[id] {
+			t.Errorf("%s: no engine breaks this rule: how is it known that the kit would notice?", id)
+		}
+		delete(rules, id)
+	}
+	for id := range rules {
+		t.Errorf("%s is broken and is no rule", id)
+	}
+	for _, way := range ways {
+		t.Run(way, func(t *testing.T) {
 			t.Parallel()
+			id, how, _ := strings.Cut(way, "/")
 			o := enginetest.Options{Run: only(id), ContractOnly: true, RuleTimeout: 6 * time.Second}
+			if how == "in memory" {
+				o.StreamBytes = 160 << 20
+				o.RuleTimeout = time.Minute
+			}
 			var e shared.Engine
-			if launch, ok := processes[id]; ok {
+			if launch, ok := processes[way]; ok {
 				o.Launch = launch
 				l, err := launch(t.Context())
 				if err != nil {
@@ -48,18 +76,55 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 				}
 				t.Cleanup(l.Kill)
 				e = l
-			} else if b, ok := broken[id]; ok {
-				e = breakEngine(b)
 			} else {
-				t.Fatal("no engine breaks this rule: how is it known that the kit would notice?")
+				e = breakEngine(broken[way])
 			}
 			results := suite(t, e, o).Run(t.Context(), nil)
 			if len(results.Results) != 1 || !results.Results[0].Status.Bad() {
 				t.Errorf("the kit did not notice: %+v", results)
 			} else {
 				t.Log(results.Results[0].Detail)
+				if detail := results.Results[0].Detail; how == "in memory" && !strings.Contains(detail, "grew by") {
+					t.Errorf("what it noticed is something else: %s", detail)
+				}
 			}
 		})
+	}
+}
+
+// For each feature that can be asked for, an engine that claims all others and
+// takes what asks for that one is caught, and told which.
+func TestUnclaimedFeaturesMustBeRefused(t *testing.T) {
+	t.Parallel()
+	for _, feature := range append(enginetest.AskedFeatures(), shared.FeatureMasks, shared.FeatureTTY) {
+		t.Run(string(feature), func(t *testing.T) {
+			t.Parallel()
+			claimed := slices.DeleteFunc(slices.Concat(enginetest.AskedFeatures(), shared.Features{shared.FeatureMasks, shared.FeatureTTY}),
+				func(f shared.Feature) bool { return f == feature })
+			b := breakage{
+				info: func(i shared.Info) shared.Info { i.Features = claimed; return i },
+				open: func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+					return e.Open(ctx, shared.Spec{Unconfined: true})
+				},
+				start: changed(func(c *shared.Command, s *shared.Stdio) { c.TTY = false }).start,
+			}
+			results := suite(t, breakEngine(b), enginetest.Options{Run: only("open.03")}).Run(t.Context(), nil)
+			if len(results.Results) != 1 || results.Results[0].Status != enginetest.Failed {
+				t.Fatalf("the kit did not notice: %+v", results)
+			}
+			if detail := results.Results[0].Detail; !strings.HasPrefix(detail, string(feature)+" is not claimed") || strings.Contains(detail, "\n") {
+				t.Errorf("it says %q", detail)
+			}
+		})
+	}
+}
+
+// The control of stream.15: an engine that makes terminals, as it should.
+func TestTerminalsOfAnEngine(t *testing.T) {
+	t.Parallel()
+	results := suite(t, breakEngine(ownTerminals()), enginetest.Options{Run: only("stream.15")}).Run(t.Context(), nil)
+	if len(results.Results) != 1 || results.Results[0].Status != enginetest.Held {
+		t.Errorf("%+v", results)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -20,11 +21,17 @@ type rule struct {
 	isolating bool
 	// process says that it needs an engine in a process of its own.
 	process bool
-	run     func(ctx context.Context, b *bench) error
+	// alone says that it measures this process, which nothing else may use then.
+	alone bool
+	run   func(ctx context.Context, b *bench) error
 }
 
-// ruleTimeout bounds one rule unless the options say otherwise.
-const ruleTimeout = 2 * time.Minute
+const (
+	// ruleTimeout bounds one rule unless the options say otherwise.
+	ruleTimeout = 2 * time.Minute
+	// interruptPatience is how long a rule may take to end when the run is.
+	interruptPatience = 3 * time.Second
+)
 
 // contractRules are all rules.
 func contractRules() []rule {
@@ -46,7 +53,7 @@ func (s *Suite) runRule(ctx context.Context, r *rule) (status Status, detail str
 	if lacking := missing(s.info.Features, r.features); lacking != "" {
 		return Skipped, "the engine does not claim " + lacking
 	}
-	sc, err := s.newScene(&probe{id: r.id}, r.id)
+	sc, err := s.newScene(&probe{id: r.id, anyView: true, anyNetwork: true}, r.id)
 	b := &bench{suite: s, scene: sc, engine: s.engine}
 	defer func() {
 		b.close()
@@ -57,15 +64,23 @@ func (s *Suite) runRule(ctx context.Context, r *rule) (status Status, detail str
 	if err != nil {
 		return Failed, err.Error()
 	}
+	given := ctx
 	ctx, cancel := context.WithTimeout(ctx, s.options.RuleTimeout)
 	defer cancel()
 	// A goroutine, so that an engine which ignores contexts cannot hang the kit.
 	done := make(chan error, 1)
 	go func() { done <- r.run(ctx, b) }()
+	limit := time.After(s.options.RuleTimeout + b.patience())
 	select {
 	case err = <-done:
-	case <-time.After(s.options.RuleTimeout + b.patience()):
+	case <-limit:
 		err = errors.New("it does not end")
+	case <-given.Done():
+		select {
+		case err = <-done:
+		case <-time.After(interruptPatience):
+			err = given.Err()
+		}
 	}
 	if absent, ok := errors.AsType[*absentError](err); ok {
 		return NotApplicable, absent.why
@@ -81,12 +96,17 @@ type bench struct {
 	suite    *Suite
 	scene    *scene
 	engine   shared.Engine
+	mu       sync.Mutex // a rule that does not end may go on while its bench is closed
 	cleanups []func()
 }
 
 func (b *bench) close() {
-	for i := len(b.cleanups) - 1; i >= 0; i-- {
-		b.cleanups[i]()
+	b.mu.Lock()
+	cleanups := b.cleanups
+	b.cleanups = nil
+	b.mu.Unlock()
+	for i := len(cleanups) - 1; i >= 0; i-- {
+		cleanups[i]()
 	}
 }
 
@@ -101,7 +121,11 @@ func (b *bench) many(n, brief int) int {
 	return n
 }
 
-func (b *bench) later(f func()) { b.cleanups = append(b.cleanups, f) }
+func (b *bench) later(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cleanups = append(b.cleanups, f)
+}
 
 // spec is the sandbox that every rule starts from.
 func (b *bench) spec() shared.Spec { return b.scene.newTrial().Spec }
@@ -170,7 +194,7 @@ func (b *bench) run(ctx context.Context, sandbox shared.Sandbox, cmd shared.Comm
 	if r.Result, err = process.Wait(ctx); err != nil {
 		return r, fmt.Errorf("waiting: %w", err)
 	}
-	limit := time.Now().Add(outlivePatience)
+	limit := time.Now().Add(b.patience())
 	outR.SetReadDeadline(limit)
 	errR.SetReadDeadline(limit)
 	out, late := stdout()

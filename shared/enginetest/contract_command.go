@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -88,6 +89,7 @@ func commandRules() []rule {
 		}},
 		{id: "command.10", title: "Plan runs nothing, and shows no value of a variable", run: plans},
 		{id: "command.11", title: "commands of one sandbox do not see each other's processes", isolating: true, run: apart},
+		{id: "command.12", title: "a command has its three files and no other, and finds signals neither blocked nor ignored", run: plainProcess},
 	}
 }
 
@@ -172,4 +174,22 @@ func apart(ctx context.Context, b *bench) error {
 	}
 	_, waitErr := p.Wait(endNow(ctx, p))
 	return errors.Join(err, waitErr)
+}
+
+// plainProcess is for engines that do not isolate, too, which have no probes.
+func plainProcess(ctx context.Context, b *bench) error {
+	if runtime.GOOS != "linux" {
+		return &absentError{"there is no /proc here"}
+	}
+	r, err := b.once(ctx, b.command("descriptors"), nil)
+	if err != nil {
+		return err
+	}
+	if v := readVerdict([]byte(r.stdout), r.Result); v.Kind != verdictDenied {
+		return fmt.Errorf("more descriptors are open: %s", v.Detail)
+	}
+	if status, detail := signalState(ctx, b.scene); status == Failed {
+		return errors.New(detail)
+	}
+	return nil
 }

@@ -31,6 +31,8 @@ func misuseRules() []rule {
 			return b.works(ctx)
 		}},
 		{id: "misuse.05", title: "a terminal that is none is an error", run: noTerminal},
+		{id: "misuse.06", title: "ids that the engine has not given are errors, but to Close", process: true, run: unknownIDs},
+		{id: "misuse.07", title: "a signal that is none is an error, and the command goes on", run: noSignal},
 	}
 }
 
@@ -142,6 +144,60 @@ func noTerminal(ctx context.Context, b *bench) error {
 		return errors.New("it was started")
 	}
 	return b.works(ctx)
+}
+
+// unknownIDs names sandboxes and processes that there never were.
+func unknownIDs(ctx context.Context, b *bench) error {
+	l, err := b.launch(ctx)
+	if err != nil {
+		return err
+	}
+	b.engine = l
+	ctx, cancel := context.WithTimeout(ctx, b.patience())
+	defer cancel()
+	var errs []error
+	for _, id := range []string{"", "sbxhost-no-such-id", "18446744073709551615", strings.Repeat("x", 100_000)} {
+		for call, err := range l.CallUnknown(ctx, id) {
+			ok := err != nil && !errors.Is(err, shared.ErrEngineLost) && ctx.Err() == nil
+			switch call {
+			case "Close":
+				ok = err == nil
+			case "Plan", "Run":
+				ok = errors.Is(err, shared.ErrClosed)
+			case "Signal":
+				ok = errors.Is(err, os.ErrProcessDone) || errors.Is(err, shared.ErrClosed)
+			}
+			if !ok {
+				errs = append(errs, fmt.Errorf("%s of %q: %v", call, id[:min(len(id), 20)], err))
+			}
+		}
+	}
+	return errors.Join(append(errs, b.works(ctx))...)
+}
+
+func noSignal(ctx context.Context, b *bench) error {
+	sandbox, err := b.open(ctx)
+	if err != nil {
+		return err
+	}
+	p, _, err := b.started(ctx, sandbox, b.sh("trap 'exit 5' TERM; echo"+forever), nil)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, sig := range []syscall.Signal{-1, -9, 999} {
+		if err := p.Signal(ctx, sig); err == nil || errors.Is(err, os.ErrProcessDone) || errors.Is(err, shared.ErrEngineLost) {
+			errs = append(errs, fmt.Errorf("signal %d: %v", sig, err))
+		}
+	}
+	if err := p.Signal(ctx, syscall.SIGTERM); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	r, err := p.Wait(ctx)
+	if err == nil && r.Status.Code != 5 {
+		err = fmt.Errorf("it ended with %v", r.Status)
+	}
+	return errors.Join(append(errs, err)...)
 }
 
 func manyCommands(ctx context.Context, b *bench) error {

@@ -110,18 +110,15 @@ func schemaRule(ctx context.Context, b *bench) error {
 	return errors.Join(errs...)
 }
 
-// unclaimedRule asks for each feature, which Open must refuse where the engine does
-// not claim it.
-func unclaimedRule(ctx context.Context, b *bench) error {
-	info, err := b.engine.Info(ctx)
-	if err != nil {
-		return err
-	}
-	source := b.scene.shown
-	asks := []struct {
-		feature shared.Feature
-		change  func(*shared.Spec)
-	}{
+// An ask is a Spec or a Command that needs a feature.
+type ask struct {
+	feature shared.Feature
+	change  func(*shared.Spec)
+}
+
+// asks are of what Open must refuse where the engine does not claim it.
+func asks(source string) []ask {
+	return []ask{
 		{shared.FeatureNetworkNone, func(s *shared.Spec) { s.Network.Mode = shared.NetworkNone }},
 		{shared.FeatureNetworkHost, func(s *shared.Spec) { s.Network.Mode = shared.NetworkHost }},
 		{shared.FeatureFilesystemMinimal, func(s *shared.Spec) { s.Filesystem = shared.FilesystemMinimal }},
@@ -142,8 +139,16 @@ func unclaimedRule(ctx context.Context, b *bench) error {
 		{shared.FeatureLimitOpenFiles, func(s *shared.Spec) { s.Limits.OpenFiles = 500 }},
 		{shared.FeatureLimitTempSize, func(s *shared.Spec) { s.Limits.TempSize = 1 << 20 }},
 	}
+}
+
+// unclaimedRule asks for each feature that the engine does not claim.
+func unclaimedRule(ctx context.Context, b *bench) error {
+	info, err := b.engine.Info(ctx)
+	if err != nil {
+		return err
+	}
 	var errs []error
-	for _, ask := range asks {
+	for _, ask := range asks(b.scene.shown) {
 		if info.Features.Has(ask.feature) {
 			continue
 		}
@@ -157,6 +162,39 @@ func unclaimedRule(ctx context.Context, b *bench) error {
 		if err := b.refuses(ctx, spec, shared.ErrUnsupported); err != nil {
 			errs = append(errs, fmt.Errorf("%s is not claimed: %w", ask.feature, err))
 		}
+	}
+	return errors.Join(append(errs, b.unclaimedByCommands(ctx, info.Features))...)
+}
+
+// unclaimedByCommands asks for the features that commands need. Where there is no
+// isolation, a mask that is not held is told and not refused.
+func (b *bench) unclaimedByCommands(ctx context.Context, claims shared.Features) error {
+	sandbox, err := b.open(ctx)
+	if err != nil {
+		return err
+	}
+	refused := func(feature shared.Feature, cmd shared.Command, stdio shared.Stdio) error {
+		p, err := sandbox.Start(ctx, cmd, stdio)
+		if err == nil {
+			p.Wait(endNow(ctx, p))
+		}
+		return wantKind(string(feature)+" is not claimed: Start", err, shared.ErrUnsupported)
+	}
+	var errs []error
+	if !b.suite.unconfined && !claims.Has(shared.FeatureMasks) && !claims.Has(shared.FeaturePatterns) {
+		cmd := b.sh("exit 0")
+		cmd.Masks = []shared.Mask{{Path: b.scene.path("ws/.env"), Origin: `deny_paths "probe"`}}
+		errs = append(errs, refused(shared.FeatureMasks, cmd, shared.Stdio{}))
+	}
+	if !claims.Has(shared.FeatureTTY) && !claims.Has(shared.FeatureTTYEngine) {
+		t, err := openTerminal()
+		if err != nil {
+			return err
+		}
+		defer t.close()
+		cmd := b.sh("exit 0")
+		cmd.TTY = true
+		errs = append(errs, refused(shared.FeatureTTY, cmd, shared.Stdio{Stdin: t.slave, Stdout: t.slave, Stderr: t.slave}))
 	}
 	return errors.Join(errs...)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -40,6 +42,17 @@ func processRules() []rule {
 			}
 			return errors.Join(err, b.works(ctx))
 		}},
+		{id: "process.06", title: "calls without the host's token are refused", process: true, run: func(ctx context.Context, b *bench) error {
+			l, err := b.launch(ctx)
+			if err != nil {
+				return err
+			}
+			b.engine = l
+			ctx, cancel := context.WithTimeout(ctx, b.patience())
+			defer cancel()
+			return errors.Join(l.CallAsStranger(ctx), b.works(ctx))
+		}},
+		{id: "process.07", title: "what a command has taken of the engine is given back: descriptors, processes", process: true, run: givenBack},
 	}
 }
 
@@ -143,4 +156,58 @@ func twoProcesses(ctx context.Context, b *bench) error {
 		err = fmt.Errorf("it ended with %v", r.Status)
 	}
 	return err
+}
+
+// givenBack lets an engine that has done nothing else run commands and counts what is
+// left of each.
+func givenBack(ctx context.Context, b *bench) error {
+	l, err := b.launch(ctx)
+	if err != nil {
+		return err
+	}
+	b.engine = l
+	n := b.many(24, 8)
+	commands := func() error {
+		for range n {
+			if err := b.works(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := commands(); err != nil { // of which a part stays for good reasons
+		return err
+	}
+	before, err := holdings(l.Process().Pid)
+	if err == nil {
+		err = commands()
+	}
+	if err != nil {
+		return err
+	}
+	// An engine may give back after the end was told.
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(b.patience())
+	for {
+		after, err := holdings(l.Process().Pid)
+		if err != nil {
+			return err
+		}
+		var grown []string
+		for what, have := range after {
+			if have-before[what] >= n/2 {
+				grown = append(grown, fmt.Sprintf("%d %s before and %d after %d more commands", before[what], what, have, n))
+			}
+		}
+		if len(grown) == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			slices.Sort(grown)
+			return errors.New("the engine's process has " + strings.Join(grown, ", "))
+		}
+	}
 }

@@ -11,19 +11,19 @@ import (
 // A Test is a *testing.T. It is spelled as what the kit needs of one, so that
 // a program which links the kit for [Suite] does not link package testing.
 type Test[T any] interface {
-	Helper()
-	Context() context.Context
-	Cleanup(f func())
-	Run(name string, f func(t T)) bool
-	Parallel()
-	Fatal(args ...any)
-	Errorf(format string, args ...any)
-	Skipf(format string, args ...any)
+	Helper()                           // as of *testing.T, and so are all
+	Context() context.Context          // ends what Run and RunBinary prepare, and no case
+	Cleanup(f func())                  // removes what they have made
+	Run(name string, f func(t T)) bool // is given each case, by its ID
+	Parallel()                         // is called by each case that can bear it
+	Fatal(args ...any)                 // says that nothing could be tried
+	Errorf(format string, args ...any) // tells of a case that is Bad
+	Skipf(format string, args ...any)  // tells of one that is Skipped or NotApplicable
 }
 
 // Main is the TestMain of a package that uses the kit; m is its *testing.M. In
 // a process that was started to be an engine it serves the one given, if any, so
-// that [RunBinary] can be given the test binary itself.
+// that [RunBinary] can be given the test binary itself. It does not return.
 func Main(m interface{ Run() int }, engine ...shared.Engine) {
 	Hook()
 	if len(engine) > 0 && os.Getenv(shared.Handshake.MagicCookieKey) == shared.Handshake.MagicCookieValue {
@@ -34,7 +34,8 @@ func Main(m interface{ Run() int }, engine ...shared.Engine) {
 
 // RunBinary tries an engine's program as [Run] tries an engine, each call across
 // the wire, and its process's own end besides. The program gets no environment
-// but what the protocol needs.
+// but what the protocol needs, unless Options.Launch starts it. One that does not
+// start fails t. The process ends with t.
 func RunBinary[T Test[T]](t T, path string, options ...Options) {
 	t.Helper()
 	var o Options
@@ -56,7 +57,9 @@ func RunBinary[T Test[T]](t T, path string, options ...Options) {
 
 // Run tries an engine, each case as a subtest of t. Without options it tries
 // everything. An engine that does not work on this machine fails t: whoever
-// may do without it asks its Probe first.
+// may do without it asks its Probe first. The cases run when the function of t has
+// returned, beside one another, so that what they need is kept until then by t.Cleanup and not
+// by defer. The engine is called from many goroutines at once.
 func Run[T Test[T]](t T, engine shared.Engine, options ...Options) {
 	t.Helper()
 	var o Options
@@ -74,7 +77,9 @@ func Run[T Test[T]](t T, engine shared.Engine, options ...Options) {
 	})
 	for _, c := range s.cases() {
 		t.Run(c.id, func(t T) {
-			t.Parallel()
+			if !c.alone { // those come first, since the others wait for this function's end
+				t.Parallel()
+			}
 			r := s.runCase(context.WithoutCancel(t.Context()), c)
 			why, known := o.Known[c.id]
 			switch {

@@ -1,11 +1,37 @@
 package enginetest
 
+import (
+	"os"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
 // RuleIDs lists the contract's rules.
 func RuleIDs() (ids []string) {
 	for _, r := range contractRules() {
 		ids = append(ids, r.id)
 	}
 	return ids
+}
+
+// AskedFeatures are the features that open.03 asks Open for.
+func AskedFeatures() (list shared.Features) {
+	for _, a := range asks("/x") {
+		list = append(list, a.feature)
+	}
+	return list
+}
+
+// A Terminal is a pair, for engines of tests that make one.
+type Terminal struct{ Master, Slave *os.File }
+
+// OpenTerminal makes a pair and a way to resize it.
+func OpenTerminal() (*Terminal, func(rows, cols uint16) error, error) {
+	t, err := openTerminal()
+	if err != nil {
+		return nil, nil, err
+	}
+	return &Terminal{t.master, t.slave}, t.resize, nil
 }
 
 func probeByID(id string) (p probe) {

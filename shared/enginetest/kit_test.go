@@ -2,11 +2,19 @@ package enginetest
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 var idForm = regexp.MustCompile(`^[a-z]+\.[0-9]{2}$`)
@@ -69,6 +77,97 @@ func TestActionsExist(t *testing.T) {
 	}
 }
 
+// Every feature there is must be refused where it is not claimed, and tried where
+// it is, or somebody has said here why that cannot be asked.
+func TestFeaturesAreCovered(t *testing.T) {
+	t.Parallel()
+	// Nothing in a Spec or a Command asks for these.
+	unasked := map[shared.Feature]string{
+		shared.FeatureNetworkTranslated: "it says how NetworkHost is held",
+		shared.FeatureSourceFD:          "it says how a mount is held",
+		shared.FeaturePatterns:          "engines with mounts are given patterns, too, and hold masks in their place",
+		shared.FeatureUnconfined:        "rule open.06",
+		shared.FeatureMasks:             "rule open.03, by a command",
+		shared.FeatureTTY:               "rule open.03, by a command",
+		shared.FeatureTTYEngine:         "rules open.03 and stream.14, by a command",
+	}
+	asked := map[shared.Feature]bool{}
+	for _, a := range asks("/x") {
+		asked[a.feature] = true
+	}
+	tried := map[shared.Feature]string{
+		shared.FeatureUnconfined: "rule open.06",
+		shared.FeaturePatterns:   "the probes of masks",
+		// It takes back a promise and makes none; the probes of the host's own
+		// network are then tried without.
+		shared.FeatureNetworkTranslated: "ownNetwork",
+	}
+	for _, r := range contractRules() {
+		for _, f := range r.features {
+			tried[f] = r.id
+		}
+	}
+	s := &Suite{dir: t.TempDir(), random: "0123456789", actor: "/actor"}
+	for _, g := range probeGroups() {
+		for _, p := range g.probes {
+			for _, f := range p.features {
+				tried[f] = p.id
+			}
+			if p.trial == nil || p.only&^onlyLinux != 0 {
+				continue
+			}
+			sc, err := s.newScene(&p, p.id)
+			if err == nil && len(sc.values) == 0 && !strings.HasPrefix(p.id, "read.2") && p.id != "proc.09" { // those have victims
+				tr := sc.newTrial()
+				p.trial(sc, tr)
+				for _, f := range p.requires(tr) {
+					tried[f] = p.id
+				}
+			}
+			sc.close()
+		}
+	}
+	features := declaredFeatures(t)
+	if len(features) < 20 {
+		t.Fatalf("found %v", features)
+	}
+	for _, f := range features {
+		if why := unasked[f]; asked[f] == (why != "") {
+			t.Errorf("%s: no rule says that an engine which does not claim it must refuse it, or two do: %q", f, why)
+		}
+		if tried[f] == "" {
+			t.Errorf("%s: an engine may claim it and not hold it, and nothing is tried", f)
+		}
+	}
+}
+
+// declaredFeatures are the constants of package shared.
+func declaredFeatures(t *testing.T) (list []shared.Feature) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../spec.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, decl := range file.Decls {
+		gen, ok := decl.(*ast.GenDecl)
+		if !ok || gen.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range gen.Specs {
+			v, ok := spec.(*ast.ValueSpec)
+			if !ok || len(v.Values) != 1 || !strings.HasPrefix(v.Names[0].Name, "Feature") {
+				continue
+			}
+			text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, shared.Feature(text))
+		}
+	}
+	return list
+}
+
 // Every probe for macOS says what it asks that system's kernel for, or why that
 // does not matter.
 func TestMacTrialsAreComplete(t *testing.T) {
@@ -101,5 +200,37 @@ func TestMacTrialsAreComplete(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// What a run leaves that is killed, a later one removes, and nothing else.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	old := time.Now().Add(-2 * staleAfter)
+	for name, gone := range map[string]bool{"sbxhost-probe-1": true, "sbxhost-probe-used": false, "sbxhost-probe-new": false, "other": false} {
+		dir := base + "/" + name
+		if err := os.MkdirAll(dir+"/sub", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if name == "sbxhost-probe-used" {
+			f, err := os.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if name != "sbxhost-probe-new" {
+			if err := os.Chtimes(dir, old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sweep(base)
+		if _, err := os.Stat(dir); os.IsNotExist(err) != gone {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -37,20 +37,20 @@ type MacTrial struct {
 // A MacCommand is one command of a MacTrial. It succeeds if the kernel allows every
 // attempt of one of the Ways.
 type MacCommand struct {
-	Spec    shared.Spec
-	Command shared.Command
-	Ways    [][]Attempt
+	Spec    shared.Spec    // with which it is opened
+	Command shared.Command // what is started
+	Ways    [][]Attempt    // what it asks the kernel for; any one will do
 }
 
 // An Attempt is one operation, by its name in profiles, and what it is about.
 type Attempt struct {
-	Operation string
+	Operation string // as profiles name it: "file-read-data"
 	Path      string // of a file or a unix socket, as it is spelled
 	NoFollow  bool   // a link at the end of the path is meant itself
 	Host      string // of the internet protocols: "localhost" or an address
-	Port      string
+	Port      string // likewise, a number
 	Service   string // of mach-lookup
-	Sysctl    string
+	Sysctl    string // of sysctl*: its name
 	Target    string // of signal and process-info*: "others"
 }
 

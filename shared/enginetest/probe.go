@@ -12,14 +12,14 @@ import (
 type Group string
 
 const (
-	GroupRead        Group = "Read"
-	GroupWrite       Group = "Write"
-	GroupProcess     Group = "Processes and kernel"
-	GroupNetwork     Group = "Network and sockets"
-	GroupEnvironment Group = "Environment"
-	GroupHost        Group = "Host side"
-	GroupMacOS       Group = "macOS"
-	GroupContract    Group = "Contract"
+	GroupRead        Group = "Read"                 // what a command can read
+	GroupWrite       Group = "Write"                // what it can change, and what it leaves
+	GroupProcess     Group = "Processes and kernel" // whom it sees, what it asks the kernel for, how it ends
+	GroupNetwork     Group = "Network and sockets"  // whom it can speak to
+	GroupEnvironment Group = "Environment"          // what it is given besides files
+	GroupHost        Group = "Host side"            // what its launcher does outside
+	GroupMacOS       Group = "macOS"                // what that system alone has
+	GroupContract    Group = "Contract"             // the rules of package shared
 )
 
 // A probe is one obligation and how it is tried.
@@ -30,6 +30,10 @@ type probe struct {
 	// features are needed besides those that the Spec requires by itself.
 	features []shared.Feature
 	only     only
+	// anyView and anyNetwork say that it is not about the files that the view shows,
+	// or not about the network, so that it is tried in what an engine claims that
+	// does not hold the minimal view, or no network.
+	anyView, anyNetwork bool
 
 	// prepare plants what the probe is about, outside of the sandbox.
 	prepare func(s *scene) error
@@ -104,10 +108,10 @@ func (o only) excluded() string {
 
 // ProbeInfo describes a probe.
 type ProbeInfo struct {
-	ID, Title string
-	Group     Group
-	MustWork  bool // whether it is of what must be possible, not of what must not
-	Varies    bool // whether a machine may refuse the action to everybody
+	ID, Title string // as in Result
+	Group     Group  // likewise
+	MustWork  bool   // whether it is of what must be possible, not of what must not
+	Varies    bool   // whether a machine may refuse the action to everybody
 }
 
 // Probes lists all probes, those for other platforms too.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -105,7 +106,79 @@ func processProbes() []probe {
 			t.do("burn", "30s", "250ms") // on a machine that has much else to do
 		}},
 		{id: "proc.40", title: "raising a limit of resources", only: onlyLinux, trial: doing("raise-limit"), control: controlPrivileged, maybe: true},
+		{id: "proc.41", title: "what another user than the one it is to run as may do", unmodelled: "credentials decide it, and no profile",
+			features: []shared.Feature{shared.FeatureUser}, custom: asAnotherUser},
 	}
+}
+
+// asAnotherUser has a command run as somebody of whom nobody has heard, by files: in a
+// namespace of users the command's own view of who it is proves nothing. An engine
+// that is not root must refuse.
+func asAnotherUser(ctx context.Context, s *scene) (Status, string) {
+	user := &shared.User{UID: 41234, GID: 42345, Groups: []uint32{43456}}
+	t := s.newTrial()
+	t.Spec.User = user
+	if os.Geteuid() != 0 {
+		o := s.attempt(ctx, t)
+		if o.refused == nil {
+			return Leaked, "an engine that is not root takes the name of another user"
+		}
+		return s.judgeRefusal(o.refused)
+	}
+	// Not in the scene, which may lie where that user cannot go.
+	dir, err := os.MkdirTemp("/var/tmp", dirPrefix)
+	if err != nil {
+		return Failed, err.Error()
+	}
+	s.cleanup(func() { removeTree(dir) })
+	err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(dir+"/ws", 0o755), os.Chown(dir+"/ws", int(user.UID), int(user.GID)))
+	for name, gid := range map[string]int{"root's": os.Getegid(), "a member's": int(user.Groups[0])} {
+		file := dir + "/ws/" + strings.Fields(name)[0]
+		err = errors.Join(err, os.WriteFile(file, []byte(name+" "+s.canary+"\n"), 0o600), os.Chown(file, 0, gid), os.Chmod(file, 0o640))
+	}
+	if err != nil {
+		return Failed, "preparing: " + err.Error()
+	}
+	// Nothing of the kit's own, which that user may not reach either.
+	t.Spec.Mounts = []shared.Mount{{Source: dir + "/ws", Destination: dir + "/ws", Kind: shared.MountReadWrite, Origin: "workspace"}}
+	t.Command.Dir = dir + "/ws"
+	t.argv = []string{"/bin/sh", "-c", `cat "root's"; cat a; : >made`}
+	o := s.attempt(ctx, t)
+	if errors.Is(o.refused, shared.ErrUnsupported) {
+		return NotApplicable, "the engine refuses it on this machine: " + o.refused.Error()
+	}
+	if err := errors.Join(o.refused, o.broke); err != nil {
+		return Failed, err.Error()
+	}
+	made, err := os.Stat(dir + "/ws/made")
+	if err != nil {
+		return Failed, fmt.Sprintf("it could not write to its own directory: %v; stderr: %s", err, tail(o.stderr))
+	}
+	owner := made.Sys().(*syscall.Stat_t)
+	switch {
+	case owner.Uid != user.UID || owner.Gid != user.GID:
+		return Leaked, fmt.Sprintf("its file belongs to user %d and group %d", owner.Uid, owner.Gid)
+	case strings.Contains(string(o.stdout), "root's "+s.canary):
+		return Leaked, "it is in the engine's own group"
+	case !strings.Contains(string(o.stdout), "a member's "+s.canary):
+		return Failed, "it is not in its supplementary group: " + tail(o.stderr)
+	}
+	// The control: the engine's own user can.
+	t.Spec.User = nil
+	if o = s.attempt(ctx, t); !strings.Contains(string(o.stdout), "root's "+s.canary) {
+		return ControlFailed, fmt.Sprintf("the engine's own user cannot read the file either: %v; stderr: %s", errors.Join(o.refused, o.broke), tail(o.stderr))
+	}
+	return Held, ""
+}
+
+// judgeRefusal is for what must be refused as such.
+func (s *scene) judgeRefusal(err error) (Status, string) {
+	for _, kind := range []error{shared.ErrInvalidSpec, shared.ErrUnsupported, shared.ErrDenied, shared.ErrUnavailable} {
+		if errors.Is(err, kind) {
+			return Held, "refused: " + err.Error()
+		}
+	}
+	return Failed, "starting: " + err.Error()
 }
 
 // coreDump has a command end by a signal that dumps core.

@@ -79,6 +79,9 @@ func (s *Suite) runProbe(ctx context.Context, p *probe) (status Status, detail s
 		return Failed, "preparing: " + err.Error()
 	}
 	if p.custom != nil {
+		if lacking := missing(s.info.Features, p.requires(sc.newTrial())); lacking != "" && !s.unconfined {
+			return Skipped, "the engine does not claim " + lacking
+		}
 		return p.custom(ctx, sc)
 	}
 	return sc.try(ctx)

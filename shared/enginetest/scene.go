@@ -130,6 +130,13 @@ func (s *scene) newTrial() *trial {
 	if s.session != "" {
 		t.Spec.Session = shared.Session{ID: s.canary, Dir: s.session}
 	}
+	claims := s.suite.info.Features
+	if s.p.anyNetwork && !claims.Has(shared.FeatureNetworkNone) && claims.Has(shared.FeatureNetworkHost) {
+		t.Spec.Network.Mode = shared.NetworkHost
+	}
+	if s.p.anyView && !claims.Has(shared.FeatureFilesystemMinimal) && claims.Has(shared.FeatureFilesystemHost) {
+		t.Spec.Filesystem = shared.FilesystemHost
+	}
 	t.Command.Dir = s.ws
 	t.Command.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
 	t.Command.Timeout = actionTimeout

@@ -31,17 +31,17 @@ func (s Status) Bad() bool { return s == Leaked || s == Failed || s == ControlFa
 
 // Result is the outcome of one case.
 type Result struct {
-	ID     string `json:"id"`
-	Group  Group  `json:"group"`
-	Title  string `json:"title"`
-	Status Status `json:"status"`
+	ID     string `json:"id"`     // of the case: "net.01"; it stays with what it tries
+	Group  Group  `json:"group"`  // what it belongs to
+	Title  string `json:"title"`  // one line for people
+	Status Status `json:"status"` // how it went
 	Detail string `json:"detail"` // what was found, or why there is nothing to find
-	Millis int64  `json:"millis"`
+	Millis int64  `json:"millis"` // how long it took
 }
 
 // Results are the outcomes of a suite, in its order.
 type Results struct {
-	Results []Result `json:"results"`
+	Results []Result `json:"results"` // one of each case that was run
 }
 
 // Count says how many results have one of the statuses.

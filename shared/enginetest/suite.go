@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -58,7 +60,8 @@ type Options struct {
 	Parallel int
 }
 
-// A Suite is an engine and the cases to try on it.
+// A Suite is an engine and the cases to try on it. Its methods are called one at a
+// time; the engine stays the caller's.
 type Suite struct {
 	engine  shared.Engine
 	info    shared.Info
@@ -66,6 +69,7 @@ type Suite struct {
 
 	unconfined bool
 	dir        string
+	inUse      *os.File // dir, locked
 	actor      string
 	home       string // the caller's; "" where there is none
 	random     string
@@ -73,18 +77,22 @@ type Suite struct {
 }
 
 // New prepares a suite. The program must have called [Hook] first in its main,
-// and should call Close at the end.
+// and should call Close at the end. The errors say that Hook was not called, that
+// the engine does not answer or does not work here (ErrUnavailable), or that there is
+// nowhere to work.
 func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, error) {
 	if !hooked.Load() {
 		return nil, errors.New("enginetest: this program's main does not call enginetest.Hook (or enginetest.Main) first")
 	}
-	info, err := engine.Info(ctx)
+	asking, cancel := context.WithTimeoutCause(ctx, attemptTimeout, fmt.Errorf("no answer within %v", attemptTimeout))
+	defer cancel()
+	info, err := engine.Info(asking)
 	if err != nil {
-		return nil, fmt.Errorf("enginetest: Info: %w", err)
+		return nil, fmt.Errorf("enginetest: Info: %w", because(asking, err))
 	}
-	probe, err := engine.Probe(ctx)
+	probe, err := engine.Probe(asking)
 	if err != nil {
-		return nil, fmt.Errorf("enginetest: Probe: %w", err)
+		return nil, fmt.Errorf("enginetest: Probe: %w", because(asking, err))
 	}
 	if !probe.Ready {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: fmt.Sprintf("%s does not work here: %s", info.Name, probe.Reason), Hint: probe.Fix}
@@ -104,8 +112,51 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 		return nil, fmt.Errorf("enginetest: finding the program to run inside: %w", err)
 	}
 	s.home, _ = os.UserHomeDir()
-	s.dir, err = sceneDir()
+	if s.dir, err = sceneDir(); err != nil {
+		return nil, err
+	}
+	if s.inUse, err = os.Open(s.dir); err == nil {
+		_ = syscall.Flock(int(s.inUse.Fd()), syscall.LOCK_SH) // what cannot be locked is kept for longer
+	}
 	return s, err
+}
+
+// because names what ended a context by an error.
+func because(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+const (
+	dirPrefix = "sbxhost-probe-"
+	// staleAfter is older than any directory is when it is not locked yet.
+	staleAfter = 10 * time.Minute
+)
+
+// sweep removes what runs of this user have left in a directory that were killed.
+func sweep(base string) {
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !e.IsDir() || !strings.HasPrefix(e.Name(), dirPrefix) || time.Since(info.ModTime()) < staleAfter {
+			continue
+		}
+		dir := filepath.Join(base, e.Name())
+		if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() {
+			continue
+		}
+		if f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NOFOLLOW, 0); err == nil {
+			if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+				removeTree(dir)
+			}
+			f.Close()
+		}
+	}
 }
 
 // sceneDir is not under /tmp if that can be: a sandbox with a private /tmp would
@@ -116,12 +167,14 @@ func sceneDir() (string, error) {
 	if err == nil {
 		err = os.MkdirAll(cache, 0o700)
 	}
+	sweep("/var/tmp") // where one probe has a directory in any case
 	for _, base := range []string{cache, "/var/tmp", os.TempDir()} {
 		if err != nil || base == "" {
 			errs, err = append(errs, err), nil
 			continue
 		}
-		dir, mkdirErr := os.MkdirTemp(base, "sbxhost-probe-")
+		sweep(base)
+		dir, mkdirErr := os.MkdirTemp(base, dirPrefix)
 		if mkdirErr == nil {
 			return filepath.EvalSymlinks(dir)
 		}
@@ -148,9 +201,11 @@ func (s *Suite) NeedsOptions(ctx context.Context) error {
 	return nil // for the cases to tell of
 }
 
-// Close removes what the suite has made.
+// Close removes what the suite has made. What a run leaves that is killed, a later one
+// removes.
 func (s *Suite) Close() error {
 	s.victims.end()
+	defer s.inUse.Close()
 	return removeTree(s.dir)
 }
 
@@ -158,7 +213,9 @@ func (s *Suite) Close() error {
 type testCase struct {
 	id, title string
 	group     Group
-	run       func(ctx context.Context) (Status, string)
+	// alone says that no other case may run at the same time.
+	alone bool
+	run   func(ctx context.Context) (Status, string)
 }
 
 // cases are those that the options choose.
@@ -167,13 +224,15 @@ func (s *Suite) cases() []testCase {
 	if !s.options.ContractOnly && (!s.unconfined || s.options.Unconfined) {
 		for _, g := range probeGroups() {
 			for _, p := range g.probes {
-				list = append(list, testCase{p.id, p.title, g.group, func(ctx context.Context) (Status, string) { return s.runProbe(ctx, &p) }})
+				p.anyView = !slices.Contains([]Group{GroupRead, GroupWrite, GroupMacOS}, g.group)
+				p.anyNetwork = !slices.Contains([]Group{GroupNetwork, GroupMacOS}, g.group)
+				list = append(list, testCase{id: p.id, title: p.title, group: g.group, run: func(ctx context.Context) (Status, string) { return s.runProbe(ctx, &p) }})
 			}
 		}
 	}
 	if !s.options.ProbesOnly {
 		for _, r := range contractRules() {
-			list = append(list, testCase{r.id, r.title, GroupContract, func(ctx context.Context) (Status, string) { return s.runRule(ctx, &r) }})
+			list = append(list, testCase{r.id, r.title, GroupContract, r.alone, func(ctx context.Context) (Status, string) { return s.runRule(ctx, &r) }})
 		}
 	}
 	if s.options.Run == nil {
@@ -205,8 +264,23 @@ func (s *Suite) Run(ctx context.Context, done func(Result)) Results {
 	}
 	var group sync.WaitGroup
 	var telling sync.Mutex
+	one := func(i int) {
+		r := s.runCase(ctx, cases[i])
+		if ctx.Err() != nil {
+			return
+		}
+		results[i] = &r
+		if done != nil {
+			telling.Lock()
+			defer telling.Unlock()
+			done(r)
+		}
+	}
 	slots := make(chan struct{}, parallel)
 	for i, c := range cases {
+		if c.alone {
+			continue
+		}
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
@@ -214,19 +288,15 @@ func (s *Suite) Run(ctx context.Context, done func(Result)) Results {
 		}
 		group.Go(func() {
 			defer func() { <-slots }()
-			r := s.runCase(ctx, c)
-			if ctx.Err() != nil {
-				return
-			}
-			results[i] = &r
-			if done != nil {
-				telling.Lock()
-				defer telling.Unlock()
-				done(r)
-			}
+			one(i)
 		})
 	}
 	group.Wait()
+	for i, c := range cases {
+		if c.alone && ctx.Err() == nil {
+			one(i)
+		}
+	}
 	var all Results
 	for _, r := range results {
 		if r != nil {
