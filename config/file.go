@@ -123,6 +123,9 @@ func (f *File) decoder() *decoder {
 // Path is the absolute path of the file; empty for the built-in default.
 func (f *File) Path() string { return f.path }
 
+// Text is what was read. It must not be changed.
+func (f *File) Text() []byte { return f.source.text }
+
 // Names are the names of the sandboxes, in the order of the file.
 func (f *File) Names() []string { return slices.Clone(f.names) }
 

@@ -2,6 +2,8 @@ package config
 
 import (
 	"strings"
+
+	"github.com/sbxhost/sbxhost/host"
 )
 
 // nearest is the candidate that name is most likely a misspelling of, or
@@ -71,19 +73,7 @@ func upperFirst(s string) string {
 
 // validName is the form of the names of sandboxes and engines: they become
 // words of command lines and parts of file names.
-func validName(s string) bool {
-	if len(s) == 0 || len(s) > 64 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		if !alnum && (i == 0 || c != '-' && c != '_' && c != '.') {
-			return false
-		}
-	}
-	return true
-}
+func validName(s string) bool { return host.ValidEngineName(s) }
 
 func validEnvName(s string) bool {
 	for i := range len(s) {

@@ -3,8 +3,11 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -12,18 +15,54 @@ import (
 
 // EngineOptions decodes the config block of a sandbox against the schema that
 // its engine gave (shared.Info), for host.Definition.Config. It is nil where
-// there is neither a block nor a required option.
+// there is neither a block nor a required option. With the engine "auto" the
+// options are docker's, which may never be started: they are taken by the types
+// that they have, whatever the schema, and docker says what it thinks of them.
 func (f *File) EngineOptions(sandbox string, schema shared.OptionSchema) (json.RawMessage, Diagnostics) {
 	b := f.sandboxes[sandbox]
 	if b == nil || f.diags.HasErrors() {
 		return nil, f.diags
 	}
 	d := f.decoder()
+	if engine := f.options.Sandboxes[sandbox].Engine; engine == "" || engine == "auto" {
+		schema = d.writtenSchema(b.config)
+	}
 	raw := d.options(b.config, b.header, b.configAt, f.options.Sandboxes[sandbox].Engine, schema)
 	if diags := f.finish(d.diags); diags.HasErrors() {
 		return nil, diags
 	}
 	return raw, nil
+}
+
+// writtenSchema is the schema of what stands in a config block, which may be nil.
+func (d *decoder) writtenSchema(config hcl.Body) (schema shared.OptionSchema) {
+	if body, ok := config.(*hclsyntax.Body); ok {
+		schema.Attributes = d.written(body)
+		for _, block := range body.Blocks {
+			schema.Blocks = append(schema.Blocks, shared.OptionBlock{Name: block.Type, Attributes: d.written(block.Body)})
+		}
+	}
+	return schema
+}
+
+// written gives the attributes of body, by the types of their values.
+func (d *decoder) written(body *hclsyntax.Body) (list []shared.OptionAttribute) {
+	for _, name := range slices.Sorted(maps.Keys(body.Attributes)) {
+		attr := shared.OptionAttribute{Name: name, Type: shared.OptionString}
+		val, _ := d.evaluate("config."+name, body.Attributes[name].Expr)
+		switch kind := val.Type(); {
+		case kind == cty.Bool:
+			attr.Type = shared.OptionBool
+		case kind == cty.Number:
+			attr.Type = shared.OptionNumber
+		case kind.IsTupleType() || kind.IsListType() || kind.IsSetType():
+			attr.Type = shared.OptionStringList
+		case kind.IsObjectType() || kind.IsMapType():
+			attr.Type = shared.OptionStringMap
+		}
+		list = append(list, attr)
+	}
+	return list
 }
 
 // options decodes body, which is nil where there is no config block.

@@ -2,6 +2,8 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,4 +122,46 @@ sandbox "b" {
 		b.WriteString(render(t, diags) + "--\n")
 	}
 	golden(t, "testdata/options.golden", []byte(b.String()))
+}
+
+// What "auto" is given are docker's options, where that is declared, and docker
+// itself is not needed to read them.
+func TestOptionsOfAuto(t *testing.T) {
+	t.Parallel()
+	const text = `sandbox "a" {
+  config {
+    image = "debian:12"
+    reuse = true
+    cap_add = ["NET_ADMIN"]
+    resources {
+      cpus = 1.5
+    }
+  }
+}
+`
+	if _, diags := Parse("/c/config.hcl", []byte(text), testInput()); !diags.HasErrors() || !strings.Contains(diags.Error(), "declare docker") {
+		t.Errorf("docker is not declared: %v", diags)
+	}
+	f, diags := Parse("/c/config.hcl", []byte(text+"engine \"docker\" {\n  source = \"/opt/sbxhost-engine-docker\"\n}\n"), testInput())
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	bwrap := shared.OptionSchema{Attributes: []shared.OptionAttribute{{Name: "path", Type: shared.OptionString}}}
+	raw, diags := f.EngineOptions("a", bwrap)
+	if want := `{"cap_add":["NET_ADMIN"],"image":"debian:12","resources":{"cpus":1.5},"reuse":true}`; diags.HasErrors() || string(raw) != want {
+		t.Errorf("%s, %v", raw, diags)
+	}
+	o, _ := f.Options()
+	def := o.Sandboxes["a"]
+	def.Config = raw
+	o.Sandboxes["a"] = def
+	var got []string
+	for _, s := range f.Settings("a", o, bwrap) {
+		if strings.HasPrefix(s.Attribute, "config.") {
+			got = append(got, fmt.Sprintf("%s %s %d", s.Attribute, s.Value, s.Line))
+		}
+	}
+	if want := []string{`config.cap_add ["NET_ADMIN"] 5`, "config.image debian:12 3", "config.reuse true 4", "config.resources.cpus 1.5 7"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -21,7 +22,8 @@ type Pin struct {
 // Pin gives the text of the file with the checksum in it. Nothing else
 // changes, comments and layout included: the checksum takes the place of the
 // one of the same platform, joins those of others, or follows source; an engine
-// that the file does not declare gets a block at its end.
+// that the file does not declare gets a block at its end. A file in the layout of
+// Format stays in it.
 //
 // An error names the line where sha256 is more than an object with names and
 // texts, which a program must not rewrite.
@@ -29,25 +31,57 @@ func (f *File) Pin(pin Pin) ([]byte, error) {
 	if f.diags.HasErrors() || f.body == nil || f.path == "" {
 		return nil, errors.New("only a file without errors can be changed")
 	}
+	out, at, err := f.pinned(pin)
+	if err != nil {
+		return nil, err
+	}
+	if was, diags := Format(f.path, f.source.text); !diags.HasErrors() && bytes.Equal(was, f.source.text) {
+		if out, diags = Format(f.path, out); diags.HasErrors() {
+			return nil, diags
+		}
+	}
+	// What it means is looked at again: a checksum that stands where nothing reads
+	// it, in a comment say, would be taken for one that holds.
+	after, diags := Parse(f.path, out, f.eval.input)
+	if diags.HasErrors() || after.options.Engines[pin.Engine].SHA256[pin.Platform] != pin.SHA256 {
+		return nil, fmt.Errorf("%s: sha256 is written in a way that a program cannot add to; write %s = %q into it yourself", at, pin.Platform, pin.SHA256)
+	}
+	return out, nil
+}
+
+// pinned changes the text, at the place that it gives for errors.
+func (f *File) pinned(pin Pin) ([]byte, hcl.Range, error) {
 	text := f.source.text
 	quoted := strconv.Quote(pin.SHA256)
+	newline := "\n"
+	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
+		newline = "\r\n"
+	}
 	block := f.engineBlock(pin.Engine)
 	if block == nil {
-		return appendBlock(text, pin), nil
+		return appendBlock(text, pin, newline), hcl.Range{Filename: f.path, Start: f.body.EndRange.Start, End: f.body.EndRange.End}, nil
 	}
+	entry := pin.Platform + " = " + quoted
 	attr := block.Body.Attributes["sha256"]
 	if attr == nil {
-		after := block.Body.Attributes["source"]
-		if after == nil || after.SrcRange.Start.Line == block.OpenBraceRange.Start.Line {
-			return nil, fmt.Errorf("%s: write the engine block with each attribute on a line of its own, and pin again", block.DefRange())
+		line := "sha256 = { " + entry + " }"
+		open, shut := block.OpenBraceRange, block.CloseBraceRange
+		if open.Start.Line == shut.Start.Line { // which can hold no second attribute
+			indent := indentOf(text, block.TypeRange.Start.Byte)
+			only := string(bytes.TrimSpace(text[open.End.Byte:shut.Start.Byte]))
+			lines := newline + indent + "  " + only + newline + indent + "  " + line + newline + indent
+			return splice(text, open.End.Byte, shut.Start.Byte, lines), block.DefRange(), nil
 		}
-		line := fmt.Sprintf("\n%ssha256 = { %s = %s }", indentOf(text, after.SrcRange.Start.Byte), pin.Platform, quoted)
-		at := endOfLine(text, after.SrcRange.End.Byte)
-		return splice(text, at, at, line), nil
+		after := block.Body.Attributes["source"].SrcRange
+		at := f.endOfLine(after.End.Byte)
+		return splice(text, at, at, newline+indentOf(text, after.Start.Byte)+line), block.DefRange(), nil
+	}
+	computed := func(at hcl.Range, what, write string) ([]byte, hcl.Range, error) {
+		return nil, at, fmt.Errorf("%s: %s is computed; write %s yourself", at, what, write)
 	}
 	object, ok := attr.Expr.(*hclsyntax.ObjectConsExpr)
 	if !ok {
-		return nil, fmt.Errorf("%s: sha256 is computed; write %s = %s into it yourself", attr.SrcRange, pin.Platform, quoted)
+		return computed(attr.SrcRange, "sha256", entry+" into it")
 	}
 	for _, item := range object.Items {
 		if hcl.ExprAsKeyword(item.KeyExpr) != pin.Platform && !isLiteral(item.KeyExpr, pin.Platform) {
@@ -55,23 +89,21 @@ func (f *File) Pin(pin Pin) ([]byte, error) {
 		}
 		at := item.ValueExpr.Range()
 		if !isPlainText(item.ValueExpr) {
-			return nil, fmt.Errorf("%s: the checksum is computed; write %s in its place yourself", at, quoted)
+			return computed(at, "the checksum", quoted+" in its place")
 		}
-		return splice(text, at.Start.Byte, at.End.Byte, quoted), nil
+		return splice(text, at.Start.Byte, at.End.Byte, quoted), attr.SrcRange, nil
 	}
-	entry := pin.Platform + " = " + quoted
-	if len(object.Items) == 0 {
-		at := object.SrcRange
-		return splice(text, at.Start.Byte, at.End.Byte, "{ "+entry+" }"), nil
+	if f.options.Engines[pin.Engine].SHA256[pin.Platform] != "" {
+		return computed(attr.SrcRange, "the name of a platform", entry+" into it")
 	}
-	last := object.Items[len(object.Items)-1]
-	at := last.ValueExpr.Range().End.Byte
-	if last.KeyExpr.Range().Start.Line == object.SrcRange.Start.Line {
-		return splice(text, at, at, ", "+entry), nil
+	last := object.Items[len(object.Items)-1] // there is one: an empty object is an error
+	at := last.ValueExpr.Range().End
+	if at.Line == object.SrcRange.End.Line {
+		return splice(text, at.Byte, at.Byte, ", "+entry), attr.SrcRange, nil
 	}
 	// What follows a value on its line, a comma or a comment, stays with it.
-	at = endOfLine(text, at)
-	return splice(text, at, at, "\n"+indentOf(text, last.KeyExpr.Range().Start.Byte)+entry), nil
+	end := f.endOfLine(at.Byte)
+	return splice(text, end, end, newline+indentOf(text, last.KeyExpr.Range().Start.Byte)+entry), attr.SrcRange, nil
 }
 
 func (f *File) engineBlock(name string) *hclsyntax.Block {
@@ -86,12 +118,13 @@ func (f *File) engineBlock(name string) *hclsyntax.Block {
 	return nil
 }
 
-func appendBlock(text []byte, pin Pin) []byte {
+func appendBlock(text []byte, pin Pin, newline string) []byte {
 	out := bytes.Clone(text)
 	if len(out) > 0 && out[len(out)-1] != '\n' {
-		out = append(out, '\n')
+		out = append(out, newline...)
 	}
-	return fmt.Appendf(out, "\nengine %q {\n  source = %s\n  sha256 = { %s = %q }\n}\n", pin.Engine, literal(pin.Source), pin.Platform, pin.SHA256)
+	block := fmt.Sprintf("\nengine %q {\n  source = %s\n  sha256 = { %s = %q }\n}\n", pin.Engine, literal(pin.Source), pin.Platform, pin.SHA256)
+	return append(out, strings.ReplaceAll(block, "\n", newline)...)
 }
 
 // literal is s as HCL writes it, so that nothing in it is an expression.
@@ -124,14 +157,20 @@ func indentOf(text []byte, at int) string {
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-func endOfLine(text []byte, at int) int {
-	if n := bytes.IndexByte(text[at:], '\n'); n >= 0 {
-		at += n
-	} else {
-		at = len(text)
+// endOfLine is the end of the line that begins or goes on at a place of the text,
+// before what ends it. A comment that goes on for more lines belongs to it.
+func (f *File) endOfLine(at int) int {
+	tokens, _ := hclsyntax.LexConfig(f.source.text, f.path, hcl.InitialPos)
+	for _, t := range tokens {
+		if t.Range.Start.Byte < at {
+			continue
+		}
+		switch {
+		case t.Type == hclsyntax.TokenNewline, t.Type == hclsyntax.TokenEOF:
+			return t.Range.Start.Byte
+		case t.Type == hclsyntax.TokenComment && bytes.HasSuffix(t.Bytes, []byte("\n")): // of the kind that ends with its line
+			return t.Range.Start.Byte + len(bytes.TrimRight(t.Bytes, "\r\n"))
+		}
 	}
-	if at > 0 && text[at-1] == '\r' {
-		at--
-	}
-	return at
+	return len(f.source.text)
 }

@@ -33,7 +33,43 @@ func TestPin(t *testing.T) {
 		},
 		{
 			"joins, lines", "engine \"x\" {\n  source = \"/opt/x\"\n  sha256 = {\n    darwin_arm64 = \"" + sumA + "\" # mac\n  }\n}\n" + sandbox,
-			"engine \"x\" {\n  source = \"/opt/x\"\n  sha256 = {\n    darwin_arm64 = \"" + sumA + "\" # mac\n    linux_amd64 = \"" + sumB + "\"\n  }\n}\n" + sandbox,
+			"engine \"x\" {\n  source = \"/opt/x\"\n  sha256 = {\n    darwin_arm64 = \"" + sumA + "\" # mac\n    linux_amd64  = \"" + sumB + "\"\n  }\n}\n" + sandbox,
+		},
+		{
+			"one line", "engine \"x\" { source = \"/opt/x\" /* why */ } # mine\n" + sandbox,
+			"engine \"x\" {\n  source = \"/opt/x\" /* why */\n  sha256 = { linux_amd64 = \"" + sumB + "\" }\n} # mine\n" + sandbox,
+		},
+		{
+			"CRLF", "# a\r\nengine \"x\" {\r\n  source = \"/opt/x\" // why\r\n}\r\nsandbox \"a\" {}\r\n",
+			"# a\r\nengine \"x\" {\r\n  source = \"/opt/x\" // why\r\n  sha256 = { linux_amd64 = \"" + sumB + "\" }\r\n}\r\nsandbox \"a\" {}\r\n",
+		},
+		{
+			"CRLF, no block", "sandbox \"a\" {}\r\n# end",
+			"sandbox \"a\" {}\r\n# end\r\n\r\nengine \"x\" {\r\n  source = \"/opt/$${x}\"\r\n  sha256 = { linux_amd64 = \"" + sumB + "\" }\r\n}\r\n",
+		},
+		{
+			"a comment of more lines", "engine \"x\" {\n source = \"/opt/x\" /* a\n b */ # c\n args = []\n}\n" + sandbox,
+			"engine \"x\" {\n source = \"/opt/x\" /* a\n b */ # c\n sha256 = { linux_amd64 = \"" + sumB + "\" }\n args = []\n}\n" + sandbox,
+		},
+		{
+			"one in the object", "engine \"x\" {\n source = \"/opt/x\"\n sha256 = {\n  darwin_arm64 = \"" + sumA + "\" /* a\n b */\n }\n}\n" + sandbox,
+			"engine \"x\" {\n source = \"/opt/x\"\n sha256 = {\n  darwin_arm64 = \"" + sumA + "\" /* a\n b */\n  linux_amd64 = \"" + sumB + "\"\n }\n}\n" + sandbox,
+		},
+		{
+			"the brace on the last line", "engine \"x\" {\n source = \"/opt/x\"\n sha256 = { plan9_386 = \"" + sumA + "\",\n  darwin_arm64 = \"" + sumA + "\" }\n}\n" + sandbox,
+			"engine \"x\" {\n source = \"/opt/x\"\n sha256 = { plan9_386 = \"" + sumA + "\",\n  darwin_arm64 = \"" + sumA + "\", linux_amd64 = \"" + sumB + "\" }\n}\n" + sandbox,
+		},
+		{
+			"a comma at the end", "engine \"x\" {\n source = \"/opt/x\"\n sha256 = { darwin_arm64 = \"" + sumA + "\", }\n}\n" + sandbox,
+			"engine \"x\" {\n source = \"/opt/x\"\n sha256 = { darwin_arm64 = \"" + sumA + "\", linux_amd64 = \"" + sumB + "\", }\n}\n" + sandbox,
+		},
+		{
+			"a heredoc", "engine \"x\" {\n source = trimspace(<<EOT\n/opt/x\nEOT\n )\n args = [\"a\"]\n}\n" + sandbox,
+			"engine \"x\" {\n source = trimspace(<<EOT\n/opt/x\nEOT\n )\n sha256 = { linux_amd64 = \"" + sumB + "\" }\n args = [\"a\"]\n}\n" + sandbox,
+		},
+		{
+			"no end of line", "engine \"y\" {\n  source = \"/opt/y\"\n}\nsandbox \"a\" {}\nengine \"x\" {\n  source = \"/opt/x\"\n}",
+			"engine \"y\" {\n  source = \"/opt/y\"\n}\nsandbox \"a\" {}\nengine \"x\" {\n  source = \"/opt/x\"\n  sha256 = { linux_amd64 = \"" + sumB + "\" }\n}",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -60,14 +96,11 @@ func TestPin(t *testing.T) {
 func TestPinRefuses(t *testing.T) {
 	t.Parallel()
 	for want, in := range map[string]string{
-		"sha256 is computed":        `sha256 = merge({ darwin_arm64 = "` + sumA + `" }, {})`,
-		"the checksum is computed":  `sha256 = { linux_amd64 = lower("` + sumA + `") }`,
-		"each attribute on a line ": "",
+		"sha256 is computed":                 `sha256 = merge({ darwin_arm64 = "` + sumA + `" }, {})`,
+		"the checksum is computed":           `sha256 = { linux_amd64 = lower("` + sumA + `") }`,
+		"the name of a platform is computed": `sha256 = { "${platform.os}_amd64" = "` + sumA + `" }`,
 	} {
 		text := "engine \"x\" {\n  source = \"/opt/x\"\n  " + in + "\n}\n"
-		if in == "" {
-			text = "engine \"x\" { source = \"/opt/x\" }\n"
-		}
 		file, diags := Parse("/etc/sbx/config.hcl", []byte(text+"sandbox \"a\" {}\n"), EvalInput{OS: "linux", Arch: "amd64"})
 		if diags.HasErrors() {
 			t.Fatal(diags)

@@ -69,9 +69,10 @@ func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 			def.Limits = d.limits(block.Body)
 		case "config":
 			config = block
-			if content.Attributes["engine"] == nil || def.Engine == "auto" {
+			auto := content.Attributes["engine"] == nil || def.Engine == "auto"
+			if auto && !slices.Contains(d.engines, "docker") {
 				d.report(block.DefRange, "No engine for these options",
-					"A config block holds the options of one engine: name it with the attribute engine, which is \"auto\" here.")
+					"A config block holds the options of one engine: name it with the attribute engine, which is \"auto\" here, or declare docker by an engine block, and they are docker's.")
 			}
 		}
 	}
@@ -209,6 +210,8 @@ func (d *decoder) passthrough(it item) []string {
 		case !ok:
 		case !validEnvGlob(s):
 			d.invalid(e, "%s is not the name of a variable, with * and ? for what varies; values are set in env", e.show(s))
+		case host.IsInjector(s):
+			d.invalid(e, "%s makes programs run code that its value names, so it is never passed on; to set it for the command, give it by name in env", e.show(s))
 		default:
 			if onlyStars(s) {
 				d.warn(e.at, "Every variable is passed on",

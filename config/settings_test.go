@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 func TestSettings(t *testing.T) {
@@ -39,7 +41,7 @@ sandbox "b" {
 		"b": {"engine auto 0", "fallback approve 0", "network true 19", "approvals.mode deny 5"},
 	} {
 		var got []string
-		for _, s := range f.Settings(sandbox, o) {
+		for _, s := range f.Settings(sandbox, o, shared.OptionSchema{}) {
 			got = append(got, fmt.Sprintf("%s %s %d", s.Attribute, s.Value, s.Line))
 			if (s.File == "/etc/sbx/config.hcl") != (s.Line > 0) {
 				t.Errorf("%+v", s)
@@ -57,9 +59,85 @@ sandbox "b" {
 	}
 	builtin, _ := Load("", testInput())
 	o, _ = builtin.Options()
-	for _, s := range builtin.Settings("default", o) {
+	for _, s := range builtin.Settings("default", o, shared.OptionSchema{}) {
 		if s.Line != 0 {
 			t.Errorf("built in: %+v", s)
+		}
+	}
+}
+
+// No attribute of the language, and no option of an engine, is left out of what
+// holds: set or not.
+func TestSettingsAreAll(t *testing.T) {
+	t.Parallel()
+	schema := shared.OptionSchema{
+		Attributes: []shared.OptionAttribute{{Name: "image", Type: shared.OptionString}, {Name: "pull", Type: shared.OptionString, Default: []byte(`"missing"`)}},
+		Blocks:     []shared.OptionBlock{{Name: "cache", Attributes: []shared.OptionAttribute{{Name: "ttl", Type: shared.OptionString}}}},
+	}
+	f, diags := Parse("/etc/sbx/config.hcl", []byte(`sandbox "a" {
+  engine = "mine.two"
+  config {
+    image = "debian"
+    cache {
+      ttl = "${env.TOKEN}h"
+    }
+  }
+}
+engine "mine.two" {
+  source = "/opt/engine"
+  args   = ["-token", env.TOKEN]
+}
+engine "other" {
+  source = "/opt/other"
+}
+workspace {
+  temp = true
+}
+audit {
+  path = "/var/log/sbx.jsonl"
+}
+`), EvalInput{LookupEnv: func(string) (string, bool) { return "hunter2", true }})
+	o, _ := f.Options()
+	raw, more := f.EngineOptions("a", schema)
+	if diags = append(diags, more...); diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	def := o.Sandboxes["a"]
+	def.Config = raw
+	o.Sandboxes["a"] = def
+	if got := string(f.ShownOptions("a", raw)); got != `{"cache":{"ttl":"not shown, since it comes of a variable"},"image":"debian"}` {
+		t.Errorf("options are shown as %s", got)
+	}
+	got := map[string]string{}
+	for _, s := range f.Settings("a", o, schema) {
+		if _, twice := got[s.Attribute]; twice || s.Value == "" || strings.Contains(s.Value, "hunter2") {
+			t.Errorf("%+v", s)
+		}
+		got[s.Attribute] = fmt.Sprint(s.Value, " ", s.Line)
+	}
+	for _, a := range Reference() {
+		name := a.Name
+		switch a.Block {
+		case "", "sandbox":
+		case "bind_paths":
+			continue // parts of one value
+		case "engine":
+			name = "engine.mine.two." + name
+		default:
+			name = a.Block + "." + name
+		}
+		if got[name] == "" {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	for attribute, want := range map[string]string{
+		"config.image": "debian 4", "config.pull": "missing 0", "config.cache.ttl": "not shown, since it comes of a variable 6",
+		"engine.mine.two.source": "/opt/engine 11", "engine.mine.two.args": "not shown, since it comes of a variable 12",
+		"engine.mine.two.env": "[] 0", "workspace.temp": "true 18", "workspace.toolchains": "false 0", "limits.memory": "none 0",
+		"protect_paths": "[] 0", "default_sandbox": "a 0", "engine.other.source": "",
+	} {
+		if got[attribute] != want {
+			t.Errorf("%s is %q, not %q", attribute, got[attribute], want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,11 +64,13 @@ type ApprovalRequest struct {
 	Warnings []string
 
 	environ []string
+	given   []string
 }
 
 // key is what an approval of the request is for.
 func (r *ApprovalRequest) key() approvals.Key {
-	return approvals.Key{Argv: r.Args, Script: r.Script, Env: approvals.DigestEnv(r.environ), Dir: r.Dir, Sandbox: r.Sandbox, Workspace: r.Workspace}
+	return approvals.Key{Argv: r.Args, Script: r.Script, Env: approvals.DigestEnv(r.environ), Dir: r.Dir, Sandbox: r.Sandbox,
+		Definition: approvals.DigestEnv(r.given), Workspace: r.Workspace}
 }
 
 // DeniedError says that a command would run without a sandbox and may not.
@@ -219,14 +222,42 @@ func (c *Cmd) Approve(scope approvals.Scope) (ApprovalRequest, error) {
 // exactEnv are the variables that are set for this command alone, with their
 // values: "name" stands for the caller's.
 func (c *Cmd) exactEnv() []string {
-	exact := slices.Clone(c.Env)
-	for i, entry := range exact {
+	var exact []string
+	for _, entry := range c.Env {
 		if !strings.Contains(entry, "=") {
-			value, _ := c.host.caller.lookupEnv(entry)
-			exact[i] = entry + "=" + value
+			value, ok := c.host.caller.lookupEnv(entry)
+			if !ok {
+				continue // nor has the command it, which is not what an empty one is
+			}
+			entry += "=" + value
 		}
+		exact = append(exact, entry)
 	}
 	return exact
+}
+
+// given lists what a definition and the workspace say of the environment that a
+// command has without its sandbox: of all that they say, that alone still makes
+// a difference to it then.
+func given(def *Definition, workspace map[string]string) []string {
+	var list []string
+	for _, part := range []struct {
+		name   string
+		values map[string]string
+	}{{"env", def.Env}, {"workspace.env", workspace}} {
+		for _, name := range slices.Sorted(maps.Keys(part.values)) {
+			list = append(list, part.name, name, part.values[name])
+		}
+	}
+	for _, part := range []struct {
+		name  string
+		names []string
+	}{{"env_passthrough", def.EnvPassthrough}, {"credentials", def.Credentials}} {
+		for _, name := range slices.Sorted(slices.Values(part.names)) {
+			list = append(list, part.name, name)
+		}
+	}
+	return list
 }
 
 func envName(entry string) string {
@@ -241,11 +272,11 @@ const (
 )
 
 // sensitiveFiles names files of the workspace that look as if they held
-// secrets, up to a number, in a part of the tree that is quick to walk.
+// secrets, up to a number, in a part of the trees that is quick to walk.
 func (h *Host) sensitiveFiles() []string {
 	var found []string
 	entries := 0
-	filepath.WalkDir(h.Root(), func(path string, d fs.DirEntry, err error) error {
+	walk := func(path string, d fs.DirEntry, err error) error {
 		entries++
 		switch {
 		case entries > sensitiveEntries || len(found) == maxSensitive:
@@ -257,11 +288,17 @@ func (h *Host) sensitiveFiles() []string {
 			return nil
 		case d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules"):
 			return filepath.SkipDir
-		case !d.IsDir() && policy.Sensitive(d.Name()):
+		case !d.IsDir() && h.options.Sensitive.matches(d.Name()) && !slices.Contains(found, path):
 			found = append(found, path)
 		}
 		return nil
-	})
+	}
+	filepath.WalkDir(h.Root(), walk)
+	for _, root := range h.resolver.ws.Roots() {
+		if root.Path != h.Root() {
+			filepath.WalkDir(root.Path, walk)
+		}
+	}
 	return found
 }
 

@@ -48,6 +48,10 @@ type Cmd struct {
 	// "name=value", or "name" to pass on the caller's. Unlike in os/exec the
 	// caller's environment is not inherited.
 	Env []string
+	// TraceParent and TraceState are the W3C trace context that the command finds
+	// in the variables TRACEPARENT and TRACESTATE, if the first is set. They differ
+	// from run to run, so that unlike Env they are no part of what is approved.
+	TraceParent, TraceState string
 	// Dir is the working directory, a path of the host within the workspace,
 	// relative to its root. Empty means Options.Dir where that lies in the
 	// workspace, and its root otherwise.
@@ -297,6 +301,7 @@ func (c *Cmd) command(opened *openSandbox, planning bool) (shared.Command, []Env
 		return shared.Command{}, nil, err
 	}
 	in := c.host.envInput(c.ctx, opened, c.Env)
+	in.traceParent, in.traceState = c.TraceParent, c.TraceState
 	in.credentials, c.notes = c.host.credentials(c.ctx, def.Credentials, planning)
 	env, origins, err := computeEnv(in)
 	if err != nil {
@@ -368,14 +373,18 @@ func (h *Host) envInput(ctx context.Context, opened *openSandbox, command []stri
 		workspace:   h.options.Workspace.Env,
 		definition:  opened.def.Env,
 		command:     command,
-		usablePath:  func(dir string) bool { return !writableInside(spec, filepath.Clean(dir)) },
+		usablePath:  func(dir string) bool { return usablePath(spec, dir) },
 		usableTemp: func(dir string) bool {
 			_, visible := insidePath(spec, filepath.Clean(dir))
 			return visible || filepath.Clean(dir) == "/tmp"
 		},
 	}
 	if spec.Unconfined {
-		in.usablePath = func(dir string) bool { return !inside(h.Root(), filepath.Clean(dir)) }
+		in.usablePath = func(dir string) bool {
+			led, _, err := follow(dir)
+			planted, _ := h.commandsWrite([]string{filepath.Clean(dir), led})
+			return err == nil && planted == "" && !(&mounts{spec: spec}).creatable(led)
+		}
 		in.usableTemp = nil
 	}
 	if o := h.resolver.owner; o != nil {

@@ -3,7 +3,6 @@ package host
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,7 +21,7 @@ import (
 // The credential sets that a definition can name.
 const (
 	// CredentialGitHub passes GITHUB_TOKEN and GH_TOKEN as they are set, and
-	// has git authenticate by it over https.
+	// has git authenticate by it over https, to GitHub alone.
 	CredentialGitHub = "github"
 	// CredentialGitHubCLI is CredentialGitHub, with the token that `gh auth
 	// token` gives where neither variable is set.
@@ -89,10 +88,14 @@ func (h *Host) gitHub(ctx context.Context, origin string, ask, planning bool) ([
 			token = value
 		}
 	}
+	server, _ := h.caller.lookupEnv("GITHUB_SERVER_URL")
+	address, err := gitHubHost(server)
+	if err != nil {
+		return nil, err
+	}
 	if token == "" && ask {
 		if !planning {
-			var err error
-			if token, err = h.ghToken.get(ctx, h); err != nil {
+			if token, err = h.ghToken.get(ctx, h, address); err != nil {
 				return nil, err
 			}
 		}
@@ -100,32 +103,37 @@ func (h *Host) gitHub(ctx context.Context, origin string, ask, planning bool) ([
 	} else if token == "" {
 		return nil, errors.New("neither GH_TOKEN nor GITHUB_TOKEN is set, so that commands are not authenticated")
 	}
-	server, _ := h.caller.lookupEnv("GITHUB_SERVER_URL")
-	key, err := gitHubKey(server)
-	if err != nil {
-		return nil, err
-	}
+	key := "credential.https://" + address + ".helper"
 	if server != "" {
 		vars = append(vars, credentialVar{"GITHUB_SERVER_URL", server, origin})
 	}
-	// By a header and not in a URL, which git gives to its helpers as an argument
-	// and quotes in its messages.
-	header := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("x-access-token:"+token))
-	return append(vars, credentialVar{"GIT_CONFIG_COUNT", "1", origin}, credentialVar{"GIT_CONFIG_KEY_0", key, origin},
-		credentialVar{"GIT_CONFIG_VALUE_0", header, origin}), nil
+	// By a helper, which git asks for that server alone. A header of git's
+	// configuration would go along where the server redirects to another one, and
+	// a URL is given to git's programs as an argument. The empty helper before it
+	// takes those away that a bound configuration has: they would be told the
+	// token, to keep it in a file.
+	for i, helper := range [...]string{"", gitHubHelper} {
+		vars = append(vars, credentialVar{fmt.Sprintf("GIT_CONFIG_KEY_%d", i), key, origin}, credentialVar{fmt.Sprintf("GIT_CONFIG_VALUE_%d", i), helper, origin})
+	}
+	return append(vars, credentialVar{"GIT_CONFIG_COUNT", "2", origin}), nil
 }
 
-// gitHubKey is the key of git's configuration for requests to a GitHub server,
-// by its URL, as CI systems give it; empty is github.com.
-func gitHubKey(server string) (string, error) {
+// gitHubHelper is a credential helper of git, a shell's function that reads the
+// token from its environment. What it prints goes to git by a pipe.
+const gitHubHelper = `!f() { test "$1" = get && printf 'username=x-access-token\npassword=%s\n' "${GH_TOKEN:-$GITHUB_TOKEN}"; }; f`
+
+// gitHubHost is the address of a GitHub server, by its URL, as CI systems give
+// it; empty is github.com.
+func gitHubHost(server string) (string, error) {
 	if server == "" {
-		server = "https://github.com"
+		return "github.com", nil
 	}
 	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" ||
+		strings.ContainsAny(u.Host, "*\"\\") { // a URL in a key of git's has wildcards
 		return "", errors.New("GITHUB_SERVER_URL is not of the form https://HOST, and the token goes nowhere else")
 	}
-	return "http.https://" + u.Host + "/.extraHeader", nil
+	return u.Host, nil
 }
 
 // ghToken is what `gh auth token` gave, which is kept for a while: it takes
@@ -141,7 +149,8 @@ const (
 	ghTokenTimeout = 5 * time.Second
 )
 
-func (g *ghToken) get(ctx context.Context, h *Host) (string, error) {
+// get asks for the token of that server: gh may be logged in to another one.
+func (g *ghToken) get(ctx context.Context, h *Host, server string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.token != "" && time.Now().Before(g.until) {
@@ -153,9 +162,10 @@ func (g *ghToken) get(ctx context.Context, h *Host) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, ghTokenTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, gh, "auth", "token")
+	cmd := exec.CommandContext(ctx, gh, "auth", "token", "--hostname", server)
 	cmd.Dir = "/" // never in the workspace
-	cmd.Env = pickEnv(h.caller.environ, []string{"HOME", "PATH", "XDG_CONFIG_HOME", "GH_CONFIG_DIR", "GH_HOST", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"})
+	cmd.Env = pickEnv(h.caller.environ, []string{"HOME", "XDG_CONFIG_HOME", "GH_CONFIG_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"})
+	cmd.Env = append(cmd.Env, "PATH="+strings.Join(h.ownPath(), ":"))
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	token := string(bytes.TrimSpace(out))
@@ -163,7 +173,7 @@ func (g *ghToken) get(ctx context.Context, h *Host) (string, error) {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("gh auth token: %w", ctx.Err())
 	case err != nil:
-		return "", errors.New("gh auth token gave none: log in with gh auth login") // not its output, which may be the token
+		return "", errors.New("gh auth token gave none for " + server + ": log in with gh auth login") // not its output, which may be the token
 	case token == "" || strings.ContainsAny(token, " \t\r\n\x00"):
 		return "", errors.New("gh auth token printed something that is no token")
 	}
@@ -174,20 +184,28 @@ func (g *ghToken) get(ctx context.Context, h *Host) (string, error) {
 // ownProgram finds a program that runs outside of sandboxes, for the host: on
 // the caller's PATH, but never where a command could have put it.
 func (h *Host) ownProgram(name string) string {
-	path, _ := h.caller.lookupEnv("PATH")
-	for _, dir := range filepath.SplitList(path) {
-		if !filepath.IsAbs(dir) {
-			continue
-		}
+	for _, dir := range h.ownPath() {
 		resolved, err := checkExecutable(filepath.Join(dir, name))
 		if err != nil {
 			continue
 		}
-		if _, writable := h.inWorkspace(dir, resolved); !writable {
+		if planted, _ := h.commandsWrite([]string{resolved}); planted == "" {
 			return resolved
 		}
 	}
 	return ""
+}
+
+// ownPath is the caller's PATH for such a program.
+func (h *Host) ownPath() (dirs []string) {
+	path, _ := h.caller.lookupEnv("PATH")
+	for _, dir := range filepath.SplitList(path) {
+		led, err := filepath.EvalSymlinks(dir)
+		if planted, _ := h.commandsWrite([]string{dir, led}); filepath.IsAbs(dir) && err == nil && planted == "" {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
 }
 
 // agentSocket is the resolved path of the caller's ssh-agent.

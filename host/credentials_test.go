@@ -11,12 +11,12 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-func TestGitHubKey(t *testing.T) {
+func TestGitHubHost(t *testing.T) {
 	t.Parallel()
 	for server, want := range map[string]string{
-		"":                          "http.https://github.com/.extraHeader",
-		"https://github.com":        "http.https://github.com/.extraHeader",
-		"https://ghe.example:8443/": "http.https://ghe.example:8443/.extraHeader",
+		"":                          "github.com",
+		"https://github.com":        "github.com",
+		"https://ghe.example:8443/": "ghe.example:8443",
 		"http://github.com":         "",
 		"https://":                  "",
 		"https://a@github.com":      "",
@@ -24,8 +24,10 @@ func TestGitHubKey(t *testing.T) {
 		"github.com":                "",
 		"https://h/?q":              "",
 		"https://h\nx":              "",
+		"https://*.example":         "",
+		"https://*":                 "",
 	} {
-		got, err := gitHubKey(server)
+		got, err := gitHubHost(server)
 		if got != want || (err != nil) != (want == "") {
 			t.Errorf("%q: %q, error %v", server, got, err)
 		}
@@ -81,7 +83,7 @@ func TestCredentialsFromGH(t *testing.T) {
 			t.Errorf("GH_TOKEN is %q", got)
 		}
 	}
-	if calls, err := os.ReadFile(good); err != nil || string(calls) != "auth token\n" {
+	if calls, err := os.ReadFile(good); err != nil || string(calls) != "auth token --hostname github.com\n" {
 		t.Errorf("gh was called with %q, error %v", calls, err)
 	}
 	if _, err := os.Stat(evil); err == nil {

@@ -49,18 +49,26 @@ func (h *Host) AutoEngines() []string {
 
 // routes are the ways in which a command of a definition can run sandboxed.
 func (h *Host) routes(def Definition) []route {
+	routes := []route{{}} // the platform's, where it is not named
 	if !isAuto(def.Engine) {
-		return []route{{}}
+		return routes
 	}
-	var routes []route
-	for i, engine := range h.AutoEngines() {
-		r := route{engine: engine}
-		if i == 0 {
-			r = route{} // the platform's, as everywhere else
+	for _, engine := range h.AutoEngines()[1:] {
+		// Without an image there is nothing that a declared docker could run.
+		if _, injected := h.options.Inject[engine]; injected || len(def.Config) > 0 {
+			routes = append(routes, route{engine: engine})
 		}
-		routes = append(routes, r)
 	}
 	return routes
+}
+
+// forRoute is a definition as a route carries it out: what "auto" is given of
+// options is docker's.
+func (d Definition) forRoute(via route) Definition {
+	if isAuto(d.Engine) && via.engine != "docker" {
+		d.Config = nil
+	}
+	return d
 }
 
 // facts are what is known before an engine was spoken to.
@@ -106,7 +114,11 @@ func (h *Host) decideEngine(def Definition, info shared.Info, spec *shared.Spec)
 		}
 		return d, &ruleError{d.Rule, unsupported(info.Name, d.Missing)}
 	}
-	return d, &ruleError{d.Rule, &shared.Error{Kind: shared.ErrDenied, Attribute: "engine", Message: d.Reason, Hint: d.Hint}}
+	hint := d.Hint
+	if d.Rule == policy.RuleUnconfinedAuto && !isAuto(def.Engine) {
+		hint = fmt.Sprintf("it is known here as %q, and calls itself %q: have its engine block, or its program, and the definition name it so, if that is meant", def.Engine, info.Name)
+	}
+	return d, &ruleError{d.Rule, &shared.Error{Kind: shared.ErrDenied, Attribute: "engine", Message: d.Reason, Hint: hint}}
 }
 
 // ruleError is an error of a definition that a rule of the policy denies.
@@ -183,6 +195,8 @@ func (h *Host) ready(ctx context.Context, name string) (*openSandbox, policy.Fac
 		if first == nil {
 			first = unavailable(name, engine, reason, fix, err)
 			facts.Engine, facts.State, facts.Reason, facts.Fix = engine, policy.EngineUnavailable, reason, fix
+		} else {
+			facts.Reason += fmt.Sprintf("; nor does engine %q: %s", engine, reason)
 		}
 	}
 	return nil, facts, first
@@ -227,6 +241,8 @@ func (c *Cmd) begin() error {
 		if first == nil {
 			first = unavailable(name, engine, reason, fix, err)
 			facts.Engine, facts.State, facts.Reason, facts.Fix = engine, policy.EngineUnavailable, reason, fix
+		} else {
+			facts.Reason += fmt.Sprintf("; nor does engine %q: %s", engine, reason)
 		}
 	}
 	return c.beginUnsandboxed(name, facts, first)
@@ -288,6 +304,9 @@ func (c *Cmd) ask(opened *openSandbox, facts policy.Facts) (policy.Decision, err
 			request.Warnings = append(request.Warnings, problem.Error())
 		}
 		answer, err := approver(c.ctx, request)
+		if err == nil {
+			err = context.Cause(c.ctx) // an answer that comes too late is none
+		}
 		if err != nil {
 			if problem != nil {
 				err = fmt.Errorf("%w; %w", err, problem)
@@ -318,7 +337,7 @@ func (c *Cmd) request(opened *openSandbox) (ApprovalRequest, error) {
 	r := ApprovalRequest{
 		Sandbox: opened.name, Args: c.Args, Script: c.Script, Dir: command.Dir, Workspace: c.host.Root(),
 		SessionTTL: c.host.sessionTTL(), Remembers: c.host.options.Approvals.Store != nil,
-		environ: c.exactEnv(),
+		environ: c.exactEnv(), given: given(&opened.def, c.host.options.Workspace.Env),
 	}
 	for _, entry := range r.environ {
 		r.Env = append(r.Env, envName(entry))

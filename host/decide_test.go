@@ -26,8 +26,9 @@ type stubEngine struct {
 	broken     string // why it does not work here
 	startErr   error
 
-	mu   sync.Mutex
-	runs []string
+	mu      sync.Mutex
+	runs    []string
+	options []string // that sandboxes were opened with
 }
 
 func (e *stubEngine) Info(context.Context) (shared.Info, error) {
@@ -46,6 +47,9 @@ func (e *stubEngine) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, 
 	if spec.Unconfined != e.unconfined {
 		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Message: "the wrong engine for it"}
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.options = append(e.options, string(spec.Options))
 	return stubSandbox{e}, nil
 }
 
@@ -149,7 +153,7 @@ func TestAutoTakesTheFirstThatWorks(t *testing.T) {
 		}
 		if tt.want == "" {
 			var denied *host.DeniedError
-			if !errors.As(err, &denied) || !denied.Decision.Ask || !errors.Is(err, shared.ErrDenied) || !strings.Contains(err.Error(), "no namespaces") {
+			if !errors.As(err, &denied) || !denied.Decision.Ask || !errors.Is(err, shared.ErrDenied) || !strings.Contains(err.Error(), `no namespaces; nor does engine "docker": no daemon`) {
 				t.Errorf("%s: %v", name, err)
 			}
 			if err := h.Check(t.Context(), ""); !errors.Is(err, shared.ErrUnavailable) {
@@ -163,6 +167,37 @@ func TestAutoTakesTheFirstThatWorks(t *testing.T) {
 		if len(s.noop.runs) > 0 {
 			t.Errorf("%s: without a sandbox ran %q", name, s.noop.runs)
 		}
+	}
+}
+
+// What "auto" is given of options is docker's alone; and a docker that was
+// declared for other definitions is none for one that gives it no image.
+func TestAutoWithOptions(t *testing.T) {
+	t.Parallel()
+	options := json.RawMessage(`{"image":"debian"}`)
+	s := stubs{platform: &stubEngine{name: "bwrap"}, docker: &stubEngine{name: "docker"}, noop: noopStub()}
+	h := s.host(t, host.Definition{Config: options}, nil)
+	if err := h.Command(t.Context(), "", "true").Run(); err != nil || !slices.Equal(s.platform.options, []string{""}) {
+		t.Errorf("the platform's engine: %q, %v", s.platform.options, err)
+	}
+	s.platform = brokenStub()
+	h = s.host(t, host.Definition{Config: options}, func(o *host.Options) { o.Approvals.Mode = policy.ModeDeny })
+	if err := h.Command(t.Context(), "", "true").Run(); err != nil || !slices.Equal(s.docker.options, []string{string(options)}) {
+		t.Errorf("docker: %q, %v", s.docker.options, err)
+	}
+	s.docker.broken = "no daemon"
+	h = s.host(t, host.Definition{Config: options}, func(o *host.Options) { o.Approvals.Mode = policy.ModeAlways })
+	if err := h.Command(t.Context(), "", "true").Run(); err != nil || !slices.Equal(s.noop.options, []string{""}) {
+		t.Errorf("without a sandbox: %q, %v", s.noop.options, err)
+	}
+
+	s.docker = nil
+	h = s.host(t, host.Definition{}, func(o *host.Options) {
+		o.Engines = map[string]host.EngineSource{"docker": {Source: t.TempDir() + "/none"}}
+	})
+	var denied *host.DeniedError
+	if err := h.Command(t.Context(), "", "true").Run(); !errors.As(err, &denied) || !denied.Decision.Ask || !strings.Contains(err.Error(), "no namespaces") {
+		t.Errorf("without an image: %v", err)
 	}
 }
 

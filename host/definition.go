@@ -49,7 +49,9 @@ type Definition struct {
 	Credentials []string
 	// Limits bound each command.
 	Limits Limits
-	// Config is a JSON object of the engine's own options; nil means none.
+	// Config is a JSON object of the engine's own options; nil means none. With
+	// the engine "auto" they are those of docker, where that is declared, and
+	// the platform's engine has its defaults.
 	Config json.RawMessage
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // enginePrefix begins the name of an engine's executable.
@@ -43,9 +44,26 @@ func EnginePath(lookup func(string) (string, bool)) ([]string, error) {
 	return append(dirs, "/usr/local/lib/sbxhost/engines"), nil
 }
 
+// ValidEngineName reports whether an engine can have that name: up to 64 letters,
+// digits, -, _ and ., the first of them a letter or digit.
+func ValidEngineName(name string) bool {
+	if len(name) == 0 || len(name) > 64 {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !alnum && (i == 0 || c != '-' && c != '_' && c != '.') {
+			return false
+		}
+	}
+	return true
+}
+
 // InstalledEngines lists the engines in the directories of dirs by name, with
-// the path of the first of that name. What has no valid name is no engine;
-// whether one is safe to run is found out when it is.
+// the path of the first of that name. What has no valid name is no engine, nor
+// is what is called as engineName calls others; whether one is safe to run is
+// found out when it is.
 func InstalledEngines(dirs []string) map[string]string {
 	found := map[string]string{}
 	for _, dir := range dirs {
@@ -55,7 +73,7 @@ func InstalledEngines(dirs []string) map[string]string {
 		}
 		for _, e := range entries {
 			name, ok := strings.CutPrefix(e.Name(), enginePrefix)
-			if _, have := found[name]; ok && !have && name != "" && !e.IsDir() {
+			if _, have := found[name]; ok && !have && ValidEngineName(name) && engineName(name) == name && !e.IsDir() {
 				found[name] = filepath.Join(dir, e.Name())
 			}
 		}
@@ -63,58 +81,124 @@ func InstalledEngines(dirs []string) map[string]string {
 	return found
 }
 
-// installedEngine looks for an engine in Options.EnginePath. Nothing that is
-// found may come from where commands can write, or others can.
+// installedEngine looks for an engine in Options.EnginePath.
 func (h *Host) installedEngine(name string) (path string, err error) {
 	for _, dir := range h.options.EnginePath {
 		path := filepath.Join(dir, enginePrefix+name)
-		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-			continue
+		if info, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
+			continue // a directory holds the place of a program that is not there
 		}
-		resolved, err := checkInstalled(path)
+		resolved, err := h.checkFound(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("leads to nothing (%v); remove it, or install the engine again", err)
+		}
 		if err != nil {
 			return "", &EngineError{Engine: name, Source: path, Err: err}
-		}
-		if root, ok := h.inWorkspace(dir, resolved); ok {
-			return "", &EngineError{Engine: name, Source: path, Err: fmt.Errorf("lies in the workspace (%s), where a command could have put it; install it elsewhere", root)}
 		}
 		return resolved, nil
 	}
 	return "", fs.ErrNotExist
 }
 
-// inWorkspace reports whether one of paths lies in a writable root.
-func (h *Host) inWorkspace(paths ...string) (root string, ok bool) {
-	for _, r := range h.resolver.ws.Roots() {
-		for _, p := range paths {
-			if r.Writable && (inside(r.Path, p) || inside(r.Declared, p)) {
-				return r.Path, true
-			}
-		}
-	}
-	return "", false
-}
-
-// checkInstalled is checkExecutable for a program that was found or named, not
-// installed with this one: every directory above it counts as well, since who
-// can rename one of them can replace the program.
-func checkInstalled(path string) (string, error) {
-	resolved, err := checkExecutable(path)
+// checkFound resolves the path of an engine that was found or declared, not
+// installed with this program. Neither that path, nor what it leads through, nor
+// its end may lie where commands can write, or be what others can replace.
+func (h *Host) checkFound(path string) (resolved string, err error) {
+	var links []string
+	resolved, info, err := followVia(path, func(link string) { links = append(links, link) })
 	if err != nil {
 		return "", err
 	}
-	for dir := filepath.Dir(resolved); ; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
+	if p, dir := h.commandsWrite(append([]string{path, resolved}, links...)); p != "" {
+		return "", fmt.Errorf("%q lies in %s, where a command could have put it; install the engine elsewhere, such as in ~/.local/share/sbxhost/engines", p, dir)
+	}
+	for _, link := range links {
+		info, err := os.Lstat(link)
 		if err != nil {
 			return "", err
 		}
-		if err := sandboxinit.CheckDirectory(dir, info); err != nil {
+		if err := sandboxinit.CheckOwner(link, info); err != nil {
 			return "", err
 		}
-		if dir == filepath.Dir(dir) {
-			return resolved, nil
+		if err := checkAbove(link); err != nil {
+			return "", err
 		}
 	}
+	if info == nil {
+		return "", &fs.PathError{Op: "open", Path: resolved, Err: fs.ErrNotExist}
+	}
+	if err := sandboxinit.CheckExecutable(resolved, info); err != nil {
+		return "", err
+	}
+	return resolved, checkAbove(resolved)
+}
+
+// checkAbove checks every directory above a path: who can rename one of them can
+// replace what lies in it.
+func checkAbove(path string) error {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if err := sandboxinit.CheckDirectory(dir, info); err != nil {
+			return err
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
+}
+
+// commandsWrite gives the first of some paths of the host that lies in a directory
+// that commands can write to, and that directory: a root of the workspace, or the
+// files of sessions. p is "" where none does.
+func (h *Host) commandsWrite(paths []string) (p, dir string) {
+	bases := h.resolver.sessionBases
+	if h.options.EnginesOnly {
+		bases = sessionBases("", nil, h.caller)
+	}
+	roots := h.writableRoots()
+	for _, p := range paths {
+		for _, r := range roots {
+			if inside(r.Path, p) || inside(r.Declared, p) {
+				return p, "the workspace (" + r.Path + ")"
+			}
+		}
+		for _, base := range bases {
+			if inside(base, p) {
+				return p, "the files of sessions (" + base + ")"
+			}
+		}
+	}
+	return "", ""
+}
+
+// writableRoots are the roots of the workspace that commands can write to. With
+// EnginesOnly there is none, but the engines that are asked are those that
+// commands would be run by.
+func (h *Host) writableRoots() []workspace.RootDir {
+	ws := h.resolver.ws
+	if h.options.EnginesOnly {
+		o := h.options.Workspace
+		at := h.options.Dir
+		if at == "" {
+			at, _ = os.Getwd()
+		}
+		root := o.Root
+		if root == "" {
+			root, _ = workspace.Discover(at)
+		}
+		// What is no workspace has no commands either: a home directory, say.
+		for _, writable := range [][]string{o.Writable, nil} {
+			opened, err := workspace.New(workspace.Options{Root: root, Writable: writable, Home: h.caller.home, LookupEnv: h.caller.lookupEnv})
+			if err == nil {
+				ws = opened
+				break
+			}
+		}
+	}
+	return slices.DeleteFunc(ws.Roots(), func(r workspace.RootDir) bool { return !r.Writable })
 }
 
 // foreignNames are the names of engines that are neither built in, declared nor

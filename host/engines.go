@@ -185,9 +185,8 @@ func (h *Host) startEngine(ctx context.Context, name string) (*runningEngine, er
 	if err != nil {
 		return nil, err
 	}
-	if spec.pinned && spec.sha256 == "" {
-		return nil, attributeError("engine."+name+".sha256", "no checksum is pinned for "+Platform(),
-			"check the engine and pin it with `sbxhost engines pin "+name+"`")
+	if err := spec.unpinned(); err != nil {
+		return nil, err
 	}
 	process, err := launch(ctx, spec, h.startTimeout(), h.logger.Named(name))
 	if err != nil {
@@ -231,7 +230,9 @@ func (h *Host) findEngine(name string) (launchSpec, error) {
 	dir := h.engineDir()
 	more, separate := separateEnv(name)
 	env := pickEnv(h.caller.environ, slices.Concat(builtinEngineEnv[:], more))
-	if dir != "" && !strings.ContainsAny(name, "/\x00") {
+	// Of this program's directory only what is part of it: where other engines are
+	// installed is EnginePath's to say.
+	if dir != "" && ValidEngineName(name) && (builtin || ownEngine(name) || h.options.EngineDir != "") {
 		beside := filepath.Join(dir, "sbxhost-engine-"+name)
 		path, err := checkExecutable(beside)
 		if err == nil {
@@ -249,7 +250,7 @@ func (h *Host) findEngine(name string) (launchSpec, error) {
 		}
 		return launchSpec{name: name, path: self, self: true, source: "built in", env: append(env, builtinEnvVar+"="+name)}, nil
 	}
-	if !strings.ContainsAny(name, "/\x00") {
+	if ValidEngineName(name) {
 		path, err := h.installedEngine(name)
 		if err == nil {
 			spec := launchSpec{name: name, path: path, source: path}
@@ -285,7 +286,7 @@ func (h *Host) declaredEngine(name string, declared EngineSource) (launchSpec, e
 	if !filepath.IsAbs(path) {
 		return launchSpec{}, attributeError("engine."+name+".source", fmt.Sprintf("%q is not absolute", path), "an engine is never looked up in PATH or the workspace")
 	}
-	resolved, err := checkInstalled(path)
+	resolved, err := h.checkFound(path)
 	if err != nil {
 		return launchSpec{}, &EngineError{Engine: name, Source: path, Err: err}
 	}
@@ -359,6 +360,16 @@ func (h *Host) EngineNames() []string {
 // builtinEngineEnv is what a built-in engine's process sees of the host's
 // environment. Commands see none of it.
 var builtinEngineEnv = [...]string{"SBXHOST_LOG", "TMPDIR", "XDG_RUNTIME_DIR"}
+
+// ownEngine reports whether an engine of that name is part of this project, which
+// installs them beside one another.
+func ownEngine(name string) bool {
+	switch name {
+	case "bwrap", "seatbelt", "docker", "noop":
+		return true
+	}
+	return false
+}
 
 // separateEngines are the engines of this project that are programs of their own
 // and no part of sbxhost.

@@ -95,6 +95,7 @@ func TestComputeEnv(t *testing.T) {
 
 func TestComputeEnvErrors(t *testing.T) {
 	t.Parallel()
+	triple := []credentialVar{{"GIT_CONFIG_COUNT", "1", `credentials "github"`}}
 	for _, test := range []struct {
 		in        envInput
 		attribute string
@@ -105,11 +106,34 @@ func TestComputeEnvErrors(t *testing.T) {
 		{envInput{definition: map[string]string{"A=B": "c"}}, "env"},
 		{envInput{definition: map[string]string{"A": "b\x00c"}}, "env A"},
 		{envInput{command: []string{"X=1", "=2"}}, "Env[1]"},
+		{envInput{credentials: triple, definition: map[string]string{"GIT_CONFIG_KEY_0": "http.extraHeader"}}, "env"},
+		{envInput{credentials: triple, workspace: map[string]string{"GIT_CONFIG_COUNT": "9"}}, "workspace.env"},
+		{envInput{credentials: triple, command: []string{"GIT_CONFIG_KEY_0"}}, "Env[0]"},
 	} {
 		_, _, err := computeEnv(test.in)
 		var e *shared.Error
 		if !errors.As(err, &e) || e.Attribute != test.attribute || !errors.Is(err, shared.ErrInvalidSpec) {
 			t.Errorf("%+v: got %v, want an error at %s", test.in, err, test.attribute)
+		}
+	}
+}
+
+func TestInjectors(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"LD_AUDIT", "DYLD_INSERT_LIBRARIES", "GLIBC_TUNABLES", "BASH_ENV", "ENV", "PROMPT_COMMAND", "BASH_FUNC_ls%%", "BASH_FUNC_/bin/ls%%", "ZDOTDIR", "IFS",
+		"NODE_OPTIONS", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONWARNINGS", "PERL5OPT", "PERLLIB", "RUBYOPT", "LUA_INIT_5_4", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS",
+		"DOTNET_STARTUP_HOOKS", "CORECLR_PROFILER_PATH", "COR_PROFILER", "PHPRC", "PHP_INI_SCAN_DIR", "R_PROFILE_USER", "ERL_AFLAGS", "PAGER", "MANPAGER", "LESSOPEN",
+		"EDITOR", "VISUAL", "BROWSER", "TERMINFO", "TERMCAP", "HOSTALIASES", "RESOLV_HOST_CONF", "NLSPATH", "OPENSSL_CONF",
+		"GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_PROXY_COMMAND", "GIT_DIR",
+	} {
+		if !IsInjector(name) {
+			t.Errorf("a glob passes %s on", name)
+		}
+	}
+	for _, name := range []string{"LC_ALL", "GOFLAGS", "GIT_AUTHOR_NAME", "GIT_TERMINAL_PROMPT", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "NODE_ENV", "JAVA_HOME", "TERM", "LANG", "ENVIRONMENT", "EDITORIAL"} {
+		if IsInjector(name) {
+			t.Errorf("%s is taken for an injector", name)
 		}
 	}
 }
@@ -140,7 +164,7 @@ func FuzzComputeEnv(f *testing.F) {
 			}
 			seen[name] = true
 			asked, _, _ := strings.Cut(command, "=")
-			if isInjector(name) && name != asked {
+			if IsInjector(name) && name != asked {
 				t.Fatalf("the pattern %q passed %s on", pattern, name)
 			}
 		}

@@ -199,6 +199,7 @@ func (m *mounts) protect(guards []guard) error {
 	// Of two for one place the one with a stub counts: what is there may be
 	// another command's, and gone in a moment.
 	held := func(g guard) int { return min(len(g.stub.Path), 1) }
+	guards = slices.Clone(guards) // they stay the caller's, who passes them on
 	slices.SortStableFunc(guards, func(a, b guard) int {
 		return cmp.Or(strings.Compare(a.path, b.path), held(b)-held(a))
 	})

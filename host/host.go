@@ -91,6 +91,11 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	for name := range o.Reattach {
+		if !ValidEngineName(name) || engineName(name) != name {
+			return nil, fmt.Errorf("%s: %q is not the name of an engine; it takes the name by which the engine calls itself", shared.ReattachEnv, name)
+		}
+	}
 	h := &Host{options: o, logger: o.Logger, linger: newLingerer(o.Linger), engines: map[string]*engineSlot{}, sandboxes: map[string]*sandboxSlot{}}
 	if h.logger == nil {
 		h.logger = hclog.NewNullLogger()
@@ -117,6 +122,8 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	}
 	h.resolver.programs = h.programs()
 	h.resolver.own = h.ownPlaces(h.resolver.owner)
+	h.resolver.relied = h.reliesOn()
+	h.resolver.engines = h.enginePlaces()
 	return h, nil
 }
 
@@ -159,7 +166,7 @@ func (h *Host) findWorkspace() error {
 		}
 	}
 	h.resolver = resolver{ws: ws, caller: h.caller, owner: owner, sessionBases: sessionBases(h.session.base, owner, h.caller),
-		sensitive: h.options.Sensitive, scanners: &scanners{}, unisolated: h.unisolated}
+		sensitive: h.options.Sensitive, addOns: "/opt", scanners: &scanners{}, unisolated: h.unisolated}
 	for i, p := range h.options.Workspace.ControlSockets {
 		if !filepath.IsAbs(p) {
 			return fmt.Errorf("workspace.control_sockets[%d]: %q is not absolute", i, p)
@@ -271,6 +278,7 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 	if err != nil {
 		return nil, err
 	}
+	def = def.forRoute(via)
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()

@@ -47,6 +47,16 @@ type launchSpec struct {
 	env      []string // "name=value": all that the process sees of the host's environment
 }
 
+// unpinned refuses an engine whose checksums are declared for other platforms
+// alone.
+func (s *launchSpec) unpinned() error {
+	if s.pinned && s.sha256 == "" {
+		return attributeError("engine."+s.name+".sha256", "no checksum is pinned for "+Platform(),
+			"check the engine and pin it with `sbxhost engines pin "+s.name+"`")
+	}
+	return nil
+}
+
 // engineProcess is an engine that runs in a process of its own.
 type engineProcess struct {
 	runner   *engineRunner
@@ -446,12 +456,21 @@ func (r *engineRunner) explain(err error, timeout time.Duration) error {
 		return fmt.Errorf("ended before it was ready: %v", state)
 	case first == "":
 		return fmt.Errorf("did not say that it is ready within %v: it hangs, or is no engine", timeout)
-	case len(fields) < 4:
+	case len(fields) < 4 || !isNumber(fields[0]) || !isNumber(fields[1]):
 		return fmt.Errorf("does not speak the engine protocol: it printed %q", clip(first, 80))
+	case fields[0] != strconv.Itoa(plugin.CoreProtocolVersion):
+		return fmt.Errorf("speaks version %s of go-plugin's handshake, and this program version %d; install a matching release of either", clip(fields[0], 20), plugin.CoreProtocolVersion)
 	case fields[1] != strconv.Itoa(int(shared.Handshake.ProtocolVersion)):
 		return fmt.Errorf("speaks engine protocol version %s, and this program version %d; install a matching release of either", clip(fields[1], 20), shared.Handshake.ProtocolVersion)
+	case len(fields) < 5 || fields[4] != string(plugin.ProtocolGRPC):
+		return fmt.Errorf("does not speak gRPC, which is what engines speak: it printed %q", clip(first, 80))
 	}
 	return err
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 32)
+	return err == nil
 }
 
 // clip shortens text that an engine chose.

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/sbxhost/sbxhost/glob"
 	"github.com/sbxhost/sbxhost/scan"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/stubs"
@@ -22,13 +25,15 @@ type survey struct {
 	deny, protect []pathRule
 	found         *scan.Result
 	extra         *scan.Result // of deny, in what the mounts do not show
+	addOns        *scan.Result // sensitive files in the resolver's addOns
 	guarded       *scan.Result // of protect
 	granted       []string     // socket files
+	agent         string       // that of ssh-agent, where commands may use it
 }
 
 // look looks through the trees that the mounts show.
 func (r *resolver) look(m *mounts, d Definition) (*survey, error) {
-	s := &survey{extra: &scan.Result{}, guarded: &scan.Result{}}
+	s := &survey{extra: &scan.Result{}, addOns: &scan.Result{}, guarded: &scan.Result{}}
 	var err error
 	if s.deny, err = r.pathRules("deny_paths", d.DenyPaths); err != nil {
 		return nil, err
@@ -39,20 +44,36 @@ func (r *resolver) look(m *mounts, d Definition) (*survey, error) {
 	if s.granted, err = r.grantedSockets(d); err != nil {
 		return nil, err
 	}
+	linked, names, err := r.linked(m)
+	if err != nil {
+		return nil, err
+	}
+	s.protect = append(s.protect, linked...)
+	if slices.Contains(d.Credentials, CredentialSSHAgent) {
+		if s.agent, err = r.agentSocket(); err != nil {
+			return nil, attributeError("credentials", err.Error(), "")
+		}
+	}
 	trees := m.trees()
 	q := scan.Query{Sockets: true, Repositories: true, Name: r.sensitive.matches}
 	if s.found, err = r.scanners.of(s.deny, "trees", q).Scan(trees...); err != nil {
 		return nil, searchError(err)
 	}
-	if extra := extraTrees(s.deny, trees); len(extra) > 0 {
+	extra := extraTrees(s.deny, trees)
+	if len(extra) > 0 {
 		if s.extra, err = r.scanners.of(s.deny, "extra", scan.Query{}).Scan(extra...); err != nil {
 			return nil, searchError(err)
+		}
+	}
+	if opt, err := filepath.EvalSymlinks(r.addOns); r.sensitive.Deny && err == nil && !slices.ContainsFunc(trees, func(t string) bool { return inside(t, opt) || inside(opt, t) }) {
+		if s.addOns, err = r.scanners.of(nil, "add-ons", scan.Query{Name: r.sensitive.matches}).Scan(opt); err != nil {
+			return nil, attributeError("approvals.mode", fmt.Sprintf("sensitive files in %s: %v", r.addOns, err), "with mode = \"ask\" they are not looked for there")
 		}
 	}
 	// A look of its own: what lies beneath a match is not looked at, and there
 	// can be something to hide beneath what is to be protected.
 	if len(s.protect) > 0 {
-		if s.guarded, err = r.scanners.of(s.protect, "protect", scan.Query{}).Scan(trees...); err != nil {
+		if s.guarded, err = r.scanners.of(s.protect, "protect", scan.Query{}).Scan(append(trees, names...)...); err != nil {
 			return nil, searchError(err)
 		}
 	}
@@ -80,7 +101,7 @@ func (r *resolver) mask(m *mounts, s *survey, shut []guard) (masks []shared.Mask
 			}
 		}
 	}
-	for _, f := range slices.Concat(s.found.Found, s.extra.Found) {
+	for _, f := range slices.Concat(s.found.Found, s.extra.Found, s.addOns.Found) {
 		switch {
 		case f.What == scan.Matched || f.What == scan.HardLink && f.Pattern >= 0:
 			err = h.found(f, s.deny[f.Pattern].origin())
@@ -89,7 +110,7 @@ func (r *resolver) mask(m *mounts, s *survey, shut []guard) (masks []shared.Mask
 				err = h.found(f, sensitiveOrigin)
 			}
 		case f.What == scan.Socket:
-			if !slices.Contains(s.granted, f.Path) {
+			if !slices.Contains(s.granted, f.Path) && f.Path != s.agent {
 				h.hide(f.Path, false, socketOrigin)
 			}
 		case f.What == scan.Unsearched && f.UID == r.uid():
@@ -103,10 +124,14 @@ func (r *resolver) mask(m *mounts, s *survey, shut []guard) (masks []shared.Mask
 	for _, g := range shut {
 		h.hide(g.path, false, g.origin)
 	}
+	r.hideRemembered(&h)
 	for _, p := range s.found.Blind {
 		m.notes = append(m.notes, fmt.Sprintf("%s is hidden; whether other hard links lead to it cannot be found out on its file system", p))
 	}
 	if m.spec.Filesystem == shared.FilesystemHost {
+		if r.sensitive.Deny {
+			m.notes = append(m.notes, `filesystem = "host" shows more than can be searched for each command: .env and .env.* are hidden in the workspace, in what is bound and in /opt, and nowhere else`)
+		}
 		for _, p := range s.found.Linked {
 			m.notes = append(m.notes, fmt.Sprintf("%s is hidden; it has hard links besides those found, which may lie elsewhere in the host's tree", p))
 		}
@@ -165,7 +190,7 @@ func (h *hiding) found(f scan.Found, origin string) error {
 	if err != nil || info == nil {
 		return nil // it leads nowhere
 	}
-	if err := h.tooBroad(target, origin); err != nil {
+	if err := h.tooBroad(target, f.Path, origin); err != nil {
 		return err
 	}
 	h.hide(target, info.IsDir(), origin)
@@ -173,9 +198,13 @@ func (h *hiding) found(f scan.Found, origin string) error {
 }
 
 // tooBroad refuses to hide what the whole workspace lies in.
-func (h *hiding) tooBroad(target, origin string) error {
+func (h *hiding) tooBroad(target, link, origin string) error {
 	for _, mount := range h.spec.Mounts {
 		if mount.Origin == "workspace" && inside(target, mount.Source) {
+			if origin == sensitiveOrigin {
+				return attributeError("approvals.mode", fmt.Sprintf("%s is a symlink to %s, and to hide that as a %s would hide the workspace itself", link, target, origin),
+					"remove it, or list its name in workspace.harmless_files")
+			}
 			return attributeError("deny_paths", fmt.Sprintf("%s leads to %s, which would hide the workspace itself", origin, target), "name what in it is to be hidden")
 		}
 	}
@@ -224,6 +253,58 @@ const sensitiveOrigin = "sensitive file"
 
 func (s *Sensitive) matches(name string) bool {
 	return strings.HasPrefix(name, ".") && workspace.Sensitive(name) && !slices.Contains(s.Harmless, name)
+}
+
+// patterns are the same for engines that go by patterns, which know no
+// exceptions: what is not harmless is spelled out, character by character. Such
+// an engine hides directories of these names, too.
+func (s *Sensitive) patterns() (list []string) {
+	const name = ".env"
+	if !slices.Contains(s.Harmless, name) {
+		list = append(list, "/**/"+name)
+	}
+	var rests []string // of harmless names
+	for _, harmless := range s.Harmless {
+		if rest, ok := strings.CutPrefix(harmless, name+"."); ok && utf8.ValidString(rest) {
+			rests = append(rests, rest)
+		}
+	}
+	var spell func(prefix string)
+	spell = func(prefix string) {
+		here := "/**/" + name + "." + glob.Quote(prefix)
+		var next []rune
+		for _, rest := range rests {
+			if tail, ok := strings.CutPrefix(rest, prefix); ok && tail != "" {
+				if r, _ := utf8.DecodeRuneInString(tail); !slices.Contains(next, r) {
+					next = append(next, r)
+				}
+			}
+		}
+		harmless := slices.Contains(rests, prefix)
+		switch {
+		case len(next) == 0 && !harmless:
+			list = append(list, here+"*")
+			return
+		case len(next) == 0:
+			list = append(list, here+"?*")
+			return
+		case !harmless:
+			list = append(list, here)
+		}
+		class := ""
+		for _, r := range next {
+			if strings.ContainsRune(`]\^!-`, r) {
+				class += `\`
+			}
+			class += string(r)
+		}
+		list = append(list, here+"[!"+class+"]*")
+		for _, r := range next {
+			spell(prefix + string(r))
+		}
+	}
+	spell("")
+	return list
 }
 
 // within names the sensitive files that commands can see.

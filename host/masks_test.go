@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/glob"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
 )
@@ -117,18 +118,88 @@ func TestPatternsForEngines(t *testing.T) {
 	}
 	r := tr.resolver(t)
 	r.sensitive.Deny = true
-	out, err := r.resolve("fast", Definition{DenyPaths: []string{"**/*.pem", "link/*", "/etc/[x]"}, ProtectPaths: []string{"Makefile"}})
+	r.protected = []string{tr.project + "/config.hcl"} // a second reason for the same path
+	out, err := r.resolve("fast", Definition{DenyPaths: []string{"**/*.pem", "link/*", "/etc/[x]"}, ProtectPaths: []string{"Makefile", "config.hcl"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"/**/*.pem", tr.project + "/sub/*", tr.project + "/link/*", "/etc/[x]", "/**/.env", "/**/.env.*"}
+	want := []string{"/**/*.pem", tr.project + "/sub/*", tr.project + "/link/*", "/etc/[x]", tr.home + "/.local/state/sbxhost", "/**/.env", "/**/.env.*"}
 	if !slices.Equal(out.spec.Deny, want) {
 		t.Errorf("deny %q, want %q", out.spec.Deny, want)
 	}
-	for _, p := range []string{"/Makefile", "/.envrc"} {
+	if slices.Contains(out.spec.Protect, "") {
+		t.Errorf("protect %q", out.spec.Protect)
+	}
+	for _, p := range []string{"/Makefile", "/.envrc", "/config.hcl"} {
 		if !slices.Contains(out.spec.Protect, tr.project+p) {
 			t.Errorf("protect %q", out.spec.Protect)
 		}
+	}
+}
+
+// Engines that go by patterns hide what masks hide, and no more of the files.
+func TestSensitivePatterns(t *testing.T) {
+	t.Parallel()
+	names := []string{".env", ".env.", ".env.e", ".env.exampl", ".env.example", ".env.examples", ".env.Example", ".env.x", ".env.test", ".env.test.example",
+		".env.te", ".env.-", ".env.]", ".env.a-b", ".env.é", ".envrc", "x.env", ".en"}
+	for _, harmless := range [][]string{
+		nil, {".env.example"}, {".env.example", ".env.examples"}, {".env.test.example", ".env.test", ".env.a-b"}, {".env"}, {".env."}, {".env.]", ".env.é"}, {"other", ".envrc"},
+	} {
+		s := Sensitive{Deny: true, Harmless: harmless}
+		var list []*glob.Pattern
+		for _, text := range s.patterns() {
+			p, err := glob.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, p)
+		}
+		set := glob.NewSet(list...)
+		for _, name := range names {
+			state := set.Next(set.Start(), "dir")
+			if got, want := set.Match(state, name).Any >= 0, s.matches(name); got != want {
+				t.Errorf("harmless %q: the patterns hide %q: %v, want %v\n%q", harmless, name, got, want, s.patterns())
+			}
+		}
+	}
+}
+
+func TestSensitiveElsewhere(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	write(t, tr.base, "opt/app/.env", "opt/app/.env.example", "opt/app/config")
+	write(t, tr.project, ".env", "sub/.env.local", ".env.example")
+	if err := os.Symlink(tr.base+"/opt", tr.base+"/add-ons"); err != nil {
+		t.Fatal(err)
+	}
+	r := tr.resolver(t)
+	r.sensitive, r.addOns = Sensitive{Deny: true, Harmless: []string{".env.example"}}, tr.base+"/add-ons"
+	want := []string{"file B/home/src/project/.env: sensitive file", "file B/home/src/project/sub/.env.local: sensitive file", "file B/opt/app/.env: sensitive file"}
+	for _, view := range []string{"minimal", "host"} {
+		d := Definition{Filesystem: view}
+		if got := tr.maskLines(t, r, d); !slices.Equal(got, want) {
+			t.Errorf("%s: got\n  %s", view, strings.Join(got, "\n  "))
+		}
+		out, err := r.resolve("fast", d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := slices.ContainsFunc(out.notes, func(n string) bool { return strings.Contains(n, ".env.*") })
+		if told != (view == "host") {
+			t.Errorf("%s: notes %q", view, out.notes)
+		}
+	}
+	r.sensitive.Deny = false
+	if got := tr.maskLines(t, r, Definition{}); got != nil {
+		t.Errorf("in another mode: %q", got)
+	}
+	r.sensitive.Deny = true
+	if err := os.Symlink("..", tr.project+"/sub/.env"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.resolve("fast", Definition{})
+	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "approvals.mode" || !strings.Contains(e.Message, "sub/.env is a symlink") {
+		t.Errorf("a link that would hide the workspace: %v", err)
 	}
 }
 

@@ -60,7 +60,11 @@ const maxLinks = 40
 
 // follow gives where an absolute path of the host leads, and what is there: nil
 // where it or a directory above it does not exist.
-func follow(p string) (string, fs.FileInfo, error) {
+func follow(p string) (string, fs.FileInfo, error) { return followVia(p, func(string) {}) }
+
+// followVia does that, and calls via with each symlink on the way: by the path of
+// its directory, resolved, and its name.
+func followVia(p string, via func(link string)) (string, fs.FileInfo, error) {
 	cur, rest := "/", strings.Split(p, "/")
 	var last fs.FileInfo
 	for links := 0; len(rest) > 0; {
@@ -84,6 +88,7 @@ func follow(p string) (string, fs.FileInfo, error) {
 			cur, last = next, info
 			continue
 		}
+		via(next)
 		if links++; links > maxLinks {
 			return "", nil, &fs.PathError{Op: "follow", Path: p, Err: syscall.ELOOP}
 		}

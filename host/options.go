@@ -30,10 +30,12 @@ type Options struct {
 	Builtins Builtins
 	// EngineDir is where executables of engines by the name of
 	// sbxhost-engine-NAME are looked for; they start faster than a re-executed
-	// program. Empty means the directory of the running program.
+	// program. Empty means the directory of the running program, for the engines
+	// of this project and those of Builtins alone.
 	EngineDir string
 	// Engines are engines from elsewhere, by name. One that has the name of a
-	// built-in engine takes its place.
+	// built-in engine takes its place. None is started from where commands can
+	// write.
 	Engines map[string]EngineSource
 	// EnginePath are directories in which engines by the name of
 	// sbxhost-engine-NAME are looked for that are neither built in nor in

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 )
 
+// executesDescriptors says that a descriptor has a path by which it is executed.
+const executesDescriptors = false
+
 // pinnedExecutable copies f into dir, which is private to this process:
 // nothing executes a descriptor here, and by its own path another file could be
 // executed than the one that was verified. The copy is what is verified.

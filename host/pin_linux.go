@@ -5,6 +5,9 @@ import (
 	"strconv"
 )
 
+// executesDescriptors says that a descriptor has a path by which it is executed.
+const executesDescriptors = true
+
 // pinnedExecutable gives the path by which a process that inherits f as
 // descriptor number fd executes that very file. A script's interpreter opens it
 // by the same path, hence f stays open in the engine.

@@ -98,6 +98,7 @@ func (r *resolver) surveyed(m *mounts, d Definition, guards []guard, out *resolv
 		return err
 	}
 	guards = r.guardOwn(m, guards)
+	guards = r.guardEngines(m, guards)
 	if dir, _, err := follow(r.caller.stateDir()); err == nil && dir != "/" && (m.writable(dir) || m.writesIn(dir)) {
 		guards = append(guards, guard{path: dir, origin: "protected: what sbxhost remembers", stub: stubs.Stub{Path: dir}})
 		out.exposes = true
@@ -113,6 +114,7 @@ func (r *resolver) surveyed(m *mounts, d Definition, guards []guard, out *resolv
 	out.places = append(m.stubs, places...)
 	out.deny, out.repositories, out.sensitive = s.deny, repositoryPaths(s.found), s.within(&r.sensitive)
 	m.spec.Deny = patterns(s.deny)
+	r.remembered(func(c concealed, _ fs.FileInfo) { m.spec.Deny = append(m.spec.Deny, quotePath(c.path)) })
 	m.spec.Protect = patterns(s.protect)
 	for _, g := range slices.Concat(guards, shut) {
 		if p := quotePath(g.path); !slices.Contains(m.spec.Protect, p) {
@@ -120,7 +122,7 @@ func (r *resolver) surveyed(m *mounts, d Definition, guards []guard, out *resolv
 		}
 	}
 	if r.sensitive.Deny {
-		m.spec.Deny = append(m.spec.Deny, "/**/.env", "/**/.env.*")
+		m.spec.Deny = append(m.spec.Deny, r.sensitive.patterns()...)
 	}
 	for _, name := range d.ProtectPathsExcept {
 		out.given = append(out.given, fmt.Sprintf("protect_paths_except: a command can write %s, which tools of the host take for instructions", name))

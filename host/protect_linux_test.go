@@ -343,6 +343,53 @@ func TestStateIsNotBound(t *testing.T) {
 	}
 }
 
+// Nor does a command see it: it would hold the locks that all others take.
+func TestStateIsHidden(t *testing.T) {
+	t.Parallel()
+	requireBwrap(t)
+	const locks = ".local/state/sbxhost/stubs"
+	for name, c := range map[string]struct {
+		state string // XDG_STATE_HOME, beneath the home directory
+		at    string // of the directory of locks, inside
+		bind  host.Bind
+	}{
+		"bound":                  {"", locks, host.Bind{Host: "~"}},
+		"bound for writing":      {"", locks, host.Bind{Host: "~", Writable: true}},
+		"a part of it":           {"", locks, host.Bind{Host: "~/" + locks}},
+		"elsewhere":              {"", "/elsewhere/state/sbxhost/stubs", host.Bind{Host: "~/.local", Container: "/elsewhere"}},
+		"not there yet":          {"new", "new/sbxhost/stubs", host.Bind{Host: "~"}},
+		"not there yet, written": {"new", "new/sbxhost/stubs", host.Bind{Host: "~", Writable: true}},
+	} {
+		home := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(home, locks), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(home, locks, "lock"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(home, "new"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		h := newHost(t, func(o *host.Options) {
+			o.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+			if c.state != "" {
+				o.Environ = append(o.Environ, "XDG_STATE_HOME="+filepath.Join(home, c.state))
+			}
+			d := o.Sandboxes["fast"]
+			d.BindPaths = []host.Bind{c.bind}
+			o.Sandboxes["fast"] = d
+		})
+		at := c.at
+		if !filepath.IsAbs(at) {
+			at = filepath.Join(home, at)
+		}
+		out, err := h.Command(t.Context(), "fast", "sh", "-c", `ls "$1" || cat "$1/lock" || echo hidden`, "sh", at).Output()
+		if err != nil || string(out) != "hidden\n" {
+			t.Errorf("%s: %v: %q", name, err, out)
+		}
+	}
+}
+
 // What somebody replaces outside while a command runs is not held any more, and
 // that is said.
 func TestReplacedWhileItRuns(t *testing.T) {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,6 +60,39 @@ func (h *Host) ownPlaces(owner *owner) (list []own) {
 		}
 	}
 	return list
+}
+
+// An enginePlace is where this caller's engines come from that are not installed
+// with this program.
+type enginePlace struct {
+	path string // a directory of Options.EnginePath, or the source of an entry of Options.Engines
+	what string
+}
+
+// enginePlaces lists them.
+func (h *Host) enginePlaces() (list []enginePlace) {
+	for _, dir := range h.options.EnginePath {
+		list = append(list, enginePlace{dir, "engines that are installed"})
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.options.Engines)) {
+		if source := h.declaredPath(h.options.Engines[name]); filepath.IsAbs(source) {
+			list = append(list, enginePlace{source, "engine " + name})
+		}
+	}
+	return list
+}
+
+// guardEngines adds guards for them, there or not, also where a mount shows no
+// more than a part of one. That no engine is started which lies in the workspace is
+// not enough: for the next run, this may be none. checkRelied refuses symlinks on
+// the way.
+func (r *resolver) guardEngines(m *mounts, guards []guard) []guard {
+	for _, place := range r.engines {
+		if ends, _, err := follow(place.path); err == nil && (m.writable(ends) || m.writesIn(ends)) {
+			guards = append(guards, guard{ends, "protected: " + place.what, stubs.Stub{Path: ends}})
+		}
+	}
+	return guards
 }
 
 // guardOwn adds guards for them in every directory that the definition makes

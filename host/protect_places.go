@@ -27,6 +27,65 @@ func (c caller) stateDir() string {
 	return filepath.Join(c.home, ".local/state/sbxhost")
 }
 
+// concealed is what sbxhost keeps of its own, of which commands see nothing. Who can
+// open a file can lock it, for as long as it likes, and the locks there are those
+// that every approval, every line of the log and every other command of this user
+// takes; it would read what was approved and trusted, and what other commands were
+// given, too.
+type concealed struct {
+	path, origin string
+	dir          bool // else a file
+}
+
+// remembered lists them, each where it leads to, and what is there: nil for nothing.
+func (r *resolver) remembered(each func(c concealed, info fs.FileInfo)) {
+	const origin = "XDG_STATE_HOME (what sbxhost remembers)"
+	var list []concealed
+	if dir := r.caller.stateDir(); dir != "" {
+		list = append(list, concealed{dir, origin, true})
+	}
+	if r.owner != nil && r.owner.home != "" {
+		list = append(list, concealed{filepath.Join(r.owner.home, ".local/state/sbxhost"), origin, true})
+	}
+	for _, record := range r.recorded {
+		if record.file {
+			list = append(list, concealed{record.path, record.attribute + " (" + record.what + ")", false})
+		}
+	}
+	for _, c := range list {
+		led, info, err := follow(c.path)
+		// A log that is no file is refused when it is written to.
+		if err == nil && led != "/" && (c.dir || info == nil || info.Mode().IsRegular()) {
+			c.path = led
+			each(c, info)
+		}
+	}
+}
+
+// hideRemembered hides it all, of the caller and of whom commands run as. A directory is
+// made before it is hidden: it can come to be while a command runs.
+func (r *resolver) hideRemembered(h *hiding) {
+	r.remembered(func(c concealed, info fs.FileInfo) {
+		host := h.spec.Filesystem == shared.FilesystemHost && r.inHostView(h.mounts, c.path)
+		if c.dir && info == nil && (h.shown(c.path) || host) && !h.creatable(c.path) {
+			if os.MkdirAll(c.path, 0o700) != nil {
+				return // nobody else can make it, either
+			}
+			info, _ = os.Lstat(c.path)
+		}
+		if h.shown(c.path) && (info != nil || c.dir && h.creatable(c.path)) || host && info != nil {
+			h.hide(c.path, c.dir, c.origin)
+		}
+		// What a bind names in it is hidden there.
+		for _, have := range slices.Clone(h.spec.Mounts) {
+			if have.Kind != shared.MountTmpfs && have.Source != c.path && inside(c.path, have.Source) {
+				at, err := os.Lstat(have.Source)
+				h.hide(have.Source, err != nil || at.IsDir(), c.origin)
+			}
+		}
+	})
+}
+
 // hold makes sure that what is missing can be mounted on until the command has
 // ended. What a command cannot create either is taken out of the Spec. The rest
 // is refused: of two commands, the first could see to it that nothing can be held

@@ -2,8 +2,11 @@ package host
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // reattach connects to an engine that somebody has started with -debug. It is
@@ -11,6 +14,9 @@ import (
 func (h *Host) reattach(ctx context.Context, name string, at shared.Reattach) (*runningEngine, error) {
 	source := "attached to " + at.Socket
 	h.logger.Warn("this engine was not started by sbxhost: whoever did, and whoever knows its token, decides what it isolates", "engine", name, "pid", at.PID, "socket", at.Socket)
+	if err := checkReattach(at); err != nil {
+		return nil, &EngineError{Engine: name, Source: source, Err: err}
+	}
 	engine, conn, err := shared.Attach(at)
 	if err != nil {
 		return nil, &EngineError{Engine: name, Source: source, Err: err}
@@ -20,9 +26,28 @@ func (h *Host) reattach(ctx context.Context, name string, at shared.Reattach) (*
 	info, err := engine.Info(asked)
 	if err != nil {
 		conn.Close()
-		return nil, &EngineError{Engine: name, Source: source, Err: err}
+		return nil, &EngineError{Engine: name, Source: source, Err: fmt.Errorf("%w; %s", err, reattachAgain)}
 	}
 	return &runningEngine{Engine: engine, info: info, source: source, attached: conn}, nil
+}
+
+const reattachAgain = "if that process has ended, start the engine with -debug again and take the value that it prints, or unset " + shared.ReattachEnv
+
+// checkReattach refuses what no engine of this user has left: it would be shown
+// every command and its variables. The directories that an engine which has ended
+// had its socket in are gone, and in /tmp anybody can make them anew.
+func checkReattach(at shared.Reattach) error {
+	socket, info, err := follow(at.Socket)
+	if err != nil {
+		return err
+	}
+	if info == nil || info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("no engine listens there; %s", reattachAgain)
+	}
+	if err := sandboxinit.CheckOwner(socket, info); err != nil {
+		return err
+	}
+	return checkAbove(socket)
 }
 
 // detach gives up the connection to an attached engine.

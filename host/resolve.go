@@ -29,17 +29,23 @@ type caller struct {
 type resolver struct {
 	ws           *workspace.Workspace
 	caller       caller
-	owner        *owner   // whom commands run as, where that is not the caller
-	protected    []string // host files that are never writable inside
-	recorded     []record // of the host's decisions, never writable inside
-	programs     []string // executables that this host may run outside of sandboxes
-	own          []own    // what is never created inside, nor written
+	owner        *owner        // whom commands run as, where that is not the caller
+	protected    []string      // host files that are never writable inside
+	relied       []relied      // what is never led elsewhere from inside
+	recorded     []record      // of the host's decisions, never writable inside
+	programs     []string      // executables that this host may run outside of sandboxes
+	own          []own         // what is never created inside, nor written
+	engines      []enginePlace // where engines come from that are not installed with this program
 	session      shared.Session
 	sessionHome  string    // the session's home directory, a host path; "" leaves it to the engine
 	sessionBases []string  // what holds sessions, of this host and others
 	toolchains   *toolList // nil: none is shown
 
-	sensitive  Sensitive
+	sensitive Sensitive
+	// addOns is where people put programs of their own, with their settings, in the
+	// operating system's view. The rest of that is its distributor's, or too much
+	// to be searched for each command. "" searches nothing of it.
+	addOns     string
 	control    []string              // further control sockets
 	scanners   *scanners             // nil remembers nothing
 	unisolated func(Definition) bool // nil: none is
@@ -150,6 +156,9 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 	if err := r.checkPlanted(&m, d); err != nil {
 		return nil, err
 	}
+	if err := r.checkRelied(&m, d); err != nil {
+		return nil, err
+	}
 	if err := checkCredentials(d.Credentials); err != nil {
 		return nil, err
 	}
@@ -173,10 +182,10 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 	}
 	guards = append(guards, recorded...)
 	guards = append(guards, r.repositories(&m, d)...)
-	if err := r.hideSessions(&m); err != nil {
-		return nil, err
-	}
 	if !r.unconfined(d) {
+		if err := r.hideSessions(&m); err != nil {
+			return nil, err
+		}
 		if err := r.surveyed(&m, d, guards, out); err != nil {
 			return nil, err
 		}
@@ -312,21 +321,8 @@ func (r *resolver) checkPlanted(m *mounts, d Definition) error {
 }
 
 func (m *mounts) planted(attribute, spelling string) error {
-	at := ""
-	for name := range strings.SplitSeq(strings.TrimPrefix(spelling, "/"), "/") {
-		at += "/" + name
-		if info, err := os.Lstat(at); err != nil {
-			return nil // missing and optional
-		} else if info.Mode()&fs.ModeSymlink == 0 {
-			continue
-		}
-		dir, err := filepath.EvalSymlinks(filepath.Dir(at))
-		if err != nil {
-			return attributeError(attribute, err.Error(), "")
-		}
-		if m.writable(dir) {
-			return attributeError(attribute, fmt.Sprintf("%s is a symlink in a directory that commands can write to, and could have been put there by one", at), "name its target instead")
-		}
+	if _, link, _ := m.replaceable(spelling, nil); link != "" {
+		return attributeError(attribute, fmt.Sprintf("%s is a symlink in a directory that commands can write to, and could have been put there by one", link), "name its target instead")
 	}
 	return nil
 }
@@ -451,7 +447,8 @@ func writableInside(spec *shared.Spec, p string) bool {
 			deepest, writable = dir, w
 		}
 	}
-	for _, scratch := range [...]string{"/tmp", "/var/tmp", "/run", "/dev"} {
+	// What is in /proc leads wherever a process wants it to.
+	for _, scratch := range [...]string{"/tmp", "/var/tmp", "/run", "/dev", "/proc", "/private/tmp", "/private/var/tmp"} {
 		cover(scratch, true)
 	}
 	if spec.Home != "" {
@@ -461,6 +458,21 @@ func writableInside(spec *shared.Spec, p string) bool {
 		cover(m.Destination, m.Kind == shared.MountReadWrite || m.Kind == shared.MountTmpfs)
 	}
 	return writable
+}
+
+// usablePath reports whether a directory may stand in a command's PATH: neither
+// it nor what symlinks in it lead to is where a command could plant a program for
+// the next one. What cannot be followed is of no use there.
+func usablePath(spec *shared.Spec, dir string) bool {
+	m := mounts{spec: spec}
+	clean := filepath.Clean(dir)
+	host := dir // as it is written: after a symlink, a ".." is not what Clean takes it for
+	if _, at := m.cover(clean); at != "" && at != clean {
+		host = at
+	}
+	led, _, err := follow(host)
+	return err == nil && !writableInside(spec, clean) && !m.creatable(led) &&
+		(led == filepath.Clean(host) || !writableInside(spec, led))
 }
 
 // inside reports whether p is root or lies below it, by components: /a/b-evil

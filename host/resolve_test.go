@@ -170,6 +170,44 @@ func TestInsidePath(t *testing.T) {
 	}
 }
 
+// No directory of PATH is where a command can plant programs for the next one,
+// by whatever path, and one that is elsewhere stays.
+func TestUsablePath(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	write(t, tr.base, "outside/bin/x", "shared/bin/x", "tools/bin/x")
+	write(t, tr.project, "bin/x", "part/bin/x")
+	for name, to := range map[string]string{
+		"link": tr.project + "/bin", "through": tr.project, "chain": "link", "missing": tr.project + "/later", "loop": "loop",
+		"shared": tr.base + "/shared/bin", "good": "bin", "up": tr.project + "/sub",
+	} {
+		if err := os.Symlink(to, tr.base+"/outside/"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(tr.project+"/bin", tr.base+"/tools/planted"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := tr.resolver(t).resolve("fast", Definition{Workdir: "/w", BindPaths: []Bind{
+		{Host: tr.base + "/outside"}, {Host: tr.base + "/shared", Container: "/shared", Writable: true},
+		{Host: tr.base + "/tools", Container: "/tools"}, {Host: tr.project + "/part", Container: "/part"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]bool{
+		"/usr/bin": true, "/usr/bin/": true, "/no/such": true, tr.base + "/outside/bin": true, tr.base + "/outside/good": true, "/tools/bin": true,
+		tr.base + "/outside/link": false, tr.base + "/outside/through/bin": false, tr.base + "/outside/chain": false, tr.base + "/outside/missing": false,
+		tr.base + "/outside/loop": false, tr.base + "/outside/shared": false, tr.base + "/outside/up/../bin": false, "/tools/planted": false,
+		"/w/bin": false, "/w/later": false, "/w": false, "/shared/bin": false, "/part/bin": false, "/usr/../w/bin": false,
+		tr.project + "/bin": false, "/proc/self/cwd": false, "/tmp/x": false, tr.home + "/bin": false,
+	} {
+		if got := usablePath(&out.spec, dir); got != want {
+			t.Errorf("%s: %v, want %v", dir, got, want)
+		}
+	}
+}
+
 // What a command could have planted in the tree that it writes to does not
 // decide what the next one is shown, nor run outside.
 func TestResolveDistrustsTheWorkspace(t *testing.T) {

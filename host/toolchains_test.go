@@ -27,7 +27,7 @@ func TestToolchainTable(t *testing.T) {
 			t.Errorf("%s shows all of %s", row.tool, row.base)
 		}
 		for _, name := range row.variables {
-			if isInjector(name) {
+			if IsInjector(name) {
 				t.Errorf("%s: %s runs code and would be passed on", row.tool, name)
 			}
 		}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -43,7 +42,7 @@ type Facts struct {
 	Approval Approval
 
 	// Sensitive are files within the command's reach that look as if they held
-	// secrets; see Sensitive.
+	// secrets.
 	Sensitive []string
 }
 
@@ -168,10 +167,4 @@ func (a Approval) String() string {
 		return "always"
 	}
 	return fmt.Sprintf("approval(%d)", int(a))
-}
-
-// Sensitive reports whether a file of that base name is likely to hold secrets:
-// ".env", and what begins with ".env.".
-func Sensitive(base string) bool {
-	return base == ".env" || strings.HasPrefix(base, ".env.")
 }

@@ -38,7 +38,9 @@ type Record struct {
 	Outcome  string `json:"outcome"`             // "exited", "signaled", "timed_out", "failed"
 	ExitCode *int   `json:"exit_code,omitempty"` // of a command that exited
 	Signal   string `json:"signal,omitempty"`    // such as "SIGKILL", of one that was killed
-	Degraded int    `json:"degraded"`            // how many things were held less well than asked
+	// DurationMS is how long the command itself ran; zero of one that did not.
+	DurationMS int64 `json:"duration_ms"`
+	Degraded   int   `json:"degraded"` // how many things were held less well than asked
 }
 
 // SpanName is that of a record's span.
@@ -129,21 +131,48 @@ func lowerHex(s string, n int) bool {
 	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// Wanted reports whether the environment asks for telemetry: it names an
-// OTLP endpoint or an exporter, and does not disable the SDK. That nothing is
-// sent unasked departs from OpenTelemetry's default, which is localhost.
+// Signals of OpenTelemetry, as the names of variables have them.
+const (
+	Traces  = "TRACES"
+	Metrics = "METRICS"
+)
+
+// Wanted reports whether the environment asks for telemetry: for one of the
+// signals, and does not disable the SDK.
 func Wanted(getenv func(string) string) bool {
-	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") {
-		return false
+	return !strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") && (Exports(getenv, Traces) || Exports(getenv, Metrics))
+}
+
+// Exports reports whether the environment asks for a signal: it names an OTLP
+// endpoint that is meant for it, or an exporter. That nothing is sent unasked
+// departs from OpenTelemetry's default, which is localhost.
+func Exports(getenv func(string) string, signal string) bool {
+	if exporter := getenv("OTEL_" + signal + "_EXPORTER"); exporter != "" {
+		return exporter != "none"
 	}
-	traces, metrics := getenv("OTEL_TRACES_EXPORTER"), getenv("OTEL_METRICS_EXPORTER")
-	if traces == "none" && metrics == "none" {
-		return false
-	}
-	for _, name := range [...]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"} {
-		if getenv(name) != "" {
-			return true
+	return getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != ""
+}
+
+// defaultPatience is much shorter than OpenTelemetry's ten seconds for one
+// request: a person waits for it, after each command.
+const defaultPatience = 2 * time.Second
+
+// Patience is how long what was recorded may take to be sent: the longest of what
+// OTEL_EXPORTER_OTLP_TIMEOUT and its namesakes of the signals say, in
+// milliseconds, and two seconds where none says it.
+func Patience(getenv func(string) string) time.Duration {
+	var longest time.Duration
+	for _, signal := range [...]string{Traces, Metrics} {
+		if !Exports(getenv, signal) {
+			continue
 		}
+		patience := defaultPatience
+		for _, name := range [...]string{"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_" + signal + "_TIMEOUT"} {
+			if n, err := strconv.ParseUint(getenv(name), 10, 31); err == nil && n > 0 {
+				patience = time.Duration(n) * time.Millisecond
+			}
+		}
+		longest = max(longest, patience)
 	}
-	return traces != "" && traces != "none" || metrics != "" && metrics != "none"
+	return longest
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -97,13 +98,53 @@ func TestWanted(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://h,OTEL_SDK_DISABLED=TRUE":                        false,
 		"OTEL_EXPORTER_OTLP_ENDPOINT=h,OTEL_TRACES_EXPORTER=none,OTEL_METRICS_EXPORTER=none": false,
 	} {
-		env := map[string]string{}
-		for entry := range strings.SplitSeq(text, ",") {
-			name, value, _ := strings.Cut(entry, "=")
-			env[name] = value
-		}
-		if got := Wanted(func(name string) string { return env[name] }); got != want {
+		if got := Wanted(environment(text)); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}
+}
+
+func TestExports(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][2]bool{
+		"":                                      {},
+		"OTEL_EXPORTER_OTLP_ENDPOINT=h":         {true, true},
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=h":  {true, false},
+		"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=h": {false, true},
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=h,OTEL_METRICS_EXPORTER=otlp": {true, true},
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=h,OTEL_TRACES_EXPORTER=none":  {false, false},
+		"OTEL_EXPORTER_OTLP_ENDPOINT=h,OTEL_METRICS_EXPORTER=none":        {true, false},
+	} {
+		getenv := environment(text)
+		if got := [2]bool{Exports(getenv, Traces), Exports(getenv, Metrics)}; got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{
+		"":                              0,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=h": 2 * time.Second,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=h,OTEL_EXPORTER_OTLP_TIMEOUT=300":                                        300 * time.Millisecond,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=h,OTEL_EXPORTER_OTLP_TIMEOUT=30000":                                      30 * time.Second,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=h,OTEL_EXPORTER_OTLP_TIMEOUT=300,OTEL_EXPORTER_OTLP_METRICS_TIMEOUT=400": 400 * time.Millisecond,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=h,OTEL_EXPORTER_OTLP_TRACES_TIMEOUT=9000,OTEL_TRACES_EXPORTER=none":      2 * time.Second,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=h,OTEL_EXPORTER_OTLP_TIMEOUT=soon":                                       2 * time.Second,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=h,OTEL_EXPORTER_OTLP_TIMEOUT=0":                                          2 * time.Second,
+	} {
+		if got := Patience(environment(text)); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func environment(text string) func(string) string {
+	env := map[string]string{}
+	for entry := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(entry, "=")
+		env[name] = value
+	}
+	return func(name string) string { return env[name] }
 }

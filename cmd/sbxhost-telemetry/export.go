@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
@@ -37,17 +39,29 @@ func export(ctx context.Context, in io.Reader, getenv func(string) string) (err 
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
+	var failures collected
+	otel.SetErrorHandler(&failures)
 	ids := &givenIDs{}
 	traces, err := newTracerProvider(ctx, getenv, res, ids)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, traces.Shutdown(ctx)) }()
 	metrics, err := newMeterProvider(ctx, getenv, res)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, metrics.Shutdown(ctx)) }()
+	defer func() {
+		patience := telemetry.Patience(getenv)
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		// Together: a receiver that hangs is waited for once.
+		ended := make(chan error)
+		go func() { ended <- traces.Shutdown(ctx) }()
+		metricsErr := metrics.Shutdown(ctx)
+		if err = errors.Join(err, <-ended, metricsErr, failures.err()); errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			err = fmt.Errorf("not all was sent in %v (OTEL_EXPORTER_OTLP_TIMEOUT, in milliseconds, says how long that may take): %w", patience, err)
+		}
+	}()
 
 	counter, err := metrics.Meter(scope).Int64Counter("sbxhost.sandbox.execs", metric.WithDescription("commands run, or refused"), metric.WithUnit("{command}"))
 	if err != nil {
@@ -72,6 +86,24 @@ func export(ctx context.Context, in io.Reader, getenv func(string) string) (err 
 		counter.Add(ctx, 1, set)
 		duration.Record(ctx, r.End.Sub(r.Start).Seconds(), set)
 	}
+}
+
+// collected are the errors that the SDK has nobody to return to.
+type collected struct {
+	mu   sync.Mutex
+	errs []error
+}
+
+func (c *collected) Handle(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.errs = append(c.errs, err)
+}
+
+func (c *collected) err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Join(c.errs...)
 }
 
 // dimensions are the attributes with few values, which metrics have, too.
@@ -108,7 +140,7 @@ func span(ctx context.Context, tracer trace.Tracer, ids *givenIDs, r *telemetry.
 		}))
 	}
 	ids.sampled = r.Sampled
-	attrs := append(dimensions(r), attribute.Int("sbxhost.degraded", r.Degraded))
+	attrs := append(dimensions(r), attribute.Int("sbxhost.degraded", r.Degraded), attribute.Int64("sbxhost.duration_ms", r.DurationMS))
 	if r.ExitCode != nil {
 		attrs = append(attrs, attribute.Int("process.exit.code", *r.ExitCode))
 	}
@@ -144,15 +176,15 @@ func (g *givenIDs) ShouldSample(p sdktrace.SamplingParameters) sdktrace.Sampling
 
 func newTracerProvider(ctx context.Context, getenv func(string) string, res *resource.Resource, ids *givenIDs) (*sdktrace.TracerProvider, error) {
 	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithIDGenerator(ids), sdktrace.WithSampler(ids)}
-	protocol, err := exporter(getenv, "TRACES")
+	protocol, err := exporter(getenv, telemetry.Traces)
 	if err != nil || protocol == "none" {
 		return sdktrace.NewTracerProvider(options...), err
 	}
 	var e sdktrace.SpanExporter
 	if protocol == "grpc" {
-		e, err = otlptracegrpc.New(ctx)
+		e, err = otlptracegrpc.New(ctx, otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}))
 	} else {
-		e, err = otlptracehttp.New(ctx)
+		e, err = otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
@@ -161,15 +193,15 @@ func newTracerProvider(ctx context.Context, getenv func(string) string, res *res
 }
 
 func newMeterProvider(ctx context.Context, getenv func(string) string, res *resource.Resource) (*sdkmetric.MeterProvider, error) {
-	protocol, err := exporter(getenv, "METRICS")
+	protocol, err := exporter(getenv, telemetry.Metrics)
 	if err != nil || protocol == "none" {
 		return sdkmetric.NewMeterProvider(sdkmetric.WithResource(res)), err
 	}
 	var e sdkmetric.Exporter
 	if protocol == "grpc" {
-		e, err = otlpmetricgrpc.New(ctx)
+		e, err = otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{}))
 	} else {
-		e, err = otlpmetrichttp.New(ctx)
+		e, err = otlpmetrichttp.New(ctx, otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{}))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -177,14 +209,16 @@ func newMeterProvider(ctx context.Context, getenv func(string) string, res *reso
 	return sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(sdkmetric.NewPeriodicReader(e))), nil
 }
 
-// exporter gives the protocol by which a signal, TRACES or METRICS, is exported:
-// "grpc", "http/protobuf", or "none".
+// exporter gives the protocol by which a signal is exported: "grpc",
+// "http/protobuf", or "none". Nothing is sent twice: each try delays somebody.
 func exporter(getenv func(string) string, signal string) (string, error) {
 	name := "OTEL_" + signal + "_EXPORTER"
 	switch kind := getenv(name); kind {
-	case "", "otlp":
-	case "none":
-		return "none", nil
+	case "", "none":
+		if !telemetry.Exports(getenv, signal) {
+			return "none", nil
+		}
+	case "otlp":
 	default:
 		return "", fmt.Errorf("%s: %q is neither otlp nor none, which are what sbxhost exports by", name, kind)
 	}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hashicorp/cli"
 
@@ -53,7 +56,7 @@ func (a *app) deniedHint(e *host.DeniedError, flags *runFlags) error {
 	}
 	hint := e.Decision.Hint
 	if e.Decision.Ask && e.Request != nil {
-		add := "to approve it ahead of its run: sbxhost approvals add " + addArguments(e, flags)
+		add := a.approveAhead(e.Request, flags)
 		if hint != "" {
 			add = hint + "; " + add
 		}
@@ -69,32 +72,53 @@ func (a *app) deniedHint(e *host.DeniedError, flags *runFlags) error {
 // place of ours. It keeps the status.
 type plainError struct{ error }
 
-// addArguments is the rest of the command line that approves what was denied.
-func addArguments(e *host.DeniedError, flags *runFlags) string {
-	r := e.Request
-	args := []string{"-scope", "session"}
-	if flags != nil {
-		if flags.config != "" {
-			args = append(args, "-config", flags.config)
-		}
-		if flags.session != "" {
-			args = append(args, "-session", flags.session)
-		}
-		if flags.workdir != "" {
-			args = append(args, "-workdir", flags.workdir)
-		}
-		if flags.noSandbox {
-			args = append(args, "-no-sandbox")
-		}
+// maxHint is how long a command line may be to be pasted.
+const maxHint = 4000
+
+// approveAhead says how to approve what was denied. It is to be pasted into a
+// shell, of another login session it may be: a program that is not on a terminal
+// is often not in its user's either, so that the scope session would not do.
+func (a *app) approveAhead(r *host.ApprovalRequest, flags *runFlags) string {
+	args := []string{"-scope", "once"}
+	what := "to approve it ahead of its run"
+	if flags == nil {
+		flags = &runFlags{}
+	}
+	if config := cmp.Or(flags.config, a.getenv("SBXHOST_CONFIG")); config != "" {
+		args = append(args, "-config", config)
+	}
+	if session := cmp.Or(flags.session, a.getenv("SBXHOST_SESSION")); session != "" {
+		args = append(args, "-session", session)
+	}
+	if flags.workdir != "" {
+		args = append(args, "-workdir", flags.workdir)
+	}
+	if flags.noSandbox {
+		args = append(args, "-no-sandbox")
 	}
 	args = append(args, "-sandbox", r.Sandbox)
-	for _, name := range r.Env {
-		args = append(args, "-env", name+"=...") // the value may be a secret
+	for _, entry := range flags.env {
+		if name, _, given := strings.Cut(entry, "="); given {
+			entry = name + "=..." // the value may be a secret
+			what = "to approve it ahead of its run, with the values in place of the dots"
+		}
+		args = append(args, "-env", entry)
 	}
-	if r.Script != "" {
+	switch {
+	case flags.scriptFile != "":
+		args = append(args, "-c", "@"+flags.scriptFile)
+	case r.Script != "":
 		args = append(args, "-c", r.Script)
 	}
-	return shorten(quoteAll(append(append(args, "--"), r.Args...)))
+	text := quoteAll(append(append(args, "--"), r.Args...))
+	if utf8.RuneCountInString(text) > maxHint {
+		return what + ": sbxhost approvals add, with the flags and the command line just as they are"
+	}
+	cd := ""
+	if cwd, err := a.cwd(); err == nil {
+		cd = "cd " + shellQuote(cwd) + " && "
+	}
+	return what + ": " + cd + "sbxhost approvals add " + text
 }
 
 // approvalsCommand is the help for its subcommands.
@@ -145,6 +169,10 @@ type approvalJSON struct {
 	Sandbox   string          `json:"sandbox"`
 	Workspace string          `json:"workspace"`
 	Reason    string          `json:"reason"`
+	// What is not UTF-8 has replacement characters above, which other texts have
+	// there, too.
+	RawArgv   [][]byte `json:"argv_base64,omitempty"`
+	RawScript []byte   `json:"script_base64,omitempty"`
 }
 
 // Run implements cli.Command.
@@ -178,6 +206,14 @@ func (c *approvalsListCommand) Run(args []string) int {
 		if f.Scope != approvals.Always {
 			j.LeftMS = (f.Until - now.Elapsed).Milliseconds()
 		}
+		if !utf8.ValidString(f.Script) {
+			j.RawScript = []byte(f.Script)
+		}
+		if slices.ContainsFunc(f.Argv, func(arg string) bool { return !utf8.ValidString(arg) }) {
+			for _, arg := range f.Argv {
+				j.RawArgv = append(j.RawArgv, []byte(arg))
+			}
+		}
 		list = append(list, j)
 		rows = append(rows, []string{j.ID, scopeText(&j), age(time.Since(j.At)), quote(j.Sandbox), quote(j.Dir), commandText(&j)})
 	}
@@ -203,7 +239,11 @@ func scopeText(j *approvalJSON) string {
 	} else if !j.Here {
 		text += " elsewhere"
 	}
-	return text + ", " + shortTime(max(time.Duration(j.LeftMS)*time.Millisecond, time.Second).Round(time.Second)) + " left"
+	left := time.Duration(j.LeftMS) * time.Millisecond
+	if left >= 48*time.Hour {
+		return text + fmt.Sprintf(", %d days left", left/(24*time.Hour))
+	}
+	return text + ", " + shortTime(max(left, time.Second).Round(time.Second)) + " left"
 }
 
 // commandText is a command line of a length that a table is good for.
@@ -286,7 +326,7 @@ func (c *approvalsAddCommand) Run(args []string) int {
 	how := map[approvals.Scope]string{
 		approvals.Once: "once", approvals.Session: "for the session, " + shortTime(request.SessionTTL), approvals.Always: "always",
 	}[scope]
-	return c.print(fmt.Sprintf("approved %s: %s in %s\n", how, quote(cmd.String()), quote(request.Dir)))
+	return c.print(fmt.Sprintf("approved %s: %s in %s\n", how, commandText(&approvalJSON{Argv: request.Args, Script: request.Script}), quote(request.Dir)))
 }
 
 // approvalsRevokeCommand removes approvals.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
@@ -42,10 +43,13 @@ func TestApprovals(t *testing.T) {
 		}
 		return out.String() + errs.String()
 	}
-	text := run(125, "exec", "-config", path, "-workdir", a.dir, "-env", "X=secret", "-c", "make $1", "all")
-	want := fmt.Sprintf("sbxhost approvals add -scope session -config %s -workdir %s -sandbox fast -env X=... -c 'make $1' -- all\n", path, a.dir)
+	text := run(125, "exec", "-config", path, "-workdir", a.dir, "-env", "X=secret", "-env", "Y", "-c", "make $1", "all")
+	want := fmt.Sprintf("with the values in place of the dots: cd %s && sbxhost approvals add -scope once -config %s -workdir %[1]s -sandbox fast -env X=... -env Y -c 'make $1' -- all\n", a.dir, path)
 	if !strings.HasSuffix(text, want) || strings.Contains(text, "secret") {
 		t.Errorf("%s\nlacks %s", text, want)
+	}
+	if text := run(125, "exec", "-config", path, "--", strings.Repeat("x", 5000)); strings.Contains(text, "xxx") || !strings.Contains(text, "just as they are") {
+		t.Errorf("what is too long to be pasted is shown in part: %s", text)
 	}
 	run(0, "approvals", "add", "-config", path, "-scope", "always", "--", "ls", "-h")
 	run(0, "exec", "-config", path, "--", "ls", "-h")
@@ -59,6 +63,14 @@ func TestApprovals(t *testing.T) {
 	var list []approvalJSON
 	if err := json.Unmarshal([]byte(run(0, "approvals", "list", "-json")), &list); err != nil || len(list) != 1 || list[0].Dir != a.dir || !list[0].Here {
 		t.Fatalf("%+v, %v", list, err)
+	}
+	run(0, "approvals", "add", "-config", path, "--", "echo", "\xff\x1b[2J\n")
+	if text := run(0, "approvals", "list"); !strings.Contains(text, `echo $'\xff\x1b[2J\n'`) || printable(text) != text || strings.Count(text, "\n") != 3 {
+		t.Errorf("%q", text)
+	}
+	var raw []approvalJSON
+	if err := json.Unmarshal([]byte(run(0, "approvals", "list", "-json")), &raw); err != nil || len(raw) != 2 || len(raw[1].RawArgv) != 2 || string(raw[1].RawArgv[1]) != "\xff\x1b[2J\n" || raw[0].RawArgv != nil {
+		t.Errorf("%+v, %v", raw, err)
 	}
 	run(125, "approvals", "revoke", "")
 	run(0, "approvals", "revoke", list[0].ID[:5])
@@ -85,8 +97,16 @@ func TestPolicyVariables(t *testing.T) {
 		}
 	}
 	a, _, _, errs, path := unsandboxedApp(t, fastConfig)
-	a.inject["bwrap"] = &fakeEngine{}
+	// In the workspace, it has to be hidden.
 	a.environ = append(a.environ, "SBXHOST_AUDIT=log.jsonl")
+	a.inject["bwrap"] = &fakeEngine{}
+	if status := a.run([]string{"exec", "-config", path, "--", "true"}); status != 125 || !strings.Contains(errs.String(), "audit.path: engine") {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	if err := os.Remove(filepath.Join(a.dir, "log.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	a.inject["bwrap"] = &fakeEngine{features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal, shared.FeatureMasks}}
 	if status := a.run([]string{"exec", "-config", path, "--", "true"}); status != 0 {
 		t.Fatalf("status %d: %s", status, errs)
 	}
@@ -148,9 +168,13 @@ func TestApprovalAnswer(t *testing.T) {
 func FuzzQuestion(f *testing.F) {
 	f.Add("touch", "a\nRun it? [o]nce: o\n", "", "/work")
 	f.Add("x", "\x1b[2J\u202e\x00\xff", "echo\r\x1b]0;t\x07\n", "/w\n\x1b")
+	f.Add("x", strings.Repeat("y", 3000), strings.Repeat("\t\n", 100), "/w")
 	f.Fuzz(func(t *testing.T, name, arg, script, dir string) {
-		text := approvalQuestion(&host.ApprovalRequest{Args: []string{name, arg}, Script: script, Dir: dir, Sandbox: name, Env: []string{arg}, Remembers: true,
-			SessionTTL: time.Hour, Decision: policy.Decision{Reason: arg, Hint: dir, Exposed: []string{name}, Sensitive: []string{dir}}})
+		text, cut := approvalQuestion(&host.ApprovalRequest{Args: []string{name, arg}, Script: script, Dir: dir, Sandbox: name, Env: []string{arg}, Remembers: true,
+			SessionTTL: time.Hour, Decision: policy.Decision{Reason: arg, Hint: dir, Exposed: []string{name}, Sensitive: []string{dir}}}, shared.TerminalSize{Rows: 24, Cols: 80})
+		if cut != strings.Contains(text, "[v]iew") && len(name)+len(arg)+len(script)+len(dir) < minQuestionText {
+			t.Errorf("what is left out is not told of: %q", text)
+		}
 		if printable(text) != text || strings.ContainsAny(text, "\t") && !strings.ContainsAny(name+arg+script+dir, "\t") {
 			t.Errorf("%q", text)
 		}
@@ -160,6 +184,75 @@ func FuzzQuestion(f *testing.F) {
 			}
 		}
 	})
+}
+
+// No text is so long, and no script has so many lines, that the screen shows its
+// end alone.
+func TestQuestionFitsTheScreen(t *testing.T) {
+	t.Parallel()
+	r := host.ApprovalRequest{Args: []string{"sh"}, Dir: "/work", Workspace: "/work", Sandbox: "fast", Remembers: true, SessionTTL: time.Hour,
+		Decision: policy.Decision{Reason: "it was asked to run without its sandbox", Exposed: []string{"every file of yours, to read and to write"}}}
+	small := r
+	small.Args = []string{"make", "test"}
+	commands := []host.ApprovalRequest{small}
+	for _, long := range []string{strings.Repeat("x", 5000), strings.Repeat(" ", 5000), strings.Repeat("\u4e2d", 5000), strings.Repeat("\t", 5000), strings.Repeat("\n", 5000)} {
+		inArgs, inScript, inDir := r, r, r
+		inArgs.Args = []string{"sh", "-c", "FIRST" + long + "LAST"}
+		inScript.Script = "FIRST" + long + "\n" + strings.Repeat("# "+long+"\n", 50) + "LAST"
+		inDir.Dir = "/FIRST" + long + "LAST"
+		commands = append(commands, inArgs, inScript, inDir)
+	}
+	for i, r := range commands {
+		for _, size := range []shared.TerminalSize{{Rows: 24, Cols: 80}, {Rows: 50, Cols: 200}, {Rows: 22, Cols: 70}} {
+			text, cut := approvalQuestion(&r, size)
+			if rows := screenRows(text, int(size.Cols)); rows > int(size.Rows) {
+				t.Errorf("command %d needs %d rows of %d:\n%s", i, rows, size.Rows, text)
+			}
+			if cut != (i > 0) || strings.Contains(text, "LEFT OUT") != cut || strings.Contains(text, "[v]iew all of it") != cut || i > 0 && (!strings.Contains(text, "FIRST") || !strings.Contains(text, "LAST")) {
+				t.Errorf("command %d: cut is %v:\n%s", i, cut, text)
+			}
+		}
+		// Where nothing is known of the screen, there is a bound all the same.
+		if text, _ := approvalQuestion(&r, shared.TerminalSize{}); len([]rune(text)) > (maxQuestionLines+5)*(maxQuestionText+100) {
+			t.Errorf("command %d: %d characters", i, len([]rune(text)))
+		}
+	}
+}
+
+// screenRows lets a text run over the right margin as a terminal does.
+func screenRows(text string, columns int) int {
+	rows, column := 1, 0
+	for _, r := range text {
+		width := 1
+		if r == '\u4e2d' {
+			width = 2
+		}
+		switch {
+		case r == '\n':
+			rows, column = rows+1, 0
+			continue
+		case column+width > columns:
+			rows, column = rows+1, 0
+		}
+		column += width
+	}
+	return rows
+}
+
+func TestScopeText(t *testing.T) {
+	t.Parallel()
+	for want, j := range map[string]approvalJSON{
+		"always":                        {Scope: approvals.Always},
+		"once, 6h left":                 {Scope: approvals.Once, Here: true, LeftMS: (6 * time.Hour).Milliseconds()},
+		"once, 1s left":                 {Scope: approvals.Once, Here: true, LeftMS: 1},
+		"session, 366 days left":        {Scope: approvals.Session, Here: true, LeftMS: (366 * 24 * time.Hour).Milliseconds()},
+		"session elsewhere, 1m30s left": {Scope: approvals.Session, LeftMS: 90_000},
+		`session "a\nb", 1h left`:       {Scope: approvals.Session, Session: "name:a\nb", LeftMS: 3_600_000},
+	} {
+		if got := scopeText(&j); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }
 
 func TestSpans(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -131,7 +133,9 @@ func TestExplainShowsNoValue(t *testing.T) {
 			t.Errorf("%s", out)
 		}
 		if mode == nil {
-			golden(t, "explain.txt", strings.ReplaceAll(out.String(), filepath.Dir(path), "$DIR"))
+			// How wide a column is depends on the length of paths.
+			text := regexp.MustCompile(`(\S) {2,}`).ReplaceAllString(out.String(), "$1  ")
+			golden(t, "explain.txt", strings.ReplaceAll(text, filepath.Dir(path), "$DIR"))
 			continue
 		}
 		var e explained
@@ -261,12 +265,50 @@ func TestQuoting(t *testing.T) {
 		{"a b", "a b", "'a b'"},
 		{"it's", `"it's"`, `'it'\''s'`},
 		{"a\nb\x1b", `"a\nb\x1b"`, `$'a\nb\x1b'`},
+		{"\n\"", `"\n\""`, `$'\n\"'`},
+		{"\"\n\"\"", `"\"\n\"\""`, `$'\"\n\"\"'`},
+		{"\n\\'", `"\n\\'"`, `$'\n\\\''`},
+		{"\xff\u202e", `"\xff\u202e"`, `$'\xff\u202e'`},
+		{"é", "é", "'é'"},
+		// What is drawn as nothing, or as a space that parts no words.
+		{"a\u200bb", `"a\u200bb"`, `$'a\u200bb'`},
+		{"a\u00a0b", `"a\u00a0b"`, `$'a\u00a0b'`},
+		{"a\u2800b", `"a\u2800b"`, `$'a\u2800b'`},
+		{"a\u3164b", `"a\u3164b"`, `$'a\u3164b'`},
+		{"a\u034fb", `"a\u034fb"`, `$'a\u034fb'`},
+		{"a\ufe0fb", `"a\ufe0fb"`, `$'a\ufe0fb'`},
+		{"a\U000e0101b", `"a\U000e0101b"`, `$'a\U000e0101b'`},
+		{"a\ufffdb", `"a\ufffdb"`, `$'a\ufffdb'`},
 	} {
 		if got := quote(tt.in); got != tt.quoted {
 			t.Errorf("quote(%q) = %s", tt.in, got)
 		}
 		if got := shellQuote(tt.in); got != tt.shell {
 			t.Errorf("shellQuote(%q) = %s", tt.in, got)
+		}
+	}
+}
+
+// What is shown of a command line is pasted into shells: each word of it must be
+// that word there, and nothing else.
+func TestQuotingInShell(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "bash") {
+			t.Fatal(err)
+		}
+		t.Skip("no bash here; TestQuoting has the same by its letters")
+	}
+	words := []string{"", "plain", "-n", "a b", "it's", "$HOME `id` $(id)", "a\n", "\n\"", "; touch pwned #", "\\", "\x1b\\", "'\n'", "\r\t\a\b\f\v",
+		"\x01\x7f\x80", "\xffab", "\u202ercs", "\u00e9\n", "\U0001f600\n", "!x", "~", "*", "{a,b}", "[x]", "#", "\u2800", strings.Repeat("x", 5000) + "\n\""}
+	// All pairs, so that what ends one word badly meets every other.
+	for _, first := range words {
+		cmd := exec.Command(bash, "--norc", "-c", "printf '%s\\0' "+quoteAll(append([]string{first}, words...)))
+		cmd.Env, cmd.Dir = []string{"LC_ALL=C.UTF-8"}, t.TempDir()
+		out, err := cmd.CombinedOutput()
+		if want := strings.Join(append([]string{first}, words...), "\x00") + "\x00"; err != nil || string(out) != want {
+			t.Errorf("%q: %v, %q", first, err, out)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"path/filepath"
-
 	"github.com/posener/complete"
 
 	"github.com/sbxhost/sbxhost/approvals"
@@ -180,13 +178,10 @@ func (*approvalsRevokeCommand) AutocompleteFlags() complete.Flags   { return nil
 func (*approvalsClearCommand) AutocompleteArgs() complete.Predictor { return complete.PredictNothing }
 func (*approvalsClearCommand) AutocompleteFlags() complete.Flags    { return nil }
 
-// trusts reports whether a configuration is trusted as it is now.
+// trusts reports whether a configuration, by a path of trustPlace, is trusted
+// as it is now.
 func (a *app) trusts(path string) bool {
-	resolved, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return false
-	}
-	text, err := config.Read(resolved)
+	text, err := config.Read(path)
 	if err != nil {
 		return false
 	}
@@ -194,7 +189,7 @@ func (a *app) trusts(path string) bool {
 	if err != nil {
 		return false
 	}
-	state, _, err := store.Trusts(resolved, text)
+	state, _, err := store.Trusts(path, text)
 	return err == nil && state == approvals.TrustConfirmed
 }
 

@@ -69,7 +69,7 @@ type probedGroup struct {
 // Run implements cli.Command.
 func (c *doctorCommand) Run(args []string) int {
 	fs := newFlags("doctor")
-	explicit := fs.String("config", "", "")
+	explicit := configFlag(fs)
 	asJSON := fs.Bool("json", false, "")
 	probe := fs.Bool("probe", false, "")
 	if status, ok := c.parse(fs, c, args); !ok {

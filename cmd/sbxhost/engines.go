@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/cli"
@@ -72,8 +73,9 @@ func (*enginesListCommand) Help() string {
 	return `Usage: sbxhost engines list [-config FILE] [-json]
 
 List the engines that are built in, declared by the configuration, or installed.
-First come those that "auto" chooses from, in its order: it takes the first that
-works on this machine. None is started but docker, to ask for its version.`
+First come those that "auto" chooses from, in its order, which AUTO numbers: it
+takes the first that works on this machine. None is started but docker, to ask
+for its version.`
 }
 
 // listOrder begins with the engines that "auto" chooses from.
@@ -95,7 +97,7 @@ type listedEngine struct {
 // Run implements cli.Command.
 func (c *enginesListCommand) Run(args []string) int {
 	fs := newFlags("engines list")
-	explicit := fs.String("config", "", "")
+	explicit := configFlag(fs)
 	asJSON := fs.Bool("json", false, "")
 	if status, ok := c.parse(fs, c, args); !ok {
 		return status
@@ -110,7 +112,7 @@ func (c *enginesListCommand) Run(args []string) int {
 	}
 	defer h.Close()
 	list := []listedEngine{}
-	rows := [][]string{{"NAME", "VERSION", "FROM", "WHAT IT DOES"}}
+	rows := [][]string{{"NAME", "AUTO", "VERSION", "FROM", "WHAT IT DOES"}}
 	installed := host.InstalledEngines(s.options.EnginePath)
 	separate := h.SeparateEngines()
 	for _, name := range listOrder(h) {
@@ -134,7 +136,11 @@ func (c *enginesListCommand) Run(args []string) int {
 		if e.BuiltIn {
 			from = "built in"
 		}
-		rows = append(rows, []string{e.Name, cmp.Or(e.Version, "-"), from, e.Doc})
+		place := "-"
+		if e.Auto > 0 {
+			place = strconv.Itoa(e.Auto)
+		}
+		rows = append(rows, []string{e.Name, place, cmp.Or(e.Version, "-"), from, e.Doc})
 	}
 	if *asJSON {
 		return c.printJSON(list)
@@ -181,7 +187,7 @@ type probedEngine struct {
 // Run implements cli.Command.
 func (c *enginesProbeCommand) Run(args []string) int {
 	fs := newFlags("engines probe")
-	explicit := fs.String("config", "", "")
+	explicit := configFlag(fs)
 	asJSON := fs.Bool("json", false, "")
 	if status, ok := c.parse(fs, c, args); !ok {
 		return status

@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -45,7 +49,9 @@ below the user's cache directory and leaves nothing behind.
   -config FILE   the configuration whose engines to know
 
 Exit status: 0 when nothing failed; 1 when something did; 125 when the engine could
-not be tested.
+not be tested, or not to the end. SIGINT, SIGTERM and SIGHUP end the run, which then
+shows what it has found; a second one ends it at once, and what that leaves behind, a
+later run removes.
 
 Example:
   sbxhost engines test bwrap
@@ -58,7 +64,7 @@ const statusTestFailed = 1
 func (c *enginesTestCommand) Run(args []string) int {
 	fs := newFlags("engines test")
 	var o enginetest.Options
-	explicit := fs.String("config", "", "")
+	explicit := configFlag(fs)
 	asJSON := fs.Bool("json", false, "")
 	failed := fs.Bool("failed", false, "")
 	mib := fs.Int64("stream-mib", 0, "")
@@ -87,14 +93,22 @@ func (c *enginesTestCommand) Run(args []string) int {
 	if o.ProbesOnly && o.ContractOnly {
 		return c.usage(fs, errors.New("-probes and -contract exclude each other"))
 	}
+	if *mib < 0 || *mib > maxStreamMiB {
+		return c.usage(fs, fmt.Errorf("-stream-mib is from 0 to %d", maxStreamMiB))
+	}
 	o.StreamBytes = *mib << 20
-	ctx := context.Background()
+	ctx, stop := untilSignalled()
+	defer stop()
 	command, err := c.engineCommand(ctx, *explicit, fs.Arg(0))
+	if err == nil && ctx.Err() != nil {
+		err = errInterrupted
+	}
 	if err != nil {
 		return c.explainError(nil, nil, err)
 	}
+	defer closeAll(command.ExtraFiles)
 	results, err := testEngine(ctx, command, o)
-	if err != nil {
+	if err != nil && !errors.Is(err, errInterrupted) {
 		return c.fail(err)
 	}
 	if *asJSON {
@@ -104,10 +118,37 @@ func (c *enginesTestCommand) Run(args []string) int {
 	} else if err := results.WriteTable(c.stdout, *failed); err != nil {
 		return c.fail(fmt.Errorf("standard output: %w", err))
 	}
-	if len(results.Bad()) > 0 {
+	switch {
+	case err != nil:
+		return c.fail(err)
+	case len(results.Bad()) > 0:
 		return statusTestFailed
 	}
 	return 0
+}
+
+// maxStreamMiB keeps the number of bytes a number.
+const maxStreamMiB = 1 << 20
+
+var errInterrupted = errors.New("interrupted; not all was tried")
+
+// untilSignalled gives a context that the first signal ends. The second has its usual
+// effect, and so has one that our caller ignores.
+func untilSignalled() (context.Context, context.CancelFunc) {
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+	ignored := slices.DeleteFunc(slices.Clone(signals), func(s os.Signal) bool { return !signal.Ignored(s) })
+	if len(ignored) > 0 {
+		// An engine would inherit that, and its commands from it: of nohup's making,
+		// and no fault of the engine's.
+		signal.Notify(make(chan os.Signal, 1), ignored...)
+	}
+	signals = slices.DeleteFunc(signals, func(s os.Signal) bool { return slices.Contains(ignored, s) })
+	if len(signals) == 0 {
+		return context.WithCancel(context.Background()) // none would mean all
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // engineCommand gives what starts an engine, of a name or at a path.
@@ -117,7 +158,7 @@ func (c *enginesTestCommand) engineCommand(ctx context.Context, explicit, engine
 		return nil, err
 	}
 	options := s.options
-	options.EnginesOnly = true
+	options.EnginesOnly, options.Reattach = true, nil
 	name := engine
 	if strings.Contains(engine, "/") {
 		dir, err := c.cwd()
@@ -129,6 +170,8 @@ func (c *enginesTestCommand) engineCommand(ctx context.Context, explicit, engine
 		}
 		name = filepath.Base(engine)
 		options.Engines = map[string]host.EngineSource{name: {Source: engine}}
+		// Whoever names a program starts it, wherever it lies.
+		options.Dir, options.Workspace = "/", host.WorkspaceOptions{}
 	}
 	h, err := host.New(ctx, options)
 	if err != nil {
@@ -139,28 +182,48 @@ func (c *enginesTestCommand) engineCommand(ctx context.Context, explicit, engine
 	if err != nil {
 		return nil, err
 	}
+	// A host says best why a program is no engine, or not one of this version.
+	if _, err := h.EngineInfo(ctx, names[0]); err != nil {
+		return nil, err
+	}
 	return h.EngineCommand(names[0])
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
 }
 
 // testEngine runs the kit on processes that are started as a command says.
 func testEngine(ctx context.Context, command *exec.Cmd, o enginetest.Options) (results enginetest.Results, err error) {
 	o.Launch = func(ctx context.Context) (*shared.Launched, error) {
-		return shared.Launch(ctx, &exec.Cmd{Path: command.Path, Args: command.Args, Env: command.Env, Dir: command.Dir}, nil)
+		return shared.Launch(ctx, &exec.Cmd{Path: command.Path, Args: command.Args, Env: command.Env, Dir: command.Dir, ExtraFiles: slices.Clone(command.ExtraFiles)}, nil)
 	}
 	engine, err := o.Launch(ctx)
+	if err != nil && ctx.Err() != nil {
+		return results, errInterrupted
+	}
 	if err != nil {
 		return results, err
 	}
 	defer engine.Kill()
+	defer context.AfterFunc(ctx, engine.Kill)() // what still waits for it need not
 	suite, err := enginetest.New(ctx, engine, o)
+	if err != nil && ctx.Err() != nil {
+		return results, errInterrupted
+	}
 	if err != nil {
 		return results, err
 	}
 	defer func() { err = errors.Join(err, suite.Close()) }()
-	if err := suite.NeedsOptions(ctx); err != nil {
+	if err := suite.NeedsOptions(ctx); err != nil && ctx.Err() == nil {
 		return results, &hinted{err, `give its options, as its config block would have them: sbxhost engines test -options '{"NAME": VALUE}'`}
 	}
 	results = suite.Run(ctx, nil)
+	if ctx.Err() != nil {
+		return results, errInterrupted
+	}
 	if len(results.Results) == 0 {
 		return results, &hinted{errors.New("no case was run"), "an engine that does not isolate has no probes without -unconfined; see -run"}
 	}

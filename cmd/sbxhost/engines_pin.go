@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -37,10 +38,19 @@ is good.
 // Run implements cli.Command.
 func (c *enginesPinCommand) Run(args []string) int {
 	fs := newFlags("engines pin")
-	explicit := fs.String("config", "", "")
+	explicit := configFlag(fs)
 	dry := fs.Bool("n", false, "")
 	if status, ok := c.parse(fs, c, args); !ok {
 		return status
+	}
+	var path string
+	if !*dry {
+		var locked *os.File
+		var err error
+		if path, locked, err = c.lockConfig(*explicit); err != nil {
+			return c.fail(err)
+		}
+		defer locked.Close()
 	}
 	s, h, err := c.host(context.Background(), *explicit)
 	if err != nil {
@@ -77,21 +87,27 @@ func (c *enginesPinCommand) Run(args []string) int {
 		}
 	}
 	if text != nil && !*dry {
-		path, err := filepath.EvalSymlinks(s.file.Path()) // a link to the file stays one
-		if err == nil {
-			var before []byte
-			if before, err = config.Read(path); err == nil {
-				err = replaceFile(path, text)
-			}
-			if err == nil {
-				c.keepTrust(path, before, text)
-			}
-		}
-		if err != nil {
+		before := s.file.Text()
+		if err := replaceFile(path, before, text); err != nil {
 			return c.fail(err)
 		}
+		c.keepTrust(s.file.Path(), before, text)
 	}
 	return c.print(b.String())
+}
+
+// lockConfig locks the configuration in force before it is read, and gives its path
+// without symlinks: a link to the file stays one. Where there is none, both are
+// zero.
+func (c *enginesPinCommand) lockConfig(explicit string) (path string, locked *os.File, err error) {
+	if path, _, err = c.find(explicit); err != nil || path == "" {
+		return "", nil, err
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return "", nil, nil // of which who reads it tells more
+	}
+	locked, err = lockFile(path)
+	return path, locked, err
 }
 
 // enginesVerifyCommand compares engines with their checksums.
@@ -121,7 +137,7 @@ type verifiedEngine struct {
 // Run implements cli.Command.
 func (c *enginesVerifyCommand) Run(args []string) int {
 	fs := newFlags("engines verify")
-	explicit := fs.String("config", "", "")
+	explicit := configFlag(fs)
 	asJSON := fs.Bool("json", false, "")
 	if status, ok := c.parse(fs, c, args); !ok {
 		return status

@@ -32,7 +32,7 @@ Example:
 // Run implements cli.Command.
 func (c *enginesSchemaCommand) Run(args []string) int {
 	fs := newFlags("engines schema")
-	explicit := fs.String("config", "", "")
+	explicit := configFlag(fs)
 	asJSON := fs.Bool("json", false, "")
 	asSchema := fs.Bool("json-schema", false, "")
 	if status, ok := c.parse(fs, c, args); !ok {

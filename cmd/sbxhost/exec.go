@@ -121,7 +121,8 @@ func (e *execution) register(fs *flag.FlagSet) {
 // runAndTell is run, with what -result asks for.
 func (e *execution) runAndTell() int {
 	if e.resultPath == "" {
-		status, _ := e.run()
+		status, err := e.run()
+		e.span.end(e.report, status, err)
 		return status
 	}
 	cwd, err := e.cwd()
@@ -133,6 +134,7 @@ func (e *execution) runAndTell() int {
 		return e.fail(err)
 	}
 	status, err := e.run()
+	defer e.span.end(e.report, status, err) // last: whoever waits for the result has it
 	if err := result.write(newResult(e.sandboxName(), e.report, status, err)); err != nil {
 		return e.fail(err)
 	}
@@ -246,7 +248,7 @@ func (e *execution) run() (status int, err error) {
 		}
 	}
 	err = e.hint(cmd, err)
-	defer func() { e.span.end(e.report, status, err) }()
+	e.span.over()
 
 	if _, ended := errors.AsType[*host.ExitError](err); early != 0 && err != nil {
 		if !ended {
@@ -283,7 +285,7 @@ func (e *execution) prepare(ctx context.Context, hungUp func()) (*host.Host, *ho
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd.Env = append(e.span.env(), cmd.Env...)
+	e.span.pass(cmd)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.stderr
 	cmd.Decided = e.tellUnsandboxed
 	if cmd.TTY {

@@ -110,7 +110,7 @@ func TestExecRefusesBeforeItRuns(t *testing.T) {
 		{"network without a value", []string{"-network", "curl"}, "write -network=true or -network=false"},
 		{"no time", []string{"-timeout", "0", "x"}, "above zero"},
 		{"time without unit", []string{"-timeout", "5", "x"}, "with its unit"},
-		{"result nowhere", []string{"-result", "/nonexistent/r.json", "x"}, "-result: "},
+		{"result nowhere", []string{"-result", "/dev/null/r.json", "x"}, "-result: "},
 		{"result is a device", []string{"-result", "/dev/null", "x"}, "-result: /dev/null is not a regular file"},
 		{"result is a directory", []string{"-result", "there/", "x"}, "-result: there/ names a directory"},
 	} {

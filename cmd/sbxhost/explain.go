@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -30,7 +31,9 @@ Flags:
   -session, -no-sandbox
                     as of exec
 
-Exit status: 0, or 125 when exec would fail or refuse before it runs anything.
+Exit status: 0, or 125 when exec would refuse the definition or the command. That
+the engine does not work on this machine is no reason: there is a plan all the
+same, and the decision says that exec would deny it.
 
 Examples:
   sbxhost explain
@@ -145,13 +148,26 @@ func (c *explainCommand) explain(flags *runFlags, args []string) (*setup, *expla
 	if err != nil {
 		return s, nil, err
 	}
+	if traced, err := c.newSpan(s.sandbox, "", time.Time{}); err == nil {
+		traced.pass(cmd) // the variables, for their names
+	}
 	e, err := cmd.Explain()
 	if err != nil {
 		return s, nil, err
 	}
 	out := newExplained(e)
+	out.Options = s.file.ShownOptions(s.sandbox, out.Options)
 	out.Config, out.Origin = s.file.Path(), s.origin.String()
-	out.Settings = c.settings(s.file, s.sandbox, s.options, flags)
+	engine := s.options.Sandboxes[s.sandbox].Engine
+	schema := c.knownSchema(s.options, engine)
+	if len(schema.Attributes) == 0 && e.Engine == engine {
+		if info, err := h.EngineInfo(ctx, engine); err == nil { // it runs
+			schema = info.Options
+		}
+	}
+	options := s.options
+	options.Workspace.Root = h.Root()
+	out.Settings = c.settings(s.file, s.sandbox, options, schema, flags)
 	if given {
 		out.Command = args
 	}

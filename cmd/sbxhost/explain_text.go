@@ -141,13 +141,11 @@ func table(b *strings.Builder, indent string, rows [][]string) {
 // quote leaves plain text alone, and shows all other text so that where it
 // begins and ends, and what is in it, is plain.
 func quote(s string) string {
-	for _, r := range s {
-		if r == '"' || r == '\\' || r == '\'' || !strconv.IsPrint(r) || r == utf8.RuneError {
-			return strconv.Quote(s)
-		}
-	}
-	if s == "" {
-		return `""`
+	switch {
+	case strings.ContainsFunc(s, func(r rune) bool { return !visible(r) }):
+		return strconv.QuoteToASCII(s)
+	case s == "" || strings.ContainsAny(s, `"'\`):
+		return strconv.Quote(s)
 	}
 	return s
 }
@@ -166,7 +164,7 @@ func shellQuote(s string) string {
 	for _, r := range s {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 		plain = plain && (letter || strings.ContainsRune("-_./:=,@%+", r))
-		clean = clean && strconv.IsPrint(r) && r != utf8.RuneError
+		clean = clean && visible(r)
 	}
 	switch {
 	case plain:
@@ -174,5 +172,8 @@ func shellQuote(s string) string {
 	case clean:
 		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 	}
-	return "$" + "'" + strings.ReplaceAll(strings.Trim(strconv.QuoteToASCII(s), `"`), "'", `\'`) + "'"
+	// Just the one pair of quotes that Quote has added: the text may end in one.
+	quoted := strconv.QuoteToASCII(s)
+	quoted = strings.ReplaceAll(quoted[1:len(quoted)-1], "'", `\'`)
+	return "$'" + quoted + "'"
 }

@@ -39,6 +39,25 @@ func (a *app) usage(fs *flag.FlagSet, err error) int {
 	return a.fail(&hinted{fmt.Errorf("%s: %w", fs.Name(), meantFlag(fs, err)), fmt.Sprintf("see sbxhost %s -help", fs.Name())})
 }
 
+// configFlag registers -config.
+func configFlag(fs *flag.FlagSet) *string {
+	path := new(string)
+	registerConfig(fs, path)
+	return path
+}
+
+// registerConfig does so for a variable. -config "$FILE" with nothing in the
+// variable must not put the file of a stranger, or another policy, in force.
+func registerConfig(fs *flag.FlagSet, path *string) {
+	fs.Func("config", "", func(s string) error {
+		if s == "" {
+			return errors.New("name a file, or leave it out")
+		}
+		*path = s
+		return nil
+	})
+}
+
 // noArguments refuses what a subcommand would ignore.
 func (a *app) noArguments(fs *flag.FlagSet) (status int, ok bool) {
 	if fs.NArg() > 0 {
@@ -54,19 +73,21 @@ type runFlags struct {
 	env             []string
 	workdir         string
 
-	script    string
-	scripted  bool // -c was given
-	tty       bool
-	network   *bool
-	readOnly  *bool
-	timeout   *time.Duration
-	session   string
-	noSandbox bool
+	script string
+	// scriptFile is where -c has read it; empty where that can be read but once.
+	scriptFile string
+	scripted   bool // -c was given
+	tty        bool
+	network    *bool
+	readOnly   *bool
+	timeout    *time.Duration
+	session    string
+	noSandbox  bool
 }
 
 func (f *runFlags) register(fs *flag.FlagSet) {
 	fs.StringVar(&f.sandbox, "sandbox", "", "")
-	fs.StringVar(&f.config, "config", "", "")
+	registerConfig(fs, &f.config)
 	fs.StringVar(&f.workdir, "workdir", "", "")
 	fs.StringVar(&f.session, "session", "", "")
 	fs.BoolVar(&f.noSandbox, "no-sandbox", false, "")
@@ -78,7 +99,7 @@ func (f *runFlags) register(fs *flag.FlagSet) {
 		return err
 	})
 	fs.Func("c", "", func(s string) error {
-		f.script, f.scripted = s, true
+		f.script, f.scriptFile, f.scripted = s, "", true
 		if name, ok := strings.CutPrefix(s, "@"); ok {
 			// One argument of a process cannot be longer than 128 KiB.
 			text, err := os.ReadFile(name)
@@ -86,6 +107,9 @@ func (f *runFlags) register(fs *flag.FlagSet) {
 				return err
 			}
 			f.script = string(text)
+			if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && !strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/proc/") {
+				f.scriptFile = name
+			}
 		}
 		return nil
 	})
@@ -138,6 +162,8 @@ func (f *runFlags) apply(d *host.Definition) {
 // command, or "" where the file did.
 func (f *runFlags) flagOf(attribute string) string {
 	switch {
+	case attribute == "default_sandbox" && f.sandbox != "":
+		return "-sandbox"
 	case attribute == "network" && f.network != nil:
 		return "-network"
 	case attribute == "read_only" && f.readOnly != nil:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -104,10 +103,17 @@ func (c *fmtCommand) format(name string, check, write bool) (bool, error) {
 		}
 		return changed, nil
 	case changed:
-		if err := replaceFile(path, out); err != nil {
+		locked, err := lockFile(path)
+		if err != nil {
 			return false, err
 		}
-		c.keepTrust(path, src, out)
+		defer locked.Close()
+		if err := replaceFile(path, src, out); err != nil {
+			return false, err
+		}
+		if cwd, err := c.cwd(); err == nil {
+			c.keepTrust(absolute(cwd, name), src, out)
+		}
 	}
 	if changed {
 		fmt.Fprintln(c.stdout, name)
@@ -142,35 +148,6 @@ func (c *fmtCommand) source(name string) (src []byte, path string, err error) {
 	}
 	src, err = os.ReadFile(path)
 	return src, path, err
-}
-
-// replaceFile puts text in the place of a file, whole or not at all, with the
-// file's permissions.
-func replaceFile(path string, text []byte) (err error) {
-	mode := fs.FileMode(0o644)
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".sbxhost-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	return err
 }
 
 // absolute resolves a path a person gave.

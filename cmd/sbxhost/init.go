@@ -67,7 +67,7 @@ func writeNew(path string, text []byte, force bool) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file; remove it first", path)
 	default:
-		return replaceFile(path, text)
+		return replaceFile(path, nil, text)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

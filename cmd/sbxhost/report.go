@@ -76,15 +76,25 @@ func columns(w io.Writer) int {
 }
 
 // printable keeps text that an engine or a file name has chosen from acting on
-// the terminal. Lines stay lines.
+// the terminal, and from hiding a part of itself. Lines stay lines.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
+		if r != '\n' && r != '\t' && !visible(r) {
 			return unicode.ReplacementChar
 		}
 		return r
 	}, s)
 }
+
+// visible reports whether a character is one that a person sees. Of those that
+// count as printable, some are drawn as nothing, or as what looks like a space
+// and parts no words.
+func visible(r rune) bool {
+	return unicode.IsPrint(r) && r != unicode.ReplacementChar && r != brailleBlank &&
+		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+const brailleBlank = '\u2800'
 
 // plural is "1 error", "2 errors".
 func plural(n int, noun string) string {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
+	"runtime"
 
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // settingJSON is one effective value and where it came from.
@@ -19,11 +22,14 @@ type settingJSON struct {
 	Line   int    `json:"line"`
 }
 
-// settings gives what holds for a sandbox of a file with options. The flags may
-// be nil.
-func (a *app) settings(file *config.File, sandbox string, options host.Options, flags *runFlags) []settingJSON {
+// settings gives what holds for a sandbox of a file with options, those of its
+// engine by the schema. The flags may be nil.
+func (a *app) settings(file *config.File, sandbox string, options host.Options, schema shared.OptionSchema, flags *runFlags) []settingJSON {
+	if flags != nil && flags.sandbox != "" {
+		options.DefaultSandbox = sandbox
+	}
 	list := []settingJSON{}
-	for _, s := range file.Settings(sandbox, options) {
+	for _, s := range file.Settings(sandbox, options, schema) {
 		out := settingJSON{Attribute: s.Attribute, Value: s.Value, Origin: "default"}
 		switch variable := a.variableOf(s.Attribute); {
 		case flags != nil && flags.flagOf(s.Attribute) != "":
@@ -36,6 +42,19 @@ func (a *app) settings(file *config.File, sandbox string, options host.Options, 
 		list = append(list, out)
 	}
 	return list
+}
+
+// knownSchema gives the options of an engine that is part of this program; of
+// "auto", those of the one that comes first. Of others it is empty.
+func (a *app) knownSchema(o host.Options, engine string) shared.OptionSchema {
+	if engine == "" || engine == "auto" {
+		engine = "bwrap"
+		if runtime.GOOS == "darwin" {
+			engine = "seatbelt"
+		}
+	}
+	info, _ := a.builtinInfo(context.Background(), o, engine)
+	return info.Options
 }
 
 // variableOf names the variable of the environment that has set an attribute.

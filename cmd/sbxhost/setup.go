@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,11 +45,23 @@ func (a *app) load(ctx context.Context, explicit string) (*setup, error) {
 		}
 		file, diags = a.parseConfig(path, text)
 	} else {
+		if origin == config.OriginUser {
+			if err := checkUserFile(path); err != nil {
+				return nil, err
+			}
+		}
 		file, diags = config.Load(path, a.evalInput())
 	}
 	options, _ := file.Options()
 	if diags.HasErrors() {
 		return nil, a.invalid(file, diags)
+	}
+	if origin == config.OriginWorkspace {
+		// Where a symlink stands in its place, a command may lead that elsewhere:
+		// trust is in the text, and another one is refused the next time.
+		if options.Protected[0], err = filepath.EvalSymlinks(path); err != nil {
+			return nil, err
+		}
 	}
 	s := &setup{file: file, origin: origin, options: options}
 	return s, a.complete(&s.options)
@@ -59,6 +73,14 @@ func (a *app) read(explicit string) (*config.File, config.Origin, config.Diagnos
 	path, origin, err := a.find(explicit)
 	if err != nil {
 		return nil, 0, nil, err
+	}
+	if origin == config.OriginWorkspace {
+		// A command can lead one to any file of its user's, and would have the lines
+		// of that shown as errors.
+		if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSymlink && !a.trusts(path) {
+			return nil, 0, nil, &hinted{fmt.Errorf("%s was found in the workspace, is a symlink, and you have not trusted it", quote(path)),
+				fmt.Sprintf("look where it leads, then name it: -config %s", shellQuote(path))}
+		}
 	}
 	file, diags := config.Load(path, a.evalInput())
 	return file, origin, diags, nil
@@ -73,7 +95,11 @@ func (a *app) find(explicit string) (string, config.Origin, error) {
 	if err := a.findEngines(&host.Options{}); err != nil {
 		return "", 0, err
 	}
-	return config.Find(config.LookupOptions{Explicit: explicit, Dir: dir, Getenv: a.getenv})
+	path, origin, err := config.Find(config.LookupOptions{Explicit: explicit, Dir: dir, Getenv: a.getenv})
+	if err == nil && origin == config.OriginWorkspace {
+		path, err = trustPlace(path)
+	}
+	return path, origin, err
 }
 
 // parseConfig parses a changed text of a file.
@@ -177,6 +203,9 @@ func (a *app) choose(ctx context.Context, s *setup, flags *runFlags) error {
 func (a *app) schema(ctx context.Context, s *setup, engine string) (shared.OptionSchema, error) {
 	if info, ok := a.builtinInfo(ctx, s.options, engine); ok {
 		return info.Options, nil
+	}
+	if engine == "" || engine == "auto" {
+		return shared.OptionSchema{}, nil // see File.EngineOptions
 	}
 	if _, diags := s.file.EngineOptions(s.sandbox, shared.OptionSchema{}); !diags.HasErrors() {
 		return shared.OptionSchema{}, nil // no config block

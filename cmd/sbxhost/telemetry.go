@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -20,9 +22,9 @@ import (
 // exporterName is the program that exports, which stands beside this one.
 const exporterName = "sbxhost-telemetry"
 
-// exportPatience bounds how long the end of a command waits for its telemetry
-// to be sent: as long as one OTLP request may take by default, and a little.
-const exportPatience = 12 * time.Second
+// exportSlack is what the exporter has beyond its own patience, to say what it
+// could not send.
+const exportSlack = 500 * time.Millisecond
 
 // span is the trace of one command. Nil traces nothing.
 type span struct {
@@ -32,13 +34,27 @@ type span struct {
 	process *exec.Cmd
 	stdin   io.WriteCloser
 	stderr  bytes.Buffer
+	signals chan os.Signal // that came after the command's end
 }
 
 // startSpan begins to trace a command where the environment asks for it. What is
 // wrong with telemetry is told, and no reason not to run the command.
 func (a *app) startSpan(sandbox, engine string, begin time.Time) *span {
-	if !telemetry.Wanted(a.getenv) {
+	s, err := a.newSpan(sandbox, engine, begin)
+	if err == nil && s != nil {
+		err = s.startExporter()
+	}
+	if err != nil {
+		a.say(fmt.Sprintf("telemetry: %v; nothing is sent", err))
 		return nil
+	}
+	return s
+}
+
+// newSpan is a span that nothing is sent of yet; nil where nobody asks for one.
+func (a *app) newSpan(sandbox, engine string, begin time.Time) (*span, error) {
+	if !telemetry.Wanted(a.getenv) {
+		return nil, nil
 	}
 	parent, err := telemetry.ParseTraceparent(a.getenv("TRACEPARENT"), a.getenv("TRACESTATE"))
 	if err != nil {
@@ -46,18 +62,16 @@ func (a *app) startSpan(sandbox, engine string, begin time.Time) *span {
 	}
 	s := &span{app: a}
 	if s.context, err = telemetry.Child(parent, a.getenv("OTEL_TRACES_SAMPLER"), a.getenv("OTEL_TRACES_SAMPLER_ARG")); err != nil {
-		a.say("telemetry: " + err.Error() + "; nothing is sent")
-		return nil
+		return nil, err
+	}
+	if engine == "" {
+		engine = "auto" // which it stays if none is reached
 	}
 	s.record = telemetry.Record{
 		TraceID: s.context.TraceID, SpanID: s.context.SpanID, ParentID: parent.SpanID, TraceState: s.context.State, Sampled: s.context.Sampled,
 		Start: begin, Sandbox: sandbox, Engine: engine,
 	}
-	if err := s.startExporter(); err != nil {
-		a.say(fmt.Sprintf("telemetry: %v; nothing is sent", err))
-		return nil
-	}
-	return s
+	return s, nil
 }
 
 // startExporter starts the exporter while the command is still to be started, so
@@ -91,41 +105,58 @@ func (s *span) startExporter() error {
 	return s.process.Start()
 }
 
-// exporterEnv is what the exporter's libraries read, and no more.
+// exporterEnv is what the exporter's libraries read, and no more. Paths in it are
+// made absolute, since the exporter runs elsewhere.
 func (a *app) exporterEnv() (env []string) {
+	cwd, err := a.cwd()
 	for _, entry := range a.environ {
-		name, _, _ := strings.Cut(entry, "=")
+		name, value, _ := strings.Cut(entry, "=")
 		switch strings.ToUpper(name) {
 		case "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY":
-			env = append(env, entry)
 		default:
-			if strings.HasPrefix(name, "OTEL_") {
-				env = append(env, entry)
+			if !strings.HasPrefix(name, "OTEL_") {
+				continue
 			}
 		}
+		file := strings.HasPrefix(name, "SSL_CERT_") || strings.HasPrefix(name, "OTEL_") && (strings.HasSuffix(name, "_CERTIFICATE") || strings.HasSuffix(name, "_CLIENT_KEY"))
+		if file && value != "" && err == nil {
+			entry = name + "=" + absolute(cwd, value)
+		}
+		env = append(env, entry)
 	}
 	return env
 }
 
-// env passes the trace on to the command.
-func (s *span) env() []string {
+// pass passes the trace on to the command.
+func (s *span) pass(cmd *host.Cmd) {
+	if s != nil {
+		cmd.TraceParent, cmd.TraceState = s.context.Traceparent(), s.context.State
+	}
+}
+
+// over notes that the command has ended: from here on a signal is about what is
+// left to do.
+func (s *span) over() {
 	if s == nil {
-		return nil
+		return
 	}
-	env := []string{"TRACEPARENT=" + s.context.Traceparent()}
-	if s.context.State != "" {
-		env = append(env, "TRACESTATE="+s.context.State)
+	s.record.End = time.Now()
+	s.signals = make(chan os.Signal, 1)
+	for _, sig := range [...]syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP} {
+		if !signal.Ignored(sig) {
+			signal.Notify(s.signals, sig)
+		}
 	}
-	return env
 }
 
-// end tells how the command ended, and waits until that is sent.
+// end tells how the command ended, and waits until that is sent, or a signal
+// says that nobody wants to wait.
 func (s *span) end(report host.Report, status int, err error) {
 	if s == nil {
 		return
 	}
 	r, result := &s.record, newResult(s.record.Sandbox, report, status, err)
-	r.End, r.Outcome, r.ExitCode, r.Degraded = time.Now(), result.Outcome, result.ExitCode, len(result.Degraded)
+	r.Outcome, r.ExitCode, r.Degraded, r.DurationMS = result.Outcome, result.ExitCode, len(result.Degraded), result.DurationMS
 	r.Decision, r.Rule = result.Decision, result.Rule
 	if result.Engine != "" {
 		r.Engine = result.Engine
@@ -138,13 +169,25 @@ func (s *span) end(report host.Report, status int, err error) {
 		_, marshalErr = s.stdin.Write(append(line, '\n'))
 	}
 	s.stdin.Close()
-	timer := time.AfterFunc(exportPatience, func() { s.process.Process.Kill() })
-	defer timer.Stop()
-	if waitErr := s.process.Wait(); waitErr != nil || marshalErr != nil {
-		why := strings.TrimSpace(s.stderr.String())
-		if why == "" {
-			why = fmt.Sprint(waitErr, " ", marshalErr)
+	defer signal.Stop(s.signals)
+	waited := make(chan error, 1)
+	go func() { waited <- s.process.Wait() }()
+	patience := telemetry.Patience(s.app.getenv)
+	late := time.After(patience + exportSlack)
+	var why string
+	select {
+	case waitErr := <-waited:
+		if waitErr == nil && marshalErr == nil {
+			return
 		}
-		s.app.say("telemetry: " + strings.ReplaceAll(why, "\n", "; "))
+		if why = strings.TrimSpace(s.stderr.String()); why == "" {
+			why = errors.Join(waitErr, marshalErr).Error()
+		}
+	case <-late:
+		why = fmt.Sprintf("nothing was sent in %v, which OTEL_EXPORTER_OTLP_TIMEOUT changes", patience)
+	case sig := <-s.signals:
+		why = fmt.Sprintf("%v: it may not have been sent", sig)
 	}
+	s.process.Process.Kill()
+	s.app.say("telemetry: " + strings.ReplaceAll(why, "\n", "; "))
 }

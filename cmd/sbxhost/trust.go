@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // trustCommand records that the user has read a configuration.
@@ -75,7 +80,10 @@ func (c *trustCommand) Run(args []string) int {
 	} else {
 		err = c.trust(path)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errReported):
+		return statusFailed
+	case err != nil:
 		return c.fail(err)
 	}
 	return 0
@@ -100,19 +108,50 @@ func (c *trustCommand) path(name string, gone bool) (string, error) {
 		case origin != config.OriginWorkspace:
 			return "", &hinted{errors.New("no configuration is found in the workspace here"), "name the file"}
 		}
-		return filepath.EvalSymlinks(path)
+		return trustPlace(path)
 	}
-	path, err := filepath.EvalSymlinks(absolute(cwd, name))
+	path, err := trustPlace(absolute(cwd, name))
 	if gone && errors.Is(err, fs.ErrNotExist) {
 		return absolute(cwd, name), nil
 	}
 	return path, err
 }
 
+// trustPlace is the path that trust in a configuration belongs to: that of its
+// directory, resolved, and its name. A symlink in the place of the file is not
+// followed: what the text says of relative paths it says of where it was found,
+// so that a link to a file that is trusted elsewhere would have programs of this
+// workspace run in its name.
+func trustPlace(found string) (string, error) {
+	dir, err := filepath.EvalSymlinks(filepath.Dir(found))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, filepath.Base(found)), nil
+}
+
+// checkUserFile refuses a file in the user's configuration directory that is not
+// the user's word, since somebody else can have written it: HOME may be another
+// user's, as it is for root where sudo keeps the variable.
+func checkUserFile(path string) error {
+	info, err := os.Stat(path)
+	if err == nil {
+		err = sandboxinit.CheckFile(path, info)
+	}
+	if err != nil {
+		return &hinted{fmt.Errorf("what is in your configuration directory may not be your word; nothing was run: %w", err),
+			"or name it as your own: -config " + shellQuote(path)}
+	}
+	return nil
+}
+
 func (c *trustCommand) trust(path string) error {
 	text, err := config.Read(path)
 	if err != nil {
 		return err
+	}
+	if len(text) > config.MaxSize {
+		return fmt.Errorf("%s is longer than the %d bytes of a configuration", quote(path), config.MaxSize)
 	}
 	store, err := c.store()
 	if err != nil {
@@ -126,11 +165,12 @@ func (c *trustCommand) trust(path string) error {
 		c.print(fmt.Sprintf("%s is trusted already\n", quote(path)))
 		return nil
 	}
+	// First what is to be trusted, then that it is.
+	if state == approvals.TrustChanged && c.print(unifiedDiff(string(before.Content), string(text))) != 0 {
+		return errReported
+	}
 	if err := store.AddTrust(context.Background(), path, text); err != nil {
 		return err
-	}
-	if state == approvals.TrustChanged {
-		c.print(unifiedDiff(string(before.Content), string(text)))
 	}
 	trusted := approvals.Trusted{Path: path, Content: text}
 	c.print(fmt.Sprintf("trusted %s, sha256 %s\n", quote(path), trusted.SHA256()))
@@ -215,43 +255,43 @@ func age(d time.Duration) string {
 }
 
 // trustedText gives the text of a configuration that was found in the
-// workspace, if it is trusted. What is parsed must be these bytes: the file may
-// be another one a moment later.
-func (a *app) trustedText(ctx context.Context, found string) ([]byte, error) {
-	path, err := filepath.EvalSymlinks(found)
-	if err != nil {
-		return nil, err
-	}
+// workspace, if it is trusted; the path is one of trustPlace. What is parsed
+// must be these bytes under that path: the file, and what a symlink in its
+// spelling leads to, may be another one a moment later.
+func (a *app) trustedText(ctx context.Context, path string) ([]byte, error) {
 	text, err := config.Read(path)
 	if err != nil {
 		return nil, err
 	}
-	named := fmt.Sprintf("or name it as your own word: -config %s", shellQuote(found))
+	named := fmt.Sprintf("or name it as your own word: -config %s", shellQuote(path))
 	store, err := a.store()
 	if err != nil {
-		return nil, &hinted{fmt.Errorf("%s was found in the workspace, and %w", quote(found), err), named}
+		return nil, &hinted{fmt.Errorf("%s was found in the workspace, and %w", quote(path), err), named}
 	}
 	state, before, err := store.Trusts(path, text)
 	if err != nil {
-		return nil, &hinted{fmt.Errorf("%s was found in the workspace, and whether it is trusted is not known: %w", quote(found), err), named}
+		return nil, &hinted{fmt.Errorf("%s was found in the workspace, and whether it is trusted is not known: %w", quote(path), err), named}
 	}
 	if state == approvals.TrustConfirmed {
 		return text, nil
 	}
-	refusal := &hinted{fmt.Errorf("%s was found in the workspace, and you have not trusted it; nothing was run", quote(found)),
+	refusal := &hinted{fmt.Errorf("%s was found in the workspace, and you have not trusted it; nothing was run", quote(path)),
 		fmt.Sprintf("read it, then: sbxhost trust %s; %s", shellQuote(path), named)}
 	old := ""
 	if state == approvals.TrustChanged {
-		refusal.error = fmt.Errorf("%s was found in the workspace, and has changed since you trusted it (%s); nothing was run", quote(found), age(time.Since(before.At)))
+		refusal.error = fmt.Errorf("%s was found in the workspace, and has changed since you trusted it (%s); nothing was run", quote(path), age(time.Since(before.At)))
 		old = string(before.Content)
 	}
-	question, whole := trustQuestion(found, old, string(text), state == approvals.TrustChanged)
-	if !whole {
-		return nil, refusal
+	question, whole := trustQuestion(path, old, string(text), state == approvals.TrustChanged)
+	answer := ""
+	if err = errNoTerminal; whole {
+		answer, err = a.ask(ctx, func(shared.TerminalSize) string { return question })
 	}
-	answer, err := a.ask(ctx, question)
 	switch {
 	case errors.Is(err, errNoTerminal):
+		if state == approvals.TrustChanged {
+			a.showChange(path, old)
+		}
 		return nil, refusal
 	case err != nil:
 		return nil, err
@@ -261,15 +301,64 @@ func (a *app) trustedText(ctx context.Context, found string) ([]byte, error) {
 	return text, store.AddTrust(ctx, path, text)
 }
 
-// maxTrustLines is how much of a configuration is shown with the question. For
-// more, an editor is the place to read it.
+// maxTrustLines is how much of a configuration is shown with the question, in
+// lines of a terminal: for more, an editor is the place to read it. What has
+// scrolled out of sight has not been read.
 const maxTrustLines = 300
+
+// maxChangeLines is how much is shown with a refusal, which may go to a log.
+const maxChangeLines = 60
+
+// showChange shows what is different from the text that was trusted, with a
+// refusal. Of a symlink it shows nothing, and reads the file anew for that: a
+// command can lead one to any file, and would read in our output what it cannot
+// open itself.
+func (a *app) showChange(path, before string) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	text, err := io.ReadAll(io.LimitReader(file, config.MaxSize))
+	if err != nil {
+		return
+	}
+	a.say("the difference:")
+	fmt.Fprint(a.stderr, cutRows(unifiedDiff(before, string(text)), maxChangeLines))
+}
+
+// cutRows is the beginning of a text that is no longer than so many lines of a
+// terminal, and says how much is missing.
+func cutRows(text string, limit int) string {
+	lines := strings.SplitAfter(text, "\n")
+	shown, height := 0, 0
+	for shown < len(lines) && height+rows(lines[shown]) <= limit {
+		height += rows(lines[shown])
+		shown++
+	}
+	if shown == len(lines) {
+		return text
+	}
+	return strings.Join(lines[:shown], "") + fmt.Sprintf("... and %s\n", plural(len(lines)-shown-1, "further line"))
+}
+
+// rows is how many lines of a terminal of the usual width a text takes.
+func rows(text string) (n int) {
+	for line := range strings.Lines(text) {
+		width := 8*strings.Count(line, "\t") + utf8.RuneCountInString(line)
+		n += (width + 79) / 80
+	}
+	return n
+}
 
 // trustQuestion is what a person is asked. It is not whole where there is more
 // to read than a terminal is good for.
 func trustQuestion(path, before, after string, changed bool) (text string, whole bool) {
 	diff := unifiedDiff(before, after)
-	if strings.Count(diff, "\n") > maxTrustLines {
+	if rows(diff) > maxTrustLines {
 		return "", false
 	}
 	var b strings.Builder
@@ -283,9 +372,14 @@ func trustQuestion(path, before, after string, changed bool) (text string, whole
 	return b.String(), true
 }
 
-// keepTrust goes on trusting a file that sbxhost itself has changed.
-func (a *app) keepTrust(path string, before, after []byte) {
+// keepTrust goes on trusting a file that sbxhost itself has changed. The path is
+// the one by which it was found or named.
+func (a *app) keepTrust(name string, before, after []byte) {
 	store, err := a.store()
+	if err != nil {
+		return
+	}
+	path, err := trustPlace(name)
 	if err != nil {
 		return
 	}
@@ -304,8 +398,8 @@ func (a *app) trustWritten(path string, text []byte) {
 	if err != nil {
 		return
 	}
-	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		if err := store.AddTrust(context.Background(), resolved, text); err != nil && !errors.Is(err, os.ErrPermission) {
+	if place, err := trustPlace(path); err == nil {
+		if err := store.AddTrust(context.Background(), place, text); err != nil && !errors.Is(err, os.ErrPermission) {
 			a.say(fmt.Sprintf("%s has to be trusted before it is used: %v", quote(path), err))
 		}
 	}

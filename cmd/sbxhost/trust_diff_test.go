@@ -52,3 +52,33 @@ func FuzzCompareLines(f *testing.F) {
 		}
 	})
 }
+
+// What does not fit a terminal that one can scroll back in is not asked about,
+// however few its lines are.
+func TestTrustQuestionCanBeRead(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text  string
+		whole bool
+	}{
+		{"sandbox \"a\" {}\n", true},
+		{strings.Repeat("# b\n", maxTrustLines-1), true},
+		{strings.Repeat("# b\n", maxTrustLines), false},
+		{"evil\n" + strings.Repeat(" ", 80*maxTrustLines) + "\n", false},
+		{"evil\n" + strings.Repeat("\t", 10*maxTrustLines) + "\n", false},
+	} {
+		if _, whole := trustQuestion("/x", "", c.text, false); whole != c.whole {
+			t.Errorf("%.20q, %d bytes: %v", c.text, len(c.text), whole)
+		}
+	}
+	long := strings.Repeat("+x\n", 100)
+	if got := cutRows(long, 10); got != strings.Repeat("+x\n", 10)+"... and 90 further lines\n" {
+		t.Errorf("%q", got)
+	}
+	if got := cutRows(long, 100); got != long {
+		t.Errorf("%q", got)
+	}
+	if got := cutRows("+"+strings.Repeat("x", 900)+"\n+y\n", 10); got != "... and 2 further lines\n" {
+		t.Errorf("%q", got)
+	}
+}

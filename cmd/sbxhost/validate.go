@@ -76,7 +76,7 @@ type posJSON struct {
 // Run implements cli.Command.
 func (c *validateCommand) Run(args []string) int {
 	fs := newFlags("validate")
-	explicit := fs.String("config", "", "")
+	explicit := configFlag(fs)
 	asJSON := fs.Bool("json", false, "")
 	if status, ok := c.parse(fs, c, args); !ok {
 		return status
@@ -100,9 +100,18 @@ func (c *validateCommand) Run(args []string) int {
 		if err != nil {
 			return c.fail(err)
 		}
+		if root, err := c.evalInput().Root(); err == nil && options.Workspace.Root == "" {
+			options.Workspace.Root = root
+		}
 		v.Settings = map[string][]settingJSON{}
 		for _, name := range file.Names() {
-			v.Settings[name] = c.settings(file, name, options, nil)
+			def := options.Sandboxes[name]
+			schema := c.knownSchema(options, def.Engine)
+			if raw, diags := file.EngineOptions(name, schema); !diags.HasErrors() {
+				def.Config = raw
+				options.Sandboxes[name] = def
+			}
+			v.Settings[name] = c.settings(file, name, options, schema, nil)
 		}
 	}
 	if *asJSON {

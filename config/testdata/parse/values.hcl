@@ -4,7 +4,7 @@ sandbox "a" {
   filesystem      = "minimum"
   workdir         = "src"
   deny_paths      = []
-  env_passthrough = ["GO*", "*", "A=B", ""]
+  env_passthrough = ["GO*", "*", "A=B", "", "EDITOR"]
   env = {
     "1A"  = "x"
     GOOD  = "x"

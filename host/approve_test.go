@@ -1,0 +1,149 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/policy"
+)
+
+// An approval is for a command in the environment that it was approved in.
+func TestApprovalCoversTheEnvironment(t *testing.T) {
+	t.Parallel()
+	store := approvals.Open(filepath.Join(t.TempDir(), "state"))
+	s := stubs{platform: brokenStub(), noop: noopStub()}
+	def := func() host.Definition {
+		return host.Definition{Env: map[string]string{"A": "1", "B": "2"}, EnvPassthrough: []string{"GO*", "LC_*"}, Limits: host.Limits{PIDs: 1}}
+	}
+	with := func(d host.Definition, workspace map[string]string, env []string, trace string) *host.Cmd {
+		h := s.host(t, d, func(o *host.Options) {
+			o.Approvals.Store, o.Workspace.Env = store, workspace
+			o.Environ = append(o.Environ, "SET=x")
+		})
+		cmd := h.Command(t.Context(), "", "make")
+		cmd.Env, cmd.TraceParent = env, trace
+		return cmd
+	}
+	if _, err := with(def(), nil, []string{"SET"}, "").Approve(approvals.Always); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		change    func(*host.Definition)
+		workspace map[string]string
+		env       []string
+		trace     string
+		approved  bool
+	}{
+		"the same":                   {env: []string{"SET"}, approved: true},
+		"by its value":               {env: []string{"SET=x"}, approved: true},
+		"another value":              {env: []string{"SET=y"}},
+		"a variable that is not set": {env: []string{"SET", "UNSET"}, approved: true},
+		"an empty one":               {env: []string{"SET", "UNSET="}},
+		"in a trace":                 {env: []string{"SET"}, trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", approved: true},
+		"in another order":           {env: []string{"SET"}, change: func(d *host.Definition) { slices.Reverse(d.EnvPassthrough) }, approved: true},
+		"limits":                     {env: []string{"SET"}, change: func(d *host.Definition) { d.Limits.PIDs = 2 }, approved: true},
+		"env":                        {env: []string{"SET"}, change: func(d *host.Definition) { d.Env["LD_PRELOAD"] = "x.so" }},
+		"env's value":                {env: []string{"SET"}, change: func(d *host.Definition) { d.Env["A"] = "2" }},
+		"env_passthrough":            {env: []string{"SET"}, change: func(d *host.Definition) { d.EnvPassthrough = []string{"*"} }},
+		"credentials":                {env: []string{"SET"}, change: func(d *host.Definition) { d.Credentials = []string{"github"} }},
+		"workspace.env":              {env: []string{"SET"}, workspace: map[string]string{"PATH": "/w"}},
+	} {
+		d := def()
+		if tt.change != nil {
+			tt.change(&d)
+		}
+		err := with(d, tt.workspace, tt.env, tt.trace).Run()
+		if (err == nil) != tt.approved {
+			t.Errorf("%s: %v", name, err)
+		}
+		var denied *host.DeniedError
+		if err != nil && !errors.As(err, &denied) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Many commands ask at once, and each gets its own answer.
+func TestApproverConcurrently(t *testing.T) {
+	t.Parallel()
+	const count = 50
+	var asking sync.WaitGroup
+	asking.Add(count)
+	s := stubs{platform: brokenStub(), noop: noopStub()}
+	store := approvals.Open(filepath.Join(t.TempDir(), "state"))
+	h := s.host(t, host.Definition{}, func(o *host.Options) {
+		o.Approvals.Store = store
+		o.Approver = func(_ context.Context, r host.ApprovalRequest) (policy.Approval, error) {
+			asking.Done()
+			asking.Wait() // all of them are in here at once
+			if strings.HasPrefix(r.Args[0], "yes") {
+				return policy.ApprovedAlways, nil
+			}
+			return policy.Refused, nil
+		}
+	})
+	var all sync.WaitGroup
+	for i := range count {
+		all.Go(func() {
+			name := fmt.Sprint([]string{"yes", "no"}[i%2], i)
+			if err := h.Command(t.Context(), "", name).Run(); (err == nil) != (i%2 == 0) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	all.Wait()
+	if list, err := store.List(); err != nil || len(list) != count/2 || len(s.noop.runs) != count/2 {
+		t.Errorf("%d remembered, %d ran, %v", len(list), len(s.noop.runs), err)
+	}
+}
+
+// A yes that comes after the command was given up is none.
+func TestApproverTooLate(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := stubs{platform: brokenStub(), noop: noopStub()}
+	store := approvals.Open(filepath.Join(t.TempDir(), "state"))
+	h := s.host(t, host.Definition{}, func(o *host.Options) {
+		o.Approvals.Store = store
+		o.Approver = func(ctx context.Context, _ host.ApprovalRequest) (policy.Approval, error) {
+			cancel()
+			<-ctx.Done()
+			return policy.ApprovedAlways, nil
+		}
+	})
+	if err := h.Command(ctx, "", "true").Run(); !errors.Is(err, context.Canceled) || len(s.noop.runs) > 0 {
+		t.Errorf("%v, ran %q", err, s.noop.runs)
+	}
+	if list, err := store.List(); err != nil || len(list) > 0 {
+		t.Errorf("it is remembered: %v, %v", list, err)
+	}
+}
+
+// An Approver that panics has not approved, and leaves nothing that Close would
+// wait for.
+func TestApproverPanics(t *testing.T) {
+	t.Parallel()
+	s := stubs{platform: brokenStub(), noop: noopStub()}
+	h := s.host(t, host.Definition{}, func(o *host.Options) {
+		o.Approver = func(context.Context, host.ApprovalRequest) (policy.Approval, error) { panic("out of order") }
+	})
+	func() {
+		defer func() {
+			if r := recover(); r != "out of order" {
+				t.Errorf("recovered %v", r)
+			}
+		}()
+		h.Command(t.Context(), "", "true").Run()
+	}()
+	if err := h.Close(); err != nil || len(s.noop.runs) > 0 {
+		t.Errorf("%v, ran %q", err, s.noop.runs)
+	}
+}

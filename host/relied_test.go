@@ -1,0 +1,105 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	link := func(to, at string) {
+		t.Helper()
+		if err := os.Symlink(to, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link("config.hcl", tr.project+"/named.hcl")
+	link("sub", tr.project+"/way")
+	link(tr.project+"/way", tr.base+"/outer") // itself out of reach, and through a link that is not
+	link(tr.project, tr.base+"/direct")
+	link(tr.base+"/nowhere", tr.project+"/dangling")
+
+	all := Definition{}
+	for _, c := range []struct {
+		path string
+		d    Definition
+		by   string // the attribute; empty: no refusal
+	}{
+		{tr.project + "/config.hcl", all, ""},
+		{tr.project + "/named.hcl", all, "workspace"},
+		{tr.project + "/way/x", all, "workspace"},
+		{tr.project + "/dangling/x", all, "workspace"},
+		{tr.base + "/outer/x", all, "workspace"},
+		{tr.base + "/direct/config.hcl", all, ""},
+		{tr.project + "/named.hcl", Definition{ReadOnly: true}, ""},
+		{tr.home + "/cache/x", all, ""},
+		{tr.home + "/cache/x", Definition{BindPaths: []Bind{{Host: tr.home, Writable: true}}}, "bind_paths[0]"},
+		{tr.home + "/cache/x", Definition{BindPaths: []Bind{{Host: tr.home}}}, ""},
+	} {
+		r := tr.resolver(t)
+		r.relied = []relied{{c.path, "what is tested"}}
+		_, err := r.resolve("fast", c.d)
+		e, refused := errors.AsType[*shared.Error](err)
+		switch {
+		case c.by == "" && err != nil, c.by != "" && !refused:
+			t.Errorf("%s, %+v: %v", c.path, c.d, err)
+		case c.by != "" && (e.Attribute != c.by || !strings.Contains(e.Message, "commands could replace the symlink")):
+			t.Errorf("%s, %+v: %v", c.path, c.d, err)
+		}
+	}
+
+	// What guardOwn makes read-only holds the links in it.
+	if err := os.MkdirAll(tr.home+"/.config/sbxhost", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link(tr.base+"/data/dot.hcl", tr.home+"/.config/sbxhost/config.hcl")
+	r := tr.resolver(t)
+	r.own = []own{{dir: tr.home + "/.config", what: "yours", names: []string{"sbxhost"}}}
+	r.relied = []relied{{tr.home + "/.config/sbxhost/config.hcl", "the configuration in force"}}
+	home := Definition{BindPaths: []Bind{{Host: tr.home, Writable: true}}}
+	if _, err := r.resolve("fast", home); err != nil {
+		t.Error(err)
+	}
+	if err := os.RemoveAll(tr.home + "/.config/sbxhost"); err != nil {
+		t.Fatal(err)
+	}
+	link(tr.base+"/data", tr.home+"/.config/sbxhost")
+	r.relied = nil
+	if _, err := r.resolve("fast", home); err == nil || !strings.Contains(err.Error(), "/.config/sbxhost, which leads to yours") {
+		t.Errorf("where a configuration of one's own would be found: %v", err)
+	}
+}
+
+func TestOtherNamesOfWhatIsReliedOn(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	outside := tr.base + "/outside.hcl"
+	if err := os.WriteFile(outside, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for of, name := range map[string]string{tr.project + "/config.hcl": "/sub/one", outside: "/sub/two"} {
+		if err := os.Link(of, tr.project+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := tr.resolver(t)
+	r.protected = []string{tr.project + "/config.hcl", outside}
+	out, err := r.resolve("fast", Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"/config.hcl", "/sub/one", "/sub/two"} {
+		held := func(m shared.Mount) bool {
+			return m.Source == tr.project+name && m.Kind == shared.MountReadOnly && strings.Contains(m.Origin, "the configuration in force")
+		}
+		if !slices.ContainsFunc(out.spec.Mounts, held) {
+			t.Errorf("%s can be written", name)
+		}
+	}
+}
