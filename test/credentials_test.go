@@ -14,7 +14,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -31,14 +33,7 @@ var encodedCanary = base64.StdEncoding.EncodeToString([]byte("x-access-token:" +
 // token, as a GitHub server does, and gives its URL and its certificate.
 func gitServer(t *testing.T, dir string) (url string, certificate []byte) {
 	t.Helper()
-	execPath, err := exec.Command("git", "--exec-path").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	backend := &cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(string(execPath)), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
-	}
+	backend := gitBackend(t, dir)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, ok := r.BasicAuth(); !ok || user != "x-access-token" || password != canaryToken {
 			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
@@ -53,6 +48,19 @@ func gitServer(t *testing.T, dir string) (url string, certificate []byte) {
 		t.Fatal("the test server speaks no TLS that git may")
 	}
 	return server.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
+
+// gitBackend serves the repositories below dir to everybody.
+func gitBackend(t *testing.T, dir string) http.Handler {
+	t.Helper()
+	execPath, err := exec.Command("git", "--exec-path").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cgi.Handler{
+		Path: filepath.Join(strings.TrimSpace(string(execPath)), "git-http-backend"),
+		Env:  []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
+	}
 }
 
 func TestCredentials(t *testing.T) {
@@ -150,6 +158,57 @@ sandbox "agent" {
 			t.Errorf("the server gives the repository to everybody\n%s", out)
 		}
 	})
+	t.Run("no other server gets it", func(t *testing.T) {
+		// One to which the server leads a client that has authenticated, or has not
+		// yet, and which asks for nothing and waits what comes.
+		var mu sync.Mutex
+		var met []string
+		backend := gitBackend(t, repositories)
+		other := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			met = append(met, r.Method+" "+r.Header.Get("Authorization"))
+			mu.Unlock()
+			backend.ServeHTTP(w, r)
+		}))
+		t.Cleanup(other.Close)
+		for _, when := range []string{"before", "after"} {
+			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if _, password, _ := r.BasicAuth(); when == "after" && password != canaryToken {
+					w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				http.Redirect(w, r, other.URL+r.URL.RequestURI(), http.StatusMovedPermanently)
+			}))
+			t.Cleanup(server.Close)
+			sbxhost(append(token, "GITHUB_SERVER_URL="+server.URL), "exec", "-config", config, "-sandbox", "with", "-env", "GIT_SSL_NO_VERIFY=1", "--",
+				"git", "clone", "-q", server.URL+"/private.git", "redirected-"+when)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.ContainsFunc(met, func(m string) bool { return strings.HasPrefix(m, "POST") }) {
+			t.Errorf("the control fails: git went no further than %q", met)
+		}
+		for _, m := range met {
+			if strings.Contains(m, "Basic") {
+				t.Errorf("the other server gets the token: %q", met)
+			}
+		}
+	})
+	t.Run("a helper of the user's is not told it", func(t *testing.T) {
+		kept := filepath.Join(p.project, "kept")
+		settings := filepath.Join(p.project, "gitconfig")
+		if err := os.WriteFile(settings, []byte("[credential]\n\thelper = store --file="+kept+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, status := sbxhost(token, "exec", "-config", config, "-sandbox", "with", "-env", "GIT_CONFIG_GLOBAL="+settings, "--", "git", "clone", "-q", url+"/private.git", "kept-clone")
+		if status != 0 {
+			t.Fatalf("status %d\n%s", status, out)
+		}
+		if data, err := os.ReadFile(kept); err == nil {
+			t.Errorf("a helper has written %q", data)
+		}
+	})
 	t.Run("no argument holds it", func(t *testing.T) {
 		// Every process that there is while the command runs, as root sees it.
 		script := `for f in /proc/[0-9]*/cmdline; do tr '\0' ' ' <"$f"; echo; done 2>/dev/null`
@@ -157,9 +216,13 @@ sandbox "agent" {
 		if !strings.Contains(inside, "sh -c") {
 			t.Errorf("the control fails: no command line is seen\n%s", inside)
 		}
-		hold := exec.Command(filepath.Join(bin, "sbxhost"), "exec", "-config", config, "-sandbox", "with", "--", "sh", "-c", `echo "$GITHUB_TOKEN" | wc -c; read x`)
+		// Nor any environment but those of sbxhost and the command, nor any file: the
+		// session's, the audit log's, what engine and holder keep beside them.
+		const held = canaryToken + "-held"
+		auditLog := filepath.Join(p.home, "audit.jsonl")
+		hold := exec.Command(filepath.Join(bin, "sbxhost"), "exec", "-config", config, "-sandbox", "with", "-session", "canary", "--", "sh", "-c", `echo "$GITHUB_TOKEN" | wc -c; read x`)
 		hold.Dir = p.project
-		hold.Env = append(p.env(), "GITHUB_SERVER_URL="+url, token[0])
+		hold.Env = append(p.env(), "GITHUB_SERVER_URL="+url, "GITHUB_TOKEN="+held, "SBXHOST_AUDIT="+auditLog)
 		stdin, err := hold.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +235,7 @@ sandbox "agent" {
 			t.Fatal(err)
 		}
 		var count int
-		if _, err := fmt.Fscan(stdout, &count); err != nil || count != len(canaryToken)+1 {
+		if _, err := fmt.Fscan(stdout, &count); err != nil || count != len(held)+1 {
 			t.Errorf("the command has a token of %d bytes, error %v", count, err)
 		}
 		lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -183,6 +246,41 @@ sandbox "agent" {
 			if data, err := os.ReadFile(line); err == nil && (bytes.Contains(data, []byte(canaryToken)) || bytes.Contains(data, []byte(encodedCanary))) {
 				t.Errorf("%s holds the token: %q", line, data)
 			}
+		}
+		environs, err := filepath.Glob("/proc/[0-9]*/environ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var holders []string
+		for _, environ := range environs {
+			if data, err := os.ReadFile(environ); err == nil && bytes.Contains(data, []byte(held)) {
+				name, _ := os.ReadFile(filepath.Join(filepath.Dir(environ), "comm"))
+				holders = append(holders, strings.TrimSpace(string(name)))
+			}
+		}
+		if slices.Sort(holders); !slices.Equal(holders, []string{"sbxhost", "sh"}) {
+			t.Errorf("the token is in the environments of %q", holders)
+		}
+		private, err := filepath.Glob("/tmp/sbxhost-*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := append(filesBelow(t, p.home), filesBelow(t, p.project)...)
+		for _, dir := range private {
+			filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+				if err == nil && d.Type().IsRegular() {
+					files = append(files, path)
+				}
+				return nil
+			})
+		}
+		for _, file := range files {
+			if data, err := os.ReadFile(file); err == nil && bytes.Contains(data, []byte(held)) {
+				t.Errorf("%s holds the token", file)
+			}
+		}
+		if data, err := os.ReadFile(auditLog); err != nil || !bytes.Contains(data, []byte("GITHUB_TOKEN")) {
+			t.Errorf("the control fails: the log is %q, error %v", data, err)
 		}
 		stdin.Close()
 		_ = hold.Wait() // read fails at the end of its input
@@ -202,6 +300,7 @@ sandbox "agent" {
 			want  string
 		}{
 			{token, []string{"-sandbox", "conflict", "--", "true"}, "GIT_CONFIG_COUNT is what credentials"},
+			{token, []string{"-sandbox", "with", "-env", "GIT_CONFIG_KEY_0=http.extraHeader", "--", "true"}, "GIT_CONFIG_KEY_0 is what credentials"},
 			{append(token, "GITHUB_SERVER_URL=http://plain.example"), []string{"-sandbox", "with", "--", "true"}, "not of the form https://HOST"},
 			{nil, []string{"-sandbox", "with", "--", "true"}, "neither GH_TOKEN nor GITHUB_TOKEN is set"},
 			{token, []string{"-sandbox", "with", "--", "/no/such/program"}, "no/such/program"},
@@ -239,6 +338,17 @@ sandbox "agent" {
 		out, status := sbxhost(agentEnv, "exec", "-config", config, "-sandbox", "agent", "--", "sh", "-c", "ssh-add -l && ! test -e "+key)
 		if status != 0 || !strings.Contains(out, "planted") {
 			t.Errorf("status %d\n%s", status, out)
+		}
+		// In the workspace sockets are hidden; this one was asked for.
+		near := filepath.Join(p.project, "s")
+		if err := os.Link(socket, near); err != nil { // another file system
+			if err := os.Symlink(socket, near); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, status = sbxhost([]string{"SSH_AUTH_SOCK=" + near}, "exec", "-config", config, "-sandbox", "agent", "--", "ssh-add", "-l")
+		if status != 0 || !strings.Contains(out, "planted") {
+			t.Errorf("in the workspace: status %d\n%s", status, out)
 		}
 		if out, status := sbxhost(agentEnv, "exec", "-config", config, "-sandbox", "without", "--", "ssh-add", "-l"); status == 0 {
 			t.Errorf("an agent is there that nobody passed:\n%s", out)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,20 +20,23 @@ import (
 // What the documents show is held to by these tests. The conventions:
 //
 //   - ```console is run, in order, by one bash for each document, in a scratch
-//     directory with a home of its own. A line "$ ..." is a command; what follows
+//     directory with a home of its own, and CLONE set to the top of this module.
+//     That of an example's README is a copy of the example, elsewhere. A line "$ ..." is a command; what follows
 //     up to the next one is all that it writes, to either stream. In it "..."
 //     stands for any text, and on a line of its own for any lines. A command
 //     fails only where the next one is `echo $?`.
 //   - ```sh is for what people run and tests do not: make and its targets, which
-//     must exist.
+//     must exist, and apt-get install.
 //   - ```hcl is a configuration without errors, or with one if the fence says
 //     "hcl refused". <!-- file: NAME --> before it puts it into the scratch
 //     directory.
 //   - ```go is a part of the file that <!-- PATH --> before it names, which is a
 //     program of this module: it is built with everything else, and commands can
-//     run it by its directory's name.
+//     run it by its directory's name. <!-- file: NAME from PATH --> also puts it
+//     into the scratch directory, and it is that whole file then.
+//   - Nothing is shown by indentation alone, which none of this would see.
 
-// document is a Markdown file at the top or in docs.
+// document is a Markdown file at the top, in docs or of an example.
 type document struct {
 	name   string // relative to the top
 	text   string
@@ -51,7 +55,7 @@ var htmlComment = regexp.MustCompile(`^<!-- (.*) -->$`)
 func parseDocument(name, text string) (document, error) {
 	d := document{name: name, text: text}
 	var current *block
-	comment := ""
+	comment, blank := "", true
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
@@ -64,7 +68,10 @@ func parseDocument(name, text string) (document, error) {
 			current = nil
 		case current != nil:
 			current.text += line
+		case strings.HasPrefix(line, "    ") && blank:
+			return d, fmt.Errorf("%s:%d: nothing checks what is only indented; fence it", name, number)
 		}
+		blank = bare == ""
 		comment = ""
 		if m := htmlComment.FindStringSubmatch(bare); m != nil {
 			comment = m[1]
@@ -82,6 +89,11 @@ func documents(t *testing.T) []document {
 	if err != nil {
 		t.Fatal(err)
 	}
+	readmes, err := filepath.Glob("../examples/*/README.md")
+	if err != nil || len(readmes) < 3 {
+		t.Fatalf("of examples there are %v, %v", readmes, err)
+	}
+	names = append(names, readmes...)
 	var docs []document
 	for _, name := range append(names, "../README.md") {
 		text, err := os.ReadFile(name)
@@ -131,6 +143,9 @@ func checkMake(text, makefile string) error {
 	for line := range strings.Lines(text) {
 		command, _, _ := strings.Cut(line, "#")
 		words := strings.Fields(command)
+		if len(words) > 2 && words[0] == "apt-get" && words[1] == "install" && !strings.ContainsAny(command, ";&|$`<>") {
+			continue
+		}
 		if len(words) != 2 || words[0] != "make" {
 			return fmt.Errorf("%q is not make TARGET", line)
 		}
@@ -145,6 +160,7 @@ func checkHCL(t *testing.T, b block) error {
 	_, diags := config.Parse(filepath.Join(t.TempDir(), "config.hcl"), []byte(b.text), config.EvalInput{
 		LookupEnv: func(string) (string, bool) { return "", false }, Home: "/home/me",
 		Root: func() (string, error) { return "/src/project", nil }, OS: "linux", Arch: "amd64",
+		Engines: func() []string { return []string{"firejail", "python"} }, // of the examples
 	})
 	if refused := b.info == "hcl refused"; refused != diags.HasErrors() {
 		return fmt.Errorf("as a configuration: %v", diags)
@@ -159,12 +175,19 @@ func checkHCL(t *testing.T, b block) error {
 // checkExcerpt looks for the block's lines, whatever their indentation, one
 // after the other in the file that it names.
 func checkExcerpt(b block) error {
+	whole := false
+	if file, ok := strings.CutPrefix(b.comment, "file: "); ok {
+		_, b.comment, whole = strings.Cut(file, " from ")
+	}
 	if !strings.HasSuffix(b.comment, ".go") {
 		return fmt.Errorf("no <!-- FILE.go --> before it says where it is from")
 	}
 	text, err := os.ReadFile(filepath.Join("..", b.comment))
 	if err != nil {
 		return err
+	}
+	if whole && string(text) != b.text {
+		return fmt.Errorf("is not the whole of %s as it stands", b.comment)
 	}
 	if !strings.Contains(unindented(string(text)), unindented(b.text)) {
 		return fmt.Errorf("is not in %s as it stands", b.comment)
@@ -196,18 +219,65 @@ func TestDocsConsole(t *testing.T) {
 		t.Fatal("no examples", err)
 	}
 	packages := append(engineBinaries[:], "cmd/sbxhost")
+	module := goModule(t, top)
 	for _, e := range examples {
 		packages = append(packages, strings.TrimPrefix(e, "../"))
 	}
 	bin := t.TempDir()
 	build(t, top, bin, packages...)
 	for _, d := range documents(t) {
-		t.Run(filepath.Base(d.name), func(t *testing.T) {
+		t.Run(strings.TrimSuffix(strings.ReplaceAll(d.name, "/", "_"), ".md"), func(t *testing.T) {
 			t.Parallel()
-			runDocument(t, d, bin)
+			for _, need := range needs {
+				if strings.HasPrefix(d.name, need.document) && !required(need.what) && exec.Command(need.probe[0], need.probe[1:]...).Run() != nil {
+					t.Skip(need.what + " is not here, and SBXHOST_REQUIRE does not list it")
+				}
+			}
+			runDocument(t, d, bin, module)
 		})
 	}
 }
+
+// needs are what documents need beyond what all do.
+var needs = []struct {
+	document, what string
+	probe          []string
+}{
+	{"examples/engine-firejail/", "firejail", []string{"firejail", "--version"}},
+	{"examples/engine-python/", "python3-grpcio", []string{"/usr/bin/python3", "-c", "import grpc, google.protobuf"}},
+}
+
+// goModule is the environment in which modules that use this one are built from
+// what is on this machine already.
+func goModule(t *testing.T, top string) []string {
+	t.Helper()
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(goTool, "env", "GOMODCACHE", "GOCACHE")
+	cmd.Dir = top
+	out, err := cmd.Output()
+	values := strings.Fields(string(out))
+	if err != nil || len(values) != 2 {
+		t.Fatalf("go env: %q, %v", out, err)
+	}
+	return []string{
+		"CLONE=" + top, "GOMODCACHE=" + values[0], "GOCACHE=" + values[1], "GOPROXY=off", "GOSUMDB=off", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false",
+		"PATH=" + filepath.Dir(goTool),
+	}
+}
+
+// tidy takes the place of `go mod tidy`, which looks into the tests of everything
+// that is depended on, and nobody has downloaded those. What it would write is
+// that of an example, of which `make tidy-check` says so.
+const tidy = `go() {
+	if [ "$*" != "mod tidy" ]; then command go "$@"; return; fi
+	local like=$CLONE/examples/engine-firejail
+	grep -q "^replace github.com/sbxhost/sbxhost => $CLONE$" go.mod || { echo "the module does not use this one"; return 1; }
+	sed "s|^module .*|$(grep ^module go.mod)|; s|=> ../..$|=> $CLONE|" $like/go.mod >go.new && mv go.new go.mod && cp $like/go.sum .
+}
+`
 
 // What make run shows holds.
 func TestDemo(t *testing.T) {
@@ -275,28 +345,35 @@ func steps(d document) (list []step) {
 	return list
 }
 
-func runDocument(t *testing.T, d document, bin string) {
+func runDocument(t *testing.T, d document, bin string, module []string) {
 	list := steps(d)
 	if len(list) == 0 {
 		return
 	}
 	home := t.TempDir()
 	dir := filepath.Join(home, "src")
-	engines := filepath.Join(home, ".local/share/sbxhost/engines")
-	for _, make := range []string{dir, engines} {
-		if err := os.MkdirAll(make, 0o755); err != nil {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if example := filepath.Dir(d.name); strings.HasPrefix(example, "examples/") {
+		// What it needs of this module's tree is what its go.mod says, and that alone.
+		if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", example))); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := os.Link(filepath.Join(bin, "sbxhost-engine-nice"), filepath.Join(engines, "sbxhost-engine-nice")); err != nil {
-		t.Fatal(err)
+		if mod, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil {
+			mod = bytes.Replace(mod, []byte("=> ../..\n"), []byte(strings.Replace(module[0], "CLONE=", "=> ", 1)+"\n"), 1)
+			if err := os.WriteFile(filepath.Join(dir, "go.mod"), mod, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	const mark = "\x01status "
 	var script strings.Builder
-	script.WriteString("exec 2>&1\n")
+	script.WriteString("exec 2>&1\n" + tidy)
 	next := 0
 	for _, b := range d.blocks {
 		if name, ok := strings.CutPrefix(b.comment, "file: "); ok {
+			name, _, _ = strings.Cut(name, " from ")
 			// Quoted, so that bash leaves it as it is.
 			fmt.Fprintf(&script, "cat >%s <<'END OF FILE'\n%sEND OF FILE\n", name, b.text)
 		}
@@ -304,11 +381,16 @@ func runDocument(t *testing.T, d document, bin string) {
 			fmt.Fprintf(&script, "%s\ns=$?; printf '%s%%d\\n' $s; (exit $s)\n", list[next].command, mark)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
 	cmd.Dir = dir
-	cmd.Env = []string{"HOME=" + home, "PATH=" + bin + ":/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TMPDIR=/tmp", "TERM=dumb"}
+	cmd.Env = append(slices.Clone(module), "HOME="+home, "LANG=C.UTF-8", "TMPDIR=/tmp", "TERM=dumb")
+	for i, entry := range cmd.Env {
+		if dir, ok := strings.CutPrefix(entry, "PATH="); ok {
+			cmd.Env[i] = "PATH=" + bin + ":" + dir + ":/usr/local/bin:/usr/bin:/bin"
+		}
+	}
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		t.Fatalf("%s takes too long; so far:\n%s", d.name, out)
@@ -370,6 +452,15 @@ func TestDocsConventions(t *testing.T) {
 	}
 	if checkMake("make nothing\n", "all:\n") == nil || checkMake("rm -rf x\n", "\nx:\n") == nil {
 		t.Error("anything is a target")
+	}
+	if checkMake("apt-get install a b\n", "") != nil || checkMake("apt-get install a; rm x\n", "") == nil {
+		t.Error("apt-get install")
+	}
+	if _, err := parseDocument("x.md", "a\n\n    b\n"); err == nil {
+		t.Error("what is indented is passed over")
+	}
+	if checkExcerpt(block{comment: "file: main.go from docs/examples/inject/main.go", text: "import (\n"}) == nil {
+		t.Error("a part is the whole")
 	}
 	if checkExcerpt(block{text: "no such line\n", comment: "docs/examples/embed/main.go"}) == nil {
 		t.Error("anything is an excerpt")

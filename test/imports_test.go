@@ -60,7 +60,7 @@ var rules = []rule{
 	{packages: "cmd/sbxhost-telemetry", ours: []string{"telemetry"}, others: []string{"go.opentelemetry.io/otel"}},
 	{packages: "test", ours: []string{}},
 	{packages: "docs/man", others: []string{}},
-	{packages: "docs/examples/sbxhost-engine-*", ours: []string{"shared", "shared/cmdengine"}, others: []string{}},
+	{packages: "docs/examples/sbxhost-engine-*", ours: []string{"shared", "shared/cmdengine", "shared/seccomp"}, others: []string{}},
 	{packages: "docs/examples/*", ours: []string{"config", "host", "shared", "shared/cmdengine", "plugins/bwrap"}},
 	{packages: "test/bench", ours: []string{"host", "shared", "shared/*"}, others: []string{}},
 	{packages: "test/*", ours: []string{"host", "shared", "shared/*", "plugins/*"}},

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -45,6 +46,10 @@ func TestQuestions(t *testing.T) {
 		"stdin":      testStdinIsNoAnswer,
 		"hangup":     testHangupIsNo,
 		"background": testBackground,
+		"raw":        testRawTerminal,
+		"at once":    testQuestionsAtOnce,
+		"suspended":  testQuestionSuspended,
+		"pasted":     testPastedHint,
 		"trust":      testTrustQuestion,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +63,10 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-const question = "Run it? [o]nce, for the [s]ession (6h), [a]lways, [N]o: "
+const (
+	question    = "Run it? [o]nce, for the [s]ession (6h), [a]lways, [N]o: "
+	questionCut = "Run it? [o]nce, for the [s]ession (6h), [a]lways, [v]iew all of it, [N]o: "
+)
 
 func (p *place) made() bool {
 	_, err := os.Stat(filepath.Join(p.project, "made"))
@@ -103,7 +111,8 @@ func testScopesOnTerminal(t *testing.T, p *place) {
 		l := p.shell(t, fmt.Sprintf("for i in 1 2; do sbxhost exec -- echo %s ran; done", scope))
 		l.sees(question)
 		l.types(scope[:1] + "\r")
-		if l.ends() != 0 || strings.Count(l.text(), "\n"+scope+" ran\r\n") != 2 || strings.Count(l.text(), question) != 1 {
+		until(t, "both runs", func() bool { return strings.Count(l.text(), "\n"+scope+" ran\r\n") == 2 }, l.text)
+		if l.ends() != 0 || strings.Count(l.text(), question) != 1 {
 			t.Errorf("%s: %s", scope, l.text())
 		}
 	}
@@ -112,7 +121,8 @@ func testScopesOnTerminal(t *testing.T, p *place) {
 	l.sees("always ran")
 	l.sees(question)
 	l.types("n\r")
-	if status := l.ends(); status != 125 || strings.Contains(l.text(), "\nsession ran\r") || !strings.Contains(l.text(), "was not approved") {
+	l.sees("was not approved")
+	if status := l.ends(); status != 125 || strings.Contains(l.text(), "\nsession ran\r") {
 		t.Errorf("status %d: %s", status, l.text())
 	}
 }
@@ -123,7 +133,7 @@ func testQuestionEscaped(t *testing.T, p *place) {
 		t.Fatal(err)
 	}
 	l := p.dial(t, "exec", "-env", "SECRET=hunter2", "--", "touch", "made", "\x1b[2J\x1b[H", "\u202ercs", "a\nRun it? no", "\u009b2J", strings.Repeat("x", 9000)+"tail")
-	l.sees(question)
+	l.sees(questionCut)
 	l.types("\r")
 	l.ends()
 	text := l.text()
@@ -139,11 +149,19 @@ func testQuestionEscaped(t *testing.T, p *place) {
 	if strings.ContainsAny(strings.ReplaceAll(strings.ReplaceAll(text, "\x1b[1m", ""), "\x1b[0m", ""), "\x1b\u202e\u009b") || strings.Contains(text, "hunter2") {
 		t.Errorf("something reached the terminal:\n%q", text)
 	}
-	l = p.dial(t, "exec", "-c", "echo one\n\x1b[31mtwo\n"+strings.Repeat("echo filler\n", 100)+"echo last")
-	l.sees(question)
+	l = p.dial(t, "exec", "-c", "echo one\n\x1b[31mtwo\n"+strings.Repeat("echo filler\n", 50)+"echo hidden\n"+strings.Repeat("echo filler\n", 50)+"echo last")
+	l.sees(questionCut)
+	if strings.Contains(l.text(), "hidden") {
+		t.Errorf("the screen has no room for it:\n%s", l.text())
+	}
+	l.types("v\r")
+	until(t, "the whole script and the question", func() bool {
+		text := l.text()
+		return strings.Contains(text, "  | echo hidden\r\n") && strings.Count(text, questionCut) == 2
+	}, l.text)
 	l.types("n\r")
 	l.ends()
-	for _, want := range []string{"103 lines, shown below", "  | echo one\r\n  | \ufffd[31mtwo\r\n", "LINES ARE LEFT OUT HERE", "  | echo last\r\n"} {
+	for _, want := range []string{"104 lines, shown below", "  | echo one\r\n  | \ufffd[31mtwo\r\n", "LINES ARE LEFT OUT HERE", "  | echo last\r\n"} {
 		if !strings.Contains(l.text(), want) {
 			t.Errorf("the question lacks %q:\n%s", want, l.text())
 		}
@@ -207,6 +225,138 @@ func testBackground(t *testing.T, p *place) {
 	l.sees("sbxhost is in the background")
 	if l.ends(); p.made() {
 		t.Error("it ran")
+	}
+}
+
+// A program has left the terminal raw: Enter is a carriage return then, and ^C a
+// character.
+func testRawTerminal(t *testing.T, p *place) {
+	for typed, runs := range map[string]bool{"o\r": true, "n\r": false, "\x03": false, "o\x03": false, "\x04": false, "\x1a": false, "\x1c": false} {
+		os.Remove(filepath.Join(p.project, "made"))
+		l := p.shell(t, "stty raw -echo; sbxhost exec -- touch made; echo status $?")
+		l.sees(question)
+		l.types(typed)
+		l.sees("status")
+		if l.ends(); p.made() != runs || strings.Contains(strings.ReplaceAll(l.text()[:strings.Index(l.text(), question)], "\r\n", ""), "\n") {
+			t.Errorf("%q: made %v: %q", typed, p.made(), l.text())
+		}
+	}
+}
+
+// Of several commands at once on one terminal, as of a parallel build, one asks
+// after the other: an answer is to the question that was last seen.
+func testQuestionsAtOnce(t *testing.T, p *place) {
+	const count = 6
+	l := p.shell(t, fmt.Sprintf("for i in $(seq %d); do sbxhost exec -- touch made-$i & done; wait; echo all done", count))
+	for n := 1; n <= count; n++ {
+		until(t, fmt.Sprint("question ", n), func() bool { return strings.Count(l.text(), question) >= n }, l.text)
+		text := l.text()
+		if strings.Count(text, question) != n {
+			t.Fatalf("there is more than question %d:\n%s", n, text)
+		}
+		asked := text[strings.LastIndex(text, "touch made-"):]
+		asked = asked[len("touch ") : len("touch made-")+1]
+		if n%2 == 0 {
+			l.types("n\r")
+			continue
+		}
+		l.types("o\r")
+		until(t, asked, func() bool { _, err := os.Stat(filepath.Join(p.project, asked)); return err == nil }, l.text)
+	}
+	l.sees("all done")
+	l.ends()
+	if made, _ := filepath.Glob(filepath.Join(p.project, "made-*")); len(made) != count/2 {
+		t.Errorf("made %q", made)
+	}
+	// One that has to wait can be given up.
+	l = p.shell(t, "trap : INT; echo made made | xargs -n1 -P2 sbxhost exec -- touch; until false; do sleep 0.02; done")
+	l.sees(question)
+	here := func() (found []string) {
+		for _, dir := range running(p.bin) {
+			cwd, err := os.Readlink(filepath.Join(dir, "cwd"))
+			line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+			if err == nil && cwd == p.project && strings.Contains(string(line), "\x00touch\x00") { // no engine
+				found = append(found, dir)
+			}
+		}
+		return found
+	}
+	until(t, "both of them", func() bool { return len(here()) == 2 }, l.text)
+	l.types("\x03")
+	until(t, "their ends", func() bool { return len(here()) == 0 }, l.text)
+	if p.made() {
+		t.Errorf("it ran: %s", l.text())
+	}
+}
+
+// A question that was put aside is shown again, and keeps no other from being
+// asked.
+func testQuestionSuspended(t *testing.T, p *place) {
+	s := p.screen(t)
+	const asks = `^Run it\?.*\[N\]o:`
+	s.run("sbxhost exec -- touch made")
+	s.sees(asks)
+	s.keys("C-z")
+	s.sees(`Stopped +sbxhost(.*\n)+OUT>$`)
+	s.clear()
+	s.run("sbxhost exec -- touch other")
+	s.sees(`command +touch other\n(.*\n)+Run it\?.*\[N\]o:`)
+	s.run("n")
+	s.sees(`was not approved(.*\n)+OUT>$`)
+	s.clear()
+	s.run("bg")
+	s.run("fg")
+	s.sees(`command +touch made\n(.*\n)+Run it\?.*\[N\]o:`)
+	s.run("o")
+	s.sees(`WITHOUT(.*\n)+OUT>$`)
+	if _, err := os.Stat(filepath.Join(p.project, "other")); err == nil || !p.made() {
+		t.Errorf("other: %v, made %v", err, p.made())
+	}
+}
+
+// The message of a refusal can be pasted, whatever the command is.
+func testPastedHint(t *testing.T, p *place) {
+	file := filepath.Join(p.home, "script file.sh")
+	if err := os.WriteFile(file, []byte("echo from a file \"$1\" >made\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	odd := []string{"", "a b", "it's", "-n", "\n\"", "; touch pwned #", "$(touch pwned)", "\xff", "\u202e", "\\", "*", "~", "!x"}
+	for name, args := range map[string][]string{
+		"arguments": append([]string{"--", "sh", "-c", "printf '%s\\n' \"$@\" >made", "sh"}, odd...),
+		"script":    append([]string{"-c", "printf '%s\\n' \"$@\" >made\n# it's \"\n"}, odd...),
+		"file":      append([]string{"-c", "@" + file}, odd...),
+		"flags":     {"-env", "HOME", "-env", "NOT_SET", "-workdir", "sub dir", "-session", "its", "-sandbox", "ask", "--", "touch", "../made"},
+	} {
+		if err := os.MkdirAll(filepath.Join(p.project, "sub dir"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		run := func() (string, error) {
+			cmd := exec.Command(filepath.Join(p.bin, "sbxhost"), append([]string{"exec"}, args...)...)
+			cmd.Dir, cmd.Env = p.project, p.env()
+			out, err := cmd.CombinedOutput()
+			return string(out), err
+		}
+		out, err := run()
+		_, hint, ok := strings.Cut(strings.TrimSpace(out), "ahead of its run: ")
+		if err == nil || !ok {
+			t.Fatalf("%s: %v, %s", name, err, out)
+		}
+		paste := exec.Command("bash", "-c", hint)
+		paste.Dir, paste.Env = t.TempDir(), p.env()
+		// Of another session than the command's.
+		paste.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if pasted, err := paste.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v, %s\nof %s", name, err, pasted, hint)
+		}
+		if out, err = run(); err != nil || !p.made() {
+			t.Errorf("%s: %v, %s\nafter %s", name, err, out, hint)
+		}
+		os.Remove(filepath.Join(p.project, "made"))
+	}
+	for _, dir := range []string{p.project, p.home} {
+		if _, err := os.Stat(filepath.Join(dir, "pwned")); err == nil {
+			t.Error("what was pasted ran something else")
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/hex"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -16,9 +17,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -31,6 +34,7 @@ import (
 // A receiver takes OTLP, over http and over gRPC.
 type receiver struct {
 	http, grpc string // endpoints
+	handler    http.Handler
 
 	mu      sync.Mutex
 	spans   []*tracepb.Span
@@ -42,7 +46,7 @@ type receiver struct {
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
 	r := &receiver{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	r.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body := io.Reader(req.Body)
 		if req.Header.Get("Content-Encoding") == "gzip" {
 			unzipped, err := gzip.NewReader(body)
@@ -78,7 +82,8 @@ func newReceiver(t *testing.T) *receiver {
 		out, _ := proto.Marshal(reply)
 		w.Header().Set("Content-Type", "application/x-protobuf")
 		w.Write(out)
-	}))
+	})
+	server := httptest.NewServer(r.handler)
 	t.Cleanup(server.Close)
 	r.http = server.URL
 
@@ -216,6 +221,9 @@ func TestTelemetry(t *testing.T) {
 					t.Errorf("%s is %q, want %q", name, got, want)
 				}
 			}
+			if ms, err := strconv.Atoi(attribute(s.Attributes, "sbxhost.duration_ms")); err != nil || uint64(ms) > (s.EndTimeUnixNano-s.StartTimeUnixNano)/1e6 {
+				t.Errorf("the duration is %d ms, error %v", ms, err)
+			}
 			if attribute(s.Attributes, "sbxhost.rule") == "" || s.EndTimeUnixNano <= s.StartTimeUnixNano || s.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR {
 				t.Errorf("the span is %v", s)
 			}
@@ -235,6 +243,9 @@ func TestTelemetry(t *testing.T) {
 			{[]string{"-sandbox", "fast", "--", "sh", "-c", "kill -KILL $$"}, 137, "signaled", "sbxhost.signal", "SIGKILL"},
 			{[]string{"-sandbox", "fast", "-timeout", "100ms", "--", "sh", "-c", "read x </dev/zero"}, 124, "timed_out", "sbxhost.signal", "SIGTERM"},
 			{[]string{"-sandbox", "fast", "--", "/no/such"}, 127, "failed", "sbxhost.engine", "bwrap"},
+			{[]string{"-sandbox", "fast", "-no-sandbox", "--", "true"}, 125, "failed", "sbxhost.decision", "denied"},
+			{[]string{"-sandbox", "fast", "-no-sandbox", "--", "true"}, 125, "failed", "sbxhost.rule", "bypass-not-allowed"},
+			{[]string{"-sandbox", "fast", "-workdir", "/", "--", "true"}, 125, "failed", "sbxhost.engine", "bwrap"},
 		} {
 			_, _, status := run(sbxhost, httpEnv, c.args...)
 			spans, _, service := r.take()
@@ -245,6 +256,88 @@ func TestTelemetry(t *testing.T) {
 			if len(spans[0].ParentSpanId) != 0 || service[0] != "sbxhost" {
 				t.Errorf("%v: the span %v of service %q has a parent, or another name", c.args, spans[0], service[0])
 			}
+		}
+	})
+	t.Run("a signal alone", func(t *testing.T) {
+		for signal, path := range map[string]string{"TRACES": "/v1/traces", "METRICS": "/v1/metrics"} {
+			_, stderr, _ := run(sbxhost, []string{"OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT=" + r.http + path}, "-sandbox", "fast", "--", "true")
+			spans, metrics, _ := r.take()
+			if stderr != "" || (len(spans) == 1) != (signal == "TRACES") || (len(metrics) == 2) != (signal == "METRICS") {
+				t.Errorf("%s: %d spans, metrics %q\n%s", signal, len(spans), metrics, stderr)
+			}
+		}
+	})
+	t.Run("over TLS, with a header", func(t *testing.T) {
+		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if req.Header.Get("Api-Key") != canaryToken {
+				w.WriteHeader(http.StatusForbidden)
+				return
+			}
+			r.handler.ServeHTTP(w, req)
+		}))
+		defer server.Close()
+		certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+		if err := os.WriteFile(filepath.Join(p.project, "collector.pem"), certificate, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		// The path is relative to where sbxhost runs.
+		tls := []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + server.URL, "OTEL_EXPORTER_OTLP_CERTIFICATE=collector.pem"}
+		_, stderr, status := run(sbxhost, append(slices.Clip(tls), "OTEL_EXPORTER_OTLP_HEADERS=api-key="+canaryToken), "-sandbox", "fast", "--", "true")
+		if spans, metrics, _ := r.take(); status != 0 || stderr != "" || len(spans) != 1 || len(metrics) != 2 {
+			t.Errorf("status %d, %d spans, metrics %q\n%s", status, len(spans), metrics, stderr)
+		}
+		_, stderr, status = run(sbxhost, append(slices.Clip(tls), "OTEL_EXPORTER_OTLP_HEADERS=api-key=other"+canaryToken), "-sandbox", "fast", "--", "true")
+		if spans, _, _ := r.take(); status != 0 || len(spans) != 0 || !strings.Contains(stderr, "403") || strings.Contains(stderr, canaryToken) {
+			t.Errorf("status %d, %d spans\n%s", status, len(spans), stderr)
+		}
+	})
+	t.Run("what is approved does not depend on the trace", func(t *testing.T) {
+		config := filepath.Join(p.home, "bypass.hcl")
+		if err := os.WriteFile(config, []byte("approvals {\n  allow_bypass = true\n}\nsandbox \"fast\" {\n  engine = \"bwrap\"\n}\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(sbxhost, "approvals", "add", "-scope", "always", "-config", config, "-no-sandbox", "--", "echo", "free")
+		cmd.Dir, cmd.Env = p.project, append(p.env(), httpEnv...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		stdout, stderr, status := run(sbxhost, httpEnv, "-config", config, "-no-sandbox", "--", "echo", "free")
+		if spans, _, _ := r.take(); status != 0 || stdout != "free\n" || len(spans) != 1 || attribute(spans[0].Attributes, "sbxhost.decision") != "unsandboxed" {
+			t.Errorf("status %d, spans %v\n%s%s", status, spans, stdout, stderr)
+		}
+	})
+	t.Run("a receiver that hangs", func(t *testing.T) {
+		// It takes connections, by the kernel, and says nothing.
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		hangs := "OTEL_EXPORTER_OTLP_ENDPOINT=http://" + listener.Addr().String()
+		for _, env := range [][]string{{hangs}, {hangs, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}, {"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}} {
+			begin := time.Now()
+			_, stderr, status := run(sbxhost, env, "-sandbox", "fast", "--", "sh", "-c", "exit 7")
+			if took := time.Since(begin); status != 7 || !strings.Contains(stderr, "telemetry: ") || took > 8*time.Second {
+				t.Errorf("%q: status %d after %v\n%s", env, status, took, stderr)
+			}
+		}
+		// The result is there while sbxhost waits for as long as it was told to,
+		// and an interrupt ends that.
+		result := filepath.Join(p.home, "hangs.json")
+		cmd := exec.Command(sbxhost, "exec", "-sandbox", "fast", "-result", result, "--", "sh", "-c", "exit 7")
+		cmd.Dir, cmd.Env = p.project, append(p.env(), hangs, "OTEL_EXPORTER_OTLP_TIMEOUT=600000")
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the result", func() bool { _, err := os.Stat(result); return err == nil }, func() string { return "" })
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if status := cmd.ProcessState.ExitCode(); status != 7 || !strings.Contains(stderr.String(), "telemetry: interrupt") {
+			t.Errorf("status %d\n%s", status, stderr.String())
 		}
 	})
 	t.Run("not sampled", func(t *testing.T) {

@@ -61,7 +61,8 @@ func measureLatency(ctx context.Context, s *scene, rounds int) ([]latencyRow, er
 		}
 		rows = append(rows, of...)
 	}
-	return rows, nil
+	of, err := s.traced(ctx, rounds)
+	return append(rows, of...), err
 }
 
 // compare lets contenders take turns and gives each as a ratio to the first.

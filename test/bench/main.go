@@ -3,7 +3,8 @@
 //
 //	go run ./test/bench -bin bin
 //
-//	latency      one command: raw, by the library in a session, by the command line
+//	latency      one command: raw, by the library in a session, by the command line;
+//	             and by that with telemetry
 //	sessions     overlays of a session against none, and a session's first command
 //	protections  a workspace with a repository: what the filter, the search of the
 //	             workspace, protected names, masks and limits cost, each, and
@@ -68,7 +69,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	fs.StringVar(&o.bin, "bin", "bin", "`directory` with sbxhost, sbxhost-engine-bwrap and sbxhost-init")
+	fs.StringVar(&o.bin, "bin", "bin", "`directory` with what make build makes")
 	fs.IntVar(&o.rounds, "n", 200, "`rounds` of the latency table; the other parts follow it")
 	fs.Int64Var(&o.bytes, "bytes", 2<<30, "`bytes` that a command writes to its output")
 	fs.BoolVar(&o.quick, "quick", false, "a short run: less of all that is not set")

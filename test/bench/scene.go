@@ -24,7 +24,7 @@ const (
 )
 
 // executables are what is measured.
-var executables = [...]string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-init"}
+var executables = [...]string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-init", "sbxhost-telemetry"}
 
 // configText defines the sandbox "fast" of the command line as newLibraryHost
 // does that of the library.

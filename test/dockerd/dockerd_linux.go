@@ -285,6 +285,34 @@ func (d *Daemon) load(ctx context.Context, name, busybox string, files map[strin
 	if err != nil {
 		return err
 	}
+	b, err := archive(content, name == Image, files)
+	if err != nil {
+		return err
+	}
+	r, err := d.Client.ImageImport(ctx, client.ImageImportSource{Source: b, SourceName: "-"}, name, client.ImageImportOptions{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = (&bytes.Buffer{}).ReadFrom(r)
+	return err
+}
+
+// Archive is the files of Image, for who imports it by other means.
+func Archive() (*bytes.Buffer, error) {
+	busybox, err := look("busybox")
+	if err != nil {
+		return nil, err
+	}
+	content, err := os.ReadFile(busybox)
+	if err != nil {
+		return nil, err
+	}
+	return archive(content, true, rooted())
+}
+
+func archive(content []byte, system bool, files map[string]string) (*bytes.Buffer, error) {
+	var err error
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
 	add := func(h *tar.Header, content []byte) {
@@ -293,7 +321,7 @@ func (d *Daemon) load(ctx context.Context, name, busybox string, files map[strin
 		_, werr := t.Write(content)
 		err = errors.Join(err, werr)
 	}
-	if name == Image {
+	if system {
 		// A daemon gives directories that are only implied a mode of its choice.
 		for _, dir := range []string{"bin/", "etc/"} {
 			add(&tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: 0o755}, nil)
@@ -306,18 +334,9 @@ func (d *Daemon) load(ctx context.Context, name, busybox string, files map[strin
 			add(&tar.Header{Name: file, Typeflag: tar.TypeReg, Mode: 0o755}, content)
 		}
 	}
-	if name == Image {
+	if system {
 		add(&tar.Header{Name: "etc/passwd", Typeflag: tar.TypeReg, Mode: 0o644}, []byte("root:x:0:0::/root:/bin/sh\ntester:x:4242:4243::/:/bin/sh\n"))
 		add(&tar.Header{Name: "etc/group", Typeflag: tar.TypeReg, Mode: 0o644}, []byte("root:x:0:\ntester:x:4243:\n"))
 	}
-	if err = errors.Join(err, t.Close()); err != nil {
-		return err
-	}
-	r, err := d.Client.ImageImport(ctx, client.ImageImportSource{Source: &b, SourceName: "-"}, name, client.ImageImportOptions{})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	_, err = (&bytes.Buffer{}).ReadFrom(r)
-	return err
+	return &b, errors.Join(err, t.Close())
 }
