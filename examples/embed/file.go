@@ -51,6 +51,9 @@ func load(name string, builtins host.Builtins) (*plan, map[string]*hcl.File, hcl
 	home, _ := os.UserHomeDir() // without one, ~ is an error at its line
 	eval := &hcl.EvalContext{Variables: map[string]cty.Value{"project": cty.StringVal(p.dir)}}
 	for _, block := range content.Blocks.OfType("sandbox") {
+		if _, ok := p.sandboxes[block.Labels[0]]; ok {
+			diags = append(diags, problem(block.DefRange, "Duplicate sandbox", fmt.Sprintf("There is a sandbox %q already.", block.Labels[0])))
+		}
 		def, more := config.DecodeSandbox(block.Body, eval, config.SandboxOptions{
 			Dir: p.dir, Home: home,
 			Schema: func(engine string) (shared.OptionSchema, error) {
@@ -67,6 +70,9 @@ func load(name string, builtins host.Builtins) (*plan, map[string]*hcl.File, hcl
 	for _, block := range content.Blocks.OfType("step") {
 		diags = append(diags, p.addStep(block, eval)...)
 	}
+	if len(p.steps) == 0 {
+		diags = append(diags, problem(file.Body.MissingItemRange(), "No step", "The file has nothing to run."))
+	}
 	return p, parser.Files(), diags
 }
 
@@ -77,9 +83,7 @@ func (p *plan) addStep(block *hcl.Block, eval *hcl.EvalContext) hcl.Diagnostics 
 		{Name: "sandbox", Required: true}, {Name: "command", Required: true}, {Name: "needs"},
 	}})
 	s := &step{name: block.Labels[0], done: make(chan struct{})}
-	problem := func(at hcl.Range, summary, detail string) {
-		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &at})
-	}
+	problem := func(at hcl.Range, summary, detail string) { diags = append(diags, problem(at, summary, detail)) }
 	if p.step(s.name) != nil {
 		problem(block.DefRange, "Duplicate step", fmt.Sprintf("There is a step %q already.", s.name))
 	}
@@ -111,6 +115,11 @@ func (p *plan) addStep(block *hcl.Block, eval *hcl.EvalContext) hcl.Diagnostics 
 	return diags
 }
 
+// problem is an error at its place.
+func problem(at hcl.Range, summary, detail string) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &at}
+}
+
 func (p *plan) step(name string) *step {
 	for _, s := range p.steps {
 		if s.name == name {
@@ -139,15 +148,18 @@ func values(attr *hcl.Attribute, want cty.Type, eval *hcl.EvalContext, diags hcl
 		return nil, diags
 	}
 	value, err := convert.Convert(value, want)
+	wrong := append(diags, problem(attr.Expr.Range(), "Wrong type", fmt.Sprintf("%s takes a %s.", attr.Name, want.FriendlyName())))
 	if err != nil || value.IsNull() || !value.IsWhollyKnown() {
-		at := attr.Expr.Range()
-		return nil, append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Wrong type", Detail: fmt.Sprintf("%s takes a %s.", attr.Name, want.FriendlyName()), Subject: &at})
+		return nil, wrong
 	}
 	if want == cty.String {
 		return []string{value.AsString()}, diags
 	}
 	var list []string
 	for _, v := range value.AsValueSlice() {
+		if v.IsNull() {
+			return nil, wrong
+		}
 		list = append(list, v.AsString())
 	}
 	return list, diags

@@ -27,16 +27,36 @@ import (
 
 func main() {
 	builtins := host.ServeBuiltin(bwrap.New(), noop.New()) // first: this program serves its engines, too
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx, builtins, os.Args[1:], os.Stdout, os.Stderr))
+	ctx, kill := interrupts()
+	os.Exit(run(ctx, kill, builtins, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-func run(ctx context.Context, builtins host.Builtins, args []string, stdout, stderr io.Writer) int {
+// interrupts gives a context that ends with the first Ctrl-C, and one that ends
+// with the second. Neither signal ends the program by itself: it would leave its
+// sandboxes to be swept by the next.
+func interrupts() (ctx, kill context.Context) {
+	ctx, cancel := context.WithCancel(context.Background())
+	kill, cancelAll := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		cancelAll()
+	}()
+	return ctx, kill
+}
+
+func run(ctx, kill context.Context, builtins host.Builtins, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("steps", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	name := flags.String("file", "steps.hcl", "the file with the steps")
 	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	if flags.NArg() > 0 {
+		fmt.Fprintf(stderr, "unexpected argument %q: the file is named by -file\n", flags.Arg(0))
 		return 2
 	}
 	plan, files, diags := load(*name, builtins)
@@ -54,7 +74,7 @@ func run(ctx context.Context, builtins host.Builtins, args []string, stdout, std
 		return 2
 	}
 	defer h.Close()
-	err = plan.run(ctx, h, &console{out: stdout})
+	err = plan.run(ctx, kill, h, &console{out: stdout})
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "interrupted")

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -17,12 +19,13 @@ import (
 // errStepFailed is returned when a step failed; its end has been told.
 var errStepFailed = errors.New("a step failed")
 
-// grace is how long a step may act on SIGTERM when the program is interrupted.
-const grace = 3 * time.Second
+// grace is how long a step may act on SIGTERM when the program is interrupted,
+// unless that is done a second time.
+var grace = 3 * time.Second
 
 // run runs the steps. A step begins when those that it needs have succeeded, and
 // is left out when one has not.
-func (p *plan) run(ctx context.Context, h *host.Host, c *console) error {
+func (p *plan) run(ctx, kill context.Context, h *host.Host, c *console) error {
 	// What cannot work is found before anything has run.
 	for _, s := range p.steps {
 		if err := h.Check(ctx, s.sandbox); err != nil {
@@ -33,7 +36,7 @@ func (p *plan) run(ctx context.Context, h *host.Host, c *console) error {
 	for _, s := range p.steps {
 		all.Go(func() {
 			defer close(s.done)
-			s.err = s.run(ctx, h, c)
+			s.err = s.run(ctx, kill, h, c)
 		})
 	}
 	all.Wait()
@@ -45,7 +48,7 @@ func (p *plan) run(ctx context.Context, h *host.Host, c *console) error {
 	return nil
 }
 
-func (s *step) run(ctx context.Context, h *host.Host, c *console) error {
+func (s *step) run(ctx, kill context.Context, h *host.Host, c *console) error {
 	for _, needed := range s.needs {
 		<-needed.done
 		if needed.err != nil {
@@ -61,9 +64,15 @@ func (s *step) run(ctx context.Context, h *host.Host, c *console) error {
 	cmd := h.Command(ctx, s.sandbox, s.argv...)
 	output := c.lines(s.name)
 	cmd.Stdout, cmd.Stderr = output, output
-	// Ctrl-C asks first.
-	cmd.Cancel = func() error { return cmd.Signal(syscall.SIGTERM) }
+	// Ctrl-C asks first, and a second one does not wait for the answer.
+	cmd.Cancel = func() error {
+		if kill.Err() != nil {
+			return cmd.Signal(syscall.SIGKILL)
+		}
+		return cmd.Signal(syscall.SIGTERM)
+	}
 	cmd.WaitDelay = grace
+	defer context.AfterFunc(kill, func() { _ = cmd.Signal(syscall.SIGKILL) })()
 	cmd.Events = func(e shared.Event) {
 		if e.Kind == shared.EventDegraded || e.Kind == shared.EventProgress {
 			c.say(s.name, "%s", e.Message)
@@ -139,5 +148,19 @@ func (p *prefixed) Flush() {
 func (p *prefixed) line(line []byte) {
 	p.console.mu.Lock()
 	defer p.console.mu.Unlock()
-	fmt.Fprintf(p.console.out, "%s%s\n", p.prefix, line)
+	fmt.Fprintf(p.console.out, "%s%s\n", p.prefix, visible(line))
+}
+
+// visible writes out control characters. A step that can move the cursor can
+// write over its own name, and over what others have said.
+func visible(line []byte) string {
+	var b strings.Builder
+	for _, r := range string(bytes.TrimSuffix(line, []byte("\r"))) { // what is not UTF-8 becomes U+FFFD
+		if r == '\t' || !unicode.IsControl(r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "\\x%02x", r)
+		}
+	}
+	return b.String()
 }

@@ -25,14 +25,13 @@ func engine() shared.Engine {
 			Features: shared.Features{shared.FeatureUnconfined, shared.FeatureTTY},
 			Options: shared.OptionSchema{Attributes: []shared.OptionAttribute{
 				{Name: "seccomp", Type: shared.OptionBool, Doc: "refuse the system calls of firejail's list", Default: json.RawMessage("true")},
-				{Name: "blacklist", Type: shared.OptionStringList, Doc: "absolute paths that cannot be opened", Default: json.RawMessage("[]")},
+				{Name: "blacklist", Type: shared.OptionStringList, Doc: "absolute paths whose contents are hidden", Default: json.RawMessage("[]")},
 			}},
 		},
-		Probe: func(ctx context.Context) (shared.Probe, error) {
-			out, err := exec.CommandContext(ctx, launcher, "--noprofile", "--quiet", "--net=none", "--seccomp", "--", "/bin/true").CombinedOutput()
-			return shared.Probe{Ready: err == nil, Reason: "firejail starts nothing: " + string(out), Fix: "install firejail, setuid root"}, nil
-		},
-		Open: func(_ context.Context, spec *shared.Spec) error { _, err := words(spec); return err },
+		Probe: cmdengine.Trial("install firejail, setuid root", nil, launcher, "--noprofile", "--quiet", "--net=none", "--seccomp", "--", "/bin/true"),
+		// It looks at the mount that was made last, and now and then sees another one.
+		Diagnose: cmdengine.Again("last mount name:"),
+		Open:     func(_ context.Context, spec *shared.Spec) error { _, err := words(spec); return err },
 		Launch: func(spec *shared.Spec, _ *shared.Command) (*exec.Cmd, error) {
 			args, err := words(spec)
 			return &exec.Cmd{Path: launcher, Args: append(args, "--")}, err

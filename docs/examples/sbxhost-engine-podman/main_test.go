@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
+)
+
+func TestMain(m *testing.M) { enginetest.Main(m) }
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ws/.git/hooks", "shown", "a,b"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("shown", dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	ws := shared.Mount{Source: dir + "/ws", Destination: "/ws", Kind: shared.MountReadWrite, Origin: "workspace"}
+	shown := func(name, destination string) shared.Spec {
+		return shared.Spec{Mounts: []shared.Mount{ws, {Source: dir + "/" + name, Destination: destination, Origin: "bind_paths[0]"}}}
+	}
+	bind := func(name, destination, rest string) string {
+		return "--mount=type=bind,source=" + dir + "/" + name + ",target=" + destination + rest
+	}
+	const rw, ro = ",ro=false,bind-nonrecursive=false", ",ro=true,bind-nonrecursive=true"
+	for name, test := range map[string]struct {
+		spec  shared.Spec
+		masks []shared.Mask
+		want  []string // among the words, or
+		err   string   // the attribute at fault
+	}{
+		"nothing":        {want: []string{"--network=none", "--read-only", "--cap-drop=all", "--entrypoint=", "--preserve-fds=5", "--tmpfs=/tmp:exec,nosuid,nodev,size=1g,mode=1777,notmpcopyup"}},
+		"network":        {spec: shared.Spec{Network: shared.Network{Mode: shared.NetworkHost}}, want: []string{"--network=host"}},
+		"home":           {spec: shared.Spec{Home: "/home/me"}, want: []string{"--tmpfs=/home/me:exec,nosuid,nodev,size=1g,mode=1777,notmpcopyup"}},
+		"mounts":         {spec: shown("shown", "/x y"), want: []string{bind("ws", "/ws", rw), bind("shown", "/x y", ro)}},
+		"inside another": {spec: shown("ws/.git/hooks", "/ws/.git/hooks"), want: []string{bind("ws", "/ws", rw), bind("ws/.git", "/ws/.git", rw), bind("ws/.git/hooks", "/ws/.git/hooks", ro)}},
+		"mask":           {spec: shown("shown", "/x"), masks: []shared.Mask{{Path: "/ws/.git/hooks"}}, want: []string{"--security-opt=mask=/sys", "--security-opt=mask=/ws/.git/hooks", bind("ws/.git", "/ws/.git", rw)}},
+		"a list":         {masks: []shared.Mask{{Path: "/a:/b", Origin: "deny_paths"}}, err: "deny_paths"},
+		"an option more": {spec: shown("a,b", "/x"), err: "bind_paths[0]"},
+		"not there":      {spec: shown("none", "/x"), err: "bind_paths[0]"},
+		"a symlink":      {spec: shown("link", "/x"), err: "bind_paths[0]"},
+		"a stub":         {spec: shown("shown", "/ws/new"), err: "bind_paths[0]"},
+		"no image":       {spec: shared.Spec{Options: []byte(`{}`)}, err: "config.image"},
+		"no options":     {spec: shared.Spec{Options: []byte("\x20")}, err: "config.image"},
+	} {
+		if test.spec.Options == nil {
+			test.spec.Options = []byte(`{"image": "--privileged"}`)
+		}
+		got, err := words(&test.spec, test.masks)
+		var e *shared.Error
+		switch {
+		case test.err != "" && (!errors.As(err, &e) || e.Attribute != test.err || !errors.Is(err, shared.ErrInvalidSpec)):
+			t.Errorf("%s: %v", name, err)
+		case test.err == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case test.err == "":
+			for _, word := range test.want {
+				if !slices.Contains(got, word) {
+					t.Errorf("%s: no %s in %q", name, word, got)
+				}
+			}
+			if end := strings.Join(got[len(got)-2:], " "); end != "-- --privileged" {
+				t.Errorf("%s: ends with %q", name, end)
+			}
+		}
+	}
+}
