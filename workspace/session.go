@@ -117,7 +117,7 @@ func Sessions(base string) ([]Session, error) {
 		s.Workspace, _ = readRecord(s.Dir)
 		lock, err := lockDir(s.Dir, unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			lock.Close()
+			release(lock)
 		}
 		if s.InUse = errors.Is(err, errLost); s.InUse {
 			s.Users = lockHolders(filepath.Join(s.Dir, lockFile), fi.Sys().(*syscall.Stat_t).Ino)

@@ -93,7 +93,7 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 			// Asked under the lock: nobody can be reviving it meanwhile.
 			fi, err := lock.Stat()
 			if err != nil || now.Sub(fi.ModTime()) <= namedMaxAge {
-				lock.Close()
+				release(lock)
 				continue
 			}
 		}

@@ -173,22 +173,6 @@ func (u *Umbrella) sub(name string) (string, error) {
 	return sub, nil
 }
 
-// LockFile returns a duplicate of the lock's file, to be inherited by a process
-// that must keep the umbrella alive should this one die. The lock lasts until
-// the last duplicate is closed. The caller closes the result.
-func (u *Umbrella) LockFile() (*os.File, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if _, err := u.open(); err != nil {
-		return nil, err
-	}
-	fd, err := unix.FcntlInt(u.lock.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("umbrella: duplicate lock: %w", err)
-	}
-	return os.NewFile(uintptr(fd), u.lock.Name()), nil
-}
-
 func (u *Umbrella) open() (string, error) {
 	switch {
 	case u.closed:
@@ -273,9 +257,9 @@ func (u *Umbrella) Close() error {
 	if u.lock == nil {
 		return nil
 	}
-	defer u.lock.Close()
 	if u.name != "" {
 		touch(u.lock)
+		release(u.lock)
 		return nil
 	}
 	return discard(u.base, u.dir, u.lock)
@@ -321,6 +305,14 @@ func lockDir(dir string, how int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
+// release gives the lock up at once. To close the file is not enough for that: a
+// process that another goroutine is starting has a copy of its descriptor until it
+// executes its program.
+func release(lock *os.File) {
+	_ = unix.Flock(int(lock.Fd()), unix.LOCK_UN) // else the close does it
+	lock.Close()
+}
+
 // touch records a use of a named session. Its failure only shortens its life.
 func touch(lock *os.File) {
 	now := unix.NsecToTimeval(time.Now().UnixNano())
@@ -333,7 +325,7 @@ func touch(lock *os.File) {
 func discard(base, dir string, lock *os.File) error {
 	dead := deadPrefix + rand.Text()
 	err := os.Rename(dir, filepath.Join(base, dead))
-	lock.Close()
+	release(lock)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // removed by hand
 	}

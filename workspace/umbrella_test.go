@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func mustUmbrella(t *testing.T, base, name string) *Umbrella {
@@ -177,6 +179,29 @@ func TestNamedSession(t *testing.T) {
 	}
 	if left := visible(t, base); len(left) != 0 {
 		t.Errorf("left: %q", left)
+	}
+}
+
+// A process that is being started has a copy of each descriptor until it executes
+// its program.
+func TestCloseGivesTheLockUp(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t) + "/sessions"
+	u := mustUmbrella(t, base, "build")
+	mustDir(t, u)
+	child, err := unix.FcntlInt(u.lock.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(child)
+	if err := u.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := Sessions(base); err != nil || len(list) != 1 || list[0].InUse {
+		t.Errorf("closed: %+v, %v", list, err)
+	}
+	if err := RemoveSession(base, "build"); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -442,28 +467,5 @@ func TestSweepAfterKill(t *testing.T) {
 	cmd.Wait()
 	if removed, err := Sweep(t.Context(), base); len(removed) != 1 || err != nil || exists(dir) {
 		t.Errorf("after its death: removed %q, %v", removed, err)
-	}
-}
-
-func TestLockFileKeepsAlive(t *testing.T) {
-	t.Parallel()
-	base := tempDir(t) + "/sessions"
-	u := mustUmbrella(t, base, "held")
-	dir := mustDir(t, u)
-	dup, err := u.LockFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Close()
-	later := time.Now().Add(2 * namedMaxAge)
-	if removed, err := sweep(t.Context(), base, later); len(removed) != 0 || err != nil || !exists(dir) {
-		t.Errorf("with a duplicate: removed %q, %v", removed, err)
-	}
-	dup.Close()
-	if removed, err := sweep(t.Context(), base, later); len(removed) != 1 || err != nil || exists(dir) {
-		t.Errorf("without: removed %q, %v", removed, err)
-	}
-	if _, err := u.LockFile(); !errors.Is(err, ErrClosed) {
-		t.Error(err)
 	}
 }
