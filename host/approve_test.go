@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // An approval is for a command in the environment that it was approved in.
@@ -145,5 +147,70 @@ func TestApproverPanics(t *testing.T) {
 	}()
 	if err := h.Close(); err != nil || len(s.noop.runs) > 0 {
 		t.Errorf("%v, ran %q", err, s.noop.runs)
+	}
+}
+
+// Where a command runs is what was shown: a command that runs while the question
+// stands there, and later ones, may put a symlink in the place of a directory.
+func TestApprovalIsForTheDirectoryShown(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		dir  string // given with the command
+		swap func(t *testing.T, root, elsewhere string)
+	}{
+		"a symlink led elsewhere": {"link", func(t *testing.T, root, _ string) {
+			os.Remove(filepath.Join(root, "link"))
+			symlink(t, ".", filepath.Join(root, "link"))
+		}},
+		"a symlink in its place": {"real", func(t *testing.T, root, _ string) {
+			os.Rename(filepath.Join(root, "real"), filepath.Join(root, "old"))
+			symlink(t, ".", filepath.Join(root, "real"))
+		}},
+		"in the place of the current one": {"", func(t *testing.T, root, elsewhere string) {
+			os.Rename(filepath.Join(root, "real"), filepath.Join(root, "old"))
+			symlink(t, elsewhere, filepath.Join(root, "real"))
+		}},
+	} {
+		for _, swaps := range []bool{false, true} {
+			s := stubs{platform: brokenStub(), noop: noopStub()}
+			root, err := filepath.EvalSymlinks(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(filepath.Join(root, "real"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			symlink(t, "real", filepath.Join(root, "link"))
+			s.root = root
+			shown := ""
+			h := s.host(t, host.Definition{}, func(o *host.Options) {
+				o.Dir = filepath.Join(root, "real")
+				o.Approver = func(_ context.Context, r host.ApprovalRequest) (policy.Approval, error) {
+					if shown = r.Dir; swaps {
+						tt.swap(t, root, t.TempDir())
+					}
+					return policy.ApprovedOnce, nil
+				}
+			})
+			cmd := h.Command(t.Context(), "", "make")
+			cmd.Dir = tt.dir
+			err = cmd.Run()
+			if shown != filepath.Join(root, "real") {
+				t.Errorf("%s: shown as %s", name, shown)
+			}
+			if swaps && (!errors.Is(err, shared.ErrDenied) || !strings.Contains(err.Error(), "when it was approved") || len(s.noop.runs) > 0) {
+				t.Errorf("%s: %v, ran %q", name, err, s.noop.runs)
+			}
+			if !swaps && (err != nil || len(s.noop.dirs) != 1 || s.noop.dirs[0] != shown) {
+				t.Errorf("%s, as it was: %v, ran in %q", name, err, s.noop.dirs)
+			}
+		}
+	}
+}
+
+func symlink(t *testing.T, to, at string) {
+	t.Helper()
+	if err := os.Symlink(to, at); err != nil {
+		t.Fatal(err)
 	}
 }

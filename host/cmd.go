@@ -124,7 +124,8 @@ type Cmd struct {
 	degraded  []string // what is to be told once events are
 	late      []string // and after all events
 	auditID   string
-	logged    bool // the decision was
+	logged    bool   // the decision was
+	approved  string // the directory that an approval lets it run in; empty where none was needed
 	pty       *pty
 
 	childFiles  []*os.File // closed once the command has started
@@ -245,6 +246,11 @@ func (c *Cmd) startIn(opened *openSandbox, decision policy.Decision) (err error)
 	if err != nil {
 		return &SandboxError{Sandbox: opened.name, Err: err}
 	}
+	if c.approved != "" && command.Dir != c.approved {
+		// A command that runs meanwhile has put a symlink on the way to it.
+		return &SandboxError{Sandbox: opened.name, Err: &shared.Error{Kind: shared.ErrDenied,
+			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", c.approved, command.Dir)}}
+	}
 	if err := c.host.session.checkRoom(c.ctx, &opened.resolved.spec); err != nil {
 		return &SandboxError{Sandbox: opened.name, Err: err}
 	}
@@ -325,6 +331,10 @@ func (c *Cmd) command(opened *openSandbox, planning bool) (shared.Command, []Env
 	}
 	if spec.Unconfined {
 		command.Dir = c.host.hostDir(c.Dir)
+		// As it is shown to who approves it: a symlink may lead elsewhere by then.
+		if resolved, err := filepath.EvalSymlinks(command.Dir); err == nil {
+			command.Dir = resolved
+		}
 	}
 	return command, origins, command.Validate()
 }

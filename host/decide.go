@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"runtime"
 
 	"github.com/sbxhost/sbxhost/policy"
@@ -325,6 +324,7 @@ func (c *Cmd) ask(opened *openSandbox, facts policy.Facts) (policy.Decision, err
 	if d.Outcome != policy.Unsandboxed {
 		return denied(d, nil)
 	}
+	c.approved = request.Dir
 	return d, nil
 }
 
@@ -341,10 +341,6 @@ func (c *Cmd) request(opened *openSandbox) (ApprovalRequest, error) {
 	}
 	for _, entry := range r.environ {
 		r.Env = append(r.Env, envName(entry))
-	}
-	// A symlink that is led elsewhere later must not take the approval along.
-	if resolved, err := filepath.EvalSymlinks(r.Dir); err == nil {
-		r.Dir = resolved
 	}
 	return r, nil
 }

@@ -28,6 +28,7 @@ type stubEngine struct {
 
 	mu      sync.Mutex
 	runs    []string
+	dirs    []string // that they were to run in
 	options []string // that sandboxes were opened with
 }
 
@@ -71,6 +72,7 @@ func (s stubSandbox) Start(_ context.Context, cmd shared.Command, _ shared.Stdio
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runs = append(s.runs, strings.Join(cmd.Args, " "))
+	s.dirs = append(s.dirs, cmd.Dir)
 	return stubProcess{}, nil
 }
 

@@ -23,7 +23,9 @@ type Command struct {
 	// Env is the exact environment, "name=value", names unique.
 	Env []string
 
-	// Dir is the absolute working directory inside the sandbox.
+	// Dir is the absolute working directory inside the sandbox. Where the Spec is
+	// Unconfined it is one of the host, with symlinks resolved: that was approved,
+	// and an engine follows none that has come to be on the way to it since.
 	Dir string
 
 	// TTY says that stdio is a terminal that is to become the command's

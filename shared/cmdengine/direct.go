@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -52,20 +53,32 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 	if err := checkDir(c.Dir); err != nil {
 		return nil, nil, err
 	}
-	path := c.Path
+	dir := c.Dir
+	if s.spec.Unconfined && dir != "" {
+		held, path, errno := holdDir(dir)
+		if errno != 0 {
+			return nil, nil, execError(&sandboxinit.ExecError{Op: sandboxinit.OpChdir, Path: dir, Errno: errno}, whereDirect)
+		}
+		defer held.Close()
+		dir = path
+	}
+	path, file := c.Path, c.Path
 	if path == "" {
-		file, lookupErr := lookup(c.Args[0], c.Dir, c.Env)
+		found, lookupErr := lookup(c.Args[0], dir, c.Env)
 		if lookupErr != nil {
 			return nil, nil, execError(lookupErr, whereDirect)
 		}
-		path = file
+		path, file = found, found
+		if dir != c.Dir && strings.Contains(c.Args[0], "/") {
+			path = c.Args[0] // from dir, which has no name that a script could be told
+		}
 	}
 
 	attr := sysProcAttr(c.SysProcAttr, s.credential, false)
 	attr.Setctty, attr.Ctty = cmd.TTY, 0
 	givePipes(stdio[:], s.credential)
 	process, err := s.engine.forker.process(path, c.Args, &os.ProcAttr{
-		Dir:   c.Dir,
+		Dir:   dir,
 		Env:   append([]string{}, c.Env...), // nil would be the engine's own
 		Files: append(stdio[:], extra...),
 		Sys:   attr,
@@ -74,7 +87,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		if c.Path != "" {
 			return nil, nil, launchError(path, s.credential, err)
 		}
-		return nil, nil, directError(path, s.credential, err)
+		return nil, nil, directError(file, s.credential, err)
 	}
 	return &directRun{process: process, launched: c}, nil, nil
 }

@@ -1,8 +1,10 @@
 package cmdengine
 
 import (
+	"errors"
 	"math"
 	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +29,31 @@ func awaitExit(pid int) {
 			return
 		}
 	}
+}
+
+// holdDir opens a directory of the host that its path leads to by no symlink, and
+// gives the path by which it stays that one: what can write above it could put a
+// symlink there before a child enters it.
+func holdDir(dir string) (held *os.File, path string, errno syscall.Errno) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &how)
+	for err == unix.EINTR || err == unix.EAGAIN {
+		fd, err = unix.Openat2(unix.AT_FDCWD, dir, &how)
+	}
+	switch err {
+	case nil:
+	case unix.ENOSYS, unix.EPERM: // before Linux 5.6, and filters that do not know it
+		return nil, dir, 0
+	default:
+		errors.As(err, &errno)
+		return nil, "", errno
+	}
+	held = os.NewFile(uintptr(fd), dir)
+	path = "/proc/self/fd/" + strconv.Itoa(fd) // of the child, too, until it executes
+	if _, err := os.Stat(path); err != nil {   // without /proc
+		return held, dir, 0
+	}
+	return held, path, 0
 }
 
 // scriptFile gives a script to a shell by descriptor, from memory.

@@ -16,6 +16,9 @@ func closeOnExec() { closeOnExecListed("/dev/fd") }
 // only stopped. The process group is then killed just after its leader is reaped.
 func awaitExit(int) {}
 
+// holdDir holds nothing: macOS has no path for an open directory.
+func holdDir(dir string) (*os.File, string, syscall.Errno) { return nil, dir, 0 }
+
 // scriptFile gives a script to a shell by descriptor, from a file that no name leads to.
 func scriptFile(text string) (*os.File, error) {
 	w, err := os.CreateTemp("", "sbxhost-script-*")
