@@ -50,6 +50,13 @@ func (h *Host) ownPlaces(owner *owner) (list []own) {
 	if h.caller.home != "" {
 		add(filepath.Join(h.caller.home, ".config"), config, "sbxhost")
 	}
+	// Another one may be in force for this command.
+	if path, _ := h.caller.lookupEnv("SBXHOST_CONFIG"); path != "" {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(h.dir, path)
+		}
+		add(filepath.Dir(path), config, filepath.Base(path))
+	}
 	if owner != nil && owner.home != "" {
 		add(owner.home, "sbxhost of the workspace's owner", ".config/sbxhost", ".local/state/sbxhost", ".local/share/sbxhost/engines")
 	}
