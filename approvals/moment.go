@@ -16,6 +16,6 @@ type Moment struct {
 // belongs to.
 var ErrNoSession = errors.New("no login session is known here")
 
-// NamedSession is the session that goes by a name of its user's choice, on
-// which nothing but its approvals' time ends.
+// NamedSession is the session that goes by a name of its user's choice. Whoever
+// ends one has to revoke what was approved for it.
 func NamedSession(name string) string { return "name:" + name }

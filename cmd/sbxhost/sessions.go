@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/cli"
 
+	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host"
 )
 
@@ -151,8 +152,8 @@ func (*sessionsRmCommand) takesCommand() bool { return false }
 func (*sessionsRmCommand) Help() string {
 	return `Usage: sbxhost sessions rm [-json] NAME...
 
-Remove named sessions with all that they keep. One that a process uses stays, and
-is an error. With -json the names of those removed are written as a list.
+Remove named sessions with all that they keep, and what was approved for them. One
+that a process uses stays, and is an error. With -json the names of those removed are written as a list.
 
 Exit status: 0 when all are gone, else 125.`
 }
@@ -171,8 +172,15 @@ func (c *sessionsRmCommand) Run(args []string) int {
 	removed := []string{}
 	for _, name := range flags.Args() {
 		err := host.RemoveSession(c.environ, "", name)
+		gone := 0
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			n, revokeErr := c.endApprovals(name)
+			if gone = n; revokeErr != nil {
+				err = revokeErr
+			}
+		}
 		switch {
-		case err == nil:
+		case err == nil, errors.Is(err, fs.ErrNotExist) && gone > 0: // without a sandbox, none has been made
 			removed = append(removed, name)
 			continue
 		case errors.Is(err, fs.ErrNotExist):
@@ -188,6 +196,29 @@ func (c *sessionsRmCommand) Run(args []string) int {
 		}
 	}
 	return status
+}
+
+// endApprovals takes back what was approved for a session: the next one of that
+// name is another.
+func (a *app) endApprovals(name string) (int, error) {
+	dir := approvals.Dir(a.getenv)
+	if dir == "" {
+		return 0, nil
+	}
+	store := approvals.Open(dir)
+	of := func(f *approvals.Approval) bool {
+		return f.Scope == approvals.Session && f.Session == approvals.NamedSession(name)
+	}
+	// A store that cannot be read, or is no store, approves nothing.
+	list, err := store.List()
+	if err != nil || !slices.ContainsFunc(list, func(f approvals.Approval) bool { return of(&f) }) {
+		return 0, nil
+	}
+	gone, err := store.Revoke(context.Background(), of)
+	if err != nil {
+		return 0, fmt.Errorf("what was approved for session %q holds still: %w", name, err)
+	}
+	return len(gone), nil
 }
 
 func noSuchSession(name string) error {
