@@ -57,7 +57,7 @@ var rules = []rule{
 	{packages: "config", ours: []string{"host", "policy", "audit", "shared", "glob"}},
 	{packages: "telemetry", others: []string{}},
 	{packages: "cmd/sbxhost", ours: []string{"config", "host", "policy", "approvals", "audit", "shared", "shared/cmdengine/cgroup", "shared/enginetest", "shared/sandboxinit", "plugins/*", "telemetry"}},
-	{packages: "cmd/sbxhost-telemetry", ours: []string{"telemetry"}, others: []string{"go.opentelemetry.io/otel"}},
+	{packages: "cmd/sbxhost-telemetry", ours: []string{"telemetry"}, others: []string{"go.opentelemetry.io/otel", "github.com/go-logr/logr"}},
 	{packages: "test", ours: []string{}},
 	{packages: "docs/man", others: []string{}},
 	{packages: "docs/examples/sbxhost-engine-*", ours: []string{"shared", "shared/cmdengine", "shared/seccomp"}, others: []string{}},

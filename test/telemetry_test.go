@@ -357,19 +357,26 @@ func TestTelemetry(t *testing.T) {
 		if err := os.Link(sbxhost, filepath.Join(alone, "sbxhost")); err != nil {
 			t.Fatal(err)
 		}
+		page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			w.Write(bytes.Repeat([]byte("<p>\x1b[31m</p>\n"), 50_000))
+		}))
+		defer page.Close()
 		for _, c := range []struct {
 			program string
 			env     []string
 			want    string
 		}{
+			{sbxhost, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + page.URL}, "500 Internal Server Error"},
+			{sbxhost, append(httpEnv, "OTEL_EXPORTER_OTLP_HEADERS=authorization: Bearer "+canaryToken), "OTEL_EXPORTER_OTLP_HEADERS: entry 1 is not of the form name=value"},
 			{filepath.Join(alone, "sbxhost"), httpEnv, "install it beside sbxhost"},
 			{sbxhost, append(httpEnv, "OTEL_TRACES_SAMPLER=jaeger_remote"), "OTEL_TRACES_SAMPLER"},
 			{sbxhost, append(httpEnv, "OTEL_TRACES_EXPORTER=zipkin"), `"zipkin" is neither otlp nor none`},
 			{sbxhost, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TIMEOUT=200"}, "telemetry: "},
 		} {
 			out, stderr, status := run(c.program, c.env, "-sandbox", "fast", "--", "echo", "ran")
-			if out != "ran\n" || status != 0 || !strings.Contains(stderr, c.want) {
-				t.Errorf("want %q in %q; the command said %q, status %d", c.want, stderr, out, status)
+			if out != "ran\n" || status != 0 || !strings.Contains(stderr, c.want) || strings.ContainsAny(stderr, "\x1b") || strings.Contains(stderr, canaryToken) || len(stderr) > 4000 {
+				t.Errorf("want %q in %.4000q; the command said %q, status %d", c.want, stderr, out, status)
 			}
 		}
 		r.take()

@@ -33,6 +33,12 @@ const maxRecord = 1 << 20
 // export reads records to the end of in and returns once they have been sent,
 // or could not be.
 func export(ctx context.Context, in io.Reader, getenv func(string) string) (err error) {
+	if err := checkSettings(getenv); err != nil {
+		return err
+	}
+	var logged said
+	logged.listen()
+	defer func() { err = logged.with(err) }()
 	res, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "sbxhost")),
 		resource.WithTelemetrySDK(), resource.WithFromEnv()) // the last one counts

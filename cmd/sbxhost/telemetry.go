@@ -180,7 +180,7 @@ func (s *span) end(report host.Report, status int, err error) {
 		if waitErr == nil && marshalErr == nil {
 			return
 		}
-		if why = strings.TrimSpace(s.stderr.String()); why == "" {
+		if why = shortened(strings.TrimSpace(s.stderr.String())); why == "" {
 			why = errors.Join(waitErr, marshalErr).Error()
 		}
 	case <-late:
@@ -190,4 +190,15 @@ func (s *span) end(report host.Report, status int, err error) {
 	}
 	s.process.Process.Kill()
 	s.app.say("telemetry: " + strings.ReplaceAll(why, "\n", "; "))
+}
+
+// maxWhy is how much is told of what went wrong, in bytes: a receiver's answer is
+// part of it, which may be a whole page of HTML.
+const maxWhy = 2000
+
+func shortened(text string) string {
+	if len(text) <= maxWhy {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxWhy], "") + "..."
 }

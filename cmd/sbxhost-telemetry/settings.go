@@ -1,0 +1,116 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel"
+
+	"github.com/sbxhost/sbxhost/telemetry"
+)
+
+// checkSettings refuses headers and endpoints that cannot be read. The exporters
+// would leave them out and go on, to their default endpoint or without what
+// authenticates them, and write what they could not read, which holds tokens, to a
+// log.
+func checkSettings(getenv func(string) string) error {
+	for _, signal := range [...]string{telemetry.Traces, telemetry.Metrics} {
+		protocol, err := exporter(getenv, signal)
+		if err != nil {
+			return err
+		} else if protocol == "none" {
+			continue
+		}
+		for _, prefix := range [...]string{"OTEL_EXPORTER_OTLP_", "OTEL_EXPORTER_OTLP_" + signal + "_"} {
+			if n, err := checkHeaders(getenv(prefix + "HEADERS")); err != nil {
+				return fmt.Errorf("%sHEADERS: entry %d %w", prefix, n, err)
+			}
+			if !isEndpoint(getenv(prefix+"ENDPOINT"), protocol) {
+				return fmt.Errorf("%sENDPOINT is no URL such as http://localhost:4318", prefix)
+			}
+		}
+	}
+	return nil
+}
+
+// checkHeaders tells which entry of a list of headers is none, and never what it
+// is: "authorization: Bearer TOKEN" is a common mistake.
+func checkHeaders(list string) (entry int, err error) {
+	for i, header := range strings.Split(strings.TrimSpace(list), ",") {
+		if strings.TrimSpace(header) == "" {
+			continue
+		}
+		name, value, found := strings.Cut(header, "=")
+		if !found || !isToken(strings.TrimSpace(name)) {
+			return i + 1, errors.New("is not of the form name=value")
+		}
+		if _, err := url.PathUnescape(value); err != nil {
+			return i + 1, errors.New("has a % that is not followed by two hexadecimal digits: write %25")
+		}
+	}
+	return 0, nil
+}
+
+// isToken reports whether a text can be the name of a header.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+// isEndpoint reports whether an exporter reads an endpoint as it is meant. For gRPC
+// it may be an address without a scheme.
+func isEndpoint(endpoint, protocol string) bool {
+	if endpoint = strings.TrimSpace(endpoint); endpoint == "" {
+		return true
+	}
+	u, err := url.Parse(endpoint)
+	return err == nil && (protocol == "grpc" || (u.Scheme == "http" || u.Scheme == "https") && u.Host != "")
+}
+
+// said is what the SDK logs as errors. Of what it adds to them, which can be the
+// value of a variable, nothing is kept.
+type said struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// listen has the SDK log to s, in place of standard error.
+func (s *said) listen() { otel.SetLogger(logr.New(s)) }
+
+func (s *said) Init(logr.RuntimeInfo)          {}
+func (s *said) Enabled(int) bool               { return false }
+func (s *said) Info(int, string, ...any)       {}
+func (s *said) WithValues(...any) logr.LogSink { return s }
+func (s *said) WithName(string) logr.LogSink   { return s }
+func (s *said) Error(err error, msg string, _ ...any) {
+	if _, ok := errors.AsType[*url.Error](err); ok || err == nil {
+		err = errors.New("not possible") // it quotes the URL, with a password that is in it
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, fmt.Sprintf("%s: %v", cmp.Or(msg, "setting up"), err))
+}
+
+// with adds to an error what was logged, each line once: it may be the cause.
+func (s *said) with(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, line := range s.lines {
+		if !seen[line] {
+			seen[line] = true
+			err = fmt.Errorf("%w\n%s", err, line)
+		}
+	}
+	return err
+}
