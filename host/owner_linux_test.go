@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/host"
@@ -121,5 +122,34 @@ func TestClosedDirectoryOfTheOwnersWorkspace(t *testing.T) {
 	}
 	if got := listed(t, h.Root()+"/secrets"); len(got) != 1 {
 		t.Errorf("left behind in secrets: %q", got)
+	}
+}
+
+// What root makes in a home, to hide it, is of whose home that is.
+func TestWhatIsHiddenInAHomeIsItsOwners(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root has somebody else to run commands as")
+	}
+	requireBwrap(t)
+	const uid = 54321
+	home := t.TempDir()
+	if err := errors.Join(os.Chmod(filepath.Dir(home), 0o755), os.Mkdir(home+"/.local", 0o755), os.Chown(home+"/.local", uid, uid)); err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, func(o *host.Options) {
+		if err := errors.Join(os.Chown(o.Dir, uid, uid), os.Chmod(filepath.Dir(o.Dir), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		o.Environ = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+		o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", BindPaths: []host.Bind{{Host: home + "/.local"}}}
+	})
+	if got := output(t, h, "fast", "ls "+home+"/.local/state/sbxhost 2>/dev/null; echo ran"); got != "ran\n" {
+		t.Errorf("got %q", got)
+	}
+	for _, at := range []string{"/.local/state", "/.local/state/sbxhost"} {
+		if info, err := os.Stat(home + at); err != nil || info.Sys().(*syscall.Stat_t).Uid != uid {
+			t.Errorf("%s: %+v, %v", at, info, err)
+		}
 	}
 }

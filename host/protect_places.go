@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/stubs"
 )
@@ -68,7 +69,7 @@ func (r *resolver) hideRemembered(h *hiding) {
 	r.remembered(func(c concealed, info fs.FileInfo) {
 		host := h.spec.Filesystem == shared.FilesystemHost && r.inHostView(h.mounts, c.path)
 		if c.dir && info == nil && (h.shown(c.path) || host) && !h.creatable(c.path) {
-			if os.MkdirAll(c.path, 0o700) != nil {
+			if approvals.MakeDir(c.path) != nil {
 				return // nobody else can make it, either
 			}
 			info, _ = os.Lstat(c.path)

@@ -230,6 +230,10 @@ func (r *Registry) lock() (release func(), err error) {
 // private makes the directory, and refuses one that others could write: what a
 // ledger says is removed.
 func (r *Registry) private() error {
+	if owner, err := ownerAbove(r.dir); err == nil && owner != 0 && os.Geteuid() == 0 {
+		// With the HOME of a user, who could use none of it any more: root's ~/.local.
+		return fmt.Errorf("stubs: %s would lie in a directory of user %d: %w", r.dir, owner, os.ErrPermission)
+	}
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		return fmt.Errorf("stubs: %w", err)
 	}
@@ -241,6 +245,17 @@ func (r *Registry) private() error {
 		return fmt.Errorf("stubs: %s is not a directory that belongs to you alone; remove it: %w", r.dir, os.ErrPermission)
 	}
 	return nil
+}
+
+// ownerAbove is whose the deepest directory is that a path has.
+func ownerAbove(p string) (uint32, error) {
+	for {
+		var st unix.Stat_t
+		if err := unix.Stat(p, &st); err != unix.ENOENT {
+			return st.Uid, err
+		}
+		p = filepath.Dir(p)
+	}
 }
 
 func flock(f *os.File, how int) error { return flockFD(int(f.Fd()), how) }

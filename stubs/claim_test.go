@@ -232,3 +232,27 @@ func TestManyWithoutALedger(t *testing.T) {
 	wg.Wait()
 	s.expect(t)
 }
+
+// Root with the HOME of a user, as sudo can keep it, leaves no ledgers there: in
+// directories of root's, which this user could not use.
+func TestNoLedgersInTheDirectoryOfAnother(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root could make them")
+	}
+	home := t.TempDir()
+	if err := os.Chown(home, 54321, 54321); err != nil {
+		t.Fatal(err)
+	}
+	s := newScene(t)
+	r := New(home + "/.local/state/sbxhost/stubs")
+	defer r.Close()
+	h := r.Hold(s.wanted("a/b"))
+	defer h.Release()
+	if h.Unaccounted == nil || len(h.Unheld) > 0 {
+		t.Errorf("accounted for: %v, not held: %v", h.Unaccounted, h.Unheld)
+	}
+	if _, err := os.Lstat(home + "/.local"); err == nil {
+		t.Error("there is a directory of root's")
+	}
+}

@@ -125,7 +125,7 @@ func (a *app) ask(ctx context.Context, question func(shared.TerminalSize) string
 // reason not to ask.
 func (a *app) turn(ctx context.Context) (done func(), err error) {
 	dir := approvals.Dir(a.getenv)
-	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
+	if dir == "" || approvals.MakeDir(dir) != nil {
 		return func() {}, nil
 	}
 	fd, err := unix.Open(filepath.Join(dir, "questions.lock"), unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
