@@ -151,6 +151,9 @@ func (l *Log) openLocked() (*os.File, int64, error) {
 			}
 			f, err = l.open(os.O_CREATE)
 		}
+		if errors.Is(err, unix.ELOOP) {
+			err = fmt.Errorf("%s is a symlink, which is not followed: name the file that it leads to", l.path)
+		}
 		if err != nil {
 			return nil, 0, err
 		}

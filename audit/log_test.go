@@ -381,9 +381,9 @@ func TestNotAFile(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"link", "fifo", "."} {
+	for name, want := range map[string]string{"link": "is a symlink", "fifo": "is not a regular file", ".": "is a directory"} {
 		l := testLog(t, Options{Path: filepath.Join(dir, name)})
-		if err := l.Append(Record{}); !errors.Is(err, ErrUnwritable) {
+		if err := l.Append(Record{}); !errors.Is(err, ErrUnwritable) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

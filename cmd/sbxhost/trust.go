@@ -170,7 +170,7 @@ func (c *trustCommand) trust(path string) error {
 		return errReported
 	}
 	if err := store.AddTrust(context.Background(), path, text); err != nil {
-		return err
+		return notRemembered(path, err)
 	}
 	trusted := approvals.Trusted{Path: path, Content: text}
 	c.print(fmt.Sprintf("trusted %s, sha256 %s\n", quote(path), trusted.SHA256()))
@@ -298,7 +298,17 @@ func (a *app) trustedText(ctx context.Context, path string) ([]byte, error) {
 	case answer != "y" && answer != "yes":
 		return nil, refusal
 	}
-	return text, store.AddTrust(ctx, path, text)
+	if err := store.AddTrust(ctx, path, text); err != nil {
+		return nil, notRemembered(path, err)
+	}
+	return text, nil
+}
+
+// notRemembered is the error for a trust that cannot be recorded: a home that is
+// read-only, a full disk.
+func notRemembered(path string, err error) error {
+	return &hinted{fmt.Errorf("that you trust %s cannot be remembered: %w", quote(path), err),
+		fmt.Sprintf("set XDG_STATE_HOME to a directory of your own that can be written, or name the file as your own word: -config %s", shellQuote(path))}
 }
 
 // maxTrustLines is how much of a configuration is shown with the question, in
