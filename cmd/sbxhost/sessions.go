@@ -153,7 +153,8 @@ func (*sessionsRmCommand) Help() string {
 	return `Usage: sbxhost sessions rm [-json] NAME...
 
 Remove named sessions with all that they keep, and what was approved for them. One
-that a process uses stays, and is an error. With -json the names of those removed are written as a list.
+that a process uses stays, and is an error. With -json the names of those removed
+are written as a list.
 
 Exit status: 0 when all are gone, else 125.`
 }
