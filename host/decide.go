@@ -215,9 +215,18 @@ func (c *Cmd) begin() error {
 	if c.NoSandbox {
 		return c.beginUnsandboxed(name, facts, nil)
 	}
-	// The engine is not asked first whether it works: the command itself is the
-	// trial, and nothing of it has run where the engine does not.
-	var first error
+	cause, cannot := c.beginSandboxed(name, def, &facts)
+	if !cannot {
+		return cause
+	}
+	return c.beginUnsandboxed(name, facts, cause)
+}
+
+// beginSandboxed starts the command in the first engine that works. Where none does,
+// it completes the facts, and says so. The engine is not asked first whether it
+// works: the command itself is the trial, and nothing of it has run where the
+// engine does not.
+func (c *Cmd) beginSandboxed(name string, def Definition, facts *policy.Facts) (first error, cannot bool) {
 	for _, via := range c.host.routes(def) {
 		engine := engineName(def.Engine)
 		if via.engine != "" {
@@ -228,14 +237,14 @@ func (c *Cmd) begin() error {
 			err = c.startIn(opened, opened.decision)
 		}
 		if err == nil {
-			return nil
+			return nil, false
 		}
 		reason, fix, cannot := c.host.cannotRun(c.ctx, engine, err)
 		if !cannot {
 			if e, ok := errors.AsType[*ruleError](err); ok {
 				c.decided(name, engine, policy.Decision{Rule: e.rule, Reason: err.Error()})
 			}
-			return err
+			return err, false
 		}
 		if first == nil {
 			first = unavailable(name, engine, reason, fix, err)
@@ -244,7 +253,21 @@ func (c *Cmd) begin() error {
 			facts.Reason += fmt.Sprintf("; nor does engine %q: %s", engine, reason)
 		}
 	}
-	return c.beginUnsandboxed(name, facts, first)
+	return first, true
+}
+
+// works reports whether an engine that a definition can run in works by now.
+func (h *Host) works(ctx context.Context, def Definition) bool {
+	for _, via := range h.routes(def) {
+		engine := via.engine
+		if engine == "" {
+			engine = engineName(def.Engine)
+		}
+		if probe, err := h.EngineProbe(ctx, engine); err == nil && probe.Ready {
+			return true
+		}
+	}
+	return false
 }
 
 // beginUnsandboxed starts a command without its sandbox, if that is approved.
@@ -269,7 +292,31 @@ func (c *Cmd) beginUnsandboxed(name string, facts policy.Facts, cause error) err
 			return err
 		}
 	}
+	if cause != nil {
+		if again, err := c.beginAgain(name, &facts, cause); again {
+			opened.release()
+			return err
+		}
+	}
 	return c.startIn(opened, d)
+}
+
+// beginAgain starts the command sandboxed, or not at all, if an engine works by now
+// that did not: that was a matter of a moment, and no reason to run without a
+// sandbox. What runs in one can bring it about, by using up what its user may have
+// of processes, say, and end it at once.
+func (c *Cmd) beginAgain(name string, facts *policy.Facts, cause error) (again bool, err error) {
+	_, def, err := c.host.definition(c.sandbox)
+	if err != nil || !c.host.works(c.ctx, def) {
+		return false, nil
+	}
+	c.approved = ""
+	err, cannot := c.beginSandboxed(name, def, facts)
+	if cannot {
+		c.decided(name, facts.Engine, policy.Decision{Rule: policy.RuleFallbackDeny, Reason: facts.Reason})
+		err = cause
+	}
+	return true, err
 }
 
 func (c *Cmd) openUnconfined(name string, cause error) (*openSandbox, error) {

@@ -25,6 +25,7 @@ type stubEngine struct {
 	unconfined bool
 	broken     string // why it does not work here
 	startErr   error
+	recovers   int // it works after so many probes
 
 	mu      sync.Mutex
 	runs    []string
@@ -41,7 +42,13 @@ func (e *stubEngine) Info(context.Context) (shared.Info, error) {
 }
 
 func (e *stubEngine) Probe(context.Context) (shared.Probe, error) {
-	return shared.Probe{Ready: e.broken == "", Reason: e.broken, Fix: "repair it"}, nil
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := shared.Probe{Ready: e.broken == "", Reason: e.broken, Fix: "repair it"}
+	if e.recovers--; e.recovers == 0 {
+		e.broken = ""
+	}
+	return p, nil
 }
 
 func (e *stubEngine) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, error) {
@@ -126,6 +133,38 @@ func noopStub() *stubEngine { return &stubEngine{name: "noop", unconfined: true}
 
 func brokenStub() *stubEngine {
 	return &stubEngine{name: "bwrap", broken: "no namespaces"}
+}
+
+// What kept an engine from working for a moment, which a command can bring about, is
+// no reason to run without a sandbox, whoever approves.
+func TestEngineThatRecovers(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		mode     policy.Mode
+		recovers int
+		startErr error
+		want     string // who ran it
+	}{
+		"always":               {policy.ModeAlways, 1, nil, "bwrap"},
+		"approved":             {policy.ModeAsk, 1, nil, "bwrap"},
+		"never":                {policy.ModeAlways, 0, nil, "noop"},
+		"fails in another way": {policy.ModeAlways, 1, &shared.Error{Kind: shared.ErrBroken, Message: "no luck"}, ""},
+	} {
+		s := stubs{platform: brokenStub(), noop: noopStub()}
+		s.platform.recovers, s.platform.startErr = tt.recovers, tt.startErr
+		h := s.host(t, host.Definition{}, func(o *host.Options) {
+			o.Approvals.Mode = tt.mode
+			o.Approver = answering(policy.ApprovedOnce, new([]host.ApprovalRequest))
+		})
+		cmd := h.Command(t.Context(), "", "true")
+		err := cmd.Run()
+		if (err == nil) != (tt.want != "") || len(s.platform.runs) == 1 != (tt.want == "bwrap") || len(s.noop.runs) == 1 != (tt.want == "noop") {
+			t.Errorf("%s: %v; sandboxed ran %q, unsandboxed %q", name, err, s.platform.runs, s.noop.runs)
+		}
+		if r := cmd.Report(); tt.want == "bwrap" && (r.Decision != "sandboxed" || r.Engine != "bwrap") {
+			t.Errorf("%s: reported as %+v", name, r)
+		}
+	}
 }
 
 func answering(a policy.Approval, asked *[]host.ApprovalRequest) host.Approver {
