@@ -268,3 +268,22 @@ func TestSpans(t *testing.T) {
 		}
 	}
 }
+
+// Letters that are written from right to left would have a terminal show what is
+// between them in the other order.
+func TestQuestionIsInOrder(t *testing.T) {
+	t.Parallel()
+	for _, r := range []host.ApprovalRequest{
+		{Args: []string{"cp", "\u05d0", "1", "\U0001e900"}, Dir: "/w", Workspace: "/w"},
+		{Script: "cp '\u05d0' 1 \U0001e900\n", Dir: "/w/\u0634", Workspace: "/w/\u0634\u0634"},
+	} {
+		text, _ := approvalQuestion(&r, shared.TerminalSize{})
+		if strings.ContainsAny(text, "\u05d0\u0634\U0001e900") || !strings.Contains(text, `\u05d0`) || !strings.Contains(text, `\U0001e900`) {
+			t.Errorf("%+v: %s", r, text)
+		}
+	}
+	r := host.ApprovalRequest{Args: []string{"cp", "é", "文"}, Dir: "/w", Workspace: "/w"}
+	if text, _ := approvalQuestion(&r, shared.TerminalSize{}); !strings.Contains(text, "cp 'é' '文'") {
+		t.Error(text)
+	}
+}

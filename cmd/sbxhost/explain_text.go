@@ -159,12 +159,15 @@ func quoteAll(args []string) string {
 	return strings.Join(quoted, " ")
 }
 
-func shellQuote(s string) string {
+func shellQuote(s string) string { return quoteWord(s, visible) }
+
+// quoteWord is shellQuote with a say in what is shown as it is.
+func quoteWord(s string, shown func(rune) bool) string {
 	plain, clean := s != "", true
 	for _, r := range s {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 		plain = plain && (letter || strings.ContainsRune("-_./:=,@%+", r))
-		clean = clean && visible(r)
+		clean = clean && shown(r)
 	}
 	switch {
 	case plain:

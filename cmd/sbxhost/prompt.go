@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -101,16 +102,16 @@ func (q *question) body(r *host.ApprovalRequest) string {
 	b.WriteString("\nsbxhost: this command would run WITHOUT a sandbox:\n\n")
 	rows := [][]string{}
 	if r.Script == "" {
-		rows = append(rows, []string{"  command", q.shorten(quoteAll(r.Args))})
+		rows = append(rows, []string{"  command", q.shorten(inOrder(r.Args))})
 	} else {
 		rows = append(rows, []string{"  script", fmt.Sprintf("%s, shown below", plural(strings.Count(strings.TrimSuffix(r.Script, "\n"), "\n")+1, "line"))})
 		if len(r.Args) > 0 {
-			rows = append(rows, []string{"  arguments", q.shorten(quoteAll(r.Args))})
+			rows = append(rows, []string{"  arguments", q.shorten(inOrder(r.Args))})
 		}
 	}
-	rows = append(rows, []string{"  directory", q.shorten(quote(r.Dir))})
+	rows = append(rows, []string{"  directory", q.shorten(pathInOrder(r.Dir))})
 	if r.Workspace != r.Dir {
-		rows = append(rows, []string{"  workspace", q.shorten(quote(r.Workspace))})
+		rows = append(rows, []string{"  workspace", q.shorten(pathInOrder(r.Workspace))})
 	}
 	rows = append(rows, []string{"  sandbox", q.shorten(quote(r.Sandbox))}, []string{"  because", q.shorten(oneLine(r.Decision.Reason))})
 	if r.Decision.Hint != "" {
@@ -118,10 +119,10 @@ func (q *question) body(r *host.ApprovalRequest) string {
 	}
 	rows = append(rows, []string{"  it has", oneLine(strings.Join(r.Decision.Exposed, "; "))})
 	if len(r.Decision.Sensitive) > 0 {
-		rows = append(rows, []string{"  secrets", q.shorten(quoteAll(r.Decision.Sensitive)) + " within its reach"})
+		rows = append(rows, []string{"  secrets", q.shorten(inOrder(r.Decision.Sensitive)) + " within its reach"})
 	}
 	if len(r.Env) > 0 {
-		rows = append(rows, []string{"  sets", q.shorten(quoteAll(r.Env))})
+		rows = append(rows, []string{"  sets", q.shorten(inOrder(r.Env))})
 	}
 	for _, w := range r.Warnings {
 		rows = append(rows, []string{"  note", oneLine(w)})
@@ -142,6 +143,43 @@ func (q *question) choices(r *host.ApprovalRequest) string {
 		text += ", [v]iew all of it"
 	}
 	return text + ", [N]o: "
+}
+
+// rightToLeft reports whether a letter is of a script that is written so. Between
+// two of these, and after one, a terminal may show words, numbers and signs in the
+// other order: what is to be copied where, say. It takes no character that nobody sees.
+func rightToLeft(r rune) bool {
+	return r >= 0x0590 && r <= 0x08ff || r >= 0xfb1d && r <= 0xfdff || r >= 0xfe70 && r <= 0xfeff || r >= 0x10800 && r <= 0x10fff || r >= 0x1e800 && r <= 0x1efff
+}
+
+// inOrder is quoteAll, with words of such letters as escapes.
+func inOrder(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = quoteWord(word, func(r rune) bool { return visible(r) && !rightToLeft(r) })
+	}
+	return strings.Join(quoted, " ")
+}
+
+// pathInOrder is quote, likewise.
+func pathInOrder(path string) string {
+	if strings.ContainsFunc(path, rightToLeft) {
+		return strconv.QuoteToASCII(path)
+	}
+	return quote(path)
+}
+
+// lineInOrder is a line of a script, likewise.
+func lineInOrder(line string) string {
+	var b strings.Builder
+	for _, r := range line {
+		if rightToLeft(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // oneLine keeps text from looking like more of the question than it is.
@@ -172,7 +210,7 @@ func (q *question) scriptText(script string) string {
 			continue
 		}
 		// A tab at the right margin moves nothing, and at others more than it seems.
-		b.WriteString("  | " + q.shorten(strings.ReplaceAll(printable(line), "\t", "    ")) + "\n")
+		b.WriteString("  | " + q.shorten(strings.ReplaceAll(lineInOrder(printable(line)), "\t", "    ")) + "\n")
 	}
 	return b.String()
 }
