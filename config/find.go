@@ -136,6 +136,39 @@ func Find(opts LookupOptions) (string, Origin, error) {
 	return "", OriginBuiltin, nil
 }
 
+// PassedBy gives the configurations that Find does not look at since the git
+// repository of the current directory lies in another one: config.hcl above its top
+// level, up to that of the others, the nearest first; and that top level. A command
+// can make a repository of any directory, and takes them out of force there.
+func PassedBy(opts LookupOptions) (files []string, top string, err error) {
+	if opts.Stat == nil {
+		opts.Stat = os.Stat
+	}
+	inner, inGit, err := gitTop(opts.Dir, opts.Stat)
+	if err != nil || !inGit {
+		return nil, "", err
+	}
+	for top = inner; inner != filepath.Dir(inner); {
+		outer, inGit, err := gitTop(filepath.Dir(inner), opts.Stat)
+		if err != nil || !inGit {
+			return files, top, err
+		}
+		for dir := filepath.Dir(inner); ; dir = filepath.Dir(dir) {
+			path := filepath.Join(dir, FileName)
+			if found, err := isFile(path, opts.Stat); err != nil {
+				return nil, "", err
+			} else if found {
+				files = append(files, path)
+			}
+			if dir == outer {
+				break
+			}
+		}
+		inner = outer
+	}
+	return files, top, nil
+}
+
 // userFile is the path of the user's own configuration, or empty when there is
 // no telling.
 func userFile(getenv func(string) string) string {

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"testing"
 	"time"
 )
@@ -121,5 +122,32 @@ func TestZeroOriginDeservesNoTrust(t *testing.T) {
 	t.Parallel()
 	if Origin(0) != OriginWorkspace {
 		t.Error("the zero Origin is not the workspace")
+	}
+}
+
+func TestPassedBy(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		dir   string
+		files []string
+		want  []string
+		top   string
+	}{
+		"no repository":              {"/w/a", []string{"/w/config.hcl"}, nil, ""},
+		"one":                        {"/w/a", []string{"/w/.git/", "/w/config.hcl"}, nil, "/w"},
+		"one in one":                 {"/w/a/b", []string{"/w/.git/", "/w/config.hcl", "/w/a/.git"}, []string{"/w/config.hcl"}, "/w/a"},
+		"here":                       {"/w/a", []string{"/w/.git/", "/w/config.hcl", "/w/a/.git/", "/w/a/config.hcl"}, []string{"/w/config.hcl"}, "/w/a"},
+		"on the way":                 {"/w/a/b/c", []string{"/w/.git/", "/w/config.hcl", "/w/a/config.hcl", "/w/a/b/.git"}, []string{"/w/a/config.hcl", "/w/config.hcl"}, "/w/a/b"},
+		"three":                      {"/w/a/b", []string{"/w/.git/", "/w/config.hcl", "/w/a/.git", "/w/a/b/.git"}, []string{"/w/config.hcl"}, "/w/a/b"},
+		"above the outer repository": {"/w/a/b", []string{"/config.hcl", "/w/.git/", "/w/a/.git"}, nil, "/w/a"},
+		"at the root":                {"/w", []string{"/.git/", "/config.hcl", "/w/.git"}, []string{"/config.hcl"}, "/w"},
+	} {
+		got, top, err := PassedBy(LookupOptions{Dir: tt.dir, Stat: fakeStat(tt.files...)})
+		if err != nil || !slices.Equal(got, tt.want) || top != tt.top {
+			t.Errorf("%s: %q, %q, %v", name, got, top, err)
+		}
+	}
+	if _, _, err := PassedBy(LookupOptions{Dir: "/w/a", Stat: fakeStat("/w/a/.git", "!/w/.git")}); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a .git that cannot be looked at: %v", err)
 	}
 }

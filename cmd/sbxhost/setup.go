@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -99,7 +100,40 @@ func (a *app) find(explicit string) (string, config.Origin, error) {
 	if err == nil && origin == config.OriginWorkspace {
 		path, err = trustPlace(path)
 	}
+	if err == nil && (origin == config.OriginUser || origin == config.OriginBuiltin) {
+		err = a.checkPassedBy(dir)
+	}
 	return path, origin, err
+}
+
+// checkPassedBy refuses a directory in which a configuration that the user trusts is
+// not in force for no other reason than that there is a .git below it. A command can
+// make that, and the next one would run by another policy: with other files hidden,
+// and unlogged.
+func (a *app) checkPassedBy(dir string) error {
+	files, top, err := config.PassedBy(config.LookupOptions{Dir: dir})
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	store, err := a.store()
+	if err != nil {
+		return nil // nothing is trusted
+	}
+	list, err := store.TrustList()
+	if err != nil {
+		return nil // likewise
+	}
+	for _, file := range files {
+		place, err := trustPlace(file)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(list, func(t approvals.Trusted) bool { return t.Path == place }) {
+			return &hinted{fmt.Errorf("%s, which you trust, is passed by here, since %s is a git repository of its own; nothing was run", quote(place), quote(top)),
+				fmt.Sprintf("if it is none of yours, a command has made %s: remove it; else say what is to hold in it, by a config.hcl of its own or by -config %s", shellQuote(filepath.Join(top, ".git")), shellQuote(place))}
+		}
+	}
+	return nil
 }
 
 // parseConfig parses a changed text of a file.
