@@ -167,6 +167,9 @@ func (h *Host) findWorkspace() error {
 	}
 	h.resolver = resolver{ws: ws, caller: h.caller, owner: owner, sessionBases: sessionBases(h.session.base, owner, h.caller),
 		sensitive: h.options.Sensitive, addOns: "/opt", scanners: &scanners{}, unisolated: h.unisolated}
+	if h.options.Workspace.Root == "" {
+		h.resolver.outer = outerRoots(ws.Root())
+	}
 	for i, p := range h.options.Workspace.ControlSockets {
 		if !filepath.IsAbs(p) {
 			return fmt.Errorf("workspace.control_sockets[%d]: %q is not absolute", i, p)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/glob"
 	"github.com/sbxhost/sbxhost/scan"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // A pathRule is one entry of deny_paths or protect_paths, made absolute.
@@ -37,15 +39,39 @@ func (r *resolver) pathRules(attribute string, texts []string) ([]pathRule, erro
 	var rules []pathRule
 	for i, text := range texts {
 		rule := pathRule{attribute: fmt.Sprintf("%s[%d]", attribute, i), text: text}
-		if err := r.absolute(&rule); err != nil {
+		if err := r.absolute(&rule, r.ws.Root()); err != nil {
 			return nil, err
 		}
 		rules = append(rules, rule)
+		// Relative to the root, it means the same where a command has made another
+		// one by a .git.
+		for _, root := range r.outer {
+			wider := pathRule{attribute: rule.attribute, text: text}
+			if err := r.absolute(&wider, root); err == nil && wider.pattern.String() != rule.pattern.String() {
+				rules = append(rules, wider)
+			}
+		}
 	}
 	return rules, nil
 }
 
-func (r *resolver) absolute(rule *pathRule) error {
+// outerRoots are the top levels of the repositories around a root that was
+// discovered, and not said.
+func outerRoots(root string) (outer []string) {
+	for dir := filepath.Dir(root); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		found, err := workspace.Discover(dir)
+		if err != nil {
+			return outer
+		}
+		if _, err := os.Lstat(filepath.Join(found, ".git")); err != nil {
+			return outer
+		}
+		outer, dir = append(outer, found), found
+	}
+	return outer
+}
+
+func (r *resolver) absolute(rule *pathRule, root string) error {
 	invalid := func(err error) error { return attributeError(rule.attribute, err.Error(), "") }
 	text := rule.text
 	switch home := r.home(); {
@@ -61,7 +87,7 @@ func (r *resolver) absolute(rule *pathRule) error {
 		if _, err := glob.Parse(text); err != nil {
 			return invalid(err) // an empty one would become the root
 		}
-		text = quotePath(r.ws.Root()) + "/" + text
+		text = quotePath(root) + "/" + text
 	}
 	p, err := glob.Parse(text)
 	if err != nil {

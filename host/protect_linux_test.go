@@ -499,3 +499,36 @@ func TestLinger(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A repository that a command makes moves the root of the commands that start in it,
+// and must not make another path of what is hidden relative to the root.
+func TestMovedRootHidesTheSame(t *testing.T) {
+	t.Parallel()
+	requireBwrap(t)
+	top := t.TempDir()
+	for _, dir := range []string{".git", "sub/secrets", "sub/kept"} {
+		if err := os.MkdirAll(filepath.Join(top, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(top, "sub/secrets/x"), []byte("secret\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range []bool{false, true} {
+		for range 2 {
+			h := newHost(t, func(o *host.Options) {
+				o.Dir = filepath.Join(top, "sub")
+				o.Workspace.Root = ""
+				if said {
+					o.Workspace.Root = filepath.Join(top, "sub") // where the pattern names something else
+				}
+				o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", DenyPaths: []string{"sub/secrets/"}, ProtectPaths: []string{"sub/kept"}}
+			})
+			got := output(t, h, "fast", "cat secrets/x 2>/dev/null; (echo x >kept/x) 2>/dev/null && echo written; rm -f kept/x; mkdir -p .git; echo ran")
+			if want := map[bool]string{false: "ran\n", true: "secret\nwritten\nran\n"}[said]; got != want {
+				t.Errorf("root said %v: %q", said, got)
+			}
+			h.Close()
+		}
+	}
+}

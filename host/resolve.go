@@ -30,6 +30,7 @@ type resolver struct {
 	ws           *workspace.Workspace
 	caller       caller
 	owner        *owner        // whom commands run as, where that is not the caller
+	outer        []string      // what else would be the workspace's root, but for a .git below
 	protected    []string      // host files that are never writable inside
 	relied       []relied      // what is never led elsewhere from inside
 	recorded     []record      // of the host's decisions, never writable inside
