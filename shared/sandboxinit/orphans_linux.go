@@ -1,7 +1,6 @@
 package sandboxinit
 
 import (
-	"bytes"
 	"os"
 	"strconv"
 	"strings"
@@ -21,7 +20,8 @@ import (
 // a word from the parent. Where the parent dies then, it waits for ever, as pid 1
 // of a namespace, with the command's files open. A process is taken for one
 // only if it is pid 1 of a namespace, its command line is that of a launcher of
-// an init, and its parent is no such launcher.
+// an init, and its parent is no such launcher. The two lines need not be equal: what
+// a launcher starts may execute another one on the way to the init.
 func KillOrphans(patience time.Duration) int {
 	killed := 0
 	for deadline := time.Now().Add(patience); ; {
@@ -67,7 +67,7 @@ func findLaunchers() (launchers, orphans []int) {
 			continue
 		}
 		above, err := os.ReadFile("/proc/" + strconv.Itoa(parent) + "/cmdline")
-		if err == nil && !bytes.Equal(above, line) {
+		if err == nil && !launchesInit(above) {
 			orphans = append(orphans, pid)
 		}
 	}

@@ -1,6 +1,7 @@
 package sandboxinit
 
 import (
+	"io"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -44,6 +45,34 @@ func TestKillOrphans(t *testing.T) {
 		in.Close()
 	}
 	if cmd.Wait(); cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("it ended with %v", cmd.ProcessState)
+	}
+}
+
+// A launcher may start its init by way of another program, whose command line is
+// not its own.
+func TestKillOrphansSparesChains(t *testing.T) {
+	t.Parallel()
+	const words = "/proc/self/fd/29 sbxhost-init 30"
+	cmd := exec.Command("/usr/bin/unshare", append([]string{"--user", "--pid", "--fork", "--kill-child", "--",
+		"/bin/sh", "-c", "echo up; read x; exit 7", "sh"}, strings.Fields(words)...)...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, len("up\n"))); err != nil {
+		t.Error(err)
+	}
+	KillOrphans(time.Millisecond)
+	in.Close()
+	if cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
 		t.Errorf("it ended with %v", cmd.ProcessState)
 	}
 }
