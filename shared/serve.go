@@ -59,9 +59,13 @@ const streamGC = 50
 //
 // Its logs go to stderr, one JSON object a line, as go-plugin's hosts expect.
 // Standard input becomes the null device; the engine's own output must not go
-// to os.Stdout, which is the host's.
+// to os.Stdout, which is the host's. Descriptors that the process was started with are
+// not inherited by what it starts.
 func Serve(engine Engine) {
 	sandboxinit.Hook() // before anything else: it may be what this process is for
+	// What the host was started with, and a pinned executable: Go's own files have
+	// the flag, so that no command inherits what an engine does not hand to it.
+	_ = sandboxinit.CloseOnExecFrom(3)
 	if os.Getenv(Handshake.MagicCookieKey) != Handshake.MagicCookieValue {
 		os.Exit(introduce(engine, os.Args, os.Stdout, os.Stderr))
 	}

@@ -45,7 +45,7 @@ type launched struct {
 }
 
 // launch starts the engine; alive, if not nil, is a file that it has open for
-// as long as it lives, and so have its commands.
+// as long as it lives. Its commands have not: they are given it.
 func launch(withChannel bool, alive *os.File) (_ *launched, err error) {
 	l := &launched{}
 	if l.dir, err = os.MkdirTemp("", "engine"); err != nil {
@@ -110,7 +110,9 @@ func TestEngineProcess(t *testing.T) {
 
 // What a command sees of the engine process that started it.
 func TestEngineProcessIsClosed(t *testing.T) {
-	l := launchFor(t, true, nil)
+	// As an engine that is pinned has its executable, and what its host was started with.
+	_, inherited := pipe(t)
+	l := launchFor(t, true, inherited)
 	got, _ := runScript(t, open(t, l.engine), `for f in /dev/fd/*; do [ -e $f ] && echo -n "${f##*/} "; done; env`)
 	for _, bad := range []string{ChannelEnv, Handshake.MagicCookieKey, " 3 ", " 4 ", " 5 "} {
 		if strings.Contains(got, bad) {
@@ -170,7 +172,7 @@ func doomedHost() error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.Start(context.Background(), sh("echo started "+l.dir+"; exec sleep 600"), Stdio{Stdout: os.Stdout}); err != nil {
+	if _, err := s.Start(context.Background(), sh("echo started "+l.dir+"; exec sleep 600"), Stdio{Stdout: os.Stdout, Stderr: alive}); err != nil {
 		return err
 	}
 	select {}
@@ -215,12 +217,12 @@ func TestEngineEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			alive, aliveW := pipe(t)
 			l := launchFor(t, true, aliveW)
-			aliveW.Close()
 			s, err := l.engine.Open(t.Context(), Spec{Unconfined: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := startCommand(t, s, sh("exec sleep 600"), Stdio{})
+			p := startCommand(t, s, sh("exec sleep 600"), Stdio{Stderr: aliveW})
+			aliveW.Close()
 			end(l)
 			if _, err := io.ReadAll(alive); err != nil {
 				t.Error(err)

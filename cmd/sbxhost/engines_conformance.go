@@ -198,7 +198,13 @@ func closeAll(files []*os.File) {
 // testEngine runs the kit on processes that are started as a command says.
 func testEngine(ctx context.Context, command *exec.Cmd, o enginetest.Options) (results enginetest.Results, err error) {
 	o.Launch = func(ctx context.Context) (*shared.Launched, error) {
-		return shared.Launch(ctx, &exec.Cmd{Path: command.Path, Args: command.Args, Env: command.Env, Dir: command.Dir, ExtraFiles: slices.Clone(command.ExtraFiles)}, nil)
+		cmd := &exec.Cmd{Path: command.Path, Args: command.Args, Env: command.Env, Dir: command.Dir, ExtraFiles: command.ExtraFiles}
+		release, err := enginetest.PlantDescriptor(cmd)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		return shared.Launch(ctx, cmd, nil)
 	}
 	engine, err := o.Launch(ctx)
 	if err != nil && ctx.Err() != nil {

@@ -5,15 +5,11 @@ package cmdengine
 import (
 	"context"
 	"errors"
-	"os"
 	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
@@ -113,19 +109,6 @@ func TestCredentialFor(t *testing.T) {
 		if c != nil && (c.Uid != test.user.UID || c.Gid != test.user.GID || c.NoSetGroups || !slices.Equal(c.Groups, test.groups)) {
 			t.Errorf("%s: %+v", name, c)
 		}
-	}
-}
-
-func TestCloseOnExecListed(t *testing.T) {
-	t.Parallel()
-	fd, err := syscall.Open(os.DevNull, syscall.O_RDONLY, 0) // without the flag
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Close(fd)
-	closeOnExecListed("/proc/self/fd")
-	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
-		t.Errorf("flags %x, %v", flags, err)
 	}
 }
 

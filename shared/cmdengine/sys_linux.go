@@ -2,7 +2,6 @@ package cmdengine
 
 import (
 	"errors"
-	"math"
 	"os"
 	"strconv"
 	"syscall"
@@ -11,14 +10,6 @@ import (
 )
 
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
-
-// closeOnExec marks all descriptors but the standard ones.
-func closeOnExec() {
-	if unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) == nil {
-		return
-	}
-	closeOnExecListed("/proc/self/fd") // before Linux 5.11
-}
 
 // awaitExit returns when pid, a child, has ended, and leaves it a zombie: until
 // it is reaped, its number and that of its process group cannot be anyone else's.

@@ -10,8 +10,6 @@ import (
 // There is no parent-death signal outside Linux.
 func dieWithParent(*syscall.SysProcAttr) {}
 
-func closeOnExec() { closeOnExecListed("/dev/fd") }
-
 // awaitExit does not wait: macOS's waitid also returns for a process that has
 // only stopped. The process group is then killed just after its leader is reaped.
 func awaitExit(int) {}

@@ -12,8 +12,11 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
 // copied puts a copier of its own between a command and the caller's files,
@@ -384,6 +387,15 @@ func brokenInside(role string) shared.Engine {
 		return breakEngine(changed(func(*shared.Command, *shared.Stdio) {
 			syscall.Open("/", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 		}))
+	case "passes on what it inherited":
+		e := breakEngine(changed(func(*shared.Command, *shared.Stdio) {
+			unix.FcntlInt(3, unix.F_SETFD, 0)
+		}))
+		// The library sets the flag once, with the first command.
+		if s, err := e.Open(context.Background(), shared.Spec{Unconfined: true}); err == nil {
+			s.Start(context.Background(), shared.Command{Args: []string{"/bin/true"}, Dir: "/"}, shared.Stdio{})
+		}
+		return e
 	case "keeps children":
 		return breakEngine(changed(func(*shared.Command, *shared.Stdio) {
 			exec.Command("/bin/true").Start()
@@ -412,6 +424,11 @@ func brokenProcesses(self string) map[string]func(ctx context.Context) (*shared.
 		return func(ctx context.Context) (*shared.Launched, error) {
 			cmd := exec.Command(self)
 			cmd.Env = []string{roleEnv + "=" + name}
+			release, err := enginetest.PlantDescriptor(cmd)
+			if err != nil {
+				return nil, err
+			}
+			defer release()
 			return shared.Launch(ctx, cmd, nil)
 		}
 	}
@@ -432,14 +449,15 @@ func brokenProcesses(self string) map[string]func(ctx context.Context) (*shared.
 	var once sync.Mutex
 	var same *shared.Launched
 	return map[string]func(ctx context.Context) (*shared.Launched, error){
-		"misuse.03":           wrapped(breakages()["misuse.03"]),
-		"misuse.06":           role("knows any id"),
-		"misuse.06/close":     role("fails to close"),
-		"process.06":          launch(`unset SBXHOST_TOKEN; exec "$0"`),
-		"process.07/files":    role("keeps files"),
-		"process.07/children": role("keeps children"),
-		"stream.03/in memory": role("hoards output"),
-		"stream.04/in memory": role("hoards input"),
+		"misuse.03":            wrapped(breakages()["misuse.03"]),
+		"misuse.06":            role("knows any id"),
+		"misuse.06/close":      role("fails to close"),
+		"command.12/inherited": role("passes on what it inherited"),
+		"process.06":           launch(`unset SBXHOST_TOKEN; exec "$0"`),
+		"process.07/files":     role("keeps files"),
+		"process.07/children":  role("keeps children"),
+		"stream.03/in memory":  role("hoards output"),
+		"stream.04/in memory":  role("hoards input"),
 		"process.01": wrapped(breakage{wait: func(ctx context.Context, p shared.Process) (shared.Result, error) {
 			r, err := p.Wait(ctx)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -44,7 +45,13 @@ func RunBinary[T Test[T]](t T, path string, options ...Options) {
 	}
 	if o.Launch == nil {
 		o.Launch = func(ctx context.Context) (*shared.Launched, error) {
-			return shared.Launch(ctx, exec.Command(path), nil)
+			cmd := exec.Command(path)
+			closePlanted, err := PlantDescriptor(cmd)
+			if err != nil {
+				return nil, err
+			}
+			defer closePlanted()
+			return shared.Launch(ctx, cmd, nil)
 		}
 	}
 	engine, err := o.Launch(t.Context())
@@ -53,6 +60,18 @@ func RunBinary[T Test[T]](t T, path string, options ...Options) {
 	}
 	t.Cleanup(engine.Kill)
 	Run(t, engine, o)
+}
+
+// PlantDescriptor has an engine's process start with one more file open, as one whose
+// executable is pinned does. None of its commands may inherit that. release is
+// called once the process has started, or failed to.
+func PlantDescriptor(cmd *exec.Cmd) (release func(), err error) {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	cmd.ExtraFiles = append(slices.Clip(cmd.ExtraFiles), f)
+	return func() { f.Close() }, nil
 }
 
 // Run tries an engine, each case as a subtest of t. Without options it tries

@@ -10,8 +10,10 @@ import (
 
 const lastFD = ^uint(0) >> 1 & 0x7fffffff
 
-// closeOnExecFrom marks every fd from first on.
-func closeOnExecFrom(first int) error {
+// CloseOnExecFrom marks every descriptor from first on, so that no program that this
+// process executes inherits what this process was itself started with. What Go
+// passes on by ExtraFiles is not affected.
+func CloseOnExecFrom(first int) error {
 	err := unix.CloseRange(uint(first), lastFD, unix.CLOSE_RANGE_CLOEXEC)
 	if err == nil {
 		return nil

@@ -39,7 +39,7 @@ func runInit(control, finisher int) int {
 	name := [16]byte{'s', 'b', 'x', 'h', 'o', 's', 't', '-', 'i', 'n', 'i', 't'}
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
 	// Nothing that the launcher leaked reaches the command.
-	if err := closeOnExecFrom(3); err != nil {
+	if err := CloseOnExecFrom(3); err != nil {
 		return complain("setting fds close-on-exec", err)
 	}
 

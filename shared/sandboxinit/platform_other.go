@@ -4,6 +4,7 @@ package sandboxinit
 
 import (
 	"os"
+	"strconv"
 	"syscall"
 )
 
@@ -39,6 +40,22 @@ func runStay(string) int {
 func runOwn(string, []string) int {
 	os.Stderr.WriteString(needsLinux)
 	return initFailed
+}
+
+// CloseOnExecFrom marks every descriptor from first on, so that no program that this
+// process executes inherits what this process was itself started with. What Go
+// passes on by ExtraFiles is not affected.
+func CloseOnExecFrom(first int) error {
+	entries, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= first {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return nil
 }
 
 func openBinary(b Binary) (*os.File, error) { return os.Open(b.Path) }

@@ -102,7 +102,7 @@ func dialKeeper(path string) (l line, code int) {
 	if l, code = dial(path); code != 0 {
 		return l, code
 	}
-	if err := closeOnExecFrom(3); err != nil {
+	if err := CloseOnExecFrom(3); err != nil {
 		return -1, complain("setting fds close-on-exec", err)
 	}
 	// Any command could otherwise end the others with one kill of pid 1.
