@@ -25,8 +25,11 @@ func misuseRules() []rule {
 			}
 			cmd := b.sh("exit 0")
 			cmd.Dir = "/no/such/directory"
-			if _, err := sandbox.Start(ctx, cmd, shared.Stdio{}); err == nil {
+			switch _, err := sandbox.Start(ctx, cmd, shared.Stdio{}); {
+			case err == nil:
 				return errors.New("it was started elsewhere")
+			case errors.Is(err, shared.ErrNotFound), errors.Is(err, shared.ErrNotExecutable):
+				return fmt.Errorf("the error speaks of the command, which is there: %w", err)
 			}
 			return b.works(ctx)
 		}},
