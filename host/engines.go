@@ -87,11 +87,13 @@ func (e *runningEngine) lost(err error) error {
 	if e.process == nil || !errors.Is(err, shared.ErrEngineLost) || errors.As(err, new(*EngineError)) {
 		return err
 	}
+	lived := ""
 	select {
 	case <-e.process.runner.exited:
 	case <-time.After(lostPatience):
 		// A process that lives on without its connection is of no use, and must
 		// not make anybody wait.
+		lived = ": it broke off a call, lived on, and was killed"
 		e.process.runner.Kill(context.Background())
 		<-e.process.runner.exited
 	}
@@ -100,7 +102,7 @@ func (e *runningEngine) lost(err error) error {
 	state := e.process.runner.state
 	e.process.runner.mu.Unlock()
 	return &EngineError{Engine: e.info.Name, Source: e.source,
-		Err: fmt.Errorf("%w (%v), and its commands with it", shared.ErrEngineLost, state), Log: e.process.runner.lastWords()}
+		Err: fmt.Errorf("%w%s (%v), and its commands with it", shared.ErrEngineLost, lived, state), Log: e.process.runner.lastWords()}
 }
 
 // engine gives a living engine of that name and starts it if need be.
@@ -211,7 +213,13 @@ func (h *Host) startEngine(ctx context.Context, name string) (*runningEngine, er
 		}()
 		return e, nil
 	}
-	if e.info, err = e.Info(ctx); err != nil {
+	// As for the handshake: an engine that listens and does not answer is none.
+	asked, cancel := context.WithTimeout(ctx, h.startTimeout())
+	defer cancel()
+	if e.info, err = e.Info(asked); err != nil {
+		if asked.Err() != nil && ctx.Err() == nil {
+			err = errMute(h.startTimeout())
+		}
 		process.stop()
 		log := process.runner.lastWords()
 		return nil, &EngineError{Engine: name, Source: spec.source, Err: err, Log: log}

@@ -115,7 +115,7 @@ func launch(ctx context.Context, spec launchSpec, timeout time.Duration, logger 
 	_, err = client.Start()
 	engineEnd.Close()
 	if err == nil {
-		err = p.dispense(client)
+		err = p.dispense(client, timeout)
 	}
 	if !stop() {
 		err = ctx.Err()
@@ -135,7 +135,15 @@ func launch(ctx context.Context, spec launchSpec, timeout time.Duration, logger 
 	return p, nil
 }
 
-func (p *engineProcess) dispense(client *plugin.Client) (err error) {
+// dispense speaks to the engine for the first time, of which go-plugin waits for
+// some longer than any engine may take.
+func (p *engineProcess) dispense(client *plugin.Client, timeout time.Duration) (err error) {
+	late := time.AfterFunc(timeout, func() { p.runner.Kill(context.Background()) })
+	defer func() {
+		if !late.Stop() { // err may be nil: go-plugin does without its services
+			err = errMute(timeout)
+		}
+	}()
 	if p.protocol, err = client.Client(); err != nil {
 		return err
 	}
@@ -145,6 +153,11 @@ func (p *engineProcess) dispense(client *plugin.Client) (err error) {
 	}
 	p.engine = raw.(shared.Engine)
 	return nil
+}
+
+// errMute is for an engine that listens, and answers nothing.
+func errMute(timeout time.Duration) error {
+	return fmt.Errorf("said that it is ready, and did not answer within %v: it hangs", timeout)
 }
 
 // alive reports whether the engine's process still runs.

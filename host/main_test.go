@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/host"
@@ -18,6 +19,9 @@ var builtins host.Builtins
 var ctxBackground = context.Background()
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], muteEngine) {
+		serveNothing(os.Args[1])
+	}
 	builtins = host.ServeBuiltin(bwrap.New(), noop.New())
 	if os.Getenv(hostProcessEnv) != "" {
 		runHostProcess()

@@ -3,6 +3,7 @@ package shared
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -32,6 +33,7 @@ type output struct {
 	file    *os.File
 	writing atomic.Bool   // a write waits for the file's reader
 	written atomic.Uint64 // chunks
+	cancel  context.CancelFunc
 	done    chan struct{}
 	err     error // once done
 }
@@ -114,14 +116,17 @@ func (b *bridge) start(ctx context.Context, engine pb.EngineClient, id string) {
 	}
 	for i, o := range b.outputs {
 		if o != nil {
+			ctx, cancel := context.WithCancel(ctx)
+			o.cancel = cancel
 			b.pumps.Go(func() { o.pump(ctx, engine, &pb.OutputRequest{ProcessId: id, Fd: int32(i + 1)}) })
 		}
 	}
 }
 
 // finish is called after the command's end. It releases the input and waits
-// for the output while somebody takes it; an error says that some was lost.
-func (b *bridge) finish() error {
+// for the output while somebody takes it, and for an engine that sends none for as
+// long as patience; an error says that some was lost.
+func (b *bridge) finish(patience time.Duration) error {
 	if b == nil {
 		return nil
 	}
@@ -129,8 +134,11 @@ func (b *bridge) finish() error {
 		b.stdin.release()
 	}
 	for i, o := range b.outputs {
-		if o != nil && o.settled() && o.err != nil {
-			return &Error{Kind: ErrBroken, Attribute: [...]string{"stdout", "stderr"}[i], Message: "output was lost: " + o.err.Error()}
+		if o == nil {
+			continue
+		}
+		if err := o.settled(patience); err != nil {
+			return &Error{Kind: ErrBroken, Attribute: [...]string{"stdout", "stderr"}[i], Message: "output was lost: " + err.Error()}
 		}
 	}
 	return nil
@@ -143,22 +151,33 @@ func (b *bridge) wait() {
 	}
 }
 
-// settled waits until o is done and reports true, or false when nobody reads
-// what it writes.
-func (o *output) settled() bool {
-	timer := time.NewTimer(outputStall)
+// settled waits until o is done, and gives its error, or until nobody reads what it
+// writes. An engine that neither sends nor ends it for as long as patience is an error.
+func (o *output) settled(patience time.Duration) error {
+	stall := min(outputStall, patience)
+	timer := time.NewTimer(stall)
 	defer timer.Stop()
+	var idle time.Duration
 	for {
 		before, wasWriting := o.written.Load(), o.writing.Load()
 		select {
 		case <-o.done:
-			return true
+			return o.err
 		case <-timer.C:
 		}
-		if wasWriting && o.writing.Load() && o.written.Load() == before {
-			return false
+		writing, same := o.writing.Load(), o.written.Load() == before
+		switch {
+		case wasWriting && writing && same:
+			return nil
+		case writing || wasWriting || !same:
+			idle = 0
+		default:
+			if idle += stall; idle >= patience {
+				o.cancel()
+				return fmt.Errorf("the engine has neither sent nor ended it for %v", patience)
+			}
 		}
-		timer.Reset(outputStall)
+		timer.Reset(stall)
 	}
 }
 
@@ -167,8 +186,7 @@ func (o *output) settled() bool {
 func (o *output) pump(ctx context.Context, engine pb.EngineClient, req *pb.OutputRequest) {
 	defer close(o.done)
 	defer o.file.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	defer o.cancel()
 	stream, err := engine.Output(ctx, req, grpc.ForceCodecV2(newCodec()))
 	if err != nil {
 		o.err = errorFromStatus(err)

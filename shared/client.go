@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"google.golang.org/grpc"
@@ -25,15 +26,26 @@ import (
 //     them live, lose its output with its end.
 //   - A terminal cannot be streamed: Command.TTY needs [FeatureTTYEngine].
 //
+// No engine makes a Wait last for ever: thirty seconds after it was to kill a command
+// whose end it does not tell, and after an end whose output it neither sends nor ends,
+// the call is given up, with ErrBroken. A status that no process can have is ErrBroken, too.
+//
 // The connection and the channel stay the caller's.
 func NewClient(conn grpc.ClientConnInterface, ch *Channel) Engine {
-	return &client{engine: pb.NewEngineClient(conn), channel: ch}
+	return &client{engine: pb.NewEngineClient(conn), channel: ch, patience: endPatience}
 }
+
+// endPatience is how long an engine may take to tell the end of a command that it was
+// to kill, and to end its output. One that starts a launcher which clears up gives
+// that twenty seconds.
+const endPatience = 30 * time.Second
 
 // client is an Engine behind gRPC.
 type client struct {
 	engine  pb.EngineClient
 	channel *Channel // nil: stdio is streamed
+
+	patience time.Duration
 
 	mu   sync.Mutex
 	info *pb.InfoReply // constant for the life of the engine
@@ -171,7 +183,7 @@ func (s *clientSandbox) Start(ctx context.Context, cmd Command, stdio Stdio) (Pr
 		return nil, err
 	}
 	req := &pb.RunRequest{SandboxId: s.id, Command: commandToPB(&cmd)}
-	p := &clientProcess{engine: s.client.engine, done: make(chan struct{}), events: newEventBuffer()}
+	p := &clientProcess{engine: s.client.engine, patience: s.client.patience, told: make(chan struct{}), done: make(chan struct{}), events: newEventBuffer()}
 	defer func() {
 		if err != nil {
 			p.bridge.close()
@@ -199,8 +211,8 @@ func (s *clientSandbox) Start(ctx context.Context, cmd Command, stdio Stdio) (Pr
 		err = &Error{Kind: ErrBroken, Message: "the engine did not say that the command was started"}
 		return nil, err
 	}
-	p.id = first.GetStarted().GetProcessId()
-	go p.follow(stream, cancel)
+	p.id, p.cancel = first.GetStarted().GetProcessId(), cancel
+	go p.follow(stream)
 	return p, nil
 }
 

@@ -2,7 +2,13 @@ package shared
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
 
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"google.golang.org/grpc"
@@ -15,14 +21,20 @@ type clientProcess struct {
 	bridge *bridge // nil: the command has the caller's own files
 	events *eventBuffer
 
+	patience time.Duration
+	cancel   context.CancelFunc // gives the call of Run up
+	told     chan struct{}      // closed when the engine has told the end
+	mortal   sync.Once          // SIGKILL was asked for
+	overdue  atomic.Bool        // and the end was not told
+
 	done   chan struct{}
 	result Result // once done
 	err    error  // likewise
 }
 
 // follow reads the call of Run to its end.
-func (p *clientProcess) follow(stream grpc.ServerStreamingClient[pb.RunReply], cancel context.CancelFunc) {
-	defer cancel()
+func (p *clientProcess) follow(stream grpc.ServerStreamingClient[pb.RunReply]) {
+	defer p.cancel()
 	ctx := stream.Context()
 	p.bridge.start(ctx, p.engine, p.id)
 	ended := false
@@ -33,15 +45,22 @@ func (p *clientProcess) follow(stream grpc.ServerStreamingClient[pb.RunReply], c
 			p.events.put(eventFromPB(kind.Event))
 		case *pb.RunReply_Exited:
 			p.result, ended = resultFromPB(kind.Exited), true
+			if p.err = p.result.Status.possible(); p.err != nil {
+				p.result = Result{}
+			}
 		case *pb.RunReply_Broken:
-			p.err, ended = errorFromPB(kind.Broken), true
+			p.err, ended = brokenFromPB(kind.Broken), true
 		}
 		if err != nil {
 			p.err, ended = errorFromStatus(err), true
-			cancel()
+			if p.overdue.Load() {
+				p.err = &Error{Kind: ErrBroken, Message: fmt.Sprintf("the engine did not tell how the command ended within %v of being asked to kill it", p.patience)}
+			}
+			p.cancel()
 		}
 	}
-	if err := p.bridge.finish(); err != nil && p.err == nil {
+	close(p.told)
+	if err := p.bridge.finish(p.patience); err != nil && p.err == nil {
 		p.err = err
 	}
 	p.events.close()
@@ -83,8 +102,23 @@ func (p *clientProcess) Signal(ctx context.Context, sig Signal) error {
 	if p.hasEnded() {
 		return os.ErrProcessDone
 	}
+	if sig == syscall.SIGKILL {
+		p.mortal.Do(func() { go p.await() })
+	}
 	_, err := p.engine.Signal(ctx, &pb.SignalRequest{ProcessId: p.id, Signal: int32(sig)})
 	return errorFromStatus(err)
+}
+
+// await gives up a command whose end is overdue.
+func (p *clientProcess) await() {
+	timer := time.NewTimer(p.patience)
+	defer timer.Stop()
+	select {
+	case <-p.told:
+	case <-timer.C:
+		p.overdue.Store(true)
+		p.cancel()
+	}
 }
 
 func (p *clientProcess) Resize(ctx context.Context, size TerminalSize) error {
@@ -100,3 +134,13 @@ func (p *clientProcess) Resize(ctx context.Context, size TerminalSize) error {
 }
 
 func (p *clientProcess) Events() <-chan Event { return p.events.ch }
+
+// brokenFromPB is ErrBroken whatever kind the engine gives: the command was started, and
+// a kind that says that there is none would be told as such.
+func brokenFromPB(detail *pb.Error) error {
+	err := errorFromPB(detail)
+	if errors.Is(err, ErrBroken) {
+		return err
+	}
+	return &Error{Kind: ErrBroken, Message: err.Error()}
+}

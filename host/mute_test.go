@@ -1,0 +1,59 @@
+package host_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/sbxhost/sbxhost/host"
+)
+
+// muteEngine begins the argument with which the test binary is such an engine.
+const muteEngine = "mute-engine-"
+
+// serveNothing says that it is ready, and no more.
+func serveNothing(how string) {
+	path := os.Getenv("PLUGIN_UNIX_SOCKET_DIR") + "/s"
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("1|1|unix|%s|grpc\n", path)
+	if how == muteEngine+"connected" {
+		grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+			<-stream.Context().Done()
+			return nil
+		})).Serve(l)
+	}
+	time.Sleep(time.Hour) // nobody accepts
+}
+
+// An engine that is ready and answers nothing is given up in the time in which it has
+// to be ready.
+func TestMuteEngine(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, how := range []string{"connected", "listening"} {
+		h, err := host.New(t.Context(), host.Options{EnginesOnly: true, StartTimeout: time.Second,
+			Engines: map[string]host.EngineSource{"mute": {Source: self, Args: []string{muteEngine + how}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		before := time.Now()
+		if _, err := h.EngineInfo(t.Context(), "mute"); err == nil || !strings.Contains(err.Error(), "did not answer within 1s") {
+			t.Errorf("%s: %v", how, err)
+		}
+		if took := time.Since(before); took > 15*time.Second { // go-plugin's own patience is 20
+			t.Errorf("%s: it took %v", how, took)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// liar is an engine in another language, which says what it likes.
+type liar struct {
+	pb.UnimplementedEngineServer
+	run    []*pb.RunReply
+	hangs  bool // after that
+	output func(pb.Engine_OutputServer) error
+}
+
+func (*liar) Info(_ context.Context, _ *pb.InfoRequest) (*pb.InfoReply, error) {
+	return &pb.InfoReply{}, nil
+}
+
+func (*liar) Open(_ *pb.OpenRequest, stream pb.Engine_OpenServer) error {
+	stream.Send(&pb.OpenReply{SandboxId: "s"})
+	<-stream.Context().Done()
+	return nil
+}
+
+func (l *liar) Run(_ *pb.RunRequest, stream pb.Engine_RunServer) error {
+	for _, reply := range l.run {
+		stream.Send(reply)
+	}
+	if l.hangs {
+		<-stream.Context().Done()
+	}
+	return nil
+}
+
+func (l *liar) Output(_ *pb.OutputRequest, stream pb.Engine_OutputServer) error {
+	if l.output == nil {
+		return nil
+	}
+	return l.output(stream)
+}
+
+func (*liar) Signal(context.Context, *pb.SignalRequest) (*pb.SignalReply, error) {
+	return &pb.SignalReply{}, nil
+}
+
+func (*liar) Close(context.Context, *pb.CloseRequest) (*pb.CloseReply, error) {
+	return &pb.CloseReply{}, nil
+}
+
+// started starts a command of such an engine, which is given a short time.
+func (l *liar) started(t *testing.T, stdio Stdio) Process {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "liar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	pb.RegisterEngineServer(server, l)
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+	conn, err := grpc.NewClient("unix:"+filepath.Join(dir, "s"), append(DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	engine := NewClient(conn, nil)
+	engine.(*client).patience = 300 * time.Millisecond
+	p, err := open(t, engine).Start(t.Context(), sh(":"), stdio)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func saysStarted() *pb.RunReply {
+	return &pb.RunReply{Kind: &pb.RunReply_Started{Started: &pb.Started{ProcessId: "p"}}}
+}
+
+func saysExited(code, signal int32) *pb.RunReply {
+	return &pb.RunReply{Kind: &pb.RunReply_Exited{Exited: &pb.Result{Code: code, Signal: signal}}}
+}
+
+// What no process can end with is no end: 256, the wait status of an exit with 1,
+// would become the status 0 of whoever exits with it.
+func TestImpossibleEnds(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []*pb.RunReply{
+		saysExited(256, 0), saysExited(-1, 0), saysExited(1<<30, 0), saysExited(0, -1), saysExited(0, 128),
+		{Kind: &pb.RunReply_Broken{Broken: &pb.Error{Kind: pb.Error_KIND_NOT_FOUND, Message: "started, and not there"}}},
+		{Kind: &pb.RunReply_Broken{Broken: &pb.Error{Text: "of no kind"}}},
+	} {
+		p := (&liar{run: []*pb.RunReply{saysStarted(), reply}}).started(t, Stdio{})
+		if got, err := p.Wait(t.Context()); !errors.Is(err, ErrBroken) || errors.Is(err, ErrNotFound) || got != (Result{}) {
+			t.Errorf("%v: %+v, %v", reply, got, err)
+		}
+	}
+	for _, reply := range []*pb.RunReply{saysExited(255, 0), saysExited(0, 64), saysExited(999, 9)} {
+		p := (&liar{run: []*pb.RunReply{saysStarted(), reply}}).started(t, Stdio{})
+		if got, err := p.Wait(t.Context()); err != nil || got.Status.Shell() > 255 {
+			t.Errorf("%v: %+v, %v", reply, got, err)
+		}
+	}
+}
+
+// An engine that takes SIGKILL and never tells the end makes nobody wait for it.
+func TestUntoldEnd(t *testing.T) {
+	t.Parallel()
+	p := (&liar{run: []*pb.RunReply{saysStarted()}, hangs: true}).started(t, Stdio{})
+	if err := p.Signal(t.Context(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := p.Wait(t.Context())
+		waited <- err
+	}()
+	select {
+	case err := <-waited:
+		t.Fatalf("given up before it was to be killed: %v", err)
+	case <-time.After(600 * time.Millisecond):
+	}
+	for range 2 {
+		if err := p.Signal(t.Context(), syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-waited; !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "kill") {
+		t.Error(err)
+	}
+	for range p.Events() {
+	}
+}
+
+// Nor does one that never ends a command's output.
+func TestUnendedOutput(t *testing.T) {
+	t.Parallel()
+	r, w := pipe(t)
+	ended := make(chan struct{})
+	l := &liar{run: []*pb.RunReply{saysStarted(), saysExited(0, 0)}, hangs: true, output: func(stream pb.Engine_OutputServer) error {
+		defer close(ended)
+		for range 5 { // slow, and well within what it may take for each
+			time.Sleep(100 * time.Millisecond)
+			stream.Send(&pb.OutputReply{Data: []byte("x")})
+		}
+		<-stream.Context().Done()
+		return nil
+	}}
+	p := l.started(t, Stdio{Stdout: w})
+	w.Close()
+	if _, err := p.Wait(t.Context()); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "stdout: output was lost") {
+		t.Error(err)
+	}
+	if got, err := io.ReadAll(r); string(got) != "xxxxx" || err != nil { // its end, too
+		t.Errorf("%q, %v", got, err)
+	}
+	<-ended
+}
