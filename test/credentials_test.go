@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -220,7 +221,7 @@ sandbox "agent" {
 		// session's, the audit log's, what engine and holder keep beside them.
 		const held = canaryToken + "-held"
 		auditLog := filepath.Join(p.home, "audit.jsonl")
-		hold := exec.Command(filepath.Join(bin, "sbxhost"), "exec", "-config", config, "-sandbox", "with", "-session", "canary", "--", "sh", "-c", `echo "$GITHUB_TOKEN" | wc -c; read x`)
+		hold := exec.Command(filepath.Join(bin, "sbxhost"), "exec", "-config", config, "-sandbox", "with", "-session", "canary", "--", "sh", "-c", `echo "${#GITHUB_TOKEN}"; read x`)
 		hold.Dir = p.project
 		hold.Env = append(p.env(), "GITHUB_SERVER_URL="+url, "GITHUB_TOKEN="+held, "SBXHOST_AUDIT="+auditLog)
 		stdin, err := hold.StdinPipe()
@@ -234,8 +235,8 @@ sandbox "agent" {
 		if err := hold.Start(); err != nil {
 			t.Fatal(err)
 		}
-		var count int
-		if _, err := fmt.Fscan(stdout, &count); err != nil || count != len(held)+1 {
+		var count int // by the shell itself: of a program, a dying one would be met below
+		if _, err := fmt.Fscan(stdout, &count); err != nil || count != len(held) {
 			t.Errorf("the command has a token of %d bytes, error %v", count, err)
 		}
 		lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -326,7 +327,13 @@ sandbox "agent" {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = agent.Process.Kill(); _ = agent.Wait() })
-		until(t, "the agent", func() bool { _, err := os.Stat(socket); return err == nil }, func() string { return "" })
+		until(t, "the agent", func() bool { // which may have a socket and not listen yet
+			conn, err := net.Dial("unix", socket)
+			if err == nil {
+				conn.Close()
+			}
+			return err == nil
+		}, func() string { return "" })
 		key := filepath.Join(dir, "key")
 		for _, cmd := range []*exec.Cmd{exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "planted", "-f", key), exec.Command("ssh-add", "-q", key)} {
 			cmd.Env = append(p.env(), "SSH_AUTH_SOCK="+socket)
