@@ -66,7 +66,7 @@ func testOuterJobs(t *testing.T, p *place) {
 	s.sees(`OUT>$`)
 	s.clear()
 	s.run("fg")
-	s.sees(`^sbxhost exec`)
+	s.cat() // until then ^C is for the shell, or for sbxhost
 	s.keys("C-c")
 	s.sees(`\^C\nIN>$`)
 

@@ -37,7 +37,7 @@ func until(t *testing.T, what string, holds func() bool, describe func() string)
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
 		if holds() {
 			return
 		}
