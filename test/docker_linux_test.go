@@ -41,11 +41,12 @@ func dockerLayout(t testing.TB) (top, layout string, d *dockerd.Daemon) {
 func TestDockerScripts(t *testing.T) {
 	t.Parallel()
 	top, layout, d := dockerLayout(t)
+	deadline, _ := t.Deadline()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "dockerscript",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Deadline:            time.Now().Add(2 * time.Minute),
+		Deadline:            deadline,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("DOCKER_HOST", "unix://"+d.Socket)
 			return setupScript(env, top, layout)
@@ -60,7 +61,7 @@ func TestMixedEngines(t *testing.T) {
 	t.Parallel()
 	_, layout, d := dockerLayout(t)
 	ws := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	image := []byte(`{"image":"` + dockerd.Image + `","pull":"never"}`)
 	h, err := host.New(ctx, host.Options{
