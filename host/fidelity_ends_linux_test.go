@@ -259,7 +259,8 @@ func cancelRows() []fidelity {
 		{name: "nil Cancel", want: "ok", host: "signal: killed",
 			why: "nobody sets it to nil by oversight there, but leaves it nil here",
 			do: func(w *world) string {
-				return cancelled(w, "echo ready; sleep 0.2", func(_ command, f fields) { *f.Cancel = nil })
+				script := fmt.Sprintf("echo ready; sleep %g", w.patience.Seconds())
+				return cancelled(w, script, func(_ command, f fields) { *f.Cancel = nil })
 			}},
 		{name: "Signal", want: "signal: terminated", do: func(w *world) string {
 			c := w.make(w.t.Context(), "sleep", "1000")

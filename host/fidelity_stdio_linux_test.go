@@ -181,7 +181,7 @@ func background(w *world, script string) string {
 	f := c.fields()
 	*f.Stdin, *f.Stderr = hold, write
 	*f.Stdout = new(bytes.Buffer)
-	*f.WaitDelay = 100 * time.Millisecond
+	*f.WaitDelay = w.patience
 	err = c.Run()
 	hold.Close()
 	write.Close()

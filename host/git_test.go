@@ -366,7 +366,7 @@ func TestIdentityEndsWithTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer fifo.Close()
-	if err := fifo.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := fifo.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	h.lookUpIdentity()

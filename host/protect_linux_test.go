@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -480,11 +479,8 @@ func TestLinger(t *testing.T) {
 	}
 	h, there = held(time.Millisecond)
 	run(h)
-	for deadline := time.Now().Add(20 * time.Second); there(); {
-		if time.Now().After(deadline) {
-			t.Fatal("it lingers for ever")
-		}
-		runtime.Gosched()
+	if !eventually(func() bool { return !there() }) {
+		t.Fatal("it lingers for ever")
 	}
 	// What somebody has put there meanwhile stays.
 	h, _ = held(time.Hour)

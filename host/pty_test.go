@@ -67,7 +67,7 @@ func TestPTYCloses(t *testing.T) {
 	for _, ended := range []chan error{read, wrote} {
 		select {
 		case <-ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("does not end")
 		}
 	}
@@ -97,7 +97,7 @@ func TestPTYEnded(t *testing.T) {
 		if text != "the last words" {
 			t.Errorf("%q", text)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("does not end")
 	}
 }
