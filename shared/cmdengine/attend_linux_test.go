@@ -80,7 +80,7 @@ func TestAttend(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("a closed sandbox leaves something")
 	}
 }

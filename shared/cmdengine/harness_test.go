@@ -142,13 +142,16 @@ func newOutput(t *testing.T) *output {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close(); w.Close() })
-	r.SetReadDeadline(time.Now().Add(30 * time.Second))
 	return &output{t: t, r: r, w: w, b: bufio.NewReader(r)}
 }
+
+// patience is how long anything may take.
+const patience = time.Minute
 
 // line waits for one line.
 func (o *output) line() string {
 	o.t.Helper()
+	o.r.SetReadDeadline(time.Now().Add(patience))
 	s, err := o.b.ReadString('\n')
 	if err != nil {
 		o.t.Fatalf("waiting for the command's line: %v (got %q)", err, s)
@@ -156,11 +159,12 @@ func (o *output) line() string {
 	return strings.TrimSuffix(s, "\n")
 }
 
-// rest is what comes until the end, which must be there already or come at once.
+// rest is what comes until the end, which must be there already or come at once:
+// what lived on would do so for longer than that is waited for.
 func (o *output) rest() string {
 	o.t.Helper()
 	o.w.Close()
-	o.r.SetReadDeadline(time.Now().Add(2 * time.Second))
+	o.r.SetReadDeadline(time.Now().Add(patience))
 	all, err := io.ReadAll(o.b)
 	if err != nil {
 		o.t.Errorf("somebody still holds the command's output: %v", err)
@@ -183,6 +187,7 @@ func run(t *testing.T, sb *sandbox, cmd shared.Command) (string, shared.Result) 
 	t.Helper()
 	o := newOutput(t)
 	p := start(t, sb, cmd, o)
+	o.r.SetReadDeadline(time.Now().Add(patience))
 	text := make(chan string, 1)
 	go func() { all, _ := io.ReadAll(o.b); text <- string(all) }()
 	result, err := p.Wait(t.Context())

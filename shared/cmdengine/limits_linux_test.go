@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
@@ -117,9 +118,16 @@ func TestGroupsOfAKilledEngine(t *testing.T) {
 
 	// The next engine clears away, as soon as it needs groups itself.
 	p := open(t, limitedConfig(), shared.Spec{Limits: limited})
-	for _, dir := range dirs {
-		if _, err := os.Stat(dir); !os.IsNotExist(err) {
-			t.Errorf("%s is still there (%v)", dir, err)
+	// Another test's may be at it, and have the lock.
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); len(dirs) > 0; {
+		if _, err := os.Stat(dirs[0]); os.IsNotExist(err) {
+			dirs = dirs[1:]
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%s is still there (%v)", dirs[0], err)
+		} else {
+			<-tick.C
 		}
 	}
 	// And leaves nothing of its own.

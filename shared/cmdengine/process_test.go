@@ -110,7 +110,7 @@ func leakRole(mode string) int {
 		})
 	}
 	wg.Wait()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(patience)
 	for (fds() > beforeFDs || runtime.NumGoroutine() > beforeGoroutines) && time.Now().Before(deadline) {
 		runtime.GC()
 	}

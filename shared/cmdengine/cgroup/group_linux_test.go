@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,10 +62,20 @@ func procs(t *testing.T, dir string) []string {
 	return strings.Fields(string(text))
 }
 
+// absentDir waits: another test's engine may be at it, and have the lock.
 func absentDir(t *testing.T, dir string) {
 	t.Helper()
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("%s is still there (%v)", dir, err)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
+		_, err := os.Stat(dir)
+		if os.IsNotExist(err) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("%s is still there (%v)", dir, err)
+			return
+		}
 	}
 }
 
