@@ -94,7 +94,7 @@ func session(t *testing.T) string {
 
 func connect(t *testing.T, dir string) *Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := Connect(ctx, Config{Dir: dir, Executable: self})
 	if err != nil {
@@ -376,7 +376,7 @@ func TestEndOfClient(t *testing.T) {
 	if _, err := l.Wait(); !errors.Is(err, ErrLost) {
 		t.Errorf("%v", err)
 	}
-	if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 5000); n != 1 {
+	if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 60_000); n != 1 {
 		t.Error("the launcher lives on")
 	}
 	if got := sh(t, other, system(), "echo still there"); got != "still there\n" {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -55,16 +56,24 @@ func TestManyWhileHoldersAreKilled(t *testing.T) {
 	lower := tempDir(t)
 	ops := append(system(), Op{Kind: Overlay, Source: lower, Dest: "/0/o"})
 	stop, killed := make(chan struct{}), make(chan int)
+	var connected atomic.Int64
 	go func() {
-		n := 0
-		for {
+		n, seen := 0, int64(0)
+		const often = 7 * time.Millisecond
+		for pause := often; ; {
 			select {
 			case <-stop:
 				killed <- n
 				return
-			case <-time.After(7 * time.Millisecond): // the moments are what is tried
+			case <-time.After(pause): // the moments are what is tried
 				if pid := lockedBy(dir); pid > 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
 					n++
+				}
+				// Where a holder takes longer than that to start, none ever would.
+				if now := connected.Load(); now != seen {
+					pause, seen = often, now
+				} else {
+					pause = pause * 5 / 4
 				}
 			}
 		}
@@ -74,9 +83,10 @@ func TestManyWhileHoldersAreKilled(t *testing.T) {
 	for i := range wrote {
 		all.Go(func() {
 			for range 25 {
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				c, err := Connect(ctx, Config{Dir: dir, Executable: self})
 				cancel()
+				connected.Add(1) // or told that it cannot be
 				if err != nil {
 					if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrLost) {
 						t.Error(err)

@@ -23,7 +23,7 @@ func TestOneAtATime(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for n := range 6 {
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				c, err := Connect(ctx, Config{Dir: dir, Executable: self})
 				cancel()
 				if err != nil {

@@ -40,10 +40,10 @@ func TestKillOrphans(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if n := KillOrphans(time.Millisecond); n != 1 {
-		t.Errorf("%d were killed", n)
-		in.Close()
-	}
+	// Whoever else looks for orphans on this machine, in another test, may come
+	// first, and others' may be here.
+	KillOrphans(time.Millisecond)
+	in.Close()
 	if cmd.Wait(); cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Errorf("it ended with %v", cmd.ProcessState)
 	}
