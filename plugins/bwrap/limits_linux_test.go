@@ -272,7 +272,7 @@ func TestManySmallProcesses(t *testing.T) {
 	e := needBwrap(t)
 	needGroups(t)
 	spec := shared.Spec{Limits: shared.Limits{Memory: 48 << 20}}
-	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", `i=0; while [ $i -lt 400 ]; do sleep 5 & i=$((i+1)); done; echo made; kill -9 -1`}, Timeout: 2 * time.Minute})
+	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", `i=0; while [ $i -lt 400 ]; do sleep 1000 & i=$((i+1)); done; echo made; kill -9 -1`}, Timeout: 2 * time.Minute})
 	// Which of them the kernel killed, the shell perhaps among them, is its own matter.
 	if !toldOfKill(out.events) {
 		t.Errorf("%+v %q", out, out.stderr)

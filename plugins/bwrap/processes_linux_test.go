@@ -102,7 +102,7 @@ func (p *engineProcess) run(text string) {
 // of them are gone.
 func (p *engineProcess) rest() string {
 	p.t.Helper()
-	p.outputs.SetReadDeadline(time.Now().Add(20 * time.Second))
+	p.outputs.SetReadDeadline(time.Now().Add(time.Minute))
 	b, err := io.ReadAll(p.outputs)
 	if err != nil {
 		p.t.Errorf("a command of a killed engine lives on: %v", err)
@@ -126,7 +126,7 @@ func free(t *testing.T, session string) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the holder lives on")
 	}
 	if _, err := os.Lstat(dir + "/socket"); err == nil {
@@ -176,7 +176,7 @@ func TestKilledAtEveryMoment(t *testing.T) {
 			p := startEngine(t, session, lower)
 			fmt.Fprintln(p.in, "exec sleep 1000")
 			holder := 0
-			for deadline := time.Now().Add(20 * time.Second); name == "holder" && holder == 0; holder = tryHolderPid(session) {
+			for deadline := time.Now().Add(time.Minute); name == "holder" && holder == 0; holder = tryHolderPid(session) {
 				if time.Now().After(deadline) {
 					t.Fatal("there is no holder")
 				}

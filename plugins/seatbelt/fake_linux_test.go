@@ -76,6 +76,13 @@ func command(spec shared.Spec, args ...string) shared.Command {
 // run runs a command to its end and gives its output and the fake's record.
 func (f *fake) run(sandbox shared.Sandbox, cmd shared.Command) (string, shared.Result, record) {
 	f.t.Helper()
+	out, result := f.end(sandbox, cmd)
+	return out, result, f.record()
+}
+
+// end runs a command to its end.
+func (f *fake) end(sandbox shared.Sandbox, cmd shared.Command) (string, shared.Result) {
+	f.t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		f.t.Fatal(err)
@@ -94,7 +101,7 @@ func (f *fake) run(sandbox shared.Sandbox, cmd shared.Command) (string, shared.R
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return string(out), result, f.record()
+	return string(out), result
 }
 
 // record reads and removes the one record that there is.
@@ -200,10 +207,15 @@ func TestFakeEnds(t *testing.T) {
 			t.Errorf("%s: %+v %s", script, result, out)
 		}
 	}
-	cmd := command(spec, "sh", "-c", "trap '' TERM; sleep 1000 & sleep 1000")
+	cmd := command(spec, "sh", "-c", "trap '' TERM; echo set; sleep 1000 & sleep 1000")
 	cmd.Timeout, cmd.Grace = 200*time.Millisecond, 100*time.Millisecond
-	if _, result, _ := f.run(sandbox, cmd); !result.TimedOut || result.Status.Signal != syscall.SIGKILL {
-		t.Errorf("%+v", result)
+	out, result := f.end(sandbox, cmd)
+	for out == "" && cmd.Timeout < time.Minute { // ended before it could ignore anything
+		cmd.Timeout *= 4
+		out, result = f.end(sandbox, cmd)
+	}
+	if out != "set\n" || !result.TimedOut || result.Status.Signal != syscall.SIGKILL {
+		t.Errorf("%+v %q", result, out)
 	}
 	if names := left(t, spec.Session.Dir); !slices.Equal(names, []string{"seatbelt-home"}) {
 		t.Errorf("left in the session: %v", names)
