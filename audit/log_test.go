@@ -340,7 +340,7 @@ func awaitLines(t *testing.T, path string, count int) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for range 4000 {
+	for range 12_000 {
 		if text, err := os.ReadFile(path); err == nil && bytes.Count(text, []byte("\n")) > count {
 			return
 		}

@@ -100,7 +100,7 @@ func checkLeaks(t *testing.T) {
 	w.Close()
 	goroutines, descriptors := runtime.NumGoroutine(), countDescriptors(t)
 	t.Cleanup(func() {
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
 		for range tick.C {
