@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// survivorLife is how long a daemon stays that nobody ends.
-const survivorLife = 30 * time.Second
+// survivorLife is how long a daemon stays that nobody ends: longer than the longest
+// timeout of a command that leaves one, and outlivePatience after it.
+const survivorLife = 60 * time.Second
 
 // processActions work on processes, in ways that every unix has.
 func processActions() map[string]action {

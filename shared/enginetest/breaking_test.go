@@ -174,3 +174,17 @@ func TestNothingIsHeldByABrokenEngine(t *testing.T) {
 		}
 	}
 }
+
+// A command that is over before it has left a daemon behind, as on a machine that is
+// busy, shows nothing: it gets more time.
+func TestDaemonIsAwaited(t *testing.T) {
+	t.Parallel()
+	b := liar()
+	b.start = changed(func(c *shared.Command, _ *shared.Stdio) {
+		c.Args = append([]string{"/bin/sh", "-c", `sleep 1; exec "$@"`, "sh"}, c.Args...)
+	}).start
+	results := suite(t, breakEngine(b), enginetest.Options{Run: only("life.03")}).Run(t.Context(), nil)
+	if len(results.Results) != 1 || results.Results[0].Status != enginetest.Leaked {
+		t.Errorf("the kit did not notice: %+v", results)
+	}
+}

@@ -91,8 +91,7 @@ func ownTerminal(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	shown := bufio.NewReader(outR)
-	outR.SetReadDeadline(time.Now().Add(b.patience()))
+	shown := &lines{outR, bufio.NewReader(outR), b.patience()}
 	cmd := b.sh("test -t 0 && test -t 1 && test -t 2 && : </dev/tty && trap 'exit 9' INT && trap 'stty size; echo end' WINCH && echo ready" + forever)
 	cmd.TTY = true
 	p, err := sandbox.Start(ctx, cmd, shared.Stdio{Stdin: inR, Stdout: outW, Stderr: outW})
@@ -104,7 +103,7 @@ func ownTerminal(ctx context.Context, b *bench) error {
 	for _, step := range []struct{ until, want string }{{"ready", "ready"}, {"end", "31 101"}} {
 		var text string
 		for !strings.Contains(text, step.until) {
-			line, err := shown.ReadString('\n')
+			line, err := shown.next()
 			if text += line; err != nil {
 				return fmt.Errorf("the terminal does not show %q but %q: %w", step.until, text, err)
 			}

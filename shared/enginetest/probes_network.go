@@ -161,4 +161,4 @@ func networkProbes() []probe {
 }
 
 // netPatience bounds an action's wait for an answer.
-const netPatience = 2 * time.Second
+const netPatience = 10 * time.Second

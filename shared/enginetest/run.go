@@ -20,7 +20,7 @@ const (
 	attemptTimeout = 60 * time.Second
 	// outlivePatience is how long the outputs of a command may stay open after
 	// it is gone before something is taken to have outlived it.
-	outlivePatience = 3 * time.Second
+	outlivePatience = 10 * time.Second
 	// maxOutput bounds what is kept of an output.
 	maxOutput = 1 << 20
 )
