@@ -34,15 +34,15 @@ test: deps check unit ## checks, unit and end-to-end tests, with the race detect
 # So do the tests that look at the init's own process, which is then that program.
 unit:
 	@if command -v $${CC:-cc} >/dev/null 2>&1; then \
-		echo "go test -race ./..., but for the kit" && CGO_ENABLED=1 $(GO) test -race -skip '$(KIT)' -timeout 15m ./... && \
-		echo "go test, the kit" && $(GO) test -run '$(KIT)' -timeout 15m ./plugins/... ./shared/enginetest ./docs/examples/...; \
+		echo "go test -race ./..., but for the kit" && CGO_ENABLED=1 $(GO) test -race -skip '$(KIT)' -timeout 30m ./... && \
+		echo "go test, the kit" && $(GO) test -run '$(KIT)' -timeout 30m ./plugins/... ./shared/enginetest ./docs/examples/...; \
 	else \
-		echo "no C compiler: go test ./... without the race detector"; $(GO) test -timeout 15m ./...; \
+		echo "no C compiler: go test ./... without the race detector"; $(GO) test -timeout 30m ./...; \
 	fi
 	@$(MAKE) --no-print-directory examples
 
 examples: ## the modules that use this one as others do
-	@for dir in $(EXAMPLES); do echo "go test ./... in $$dir"; (cd $$dir && $(GO) vet ./... && $(GO) test -timeout 5m ./...) || exit 1; done
+	@for dir in $(EXAMPLES); do echo "go test ./... in $$dir"; (cd $$dir && $(GO) vet ./... && $(GO) test -timeout 15m ./...) || exit 1; done
 
 check: fmt-check vet cross staticcheck tidy-check generate-check ## gofmt, vet, cross builds, staticcheck, drift of go.mod and of generated code
 

@@ -292,7 +292,7 @@ func TestDemo(t *testing.T) {
 	}
 	bin := t.TempDir()
 	build(t, top, bin, "cmd/sbxhost")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "demo.sh", filepath.Join(bin, "sbxhost"))
 	cmd.Env = append(os.Environ(), "TMPDIR=/tmp")
@@ -381,7 +381,7 @@ func runDocument(t *testing.T, d document, bin string, module []string) {
 			fmt.Fprintf(&script, "%s\ns=$?; printf '%s%%d\\n' $s; (exit $s)\n", list[next].command, mark)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
 	cmd.Dir = dir

@@ -101,15 +101,34 @@ func (s *screen) inside(sandbox string) {
 // answered. What it reads too early is the shell's line editor's.
 func (s *screen) cat() {
 	s.t.Helper()
-	polls, word := 0, ""
-	until(s.t, "cat to answer", func() bool {
+	s.insists("cat to answer", func() string {
+		s.typed++
+		word := fmt.Sprintf("typed-%d", s.typed)
+		s.keys("C-j")
+		s.run(word)
+		return "\n" + word + "\n" + word + "\n"
+	})
+}
+
+// repeats types a line until the screen shows what it brings about.
+func (s *screen) repeats(line, want string) {
+	s.t.Helper()
+	s.insists(strconv.Quote(want), func() string {
+		s.run(line)
+		return want
+	})
+}
+
+// insists types something now and then until the screen shows what it is to bring
+// about: not as often as it looks, or what follows would take that off the screen.
+func (s *screen) insists(what string, typed func() (want string)) {
+	s.t.Helper()
+	polls, want := 0, ""
+	until(s.t, what, func() bool {
 		if polls++; polls%20 == 1 {
-			s.typed++
-			word = fmt.Sprintf("typed-%d", s.typed)
-			s.keys("C-j")
-			s.run(word)
+			want = typed()
 		}
-		return strings.Contains(s.text(), "\n"+word+"\n"+word+"\n")
+		return strings.Contains(s.text(), want)
 	}, s.text)
 }
 

@@ -327,25 +327,29 @@ func TestSDKWeight(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return
 	}
-	best, bytes := 1e9, 0.0
+	best, ofGo, bytes := 1e9, 1e9, 0.0
 	for range 25 {
-		ms, allocated := initTrace(t, engine)
+		ms, allocated := initTrace(t, engine, "-version")
 		best, bytes = min(best, ms), allocated
+		ms, _ = initTrace(t, "go", "version")
+		ofGo = min(ofGo, ms)
 	}
 	if allocated := bytes / 1e6; allocated > number(said[4])*1.2 || allocated < number(said[4])*0.8 {
 		t.Errorf("init functions allocate %.2f MB, and docs/engines.md says %s", allocated, said[4])
 	}
-	t.Logf("init functions take %.2f ms", best)
-	if best > 4*number(said[3]) {
-		t.Errorf("init functions take %.2f ms, and docs/engines.md says %s", best, said[3])
+	// On a machine that is slower than the one it names, those of go itself take
+	// longer, too: there they were a bit more than half as long.
+	t.Logf("init functions take %.2f ms, and those of go %.2f ms", best, ofGo)
+	if best > 4*max(number(said[3]), 1.6*ofGo) {
+		t.Errorf("init functions take %.2f ms, and those of go %.2f ms; docs/engines.md says %s", best, ofGo, said[3])
 	}
 }
 
 // initTrace sums up what a program's init functions take, in milliseconds and bytes.
-func initTrace(t *testing.T, program string) (ms, allocated float64) {
+func initTrace(t *testing.T, program, version string) (ms, allocated float64) {
 	t.Helper()
-	cmd := exec.Command(program, "-version")
-	cmd.Env = []string{"GODEBUG=inittrace=1"}
+	cmd := exec.Command(program, version)
+	cmd.Env = []string{"GODEBUG=inittrace=1", "GOTOOLCHAIN=local"}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil {

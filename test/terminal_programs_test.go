@@ -3,7 +3,6 @@
 package test
 
 import (
-	"strings"
 	"syscall"
 	"testing"
 )
@@ -59,10 +58,7 @@ func testOuterJobs(t *testing.T, p *place) {
 	s.sees(`Stopped +sbxhost(.*\n)+OUT>$`)
 	s.clear()
 	s.run("bg")
-	until(t, "the job's stop", func() bool { // as of every job that wants the terminal
-		s.run("jobs")
-		return strings.Contains(s.text(), "Stopped")
-	}, s.text)
+	s.repeats("jobs", "Stopped") // as every job that wants the terminal
 	s.sees(`OUT>$`)
 	s.clear()
 	s.run("fg")
@@ -77,10 +73,7 @@ func testOuterJobs(t *testing.T, p *place) {
 	s.sees(`Stopped +sbxhost(.*\n)+OUT>$`)
 	s.clear()
 	s.run("kill %1")
-	until(t, "the job's end", func() bool {
-		s.run("jobs")
-		return strings.Contains(s.text(), "Exit 4")
-	}, s.text)
+	s.repeats("jobs", "Exit 4")
 	s.clear()
 	s.run("stty -a | grep -o ' icanon'")
 	s.sees(`^ icanon$`)
@@ -89,10 +82,7 @@ func testOuterJobs(t *testing.T, p *place) {
 	s.clear()
 	s.run("sbxhost exec -t -- cat &")
 	s.sees(`^OUT>$`)
-	until(t, "a stopped job", func() bool {
-		s.run("jobs")
-		return strings.Contains(s.text(), "Stopped")
-	}, s.text)
+	s.repeats("jobs", "Stopped")
 	s.clear()
 	s.run("fg; echo end")
 	s.cat()
@@ -117,10 +107,7 @@ func testCookedJobs(t *testing.T, p *place) {
 	s.sees(`Stopped +sbxhost(.*\n)+OUT>$`)
 	s.run("fg")
 	s.sees(`^sbxhost exec.*(\n.*)?$`)
-	until(t, "what was typed to arrive", func() bool {
-		s.run("words")
-		return strings.Contains(s.text(), "\ngot-words\n")
-	}, s.text)
+	s.repeats("words", "\ngot-words\n")
 	s.keys("C-c")
 	s.run("")
 	s.run("echo end")
@@ -172,11 +159,11 @@ func testShell(t *testing.T, p *place) {
 
 func testResize(t *testing.T, p *place) {
 	s := p.screen(t)
-	s.run(`sbxhost exec -t -- bash -c 'trap "stty size" WINCH; stty size; while :; do read -t 0.05 x; done'`)
-	s.sees(`^24 80$`)
+	s.run("sbxhost exec -t -- sh -c '" + sizes + "'")
+	s.sees(`^ready 24 80$`)
 	for size, args := range map[string][]string{"40 120": {"-y", "40", "-x", "120"}, "10 30": {"-y", "10", "-x", "30"}} {
 		s.tmux(append([]string{"resize-window"}, args...)...)
-		s.sees(`^` + size + `$`)
+		s.sees(`^drawn ` + size + `$`)
 	}
 	s.keys("C-c")
 }
