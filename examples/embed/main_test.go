@@ -235,8 +235,15 @@ step "after" {
 				t.Fatalf("no processes: %v", err)
 			}
 			for _, p := range processes {
-				if line, err := os.ReadFile(p); err == nil && bytes.Contains(line, []byte(filepath.Dir(name))) {
-					t.Errorf("%s runs still: %q", p, line)
+				works := func() bool {
+					line, err := os.ReadFile(p)
+					return err == nil && bytes.Contains(line, []byte(filepath.Dir(name)))
+				}
+				// What was killed takes a moment to go.
+				for deadline := time.Now().Add(time.Minute); works(); <-time.After(10 * time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Fatalf("%s runs still", p)
+					}
 				}
 			}
 		})
