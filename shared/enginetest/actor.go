@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -50,6 +51,9 @@ var hooked atomic.Bool
 func Hook() {
 	sandboxinit.Hook()
 	if len(os.Args) >= 3 && os.Args[1] == actorArg && os.Getenv(actorEnvName) == strings.TrimPrefix(actorEnv, actorEnvName+"=") {
+		// What an action asks of its thread - a signal, a namespace, a privilege given
+		// up - must not come to be another one's.
+		runtime.LockOSThread()
 		os.Exit(act(os.Args[2], os.Args[3:]))
 	}
 	hooked.Store(true)
