@@ -124,10 +124,26 @@ func (r ptyReader) Read(b []byte) (int, error) {
 		r.ended()
 	}
 	n, err := r.master.Read(b)
-	if errors.Is(err, syscall.EIO) || r.over.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+	if r.over.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+		n, err = r.waiting(b)
+	}
+	if errors.Is(err, syscall.EIO) {
 		err = io.EOF
 	}
 	return n, err
+}
+
+// waiting reads what the kernel has ready, or is the end. A Read of Go's does not
+// look for that once its time is up, which on a busy machine can be before it begins.
+func (p *pty) waiting(b []byte) (n int, err error) {
+	err = control(p.master, func(fd int) (err error) {
+		n, err = unix.Read(fd, b)
+		return err
+	})
+	if err != nil || n <= 0 {
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
 // WriteTo is what io.Copy calls. Where nobody takes the output any more, it hangs

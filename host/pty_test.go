@@ -102,6 +102,26 @@ func TestPTYEnded(t *testing.T) {
 	}
 }
 
+// What is there when the time is up is read still.
+func TestPTYIsDrained(t *testing.T) {
+	t.Parallel()
+	p := newPTY(t, shared.TerminalSize{})
+	if _, err := p.slave.WriteString("the last words"); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 100)
+	p.master.SetReadDeadline(time.Now().Add(-time.Second))
+	if n, err := p.master.Read(b); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Go's Read gives %d, %v", n, err)
+	}
+	if n, err := p.waiting(b); string(b[:n]) != "the last words" || err != nil {
+		t.Errorf("%q, %v", b[:n], err)
+	}
+	if n, err := p.waiting(b); n != 0 || err != io.EOF {
+		t.Errorf("then %d, %v", n, err)
+	}
+}
+
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }

@@ -1,8 +1,10 @@
 package cmdengine
 
 import (
+	"errors"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 )
@@ -10,6 +12,8 @@ import (
 const (
 	// maxStderr bounds what is kept of a launcher's stderr.
 	maxStderr = 16 << 10
+	// pipeSize is what a pipe holds, by default.
+	pipeSize = 64 << 10
 	// stderrPatience is for what is still in the pipe when the launcher is gone.
 	stderrPatience = 200 * time.Millisecond
 )
@@ -37,14 +41,37 @@ func (t *tail) read() {
 	chunk := make([]byte, 4<<10)
 	for {
 		n, err := t.r.Read(chunk)
-		t.kept = append(t.kept, chunk[:n]...)
-		if over := len(t.kept) - maxStderr; over > 0 {
-			t.kept = append(t.kept[:0], t.kept[over:]...)
+		t.keep(chunk[:n])
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.keep(t.waiting())
 		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+func (t *tail) keep(chunk []byte) {
+	t.kept = append(t.kept, chunk...)
+	if over := len(t.kept) - maxStderr; over > 0 {
+		t.kept = append(t.kept[:0], t.kept[over:]...)
+	}
+}
+
+// waiting gives what is in the pipe, once: somebody may be filling it for ever. A
+// Read of Go's does not look once its time is up, which on a busy machine can be
+// before it begins.
+func (t *tail) waiting() []byte {
+	chunk := make([]byte, pipeSize)
+	conn, err := t.r.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	var n int
+	if conn.Control(func(fd uintptr) { n, err = syscall.Read(int(fd), chunk) }) != nil || err != nil {
+		return nil
+	}
+	return chunk[:n]
 }
 
 // finish gives what was kept, once nothing more can come or somebody has held

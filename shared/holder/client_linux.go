@@ -288,7 +288,7 @@ func (l *Launcher) lose(cause error) {
 	}
 	defer unix.Close(own)
 	for deadline := time.Now().Add(dyingPatience); ; {
-		_, err := unix.Poll([]unix.PollFd{{Fd: int32(own), Events: unix.POLLIN}}, int(time.Until(deadline).Milliseconds()))
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(own), Events: unix.POLLIN}}, int(max(time.Until(deadline), 0).Milliseconds())) // below 0 would be for ever
 		if err != unix.EINTR {
 			break
 		}
