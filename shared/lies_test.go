@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,7 +11,6 @@ import (
 
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 )
 
 // liar is an engine in another language, which says what it likes.
@@ -63,24 +59,9 @@ func (*liar) Close(context.Context, *pb.CloseRequest) (*pb.CloseReply, error) {
 // started starts a command of such an engine, which is given a short time.
 func (l *liar) started(t *testing.T, stdio Stdio) Process {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "liar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	server := grpc.NewServer()
 	pb.RegisterEngineServer(server, l)
-	go server.Serve(listener)
-	t.Cleanup(server.Stop)
-	conn, err := grpc.NewClient("unix:"+filepath.Join(dir, "s"), append(DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
+	conn := served(t, server)(DialOptions()...)
 	engine := NewClient(conn, nil)
 	engine.(*client).patience = 300 * time.Millisecond
 	p, err := open(t, engine).Start(t.Context(), sh(":"), stdio)

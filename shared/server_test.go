@@ -188,36 +188,45 @@ func TestStreamedTerminal(t *testing.T) {
 
 // A peer that knows the protocol and nothing of this package's tuning.
 func TestPlainPeers(t *testing.T) {
-	dir, err := os.MkdirTemp("", "wire")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	g := grpc.NewServer()
 	if err := NewPlugin(&testEngine{}).GRPCServer(nil, g); err != nil {
 		t.Fatal(err)
 	}
-	go g.Serve(listener)
-	t.Cleanup(g.Stop)
+	connect := served(t, g)
 	if err := ClientPlugin(nil).GRPCServer(nil, g); err == nil {
 		t.Error("the host's side can be served")
 	}
 	dial := func(opts ...grpc.DialOption) Engine {
-		conn, err := grpc.NewClient("unix:"+filepath.Join(dir, "s"),
-			append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+		// A client of another kind ignores the options of a call.
+		return NewClient(struct{ grpc.ClientConnInterface }{plainConn{connect(opts...)}}, nil)
+	}
+	testLargeStreams(t, dial())
+	testHalfClose(t, dial(DialOptions()...))
+}
+
+// served has a server listen on a socket, and gives what connects to it.
+func served(t *testing.T, g *grpc.Server) (connect func(...grpc.DialOption) *grpc.ClientConn) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "wire") // whose path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	path := filepath.Join(dir, "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go g.Serve(listener)
+	t.Cleanup(g.Stop)
+	return func(opts ...grpc.DialOption) *grpc.ClientConn {
+		conn, err := grpc.NewClient("unix:"+path, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		// A client of another kind ignores the options of a call.
-		return NewClient(struct{ grpc.ClientConnInterface }{plainConn{conn}}, nil)
+		return conn
 	}
-	testLargeStreams(t, dial())
-	testHalfClose(t, dial(DialOptions()...))
 }
 
 type plainConn struct{ *grpc.ClientConn }
