@@ -113,7 +113,12 @@ func (l Limits) write(version int, dir string, c Controller) error {
 		if err := set("cpu.cfs_period_us", strconv.Itoa(period)); err != nil {
 			return err
 		}
-		return set("cpu.cfs_quota_us", quota)
+		// More than a group around this one has, as in a container, could never be used:
+		// version 1 refuses it, and that group holds the limit.
+		if err := set("cpu.cfs_quota_us", quota); !errors.Is(err, unix.EINVAL) {
+			return err
+		}
+		return nil
 	}
 	if err := set("memory.limit_in_bytes", bytes); err != nil {
 		return err

@@ -2,7 +2,9 @@ package cgroup
 
 import (
 	"bufio"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -126,6 +128,32 @@ func TestLimitsAreWritten(t *testing.T) {
 			if err != nil || strings.TrimSpace(string(text)) != want[name] {
 				t.Errorf("%s: %q, %v; want %s", name, text, err, want[name])
 			}
+		}
+	}
+}
+
+// Where a group around has less time, as in a container, that is what holds.
+func TestLessTimeAround(t *testing.T) {
+	t.Parallel()
+	g, err := direct(t).Decide(Limits{CPUs: 1}).New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Remove()
+	for _, m := range g.members {
+		if err := (Limits{CPUs: 0.5}).write(m.part.place.Version, m.dir, CPU); err != nil {
+			t.Fatal(err)
+		}
+		inner := filepath.Join(m.dir, "inner")
+		if err := os.Mkdir(inner, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Rmdir(inner)
+		if _, err := os.Lstat(filepath.Join(inner, limitFile(m.part.place.Version, CPU))); errors.Is(err, fs.ErrNotExist) {
+			continue // version 2 has nothing there until it is asked for
+		}
+		if err := (Limits{CPUs: 1.5}).write(m.part.place.Version, inner, CPU); err != nil {
+			t.Error(err)
 		}
 	}
 }
