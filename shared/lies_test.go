@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
@@ -17,7 +18,8 @@ import (
 type liar struct {
 	pb.UnimplementedEngineServer
 	run    []*pb.RunReply
-	hangs  bool // after that
+	hangs  bool          // after that
+	holds  chan struct{} // what comes after the start, until it is closed
 	output func(pb.Engine_OutputServer) error
 }
 
@@ -32,7 +34,10 @@ func (*liar) Open(_ *pb.OpenRequest, stream pb.Engine_OpenServer) error {
 }
 
 func (l *liar) Run(_ *pb.RunRequest, stream pb.Engine_RunServer) error {
-	for _, reply := range l.run {
+	for i, reply := range l.run {
+		if i > 0 && l.holds != nil {
+			<-l.holds
+		}
 		stream.Send(reply)
 	}
 	if l.hangs {
@@ -134,23 +139,46 @@ func TestUntoldEnd(t *testing.T) {
 func TestUnendedOutput(t *testing.T) {
 	t.Parallel()
 	r, w := pipe(t)
-	ended := make(chan struct{})
-	l := &liar{run: []*pb.RunReply{saysStarted(), saysExited(0, 0)}, hangs: true, output: func(stream pb.Engine_OutputServer) error {
+	read, ended := make(chan struct{}), make(chan struct{})
+	l := &liar{run: []*pb.RunReply{saysStarted(), saysExited(0, 0)}, holds: read, hangs: true, output: func(stream pb.Engine_OutputServer) error {
 		defer close(ended)
-		for range 5 { // slow, and well within what it may take for each
-			time.Sleep(100 * time.Millisecond)
-			stream.Send(&pb.OutputReply{Data: []byte("x")})
-		}
+		stream.Send(&pb.OutputReply{Data: []byte("out")})
 		<-stream.Context().Done()
 		return nil
 	}}
 	p := l.started(t, Stdio{Stdout: w})
 	w.Close()
+	got := make([]byte, 3)
+	if _, err := io.ReadFull(r, got); string(got) != "out" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	close(read)
 	if _, err := p.Wait(t.Context()); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "stdout: output was lost") {
 		t.Error(err)
 	}
-	if got, err := io.ReadAll(r); string(got) != "xxxxx" || err != nil { // its end, too
-		t.Errorf("%q, %v", got, err)
+	if rest, err := io.ReadAll(r); len(rest) > 0 || err != nil {
+		t.Errorf("%q, %v", rest, err)
 	}
 	<-ended
+}
+
+// What an engine sends slowly is waited for, however long it takes in all; what it
+// does not send, for as long as patience.
+func TestSlowOutputIsAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const patience = 30 * time.Second
+		o := &output{done: make(chan struct{}), cancel: func() {}}
+		go func() {
+			for range 5 {
+				time.Sleep(20 * time.Second)
+				o.written.Add(1)
+			}
+		}()
+		begin := time.Now()
+		err := o.settled(patience)
+		if took := time.Since(begin); err == nil || took < 130*time.Second || took > 132*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
 }
