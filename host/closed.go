@@ -58,8 +58,8 @@ func (r *resolver) shutOut(m *mounts, guards []guard) (open, shut []guard) {
 // beneath reports whether a directory of the host lies beneath one that is
 // mounted.
 func (m *mounts) beneath(dir string) bool {
-	return slices.ContainsFunc(m.spec.Mounts, func(have shared.Mount) bool {
-		return have.Kind != shared.MountTmpfs && have.Source != dir && inside(have.Source, dir)
+	return slices.ContainsFunc(m.spec.Table, func(have shared.Entry) bool {
+		return have.Access != shared.Private && have.Source != dir && inside(have.Source, dir)
 	})
 }
 

@@ -325,9 +325,9 @@ func (c *Cmd) command(opened *openSandbox, planning bool) (shared.Command, []Env
 		return shared.Command{}, nil, unsupported(opened.engine.info.Name, shared.Requirement{Feature: shared.FeatureTTY, Attribute: "TTY"})
 	}
 	command.Masks = opened.resolved.masks
-	if features := opened.engine.info.Features; len(command.Masks) > 0 && !features.Has(shared.FeatureMasks) && !features.Has(shared.FeaturePatterns) {
+	if features := opened.engine.info.Features; len(command.Masks) > 0 && !features.Has(shared.FeatureHidden) && !features.Has(shared.FeaturePatterns) {
 		attribute, _, _ := strings.Cut(command.Masks[0].Origin, " ")
-		return shared.Command{}, nil, unsupported(opened.engine.info.Name, shared.Requirement{Feature: shared.FeatureMasks, Attribute: attribute})
+		return shared.Command{}, nil, unsupported(opened.engine.info.Name, shared.Requirement{Feature: shared.FeatureHidden, Attribute: attribute})
 	}
 	if spec.Unconfined {
 		command.Dir = c.host.hostDir(c.Dir)

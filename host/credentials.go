@@ -246,5 +246,5 @@ func (r *resolver) mountAgent(m *mounts, d Definition) error {
 			Message: fmt.Sprintf("commands run as the workspace's owner, %s, who cannot use the agent of root", r.owner.name),
 			Hint:    "run sbxhost as that user"}
 	}
-	return m.add(shared.Mount{Source: socket, Destination: socket, Origin: attribute})
+	return m.add(shared.Entry{Source: socket, Path: socket, Why: attribute, Access: shared.ReadOnly})
 }

@@ -26,8 +26,8 @@ func (r *resolver) repositories(m *mounts, d Definition) (guards []guard) {
 		}
 	}
 	// What else is bound is shown as far as its author says, and no further.
-	for _, mount := range slices.Clone(m.spec.Mounts) {
-		if mount.Kind == shared.MountReadWrite && strings.HasPrefix(mount.Origin, "bind_paths[") &&
+	for _, mount := range slices.Clone(m.spec.Table) {
+		if mount.Access == shared.ReadWrite && strings.HasPrefix(mount.Why, "bind_paths[") &&
 			!slices.Contains(seen, mount.Source) && isDir(mount.Source) {
 			seen = append(seen, mount.Source)
 			layout, more := m.layout(mount.Source)
@@ -56,12 +56,12 @@ func (r *resolver) repository(m *mounts, root string, readOnly bool) []guard {
 	for _, dir := range layout.Readable {
 		// Not where a bind shows it already: it may be a writable one.
 		if _, at := m.cover(dir); at != dir && !slices.Contains(writable, dir) {
-			m.show(shared.Mount{Source: dir, Destination: dir, Origin: gitOrigin(layout, dir)})
+			m.show(shared.Entry{Source: dir, Path: dir, Why: gitOrigin(layout, dir), Access: shared.ReadOnly})
 		}
 	}
 	for _, dir := range writable {
 		if !inside(root, dir) {
-			m.show(shared.Mount{Source: dir, Destination: dir, Kind: shared.MountReadWrite, Origin: gitOrigin(layout, dir)})
+			m.show(shared.Entry{Source: dir, Path: dir, Access: shared.ReadWrite, Why: gitOrigin(layout, dir)})
 		}
 	}
 	return r.guardConfigured(m, root, layout, guards)
@@ -164,24 +164,24 @@ func gitOrigin(layout workspace.GitLayout, dir string) string {
 
 // show adds a mount at its source's own path, unless the definition has put
 // something there.
-func (m *mounts) show(mount shared.Mount) {
-	taken := func(have shared.Mount) bool { return have.Destination == mount.Destination }
-	if !slices.ContainsFunc(m.spec.Mounts, taken) {
-		m.spec.Mounts = append(m.spec.Mounts, mount)
+func (m *mounts) show(mount shared.Entry) {
+	taken := func(have shared.Entry) bool { return have.Path == mount.Path }
+	if !slices.ContainsFunc(m.spec.Table, taken) {
+		m.spec.Table = append(m.spec.Table, mount)
 	}
 }
 
 // cover is the mount that a path inside lies in, and the host's path of it.
-func (m *mounts) cover(p string) (cover *shared.Mount, host string) {
-	for i := range m.spec.Mounts {
-		if have := &m.spec.Mounts[i]; inside(have.Destination, p) && (cover == nil || len(have.Destination) > len(cover.Destination)) {
+func (m *mounts) cover(p string) (cover *shared.Entry, host string) {
+	for i := range m.spec.Table {
+		if have := &m.spec.Table[i]; inside(have.Path, p) && (cover == nil || len(have.Path) > len(cover.Path)) {
 			cover = have
 		}
 	}
-	if cover == nil || cover.Kind == shared.MountTmpfs {
+	if cover == nil || cover.Access == shared.Private {
 		return cover, ""
 	}
-	return cover, cover.Source + strings.TrimPrefix(p, cover.Destination)
+	return cover, cover.Source + strings.TrimPrefix(p, cover.Path)
 }
 
 // Origins of the mounts that nobody wrote down.
@@ -204,14 +204,14 @@ func (m *mounts) protect(guards []guard) error {
 		return cmp.Or(strings.Compare(a.path, b.path), held(b)-held(a))
 	})
 	guards = slices.CompactFunc(guards, func(a, b guard) bool { return a.path == b.path })
-	writable := slices.DeleteFunc(slices.Clone(m.spec.Mounts), func(have shared.Mount) bool { return have.Kind != shared.MountReadWrite })
+	writable := slices.DeleteFunc(slices.Clone(m.spec.Table), func(have shared.Entry) bool { return have.Access != shared.ReadWrite })
 	for _, g := range guards {
 		for _, have := range writable {
 			switch {
 			case inside(have.Source, g.path) && have.Source != g.path:
 				m.guardIn(have, g)
-			case inside(g.path, have.Source) && !strings.HasPrefix(have.Origin, gitPrefix):
-				return attributeError(have.Origin, fmt.Sprintf("%s is never writable inside (%s)", have.Source, g.origin), "say read_only = true, or leave it out")
+			case inside(g.path, have.Source) && !strings.HasPrefix(have.Why, gitPrefix):
+				return attributeError(have.Why, fmt.Sprintf("%s is never writable inside (%s)", have.Source, g.origin), "say read_only = true, or leave it out")
 			}
 		}
 	}
@@ -219,13 +219,13 @@ func (m *mounts) protect(guards []guard) error {
 }
 
 // guardIn guards what g names where the writable mount have shows it.
-func (m *mounts) guardIn(have shared.Mount, g guard) {
-	place := have.Destination + strings.TrimPrefix(g.path, have.Source)
-	if cover, at := m.cover(place); at != g.path || cover.Kind != shared.MountReadWrite || cover.Destination == place {
+func (m *mounts) guardIn(have shared.Entry, g guard) {
+	place := have.Path + strings.TrimPrefix(g.path, have.Source)
+	if cover, at := m.cover(place); at != g.path || cover.Access != shared.ReadWrite || cover.Path == place {
 		return // something else is there, or a git directory with guards of its own
 	}
 	m.keep(have, g.path, strings.TrimPrefix(g.origin, "protected: "))
-	m.spec.Mounts = append(m.spec.Mounts, shared.Mount{Source: g.path, Destination: place, Origin: g.origin})
+	m.spec.Table = append(m.spec.Table, shared.Entry{Source: g.path, Path: place, Why: g.origin, Access: shared.ReadOnly})
 	if g.stub.Path != "" {
 		m.stubs = append(m.stubs, g.stub)
 	}
@@ -233,11 +233,11 @@ func (m *mounts) guardIn(have shared.Mount, g guard) {
 
 // keep mounts each directory above p onto itself, as far up as the writable mount
 // have shows it, so that none can be renamed.
-func (m *mounts) keep(have shared.Mount, p, origin string) {
+func (m *mounts) keep(have shared.Entry, p, origin string) {
 	for dir := filepath.Dir(p); dir != have.Source; dir = filepath.Dir(dir) {
-		place := have.Destination + strings.TrimPrefix(dir, have.Source)
-		if cover, at := m.cover(place); at == dir && cover.Kind == shared.MountReadWrite && cover.Destination != place {
-			m.spec.Mounts = append(m.spec.Mounts, shared.Mount{Source: dir, Destination: place, Kind: shared.MountReadWrite, Origin: keptPrefix + origin})
+		place := have.Path + strings.TrimPrefix(dir, have.Source)
+		if cover, at := m.cover(place); at == dir && cover.Access == shared.ReadWrite && cover.Path != place {
+			m.spec.Table = append(m.spec.Table, shared.Entry{Source: dir, Path: place, Access: shared.ReadWrite, Why: keptPrefix + origin})
 		}
 	}
 }

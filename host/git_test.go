@@ -75,8 +75,8 @@ func newRepositories(t testing.TB) string {
 }
 
 // present are the mounts of what exists; protect_linux_test.go has the rest.
-func present(spec *shared.Spec) []shared.Mount {
-	return slices.DeleteFunc(slices.Clone(spec.Mounts), func(m shared.Mount) bool {
+func present(spec *shared.Spec) []shared.Entry {
+	return slices.DeleteFunc(slices.Clone(spec.Table), func(m shared.Entry) bool {
 		_, err := os.Lstat(m.Source)
 		return m.Source != "" && err != nil
 	})
@@ -244,11 +244,11 @@ func TestResolveGit(t *testing.T) {
 			}
 			var got []string
 			for _, m := range present(&out.spec) {
-				line := m.Kind.String() + " " + m.Source
-				if m.Destination != m.Source {
-					line += " " + m.Destination
+				line := m.Access.String() + " " + m.Source
+				if m.Path != m.Source {
+					line += " " + m.Path
 				}
-				got = append(got, strings.ReplaceAll(line+": "+m.Origin, base+"/", ""))
+				got = append(got, strings.ReplaceAll(line+": "+m.Why, base+"/", ""))
 			}
 			if strings.Join(got, "\n") != strings.Join(test.want, "\n") {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))

@@ -316,7 +316,7 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 	}
 	giveUp := func() { h.linger.giveUp(via.slot(name), held) }
 	if sb := slot.current; sb != nil && sb.engine.alive() {
-		if slices.Equal(sb.resolved.spec.Mounts, resolved.spec.Mounts) {
+		if slices.Equal(sb.resolved.spec.Table, resolved.spec.Table) {
 			return sb.forCommand(resolved, giveUp), nil
 		}
 		slot.retired = append(slot.retired, sb)

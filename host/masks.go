@@ -163,7 +163,7 @@ func (h *hiding) hide(host string, dir bool, origin string) {
 		// Of the operating system's view, if it is there.
 		if shut := h.closed(host); shut != "" && h.spec.Filesystem == shared.FilesystemHost {
 			if cover, _ := h.cover(shut); cover == nil {
-				h.show(shared.Mount{Destination: shut, Kind: shared.MountTmpfs, Origin: origin})
+				h.show(shared.Entry{Path: shut, Access: shared.Private, Why: origin})
 			}
 			return
 		}
@@ -199,8 +199,8 @@ func (h *hiding) found(f scan.Found, origin string) error {
 
 // tooBroad refuses to hide what the whole workspace lies in.
 func (h *hiding) tooBroad(target, link, origin string) error {
-	for _, mount := range h.spec.Mounts {
-		if mount.Origin == "workspace" && inside(target, mount.Source) {
+	for _, mount := range h.spec.Table {
+		if mount.Why == "workspace" && inside(target, mount.Source) {
 			if origin == sensitiveOrigin {
 				return attributeError("approvals.mode", fmt.Sprintf("%s is a symlink to %s, and to hide that as a %s would hide the workspace itself", link, target, origin),
 					"remove it, or list its name in workspace.harmless_files")
@@ -233,7 +233,7 @@ func (h *hiding) literal(rule *pathRule) error {
 // creatable reports whether a command could create a path of the host.
 func (m *mounts) creatable(host string) bool {
 	for _, at := range m.places(host) {
-		if cover, _ := m.cover(at); cover != nil && cover.Kind == shared.MountReadWrite {
+		if cover, _ := m.cover(at); cover != nil && cover.Access == shared.ReadWrite {
 			return true
 		}
 	}

@@ -18,8 +18,8 @@ import (
 // can download, by the hundred thousand.
 func (m *mounts) trees() []string {
 	var all []string
-	for _, mount := range m.spec.Mounts {
-		if mount.Kind != shared.MountTmpfs && !strings.Contains(mount.Origin, "toolchains") {
+	for _, mount := range m.spec.Table {
+		if mount.Access != shared.Private && !strings.Contains(mount.Why, "toolchains") {
 			all = append(all, mount.Source)
 		}
 	}
@@ -36,11 +36,11 @@ func (m *mounts) trees() []string {
 // places are the paths inside at which the mounts show a path of the host.
 func (m *mounts) places(host string) []string {
 	var list []string
-	for _, mount := range m.spec.Mounts {
-		if mount.Kind == shared.MountTmpfs || !inside(mount.Source, host) {
+	for _, mount := range m.spec.Table {
+		if mount.Access == shared.Private || !inside(mount.Source, host) {
 			continue
 		}
-		at := path.Join(mount.Destination, strings.TrimPrefix(host, mount.Source))
+		at := path.Join(mount.Path, strings.TrimPrefix(host, mount.Source))
 		if _, shown := m.cover(at); shown == host && !slices.Contains(list, at) {
 			list = append(list, at)
 		}
@@ -50,8 +50,8 @@ func (m *mounts) places(host string) []string {
 
 // shown reports whether a path of the host is visible inside by a mount.
 func (m *mounts) shown(host string) bool {
-	return slices.ContainsFunc(m.spec.Mounts, func(have shared.Mount) bool {
-		return have.Kind != shared.MountTmpfs && inside(have.Source, host)
+	return slices.ContainsFunc(m.spec.Table, func(have shared.Entry) bool {
+		return have.Access != shared.Private && inside(have.Source, host)
 	})
 }
 

@@ -54,9 +54,9 @@ func (r *resolver) guardDefaults(m *mounts, d Definition, guards []guard) ([]gua
 		}
 		except = append(except, name)
 	}
-	for _, have := range slices.Clone(m.spec.Mounts) {
-		chosen := have.Origin == "workspace" || strings.HasPrefix(have.Origin, "workspace.writable") || strings.HasPrefix(have.Origin, "bind_paths")
-		if have.Kind != shared.MountReadWrite || !chosen || !isDir(have.Source) {
+	for _, have := range slices.Clone(m.spec.Table) {
+		chosen := have.Why == "workspace" || strings.HasPrefix(have.Why, "workspace.writable") || strings.HasPrefix(have.Why, "bind_paths")
+		if have.Access != shared.ReadWrite || !chosen || !isDir(have.Source) {
 			continue
 		}
 		for _, name := range slices.Concat(defaultProtected[:], shellFiles[:]) {

@@ -105,13 +105,13 @@ func (r *resolver) guardEngines(m *mounts, guards []guard) []guard {
 // guardOwn adds guards for them in every directory that the definition makes
 // writable, whether or not they exist.
 func (r *resolver) guardOwn(m *mounts, guards []guard) []guard {
-	var writable, binds []shared.Mount
-	for _, have := range m.spec.Mounts {
-		if have.Kind != shared.MountReadWrite {
+	var writable, binds []shared.Entry
+	for _, have := range m.spec.Table {
+		if have.Access != shared.ReadWrite {
 			continue
 		}
 		writable = append(writable, have)
-		if strings.HasPrefix(have.Origin, "bind_paths") {
+		if strings.HasPrefix(have.Why, "bind_paths") {
 			binds = append(binds, have)
 		}
 	}
@@ -137,7 +137,7 @@ func (r *resolver) guardOwn(m *mounts, guards []guard) []guard {
 
 // guardAmong adds guards for p, whether or not it exists, in those mounts that
 // show it.
-func (m *mounts) guardAmong(among []shared.Mount, guards []guard, p, origin string) []guard {
+func (m *mounts) guardAmong(among []shared.Entry, guards []guard, p, origin string) []guard {
 	for _, have := range among {
 		if have.Source != p && inside(have.Source, p) {
 			guards = m.guard(guards, have.Source, p, origin, stubs.Stub{Path: p})
@@ -155,7 +155,7 @@ var homeFiles = [...]string{
 
 // guardHomes adds guards for them.
 func (r *resolver) guardHomes(m *mounts, except []string, guards []guard) []guard {
-	writable := slices.DeleteFunc(slices.Clone(m.spec.Mounts), func(have shared.Mount) bool { return have.Kind != shared.MountReadWrite })
+	writable := slices.DeleteFunc(slices.Clone(m.spec.Table), func(have shared.Entry) bool { return have.Access != shared.ReadWrite })
 	for _, home := range slices.Compact([]string{r.home(), r.caller.home}) {
 		home, _, err := follow(home)
 		if err != nil || home == "/" {
@@ -163,7 +163,7 @@ func (r *resolver) guardHomes(m *mounts, except []string, guards []guard) []guar
 		}
 		for _, name := range homeFiles {
 			p := filepath.Join(home, name)
-			asked := func(have shared.Mount) bool { return inside(p, have.Source) }
+			asked := func(have shared.Entry) bool { return inside(p, have.Source) }
 			if !slices.Contains(except, name) && !slices.ContainsFunc(writable, asked) {
 				guards = m.guardAmong(writable, guards, p, "protected: by default, "+name)
 			}

@@ -78,8 +78,8 @@ func (r *resolver) hideRemembered(h *hiding) {
 			h.hide(c.path, c.dir, c.origin)
 		}
 		// What a bind names in it is hidden there.
-		for _, have := range slices.Clone(h.spec.Mounts) {
-			if have.Kind != shared.MountTmpfs && have.Source != c.path && inside(c.path, have.Source) {
+		for _, have := range slices.Clone(h.spec.Table) {
+			if have.Access != shared.Private && have.Source != c.path && inside(c.path, have.Source) {
 				at, err := os.Lstat(have.Source)
 				h.hide(have.Source, err != nil || at.IsDir(), c.origin)
 			}
@@ -125,9 +125,9 @@ func (h *Host) hold(out *resolved) (*stubs.Hold, error) {
 
 // originOf is what asked for a path to be guarded or hidden.
 func originOf(spec *shared.Spec, masks []shared.Mask, p string) string {
-	for _, m := range spec.Mounts {
-		if m.Source != "" && inside(p, m.Source) && !strings.HasPrefix(m.Origin, keptPrefix) {
-			return m.Origin
+	for _, m := range spec.Table {
+		if m.Source != "" && inside(p, m.Source) && !strings.HasPrefix(m.Why, keptPrefix) {
+			return m.Why
 		}
 	}
 	for _, m := range masks {
@@ -146,12 +146,12 @@ func dropMissing(spec *shared.Spec, unheld map[string]error) {
 	}
 	for p := range unheld {
 		if missing(p) {
-			spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m shared.Mount) bool { return m.Source != "" && inside(p, m.Source) })
+			spec.Table = slices.DeleteFunc(spec.Table, func(m shared.Entry) bool { return m.Source != "" && inside(p, m.Source) })
 		}
 	}
 	// What is mounted on the way to it is not needed, and perhaps not there.
-	spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m shared.Mount) bool {
-		return strings.HasPrefix(m.Origin, keptPrefix) && missing(m.Source)
+	spec.Table = slices.DeleteFunc(spec.Table, func(m shared.Entry) bool {
+		return strings.HasPrefix(m.Why, keptPrefix) && missing(m.Source)
 	})
 }
 

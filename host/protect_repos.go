@@ -29,7 +29,7 @@ func (r *resolver) nested(m *mounts, s *survey, guards []guard) ([]guard, error)
 		if f.What != scan.Repository && f.What != scan.Bare || !m.creatable(filepath.Join(f.Path, ".git")) {
 			continue
 		}
-		if slices.ContainsFunc(m.spec.Mounts, func(have shared.Mount) bool { return have.Source == f.Path && have.Kind == shared.MountReadWrite }) {
+		if slices.ContainsFunc(m.spec.Table, func(have shared.Entry) bool { return have.Source == f.Path && have.Access == shared.ReadWrite }) {
 			continue // at the top
 		}
 		if r.closed(f.Path) != "" {

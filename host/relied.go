@@ -80,7 +80,7 @@ func (r *resolver) checkWay(m *mounts, path, what string) (led string, err error
 	if led != "" {
 		hint += fmt.Sprintf(", or name what it leads to: %s", led)
 	}
-	return led, attributeError(have.Origin, fmt.Sprintf("commands could replace the symlink %s, which leads to %s", link, what), hint)
+	return led, attributeError(have.Why, fmt.Sprintf("commands could replace the symlink %s, which leads to %s", link, what), hint)
 }
 
 // guardedByOwn reports whether a path lies in what guardOwn protects.
@@ -98,7 +98,7 @@ func (r *resolver) guardedByOwn(path string) bool {
 // by one of those that lies where commands can write, they could change it. Of
 // what lies outside of all that is shown, it gives the paths as well.
 func (r *resolver) linked(m *mounts) (rules []pathRule, outside []string, err error) {
-	if !slices.ContainsFunc(m.spec.Mounts, func(have shared.Mount) bool { return have.Kind == shared.MountReadWrite }) {
+	if !slices.ContainsFunc(m.spec.Table, func(have shared.Entry) bool { return have.Access == shared.ReadWrite }) {
 		return nil, nil, nil
 	}
 	for _, files := range [...]struct {
@@ -125,11 +125,11 @@ func (r *resolver) linked(m *mounts) (rules []pathRule, outside []string, err er
 // replaceable gives what a path of the host leads to, and the first symlink on the
 // way that commands can replace, with the mount by which they can; "" where there
 // is none. A symlink that except is true for is passed over; it may be nil.
-func (m *mounts) replaceable(path string, except func(string) bool) (led, link string, by shared.Mount) {
+func (m *mounts) replaceable(path string, except func(string) bool) (led, link string, by shared.Entry) {
 	// What cannot be followed is not reached: the links before that count.
 	led, _, _ = followVia(path, func(at string) {
-		for _, have := range m.spec.Mounts {
-			if link == "" && have.Kind == shared.MountReadWrite && inside(have.Source, filepath.Dir(at)) && (except == nil || !except(at)) {
+		for _, have := range m.spec.Table {
+			if link == "" && have.Access == shared.ReadWrite && inside(have.Source, filepath.Dir(at)) && (except == nil || !except(at)) {
 				link, by = at, have
 			}
 		}

@@ -95,10 +95,10 @@ func TestOtherNamesOfWhatIsReliedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"/config.hcl", "/sub/one", "/sub/two"} {
-		held := func(m shared.Mount) bool {
-			return m.Source == tr.project+name && m.Kind == shared.MountReadOnly && strings.Contains(m.Origin, "the configuration in force")
+		held := func(m shared.Entry) bool {
+			return m.Source == tr.project+name && m.Access == shared.ReadOnly && strings.Contains(m.Why, "the configuration in force")
 		}
-		if !slices.ContainsFunc(out.spec.Mounts, held) {
+		if !slices.ContainsFunc(out.spec.Table, held) {
 			t.Errorf("%s can be written", name)
 		}
 	}

@@ -28,8 +28,8 @@ func watch(spec *shared.Spec, masks []shared.Mask) (list []watched) {
 			}
 		}
 	}
-	for _, have := range spec.Mounts {
-		if what, ok := strings.CutPrefix(have.Origin, "protected: "); ok && have.Source != "" {
+	for _, have := range spec.Table {
+		if what, ok := strings.CutPrefix(have.Why, "protected: "); ok && have.Source != "" {
 			add(have.Source, "could be written", what)
 		}
 	}

@@ -138,7 +138,7 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 
 	m := mounts{spec: spec}
 	if r.sessionHome != "" && spec.Home != "" {
-		m.show(shared.Mount{Source: r.sessionHome, Destination: spec.Home, Kind: shared.MountReadWrite, Origin: homeOrigin})
+		m.show(shared.Entry{Source: r.sessionHome, Path: spec.Home, Access: shared.ReadWrite, Why: homeOrigin})
 	}
 	if err := r.mountWorkspace(&m, d, out); err != nil {
 		return nil, err
@@ -218,12 +218,12 @@ func (r *resolver) home() string {
 
 func (r *resolver) mountWorkspace(m *mounts, d Definition, out *resolved) error {
 	for _, root := range r.ws.Roots() {
-		mount := shared.Mount{Source: root.Path, Destination: root.Path, Origin: "workspace"}
+		mount := shared.Entry{Source: root.Path, Path: root.Path, Why: "workspace", Access: shared.ReadOnly}
 		if root.Field != "root" {
-			mount.Origin = "workspace." + root.Field
+			mount.Why = "workspace." + root.Field
 		}
 		if root.Writable {
-			mount.Kind = shared.MountReadWrite
+			mount.Access = shared.ReadWrite
 		}
 		raw := root.Declared
 		switch {
@@ -237,16 +237,16 @@ func (r *resolver) mountWorkspace(m *mounts, d Definition, out *resolved) error 
 		}
 		if root.Field == "root" {
 			if d.ReadOnly {
-				mount.Kind = shared.MountReadOnly
+				mount.Access = shared.ReadOnly
 			}
 			switch {
 			case d.Workdir == "" || d.Workdir == "host":
 			case !filepath.IsAbs(d.Workdir) || filepath.Clean(d.Workdir) != d.Workdir:
 				return attributeError("workdir", fmt.Sprintf("%q is neither \"host\" nor an absolute path in its shortest form", d.Workdir), `use "host" or a path such as "/workspace"`)
 			default:
-				mount.Destination, raw = d.Workdir, d.Workdir
+				mount.Path, raw = d.Workdir, d.Workdir
 			}
-			out.workdir = mount.Destination
+			out.workdir = mount.Path
 		}
 		if err := m.add(mount); err != nil {
 			return err
@@ -285,15 +285,15 @@ func (r *resolver) mountBind(m *mounts, attribute string, b Bind) error {
 	if source == "/" {
 		return attributeError(attribute, "the whole host cannot be bound", `say filesystem = "host" to show it read-only`)
 	}
-	mount := shared.Mount{Source: source, Destination: source, Origin: attribute}
+	mount := shared.Entry{Source: source, Path: source, Why: attribute, Access: shared.ReadOnly}
 	if b.Writable {
-		mount.Kind = shared.MountReadWrite
+		mount.Access = shared.ReadWrite
 	}
 	if b.Container != "" {
 		if !filepath.IsAbs(b.Container) || filepath.Clean(b.Container) != b.Container {
 			return attributeError(attribute, fmt.Sprintf("container path %q is not absolute and in its shortest form", b.Container), "")
 		}
-		mount.Destination = b.Container
+		mount.Path = b.Container
 		return m.add(mount)
 	}
 	if err := m.add(mount); err != nil {
@@ -330,15 +330,15 @@ func (m *mounts) planted(attribute, spelling string) error {
 
 // writable reports whether a writable mount shows a path of the host.
 func (m *mounts) writable(host string) bool {
-	return slices.ContainsFunc(m.spec.Mounts, func(have shared.Mount) bool {
-		return have.Kind == shared.MountReadWrite && inside(have.Source, host)
+	return slices.ContainsFunc(m.spec.Table, func(have shared.Entry) bool {
+		return have.Access == shared.ReadWrite && inside(have.Source, host)
 	})
 }
 
 // writesIn reports whether commands can write to a part of a directory of the host.
 func (m *mounts) writesIn(dir string) bool {
-	return slices.ContainsFunc(m.spec.Mounts, func(have shared.Mount) bool {
-		return have.Kind == shared.MountReadWrite && inside(dir, have.Source)
+	return slices.ContainsFunc(m.spec.Table, func(have shared.Entry) bool {
+		return have.Access == shared.ReadWrite && inside(dir, have.Source)
 	})
 }
 
@@ -362,26 +362,26 @@ type mounts struct {
 	spellings []string
 }
 
-func (m *mounts) add(mount shared.Mount) error {
-	for _, have := range m.spec.Mounts {
-		if have.Destination != mount.Destination {
+func (m *mounts) add(mount shared.Entry) error {
+	for _, have := range m.spec.Table {
+		if have.Path != mount.Path {
 			continue
 		}
-		if have.Source == mount.Source && have.Kind == mount.Kind {
+		if have.Source == mount.Source && have.Access == mount.Access {
 			return nil
 		}
-		return attributeError(mount.Origin,
-			fmt.Sprintf("%s lies at %s inside, where %s (%s) lies already", mount.Source, mount.Destination, have.Source, have.Origin),
+		return attributeError(mount.Why,
+			fmt.Sprintf("%s lies at %s inside, where %s (%s) lies already", mount.Source, mount.Path, have.Source, have.Why),
 			"give one of them another place or access")
 	}
-	m.spec.Mounts = append(m.spec.Mounts, mount)
+	m.spec.Table = append(m.spec.Table, mount)
 	return nil
 }
 
 // addSpelling shows mount at raw as well, the spelling its author used, where
 // symlinks made that another path and nothing inside would lead there.
-func (m *mounts) addSpelling(mount shared.Mount, raw string) error {
-	if raw == mount.Source || raw == mount.Destination || m.spec.Filesystem == shared.FilesystemHost {
+func (m *mounts) addSpelling(mount shared.Entry, raw string) error {
+	if raw == mount.Source || raw == mount.Path || m.spec.Filesystem == shared.FilesystemHost {
 		return nil
 	}
 	for _, system := range [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/nix"} {
@@ -389,12 +389,12 @@ func (m *mounts) addSpelling(mount shared.Mount, raw string) error {
 			return nil // the operating system's own links are part of the view
 		}
 	}
-	for _, have := range m.spec.Mounts {
-		if have.Kind != shared.MountTmpfs && have.Source == have.Destination && raw != have.Source && inside(have.Source, raw) {
+	for _, have := range m.spec.Table {
+		if have.Access != shared.Private && have.Source == have.Path && raw != have.Source && inside(have.Source, raw) {
 			return nil // the link itself is visible
 		}
 	}
-	mount.Destination = raw
+	mount.Path = raw
 	m.spellings = append(m.spellings, raw)
 	return m.add(mount)
 }
@@ -405,12 +405,12 @@ func (m *mounts) addSpelling(mount shared.Mount, raw string) error {
 func (r *resolved) asHost() (shared.Spec, []string) {
 	spec := r.spec
 	var notes []string
-	spec.Mounts = slices.DeleteFunc(slices.Clone(spec.Mounts), func(m shared.Mount) bool {
-		if !slices.Contains(r.spellings, m.Destination) {
+	spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(m shared.Entry) bool {
+		if !slices.Contains(r.spellings, m.Path) {
 			return false
 		}
-		if !slices.ContainsFunc(systemLinks[:], func(link string) bool { return inside(link, m.Destination) }) {
-			notes = append(notes, fmt.Sprintf("%s: inside, the symlink %s does not lead to %s", m.Origin, m.Destination, m.Source))
+		if !slices.ContainsFunc(systemLinks[:], func(link string) bool { return inside(link, m.Path) }) {
+			notes = append(notes, fmt.Sprintf("%s: inside, the symlink %s does not lead to %s", m.Why, m.Path, m.Source))
 		}
 		return true
 	})
@@ -423,19 +423,19 @@ var systemLinks = [...]string{"/tmp", "/var", "/etc", "/home"}
 // insidePath gives the path inside at which a host path shows.
 func insidePath(spec *shared.Spec, host string) (string, bool) {
 	best := -1
-	for i, m := range spec.Mounts {
-		if m.Kind == shared.MountTmpfs || !inside(m.Source, host) {
+	for i, m := range spec.Table {
+		if m.Access == shared.Private || !inside(m.Source, host) {
 			continue
 		}
-		if best < 0 || len(m.Source) > len(spec.Mounts[best].Source) {
+		if best < 0 || len(m.Source) > len(spec.Table[best].Source) {
 			best = i
 		}
 	}
 	if best < 0 {
 		return "", false
 	}
-	m := spec.Mounts[best]
-	return filepath.Join(m.Destination, strings.TrimPrefix(host, m.Source)), true
+	m := spec.Table[best]
+	return filepath.Join(m.Path, strings.TrimPrefix(host, m.Source)), true
 }
 
 // writableInside reports whether a command can write at a path inside what is
@@ -455,8 +455,8 @@ func writableInside(spec *shared.Spec, p string) bool {
 	if spec.Home != "" {
 		cover(spec.Home, true)
 	}
-	for _, m := range spec.Mounts {
-		cover(m.Destination, m.Kind == shared.MountReadWrite || m.Kind == shared.MountTmpfs)
+	for _, m := range spec.Table {
+		cover(m.Path, m.Access == shared.ReadWrite || m.Access == shared.Private)
 	}
 	return writable
 }

@@ -54,7 +54,7 @@ func TestResolve(t *testing.T) {
 	show := func(s shared.Spec) []string {
 		var lines []string
 		for _, m := range present(&s) {
-			lines = append(lines, strings.ReplaceAll(m.Kind.String()+" "+m.Source+" "+m.Destination+" "+m.Origin, tr.base, "B"))
+			lines = append(lines, strings.ReplaceAll(m.Access.String()+" "+m.Source+" "+m.Path+" "+m.Why, tr.base, "B"))
 		}
 		return lines
 	}
@@ -147,10 +147,10 @@ func TestResolveRefuses(t *testing.T) {
 
 func TestInsidePath(t *testing.T) {
 	t.Parallel()
-	spec := &shared.Spec{Home: "/home/u", Mounts: []shared.Mount{
-		{Source: "/home/u/p", Destination: "/workspace", Kind: shared.MountReadWrite},
-		{Source: "/home/u/p/vendor", Destination: "/vendor"},
-		{Source: "/opt/tools", Destination: "/opt/tools"},
+	spec := &shared.Spec{Home: "/home/u", Table: []shared.Entry{
+		{Source: "/home/u/p", Path: "/workspace", Access: shared.ReadWrite},
+		{Source: "/home/u/p/vendor", Path: "/vendor", Access: shared.ReadOnly},
+		{Source: "/opt/tools", Path: "/opt/tools", Access: shared.ReadOnly},
 	}}
 	for host, want := range map[string]string{
 		"/home/u/p": "/workspace", "/home/u/p/a": "/workspace/a", "/home/u/p/vendor/x": "/vendor/x",
@@ -246,7 +246,7 @@ func TestResolveDistrustsTheWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if writableInside(&out.spec, engine) {
-		t.Errorf("the engine's program is writable inside: %+v", out.spec.Mounts)
+		t.Errorf("the engine's program is writable inside: %+v", out.spec.Table)
 	}
 	if !writableInside(&out.spec, tr.project+"/bin/other") {
 		t.Error("what lies beside it is not writable")
@@ -273,14 +273,14 @@ func TestSpellingsWithoutRemap(t *testing.T) {
 		t.Fatal(err)
 	}
 	has := func(s shared.Spec, destination string) bool {
-		return slices.ContainsFunc(s.Mounts, func(m shared.Mount) bool { return m.Destination == destination })
+		return slices.ContainsFunc(s.Table, func(m shared.Entry) bool { return m.Path == destination })
 	}
 	if !has(out.spec, tr.link) || !has(out.spec, tr.cache) {
-		t.Fatalf("%+v", out.spec.Mounts)
+		t.Fatalf("%+v", out.spec.Table)
 	}
 	spec, notes := out.asHost()
 	if has(spec, tr.link) || !has(spec, tr.cache) || !has(out.spec, tr.link) {
-		t.Errorf("%+v", spec.Mounts)
+		t.Errorf("%+v", spec.Table)
 	}
 	if missing := (shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}).Missing(spec.Requires()); len(missing) > 0 {
 		t.Errorf("it still needs %v", missing)

@@ -255,9 +255,9 @@ func (h *Host) sessionOf(opened *openSandbox) SessionReport {
 // overlaysOf lists where what is written lasts for the session.
 func overlaysOf(spec *shared.Spec) []string {
 	var list []string
-	for _, m := range spec.Mounts {
-		if m.Kind == shared.MountOverlay && !spec.Unconfined {
-			list = append(list, m.Destination)
+	for _, m := range spec.Table {
+		if m.Access == shared.Overlay && !spec.Unconfined {
+			list = append(list, m.Path)
 		}
 	}
 	return list

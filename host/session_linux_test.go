@@ -203,8 +203,8 @@ func TestOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := false
-	for _, m := range e.Spec.Mounts {
-		found = found || m.Source == tools && m.Kind == shared.MountOverlay && m.Degradable
+	for _, m := range e.Spec.Table {
+		found = found || m.Source == tools && m.Access == shared.Overlay && m.Degradable
 	}
 	if !found || e.Session.Dir == "" || e.Spec.Session.Dir != e.Session.Dir {
 		t.Errorf("%+v", e.Spec)

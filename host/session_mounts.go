@@ -22,13 +22,13 @@ const (
 
 // mountTemp shows the session's scratch directory as /tmp and, for those who
 // were told its path outside, at that.
-func (r *resolver) mountTemp(m *mounts, mount shared.Mount, raw string) error {
-	mount.Origin, mount.Kind = tempOrigin, shared.MountReadWrite
-	mount.Destination = "/tmp"
+func (r *resolver) mountTemp(m *mounts, mount shared.Entry, raw string) error {
+	mount.Why, mount.Access = tempOrigin, shared.ReadWrite
+	mount.Path = "/tmp"
 	if err := m.add(mount); err != nil {
 		return err
 	}
-	mount.Destination = mount.Source
+	mount.Path = mount.Source
 	if err := m.add(mount); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (r *resolver) mountTemp(m *mounts, mount shared.Mount, raw string) error {
 // lasts, the host's files staying as they are. The kernel cannot do so for a
 // file, nor beneath the top level of a tree that is not the command's user's,
 // where the modes of the host's files count.
-func (r *resolver) ephemeral(out *resolved, mount *shared.Mount) {
+func (r *resolver) ephemeral(out *resolved, mount *shared.Entry) {
 	info, err := os.Stat(mount.Source)
 	if err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != r.uid() {
 		return
@@ -48,7 +48,7 @@ func (r *resolver) ephemeral(out *resolved, mount *shared.Mount) {
 		out.wantsSession = true
 		return
 	}
-	mount.Kind, mount.Degradable = shared.MountOverlay, true
+	mount.Access, mount.Degradable = shared.Overlay, true
 }
 
 // inWritableRoot reports whether p lies in a root that commands write to: a
@@ -95,8 +95,8 @@ func sessionBases(base string, owner *owner, c caller) []string {
 func (r *resolver) hideSessions(m *mounts) error {
 	for _, base := range r.sessionBases {
 		covered := func(p string) bool { return inside(p, base) }
-		for _, have := range m.spec.Mounts {
-			if have.Kind != shared.MountTmpfs && covered(have.Source) && !strings.HasPrefix(base, workspace.SystemSessionsDir()) {
+		for _, have := range m.spec.Table {
+			if have.Access != shared.Private && covered(have.Source) && !strings.HasPrefix(base, workspace.SystemSessionsDir()) {
 				_ = workspace.MakeBase(base) // where it cannot be made, nobody else makes it
 				break
 			}
@@ -106,20 +106,20 @@ func (r *resolver) hideSessions(m *mounts) error {
 		} else {
 			continue
 		}
-		for _, have := range slices.Clone(m.spec.Mounts) {
+		for _, have := range slices.Clone(m.spec.Table) {
 			switch {
-			case have.Kind == shared.MountTmpfs:
-			case have.Origin != tempOrigin && have.Origin != homeOrigin && inside(base, have.Source):
-				return attributeError(have.Origin, fmt.Sprintf("%s lies in %s, which holds the sessions of sbxhost", have.Source, base), "choose another directory")
+			case have.Access == shared.Private:
+			case have.Why != tempOrigin && have.Why != homeOrigin && inside(base, have.Source):
+				return attributeError(have.Why, fmt.Sprintf("%s lies in %s, which holds the sessions of sbxhost", have.Source, base), "choose another directory")
 			case covered(have.Source):
-				place := have.Destination + strings.TrimPrefix(base, strings.TrimSuffix(have.Source, "/"))
+				place := have.Path + strings.TrimPrefix(base, strings.TrimSuffix(have.Source, "/"))
 				if _, at := m.cover(place); at == base {
-					m.show(shared.Mount{Destination: place, Kind: shared.MountTmpfs, Origin: "protected: sessions"})
+					m.show(shared.Entry{Path: place, Access: shared.Private, Why: "protected: sessions"})
 				}
 			}
 		}
 		if m.spec.Filesystem == shared.FilesystemHost && r.inHostView(m, base) {
-			m.show(shared.Mount{Destination: r.coverFor(base), Kind: shared.MountTmpfs, Origin: "protected: sessions"})
+			m.show(shared.Entry{Path: r.coverFor(base), Access: shared.Private, Why: "protected: sessions"})
 		}
 	}
 	return nil
@@ -134,8 +134,8 @@ func (r *resolver) keepSessions(m *mounts) {
 		if err != nil {
 			continue
 		}
-		for _, have := range slices.Clone(m.spec.Mounts) {
-			if have.Kind == shared.MountReadWrite && have.Source != base && inside(have.Source, base) {
+		for _, have := range slices.Clone(m.spec.Table) {
+			if have.Access == shared.ReadWrite && have.Source != base && inside(have.Source, base) {
 				m.keep(have, base, "sessions")
 			}
 		}
@@ -160,12 +160,12 @@ func (r *resolver) inHostView(m *mounts, p string) bool {
 // mounted on, where these are the session's own directories: an engine makes
 // none in a directory of the host.
 func makeMountPoints(spec *shared.Spec) error {
-	all := mounts{spec: &shared.Spec{Mounts: slices.Clone(spec.Mounts), User: spec.User}}
+	all := mounts{spec: &shared.Spec{Table: slices.Clone(spec.Table), User: spec.User}}
 	if spec.Home != "" {
-		all.show(shared.Mount{Destination: spec.Home, Kind: shared.MountTmpfs, Origin: "home"})
+		all.show(shared.Entry{Path: spec.Home, Access: shared.Private, Why: "home"})
 	}
-	for _, own := range spec.Mounts {
-		if own.Origin != tempOrigin && own.Origin != homeOrigin {
+	for _, own := range spec.Table {
+		if own.Why != tempOrigin && own.Why != homeOrigin {
 			continue
 		}
 		if err := all.makePoints(own); err != nil {
@@ -176,22 +176,22 @@ func makeMountPoints(spec *shared.Spec) error {
 }
 
 // makePoints makes those that lie in own, a directory of the session.
-func (m *mounts) makePoints(own shared.Mount) error {
+func (m *mounts) makePoints(own shared.Entry) error {
 	root, err := os.OpenRoot(own.Source) // a command may have put symlinks there
 	if err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
 	defer root.Close()
-	for _, point := range m.spec.Mounts {
-		name, below := strings.CutPrefix(point.Destination, own.Destination+"/")
+	for _, point := range m.spec.Table {
+		name, below := strings.CutPrefix(point.Path, own.Path+"/")
 		if !below {
 			continue
 		}
-		if cover, _ := m.cover(filepath.Dir(point.Destination)); cover == nil || cover.Destination != own.Destination {
+		if cover, _ := m.cover(filepath.Dir(point.Path)); cover == nil || cover.Path != own.Path {
 			continue // it lies in another mount first
 		}
 		isDir := true
-		if point.Kind != shared.MountTmpfs {
+		if point.Access != shared.Private {
 			info, err := os.Stat(point.Source)
 			if err != nil {
 				continue // the engine says of which attribute it is
@@ -201,10 +201,10 @@ func (m *mounts) makePoints(own shared.Mount) error {
 		err := makeMountPoint(root, name, isDir, m.spec.User)
 		switch {
 		case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
-			return attributeError(point.Origin, fmt.Sprintf("%s lies in %s, where a command of this session has put something else: %v", point.Destination, own.Destination, err),
+			return attributeError(point.Why, fmt.Sprintf("%s lies in %s, where a command of this session has put something else: %v", point.Path, own.Path, err),
 				"remove it, or begin a new session")
 		case err != nil:
-			return fmt.Errorf("session: making the mount point %s: %w", point.Destination, err)
+			return fmt.Errorf("session: making the mount point %s: %w", point.Path, err)
 		}
 	}
 	return nil

@@ -27,12 +27,12 @@ func sessionDirs(spec *shared.Spec) []sessionDir {
 	if spec.Unconfined {
 		return nil // what it writes to, it writes to at any rate
 	}
-	for _, m := range spec.Mounts {
+	for _, m := range spec.Table {
 		switch {
-		case m.Origin == homeOrigin && m.Kind == shared.MountReadWrite:
-			home = append(home, sessionDir{homeDir, m.Destination})
-		case m.Origin == tempOrigin && m.Destination == "/tmp":
-			temp = append(temp, sessionDir{tempDir, m.Destination})
+		case m.Why == homeOrigin && m.Access == shared.ReadWrite:
+			home = append(home, sessionDir{homeDir, m.Path})
+		case m.Why == tempOrigin && m.Path == "/tmp":
+			temp = append(temp, sessionDir{tempDir, m.Path})
 		}
 	}
 	return append(home, temp...)

@@ -120,13 +120,13 @@ func (r *resolver) refuseControl(m *mounts, granted []string) error {
 			led, info = filepath.Clean(s.path), nil
 		}
 		there := info != nil && (dir || info.Mode()&fs.ModeSocket != 0)
-		for _, have := range m.spec.Mounts {
-			if have.Kind == shared.MountTmpfs || have.Source == "" {
+		for _, have := range m.spec.Table {
+			if have.Access == shared.Private || have.Source == "" {
 				continue
 			}
 			at := have.Source == led || dir && inside(led, have.Source)
 			// One in the workspace itself is found there, and hidden.
-			above := inside(have.Source, led) && (s.always || there && have.Origin != "workspace")
+			above := inside(have.Source, led) && (s.always || there && have.Why != "workspace")
 			switch {
 			case !at && !above:
 			case s.asked && at && slices.Contains(granted, have.Source):
@@ -140,7 +140,7 @@ func (r *resolver) refuseControl(m *mounts, granted []string) error {
 				if have.Source == led {
 					shows = led + " is a control socket"
 				}
-				return attributeError(have.Origin, fmt.Sprintf("%s, which gives %s", shows, s.gives), hint)
+				return attributeError(have.Why, fmt.Sprintf("%s, which gives %s", shows, s.gives), hint)
 			}
 		}
 	}
@@ -195,7 +195,7 @@ func (r *resolver) mountSockets(m *mounts, d Definition) error {
 		if err := m.planted(attribute, r.hostSpelling(text)); err != nil {
 			return err
 		}
-		mount := shared.Mount{Source: p, Destination: p, Origin: attribute}
+		mount := shared.Entry{Source: p, Path: p, Why: attribute, Access: shared.ReadOnly}
 		if err := m.add(mount); err != nil {
 			return err
 		}

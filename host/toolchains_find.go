@@ -187,15 +187,15 @@ func (r *resolver) mountToolchain(m *mounts, out *resolved, dir toolDir) bool {
 	}
 	if at, host := m.cover(dir.path); at != nil && host == source {
 		return true // the definition, or a row, shows it already
-	} else if at != nil && at.Origin != toolchainOrigin && at.Destination == dir.path {
+	} else if at != nil && at.Why != toolchainOrigin && at.Path == dir.path {
 		return false // the definition has something else there
 	}
 	if r.tooBroad(source) || m.planted(toolchainOrigin, dir.path) != nil {
 		return false
 	}
-	mount := shared.Mount{Source: source, Destination: source, Origin: toolchainOrigin}
+	mount := shared.Entry{Source: source, Path: source, Why: toolchainOrigin, Access: shared.ReadOnly}
 	r.ephemeral(out, &mount)
-	if mount.Kind == shared.MountReadOnly && m.inView(source) {
+	if mount.Access == shared.ReadOnly && m.inView(source) {
 		// There as it is; only its other name may be missing.
 		if source == dir.path {
 			return true

@@ -171,11 +171,11 @@ func TestToolchainsShowNoCredentials(t *testing.T) {
 				t.Errorf("%s: %s is at %s inside", filesystem, p, at)
 			}
 		}
-		for _, m := range out.spec.Mounts {
-			if m.Origin == toolchainOrigin && inside(tr.home, m.Source) && (m.Kind != shared.MountOverlay || !m.Degradable) {
+		for _, m := range out.spec.Table {
+			if m.Why == toolchainOrigin && inside(tr.home, m.Source) && (m.Access != shared.Overlay || !m.Degradable) {
 				t.Errorf("%s: %+v is no overlay that may degrade", filesystem, m)
 			}
-			if m.Kind == shared.MountReadWrite && m.Origin == toolchainOrigin {
+			if m.Access == shared.ReadWrite && m.Why == toolchainOrigin {
 				t.Errorf("%s: %+v lets commands write the host's files", filesystem, m)
 			}
 		}
@@ -211,9 +211,9 @@ func TestResolveToolchains(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, m := range out.spec.Mounts {
-		if strings.HasPrefix(m.Destination, tr.base) && !strings.HasPrefix(m.Origin, "protected: ") {
-			got = append(got, strings.ReplaceAll(m.Kind.String()+" "+m.Destination+" "+m.Origin, tr.base, "B"))
+	for _, m := range out.spec.Table {
+		if strings.HasPrefix(m.Path, tr.base) && !strings.HasPrefix(m.Why, "protected: ") {
+			got = append(got, strings.ReplaceAll(m.Access.String()+" "+m.Path+" "+m.Why, tr.base, "B"))
 		}
 	}
 	want := []string{
@@ -243,8 +243,8 @@ func TestResolveToolchains(t *testing.T) {
 	if err != nil || !out.wantsSession {
 		t.Errorf("it does not ask for a session: %+v, %v", out, err)
 	}
-	for _, m := range out.spec.Mounts {
-		if m.Origin == toolchainOrigin && m.Kind != shared.MountReadOnly {
+	for _, m := range out.spec.Table {
+		if m.Why == toolchainOrigin && m.Access != shared.ReadOnly {
 			t.Errorf("%+v", m)
 		}
 	}
@@ -258,8 +258,8 @@ func TestResolveToolchains(t *testing.T) {
 	if at, ok := insidePath(&out.spec, tr.base+"/data/cargo/bin"); ok {
 		t.Errorf("a variable of root's shows %s", at)
 	}
-	for _, m := range out.spec.Mounts {
-		if m.Kind == shared.MountOverlay {
+	for _, m := range out.spec.Table {
+		if m.Access == shared.Overlay {
 			t.Errorf("%+v", m)
 		}
 	}

@@ -38,19 +38,6 @@ type Command struct {
 	// Grace of zero or less kills at once.
 	Timeout time.Duration
 	Grace   time.Duration
-
-	// Masks are paths inside that this command must neither read nor write,
-	// found by the host at this moment.
-	Masks []Mask
-}
-
-// A Mask hides one path. What does not exist when the command starts is not
-// hidden, and an engine makes nothing there: a host that must keep a path from
-// being made puts something in its place first.
-type Mask struct {
-	Path   string // absolute path inside
-	Dir    bool   // whether a directory is hidden
-	Origin string // what asked for it: `deny_paths "**/.env"`
 }
 
 // Validate checks the form of c, never the file system; its errors are
@@ -80,11 +67,6 @@ func (c *Command) Validate() error {
 	}
 	if err := checkPath("dir", c.Dir); err != nil {
 		return err
-	}
-	for i, m := range c.Masks {
-		if err := checkPath(fmt.Sprintf("masks[%d]", i), m.Path); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ const PluginName = "engine"
 // The cookie is no secret: it tells a person who starts an engine by hand from
 // a host. It is not to be changed.
 var Handshake = plugin.HandshakeConfig{
-	ProtocolVersion:  1,
+	ProtocolVersion:  2,
 	MagicCookieKey:   "SBXHOST_ENGINE",
 	MagicCookieValue: "5b0f8e0e7d1c4a6fb3c2a99d4f1e62d8c7a35e1190b64d27",
 }

@@ -13,8 +13,8 @@ import (
 // while they wait for each other to start, and none later. It changes nothing but
 // the time that the rest takes.
 func Rehearse() {
-	spec := specToPB(&Spec{Mounts: []Mount{{}}, User: &User{}})
-	command := commandToPB(&Command{Masks: []Mask{{}}})
+	spec := specToPB(&Spec{Table: []Entry{{}}, User: &User{}})
+	command := commandToPB(&Command{})
 	for _, m := range [...]proto.Message{
 		&pb.InfoRequest{}, infoToPB(&Info{}), &pb.OpenRequest{Spec: spec}, &pb.OpenReply{}, &pb.RunRequest{Command: command},
 		&pb.RunReply{Kind: &pb.RunReply_Started{Started: &pb.Started{}}},

@@ -22,9 +22,10 @@ type Spec struct {
 	// Filesystem chooses what lies beneath the Mounts.
 	Filesystem Filesystem
 
-	// Mounts are laid over the base view, the one with the shorter destination
-	// first. Destinations are unique.
-	Mounts []Mount
+	// Table says what lies over the base view: what is shown, protected and
+	// hidden. The host gives it sorted, a directory before what lies in it; no
+	// path is there twice.
+	Table []Entry
 
 	// Home is the path of the command's home directory: private, writable and
 	// empty but for Mounts inside it. Empty means that there is none.
@@ -45,7 +46,7 @@ type Spec struct {
 
 	// Deny and Protect are patterns for engines that match by pattern
 	// ([FeaturePatterns]): paths that cannot be read, and paths that cannot be
-	// written. Engines with mounts use [Command.Masks] instead.
+	// written. Engines with mounts go by Table alone.
 	Deny    []string
 	Protect []string
 
@@ -76,40 +77,6 @@ func (f Filesystem) String() string {
 		return "host"
 	}
 	return fmt.Sprintf("filesystem(%d)", int32(f))
-}
-
-// A Mount puts a host path, or fresh memory, at a path inside.
-type Mount struct {
-	Source      string    // absolute host path, symlinks resolved; empty for MountTmpfs
-	Destination string    // absolute path inside
-	Kind        MountKind // the zero value is read-only
-	Degradable  bool      // MountOverlay may become MountReadOnly, reported by an Event
-	Origin      string    // what asked for it, for people: "workspace", "bind_paths[1]"
-}
-
-// MountKind is what a mount lets the command do.
-type MountKind int32
-
-const (
-	MountReadOnly  MountKind = iota // the host's files, not writable
-	MountReadWrite                  // the host's files, writable
-	MountOverlay                    // writable, the writes kept in the session
-	MountTmpfs                      // empty memory, gone with the command
-)
-
-// String is for people.
-func (k MountKind) String() string {
-	switch k {
-	case MountReadOnly:
-		return "read-only"
-	case MountReadWrite:
-		return "read-write"
-	case MountOverlay:
-		return "overlay"
-	case MountTmpfs:
-		return "tmpfs"
-	}
-	return fmt.Sprintf("kind(%d)", int32(k))
 }
 
 // Network is what a command can reach. The zero value is its own loopback
@@ -175,10 +142,10 @@ const (
 	FeatureFilesystemMinimal Feature = "filesystem.minimal" // holds FilesystemMinimal
 	FeatureFilesystemHost    Feature = "filesystem.host"    // holds FilesystemHost
 	FeatureRemap             Feature = "mount.remap"        // Destination may differ from Source
-	FeatureOverlay           Feature = "mount.overlay"      // holds MountOverlay
-	FeatureTmpfs             Feature = "mount.tmpfs"        // holds MountTmpfs
+	FeatureOverlay           Feature = "mount.overlay"      // holds Overlay
+	FeatureTmpfs             Feature = "mount.tmpfs"        // holds Private
 	FeatureSourceFD          Feature = "mount.source-fd"    // a source cannot be swapped between check and mount
-	FeatureMasks             Feature = "masks"              // holds Command.Masks
+	FeatureHidden            Feature = "hidden"             // holds entries that are Hidden
 	FeaturePatterns          Feature = "patterns"           // holds Spec.Deny and Spec.Protect by itself
 	FeatureTTY               Feature = "tty"                // takes a host-owned terminal as stdio
 	FeatureTTYEngine         Feature = "tty.engine"         // allocates the terminal itself
@@ -223,8 +190,8 @@ type Requirement struct {
 
 // Requires lists the features without which s would not be enforced, so that a
 // host can refuse before anything runs. What s marks as best effort or
-// degradable is not in the list, and neither is what a [Command] needs: FeatureTTY for
-// its terminal, FeatureMasks or FeaturePatterns for its masks.
+// degradable is not in the list, and neither is FeatureTTY, which a [Command] needs
+// for its terminal.
 func (s *Spec) Requires() []Requirement {
 	if s.Unconfined {
 		return []Requirement{{FeatureUnconfined, "engine"}}
@@ -244,15 +211,19 @@ func (s *Spec) Requires() []Requirement {
 	default:
 		add(FeatureFilesystemMinimal, "filesystem")
 	}
-	for _, m := range s.Mounts {
+	hides := false
+	for _, e := range s.Table {
 		switch {
-		case m.Kind == MountTmpfs:
-			add(FeatureTmpfs, m.Origin)
-		case m.Kind == MountOverlay && !m.Degradable:
-			add(FeatureOverlay, m.Origin)
+		case e.Access == Hidden && !hides:
+			hides = true // one names them all
+			add(FeatureHidden, e.Why)
+		case e.Access == Private:
+			add(FeatureTmpfs, e.Why)
+		case e.Access == Overlay && !e.Degradable:
+			add(FeatureOverlay, e.Why)
 		}
-		if m.Kind != MountTmpfs && m.Source != m.Destination {
-			add(FeatureRemap, m.Origin)
+		if e.Access.Shows() && e.Source != e.Path {
+			add(FeatureRemap, e.Why)
 		}
 	}
 	if s.User != nil {
@@ -300,26 +271,8 @@ func (s *Spec) Validate() error {
 			return err
 		}
 	}
-	seen := make(map[string]int, len(s.Mounts))
-	for i, m := range s.Mounts {
-		field := fmt.Sprintf("mounts[%d]", i)
-		if m.Kind < MountReadOnly || m.Kind > MountTmpfs {
-			return invalid(field, "unknown kind %d", int32(m.Kind))
-		}
-		if err := checkPath(field+": destination", m.Destination); err != nil {
-			return err
-		}
-		if m.Kind == MountTmpfs {
-			if m.Source != "" {
-				return invalid(field, "a tmpfs has no source, got %q", m.Source)
-			}
-		} else if err := checkPath(field+": source", m.Source); err != nil {
-			return err
-		}
-		if j, dup := seen[m.Destination]; dup {
-			return invalid(field, "destination %q is that of mounts[%d] too", m.Destination, j)
-		}
-		seen[m.Destination] = i
+	if err := validTable(s.Table); err != nil {
+		return err
 	}
 	if len(s.Options) > 0 && !json.Valid(s.Options) {
 		return invalid("options", "not valid JSON")

@@ -288,7 +288,7 @@ func testErrors(t *testing.T, e Engine) {
 	if err == nil || strings.ToValidUTF8(err.Error(), "\uFFFD") != "plain \uFFFD text" {
 		t.Errorf("plain: %v", err)
 	}
-	_, err = e.Open(t.Context(), Spec{Mounts: []Mount{{Kind: 77, Source: "/", Destination: "/"}}})
+	_, err = e.Open(t.Context(), Spec{Table: []Entry{{Access: 77, Source: "/", Path: "/"}}})
 	if whole, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, ErrInvalidSpec) || whole.Attribute != "mounts[0]" {
 		t.Errorf("kind: %v", err)
 	}

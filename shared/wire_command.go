@@ -16,9 +16,6 @@ func commandToPB(c *Command) *pb.Command {
 		Tty:       c.TTY,
 		TimeoutNs: int64(c.Timeout),
 		GraceNs:   int64(c.Grace),
-		Masks: translate(c.Masks, func(m Mask) *pb.Mask {
-			return &pb.Mask{Path: []byte(m.Path), Dir: m.Dir, Origin: text(m.Origin)}
-		}),
 	}
 }
 
@@ -34,9 +31,6 @@ func commandFromPB(in *pb.Command) (Command, error) {
 		TTY:     in.GetTty(),
 		Timeout: time.Duration(in.GetTimeoutNs()),
 		Grace:   time.Duration(in.GetGraceNs()),
-		Masks: translate(in.GetMasks(), func(m *pb.Mask) Mask {
-			return Mask{Path: string(m.GetPath()), Dir: m.GetDir(), Origin: m.GetOrigin()}
-		}),
 	}, nil
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // The translations to messages are total. Those from messages refuse what
-// this version does not know: a mount of an unknown kind that was taken for a
+// this version does not know: an entry of an unknown access that was taken for a
 // known one could be writable.
 
 // text makes s fit for a protobuf string, which must be UTF-8: one bad byte in
@@ -59,13 +59,14 @@ func specToPB(s *Spec) *pb.Spec {
 		Sandbox:    text(s.Sandbox),
 		Unconfined: s.Unconfined,
 		Filesystem: pb.Filesystem(s.Filesystem),
-		Mounts: translate(s.Mounts, func(m Mount) *pb.Mount {
-			return &pb.Mount{
-				Source:      []byte(m.Source),
-				Destination: []byte(m.Destination),
-				Kind:        pb.MountKind(m.Kind),
-				Degradable:  m.Degradable,
-				Origin:      text(m.Origin),
+		Table: translate(s.Table, func(e Entry) *pb.Entry {
+			return &pb.Entry{
+				Path:       []byte(e.Path),
+				Source:     []byte(e.Source),
+				Access:     pb.Access(e.Access),
+				Missing:    pb.Missing(e.Missing),
+				Degradable: e.Degradable,
+				Why:        text(e.Why),
 			}
 		}),
 		Home:    []byte(s.Home),
@@ -117,20 +118,26 @@ func specFromPB(in *pb.Spec) (Spec, error) {
 	if s.Network.Mode, err = known("network", NetworkMode(in.GetNetwork().GetMode()), NetworkHost); err != nil {
 		return Spec{}, err
 	}
-	if n := len(in.GetMounts()); n > 0 {
-		s.Mounts = make([]Mount, n)
+	if n := len(in.GetTable()); n > 0 {
+		s.Table = make([]Entry, n)
 	}
-	for i, m := range in.GetMounts() {
-		kind, err := known(fmt.Sprintf("mounts[%d]", i), MountKind(m.GetKind()), MountTmpfs)
+	for i, e := range in.GetTable() {
+		field := fmt.Sprintf("table[%d]", i)
+		access, err := known(field, Access(e.GetAccess()), Private)
 		if err != nil {
 			return Spec{}, err
 		}
-		s.Mounts[i] = Mount{
-			Source:      string(m.GetSource()),
-			Destination: string(m.GetDestination()),
-			Kind:        kind,
-			Degradable:  m.GetDegradable(),
-			Origin:      m.GetOrigin(),
+		missing, err := known(field, Missing(e.GetMissing()), MissingHold)
+		if err != nil {
+			return Spec{}, err
+		}
+		s.Table[i] = Entry{
+			Path:       string(e.GetPath()),
+			Source:     string(e.GetSource()),
+			Access:     access,
+			Missing:    missing,
+			Degradable: e.GetDegradable(),
+			Why:        e.GetWhy(),
 		}
 	}
 	if u := in.GetUser(); u != nil {

@@ -30,7 +30,7 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 	case reflect.TypeFor[Filesystem](), reflect.TypeFor[NetworkMode]():
 		v.SetInt(1)
 		return
-	case reflect.TypeFor[MountKind]():
+	case reflect.TypeFor[Access]():
 		v.SetInt(int64(1 + *n%3))
 		return
 	}
@@ -128,12 +128,12 @@ func TestRoundTrip(t *testing.T) {
 // message from being sent.
 func TestInvalidUTF8(t *testing.T) {
 	const bad = "a\xffb"
-	spec := Spec{Sandbox: bad, Home: bad, Deny: []string{bad}, Mounts: []Mount{{Source: bad, Destination: bad, Origin: bad}}}
+	spec := Spec{Sandbox: bad, Home: bad, Deny: []string{bad}, Table: []Entry{{Source: bad, Path: bad, Why: bad, Access: ReadOnly}}}
 	got := roundTrip(t, spec, specToPB, specFromPB)
-	if got.Home != bad || got.Deny[0] != bad || got.Mounts[0].Source != bad || got.Mounts[0].Destination != bad {
+	if got.Home != bad || got.Deny[0] != bad || got.Table[0].Source != bad || got.Table[0].Path != bad {
 		t.Errorf("%+v", got)
 	}
-	if got.Sandbox != "a\uFFFDb" || got.Mounts[0].Origin != "a\uFFFDb" {
+	if got.Sandbox != "a\uFFFDb" || got.Table[0].Why != "a\uFFFDb" {
 		t.Errorf("%+v", got)
 	}
 	cmd := Command{Args: []string{bad}, Script: bad, Env: []string{bad}, Dir: bad, Masks: []Mask{{Path: bad, Origin: bad}}}

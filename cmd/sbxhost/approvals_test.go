@@ -106,7 +106,7 @@ func TestPolicyVariables(t *testing.T) {
 	if err := os.Remove(filepath.Join(a.dir, "log.jsonl")); err != nil {
 		t.Fatal(err)
 	}
-	a.inject["bwrap"] = &fakeEngine{features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal, shared.FeatureMasks}}
+	a.inject["bwrap"] = &fakeEngine{features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal, shared.FeatureHidden}}
 	if status := a.run([]string{"exec", "-config", path, "--", "true"}); status != 0 {
 		t.Fatalf("status %d: %s", status, errs)
 	}

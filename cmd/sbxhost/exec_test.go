@@ -149,8 +149,8 @@ func TestExecOverrides(t *testing.T) {
 		t.Fatalf("status %d: %s", status, errs)
 	}
 	spec, cmd := engine.specs[0], engine.command
-	if spec.Network.Mode != shared.NetworkNone || spec.Mounts[0].Kind != shared.MountReadOnly || cmd.Timeout != time.Hour {
-		t.Errorf("network %v, workspace %v, timeout %v", spec.Network.Mode, spec.Mounts[0].Kind, cmd.Timeout)
+	if spec.Network.Mode != shared.NetworkNone || spec.Table[0].Access != shared.ReadOnly || cmd.Timeout != time.Hour {
+		t.Errorf("network %v, workspace %v, timeout %v", spec.Network.Mode, spec.Table[0].Access, cmd.Timeout)
 	}
 	if string(spec.Options) != `{"path":"/opt/bwrap"}` {
 		t.Errorf("options %s", spec.Options)
@@ -166,7 +166,7 @@ func TestExecOverrides(t *testing.T) {
 	if slices.ContainsFunc(cmd.Env, func(s string) bool { return strings.HasPrefix(s, "NONE") }) {
 		t.Errorf("environment %q", cmd.Env)
 	}
-	if slices.ContainsFunc(spec.Mounts, func(m shared.Mount) bool { return m.Source == path && m.Kind == shared.MountReadWrite }) {
+	if slices.ContainsFunc(spec.Table, func(m shared.Entry) bool { return m.Source == path && m.Access == shared.ReadWrite }) {
 		t.Error("the configuration can be written")
 	}
 }

@@ -35,14 +35,14 @@ func BenchmarkTrue(b *testing.B) {
 	} {
 		b.Run(tt.name, func(b *testing.B) {
 			ws := b.TempDir()
-			spec := shared.Spec{Mounts: []shared.Mount{bindRW(ws)}}
+			spec := shared.Spec{Table: []shared.Entry{bindRW(ws)}}
 			if tt.session {
 				spec.Session.Dir = b.TempDir()
 				os.Chmod(spec.Session.Dir, 0o700)
 				b.Cleanup(func() { exec.Command("chmod", "-R", "u+rwx", spec.Session.Dir).Run() })
 			}
 			for i := range tt.overlays {
-				spec.Mounts = append(spec.Mounts, shared.Mount{Source: b.TempDir(), Destination: fmt.Sprintf("/cache/%d", i), Kind: shared.MountOverlay, Origin: "bench"})
+				spec.Table = append(spec.Table, shared.Entry{Source: b.TempDir(), Path: fmt.Sprintf("/cache/%d", i), Access: shared.Overlay, Why: "bench"})
 			}
 			cmd := shared.Command{Args: []string{"/bin/true"}, Dir: "/", Env: env}
 			for i := range tt.masks {
@@ -107,7 +107,7 @@ func BenchmarkOpen(b *testing.B) {
 
 func BenchmarkPlan(b *testing.B) {
 	f := gather(hostTree{}, uint32(os.Getuid()), 1<<30)
-	spec := &shared.Spec{Mounts: []shared.Mount{bindRW(b.TempDir())}}
+	spec := &shared.Spec{Table: []shared.Entry{bindRW(b.TempDir())}}
 	for b.Loop() {
 		ops, err := plan(f, &held{}, spec, &shared.Command{})
 		if err != nil {

@@ -37,7 +37,7 @@ exec 3< ` + dir + `/words.$$ ` + real + ` "$@"
 		t.Fatal(err)
 	}
 	e := New()
-	spec := shared.Spec{Mounts: []shared.Mount{bindRW(ws)}, Options: options}
+	spec := shared.Spec{Table: []shared.Entry{bindRW(ws)}, Options: options}
 	for i := range 3 {
 		out, err := tryRun(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "echo $0 >> " + ws + "/f; cat " + ws + "/f", strings.Repeat("x", i)}})
 		if err != nil || strings.Count(out.stdout, "\n") != i+1 {

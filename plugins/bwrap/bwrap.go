@@ -18,7 +18,7 @@ var info = shared.Info{
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost,
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
-		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureMasks,
+		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden,
 		// Held where the session has a directory and this machine allows it: Open
 		// refuses what it cannot hold.
 		shared.FeatureOverlay, shared.FeatureSourceFD,

@@ -215,7 +215,7 @@ func attempted(t *testing.T, options string) map[string]string {
 	dir := workspace(t)
 	const inside = "/home/u/attempts"
 	spec := shared.Spec{Home: "/home/u", Options: []byte(options),
-		Mounts: []shared.Mount{bindRW(dir), {Source: self, Destination: inside, Origin: "bind_paths[0]"}}}
+		Table: []shared.Entry{bindRW(dir), {Source: self, Path: inside, Why: "bind_paths[0]", Access: shared.ReadOnly}}}
 	out := run(t, needBwrap(t), spec, shared.Command{Args: []string{inside, "-test.run", "^TestInsideFilter$"}, Env: append(env, filterVar+"="+dir)})
 	if !out.Status.Success() {
 		t.Fatalf("%v\n%s\n%s", out.Status, out.stdout, out.stderr)

@@ -67,7 +67,7 @@ func TestFilterKills32Bit(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 42 {
 		t.Skipf("this kernel runs no programs for 32-bit x86: %v", err)
 	}
-	spec := shared.Spec{Mounts: []shared.Mount{bindRW(dir)}}
+	spec := shared.Spec{Table: []shared.Entry{bindRW(dir)}}
 	if out := run(t, e, spec, shared.Command{Args: []string{program}}); out.Status.Signal != syscall.SIGSYS {
 		t.Errorf("%v, want SIGSYS", out.Status)
 	}
@@ -88,7 +88,7 @@ if __name__ == "__main__":
         print(list(l))
 `)
 	write(t, dir+"/hello.c", "#include <stdio.h>\nint main(void) { puts(\"compiled\"); return 0; }\n")
-	plain := shared.Spec{Home: "/home/u", Mounts: []shared.Mount{bindRW(dir)}}
+	plain := shared.Spec{Home: "/home/u", Table: []shared.Entry{bindRW(dir)}}
 	with := func(options string) shared.Spec {
 		s := plain
 		s.Options = []byte(options)

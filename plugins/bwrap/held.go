@@ -35,15 +35,15 @@ func (h *held) overlay(source string) string {
 // one another. It is pure.
 func overlap(spec *shared.Spec) map[string]string {
 	refused := map[string]string{}
-	for _, m := range spec.Mounts {
-		if m.Kind != shared.MountOverlay {
+	for _, m := range spec.Table {
+		if m.Access != shared.Overlay {
 			continue
 		}
 		if dir := spec.Session.Dir; dir != "" && (within(dir, m.Source) || within(m.Source, dir)) {
 			refused[m.Source] = "the session's own directory and it lie in one another"
 		}
-		for _, other := range spec.Mounts {
-			if other.Kind == shared.MountOverlay && other.Source != m.Source && within(m.Source, other.Source) {
+		for _, other := range spec.Table {
+			if other.Access == shared.Overlay && other.Source != m.Source && within(m.Source, other.Source) {
 				refused[m.Source] = fmt.Sprintf("it lies in %q, which has an overlay itself", other.Source)
 			}
 		}
@@ -58,14 +58,14 @@ func sessionEvents(h *held, spec *shared.Spec) []shared.Event {
 		out = append(out, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf(format, args...),
 			Details: map[string]string{"mechanism": mechanism, "attribute": attribute, "path": path}})
 	}
-	for _, m := range spec.Mounts {
-		if m.Kind != shared.MountOverlay {
+	for _, m := range spec.Table {
+		if m.Access != shared.Overlay {
 			continue
 		}
 		if reason := h.overlay(m.Source); reason != "" {
-			degraded("overlay", m.Origin, m.Destination, "%s: %s is read-only and has no overlay: %s", m.Origin, m.Destination, reason)
+			degraded("overlay", m.Why, m.Path, "%s: %s is read-only and has no overlay: %s", m.Why, m.Path, reason)
 		} else if h.foreign[m.Source] {
-			degraded("overlay", m.Origin, m.Destination, "%s: %s belongs to another user: its overlay takes new files at its top alone", m.Origin, m.Destination)
+			degraded("overlay", m.Why, m.Path, "%s: %s belongs to another user: its overlay takes new files at its top alone", m.Why, m.Path)
 		}
 	}
 	if spec.Home != "" && spec.Session.Dir != "" && !h.holder {

@@ -145,8 +145,8 @@ func workspace(t *testing.T) string {
 	return dir
 }
 
-func bindRW(dir string) shared.Mount {
-	return shared.Mount{Source: dir, Destination: dir, Kind: shared.MountReadWrite, Origin: "workspace"}
+func bindRW(dir string) shared.Entry {
+	return shared.Entry{Source: dir, Path: dir, Access: shared.ReadWrite, Why: "workspace"}
 }
 
 func write(t *testing.T, path, text string) {
@@ -176,7 +176,7 @@ func TestMinimalShowsNothingOfTheHost(t *testing.T) {
 	expect(t, e, shared.Spec{}, "for p in "+strings.Join(hidden, " ")+"; do test -e $p && echo $p; done; echo done", "done")
 	expect(t, e, shared.Spec{}, "ls -A /tmp /run /dev/shm", "/dev/shm:\n\n/run:\n\n/tmp:")
 	// The control: the same action succeeds when it is granted.
-	spec := shared.Spec{Mounts: []shared.Mount{{Source: outside, Destination: outside, Origin: "bind_paths[0]"}}}
+	spec := shared.Spec{Table: []shared.Entry{{Source: outside, Path: outside, Why: "bind_paths[0]", Access: shared.ReadOnly}}}
 	expect(t, e, spec, "cat "+outside+"/secret", "secret")
 }
 
@@ -297,7 +297,7 @@ func TestHome(t *testing.T) {
 	dir := workspace(t)
 	write(t, filepath.Join(dir, "gitconfig"), "mine")
 	spec := shared.Spec{Home: "/home/somebody", Limits: shared.Limits{TempSize: 1 << 20},
-		Mounts: []shared.Mount{{Source: filepath.Join(dir, "gitconfig"), Destination: "/home/somebody/.gitconfig", Origin: "bind_paths[0]"}}}
+		Table: []shared.Entry{{Source: filepath.Join(dir, "gitconfig"), Path: "/home/somebody/.gitconfig", Why: "bind_paths[0]", Access: shared.ReadOnly}}}
 	expect(t, e, spec, `cd /home/somebody && ls -A && stat -c %a . && echo x > new && cat new .gitconfig && (echo >> .gitconfig) 2>/dev/null || echo refused`,
 		".gitconfig\n700\nx\nminerefused")
 	// The size cap, in every private place.
@@ -312,7 +312,7 @@ func TestToolsWork(t *testing.T) {
 	e := needBwrap(t)
 	dir := workspace(t)
 	write(t, dir+"/Makefile", "all:\n\t@echo made\n")
-	spec := shared.Spec{Home: "/home/somebody", Mounts: []shared.Mount{bindRW(dir)}}
+	spec := shared.Spec{Home: "/home/somebody", Table: []shared.Entry{bindRW(dir)}}
 	for _, tt := range []struct{ tool, text, want string }{
 		{"getent", "getent passwd root | cut -d: -f1", "root"},
 		{"awk", "echo 1 2 | awk '{print $2}'", "2"},

@@ -66,18 +66,18 @@ func admitLauncher(path, attribute string) (string, error) {
 // would run theirs, outside. One that was named by hand must not even lie in a
 // tree that is read-only in this sandbox: another may have written there.
 func outOfReach(launcher string, named bool, spec *shared.Spec) error {
-	for _, m := range spec.Mounts {
-		if m.Kind == shared.MountTmpfs || !within(launcher, m.Source) {
+	for _, m := range spec.Table {
+		if m.Access == shared.Private || !within(launcher, m.Source) {
 			continue
 		}
-		if m.Kind == shared.MountReadWrite {
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin,
+		if m.Access == shared.ReadWrite {
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why,
 				Message: fmt.Sprintf("makes the launcher %q writable from inside", launcher),
 				Hint:    "bind it read-only, or bind less"}
 		}
 		if named {
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config.path",
-				Message: fmt.Sprintf("the launcher %q lies in a tree that is shown inside (%s), where a command may have put it", launcher, m.Origin),
+				Message: fmt.Sprintf("the launcher %q lies in a tree that is shown inside (%s), where a command may have put it", launcher, m.Why),
 				Hint:    "name one that lies elsewhere"}
 		}
 	}

@@ -32,14 +32,14 @@ func FuzzMasks(f *testing.F) {
 	f.Add(uint32(1<<21-1), uint8(31))
 	f.Add(uint32(1<<8|1<<9|1<<18), uint8(4|8|16))
 	f.Fuzz(func(t *testing.T, chosen uint32, around uint8) {
-		spec := &shared.Spec{Mounts: []shared.Mount{mount(shared.MountReadWrite, "/home/u/proj", "/home/u/proj")}}
-		for i, more := range []shared.Mount{
-			mount(shared.MountReadOnly, "/home/u/proj/a", "/home/u/proj/a"), mount(shared.MountTmpfs, "", "/home/u/proj/a/b"),
-			mount(shared.MountReadWrite, "/cache/dir", "/home/u/proj/d"), mount(shared.MountReadOnly, "/cache/dir/h", "/home/u/proj/d/h"),
-			mount(shared.MountReadWrite, "/cache/dir", "/cache/dir"),
+		spec := &shared.Spec{Table: []shared.Entry{mount(shared.ReadWrite, "/home/u/proj", "/home/u/proj")}}
+		for i, more := range []shared.Entry{
+			mount(shared.ReadOnly, "/home/u/proj/a", "/home/u/proj/a"), mount(shared.Private, "", "/home/u/proj/a/b"),
+			mount(shared.ReadWrite, "/cache/dir", "/home/u/proj/d"), mount(shared.ReadOnly, "/cache/dir/h", "/home/u/proj/d/h"),
+			mount(shared.ReadWrite, "/cache/dir", "/cache/dir"),
 		} {
 			if around&(1<<i) != 0 {
-				spec.Mounts = append(spec.Mounts, more)
+				spec.Table = append(spec.Table, more)
 			}
 		}
 		cmd := &shared.Command{}

@@ -14,7 +14,7 @@ func TestWorkspace(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
 	dir := workspace(t)
-	rw := shared.Spec{Mounts: []shared.Mount{bindRW(dir)}}
+	rw := shared.Spec{Table: []shared.Entry{bindRW(dir)}}
 	sh(t, e, rw, "echo made > "+dir+"/made && mkdir "+dir+"/sub")
 	info, err := os.Stat(filepath.Join(dir, "made"))
 	if err != nil {
@@ -23,10 +23,10 @@ func TestWorkspace(t *testing.T) {
 	if uid := info.Sys().(*syscall.Stat_t).Uid; int(uid) != os.Getuid() {
 		t.Errorf("the file belongs to %d", uid)
 	}
-	ro := shared.Spec{Mounts: []shared.Mount{{Source: dir, Destination: dir, Origin: "workspace"}}}
+	ro := shared.Spec{Table: []shared.Entry{{Source: dir, Path: dir, Why: "workspace", Access: shared.ReadOnly}}}
 	expect(t, e, ro, "cat "+dir+"/made; touch "+dir+"/x 2>/dev/null || echo refused", "made\nrefused")
 
-	remapped := shared.Spec{Mounts: []shared.Mount{{Source: dir, Destination: "/workspace", Kind: shared.MountReadWrite, Origin: "workspace"}}}
+	remapped := shared.Spec{Table: []shared.Entry{{Source: dir, Path: "/workspace", Access: shared.ReadWrite, Why: "workspace"}}}
 	out := run(t, e, remapped, shared.Command{Args: []string{"/bin/sh", "-c", "pwd; echo 2 > two"}, Dir: "/workspace"})
 	if out.stdout != "/workspace\n" {
 		t.Errorf("%+v", out)
@@ -40,7 +40,7 @@ func TestHostView(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
 	dir := workspace(t) // beneath the host's /tmp, which is hidden
-	spec := shared.Spec{Filesystem: shared.FilesystemHost, Mounts: []shared.Mount{bindRW(dir)}}
+	spec := shared.Spec{Filesystem: shared.FilesystemHost, Table: []shared.Entry{bindRW(dir)}}
 	expect(t, e, spec, "test -e /etc/hostname && echo there", "there")
 	expect(t, e, spec, "echo in > "+dir+"/in; cat "+dir+"/in", "in")
 	expect(t, e, spec, "ls -A /run", "")
@@ -58,7 +58,7 @@ func TestStrangeNames(t *testing.T) {
 		var spec shared.Spec
 		args := []string{"/bin/cat"}
 		for _, destination := range []string{source, "/" + name, "/tmp/deep/" + name} {
-			spec.Mounts = append(spec.Mounts, shared.Mount{Source: source, Destination: destination, Kind: shared.MountReadWrite, Origin: "bind_paths[0]"})
+			spec.Table = append(spec.Table, shared.Entry{Source: source, Path: destination, Access: shared.ReadWrite, Why: "bind_paths[0]"})
 			args = append(args, destination+"/file")
 		}
 		out := run(t, e, spec, shared.Command{Args: args, Dir: "/" + name})
@@ -78,7 +78,7 @@ func TestMasks(t *testing.T) {
 	if err := os.Symlink("secrets/key", dir+"/link"); err != nil {
 		t.Fatal(err)
 	}
-	spec := shared.Spec{Mounts: []shared.Mount{bindRW(dir)}}
+	spec := shared.Spec{Table: []shared.Entry{bindRW(dir)}}
 	cmd := shared.Command{
 		Args: []string{"/bin/sh", "-c", `
 			cat .env secrets/key link 2>/dev/null; ls secrets 2>/dev/null; cat open
@@ -118,34 +118,34 @@ func TestDestinations(t *testing.T) {
 	if target, err := os.Readlink("/bin"); err != nil || !strings.HasSuffix(target, "usr/bin") {
 		t.Logf("/bin is no link to usr/bin here: %q, %v", target, err)
 	} else {
-		spec := shared.Spec{Mounts: []shared.Mount{{Source: dir + "/f", Destination: "/bin/true", Origin: "bind_paths[0]"}}}
+		spec := shared.Spec{Table: []shared.Entry{{Source: dir + "/f", Path: "/bin/true", Why: "bind_paths[0]", Access: shared.ReadOnly}}}
 		expect(t, e, spec, "cat /usr/bin/true", "mine")
 	}
 	for _, view := range []shared.Filesystem{shared.FilesystemMinimal, shared.FilesystemHost} {
-		var mounts []shared.Mount
+		var mounts []shared.Entry
 		var cat []string
 		for _, destination := range []string{"/tmp/deep/proj", "/var/tmp/proj", "/run/deep/proj", dir} {
-			mounts = append(mounts, shared.Mount{Source: dir, Destination: destination, Origin: "bind_paths[0]"})
+			mounts = append(mounts, shared.Entry{Source: dir, Path: destination, Why: "bind_paths[0]", Access: shared.ReadOnly})
 			cat = append(cat, destination+"/d/f")
 		}
-		mounts = append(mounts, shared.Mount{Source: dir + "/f", Destination: "/etc/hosts", Origin: "bind_paths[1]"})
+		mounts = append(mounts, shared.Entry{Source: dir + "/f", Path: "/etc/hosts", Why: "bind_paths[1]", Access: shared.ReadOnly})
 		cat = append(cat, "/etc/hosts")
 		if view == shared.FilesystemMinimal {
 			for _, destination := range []string{"/etc/localtime", "/etc/new", "/home/x/.gitconfig"} {
-				mounts = append(mounts, shared.Mount{Source: dir + "/f", Destination: destination, Origin: "bind_paths[1]"})
+				mounts = append(mounts, shared.Entry{Source: dir + "/f", Path: destination, Why: "bind_paths[1]", Access: shared.ReadOnly})
 				cat = append(cat, destination)
 			}
-			mounts = append(mounts, shared.Mount{Source: dir + "/d", Destination: "/var/lib/x", Origin: "bind_paths[1]"})
+			mounts = append(mounts, shared.Entry{Source: dir + "/d", Path: "/var/lib/x", Why: "bind_paths[1]", Access: shared.ReadOnly})
 			cat = append(cat, "/var/lib/x/f")
 		}
-		spec := shared.Spec{Filesystem: view, Mounts: mounts}
+		spec := shared.Spec{Filesystem: view, Table: mounts}
 		expect(t, e, spec, "cat "+strings.Join(cat, " "), strings.Repeat("mine", len(cat)))
 		expect(t, e, spec, "cd /var/tmp/proj && pwd -P", "/var/tmp/proj")
 		// Directories made on the way are read-only, too.
 		expect(t, e, spec, "touch /run/deep/x /run/x 2>/dev/null && echo wrote || echo refused", "refused")
 	}
 	// The session's scratch in the place of the private /tmp.
-	spec := shared.Spec{Mounts: []shared.Mount{{Source: dir + "/d", Destination: "/tmp", Kind: shared.MountReadWrite, Origin: "workspace.temp"}}}
+	spec := shared.Spec{Table: []shared.Entry{{Source: dir + "/d", Path: "/tmp", Access: shared.ReadWrite, Why: "workspace.temp"}}}
 	expect(t, e, spec, "ls /tmp /var/tmp; echo kept > /tmp/kept", "/tmp:\nf\n\n/var/tmp:\nf")
 	expect(t, e, spec, "cat /tmp/kept", "kept")
 }

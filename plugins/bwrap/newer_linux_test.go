@@ -50,7 +50,7 @@ func TestSessionWithAnyLauncher(t *testing.T) {
 			e := New()
 			spec := sessionSpec(t)
 			spec.Options, spec.Home = options, "/home/u"
-			spec.Mounts = []shared.Mount{{Source: lower, Destination: "/cache", Kind: shared.MountOverlay, Origin: "workspace.caches"}}
+			spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches"}}
 			keep, err := e.Open(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)

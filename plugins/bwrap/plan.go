@@ -43,20 +43,20 @@ type planner struct {
 // mounts turns the Spec's mounts, the home directory and the private temporary
 // directories into steps, parents first, each at a place that was checked.
 func (p *planner) mounts() ([]op, error) {
-	ops := make([]op, 0, len(p.spec.Mounts)+4)
-	for _, m := range p.spec.Mounts {
-		o := op{Kind: opROBind, Source: m.Source, Dest: m.Destination, Open: true, Why: m.Origin}
-		switch m.Kind {
-		case shared.MountReadWrite:
+	ops := make([]op, 0, len(p.spec.Table)+4)
+	for _, m := range p.spec.Table {
+		o := op{Kind: opROBind, Source: m.Source, Dest: m.Path, Open: true, Why: m.Why}
+		switch m.Access {
+		case shared.ReadWrite:
 			o.Kind = opBind
-		case shared.MountTmpfs:
+		case shared.Private:
 			o.Kind, o.Perms, o.Size, o.Open = opTmpfs, 0o755, p.tempSize, false
-		case shared.MountOverlay:
+		case shared.Overlay:
 			reason := p.held.overlay(m.Source)
 			if reason == "" {
 				o.Kind, o.Open = opOverlay, false
 			} else if !m.Degradable {
-				return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Origin, Message: "no overlay of " + m.Source + ": " + reason}
+				return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Why, Message: "no overlay of " + m.Source + ": " + reason}
 			}
 		}
 		ops = append(ops, o)
@@ -88,7 +88,7 @@ func (p *planner) ownVarTmp() bool {
 		return p.facts.varTmp
 	}
 	return within(p.spec.Home, "/var/tmp") ||
-		slices.ContainsFunc(p.spec.Mounts, func(m shared.Mount) bool { return m.Destination != "/var/tmp" && within(m.Destination, "/var/tmp") })
+		slices.ContainsFunc(p.spec.Table, func(m shared.Entry) bool { return m.Path != "/var/tmp" && within(m.Path, "/var/tmp") })
 }
 
 // settle replaces each destination by the place that it leads to, so that no
@@ -222,8 +222,8 @@ func mountError(o op, err error) error {
 // view is the base view, to which steps can be added.
 func (p *planner) view() *view {
 	v := &view{tree: p.facts.tree}
-	for _, m := range p.spec.Mounts {
-		if m.Kind == shared.MountReadWrite {
+	for _, m := range p.spec.Table {
+		if m.Access == shared.ReadWrite {
 			v.writable = append(v.writable, m.Source)
 		}
 	}
@@ -311,9 +311,9 @@ func (p *planner) all(masks []shared.Mask) []shared.Mask {
 	if p.spec.Filesystem == shared.FilesystemHost {
 		masks = append(masks, shared.Mask{Path: place, Dir: true, Origin: "session"})
 	}
-	for _, m := range p.spec.Mounts {
-		if m.Kind != shared.MountTmpfs && within(place, m.Source) {
-			at := path.Join(m.Destination, strings.TrimPrefix(place, m.Source))
+	for _, m := range p.spec.Table {
+		if m.Access != shared.Private && within(place, m.Source) {
+			at := path.Join(m.Path, strings.TrimPrefix(place, m.Source))
 			masks = append(masks, shared.Mask{Path: at, Dir: true, Origin: "session"})
 		}
 	}

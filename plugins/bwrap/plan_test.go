@@ -67,13 +67,13 @@ const firstFDForTests = 4
 func full() *shared.Spec {
 	return &shared.Spec{
 		Home: "/home/u",
-		Mounts: []shared.Mount{
-			{Source: "/cache/file", Destination: "/home/u/proj/src/a", Origin: "bind_paths[2]"},
-			{Source: "/home/u/proj", Destination: "/home/u/proj", Kind: shared.MountReadWrite, Origin: "workspace"},
-			{Source: "/home/u/.gitconfig", Destination: "/home/u/.gitconfig", Origin: "bind_paths[0]"},
-			{Source: "/cache/dir", Destination: "/cache", Kind: shared.MountReadWrite, Origin: "bind_paths[1]"},
-			{Destination: "/scratch", Kind: shared.MountTmpfs, Origin: "tmpfs[0]"},
-			{Source: "/cache/dir", Destination: "/over", Kind: shared.MountOverlay, Degradable: true, Origin: "workspace.caches"},
+		Table: []shared.Entry{
+			{Source: "/cache/file", Path: "/home/u/proj/src/a", Why: "bind_paths[2]", Access: shared.ReadOnly},
+			{Source: "/home/u/proj", Path: "/home/u/proj", Access: shared.ReadWrite, Why: "workspace"},
+			{Source: "/home/u/.gitconfig", Path: "/home/u/.gitconfig", Why: "bind_paths[0]", Access: shared.ReadOnly},
+			{Source: "/cache/dir", Path: "/cache", Access: shared.ReadWrite, Why: "bind_paths[1]"},
+			{Path: "/scratch", Access: shared.Private, Why: "tmpfs[0]"},
+			{Source: "/cache/dir", Path: "/over", Access: shared.Overlay, Degradable: true, Why: "workspace.caches"},
 		},
 	}
 }
@@ -112,7 +112,7 @@ func TestGoldenPlans(t *testing.T) {
 	}
 	golden(t, "full-root", show(ops, spec.Network.Mode))
 	spec.Filesystem = shared.FilesystemHost
-	spec.Mounts = spec.Mounts[:3]
+	spec.Table = spec.Table[:3]
 	if ops, err = plan(gather(distributions["debian"], 0, 8<<30), &held{}, spec, cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -142,8 +142,8 @@ func TestNoSecretsInAnyLayout(t *testing.T) {
 	}
 }
 
-func mount(kind shared.MountKind, source, destination string) shared.Mount {
-	return shared.Mount{Source: source, Destination: destination, Kind: kind, Origin: "bind_paths[7]"}
+func mount(kind shared.Access, source, destination string) shared.Entry {
+	return shared.Entry{Source: source, Path: destination, Access: kind, Why: "bind_paths[7]"}
 }
 
 func TestRefusedMounts(t *testing.T) {
@@ -152,36 +152,36 @@ func TestRefusedMounts(t *testing.T) {
 		"/home/u/proj/evil": "->/oldroot/etc", "/home/u/proj/rel": "->src", "/ro/link": "->dir", "/ro/dir/x": "/", "/locked": "error",
 		"/now/a/link": "->/etc", "/usr/share/doc": "/",
 	})
-	ws := mount(shared.MountReadWrite, "/home/u/proj", "/home/u/proj")
+	ws := mount(shared.ReadWrite, "/home/u/proj", "/home/u/proj")
 	for _, tt := range []struct {
 		name   string
 		view   shared.Filesystem
-		mounts []shared.Mount
+		mounts []shared.Entry
 		want   string
 	}{
-		{"root", 0, []shared.Mount{mount(0, "/cache/dir", "/")}, `would replace the whole view`},
-		{"proc", 0, []shared.Mount{mount(0, "/cache/dir", "/proc")}, "lies in /proc"},
-		{"proc sys", 0, []shared.Mount{mount(0, "/cache/dir", "/proc/sys/kernel")}, "lies in /proc"},
-		{"dev", 0, []shared.Mount{mount(0, "/cache/file", "/dev/null")}, "lies in /dev"},
-		{"sys", 1, []shared.Mount{mount(0, "/cache/dir", "/sys/fs")}, "lies in /sys"},
-		{"planted absolute", 0, []shared.Mount{ws, mount(0, "/cache/dir", "/home/u/proj/evil/x")}, "goes through the symlink /home/u/proj/evil"},
-		{"planted relative", 0, []shared.Mount{ws, mount(0, "/cache/dir", "/home/u/proj/rel")}, "goes through the symlink /home/u/proj/rel"},
-		{"planted, remapped", 0, []shared.Mount{mount(shared.MountReadWrite, "/home/u/proj", "/w"), mount(0, "/cache/dir", "/w/rel/x")}, "goes through the symlink /w/rel"},
-		{"planted, seen read-only", 0, []shared.Mount{ws, mount(0, "/home/u", "/view"), mount(0, "/cache/dir", "/view/proj/rel/x")}, "goes through the symlink"},
-		{"planted, host view", 1, []shared.Mount{ws, mount(0, "/cache/dir", "/home/u/proj/rel")}, "goes through the symlink"},
-		{"stub in a bind", 0, []shared.Mount{ws, mount(0, "/cache/dir", "/home/u/proj/new")}, `does not exist in what is bound there ("/home/u/proj/new"`},
-		{"stub in /usr", 0, []shared.Mount{mount(0, "/cache/dir", "/usr/new/deep")}, "does not exist in what is bound there"},
-		{"stub in the host view", 1, []shared.Mount{mount(0, "/cache/dir", "/new")}, "does not exist in what is bound there"},
-		{"directory on file", 0, []shared.Mount{ws, mount(0, "/cache/dir", "/home/u/proj/src/a")}, "is a file, where a directory is needed"},
-		{"file on directory", 0, []shared.Mount{ws, mount(0, "/cache/file", "/home/u/proj/src")}, "is a directory, where a file is needed"},
-		{"through a file", 0, []shared.Mount{ws, mount(0, "/cache/file", "/home/u/proj/src/a/b")}, "does not exist"},
-		{"no source", 0, []shared.Mount{mount(0, "/absent", "/x")}, `"/absent" does not exist`},
-		{"swapped source", 0, []shared.Mount{mount(0, "/now/a/link", "/x")}, "has become a symlink"},
-		{"unreadable source", 0, []shared.Mount{mount(0, "/locked", "/x")}, "permission denied"},
-		{"conflict through a link", 0, []shared.Mount{mount(0, "/cache/file", "/usr/bin/sh"), mount(0, "/home/u/.gitconfig", "/bin/sh")}, "is that of"},
-		{"overlay", 0, []shared.Mount{mount(shared.MountOverlay, "/cache/dir", "/x")}, "there is no session"},
+		{"root", 0, []shared.Entry{mount(0, "/cache/dir", "/")}, `would replace the whole view`},
+		{"proc", 0, []shared.Entry{mount(0, "/cache/dir", "/proc")}, "lies in /proc"},
+		{"proc sys", 0, []shared.Entry{mount(0, "/cache/dir", "/proc/sys/kernel")}, "lies in /proc"},
+		{"dev", 0, []shared.Entry{mount(0, "/cache/file", "/dev/null")}, "lies in /dev"},
+		{"sys", 1, []shared.Entry{mount(0, "/cache/dir", "/sys/fs")}, "lies in /sys"},
+		{"planted absolute", 0, []shared.Entry{ws, mount(0, "/cache/dir", "/home/u/proj/evil/x")}, "goes through the symlink /home/u/proj/evil"},
+		{"planted relative", 0, []shared.Entry{ws, mount(0, "/cache/dir", "/home/u/proj/rel")}, "goes through the symlink /home/u/proj/rel"},
+		{"planted, remapped", 0, []shared.Entry{mount(shared.ReadWrite, "/home/u/proj", "/w"), mount(0, "/cache/dir", "/w/rel/x")}, "goes through the symlink /w/rel"},
+		{"planted, seen read-only", 0, []shared.Entry{ws, mount(0, "/home/u", "/view"), mount(0, "/cache/dir", "/view/proj/rel/x")}, "goes through the symlink"},
+		{"planted, host view", 1, []shared.Entry{ws, mount(0, "/cache/dir", "/home/u/proj/rel")}, "goes through the symlink"},
+		{"stub in a bind", 0, []shared.Entry{ws, mount(0, "/cache/dir", "/home/u/proj/new")}, `does not exist in what is bound there ("/home/u/proj/new"`},
+		{"stub in /usr", 0, []shared.Entry{mount(0, "/cache/dir", "/usr/new/deep")}, "does not exist in what is bound there"},
+		{"stub in the host view", 1, []shared.Entry{mount(0, "/cache/dir", "/new")}, "does not exist in what is bound there"},
+		{"directory on file", 0, []shared.Entry{ws, mount(0, "/cache/dir", "/home/u/proj/src/a")}, "is a file, where a directory is needed"},
+		{"file on directory", 0, []shared.Entry{ws, mount(0, "/cache/file", "/home/u/proj/src")}, "is a directory, where a file is needed"},
+		{"through a file", 0, []shared.Entry{ws, mount(0, "/cache/file", "/home/u/proj/src/a/b")}, "does not exist"},
+		{"no source", 0, []shared.Entry{mount(0, "/absent", "/x")}, `"/absent" does not exist`},
+		{"swapped source", 0, []shared.Entry{mount(0, "/now/a/link", "/x")}, "has become a symlink"},
+		{"unreadable source", 0, []shared.Entry{mount(0, "/locked", "/x")}, "permission denied"},
+		{"conflict through a link", 0, []shared.Entry{mount(0, "/cache/file", "/usr/bin/sh"), mount(0, "/home/u/.gitconfig", "/bin/sh")}, "is that of"},
+		{"overlay", 0, []shared.Entry{mount(shared.Overlay, "/cache/dir", "/x")}, "there is no session"},
 	} {
-		_, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Filesystem: tt.view, Mounts: tt.mounts}, &shared.Command{})
+		_, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Filesystem: tt.view, Table: tt.mounts}, &shared.Command{})
 		e, ok := errors.AsType[*shared.Error](err)
 		if !ok || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
@@ -209,23 +209,23 @@ func TestAdmittedMounts(t *testing.T) {
 	tree := distributions["debian"].with(fakeTree{"/ro/link": "->dir", "/ro/dir/x": "/", "/var/run": "->/run", "/usr/bin/tool": ""})
 	for _, tt := range []struct {
 		name   string
-		mounts []shared.Mount
+		mounts []shared.Entry
 		want   string
 	}{
-		{"through the view's own link", []shared.Mount{mount(0, "/cache/file", "/bin/tool")}, "/usr/bin/tool"},
-		{"both spellings", []shared.Mount{mount(0, "/cache/file", "/bin/tool"), mount(0, "/cache/file", "/usr/bin/tool")}, "/usr/bin/tool"},
-		{"through a link that nobody inside can change", []shared.Mount{mount(0, "/ro", "/ro"), mount(0, "/cache/dir", "/ro/link/x")}, "/ro /ro/dir/x"},
-		{"over the view's own file", []shared.Mount{mount(0, "/cache/file", "/etc/passwd")}, "/etc/passwd"},
-		{"directory over it", []shared.Mount{mount(0, "/cache/dir", "/etc/passwd")}, "/etc/passwd"},
-		{"all of etc", []shared.Mount{mount(0, "/cache/dir", "/etc")}, "/etc"},
-		{"session's tmp", []shared.Mount{mount(shared.MountReadWrite, "/cache/dir", "/tmp")}, "/tmp"},
-		{"beneath the private tmp", []shared.Mount{mount(shared.MountReadWrite, "/cache/dir", "/tmp/proj")}, "/tmp/proj"},
-		{"beneath /var/tmp, which is linked otherwise", []shared.Mount{mount(shared.MountReadWrite, "/cache/dir", "/var/tmp/proj")}, "/var/tmp/proj"},
-		{"on the view's own links", []shared.Mount{mount(0, "/cache/dir", "/sbin"), mount(0, "/cache/file", "/etc/localtime"), mount(0, "/cache/dir", "/var/tmp")}, "/etc/localtime /sbin /var/tmp"},
-		{"beneath run", []shared.Mount{mount(0, "/cache/dir", "/run/x/y")}, "/run/x/y"},
-		{"the workspace is read-only in another", []shared.Mount{mount(shared.MountReadWrite, "/home/u/proj", "/home/u/proj"), mount(0, "/home/u/proj/.git", "/home/u/proj/.git")}, "/home/u/proj /home/u/proj/.git"},
+		{"through the view's own link", []shared.Entry{mount(0, "/cache/file", "/bin/tool")}, "/usr/bin/tool"},
+		{"both spellings", []shared.Entry{mount(0, "/cache/file", "/bin/tool"), mount(0, "/cache/file", "/usr/bin/tool")}, "/usr/bin/tool"},
+		{"through a link that nobody inside can change", []shared.Entry{mount(0, "/ro", "/ro"), mount(0, "/cache/dir", "/ro/link/x")}, "/ro /ro/dir/x"},
+		{"over the view's own file", []shared.Entry{mount(0, "/cache/file", "/etc/passwd")}, "/etc/passwd"},
+		{"directory over it", []shared.Entry{mount(0, "/cache/dir", "/etc/passwd")}, "/etc/passwd"},
+		{"all of etc", []shared.Entry{mount(0, "/cache/dir", "/etc")}, "/etc"},
+		{"session's tmp", []shared.Entry{mount(shared.ReadWrite, "/cache/dir", "/tmp")}, "/tmp"},
+		{"beneath the private tmp", []shared.Entry{mount(shared.ReadWrite, "/cache/dir", "/tmp/proj")}, "/tmp/proj"},
+		{"beneath /var/tmp, which is linked otherwise", []shared.Entry{mount(shared.ReadWrite, "/cache/dir", "/var/tmp/proj")}, "/var/tmp/proj"},
+		{"on the view's own links", []shared.Entry{mount(0, "/cache/dir", "/sbin"), mount(0, "/cache/file", "/etc/localtime"), mount(0, "/cache/dir", "/var/tmp")}, "/etc/localtime /sbin /var/tmp"},
+		{"beneath run", []shared.Entry{mount(0, "/cache/dir", "/run/x/y")}, "/run/x/y"},
+		{"the workspace is read-only in another", []shared.Entry{mount(shared.ReadWrite, "/home/u/proj", "/home/u/proj"), mount(0, "/home/u/proj/.git", "/home/u/proj/.git")}, "/home/u/proj /home/u/proj/.git"},
 	} {
-		ops, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Mounts: tt.mounts}, &shared.Command{})
+		ops, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Table: tt.mounts}, &shared.Command{})
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -246,7 +246,7 @@ func TestAdmittedMounts(t *testing.T) {
 func TestMaskPlans(t *testing.T) {
 	t.Parallel()
 	tree := distributions["debian"].with(fakeTree{"/home/u/proj/link": "->src/a", "/home/u/proj/out": "->/cache/file", "/home/u/proj/d/e/f": ""})
-	ws := mount(shared.MountReadWrite, "/home/u/proj", "/home/u/proj")
+	ws := mount(shared.ReadWrite, "/home/u/proj", "/home/u/proj")
 	for _, tt := range []struct {
 		masks []string
 		want  string
@@ -263,7 +263,7 @@ func TestMaskPlans(t *testing.T) {
 		for _, p := range tt.masks {
 			cmd.Masks = append(cmd.Masks, shared.Mask{Path: p, Origin: "deny_paths[0]"})
 		}
-		ops, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Mounts: []shared.Mount{ws}}, cmd)
+		ops, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Table: []shared.Entry{ws}}, cmd)
 		if err != nil {
 			t.Errorf("%q: %v", tt.masks, err)
 			continue
@@ -291,7 +291,7 @@ func TestBounds(t *testing.T) {
 	tree := fakeTree{"/s": "/", "/usr": "/", "/bin": "->usr/bin", "/usr/bin": "/"}
 	spec := &shared.Spec{}
 	for i := range 3000 {
-		spec.Mounts = append(spec.Mounts, shared.Mount{Source: "/s", Destination: fmt.Sprintf("/m%d", i), Origin: "bind_paths"})
+		spec.Table = append(spec.Table, shared.Entry{Source: "/s", Path: fmt.Sprintf("/m%d", i), Why: "bind_paths", Access: shared.ReadOnly})
 	}
 	words := make([]op, 3000)
 	for i := range words {
@@ -339,13 +339,13 @@ func FuzzPlan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, source, destination, mask, home string, kind, view uint8) {
 		spec := &shared.Spec{
 			Filesystem: shared.Filesystem(view % 2), Home: home,
-			Mounts: []shared.Mount{
-				{Source: "/home/u/proj", Destination: "/home/u/proj", Kind: shared.MountReadWrite, Origin: "workspace"},
-				{Source: source, Destination: destination, Kind: shared.MountKind(kind % 4), Degradable: true, Origin: "fuzz"},
+			Table: []shared.Entry{
+				{Source: "/home/u/proj", Path: "/home/u/proj", Access: shared.ReadWrite, Why: "workspace"},
+				{Source: source, Path: destination, Access: shared.Access(kind % 4), Degradable: true, Why: "fuzz"},
 			},
 		}
-		if spec.Mounts[1].Kind == shared.MountTmpfs {
-			spec.Mounts[1].Source = ""
+		if spec.Table[1].Access == shared.Private {
+			spec.Table[1].Source = ""
 		}
 		cmd := &shared.Command{Args: []string{"x"}, Dir: "/", Masks: []shared.Mask{{Path: mask, Origin: "fuzz"}}}
 		if spec.Validate() != nil || cmd.Validate() != nil {

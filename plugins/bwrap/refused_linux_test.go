@@ -90,7 +90,7 @@ func TestRefusalsLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, destination := range []string{dir + "/new", dir + "/new/deep", dir + "/evil/made", dir + "/friendly/made", dir + "/friendly", "/usr/new"} {
-		spec := shared.Spec{Mounts: []shared.Mount{bindRW(dir), {Source: dir + "/inner", Destination: destination, Origin: "bind_paths[1]"}}}
+		spec := shared.Spec{Table: []shared.Entry{bindRW(dir), {Source: dir + "/inner", Path: destination, Why: "bind_paths[1]", Access: shared.ReadOnly}}}
 		_, err := tryRun(t, e, spec, shared.Command{Args: []string{"/bin/true"}})
 		if !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "bind_paths[1]: ") {
 			t.Errorf("%s: %v", destination, err)
@@ -101,7 +101,7 @@ func TestRefusalsLeaveNothing(t *testing.T) {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
 	// A launcher that commands could replace is not run.
-	spec := shared.Spec{Mounts: []shared.Mount{{Source: "/usr", Destination: "/x", Kind: shared.MountReadWrite, Origin: "bind_paths[0]"}}}
+	spec := shared.Spec{Table: []shared.Entry{{Source: "/usr", Path: "/x", Access: shared.ReadWrite, Why: "bind_paths[0]"}}}
 	if _, err := e.Open(t.Context(), spec); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "launcher") {
 		t.Errorf("writable launcher: %v", err)
 	}
@@ -112,7 +112,7 @@ func TestPlanNamesEverything(t *testing.T) {
 	e := needBwrap(t)
 	dir := workspace(t)
 	write(t, dir+"/.env", "x")
-	spec := shared.Spec{Mounts: []shared.Mount{bindRW(dir)}, Limits: shared.Limits{Memory: 1 << 30, BestEffort: true}}
+	spec := shared.Spec{Table: []shared.Entry{bindRW(dir)}, Limits: shared.Limits{Memory: 1 << 30, BestEffort: true}}
 	sandbox, err := e.Open(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)

@@ -127,8 +127,8 @@ func (s *opened) join(ctx context.Context) error {
 	}
 	s.held.holder = true
 	s.held.refused, s.held.foreign = overlap(s.spec), map[string]bool{}
-	for _, m := range s.spec.Mounts {
-		if m.Kind != shared.MountOverlay || s.held.refused[m.Source] != "" {
+	for _, m := range s.spec.Table {
+		if m.Access != shared.Overlay || s.held.refused[m.Source] != "" {
 			continue
 		}
 		if err := client.Overlay(ctx, m.Source); err != nil {
@@ -155,12 +155,12 @@ func ownedBy(path string, uid uint32) bool {
 
 // refuse is the error of an overlay that there cannot be, and must be.
 func (s *opened) refuse() error {
-	for _, m := range s.spec.Mounts {
-		if m.Kind != shared.MountOverlay || m.Degradable {
+	for _, m := range s.spec.Table {
+		if m.Access != shared.Overlay || m.Degradable {
 			continue
 		}
 		if reason := s.held.overlay(m.Source); reason != "" {
-			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Origin, Message: fmt.Sprintf("no overlay of %s: %s", m.Source, reason)}
+			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Why, Message: fmt.Sprintf("no overlay of %s: %s", m.Source, reason)}
 		}
 	}
 	return nil

@@ -144,7 +144,7 @@ func TestSessionOverlay(t *testing.T) {
 	write(t, lower+"/package/lib.js", "1")
 	write(t, lower+"/package/old.js", "old")
 	spec := sessionSpec(t)
-	spec.Mounts = []shared.Mount{{Source: lower, Destination: "/cache", Kind: shared.MountOverlay, Origin: "workspace.caches"}}
+	spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches"}}
 	// As npm does: write beside, rename over, remove trees, link.
 	sh(t, e, spec, `set -e; cd /cache
 		mkdir -p _tmp/a; echo 2 > _tmp/a/lib.js; ln _tmp/a/lib.js _tmp/a/link.js
@@ -152,10 +152,10 @@ func TestSessionOverlay(t *testing.T) {
 		chmod 755 package/lib.js; ln -s lib.js package/index.js; for i in $(seq 50); do echo $i > package/$i.js; done`)
 	sandboxes := []shared.Spec{spec, spec}
 	sandboxes[1].Network.Mode = shared.NetworkHost
-	sandboxes[1].Mounts = []shared.Mount{{Source: lower, Destination: "/elsewhere", Kind: shared.MountOverlay, Origin: "workspace.caches"}}
+	sandboxes[1].Table = []shared.Entry{{Source: lower, Path: "/elsewhere", Access: shared.Overlay, Why: "workspace.caches"}}
 	for i, s := range sandboxes {
-		expect(t, e, s, "cd "+s.Mounts[0].Destination+"/package && cat lib.js link.js index.js 7.js && ls | wc -l && stat -c %h lib.js && test ! -e old.js && echo new", "2\n2\n2\n7\n53\n2\nnew")
-		sh(t, e, s, fmt.Sprintf("echo %d >> %s/log", i, s.Mounts[0].Destination))
+		expect(t, e, s, "cd "+s.Table[0].Path+"/package && cat lib.js link.js index.js 7.js && ls | wc -l && stat -c %h lib.js && test ! -e old.js && echo new", "2\n2\n2\n7\n53\n2\nnew")
+		sh(t, e, s, fmt.Sprintf("echo %d >> %s/log", i, s.Table[0].Path))
 	}
 	expect(t, e, spec, "cat /cache/log", "0\n1")
 	if b, err := os.ReadFile(lower + "/package/lib.js"); err != nil || string(b) != "1" {
@@ -163,7 +163,7 @@ func TestSessionOverlay(t *testing.T) {
 	}
 	// The next session begins anew.
 	next := sessionSpec(t)
-	next.Mounts = spec.Mounts
+	next.Table = spec.Table
 	expect(t, e, next, "cd /cache; cat package/lib.js package/old.js; ls", "1oldpackage")
 }
 
@@ -172,25 +172,25 @@ func TestOverlaysThatCannotBe(t *testing.T) {
 	e := needHolder(t)
 	lower := workspace(t)
 	write(t, lower+"/in/f", "f")
-	overlay := func(source string) shared.Mount {
-		return shared.Mount{Source: source, Destination: "/o" + source, Kind: shared.MountOverlay, Origin: "workspace.caches", Degradable: true}
+	overlay := func(source string) shared.Entry {
+		return shared.Entry{Source: source, Path: "/o" + source, Access: shared.Overlay, Why: "workspace.caches", Degradable: true}
 	}
 	inSession := sessionSpec(t)
 	write(t, inSession.Session.Dir+"/sub/f", "f")
 	mounted := "/proc" // has mounts beneath on some machines, and is no lower layer on any
 	for name, tt := range map[string]struct {
 		spec    shared.Spec
-		mounts  []shared.Mount
+		mounts  []shared.Entry
 		refused int
 	}{
-		"no session":     {shared.Spec{}, []shared.Mount{overlay(lower)}, 0},
-		"nested":         {sessionSpec(t), []shared.Mount{overlay(lower), overlay(lower + "/in")}, 1},
-		"session inside": {inSession, []shared.Mount{overlay(inSession.Session.Dir + "/sub")}, 0},
-		"submounts":      {sessionSpec(t), []shared.Mount{{Source: mounted, Destination: "/o", Kind: shared.MountOverlay, Origin: "workspace.caches", Degradable: true}}, 0},
+		"no session":     {shared.Spec{}, []shared.Entry{overlay(lower)}, 0},
+		"nested":         {sessionSpec(t), []shared.Entry{overlay(lower), overlay(lower + "/in")}, 1},
+		"session inside": {inSession, []shared.Entry{overlay(inSession.Session.Dir + "/sub")}, 0},
+		"submounts":      {sessionSpec(t), []shared.Entry{{Source: mounted, Path: "/o", Access: shared.Overlay, Why: "workspace.caches", Degradable: true}}, 0},
 	} {
 		spec := tt.spec
-		spec.Mounts = tt.mounts
-		out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "touch $0/x 2>/dev/null && echo wrote || echo refused", tt.mounts[tt.refused].Destination}})
+		spec.Table = tt.mounts
+		out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "touch $0/x 2>/dev/null && echo wrote || echo refused", tt.mounts[tt.refused].Path}})
 		told := 0
 		for _, ev := range out.events {
 			if ev.Kind == shared.EventDegraded && ev.Details["mechanism"] == "overlay" {
@@ -200,7 +200,7 @@ func TestOverlaysThatCannotBe(t *testing.T) {
 		if out.stdout != "refused\n" || told != 1 {
 			t.Errorf("%s: %q, %+v", name, out.stdout, out.events)
 		}
-		spec.Mounts[tt.refused].Degradable = false
+		spec.Table[tt.refused].Degradable = false
 		if _, err := e.Open(t.Context(), spec); !errors.Is(err, shared.ErrUnsupported) || !strings.Contains(err.Error(), "workspace.caches") {
 			t.Errorf("%s, must be: %v", name, err)
 		}
@@ -215,7 +215,7 @@ func TestOverlayOfAnothersDirectory(t *testing.T) {
 		t.Skip("root owns what it likes")
 	}
 	spec := sessionSpec(t)
-	spec.Mounts = []shared.Mount{{Source: "/usr/share", Destination: "/usr/share", Kind: shared.MountOverlay, Origin: "workspace.caches", Degradable: true}}
+	spec.Table = []shared.Entry{{Source: "/usr/share", Path: "/usr/share", Access: shared.Overlay, Why: "workspace.caches", Degradable: true}}
 	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "echo x > /usr/share/new && cat /usr/share/new; touch /usr/share/doc/new 2>/dev/null || echo refused"}})
 	if out.stdout != "x\nrefused\n" {
 		t.Errorf("%q", out.stdout)
@@ -231,7 +231,7 @@ func TestManyAtOnceInOneSession(t *testing.T) {
 	lower := workspace(t)
 	spec := sessionSpec(t)
 	spec.Home = "/home/u"
-	spec.Mounts = []shared.Mount{{Source: lower, Destination: "/cache", Kind: shared.MountOverlay, Origin: "workspace.caches"}}
+	spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches"}}
 	keep, err := e.Open(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +291,7 @@ func TestHolderIsKilled(t *testing.T) {
 	e := needHolder(t)
 	lower := workspace(t)
 	spec := sessionSpec(t)
-	spec.Mounts = []shared.Mount{{Source: lower, Destination: "/cache", Kind: shared.MountOverlay, Origin: "workspace.caches"}}
+	spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches"}}
 	sandbox, err := e.Open(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -328,7 +328,7 @@ func TestWarmSessionDoesNotGrow(t *testing.T) {
 	}
 	spec := sessionSpec(t)
 	ws := workspace(t)
-	spec.Mounts = []shared.Mount{bindRW(ws)}
+	spec.Table = []shared.Entry{bindRW(ws)}
 	sandbox, err := e.Open(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -379,7 +379,7 @@ func TestPins(t *testing.T) {
 	write(t, dir+"/a/b/keys/k", "secret")
 	write(t, dir+"/a/free/x", "x")
 	write(t, dir+"/ro/f", "f")
-	spec := shared.Spec{Mounts: []shared.Mount{bindRW(dir), {Source: dir + "/ro", Destination: dir + "/a/free", Origin: "bind_paths[0]"}}}
+	spec := shared.Spec{Table: []shared.Entry{bindRW(dir), {Source: dir + "/ro", Path: dir + "/a/free", Why: "bind_paths[0]", Access: shared.ReadOnly}}}
 	cmd := shared.Command{Dir: dir, Args: []string{"/bin/sh", "-c", `
 		for d in a a/b a/b/keys a/b/.env; do mv $d moved 2>/dev/null && echo moved $d; rmdir $d 2>/dev/null && echo removed $d; done
 		mv a/b a/c 2>/dev/null && echo moved; rm -rf a 2>/dev/null
@@ -418,15 +418,15 @@ func TestExecutorsAgree(t *testing.T) {
 		write(t, many[i].Path, "secret")
 	}
 	for i, kind := range []shared.Filesystem{shared.FilesystemMinimal, shared.FilesystemHost, shared.FilesystemMinimal, shared.FilesystemHost} {
-		direct := shared.Spec{Filesystem: kind, Home: "/tmp/home", Mounts: []shared.Mount{
+		direct := shared.Spec{Filesystem: kind, Home: "/tmp/home", Table: []shared.Entry{
 			bindRW(dir),
-			{Source: dir + "/config", Destination: "/tmp/home/.gitconfig", Origin: "bind_paths[0]"},
-			{Source: dir + "/src", Destination: "/tmp/deep/src", Origin: "bind_paths[1]"},
-			{Destination: "/tmp/scratch", Kind: shared.MountTmpfs, Origin: "tmpfs[0]"},
+			{Source: dir + "/config", Path: "/tmp/home/.gitconfig", Why: "bind_paths[0]", Access: shared.ReadOnly},
+			{Source: dir + "/src", Path: "/tmp/deep/src", Why: "bind_paths[1]", Access: shared.ReadOnly},
+			{Path: "/tmp/scratch", Access: shared.Private, Why: "tmpfs[0]"},
 		}}
 		if kind == shared.FilesystemMinimal {
-			direct.Mounts = append(direct.Mounts, shared.Mount{Source: dir + "/src", Destination: "/srv/src", Kind: shared.MountReadWrite, Origin: "bind_paths[1]"},
-				shared.Mount{Destination: "/scratch", Kind: shared.MountTmpfs, Origin: "tmpfs[0]"})
+			direct.Table = append(direct.Table, shared.Entry{Source: dir + "/src", Path: "/srv/src", Access: shared.ReadWrite, Why: "bind_paths[1]"},
+				shared.Entry{Path: "/scratch", Access: shared.Private, Why: "tmpfs[0]"})
 		}
 		held := direct
 		held.Session = sessionSpec(t).Session
@@ -478,9 +478,9 @@ func TestHolderIsOutOfReach(t *testing.T) {
 	dir := spec.Session.Dir
 	write(t, dir+"/visible", "visible")
 	parent := filepath.Dir(dir)
-	for _, mount := range []shared.Mount{bindRW(parent), {Source: parent, Destination: "/elsewhere", Origin: "bind_paths[0]"}} {
-		spec.Mounts = []shared.Mount{mount}
-		at := filepath.Join(mount.Destination, filepath.Base(dir))
+	for _, mount := range []shared.Entry{bindRW(parent), {Source: parent, Path: "/elsewhere", Why: "bind_paths[0]", Access: shared.ReadOnly}} {
+		spec.Table = []shared.Entry{mount}
+		at := filepath.Join(mount.Path, filepath.Base(dir))
 		expect(t, e, spec, "cat "+at+"/visible; ls "+at+"/holder 2>/dev/null; find "+at+" -type s 2>/dev/null; mv "+at+"/holder "+at+"/x 2>/dev/null && echo moved; true", "visible")
 	}
 }

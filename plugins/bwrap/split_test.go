@@ -15,10 +15,10 @@ import (
 func sessionful() *shared.Spec {
 	spec := full()
 	spec.Session = shared.Session{ID: "s", Dir: "/run/user/1000/s"}
-	spec.Mounts = append(spec.Mounts,
-		shared.Mount{Source: "/home/u/proj", Destination: "/tmp/deep/dir", Kind: shared.MountReadWrite, Origin: "bind_paths[3]"},
-		shared.Mount{Source: "/cache/file", Destination: "/tmp/deep/dir/src/a", Origin: "bind_paths[4]"},
-		shared.Mount{Source: "/cache/file", Destination: "/tmp/file", Origin: "bind_paths[5]"})
+	spec.Table = append(spec.Table,
+		shared.Entry{Source: "/home/u/proj", Path: "/tmp/deep/dir", Access: shared.ReadWrite, Why: "bind_paths[3]"},
+		shared.Entry{Source: "/cache/file", Path: "/tmp/deep/dir/src/a", Why: "bind_paths[4]", Access: shared.ReadOnly},
+		shared.Entry{Source: "/cache/file", Path: "/tmp/file", Why: "bind_paths[5]", Access: shared.ReadOnly})
 	return spec
 }
 
@@ -105,7 +105,7 @@ func TestDivideShowsTheSame(t *testing.T) {
 				spec := sessionful()
 				spec.Filesystem = kind
 				if kind == shared.FilesystemHost {
-					spec.Mounts = spec.Mounts[:3]
+					spec.Table = spec.Table[:3]
 				}
 				ops, err := plan(gather(tree, uid, 8<<30), &held{holder: true}, spec, &shared.Command{Masks: sessionMasks})
 				if err != nil {
@@ -215,21 +215,21 @@ func TestPinsBetweenMountAndMask(t *testing.T) {
 
 func TestOverlap(t *testing.T) {
 	t.Parallel()
-	overlay := func(s string) shared.Mount { return shared.Mount{Source: s, Kind: shared.MountOverlay} }
+	overlay := func(s string) shared.Entry { return shared.Entry{Source: s, Access: shared.Overlay} }
 	for _, tt := range []struct {
 		dir    string
-		mounts []shared.Mount
+		mounts []shared.Entry
 		want   string
 	}{
-		{"/s", []shared.Mount{overlay("/a"), overlay("/b")}, ""},
-		{"/s", []shared.Mount{overlay("/a/b"), overlay("/a")}, "/a/b"},
-		{"/s", []shared.Mount{overlay("/a"), overlay("/a-b")}, ""},
-		{"/s", []shared.Mount{overlay("/a"), overlay("/a")}, ""},
-		{"/a/s", []shared.Mount{overlay("/a")}, "/a"},
-		{"/a", []shared.Mount{overlay("/a/b")}, "/a/b"},
-		{"", []shared.Mount{overlay("/a/b")}, ""},
+		{"/s", []shared.Entry{overlay("/a"), overlay("/b")}, ""},
+		{"/s", []shared.Entry{overlay("/a/b"), overlay("/a")}, "/a/b"},
+		{"/s", []shared.Entry{overlay("/a"), overlay("/a-b")}, ""},
+		{"/s", []shared.Entry{overlay("/a"), overlay("/a")}, ""},
+		{"/a/s", []shared.Entry{overlay("/a")}, "/a"},
+		{"/a", []shared.Entry{overlay("/a/b")}, "/a/b"},
+		{"", []shared.Entry{overlay("/a/b")}, ""},
 	} {
-		got := overlap(&shared.Spec{Session: shared.Session{Dir: tt.dir}, Mounts: tt.mounts})
+		got := overlap(&shared.Spec{Session: shared.Session{Dir: tt.dir}, Table: tt.mounts})
 		if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || got[tt.want] == "") {
 			t.Errorf("%+v: %v", tt, got)
 		}

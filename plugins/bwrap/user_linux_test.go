@@ -32,7 +32,7 @@ func TestUser(t *testing.T) {
 	if err := os.Chown(dir, 23456, 34567); err != nil {
 		t.Fatal(err)
 	}
-	spec.Mounts = []shared.Mount{bindRW(dir)}
+	spec.Table = []shared.Entry{bindRW(dir)}
 	spec.Home = "/home/somebody"
 	expect(t, e, spec, "echo $(id -u) $(id -g) $(id -G); cd /home/somebody && echo x > y; grep -E 'Cap(Eff|Bnd|Prm)' /proc/self/status | grep -cv 0000000000000000; touch "+dir+"/made",
 		"23456 34567 34567\n0")
@@ -81,7 +81,7 @@ func TestSessionOfAnotherUser(t *testing.T) {
 	spec := sessionSpec(t)
 	spec.User = &shared.User{UID: uid, GID: gid, Groups: []uint32{45678}}
 	spec.Home = "/home/somebody"
-	spec.Mounts = []shared.Mount{{Source: lower, Destination: "/o", Kind: shared.MountOverlay, Origin: "workspace.caches"}}
+	spec.Table = []shared.Entry{{Source: lower, Path: "/o", Access: shared.Overlay, Why: "workspace.caches"}}
 	one, two := New(), New() // the second finds the first one's holder
 	keep, err := one.Open(t.Context(), spec)
 	if err != nil {

@@ -103,14 +103,14 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 func (b *box) container(cmd *shared.Command, lineDir string, words []string) (*plan, error) {
 	p := b.plans
 	p.lineDir = lineDir
-	mounts := slices.Concat(p.spec.Mounts, p.binds)
+	mounts := slices.Concat(p.spec.Table, p.binds)
 	for _, c := range p.caches {
 		// The daemon would make a place for it, as for private memory.
-		mounts = append(mounts, shared.Mount{Destination: c.inside, Kind: shared.MountTmpfs, Origin: c.origin})
+		mounts = append(mounts, shared.Entry{Path: c.inside, Access: shared.Private, Why: c.origin})
 	}
-	places := mounts[len(p.spec.Mounts)+len(p.binds):]
+	places := mounts[len(p.spec.Table)+len(p.binds):]
 	p.binds = slices.Concat(p.binds, pins(mounts, cmd.Masks))
-	if err := checkMounts(slices.Concat(p.spec.Mounts, p.binds, places), b.daemon.endpoint.socket); err != nil {
+	if err := checkMounts(slices.Concat(p.spec.Table, p.binds, places), b.daemon.endpoint.socket); err != nil {
 		return nil, err
 	}
 	return p.container(cmd.Masks, words)

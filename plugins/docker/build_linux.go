@@ -206,8 +206,8 @@ func inWorkspace(spec *shared.Spec, option, name string) (string, error) {
 
 // projectOf is the workspace's directory on the host.
 func projectOf(spec *shared.Spec) string {
-	for _, m := range spec.Mounts {
-		if m.Origin == "workspace" && m.Kind != shared.MountTmpfs {
+	for _, m := range spec.Table {
+		if m.Why == "workspace" && m.Access != shared.Private {
 			return m.Source
 		}
 	}
@@ -217,18 +217,18 @@ func projectOf(spec *shared.Spec) string {
 // guardDockerfile makes a file that decides what is built, with the daemon's
 // rights, read-only for the commands that see it.
 func (b *box) guardDockerfile(spec *shared.Spec, file string) {
-	var best *shared.Mount
-	for i := range spec.Mounts {
-		m := &spec.Mounts[i]
-		if m.Kind != shared.MountTmpfs && within(file, m.Source) && (best == nil || len(m.Source) > len(best.Source)) {
+	var best *shared.Entry
+	for i := range spec.Table {
+		m := &spec.Table[i]
+		if m.Access != shared.Private && within(file, m.Source) && (best == nil || len(m.Source) > len(best.Source)) {
 			best = m
 		}
 	}
-	if best == nil || best.Kind != shared.MountReadWrite {
+	if best == nil || best.Access != shared.ReadWrite {
 		return
 	}
-	b.plans.binds = append(b.plans.binds, shared.Mount{
-		Source: file, Destination: filepath.Join(best.Destination, strings.TrimPrefix(file, best.Source)),
-		Origin: "protected: what the image is built from",
+	b.plans.binds = append(b.plans.binds, shared.Entry{
+		Source: file, Path: filepath.Join(best.Path, strings.TrimPrefix(file, best.Source)),
+		Why: "protected: what the image is built from", Access: shared.ReadOnly,
 	})
 }

@@ -46,7 +46,7 @@ func inCache(t *testing.T, e *engine, project string, user *shared.User, options
 	t.Helper()
 	options["cache"] = cache
 	s, err := e.Open(t.Context(), shared.Spec{User: user, Options: rawOptions(t, options),
-		Mounts: []shared.Mount{{Source: project, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"}}})
+		Table: []shared.Entry{{Source: project, Path: "/w", Access: shared.ReadWrite, Why: "workspace"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestForeignVolume(t *testing.T) {
 		d.Client.VolumeRemove(context.Background(), name, client.VolumeRemoveOptions{})
 	})
 	s := open(t, shared.Spec{User: &user, Options: rawOptions(t, opts{"image": dockerd.Image, "cache": opts{"paths": []string{"/cache"}}}),
-		Mounts: []shared.Mount{{Source: project, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"}}})
+		Table: []shared.Entry{{Source: project, Path: "/w", Access: shared.ReadWrite, Why: "workspace"}}})
 	_, err := s.Start(t.Context(), script("true"), shared.Stdio{})
 	if err == nil || !strings.Contains(err.Error(), "was not made by this engine") {
 		t.Errorf("got %v", err)
@@ -217,7 +217,7 @@ func TestCacheBeneathWorkspace(t *testing.T) {
 		t.Errorf("the workspace shows through: %q, %v", out, err)
 	}
 	_, err := e.Open(t.Context(), shared.Spec{Options: rawOptions(t, opts{"cache": opts{"paths": []string{"/w/missing"}}}),
-		Mounts: []shared.Mount{{Source: project, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"}}})
+		Table: []shared.Entry{{Source: project, Path: "/w", Access: shared.ReadWrite, Why: "workspace"}}})
 	if err == nil || !strings.Contains(err.Error(), "does not exist in what is bound there") {
 		t.Errorf("got %v", err)
 	}

@@ -16,35 +16,35 @@ import (
 // destination beneath another bind that does not exist, for which the daemon
 // would make a directory in the host's tree, as root, or which leads through a
 // symlink. It also refuses whatever shows the daemon's own socket.
-func checkMounts(mounts []shared.Mount, socket string) error {
+func checkMounts(mounts []shared.Entry, socket string) error {
 	if resolved, err := filepath.EvalSymlinks(socket); err == nil {
 		socket = resolved
 	}
 	for _, m := range mounts {
-		if m.Kind == shared.MountTmpfs {
+		if m.Access == shared.Private {
 			continue
 		}
 		if within(socket, m.Source) {
-			return &shared.Error{Kind: shared.ErrDenied, Attribute: m.Origin,
+			return &shared.Error{Kind: shared.ErrDenied, Attribute: m.Why,
 				Message: fmt.Sprintf("%q shows the Docker daemon's socket %q, with which a command could do anything to this machine", m.Source, socket),
 				Hint:    "bind less"}
 		}
 		info, err := os.Lstat(m.Source)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: fmt.Sprintf("%q does not exist", m.Source),
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: fmt.Sprintf("%q does not exist", m.Source),
 				Hint: "create it, or mark the bind optional"}
 		case err != nil:
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: err.Error()}
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: err.Error()}
 		case info.Mode()&fs.ModeSymlink != 0:
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: fmt.Sprintf("%q has become a symlink", m.Source)}
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: fmt.Sprintf("%q has become a symlink", m.Source)}
 		}
 		if err := checkDestination(mounts, m, info.IsDir()); err != nil {
 			return err
 		}
 	}
 	for _, m := range mounts {
-		if m.Kind == shared.MountTmpfs {
+		if m.Access == shared.Private {
 			if err := checkDestination(mounts, m, true); err != nil {
 				return err
 			}
@@ -55,17 +55,17 @@ func checkMounts(mounts []shared.Mount, socket string) error {
 
 // checkDestination looks at the place of m in the bind that m lies beneath, if
 // there is one.
-func checkDestination(mounts []shared.Mount, m shared.Mount, dir bool) error {
-	under := above(mounts, m.Destination)
-	if under == nil || under.Kind == shared.MountTmpfs {
+func checkDestination(mounts []shared.Entry, m shared.Entry, dir bool) error {
+	under := above(mounts, m.Path)
+	if under == nil || under.Access == shared.Private {
 		return nil
 	}
 	bad := func(format string, args ...any) error {
-		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin,
-			Message: fmt.Sprintf("destination %q ", m.Destination) + fmt.Sprintf(format, args...)}
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why,
+			Message: fmt.Sprintf("destination %q ", m.Path) + fmt.Sprintf(format, args...)}
 	}
 	at := under.Source
-	rest := strings.TrimPrefix(strings.TrimPrefix(m.Destination, under.Destination), "/")
+	rest := strings.TrimPrefix(strings.TrimPrefix(m.Path, under.Path), "/")
 	var info fs.FileInfo
 	for name := range strings.SplitSeq(rest, "/") {
 		at = filepath.Join(at, name)

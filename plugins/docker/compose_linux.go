@@ -98,14 +98,14 @@ func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
 
 // writableInside reports whether commands can write to a file of the host.
 func writableInside(spec *shared.Spec, file string) bool {
-	var best *shared.Mount
-	for i := range spec.Mounts {
-		m := &spec.Mounts[i]
-		if m.Kind != shared.MountTmpfs && within(file, m.Source) && (best == nil || len(m.Source) > len(best.Source)) {
+	var best *shared.Entry
+	for i := range spec.Table {
+		m := &spec.Table[i]
+		if m.Access != shared.Private && within(file, m.Source) && (best == nil || len(m.Source) > len(best.Source)) {
 			best = m
 		}
 	}
-	return best != nil && best.Kind == shared.MountReadWrite
+	return best != nil && best.Access == shared.ReadWrite
 }
 
 // findCompose looks where Docker's own command line has its plugins, and where

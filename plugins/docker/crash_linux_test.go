@@ -105,7 +105,7 @@ func asUser(how string) {
 	e, spec := other(how)
 	ws, err := os.MkdirTemp("", "docker-user-")
 	if err == nil {
-		spec.Mounts = []shared.Mount{{Source: ws, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"}}
+		spec.Table = []shared.Entry{{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"}}
 		err = oneCommand(ctx, e, spec)
 	}
 	if err == nil {

@@ -15,7 +15,7 @@ var info = shared.Info{
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkTranslated,
 		shared.FeatureFilesystemMinimal,
-		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureMasks,
+		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden,
 		shared.FeatureTTY, shared.FeatureUser,
 		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,
 		shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,

@@ -78,7 +78,7 @@ func TestBuildFromWorkspace(t *testing.T) {
 	}
 	e := newEngine(t)
 	spec := shared.Spec{Options: rawOptions(t, opts{"dockerfile": "Dockerfile"}),
-		Mounts: []shared.Mount{{Source: ws, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"}}}
+		Table: []shared.Entry{{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"}}}
 	s, _, err := opened(t, e, spec)
 	if err != nil {
 		t.Fatal(err)

@@ -111,13 +111,13 @@ func TestMounts(t *testing.T) {
 	both(t, func(t *testing.T, options opts) {
 		ws := dir(t, "file", "guarded/hooks/pre", "sub/deep")
 		other := dir(t, "data")
-		s := open(t, shared.Spec{Options: rawOptions(t, options), Mounts: []shared.Mount{
-			{Source: ws, Destination: "/workspace", Kind: shared.MountReadWrite, Origin: "workspace"},
-			{Source: ws + "/guarded", Destination: "/workspace/guarded", Origin: "protected"},
-			{Source: other, Destination: other, Origin: "bind_paths[0]"},
-			{Source: other + "/data", Destination: "/single", Origin: "bind_paths[1]"},
-			{Destination: "/workspace/sub", Kind: shared.MountTmpfs, Origin: "bind_paths[2]"},
-			{Source: other, Destination: "/over", Kind: shared.MountOverlay, Degradable: true, Origin: "bind_paths[3]"},
+		s := open(t, shared.Spec{Options: rawOptions(t, options), Table: []shared.Entry{
+			{Source: ws, Path: "/workspace", Access: shared.ReadWrite, Why: "workspace"},
+			{Source: ws + "/guarded", Path: "/workspace/guarded", Why: "protected", Access: shared.ReadOnly},
+			{Source: other, Path: other, Why: "bind_paths[0]", Access: shared.ReadOnly},
+			{Source: other + "/data", Path: "/single", Why: "bind_paths[1]", Access: shared.ReadOnly},
+			{Path: "/workspace/sub", Access: shared.Private, Why: "bind_paths[2]"},
+			{Source: other, Path: "/over", Access: shared.Overlay, Degradable: true, Why: "bind_paths[3]"},
 		}})
 		out := sh(t, s, `cat /workspace/file /single `+other+`/data; ls /workspace/sub; echo new > /workspace/new
 			for f in /workspace/guarded/hooks/pre /workspace/guarded/new `+other+`/data /single /over/data; do (echo x > $f) 2>/dev/null && echo wrote $f; done
@@ -147,7 +147,7 @@ func TestUser(t *testing.T) {
 		user, inside := them()
 		s := open(t, shared.Spec{Options: rawOptions(t, options), Home: "/home/them",
 			User:   &user,
-			Mounts: []shared.Mount{{Source: ws, Destination: ws, Kind: shared.MountReadWrite, Origin: "workspace"}}})
+			Table: []shared.Entry{{Source: ws, Path: ws, Access: shared.ReadWrite, Why: "workspace"}}})
 		out := sh(t, s, `echo $(id -u):$(id -g) $(id -G); touch `+ws+`/f ~/f /home/them/f; echo again > /dev/stderr; cat /proc/1/environ`)
 		if !strings.HasPrefix(out.stdout, inside+" ") || len(user.Groups) > 0 && !strings.Contains(out.stdout, " 4244\n") {
 			t.Errorf("got %+v", out)
@@ -175,7 +175,7 @@ func TestMasks(t *testing.T) {
 	both(t, func(t *testing.T, options opts) {
 		ws := dir(t, ".env", "secrets/key", "open")
 		s := open(t, shared.Spec{Options: rawOptions(t, options),
-			Mounts: []shared.Mount{{Source: ws, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"}}})
+			Table: []shared.Entry{{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"}}})
 		cmd := script(`cat /w/.env /w/secrets/key /w/open; echo changed > /w/.env; echo changed > /w/secrets/key; rm -f /w/.env; mv /w/secrets /w/s; ls /w/secrets; true`)
 		cmd.Masks = []shared.Mask{{Path: "/w/.env"}, {Path: "/w/secrets", Dir: true}, {Path: "/w/gone"}}
 		out := runCommand(t, s, cmd, "")
@@ -203,9 +203,9 @@ func TestAboveMasks(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, options opts) {
 		ws := dir(t, "a/b/secret", "a/free/f", "g/h/guarded/f")
-		s := open(t, shared.Spec{Options: rawOptions(t, options), Mounts: []shared.Mount{
-			{Source: ws, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"},
-			{Source: ws + "/g/h/guarded", Destination: "/w/g/h/guarded", Origin: "protected"},
+		s := open(t, shared.Spec{Options: rawOptions(t, options), Table: []shared.Entry{
+			{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"},
+			{Source: ws + "/g/h/guarded", Path: "/w/g/h/guarded", Why: "protected", Access: shared.ReadOnly},
 		}})
 		cmd := script(`for d in a a/b g g/h g/h/guarded; do mv /w/$d /w/moved 2>/dev/null && echo moved $d; done
 			mv /w/a/free /w/elsewhere && echo fine > /w/a/b/new`)
@@ -227,23 +227,23 @@ func TestRefusedMounts(t *testing.T) {
 	}
 	e := newEngine(t)
 	socket := strings.TrimPrefix(e.surroundings.getenv("DOCKER_HOST"), "unix://")
-	workspace := shared.Mount{Source: ws, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"}
+	workspace := shared.Entry{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"}
 	for name, tt := range map[string]struct {
-		mount shared.Mount
+		mount shared.Entry
 		kind  error
 		says  string
 	}{
-		"the daemon's socket": {shared.Mount{Source: socket, Destination: "/s", Origin: "b"}, shared.ErrDenied, "socket"},
-		"above the socket":    {shared.Mount{Source: filepath.Dir(socket), Destination: "/s", Origin: "b"}, shared.ErrDenied, "socket"},
-		"gone":                {shared.Mount{Source: ws + "/nosuch", Destination: "/s", Origin: "b"}, shared.ErrInvalidSpec, "does not exist"},
-		"a symlink":           {shared.Mount{Source: ws + "/link", Destination: "/s", Origin: "b"}, shared.ErrInvalidSpec, "symlink"},
-		"no place":            {shared.Mount{Source: ws + "/real", Destination: "/w/nosuch", Origin: "b"}, shared.ErrInvalidSpec, "does not exist"},
-		"through a symlink":   {shared.Mount{Source: ws + "/real/f", Destination: "/w/link/f", Origin: "b"}, shared.ErrInvalidSpec, "symlink"},
-		"file on directory":   {shared.Mount{Source: ws + "/file", Destination: "/w/real", Origin: "b"}, shared.ErrInvalidSpec, "both"},
-		"the init's":          {shared.Mount{Source: ws, Destination: "/.sbxhost/line", Origin: "b"}, shared.ErrInvalidSpec, "engine provides"},
-		"proc":                {shared.Mount{Source: ws, Destination: "/proc/x", Origin: "b"}, shared.ErrInvalidSpec, "engine provides"},
+		"the daemon's socket": {shared.Entry{Source: socket, Path: "/s", Why: "b", Access: shared.ReadOnly}, shared.ErrDenied, "socket"},
+		"above the socket":    {shared.Entry{Source: filepath.Dir(socket), Path: "/s", Why: "b", Access: shared.ReadOnly}, shared.ErrDenied, "socket"},
+		"gone":                {shared.Entry{Source: ws + "/nosuch", Path: "/s", Why: "b", Access: shared.ReadOnly}, shared.ErrInvalidSpec, "does not exist"},
+		"a symlink":           {shared.Entry{Source: ws + "/link", Path: "/s", Why: "b", Access: shared.ReadOnly}, shared.ErrInvalidSpec, "symlink"},
+		"no place":            {shared.Entry{Source: ws + "/real", Path: "/w/nosuch", Why: "b", Access: shared.ReadOnly}, shared.ErrInvalidSpec, "does not exist"},
+		"through a symlink":   {shared.Entry{Source: ws + "/real/f", Path: "/w/link/f", Why: "b", Access: shared.ReadOnly}, shared.ErrInvalidSpec, "symlink"},
+		"file on directory":   {shared.Entry{Source: ws + "/file", Path: "/w/real", Why: "b", Access: shared.ReadOnly}, shared.ErrInvalidSpec, "both"},
+		"the init's":          {shared.Entry{Source: ws, Path: "/.sbxhost/line", Why: "b", Access: shared.ReadOnly}, shared.ErrInvalidSpec, "engine provides"},
+		"proc":                {shared.Entry{Source: ws, Path: "/proc/x", Why: "b", Access: shared.ReadOnly}, shared.ErrInvalidSpec, "engine provides"},
 	} {
-		_, err := e.Open(t.Context(), shared.Spec{Options: rawOptions(t, opts{}), Mounts: []shared.Mount{workspace, tt.mount}})
+		_, err := e.Open(t.Context(), shared.Spec{Options: rawOptions(t, opts{}), Table: []shared.Entry{workspace, tt.mount}})
 		if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) || !strings.HasPrefix(err.Error(), "b: ") {
 			t.Errorf("%s: got %v", name, err)
 		}

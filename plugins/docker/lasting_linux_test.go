@@ -89,7 +89,7 @@ func TestReuseLastsForSession(t *testing.T) {
 	t.Parallel()
 	ws := dir(t, "secret", "other/f")
 	spec := shared.Spec{Sandbox: "full", Session: session(t), Options: rawOptions(t, opts{"reuse": true}),
-		Mounts: []shared.Mount{{Source: ws, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"}}}
+		Table: []shared.Entry{{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"}}}
 	one := func() string {
 		t.Helper()
 		ids := ofSession(t, spec.Session)
@@ -121,7 +121,7 @@ func TestReuseLastsForSession(t *testing.T) {
 	for name, change := range map[string]func(*shared.Spec){
 		"another limit": func(s *shared.Spec) { s.Limits.OpenFiles, s.Limits.TempSize = 100, 64<<20 },
 		"another bind": func(s *shared.Spec) {
-			s.Mounts = append(s.Mounts[:1:1], shared.Mount{Source: ws + "/other", Destination: "/o", Origin: "bind_paths[0]"})
+			s.Table = append(s.Table[:1:1], shared.Entry{Source: ws + "/other", Path: "/o", Why: "bind_paths[0]", Access: shared.ReadOnly})
 		},
 	} {
 		changed := spec
@@ -136,7 +136,7 @@ func TestReuseSeesReplacedBind(t *testing.T) {
 	t.Parallel()
 	ws := dir(t, "bound/old")
 	spec := shared.Spec{Session: session(t), Options: rawOptions(t, opts{"reuse": true}),
-		Mounts: []shared.Mount{{Source: ws + "/bound", Destination: "/b", Origin: "bind_paths[0]"}}}
+		Table: []shared.Entry{{Source: ws + "/bound", Path: "/b", Why: "bind_paths[0]", Access: shared.ReadOnly}}}
 	if out := invoke(t, spec, nil, "ls /b"); out.stdout != "old\n" {
 		t.Fatalf("got %+v", out)
 	}
@@ -297,9 +297,9 @@ func TestReuseHoldsWhatIsReplaced(t *testing.T) {
 				}
 			}
 			const hidden = "/w/sub/secret"
-			s := open(t, shared.Spec{Session: sess(t), Options: rawOptions(t, opts{"reuse": true}), Mounts: []shared.Mount{
-				{Source: ws, Destination: "/w", Kind: shared.MountReadWrite, Origin: "workspace"},
-				{Source: ws + "/config", Destination: "/w/config", Origin: "protected"},
+			s := open(t, shared.Spec{Session: sess(t), Options: rawOptions(t, opts{"reuse": true}), Table: []shared.Entry{
+				{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"},
+				{Source: ws + "/config", Path: "/w/config", Why: "protected", Access: shared.ReadOnly},
 			}})
 			cmd := script("cat " + hidden + "; cat /w/config; (echo x > /w/config) 2> /dev/null || echo held; echo in >> /tmp/count; wc -l < /tmp/count")
 			cmd.Masks = []shared.Mask{{Path: hidden, Origin: "deny_paths[0]"}}

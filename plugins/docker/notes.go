@@ -70,9 +70,9 @@ func notes(p *planner) []shared.Event {
 		out = append(out, shared.Event{Kind: shared.EventDegraded, Message: attribute + ": " + fmt.Sprintf(format, args...),
 			Details: map[string]string{"attribute": attribute}})
 	}
-	for _, m := range p.spec.Mounts {
-		if m.Kind == shared.MountOverlay {
-			degraded(m.Origin, "%s is read-only, because docker has no overlays", m.Destination)
+	for _, m := range p.spec.Table {
+		if m.Access == shared.Overlay {
+			degraded(m.Why, "%s is read-only, because docker has no overlays", m.Path)
 		}
 	}
 	for _, c := range p.options.capAdd {

@@ -72,7 +72,7 @@ type planner struct {
 	memory  uint64 // of the machine
 	self    shared.User
 	// binds are the engine's own.
-	binds  []shared.Mount
+	binds  []shared.Entry
 	caches []cacheVolume
 	// network is that of a Compose project, or empty.
 	network string
@@ -219,25 +219,25 @@ func resources(l shared.Limits, d *daemonFacts) container.Resources {
 func (p *planner) mounts(out *plan) error {
 	size := p.tempSize()
 	taken := map[string]bool{}
-	for _, m := range slices.Concat(p.spec.Mounts, p.binds) {
+	for _, m := range slices.Concat(p.spec.Table, p.binds) {
 		if err := refuseReserved(m); err != nil {
 			return err
 		}
-		if err := nameable(m.Origin, m.Source, m.Destination); err != nil {
+		if err := nameable(m.Why, m.Source, m.Path); err != nil {
 			return err
 		}
-		if taken[m.Destination] {
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: fmt.Sprintf("destination %q is another mount's already", m.Destination)}
+		if taken[m.Path] {
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: fmt.Sprintf("destination %q is another mount's already", m.Path)}
 		}
-		taken[m.Destination] = true
-		switch m.Kind {
-		case shared.MountTmpfs:
-			p.tmpfs(out, m.Destination, 0o755, size, m.Origin)
-		case shared.MountReadWrite:
+		taken[m.Path] = true
+		switch m.Access {
+		case shared.Private:
+			p.tmpfs(out, m.Path, 0o755, size, m.Why)
+		case shared.ReadWrite:
 			p.bind(out, m, false)
-		case shared.MountOverlay:
+		case shared.Overlay:
 			if !m.Degradable {
-				return &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Origin, Message: "engine docker has no overlays"}
+				return &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Why, Message: "engine docker has no overlays"}
 			}
 			p.bind(out, m, true)
 		default:
@@ -245,7 +245,7 @@ func (p *planner) mounts(out *plan) error {
 		}
 	}
 	for _, c := range p.caches {
-		if err := refuseReserved(shared.Mount{Destination: c.inside, Origin: c.origin}); err != nil {
+		if err := refuseReserved(shared.Entry{Path: c.inside, Why: c.origin, Access: shared.ReadOnly}); err != nil {
 			return err
 		}
 		if err := nameable(c.origin, c.inside); err != nil {
@@ -276,14 +276,14 @@ func (p *planner) mounts(out *plan) error {
 	private(p.spec.Home, 0o700, "home")
 	for _, v := range p.image.volumes {
 		v = path.Clean("/" + v)
-		if err := refuseReserved(shared.Mount{Destination: v, Origin: "config.image"}); err != nil {
+		if err := refuseReserved(shared.Entry{Path: v, Why: "config.image", Access: shared.ReadOnly}); err != nil {
 			return err
 		}
 		private(v, 0o755, "volume of the image")
 	}
-	p.bind(out, shared.Mount{Source: p.initFile, Destination: initInside, Origin: "the init"}, true)
+	p.bind(out, shared.Entry{Source: p.initFile, Path: initInside, Why: "the init", Access: shared.ReadOnly}, true)
 	if p.lineDir != "" {
-		p.bind(out, shared.Mount{Source: p.lineDir, Destination: lineInside, Origin: "the init's connection"}, true)
+		p.bind(out, shared.Entry{Source: p.lineDir, Path: lineInside, Why: "the init's connection", Access: shared.ReadOnly}, true)
 	}
 	slices.SortStableFunc(out.ops, func(a, b shared.PlannedMount) int {
 		return strings.Compare(a.Destination, b.Destination)
@@ -291,9 +291,9 @@ func (p *planner) mounts(out *plan) error {
 	return nil
 }
 
-func (p *planner) bind(out *plan, m shared.Mount, readOnly bool) {
+func (p *planner) bind(out *plan, m shared.Entry, readOnly bool) {
 	b := mount.Mount{
-		Type: mount.TypeBind, Source: m.Source, Target: m.Destination, ReadOnly: readOnly,
+		Type: mount.TypeBind, Source: m.Source, Target: m.Path, ReadOnly: readOnly,
 		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
 	}
 	op := "bind"
@@ -308,7 +308,7 @@ func (p *planner) bind(out *plan, m shared.Mount, readOnly bool) {
 		}
 	}
 	out.host.Mounts = append(out.host.Mounts, b)
-	out.ops = append(out.ops, shared.PlannedMount{Op: op, Source: m.Source, Destination: m.Destination, Why: m.Origin})
+	out.ops = append(out.ops, shared.PlannedMount{Op: op, Source: m.Source, Destination: m.Path, Why: m.Why})
 }
 
 func (p *planner) tmpfs(out *plan, dest string, mode uint32, size uint64, why string) {
@@ -328,7 +328,7 @@ func (p *planner) tmpfs(out *plan, dest string, mode uint32, size uint64, why st
 // not there, so that nothing is made on the host to be mounted on.
 func (p *planner) mask(out *plan, masks []shared.Mask) error {
 	hidden := map[string]bool{}
-	mounts := slices.Concat(p.spec.Mounts, p.binds)
+	mounts := slices.Concat(p.spec.Table, p.binds)
 	for _, m := range masks {
 		for _, dir := range [...]string{"/proc", "/dev", ownDir} {
 			if within(m.Path, dir) || m.Path == "/" {
@@ -341,7 +341,7 @@ func (p *planner) mask(out *plan, masks []shared.Mask) error {
 		if !hidden[m.Path] {
 			hidden[m.Path] = true
 			if under := above(mounts, m.Path); under != nil && under.Source != "" {
-				out.hidden = append(out.hidden, under.Source+strings.TrimPrefix(m.Path, under.Destination))
+				out.hidden = append(out.hidden, under.Source+strings.TrimPrefix(m.Path, under.Path))
 				out.masked = append(out.masked, m.Path)
 			}
 			out.ops = append(out.ops, shared.PlannedMount{Op: "mask", Destination: m.Path, Why: m.Origin})
@@ -363,15 +363,15 @@ func nameable(origin string, paths ...string) error {
 	return nil
 }
 
-func refuseReserved(m shared.Mount) error {
+func refuseReserved(m shared.Entry) error {
 	for _, dir := range [...]string{"/proc", "/dev", "/sys", ownDir} {
-		if within(m.Destination, dir) {
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin,
-				Message: fmt.Sprintf("destination %q lies in %s, which the engine provides", m.Destination, dir)}
+		if within(m.Path, dir) {
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why,
+				Message: fmt.Sprintf("destination %q lies in %s, which the engine provides", m.Path, dir)}
 		}
 	}
-	if m.Destination == "/" {
-		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: `destination "/" would replace the whole image`}
+	if m.Path == "/" {
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: `destination "/" would replace the whole image`}
 	}
 	return nil
 }

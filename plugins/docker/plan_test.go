@@ -20,9 +20,9 @@ func basePlanner() planner {
 	return planner{
 		spec: &shared.Spec{
 			Home: "/home/me",
-			Mounts: []shared.Mount{
-				{Source: "/src/w", Destination: "/workspace", Kind: shared.MountReadWrite, Origin: "workspace"},
-				{Source: "/src/w/.git/hooks", Destination: "/workspace/.git/hooks", Origin: "protected: hooks"},
+			Table: []shared.Entry{
+				{Source: "/src/w", Path: "/workspace", Access: shared.ReadWrite, Why: "workspace"},
+				{Source: "/src/w/.git/hooks", Path: "/workspace/.git/hooks", Why: "protected: hooks", Access: shared.ReadOnly},
 			},
 		},
 		options: &options{image: "x:1"},
@@ -45,9 +45,9 @@ func TestPlanGolden(t *testing.T) {
 		"everything": {func(p *planner) {
 			p.spec.Network.Mode = shared.NetworkHost
 			p.spec.User = &shared.User{UID: 7, GID: 8, Groups: []uint32{9, 10}}
-			p.spec.Mounts = append(p.spec.Mounts,
-				shared.Mount{Source: "/over", Destination: "/over", Kind: shared.MountOverlay, Degradable: true, Origin: "bind_paths[0]"},
-				shared.Mount{Destination: "/scratch", Kind: shared.MountTmpfs, Origin: "bind_paths[1]"})
+			p.spec.Table = append(p.spec.Table,
+				shared.Entry{Source: "/over", Path: "/over", Access: shared.Overlay, Degradable: true, Why: "bind_paths[0]"},
+				shared.Entry{Path: "/scratch", Access: shared.Private, Why: "bind_paths[1]"})
 			p.options.writableRoot = true
 			p.options.capAdd = []string{"CAP_NET_RAW"}
 			p.options.platform = platform{os: "linux", arch: "arm64"}
@@ -98,11 +98,11 @@ func TestPlanRefuses(t *testing.T) {
 		change func(*planner)
 		mask   string
 	}{
-		"over the image":   {func(p *planner) { p.spec.Mounts[0].Destination = "/" }, ""},
-		"into /dev":        {func(p *planner) { p.spec.Mounts[0].Destination = "/dev/x" }, ""},
-		"the init's":       {func(p *planner) { p.spec.Mounts[0].Destination = "/.sbxhost" }, ""},
+		"over the image":   {func(p *planner) { p.spec.Table[0].Path = "/" }, ""},
+		"into /dev":        {func(p *planner) { p.spec.Table[0].Path = "/dev/x" }, ""},
+		"the init's":       {func(p *planner) { p.spec.Table[0].Path = "/.sbxhost" }, ""},
 		"cache on a mount": {func(p *planner) { p.caches = []cacheVolume{{name: "c", inside: "/workspace"}} }, ""},
-		"overlay":          {func(p *planner) { p.spec.Mounts[0].Kind = shared.MountOverlay }, ""},
+		"overlay":          {func(p *planner) { p.spec.Table[0].Access = shared.Overlay }, ""},
 		"volume on /":      {func(p *planner) { p.image.volumes = []string{"/"} }, ""},
 		"volume on init":   {func(p *planner) { p.image.volumes = []string{"/.sbxhost/x/../line"} }, ""},
 		"mask of /":        {func(*planner) {}, "/"},
@@ -147,8 +147,8 @@ func TestKeepable(t *testing.T) {
 func TestNamesThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
 	for name, spec := range map[string]shared.Spec{
-		"source":      {Mounts: []shared.Mount{{Source: "/a\xff", Destination: "/a", Origin: "bind_paths[0]"}}},
-		"destination": {Mounts: []shared.Mount{{Source: "/a", Destination: "/a\xff", Origin: "bind_paths[0]"}}},
+		"source":      {Table: []shared.Entry{{Source: "/a\xff", Path: "/a", Why: "bind_paths[0]", Access: shared.ReadOnly}}},
+		"destination": {Table: []shared.Entry{{Source: "/a", Path: "/a\xff", Why: "bind_paths[0]", Access: shared.ReadOnly}}},
 		"home":        {Home: "/home/\xff"},
 		"mask":        {},
 	} {

@@ -116,9 +116,9 @@ func TestPodmanVersions(t *testing.T) {
 func TestPodmanNames(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*planner) []shared.Mask{
-		"source":      func(p *planner) []shared.Mask { p.spec.Mounts[0].Source = "/src,target=/etc"; return nil },
-		"destination": func(p *planner) []shared.Mask { p.spec.Mounts[0].Destination = "/a\nb"; return nil },
-		"quotes":      func(p *planner) []shared.Mask { p.spec.Mounts[0].Source = `/a"b`; return nil },
+		"source":      func(p *planner) []shared.Mask { p.spec.Table[0].Source = "/src,target=/etc"; return nil },
+		"destination": func(p *planner) []shared.Mask { p.spec.Table[0].Path = "/a\nb"; return nil },
+		"quotes":      func(p *planner) []shared.Mask { p.spec.Table[0].Source = `/a"b`; return nil },
 		"tmpfs":       func(p *planner) []shared.Mask { p.spec.Home = "/home/a:exec"; return nil },
 		"volume":      func(p *planner) []shared.Mask { p.image.volumes = []string{"/v:rw"}; return nil },
 		"mask":        func(*planner) []shared.Mask { return []shared.Mask{{Path: "/workspace/a:/workspace/b"}} },

@@ -29,9 +29,9 @@ func TestRootless(t *testing.T) {
 		if err := os.Chmod(own, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := open(t, shared.Spec{Options: rawOptions(t, options), Mounts: []shared.Mount{
-			{Source: ws, Destination: ws, Kind: shared.MountReadWrite, Origin: "workspace"},
-			{Source: ws + "/protected", Destination: ws + "/protected", Origin: "protect_paths[0]"},
+		s := open(t, shared.Spec{Options: rawOptions(t, options), Table: []shared.Entry{
+			{Source: ws, Path: ws, Access: shared.ReadWrite, Why: "workspace"},
+			{Source: ws + "/protected", Path: ws + "/protected", Why: "protect_paths[0]", Access: shared.ReadOnly},
 		}})
 		cmd := script("cd " + ws + "; cat own; mkdir d; echo made > d/f; chown 5 d/f; echo no > protected; rm protected; mv protected p; umount " + ws + "/protected; cat .env; cat /proc/self/uid_map >&2")
 		cmd.Masks = []shared.Mask{{Path: ws + "/.env", Origin: "deny_paths[0]"}}

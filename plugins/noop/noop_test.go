@@ -12,9 +12,9 @@ import (
 
 func TestOpen(t *testing.T) {
 	t.Parallel()
-	mount := func(m shared.Mount) shared.Spec {
-		m.Origin = "bind_paths[2]"
-		return shared.Spec{Unconfined: true, Mounts: []shared.Mount{m}}
+	mount := func(m shared.Entry) shared.Spec {
+		m.Why = "bind_paths[2]"
+		return shared.Spec{Unconfined: true, Table: []shared.Entry{m}}
 	}
 	for name, test := range map[string]struct {
 		spec             shared.Spec
@@ -22,12 +22,12 @@ func TestOpen(t *testing.T) {
 	}{
 		"isolation":     {shared.Spec{}, "engine", "allow commands without isolation"},
 		"none":          {shared.Spec{Unconfined: true}, "", ""},
-		"same path":     {mount(shared.Mount{Source: "/a", Destination: "/a"}), "", ""},
-		"writable":      {mount(shared.Mount{Source: "/a", Destination: "/a", Kind: shared.MountReadWrite}), "", ""},
-		"remap":         {mount(shared.Mount{Source: "/a", Destination: "/b"}), "bind_paths[2]", `"/a" cannot appear as "/b"`},
-		"tmpfs":         {mount(shared.Mount{Destination: "/b", Kind: shared.MountTmpfs}), "bind_paths[2]", "fresh memory"},
-		"overlay":       {mount(shared.Mount{Source: "/a", Destination: "/a", Kind: shared.MountOverlay}), "bind_paths[2]", "lasting"},
-		"maybe overlay": {mount(shared.Mount{Source: "/a", Destination: "/a", Kind: shared.MountOverlay, Degradable: true}), "", ""},
+		"same path":     {mount(shared.Entry{Source: "/a", Path: "/a", Access: shared.ReadOnly}), "", ""},
+		"writable":      {mount(shared.Entry{Source: "/a", Path: "/a", Access: shared.ReadWrite}), "", ""},
+		"remap":         {mount(shared.Entry{Source: "/a", Path: "/b", Access: shared.ReadOnly}), "bind_paths[2]", `"/a" cannot appear as "/b"`},
+		"tmpfs":         {mount(shared.Entry{Path: "/b", Access: shared.Private}), "bind_paths[2]", "fresh memory"},
+		"overlay":       {mount(shared.Entry{Source: "/a", Path: "/a", Access: shared.Overlay}), "bind_paths[2]", "lasting"},
+		"maybe overlay": {mount(shared.Entry{Source: "/a", Path: "/a", Access: shared.Overlay, Degradable: true}), "", ""},
 		"limit":         {shared.Spec{Unconfined: true, Limits: shared.Limits{PIDs: 3}}, "limits.pids", "best_effort"},
 		"options":       {shared.Spec{Unconfined: true, Options: []byte(`{"a":1}`)}, "config", "no options"},
 	} {

@@ -11,9 +11,9 @@ func events(spec *shared.Spec) (list []shared.Event) {
 	degraded := func(attribute, message string) {
 		list = append(list, shared.Event{Kind: shared.EventDegraded, Message: message, Details: map[string]string{"attribute": attribute}})
 	}
-	for _, m := range spec.Mounts {
-		if m.Kind == shared.MountOverlay {
-			degraded(m.Origin, fmt.Sprintf("macOS has no overlays: %s is read-only", m.Destination))
+	for _, m := range spec.Table {
+		if m.Access == shared.Overlay {
+			degraded(m.Why, fmt.Sprintf("macOS has no overlays: %s is read-only", m.Path))
 		}
 	}
 	l := spec.Limits

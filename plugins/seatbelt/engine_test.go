@@ -50,15 +50,15 @@ func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	for attribute, spec := range map[string]shared.Spec{
 		"home":              {Home: "relative"},
-		"workdir":           {Mounts: []shared.Mount{{Source: "/Users/me/p", Destination: "/workspace", Origin: "workdir"}}},
-		"tmp":               {Mounts: []shared.Mount{{Destination: "/scratch", Kind: shared.MountTmpfs, Origin: "tmp"}}},
-		"ws":                {Mounts: []shared.Mount{{Source: "/a", Destination: "/a", Kind: shared.MountOverlay, Origin: "ws"}}},
+		"workdir":           {Table: []shared.Entry{{Source: "/Users/me/p", Path: "/workspace", Why: "workdir", Access: shared.ReadOnly}}},
+		"tmp":               {Table: []shared.Entry{{Path: "/scratch", Access: shared.Private, Why: "tmp"}}},
+		"ws":                {Table: []shared.Entry{{Source: "/a", Path: "/a", Access: shared.Overlay, Why: "ws"}}},
 		"engine":            {Unconfined: true},
 		"limits.pids":       {Limits: shared.Limits{PIDs: 1}},
 		"config.violations": {Options: []byte(`{"violations":1}`)},
 		"config.x":          {Options: []byte(`{"x":1}`)},
 		"deny_paths[0]":     {Deny: []string{"relative"}},
-		"bind_paths[0]":     {Mounts: []shared.Mount{mount("/usr/bin", shared.MountReadWrite, "bind_paths[0]")}},
+		"bind_paths[0]":     {Table: []shared.Entry{mount("/usr/bin", shared.ReadWrite, "bind_paths[0]")}},
 	} {
 		_, err := elsewhere().Open(t.Context(), spec)
 		if x, ok := errors.AsType[*shared.Error](err); !ok || x.Attribute != attribute {
@@ -108,7 +108,7 @@ func TestInfo(t *testing.T) {
 	if err != nil || info.Name != "seatbelt" || info.Doc == "" {
 		t.Fatalf("%+v, %v", info, err)
 	}
-	for _, f := range []shared.Feature{shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureOverlay, shared.FeatureMasks, shared.FeatureUnconfined, shared.FeatureSourceFD, shared.FeatureLimitMemory} {
+	for _, f := range []shared.Feature{shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureOverlay, shared.FeatureHidden, shared.FeatureUnconfined, shared.FeatureSourceFD, shared.FeatureLimitMemory} {
 		if info.Features.Has(f) {
 			t.Errorf("claims %s", f)
 		}

@@ -49,9 +49,9 @@ func (f *fake) spec() shared.Spec {
 	spec := shared.Spec{
 		Home:    filepath.Join(top, "home"),
 		Session: shared.Session{ID: "s", Dir: filepath.Join(top, "session")},
-		Mounts:  []shared.Mount{mount(filepath.Join(top, "ws"), shared.MountReadWrite, "workspace"), mount(filepath.Join(top, "home/.config/git"), shared.MountReadOnly, "bind_paths[0]")},
+		Table:  []shared.Entry{mount(filepath.Join(top, "ws"), shared.ReadWrite, "workspace"), mount(filepath.Join(top, "home/.config/git"), shared.ReadOnly, "bind_paths[0]")},
 	}
-	for _, dir := range []string{spec.Session.Dir, spec.Mounts[0].Source, spec.Mounts[1].Source} {
+	for _, dir := range []string{spec.Session.Dir, spec.Table[0].Source, spec.Table[1].Source} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			f.t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func (f *fake) open(spec shared.Spec) shared.Sandbox {
 }
 
 func command(spec shared.Spec, args ...string) shared.Command {
-	return shared.Command{Args: args, Dir: spec.Mounts[0].Source, Env: []string{"HOME=" + spec.Home, "PATH=/usr/bin:/bin", "X=a b"}}
+	return shared.Command{Args: args, Dir: spec.Table[0].Source, Env: []string{"HOME=" + spec.Home, "PATH=/usr/bin:/bin", "X=a b"}}
 }
 
 // run runs a command to its end and gives its output and the fake's record.
@@ -161,13 +161,13 @@ func TestFakeLaunch(t *testing.T) {
 	if !slices.Equal(r.FDs, []string{"0", "1", "2"}) {
 		t.Errorf("descriptors %v", r.FDs)
 	}
-	if r.Mode.Perm() != 0o600 || r.DirMode.Perm() != 0o700 || r.Dir != spec.Mounts[0].Source || len(r.Temp) != 0 {
+	if r.Mode.Perm() != 0o600 || r.DirMode.Perm() != 0o700 || r.Dir != spec.Table[0].Source || len(r.Temp) != 0 {
 		t.Errorf("profile %v in %v, in directory %s, with %v in TMPDIR", r.Mode, r.DirMode, r.Dir, r.Temp)
 	}
 	if r.SID != r.PID || r.PGID != r.PID {
 		t.Errorf("session %d and group %d of process %d", r.SID, r.PGID, r.PID)
 	}
-	for _, m := range spec.Mounts {
+	for _, m := range spec.Table {
 		if strings.Contains(r.Profile, m.Source) {
 			t.Errorf("%s is text of the profile", m.Source)
 		}
@@ -176,7 +176,7 @@ func TestFakeLaunch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]bool{spec.Mounts[0].Source + "/x": true, base + "/tmp/x": true, spec.Session.Dir + "/seatbelt-home/x": true, base + "/profile.sb": false, spec.Home + "/x": false} {
+	for path, want := range map[string]bool{spec.Table[0].Source + "/x": true, base + "/tmp/x": true, spec.Session.Dir + "/seatbelt-home/x": true, base + "/profile.sb": false, spec.Home + "/x": false} {
 		if got := model.Decide(sbplmodel.Documented, sbplmodel.Access{Operation: "file-write-create", Path: path}).Allow; got != want {
 			t.Errorf("writing %s: %v", path, got)
 		}
@@ -185,7 +185,7 @@ func TestFakeLaunch(t *testing.T) {
 	if names := left(t, spec.Session.Dir); !slices.Equal(names, []string{"seatbelt-home"}) {
 		t.Errorf("left in the session: %v", names)
 	}
-	if target, err := os.Readlink(spec.Session.Dir + "/seatbelt-home/.config/git"); err != nil || target != spec.Mounts[1].Source {
+	if target, err := os.Readlink(spec.Session.Dir + "/seatbelt-home/.config/git"); err != nil || target != spec.Table[1].Source {
 		t.Errorf("the link to what is bound in the home: %q, %v", target, err)
 	}
 	if _, _, second := f.run(sandbox, command(spec, "test", "-f", "../session/seatbelt-home/kept")); len(second.Temp) != 0 {
@@ -234,7 +234,7 @@ func TestFakeRefusals(t *testing.T) {
 	if err := os.Symlink("/bin/sh", hiddenLink); err != nil {
 		t.Fatal(err)
 	}
-	linked := filepath.Join(spec.Mounts[0].Source, "key")
+	linked := filepath.Join(spec.Table[0].Source, "key")
 	if err := os.WriteFile(linked, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -268,16 +268,16 @@ func TestFakeRefusals(t *testing.T) {
 		t.Errorf("left in the session: %v", names)
 	}
 	nested := f.spec()
-	nested.Mounts[0].Source = filepath.Join(nested.Mounts[0].Source, "nested")
-	nested.Mounts[0].Destination = nested.Mounts[0].Source
-	if err := os.Mkdir(nested.Mounts[0].Source, 0o700); err != nil {
+	nested.Table[0].Source = filepath.Join(nested.Table[0].Source, "nested")
+	nested.Table[0].Path = nested.Table[0].Source
+	if err := os.Mkdir(nested.Table[0].Source, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.engine.Open(t.Context(), nested); !errors.Is(err, shared.ErrUnavailable) || !strings.Contains(err.Error(), "in a sandbox already") {
 		t.Errorf("a profile that is not taken: %v", err)
 	}
 	reach := f.spec()
-	reach.Mounts[0] = mount(f.dir, shared.MountReadWrite, "workspace")
+	reach.Table[0] = mount(f.dir, shared.ReadWrite, "workspace")
 	if _, err := f.engine.Open(t.Context(), reach); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "launcher") {
 		t.Errorf("a launcher within reach: %v", err)
 	}
@@ -321,7 +321,7 @@ func TestFakeEvents(t *testing.T) {
 	f := newFake(t)
 	spec := f.spec()
 	spec.Limits = shared.Limits{PIDs: 10, BestEffort: true}
-	spec.Mounts[0].Kind, spec.Mounts[0].Degradable = shared.MountOverlay, true
+	spec.Table[0].Access, spec.Table[0].Degradable = shared.Overlay, true
 	process, err := f.open(spec).Start(t.Context(), command(spec, "true"), shared.Stdio{})
 	if err != nil {
 		t.Fatal(err)
@@ -397,7 +397,7 @@ func TestFakeUser(t *testing.T) {
 	if err := os.WriteFile(launcher, self, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{f.dir, filepath.Dir(f.dir), filepath.Dir(spec.Session.Dir), filepath.Dir(filepath.Dir(spec.Session.Dir)), spec.Session.Dir, spec.Mounts[0].Source} {
+	for _, dir := range []string{f.dir, filepath.Dir(f.dir), filepath.Dir(spec.Session.Dir), filepath.Dir(filepath.Dir(spec.Session.Dir)), spec.Session.Dir, spec.Table[0].Source} {
 		if err := os.Chmod(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}

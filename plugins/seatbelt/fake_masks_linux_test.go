@@ -15,7 +15,7 @@ func TestFakeMaskedLink(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	spec := f.spec()
-	ws := spec.Mounts[0].Source
+	ws := spec.Table[0].Source
 	if err := os.Symlink("keys/key", filepath.Join(ws, "alias")); err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func TestHoldersStay(t *testing.T) {
 func TestReadOnlyWorkspace(t *testing.T) {
 	t.Parallel()
 	spec := project()
-	spec.Mounts[0].Kind = shared.MountReadOnly
+	spec.Table[0].Access = shared.ReadOnly
 	w := modelled(t, spec, shared.Command{})
 	for _, operation := range append([]string{"file-write-create", "file-write-unlink"}, writeOperations...) {
 		if w.file(operation, "/Users/me/p/x") {
@@ -108,7 +108,7 @@ func TestReadOnlyWorkspace(t *testing.T) {
 		t.Error("control: reading, and writing to the temporary directory")
 	}
 	overlay := spec
-	overlay.Mounts = []shared.Mount{{Source: "/Users/me/p", Destination: "/Users/me/p", Kind: shared.MountOverlay, Degradable: true, Origin: "workspace"}}
+	overlay.Table = []shared.Entry{{Source: "/Users/me/p", Path: "/Users/me/p", Access: shared.Overlay, Degradable: true, Why: "workspace"}}
 	if w := modelled(t, overlay, shared.Command{}); w.file("file-write-data", "/Users/me/p/x") || !w.file("file-read-data", "/Users/me/p/x") {
 		t.Error("an overlay is not read-only")
 	}
@@ -123,7 +123,7 @@ func FuzzProfileText(f *testing.F) {
 	f.Add("/Users/me/\\", `\\`, `\`)
 	f.Fuzz(func(t *testing.T, path, pattern, origin string) {
 		spec := shared.Spec{
-			Mounts:  []shared.Mount{{Source: path, Destination: path, Kind: shared.MountReadWrite, Origin: origin}, mount("/Users/me/ws", shared.MountReadWrite, "workspace")},
+			Table:  []shared.Entry{{Source: path, Path: path, Access: shared.ReadWrite, Why: origin}, mount("/Users/me/ws", shared.ReadWrite, "workspace")},
 			Deny:    []string{pattern},
 			Protect: []string{pattern},
 		}

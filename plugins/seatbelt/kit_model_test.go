@@ -26,7 +26,7 @@ func onModel(t *testing.T, m *enginetest.MacTrial) modelledProbe {
 	t.Helper()
 	have := info.Features
 	for _, f := range m.Requires {
-		if !have.Has(f) && !(f == shared.FeatureMasks && have.Has(shared.FeaturePatterns)) {
+		if !have.Has(f) && !(f == shared.FeatureHidden && have.Has(shared.FeaturePatterns)) {
 			return modelledProbe{cell: "-"}
 		}
 	}

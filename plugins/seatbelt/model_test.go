@@ -83,8 +83,8 @@ var (
 	neverOperations = []string{"file-link", "file-clone", "file-mknod", "file-mount", "file-unmount", "file-write-setugid", "file-issue-extension", "file-ioctl"}
 )
 
-func mount(path string, kind shared.MountKind, origin string) shared.Mount {
-	return shared.Mount{Source: path, Destination: path, Kind: kind, Origin: origin}
+func mount(path string, kind shared.Access, origin string) shared.Entry {
+	return shared.Entry{Source: path, Path: path, Access: kind, Why: origin}
 }
 
 // project is a Spec such as a definition for a Mac gives.
@@ -92,11 +92,11 @@ func project() shared.Spec {
 	return shared.Spec{
 		Sandbox: "mac",
 		Home:    "/Users/me",
-		Mounts: []shared.Mount{
-			mount("/Users/me/p", shared.MountReadWrite, "workspace"),
-			mount("/Users/me/.gitconfig", shared.MountReadOnly, "bind_paths[0]"),
-			mount("/Users/me/p/.git/hooks", shared.MountReadOnly, "protected: git hooks"),
-			mount("/Users/me/p/config.hcl", shared.MountReadOnly, "protected: the configuration in force"),
+		Table: []shared.Entry{
+			mount("/Users/me/p", shared.ReadWrite, "workspace"),
+			mount("/Users/me/.gitconfig", shared.ReadOnly, "bind_paths[0]"),
+			mount("/Users/me/p/.git/hooks", shared.ReadOnly, "protected: git hooks"),
+			mount("/Users/me/p/config.hcl", shared.ReadOnly, "protected: the configuration in force"),
 		},
 		Deny:    []string{"**/.env", "**/.env.*", "/Users/me/p/secrets/"},
 		Protect: []string{"/Users/me/p/.envrc", ".vscode/"},

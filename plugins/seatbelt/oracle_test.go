@@ -22,14 +22,14 @@ type oracle struct {
 func (o oracle) under(p, root string) bool { return p == root || strings.HasPrefix(p, root+"/") }
 
 // mounted gives the deepest mount around a path.
-func (o oracle) mounted(p string) (m shared.Mount, ok bool) {
-	for _, have := range o.spec.Mounts {
-		if o.under(p, have.Destination) && (!ok || len(have.Destination) > len(m.Destination)) {
+func (o oracle) mounted(p string) (m shared.Entry, ok bool) {
+	for _, have := range o.spec.Table {
+		if o.under(p, have.Path) && (!ok || len(have.Path) > len(m.Path)) {
 			m, ok = have, true
 		}
 	}
-	if ok && o.spec.Home != "" && o.under(p, o.spec.Home) && !o.under(m.Destination, o.spec.Home) {
-		return shared.Mount{}, false // the home lies over it, and is empty there
+	if ok && o.spec.Home != "" && o.under(p, o.spec.Home) && !o.under(m.Path, o.spec.Home) {
+		return shared.Entry{}, false // the home lies over it, and is empty there
 	}
 	return m, ok
 }
@@ -92,9 +92,9 @@ func (o oracle) hits(patterns []string, p string) bool {
 		if strings.HasPrefix(text, "/") {
 			roots = []string{""}
 		} else {
-			for _, m := range o.spec.Mounts {
-				if strings.HasPrefix(m.Origin, "workspace") {
-					roots = append(roots, m.Destination)
+			for _, m := range o.spec.Table {
+				if strings.HasPrefix(m.Why, "workspace") {
+					roots = append(roots, m.Path)
 				}
 			}
 		}
@@ -105,9 +105,9 @@ func (o oracle) hits(patterns []string, p string) bool {
 		for i := len(pattern) - 2; i >= 0; i-- {
 			if wildcard(pattern[i]) {
 				roots = nil
-				for _, m := range o.spec.Mounts {
-					if m.Kind == shared.MountReadWrite {
-						roots = append(roots, m.Destination)
+				for _, m := range o.spec.Table {
+					if m.Access == shared.ReadWrite {
+						roots = append(roots, m.Path)
 					}
 				}
 				roots = append(roots, o.at.temp)
@@ -149,7 +149,7 @@ func (o oracle) readable(p string) bool {
 		return true
 	}
 	m, mounted := o.mounted(p)
-	if o.under(p, o.at.scratch) && !(mounted && o.under(m.Destination, o.at.scratch)) {
+	if o.under(p, o.at.scratch) && !(mounted && o.under(m.Path, o.at.scratch)) {
 		return false
 	}
 	if mounted {
@@ -177,17 +177,17 @@ func (o oracle) writable(p string) bool {
 		return true
 	}
 	m, mounted := o.mounted(p)
-	if o.under(p, o.at.scratch) && !(mounted && o.under(m.Destination, o.at.scratch)) {
+	if o.under(p, o.at.scratch) && !(mounted && o.under(m.Path, o.at.scratch)) {
 		return false
 	}
-	return mounted && m.Kind == shared.MountReadWrite
+	return mounted && m.Access == shared.ReadWrite
 }
 
 // short is what matters of a Spec, for messages.
 func short(s shared.Spec) string {
 	out := fmt.Sprintf("%v, home %q, deny %q, protect %q", s.Filesystem, s.Home, s.Deny, s.Protect)
-	for _, m := range s.Mounts {
-		out += fmt.Sprintf("\n%v %s (%s)", m.Kind, m.Destination, m.Origin)
+	for _, m := range s.Table {
+		out += fmt.Sprintf("\n%v %s (%s)", m.Access, m.Path, m.Why)
 	}
 	return out
 }
@@ -224,16 +224,16 @@ func generated(r *rand.Rand, a alphabet) (shared.Spec, places) {
 	if r.IntN(3) == 0 {
 		spec.Network.Mode = shared.NetworkHost
 	}
-	add := func(p string, kind shared.MountKind, origin string) {
-		if !slices.ContainsFunc(spec.Mounts, func(m shared.Mount) bool { return m.Destination == p }) {
-			spec.Mounts = append(spec.Mounts, mount(p, kind, origin))
+	add := func(p string, kind shared.Access, origin string) {
+		if !slices.ContainsFunc(spec.Table, func(m shared.Entry) bool { return m.Path == p }) {
+			spec.Table = append(spec.Table, mount(p, kind, origin))
 		}
 	}
-	add("/Users/me/p", shared.MountKind(r.IntN(2)), "workspace")
+	add("/Users/me/p", shared.Access(r.IntN(2)), "workspace")
 	for i := range r.IntN(6) {
-		add(roots[r.IntN(len(roots))]+some(r.IntN(4)), shared.MountKind(r.IntN(2)), fmt.Sprintf("bind_paths[%d]", i))
+		add(roots[r.IntN(len(roots))]+some(r.IntN(4)), shared.Access(r.IntN(2)), fmt.Sprintf("bind_paths[%d]", i))
 	}
-	r.Shuffle(len(spec.Mounts), func(i, j int) { spec.Mounts[i], spec.Mounts[j] = spec.Mounts[j], spec.Mounts[i] })
+	r.Shuffle(len(spec.Table), func(i, j int) { spec.Table[i], spec.Table[j] = spec.Table[j], spec.Table[i] })
 	texts := func() (list []string) {
 		for range r.IntN(4) {
 			text := ""
@@ -265,7 +265,7 @@ func generated(r *rand.Rand, a alphabet) (shared.Spec, places) {
 		at.scratch = "/Users/me/.cache/s"
 		at.temp, at.home = at.scratch+"/c/tmp", at.scratch+"/home"
 		if r.IntN(2) == 0 {
-			add(at.scratch+"/temp", shared.MountReadWrite, "workspace.temp")
+			add(at.scratch+"/temp", shared.ReadWrite, "workspace.temp")
 		}
 	}
 	if spec.Home == "" {
@@ -279,8 +279,8 @@ func somewhere(r *rand.Rand, spec *shared.Spec, at places, a alphabet) string {
 	names := a.asked
 	starts := []string{"/Users/me", "/Users/other", "/private/etc", "/usr/bin", "/private/tmp", "/private/var/folders/zz/abc/T", "/System/Library", at.scratch, at.temp, at.temp, at.home,
 		spec.Home + "/Library/LaunchAgents", spec.Home + "/library/preferences", "/Volumes/x", "/dev/disk0"}
-	for _, m := range spec.Mounts {
-		starts = append(starts, m.Destination, m.Destination, path.Dir(m.Destination))
+	for _, m := range spec.Table {
+		starts = append(starts, m.Path, m.Path, path.Dir(m.Path))
 	}
 	p := starts[r.IntN(len(starts))]
 	for range r.IntN(5) {

@@ -64,11 +64,11 @@ var homeKept = [...]string{
 
 func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 	p := &policy{spec: spec, tty: cmd.TTY}
-	for i, m := range spec.Mounts {
-		if err := checkName(m.Origin, m.Destination); err != nil {
+	for i, m := range spec.Table {
+		if err := checkName(m.Why, m.Path); err != nil {
 			return nil, err
 		}
-		a := area{path: m.Destination, writable: m.Kind == shared.MountReadWrite, origin: m.Origin}
+		a := area{path: m.Path, writable: m.Access == shared.ReadWrite, origin: m.Why}
 		if a.origin == "" {
 			a.origin = fmt.Sprintf("mounts[%d]", i)
 		}

@@ -19,16 +19,16 @@ var update = flag.Bool("update", false, "write the golden files")
 func TestGoldenProfiles(t *testing.T) {
 	t.Parallel()
 	worktree := project()
-	worktree.Mounts = []shared.Mount{
-		mount("/Users/me/wt", shared.MountReadWrite, "workspace"),
-		mount("/Users/me/main/.git/worktrees/wt", shared.MountReadWrite, "git: directory of the worktree"),
-		mount("/Users/me/main/.git/objects", shared.MountReadWrite, "git: common directory, objects"),
-		mount("/Users/me/main/.git/config", shared.MountReadOnly, "protected: git config"),
+	worktree.Table = []shared.Entry{
+		mount("/Users/me/wt", shared.ReadWrite, "workspace"),
+		mount("/Users/me/main/.git/worktrees/wt", shared.ReadWrite, "git: directory of the worktree"),
+		mount("/Users/me/main/.git/objects", shared.ReadWrite, "git: common directory, objects"),
+		mount("/Users/me/main/.git/config", shared.ReadOnly, "protected: git config"),
 	}
 	worktree.Deny, worktree.Protect = nil, nil
 	online := project()
 	online.Network.Mode, online.Filesystem = shared.NetworkHost, shared.FilesystemHost
-	readOnly := shared.Spec{Mounts: []shared.Mount{mount("/Users/me/p", shared.MountReadOnly, "workspace")}}
+	readOnly := shared.Spec{Table: []shared.Entry{mount("/Users/me/p", shared.ReadOnly, "workspace")}}
 	for name, tt := range map[string]struct {
 		spec shared.Spec
 		cmd  shared.Command
@@ -83,14 +83,14 @@ func TestPathsAreParameters(t *testing.T) {
 		path := "/Users/me/" + name
 		spec := shared.Spec{
 			Home:    "/Users/me/h " + name,
-			Mounts:  []shared.Mount{mount(path, shared.MountReadWrite, "bind_paths["+name+"]")},
+			Table:  []shared.Entry{mount(path, shared.ReadWrite, "bind_paths["+name+"]")},
 			Protect: []string{"/Users/me/" + quotePattern(name) + "/kept"},
 			Deny:    []string{"/Users/me/" + quotePattern(name) + "/denied"},
 		}
 		w := modelled(t, spec, shared.Command{})
 		count := len(w.profile.Rules)
 		plain := spec
-		plain.Home, plain.Mounts = "/Users/me/h", []shared.Mount{mount("/Users/me/x", shared.MountReadWrite, "bind_paths[0]")}
+		plain.Home, plain.Table = "/Users/me/h", []shared.Entry{mount("/Users/me/x", shared.ReadWrite, "bind_paths[0]")}
 		plain.Protect, plain.Deny = []string{"/Users/me/x/kept"}, []string{"/Users/me/x/denied"}
 		if want := len(modelled(t, plain, shared.Command{}).profile.Rules); count != want {
 			t.Errorf("%q: %d rules instead of %d", name, count, want)
@@ -122,7 +122,7 @@ func TestDenialsAreTagged(t *testing.T) {
 // A rule that is too large for macOS is several, which decide the same.
 func TestLargeRulesAreSplit(t *testing.T) {
 	t.Parallel()
-	spec := shared.Spec{Mounts: []shared.Mount{mount("/Users/me/p", shared.MountReadWrite, "workspace")}}
+	spec := shared.Spec{Table: []shared.Entry{mount("/Users/me/p", shared.ReadWrite, "workspace")}}
 	for i := range 120 {
 		spec.Deny = append(spec.Deny, fmt.Sprintf("/Users/me/p/%s%d/deep/%s/key", strings.Repeat("d", 100), i, strings.Repeat("e", 100)))
 	}
@@ -148,19 +148,19 @@ func TestTooMuchIsRefused(t *testing.T) {
 	t.Parallel()
 	var many shared.Spec
 	for i := range maxParameters {
-		many.Mounts = append(many.Mounts, mount("/Users/me/"+strings.Repeat("x", i%100+1)+string(rune('a'+i%26))+strings.Repeat("y", i/100+1), shared.MountReadOnly, ""))
+		many.Table = append(many.Table, mount("/Users/me/"+strings.Repeat("x", i%100+1)+string(rune('a'+i%26))+strings.Repeat("y", i/100+1), shared.ReadOnly, ""))
 	}
 	p, err := newPolicy(&many, &shared.Command{})
 	if err == nil {
 		_, err = compile(p, private)
 	}
 	if !errors.Is(err, shared.ErrUnsupported) {
-		t.Errorf("%d mounts: %v", len(many.Mounts), err)
+		t.Errorf("%d mounts: %v", len(many.Table), err)
 	}
 	for _, spec := range []shared.Spec{
-		{Mounts: []shared.Mount{mount("/"+strings.Repeat("x", maxPath), shared.MountReadOnly, "bind_paths[0]")}},
-		{Mounts: []shared.Mount{mount("/x\xff", shared.MountReadOnly, "bind_paths[0]")}},
-		{Mounts: []shared.Mount{mount("/", shared.MountReadOnly, "bind_paths[0]")}},
+		{Table: []shared.Entry{mount("/"+strings.Repeat("x", maxPath), shared.ReadOnly, "bind_paths[0]")}},
+		{Table: []shared.Entry{mount("/x\xff", shared.ReadOnly, "bind_paths[0]")}},
+		{Table: []shared.Entry{mount("/", shared.ReadOnly, "bind_paths[0]")}},
 		{Home: "/x\xff"},
 		{Deny: []string{"a/../b"}}, {Deny: []string{""}}, {Protect: []string{"[a"}}, {Deny: []string{"*.{a,b}"}},
 	} {

@@ -67,7 +67,7 @@ func openReal(t *testing.T, change func(*shared.Spec)) *real {
 	}
 	spec := shared.Spec{
 		Sandbox: "real", Home: r.home, Session: shared.Session{ID: t.Name(), Dir: filepath.Join(top, "session")},
-		Mounts:  []shared.Mount{mount(r.ws, shared.MountReadWrite, "workspace"), mount(r.ws+"/.git/hooks", shared.MountReadOnly, "protected: git hooks")},
+		Table:  []shared.Entry{mount(r.ws, shared.ReadWrite, "workspace"), mount(r.ws+"/.git/hooks", shared.ReadOnly, "protected: git hooks")},
 		Deny:    []string{"**/.env"},
 		Protect: []string{".envrc"},
 	}
@@ -140,7 +140,7 @@ func TestRealViewOfTheHost(t *testing.T) {
 
 func TestRealReadOnly(t *testing.T) {
 	t.Parallel()
-	r := openReal(t, func(s *shared.Spec) { s.Mounts[0].Kind = shared.MountReadOnly })
+	r := openReal(t, func(s *shared.Spec) { s.Table[0].Access = shared.ReadOnly })
 	r.expect(true, "cat open")
 	r.expect(false, "echo x >new", "rm open", "mkdir d", "touch open")
 }

@@ -13,13 +13,13 @@ import (
 
 // respell turns the Spec's paths into the kernel's spelling of them.
 func respell(spec *shared.Spec) error {
-	for i := range spec.Mounts {
-		m := &spec.Mounts[i]
-		p, err := canonical(m.Destination)
+	for i := range spec.Table {
+		m := &spec.Table[i]
+		p, err := canonical(m.Path)
 		if err != nil {
-			return invalid(m.Origin, err.Error(), "")
+			return invalid(m.Why, err.Error(), "")
 		}
-		m.Source, m.Destination = p, p
+		m.Source, m.Path = p, p
 	}
 	if spec.Home != "" {
 		p, err := canonical(spec.Home)

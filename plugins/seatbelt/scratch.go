@@ -81,8 +81,8 @@ func (s *scratch) populate(spec *shared.Spec) error {
 		return err
 	}
 	defer home.Close()
-	for _, m := range spec.Mounts {
-		rel, ok := strings.CutPrefix(m.Destination, spec.Home+"/")
+	for _, m := range spec.Table {
+		rel, ok := strings.CutPrefix(m.Path, spec.Home+"/")
 		if !ok {
 			continue
 		}
@@ -91,7 +91,7 @@ func (s *scratch) populate(spec *shared.Spec) error {
 				continue // something of the command's own is there
 			}
 		}
-		if err := home.Symlink(m.Destination, rel); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := home.Symlink(m.Path, rel); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

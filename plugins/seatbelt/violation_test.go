@@ -116,7 +116,7 @@ func TestRemedies(t *testing.T) {
 		}
 	}
 	readOnly := project()
-	readOnly.Mounts[0].Kind = shared.MountReadOnly
+	readOnly.Table[0].Access = shared.ReadOnly
 	p = modelled(t, readOnly, shared.Command{}).policy
 	if attribute, _ := (violation{operation: "file-write-data", target: "/Users/me/p/x"}).remedy(p); attribute != "read_only" {
 		t.Errorf("the workspace: %q", attribute)

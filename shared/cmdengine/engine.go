@@ -124,7 +124,7 @@ func admit(info *shared.Info, spec *shared.Spec) error {
 
 // clone keeps the caller, and an Open that normalises, out of each other's way.
 func clone(spec shared.Spec) shared.Spec {
-	spec.Mounts = slices.Clone(spec.Mounts)
+	spec.Table = slices.Clone(spec.Table)
 	spec.Deny = slices.Clone(spec.Deny)
 	spec.Protect = slices.Clone(spec.Protect)
 	spec.Options = slices.Clone(spec.Options)

@@ -65,8 +65,8 @@ func config(mode string) Config {
 				"bwrap", "--unshare-all", "--as-pid-1", "--die-with-parent",
 				"--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
 			}
-			for _, m := range spec.Mounts {
-				args = append(args, "--bind", m.Source, m.Destination)
+			for _, m := range spec.Table {
+				args = append(args, "--bind", m.Source, m.Path)
 			}
 			return &exec.Cmd{Path: bwrap, Args: append(args, "--")}, nil
 		},
@@ -76,7 +76,7 @@ func config(mode string) Config {
 func specFor(mode string, writable ...string) shared.Spec {
 	spec := shared.Spec{Unconfined: mode == direct}
 	for _, dir := range writable {
-		spec.Mounts = append(spec.Mounts, shared.Mount{Source: dir, Destination: dir, Kind: shared.MountReadWrite})
+		spec.Table = append(spec.Table, shared.Entry{Source: dir, Path: dir, Access: shared.ReadWrite})
 	}
 	return spec
 }

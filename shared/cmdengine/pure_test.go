@@ -34,8 +34,8 @@ func TestAdmit(t *testing.T) {
 		"host network":           {isolating, shared.Spec{Network: shared.Network{Mode: shared.NetworkHost}}, "network"},
 		"host files":             {isolating, shared.Spec{Filesystem: shared.FilesystemHost}, "filesystem"},
 		"user":                   {isolating, shared.Spec{User: &shared.User{}}, "run_as"},
-		"remap": {isolating, shared.Spec{Mounts: []shared.Mount{
-			{Source: "/a", Destination: "/b", Origin: "bind_paths[1]"},
+		"remap": {isolating, shared.Spec{Table: []shared.Entry{
+			{Source: "/a", Path: "/b", Why: "bind_paths[1]", Access: shared.ReadOnly},
 		}}, "bind_paths[1]"},
 		"limit":             {isolating, shared.Spec{Limits: shared.Limits{Memory: 1}}, "limits.memory"},
 		"best effort limit": {isolating, shared.Spec{Limits: shared.Limits{Memory: 1, BestEffort: true}}, ""},
@@ -59,13 +59,13 @@ func TestOpenWorksOnACopy(t *testing.T) {
 	t.Parallel()
 	c := config(direct)
 	c.Open = func(_ context.Context, spec *shared.Spec) error {
-		spec.Mounts[0].Origin = "changed"
+		spec.Table[0].Why = "changed"
 		return nil
 	}
 	spec := specFor(direct, "/tmp")
 	sb := open(t, c, spec)
-	if spec.Mounts[0].Origin != "" || sb.spec.Mounts[0].Origin != "changed" {
-		t.Errorf("the caller has %+v, the engine %+v", spec.Mounts[0], sb.spec.Mounts[0])
+	if spec.Table[0].Why != "" || sb.spec.Table[0].Why != "changed" {
+		t.Errorf("the caller has %+v, the engine %+v", spec.Table[0], sb.spec.Table[0])
 	}
 }
 
@@ -76,7 +76,7 @@ func TestMasksAreRefused(t *testing.T) {
 	cmd.Masks = []shared.Mask{{Path: "/x", Origin: "deny_paths[0]"}}
 	_, err := open(t, c, specFor(inside)).Plan(t.Context(), cmd)
 	wantError(t, err, shared.ErrUnsupported, "deny_paths[0]: ")
-	c.Info.Features = append(slices.Clone(c.Info.Features), shared.FeatureMasks)
+	c.Info.Features = append(slices.Clone(c.Info.Features), shared.FeatureHidden)
 	if _, err := open(t, c, specFor(inside)).Plan(t.Context(), cmd); err != nil {
 		t.Error(err)
 	}
@@ -234,7 +234,7 @@ func TestAdmitOptions(t *testing.T) {
 
 func TestUnheld(t *testing.T) {
 	t.Parallel()
-	mount := func(m shared.Mount) shared.Spec { return shared.Spec{Unconfined: true, Mounts: []shared.Mount{m}} }
+	mount := func(m shared.Entry) shared.Spec { return shared.Spec{Unconfined: true, Table: []shared.Entry{m}} }
 	for name, test := range map[string]struct {
 		claims    shared.Feature
 		spec      shared.Spec
@@ -242,12 +242,12 @@ func TestUnheld(t *testing.T) {
 	}{
 		"nothing":        {"", shared.Spec{Unconfined: true}, ""},
 		"isolated":       {"", shared.Spec{Limits: shared.Limits{PIDs: 3}}, ""}, // admit's
-		"remap":          {"", mount(shared.Mount{Source: "/a", Destination: "/b"}), "mounts[0]"},
-		"claimed remap":  {shared.FeatureRemap, mount(shared.Mount{Source: "/a", Destination: "/b"}), ""},
-		"tmpfs":          {shared.FeatureRemap, mount(shared.Mount{Destination: "/b", Kind: shared.MountTmpfs, Origin: "x"}), "x"},
-		"claimed tmpfs":  {shared.FeatureTmpfs, mount(shared.Mount{Destination: "/b", Kind: shared.MountTmpfs}), ""},
-		"overlay":        {"", mount(shared.Mount{Source: "/a", Destination: "/a", Kind: shared.MountOverlay}), "mounts[0]"},
-		"maybe overlay":  {"", mount(shared.Mount{Source: "/a", Destination: "/a", Kind: shared.MountOverlay, Degradable: true}), ""},
+		"remap":          {"", mount(shared.Entry{Source: "/a", Path: "/b", Access: shared.ReadOnly}), "mounts[0]"},
+		"claimed remap":  {shared.FeatureRemap, mount(shared.Entry{Source: "/a", Path: "/b", Access: shared.ReadOnly}), ""},
+		"tmpfs":          {shared.FeatureRemap, mount(shared.Entry{Path: "/b", Access: shared.Private, Why: "x"}), "x"},
+		"claimed tmpfs":  {shared.FeatureTmpfs, mount(shared.Entry{Path: "/b", Access: shared.Private}), ""},
+		"overlay":        {"", mount(shared.Entry{Source: "/a", Path: "/a", Access: shared.Overlay}), "mounts[0]"},
+		"maybe overlay":  {"", mount(shared.Entry{Source: "/a", Path: "/a", Access: shared.Overlay, Degradable: true}), ""},
 		"user":           {"", shared.Spec{Unconfined: true, User: &shared.User{}}, "run_as"},
 		"claimed user":   {shared.FeatureUser, shared.Spec{Unconfined: true, User: &shared.User{}}, ""},
 		"limit":          {"", shared.Spec{Unconfined: true, Limits: shared.Limits{CPUs: 3}}, "limits.cpus"},

@@ -194,7 +194,7 @@ func (s *sandbox) check(cmd *shared.Command) error {
 			Message: fmt.Sprintf("engine %q takes no terminal", info.Name), Hint: "run the command without one",
 		}
 	}
-	holds := info.Features.Has(shared.FeatureMasks) || info.Features.Has(shared.FeaturePatterns)
+	holds := info.Features.Has(shared.FeatureHidden) || info.Features.Has(shared.FeaturePatterns)
 	if len(cmd.Masks) > 0 && !holds && !s.spec.Unconfined {
 		return &shared.Error{
 			Kind: shared.ErrUnsupported, Attribute: cmd.Masks[0].Origin,

@@ -19,18 +19,18 @@ func unheld(info *shared.Info, spec *shared.Spec) error {
 		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: attribute, Message: message, Hint: hint}
 	}
 	const isolate = "leave it out, or use an engine that isolates"
-	for i, m := range spec.Mounts {
-		attribute := m.Origin
+	for i, m := range spec.Table {
+		attribute := m.Why
 		if attribute == "" {
 			attribute = fmt.Sprintf("mounts[%d]", i)
 		}
 		switch {
-		case m.Kind == shared.MountTmpfs && !claims(shared.FeatureTmpfs):
-			return refuse(attribute, fmt.Sprintf("without isolation %q would be the host's own directory and not fresh memory", m.Destination), isolate)
-		case m.Kind == shared.MountOverlay && !m.Degradable && !claims(shared.FeatureOverlay):
-			return refuse(attribute, fmt.Sprintf("without isolation writes to %q would be lasting", m.Destination), isolate)
-		case m.Kind != shared.MountTmpfs && m.Source != m.Destination && !claims(shared.FeatureRemap):
-			return refuse(attribute, fmt.Sprintf("without isolation %q cannot appear as %q", m.Source, m.Destination),
+		case m.Access == shared.Private && !claims(shared.FeatureTmpfs):
+			return refuse(attribute, fmt.Sprintf("without isolation %q would be the host's own directory and not fresh memory", m.Path), isolate)
+		case m.Access == shared.Overlay && !m.Degradable && !claims(shared.FeatureOverlay):
+			return refuse(attribute, fmt.Sprintf("without isolation writes to %q would be lasting", m.Path), isolate)
+		case m.Access != shared.Private && m.Source != m.Path && !claims(shared.FeatureRemap):
+			return refuse(attribute, fmt.Sprintf("without isolation %q cannot appear as %q", m.Source, m.Path),
 				"use the host's path inside, or an engine that isolates")
 		}
 	}
@@ -84,13 +84,13 @@ func (s *sandbox) unheldEvents(cmd *shared.Command) []shared.Event {
 			Details: map[string]string{"limit": name, "mechanism": "none", "hold": "not held"},
 		})
 	}
-	for _, m := range spec.Mounts {
+	for _, m := range spec.Table {
 		// Without isolation it is as writable as it was.
-		if !spec.Unconfined && m.Kind == shared.MountOverlay && !c.Info.Features.Has(shared.FeatureOverlay) {
+		if !spec.Unconfined && m.Access == shared.Overlay && !c.Info.Features.Has(shared.FeatureOverlay) {
 			list = append(list, shared.Event{
 				Kind:    shared.EventDegraded,
-				Message: fmt.Sprintf("%q has no overlay and is read-only", m.Destination),
-				Details: map[string]string{"path": m.Destination},
+				Message: fmt.Sprintf("%q has no overlay and is read-only", m.Path),
+				Details: map[string]string{"path": m.Path},
 			})
 		}
 	}

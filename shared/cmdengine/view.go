@@ -61,7 +61,7 @@ func Again(texts ...string) func(context.Context, string, *syscall.WaitStatus) e
 }
 
 // View gives what a launcher is to mount that mounts by path, as container CLIs do: a
-// Spec's Mounts and, as [shared.MountTmpfs], its Home, /tmp and /var/tmp, those
+// Spec's Mounts and, as [shared.Private], its Home, /tmp and /var/tmp, those
 // first that others lie in. It looks at the host's files as they are, so it is for
 // Launch, with the command's masks, and for Open, with none, to refuse early. The
 // errors are ErrInvalidSpec and name what asked for the path.
@@ -80,71 +80,71 @@ func Again(texts ...string) func(context.Context, string, *syscall.WaitStatus) e
 //
 // A source that is swapped between this look and the mount is not found out:
 // [shared.FeatureSourceFD] is not to be claimed.
-func View(spec *shared.Spec, masks []shared.Mask, odd string) ([]shared.Mount, error) {
-	view := slices.Clone(spec.Mounts)
-	add := func(m shared.Mount) {
-		if m.Destination != "" && !slices.ContainsFunc(view, func(v shared.Mount) bool { return v.Destination == m.Destination }) {
+func View(spec *shared.Spec, masks []shared.Mask, odd string) ([]shared.Entry, error) {
+	view := slices.Clone(spec.Table)
+	add := func(m shared.Entry) {
+		if m.Path != "" && !slices.ContainsFunc(view, func(v shared.Entry) bool { return v.Path == m.Path }) {
 			view = append(view, m)
 		}
 	}
 	// place is where on the host a destination inside of under lies.
-	pin := func(under *shared.Mount, destination, place, origin string) {
-		for under.Kind == shared.MountReadWrite {
-			if destination, place = path.Dir(destination), path.Dir(place); destination == under.Destination {
+	pin := func(under *shared.Entry, destination, place, origin string) {
+		for under.Access == shared.ReadWrite {
+			if destination, place = path.Dir(destination), path.Dir(place); destination == under.Path {
 				return
 			}
-			add(shared.Mount{Source: place, Destination: destination, Kind: shared.MountReadWrite, Origin: origin})
+			add(shared.Entry{Source: place, Path: destination, Access: shared.ReadWrite, Why: origin})
 		}
 	}
-	for _, m := range spec.Mounts {
-		if m.Kind != shared.MountTmpfs {
+	for _, m := range spec.Table {
+		if m.Access != shared.Private {
 			if to, err := filepath.EvalSymlinks(m.Source); err != nil {
-				return nil, viewError(m.Origin, "%v", err)
+				return nil, viewError(m.Why, "%v", err)
 			} else if to != m.Source {
-				return nil, viewError(m.Origin, "%q has become a symlink to %q", m.Source, to)
+				return nil, viewError(m.Why, "%q has become a symlink to %q", m.Source, to)
 			}
 		}
-		if under, place := beneath(spec.Mounts, m.Destination); under != nil {
+		if under, place := beneath(spec.Table, m.Path); under != nil {
 			// A symlink would lead the launcher to another place.
 			if to, err := filepath.EvalSymlinks(place); err != nil || to != place {
-				return nil, viewError(m.Origin, "%q has nothing in %q (%s) to be mounted on", m.Destination, under.Source, under.Origin)
+				return nil, viewError(m.Why, "%q has nothing in %q (%s) to be mounted on", m.Path, under.Source, under.Why)
 			}
-			pin(under, m.Destination, place, m.Origin)
+			pin(under, m.Path, place, m.Why)
 		}
 	}
 	for _, m := range masks {
 		if err := nameable(m.Origin, odd, m.Path); err != nil {
 			return nil, err
 		}
-		if under, place := beneath(spec.Mounts, m.Path); under != nil {
+		if under, place := beneath(spec.Table, m.Path); under != nil {
 			if to, err := filepath.EvalSymlinks(place); err == nil && to == place {
 				pin(under, m.Path, place, m.Origin)
 			}
 		}
 	}
-	add(shared.Mount{Destination: "/tmp", Kind: shared.MountTmpfs, Origin: "filesystem"})
-	add(shared.Mount{Destination: "/var/tmp", Kind: shared.MountTmpfs, Origin: "filesystem"})
-	add(shared.Mount{Destination: spec.Home, Kind: shared.MountTmpfs, Origin: "home"})
+	add(shared.Entry{Path: "/tmp", Access: shared.Private, Why: "filesystem"})
+	add(shared.Entry{Path: "/var/tmp", Access: shared.Private, Why: "filesystem"})
+	add(shared.Entry{Path: spec.Home, Access: shared.Private, Why: "home"})
 	for _, m := range view {
-		if err := nameable(m.Origin, odd, m.Source, m.Destination); err != nil {
+		if err := nameable(m.Why, odd, m.Source, m.Path); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(view, func(a, b shared.Mount) int { return strings.Compare(a.Destination, b.Destination) })
+	slices.SortStableFunc(view, func(a, b shared.Entry) int { return strings.Compare(a.Path, b.Path) })
 	return view, nil
 }
 
 // beneath is the mount of the host's files that a destination lies in, not the
 // one at it, and the host's path of the destination. It is nil where there is none.
-func beneath(mounts []shared.Mount, destination string) (under *shared.Mount, place string) {
+func beneath(mounts []shared.Entry, destination string) (under *shared.Entry, place string) {
 	rest := ""
 	for i, m := range mounts {
-		inside, ok := strings.CutPrefix(destination, strings.TrimSuffix(m.Destination, "/")+"/")
-		if ok && inside != "" && (under == nil || len(m.Destination) > len(under.Destination)) {
+		inside, ok := strings.CutPrefix(destination, strings.TrimSuffix(m.Path, "/")+"/")
+		if ok && inside != "" && (under == nil || len(m.Path) > len(under.Path)) {
 			under, rest = &mounts[i], inside
 		}
 	}
-	if under == nil || under.Kind == shared.MountTmpfs {
+	if under == nil || under.Access == shared.Private {
 		return nil, ""
 	}
 	return under, path.Join(under.Source, rest)

@@ -26,15 +26,15 @@ func TestView(t *testing.T) {
 	if err := os.Symlink("../other", top+"/ws/link"); err != nil {
 		t.Fatal(err)
 	}
-	const ro, rw, tmpfs = shared.MountReadOnly, shared.MountReadWrite, shared.MountTmpfs
-	mount := func(source, destination string, kind shared.MountKind) shared.Mount {
+	const ro, rw, tmpfs = shared.ReadOnly, shared.ReadWrite, shared.Private
+	mount := func(source, destination string, kind shared.Access) shared.Entry {
 		if source != "" {
 			source = filepath.Join(top, source)
 		}
-		return shared.Mount{Source: source, Destination: destination, Kind: kind, Origin: "origin " + destination}
+		return shared.Entry{Source: source, Path: destination, Access: kind, Why: "origin " + destination}
 	}
 	for name, test := range map[string]struct {
-		mounts []shared.Mount
+		mounts []shared.Entry
 		home   string
 		masks  []string
 		want   string // SOURCE>DESTINATION, w if it is writable, or
@@ -42,26 +42,26 @@ func TestView(t *testing.T) {
 	}{
 		"nothing":           {want: ">/tmp >/var/tmp"},
 		"home":              {home: "/h", want: ">/h >/tmp >/var/tmp"},
-		"taken":             {mounts: []shared.Mount{mount("other", "/tmp", rw)}, home: "/tmp", want: "other>/tmp,w >/var/tmp"},
-		"order":             {mounts: []shared.Mount{mount("ws/a", "/x/a", ro), mount("", "/x", tmpfs)}, want: ">/tmp >/var/tmp >/x ws/a>/x/a"},
-		"pinned":            {mounts: []shared.Mount{mount("ws", "/w", rw), mount("other", "/w/a/b/c", ro)}, want: ">/tmp >/var/tmp ws>/w,w ws/a>/w/a,w ws/a/b>/w/a/b,w other>/w/a/b/c"},
-		"pinned by another": {mounts: []shared.Mount{mount("ws", "/w", rw), mount("other", "/w/a/b/c", ro), mount("ws/a", "/w/a", ro)}, want: ">/tmp >/var/tmp ws>/w,w ws/a>/w/a other>/w/a/b/c"},
-		"in the root":       {mounts: []shared.Mount{mount("ws", "/", rw), mount("other", "/a/b", ro)}, want: "ws>/,w ws/a>/a,w other>/a/b >/tmp >/var/tmp"},
-		"in read-only":      {mounts: []shared.Mount{mount("ws", "/w", ro), mount("other", "/w/a/b/c", rw)}, want: ">/tmp >/var/tmp ws>/w other>/w/a/b/c,w"},
-		"a name's beginning": {mounts: []shared.Mount{mount("ws", "/w", rw), mount("other", "/wa/b", ro)},
+		"taken":             {mounts: []shared.Entry{mount("other", "/tmp", rw)}, home: "/tmp", want: "other>/tmp,w >/var/tmp"},
+		"order":             {mounts: []shared.Entry{mount("ws/a", "/x/a", ro), mount("", "/x", tmpfs)}, want: ">/tmp >/var/tmp >/x ws/a>/x/a"},
+		"pinned":            {mounts: []shared.Entry{mount("ws", "/w", rw), mount("other", "/w/a/b/c", ro)}, want: ">/tmp >/var/tmp ws>/w,w ws/a>/w/a,w ws/a/b>/w/a/b,w other>/w/a/b/c"},
+		"pinned by another": {mounts: []shared.Entry{mount("ws", "/w", rw), mount("other", "/w/a/b/c", ro), mount("ws/a", "/w/a", ro)}, want: ">/tmp >/var/tmp ws>/w,w ws/a>/w/a other>/w/a/b/c"},
+		"in the root":       {mounts: []shared.Entry{mount("ws", "/", rw), mount("other", "/a/b", ro)}, want: "ws>/,w ws/a>/a,w other>/a/b >/tmp >/var/tmp"},
+		"in read-only":      {mounts: []shared.Entry{mount("ws", "/w", ro), mount("other", "/w/a/b/c", rw)}, want: ">/tmp >/var/tmp ws>/w other>/w/a/b/c,w"},
+		"a name's beginning": {mounts: []shared.Entry{mount("ws", "/w", rw), mount("other", "/wa/b", ro)},
 			want: ">/tmp >/var/tmp ws>/w,w other>/wa/b"},
-		"masks":                    {mounts: []shared.Mount{mount("ws", "/w", rw)}, masks: []string{"/w/a/b", "/w/none/x", "/etc/x", "/w/link/y"}, want: ">/tmp >/var/tmp ws>/w,w ws/a>/w/a,w"},
-		"missing":                  {mounts: []shared.Mount{mount("none", "/x", ro)}, err: "origin /x"},
-		"a symlink":                {mounts: []shared.Mount{mount("ws/link", "/x", ro)}, err: "origin /x"},
-		"a destination missing":    {mounts: []shared.Mount{mount("ws", "/w", ro), mount("other", "/w/none", ro)}, err: "origin /w/none"},
-		"a destination elsewhere":  {mounts: []shared.Mount{mount("ws", "/w", ro), mount("ws/a", "/w/link", ro)}, err: "origin /w/link"},
-		"an odd source":            {mounts: []shared.Mount{mount("odd,name", "/x", ro)}, err: "origin /x"},
-		"an odd destination":       {mounts: []shared.Mount{mount("ws", "/x:y", ro)}, err: "origin /x:y"},
-		"a destination in no text": {mounts: []shared.Mount{mount("ws", "/x\xff", ro)}, err: "origin /x\xff"},
+		"masks":                    {mounts: []shared.Entry{mount("ws", "/w", rw)}, masks: []string{"/w/a/b", "/w/none/x", "/etc/x", "/w/link/y"}, want: ">/tmp >/var/tmp ws>/w,w ws/a>/w/a,w"},
+		"missing":                  {mounts: []shared.Entry{mount("none", "/x", ro)}, err: "origin /x"},
+		"a symlink":                {mounts: []shared.Entry{mount("ws/link", "/x", ro)}, err: "origin /x"},
+		"a destination missing":    {mounts: []shared.Entry{mount("ws", "/w", ro), mount("other", "/w/none", ro)}, err: "origin /w/none"},
+		"a destination elsewhere":  {mounts: []shared.Entry{mount("ws", "/w", ro), mount("ws/a", "/w/link", ro)}, err: "origin /w/link"},
+		"an odd source":            {mounts: []shared.Entry{mount("odd,name", "/x", ro)}, err: "origin /x"},
+		"an odd destination":       {mounts: []shared.Entry{mount("ws", "/x:y", ro)}, err: "origin /x:y"},
+		"a destination in no text": {mounts: []shared.Entry{mount("ws", "/x\xff", ro)}, err: "origin /x\xff"},
 		"an odd home":              {home: "/a,b", err: "home"},
 		"an odd mask":              {masks: []string{"/a:b"}, err: "the mask"},
 	} {
-		spec := shared.Spec{Mounts: test.mounts, Home: test.home}
+		spec := shared.Spec{Table: test.mounts, Home: test.home}
 		var masks []shared.Mask
 		for _, path := range test.masks {
 			masks = append(masks, shared.Mask{Path: path, Origin: "the mask"})
@@ -76,11 +76,11 @@ func TestView(t *testing.T) {
 		}
 		var got []string
 		for _, m := range view {
-			word := strings.TrimPrefix(m.Source, top+"/") + ">" + m.Destination
-			if m.Kind == rw {
+			word := strings.TrimPrefix(m.Source, top+"/") + ">" + m.Path
+			if m.Access == rw {
 				word += ",w"
 			}
-			if (m.Kind == tmpfs) != (m.Source == "") || m.Origin == "" {
+			if (m.Access == tmpfs) != (m.Source == "") || m.Why == "" {
 				t.Errorf("%s: %+v", name, m)
 			}
 			got = append(got, word)

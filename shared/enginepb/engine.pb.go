@@ -1,4 +1,4 @@
-// The sbxhost engine protocol, version 1.
+// The sbxhost engine protocol, version 2.
 //
 // An engine is a hashicorp/go-plugin plugin that serves the service Engine
 // over gRPC. docs/protocol.md says how it is started and what each call owes.
@@ -39,7 +39,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Filesystem is the view beneath the mounts.
+// Filesystem is the view beneath the table.
 type Filesystem int32
 
 const (
@@ -86,57 +86,110 @@ func (Filesystem) EnumDescriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{0}
 }
 
-// MountKind is what a mount lets the command do.
-type MountKind int32
+// Access is what an entry lets the command do.
+type Access int32
 
 const (
-	MountKind_MOUNT_KIND_READ_ONLY  MountKind = 0 // the host's files, not writable
-	MountKind_MOUNT_KIND_READ_WRITE MountKind = 1 // the host's files, writable
-	MountKind_MOUNT_KIND_OVERLAY    MountKind = 2 // writable, the writes kept in the session
-	MountKind_MOUNT_KIND_TMPFS      MountKind = 3 // empty memory, gone with the command
+	Access_ACCESS_HIDDEN     Access = 0 // neither read nor written; looks empty
+	Access_ACCESS_READ_ONLY  Access = 1 // the host's files, not writable
+	Access_ACCESS_READ_WRITE Access = 2 // the host's files, writable
+	Access_ACCESS_OVERLAY    Access = 3 // writable, the writes kept in the session
+	Access_ACCESS_PRIVATE    Access = 4 // empty memory, gone with the command
 )
 
-// Enum value maps for MountKind.
+// Enum value maps for Access.
 var (
-	MountKind_name = map[int32]string{
-		0: "MOUNT_KIND_READ_ONLY",
-		1: "MOUNT_KIND_READ_WRITE",
-		2: "MOUNT_KIND_OVERLAY",
-		3: "MOUNT_KIND_TMPFS",
+	Access_name = map[int32]string{
+		0: "ACCESS_HIDDEN",
+		1: "ACCESS_READ_ONLY",
+		2: "ACCESS_READ_WRITE",
+		3: "ACCESS_OVERLAY",
+		4: "ACCESS_PRIVATE",
 	}
-	MountKind_value = map[string]int32{
-		"MOUNT_KIND_READ_ONLY":  0,
-		"MOUNT_KIND_READ_WRITE": 1,
-		"MOUNT_KIND_OVERLAY":    2,
-		"MOUNT_KIND_TMPFS":      3,
+	Access_value = map[string]int32{
+		"ACCESS_HIDDEN":     0,
+		"ACCESS_READ_ONLY":  1,
+		"ACCESS_READ_WRITE": 2,
+		"ACCESS_OVERLAY":    3,
+		"ACCESS_PRIVATE":    4,
 	}
 )
 
-func (x MountKind) Enum() *MountKind {
-	p := new(MountKind)
+func (x Access) Enum() *Access {
+	p := new(Access)
 	*p = x
 	return p
 }
 
-func (x MountKind) String() string {
+func (x Access) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (MountKind) Descriptor() protoreflect.EnumDescriptor {
+func (Access) Descriptor() protoreflect.EnumDescriptor {
 	return file_engine_proto_enumTypes[1].Descriptor()
 }
 
-func (MountKind) Type() protoreflect.EnumType {
+func (Access) Type() protoreflect.EnumType {
 	return &file_engine_proto_enumTypes[1]
 }
 
-func (x MountKind) Number() protoreflect.EnumNumber {
+func (x Access) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use MountKind.Descriptor instead.
-func (MountKind) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use Access.Descriptor instead.
+func (Access) EnumDescriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{1}
+}
+
+// Missing is what happens to an entry while what it is about does not exist.
+type Missing int32
+
+const (
+	Missing_MISSING_REFUSE Missing = 0 // nothing runs
+	Missing_MISSING_IGNORE Missing = 1 // the entry is left out
+	Missing_MISSING_HOLD   Missing = 2 // the host keeps something at the place; else as MISSING_REFUSE
+)
+
+// Enum value maps for Missing.
+var (
+	Missing_name = map[int32]string{
+		0: "MISSING_REFUSE",
+		1: "MISSING_IGNORE",
+		2: "MISSING_HOLD",
+	}
+	Missing_value = map[string]int32{
+		"MISSING_REFUSE": 0,
+		"MISSING_IGNORE": 1,
+		"MISSING_HOLD":   2,
+	}
+)
+
+func (x Missing) Enum() *Missing {
+	p := new(Missing)
+	*p = x
+	return p
+}
+
+func (x Missing) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Missing) Descriptor() protoreflect.EnumDescriptor {
+	return file_engine_proto_enumTypes[2].Descriptor()
+}
+
+func (Missing) Type() protoreflect.EnumType {
+	return &file_engine_proto_enumTypes[2]
+}
+
+func (x Missing) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Missing.Descriptor instead.
+func (Missing) EnumDescriptor() ([]byte, []int) {
+	return file_engine_proto_rawDescGZIP(), []int{2}
 }
 
 // NetworkMode is a kind of network.
@@ -170,11 +223,11 @@ func (x NetworkMode) String() string {
 }
 
 func (NetworkMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_engine_proto_enumTypes[2].Descriptor()
+	return file_engine_proto_enumTypes[3].Descriptor()
 }
 
 func (NetworkMode) Type() protoreflect.EnumType {
-	return &file_engine_proto_enumTypes[2]
+	return &file_engine_proto_enumTypes[3]
 }
 
 func (x NetworkMode) Number() protoreflect.EnumNumber {
@@ -183,7 +236,7 @@ func (x NetworkMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NetworkMode.Descriptor instead.
 func (NetworkMode) EnumDescriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{2}
+	return file_engine_proto_rawDescGZIP(), []int{3}
 }
 
 // What went wrong; docs/protocol.md says which call gives which.
@@ -244,11 +297,11 @@ func (x Error_Kind) String() string {
 }
 
 func (Error_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_engine_proto_enumTypes[3].Descriptor()
+	return file_engine_proto_enumTypes[4].Descriptor()
 }
 
 func (Error_Kind) Type() protoreflect.EnumType {
-	return &file_engine_proto_enumTypes[3]
+	return &file_engine_proto_enumTypes[4]
 }
 
 func (x Error_Kind) Number() protoreflect.EnumNumber {
@@ -267,7 +320,7 @@ func (Error_Kind) EnumDescriptor() ([]byte, []int) {
 // other status is an error of no kind, and its message the text.
 type Error struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
-	Kind      Error_Kind             `protobuf:"varint,1,opt,name=kind,proto3,enum=sbxhost.engine.v1.Error_Kind" json:"kind,omitempty"` // what the host goes by
+	Kind      Error_Kind             `protobuf:"varint,1,opt,name=kind,proto3,enum=sbxhost.engine.v2.Error_Kind" json:"kind,omitempty"` // what the host goes by
 	Attribute string                 `protobuf:"bytes,2,opt,name=attribute,proto3" json:"attribute,omitempty"`                          // the part of the definition at fault: "config.image"; or empty
 	Message   string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`                              // the cause, for people: lower case, no final period
 	Hint      string                 `protobuf:"bytes,4,opt,name=hint,proto3" json:"hint,omitempty"`                                    // what to do about it; or empty
@@ -777,14 +830,14 @@ type Spec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sandbox       string                 `protobuf:"bytes,1,opt,name=sandbox,proto3" json:"sandbox,omitempty"`                                          // the definition's name, for messages
 	Unconfined    bool                   `protobuf:"varint,2,opt,name=unconfined,proto3" json:"unconfined,omitempty"`                                   // run without isolation: refused by an engine that isolates, required by one that does not
-	Filesystem    Filesystem             `protobuf:"varint,3,opt,name=filesystem,proto3,enum=sbxhost.engine.v1.Filesystem" json:"filesystem,omitempty"` // what lies beneath the mounts
-	Mounts        []*Mount               `protobuf:"bytes,4,rep,name=mounts,proto3" json:"mounts,omitempty"`                                            // laid over it, the shorter destination first; destinations are unique
-	Home          []byte                 `protobuf:"bytes,5,opt,name=home,proto3" json:"home,omitempty"`                                                // a path inside: private, writable, empty but for mounts in it. Empty: there is none
+	Filesystem    Filesystem             `protobuf:"varint,3,opt,name=filesystem,proto3,enum=sbxhost.engine.v2.Filesystem" json:"filesystem,omitempty"` // what lies beneath the table
+	Table         []*Entry               `protobuf:"bytes,4,rep,name=table,proto3" json:"table,omitempty"`                                              // what lies over it, sorted so that a directory precedes what lies in it; paths are unique
+	Home          []byte                 `protobuf:"bytes,5,opt,name=home,proto3" json:"home,omitempty"`                                                // a path inside: private, writable, empty but for entries in it. Empty: there is none
 	Network       *Network               `protobuf:"bytes,6,opt,name=network,proto3" json:"network,omitempty"`                                          // what the command can reach
 	Limits        *Limits                `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`                                            // what it may use
 	Session       *Session               `protobuf:"bytes,8,opt,name=session,proto3" json:"session,omitempty"`                                          // with which commands it shares scratch space
 	User          *User                  `protobuf:"bytes,9,opt,name=user,proto3" json:"user,omitempty"`                                                // absent: the engine's own. An engine that is not root refuses any other
-	Deny          [][]byte               `protobuf:"bytes,10,rep,name=deny,proto3" json:"deny,omitempty"`                                               // patterns of what cannot be read: for the feature patterns alone, others are given masks
+	Deny          [][]byte               `protobuf:"bytes,10,rep,name=deny,proto3" json:"deny,omitempty"`                                               // patterns of what cannot be read: for the feature patterns alone, others go by the table
 	Protect       [][]byte               `protobuf:"bytes,11,rep,name=protect,proto3" json:"protect,omitempty"`                                         // patterns of what cannot be written: likewise
 	Options       []byte                 `protobuf:"bytes,12,opt,name=options,proto3" json:"options,omitempty"`                                         // a JSON object, or empty
 	unknownFields protoimpl.UnknownFields
@@ -842,9 +895,9 @@ func (x *Spec) GetFilesystem() Filesystem {
 	return Filesystem_FILESYSTEM_MINIMAL
 }
 
-func (x *Spec) GetMounts() []*Mount {
+func (x *Spec) GetTable() []*Entry {
 	if x != nil {
-		return x.Mounts
+		return x.Table
 	}
 	return nil
 }
@@ -905,32 +958,35 @@ func (x *Spec) GetOptions() []byte {
 	return nil
 }
 
-// Mount puts a path of the host, or fresh memory, at a path inside.
-type Mount struct {
+// Entry says what a command sees at one path, and beneath it as far as no other entry lies
+// deeper. The directories between an entry and a writable one around it can be neither
+// renamed nor removed.
+type Entry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        []byte                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`                               // on the host, links resolved; empty for MOUNT_KIND_TMPFS
-	Destination   []byte                 `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`                     // inside
-	Kind          MountKind              `protobuf:"varint,3,opt,name=kind,proto3,enum=sbxhost.engine.v1.MountKind" json:"kind,omitempty"` // what the command may do there
-	Degradable    bool                   `protobuf:"varint,4,opt,name=degradable,proto3" json:"degradable,omitempty"`                      // an overlay may become read-only, which an event of kind degraded tells
-	Origin        string                 `protobuf:"bytes,5,opt,name=origin,proto3" json:"origin,omitempty"`                               // what asked for it, the attribute of errors: "bind_paths[1]"
+	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`                                       // inside
+	Source        []byte                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`                                   // on the host, links resolved; empty for what is hidden or private
+	Access        Access                 `protobuf:"varint,3,opt,name=access,proto3,enum=sbxhost.engine.v2.Access" json:"access,omitempty"`    // what the command may do there
+	Missing       Missing                `protobuf:"varint,4,opt,name=missing,proto3,enum=sbxhost.engine.v2.Missing" json:"missing,omitempty"` // what happens while there is nothing at source, or to hide at path
+	Degradable    bool                   `protobuf:"varint,5,opt,name=degradable,proto3" json:"degradable,omitempty"`                          // an overlay may become read-only, which an event of kind degraded tells
+	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`                                         // what asked for it, the attribute of errors: "bind_paths[1]"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Mount) Reset() {
-	*x = Mount{}
+func (x *Entry) Reset() {
+	*x = Entry{}
 	mi := &file_engine_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Mount) String() string {
+func (x *Entry) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Mount) ProtoMessage() {}
+func (*Entry) ProtoMessage() {}
 
-func (x *Mount) ProtoReflect() protoreflect.Message {
+func (x *Entry) ProtoReflect() protoreflect.Message {
 	mi := &file_engine_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -942,42 +998,49 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Mount.ProtoReflect.Descriptor instead.
-func (*Mount) Descriptor() ([]byte, []int) {
+// Deprecated: Use Entry.ProtoReflect.Descriptor instead.
+func (*Entry) Descriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *Mount) GetSource() []byte {
+func (x *Entry) GetPath() []byte {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *Entry) GetSource() []byte {
 	if x != nil {
 		return x.Source
 	}
 	return nil
 }
 
-func (x *Mount) GetDestination() []byte {
+func (x *Entry) GetAccess() Access {
 	if x != nil {
-		return x.Destination
+		return x.Access
 	}
-	return nil
+	return Access_ACCESS_HIDDEN
 }
 
-func (x *Mount) GetKind() MountKind {
+func (x *Entry) GetMissing() Missing {
 	if x != nil {
-		return x.Kind
+		return x.Missing
 	}
-	return MountKind_MOUNT_KIND_READ_ONLY
+	return Missing_MISSING_REFUSE
 }
 
-func (x *Mount) GetDegradable() bool {
+func (x *Entry) GetDegradable() bool {
 	if x != nil {
 		return x.Degradable
 	}
 	return false
 }
 
-func (x *Mount) GetOrigin() string {
+func (x *Entry) GetWhy() string {
 	if x != nil {
-		return x.Origin
+		return x.Why
 	}
 	return ""
 }
@@ -985,7 +1048,7 @@ func (x *Mount) GetOrigin() string {
 // Network is what a command can reach.
 type Network struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mode          NetworkMode            `protobuf:"varint,1,opt,name=mode,proto3,enum=sbxhost.engine.v1.NetworkMode" json:"mode,omitempty"` // which network
+	Mode          NetworkMode            `protobuf:"varint,1,opt,name=mode,proto3,enum=sbxhost.engine.v2.NetworkMode" json:"mode,omitempty"` // which network
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1436,7 +1499,6 @@ type Command struct {
 	Tty           bool                   `protobuf:"varint,5,opt,name=tty,proto3" json:"tty,omitempty"`                              // stdio is a terminal that becomes the controlling one: the host's (feature tty), or the engine's (tty.engine)
 	TimeoutNs     int64                  `protobuf:"varint,6,opt,name=timeout_ns,json=timeoutNs,proto3" json:"timeout_ns,omitempty"` // after which it is sent SIGTERM, and SIGKILL with all it has started after grace_ns. Zero: never
 	GraceNs       int64                  `protobuf:"varint,7,opt,name=grace_ns,json=graceNs,proto3" json:"grace_ns,omitempty"`       // zero or less kills at once
-	Masks         []*Mask                `protobuf:"bytes,8,rep,name=masks,proto3" json:"masks,omitempty"`                           // what this command must not read or write
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1520,75 +1582,6 @@ func (x *Command) GetGraceNs() int64 {
 	return 0
 }
 
-func (x *Command) GetMasks() []*Mask {
-	if x != nil {
-		return x.Masks
-	}
-	return nil
-}
-
-// Mask hides one path. What is not there when the command starts is not hidden, and an
-// engine makes nothing there.
-type Mask struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`     // inside
-	Dir           bool                   `protobuf:"varint,2,opt,name=dir,proto3" json:"dir,omitempty"`      // whether a directory is hidden
-	Origin        string                 `protobuf:"bytes,3,opt,name=origin,proto3" json:"origin,omitempty"` // what asked for it: `deny_paths "**/.env"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Mask) Reset() {
-	*x = Mask{}
-	mi := &file_engine_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Mask) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Mask) ProtoMessage() {}
-
-func (x *Mask) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Mask.ProtoReflect.Descriptor instead.
-func (*Mask) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *Mask) GetPath() []byte {
-	if x != nil {
-		return x.Path
-	}
-	return nil
-}
-
-func (x *Mask) GetDir() bool {
-	if x != nil {
-		return x.Dir
-	}
-	return false
-}
-
-func (x *Mask) GetOrigin() string {
-	if x != nil {
-		return x.Origin
-	}
-	return ""
-}
-
 // PlanRequest asks what Run would do.
 type PlanRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1600,7 +1593,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_engine_proto_msgTypes[20]
+	mi := &file_engine_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1612,7 +1605,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[20]
+	mi := &file_engine_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1625,7 +1618,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{20}
+	return file_engine_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PlanRequest) GetSandboxId() string {
@@ -1655,7 +1648,7 @@ type PlanReply struct {
 
 func (x *PlanReply) Reset() {
 	*x = PlanReply{}
-	mi := &file_engine_proto_msgTypes[21]
+	mi := &file_engine_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1660,7 @@ func (x *PlanReply) String() string {
 func (*PlanReply) ProtoMessage() {}
 
 func (x *PlanReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[21]
+	mi := &file_engine_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1673,7 @@ func (x *PlanReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanReply.ProtoReflect.Descriptor instead.
 func (*PlanReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{21}
+	return file_engine_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PlanReply) GetArgv() [][]byte {
@@ -1724,7 +1717,7 @@ type PlannedMount struct {
 
 func (x *PlannedMount) Reset() {
 	*x = PlannedMount{}
-	mi := &file_engine_proto_msgTypes[22]
+	mi := &file_engine_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1736,7 +1729,7 @@ func (x *PlannedMount) String() string {
 func (*PlannedMount) ProtoMessage() {}
 
 func (x *PlannedMount) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[22]
+	mi := &file_engine_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1749,7 +1742,7 @@ func (x *PlannedMount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedMount.ProtoReflect.Descriptor instead.
 func (*PlannedMount) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{22}
+	return file_engine_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PlannedMount) GetOp() string {
@@ -1791,7 +1784,7 @@ type PlanDocument struct {
 
 func (x *PlanDocument) Reset() {
 	*x = PlanDocument{}
-	mi := &file_engine_proto_msgTypes[23]
+	mi := &file_engine_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +1796,7 @@ func (x *PlanDocument) String() string {
 func (*PlanDocument) ProtoMessage() {}
 
 func (x *PlanDocument) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[23]
+	mi := &file_engine_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +1809,7 @@ func (x *PlanDocument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanDocument.ProtoReflect.Descriptor instead.
 func (*PlanDocument) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{23}
+	return file_engine_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PlanDocument) GetName() string {
@@ -1851,7 +1844,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_engine_proto_msgTypes[24]
+	mi := &file_engine_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +1856,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[24]
+	mi := &file_engine_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +1869,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{24}
+	return file_engine_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RunRequest) GetSandboxId() string {
@@ -1925,7 +1918,7 @@ type RunReply struct {
 
 func (x *RunReply) Reset() {
 	*x = RunReply{}
-	mi := &file_engine_proto_msgTypes[25]
+	mi := &file_engine_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +1930,7 @@ func (x *RunReply) String() string {
 func (*RunReply) ProtoMessage() {}
 
 func (x *RunReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[25]
+	mi := &file_engine_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +1943,7 @@ func (x *RunReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunReply.ProtoReflect.Descriptor instead.
 func (*RunReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{25}
+	return file_engine_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RunReply) GetKind() isRunReply_Kind {
@@ -2035,7 +2028,7 @@ type StdinRequest struct {
 
 func (x *StdinRequest) Reset() {
 	*x = StdinRequest{}
-	mi := &file_engine_proto_msgTypes[26]
+	mi := &file_engine_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +2040,7 @@ func (x *StdinRequest) String() string {
 func (*StdinRequest) ProtoMessage() {}
 
 func (x *StdinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[26]
+	mi := &file_engine_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2053,7 @@ func (x *StdinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinRequest.ProtoReflect.Descriptor instead.
 func (*StdinRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{26}
+	return file_engine_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StdinRequest) GetProcessId() string {
@@ -2086,7 +2079,7 @@ type StdinReply struct {
 
 func (x *StdinReply) Reset() {
 	*x = StdinReply{}
-	mi := &file_engine_proto_msgTypes[27]
+	mi := &file_engine_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2091,7 @@ func (x *StdinReply) String() string {
 func (*StdinReply) ProtoMessage() {}
 
 func (x *StdinReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[27]
+	mi := &file_engine_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2104,7 @@ func (x *StdinReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinReply.ProtoReflect.Descriptor instead.
 func (*StdinReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{27}
+	return file_engine_proto_rawDescGZIP(), []int{26}
 }
 
 // OutputRequest asks for one output of a command.
@@ -2125,7 +2118,7 @@ type OutputRequest struct {
 
 func (x *OutputRequest) Reset() {
 	*x = OutputRequest{}
-	mi := &file_engine_proto_msgTypes[28]
+	mi := &file_engine_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +2130,7 @@ func (x *OutputRequest) String() string {
 func (*OutputRequest) ProtoMessage() {}
 
 func (x *OutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[28]
+	mi := &file_engine_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +2143,7 @@ func (x *OutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputRequest.ProtoReflect.Descriptor instead.
 func (*OutputRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{28}
+	return file_engine_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *OutputRequest) GetProcessId() string {
@@ -2177,7 +2170,7 @@ type OutputReply struct {
 
 func (x *OutputReply) Reset() {
 	*x = OutputReply{}
-	mi := &file_engine_proto_msgTypes[29]
+	mi := &file_engine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2182,7 @@ func (x *OutputReply) String() string {
 func (*OutputReply) ProtoMessage() {}
 
 func (x *OutputReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[29]
+	mi := &file_engine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2195,7 @@ func (x *OutputReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputReply.ProtoReflect.Descriptor instead.
 func (*OutputReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{29}
+	return file_engine_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *OutputReply) GetData() []byte {
@@ -2222,7 +2215,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_engine_proto_msgTypes[30]
+	mi := &file_engine_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2227,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[30]
+	mi := &file_engine_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2240,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{30}
+	return file_engine_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Started) GetProcessId() string {
@@ -2272,7 +2265,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_engine_proto_msgTypes[31]
+	mi := &file_engine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2284,7 +2277,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[31]
+	mi := &file_engine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2297,7 +2290,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{31}
+	return file_engine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Event) GetKind() string {
@@ -2342,7 +2335,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_engine_proto_msgTypes[32]
+	mi := &file_engine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2354,7 +2347,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[32]
+	mi := &file_engine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2367,7 +2360,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{32}
+	return file_engine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Result) GetCode() int32 {
@@ -2416,7 +2409,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_engine_proto_msgTypes[33]
+	mi := &file_engine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2421,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[33]
+	mi := &file_engine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2434,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{33}
+	return file_engine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SignalRequest) GetProcessId() string {
@@ -2467,7 +2460,7 @@ type SignalReply struct {
 
 func (x *SignalReply) Reset() {
 	*x = SignalReply{}
-	mi := &file_engine_proto_msgTypes[34]
+	mi := &file_engine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2472,7 @@ func (x *SignalReply) String() string {
 func (*SignalReply) ProtoMessage() {}
 
 func (x *SignalReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[34]
+	mi := &file_engine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2485,7 @@ func (x *SignalReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalReply.ProtoReflect.Descriptor instead.
 func (*SignalReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{34}
+	return file_engine_proto_rawDescGZIP(), []int{33}
 }
 
 // ResizeRequest is the new size of a terminal that the engine has made.
@@ -2507,7 +2500,7 @@ type ResizeRequest struct {
 
 func (x *ResizeRequest) Reset() {
 	*x = ResizeRequest{}
-	mi := &file_engine_proto_msgTypes[35]
+	mi := &file_engine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2519,7 +2512,7 @@ func (x *ResizeRequest) String() string {
 func (*ResizeRequest) ProtoMessage() {}
 
 func (x *ResizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[35]
+	mi := &file_engine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2532,7 +2525,7 @@ func (x *ResizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResizeRequest.ProtoReflect.Descriptor instead.
 func (*ResizeRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{35}
+	return file_engine_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResizeRequest) GetProcessId() string {
@@ -2565,7 +2558,7 @@ type ResizeReply struct {
 
 func (x *ResizeReply) Reset() {
 	*x = ResizeReply{}
-	mi := &file_engine_proto_msgTypes[36]
+	mi := &file_engine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2570,7 @@ func (x *ResizeReply) String() string {
 func (*ResizeReply) ProtoMessage() {}
 
 func (x *ResizeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[36]
+	mi := &file_engine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,16 +2583,16 @@ func (x *ResizeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResizeReply.ProtoReflect.Descriptor instead.
 func (*ResizeReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{36}
+	return file_engine_proto_rawDescGZIP(), []int{35}
 }
 
 var File_engine_proto protoreflect.FileDescriptor
 
 const file_engine_proto_rawDesc = "" +
 	"\n" +
-	"\fengine.proto\x12\x11sbxhost.engine.v1\"\x89\x03\n" +
+	"\fengine.proto\x12\x11sbxhost.engine.v2\"\x89\x03\n" +
 	"\x05Error\x121\n" +
-	"\x04kind\x18\x01 \x01(\x0e2\x1d.sbxhost.engine.v1.Error.KindR\x04kind\x12\x1c\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x1d.sbxhost.engine.v2.Error.KindR\x04kind\x12\x1c\n" +
 	"\tattribute\x18\x02 \x01(\tR\tattribute\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x12\n" +
 	"\x04hint\x18\x04 \x01(\tR\x04hint\x12\x12\n" +
@@ -2623,13 +2616,13 @@ const file_engine_proto_rawDesc = "" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x10\n" +
 	"\x03doc\x18\x03 \x01(\tR\x03doc\x12\x1a\n" +
 	"\bfeatures\x18\x04 \x03(\tR\bfeatures\x129\n" +
-	"\aoptions\x18\x05 \x01(\v2\x1f.sbxhost.engine.v1.OptionSchemaR\aoptions\x12+\n" +
+	"\aoptions\x18\x05 \x01(\v2\x1f.sbxhost.engine.v2.OptionSchemaR\aoptions\x12+\n" +
 	"\x11stdio_descriptors\x18\x06 \x01(\bR\x10stdioDescriptors\"\x8a\x01\n" +
 	"\fOptionSchema\x12B\n" +
 	"\n" +
-	"attributes\x18\x01 \x03(\v2\".sbxhost.engine.v1.OptionAttributeR\n" +
+	"attributes\x18\x01 \x03(\v2\".sbxhost.engine.v2.OptionAttributeR\n" +
 	"attributes\x126\n" +
-	"\x06blocks\x18\x02 \x03(\v2\x1e.sbxhost.engine.v1.OptionBlockR\x06blocks\"\x81\x01\n" +
+	"\x06blocks\x18\x02 \x03(\v2\x1e.sbxhost.engine.v2.OptionBlockR\x06blocks\"\x81\x01\n" +
 	"\x0fOptionAttribute\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x10\n" +
@@ -2640,7 +2633,7 @@ const file_engine_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03doc\x18\x02 \x01(\tR\x03doc\x12B\n" +
 	"\n" +
-	"attributes\x18\x03 \x03(\v2\".sbxhost.engine.v1.OptionAttributeR\n" +
+	"attributes\x18\x03 \x03(\v2\".sbxhost.engine.v2.OptionAttributeR\n" +
 	"attributes\"\x0e\n" +
 	"\fProbeRequest\"\xe2\x01\n" +
 	"\n" +
@@ -2649,39 +2642,40 @@ const file_engine_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x10\n" +
 	"\x03fix\x18\x03 \x01(\tR\x03fix\x12\x1a\n" +
 	"\bdegraded\x18\x04 \x03(\tR\bdegraded\x12>\n" +
-	"\x05facts\x18\x05 \x03(\v2(.sbxhost.engine.v1.ProbeReply.FactsEntryR\x05facts\x1a8\n" +
+	"\x05facts\x18\x05 \x03(\v2(.sbxhost.engine.v2.ProbeReply.FactsEntryR\x05facts\x1a8\n" +
 	"\n" +
 	"FactsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd9\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd7\x03\n" +
 	"\x04Spec\x12\x18\n" +
 	"\asandbox\x18\x01 \x01(\tR\asandbox\x12\x1e\n" +
 	"\n" +
 	"unconfined\x18\x02 \x01(\bR\n" +
 	"unconfined\x12=\n" +
 	"\n" +
-	"filesystem\x18\x03 \x01(\x0e2\x1d.sbxhost.engine.v1.FilesystemR\n" +
-	"filesystem\x120\n" +
-	"\x06mounts\x18\x04 \x03(\v2\x18.sbxhost.engine.v1.MountR\x06mounts\x12\x12\n" +
+	"filesystem\x18\x03 \x01(\x0e2\x1d.sbxhost.engine.v2.FilesystemR\n" +
+	"filesystem\x12.\n" +
+	"\x05table\x18\x04 \x03(\v2\x18.sbxhost.engine.v2.EntryR\x05table\x12\x12\n" +
 	"\x04home\x18\x05 \x01(\fR\x04home\x124\n" +
-	"\anetwork\x18\x06 \x01(\v2\x1a.sbxhost.engine.v1.NetworkR\anetwork\x121\n" +
-	"\x06limits\x18\a \x01(\v2\x19.sbxhost.engine.v1.LimitsR\x06limits\x124\n" +
-	"\asession\x18\b \x01(\v2\x1a.sbxhost.engine.v1.SessionR\asession\x12+\n" +
-	"\x04user\x18\t \x01(\v2\x17.sbxhost.engine.v1.UserR\x04user\x12\x12\n" +
+	"\anetwork\x18\x06 \x01(\v2\x1a.sbxhost.engine.v2.NetworkR\anetwork\x121\n" +
+	"\x06limits\x18\a \x01(\v2\x19.sbxhost.engine.v2.LimitsR\x06limits\x124\n" +
+	"\asession\x18\b \x01(\v2\x1a.sbxhost.engine.v2.SessionR\asession\x12+\n" +
+	"\x04user\x18\t \x01(\v2\x17.sbxhost.engine.v2.UserR\x04user\x12\x12\n" +
 	"\x04deny\x18\n" +
 	" \x03(\fR\x04deny\x12\x18\n" +
 	"\aprotect\x18\v \x03(\fR\aprotect\x12\x18\n" +
-	"\aoptions\x18\f \x01(\fR\aoptions\"\xab\x01\n" +
-	"\x05Mount\x12\x16\n" +
-	"\x06source\x18\x01 \x01(\fR\x06source\x12 \n" +
-	"\vdestination\x18\x02 \x01(\fR\vdestination\x120\n" +
-	"\x04kind\x18\x03 \x01(\x0e2\x1c.sbxhost.engine.v1.MountKindR\x04kind\x12\x1e\n" +
+	"\aoptions\x18\f \x01(\fR\aoptions\"\xce\x01\n" +
+	"\x05Entry\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\fR\x04path\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\fR\x06source\x121\n" +
+	"\x06access\x18\x03 \x01(\x0e2\x19.sbxhost.engine.v2.AccessR\x06access\x124\n" +
+	"\amissing\x18\x04 \x01(\x0e2\x1a.sbxhost.engine.v2.MissingR\amissing\x12\x1e\n" +
 	"\n" +
-	"degradable\x18\x04 \x01(\bR\n" +
-	"degradable\x12\x16\n" +
-	"\x06origin\x18\x05 \x01(\tR\x06origin\"=\n" +
+	"degradable\x18\x05 \x01(\bR\n" +
+	"degradable\x12\x10\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\"=\n" +
 	"\aNetwork\x122\n" +
-	"\x04mode\x18\x01 \x01(\x0e2\x1e.sbxhost.engine.v1.NetworkModeR\x04mode\"\xb2\x01\n" +
+	"\x04mode\x18\x01 \x01(\x0e2\x1e.sbxhost.engine.v2.NetworkModeR\x04mode\"\xb2\x01\n" +
 	"\x06Limits\x12!\n" +
 	"\fmemory_bytes\x18\x01 \x01(\x04R\vmemoryBytes\x12\x12\n" +
 	"\x04cpus\x18\x02 \x01(\x01R\x04cpus\x12\x12\n" +
@@ -2701,17 +2695,17 @@ const file_engine_proto_rawDesc = "" +
 	"\x03gid\x18\x02 \x01(\rR\x03gid\x12\x16\n" +
 	"\x06groups\x18\x03 \x03(\rR\x06groups\"V\n" +
 	"\vOpenRequest\x12+\n" +
-	"\x04spec\x18\x01 \x01(\v2\x17.sbxhost.engine.v1.SpecR\x04spec\x12\x1a\n" +
+	"\x04spec\x18\x01 \x01(\v2\x17.sbxhost.engine.v2.SpecR\x04spec\x12\x1a\n" +
 	"\bprogress\x18\x02 \x01(\bR\bprogress\"`\n" +
 	"\tOpenReply\x12\x1d\n" +
 	"\n" +
 	"sandbox_id\x18\x01 \x01(\tR\tsandboxId\x124\n" +
-	"\bprogress\x18\x02 \x01(\v2\x18.sbxhost.engine.v1.EventR\bprogress\"-\n" +
+	"\bprogress\x18\x02 \x01(\v2\x18.sbxhost.engine.v2.EventR\bprogress\"-\n" +
 	"\fCloseRequest\x12\x1d\n" +
 	"\n" +
 	"sandbox_id\x18\x01 \x01(\tR\tsandboxId\"\f\n" +
 	"\n" +
-	"CloseReply\"\xd4\x01\n" +
+	"CloseReply\"\xa5\x01\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04args\x18\x01 \x03(\fR\x04args\x12\x16\n" +
 	"\x06script\x18\x02 \x01(\fR\x06script\x12\x10\n" +
@@ -2720,20 +2714,15 @@ const file_engine_proto_rawDesc = "" +
 	"\x03tty\x18\x05 \x01(\bR\x03tty\x12\x1d\n" +
 	"\n" +
 	"timeout_ns\x18\x06 \x01(\x03R\ttimeoutNs\x12\x19\n" +
-	"\bgrace_ns\x18\a \x01(\x03R\agraceNs\x12-\n" +
-	"\x05masks\x18\b \x03(\v2\x17.sbxhost.engine.v1.MaskR\x05masks\"D\n" +
-	"\x04Mask\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\fR\x04path\x12\x10\n" +
-	"\x03dir\x18\x02 \x01(\bR\x03dir\x12\x16\n" +
-	"\x06origin\x18\x03 \x01(\tR\x06origin\"b\n" +
+	"\bgrace_ns\x18\a \x01(\x03R\agraceNs\"b\n" +
 	"\vPlanRequest\x12\x1d\n" +
 	"\n" +
 	"sandbox_id\x18\x01 \x01(\tR\tsandboxId\x124\n" +
-	"\acommand\x18\x02 \x01(\v2\x1a.sbxhost.engine.v1.CommandR\acommand\"\xad\x01\n" +
+	"\acommand\x18\x02 \x01(\v2\x1a.sbxhost.engine.v2.CommandR\acommand\"\xad\x01\n" +
 	"\tPlanReply\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\fR\x04argv\x127\n" +
-	"\x06mounts\x18\x02 \x03(\v2\x1f.sbxhost.engine.v1.PlannedMountR\x06mounts\x12=\n" +
-	"\tdocuments\x18\x03 \x03(\v2\x1f.sbxhost.engine.v1.PlanDocumentR\tdocuments\x12\x14\n" +
+	"\x06mounts\x18\x02 \x03(\v2\x1f.sbxhost.engine.v2.PlannedMountR\x06mounts\x12=\n" +
+	"\tdocuments\x18\x03 \x03(\v2\x1f.sbxhost.engine.v2.PlanDocumentR\tdocuments\x12\x14\n" +
 	"\x05notes\x18\x04 \x03(\tR\x05notes\"j\n" +
 	"\fPlannedMount\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x16\n" +
@@ -2747,15 +2736,15 @@ const file_engine_proto_rawDesc = "" +
 	"RunRequest\x12\x1d\n" +
 	"\n" +
 	"sandbox_id\x18\x01 \x01(\tR\tsandboxId\x124\n" +
-	"\acommand\x18\x02 \x01(\v2\x1a.sbxhost.engine.v1.CommandR\acommand\x12\x1f\n" +
+	"\acommand\x18\x02 \x01(\v2\x1a.sbxhost.engine.v2.CommandR\acommand\x12\x1f\n" +
 	"\vstdio_token\x18\x03 \x01(\fR\n" +
 	"stdioToken\x12#\n" +
 	"\rstdio_present\x18\x04 \x01(\rR\fstdioPresent\"\xe5\x01\n" +
 	"\bRunReply\x126\n" +
-	"\astarted\x18\x01 \x01(\v2\x1a.sbxhost.engine.v1.StartedH\x00R\astarted\x120\n" +
-	"\x05event\x18\x02 \x01(\v2\x18.sbxhost.engine.v1.EventH\x00R\x05event\x123\n" +
-	"\x06exited\x18\x03 \x01(\v2\x19.sbxhost.engine.v1.ResultH\x00R\x06exited\x122\n" +
-	"\x06broken\x18\x04 \x01(\v2\x18.sbxhost.engine.v1.ErrorH\x00R\x06brokenB\x06\n" +
+	"\astarted\x18\x01 \x01(\v2\x1a.sbxhost.engine.v2.StartedH\x00R\astarted\x120\n" +
+	"\x05event\x18\x02 \x01(\v2\x18.sbxhost.engine.v2.EventH\x00R\x05event\x123\n" +
+	"\x06exited\x18\x03 \x01(\v2\x19.sbxhost.engine.v2.ResultH\x00R\x06exited\x122\n" +
+	"\x06broken\x18\x04 \x01(\v2\x18.sbxhost.engine.v2.ErrorH\x00R\x06brokenB\x06\n" +
 	"\x04kind\"A\n" +
 	"\fStdinRequest\x12\x1d\n" +
 	"\n" +
@@ -2777,7 +2766,7 @@ const file_engine_proto_rawDesc = "" +
 	"\ftime_unix_ns\x18\x02 \x01(\x03R\n" +
 	"timeUnixNs\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12?\n" +
-	"\adetails\x18\x04 \x03(\v2%.sbxhost.engine.v1.Event.DetailsEntryR\adetails\x1a:\n" +
+	"\adetails\x18\x04 \x03(\v2%.sbxhost.engine.v2.Event.DetailsEntryR\adetails\x1a:\n" +
 	"\fDetailsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x93\x01\n" +
@@ -2803,26 +2792,31 @@ const file_engine_proto_rawDesc = "" +
 	"\n" +
 	"Filesystem\x12\x16\n" +
 	"\x12FILESYSTEM_MINIMAL\x10\x00\x12\x13\n" +
-	"\x0fFILESYSTEM_HOST\x10\x01*n\n" +
-	"\tMountKind\x12\x18\n" +
-	"\x14MOUNT_KIND_READ_ONLY\x10\x00\x12\x19\n" +
-	"\x15MOUNT_KIND_READ_WRITE\x10\x01\x12\x16\n" +
-	"\x12MOUNT_KIND_OVERLAY\x10\x02\x12\x14\n" +
-	"\x10MOUNT_KIND_TMPFS\x10\x03*;\n" +
+	"\x0fFILESYSTEM_HOST\x10\x01*p\n" +
+	"\x06Access\x12\x11\n" +
+	"\rACCESS_HIDDEN\x10\x00\x12\x14\n" +
+	"\x10ACCESS_READ_ONLY\x10\x01\x12\x15\n" +
+	"\x11ACCESS_READ_WRITE\x10\x02\x12\x12\n" +
+	"\x0eACCESS_OVERLAY\x10\x03\x12\x12\n" +
+	"\x0eACCESS_PRIVATE\x10\x04*C\n" +
+	"\aMissing\x12\x12\n" +
+	"\x0eMISSING_REFUSE\x10\x00\x12\x12\n" +
+	"\x0eMISSING_IGNORE\x10\x01\x12\x10\n" +
+	"\fMISSING_HOLD\x10\x02*;\n" +
 	"\vNetworkMode\x12\x15\n" +
 	"\x11NETWORK_MODE_NONE\x10\x00\x12\x15\n" +
 	"\x11NETWORK_MODE_HOST\x10\x012\xe4\x05\n" +
 	"\x06Engine\x12D\n" +
-	"\x04Info\x12\x1e.sbxhost.engine.v1.InfoRequest\x1a\x1c.sbxhost.engine.v1.InfoReply\x12G\n" +
-	"\x05Probe\x12\x1f.sbxhost.engine.v1.ProbeRequest\x1a\x1d.sbxhost.engine.v1.ProbeReply\x12F\n" +
-	"\x04Open\x12\x1e.sbxhost.engine.v1.OpenRequest\x1a\x1c.sbxhost.engine.v1.OpenReply0\x01\x12D\n" +
-	"\x04Plan\x12\x1e.sbxhost.engine.v1.PlanRequest\x1a\x1c.sbxhost.engine.v1.PlanReply\x12G\n" +
-	"\x05Close\x12\x1f.sbxhost.engine.v1.CloseRequest\x1a\x1d.sbxhost.engine.v1.CloseReply\x12C\n" +
-	"\x03Run\x12\x1d.sbxhost.engine.v1.RunRequest\x1a\x1b.sbxhost.engine.v1.RunReply0\x01\x12I\n" +
-	"\x05Stdin\x12\x1f.sbxhost.engine.v1.StdinRequest\x1a\x1d.sbxhost.engine.v1.StdinReply(\x01\x12L\n" +
-	"\x06Output\x12 .sbxhost.engine.v1.OutputRequest\x1a\x1e.sbxhost.engine.v1.OutputReply0\x01\x12J\n" +
-	"\x06Signal\x12 .sbxhost.engine.v1.SignalRequest\x1a\x1e.sbxhost.engine.v1.SignalReply\x12J\n" +
-	"\x06Resize\x12 .sbxhost.engine.v1.ResizeRequest\x1a\x1e.sbxhost.engine.v1.ResizeReplyB,Z*github.com/sbxhost/sbxhost/shared/enginepbb\x06proto3"
+	"\x04Info\x12\x1e.sbxhost.engine.v2.InfoRequest\x1a\x1c.sbxhost.engine.v2.InfoReply\x12G\n" +
+	"\x05Probe\x12\x1f.sbxhost.engine.v2.ProbeRequest\x1a\x1d.sbxhost.engine.v2.ProbeReply\x12F\n" +
+	"\x04Open\x12\x1e.sbxhost.engine.v2.OpenRequest\x1a\x1c.sbxhost.engine.v2.OpenReply0\x01\x12D\n" +
+	"\x04Plan\x12\x1e.sbxhost.engine.v2.PlanRequest\x1a\x1c.sbxhost.engine.v2.PlanReply\x12G\n" +
+	"\x05Close\x12\x1f.sbxhost.engine.v2.CloseRequest\x1a\x1d.sbxhost.engine.v2.CloseReply\x12C\n" +
+	"\x03Run\x12\x1d.sbxhost.engine.v2.RunRequest\x1a\x1b.sbxhost.engine.v2.RunReply0\x01\x12I\n" +
+	"\x05Stdin\x12\x1f.sbxhost.engine.v2.StdinRequest\x1a\x1d.sbxhost.engine.v2.StdinReply(\x01\x12L\n" +
+	"\x06Output\x12 .sbxhost.engine.v2.OutputRequest\x1a\x1e.sbxhost.engine.v2.OutputReply0\x01\x12J\n" +
+	"\x06Signal\x12 .sbxhost.engine.v2.SignalRequest\x1a\x1e.sbxhost.engine.v2.SignalReply\x12J\n" +
+	"\x06Resize\x12 .sbxhost.engine.v2.ResizeRequest\x1a\x1e.sbxhost.engine.v2.ResizeReplyB,Z*github.com/sbxhost/sbxhost/shared/enginepbb\x06proto3"
 
 var (
 	file_engine_proto_rawDescOnce sync.Once
@@ -2836,100 +2830,100 @@ func file_engine_proto_rawDescGZIP() []byte {
 	return file_engine_proto_rawDescData
 }
 
-var file_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_engine_proto_goTypes = []any{
-	(Filesystem)(0),         // 0: sbxhost.engine.v1.Filesystem
-	(MountKind)(0),          // 1: sbxhost.engine.v1.MountKind
-	(NetworkMode)(0),        // 2: sbxhost.engine.v1.NetworkMode
-	(Error_Kind)(0),         // 3: sbxhost.engine.v1.Error.Kind
-	(*Error)(nil),           // 4: sbxhost.engine.v1.Error
-	(*InfoRequest)(nil),     // 5: sbxhost.engine.v1.InfoRequest
-	(*InfoReply)(nil),       // 6: sbxhost.engine.v1.InfoReply
-	(*OptionSchema)(nil),    // 7: sbxhost.engine.v1.OptionSchema
-	(*OptionAttribute)(nil), // 8: sbxhost.engine.v1.OptionAttribute
-	(*OptionBlock)(nil),     // 9: sbxhost.engine.v1.OptionBlock
-	(*ProbeRequest)(nil),    // 10: sbxhost.engine.v1.ProbeRequest
-	(*ProbeReply)(nil),      // 11: sbxhost.engine.v1.ProbeReply
-	(*Spec)(nil),            // 12: sbxhost.engine.v1.Spec
-	(*Mount)(nil),           // 13: sbxhost.engine.v1.Mount
-	(*Network)(nil),         // 14: sbxhost.engine.v1.Network
-	(*Limits)(nil),          // 15: sbxhost.engine.v1.Limits
-	(*Session)(nil),         // 16: sbxhost.engine.v1.Session
-	(*User)(nil),            // 17: sbxhost.engine.v1.User
-	(*OpenRequest)(nil),     // 18: sbxhost.engine.v1.OpenRequest
-	(*OpenReply)(nil),       // 19: sbxhost.engine.v1.OpenReply
-	(*CloseRequest)(nil),    // 20: sbxhost.engine.v1.CloseRequest
-	(*CloseReply)(nil),      // 21: sbxhost.engine.v1.CloseReply
-	(*Command)(nil),         // 22: sbxhost.engine.v1.Command
-	(*Mask)(nil),            // 23: sbxhost.engine.v1.Mask
-	(*PlanRequest)(nil),     // 24: sbxhost.engine.v1.PlanRequest
-	(*PlanReply)(nil),       // 25: sbxhost.engine.v1.PlanReply
-	(*PlannedMount)(nil),    // 26: sbxhost.engine.v1.PlannedMount
-	(*PlanDocument)(nil),    // 27: sbxhost.engine.v1.PlanDocument
-	(*RunRequest)(nil),      // 28: sbxhost.engine.v1.RunRequest
-	(*RunReply)(nil),        // 29: sbxhost.engine.v1.RunReply
-	(*StdinRequest)(nil),    // 30: sbxhost.engine.v1.StdinRequest
-	(*StdinReply)(nil),      // 31: sbxhost.engine.v1.StdinReply
-	(*OutputRequest)(nil),   // 32: sbxhost.engine.v1.OutputRequest
-	(*OutputReply)(nil),     // 33: sbxhost.engine.v1.OutputReply
-	(*Started)(nil),         // 34: sbxhost.engine.v1.Started
-	(*Event)(nil),           // 35: sbxhost.engine.v1.Event
-	(*Result)(nil),          // 36: sbxhost.engine.v1.Result
-	(*SignalRequest)(nil),   // 37: sbxhost.engine.v1.SignalRequest
-	(*SignalReply)(nil),     // 38: sbxhost.engine.v1.SignalReply
-	(*ResizeRequest)(nil),   // 39: sbxhost.engine.v1.ResizeRequest
-	(*ResizeReply)(nil),     // 40: sbxhost.engine.v1.ResizeReply
-	nil,                     // 41: sbxhost.engine.v1.ProbeReply.FactsEntry
-	nil,                     // 42: sbxhost.engine.v1.Event.DetailsEntry
+	(Filesystem)(0),         // 0: sbxhost.engine.v2.Filesystem
+	(Access)(0),             // 1: sbxhost.engine.v2.Access
+	(Missing)(0),            // 2: sbxhost.engine.v2.Missing
+	(NetworkMode)(0),        // 3: sbxhost.engine.v2.NetworkMode
+	(Error_Kind)(0),         // 4: sbxhost.engine.v2.Error.Kind
+	(*Error)(nil),           // 5: sbxhost.engine.v2.Error
+	(*InfoRequest)(nil),     // 6: sbxhost.engine.v2.InfoRequest
+	(*InfoReply)(nil),       // 7: sbxhost.engine.v2.InfoReply
+	(*OptionSchema)(nil),    // 8: sbxhost.engine.v2.OptionSchema
+	(*OptionAttribute)(nil), // 9: sbxhost.engine.v2.OptionAttribute
+	(*OptionBlock)(nil),     // 10: sbxhost.engine.v2.OptionBlock
+	(*ProbeRequest)(nil),    // 11: sbxhost.engine.v2.ProbeRequest
+	(*ProbeReply)(nil),      // 12: sbxhost.engine.v2.ProbeReply
+	(*Spec)(nil),            // 13: sbxhost.engine.v2.Spec
+	(*Entry)(nil),           // 14: sbxhost.engine.v2.Entry
+	(*Network)(nil),         // 15: sbxhost.engine.v2.Network
+	(*Limits)(nil),          // 16: sbxhost.engine.v2.Limits
+	(*Session)(nil),         // 17: sbxhost.engine.v2.Session
+	(*User)(nil),            // 18: sbxhost.engine.v2.User
+	(*OpenRequest)(nil),     // 19: sbxhost.engine.v2.OpenRequest
+	(*OpenReply)(nil),       // 20: sbxhost.engine.v2.OpenReply
+	(*CloseRequest)(nil),    // 21: sbxhost.engine.v2.CloseRequest
+	(*CloseReply)(nil),      // 22: sbxhost.engine.v2.CloseReply
+	(*Command)(nil),         // 23: sbxhost.engine.v2.Command
+	(*PlanRequest)(nil),     // 24: sbxhost.engine.v2.PlanRequest
+	(*PlanReply)(nil),       // 25: sbxhost.engine.v2.PlanReply
+	(*PlannedMount)(nil),    // 26: sbxhost.engine.v2.PlannedMount
+	(*PlanDocument)(nil),    // 27: sbxhost.engine.v2.PlanDocument
+	(*RunRequest)(nil),      // 28: sbxhost.engine.v2.RunRequest
+	(*RunReply)(nil),        // 29: sbxhost.engine.v2.RunReply
+	(*StdinRequest)(nil),    // 30: sbxhost.engine.v2.StdinRequest
+	(*StdinReply)(nil),      // 31: sbxhost.engine.v2.StdinReply
+	(*OutputRequest)(nil),   // 32: sbxhost.engine.v2.OutputRequest
+	(*OutputReply)(nil),     // 33: sbxhost.engine.v2.OutputReply
+	(*Started)(nil),         // 34: sbxhost.engine.v2.Started
+	(*Event)(nil),           // 35: sbxhost.engine.v2.Event
+	(*Result)(nil),          // 36: sbxhost.engine.v2.Result
+	(*SignalRequest)(nil),   // 37: sbxhost.engine.v2.SignalRequest
+	(*SignalReply)(nil),     // 38: sbxhost.engine.v2.SignalReply
+	(*ResizeRequest)(nil),   // 39: sbxhost.engine.v2.ResizeRequest
+	(*ResizeReply)(nil),     // 40: sbxhost.engine.v2.ResizeReply
+	nil,                     // 41: sbxhost.engine.v2.ProbeReply.FactsEntry
+	nil,                     // 42: sbxhost.engine.v2.Event.DetailsEntry
 }
 var file_engine_proto_depIdxs = []int32{
-	3,  // 0: sbxhost.engine.v1.Error.kind:type_name -> sbxhost.engine.v1.Error.Kind
-	7,  // 1: sbxhost.engine.v1.InfoReply.options:type_name -> sbxhost.engine.v1.OptionSchema
-	8,  // 2: sbxhost.engine.v1.OptionSchema.attributes:type_name -> sbxhost.engine.v1.OptionAttribute
-	9,  // 3: sbxhost.engine.v1.OptionSchema.blocks:type_name -> sbxhost.engine.v1.OptionBlock
-	8,  // 4: sbxhost.engine.v1.OptionBlock.attributes:type_name -> sbxhost.engine.v1.OptionAttribute
-	41, // 5: sbxhost.engine.v1.ProbeReply.facts:type_name -> sbxhost.engine.v1.ProbeReply.FactsEntry
-	0,  // 6: sbxhost.engine.v1.Spec.filesystem:type_name -> sbxhost.engine.v1.Filesystem
-	13, // 7: sbxhost.engine.v1.Spec.mounts:type_name -> sbxhost.engine.v1.Mount
-	14, // 8: sbxhost.engine.v1.Spec.network:type_name -> sbxhost.engine.v1.Network
-	15, // 9: sbxhost.engine.v1.Spec.limits:type_name -> sbxhost.engine.v1.Limits
-	16, // 10: sbxhost.engine.v1.Spec.session:type_name -> sbxhost.engine.v1.Session
-	17, // 11: sbxhost.engine.v1.Spec.user:type_name -> sbxhost.engine.v1.User
-	1,  // 12: sbxhost.engine.v1.Mount.kind:type_name -> sbxhost.engine.v1.MountKind
-	2,  // 13: sbxhost.engine.v1.Network.mode:type_name -> sbxhost.engine.v1.NetworkMode
-	12, // 14: sbxhost.engine.v1.OpenRequest.spec:type_name -> sbxhost.engine.v1.Spec
-	35, // 15: sbxhost.engine.v1.OpenReply.progress:type_name -> sbxhost.engine.v1.Event
-	23, // 16: sbxhost.engine.v1.Command.masks:type_name -> sbxhost.engine.v1.Mask
-	22, // 17: sbxhost.engine.v1.PlanRequest.command:type_name -> sbxhost.engine.v1.Command
-	26, // 18: sbxhost.engine.v1.PlanReply.mounts:type_name -> sbxhost.engine.v1.PlannedMount
-	27, // 19: sbxhost.engine.v1.PlanReply.documents:type_name -> sbxhost.engine.v1.PlanDocument
-	22, // 20: sbxhost.engine.v1.RunRequest.command:type_name -> sbxhost.engine.v1.Command
-	34, // 21: sbxhost.engine.v1.RunReply.started:type_name -> sbxhost.engine.v1.Started
-	35, // 22: sbxhost.engine.v1.RunReply.event:type_name -> sbxhost.engine.v1.Event
-	36, // 23: sbxhost.engine.v1.RunReply.exited:type_name -> sbxhost.engine.v1.Result
-	4,  // 24: sbxhost.engine.v1.RunReply.broken:type_name -> sbxhost.engine.v1.Error
-	42, // 25: sbxhost.engine.v1.Event.details:type_name -> sbxhost.engine.v1.Event.DetailsEntry
-	5,  // 26: sbxhost.engine.v1.Engine.Info:input_type -> sbxhost.engine.v1.InfoRequest
-	10, // 27: sbxhost.engine.v1.Engine.Probe:input_type -> sbxhost.engine.v1.ProbeRequest
-	18, // 28: sbxhost.engine.v1.Engine.Open:input_type -> sbxhost.engine.v1.OpenRequest
-	24, // 29: sbxhost.engine.v1.Engine.Plan:input_type -> sbxhost.engine.v1.PlanRequest
-	20, // 30: sbxhost.engine.v1.Engine.Close:input_type -> sbxhost.engine.v1.CloseRequest
-	28, // 31: sbxhost.engine.v1.Engine.Run:input_type -> sbxhost.engine.v1.RunRequest
-	30, // 32: sbxhost.engine.v1.Engine.Stdin:input_type -> sbxhost.engine.v1.StdinRequest
-	32, // 33: sbxhost.engine.v1.Engine.Output:input_type -> sbxhost.engine.v1.OutputRequest
-	37, // 34: sbxhost.engine.v1.Engine.Signal:input_type -> sbxhost.engine.v1.SignalRequest
-	39, // 35: sbxhost.engine.v1.Engine.Resize:input_type -> sbxhost.engine.v1.ResizeRequest
-	6,  // 36: sbxhost.engine.v1.Engine.Info:output_type -> sbxhost.engine.v1.InfoReply
-	11, // 37: sbxhost.engine.v1.Engine.Probe:output_type -> sbxhost.engine.v1.ProbeReply
-	19, // 38: sbxhost.engine.v1.Engine.Open:output_type -> sbxhost.engine.v1.OpenReply
-	25, // 39: sbxhost.engine.v1.Engine.Plan:output_type -> sbxhost.engine.v1.PlanReply
-	21, // 40: sbxhost.engine.v1.Engine.Close:output_type -> sbxhost.engine.v1.CloseReply
-	29, // 41: sbxhost.engine.v1.Engine.Run:output_type -> sbxhost.engine.v1.RunReply
-	31, // 42: sbxhost.engine.v1.Engine.Stdin:output_type -> sbxhost.engine.v1.StdinReply
-	33, // 43: sbxhost.engine.v1.Engine.Output:output_type -> sbxhost.engine.v1.OutputReply
-	38, // 44: sbxhost.engine.v1.Engine.Signal:output_type -> sbxhost.engine.v1.SignalReply
-	40, // 45: sbxhost.engine.v1.Engine.Resize:output_type -> sbxhost.engine.v1.ResizeReply
+	4,  // 0: sbxhost.engine.v2.Error.kind:type_name -> sbxhost.engine.v2.Error.Kind
+	8,  // 1: sbxhost.engine.v2.InfoReply.options:type_name -> sbxhost.engine.v2.OptionSchema
+	9,  // 2: sbxhost.engine.v2.OptionSchema.attributes:type_name -> sbxhost.engine.v2.OptionAttribute
+	10, // 3: sbxhost.engine.v2.OptionSchema.blocks:type_name -> sbxhost.engine.v2.OptionBlock
+	9,  // 4: sbxhost.engine.v2.OptionBlock.attributes:type_name -> sbxhost.engine.v2.OptionAttribute
+	41, // 5: sbxhost.engine.v2.ProbeReply.facts:type_name -> sbxhost.engine.v2.ProbeReply.FactsEntry
+	0,  // 6: sbxhost.engine.v2.Spec.filesystem:type_name -> sbxhost.engine.v2.Filesystem
+	14, // 7: sbxhost.engine.v2.Spec.table:type_name -> sbxhost.engine.v2.Entry
+	15, // 8: sbxhost.engine.v2.Spec.network:type_name -> sbxhost.engine.v2.Network
+	16, // 9: sbxhost.engine.v2.Spec.limits:type_name -> sbxhost.engine.v2.Limits
+	17, // 10: sbxhost.engine.v2.Spec.session:type_name -> sbxhost.engine.v2.Session
+	18, // 11: sbxhost.engine.v2.Spec.user:type_name -> sbxhost.engine.v2.User
+	1,  // 12: sbxhost.engine.v2.Entry.access:type_name -> sbxhost.engine.v2.Access
+	2,  // 13: sbxhost.engine.v2.Entry.missing:type_name -> sbxhost.engine.v2.Missing
+	3,  // 14: sbxhost.engine.v2.Network.mode:type_name -> sbxhost.engine.v2.NetworkMode
+	13, // 15: sbxhost.engine.v2.OpenRequest.spec:type_name -> sbxhost.engine.v2.Spec
+	35, // 16: sbxhost.engine.v2.OpenReply.progress:type_name -> sbxhost.engine.v2.Event
+	23, // 17: sbxhost.engine.v2.PlanRequest.command:type_name -> sbxhost.engine.v2.Command
+	26, // 18: sbxhost.engine.v2.PlanReply.mounts:type_name -> sbxhost.engine.v2.PlannedMount
+	27, // 19: sbxhost.engine.v2.PlanReply.documents:type_name -> sbxhost.engine.v2.PlanDocument
+	23, // 20: sbxhost.engine.v2.RunRequest.command:type_name -> sbxhost.engine.v2.Command
+	34, // 21: sbxhost.engine.v2.RunReply.started:type_name -> sbxhost.engine.v2.Started
+	35, // 22: sbxhost.engine.v2.RunReply.event:type_name -> sbxhost.engine.v2.Event
+	36, // 23: sbxhost.engine.v2.RunReply.exited:type_name -> sbxhost.engine.v2.Result
+	5,  // 24: sbxhost.engine.v2.RunReply.broken:type_name -> sbxhost.engine.v2.Error
+	42, // 25: sbxhost.engine.v2.Event.details:type_name -> sbxhost.engine.v2.Event.DetailsEntry
+	6,  // 26: sbxhost.engine.v2.Engine.Info:input_type -> sbxhost.engine.v2.InfoRequest
+	11, // 27: sbxhost.engine.v2.Engine.Probe:input_type -> sbxhost.engine.v2.ProbeRequest
+	19, // 28: sbxhost.engine.v2.Engine.Open:input_type -> sbxhost.engine.v2.OpenRequest
+	24, // 29: sbxhost.engine.v2.Engine.Plan:input_type -> sbxhost.engine.v2.PlanRequest
+	21, // 30: sbxhost.engine.v2.Engine.Close:input_type -> sbxhost.engine.v2.CloseRequest
+	28, // 31: sbxhost.engine.v2.Engine.Run:input_type -> sbxhost.engine.v2.RunRequest
+	30, // 32: sbxhost.engine.v2.Engine.Stdin:input_type -> sbxhost.engine.v2.StdinRequest
+	32, // 33: sbxhost.engine.v2.Engine.Output:input_type -> sbxhost.engine.v2.OutputRequest
+	37, // 34: sbxhost.engine.v2.Engine.Signal:input_type -> sbxhost.engine.v2.SignalRequest
+	39, // 35: sbxhost.engine.v2.Engine.Resize:input_type -> sbxhost.engine.v2.ResizeRequest
+	7,  // 36: sbxhost.engine.v2.Engine.Info:output_type -> sbxhost.engine.v2.InfoReply
+	12, // 37: sbxhost.engine.v2.Engine.Probe:output_type -> sbxhost.engine.v2.ProbeReply
+	20, // 38: sbxhost.engine.v2.Engine.Open:output_type -> sbxhost.engine.v2.OpenReply
+	25, // 39: sbxhost.engine.v2.Engine.Plan:output_type -> sbxhost.engine.v2.PlanReply
+	22, // 40: sbxhost.engine.v2.Engine.Close:output_type -> sbxhost.engine.v2.CloseReply
+	29, // 41: sbxhost.engine.v2.Engine.Run:output_type -> sbxhost.engine.v2.RunReply
+	31, // 42: sbxhost.engine.v2.Engine.Stdin:output_type -> sbxhost.engine.v2.StdinReply
+	33, // 43: sbxhost.engine.v2.Engine.Output:output_type -> sbxhost.engine.v2.OutputReply
+	38, // 44: sbxhost.engine.v2.Engine.Signal:output_type -> sbxhost.engine.v2.SignalReply
+	40, // 45: sbxhost.engine.v2.Engine.Resize:output_type -> sbxhost.engine.v2.ResizeReply
 	36, // [36:46] is the sub-list for method output_type
 	26, // [26:36] is the sub-list for method input_type
 	26, // [26:26] is the sub-list for extension type_name
@@ -2942,7 +2936,7 @@ func file_engine_proto_init() {
 	if File_engine_proto != nil {
 		return
 	}
-	file_engine_proto_msgTypes[25].OneofWrappers = []any{
+	file_engine_proto_msgTypes[24].OneofWrappers = []any{
 		(*RunReply_Started)(nil),
 		(*RunReply_Event)(nil),
 		(*RunReply_Exited)(nil),
@@ -2953,8 +2947,8 @@ func file_engine_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_engine_proto_rawDesc), len(file_engine_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   39,
+			NumEnums:      5,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,4 +1,4 @@
-// The sbxhost engine protocol, version 1.
+// The sbxhost engine protocol, version 2.
 //
 // An engine is a hashicorp/go-plugin plugin that serves the service Engine
 // over gRPC. docs/protocol.md says how it is started and what each call owes.
@@ -37,16 +37,16 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Engine_Info_FullMethodName   = "/sbxhost.engine.v1.Engine/Info"
-	Engine_Probe_FullMethodName  = "/sbxhost.engine.v1.Engine/Probe"
-	Engine_Open_FullMethodName   = "/sbxhost.engine.v1.Engine/Open"
-	Engine_Plan_FullMethodName   = "/sbxhost.engine.v1.Engine/Plan"
-	Engine_Close_FullMethodName  = "/sbxhost.engine.v1.Engine/Close"
-	Engine_Run_FullMethodName    = "/sbxhost.engine.v1.Engine/Run"
-	Engine_Stdin_FullMethodName  = "/sbxhost.engine.v1.Engine/Stdin"
-	Engine_Output_FullMethodName = "/sbxhost.engine.v1.Engine/Output"
-	Engine_Signal_FullMethodName = "/sbxhost.engine.v1.Engine/Signal"
-	Engine_Resize_FullMethodName = "/sbxhost.engine.v1.Engine/Resize"
+	Engine_Info_FullMethodName   = "/sbxhost.engine.v2.Engine/Info"
+	Engine_Probe_FullMethodName  = "/sbxhost.engine.v2.Engine/Probe"
+	Engine_Open_FullMethodName   = "/sbxhost.engine.v2.Engine/Open"
+	Engine_Plan_FullMethodName   = "/sbxhost.engine.v2.Engine/Plan"
+	Engine_Close_FullMethodName  = "/sbxhost.engine.v2.Engine/Close"
+	Engine_Run_FullMethodName    = "/sbxhost.engine.v2.Engine/Run"
+	Engine_Stdin_FullMethodName  = "/sbxhost.engine.v2.Engine/Stdin"
+	Engine_Output_FullMethodName = "/sbxhost.engine.v2.Engine/Output"
+	Engine_Signal_FullMethodName = "/sbxhost.engine.v2.Engine/Signal"
+	Engine_Resize_FullMethodName = "/sbxhost.engine.v2.Engine/Resize"
 )
 
 // EngineClient is the client API for Engine service.
@@ -484,7 +484,7 @@ func _Engine_Resize_Handler(srv interface{}, ctx context.Context, dec func(inter
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var Engine_ServiceDesc = grpc.ServiceDesc{
-	ServiceName: "sbxhost.engine.v1.Engine",
+	ServiceName: "sbxhost.engine.v2.Engine",
 	HandlerType: (*EngineServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{

@@ -145,7 +145,7 @@ func breakages() map[string]breakage {
 	wrong := errors.New("something else")
 	var kept struct {
 		sync.Mutex
-		mounts []shared.Mount
+		mounts []shared.Entry
 	}
 	commands, sandboxes := &counted{limit: 10}, &counted{limit: 5}
 	closing := make(chan struct{})
@@ -167,7 +167,7 @@ func breakages() map[string]breakage {
 		"open.08": {open: func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
 			kept.Lock()
 			defer kept.Unlock()
-			kept.mounts = spec.Mounts
+			kept.mounts = spec.Table
 			return e.Open(ctx, spec)
 		}, start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
 			kept.Lock()
@@ -354,12 +354,12 @@ func breakages() map[string]breakage {
 func liar() breakage {
 	b := opened(func(s *shared.Spec) {
 		s.Unconfined, s.Home, s.Limits, s.Options = true, "", shared.Limits{}, nil
-		s.Mounts = slices.DeleteFunc(slices.Clone(s.Mounts), func(m shared.Mount) bool { return m.Source != m.Destination })
+		s.Table = slices.DeleteFunc(slices.Clone(s.Table), func(m shared.Entry) bool { return m.Source != m.Path })
 	})
 	b.info = func(i shared.Info) shared.Info {
 		i.Features = shared.Features{
 			shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
-			shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureMasks, shared.FeatureTTY, shared.FeatureLimitPIDs,
+			shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureTTY, shared.FeatureLimitPIDs,
 			shared.FeatureLimitMemory, shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,
 		}
 		return i

@@ -96,10 +96,10 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 // takes what asks for that one is caught, and told which.
 func TestUnclaimedFeaturesMustBeRefused(t *testing.T) {
 	t.Parallel()
-	for _, feature := range append(enginetest.AskedFeatures(), shared.FeatureMasks, shared.FeatureTTY) {
+	for _, feature := range append(enginetest.AskedFeatures(), shared.FeatureHidden, shared.FeatureTTY) {
 		t.Run(string(feature), func(t *testing.T) {
 			t.Parallel()
-			claimed := slices.DeleteFunc(slices.Concat(enginetest.AskedFeatures(), shared.Features{shared.FeatureMasks, shared.FeatureTTY}),
+			claimed := slices.DeleteFunc(slices.Concat(enginetest.AskedFeatures(), shared.Features{shared.FeatureHidden, shared.FeatureTTY}),
 				func(f shared.Feature) bool { return f == feature })
 			b := breakage{
 				info: func(i shared.Info) shared.Info { i.Features = claimed; return i },

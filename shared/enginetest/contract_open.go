@@ -71,7 +71,7 @@ func infoRule(ctx context.Context, b *bench) error {
 		return errors.New("a feature is listed twice")
 	}
 	if first.Features.Has(shared.FeatureUnconfined) {
-		for _, f := range []shared.Feature{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureMasks} {
+		for _, f := range []shared.Feature{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden} {
 			if first.Features.Has(f) {
 				return fmt.Errorf("an engine without isolation cannot hold %s", f)
 			}
@@ -124,13 +124,13 @@ func asks(source string) []ask {
 		{shared.FeatureFilesystemMinimal, func(s *shared.Spec) { s.Filesystem = shared.FilesystemMinimal }},
 		{shared.FeatureFilesystemHost, func(s *shared.Spec) { s.Filesystem = shared.FilesystemHost }},
 		{shared.FeatureRemap, func(s *shared.Spec) {
-			s.Mounts = append(s.Mounts, shared.Mount{Source: source, Destination: "/remapped", Origin: "x"})
+			s.Table = append(s.Table, shared.Entry{Source: source, Path: "/remapped", Why: "x", Access: shared.ReadOnly})
 		}},
 		{shared.FeatureOverlay, func(s *shared.Spec) {
-			s.Mounts = append(s.Mounts, shared.Mount{Source: source, Destination: source, Kind: shared.MountOverlay, Origin: "x"})
+			s.Table = append(s.Table, shared.Entry{Source: source, Path: source, Access: shared.Overlay, Why: "x"})
 		}},
 		{shared.FeatureTmpfs, func(s *shared.Spec) {
-			s.Mounts = append(s.Mounts, shared.Mount{Destination: source, Kind: shared.MountTmpfs, Origin: "x"})
+			s.Table = append(s.Table, shared.Entry{Path: source, Access: shared.Private, Why: "x"})
 		}},
 		{shared.FeatureUser, func(s *shared.Spec) { s.User = &shared.User{UID: 12345, GID: 12345} }},
 		{shared.FeatureLimitMemory, func(s *shared.Spec) { s.Limits.Memory = 1 << 30 }},
@@ -181,10 +181,10 @@ func (b *bench) unclaimedByCommands(ctx context.Context, claims shared.Features)
 		return wantKind(string(feature)+" is not claimed: Start", err, shared.ErrUnsupported)
 	}
 	var errs []error
-	if !b.suite.unconfined && !claims.Has(shared.FeatureMasks) && !claims.Has(shared.FeaturePatterns) {
+	if !b.suite.unconfined && !claims.Has(shared.FeatureHidden) && !claims.Has(shared.FeaturePatterns) {
 		cmd := b.sh("exit 0")
 		cmd.Masks = []shared.Mask{{Path: b.scene.path("ws/.env"), Origin: `deny_paths "probe"`}}
-		errs = append(errs, refused(shared.FeatureMasks, cmd, shared.Stdio{}))
+		errs = append(errs, refused(shared.FeatureHidden, cmd, shared.Stdio{}))
 	}
 	if !claims.Has(shared.FeatureTTY) && !claims.Has(shared.FeatureTTYEngine) {
 		t, err := openTerminal()
@@ -200,25 +200,25 @@ func (b *bench) unclaimedByCommands(ctx context.Context, claims shared.Features)
 }
 
 func formRule(ctx context.Context, b *bench) error {
-	mount := func(m shared.Mount) func(*shared.Spec) {
-		return func(s *shared.Spec) { s.Mounts = append(s.Mounts, m) }
+	mount := func(m shared.Entry) func(*shared.Spec) {
+		return func(s *shared.Spec) { s.Table = append(s.Table, m) }
 	}
 	var errs []error
 	for name, change := range map[string]func(*shared.Spec){
-		"a relative source":          mount(shared.Mount{Source: "x", Destination: "/x"}),
-		"a relative destination":     mount(shared.Mount{Source: "/usr", Destination: "usr"}),
-		"a destination with ..":      mount(shared.Mount{Source: "/usr", Destination: "/x/../y"}),
-		"a path with a NUL":          mount(shared.Mount{Source: "/usr\x00", Destination: "/usr\x00"}),
-		"an unknown kind":            mount(shared.Mount{Source: "/usr", Destination: "/x", Kind: 77}),
-		"two at one place":           mount(shared.Mount{Source: b.scene.shown, Destination: b.scene.ws}),
-		"a tmpfs with a source":      mount(shared.Mount{Source: "/usr", Destination: "/x", Kind: shared.MountTmpfs}),
+		"a relative source":          mount(shared.Entry{Source: "x", Path: "/x", Access: shared.ReadOnly}),
+		"a relative destination":     mount(shared.Entry{Source: "/usr", Path: "usr", Access: shared.ReadOnly}),
+		"a destination with ..":      mount(shared.Entry{Source: "/usr", Path: "/x/../y", Access: shared.ReadOnly}),
+		"a path with a NUL":          mount(shared.Entry{Source: "/usr\x00", Path: "/usr\x00", Access: shared.ReadOnly}),
+		"an unknown kind":            mount(shared.Entry{Source: "/usr", Path: "/x", Access: 77}),
+		"two at one place":           mount(shared.Entry{Source: b.scene.shown, Path: b.scene.ws, Access: shared.ReadOnly}),
+		"a tmpfs with a source":      mount(shared.Entry{Source: "/usr", Path: "/x", Access: shared.Private}),
 		"an unknown view":            func(s *shared.Spec) { s.Filesystem = 77 },
 		"an unknown network":         func(s *shared.Spec) { s.Network.Mode = 77 },
 		"a relative home":            func(s *shared.Spec) { s.Home = "home" },
 		"a relative session":         func(s *shared.Spec) { s.Session.Dir = "session" },
 		"a negative number of CPUs":  func(s *shared.Spec) { s.Limits.CPUs = -1 },
 		"options that are not JSON":  func(s *shared.Spec) { s.Options = json.RawMessage("{") },
-		"a destination of no length": mount(shared.Mount{Source: "/usr", Destination: ""}),
+		"a destination of no length": mount(shared.Entry{Source: "/usr", Path: "", Access: shared.ReadOnly}),
 	} {
 		spec := b.spec()
 		change(&spec)
@@ -237,8 +237,8 @@ func keepsNothing(ctx context.Context, b *bench) error {
 		return err
 	}
 	b.later(func() { sandbox.Close(context.WithoutCancel(ctx)) })
-	for i := range spec.Mounts {
-		spec.Mounts[i] = shared.Mount{Source: "/no/such", Destination: "/no/such"}
+	for i := range spec.Table {
+		spec.Table[i] = shared.Entry{Source: "/no/such", Path: "/no/such", Access: shared.ReadOnly}
 	}
 	r, err := b.run(ctx, sandbox, b.command("read", b.scene.path("ws/file")), nil)
 	if err != nil {

@@ -87,7 +87,7 @@ func TestFeaturesAreCovered(t *testing.T) {
 		shared.FeatureSourceFD:          "it says how a mount is held",
 		shared.FeaturePatterns:          "engines with mounts are given patterns, too, and hold masks in their place",
 		shared.FeatureUnconfined:        "rule open.06",
-		shared.FeatureMasks:             "rule open.03, by a command",
+		shared.FeatureHidden:             "rule open.03, by a command",
 		shared.FeatureTTY:               "rule open.03, by a command",
 		shared.FeatureTTYEngine:         "rules open.03 and stream.14, by a command",
 	}

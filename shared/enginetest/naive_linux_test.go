@@ -20,7 +20,7 @@ func naive() shared.Engine {
 			Name: "naive", Version: "0", Doc: "bubblewrap as it is commonly written",
 			Features: shared.Features{
 				shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
-				shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureMasks, shared.FeatureTTY,
+				shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureTTY,
 			},
 		},
 		Launch: func(spec *shared.Spec, cmd *shared.Command) (*exec.Cmd, error) {
@@ -31,14 +31,14 @@ func naive() shared.Engine {
 			if spec.Home != "" {
 				words = append(words, "--tmpfs", spec.Home)
 			}
-			for _, m := range spec.Mounts {
-				switch m.Kind {
-				case shared.MountReadOnly:
-					words = append(words, "--ro-bind", m.Source, m.Destination)
-				case shared.MountReadWrite:
-					words = append(words, "--bind", m.Source, m.Destination)
-				case shared.MountTmpfs:
-					words = append(words, "--tmpfs", m.Destination)
+			for _, m := range spec.Table {
+				switch m.Access {
+				case shared.ReadOnly:
+					words = append(words, "--ro-bind", m.Source, m.Path)
+				case shared.ReadWrite:
+					words = append(words, "--bind", m.Source, m.Path)
+				case shared.Private:
+					words = append(words, "--tmpfs", m.Path)
 				}
 			}
 			for _, m := range cmd.Masks {

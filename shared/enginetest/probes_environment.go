@@ -147,7 +147,7 @@ func hostPath(ctx context.Context, s *scene) (Status, string) {
 	case !errors.Is(o.refused, shared.ErrNotFound):
 		return Failed, fmt.Sprintf("not refused as a command that is not there: %v, %v", o.refused, o.result.Status)
 	}
-	t.show(s.outside, shared.MountReadOnly)
+	t.show(s.outside, shared.ReadOnly)
 	if o := s.attempt(ctx, t); o.refused != nil || !o.result.Status.Success() {
 		return ControlFailed, fmt.Sprintf("where it is shown: %v, %v", o.refused, o.result.Status)
 	}

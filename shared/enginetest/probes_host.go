@@ -35,9 +35,9 @@ func hostProbes() []probe {
 			return Failed, fmt.Sprintf("not refused as it should be: %v", o.refused)
 		}}
 	}
-	bind := func(source, destination string, kind shared.MountKind) func(*scene, *trial) {
+	bind := func(source, destination string, kind shared.Access) func(*scene, *trial) {
 		return func(s *scene, t *trial) {
-			t.Spec.Mounts = append(t.Spec.Mounts, shared.Mount{Source: strings.ReplaceAll(source, "SCENE", s.dir), Destination: strings.ReplaceAll(destination, "SCENE", s.dir), Kind: kind, Origin: "bind_paths[1]"})
+			t.Spec.Table = append(t.Spec.Table, shared.Entry{Source: strings.ReplaceAll(source, "SCENE", s.dir), Path: strings.ReplaceAll(destination, "SCENE", s.dir), Access: kind, Why: "bind_paths[1]"})
 		}
 	}
 	invalid, unsupported := shared.ErrInvalidSpec, shared.ErrUnsupported
@@ -54,13 +54,13 @@ func hostProbes() []probe {
 		odd("host.10", "a mount whose name is an expression", "$(touch x)`y`${HOME}%s"),
 		odd("host.11", "a mount whose name is in SBPL", `a") (allow default) (x "`),
 		odd("host.12", "a mount whose name has control characters", "a\x1b[31m\x01\x7f"),
-		refused("host.13", "a missing source", bind("SCENE/missing", "SCENE/missing", shared.MountReadOnly), invalid),
-		refused("host.14", "a relative source", bind("etc", "/etc2", shared.MountReadOnly), invalid),
-		refused("host.15", "a source with ..", bind("SCENE/ws/../outside", "/x", shared.MountReadOnly), invalid),
-		refused("host.16", "a destination with ..", bind("SCENE/outside", "SCENE/ws/../x", shared.MountReadOnly), invalid),
-		refused("host.17", "a path with a NUL", bind("SCENE/outside", "/x\x00y", shared.MountReadOnly), invalid),
-		refused("host.18", "two mounts at one destination", bind("SCENE/outside", "SCENE/ws", shared.MountReadOnly), invalid),
-		refused("host.19", "an unknown kind of mount", bind("SCENE/outside", "/x", shared.MountKind(99)), invalid),
+		refused("host.13", "a missing source", bind("SCENE/missing", "SCENE/missing", shared.ReadOnly), invalid),
+		refused("host.14", "a relative source", bind("etc", "/etc2", shared.ReadOnly), invalid),
+		refused("host.15", "a source with ..", bind("SCENE/ws/../outside", "/x", shared.ReadOnly), invalid),
+		refused("host.16", "a destination with ..", bind("SCENE/outside", "SCENE/ws/../x", shared.ReadOnly), invalid),
+		refused("host.17", "a path with a NUL", bind("SCENE/outside", "/x\x00y", shared.ReadOnly), invalid),
+		refused("host.18", "two mounts at one destination", bind("SCENE/outside", "SCENE/ws", shared.ReadOnly), invalid),
+		refused("host.19", "an unknown kind of mount", bind("SCENE/outside", "/x", shared.Access(99)), invalid),
 		refused("host.20", "an unknown network", func(_ *scene, t *trial) { t.Spec.Network.Mode = 99 }, invalid),
 		refused("host.21", "an unknown view", func(_ *scene, t *trial) { t.Spec.Filesystem = 99 }, invalid),
 		refused("host.22", "an unknown option", func(_ *scene, t *trial) { t.Spec.Options = []byte(`{"no_such_option":true}`) }, invalid, unsupported),
@@ -78,7 +78,7 @@ func hostProbes() []probe {
 		{id: "host.26", title: "a fifo as what is shown does not hang it", only: onlyLinux, refusal: true, works: true,
 			prepare: func(s *scene) error { return makeFifo(s.path("outside/fifo")) },
 			trial: func(s *scene, t *trial) {
-				t.show(s.path("outside/fifo"), shared.MountReadOnly)
+				t.show(s.path("outside/fifo"), shared.ReadOnly)
 				t.do("nothing")
 			}},
 	}
@@ -92,7 +92,7 @@ func (s *scene) oddName(ctx context.Context, name string) (Status, string) {
 		return NotApplicable, "this file system does not take the name: " + err.Error()
 	}
 	read := s.newTrial()
-	read.show(dir, shared.MountReadOnly)
+	read.show(dir, shared.ReadOnly)
 	read.do("read-canary", s.canary, dir+"/file")
 	if lacking := missing(s.suite.info.Features, s.p.requires(read)); lacking != "" {
 		return Skipped, "the engine does not claim " + lacking
@@ -112,7 +112,7 @@ func (s *scene) oddName(ctx context.Context, name string) (Status, string) {
 		return Failed, o.told()
 	}
 	write := s.newTrial()
-	write.show(dir, shared.MountReadOnly)
+	write.show(dir, shared.ReadOnly)
 	write.do("create", dir+"/new")
 	if o := s.attempt(ctx, write); o.verdict.Kind != verdictDenied {
 		return Leaked, fmt.Sprintf("it is writable: %v %s", o.refused, o.told())

@@ -19,15 +19,15 @@ func leftoverProbes() []probe {
 			return s.leavesNothing(ctx, func(t *trial) {
 				t.mask(s.path("ws/.env"), false)
 				t.mask(s.path("ws/keys"), true)
-				t.show(s.path("ws/sub/deep"), shared.MountReadOnly)
+				t.show(s.path("ws/sub/deep"), shared.ReadOnly)
 			})
-		}, features: []shared.Feature{shared.FeatureMasks, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
+		}, features: []shared.Feature{shared.FeatureHidden, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
 		{id: "write.61", title: "a mask of a path that is not there leaves no stub", unmodelled: decidedByEngine, custom: func(ctx context.Context, s *scene) (Status, string) {
 			return s.leavesNothing(ctx, func(t *trial) {
 				t.mask(s.path("ws/missing"), false)
 				t.mask(s.path("ws/none/missing"), true)
 			})
-		}, features: []shared.Feature{shared.FeatureMasks, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
+		}, features: []shared.Feature{shared.FeatureHidden, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
 		{id: "write.64", title: "a masked file cannot be written", trial: func(s *scene, t *trial) {
 			t.mask(s.path("ws/.env"), false)
 			t.do("append-regular", s.path("ws/.env"))
@@ -43,7 +43,7 @@ func leftoverProbes() []probe {
 		{id: "write.67", title: "a destination beneath a symlink of the workspace makes nothing elsewhere", refusal: true, works: true,
 			prepare: func(s *scene) error { return os.Symlink(s.outside, s.path("ws/evil")) },
 			trial: func(s *scene, t *trial) {
-				t.Spec.Mounts = append(t.Spec.Mounts, shared.Mount{Source: s.shown, Destination: s.path("ws/evil/made"), Origin: "bind_paths[1]"})
+				t.Spec.Table = append(t.Spec.Table, shared.Entry{Source: s.shown, Path: s.path("ws/evil/made"), Why: "bind_paths[1]", Access: shared.ReadOnly})
 				t.do("nothing")
 			}, after: func(s *scene, _ *outcome) error { return hostHas(s.path("outside/made")) }},
 		{id: "write.68", title: "nor does one beneath a symlink to a launcher's own view of the host", refusal: true, works: true,
@@ -51,9 +51,9 @@ func leftoverProbes() []probe {
 				return errors.Join(os.Symlink("/oldroot"+s.outside, s.path("ws/evil")), os.Symlink("/newroot"+s.outside, s.path("ws/evil2")))
 			},
 			trial: func(s *scene, t *trial) {
-				t.Spec.Mounts = append(t.Spec.Mounts,
-					shared.Mount{Source: s.shown, Destination: s.path("ws/evil/made"), Origin: "bind_paths[1]"},
-					shared.Mount{Source: s.shown, Destination: s.path("ws/evil2/made"), Origin: "bind_paths[2]"})
+				t.Spec.Table = append(t.Spec.Table,
+					shared.Entry{Source: s.shown, Path: s.path("ws/evil/made"), Why: "bind_paths[1]", Access: shared.ReadOnly},
+					shared.Entry{Source: s.shown, Path: s.path("ws/evil2/made"), Why: "bind_paths[2]", Access: shared.ReadOnly})
 				t.do("nothing")
 			}, after: func(s *scene, _ *outcome) error { return hostHas(s.path("outside/made")) }},
 		{id: "write.69", title: "a destination that is a symlink of the workspace is not followed", refusal: true, works: true,
@@ -61,7 +61,7 @@ func leftoverProbes() []probe {
 				return errors.Join(os.Mkdir(s.path("outside/dir"), 0o755), os.Symlink(s.path("outside/dir"), s.path("ws/evil")))
 			},
 			trial: func(s *scene, t *trial) {
-				t.Spec.Mounts = append(t.Spec.Mounts, shared.Mount{Source: s.shown, Destination: s.path("ws/evil/made"), Origin: "bind_paths[1]"})
+				t.Spec.Table = append(t.Spec.Table, shared.Entry{Source: s.shown, Path: s.path("ws/evil/made"), Why: "bind_paths[1]", Access: shared.ReadOnly})
 				t.do("nothing")
 			}, after: func(s *scene, _ *outcome) error { return hostHas(s.path("outside/dir/made")) }},
 		{id: "write.70", title: "a source that became a symlink after Open", unmodelled: decidedByEngine, custom: swappedSource,
@@ -69,11 +69,11 @@ func leftoverProbes() []probe {
 		{id: "write.71", title: "a source that becomes a symlink while commands start", unmodelled: decidedByEngine, custom: racedSource,
 			features: []shared.Feature{shared.FeatureSourceFD, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
 		{id: "write.72", title: "a missing destination in the workspace leaves no stub", refusal: true, works: true, trial: func(s *scene, t *trial) {
-			t.Spec.Mounts = append(t.Spec.Mounts, shared.Mount{Source: s.shown, Destination: s.path("ws/new/place"), Origin: "bind_paths[1]"})
+			t.Spec.Table = append(t.Spec.Table, shared.Entry{Source: s.shown, Path: s.path("ws/new/place"), Why: "bind_paths[1]", Access: shared.ReadOnly})
 			t.do("nothing")
 		}, after: func(s *scene, _ *outcome) error { return hostHas(s.path("ws/new")) }},
 		{id: "write.73", title: "nothing stays mounted on the host", only: onlyLinux, works: true, trial: func(s *scene, t *trial) {
-			t.show(s.shown, shared.MountReadOnly)
+			t.show(s.shown, shared.ReadOnly)
 			t.do("nothing")
 		}, after: func(s *scene, _ *outcome) error {
 			mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -137,7 +137,7 @@ func swappedSource(ctx context.Context, s *scene) (Status, string) {
 		return Failed, err.Error()
 	}
 	t := s.newTrial()
-	t.show(s.path("ws/source"), shared.MountReadOnly)
+	t.show(s.path("ws/source"), shared.ReadOnly)
 	t.do("read-canary", s.canary, s.path("ws/source/secret"))
 	sandbox, err := s.suite.engine.Open(ctx, t.Spec)
 	if err != nil {
@@ -157,7 +157,7 @@ func swappedSource(ctx context.Context, s *scene) (Status, string) {
 	}
 	// The control: the same read, granted.
 	granted := s.newTrial()
-	granted.show(s.outside, shared.MountReadOnly)
+	granted.show(s.outside, shared.ReadOnly)
 	granted.do("read-canary", s.canary, s.path("outside/secret"))
 	if o := s.attempt(ctx, granted); o.verdict.Kind != verdictGot {
 		return ControlFailed, o.told()
@@ -173,7 +173,7 @@ func racedSource(ctx context.Context, s *scene) (Status, string) {
 		return Failed, err.Error()
 	}
 	t := s.newTrial()
-	t.show(source, shared.MountReadOnly)
+	t.show(source, shared.ReadOnly)
 	t.do("read-canary", s.canary, filepath.Join(source, "secret"))
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

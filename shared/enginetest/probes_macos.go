@@ -43,7 +43,7 @@ func macosProbes() []probe {
 			return nil
 		}, trial: func(s *scene, t *trial) {
 			t.Spec.Home = s.path("home")
-			t.show(s.path("home"), shared.MountReadWrite)
+			t.show(s.path("home"), shared.ReadWrite)
 			t.do("create-remove", s.path("home/Library/LaunchAgents/sbxhost.probe.plist"), s.path("home/Library/Preferences/sbxhost.probe.plist"))
 		}},
 		{id: "macos.15", title: "typing into a terminal that is standard input alone (TIOCSTI)", only: onlyDarwin, prepare: func(s *scene) error {

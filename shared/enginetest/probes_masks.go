@@ -88,12 +88,12 @@ func maskProbes() []probe {
 		}), control: controlGranted, grant: unmasked},
 		{id: "read.57", title: "a masked file in a read-only mount", prepare: func(s *scene) error { return s.write("shown/.env", s.canary) },
 			trial: func(s *scene, t *trial) {
-				t.show(s.shown, shared.MountReadOnly)
+				t.show(s.shown, shared.ReadOnly)
 				t.mask(s.path("shown/.env"), false)
 				t.do("read-canary", s.canary, s.path("shown/.env"))
 			}, control: controlGranted, grant: unmasked},
 		{id: "read.58", title: "a masked directory that holds a mount", trial: func(s *scene, t *trial) {
-			t.show(s.path("ws/dir/sub"), shared.MountReadOnly)
+			t.show(s.path("ws/dir/sub"), shared.ReadOnly)
 			t.mask(s.path("ws/dir"), true)
 			t.do("read-canary", s.canary, s.path("ws/dir/sub/secret"))
 		}, control: controlGranted, grant: unmasked},

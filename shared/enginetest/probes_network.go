@@ -128,9 +128,9 @@ func networkProbes() []probe {
 			return errors.New("nothing was said")
 		}},
 		{id: "net.12", title: "a socket that no mount shows", prepare: listen("unix", inDir("outside")), trial: dial("unix"),
-			control: controlGranted, grant: func(s *scene, t *trial) { t.show(s.outside, shared.MountReadOnly) }},
+			control: controlGranted, grant: func(s *scene, t *trial) { t.show(s.outside, shared.ReadOnly) }},
 		{id: "net.13", title: "a masked socket in a read-only mount", prepare: listen("unix", inDir("shown")), trial: func(s *scene, t *trial) {
-			t.show(s.shown, shared.MountReadOnly)
+			t.show(s.shown, shared.ReadOnly)
 			t.mask(s.path("shown/s"), false)
 			dial("unix")(s, t)
 		}, control: controlGranted, grant: unmasked},

@@ -140,7 +140,7 @@ func asAnotherUser(ctx context.Context, s *scene) (Status, string) {
 		return Failed, "preparing: " + err.Error()
 	}
 	// Nothing of the kit's own, which that user may not reach either.
-	t.Spec.Mounts = []shared.Mount{{Source: dir + "/ws", Destination: dir + "/ws", Kind: shared.MountReadWrite, Origin: "workspace"}}
+	t.Spec.Table = []shared.Entry{{Source: dir + "/ws", Path: dir + "/ws", Access: shared.ReadWrite, Why: "workspace"}}
 	t.Command.Dir = dir + "/ws"
 	t.argv = []string{"/bin/sh", "-c", `cat "root's"; cat a; : >made`}
 	o := s.attempt(ctx, t)

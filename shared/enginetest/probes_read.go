@@ -18,7 +18,7 @@ func doing(action string, args ...string) func(*scene, *trial) {
 }
 
 // showOutside grants what is planted outside of the workspace.
-func showOutside(s *scene, t *trial) { t.show(s.outside, shared.MountReadOnly) }
+func showOutside(s *scene, t *trial) { t.show(s.outside, shared.ReadOnly) }
 
 // readOutside reads the secret that no mount shows, by a path below the scene.
 func readOutside(elements ...string) func(*scene, *trial) {
@@ -74,11 +74,11 @@ func readProbes() []probe {
 			control: controlGranted, grant: showOutside},
 		{id: "read.04", title: "the neighbours of the workspace", trial: func(s *scene, t *trial) { t.do("list", s.dir, s.ws, s.suite.actor) },
 			control: controlGranted, grant: func(s *scene, t *trial) {
-				t.Spec.Mounts = slices.Insert(t.Spec.Mounts, 0, shared.Mount{Source: s.dir, Destination: s.dir, Origin: "bind_paths[1]"})
+				t.Spec.Table = slices.Insert(t.Spec.Table, 0, shared.Entry{Source: s.dir, Path: s.dir, Why: "bind_paths[1]", Access: shared.ReadOnly})
 			}},
 		{id: "read.05", title: "a directory whose name begins with the workspace's", trial: readOutside("ws-evil/secret"),
 			prepare: func(s *scene) error { return s.write("ws-evil/secret", s.canary) },
-			control: controlGranted, grant: func(s *scene, t *trial) { t.show(s.path("ws-evil"), shared.MountReadOnly) }},
+			control: controlGranted, grant: func(s *scene, t *trial) { t.show(s.path("ws-evil"), shared.ReadOnly) }},
 		{id: "read.06", title: "password hashes", only: onlyLinux, trial: doing("read", "/etc/shadow", "/etc/gshadow"), maybe: true},
 		{id: "read.07", title: "the homes of the host", trial: listing("/home"), maybe: true},
 		{id: "read.08", title: "root's home", only: onlyLinux, trial: listing("/root"), maybe: true},
@@ -123,7 +123,7 @@ func readProbes() []probe {
 		{id: "read.33", title: "the home directory that the private one takes the place of",
 			prepare: func(s *scene) error { return s.write("home/secret", s.canary) },
 			trial:   hostView(func(s *scene, t *trial) { t.Spec.Home = s.path("home"); readOutside("home/secret")(s, t) }),
-			control: controlGranted, grant: func(s *scene, t *trial) { t.show(s.path("home/secret"), shared.MountReadOnly) }},
+			control: controlGranted, grant: func(s *scene, t *trial) { t.show(s.path("home/secret"), shared.ReadOnly) }},
 		{id: "read.34", title: "values of variables in command lines on the host", only: onlyLinux, custom: secretInArgv},
 		{id: "read.35", title: "the init's environment, memory and files", only: onlyLinux, trial: doing("peek", "1"),
 			control: controlGranted, grant: func(_ *scene, t *trial) { t.do("peek", "child") }},

@@ -15,10 +15,10 @@ import (
 // shows it writable.
 func onShown(action string, args func(dir string) []string) (try, grant func(*scene, *trial)) {
 	return func(s *scene, t *trial) {
-			t.show(s.shown, shared.MountReadOnly)
+			t.show(s.shown, shared.ReadOnly)
 			t.do(action, args(s.shown)...)
 		}, func(_ *scene, t *trial) {
-			t.Spec.Mounts[len(t.Spec.Mounts)-1].Kind = shared.MountReadWrite
+			t.Spec.Table[len(t.Spec.Table)-1].Access = shared.ReadWrite
 		}
 }
 
@@ -53,10 +53,10 @@ func writeProbes() []probe {
 	}
 	return []probe{
 		{id: "write.01", title: "a file that no mount shows", trial: func(s *scene, t *trial) { t.do("append", s.path("outside/secret")) },
-			control: controlGranted, grant: func(s *scene, t *trial) { t.show(s.outside, shared.MountReadWrite) }},
+			control: controlGranted, grant: func(s *scene, t *trial) { t.show(s.outside, shared.ReadWrite) }},
 		{id: "write.02", title: "the same through a symlink in the workspace", prepare: func(s *scene) error { return os.Symlink(s.outside, s.path("ws/link")) },
 			trial:   func(s *scene, t *trial) { t.do("append", s.path("ws/link/secret")) },
-			control: controlGranted, grant: func(s *scene, t *trial) { t.show(s.outside, shared.MountReadWrite) }},
+			control: controlGranted, grant: func(s *scene, t *trial) { t.show(s.outside, shared.ReadWrite) }},
 		readOnly("write.03", "an existing file of a read-only mount", "append", file),
 		readOnly("write.04", "a new file in a read-only mount", "create", func(d string) []string { return []string{d + "/new"} }),
 		readOnly("write.05", "removing from a read-only mount", "unlink", file),
@@ -82,28 +82,28 @@ func writeProbes() []probe {
 			return p
 		}(),
 		{id: "write.15", title: "remounting a read-only mount", only: onlyLinux, trial: func(s *scene, t *trial) {
-			t.show(s.shown, shared.MountReadOnly)
+			t.show(s.shown, shared.ReadOnly)
 			t.do("remount", s.shown)
 		}, control: controlPrivileged, maybe: true},
 		{id: "write.16", title: "a read-only mount inside the writable workspace", trial: func(s *scene, t *trial) {
-			t.show(s.path("ws/sub"), shared.MountReadOnly)
+			t.show(s.path("ws/sub"), shared.ReadOnly)
 			t.do("append", s.path("ws/sub/deep/file"))
-		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Mounts[len(t.Spec.Mounts)-1].Kind = shared.MountReadWrite }},
+		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Table[len(t.Spec.Table)-1].Access = shared.ReadWrite }},
 		{id: "write.17", title: "renaming such a mount away", trial: func(s *scene, t *trial) {
-			t.show(s.path("ws/sub/deep"), shared.MountReadOnly)
+			t.show(s.path("ws/sub/deep"), shared.ReadOnly)
 			t.do("rename", s.path("ws/sub/deep"), s.path("ws/sub/moved"))
-		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Mounts = t.Spec.Mounts[:len(t.Spec.Mounts)-1] }},
+		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Table = t.Spec.Table[:len(t.Spec.Table)-1] }},
 		{id: "write.18", title: "renaming an ancestor of such a mount away, to put another there", trial: func(s *scene, t *trial) {
-			t.show(s.path("ws/sub/deep"), shared.MountReadOnly)
+			t.show(s.path("ws/sub/deep"), shared.ReadOnly)
 			t.do("swap-parent", s.path("ws/sub"), s.path("ws/sub/deep/made"))
-		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Mounts = t.Spec.Mounts[:len(t.Spec.Mounts)-1] }},
+		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Table = t.Spec.Table[:len(t.Spec.Table)-1] }},
 		{id: "write.19", title: "the workspace itself, when it is shown read-only", trial: func(s *scene, t *trial) {
-			t.Spec.Mounts[0].Kind = shared.MountReadOnly
+			t.Spec.Table[0].Access = shared.ReadOnly
 			t.do("create", s.path("ws/new"))
-		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Mounts[0].Kind = shared.MountReadWrite }},
+		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Table[0].Access = shared.ReadWrite }},
 		{id: "write.20", title: "a writable mount inside a read-only one can be written", works: true, trial: func(s *scene, t *trial) {
-			t.Spec.Mounts[0].Kind = shared.MountReadOnly
-			t.show(s.path("ws/sub"), shared.MountReadWrite)
+			t.Spec.Table[0].Access = shared.ReadOnly
+			t.show(s.path("ws/sub"), shared.ReadWrite)
 			t.do("create", s.path("ws/sub/new"))
 		}},
 		{id: "write.21", title: "the workspace can be written", works: true, trial: inWS("create", "new"), after: func(s *scene, o *outcome) error {
@@ -148,11 +148,11 @@ func writeProbes() []probe {
 				t.do("write-then-read", s.path("home/made"))
 			}, after: func(s *scene, _ *outcome) error { return hostHas(s.path("home/made")) }},
 		{id: "write.43", title: "a tmpfs mount can be written and is private", works: true, trial: func(s *scene, t *trial) {
-			t.Spec.Mounts = append(t.Spec.Mounts, shared.Mount{Destination: s.path("ws/sub"), Kind: shared.MountTmpfs, Origin: "bind_paths[1]"})
+			t.Spec.Table = append(t.Spec.Table, shared.Entry{Path: s.path("ws/sub"), Access: shared.Private, Why: "bind_paths[1]"})
 			t.do("write-then-read", s.path("ws/sub/made"))
 		}, after: func(s *scene, _ *outcome) error { return hostHas(s.path("ws/sub/made")) }},
 		{id: "write.44", title: "an overlay can be written and leaves its source alone", works: true, trial: func(s *scene, t *trial) {
-			t.Spec.Mounts[0].Kind = shared.MountOverlay
+			t.Spec.Table[0].Access = shared.Overlay
 			t.Spec.Session = shared.Session{ID: "enginetest-" + s.suite.random, Dir: s.path("session")}
 			t.do("write-then-read", s.path("ws/made"))
 		}, prepare: func(s *scene) error { return os.Mkdir(s.path("session"), 0o700) },
@@ -166,7 +166,7 @@ func writeProbes() []probe {
 			t.do("fill", "/dev/shm", "16777216")
 		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Limits.TempSize = 64 << 20 }},
 		{id: "write.47", title: "a hard link from a read-only mount into the workspace", trial: func(s *scene, t *trial) {
-			t.show(s.shown, shared.MountReadOnly)
+			t.show(s.shown, shared.ReadOnly)
 			t.do("link", s.path("shown/file"), s.path("ws/linked"))
 		}, control: controlOutside},
 	}

@@ -122,9 +122,9 @@ func (s *scene) newTrial() *trial {
 		Sandbox:    "probe",
 		Unconfined: s.suite.unconfined,
 		Options:    slices.Clone(s.suite.options.EngineOptions),
-		Mounts: []shared.Mount{
-			{Source: s.ws, Destination: s.ws, Kind: shared.MountReadWrite, Origin: "workspace"},
-			{Source: s.suite.actor, Destination: s.suite.actor, Origin: "bind_paths[0]"},
+		Table: []shared.Entry{
+			{Source: s.ws, Path: s.ws, Access: shared.ReadWrite, Why: "workspace"},
+			{Source: s.suite.actor, Path: s.suite.actor, Why: "bind_paths[0]", Access: shared.ReadOnly},
 		},
 	}}
 	if s.session != "" {
@@ -147,8 +147,8 @@ func (s *scene) newTrial() *trial {
 func (t *trial) do(action string, args ...string) { t.act = append([]string{action}, args...) }
 
 // show adds a mount at the same path inside.
-func (t *trial) show(path string, kind shared.MountKind) {
-	t.Spec.Mounts = append(t.Spec.Mounts, shared.Mount{Source: path, Destination: path, Kind: kind, Origin: "bind_paths[1]"})
+func (t *trial) show(path string, kind shared.Access) {
+	t.Spec.Table = append(t.Spec.Table, shared.Entry{Source: path, Path: path, Access: kind, Why: "bind_paths[1]"})
 }
 
 func (t *trial) mask(path string, dir bool) {
@@ -172,7 +172,7 @@ func (p *probe) requires(t *trial) []shared.Feature {
 	}
 	list = append(list, p.features...)
 	if len(t.Command.Masks) > 0 {
-		list = append(list, shared.FeatureMasks)
+		list = append(list, shared.FeatureHidden)
 	}
 	if t.tty {
 		list = append(list, shared.FeatureTTY)
@@ -185,7 +185,7 @@ func (p *probe) requires(t *trial) []shared.Feature {
 func missing(have shared.Features, want []shared.Feature) string {
 	var lacking []string
 	for _, f := range want {
-		if !have.Has(f) && !(f == shared.FeatureMasks && have.Has(shared.FeaturePatterns)) {
+		if !have.Has(f) && !(f == shared.FeatureHidden && have.Has(shared.FeaturePatterns)) {
 			lacking = append(lacking, string(f))
 		}
 	}

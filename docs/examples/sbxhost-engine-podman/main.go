@@ -57,9 +57,9 @@ func words(spec *shared.Spec, masks []shared.Mask) ([]string, error) {
 	}
 	view, err := cmdengine.View(spec, masks, ":,\"\r\n")
 	for _, m := range view {
-		word := fmt.Sprintf("--mount=type=bind,source=%s,target=%s,ro=%t,bind-nonrecursive=%[3]t", m.Source, m.Destination, m.Kind != shared.MountReadWrite)
-		if m.Kind == shared.MountTmpfs {
-			word = "--tmpfs=" + m.Destination + ":exec,nosuid,nodev,size=1g,mode=1777,notmpcopyup"
+		word := fmt.Sprintf("--mount=type=bind,source=%s,target=%s,ro=%t,bind-nonrecursive=%[3]t", m.Source, m.Path, m.Access != shared.ReadWrite)
+		if m.Access == shared.Private {
+			word = "--tmpfs=" + m.Path + ":exec,nosuid,nodev,size=1g,mode=1777,notmpcopyup"
 		}
 		args = append(args, word)
 	}

@@ -28,9 +28,9 @@ func TestWords(t *testing.T) {
 	if err := os.Symlink("shown", dir+"/link"); err != nil {
 		t.Fatal(err)
 	}
-	ws := shared.Mount{Source: dir + "/ws", Destination: "/ws", Kind: shared.MountReadWrite, Origin: "workspace"}
+	ws := shared.Entry{Source: dir + "/ws", Path: "/ws", Access: shared.ReadWrite, Why: "workspace"}
 	shown := func(name, destination string) shared.Spec {
-		return shared.Spec{Mounts: []shared.Mount{ws, {Source: dir + "/" + name, Destination: destination, Origin: "bind_paths[0]"}}}
+		return shared.Spec{Table: []shared.Entry{ws, {Source: dir + "/" + name, Path: destination, Why: "bind_paths[0]", Access: shared.ReadOnly}}}
 	}
 	bind := func(name, destination, rest string) string {
 		return "--mount=type=bind,source=" + dir + "/" + name + ",target=" + destination + rest

@@ -1,0 +1,53 @@
+// Package paths says how slash-separated paths lie to one another, and where one
+// leads. Whether a path lies inside another, and how symlinks are followed, is
+// decided here and nowhere else: two answers to that question are a way out of a
+// sandbox.
+//
+// All paths are absolute and in their shortest form, as path.Clean gives them,
+// unless something else is said. The package looks at no file system.
+package paths
+
+import (
+	"cmp"
+	"path"
+	"strings"
+)
+
+// Inside reports whether p is dir or lies beneath it, by components: /a/b-evil
+// does not lie in /a/b.
+func Inside(dir, p string) bool {
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'
+}
+
+// Move gives the path that p, which lies in from, has where from is to.
+func Move(p, from, to string) string {
+	return path.Join(to, strings.TrimPrefix(p, from))
+}
+
+// Compare orders paths so that a directory precedes what lies beneath it and
+// nothing else comes between: as strings, with the slash before every other byte.
+func Compare(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		switch {
+		case a[i] == b[i]:
+		case a[i] == '/':
+			return -1
+		case b[i] == '/':
+			return 1
+		default:
+			return cmp.Compare(a[i], b[i])
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// Outermost gives those of a sorted list that lie in none of the others.
+func Outermost(sorted []string) (outer []string) {
+	for _, p := range sorted {
+		if n := len(outer); n == 0 || !Inside(outer[n-1], p) {
+			outer = append(outer, p)
+		}
+	}
+	return outer
+}
