@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -288,7 +289,7 @@ func (h *Host) sensitiveFiles() []string {
 			return nil
 		case d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules"):
 			return filepath.SkipDir
-		case !d.IsDir() && h.options.Sensitive.matches(d.Name()) && !slices.Contains(found, path):
+		case !d.IsDir() && h.options.Sensitive.Matches(d.Name()) && !slices.Contains(found, path):
 			found = append(found, path)
 		}
 		return nil
@@ -302,35 +303,31 @@ func (h *Host) sensitiveFiles() []string {
 	return found
 }
 
-// records guards what keeps the host's decisions, wherever a mount would let a
-// command write it. It makes what is not there yet: a command could make it
-// otherwise, and would have approved itself.
-func (r *resolver) records(m *mounts) ([]guard, error) {
-	var guards []guard
-	for _, record := range r.recorded {
-		path := existing(record.path)
-		if !m.writable(path) {
-			continue
-		}
-		err := os.MkdirAll(record.dir(), 0o700)
-		if err == nil && record.file {
-			// What is there is not opened: a fifo would hold us up.
-			var f *os.File
-			if f, err = os.OpenFile(record.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-				f.Close()
-			} else if errors.Is(err, fs.ErrExist) {
-				err = nil
-			}
-		}
-		if err == nil {
-			path, err = filepath.EvalSymlinks(record.path)
-		}
-		if err != nil {
-			return nil, attributeError(record.attribute, fmt.Sprintf("%s lies where commands can write, and cannot be protected from them: %v", record.path, err), "")
-		}
-		guards = append(guards, guard{path: path, origin: "protected: " + record.what})
+// makeRecord makes what keeps the host's decisions where an entry would let a
+// command write it, and gives its path; "" where none does. A command could make
+// it otherwise, and would have approved itself.
+func (r *resolver) makeRecord(v *view.View, record record) (string, error) {
+	path := existing(record.path)
+	if !v.WritableAt(path) {
+		return "", nil
 	}
-	return guards, nil
+	err := os.MkdirAll(record.dir(), 0o700)
+	if err == nil && record.file {
+		// What is there is not opened: a fifo would hold us up.
+		var f *os.File
+		if f, err = os.OpenFile(record.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			f.Close()
+		} else if errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	if err == nil {
+		path, err = filepath.EvalSymlinks(record.path)
+	}
+	if err != nil {
+		return "", attributeError(record.attribute, fmt.Sprintf("%q lies where commands can write, and cannot be protected from them: %v", record.path, err), "")
+	}
+	return path, nil
 }
 
 // record is a file or directory of the host's own.

@@ -268,7 +268,7 @@ func (c *Cmd) startIn(opened *openSandbox, decision policy.Decision) (err error)
 	}
 	watching := make(chan []watched, 1)
 	if spec := &opened.resolved.spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules go by path
-		go func() { watching <- watch(spec, command.Masks) }()
+		go func() { watching <- watch(spec) }()
 	} else {
 		watching <- nil
 	}
@@ -324,11 +324,6 @@ func (c *Cmd) command(opened *openSandbox, planning bool) (shared.Command, []Env
 	if c.TTY && !opened.engine.info.Features.Has(shared.FeatureTTY) {
 		return shared.Command{}, nil, unsupported(opened.engine.info.Name, shared.Requirement{Feature: shared.FeatureTTY, Attribute: "TTY"})
 	}
-	command.Masks = opened.resolved.masks
-	if features := opened.engine.info.Features; len(command.Masks) > 0 && !features.Has(shared.FeatureHidden) && !features.Has(shared.FeaturePatterns) {
-		attribute, _, _ := strings.Cut(command.Masks[0].Origin, " ")
-		return shared.Command{}, nil, unsupported(opened.engine.info.Name, shared.Requirement{Feature: shared.FeatureHidden, Attribute: attribute})
-	}
 	if spec.Unconfined {
 		command.Dir = c.host.hostDir(c.Dir)
 		// As it is shown to who approves it: a symlink may lead elsewhere by then.
@@ -356,7 +351,7 @@ func (h *Host) workdir(opened *openSandbox, dir string) (string, error) {
 	if dir == "" {
 		resolved, err := h.resolver.ws.ResolveDir(h.dir)
 		if err != nil {
-			return opened.resolved.workdir, nil
+			return opened.resolved.Workdir, nil
 		}
 		dir = resolved
 	} else {
@@ -368,7 +363,7 @@ func (h *Host) workdir(opened *openSandbox, dir string) (string, error) {
 	}
 	path, ok := insidePath(&opened.resolved.spec, dir)
 	if !ok {
-		return opened.resolved.workdir, nil
+		return opened.resolved.Workdir, nil
 	}
 	return path, nil
 }
@@ -377,7 +372,7 @@ func (h *Host) envInput(ctx context.Context, opened *openSandbox, command []stri
 	spec := &opened.resolved.spec
 	in := envInput{
 		caller:      h.caller.environ,
-		toolchains:  opened.resolved.toolEnv,
+		toolchains:  opened.resolved.Variables,
 		passthrough: opened.def.EnvPassthrough,
 		identity:    h.gitEnv(ctx),
 		workspace:   h.options.Workspace.Env,
@@ -391,9 +386,9 @@ func (h *Host) envInput(ctx context.Context, opened *openSandbox, command []stri
 	}
 	if spec.Unconfined {
 		in.usablePath = func(dir string) bool {
-			led, _, err := follow(dir)
-			planted, _ := h.commandsWrite([]string{filepath.Clean(dir), led})
-			return err == nil && planted == "" && !(&mounts{spec: spec}).creatable(led)
+			way := follow(dir)
+			planted, _ := h.commandsWrite([]string{filepath.Clean(dir), way.End})
+			return way.Err == nil && planted == "" && !creatable(spec, way.End)
 		}
 		in.usableTemp = nil
 	}
@@ -465,12 +460,12 @@ func (c *Cmd) supervise() {
 	for _, note := range replaced(<-c.watching) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
-	var created []RepositoryReport
+	var made madeReport
 	if !c.opened.resolved.spec.Unconfined {
-		created = c.host.resolver.created(c.opened.resolved)
+		made = c.opened.resolved.made()
 	}
 	c.mu.Lock()
-	c.report.Result, c.report.Repositories = &result, created
+	c.report.Result, c.report.Repositories, c.report.Instructions = &result, made.repositories, made.instructions
 	c.mu.Unlock()
 	c.logEnd(&result, nil)
 }

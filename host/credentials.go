@@ -14,8 +14,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/sbxhost/sbxhost/shared"
 )
 
 // The credential sets that a definition can name.
@@ -229,22 +227,4 @@ func (r *resolver) agentSocket() (string, error) {
 		return "", fmt.Errorf("SSH_AUTH_SOCK: %s is not a socket", resolved)
 	}
 	return resolved, nil
-}
-
-// mountAgent shows the agent's socket, and nothing beside it.
-func (r *resolver) mountAgent(m *mounts, d Definition) error {
-	if !slices.Contains(d.Credentials, CredentialSSHAgent) {
-		return nil
-	}
-	attribute := fmt.Sprintf("credentials[%d]", slices.Index(d.Credentials, CredentialSSHAgent))
-	socket, err := r.agentSocket()
-	if err != nil {
-		return attributeError(attribute, err.Error(), "start ssh-agent, or leave ssh-agent out")
-	}
-	if r.owner != nil {
-		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: attribute,
-			Message: fmt.Sprintf("commands run as the workspace's owner, %s, who cannot use the agent of root", r.owner.name),
-			Hint:    "run sbxhost as that user"}
-	}
-	return m.add(shared.Entry{Source: socket, Path: socket, Why: attribute, Access: shared.ReadOnly})
 }

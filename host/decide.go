@@ -63,7 +63,7 @@ func (h *Host) routes(def Definition) []route {
 
 // forRoute is a definition as a route carries it out: what "auto" is given of
 // options is docker's.
-func (d Definition) forRoute(via route) Definition {
+func forRoute(d Definition, via route) Definition {
 	if isAuto(d.Engine) && via.engine != "docker" {
 		d.Config = nil
 	}

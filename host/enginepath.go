@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 	"github.com/sbxhost/sbxhost/workspace"
 )
@@ -104,15 +105,15 @@ func (h *Host) installedEngine(name string) (path string, err error) {
 // installed with this program. Neither that path, nor what it leads through, nor
 // its end may lie where commands can write, or be what others can replace.
 func (h *Host) checkFound(path string) (resolved string, err error) {
-	var links []string
-	resolved, info, err := followVia(path, func(link string) { links = append(links, link) })
-	if err != nil {
-		return "", err
+	way := follow(path)
+	if way.Err != nil {
+		return "", way.Err
 	}
-	if p, dir := h.commandsWrite(append([]string{path, resolved}, links...)); p != "" {
+	resolved = way.End
+	if p, dir := h.commandsWrite(append([]string{path, resolved}, way.Links...)); p != "" {
 		return "", fmt.Errorf("%q lies in %s, where a command could have put it; install the engine elsewhere, such as in ~/.local/share/sbxhost/engines", p, dir)
 	}
-	for _, link := range links {
+	for _, link := range way.Links {
 		info, err := os.Lstat(link)
 		if err != nil {
 			return "", err
@@ -124,8 +125,9 @@ func (h *Host) checkFound(path string) (resolved string, err error) {
 			return "", err
 		}
 	}
-	if info == nil {
-		return "", &fs.PathError{Op: "open", Path: resolved, Err: fs.ErrNotExist}
+	info, err := os.Lstat(resolved)
+	if err != nil {
+		return "", err
 	}
 	if err := sandboxinit.CheckExecutable(resolved, info); err != nil {
 		return "", err
@@ -153,20 +155,20 @@ func checkAbove(path string) error {
 // commandsWrite gives the first of some paths of the host that lies in a directory
 // that commands can write to, and that directory: a root of the workspace, or the
 // files of sessions. p is "" where none does.
-func (h *Host) commandsWrite(paths []string) (p, dir string) {
+func (h *Host) commandsWrite(list []string) (p, dir string) {
 	bases := h.resolver.sessionBases
 	if h.options.EnginesOnly {
 		bases = sessionBases("", nil, h.caller)
 	}
 	roots := h.writableRoots()
-	for _, p := range paths {
+	for _, p := range list {
 		for _, r := range roots {
-			if inside(r.Path, p) || inside(r.Declared, p) {
+			if paths.Inside(r.Path, p) || paths.Inside(r.Declared, p) {
 				return p, "the workspace (" + r.Path + ")"
 			}
 		}
 		for _, base := range bases {
-			if inside(base, p) {
+			if paths.Inside(base, p) {
 				return p, "the files of sessions (" + base + ")"
 			}
 		}

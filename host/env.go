@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -101,7 +102,7 @@ func computeEnv(in envInput) (env []string, origins []EnvVar, err error) {
 	}
 	for _, name := range in.toolchains {
 		if value, ok := caller[name]; ok {
-			set(name, value, toolchainOrigin)
+			set(name, value, view.OriginToolchains)
 		}
 	}
 	// What git authenticates by is numbered, so that a part that somebody else

@@ -77,7 +77,7 @@ func (sb *openSandbox) forCommand(now *resolved, giveUp func()) *openSandbox {
 	one.giveUp, one.resolved = giveUp, &r
 	r.spec = sb.resolved.spec
 	if r.spec.Unconfined {
-		r.notes, r.masks = nil, nil // which are about mounts
+		r.notes = nil // which are about mounts
 	}
 	return &one
 }
@@ -166,7 +166,7 @@ func (h *Host) findWorkspace() error {
 		}
 	}
 	h.resolver = resolver{ws: ws, caller: h.caller, owner: owner, sessionBases: sessionBases(h.session.base, owner, h.caller),
-		sensitive: h.options.Sensitive, addOns: "/opt", scanners: &scanners{}, unisolated: h.unisolated}
+		sensitive: h.options.Sensitive, addOns: []string{"/opt", "/srv"}, scanners: &scanners{}, unisolated: h.unisolated}
 	if h.options.Workspace.Root == "" {
 		h.resolver.outer = outerRoots(ws.Root())
 	}
@@ -281,7 +281,7 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 	if err != nil {
 		return nil, err
 	}
-	def = def.forRoute(via)
+	def = forRoute(def, via)
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
@@ -37,17 +38,18 @@ const reattachAgain = "if that process has ended, start the engine with -debug a
 // every command and its variables. The directories that an engine which has ended
 // had its socket in are gone, and in /tmp anybody can make them anew.
 func checkReattach(at shared.Reattach) error {
-	socket, info, err := follow(at.Socket)
-	if err != nil {
-		return err
+	way := follow(at.Socket)
+	if way.Err != nil {
+		return way.Err
 	}
-	if info == nil || info.Mode().Type() != fs.ModeSocket {
+	info, err := os.Lstat(way.End)
+	if err != nil || info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("no engine listens there; %s", reattachAgain)
 	}
-	if err := sandboxinit.CheckOwner(socket, info); err != nil {
+	if err := sandboxinit.CheckOwner(way.End, info); err != nil {
 		return err
 	}
-	return checkAbove(socket)
+	return checkAbove(way.End)
 }
 
 // detach gives up the connection to an attached engine.

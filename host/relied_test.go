@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -43,7 +44,7 @@ func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
 		{tr.home + "/cache/x", Definition{BindPaths: []Bind{{Host: tr.home}}}, ""},
 	} {
 		r := tr.resolver(t)
-		r.relied = []relied{{c.path, "what is tested"}}
+		r.relied = []view.Relied{{Path: c.path, What: "what is tested"}}
 		_, err := r.resolve("fast", c.d)
 		e, refused := errors.AsType[*shared.Error](err)
 		switch {
@@ -54,14 +55,14 @@ func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
 		}
 	}
 
-	// What guardOwn makes read-only holds the links in it.
+	// What is protected as the host's own holds the links in it.
 	if err := os.MkdirAll(tr.home+"/.config/sbxhost", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	link(tr.base+"/data/dot.hcl", tr.home+"/.config/sbxhost/config.hcl")
 	r := tr.resolver(t)
-	r.own = []own{{dir: tr.home + "/.config", what: "yours", names: []string{"sbxhost"}}}
-	r.relied = []relied{{tr.home + "/.config/sbxhost/config.hcl", "the configuration in force"}}
+	r.own = []view.Own{{Dir: tr.home + "/.config", What: "yours", Names: []string{"sbxhost"}}}
+	r.relied = []view.Relied{{Path: tr.home + "/.config/sbxhost/config.hcl", What: "the configuration in force"}}
 	home := Definition{BindPaths: []Bind{{Host: tr.home, Writable: true}}}
 	if _, err := r.resolve("fast", home); err != nil {
 		t.Error(err)
@@ -71,7 +72,7 @@ func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
 	}
 	link(tr.base+"/data", tr.home+"/.config/sbxhost")
 	r.relied = nil
-	if _, err := r.resolve("fast", home); err == nil || !strings.Contains(err.Error(), "/.config/sbxhost, which leads to yours") {
+	if _, err := r.resolve("fast", home); err == nil || !strings.Contains(err.Error(), "/.config/sbxhost\", which leads to yours") {
 		t.Errorf("where a configuration of one's own would be found: %v", err)
 	}
 }

@@ -20,27 +20,18 @@ type watched struct {
 }
 
 // watch notes what is hidden and protected from a command at its start.
-func watch(spec *shared.Spec, masks []shared.Mask) (list []watched) {
-	add := func(p, loss, why string) {
-		if len(list) < maxMasks {
-			if dev, ino, ok := inode(p); ok {
-				list = append(list, watched{p, loss, why, dev, ino})
-			}
+func watch(spec *shared.Spec) (list []watched) {
+	for i := range spec.Table {
+		e := &spec.Table[i]
+		loss := "was not hidden"
+		if e.Access == shared.ReadOnly && strings.HasPrefix(e.Why, "protected: ") {
+			loss = "could be written"
+		} else if e.Access != shared.Hidden {
+			continue
 		}
-	}
-	for _, have := range spec.Table {
-		if what, ok := strings.CutPrefix(have.Why, "protected: "); ok && have.Source != "" {
-			add(have.Source, "could be written", what)
-		}
-	}
-	m := mounts{spec: spec}
-	for _, mask := range masks {
-		host := mask.Path
-		if cover, at := m.cover(mask.Path); cover != nil {
-			host = at
-		}
-		if host != "" {
-			add(host, "was not hidden", mask.Origin)
+		at := hostPath(spec, e)
+		if dev, ino, ok := inode(at); ok && at != "" {
+			list = append(list, watched{at, loss, strings.TrimPrefix(e.Why, "protected: "), dev, ino})
 		}
 	}
 	return list

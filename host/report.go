@@ -24,6 +24,10 @@ type Report struct {
 	Limits []LimitReport
 	// Repositories are git repositories that came to be while the command ran.
 	Repositories []RepositoryReport
+	// Instructions are files and directories that came to be while the command
+	// ran and that tools of the host take for instructions: editors' tasks, hooks
+	// of coding agents, .envrc. See DefaultProtected.
+	Instructions []string
 }
 
 // SessionReport says which session a command ran in.

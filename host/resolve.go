@@ -1,18 +1,21 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
+	"sync"
 
+	"github.com/sbxhost/sbxhost/glob"
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/scan"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/stubs"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
@@ -32,21 +35,21 @@ type resolver struct {
 	owner        *owner        // whom commands run as, where that is not the caller
 	outer        []string      // what else would be the workspace's root, but for a .git below
 	protected    []string      // host files that are never writable inside
-	relied       []relied      // what is never led elsewhere from inside
+	relied       []view.Relied // what is never led elsewhere from inside
 	recorded     []record      // of the host's decisions, never writable inside
 	programs     []string      // executables that this host may run outside of sandboxes
-	own          []own         // what is never created inside, nor written
-	engines      []enginePlace // where engines come from that are not installed with this program
+	own          []view.Own    // what is never created inside, nor written
+	engines      []view.Relied // where engines come from that are not installed with this program
 	session      shared.Session
 	sessionHome  string    // the session's home directory, a host path; "" leaves it to the engine
 	sessionBases []string  // what holds sessions, of this host and others
 	toolchains   *toolList // nil: none is shown
 
 	sensitive Sensitive
-	// addOns is where people put programs of their own, with their settings, in the
-	// operating system's view. The rest of that is its distributor's, or too much
-	// to be searched for each command. "" searches nothing of it.
-	addOns     string
+	// addOns are where people put programs and data of their own, with settings and
+	// sockets, in the operating system's view. The rest of that is its
+	// distributor's, or too much to be searched for each command.
+	addOns     []string
 	control    []string              // further control sockets
 	scanners   *scanners             // nil remembers nothing
 	unisolated func(Definition) bool // nil: none is
@@ -65,38 +68,13 @@ type owner struct {
 
 // resolved is a definition carried through to absolute paths.
 type resolved struct {
-	spec    shared.Spec
-	workdir string // where the workspace's root lies inside
-	// wantsSession says that with a directory for the session some of what is
-	// read-only would be writable.
-	wantsSession bool
-	toolEnv      []string // variables that lead to the toolchains shown
-
-	// spellings are the destinations that show a mount once more, where its author
-	// has spelled it through a symlink.
-	spellings []string
-	// notes say what a person should know: what is held less well than the
-	// definition's author may expect.
-	notes []string
-
-	// masks are what this command must neither read nor write, and places what
-	// has to be there for mounts to lie on.
-	masks  []shared.Mask
-	places []stubs.Stub
-	// exposes says that what sbxhost remembers lies in what commands can write to,
-	// and is kept from them by a mount alone.
-	exposes bool
-	// repositories are those that were there before, and sensitive the files
-	// that look as if they held secrets and can be seen.
-	repositories []string
-	sensitive    []string
-	deny         []pathRule
-	given        []string // what the definition gives up, for people
-}
-
-// attributeError is an ErrInvalidSpec that names an attribute.
-func attributeError(attribute, message, hint string) error {
-	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: message, Hint: hint}
+	*view.View
+	spec  shared.Spec
+	notes []string // what a person should know; see view.View.Notes
+	// repositories and instructions are those that were there before; again looks
+	// once more.
+	repositories, instructions []string
+	again                      func() (*scan.Result, error)
 }
 
 func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
@@ -104,19 +82,15 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 		Sandbox: name,
 		Session: r.session,
 		Options: d.Config,
+		Home:    view.Home(r.home()),
 		Limits: shared.Limits{
 			Memory: d.Limits.Memory, CPUs: d.Limits.CPUs, PIDs: d.Limits.PIDs,
 			OpenFiles: d.Limits.OpenFiles, TempSize: d.Limits.TempSize,
 		},
 	}}
 	spec := &out.spec
-	switch d.Filesystem {
-	case "", "minimal":
-		spec.Filesystem = shared.FilesystemMinimal
-	case "host":
+	if d.Filesystem == "host" {
 		spec.Filesystem = shared.FilesystemHost
-	default:
-		return nil, attributeError("filesystem", fmt.Sprintf("unknown view %q", d.Filesystem), `use "minimal" or "host"`)
 	}
 	if d.Network {
 		spec.Network.Mode = shared.NetworkHost
@@ -132,80 +106,112 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 		user := r.owner.user
 		spec.User = &user
 	}
-	if home := r.home(); home != "" && !coversSystem(home) {
-		spec.Home = home
-	}
-
-	m := mounts{spec: spec}
-	if r.sessionHome != "" && spec.Home != "" {
-		m.show(shared.Entry{Source: r.sessionHome, Path: spec.Home, Access: shared.ReadWrite, Why: homeOrigin})
-	}
-	if err := r.mountWorkspace(&m, d, out); err != nil {
-		return nil, err
-	}
-	for i, b := range d.BindPaths {
-		if err := r.mountBind(&m, fmt.Sprintf("bind_paths[%d]", i), b); err != nil {
-			return nil, err
-		}
-	}
-	if r.toolchains != nil {
-		r.mountToolchains(&m, out)
-	}
-	if err := r.mountSockets(&m, d); err != nil {
-		return nil, err
-	}
-	if err := r.checkPlanted(&m, d); err != nil {
-		return nil, err
-	}
-	if err := r.checkRelied(&m, d); err != nil {
-		return nil, err
-	}
 	if err := checkCredentials(d.Credentials); err != nil {
 		return nil, err
 	}
-	if err := r.mountAgent(&m, d); err != nil {
-		return nil, err
-	}
-	var guards []guard
-	for _, p := range r.protected {
-		guards = append(guards, guard{path: p, origin: "protected: the configuration in force"})
-	}
-	for _, p := range r.programs {
-		// Whatever is not there yet cannot be mounted on, and is not run before
-		// it has been checked.
-		if _, err := os.Lstat(p); err == nil && m.writable(p) {
-			guards = append(guards, guard{path: p, origin: "protected: a program of sbxhost"})
-		}
-	}
-	recorded, err := r.records(&m)
-	if err != nil {
-		return nil, err
-	}
-	guards = append(guards, recorded...)
-	guards = append(guards, r.repositories(&m, d)...)
-	if !r.unconfined(d) {
-		if err := r.hideSessions(&m); err != nil {
-			return nil, err
-		}
-		if err := r.surveyed(&m, d, guards, out); err != nil {
-			return nil, err
-		}
-		r.keepSessions(&m)
-	}
-	out.notes = append(out.notes, m.notes...)
-	out.spellings = m.spellings
-	return out, nil
+	in, facts := r.input(d), newFacts(r)
+	err := r.table(in, facts, out)
+	return out, cmp.Or(err, facts.close())
 }
 
-// coversSystem reports whether a private home at that path would hide the
-// operating system, as that of some service accounts would.
-func coversSystem(home string) bool {
-	for _, dir := range [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/nix", "/proc", "/dev", "/sys"} {
-		if inside(home, dir) || inside(dir, home) {
-			return true
+// table makes the table of a definition.
+func (r *resolver) table(in *view.Input, facts *facts, out *resolved) (err error) {
+	if out.View, err = view.Show(in, facts); err != nil {
+		return err
+	}
+	if r.toolchains != nil {
+		for _, name := range r.toolchains.refused {
+			out.notes = append(out.notes, view.OriginToolchains+": "+name+" names no directory that can be shown; its toolchain is left out")
 		}
 	}
-	return false
+	out.ShowGit()
+	if !in.Unisolated {
+		if err := r.prepare(out.View, in, facts); err != nil {
+			return err
+		}
+		if err := out.CheckSessions(); err != nil {
+			return err
+		}
+		found, err := r.search(out)
+		if err != nil {
+			return err
+		}
+		if err := out.Guard(found); err != nil {
+			return err
+		}
+	}
+	out.notes = append(out.notes, out.Notes...)
+	out.spec.Table, out.spec.Deny, out.spec.Protect = out.Table(), out.Deny, out.Protect
+	return nil
+}
+
+// search looks through what a definition shows.
+func (r *resolver) search(out *resolved) (found *view.Found, err error) {
+	found = &view.Found{Elsewhere: &scan.Result{}, AddOns: &scan.Result{}, Protected: &scan.Result{}}
+	if found.Deny, found.Protect, err = out.Rules(); err != nil {
+		return nil, err
+	}
+	trees := slices.Clip(out.Trees())
+	q := scan.Query{Sockets: true, Repositories: true, Name: r.sensitive.Matches, Asked: view.ActsOnHost}
+	shown := trees
+	out.again = func() (*scan.Result, error) { return r.scanners.of(found.Deny, "trees", q).Scan(shown...) }
+	if found.Trees, err = out.again(); err != nil {
+		return nil, searchError(err)
+	}
+	out.repositories, out.instructions = repositoryPaths(found.Trees), instructionPaths(found.Trees)
+	if elsewhere := view.Elsewhere(found.Deny, trees); len(elsewhere) > 0 {
+		if found.Elsewhere, err = r.scanners.of(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...); err != nil {
+			return nil, searchError(err)
+		}
+	}
+	var addOns []string
+	for _, dir := range r.addOns {
+		if way := follow(dir); way.Kind == view.Directory && out.Visible(dir) && !slices.ContainsFunc(trees, func(t string) bool { return paths.Inside(t, way.End) || paths.Inside(way.End, t) }) {
+			addOns = append(addOns, way.End)
+		}
+	}
+	if len(addOns) > 0 {
+		if found.AddOns, err = r.scanners.of(nil, "add-ons", scan.Query{Sockets: true, Name: r.sensitive.Matches}).Scan(addOns...); err != nil {
+			return nil, searchError(err)
+		}
+	}
+	if out.spec.Filesystem == shared.FilesystemHost {
+		found.Sockets = listedSockets()
+	}
+	// A look of its own: what lies beneath a match is not looked at, and there
+	// can be something to hide beneath what is to be protected.
+	if found.Linked, err = out.Linked(found.Trees); err != nil {
+		return nil, err
+	}
+	rules := slices.Concat(found.Protect, found.Linked)
+	for _, rule := range found.Linked {
+		if !slices.ContainsFunc(trees, func(t string) bool { return paths.Inside(t, rule.Literal) }) {
+			trees = append(trees, rule.Literal)
+		}
+	}
+	if len(rules) > 0 {
+		if found.Protected, err = r.scanners.of(rules, "protect", scan.Query{}).Scan(trees...); err != nil {
+			return nil, searchError(err)
+		}
+	}
+	return found, nil
+}
+
+// searchError says of a search that could not be made what it was for.
+func searchError(err error) error {
+	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "deny_paths", Message: err.Error()}
+	if errors.Is(err, scan.ErrTooLarge) {
+		e.Hint = "show less: bind the directories that are needed, or choose a smaller workspace"
+	}
+	return e
+}
+
+// remarks are notes for people who ask.
+func (r *resolved) remarks() []string {
+	if r.spec.Unconfined {
+		return nil
+	}
+	return r.Remarks
 }
 
 // home is the path of the command's home directory.
@@ -216,201 +222,18 @@ func (r *resolver) home() string {
 	return r.caller.home
 }
 
-func (r *resolver) mountWorkspace(m *mounts, d Definition, out *resolved) error {
-	for _, root := range r.ws.Roots() {
-		mount := shared.Entry{Source: root.Path, Path: root.Path, Why: "workspace", Access: shared.ReadOnly}
-		if root.Field != "root" {
-			mount.Why = "workspace." + root.Field
-		}
-		if root.Writable {
-			mount.Access = shared.ReadWrite
-		}
-		raw := root.Declared
-		switch {
-		case root.Field == "temp_alias":
-			if err := r.mountTemp(m, mount, raw); err != nil {
-				return err
-			}
-			continue
-		case strings.HasPrefix(root.Field, "readable[") && !r.inWritableRoot(root.Path):
-			r.ephemeral(out, &mount)
-		}
-		if root.Field == "root" {
-			if d.ReadOnly {
-				mount.Access = shared.ReadOnly
-			}
-			switch {
-			case d.Workdir == "" || d.Workdir == "host":
-			case !filepath.IsAbs(d.Workdir) || filepath.Clean(d.Workdir) != d.Workdir:
-				return attributeError("workdir", fmt.Sprintf("%q is neither \"host\" nor an absolute path in its shortest form", d.Workdir), `use "host" or a path such as "/workspace"`)
-			default:
-				mount.Path, raw = d.Workdir, d.Workdir
-			}
-			out.workdir = mount.Path
-		}
-		if err := m.add(mount); err != nil {
-			return err
-		}
-		if err := m.addSpelling(mount, raw); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *resolver) mountBind(m *mounts, attribute string, b Bind) error {
-	host := b.Host
-	switch {
-	case host == "":
-		return attributeError(attribute, "its host path is empty", "")
-	case strings.IndexByte(host, 0) >= 0:
-		return attributeError(attribute, "its host path contains a NUL byte", "")
-	case slices.Contains(strings.Split(host, "/"), ".."):
-		return attributeError(attribute, fmt.Sprintf("%q has a \"..\" component", host), "write the path that is meant")
-	case host == "~" || strings.HasPrefix(host, "~/"):
-		if r.home() == "" {
-			return attributeError(attribute, fmt.Sprintf("%q: no home directory is known", host), "set HOME or write an absolute path")
-		}
-	}
-	raw := r.hostSpelling(host)
-	source, err := filepath.EvalSymlinks(raw)
-	if errors.Is(err, fs.ErrNotExist) {
-		if b.Optional {
-			return nil
-		}
-		return attributeError(attribute, fmt.Sprintf("%s does not exist", raw), "create it, or say optional = true to do without it")
-	} else if err != nil {
-		return attributeError(attribute, err.Error(), "")
-	}
-	if source == "/" {
-		return attributeError(attribute, "the whole host cannot be bound", `say filesystem = "host" to show it read-only`)
-	}
-	mount := shared.Entry{Source: source, Path: source, Why: attribute, Access: shared.ReadOnly}
-	if b.Writable {
-		mount.Access = shared.ReadWrite
-	}
-	if b.Container != "" {
-		if !filepath.IsAbs(b.Container) || filepath.Clean(b.Container) != b.Container {
-			return attributeError(attribute, fmt.Sprintf("container path %q is not absolute and in its shortest form", b.Container), "")
-		}
-		mount.Path = b.Container
-		return m.add(mount)
-	}
-	if err := m.add(mount); err != nil {
-		return err
-	}
-	return m.addSpelling(mount, raw)
-}
-
-// checkPlanted refuses a source whose spelling goes through a symlink in a tree
-// that commands can write to: an earlier one could have put it there, and so
-// have chosen what this one is shown.
-func (r *resolver) checkPlanted(m *mounts, d Definition) error {
-	for _, root := range r.ws.Roots() {
-		if root.Field != "root" {
-			if err := m.planted("workspace."+root.Field, root.Declared); err != nil {
-				return err
-			}
-		}
-	}
-	for i, b := range d.BindPaths {
-		if err := m.planted(fmt.Sprintf("bind_paths[%d]", i), r.hostSpelling(b.Host)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (m *mounts) planted(attribute, spelling string) error {
-	if _, link, _ := m.replaceable(spelling, nil); link != "" {
-		return attributeError(attribute, fmt.Sprintf("%s is a symlink in a directory that commands can write to, and could have been put there by one", link), "name its target instead")
-	}
-	return nil
-}
-
-// writable reports whether a writable mount shows a path of the host.
-func (m *mounts) writable(host string) bool {
-	return slices.ContainsFunc(m.spec.Table, func(have shared.Entry) bool {
-		return have.Access == shared.ReadWrite && inside(have.Source, host)
-	})
-}
-
-// writesIn reports whether commands can write to a part of a directory of the host.
-func (m *mounts) writesIn(dir string) bool {
-	return slices.ContainsFunc(m.spec.Table, func(have shared.Entry) bool {
-		return have.Access == shared.ReadWrite && inside(dir, have.Source)
-	})
-}
-
-// hostSpelling makes the path of a bind absolute, as it was written.
-func (r *resolver) hostSpelling(host string) string {
-	switch {
-	case host == "~" || strings.HasPrefix(host, "~/"):
-		host = filepath.Join(r.home(), host[1:])
-	case !filepath.IsAbs(host):
-		host = filepath.Join(r.ws.Root(), host)
-	}
-	return filepath.Clean(host)
-}
-
-// mounts collects a Spec's mounts, at most one for each destination.
-type mounts struct {
-	spec  *shared.Spec
-	notes []string
-	stubs []stubs.Stub
-	// spellings are destinations, as in resolved.
-	spellings []string
-}
-
-func (m *mounts) add(mount shared.Entry) error {
-	for _, have := range m.spec.Table {
-		if have.Path != mount.Path {
-			continue
-		}
-		if have.Source == mount.Source && have.Access == mount.Access {
-			return nil
-		}
-		return attributeError(mount.Why,
-			fmt.Sprintf("%s lies at %s inside, where %s (%s) lies already", mount.Source, mount.Path, have.Source, have.Why),
-			"give one of them another place or access")
-	}
-	m.spec.Table = append(m.spec.Table, mount)
-	return nil
-}
-
-// addSpelling shows mount at raw as well, the spelling its author used, where
-// symlinks made that another path and nothing inside would lead there.
-func (m *mounts) addSpelling(mount shared.Entry, raw string) error {
-	if raw == mount.Source || raw == mount.Path || m.spec.Filesystem == shared.FilesystemHost {
-		return nil
-	}
-	for _, system := range [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/nix"} {
-		if inside(system, raw) {
-			return nil // the operating system's own links are part of the view
-		}
-	}
-	for _, have := range m.spec.Table {
-		if have.Access != shared.Private && have.Source == have.Path && raw != have.Source && inside(have.Source, raw) {
-			return nil // the link itself is visible
-		}
-	}
-	mount.Path = raw
-	m.spellings = append(m.spellings, raw)
-	return m.add(mount)
-}
-
 // asHost gives the Spec for an engine that shows every path where the host has
 // it, and what a person should know of that: the host's own links lead to
 // second spellings there, or nothing does.
 func (r *resolved) asHost() (shared.Spec, []string) {
 	spec := r.spec
 	var notes []string
-	spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(m shared.Entry) bool {
-		if !slices.Contains(r.spellings, m.Path) {
+	spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool {
+		if !slices.Contains(r.Spellings, e.Path) {
 			return false
 		}
-		if !slices.ContainsFunc(systemLinks[:], func(link string) bool { return inside(link, m.Path) }) {
-			notes = append(notes, fmt.Sprintf("%s: inside, the symlink %s does not lead to %s", m.Why, m.Path, m.Source))
+		if !slices.ContainsFunc(systemLinks[:], func(link string) bool { return paths.Inside(link, e.Path) }) {
+			notes = append(notes, fmt.Sprintf("%s: inside, the symlink %q does not lead to %q", e.Why, e.Path, e.Source))
 		}
 		return true
 	})
@@ -420,67 +243,54 @@ func (r *resolved) asHost() (shared.Spec, []string) {
 // systemLinks are the links at the top of a macOS, which work inside as well.
 var systemLinks = [...]string{"/tmp", "/var", "/etc", "/home"}
 
-// insidePath gives the path inside at which a host path shows.
-func insidePath(spec *shared.Spec, host string) (string, bool) {
-	best := -1
-	for i, m := range spec.Table {
-		if m.Access == shared.Private || !inside(m.Source, host) {
-			continue
+// outerRoots are the top levels of the repositories around a root that was
+// discovered, and not said.
+func outerRoots(root string) (outer []string) {
+	for dir := filepath.Dir(root); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		found, err := workspace.Discover(dir)
+		if err != nil {
+			return outer
 		}
-		if best < 0 || len(m.Source) > len(spec.Table[best].Source) {
-			best = i
+		if _, err := os.Lstat(filepath.Join(found, ".git")); err != nil {
+			return outer
 		}
+		outer, dir = append(outer, found), found
 	}
-	if best < 0 {
-		return "", false
-	}
-	m := spec.Table[best]
-	return filepath.Join(m.Path, strings.TrimPrefix(host, m.Source)), true
+	return outer
 }
 
-// writableInside reports whether a command can write at a path inside what is
-// still there for commands of other sessions. An overlay is not: what is put
-// there ends with the session.
-func writableInside(spec *shared.Spec, p string) bool {
-	deepest, writable := "", false
-	cover := func(dir string, w bool) {
-		if inside(dir, p) && len(dir) >= len(deepest) {
-			deepest, writable = dir, w
+// scanners keeps what is known of trees from one command to the next. The zero
+// value is empty; nil remembers nothing.
+type scanners struct {
+	mu    sync.Mutex
+	known map[string]*scan.Scanner
+}
+
+// of gives the Scanner for those rules. key stands for what else q asks.
+func (s *scanners) of(rules []view.Rule, key string, q scan.Query) *scan.Scanner {
+	list := make([]*glob.Pattern, len(rules))
+	for i, rule := range rules {
+		list[i] = rule.Pattern
+		key += "\x00" + rule.Pattern.String()
+	}
+	q.Set = glob.NewSet(list...)
+	if s == nil {
+		return scan.New(q)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known[key] == nil {
+		if s.known == nil || len(s.known) >= maxScanners {
+			s.known = map[string]*scan.Scanner{}
 		}
+		s.known[key] = scan.New(q)
 	}
-	// What is in /proc leads wherever a process wants it to.
-	for _, scratch := range [...]string{"/tmp", "/var/tmp", "/run", "/dev", "/proc", "/private/tmp", "/private/var/tmp"} {
-		cover(scratch, true)
-	}
-	if spec.Home != "" {
-		cover(spec.Home, true)
-	}
-	for _, m := range spec.Table {
-		cover(m.Path, m.Access == shared.ReadWrite || m.Access == shared.Private)
-	}
-	return writable
+	return s.known[key]
 }
 
-// usablePath reports whether a directory may stand in a command's PATH: neither
-// it nor what symlinks in it lead to is where a command could plant a program for
-// the next one. What cannot be followed is of no use there.
-func usablePath(spec *shared.Spec, dir string) bool {
-	m := mounts{spec: spec}
-	clean := filepath.Clean(dir)
-	host := dir // as it is written: after a symlink, a ".." is not what Clean takes it for
-	if _, at := m.cover(clean); at != "" && at != clean {
-		host = at
-	}
-	led, _, err := follow(host)
-	return err == nil && !writableInside(spec, clean) && !m.creatable(led) &&
-		(led == filepath.Clean(host) || !writableInside(spec, led))
-}
-
-// inside reports whether p is root or lies below it, by components: /a/b-evil
-// is not inside /a/b. Both are absolute and clean.
-func inside(root, p string) bool {
-	return p == root || root == "/" || strings.HasPrefix(p, root) && p[len(root)] == '/'
-}
+// maxScanners bounds what is remembered: symlinks in patterns can lead elsewhere
+// for every command.
+const maxScanners = 64
 
 // lookupOwner finds whom a root caller's commands run as: the owner of the
 // workspace, so that what they create is the user's. It is nil for any other

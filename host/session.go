@@ -227,7 +227,7 @@ func (h *Host) resolve(name string, def Definition, unconfined bool) (*resolved,
 		switch {
 		case err != nil:
 			return nil, &SandboxError{Sandbox: name, Err: err}
-		case out.wantsSession && !write:
+		case out.WantsSession && !write:
 			continue // one that is made on demand
 		}
 		if err := admitSessionDirs(&out.spec); err != nil {

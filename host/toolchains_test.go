@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -97,11 +99,11 @@ func FuzzToolPlaces(f *testing.F) {
 		p := &toolPlaces{goos: "linux", home: home, lookupEnv: func(string) (string, bool) { return value, true }}
 		dirs, _ := p.list()
 		for _, d := range dirs {
-			if !filepath.IsAbs(d.path) || filepath.Clean(d.path) != d.path || home != "" && inside(d.path, home) && home != "/" {
+			if !filepath.IsAbs(d.path) || filepath.Clean(d.path) != d.path || home != "" && paths.Inside(d.path, home) && home != "/" {
 				t.Errorf("%+v", d)
 			}
 			for _, secret := range []string{".ssh", ".gnupg", ".aws"} {
-				if home != "" && home != "/" && d.variable != "" && inside(d.path, filepath.Join(home, secret)) {
+				if home != "" && home != "/" && d.variable != "" && paths.Inside(d.path, filepath.Join(home, secret)) {
 					t.Errorf("%+v shows %s", d, secret)
 				}
 			}
@@ -128,15 +130,15 @@ func TestToolchainsShowNoCredentials(t *testing.T) {
 	}
 	want := 0
 	for _, d := range dirs {
-		if !inside(tr.home, d.path) {
+		if !paths.Inside(tr.home, d.path) {
 			continue
 		}
 		want++
 		if err := os.MkdirAll(d.path, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for dir := filepath.Dir(d.path); inside(tr.home, dir); dir = filepath.Dir(dir) {
-			if !slices.ContainsFunc(dirs, func(d toolDir) bool { return inside(d.path, dir) }) {
+		for dir := filepath.Dir(d.path); paths.Inside(tr.home, dir); dir = filepath.Dir(dir) {
+			if !slices.ContainsFunc(dirs, func(d toolDir) bool { return paths.Inside(d.path, dir) }) {
 				plant(dir + "/auth.json")
 			}
 		}
@@ -162,7 +164,7 @@ func TestToolchainsShowNoCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range dirs {
-			if at, ok := insidePath(&out.spec, d.path); inside(tr.home, d.path) && (!ok || at != d.path) {
+			if at, ok := insidePath(&out.spec, d.path); paths.Inside(tr.home, d.path) && (!ok || at != d.path) {
 				t.Errorf("%s: %s (%s) is not shown", filesystem, d.path, d.tool)
 			}
 		}
@@ -172,10 +174,10 @@ func TestToolchainsShowNoCredentials(t *testing.T) {
 			}
 		}
 		for _, m := range out.spec.Table {
-			if m.Why == toolchainOrigin && inside(tr.home, m.Source) && (m.Access != shared.Overlay || !m.Degradable) {
+			if m.Why == view.OriginToolchains && paths.Inside(tr.home, m.Source) && (m.Access != shared.Overlay || !m.Degradable) {
 				t.Errorf("%s: %+v is no overlay that may degrade", filesystem, m)
 			}
-			if m.Access == shared.ReadWrite && m.Why == toolchainOrigin {
+			if m.Access == shared.ReadWrite && m.Why == view.OriginToolchains {
 				t.Errorf("%s: %+v lets commands write the host's files", filesystem, m)
 			}
 		}
@@ -225,8 +227,8 @@ func TestResolveToolchains(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if !slices.Equal(out.toolEnv, []string{"CARGO_HOME", "GOMODCACHE"}) && !slices.Equal(out.toolEnv, []string{"GOMODCACHE", "CARGO_HOME"}) {
-		t.Errorf("variables %q", out.toolEnv)
+	if !slices.Equal(out.Variables, []string{"CARGO_HOME", "GOMODCACHE"}) && !slices.Equal(out.Variables, []string{"GOMODCACHE", "CARGO_HOME"}) {
+		t.Errorf("variables %q", out.Variables)
 	}
 	if len(out.notes) != 1 || !strings.Contains(out.notes[0], "UV_CACHE_DIR") {
 		t.Errorf("notes %q", out.notes)
@@ -240,11 +242,11 @@ func TestResolveToolchains(t *testing.T) {
 	// Without a directory for the session nothing of it can be written.
 	r.session.Dir = ""
 	out, err = r.resolve("fast", Definition{})
-	if err != nil || !out.wantsSession {
+	if err != nil || !out.WantsSession {
 		t.Errorf("it does not ask for a session: %+v, %v", out, err)
 	}
 	for _, m := range out.spec.Table {
-		if m.Why == toolchainOrigin && m.Access != shared.ReadOnly {
+		if m.Why == view.OriginToolchains && m.Access != shared.ReadOnly {
 			t.Errorf("%+v", m)
 		}
 	}
@@ -252,7 +254,7 @@ func TestResolveToolchains(t *testing.T) {
 	r.session.Dir, r.owner = tr.base+"/session", &owner{user: shared.User{UID: 987654}, home: tr.home}
 	r.toolchains = findToolchains(r.caller, r.owner)
 	out, err = r.resolve("fast", Definition{})
-	if err != nil || len(out.toolEnv) != 0 {
+	if err != nil || len(out.Variables) != 0 {
 		t.Errorf("%+v, %v", out, err)
 	}
 	if at, ok := insidePath(&out.spec, tr.base+"/data/cargo/bin"); ok {

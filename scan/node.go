@@ -157,6 +157,9 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 		case named:
 			n.found = append(n.found, entry{e.name, Named, e.kind, -1, e.inode})
 		}
+		if n.hide == 0 && w.query.Asked != nil && w.query.Asked(e.name) {
+			n.found = append(n.found, entry{e.name, Asked, e.kind, -1, 0})
+		}
 		switch e.kind {
 		case directory:
 			w.enter(n, e.name, pattern, was[e.name])

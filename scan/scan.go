@@ -28,6 +28,9 @@ type Query struct {
 	// Name says of a name in any directory whether a file that has it is
 	// reported, as Named. Nil reports none.
 	Name func(name string) bool
+	// Asked says of a name in any directory whether what has it is reported, as
+	// Asked, besides what else it is reported as. Nil reports none.
+	Asked func(name string) bool
 	// Sockets and Repositories say whether those are reported.
 	Sockets      bool
 	Repositories bool
@@ -43,6 +46,7 @@ const (
 	Socket                 // a socket file
 	Repository             // a directory with a .git in it
 	Bare                   // a directory that git takes for a repository itself
+	Asked                  // its name is asked for, whatever it is
 	Unsearched             // a directory that cannot be read, or whose path is too long
 )
 

@@ -2,10 +2,29 @@ package host
 
 import (
 	"encoding/binary"
+	"errors"
 	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"golang.org/x/sys/unix"
+)
+
+// Tags of an access list, as the kernel gives it.
+const (
+	aclVersion    = 2
+	aclOwner      = 0x01
+	aclUser       = 0x02
+	aclOwnerGroup = 0x04
+	aclGroup      = 0x08
+	aclMask       = 0x10
+	aclOther      = 0x20
 )
 
 // acl makes an access list as the kernel gives it: tag, permissions and id.
@@ -47,36 +66,58 @@ var closedCases = []struct {
 
 var closedUser = shared.User{UID: 1000, GID: 1000, Groups: []uint32{2000}}
 
-func TestSearchable(t *testing.T) {
+// Closed says what the kernel does, with modes and access lists.
+func TestClosedAsTheKernelSays(t *testing.T) {
 	t.Parallel()
-	for _, c := range closedCases {
-		if got := searchable(c.mode, c.uid, c.gid, c.acl, &closedUser); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
+	if os.Getuid() != 0 {
+		t.Skip("only root runs commands as another user")
+	}
+	base := t.TempDir()
+	for dir := base; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
 		}
 	}
-	for _, bad := range [][]byte{{1}, acl()[:3], {3, 0, 0, 0}, append(acl(), 1), acl([3]uint32{0x40, 7, 0})} {
-		if searchable(0o777, 0, 0, bad, &closedUser) {
-			t.Errorf("%x lets somebody in", bad)
-		}
-	}
-}
-
-// Nobody whom neither an entry nor others' permissions let in gets in.
-func FuzzSearchable(f *testing.F) {
-	for _, c := range closedCases {
-		f.Add(uint32(c.mode), c.uid, c.gid, c.acl)
-	}
-	f.Add(uint32(0o777), uint32(0), uint32(0), []byte{2, 0, 0, 0, 1})
-	f.Fuzz(func(t *testing.T, mode, uid, gid uint32, list []byte) {
-		if !searchable(fs.FileMode(mode), uid, gid, list, &closedUser) {
-			return
-		}
-		allowed := len(list) == 0 && mode&0o111 != 0
-		for i := 4; i+aclEntry <= len(list); i += aclEntry {
-			allowed = allowed || list[i] != aclMask && list[i+2]&aclSearch != 0
-		}
-		if !allowed {
-			t.Errorf("%o %d %d %x", mode, uid, gid, list)
+	f := newFacts(&resolver{owner: &owner{user: closedUser}})
+	t.Cleanup(func() {
+		if err := f.close(); err != nil {
+			t.Error(err)
 		}
 	})
+	for _, c := range closedCases {
+		dir := filepath.Join(base, strings.ReplaceAll(c.name, " ", "-"))
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, int(c.uid), int(c.gid)), os.Chmod(dir, c.mode)); err != nil {
+			t.Fatal(err)
+		}
+		if c.acl != nil {
+			err := unix.Setxattr(dir, "system.posix_acl_access", c.acl, 0)
+			if errors.Is(err, unix.EOPNOTSUPP) && !slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "bwrap") {
+				t.Logf("%s: the file system has no access lists", c.name)
+				continue
+			} else if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+		}
+		want := ""
+		cmd := exec.Command("test", "-x", dir)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: closedUser.UID, Gid: closedUser.GID, Groups: closedUser.Groups}}
+		if err := cmd.Run(); err != nil {
+			if _, ran := errors.AsType[*exec.ExitError](err); !ran {
+				t.Fatal(err)
+			}
+			want = dir
+		}
+		if (want == "") != c.want {
+			t.Errorf("%s: the kernel says %v", c.name, want == "")
+		}
+		if got := f.Closed(filepath.Join(dir, "a/b")); got != want {
+			t.Errorf("%s: closed at %q, want %q", c.name, got, want)
+		}
+		if got := f.Closed(dir); got != "" {
+			t.Errorf("%s: its name is closed at %q", c.name, got)
+		}
+	}
+	if got := newFacts(&resolver{}).Closed(filepath.Join(base, "for-root-alone/a")); got != "" {
+		t.Errorf("for the caller himself: %q", got)
+	}
 }

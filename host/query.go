@@ -1,0 +1,92 @@
+package host
+
+import (
+	"path/filepath"
+
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// insidePath gives the path inside at which a host path shows.
+func insidePath(spec *shared.Spec, host string) (string, bool) {
+	best := -1
+	for i, e := range spec.Table {
+		if e.Access.Shows() && paths.Inside(e.Source, host) && (best < 0 || len(e.Source) > len(spec.Table[best].Source)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return "", false
+	}
+	e := spec.Table[best]
+	return paths.Move(host, e.Source, e.Path), true
+}
+
+// writableInside reports whether a command can write at a path inside what is
+// still there for commands of other sessions. An overlay is not: what is put
+// there ends with the session.
+func writableInside(spec *shared.Spec, p string) bool {
+	deepest, writable := "", false
+	cover := func(dir string, w bool) {
+		if paths.Inside(dir, p) && len(dir) >= len(deepest) {
+			deepest, writable = dir, w
+		}
+	}
+	// What is in /proc leads wherever a process wants it to.
+	for _, scratch := range [...]string{"/tmp", "/var/tmp", "/run", "/dev", "/proc", "/private/tmp", "/private/var/tmp"} {
+		cover(scratch, true)
+	}
+	if spec.Home != "" {
+		cover(spec.Home, true)
+	}
+	for _, e := range spec.Table {
+		cover(e.Path, e.Access == shared.ReadWrite || e.Access == shared.Private)
+	}
+	return writable
+}
+
+// creatable reports whether a command could create a path of the host.
+func creatable(spec *shared.Spec, host string) bool {
+	for _, e := range spec.Table {
+		if !e.Access.Shows() || !paths.Inside(e.Source, host) {
+			continue
+		}
+		if cover, shown := shared.Cover(spec.Table, paths.Move(host, e.Source, e.Path)); shown == host && cover.Access == shared.ReadWrite {
+			return true
+		}
+	}
+	return false
+}
+
+// usablePath reports whether a directory may stand in a command's PATH: neither
+// it nor what symlinks in it lead to is where a command could plant a program for
+// the next one. What cannot be followed is of no use there.
+func usablePath(spec *shared.Spec, dir string) bool {
+	clean := filepath.Clean(dir)
+	host := dir // as it is written: after a symlink, a ".." is not what Clean takes it for
+	if _, at := shared.Cover(spec.Table, clean); at != "" && at != clean {
+		host = at
+	}
+	way := follow(host)
+	return way.Err == nil && !writableInside(spec, clean) && !creatable(spec, way.End) &&
+		(way.End == filepath.Clean(host) || !writableInside(spec, way.End))
+}
+
+// hostPath is the host's path of what an entry is about; "" where that is nothing
+// of the host's.
+func hostPath(spec *shared.Spec, e *shared.Entry) string {
+	if e.Access != shared.Hidden {
+		return e.Source
+	}
+	cover, dir := shared.Cover(spec.Table, filepath.Dir(e.Path))
+	if cover == nil {
+		return e.Path // of the operating system's view
+	}
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, filepath.Base(e.Path))
+}
+
+var _ view.Facts = (*facts)(nil)

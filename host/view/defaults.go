@@ -1,0 +1,64 @@
+package view
+
+import (
+	"slices"
+	"strings"
+)
+
+// actsUnasked are directories from which a tool of the host, in a project that
+// its user trusts, runs programs without asking again: tasks and interpreters of
+// editors, hooks and servers of coding agents. They are protected where they
+// exist, and held at the top of a workspace while they do not.
+var actsUnasked = [...]string{".vscode", ".idea", ".claude", ".cursor", ".codex", ".zed"}
+
+// asksFirst are names by which a tool of the host runs something too, but asks,
+// by content, or when its user opens it. They are protected where they exist; what
+// a command makes by these names is reported.
+var asksFirst = [...]string{".envrc", ".mcp.json", ".devcontainer", ".gitmodules"}
+
+// workspaceFile ends the names of editors' files of workspaces, which are like asksFirst.
+const workspaceFile = ".code-workspace"
+
+// shellFiles are what shells run when they start. They are protected where they
+// exist, and held in a home directory: no shell reads them anywhere else.
+var shellFiles = [...]string{
+	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile",
+	".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
+}
+
+// homeFiles are what programs of the host execute or obey, and lie in a home
+// directory. They are protected there, whatever of it is bound, unless somebody
+// has bound them themselves.
+var homeFiles = [...]string{
+	".gitconfig", ".config/git", ".ssh", ".config/fish", ".config/systemd", ".config/autostart", ".config/environment.d",
+}
+
+// DefaultProtected lists the names that ProtectPathsExcept can give up.
+func DefaultProtected() []string {
+	return slices.Concat(actsUnasked[:], asksFirst[:], []string{"*" + workspaceFile}, shellFiles[:], homeFiles[:])
+}
+
+// ActsOnHost reports whether tools of the host act on a file or directory of that
+// name, wherever in a project it lies.
+func ActsOnHost(name string) bool {
+	return slices.Contains(actsUnasked[:], name) || slices.Contains(asksFirst[:], name) || strings.HasSuffix(name, workspaceFile)
+}
+
+// given are the names that the definition gives up.
+func (v *View) given() ([]string, error) {
+	var list []string
+	for i, name := range v.in.ProtectPathsExcept {
+		name = strings.TrimSuffix(name, "/")
+		if !slices.Contains(DefaultProtected(), name) {
+			return nil, invalidf(sprint("protect_paths_except[%d]", i), "choose among "+strings.Join(DefaultProtected(), ", "), "%q is not protected by default, or cannot be given up", name)
+		}
+		list = append(list, name)
+		v.Remarks = append(v.Remarks, sprint("protect_paths_except: a command can write %s, which tools of the host take for instructions", name))
+	}
+	return list, nil
+}
+
+// givenUp reports whether a name is among those given up.
+func givenUp(given []string, name string) bool {
+	return slices.Contains(given, name) || strings.HasSuffix(name, workspaceFile) && slices.Contains(given, "*"+workspaceFile)
+}

@@ -1,0 +1,92 @@
+package view
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Definition is one sandbox as its author wrote it: paths may be relative to
+// the workspace or begin with "~/", and what is left out has the documented
+// default. It maps one to one to a `sandbox` block of a configuration file.
+// The zero value isolates with the platform's engine: no network, nothing of
+// the host but the curated operating system files and the workspace.
+type Definition struct {
+	// Engine is "auto" (also ""), a built-in engine's name, or that of an
+	// entry in Options.Engines or Options.Inject.
+	Engine string
+	// Fallback says what happens when the engine cannot run here: "deny" or
+	// "approve". Empty means approve for auto and deny for a named engine.
+	Fallback string
+	// Network gives the command the host's network.
+	Network bool
+	// Filesystem is "minimal" (also "") or "host"; see shared.Filesystem.
+	Filesystem string
+	// ReadOnly makes the workspace itself read-only.
+	ReadOnly bool
+	// Workdir is where the workspace lies inside: "host" (also "") for its own
+	// path, or an absolute path such as "/workspace".
+	Workdir string
+	// BindPaths are further host paths to show.
+	BindPaths []Bind
+	// DenyPaths are paths and patterns that are hidden, as package glob has them:
+	// absolute, beginning with "~/", or relative to the workspace's root - and
+	// where they begin with "**/", to all that is shown. A path without wildcards
+	// that does not exist cannot be created. They win over everything else.
+	DenyPaths []string
+	// ProtectPaths are paths and patterns, likewise, that cannot be written.
+	ProtectPaths []string
+	// ProtectPathsExcept are names among DefaultProtected that may be written.
+	ProtectPathsExcept []string
+	// UnixSockets are socket files that commands may connect to. All others in
+	// what is shown are hidden. One that nothing else shows is shown at its path.
+	UnixSockets []string
+	// EnvPassthrough are names and globs of variables to pass on.
+	EnvPassthrough []string
+	// Env are variables to set, the only way to set one that is on the
+	// denylist of variables that inject code.
+	Env map[string]string
+	// Credentials are names of credential sets to pass on.
+	Credentials []string
+	// Limits bound each command.
+	Limits Limits
+	// Config is a JSON object of the engine's own options; nil means none. With
+	// the engine "auto" they are those of docker, where that is declared, and
+	// the platform's engine has its defaults.
+	Config json.RawMessage
+}
+
+// Bind shows a host path inside. The zero value of its booleans is the strict
+// one: read-only, and an error when the path is missing.
+type Bind struct {
+	Host      string
+	Container string // absolute path inside; empty means Host's resolved path
+	Writable  bool
+	Optional  bool // a missing Host is skipped
+}
+
+// Limits bound each command; zero means unlimited.
+type Limits struct {
+	Timeout   time.Duration
+	Grace     time.Duration // between SIGTERM and the kill; zero means DefaultGrace
+	Memory    uint64        // bytes
+	CPUs      float64       // processors' worth of time
+	PIDs      uint64
+	OpenFiles uint64 // a process
+	TempSize  uint64 // bytes; see SessionOptions for what lasts
+	// Enforce is "required" (also ""), which refuses what nothing here can
+	// hold, or "best_effort", which reports it.
+	Enforce string
+}
+
+// DefaultGrace is how long a command that is timed out or cancelled has to
+// act on SIGTERM.
+const DefaultGrace = 5 * time.Second
+
+// Sensitive says what happens to files that look as if they held secrets: those
+// named .env, and those whose names begin with ".env.".
+type Sensitive struct {
+	// Deny hides them from every confined command.
+	Deny bool
+	// Harmless are exact names that are let pass, such as ".env.example".
+	Harmless []string
+}

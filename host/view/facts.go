@@ -1,0 +1,184 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// Facts are what a table depends on of the machine. For one table the same
+// question has the same answer.
+type Facts interface {
+	// Follow walks along an absolute path of the host and its symlinks.
+	Follow(path string) Way
+	// Closed gives the outermost directory above a path without symlinks that
+	// the user whom commands run as cannot search; "" where there is none.
+	// Nothing can be mounted beneath it as that user.
+	Closed(path string) string
+	// Empty reports whether a directory has nothing in it but a repository.
+	Empty(dir string) bool
+	// Repository says how git lies in a directory.
+	Repository(dir string) Repository
+}
+
+// A Way is where a path of the host leads.
+type Way struct {
+	End   string   // without symlinks; what is missing of it keeps its spelling
+	Links []string // the symlinks on the way, each by its resolved directory and its name
+	Kind  Kind     // what is at End
+	UID   uint32   // whose it is
+	Names uint64   // hard links of a file
+	Err   error    // why it could not be followed: ErrClosed, or another reason
+}
+
+// ErrClosed is the error of a Way through a directory that the caller may not search.
+var ErrClosed = errors.New("permission denied")
+
+// Kind is what lies at a path.
+type Kind uint8
+
+const (
+	Absent Kind = iota
+	Directory
+	File // a regular one
+	Socket
+	Other
+)
+
+// A Repository is what git knows of a directory.
+type Repository struct {
+	Layout workspace.GitLayout
+	// Err says that the layout is not understood. Nothing but .git is then
+	// protected, as a whole.
+	Err error
+	// Obeyed is what git goes by besides the layout, by its own word.
+	Obeyed []Obeyed
+	// Unasked says why git could not be asked, so that the repository is
+	// read-only; nil where it was.
+	Unasked error
+}
+
+// Obeyed is a file or directory by which git decides what it runs.
+type Obeyed struct {
+	Path string // absolute, as it is spelled
+	What string // for people: "core.hooksPath"
+	File bool   // what holds its place is a file
+}
+
+// Input is what a table is made for.
+type Input struct {
+	Definition
+	Roots     []Root // of the workspace, the project's own first
+	Sensitive Sensitive
+	// Unisolated says that commands run without isolation, so that nothing is
+	// searched or hidden.
+	Unisolated bool
+
+	User User
+	// Homes are the homes of whom commands run as, by whatever account: nothing
+	// of them is in the host's view.
+	Homes []string
+
+	Session   Session
+	Toolchain []ToolDir // none: toolchains are not shown
+	Agent     Agent
+
+	// Protected are files that are never writable: the configuration in force.
+	// Programs are those that the host may run outside of sandboxes.
+	Protected, Programs []string
+	// Relied is what the host obeys, as it is spelled: no command may lead it
+	// elsewhere.
+	Relied []Relied
+	// Own is what the host would run, or obey, if it were there.
+	Own []Own
+	// Engines are where engines come from that are not installed with the host.
+	Engines []Relied
+	// Records are files and directories of the host's decisions that exist.
+	Records []Relied
+	// State are the directories and files in which the host remembers: hidden.
+	State   []Kept
+	Control []ControlSocket
+	// Outer are the top levels of repositories around a root that was discovered.
+	Outer []string
+}
+
+// A Root is a directory of the workspace.
+type Root struct {
+	Path, Declared string
+	Field          string // "root", "readable[0]", "writable[1]", "temp_alias"
+	Writable       bool
+}
+
+// User is whom commands run as.
+type User struct {
+	UID  uint32
+	Home string // absolute, or empty
+	// CallerHome is that of the caller, where he is another user; else Home.
+	CallerHome string
+	// Other is the name of a user who is not the caller; empty for the caller.
+	Other string
+}
+
+// Session is where commands share files.
+type Session struct {
+	Dir   string   // empty: nowhere
+	Home  string   // the directory that is the home inside; empty leaves that to the engine
+	Bases []string // directories that hold sessions, of this host and others, resolved
+}
+
+// A ToolDir is a directory or file of a toolchain.
+type ToolDir struct {
+	Path     string
+	Variable string // the variable that says so, or ""
+	Value    string // of the variable
+}
+
+// Agent is the caller's ssh-agent.
+type Agent struct {
+	Socket string // resolved
+	Err    error  // why there is none
+}
+
+// Relied is a path that the host obeys or runs what lies at.
+type Relied struct {
+	Path, What string
+}
+
+// Own is what the host would run, or take for its user's word, if it lay at
+// Names in Dir.
+type Own struct {
+	Dir, What string
+	Names     []string
+	// ByBind says that it matters in what bind_paths shows alone: in a
+	// workspace's own directories it is not looked for.
+	ByBind bool
+}
+
+// Kept is what the host remembers.
+type Kept struct {
+	Path, Why string
+	Dir       bool
+}
+
+// A ControlSocket is one that whoever can connect to it gets more by than any
+// sandbox holds.
+type ControlSocket struct {
+	Path  string // one that ends in a slash is a directory of sockets
+	Gives string // what it would give away
+	// Always says that directories above it are refused even while it is not
+	// there: the service may be started any time.
+	Always bool
+	// Asked says that it can be had by its name in unix_sockets.
+	Asked bool
+}
+
+// Invalid is an ErrInvalidSpec that names an attribute.
+func Invalid(attribute, message, hint string) error {
+	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: message, Hint: hint}
+}
+
+func invalidf(attribute, hint, format string, args ...any) error {
+	return Invalid(attribute, fmt.Sprintf(format, args...), hint)
+}

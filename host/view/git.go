@@ -1,0 +1,172 @@
+package view
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/scan"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// maxNested is how many repositories in writable directories keep working as
+// repositories: each needs a dozen mounts. Of those beyond it, all of .git is
+// read-only, which needs one.
+const maxNested = 32
+
+// ShowGit shows what git needs of the workspace's repositories: for a worktree or
+// a submodule, directories that lie elsewhere. Of a .git that does not make sense
+// nothing that it names is shown: one command could else make it so and have the
+// next one repair it with the marks gone.
+func (v *View) ShowGit() {
+	for _, root := range v.in.Roots {
+		if root.Field != "root" && !root.Writable || v.facts.Follow(root.Path).Kind != Directory {
+			continue
+		}
+		layout := v.facts.Repository(root.Path).Layout
+		writable := layout.Writable
+		if !root.Writable || root.Field == "root" && v.in.ReadOnly {
+			writable = nil
+		}
+		for _, dir := range layout.Readable {
+			// Not where an entry shows it already: it may be a writable one.
+			if _, host := v.cover(dir); host != dir && !slices.Contains(writable, dir) {
+				v.show(shared.Entry{Source: dir, Path: dir, Access: shared.ReadOnly, Why: gitOrigin(&layout, dir)})
+			}
+		}
+		for _, dir := range writable {
+			if !paths.Inside(root.Path, dir) {
+				v.show(shared.Entry{Source: dir, Path: dir, Access: shared.ReadWrite, Why: gitOrigin(&layout, dir)})
+			}
+		}
+	}
+}
+
+// gitOrigin says what a git directory that is shown is.
+func gitOrigin(layout *workspace.GitLayout, dir string) string {
+	switch dir {
+	case layout.GitDir:
+		return originGit + "directory of the " + layout.Kind.String()
+	case layout.CommonDir:
+		return originGit + "common directory"
+	}
+	return originGit + "common directory, " + path.Base(dir)
+}
+
+// tops are the directories whose repositories are looked at without a search.
+func (v *View) tops() (tops []string) {
+	for _, root := range v.in.Roots {
+		if (root.Field == "root" || root.Writable) && v.facts.Follow(root.Path).Kind == Directory {
+			tops = append(tops, root.Path)
+		}
+	}
+	for _, e := range v.entries {
+		if e.Access == shared.ReadWrite && strings.HasPrefix(e.Why, "bind_paths[") && !slices.Contains(tops, e.Source) && v.facts.Follow(e.Source).Kind == Directory {
+			tops = append(tops, e.Source)
+		}
+	}
+	return tops
+}
+
+// repositories are the directories with repositories that commands can write to
+// and that keep working: those of tops, and the first that the search has found.
+func (v *View) repositories(trees *scan.Result) []string {
+	list := v.tops()
+	n := 0
+	for _, f := range trees.Found {
+		if n < maxNested && v.nested(&f, list) && v.facts.Closed(f.Path) == "" {
+			list = append(list, f.Path)
+			n++
+		}
+	}
+	return list
+}
+
+// nested reports whether what was found is a repository that commands can write to.
+func (v *View) nested(f *scan.Found, tops []string) bool {
+	return (f.What == scan.Repository || f.What == scan.Bare) && !slices.Contains(tops, f.Path) && v.creatable(path.Join(f.Path, ".git"))
+}
+
+// marksOfGit are what git obeys, of all repositories that commands can write to.
+func (v *View) marksOfGit(found *Found) (marks []mark) {
+	working := v.repositories(found.Trees)
+	for _, top := range working {
+		marks = append(marks, v.marksOfRepository(top)...)
+	}
+	n := 0
+	for _, f := range found.Trees.Found {
+		if !v.nested(&f, working) {
+			continue
+		}
+		m := mark{path: f.Path, why: "git, in a directory that commands cannot search"}
+		if v.facts.Closed(f.Path) == "" {
+			n++
+			if m.why = "git, of one repository among many"; f.What == scan.Repository {
+				m.path, m.hold = path.Join(f.Path, ".git"), &Hold{}
+			}
+		}
+		marks = append(marks, m)
+	}
+	if n > 0 {
+		v.note("%d git repositories lie in what commands can write to; %d of them cannot be committed to inside", n+maxNested, n)
+	}
+	return marks
+}
+
+// marksOfRepository are those of one directory.
+func (v *View) marksOfRepository(top string) (marks []mark) {
+	r := v.facts.Repository(top)
+	dotGit := path.Join(top, ".git")
+	if r.Err != nil {
+		v.note("%v: it is read-only inside, and git does not work there", r.Err)
+		return []mark{{path: dotGit, why: "git, not understood", hold: &Hold{}, base: top}}
+	}
+	if r.Layout.CommonDir == "" {
+		return nil
+	}
+	if r.Unasked != nil {
+		v.note("git cannot be asked what it obeys in %q (%v): the repository is read-only inside", top, r.Unasked)
+		marks = append(marks, mark{path: r.Layout.GitDir, why: "git, which could not be asked"}, mark{path: r.Layout.CommonDir, why: "git, which could not be asked"})
+	}
+	for _, p := range r.Layout.Protected {
+		for _, base := range [...]string{r.Layout.GitDir, r.Layout.CommonDir, top} {
+			if paths.Inside(base, p) {
+				m := mark{path: p, why: "git " + strings.TrimPrefix(p, base+"/"), hold: gitHold(p), base: base, link: linkRefused}
+				marks = append(marks, m)
+				break
+			}
+		}
+	}
+	for _, o := range r.Obeyed {
+		way := v.facts.Follow(o.Path)
+		link, _ := v.replaceable(&way)
+		switch {
+		case way.Err != nil, link == "" && !v.creatable(way.End):
+			continue
+		case v.holdsRoot(way.End):
+			v.note("git: %s of %q is the work tree itself, which a command can write to", o.What, top)
+			continue
+		}
+		marks = append(marks, mark{path: o.Path, why: "git " + o.What, hold: &Hold{File: o.File}, link: linkRefused})
+	}
+	return marks
+}
+
+// gitHold is what holds the place of a part of a git directory, so that git
+// works on while it is there. Nothing holds what git does not run, and what
+// projects create.
+func gitHold(p string) *Hold {
+	switch filepath.Base(p) {
+	case "commondir":
+		// An empty one is an error to git, inside and outside.
+		return &Hold{File: true, Content: workspace.SelfCommonDir}
+	case "config", "config.worktree", "attributes", "gitdir":
+		return &Hold{File: true}
+	case ".gitmodules":
+		return nil
+	}
+	return &Hold{}
+}

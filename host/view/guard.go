@@ -1,0 +1,351 @@
+package view
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/glob"
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/scan"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// MaxHidden is how many paths are hidden from one command, and MaxProtected how
+// many are protected. Each costs a mount, a fifth of a millisecond.
+const (
+	MaxHidden    = 2000
+	MaxProtected = 2000
+)
+
+// Found is what a search through what is shown has found.
+type Found struct {
+	Deny, Protect []Rule
+	Linked        []Rule       // of View.Linked
+	Trees         *scan.Result // in View.Trees: of Deny, with sensitive names, sockets, repositories and what ActsOnHost
+	Elsewhere     *scan.Result // of Deny, in what the entries do not show
+	AddOns        *scan.Result // sensitive names and sockets, in the operating system's view
+	Protected     *scan.Result // of Protect, then of Linked
+	// Sockets are socket files of the host that its kernel lists.
+	Sockets []string
+}
+
+// A mark is a path of the host that commands must not write, or not see.
+type mark struct {
+	path string // as it is spelled
+	why  string
+	hold *Hold // what holds its place, without the path; nil: nothing does
+	link linkPolicy
+	base string // where the path lies in, which alone is meant; "" is anywhere
+}
+
+// linkPolicy says what becomes of a mark that leads through a symlink which
+// commands can replace. No mount can lie on a symlink.
+type linkPolicy uint8
+
+const (
+	linkTold    linkPolicy = iota // what it leads to is protected, and a note says the rest
+	linkRefused                   // nothing runs
+)
+
+// Guard adds what is protected and what is hidden, of all that the table shows.
+func (v *View) Guard(found *Found) error {
+	granted, err := v.allGranted()
+	if err != nil {
+		return err
+	}
+	if err := v.refuseControl(granted); err != nil {
+		return err
+	}
+	given, err := v.given()
+	if err != nil {
+		return err
+	}
+	v.hideSessions()
+	marks := v.marksOfHost()
+	marks = append(marks, v.marksOfGit(found)...)
+	marks = append(marks, v.marksOfDefaults(found, given)...)
+	more, err := v.marksOfRules(found)
+	if err != nil {
+		return err
+	}
+	marks = append(marks, more...)
+	if err := v.protect(marks); err != nil {
+		return err
+	}
+	if err := v.hide(found, granted); err != nil {
+		return err
+	}
+	v.Deny = append(patterns(found.Deny), v.Deny...)
+	v.Protect = append(patterns(found.Protect), v.Protect...)
+	if v.in.Sensitive.Deny {
+		v.Deny = append(v.Deny, v.in.Sensitive.patterns()...)
+	}
+	v.remarkSensitive(found)
+	return nil
+}
+
+// marksOfHost are what the host itself runs and obeys.
+func (v *View) marksOfHost() (marks []mark) {
+	for _, p := range v.in.Protected {
+		marks = append(marks, mark{path: p, why: "the configuration in force", link: linkRefused})
+	}
+	for _, p := range v.in.Programs {
+		// Whatever is not there yet cannot be mounted on, and is not run before it
+		// has been checked.
+		if way := v.facts.Follow(p); way.Kind != Absent && v.writer(p) != nil {
+			marks = append(marks, mark{path: p, why: "a program of sbxhost"})
+		}
+	}
+	for _, r := range v.in.Records {
+		marks = append(marks, mark{path: r.Path, why: r.What})
+	}
+	for _, o := range v.in.Own {
+		dir := v.facts.Follow(o.Dir)
+		if dir.Err != nil {
+			continue
+		}
+		for _, name := range o.Names {
+			p := path.Join(dir.End, name)
+			if by := v.writer(p); by != nil && by.Source != p && (!o.ByBind || strings.HasPrefix(by.Why, "bind_paths")) {
+				marks = append(marks, mark{path: p, why: o.What, hold: &Hold{}})
+			}
+		}
+	}
+	// Also where an entry shows no more than a part of one. That no engine is
+	// started which lies in the workspace is not enough: for the next run, this
+	// may be none.
+	for _, place := range v.in.Engines {
+		if way := v.facts.Follow(place.Path); way.Err == nil && (v.writer(way.End) != nil || v.writesIn(way.End)) {
+			marks = append(marks, mark{path: way.End, why: place.What, hold: &Hold{}})
+		}
+	}
+	for _, kept := range v.in.State {
+		if way := v.facts.Follow(kept.Path); kept.Dir && way.Err == nil && way.End != "/" && (v.writer(way.End) != nil || v.writesIn(way.End)) {
+			marks = append(marks, mark{path: way.End, why: "what sbxhost remembers", hold: &Hold{}})
+			v.Exposes = true
+		}
+	}
+	return marks
+}
+
+// marksOfDefaults are what tools of the host take for instructions.
+func (v *View) marksOfDefaults(found *Found, given []string) (marks []mark) {
+	for _, f := range found.Trees.Found {
+		if name := path.Base(f.Path); f.What == scan.Asked && !givenUp(given, name) && v.creatable(f.Path) {
+			marks = append(marks, mark{path: f.Path, why: "by default, " + name})
+		}
+	}
+	for _, e := range slices.Clone(v.entries) {
+		chosen := e.Why == "workspace" || strings.HasPrefix(e.Why, "workspace.writable") || strings.HasPrefix(e.Why, "bind_paths")
+		if e.Access != shared.ReadWrite || !chosen || v.facts.Follow(e.Source).Kind != Directory {
+			continue
+		}
+		// In an empty directory a project is about to be made, by tools that want
+		// it empty.
+		if !v.facts.Empty(e.Source) {
+			for _, name := range actsUnasked {
+				if !givenUp(given, name) {
+					marks = append(marks, mark{path: path.Join(e.Source, name), why: "by default, " + name, hold: &Hold{}, base: e.Source})
+				}
+			}
+		}
+		for _, name := range shellFiles {
+			p := path.Join(e.Source, name)
+			if !givenUp(given, name) && (v.isHome(e.Source) || v.facts.Follow(p).Kind != Absent) {
+				marks = append(marks, mark{path: p, why: "by default, " + name, hold: &Hold{}, base: e.Source})
+			}
+		}
+	}
+	for _, home := range slices.Compact([]string{v.in.User.Home, v.in.User.CallerHome}) {
+		way := v.facts.Follow(home)
+		if home == "" || way.Err != nil || way.End == "/" {
+			continue
+		}
+		for _, name := range homeFiles {
+			p := path.Join(way.End, name)
+			asked := slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Access == shared.ReadWrite && paths.Inside(p, e.Source) })
+			if by := v.writer(p); by != nil && !asked && !givenUp(given, name) {
+				marks = append(marks, mark{path: p, why: "by default, " + name, hold: &Hold{}, base: by.Source})
+			}
+		}
+	}
+	return marks
+}
+
+// isHome reports whether a directory is one that login shells start in.
+func (v *View) isHome(dir string) bool {
+	for _, home := range [...]string{v.in.User.Home, v.in.User.CallerHome} {
+		if home != "" && (dir == home || dir == v.facts.Follow(home).End) {
+			return true
+		}
+	}
+	return false
+}
+
+// marksOfRules are those of protect_paths.
+func (v *View) marksOfRules(found *Found) (marks []mark, err error) {
+	for i := range found.Protect {
+		rule := &found.Protect[i]
+		if rule.Literal == "" || rule.way.Err != nil || rule.way.Kind == Absent && !v.creatable(rule.Literal) {
+			continue
+		}
+		marks = append(marks, mark{path: rule.Literal, why: rule.Why(), hold: &Hold{}})
+	}
+	for _, f := range found.Protected.Found {
+		if f.What == scan.Matched || f.What == scan.HardLink {
+			why := ""
+			if n := len(found.Protect); f.Pattern < n {
+				why = found.Protect[f.Pattern].Why()
+			} else {
+				why = found.Linked[f.Pattern-n].Text + ", by another name"
+			}
+			marks = append(marks, mark{path: f.Path, why: why, hold: &Hold{}})
+		}
+	}
+	if len(marks) > MaxProtected {
+		return nil, invalidf("protect_paths", "protect the directories that they lie in", "%d paths would have to be protected, more than %d", len(marks), MaxProtected)
+	}
+	return marks, nil
+}
+
+// protect makes what the marks name read-only wherever a writable entry shows it.
+func (v *View) protect(marks []mark) error {
+	type place struct {
+		mark
+		host string
+		way  Way
+	}
+	var list []place
+	for _, m := range marks {
+		way := v.facts.Follow(m.path)
+		if way.Err != nil {
+			continue // nobody who runs as the caller gets there
+		}
+		if link, by := v.replaceable(&way); link != "" && !v.guardedByOwn(link) {
+			why := strings.TrimPrefix(m.why, protected)
+			if m.link == linkRefused {
+				return invalidf(by.Why, fmt.Sprintf("name what it leads to, %q, or replace the link by that", way.End),
+					"commands could replace the symlink %q, which leads to %s (%s)", link, strings.TrimPrefix(m.path, v.root()+"/"), why)
+			}
+			v.note("%s: %q is a symlink, which a command can replace; what it leads to is protected", why, link)
+			if way.Kind == Absent || v.holdsRoot(way.End) {
+				continue
+			}
+		}
+		list = append(list, place{m, way.End, way})
+	}
+	// What lies in another protected place comes after it, and needs no more. Of
+	// two for one place the one that is held counts: what is there may be another
+	// command's hold, and gone in a moment.
+	held := func(p *place) int {
+		if p.hold != nil {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(list, func(a, b place) int {
+		if c := paths.Compare(a.host, b.host); c != 0 {
+			return c
+		}
+		return held(&b) - held(&a)
+	})
+	list = slices.CompactFunc(list, func(a, b place) bool { return a.host == b.host })
+	for i := range list {
+		p := &list[i]
+		if q := Quote(p.host); !slices.Contains(v.Protect, q) {
+			v.Protect = append(v.Protect, q)
+		}
+		if dir := v.facts.Closed(p.host); dir != "" && v.writer(dir) != nil && v.beneath(dir) {
+			// Nothing can be mounted there, nor need be: the directory is hidden,
+			// and what is hidden can be neither written nor renamed.
+			v.hideAt(p.host, protected+p.why, nil)
+			continue
+		}
+		for _, e := range slices.Clone(v.entries) {
+			if e.Access == shared.ReadWrite && paths.Inside(p.host, e.Source) && !strings.HasPrefix(e.Why, originGit) {
+				return invalidf(e.Why, "say read_only = true, or leave it out", "%q is never writable inside (%s%s)", e.Source, protected, p.why)
+			}
+		}
+		for _, at := range v.places(p.host) {
+			if e, _ := v.cover(at); e.Access != shared.ReadWrite || e.Path == at {
+				continue // something else is there, or a git directory with marks of its own
+			}
+			missing := shared.MissingRefuse
+			if p.hold != nil {
+				missing = shared.MissingHold
+				v.hold(p.host, p.hold)
+			} else if p.way.Kind == Absent {
+				continue
+			}
+			v.put(shared.Entry{Path: at, Source: p.host, Access: shared.ReadOnly, Missing: missing, Why: protected + p.why})
+		}
+	}
+	return nil
+}
+
+// holdsRoot reports whether the workspace lies in a path: to protect that would
+// protect all.
+func (v *View) holdsRoot(p string) bool {
+	return slices.ContainsFunc(v.in.Roots, func(r Root) bool { return paths.Inside(p, r.Path) })
+}
+
+func (v *View) hold(p string, h *Hold) {
+	one := *h
+	one.Path = p
+	if !slices.Contains(v.Holds, one) {
+		v.Holds = append(v.Holds, one)
+	}
+}
+
+func (v *View) note(format string, args ...any) {
+	if note := sprint(format, args...); !slices.Contains(v.Notes, note) {
+		v.Notes = append(v.Notes, note)
+	}
+}
+
+func sprint(format string, args ...any) string { return fmt.Sprintf(format, args...) }
+
+// Linked gives rules for files that are protected and have further names: by one
+// of those that lies where commands can write, they could change them. Their text
+// says what they are.
+func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
+	if len(v.Writable()) == 0 {
+		return nil, nil
+	}
+	add := func(p, what string) {
+		way := v.facts.Follow(p)
+		if way.Err != nil || way.Kind != File || way.Names < 2 || slices.ContainsFunc(rules, func(r Rule) bool { return r.Literal == way.End }) {
+			return
+		}
+		pattern, parseErr := glob.Parse(Quote(way.End))
+		if parseErr != nil {
+			err = invalidf("protect_paths", "remove its other names", "%q: %v", way.End, parseErr)
+		}
+		rules = append(rules, Rule{Text: what, Pattern: pattern, Literal: way.End})
+	}
+	for _, m := range v.marksOfHost() {
+		add(m.path, m.why)
+	}
+	for _, dir := range v.repositories(trees) {
+		r := v.facts.Repository(dir)
+		for _, p := range r.Layout.Protected {
+			add(p, "git "+path.Base(p))
+		}
+		for _, o := range r.Obeyed {
+			add(o.Path, "git "+o.What)
+		}
+	}
+	for _, f := range trees.Found {
+		if f.What == scan.Asked {
+			add(f.Path, "by default, "+path.Base(f.Path))
+		}
+	}
+	for _, dir := range v.Writable() {
+		for _, name := range shellFiles {
+			add(path.Join(dir, name), "by default, "+name)
+		}
+	}
+	return rules, err
+}

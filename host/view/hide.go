@@ -1,0 +1,300 @@
+package view
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/scan"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+const originSocket = "socket file, not in unix_sockets"
+
+// hide adds all that is hidden.
+func (v *View) hide(found *Found, granted []string) error {
+	for i := range found.Deny {
+		if rule := &found.Deny[i]; rule.Literal != "" && rule.way.Err == nil {
+			var hold *Hold
+			if v.creatable(rule.Literal) && v.facts.Closed(rule.Literal) == "" {
+				// What is there can be another command's hold, and gone in a moment.
+				hold = &Hold{}
+			} else if rule.way.Kind == Absent {
+				continue
+			}
+			v.hideAt(rule.Literal, rule.Why(), hold)
+		}
+	}
+	for _, f := range slices.Concat(found.Trees.Found, found.Elsewhere.Found, found.AddOns.Found) {
+		var err error
+		switch {
+		case f.What == scan.Matched || f.What == scan.HardLink && f.Pattern >= 0:
+			err = v.hideFound(found, &f, found.Deny[f.Pattern].Why())
+		case f.What == scan.Named || f.What == scan.HardLink:
+			if v.in.Sensitive.Deny {
+				err = v.hideFound(found, &f, originSensitive)
+			}
+		case f.What == scan.Socket:
+			if !slices.Contains(granted, f.Path) {
+				v.hideAt(f.Path, originSocket, nil)
+			}
+		case f.What == scan.Unsearched && f.UID == v.in.User.UID:
+			// Who owns a directory can make it readable again.
+			v.hideAt(f.Path, "a directory that cannot be searched", nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	v.hideState()
+	for _, p := range found.Trees.Blind {
+		v.note("%q is hidden; whether other hard links lead to it cannot be found out on its file system", p)
+	}
+	if v.host {
+		v.hideOfHost(found, granted)
+	}
+	n := 0
+	for _, e := range v.entries {
+		if e.Access == shared.Hidden {
+			n++
+		}
+	}
+	if n > MaxHidden {
+		return invalidf("deny_paths", "hide the directories that they lie in", "%d paths would have to be hidden, more than %d", n, MaxHidden)
+	}
+	return nil
+}
+
+// hideAt hides a path of the host wherever it shows.
+func (v *View) hideAt(host, why string, hold *Hold) {
+	if shut := v.facts.Closed(host); shut != "" && v.beneath(shut) {
+		host, hold = shut, nil
+	}
+	at := v.places(host)
+	missing := shared.MissingIgnore
+	if len(at) == 0 && !v.shown(host) {
+		// Of the operating system's view, if it is there.
+		if shut := v.facts.Closed(host); shut != "" && v.host {
+			if e, _ := v.cover(shut); e == nil {
+				v.show(shared.Entry{Path: shut, Access: shared.Private, Why: why})
+			}
+			return
+		}
+		at = []string{host}
+	}
+	if hold != nil {
+		missing = shared.MissingHold
+		v.hold(host, hold)
+	}
+	for _, p := range at {
+		if i, taken := v.at[p]; taken && v.entries[i].Access == shared.Hidden {
+			continue
+		}
+		v.put(shared.Entry{Path: p, Access: shared.Hidden, Missing: missing, Why: why})
+	}
+}
+
+// hideFound hides what was found. Of a symlink, that is what it leads to.
+func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
+	if !f.Symlink {
+		if f.What == scan.HardLink {
+			why += sprint(", a hard link of %q", f.Of)
+		}
+		v.hideAt(f.Path, why, nil)
+		return nil
+	}
+	way := v.facts.Follow(f.Path)
+	if way.Err != nil || way.Kind == Absent {
+		return nil // it leads nowhere
+	}
+	sensitive := why == originSensitive
+	if slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Why == "workspace" && paths.Inside(way.End, e.Source) }) {
+		if sensitive {
+			return invalidf("approvals.mode", "remove it, or list its name in workspace.harmless_files",
+				"%q is a symlink to %q, and to hide that as a %s would hide the workspace itself", f.Path, way.End, why)
+		}
+		return invalidf("deny_paths", "name what in it is to be hidden", "%s leads to %q, which would hide the workspace itself", why, way.End)
+	}
+	v.hideAt(way.End, why, nil)
+	// A command that replaces the link leaves what it led to open to the next one.
+	if link, _ := v.replaceable(&way); link != "" && len(v.places(way.End)) > 0 && !v.hiddenByItself(found, way.End) {
+		attribute, hint := "deny_paths", sprint("add %q to deny_paths", strings.TrimPrefix(way.End, v.root()+"/"))
+		if sensitive {
+			attribute, hint = "approvals.mode", hint+", or list the link's name in workspace.harmless_files"
+		}
+		return invalidf(attribute, hint, "%q is a symlink to %q (%s): a command that replaces it would leave %q open to the next one", f.Path, way.End, why, way.End)
+	}
+	return nil
+}
+
+// hiddenByItself reports whether a rule hides what lies at a path whatever leads to it.
+func (v *View) hiddenByItself(found *Found, p string) bool {
+	if v.in.Sensitive.Deny && v.in.Sensitive.Matches(path.Base(p)) {
+		return true
+	}
+	return slices.ContainsFunc(found.Deny, func(rule Rule) bool { return rule.matches(p) })
+}
+
+// hideState hides what the host remembers. Who can open a file can lock it, for as
+// long as it likes, and the locks there are those that every approval, every line
+// of the log and every other command of this user takes; it would read what was
+// approved and trusted, and what other commands were given, too.
+func (v *View) hideState() {
+	for _, kept := range v.in.State {
+		way := v.facts.Follow(kept.Path)
+		if way.Err != nil || way.End == "/" || !kept.Dir && way.Kind != Absent && way.Kind != File {
+			continue // a log that is no file is refused when it is written to
+		}
+		v.Deny = append(v.Deny, Quote(way.End))
+		there := way.Kind != Absent
+		if v.shown(way.End) && (there || kept.Dir && v.creatable(way.End)) || there && v.inHostView(way.End) {
+			v.hideAt(way.End, kept.Why, nil)
+		}
+		// What a bind names in it is hidden there.
+		for _, e := range slices.Clone(v.entries) {
+			if e.Access.Shows() && e.Source != way.End && paths.Inside(way.End, e.Source) {
+				v.hideAt(e.Source, kept.Why, nil)
+			}
+		}
+	}
+}
+
+// hideOfHost hides what the view of the whole host would show.
+func (v *View) hideOfHost(found *Found, granted []string) {
+	if v.in.Sensitive.Deny {
+		v.note(`filesystem = "host" shows more than can be searched for each command: .env and .env.* are hidden in the workspace, in what is bound, in /opt and in /srv, and nowhere else`)
+	}
+	for _, p := range found.Trees.Linked {
+		v.note("%q is hidden; it has hard links besides those found, which may lie elsewhere in the host's tree", p)
+	}
+	for _, s := range v.in.Control {
+		if way := v.facts.Follow(s.Path); way.Err == nil && way.Kind == Socket && !v.shown(way.End) {
+			v.hideAt(way.End, "control socket", nil)
+		}
+	}
+	for _, p := range found.Sockets {
+		if way := v.facts.Follow(p); way.Err == nil && way.Kind == Socket && v.inHostView(way.End) && !slices.Contains(granted, way.End) {
+			v.hideAt(way.End, originSocket, nil)
+		}
+	}
+	for _, home := range v.in.Homes {
+		if way := v.facts.Follow(home); way.Err == nil && way.Kind == Directory && Home(way.End) != "" && v.inHostView(way.End) {
+			// Memory, and not hidden: binds may lie in it.
+			v.show(shared.Entry{Path: v.coverFor(way.End), Access: shared.Private, Why: "filesystem: a home directory"})
+		}
+	}
+}
+
+// coverFor gives the path inside that has to be covered for a path of the host's
+// view, which no entry shows, to be hidden.
+func (v *View) coverFor(p string) string {
+	if dir := v.facts.Closed(p); dir != "" {
+		return dir
+	}
+	return p
+}
+
+// hideSessions covers what holds sessions, wherever an entry shows it: who reaches
+// the sockets and files of one can have commands run in it, with a network for
+// example, or decide what others find there. It is memory, and not hidden: a
+// session's own directories are shown within.
+func (v *View) hideSessions() {
+	const why = protected + "sessions"
+	for _, base := range v.in.Session.Bases {
+		for _, e := range slices.Clone(v.entries) {
+			if !e.Access.Shows() || !paths.Inside(e.Source, base) {
+				continue
+			}
+			at := paths.Move(base, e.Source, e.Path)
+			if _, host := v.cover(at); host == base {
+				v.show(shared.Entry{Path: at, Access: shared.Private, Why: why})
+			}
+		}
+		if v.inHostView(base) {
+			v.show(shared.Entry{Path: v.coverFor(base), Access: shared.Private, Why: why})
+		}
+	}
+}
+
+// CheckSessions refuses to show what lies in the directories of sessions.
+func (v *View) CheckSessions() error {
+	for _, base := range v.in.Session.Bases {
+		for _, e := range v.entries {
+			if e.Access.Shows() && e.Why != OriginTemp && e.Why != OriginHome && paths.Inside(base, e.Source) {
+				return invalidf(e.Why, "choose another directory", "%q lies in %q, which holds the sessions of sbxhost", e.Source, base)
+			}
+		}
+	}
+	return nil
+}
+
+// allGranted are the sockets that commands may connect to.
+func (v *View) allGranted() (list []string, err error) {
+	for i, text := range v.in.UnixSockets {
+		socket, err := v.granted(sprint("unix_sockets[%d]", i), text)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, socket)
+	}
+	if slices.Contains(v.in.Credentials, CredentialSSHAgent) {
+		list = append(list, v.in.Agent.Socket)
+	}
+	return list, nil
+}
+
+// refuseControl refuses entries that show a control socket, or a directory above
+// one. A read-only mount does not keep anybody from connecting.
+func (v *View) refuseControl(granted []string) error {
+	for _, s := range v.in.Control {
+		dir := strings.HasSuffix(s.Path, "/")
+		way := v.facts.Follow(s.Path)
+		led := way.End
+		if way.Err != nil {
+			led = path.Clean(s.Path)
+		}
+		there := way.Err == nil && (dir && way.Kind != Absent || way.Kind == Socket)
+		for _, e := range v.entries {
+			if !e.Access.Shows() {
+				continue
+			}
+			at := e.Source == led || dir && paths.Inside(led, e.Source)
+			// One in the workspace itself is found there, and hidden.
+			above := paths.Inside(e.Source, led) && (s.Always || there && e.Why != "workspace")
+			if !at && !above || s.Asked && at && slices.Contains(granted, e.Source) {
+				continue
+			}
+			hint := "bind what is needed of it, and not this"
+			if s.Asked {
+				hint = sprint("name the socket in unix_sockets if that is meant: %q", led)
+			}
+			shows := sprint("%q shows the control socket %q", e.Source, led)
+			if e.Source == led {
+				shows = sprint("%q is a control socket", led)
+			}
+			return invalidf(e.Why, hint, "%s, which gives %s", shows, s.Gives)
+		}
+	}
+	return nil
+}
+
+// remarkSensitive names the sensitive files that commands can see.
+func (v *View) remarkSensitive(found *Found) {
+	if v.in.Sensitive.Deny {
+		return
+	}
+	const some = 10
+	n := 0
+	for _, f := range found.Trees.Found {
+		if f.What != scan.Named {
+			continue
+		}
+		if n++; n <= some {
+			v.Remarks = append(v.Remarks, sprint("%q looks as if it held secrets, and can be read; deny_paths hides it", f.Path))
+		}
+	}
+	if n > some {
+		v.Remarks = append(v.Remarks, sprint("and %d further files look as if they held secrets", n-some))
+	}
+}

@@ -1,0 +1,224 @@
+package view
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sbxhost/sbxhost/glob"
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// A Rule is one entry of deny_paths or protect_paths, made absolute.
+type Rule struct {
+	Attribute string // "deny_paths[0]"
+	Text      string // as written
+	Pattern   *glob.Pattern
+	// Raw is the pattern with the symlinks that were written in it; nil where
+	// there are none.
+	Raw *glob.Pattern
+	// Literal is the one path that it matches, and where that leads; empty for
+	// one that has wildcards.
+	Literal string
+	way     Way // of Literal, or of what precedes the first wildcard
+}
+
+// Why says what asked for something.
+func (r *Rule) Why() string {
+	name, _, _ := strings.Cut(r.Attribute, "[")
+	return fmt.Sprintf("%s %q", name, r.Text)
+}
+
+// matches reports whether the rule is about a path of the host, or about what it
+// lies in.
+func (r *Rule) matches(p string) bool {
+	for ; p != "/"; p = path.Dir(p) {
+		if r.Pattern.Match(strings.TrimPrefix(p, "/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// Rules makes the entries of deny_paths and protect_paths absolute. What begins
+// with "**/" is meant wherever commands can see it; all else that is relative is
+// relative to the workspace's root.
+func (v *View) Rules() (deny, protect []Rule, err error) {
+	if deny, err = v.rules("deny_paths", v.in.DenyPaths); err != nil {
+		return nil, nil, err
+	}
+	protect, err = v.rules("protect_paths", v.in.ProtectPaths)
+	return deny, protect, err
+}
+
+func (v *View) rules(attribute string, texts []string) ([]Rule, error) {
+	var rules []Rule
+	for i, text := range texts {
+		rule := Rule{Attribute: fmt.Sprintf("%s[%d]", attribute, i), Text: text}
+		if err := v.parse(&rule, v.root()); err != nil {
+			return nil, err
+		}
+		rules = append(rules, rule)
+		// Relative to the root, it means the same where a command has made another
+		// one by a .git.
+		for _, root := range v.in.Outer {
+			wider := Rule{Attribute: rule.Attribute, Text: text}
+			if err := v.parse(&wider, root); err == nil && wider.Pattern.String() != rule.Pattern.String() {
+				rules = append(rules, wider)
+			}
+		}
+	}
+	return rules, nil
+}
+
+func (v *View) parse(rule *Rule, root string) error {
+	invalid := func(err error) error { return Invalid(rule.Attribute, err.Error(), "") }
+	text := rule.Text
+	switch home := v.in.User.Home; {
+	case text == "~" || strings.HasPrefix(text, "~/"):
+		if home == "" {
+			return invalidf(rule.Attribute, "set HOME or write an absolute path", "%q: no home directory is known", text)
+		}
+		text = Quote(home) + text[1:]
+	case strings.HasPrefix(text, "/"):
+	case text == "**" || strings.HasPrefix(text, "**/"):
+		text = "/" + text
+	default:
+		if _, err := glob.Parse(text); err != nil {
+			return invalid(err) // an empty one would become the root
+		}
+		text = Quote(root) + "/" + text
+	}
+	p, err := glob.Parse(text)
+	if err != nil {
+		return invalid(err)
+	}
+	base, more := p.Base()
+	rule.way = v.facts.Follow("/" + base)
+	if err := rule.way.Err; err != nil && err != ErrClosed {
+		return invalid(err)
+	}
+	end := rule.way.End
+	if rule.way.Err != nil {
+		end = "/" + base // nobody who runs as the caller gets there
+	}
+	if link, _ := v.replaceable(&rule.way); link != "" {
+		hint := "write the path that it leads to"
+		if rule.way.Err == nil {
+			hint = fmt.Sprintf("write the path that it leads to: %q", strings.TrimPrefix(end, v.root()+"/"))
+		}
+		return invalidf(rule.Attribute, hint, "%q goes through the symlink %q, which a command can replace: the rule would then be about something else", rule.Text, link)
+	}
+	if end != "/"+base {
+		rule.Raw = p
+		if p, err = p.Rebase(end); err != nil {
+			return invalid(err)
+		}
+	}
+	rule.Pattern = p
+	if !more {
+		rule.Literal = end
+	}
+	if !more && paths.Inside(end, v.root()) {
+		return invalidf(rule.Attribute, "name what in it is meant", "%q names the workspace itself", rule.Text)
+	}
+	return nil
+}
+
+// Quote gives the pattern that matches one path.
+func Quote(p string) string {
+	names := strings.Split(p, "/")
+	for i := range names {
+		names[i] = glob.Quote(names[i])
+	}
+	return strings.Join(names, "/")
+}
+
+// patterns are those of rules for engines that match by pattern.
+func patterns(rules []Rule) []string {
+	var list []string
+	for _, rule := range rules {
+		for _, p := range []*glob.Pattern{rule.Pattern, rule.Raw} {
+			if p != nil && !slices.Contains(list, p.String()) {
+				list = append(list, p.String())
+			}
+		}
+	}
+	return list
+}
+
+// Elsewhere are the directories that lie in none of the trees and in which a
+// pattern can match: of the operating system's view, or of the whole host's.
+func Elsewhere(rules []Rule, trees []string) []string {
+	var list []string
+	for _, rule := range rules {
+		base, more := rule.Pattern.Base()
+		base = path.Clean("/" + base)
+		if more && base != "/" && !slices.ContainsFunc(trees, func(t string) bool { return paths.Inside(t, base) }) {
+			list = append(list, base)
+		}
+	}
+	slices.SortFunc(list, paths.Compare)
+	return paths.Outermost(list)
+}
+
+const originSensitive = "sensitive file"
+
+func (s *Sensitive) Matches(name string) bool {
+	return strings.HasPrefix(name, ".") && workspace.Sensitive(name) && !slices.Contains(s.Harmless, name)
+}
+
+// patterns are the same for engines that go by patterns, which know no
+// exceptions: what is not harmless is spelled out, character by character. Such
+// an engine hides directories of these names, too.
+func (s *Sensitive) patterns() (list []string) {
+	const name = ".env"
+	if !slices.Contains(s.Harmless, name) {
+		list = append(list, "/**/"+name)
+	}
+	var rests []string // of harmless names
+	for _, harmless := range s.Harmless {
+		if rest, ok := strings.CutPrefix(harmless, name+"."); ok && utf8.ValidString(rest) {
+			rests = append(rests, rest)
+		}
+	}
+	var spell func(prefix string)
+	spell = func(prefix string) {
+		here := "/**/" + name + "." + glob.Quote(prefix)
+		var next []rune
+		for _, rest := range rests {
+			if tail, ok := strings.CutPrefix(rest, prefix); ok && tail != "" {
+				if r, _ := utf8.DecodeRuneInString(tail); !slices.Contains(next, r) {
+					next = append(next, r)
+				}
+			}
+		}
+		harmless := slices.Contains(rests, prefix)
+		switch {
+		case len(next) == 0 && !harmless:
+			list = append(list, here+"*")
+			return
+		case len(next) == 0:
+			list = append(list, here+"?*")
+			return
+		case !harmless:
+			list = append(list, here)
+		}
+		class := ""
+		for _, r := range next {
+			if strings.ContainsRune(`]\^!-`, r) {
+				class += `\`
+			}
+			class += string(r)
+		}
+		list = append(list, here+"[!"+class+"]*")
+		for _, r := range next {
+			spell(prefix + string(r))
+		}
+	}
+	spell("")
+	return list
+}

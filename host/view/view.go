@@ -1,0 +1,276 @@
+package view
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// A View is a table in the making.
+type View struct {
+	in    *Input
+	facts Facts
+	host  bool // the host's tree lies beneath the table
+
+	entries []shared.Entry
+	at      map[string]int   // by path inside
+	from    map[string][]int // by source
+
+	// Workdir is where the workspace's root lies inside.
+	Workdir string
+	// WantsSession says that with a directory for the session some of what is
+	// read-only would be writable.
+	WantsSession bool
+	// Variables lead to the toolchains that are shown.
+	Variables []string
+	// Spellings are paths that show an entry once more, where its author has
+	// spelled it through a symlink.
+	Spellings []string
+	// Notes say what a person should know: what is held less well than the
+	// definition's author may expect.
+	Notes []string
+	// Remarks are for people who ask: nothing in them is held less well than
+	// the definition says.
+	Remarks []string
+
+	// Holds are what has to be there while commands run.
+	Holds []Hold
+	// Exposes says that what the host remembers lies in what commands can write,
+	// and is kept from them by an entry alone.
+	Exposes bool
+	// Deny and Protect are for engines that match by pattern.
+	Deny, Protect []string
+}
+
+// A Hold is what keeps the place of a path of the host that does not exist.
+type Hold struct {
+	Path    string // without symlinks
+	File    bool   // else an empty directory
+	Content string // of a file
+}
+
+func newView(in *Input, facts Facts) *View {
+	return &View{in: in, facts: facts, host: in.Filesystem == "host", at: map[string]int{}, from: map[string][]int{}}
+}
+
+// Table gives the entries, sorted.
+func (v *View) Table() []shared.Entry {
+	table := slices.Clone(v.entries)
+	slices.SortFunc(table, func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
+	// What is hidden hides all beneath it.
+	kept := table[:0]
+	hidden := ""
+	for _, e := range table {
+		if hidden != "" && paths.Inside(hidden, e.Path) {
+			continue
+		}
+		if kept = append(kept, e); e.Access == shared.Hidden {
+			hidden = e.Path
+		}
+	}
+	return kept
+}
+
+// put adds an entry, or replaces the one at its path.
+func (v *View) put(e shared.Entry) {
+	i, taken := v.at[e.Path]
+	if !taken {
+		i = len(v.entries)
+		v.at[e.Path] = i
+		v.entries = append(v.entries, e)
+	} else {
+		if old := v.entries[i].Source; old != "" {
+			v.from[old] = slices.DeleteFunc(v.from[old], func(j int) bool { return j == i })
+		}
+		v.entries[i] = e
+	}
+	if e.Source != "" {
+		v.from[e.Source] = append(v.from[e.Source], i)
+	}
+}
+
+// cover is the entry that a path inside lies in, and the host's path of what
+// shows there; "" where that is nothing of the host's.
+func (v *View) cover(p string) (e *shared.Entry, host string) {
+	for dir := p; ; dir = path.Dir(dir) {
+		if i, ok := v.at[dir]; ok {
+			if e = &v.entries[i]; !e.Access.Shows() {
+				return e, ""
+			}
+			return e, paths.Move(p, dir, e.Source)
+		}
+		if dir == "/" {
+			return nil, ""
+		}
+	}
+}
+
+// places are the paths inside at which entries show a path of the host, in the
+// order of the entries.
+func (v *View) places(host string) (list []string) {
+	var found []int
+	for dir := host; ; dir = path.Dir(dir) {
+		found = append(found, v.from[dir]...)
+		if dir == "/" {
+			break
+		}
+	}
+	slices.Sort(found)
+	for _, i := range found {
+		e := &v.entries[i]
+		at := paths.Move(host, e.Source, e.Path)
+		if _, shown := v.cover(at); shown == host && !slices.Contains(list, at) {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// shown reports whether an entry shows a path of the host, or would, but for what
+// lies over it.
+func (v *View) shown(host string) bool {
+	for dir := host; ; dir = path.Dir(dir) {
+		if len(v.from[dir]) > 0 {
+			return true
+		}
+		if dir == "/" {
+			return false
+		}
+	}
+}
+
+// creatable reports whether a command could create a path of the host.
+func (v *View) creatable(host string) bool {
+	return slices.ContainsFunc(v.places(host), func(at string) bool {
+		e, _ := v.cover(at)
+		return e.Access == shared.ReadWrite
+	})
+}
+
+// writer is the writable entry that shows a path of the host, if any does.
+func (v *View) writer(host string) *shared.Entry {
+	for dir := host; ; dir = path.Dir(dir) {
+		for _, i := range v.from[dir] {
+			if v.entries[i].Access == shared.ReadWrite {
+				return &v.entries[i]
+			}
+		}
+		if dir == "/" {
+			return nil
+		}
+	}
+}
+
+// writesIn reports whether commands can write to a part of a directory of the host.
+func (v *View) writesIn(dir string) bool {
+	return slices.ContainsFunc(v.entries, func(e shared.Entry) bool {
+		return e.Access == shared.ReadWrite && paths.Inside(dir, e.Source)
+	})
+}
+
+// beneath reports whether a directory of the host lies beneath one that an entry shows.
+func (v *View) beneath(dir string) bool {
+	return dir != "/" && v.shown(path.Dir(dir))
+}
+
+// replaceable is the first symlink on a way that commands can replace, with the
+// entry by which they can; "" where there is none.
+func (v *View) replaceable(way *Way) (link string, by *shared.Entry) {
+	for _, link := range way.Links {
+		if by := v.writer(path.Dir(link)); by != nil {
+			return link, by
+		}
+	}
+	return "", nil
+}
+
+// inHostView reports whether the host's tree alone shows a path, with no entry
+// and none of the engine's own directories over it.
+func (v *View) inHostView(p string) bool {
+	if !v.host {
+		return false
+	}
+	private := []string{"/tmp", "/var/tmp", "/run", "/proc", "/dev"}
+	if home := v.home(); home != "" {
+		private = append(private, home)
+	}
+	if slices.ContainsFunc(private, func(dir string) bool { return paths.Inside(dir, p) }) {
+		return false
+	}
+	e, _ := v.cover(p)
+	return e == nil
+}
+
+// systemView are the directories of the operating system's view.
+var systemView = [...]string{"/usr", "/opt", "/nix/store"}
+
+// inView reports whether a path of the host is there without any entry.
+func (v *View) inView(p string) bool {
+	if e, _ := v.cover(p); e != nil || v.home() != "" && paths.Inside(v.home(), p) {
+		return false
+	}
+	if v.host {
+		return !slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/run"}, func(dir string) bool { return paths.Inside(dir, p) })
+	}
+	return slices.ContainsFunc(systemView[:], func(dir string) bool { return paths.Inside(dir, p) })
+}
+
+// home is the private home directory of commands; empty where there is none.
+func (v *View) home() string { return Home(v.in.User.Home) }
+
+// Home gives the place of the private home for a user's home directory: none
+// where that would hide the operating system, as with some service accounts.
+func Home(home string) string {
+	if home == "" {
+		return ""
+	}
+	for _, dir := range [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/nix", "/proc", "/dev", "/sys"} {
+		if paths.Inside(home, dir) || paths.Inside(dir, home) {
+			return ""
+		}
+	}
+	return home
+}
+
+// Trees are the host's files and directories that the table shows and that are
+// searched, none within another. Toolchains are left out: they are programs and
+// packages that anybody can download, by the hundred thousand.
+func (v *View) Trees() []string {
+	var all []string
+	for _, e := range v.entries {
+		if e.Access.Shows() && !strings.HasPrefix(e.Why, OriginToolchains) {
+			all = append(all, e.Source)
+		}
+	}
+	slices.SortFunc(all, paths.Compare)
+	return paths.Outermost(all)
+}
+
+// Writable are those of the host's directories that commands can write to, none
+// within another.
+func (v *View) Writable() []string {
+	var all []string
+	for _, e := range v.entries {
+		if e.Access == shared.ReadWrite {
+			all = append(all, e.Source)
+		}
+	}
+	slices.SortFunc(all, paths.Compare)
+	return paths.Outermost(all)
+}
+
+// Visible reports whether a path of the host is seen inside, by an entry or as
+// part of the host's tree.
+func (v *View) Visible(host string) bool {
+	return v.shown(host) || v.inHostView(host) || v.inView(host)
+}
+
+// Creatable reports whether a command could create a path of the host, and
+// WritableAt whether an entry that is writable shows it.
+func (v *View) Creatable(host string) bool { return v.creatable(host) }
+
+// WritableAt reports whether an entry that is writable shows a path of the host.
+func (v *View) WritableAt(host string) bool { return v.writer(host) != nil }
