@@ -128,77 +128,84 @@ type ruleError struct {
 
 func (e *ruleError) Unwrap() error { return e.error }
 
-// cannotRun reports whether err comes of an engine that does not work on this
-// machine, and why it does not. It asks the engine: an error in one sandbox or
-// command must not be taken for that.
-func (h *Host) cannotRun(ctx context.Context, engine string, err error) (reason, fix string, cannot bool) {
-	if !errors.Is(err, shared.ErrUnavailable) && !errors.Is(err, shared.ErrUnsupported) {
-		return "", "", false
-	}
-	probe, err := h.EngineProbe(ctx, engine)
-	if e, ok := errors.AsType[*shared.Error](err); ok && errors.Is(err, shared.ErrUnavailable) {
-		return e.Message, e.Hint, true // there is none
-	}
-	if err != nil || probe.Ready {
-		return "", "", false
-	}
-	return probe.Reason, probe.Fix, true
-}
-
-// unavailable is the error for an engine that does not work here: err, if it
-// says so.
-func unavailable(sandbox, engine, reason, fix string, err error) error {
-	if errors.Is(err, shared.ErrUnavailable) {
-		return err
-	}
-	return &SandboxError{Sandbox: sandbox, Err: &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine",
-		Message: fmt.Sprintf("engine %q does not work here: %s", engine, reason), Hint: fix}}
-}
-
-// ready gives the sandbox of a definition in an engine that works on this
-// machine, and with an engine that does not, the facts and why. The caller must
-// release it.
-func (h *Host) ready(ctx context.Context, name string) (*openSandbox, policy.Facts, error) {
-	name, def, err := h.definition(name)
-	if err != nil {
-		return nil, policy.Facts{}, err
-	}
-	facts, err := h.facts(def)
-	if err != nil {
-		return nil, facts, &SandboxError{Sandbox: name, Err: err}
-	}
-	var first error
+// firstUsable tries the engines that a definition can run in, in their order, until
+// one of them has not found that it cannot work on this machine; its error is given.
+// Where all have, the facts say so, and the error is that of the first.
+//
+// Only shared.ErrUnusable leads on, to the next engine and to a run without a
+// sandbox. A command in another sandbox can use up processes, memory, descriptors or
+// disk, or stop and kill an engine; what fails by that is an error, and runs nowhere.
+func (h *Host) firstUsable(ctx context.Context, name string, def Definition, facts *policy.Facts, try func(via route, engine string) error) (first error) {
 	for _, via := range h.routes(def) {
 		engine := engineName(def.Engine)
 		if via.engine != "" {
 			engine = via.engine
 		}
-		opened, err := h.sandbox(ctx, name, via)
-		if err == nil {
-			var probe shared.Probe
-			probe, err = opened.engine.Probe(ctx)
-			switch {
-			case err != nil:
-				err = &SandboxError{Sandbox: name, Err: opened.engine.lost(err)}
-			case probe.Ready:
-				return opened, facts, nil
-			default:
-				err = unavailable(name, opened.engine.info.Name, probe.Reason, probe.Fix, nil)
+		err := try(via, engine)
+		if errors.Is(err, shared.ErrUnsupported) {
+			// It may be refused before the engine has looked at the machine.
+			if probe, probeErr := h.EngineProbe(ctx, engine); probeErr == nil && probe.Unusable {
+				err = notReady(name, probe)
 			}
-			opened.release()
 		}
-		reason, fix, cannot := h.cannotRun(ctx, engine, err)
-		if !cannot {
-			return nil, facts, err
+		if !errors.Is(err, shared.ErrUnusable) {
+			if err != nil && first != nil {
+				err = fmt.Errorf("%w; it was tried since engine %q does not work here: %s", err, facts.Engine, facts.Reason)
+			}
+			facts.State = policy.EngineUnknown
+			return err
+		}
+		reason, fix := err.Error(), ""
+		if e, ok := errors.AsType[*shared.Error](err); ok {
+			reason, fix = e.Message, e.Hint
 		}
 		if first == nil {
-			first = unavailable(name, engine, reason, fix, err)
+			first = err
 			facts.Engine, facts.State, facts.Reason, facts.Fix = engine, policy.EngineUnavailable, reason, fix
 		} else {
 			facts.Reason += fmt.Sprintf("; nor does engine %q: %s", engine, reason)
 		}
 	}
-	return nil, facts, first
+	return first
+}
+
+// ready gives the sandbox of a definition in an engine that works on this
+// machine, and with an engine that does not, the facts and why. The caller must
+// release it.
+func (h *Host) ready(ctx context.Context, name string) (opened *openSandbox, facts policy.Facts, err error) {
+	name, def, err := h.definition(name)
+	if err != nil {
+		return nil, policy.Facts{}, err
+	}
+	if facts, err = h.facts(def); err != nil {
+		return nil, facts, &SandboxError{Sandbox: name, Err: err}
+	}
+	err = h.firstUsable(ctx, name, def, &facts, func(via route, _ string) (err error) {
+		if opened, err = h.sandbox(ctx, name, via); err != nil {
+			return err
+		}
+		probe, err := opened.engine.Probe(ctx)
+		if err == nil && probe.Ready {
+			return nil
+		}
+		if err != nil {
+			err = &SandboxError{Sandbox: name, Err: opened.engine.lost(err)}
+		} else {
+			err = notReady(name, probe)
+		}
+		opened.release()
+		opened = nil
+		return err
+	})
+	return opened, facts, err
+}
+
+func notReady(sandbox string, probe shared.Probe) error {
+	e := &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: probe.Reason, Hint: probe.Fix}
+	if probe.Unusable {
+		e.Kind = shared.ErrUnusable
+	}
+	return &SandboxError{Sandbox: sandbox, Err: e}
 }
 
 // begin decides how the command may run, and starts it.
@@ -215,59 +222,24 @@ func (c *Cmd) begin() error {
 	if c.NoSandbox {
 		return c.beginUnsandboxed(name, facts, nil)
 	}
-	cause, cannot := c.beginSandboxed(name, def, &facts)
-	if !cannot {
-		return cause
-	}
-	return c.beginUnsandboxed(name, facts, cause)
-}
-
-// beginSandboxed starts the command in the first engine that works. Where none does,
-// it completes the facts, and says so. The engine is not asked first whether it
-// works: the command itself is the trial, and nothing of it has run where the
-// engine does not.
-func (c *Cmd) beginSandboxed(name string, def Definition, facts *policy.Facts) (first error, cannot bool) {
-	for _, via := range c.host.routes(def) {
-		engine := engineName(def.Engine)
-		if via.engine != "" {
-			engine = via.engine
-		}
+	// The engine is not asked first whether it works: the command itself is the trial,
+	// and nothing of it has run where the engine does not.
+	tried := ""
+	err = c.host.firstUsable(c.ctx, name, def, &facts, func(via route, engine string) error {
+		tried = engine
 		opened, err := c.host.sandbox(c.opening(), c.sandbox, via)
 		if err == nil {
 			err = c.startIn(opened, opened.decision)
 		}
-		if err == nil {
-			return nil, false
+		return err
+	})
+	if facts.State != policy.EngineUnavailable {
+		if e, ok := errors.AsType[*ruleError](err); ok {
+			c.decided(name, tried, policy.Decision{Rule: e.rule, Reason: err.Error()})
 		}
-		reason, fix, cannot := c.host.cannotRun(c.ctx, engine, err)
-		if !cannot {
-			if e, ok := errors.AsType[*ruleError](err); ok {
-				c.decided(name, engine, policy.Decision{Rule: e.rule, Reason: err.Error()})
-			}
-			return err, false
-		}
-		if first == nil {
-			first = unavailable(name, engine, reason, fix, err)
-			facts.Engine, facts.State, facts.Reason, facts.Fix = engine, policy.EngineUnavailable, reason, fix
-		} else {
-			facts.Reason += fmt.Sprintf("; nor does engine %q: %s", engine, reason)
-		}
+		return err
 	}
-	return first, true
-}
-
-// works reports whether an engine that a definition can run in works by now.
-func (h *Host) works(ctx context.Context, def Definition) bool {
-	for _, via := range h.routes(def) {
-		engine := via.engine
-		if engine == "" {
-			engine = engineName(def.Engine)
-		}
-		if probe, err := h.EngineProbe(ctx, engine); err == nil && probe.Ready {
-			return true
-		}
-	}
-	return false
+	return c.beginUnsandboxed(name, facts, err)
 }
 
 // beginUnsandboxed starts a command without its sandbox, if that is approved.
@@ -292,31 +264,7 @@ func (c *Cmd) beginUnsandboxed(name string, facts policy.Facts, cause error) err
 			return err
 		}
 	}
-	if cause != nil {
-		if again, err := c.beginAgain(name, &facts, cause); again {
-			opened.release()
-			return err
-		}
-	}
 	return c.startIn(opened, d)
-}
-
-// beginAgain starts the command sandboxed, or not at all, if an engine works by now
-// that did not: that was a matter of a moment, and no reason to run without a
-// sandbox. What runs in one can bring it about, by using up what its user may have
-// of processes, say, and end it at once.
-func (c *Cmd) beginAgain(name string, facts *policy.Facts, cause error) (again bool, err error) {
-	_, def, err := c.host.definition(c.sandbox)
-	if err != nil || !c.host.works(c.ctx, def) {
-		return false, nil
-	}
-	c.approved = ""
-	err, cannot := c.beginSandboxed(name, def, facts)
-	if cannot {
-		c.decided(name, facts.Engine, policy.Decision{Rule: policy.RuleFallbackDeny, Reason: facts.Reason})
-		err = cause
-	}
-	return true, err
 }
 
 func (c *Cmd) openUnconfined(name string, cause error) (*openSandbox, error) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/approvals"
@@ -24,8 +25,8 @@ type stubEngine struct {
 	name       string
 	unconfined bool
 	broken     string // why it does not work here
+	unproven   bool   // it has not found that, it only failed
 	startErr   error
-	recovers   int // it works after so many probes
 
 	mu      sync.Mutex
 	runs    []string
@@ -42,13 +43,7 @@ func (e *stubEngine) Info(context.Context) (shared.Info, error) {
 }
 
 func (e *stubEngine) Probe(context.Context) (shared.Probe, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	p := shared.Probe{Ready: e.broken == "", Reason: e.broken, Fix: "repair it"}
-	if e.recovers--; e.recovers == 0 {
-		e.broken = ""
-	}
-	return p, nil
+	return shared.Probe{Ready: e.broken == "", Reason: e.broken, Fix: "repair it", Unusable: e.broken != "" && !e.unproven}, nil
 }
 
 func (e *stubEngine) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, error) {
@@ -70,8 +65,11 @@ func (s stubSandbox) Plan(context.Context, shared.Command) (shared.Plan, error) 
 }
 
 func (s stubSandbox) Start(_ context.Context, cmd shared.Command, _ shared.Stdio) (shared.Process, error) {
-	if s.broken != "" {
+	if s.broken != "" && s.unproven {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: s.broken}
+	}
+	if s.broken != "" {
+		return nil, &shared.Error{Kind: shared.ErrUnusable, Message: s.broken, Hint: "repair it"}
 	}
 	if s.startErr != nil {
 		return nil, s.startErr
@@ -133,38 +131,6 @@ func noopStub() *stubEngine { return &stubEngine{name: "noop", unconfined: true}
 
 func brokenStub() *stubEngine {
 	return &stubEngine{name: "bwrap", broken: "no namespaces"}
-}
-
-// What kept an engine from working for a moment, which a command can bring about, is
-// no reason to run without a sandbox, whoever approves.
-func TestEngineThatRecovers(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		mode     policy.Mode
-		recovers int
-		startErr error
-		want     string // who ran it
-	}{
-		"always":               {policy.ModeAlways, 1, nil, "bwrap"},
-		"approved":             {policy.ModeAsk, 1, nil, "bwrap"},
-		"never":                {policy.ModeAlways, 0, nil, "noop"},
-		"fails in another way": {policy.ModeAlways, 1, &shared.Error{Kind: shared.ErrBroken, Message: "no luck"}, ""},
-	} {
-		s := stubs{platform: brokenStub(), noop: noopStub()}
-		s.platform.recovers, s.platform.startErr = tt.recovers, tt.startErr
-		h := s.host(t, host.Definition{}, func(o *host.Options) {
-			o.Approvals.Mode = tt.mode
-			o.Approver = answering(policy.ApprovedOnce, new([]host.ApprovalRequest))
-		})
-		cmd := h.Command(t.Context(), "", "true")
-		err := cmd.Run()
-		if (err == nil) != (tt.want != "") || len(s.platform.runs) == 1 != (tt.want == "bwrap") || len(s.noop.runs) == 1 != (tt.want == "noop") {
-			t.Errorf("%s: %v; sandboxed ran %q, unsandboxed %q", name, err, s.platform.runs, s.noop.runs)
-		}
-		if r := cmd.Report(); tt.want == "bwrap" && (r.Decision != "sandboxed" || r.Engine != "bwrap") {
-			t.Errorf("%s: reported as %+v", name, r)
-		}
-	}
 }
 
 func answering(a policy.Approval, asked *[]host.ApprovalRequest) host.Approver {
@@ -242,19 +208,42 @@ func TestAutoWithOptions(t *testing.T) {
 	}
 }
 
-// Only an engine that says that it does not work is one that does not: a
-// command that fails in a way of its own must not be run without a sandbox.
-func TestFallbackNeedsTheProbe(t *testing.T) {
+// Only an engine that has found what this machine lacks is passed over. Every other
+// failure, which a command in another sandbox can bring about, is an error: nothing
+// runs in the next engine, or without a sandbox, nobody is asked, and the probe of an
+// engine that does not work changes nothing.
+func TestFallbackNeedsAFinding(t *testing.T) {
 	t.Parallel()
-	for _, failure := range []error{
-		&shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the script"},
-		&shared.Error{Kind: shared.ErrUnsupported, Message: "not that"},
-		&shared.Error{Kind: shared.ErrNotFound}, &shared.Error{Kind: shared.ErrDenied}, shared.ErrBroken, errors.New("other"),
-	} {
-		s := stubs{platform: &stubEngine{name: "bwrap", startErr: failure}, noop: noopStub()}
-		h := s.host(t, host.Definition{Fallback: "approve"}, func(o *host.Options) { o.Approvals.Mode = policy.ModeAlways })
-		if err := h.Command(t.Context(), "", "true").Run(); !errors.Is(err, failure) || len(s.noop.runs) > 0 {
-			t.Errorf("%v: %v, and without a sandbox ran %q", failure, err, s.noop.runs)
+	failures := []error{
+		shared.ErrUnavailable, shared.ErrUnsupported, shared.ErrEngineLost, shared.ErrBroken, errors.New("other"),
+		&shared.Error{Kind: shared.ErrNotFound}, &shared.Error{Kind: shared.ErrDenied},
+	}
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM, syscall.EFBIG, syscall.ENOSPC, syscall.EDQUOT} {
+		failures = append(failures, &shared.Error{Kind: shared.ErrUnavailable, Message: errno.Error()}, errno)
+	}
+	for _, failure := range failures {
+		for _, mode := range []policy.Mode{policy.ModeAlways, policy.ModeAsk} {
+			for _, broken := range []string{"", "out of everything"} {
+				var asked []host.ApprovalRequest
+				s := stubs{platform: &stubEngine{name: "bwrap", startErr: failure}, docker: &stubEngine{name: "docker"}, noop: noopStub()}
+				want := failure
+				if broken != "" {
+					s.platform.broken, s.platform.unproven, want = broken, true, shared.ErrUnavailable
+				}
+				h := s.host(t, host.Definition{Fallback: "approve"}, func(o *host.Options) {
+					o.Approvals.Mode = mode
+					o.Approver = answering(policy.ApprovedAlways, &asked)
+				})
+				if err := h.Command(t.Context(), "", "true").Run(); !errors.Is(err, want) || len(s.docker.runs)+len(s.noop.runs)+len(asked) > 0 {
+					t.Errorf("%v: %v; docker ran %q, without a sandbox ran %q, asked %d times", failure, err, s.docker.runs, s.noop.runs, len(asked))
+				}
+				if broken == "" {
+					continue
+				}
+				if _, err := h.Command(t.Context(), "", "true").Explain(); !errors.Is(err, shared.ErrUnavailable) || errors.Is(err, shared.ErrUnusable) {
+					t.Errorf("Explain: %v", err)
+				}
+			}
 		}
 	}
 }

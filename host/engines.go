@@ -272,12 +272,12 @@ func (h *Host) findEngine(name string) (launchSpec, error) {
 		}
 	}
 	if separate {
-		return launchSpec{}, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine",
+		return launchSpec{}, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine",
 			Message: fmt.Sprintf("the engine %q is a program of its own, and is not installed", name),
 			Hint: fmt.Sprintf("put sbxhost-engine-%[1]s beside sbxhost or in a directory of SBXHOST_ENGINE_PATH: "+
 				"CGO_ENABLED=0 go install github.com/sbxhost/sbxhost/plugins/%[1]s/sbxhost-engine-%[1]s@latest", name)}
 	}
-	return launchSpec{}, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine",
+	return launchSpec{}, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine",
 		Message: fmt.Sprintf("no engine %q is known here", name),
 		Hint:    "known are " + strings.Join(h.EngineNames(), ", ") + "; install others in a directory of SBXHOST_ENGINE_PATH, or declare them in an engine block"}
 }

@@ -16,7 +16,7 @@ type Engine interface {
 
 	// Open validates a policy and allocates what it needs. All that can fail
 	// before a command is known fails here, and names the attribute at fault
-	// (see [Error]). Errors: ErrInvalidSpec, ErrUnsupported, ErrUnavailable.
+	// (see [Error]). Errors: ErrInvalidSpec, ErrUnsupported, ErrUnavailable, ErrUnusable.
 	Open(ctx context.Context, spec Spec) (Sandbox, error)
 }
 

@@ -7,8 +7,16 @@ import "errors"
 var (
 	// ErrUnsupported: the engine cannot do what was asked, here or anywhere.
 	ErrUnsupported = errors.New("not supported by this engine")
-	// ErrUnavailable: the engine does not work on this machine as it is now.
+	// ErrUnavailable: the engine does not work at this moment. A shortage is of
+	// this kind: of memory, processes, descriptors or disk, whatever brought it about.
 	ErrUnavailable = errors.New("engine not available")
+	// ErrUnusable: the engine has found what this machine lacks or forbids, which
+	// stays so until somebody changes the machine: its launcher is not installed, the
+	// kernel refuses user namespaces. It is an ErrUnavailable, too. A host may run a
+	// command without its sandbox for this kind of error and for no other, so an
+	// engine gives it where it knows the reason, and never for one it cannot tell.
+	// Inside a sandbox nobody must be able to bring it about.
+	ErrUnusable error = unusable{}
 	// ErrInvalidSpec: a Spec, Command or option has a value that makes no sense.
 	ErrInvalidSpec = errors.New("invalid request")
 	// ErrDenied: the operating system or the engine's own policy refused.
@@ -25,6 +33,11 @@ var (
 	// and the commands that ran in it with it.
 	ErrEngineLost = errors.New("engine process is gone")
 )
+
+type unusable struct{}
+
+func (unusable) Error() string { return "engine cannot work on this machine" }
+func (unusable) Unwrap() error { return ErrUnavailable }
 
 // Error is an error that says what was at fault and what to do about it. It
 // crosses the wire whole.

@@ -52,6 +52,7 @@ type Probe struct {
 	Ready    bool              // whether Open and Start can work here
 	Reason   string            // why it is not ready, as a sentence fragment
 	Fix      string            // what a person can do about it
+	Unusable bool              // the reason is one for ErrUnusable
 	Degraded []string          // what works less well than it could
 	Facts    map[string]string // what was found, such as "bwrap": "/usr/bin/bwrap 0.8.0"
 }

@@ -63,6 +63,7 @@ func probeToPB(p *Probe) *pb.ProbeReply {
 		Fix:      text(p.Fix),
 		Degraded: texts(p.Degraded),
 		Facts:    textMap(p.Facts),
+		Unusable: p.Unusable,
 	}
 }
 
@@ -72,6 +73,7 @@ func probeFromPB(in *pb.ProbeReply) Probe {
 		Reason:   in.GetReason(),
 		Fix:      in.GetFix(),
 		Degraded: in.GetDegraded(),
+		Unusable: in.GetUnusable(),
 	}
 	if len(in.GetFacts()) > 0 {
 		p.Facts = in.GetFacts()

@@ -19,9 +19,10 @@ type wireKind struct {
 	code     codes.Code
 }
 
-func wireKinds() [10]wireKind {
+func wireKinds() [11]wireKind {
 	return [...]wireKind{
 		{ErrUnsupported, pb.Error_KIND_UNSUPPORTED, codes.Unimplemented},
+		{ErrUnusable, pb.Error_KIND_UNUSABLE, codes.FailedPrecondition}, // before what it wraps
 		{ErrUnavailable, pb.Error_KIND_UNAVAILABLE, codes.FailedPrecondition},
 		{ErrInvalidSpec, pb.Error_KIND_INVALID_SPEC, codes.InvalidArgument},
 		{ErrDenied, pb.Error_KIND_DENIED, codes.PermissionDenied},

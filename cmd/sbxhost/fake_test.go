@@ -49,7 +49,7 @@ func (f *fakeEngine) Info(context.Context) (shared.Info, error) {
 
 func (f *fakeEngine) Probe(context.Context) (shared.Probe, error) {
 	if f.broken {
-		return shared.Probe{Reason: "it is fake", Fix: "use a real one"}, nil
+		return shared.Probe{Reason: "it is fake", Fix: "use a real one", Unusable: true}, nil
 	}
 	return shared.Probe{Ready: true}, nil
 }
@@ -78,7 +78,7 @@ func (s fakeSandbox) Start(_ context.Context, cmd shared.Command, _ shared.Stdio
 	defer s.mu.Unlock()
 	s.command = cmd
 	if s.broken {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "it is fake", Hint: "use a real one"}
+		return nil, &shared.Error{Kind: shared.ErrUnusable, Message: "it is fake", Hint: "use a real one"}
 	}
 	if s.startErr != nil {
 		return nil, s.startErr

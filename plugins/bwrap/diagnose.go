@@ -25,29 +25,99 @@ const (
 	fixOld         = "install bubblewrap 0.8.0 or later"
 )
 
+// findings are bubblewrap's words for what this machine lacks or refuses. Those that
+// end with ": " are followed by an errno.
+func findings() []string {
+	return []string{
+		"Unknown option --",
+		"No permissions to creating new namespace, ", "No permissions to create new namespace, ",
+		"Creating new namespace failed, likely because the kernel does not support user namespaces.",
+		"Creating new namespace failed: ", "unshare user ns: ",
+		"setting up uid map: ", "setting up gid map: ", "error writing to setgroups: ",
+		"loopback: ", "Failed to make / slave: ", "Failed to mount tmpfs: ", "Failed to make old root rprivate: ",
+		"Can't mount proc on /newroot/proc: ", "cannot open /proc/sys/user/max_user_namespaces: ",
+		"pivot_root: ", "pivot_root(/newroot): ",
+		"The --size option is not permitted in setuid mode", "Unexpected setuid user ", "Unexpected capabilities but not setuid, ",
+		"Unable to set up system call filtering as requested: prctl(PR_SET_SECCOMP) reported EINVAL.",
+		"creation of new user namespaces was not disabled as requested",
+	}
+}
+
+const (
+	exceeded   = "Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)"
+	maxFinding = 400 // bytes; a finding has no path in it, and the rest of a long line is cut off
+)
+
+// proves reports whether what bubblewrap wrote says what this machine lacks or
+// refuses, so that it would fail again. Everything else may be a shortage, which a
+// command in another sandbox can bring about. Commands name files, and the names are
+// in messages: a finding is the only line, from its beginning.
+func proves(stderr string, k kernel) bool {
+	line, ok := strings.CutPrefix(strings.TrimSuffix(stderr, "\n"), "bwrap: ")
+	if !ok || len(line) > maxFinding || strings.Contains(line, "\n") {
+		return false
+	}
+	if line == exceeded {
+		return k.maxNamespaces == "0"
+	}
+	for _, begins := range findings() {
+		rest, ok := strings.CutPrefix(line, begins)
+		if !ok {
+			continue
+		}
+		if !strings.HasSuffix(begins, ": ") {
+			return true
+		}
+		for _, refusal := range [...]string{"Operation not permitted", "Permission denied", "Read-only file system", "Invalid argument"} {
+			if rest == refusal || strings.HasSuffix(rest, ": "+refusal) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // diagnose explains what bubblewrap wrote before it gave up. It is pure.
 func diagnose(stderr string, k kernel) *shared.Error {
 	said := lastLine(stderr)
 	e := &shared.Error{Kind: shared.ErrUnavailable}
 	has := func(text string) bool { return strings.Contains(stderr, text) }
+	proven := proves(stderr, k)
+	if proven {
+		e.Kind = shared.ErrUnusable
+	}
 	switch {
-	case has("Unknown option"):
-		e.Message = "this bubblewrap is too old: " + said
-		e.Hint = fixOld
-
-	case has("max_*_namespaces exceeded"), has("(ENOSPC)"):
+	case has("max_*_namespaces exceeded"):
 		e.Message = "the kernel allows no more namespaces"
 		if k.maxNamespaces == "0" {
 			e.Message = "user namespaces are switched off: user.max_user_namespaces is 0"
 		}
 		e.Hint = fixSysctlMax
 
+	case !proven && (has("Can't find source path") || has("Can't get type of source") ||
+		has("Can't bind mount") || has("Can't mkdir") || has("Can't create file at") || has("Can't make symlink")):
+		// About one path of this sandbox, not about the machine.
+		e.Message = "bwrap could not make the view: " + said
+		e.Kind = shared.ErrInvalidSpec
+		if has("Permission denied") || has("Operation not permitted") {
+			e.Kind = shared.ErrDenied
+		}
+
+	case said == "":
+		e.Message = "bwrap ended without a word before the command was started"
+	case !proven:
+		e.Message = "bwrap: " + said
+
+	case has("Unknown option"):
+		e.Message = "this bubblewrap is too old: " + said
+		e.Hint = fixOld
+
+	case has("does not support user namespaces"):
+		e.Message = "the kernel has no user namespaces"
+		e.Hint = "use a kernel that is built with CONFIG_USER_NS"
+
 	case has("creating new namespace"), has("create new namespace"), has("Creating new namespace failed"):
 		e.Message, e.Hint = namespaceRefused(k)
-		if has("does not support user namespaces") {
-			e.Message = "the kernel has no user namespaces"
-			e.Hint = "use a kernel that is built with CONFIG_USER_NS"
-		}
 
 	case has("unshare user ns"):
 		// The second namespace, which the first forbids to make a third. Whoever
@@ -57,22 +127,6 @@ func diagnose(stderr string, k kernel) *shared.Error {
 		e.Message, e.Hint = namespaceRefused(inner)
 		if k.root && k.unprivilegedClone == "0" {
 			e.Message = "root may make a user namespace, and none in it: kernel.unprivileged_userns_clone is 0"
-		}
-
-	case has("setting up uid map"), has("setting up gid map"), has("error writing to setgroups"),
-		has("loopback: "), has("Failed to make / slave"), has("Failed to mount tmpfs"), has("Failed to make old root rprivate"):
-		// The namespace was made, and gave no rights: that is how AppArmor
-		// denies it, and how confined containers do.
-		e.Message = "the kernel gives no rights in new user namespaces"
-		switch {
-		case k.apparmorRestrict == "1" && !k.container:
-			e.Message = "AppArmor restricts user namespaces here (kernel.apparmor_restrict_unprivileged_userns is 1)"
-			e.Hint = fixAppArmor
-		case k.container:
-			e.Message = "the container around this process refuses mounts in new namespaces"
-			e.Hint = fixContainer
-		default:
-			e.Hint = "look for a security module (AppArmor, SELinux) that denies it: dmesg, or the audit log"
 		}
 
 	case has("Can't mount proc on"), has("cannot open /proc/sys/user/max_user_namespaces"):
@@ -98,23 +152,24 @@ func diagnose(stderr string, k kernel) *shared.Error {
 		e.Message = "the kernel takes no system call filters"
 		e.Hint = "use a kernel that is built with CONFIG_SECCOMP_FILTER"
 
-	case has("was not disabled as requested"), has("were not disabled"):
+	case has("was not disabled as requested"):
 		e.Message = "the kernel does not let nested user namespaces be switched off"
 		e.Hint = "use a kernel of version 4.9 or later"
 
-	case has("Can't find source path"), has("Can't get type of source"),
-		has("Can't bind mount"), has("Can't mkdir"), has("Can't create file at"), has("Can't make symlink"):
-		// About one path of this sandbox, not about the machine.
-		e.Message = "bwrap could not make the view: " + said
-		e.Kind = shared.ErrInvalidSpec
-		if has("Permission denied") || has("Operation not permitted") {
-			e.Kind = shared.ErrDenied
+	default: // setting up a map, a mount, the loopback device
+		// The namespace was made, and gave no rights: that is how AppArmor
+		// denies it, and how confined containers do.
+		e.Message = "the kernel gives no rights in new user namespaces"
+		switch {
+		case k.apparmorRestrict == "1" && !k.container:
+			e.Message = "AppArmor restricts user namespaces here (kernel.apparmor_restrict_unprivileged_userns is 1)"
+			e.Hint = fixAppArmor
+		case k.container:
+			e.Message = "the container around this process refuses mounts in new namespaces"
+			e.Hint = fixContainer
+		default:
+			e.Hint = "look for a security module (AppArmor, SELinux) that denies it: dmesg, or the audit log"
 		}
-
-	case said == "":
-		e.Message = "bwrap ended without a word before the command was started"
-	default:
-		e.Message = "bwrap: " + said
 	}
 	return e
 }

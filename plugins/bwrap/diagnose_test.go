@@ -3,6 +3,7 @@ package bwrap
 import (
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -24,7 +25,7 @@ func TestDiagnose(t *testing.T) {
 		{"seccomp of docker", refused, kernel{container: true, maxNamespaces: "100"}, "container", "seccomp=unconfined", nil},
 		{"seccomp elsewhere", refused, kernel{}, "refuses new namespaces", "seccomp", nil},
 		{"none left", "bwrap: Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)", kernel{maxNamespaces: "0"}, "user.max_user_namespaces is 0", "sysctl -w user.max", nil},
-		{"nesting", "bwrap: Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)", kernel{maxNamespaces: "9"}, "no more namespaces", "sysctl", nil},
+		{"nesting", "bwrap: Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)", kernel{maxNamespaces: "9"}, "no more namespaces", "sysctl", shared.ErrUnavailable},
 		{"no support", "bwrap: Creating new namespace failed, likely because the kernel does not support user namespaces.  bwrap must be installed setuid on such systems.", kernel{}, "no user namespaces", "CONFIG_USER_NS", nil},
 		{"ubuntu, uid map", "bwrap: setting up uid map: Permission denied", kernel{apparmorRestrict: "1"}, "AppArmor", "/etc/apparmor.d/bwrap", nil},
 		{"ubuntu, loopback", "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", kernel{apparmorRestrict: "1"}, "AppArmor", "userns", nil},
@@ -38,21 +39,62 @@ func TestDiagnose(t *testing.T) {
 		{"initrd", "bwrap: pivot_root: Invalid argument", kernel{}, "cannot be replaced", "mount", nil},
 		{"source gone", "bwrap: Can't find source path /x: No such file or directory", kernel{}, "/x", "", shared.ErrInvalidSpec},
 		{"source closed", "bwrap: Can't find source path /x: Permission denied", kernel{}, "/x", "", shared.ErrDenied},
-		{"unheard of", "noise\nbwrap: something else\n", kernel{}, "bwrap: something else", "", nil},
-		{"silence", "", kernel{}, "without a word", "", nil},
+		{"unheard of", "noise\nbwrap: something else\n", kernel{}, "bwrap: something else", "", shared.ErrUnavailable},
+		{"silence", "", kernel{}, "without a word", "", shared.ErrUnavailable},
 		{"terminal escapes", "bwrap: Can't find source path /\x1b[31m: No such file or directory", kernel{}, `\x1b[31m`, "", shared.ErrInvalidSpec},
 	} {
 		e := diagnose(tt.stderr, tt.kernel)
 		if tt.kind == nil {
-			tt.kind = shared.ErrUnavailable
+			tt.kind = shared.ErrUnusable
 		}
-		if !strings.Contains(e.Message, tt.reason) || !strings.Contains(e.Hint, tt.fix) || !errors.Is(e, tt.kind) || strings.Contains(e.Error(), "\x1b") {
+		if !strings.Contains(e.Message, tt.reason) || !strings.Contains(e.Hint, tt.fix) || e.Kind != tt.kind || strings.Contains(e.Error(), "\x1b") {
 			t.Errorf("%s: %v", tt.name, e)
 		}
 		if tt.fix != "" && e.Hint == "" {
 			t.Errorf("%s: no fix", tt.name)
 		}
 	}
+}
+
+// A shortage is no finding about the machine, and neither is what a command has
+// written into the name of a file.
+func TestDiagnoseProvesNothing(t *testing.T) {
+	t.Parallel()
+	refused := "No permissions to create new namespace, likely because ..."
+	var said []string
+	for errno := syscall.Errno(1); errno < 134; errno++ {
+		switch errno {
+		case syscall.EPERM, syscall.EACCES, syscall.EROFS, syscall.EINVAL:
+			continue
+		}
+		for _, begins := range findings() {
+			if strings.HasSuffix(begins, ": ") {
+				said = append(said, begins+strerror(errno))
+			}
+		}
+	}
+	said = append(said,
+		"Can't find source path /w/"+refused+": No such file or directory",
+		"Can't bind mount /w/pivot_root: Invalid argument on /newroot/w: Cannot allocate memory",
+		"Can't find source path /w/\nbwrap: "+refused,
+		"noise\nbwrap: "+refused,
+		refused+strings.Repeat("x", maxFinding),
+		exceeded,
+	)
+	for _, line := range said {
+		if e := diagnose("bwrap: "+line+"\n", kernel{maxNamespaces: "9"}); errors.Is(e, shared.ErrUnusable) {
+			t.Errorf("%q: %v", line, e)
+		}
+	}
+	if e := diagnose(refused, kernel{}); errors.Is(e, shared.ErrUnusable) {
+		t.Errorf("a tail: %v", e)
+	}
+}
+
+// strerror is errno as the C library words it.
+func strerror(errno syscall.Errno) string {
+	s := errno.Error()
+	return strings.ToUpper(s[:1]) + s[1:]
 }
 
 func FuzzDiagnose(f *testing.F) {

@@ -19,12 +19,12 @@ const needsLinux = "bubblewrap needs Linux"
 func (elsewhere) Info(context.Context) (shared.Info, error) { return info, nil }
 
 func (elsewhere) Probe(context.Context) (shared.Probe, error) {
-	return shared.Probe{Reason: needsLinux, Fix: "use an engine for this system"}, nil
+	return shared.Probe{Reason: needsLinux, Fix: "use an engine for this system", Unusable: true}, nil
 }
 
 func (elsewhere) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: needsLinux, Hint: "use an engine for this system"}
+	return nil, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: needsLinux, Hint: "use an engine for this system"}
 }

@@ -12,7 +12,7 @@ import (
 func systemCalls(o seccomp.Options, fd string) (words []string, f seccomp.Filter, err error) {
 	f, err = seccomp.New(runtime.GOARCH, o)
 	if err != nil {
-		return nil, f, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: err.Error()}
+		return nil, f, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: err.Error()}
 	}
 	// bubblewrap loads it last of all, so that it need not allow what bubblewrap does.
 	words = []string{"--add-seccomp-fd", fd}

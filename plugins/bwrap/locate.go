@@ -1,6 +1,7 @@
 package bwrap
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -29,31 +30,43 @@ func locate(path string) (string, error) {
 		return admitLauncher(path, "config.path")
 	}
 	for _, p := range wellKnown {
-		if _, err := os.Lstat(p); err == nil {
+		if _, err := os.Lstat(p); !errors.Is(err, fs.ErrNotExist) {
 			return admitLauncher(p, "")
 		}
 	}
-	return "", &shared.Error{Kind: shared.ErrUnavailable, Message: "bubblewrap is not installed", Hint: hintInstall}
+	return "", &shared.Error{Kind: shared.ErrUnusable, Message: "bubblewrap is not installed", Hint: hintInstall}
 }
 
 // admitLauncher refuses a launcher that somebody else could have put or
 // changed there: it runs outside of every sandbox.
 func admitLauncher(path, attribute string) (string, error) {
 	refuse := func(message, hint string) (string, error) {
-		return "", &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute, Message: message, Hint: hint}
+		e := &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute, Message: message, Hint: hint}
+		if attribute == "" { // one that is named may lie where commands write
+			e.Kind = shared.ErrUnusable
+		}
+		return "", e
+	}
+	failed := func(err error) (string, error) {
+		if errors.Is(err, fs.ErrNotExist) {
+			return refuse(fmt.Sprintf("no bubblewrap: %v", err), hintInstall)
+		}
+		return "", &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute, Message: err.Error()}
 	}
 	if !filepath.IsAbs(path) {
 		return "", &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: fmt.Sprintf("%q is not absolute", path)}
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return refuse(fmt.Sprintf("no bubblewrap: %v", err), hintInstall)
+		return failed(err)
 	}
 	info, err := os.Stat(real)
 	if err != nil {
-		return refuse(fmt.Sprintf("no bubblewrap: %v", err), hintInstall)
+		return failed(err)
 	}
-	if err := sandboxinit.CheckExecutable(real, info); err != nil {
+	if err := sandboxinit.CheckExecutable(real, info); errors.As(err, new(*fs.PathError)) {
+		return failed(err)
+	} else if err != nil {
 		return refuse(err.Error(), "it runs outside of every sandbox, so that only root and you may be able to change it")
 	}
 	if info.Mode()&fs.ModeSetuid != 0 {

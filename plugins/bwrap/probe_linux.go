@@ -158,7 +158,7 @@ func unheldLimits(host cgroup.Host, facts map[string]string) (unheld []string) {
 }
 
 func notReady(err error) shared.Probe {
-	p := shared.Probe{Reason: err.Error()}
+	p := shared.Probe{Reason: err.Error(), Unusable: errors.Is(err, shared.ErrUnusable)}
 	if e, ok := errors.AsType[*shared.Error](err); ok {
 		p.Reason, p.Fix = e.Message, e.Hint
 	}

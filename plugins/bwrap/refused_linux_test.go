@@ -47,11 +47,11 @@ func TestInsideSwitchedOff(t *testing.T) {
 		return
 	}
 	_, err := tryRun(t, New(), shared.Spec{}, shared.Command{Args: []string{"/bin/true"}})
-	if !errors.Is(err, shared.ErrUnavailable) {
+	if !errors.Is(err, shared.ErrUnusable) {
 		t.Errorf("Start: %v", err)
 	}
 	p, perr := New().Probe(t.Context())
-	if perr != nil || p.Ready || !strings.Contains(p.Fix, "sysctl") || !strings.HasPrefix(p.Facts["bwrap"], "/") {
+	if perr != nil || p.Ready || !p.Unusable || !strings.Contains(p.Fix, "sysctl") || !strings.HasPrefix(p.Facts["bwrap"], "/") {
 		t.Errorf("Probe: %+v, %v", p, perr)
 	}
 	fmt.Println(err)

@@ -63,7 +63,7 @@ func connect(ctx context.Context, at endpoint) (*daemon, error) {
 	}()
 	got, err := c.Info(asking, client.InfoOptions{})
 	if err == nil && got.Info.OSType != "" && got.Info.OSType != "linux" {
-		err = &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the Docker daemon runs containers of %s, and the init needs Linux", got.Info.OSType)}
+		err = &shared.Error{Kind: shared.ErrUnusable, Message: fmt.Sprintf("the Docker daemon runs containers of %s, and the init needs Linux", got.Info.OSType)}
 	}
 	if err != nil {
 		cancel()
@@ -136,9 +136,11 @@ func connectError(at endpoint, err error) error {
 		Hint:    "start it, or name another by DOCKER_HOST"}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
+		e.Kind = shared.ErrUnusable
 		e.Message = fmt.Sprintf("you may not use the Docker daemon at %s (%s)", at.socket, at.origin)
 		e.Hint = "join the group that owns the socket, which makes you as good as root on this machine, or use a rootless daemon"
 	case errors.Is(err, fs.ErrNotExist):
+		e.Kind = shared.ErrUnusable
 		e.Message += ": there is no such socket"
 		e.Hint = "install and start Docker, or name another socket by DOCKER_HOST"
 	case errors.Is(err, context.DeadlineExceeded):

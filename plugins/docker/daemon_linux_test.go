@@ -48,6 +48,24 @@ func TestConnectRefuses(t *testing.T) {
 	}
 }
 
+// That there is no daemon on this machine is a finding, and that none answers is not:
+// it may be dead, or starved.
+func TestConnectFinds(t *testing.T) {
+	t.Parallel()
+	dead := filepath.Join(t.TempDir(), "dead")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	for socket, finds := range map[string]bool{dead: false, dead + "-not": true} {
+		if _, err := connect(t.Context(), endpoint{socket, "the test"}); !errors.Is(err, shared.ErrUnavailable) || errors.Is(err, shared.ErrUnusable) != finds {
+			t.Errorf("%s: got %v", socket, err)
+		}
+	}
+}
+
 func TestRecursiveReadOnly(t *testing.T) {
 	t.Parallel()
 	for kernel, want := range map[string]bool{"6.1.0-18-amd64": true, "5.12.0": true, "5.11.9": false, "4.19": false, "": false, "x": false} {

@@ -21,7 +21,7 @@ func (e *engine) Probe(ctx context.Context) (shared.Probe, error) {
 		if ctx.Err() != nil {
 			return shared.Probe{}, ctx.Err()
 		}
-		p := shared.Probe{Reason: err.Error()}
+		p := shared.Probe{Reason: err.Error(), Unusable: errors.Is(err, shared.ErrUnusable)}
 		if x, ok := errors.AsType[*shared.Error](err); ok {
 			p.Reason, p.Fix = x.Message, x.Hint
 		}

@@ -99,6 +99,13 @@ func TestDiagnose(t *testing.T) {
 		if !errors.Is(err, shared.ErrUnavailable) && !strings.Contains(stderr, "exceeds") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", stderr, err)
 		}
+		if errors.Is(err, shared.ErrUnusable) != strings.Contains(want, "nest") {
+			t.Errorf("%q is of kind %v", stderr, err)
+		}
+	}
+	// A path that says so is none of the machine's doing.
+	if err := diagnose("sandbox-exec: /w/sandbox_apply: Operation not permitted\n", errors.New("x")); errors.Is(err, shared.ErrUnusable) {
+		t.Error(err)
 	}
 }
 

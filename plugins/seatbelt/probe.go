@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -17,11 +18,11 @@ import (
 // one of ours.
 func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	if e.platform.goos != "darwin" {
-		return shared.Probe{Reason: reasonElsewhere, Fix: fixElsewhere}, nil
+		return shared.Probe{Reason: reasonElsewhere, Fix: fixElsewhere, Unusable: true}, nil
 	}
 	info, err := os.Stat(e.platform.launcher)
 	if err != nil {
-		return shared.Probe{Reason: fmt.Sprintf("no %s: %v", e.platform.launcher, err), Fix: "it is part of macOS; this version may have removed it"}, nil
+		return shared.Probe{Reason: fmt.Sprintf("no %s: %v", e.platform.launcher, err), Fix: "it is part of macOS; this version may have removed it", Unusable: errors.Is(err, fs.ErrNotExist)}, nil
 	}
 	if err := sandboxinit.CheckExecutable(e.platform.launcher, info); err != nil {
 		return shared.Probe{Reason: err.Error(), Fix: "it runs outside of every sandbox, so that only root may be able to change it"}, nil
@@ -41,7 +42,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 		return shared.Probe{}, ctx.Err()
 	}
 	if err != nil {
-		out := shared.Probe{Reason: err.Error()}
+		out := shared.Probe{Reason: err.Error(), Unusable: errors.Is(err, shared.ErrUnusable)}
 		if x, ok := errors.AsType[*shared.Error](err); ok {
 			out.Reason, out.Fix = x.Message, x.Hint
 		}
@@ -60,6 +61,9 @@ func diagnose(stderr string, err error) error {
 	x := &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine"}
 	switch {
 	case strings.Contains(line, "sandbox_apply") && strings.Contains(line, "not permitted"):
+		if line == "sandbox-exec: sandbox_apply: Operation not permitted" { // the whole: a path in it could say the same
+			x.Kind = shared.ErrUnusable
+		}
 		x.Message = "this process is in a sandbox already, and macOS does not nest them"
 		x.Hint = "run sbxhost outside of it: not from a sandboxed program, nor from a build that sandboxes its steps"
 	case strings.Contains(line, "exceeds maximum"):

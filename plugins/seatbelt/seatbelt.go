@@ -72,7 +72,7 @@ func (p platform) check() error {
 	if p.goos == "darwin" {
 		return nil
 	}
-	return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: reasonElsewhere, Hint: fixElsewhere}
+	return &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: reasonElsewhere, Hint: fixElsewhere}
 }
 
 // options are the engine's own options.

@@ -245,7 +245,7 @@ type Error_Kind int32
 const (
 	Error_KIND_UNSPECIFIED    Error_Kind = 0  // none of these: message or text is all there is
 	Error_KIND_UNSUPPORTED    Error_Kind = 1  // the engine cannot do what was asked, here or anywhere
-	Error_KIND_UNAVAILABLE    Error_Kind = 2  // the engine does not work on this machine as it is now
+	Error_KIND_UNAVAILABLE    Error_Kind = 2  // the engine does not work at this moment: a shortage, say
 	Error_KIND_INVALID_SPEC   Error_Kind = 3  // a Spec, Command or option has a value that makes no sense
 	Error_KIND_DENIED         Error_Kind = 4  // the operating system or the engine's own policy refused
 	Error_KIND_NOT_FOUND      Error_Kind = 5  // the command does not exist inside the sandbox
@@ -254,6 +254,7 @@ const (
 	Error_KIND_BROKEN         Error_Kind = 8  // the sandbox ended in a way that hides how the command ended
 	Error_KIND_PROCESS_DONE   Error_Kind = 9  // the command has ended
 	Error_KIND_ENGINE_LOST    Error_Kind = 10 // hosts give it, for an engine that is gone
+	Error_KIND_UNUSABLE       Error_Kind = 11 // the engine has found what this machine lacks, and nobody inside a sandbox can bring that about
 )
 
 // Enum value maps for Error_Kind.
@@ -270,6 +271,7 @@ var (
 		8:  "KIND_BROKEN",
 		9:  "KIND_PROCESS_DONE",
 		10: "KIND_ENGINE_LOST",
+		11: "KIND_UNUSABLE",
 	}
 	Error_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":    0,
@@ -283,6 +285,7 @@ var (
 		"KIND_BROKEN":         8,
 		"KIND_PROCESS_DONE":   9,
 		"KIND_ENGINE_LOST":    10,
+		"KIND_UNUSABLE":       11,
 	}
 )
 
@@ -755,6 +758,7 @@ type ProbeReply struct {
 	Fix           string                 `protobuf:"bytes,3,opt,name=fix,proto3" json:"fix,omitempty"`                                                                               // what a person can do about it
 	Degraded      []string               `protobuf:"bytes,4,rep,name=degraded,proto3" json:"degraded,omitempty"`                                                                     // what works less well than it could
 	Facts         map[string]string      `protobuf:"bytes,5,rep,name=facts,proto3" json:"facts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // what was found, such as "bwrap": "/usr/bin/bwrap 0.8.0"
+	Unusable      bool                   `protobuf:"varint,6,opt,name=unusable,proto3" json:"unusable,omitempty"`                                                                    // the reason is one for KIND_UNUSABLE
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -822,6 +826,13 @@ func (x *ProbeReply) GetFacts() map[string]string {
 		return x.Facts
 	}
 	return nil
+}
+
+func (x *ProbeReply) GetUnusable() bool {
+	if x != nil {
+		return x.Unusable
+	}
+	return false
 }
 
 // Spec is the whole policy of one sandbox. Its zero value isolates: no network, nothing
@@ -2590,13 +2601,13 @@ var File_engine_proto protoreflect.FileDescriptor
 
 const file_engine_proto_rawDesc = "" +
 	"\n" +
-	"\fengine.proto\x12\x11sbxhost.engine.v2\"\x89\x03\n" +
+	"\fengine.proto\x12\x11sbxhost.engine.v2\"\x9c\x03\n" +
 	"\x05Error\x121\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1d.sbxhost.engine.v2.Error.KindR\x04kind\x12\x1c\n" +
 	"\tattribute\x18\x02 \x01(\tR\tattribute\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x12\n" +
 	"\x04hint\x18\x04 \x01(\tR\x04hint\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\tR\x04text\"\xec\x01\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\"\xff\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_UNSUPPORTED\x10\x01\x12\x14\n" +
@@ -2609,7 +2620,8 @@ const file_engine_proto_rawDesc = "" +
 	"\vKIND_BROKEN\x10\b\x12\x15\n" +
 	"\x11KIND_PROCESS_DONE\x10\t\x12\x14\n" +
 	"\x10KIND_ENGINE_LOST\x10\n" +
-	"\"\r\n" +
+	"\x12\x11\n" +
+	"\rKIND_UNUSABLE\x10\v\"\r\n" +
 	"\vInfoRequest\"\xcf\x01\n" +
 	"\tInfoReply\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -2635,14 +2647,15 @@ const file_engine_proto_rawDesc = "" +
 	"\n" +
 	"attributes\x18\x03 \x03(\v2\".sbxhost.engine.v2.OptionAttributeR\n" +
 	"attributes\"\x0e\n" +
-	"\fProbeRequest\"\xe2\x01\n" +
+	"\fProbeRequest\"\xfe\x01\n" +
 	"\n" +
 	"ProbeReply\x12\x14\n" +
 	"\x05ready\x18\x01 \x01(\bR\x05ready\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x10\n" +
 	"\x03fix\x18\x03 \x01(\tR\x03fix\x12\x1a\n" +
 	"\bdegraded\x18\x04 \x03(\tR\bdegraded\x12>\n" +
-	"\x05facts\x18\x05 \x03(\v2(.sbxhost.engine.v2.ProbeReply.FactsEntryR\x05facts\x1a8\n" +
+	"\x05facts\x18\x05 \x03(\v2(.sbxhost.engine.v2.ProbeReply.FactsEntryR\x05facts\x12\x1a\n" +
+	"\bunusable\x18\x06 \x01(\bR\bunusable\x1a8\n" +
 	"\n" +
 	"FactsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
