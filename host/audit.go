@@ -60,7 +60,10 @@ func (c *Cmd) logRefusal(refusal error) {
 	if c.logged && c.report.Decision != policy.Denied.String() { // it was let run, and could not
 		r.Outcome, r.Error = "failed", refusal.Error()
 	} else {
-		r.Event, r.Dir, r.Argv, r.Script = audit.EventDecision, c.host.hostDir(c.Dir), c.Args, c.Script
+		r.Event, r.Dir, r.Argv, r.Script = audit.EventDecision, c.Dir, c.Args, c.Script
+		if dir, err := c.host.hostDir(c.Dir); err == nil {
+			r.Dir = dir
+		}
 		r.Decision, r.Rule, r.Reason = policy.Denied.String(), c.report.Rule, refusal.Error()
 		if r.Sandbox == "" {
 			r.Sandbox = c.sandbox

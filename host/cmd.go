@@ -54,7 +54,7 @@ type Cmd struct {
 	TraceParent, TraceState string
 	// Dir is the working directory, a path of the host within the workspace,
 	// relative to its root. Empty means Options.Dir where that lies in the
-	// workspace, and its root otherwise.
+	// workspace, and its root otherwise, with a sandbox and without.
 	Dir string
 
 	// Stdin, Stdout and Stderr are as in os/exec: nil is the null device, an
@@ -301,7 +301,7 @@ func (h *Host) isClosed() bool {
 // command resolves what is asked into what is enforced. With planning it runs no
 // program to find out.
 func (c *Cmd) command(opened *openSandbox, planning bool) (shared.Command, []EnvVar, error) {
-	spec, def := &opened.resolved.spec, opened.def
+	def := opened.def
 	dir, err := c.host.workdir(opened, c.Dir)
 	if err != nil {
 		return shared.Command{}, nil, err
@@ -324,44 +324,34 @@ func (c *Cmd) command(opened *openSandbox, planning bool) (shared.Command, []Env
 	if c.TTY && !opened.engine.info.Features.Has(shared.FeatureTTY) {
 		return shared.Command{}, nil, unsupported(opened.engine.info.Name, shared.Requirement{Feature: shared.FeatureTTY, Attribute: "TTY"})
 	}
-	if spec.Unconfined {
-		command.Dir = c.host.hostDir(c.Dir)
-		// As it is shown to who approves it: a symlink may lead elsewhere by then.
-		if resolved, err := filepath.EvalSymlinks(command.Dir); err == nil {
-			command.Dir = resolved
-		}
-	}
 	return command, origins, command.Validate()
 }
 
-// hostDir is where a command that is not confined runs.
-func (h *Host) hostDir(dir string) string {
-	switch {
-	case dir == "":
-		return h.dir
-	case filepath.IsAbs(dir):
-		return filepath.Clean(dir)
-	}
-	return filepath.Join(h.Root(), dir)
-}
-
-// workdir gives the working directory inside for a host directory. What a
-// caller names must lie in a root of the workspace, and adds none.
-func (h *Host) workdir(opened *openSandbox, dir string) (string, error) {
+// hostDir is where on the host a command runs, symlinks resolved. What a caller names
+// must lie in a root of the workspace, and adds none.
+func (h *Host) hostDir(dir string) (string, error) {
 	if dir == "" {
 		resolved, err := h.resolver.ws.ResolveDir(h.dir)
 		if err != nil {
-			return opened.resolved.Workdir, nil
+			return h.resolver.ws.ResolveDir("")
 		}
-		dir = resolved
-	} else {
-		resolved, err := h.resolver.ws.ResolveDir(dir)
-		if err != nil {
-			return "", attributeError("Dir", err.Error(), "choose a directory of the workspace, or add it to workspace.readable or workspace.writable")
-		}
-		dir = resolved
+		return resolved, nil
 	}
-	path, ok := insidePath(&opened.resolved.spec, dir)
+	resolved, err := h.resolver.ws.ResolveDir(dir)
+	if err != nil {
+		return "", attributeError("Dir", err.Error(), "choose a directory of the workspace, or add it to workspace.readable or workspace.writable")
+	}
+	return resolved, nil
+}
+
+// workdir gives the working directory for a host directory: where it lies inside, or
+// itself for a command that is not confined.
+func (h *Host) workdir(opened *openSandbox, dir string) (string, error) {
+	resolved, err := h.hostDir(dir)
+	if err != nil || opened.resolved.spec.Unconfined {
+		return resolved, err
+	}
+	path, ok := insidePath(&opened.resolved.spec, resolved)
 	if !ok {
 		return opened.resolved.Workdir, nil
 	}

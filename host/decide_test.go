@@ -360,6 +360,49 @@ func TestBypass(t *testing.T) {
 	}
 }
 
+// A command without a sandbox runs where a sandboxed one would: in its caller's
+// directory where that lies in the workspace, and in the workspace's root otherwise.
+// An approved "rm -rf build" must not run where a daemon was started.
+func TestUnsandboxedRunsInTheWorkspace(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub := filepath.Join(root, "sub")
+	if err := os.Mkdir(sub, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	symlink(t, t.TempDir(), filepath.Join(root, "away"))
+	for _, tt := range []struct{ caller, dir, want string }{
+		{t.TempDir(), "", root}, {"/", "", root}, {filepath.Join(root, "away"), "", root}, {filepath.Join(root, "gone"), "", root},
+		{root, "", root}, {sub, "", sub}, {sub, root, root}, {"/", "sub", sub}, {"/", sub, sub},
+		{root, "/", ""}, {root, "..", ""}, {root, "away", ""}, {root, t.TempDir(), ""},
+	} {
+		for name, def := range map[string]host.Definition{"noop": {Engine: "noop"}, "fallback": {}, "escalated": {}} {
+			s := stubs{platform: brokenStub(), noop: noopStub(), root: root}
+			var asked []host.ApprovalRequest
+			log := filepath.Join(t.TempDir(), "audit.jsonl")
+			h := s.host(t, def, func(o *host.Options) {
+				o.Dir, o.Approvals.AllowBypass, o.Audit.Path = tt.caller, true, log
+				o.Approver = answering(policy.ApprovedOnce, &asked)
+			})
+			cmd := h.Command(t.Context(), "", "make")
+			cmd.Dir, cmd.NoSandbox = tt.dir, name == "escalated"
+			err := cmd.Run()
+			if (err == nil) != (tt.want != "") || tt.want != "" && !slices.Equal(s.noop.dirs, []string{tt.want}) || tt.want == "" && len(s.noop.dirs) > 0 {
+				t.Errorf("%s, called in %s with %q: %v, ran in %q, want %q", name, tt.caller, tt.dir, err, s.noop.dirs, tt.want)
+			}
+			if len(asked) > 0 && asked[0].Dir != tt.want {
+				t.Errorf("%s, called in %s with %q: shown as %q", name, tt.caller, tt.dir, asked[0].Dir)
+			}
+			if text, err := os.ReadFile(log); err != nil || tt.want != "" && !strings.Contains(string(text), `"dir":"`+tt.want+`"`) {
+				t.Errorf("%s: logged %s, %v", name, text, err)
+			}
+		}
+	}
+}
+
 func TestNoopIsItsOwnApproval(t *testing.T) {
 	t.Parallel()
 	for mode, runs := range map[policy.Mode]bool{policy.ModeAsk: true, policy.ModeAlways: true, policy.ModeDeny: false} {

@@ -122,7 +122,7 @@ func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
 
 // dirNotes says why a command runs elsewhere than where its caller is.
 func (c *Cmd) dirNotes(opened *openSandbox) []string {
-	if c.Dir != "" || opened.resolved.spec.Unconfined {
+	if c.Dir != "" {
 		return nil
 	}
 	if _, err := c.host.resolver.ws.ResolveDir(c.host.dir); err == nil {
