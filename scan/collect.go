@@ -31,6 +31,10 @@ func (w *walk) collect(root *node, roots []string) (*Result, error) {
 		}
 	}
 	if len(c.files) > 0 {
+		c.known = make(map[string]bool, len(c.direct))
+		for _, path := range c.direct {
+			c.known[path] = true
+		}
 		for _, n := range root.dirs {
 			c.links(n, n.name)
 		}
@@ -47,6 +51,7 @@ type collection struct {
 	roots   []string
 	files   map[file]hidden // what is hidden
 	direct  []string        // names of files that match by themselves
+	known   map[string]bool // direct, to look up; nil before links
 	single  []string        // roots that are files and do not match
 	visited map[string]bool // directories entered by a link, with their states
 	out     *Result
@@ -102,6 +107,9 @@ func (c *collection) gather(n *node, path string) error {
 	}
 	if n.closed && n.hide == 0 {
 		c.out.Found = append(c.out.Found, Found{Path: path, What: Unsearched, Dir: true, Pattern: -1, UID: n.uid})
+	}
+	if n.deep && n.hide == 0 {
+		c.out.Found = append(c.out.Found, Found{Path: path, What: TooDeep, Dir: true, Pattern: -1})
 	}
 	if n.hide > 0 {
 		for _, inode := range n.inodes {
@@ -218,7 +226,7 @@ func (c *collection) name(dir string, dev uint64) {
 	}
 	for _, e := range entries {
 		at := join(dir, e.name)
-		if h, ok := c.files[file{dev, e.inode}]; ok && e.kind == regular && h.path != at && !slices.Contains(c.direct, at) {
+		if h, ok := c.files[file{dev, e.inode}]; ok && e.kind == regular && h.path != at && !c.known[at] {
 			c.out.Found = append(c.out.Found, Found{Path: at, What: HardLink, Pattern: h.pattern, Of: h.path})
 		}
 	}

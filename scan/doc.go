@@ -12,8 +12,9 @@
 // has changed; a first look costs about six times that.
 //
 // What the limits are: names that change while a scan runs may be seen or not;
-// a tree with more than MaxEntries names is an error and never cut short; and a
-// directory that cannot be searched is reported as such. Symbolic links are
+// a tree with more than MaxEntries names is an error and never cut short; a
+// directory that cannot be searched is reported as such; and one that lies more than
+// MaxDepth directories deep, or has too long a path, is reported and not searched. Symbolic links are
 // reported where they match, and followed into other directories of the scanned
 // trees where a pattern goes on through them. Hard links are found by the inode
 // numbers that directories give, which some layered file systems make up: see

@@ -28,6 +28,7 @@ type node struct {
 	links   []link
 	inodes  []uint64 // of its regular files that no pattern matches
 	closed  bool     // it cannot be read
+	deep    bool     // it lies too deep, and is not read
 	uid     uint32   // who owns it, if closed
 	bare    bool
 }
@@ -90,10 +91,6 @@ func settled(path string, id identity, now time.Time) bool {
 // is taken for coarse by that.
 func fine(nanoseconds int64) bool { return nanoseconds%int64(time.Millisecond) != 0 }
 
-// maxPath bounds the paths that are searched, so that what is found can still
-// be named by one, with its terminating NUL and a name.
-const maxPath = 3800
-
 // look brings what n itself holds up to date.
 func (w *walk) look(n *node, path []byte) error {
 	if n.settled && identify(path) == n.id {
@@ -108,10 +105,6 @@ func (w *walk) look(n *node, path []byte) error {
 func (w *walk) read(n *node, path string) error {
 	known := n.dirs
 	*n = node{name: n.name, state: n.state, hide: n.hide, size: n.size}
-	if len(path) > maxPath {
-		n.closed, n.uid = true, uint32(os.Geteuid())
-		return nil
-	}
 	entries, st, err := readDir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):

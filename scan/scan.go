@@ -17,6 +17,16 @@ import (
 // first scan takes a few seconds.
 const MaxEntries = 4_000_000
 
+// MaxDepth is how many directories deep a root is searched. What lies deeper is
+// reported by the directory at which the search ends. Each directory above
+// something that is hidden costs a mount, and a command can nest thousands in a
+// second. The deepest trees that tools make, nested node_modules, have about 60.
+const MaxDepth = 128
+
+// maxPath bounds the paths that are searched: what is found must be named by one,
+// with room for a longer place inside, and Linux takes 4096 bytes.
+const maxPath = 3072
+
 // ErrTooLarge is wrapped by the error for trees with more than MaxEntries names.
 var ErrTooLarge = errors.New("too many files to search")
 
@@ -47,7 +57,8 @@ const (
 	Repository             // a directory with a .git in it
 	Bare                   // a directory that git takes for a repository itself
 	Asked                  // its name is asked for, whatever it is
-	Unsearched             // a directory that cannot be read, or whose path is too long
+	Unsearched             // a directory that cannot be read
+	TooDeep                // a directory that lies too deep, or whose path is too long, to be searched
 )
 
 // Found is one path that was found.
@@ -119,7 +130,7 @@ func (s *Scanner) Scan(roots ...string) (*Result, error) {
 	defer t.mu.Unlock()
 	w := &walk{query: &s.query, limit: s.limit, now: s.now, tokens: make(chan struct{}, maxParallel)}
 	for _, n := range t.root.dirs {
-		if err := w.refresh(n, append(make([]byte, 0, 4096), n.name...)); err != nil {
+		if err := w.refresh(n, append(make([]byte, 0, 4096), n.name...), 0); err != nil {
 			return nil, err
 		}
 	}
@@ -173,8 +184,16 @@ type walk struct {
 	followed atomic.Bool  // there are links to follow
 }
 
-// refresh brings n, which is at path, and all beneath it up to date.
-func (w *walk) refresh(n *node, path []byte) error {
+// refresh brings n, which is at path, depth directories below a root, and all
+// beneath it up to date.
+func (w *walk) refresh(n *node, path []byte, depth int) error {
+	if depth > MaxDepth || len(path) > maxPath {
+		if !n.deep {
+			*n = node{name: n.name, state: n.state, hide: n.hide, size: n.size, deep: true}
+			w.changed.Store(true)
+		}
+		return nil
+	}
 	if err := w.look(n, path); err != nil {
 		return err
 	}
@@ -200,7 +219,7 @@ func (w *walk) refresh(n *node, path []byte) error {
 				at = slices.Grow(slices.Clone(at), 1024)
 				others.Go(func() {
 					defer func() { <-w.tokens }()
-					if err := w.refresh(child, at); err != nil {
+					if err := w.refresh(child, at, depth+1); err != nil {
 						failed.Store(&err)
 					}
 				})
@@ -208,7 +227,7 @@ func (w *walk) refresh(n *node, path []byte) error {
 			default:
 			}
 		}
-		if err := w.refresh(child, at); err != nil {
+		if err := w.refresh(child, at, depth+1); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,8 @@ type rule struct {
 }
 
 var rules = []rule{
-	{packages: "workspace", others: []string{"golang.org/x/sys"}},
+	{packages: "hostpath", others: []string{"golang.org/x/sys"}},
+	{packages: "workspace", ours: []string{"hostpath"}, others: []string{"golang.org/x/sys"}},
 	{packages: "glob", others: []string{}},
 	{packages: "scan", ours: []string{"glob"}, others: []string{"golang.org/x/sys"}},
 	{packages: "stubs", others: []string{"golang.org/x/sys"}},
@@ -48,12 +49,12 @@ var rules = []rule{
 	{packages: "shared/cmdengine", ours: []string{"shared", "shared/sandboxinit", "shared/cmdengine/cgroup"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/enginetest", ours: []string{"shared", "shared/sandboxinit"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/seccomp", others: []string{"golang.org/x/net/bpf"}},
-	{packages: "plugins/bwrap", ours: []string{"shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/holder", "shared/sandboxinit", "shared/seccomp"}},
+	{packages: "plugins/bwrap", ours: []string{"hostpath", "shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/holder", "shared/sandboxinit", "shared/seccomp"}},
 	{packages: "plugins/docker", ours: []string{"shared", "shared/cmdengine", "shared/sandboxinit", "shared/seccomp"}},
 	{packages: "plugins/*", ours: []string{"shared", "shared/cmdengine", "shared/sandboxinit"}},
 	{packages: "plugins/*/internal/*", others: []string{}}, // models, for tests alone: plugins' own rule leaves them out
 	{packages: "plugins/*/sbxhost-engine-*", ours: []string{"shared", "plugins/*"}, others: []string{}},
-	{packages: "host", ours: []string{"policy", "approvals", "audit", "workspace", "glob", "scan", "stubs", "shared", "shared/sandboxinit"}},
+	{packages: "host", ours: []string{"hostpath", "policy", "approvals", "audit", "workspace", "glob", "scan", "stubs", "shared", "shared/sandboxinit"}},
 	{packages: "config", ours: []string{"host", "policy", "audit", "shared", "glob"}},
 	{packages: "telemetry", others: []string{}},
 	{packages: "cmd/sbxhost", ours: []string{"config", "host", "policy", "approvals", "audit", "shared", "shared/cmdengine/cgroup", "shared/enginetest", "shared/sandboxinit", "plugins/*", "telemetry"}},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/scan"
 	"github.com/sbxhost/sbxhost/shared"
@@ -26,6 +27,7 @@ func (v *View) hide(found *Found, granted []string) error {
 			v.hideAt(rule.Literal, rule.Why(), hold)
 		}
 	}
+	var deep []string
 	for _, f := range slices.Concat(found.Trees.Found, found.Elsewhere.Found, found.AddOns.Found) {
 		var err error
 		switch {
@@ -39,6 +41,9 @@ func (v *View) hide(found *Found, granted []string) error {
 			if !slices.Contains(granted, f.Path) {
 				v.hideAt(f.Path, originSocket, nil)
 			}
+		case f.What == scan.TooDeep:
+			v.hideAt(f.Path, "a directory too deep to be searched", nil)
+			deep = append(deep, f.Path)
 		case f.What == scan.Unsearched && f.UID == v.in.User.UID:
 			// Who owns a directory can make it readable again.
 			v.hideAt(f.Path, "a directory that cannot be searched", nil)
@@ -48,20 +53,25 @@ func (v *View) hide(found *Found, granted []string) error {
 		}
 	}
 	v.hideState()
+	if len(deep) > 0 {
+		v.note("what lies more than %d directories deep is hidden, since it is not searched: %s", scan.MaxDepth, hostpath.QuoteList(deep))
+	}
 	for _, p := range found.Trees.Blind {
 		v.note("%q is hidden; whether other hard links lead to it cannot be found out on its file system", p)
 	}
 	if v.host {
 		v.hideOfHost(found, granted)
 	}
-	n := 0
+	var hidden []string
 	for _, e := range v.entries {
 		if e.Access == shared.Hidden {
-			n++
+			hidden = append(hidden, e.Path)
 		}
 	}
-	if n > MaxHidden {
-		return invalidf("deny_paths", "hide the directories that they lie in", "%d paths would have to be hidden, more than %d", n, MaxHidden)
+	if len(hidden) > MaxHidden {
+		dir, n := hostpath.MostIn(hidden)
+		return invalidf("deny_paths", "remove what is not needed there, or hide a directory as a whole by its name in deny_paths",
+			"%d paths would have to be hidden, more than %d; %d of them lie in %s", len(hidden), MaxHidden, n, hostpath.Quote(dir))
 	}
 	return nil
 }

@@ -1,0 +1,84 @@
+package hostpath
+
+import (
+	"path"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// maxShown is how many bytes of a path a message shows: two lines of a terminal
+// and more than nearly all paths have. A command can make 4096 bytes of each.
+const maxShown = 240
+
+// Quote shows a path in a message: on one line, between double quotes, without
+// anything that a terminal acts on or that a reader does not see, and with its
+// middle left out where it is long. A name with a newline in it would otherwise
+// forge lines of ours, and one with bidirectional characters would be read backwards.
+func Quote(p string) string {
+	if len(p) > maxShown {
+		half := (maxShown - len("...")) / 2
+		p = strings.ToValidUTF8(p[:half], "") + "..." + strings.ToValidUTF8(p[len(p)-half:], "")
+	}
+	if strings.ContainsFunc(p, func(r rune) bool { return !plain(r) }) {
+		return strconv.QuoteToASCII(p)
+	}
+	return strconv.Quote(p)
+}
+
+// plain reports whether a character is one that everybody sees as itself.
+func plain(r rune) bool {
+	return unicode.IsPrint(r) && r != unicode.ReplacementChar && r != '\u2800' &&
+		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// maxListed is how many names of a list a message shows.
+const maxListed = 10
+
+// QuoteList shows the first of some paths, and how many more there are. A command
+// can make a hundred thousand.
+func QuoteList(paths []string) string {
+	var b strings.Builder
+	for i, p := range paths {
+		if i == maxListed {
+			b.WriteString(" and " + strconv.Itoa(len(paths)-i) + " more")
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(Quote(p))
+	}
+	return b.String()
+}
+
+// MostIn names the deepest directory that more than half of some absolute, clean
+// paths lie in, each step counted among those that are left, and how many that
+// are. It is for refusals of too many paths: what is said there is where to look.
+func MostIn(paths []string) (dir string, n int) {
+	dir = "/"
+	for {
+		counts := map[string]int{}
+		most := ""
+		for _, p := range paths {
+			name, _, more := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(p, dir), "/"), "/")
+			if !more {
+				continue // a path itself, and no directory of several
+			}
+			if counts[name]++; counts[name] > counts[most] {
+				most = name
+			}
+		}
+		if counts[most]*2 <= len(paths) {
+			return dir, len(paths)
+		}
+		dir = path.Join(dir, most)
+		var below []string
+		for _, p := range paths {
+			if strings.HasPrefix(p, dir+"/") {
+				below = append(below, p)
+			}
+		}
+		paths = below
+	}
+}
