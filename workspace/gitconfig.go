@@ -1,161 +1,657 @@
 package workspace
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// A configEntry is one variable of a git config, its section and key in lower
-// case.
-type configEntry struct {
-	section, sub, key, value string
+const (
+	gitTimeout      = 5 * time.Second // of one git
+	gitSettling     = 2 * time.Second // the coarsest clock of a file system in use
+	maxGitOut       = 4 << 20         // what one git may answer
+	maxConfigVars   = 64              // GIT_CONFIG_COUNT
+	maxIncludes     = 64              // files that a configuration includes
+	maxIncludeDepth = 10              // as in git
+	maxExpanded     = 8               // paths that git itself must expand
+	maxParallelGit  = 4
+)
+
+// User is somebody else for a caller that is root to run git as.
+type User struct {
+	UID, GID uint32
+	Groups   []uint32 // supplementary
+	Home     string   // absolute; "" if unknown
 }
 
-// name is the entry as git writes it on one line.
-func (e *configEntry) name() string {
-	if e.sub != "" {
-		return e.section + "." + e.sub + "." + e.key
-	}
-	return e.section + "." + e.key
+// A setting is one value of git's configuration, as git lists it.
+type setting struct {
+	scope string // system, global, local, worktree, command; "" in a file listed by itself
+	file  string // absolute; "" where no file says it
+	key   string // section and name in lower case
+	value string
 }
 
-// parseGitConfig reads a git config. What it cannot read it passes over:
-// it is for finding what may be dangerous, and reads more leniently than git.
-func parseGitConfig(data []byte) (entries []configEntry) {
-	var section, sub string
-	text := strings.ReplaceAll(strings.ReplaceAll(string(data), "\r\n", "\n"), "\\\n", "")
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		for strings.HasPrefix(line, "[") {
-			head, rest, ok := cutHeader(line[1:])
-			if !ok {
-				line = ""
-				break
-			}
-			line = strings.TrimSpace(rest)
-			name, quoted, has := strings.Cut(head, " ")
-			if has {
-				sub, _ = unquoteConfig(strings.TrimSpace(quoted))
-			} else {
-				// The old form, [section.subsection].
-				name, sub, _ = strings.Cut(head, ".")
-			}
-			section = strings.ToLower(strings.TrimSpace(name))
-		}
-		if line == "" || line[0] == '#' || line[0] == ';' || section == "" {
-			continue
-		}
-		key, value, ok := strings.Cut(line, "=")
-		if v, good := unquoteConfig(strings.TrimSpace(value)); good {
-			value = v
-		}
-		if !ok {
-			value = "true"
-		}
-		entries = append(entries, configEntry{section, sub, strings.ToLower(strings.TrimSpace(key)), value})
-	}
-	return entries
+// includes reports whether the setting names a file with further configuration.
+func (s *setting) includes() bool {
+	return s.key == "include.path" || strings.HasPrefix(s.key, "includeif.") && strings.HasSuffix(s.key, ".path")
 }
 
-// cutHeader cuts a section's header off, whose "]" may stand in quotes.
-func cutHeader(s string) (head, rest string, ok bool) {
-	quoted := false
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '"':
-			quoted = !quoted
-		case '\\':
-			i++
-		case ']':
-			if !quoted {
-				return s[:i], s[i+1:], true
+// A gitRunner runs git for one user of the host.
+//
+// Git runs outside the workspace and with the git directory named: so it looks
+// for none, and asks nothing about who owns it. Only its configuration is read,
+// so that it runs no hook, fsmonitor, pager, alias or credential helper.
+type gitRunner struct {
+	git, home string
+	as        *User
+	env       []string // without the git directory
+	lookup    func(string) (string, bool)
+}
+
+// gitAs makes a gitRunner. Without a git, its git is "".
+func (w *Workspace) gitAs(as *User) (*gitRunner, error) {
+	git, err := w.findGit()
+	g := &gitRunner{git: git, as: as, home: w.home, lookup: w.lookup}
+	passed := []string{"GIT_CONFIG_NOSYSTEM", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"}
+	if as != nil {
+		// The other variables name files of the caller's.
+		g.home, passed = as.Home, passed[:1]
+		g.lookup = func(k string) (string, bool) {
+			if slices.Contains(passed, k) {
+				return w.lookup(k)
 			}
+			return "", false
 		}
 	}
-	return "", "", false
-}
-
-// commandBearing reports whether git executes the value of a key, or is led
-// elsewhere by it: to further configuration, another directory, another server.
-func commandBearing(e *configEntry) bool {
-	keys := map[string][]string{
-		"core":        {"fsmonitor", "hookspath", "sshcommand", "editor", "pager", "gitproxy", "askpass", "alternaterefscommand", "attributesfile", "worktree"},
-		"sequence":    {"editor"},
-		"include":     {"path"},
-		"includeif":   {"path"},
-		"filter":      {"clean", "smudge", "process"},
-		"diff":        {"external", "command", "textconv"},
-		"merge":       {"driver"},
-		"credential":  {"helper"},
-		"gpg":         {"program", "defaultkeycommand"},
-		"init":        {"templatedir"},
-		"interactive": {"difffilter"},
-		"uploadpack":  {"packobjectshook"},
-		"remote":      {"uploadpack", "receivepack", "vcs", "proxy"},
-		"submodule":   {"update"},
-		"difftool":    {"cmd", "path"},
-		"mergetool":   {"cmd", "path"},
-		"man":         {"cmd", "path"},
-		"browser":     {"cmd", "path"},
-		"guitool":     {"cmd"},
-		"tar":         {"command"},
-		"trailer":     {"command", "cmd"},
-		"sendemail":   {"smtpserver", "tocmd", "cccmd", "headercmd", "sendmailcmd"},
-		"imap":        {"tunnel"},
-		"instaweb":    {"httpd", "browser"},
-		"web":         {"browser"},
-		"help":        {"browser"},
-		"pager":       {"*"},
-		"extensions":  {"worktreeconfig"},
-		"url":         {"insteadof", "pushinsteadof"},
-		"protocol":    {"allow"},
-		"http":        {"proxy", "cookiefile"},
-		"alias":       {"*"},
-		"lfs":         {"standalonetransferagent"},
-	}[e.section]
-	return slices.Contains(keys, "*") || slices.Contains(keys, e.key) || e.section == "lfs" && strings.HasPrefix(e.key, "customtransfer")
-}
-
-// CommandKeys lists the keys of a git directory's configuration that make git
-// execute something, or read more configuration. It runs no git.
-func CommandKeys(gitDir string) (keys []string) {
-	for _, name := range []string{"config", "config.worktree"} {
-		data, err := readSmall(join(gitDir, name), maxGitConfig)
-		if err != nil {
-			continue
+	g.env = []string{
+		"PATH=/usr/bin:/bin", "LC_ALL=C",
+		"GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat", "GIT_OPTIONAL_LOCKS=0",
+		"GIT_CEILING_DIRECTORIES=/",
+	}
+	if g.home != "" {
+		g.env = append(g.env, "HOME="+g.home)
+	}
+	for _, k := range passed {
+		if v, ok := w.lookup(k); ok {
+			g.env = append(g.env, k+"="+v)
 		}
-		for _, e := range parseGitConfig(data) {
-			if commandBearing(&e) && !slices.Contains(keys, e.name()) {
-				keys = append(keys, e.name())
+	}
+	if v, ok := w.lookup("GIT_CONFIG_COUNT"); ok {
+		n, err := strconv.Atoi(v)
+		for i := 0; err == nil && i < min(n, maxConfigVars); i++ {
+			for _, k := range []string{"GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"} {
+				if v, ok := w.lookup(k + strconv.Itoa(i)); ok {
+					g.env = append(g.env, k+strconv.Itoa(i)+"="+v)
+				}
+			}
+		}
+		if err == nil && n >= 0 && n <= maxConfigVars {
+			g.env = append(g.env, "GIT_CONFIG_COUNT="+v)
+		}
+	}
+	return g, err
+}
+
+// errNoGit says that nobody can be asked.
+var errNoGit = errors.New("git: no git that the workspace does not control is on PATH; install git")
+
+// config runs git config for a repository, or none, and returns what it prints.
+// It reads stdin, nil for nothing.
+func (g *gitRunner) config(ctx context.Context, l GitLayout, stdin io.Reader, args ...string) ([]byte, error) {
+	if g.git == "" {
+		return nil, errNoGit
+	}
+	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
+	defer cancel()
+	args = append([]string{
+		"--no-pager", "--no-optional-locks",
+		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.pager=cat",
+		"config",
+	}, args...)
+	cmd := exec.CommandContext(ctx, g.git, args...)
+	cmd.Dir = "/" // never in the workspace
+	if l.GitDir == "" {
+		cmd.Env = append(slices.Clone(g.env), "GIT_DIR=/dev/null")
+	} else {
+		cmd.Env = append(slices.Clone(g.env), "GIT_DIR="+l.GitDir, "GIT_COMMON_DIR="+l.CommonDir)
+	}
+	if g.as != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: g.as.UID, Gid: g.as.GID, Groups: g.as.Groups}}
+	}
+	cmd.WaitDelay = time.Second
+	var out, diag capped
+	out.limit, diag.limit = maxGitOut, 4<<10
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &out, &diag
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("git: no answer: %w", context.Cause(ctx))
+	case err != nil && bytes.Contains(diag.buf.Bytes(), []byte("Permission denied")):
+		return nil, fmt.Errorf("git: %w", fs.ErrPermission)
+	case err != nil:
+		return nil, fmt.Errorf("git: %s config: %w%s", g.git, err, complaint(diag.buf.Bytes()))
+	case out.over:
+		return nil, fmt.Errorf("git: more than %d bytes of configuration: %w", maxGitOut, ErrGitLayout)
+	}
+	return out.buf.Bytes(), nil
+}
+
+// complaint says where git cannot read a configuration. The rest of what git
+// says is left out: it may hold a value of a file that commands may not read.
+func complaint(diag []byte) string {
+	_, rest, ok := bytes.Cut(diag, []byte("bad config line "))
+	number, rest, more := bytes.Cut(rest, []byte(" in file "))
+	line, err := strconv.Atoi(string(number))
+	if !ok || !more || err != nil {
+		return ""
+	}
+	file, _, _ := bytes.Cut(rest, []byte("\n"))
+	return fmt.Sprintf(": line %d of %.300q is no configuration", line, file)
+}
+
+// list asks for the settings of the system, the user and a repository.
+func (g *gitRunner) list(ctx context.Context, l GitLayout, includes string) ([]setting, error) {
+	out, err := g.config(ctx, l, nil, includes, "--show-scope", "--show-origin", "-z", "--list")
+	if err != nil {
+		return nil, err
+	}
+	list, err := parseSettings(out, 3)
+	return slices.DeleteFunc(list, func(s setting) bool { return s.scope == "command" && s.file == "" && ownSettings[s.key] == s.value }), err
+}
+
+// ownSettings is what config sets by itself. None is the caller's wish.
+var ownSettings = map[string]string{"core.hookspath": "/dev/null", "core.fsmonitor": "false", "core.pager": "cat"}
+
+// file asks for the settings that stand in one file.
+func (g *gitRunner) file(ctx context.Context, path string) ([]setting, error) {
+	out, err := g.config(ctx, GitLayout{}, nil, "--no-includes", "--show-origin", "-z", "--list", "--file", path)
+	if err != nil {
+		return nil, err
+	}
+	return parseSettings(out, 2)
+}
+
+// parseSettings reads what git config -z --list prints: with three fields a
+// setting the scope, the origin, and the key with its value after a line end;
+// with two no scope.
+func parseSettings(data []byte, fields int) (list []setting, err error) {
+	parts := strings.Split(string(data), "\x00")
+	if len(parts)%fields != 1 || parts[len(parts)-1] != "" {
+		return nil, fmt.Errorf("git: a list of settings that is cut off: %w", ErrGitLayout)
+	}
+	for ; len(parts) > fields; parts = parts[fields:] {
+		var s setting
+		if fields == 3 {
+			s.scope = parts[0]
+		}
+		if file, ok := strings.CutPrefix(parts[fields-2], "file:"); ok {
+			if !filepath.IsAbs(file) {
+				return nil, fmt.Errorf("git: %.300q is not absolute, from which a setting comes: %w", file, ErrGitLayout)
+			}
+			s.file = file
+		}
+		s.key, s.value, _ = strings.Cut(parts[fields-1], "\n")
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// path expands a path as git does. Only ~ is simple.
+func (g *gitRunner) path(ctx context.Context, v string) (string, error) {
+	v = strings.TrimPrefix(v, ":(optional)")
+	switch {
+	case v == "~" || strings.HasPrefix(v, "~/"):
+		if g.home == "" {
+			return "", fmt.Errorf("git: %.300q needs a home directory, which is not known: %w", v, ErrGitLayout)
+		}
+		return g.home + v[1:], nil
+	case strings.HasPrefix(v, "~"), strings.HasPrefix(v, "%(prefix)/"):
+		out, err := g.config(ctx, GitLayout{}, nil, "--type=path", "-z", "--default", v, "--get", "sbxhost.path")
+		return strings.TrimSuffix(string(out), "\x00"), err
+	}
+	return v, nil
+}
+
+// files are those that git reads for a repository whether or not they exist.
+func (g *gitRunner) files(l GitLayout) (list []string) {
+	get := func(k string) string { v, _ := g.lookup(k); return v }
+	if no := strings.ToLower(get("GIT_CONFIG_NOSYSTEM")); no == "" || no == "0" || no == "false" || no == "no" || no == "off" {
+		if p := get("GIT_CONFIG_SYSTEM"); p != "" {
+			list = append(list, p)
+		} else {
+			list = append(list, "/etc/gitconfig", filepath.Join(filepath.Dir(filepath.Dir(g.git)), "etc/gitconfig"))
+		}
+	}
+	if p, ok := g.lookup("GIT_CONFIG_GLOBAL"); ok {
+		list = append(list, p)
+	} else {
+		list = append(list, g.xdg("config"))
+		if g.home != "" {
+			list = append(list, g.home+"/.gitconfig")
+		}
+	}
+	if l.GitDir != "" {
+		list = append(list, join(l.CommonDir, "config"), join(l.CommonDir, "config.worktree"), join(l.GitDir, "config.worktree"))
+	}
+	return slices.DeleteFunc(list, func(p string) bool { return !filepath.IsAbs(p) })
+}
+
+// xdg is a file of git's in the user's directory for configuration, or "".
+func (g *gitRunner) xdg(name string) string {
+	if dir, _ := g.lookup("XDG_CONFIG_HOME"); dir != "" {
+		return dir + "/git/" + name
+	}
+	if g.home == "" {
+		return ""
+	}
+	return g.home + "/.config/git/" + name
+}
+
+// An answer is all that git says of one repository to one user, and what it
+// depends on.
+type answer struct {
+	settings []setting
+	included bool // some of settings stand in included files
+	obeyed   Obeyed
+	stamps   map[string]stamp
+	latest   int64 // the last change of any of them
+	asked    time.Time
+}
+
+// look remembers how path looks now.
+func (a *answer) look(path string) stamp {
+	s := stampOf(path)
+	if _, ok := a.stamps[path]; !ok {
+		a.stamps[path] = s
+		a.latest = max(a.latest, s.link.ctime, s.end.ctime)
+	}
+	return s
+}
+
+// current reports whether all that the answer depends on looks as it did.
+func (a *answer) current() bool {
+	for p, s := range a.stamps {
+		if stampOf(p) != s {
+			return false
+		}
+	}
+	return true
+}
+
+// settled reports whether the next change of what the answer depends on will
+// be seen: the clock of its file system has ticked since the last.
+func (a *answer) settled() bool { return a.asked.UnixNano()-a.latest > int64(gitSettling) }
+
+// A stamp tells a file from another one, and from itself before a change.
+type stamp struct{ link, end identity }
+
+type identity struct {
+	err                                   syscall.Errno
+	dev, ino, nlink, mode, size, uid, gid int64
+	mtime, ctime                          int64
+}
+
+func stampOf(path string) (s stamp) {
+	var st unix.Stat_t
+	for s.link = identify(&st, unix.Lstat(path, &st)); s.link.err == syscall.EINTR; {
+		s.link = identify(&st, unix.Lstat(path, &st))
+	}
+	if s.link.err == 0 && s.link.mode&unix.S_IFMT == unix.S_IFLNK {
+		s.end = identify(&st, unix.Stat(path, &st))
+		return s
+	}
+	if s.regular() && s.link.size == 0 && s.link.nlink == 1 {
+		// It says as much as one that is not there, and may stand for one while
+		// a command runs.
+		s.link = identity{err: syscall.ENOENT}
+	}
+	return s
+}
+
+func identify(st *unix.Stat_t, err error) identity {
+	if err != nil {
+		var errno syscall.Errno
+		errors.As(err, &errno)
+		return identity{err: errno}
+	}
+	return identity{dev: int64(st.Dev), ino: int64(st.Ino), nlink: int64(st.Nlink), mode: int64(st.Mode), size: st.Size, uid: int64(st.Uid), gid: int64(st.Gid),
+		mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
+}
+
+// target is what the path leads to.
+func (s stamp) target() identity {
+	if s.symlink() {
+		return s.end
+	}
+	return s.link
+}
+
+func (s stamp) symlink() bool { return s.link.mode&unix.S_IFMT == unix.S_IFLNK }
+func (s stamp) regular() bool { return s.target().mode&unix.S_IFMT == unix.S_IFREG }
+
+// absent reports whether the path leads to nothing.
+func (s stamp) absent() bool {
+	return s.target().err == syscall.ENOENT || s.target().err == syscall.ENOTDIR
+}
+
+// gitAnswers remembers answers.
+type gitAnswers struct {
+	clock  func() time.Time // nil for time.Now
+	mu     sync.Mutex
+	known  map[string]*gitAnswer
+	listed map[string]*fileAnswer
+}
+
+type gitAnswer struct {
+	mu   sync.Mutex
+	last *answer // that can be believed while it is current
+}
+
+// A fileAnswer is what git says of one file.
+type fileAnswer struct {
+	mu       sync.Mutex
+	stamp    stamp
+	settings []setting
+}
+
+// maxAnswers bounds each map of gitAnswers. Past it they begin anew.
+const maxAnswers = 1 << 10
+
+func (c *gitAnswers) now() time.Time {
+	if c.clock != nil {
+		return c.clock()
+	}
+	return time.Now()
+}
+
+func (c *gitAnswers) of(key string) *gitAnswer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) > maxAnswers {
+		c.known = map[string]*gitAnswer{}
+	}
+	if c.known[key] == nil {
+		c.known[key] = &gitAnswer{}
+	}
+	return c.known[key]
+}
+
+func (c *gitAnswers) file(key string) *fileAnswer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.listed == nil || len(c.listed) > maxAnswers {
+		c.listed = map[string]*fileAnswer{}
+	}
+	if c.listed[key] == nil {
+		c.listed[key] = &fileAnswer{}
+	}
+	return c.listed[key]
+}
+
+// ask returns what git says of a repository to a user. The answer is shared.
+func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) *answer {
+	g, err := w.gitAs(as)
+	if err != nil {
+		return &answer{obeyed: Obeyed{Failed: err}}
+	}
+	key := g.key() + "\x00\x00" + top + "\x00" + l.GitDir + "\x00" + l.CommonDir
+	known := w.answers.of(key)
+	known.mu.Lock() // one git answers all who ask at once
+	defer known.mu.Unlock()
+	if known.last != nil && known.last.current() {
+		return known.last
+	}
+	var a *answer
+	for range 3 {
+		a = &answer{stamps: map[string]stamp{}, asked: w.answers.now()}
+		a.obeyed.Failed = a.gather(ctx, g, &w.answers, top, l)
+		switch {
+		case ctx.Err() != nil || errors.Is(a.obeyed.Failed, context.DeadlineExceeded):
+			return a
+		case a.current():
+			if a.settled() && a.obeyed.lasting() {
+				known.last = a
+			}
+			return a
+		}
+	}
+	a.obeyed.Failed = fmt.Errorf("git: the configuration of %.300q changes while it is read: %w", l.GitDir, ErrChanged)
+	return a
+}
+
+// key tells runners apart that may get different answers.
+func (g *gitRunner) key() string {
+	key := g.git + "\x00" + strings.Join(g.env, "\x00")
+	if g.as != nil {
+		key += fmt.Sprint("\x00", g.as.UID, g.as.GID, g.as.Groups)
+	}
+	return key
+}
+
+// gather asks git, and follows the includes by itself: also those whose
+// condition does not hold now, as a command can switch to another branch. So no
+// git opens a file before it was seen to be one, and a fifo holds none up.
+func (a *answer) gather(ctx context.Context, g *gitRunner, cache *gitAnswers, top string, l GitLayout) error {
+	if g.git == "" {
+		return errNoGit
+	}
+	var refused error
+	for _, p := range g.files(l) {
+		if _, err := a.configFile(p); err != nil && refused == nil {
+			refused = err
+		}
+	}
+	if refused != nil {
+		return refused
+	}
+	level, err := g.list(ctx, l, "--no-includes")
+	if err != nil {
+		return err
+	}
+	for _, s := range level {
+		if s.file != "" {
+			if _, err := a.configFile(s.file); err != nil {
+				return err
 			}
 		}
 	}
-	return keys
-}
-
-// ConfiguredPaths lists what a git directory's configuration, and the files in
-// global, name as hooks and as further configuration: paths as they are written,
-// which may begin with "~/" or be relative - hooks to the work tree, included
-// files to the file that names them.
-func ConfiguredPaths(gitDir string, global ...string) (hooks []string, includes []ConfiguredPath) {
-	files := append([]string{join(gitDir, "config"), join(gitDir, "config.worktree")}, global...)
-	for _, file := range files {
-		data, err := readSmall(file, maxGitConfig)
-		if err != nil {
-			continue
+	a.settings = level
+	expanded, followed := 0, 0
+	expand := func(v string) (string, error) {
+		if v != "" && (v[0] == '%' || v[0] == '~' && len(v) > 1 && v[1] != '/') {
+			if expanded++; expanded > maxExpanded {
+				return "", fmt.Errorf("git: more than %d paths begin with ~user or %%(prefix): %w", maxExpanded, ErrGitLayout)
+			}
 		}
-		for _, e := range parseGitConfig(data) {
+		return g.path(ctx, v)
+	}
+	for depth := 0; ; depth++ {
+		var next []string
+		for _, s := range level {
+			if !s.includes() || s.value == "" {
+				continue
+			}
+			p, err := expand(s.value)
+			if err != nil {
+				return err
+			}
 			switch {
-			case e.value == "":
-			case e.section == "core" && e.key == "hookspath":
-				hooks = append(hooks, e.value)
-			case (e.section == "include" || e.section == "includeif") && e.key == "path":
-				includes = append(includes, ConfiguredPath{Path: e.value, File: file})
+			case filepath.IsAbs(p):
+			case s.file == "":
+				continue // git refuses it
+			default:
+				p = s.file[:strings.LastIndexByte(s.file, '/')+1] + p
+			}
+			if p = tidy(p); slices.Contains(a.obeyed.Config, p) {
+				continue
+			}
+			there, err := a.configFile(p)
+			if err != nil {
+				return err
+			}
+			if there {
+				next = append(next, p)
+			}
+		}
+		if len(next) == 0 {
+			break
+		}
+		if followed += len(next); followed > maxIncludes || depth >= maxIncludeDepth {
+			return fmt.Errorf("git: more than %d files are included, or more than %d deep: %w", maxIncludes, maxIncludeDepth, ErrGitLayout)
+		}
+		if level, err = a.fileSettings(ctx, g, cache, next); err != nil {
+			return err
+		}
+		a.settings = append(a.settings, level...)
+		a.included = true
+	}
+	return a.obey(g, expand, top, l)
+}
+
+// configFile notes a file of the configuration. It reports whether it is there,
+// and refuses what git would wait for, or read for long.
+func (a *answer) configFile(p string) (there bool, err error) {
+	if slices.Contains(a.obeyed.Config, p) {
+		return false, nil
+	}
+	if err := a.add(&a.obeyed.Config, p); err != nil {
+		return false, err
+	}
+	switch s := a.look(p); {
+	case s.absent() || s.target().err == syscall.EACCES || isDevNull(p):
+		return false, nil
+	case s.target().err != 0:
+		return false, fmt.Errorf("git: %.300q: %w", p, s.target().err)
+	case !s.regular():
+		return false, fmt.Errorf("git: %.300q is read as configuration and is not a regular file: %w", p, ErrGitLayout)
+	case s.target().size > maxGitConfig:
+		return false, fmt.Errorf("git: %.300q has more than %d bytes of configuration: %w", p, maxGitConfig, ErrGitLayout)
+	}
+	return true, nil
+}
+
+func isDevNull(p string) bool {
+	fi, err := os.Stat(p)
+	null, nullErr := os.Stat(os.DevNull)
+	return err == nil && nullErr == nil && os.SameFile(fi, null)
+}
+
+// fileSettings lists what stands in files, a few at a time. What the user may
+// not read says nothing to the user's git.
+func (a *answer) fileSettings(ctx context.Context, g *gitRunner, cache *gitAnswers, files []string) ([]setting, error) {
+	lists, errs := make([][]setting, len(files)), make([]error, len(files))
+	tokens := make(chan struct{}, maxParallelGit)
+	var wg sync.WaitGroup
+	for i, p := range files {
+		stamp, asked := a.stamps[p], a.asked.UnixNano()
+		wg.Go(func() {
+			tokens <- struct{}{}
+			defer func() { <-tokens }()
+			known := cache.file(g.key() + "\x00\x00" + p)
+			known.mu.Lock()
+			defer known.mu.Unlock()
+			if known.stamp == stamp {
+				lists[i] = known.settings
+				return
+			}
+			lists[i], errs[i] = g.file(ctx, p)
+			if errs[i] == nil && stampOf(p) == stamp && asked-max(stamp.link.ctime, stamp.end.ctime) > int64(gitSettling) {
+				known.stamp, known.settings = stamp, lists[i]
+			}
+		})
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			return nil, fmt.Errorf("%.300q: %w", files[i], err)
+		}
+	}
+	return slices.Concat(lists...), nil
+}
+
+// tidy cleans an absolute path where that changes nothing: ".." after a symlink,
+// or after what may become one, is not lexical.
+func tidy(p string) string {
+	for i, name := 0, ""; i < len(p); i += len(name) + 1 {
+		name, _, _ = strings.Cut(p[i:], "/")
+		if name == ".." {
+			if fi, err := os.Lstat(filepath.Clean(p[:i])); err != nil || !fi.IsDir() {
+				return p
 			}
 		}
 	}
-	return hooks, includes
+	return filepath.Clean(p)
 }
 
-// A ConfiguredPath is a path and the file that names it.
-type ConfiguredPath struct{ Path, File string }
+// findGit returns the absolute path of a git that is not the workspace's, or
+// "". Never simply from PATH: the workspace could supply its own.
+func (w *Workspace) findGit() (string, error) {
+	if w.git != "" {
+		if !filepath.IsAbs(w.git) {
+			return "", fmt.Errorf("git: %q is not absolute: %w", w.git, ErrInvalidPath)
+		}
+		return w.git, nil
+	}
+	path, _ := w.lookup("PATH")
+	for dir := range strings.SplitSeq(path, ":") {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		resolved, err := filepath.EvalSymlinks(filepath.Join(dir, "git"))
+		if err != nil || w.writable(resolved) || w.writable(filepath.Clean(dir)) {
+			continue
+		}
+		if fi, err := os.Stat(resolved); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
+			return resolved, nil
+		}
+	}
+	return "", nil
+}
+
+// writable reports whether commands in the workspace may have written p.
+func (w *Workspace) writable(p string) bool {
+	if inside(w.project.path, p) {
+		return true
+	}
+	r, ok := innermost(w.roots, p)
+	return ok && r.writable
+}
+
+func (w *Workspace) lookup(k string) (string, bool) {
+	if w.lookupEnv == nil {
+		return "", false
+	}
+	return w.lookupEnv(k)
+}
+
+// capped keeps the first limit bytes and says whether there were more.
+type capped struct {
+	buf   bytes.Buffer
+	limit int
+	over  bool
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	room := c.limit - c.buf.Len()
+	if len(p) > room {
+		c.over = true
+		c.buf.Write(p[:room])
+		return len(p), nil
+	}
+	return c.buf.Write(p)
+}

@@ -1,69 +1,367 @@
 package workspace
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-const hostileConfig = `[core]
-	repositoryformatversion = 0
-	hooksPath = "tools/hooks" ; here
-	FSMONITOR = ./evil
-[core] pager = less
-[alias]
-	st = status
-[filter "x]y"]
-	clean = ./evil
-[remote "origin"]
-	url = https://example.com/
-	uploadpack = evil
-[include]
-	path = ../inc
-[includeIf "gitdir:~/"]
-	path = ~/inc2
-[diff.old]
-	textconv = \
-evil
-[user]
-	name = x
-`
-
-func TestCommandKeys(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	tree(t, dir, map[string]string{"config": hostileConfig, "config.worktree": "[core]\nsshCommand=x\n"})
-	want := []string{"core.hookspath", "core.fsmonitor", "core.pager", "alias.st", "filter.x]y.clean", "remote.origin.uploadpack",
-		"include.path", "includeif.gitdir:~/.path", "diff.old.textconv", "core.sshcommand"}
-	if got := CommandKeys(dir); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+// obeyed asks for the repository at base/proj, with the home base/home.
+func obeyed(t *testing.T, base string, env map[string]string) (*Workspace, func() Obeyed) {
+	t.Helper()
+	if env == nil {
+		env = map[string]string{}
 	}
-	if got := CommandKeys(dir + "/none"); got != nil {
-		t.Errorf("of nothing: %q", got)
+	env["PATH"] = os.Getenv("PATH")
+	if _, ok := env["GIT_CONFIG_SYSTEM"]; !ok {
+		env["GIT_CONFIG_NOSYSTEM"] = "1"
+	}
+	w := mustNew(t, Options{Root: base + "/proj", Home: base + "/home", LookupEnv: lookupIn(env)})
+	return w, func() Obeyed {
+		l, err := GitDirs(base + "/proj")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.Obeyed(t.Context(), base+"/proj", l, nil)
 	}
 }
 
-func TestConfiguredPaths(t *testing.T) {
+// What git obeys is found however its configuration leads there. BASE stands for
+// the directory in which all lies.
+func TestObeyed(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	tree(t, dir, map[string]string{"config": hostileConfig, "global": "[core]\nhooksPath = ~/hooks\n"})
-	hooks, includes := ConfiguredPaths(dir, dir+"/global", dir+"/none")
-	if !slices.Equal(hooks, []string{"tools/hooks", "~/hooks"}) ||
-		!slices.Equal(includes, []ConfiguredPath{{"../inc", dir + "/config"}, {"~/inc2", dir + "/config"}}) {
-		t.Errorf("%q, %v", hooks, includes)
-	}
-}
-
-func FuzzParseGitConfig(f *testing.F) {
-	f.Add([]byte(hostileConfig))
-	f.Add([]byte("[a \"b\\\"]\"] c = d\n[\n[]\n=\n[x] [y] z"))
-	f.Add([]byte("\xef\xbb\xbf[core]\r\n\tpager=\\\r\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, e := range parseGitConfig(data) {
-			if e.section == "" || e.section != strings.ToLower(e.section) || e.key != strings.ToLower(e.key) {
-				t.Fatalf("%+v", e)
+	need(t, "git")
+	for _, tt := range []struct {
+		name                 string
+		files                map[string]string
+		config               []string // of the repository: key, value
+		env                  map[string]string
+		inConfig, hooks, not []string
+		other                []string
+	}{
+		{name: "nothing special",
+			inConfig: []string{"proj/.git/config", "proj/.git/config.worktree", "home/.gitconfig", "home/.config/git/config"},
+			hooks:    []string{"proj/.git/hooks"}, not: []string{"proj"}},
+		{name: "a relative hooksPath", config: []string{"core.hooksPath", "tools/hooks"}, hooks: []string{"proj/tools/hooks", "proj/.git/tools/hooks"}},
+		{name: "hooksPath in the home", config: []string{"core.hooksPath", "~/hooks"}, hooks: []string{"home/hooks"}},
+		{name: "hooksPath relative to another work tree", config: []string{"core.hooksPath", "h", "core.worktree", "../sub"}, hooks: []string{"proj/sub/h"}},
+		{name: "from an included file", config: []string{"include.path", "../inc"}, files: map[string]string{"proj/inc": "[core]\nhooksPath = one\n"},
+			inConfig: []string{"proj/inc"}, hooks: []string{"proj/one"}},
+		{name: "from a second include", config: []string{"include.path", "../inc"},
+			files:    map[string]string{"proj/inc": "[include]\npath = deep/inc2\n", "proj/deep/inc2": "[core]\nhooksPath = two\n"},
+			inConfig: []string{"proj/inc", "proj/deep/inc2"}, hooks: []string{"proj/two"}},
+		{name: "an include that is missing", config: []string{"include.path", "../later"}, inConfig: []string{"proj/later"}},
+		{name: "an include that is empty", config: []string{"include.path", "../empty"}, files: map[string]string{"proj/empty": ""}, inConfig: []string{"proj/empty"}},
+		{name: "an include of another branch", config: []string{"includeIf.onbranch:other.path", "../inc"},
+			files:    map[string]string{"proj/inc": "[includeIf \"gitdir:/nowhere\"]\npath = inc2\n", "proj/inc2": "[core]\nhooksPath = three\n"},
+			inConfig: []string{"proj/inc", "proj/inc2"}, hooks: []string{"proj/three"}},
+		{name: "an include by a symlink", config: []string{"include.path", "../link"}, files: map[string]string{"proj/link": "-> real", "proj/real": "[core]\nhooksPath = four\n"},
+			inConfig: []string{"proj/link"}, hooks: []string{"proj/four"}},
+		{name: "a parent of a symlink is not lexical", config: []string{"include.path", "../dir/../inc"},
+			files:    map[string]string{"proj/dir": "-> ../elsewhere/deep", "elsewhere/deep": "dir", "elsewhere/inc": "[core]\nhooksPath = five\n"},
+			inConfig: []string{"proj/.git/../dir/../inc"}, hooks: []string{"proj/five"}},
+		{name: "the worktree's own config", config: []string{"extensions.worktreeConfig", "true"}, files: map[string]string{"proj/.git/config.worktree": "[core]\nhooksPath = own\n"},
+			hooks: []string{"proj/own"}},
+		{name: "the home's", files: map[string]string{"home/.gitconfig": "[include]\npath = more\n", "home/more": "[core]\nhooksPath = six\n"},
+			inConfig: []string{"home/more"}, hooks: []string{"proj/six"}},
+		{name: "XDG's", env: map[string]string{"XDG_CONFIG_HOME": "BASE/xdg"}, files: map[string]string{"xdg/git/config": "[core]\nhooksPath = seven\n"},
+			inConfig: []string{"xdg/git/config"}, hooks: []string{"proj/seven"}, other: []string{"xdg/git/attributes"}},
+		{name: "the system's", env: map[string]string{"GIT_CONFIG_SYSTEM": "BASE/sys"}, files: map[string]string{"sys": "[core]\nhooksPath = eight\n"},
+			inConfig: []string{"sys"}, hooks: []string{"proj/eight"}},
+		{name: "the caller's global", env: map[string]string{"GIT_CONFIG_GLOBAL": "BASE/glob"}, files: map[string]string{"glob": "[core]\nhooksPath = nine\n"},
+			inConfig: []string{"glob"}, hooks: []string{"proj/nine"}, not: []string{"home/.gitconfig"}},
+		{name: "no global", env: map[string]string{"GIT_CONFIG_GLOBAL": "/dev/null"}, hooks: []string{"proj/.git/hooks"}},
+		{name: "the caller's variables", env: map[string]string{"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": "ten",
+			"GIT_CONFIG_KEY_1": "include.path", "GIT_CONFIG_VALUE_1": "BASE/inc"}, files: map[string]string{"inc": "[core]\nhooksPath = eleven\n"},
+			inConfig: []string{"inc"}, hooks: []string{"proj/ten", "proj/eleven"}},
+		{name: "a hook that is a symlink", files: map[string]string{"proj/.git/hooks/pre-commit": "-> ../../scripts/check", "proj/.git/hooks/x.sample": "-> x", "proj/.git/hooks/plain": "x"},
+			hooks: []string{"proj/.git/hooks/pre-commit"}, not: []string{"proj/.git/hooks/x.sample", "proj/.git/hooks/plain"}},
+		{name: "hooks that are a symlink", files: map[string]string{"proj/.git/hooks": "-> ../shared", "proj/shared/pre-push": "-> ../bin/push"},
+			hooks: []string{"proj/.git/hooks", "proj/.git/hooks/pre-push"}},
+		{name: "hooksPath that is a symlink", config: []string{"core.hooksPath", "hl"}, files: map[string]string{"proj/hl": "-> real", "proj/real/pre-push": "-> ../bin/push"},
+			hooks: []string{"proj/hl", "proj/hl/pre-push"}},
+		{name: "programs", config: []string{"core.fsmonitor", ".git/hooks/watch", "core.sshCommand", "ssh -F BASE/proj/ssh.conf", "alias.x", "!sh proj/x tools/y",
+			"alias.log", "log origin/main", "alias.lg", "!git log origin/main", "filter.f.clean", "python tools/y", "credential.helper", "~/cred", "diff.d.textconv", "X=1 ./conv",
+			"core.attributesFile", "attrs", "init.templateDir", "~/template"},
+			files: map[string]string{"proj/tools/y": "x", "proj/ssh.conf": "x", "proj/conv": "x"},
+			other: []string{"proj/.git/hooks/watch", "proj/ssh.conf", "proj/tools/y", "home/cred", "proj/conv", "proj/attrs", "home/template"},
+			not:   []string{"proj/origin/main", "proj/proj/x"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			base := tempDir(t)
+			expand := func(s string) string { return strings.ReplaceAll(s, "BASE", base) }
+			git(t, base, "init", "-q", "--template=", "proj")
+			for i := 0; i < len(tt.config); i += 2 {
+				git(t, base+"/proj", "config", tt.config[i], expand(tt.config[i+1]))
 			}
-			commandBearing(&e)
+			tree(t, base, tt.files)
+			env := map[string]string{}
+			for k, v := range tt.env {
+				env[k] = expand(v)
+			}
+			_, ask := obeyed(t, base, env)
+			got := ask()
+			if got.Failed != nil {
+				t.Fatal(got.Failed)
+			}
+			for list, wants := range map[*[]string][]string{&got.Config: tt.inConfig, &got.Hooks: tt.hooks, &got.Other: tt.other} {
+				for _, want := range wants {
+					if !slices.Contains(*list, base+"/"+want) {
+						t.Errorf("%s is not among %q", want, *list)
+					}
+				}
+				for _, not := range tt.not {
+					if slices.Contains(*list, base+"/"+not) {
+						t.Errorf("%s is among %q", not, *list)
+					}
+				}
+			}
+			if again := ask(); fmt.Sprint(again) != fmt.Sprint(got) {
+				t.Errorf("then %+v", again)
+			}
+		})
+	}
+}
+
+// Each worktree has a configuration of its own.
+func TestObeyedInAWorktree(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	main := repo(t, base+"/proj")
+	git(t, main, "worktree", "add", "-q", "--detach", base+"/wt")
+	git(t, main, "config", "extensions.worktreeConfig", "true")
+	git(t, base+"/wt", "config", "--worktree", "core.hooksPath", "mine")
+	w, ask := obeyed(t, base, nil)
+	l, err := GitDirs(base + "/wt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := w.Obeyed(t.Context(), base+"/wt", l, nil)
+	if o.Failed != nil || !slices.Contains(o.Hooks, base+"/wt/mine") || !slices.Contains(o.Hooks, main+"/.git/hooks") ||
+		!slices.Contains(o.Config, main+"/.git/worktrees/wt/config.worktree") || !slices.Contains(o.Config, main+"/.git/config") {
+		t.Errorf("%+v", o)
+	}
+	if o := ask(); o.Failed != nil || slices.Contains(o.Hooks, main+"/mine") {
+		t.Errorf("of the other worktree: %+v", o)
+	}
+}
+
+// A file with several names is written by any of them.
+func TestObeyedHardLinks(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	root := repo(t, base+"/proj")
+	tree(t, root, map[string]string{".git/hooks/pre-commit": "x", ".git/hooks/free": "x", "inc": "[a]\nb = c\n"})
+	git(t, root, "config", "include.path", "../inc")
+	for _, p := range []string{".git/hooks/pre-commit", "inc"} {
+		if err := os.Link(root+"/"+p, root+"/"+filepath.Base(p)+"-too"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, ask := obeyed(t, base, nil)
+	if o := ask(); o.Failed != nil || !slices.Equal(o.Linked, []string{root + "/inc", root + "/.git/hooks/pre-commit"}) {
+		t.Errorf("%q, %v", o.Linked, o.Failed)
+	}
+}
+
+// What git does not answer, or answers too much, is a failure that is known at
+// once, and says nothing of what the files hold.
+func TestObeyedFails(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	const secret = "hunter2"
+	many := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	for name, files := range map[string]map[string]string{
+		"an include is a fifo":         {"proj/.git/config": "[include]\npath = ../fifo\n"},
+		"an include's is":              {"proj/.git/config": "[include]\npath = ../inc\n", "proj/inc": "[includeIf \"onbranch:x\"]\npath = fifo\n"},
+		"a link to one":                {"proj/.git/config": "[include]\npath = ../link\n", "proj/link": "-> fifo"},
+		"an include is a directory":    {"proj/.git/config": "[include]\npath = ..\n"},
+		"the user's is a fifo":         {"home/.gitconfig": "-> ../proj/fifo"},
+		"not a configuration":          {"proj/.git/config": "[include]\npath = ../inc\n", "proj/inc": "root:" + secret + ":\n"},
+		"a value git refuses":          {"proj/.git/config": "[core]\nrepositoryformatversion = " + secret + "\n"},
+		"an unknown user's home":       {"proj/.git/config": "[core]\nhooksPath = ~nobody" + secret + "/x\n"},
+		"too long":                     {"proj/.git/config": "[core]\n" + strings.Repeat("#\n", maxGitConfig/2)},
+		"an include is too long":       {"proj/.git/config": "[include]\npath = ../inc\n", "proj/inc": strings.Repeat("\n", maxGitConfig+1)},
+		"many includes":                {"proj/.git/config": "[include]\n" + many(30000, "path = x%d\n")},
+		"many hooks":                   {"proj/.git/config": "[core]\n" + many(30000, "hooksPath = x%d\n")},
+		"many programs":                {"proj/.git/config": "[alias]\n" + many(30000, "x%d = !a/b\n")},
+		"many settings":                {"proj/.git/config": "[a]\n" + many(100000, "b%d\n")},
+		"many includes that are there": {"proj/.git/config": "[include]\n" + many(maxIncludes+1, "path = x%d\n"), "proj/.git/x": "many"},
+		"many in the hooks":            {"proj/.git/config": "[core]\nhooksPath = ..\n", "proj/.git/x": "many"},
+		"deep":                         {"proj/.git/config": "[include]\npath = x0\n", "proj/.git/x": "deep"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			base := tempDir(t)
+			git(t, base, "init", "-q", "proj")
+			if err := unix.Mkfifo(base+"/proj/fifo", 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if n, ok := map[string]int{"many": maxHookEntries, "deep": maxIncludeDepth + 1}[files["proj/.git/x"]]; ok {
+				for i := range n {
+					tree(t, base, map[string]string{fmt.Sprintf("proj/.git/x%d", i): fmt.Sprintf("[include]\npath = x%d\n", i+1), fmt.Sprintf("proj/y%d", i): ""})
+				}
+			}
+			tree(t, base, files)
+			_, ask := obeyed(t, base, nil)
+			start := time.Now()
+			o := ask()
+			if took := time.Since(start); took > gitTimeout/2 {
+				t.Errorf("took %v", took)
+			}
+			if o.Failed == nil || len(o.Failed.Error()) > 1500 || strings.ContainsAny(o.Failed.Error(), "\n\x00") {
+				t.Fatalf("%d files, %d hooks, %v", len(o.Config), len(o.Hooks), o.Failed)
+			}
+			if strings.Contains(o.Failed.Error(), secret) && !strings.Contains(name, "home") {
+				t.Errorf("tells what a file holds: %v", o.Failed)
+			}
+			if !slices.Contains(o.Config, base+"/proj/.git/config") {
+				t.Errorf("the static list is %q", o.Config)
+			}
+		})
+	}
+}
+
+// A git that hangs is killed.
+func TestObeyedHasADeadline(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	tree(t, base, map[string]string{"proj": "dir"})
+	script := exec.Command("sh", "-c", `cat >"$1" && chmod 755 "$1"`, "sh", base+"/git")
+	script.Stdin = strings.NewReader("#!/bin/sh\nexec sleep 1000\n")
+	if err := script.Run(); err != nil {
+		t.Fatal(err)
+	}
+	w := mustNew(t, Options{Root: base + "/proj", Git: base + "/git", LookupEnv: lookupIn(nil)})
+	if o := w.Obeyed(t.Context(), base+"/proj", GitLayout{}, nil); o.Failed == nil {
+		t.Errorf("%+v", o)
+	}
+	w = mustNew(t, Options{Root: base + "/proj", LookupEnv: lookupIn(map[string]string{"PATH": base + "/none"})})
+	if o := w.Obeyed(t.Context(), base+"/proj", GitLayout{}, nil); !errors.Is(o.Failed, errNoGit) {
+		t.Errorf("without git: %+v", o)
+	}
+}
+
+// Git is asked again when something changed that it told, and only then.
+func TestObeyedIsRemembered(t *testing.T) {
+	t.Parallel()
+	real := need(t, "git")
+	base := tempDir(t)
+	root := repo(t, base+"/proj")
+	tree(t, base, map[string]string{"home": "dir", "proj/inc": "[a]\nb = c\n"})
+	git(t, root, "config", "include.path", "../inc")
+	git(t, root, "config", "core.pager", "!x tools/pager")
+	script := exec.Command("sh", "-c", `cat >"$1" && chmod 755 "$1"`, "sh", base+"/git")
+	script.Stdin = strings.NewReader("#!/bin/sh\necho >>" + base + "/asked\nexec " + real + " \"$@\"\n")
+	if err := script.Run(); err != nil {
+		t.Fatal(err)
+	}
+	w := mustNew(t, Options{Root: root, Home: base + "/home", Git: base + "/git", LookupEnv: lookupIn(map[string]string{"GIT_CONFIG_NOSYSTEM": "1"})})
+	w.answers.clock = func() time.Time { return time.Now().Add(gitSettling) } // the file system's has ticked
+	l, err := GitDirs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := func(want bool) {
+		t.Helper()
+		os.Remove(base + "/asked")
+		if o := w.Obeyed(t.Context(), root, l, nil); o.Failed != nil {
+			t.Error(o.Failed)
+		}
+		if exists(base+"/asked") != want {
+			t.Errorf("asked: %v, want %v", !want, want)
+		}
+	}
+	asked(true)
+	asked(false)
+	for name, content := range map[string]string{
+		"home/.gitconfig": "[a]\nb = d\n", "proj/inc": "[a]\nb = d\n", "proj/.git/hooks/pre-push": "-> x", "proj/tools/pager": "x",
+	} {
+		tree(t, base, map[string]string{name: content})
+		asked(true)
+		asked(false)
+	}
+	git(t, root, "checkout", "-q", "-b", "other")
+	asked(false) // the settings of all branches count
+	if err := os.Link(root+"/.git/hooks/pre-commit.sample", root+"/.git/hooks/post-merge"); err != nil {
+		t.Fatal(err)
+	}
+	asked(true)
+	asked(false)
+	// What is there while a command runs to hold a place says nothing.
+	tree(t, base, map[string]string{"proj/.git/config.worktree": ""})
+	asked(false)
+}
+
+// A caller that is root obeys its own configuration, the owner of the repository
+// the owner's; both obey the repository's.
+func TestObeyedByTwo(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	if os.Geteuid() != 0 {
+		t.Log("only root can be somebody else")
+		return
+	}
+	const uid = 12345
+	base := tempDir(t)
+	for dir := base; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root := repo(t, base+"/proj")
+	git(t, root, "config", "core.hooksPath", "both")
+	tree(t, base, map[string]string{"home/.gitconfig": "[core]\nhooksPath = root\n", "owner/.gitconfig": "[core]\nhooksPath = owner\n"})
+	git(t, root, "config", "include.path", base+"/closed")
+	tree(t, base, map[string]string{"closed": "[core]\nhooksPath = closed\n"})
+	if err := os.Chmod(base+"/closed", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(root, func(p string, _ os.DirEntry, err error) error { return errors.Join(err, os.Lchown(p, uid, uid)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, _ := obeyed(t, base, nil)
+	l, err := GitDirs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := w.Obeyed(t.Context(), root, l, &User{UID: uid, GID: uid, Home: base + "/owner"})
+	for _, want := range []string{"both", "root", "owner", "closed"} {
+		if o.Failed != nil || !slices.Contains(o.Hooks, root+"/"+want) {
+			t.Errorf("%s is not among %q, %v", want, o.Hooks, o.Failed)
+		}
+	}
+}
+
+func FuzzParseSettings(f *testing.F) {
+	f.Add([]byte("local\x00file:/x\x00a.b\nc\x00"), 3)
+	f.Add([]byte("file:/x\x00a.b\x00"), 2)
+	f.Fuzz(func(t *testing.T, data []byte, fields int) {
+		list, _ := parseSettings(data, 2+fields&1)
+		for _, s := range list {
+			useOf(s.key)
+			commandWords(s.key, s.value)
+			if s.file != "" && !filepath.IsAbs(s.file) {
+				t.Fatalf("%+v", s)
+			}
 		}
 	})
 }

@@ -63,10 +63,10 @@ type GitLayout struct {
 func GitDirs(projectRoot string) (GitLayout, error) {
 	top, err := filepath.EvalSymlinks(projectRoot)
 	if err != nil {
-		return GitLayout{}, fmt.Errorf("git: %w", err)
+		return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
 	}
 	if top, err = filepath.Abs(top); err != nil {
-		return GitLayout{}, fmt.Errorf("git: %w", err)
+		return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
 	}
 	dotGit := join(top, ".git")
 	fi, err := os.Lstat(dotGit)
@@ -77,13 +77,13 @@ func GitDirs(projectRoot string) (GitLayout, error) {
 		}
 		return GitLayout{}, nil
 	case err != nil:
-		return GitLayout{}, fmt.Errorf("git: %w", err)
+		return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
 	case fi.IsDir():
 		if err := isGitDir(dotGit, dotGit); err != nil {
 			if empty, _ := os.ReadDir(dotGit); len(empty) == 0 {
 				return GitLayout{}, nil // git passes it over, too
 			}
-			return GitLayout{}, fmt.Errorf("git: %w", err)
+			return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
 		}
 		return layout(GitPlain, top, dotGit, dotGit)
 	case !fi.Mode().IsRegular():
@@ -91,7 +91,7 @@ func GitDirs(projectRoot string) (GitLayout, error) {
 	}
 	data, err := readSmall(dotGit, maxGitPointer)
 	if err != nil {
-		return GitLayout{}, fmt.Errorf("git: %w", err)
+		return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
 	}
 	target, err := parseGitFile(data)
 	if err != nil {
@@ -99,7 +99,7 @@ func GitDirs(projectRoot string) (GitLayout, error) {
 	}
 	gitDir, err := resolveFrom(top, target)
 	if err != nil {
-		return GitLayout{}, fmt.Errorf("git: %q: %w: %w", dotGit, ErrGitLayout, err)
+		return GitLayout{}, fmt.Errorf("git: %q: %w: %w", dotGit, ErrGitLayout, quotedPath(err))
 	}
 	l, err := pointedTo(top, gitDir)
 	if err != nil {
@@ -120,7 +120,7 @@ func pointedTo(top, gitDir string) (GitLayout, error) {
 		}
 		return layout(GitWorktree, top, gitDir, common)
 	case !errors.Is(err, fs.ErrNotExist):
-		return GitLayout{}, fmt.Errorf("%w: %w", ErrGitLayout, err)
+		return GitLayout{}, fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
 	}
 	if err := isGitDir(gitDir, gitDir); err != nil {
 		return GitLayout{}, err
@@ -136,7 +136,7 @@ func pointedTo(top, gitDir string) (GitLayout, error) {
 	}
 	config, err := readSmall(join(gitDir, "config"), maxGitConfig)
 	if err != nil {
-		return GitLayout{}, fmt.Errorf("%w: %w", ErrGitLayout, err)
+		return GitLayout{}, fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
 	}
 	back := parseCoreWorktree(config)
 	if back == "" {
@@ -154,7 +154,7 @@ func pointedTo(top, gitDir string) (GitLayout, error) {
 func worktreeCommon(top, gitDir string) (string, error) {
 	data, err := readSmall(join(gitDir, "commondir"), maxGitPointer)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrGitLayout, err)
+		return "", fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
 	}
 	p, err := parseGitPath("commondir", data)
 	if err != nil {
@@ -162,7 +162,7 @@ func worktreeCommon(top, gitDir string) (string, error) {
 	}
 	common, err := resolveFrom(gitDir, p)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrGitLayout, err)
+		return "", fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
 	}
 	worktrees := filepath.Dir(gitDir)
 	if filepath.Base(worktrees) != "worktrees" || filepath.Dir(worktrees) != common {
@@ -188,7 +188,7 @@ func worktreeCommon(top, gitDir string) (string, error) {
 func readGitDirFile(gitDir string) (string, error) {
 	data, err := readSmall(join(gitDir, "gitdir"), maxGitPointer)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrGitLayout, err)
+		return "", fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
 	}
 	back, err := parseGitPath("gitdir", data)
 	if err != nil {
@@ -337,10 +337,10 @@ func layout(kind GitKind, top, gitDir, common string) (GitLayout, error) {
 	return l, nil
 }
 
-// protect adds what in a git directory makes git run programs or look for its
-// parts elsewhere, and submodules' repositories altogether.
+// protect adds what in a git directory makes git run programs, or look for its
+// parts or for a remote elsewhere, and submodules' repositories altogether.
 func (l *GitLayout) protect(gitDir string) {
-	for _, name := range []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "modules"} {
+	for _, name := range []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "modules", "remotes", "branches"} {
 		l.Protected = append(l.Protected, join(gitDir, name))
 	}
 }
@@ -361,7 +361,7 @@ func readSomeDir(dir string, limit int) ([]string, error) {
 	}
 	f, err := os.Open(dir)
 	if err != nil {
-		return nil, fmt.Errorf("git: %w", err)
+		return nil, fmt.Errorf("git: %w", quotedPath(err))
 	}
 	defer f.Close()
 	entries, err := f.ReadDir(limit + 1)

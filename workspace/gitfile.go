@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,8 +22,22 @@ const (
 func readSmall(path string, limit int64) ([]byte, error) {
 	fd, err := openatRetry(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		return nil, fmt.Errorf("open %q: %w", path, err)
 	}
+	return readRegular(fd, path, limit)
+}
+
+// readNoSymlinks is readSmall for a path no component of which may be a symlink.
+func readNoSymlinks(path string, limit int64) ([]byte, error) {
+	fd, err := openNoSymlinks(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %q: %w", path, err)
+	}
+	return readRegular(fd, path, limit)
+}
+
+// readRegular reads an open regular file of at most limit bytes, and closes it.
+func readRegular(fd int, path string, limit int64) ([]byte, error) {
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
 	fi, err := f.Stat()
@@ -40,6 +55,14 @@ func readSmall(path string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%q is larger than %d bytes: %w", path, limit, ErrGitLayout)
 	}
 	return data, nil
+}
+
+// quotedPath is an error with its path quoted: a line end in it would forge lines.
+func quotedPath(err error) error {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		return fmt.Errorf("%s %q: %w", e.Op, e.Path, e.Err)
+	}
+	return err
 }
 
 // parseGitFile returns the path that a .git file points to.

