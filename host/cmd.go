@@ -450,9 +450,9 @@ func (c *Cmd) supervise() {
 	for _, note := range replaced(<-c.watching) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
-	var made madeReport
+	var made made
 	if !c.opened.resolved.spec.Unconfined {
-		made = c.opened.resolved.made()
+		made = c.host.resolver.made(c.opened.resolved)
 	}
 	c.mu.Lock()
 	c.report.Result, c.report.Repositories, c.report.Instructions = &result, made.repositories, made.instructions

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -150,21 +151,6 @@ func (f *facts) Repository(dir string) view.Repository {
 	return r
 }
 
-// linkedHooks are the hooks that are symlinks, or have another name: git executes
-// what they lead to, which often lies in the work tree.
-func linkedHooks(dir string) (list []string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if e.Type()&fs.ModeSymlink != 0 && len(list) < maxHooks {
-			list = append(list, filepath.Join(dir, e.Name()))
-		}
-	}
-	return list
-}
-
-// maxHooks is more than git knows hooks.
-const maxHooks = 100
-
 // input is what a definition's table is made for.
 func (r *resolver) input(d Definition) *view.Input {
 	in := &view.Input{
@@ -285,40 +271,20 @@ func (r *resolver) uid() uint32 {
 	return uint32(r.caller.uid)
 }
 
-// obeyed is what git goes by besides the layout of a repository.
+// obeyed is what git goes by besides the layout of a repository, by its own word.
 func (r *resolver) obeyed(top string, layout *workspace.GitLayout) (list []view.Obeyed, err error) {
-	var global []string
-	for _, home := range [...]string{r.home(), r.caller.home} {
-		if home != "" {
-			global = append(global, filepath.Join(home, ".gitconfig"), filepath.Join(home, ".config/git/config"))
+	o := r.ws.Obeyed(context.Background(), top, *layout, r.owner.gitUser())
+	for _, paths := range [...]struct {
+		what string
+		list []string
+		file bool
+	}{{"hooks", o.Hooks, false}, {"configuration", o.Config, true}, {"program", o.Other, true}, {"hook", o.Linked, true}} {
+		for _, p := range paths.list {
+			list = append(list, view.Obeyed{Path: p, What: paths.what, File: paths.file})
 		}
 	}
-	add := func(p, dir, what string, file bool) {
-		switch {
-		case p == "~" || strings.HasPrefix(p, "~/"):
-			p = filepath.Join(r.home(), p[1:])
-		case !filepath.IsAbs(p):
-			p = filepath.Join(dir, p)
-		}
-		list = append(list, view.Obeyed{Path: p, What: what, File: file})
+	if p := filepath.Join(layout.CommonDir, "objects/info/alternates"); follow(p).Kind == view.File {
+		list = append(list, view.Obeyed{Path: p, What: "objects/info/alternates", File: true})
 	}
-	hooks, includes := workspace.ConfiguredPaths(layout.CommonDir, global...)
-	for _, p := range hooks {
-		add(p, top, "core.hooksPath", false)
-	}
-	for _, p := range includes {
-		add(p.Path, filepath.Dir(p.File), "include.path", true)
-	}
-	for _, p := range linkedHooks(filepath.Join(layout.CommonDir, "hooks")) {
-		add(p, top, "hooks", true)
-	}
-	if p := filepath.Join(layout.CommonDir, "objects/info/alternates"); isFile(p) {
-		add(p, top, "objects/info/alternates", true)
-	}
-	return list, nil
-}
-
-func isFile(p string) bool {
-	info, err := os.Lstat(p)
-	return err == nil && info.Mode().IsRegular()
+	return list, o.Failed
 }

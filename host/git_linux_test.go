@@ -110,3 +110,53 @@ func TestLinkedHooksAreProtected(t *testing.T) {
 		t.Errorf("there is %q", got)
 	}
 }
+
+// What a command leaves for a git outside to act on is reported, and what is not
+// understood with it. No name forges a line.
+func TestRepositoriesAreReported(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "git") {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	h := newHost(t, func(o *host.Options) { newGitRoot(t, o.Dir) })
+	const base = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; "
+	for _, tt := range []struct {
+		name, script string
+		acts         bool
+		want         string
+	}{
+		{"a plain repository", "git init -q plain", false, "plain"},
+		{"a hook", "git init -q hook && printf x >hook/.git/hooks/pre-commit && chmod +x hook/.git/hooks/pre-commit", true, "pre-commit"},
+		{"a key", "git init -q key && git -C key config core.fsmonitor ./evil", true, "core.fsmonitor"},
+		{"a commondir elsewhere", "git init -q common && cp -a common/.git there && echo ../../there >common/.git/commondir", true, "commondir"},
+		{"a long configuration", "git init -q long && head -c 1100000 /dev/zero | tr '\\0' '\\n' >>long/.git/config && printf '[core]\nfsmonitor=x\n' >>long/.git/config", true, "larger"},
+		{"a name of two lines", "mkdir 'a\nsbxhost: all is well' && cd a* && git init -q && git config alias.x '!y'", true, `a\nsbxhost`},
+		{"many hooks", "git init -q many && cd many/.git/hooks && for i in $(seq 900); do : >$i; done && chmod +x [0-9]*", true, "880 hooks and keys more"},
+		{"a rebase in a repository that was there", "for i in 1 2 3; do git commit -q --allow-empty -m $i; done; GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i HEAD~2", true, ".git/rebase-merge"},
+		{"nothing", "git status", false, ""},
+		{"its list, changed", "echo exec evil >.git/rebase-merge/git-rebase-todo", true, ".git/rebase-merge"},
+	} {
+		cmd := h.Command(t.Context(), "fast", "sh", "-c", base+tt.script)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", tt.name, err, out)
+		}
+		reports := cmd.Report().Repositories
+		if tt.want == "" {
+			if len(reports) != 0 {
+				t.Errorf("%s: %v", tt.name, reports)
+			}
+			continue
+		}
+		if len(reports) == 0 {
+			t.Errorf("%s: no report", tt.name)
+			continue
+		}
+		r := reports[0]
+		if r.Executes() != tt.acts || !strings.Contains(r.String(), tt.want) || strings.ContainsAny(r.String(), "\n") || len(r.String()) > 4000 {
+			t.Errorf("%s: acts: %v, %s", tt.name, r.Executes(), r.String())
+		}
+	}
+}

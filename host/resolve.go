@@ -71,10 +71,9 @@ type resolved struct {
 	*view.View
 	spec  shared.Spec
 	notes []string // what a person should know; see view.View.Notes
-	// repositories and instructions are those that were there before; again looks
-	// once more.
-	repositories, instructions []string
-	again                      func() (*scan.Result, error)
+	// before is what was there, and again looks once more.
+	before before
+	again  func() (*scan.Result, error)
 }
 
 func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
@@ -158,7 +157,8 @@ func (r *resolver) search(out *resolved) (found *view.Found, err error) {
 	if found.Trees, err = out.again(); err != nil {
 		return nil, searchError(err)
 	}
-	out.repositories, out.instructions = repositoryPaths(found.Trees), instructionPaths(found.Trees)
+	out.before = before{repositories: repositoryPaths(found.Trees), instructions: instructionPaths(found.Trees)}
+	out.before.pending = pending(out.before.repositories)
 	if elsewhere := view.Elsewhere(found.Deny, trees); len(elsewhere) > 0 {
 		if found.Elsewhere, err = r.scanners.of(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...); err != nil {
 			return nil, searchError(err)

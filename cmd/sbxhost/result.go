@@ -61,13 +61,18 @@ type limitResult struct {
 	Hold      string `json:"hold"` // "held", "approximated" or "not held"
 }
 
-// repositoryResult is a repository that a command made, and what a git that is
-// run in it, outside of a sandbox, would execute or follow.
+// repositoryResult is a repository that a command made, or in which it began what
+// git continues, and what a git that is run in it, outside of a sandbox, would
+// execute or follow.
 type repositoryResult struct {
 	Path       string   `json:"path"`
 	Hooks      []string `json:"hooks"`
 	Keys       []string `json:"config_keys"`
+	More       int      `json:"more"` // hooks and keys besides
 	Alternates bool     `json:"alternates"`
+	Pending    []string `json:"pending"`  // directories of a rebase, an am, a cherry-pick or a revert that began or changed
+	Unclear    string   `json:"unclear"`  // why it is not known what else there is; empty if it is
+	Existing   bool     `json:"existing"` // it was there before
 }
 
 // violationResult is one denial.
@@ -93,7 +98,8 @@ func newResult(sandbox string, report host.Report, status int, err error) *resul
 	}
 	for _, made := range report.Repositories {
 		r.Repositories = append(r.Repositories, repositoryResult{
-			Path: made.Path, Hooks: append([]string{}, made.Hooks...), Keys: append([]string{}, made.Keys...), Alternates: made.Alternates})
+			Path: made.Path, Hooks: append([]string{}, made.Hooks...), Keys: append([]string{}, made.Keys...), More: made.More,
+			Alternates: made.Alternates, Pending: append([]string{}, made.Pending...), Unclear: made.Unclear, Existing: made.Existing})
 	}
 	for _, v := range report.Violations {
 		r.Violations = append(r.Violations, violationResult(v))

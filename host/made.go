@@ -1,0 +1,182 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/scan"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// A RepositoryReport is a git repository that came to be in a writable directory
+// while a command ran, or in which something came to be that git continues, and
+// what git would run or read because of it.
+type RepositoryReport struct {
+	Path string
+	// Hooks are executable files in its hooks directory, and Keys the keys of its
+	// configuration that name commands or further configuration: the first 20 of
+	// each. More is how many there are besides.
+	Hooks []string
+	Keys  []string
+	More  int
+	// Alternates says that it takes objects from elsewhere.
+	Alternates bool
+	// Pending are the directories of what it is in the middle of since the command:
+	// a rebase, an am, a cherry-pick or a revert. What they list can name commands.
+	Pending []string
+	// Unclear says why it is not known what else git would act on, in one line;
+	// empty if it is.
+	Unclear string
+	// Existing says that it was there before; only Pending is told of such a one.
+	Existing bool
+}
+
+func repositoryPaths(found *scan.Result) (list []string) {
+	for _, f := range found.Found {
+		if f.What == scan.Repository || f.What == scan.Bare {
+			list = append(list, f.Path)
+		}
+	}
+	return list
+}
+
+// pending looks for what the repositories that commands can write to are in the
+// middle of.
+func pending(repositories []string) workspace.Pending {
+	p := workspace.Pending{}
+	for _, top := range repositories[:min(len(repositories), maxRepositories)] {
+		if layout, err := workspace.GitDirs(top); err == nil {
+			p.Add(layout)
+		}
+	}
+	return p
+}
+
+// instructionPaths lists what tools of the host take for instructions.
+func instructionPaths(found *scan.Result) (list []string) {
+	for _, f := range found.Found {
+		if f.What == scan.Asked {
+			list = append(list, f.Path)
+		}
+	}
+	return list
+}
+
+// before is what was there when a command started, of what is reported when it
+// comes to be.
+type before struct {
+	repositories []string
+	pending      workspace.Pending // what they were in the middle of
+	instructions []string
+}
+
+// A made is what came to be while a command ran.
+type made struct {
+	repositories []RepositoryReport
+	instructions []string
+}
+
+// made looks for what is there and was not before.
+func (r *resolver) made(out *resolved) (m made) {
+	ctx, cancel := context.WithTimeout(context.Background(), inspecting)
+	defer cancel()
+	result, err := out.again()
+	if err != nil {
+		return m
+	}
+	for _, p := range instructionPaths(result) {
+		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p })
+		if !held && !slices.Contains(out.before.instructions, p) && len(m.instructions) < maxMade {
+			m.instructions = append(m.instructions, p)
+		}
+	}
+	found := repositoryPaths(result)
+	if n := len(found) - maxRepositories; n > 0 {
+		found = found[:maxRepositories]
+		m.repositories = append(m.repositories, RepositoryReport{Path: r.ws.Root(), Existing: true, Unclear: fmt.Sprintf("%d more repositories are in it", n)})
+	}
+	begun := pending(found).Since(out.before.pending)
+	created := 0
+	for _, p := range found {
+		report := RepositoryReport{Path: p, Existing: slices.Contains(out.before.repositories, p)}
+		if layout, err := workspace.GitDirs(p); err == nil && layout.GitDir != "" {
+			report.Pending = slices.DeleteFunc(slices.Clone(begun), func(state string) bool {
+				return !paths.Inside(layout.GitDir, state) && !paths.Inside(layout.CommonDir, state)
+			})
+		}
+		if report.Existing {
+			if len(report.Pending) > 0 {
+				m.repositories = append(m.repositories, report)
+			}
+			continue
+		}
+		made := workspace.Inspection{Unclear: fmt.Sprintf("more than %d repositories were made", maxInspected)}
+		if created++; created <= maxInspected {
+			made = r.ws.Inspect(ctx, p, r.owner.gitUser())
+		}
+		report.Hooks, report.Keys, report.More, report.Alternates, report.Unclear = made.Hooks, made.Keys, made.More, made.Alternates, made.Unclear
+		m.repositories = append(m.repositories, report)
+	}
+	return m
+}
+
+const (
+	// maxRepositories is how many are looked at after a command, and maxInspected
+	// how many that it made.
+	maxRepositories = 1000
+	maxInspected    = 32
+	// maxMade bounds the other names that are reported.
+	maxMade = 100
+)
+
+// inspecting bounds how long repositories that a command made are looked at.
+const inspecting = 10 * time.Second
+
+// Executes reports whether a git that is run there, outside of a sandbox, would
+// execute something of it, or may.
+func (r *RepositoryReport) Executes() bool {
+	return len(r.Hooks)+len(r.Keys)+len(r.Pending) > 0 || r.Unclear != ""
+}
+
+// String says it in a sentence.
+func (r *RepositoryReport) String() string {
+	s := fmt.Sprintf("the command made the git repository %q", r.Path)
+	if r.Existing {
+		s = fmt.Sprintf("the command changed the git repository %q", r.Path)
+	}
+	if len(r.Hooks) > 0 {
+		s += fmt.Sprintf(", with the hooks %q", r.Hooks)
+	}
+	if len(r.Keys) > 0 {
+		s += fmt.Sprintf(", whose configuration sets %q", r.Keys)
+	}
+	if r.More > 0 {
+		s += fmt.Sprintf(", and %d hooks and keys more", r.More)
+	}
+	if r.Alternates {
+		s += ", which takes objects from elsewhere"
+	}
+	if n := len(r.Pending); n > 0 {
+		s += fmt.Sprintf(", which is in the middle of %q", r.Pending[:min(n, maxPendingNamed)])
+		if n > maxPendingNamed {
+			s += fmt.Sprintf(" and %d more", n-maxPendingNamed)
+		}
+	}
+	if r.Unclear != "" {
+		s += fmt.Sprintf(", which is not understood (%s)", r.Unclear)
+	}
+	switch {
+	case len(r.Hooks)+len(r.Keys)+len(r.Pending) > 0:
+		s += ": a git that is run there outside of a sandbox would act on them"
+	case r.Unclear != "":
+		s += ": a git that is run there outside of a sandbox may act on what it finds"
+	}
+	return s
+}
+
+// maxPendingNamed is how many operations a sentence names.
+const maxPendingNamed = 5

@@ -1,0 +1,211 @@
+package workspace
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const hostileConfig = `[core]
+	repositoryformatversion = 0
+	hooksPath = "tools/hooks" ; here
+	FSMONITOR = ./evil
+[core] pager = less
+[alias]
+	st = status
+[filter "x]y"]
+	clean = ./evil
+[remote "origin"]
+	url = https://example.com/
+	uploadpack = evil
+[include]
+	path = ../inc
+[includeIf "gitdir:~/"]
+	path = ~/inc2
+[diff "old"]
+	textconv = \
+evil
+[lfs "customtransfer.x"]
+	path = evil
+[user]
+	name = x
+`
+
+func inspector(t *testing.T, base string) *Workspace {
+	return mustNew(t, Options{Root: base, LookupEnv: lookupIn(map[string]string{"PATH": os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM": "1"})})
+}
+
+func TestInspect(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	w := inspector(t, base)
+	root := repo(t, base+"/proj")
+	if i := w.Inspect(t.Context(), root, nil); len(i.Hooks)+len(i.Keys)+i.More != 0 || i.Unclear != "" || i.Alternates {
+		t.Errorf("a plain one: %+v", i)
+	}
+	tree(t, root, map[string]string{
+		".git/config": hostileConfig, ".git/config.worktree": "[core]\nsshCommand=x\n", ".git/objects/info/alternates": "/x\n",
+		".git/hooks/pre-commit": "x", ".git/hooks/not-executable": "x", ".git/hooks/pre-push": "-> pre-commit", ".git/hooks/a\nb": "x",
+	})
+	for _, name := range []string{"pre-commit", "a\nb"} {
+		if err := os.Chmod(root+"/.git/hooks/"+name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i := w.Inspect(t.Context(), root, nil)
+	keys := []string{"core.hookspath", "core.fsmonitor", "core.pager", "alias.st", "filter.x]y.clean", "remote.origin.uploadpack",
+		"include.path", "includeif.gitdir:~/.path", "diff.old.textconv", "lfs.customtransfer.x.path", "core.sshcommand"}
+	if !slices.Equal(i.Keys, keys) || !slices.Equal(i.Hooks, []string{"a\nb", "pre-commit", "pre-push"}) || !i.Alternates || i.More != 0 || i.Unclear != "" {
+		t.Errorf("%+v", i)
+	}
+}
+
+// What is not understood gets no all-clear.
+func TestInspectUnclear(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	w := inspector(t, base)
+	tree(t, base, map[string]string{"secret": "[credential \"hunter2\"]\nhelper = x\n", "dir/hunter2": "x"})
+	if err := os.Chmod(base+"/dir/hunter2", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	git(t, base, "init", "-q", "elsewhere")
+	n := 0
+	for name, change := range map[string]func(gitDir string) error{
+		"a commondir elsewhere": func(d string) error {
+			return os.WriteFile(d+"/commondir", []byte(base+"/elsewhere/.git\n"), 0o644)
+		},
+		"a long configuration": func(d string) error {
+			return os.WriteFile(d+"/config", []byte(strings.Repeat("#\n", maxGitConfig)+"[core]\nfsmonitor = ./evil\n"), 0o644)
+		},
+		"a broken configuration": func(d string) error { return os.WriteFile(d+"/config", []byte("[hunter2"), 0o644) },
+		"a link to a configuration": func(d string) error {
+			return replace(d+"/config", func(p string) error { return os.Symlink(base+"/secret", p) })
+		},
+		"a fifo": func(d string) error {
+			return replace(d+"/config", func(p string) error { return unix.Mkfifo(p, 0o644) })
+		},
+		"linked hooks": func(d string) error {
+			return replace(d+"/hooks", func(p string) error { return os.Symlink(base+"/dir", p) })
+		},
+		"very many hooks": func(d string) error {
+			for i := range maxHookEntries + 1 {
+				if err := os.WriteFile(fmt.Sprintf("%s/hooks/%d", d, i), nil, 0o755); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"a HEAD that is none": func(d string) error { return os.WriteFile(d+"/HEAD", nil, 0o644) },
+		"no repository":       func(d string) error { return os.RemoveAll(d) },
+	} {
+		dir := fmt.Sprintf("%s/a\nb%d", base, n)
+		n++
+		git(t, base, "init", "-q", dir)
+		if err := change(dir + "/.git"); err != nil {
+			t.Fatal(err)
+		}
+		i := w.Inspect(t.Context(), dir, nil)
+		if i.Unclear == "" || strings.ContainsAny(i.Unclear, "\n") || len(i.Unclear) > 1100 {
+			t.Errorf("%s: %q", name, i.Unclear)
+		}
+		if all := fmt.Sprint(i); strings.Contains(all, "hunter2") {
+			t.Errorf("%s: names what lies elsewhere: %s", name, all)
+		}
+	}
+}
+
+func replace(p string, with func(string) error) error {
+	if err := os.RemoveAll(p); err != nil {
+		return err
+	}
+	return with(p)
+}
+
+// Lists are short, whatever a command has made.
+func TestInspectIsBounded(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	root := repo(t, base+"/proj")
+	var config strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&config, "[alias]\nx%d = !y\n", i)
+	}
+	fmt.Fprintf(&config, "[filter \"%s\"]\nclean = x\n", strings.Repeat("n", 100_000))
+	tree(t, root, map[string]string{".git/config": config.String()})
+	for i := range 500 {
+		if err := os.WriteFile(fmt.Sprintf("%s/.git/hooks/%d", root, i), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i := inspector(t, base).Inspect(t.Context(), root, nil)
+	if len(i.Hooks) != maxNamed || len(i.Keys) != maxNamed || i.More != 500+5001-2*maxNamed || i.Unclear != "" {
+		t.Errorf("%d hooks, %d keys, %d more, %q", len(i.Hooks), len(i.Keys), i.More, i.Unclear)
+	}
+	tree(t, root, map[string]string{".git/config": "[filter \"" + strings.Repeat("n", 100_000) + "\"]\nclean = x\n"})
+	if i := inspector(t, base).Inspect(t.Context(), root, nil); len(i.Keys) != 1 || len(i.Keys[0]) > maxKey+10 {
+		t.Errorf("a long key: %d", len(i.Keys))
+	}
+}
+
+// A rebase that stops is seen, and one that goes on or whose list is changed.
+func TestPending(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	root := repo(t, base+"/proj")
+	git(t, root, "worktree", "add", "-q", "--detach", base+"/wt")
+	tree(t, root, map[string]string{"second": "x"})
+	git(t, root, "add", "second")
+	git(t, root, "commit", "-qm", "two")
+	l, err := GitDirs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func() Pending {
+		p := Pending{}
+		p.Add(l)
+		return p
+	}
+	none := look()
+	git(t, root, "rebase", "-q", "--exec", "touch "+base+"/ran", "HEAD~1")
+	if now := look(); len(now.Since(none)) != 0 || !exists(base+"/ran") {
+		t.Errorf("a rebase that has ended: %q", now.Since(none))
+	}
+	git(t, root, "-c", "sequence.editor=sed -i s/^pick/edit/", "rebase", "-q", "-i", "HEAD~1")
+	todo := root + "/.git/rebase-merge/git-rebase-todo"
+	stopped := look()
+	if got := stopped.Since(none); !slices.Equal(got, []string{root + "/.git/rebase-merge"}) {
+		t.Errorf("a rebase that has stopped: %q", got)
+	}
+	if got := look().Since(stopped); len(got) != 0 {
+		t.Errorf("nothing happened: %q", got)
+	}
+	if err := os.WriteFile(todo, []byte("exec evil\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := look().Since(stopped); len(got) != 1 {
+		t.Errorf("its list is another: %q", got)
+	}
+	git(t, root, "rebase", "--quit")
+	for _, name := range []string{"/.git/rebase-apply", "/.git/sequencer", "/.git/worktrees/wt/rebase-merge"} {
+		tree(t, root, map[string]string{name + "/todo": "x"})
+		if got := look().Since(none); !slices.Equal(got, []string{root + name}) {
+			t.Errorf("%s: %q", name, got)
+		}
+		if err := os.RemoveAll(root + name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree(t, root, map[string]string{".git/rebase-merge": "-> ../second"})
+	if got := look().Since(none); len(got) != 1 {
+		t.Errorf("a link: %q", got)
+	}
+}
