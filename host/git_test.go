@@ -113,11 +113,12 @@ func TestResolveGit(t *testing.T) {
 		}},
 		{name: "a repository", root: "main", want: []string{
 			"read-write main: workspace",
-			"read-write main/.git: kept in place: git commondir",
+			"read-write main/.git: kept in place: git branches",
+			"read-only main/.git/branches: protected: git branches",
 			"read-only main/.git/config: protected: git config",
 			"read-only main/.git/hooks: protected: git hooks",
-			"read-write main/.git/worktrees/near: kept in place: git worktrees/near/commondir",
-			"read-write main/.git/worktrees: kept in place: git worktrees/near/commondir",
+			"read-write main/.git/worktrees/near: kept in place: git branches",
+			"read-write main/.git/worktrees: kept in place: git branches",
 			"read-only main/.git/worktrees/near/commondir: protected: git worktrees/near/commondir",
 			"read-only main/.git/worktrees/near/gitdir: protected: git worktrees/near/gitdir",
 			"read-only main/.git/worktrees/wt: protected: git worktrees/wt",
@@ -129,7 +130,8 @@ func TestResolveGit(t *testing.T) {
 		}},
 		{name: "a repository, at another place", root: "src/attr", def: Definition{Workdir: "/w"}, want: []string{
 			"read-write src/attr /w: workspace",
-			"read-write src/attr/.git /w/.git: kept in place: git commondir",
+			"read-write src/attr/.git /w/.git: kept in place: git branches",
+			"read-only src/attr/.git/branches /w/.git/branches: protected: git branches",
 			"read-only src/attr/.git/config /w/.git/config: protected: git config",
 			"read-write src/attr/.git/info /w/.git/info: kept in place: git info/attributes",
 			"read-only src/attr/.git/info/attributes /w/.git/info/attributes: protected: git info/attributes",
@@ -160,6 +162,7 @@ func TestResolveGit(t *testing.T) {
 				"read-write main/.git/objects: git: common directory, objects",
 				"read-write main/.git/refs: git: common directory, refs",
 				"read-write main/.git/logs: git: common directory, logs",
+				"read-only main/.git/branches: protected: git branches",
 				"read-only main/.git/config: protected: git config",
 				"read-only main/.git/hooks: protected: git hooks",
 				"read-write main/.git/worktrees: kept in place: git worktrees/near",
@@ -171,6 +174,7 @@ func TestResolveGit(t *testing.T) {
 		{name: "a submodule", root: "super/lib", want: []string{
 			"read-write super/lib: workspace",
 			"read-write super/.git/modules/lib: git: directory of the submodule",
+			"read-only super/.git/modules/lib/branches: protected: git branches",
 			"read-only super/.git/modules/lib/config: protected: git config",
 			"read-only super/.git/modules/lib/hooks: protected: git hooks",
 			"read-only super/lib/.git: protected: git .git",
@@ -181,7 +185,8 @@ func TestResolveGit(t *testing.T) {
 		}},
 		{name: "a repository with a submodule", root: "super", want: []string{
 			"read-write super: workspace",
-			"read-write super/.git: kept in place: git commondir",
+			"read-write super/.git: kept in place: git branches",
+			"read-only super/.git/branches: protected: git branches",
 			"read-only super/.git/config: protected: git config",
 			"read-only super/.git/hooks: protected: git hooks",
 			"read-only super/.git/modules: protected: git modules",
@@ -193,10 +198,12 @@ func TestResolveGit(t *testing.T) {
 			"read-write super/lib: workspace",
 			"read-write super: workspace.writable[0]",
 			"read-write super/.git/modules/lib: git: directory of the submodule",
-			"read-write super/.git: kept in place: git commondir",
+			"read-write super/.git: kept in place: git branches",
+			"read-only super/.git/branches: protected: git branches",
 			"read-only super/.git/config: protected: git config",
 			"read-only super/.git/hooks: protected: git hooks",
 			"read-only super/.git/modules: protected: git modules",
+			"read-only super/.git/modules/lib/branches: protected: git branches",
 			"read-only super/.git/modules/lib/config: protected: git config",
 			"read-only super/.git/modules/lib/hooks: protected: git hooks",
 			"read-only super/.gitmodules: protected: git .gitmodules",
@@ -206,7 +213,8 @@ func TestResolveGit(t *testing.T) {
 			def: Definition{BindPaths: []Bind{{Host: base + "/src/attr", Container: "/attr", Writable: true}}}, want: []string{
 				"read-write src/plain: workspace",
 				"read-write src/attr /attr: bind_paths[0]",
-				"read-write src/attr/.git /attr/.git: kept in place: git commondir",
+				"read-write src/attr/.git /attr/.git: kept in place: git branches",
+				"read-only src/attr/.git/branches /attr/.git/branches: protected: git branches",
 				"read-only src/attr/.git/config /attr/.git/config: protected: git config",
 				"read-write src/attr/.git/info /attr/.git/info: kept in place: git info/attributes",
 				"read-only src/attr/.git/info/attributes /attr/.git/info/attributes: protected: git info/attributes",
@@ -215,8 +223,9 @@ func TestResolveGit(t *testing.T) {
 			def: Definition{ReadOnly: true, BindPaths: []Bind{{Host: base + "/src", Container: "/all", Writable: true}}}, want: []string{
 				"read-only src/attr: workspace",
 				"read-write src /all: bind_paths[0]",
-				"read-write src/attr/.git /all/attr/.git: kept in place: git commondir",
-				"read-write src/attr /all/attr: kept in place: git commondir",
+				"read-write src/attr/.git /all/attr/.git: kept in place: git branches",
+				"read-write src/attr /all/attr: kept in place: git branches",
+				"read-only src/attr/.git/branches /all/attr/.git/branches: protected: git branches",
 				"read-only src/attr/.git/config /all/attr/.git/config: protected: git config",
 				"read-write src/attr/.git/info /all/attr/.git/info: kept in place: git info/attributes",
 				"read-only src/attr/.git/info/attributes /all/attr/.git/info/attributes: protected: git info/attributes",
@@ -227,7 +236,8 @@ func TestResolveGit(t *testing.T) {
 		}},
 		{name: "hooks that are a link", root: "linked", note: "is a symlink", want: []string{
 			"read-write linked: workspace",
-			"read-write linked/.git: kept in place: git commondir",
+			"read-write linked/.git: kept in place: git branches",
+			"read-only linked/.git/branches: protected: git branches",
 			"read-only linked/.git/config: protected: git config",
 			"read-write linked/.git/info: kept in place: git info/attributes",
 		}},
@@ -306,7 +316,7 @@ func fakeGit(t *testing.T, dir, body string) (runs func() int) {
 func TestIdentityIsLookedUpOnceAndLate(t *testing.T) {
 	t.Parallel()
 	base := newRepositories(t)
-	runs := fakeGit(t, base, `printf 'user.name\nFake\0'`)
+	runs := fakeGit(t, base, `printf 'global\0file:/x\0user.name\nFake\0'`)
 	open := func(root string, env map[string]string) *Host {
 		h, err := New(t.Context(), Options{Dir: base, Workspace: WorkspaceOptions{Root: base + "/" + root, Env: env},
 			Environ: []string{"PATH=" + base + "/bin:/usr/bin:/bin", "HOME=" + base}})

@@ -318,6 +318,8 @@ func layout(kind GitKind, top, gitDir, common string) (GitLayout, error) {
 		l.Protected = append(l.Protected, join(gitDir, "gitdir"))
 		l.protect(common)
 	}
+	// Old forms of a remote's configuration, which need no key of it.
+	l.Protected = append(l.Protected, join(common, "remotes"), join(common, "branches"))
 	// Other worktrees. A commondir changed here is followed by git there; and to
 	// a git that cannot see their directories they look stale, so that its
 	// automatic housekeeping would remove what it may write.
@@ -337,10 +339,10 @@ func layout(kind GitKind, top, gitDir, common string) (GitLayout, error) {
 	return l, nil
 }
 
-// protect adds what in a git directory makes git run programs, or look for its
-// parts or for a remote elsewhere, and submodules' repositories altogether.
+// protect adds what in a git directory makes git run programs or look for its
+// parts elsewhere, and submodules' repositories altogether.
 func (l *GitLayout) protect(gitDir string) {
-	for _, name := range []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "modules", "remotes", "branches"} {
+	for _, name := range []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "modules"} {
 		l.Protected = append(l.Protected, join(gitDir, name))
 	}
 }
