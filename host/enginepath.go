@@ -129,10 +129,20 @@ func (h *Host) checkFound(path string) (resolved string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := sandboxinit.CheckExecutable(resolved, info); err != nil {
-		return "", err
+	return resolved, checkProgram(resolved)
+}
+
+// checkProgram refuses a program, by its resolved path, that others than root and
+// the caller can replace.
+func checkProgram(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
 	}
-	return resolved, checkAbove(resolved)
+	if err := sandboxinit.CheckExecutable(path, info); err != nil {
+		return err
+	}
+	return checkAbove(path)
 }
 
 // checkAbove checks every directory above a path: who can rename one of them can

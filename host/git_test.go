@@ -356,6 +356,29 @@ func TestIdentityIsLookedUpOnceAndLate(t *testing.T) {
 	}
 }
 
+// A git that others can replace is not run with the caller's rights.
+func TestGitOfOthersIsNotRun(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	runs := fakeGit(t, base, `printf 'global\0file:/x\0user.name\nFake\0'`)
+	for _, mode := range []os.FileMode{0o777, 0o755} {
+		if err := os.Chmod(base+"/bin", mode); err != nil {
+			t.Fatal(err)
+		}
+		h, err := New(t.Context(), Options{Dir: base, Workspace: WorkspaceOptions{Root: base + "/main"}, Environ: []string{"PATH=" + base + "/bin", "HOME=" + base}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := h.gitEnv(t.Context())
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		if ran := runs() > 0; ran != (mode == 0o755) || ran != (len(got) == 2) {
+			t.Errorf("in a directory of mode %o: ran %v, %q", mode, ran, got)
+		}
+	}
+}
+
 // A git that does not answer holds up nothing for longer than it is asked to,
 // and is gone after Close.
 func TestIdentityEndsWithTheHost(t *testing.T) {

@@ -147,6 +147,7 @@ func (h *Host) findWorkspace() error {
 	}
 	roots := workspace.Options{Root: root, Readable: h.options.Workspace.Readable, Writable: h.options.Workspace.Writable,
 		Home: h.caller.home, LookupEnv: h.caller.lookupEnv, DenySensitive: h.options.Sensitive.Deny, HarmlessNames: h.options.Sensitive.Harmless}
+	roots.TrustGit = checkProgram
 	ws, err := workspace.New(roots)
 	if err != nil {
 		return fmt.Errorf("workspace.%w", err)

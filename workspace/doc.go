@@ -19,9 +19,11 @@
 // first use, removed by its owner, and swept by anyone of the same user once
 // the owner is dead. No sweep removes an umbrella whose owner lives.
 //
-// [Workspace.Identity] looks up the git identity in force at the root, and
-// [GitDirs] finds the git directories of a worktree or submodule. Neither runs
-// anything that the workspace controls.
+// [GitDirs] finds the git directories of a worktree or submodule,
+// [Workspace.Obeyed] what a git on the host obeys there,
+// [Workspace.Identity] the git identity in force at the root, and
+// [Workspace.Inspect] what git would act on in a repository that a command made.
+// None runs anything that the workspace controls.
 //
 // # What it does not promise
 //

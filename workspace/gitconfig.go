@@ -108,7 +108,7 @@ func (w *Workspace) gitAs(as *User) (*gitRunner, error) {
 }
 
 // errNoGit says that nobody can be asked.
-var errNoGit = errors.New("git: no git that the workspace does not control is on PATH; install git")
+var errNoGit = errors.New("git: on PATH is no git that nobody but you and root can replace; install git")
 
 // config runs git config for a repository, or none, and returns what it prints.
 // It reads stdin, nil for nothing.
@@ -616,7 +616,10 @@ func (w *Workspace) findGit() (string, error) {
 		if err != nil || w.writable(resolved) || w.writable(filepath.Clean(dir)) {
 			continue
 		}
-		if fi, err := os.Stat(resolved); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
+		if fi, err := os.Stat(resolved); err != nil || !fi.Mode().IsRegular() || fi.Mode()&0o111 == 0 {
+			continue
+		}
+		if w.trustGit == nil || w.trustGit(resolved) == nil {
 			return resolved, nil
 		}
 	}

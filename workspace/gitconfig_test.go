@@ -351,6 +351,28 @@ func TestObeyedByTwo(t *testing.T) {
 	}
 }
 
+func TestCommandWords(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string][]string{
+		"less":                        {""},
+		"/usr/bin/less -R":            {"/usr/bin/less"},
+		"X=1 ./conv a/b":              {"", "./conv", "a/b"},
+		"'/my place/tool' x":          {"/my place/tool", "/my", "place/tool"},
+		`/my\ place/tool x`:           {"/my place/tool"},
+		`sh -c "cd x; ./run y"`:       {"", "cd x; ./run y", "./run"},
+		"!f() { tools/x \"$@\"; }; f": {"", "tools/x"},
+		"":                            nil,
+		`a "b/c`:                      {"", "b/c"},
+	} {
+		if got := commandWords("core.pager", command); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+	if got := commandWords("alias.x", "log a/b"); got != nil {
+		t.Errorf("of a subcommand: %q", got)
+	}
+}
+
 func FuzzParseSettings(f *testing.F) {
 	f.Add([]byte("local\x00file:/x\x00a.b\nc\x00"), 3)
 	f.Add([]byte("file:/x\x00a.b\x00"), 2)

@@ -42,7 +42,7 @@ func (w *Workspace) Identity(ctx context.Context, as *User) ([]string, error) {
 	if len(own) < len(identityVars) {
 		config, err = w.gitIdentity(ctx, as)
 	}
-	if _, ok := config["user.email"]; !ok && as == nil && err == nil && config != nil {
+	if _, ok := config["user.email"]; !ok && as == nil && config != nil {
 		if v, ok := w.lookup("EMAIL"); ok && v != "" && plausible(v) {
 			config["user.email"] = v // as git does
 		}

@@ -216,6 +216,51 @@ func TestIdentityAsOwner(t *testing.T) {
 	}
 }
 
+// The command that gets the identity can write a repository's configuration. No
+// value of a file that only the user can read gets into it that way.
+func TestIdentityIsNoWayToReadAFile(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	tree(t, base, map[string]string{
+		"secret": "[user]\n\tname = hunter2\n\temail = hunter2\n",
+		"home":   "dir", "other/.gitconfig": "[include]\n\tpath = ../secret\n",
+	})
+	for name, change := range map[string]func(root string){
+		"an include": func(root string) { git(t, root, "config", "include.path", base+"/secret") },
+		"one of the worktree's": func(root string) {
+			git(t, root, "config", "extensions.worktreeConfig", "true")
+			git(t, root, "config", "--worktree", "include.path", base+"/secret")
+		},
+		"one of its work tree": func(root string) {
+			tree(t, root, map[string]string{"inc": "-> " + base + "/secret"})
+			git(t, root, "config", "include.path", "../inc")
+		},
+		"a link": func(root string) {
+			if err := replace(root+"/.git/config", func(p string) error { return os.Symlink(base+"/secret", p) }); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a broken file": func(root string) {
+			tree(t, base, map[string]string{"broken": "hunter2\n"})
+			git(t, root, "config", "include.path", base+"/broken")
+		},
+	} {
+		root := repo(t, base+"/"+strings.ReplaceAll(name, " ", "-"))
+		change(root)
+		w := mustNew(t, Options{Root: root, Home: base + "/home", LookupEnv: lookupIn(map[string]string{"PATH": os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM": "1"})})
+		if got, err := w.Identity(t.Context(), nil); len(got) != 0 || err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	// The control: it is the identity where the user's own configuration says so.
+	root := repo(t, base+"/control")
+	w := mustNew(t, Options{Root: root, Home: base + "/other", LookupEnv: lookupIn(map[string]string{"PATH": os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM": "1"})})
+	if got, err := w.Identity(t.Context(), nil); len(got) != 4 || got[0] != "GIT_AUTHOR_NAME=hunter2" || err != nil {
+		t.Errorf("control: %q, %v", got, err)
+	}
+}
+
 func TestIdentityCutShort(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t)

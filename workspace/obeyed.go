@@ -307,13 +307,51 @@ func commandWords(key, value string) []string {
 	if strings.HasPrefix(key, "alias.") && !shell {
 		return nil // a subcommand of git
 	}
-	all := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\r\n\x00'\"`\\;|&<>(){}=,$", r) })
 	var words []string
-	for i, word := range all {
+	for i, word := range split(command) {
 		if strings.ContainsRune(word, '/') {
 			words = append(words, word)
 		} else if i == 0 {
 			words = append(words, "")
+		}
+	}
+	return words
+}
+
+// split splits a command where a shell may. What is quoted is one word, and the
+// words in it, as it may be a script.
+func split(command string) (words []string) {
+	const separators = " \t\r\n\x00`;|&<>(){}=,$"
+	var word, quoted []byte
+	var quote byte
+	end := func() {
+		if len(word) > 0 {
+			words = append(words, string(word))
+		}
+		word = word[:0]
+	}
+	for i := 0; i < len(command); i++ {
+		c := command[i]
+		switch {
+		case c == '\\' && quote != '\'' && i+1 < len(command):
+			i++
+			word = append(word, command[i])
+		case c == quote:
+			quote = 0
+			quoted = append(append(quoted, word...), ' ')
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case quote == 0 && strings.IndexByte(separators, c) >= 0:
+			end()
+		default:
+			word = append(word, c)
+		}
+	}
+	end()
+	inner := func(r rune) bool { return r == '\'' || r == '"' || strings.ContainsRune(separators, r) }
+	for _, w := range strings.FieldsFunc(string(quoted), inner) {
+		if !slices.Contains(words, w) {
+			words = append(words, w)
 		}
 	}
 	return words

@@ -52,9 +52,12 @@ type Options struct {
 	// LookupEnv reads the caller's environment for Identity. Nil means
 	// os.LookupEnv.
 	LookupEnv func(string) (string, bool)
-	// Git is the absolute path of the git that Identity runs. Empty: the first
-	// on PATH that is not inside the workspace.
+	// Git is the absolute path of the git that is run. Empty: the first on PATH
+	// that is not inside the workspace and that TrustGit does not refuse.
 	Git string
+	// TrustGit refuses a git, by its resolved path, that others than the caller
+	// and root can replace. Nil refuses none.
+	TrustGit func(path string) error
 	// Preflight bounds the wait for the file system of each root. Zero means
 	// five seconds.
 	Preflight time.Duration
@@ -75,6 +78,7 @@ type Workspace struct {
 
 	lookupEnv func(string) (string, bool)
 	git       string
+	trustGit  func(string) error
 	answers   gitAnswers
 }
 
@@ -87,6 +91,7 @@ func New(o Options) (*Workspace, error) {
 		harmless:  append([]string(nil), o.HarmlessNames...),
 		lookupEnv: o.LookupEnv,
 		git:       o.Git,
+		trustGit:  o.TrustGit,
 	}
 	if w.lookupEnv == nil {
 		w.lookupEnv = os.LookupEnv
