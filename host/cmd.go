@@ -382,6 +382,9 @@ func (h *Host) envInput(ctx context.Context, opened *openSandbox, command []stri
 		}
 		in.usableTemp = nil
 	}
+	if opened.resolved.Elsewhere && !spec.Unconfined {
+		in.settings = gcSettings[:]
+	}
 	if o := h.resolver.owner; o != nil {
 		in.user = map[string]string{"HOME": o.home, "USER": o.name, "LOGNAME": o.name}
 	}

@@ -125,10 +125,6 @@ func (h *Host) checkFound(path string) (resolved string, err error) {
 			return "", err
 		}
 	}
-	info, err := os.Lstat(resolved)
-	if err != nil {
-		return "", err
-	}
 	return resolved, checkProgram(resolved)
 }
 

@@ -1,11 +1,13 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host/view"
@@ -77,6 +79,7 @@ type envInput struct {
 	credentials []credentialVar   // of the definition's credential sets
 	definition  map[string]string // the definition's env
 	command     []string          // "name=value" or "name" of this command
+	settings    []string          // of git, "key=value", which no other setting of the command's replaces
 	usablePath  func(dir string) bool
 	usableTemp  func(dir string) bool
 }
@@ -193,6 +196,14 @@ func computeEnv(in envInput) (env []string, origins []EnvVar, err error) {
 		}
 		set(name, value, "command")
 	}
+	if n, err := strconv.Atoi(cmp.Or(values["GIT_CONFIG_COUNT"], "0")); err == nil && n >= 0 {
+		for i, setting := range in.settings {
+			key, value, _ := strings.Cut(setting, "=")
+			set(fmt.Sprintf("GIT_CONFIG_KEY_%d", n+i), key, settingsOrigin)
+			set(fmt.Sprintf("GIT_CONFIG_VALUE_%d", n+i), value, settingsOrigin)
+			set("GIT_CONFIG_COUNT", strconv.Itoa(n+i+1), settingsOrigin)
+		}
+	}
 
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if strings.IndexByte(values[name], 0) >= 0 {
@@ -203,6 +214,13 @@ func computeEnv(in envInput) (env []string, origins []EnvVar, err error) {
 	}
 	return env, origins, nil
 }
+
+// gcSettings keep git gc, and the housekeeping after a commit or a merge, from
+// writing to the git directories of worktrees elsewhere: those cannot be written,
+// so that it would fail, and cannot be seen, so that it would take them for stale.
+var gcSettings = [...]string{"gc.reflogExpire=never", "gc.reflogExpireUnreachable=never", "gc.worktreePruneExpire=never"}
+
+const settingsOrigin = "git: other worktrees are read-only"
 
 // isGitConfig reports whether a variable is configuration of git's, which it
 // counts and numbers.

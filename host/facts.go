@@ -139,10 +139,10 @@ func (f *facts) Empty(dir string) bool {
 }
 
 // Repository implements view.Facts.
-func (f *facts) Repository(dir string) view.Repository {
+func (f *facts) Repository(dir string, writable []string) view.Repository {
 	r, ok := f.repos[dir]
 	if !ok {
-		r.Layout, r.Err = workspace.GitDirs(dir)
+		r.Layout, r.Err = workspace.GitDirs(dir, writable...)
 		if r.Err == nil && r.Layout.CommonDir != "" {
 			r.Obeyed, r.Unasked = f.r.obeyed(dir, &r.Layout)
 		}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -31,9 +32,10 @@ func (k GitKind) String() string {
 }
 
 // GitLayout is where the parts of a repository are and how a command may use
-// them. Paths are absolute and resolved. The lists apply in the order Readable,
-// Writable, Protected, each inside what came before, and are within the root,
-// the git directory or the common directory.
+// them. Paths are absolute and resolved, and within the root, the git directory
+// or the common directory. Of two that lie in one another the inner one counts;
+// of the lists that name one path the last one: Readable, Writable, Protected,
+// Present.
 type GitLayout struct {
 	Kind GitKind
 	// GitDir holds HEAD and the index of this root. CommonDir holds objects,
@@ -41,13 +43,22 @@ type GitLayout struct {
 	GitDir, CommonDir string
 	// Readable must be seen, read-only.
 	Readable []string
-	// Writable must be seen read-write for git to commit: objects, refs, logs
-	// and the directory of the index. Only real directories that exist.
+	// Writable must be seen read-write for git to work: git replaces the index,
+	// HEAD and packed-refs by rename, so their directories. The repositories of
+	// cloned submodules are Writable within a Protected modules directory. Only
+	// real directories that exist.
 	Writable []string
 	// Protected must never be written, moved, or created where they do not
 	// exist: a git run on the host afterwards would execute what they say, or
 	// follow them to a repository that would.
 	Protected []string
+	// Present are protected likewise, and exist. Nothing may hold their places
+	// while they do not: an empty rebase-merge tells git that a rebase is under
+	// way.
+	Present []string
+	// Elsewhere are those among Protected that are the git directories of other
+	// worktrees. git gc cannot lock the refs in them to expire their reflogs.
+	Elsewhere []string
 }
 
 // GitDirs finds the git directories that belong to the project root, by
@@ -60,7 +71,10 @@ type GitLayout struct {
 // lies in; a submodule's through core.worktree, from within a repository's
 // modules directory. Anything else is an error that wraps ErrGitLayout, and
 // nothing may then be shown. Without .git the layout is the zero value.
-func GitDirs(projectRoot string) (GitLayout, error) {
+//
+// A command may use what belongs to worktrees in the root, or in the directories
+// of writable, as they are its own. Of any other worktree it may read all and write nothing.
+func GitDirs(projectRoot string, writable ...string) (GitLayout, error) {
 	top, err := filepath.EvalSymlinks(projectRoot)
 	if err != nil {
 		return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
@@ -73,7 +87,7 @@ func GitDirs(projectRoot string) (GitLayout, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if isGitDir(top, top) == nil {
-			return layout(GitBare, top, top, top)
+			return layout(GitBare, top, top, top, writable)
 		}
 		return GitLayout{}, nil
 	case err != nil:
@@ -85,7 +99,7 @@ func GitDirs(projectRoot string) (GitLayout, error) {
 			}
 			return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
 		}
-		return layout(GitPlain, top, dotGit, dotGit)
+		return layout(GitPlain, top, dotGit, dotGit, writable)
 	case !fi.Mode().IsRegular():
 		return GitLayout{}, fmt.Errorf("git: %q is neither a directory nor a file; replace it by one: %w", dotGit, ErrGitLayout)
 	}
@@ -101,7 +115,7 @@ func GitDirs(projectRoot string) (GitLayout, error) {
 	if err != nil {
 		return GitLayout{}, fmt.Errorf("git: %q: %w: %w", dotGit, ErrGitLayout, quotedPath(err))
 	}
-	l, err := pointedTo(top, gitDir)
+	l, err := pointedTo(top, gitDir, writable)
 	if err != nil {
 		return GitLayout{}, fmt.Errorf("git: %q points to %q: %w", dotGit, gitDir, err)
 	}
@@ -109,7 +123,7 @@ func GitDirs(projectRoot string) (GitLayout, error) {
 }
 
 // pointedTo checks that gitDir, which top's .git file names, is top's.
-func pointedTo(top, gitDir string) (GitLayout, error) {
+func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 	_, err := os.Lstat(join(gitDir, "commondir"))
 	switch {
 	case err == nil && namesItself(gitDir):
@@ -118,7 +132,7 @@ func pointedTo(top, gitDir string) (GitLayout, error) {
 		if err != nil {
 			return GitLayout{}, err
 		}
-		return layout(GitWorktree, top, gitDir, common)
+		return layout(GitWorktree, top, gitDir, common, writable)
 	case !errors.Is(err, fs.ErrNotExist):
 		return GitLayout{}, fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
 	}
@@ -126,7 +140,7 @@ func pointedTo(top, gitDir string) (GitLayout, error) {
 		return GitLayout{}, err
 	}
 	if strictlyInside(top, gitDir) {
-		return layout(GitSeparate, top, gitDir, gitDir)
+		return layout(GitSeparate, top, gitDir, gitDir, writable)
 	}
 	if inside(gitDir, top) {
 		return GitLayout{}, fmt.Errorf("which holds the workspace: %w", ErrGitLayout)
@@ -145,7 +159,7 @@ func pointedTo(top, gitDir string) (GitLayout, error) {
 	if got, err := resolveFrom(gitDir, back); err != nil || got != top {
 		return GitLayout{}, fmt.Errorf("whose core.worktree is %q and not this workspace: %w", back, ErrGitLayout)
 	}
-	return layout(GitSubmodule, top, gitDir, gitDir)
+	return layout(GitSubmodule, top, gitDir, gitDir, writable)
 }
 
 // worktreeCommon returns the common directory of a worktree's git directory.
@@ -279,11 +293,13 @@ func resolveFrom(dir, p string) (string, error) {
 }
 
 // layout fills in the lists. It reads directories and decides nothing.
-func layout(kind GitKind, top, gitDir, common string) (GitLayout, error) {
+func layout(kind GitKind, top, gitDir, common string, writable []string) (GitLayout, error) {
 	l := GitLayout{Kind: kind, GitDir: gitDir, CommonDir: common}
+	own := append([]string{top}, writable...)
 	switch {
 	case inside(top, common):
 		// seen already
+		l.addWritable(gitDir)
 	case inside(common, top):
 		// Worktrees kept inside a bare repository: showing all of it would lay
 		// the workspace and its siblings under a read-only tree.
@@ -294,57 +310,135 @@ func layout(kind GitKind, top, gitDir, common string) (GitLayout, error) {
 				l.Readable = append(l.Readable, p)
 			}
 		}
-	default:
-		l.Readable = append(l.Readable, common)
-	}
-	if gitDir != common {
 		l.addWritable(gitDir)
 		for _, name := range []string{"objects", "refs", "logs", "reftable", "lfs", "rr-cache"} {
 			l.addWritable(join(common, name))
 		}
-	} else {
-		// The index, HEAD and packed-refs are replaced by rename, so their
-		// directory must be writable.
-		l.addWritable(gitDir)
+	default:
+		l.Readable = append(l.Readable, common)
+		l.addWritable(common)
 	}
 	if kind != GitPlain && kind != GitBare {
 		l.Protected = append(l.Protected, join(top, ".git"))
 	}
 	if kind != GitBare {
-		l.Protected = append(l.Protected, join(top, ".gitmodules"))
+		l.present(top, ".gitmodules")
 	}
 	l.protect(gitDir)
+	l.submodules(gitDir, own)
 	if gitDir != common {
 		l.Protected = append(l.Protected, join(gitDir, "gitdir"))
 		l.protect(common)
-	}
-	// Old forms of a remote's configuration, which need no key of it.
-	l.Protected = append(l.Protected, join(common, "remotes"), join(common, "branches"))
-	// Other worktrees. A commondir changed here is followed by git there; and to
-	// a git that cannot see their directories they look stale, so that its
-	// automatic housekeeping would remove what it may write.
-	entries, err := readSomeDir(join(common, "worktrees"), maxGitEntries)
-	if err != nil {
-		return GitLayout{}, err
-	}
-	for _, e := range entries {
-		switch other := join(join(common, "worktrees"), e); {
-		case other == gitDir:
-		case inside(top, worktreeTop(other)):
-			l.Protected = append(l.Protected, join(other, "commondir"), join(other, "gitdir"), join(other, "config.worktree"))
-		default:
-			l.Protected = append(l.Protected, other)
+		if main := mainTop(common); !slices.ContainsFunc(own, func(dir string) bool { return inside(dir, main) }) {
+			l.present(common, worktreeState[:]...)
 		}
+	}
+	if err := l.worktrees(common, own); err != nil {
+		return GitLayout{}, err
 	}
 	return l, nil
 }
 
+// worktreeState is what in a git directory belongs to its worktree alone, and not
+// to all that share the common directory. The reflog of HEAD does, too, but git
+// gc rewrites it from any worktree.
+var worktreeState = [...]string{
+	"HEAD", "index", "ORIG_HEAD", "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "MERGE_AUTOSTASH", "AUTO_MERGE", "SQUASH_MSG",
+	"CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "rebase-merge", "rebase-apply", "sequencer",
+	"BISECT_LOG", "BISECT_START", "BISECT_TERMS", "BISECT_NAMES", "refs/bisect", "refs/worktree", "refs/rewritten",
+	"info/sparse-checkout",
+}
+
+// mainTop is the main worktree of a common directory; of a bare repository, the
+// common directory.
+func mainTop(common string) string {
+	if config, err := readSmall(join(common, "config"), maxGitConfig); err == nil {
+		if back := parseCoreWorktree(config); back != "" {
+			if top, err := resolveFrom(common, back); err == nil {
+				return top
+			}
+		}
+	}
+	if filepath.Base(common) == ".git" {
+		return filepath.Dir(common)
+	}
+	return common
+}
+
+// present adds those of the names that are there.
+func (l *GitLayout) present(dir string, names ...string) {
+	for _, name := range names {
+		if _, err := os.Lstat(join(dir, name)); err == nil {
+			l.Present = append(l.Present, join(dir, name))
+		}
+	}
+}
+
 // protect adds what in a git directory makes git run programs or look for its
-// parts elsewhere, and submodules' repositories altogether.
+// parts elsewhere. In its modules no directory can be made; submodules opens
+// those that are there.
 func (l *GitLayout) protect(gitDir string) {
-	for _, name := range []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "modules"} {
+	for _, name := range []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "modules", "remotes", "branches"} {
 		l.Protected = append(l.Protected, join(gitDir, name))
 	}
+}
+
+// submodules adds the repositories of the submodules that are cloned in a git
+// directory, theirs in turn included. Those beyond maxModules are as protected as
+// the directory that they lie in.
+func (l *GitLayout) submodules(gitDir string, own []string) {
+	dirs := []string{join(gitDir, "modules")}
+	looked, found := 0, 0
+	for len(dirs) > 0 {
+		dir := dirs[0]
+		dirs = dirs[1:]
+		entries, err := readSomeDir(dir, maxGitEntries)
+		// A command can make any number in one that git no longer takes for a
+		// git directory.
+		if looked += len(entries); err != nil || looked > maxGitEntries {
+			return
+		}
+		for _, e := range slices.Sorted(slices.Values(entries)) {
+			p := join(dir, e)
+			if isGitDir(p, p) != nil {
+				dirs = append(dirs, p) // a name with a slash in it
+				continue
+			}
+			if found++; found > maxModules || l.worktrees(p, own) != nil {
+				return
+			}
+			l.addWritable(p)
+			l.protect(p)
+			dirs = append(dirs, join(p, "modules"))
+		}
+	}
+}
+
+// maxModules is how many submodules can be committed to: each needs a dozen
+// mounts.
+const maxModules = 32
+
+// worktrees protects other worktrees of a repository. A commondir changed here is
+// followed by git there; and to a git that cannot see their directories they look
+// stale, so that its automatic housekeeping would remove what it may write.
+func (l *GitLayout) worktrees(common string, own []string) error {
+	entries, err := readSomeDir(join(common, "worktrees"), maxGitEntries)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		other := join(join(common, "worktrees"), e)
+		top := worktreeTop(other)
+		switch {
+		case other == l.GitDir:
+		case slices.ContainsFunc(own, func(dir string) bool { return inside(dir, top) }):
+			l.Protected = append(l.Protected, join(other, "commondir"), join(other, "gitdir"), join(other, "config.worktree"))
+		default:
+			l.Protected = append(l.Protected, other)
+			l.Elsewhere = append(l.Elsewhere, other)
+		}
+	}
+	return nil
 }
 
 // addWritable adds dir if it is a directory and no symlink, which would show

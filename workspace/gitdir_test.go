@@ -51,6 +51,7 @@ func wantLayout(t *testing.T, root string, want GitLayout) {
 	}
 	for what, lists := range map[string][2][]string{
 		"readable": {got.Readable, want.Readable}, "writable": {got.Writable, want.Writable}, "protected": {got.Protected, want.Protected},
+		"present": {got.Present, want.Present}, "elsewhere": {got.Elsewhere, want.Elsewhere},
 	} {
 		if slices.Sort(lists[0]); !slices.Equal(lists[0], slices.Sorted(slices.Values(lists[1]))) {
 			t.Errorf("%s: %s:\ngot  %q\nwant %q", root, what, lists[0], lists[1])
@@ -88,7 +89,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	git(t, super+"/deps/lib", "submodule", "--quiet", "add", main, "nested")
 	git(t, base, "clone", "-q", "--bare", main, base+"/bare.git")
 	git(t, base+"/bare.git", "worktree", "add", "-q", "--detach", "inner")
-	tree(t, base, map[string]string{"plain/file": "x", "empty/.git": "dir", "link": "-> wt"})
+	tree(t, base, map[string]string{"plain/file": "x", "empty/.git": "dir", "link": "-> wt", "main/.git/sequencer": "dir"})
 
 	wantLayout(t, base+"/plain", GitLayout{})
 	wantLayout(t, base+"/empty", GitLayout{})
@@ -96,29 +97,45 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	m := main + "/.git"
 	wantLayout(t, main, GitLayout{
 		Kind: GitPlain, GitDir: m, CommonDir: m, Writable: []string{m},
-		Protected: slices.Concat(below(main, ".gitmodules"), below(m, guarded...),
+		Protected: slices.Concat(below(m, guarded...),
 			// Worktrees that are elsewhere altogether, those in the workspace but for their indexes.
 			below(m+"/worktrees", "wt", "other", "gone"), below(m+"/worktrees/near", "commondir", "gitdir", "config.worktree")),
+		Elsewhere: below(m+"/worktrees", "wt", "other", "gone"),
 	})
 	w := m + "/worktrees/wt"
 	worktree := GitLayout{
 		Kind: GitWorktree, GitDir: w, CommonDir: m, Readable: []string{m},
-		Writable: slices.Concat([]string{w}, below(m, "objects", "refs", "logs")),
-		Protected: slices.Concat(below(base+"/wt", ".git", ".gitmodules"), below(m, guarded...), below(w, guarded[:6]...),
+		Writable: []string{m},
+		Protected: slices.Concat(below(base+"/wt", ".git"), below(m, guarded...), below(w, guarded...),
 			below(w, "gitdir"), below(m+"/worktrees", "other", "near", "gone")),
+		Present:   below(m, "HEAD", "index", "sequencer"),
+		Elsewhere: below(m+"/worktrees", "other", "near", "gone"),
 	}
 	wantLayout(t, base+"/wt", worktree)
 	wantLayout(t, base+"/link", worktree)
 
-	s := super + "/.git/modules/deps/lib"
-	wantLayout(t, super+"/deps/lib", GitLayout{
-		Kind: GitSubmodule, GitDir: s, CommonDir: s, Readable: []string{s}, Writable: []string{s},
-		Protected: slices.Concat(below(super+"/deps/lib", ".git", ".gitmodules"), below(s, guarded...)),
-	})
+	// With the main worktree to write to, what is its is the command's, too.
+	both, err := GitDirs(base+"/wt", main)
+	if err != nil || len(both.Present) > 0 || !slices.Equal(slices.Sorted(slices.Values(both.Elsewhere)), below(m+"/worktrees", "gone", "other")) {
+		t.Errorf("with the main worktree: %+v, %v", both, err)
+	}
+
+	g := super + "/.git"
+	s := g + "/modules/deps/lib"
 	n := s + "/modules/nested"
+	wantLayout(t, super, GitLayout{
+		Kind: GitPlain, GitDir: g, CommonDir: g, Writable: []string{g, s, n},
+		Protected: slices.Concat(below(g, guarded...), below(s, guarded...), below(n, guarded...)),
+		Present:   below(super, ".gitmodules"),
+	})
+	wantLayout(t, super+"/deps/lib", GitLayout{
+		Kind: GitSubmodule, GitDir: s, CommonDir: s, Readable: []string{s}, Writable: []string{s, n},
+		Protected: slices.Concat(below(super+"/deps/lib", ".git"), below(s, guarded...), below(n, guarded...)),
+		Present:   below(super+"/deps/lib", ".gitmodules"),
+	})
 	wantLayout(t, super+"/deps/lib/nested", GitLayout{
 		Kind: GitSubmodule, GitDir: n, CommonDir: n, Readable: []string{n}, Writable: []string{n},
-		Protected: slices.Concat(below(super+"/deps/lib/nested", ".git", ".gitmodules"), below(n, guarded...)),
+		Protected: slices.Concat(below(super+"/deps/lib/nested", ".git"), below(n, guarded...)),
 	})
 
 	b := base + "/bare.git"
@@ -140,15 +157,15 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	git(t, base, "init", "-q", "--separate-git-dir", base+"/sep/.store", base+"/sep")
 	wantLayout(t, base+"/sep", GitLayout{
 		Kind: GitSeparate, GitDir: base + "/sep/.store", CommonDir: base + "/sep/.store", Writable: []string{base + "/sep/.store"},
-		Protected: slices.Concat(below(base+"/sep", ".git", ".gitmodules"), below(base+"/sep/.store", guarded...)),
+		Protected: slices.Concat(below(base+"/sep", ".git"), below(base+"/sep/.store", guarded...)),
 	})
 	git(t, base, "init", "-q", "--separate-git-dir", base+"/store", base+"/sep2")
 	if l, err := GitDirs(base + "/sep2"); !errors.Is(err, ErrGitLayout) {
 		t.Errorf("separate directory outside: %+v, %v", l, err)
 	}
 
-	// What git writes for a commit lies in Writable, outside Protected. git gc and
-	// the like, which replace packed-refs, are not among what a worktree may do.
+	// What git writes for a commit lies in Writable, outside Protected, and packed
+	// refs are replaced.
 	for _, root := range []string{main, base + "/wt", super + "/deps/lib"} {
 		l, err := GitDirs(root)
 		if err != nil {
@@ -159,13 +176,14 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 		git(t, root, "add", "added")
 		git(t, root, "commit", "-qm", "two")
 		git(t, root, "branch", "another-"+filepath.Base(root))
+		git(t, root, "pack-refs", "--all")
 		written := 0
 		for p, state := range snapshot(t, base) {
 			within := func(dir string) bool { return inside(dir, p) }
 			if before[p] == state || !strings.Contains(p, "/.git/") {
 				continue
 			}
-			if written++; !slices.ContainsFunc(l.Writable, within) || slices.ContainsFunc(l.Protected, within) {
+			if written++; !slices.ContainsFunc(l.Writable, within) || isProtected(&l, p) {
 				t.Errorf("%s: a commit writes %q, which is not writable", root, p)
 			}
 		}
@@ -184,6 +202,20 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	if l, err := GitDirs(base + "/moved"); l.Kind != GitWorktree || err != nil {
 		t.Errorf("repaired worktree: %+v, %v", l, err)
 	}
+}
+
+// isProtected reports whether the innermost of a layout's paths that p lies in is
+// protected.
+func isProtected(l *GitLayout, p string) bool {
+	longest := func(dirs ...string) (n int) {
+		for _, dir := range dirs {
+			if inside(dir, p) {
+				n = max(n, len(dir))
+			}
+		}
+		return n
+	}
+	return longest(slices.Concat(l.Protected, l.Present)...) >= longest(l.Writable...)
 }
 
 // snapshot tells files apart by identity and time of change.

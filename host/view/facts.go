@@ -19,8 +19,9 @@ type Facts interface {
 	Closed(path string) string
 	// Empty reports whether a directory has nothing in it but a repository.
 	Empty(dir string) bool
-	// Repository says how git lies in a directory.
-	Repository(dir string) Repository
+	// Repository says how git lies in a directory, where commands can write to
+	// others.
+	Repository(dir string, writable []string) Repository
 }
 
 // A Way is where a path of the host leads.

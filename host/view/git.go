@@ -26,9 +26,10 @@ func (v *View) ShowGit() {
 		if root.Field != "root" && !root.Writable || v.facts.Follow(root.Path).Kind != Directory {
 			continue
 		}
-		layout := v.facts.Repository(root.Path).Layout
+		r := v.repository(root.Path)
+		layout := r.Layout
 		writable := layout.Writable
-		if !root.Writable || root.Field == "root" && v.in.ReadOnly {
+		if r.Unasked != nil || !root.Writable || root.Field == "root" && v.in.ReadOnly {
 			writable = nil
 		}
 		for _, dir := range layout.Readable {
@@ -45,6 +46,34 @@ func (v *View) ShowGit() {
 	}
 }
 
+// repository says how git lies in a directory, where commands can write to what
+// has been asked for.
+func (v *View) repository(dir string) Repository {
+	if v.asked == nil {
+		for _, e := range v.entries {
+			if e.Access == shared.ReadWrite && !strings.HasPrefix(e.Why, originGit) {
+				v.asked = append(v.asked, e.Source)
+			}
+		}
+	}
+	return v.facts.Repository(dir, v.asked)
+}
+
+// openSubmodules makes the repositories of submodules writable, in a modules
+// directory that is not, wherever that is shown writable.
+func (v *View) openSubmodules(layout *workspace.GitLayout) {
+	for _, dir := range layout.Writable {
+		if !slices.ContainsFunc(layout.Protected, func(p string) bool { return paths.Inside(p, dir) }) {
+			continue
+		}
+		for _, at := range v.places(dir) {
+			if e, _ := v.cover(at); e.Access == shared.ReadWrite {
+				v.show(shared.Entry{Source: dir, Path: at, Access: shared.ReadWrite, Why: gitOrigin(layout, dir)})
+			}
+		}
+	}
+}
+
 // gitOrigin says what a git directory that is shown is.
 func gitOrigin(layout *workspace.GitLayout, dir string) string {
 	switch dir {
@@ -52,6 +81,9 @@ func gitOrigin(layout *workspace.GitLayout, dir string) string {
 		return originGit + "directory of the " + layout.Kind.String()
 	case layout.CommonDir:
 		return originGit + "common directory"
+	}
+	if _, name, ok := strings.Cut(dir, "/modules/"); ok && paths.Inside(path.Join(layout.GitDir, "modules"), dir) {
+		return originGit + "directory of the submodule " + name
 	}
 	return originGit + "common directory, " + path.Base(dir)
 }
@@ -118,27 +150,35 @@ func (v *View) marksOfGit(found *Found) (marks []mark) {
 
 // marksOfRepository are those of one directory.
 func (v *View) marksOfRepository(top string) (marks []mark) {
-	r := v.facts.Repository(top)
+	r := v.repository(top)
 	dotGit := path.Join(top, ".git")
 	if r.Err != nil {
 		v.note("%v: it is read-only inside, and git does not work there", r.Err)
-		return []mark{{path: dotGit, why: "git, not understood", hold: &Hold{}, base: top}}
+		return []mark{{path: dotGit, why: "git, not understood", hold: &Hold{}}}
 	}
 	if r.Layout.CommonDir == "" {
 		return nil
 	}
 	if r.Unasked != nil {
-		v.note("git cannot be asked what it obeys in %q (%v): the repository is read-only inside", top, r.Unasked)
-		marks = append(marks, mark{path: r.Layout.GitDir, why: "git, which could not be asked"}, mark{path: r.Layout.CommonDir, why: "git, which could not be asked"})
+		v.note("the git repository %q is read-only inside: %v", top, r.Unasked)
+		const why = "git, which cannot be asked what it obeys"
+		return []mark{{path: r.Layout.GitDir, why: why}, {path: r.Layout.CommonDir, why: why}, {path: dotGit, why: why}}
 	}
-	for _, p := range r.Layout.Protected {
+	v.openSubmodules(&r.Layout)
+	v.Elsewhere = v.Elsewhere || len(r.Layout.Elsewhere) > 0
+	add := func(p string, hold *Hold) {
 		for _, base := range [...]string{r.Layout.GitDir, r.Layout.CommonDir, top} {
 			if paths.Inside(base, p) {
-				m := mark{path: p, why: "git " + strings.TrimPrefix(p, base+"/"), hold: gitHold(p), base: base, link: linkRefused}
-				marks = append(marks, m)
+				marks = append(marks, mark{path: p, why: "git " + strings.TrimPrefix(p, base+"/"), hold: hold, link: linkRefused})
 				break
 			}
 		}
+	}
+	for _, p := range r.Layout.Protected {
+		add(p, gitHold(p))
+	}
+	for _, p := range r.Layout.Present {
+		add(p, nil)
 	}
 	for _, o := range r.Obeyed {
 		way := v.facts.Follow(o.Path)
@@ -156,8 +196,7 @@ func (v *View) marksOfRepository(top string) (marks []mark) {
 }
 
 // gitHold is what holds the place of a part of a git directory, so that git
-// works on while it is there. Nothing holds what git does not run, and what
-// projects create.
+// works on while it is there.
 func gitHold(p string) *Hold {
 	switch filepath.Base(p) {
 	case "commondir":
@@ -165,8 +204,6 @@ func gitHold(p string) *Hold {
 		return &Hold{File: true, Content: workspace.SelfCommonDir}
 	case "config", "config.worktree", "attributes", "gitdir":
 		return &Hold{File: true}
-	case ".gitmodules":
-		return nil
 	}
 	return &Hold{}
 }

@@ -38,7 +38,6 @@ type mark struct {
 	why  string
 	hold *Hold // what holds its place, without the path; nil: nothing does
 	link linkPolicy
-	base string // where the path lies in, which alone is meant; "" is anywhere
 }
 
 // linkPolicy says what becomes of a mark that leads through a symlink which
@@ -148,14 +147,14 @@ func (v *View) marksOfDefaults(found *Found, given []string) (marks []mark) {
 		if !v.facts.Empty(e.Source) {
 			for _, name := range actsUnasked {
 				if !givenUp(given, name) {
-					marks = append(marks, mark{path: path.Join(e.Source, name), why: "by default, " + name, hold: &Hold{}, base: e.Source})
+					marks = append(marks, mark{path: path.Join(e.Source, name), why: "by default, " + name, hold: &Hold{}})
 				}
 			}
 		}
 		for _, name := range shellFiles {
 			p := path.Join(e.Source, name)
 			if !givenUp(given, name) && (v.isHome(e.Source) || v.facts.Follow(p).Kind != Absent) {
-				marks = append(marks, mark{path: p, why: "by default, " + name, hold: &Hold{}, base: e.Source})
+				marks = append(marks, mark{path: p, why: "by default, " + name, hold: &Hold{}})
 			}
 		}
 	}
@@ -168,7 +167,7 @@ func (v *View) marksOfDefaults(found *Found, given []string) (marks []mark) {
 			p := path.Join(way.End, name)
 			asked := slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Access == shared.ReadWrite && paths.Inside(p, e.Source) })
 			if by := v.writer(p); by != nil && !asked && !givenUp(given, name) {
-				marks = append(marks, mark{path: p, why: "by default, " + name, hold: &Hold{}, base: by.Source})
+				marks = append(marks, mark{path: p, why: "by default, " + name, hold: &Hold{}})
 			}
 		}
 	}
@@ -336,7 +335,7 @@ func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 		add(m.path, m.why)
 	}
 	for _, dir := range v.repositories(trees) {
-		r := v.facts.Repository(dir)
+		r := v.repository(dir)
 		for _, p := range r.Layout.Protected {
 			add(p, "git "+path.Base(p))
 		}

@@ -18,6 +18,7 @@ type View struct {
 	entries []shared.Entry
 	at      map[string]int   // by path inside
 	from    map[string][]int // by source
+	asked   []string         // what repository goes by
 
 	// Workdir is where the workspace's root lies inside.
 	Workdir string
@@ -38,6 +39,8 @@ type View struct {
 
 	// Holds are what has to be there while commands run.
 	Holds []Hold
+	// Elsewhere says that a repository has worktrees that cannot be written.
+	Elsewhere bool
 	// Exposes says that what the host remembers lies in what commands can write,
 	// and is kept from them by an entry alone.
 	Exposes bool
