@@ -9,6 +9,7 @@ package paths
 
 import (
 	"cmp"
+	"iter"
 	"path"
 	"strings"
 )
@@ -22,6 +23,16 @@ func Inside(dir, p string) bool {
 // Move gives the path that p, which lies in from, has where from is to.
 func Move(p, from, to string) string {
 	return path.Join(to, strings.TrimPrefix(p, from))
+}
+
+// Up gives p and each directory above it, the deepest first. What lies in a map by
+// path is found with it at a cost that does not grow with the map.
+func Up(p string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for yield(p) && p != "/" {
+			p = path.Dir(p)
+		}
+	}
 }
 
 // Compare orders paths so that a directory precedes what lies beneath it and

@@ -2,6 +2,8 @@ package shared
 
 import (
 	"fmt"
+	"path"
+	"slices"
 
 	"github.com/sbxhost/sbxhost/paths"
 )
@@ -9,10 +11,9 @@ import (
 // An Entry says what a command sees at one path inside, and beneath it as far as
 // no other entry lies deeper.
 //
-// A read-only or hidden entry inside a writable one is protected as well: an
-// engine keeps the directories between the two from being renamed and removed. A
-// command could otherwise move the directory away and make another in its place,
-// for the next command, or the host, to take for the first.
+// A hidden entry hides all that lies beneath it but for what deeper entries show.
+// An engine keeps the directories between a writable entry and those in it from
+// being renamed and removed: see [Pins].
 type Entry struct {
 	Path       string  // inside: absolute, in its shortest form
 	Source     string  // on the host, symlinks resolved; empty for Hidden and Private
@@ -82,15 +83,54 @@ func (m Missing) String() string {
 // and the host's path of what shows there; "" where that is nothing of the host's.
 // It is nil where no entry has the path.
 func Cover(table []Entry, path string) (entry *Entry, host string) {
+	return Covers(table)(path)
+}
+
+// Covers is [Cover] for many paths of one table: a lookup costs the same however
+// long the table is.
+func Covers(table []Entry) func(path string) (entry *Entry, host string) {
+	at := make(map[string]*Entry, len(table))
 	for i := range table {
-		if e := &table[i]; paths.Inside(e.Path, path) && (entry == nil || len(e.Path) > len(entry.Path)) {
-			entry = e
+		at[table[i].Path] = &table[i]
+	}
+	return func(path string) (entry *Entry, host string) {
+		for dir := range paths.Up(path) {
+			if e := at[dir]; e != nil {
+				if e.Access.Shows() {
+					host = paths.Move(path, e.Path, e.Source)
+				}
+				return e, host
+			}
+		}
+		return nil, ""
+	}
+}
+
+// Pins gives the directories between a writable entry and the entries in it,
+// sorted. A command that renamed or removed one could put another in its place, and
+// the next command's table, which goes by paths, would hide and protect something
+// else. An engine that mounts binds each onto itself, which the kernel keeps from
+// both. Those whose Source is not a directory it leaves out: nothing lies there.
+//
+// A pin has the access of the entry that it lies in, and the reason of the one it
+// keeps.
+func Pins(table []Entry) []Entry {
+	var pins []Entry
+	cover, pinned := Covers(table), map[string]bool{}
+	for _, e := range table {
+		dir := path.Dir(e.Path)
+		in, source := cover(dir)
+		if in == nil || in.Access != ReadWrite && in.Access != Overlay {
+			continue
+		}
+		for dir != in.Path && !pinned[dir] {
+			pinned[dir] = true
+			pins = append(pins, Entry{Path: dir, Source: source, Access: in.Access, Why: e.Why})
+			dir, source = path.Dir(dir), path.Dir(source)
 		}
 	}
-	if entry == nil || !entry.Access.Shows() {
-		return entry, ""
-	}
-	return entry, paths.Move(path, entry.Path, entry.Source)
+	slices.SortFunc(pins, func(a, b Entry) int { return paths.Compare(a.Path, b.Path) })
+	return pins
 }
 
 func validTable(table []Entry) error {

@@ -31,7 +31,10 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 		v.SetInt(1)
 		return
 	case reflect.TypeFor[Access]():
-		v.SetInt(int64(1 + *n%3))
+		v.SetInt(int64(1 + *n%4))
+		return
+	case reflect.TypeFor[Missing]():
+		v.SetInt(int64(1 + *n%2))
 		return
 	}
 	switch v.Kind() {
@@ -136,9 +139,8 @@ func TestInvalidUTF8(t *testing.T) {
 	if got.Sandbox != "a\uFFFDb" || got.Table[0].Why != "a\uFFFDb" {
 		t.Errorf("%+v", got)
 	}
-	cmd := Command{Args: []string{bad}, Script: bad, Env: []string{bad}, Dir: bad, Masks: []Mask{{Path: bad, Origin: bad}}}
+	cmd := Command{Args: []string{bad}, Script: bad, Env: []string{bad}, Dir: bad}
 	back := roundTrip(t, cmd, commandToPB, commandFromPB)
-	back.Masks[0].Origin = bad
 	if !reflect.DeepEqual(back, cmd) {
 		t.Errorf("%+v", back)
 	}
@@ -157,7 +159,9 @@ func TestUnknownValues(t *testing.T) {
 		{"filesystem", &pb.Spec{Filesystem: 2}},
 		{"filesystem", &pb.Spec{Filesystem: -1}},
 		{"network", &pb.Spec{Network: &pb.Network{Mode: 2}}},
-		{"mounts[1]", &pb.Spec{Mounts: []*pb.Mount{{}, {Kind: 4}}}},
+		{"table[1]", &pb.Spec{Table: []*pb.Entry{{}, {Access: 5}}}},
+		{"table[0]", &pb.Spec{Table: []*pb.Entry{{Missing: 3}}}},
+		{"table[0]", &pb.Spec{Table: []*pb.Entry{{Access: -1}}}},
 	} {
 		_, err := specFromPB(c.spec)
 		if whole, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, ErrInvalidSpec) || whole.Attribute != c.attribute {
@@ -182,7 +186,7 @@ func FuzzMessages(f *testing.F) {
 	fillFuzz := func(v any) { fill(&testing.T{}, reflect.ValueOf(v).Elem(), new(int)) }
 	fillFuzz(&spec)
 	fillFuzz(&cmd)
-	for _, m := range []proto.Message{specToPB(&spec), commandToPB(&cmd), &pb.Spec{Mounts: []*pb.Mount{nil}}} {
+	for _, m := range []proto.Message{specToPB(&spec), commandToPB(&cmd), &pb.Spec{Table: []*pb.Entry{nil}}} {
 		b, err := proto.Marshal(m)
 		if err != nil {
 			f.Fatal(err)

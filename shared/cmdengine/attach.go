@@ -99,5 +99,5 @@ func (s *sandbox) told(cmd *shared.Command) []shared.Event {
 	case s.engine.config.Events != nil:
 		return s.engine.config.Events(&s.spec, cmd)
 	}
-	return s.unheldEvents(cmd)
+	return s.unheldEvents()
 }

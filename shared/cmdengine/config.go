@@ -110,7 +110,7 @@ type Config struct {
 
 	// Events are told when a command has started: what is degraded, which
 	// mechanism holds a limit. Times are filled in. Nil tells the limits that Features lack
-	// and overlays that are none, and of a Spec that is Unconfined the masks, too.
+	// and overlays that are none, and of a Spec that is Unconfined the hidden paths, too.
 	Events func(spec *shared.Spec, cmd *shared.Command) []shared.Event
 }
 

@@ -151,7 +151,7 @@ func TestUnheldIsTold(t *testing.T) {
 	dir := t.TempDir()
 	spec := shared.Spec{
 		Limits: shared.Limits{PIDs: 5, BestEffort: true},
-		Table: []shared.Entry{{Source: dir, Path: dir, Access: shared.Overlay, Degradable: true}},
+		Table:  []shared.Entry{{Source: dir, Path: dir, Access: shared.Overlay, Degradable: true}},
 	}
 	for name, change := range map[string]func(*Config){
 		"limit limits.pids is not held by engine \"inside\"": func(*Config) {},

@@ -38,7 +38,7 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 	if len(plan.Argv) > 0 {
 		_, plan.Argv = s.limits.Wrap(plan.Argv[0], plan.Argv)
 	}
-	for _, e := range s.unheldEvents(&cmd) {
+	for _, e := range s.unheldEvents() {
 		plan.Notes = append(plan.Notes, e.Message)
 	}
 	for _, h := range s.holdings {

@@ -194,13 +194,6 @@ func (s *sandbox) check(cmd *shared.Command) error {
 			Message: fmt.Sprintf("engine %q takes no terminal", info.Name), Hint: "run the command without one",
 		}
 	}
-	holds := info.Features.Has(shared.FeatureHidden) || info.Features.Has(shared.FeaturePatterns)
-	if len(cmd.Masks) > 0 && !holds && !s.spec.Unconfined {
-		return &shared.Error{
-			Kind: shared.ErrUnsupported, Attribute: cmd.Masks[0].Origin,
-			Message: fmt.Sprintf("engine %q cannot hide %q", info.Name, cmd.Masks[0].Path),
-		}
-	}
 	return nil
 }
 

@@ -22,14 +22,14 @@ func unheld(info *shared.Info, spec *shared.Spec) error {
 	for i, m := range spec.Table {
 		attribute := m.Why
 		if attribute == "" {
-			attribute = fmt.Sprintf("mounts[%d]", i)
+			attribute = fmt.Sprintf("table[%d]", i)
 		}
 		switch {
 		case m.Access == shared.Private && !claims(shared.FeatureTmpfs):
 			return refuse(attribute, fmt.Sprintf("without isolation %q would be the host's own directory and not fresh memory", m.Path), isolate)
 		case m.Access == shared.Overlay && !m.Degradable && !claims(shared.FeatureOverlay):
 			return refuse(attribute, fmt.Sprintf("without isolation writes to %q would be lasting", m.Path), isolate)
-		case m.Access != shared.Private && m.Source != m.Path && !claims(shared.FeatureRemap):
+		case m.Access.Shows() && m.Source != m.Path && !claims(shared.FeatureRemap):
 			return refuse(attribute, fmt.Sprintf("without isolation %q cannot appear as %q", m.Source, m.Path),
 				"use the host's path inside, or an engine that isolates")
 		}
@@ -67,7 +67,7 @@ func unheldLimits(info *shared.Info, spec *shared.Spec) []string {
 
 // unheldEvents tell what a definition asks for in vain, of an engine that does not
 // tell of it itself.
-func (s *sandbox) unheldEvents(cmd *shared.Command) []shared.Event {
+func (s *sandbox) unheldEvents() []shared.Event {
 	c, spec := &s.engine.config, &s.spec
 	if !spec.Unconfined && (c.Events != nil || s.attached.Events != nil || c.Begin != nil) {
 		return nil
@@ -84,7 +84,11 @@ func (s *sandbox) unheldEvents(cmd *shared.Command) []shared.Event {
 			Details: map[string]string{"limit": name, "mechanism": "none", "hold": "not held"},
 		})
 	}
+	hidden := 0
 	for _, m := range spec.Table {
+		if m.Access == shared.Hidden {
+			hidden++
+		}
 		// Without isolation it is as writable as it was.
 		if !spec.Unconfined && m.Access == shared.Overlay && !c.Info.Features.Has(shared.FeatureOverlay) {
 			list = append(list, shared.Event{
@@ -94,11 +98,11 @@ func (s *sandbox) unheldEvents(cmd *shared.Command) []shared.Event {
 			})
 		}
 	}
-	if n := len(cmd.Masks); n > 0 && spec.Unconfined {
+	if hidden > 0 && spec.Unconfined {
 		list = append(list, shared.Event{
 			Kind:    shared.EventDegraded,
-			Message: strconv.Itoa(n) + " denied or protected paths are within reach without isolation",
-			Details: map[string]string{"masks": strconv.Itoa(n)},
+			Message: strconv.Itoa(hidden) + " hidden paths are within reach without isolation",
+			Details: map[string]string{"hidden": strconv.Itoa(hidden)},
 		})
 	}
 	return list

@@ -2,7 +2,9 @@ package cmdengine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -12,6 +14,7 @@ import (
 	"syscall"
 	"unicode/utf8"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -60,94 +63,94 @@ func Again(texts ...string) func(context.Context, string, *syscall.WaitStatus) e
 	}
 }
 
-// View gives what a launcher is to mount that mounts by path, as container CLIs do: a
-// Spec's Mounts and, as [shared.Private], its Home, /tmp and /var/tmp, those
-// first that others lie in. It looks at the host's files as they are, so it is for
-// Launch, with the command's masks, and for Open, with none, to refuse early. The
-// errors are ErrInvalidSpec and name what asked for the path.
+// View gives what a launcher is to mount and hide that mounts by path, as container
+// CLIs do: a Spec's Table and, as [shared.Private], its Home, /tmp and /var/tmp, sorted
+// so that a directory comes before what lies in it. It looks at the host's files as
+// they are, so it is for Launch, and for Open, to refuse early. The errors are
+// ErrInvalidSpec and name what asked for the path.
 //
 //   - A path with one of the characters in odd is refused, since the launcher
 //     would read it as two, and so is one that is not UTF-8, which such launchers
 //     pass on as another.
-//   - A source that is not there is refused, and so is one that leads through a
-//     symlink: the host has resolved it, so that the symlink has been put there
-//     since, by a command perhaps, to be shown something else.
-//   - A destination inside another mount must be there. The launcher would make
-//     it, and leave it on the host.
-//   - The directories between a writable mount and what is mounted or masked in
-//     it are mounted on themselves. A command could else rename them, and put
-//     what it likes in the place of what it may not write.
+//   - A source that is not there is refused, unless it is to be ignored, and so is one
+//     that leads through a symlink: the host has resolved it, so that the symlink has
+//     been put there since, by a command perhaps, to be shown something else.
+//   - A path inside another entry's files must be there. The launcher would make
+//     it, and leave it on the host. What is to be hidden and is not there is refused,
+//     or left out, as its entry says.
+//   - The directories between a writable entry and those in it are bound onto
+//     themselves: see [shared.Pins].
+//   - What lies in a hidden entry and is hidden itself is left out. Where the next
+//     entry lies in a hidden one, that is best made of empty memory, read-only.
 //
 // A source that is swapped between this look and the mount is not found out:
 // [shared.FeatureSourceFD] is not to be claimed.
-func View(spec *shared.Spec, masks []shared.Mask, odd string) ([]shared.Entry, error) {
-	view := slices.Clone(spec.Table)
-	add := func(m shared.Entry) {
-		if m.Path != "" && !slices.ContainsFunc(view, func(v shared.Entry) bool { return v.Path == m.Path }) {
-			view = append(view, m)
-		}
-	}
-	// place is where on the host a destination inside of under lies.
-	pin := func(under *shared.Entry, destination, place, origin string) {
-		for under.Access == shared.ReadWrite {
-			if destination, place = path.Dir(destination), path.Dir(place); destination == under.Path {
-				return
-			}
-			add(shared.Entry{Source: place, Path: destination, Access: shared.ReadWrite, Why: origin})
-		}
-	}
-	for _, m := range spec.Table {
-		if m.Access != shared.Private {
-			if to, err := filepath.EvalSymlinks(m.Source); err != nil {
-				return nil, viewError(m.Why, "%v", err)
-			} else if to != m.Source {
-				return nil, viewError(m.Why, "%q has become a symlink to %q", m.Source, to)
+func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
+	var view []shared.Entry
+	for _, e := range spec.Table {
+		if e.Access.Shows() {
+			to, err := filepath.EvalSymlinks(e.Source)
+			switch {
+			case errors.Is(err, fs.ErrNotExist) && e.Missing == shared.MissingIgnore:
+				continue
+			case err != nil:
+				return nil, viewError(e.Why, "%v", err)
+			case to != e.Source:
+				return nil, viewError(e.Why, "%q has become a symlink to %q", e.Source, to)
 			}
 		}
-		if under, place := beneath(spec.Table, m.Path); under != nil {
-			// A symlink would lead the launcher to another place.
-			if to, err := filepath.EvalSymlinks(place); err != nil || to != place {
-				return nil, viewError(m.Why, "%q has nothing in %q (%s) to be mounted on", m.Path, under.Source, under.Why)
+		view = append(view, e)
+	}
+	cover := shared.Covers(view)
+	kept := make([]shared.Entry, 0, len(view)+3)
+	for _, e := range view {
+		under, place := cover(path.Dir(e.Path))
+		switch {
+		case under == nil || under.Path == e.Path:
+		case under.Access == shared.Hidden && e.Access == shared.Hidden:
+			continue
+		case under.Access.Shows():
+			place = path.Join(place, path.Base(e.Path))
+			to, err := filepath.EvalSymlinks(place)
+			switch {
+			case e.Access == shared.Hidden && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)):
+				if e.Missing == shared.MissingIgnore {
+					continue
+				}
+				return nil, viewError(e.Why, "%q, which is to be hidden, is not there", e.Path)
+			case e.Access == shared.Hidden:
+			case err != nil || to != place:
+				// A symlink would lead the launcher to another place.
+				return nil, viewError(e.Why, "%q has nothing in %q (%s) to be mounted on", e.Path, under.Source, under.Why)
 			}
-			pin(under, m.Path, place, m.Why)
+		}
+		kept = append(kept, e)
+	}
+	for _, e := range [...]shared.Entry{
+		{Path: "/tmp", Access: shared.Private, Why: "filesystem"},
+		{Path: "/var/tmp", Access: shared.Private, Why: "filesystem"},
+		{Path: spec.Home, Access: shared.Private, Why: "home"},
+	} {
+		if e.Path != "" && !slices.ContainsFunc(kept, func(k shared.Entry) bool { return k.Path == e.Path }) {
+			kept = append(kept, e)
 		}
 	}
-	for _, m := range masks {
-		if err := nameable(m.Origin, odd, m.Path); err != nil {
+	for _, pin := range shared.Pins(kept) {
+		// What leads through a symlink is not where the pin would keep it.
+		if to, err := filepath.EvalSymlinks(pin.Source); err != nil || to != pin.Source || pin.Access != shared.ReadWrite {
+			continue
+		}
+		if info, err := os.Lstat(pin.Source); err == nil && info.IsDir() {
+			kept = append(kept, pin)
+		}
+	}
+	for _, e := range kept {
+		if err := nameable(e.Why, odd, e.Source, e.Path); err != nil {
 			return nil, err
 		}
-		if under, place := beneath(spec.Table, m.Path); under != nil {
-			if to, err := filepath.EvalSymlinks(place); err == nil && to == place {
-				pin(under, m.Path, place, m.Origin)
-			}
-		}
 	}
-	add(shared.Entry{Path: "/tmp", Access: shared.Private, Why: "filesystem"})
-	add(shared.Entry{Path: "/var/tmp", Access: shared.Private, Why: "filesystem"})
-	add(shared.Entry{Path: spec.Home, Access: shared.Private, Why: "home"})
-	for _, m := range view {
-		if err := nameable(m.Why, odd, m.Source, m.Path); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortStableFunc(view, func(a, b shared.Entry) int { return strings.Compare(a.Path, b.Path) })
-	return view, nil
-}
-
-// beneath is the mount of the host's files that a destination lies in, not the
-// one at it, and the host's path of the destination. It is nil where there is none.
-func beneath(mounts []shared.Entry, destination string) (under *shared.Entry, place string) {
-	rest := ""
-	for i, m := range mounts {
-		inside, ok := strings.CutPrefix(destination, strings.TrimSuffix(m.Path, "/")+"/")
-		if ok && inside != "" && (under == nil || len(m.Path) > len(under.Path)) {
-			under, rest = &mounts[i], inside
-		}
-	}
-	if under == nil || under.Access == shared.Private {
-		return nil, ""
-	}
-	return under, path.Join(under.Source, rest)
+	slices.SortFunc(kept, func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
+	return kept, nil
 }
 
 func nameable(origin, odd string, paths ...string) error {

@@ -36,7 +36,7 @@ func TestView(t *testing.T) {
 	for name, test := range map[string]struct {
 		mounts []shared.Entry
 		home   string
-		masks  []string
+		hidden []string
 		want   string // SOURCE>DESTINATION, w if it is writable, or
 		err    string // what was at fault
 	}{
@@ -50,7 +50,13 @@ func TestView(t *testing.T) {
 		"in read-only":      {mounts: []shared.Entry{mount("ws", "/w", ro), mount("other", "/w/a/b/c", rw)}, want: ">/tmp >/var/tmp ws>/w other>/w/a/b/c,w"},
 		"a name's beginning": {mounts: []shared.Entry{mount("ws", "/w", rw), mount("other", "/wa/b", ro)},
 			want: ">/tmp >/var/tmp ws>/w,w other>/wa/b"},
-		"masks":                    {mounts: []shared.Entry{mount("ws", "/w", rw)}, masks: []string{"/w/a/b", "/w/none/x", "/etc/x", "/w/link/y"}, want: ">/tmp >/var/tmp ws>/w,w ws/a>/w/a,w"},
+		"hidden": {mounts: []shared.Entry{mount("ws", "/w", rw)}, hidden: []string{"/w/a/b", "/w/none/x", "/etc/x", "/w/link/y", "/w/link"},
+			want: ">/etc/x,h >/tmp >/var/tmp ws>/w,w ws/a>/w/a,w >/w/a/b,h >/w/link,h"},
+		"hidden in the hidden": {mounts: []shared.Entry{mount("ws", "/w", rw), mount("other", "/w/a/b", ro)}, hidden: []string{"/w/a", "/w/a/x!", "/w/a/b/c"},
+			want: ">/tmp >/var/tmp ws>/w,w >/w/a,h other>/w/a/b"},
+		"not there to be hidden":   {mounts: []shared.Entry{mount("ws", "/w", rw)}, hidden: []string{"/w/none!"}, err: "hidden /w/none!"},
+		"ignored":                  {mounts: []shared.Entry{{Path: "/x", Source: top + "/none", Access: rw, Missing: shared.MissingIgnore}}, want: ">/tmp >/var/tmp"},
+		"held":                     {mounts: []shared.Entry{{Path: "/x", Source: top + "/none", Access: ro, Missing: shared.MissingHold, Why: "held"}}, err: "held"},
 		"missing":                  {mounts: []shared.Entry{mount("none", "/x", ro)}, err: "origin /x"},
 		"a symlink":                {mounts: []shared.Entry{mount("ws/link", "/x", ro)}, err: "origin /x"},
 		"a destination missing":    {mounts: []shared.Entry{mount("ws", "/w", ro), mount("other", "/w/none", ro)}, err: "origin /w/none"},
@@ -59,14 +65,17 @@ func TestView(t *testing.T) {
 		"an odd destination":       {mounts: []shared.Entry{mount("ws", "/x:y", ro)}, err: "origin /x:y"},
 		"a destination in no text": {mounts: []shared.Entry{mount("ws", "/x\xff", ro)}, err: "origin /x\xff"},
 		"an odd home":              {home: "/a,b", err: "home"},
-		"an odd mask":              {masks: []string{"/a:b"}, err: "the mask"},
+		"an odd hidden path":       {hidden: []string{"/a:b"}, err: "hidden /a:b"},
 	} {
 		spec := shared.Spec{Table: test.mounts, Home: test.home}
-		var masks []shared.Mask
-		for _, path := range test.masks {
-			masks = append(masks, shared.Mask{Path: path, Origin: "the mask"})
+		for _, path := range test.hidden {
+			e := shared.Entry{Path: path, Missing: shared.MissingIgnore, Why: "hidden " + path}
+			if must, ok := strings.CutSuffix(path, "!"); ok {
+				e.Path, e.Missing = must, shared.MissingRefuse
+			}
+			spec.Table = append(spec.Table, e)
 		}
-		view, err := View(&spec, masks, ":,")
+		view, err := View(&spec, ":,")
 		var e *shared.Error
 		if test.err != "" {
 			if !errors.As(err, &e) || !errors.Is(err, shared.ErrInvalidSpec) || e.Attribute != test.err {
@@ -77,10 +86,13 @@ func TestView(t *testing.T) {
 		var got []string
 		for _, m := range view {
 			word := strings.TrimPrefix(m.Source, top+"/") + ">" + m.Path
-			if m.Access == rw {
+			switch m.Access {
+			case rw:
 				word += ",w"
+			case shared.Hidden:
+				word += ",h"
 			}
-			if (m.Access == tmpfs) != (m.Source == "") || m.Why == "" {
+			if m.Access.Shows() != (m.Source != "") || m.Why == "" {
 				t.Errorf("%s: %+v", name, m)
 			}
 			got = append(got, word)

@@ -132,6 +132,9 @@ func asks(source string) []ask {
 		{shared.FeatureTmpfs, func(s *shared.Spec) {
 			s.Table = append(s.Table, shared.Entry{Path: source, Access: shared.Private, Why: "x"})
 		}},
+		{shared.FeatureHidden, func(s *shared.Spec) {
+			s.Table = append(s.Table, shared.Entry{Path: source, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "x"})
+		}},
 		{shared.FeatureUser, func(s *shared.Spec) { s.User = &shared.User{UID: 12345, GID: 12345} }},
 		{shared.FeatureLimitMemory, func(s *shared.Spec) { s.Limits.Memory = 1 << 30 }},
 		{shared.FeatureLimitCPUs, func(s *shared.Spec) { s.Limits.CPUs = 1 }},
@@ -155,7 +158,7 @@ func unclaimedRule(ctx context.Context, b *bench) error {
 		spec := b.spec()
 		if isolation := spec.Unconfined; isolation && slices.Contains([]shared.Feature{
 			// What Unconfined means is that these are not held.
-			shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost}, ask.feature) {
+			shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden}, ask.feature) {
 			continue
 		}
 		ask.change(&spec)
@@ -166,8 +169,7 @@ func unclaimedRule(ctx context.Context, b *bench) error {
 	return errors.Join(append(errs, b.unclaimedByCommands(ctx, info.Features))...)
 }
 
-// unclaimedByCommands asks for the features that commands need. Where there is no
-// isolation, a mask that is not held is told and not refused.
+// unclaimedByCommands asks for the feature that commands need.
 func (b *bench) unclaimedByCommands(ctx context.Context, claims shared.Features) error {
 	sandbox, err := b.open(ctx)
 	if err != nil {
@@ -181,11 +183,6 @@ func (b *bench) unclaimedByCommands(ctx context.Context, claims shared.Features)
 		return wantKind(string(feature)+" is not claimed: Start", err, shared.ErrUnsupported)
 	}
 	var errs []error
-	if !b.suite.unconfined && !claims.Has(shared.FeatureHidden) && !claims.Has(shared.FeaturePatterns) {
-		cmd := b.sh("exit 0")
-		cmd.Masks = []shared.Mask{{Path: b.scene.path("ws/.env"), Origin: `deny_paths "probe"`}}
-		errs = append(errs, refused(shared.FeatureHidden, cmd, shared.Stdio{}))
-	}
 	if !claims.Has(shared.FeatureTTY) && !claims.Has(shared.FeatureTTYEngine) {
 		t, err := openTerminal()
 		if err != nil {
@@ -209,7 +206,10 @@ func formRule(ctx context.Context, b *bench) error {
 		"a relative destination":     mount(shared.Entry{Source: "/usr", Path: "usr", Access: shared.ReadOnly}),
 		"a destination with ..":      mount(shared.Entry{Source: "/usr", Path: "/x/../y", Access: shared.ReadOnly}),
 		"a path with a NUL":          mount(shared.Entry{Source: "/usr\x00", Path: "/usr\x00", Access: shared.ReadOnly}),
-		"an unknown kind":            mount(shared.Entry{Source: "/usr", Path: "/x", Access: 77}),
+		"an unknown access":          mount(shared.Entry{Source: "/usr", Path: "/x", Access: 77}),
+		"unknown of what is missing": mount(shared.Entry{Path: "/x", Access: shared.Hidden, Missing: 77}),
+		"a hidden relative path":     mount(shared.Entry{Path: "x", Access: shared.Hidden}),
+		"a hidden path with source":  mount(shared.Entry{Source: "/usr", Path: "/x", Access: shared.Hidden}),
 		"two at one place":           mount(shared.Entry{Source: b.scene.shown, Path: b.scene.ws, Access: shared.ReadOnly}),
 		"a tmpfs with a source":      mount(shared.Entry{Source: "/usr", Path: "/x", Access: shared.Private}),
 		"an unknown view":            func(s *shared.Spec) { s.Filesystem = 77 },

@@ -85,9 +85,8 @@ func TestFeaturesAreCovered(t *testing.T) {
 	unasked := map[shared.Feature]string{
 		shared.FeatureNetworkTranslated: "it says how NetworkHost is held",
 		shared.FeatureSourceFD:          "it says how a mount is held",
-		shared.FeaturePatterns:          "engines with mounts are given patterns, too, and hold masks in their place",
+		shared.FeaturePatterns:          "engines with mounts are given patterns, too, and go by the table",
 		shared.FeatureUnconfined:        "rule open.06",
-		shared.FeatureHidden:             "rule open.03, by a command",
 		shared.FeatureTTY:               "rule open.03, by a command",
 		shared.FeatureTTYEngine:         "rules open.03 and stream.14, by a command",
 	}
@@ -97,7 +96,7 @@ func TestFeaturesAreCovered(t *testing.T) {
 	}
 	tried := map[shared.Feature]string{
 		shared.FeatureUnconfined: "rule open.06",
-		shared.FeaturePatterns:   "the probes of masks",
+		shared.FeaturePatterns:   "the probes of hidden paths",
 		// It takes back a promise and makes none; the probes of the host's own
 		// network are then tried without.
 		shared.FeatureNetworkTranslated: "ownNetwork",

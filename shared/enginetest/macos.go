@@ -133,7 +133,7 @@ func (m *MacTrial) fill(planted, told *Suite, p *probe) error {
 
 // onMac gives the trial's attempts: those of the earlier commands go before.
 func (t *trial) onMac() MacCommand {
-	c := MacCommand{Spec: t.Spec, Command: t.Command}
+	c := MacCommand{Spec: t.sorted(), Command: t.Command}
 	c.Command.TTY = t.tty
 	ways := macWays(t.act)
 	for i := len(t.first) - 1; i >= 0; i-- {

@@ -1,6 +1,7 @@
 package enginetest_test
 
 import (
+	"os"
 	"os/exec"
 	"slices"
 
@@ -39,13 +40,12 @@ func naive() shared.Engine {
 					words = append(words, "--bind", m.Source, m.Path)
 				case shared.Private:
 					words = append(words, "--tmpfs", m.Path)
-				}
-			}
-			for _, m := range cmd.Masks {
-				if m.Dir {
-					words = append(words, "--tmpfs", m.Path)
-				} else {
-					words = append(words, "--ro-bind", "/dev/null", m.Path)
+				case shared.Hidden:
+					if info, err := os.Stat(m.Path); err == nil && info.IsDir() {
+						words = append(words, "--tmpfs", m.Path)
+					} else {
+						words = append(words, "--ro-bind", "/dev/null", m.Path)
+					}
 				}
 			}
 			words = append(words, "--chdir", cmd.Dir, "--")

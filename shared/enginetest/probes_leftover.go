@@ -17,27 +17,27 @@ func leftoverProbes() []probe {
 	return []probe{
 		{id: "write.60", title: "a command that writes nothing leaves the workspace as it was", unmodelled: decidedByEngine, custom: func(ctx context.Context, s *scene) (Status, string) {
 			return s.leavesNothing(ctx, func(t *trial) {
-				t.mask(s.path("ws/.env"), false)
-				t.mask(s.path("ws/keys"), true)
+				t.hide(s.path("ws/.env"))
+				t.hide(s.path("ws/keys"))
 				t.show(s.path("ws/sub/deep"), shared.ReadOnly)
 			})
 		}, features: []shared.Feature{shared.FeatureHidden, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
 		{id: "write.61", title: "a mask of a path that is not there leaves no stub", unmodelled: decidedByEngine, custom: func(ctx context.Context, s *scene) (Status, string) {
 			return s.leavesNothing(ctx, func(t *trial) {
-				t.mask(s.path("ws/missing"), false)
-				t.mask(s.path("ws/none/missing"), true)
+				t.hide(s.path("ws/missing"))
+				t.hide(s.path("ws/none/missing"))
 			})
 		}, features: []shared.Feature{shared.FeatureHidden, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
 		{id: "write.64", title: "a masked file cannot be written", trial: func(s *scene, t *trial) {
-			t.mask(s.path("ws/.env"), false)
+			t.hide(s.path("ws/.env"))
 			t.do("append-regular", s.path("ws/.env"))
 		}, control: controlGranted, grant: unmasked, after: func(s *scene, o *outcome) error { return unchanged("ws/.env", s.canary)(s, o) }},
 		{id: "write.65", title: "a masked file cannot be removed", trial: func(s *scene, t *trial) {
-			t.mask(s.path("ws/.env"), false)
+			t.hide(s.path("ws/.env"))
 			t.do("unlink", s.path("ws/.env"))
 		}, control: controlGranted, grant: unmasked},
 		{id: "write.66", title: "nothing can be made in a masked directory", trial: func(s *scene, t *trial) {
-			t.mask(s.path("ws/keys"), true)
+			t.hide(s.path("ws/keys"))
 			t.do("create", s.path("ws/keys/new"))
 		}, control: controlGranted, grant: unmasked},
 		{id: "write.67", title: "a destination beneath a symlink of the workspace makes nothing elsewhere", refusal: true, works: true,

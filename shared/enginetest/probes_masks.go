@@ -10,7 +10,7 @@ import (
 // masking hides the file .env of the workspace and then does something.
 func masking(then func(*scene, *trial)) func(*scene, *trial) {
 	return func(s *scene, t *trial) {
-		t.mask(s.path("ws/.env"), false)
+		t.hide(s.path("ws/.env"))
 		then(s, t)
 	}
 }
@@ -18,7 +18,7 @@ func masking(then func(*scene, *trial)) func(*scene, *trial) {
 // maskingDir hides the directory keys, which holds a file key.
 func maskingDir(then func(*scene, *trial)) func(*scene, *trial) {
 	return func(s *scene, t *trial) {
-		t.mask(s.path("ws/keys"), true)
+		t.hide(s.path("ws/keys"))
 		then(s, t)
 	}
 }
@@ -26,12 +26,20 @@ func maskingDir(then func(*scene, *trial)) func(*scene, *trial) {
 // maskingDeep hides dir/sub/secret, whose parents are not hidden.
 func maskingDeep(then func(*scene, *trial)) func(*scene, *trial) {
 	return func(s *scene, t *trial) {
-		t.mask(s.path("ws/dir/sub/secret"), false)
+		t.hide(s.path("ws/dir/sub/secret"))
 		then(s, t)
 	}
 }
 
-func unmasked(_ *scene, t *trial) { t.unmask() }
+// shownInHidden hides dir, and shows dir/sub in it.
+func shownInHidden(s *scene, t *trial) {
+	t.show(s.path("ws/dir/sub"), shared.ReadOnly)
+	t.hide(s.path("ws/dir"))
+}
+
+func beside(s *scene) error { return s.write("ws/dir/beside", s.canary) }
+
+func unmasked(_ *scene, t *trial) { t.unhide() }
 
 // maskProbes are about paths that a command must neither read nor write.
 func maskProbes() []probe {
@@ -45,7 +53,7 @@ func maskProbes() []probe {
 			trial: masking(read("ws/alias")), control: controlGranted, grant: unmasked},
 		{id: "read.44", title: "what a masked symlink leads to", prepare: func(s *scene) error { return os.Symlink("keys/key", s.path("ws/alias")) },
 			trial: func(s *scene, t *trial) {
-				t.mask(s.path("ws/alias"), false)
+				t.hide(s.path("ws/alias"))
 				read("ws/keys/key")(s, t)
 			}, control: controlGranted, grant: unmasked},
 		{id: "read.45", title: "a masked file through ..", trial: masking(func(s *scene, t *trial) {
@@ -89,22 +97,21 @@ func maskProbes() []probe {
 		{id: "read.57", title: "a masked file in a read-only mount", prepare: func(s *scene) error { return s.write("shown/.env", s.canary) },
 			trial: func(s *scene, t *trial) {
 				t.show(s.shown, shared.ReadOnly)
-				t.mask(s.path("shown/.env"), false)
+				t.hide(s.path("shown/.env"))
 				t.do("read-canary", s.canary, s.path("shown/.env"))
 			}, control: controlGranted, grant: unmasked},
-		{id: "read.58", title: "a masked directory that holds a mount", trial: func(s *scene, t *trial) {
-			t.show(s.path("ws/dir/sub"), shared.ReadOnly)
-			t.mask(s.path("ws/dir"), true)
-			t.do("read-canary", s.canary, s.path("ws/dir/sub/secret"))
+		{id: "read.58", title: "a file beside what is shown in a hidden directory", prepare: beside, trial: func(s *scene, t *trial) {
+			shownInHidden(s, t)
+			t.do("read-canary", s.canary, s.path("ws/dir/beside"))
 		}, control: controlGranted, grant: unmasked},
 		{id: "read.59", title: "masks with odd names", prepare: func(s *scene) error { return s.write("ws/-a\n\"b'\\ \xff/x", s.canary) },
 			trial: func(s *scene, t *trial) {
-				t.mask(s.path("ws/-a\n\"b'\\ \xff"), true)
+				t.hide(s.path("ws/-a\n\"b'\\ \xff"))
 				t.do("read-canary", s.canary, s.path("ws/-a\n\"b'\\ \xff/x"))
 			}, refusal: true, control: controlGranted, grant: unmasked},
 		{id: "read.60", title: "a masked fifo", prepare: func(s *scene) error { return syscall.Mkfifo(s.path("ws/fifo"), 0o600) },
 			trial: func(s *scene, t *trial) {
-				t.mask(s.path("ws/fifo"), false)
+				t.hide(s.path("ws/fifo"))
 				t.do("is-fifo", s.path("ws/fifo"))
 			}, control: controlGranted, grant: unmasked},
 		{id: "read.61", title: "three hundred masked files, one among them", prepare: func(s *scene) error {
@@ -116,12 +123,21 @@ func maskProbes() []probe {
 			return nil
 		}, trial: func(s *scene, t *trial) {
 			for i := range 300 {
-				t.mask(s.path("ws/many", number(i)), false)
+				t.hide(s.path("ws/many", number(i)))
 			}
 			t.do("read-canary", s.canary, s.path("ws/many", number(150)))
 		}, control: controlGranted, grant: unmasked},
 		{id: "read.62", title: "beside a mask everything can be read", works: true, trial: masking(func(s *scene, t *trial) {
 			t.do("read", s.path("ws/file"))
 		}), control: controlNone},
+		{id: "read.63", title: "what is shown in a hidden directory can be read", works: true, trial: func(s *scene, t *trial) {
+			shownInHidden(s, t)
+			t.do("read", s.path("ws/dir/sub/secret"))
+		}, control: controlNone},
+		{id: "read.64", title: "what is hidden in what is shown in a hidden directory", trial: func(s *scene, t *trial) {
+			shownInHidden(s, t)
+			t.hide(s.path("ws/dir/sub/secret"))
+			t.do("read-canary", s.canary, s.path("ws/dir/sub/secret"))
+		}, control: controlGranted, grant: unmasked},
 	}
 }

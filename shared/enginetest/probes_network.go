@@ -131,17 +131,17 @@ func networkProbes() []probe {
 			control: controlGranted, grant: func(s *scene, t *trial) { t.show(s.outside, shared.ReadOnly) }},
 		{id: "net.13", title: "a masked socket in a read-only mount", prepare: listen("unix", inDir("shown")), trial: func(s *scene, t *trial) {
 			t.show(s.shown, shared.ReadOnly)
-			t.mask(s.path("shown/s"), false)
+			t.hide(s.path("shown/s"))
 			dial("unix")(s, t)
 		}, control: controlGranted, grant: unmasked},
 		{id: "net.14", title: "a masked socket in the workspace", prepare: listen("unix", inDir("ws")), trial: func(s *scene, t *trial) {
-			t.mask(s.path("ws/s"), false)
+			t.hide(s.path("ws/s"))
 			dial("unix")(s, t)
 		}, control: controlGranted, grant: unmasked},
 		{id: "net.15", title: "a masked socket by a symlink", prepare: func(s *scene) error {
 			return errors.Join(listen("unix", inDir("ws"))(s), os.Symlink("s", s.path("ws/alias")))
 		}, trial: func(s *scene, t *trial) {
-			t.mask(s.path("ws/s"), false)
+			t.hide(s.path("ws/s"))
 			t.do("dial", "unix", s.path("ws/alias"), s.canary)
 		}, control: controlGranted, grant: unmasked},
 		{id: "net.16", title: "the engine's own descriptors", only: onlyLinux, trial: doing("descriptors"),

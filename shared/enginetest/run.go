@@ -191,7 +191,7 @@ func (s *scene) attempt(ctx context.Context, t *trial) *outcome {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	o := &outcome{}
-	sandbox, err := s.suite.engine.Open(ctx, t.Spec)
+	sandbox, err := s.suite.engine.Open(ctx, t.sorted())
 	if err != nil {
 		o.refused = err
 		return o

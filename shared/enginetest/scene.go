@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -151,11 +152,22 @@ func (t *trial) show(path string, kind shared.Access) {
 	t.Spec.Table = append(t.Spec.Table, shared.Entry{Source: path, Path: path, Access: kind, Why: "bind_paths[1]"})
 }
 
-func (t *trial) mask(path string, dir bool) {
-	t.Command.Masks = append(t.Command.Masks, shared.Mask{Path: path, Dir: dir, Origin: `deny_paths "probe"`})
+// hide adds an entry that hides a path, if it is there.
+func (t *trial) hide(path string) {
+	t.Spec.Table = append(t.Spec.Table, shared.Entry{Path: path, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: `deny_paths "probe"`})
 }
 
-func (t *trial) unmask() { t.Command.Masks = nil }
+// unhide takes all of them away.
+func (t *trial) unhide() {
+	t.Spec.Table = slices.DeleteFunc(t.Spec.Table, func(e shared.Entry) bool { return e.Access == shared.Hidden })
+}
+
+// sorted is the Spec as a host gives it.
+func (t *trial) sorted() shared.Spec {
+	spec := t.Spec
+	spec.Table = slices.SortedFunc(slices.Values(spec.Table), func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
+	return spec
+}
 
 // setenv adds a variable.
 func (t *trial) setenv(name, value string) {
@@ -165,27 +177,27 @@ func (t *trial) setenv(name, value string) {
 // requires is what the engine must claim for the probe to be tried.
 func (p *probe) requires(t *trial) []shared.Feature {
 	var list []shared.Feature
-	if !t.Spec.Unconfined {
+	if t.Spec.Unconfined {
+		if slices.ContainsFunc(t.Spec.Table, func(e shared.Entry) bool { return e.Access == shared.Hidden }) {
+			list = append(list, shared.FeatureHidden)
+		}
+	} else {
 		for _, r := range t.Spec.Requires() {
 			list = append(list, r.Feature)
 		}
 	}
 	list = append(list, p.features...)
-	if len(t.Command.Masks) > 0 {
-		list = append(list, shared.FeatureHidden)
-	}
 	if t.tty {
 		list = append(list, shared.FeatureTTY)
 	}
 	return list
 }
 
-// missing is what of a list an engine does not claim. One that holds patterns is
-// given masks, too.
+// missing is what of a list an engine does not claim.
 func missing(have shared.Features, want []shared.Feature) string {
 	var lacking []string
 	for _, f := range want {
-		if !have.Has(f) && !(f == shared.FeatureHidden && have.Has(shared.FeaturePatterns)) {
+		if !have.Has(f) {
 			lacking = append(lacking, string(f))
 		}
 	}
