@@ -50,7 +50,7 @@ func BenchmarkTrue(b *testing.B) {
 				os.MkdirAll(filepath.Dir(path), 0o755)
 				path += strconv.Itoa(i)
 				os.WriteFile(path, nil, 0o644)
-				cmd.Masks = append(cmd.Masks, shared.Mask{Path: path, Origin: "bench"})
+				spec.Table = append(spec.Table, hide(path)...)
 			}
 			e := New()
 			sandbox, err := e.Open(b.Context(), spec)
@@ -109,7 +109,7 @@ func BenchmarkPlan(b *testing.B) {
 	f := gather(hostTree{}, uint32(os.Getuid()), 1<<30)
 	spec := &shared.Spec{Table: []shared.Entry{bindRW(b.TempDir())}}
 	for b.Loop() {
-		ops, err := plan(f, &held{}, spec, &shared.Command{})
+		ops, err := plan(f, &held{}, spec)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -92,7 +92,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 
 // words divides the plan of a command, where there is a holder.
 func (s *opened) words(cmd *shared.Command) (prepared, error) {
-	ops, err := plan(s.facts, s.held, s.spec, cmd)
+	ops, err := plan(s.facts, s.held, s.spec)
 	if err != nil || !s.held.holder {
 		return prepared{rest: ops}, err
 	}
@@ -191,7 +191,7 @@ func (s *opened) plan(cmd *shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	ops, err := plan(s.facts, s.held, s.spec, cmd)
+	ops, err := plan(s.facts, s.held, s.spec)
 	if err != nil {
 		return shared.Plan{}, err
 	}

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/sbxhost/sbxhost/paths"
 )
 
 // facts is what the planner must know of this machine.
@@ -79,7 +81,7 @@ func gather(t tree, uid uint32, memory uint64) *facts {
 	if real, e := resolve(t, "/run/current-system"); e.kind == directory && systemPath(real) {
 		f.links = append(f.links, op{Kind: opSymlink, Source: real, Dest: "/run/current-system", Why: "filesystem"})
 	}
-	if real, e := resolve(t, "/etc/resolv.conf"); e.kind == file && within(real, "/run") {
+	if real, e := resolve(t, "/etc/resolv.conf"); e.kind == file && paths.Inside("/run", real) {
 		f.resolv = append(f.resolv, op{Kind: opFile, Source: real, Dest: real, Perms: 0o444, Why: "filesystem"})
 	}
 	return f
@@ -116,7 +118,7 @@ func etcEntry(t tree, p string) (op, bool) {
 		if !strings.HasPrefix(text, "/") {
 			text = path.Join(path.Dir(p), text)
 		}
-		if within(path.Clean(text), "/proc") {
+		if paths.Inside("/proc", path.Clean(text)) {
 			// Not resolved: it would name this very process.
 			o.Kind, o.Source = opSymlink, path.Clean(text)
 			return o, true
@@ -143,7 +145,7 @@ func etcEntry(t tree, p string) (op, bool) {
 // systemPath reports whether p lies in a directory that the minimal view binds.
 func systemPath(p string) bool {
 	for _, root := range systemRoots {
-		if within(p, root) {
+		if paths.Inside(root, p) {
 			return true
 		}
 	}
@@ -152,6 +154,6 @@ func systemPath(p string) bool {
 
 // relative spells the absolute path target as seen from the symlink at link.
 func relative(link, target string) string {
-	up := strings.Repeat("../", len(split(path.Dir(link))))
+	up := strings.Repeat("../", strings.Count(strings.TrimSuffix(path.Dir(link), "/"), "/"))
 	return up + strings.TrimPrefix(target, "/")
 }

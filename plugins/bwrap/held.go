@@ -3,6 +3,7 @@ package bwrap
 import (
 	"fmt"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -39,11 +40,11 @@ func overlap(spec *shared.Spec) map[string]string {
 		if m.Access != shared.Overlay {
 			continue
 		}
-		if dir := spec.Session.Dir; dir != "" && (within(dir, m.Source) || within(m.Source, dir)) {
+		if dir := spec.Session.Dir; dir != "" && (paths.Inside(m.Source, dir) || paths.Inside(dir, m.Source)) {
 			refused[m.Source] = "the session's own directory and it lie in one another"
 		}
 		for _, other := range spec.Table {
-			if other.Access == shared.Overlay && other.Source != m.Source && within(m.Source, other.Source) {
+			if other.Access == shared.Overlay && other.Source != m.Source && paths.Inside(other.Source, m.Source) {
 				refused[m.Source] = fmt.Sprintf("it lies in %q, which has an overlay itself", other.Source)
 			}
 		}

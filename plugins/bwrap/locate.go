@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
@@ -80,7 +81,7 @@ func admitLauncher(path, attribute string) (string, error) {
 // tree that is read-only in this sandbox: another may have written there.
 func outOfReach(launcher string, named bool, spec *shared.Spec) error {
 	for _, m := range spec.Table {
-		if m.Access == shared.Private || !within(launcher, m.Source) {
+		if !m.Access.Shows() || !paths.Inside(m.Source, launcher) {
 			continue
 		}
 		if m.Access == shared.ReadWrite {

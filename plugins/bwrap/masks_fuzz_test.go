@@ -1,10 +1,13 @@
 package bwrap
 
 import (
+	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -24,7 +27,8 @@ var (
 )
 
 // FuzzMasks: whatever is hidden, and whatever is mounted around it, nothing of it
-// shows, and no directory above it that a command can write to can be renamed.
+// shows but by deeper entries, and no directory above it that a command can write to
+// can be renamed.
 func FuzzMasks(f *testing.F) {
 	f.Add(uint32(1<<3|1<<5), uint8(0))
 	f.Add(uint32(1<<0|1<<3|1<<6), uint8(1|2))
@@ -42,30 +46,46 @@ func FuzzMasks(f *testing.F) {
 				spec.Table = append(spec.Table, more)
 			}
 		}
-		cmd := &shared.Command{}
-		for i, p := range maskPaths {
-			if chosen&(1<<i) != 0 {
-				cmd.Masks = append(cmd.Masks, shared.Mask{Path: p, Origin: "deny_paths[0]"})
-			}
-		}
 		known := gather(maskTree, 1000, 0)
-		open, err := plan(known, &held{}, spec, &shared.Command{})
+		open, err := plan(known, &held{}, spec)
 		if err != nil {
 			return
 		}
-		ops, err := plan(known, &held{}, spec, cmd)
-		if err != nil {
-			t.Fatalf("with masks alone: %v", err)
-		}
-		for _, m := range cmd.Masks {
-			p, shows := leadsTo(open, m.Path, 0)
-			if !shows {
+		hidden := map[string]bool{} // where what is hidden leads to
+		for i, p := range maskPaths {
+			if chosen&(1<<i) == 0 {
 				continue
 			}
-			if got := lookAt(ops, p); !strings.HasPrefix(got, "mask") {
-				t.Errorf("%s, which is %s, shows as %s: %v", m.Path, p, got, ops)
+			if !slices.ContainsFunc(spec.Table, func(e shared.Entry) bool { return e.Path == p }) {
+				spec.Table = append(spec.Table, hide(p)...)
+				if at, shows := leadsTo(open, p, 0); shows {
+					hidden[at] = true
+				}
 			}
+		}
+		ops, err := plan(known, &held{}, spec)
+		if err != nil {
+			t.Fatalf("with what is hidden alone: %v", err)
+		}
+		shown := map[string]bool{}
+		for _, e := range spec.Table {
+			shown[e.Path] = e.Access != shared.Hidden
+		}
+		for p := range hidden {
 			fixed(t, ops, p)
+		}
+		// Of the entries above a file the deepest decides, and of two one that hides.
+		for p := range maskTree {
+			for at := range paths.Up(p) {
+				if hidden[at] {
+					if got := lookAt(ops, p); !strings.HasPrefix(got, "mask") && !strings.HasPrefix(got, fmt.Sprint(opTmpfs, 0o755, shellSize)) {
+						t.Errorf("%s shows as %s: %v", p, got, ops)
+					}
+				}
+				if hidden[at] || shown[at] {
+					break
+				}
+			}
 		}
 	})
 }
@@ -74,7 +94,7 @@ func FuzzMasks(f *testing.F) {
 // name, and whether anything of the host is there.
 func leadsTo(ops []op, p string, links int) (string, bool) {
 	at := "/"
-	names := split(p)
+	names := strings.Split(p[1:], "/")
 	for i, name := range names {
 		at = path.Join(at, name)
 		j := coverOf(ops, at)
@@ -110,7 +130,7 @@ func fixed(t *testing.T, ops []op, p string) {
 	for dir := path.Dir(p); dir != "/"; dir = path.Dir(dir) {
 		writable := false
 		for _, o := range ops { // the last that is no pin decides
-			if o.container() && o.Kind != opPin && within(dir, o.Dest) {
+			if o.container() && o.Kind != opPin && paths.Inside(o.Dest, dir) {
 				writable = (o.Kind == opBind || o.Kind == opOverlay) && o.Dest != dir
 			}
 		}
@@ -123,9 +143,29 @@ func fixed(t *testing.T, ops []op, p string) {
 // hidden reports whether a path lies beneath something that is hidden.
 func hidden(ops []op, p string) bool {
 	for _, o := range ops {
-		if (o.Kind == opMaskDir || o.Kind == opMaskFile) && within(p, o.Dest) {
+		if (o.Kind == opMaskDir || o.Kind == opMaskFile) && paths.Inside(o.Dest, p) {
 			return true
 		}
+	}
+	return false
+}
+
+// coverOf is the step that what lies at p comes from: of those that hold it,
+// the last.
+func coverOf(ops []op, p string) int {
+	for i, o := range slices.Backward(ops) {
+		if o.container() && paths.Inside(o.Dest, p) {
+			return i
+		}
+	}
+	return -1
+}
+
+// container reports whether o lays a tree over its destination.
+func (o op) container() bool {
+	switch o.Kind {
+	case opROBind, opBind, opTmpfs, opProc, opDev, opOverlay, opHome, opPin:
+		return true
 	}
 	return false
 }

@@ -68,7 +68,7 @@ func TestStrangeNames(t *testing.T) {
 	}
 }
 
-func TestMasks(t *testing.T) {
+func TestHidden(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
 	dir := workspace(t)
@@ -87,9 +87,10 @@ func TestMasks(t *testing.T) {
 			rm -f .env 2>/dev/null || echo refused
 			mv secrets away 2>/dev/null || echo refused
 			chmod 777 secrets 2>/dev/null || echo refused`},
-		Dir:   dir,
-		Masks: []shared.Mask{{Path: dir + "/.env", Origin: "deny_paths"}, {Path: dir + "/secrets", Dir: true, Origin: "deny_paths"}, {Path: dir + "/secrets/key", Origin: "deny_paths"}, {Path: dir + "/absent", Origin: "deny_paths"}},
+		Dir: dir,
 	}
+	open := spec
+	spec.Table = append(hide(dir+"/.env", dir+"/secrets", dir+"/secrets/key", dir+"/absent"), open.Table...)
 	if got, want := run(t, e, spec, cmd).stdout, "openrefused\nrefused\nrefused\nrefused\nrefused\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -99,10 +100,9 @@ func TestMasks(t *testing.T) {
 	if _, err := os.Lstat(dir + "/absent"); err == nil {
 		t.Error("a stub was left behind")
 	}
-	// The control: without masks all of it is there.
-	cmd.Masks = nil
+	// The control: where nothing is hidden all of it is there.
 	cmd.Args = []string{"/bin/cat", ".env", "secrets/key"}
-	if got := run(t, e, spec, cmd).stdout; got != "secretsecret" {
+	if got := run(t, e, open, cmd).stdout; got != "secretsecret" {
 		t.Errorf("control: %q", got)
 	}
 }

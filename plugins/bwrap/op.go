@@ -20,11 +20,12 @@ const (
 	opOverlay          // Source is what lies beneath; a session's holder alone has them
 	opHome             // memory that lasts as long as the session's holder
 	opPin              // Dest, of which Source is the host's path, bound onto itself
+	opHide             // Dest is to be hidden, and is not there; no plan has it
 	opTree             // Source is a tree that was prepared, with devices in it
 )
 
 func (k opKind) String() string {
-	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin", "dev-bind"}[k]
+	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin", "hide", "dev-bind"}[k]
 }
 
 // An op is one step that makes the view. The order counts.
@@ -34,9 +35,12 @@ type op struct {
 	Dest   string
 	Perms  uint32
 	Size   uint64
+	Ignore bool   // what is to be hidden may be missing
 	Open   bool   // Source is opened first and mounted by descriptor, where bubblewrap can
 	Why    string // the attribute or rule that asked for it
 }
+
+func (o op) hides() bool { return o.Kind == opHide || o.Kind == opMaskFile || o.Kind == opMaskDir }
 
 // planned is the list for people.
 func planned(ops []op) []shared.PlannedMount {

@@ -5,31 +5,27 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/holder"
 )
 
-// plan gives the steps that make the view of one command, in order. It looks
-// at the host through f alone and changes nothing.
-func plan(f *facts, h *held, spec *shared.Spec, cmd *shared.Command) ([]op, error) {
-	p := planner{facts: f, held: h, spec: spec, tempSize: tempSize(f, spec), uid: f.uid}
+// plan gives the steps that make the view of a sandbox's commands, in order. It
+// looks at the host through f alone and changes nothing.
+func plan(f *facts, h *held, spec *shared.Spec) ([]op, error) {
+	looked := *f
+	looked.tree = remember(f.tree) // many entries have their parents in common
+	p := planner{facts: &looked, held: h, spec: spec, tempSize: tempSize(f, spec), uid: f.uid}
 	if spec.User != nil {
 		p.uid = spec.User.UID
 	}
-	mounts, err := p.mounts()
+	table, err := p.table()
 	if err != nil {
 		return nil, err
 	}
-	ops := p.base(mounts)
-	ops = append(ops, mounts...)
-	masks, err := p.masks(ops, p.all(cmd.Masks))
-	if err != nil {
-		return nil, err
-	}
-	ops = append(pins(ops, append(readOnlyIn(mounts), masks...)), masks...)
-	return append(ops, p.seal(mounts)...), nil
+	ops := p.base(table)
+	return slices.Concat(ops, table, p.seal(table)), nil
 }
 
 type planner struct {
@@ -40,30 +36,39 @@ type planner struct {
 	tempSize uint64
 }
 
-// mounts turns the Spec's mounts, the home directory and the private temporary
+// table turns the Spec's table, the home directory and the private temporary
 // directories into steps, parents first, each at a place that was checked.
-func (p *planner) mounts() ([]op, error) {
-	ops := make([]op, 0, len(p.spec.Table)+4)
-	for _, m := range p.spec.Table {
-		o := op{Kind: opROBind, Source: m.Source, Dest: m.Path, Open: true, Why: m.Why}
-		switch m.Access {
+func (p *planner) table() ([]op, error) {
+	ops := make([]op, 0, len(p.spec.Table)+5)
+	taken := map[string]bool{}
+	for _, e := range append(slices.Clip(p.spec.Table), p.sockets()...) {
+		o := op{Kind: opROBind, Source: e.Source, Dest: e.Path, Open: true, Why: e.Why}
+		switch e.Access {
+		case shared.Hidden:
+			o.Kind, o.Open, o.Ignore = opHide, false, e.Missing == shared.MissingIgnore
 		case shared.ReadWrite:
 			o.Kind = opBind
 		case shared.Private:
 			o.Kind, o.Perms, o.Size, o.Open = opTmpfs, 0o755, p.tempSize, false
 		case shared.Overlay:
-			reason := p.held.overlay(m.Source)
+			reason := p.held.overlay(e.Source)
 			if reason == "" {
 				o.Kind, o.Open = opOverlay, false
-			} else if !m.Degradable {
-				return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Why, Message: "no overlay of " + m.Source + ": " + reason}
+			} else if !e.Degradable {
+				return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: e.Why, Message: "no overlay of " + e.Source + ": " + reason}
 			}
 		}
+		if e.Access.Shows() && e.Missing == shared.MissingIgnore {
+			if at, err := p.facts.tree.lstat(e.Source); err == nil && at.kind == absent {
+				continue
+			}
+		}
+		taken[e.Path] = true
 		ops = append(ops, o)
 	}
-	taken := func(dest string) bool { return slices.ContainsFunc(ops, func(o op) bool { return o.Dest == dest }) }
 	private := func(dest string, perms uint32, why string) {
-		if !taken(dest) {
+		if !taken[dest] {
+			taken[dest] = true
 			ops = append(ops, op{Kind: opTmpfs, Dest: dest, Perms: perms, Size: p.tempSize, Why: why})
 		}
 	}
@@ -87,8 +92,10 @@ func (p *planner) ownVarTmp() bool {
 	if p.spec.Filesystem == shared.FilesystemHost {
 		return p.facts.varTmp
 	}
-	return within(p.spec.Home, "/var/tmp") ||
-		slices.ContainsFunc(p.spec.Table, func(m shared.Entry) bool { return m.Path != "/var/tmp" && within(m.Path, "/var/tmp") })
+	return paths.Inside("/var/tmp", p.spec.Home) ||
+		slices.ContainsFunc(p.spec.Table, func(e shared.Entry) bool {
+			return e.Access != shared.Hidden && e.Path != "/var/tmp" && paths.Inside("/var/tmp", e.Path)
+		})
 }
 
 // settle replaces each destination by the place that it leads to, so that no
@@ -101,33 +108,108 @@ func (p *planner) settle(ops []op) ([]op, error) {
 	}
 	// Where one destination leads can depend on another one, beneath which it
 	// lies once it has been replaced: repeat until nothing moves.
-	for range maxLinks {
-		slices.SortStableFunc(ops, func(a, b op) int { return byPath(a.Dest, b.Dest) })
+	for range paths.MaxLinks {
+		slices.SortStableFunc(ops, func(a, b op) int {
+			if order := paths.Compare(a.Dest, b.Dest); order != 0 || a.hides() == b.hides() {
+				return order
+			} else if a.hides() {
+				return 1
+			}
+			return -1
+		})
 		moved := false
 		v := p.view()
 		for i := range ops {
 			o := &ops[i]
-			at, err := v.locate(o.Dest, false)
+			at, err := v.locate(o.Dest, o.hides())
 			if err != nil {
-				return nil, mountError(*o, err)
+				return nil, placeError(*o, err)
+			}
+			if o.hides() {
+				switch at.kind {
+				case directory:
+					o.Kind = opMaskDir
+				case file:
+					o.Kind = opMaskFile
+				default:
+					o.Kind = opHide
+				}
 			}
 			if at.path != o.Dest {
 				o.Dest, moved = at.path, true
-				if err := refuseReserved(*o); err != nil {
-					return nil, err
-				}
+			}
+			if err := refuseReserved(*o); err != nil {
+				return nil, err
 			}
 			v.add(*o)
 		}
-		if !moved {
-			ops, err := unique(ops)
-			if err != nil {
-				return nil, err
-			}
-			return ops, p.check(ops)
+		if moved {
+			continue
+		}
+		if ops, err := unique(ops); err != nil {
+			return nil, err
+		} else if ops, err = v.hide(ops); err != nil {
+			return nil, err
+		} else if err = p.check(ops); err != nil {
+			return nil, err
+		} else {
+			return pinned(ops), nil
 		}
 	}
 	return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "bind_paths", Message: "the destinations lead to one another through symlinks"}
+}
+
+// hide leaves out what is hidden already, and what is not there to be hidden: to
+// mount on it would leave a stub on the host.
+func (v *view) hide(ops []op) ([]op, error) {
+	kept := ops[:0]
+	for _, o := range ops {
+		if o.hides() {
+			if v.layers.cover(path.Dir(o.Dest)).of.hides {
+				continue
+			}
+			if o.Kind == opHide && !o.Ignore {
+				return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("%q, which is to be hidden, does not exist", o.Dest)}
+			}
+			if o.Kind == opHide {
+				continue
+			}
+		}
+		kept = append(kept, o)
+	}
+	return kept, nil
+}
+
+// shellSize is for the mount points in a hidden directory alone.
+const shellSize = 64 << 10
+
+// pinned adds what keeps the directories above a step in their places.
+func pinned(ops []op) []op {
+	table := make([]shared.Entry, len(ops))
+	for i, o := range ops {
+		table[i] = shared.Entry{Path: o.Dest, Source: o.Source, Access: shared.Private, Why: o.Why}
+		switch o.Kind {
+		case opROBind:
+			table[i].Access = shared.ReadOnly
+		case opBind:
+			table[i].Access = shared.ReadWrite
+		case opOverlay:
+			table[i].Access = shared.Overlay
+		}
+	}
+	for _, pin := range shared.Pins(table) {
+		ops = append(ops, op{Kind: opPin, Source: pin.Source, Dest: pin.Path, Open: true, Why: pin.Why})
+	}
+	slices.SortFunc(ops, func(a, b op) int { return paths.Compare(a.Dest, b.Dest) })
+	// No mount point can be made in what hides a directory: where there are some, it
+	// is memory that is made read-only last.
+	for i, n := 0, len(ops); i+1 < n; i++ {
+		if o := &ops[i]; o.Kind == opMaskDir && paths.Inside(o.Dest, ops[i+1].Dest) {
+			o.Kind, o.Perms, o.Size = opTmpfs, 0o755, shellSize
+			ops = append(ops, op{Kind: opRemountRO, Dest: o.Dest, Why: o.Why})
+		}
+	}
+	return ops
 }
 
 // unique drops a mount that another spelling of its destination made already.
@@ -137,6 +219,9 @@ func unique(ops []op) ([]op, error) {
 		if n := len(kept); n > 0 && kept[n-1].Dest == o.Dest {
 			last := &kept[n-1]
 			switch {
+			case o.hides():
+				o.Ignore = o.Ignore && (last.Ignore || !last.hides())
+				*last = o // nothing of what it hides is shown
 			case last.Kind == o.Kind && last.Source == o.Source:
 			case last.Why == "filesystem" && last.Kind == opTmpfs:
 				*last = o // a mount takes the place of the view's own
@@ -157,11 +242,15 @@ func unique(ops []op) ([]op, error) {
 func (p *planner) check(ops []op) error {
 	v := p.view()
 	for _, o := range ops {
+		if o.hides() {
+			v.add(o)
+			continue
+		}
 		want := directory
 		if o.Kind != opTmpfs && o.Kind != opHome {
 			e, err := p.facts.tree.lstat(o.Source)
 			if err != nil {
-				return mountError(o, err)
+				return placeError(o, err)
 			}
 			switch e.kind {
 			case absent:
@@ -174,7 +263,7 @@ func (p *planner) check(ops []op) error {
 		}
 		at, err := v.locate(o.Dest, false)
 		if err != nil {
-			return mountError(o, err)
+			return placeError(o, err)
 		}
 		switch {
 		case at.kind == absent && at.host != "":
@@ -197,10 +286,16 @@ func (p *planner) check(ops []op) error {
 
 // refuseReserved refuses the destinations that are the engine's own business.
 func refuseReserved(o op) error {
-	for _, dir := range [...]string{"/proc", "/dev", "/sys"} {
-		if within(o.Dest, dir) {
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
-				Message: fmt.Sprintf("destination %q lies in %s, which the engine provides", o.Dest, dir)}
+	reserved, verb := []string{"/proc", "/dev", "/sys"}, "destination %q lies in %s, which the engine provides"
+	if o.hides() {
+		reserved, verb = []string{"/proc", "/dev"}, "cannot hide %q, which lies in %s: the engine needs it"
+		if o.Kind == opHide {
+			return nil // it is not there
+		}
+	}
+	for _, dir := range reserved {
+		if paths.Inside(dir, o.Dest) {
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf(verb, o.Dest, dir)}
 		}
 	}
 	if o.Dest == "/" {
@@ -210,8 +305,11 @@ func refuseReserved(o op) error {
 	return nil
 }
 
-func mountError(o op, err error) error {
+func placeError(o op, err error) error {
 	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("destination %q: %v", o.Dest, err)}
+	if o.hides() {
+		e.Message = fmt.Sprintf("cannot hide %q: %v", o.Dest, err)
+	}
 	if _, ok := errors.AsType[*planted](err); ok {
 		e.Message = fmt.Sprintf("destination %q %v, which a command can change", o.Dest, err)
 		e.Hint = "name the path that it leads to"
@@ -221,10 +319,10 @@ func mountError(o op, err error) error {
 
 // view is the base view, to which steps can be added.
 func (p *planner) view() *view {
-	v := &view{tree: p.facts.tree}
+	v := &view{tree: p.facts.tree, ways: map[string]int{}, writable: map[string]bool{}}
 	for _, m := range p.spec.Table {
 		if m.Access == shared.ReadWrite {
-			v.writable = append(v.writable, m.Source)
+			v.writable[m.Source] = true
 		}
 	}
 	for _, o := range p.base(nil) {
@@ -233,12 +331,23 @@ func (p *planner) view() *view {
 	return v
 }
 
-// base gives the steps for what lies beneath the mounts, without those that a
-// mount would hide.
-func (p *planner) base(mounts []op) []op {
+// base gives the steps for what lies beneath the table, without those that a
+// step of it takes the place of.
+func (p *planner) base(table []op) []op {
 	var ops []op
+	taken := map[string]bool{}
+	for _, o := range table {
+		if !o.hides() {
+			taken[o.Dest] = true
+		}
+	}
 	hidden := func(dest string) bool {
-		return slices.ContainsFunc(mounts, func(m op) bool { return within(dest, m.Dest) })
+		for dir := range paths.Up(dest) {
+			if taken[dir] {
+				return true
+			}
+		}
+		return false
 	}
 	add := func(o op) {
 		if o.Why == "" {
@@ -288,78 +397,34 @@ func (p *planner) base(mounts []op) []op {
 
 // seal makes read-only what had to be writable while the mount points in it
 // were made: it is memory without a cap.
-func (p *planner) seal(mounts []op) []op {
+func (p *planner) seal(table []op) []op {
 	const why = "no uncapped memory"
 	if p.spec.Filesystem != shared.FilesystemHost {
 		return []op{{Kind: opRemountRO, Dest: "/", Why: why}}
 	}
-	if !p.facts.run ||
-		slices.ContainsFunc(mounts, func(m op) bool { return m.Dest == "/run" }) {
+	if !p.facts.run || slices.ContainsFunc(table, func(o op) bool { return o.Dest == "/run" }) {
 		return nil
 	}
 	return []op{{Kind: opRemountRO, Dest: "/run", Why: why}}
 }
 
-// all are the command's masks and the engine's own: a view that shows the
-// session's directory must not show its holder's, with a socket in it.
-func (p *planner) all(masks []shared.Mask) []shared.Mask {
+// sockets hides the engine's own: a view that shows the session's directory must
+// not show its holder's, with a socket in it.
+func (p *planner) sockets() (hidden []shared.Entry) {
 	if p.spec.Session.Dir == "" {
-		return masks
+		return nil
 	}
 	place := path.Join(p.spec.Session.Dir, holder.Place)
-	masks = slices.Clip(masks)
+	hide := func(at string) {
+		hidden = append(hidden, shared.Entry{Path: at, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "session"})
+	}
 	if p.spec.Filesystem == shared.FilesystemHost {
-		masks = append(masks, shared.Mask{Path: place, Dir: true, Origin: "session"})
+		hide(place)
 	}
-	for _, m := range p.spec.Table {
-		if m.Access != shared.Private && within(place, m.Source) {
-			at := path.Join(m.Path, strings.TrimPrefix(place, m.Source))
-			masks = append(masks, shared.Mask{Path: at, Dir: true, Origin: "session"})
+	for _, e := range p.spec.Table {
+		if e.Access.Shows() && paths.Inside(e.Source, place) {
+			hide(paths.Move(place, e.Source, e.Path))
 		}
 	}
-	return masks
-}
-
-// masks gives the steps that hide paths: sorted, none twice, none beneath
-// another, none where there is nothing to hide.
-func (p *planner) masks(ops []op, masks []shared.Mask) ([]op, error) {
-	if len(masks) == 0 {
-		return nil, nil
-	}
-	v := &view{tree: remember(p.facts.tree)} // many have their parents in common
-	for _, o := range ops {
-		v.add(o)
-	}
-	v.covers, v.ways = map[string]layer{}, map[string]bool{}
-	dirs := map[string]place{}
-	var hide []op
-	for _, m := range masks {
-		at, err := v.locateIn(dirs, m.Path)
-		if err != nil {
-			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: fmt.Sprintf("cannot hide %q: %v", m.Path, err)}
-		}
-		switch at.kind {
-		case absent, symlink:
-			// Not there. To mount on it would leave a stub on the host.
-			continue
-		case directory:
-			hide = append(hide, op{Kind: opMaskDir, Dest: at.path, Why: m.Origin})
-		default:
-			hide = append(hide, op{Kind: opMaskFile, Dest: at.path, Why: m.Origin})
-		}
-		for _, dir := range [...]string{"/proc", "/dev"} {
-			if within(at.path, dir) || at.path == "/" {
-				return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: fmt.Sprintf("cannot hide %q, which the engine needs", path.Clean(m.Path))}
-			}
-		}
-	}
-	slices.SortStableFunc(hide, func(a, b op) int { return byPath(a.Dest, b.Dest) })
-	kept := hide[:0]
-	for _, o := range hide {
-		if n := len(kept); n > 0 && within(o.Dest, kept[n-1].Dest) {
-			continue
-		}
-		kept = append(kept, o)
-	}
-	return kept, nil
+	return hidden
 }

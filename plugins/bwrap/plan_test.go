@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -85,12 +87,11 @@ func TestGoldenPlans(t *testing.T) {
 		for _, tt := range []struct {
 			name string
 			spec *shared.Spec
-			cmd  shared.Command
 		}{
-			{"minimal", &shared.Spec{}, shared.Command{}},
-			{"host", &shared.Spec{Filesystem: shared.FilesystemHost, Network: shared.Network{Mode: shared.NetworkHost}}, shared.Command{}},
+			{"minimal", &shared.Spec{}},
+			{"host", &shared.Spec{Filesystem: shared.FilesystemHost, Network: shared.Network{Mode: shared.NetworkHost}}},
 		} {
-			ops, err := plan(f, &held{}, tt.spec, &tt.cmd)
+			ops, err := plan(f, &held{}, tt.spec)
 			if err != nil {
 				t.Errorf("%s, %s: %v", name, tt.name, err)
 				continue
@@ -99,21 +100,15 @@ func TestGoldenPlans(t *testing.T) {
 		}
 	}
 	spec := full()
-	cmd := &shared.Command{Masks: []shared.Mask{
-		{Path: "/home/u/proj/.git", Dir: true, Origin: "deny_paths[0]"},
-		{Path: "/home/u/proj/.git/config", Origin: "deny_paths[1]"},
-		{Path: "/home/u/proj/src/a", Origin: "deny_paths[1]"},
-		{Path: "/home/u/proj/absent", Origin: "deny_paths[1]"},
-		{Path: "/mnt/unseen", Dir: true, Origin: "deny_paths[1]"},
-	}}
-	ops, err := plan(gather(distributions["debian"], 0, 8<<30), &held{}, spec, cmd)
+	spec.Table = append(spec.Table, hide("/home/u/proj/.git", "/home/u/proj/.git/config", "/home/u/proj/src/b", "/home/u/proj/absent", "/mnt/unseen")...)
+	ops, err := plan(gather(distributions["debian"], 0, 8<<30), &held{}, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "full-root", show(ops, spec.Network.Mode))
 	spec.Filesystem = shared.FilesystemHost
-	spec.Table = spec.Table[:3]
-	if ops, err = plan(gather(distributions["debian"], 0, 8<<30), &held{}, spec, cmd); err != nil {
+	spec.Table = slices.Concat(spec.Table[:3], spec.Table[6:])
+	if ops, err = plan(gather(distributions["debian"], 0, 8<<30), &held{}, spec); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "full-host-root", show(ops, spec.Network.Mode))
@@ -123,7 +118,7 @@ func TestGoldenPlans(t *testing.T) {
 func TestNoSecretsInAnyLayout(t *testing.T) {
 	t.Parallel()
 	for name, tree := range distributions {
-		ops, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{}, &shared.Command{})
+		ops, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,29 +154,29 @@ func TestRefusedMounts(t *testing.T) {
 		mounts []shared.Entry
 		want   string
 	}{
-		{"root", 0, []shared.Entry{mount(0, "/cache/dir", "/")}, `would replace the whole view`},
-		{"proc", 0, []shared.Entry{mount(0, "/cache/dir", "/proc")}, "lies in /proc"},
-		{"proc sys", 0, []shared.Entry{mount(0, "/cache/dir", "/proc/sys/kernel")}, "lies in /proc"},
-		{"dev", 0, []shared.Entry{mount(0, "/cache/file", "/dev/null")}, "lies in /dev"},
-		{"sys", 1, []shared.Entry{mount(0, "/cache/dir", "/sys/fs")}, "lies in /sys"},
-		{"planted absolute", 0, []shared.Entry{ws, mount(0, "/cache/dir", "/home/u/proj/evil/x")}, "goes through the symlink /home/u/proj/evil"},
-		{"planted relative", 0, []shared.Entry{ws, mount(0, "/cache/dir", "/home/u/proj/rel")}, "goes through the symlink /home/u/proj/rel"},
-		{"planted, remapped", 0, []shared.Entry{mount(shared.ReadWrite, "/home/u/proj", "/w"), mount(0, "/cache/dir", "/w/rel/x")}, "goes through the symlink /w/rel"},
-		{"planted, seen read-only", 0, []shared.Entry{ws, mount(0, "/home/u", "/view"), mount(0, "/cache/dir", "/view/proj/rel/x")}, "goes through the symlink"},
-		{"planted, host view", 1, []shared.Entry{ws, mount(0, "/cache/dir", "/home/u/proj/rel")}, "goes through the symlink"},
-		{"stub in a bind", 0, []shared.Entry{ws, mount(0, "/cache/dir", "/home/u/proj/new")}, `does not exist in what is bound there ("/home/u/proj/new"`},
-		{"stub in /usr", 0, []shared.Entry{mount(0, "/cache/dir", "/usr/new/deep")}, "does not exist in what is bound there"},
-		{"stub in the host view", 1, []shared.Entry{mount(0, "/cache/dir", "/new")}, "does not exist in what is bound there"},
-		{"directory on file", 0, []shared.Entry{ws, mount(0, "/cache/dir", "/home/u/proj/src/a")}, "is a file, where a directory is needed"},
-		{"file on directory", 0, []shared.Entry{ws, mount(0, "/cache/file", "/home/u/proj/src")}, "is a directory, where a file is needed"},
-		{"through a file", 0, []shared.Entry{ws, mount(0, "/cache/file", "/home/u/proj/src/a/b")}, "does not exist"},
-		{"no source", 0, []shared.Entry{mount(0, "/absent", "/x")}, `"/absent" does not exist`},
-		{"swapped source", 0, []shared.Entry{mount(0, "/now/a/link", "/x")}, "has become a symlink"},
-		{"unreadable source", 0, []shared.Entry{mount(0, "/locked", "/x")}, "permission denied"},
-		{"conflict through a link", 0, []shared.Entry{mount(0, "/cache/file", "/usr/bin/sh"), mount(0, "/home/u/.gitconfig", "/bin/sh")}, "is that of"},
+		{"root", 0, []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/")}, `would replace the whole view`},
+		{"proc", 0, []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/proc")}, "lies in /proc"},
+		{"proc sys", 0, []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/proc/sys/kernel")}, "lies in /proc"},
+		{"dev", 0, []shared.Entry{mount(shared.ReadOnly, "/cache/file", "/dev/null")}, "lies in /dev"},
+		{"sys", 1, []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/sys/fs")}, "lies in /sys"},
+		{"planted absolute", 0, []shared.Entry{ws, mount(shared.ReadOnly, "/cache/dir", "/home/u/proj/evil/x")}, "goes through the symlink /home/u/proj/evil"},
+		{"planted relative", 0, []shared.Entry{ws, mount(shared.ReadOnly, "/cache/dir", "/home/u/proj/rel")}, "goes through the symlink /home/u/proj/rel"},
+		{"planted, remapped", 0, []shared.Entry{mount(shared.ReadWrite, "/home/u/proj", "/w"), mount(shared.ReadOnly, "/cache/dir", "/w/rel/x")}, "goes through the symlink /w/rel"},
+		{"planted, seen read-only", 0, []shared.Entry{ws, mount(shared.ReadOnly, "/home/u", "/view"), mount(shared.ReadOnly, "/cache/dir", "/view/proj/rel/x")}, "goes through the symlink"},
+		{"planted, host view", 1, []shared.Entry{ws, mount(shared.ReadOnly, "/cache/dir", "/home/u/proj/rel")}, "goes through the symlink"},
+		{"stub in a bind", 0, []shared.Entry{ws, mount(shared.ReadOnly, "/cache/dir", "/home/u/proj/new")}, `does not exist in what is bound there ("/home/u/proj/new"`},
+		{"stub in /usr", 0, []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/usr/new/deep")}, "does not exist in what is bound there"},
+		{"stub in the host view", 1, []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/new")}, "does not exist in what is bound there"},
+		{"directory on file", 0, []shared.Entry{ws, mount(shared.ReadOnly, "/cache/dir", "/home/u/proj/src/a")}, "is a file, where a directory is needed"},
+		{"file on directory", 0, []shared.Entry{ws, mount(shared.ReadOnly, "/cache/file", "/home/u/proj/src")}, "is a directory, where a file is needed"},
+		{"through a file", 0, []shared.Entry{ws, mount(shared.ReadOnly, "/cache/file", "/home/u/proj/src/a/b")}, "does not exist"},
+		{"no source", 0, []shared.Entry{mount(shared.ReadOnly, "/absent", "/x")}, `"/absent" does not exist`},
+		{"swapped source", 0, []shared.Entry{mount(shared.ReadOnly, "/now/a/link", "/x")}, "has become a symlink"},
+		{"unreadable source", 0, []shared.Entry{mount(shared.ReadOnly, "/locked", "/x")}, "permission denied"},
+		{"conflict through a link", 0, []shared.Entry{mount(shared.ReadOnly, "/cache/file", "/usr/bin/sh"), mount(shared.ReadOnly, "/home/u/.gitconfig", "/bin/sh")}, "is that of"},
 		{"overlay", 0, []shared.Entry{mount(shared.Overlay, "/cache/dir", "/x")}, "there is no session"},
 	} {
-		_, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Filesystem: tt.view, Table: tt.mounts}, &shared.Command{})
+		_, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Filesystem: tt.view, Table: tt.mounts})
 		e, ok := errors.AsType[*shared.Error](err)
 		if !ok || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
@@ -212,20 +207,20 @@ func TestAdmittedMounts(t *testing.T) {
 		mounts []shared.Entry
 		want   string
 	}{
-		{"through the view's own link", []shared.Entry{mount(0, "/cache/file", "/bin/tool")}, "/usr/bin/tool"},
-		{"both spellings", []shared.Entry{mount(0, "/cache/file", "/bin/tool"), mount(0, "/cache/file", "/usr/bin/tool")}, "/usr/bin/tool"},
-		{"through a link that nobody inside can change", []shared.Entry{mount(0, "/ro", "/ro"), mount(0, "/cache/dir", "/ro/link/x")}, "/ro /ro/dir/x"},
-		{"over the view's own file", []shared.Entry{mount(0, "/cache/file", "/etc/passwd")}, "/etc/passwd"},
-		{"directory over it", []shared.Entry{mount(0, "/cache/dir", "/etc/passwd")}, "/etc/passwd"},
-		{"all of etc", []shared.Entry{mount(0, "/cache/dir", "/etc")}, "/etc"},
+		{"through the view's own link", []shared.Entry{mount(shared.ReadOnly, "/cache/file", "/bin/tool")}, "/usr/bin/tool"},
+		{"both spellings", []shared.Entry{mount(shared.ReadOnly, "/cache/file", "/bin/tool"), mount(shared.ReadOnly, "/cache/file", "/usr/bin/tool")}, "/usr/bin/tool"},
+		{"through a link that nobody inside can change", []shared.Entry{mount(shared.ReadOnly, "/ro", "/ro"), mount(shared.ReadOnly, "/cache/dir", "/ro/link/x")}, "/ro /ro/dir/x"},
+		{"over the view's own file", []shared.Entry{mount(shared.ReadOnly, "/cache/file", "/etc/passwd")}, "/etc/passwd"},
+		{"directory over it", []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/etc/passwd")}, "/etc/passwd"},
+		{"all of etc", []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/etc")}, "/etc"},
 		{"session's tmp", []shared.Entry{mount(shared.ReadWrite, "/cache/dir", "/tmp")}, "/tmp"},
 		{"beneath the private tmp", []shared.Entry{mount(shared.ReadWrite, "/cache/dir", "/tmp/proj")}, "/tmp/proj"},
 		{"beneath /var/tmp, which is linked otherwise", []shared.Entry{mount(shared.ReadWrite, "/cache/dir", "/var/tmp/proj")}, "/var/tmp/proj"},
-		{"on the view's own links", []shared.Entry{mount(0, "/cache/dir", "/sbin"), mount(0, "/cache/file", "/etc/localtime"), mount(0, "/cache/dir", "/var/tmp")}, "/etc/localtime /sbin /var/tmp"},
-		{"beneath run", []shared.Entry{mount(0, "/cache/dir", "/run/x/y")}, "/run/x/y"},
-		{"the workspace is read-only in another", []shared.Entry{mount(shared.ReadWrite, "/home/u/proj", "/home/u/proj"), mount(0, "/home/u/proj/.git", "/home/u/proj/.git")}, "/home/u/proj /home/u/proj/.git"},
+		{"on the view's own links", []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/sbin"), mount(shared.ReadOnly, "/cache/file", "/etc/localtime"), mount(shared.ReadOnly, "/cache/dir", "/var/tmp")}, "/etc/localtime /sbin /var/tmp"},
+		{"beneath run", []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/run/x/y")}, "/run/x/y"},
+		{"the workspace is read-only in another", []shared.Entry{mount(shared.ReadWrite, "/home/u/proj", "/home/u/proj"), mount(shared.ReadOnly, "/home/u/proj/.git", "/home/u/proj/.git")}, "/home/u/proj /home/u/proj/.git"},
 	} {
-		ops, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Table: tt.mounts}, &shared.Command{})
+		ops, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Table: tt.mounts})
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -243,46 +238,87 @@ func TestAdmittedMounts(t *testing.T) {
 	}
 }
 
-func TestMaskPlans(t *testing.T) {
+// hide gives entries that hide what is at some paths.
+func hide(paths ...string) []shared.Entry {
+	table := make([]shared.Entry, len(paths))
+	for i, p := range paths {
+		table[i] = shared.Entry{Path: p, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "deny_paths[0]"}
+	}
+	return table
+}
+
+func TestHiddenPlans(t *testing.T) {
 	t.Parallel()
 	tree := distributions["debian"].with(fakeTree{"/home/u/proj/link": "->src/a", "/home/u/proj/out": "->/cache/file", "/home/u/proj/d/e/f": ""})
 	ws := mount(shared.ReadWrite, "/home/u/proj", "/home/u/proj")
 	for _, tt := range []struct {
-		masks []string
-		want  string
+		hidden []string
+		shown  []shared.Entry
+		want   string
 	}{
-		{[]string{"/home/u/proj/src/a"}, "/home/u/proj/src/a"},
-		{[]string{"/home/u/proj/d/e/f", "/home/u/proj/d", "/home/u/proj/d/e"}, "/home/u/proj/d"},
-		{[]string{"/home/u/proj/link", "/home/u/proj/src/a"}, "/home/u/proj/src/a"},
-		{[]string{"/home/u/proj/out"}, ""}, // leads to what is not visible
-		{[]string{"/home/u/proj/nothing/here", "/cache/file", "/tmp/x"}, ""},
-		{[]string{"/home"}, "/home"},
-		{[]string{"/usr/bin/sh", "/bin/sh"}, "/usr/bin/sh"},
+		{[]string{"/home/u/proj/src/a"}, nil, "mask /home/u/proj/src/a"},
+		{[]string{"/home/u/proj/d/e/f", "/home/u/proj/d", "/home/u/proj/d/e"}, nil, "mask /home/u/proj/d"},
+		{[]string{"/home/u/proj/link", "/home/u/proj/src/a"}, nil, "mask /home/u/proj/src/a"},
+		{[]string{"/home/u/proj/out"}, nil, ""}, // leads to what is not visible
+		{[]string{"/home/u/proj/nothing/here", "/cache/file", "/tmp/x"}, nil, ""},
+		{[]string{"/home"}, nil, ""}, // is there for what is shown in it alone
+		{[]string{"/home/u"}, []shared.Entry{mount(shared.ReadOnly, "/home", "/home")}, "tmpfs /home/u remount-ro /home/u"},
+		{[]string{"/usr/bin/sh", "/bin/sh"}, nil, "mask /usr/bin/sh"},
+		{[]string{"/home/u/proj"}, nil, "mask /home/u/proj"}, // of two at one place that which hides
+		{[]string{"/home/u/proj/d", "/home/u/proj/d/new", "/home/u/proj/d/e/f"}, []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/home/u/proj/d/new")},
+			"mask /home/u/proj/d"},
+		{[]string{"/home/u/proj/d", "/home/u/proj/d/e/f"}, []shared.Entry{mount(shared.ReadWrite, "/home/u/proj/d/e", "/home/u/proj/d/e")},
+			"tmpfs /home/u/proj/d bind /home/u/proj/d/e mask /home/u/proj/d/e/f remount-ro /home/u/proj/d"},
 	} {
-		cmd := &shared.Command{}
-		for _, p := range tt.masks {
-			cmd.Masks = append(cmd.Masks, shared.Mask{Path: p, Origin: "deny_paths[0]"})
+		spec := &shared.Spec{Table: append(hide(tt.hidden...), tt.shown...)}
+		if !slices.Contains(tt.hidden, ws.Path) {
+			spec.Table = append(spec.Table, ws)
+		} else {
+			spec.Table = append(spec.Table, mount(shared.ReadWrite, "/home/u/proj", "/x"), mount(shared.ReadOnly, "/home/u", "/home/u"))
 		}
-		ops, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Table: []shared.Entry{ws}}, cmd)
+		ops, err := plan(gather(tree, 1000, 0), &held{}, spec)
 		if err != nil {
-			t.Errorf("%q: %v", tt.masks, err)
+			t.Errorf("%q: %v", tt.hidden, err)
 			continue
 		}
 		var got []string
 		for _, o := range ops {
-			if o.Kind == opMaskDir || o.Kind == opMaskFile {
-				got = append(got, o.Dest)
+			if o.Why == "deny_paths[0]" && o.Kind != opPin || o.Why == "bind_paths[7]" && o.Dest != ws.Path && paths.Inside(ws.Path, o.Dest) {
+				got = append(got, o.Kind.String()+" "+o.Dest)
 			}
 		}
 		if strings.Join(got, " ") != tt.want {
-			t.Errorf("%q: %q, want %q", tt.masks, got, tt.want)
+			t.Errorf("%q: %q, want %q", tt.hidden, got, tt.want)
 		}
 	}
 	for _, p := range []string{"/", "/proc", "/dev"} {
-		cmd := &shared.Command{Masks: []shared.Mask{{Path: p, Origin: "deny_paths[0]"}}}
-		if _, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{}, cmd); !errors.Is(err, shared.ErrInvalidSpec) {
-			t.Errorf("mask of %s: %v", p, err)
+		if _, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Table: hide(p)}); !errors.Is(err, shared.ErrInvalidSpec) {
+			t.Errorf("%s hidden: %v", p, err)
 		}
+	}
+}
+
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	f := gather(distributions["debian"], 1000, 0)
+	ws := mount(shared.ReadWrite, "/home/u/proj", "/home/u/proj")
+	for _, e := range []shared.Entry{{Path: "/home/u/proj/none"}, {Path: "/home/u/proj/none/deep"}, {Path: "/nowhere"}, {Path: "/x", Source: "/none", Access: shared.ReadOnly}, {Path: "/x", Source: "/none", Access: shared.ReadWrite}} {
+		for missing, refused := range map[shared.Missing]bool{shared.MissingRefuse: true, shared.MissingHold: true, shared.MissingIgnore: false} {
+			e.Missing, e.Why = missing, "the entry"
+			ops, err := plan(f, &held{}, &shared.Spec{Table: []shared.Entry{ws, e}})
+			whole, _ := errors.AsType[*shared.Error](err)
+			if refused && (whole == nil || whole.Kind != shared.ErrInvalidSpec || whole.Attribute != "the entry") || !refused && err != nil {
+				t.Errorf("%+v: %v", e, err)
+			}
+			if slices.ContainsFunc(ops, func(o op) bool { return o.Why == "the entry" }) {
+				t.Errorf("%+v: %v", e, ops)
+			}
+		}
+	}
+	// What something else hides is there as far as this sandbox goes.
+	spec := &shared.Spec{Table: append(hide("/home/u/proj/src"), ws, shared.Entry{Path: "/home/u/proj/src/a", Why: "the entry"})}
+	if _, err := plan(f, &held{}, spec); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -303,7 +339,7 @@ func TestBounds(t *testing.T) {
 	if _, _, err := args(0, []op{{Kind: opROBind, Source: "/" + strings.Repeat("x", 128<<10), Dest: "/d", Why: "bind_paths[3]"}}, 4, false); !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "bind_paths[3]") {
 		t.Errorf("too long a word: %v", err)
 	}
-	if _, err := plan(gather(tree, 1000, 0), &held{}, spec, &shared.Command{}); err != nil {
+	if _, err := plan(gather(tree, 1000, 0), &held{}, spec); err != nil {
 		t.Errorf("many mounts: %v", err)
 	}
 }
@@ -341,17 +377,17 @@ func FuzzPlan(f *testing.F) {
 			Filesystem: shared.Filesystem(view % 2), Home: home,
 			Table: []shared.Entry{
 				{Source: "/home/u/proj", Path: "/home/u/proj", Access: shared.ReadWrite, Why: "workspace"},
-				{Source: source, Path: destination, Access: shared.Access(kind % 4), Degradable: true, Why: "fuzz"},
+				{Source: source, Path: destination, Access: shared.Access(1 + kind%4), Degradable: true, Why: "fuzz"},
 			},
 		}
 		if spec.Table[1].Access == shared.Private {
 			spec.Table[1].Source = ""
 		}
-		cmd := &shared.Command{Args: []string{"x"}, Dir: "/", Masks: []shared.Mask{{Path: mask, Origin: "fuzz"}}}
-		if spec.Validate() != nil || cmd.Validate() != nil {
+		spec.Table = append(spec.Table, shared.Entry{Path: mask, Missing: shared.MissingIgnore, Why: "fuzz"})
+		if spec.Validate() != nil {
 			t.Skip()
 		}
-		ops, err := plan(known, &held{}, spec, cmd)
+		ops, err := plan(known, &held{}, spec)
 		if err != nil {
 			if _, ok := errors.AsType[*shared.Error](err); !ok {
 				t.Fatalf("an error without a name: %v", err)
@@ -380,11 +416,11 @@ func FuzzPlan(f *testing.F) {
 			if !strings.HasPrefix(o.Dest, "/") || filepath.Clean(o.Dest) != o.Dest {
 				t.Fatalf("destination %q", o.Dest)
 			}
-			if (o.Why == "fuzz" || o.Why == "home") && (o.Dest == "/" || within(o.Dest, "/proc") || within(o.Dest, "/dev")) {
+			if (o.Why == "fuzz" || o.Why == "home") && (o.Dest == "/" || paths.Inside("/proc", o.Dest) || paths.Inside("/dev", o.Dest)) {
 				t.Fatalf("%+v", o)
 			}
 			for _, later := range ops[i+1:] {
-				if o.Why == "fuzz" && later.Kind != opRemountRO && later.Dest != o.Dest && within(o.Dest, later.Dest) {
+				if o.Why == "fuzz" && later.Kind != opRemountRO && later.Dest != o.Dest && paths.Inside(later.Dest, o.Dest) {
 					t.Fatalf("%+v hides %+v", later, o)
 				}
 			}

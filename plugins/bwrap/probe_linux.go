@@ -105,7 +105,7 @@ func (e *engine) trySession(ctx context.Context, facts map[string]string) []stri
 	}
 	s := &opened{engine: e, held: &held{}, spec: &shared.Spec{
 		Session: shared.Session{Dir: state},
-		Table:  []shared.Entry{{Source: lower, Path: "/overlay", Access: shared.Overlay, Degradable: true}},
+		Table:   []shared.Entry{{Source: lower, Path: "/overlay", Access: shared.Overlay, Degradable: true}},
 	}}
 	if err := s.join(ctx); err != nil {
 		facts["holder"] = err.Error()

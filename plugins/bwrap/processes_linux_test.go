@@ -30,7 +30,7 @@ func engineMain(args []string) int {
 	ctx := context.Background()
 	spec := shared.Spec{
 		Session: shared.Session{ID: "named", Dir: args[0]},
-		Table:  []shared.Entry{{Source: args[1], Path: "/cache", Access: shared.Overlay, Why: "workspace.caches"}},
+		Table:   []shared.Entry{{Source: args[1], Path: "/cache", Access: shared.Overlay, Why: "workspace.caches"}},
 	}
 	sandbox, err := New().Open(ctx, spec)
 	if err != nil {

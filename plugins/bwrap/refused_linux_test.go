@@ -112,13 +112,13 @@ func TestPlanNamesEverything(t *testing.T) {
 	e := needBwrap(t)
 	dir := workspace(t)
 	write(t, dir+"/.env", "x")
-	spec := shared.Spec{Table: []shared.Entry{bindRW(dir)}, Limits: shared.Limits{Memory: 1 << 30, BestEffort: true}}
+	spec := shared.Spec{Table: append(hide(dir+"/.env"), bindRW(dir)), Limits: shared.Limits{Memory: 1 << 30, BestEffort: true}}
 	sandbox, err := e.Open(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer sandbox.Close(t.Context())
-	p, err := sandbox.Plan(t.Context(), shared.Command{Args: []string{"true"}, Dir: "/", Masks: []shared.Mask{{Path: dir + "/.env", Origin: "deny_paths[0]"}}})
+	p, err := sandbox.Plan(t.Context(), shared.Command{Args: []string{"true"}, Dir: "/"})
 	if err != nil {
 		t.Fatal(err)
 	}

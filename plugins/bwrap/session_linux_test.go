@@ -27,7 +27,7 @@ var underHolder = map[string]func(*testing.T){
 	"KernelControls": TestKernelControlsAreReadOnly, "Confined": TestProcessIsConfined, "Environment": TestEnvironmentIsExact,
 	"Network": TestNetwork, "Tools": TestToolsWork, "LongScript": TestLongScript, "Limits": TestLimitsHeld, "LimitsWithoutGroups": TestLimitsWithoutGroups,
 	"ForkBomb": TestForkBomb, "Balloon": TestMemoryBalloon, "Filter": TestFilter, "Status": TestStatusAndErrors,
-	"Workspace": TestWorkspace, "HostView": TestHostView, "StrangeNames": TestStrangeNames, "Masks": TestMasks, "Pins": TestPins,
+	"Workspace": TestWorkspace, "HostView": TestHostView, "StrangeNames": TestStrangeNames, "Hidden": TestHidden, "Pins": TestPins,
 	"Destinations": TestDestinations, "User": TestUser,
 }
 
@@ -383,8 +383,9 @@ func TestPins(t *testing.T) {
 	cmd := shared.Command{Dir: dir, Args: []string{"/bin/sh", "-c", `
 		for d in a a/b a/b/keys a/b/.env; do mv $d moved 2>/dev/null && echo moved $d; rmdir $d 2>/dev/null && echo removed $d; done
 		mv a/b a/c 2>/dev/null && echo moved; rm -rf a 2>/dev/null
-		cat a/b/.env a/b/keys/k moved/b/.env 2>/dev/null; cat a/free/f; echo; touch a/new a/b/new && ls a a/b`},
-		Masks: []shared.Mask{{Path: dir + "/a/b/.env", Origin: "deny_paths[0]"}, {Path: dir + "/a/b/keys", Dir: true, Origin: "deny_paths[0]"}}}
+		cat a/b/.env a/b/keys/k moved/b/.env 2>/dev/null; cat a/free/f; echo; touch a/new a/b/new && ls a a/b`}}
+	open := spec
+	spec.Table = append(hide(dir+"/a/b/.env", dir+"/a/b/keys"), open.Table...)
 	want := "f\na:\nb\nfree\nnew\n\na/b:\nkeys\nnew\n"
 	if got := run(t, e, spec, cmd).stdout; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -394,10 +395,9 @@ func TestPins(t *testing.T) {
 			t.Errorf("%s is %q", path, b)
 		}
 	}
-	// The control: without masks they move.
-	cmd.Masks = nil
+	// The control: where nothing is hidden they move.
 	cmd.Args[2] = "mv a/b other && cat other/.env"
-	if out := run(t, e, spec, cmd); out.stdout != "secret" {
+	if out := run(t, e, open, cmd); out.stdout != "secret" {
 		t.Errorf("control: %q, %q", out.stdout, out.stderr)
 	}
 }
@@ -412,10 +412,11 @@ func TestExecutorsAgree(t *testing.T) {
 	write(t, dir+"/src/f", "f")
 	write(t, dir+"/config", "c")
 	// With as many as this the holder makes them late.
-	many := make([]shared.Mask, 40)
-	for i := range many {
-		many[i] = shared.Mask{Path: dir + "/src/many/" + strconv.Itoa(i), Origin: "deny"}
-		write(t, many[i].Path, "secret")
+	var many []shared.Entry
+	for i := range 40 {
+		path := dir + "/src/many/" + strconv.Itoa(i)
+		many = append(many, hide(path)...)
+		write(t, path, "secret")
 	}
 	for i, kind := range []shared.Filesystem{shared.FilesystemMinimal, shared.FilesystemHost, shared.FilesystemMinimal, shared.FilesystemHost} {
 		direct := shared.Spec{Filesystem: kind, Home: "/tmp/home", Table: []shared.Entry{
@@ -428,16 +429,17 @@ func TestExecutorsAgree(t *testing.T) {
 			direct.Table = append(direct.Table, shared.Entry{Source: dir + "/src", Path: "/srv/src", Access: shared.ReadWrite, Why: "bind_paths[1]"},
 				shared.Entry{Path: "/scratch", Access: shared.Private, Why: "tmpfs[0]"})
 		}
+		direct.Table = append(direct.Table, hide(dir+"/.env", dir+"/src/deep")...)
+		if i >= 2 {
+			direct.Table = append(direct.Table, many...)
+		}
 		held := direct
 		held.Session = sessionSpec(t).Session
-		cmd := shared.Command{Dir: dir, Masks: []shared.Mask{{Path: dir + "/.env", Origin: "deny"}, {Path: dir + "/src/deep", Dir: true, Origin: "deny"}},
+		cmd := shared.Command{Dir: dir,
 			Args: []string{"/bin/sh", "-c", `find / /etc /etc/ssl /srv /proc/sys -maxdepth 1 -printf '%M %U:%G %p %l\n' 2>/dev/null | sort
 				find /tmp /dev /run -mindepth 1 -printf '%M %U:%G %p %l\n' 2>/dev/null | grep -v ' /dev/pts/' | sort
 				awk '{split($6,o,","); print $5, o[1], index($6,"nosuid")>0, index($6,"nodev")>0}' /proc/self/mountinfo | sort -u
 				for p in / /tmp /run /usr /etc /var /dev . src src/deep src/many/7 /tmp/deep /tmp/scratch /tmp/home /srv/src; do (: > $p/.w) 2>/dev/null && echo $p writable && rm $p/.w; done`}}
-		if i >= 2 {
-			cmd.Masks = append(cmd.Masks, many...)
-		}
 		// bubblewrap's own mode of a directory on the way to a bind is its business,
 		// and the top of a devpts is the kernel's: it belongs to whoever is 0 where
 		// it was mounted.

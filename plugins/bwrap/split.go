@@ -2,10 +2,10 @@ package bwrap
 
 import (
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared/holder"
 )
 
@@ -21,7 +21,6 @@ type prepared struct {
 // region is what one step has put at a path inside: a part of a prepared
 // tree, or something that is fresh for each command.
 type region struct {
-	dest  string
 	tree  int    // fresh: negative
 	top   string // where the tree begins inside
 	fresh bool
@@ -33,25 +32,33 @@ type region struct {
 const worthwhile = 6
 
 // deferred says which steps are made late, if that is worth it: binds on which
-// bubblewrap has nothing to mount, and what covers parts of a fresh procfs.
+// bubblewrap has nothing to mount, and what covers parts of a fresh procfs. Of binds
+// in one another it is the outermost; what lies in a bind follows it.
 func deferred(ops []op) map[int]bool {
-	late, spared := map[int]bool{}, 0
+	late, spared, outermost := map[int]bool{}, 0, ""
+	sealed := map[string]bool{"/run": true}
+	for _, o := range ops {
+		if o.Kind == opRemountRO && o.Dest != "/" {
+			sealed[o.Dest] = true
+		}
+	}
 	for i, o := range ops {
 		switch {
-		case within(o.Dest, "/proc"):
+		case paths.Inside("/proc", o.Dest):
 			if o.Kind == opROBind || o.Kind == opMaskFile {
 				late[i] = true
 				spared++
 			}
-		case o.movable() && !slices.ContainsFunc(ops[:i], func(above op) bool { return above.movable() && within(o.Dest, above.Dest) }):
-			inside := 0
-			fresh := slices.ContainsFunc(ops[i+1:], func(below op) bool {
-				if !within(below.Dest, o.Dest) {
-					return false
+		case o.movable(sealed) && (outermost == "" || !paths.Inside(outermost, o.Dest)):
+			outermost = o.Dest
+			inside, fresh := 0, false
+			for _, below := range ops[i+1:] {
+				if !paths.Inside(o.Dest, below.Dest) {
+					break
 				}
 				inside++
-				return below.Kind == opTmpfs || below.Kind == opProc || below.Kind == opDev
-			})
+				fresh = fresh || below.Kind == opTmpfs || below.Kind == opProc || below.Kind == opDev
+			}
 			if !fresh {
 				late[i] = true
 				spared += inside / 4 // they are only read, or copied
@@ -65,9 +72,17 @@ func deferred(ops []op) map[int]bool {
 }
 
 // movable reports whether o can be mounted after bubblewrap has made all else: not
-// what belongs to the view, nor what lies in /run, which is sealed by then.
-func (o op) movable() bool {
-	return o.binds() && o.Why != "filesystem" && o.Dest != "/" && !within(o.Dest, "/run")
+// what belongs to the view, nor what lies in memory that is sealed by then.
+func (o op) movable(sealed map[string]bool) bool {
+	if !o.binds() || o.Why == "filesystem" || o.Dest == "/" {
+		return false
+	}
+	for dir := range paths.Up(o.Dest) {
+		if sealed[dir] {
+			return false
+		}
+	}
+	return true
 }
 
 // binds reports whether o shows something that is not made for the one command.
@@ -81,8 +96,8 @@ func (o op) binds() bool {
 // a command with a terminal, which bubblewrap shows among them, are left to it.
 func divide(ops []op, terminal bool) prepared {
 	var p prepared
-	root := region{dest: "/", top: "/"}
-	regions := []region{root}
+	var regions strata[region]
+	regions.put("/", region{top: "/"})
 	trees := 1
 	add := func(k holder.Kind, dest string, o op) {
 		p.steps = append(p.steps, holder.Op{Kind: k, Source: o.Source, Dest: dest, Perms: o.Perms, Size: o.Size})
@@ -101,20 +116,20 @@ func divide(ops []op, terminal bool) prepared {
 
 	late := deferred(ops)
 	for i, o := range ops {
-		at := regionOf(regions, o.Dest)
+		at := regions.cover(o.Dest).of
 		inside := "/" + strconv.Itoa(at.tree) + strings.TrimSuffix("/"+strings.TrimPrefix(strings.TrimPrefix(o.Dest, at.top), "/"), "/")
-		if late[i] && within(o.Dest, "/proc") {
+		if late[i] && paths.Inside("/proc", o.Dest) {
 			k := holder.ReadOnlyBind
 			if o.Kind == opMaskFile {
 				k = holder.HideFile
 			}
 			p.late = append(p.late, holder.Op{Kind: k, Dest: o.Dest})
-			regions = append(regions, region{dest: o.Dest, fresh: true})
+			regions.put(o.Dest, region{fresh: true})
 			continue
 		}
 		switch o.Kind {
 		case opROBind, opBind, opOverlay, opHome:
-			made := region{dest: o.Dest, tree: at.tree, top: at.top}
+			made := region{tree: at.tree, top: at.top}
 			point := ""
 			if at.fresh || late[i] {
 				made.tree, made.top = trees, o.Dest
@@ -138,20 +153,20 @@ func divide(ops []op, terminal bool) prepared {
 			if point != "" {
 				add(holder.Point, point, op{Source: inside, Why: o.Why})
 			}
-			regions = append(regions, made)
+			regions.put(o.Dest, made)
 		case opTmpfs, opProc, opDev:
 			if o.Kind == opDev && !terminal && !at.fresh {
 				p.rest[0].Kind = opTree
 				add(holder.Devices, inside, o)
 				add(holder.Terminals, inside+"/pts", o)
-				regions = append(regions, region{dest: o.Dest, tree: at.tree, top: at.top})
+				regions.put(o.Dest, region{tree: at.tree, top: at.top})
 				continue
 			}
 			if !at.fresh {
 				add(holder.Directory, inside, op{Perms: 0o755, Why: o.Why}) // to mount on
 			}
 			p.rest = append(p.rest, o)
-			regions = append(regions, region{dest: o.Dest, fresh: true})
+			regions.put(o.Dest, region{fresh: true})
 		default:
 			if at.fresh {
 				if o.Kind == opMaskFile {
@@ -178,11 +193,3 @@ func (o op) bare() op {
 }
 
 func treePath(n int) string { return path.Join(holder.Trees, strconv.Itoa(n)) }
-
-func regionOf(regions []region, p string) region {
-	for i := len(regions) - 1; ; i-- {
-		if within(p, regions[i].dest) {
-			return regions[i]
-		}
-	}
-}

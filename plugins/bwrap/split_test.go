@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/holder"
 )
@@ -22,11 +23,7 @@ func sessionful() *shared.Spec {
 	return spec
 }
 
-var sessionMasks = []shared.Mask{
-	{Path: "/home/u/proj/.git", Dir: true, Origin: "deny_paths[0]"},
-	{Path: "/home/u/proj/src/a", Origin: "deny_paths[1]"},
-	{Path: "/tmp/deep/dir/.git/config", Origin: "deny_paths[1]"},
-}
+var sessionHidden = hide("/home/u/proj/.git", "/home/u/proj/src/b", "/tmp/deep/dir/.git/config")
 
 // flat gives a divided plan as one list again, as bubblewrap and the holder carry
 // it out together.
@@ -58,7 +55,7 @@ func flat(p prepared) []op {
 			continue
 		}
 		for _, s := range p.steps {
-			if !within(s.Dest, tree) || s.Kind == holder.Root || s.Kind == holder.Terminals || s.Kind == holder.Point {
+			if !paths.Inside(tree, s.Dest) || s.Kind == holder.Root || s.Kind == holder.Terminals || s.Kind == holder.Point {
 				continue
 			}
 			ops = append(ops, op{Kind: kinds[s.Kind], Source: s.Source, Dest: path.Join(o.Dest, strings.TrimPrefix(s.Dest, tree)), Perms: s.Perms, Size: s.Size})
@@ -75,7 +72,7 @@ func lookAt(ops []op, p string) string {
 		switch {
 		case o.Kind == opRemountRO:
 			readOnly = readOnly || at == o.Dest
-		case !within(p, o.Dest):
+		case !paths.Inside(o.Dest, p):
 		case o.Kind == opPin:
 			if at != p {
 				what += " pinned at " + o.Dest
@@ -107,7 +104,8 @@ func TestDivideShowsTheSame(t *testing.T) {
 				if kind == shared.FilesystemHost {
 					spec.Table = spec.Table[:3]
 				}
-				ops, err := plan(gather(tree, uid, 8<<30), &held{holder: true}, spec, &shared.Command{Masks: sessionMasks})
+				spec.Table = append(spec.Table, sessionHidden...)
+				ops, err := plan(gather(tree, uid, 8<<30), &held{holder: true}, spec)
 				if err != nil {
 					if name == "debian" {
 						t.Fatal(err)
@@ -144,16 +142,18 @@ func sameDivided(t *testing.T, name string, ops []op, p prepared) {
 
 func TestGoldenSession(t *testing.T) {
 	t.Parallel()
-	many, tree := slices.Clone(sessionMasks), fakeTree{}
+	many, tree := slices.Clone(sessionHidden), fakeTree{}
 	for i := range 20 {
 		p := fmt.Sprintf("/home/u/proj/src/%d", i)
-		many, tree[p] = append(many, shared.Mask{Path: p, Origin: "deny_paths[2]"}), ""
+		many, tree[p] = append(many, hide(p)...), ""
 	}
 	for name, tt := range map[string]struct {
-		uid   uint32
-		masks []shared.Mask
-	}{"session": {1000, sessionMasks}, "session-late": {0, many}} {
-		ops, err := plan(gather(distributions["debian"].with(tree), tt.uid, 8<<30), &held{holder: true}, sessionful(), &shared.Command{Masks: tt.masks})
+		uid    uint32
+		hidden []shared.Entry
+	}{"session": {1000, sessionHidden}, "session-late": {0, many}} {
+		spec := sessionful()
+		spec.Table = append(spec.Table, tt.hidden...)
+		ops, err := plan(gather(distributions["debian"].with(tree), tt.uid, 8<<30), &held{holder: true}, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,18 +189,19 @@ func TestPinsBetweenMountAndMask(t *testing.T) {
 		want       string
 	}{
 		"none":              {[]op{ws}, nil, "/ws"},
-		"at the top":        {[]op{ws}, []op{mask("/ws/.env")}, "/ws"},
-		"the mount itself":  {[]op{ws}, []op{mask("/ws")}, "/ws"},
-		"deep":              {[]op{ws}, []op{mask("/ws/a/b/c/.env")}, "/ws /ws/a<-/src/a /ws/a/b<-/src/a/b /ws/a/b/c<-/src/a/b/c"},
-		"shared":            {[]op{ws}, []op{mask("/ws/a/b/.env"), mask("/ws/a/c/.env")}, "/ws /ws/a<-/src/a /ws/a/c<-/src/a/c /ws/a/b<-/src/a/b"},
-		"read-only":         {[]op{{Kind: opROBind, Source: "/src", Dest: "/ws"}}, []op{mask("/ws/a/.env")}, "/ws"},
-		"memory":            {[]op{{Kind: opTmpfs, Dest: "/ws"}}, []op{mask("/ws/a/.env")}, "/ws"},
-		"overlay":           {[]op{{Kind: opOverlay, Source: "/src", Dest: "/ws"}}, []op{mask("/ws/a/.env")}, "/ws /ws/a<-/src/a"},
-		"read-only inside":  {[]op{ws, {Kind: opROBind, Source: "/x", Dest: "/ws/ro"}}, []op{mask("/ws/ro/a/.env")}, "/ws /ws/ro"},
-		"behind its parent": {[]op{ws, {Kind: opBind, Source: "/x", Dest: "/ws/a/in"}}, []op{mask("/ws/a/.env")}, "/ws /ws/a<-/src/a /ws/a/in"},
+		"at the top":        {[]op{ws}, []op{mask("/ws/.env")}, "/ws /ws/.env"},
+		"deep":              {[]op{ws}, []op{mask("/ws/a/b/c/.env")}, "/ws /ws/a<-/src/a /ws/a/b<-/src/a/b /ws/a/b/c<-/src/a/b/c /ws/a/b/c/.env"},
+		"shared":            {[]op{ws}, []op{mask("/ws/a/b/.env"), mask("/ws/a/c/.env")}, "/ws /ws/a<-/src/a /ws/a/b<-/src/a/b /ws/a/b/.env /ws/a/c<-/src/a/c /ws/a/c/.env"},
+		"read-only":         {[]op{{Kind: opROBind, Source: "/src", Dest: "/ws"}}, []op{mask("/ws/a/.env")}, "/ws /ws/a/.env"},
+		"memory":            {[]op{{Kind: opTmpfs, Dest: "/ws"}}, []op{mask("/ws/a/.env")}, "/ws /ws/a/.env"},
+		"overlay":           {[]op{{Kind: opOverlay, Source: "/src", Dest: "/ws"}}, []op{mask("/ws/a/.env")}, "/ws /ws/a<-/src/a /ws/a/.env"},
+		"read-only inside":  {[]op{ws, {Kind: opROBind, Source: "/x", Dest: "/ws/ro"}}, []op{mask("/ws/ro/a/.env")}, "/ws /ws/ro /ws/ro/a/.env"},
+		"behind its parent": {[]op{ws, {Kind: opBind, Source: "/x", Dest: "/ws/a/in"}}, []op{mask("/ws/a/.env")}, "/ws /ws/a<-/src/a /ws/a/.env /ws/a/in"},
+		"memory inside":     {[]op{ws, {Kind: opTmpfs, Dest: "/ws/a/in"}}, nil, "/ws /ws/a<-/src/a /ws/a/in"},
+		"in what is hidden": {[]op{ws, {Kind: opMaskDir, Dest: "/ws/a"}, {Kind: opBind, Source: "/x", Dest: "/ws/a/b/in"}}, nil, "/ws /ws/a /ws/a/b/in /ws/a"},
 	} {
 		var got []string
-		for _, o := range pins(tt.ops, tt.masks) {
+		for _, o := range pinned(slices.Concat(tt.ops, tt.masks)) {
 			s := o.Dest
 			if o.Kind == opPin {
 				s += "<-" + o.Source

@@ -1,13 +1,11 @@
 package bwrap
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"os"
-	"path"
-	"slices"
-	"strings"
+
+	"github.com/sbxhost/sbxhost/paths"
 )
 
 // kind is what lies at a path.
@@ -94,70 +92,22 @@ func (m memo) lstat(p string) (entry, error) {
 	return s.entry, s.err
 }
 
-// maxLinks is how many symlinks a path may go through, as in Linux.
-const maxLinks = 40
-
 // resolve follows every symlink of an absolute path. The entry is absent where
 // the path leads nowhere.
 func resolve(t tree, p string) (string, entry) {
-	cur, rest := "/", split(p)
-	last := entry{kind: directory}
-	for links := 0; len(rest) > 0; {
-		name := rest[0]
-		rest = rest[1:]
-		if name == ".." {
-			cur = path.Dir(cur)
-			last = entry{kind: directory}
-			continue
-		}
-		next := path.Join(cur, name)
+	end, there, err := paths.Follow("/", p, func(next string, _ bool) (paths.Step, error) {
 		e, err := t.lstat(next)
-		if err != nil || e.kind == absent {
-			return next, entry{}
-		}
-		if e.kind == symlink {
-			if links++; links > maxLinks {
-				return next, entry{}
-			}
-			if strings.HasPrefix(e.target, "/") {
-				cur = "/"
-			}
-			rest = slices.Concat(split(e.target), rest)
-			last = entry{kind: directory}
-			continue
-		}
-		cur, last = next, e
+		return paths.Step{Missing: e.kind == absent, Target: e.target}, err
+	})
+	if err != nil || !there {
+		return end, entry{}
 	}
-	if cur == "/" {
-		last = entry{kind: directory, perm: 0o755}
+	if end == "/" {
+		return end, entry{kind: directory, perm: 0o755}
 	}
-	return cur, last
-}
-
-// split gives the components of a path, ".." kept.
-func split(p string) []string {
-	return slices.DeleteFunc(strings.Split(p, "/"), func(s string) bool { return s == "" || s == "." })
-}
-
-// within reports whether p is dir or lies beneath it.
-func within(p, dir string) bool {
-	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'
-}
-
-// byPath orders clean paths so that a directory precedes what lies beneath it and
-// no sibling comes between: as strings, with the slash before every other byte.
-func byPath(a, b string) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		switch {
-		case a[i] == b[i]:
-		case a[i] == '/':
-			return -1
-		case b[i] == '/':
-			return 1
-		default:
-			return cmp.Compare(a[i], b[i])
-		}
+	e, err := t.lstat(end)
+	if err != nil {
+		return end, entry{}
 	}
-	return cmp.Compare(len(a), len(b))
+	return end, e
 }

@@ -2,33 +2,67 @@ package bwrap
 
 import (
 	"path"
-	"slices"
-	"strings"
 
-	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/paths"
 )
+
+// strata is a map by path inside in which what was put last at a path, or above
+// it, covers what was put there before. A lookup costs as much as a path has names.
+type strata[T any] struct {
+	at map[string]stratum[T]
+	n  int
+}
+
+type stratum[T any] struct {
+	dest  string
+	order int // from 1 on; later is over earlier
+	of    T
+}
+
+func (s *strata[T]) put(dest string, of T) {
+	if s.at == nil {
+		s.at = map[string]stratum[T]{}
+	}
+	s.n++
+	s.at[dest] = stratum[T]{dest, s.n, of}
+}
+
+// cover is what p lies in, of order 0 where that is nothing.
+func (s *strata[T]) cover(p string) stratum[T] {
+	top := stratum[T]{dest: "/"}
+	for dir := range paths.Up(p) {
+		top = s.over(top, dir)
+	}
+	return top
+}
+
+// over is the cover of p, of whose directory it is known.
+func (s *strata[T]) over(dir stratum[T], p string) stratum[T] {
+	if own, ok := s.at[p]; ok && own.order > dir.order {
+		return own
+	}
+	return dir
+}
 
 // A view is the tree inside as far as it is planned: layers, the later over
 // the earlier. It answers where a path inside leads, without following a
 // symlink that a command could have planted.
 type view struct {
 	tree   tree
-	layers []layer
+	layers strata[layer]
+	// ways are the directories that lead to layers: to which one last.
+	ways map[string]int
 	// writable are the host's directories that commands can write to, at
 	// whatever place inside.
-	writable []string
-	// covers and ways remember what cover and leadsTo have found, once nothing is
-	// added any more. Nil remembers nothing.
-	covers map[string]layer
-	ways   map[string]bool
+	writable map[string]bool
 }
 
 // A layer is what one op puts at a path.
 type layer struct {
-	dest string
 	kind layerKind
 	// source is the host's path of a bind and the text of a symlink.
 	source string
+	hides  bool
 }
 
 type layerKind uint8
@@ -42,7 +76,7 @@ const (
 
 // add records what o makes.
 func (v *view) add(o op) {
-	l := layer{dest: o.Dest, source: o.Source}
+	l := layer{source: o.Source, hides: o.hides()}
 	switch o.Kind {
 	case opROBind, opBind, opOverlay:
 		l.kind = bound
@@ -50,44 +84,13 @@ func (v *view) add(o op) {
 		l.kind = linked
 	case opFile, opMaskFile:
 		l.kind = freshDoc
-	case opRemountRO:
+	case opRemountRO, opHide:
 		return
 	}
-	v.layers = append(v.layers, l)
-}
-
-// cover is the topmost layer that p lies in.
-func (v *view) cover(p string) layer {
-	if l, ok := v.covers[p]; ok {
-		return l
+	v.layers.put(o.Dest, l)
+	for dir := range paths.Up(path.Dir(o.Dest)) {
+		v.ways[dir] = v.layers.n
 	}
-	l := v.topmost(p)
-	if v.covers != nil {
-		v.covers[p] = l
-	}
-	return l
-}
-
-func (v *view) topmost(p string) layer {
-	for _, l := range slices.Backward(v.layers) {
-		if within(p, l.dest) && !v.hidden(l) {
-			return l
-		}
-	}
-	return layer{dest: "/"}
-}
-
-// hidden reports whether a later layer lies over l as a whole.
-func (v *view) hidden(l layer) bool {
-	for _, over := range slices.Backward(v.layers) {
-		if over == l {
-			return false
-		}
-		if over.dest != l.dest && within(l.dest, over.dest) {
-			return true
-		}
-	}
-	return false
 }
 
 // A place is where a path inside leads.
@@ -107,93 +110,57 @@ func (e *planted) Error() string { return "goes through the symlink " + e.link }
 // directories are followed, too: right for what is going to be hidden, where
 // a followed link can only hide more.
 func (v *view) locate(p string, trust bool) (place, error) {
-	return v.walk("/", split(p), trust)
-}
-
-// walk goes on from cur, a directory without symlinks in its path.
-func (v *view) walk(cur string, rest []string, trust bool) (place, error) {
-	links := 0
-	for len(rest) > 0 {
-		name := rest[0]
-		rest = rest[1:]
-		if name == ".." {
-			cur = path.Dir(cur)
-			continue
+	at, in := "/", v.layers.cover("/") // what the walk has come to
+	host := ""                         // of what is missing
+	end, there, err := paths.Follow("/", p, func(next string, more bool) (paths.Step, error) {
+		if dir := path.Dir(next); dir != at {
+			in = v.layers.cover(dir) // a symlink has led elsewhere
 		}
-		next := path.Join(cur, name)
-		l := v.cover(next)
-		target := ""
-		switch l.kind {
+		l := v.layers.over(in, next)
+		at, in = next, l
+		switch l.of.kind {
 		case linked:
 			// A mount on the link itself takes its place.
-			if l.dest == next && (trust || len(rest) > 0) {
-				target = l.source
+			if l.dest == next && (trust || more) {
+				return paths.Step{Target: l.of.source}, nil
 			}
 		case bound:
-			host := path.Join(l.source, strings.TrimPrefix(next, l.dest))
 			if l.dest == next {
 				break
 			}
-			e, err := v.tree.lstat(host)
-			if err != nil {
-				return place{}, err
+			on := paths.Move(next, l.dest, l.of.source)
+			e, err := v.tree.lstat(on)
+			switch {
+			case err != nil:
+				return paths.Step{}, err
+			case e.kind == absent:
+				host = on
+				return paths.Step{Missing: true}, nil
+			case e.kind == symlink && !trust && v.isWritable(on):
+				return paths.Step{}, &planted{next}
 			}
-			if e.kind == absent {
-				return place{path: path.Join(append([]string{next}, rest...)...), host: host}, nil
-			}
-			if e.kind == symlink {
-				if !trust && v.isWritable(host) {
-					return place{}, &planted{next}
-				}
-				target = e.target
-			}
+			return paths.Step{Target: e.target}, nil
 		case fresh:
-			if l.dest != next && !v.leadsTo(next) {
-				return place{path: path.Join(append([]string{next}, rest...)...)}, nil
-			}
+			return paths.Step{Missing: l.dest != next && v.ways[next] <= l.order}, nil
 		}
-		if target == "" {
-			cur = next
-			continue
-		}
-		if links++; links > maxLinks {
-			return place{}, &shared.Error{Kind: shared.ErrInvalidSpec, Message: "goes through too many symlinks"}
-		}
-		if strings.HasPrefix(target, "/") {
-			cur = "/"
-		}
-		rest = slices.Concat(split(target), rest)
+		return paths.Step{}, nil
+	})
+	if err != nil {
+		return place{}, err
 	}
-	return v.at(cur)
-}
-
-// locateIn is locate with trust that remembers, in dirs, where directories lead.
-func (v *view) locateIn(dirs map[string]place, p string) (place, error) {
-	dir, name := path.Split(p)
-	if name == "" || name == "." || name == ".." {
-		return v.locate(p, true)
+	if !there {
+		return place{path: end, host: host}, nil
 	}
-	in, ok := dirs[dir]
-	if !ok {
-		var err error
-		if in, err = v.locate(dir, true); err != nil {
-			return place{}, err
-		}
-		dirs[dir] = in
-	}
-	if in.kind != directory {
-		return v.locate(p, true)
-	}
-	return v.walk(in.path, []string{name}, true)
+	return v.at(end)
 }
 
 // at describes a path without symlinks that exists inside.
 func (v *view) at(p string) (place, error) {
-	l := v.cover(p)
-	pl := place{path: p, own: l.dest == p && (l.kind == linked || within(p, "/etc"))}
-	switch l.kind {
+	l := v.layers.cover(p)
+	pl := place{path: p, own: l.dest == p && (l.of.kind == linked || paths.Inside("/etc", p))}
+	switch l.of.kind {
 	case bound:
-		pl.host = path.Join(l.source, strings.TrimPrefix(p, l.dest))
+		pl.host = paths.Move(p, l.dest, l.of.source)
 		e, err := v.tree.lstat(pl.host)
 		if err != nil {
 			return place{}, err
@@ -207,18 +174,11 @@ func (v *view) at(p string) (place, error) {
 	return pl, nil
 }
 
-// leadsTo reports whether p is a directory that is made on the way to a layer.
-func (v *view) leadsTo(p string) bool {
-	leads, ok := v.ways[p]
-	if !ok {
-		leads = slices.ContainsFunc(v.layers, func(l layer) bool { return within(l.dest, p) && !v.hidden(l) })
-		if v.ways != nil {
-			v.ways[p] = leads
+func (v *view) isWritable(host string) bool {
+	for dir := range paths.Up(host) {
+		if v.writable[dir] {
+			return true
 		}
 	}
-	return leads
-}
-
-func (v *view) isWritable(host string) bool {
-	return slices.ContainsFunc(v.writable, func(dir string) bool { return within(host, dir) })
+	return false
 }
