@@ -167,7 +167,7 @@ func (h *Host) findWorkspace() error {
 		}
 	}
 	h.resolver = resolver{ws: ws, caller: h.caller, owner: owner, sessionBases: sessionBases(h.session.base, owner, h.caller),
-		sensitive: h.options.Sensitive, addOns: []string{"/opt", "/srv"}, scanners: &scanners{}, unisolated: h.unisolated}
+		sensitive: h.options.Sensitive, addOns: []string{"/opt"}, served: []string{"/srv"}, scanners: &scanners{}, unisolated: h.unisolated}
 	if h.options.Workspace.Root == "" {
 		h.resolver.outer = outerRoots(ws.Root())
 	}

@@ -39,8 +39,8 @@ func TestMasks(t *testing.T) {
 	tr := newTree(t)
 	write(t, tr.project, "a/.env", "a/key.pem", "secrets/x", "sub/key.pem")
 	write(t, tr.base, "data/cache/.env", "home/private/x")
-	for from, to := range map[string]string{"secrets": "link", "a/.env": "sub/.env", "../../../data": "data", "/nowhere": "dangling"} {
-		if err := os.Symlink(from, tr.project+"/"+to); err != nil {
+	for from, to := range map[string]string{tr.project + "/secrets": "/link", "/nowhere": "/dangling", tr.base + "/data": "/home/all", "a/.env": "/home/src/project/sub/.env"} {
+		if err := os.Symlink(from, tr.base+to); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,11 +58,11 @@ func TestMasks(t *testing.T) {
 			`file /c/.env: deny_paths "**/.env"`, `file B/data/cache/.env: deny_paths "**/.env"`, `file B/home/src/project/a/.env: deny_paths "**/.env"`}},
 		{"a pattern of the workspace", Definition{DenyPaths: []string{"*/key.pem"}, BindPaths: bind}, []string{
 			`file B/home/src/project/a/key.pem: deny_paths "*/key.pem"`, `file B/home/src/project/sub/key.pem: deny_paths "*/key.pem"`}},
-		{"a path by way of a link", Definition{DenyPaths: []string{"link/", "data/cache/.env", "~/private"}, BindPaths: bind}, []string{
-			`dir B/home/private: deny_paths "~/private"`, `dir B/home/src/project/secrets: deny_paths "link/"`,
-			`file /c/.env: deny_paths "data/cache/.env"`, `file /c/x: deny_paths "link/", a hard link of B/home/src/project/secrets`,
-			`file B/data/cache/.env: deny_paths "data/cache/.env"`, `file B/data/cache/x: deny_paths "link/", a hard link of B/home/src/project/secrets`}},
-		{"what is missing", Definition{DenyPaths: []string{"not/there", "dangling", "/elsewhere/x"}}, []string{
+		{"a path by way of a link", Definition{DenyPaths: []string{tr.base + "/link/", "~/all/cache/.env", "~/private"}, BindPaths: bind}, []string{
+			`dir B/home/private: deny_paths "~/private"`, `dir B/home/src/project/secrets: deny_paths "B/link/"`,
+			`file /c/.env: deny_paths "~/all/cache/.env"`, `file /c/x: deny_paths "B/link/", a hard link of "B/home/src/project/secrets"`,
+			`file B/data/cache/.env: deny_paths "~/all/cache/.env"`, `file B/data/cache/x: deny_paths "B/link/", a hard link of "B/home/src/project/secrets"`}},
+		{"what is missing", Definition{DenyPaths: []string{"not/there", tr.base + "/dangling", "/elsewhere/x"}}, []string{
 			`dir B/home/src/project/not/there: deny_paths "not/there"`}},
 		{"what is missing, read-only", Definition{ReadOnly: true, DenyPaths: []string{"not/there"}}, nil},
 		{"at another place", Definition{Workdir: "/w", DenyPaths: []string{"secrets"}}, []string{
@@ -82,8 +82,10 @@ func TestMasks(t *testing.T) {
 func TestMasksRefuse(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
-	if err := os.Symlink("..", tr.project+"/up"); err != nil {
-		t.Fatal(err)
+	for link, to := range map[string]string{"up": "..", "link": "sub", ".env": "sub"} {
+		if err := os.Symlink(to, tr.project+"/"+link); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for i := range view.MaxHidden + 1 {
 		if err := os.WriteFile(tr.project+"/sub/"+strings.Repeat("x", i%200)+string(rune('a'+i/200)), nil, 0o644); err != nil {
@@ -99,6 +101,11 @@ func TestMasksRefuse(t *testing.T) {
 		{Definition{DenyPaths: []string{"/"}}, "deny_paths[0]"},
 		{Definition{DenyPaths: []string{"~"}}, "deny_paths[0]"},
 		{Definition{DenyPaths: []string{"up"}}, "deny_paths[0]"},
+		// A command replaces the link, and the next one reads what it led to.
+		{Definition{DenyPaths: []string{"link"}}, "deny_paths[0]"},
+		{Definition{DenyPaths: []string{"link/x*"}}, "deny_paths[0]"},
+		{Definition{ProtectPaths: []string{"ok", "link/x"}}, "protect_paths[1]"},
+		{Definition{DenyPaths: []string{".en?"}}, "deny_paths"},
 		{Definition{DenyPaths: []string{"u?"}}, "deny_paths"},
 		{Definition{DenyPaths: []string{"sub/*"}}, "deny_paths"},
 		{Definition{ProtectPaths: []string{"["}}, "protect_paths[0]"},
@@ -116,24 +123,24 @@ func TestMasksRefuse(t *testing.T) {
 func TestPatternsForEngines(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
-	if err := os.Symlink("sub", tr.project+"/link"); err != nil {
+	if err := os.Symlink(tr.project+"/sub", tr.home+"/link"); err != nil {
 		t.Fatal(err)
 	}
 	r := tr.resolver(t)
 	r.sensitive.Deny = true
 	r.protected = []string{tr.project + "/config.hcl"} // a second reason for the same path
-	out, err := r.resolve("fast", Definition{DenyPaths: []string{"**/*.pem", "link/*", "/etc/[x]"}, ProtectPaths: []string{"Makefile", "config.hcl"}})
+	out, err := r.resolve("fast", Definition{DenyPaths: []string{"**/*.pem", "~/link/*", "/etc/[x]"}, ProtectPaths: []string{"Makefile", "config.hcl"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"/**/*.pem", tr.project + "/sub/*", tr.project + "/link/*", "/etc/[x]", tr.home + "/.local/state/sbxhost", "/**/.env", "/**/.env.*"}
+	want := []string{"/**/*.pem", tr.project + "/sub/*", tr.home + "/link/*", "/etc/[x]", tr.home + "/.local/state/sbxhost", "/**/.env", "/**/.env.*"}
 	if !slices.Equal(out.spec.Deny, want) {
 		t.Errorf("deny %q, want %q", out.spec.Deny, want)
 	}
 	if slices.Contains(out.spec.Protect, "") {
 		t.Errorf("protect %q", out.spec.Protect)
 	}
-	for _, p := range []string{"/Makefile", "/.envrc", "/config.hcl"} {
+	for _, p := range []string{"/Makefile", "/.vscode", "/config.hcl"} {
 		if !slices.Contains(out.spec.Protect, tr.project+p) {
 			t.Errorf("protect %q", out.spec.Protect)
 		}
@@ -174,7 +181,7 @@ func TestSensitiveElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := r.resolve("fast", Definition{})
-	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "approvals.mode" || !strings.Contains(e.Message, "sub/.env is a symlink") {
+	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "approvals.mode" || !strings.Contains(e.Message, `sub/.env" is a symlink`) {
 		t.Errorf("a link that would hide the workspace: %v", err)
 	}
 }

@@ -49,7 +49,9 @@ type resolver struct {
 	// addOns are where people put programs and data of their own, with settings and
 	// sockets, in the operating system's view. The rest of that is its
 	// distributor's, or too much to be searched for each command.
-	addOns     []string
+	addOns []string
+	// served are further ones, of the host's view alone.
+	served     []string
 	control    []string              // further control sockets
 	scanners   *scanners             // nil remembers nothing
 	unisolated func(Definition) bool // nil: none is
@@ -164,9 +166,14 @@ func (r *resolver) search(out *resolved) (found *view.Found, err error) {
 			return nil, searchError(err)
 		}
 	}
+	dirs := r.addOns
+	if out.spec.Filesystem == shared.FilesystemHost {
+		dirs = slices.Concat(r.addOns, r.served)
+		found.Sockets = listedSockets()
+	}
 	var addOns []string
-	for _, dir := range r.addOns {
-		if way := follow(dir); way.Kind == view.Directory && out.Visible(dir) && !slices.ContainsFunc(trees, func(t string) bool { return paths.Inside(t, way.End) || paths.Inside(way.End, t) }) {
+	for _, dir := range dirs {
+		if way := follow(dir); way.Kind == view.Directory && !slices.ContainsFunc(trees, func(t string) bool { return paths.Inside(t, way.End) || paths.Inside(way.End, t) }) {
 			addOns = append(addOns, way.End)
 		}
 	}
@@ -174,9 +181,6 @@ func (r *resolver) search(out *resolved) (found *view.Found, err error) {
 		if found.AddOns, err = r.scanners.of(nil, "add-ons", scan.Query{Sockets: true, Name: r.sensitive.Matches}).Scan(addOns...); err != nil {
 			return nil, searchError(err)
 		}
-	}
-	if out.spec.Filesystem == shared.FilesystemHost {
-		found.Sockets = listedSockets()
 	}
 	// A look of its own: what lies beneath a match is not looked at, and there
 	// can be something to hide beneath what is to be protected.

@@ -55,6 +55,9 @@ func TestResolve(t *testing.T) {
 	show := func(s shared.Spec) []string {
 		var lines []string
 		for _, m := range present(&s) {
+			if m.Why == "filesystem: a home directory" {
+				continue // of this machine
+			}
 			lines = append(lines, strings.ReplaceAll(m.Access.String()+" "+m.Source+" "+m.Path+" "+m.Why, tr.base, "B"))
 		}
 		return lines
@@ -105,6 +108,8 @@ func TestResolve(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := show(out.spec)
+			slices.Sort(got)
+			slices.Sort(test.want)
 			if strings.Join(got, "\n") != strings.Join(test.want, "\n") {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
 			}

@@ -224,6 +224,8 @@ func TestResolveToolchains(t *testing.T) {
 		"overlay B/home/.rustup workspace.toolchains",
 		"overlay B/data/cargo/bin workspace.toolchains",
 	}
+	slices.Sort(got)
+	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

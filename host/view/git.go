@@ -165,11 +165,25 @@ func (v *View) marksOfRepository(top string) (marks []mark) {
 		return []mark{{path: r.Layout.GitDir, why: why}, {path: r.Layout.CommonDir, why: why}, {path: dotGit, why: why}}
 	}
 	v.openSubmodules(&r.Layout)
+	// What a command made of a repository in a subdirectory was reported, and must
+	// not keep all others from running.
+	nested := !slices.Contains(v.tops(), top)
+	policy := func(p string) linkPolicy {
+		way := v.facts.Follow(p)
+		link, _ := v.replaceable(&way)
+		switch {
+		case link == "", nested:
+			return linkTold
+		case paths.Inside(r.Layout.GitDir, link), paths.Inside(r.Layout.CommonDir, link):
+			return linkKept
+		}
+		return linkRefused
+	}
 	v.Elsewhere = v.Elsewhere || len(r.Layout.Elsewhere) > 0
 	add := func(p string, hold *Hold) {
 		for _, base := range [...]string{r.Layout.GitDir, r.Layout.CommonDir, top} {
 			if paths.Inside(base, p) {
-				marks = append(marks, mark{path: p, why: "git " + strings.TrimPrefix(p, base+"/"), hold: hold, link: linkRefused})
+				marks = append(marks, mark{path: p, why: "git " + strings.TrimPrefix(p, base+"/"), hold: hold, link: policy(p)})
 				break
 			}
 		}
@@ -190,7 +204,7 @@ func (v *View) marksOfRepository(top string) (marks []mark) {
 			v.note("git: %s of %q is the work tree itself, which a command can write to", o.What, top)
 			continue
 		}
-		marks = append(marks, mark{path: o.Path, why: "git " + o.What, hold: &Hold{File: o.File}, link: linkRefused})
+		marks = append(marks, mark{path: o.Path, why: "git " + o.What, hold: &Hold{File: o.File}, link: policy(o.Path)})
 	}
 	return marks
 }

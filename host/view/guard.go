@@ -46,6 +46,7 @@ type linkPolicy uint8
 
 const (
 	linkTold    linkPolicy = iota // what it leads to is protected, and a note says the rest
+	linkKept                      // the directory in which the link lies is protected, too
 	linkRefused                   // nothing runs
 )
 
@@ -78,7 +79,13 @@ func (v *View) Guard(found *Found) error {
 		return err
 	}
 	v.Deny = append(patterns(found.Deny), v.Deny...)
-	v.Protect = append(patterns(found.Protect), v.Protect...)
+	own := v.Protect
+	v.Protect = patterns(found.Protect)
+	for _, p := range own {
+		if !slices.Contains(v.Protect, p) {
+			v.Protect = append(v.Protect, p)
+		}
+	}
 	if v.in.Sensitive.Deny {
 		v.Deny = append(v.Deny, v.in.Sensitive.patterns()...)
 	}
@@ -222,11 +229,17 @@ func (v *View) protect(marks []mark) error {
 		}
 		if link, by := v.replaceable(&way); link != "" && !v.guardedByOwn(link) {
 			why := strings.TrimPrefix(m.why, protected)
-			if m.link == linkRefused {
+			switch m.link {
+			case linkKept:
+				dir := path.Dir(link)
+				v.note("%s: %q is a symlink, so %q is read-only inside; put what it leads to in its place", why, link, dir)
+				list = append(list, place{mark{why: m.why}, dir, v.facts.Follow(dir)})
+			case linkTold:
+				v.note("%s: %q is a symlink, which a command can replace; what it leads to is protected", why, link)
+			case linkRefused:
 				return invalidf(by.Why, fmt.Sprintf("name what it leads to, %q, or replace the link by that", way.End),
 					"commands could replace the symlink %q, which leads to %s (%s)", link, strings.TrimPrefix(m.path, v.root()+"/"), why)
 			}
-			v.note("%s: %q is a symlink, which a command can replace; what it leads to is protected", why, link)
 			if way.Kind == Absent || v.holdsRoot(way.End) {
 				continue
 			}

@@ -126,7 +126,6 @@ func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 		}
 		return invalidf("deny_paths", "name what in it is to be hidden", "%s leads to %q, which would hide the workspace itself", why, way.End)
 	}
-	v.hideAt(way.End, why, nil)
 	// A command that replaces the link leaves what it led to open to the next one.
 	if link, _ := v.replaceable(&way); link != "" && len(v.places(way.End)) > 0 && !v.hiddenByItself(found, way.End) {
 		attribute, hint := "deny_paths", sprint("add %q to deny_paths", strings.TrimPrefix(way.End, v.root()+"/"))
@@ -135,6 +134,7 @@ func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 		}
 		return invalidf(attribute, hint, "%q is a symlink to %q (%s): a command that replaces it would leave %q open to the next one", f.Path, way.End, why, way.End)
 	}
+	v.hideAt(way.End, why, nil)
 	return nil
 }
 

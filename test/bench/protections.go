@@ -78,7 +78,7 @@ func measureProtections(ctx context.Context, s *scene, rounds int) (_ protection
 	if err != nil {
 		return protectionTable{}, err
 	}
-	if n := len(explanation.Command.Masks); n != masks {
+	if n := hiddenIn(explanation.Spec.Table); n != masks {
 		return protectionTable{}, fmt.Errorf("%d masks where %d were asked for", n, masks)
 	}
 	bare := contender{nameBare, func() error { return s.runRaw(ctx, s.bare, "/bin/true") }}
@@ -167,4 +167,14 @@ func (s *scene) makeRepository() (string, error) {
 		}
 	}
 	return root, nil
+}
+
+// hiddenIn counts the entries that are hidden.
+func hiddenIn(table []shared.Entry) (n int) {
+	for _, e := range table {
+		if e.Access == shared.Hidden {
+			n++
+		}
+	}
+	return n
 }
