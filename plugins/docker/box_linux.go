@@ -93,27 +93,22 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	}
 	b.notes = append(b.notes, notes(&b.plans)...)
 	b.engine.sweep.Do(func() { go sweep(b.daemon.client) })
-	if _, err := b.container(&shared.Command{}, "", nil); err != nil {
+	if _, err := b.container("", nil); err != nil {
 		return err
 	}
 	return nil
 }
 
 // container plans one container, after a look at the host.
-func (b *box) container(cmd *shared.Command, lineDir string, words []string) (*plan, error) {
-	p := b.plans
-	p.lineDir = lineDir
-	mounts := slices.Concat(p.spec.Table, p.binds)
-	for _, c := range p.caches {
-		// The daemon would make a place for it, as for private memory.
-		mounts = append(mounts, shared.Entry{Path: c.inside, Access: shared.Private, Why: c.origin})
-	}
-	places := mounts[len(p.spec.Table)+len(p.binds):]
-	p.binds = slices.Concat(p.binds, pins(mounts, cmd.Masks))
-	if err := checkMounts(slices.Concat(p.spec.Table, p.binds, places), b.daemon.endpoint.socket); err != nil {
+func (b *box) container(lineDir string, words []string) (*plan, error) {
+	p, spec := b.plans, *b.plans.spec
+	table, err := p.settled(b.daemon.endpoint.socket)
+	if err != nil {
 		return nil, err
 	}
-	return p.container(cmd.Masks, words)
+	spec.Table = table
+	p.spec, p.binds, p.lineDir = &spec, nil, lineDir
+	return p.container(words)
 }
 
 // launch starts one container, which is gone when the box has been closed.
@@ -139,7 +134,7 @@ func (b *box) launchWith(ctx context.Context, cmd *shared.Command, argv func(soc
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
 	defer m.end()
-	p, err := b.container(cmd, m.dir, argv(lineInside+"/"+socketName))
+	p, err := b.container(m.dir, argv(lineInside+"/"+socketName))
 	if err != nil {
 		return nil, err
 	}
@@ -330,7 +325,7 @@ func (b *box) explain(err error) error {
 }
 
 // plan is cmdengine's hook.
-func (b *box) plan(_ *shared.Spec, cmd *shared.Command) (shared.Plan, error) {
+func (b *box) plan(*shared.Spec, *shared.Command) (shared.Plan, error) {
 	words := sandboxinit.FetchArgv(lineInside + "/" + socketName)
 	switch {
 	case b.lasting != nil:
@@ -338,7 +333,7 @@ func (b *box) plan(_ *shared.Spec, cmd *shared.Command) (shared.Plan, error) {
 	case b.plans.options.reuse:
 		words = sandboxinit.KeepArgv(lineInside + "/" + socketName)
 	}
-	p, err := b.container(cmd, "<private>", words)
+	p, err := b.container("<private>", words)
 	if err != nil {
 		return shared.Plan{}, err
 	}

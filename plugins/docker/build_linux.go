@@ -17,6 +17,7 @@ import (
 	"github.com/moby/moby/client"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -220,7 +221,7 @@ func (b *box) guardDockerfile(spec *shared.Spec, file string) {
 	var best *shared.Entry
 	for i := range spec.Table {
 		m := &spec.Table[i]
-		if m.Access != shared.Private && within(file, m.Source) && (best == nil || len(m.Source) > len(best.Source)) {
+		if m.Access.Shows() && paths.Inside(m.Source, file) && (best == nil || len(m.Source) > len(best.Source)) {
 			best = m
 		}
 	}
@@ -228,7 +229,7 @@ func (b *box) guardDockerfile(spec *shared.Spec, file string) {
 		return
 	}
 	b.plans.binds = append(b.plans.binds, shared.Entry{
-		Source: file, Path: filepath.Join(best.Path, strings.TrimPrefix(file, best.Source)),
+		Source: file, Path: paths.Move(file, best.Source, best.Path),
 		Why: "protected: what the image is built from", Access: shared.ReadOnly,
 	})
 }

@@ -87,7 +87,7 @@ func (p *planner) cacheSetUp(fresh []cacheVolume) (*plan, error) {
 	for i, c := range fresh {
 		dirs[i] = c.inside
 	}
-	return set.container(nil, sandboxinit.OwnArgv(p.cacheOwner(), dirs...))
+	return set.container(sandboxinit.OwnArgv(p.cacheOwner(), dirs...))
 }
 
 // recordedTTL reads the text of a record, of which the modification time says when

@@ -19,6 +19,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
@@ -101,7 +102,7 @@ func writableInside(spec *shared.Spec, file string) bool {
 	var best *shared.Entry
 	for i := range spec.Table {
 		m := &spec.Table[i]
-		if m.Access != shared.Private && within(file, m.Source) && (best == nil || len(m.Source) > len(best.Source)) {
+		if m.Access.Shows() && paths.Inside(m.Source, file) && (best == nil || len(m.Source) > len(best.Source)) {
 			best = m
 		}
 	}

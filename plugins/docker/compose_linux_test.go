@@ -49,7 +49,7 @@ func TestCompose(t *testing.T) {
 	spec := shared.Spec{
 		Network: shared.Network{Mode: shared.NetworkHost},
 		Options: rawOptions(t, opts{"compose": filepath.Join(outside, "compose.yml"), "service": "app"}),
-		Table:  []shared.Entry{{Source: ws, Path: ws, Access: shared.ReadWrite, Why: "workspace"}},
+		Table:   []shared.Entry{{Source: ws, Path: ws, Access: shared.ReadWrite, Why: "workspace"}},
 	}
 	s, _, err := opened(t, e, spec)
 	if err != nil {

@@ -146,7 +146,7 @@ func TestUser(t *testing.T) {
 		ws := dir(t)
 		user, inside := them()
 		s := open(t, shared.Spec{Options: rawOptions(t, options), Home: "/home/them",
-			User:   &user,
+			User:  &user,
 			Table: []shared.Entry{{Source: ws, Path: ws, Access: shared.ReadWrite, Why: "workspace"}}})
 		out := sh(t, s, `echo $(id -u):$(id -g) $(id -G); touch `+ws+`/f ~/f /home/them/f; echo again > /dev/stderr; cat /proc/1/environ`)
 		if !strings.HasPrefix(out.stdout, inside+" ") || len(user.Groups) > 0 && !strings.Contains(out.stdout, " 4244\n") {
@@ -170,17 +170,19 @@ func TestUserOption(t *testing.T) {
 	}
 }
 
-func TestMasks(t *testing.T) {
+func TestHidden(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, options opts) {
 		ws := dir(t, ".env", "secrets/key", "open")
-		s := open(t, shared.Spec{Options: rawOptions(t, options),
-			Table: []shared.Entry{{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"}}})
+		spec := shared.Spec{Options: rawOptions(t, options),
+			Table: []shared.Entry{{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"}}}
+		unhidden := open(t, spec)
+		spec.Table = append(spec.Table, hide("/w/.env", "/w/secrets", "/w/gone")...)
+		s := open(t, spec)
 		cmd := script(`cat /w/.env /w/secrets/key /w/open; echo changed > /w/.env; echo changed > /w/secrets/key; rm -f /w/.env; mv /w/secrets /w/s; ls /w/secrets; true`)
-		cmd.Masks = []shared.Mask{{Path: "/w/.env"}, {Path: "/w/secrets", Dir: true}, {Path: "/w/gone"}}
 		out := runCommand(t, s, cmd, "")
 		if out.stdout != "open\n" {
-			t.Errorf("masked: %s%s", out.stdout, out.stderr)
+			t.Errorf("hidden: %s%s", out.stdout, out.stderr)
 		}
 		for _, f := range []string{".env", "secrets/key"} {
 			if got, err := os.ReadFile(filepath.Join(ws, f)); string(got) != f+"\n" {
@@ -188,28 +190,28 @@ func TestMasks(t *testing.T) {
 			}
 		}
 		if _, err := os.Lstat(ws + "/gone"); err == nil {
-			t.Error("the mask of what is not there left a stub")
+			t.Error("what is hidden and not there left a stub")
 		}
-		// A control, and the masks of this moment: there are none now.
-		if out := sh(t, s, "cat /w/.env /w/secrets/key"); out.stdout != ".env\nsecrets/key\n" {
-			t.Errorf("not masked: %+v", out)
+		// The control: where nothing is hidden all of it is there.
+		if out := sh(t, unhidden, "cat /w/.env /w/secrets/key"); out.stdout != ".env\nsecrets/key\n" {
+			t.Errorf("not hidden: %+v", out)
 		}
 	})
 }
 
-// TestAboveMasks has a command try to move what lies above a hidden path, so
-// that the next command's mask would miss it.
-func TestAboveMasks(t *testing.T) {
+// TestAboveHidden has a command try to move what lies above a hidden path, so
+// that the next command's table would miss it.
+func TestAboveHidden(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, options opts) {
 		ws := dir(t, "a/b/secret", "a/free/f", "g/h/guarded/f")
 		s := open(t, shared.Spec{Options: rawOptions(t, options), Table: []shared.Entry{
 			{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"},
 			{Source: ws + "/g/h/guarded", Path: "/w/g/h/guarded", Why: "protected", Access: shared.ReadOnly},
+			hide("/w/a/b/secret")[0], hide("/w/none/at/all")[0],
 		}})
 		cmd := script(`for d in a a/b g g/h g/h/guarded; do mv /w/$d /w/moved 2>/dev/null && echo moved $d; done
 			mv /w/a/free /w/elsewhere && echo fine > /w/a/b/new`)
-		cmd.Masks = []shared.Mask{{Path: "/w/a/b/secret"}, {Path: "/w/none/at/all"}}
 		if out := runCommand(t, s, cmd, ""); out.stdout != "" || out.Status.Code != 0 {
 			t.Errorf("got %+v", out)
 		}

@@ -69,7 +69,7 @@ func ends(t *testing.T, ids ...string) func() {
 }
 
 // invoke runs a script as a command line does, which has an engine of its own.
-func invoke(t *testing.T, spec shared.Spec, masks []shared.Mask, text string) outcome {
+func invoke(t *testing.T, spec shared.Spec, text string) outcome {
 	t.Helper()
 	s, err := newEngine(t).Open(t.Context(), spec)
 	if err != nil {
@@ -80,9 +80,7 @@ func invoke(t *testing.T, spec shared.Spec, masks []shared.Mask, text string) ou
 			t.Error(err)
 		}
 	}()
-	cmd := script(text)
-	cmd.Masks = masks
-	return runCommand(t, s, cmd, "")
+	return runCommand(t, s, script(text), "")
 }
 
 func TestReuseLastsForSession(t *testing.T) {
@@ -98,35 +96,35 @@ func TestReuseLastsForSession(t *testing.T) {
 		}
 		return ids[0]
 	}
-	if out := invoke(t, spec, nil, "echo kept > /tmp/f; setsid sleep 1000 & exit 3"); out.Status.Code != 3 {
+	if out := invoke(t, spec, "echo kept > /tmp/f; setsid sleep 1000 & exit 3"); out.Status.Code != 3 {
 		t.Fatalf("got %+v", out)
 	}
 	first := one()
-	out := invoke(t, spec, nil, "cat /tmp/f; cat /proc/[0-9]*/comm | grep -c sleep")
+	out := invoke(t, spec, "cat /tmp/f; cat /proc/[0-9]*/comm | grep -c sleep")
 	if out.stdout != "kept\n0\n" || one() != first {
 		t.Errorf("the next invocation: %+v", out)
 	}
 	// Another definition has its own.
 	elsewhere := spec
 	elsewhere.Sandbox = "other"
-	if out := invoke(t, elsewhere, nil, "ls -A /tmp"); out.stdout != "" {
+	if out := invoke(t, elsewhere, "ls -A /tmp"); out.stdout != "" {
 		t.Errorf("another definition: %+v", out)
 	}
 	gone := ends(t, first)
-	masks := []shared.Mask{{Path: "/w/secret", Origin: "deny_paths[0]"}}
-	if out := invoke(t, spec, masks, "cat /w/secret; ls -A /tmp; echo masked > /tmp/f"); out.stdout != "" {
-		t.Errorf("with a mask: %+v", out)
+	spec.Table = append(spec.Table, hide("/w/secret")...)
+	if out := invoke(t, spec, "cat /w/secret; ls -A /tmp; echo masked > /tmp/f"); out.stdout != "" {
+		t.Errorf("with something hidden: %+v", out)
 	}
 	gone()
 	for name, change := range map[string]func(*shared.Spec){
 		"another limit": func(s *shared.Spec) { s.Limits.OpenFiles, s.Limits.TempSize = 100, 64<<20 },
 		"another bind": func(s *shared.Spec) {
-			s.Table = append(s.Table[:1:1], shared.Entry{Source: ws + "/other", Path: "/o", Why: "bind_paths[0]", Access: shared.ReadOnly})
+			s.Table = append(slices.Clone(s.Table), shared.Entry{Source: ws + "/other", Path: "/o", Why: "bind_paths[0]", Access: shared.ReadOnly})
 		},
 	} {
 		changed := spec
 		change(&changed)
-		if out := invoke(t, changed, masks, "ls -A /tmp; echo x > /tmp/f"); out.stdout != "" {
+		if out := invoke(t, changed, "ls -A /tmp; echo x > /tmp/f"); out.stdout != "" {
 			t.Errorf("%s: %+v", name, out)
 		}
 	}
@@ -137,7 +135,7 @@ func TestReuseSeesReplacedBind(t *testing.T) {
 	ws := dir(t, "bound/old")
 	spec := shared.Spec{Session: session(t), Options: rawOptions(t, opts{"reuse": true}),
 		Table: []shared.Entry{{Source: ws + "/bound", Path: "/b", Why: "bind_paths[0]", Access: shared.ReadOnly}}}
-	if out := invoke(t, spec, nil, "ls /b"); out.stdout != "old\n" {
+	if out := invoke(t, spec, "ls /b"); out.stdout != "old\n" {
 		t.Fatalf("got %+v", out)
 	}
 	if err := os.Rename(ws+"/bound", ws+"/moved"); err != nil {
@@ -149,7 +147,7 @@ func TestReuseSeesReplacedBind(t *testing.T) {
 	if err := os.WriteFile(ws+"/bound/new", nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if out := invoke(t, spec, nil, "ls /b"); out.stdout != "new\n" {
+	if out := invoke(t, spec, "ls /b"); out.stdout != "new\n" {
 		t.Errorf("got %+v", out)
 	}
 }
@@ -159,7 +157,7 @@ func TestReuseSeesReplacedBind(t *testing.T) {
 func TestReuseSessionRemoved(t *testing.T) {
 	t.Parallel()
 	s := session(t)
-	invoke(t, shared.Spec{Session: s, Options: rawOptions(t, opts{"reuse": true})}, nil, "true")
+	invoke(t, shared.Spec{Session: s, Options: rawOptions(t, opts{"reuse": true})}, "true")
 	ids := ofSession(t, s)
 	if len(ids) != 1 {
 		t.Fatalf("containers: %q", ids)
@@ -219,7 +217,7 @@ func TestReuseSessionClientKilled(t *testing.T) {
 		t.Fatalf("%q, containers: %q", line, before)
 	}
 	// The command's init notices by itself; the loop waits for that.
-	got := invoke(t, shared.Spec{Session: s, Options: options}, nil,
+	got := invoke(t, shared.Spec{Session: s, Options: options},
 		"i=0; while grep -q sleep /proc/[0-9]*/comm 2>/dev/null && [ $i -lt 500 ]; do i=$((i+1)); done; cat /proc/[0-9]*/comm | grep -c sleep")
 	if after := ofSession(t, s); got.stdout != "0\n" || len(after) != 1 || after[0] != before[0] {
 		t.Errorf("got %+v, containers %q, then %q", got, before, after)
@@ -263,7 +261,7 @@ func TestReuseOfOthers(t *testing.T) {
 	user, _ := them()
 	for name, spec := range map[string]shared.Spec{"unnamed": {Session: unnamed}, "another user": {Session: named, User: &user}} {
 		spec.Options = rawOptions(t, opts{"reuse": true, "image": dockerd.Image})
-		invoke(t, spec, nil, "true")
+		invoke(t, spec, "true")
 		if ids := ofSession(t, named); len(ids) != 0 {
 			t.Errorf("%s: %q", name, ids)
 		}
@@ -300,9 +298,9 @@ func TestReuseHoldsWhatIsReplaced(t *testing.T) {
 			s := open(t, shared.Spec{Session: sess(t), Options: rawOptions(t, opts{"reuse": true}), Table: []shared.Entry{
 				{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"},
 				{Source: ws + "/config", Path: "/w/config", Why: "protected", Access: shared.ReadOnly},
+				hide(hidden)[0],
 			}})
 			cmd := script("cat " + hidden + "; cat /w/config; (echo x > /w/config) 2> /dev/null || echo held; echo in >> /tmp/count; wc -l < /tmp/count")
-			cmd.Masks = []shared.Mask{{Path: hidden, Origin: "deny_paths[0]"}}
 			replaced := func(out outcome) bool {
 				return slices.ContainsFunc(out.events, func(e shared.Event) bool { return strings.Contains(e.Message, "was replaced") })
 			}

@@ -56,7 +56,7 @@ const none = "none"
 // was replaced on the host since.
 func (b *box) madeOf(cmd *shared.Command) (made, error) {
 	var m made
-	p, err := b.container(cmd, "", nil) // without a line of its own
+	p, err := b.container("", nil) // without a line of its own
 	if err != nil {
 		return m, err
 	}
@@ -70,9 +70,8 @@ func (b *box) madeOf(cmd *shared.Command) (made, error) {
 	for i, source := range p.hidden {
 		id := identity(source)
 		m.shown, m.sources = append(m.shown, source), append(m.sources, id)
-		inside := p.masked[i]
-		if id != none && !slices.ContainsFunc(p.masked, func(o string) bool { return o != inside && within(inside, o) }) {
-			m.mounted = append(m.mounted, inside)
+		if id != none {
+			m.mounted = append(m.mounted, p.masked[i])
 		}
 	}
 	init, err := os.Stat(b.plans.initFile)

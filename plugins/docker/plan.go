@@ -2,17 +2,16 @@ package docker
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -103,9 +102,9 @@ var (
 	defaultReadOnly = [...]string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
 
-// container gives the container for one command's masks, whose first process
-// is the init with the words given.
-func (p *planner) container(masks []shared.Mask, words []string) (*plan, error) {
+// container gives the container whose first process is the init with the words
+// given.
+func (p *planner) container(words []string) (*plan, error) {
 	out := &plan{
 		config: container.Config{
 			Image:      p.image.id,
@@ -144,10 +143,7 @@ func (p *planner) container(masks []shared.Mask, words []string) (*plan, error) 
 			out.host.GroupAdd = append(out.host.GroupAdd, strconv.FormatUint(uint64(g), 10))
 		}
 	}
-	if err := p.mounts(out); err != nil {
-		return nil, err
-	}
-	if err := p.mask(out, masks); err != nil || !p.daemon.podman {
+	if err := p.mounts(out); err != nil || !p.daemon.podman {
 		return out, err
 	}
 	return out, out.forPodman()
@@ -215,11 +211,15 @@ func resources(l shared.Limits, d *daemonFacts) container.Resources {
 	return r
 }
 
-// mounts adds the Spec's mounts, the engine's own and the private directories.
+// mounts adds the Spec's table, the engine's own entries and the private directories.
 func (p *planner) mounts(out *plan) error {
 	size := p.tempSize()
 	taken := map[string]bool{}
-	for _, m := range slices.Concat(p.spec.Table, p.binds) {
+	table := slices.Concat(p.spec.Table, p.binds)
+	for _, m := range table {
+		if m.Access == shared.Hidden {
+			continue
+		}
 		if err := refuseReserved(m); err != nil {
 			return err
 		}
@@ -285,9 +285,10 @@ func (p *planner) mounts(out *plan) error {
 	if p.lineDir != "" {
 		p.bind(out, shared.Entry{Source: p.lineDir, Path: lineInside, Why: "the init's connection", Access: shared.ReadOnly}, true)
 	}
-	slices.SortStableFunc(out.ops, func(a, b shared.PlannedMount) int {
-		return strings.Compare(a.Destination, b.Destination)
-	})
+	if err := p.hide(out, table, taken); err != nil {
+		return err
+	}
+	slices.SortStableFunc(out.ops, func(a, b shared.PlannedMount) int { return paths.Compare(a.Destination, b.Destination) })
 	return nil
 }
 
@@ -324,30 +325,47 @@ func (p *planner) tmpfs(out *plan, dest string, mode uint32, size uint64, why st
 	out.ops = append(out.ops, shared.PlannedMount{Op: "tmpfs", Destination: dest, Why: why})
 }
 
-// mask hides paths: the daemon's runtime does it last, and leaves alone what is
-// not there, so that nothing is made on the host to be mounted on.
-func (p *planner) mask(out *plan, masks []shared.Mask) error {
-	hidden := map[string]bool{}
-	mounts := slices.Concat(p.spec.Table, p.binds)
-	for _, m := range masks {
-		for _, dir := range [...]string{"/proc", "/dev", ownDir} {
-			if within(m.Path, dir) || m.Path == "/" {
-				return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Origin, Message: fmt.Sprintf("cannot hide %q, which the engine needs", m.Path)}
-			}
-		}
-		if err := nameable(m.Origin, m.Path); err != nil {
-			return err
-		}
-		if !hidden[m.Path] {
-			hidden[m.Path] = true
-			if under := above(mounts, m.Path); under != nil && under.Source != "" {
-				out.hidden = append(out.hidden, under.Source+strings.TrimPrefix(m.Path, under.Path))
-				out.masked = append(out.masked, m.Path)
-			}
-			out.ops = append(out.ops, shared.PlannedMount{Op: "mask", Destination: m.Path, Why: m.Origin})
+// hide hides paths: the daemon's runtime does it last, and leaves alone what is
+// not there, so that nothing is made on the host to be mounted on. A directory in
+// which something is mounted becomes empty memory beneath that.
+func (p *planner) hide(out *plan, table []shared.Entry, mounted map[string]bool) error {
+	holds := map[string]bool{}
+	for at := range mounted {
+		for dir := range paths.Up(path.Dir(at)) {
+			holds[dir] = true
 		}
 	}
-	out.host.MaskedPaths = append(slices.Clone(defaultMasked[:]), slices.Sorted(maps.Keys(hidden))...)
+	var masked []string
+	cover := shared.Covers(table)
+	for _, m := range table {
+		if m.Access != shared.Hidden {
+			continue
+		}
+		for _, dir := range [...]string{"/proc", "/dev", ownDir} {
+			if paths.Inside(dir, m.Path) || m.Path == "/" {
+				return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: fmt.Sprintf("cannot hide %q, which the engine needs", m.Path)}
+			}
+		}
+		if err := nameable(m.Why, m.Path); err != nil {
+			return err
+		}
+		if holds[m.Path] {
+			out.host.Tmpfs[m.Path] = "ro,noexec,nosuid,nodev,size=64k,mode=0755"
+			if p.daemon.podman {
+				out.host.Tmpfs[m.Path] += ",notmpcopyup"
+			}
+			out.ops = append(out.ops, shared.PlannedMount{Op: "tmpfs", Destination: m.Path, Why: m.Why})
+			continue
+		}
+		if _, dir := cover(path.Dir(m.Path)); dir != "" {
+			out.hidden = append(out.hidden, path.Join(dir, path.Base(m.Path)))
+			out.masked = append(out.masked, m.Path)
+		}
+		masked = append(masked, m.Path)
+		out.ops = append(out.ops, shared.PlannedMount{Op: "mask", Destination: m.Path, Why: m.Why})
+	}
+	slices.Sort(masked)
+	out.host.MaskedPaths = slices.Concat(defaultMasked[:], masked)
 	return nil
 }
 
@@ -365,7 +383,7 @@ func nameable(origin string, paths ...string) error {
 
 func refuseReserved(m shared.Entry) error {
 	for _, dir := range [...]string{"/proc", "/dev", "/sys", ownDir} {
-		if within(m.Path, dir) {
+		if paths.Inside(dir, m.Path) {
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why,
 				Message: fmt.Sprintf("destination %q lies in %s, which the engine provides", m.Path, dir)}
 		}
@@ -374,9 +392,4 @@ func refuseReserved(m shared.Entry) error {
 		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: `destination "/" would replace the whole image`}
 	}
 	return nil
-}
-
-// within reports whether p is dir or lies below it, by components.
-func within(p, dir string) bool {
-	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'
 }

@@ -34,12 +34,21 @@ func basePlanner() planner {
 	}
 }
 
+// hide gives entries that hide what is at some paths.
+func hide(paths ...string) []shared.Entry {
+	table := make([]shared.Entry, len(paths))
+	for i, p := range paths {
+		table[i] = shared.Entry{Path: p, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "deny_paths[0]"}
+	}
+	return table
+}
+
 // TestPlanGolden holds what the daemon is asked for against files.
 func TestPlanGolden(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(*planner)
-		masks  []shared.Mask
+		hidden []shared.Entry
 	}{
 		"plain": {func(*planner) {}, nil},
 		"everything": {func(p *planner) {
@@ -55,12 +64,12 @@ func TestPlanGolden(t *testing.T) {
 			p.image.volumes = []string{"/var/lib/data", "/scratch"}
 			p.daemon.recursiveRO, p.daemon.remapped = true, true
 			p.caches = []cacheVolume{{name: "sbxhost-cache-0", inside: "/root/.npm", origin: "config.cache.paths[0]", labels: map[string]string{"l": "v"}}}
-		}, []shared.Mask{{Path: "/workspace/.env"}, {Path: "/workspace/a,\"b\nc", Dir: true}, {Path: "/workspace/.env"}}},
+		}, hide("/workspace/.env", "/workspace/a,\"b\nc", "/over")},
 		"rootless": {func(p *planner) {
 			p.daemon.rootless = true
 			p.spec.User = &shared.User{UID: 1000, GID: 1001, Groups: []uint32{1001}}
 		}, nil},
-		"podman": {func(p *planner) { p.daemon.podman = true }, []shared.Mask{{Path: "/workspace/.env"}, {Path: "/workspace/keys", Dir: true}}},
+		"podman": {func(p *planner) { p.daemon.podman = true }, hide("/workspace/.env", "/workspace/keys", "/home")},
 		"compose": {func(p *planner) {
 			p.spec.Network.Mode = shared.NetworkHost
 			p.network = "project_default"
@@ -68,7 +77,8 @@ func TestPlanGolden(t *testing.T) {
 	} {
 		p := basePlanner()
 		tt.change(&p)
-		got, err := p.container(tt.masks, []string{"fetch", "/.sbxhost/line/s"})
+		p.spec.Table = append(p.spec.Table, tt.hidden...)
+		got, err := p.container([]string{"fetch", "/.sbxhost/line/s"})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -96,7 +106,7 @@ func TestPlanRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(*planner)
-		mask   string
+		hidden string
 	}{
 		"over the image":   {func(p *planner) { p.spec.Table[0].Path = "/" }, ""},
 		"into /dev":        {func(p *planner) { p.spec.Table[0].Path = "/dev/x" }, ""},
@@ -105,17 +115,16 @@ func TestPlanRefuses(t *testing.T) {
 		"overlay":          {func(p *planner) { p.spec.Table[0].Access = shared.Overlay }, ""},
 		"volume on /":      {func(p *planner) { p.image.volumes = []string{"/"} }, ""},
 		"volume on init":   {func(p *planner) { p.image.volumes = []string{"/.sbxhost/x/../line"} }, ""},
-		"mask of /":        {func(*planner) {}, "/"},
-		"mask of /proc/x":  {func(*planner) {}, "/proc/x"},
-		"mask of the init": {func(*planner) {}, "/.sbxhost/init"},
+		"hiding /":         {func(*planner) {}, "/"},
+		"hiding /proc/x":   {func(*planner) {}, "/proc/x"},
+		"hiding the init":  {func(*planner) {}, "/.sbxhost/init"},
 	} {
 		p := basePlanner()
 		tt.change(&p)
-		var masks []shared.Mask
-		if tt.mask != "" {
-			masks = []shared.Mask{{Path: tt.mask}}
+		if tt.hidden != "" {
+			p.spec.Table = append(p.spec.Table, hide(tt.hidden)...)
 		}
-		if _, err := p.container(masks, nil); err == nil {
+		if _, err := p.container(nil); err == nil {
 			t.Errorf("%s: not refused", name)
 		}
 	}
@@ -150,14 +159,10 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 		"source":      {Table: []shared.Entry{{Source: "/a\xff", Path: "/a", Why: "bind_paths[0]", Access: shared.ReadOnly}}},
 		"destination": {Table: []shared.Entry{{Source: "/a", Path: "/a\xff", Why: "bind_paths[0]", Access: shared.ReadOnly}}},
 		"home":        {Home: "/home/\xff"},
-		"mask":        {},
+		"hidden":      {Table: hide("/a\xff")},
 	} {
 		p := planner{spec: &spec, options: &options{}}
-		var masks []shared.Mask
-		if name == "mask" {
-			masks = []shared.Mask{{Path: "/a\xff", Origin: "deny_paths[0]"}}
-		}
-		if _, err := p.container(masks, nil); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "UTF-8") {
+		if _, err := p.container(nil); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "UTF-8") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

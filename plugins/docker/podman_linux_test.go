@@ -45,18 +45,18 @@ func daemonPart() string {
 // the registry, with which Podman wants TLS. Not in parallel: one
 // daemon at a time is enough.
 func TestPodman(t *testing.T) {
-	againWith(t, podman, dockerd.MissingPodman(), "TestStatusAndStreams", "TestMasks", "TestEngineKilled", "TestConformance")
+	againWith(t, podman, dockerd.MissingPodman(), "TestStatusAndStreams", "TestHidden", "TestEngineKilled", "TestConformance")
 }
 
 // TestRootlessPodman does so as an ordinary user, without any right over the
 // machine, and without Compose, whose networks take /dev/net/tun.
 func TestRootlessPodman(t *testing.T) {
-	againWith(t, rootlessPodman, dockerd.MissingRootlessPodman(), "TestStatusAndStreams", "TestMasks", "TestEngineKilled", "TestConformance", "TestRootless", "TestRootlessLimits")
+	againWith(t, rootlessPodman, dockerd.MissingRootlessPodman(), "TestStatusAndStreams", "TestHidden", "TestEngineKilled", "TestConformance", "TestRootless", "TestRootlessLimits")
 }
 
 // TestRootlessDocker is likewise.
 func TestRootlessDocker(t *testing.T) {
-	againWith(t, rootlessDocker, dockerd.MissingRootlessDocker(), "TestStatusAndStreams", "TestMasks", "TestEngineKilled", "TestConformance", "TestRootless", "TestRootlessLimits")
+	againWith(t, rootlessDocker, dockerd.MissingRootlessDocker(), "TestStatusAndStreams", "TestHidden", "TestEngineKilled", "TestConformance", "TestRootless", "TestRootlessLimits")
 }
 
 func againWith(t *testing.T, daemon string, missing error, passing ...string) {
@@ -115,21 +115,21 @@ func TestPodmanVersions(t *testing.T) {
 // TestPodmanNames tries names that would be two where Podman reads them.
 func TestPodmanNames(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*planner) []shared.Mask{
-		"source":      func(p *planner) []shared.Mask { p.spec.Table[0].Source = "/src,target=/etc"; return nil },
-		"destination": func(p *planner) []shared.Mask { p.spec.Table[0].Path = "/a\nb"; return nil },
-		"quotes":      func(p *planner) []shared.Mask { p.spec.Table[0].Source = `/a"b`; return nil },
-		"tmpfs":       func(p *planner) []shared.Mask { p.spec.Home = "/home/a:exec"; return nil },
-		"volume":      func(p *planner) []shared.Mask { p.image.volumes = []string{"/v:rw"}; return nil },
-		"mask":        func(*planner) []shared.Mask { return []shared.Mask{{Path: "/workspace/a:/workspace/b"}} },
+	for name, change := range map[string]func(*planner){
+		"source":      func(p *planner) { p.spec.Table[0].Source = "/src,target=/etc" },
+		"destination": func(p *planner) { p.spec.Table[0].Path = "/a\nb" },
+		"quotes":      func(p *planner) { p.spec.Table[0].Source = `/a"b` },
+		"tmpfs":       func(p *planner) { p.spec.Home = "/home/a:exec" },
+		"volume":      func(p *planner) { p.image.volumes = []string{"/v:rw"} },
+		"hidden":      func(p *planner) { p.spec.Table = append(p.spec.Table, hide("/workspace/a:/workspace/b")...) },
 	} {
 		p := basePlanner()
-		masks := change(&p)
-		if _, err := p.container(masks, nil); err != nil {
+		change(&p)
+		if _, err := p.container(nil); err != nil {
 			t.Errorf("%s: refused for Docker, too: %v", name, err)
 		}
 		p.daemon.podman = true
-		if _, err := p.container(masks, nil); !errors.Is(err, shared.ErrInvalidSpec) {
+		if _, err := p.container(nil); !errors.Is(err, shared.ErrInvalidSpec) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

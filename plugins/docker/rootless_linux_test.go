@@ -32,9 +32,9 @@ func TestRootless(t *testing.T) {
 		s := open(t, shared.Spec{Options: rawOptions(t, options), Table: []shared.Entry{
 			{Source: ws, Path: ws, Access: shared.ReadWrite, Why: "workspace"},
 			{Source: ws + "/protected", Path: ws + "/protected", Why: "protect_paths[0]", Access: shared.ReadOnly},
+			hide(ws + "/.env")[0],
 		}})
 		cmd := script("cd " + ws + "; cat own; mkdir d; echo made > d/f; chown 5 d/f; echo no > protected; rm protected; mv protected p; umount " + ws + "/protected; cat .env; cat /proc/self/uid_map >&2")
-		cmd.Masks = []shared.Mask{{Path: ws + "/.env", Origin: "deny_paths[0]"}}
 		out := runCommand(t, s, cmd, "")
 		if out.stdout != "own\n" {
 			t.Errorf("got %+v", out)

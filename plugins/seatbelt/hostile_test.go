@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -123,7 +124,7 @@ func FuzzProfileText(f *testing.F) {
 	f.Add("/Users/me/\\", `\\`, `\`)
 	f.Fuzz(func(t *testing.T, path, pattern, origin string) {
 		spec := shared.Spec{
-			Table:  []shared.Entry{{Source: path, Path: path, Access: shared.ReadWrite, Why: origin}, mount("/Users/me/ws", shared.ReadWrite, "workspace")},
+			Table:   []shared.Entry{{Source: path, Path: path, Access: shared.ReadWrite, Why: origin}, mount("/Users/me/ws", shared.ReadWrite, "workspace")},
 			Deny:    []string{pattern},
 			Protect: []string{pattern},
 		}
@@ -150,7 +151,7 @@ func FuzzProfileText(f *testing.F) {
 			{Operation: "mach-lookup", Service: "com.apple.SecurityServer"}, {Operation: "network-outbound", SocketDomain: "AF_INET", Host: "example.com", Port: "443"},
 			{Operation: "appleevent-send"}, {Operation: "job-creation"},
 		} {
-			if within(a.Path, path) && a.Path != "" {
+			if paths.Inside(path, a.Path) && a.Path != "" {
 				continue
 			}
 			if model.Decide(sbplmodel.Documented, a).Allow || model.Decide(sbplmodel.LastMatch, a).Allow {

@@ -26,7 +26,7 @@ func onModel(t *testing.T, m *enginetest.MacTrial) modelledProbe {
 	t.Helper()
 	have := info.Features
 	for _, f := range m.Requires {
-		if !have.Has(f) && !(f == shared.FeatureHidden && have.Has(shared.FeaturePatterns)) {
+		if !have.Has(f) {
 			return modelledProbe{cell: "-"}
 		}
 	}
@@ -61,18 +61,18 @@ func onModel(t *testing.T, m *enginetest.MacTrial) modelledProbe {
 func attempted(t *testing.T, m *enginetest.MacTrial, c *enginetest.MacCommand) (got, refused bool) {
 	t.Helper()
 	w := &world{t: t, files: sbplmodel.FileSystem{Links: m.Links, Volume: m.Volume}}
-	cmd := c.Command
-	cmd.Masks = withMaskTargets(cmd.Masks, func(p string) (string, bool) {
-		at := w.files.Resolve(p, true)
-		return at, at != p
-	})
 	if _, err := elsewhere().Open(t.Context(), c.Spec); err != nil {
 		if !errors.Is(err, shared.ErrInvalidSpec) && !errors.Is(err, shared.ErrUnsupported) {
 			t.Errorf("%s: Open: %v", m.ID, err)
 		}
 		return false, true
 	}
-	p, err := newPolicy(&c.Spec, &cmd)
+	spec := c.Spec
+	spec.Table = withHiddenTargets(spec.Table, func(p string) (string, bool) {
+		at := w.files.Resolve(p, true)
+		return at, at != p
+	})
+	p, err := newPolicy(&spec, &c.Command)
 	if err != nil {
 		return false, true
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -52,7 +53,7 @@ func (e *engine) open(ctx context.Context, spec *shared.Spec) error {
 // outOfReach refuses a launcher that commands could write to.
 func outOfReach(p *policy, launcher string) error {
 	for _, a := range p.areas {
-		if a.writable && within(launcher, a.path) {
+		if a.writable && paths.Inside(a.path, launcher) {
 			return invalid(a.origin, fmt.Sprintf("makes the launcher %s writable from inside", launcher), "bind it read-only, or bind less")
 		}
 	}
@@ -117,9 +118,9 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 	if err != nil {
 		return nil, err
 	}
-	resolved := *cmd
-	resolved.Masks = withMaskTargets(cmd.Masks, leadsTo)
-	p, err := newPolicy(spec, &resolved)
+	followed := *spec
+	followed.Table = withHiddenTargets(spec.Table, leadsTo)
+	p, err := newPolicy(&followed, cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 	}
 	// What Open did not know of may be what macOS does not take, and must not
 	// become the command's exit status.
-	if len(resolved.Masks) > 0 || cmd.TTY {
+	if len(followed.Table) > len(spec.Table) || cmd.TTY {
 		tried, err := compile(p, planned(spec))
 		if err != nil {
 			return nil, err

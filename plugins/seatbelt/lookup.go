@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
@@ -51,19 +52,21 @@ func (p *policy) executableAt(at string) bool {
 	if _, ok := p.areaAt(at); ok {
 		return true
 	}
-	if p.spec.Home != "" && within(at, p.spec.Home) {
-		return false
+	for _, h := range p.hidden {
+		if paths.Inside(h.path, at) {
+			return false
+		}
 	}
 	if p.spec.Filesystem == shared.FilesystemHost {
 		for _, hidden := range [...]string{"/dev", "/private/tmp", "/private/var/tmp", "/private/var/folders", "/private/var/run"} {
-			if within(at, hidden) {
+			if paths.Inside(hidden, at) {
 				return false
 			}
 		}
 		return true
 	}
 	for _, dir := range systemPrograms {
-		if within(at, dir) {
+		if paths.Inside(dir, at) {
 			return true
 		}
 	}

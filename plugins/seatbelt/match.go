@@ -1,11 +1,15 @@
 package seatbelt
 
-import "regexp"
+import (
+	"regexp"
+
+	"github.com/sbxhost/sbxhost/paths"
+)
 
 // matches reports whether c is about a path. It is for messages: what holds is
 // the profile.
 func (c closed) matches(path string) bool {
-	if c.path != "" && within(path, c.path) {
+	if c.path != "" && paths.Inside(c.path, path) {
 		return true
 	}
 	for _, q := range c.patterns {

@@ -56,8 +56,8 @@ func (p *policy) steps(at places) (steps []shared.PlannedMount) {
 	} else {
 		step("read", "<minimal>", "filesystem")
 	}
-	if p.spec.Home != "" {
-		step("hide", p.spec.Home, "home")
+	for _, h := range p.hidden {
+		step("hide", h.path, h.origin)
 	}
 	for _, a := range p.areas {
 		if a.writable {

@@ -1,12 +1,14 @@
 package seatbelt
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -49,6 +51,7 @@ type closed struct {
 type policy struct {
 	spec      *shared.Spec
 	areas     []area // the shortest path first, so that the deeper one decides
+	hidden    []area // likewise, where areas lie in them
 	denied    []closed
 	protected []closed
 	kept      []closed // places of the home directory that are never writable
@@ -64,25 +67,43 @@ var homeKept = [...]string{
 
 func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 	p := &policy{spec: spec, tty: cmd.TTY}
+	holds := map[string]bool{} // the directories with areas in them
+	for _, m := range spec.Table {
+		if m.Access != shared.Hidden {
+			for dir := range paths.Up(path.Dir(m.Path)) {
+				holds[dir] = true
+			}
+		}
+	}
 	for i, m := range spec.Table {
 		if err := checkName(m.Why, m.Path); err != nil {
 			return nil, err
 		}
+		if m.Access == shared.Hidden {
+			if holds[m.Path] {
+				p.hidden = append(p.hidden, area{path: m.Path, origin: m.Why})
+			} else {
+				p.denied = append(p.denied, at(m.Why, m.Path))
+			}
+			continue
+		}
 		a := area{path: m.Path, writable: m.Access == shared.ReadWrite, origin: m.Why}
 		if a.origin == "" {
-			a.origin = fmt.Sprintf("mounts[%d]", i)
+			a.origin = fmt.Sprintf("table[%d]", i)
 		}
 		if a.path == "/" {
 			return nil, invalid(a.origin, "the whole host cannot be mounted", `say filesystem = "host" to show it read-only`)
 		}
 		p.areas = append(p.areas, a)
 	}
-	slices.SortStableFunc(p.areas, func(a, b area) int {
-		if d := len(a.path) - len(b.path); d != 0 {
-			return d
-		}
-		return strings.Compare(a.path, b.path)
-	})
+	if spec.Home != "" {
+		p.hidden = append(p.hidden, area{path: spec.Home, origin: "The home directory: nothing of it but what is mounted"})
+	}
+	for _, list := range [...][]area{p.areas, p.hidden} {
+		slices.SortStableFunc(list, func(a, b area) int {
+			return cmp.Or(len(a.path)-len(b.path), strings.Compare(a.path, b.path))
+		})
+	}
 	if spec.Home != "" {
 		if err := checkName("home", spec.Home); err != nil {
 			return nil, err
@@ -108,12 +129,6 @@ func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 			}
 			*list.to = append(*list.to, c)
 		}
-	}
-	for _, m := range cmd.Masks {
-		if err := checkName(m.Origin, m.Path); err != nil {
-			return nil, err
-		}
-		p.denied = append(p.denied, at(m.Origin, m.Path))
 	}
 	return p, nil
 }
@@ -157,15 +172,17 @@ func (p *policy) place(parsed pattern, origin string) closed {
 	return c
 }
 
-// areaAt gives the area that a path lies in, unless it is in the hidden home.
+// areaAt gives the area that a path lies in, unless something in it hides the path.
 func (p *policy) areaAt(at string) (found area, ok bool) {
 	for _, a := range p.areas { // the deepest comes last
-		if within(at, a.path) {
+		if paths.Inside(a.path, at) {
 			found, ok = a, true
 		}
 	}
-	if home := p.spec.Home; ok && home != "" && within(at, home) && !within(found.path, home) {
-		return area{}, false
+	for _, h := range p.hidden {
+		if ok && paths.Inside(h.path, at) && !paths.Inside(h.path, found.path) {
+			return area{}, false
+		}
 	}
 	return found, ok
 }
@@ -173,7 +190,7 @@ func (p *policy) areaAt(at string) (found area, ok bool) {
 // writableRoot gives the outermost writable area around a path.
 func (p *policy) writableRoot(at string) (string, bool) {
 	for _, a := range p.areas {
-		if a.writable && within(at, a.path) {
+		if a.writable && paths.Inside(a.path, at) {
 			return a.path, true
 		}
 	}
@@ -182,8 +199,8 @@ func (p *policy) writableRoot(at string) (string, bool) {
 
 // pins are the paths that must neither be renamed nor removed, lest what they
 // hold be somewhere else afterwards: each writable area itself, and what lies
-// between it and a path for which it makes a difference: other areas, the hidden
-// home, the private directories.
+// between it and a path for which it makes a difference: other areas, what is
+// hidden, the private directories.
 func (p *policy) pins(private ...string) []string {
 	set := map[string]bool{}
 	pin := func(at string) {
@@ -202,8 +219,11 @@ func (p *policy) pins(private ...string) []string {
 		}
 		pin(a.path)
 	}
-	for _, dir := range append(private, p.spec.Home) {
+	for _, dir := range private {
 		pin(dir)
+	}
+	for _, h := range p.hidden {
+		pin(h.path)
 	}
 	for _, list := range [...][]closed{p.kept, p.denied, p.protected} {
 		for _, c := range list {
@@ -244,18 +264,13 @@ func (p *policy) ancestors() []string {
 
 // aliases gives both names that a path can have for the kernel.
 func aliases(p string) []string {
-	if within(p, dataVolume) {
+	if paths.Inside(dataVolume, p) {
 		if rest := strings.TrimPrefix(p, dataVolume); rest != "" {
 			return []string{p, rest}
 		}
 		return []string{p}
 	}
 	return []string{p, dataVolume + p}
-}
-
-// within reports whether p is root or lies below it, by components.
-func within(p, root string) bool {
-	return p == root || root == "/" || strings.HasPrefix(p, root) && p[len(root)] == '/'
 }
 
 // checkName refuses what cannot be a path of macOS.

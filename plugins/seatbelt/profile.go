@@ -189,10 +189,7 @@ func (w *writer) oneRule(action, operations string, tagged bool, filters []strin
 // mounts grants the areas, the outer ones first.
 func (w *writer) mounts(p *policy, at places) {
 	// Each is closed after what holds it and before what it holds.
-	hidden := []area{{path: at.scratch, origin: "The session's scratch directory is not the command's"}}
-	if p.spec.Home != "" {
-		hidden = append(hidden, area{path: p.spec.Home, origin: "The home directory: nothing of it but what is mounted"})
-	}
+	hidden := append([]area{{path: at.scratch, origin: "The session's scratch directory is not the command's"}}, p.hidden...)
 	slices.SortStableFunc(hidden, func(a, b area) int { return len(a.path) - len(b.path) })
 	hide := func(before func(h area) bool) {
 		for len(hidden) > 0 && before(hidden[0]) {

@@ -35,7 +35,8 @@ func TestGoldenProfiles(t *testing.T) {
 	}{
 		"zero": {}, "mac": {spec: project()}, "worktree": {spec: worktree}, "read-only": {spec: readOnly},
 		"online-host-tty": {spec: online, cmd: shared.Command{TTY: true}},
-		"masks":           {spec: readOnly, cmd: shared.Command{Masks: []shared.Mask{{Path: "/Users/me/p/key", Origin: `deny_paths "key"`}}}},
+		"hidden": {spec: shared.Spec{Table: append(readOnly.Table, mount("/Users/me/p/deep/shown", shared.ReadWrite, "bind_paths[0]"),
+			hidden("/Users/me/p/key"), hidden("/Users/me/p/deep"))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,6 +69,10 @@ func TestGoldenProfiles(t *testing.T) {
 	}
 }
 
+func hidden(path string) shared.Entry {
+	return shared.Entry{Path: path, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: `deny_paths "key"`}
+}
+
 func comment(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -83,7 +88,7 @@ func TestPathsAreParameters(t *testing.T) {
 		path := "/Users/me/" + name
 		spec := shared.Spec{
 			Home:    "/Users/me/h " + name,
-			Table:  []shared.Entry{mount(path, shared.ReadWrite, "bind_paths["+name+"]")},
+			Table:   []shared.Entry{mount(path, shared.ReadWrite, "bind_paths["+name+"]")},
 			Protect: []string{"/Users/me/" + quotePattern(name) + "/kept"},
 			Deny:    []string{"/Users/me/" + quotePattern(name) + "/denied"},
 		}

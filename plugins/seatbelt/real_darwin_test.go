@@ -67,7 +67,7 @@ func openReal(t *testing.T, change func(*shared.Spec)) *real {
 	}
 	spec := shared.Spec{
 		Sandbox: "real", Home: r.home, Session: shared.Session{ID: t.Name(), Dir: filepath.Join(top, "session")},
-		Table:  []shared.Entry{mount(r.ws, shared.ReadWrite, "workspace"), mount(r.ws+"/.git/hooks", shared.ReadOnly, "protected: git hooks")},
+		Table:   []shared.Entry{mount(r.ws, shared.ReadWrite, "workspace"), mount(r.ws+"/.git/hooks", shared.ReadOnly, "protected: git hooks")},
 		Deny:    []string{"**/.env"},
 		Protect: []string{".envrc"},
 	}

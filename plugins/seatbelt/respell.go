@@ -2,6 +2,7 @@ package seatbelt
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -13,14 +14,27 @@ import (
 
 // respell turns the Spec's paths into the kernel's spelling of them.
 func respell(spec *shared.Spec) error {
-	for i := range spec.Table {
-		m := &spec.Table[i]
-		p, err := canonical(m.Path)
-		if err != nil {
-			return invalid(m.Why, err.Error(), "")
+	table := spec.Table[:0]
+	for _, e := range spec.Table {
+		if e.Access == shared.Hidden {
+			// Its spelling stays: what it leads to is looked for with each command.
+			if _, err := os.Lstat(e.Path); err != nil && e.Missing != shared.MissingIgnore {
+				return invalid(e.Why, fmt.Sprintf("%q, which is to be hidden: %v", e.Path, err), "")
+			}
+			table = append(table, e)
+			continue
 		}
-		m.Source, m.Path = p, p
+		p, err := canonical(e.Path)
+		if errors.Is(err, fs.ErrNotExist) && e.Missing == shared.MissingIgnore {
+			continue
+		}
+		if err != nil {
+			return invalid(e.Why, err.Error(), "")
+		}
+		e.Source, e.Path = p, p
+		table = append(table, e)
 	}
+	spec.Table = table
 	if spec.Home != "" {
 		p, err := canonical(spec.Home)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -51,13 +65,16 @@ func withTargets(patterns []string) []string {
 	return list
 }
 
-// withMaskTargets does the same for masks.
-func withMaskTargets(masks []shared.Mask, leadsTo func(string) (string, bool)) []shared.Mask {
-	list := slices.Clone(masks)
-	for _, m := range masks {
-		if target, ok := leadsTo(m.Path); ok {
-			m.Path = target
-			list = append(list, m)
+// withHiddenTargets does the same for entries that hide.
+func withHiddenTargets(table []shared.Entry, leadsTo func(string) (string, bool)) []shared.Entry {
+	list := slices.Clone(table)
+	for _, e := range table {
+		if e.Access != shared.Hidden {
+			continue
+		}
+		if target, ok := leadsTo(e.Path); ok {
+			e.Path = target
+			list = append(list, e)
 		}
 	}
 	return list

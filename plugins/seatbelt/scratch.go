@@ -83,7 +83,7 @@ func (s *scratch) populate(spec *shared.Spec) error {
 	defer home.Close()
 	for _, m := range spec.Table {
 		rel, ok := strings.CutPrefix(m.Path, spec.Home+"/")
-		if !ok {
+		if !ok || !m.Access.Shows() {
 			continue
 		}
 		if dir := filepath.Dir(rel); dir != "." {

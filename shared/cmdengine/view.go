@@ -86,18 +86,22 @@ func Again(texts ...string) func(context.Context, string, *syscall.WaitStatus) e
 // A source that is swapped between this look and the mount is not found out:
 // [shared.FeatureSourceFD] is not to be claimed.
 func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
-	var view []shared.Entry
+	view := make([]shared.Entry, 0, len(spec.Table))
+	files := map[string]bool{} // the entries of which the source is no directory
 	for _, e := range spec.Table {
 		if e.Access.Shows() {
 			to, err := filepath.EvalSymlinks(e.Source)
 			switch {
-			case errors.Is(err, fs.ErrNotExist) && e.Missing == shared.MissingIgnore:
+			case gone(err) && e.Missing == shared.MissingIgnore:
 				continue
+			case gone(err):
+				return nil, viewError(e.Why, "%q does not exist", e.Source)
 			case err != nil:
 				return nil, viewError(e.Why, "%v", err)
 			case to != e.Source:
 				return nil, viewError(e.Why, "%q has become a symlink to %q", e.Source, to)
 			}
+			files[e.Path] = !isDir(to)
 		}
 		view = append(view, e)
 	}
@@ -112,16 +116,18 @@ func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
 		case under.Access.Shows():
 			place = path.Join(place, path.Base(e.Path))
 			to, err := filepath.EvalSymlinks(place)
-			switch {
-			case e.Access == shared.Hidden && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)):
-				if e.Missing == shared.MissingIgnore {
-					continue
-				}
-				return nil, viewError(e.Why, "%q, which is to be hidden, is not there", e.Path)
-			case e.Access == shared.Hidden:
-			case err != nil || to != place:
-				// A symlink would lead the launcher to another place.
-				return nil, viewError(e.Why, "%q has nothing in %q (%s) to be mounted on", e.Path, under.Source, under.Why)
+			switch hides := e.Access == shared.Hidden; {
+			case hides && gone(err) && e.Missing == shared.MissingIgnore:
+				continue
+			case gone(err):
+				return nil, viewError(e.Why, "%q does not exist in what is shown there (%q on the host)", e.Path, place)
+			case hides:
+			case err != nil:
+				return nil, viewError(e.Why, "%v", err)
+			case to != place:
+				return nil, viewError(e.Why, "%q leads through a symlink to %q, which a command could have put there", e.Path, to)
+			case isDir(place) == files[e.Path]:
+				return nil, viewError(e.Why, "%q and its source are not both directories or both files", e.Path)
 			}
 		}
 		kept = append(kept, e)
@@ -137,10 +143,7 @@ func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
 	}
 	for _, pin := range shared.Pins(kept) {
 		// What leads through a symlink is not where the pin would keep it.
-		if to, err := filepath.EvalSymlinks(pin.Source); err != nil || to != pin.Source || pin.Access != shared.ReadWrite {
-			continue
-		}
-		if info, err := os.Lstat(pin.Source); err == nil && info.IsDir() {
+		if to, err := filepath.EvalSymlinks(pin.Source); err == nil && to == pin.Source && isDir(to) && pin.Access == shared.ReadWrite {
 			kept = append(kept, pin)
 		}
 	}
@@ -151,6 +154,14 @@ func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
 	}
 	slices.SortFunc(kept, func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
 	return kept, nil
+}
+
+// gone reports whether an error says that nothing is at a path.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
+
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
 }
 
 func nameable(origin, odd string, paths ...string) error {

@@ -23,6 +23,9 @@ func TestView(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.WriteFile(top+"/file", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Symlink("../other", top+"/ws/link"); err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +60,7 @@ func TestView(t *testing.T) {
 		"not there to be hidden":   {mounts: []shared.Entry{mount("ws", "/w", rw)}, hidden: []string{"/w/none!"}, err: "hidden /w/none!"},
 		"ignored":                  {mounts: []shared.Entry{{Path: "/x", Source: top + "/none", Access: rw, Missing: shared.MissingIgnore}}, want: ">/tmp >/var/tmp"},
 		"held":                     {mounts: []shared.Entry{{Path: "/x", Source: top + "/none", Access: ro, Missing: shared.MissingHold, Why: "held"}}, err: "held"},
+		"a file on a directory":    {mounts: []shared.Entry{mount("ws", "/w", ro), mount("file", "/w/a", ro)}, err: "origin /w/a"},
 		"missing":                  {mounts: []shared.Entry{mount("none", "/x", ro)}, err: "origin /x"},
 		"a symlink":                {mounts: []shared.Entry{mount("ws/link", "/x", ro)}, err: "origin /x"},
 		"a destination missing":    {mounts: []shared.Entry{mount("ws", "/w", ro), mount("other", "/w/none", ro)}, err: "origin /w/none"},

@@ -6,12 +6,11 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
-	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A mask that is a symbolic link hides what that leads to: the kernel knows the
+// An entry for a symbolic link hides what that leads to: the kernel knows the
 // file by no other name.
-func TestFakeMaskedLink(t *testing.T) {
+func TestFakeHiddenLink(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	spec := f.spec()
@@ -30,12 +29,8 @@ func TestFakeMaskedLink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := command(spec, "true")
-	cmd.Masks = []shared.Mask{
-		{Path: filepath.Join(ws, "alias"), Origin: "deny_paths[0]"},
-		{Path: filepath.Join(spec.Session.Dir, "ws/missing/file"), Origin: "deny_paths[1]"},
-	}
-	_, _, r := f.run(f.open(spec), cmd)
+	spec.Table = append(spec.Table, hidden(filepath.Join(ws, "alias")), hidden(filepath.Join(spec.Session.Dir, "ws/missing/file")))
+	_, _, r := f.run(f.open(spec), command(spec, "true"))
 	model, err := sbplmodel.Parse(r.Profile, r.Parameters)
 	if err != nil {
 		t.Fatal(err)
