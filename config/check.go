@@ -29,7 +29,7 @@ func (f *File) Check(goos string) Diagnostics {
 		diags = append(diags, &hcl.Diagnostic{
 			Severity: hcl.DiagWarning,
 			Summary:  "Engine not available here",
-			Detail:   fmt.Sprintf("Engine %s works on %s only: sandbox %q cannot be used on this machine.", engine, systemName(needs), name),
+			Detail:   fmt.Sprintf("Engine %s works on %s only: sandbox %q cannot be used on this machine.", showEngine(engine, f.sandboxes[name].engineHidden), systemName(needs), name),
 			Subject:  &at,
 		})
 	}

@@ -2,12 +2,17 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -54,5 +59,222 @@ func TestDecodeSandbox(t *testing.T) {
 				t.Errorf("got %s, %v", got, diags)
 			}
 		})
+	}
+}
+
+// secretText and secretNumber are what no diagnostic may show.
+const secretText, secretNumber = "hunter2canary", "90210"
+
+// secretTexts are texts that are wrong for one attribute or another, in each way.
+func secretTexts() []string {
+	var list []string
+	for _, form := range []string{"%s", "/%s", "/%s/../x", "~%s", "~/%s", "$%s", "%s*[", "1%s", "%s/x", "*%s", "LD_%s", "%s-x", "\x00%s"} {
+		list = append(list, fmt.Sprintf(form, secretText))
+	}
+	return list
+}
+
+func secretValues() []cty.Value {
+	v := cty.StringVal("/" + secretText + "/../x")
+	list := []cty.Value{
+		cty.MustParseNumberVal(secretNumber + ".25"), cty.MustParseNumberVal("-" + secretNumber), cty.NullVal(cty.String),
+		cty.StringVal("*"), cty.StringVal("~"), cty.True,
+		cty.ListVal([]cty.Value{v}), cty.MapVal(map[string]cty.Value{secretText: v}), cty.ObjectVal(map[string]cty.Value{"host": v}),
+		cty.TupleVal([]cty.Value{cty.ObjectVal(map[string]cty.Value{"host": cty.StringVal("/x"), secretText: v})}),
+	}
+	for _, s := range secretTexts() {
+		list = append(list, cty.StringVal(s))
+	}
+	return list
+}
+
+// shapes are expressions in which a value can come up, of a kind that %[1]s names.
+func shapes() []string {
+	list := []string{
+		`%[1]s`, `[%[1]s]`, `["x", %[1]s]`, `[%[1]s, %[1]s]`, `"x${%[1]s}"`, `{ x = %[1]s }`, `{ (%[1]s) = "x" }`, `{ (%[1]s) = "x", (%[1]s) = 1 }`,
+		`{ (%[1]s) = 1, x = nothing }`, `[%[1]s, nothing]`, `[{ (%[1]s) = 1 }]`,
+		`-%[1]s`, `%[1]s.nope`, `%[1]s + 1`, `%[1]s ? 1 : 2`, `{ a = 1 }[%[1]s]`, `[for v in [%[1]s] : v + 1]`, `{ for v in [%[1]s, %[1]s] : v => v }`,
+	}
+	for _, name := range bindSchema.attrs {
+		list = append(list, "[{ "+name+" = %[1]s }]", `["/x", { host = "/x", `+name+" = %[1]s }]")
+	}
+	return list
+}
+
+// everywhere gives each attribute of a sandbox, wherever it stands, the value of an
+// expression, by its name for people.
+func everywhere(t *testing.T, value string) map[string]string {
+	t.Helper()
+	sources := map[string]string{}
+	for _, name := range sandboxSchema.attrs {
+		sources[name] = name + " = " + value
+	}
+	sources["engine"] += "\nconfig {\n  imgae = 1\n}"
+	for _, block := range sandboxSchema.blocks {
+		switch block.name {
+		case "limits":
+			for _, name := range limitsSchema.attrs {
+				sources["limits."+name] = "limits {\n  " + name + " = " + value + "\n}"
+			}
+		case "config":
+			for _, a := range testSchema.Attributes {
+				sources["config."+a.Name] = "engine = \"mine\"\nconfig {\n  " + a.Name + " = " + value + "\n}"
+			}
+			for _, b := range testSchema.Blocks {
+				for _, a := range b.Attributes {
+					sources["config."+b.Name+"."+a.Name] = "engine = \"mine\"\nconfig {\n  " + b.Name + " {\n    " + a.Name + " = " + value + "\n  }\n}"
+				}
+			}
+		default:
+			t.Fatalf("the block %s is not tried here", block.name)
+		}
+	}
+	return sources
+}
+
+func shown(diags hcl.Diagnostics, files map[string]*hcl.File) string {
+	var b strings.Builder
+	for _, diag := range diags {
+		fmt.Fprintf(&b, "%s: %s\n", diag.Summary, diag.Detail)
+		if extra, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](diag); ok {
+			fmt.Fprintln(&b, extra.FunctionCallError())
+		}
+	}
+	if slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return d.Expression != nil }) { // of which it shows values
+		_ = hcl.NewDiagnosticTextWriter(&b, files, 80, false).WriteDiagnostics(diags)
+	}
+	return b.String()
+}
+
+func tells(text string) bool {
+	return strings.Contains(text, secretText) || strings.Contains(text, secretNumber)
+}
+
+// No diagnostic holds a marked value, of whatever attribute. Without marks most are
+// quoted, which shows that the values get as far.
+func TestMarkedValuesAreNotShown(t *testing.T) {
+	t.Parallel()
+	boom := function.New(&function.Spec{
+		VarParam: &function.Parameter{Type: cty.DynamicPseudoType, AllowNull: true},
+		Type:     function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			return cty.NilVal, fmt.Errorf("cannot take %#v", args)
+		},
+	})
+	schemas := map[string]func(string) (shared.OptionSchema, error){
+		"known": func(string) (shared.OptionSchema, error) { return testSchema, nil },
+		"empty": func(string) (shared.OptionSchema, error) { return shared.OptionSchema{}, nil },
+		"unknown": func(engine string) (shared.OptionSchema, error) {
+			return shared.OptionSchema{}, errors.New("no " + engine)
+		},
+	}
+	quoted := map[string]bool{}
+	try := func(attribute, src string, file *hcl.File, diags hcl.Diagnostics) {
+		if diags.HasErrors() {
+			t.Fatalf("%s: %v", src, diags)
+		}
+		for _, value := range secretValues() {
+			for _, given := range []cty.Value{value, value.Mark("sensitive")} {
+				ctx := &hcl.EvalContext{
+					Variables: map[string]cty.Value{"secret": given, "deep": cty.ObjectVal(map[string]cty.Value{"er": given})},
+					Functions: map[string]function.Function{"boom": boom, "give": function.New(&function.Spec{
+						Type: function.StaticReturnType(cty.DynamicPseudoType),
+						Impl: func([]cty.Value, cty.Type) (cty.Value, error) { return given, nil },
+					})},
+				}
+				for name, schema := range schemas {
+					if name != "known" && attribute != "engine" {
+						continue
+					}
+					engines := []string{"mine"}
+					if strings.HasPrefix(src, "engine = secret\n") && value.RawEquals(cty.StringVal(secretText)) { // elsewhere an error lists the names
+						engines = append(engines, secretText)
+					}
+					_, diags := DecodeSandbox(file.Body, ctx, SandboxOptions{Dir: "/d", Engines: engines, Schema: schema})
+					switch text := shown(diags, map[string]*hcl.File{"x": file}); {
+					case !tells(text):
+					case given.IsMarked():
+						t.Fatalf("%s shows a value that is marked:\n%s", src, text)
+					case !strings.Contains(src, "boom"):
+						quoted[attribute] = true
+					}
+				}
+			}
+		}
+	}
+	for _, shape := range shapes() {
+		for _, kind := range []string{"secret", "deep.er", "give()", "boom(secret)", "boom(deep)", "boom(give())", "[for v in [1] : boom(v, give())]"} {
+			if kind != "secret" && shape != `%[1]s` && shape != `{ (%[1]s) = "x" }` {
+				continue
+			}
+			for attribute, src := range everywhere(t, fmt.Sprintf(shape, kind)) {
+				file, diags := hclsyntax.ParseConfig([]byte(src), "x", hcl.InitialPos)
+				try(attribute, src, file, diags)
+			}
+		}
+	}
+	for _, value := range []string{`"${secret}"`, `["${secret}"]`, `{"${secret}":"x"}`, `[{"${secret}":"x","host":"${secret}"}]`, `"${boom(secret)}"`, `"${boom(give())}"`, `"x${secret}${nothing}"`} {
+		for _, name := range sandboxSchema.attrs {
+			src := fmt.Sprintf(`{%q: %s}`, name, value)
+			file, diags := json.Parse([]byte(src), "x")
+			try(name, src, file, diags)
+		}
+		for _, name := range limitsSchema.attrs {
+			src := fmt.Sprintf(`{"limits": {%q: %s}}`, name, value)
+			file, diags := json.Parse([]byte(src), "x")
+			try("limits."+name, src, file, diags)
+		}
+	}
+	for attribute := range everywhere(t, "x") {
+		if !quoted[attribute] {
+			t.Errorf("no value of %s is quoted without a mark either: the test does not get there", attribute)
+		}
+	}
+}
+
+// The same of variables, for each attribute of a file, and of what the host and
+// engines say of a value.
+func TestVariablesAreNotShown(t *testing.T) {
+	t.Parallel()
+	for _, secret := range secretTexts() {
+		if strings.Contains(secret, "\x00") {
+			continue // no variable holds that
+		}
+		input := EvalInput{Home: "/home", LookupEnv: func(name string) (string, bool) { return secret, name == "SECRET" }}
+		for _, shape := range append(shapes(), `tonumber(%[1]s)`, `regex("(", %[1]s)`, `element([], %[1]s)`) {
+			value := fmt.Sprintf(shape, "env.SECRET")
+			sources := map[string]string{}
+			for attribute, src := range everywhere(t, value) {
+				sources[attribute] = "engine \"mine\" {\n  source = \"/x\"\n}\nsandbox \"a\" {\n" + src + "\n}\n"
+			}
+			for _, r := range Reference() {
+				set := r.Name + " = " + value
+				switch r.Block {
+				case "sandbox", "limits", "bind_paths": // tried everywhere
+				case "":
+					sources[r.Name] = set + "\nsandbox \"a\" {}\n"
+				case "engine":
+					sources["engine.mine."+r.Name] = "engine \"mine\" {\n  " + set + "\n}\nsandbox \"a\" {}\n"
+				default:
+					sources[r.Block+"."+r.Name] = r.Block + " {\n  " + set + "\n}\nsandbox \"a\" {}\n"
+				}
+			}
+			for _, attribute := range slices.Sorted(maps.Keys(sources)) {
+				f, diags := Parse("/d/x.hcl", []byte(sources[attribute]), input)
+				_, more := f.EngineOptions("a", testSchema)
+				diags = append(diags, more...)
+				diags = append(diags, f.Check("linux")...)
+				suffixes := []string{"", "[0]", "[0].host", ".x"}
+				if strings.HasPrefix(attribute, "engine.") {
+					suffixes = suffixes[:1]
+				}
+				for _, suffix := range suffixes {
+					diags = append(diags, f.Diagnose("a", &shared.Error{Attribute: attribute + suffix, Message: "there is no " + secret, Hint: "make " + secret})...)
+				}
+				if text := shown(diags, nil); tells(text) {
+					t.Fatalf("%s\nshows a variable:\n%s", sources[attribute], text)
+				}
+			}
+		}
 	}
 }

@@ -45,6 +45,8 @@ type sandboxBlock struct {
 	body     *hclsyntax.Body
 	config   hcl.Body // nil without a config block
 	configAt hcl.Range
+
+	engineHidden bool // its engine comes of a variable
 }
 
 // Load reads and parses the file at path, or the built-in default when path is

@@ -19,30 +19,45 @@ import (
 // Where the file leaves it out, the range is that of the nearest thing around
 // it, at last the sandbox's header. It is false for an unknown sandbox.
 func (f *File) Locate(sandbox, attribute string) (hcl.Range, bool) {
+	at, _, found := f.locate(sandbox, attribute)
+	return at, found
+}
+
+// locate also gives the whole attribute that it stands in, nil where the file leaves
+// it out.
+func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hclsyntax.Attribute, found bool) {
 	b := f.sandboxes[sandbox]
 	if b == nil {
-		return hcl.Range{}, false
+		return hcl.Range{}, nil, false
 	}
+	found = true
 	steps := splitAttribute(attribute)
 	if len(steps) > 0 && slices.Contains([]string{"workspace", "approvals", "audit"}, steps[0]) && f.body != nil {
 		for _, block := range f.body.Blocks {
 			if block.Type == steps[0] {
-				return locateIn(block.Body, block.DefRange(), steps[1:]), true
+				at, attr = locateIn(block.Body, block.DefRange(), steps[1:])
+				return at, attr, found
 			}
 		}
+	}
+	if len(steps) > 0 && slices.Contains(fileSchema.attrs, steps[0]) && f.body != nil {
+		at, attr = locateIn(f.body, b.header, steps)
+		return at, attr, found
 	}
 	// engine.NAME.ATTRIBUTE is an engine block's; a name can have dots in it.
 	if rest, ok := strings.CutPrefix(attribute, "engine."); ok {
 		if i := strings.LastIndexByte(rest, '.'); i > 0 {
 			if block := f.engineBlock(rest[:i]); block != nil {
-				return locateIn(block.Body, block.DefRange(), []string{rest[i+1:]}), true
+				at, attr = locateIn(block.Body, block.DefRange(), []string{rest[i+1:]})
+				return at, attr, found
 			}
 		}
 	}
 	if b.body == nil {
-		return b.header, true
+		return b.header, nil, found
 	}
-	return locateIn(b.body, b.header, steps), true
+	at, attr = locateIn(b.body, b.header, steps)
+	return at, attr, found
 }
 
 // splitAttribute gives "bind_paths[1].host" as "bind_paths", "1", "host".
@@ -50,19 +65,19 @@ func splitAttribute(attribute string) []string {
 	return strings.FieldsFunc(attribute, func(r rune) bool { return r == '.' || r == '[' || r == ']' || r == ' ' })
 }
 
-func locateIn(body *hclsyntax.Body, around hcl.Range, steps []string) hcl.Range {
+func locateIn(body *hclsyntax.Body, around hcl.Range, steps []string) (hcl.Range, *hclsyntax.Attribute) {
 	if len(steps) == 0 {
-		return around
+		return around, nil
 	}
 	if attr := body.Attributes[steps[0]]; attr != nil {
-		return locateExpression(attr.Expr, steps[1:])
+		return locateExpression(attr.Expr, steps[1:]), attr
 	}
 	for _, block := range body.Blocks {
 		if block.Type == steps[0] {
 			return locateIn(block.Body, block.DefRange(), steps[1:])
 		}
 	}
-	return around
+	return around, nil
 }
 
 func locateExpression(expr hcl.Expression, steps []string) hcl.Range {
@@ -88,7 +103,8 @@ func locateExpression(expr hcl.Expression, steps []string) hcl.Range {
 }
 
 // Diagnose gives an error of the host or an engine its place in the file. An
-// error that consists of several gives one diagnostic for each.
+// error that consists of several gives one diagnostic for each. Where the attribute
+// comes of a variable, the error is told without its text, which may quote the value.
 func (f *File) Diagnose(sandbox string, err error) Diagnostics {
 	var diags hcl.Diagnostics
 	for _, err := range flatten(err) {
@@ -103,7 +119,10 @@ func (f *File) Diagnose(sandbox string, err error) Diagnostics {
 			diag.Summary = "Sandbox cannot be used"
 			diag.Detail = upperFirst(err.Error()) + "."
 		}
-		at, found := f.Locate(sandbox, attribute)
+		at, attr, found := f.locate(sandbox, attribute)
+		if attr != nil && refersToEnv(attr.Expr) {
+			diag.Detail = attribute + ": the value is refused; why is not shown, since that could show the value of a variable."
+		}
 		if !found {
 			at = hcl.Range{Filename: f.source.name, Start: hcl.InitialPos, End: hcl.InitialPos}
 		}

@@ -27,6 +27,7 @@ func (f *File) EngineOptions(sandbox string, schema shared.OptionSchema) (json.R
 	if engine := f.options.Sandboxes[sandbox].Engine; engine == "" || engine == "auto" {
 		schema = d.writtenSchema(b.config)
 	}
+	d.engineHidden = b.engineHidden
 	raw := d.options(b.config, b.header, b.configAt, f.options.Sandboxes[sandbox].Engine, schema)
 	if diags := f.finish(d.diags); diags.HasErrors() {
 		return nil, diags
@@ -67,21 +68,22 @@ func (d *decoder) written(body *hclsyntax.Body) (list []shared.OptionAttribute) 
 
 // options decodes body, which is nil where there is no config block.
 func (d *decoder) options(body hcl.Body, header, configAt hcl.Range, engine string, schema shared.OptionSchema) json.RawMessage {
+	shown := showEngine(engine, d.engineHidden)
 	if body == nil {
 		for _, attr := range schema.Attributes {
 			if attr.Required {
 				d.report(header, "Missing config block",
-					fmt.Sprintf("Engine %s needs the option %s: add config { %s = ... }.", engine, attr.Name, attr.Name))
+					fmt.Sprintf("Engine %s needs the option %s: add config { %s = ... }.", shown, attr.Name, attr.Name))
 			}
 		}
 		return nil
 	}
 	if len(schema.Attributes) == 0 && len(schema.Blocks) == 0 {
-		d.report(configAt, "No options", fmt.Sprintf("Engine %s has no options of its own: remove the config block.", engine))
+		d.report(configAt, "No options", fmt.Sprintf("Engine %s has no options of its own: remove the config block.", shown))
 		return nil
 	}
 
-	own := &optionPlace{place: fmt.Sprintf("the config block of engine %s", engine), engine: engine, prefix: "config"}
+	own := &optionPlace{place: fmt.Sprintf("the config block of engine %s", shown), engine: engine, prefix: "config"}
 	out := d.optionBody(body, configAt, own, schema.Attributes, schema.Blocks)
 	raw, err := json.Marshal(out)
 	if err != nil { // plain maps of plain values
@@ -128,7 +130,7 @@ func (d *decoder) optionBody(body hcl.Body, at hcl.Range, where *optionPlace, at
 		for _, b := range blocks {
 			if b.Name == block.Type {
 				inner := &optionPlace{
-					place:  fmt.Sprintf("the %s block of engine %s", b.Name, where.engine),
+					place:  fmt.Sprintf("the %s block of engine %s", b.Name, showEngine(where.engine, d.engineHidden)),
 					engine: where.engine,
 					prefix: where.prefix + "." + b.Name,
 				}

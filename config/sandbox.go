@@ -17,6 +17,7 @@ func builtinEngines() []string { return []string{"auto", "bwrap", "seatbelt", "d
 func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 	var def host.Definition
 	content := d.content(body, &sandboxSchema)
+	d.engineHidden = false
 
 	for _, name := range sandboxSchema.attrs {
 		attr := content.Attributes[name]
@@ -80,6 +81,7 @@ func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 }
 
 func (d *decoder) engine(it item) string {
+	d.engineHidden = it.hidden
 	s, ok := d.text(it)
 	if !ok {
 		return ""
@@ -179,12 +181,13 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 			if near := nearest(f.key, bindSchema.attrs); near != "" && !f.hiddenKey {
 				detail = fmt.Sprintf(" Did you mean %q?", near)
 			}
-			switch f.key {
-			case "source", "src", "path":
+			switch {
+			case f.hiddenKey:
+			case slices.Contains([]string{"source", "src", "path"}, f.key):
 				detail = ` Did you mean "host"?`
-			case "destination", "target", "dst":
+			case slices.Contains([]string{"destination", "target", "dst"}, f.key):
 				detail = ` Did you mean "container"?`
-			case "writable", "readonly":
+			case slices.Contains([]string{"writable", "readonly"}, f.key):
 				detail = ` Did you mean "read_only"?`
 			}
 			d.report(f.keyAt, "Unknown attribute", fmt.Sprintf("%s: %s is none of its attributes.%s", it.name, f.showKey(), detail))
@@ -214,8 +217,12 @@ func (d *decoder) passthrough(it item) []string {
 			d.invalid(e, "%s makes programs run code that its value names, so it is never passed on; to set it for the command, give it by name in env", e.show(s))
 		default:
 			if onlyStars(s) {
+				what := "a * by itself"
+				if e.hidden {
+					what = "the value"
+				}
 				d.warn(e.at, "Every variable is passed on",
-					e.name+": a * by itself passes every variable on, secrets too. Name the variables that commands need.")
+					e.name+": "+what+" passes every variable on, secrets too. Name the variables that commands need.")
 			}
 			patterns = append(patterns, s)
 		}

@@ -22,6 +22,16 @@ type decoder struct {
 	// installed names further engines; nil means none
 	installed func() []string
 	diags     hcl.Diagnostics
+
+	engineHidden bool // the sandbox's engine is an item that is
+}
+
+// showEngine is the name of an engine, or words in its place.
+func showEngine(engine string, hidden bool) string {
+	if hidden {
+		return "(not shown)"
+	}
+	return engine
 }
 
 func (d *decoder) add(diags hcl.Diagnostics) { d.diags = append(d.diags, diags...) }
@@ -36,15 +46,17 @@ func (d *decoder) warn(at hcl.Range, summary, detail string) {
 
 // item is a value with its place in the file.
 type item struct {
-	name   string // "bind_paths[1]"
-	val    cty.Value
+	name   string    // "bind_paths[1]"
+	val    cty.Value // without marks of its own; its parts have theirs
 	at     hcl.Range
 	expr   hcl.Expression // nil when the value is a part of what an expression computed
-	hidden bool           // it may come from a variable, and is not to be shown
+	hidden bool           // it or a part of it may come from a variable, or is marked, and is not to be shown
 }
 
 func itemOf(name string, val cty.Value, expr hcl.Expression) item {
-	return item{name, val, expr.Range(), expr, refersToEnv(expr)}
+	it := item{name: name, at: expr.Range(), expr: expr, hidden: refersToEnv(expr) || val.ContainsMarked()}
+	it.val, _ = val.Unmark()
+	return it
 }
 
 // part is a part of it, with its own place where it is written out.
@@ -52,7 +64,8 @@ func (it item) part(name string, val cty.Value, expr hcl.Expression) item {
 	if expr != nil {
 		return itemOf(name, val, expr)
 	}
-	return item{name: name, val: val, at: it.at, hidden: it.hidden}
+	val, marks := val.Unmark()
+	return item{name: name, val: val, at: it.at, hidden: it.hidden || len(marks) > 0}
 }
 
 // show is a string value in quotes, or words in its place.
@@ -103,7 +116,7 @@ func (d *decoder) evaluate(name string, expr hcl.Expression) (cty.Value, bool) {
 	val, diags := d.eval(expr)
 	if !diags.HasErrors() {
 		d.add(diags)
-		if val, _ = val.UnmarkDeep(); !val.IsWhollyKnown() {
+		if !val.IsWhollyKnown() {
 			d.report(expr.Range(), "Unknown value", name+" depends on what is not known yet.")
 			return cty.DynamicVal, false
 		}
@@ -120,6 +133,7 @@ func (d *decoder) evaluate(name string, expr hcl.Expression) (cty.Value, bool) {
 		parts := make(map[string]cty.Value, len(pairs))
 		for _, pair := range pairs {
 			key, ok := d.evaluate(name, pair.Key)
+			key, _ = key.Unmark()
 			val, _ := d.evaluate(name, pair.Value)
 			if ok && !key.IsNull() && key.Type() == cty.String {
 				parts[key.AsString()] = val
@@ -274,6 +288,7 @@ func (d *decoder) fields(it item) ([]field, bool) {
 	}
 	ok := true
 	written := make(map[string]hcl.KeyValuePair)
+	hidden := make(map[string]bool)
 	if it.expr != nil {
 		pairs, diags := hcl.ExprMap(it.expr)
 		if diags.HasErrors() {
@@ -281,6 +296,7 @@ func (d *decoder) fields(it item) ([]field, bool) {
 		}
 		for _, pair := range pairs {
 			key, diags := d.eval(pair.Key)
+			key, marks := key.Unmark()
 			if diags.HasErrors() || key.IsNull() || !key.IsKnown() || key.Type() != cty.String {
 				continue // reported when the object was evaluated
 			}
@@ -289,9 +305,12 @@ func (d *decoder) fields(it item) ([]field, bool) {
 				d.report(pair.Key.Range(), "Duplicate key",
 					fmt.Sprintf("%s: the key is set already, at %s.", it.name, first.Key.Range()))
 				ok = false
+				first.Value = nil // HCL has kept another one's
+				written[name] = first
 				continue
 			}
 			written[name] = pair
+			hidden[name] = len(marks) > 0 || refersToEnv(pair.Key)
 		}
 	}
 	fields := make([]field, 0, it.val.LengthInt())
@@ -299,7 +318,7 @@ func (d *decoder) fields(it item) ([]field, bool) {
 		f := field{key: k.AsString(), keyAt: it.at, hiddenKey: it.hidden}
 		var expr hcl.Expression
 		if pair, found := written[f.key]; found {
-			f.keyAt, expr, f.hiddenKey = pair.Key.Range(), pair.Value, refersToEnv(pair.Key)
+			f.keyAt, expr, f.hiddenKey = pair.Key.Range(), pair.Value, hidden[f.key]
 		}
 		name := it.name + "." + f.key
 		if f.hiddenKey {
