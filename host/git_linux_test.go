@@ -137,6 +137,7 @@ func TestRepositoriesAreReported(t *testing.T) {
 		{"many hooks", "git init -q many && cd many/.git/hooks && for i in $(seq 900); do : >$i; done && chmod +x [0-9]*", true, "880 hooks and keys more"},
 		{"a rebase in a repository that was there", "for i in 1 2 3; do git commit -q --allow-empty -m $i; done; GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i HEAD~2", true, ".git/rebase-merge"},
 		{"nothing", "git status", false, ""},
+		{"many repositories", "mkdir lots; for i in $(seq 100); do git init -q --template= lots/$i; done", false, "lots/1"},
 		{"its list, changed", "echo exec evil >.git/rebase-merge/git-rebase-todo", true, ".git/rebase-merge"},
 	} {
 		cmd := h.Command(t.Context(), "fast", "sh", "-c", base+tt.script)
@@ -153,6 +154,9 @@ func TestRepositoriesAreReported(t *testing.T) {
 		if len(reports) == 0 {
 			t.Errorf("%s: no report", tt.name)
 			continue
+		}
+		if n := len(reports); n > 10 && (n > 40 || !strings.Contains(reports[n-1].String(), "68 repositories more")) {
+			t.Errorf("%s: %d reports, the last %v", tt.name, n, reports[n-1])
 		}
 		r := reports[0]
 		if r.Executes() != tt.acts || !strings.Contains(r.String(), tt.want) || strings.ContainsAny(r.String(), "\n") || len(r.String()) > 4000 {

@@ -3,11 +3,11 @@ package host
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/sbxhost/sbxhost/host/view"
-	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/scan"
 	"github.com/sbxhost/sbxhost/workspace"
 )
@@ -48,7 +48,7 @@ func repositoryPaths(found *scan.Result) (list []string) {
 // middle of.
 func pending(repositories []string) workspace.Pending {
 	p := workspace.Pending{}
-	for _, top := range repositories[:min(len(repositories), maxRepositories)] {
+	for _, top := range repositories {
 		if layout, err := workspace.GitDirs(top); err == nil {
 			p.Add(layout)
 		}
@@ -84,54 +84,49 @@ type made struct {
 func (r *resolver) made(out *resolved) (m made) {
 	ctx, cancel := context.WithTimeout(context.Background(), inspecting)
 	defer cancel()
-	result, err := out.again()
+	unclear := func(why string) { // of those that are not told one by one
+		m.repositories = append(m.repositories, RepositoryReport{Path: r.ws.Root(), Existing: true, Unclear: why})
+	}
+	found, err := out.again()
 	if err != nil {
+		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
 		return m
 	}
-	for _, p := range instructionPaths(result) {
+	for _, p := range instructionPaths(found) {
 		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p })
 		if !held && !slices.Contains(out.before.instructions, p) && len(m.instructions) < maxMade {
 			m.instructions = append(m.instructions, p)
 		}
 	}
-	found := repositoryPaths(result)
-	if n := len(found) - maxRepositories; n > 0 {
-		found = found[:maxRepositories]
-		m.repositories = append(m.repositories, RepositoryReport{Path: r.ws.Root(), Existing: true, Unclear: fmt.Sprintf("%d more repositories are in it", n)})
-	}
-	begun := pending(found).Since(out.before.pending)
-	created := 0
-	for _, p := range found {
+	before, more := workspace.Pending{}, 0
+	maps.Copy(before, out.before.pending)
+	for _, p := range repositoryPaths(found) {
 		report := RepositoryReport{Path: p, Existing: slices.Contains(out.before.repositories, p)}
-		if layout, err := workspace.GitDirs(p); err == nil && layout.GitDir != "" {
-			report.Pending = slices.DeleteFunc(slices.Clone(begun), func(state string) bool {
-				return !paths.Inside(layout.GitDir, state) && !paths.Inside(layout.CommonDir, state)
-			})
+		if len(m.repositories) < maxMade || report.Existing {
+			now := pending([]string{p})
+			report.Pending = now.Since(before)
+			maps.Copy(before, now) // a worktree's lies in the main repository as well
 		}
-		if report.Existing {
-			if len(report.Pending) > 0 {
-				m.repositories = append(m.repositories, report)
-			}
+		switch {
+		case report.Existing && len(report.Pending) == 0:
 			continue
+		case len(m.repositories) >= maxMade:
+			more++
+			continue
+		case !report.Existing:
+			made := r.ws.Inspect(ctx, p, r.owner.gitUser())
+			report.Hooks, report.Keys, report.More, report.Alternates, report.Unclear = made.Hooks, made.Keys, made.More, made.Alternates, made.Unclear
 		}
-		made := workspace.Inspection{Unclear: fmt.Sprintf("more than %d repositories were made", maxInspected)}
-		if created++; created <= maxInspected {
-			made = r.ws.Inspect(ctx, p, r.owner.gitUser())
-		}
-		report.Hooks, report.Keys, report.More, report.Alternates, report.Unclear = made.Hooks, made.Keys, made.More, made.Alternates, made.Unclear
 		m.repositories = append(m.repositories, report)
+	}
+	if more > 0 {
+		unclear(fmt.Sprintf("%d repositories more were made or changed in what the command can write to", more))
 	}
 	return m
 }
 
-const (
-	// maxRepositories is how many are looked at after a command, and maxInspected
-	// how many that it made.
-	maxRepositories = 1000
-	maxInspected    = 32
-	// maxMade bounds the other names that are reported.
-	maxMade = 100
-)
+// maxMade bounds what is reported of one command, of each kind.
+const maxMade = 32
 
 // inspecting bounds how long repositories that a command made are looked at.
 const inspecting = 10 * time.Second
@@ -146,7 +141,7 @@ func (r *RepositoryReport) Executes() bool {
 func (r *RepositoryReport) String() string {
 	s := fmt.Sprintf("the command made the git repository %q", r.Path)
 	if r.Existing {
-		s = fmt.Sprintf("the command changed the git repository %q", r.Path)
+		s = fmt.Sprintf("there is %q", r.Path)
 	}
 	if len(r.Hooks) > 0 {
 		s += fmt.Sprintf(", with the hooks %q", r.Hooks)
@@ -161,7 +156,7 @@ func (r *RepositoryReport) String() string {
 		s += ", which takes objects from elsewhere"
 	}
 	if n := len(r.Pending); n > 0 {
-		s += fmt.Sprintf(", which is in the middle of %q", r.Pending[:min(n, maxPendingNamed)])
+		s += fmt.Sprintf(", which since the command is in the middle of %q", r.Pending[:min(n, maxPendingNamed)])
 		if n > maxPendingNamed {
 			s += fmt.Sprintf(" and %d more", n-maxPendingNamed)
 		}

@@ -137,19 +137,23 @@ func (g *gitRunner) keys(ctx context.Context, data []byte) ([]string, error) {
 // or a revert, how it looks.
 type Pending map[string]string
 
-// Add looks for what is under way in a repository and its worktrees, and
-// adds it to p.
+// Add looks for what is under way in a repository, and in those of its worktrees
+// that can be written with it, and adds it to p.
 func (p Pending) Add(l GitLayout) {
 	if l.GitDir == "" {
 		return
 	}
-	dirs := []string{l.GitDir, l.CommonDir}
-	worktrees, err := readSomeDir(join(l.CommonDir, "worktrees"), maxGitEntries)
-	if err != nil {
-		p[join(l.CommonDir, "worktrees")] = "too many" // and what is in there is not known
-	}
-	for _, name := range worktrees {
-		dirs = append(dirs, join(l.CommonDir, "worktrees/"+name))
+	dirs := []string{l.GitDir}
+	if l.Kind != GitWorktree { // else the others are read-only
+		worktrees, err := readSomeDir(join(l.CommonDir, "worktrees"), maxGitEntries)
+		if err != nil {
+			p[join(l.CommonDir, "worktrees")] = "too many" // and what is in there is not known
+		}
+		for _, name := range worktrees {
+			if dir := join(l.CommonDir, "worktrees/"+name); !slices.Contains(l.Protected, dir) {
+				dirs = append(dirs, dir)
+			}
+		}
 	}
 	for _, dir := range dirs {
 		for _, name := range [...]string{"rebase-merge", "rebase-apply", "sequencer"} {

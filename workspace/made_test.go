@@ -161,6 +161,7 @@ func TestPending(t *testing.T) {
 	need(t, "git")
 	base := tempDir(t)
 	root := repo(t, base+"/proj")
+	git(t, root, "worktree", "add", "-q", "--detach", root+"/near")
 	git(t, root, "worktree", "add", "-q", "--detach", base+"/wt")
 	tree(t, root, map[string]string{"second": "x"})
 	git(t, root, "add", "second")
@@ -195,7 +196,7 @@ func TestPending(t *testing.T) {
 		t.Errorf("its list is another: %q", got)
 	}
 	git(t, root, "rebase", "--quit")
-	for _, name := range []string{"/.git/rebase-apply", "/.git/sequencer", "/.git/worktrees/wt/rebase-merge"} {
+	for _, name := range []string{"/.git/rebase-apply", "/.git/sequencer", "/.git/worktrees/near/rebase-merge"} {
 		tree(t, root, map[string]string{name + "/todo": "x"})
 		if got := look().Since(none); !slices.Equal(got, []string{root + name}) {
 			t.Errorf("%s: %q", name, got)
@@ -203,6 +204,18 @@ func TestPending(t *testing.T) {
 		if err := os.RemoveAll(root + name); err != nil {
 			t.Fatal(err)
 		}
+	}
+	tree(t, root, map[string]string{".git/worktrees/wt/rebase-merge/todo": "x"})
+	if got := look().Since(none); len(got) != 0 {
+		t.Errorf("in a worktree that is protected: %q", got)
+	}
+	wt, err := GitDirs(base + "/wt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Pending{}
+	if p.Add(wt); len(p) != 1 {
+		t.Errorf("in a worktree: %v", p)
 	}
 	tree(t, root, map[string]string{".git/rebase-merge": "-> ../second"})
 	if got := look().Since(none); len(got) != 1 {
