@@ -115,7 +115,7 @@ func TestInfo(t *testing.T) {
 	if err != nil || info.Name != "seatbelt" || info.Doc == "" {
 		t.Fatalf("%+v, %v", info, err)
 	}
-	for _, f := range []shared.Feature{shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureOverlay, shared.FeatureHidden, shared.FeatureUnconfined, shared.FeatureSourceFD, shared.FeatureLimitMemory} {
+	for _, f := range []shared.Feature{shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureOverlay, shared.FeatureUnconfined, shared.FeatureSourceFD, shared.FeatureLimitMemory} {
 		if info.Features.Has(f) {
 			t.Errorf("claims %s", f)
 		}

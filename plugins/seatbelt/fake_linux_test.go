@@ -251,11 +251,11 @@ func TestFakeRefusals(t *testing.T) {
 		kind error
 		says string
 	}{
-		"missing":               {command(spec, "no-such-program"), shared.ErrNotFound, "not found"},
-		"not shown":             {command(spec, unseen), shared.ErrNotExecutable, "does not show"},
-		"a link, not shown":     {command(spec, hiddenLink), shared.ErrNotExecutable, "does not show"},
-		"not shown, by PATH":    {elsewhere, shared.ErrNotFound, "not found"},
-		"loader's variable":     {dyld, shared.ErrUnsupported, "DYLD_INSERT_LIBRARIES"},
+		"missing":            {command(spec, "no-such-program"), shared.ErrNotFound, "not found"},
+		"not shown":          {command(spec, unseen), shared.ErrNotExecutable, "does not show"},
+		"a link, not shown":  {command(spec, hiddenLink), shared.ErrNotExecutable, "does not show"},
+		"not shown, by PATH": {elsewhere, shared.ErrNotFound, "not found"},
+		"loader's variable":  {dyld, shared.ErrUnsupported, "DYLD_INSERT_LIBRARIES"},
 	} {
 		if _, err := sandbox.Start(t.Context(), tt.cmd, shared.Stdio{}); !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v", name, err)

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
 	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

@@ -34,6 +34,15 @@ func (o oracle) mounted(p string) (m shared.Entry, ok bool) {
 	return m, ok
 }
 
+// closed reports whether a path is in what an entry hides, in any case, in which
+// nothing is shown.
+func (o oracle) closed(p string) bool {
+	return slices.ContainsFunc(o.spec.Table, func(h shared.Entry) bool {
+		return h.Access == shared.Hidden && o.under(sbplmodel.Fold(p), sbplmodel.Fold(h.Path)) && !o.under(o.at.scratch, h.Path) &&
+			!slices.ContainsFunc(o.spec.Table, func(m shared.Entry) bool { return m.Access != shared.Hidden && o.under(m.Path, h.Path) })
+	})
+}
+
 func (o oracle) private(p string) bool {
 	return o.under(p, o.at.temp) || o.at.home != "" && o.under(p, o.at.home)
 }
@@ -142,7 +151,7 @@ func (o oracle) hitsUnder(roots, pattern []string, p string) bool {
 var hiddenOnHost = []string{"/dev", "/Library/Keychains", "/private/tmp", "/private/var/tmp", "/private/var/folders", "/private/var/run"}
 
 func (o oracle) readable(p string) bool {
-	if o.hits(o.spec.Deny, p) {
+	if o.hits(o.spec.Deny, p) || o.closed(p) {
 		return false
 	}
 	if o.private(p) {
@@ -153,7 +162,7 @@ func (o oracle) readable(p string) bool {
 		return false
 	}
 	if mounted {
-		return true
+		return m.Access != shared.Hidden
 	}
 	if o.spec.Home != "" && o.under(p, o.spec.Home) {
 		return false
@@ -165,7 +174,7 @@ func (o oracle) readable(p string) bool {
 }
 
 func (o oracle) writable(p string) bool {
-	if o.hits(o.spec.Deny, p) || o.hits(o.spec.Protect, p) {
+	if o.hits(o.spec.Deny, p) || o.closed(p) || o.hits(o.spec.Protect, p) {
 		return false
 	}
 	for _, kept := range []string{"LaunchAgents", "Preferences", "Keychains", "Application Support/com.apple.TCC"} {
@@ -226,12 +235,16 @@ func generated(r *rand.Rand, a alphabet) (shared.Spec, places) {
 	}
 	add := func(p string, kind shared.Access, origin string) {
 		if !slices.ContainsFunc(spec.Table, func(m shared.Entry) bool { return m.Path == p }) {
-			spec.Table = append(spec.Table, mount(p, kind, origin))
+			e := mount(p, kind, origin)
+			if kind == shared.Hidden {
+				e.Source, e.Missing = "", shared.MissingIgnore
+			}
+			spec.Table = append(spec.Table, e)
 		}
 	}
-	add("/Users/me/p", shared.Access(r.IntN(2)), "workspace")
+	add("/Users/me/p", shared.ReadOnly+shared.Access(r.IntN(2)), "workspace")
 	for i := range r.IntN(6) {
-		add(roots[r.IntN(len(roots))]+some(r.IntN(4)), shared.Access(r.IntN(2)), fmt.Sprintf("bind_paths[%d]", i))
+		add(roots[r.IntN(len(roots))]+some(r.IntN(4)), shared.Access(r.IntN(3)), fmt.Sprintf("bind_paths[%d]", i))
 	}
 	r.Shuffle(len(spec.Table), func(i, j int) { spec.Table[i], spec.Table[j] = spec.Table[j], spec.Table[i] })
 	texts := func() (list []string) {

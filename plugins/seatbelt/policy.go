@@ -44,6 +44,8 @@ type closed struct {
 	// floating are relative to the private directories, which are known at the
 	// start of a command only.
 	floating []pattern
+	// entry says that it is one of the table, which the private directories can lie in.
+	entry bool
 }
 
 // policy is a Spec and a Command in the terms of macOS: what the profile says.
@@ -83,7 +85,9 @@ func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 			if holds[m.Path] {
 				p.hidden = append(p.hidden, area{path: m.Path, origin: m.Why})
 			} else {
-				p.denied = append(p.denied, at(m.Why, m.Path))
+				c := at(m.Why, m.Path)
+				c.entry = true
+				p.denied = append(p.denied, c)
 			}
 			continue
 		}

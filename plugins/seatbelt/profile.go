@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -190,6 +191,11 @@ func (w *writer) oneRule(action, operations string, tagged bool, filters []strin
 func (w *writer) mounts(p *policy, at places) {
 	// Each is closed after what holds it and before what it holds.
 	hidden := append([]area{{path: at.scratch, origin: "The session's scratch directory is not the command's"}}, p.hidden...)
+	for _, c := range p.denied {
+		if c.holds(at) {
+			hidden = append(hidden, area{path: c.path, origin: c.origin})
+		}
+	}
 	slices.SortStableFunc(hidden, func(a, b area) int { return len(a.path) - len(b.path) })
 	hide := func(before func(h area) bool) {
 		for len(hidden) > 0 && before(hidden[0]) {
@@ -271,6 +277,9 @@ func (w *writer) final(p *policy, at places) {
 		w.leads(p, c, private)
 	}
 	for _, c := range p.denied {
+		if c.holds(at) {
+			continue // see mounts
+		}
 		w.section(c.origin + ": hidden")
 		w.rule("deny", readDeny+"\n      "+writeDeny, true, w.closed(c, private))
 		w.leads(p, c, private)
@@ -283,6 +292,10 @@ func (w *writer) final(p *policy, at places) {
 	}
 	w.rule("deny", renameDeny, true, w.literals(both...))
 }
+
+// holds reports whether c is an entry with the private directories in it, which it
+// does not hide.
+func (c closed) holds(at places) bool { return c.entry && paths.Inside(c.path, at.scratch) }
 
 // placed are all patterns of c, as they are on the host.
 func (c closed) placed(private []string) []pattern {
