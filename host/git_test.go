@@ -226,6 +226,8 @@ func TestResolveGit(t *testing.T) {
 		{name: "hooks that are a link", root: "linked", note: "is a symlink", want: []string{
 			"read-write linked: workspace",
 			"read-only linked/.git: protected: git hooks",
+			"read-only linked/.git/branches: protected: git branches",
+			"read-only linked/.git/config: protected: git config",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

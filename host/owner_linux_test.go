@@ -53,7 +53,8 @@ func TestHostViewOfTheOwner(t *testing.T) {
 					if err := errors.Join(os.Chown(o.Dir, uid, uid), os.Chmod(filepath.Dir(o.Dir), 0o755)); err != nil {
 						t.Fatal(err)
 					}
-					o.Environ = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+					// The caller's home would be hidden as a whole.
+					o.Environ = []string{"HOME=" + filepath.Join(outer, "caller"), "XDG_CACHE_HOME=" + filepath.Join(home, ".cache"), "PATH=" + os.Getenv("PATH")}
 					o.Session = host.SessionOptions{Name: session, Dir: filepath.Join(filepath.Dir(o.Dir), "sessions")}
 					o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", Filesystem: "host", DenyPaths: []string{home + "/denied"}}
 				})

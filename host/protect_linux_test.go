@@ -32,7 +32,8 @@ func listed(t testing.TB, dir string) (names []string) {
 	return names
 }
 
-// newGitRoot makes the least that git takes for a repository.
+// newGitRoot makes the least that git takes for a repository, and a file beside it:
+// in an empty directory less is held.
 func newGitRoot(t testing.TB, root string) {
 	t.Helper()
 	for _, dir := range []string{"objects", "refs"} {
@@ -40,8 +41,8 @@ func newGitRoot(t testing.TB, root string) {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{"HEAD": "ref: refs/heads/main\n", "config": "[core]\n\trepositoryformatversion = 0\n"} {
-		if err := os.WriteFile(root+"/.git/"+name, []byte(text), 0o644); err != nil {
+	for name, text := range map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/config": "[core]\n\trepositoryformatversion = 0\n", "file": ""} {
+		if err := os.WriteFile(root+"/"+name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,7 +63,7 @@ func TestManyCommandsShareWhatIsMissing(t *testing.T) {
 			o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", DenyPaths: []string{"secret", "not/yet"}}
 		}))
 	}
-	const attack = `for p in .git/hooks/x .git/commondir .git/config.worktree .git/info/attributes .envrc .vscode/x secret not/yet; do
+	const attack = `for p in .git/hooks/x .git/commondir .git/config.worktree .git/info/attributes .claude .vscode/x secret not/yet; do
 		(echo x >$p) 2>/dev/null && echo created $p; mkdir $p 2>/dev/null && echo made $p; done; true`
 	var wg sync.WaitGroup
 	for i := range 50 {
@@ -119,7 +120,8 @@ func TestKilledHostLeavesNothingForLong(t *testing.T) {
 	killed.Wait()
 
 	// In another workspace, even.
-	if err := newHost(t, nil).Command(t.Context(), "fast", "true").Run(); err != nil {
+	other := newHost(t, func(o *host.Options) { newGitRoot(t, o.Dir) })
+	if err := other.Command(t.Context(), "fast", "true").Run(); err != nil {
 		t.Fatal(err)
 	}
 	if after := listed(t, root); !slices.Equal(after, before) {
@@ -141,7 +143,7 @@ func TestWithoutAStateDirectory(t *testing.T) {
 			newGitRoot(t, o.Dir)
 		})
 		before := listed(t, h.Root())
-		cmd := h.Command(t.Context(), "fast", "sh", "-c", `for p in .git/hooks/x .git/commondir .git/info/attributes .envrc .idea/x; do
+		cmd := h.Command(t.Context(), "fast", "sh", "-c", `for p in .git/hooks/x .git/commondir .git/info/attributes .claude .idea/x; do
 			(echo x >$p) 2>/dev/null && echo created $p; mkdir $p 2>/dev/null && echo made $p; done; true`)
 		if out, err := cmd.Output(); err != nil || len(out) > 0 {
 			t.Errorf("%q: %v: %s", env, err, out)
@@ -450,7 +452,10 @@ func TestReplacedWhileItRuns(t *testing.T) {
 func TestLinger(t *testing.T) {
 	t.Parallel()
 	held := func(linger time.Duration) (*host.Host, func() bool) {
-		h := newHost(t, func(o *host.Options) { o.Linger = linger })
+		h := newHost(t, func(o *host.Options) {
+			o.Linger = linger
+			newGitRoot(t, o.Dir)
+		})
 		return h, func() bool {
 			_, err := os.Lstat(h.Root() + "/.vscode")
 			return err == nil

@@ -167,23 +167,16 @@ func (v *View) marksOfRepository(top string) (marks []mark) {
 	v.openSubmodules(&r.Layout)
 	// What a command made of a repository in a subdirectory was reported, and must
 	// not keep all others from running.
-	nested := !slices.Contains(v.tops(), top)
-	policy := func(p string) linkPolicy {
-		way := v.facts.Follow(p)
-		link, _ := v.replaceable(&way)
-		switch {
-		case link == "", nested:
-			return linkTold
-		case paths.Inside(r.Layout.GitDir, link), paths.Inside(r.Layout.CommonDir, link):
-			return linkKept
-		}
-		return linkRefused
+	link := linkRefused
+	if !slices.Contains(v.tops(), top) {
+		link = linkTold
 	}
+	keep := []string{r.Layout.GitDir, r.Layout.CommonDir}
 	v.Elsewhere = v.Elsewhere || len(r.Layout.Elsewhere) > 0
 	add := func(p string, hold *Hold) {
 		for _, base := range [...]string{r.Layout.GitDir, r.Layout.CommonDir, top} {
 			if paths.Inside(base, p) {
-				marks = append(marks, mark{path: p, why: "git " + strings.TrimPrefix(p, base+"/"), hold: hold, link: policy(p)})
+				marks = append(marks, mark{path: p, why: "git " + strings.TrimPrefix(p, base+"/"), hold: hold, link: link, keep: keep})
 				break
 			}
 		}
@@ -196,15 +189,15 @@ func (v *View) marksOfRepository(top string) (marks []mark) {
 	}
 	for _, o := range r.Obeyed {
 		way := v.facts.Follow(o.Path)
-		link, _ := v.replaceable(&way)
+		through, _ := v.replaceable(&way)
 		switch {
-		case way.Err != nil, link == "" && !v.creatable(way.End):
+		case way.Err != nil, through == "" && !v.creatable(way.End):
 			continue
 		case v.holdsRoot(way.End):
 			v.note("git: %s of %q is the work tree itself, which a command can write to", o.What, top)
 			continue
 		}
-		marks = append(marks, mark{path: o.Path, why: "git " + o.What, hold: &Hold{File: o.File}, link: policy(o.Path)})
+		marks = append(marks, mark{path: o.Path, why: "git " + o.What, hold: &Hold{File: o.File}, link: link, keep: keep})
 	}
 	return marks
 }

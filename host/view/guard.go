@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -38,6 +39,10 @@ type mark struct {
 	why  string
 	hold *Hold // what holds its place, without the path; nil: nothing does
 	link linkPolicy
+	// keep are directories in which a symlink's own directory is protected, too.
+	keep []string
+	// whole says that it is protected where an entry shows it by itself, too.
+	whole bool
 }
 
 // linkPolicy says what becomes of a mark that leads through a symlink which
@@ -46,7 +51,6 @@ type linkPolicy uint8
 
 const (
 	linkTold    linkPolicy = iota // what it leads to is protected, and a note says the rest
-	linkKept                      // the directory in which the link lies is protected, too
 	linkRefused                   // nothing runs
 )
 
@@ -79,13 +83,7 @@ func (v *View) Guard(found *Found) error {
 		return err
 	}
 	v.Deny = append(patterns(found.Deny), v.Deny...)
-	own := v.Protect
-	v.Protect = patterns(found.Protect)
-	for _, p := range own {
-		if !slices.Contains(v.Protect, p) {
-			v.Protect = append(v.Protect, p)
-		}
-	}
+	v.Protect = unique(append(patterns(found.Protect), v.Protect...))
 	if v.in.Sensitive.Deny {
 		v.Deny = append(v.Deny, v.in.Sensitive.patterns()...)
 	}
@@ -214,38 +212,66 @@ func (v *View) marksOfRules(found *Found) (marks []mark, err error) {
 	return marks, nil
 }
 
+// A place is a mark, where it leads.
+type place struct {
+	mark
+	way Way
+}
+
 // protect makes what the marks name read-only wherever a writable entry shows it.
 func (v *View) protect(marks []mark) error {
-	type place struct {
-		mark
-		host string
-		way  Way
-	}
-	var list []place
+	var direct, linked []place
 	for _, m := range marks {
-		way := v.facts.Follow(m.path)
-		if way.Err != nil {
+		p := place{m, v.facts.Follow(m.path)}
+		if p.way.Err != nil {
 			continue // nobody who runs as the caller gets there
 		}
-		if link, by := v.replaceable(&way); link != "" && !v.guardedByOwn(link) {
-			why := strings.TrimPrefix(m.why, protected)
-			switch m.link {
-			case linkKept:
-				dir := path.Dir(link)
-				v.note("%s: %q is a symlink, so %q is read-only inside; put what it leads to in its place", why, link, dir)
-				list = append(list, place{mark{why: m.why}, dir, v.facts.Follow(dir)})
-			case linkTold:
-				v.note("%s: %q is a symlink, which a command can replace; what it leads to is protected", why, link)
-			case linkRefused:
-				return invalidf(by.Why, fmt.Sprintf("name what it leads to, %q, or replace the link by that", way.End),
-					"commands could replace the symlink %q, which leads to %s (%s)", link, strings.TrimPrefix(m.path, v.root()+"/"), why)
-			}
-			if way.Kind == Absent || v.holdsRoot(way.End) {
-				continue
-			}
+		if link, _ := v.replaceable(&p.way); link == "" {
+			direct = append(direct, p)
+		} else {
+			linked = append(linked, p)
 		}
-		list = append(list, place{m, way.End, way})
 	}
+	if err := v.protectPlaces(direct); err != nil {
+		return err
+	}
+	// Of the links that are left, some lie in what is protected by now.
+	direct = nil
+	for _, p := range linked {
+		also, err := v.throughLink(&p)
+		if err != nil {
+			return err
+		}
+		direct = append(direct, also...)
+	}
+	return v.protectPlaces(direct)
+}
+
+// throughLink gives what is protected for a mark that leads through symlinks.
+func (v *View) throughLink(p *place) ([]place, error) {
+	i := slices.IndexFunc(p.way.Links, func(link string) bool { return v.creatable(link) && !v.guardedByOwn(link) })
+	if i < 0 {
+		return []place{*p}, nil
+	}
+	link := p.way.Links[i]
+	dir := path.Dir(link)
+	also := []place{*p}
+	if p.way.Kind == Absent || v.holdsRoot(p.way.End) {
+		also = nil
+	}
+	switch {
+	case slices.ContainsFunc(p.keep, func(keep string) bool { return paths.Inside(keep, dir) }):
+		v.note("%s: %q is a symlink, so %q is read-only inside; put what it leads to in its place", p.why, link, dir)
+		return append(also, place{mark{why: p.why, whole: true}, v.facts.Follow(dir)}), nil
+	case p.link == linkRefused:
+		return nil, invalidf(v.writer(dir).Why, fmt.Sprintf("name what it leads to, %q, or replace the link by that", p.way.End),
+			"commands could replace the symlink %q, which leads to %q (%s)", link, strings.TrimPrefix(p.path, v.root()+"/"), p.why)
+	}
+	v.note("%s: %q is a symlink, which a command can replace; what it leads to is protected", p.why, link)
+	return also, nil
+}
+
+func (v *View) protectPlaces(list []place) error {
 	// What lies in another protected place comes after it, and needs no more. Of
 	// two for one place the one that is held counts: what is there may be another
 	// command's hold, and gone in a moment.
@@ -256,49 +282,51 @@ func (v *View) protect(marks []mark) error {
 		return 0
 	}
 	slices.SortStableFunc(list, func(a, b place) int {
-		if c := paths.Compare(a.host, b.host); c != 0 {
-			return c
-		}
-		return held(&b) - held(&a)
+		return cmp.Or(paths.Compare(a.way.End, b.way.End), held(&b)-held(&a))
 	})
-	list = slices.CompactFunc(list, func(a, b place) bool { return a.host == b.host })
+	list = slices.CompactFunc(list, func(a, b place) bool { return a.way.End == b.way.End })
 	if len(list) > MaxProtected {
 		var all []string
 		for _, p := range list {
-			all = append(all, p.host)
+			all = append(all, p.way.End)
 		}
 		dir, n := hostpath.MostIn(all)
 		return invalidf("protect_paths", "remove what is not needed there, protect or hide a directory as a whole, or say read_only = true",
 			"%d paths would have to be protected, more than %d; %d of them lie in %s", len(all), MaxProtected, n, hostpath.Quote(dir))
 	}
+	var writable []shared.Entry
+	for _, e := range v.entries {
+		if e.Access == shared.ReadWrite && !strings.HasPrefix(e.Why, originGit) {
+			writable = append(writable, e)
+		}
+	}
 	for i := range list {
 		p := &list[i]
-		if q := Quote(p.host); !slices.Contains(v.Protect, q) {
-			v.Protect = append(v.Protect, q)
-		}
-		if dir := v.facts.Closed(p.host); dir != "" && v.writer(dir) != nil && v.beneath(dir) {
+		host := p.way.End
+		v.Protect = append(v.Protect, Quote(host))
+		if dir := v.facts.Closed(host); dir != "" && v.writer(dir) != nil && v.beneath(dir) {
 			// Nothing can be mounted there, nor need be: the directory is hidden,
 			// and what is hidden can be neither written nor renamed.
-			v.hideAt(p.host, protected+p.why, nil)
+			v.hideAt(host, protected+p.why, nil)
 			continue
 		}
-		for _, e := range slices.Clone(v.entries) {
-			if e.Access == shared.ReadWrite && paths.Inside(p.host, e.Source) && !strings.HasPrefix(e.Why, originGit) {
+		for _, e := range writable {
+			if paths.Inside(host, e.Source) {
 				return invalidf(e.Why, "say read_only = true, or leave it out", "%q is never writable inside (%s%s)", e.Source, protected, p.why)
 			}
 		}
-		for _, at := range v.places(p.host) {
-			if e, _ := v.cover(at); e.Access != shared.ReadWrite || e.Path == at {
+		for _, at := range v.places(host) {
+			if e, _ := v.cover(at); e.Access != shared.ReadWrite || e.Path == at && !p.whole {
 				continue // something else is there, or a git directory with marks of its own
 			}
 			missing := shared.MissingRefuse
 			if p.hold != nil {
 				missing = shared.MissingHold
-				v.hold(p.host, p.hold)
+				v.hold(host, p.hold)
 			} else if p.way.Kind == Absent {
 				continue
 			}
-			v.put(shared.Entry{Path: at, Source: p.host, Access: shared.ReadOnly, Missing: missing, Why: protected + p.why})
+			v.put(shared.Entry{Path: at, Source: host, Access: shared.ReadOnly, Missing: missing, Why: protected + p.why})
 		}
 	}
 	return nil
@@ -313,9 +341,23 @@ func (v *View) holdsRoot(p string) bool {
 func (v *View) hold(p string, h *Hold) {
 	one := *h
 	one.Path = p
-	if !slices.Contains(v.Holds, one) {
+	if v.held == nil {
+		v.held = map[string]bool{}
+	}
+	if !v.held[p] {
+		v.held[p] = true
 		v.Holds = append(v.Holds, one)
 	}
+}
+
+// unique gives a list without what it has had before.
+func unique(list []string) []string {
+	seen := make(map[string]bool, len(list))
+	return slices.DeleteFunc(list, func(s string) bool {
+		had := seen[s]
+		seen[s] = true
+		return had
+	})
 }
 
 func (v *View) note(format string, args ...any) {

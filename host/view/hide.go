@@ -157,8 +157,10 @@ func (v *View) hideState() {
 			continue // a log that is no file is refused when it is written to
 		}
 		v.Deny = append(v.Deny, Quote(way.End))
-		there := way.Kind != Absent
-		if v.shown(way.End) && (there || kept.Dir && v.creatable(way.End)) || there && v.inHostView(way.End) {
+		switch there := way.Kind != Absent; {
+		case kept.Dir && v.writer(way.End) != nil:
+			v.hideAt(way.End, kept.Why, &Hold{})
+		case there && (v.shown(way.End) || v.inHostView(way.End)):
 			v.hideAt(way.End, kept.Why, nil)
 		}
 		// What a bind names in it is hidden there.

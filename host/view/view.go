@@ -19,6 +19,7 @@ type View struct {
 	at      map[string]int   // by path inside
 	from    map[string][]int // by source
 	asked   []string         // what repository goes by
+	held    map[string]bool  // paths of Holds
 
 	// Workdir is where the workspace's root lies inside.
 	Workdir string
