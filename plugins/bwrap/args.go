@@ -15,6 +15,9 @@ const (
 	// reserved is left for the command line proper: bwrap, --args, the init
 	// and its descriptors.
 	reserved = 100
+	// maxInputs leaves room for other descriptors in the thousand and twenty-four
+	// that most systems give a process.
+	maxInputs = 900
 )
 
 // namespaces are the options that do not depend on the Spec.
@@ -104,6 +107,11 @@ func args(network shared.NetworkMode, ops []op, firstFD int, bindFD bool) (words
 			return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
 				Message: fmt.Sprintf("a path of %d bytes is more than bubblewrap takes (%d)", max(len(o.Source), len(o.Dest)), maxWordLen)}
 		}
+	}
+	if len(files) > maxInputs {
+		return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec,
+			Message: fmt.Sprintf("the sandbox needs %d descriptors and bubblewrap has room for %d: this kernel lets no other process make the mounts", len(files), maxInputs),
+			Hint:    "bind or deny whole directories in place of many paths in them"}
 	}
 	if len(words) > maxWords-reserved {
 		return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec,

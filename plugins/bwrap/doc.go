@@ -39,7 +39,8 @@
 // directory that lasts as long as somebody is in the session. Without a session
 // directory, or where there can be no holder, bubblewrap makes each command's view
 // by itself: overlays are then read-only and the home is each command's own,
-// and events and plans say so. Both show the same view.
+// and events and plans say so. Both show the same view. A plan of hundreds of steps
+// gets a holder of the sandbox's own; see crowded.
 //
 // An overlay is refused, or read-only where that is allowed, over a directory with
 // mounts in it, over one that lies in another overlay's or holds the session,

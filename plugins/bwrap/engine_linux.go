@@ -65,6 +65,9 @@ type opened struct {
 	facts   *facts // as of Open
 	session *session
 	held    *held
+
+	crowding sync.Mutex
+	crowd    *session // see crowded; nil before it is needed
 }
 
 // attach looks at the host and joins the session.
@@ -73,7 +76,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 	if err := s.join(ctx); err != nil {
 		return nil, err
 	}
-	words, err := s.words(&shared.Command{})
+	words, _, err := s.words(ctx, &shared.Command{})
 	if err == nil {
 		_, _, err = args(spec.Network.Mode, words.rest, firstFD, false)
 	}
@@ -90,13 +93,21 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 	}, nil
 }
 
-// words divides the plan of a command, where there is a holder.
-func (s *opened) words(cmd *shared.Command) (prepared, error) {
+// words divides the plan of a command between bubblewrap and a holder, which is
+// nil where bubblewrap makes all of it.
+func (s *opened) words(ctx context.Context, cmd *shared.Command) (prepared, *session, error) {
 	ops, err := plan(s.facts, s.held, s.spec)
-	if err != nil || !s.held.holder {
-		return prepared{rest: ops}, err
+	if err != nil {
+		return prepared{}, nil, err
 	}
-	return divide(ops, cmd.TTY), nil
+	by := s.session
+	if !s.held.holder {
+		by = s.holderOf(ctx, ops)
+	}
+	if by == nil {
+		return prepared{rest: ops}, nil, ctx.Err()
+	}
+	return divide(ops, cmd.TTY), by, nil
 }
 
 // look gathers the facts of this machine.
@@ -133,12 +144,12 @@ func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *exec.Cmd, 
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := s.words(cmd)
+	p, by, err := s.words(ctx, cmd)
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.held.holder {
-		spawn = s.spawner(p)
+	if by != nil {
+		spawn = s.spawner(by, p)
 	}
 	words, files, err := args(s.spec.Network.Mode, p.rest, firstFD, spawn == nil && s.engine.bindsFD(launcher))
 	if err != nil {
@@ -195,11 +206,11 @@ func (s *opened) plan(cmd *shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	rest := ops
-	if s.held.holder {
+	rest, held := ops, s.held.holder || crowded(ops)
+	if held {
 		rest = divide(ops, cmd.TTY).rest
 	}
-	words, _, err := args(s.spec.Network.Mode, rest, -1, !s.held.holder && s.engine.bindsFD(launcher))
+	words, _, err := args(s.spec.Network.Mode, rest, -1, !held && s.engine.bindsFD(launcher))
 	if err != nil {
 		return shared.Plan{}, err
 	}

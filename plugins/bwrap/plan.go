@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/holder"
@@ -24,8 +25,36 @@ func plan(f *facts, h *held, spec *shared.Spec) ([]op, error) {
 	if err != nil {
 		return nil, err
 	}
-	ops := p.base(table)
-	return slices.Concat(ops, table, p.seal(table)), nil
+	ops := slices.Concat(p.base(table), table, p.seal(table))
+	return ops, bounded(ops)
+}
+
+// What a command can make must not cost more than seconds to hide: so many steps
+// take about one, and a message to a holder has room for so many bytes of paths.
+const (
+	maxSteps     = 8000
+	maxStepBytes = 4 << 20
+)
+
+// bounded refuses a plan of too many steps, and names the directory that most of
+// them lie in: a command can make directories faster than anybody finds them.
+func bounded(ops []op) error {
+	size := 0
+	for _, o := range ops {
+		size += len(o.Source) + len(o.Dest)
+	}
+	if len(ops) <= maxSteps && size <= maxStepBytes {
+		return nil
+	}
+	dests := make([]string, len(ops))
+	for i, o := range ops {
+		dests[i] = o.Dest
+	}
+	dir, n := hostpath.MostIn(dests)
+	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "deny_paths",
+		Message: fmt.Sprintf("hiding and protecting takes %d mounts with %d bytes of paths, more than %d or %d; %d of them lie in %s",
+			len(ops), size, maxSteps, maxStepBytes, n, hostpath.Quote(dir)),
+		Hint: "remove what is not needed there, or hide a directory as a whole by its name in deny_paths"}
 }
 
 type planner struct {
@@ -319,7 +348,7 @@ func placeError(o op, err error) error {
 
 // view is the base view, to which steps can be added.
 func (p *planner) view() *view {
-	v := &view{tree: p.facts.tree, ways: map[string]int{}, writable: map[string]bool{}}
+	v := newView(p.facts.tree)
 	for _, m := range p.spec.Table {
 		if m.Access == shared.ReadWrite {
 			v.writable[m.Source] = true

@@ -342,6 +342,67 @@ func TestBounds(t *testing.T) {
 	if _, err := plan(gather(tree, 1000, 0), &held{}, spec); err != nil {
 		t.Errorf("many mounts: %v", err)
 	}
+	inputs := make([]op, 1000)
+	for i := range inputs {
+		inputs[i] = op{Kind: opPin, Source: "/s", Dest: "/d", Open: true}
+	}
+	if _, _, err := args(0, inputs, 4, true); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "descriptors") {
+		t.Errorf("too many descriptors: %v", err)
+	}
+}
+
+// What a command can make costs no more than is bounded, and the refusal names where
+// it lies: ten directories of thousands are told from one of a few.
+func TestPlansAreBounded(t *testing.T) {
+	t.Parallel()
+	tree := fakeTree{"/usr": "/", "/bin": "->usr/bin", "/usr/bin": "/"}
+	ws := mount(shared.ReadWrite, "/ws", "/ws")
+	dirs := func(dir string, n int, beneath string) (table []shared.Entry) {
+		for i := range n {
+			p := fmt.Sprintf("%s/%d%s/.env", dir, i, beneath)
+			tree[p] = ""
+			table = append(table, hide(p)...)
+		}
+		return table
+	}
+	few, many, deep := dirs("/ws/a", 10, ""), dirs("/ws/b/c", 1000, ""), dirs("/ws/d\n", 100, strings.Repeat("/e", 100))
+	long := dirs("/ws/f", 200, strings.Repeat("/"+strings.Repeat("g", 200), 12))
+	known := gather(tree, 1000, 0)
+	if ops, err := plan(known, &held{}, &shared.Spec{Table: slices.Concat([]shared.Entry{ws}, few, many)}); err != nil || len(ops) < 2010 {
+		t.Errorf("%d steps, %v", len(ops), err)
+	}
+	for where, table := range map[string][]shared.Entry{`"/ws/d\n"`: slices.Concat([]shared.Entry{ws}, few, deep, many), `"/ws/f"`: append(long, ws)} {
+		_, err := plan(known, &held{}, &shared.Spec{Table: table})
+		if !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "deny_paths: ") || !strings.Contains(err.Error(), " of them lie in "+where) {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
+}
+
+func TestView(t *testing.T) {
+	t.Parallel()
+	v := newView(fakeTree{})
+	for _, o := range []op{
+		{Kind: opROBind, Source: "/h", Dest: "/"}, {Kind: opTmpfs, Dest: "/a"}, {Kind: opBind, Source: "/x", Dest: "/a/b/c"},
+		{Kind: opTmpfs, Dest: "/d/e"}, {Kind: opBind, Source: "/y", Dest: "/d"}, {Kind: opTmpfs, Dest: "/f"},
+	} {
+		v.add(o)
+	}
+	for p, want := range map[string]struct {
+		cover string
+		leads bool
+	}{
+		"/": {"/", true}, "/z": {"/", false}, "/a": {"/a", true}, "/a/b": {"/a", true}, "/a/b/c": {"/a/b/c", true}, "/a/b/c/d": {"/a/b/c", false}, "/a/bc": {"/a", false},
+		"/d/e": {"/d", false}, "/d/e/f": {"/d", false}, "/f/g": {"/f", false},
+	} {
+		got := v.layers.cover(p)
+		if got.dest != want.cover {
+			t.Errorf("%s is covered by %s", p, got.dest)
+		}
+		if leads := got.dest == p || v.ways[p] > got.order; leads != want.leads {
+			t.Errorf("%s leads to something: %t", p, leads)
+		}
+	}
 }
 
 func TestTempSize(t *testing.T) {

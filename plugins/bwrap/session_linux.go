@@ -40,7 +40,9 @@ type session struct {
 	client     *holder.Client
 }
 
-func (s *sessions) get(spec *shared.Spec) *session {
+// newSession is for a Spec's session, which can be none: its holder then has a
+// directory of its own, that is gone when it runs.
+func newSession(spec *shared.Spec) *session {
 	key := sessionKey{spec.Session.Dir, uint32(os.Geteuid())}
 	config := holder.Config{Dir: spec.Session.Dir, Abandoned: func() { sandboxinit.KillOrphans(0) }, Executable: func() (*os.File, error) {
 		binary, err := sandboxinit.Locate()
@@ -53,15 +55,20 @@ func (s *sessions) get(spec *shared.Spec) *session {
 		key.uid = u.UID
 		config.User = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: slices.Clone(u.Groups)}
 	}
+	return &session{key: key, config: config, connecting: make(chan struct{}, 1)}
+}
+
+func (s *sessions) get(spec *shared.Spec) *session {
+	fresh := newSession(spec)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
 		s.open = map[sessionKey]*session{}
 	}
-	one := s.open[key]
+	one := s.open[fresh.key]
 	if one == nil {
-		one = &session{key: key, config: config, connecting: make(chan struct{}, 1)}
-		s.open[key] = one
+		one = fresh
+		s.open[fresh.key] = one
 	}
 	one.used++
 	return one
@@ -100,7 +107,16 @@ func (s *session) connect(ctx context.Context) (*holder.Client, error) {
 			return s.client, nil
 		}
 	}
-	client, err := holder.Connect(ctx, s.config)
+	config := s.config
+	if config.Dir == "" {
+		dir, err := os.MkdirTemp("", "sbxhost-holder-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		config.Dir = dir
+	}
+	client, err := holder.Connect(ctx, config)
 	if err != nil {
 		return nil, err
 	}
@@ -170,18 +186,41 @@ func (s *opened) leave() {
 	if s.session != nil {
 		s.engine.sessions.put(s.session)
 	}
+	s.crowding.Lock()
+	defer s.crowding.Unlock()
+	if s.crowd != nil && s.crowd.client != nil {
+		s.crowd.client.Close()
+	}
+}
+
+// holderOf gives a holder for a plan that is crowded, in a sandbox that shares
+// nothing: one of its own, which ends with it. It is nil where bubblewrap does, or
+// where there can be no holder here.
+func (s *opened) holderOf(ctx context.Context, ops []op) *session {
+	if !crowded(ops) {
+		return nil
+	}
+	s.crowding.Lock()
+	defer s.crowding.Unlock()
+	if s.crowd == nil {
+		s.crowd = newSession(&shared.Spec{User: s.spec.User})
+	}
+	if _, err := s.crowd.connect(ctx); err != nil {
+		return nil
+	}
+	return s.crowd
 }
 
 // spawner has the session's holder start a launcher in the prepared part of a
 // plan. A holder that dies before it has answered is replaced once: nothing has
 // run then.
-func (s *opened) spawner(p prepared) cmdengine.Spawner {
+func (s *opened) spawner(by *session, p prepared) cmdengine.Spawner {
 	plan := holder.NewPlan(p.steps)
 	return func(ctx context.Context, path string, argv []string, files []*os.File) (cmdengine.Launched, error) {
 		var err error
 		for range 2 {
 			var client *holder.Client
-			if client, err = s.session.connect(ctx); err != nil {
+			if client, err = by.connect(ctx); err != nil {
 				break
 			}
 			var l *holder.Launcher

@@ -31,6 +31,11 @@ type region struct {
 // each of which has it read the table of all.
 const worthwhile = 6
 
+// crowded reports whether a plan has so many steps that a holder is worth its start,
+// some 20 ms, where there is no session: bubblewrap reads the table of all mounts
+// for each that it makes, and so takes ten seconds for 3,000.
+func crowded(ops []op) bool { return len(ops) > 300 }
+
 // deferred says which steps are made late, if that is worth it: binds on which
 // bubblewrap has nothing to mount, and what covers parts of a fresh procfs. Of binds
 // in one another it is the outermost; what lies in a bind follows it.

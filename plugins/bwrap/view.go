@@ -57,6 +57,10 @@ type view struct {
 	writable map[string]bool
 }
 
+func newView(t tree) *view {
+	return &view{tree: t, ways: map[string]int{}, writable: map[string]bool{}}
+}
+
 // A layer is what one op puts at a path.
 type layer struct {
 	kind layerKind
