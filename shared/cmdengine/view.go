@@ -95,7 +95,7 @@ func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
 			case gone(err) && e.Missing == shared.MissingIgnore:
 				continue
 			case gone(err):
-				return nil, viewError(e.Why, "%q does not exist", e.Source)
+				return nil, hinted(viewError(e.Why, "%q does not exist", e.Source), "create it, or mark the bind optional")
 			case err != nil:
 				return nil, viewError(e.Why, "%v", err)
 			case to != e.Source:
@@ -120,7 +120,8 @@ func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
 			case hides && gone(err) && e.Missing == shared.MissingIgnore:
 				continue
 			case gone(err):
-				return nil, viewError(e.Why, "%q does not exist in what is shown there (%q on the host)", e.Path, place)
+				return nil, hinted(viewError(e.Why, "%q does not exist in what is bound there (%q on the host)", e.Path, place),
+					"create it on the host, or choose a destination outside of the other binds")
 			case hides:
 			case err != nil:
 				return nil, viewError(e.Why, "%v", err)
@@ -173,6 +174,11 @@ func nameable(origin, odd string, paths ...string) error {
 	return nil
 }
 
-func viewError(origin, format string, args ...any) error {
+func viewError(origin, format string, args ...any) *shared.Error {
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: origin, Message: fmt.Sprintf(format, args...)}
+}
+
+func hinted(e *shared.Error, hint string) error {
+	e.Hint = hint
+	return e
 }
