@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/glob"
+	"github.com/sbxhost/sbxhost/paths"
 )
 
 // A file is a regular file, whatever its names.
@@ -132,7 +133,7 @@ func (c *collection) gather(n *node, path string) error {
 // follow looks behind a symlink that patterns go on through.
 func (c *collection) follow(path string, state glob.State) error {
 	target, err := filepath.EvalSymlinks(path)
-	if err != nil || !slices.ContainsFunc(c.roots, func(root string) bool { return inside(root, target) }) {
+	if err != nil || !slices.ContainsFunc(c.roots, func(root string) bool { return paths.Inside(root, target) }) {
 		return nil // leads nowhere, or to where nobody can see
 	}
 	if info, err := os.Lstat(target); err != nil || !info.IsDir() {

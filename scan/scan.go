@@ -3,7 +3,6 @@ package scan
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -249,9 +248,4 @@ func join(dir, name string) string {
 		return "/" + name
 	}
 	return dir + "/" + name
-}
-
-// inside reports whether p is dir or lies beneath it.
-func inside(dir, p string) bool {
-	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == filepath.Separator
 }

@@ -1,18 +1,6 @@
 package workspace
 
-import "strings"
-
-// inside reports whether the cleaned absolute path p is root or lies below it,
-// component by component: /a/b-evil is not inside /a/b.
-func inside(root, p string) bool {
-	if p == root || root == "/" {
-		return true
-	}
-	return len(p) > len(root) && p[len(root)] == '/' && strings.HasPrefix(p, root)
-}
-
-// strictlyInside is inside, without the root itself.
-func strictlyInside(root, p string) bool { return p != root && inside(root, p) }
+import "github.com/sbxhost/sbxhost/paths"
 
 // root is one declared root.
 type root struct {
@@ -27,7 +15,7 @@ type root struct {
 func innermost(roots []root, p string) (root, bool) {
 	best := -1
 	for i, r := range roots {
-		if inside(r.path, p) && (best < 0 || len(r.path) > len(roots[best].path)) {
+		if paths.Inside(r.path, p) && (best < 0 || len(r.path) > len(roots[best].path)) {
 			best = i
 		}
 	}

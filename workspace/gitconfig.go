@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"golang.org/x/sys/unix"
 )
 
@@ -628,7 +629,7 @@ func (w *Workspace) findGit() (string, error) {
 
 // writable reports whether commands in the workspace may have written p.
 func (w *Workspace) writable(p string) bool {
-	if inside(w.project.path, p) {
+	if paths.Inside(w.project.path, p) {
 		return true
 	}
 	r, ok := innermost(w.roots, p)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sbxhost/sbxhost/paths"
 )
 
 // GitKind says how a project root is tied to its git directory.
@@ -139,10 +141,10 @@ func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 	if err := isGitDir(gitDir, gitDir); err != nil {
 		return GitLayout{}, err
 	}
-	if strictlyInside(top, gitDir) {
+	if gitDir != top && paths.Inside(top, gitDir) {
 		return layout(GitSeparate, top, gitDir, gitDir, writable)
 	}
-	if inside(gitDir, top) {
+	if paths.Inside(gitDir, top) {
 		return GitLayout{}, fmt.Errorf("which holds the workspace: %w", ErrGitLayout)
 	}
 	if !inModules(gitDir) {
@@ -297,16 +299,16 @@ func layout(kind GitKind, top, gitDir, common string, writable []string) (GitLay
 	l := GitLayout{Kind: kind, GitDir: gitDir, CommonDir: common}
 	own := append([]string{top}, writable...)
 	switch {
-	case inside(top, common):
+	case paths.Inside(top, common):
 		// seen already
 		l.addWritable(gitDir)
-	case inside(common, top):
+	case paths.Inside(common, top):
 		// Worktrees kept inside a bare repository: showing all of it would lay
 		// the workspace and its siblings under a read-only tree.
 		for _, name := range []string{"HEAD", "config", "packed-refs", "shallow", "info", "hooks",
 			"objects", "refs", "logs", "reftable", "lfs", "rr-cache", "worktrees"} {
 			p := join(common, name)
-			if fi, err := os.Lstat(p); err == nil && (fi.IsDir() || fi.Mode().IsRegular()) && !inside(p, top) {
+			if fi, err := os.Lstat(p); err == nil && (fi.IsDir() || fi.Mode().IsRegular()) && !paths.Inside(p, top) {
 				l.Readable = append(l.Readable, p)
 			}
 		}
@@ -329,7 +331,7 @@ func layout(kind GitKind, top, gitDir, common string, writable []string) (GitLay
 	if gitDir != common {
 		l.Protected = append(l.Protected, join(gitDir, "gitdir"))
 		l.protect(common)
-		if main := mainTop(common); !slices.ContainsFunc(own, func(dir string) bool { return inside(dir, main) }) {
+		if main := mainTop(common); !slices.ContainsFunc(own, func(dir string) bool { return paths.Inside(dir, main) }) {
 			l.present(common, worktreeState[:]...)
 		}
 	}
@@ -431,7 +433,7 @@ func (l *GitLayout) worktrees(common string, own []string) error {
 		top := worktreeTop(other)
 		switch {
 		case other == l.GitDir:
-		case slices.ContainsFunc(own, func(dir string) bool { return inside(dir, top) }):
+		case slices.ContainsFunc(own, func(dir string) bool { return paths.Inside(dir, top) }):
 			l.Protected = append(l.Protected, join(other, "commondir"), join(other, "gitdir"), join(other, "config.worktree"))
 		default:
 			l.Protected = append(l.Protected, other)

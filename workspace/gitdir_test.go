@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/paths"
 )
 
 // git runs the real one, with no config but the test's.
@@ -149,7 +151,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 		t.Errorf("inner: %+v, %v", inner, err)
 	}
 	for _, p := range inner.Readable {
-		if inside(p, b+"/inner") || inside(b+"/inner", p) {
+		if paths.Inside(p, b+"/inner") || paths.Inside(b+"/inner", p) {
 			t.Errorf("inner: %q lies over the workspace", p)
 		}
 	}
@@ -179,7 +181,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 		git(t, root, "pack-refs", "--all")
 		written := 0
 		for p, state := range snapshot(t, base) {
-			within := func(dir string) bool { return inside(dir, p) }
+			within := func(dir string) bool { return paths.Inside(dir, p) }
 			if before[p] == state || !strings.Contains(p, "/.git/") {
 				continue
 			}
@@ -209,7 +211,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 func isProtected(l *GitLayout, p string) bool {
 	longest := func(dirs ...string) (n int) {
 		for _, dir := range dirs {
-			if inside(dir, p) {
+			if paths.Inside(dir, p) {
 				n = max(n, len(dir))
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/paths"
 )
 
 func TestOpenFile(t *testing.T) {
@@ -190,7 +192,7 @@ func TestOpenWhileSwapped(t *testing.T) {
 	const most = 200000
 	for n := 0; n < most && (n < 3000 || escaped == 0); n++ {
 		if p, err := w.ResolveForRead("target/file"); err == nil {
-			if !inside(f.root, p) {
+			if !paths.Inside(f.root, p) {
 				t.Fatalf("resolved to %q", p)
 			}
 			if data, err := os.ReadFile(p); err == nil && string(data) == "secret" {

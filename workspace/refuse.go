@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/sbxhost/sbxhost/paths"
 )
 
 // refusedRoots returns the directories that are nobody's project: the system's
@@ -63,7 +65,7 @@ func refusal(goos, p, home string) string {
 	case home == "":
 	case p == home:
 		return "it is your home directory"
-	case inside(p, home):
+	case paths.Inside(p, home):
 		return "it holds your home directory"
 	}
 	return ""

@@ -9,12 +9,13 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+
+	"github.com/sbxhost/sbxhost/paths"
 )
 
 const (
-	maxName  = 255  // NAME_MAX
-	maxPath  = 4095 // PATH_MAX without its NUL
-	maxLinks = 40   // MAXSYMLINKS of Linux
+	maxName = 255  // NAME_MAX
+	maxPath = 4095 // PATH_MAX without its NUL
 )
 
 // walked is where a path leads.
@@ -92,7 +93,7 @@ func (w *Workspace) walk(start, path string) (walked, error) {
 			cur = next
 			continue
 		}
-		if links++; links > maxLinks {
+		if links++; links > paths.MaxLinks {
 			return out, fmt.Errorf("path %q: %w: %w", path, ErrLoop, syscall.ELOOP)
 		}
 		target, err := os.Readlink(next)
@@ -126,7 +127,7 @@ func (w *Workspace) entersAlias(cur, name string, rest []string) bool {
 	p := filepath.Join(append([]string{host}, rest...)...)
 	for _, r := range w.roots {
 		for _, spelling := range []string{r.raw, r.path} {
-			if strictlyInside(host, spelling) && inside(spelling, p) {
+			if spelling != host && paths.Inside(host, spelling) && paths.Inside(spelling, p) {
 				return false
 			}
 		}

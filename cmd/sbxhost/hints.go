@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -98,11 +99,11 @@ func (f *failure) shown(path string) bool {
 		if m.Op == "remount-ro" {
 			continue
 		}
-		if m.Destination == path || isInside(path, m.Destination) {
+		if paths.Inside(path, m.Destination) {
 			return true // itself a step, or a directory on the way to one
 		}
 		// The last of those that are equally deep lies on top.
-		if isInside(m.Destination, path) && len(m.Destination) >= len(cover) {
+		if paths.Inside(m.Destination, path) && len(m.Destination) >= len(cover) {
 			cover, over = m.Destination, m
 		}
 	}
@@ -118,16 +119,11 @@ func (f *failure) shown(path string) bool {
 // elsewhere gives the path inside of a host path that is shown at another one.
 func (f *failure) elsewhere(path string) (string, bool) {
 	for _, m := range slices.Backward(f.mounts) {
-		if (m.Op == "bind" || m.Op == "ro-bind") && m.Source != m.Destination && filepath.IsAbs(m.Source) && (m.Source == path || isInside(m.Source, path)) {
-			return filepath.Join(m.Destination, strings.TrimPrefix(path, m.Source)), true
+		if (m.Op == "bind" || m.Op == "ro-bind") && m.Source != m.Destination && filepath.IsAbs(m.Source) && paths.Inside(m.Source, path) {
+			return paths.Move(path, m.Source, m.Destination), true
 		}
 	}
 	return "", false
-}
-
-// isInside reports whether path lies below dir; both are clean.
-func isInside(dir, path string) bool {
-	return path != dir && (dir == "/" || strings.HasPrefix(path, dir+"/"))
 }
 
 // simpleCommands gives the command lines of a command: itself, or those of its

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -83,16 +84,28 @@ func withHiddenTargets(table []shared.Entry, leadsTo func(string) (string, bool)
 // leadsTo gives the path for which a symlink makes the kernel take another one.
 // What of it does not exist yet stays as it is.
 func leadsTo(p string) (target string, ok bool) {
-	at, missing := p, ""
-	for at != "/" {
-		if _, err := os.Lstat(at); err == nil {
-			break
+	at := "" // the deepest directory that is there
+	end, there, err := paths.Follow("/", p, func(next string, _ bool) (step paths.Step, err error) {
+		info, err := os.Lstat(next)
+		switch {
+		case err != nil:
+			at = path.Dir(next)
+			return paths.Step{Missing: true}, nil
+		case info.Mode()&fs.ModeSymlink != 0:
+			step.Target, err = os.Readlink(next)
 		}
-		missing = "/" + path.Base(at) + missing
-		at = path.Dir(at)
+		return step, err
+	})
+	if err != nil {
+		return p, false
 	}
-	real := resolved(at)
-	return path.Clean(real + missing), real != at
+	if there {
+		at = end
+	}
+	if real, err := canonical(at); err == nil && paths.Inside(at, end) {
+		end = paths.Move(end, at, real)
+	}
+	return end, end != p
 }
 
 // afterBase is what follows the last name without wildcards in a pattern.

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/sbxhost/sbxhost/paths"
 )
 
 // mend puts back what protects and hides paths, where removing a mount point
@@ -19,8 +21,8 @@ func (b *builder) mend(gone map[string]bool) bool {
 	steps := map[string]Op{}
 	for _, o := range b.plan {
 		dest := strings.TrimPrefix(o.Dest, "/")
-		for d := range gone {
-			if strings.HasPrefix(dest, d+"/") {
+		for dir := range paths.Up(path.Dir(o.Dest)) {
+			if gone[strings.TrimPrefix(dir, "/")] {
 				return false
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/seccomp"
@@ -29,13 +30,13 @@ func engine() shared.Engine {
 		Init: true, ClearsUp: true, Environ: environ,
 		Info: shared.Info{
 			Name: "podman", Version: "0.1.0", Doc: "runs commands in containers of Podman",
-			Features: shared.Features{"network.none", "network.host", "filesystem.minimal", "mount.remap", "mount.tmpfs", "masks", "tty"},
+			Features: shared.Features{"network.none", "network.host", "filesystem.minimal", "mount.remap", "mount.tmpfs", "hidden", "tty"},
 			Options:  shared.OptionSchema{Attributes: []shared.OptionAttribute{{Name: "image", Type: "string", Doc: "an image that is on this machine", Required: true}}},
 		},
 		Probe: cmdengine.Trial("install podman, and see podman info", environ, podman, "info"),
-		Open:  func(_ context.Context, spec *shared.Spec) error { _, err := words(spec, nil); return err },
-		Launch: func(spec *shared.Spec, cmd *shared.Command) (*exec.Cmd, error) {
-			args, err := words(spec, cmd.Masks)
+		Open:  func(_ context.Context, spec *shared.Spec) error { _, err := words(spec); return err },
+		Launch: func(spec *shared.Spec, _ *shared.Command) (*exec.Cmd, error) {
+			args, err := words(spec)
 			return &exec.Cmd{Path: podman, Args: args}, err
 		},
 		Filter: func(*shared.Spec) ([]byte, error) {
@@ -46,7 +47,7 @@ func engine() shared.Engine {
 }
 
 // words are Podman's command line up to the command.
-func words(spec *shared.Spec, masks []shared.Mask) ([]string, error) {
+func words(spec *shared.Spec) ([]string, error) {
 	var config struct{ Image string }
 	if err := json.Unmarshal(spec.Options, &config); err != nil || config.Image == "" {
 		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config.image", Message: "is not the name of an image"}
@@ -55,16 +56,18 @@ func words(spec *shared.Spec, masks []shared.Mask) ([]string, error) {
 	if os.Geteuid() == 0 { // whose containers have no user namespace of their own otherwise
 		args = append(args, "--uidmap=0:0:4294967295", "--gidmap=0:0:4294967295")
 	}
-	view, err := cmdengine.View(spec, masks, ":,\"\r\n")
-	for _, m := range view {
-		word := fmt.Sprintf("--mount=type=bind,source=%s,target=%s,ro=%t,bind-nonrecursive=%[3]t", m.Source, m.Path, m.Access != shared.ReadWrite)
-		if m.Access == shared.Private {
-			word = "--tmpfs=" + m.Path + ":exec,nosuid,nodev,size=1g,mode=1777,notmpcopyup"
+	view, err := cmdengine.View(spec, ":,\"\r\n")
+	for i, e := range view {
+		word := fmt.Sprintf("--mount=type=bind,source=%s,target=%s,ro=%t,bind-nonrecursive=%[3]t", e.Source, e.Path, e.Access != shared.ReadWrite)
+		switch {
+		case e.Access == shared.Private:
+			word = "--tmpfs=" + e.Path + ":exec,nosuid,nodev,size=1g,mode=1777,notmpcopyup"
+		case e.Access == shared.Hidden && i+1 < len(view) && paths.Inside(e.Path, view[i+1].Path): // a mask would hide that as well
+			word = "--tmpfs=" + e.Path + ":ro,nosuid,nodev,size=64k,notmpcopyup"
+		case e.Access == shared.Hidden:
+			word = "--security-opt=mask=" + e.Path
 		}
 		args = append(args, word)
-	}
-	for _, m := range masks {
-		args = append(args, "--security-opt=mask="+m.Path)
 	}
 	return append(args, "--", config.Image), err
 }

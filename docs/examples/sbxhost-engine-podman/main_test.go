@@ -37,18 +37,19 @@ func TestWords(t *testing.T) {
 	}
 	const rw, ro = ",ro=false,bind-nonrecursive=false", ",ro=true,bind-nonrecursive=true"
 	for name, test := range map[string]struct {
-		spec  shared.Spec
-		masks []shared.Mask
-		want  []string // among the words, or
-		err   string   // the attribute at fault
+		spec   shared.Spec
+		hidden []string
+		want   []string // among the words, or
+		err    string   // the attribute at fault
 	}{
 		"nothing":        {want: []string{"--network=none", "--read-only", "--cap-drop=all", "--entrypoint=", "--preserve-fds=5", "--tmpfs=/tmp:exec,nosuid,nodev,size=1g,mode=1777,notmpcopyup"}},
 		"network":        {spec: shared.Spec{Network: shared.Network{Mode: shared.NetworkHost}}, want: []string{"--network=host"}},
 		"home":           {spec: shared.Spec{Home: "/home/me"}, want: []string{"--tmpfs=/home/me:exec,nosuid,nodev,size=1g,mode=1777,notmpcopyup"}},
 		"mounts":         {spec: shown("shown", "/x y"), want: []string{bind("ws", "/ws", rw), bind("shown", "/x y", ro)}},
 		"inside another": {spec: shown("ws/.git/hooks", "/ws/.git/hooks"), want: []string{bind("ws", "/ws", rw), bind("ws/.git", "/ws/.git", rw), bind("ws/.git/hooks", "/ws/.git/hooks", ro)}},
-		"mask":           {spec: shown("shown", "/x"), masks: []shared.Mask{{Path: "/ws/.git/hooks"}}, want: []string{"--security-opt=mask=/sys", "--security-opt=mask=/ws/.git/hooks", bind("ws/.git", "/ws/.git", rw)}},
-		"a list":         {masks: []shared.Mask{{Path: "/a:/b", Origin: "deny_paths"}}, err: "deny_paths"},
+		"hidden":         {spec: shown("shown", "/x"), hidden: []string{"/ws/.git/hooks"}, want: []string{"--security-opt=mask=/sys", "--security-opt=mask=/ws/.git/hooks", bind("ws/.git", "/ws/.git", rw)}},
+		"hidden around":  {spec: shown("shown", "/ws/.git/hooks"), hidden: []string{"/ws/.git"}, want: []string{"--tmpfs=/ws/.git:ro,nosuid,nodev,size=64k,notmpcopyup", bind("shown", "/ws/.git/hooks", ro)}},
+		"a list":         {hidden: []string{"/a:/b"}, err: "deny_paths"},
 		"an option more": {spec: shown("a,b", "/x"), err: "bind_paths[0]"},
 		"not there":      {spec: shown("none", "/x"), err: "bind_paths[0]"},
 		"a symlink":      {spec: shown("link", "/x"), err: "bind_paths[0]"},
@@ -59,7 +60,10 @@ func TestWords(t *testing.T) {
 		if test.spec.Options == nil {
 			test.spec.Options = []byte(`{"image": "--privileged"}`)
 		}
-		got, err := words(&test.spec, test.masks)
+		for _, path := range test.hidden {
+			test.spec.Table = append(test.spec.Table, shared.Entry{Path: path, Missing: shared.MissingIgnore, Why: "deny_paths"})
+		}
+		got, err := words(&test.spec)
 		var e *shared.Error
 		switch {
 		case test.err != "" && (!errors.As(err, &e) || e.Attribute != test.err || !errors.Is(err, shared.ErrInvalidSpec)):
