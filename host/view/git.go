@@ -2,7 +2,6 @@ package view
 
 import (
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -205,7 +204,7 @@ func (v *View) marksOfRepository(top string) (marks []mark) {
 // gitHold is what holds the place of a part of a git directory, so that git
 // works on while it is there.
 func gitHold(p string) *Hold {
-	switch filepath.Base(p) {
+	switch path.Base(p) {
 	case "commondir":
 		// An empty one is an error to git, inside and outside.
 		return &Hold{File: true, Content: workspace.SelfCommonDir}
