@@ -2,6 +2,7 @@ package host
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 
@@ -82,6 +83,9 @@ func (c *Cmd) logEnd(result *shared.Result, failure error) (unlogged string) {
 	switch {
 	case result == nil:
 		r.Outcome = "failed"
+		if errors.Is(failure, ErrTimedOut) {
+			r.Outcome = "timed_out"
+		}
 		if failure != nil {
 			r.Error = failure.Error()
 		}

@@ -246,42 +246,73 @@ func (c *Cmd) beginInTime() error {
 	}
 	ctx = withStage(ctx, &c.doing)
 	given := slices.Concat(c.childFiles, c.parentFiles)
-	begun := make(chan error, 1)
+	begun := make(chan beginning, 1)
 	go func() {
-		err := ctx.Err()
-		if err == nil {
+		b := beginning{exited: true}
+		defer func() {
+			if b.exited {
+				b.panicked = recover()
+				b.exited = b.panicked == nil
+			}
+			if b.failed() {
+				closeAll(c.parentFiles)
+				c.pty.close()
+			}
+			closeAll(c.childFiles)
+			begun <- b
+		}()
+		if b.err = ctx.Err(); b.err == nil {
 			c.host.lookUpIdentity()
-			err = c.begin(ctx)
+			b.err = c.begin(ctx)
 		}
-		if err != nil {
-			err = c.unstarted(ctx, err)
-			c.logRefusal(err)
-			closeAll(c.parentFiles)
-			c.pty.close()
+		if b.err != nil {
+			b.err = c.unstarted(ctx, b.err)
+			c.logRefusal(b.err)
 		}
-		closeAll(c.childFiles)
-		begun <- err
+		b.exited = false
 	}()
 	select {
-	case err := <-begun:
-		return err
+	case b := <-begun:
+		return b.end()
 	case <-ctx.Done():
 	}
 	unwound := time.NewTimer(unwindTime)
 	defer unwound.Stop()
 	select {
-	case err := <-begun:
-		return err // nil: supervise sees to what runs
+	case b := <-begun:
+		return b.end() // without an error, supervise sees to what runs
 	case <-unwound.C:
 	}
 	c.left.Store(true)
 	closeAll(given) // who reads or writes the other ends is not to wait for the rest
 	go func() {
-		if err := <-begun; err == nil {
+		if b := <-begun; !b.failed() {
 			c.undo()
+		} else if b.panicked != nil {
+			panic(b.panicked)
 		}
 	}()
 	return c.unstarted(ctx, ctx.Err())
+}
+
+// beginning is how begin has ended. What the caller's own functions do, an Approver
+// say, happens to the caller of Start.
+type beginning struct {
+	err      error
+	panicked any
+	exited   bool // by runtime.Goexit
+}
+
+func (b beginning) failed() bool { return b.err != nil || b.panicked != nil || b.exited }
+
+func (b beginning) end() error {
+	if b.panicked != nil {
+		panic(b.panicked)
+	}
+	if b.exited {
+		runtime.Goexit()
+	}
+	return b.err
 }
 
 // stageKey is the key of what at tells in a context.

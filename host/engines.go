@@ -144,7 +144,9 @@ func (e *runningEngine) stop() {
 	}
 }
 
-func (e *runningEngine) alive() bool { return e.process == nil || e.process.alive() }
+func (e *runningEngine) alive() bool {
+	return e.process == nil || !e.hung.Load() && e.process.alive() // its end takes a moment
+}
 
 // lostPatience is how long an engine whose connection is gone may take to end.
 const lostPatience = time.Second

@@ -315,13 +315,9 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 		return nil, err
 	}
 	at(ctx, "it waited for the lock of what holds the places of missing paths")
-	held, err := h.hold(resolved)
+	held, err := h.hold(ctx, resolved)
 	if err != nil {
 		return nil, &SandboxError{Sandbox: name, Err: err}
-	}
-	if err := ctx.Err(); err != nil {
-		held.Release()
-		return nil, err
 	}
 	giveUp := func() { h.linger.giveUp(via.slot(name), held) }
 	if sb := slot.current; sb != nil {
@@ -390,6 +386,7 @@ func (e *SandboxError) Error() string { return fmt.Sprintf("sandbox %q: %v", e.S
 func (e *SandboxError) Unwrap() error { return e.Err }
 
 func (h *Host) open(ctx context.Context, name string, def Definition, resolved *resolved, via route, started func() (*runningEngine, error)) (*openSandbox, error) {
+	at(ctx, "engine %q was started", engineName(cmp.Or(via.engine, def.Engine)))
 	engine, err := started()
 	if err != nil {
 		return nil, err
@@ -541,7 +538,7 @@ func (h *Host) Close() error {
 	select {
 	case err := <-released:
 		errs = append(errs, err)
-	case <-time.After(releaseTime):
+	case <-ctx.Done():
 		errs = append(errs, errors.New("host: another process holds the lock of what holds the places of missing paths, which stays for the next run to remove"))
 	}
 	ended()

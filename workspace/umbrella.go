@@ -237,9 +237,10 @@ func (u *Umbrella) make(ctx context.Context) error {
 		}
 		var lock *os.File
 		if u.name == "" {
-			lock, err = lockDir(dir, unix.LOCK_EX)
+			lock, err = lockDir(nil, dir, unix.LOCK_EX)
 		} else {
-			lock, err = shareDir(ctx, dir)
+			// A sweep or a removal has it exclusively, for as long as a rename takes.
+			lock, err = lockDir(ctx, dir, unix.LOCK_SH)
 		}
 		switch {
 		case u.name == "" && errors.Is(err, errHeld):
@@ -293,31 +294,11 @@ var errHeld = errors.New("another process holds its lock")
 // lockRetry is how often a lock that somebody holds is tried again.
 const lockRetry = 5 * time.Millisecond
 
-// shareDir takes the shared lock of a named umbrella. A sweep or a removal holds it
-// exclusively for as long as a rename takes. Whoever holds it for longer, being
-// stopped or meaning harm, holds up nobody beyond ctx: the kernel is never asked to
-// wait.
-func shareDir(ctx context.Context, dir string) (*os.File, error) {
-	lock, err := lockDir(dir, unix.LOCK_SH)
-	if !errors.Is(err, errHeld) {
-		return lock, err
-	}
-	retry := time.NewTicker(lockRetry)
-	defer retry.Stop()
-	for errors.Is(err, errHeld) {
-		select {
-		case <-retry.C:
-			lock, err = lockDir(dir, unix.LOCK_SH)
-		case <-ctx.Done():
-			return nil, fmt.Errorf("umbrella: %q: %w: %w", dir, err, context.Cause(ctx))
-		}
-	}
-	return lock, err
-}
-
-// lockDir takes the lock of the umbrella dir, or is errHeld at once, and makes sure
-// that it is that umbrella's lock still.
-func lockDir(dir string, how int) (*os.File, error) {
+// lockDir takes the lock of the umbrella dir and makes sure that it is that
+// umbrella's lock still. It is errHeld where another process has the lock: at once, or
+// when wait ends, if that is not nil. The kernel is never asked to wait: who has the
+// lock may be stopped, or mean harm.
+func lockDir(wait context.Context, dir string, how int) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	fd, err := openatRetry(unix.AT_FDCWD, path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -327,7 +308,17 @@ func lockDir(dir string, how int) (*os.File, error) {
 		return nil, fmt.Errorf("umbrella: %w", &fs.PathError{Op: "open", Path: path, Err: err})
 	}
 	for {
-		if err = unix.Flock(fd, how|unix.LOCK_NB); err != unix.EINTR {
+		err = unix.Flock(fd, how|unix.LOCK_NB)
+		if err == unix.EWOULDBLOCK && wait != nil {
+			select {
+			case <-time.After(lockRetry):
+				continue
+			case <-wait.Done():
+				unix.Close(fd)
+				return nil, fmt.Errorf("umbrella: %q: %w: %w", path, errHeld, context.Cause(wait))
+			}
+		}
+		if err != unix.EINTR {
 			break
 		}
 	}

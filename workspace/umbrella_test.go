@@ -469,3 +469,42 @@ func TestSweepAfterKill(t *testing.T) {
 		t.Errorf("after its death: removed %q, %v", removed, err)
 	}
 }
+
+// Whoever has the lock of a named umbrella holds up nobody for longer than that one likes.
+func TestHeldLock(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	first := mustUmbrella(t, base, "x")
+	dir, err := first.Dir(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	held, err := lockDir(nil, dir, unix.LOCK_EX)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := mustUmbrella(t, base, "x")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	over := errors.New("over")
+	got := make(chan error)
+	go func() {
+		_, err := u.Sub(ctx, "tmp")
+		got <- err
+	}()
+	second, stop := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer stop()
+	if _, err := u.Dir(second); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("beside another one who waits: %v", err)
+	}
+	cancel(over)
+	if err := <-got; !errors.Is(err, over) {
+		t.Errorf("got %v", err)
+	}
+	release(held)
+	if again, err := u.Dir(t.Context()); err != nil || again != dir {
+		t.Errorf("with the lock given up: %q, %v", again, err)
+	}
+}
