@@ -122,7 +122,7 @@ type Cmd struct {
 	doing    atomic.Value  // string: what Start is at
 	left     atomic.Bool   // Start has returned while something of it goes on
 	told     atomic.Bool   // the command's end is known, or was given up
-	gaveUp   bool          // the latter; once ended
+	gaveUp   bool          // the engine was, which had not told the end; once ended
 	doom     sync.Once     // the command was to be killed
 	giving   sync.Once     // giveUp
 	overdue  chan struct{} // closed when nothing is waited for any more
@@ -624,12 +624,13 @@ func (c *Cmd) supervise() {
 		case last = <-told:
 			waiting = false
 		case <-c.overdue:
-			c.gaveUp, waiting = true, false
+			waiting = false
 			select {
 			case last = <-told: // of the engine's end, mostly
 			case <-time.After(lostPatience):
 				last.err = &shared.Error{Kind: shared.ErrBroken, Message: "the engine does not tell how the command ended"}
 			}
+			c.gaveUp = last.err != nil
 		case <-cancelled:
 			cancelled = nil
 			cancelErr = c.cancel()
@@ -687,7 +688,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 		}
 		done <- f
 	}()
-	f := found{unlogged: "what the command has left was not looked at, and its end may not be logged: its time was over"}
+	f := found{unlogged: "what the command has left was not looked at, and its end may not be logged: it would have taken too long"}
 	var late <-chan time.Time
 	overdue, cancelled := c.overdue, c.ctx.Done()
 	for waiting := true; waiting; {

@@ -487,6 +487,11 @@ func acquire(ctx context.Context, lock chan struct{}) bool {
 	select {
 	case lock <- struct{}{}:
 		return true
+	default: // nobody has to wait for one that is free
+	}
+	select {
+	case lock <- struct{}{}:
+		return true
 	case <-ctx.Done():
 		return false
 	}
@@ -538,7 +543,7 @@ func (h *Host) Close() error {
 	select {
 	case err := <-released:
 		errs = append(errs, err)
-	case <-ctx.Done():
+	case <-time.After(releaseTime):
 		errs = append(errs, errors.New("host: another process holds the lock of what holds the places of missing paths, which stays for the next run to remove"))
 	}
 	ended()
