@@ -206,12 +206,12 @@ func (c *Cmd) Approve(scope approvals.Scope) (ApprovalRequest, error) {
 	case !d.Ask:
 		return ApprovalRequest{}, fmt.Errorf("sandbox %q: no approval is needed: %s = %q", name, "the mode of approvals", facts.Mode.String())
 	}
-	opened, err := c.openUnconfined(name, nil)
+	opened, err := c.openUnconfined(c.ctx, name, nil)
 	if err != nil {
 		return ApprovalRequest{}, err
 	}
 	defer opened.release()
-	request, err := c.request(opened)
+	request, err := c.request(c.ctx, opened)
 	if err != nil {
 		return ApprovalRequest{}, err
 	}

@@ -78,7 +78,7 @@ func TestClosedAsTheKernelSays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := newFacts(&resolver{owner: &owner{user: closedUser}})
+	f := newFacts(t.Context(), &resolver{owner: &owner{user: closedUser}})
 	t.Cleanup(func() {
 		if err := f.close(); err != nil {
 			t.Error(err)
@@ -117,7 +117,7 @@ func TestClosedAsTheKernelSays(t *testing.T) {
 			t.Errorf("%s: its name is closed at %q", c.name, got)
 		}
 	}
-	if got := newFacts(&resolver{}).Closed(filepath.Join(base, "for-root-alone/a")); got != "" {
+	if got := newFacts(t.Context(), &resolver{}).Closed(filepath.Join(base, "for-root-alone/a")); got != "" {
 		t.Errorf("for the caller himself: %q", got)
 	}
 }

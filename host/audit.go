@@ -2,6 +2,7 @@ package host
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 
@@ -70,19 +71,24 @@ func (c *Cmd) logRefusal(refusal error) {
 		}
 	}
 	if err := c.host.audit.Append(r); err != nil {
+		c.mu.Lock()
 		c.report.Degraded = append(c.report.Degraded, fmt.Sprintf("the refusal is not logged: %v", err))
+		c.mu.Unlock()
 	}
 }
 
-// logEnd logs how the command ended.
-func (c *Cmd) logEnd(result *shared.Result, failure error) {
+// logEnd logs how the command ended, or says that it could not.
+func (c *Cmd) logEnd(result *shared.Result, failure error) (unlogged string) {
 	if c.host.audit == nil {
-		return
+		return ""
 	}
 	r := c.record(audit.EventEnd)
 	switch {
 	case result == nil:
 		r.Outcome = "failed"
+		if errors.Is(failure, ErrTimedOut) {
+			r.Outcome = "timed_out"
+		}
 		if failure != nil {
 			r.Error = failure.Error()
 		}
@@ -99,6 +105,7 @@ func (c *Cmd) logEnd(result *shared.Result, failure error) {
 	}
 	if err := c.host.audit.Append(r); err != nil {
 		// It has run. That its end is missing is for its caller to know.
-		c.late = append(c.late, fmt.Sprintf("the command's end is not logged: %v", err))
+		return fmt.Sprintf("the command's end is not logged: %v", err)
 	}
+	return ""
 }

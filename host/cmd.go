@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sbxhost/sbxhost/policy"
@@ -76,7 +77,10 @@ type Cmd struct {
 	Size shared.TerminalSize
 
 	// Timeout ends the command after that long, if its definition does not end
-	// it earlier; zero leaves it to the definition.
+	// it earlier; zero leaves it to the definition. The time runs from the call of
+	// Start: what is done before the command runs counts. Start, and Wait after
+	// the definition's grace, return ErrTimedOut within a few seconds of it also
+	// where the engine hangs, or another process holds a lock.
 	Timeout time.Duration
 
 	// NoSandbox asks to run without the sandbox, which only
@@ -113,6 +117,15 @@ type Cmd struct {
 	process     shared.Process // nil until started
 	report      Report
 	ended       chan struct{} // closed when the command has ended and endErr is final
+
+	deadline time.Time     // when the time limit is over; zero for none
+	doing    atomic.Value  // string: what Start is at
+	left     atomic.Bool   // Start has returned while something of it goes on
+	told     atomic.Bool   // the command's end is known, or was given up
+	gaveUp   bool          // the engine was, which had not told the end; once ended
+	doom     sync.Once     // the command was to be killed
+	giving   sync.Once     // giveUp
+	overdue  chan struct{} // closed when nothing is waited for any more
 
 	opened *openSandbox
 	endErr error
@@ -189,26 +202,11 @@ func (c *Cmd) Start() (err error) {
 	if again {
 		return errors.New("host: already started")
 	}
-	defer func() {
-		closeAll(c.childFiles)
-		c.childFiles = nil
-		if err != nil {
-			closeAll(c.parentFiles)
-			c.pty.close()
-			c.logRefusal(err)
-		}
-	}()
-	if c.host == nil {
-		return errors.New("host: Cmd was not made by Host.Command")
-	}
-	if err := c.ctx.Err(); err != nil {
-		return err
-	}
-	c.host.lookUpIdentity()
-	if err := c.begin(); err != nil {
+	if err = c.beginInTime(); err != nil {
 		return err
 	}
 	c.events = make(chan struct{})
+	c.overdue = make(chan struct{})
 	c.copied = make(chan error, len(c.copiers))
 	c.mu.Lock()
 	c.process = c.starting
@@ -225,9 +223,161 @@ func (c *Cmd) Start() (err error) {
 	return nil
 }
 
+// unwindTime is how long a start may take to undo what it has done, when its time
+// is over, before it is left to do that alone.
+const unwindTime = 250 * time.Millisecond
+
+// beginInTime is begin for as long as the command is wanted: until its context ends,
+// its time is over, or the Host is closed. Whatever begin waits for then - an engine, a
+// lock, a file system that does not answer - is no longer waited for, and what it
+// has got in the end is given up.
+func (c *Cmd) beginInTime() error {
+	if c.host == nil {
+		closeAll(c.childFiles)
+		closeAll(c.parentFiles)
+		return errors.New("host: Cmd was not made by Host.Command")
+	}
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.host.life, func() { cancel(ErrClosed) })()
+	if limit := c.timeLimit(); limit > 0 {
+		c.deadline = time.Now().Add(limit)
+		defer time.AfterFunc(limit, func() { cancel(ErrTimedOut) }).Stop()
+	}
+	ctx = withStage(ctx, &c.doing)
+	given := slices.Concat(c.childFiles, c.parentFiles)
+	begun := make(chan beginning, 1)
+	go func() {
+		b := beginning{exited: true}
+		defer func() {
+			if b.exited {
+				b.panicked = recover()
+				b.exited = b.panicked == nil
+			}
+			if b.failed() {
+				closeAll(c.parentFiles)
+				c.pty.close()
+			}
+			closeAll(c.childFiles)
+			begun <- b
+		}()
+		if b.err = ctx.Err(); b.err == nil {
+			c.host.lookUpIdentity()
+			b.err = c.begin(ctx)
+		}
+		if b.err != nil {
+			b.err = c.unstarted(ctx, b.err)
+			c.logRefusal(b.err)
+		}
+		b.exited = false
+	}()
+	select {
+	case b := <-begun:
+		return b.end()
+	case <-ctx.Done():
+	}
+	unwound := time.NewTimer(unwindTime)
+	defer unwound.Stop()
+	select {
+	case b := <-begun:
+		return b.end() // without an error, supervise sees to what runs
+	case <-unwound.C:
+	}
+	c.left.Store(true)
+	closeAll(given) // who reads or writes the other ends is not to wait for the rest
+	go func() {
+		if b := <-begun; !b.failed() {
+			c.undo()
+		} else if b.panicked != nil {
+			panic(b.panicked)
+		}
+	}()
+	return c.unstarted(ctx, ctx.Err())
+}
+
+// beginning is how begin has ended. What the caller's own functions do, an Approver
+// say, happens to the caller of Start.
+type beginning struct {
+	err      error
+	panicked any
+	exited   bool // by runtime.Goexit
+}
+
+func (b beginning) failed() bool { return b.err != nil || b.panicked != nil || b.exited }
+
+func (b beginning) end() error {
+	if b.panicked != nil {
+		panic(b.panicked)
+	}
+	if b.exited {
+		runtime.Goexit()
+	}
+	return b.err
+}
+
+// stageKey is the key of what at tells in a context.
+type stageKey struct{}
+
+func withStage(ctx context.Context, stage *atomic.Value) context.Context {
+	return context.WithValue(ctx, stageKey{}, stage)
+}
+
+// at says what the start of a command is at, for the error of one whose time is over.
+func at(ctx context.Context, stage string, a ...any) {
+	if v, ok := ctx.Value(stageKey{}).(*atomic.Value); ok {
+		v.Store(fmt.Sprintf(stage, a...))
+	}
+}
+
+// timeLimit is how long the command may take from the call of Start; zero is no limit.
+func (c *Cmd) timeLimit() time.Duration {
+	limit := c.Timeout
+	if _, def, err := c.host.definition(c.sandbox); err == nil && def.Limits.Timeout > 0 && (limit <= 0 || def.Limits.Timeout < limit) {
+		limit = def.Limits.Timeout
+	}
+	return limit
+}
+
+// grace is how long the command has from the end of its time to its own end.
+func (c *Cmd) grace() time.Duration {
+	return cmp.Or(c.opened.def.Limits.Grace, DefaultGrace)
+}
+
+// unstarted is err, or why the command is not wanted any more, where that is what
+// err comes of.
+func (c *Cmd) unstarted(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case cause == nil, !errors.Is(err, ctx.Err()) && !errors.Is(err, cause):
+		return err
+	case c.ctx.Err() != nil:
+		return c.ctx.Err()
+	case cause == ErrTimedOut:
+		name, _, _ := c.host.definition(c.sandbox)
+		doing, _ := c.doing.Load().(string)
+		return &SandboxError{Sandbox: name, Err: fmt.Errorf("%w before the command ran, while %s", ErrTimedOut, cmp.Or(doing, "it was prepared"))}
+	default:
+		return cause
+	}
+}
+
+// undo ends a command that was started when nobody wanted it any more.
+func (c *Cmd) undo() {
+	closeAll(c.parentFiles)
+	c.pty.close()
+	defer c.opened.release()
+	ctx, cancel := context.WithTimeout(context.Background(), enginePatience)
+	defer cancel()
+	c.starting.Signal(ctx, killSignal)
+	if _, err := c.starting.Wait(ctx); ctx.Err() != nil {
+		c.opened.engine.kill()
+	} else if err != nil {
+		c.opened.engine.lost(err)
+	}
+}
+
 // startIn starts the command in an opened sandbox, as was decided. After an
 // error nothing of the command has run, and it may be started in another one.
-func (c *Cmd) startIn(opened *openSandbox, decision policy.Decision) (err error) {
+func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.Decision) (err error) {
 	c.opened = opened
 	defer func() {
 		if err != nil {
@@ -242,7 +392,7 @@ func (c *Cmd) startIn(opened *openSandbox, decision policy.Decision) (err error)
 	if decision.Outcome == policy.Denied { // the last line of defence
 		return &DeniedError{Sandbox: opened.name, Decision: decision}
 	}
-	command, _, err := c.command(opened, false)
+	command, _, err := c.command(ctx, opened, false)
 	if err != nil {
 		return &SandboxError{Sandbox: opened.name, Err: err}
 	}
@@ -251,7 +401,7 @@ func (c *Cmd) startIn(opened *openSandbox, decision policy.Decision) (err error)
 		return &SandboxError{Sandbox: opened.name, Err: &shared.Error{Kind: shared.ErrDenied,
 			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", c.approved, command.Dir)}}
 	}
-	if err := c.host.session.checkRoom(c.ctx, &opened.resolved.spec); err != nil {
+	if err := c.host.session.checkRoom(ctx, &opened.resolved.spec); err != nil {
 		return &SandboxError{Sandbox: opened.name, Err: err}
 	}
 	if !c.stdioMade {
@@ -260,10 +410,11 @@ func (c *Cmd) startIn(opened *openSandbox, decision policy.Decision) (err error)
 		}
 		c.stdioMade = true
 	}
+	at(ctx, "the audit log was written")
 	if err := c.logDecision(decision, command.Dir); err != nil {
 		return err
 	}
-	if c.Decided != nil {
+	if c.Decided != nil && !c.left.Load() {
 		c.Decided(decision)
 	}
 	watching := make(chan []watched, 1)
@@ -273,10 +424,15 @@ func (c *Cmd) startIn(opened *openSandbox, decision policy.Decision) (err error)
 		watching <- nil
 	}
 	c.watching = watching
-	c.starting, err = opened.Start(c.ctx, command, c.files)
+	if !c.deadline.IsZero() {
+		command.Timeout = max(time.Until(c.deadline), 1)
+	}
+	at(ctx, "engine %q started it", opened.engine.info.Name)
+	c.starting, err = opened.Start(ctx, command, c.files)
 	if err != nil {
-		if ctxErr := c.ctx.Err(); ctxErr != nil && errors.Is(err, ctxErr) {
-			return err
+		if ctx.Err() != nil {
+			opened.engine.doubt()
+			return ctx.Err()
 		}
 		return c.sandboxError(err)
 	}
@@ -300,15 +456,15 @@ func (h *Host) isClosed() bool {
 
 // command resolves what is asked into what is enforced. With planning it runs no
 // program to find out.
-func (c *Cmd) command(opened *openSandbox, planning bool) (shared.Command, []EnvVar, error) {
+func (c *Cmd) command(ctx context.Context, opened *openSandbox, planning bool) (shared.Command, []EnvVar, error) {
 	def := opened.def
 	dir, err := c.host.workdir(opened, c.Dir)
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
-	in := c.host.envInput(c.ctx, opened, c.Env)
+	in := c.host.envInput(ctx, opened, c.Env)
 	in.traceParent, in.traceState = c.TraceParent, c.TraceState
-	in.credentials, c.notes = c.host.credentials(c.ctx, def.Credentials, planning)
+	in.credentials, c.notes = c.host.credentials(ctx, def.Credentials, planning)
 	env, origins, err := computeEnv(in)
 	if err != nil {
 		return shared.Command{}, nil, err
@@ -425,42 +581,125 @@ func (c *Cmd) Wait() error {
 }
 
 // supervise waits for the command's end, and cancels it when its context ends
-// first.
+// first. It ends at the latest when giveUp was called.
 func (c *Cmd) supervise() {
 	defer close(c.ended)
 	defer c.opened.release()
-	result, err := c.process.Wait(c.ctx)
-	var cancelErr error
-	if err != nil && c.ctx.Err() != nil {
-		cancelErr = c.cancel()
-		if c.WaitDelay > 0 {
-			// A Cancel that was only a request gets this long.
-			timer := time.AfterFunc(c.WaitDelay, func() { c.kill() })
-			defer timer.Stop()
-		}
-		result, err = c.process.Wait(context.Background())
+	if !c.deadline.IsZero() {
+		late := time.Until(c.deadline) + c.grace() + enginePatience
+		defer time.AfterFunc(late, c.giveUp).Stop()
 	}
+	type end struct {
+		shared.Result
+		err error
+	}
+	told := make(chan end, 1)
+	go func() {
+		result, err := c.process.Wait(context.Background())
+		told <- end{result, err}
+	}()
+	var last end
+	var cancelErr error
+	cancelled, waiting := c.ctx.Done(), true
+	for waiting {
+		select {
+		case last = <-told:
+			waiting = false
+			continue
+		default:
+		}
+		select {
+		case last = <-told:
+			waiting = false
+		case <-c.overdue:
+			waiting = false
+			select {
+			case last = <-told: // of the engine's end, mostly
+			case <-time.After(lostPatience):
+				last.err = &shared.Error{Kind: shared.ErrBroken, Message: "the engine does not tell how the command ended"}
+			}
+			c.gaveUp = last.err != nil
+		case <-cancelled:
+			cancelled = nil
+			cancelErr = c.cancel()
+			if c.WaitDelay > 0 {
+				// A Cancel that was only a request gets this long.
+				timer := time.AfterFunc(c.WaitDelay, func() { c.kill() })
+				defer timer.Stop()
+			}
+		}
+	}
+	c.told.Store(true)
 	switch {
-	case err != nil:
-		c.endErr = c.sandboxError(err)
-		c.logEnd(nil, c.endErr)
-		return
-	case !result.Status.Success() || result.TimedOut:
-		c.endErr = &ExitError{ExitStatus: result.Status, TimedOut: result.TimedOut}
+	case last.err != nil:
+		c.endErr = c.overtime(c.sandboxError(last.err))
+	case !last.Status.Success() || last.TimedOut:
+		c.endErr = &ExitError{ExitStatus: last.Status, TimedOut: last.TimedOut}
 	default:
 		c.endErr = cancelErr
 	}
-	for _, note := range replaced(<-c.watching) {
+	if last.err != nil {
+		c.wrapUp(nil)
+	} else {
+		c.wrapUp(&last.Result)
+	}
+}
+
+// overtime says of a sandbox that broke when the command's time was over that it was.
+func (c *Cmd) overtime(err error) error {
+	if c.deadline.IsZero() || time.Now().Before(c.deadline) {
+		return err
+	}
+	return fmt.Errorf("%w, and the sandbox did not end the command as it should: %w", ErrTimedOut, err)
+}
+
+// wrapUp finds out what the command has left, and logs its end; a nil result is that
+// of a sandbox that broke. The file system or the log may not answer: it takes no
+// longer than the command may.
+func (c *Cmd) wrapUp(result *shared.Result) {
+	type found struct {
+		replaced []string
+		made     made
+		unlogged string
+	}
+	done := make(chan found, 1)
+	go func() {
+		var f found
+		if result == nil {
+			f.unlogged = c.logEnd(nil, c.endErr)
+		} else {
+			f.replaced = replaced(<-c.watching)
+			if !c.opened.resolved.spec.Unconfined {
+				f.made = c.host.resolver.made(c.opened.resolved)
+			}
+			f.unlogged = c.logEnd(result, nil)
+		}
+		done <- f
+	}()
+	f := found{unlogged: "what the command has left was not looked at, and its end may not be logged: it would have taken too long"}
+	var late <-chan time.Time
+	overdue, cancelled := c.overdue, c.ctx.Done()
+	for waiting := true; waiting; {
+		select {
+		case f = <-done:
+			waiting = false
+		case <-late:
+			waiting = false
+		case <-overdue:
+			overdue, late = nil, time.After(lostPatience)
+		case <-cancelled:
+			cancelled, late = nil, time.After(lostPatience)
+		}
+	}
+	for _, note := range f.replaced {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
-	var made made
-	if !c.opened.resolved.spec.Unconfined {
-		made = c.host.resolver.made(c.opened.resolved)
+	if f.unlogged != "" {
+		c.late = append(c.late, f.unlogged)
 	}
 	c.mu.Lock()
-	c.report.Result, c.report.Repositories, c.report.Instructions = &result, made.repositories, made.instructions
+	c.report.Result, c.report.Repositories, c.report.Instructions = result, f.made.repositories, f.made.instructions
 	c.mu.Unlock()
-	c.logEnd(&result, nil)
 }
 
 // cancel gives the error for a command that succeeds all the same.
@@ -479,32 +718,36 @@ func (c *Cmd) cancel() error {
 	}
 }
 
-// enginePatience is how long an engine may take to answer that it has sent a
-// signal.
-const enginePatience = 5 * time.Second
+// enginePatience is how long an engine may take to end a command that it was to
+// kill. It is twice what an engine needs whose launcher or init is stopped, and
+// leaves two seconds of the five in which a time limit is held.
+const enginePatience = 3 * time.Second
 
-// kill ends the command. That must not depend on an engine that hangs: such a
-// one is killed itself, and its commands die with it.
+// signalPatience is how long an engine may take to answer that it has sent a
+// signal.
+const signalPatience = time.Second
+
+// kill ends the command. That must not depend on an engine that hangs.
 func (c *Cmd) kill() error {
-	ctx, cancel := context.WithTimeout(context.Background(), enginePatience)
+	c.doom.Do(func() { time.AfterFunc(enginePatience, c.giveUp) })
+	ctx, cancel := context.WithTimeout(context.Background(), signalPatience)
 	defer cancel()
 	err := c.process.Signal(ctx, killSignal)
-	engine := c.opened.engine.process
-	switch {
-	case engine == nil:
-	case errors.Is(err, context.DeadlineExceeded):
-		return engine.runner.Kill(context.Background())
-	case err == nil, errors.Is(err, os.ErrProcessDone):
-		// It may have answered and hang since: ask again until it tells the end.
-		time.AfterFunc(enginePatience, func() {
-			select {
-			case <-c.ended:
-			default:
-				c.kill()
-			}
-		})
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil // giveUp sees to it
 	}
 	return err
+}
+
+// giveUp ends the wait for the command. An engine that has not told its end by now
+// hangs, and is killed: its commands die with it, and the next one gets a new engine.
+func (c *Cmd) giveUp() {
+	c.giving.Do(func() {
+		if !c.told.Load() {
+			c.opened.engine.kill()
+		}
+		close(c.overdue)
+	})
 }
 
 func (c *Cmd) watchEvents() {
@@ -525,6 +768,9 @@ func (c *Cmd) watchEvents() {
 }
 
 func (c *Cmd) event(e shared.Event) {
+	if c.left.Load() {
+		return
+	}
 	c.mu.Lock()
 	switch e.Kind {
 	case shared.EventDegraded:
@@ -563,7 +809,7 @@ func (c *Cmd) Signal(sig os.Signal) error {
 	case number == killSignal:
 		return c.kill()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), enginePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), signalPatience)
 	defer cancel()
 	return process.Signal(ctx, number)
 }

@@ -2,6 +2,8 @@ package host_test
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -210,5 +213,150 @@ func TestManyInARow(t *testing.T) {
 	left, err := os.ReadDir(h.Root())
 	if err != nil || len(left) != 0 {
 		t.Errorf("left in the workspace: %v, %v", left, err)
+	}
+}
+
+// engineOf finds the engine of a command that runs in a sandbox of its own: it has
+// started the launcher, and that the init.
+func engineOf(t *testing.T, word string) int {
+	t.Helper()
+	pid := 0
+	if !eventually(func() bool {
+		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, line := range lines {
+			if text, err := os.ReadFile(line); err == nil && string(text) == "sleep\x00"+word+"\x00" {
+				pid, _ = strconv.Atoi(filepath.Base(filepath.Dir(line)))
+			}
+		}
+		return pid != 0
+	}) {
+		t.Fatal("the command does not run")
+	}
+	for range 3 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, _ = strconv.Atoi(strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))[1])
+	}
+	return pid
+}
+
+// An engine that is stopped holds up nobody: what it was to run ends with its time or
+// its context, and the next command has a new engine.
+func TestStoppedEngine(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, func(o *host.Options) {
+		o.Session.Once = true
+		o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", Limits: host.Limits{Grace: 100 * time.Millisecond}}
+	})
+	word := 0
+	command := func(ctx context.Context) (*host.Cmd, string) {
+		word++
+		text := fmt.Sprintf("1000.%d%d", os.Getpid(), word)
+		return h.Command(ctx, "fast", "sleep", text), text
+	}
+	const bound = 5 * time.Second
+	in := func(what string, limit time.Duration, do func() error) error {
+		t.Helper()
+		begun, err := time.Now(), do()
+		if took := time.Since(begun); took > limit+20*time.Second { // on a busy machine
+			t.Errorf("%s took %v", what, took)
+		}
+		return err
+	}
+	stop := func() {
+		t.Helper()
+		cmd, word := command(t.Context())
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		engine := engineOf(t, word)
+		if err := cmd.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Wait()
+		if err := syscall.Kill(engine, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := func() {
+		t.Helper()
+		if err := h.Command(t.Context(), "fast", "true").Run(); err != nil {
+			t.Errorf("the next command: %v", err)
+		}
+	}
+
+	cmd, text := command(t.Context())
+	cmd.Timeout = 300 * time.Millisecond
+	var out strings.Builder
+	cmd.Stdout = &out // copied: who has the other end open is not waited for
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(engineOf(t, text), syscall.SIGSTOP)
+	if err := in("a running command", bound, cmd.Wait); !errors.Is(err, host.ErrTimedOut) || !strings.Contains(err.Error(), "did not answer in time") {
+		t.Errorf("a running command: %v", err)
+	}
+	next()
+
+	cmd, text = command(t.Context())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(engineOf(t, text), syscall.SIGSTOP)
+	in("a kill", bound, func() error { cmd.Signal(syscall.SIGKILL); return cmd.Wait() })
+	next()
+
+	stop()
+	cmd, _ = command(t.Context())
+	cmd.Timeout = 200 * time.Millisecond
+	if err := in("a start in time", bound, cmd.Start); !errors.Is(err, host.ErrTimedOut) || !strings.Contains(err.Error(), "while engine") {
+		t.Errorf("a start: %v", err)
+	}
+	next()
+
+	stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	cmd, _ = command(ctx)
+	if err := in("a start in a context", bound, cmd.Start); err != context.DeadlineExceeded {
+		t.Errorf("a start: %v", err)
+	}
+	next()
+
+	stop()
+	cmd, _ = command(t.Context())
+	started := make(chan error)
+	go func() { started <- cmd.Start() }()
+	in("Close", bound, h.Close)
+	if err := <-started; !errors.Is(err, host.ErrClosed) {
+		t.Errorf("a start while the Host is closed: %v", err)
+	}
+}
+
+// A start that waits for what nobody can end - here an engine in this process, that
+// heeds no context - is left behind, and undoes itself.
+func TestStartLeftBehind(t *testing.T) {
+	t.Parallel()
+	h, entered, release := slowHost(t, false)
+	cmd := h.Command(t.Context(), "", "sleep", "1000")
+	cmd.Timeout = 100 * time.Millisecond
+	cmd.Events = func(shared.Event) { t.Error("an event after Start") }
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); !errors.Is(err, host.ErrTimedOut) {
+		t.Errorf("got %v", err)
+	}
+	<-entered
+	if _, err := out.Read(make([]byte, 1)); err == nil {
+		t.Error("the pipe is open")
+	}
+	close(release)
+	within(t, "Close", func() { h.Close() })
+	if err := cmd.Wait(); err == nil {
+		t.Error("there is something to wait for")
 	}
 }

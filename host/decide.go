@@ -209,7 +209,7 @@ func notReady(sandbox string, probe shared.Probe) error {
 }
 
 // begin decides how the command may run, and starts it.
-func (c *Cmd) begin() error {
+func (c *Cmd) begin(ctx context.Context) error {
 	name, def, err := c.host.definition(c.sandbox)
 	if err != nil {
 		return err
@@ -220,16 +220,16 @@ func (c *Cmd) begin() error {
 	}
 	facts.Bypass = c.NoSandbox
 	if c.NoSandbox {
-		return c.beginUnsandboxed(name, facts, nil)
+		return c.beginUnsandboxed(ctx, name, facts, nil)
 	}
 	// The engine is not asked first whether it works: the command itself is the trial,
 	// and nothing of it has run where the engine does not.
 	tried := ""
-	err = c.host.firstUsable(c.ctx, name, def, &facts, func(via route, engine string) error {
+	err = c.host.firstUsable(ctx, name, def, &facts, func(via route, engine string) error {
 		tried = engine
-		opened, err := c.host.sandbox(c.opening(), c.sandbox, via)
+		opened, err := c.host.sandbox(c.opening(ctx), c.sandbox, via)
 		if err == nil {
-			err = c.startIn(opened, opened.decision)
+			err = c.startIn(ctx, opened, opened.decision)
 		}
 		return err
 	})
@@ -239,12 +239,12 @@ func (c *Cmd) begin() error {
 		}
 		return err
 	}
-	return c.beginUnsandboxed(name, facts, err)
+	return c.beginUnsandboxed(ctx, name, facts, err)
 }
 
 // beginUnsandboxed starts a command without its sandbox, if that is approved.
 // The cause is why it cannot have one, or nil.
-func (c *Cmd) beginUnsandboxed(name string, facts policy.Facts, cause error) error {
+func (c *Cmd) beginUnsandboxed(ctx context.Context, name string, facts policy.Facts, cause error) error {
 	d := policy.Decide(facts)
 	if d.Outcome == policy.Denied && !d.Ask {
 		c.decided(name, facts.Engine, d)
@@ -253,22 +253,22 @@ func (c *Cmd) beginUnsandboxed(name string, facts policy.Facts, cause error) err
 		}
 		return &DeniedError{Sandbox: name, Decision: d, Err: cause}
 	}
-	opened, err := c.openUnconfined(name, cause)
+	opened, err := c.openUnconfined(ctx, name, cause)
 	if err != nil {
 		return err
 	}
 	if d.Ask {
-		if d, err = c.ask(opened, facts); err != nil {
+		if d, err = c.ask(ctx, opened, facts); err != nil {
 			opened.release()
 			c.decided(name, facts.Engine, d)
 			return err
 		}
 	}
-	return c.startIn(opened, d)
+	return c.startIn(ctx, opened, d)
 }
 
-func (c *Cmd) openUnconfined(name string, cause error) (*openSandbox, error) {
-	opened, err := c.host.sandbox(c.opening(), c.sandbox, route{engine: unconfinedEngine, unconfined: true})
+func (c *Cmd) openUnconfined(ctx context.Context, name string, cause error) (*openSandbox, error) {
+	opened, err := c.host.sandbox(c.opening(ctx), c.sandbox, route{engine: unconfinedEngine, unconfined: true})
 	if err == nil || cause == nil {
 		return opened, err
 	}
@@ -277,8 +277,8 @@ func (c *Cmd) openUnconfined(name string, cause error) (*openSandbox, error) {
 
 // ask finds out whether a command that may run only if approved is that. With
 // every other answer than yes it gives a *DeniedError.
-func (c *Cmd) ask(opened *openSandbox, facts policy.Facts) (policy.Decision, error) {
-	request, err := c.request(opened)
+func (c *Cmd) ask(ctx context.Context, opened *openSandbox, facts policy.Facts) (policy.Decision, error) {
+	request, err := c.request(ctx, opened)
 	if err != nil {
 		return policy.Decision{}, err
 	}
@@ -288,7 +288,8 @@ func (c *Cmd) ask(opened *openSandbox, facts policy.Facts) (policy.Decision, err
 		return d, &DeniedError{Sandbox: opened.name, Decision: d, Request: &request, Err: cause}
 	}
 	var problem error
-	facts.Approval, problem = c.host.stored(c.ctx, &request)
+	at(ctx, "approvals were looked up")
+	facts.Approval, problem = c.host.stored(ctx, &request)
 	if facts.Approval == policy.NoApproval {
 		approver := c.host.options.Approver
 		if approver == nil {
@@ -297,9 +298,10 @@ func (c *Cmd) ask(opened *openSandbox, facts policy.Facts) (policy.Decision, err
 		if problem != nil {
 			request.Warnings = append(request.Warnings, problem.Error())
 		}
-		answer, err := approver(c.ctx, request)
+		at(ctx, "its approval was asked for")
+		answer, err := approver(ctx, request)
 		if err == nil {
-			err = context.Cause(c.ctx) // an answer that comes too late is none
+			err = context.Cause(ctx) // an answer that comes too late is none
 		}
 		if err != nil {
 			if problem != nil {
@@ -311,7 +313,7 @@ func (c *Cmd) ask(opened *openSandbox, facts policy.Facts) (policy.Decision, err
 			answer = policy.Refused
 		}
 		facts.Approval = answer
-		if err := c.host.remember(c.ctx, &request, answer); err != nil {
+		if err := c.host.remember(ctx, &request, answer); err != nil {
 			c.degraded = append(c.degraded, fmt.Sprintf("the approval holds for this command alone: %v", err))
 		}
 	}
@@ -324,8 +326,8 @@ func (c *Cmd) ask(opened *openSandbox, facts policy.Facts) (policy.Decision, err
 }
 
 // request describes the command to who may approve it.
-func (c *Cmd) request(opened *openSandbox) (ApprovalRequest, error) {
-	command, _, err := c.command(opened, true)
+func (c *Cmd) request(ctx context.Context, opened *openSandbox) (ApprovalRequest, error) {
+	command, _, err := c.command(ctx, opened, true)
 	if err != nil {
 		return ApprovalRequest{}, &SandboxError{Sandbox: opened.name, Err: err}
 	}
@@ -342,9 +344,9 @@ func (c *Cmd) request(opened *openSandbox) (ApprovalRequest, error) {
 
 // opening is the context in which a sandbox is opened for this command: what the
 // engine is at meanwhile is told by the command's events.
-func (c *Cmd) opening() context.Context {
+func (c *Cmd) opening(ctx context.Context) context.Context {
 	if c.Events == nil {
-		return c.ctx
+		return ctx
 	}
-	return shared.WithProgress(c.ctx, c.Events)
+	return shared.WithProgress(ctx, c.event)
 }

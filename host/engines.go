@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -55,6 +56,11 @@ type runningEngine struct {
 
 	attached io.Closer // the connection to an engine that somebody else started
 
+	hung     atomic.Bool // and was killed for it
+	doubting sync.Mutex
+	doubted  bool          // it did not answer in time, once
+	verdict  chan struct{} // closed when it has answered since, or was killed; nil without doubt
+
 	confirmed  chan struct{} // closed when confirmErr is final; nil if info is the engine's own word
 	confirmErr error
 }
@@ -72,7 +78,75 @@ func (e *runningEngine) confirm(ctx context.Context) error {
 	}
 }
 
-func (e *runningEngine) alive() bool { return e.process == nil || e.process.alive() }
+// doubt has an engine that did not answer in time show that it still does. Nobody
+// uses it before that, and one that hangs is killed.
+func (e *runningEngine) doubt() {
+	e.doubting.Lock()
+	defer e.doubting.Unlock()
+	if e.process == nil || e.verdict != nil {
+		return
+	}
+	verdict := make(chan struct{})
+	e.doubted, e.verdict = true, verdict
+	go func() {
+		late := time.AfterFunc(enginePatience, e.kill)
+		e.process.protocol.Ping() // an error is an answer, too, or the engine's end
+		late.Stop()
+		e.doubting.Lock()
+		defer e.doubting.Unlock()
+		e.verdict = nil
+		close(verdict)
+	}()
+}
+
+// usable reports whether the engine lives, and answers.
+func (e *runningEngine) usable(ctx context.Context) (bool, error) {
+	e.doubting.Lock()
+	verdict := e.verdict
+	e.doubting.Unlock()
+	if verdict != nil {
+		at(ctx, "engine %q did not answer", e.info.Name)
+		select {
+		case <-verdict:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	return e.alive(), nil
+}
+
+// kill kills the engine's process, if that is ours to kill.
+func (e *runningEngine) kill() {
+	e.doubting.Lock()
+	e.doubted = true
+	e.doubting.Unlock()
+	if e.process != nil && e.process.alive() {
+		e.hung.Store(true)
+		e.process.runner.Kill(context.Background())
+	}
+}
+
+// stop ends the engine and what it has started. One that is asked to leave clears up
+// itself after a start that was given up, unless it hangs.
+func (e *runningEngine) stop() {
+	e.doubting.Lock()
+	doubted := e.doubted
+	e.doubting.Unlock()
+	switch {
+	case e.process == nil:
+		e.detach()
+	case doubted:
+		e.process.leave()
+		e.process.stop()
+		sandboxinit.KillOrphans(orphanPatience)
+	default:
+		e.process.stop()
+	}
+}
+
+func (e *runningEngine) alive() bool {
+	return e.process == nil || !e.hung.Load() && e.process.alive() // its end takes a moment
+}
 
 // lostPatience is how long an engine whose connection is gone may take to end.
 const lostPatience = time.Second
@@ -88,6 +162,9 @@ func (e *runningEngine) lost(err error) error {
 		return err
 	}
 	lived := ""
+	if e.hung.Load() {
+		lived = ": it did not answer in time, and was killed"
+	}
 	select {
 	case <-e.process.runner.exited:
 	case <-time.After(lostPatience):
@@ -95,7 +172,10 @@ func (e *runningEngine) lost(err error) error {
 		// not make anybody wait.
 		lived = ": it broke off a call, lived on, and was killed"
 		e.process.runner.Kill(context.Background())
-		<-e.process.runner.exited
+		select {
+		case <-e.process.runner.exited:
+		case <-time.After(lostPatience): // the kernel holds it
+		}
 	}
 	sandboxinit.KillOrphans(orphanPatience)
 	e.process.runner.mu.Lock()
@@ -129,14 +209,16 @@ func (h *Host) engine(ctx context.Context, name string) (*runningEngine, error) 
 	if h.isClosed() { // while we waited; Close would not see what is started now
 		return nil, ErrClosed
 	}
-	if slot.current != nil && slot.current.alive() {
-		return slot.current, nil
-	}
 	if slot.current != nil {
+		usable, err := slot.current.usable(ctx)
+		if usable || err != nil {
+			return slot.current, err
+		}
 		slot.current.process.stop() // reaps what is left of the one that died
 		sandboxinit.KillOrphans(orphanPatience)
 		slot.current = nil
 	}
+	at(ctx, "engine %q was started", name)
 	e, err := h.startEngine(ctx, name)
 	if err != nil {
 		return nil, err
@@ -144,10 +226,7 @@ func (h *Host) engine(ctx context.Context, name string) (*runningEngine, error) 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		if e.process != nil {
-			e.process.stop()
-		}
-		e.detach()
+		e.stop()
 		return nil, ErrClosed
 	}
 	slot.current = e
@@ -447,16 +526,16 @@ func checkExecutable(path string) (string, error) {
 
 // stopEngines begins to stop every engine's process, and gives what waits for
 // their ends.
-func (h *Host) stopEngines(slots []*engineSlot) (wait func()) {
+func (h *Host) stopEngines(ctx context.Context, slots []*engineSlot) (wait func()) {
 	var wg sync.WaitGroup
 	for _, slot := range slots {
 		wg.Go(func() {
-			slot.lock <- struct{}{}
+			if !acquire(ctx, slot.lock) {
+				return // who starts it finds the Host closed
+			}
 			defer func() { <-slot.lock }()
-			if slot.current != nil && slot.current.process != nil {
-				slot.current.process.stop()
-			} else if slot.current != nil {
-				slot.current.detach()
+			if slot.current != nil {
+				slot.current.stop()
 			}
 			slot.current = nil
 		})

@@ -12,6 +12,11 @@ import (
 // ErrClosed is returned by what needs a Host that was closed.
 var ErrClosed = errors.New("host is closed")
 
+// ErrTimedOut is wrapped by the error for a command whose time limit was over before
+// the command ran, or whose sandbox did not end it then. One that was ended as it
+// should has an ExitError instead, with TimedOut.
+var ErrTimedOut = errors.New("timed out")
+
 // ErrUnknownSandbox is wrapped by the error for a name without a definition.
 var ErrUnknownSandbox = errors.New("unknown sandbox")
 

@@ -43,7 +43,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 		return nil, err
 	}
 	defer opened.release()
-	command, origins, err := c.command(opened, true)
+	command, origins, err := c.command(c.ctx, opened, true)
 	if err != nil {
 		return nil, &SandboxError{Sandbox: opened.name, Err: err}
 	}
@@ -90,7 +90,7 @@ func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
 	switch {
 	case d.Rule == policy.RuleFallbackDeny:
 		// To plan needs no machine on which the engine works.
-		opened, err := c.host.sandbox(c.opening(), c.sandbox, route{})
+		opened, err := c.host.sandbox(c.opening(c.ctx), c.sandbox, route{})
 		if err != nil {
 			return nil, d, err
 		}
@@ -99,13 +99,13 @@ func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
 	case d.Outcome == policy.Denied && !d.Ask:
 		return nil, d, &DeniedError{Sandbox: name, Decision: d, Err: cause}
 	}
-	opened, err := c.openUnconfined(name, cause)
+	opened, err := c.openUnconfined(c.ctx, name, cause)
 	if err != nil {
 		return nil, d, err
 	}
 	facts.Sensitive = c.host.sensitiveFiles()
 	if store := c.host.options.Approvals.Store; store != nil && d.Ask {
-		request, err := c.request(opened)
+		request, err := c.request(c.ctx, opened)
 		if err != nil {
 			opened.release()
 			return nil, d, err

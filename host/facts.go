@@ -20,6 +20,7 @@ import (
 
 // facts looks at the machine for one table, and at each path once.
 type facts struct {
+	ctx     context.Context // of the command that it is for
 	r       *resolver
 	ways    map[string]view.Way
 	closed  map[string]string // by directory
@@ -28,8 +29,8 @@ type facts struct {
 	failure error   // of as
 }
 
-func newFacts(r *resolver) *facts {
-	return &facts{r: r, ways: map[string]view.Way{}, closed: map[string]string{}, repos: map[string]view.Repository{}}
+func newFacts(ctx context.Context, r *resolver) *facts {
+	return &facts{ctx: ctx, r: r, ways: map[string]view.Way{}, closed: map[string]string{}, repos: map[string]view.Repository{}}
 }
 
 // Follow implements view.Facts.
@@ -144,7 +145,7 @@ func (f *facts) Repository(dir string, writable []string) view.Repository {
 	if !ok {
 		r.Layout, r.Err = workspace.GitDirs(dir, writable...)
 		if r.Err == nil && r.Layout.CommonDir != "" {
-			r.Obeyed, r.Unasked = f.r.obeyed(dir, &r.Layout)
+			r.Obeyed, r.Unasked = f.r.obeyed(f.ctx, dir, &r.Layout)
 		}
 		f.repos[dir] = r
 	}
@@ -272,8 +273,8 @@ func (r *resolver) uid() uint32 {
 }
 
 // obeyed is what git goes by besides the layout of a repository, by its own word.
-func (r *resolver) obeyed(top string, layout *workspace.GitLayout) (list []view.Obeyed, err error) {
-	o := r.ws.Obeyed(context.Background(), top, *layout, r.owner.gitUser())
+func (r *resolver) obeyed(ctx context.Context, top string, layout *workspace.GitLayout) (list []view.Obeyed, err error) {
+	o := r.ws.Obeyed(ctx, top, *layout, r.owner.gitUser())
 	for _, paths := range [...]struct {
 		what string
 		list []string

@@ -236,7 +236,7 @@ func TestResolveGit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, err := (&resolver{ws: ws, caller: caller{uid: 1000}}).resolve("fast", test.def)
+			out, err := (&resolver{ws: ws, caller: caller{uid: 1000}}).resolve(t.Context(), "fast", test.def)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -274,12 +274,12 @@ func TestResolveRefusesToBindWhatIsGuarded(t *testing.T) {
 	}
 	r := &resolver{ws: ws, caller: caller{uid: 1000}, protected: []string{base + "/main/config.hcl"}}
 	for _, p := range []string{".git/hooks", ".git/hooks/pre-commit", ".git/config", "config.hcl", ".git/worktrees/wt"} {
-		_, err := r.resolve("fast", Definition{BindPaths: []Bind{{Host: p, Container: "/here", Writable: true}}})
+		_, err := r.resolve(t.Context(), "fast", Definition{BindPaths: []Bind{{Host: p, Container: "/here", Writable: true}}})
 		var e *shared.Error
 		if !errors.As(err, &e) || e.Attribute != "bind_paths[0]" || !strings.Contains(err.Error(), "never writable") {
 			t.Errorf("%s: %v", p, err)
 		}
-		if _, err := r.resolve("fast", Definition{BindPaths: []Bind{{Host: p, Container: "/here"}}}); err != nil {
+		if _, err := r.resolve(t.Context(), "fast", Definition{BindPaths: []Bind{{Host: p, Container: "/here"}}}); err != nil {
 			t.Errorf("%s, read-only: %v", p, err)
 		}
 	}

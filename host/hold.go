@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,13 +22,17 @@ import (
 // is refused: of two commands, the first could see to it that nothing can be held
 // - by filling a disk, by a directory's mode -, and the second undo that and
 // create what it likes.
-func (h *Host) hold(out *resolved) (*stubs.Hold, error) {
-	hold := h.places.Hold(stubsOf(out.Holds))
+func (h *Host) hold(ctx context.Context, out *resolved) (*stubs.Hold, error) {
+	hold := h.places.Hold(ctx, stubsOf(out.Holds))
+	if err := ctx.Err(); err != nil {
+		hold.Release()
+		return nil, err
+	}
 	if hold.Unaccounted != nil {
 		h.logger.Debug("what holds the place of missing paths is not written down", "error", hold.Unaccounted)
 	}
 	if out.Exposes {
-		if err := hold.Expose(); err != nil {
+		if err := hold.Expose(ctx); err != nil {
 			hold.Release()
 			return nil, attributeError("bind_paths", fmt.Sprintf("what sbxhost remembers lies in what a command can write to, and there it cannot be said that one runs: %v", err),
 				"bind less, or set XDG_STATE_HOME to another directory")

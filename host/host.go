@@ -37,6 +37,9 @@ type Host struct {
 	session  *session   // nil with EnginesOnly
 	audit    *audit.Log // nil: none
 
+	life context.Context // ends with Close
+	shut context.CancelFunc
+
 	mu        sync.Mutex
 	closed    bool
 	engines   map[string]*engineSlot
@@ -97,6 +100,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 		}
 	}
 	h := &Host{options: o, logger: o.Logger, linger: newLingerer(o.Linger), engines: map[string]*engineSlot{}, sandboxes: map[string]*sandboxSlot{}}
+	h.life, h.shut = context.WithCancel(context.Background())
 	if h.logger == nil {
 		h.logger = hclog.NewNullLogger()
 	}
@@ -116,7 +120,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 		h.resolver.ws = &workspace.Workspace{}
 		return h, nil
 	}
-	if err := h.findWorkspace(); err != nil {
+	if err := h.findWorkspace(ctx); err != nil {
 		h.session.close()
 		return nil, err
 	}
@@ -128,7 +132,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 }
 
 // findWorkspace resolves the workspace, and what of it is protected.
-func (h *Host) findWorkspace() error {
+func (h *Host) findWorkspace(ctx context.Context) error {
 	h.dir = h.options.Dir
 	if h.dir == "" {
 		cwd, err := os.Getwd()
@@ -159,7 +163,7 @@ func (h *Host) findWorkspace() error {
 	}
 	if h.options.Workspace.Temp {
 		// Whose it is to be depends on the workspace's owner.
-		if roots.TempAlias, err = h.session.temp(); err != nil {
+		if roots.TempAlias, err = h.session.temp(ctx); err != nil {
 			return err
 		}
 		if ws, err = workspace.New(roots); err != nil {
@@ -307,27 +311,39 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 		engine, cancel = h.engineAhead(ctx, cmp.Or(via.engine, def.Engine))
 		defer cancel()
 	}
-	resolved, err := h.resolve(name, def, via.unconfined)
+	resolved, err := h.resolve(ctx, name, def, via.unconfined)
 	if err != nil {
 		return nil, err
 	}
-	held, err := h.hold(resolved)
+	at(ctx, "it waited for the lock of what holds the places of missing paths")
+	held, err := h.hold(ctx, resolved)
 	if err != nil {
 		return nil, &SandboxError{Sandbox: name, Err: err}
 	}
 	giveUp := func() { h.linger.giveUp(via.slot(name), held) }
-	if sb := slot.current; sb != nil && sb.engine.alive() {
-		if slices.Equal(sb.resolved.spec.Table, resolved.spec.Table) {
+	if sb := slot.current; sb != nil {
+		usable, err := sb.engine.usable(ctx)
+		switch {
+		case err != nil:
+			held.Release()
+			return nil, err
+		case usable && slices.Equal(sb.resolved.spec.Table, resolved.spec.Table):
 			return sb.forCommand(resolved, giveUp), nil
+		case usable:
+			slot.retired = append(slot.retired, sb)
+			slot.current = nil
 		}
-		slot.retired = append(slot.retired, sb)
-		slot.current = nil
 	}
 	slot.closeRetired(ctx, false)
 	opened, err := h.open(ctx, name, def, resolved, via, engine)
 	if err != nil {
 		held.Release()
 		return nil, &SandboxError{Sandbox: name, Err: err}
+	}
+	if h.isClosed() { // Close may not have waited for us
+		held.Release()
+		opened.close(context.Background())
+		return nil, ErrClosed
 	}
 	slot.current = opened
 	return opened.forCommand(resolved, giveUp), nil
@@ -371,6 +387,7 @@ func (e *SandboxError) Error() string { return fmt.Sprintf("sandbox %q: %v", e.S
 func (e *SandboxError) Unwrap() error { return e.Err }
 
 func (h *Host) open(ctx context.Context, name string, def Definition, resolved *resolved, via route, started func() (*runningEngine, error)) (*openSandbox, error) {
+	at(ctx, "engine %q was started", engineName(cmp.Or(via.engine, def.Engine)))
 	engine, err := started()
 	if err != nil {
 		return nil, err
@@ -399,7 +416,11 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 	if resolved.spec.Unconfined {
 		resolved.notes = nil // which are about mounts
 	}
+	at(ctx, "engine %q opened the sandbox", engine.info.Name)
 	sandbox, err := engine.Open(ctx, spec)
+	if err != nil && ctx.Err() != nil {
+		engine.doubt()
+	}
 	if confirmErr := engine.confirm(ctx); confirmErr != nil {
 		if err == nil {
 			sandbox.Close(context.WithoutCancel(ctx))
@@ -458,8 +479,29 @@ func (h *Host) EngineProbe(ctx context.Context, name string) (shared.Probe, erro
 // it kills the engine and them with it.
 const closeTimeout = 5 * time.Second
 
+// releaseTime bounds how long Close waits for what a start that hangs, or another
+// process, keeps locked. What it leaves behind for that, the next run removes.
+const releaseTime = 2 * time.Second
+
+// acquire takes a lock whose holder may hang.
+func acquire(ctx context.Context, lock chan struct{}) bool {
+	select {
+	case lock <- struct{}{}:
+		return true
+	default: // nobody has to wait for one that is free
+	}
+	select {
+	case lock <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // Close kills the commands that still run, stops the engines and removes what
-// the Host has made. It is idempotent; commands fail with ErrClosed after it.
+// the Host has made. It is idempotent; commands fail with ErrClosed after it. It
+// waits for no command that is being started, nor for longer than a few seconds for
+// an engine that hangs or a lock that another process holds.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	if h.closed {
@@ -471,10 +513,15 @@ func (h *Host) Close() error {
 	engines := slices.Collect(maps.Values(h.engines))
 	h.mu.Unlock()
 
+	h.shut()
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+	defer cancel()
 	h.identity.close()
 	var errs []error
 	for _, slot := range sandboxes {
-		slot.lock <- struct{}{}
+		if !acquire(ctx, slot.lock) {
+			continue // who has it finds the Host closed
+		}
 		// With nothing running, the end of the engine's process frees all that
 		// a sandbox has; only an injected engine, which stays, has to be told.
 		if sb := slot.current; sb != nil && (sb.engine.process == nil || sb.running.Load() > 0) {
@@ -484,10 +531,21 @@ func (h *Host) Close() error {
 		slot.current = nil
 		<-slot.lock
 	}
-	ended := h.stopEngines(engines)
-	h.linger.close() // no command runs any more, and engines take a moment to end
-	if h.places != nil {
-		errs = append(errs, h.places.Close())
+	ended := h.stopEngines(ctx, engines)
+	released := make(chan error, 1)
+	go func() {
+		h.linger.close() // no command runs any more, and engines take a moment to end
+		if h.places == nil {
+			released <- nil
+		} else {
+			released <- h.places.Close()
+		}
+	}()
+	select {
+	case err := <-released:
+		errs = append(errs, err)
+	case <-time.After(releaseTime):
+		errs = append(errs, errors.New("host: another process holds the lock of what holds the places of missing paths, which stays for the next run to remove"))
 	}
 	ended()
 	return errors.Join(append(errs, h.session.close())...)

@@ -170,6 +170,17 @@ func (p *engineProcess) alive() bool {
 	}
 }
 
+// leave asks the engine to end by itself, and gives it a second.
+func (p *engineProcess) leave() {
+	if p.runner.signal(syscall.SIGTERM) != nil {
+		return
+	}
+	select {
+	case <-p.runner.exited:
+	case <-time.After(lostPatience):
+	}
+}
+
 // stop kills the engine. An engine keeps nothing that outlives its process, so
 // that asking it politely, as go-plugin's Kill does, would cost a millisecond
 // and gain nothing.
@@ -180,7 +191,10 @@ func (p *engineProcess) stop() {
 	}
 	p.channel.Close()
 	if p.runner.started() {
-		<-p.runner.exited
+		select {
+		case <-p.runner.exited:
+		case <-time.After(closeTimeout): // the kernel holds it
+		}
 	}
 	os.RemoveAll(p.dir)
 }
@@ -409,13 +423,23 @@ func (r *engineRunner) Wait(context.Context) error {
 // Kill kills the process, as soon as there is one; its commands die with it.
 func (r *engineRunner) Kill(context.Context) error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.killed = true
-	if r.cmd == nil || r.state != nil {
-		return nil
-	}
+	r.mu.Unlock()
 	// The group: what an engine has started and left in it holds its output.
-	return syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
+	if err := r.signal(syscall.SIGKILL); err != os.ErrProcessDone {
+		return err
+	}
+	return nil
+}
+
+// signal sends a signal to the process's group.
+func (r *engineRunner) signal(sig syscall.Signal) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cmd == nil || r.state != nil {
+		return os.ErrProcessDone
+	}
+	return syscall.Kill(-r.cmd.Process.Pid, sig)
 }
 
 func (r *engineRunner) Stdout() io.ReadCloser { return r.stdout }

@@ -15,7 +15,7 @@ import (
 // maskLines resolves d and gives what it hides, with B for the tree's top.
 func (tr tree) maskLines(t *testing.T, r *resolver, d Definition) []string {
 	t.Helper()
-	out, err := r.resolve("fast", d)
+	out, err := r.resolve(t.Context(), "fast", d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestMasksRefuse(t *testing.T) {
 		{Definition{UnixSockets: []string{"../x"}}, "unix_sockets[0]"},
 		{Definition{UnixSockets: []string{"sub"}}, "unix_sockets[0]"},
 	} {
-		_, err := tr.resolver(t).resolve("fast", test.def)
+		_, err := tr.resolver(t).resolve(t.Context(), "fast", test.def)
 		if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != test.attribute || !errors.Is(err, shared.ErrInvalidSpec) {
 			t.Errorf("%+v: %v, want it about %s", test.def, err, test.attribute)
 		}
@@ -129,7 +129,7 @@ func TestPatternsForEngines(t *testing.T) {
 	r := tr.resolver(t)
 	r.sensitive.Deny = true
 	r.protected = []string{tr.project + "/config.hcl"} // a second reason for the same path
-	out, err := r.resolve("fast", Definition{DenyPaths: []string{"**/*.pem", "~/link/*", "/etc/[x]"}, ProtectPaths: []string{"Makefile", "config.hcl"}})
+	out, err := r.resolve(t.Context(), "fast", Definition{DenyPaths: []string{"**/*.pem", "~/link/*", "/etc/[x]"}, ProtectPaths: []string{"Makefile", "config.hcl"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestSensitiveElsewhere(t *testing.T) {
 		if got := tr.maskLines(t, r, d); !slices.Equal(got, want) {
 			t.Errorf("%s: got\n  %s", view, strings.Join(got, "\n  "))
 		}
-		out, err := r.resolve("fast", d)
+		out, err := r.resolve(t.Context(), "fast", d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestSensitiveElsewhere(t *testing.T) {
 	if err := os.Symlink("..", tr.project+"/sub/.env"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.resolve("fast", Definition{})
+	_, err := r.resolve(t.Context(), "fast", Definition{})
 	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "approvals.mode" || !strings.Contains(e.Message, `sub/.env" is a symlink`) {
 		t.Errorf("a link that would hide the workspace: %v", err)
 	}
@@ -199,7 +199,7 @@ func TestControlSockets(t *testing.T) {
 			continue
 		}
 		for _, writable := range []bool{false, true} {
-			_, err := r.resolve("fast", Definition{BindPaths: []Bind{{Host: dir, Writable: writable}}})
+			_, err := r.resolve(t.Context(), "fast", Definition{BindPaths: []Bind{{Host: dir, Writable: writable}}})
 			if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "bind_paths[0]" || !strings.Contains(err.Error(), "control socket") {
 				t.Errorf("%s: %v", dir, err)
 			}

@@ -45,7 +45,7 @@ func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
 	} {
 		r := tr.resolver(t)
 		r.relied = []view.Relied{{Path: c.path, What: "what is tested"}}
-		_, err := r.resolve("fast", c.d)
+		_, err := r.resolve(t.Context(), "fast", c.d)
 		e, refused := errors.AsType[*shared.Error](err)
 		switch {
 		case c.by == "" && err != nil, c.by != "" && !refused:
@@ -64,7 +64,7 @@ func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
 	r.own = []view.Own{{Dir: tr.home + "/.config", What: "yours", Names: []string{"sbxhost"}}}
 	r.relied = []view.Relied{{Path: tr.home + "/.config/sbxhost/config.hcl", What: "the configuration in force"}}
 	home := Definition{BindPaths: []Bind{{Host: tr.home, Writable: true}}}
-	if _, err := r.resolve("fast", home); err != nil {
+	if _, err := r.resolve(t.Context(), "fast", home); err != nil {
 		t.Error(err)
 	}
 	if err := os.RemoveAll(tr.home + "/.config/sbxhost"); err != nil {
@@ -72,7 +72,7 @@ func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
 	}
 	link(tr.base+"/data", tr.home+"/.config/sbxhost")
 	r.relied = nil
-	if _, err := r.resolve("fast", home); err == nil || !strings.Contains(err.Error(), "/.config/sbxhost\", which leads to yours") {
+	if _, err := r.resolve(t.Context(), "fast", home); err == nil || !strings.Contains(err.Error(), "/.config/sbxhost\", which leads to yours") {
 		t.Errorf("where a configuration of one's own would be found: %v", err)
 	}
 }
@@ -91,7 +91,7 @@ func TestOtherNamesOfWhatIsReliedOn(t *testing.T) {
 	}
 	r := tr.resolver(t)
 	r.protected = []string{tr.project + "/config.hcl", outside}
-	out, err := r.resolve("fast", Definition{})
+	out, err := r.resolve(t.Context(), "fast", Definition{})
 	if err != nil {
 		t.Fatal(err)
 	}

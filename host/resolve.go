@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -78,7 +79,7 @@ type resolved struct {
 	again  func() (*scan.Result, error)
 }
 
-func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
+func (r *resolver) resolve(ctx context.Context, name string, d Definition) (*resolved, error) {
 	out := &resolved{spec: shared.Spec{
 		Sandbox: name,
 		Session: r.session,
@@ -110,7 +111,7 @@ func (r *resolver) resolve(name string, d Definition) (*resolved, error) {
 	if err := checkCredentials(d.Credentials); err != nil {
 		return nil, err
 	}
-	in, facts := r.input(d), newFacts(r)
+	in, facts := r.input(d), newFacts(ctx, r)
 	err := r.table(in, facts, out)
 	return out, cmp.Or(err, facts.close())
 }

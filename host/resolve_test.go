@@ -103,7 +103,7 @@ func TestResolve(t *testing.T) {
 			t.Parallel()
 			r := tr.resolver(t)
 			r.protected = test.protected
-			out, err := r.resolve("fast", test.def)
+			out, err := r.resolve(t.Context(), "fast", test.def)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +143,7 @@ func TestResolveRefuses(t *testing.T) {
 		{Definition{BindPaths: []Bind{{Host: "~/cache", Container: "/c"}, {Host: tr.project, Container: "/c"}}}, "bind_paths[1]", "already"},
 		{Definition{BindPaths: []Bind{{Host: "~/cache"}, {Host: "~/cache", Writable: true}}}, "bind_paths[1]", "already"},
 	} {
-		_, err := tr.resolver(t).resolve("fast", test.def)
+		_, err := tr.resolver(t).resolve(t.Context(), "fast", test.def)
 		var e *shared.Error
 		if !errors.As(err, &e) || e.Attribute != test.attribute || !strings.Contains(err.Error(), test.text) {
 			t.Errorf("%+v: got %v, want an error at %s that says %q", test.def, err, test.attribute, test.text)
@@ -194,7 +194,7 @@ func TestUsablePath(t *testing.T) {
 	if err := os.Symlink(tr.project+"/bin", tr.base+"/tools/planted"); err != nil {
 		t.Fatal(err)
 	}
-	out, err := tr.resolver(t).resolve("fast", Definition{Workdir: "/w", BindPaths: []Bind{
+	out, err := tr.resolver(t).resolve(t.Context(), "fast", Definition{Workdir: "/w", BindPaths: []Bind{
 		{Host: tr.base + "/outside"}, {Host: tr.base + "/shared", Container: "/shared", Writable: true},
 		{Host: tr.base + "/tools", Container: "/tools"}, {Host: tr.project + "/part", Container: "/part"},
 	}})
@@ -224,20 +224,20 @@ func TestResolveDistrustsTheWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	bind := Definition{BindPaths: []Bind{{Host: tr.project + "/sub", Container: "/sub", Writable: true}}}
-	if _, err := tr.resolver(t).resolve("fast", bind); err != nil {
+	if _, err := tr.resolver(t).resolve(t.Context(), "fast", bind); err != nil {
 		t.Fatalf("the control: %v", err)
 	}
 	if err := errors.Join(os.Remove(tr.project+"/sub"), os.Symlink(secret, tr.project+"/sub")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := tr.resolver(t).resolve("fast", bind)
+	_, err := tr.resolver(t).resolve(t.Context(), "fast", bind)
 	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "bind_paths[0]" || !strings.Contains(err.Error(), "symlink") {
 		t.Errorf("a source that was replaced by a symlink: %v", err)
 	}
 	readOnly := bind
 	readOnly.ReadOnly = true
 	readOnly.BindPaths = []Bind{{Host: tr.project + "/sub", Container: "/sub"}}
-	if _, err := tr.resolver(t).resolve("fast", readOnly); err != nil {
+	if _, err := tr.resolver(t).resolve(t.Context(), "fast", readOnly); err != nil {
 		t.Errorf("where no command can write: %v", err)
 	}
 
@@ -247,7 +247,7 @@ func TestResolveDistrustsTheWorkspace(t *testing.T) {
 	}
 	r := tr.resolver(t)
 	r.programs = []string{engine, tr.base + "/elsewhere"}
-	out, err := r.resolve("fast", Definition{})
+	out, err := r.resolve(t.Context(), "fast", Definition{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestSpellingsWithoutRemap(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
 	r := tr.resolver(t)
-	out, err := r.resolve("s", Definition{BindPaths: []Bind{{Host: tr.link}}})
+	out, err := r.resolve(t.Context(), "s", Definition{BindPaths: []Bind{{Host: tr.link}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +295,7 @@ func TestSpellingsWithoutRemap(t *testing.T) {
 	if system := strings.HasPrefix(tr.base, "/tmp/") || strings.HasPrefix(tr.base, "/var/"); len(notes) != 1 != system {
 		t.Errorf("notes %q", notes)
 	}
-	if moved, err := r.resolve("s", Definition{Workdir: "/workspace"}); err != nil {
+	if moved, err := r.resolve(t.Context(), "s", Definition{Workdir: "/workspace"}); err != nil {
 		t.Fatal(err)
 	} else if spec, _ := moved.asHost(); !has(spec, "/workspace") {
 		t.Error("what was asked for by its author is left out")

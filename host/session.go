@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
-	"sync"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -65,7 +64,7 @@ type session struct {
 	root         string // of the workspace
 	logger       hclog.Logger
 
-	mu      sync.Mutex
+	lock    chan struct{} // a mutex whose waiters can give up; it guards what follows
 	closed  bool
 	current *shared.Session
 	home    string // the directory that is a named session's home
@@ -77,7 +76,7 @@ type session struct {
 
 // newSession prepares a session and makes nothing.
 func newSession(o SessionOptions, temp bool, ws *workspace.Workspace, owner *owner, c caller, logger hclog.Logger) (*session, error) {
-	s := &session{once: o.Once, needed: temp || o.Name != "", id: rand.Text(), root: ws.Root(), logger: logger}
+	s := &session{lock: make(chan struct{}, 1), once: o.Once, needed: temp || o.Name != "", id: rand.Text(), root: ws.Root(), logger: logger}
 	s.base, s.baseErr = sessionBase(o, owner, c)
 	if s.baseErr != nil {
 		if s.needed {
@@ -112,16 +111,20 @@ func (s *session) named() bool { return s.umbrella != nil && s.umbrella.Name() !
 
 // get gives the session for a command, with its directory where it has one: one
 // that is asked for, or that write says is needed to keep what it writes.
-func (s *session) get(write bool) (sessionState, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *session) get(ctx context.Context, write bool) (sessionState, error) {
+	select {
+	case s.lock <- struct{}{}:
+		defer func() { <-s.lock }()
+	case <-ctx.Done():
+		return sessionState{}, ctx.Err()
+	}
 	switch {
 	case s.closed:
 		return sessionState{}, ErrClosed
 	case s.current == nil && s.once && !s.needed && !write:
 		return sessionState{Session: shared.Session{ID: s.id}}, nil
 	case s.current == nil:
-		if err := s.open(); err != nil {
+		if err := s.open(ctx); err != nil {
 			return sessionState{}, err
 		}
 	}
@@ -136,27 +139,30 @@ type sessionState struct {
 }
 
 // temp makes the directory that is /tmp inside.
-func (s *session) temp() (string, error) {
-	if _, err := s.get(true); err != nil {
+func (s *session) temp(ctx context.Context) (string, error) {
+	if _, err := s.get(ctx, true); err != nil {
 		return "", err
 	}
-	return s.umbrella.Sub(tempDir)
+	return s.umbrella.Sub(ctx, tempDir)
 }
 
-func (s *session) open() error {
+func (s *session) open(ctx context.Context) error {
+	at(ctx, "it waited for the lock of its session")
 	err := s.baseErr
 	var dir string
 	if err == nil {
-		dir, err = s.umbrella.Dir()
+		dir, err = s.umbrella.Dir(ctx)
 	}
 	if err == nil {
-		err = s.umbrella.Claim(s.root)
+		err = s.umbrella.Claim(ctx, s.root)
 	}
 	if err == nil && s.named() {
 		// The memory that an engine keeps for a home goes with its last command.
-		s.home, err = s.umbrella.Sub(homeDir)
+		s.home, err = s.umbrella.Sub(ctx, homeDir)
 	}
 	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx) // which says nothing of the next command's session
 	case err == nil:
 		s.current = &shared.Session{ID: s.id, Dir: dir}
 		if s.named() {
@@ -196,8 +202,8 @@ func (s *session) close() error {
 	if s == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock <- struct{}{}
+	defer func() { <-s.lock }()
 	s.closed = true
 	if s.stopSweep != nil {
 		s.stopSweep()
@@ -210,20 +216,21 @@ func (s *session) close() error {
 }
 
 // resolve resolves a definition in the Host's session.
-func (h *Host) resolve(name string, def Definition, unconfined bool) (*resolved, error) {
+func (h *Host) resolve(ctx context.Context, name string, def Definition, unconfined bool) (*resolved, error) {
 	r := h.resolver
 	if unconfined {
 		r.unisolated = func(Definition) bool { return true }
 	}
 	for write := false; ; write = true {
-		state, err := h.session.get(write)
+		state, err := h.session.get(ctx, write)
 		if err != nil {
 			return nil, err
 		}
 		if r.session = state.Session; !r.unconfined(def) {
 			r.sessionHome = state.home // elsewhere it is the caller's
 		}
-		out, err := r.resolve(name, def)
+		at(ctx, "the workspace was searched")
+		out, err := r.resolve(ctx, name, def)
 		switch {
 		case err != nil:
 			return nil, &SandboxError{Sandbox: name, Err: err}

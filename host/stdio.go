@@ -210,8 +210,12 @@ func (c *Cmd) terminal() (shared.Stdio, error) {
 // waitCopied waits for the goroutines that copy output and for the last event.
 func (c *Cmd) waitCopied() error {
 	var timeout <-chan time.Time
-	if c.WaitDelay > 0 {
-		timer := time.NewTimer(c.WaitDelay)
+	delay := c.WaitDelay
+	if c.gaveUp && (delay <= 0 || delay > unwindTime) {
+		delay = unwindTime // whoever holds the output open is not known to end
+	}
+	if delay > 0 {
+		timer := time.NewTimer(delay)
 		defer timer.Stop()
 		timeout = timer.C
 	}

@@ -159,7 +159,7 @@ func TestToolchainsShowNoCredentials(t *testing.T) {
 	for _, filesystem := range []string{"minimal", "host"} {
 		r := tr.resolver(t)
 		r.toolchains, r.caller.uid, r.session = findToolchains(r.caller, nil), os.Getuid(), shared.Session{ID: "x", Dir: tr.base + "/session"}
-		out, err := r.resolve("fast", Definition{Filesystem: filesystem})
+		out, err := r.resolve(t.Context(), "fast", Definition{Filesystem: filesystem})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestResolveToolchains(t *testing.T) {
 	r.caller.environ = []string{"CARGO_HOME=" + tr.base + "/data/cargo", "GOMODCACHE=" + tr.project + "/mod", "UV_CACHE_DIR=/etc", "GOCACHE=" + tr.base + "/nothing",
 		"XDG_DATA_HOME=" + tr.base + "/data"}
 	r.toolchains = findToolchains(r.caller, nil)
-	out, err := r.resolve("fast", Definition{BindPaths: []Bind{{Host: "~/.m2/repository", Writable: true}}})
+	out, err := r.resolve(t.Context(), "fast", Definition{BindPaths: []Bind{{Host: "~/.m2/repository", Writable: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestResolveToolchains(t *testing.T) {
 
 	// Without a directory for the session nothing of it can be written.
 	r.session.Dir = ""
-	out, err = r.resolve("fast", Definition{})
+	out, err = r.resolve(t.Context(), "fast", Definition{})
 	if err != nil || !out.WantsSession {
 		t.Errorf("it does not ask for a session: %+v, %v", out, err)
 	}
@@ -255,7 +255,7 @@ func TestResolveToolchains(t *testing.T) {
 	// Of another user's it makes nothing writable, nor believes variables.
 	r.session.Dir, r.owner = tr.base+"/session", &owner{user: shared.User{UID: 987654}, home: tr.home}
 	r.toolchains = findToolchains(r.caller, r.owner)
-	out, err = r.resolve("fast", Definition{})
+	out, err = r.resolve(t.Context(), "fast", Definition{})
 	if err != nil || len(out.Variables) != 0 {
 		t.Errorf("%+v, %v", out, err)
 	}

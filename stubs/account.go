@@ -1,6 +1,7 @@
 package stubs
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -18,12 +19,12 @@ import (
 // account locks out all others of this user, opens the ledger and reads theirs.
 // Where that cannot be done, there are no others to be known of, and unlock does
 // nothing.
-func (r *Registry) account() (others []*other, unlock func(), err error) {
+func (r *Registry) account(ctx context.Context) (others []*other, unlock func(), err error) {
 	r.accounted = false
 	if r.dir == "" {
 		return nil, func() {}, errors.New("stubs: there is no directory for ledgers")
 	}
-	unlock, err = r.lock()
+	unlock, err = r.lock(ctx)
 	if err != nil {
 		return nil, func() {}, err
 	}
@@ -207,7 +208,7 @@ const maxLedger = 256 << 10
 const patience = 10 * time.Second
 
 // lock keeps all others of this user from creating and removing stubs.
-func (r *Registry) lock() (release func(), err error) {
+func (r *Registry) lock(ctx context.Context) (release func(), err error) {
 	if err := r.private(); err != nil {
 		return nil, err
 	}
@@ -218,7 +219,8 @@ func (r *Registry) lock() (release func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("stubs: %w", &os.PathError{Op: "open", Path: name, Err: err})
 	}
-	if err := lockWithin(fd, unix.LOCK_EX, patience); errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := lockWithin(ctx, fd, unix.LOCK_EX, patience); errors.Is(err, os.ErrDeadlineExceeded) {
+		unix.Close(fd)
 		return nil, fmt.Errorf("stubs: %s %w", name, err)
 	} else if err != nil {
 		unix.Close(fd)

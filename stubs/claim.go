@@ -1,6 +1,7 @@
 package stubs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -28,8 +29,9 @@ func claim(p string) (fd int, st unix.Stat_t, err error) {
 			unix.Close(fd)
 			return -1, st, err
 		}
-		if err = lockWithin(fd, unix.LOCK_SH, claimPatience); errors.Is(err, os.ErrDeadlineExceeded) {
-			return -1, st, err // and the descriptor is closed
+		if err = lockWithin(context.Background(), fd, unix.LOCK_SH, claimPatience); errors.Is(err, os.ErrDeadlineExceeded) {
+			unix.Close(fd)
+			return -1, st, err
 		} else if err != nil {
 			unix.Close(fd)
 			return -1, st, fmt.Errorf("%w: %w", errNoLocks, err)
@@ -73,26 +75,28 @@ func unclaim(fd int) {
 }
 
 // lockWithin locks what others have locked for no longer than they need: one that
-// is stopped in the middle, or that means harm, must not stop all. When it gives
-// up it closes fd, at the latest once the lock is there.
-func lockWithin(fd, how int, limit time.Duration) error {
-	if err := flockFD(fd, how|unix.LOCK_NB); err != unix.EWOULDBLOCK {
+// is stopped in the middle, or that means harm, must not stop all. The kernel is never
+// asked to wait.
+func lockWithin(ctx context.Context, fd, how int, limit time.Duration) error {
+	err := flockFD(fd, how|unix.LOCK_NB)
+	if err != unix.EWOULDBLOCK {
 		return err
 	}
-	locked := make(chan error, 1)
-	go func() { locked <- flockFD(fd, how) }()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case err := <-locked:
-		return err
-	case <-timer.C:
-		go func() {
-			<-locked
-			unclaim(fd)
-		}()
-		return fmt.Errorf("has been locked for %v: %w", limit, os.ErrDeadlineExceeded)
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	retry := time.NewTicker(time.Millisecond)
+	defer retry.Stop()
+	for err == unix.EWOULDBLOCK {
+		select {
+		case <-retry.C:
+			err = flockFD(fd, how|unix.LOCK_NB)
+		case <-late.C:
+			return fmt.Errorf("has been locked for %v: %w", limit, os.ErrDeadlineExceeded)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+	return err
 }
 
 func flockFD(fd, how int) error {

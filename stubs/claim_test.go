@@ -1,6 +1,7 @@
 package stubs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -42,8 +43,8 @@ func TestSharedWithoutALedger(t *testing.T) {
 					t.Fatal(err)
 				}
 				names := []string{"a/b", "own", "file:own.txt", "file:f", "own/x"}
-				first, last := s.hold(t, a, names...), b.Hold(s.wanted(names...))
-				more := b.Hold(s.wanted("a/c"))
+				first, last := s.hold(t, a, names...), b.Hold(context.Background(), s.wanted(names...))
+				more := b.Hold(context.Background(), s.wanted("a/c"))
 				if len(last.Unheld)+len(more.Unheld) > 0 {
 					t.Fatal(last.Unheld, more.Unheld)
 				}
@@ -99,7 +100,7 @@ func TestKilledWithoutALedger(t *testing.T) {
 	p.kill()
 	r := New("")
 	defer r.Close()
-	h := r.Hold(s.wanted("a/b", "file:f"))
+	h := r.Hold(context.Background(), s.wanted("a/b", "file:f"))
 	if h.Unaccounted == nil {
 		t.Error("there is an account")
 	}
@@ -125,7 +126,7 @@ func TestLockedByAnother(t *testing.T) {
 	if err := flock(f, unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	denied := b.Hold(s.wanted("x"))
+	denied := b.Hold(context.Background(), s.wanted("x"))
 	defer denied.Release()
 	if err := denied.Unheld[s.tree+"/x"]; !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%v", err)
@@ -213,7 +214,7 @@ func TestManyWithoutALedger(t *testing.T) {
 			defer r.Close()
 			for n := range 100 {
 				names := []string{"a/b", "c", "file:f", fmt.Sprintf("own%d/x", n%3)}
-				h := r.Hold(s.wanted(names...))
+				h := r.Hold(context.Background(), s.wanted(names...))
 				if len(h.Unheld) > 0 {
 					t.Errorf("%d: %v", i, h.Unheld)
 				}
@@ -247,7 +248,7 @@ func TestNoLedgersInTheDirectoryOfAnother(t *testing.T) {
 	s := newScene(t)
 	r := New(home + "/.local/state/sbxhost/stubs")
 	defer r.Close()
-	h := r.Hold(s.wanted("a/b"))
+	h := r.Hold(context.Background(), s.wanted("a/b"))
 	defer h.Release()
 	if h.Unaccounted == nil || len(h.Unheld) > 0 {
 		t.Errorf("accounted for: %v, not held: %v", h.Unaccounted, h.Unheld)

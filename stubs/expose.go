@@ -1,6 +1,7 @@
 package stubs
 
 import (
+	"context"
 	"errors"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +15,7 @@ import (
 // places are not in one bind.
 //
 // The command must not run where that cannot be said.
-func (h *Hold) Expose() error {
+func (h *Hold) Expose(ctx context.Context) error {
 	r := h.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -22,7 +23,7 @@ func (h *Hold) Expose() error {
 		return nil
 	}
 	if r.exposed == 0 {
-		_, unlock, err := r.account()
+		_, unlock, err := r.account(ctx)
 		defer unlock()
 		if err == nil {
 			err = r.note(exposedLine)

@@ -1,6 +1,7 @@
 package stubs
 
 import (
+	"context"
 	"os"
 	"testing"
 )
@@ -24,8 +25,8 @@ func TestExposed(t *testing.T) {
 			var all []*Hold
 			for range 2 {
 				// One that has no stub of its own is exposed all the same.
-				e := exposing.Hold(nil)
-				if err := e.Expose(); err != nil {
+				e := exposing.Hold(context.Background(), nil)
+				if err := e.Expose(context.Background()); err != nil {
 					t.Fatal(err)
 				}
 				all = append(all, e)
@@ -44,8 +45,8 @@ func TestExposed(t *testing.T) {
 			if kept := s.kept(t); len(kept) != 1 {
 				t.Errorf("kept when covered: %q", kept)
 			}
-			again := exposing.Hold(nil)
-			if err := again.Expose(); err != nil {
+			again := exposing.Hold(context.Background(), nil)
+			if err := again.Expose(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			before := inode(t, s.kept(t)[0])
@@ -66,8 +67,8 @@ func TestExposedStaysInALedgerThatBeginsAnew(t *testing.T) {
 	r, other := New(s.ledgers), New(s.ledgers)
 	defer r.Close()
 	defer other.Close()
-	e := r.Hold(nil)
-	if err := e.Expose(); err != nil {
+	e := r.Hold(context.Background(), nil)
+	if err := e.Expose(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	r.size = maxLedger
@@ -89,10 +90,10 @@ func TestExposeWithoutALedger(t *testing.T) {
 	if err := os.Chmod(s.ledgers, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if New(s.ledgers).Hold(nil).Expose() == nil {
+	if New(s.ledgers).Hold(context.Background(), nil).Expose(context.Background()) == nil {
 		t.Error("a directory that others can write to will do")
 	}
-	if err := New("").Hold(nil).Expose(); err != nil {
+	if err := New("").Hold(context.Background(), nil).Expose(context.Background()); err != nil {
 		t.Errorf("there is nothing to be exposed: %v", err)
 	}
 }

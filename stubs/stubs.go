@@ -1,6 +1,7 @@
 package stubs
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -68,8 +69,9 @@ type Hold struct {
 
 // Hold makes sure that each path exists until Release: where there is nothing
 // it creates a stub, and the directories above it that are missing. What exists
-// and is nobody's stub is left alone.
-func (r *Registry) Hold(wanted []Stub) *Hold {
+// and is nobody's stub is left alone. Where ctx ends while another process has the
+// ledgers locked, nothing is held.
+func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
 	h := &Hold{registry: r, Unheld: map[string]error{}}
 	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s Stub) bool { return !s.couldBe() })
 	if len(wanted) == 0 {
@@ -77,9 +79,11 @@ func (r *Registry) Hold(wanted []Stub) *Hold {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	others, unlock, err := r.account()
+	others, unlock, err := r.account(ctx)
 	defer unlock()
-	h.Unaccounted = err
+	if h.Unaccounted = err; ctx.Err() != nil {
+		return h
+	}
 	var missing []Stub
 	for _, s := range wanted {
 		missing = append(missing, r.want(h, s, others)...)
@@ -316,7 +320,7 @@ func (h *Hold) Release() {
 		r.release(h, nil)
 		return
 	}
-	others, unlock, _ := r.account()
+	others, unlock, _ := r.account(context.Background())
 	defer unlock()
 	r.release(h, others)
 }
@@ -370,7 +374,7 @@ func (r *Registry) Sweep() error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	unlock, err := r.lock()
+	unlock, err := r.lock(context.Background())
 	if err != nil {
 		return err
 	}
@@ -390,7 +394,7 @@ func (r *Registry) Close() error {
 	defer r.mu.Unlock()
 	var err error
 	if len(r.held)+len(r.left) > 0 {
-		others, unlock, accountErr := r.account()
+		others, unlock, accountErr := r.account(context.Background())
 		defer unlock()
 		err = accountErr
 		all := &Hold{registry: r}

@@ -2,6 +2,7 @@ package stubs
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 
 func holder(ledgers string, paths []string) int {
 	r := New(ledgers)
-	h := r.Hold(wanted(paths...))
+	h := r.Hold(context.Background(), wanted(paths...))
 	for _, p := range paths {
 		if _, err := os.Lstat(strings.TrimPrefix(p, "file:")); err != nil {
 			fmt.Println(err)
@@ -106,7 +107,7 @@ func (s scene) noLedgers(t testing.TB) {
 
 func (s scene) hold(t testing.TB, r *Registry, names ...string) *Hold {
 	t.Helper()
-	h := r.Hold(s.wanted(names...))
+	h := r.Hold(context.Background(), s.wanted(names...))
 	if h.Unaccounted != nil {
 		t.Fatal(h.Unaccounted)
 	}
@@ -246,7 +247,7 @@ func TestRegistryRefusesADirectoryThatOthersCanWrite(t *testing.T) {
 	}
 	r := New(s.ledgers)
 	defer r.Close()
-	h := r.Hold(s.wanted("x"))
+	h := r.Hold(context.Background(), s.wanted("x"))
 	if !errors.Is(h.Unaccounted, os.ErrPermission) {
 		t.Errorf("%v", h.Unaccounted)
 	}
@@ -443,7 +444,7 @@ func TestManyHoldsInOneProcess(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			h := r.Hold(s.wanted("a/b", fmt.Sprint(i%5)))
+			h := r.Hold(context.Background(), s.wanted("a/b", fmt.Sprint(i%5)))
 			if _, err := os.Lstat(s.tree + "/a/b"); err != nil {
 				t.Error(err)
 			}

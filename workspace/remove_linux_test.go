@@ -39,7 +39,7 @@ func TestRemoveMappedFiles(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
 	u := mustUmbrella(t, base, "work")
-	tmp, err := u.Sub("tmp")
+	tmp, err := u.Sub(t.Context(), "tmp")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestRemoveNamesWhatIsLeft(t *testing.T) {
 	base, outside := tempDir(t)+"/sessions", tempDir(t)
 	tree(t, outside, map[string]string{"keep": "x"})
 	u := mustUmbrella(t, base, "work")
-	tmp, err := u.Sub("tmp")
+	tmp, err := u.Sub(t.Context(), "tmp")
 	if err != nil {
 		t.Fatal(err)
 	}

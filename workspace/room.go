@@ -49,13 +49,15 @@ func (m measured) tells(limit, used int64, now time.Time) bool {
 // Room is [ErrSessionFull] if the directory that Sub(name) has given holds more
 // than limit bytes. That is an approximation: see the package's promises.
 func (u *Umbrella) Room(ctx context.Context, name string, limit uint64) error {
-	dir, err := u.Sub(name)
+	dir, err := u.Sub(ctx, name)
 	if err != nil {
 		return err
 	}
-	u.mu.Lock()
+	if err := u.enter(ctx); err != nil {
+		return err
+	}
 	known, frame := u.rooms[name], u.dir
-	u.mu.Unlock()
+	u.leave()
 	most := int64(min(limit, 1<<62))
 	now := time.Now()
 	taken, ok := used(dir)
@@ -84,8 +86,8 @@ func (u *Umbrella) Room(ctx context.Context, name string, limit uint64) error {
 }
 
 func (u *Umbrella) remember(name string, m measured) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.mutex <- struct{}{}
+	defer u.leave()
 	if u.rooms == nil {
 		u.rooms = map[string]measured{}
 	}

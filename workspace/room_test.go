@@ -27,7 +27,7 @@ func TestRoom(t *testing.T) {
 	for _, name := range []string{"", "named"} {
 		base := tempDir(t) + "/sessions"
 		u := mustUmbrella(t, base, name)
-		home, err := u.Sub("home")
+		home, err := u.Sub(t.Context(), "home")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestMeasuredIsRemembered(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
 	u := mustUmbrella(t, base, "named")
-	home, err := u.Sub("home")
+	home, err := u.Sub(t.Context(), "home")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,10 +24,12 @@ const recordFile = "workspace"
 // one that belongs to another with ErrSessionWorkspace: what the commands of one
 // project have left in a session must not reach those of another. An unnamed
 // umbrella is nobody else's, and is not recorded.
-func (u *Umbrella) Claim(root string) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if _, err := u.open(); err != nil || u.name == "" {
+func (u *Umbrella) Claim(ctx context.Context, root string) error {
+	if err := u.enter(ctx); err != nil {
+		return err
+	}
+	defer u.leave()
+	if _, err := u.open(ctx); err != nil || u.name == "" {
 		return err
 	}
 	owner, err := readRecord(u.dir)
@@ -115,11 +117,11 @@ func Sessions(base string) ([]Session, error) {
 		}
 		s.LastUsed = fi.ModTime()
 		s.Workspace, _ = readRecord(s.Dir)
-		lock, err := lockDir(s.Dir, unix.LOCK_EX|unix.LOCK_NB)
+		lock, err := lockDir(nil, s.Dir, unix.LOCK_EX)
 		if err == nil {
 			release(lock)
 		}
-		if s.InUse = errors.Is(err, errLost); s.InUse {
+		if s.InUse = errors.Is(err, errHeld) || errors.Is(err, errLost); s.InUse {
 			s.Users = lockHolders(filepath.Join(s.Dir, lockFile), fi.Sys().(*syscall.Stat_t).Ino)
 		}
 		list = append(list, s)
@@ -154,8 +156,8 @@ func RemoveSession(base, name string) error {
 	} else if err != nil {
 		return err
 	}
-	lock, err := lockDir(dir, unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, errLost) {
+	lock, err := lockDir(nil, dir, unix.LOCK_EX)
+	if errors.Is(err, errLost) || errors.Is(err, errHeld) {
 		return fmt.Errorf("session %q: %w", name, ErrSessionInUse)
 	}
 	if err != nil {

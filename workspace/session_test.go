@@ -22,7 +22,7 @@ func TestClaim(t *testing.T) {
 	roots := [...]string{"/p/a", "/p/b\n\"", "/p/a", "/p/b\n\""}
 	for _, root := range roots {
 		u := mustUmbrella(t, base, "shared")
-		go func() { errs <- u.Claim(root) }()
+		go func() { errs <- u.Claim(t.Context(), root) }()
 	}
 	refused := 0
 	for range roots {
@@ -43,11 +43,11 @@ func TestClaim(t *testing.T) {
 		t.Errorf("left in the umbrella: %q", left)
 	}
 	for range 2 { // an unnamed one is nobody else's
-		if err := mustUmbrella(t, base, "").Claim("/p/c"); err != nil {
+		if err := mustUmbrella(t, base, "").Claim(t.Context(), "/p/c"); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := mustUmbrella(t, base, "shared").Sub(recordFile); !errors.Is(err, ErrInvalidPath) {
+	if _, err := mustUmbrella(t, base, "shared").Sub(t.Context(), recordFile); !errors.Is(err, ErrInvalidPath) {
 		t.Errorf("the record as a directory: %v", err)
 	}
 }
@@ -63,7 +63,7 @@ func TestClaimOnAFullDisk(t *testing.T) {
 	if left := visible(t, base+"/n-mine"); len(left) != 1 { // the lock
 		t.Errorf("left in the umbrella: %q", left)
 	}
-	if err := mustUmbrella(t, base, "mine").Claim("/p/a"); err != nil {
+	if err := mustUmbrella(t, base, "mine").Claim(t.Context(), "/p/a"); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := quietJob(t, "full:"+base+":mine"); err != nil {
@@ -136,7 +136,7 @@ func TestUmbrellaOfAnotherUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer u.Close()
-		if dir, err := u.Dir(); !errors.Is(err, fs.ErrPermission) {
+		if dir, err := u.Dir(t.Context()); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("an ordinary user made one for another: %q, %v", dir, err)
 		}
 		return
@@ -148,14 +148,14 @@ func TestUmbrellaOfAnotherUser(t *testing.T) {
 	}
 	defer u.Close()
 	dir := mustDir(t, u)
-	sub, err := u.Sub("tmp")
+	sub, err := u.Sub(t.Context(), "tmp")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := u.Sub("tmp"); err != nil || again != sub {
+	if again, err := u.Sub(t.Context(), "tmp"); err != nil || again != sub {
 		t.Errorf("%q, %v", again, err)
 	}
-	if err := u.Claim("/p"); err != nil {
+	if err := u.Claim(t.Context(), "/p"); err != nil {
 		t.Error(err)
 	}
 	for path, want := range map[string]struct {

@@ -81,8 +81,8 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 			}
 			continue
 		}
-		lock, err := lockDir(dir, unix.LOCK_EX|unix.LOCK_NB)
-		if errors.Is(err, errLost) {
+		lock, err := lockDir(nil, dir, unix.LOCK_EX)
+		if errors.Is(err, errLost) || errors.Is(err, errHeld) {
 			continue // alive, or another's to remove
 		}
 		if err != nil {

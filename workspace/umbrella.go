@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -48,9 +47,9 @@ type Umbrella struct {
 	name  string // "" is unnamed
 	owner *Owner // nil: this process's user
 
-	mu     sync.Mutex
-	dir    string // holds the lock; this process's
-	usable string // what Dir gives
+	mutex  chan struct{} // guards what follows; who waits for it can give up
+	dir    string        // holds the lock; this process's
+	usable string        // what Dir gives
 	lock   *os.File
 	rooms  map[string]measured
 	closed bool
@@ -86,7 +85,7 @@ func NewUmbrella(o UmbrellaOptions) (*Umbrella, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Umbrella{base: base, name: o.Name, owner: o.Owner}, nil
+	return &Umbrella{base: base, name: o.Name, owner: o.Owner, mutex: make(chan struct{}, 1)}, nil
 }
 
 // umbrellaBase resolves what exists of base, as of a ~/.cache that is a link to
@@ -131,22 +130,38 @@ func checkSessionName(name string) error {
 func (u *Umbrella) Name() string { return u.name }
 
 // Dir returns the umbrella's path, making it (mode 0700, the owner's) and taking
-// its lock on the first call. It is ErrClosed after Close.
-func (u *Umbrella) Dir() (string, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.open()
+// its lock on the first call. It waits for neither longer than ctx. It is ErrClosed
+// after Close.
+func (u *Umbrella) Dir(ctx context.Context) (string, error) {
+	if err := u.enter(ctx); err != nil {
+		return "", err
+	}
+	defer u.leave()
+	return u.open(ctx)
 }
+
+func (u *Umbrella) enter(ctx context.Context) error {
+	select {
+	case u.mutex <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("umbrella: %w", context.Cause(ctx))
+	}
+}
+
+func (u *Umbrella) leave() { <-u.mutex }
 
 // Sub returns the path of a directory that belongs to the umbrella, made 0700
 // and the owner's if need be. name is one plain component.
-func (u *Umbrella) Sub(name string) (string, error) {
+func (u *Umbrella) Sub(ctx context.Context, name string) (string, error) {
 	if err := checkSessionName(name); err != nil || slices.Contains([]string{lockFile, recordFile, ownedDir}, name) {
 		return "", fmt.Errorf("umbrella directory %.80q: %w", name, ErrInvalidPath)
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if _, err := u.open(); err != nil {
+	if err := u.enter(ctx); err != nil {
+		return "", err
+	}
+	defer u.leave()
+	if _, err := u.open(ctx); err != nil {
 		return "", err
 	}
 	return u.sub(name)
@@ -173,14 +188,14 @@ func (u *Umbrella) sub(name string) (string, error) {
 	return sub, nil
 }
 
-func (u *Umbrella) open() (string, error) {
+func (u *Umbrella) open(ctx context.Context) (string, error) {
 	switch {
 	case u.closed:
 		return "", fmt.Errorf("umbrella: %w", ErrClosed)
 	case u.usable != "":
 		return u.usable, nil
 	case u.dir == "":
-		if err := u.make(); err != nil {
+		if err := u.make(ctx); err != nil {
 			return "", err
 		}
 	}
@@ -194,7 +209,7 @@ func (u *Umbrella) open() (string, error) {
 }
 
 // make makes the umbrella, or joins the named one that there is.
-func (u *Umbrella) make() error {
+func (u *Umbrella) make(ctx context.Context) error {
 	mode := fs.FileMode(0o700)
 	if u.owner != nil {
 		mode = 0o711 // to pass through, not to look around
@@ -220,14 +235,18 @@ func (u *Umbrella) make() error {
 		} else if err != nil {
 			return err
 		}
-		how := unix.LOCK_EX | unix.LOCK_NB
-		if u.name != "" {
-			// Only a sweep or a removal holds it exclusively, and only for as
-			// long as a rename takes.
-			how = unix.LOCK_SH
+		var lock *os.File
+		if u.name == "" {
+			lock, err = lockDir(nil, dir, unix.LOCK_EX)
+		} else {
+			// A sweep or a removal has it exclusively, for as long as a rename takes.
+			lock, err = lockDir(ctx, dir, unix.LOCK_SH)
 		}
-		lock, err := lockDir(dir, how)
 		switch {
+		case u.name == "" && errors.Is(err, errHeld):
+			continue // likewise
+		case errors.Is(err, errHeld):
+			return err
 		case errors.Is(err, errLost):
 			continue // a sweep was faster; a fresh one, or fresh name
 		case err != nil:
@@ -248,8 +267,8 @@ func (u *Umbrella) make() error {
 // Only the first call does anything; using the umbrella afterwards is
 // ErrClosed.
 func (u *Umbrella) Close() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.mutex <- struct{}{}
+	defer u.leave()
 	if u.closed {
 		return nil
 	}
@@ -265,13 +284,21 @@ func (u *Umbrella) Close() error {
 	return discard(u.base, u.dir, u.lock)
 }
 
-// errLost: the lock is another's, or the directory is no longer the one that
-// was locked.
+// errLost: the directory is no longer the one that was locked.
 var errLost = errors.New("lost to another process")
 
+// errHeld: somebody holds the lock of a named umbrella exclusively, for longer than
+// we can wait.
+var errHeld = errors.New("another process holds its lock")
+
+// lockRetry is how often a lock that somebody holds is tried again.
+const lockRetry = 5 * time.Millisecond
+
 // lockDir takes the lock of the umbrella dir and makes sure that it is that
-// umbrella's lock still.
-func lockDir(dir string, how int) (*os.File, error) {
+// umbrella's lock still. It is errHeld where another process has the lock: at once, or
+// when wait ends, if that is not nil. The kernel is never asked to wait: who has the
+// lock may be stopped, or mean harm.
+func lockDir(wait context.Context, dir string, how int) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	fd, err := openatRetry(unix.AT_FDCWD, path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -281,14 +308,24 @@ func lockDir(dir string, how int) (*os.File, error) {
 		return nil, fmt.Errorf("umbrella: %w", &fs.PathError{Op: "open", Path: path, Err: err})
 	}
 	for {
-		if err = unix.Flock(fd, how); err != unix.EINTR {
+		err = unix.Flock(fd, how|unix.LOCK_NB)
+		if err == unix.EWOULDBLOCK && wait != nil {
+			select {
+			case <-time.After(lockRetry):
+				continue
+			case <-wait.Done():
+				unix.Close(fd)
+				return nil, fmt.Errorf("umbrella: %q: %w: %w", path, errHeld, context.Cause(wait))
+			}
+		}
+		if err != unix.EINTR {
 			break
 		}
 	}
 	if err != nil {
 		unix.Close(fd)
 		if err == unix.EWOULDBLOCK {
-			return nil, errLost
+			return nil, errHeld
 		}
 		return nil, fmt.Errorf("umbrella: %w", &fs.PathError{Op: "flock", Path: path, Err: err})
 	}

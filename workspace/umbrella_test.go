@@ -33,7 +33,7 @@ func mustUmbrella(t *testing.T, base, name string) *Umbrella {
 
 func mustDir(t *testing.T, u *Umbrella) string {
 	t.Helper()
-	dir, err := u.Dir()
+	dir, err := u.Dir(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,15 +90,15 @@ func TestUmbrellaLifecycle(t *testing.T) {
 	if again := mustDir(t, u); again != dir {
 		t.Errorf("second Dir: %q, then %q", dir, again)
 	}
-	sub, err := u.Sub("tmp")
+	sub, err := u.Sub(t.Context(), "tmp")
 	if err != nil || sub != dir+"/tmp" {
 		t.Fatalf("Sub: %q, %v", sub, err)
 	}
-	if again, err := u.Sub("tmp"); again != sub || err != nil {
+	if again, err := u.Sub(t.Context(), "tmp"); again != sub || err != nil {
 		t.Errorf("Sub again: %q, %v", again, err)
 	}
 	for _, name := range []string{"", ".", "..", "a/b", "/etc", lockFile, "a\x00"} {
-		if got, err := u.Sub(name); !errors.Is(err, ErrInvalidPath) {
+		if got, err := u.Sub(t.Context(), name); !errors.Is(err, ErrInvalidPath) {
 			t.Errorf("Sub(%q): %q, %v", name, got, err)
 		}
 	}
@@ -122,10 +122,10 @@ func TestUmbrellaLifecycle(t *testing.T) {
 	if exists(dir) || !exists(mustDir(t, other)) {
 		t.Error("Close removed the wrong one")
 	}
-	if _, err := u.Dir(); !errors.Is(err, ErrClosed) {
+	if _, err := u.Dir(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
-	if _, err := u.Sub("x"); !errors.Is(err, ErrClosed) {
+	if _, err := u.Sub(t.Context(), "x"); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
 	if err := other.Close(); err != nil {
@@ -278,11 +278,11 @@ func TestSweepLeavesOtherUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := mustUmbrella(t, base, "")
-	if dir, err := u.Dir(); !errors.Is(err, ErrUnsafeCache) {
+	if dir, err := u.Dir(t.Context()); !errors.Is(err, ErrUnsafeCache) {
 		t.Errorf("another user's base: %q, %v", dir, err)
 	}
 	u = mustUmbrella(t, base+"/further/down", "")
-	if dir, err := u.Dir(); !errors.Is(err, ErrUnsafeCache) || exists(base+"/further") {
+	if dir, err := u.Dir(t.Context()); !errors.Is(err, ErrUnsafeCache) || exists(base+"/further") {
 		t.Errorf("below another user's directory: %q, %v", dir, err)
 	}
 	if _, err := Sweep(t.Context(), base); !errors.Is(err, ErrUnsafeCache) {
@@ -299,7 +299,7 @@ func TestUnsafeBase(t *testing.T) {
 	}
 	for _, name := range []string{"link", "file", "open"} {
 		u := mustUmbrella(t, filepath.Join(base, name), "")
-		if dir, err := u.Dir(); !errors.Is(err, ErrUnsafeCache) {
+		if dir, err := u.Dir(t.Context()); !errors.Is(err, ErrUnsafeCache) {
 			t.Errorf("%s: %q, %v", name, dir, err)
 		}
 	}
@@ -313,7 +313,7 @@ func TestUnsafeBase(t *testing.T) {
 	if err := os.Chmod(base+"/s", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if dir, err := mustUmbrella(t, base+"/s", "x").Dir(); !errors.Is(err, ErrUnsafeCache) {
+	if dir, err := mustUmbrella(t, base+"/s", "x").Dir(t.Context()); !errors.Is(err, ErrUnsafeCache) {
 		t.Errorf("symlink for a session: %q, %v", dir, err)
 	}
 }
@@ -328,7 +328,7 @@ func runJob(job string) int {
 		var u *Umbrella
 		if u, err = NewUmbrella(UmbrellaOptions{Base: base, Name: arg}); err == nil {
 			var dir string
-			if dir, err = u.Dir(); err == nil {
+			if dir, err = u.Dir(context.Background()); err == nil {
 				fmt.Println(dir)
 				io.Copy(io.Discard, os.Stdin)
 				err = u.Close()
@@ -341,7 +341,7 @@ func runJob(job string) int {
 			u, err = NewUmbrella(UmbrellaOptions{Base: base, Name: arg})
 		}
 		if err == nil {
-			err = errors.Join(u.Claim("/p/a"), u.Close())
+			err = errors.Join(u.Claim(context.Background(), "/p/a"), u.Close())
 		}
 	case "churn": // make, use, sweep, close, over and over
 		n, _ := strconv.Atoi(arg)
@@ -364,7 +364,7 @@ func churn(base string, rounds int) error {
 		if err != nil {
 			return err
 		}
-		sub, err := u.Sub("tmp")
+		sub, err := u.Sub(context.Background(), "tmp")
 		if err != nil {
 			return err
 		}
@@ -424,7 +424,7 @@ func TestSweepNeverRemovesTheLiving(t *testing.T) {
 	if err := witness.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := sweep(t.Context(), base, time.Now().Add(2*namedMaxAge)); err != nil {
+	if _, err := sweep(context.Background(), base, time.Now().Add(2*namedMaxAge)); err != nil {
 		t.Error(err)
 	}
 	if left := visible(t, base); len(left) != 0 {
@@ -458,14 +458,53 @@ func TestSweepAfterKill(t *testing.T) {
 	if err := os.Chmod(dir+"/work/work", 0); err != nil {
 		t.Fatal(err)
 	}
-	if removed, err := Sweep(t.Context(), base); len(removed) != 0 || err != nil || !exists(dir) {
+	if removed, err := Sweep(context.Background(), base); len(removed) != 0 || err != nil || !exists(dir) {
 		t.Errorf("while it lives: removed %q, %v", removed, err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Wait()
-	if removed, err := Sweep(t.Context(), base); len(removed) != 1 || err != nil || exists(dir) {
+	if removed, err := Sweep(context.Background(), base); len(removed) != 1 || err != nil || exists(dir) {
 		t.Errorf("after its death: removed %q, %v", removed, err)
+	}
+}
+
+// Whoever has the lock of a named umbrella holds up nobody for longer than that one likes.
+func TestHeldLock(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	first := mustUmbrella(t, base, "x")
+	dir, err := first.Dir(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	held, err := lockDir(nil, dir, unix.LOCK_EX)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := mustUmbrella(t, base, "x")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	over := errors.New("over")
+	got := make(chan error)
+	go func() {
+		_, err := u.Sub(ctx, "tmp")
+		got <- err
+	}()
+	second, stop := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer stop()
+	if _, err := u.Dir(second); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("beside another one who waits: %v", err)
+	}
+	cancel(over)
+	if err := <-got; !errors.Is(err, over) {
+		t.Errorf("got %v", err)
+	}
+	release(held)
+	if again, err := u.Dir(t.Context()); err != nil || again != dir {
+		t.Errorf("with the lock given up: %q, %v", again, err)
 	}
 }

@@ -162,6 +162,7 @@ func (e *execution) run() (status int, err error) {
 		<-notified
 		signal.Stop(signals)
 	}()
+	begin := time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
@@ -179,8 +180,15 @@ func (e *execution) run() (status int, err error) {
 	relay.started, relay.finished = started, finished
 	var cmd *host.Cmd
 	relay.forward = func(sig syscall.Signal) {
-		if err := cmd.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		switch err := cmd.Signal(sig); {
+		case err == nil:
+		case !errors.Is(err, os.ErrProcessDone):
 			e.note(fmt.Sprintf("%s could not be passed on: %v", signalName(sig), err))
+			if ending(sig) && errors.Is(err, context.DeadlineExceeded) {
+				cancel() // the engine hangs: no time of grace reaches the command
+			}
+		case ending(sig):
+			cancel() // what is left to be done after the command is not waited for
 		}
 	}
 	if e.flags.tty {
@@ -225,7 +233,7 @@ func (e *execution) run() (status int, err error) {
 			signals <- syscall.SIGHUP
 		}
 	}
-	h, cmd, err := e.prepare(ctx, hungUp)
+	h, cmd, err := e.prepareInTime(ctx, begin, hungUp)
 	// From here on a signal is ours to act on: it must not leave a command,
 	// or a terminal in raw mode, behind.
 	<-notified
@@ -242,6 +250,7 @@ func (e *execution) run() (status int, err error) {
 	close(finished)
 	<-relayEnded
 	e.terminal.restore()
+	signal.Stop(signals) // what is left to do may take a while, and nothing is lost with us
 	for _, made := range e.report.Repositories {
 		if !e.quiet && made.Executes() {
 			e.say(made.String())
@@ -264,26 +273,68 @@ func (e *execution) run() (status int, err error) {
 // redrawDelay is how long a command has to see that its terminal's size has changed.
 const redrawDelay = 50 * time.Millisecond
 
+// prepareInTime is prepare for as long as it is wanted: until a signal ends us, or
+// the time limit. A file that is read may lie on a disk that does not answer.
+func (e *execution) prepareInTime(ctx context.Context, begin time.Time, hungUp func()) (*host.Host, *host.Cmd, error) {
+	reading, cancel := context.WithCancelCause(ctx)
+	limit := func(limit time.Duration) {
+		time.AfterFunc(time.Until(begin.Add(limit)), func() {
+			cancel(fmt.Errorf("%w before the command ran, while its configuration was read or the session's lock waited for", host.ErrTimedOut))
+		})
+	}
+	if e.flags.timeout != nil {
+		limit(*e.flags.timeout)
+	}
+	type prepared struct {
+		own  execution // e, which is not written while somebody may read it
+		host *host.Host
+		cmd  *host.Cmd
+		err  error
+	}
+	ready := make(chan prepared, 1)
+	go func() {
+		p := prepared{own: *e}
+		p.host, p.cmd, p.err = p.own.prepare(ctx, reading, begin, limit, hungUp)
+		ready <- p
+	}()
+	select {
+	case p := <-ready:
+		e.setup, e.span = p.own.setup, p.own.span
+		if reading.Err() != nil && p.err != nil {
+			p.err = context.Cause(reading)
+		}
+		return p.host, p.cmd, p.err
+	case <-reading.Done():
+		return nil, nil, context.Cause(reading)
+	}
+}
+
 // prepare reads the configuration and makes the command. It has hungUp called
 // when the terminal is gone.
-func (e *execution) prepare(ctx context.Context, hungUp func()) (*host.Host, *host.Cmd, error) {
-	begin := time.Now()
-	s, err := e.load(ctx, e.flags.config)
+func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit func(time.Duration), hungUp func()) (*host.Host, *host.Cmd, error) {
+	s, err := e.load(reading, e.flags.config)
 	if err != nil {
 		return nil, nil, err
 	}
 	e.setup = s
-	if err := e.choose(ctx, s, &e.flags); err != nil {
+	if err := e.choose(reading, s, &e.flags); err != nil {
 		return nil, nil, err
 	}
+	timeout := s.options.Sandboxes[s.sandbox].Limits.Timeout
+	if timeout > 0 && e.flags.timeout == nil {
+		limit(timeout)
+	}
 	e.span = e.startSpan(s.sandbox, s.options.Sandboxes[s.sandbox].Engine, begin)
-	h, err := host.New(ctx, s.options)
+	h, err := host.New(reading, s.options)
 	if err != nil {
 		return nil, nil, err
 	}
 	cmd, err := e.newCmd(ctx, h, s, &e.flags, e.args)
 	if err != nil {
 		return nil, nil, err
+	}
+	if timeout > 0 {
+		cmd.Timeout = max(timeout-time.Since(begin), 1)
 	}
 	e.span.pass(cmd)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.stderr

@@ -255,6 +255,9 @@ func notFoundHint(sandbox string, c shared.Command, onHost func(name string) str
 func (e *execution) hint(cmd *host.Cmd, err error) error {
 	exit, exited := errors.AsType[*host.ExitError](err)
 	missing := errors.Is(err, shared.ErrNotFound)
+	if errors.Is(err, host.ErrTimedOut) && e.setup != nil && !e.quiet {
+		e.say(e.timedOut())
+	}
 	switch {
 	case cmd == nil, !exited && !missing:
 		return err

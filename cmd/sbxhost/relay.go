@@ -147,6 +147,15 @@ func (r *relayed) run(signals <-chan os.Signal) {
 	}
 }
 
+// ending reports whether a signal is to end the command.
+func ending(sig syscall.Signal) bool {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL:
+		return true
+	}
+	return false
+}
+
 // notify asks for the signals that are relayed. One that our caller ignores,
 // as nohup does SIGHUP, stays ignored.
 func notify(signals chan<- os.Signal) {

@@ -51,7 +51,7 @@ type result struct {
 	Repositories []repositoryResult `json:"repositories"`
 	// Violations are what the command was denied, where the engine tells.
 	Violations []violationResult `json:"violations"`
-	Error      string            `json:"error"` // empty unless the outcome is "failed"
+	Error      string            `json:"error"` // why the sandbox failed; empty where it did not
 }
 
 // limitResult says how one limit was held.
@@ -109,6 +109,9 @@ func newResult(sandbox string, report host.Report, status int, err error) *resul
 	}
 	if report.Result == nil || r.Error != "" {
 		r.Outcome = "failed"
+	}
+	if errors.Is(err, host.ErrTimedOut) { // before it ran, or its engine hung
+		r.Outcome, r.TimedOut = "timed_out", true
 	}
 	if report.Result == nil {
 		return r

@@ -27,6 +27,8 @@ func exitStatus(err error) int {
 		return exit.Shell()
 	}
 	switch {
+	case errors.Is(err, host.ErrTimedOut):
+		return statusTimeout
 	case errors.Is(err, shared.ErrNotFound):
 		return statusNotFound
 	case errors.Is(err, shared.ErrNotExecutable):

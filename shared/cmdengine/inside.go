@@ -65,7 +65,11 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	}
 	command.Crowded = s.limits.Mechanism(cgroup.PIDs) != "" || s.limits.Mechanism(cgroup.Memory) != ""
 	command.Rlimits = append(command.Rlimits, approximations(s.spec.Limits, s.holdings)...)
-	if err := r.Conn.Start(ctx, command); err != nil {
+	started := make(chan struct{})
+	go r.disown(started)
+	err = r.Conn.Start(ctx, command)
+	close(started)
+	if err != nil {
 		return nil, nil, r.notStarted(ctx, err, s.diagnosis())
 	}
 	r.scope = s.limits.Watch(r.launcher.Pid())
@@ -189,6 +193,27 @@ func (s *sandbox) fork(base *syscall.SysProcAttr, group *cgroup.Group) Spawner {
 }
 
 func (r *insideRun) observe() { r.family.observe(r.launcher.Pid(), r.exited) }
+
+// disown ends the wait for an init whose launcher is gone. A launcher that is killed
+// at birth can leave a child that waits for a word from it, for ever, and that has the
+// init's end of the socket as well as the command's files.
+func (r *insideRun) disown(started <-chan struct{}) {
+	select {
+	case <-started:
+		return
+	case <-r.exited:
+	}
+	if r.wasKilled() {
+		sandboxinit.KillOrphans(0)
+	}
+	t := time.NewTimer(Patience) // what an init said last is on its way
+	defer t.Stop()
+	select {
+	case <-started:
+	case <-t.C:
+		r.Conn.Close()
+	}
+}
 
 // giveUp ends the launcher without the help of the init, or, where it has to clear
 // up, by the end of the init: one that does not run yet finds its line closed.

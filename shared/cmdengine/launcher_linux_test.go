@@ -7,8 +7,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -210,4 +212,33 @@ func TestAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A launcher that is killed at birth can leave a child with the init's end of the socket,
+// which says nothing and does not end: nobody waits for that.
+func TestLauncherKilledAtBirth(t *testing.T) {
+	t.Parallel()
+	sb, dir := shellLauncher(t, `/bin/sleep 1000 </dev/null & echo $! >"$0/left"; kill -9 $$`, func(*Config) {})
+	started := make(chan error, 1)
+	go func() {
+		_, err := sb.Start(t.Context(), sh("exit 0"), shared.Stdio{})
+		started <- err
+	}()
+	select {
+	case err := <-started:
+		if !errors.Is(err, shared.ErrBroken) || !strings.Contains(err.Error(), "killed") {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("Start hangs")
+	}
+	left, err := os.ReadFile(filepath.Join(dir, "left"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(left)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Kill(pid, unix.SIGKILL)
 }

@@ -105,10 +105,13 @@ func (c *Client) call(ctx context.Context, encode func(uint32) ([]byte, []int)) 
 	if err := c.conn.write(message, fds...); err != nil {
 		c.conn.close() // half a message may be out; the reader says why
 	}
+	done := c.conn.minded()
+	defer done()
 	select {
 	case r := <-answer:
 		return r.launcher, r.err
 	case <-ctx.Done():
+		c.conn.killStopped() // it has the files that were sent
 		go func() {
 			if r := <-answer; r.launcher != nil {
 				c.abandon(r.launcher)
@@ -200,7 +203,7 @@ func (c *Client) done(payload []byte, fds []int) error {
 		c.answer(request, reply{})
 		return nil
 	}
-	l := &Launcher{pid: int(pid), pidfd: fds[0], exited: make(chan struct{})}
+	l := &Launcher{conn: c.conn, pid: int(pid), pidfd: fds[0], exited: make(chan struct{})}
 	c.mu.Lock()
 	c.launchers[request] = l
 	c.mu.Unlock()
@@ -222,7 +225,8 @@ func (c *Client) answer(request uint32, r reply) {
 
 // A Launcher is a process that the holder has started.
 type Launcher struct {
-	pid int
+	conn *conn
+	pid  int
 
 	mu    sync.Mutex // keeps the descriptor open while it is used
 	pidfd int
@@ -249,6 +253,7 @@ func (l *Launcher) Kill() error {
 		err = os.ErrProcessDone
 	}
 	l.watch.Do(func() {
+		time.AfterFunc(dyingPatience/4, l.conn.killStopped) // who is to tell of its end
 		time.AfterFunc(dyingPatience, func() {
 			l.finish(0, fmt.Errorf("%w, or does not answer", ErrLost))
 		})

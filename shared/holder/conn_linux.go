@@ -1,12 +1,17 @@
 package holder
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,6 +20,8 @@ import (
 type conn struct {
 	f   *os.File
 	raw syscall.RawConn
+	// holder is the process at the other end, where that is one and known.
+	holder *os.Process
 
 	writing sync.Mutex
 
@@ -40,6 +47,46 @@ func newConn(fd int) (*conn, error) {
 }
 
 func (c *conn) close() { c.f.Close() }
+
+// stoppedCheck is how often it is looked whether a holder that is waited for has been
+// stopped.
+const stoppedCheck = 250 * time.Millisecond
+
+// minded kills the holder if it is found to be stopped before the caller calls done.
+// It would hold up the commands of all its clients, with their files in its
+// socket, for as long as somebody likes.
+func (c *conn) minded() (done func()) {
+	waiting, stop := context.WithCancel(context.Background())
+	var look func()
+	look = func() {
+		if c.killStopped(); waiting.Err() == nil {
+			time.AfterFunc(stoppedCheck, look)
+		}
+	}
+	first := time.AfterFunc(stoppedCheck, look)
+	return func() {
+		stop()
+		first.Stop()
+	}
+}
+
+// killStopped kills the holder if it is stopped.
+func (c *conn) killStopped() {
+	if c.holder != nil && stopped(c.holder.Pid) {
+		c.holder.Kill() // by a descriptor: not who has got its number since
+	}
+}
+
+// stopped reports whether a process has got SIGSTOP, or another such signal. One that
+// is being traced has not.
+func stopped(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	state := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // a name can hold anything
+	return len(state) > 0 && state[0] == "T"
+}
 
 // write sends one whole message.
 func (c *conn) write(b []byte, fds ...int) error {

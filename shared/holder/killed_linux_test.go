@@ -212,3 +212,80 @@ func TestKilledWhileLeaving(t *testing.T) {
 		unix.Close(pidfd)
 	}
 }
+
+// A holder that is stopped is killed by the first client that waits for it: who connects,
+// who starts a launcher, and who has killed one.
+func TestStoppedHolder(t *testing.T) {
+	t.Parallel()
+	dir := session(t)
+	ops := system()
+	stop := func() {
+		t.Helper()
+		if err := syscall.Kill(holderOf(t, dir), syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	within := func(what string, do func()) {
+		t.Helper()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			do()
+		}()
+		select {
+		case <-done:
+		case <-time.After(time.Minute):
+			t.Fatalf("%s hangs", what)
+		}
+	}
+
+	idle := connect(t, dir)
+	stop()
+	var c *Client
+	within("connecting", func() { c = connect(t, dir) })
+	<-idle.Lost()
+
+	stop()
+	within("a start", func() {
+		if _, _, err := start(t, c, ops, "true"); !errors.Is(err, ErrLost) {
+			t.Errorf("a start: %v", err)
+		}
+	})
+
+	c = connect(t, dir)
+	l, r, err := start(t, c, ops, "echo up; exec sleep 1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.ReadFull(r, make([]byte, 3))
+	stop()
+	l.Kill()
+	within("a launcher's end", func() { l.Wait() })
+	within("the loss of the holder", func() { <-c.Lost() })
+
+	// One that ends, and is stopped on its way, has the lock and no socket.
+	c = connect(t, dir)
+	stop()
+	os.Remove(filepath.Join(dir, Place, fmt.Sprintf("u%d", os.Geteuid()), socketName))
+	within("its successor", func() { connect(t, dir) })
+	within("the loss of the holder", func() { <-c.Lost() })
+
+	// Who gives up a start takes the files back that the holder has not read.
+	c = connect(t, dir)
+	stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	if _, err := c.Start(ctx, NewPlan(ops), nil, "/bin/sh", []string{"sh"}, []*os.File{write}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a start that was given up: %v", err)
+	}
+	write.Close()
+	read.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := read.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the files of a start that was given up: %v", err)
+	}
+}

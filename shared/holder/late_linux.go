@@ -18,8 +18,9 @@ const finished = "."
 
 // Announce sends, over the socket whose number Start has added to a launcher's
 // argv, a descriptor of the mount namespace that the caller is in, waits until
-// the late steps have been made there, and closes the socket.
-func Announce(socket int) error {
+// the late steps have been made there, and closes the socket. A holder that is stopped
+// says nothing: the wait ends when the other end of lifeline, another socket, is closed.
+func Announce(socket, lifeline int) error {
 	defer unix.Close(socket)
 	ns, err := unix.Open("/proc/self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -31,6 +32,16 @@ func Announce(socket int) error {
 	}
 	answer := make([]byte, 512)
 	for {
+		// A hang-up is told of without being asked for.
+		ready := []unix.PollFd{{Fd: int32(socket), Events: unix.POLLIN}, {Fd: int32(lifeline)}}
+		if _, err := unix.Poll(ready, -1); err == unix.EINTR {
+			continue
+		} else if err != nil {
+			return os.NewSyscallError("poll", err)
+		}
+		if ready[0].Revents == 0 {
+			return errors.New("the engine has gone")
+		}
 		n, err := unix.Read(socket, answer)
 		switch {
 		case err == unix.EINTR:

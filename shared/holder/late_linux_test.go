@@ -16,7 +16,7 @@ const roleAnnounce = "play-announce"
 func announceAndRead(file, socket string) int {
 	fd, err := strconv.Atoi(socket)
 	if err == nil {
-		err = Announce(fd)
+		err = Announce(fd, fd)
 	}
 	if err != nil {
 		fmt.Println("refused:", err)

@@ -1,11 +1,15 @@
 package holder
 
 import (
+	"os"
 	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
+
+// processName is the name of a holder in the list of processes.
+const processName = "sbxhost-holder"
 
 // failed is the exit status of a holder that could not begin.
 const failed = 125
@@ -18,7 +22,8 @@ func Main(args []string, sweep func()) int {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return failed
 	}
-	name := [16]byte{'s', 'b', 'x', 'h', 'o', 's', 't', '-', 'h', 'o', 'l', 'd', 'e', 'r'}
+	var name [16]byte
+	copy(name[:], processName)
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
 	unix.CloseOnExec(clientFD)
 	unix.Close(binaryFD)
@@ -56,12 +61,7 @@ func (s *server) begin() *MountError {
 	if err != nil {
 		return mountError("opening the lock", err)
 	}
-	// Whoever has it is about to end: it accepts no clients any more, and none
-	// other is being started.
-	for err = unix.EINTR; err == unix.EINTR; {
-		err = unix.Flock(lock, unix.LOCK_EX)
-	}
-	if err != nil {
+	if err := succeed(lock); err != nil {
 		return mountError("flock", err)
 	}
 	if s.listener, err = listen(dir); err != nil {
@@ -70,6 +70,59 @@ func (s *server) begin() *MountError {
 	var e *MountError
 	s.space, e = newSpace(dir, s.sweep)
 	return e
+}
+
+// succeed takes the lock. Whoever has it is about to end: it accepts no clients any
+// more, and none other is being started. It may be stopped, and is then killed; and
+// the client for whom all this is done may have given up.
+func succeed(lock int) error {
+	for tries := 1; ; tries++ {
+		switch err := unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB); err {
+		case nil:
+			keepNumber(lock)
+			return nil
+		case unix.EWOULDBLOCK, unix.EINTR:
+		default:
+			return err
+		}
+		client := []unix.PollFd{{Fd: clientFD, Events: unix.POLLRDHUP}}
+		if n, _ := unix.Poll(client, int(lockRetry.Milliseconds())); n > 0 {
+			return unix.EPIPE
+		}
+		if tries%int(stoppedCheck/lockRetry) == 0 {
+			killPredecessor(lock)
+		}
+	}
+}
+
+// keepNumber writes this process's number to the lock, for who succeeds it. On a disk
+// that is full it does without.
+func keepNumber(lock int) {
+	if unix.Ftruncate(lock, 0) == nil {
+		unix.Pwrite(lock, strconv.AppendInt(nil, int64(os.Getpid()), 10), 0)
+	}
+}
+
+// killPredecessor kills who has the lock, if that is a holder that is stopped.
+func killPredecessor(lock int) {
+	text := make([]byte, 20)
+	n, err := unix.Pread(lock, text, 0)
+	if err != nil {
+		return
+	}
+	pid, err := strconv.Atoi(string(text[:n]))
+	if err != nil || pid <= 1 {
+		return
+	}
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return
+	}
+	defer process.Release()
+	// The number is its own as long as it is a holder, which the kernel tells.
+	if name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm"); err == nil && string(name) == processName+"\n" && stopped(pid) {
+		process.Kill()
+	}
 }
 
 // listen makes the socket. Its path goes through a descriptor, because an

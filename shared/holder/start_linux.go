@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unicode"
 
 	"golang.org/x/sys/unix"
@@ -87,13 +88,12 @@ func directory(config Config, uid int) (int, error) {
 
 // dial connects to a holder that is there and waits for its first word.
 func dial(ctx context.Context, dir, uid int) (*conn, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
-	for err = unix.EINTR; err == unix.EINTR; {
-		err = unix.Connect(fd, &unix.SockaddrUnix{Name: socketPath(dir)})
-	}
+	// EAGAIN: as many wait for it as can.
+	err = retry(ctx, func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: socketPath(dir)}) })
 	if err != nil {
 		unix.Close(fd)
 		return nil, os.NewSyscallError("connect", err)
@@ -107,16 +107,41 @@ func dial(ctx context.Context, dir, uid int) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cred.Pid > 0 { // and not in a namespace that this one is below
+		c.holder, _ = os.FindProcess(int(cred.Pid))
+	}
 	return await(ctx, c)
+}
+
+// lockRetry is how often is tried again what somebody else keeps for a moment.
+const lockRetry = 5 * time.Millisecond
+
+// retry does, until ctx ends, what others can be in the way of: the kernel is never
+// asked to wait, as they may be stopped.
+func retry(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if err != unix.EAGAIN && err != unix.EINTR {
+			return err
+		}
+		select {
+		case <-time.After(lockRetry):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func await(ctx context.Context, c *conn) (*conn, error) {
 	stop := context.AfterFunc(ctx, c.close)
+	done := c.minded()
 	err := hello(c)
+	done()
 	if !stop() {
 		err = ctx.Err()
 	}
 	if err != nil {
+		c.killStopped()
 		c.close()
 		c.discard()
 		return nil, err
@@ -139,7 +164,8 @@ func begin(ctx context.Context, dir, uid int, config Config) (*conn, error) {
 		return nil, err
 	}
 	defer theirs.Close()
-	if err := spawn(dir, theirs, config); err != nil {
+	process, err := spawn(dir, theirs, config)
+	if err != nil {
 		unix.Close(ours)
 		return nil, err
 	}
@@ -148,6 +174,7 @@ func begin(ctx context.Context, dir, uid int, config Config) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.holder = process
 	c, err = await(ctx, c)
 	if ended(err) {
 		// Not one that was about to go: this one has just begun.
@@ -166,28 +193,14 @@ func lockStart(ctx context.Context, dir int) (*os.File, error) {
 		return nil, os.NewSyscallError("opening the start lock", err)
 	}
 	f := os.NewFile(uintptr(fd), startName)
-	locked := make(chan error, 1)
-	go func() {
-		err := error(unix.EINTR)
-		for err == unix.EINTR {
-			err = unix.Flock(fd, unix.LOCK_EX)
+	if err := retry(ctx, func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) }); err != nil {
+		f.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
-		locked <- err
-	}()
-	select {
-	case err := <-locked:
-		if err != nil {
-			f.Close()
-			return nil, os.NewSyscallError("flock", err)
-		}
-		return f, nil
-	case <-ctx.Done():
-		go func() {
-			<-locked
-			f.Close()
-		}()
-		return nil, ctx.Err()
+		return nil, os.NewSyscallError("flock", err)
 	}
+	return f, nil
 }
 
 func pair() (ours int, theirs *os.File, err error) {
@@ -200,24 +213,24 @@ func pair() (ours int, theirs *os.File, err error) {
 
 // spawn executes the holder in namespaces of its own. It has no parent-death
 // signal: it belongs to all clients, and ends with the last connection.
-func spawn(dir int, first *os.File, config Config) error {
+func spawn(dir int, first *os.File, config Config) (*os.Process, error) {
 	attr, err := namespaces(config.User)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	binary, err := config.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer binary.Close()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer null.Close()
 	logFD, err := unix.Openat(dir, logName, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return os.NewSyscallError("opening the log", err)
+		return nil, os.NewSyscallError("opening the log", err)
 	}
 	log := os.NewFile(uintptr(logFD), logName)
 	defer log.Close()
@@ -229,10 +242,10 @@ func spawn(dir int, first *os.File, config Config) error {
 		Sys:   attr,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	go process.Wait()
-	return nil
+	return process, nil
 }
 
 // startIn starts a process whose working directory is dir, whether or not

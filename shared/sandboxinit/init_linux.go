@@ -52,7 +52,7 @@ func runInit(control, finisher int) int {
 
 	if finisher >= 0 {
 		// Nothing of the command's is here yet that could be in its way.
-		if err := holder.Announce(finisher); err != nil {
+		if err := holder.Announce(finisher, control); err != nil {
 			return complain("making the view", err)
 		}
 	}

@@ -1,0 +1,436 @@
+package test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The limit of each command here, its grace, and how much later sbxhost has ended,
+// whatever happens to what runs the command.
+const (
+	hurtLimit = 400 * time.Millisecond
+	hurtGrace = 200 * time.Millisecond
+	hurtBound = hurtLimit + hurtGrace + 5*time.Second
+	// A machine that is busy with other tests takes longer for everything. What is
+	// looked for takes for ever.
+	hurtSlack = 10 * time.Second
+)
+
+// hurtPlace is a home and a workspace, in which its processes have their directories.
+type hurtPlace struct{ dir, bin string }
+
+func newHurtPlace(t *testing.T, program string) *hurtPlace {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sbxhost-hurt-") // short, for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	p := &hurtPlace{dir, program}
+	for _, sub := range []string{"home", "project"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := fmt.Sprintf("sandbox \"fast\" {\n  engine = \"bwrap\"\n  limits {\n    timeout = %q\n    grace = %q\n  }\n}\n", hurtLimit, hurtGrace)
+	if err := os.WriteFile(filepath.Join(dir, "c.hcl"), []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// hurtRun is sbxhost with a command that never ends, and what it has written.
+type hurtRun struct {
+	*exec.Cmd
+	begun       time.Time
+	out, errs   *os.File
+	diagnostics bytes.Buffer
+	read        chan struct{} // closed at the end of errs
+}
+
+func (p *hurtPlace) start(t *testing.T, args ...string) *hurtRun {
+	t.Helper()
+	r := &hurtRun{read: make(chan struct{})}
+	r.Cmd = exec.Command(p.bin, append([]string{"exec", "-config", filepath.Join(p.dir, "c.hcl")}, args...)...)
+	r.Dir = filepath.Join(p.dir, "project")
+	r.Env = []string{"HOME=" + filepath.Join(p.dir, "home"), "PATH=/usr/bin:/bin", "TMPDIR=/tmp"}
+	var out, errs *os.File
+	var err error
+	if r.out, out, err = os.Pipe(); err == nil {
+		r.errs, errs, err = os.Pipe()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Stdout, r.Stderr = out, errs
+	r.begun = time.Now()
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	errs.Close()
+	go func() {
+		io.Copy(&r.diagnostics, r.errs)
+		close(r.read)
+	}()
+	return r
+}
+
+// end waits for sbxhost to end, and for nobody to have its output open. It fails where
+// that takes longer than bound, and kills.
+func (r *hurtRun) end(t *testing.T, bound time.Duration) (status int, took time.Duration) {
+	t.Helper()
+	late := time.AfterFunc(bound+hurtSlack, func() { r.Process.Signal(syscall.SIGQUIT); time.AfterFunc(time.Second, func() { r.Process.Kill() }) })
+	r.Wait()
+	took = time.Since(r.begun)
+	if !late.Stop() {
+		t.Errorf("sbxhost had not ended after %v", took)
+	}
+	r.out.SetReadDeadline(time.Now().Add(hurtSlack))
+	if _, err := io.Copy(io.Discard, r.out); err != nil {
+		t.Errorf("somebody has the command's output open: %v", err)
+	}
+	r.out.Close()
+	r.errs.SetReadDeadline(time.Now().Add(hurtSlack))
+	<-r.read
+	r.errs.Close()
+	return r.ProcessState.ExitCode(), took
+}
+
+// offspring lists the children of all threads of a process.
+func offspring(pid int) (pids []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		for field := range strings.FieldsSeq(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids
+}
+
+func procFile(pid int, name string) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))
+	return string(text)
+}
+
+// victim finds one of the processes that run a command; zero where there is none yet.
+func (p *hurtPlace) victim(sbxhost int, kind string) int {
+	engine, holder := 0, 0
+	for _, child := range offspring(sbxhost) {
+		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", child)); exe == p.bin && !strings.HasPrefix(procFile(child, "cmdline"), p.bin+"\x00") {
+			engine = child
+		}
+	}
+	if pid, err := strconv.Atoi(p.read(holderLock())); err == nil && procFile(pid, "comm") == "sbxhost-holder\n" {
+		holder = pid
+	}
+	launcher := 0
+	for _, parent := range []int{engine, holder} {
+		if parent == 0 {
+			continue
+		}
+		for _, child := range offspring(parent) {
+			if strings.Contains(procFile(child, "cmdline"), "bwrap\x00--args\x00") {
+				launcher = child
+			}
+		}
+	}
+	switch kind {
+	case "engine":
+		return engine
+	case "holder":
+		return holder
+	case "launcher":
+		return launcher
+	}
+	if launcher != 0 {
+		for _, child := range offspring(launcher) {
+			return child
+		}
+	}
+	return 0
+}
+
+// holderLock has the number of the session's holder.
+func holderLock() string {
+	return fmt.Sprintf("home/.cache/sbxhost/sessions/n-s/holder/u%d/lock", os.Geteuid())
+}
+
+func (p *hurtPlace) read(name string) string {
+	text, _ := os.ReadFile(filepath.Join(p.dir, name))
+	return string(text)
+}
+
+// processes are those whose working directory lies in the place.
+func (p *hurtPlace) processes() (pids []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if to, err := os.Readlink(filepath.Join("/proc", e.Name(), "cwd")); err == nil && strings.HasPrefix(to, p.dir+"/") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// named are the processes with a word in their command line, which have not ended.
+func named(word string) (pids []int) {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, line := range lines {
+		if text, err := os.ReadFile(line); err == nil && strings.Contains(string(text), word) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(line)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// TestHurtProcesses stops and kills each process that runs a command, at any moment.
+// sbxhost ends in time, says why, and leaves nothing of the command; and the next
+// command in the same session runs. SBXHOST_TEST_HURT says how often: more by hand.
+func TestHurtProcesses(t *testing.T) {
+	requireBwrap(t)
+	times := 2
+	if text := os.Getenv("SBXHOST_TEST_HURT"); text != "" {
+		var err error
+		if times, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := os.Getenv("SBXHOST_TEST_BIN") // for users who cannot build
+	if bin == "" {
+		bin = t.TempDir()
+		build(t, top, bin, "cmd/sbxhost")
+	}
+	program := filepath.Join(bin, "sbxhost")
+	seed := uint64(0)
+	for _, session := range []bool{false, true} {
+		for _, kind := range []string{"engine", "holder", "launcher", "init"} {
+			if kind == "holder" && !session {
+				continue
+			}
+			for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+				seed++
+				random := rand.New(rand.NewPCG(seed, uint64(times)))
+				t.Run(fmt.Sprintf("session=%v/%s/%s", session, kind, unix.SignalName(sig)), func(t *testing.T) {
+					t.Parallel()
+					p := newHurtPlace(t, program)
+					worst, hits := time.Duration(0), 0
+					for n := range times {
+						took, hit := p.hurt(t, random, n, session, kind, sig)
+						worst = max(worst, took)
+						if hit {
+							hits++
+						}
+					}
+					t.Logf("%d of %d were hit; the slowest took %v of %v", hits, times, worst, hurtBound)
+					if hits == 0 {
+						t.Error("none was hit")
+					}
+				})
+			}
+		}
+	}
+}
+
+func (p *hurtPlace) hurt(t *testing.T, random *rand.Rand, n int, session bool, kind string, sig syscall.Signal) (took time.Duration, hit bool) {
+	t.Helper()
+	word := fmt.Sprintf("1000.%d%d", os.Getpid(), random.Uint32())
+	script := "sleep " + word
+	if random.IntN(2) == 0 {
+		script = "trap '' TERM; sleep " + word + "; sleep " + word
+	}
+	var in []string
+	if session {
+		in = []string{"-session", "s"}
+	}
+	// From its birth on, and later.
+	after := time.Duration(random.Int64N(int64(4 * time.Millisecond)))
+	if n%2 == 1 {
+		after = time.Duration(random.Int64N(int64(hurtLimit + hurtGrace)))
+	}
+	r := p.start(t, append(slices.Clone(in), "-c", script)...)
+	over := make(chan struct{})
+	struck := make(chan bool, 1)
+	go func() {
+		for {
+			select {
+			case <-over:
+				struck <- false
+				return
+			default:
+			}
+			pid := p.victim(r.Process.Pid, kind)
+			if pid == 0 {
+				continue
+			}
+			fd, err := unix.PidfdOpen(pid, 0)
+			if err != nil {
+				continue
+			}
+			select {
+			case <-over:
+			case <-time.After(after): // the moment is what is tried
+			}
+			struck <- unix.PidfdSendSignal(fd, sig, nil, 0) == nil
+			unix.Close(fd)
+			return
+		}
+	}()
+	status, took := r.end(t, hurtBound)
+	close(over)
+	hit = <-struck
+	what := fmt.Sprintf("%d: %v %v after it was there: status %d after %v, stderr %q", n, hit, after, status, took, r.diagnostics.String())
+	if status != 124 && status != 125 || strings.TrimSpace(r.diagnostics.String()) == "" {
+		t.Error(what)
+	}
+	if took > hurtBound+hurtSlack {
+		t.Error(what)
+	}
+	var left []int
+	for range 200 { // of who was killed a moment ago
+		if left = named(word); len(left) == 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, pid := range left {
+		t.Errorf("%s: %d lives on: %q", what, pid, procFile(pid, "cmdline"))
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if os.Getenv("SBXHOST_TEST_HURT") != "" {
+		t.Log(what)
+	}
+	if session {
+		next := p.start(t, append(slices.Clone(in), "-timeout", "30s", "--", "echo", "next")...)
+		if status, took := next.end(t, 30*time.Second); status != 0 {
+			t.Errorf("%s; the next command: status %d after %v, %s", what, status, took, next.diagnostics.String())
+		}
+	}
+	return took, hit
+}
+
+// TestHeldLocks has somebody else hold each lock that a command needs: its time limit
+// and signals end the wait.
+func TestHeldLocks(t *testing.T) {
+	requireBwrap(t)
+	bin := os.Getenv("SBXHOST_TEST_BIN")
+	if bin == "" {
+		top, err := filepath.Abs("..")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bin = t.TempDir()
+		build(t, top, bin, "cmd/sbxhost")
+	}
+	session := "home/.cache/sbxhost/sessions/n-s/"
+	for name, path := range map[string]string{
+		"session":        session + "lock",
+		"holder's start": filepath.Join(filepath.Dir(holderLock()), "start"),
+		"holder":         holderLock(),
+		"stubs":          "home/.local/state/sbxhost/stubs/lock",
+		"audit":          "audit/log",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newHurtPlace(t, filepath.Join(bin, "sbxhost"))
+			path := filepath.Join(p.dir, path)
+			config, err := os.OpenFile(filepath.Join(p.dir, "c.hcl"), os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(config, "audit {\n  path = %q\n}\n", filepath.Join(p.dir, "audit/log"))
+			config.Close()
+			// A repository, in which places of missing paths are held.
+			if err := os.MkdirAll(filepath.Join(p.dir, "project/.git/objects"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for file, text := range map[string]string{"HEAD": "ref: refs/heads/main\n", "config": ""} {
+				if err := os.WriteFile(filepath.Join(p.dir, "project/.git", file), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Mkdir(filepath.Join(p.dir, "project/.git/refs"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			run := func(args ...string) *hurtRun { return p.start(t, append([]string{"-session", "s"}, args...)...) }
+			first := run("-timeout", "30s", "--", "true")
+			if status, _ := first.end(t, 30*time.Second); status != 0 {
+				t.Fatal(first.diagnostics.String())
+			}
+			lock, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lock.Close()
+			until(t, "the lock", func() bool { return unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil }, func() string { return path })
+
+			limited := run("--", "true")
+			if status, took := limited.end(t, hurtBound); status != 124 || limited.diagnostics.Len() == 0 {
+				t.Errorf("status %d after %v, stderr %q", status, took, limited.diagnostics.String())
+			}
+
+			signalled := run("-timeout", "10m", "--", "true")
+			until(t, "it to want the lock", func() bool { return p.opened(path) || name == "holder" && p.startsHolder(signalled.Process.Pid) }, func() string { return path })
+			signalled.begun = time.Now()
+			signalled.Process.Signal(syscall.SIGTERM)
+			const soon = 4 * time.Second
+			if status, took := signalled.end(t, soon); status != 143 {
+				t.Errorf("status %d after %v, stderr %q", status, took, signalled.diagnostics.String())
+			}
+
+			unix.Flock(int(lock.Fd()), unix.LOCK_UN)
+			last := run("-timeout", "30s", "--", "true")
+			if status, _ := last.end(t, 30*time.Second); status != 0 {
+				t.Errorf("with the lock given up: %s", last.diagnostics.String())
+			}
+		})
+	}
+}
+
+// startsHolder reports whether the engine of sbxhost has started a holder, of which
+// an ordinary user may not know what it has open.
+func (p *hurtPlace) startsHolder(sbxhost int) bool {
+	for _, child := range offspring(p.victim(sbxhost, "engine")) {
+		if procFile(child, "comm") == "sbxhost-holder\n" {
+			return true
+		}
+	}
+	return false
+}
+
+// opened reports whether a process of the place has a file open.
+func (p *hurtPlace) opened(path string) bool {
+	for _, pid := range p.processes() {
+		links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		for _, link := range links {
+			if to, err := os.Readlink(link); err == nil && to == path {
+				return true
+			}
+		}
+	}
+	return false
+}
