@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // The credential sets that a definition can name.
@@ -180,14 +182,10 @@ func (g *ghToken) get(ctx context.Context, h *Host, server string) (string, erro
 }
 
 // ownProgram finds a program that runs outside of sandboxes, for the host: on
-// the caller's PATH, but never where a command could have put it.
+// the caller's PATH, but never where a command or another user could have put it.
 func (h *Host) ownProgram(name string) string {
 	for _, dir := range h.ownPath() {
-		resolved, err := checkExecutable(filepath.Join(dir, name))
-		if err != nil {
-			continue
-		}
-		if planted, _ := h.commandsWrite([]string{resolved}); planted == "" {
+		if resolved, err := h.checkFound(filepath.Join(dir, name)); err == nil {
 			return resolved
 		}
 	}
@@ -199,7 +197,10 @@ func (h *Host) ownPath() (dirs []string) {
 	path, _ := h.caller.lookupEnv("PATH")
 	for _, dir := range filepath.SplitList(path) {
 		led, err := filepath.EvalSymlinks(dir)
-		if planted, _ := h.commandsWrite([]string{dir, led}); filepath.IsAbs(dir) && err == nil && planted == "" {
+		if !filepath.IsAbs(dir) || err != nil || hostpath.CheckAbove(filepath.Join(led, "any")) != nil {
+			continue
+		}
+		if planted, _ := h.commandsWrite([]string{dir, led}); planted == "" {
 			dirs = append(dirs, dir)
 		}
 	}

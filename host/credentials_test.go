@@ -57,8 +57,13 @@ func TestCredentialsFromGH(t *testing.T) {
 	}
 	evil := gh(t, filepath.Join(root, "bin"), "echo evil")
 	good := gh(t, outside, "echo "+token)
+	open := t.TempDir()
+	anybodys := gh(t, filepath.Join(open, "bin"), "echo evil")
+	if err := os.Chmod(open, 0o777); err != nil {
+		t.Fatal(err)
+	}
 	h := &Host{resolver: resolver{ws: ws}, caller: caller{environ: []string{
-		"PATH=" + strings.Join([]string{"relative", filepath.Join(root, "bin"), outside, "/usr/bin", "/bin"}, ":"),
+		"PATH=" + strings.Join([]string{"relative", filepath.Join(root, "bin"), filepath.Join(open, "bin"), outside, "/usr/bin", "/bin"}, ":"),
 	}}}
 	value := func(planning bool, name string) string {
 		t.Helper()
@@ -88,6 +93,9 @@ func TestCredentialsFromGH(t *testing.T) {
 	}
 	if _, err := os.Stat(evil); err == nil {
 		t.Error("a gh that lies in the workspace ran outside of sandboxes")
+	}
+	if _, err := os.Stat(anybodys); err == nil {
+		t.Error("a gh that anybody could have put there ran")
 	}
 	h.caller.environ = append(h.caller.environ, "GITHUB_TOKEN=set")
 	if got := value(false, "GITHUB_TOKEN"); got != "set" {

@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
@@ -105,77 +106,36 @@ func (h *Host) installedEngine(name string) (path string, err error) {
 // installed with this program. Neither that path, nor what it leads through, nor
 // its end may lie where commands can write, or be what others can replace.
 func (h *Host) checkFound(path string) (resolved string, err error) {
-	way := follow(path)
-	if way.Err != nil {
-		return "", way.Err
-	}
-	resolved = way.End
-	if p, dir := h.commandsWrite(append([]string{path, resolved}, way.Links...)); p != "" {
-		return "", fmt.Errorf("%q lies in %s, where a command could have put it; install the engine elsewhere, such as in ~/.local/share/sbxhost/engines", p, dir)
-	}
-	for _, link := range way.Links {
-		info, err := os.Lstat(link)
-		if err != nil {
-			return "", err
-		}
-		if err := sandboxinit.CheckOwner(link, info); err != nil {
-			return "", err
-		}
-		if err := checkAbove(link); err != nil {
-			return "", err
-		}
-	}
-	return resolved, checkProgram(resolved)
-}
-
-// checkProgram refuses a program, by its resolved path, that others than root and
-// the caller can replace.
-func checkProgram(path string) error {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return err
-	}
-	if err := sandboxinit.CheckExecutable(path, info); err != nil {
-		return err
-	}
-	return checkAbove(path)
-}
-
-// checkAbove checks every directory above a path: who can rename one of them can
-// replace what lies in it.
-func checkAbove(path string) error {
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
-		if err != nil {
-			return err
-		}
-		if err := sandboxinit.CheckDirectory(dir, info); err != nil {
-			return err
-		}
-		if dir == filepath.Dir(dir) {
-			return nil
-		}
-	}
+	return hostpath.CheckProgram(path, func(p string) string {
+		_, dir := h.commandsWrite([]string{p})
+		return dir
+	})
 }
 
 // commandsWrite gives the first of some paths of the host that lies in a directory
-// that commands can write to, and that directory: a root of the workspace, or the
-// files of sessions. p is "" where none does.
+// that commands can write to, and that directory: a root of the workspace, what a
+// definition binds, or the files of sessions. p is "" where none does.
 func (h *Host) commandsWrite(list []string) (p, dir string) {
 	bases := h.resolver.sessionBases
 	if h.options.EnginesOnly {
 		bases = sessionBases("", nil, h.caller)
 	}
 	roots := h.writableRoots()
+	binds := h.writableBinds()
 	for _, p := range list {
 		for _, r := range roots {
 			if paths.Inside(r.Path, p) || paths.Inside(r.Declared, p) {
-				return p, "the workspace (" + r.Path + ")"
+				return p, "the workspace (" + hostpath.Quote(r.Path) + ")"
+			}
+		}
+		for _, bind := range binds {
+			if paths.Inside(bind, p) {
+				return p, "what is bound writable (" + hostpath.Quote(bind) + ")"
 			}
 		}
 		for _, base := range bases {
 			if paths.Inside(base, p) {
-				return p, "the files of sessions (" + base + ")"
+				return p, "the files of sessions (" + hostpath.Quote(base) + ")"
 			}
 		}
 	}
@@ -207,6 +167,41 @@ func (h *Host) writableRoots() []workspace.RootDir {
 		}
 	}
 	return slices.DeleteFunc(ws.Roots(), func(r workspace.RootDir) bool { return !r.Writable })
+}
+
+// writableBinds are the directories of the host, without symlinks, that a definition
+// binds writable.
+func (h *Host) writableBinds() (dirs []string) {
+	r := resolver{caller: h.caller, owner: h.resolver.owner}
+	for _, name := range h.SandboxNames() {
+		for _, b := range h.options.Sandboxes[name].BindPaths {
+			if !b.Writable || !filepath.IsAbs(b.Host) && b.Host != "~" && !strings.HasPrefix(b.Host, "~/") {
+				continue // what is relative lies in the workspace
+			}
+			if dir, err := filepath.EvalSymlinks(view.Absolute(r.home(), r.ws.Root(), b.Host)); err == nil && !slices.Contains(dirs, dir) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}
+
+// WritableDirs gives the directories of the host that commands can write to by some
+// Options: the workspace's, those around a workspace that is not named, and what is
+// bound writable. A program that writes a file where its user says must not follow a
+// symlink that lies in one of them. What cannot be found out is left out: New says
+// what is wrong with it.
+func WritableDirs(o Options) (dirs []string) {
+	o.EnginesOnly = true
+	h := &Host{options: o, caller: callerOf(o)}
+	h.resolver.ws = &workspace.Workspace{}
+	for _, r := range h.writableRoots() {
+		dirs = append(dirs, r.Path)
+		if o.Workspace.Root == "" && r.Field == "root" {
+			dirs = append(dirs, outerRoots(r.Path)...)
+		}
+	}
+	return append(dirs, h.writableBinds()...)
 }
 
 // foreignNames are the names of engines that are neither built in, declared nor

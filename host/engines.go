@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
@@ -521,7 +522,7 @@ func checkExecutable(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return resolved, sandboxinit.CheckExecutable(resolved, info)
+	return resolved, hostpath.CheckExecutable(resolved, info)
 }
 
 // stopEngines begins to stop every engine's process, and gives what waits for

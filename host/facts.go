@@ -14,7 +14,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host/view"
-	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
@@ -47,40 +47,20 @@ func (f *facts) Follow(p string) view.Way {
 func (f *facts) forget() { clear(f.ways) }
 
 // follow walks along an absolute path of the host.
-func follow(p string) view.Way {
-	way := view.Way{Kind: view.Directory}
-	var last fs.FileInfo
-	end, there, err := paths.Follow("/", p, func(at string, _ bool) (paths.Step, error) {
-		info, err := os.Lstat(at)
-		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-			return paths.Step{Missing: true}, nil
-		case err != nil:
-			return paths.Step{}, err
-		case info.Mode()&fs.ModeSymlink == 0:
-			last = info
-			return paths.Step{}, nil
-		}
-		way.Links = append(way.Links, at)
-		target, err := os.Readlink(at)
-		return paths.Step{Target: target}, err
-	})
-	way.End = end
-	switch {
+func follow(p string) (way view.Way) {
+	end, info, err := hostpath.Follow(p, func(link string) { way.Links = append(way.Links, link) })
+	switch way.End = end; {
 	case errors.Is(err, fs.ErrPermission):
 		way.Err = view.ErrClosed
 	case err != nil:
-		way.Err = &fs.PathError{Op: "follow", Path: p, Err: err}
-	case !there:
-		way.Kind = view.Absent
-	case last == nil || last.Name() != filepath.Base(end): // it ended in a ".."
-		last, way.Err = os.Lstat(end)
+		way.Err = err
 	}
-	if way.Err != nil || !there || last == nil {
+	if info == nil {
 		return way
 	}
-	switch mode := last.Mode(); {
+	switch mode := info.Mode(); {
 	case mode.IsDir():
+		way.Kind = view.Directory
 	case mode.IsRegular():
 		way.Kind = view.File
 	case mode&fs.ModeSocket != 0:
@@ -88,7 +68,7 @@ func follow(p string) view.Way {
 	default:
 		way.Kind = view.Other
 	}
-	if st, ok := last.Sys().(*syscall.Stat_t); ok {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		way.UID, way.Names = st.Uid, uint64(st.Nlink)
 	}
 	return way

@@ -107,14 +107,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	if len(o.Sandboxes) == 0 {
 		h.options.Sandboxes = map[string]Definition{"default": {}}
 	}
-	environ := o.Environ
-	if environ == nil {
-		environ = os.Environ()
-	}
-	h.caller = caller{uid: os.Getuid(), environ: environ}
-	if home, _ := h.caller.lookupEnv("HOME"); filepath.IsAbs(home) {
-		h.caller.home = filepath.Clean(home)
-	}
+	h.caller = callerOf(o)
 
 	if o.EnginesOnly {
 		h.resolver.ws = &workspace.Workspace{}
@@ -151,7 +144,6 @@ func (h *Host) findWorkspace(ctx context.Context) error {
 	}
 	roots := workspace.Options{Root: root, Readable: h.options.Workspace.Readable, Writable: h.options.Workspace.Writable,
 		Home: h.caller.home, LookupEnv: h.caller.lookupEnv, DenySensitive: h.options.Sensitive.Deny, HarmlessNames: h.options.Sensitive.Harmless}
-	roots.TrustGit = checkProgram
 	ws, err := workspace.New(roots)
 	if err != nil {
 		return fmt.Errorf("workspace.%w", err)
@@ -220,6 +212,18 @@ func (h *Host) unisolated(d Definition) bool {
 	}
 	info, ok := h.options.Builtins.Info(d.Engine)
 	return ok && info.Features.Has(shared.FeatureUnconfined)
+}
+
+func callerOf(o Options) caller {
+	environ := o.Environ
+	if environ == nil {
+		environ = os.Environ()
+	}
+	c := caller{uid: os.Getuid(), environ: environ}
+	if home, _ := c.lookupEnv("HOME"); filepath.IsAbs(home) {
+		c.home = filepath.Clean(home)
+	}
+	return c
 }
 
 // lookupEnv reads the caller's environment.

@@ -10,7 +10,7 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // Platform is this machine as EngineSource.SHA256 spells it, such as
@@ -89,7 +89,7 @@ func openPinned(path, want string) (_ *os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := sandboxinit.CheckExecutable(path, info); err != nil {
+	if err := hostpath.CheckExecutable(path, info); err != nil {
 		return nil, err
 	}
 	have, err := checksum(f)

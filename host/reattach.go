@@ -6,8 +6,8 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // reattach connects to an engine that somebody has started with -debug. It is
@@ -46,10 +46,10 @@ func checkReattach(at shared.Reattach) error {
 	if err != nil || info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("no engine listens there; %s", reattachAgain)
 	}
-	if err := sandboxinit.CheckOwner(way.End, info); err != nil {
+	if err := hostpath.CheckOwner(way.End, info); err != nil {
 		return err
 	}
-	return checkAbove(way.End)
+	return hostpath.CheckAbove(way.End)
 }
 
 // detach gives up the connection to an attached engine.

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 	"golang.org/x/sys/unix"
 )
@@ -613,14 +614,13 @@ func (w *Workspace) findGit() (string, error) {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
-		resolved, err := filepath.EvalSymlinks(filepath.Join(dir, "git"))
-		if err != nil || w.writable(resolved) || w.writable(filepath.Clean(dir)) {
-			continue
-		}
-		if fi, err := os.Stat(resolved); err != nil || !fi.Mode().IsRegular() || fi.Mode()&0o111 == 0 {
-			continue
-		}
-		if w.trustGit == nil || w.trustGit(resolved) == nil {
+		resolved, err := hostpath.CheckProgram(filepath.Join(dir, "git"), func(p string) string {
+			if w.writable(p) {
+				return "the workspace"
+			}
+			return ""
+		})
+		if err == nil {
 			return resolved, nil
 		}
 	}

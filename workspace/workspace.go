@@ -53,11 +53,8 @@ type Options struct {
 	// os.LookupEnv.
 	LookupEnv func(string) (string, bool)
 	// Git is the absolute path of the git that is run. Empty: the first on PATH
-	// that is not inside the workspace and that TrustGit does not refuse.
+	// that neither the workspace nor another user can have supplied.
 	Git string
-	// TrustGit refuses a git, by its resolved path, that others than the caller
-	// and root can replace. Nil refuses none.
-	TrustGit func(path string) error
 	// Preflight bounds the wait for the file system of each root. Zero means
 	// five seconds.
 	Preflight time.Duration
@@ -78,7 +75,6 @@ type Workspace struct {
 
 	lookupEnv func(string) (string, bool)
 	git       string
-	trustGit  func(string) error
 	answers   gitAnswers
 }
 
@@ -91,7 +87,6 @@ func New(o Options) (*Workspace, error) {
 		harmless:  append([]string(nil), o.HarmlessNames...),
 		lookupEnv: o.LookupEnv,
 		git:       o.Git,
-		trustGit:  o.TrustGit,
 	}
 	if w.lookupEnv == nil {
 		w.lookupEnv = os.LookupEnv

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/telemetry"
 )
 
@@ -92,7 +92,7 @@ func (s *span) startExporter() error {
 	} else if err != nil {
 		return err
 	}
-	if err := sandboxinit.CheckExecutable(path, info); err != nil {
+	if err := hostpath.CheckExecutable(path, info); err != nil {
 		return err
 	}
 	s.process = &exec.Cmd{

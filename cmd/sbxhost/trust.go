@@ -15,8 +15,8 @@ import (
 
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // trustCommand records that the user has read a configuration.
@@ -136,7 +136,7 @@ func trustPlace(found string) (string, error) {
 func checkUserFile(path string) error {
 	info, err := os.Stat(path)
 	if err == nil {
-		err = sandboxinit.CheckFile(path, info)
+		err = hostpath.CheckFile(path, info)
 	}
 	if err != nil {
 		return &hinted{fmt.Errorf("what is in your configuration directory may not be your word; nothing was run: %w", err),

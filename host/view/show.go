@@ -138,16 +138,19 @@ func (v *View) checkText(attribute, text string) error {
 	return nil
 }
 
-// absolute makes a path of a definition absolute, as it was written.
-func (v *View) absolute(text string) string {
+// Absolute makes a path of a definition absolute, as it was written: "~/" is of
+// home, and what is relative of root.
+func Absolute(home, root, text string) string {
 	switch {
 	case text == "~" || strings.HasPrefix(text, "~/"):
-		return path.Join(v.in.User.Home, text[1:])
+		return path.Join(home, text[1:])
 	case !path.IsAbs(text):
-		return path.Join(v.root(), text)
+		return path.Join(root, text)
 	}
 	return path.Clean(text)
 }
+
+func (v *View) absolute(text string) string { return Absolute(v.in.User.Home, v.root(), text) }
 
 // root is the project's directory.
 func (v *View) root() string {

@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // wellKnown is where distributions put bubblewrap. Never from PATH: the workspace
@@ -65,7 +65,7 @@ func admitLauncher(path, attribute string) (string, error) {
 	if err != nil {
 		return failed(err)
 	}
-	if err := sandboxinit.CheckExecutable(real, info); errors.As(err, new(*fs.PathError)) {
+	if err := hostpath.CheckExecutable(real, info); errors.As(err, new(*fs.PathError)) {
 		return failed(err)
 	} else if err != nil {
 		return refuse(err.Error(), "it runs outside of every sandbox, so that only root and you may be able to change it")

@@ -19,9 +19,9 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // The labels that Compose gives its containers and networks.
@@ -128,7 +128,7 @@ func (b *box) findCompose() (string, error) {
 		}
 		info, err := os.Stat(resolved)
 		if err == nil {
-			err = sandboxinit.CheckExecutable(resolved, info)
+			err = hostpath.CheckExecutable(resolved, info)
 		}
 		if err != nil {
 			return "", &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.compose", Message: err.Error()}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/moby/moby/api/types/registry"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // helperTime bounds how long a credential helper may take, which can ask a person.
@@ -109,7 +109,7 @@ func findHelper(dirs []string, name string) (string, error) {
 		}
 		info, err := os.Stat(resolved)
 		if err == nil {
-			err = sandboxinit.CheckExecutable(resolved, info)
+			err = hostpath.CheckExecutable(resolved, info)
 		}
 		return resolved, err
 	}

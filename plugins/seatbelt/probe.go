@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // probe finds out by doing: the launcher is the system's, it applies a profile
@@ -24,7 +24,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	if err != nil {
 		return shared.Probe{Reason: fmt.Sprintf("no %s: %v", e.platform.launcher, err), Fix: "it is part of macOS; this version may have removed it", Unusable: errors.Is(err, fs.ErrNotExist)}, nil
 	}
-	if err := sandboxinit.CheckExecutable(e.platform.launcher, info); err != nil {
+	if err := hostpath.CheckExecutable(e.platform.launcher, info); err != nil {
 		return shared.Probe{Reason: err.Error(), Fix: "it runs outside of every sandbox, so that only root may be able to change it"}, nil
 	}
 	err = e.run(ctx, []string{"-p", "(version 1)(allow default)", "--", "/usr/bin/true"})

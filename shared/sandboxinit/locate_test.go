@@ -154,33 +154,3 @@ func TestArgv(t *testing.T) {
 		}
 	}
 }
-
-// Groups of one are common, and what their members build is group-writable.
-func TestWritableByOthers(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to give files away")
-	}
-	file := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(file, nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range []struct {
-		uid, gid int
-		mode     os.FileMode
-		want     bool
-	}{
-		{1000, 1000, 0o755, false}, {1000, 1000, 0o775, false}, {1000, 0, 0o775, false},
-		{1000, 100, 0o775, true}, {1000, 100, 0o755, false}, {0, 0, 0o757, true},
-	} {
-		if err := errors.Join(os.Chown(file, tt.uid, tt.gid), os.Chmod(file, tt.mode)); err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := writableByOthers(file, info); got != tt.want {
-			t.Errorf("%d:%d %v: %v, want %v", tt.uid, tt.gid, tt.mode, got, tt.want)
-		}
-	}
-}

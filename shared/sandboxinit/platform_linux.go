@@ -7,12 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hasACL reports whether a file has more of an access control list than its mode.
-func hasACL(path string) bool {
-	n, err := unix.Getxattr(path, "system.posix_acl_access", nil)
-	return err == nil && n > 0
-}
-
 func openBinary(b Binary) (*os.File, error) {
 	if b.Self {
 		// The program that runs, even if its file has been replaced since.

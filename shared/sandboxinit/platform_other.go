@@ -10,8 +10,6 @@ import (
 
 const needsLinux = "sbxhost-init: the init needs Linux namespaces\n"
 
-func hasACL(string) bool { return false } // elsewhere a list is no part of the mode
-
 func runInit(int, int) int {
 	os.Stderr.WriteString(needsLinux)
 	return initFailed

@@ -1,4 +1,4 @@
-package sandboxinit
+package hostpath
 
 import (
 	"encoding/binary"

@@ -1,0 +1,12 @@
+package hostpath
+
+import "golang.org/x/sys/unix"
+
+// lookFlags open what can be passed through, readable or not.
+const lookFlags = unix.O_PATH
+
+// hasACL reports whether a file has more of an access control list than its mode.
+func hasACL(path string) bool {
+	n, err := unix.Getxattr(path, "system.posix_acl_access", nil)
+	return err == nil && n > 0
+}

@@ -1,0 +1,196 @@
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/paths"
+)
+
+// CheckProgram gives what the path of a program leads to. It refuses one that
+// somebody other than root and the user could have written or replaced - the file,
+// a symlink on the way to it or a directory above any of these -, and one for which
+// written says so: of a path, that commands can write to where it lies, and what
+// that is.
+func CheckProgram(path string, written func(path string) (where string)) (resolved string, err error) {
+	var links []string
+	resolved, info, err := Follow(path, func(link string) { links = append(links, link) })
+	if err != nil {
+		return "", err
+	}
+	for _, p := range append([]string{path, resolved}, links...) {
+		if where := written(p); where != "" {
+			return "", fmt.Errorf("%s lies in %s, where a command could have put it; install it elsewhere", Quote(p), where)
+		}
+	}
+	for _, link := range links {
+		info, err := os.Lstat(link)
+		if err != nil {
+			return "", err
+		}
+		if err := CheckOwner(link, info); err != nil {
+			return "", err
+		}
+		if err := CheckAbove(link); err != nil {
+			return "", err
+		}
+	}
+	if info == nil {
+		return "", &fs.PathError{Op: "open", Path: resolved, Err: fs.ErrNotExist}
+	}
+	if err := CheckExecutable(resolved, info); err != nil {
+		return "", err
+	}
+	return resolved, CheckAbove(resolved)
+}
+
+// CheckAbove checks every directory above a path: who can rename one of them can
+// replace what lies in it.
+func CheckAbove(path string) error {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if err := CheckDirectory(dir, info); err != nil {
+			return err
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
+}
+
+// Follow gives where an absolute path leads, and what is there: nil where it or a
+// directory above it does not exist. It calls via with each symlink on the way: by
+// the path of its directory, resolved, and its name.
+func Follow(p string, via func(link string)) (string, fs.FileInfo, error) {
+	var last fs.FileInfo
+	end, there, err := paths.Follow("/", p, func(at string, _ bool) (paths.Step, error) {
+		info, err := os.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+			return paths.Step{Missing: true}, nil
+		case err != nil:
+			return paths.Step{}, err
+		case info.Mode()&fs.ModeSymlink == 0:
+			last = info
+			return paths.Step{}, nil
+		}
+		via(at)
+		target, err := os.Readlink(at)
+		return paths.Step{Target: target}, err
+	})
+	switch {
+	case errors.Is(err, paths.ErrLinks):
+		return "", nil, &fs.PathError{Op: "follow", Path: p, Err: syscall.ELOOP}
+	case err != nil:
+		return "", nil, err
+	case !there:
+		return end, nil, nil
+	case last == nil || last.Name() != path.Base(end): // it ended in a ".."
+		last, err = os.Lstat(end)
+	}
+	return end, last, err
+}
+
+// CheckExecutable refuses a program that somebody other than root and the user
+// could have written or replaced: an init, an engine or a launcher runs with
+// the user's rights outside of every sandbox, or with all that is bound into
+// one. path has no symlinks; info is that of the file. A directory is no program,
+// and the error that of one that does not exist.
+func CheckExecutable(path string, info fs.FileInfo) error {
+	refuse := func(why string) error { return errors.New(strconv.Quote(path) + " " + why) }
+	if info.IsDir() {
+		// What holds a place so that no command puts a program there.
+		return fmt.Errorf("%q is a directory and no program: %w", path, fs.ErrNotExist)
+	}
+	if !info.Mode().IsRegular() {
+		return refuse("is not a regular file")
+	}
+	if info.Mode().Perm()&0o111 == 0 {
+		return refuse("is not executable: chmod 0755 it")
+	}
+	if err := CheckFile(path, info); err != nil {
+		return err
+	}
+	dir, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	if writableByOthers(filepath.Dir(path), dir) && dir.Mode()&fs.ModeSticky == 0 {
+		return refuse("lies in a directory in which others can replace it: chmod go-w that")
+	}
+	return nil
+}
+
+// CheckFile refuses a file that somebody other than root and the user could have
+// written. info is that of the file.
+func CheckFile(path string, info fs.FileInfo) error {
+	if writableByOthers(path, info) {
+		return errors.New(strconv.Quote(path) + " is writable by its group or by others: chmod go-w it")
+	}
+	if !ownerTrusted(info) {
+		return errors.New(strconv.Quote(path) + " belongs to another user: chown it to root or to yourself")
+	}
+	return nil
+}
+
+// CheckDirectory refuses a directory in which somebody other than root and the
+// user could replace what lies in it or below.
+func CheckDirectory(path string, info fs.FileInfo) error {
+	switch {
+	case !ownerTrusted(info):
+		return errors.New(strconv.Quote(path) + " belongs to another user, who can replace what lies in it: chown it to root or to yourself, or install elsewhere")
+	case writableByOthers(path, info) && info.Mode()&fs.ModeSticky == 0:
+		return errors.New(strconv.Quote(path) + " is writable by its group or by others, who can replace what lies in it: chmod go-w it")
+	}
+	return nil
+}
+
+// CheckOwner refuses what somebody other than root and the user has made: a
+// symlink, which its owner can lead elsewhere, or a socket. info is that of the
+// link itself.
+func CheckOwner(path string, info fs.FileInfo) error {
+	if !ownerTrusted(info) {
+		return errors.New(strconv.Quote(path) + " belongs to another user, who decides what it is")
+	}
+	return nil
+}
+
+// writableByOthers allows for a group that is the owner's alone: where users
+// have a group each, of their own number, what they build is group-writable. With
+// an access control list those bits are the most that anybody on it is given.
+func writableByOthers(path string, info fs.FileInfo) bool {
+	perm := info.Mode().Perm()
+	if perm&0o002 != 0 {
+		return true
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return perm&0o020 != 0 && ok && (st.Gid != 0 && st.Gid != st.Uid || hasACL(path))
+}
+
+func ownerTrusted(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || TrustedOwner(st.Uid)
+}
+
+// TrustedOwner accepts root, the user, and who owns the root directory: the
+// overflow user where root is not mapped, as in a user namespace.
+func TrustedOwner(uid uint32) bool {
+	if uid == 0 || int(uid) == os.Geteuid() {
+		return true
+	}
+	top, err := os.Stat("/")
+	if err != nil {
+		return false
+	}
+	root, ok := top.Sys().(*syscall.Stat_t)
+	return ok && root.Uid == uid
+}

@@ -1,0 +1,64 @@
+package hostpath
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Groups of one are common, and what their members build is group-writable.
+func TestWritableByOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to give files away")
+	}
+	file := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(file, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		uid, gid int
+		mode     os.FileMode
+		want     bool
+	}{
+		{1000, 1000, 0o755, false}, {1000, 1000, 0o775, false}, {1000, 0, 0o775, false},
+		{1000, 100, 0o775, true}, {1000, 100, 0o755, false}, {0, 0, 0o757, true},
+	} {
+		if err := errors.Join(os.Chown(file, tt.uid, tt.gid), os.Chmod(file, tt.mode)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := writableByOthers(file, info); got != tt.want {
+			t.Errorf("%d:%d %v: %v, want %v", tt.uid, tt.gid, tt.mode, got, tt.want)
+		}
+	}
+}
+
+func TestCheckProgram(t *testing.T) {
+	t.Parallel()
+	dir := place(t, "bin/good", "bin/plain", "open/p", "open/deep/p", "bin/anybodys", "ws/p", "bin/out -> ../ws/p", "ws/in -> ../bin/good", "bin/own -> good", "open/link -> ../bin/good", "bin/gone -> nowhere", "bin/dir/")
+	for name, mode := range map[string]os.FileMode{"bin/good": 0o755, "open/p": 0o755, "open/deep/p": 0o755, "bin/anybodys": 0o777, "ws/p": 0o755, "open": 0o777} {
+		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	written := func(p string) string {
+		if filepath.Dir(p) == dir+"/ws" {
+			return "the workspace"
+		}
+		return ""
+	}
+	for name, want := range map[string]string{
+		"bin/good": "", "bin/own": "", "bin/plain": "not executable", "bin/anybodys": "writable by its group or by others", "open/p": "can replace it", "open/deep/p": "who can replace what lies in it",
+		"ws/p": "lies in the workspace", "bin/out": "lies in the workspace", "ws/in": "lies in the workspace", "open/link": "who can replace what lies in it", "bin/gone": "does not exist", "bin/dir": "no program",
+	} {
+		resolved, err := CheckProgram(filepath.Join(dir, name), written)
+		if want == "" && (err != nil || resolved != dir+"/bin/good") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %s, %v", name, resolved, err)
+		}
+	}
+}
