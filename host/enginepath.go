@@ -178,7 +178,7 @@ func (h *Host) writableBinds() (dirs []string) {
 			if !b.Writable || !filepath.IsAbs(b.Host) && b.Host != "~" && !strings.HasPrefix(b.Host, "~/") {
 				continue // what is relative lies in the workspace
 			}
-			if dir, err := filepath.EvalSymlinks(view.Absolute(r.home(), r.ws.Root(), b.Host)); err == nil && !slices.Contains(dirs, dir) {
+			if dir, err := filepath.EvalSymlinks(view.Absolute(r.home(), "/", b.Host)); err == nil && !slices.Contains(dirs, dir) {
 				dirs = append(dirs, dir)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/stubs"
@@ -191,11 +192,17 @@ func (h *Host) findWorkspace(ctx context.Context) error {
 	if store := h.options.Approvals.Store; store != nil {
 		h.resolver.recorded = append(h.resolver.recorded, record{path: store.Dir(), attribute: "approvals", what: "what was approved"})
 	}
-	if h.audit, err = audit.New(h.options.Audit); err != nil {
+	options := h.options.Audit
+	if filepath.IsAbs(options.Path) {
+		if options.Path, err = hostpath.Resolve("/", options.Path, func() []string { return WritableDirs(h.options) }); err != nil {
+			return attributeError("audit.path", err.Error(), "")
+		}
+	}
+	if h.audit, err = audit.New(options); err != nil {
 		return err
 	}
 	if h.audit != nil {
-		h.resolver.recorded = append(h.resolver.recorded, record{path: h.audit.Path(), attribute: "audit.path", what: "the audit log", file: true})
+		h.resolver.recorded = append(h.resolver.recorded, record{path: filepath.Clean(h.options.Audit.Path), attribute: "audit.path", what: "the audit log", file: true})
 	}
 	return nil
 }

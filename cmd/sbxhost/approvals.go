@@ -22,8 +22,10 @@ import (
 // it is the user's word, and goes before a file.
 func (a *app) completePolicy(o *host.Options) (err error) {
 	o.Approver = a.approve
-	if dir := approvals.Dir(a.getenv); dir != "" {
-		o.Approvals.Store = approvals.Open(dir)
+	if approvals.Dir(a.getenv) != "" {
+		if o.Approvals.Store, err = a.store(); err != nil {
+			return err
+		}
 	}
 	if text := a.getenv("SBXHOST_APPROVAL_MODE"); text != "" {
 		if o.Approvals.Mode, err = policy.ParseMode(text); err != nil {

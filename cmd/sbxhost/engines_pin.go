@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/config"
@@ -43,14 +42,15 @@ func (c *enginesPinCommand) Run(args []string) int {
 	if status, ok := c.parse(fs, c, args); !ok {
 		return status
 	}
-	var path string
+	var w *writing
 	if !*dry {
-		var locked *os.File
 		var err error
-		if path, locked, err = c.lockConfig(*explicit); err != nil {
+		if w, err = c.lockConfig(*explicit); err != nil {
 			return c.fail(err)
 		}
-		defer locked.Close()
+		if w != nil {
+			defer w.close()
+		}
 	}
 	s, h, err := c.host(context.Background(), *explicit)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *enginesPinCommand) Run(args []string) int {
 	}
 	if text != nil && !*dry {
 		before := s.file.Text()
-		if err := replaceFile(path, before, text); err != nil {
+		if err := w.replace(before, text); err != nil {
 			return c.fail(err)
 		}
 		c.keepTrust(s.file.Path(), before, text)
@@ -96,18 +96,17 @@ func (c *enginesPinCommand) Run(args []string) int {
 	return c.print(b.String())
 }
 
-// lockConfig locks the configuration in force before it is read, and gives its path
-// without symlinks: a link to the file stays one. Where there is none, both are
-// zero.
-func (c *enginesPinCommand) lockConfig(explicit string) (path string, locked *os.File, err error) {
-	if path, _, err = c.find(explicit); err != nil || path == "" {
-		return "", nil, err
+// lockConfig locks the configuration in force before it is read. Where there is
+// none, it gives nil.
+func (c *enginesPinCommand) lockConfig(explicit string) (*writing, error) {
+	path, _, err := c.find(explicit)
+	if err != nil || path == "" {
+		return nil, err
 	}
-	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return "", nil, nil // of which who reads it tells more
+	if _, err := os.Stat(path); err != nil {
+		return nil, nil // of which who reads it tells more
 	}
-	locked, err = lockFile(path)
-	return path, locked, err
+	return c.openWriting(path, host.Options{})
 }
 
 // enginesVerifyCommand compares engines with their checksums.

@@ -107,6 +107,7 @@ type execution struct {
 	resultPath string
 
 	setup    *setup
+	result   *resultFile // nil before it is open
 	report   host.Report
 	span     *span
 	terminal *outerTerminal
@@ -125,20 +126,29 @@ func (e *execution) runAndTell() int {
 		e.span.end(e.report, status, err)
 		return status
 	}
-	cwd, err := e.cwd()
-	if err != nil {
-		return e.fail(err)
-	}
-	result, err := openResult(e.resultPath, cwd)
-	if err != nil {
-		return e.fail(err)
-	}
 	status, err := e.run()
 	defer e.span.end(e.report, status, err) // last: whoever waits for the result has it
-	if err := result.write(newResult(e.sandboxName(), e.report, status, err)); err != nil {
-		return e.fail(err)
+	if e.result == nil && e.setup == nil {
+		// There is no configuration that could be read; its error is told.
+		if err := e.openResult(host.Options{}); err != nil {
+			return e.fail(err)
+		}
+	}
+	if e.result != nil {
+		if err := e.result.write(newResult(e.sandboxName(), e.report, status, err)); err != nil {
+			return e.fail(err)
+		}
 	}
 	return status
+}
+
+// openResult opens where -result goes, for commands that can write as options say.
+func (e *execution) openResult(o host.Options) error {
+	cwd, err := e.cwd()
+	if err == nil {
+		e.result, err = openResult(e.resultPath, cwd, e.commandDirs(o, e.resultPath))
+	}
+	return err
 }
 
 // sandboxName is the best that is known.
@@ -317,6 +327,11 @@ func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit
 		return nil, nil, err
 	}
 	e.setup = s
+	if e.resultPath != "" {
+		if err := e.openResult(s.options); err != nil {
+			return nil, nil, err
+		}
+	}
 	if err := e.choose(reading, s, &e.flags); err != nil {
 		return nil, nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
 )
 
 // fmtCommand lays out configuration files.
@@ -103,12 +104,12 @@ func (c *fmtCommand) format(name string, check, write bool) (bool, error) {
 		}
 		return changed, nil
 	case changed:
-		locked, err := lockFile(path)
+		w, err := c.openWriting(name, host.Options{})
 		if err != nil {
 			return false, err
 		}
-		defer locked.Close()
-		if err := replaceFile(path, src, out); err != nil {
+		defer w.close()
+		if err := w.replace(src, out); err != nil {
 			return false, err
 		}
 		if cwd, err := c.cwd(); err == nil {

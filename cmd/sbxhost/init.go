@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // initCommand writes a configuration to begin with.
@@ -48,28 +51,35 @@ func (c *initCommand) Run(args []string) int {
 		dir = absolute(dir, flags.Arg(0))
 	}
 	path := filepath.Join(dir, config.FileName)
-	if err := writeNew(path, config.Sample(), *force); err != nil {
+	if err := writeNew(path, c.commandDirs(host.Options{}, path), config.Sample(), *force); err != nil {
 		return c.fail(err)
 	}
 	c.trustWritten(path, config.Sample())
 	return c.print(printable(path) + "\n")
 }
 
-// writeNew writes a file that must not exist, unless forced.
-func writeNew(path string, text []byte, force bool) error {
-	info, err := os.Lstat(path)
+// writeNew writes a file that must not exist, unless forced, and not by way of a
+// symlink that a command can have made.
+func writeNew(path string, writable func() []string, text []byte, force bool) error {
+	dir, err := hostpath.OpenDir("/", filepath.Dir(path), writable)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	name := filepath.Base(path)
+	info, err := dir.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
 	case !force:
-		return &hinted{fmt.Errorf("%s exists", path), "-force replaces it"}
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is not a regular file; remove it first", path)
+		return &hinted{fmt.Errorf("%s exists", quote(path)), "-force replaces it"}
+	case info.Mode&unix.S_IFMT != unix.S_IFREG:
+		return fmt.Errorf("%s is not a regular file; remove it first", quote(path))
 	default:
-		return replaceFile(path, nil, text)
+		return replaceFile(dir, name, nil, text)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := dir.Create(name, 0o644)
 	if err != nil {
 		return err
 	}
@@ -78,7 +88,7 @@ func writeNew(path string, text []byte, force bool) error {
 		err = closeErr
 	}
 	if err != nil {
-		os.Remove(path)
+		dir.Remove(name)
 	}
 	return err
 }

@@ -13,10 +13,50 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // lockPatience is how long a change of a file waits for the others.
 const lockPatience = 10 * time.Second
+
+// A writing is a file that is about to be replaced.
+type writing struct {
+	path   string // without symlinks
+	dir    *hostpath.Dir
+	locked *os.File
+}
+
+// openWriting finds the file that a person named, by symlinks that no command can
+// have made, and locks it.
+func (a *app) openWriting(name string, o host.Options) (w *writing, err error) {
+	cwd, err := a.cwd()
+	if err != nil {
+		return nil, err
+	}
+	w = &writing{}
+	writable := a.commandDirs(o, name)
+	if w.path, err = hostpath.Resolve(cwd, name, writable); err != nil {
+		return nil, err
+	}
+	if w.dir, err = hostpath.OpenDir("/", filepath.Dir(w.path), writable); err != nil {
+		return nil, err
+	}
+	if w.locked, err = lockFile(w.path); err != nil {
+		w.dir.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *writing) replace(before, text []byte) error {
+	return replaceFile(w.dir, filepath.Base(w.path), before, text)
+}
+
+func (w *writing) close() {
+	w.dir.Close()
+	w.locked.Close()
+}
 
 // lockFile has other commands of sbxhost that would change a file wait until the
 // file that it gives is closed: each reads it, thinks, and replaces it, and what
@@ -57,35 +97,35 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(is, at)
 }
 
-// replaceFile puts text in the place of a file, whole or not at all, with the
-// file's permissions. Where before is not nil, the file must still say that.
-func replaceFile(path string, before, text []byte) (err error) {
-	mode := fs.FileMode(0o644)
-	was, err := os.Stat(path)
-	if err == nil {
-		mode = was.Mode().Perm()
-	}
-	if mode&0o200 == 0 {
+// replaceFile puts text in the place of a regular file, whole or not at all, with
+// that one's permissions. Where before is not nil, the file must still say that.
+func replaceFile(dir *hostpath.Dir, name string, before, text []byte) (err error) {
+	path := filepath.Join(dir.Path(), name)
+	was, err := dir.Lstat(name)
+	switch {
+	case err != nil:
+		return err
+	case was.Mode&unix.S_IFMT != unix.S_IFREG:
+		return fmt.Errorf("%s is not a regular file; remove it first", quote(path))
+	case was.Mode&0o200 == 0:
 		return fmt.Errorf("%s is read-only: chmod u+w it", quote(path))
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".sbxhost-*")
+	f, temp, err := dir.Temp(0o600)
 	if err != nil {
 		return fmt.Errorf("%s cannot be replaced: %w", quote(path), err)
 	}
 	defer func() {
 		if err != nil {
-			os.Remove(f.Name())
+			dir.Remove(temp)
 		}
 	}()
 	_, err = f.Write(text)
-	if was != nil {
+	if os.Geteuid() == 0 {
 		// What root changes stays its owner's. Nobody else can give a file away.
-		if st, ok := was.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
-			err = errors.Join(err, f.Chown(int(st.Uid), int(st.Gid)))
-		}
+		err = errors.Join(err, f.Chown(int(was.Uid), int(was.Gid)))
 	}
 	if err == nil {
-		err = f.Chmod(mode)
+		err = f.Chmod(fs.FileMode(was.Mode & 0o777))
 	}
 	if err == nil {
 		err = f.Sync() // else a machine that fails may have the new name and not the text
@@ -105,5 +145,5 @@ func replaceFile(path string, before, text []byte) (err error) {
 			return &hinted{fmt.Errorf("%s was changed meanwhile; nothing was written", quote(path)), "run it again"}
 		}
 	}
-	return os.Rename(f.Name(), path)
+	return dir.Rename(temp, name)
 }

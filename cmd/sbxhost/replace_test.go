@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // Two that pin at once each know the file as it was before the other.
@@ -57,7 +59,12 @@ func TestReplaceFileKeepsWhatIsNew(t *testing.T) {
 	if err := os.WriteFile(path, []byte("of the editor"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	err := replaceFile(path, []byte("as it was read"), []byte("new"))
+	dir, err := hostpath.OpenDir("/", filepath.Dir(path), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	err = replaceFile(dir, "file", []byte("as it was read"), []byte("new"))
 	if err == nil || !strings.Contains(err.Error(), "was changed meanwhile; nothing was written") {
 		t.Errorf("error %v", err)
 	}

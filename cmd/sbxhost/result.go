@@ -1,18 +1,17 @@
 package main
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // result is what -result writes: how a command ended, without guessing from an
@@ -145,65 +144,58 @@ func signalName(sig syscall.Signal) string {
 // resultFile is where -result goes. Its directory is held open from before the
 // command runs, so that the command cannot lead the result elsewhere.
 type resultFile struct {
-	dir  *os.Root
+	dir  *hostpath.Dir
 	name string
 }
 
 // openResult finds out, by doing, that a result can be written, and removes an
-// earlier one: were we killed, it would be taken for this run's.
-func openResult(path, cwd string) (_ *resultFile, err error) {
+// earlier one: were we killed, it would be taken for this run's. No symlink in the
+// directories that writable gives is followed on the way.
+func openResult(path, cwd string, writable func() []string) (_ *resultFile, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("-result: %w", err)
 		}
 	}()
 	if path[len(path)-1] == filepath.Separator {
-		return nil, fmt.Errorf("%s names a directory", path)
+		return nil, fmt.Errorf("%s names a directory", quote(path))
 	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(cwd, path)
-	}
-	dir, err := os.OpenRoot(filepath.Dir(path))
+	dir, err := hostpath.OpenDir(cwd, filepath.Dir(path), writable)
 	if err != nil {
 		return nil, err
 	}
 	r := &resultFile{dir: dir, name: filepath.Base(path)}
-	info, err := dir.Lstat(r.name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
+	if err := r.try(path); err != nil {
 		dir.Close()
 		return nil, err
-	case !info.Mode().IsRegular():
-		dir.Close()
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	// The real name first: too long a one, say, is found here.
-	for _, create := range [...]func() (*os.File, string, error){
-		func() (*os.File, string, error) {
-			f, err := dir.OpenFile(r.name, os.O_WRONLY|os.O_CREATE, 0o644)
-			return f, r.name, err
-		},
-		r.temp,
-	} {
-		f, name, err := create()
-		if err != nil {
-			dir.Close()
-			return nil, err
-		}
-		f.Close()
-		if err := dir.Remove(name); err != nil {
-			dir.Close()
-			return nil, err
-		}
 	}
 	return r, nil
 }
 
-func (r *resultFile) temp() (*os.File, string, error) {
-	name := ".sbxhost-result-" + rand.Text()
-	f, err := r.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	return f, name, err
+func (r *resultFile) try(path string) error {
+	switch st, err := r.dir.Lstat(r.name); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return fmt.Errorf("%s is not a regular file", quote(path))
+	default:
+		if err := r.dir.Remove(r.name); err != nil {
+			return err
+		}
+	}
+	// The real name first: too long a one, say, is found here.
+	f, err := r.dir.Create(r.name, 0o644)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	f, temp, err := r.dir.Temp(0o644)
+	if err != nil {
+		return errors.Join(err, r.dir.Remove(r.name))
+	}
+	f.Close()
+	return errors.Join(r.dir.Remove(temp), r.dir.Remove(r.name))
 }
 
 // write puts the result in place, whole or not at all.
@@ -213,7 +205,7 @@ func (r *resultFile) write(res *result) (err error) {
 	if err != nil {
 		return fmt.Errorf("-result: %w", err)
 	}
-	f, temp, err := r.temp()
+	f, temp, err := r.dir.Temp(0o644)
 	if err != nil {
 		return fmt.Errorf("-result: %w", err)
 	}

@@ -202,11 +202,10 @@ func (c *sessionsRmCommand) Run(args []string) int {
 // endApprovals takes back what was approved for a session: the next one of that
 // name is another.
 func (a *app) endApprovals(name string) (int, error) {
-	dir := approvals.Dir(a.getenv)
-	if dir == "" {
-		return 0, nil
+	store, err := a.store()
+	if err != nil {
+		return 0, nil // nothing is approved
 	}
-	store := approvals.Open(dir)
 	of := func(f *approvals.Approval) bool {
 		return f.Scope == approvals.Session && f.Session == approvals.NamedSession(name)
 	}

@@ -205,6 +205,22 @@ func (a *app) complete(o *host.Options) (err error) {
 	return nil
 }
 
+// commandDirs gives the directories that commands can write to, by some options and,
+// for a path that lies elsewhere, by the repositories that it names on its way.
+func (a *app) commandDirs(o host.Options, path string) func() []string {
+	return func() []string {
+		o.Dir, _ = a.cwd()
+		o.Environ = a.environ
+		dirs := host.WritableDirs(o)
+		for dir := filepath.Dir(absolute(o.Dir, path)); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+			if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+				dirs = append(dirs, host.WritableDirs(host.Options{Dir: dir, Environ: a.environ})...)
+			}
+		}
+		return dirs
+	}
+}
+
 // choose settles which sandbox is used, and with which options.
 func (a *app) choose(ctx context.Context, s *setup, flags *runFlags) error {
 	name, err := s.file.Choose(flags.sandbox)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -237,6 +238,10 @@ func (a *app) store() (*approvals.Store, error) {
 	dir := approvals.Dir(a.getenv)
 	if dir == "" {
 		return nil, &hinted{errors.New("there is no place to remember anything"), "set HOME or XDG_STATE_HOME to an absolute path"}
+	}
+	dir, err := hostpath.Resolve("/", dir, a.commandDirs(host.Options{}, dir))
+	if err != nil {
+		return nil, err
 	}
 	return approvals.Open(dir), nil
 }
