@@ -14,6 +14,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -325,7 +326,7 @@ func (r *resolver) makeRecord(v *view.View, record record) (string, error) {
 		path, err = filepath.EvalSymlinks(record.path)
 	}
 	if err != nil {
-		return "", attributeError(record.attribute, fmt.Sprintf("%q lies where commands can write, and cannot be protected from them: %v", record.path, err), "")
+		return "", attributeError(record.attribute, fmt.Sprintf("%s lies where commands can write, and cannot be protected from them: %v", hostpath.Quote(record.path), err), "")
 	}
 	return path, nil
 }

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -399,7 +400,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	if c.approved != "" && command.Dir != c.approved {
 		// A command that runs meanwhile has put a symlink on the way to it.
 		return &SandboxError{Sandbox: opened.name, Err: &shared.Error{Kind: shared.ErrDenied,
-			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", c.approved, command.Dir)}}
+			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", hostpath.Quote(c.approved), hostpath.Quote(command.Dir))}}
 	}
 	if err := c.host.session.checkRoom(ctx, &opened.resolved.spec); err != nil {
 		return &SandboxError{Sandbox: opened.name, Err: err}
@@ -691,7 +692,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 			cancelled, late = nil, time.After(lostPatience)
 		}
 	}
-	for _, note := range f.replaced {
+	for _, note := range fewNotes(f.replaced) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
 	if f.unlogged != "" {
@@ -752,7 +753,7 @@ func (c *Cmd) giveUp() {
 
 func (c *Cmd) watchEvents() {
 	defer close(c.events)
-	for _, note := range slices.Concat(c.degraded, c.opened.resolved.notes, c.notes) {
+	for _, note := range fewNotes(slices.Concat(c.degraded, c.opened.resolved.notes, c.notes)) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
 	for _, e := range c.host.session.roomEvents(&c.opened.resolved.spec) {
@@ -767,10 +768,23 @@ func (c *Cmd) watchEvents() {
 	}
 }
 
+// maxNotes is how many notes a command is told with. A command can make a hundred
+// thousand links of which each is worth one.
+const maxNotes = 50
+
+func fewNotes(notes []string) []string {
+	if len(notes) <= maxNotes {
+		return notes
+	}
+	return append(slices.Clip(notes[:maxNotes]), fmt.Sprintf("and %d notes more, which explain lists", len(notes)-maxNotes))
+}
+
 func (c *Cmd) event(e shared.Event) {
 	if c.left.Load() {
 		return
 	}
+	// Whoever shows it need not know that paths in it are a command's word.
+	e.Message = hostpath.Line(e.Message)
 	c.mu.Lock()
 	switch e.Kind {
 	case shared.EventDegraded:

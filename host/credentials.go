@@ -225,7 +225,7 @@ func (r *resolver) agentSocket() (string, error) {
 		return "", fmt.Errorf("SSH_AUTH_SOCK: %w", err)
 	}
 	if info.Mode()&fs.ModeSocket == 0 {
-		return "", fmt.Errorf("SSH_AUTH_SOCK: %s is not a socket", resolved)
+		return "", fmt.Errorf("SSH_AUTH_SOCK: %s is not a socket", hostpath.Quote(resolved))
 	}
 	return resolved, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -128,5 +129,5 @@ func (c *Cmd) dirNotes(opened *openSandbox) []string {
 	if _, err := c.host.resolver.ws.ResolveDir(c.host.dir); err == nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("the current directory, %s, is not in the workspace, so the command runs in the workspace's root", c.host.dir)}
+	return []string{fmt.Sprintf("the current directory, %s, is not in the workspace, so the command runs in the workspace's root", hostpath.Quote(c.host.dir))}
 }

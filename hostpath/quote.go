@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // maxShown is how many bytes of a path a message shows: two lines of a terminal
@@ -16,14 +17,47 @@ const maxShown = 240
 // middle left out where it is long. A name with a newline in it would otherwise
 // forge lines of ours, and one with bidirectional characters would be read backwards.
 func Quote(p string) string {
-	if len(p) > maxShown {
-		half := (maxShown - len("...")) / 2
-		p = strings.ToValidUTF8(p[:half], "") + "..." + strings.ToValidUTF8(p[len(p)-half:], "")
-	}
+	p = shortened(p, maxShown)
 	if strings.ContainsFunc(p, func(r rune) bool { return !plain(r) }) {
 		return strconv.QuoteToASCII(p)
 	}
 	return strconv.Quote(p)
+}
+
+// maxLine is how many bytes a message about a few paths has at most.
+const maxLine = 4000
+
+// Line makes a message one line that is safe to show, whatever paths it has: what a
+// terminal acts on or nobody sees is replaced, and of a long one the middle left out.
+// It is the last resort, for errors of the system that name paths as they are;
+// Quote also says where a path begins and ends.
+func Line(message string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !plain(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, shortened(message, maxLine))
+}
+
+// shortened leaves out the middle of what is longer than n bytes. It cuts no character
+// of a text in two; bytes that are no text stay as they are.
+func shortened(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	half := (n - len("...")) / 2
+	from, to := half, len(s)-half
+	for i := 0; i < utf8.UTFMax && from > 0 && !utf8.RuneStart(s[from]); i++ {
+		from--
+	}
+	for i := 0; i < utf8.UTFMax && to < len(s) && !utf8.RuneStart(s[to]); i++ {
+		to++
+	}
+	return s[:from] + "..." + s[to:]
 }
 
 // plain reports whether a character is one that everybody sees as itself.

@@ -45,6 +45,20 @@ func TestQuote(t *testing.T) {
 	}
 }
 
+func TestLine(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]string{
+		"plain \"text\"": "plain \"text\"", "a\nsbxhost: b": "a sbxhost: b", "\x1b[2J\r": "\ufffd[2J\ufffd", "\u202e": "\ufffd", "\xff": "\ufffd",
+	} {
+		if got := Line(s); got != want {
+			t.Errorf("%q: %q", s, got)
+		}
+	}
+	if got := Line(strings.Repeat("é", 100000)); len(got) > maxLine || !utf8.ValidString(got) || strings.ContainsRune(got, unicode.ReplacementChar) {
+		t.Errorf("%d bytes: %.20s", len(got), got)
+	}
+}
+
 func FuzzQuote(f *testing.F) {
 	for _, p := range []string{"/a\nb", "/\xff\xfe", strings.Repeat("é", 300), strings.Repeat("\xff", 4096), "\u202e\u2066", strings.Repeat("\U000e0041", 100)} {
 		f.Add(p)
@@ -56,6 +70,9 @@ func FuzzQuote(f *testing.F) {
 		}
 		if strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q: %q", p, got)
+		}
+		if line := Line(p); len(line) > 3*maxLine || !utf8.ValidString(line) || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) && r != unicode.ReplacementChar }) {
+			t.Errorf("%q: %q", p, line)
 		}
 	})
 }

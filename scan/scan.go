@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/glob"
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // MaxEntries is how many names the trees of one scan may have. At that size a
@@ -166,7 +167,7 @@ func stateAt(set *glob.Set, path string) (state glob.State, hide int) {
 }
 
 func (w *walk) tooLarge(at string) error {
-	return fmt.Errorf("%s: more than %d: %w", at, w.limit, ErrTooLarge)
+	return fmt.Errorf("%s: more than %d: %w", hostpath.Quote(at), w.limit, ErrTooLarge)
 }
 
 // maxParallel is how many directories are looked at together.

@@ -41,7 +41,7 @@ var rules = []rule{
 	{packages: "hostpath", others: []string{"golang.org/x/sys"}},
 	{packages: "workspace", ours: []string{"hostpath"}, others: []string{"golang.org/x/sys"}},
 	{packages: "glob", others: []string{}},
-	{packages: "scan", ours: []string{"glob"}, others: []string{"golang.org/x/sys"}},
+	{packages: "scan", ours: []string{"glob", "hostpath"}, others: []string{"golang.org/x/sys"}},
 	{packages: "stubs", others: []string{"golang.org/x/sys"}},
 	{packages: "policy", ours: []string{"shared"}, others: []string{}},
 	{packages: "approvals", others: []string{"golang.org/x/sys"}},

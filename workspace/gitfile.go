@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 const (
@@ -80,15 +82,15 @@ func parseGitPath(file string, data []byte) (string, error) {
 	p := string(bytes.TrimRight(data, "\r\n"))
 	switch {
 	case p == "":
-		return "", fmt.Errorf("%s names no path: %w", file, ErrGitLayout)
+		return "", fmt.Errorf("%s names no path: %w", hostpath.Quote(file), ErrGitLayout)
 	case strings.ContainsAny(p, "\x00\n\r"):
-		return "", fmt.Errorf("%s: path %.80q holds a NUL byte or a line end: %w", file, p, ErrGitLayout)
+		return "", fmt.Errorf("%s: path %.80q holds a NUL byte or a line end: %w", hostpath.Quote(file), p, ErrGitLayout)
 	case len(p) > maxPath:
-		return "", fmt.Errorf("%s: path has %d bytes, more than %d: %w", file, len(p), maxPath, ErrGitLayout)
+		return "", fmt.Errorf("%s: path has %d bytes, more than %d: %w", hostpath.Quote(file), len(p), maxPath, ErrGitLayout)
 	}
 	for name := range strings.SplitSeq(p, "/") {
 		if len(name) > maxName {
-			return "", fmt.Errorf("%s: a name in the path has %d bytes, more than %d: %w", file, len(name), maxName, ErrGitLayout)
+			return "", fmt.Errorf("%s: a name in the path has %d bytes, more than %d: %w", hostpath.Quote(file), len(name), maxName, ErrGitLayout)
 		}
 	}
 	return p, nil

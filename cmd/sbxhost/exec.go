@@ -261,10 +261,17 @@ func (e *execution) run() (status int, err error) {
 	<-relayEnded
 	e.terminal.restore()
 	signal.Stop(signals) // what is left to do may take a while, and nothing is lost with us
+	acting := 0
 	for _, made := range e.report.Repositories {
-		if !e.quiet && made.Executes() {
+		if e.quiet || !made.Executes() {
+			continue
+		}
+		if acting++; acting <= maxActing {
 			e.say(made.String())
 		}
+	}
+	if acting > maxActing {
+		e.say(fmt.Sprintf("and %d repositories more in which a git outside of a sandbox would act on what the command made; -result names them", acting-maxActing))
 	}
 	err = e.hint(cmd, err)
 	e.span.over()
@@ -279,6 +286,9 @@ func (e *execution) run() (status int, err error) {
 	}
 	return e.explainError(e.setup, &e.flags, err), err
 }
+
+// maxActing is how many repositories that a command made are told of.
+const maxActing = 10
 
 // redrawDelay is how long a command has to see that its terminal's size has changed.
 const redrawDelay = 50 * time.Millisecond

@@ -34,18 +34,19 @@ func (a *app) fail(err error) int {
 	}
 	a.say(message)
 	if hint != "" {
-		fmt.Fprintf(a.stderr, "  hint: %s\n", printable(hint))
+		fmt.Fprintf(a.stderr, "  hint: %s\n", oneLine(hint))
 	}
 	return exitStatus(err)
 }
 
-// say writes a line of sbxhost's own.
+// say writes a line of sbxhost's own. What a message has further lines of is indented:
+// the name of a file, or an engine's log, can be written to look like one of ours.
 func (a *app) say(message string) {
 	name := "sbxhost:"
 	if a.color(a.stderr) {
 		name = "\x1b[1msbxhost:\x1b[0m"
 	}
-	fmt.Fprintf(a.stderr, "%s %s\n", name, printable(message))
+	fmt.Fprintf(a.stderr, "%s %s\n", name, strings.ReplaceAll(printable(message), "\n", "\n  "))
 }
 
 // diagnose shows diagnostics with their lines in the file.
