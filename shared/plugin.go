@@ -89,8 +89,8 @@ func (p *Plugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.
 }
 
 const (
-	// maxMessage bounds one message: a command with a long script or many
-	// masks.
+	// maxMessage bounds one message: a command with a long script, or a
+	// Spec with a long table.
 	maxMessage = 64 << 20
 	// streamWindow bounds what one stream has underway. A fixed window spares
 	// gRPC's probing for a better one. With windows and buffers four times as

@@ -19,7 +19,7 @@ type Spec struct {
 	// not isolate refuses a Spec without it.
 	Unconfined bool
 
-	// Filesystem chooses what lies beneath the Mounts.
+	// Filesystem chooses what lies beneath the Table.
 	Filesystem Filesystem
 
 	// Table says what lies over the base view: what is shown, protected and
@@ -28,7 +28,7 @@ type Spec struct {
 	Table []Entry
 
 	// Home is the path of the command's home directory: private, writable and
-	// empty but for Mounts inside it. Empty means that there is none.
+	// empty but for what the Table has inside it. Empty means that there is none.
 	Home string
 
 	// Network is what the command can reach.
@@ -55,7 +55,7 @@ type Spec struct {
 	Options json.RawMessage
 }
 
-// Filesystem is the view that lies beneath a Spec's mounts.
+// Filesystem is the view that lies beneath a Spec's table.
 type Filesystem int32
 
 const (
@@ -141,7 +141,7 @@ const (
 	FeatureNetworkTranslated Feature = "network.translated" // its NetworkHost leads out by addresses of its own: the host's loopback and ports are not reached
 	FeatureFilesystemMinimal Feature = "filesystem.minimal" // holds FilesystemMinimal
 	FeatureFilesystemHost    Feature = "filesystem.host"    // holds FilesystemHost
-	FeatureRemap             Feature = "mount.remap"        // Destination may differ from Source
+	FeatureRemap             Feature = "mount.remap"        // an entry's Path may differ from its Source
 	FeatureOverlay           Feature = "mount.overlay"      // holds Overlay
 	FeatureTmpfs             Feature = "mount.tmpfs"        // holds Private
 	FeatureSourceFD          Feature = "mount.source-fd"    // a source cannot be swapped between check and mount

@@ -19,16 +19,16 @@
 // something is mounted in it. Everything else, the root directory included, is
 // read-only. The host view is the host's tree read-only with /proc, /dev, /dev/shm,
 // /tmp, /var/tmp, /run and the home directory replaced in the same way; what can be connected to
-// in it (sockets outside of those) is the host's duty to mask.
+// in it (sockets outside of those) is the host's duty to hide.
 //
 // Small files of /etc are copied at the start of a command, which costs a third of
 // a mount; larger ones and directories are bound. Each private file system is capped
 // at Limits.TempSize or, without one, at 4 GiB or a quarter of the machine's
 // memory, whichever is less; what lies there counts as the command's memory, too.
 //
-// What a command's masks hide stays hidden from the next one: each directory between
-// the writable mount and the mask is bound onto itself, so that it can be neither
-// renamed nor removed. Renames and hard links from one such directory to another
+// What is hidden or protected from a command stays so for the next one: each
+// directory between a writable entry and one in it is bound onto itself, so that it
+// can be neither renamed nor removed. Renames and hard links from one such directory to another
 // fail with EXDEV, as between file systems.
 //
 // # Sessions

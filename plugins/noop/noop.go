@@ -6,8 +6,8 @@
 // What it holds are the things that concern the process alone: arguments, exact environment,
 // directory, terminal, user, timeout, and the end of the command's process
 // group with the command. What a command moves out of its process group
-// (daemons, an interactive shell's jobs) outlives it. Limits, masks, networks and
-// read-only mounts are not held, and events say so.
+// (daemons, an interactive shell's jobs) outlives it. Limits, networks, hidden
+// paths and read-only entries are not held, and events say so.
 package noop
 
 import (

@@ -173,8 +173,8 @@ func appendTo(path string) (string, error) {
 	return "was written", err
 }
 
-// appendRegular writes to a file that holds something: what a mask puts in its
-// place takes any write and keeps none.
+// appendRegular writes to a file that holds something: what hides it puts
+// in its place takes any write and keeps none.
 func appendRegular(args []string) (string, error) {
 	if _, err := readSome(args[0]); err != nil {
 		return "", err

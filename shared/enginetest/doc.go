@@ -50,7 +50,7 @@
 // # Limits
 //
 // A probe shows that one way is closed, not that there is no other. The kit
-// asks the engine alone: what the host decides - which paths are masked, which
+// asks the engine alone: what the host decides - which paths are hidden, which
 // binds are refused, what environment is computed - has tests of its own. Probes
 // for Linux need a static program or one whose libraries the sandbox shows.
 package enginetest

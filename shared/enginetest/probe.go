@@ -137,7 +137,7 @@ func probeGroups() []struct {
 		probes []probe
 	}{
 		{GroupRead, readProbes()},
-		{GroupRead, maskProbes()},
+		{GroupRead, hiddenProbes()},
 		{GroupWrite, writeProbes()},
 		{GroupWrite, leftoverProbes()},
 		{GroupProcess, processProbes()},

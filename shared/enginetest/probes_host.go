@@ -74,7 +74,7 @@ func hostProbes() []probe {
 			}
 			return Held, ""
 		}},
-		refused("host.25", "a mask with a relative path", func(_ *scene, t *trial) { t.hide("secret") }, invalid),
+		refused("host.25", "a hidden path that is relative", func(_ *scene, t *trial) { t.hide("secret") }, invalid),
 		{id: "host.26", title: "a fifo as what is shown does not hang it", only: onlyLinux, refusal: true, works: true,
 			prepare: func(s *scene) error { return makeFifo(s.path("outside/fifo")) },
 			trial: func(s *scene, t *trial) {

@@ -22,24 +22,24 @@ func leftoverProbes() []probe {
 				t.show(s.path("ws/sub/deep"), shared.ReadOnly)
 			})
 		}, features: []shared.Feature{shared.FeatureHidden, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
-		{id: "write.61", title: "a mask of a path that is not there leaves no stub", unmodelled: decidedByEngine, custom: func(ctx context.Context, s *scene) (Status, string) {
+		{id: "write.61", title: "hiding a path that is not there leaves no stub", unmodelled: decidedByEngine, custom: func(ctx context.Context, s *scene) (Status, string) {
 			return s.leavesNothing(ctx, func(t *trial) {
 				t.hide(s.path("ws/missing"))
 				t.hide(s.path("ws/none/missing"))
 			})
 		}, features: []shared.Feature{shared.FeatureHidden, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
-		{id: "write.64", title: "a masked file cannot be written", trial: func(s *scene, t *trial) {
+		{id: "write.64", title: "a hidden file cannot be written", trial: func(s *scene, t *trial) {
 			t.hide(s.path("ws/.env"))
 			t.do("append-regular", s.path("ws/.env"))
-		}, control: controlGranted, grant: unmasked, after: func(s *scene, o *outcome) error { return unchanged("ws/.env", s.canary)(s, o) }},
-		{id: "write.65", title: "a masked file cannot be removed", trial: func(s *scene, t *trial) {
+		}, control: controlGranted, grant: unhidden, after: func(s *scene, o *outcome) error { return unchanged("ws/.env", s.canary)(s, o) }},
+		{id: "write.65", title: "a hidden file cannot be removed", trial: func(s *scene, t *trial) {
 			t.hide(s.path("ws/.env"))
 			t.do("unlink", s.path("ws/.env"))
-		}, control: controlGranted, grant: unmasked},
-		{id: "write.66", title: "nothing can be made in a masked directory", trial: func(s *scene, t *trial) {
+		}, control: controlGranted, grant: unhidden},
+		{id: "write.66", title: "nothing can be made in a hidden directory", trial: func(s *scene, t *trial) {
 			t.hide(s.path("ws/keys"))
 			t.do("create", s.path("ws/keys/new"))
-		}, control: controlGranted, grant: unmasked},
+		}, control: controlGranted, grant: unhidden},
 		{id: "write.67", title: "a destination beneath a symlink of the workspace makes nothing elsewhere", refusal: true, works: true,
 			prepare: func(s *scene) error { return os.Symlink(s.outside, s.path("ws/evil")) },
 			trial: func(s *scene, t *trial) {

@@ -72,8 +72,8 @@ func macosProbes() []probe {
 			return nil
 		}, trial: func(s *scene, t *trial) { t.do("read-canary", s.canary, s.values["volume"]) },
 			control: controlGranted, grant: showOutside, maybe: true},
-		{id: "macos.18", title: "a masked file in another case", only: onlyDarwin, maybe: true, trial: masking(func(s *scene, t *trial) {
+		{id: "macos.18", title: "a hidden file in another case", only: onlyDarwin, maybe: true, trial: hiding(func(s *scene, t *trial) {
 			t.do("read-canary", s.canary, s.path("ws/.ENV"))
-		}), control: controlGranted, grant: unmasked},
+		}), control: controlGranted, grant: unhidden},
 	}
 }

@@ -129,21 +129,21 @@ func networkProbes() []probe {
 		}},
 		{id: "net.12", title: "a socket that no mount shows", prepare: listen("unix", inDir("outside")), trial: dial("unix"),
 			control: controlGranted, grant: func(s *scene, t *trial) { t.show(s.outside, shared.ReadOnly) }},
-		{id: "net.13", title: "a masked socket in a read-only mount", prepare: listen("unix", inDir("shown")), trial: func(s *scene, t *trial) {
+		{id: "net.13", title: "a hidden socket in a read-only mount", prepare: listen("unix", inDir("shown")), trial: func(s *scene, t *trial) {
 			t.show(s.shown, shared.ReadOnly)
 			t.hide(s.path("shown/s"))
 			dial("unix")(s, t)
-		}, control: controlGranted, grant: unmasked},
-		{id: "net.14", title: "a masked socket in the workspace", prepare: listen("unix", inDir("ws")), trial: func(s *scene, t *trial) {
+		}, control: controlGranted, grant: unhidden},
+		{id: "net.14", title: "a hidden socket in the workspace", prepare: listen("unix", inDir("ws")), trial: func(s *scene, t *trial) {
 			t.hide(s.path("ws/s"))
 			dial("unix")(s, t)
-		}, control: controlGranted, grant: unmasked},
-		{id: "net.15", title: "a masked socket by a symlink", prepare: func(s *scene) error {
+		}, control: controlGranted, grant: unhidden},
+		{id: "net.15", title: "a hidden socket by a symlink", prepare: func(s *scene) error {
 			return errors.Join(listen("unix", inDir("ws"))(s), os.Symlink("s", s.path("ws/alias")))
 		}, trial: func(s *scene, t *trial) {
 			t.hide(s.path("ws/s"))
 			t.do("dial", "unix", s.path("ws/alias"), s.canary)
-		}, control: controlGranted, grant: unmasked},
+		}, control: controlGranted, grant: unhidden},
 		{id: "net.16", title: "the engine's own descriptors", only: onlyLinux, trial: doing("descriptors"),
 			control: controlGranted, grant: func(_ *scene, t *trial) { t.do("descriptors-opened") }},
 		{id: "net.17", title: "sockets among the engine's variables", unmodelled: decidedByEngine, trial: func(_ *scene, t *trial) {
