@@ -54,6 +54,7 @@ func TestRunsAsItIs(t *testing.T) {
 	dir := t.TempDir()
 	sb, err := New().Open(t.Context(), shared.Spec{
 		Unconfined: true,
+		Table:      []shared.Entry{{Path: "/x", Access: shared.Hidden, Missing: shared.MissingIgnore}},
 		Limits:     shared.Limits{Memory: 1 << 30, OpenFiles: 3, BestEffort: true},
 	})
 	if err != nil {
@@ -66,10 +67,9 @@ func TestRunsAsItIs(t *testing.T) {
 	}
 	defer r.Close()
 	cmd := shared.Command{
-		Args:  []string{"sh", "-c", `pwd -P; echo "$A"; echo >made; exit 5`},
-		Env:   []string{"PATH=/usr/bin:/bin", "A=b c"},
-		Dir:   dir,
-		Masks: []shared.Mask{{Path: "/x"}},
+		Args: []string{"sh", "-c", `pwd -P; echo "$A"; echo >made; exit 5`},
+		Env:  []string{"PATH=/usr/bin:/bin", "A=b c"},
+		Dir:  dir,
 	}
 	plan, err := sb.Plan(t.Context(), cmd)
 	if err != nil || len(plan.Argv) != 3 || len(plan.Notes) != 4 {
