@@ -411,6 +411,8 @@ func TestExecutorsAgree(t *testing.T) {
 	write(t, dir+"/src/deep/secret", "secret")
 	write(t, dir+"/src/f", "f")
 	write(t, dir+"/config", "c")
+	write(t, dir+"/shell/key", "secret")
+	write(t, dir+"/other/f", "f")
 	// With as many as this the holder makes them late.
 	var many []shared.Entry
 	for i := range 40 {
@@ -429,7 +431,9 @@ func TestExecutorsAgree(t *testing.T) {
 			direct.Table = append(direct.Table, shared.Entry{Source: dir + "/src", Path: "/srv/src", Access: shared.ReadWrite, Why: "bind_paths[1]"},
 				shared.Entry{Path: "/scratch", Access: shared.Private, Why: "tmpfs[0]"})
 		}
-		direct.Table = append(direct.Table, hide(dir+"/.env", dir+"/src/deep")...)
+		direct.Table = append(direct.Table, hide(dir+"/.env", dir+"/src/deep", dir+"/shell", dir+"/shell/key")...)
+		direct.Table = append(direct.Table, shared.Entry{Source: dir + "/other", Path: dir + "/shell/new/in", Access: shared.ReadWrite, Why: "bind_paths[2]"},
+			shared.Entry{Source: dir + "/config", Path: dir + "/shell/config", Access: shared.ReadOnly, Why: "bind_paths[3]"})
 		if i >= 2 {
 			direct.Table = append(direct.Table, many...)
 		}
@@ -439,7 +443,8 @@ func TestExecutorsAgree(t *testing.T) {
 			Args: []string{"/bin/sh", "-c", `find / /etc /etc/ssl /srv /proc/sys -maxdepth 1 -printf '%M %U:%G %p %l\n' 2>/dev/null | sort
 				find /tmp /dev /run -mindepth 1 -printf '%M %U:%G %p %l\n' 2>/dev/null | grep -v ' /dev/pts/' | sort
 				awk '{split($6,o,","); print $5, o[1], index($6,"nosuid")>0, index($6,"nodev")>0}' /proc/self/mountinfo | sort -u
-				for p in / /tmp /run /usr /etc /var /dev . src src/deep src/many/7 /tmp/deep /tmp/scratch /tmp/home /srv/src; do (: > $p/.w) 2>/dev/null && echo $p writable && rm $p/.w; done`}}
+				find ./shell
+				for p in / /tmp /run /usr /etc /var /dev . src src/deep src/many/7 shell shell/new shell/new/in /tmp/deep /tmp/scratch /tmp/home /srv/src; do (: > $p/.w) 2>/dev/null && echo $p writable && rm $p/.w; done`}}
 		// bubblewrap's own mode of a directory on the way to a bind is its business,
 		// and the top of a devpts is the kernel's: it belongs to whoever is 0 where
 		// it was mounted.
@@ -448,6 +453,9 @@ func TestExecutorsAgree(t *testing.T) {
 		a, b := sorted(view(direct)), sorted(view(held))
 		if a != b {
 			t.Errorf("%v: the views differ:\n%s", kind, difference(t, a, b))
+		}
+		if want := "\n./shell\n./shell/config\n./shell/new\n./shell/new/in\n./shell/new/in/f"; !strings.Contains(a, want) || strings.Contains(a, "/shell/key") || !strings.Contains(a, "\nshell/new/in writable") || strings.Contains(a, "\nshell writable") {
+			t.Errorf("%v: a hidden directory with more in it:\n%s", kind, a)
 		}
 		if !strings.Contains(a, "/tmp/deep/src") || !strings.Contains(a, "/tmp/home writable") {
 			t.Errorf("%v: there is too little to compare:\n%s", kind, a)
