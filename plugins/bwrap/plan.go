@@ -147,10 +147,15 @@ func (p *planner) settle(ops []op) ([]op, error) {
 			return -1
 		})
 		moved := false
-		v := p.view()
+		// What a link in a hidden directory leads to is hidden, too, where that is
+		// elsewhere: open has nothing of what hides.
+		v, open := p.view(), p.view()
 		for i := range ops {
 			o := &ops[i]
 			at, err := v.locate(o.Dest, o.hides())
+			if err == nil && o.hides() && at.kind == absent {
+				at, err = open.locate(o.Dest, true)
+			}
 			if err != nil {
 				return nil, placeError(*o, err)
 			}
@@ -171,6 +176,9 @@ func (p *planner) settle(ops []op) ([]op, error) {
 				return nil, err
 			}
 			v.add(*o)
+			if !o.hides() {
+				open.add(*o)
+			}
 		}
 		if moved {
 			continue

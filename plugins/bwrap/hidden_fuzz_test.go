@@ -11,25 +11,25 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// maskTree is the model file system of FuzzMasks, and maskPaths what can be
+// hiddenTree is the model file system of FuzzHidden, and hiddenPaths what can be
 // asked to be hidden in it.
 var (
-	maskTree = distributions["debian"].with(fakeTree{
+	hiddenTree = distributions["debian"].with(fakeTree{
 		"/home/u/proj/a/f": "", "/home/u/proj/a/b/f": "", "/home/u/proj/a/b/c/f": "", "/home/u/proj/a-b/f": "", "/home/u/proj/d": "/", "/home/u/proj/e/f": "",
 		"/home/u/proj/link": "->a/b", "/home/u/proj/a/up": "->../e", "/home/u/proj/out": "->/cache/dir/g",
 		"/cache/dir/g": "", "/cache/dir/h/i": "",
 	})
-	maskPaths = [...]string{
+	hiddenPaths = [...]string{
 		"/home/u/proj/a", "/home/u/proj/a/f", "/home/u/proj/a/b", "/home/u/proj/a/b/f", "/home/u/proj/a/b/c", "/home/u/proj/a/b/c/f", "/home/u/proj/a-b",
 		"/home/u/proj/a-b/f", "/home/u/proj/d", "/home/u/proj/d/g", "/home/u/proj/d/h/i", "/home/u/proj/e/f", "/home/u/proj/link", "/home/u/proj/link/f",
 		"/home/u/proj/a/up/f", "/home/u/proj/out", "/home/u/proj/none/f", "/home/u/proj/e", "/cache/dir/g", "/cache/dir/h", "/usr/bin/sh",
 	}
 )
 
-// FuzzMasks: whatever is hidden, and whatever is mounted around it, nothing of it
+// FuzzHidden: whatever is hidden, and whatever is mounted around it, nothing of it
 // shows but by deeper entries, and no directory above it that a command can write to
 // can be renamed.
-func FuzzMasks(f *testing.F) {
+func FuzzHidden(f *testing.F) {
 	f.Add(uint32(1<<3|1<<5), uint8(0))
 	f.Add(uint32(1<<0|1<<3|1<<6), uint8(1|2))
 	f.Add(uint32(1<<12|1<<14|1<<15), uint8(4|16))
@@ -46,13 +46,13 @@ func FuzzMasks(f *testing.F) {
 				spec.Table = append(spec.Table, more)
 			}
 		}
-		known := gather(maskTree, 1000, 0)
+		known := gather(hiddenTree, 1000, 0)
 		open, err := plan(known, &held{}, spec)
 		if err != nil {
 			return
 		}
 		hidden := map[string]bool{} // where what is hidden leads to
-		for i, p := range maskPaths {
+		for i, p := range hiddenPaths {
 			if chosen&(1<<i) == 0 {
 				continue
 			}
@@ -75,7 +75,7 @@ func FuzzMasks(f *testing.F) {
 			fixed(t, ops, p)
 		}
 		// Of the entries above a file the deepest decides, and of two one that hides.
-		for p := range maskTree {
+		for p := range hiddenTree {
 			for at := range paths.Up(p) {
 				if hidden[at] {
 					if got := lookAt(ops, p); !strings.HasPrefix(got, "mask") && !strings.HasPrefix(got, fmt.Sprint(opTmpfs, 0o755, shellSize)) {
@@ -90,7 +90,7 @@ func FuzzMasks(f *testing.F) {
 	})
 }
 
-// leadsTo gives where a path leads in the view that ops make of maskTree, name by
+// leadsTo gives where a path leads in the view that ops make of hiddenTree, name by
 // name, and whether anything of the host is there.
 func leadsTo(ops []op, p string, links int) (string, bool) {
 	at := "/"
@@ -101,7 +101,7 @@ func leadsTo(ops []op, p string, links int) (string, bool) {
 		if j < 0 || ops[j].Kind == opTmpfs {
 			continue // a directory that leads to mounts, or nothing
 		}
-		e, _ := maskTree.lstat(path.Join(ops[j].Source, strings.TrimPrefix(at, ops[j].Dest)))
+		e, _ := hiddenTree.lstat(path.Join(ops[j].Source, strings.TrimPrefix(at, ops[j].Dest)))
 		switch {
 		case e.kind == absent || links > 10:
 			return "", false
