@@ -104,7 +104,7 @@ func TestIntroduce(t *testing.T) {
 		status         int
 		stdout, stderr string
 	}{
-		{"describe", 0, `"protocol": 1,`, ""},
+		{"describe", 0, `"protocol": 2,`, ""},
 		{"--describe", 0, `"type": "list(string)",`, ""},
 		{"-version", 0, "mine 1.2.3\n", ""},
 		{"", 1, "", "It is started by sbxhost"},

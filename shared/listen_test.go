@@ -27,7 +27,7 @@ func TestListen(t *testing.T) {
 	if err := l.announce(&line); err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("1|1|unix|%s|grpc|\n", l.address()); line.String() != want || !strings.HasPrefix(l.address(), dir+"/plugin") {
+	if want := fmt.Sprintf("1|%d|unix|%s|grpc|\n", Handshake.ProtocolVersion, l.address()); line.String() != want || !strings.HasPrefix(l.address(), dir+"/plugin") {
 		t.Errorf("got %q, want %q below %s", line.String(), want, dir)
 	}
 	ended := make(chan error)

@@ -289,7 +289,7 @@ func testErrors(t *testing.T, e Engine) {
 		t.Errorf("plain: %v", err)
 	}
 	_, err = e.Open(t.Context(), Spec{Table: []Entry{{Access: 77, Source: "/", Path: "/"}}})
-	if whole, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, ErrInvalidSpec) || whole.Attribute != "mounts[0]" {
+	if whole, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, ErrInvalidSpec) || whole.Attribute != "table[0]" {
 		t.Errorf("kind: %v", err)
 	}
 	_, err = open(t, e).Start(t.Context(), Command{Args: []string{"no-such-command"}, Dir: "/"}, Stdio{})

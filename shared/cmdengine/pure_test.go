@@ -240,11 +240,11 @@ func TestUnheld(t *testing.T) {
 	}{
 		"nothing":        {"", shared.Spec{Unconfined: true}, ""},
 		"isolated":       {"", shared.Spec{Limits: shared.Limits{PIDs: 3}}, ""}, // admit's
-		"remap":          {"", mount(shared.Entry{Source: "/a", Path: "/b", Access: shared.ReadOnly}), "mounts[0]"},
+		"remap":          {"", mount(shared.Entry{Source: "/a", Path: "/b", Access: shared.ReadOnly}), "table[0]"},
 		"claimed remap":  {shared.FeatureRemap, mount(shared.Entry{Source: "/a", Path: "/b", Access: shared.ReadOnly}), ""},
 		"tmpfs":          {shared.FeatureRemap, mount(shared.Entry{Path: "/b", Access: shared.Private, Why: "x"}), "x"},
 		"claimed tmpfs":  {shared.FeatureTmpfs, mount(shared.Entry{Path: "/b", Access: shared.Private}), ""},
-		"overlay":        {"", mount(shared.Entry{Source: "/a", Path: "/a", Access: shared.Overlay}), "mounts[0]"},
+		"overlay":        {"", mount(shared.Entry{Source: "/a", Path: "/a", Access: shared.Overlay}), "table[0]"},
 		"maybe overlay":  {"", mount(shared.Entry{Source: "/a", Path: "/a", Access: shared.Overlay, Degradable: true}), ""},
 		"user":           {"", shared.Spec{Unconfined: true, User: &shared.User{}}, "run_as"},
 		"claimed user":   {shared.FeatureUser, shared.Spec{Unconfined: true, User: &shared.User{}}, ""},
