@@ -319,7 +319,7 @@ func (e *execution) prepareInTime(ctx context.Context, begin time.Time, hungUp f
 	}()
 	select {
 	case p := <-ready:
-		e.setup, e.span = p.own.setup, p.own.span
+		e.setup, e.span, e.result = p.own.setup, p.own.span, p.own.result
 		if reading.Err() != nil && p.err != nil {
 			p.err = context.Cause(reading)
 		}
