@@ -2,25 +2,45 @@ package host
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// insidePath gives the path inside at which a host path shows.
-func insidePath(spec *shared.Spec, host string) (string, bool) {
-	best := -1
-	for i, e := range spec.Table {
-		if e.Access.Shows() && paths.Inside(e.Source, host) && (best < 0 || len(e.Source) > len(spec.Table[best].Source)) {
-			best = i
+// insidePath gives the path inside at which an entry shows a path of the host.
+func insidePath(spec *shared.Spec, host string) (at string, ok bool) {
+	deepest := -1
+	for _, e := range spec.Table {
+		if !e.Access.Shows() || !paths.Inside(e.Source, host) || len(e.Source) <= deepest {
+			continue
+		}
+		p := paths.Move(host, e.Source, e.Path)
+		if _, shown := shared.Cover(spec.Table, p); shown == host {
+			deepest, at = len(e.Source), p
 		}
 	}
-	if best < 0 {
-		return "", false
+	return at, deepest >= 0
+}
+
+// Shows gives the path inside at which a command of spec sees a path of the host:
+// that itself, where it shows there or something else does; "" where nothing does. Of
+// what lies beneath the table it knows the directories and not what of them an
+// engine leaves out.
+func Shows(spec *shared.Spec, path string) string {
+	if cover, _ := shared.Cover(spec.Table, path); cover != nil && cover.Access.Shows() {
+		return path
+	} else if at, ok := insidePath(spec, path); ok {
+		return at
+	} else if cover == nil && view.Beneath(spec.Filesystem, spec.Home, path) {
+		return path
 	}
-	e := spec.Table[best]
-	return paths.Move(host, e.Source, e.Path), true
+	// A directory on the way to an entry is there as well.
+	if slices.ContainsFunc(spec.Table, func(e shared.Entry) bool { return e.Access.Shows() && paths.Inside(path, e.Path) }) {
+		return path
+	}
+	return ""
 }
 
 // writableInside reports whether a command can write at a path inside what is

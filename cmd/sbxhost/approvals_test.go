@@ -100,7 +100,7 @@ func TestPolicyVariables(t *testing.T) {
 	// In the workspace, it has to be hidden.
 	a.environ = append(a.environ, "SBXHOST_AUDIT=log.jsonl")
 	a.inject["bwrap"] = &fakeEngine{}
-	if status := a.run([]string{"exec", "-config", path, "--", "true"}); status != 125 || !strings.Contains(errs.String(), "audit.path: engine") {
+	if status := a.run([]string{"exec", "-config", path, "--", "true"}); status != 125 || !strings.Contains(errs.String(), "audit.path (the audit log): engine") {
 		t.Fatalf("status %d: %s", status, errs)
 	}
 	if err := os.Remove(filepath.Join(a.dir, "log.jsonl")); err != nil {

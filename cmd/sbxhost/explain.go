@@ -20,10 +20,10 @@ func (*explainCommand) Help() string {
 	return `Usage: sbxhost explain [-json] [FLAGS OF EXEC] [-- COMMAND [ARGUMENT...]]
 
 Say what exec with the same flags would do, and why: the decision and the rule
-behind it, every mount and what asked for it, the variables a command gets and
-where they come from (never their values), every setting and where it came from,
-and the command line of the engine's launcher with paths in place of file
-descriptors. Nothing is run but the engine.
+behind it, every path that is shown, protected or hidden and what asked for it,
+the variables a command gets and where they come from (never their values), every
+setting and where it came from, and the command line of the engine's launcher with
+paths in place of file descriptors. Nothing is run but the engine.
 
 Flags:
   -json             for machines
@@ -38,12 +38,12 @@ same, and the decision says that exec would deny it.
 Examples:
   sbxhost explain
   sbxhost explain -sandbox fast -network=true -- npm ci
-  sbxhost explain -json | jq '.mounts[] | select(.why == "workspace")'`
+  sbxhost explain -json | jq '.table[] | select(.access == "hidden")'`
 }
 
 // explained is an explanation as -json gives it. It has no value of a variable.
 type explained struct {
-	Version  int    `json:"version"` // 1
+	Version  int    `json:"version"` // 2
 	Config   string `json:"config"`  // empty for the built-in one
 	Origin   string `json:"config_origin"`
 	Sandbox  string `json:"sandbox"`
@@ -72,12 +72,14 @@ type explained struct {
 	GraceMS    int64           `json:"grace_ms"`
 	Limits     map[string]any  `json:"limits"`
 	Options    json.RawMessage `json:"options"` // the engine's own
-	Mounts     []explainedStep `json:"mounts"`
-	Env        []explainedVar  `json:"env"`
-	Launcher   []string        `json:"launcher"`
-	Documents  []explainedText `json:"documents"`
-	Notes      []string        `json:"notes"`
-	Settings   []settingJSON   `json:"settings"`
+	// Table is all of what the command sees that its filesystem attribute does not
+	// say. It is empty for one without a sandbox.
+	Table     []explainedEntry `json:"table"`
+	Env       []explainedVar   `json:"env"`
+	Launcher  []string         `json:"launcher"`
+	Documents []explainedText  `json:"documents"`
+	Notes     []string         `json:"notes"`
+	Settings  []settingJSON    `json:"settings"`
 }
 
 type explainedUser struct {
@@ -90,11 +92,14 @@ type explainedSession struct {
 	Dir  string `json:"dir"`
 }
 
-type explainedStep struct {
-	Op          string `json:"op"`
-	Source      string `json:"source,omitempty"`
-	Destination string `json:"destination"`
-	Why         string `json:"why"`
+// explainedEntry is a shared.Entry.
+type explainedEntry struct {
+	Path       string `json:"path"`             // inside
+	Source     string `json:"source,omitempty"` // on the host
+	Access     string `json:"access"`           // "hidden", "read-only", "read-write", "overlay", "private"
+	Missing    string `json:"missing"`          // "refuse", "ignore", "hold"
+	Degradable bool   `json:"degradable,omitempty"`
+	Why        string `json:"why"`
 }
 
 type explainedVar struct {
@@ -176,17 +181,21 @@ func (c *explainCommand) explain(flags *runFlags, args []string) (*setup, *expla
 
 func newExplained(e *host.Explanation) *explained {
 	out := &explained{
-		Version: 1, Sandbox: e.Sandbox, Engine: e.Engine, Source: e.Source, Decision: e.Decision, Rule: e.Rule,
+		Version: 2, Sandbox: e.Sandbox, Engine: e.Engine, Source: e.Source, Decision: e.Decision, Rule: e.Rule,
 		Reason: e.Reason, Asks: e.Asks, Exposed: append([]string{}, e.Exposed...), Sensitive: append([]string{}, e.Sensitive...),
 		Network: e.Spec.Network.Mode.String(), Filesystem: e.Spec.Filesystem.String(),
 		Home: e.Spec.Home, Dir: e.Command.Dir, Script: e.Command.Script != "", TTY: e.Command.TTY,
 		TimeoutMS: e.Command.Timeout.Milliseconds(), GraceMS: e.Command.Grace.Milliseconds(),
 		Limits: limitsOf(e.Spec.Limits), Options: e.Spec.Options,
-		Mounts: []explainedStep{}, Env: []explainedVar{}, Launcher: []string{}, Documents: []explainedText{}, Notes: []string{},
+		Table: []explainedEntry{}, Env: []explainedVar{}, Launcher: []string{}, Documents: []explainedText{}, Notes: []string{},
 	}
 	if e.Spec.Unconfined {
 		// What the definition says of them is not held.
 		out.Network, out.Filesystem = "unconfined", "unconfined"
+	} else {
+		for _, entry := range e.Spec.Table {
+			out.Table = append(out.Table, explainedEntry{entry.Path, entry.Source, entry.Access.String(), entry.Missing.String(), entry.Degradable, entry.Why})
+		}
 	}
 	if len(out.Options) == 0 {
 		out.Options = json.RawMessage("{}")
@@ -196,9 +205,6 @@ func newExplained(e *host.Explanation) *explained {
 	}
 	if e.Session.Dir != "" {
 		out.Session = &explainedSession{e.Session.Name, e.Session.Dir}
-	}
-	for _, m := range e.Plan.Mounts {
-		out.Mounts = append(out.Mounts, explainedStep{m.Op, m.Source, m.Destination, m.Why})
 	}
 	for _, v := range e.Env {
 		out.Env = append(out.Env, explainedVar{v.Name, v.Origin})

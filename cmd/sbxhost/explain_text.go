@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // text is an explanation for people.
@@ -72,14 +74,14 @@ func (e *explained) text() string {
 		}
 	}
 	rows = nil
-	for _, m := range e.Mounts {
-		place := quote(m.Destination)
-		if m.Source != "" && m.Source != m.Destination {
-			place += " <- " + quote(m.Source)
+	for _, entry := range e.Table {
+		place := quote(entry.Path)
+		if entry.Source != "" && entry.Source != entry.Path {
+			place += " <- " + quote(entry.Source)
 		}
-		rows = append(rows, []string{m.Op, place, printable(m.Why)})
+		rows = append(rows, []string{entry.Access, place, whileMissing(entry.Missing), printable(entry.Why)})
 	}
-	section("Mounts, in their order:", rows)
+	section("Files, over what filesystem "+strconv.Quote(e.Filesystem)+" shows:", rows)
 	rows = nil
 	for _, v := range e.Env {
 		rows = append(rows, []string{quote(v.Name), printable(v.Origin)})
@@ -102,6 +104,17 @@ func (e *explained) text() string {
 		}
 	}
 	return b.String()
+}
+
+// whileMissing says what happens to an entry while there is nothing at its path.
+func whileMissing(missing string) string {
+	switch missing {
+	case shared.MissingIgnore.String():
+		return "if it is there"
+	case shared.MissingHold.String():
+		return "held"
+	}
+	return "-"
 }
 
 // decision says what would become of the command.

@@ -67,9 +67,8 @@ func (s fakeSandbox) Close(context.Context) error { return nil }
 
 func (s fakeSandbox) Plan(_ context.Context, cmd shared.Command) (shared.Plan, error) {
 	return shared.Plan{
-		Argv:   []string{"fake", "--", cmd.Dir},
-		Mounts: []shared.PlannedMount{{Op: "bind", Source: "/src", Destination: "/dst", Why: "bind_paths[0]"}},
-		Notes:  []string{"it is fake"},
+		Argv:  []string{"fake", "--", cmd.Dir},
+		Notes: []string{"it is fake"},
 	}, nil
 }
 

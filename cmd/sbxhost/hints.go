@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -26,7 +25,7 @@ type failure struct {
 	bindAt    string // likewise for bind_paths
 	network   bool   // the command had one, or was denied one for this once by a flag
 	command   shared.Command
-	mounts    []shared.PlannedMount
+	spec      *shared.Spec
 	exists    func(path string) bool // on the host
 }
 
@@ -47,20 +46,17 @@ func (f *failure) hints() []string {
 		}
 	}
 	for _, words := range commands {
-		if line := f.hiddenPath(words); line != "" {
+		if line := f.unseenPath(words); line != "" {
 			return append(lines, line)
 		}
 	}
 	return lines
 }
 
-// hiddenPath is about the first path among the arguments that exists on the host
-// and not inside. What a command is called by is not one: that it was not found
-// is told by itself.
-func (f *failure) hiddenPath(words []string) string {
-	if len(f.mounts) == 0 {
-		return "" // nobody has said what is inside
-	}
+// unseenPath is about the first path among the arguments that is hidden, or that
+// exists on the host and not inside. What a command is called by is not one: that
+// it was not found is told by itself.
+func (f *failure) unseenPath(words []string) string {
 	for i, word := range words {
 		if i == 0 {
 			continue
@@ -68,17 +64,21 @@ func (f *failure) hiddenPath(words []string) string {
 		if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
 			word = value
 		}
-		if strings.HasPrefix(word, "../") || word == ".." {
-			word = filepath.Join(f.command.Dir, word)
-		}
-		if !filepath.IsAbs(word) || len(word) > 4096 || strings.IndexByte(word, 0) >= 0 {
+		if word == "" || strings.HasPrefix(word, "-") || len(word) > 4096 || strings.IndexByte(word, 0) >= 0 {
 			continue
 		}
 		path := filepath.Clean(word)
-		if f.shown(path) || !f.exists(path) {
+		if !filepath.IsAbs(word) {
+			path = filepath.Join(f.command.Dir, word)
+		}
+		if entry, _ := shared.Cover(f.spec.Table, path); entry != nil && entry.Access == shared.Hidden {
+			return fmt.Sprintf("%s is hidden in sandbox %q (%s)", quote(path), f.sandbox, printable(entry.Why))
+		}
+		inside := host.Shows(f.spec, path)
+		if inside == path || !f.exists(path) {
 			continue
 		}
-		if inside, ok := f.elsewhere(path); ok {
+		if inside != "" {
 			return fmt.Sprintf("%s of this machine is %s in sandbox %q", quote(path), quote(inside), f.sandbox)
 		}
 		at := "in a configuration, which sbxhost init writes"
@@ -88,42 +88,6 @@ func (f *failure) hiddenPath(words []string) string {
 		return fmt.Sprintf("%s exists on this machine, and sandbox %q does not show it; if the command may see it, add it to bind_paths %s", quote(path), f.sandbox, at)
 	}
 	return ""
-}
-
-// shown reports whether a path is there inside, or may be: only of what is not
-// is anything said.
-func (f *failure) shown(path string) bool {
-	cover := ""
-	var over shared.PlannedMount
-	for _, m := range f.mounts {
-		if m.Op == "remount-ro" {
-			continue
-		}
-		if paths.Inside(path, m.Destination) {
-			return true // itself a step, or a directory on the way to one
-		}
-		// The last of those that are equally deep lies on top.
-		if paths.Inside(m.Destination, path) && len(m.Destination) >= len(cover) {
-			cover, over = m.Destination, m
-		}
-	}
-	switch {
-	case cover == "":
-		return false
-	case over.Op == "tmpfs", over.Op == "dir", over.Op == "mask":
-		return false
-	}
-	return true
-}
-
-// elsewhere gives the path inside of a host path that is shown at another one.
-func (f *failure) elsewhere(path string) (string, bool) {
-	for _, m := range slices.Backward(f.mounts) {
-		if (m.Op == "bind" || m.Op == "ro-bind") && m.Source != m.Destination && filepath.IsAbs(m.Source) && paths.Inside(m.Source, path) {
-			return paths.Move(path, m.Source, m.Destination), true
-		}
-	}
-	return "", false
 }
 
 // simpleCommands gives the command lines of a command: itself, or those of its
@@ -274,7 +238,7 @@ func (e *execution) hint(cmd *host.Cmd, err error) error {
 		return err
 	}
 	f := &failure{
-		sandbox: x.Sandbox, command: x.Command, mounts: x.Plan.Mounts,
+		sandbox: x.Sandbox, command: x.Command, spec: &x.Spec,
 		network:   x.Spec.Network.Mode != shared.NetworkNone || e.flags.network != nil,
 		networkAt: e.place("network"), bindAt: e.place("bind_paths"),
 		exists: func(path string) bool { _, err := os.Lstat(path); return err == nil },
@@ -282,7 +246,7 @@ func (e *execution) hint(cmd *host.Cmd, err error) error {
 	if missing {
 		hint := notFoundHint(x.Sandbox, x.Command, func(name string) string {
 			path := lookOnHost(name, e.getenv("PATH"))
-			if path == "" || f.shown(path) {
+			if path == "" || host.Shows(&x.Spec, path) != "" {
 				return ""
 			}
 			return path

@@ -13,16 +13,12 @@ import (
 func TestHints(t *testing.T) {
 	t.Parallel()
 	host := map[string]bool{"/data/set.csv": true, "/src/p/in.txt": true, "/tmp/x": true, "/home/me/.ssh/id": true, "/usr/share": true, "/data": true, "/tools/bin/x": true}
-	mounts := []shared.PlannedMount{
-		{Op: "ro-bind", Source: "/usr", Destination: "/usr"},
-		{Op: "symlink", Source: "usr/bin", Destination: "/bin"},
-		{Op: "proc", Destination: "/proc"},
-		{Op: "tmpfs", Destination: "/home/me"},
-		{Op: "tmpfs", Destination: "/tmp"},
-		{Op: "ro-bind", Source: "/src/tools", Destination: "/data/deep/tools"},
-		{Op: "bind", Source: "/src/p", Destination: "/workspace"},
-		{Op: "remount-ro", Destination: "/"},
-	}
+	spec := &shared.Spec{Home: "/home/me", Table: []shared.Entry{
+		{Source: "/src/tools", Path: "/data/deep/tools", Access: shared.ReadOnly, Why: "bind_paths[0]"},
+		{Source: "/src/p", Path: "/workspace", Access: shared.ReadWrite, Why: "workspace"},
+		{Path: "/workspace/.env", Missing: shared.MissingIgnore, Why: "approvals.mode = \"deny\""},
+		{Path: "/workspace/keys", Missing: shared.MissingHold, Why: "deny_paths \"keys\""},
+	}}
 	network := func(what string) string {
 		return `sandbox "fast" has no network; if ` + what + ` needs one: -network=true, or network = true at config.hcl:5`
 	}
@@ -58,6 +54,9 @@ func TestHints(t *testing.T) {
 		{args: "cat ../data/set.csv", want: []string{hidden("/data/set.csv")}},
 		{args: "cat /data/../tmp/x", want: []string{hidden("/tmp/x")}},
 		{args: "cat /home/me/.ssh/id /data/set.csv", want: []string{hidden("/home/me/.ssh/id")}},
+		{args: "cat .env", want: []string{`/workspace/.env is hidden in sandbox "fast" (approvals.mode = "deny")`}},
+		{args: "sign --key=keys/id", want: []string{`/workspace/keys/id is hidden in sandbox "fast" (deny_paths "keys")`}},
+		{args: "cat in.txt none -k"},
 		{args: "cat /no/such /usr/share /proc/1 / /data /data/deep"},
 		{args: "/tools/bin/x"},
 		{args: "cat /src/p/in.txt", want: []string{`/src/p/in.txt of this machine is /workspace/in.txt in sandbox "fast"`}},
@@ -65,7 +64,7 @@ func TestHints(t *testing.T) {
 		{args: "scp /data/set.csv host:", want: []string{network("scp"), hidden("/data/set.csv")}},
 	} {
 		f := &failure{
-			sandbox: "fast", networkAt: "config.hcl:5", bindAt: "config.hcl:3", network: tt.on, mounts: mounts,
+			sandbox: "fast", networkAt: "config.hcl:5", bindAt: "config.hcl:3", network: tt.on, spec: spec,
 			command: shared.Command{Args: strings.Fields(tt.args), Script: tt.script, Dir: "/workspace"},
 			exists:  func(path string) bool { return host[path] },
 		}
@@ -76,10 +75,6 @@ func TestHints(t *testing.T) {
 			t.Errorf("%q %q:\n got %q\nwant %q", tt.args, tt.script, got, tt.want)
 		}
 	}
-	f := &failure{command: shared.Command{Args: []string{"sh", "-ec", "git clone x; cat /data/set.csv"}}, exists: func(string) bool { return true }}
-	if got := f.hints(); len(got) != 1 || !strings.HasSuffix(got[0], "git clone needs one: -network=true") {
-		t.Errorf("of an engine that tells no mounts: %q", got)
-	}
 }
 
 // Arguments come from anywhere: nothing about them may break the hints.
@@ -89,7 +84,7 @@ func FuzzHints(f *testing.F) {
 	f.Fuzz(func(t *testing.T, args, script, dir string) {
 		failed := &failure{
 			command: shared.Command{Args: strings.Split(args, "\x00"), Script: script, Dir: "/" + dir},
-			mounts:  []shared.PlannedMount{{Op: "tmpfs", Destination: "/tmp"}},
+			spec:    &shared.Spec{Table: []shared.Entry{{Path: "/tmp", Access: shared.Private}, {Path: "/workspace/a"}}},
 			exists:  func(string) bool { return true },
 		}
 		if n := len(failed.hints()); n > 2 {

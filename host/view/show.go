@@ -221,7 +221,7 @@ func (v *View) addSpelling(e shared.Entry, raw string) error {
 	if raw == e.Source || raw == e.Path || v.host {
 		return nil
 	}
-	for _, system := range [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/nix"} {
+	for _, system := range systemDirs {
 		if paths.Inside(system, raw) {
 			return nil // the operating system's own links are part of the view
 		}

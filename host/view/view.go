@@ -217,9 +217,27 @@ func (v *View) inView(p string) bool {
 		return false
 	}
 	if v.host {
-		return !slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/run"}, func(dir string) bool { return paths.Inside(dir, p) })
+		return Beneath(shared.FilesystemHost, "", p)
 	}
 	return slices.ContainsFunc(systemView[:], func(dir string) bool { return paths.Inside(dir, p) })
+}
+
+// Beneath reports whether a path of the host, which no entry has, lies in what
+// there is beneath the table. Of those directories an engine shows what does no harm.
+func Beneath(filesystem shared.Filesystem, home, p string) bool {
+	in := func(dir string) bool { return paths.Inside(dir, p) }
+	switch {
+	case home != "" && in(home):
+		return false
+	case filesystem == shared.FilesystemHost:
+		return !slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/run"}, in)
+	}
+	return p == "/" || slices.ContainsFunc(systemDirs[:], in)
+}
+
+// systemDirs are the directories of the operating system, and of the kernel.
+var systemDirs = [...]string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/proc", "/dev", "/sys",
 }
 
 // home is the private home directory of commands; empty where there is none.
@@ -231,7 +249,7 @@ func Home(home string) string {
 	if home == "" {
 		return ""
 	}
-	for _, dir := range [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/nix", "/proc", "/dev", "/sys"} {
+	for _, dir := range systemDirs {
 		if paths.Inside(home, dir) || paths.Inside(dir, home) {
 			return ""
 		}
