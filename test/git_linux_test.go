@@ -23,6 +23,7 @@ var everyday = []string{
 	"git bisect start HEAD HEAD~3 && git bisect run sh -c '! test -f new' && git bisect reset",
 	"git commit -q --amend -m amended && git revert --no-edit HEAD && git reset -q --hard HEAD~1",
 	"GIT_SEQUENCE_EDITOR=: git rebase -qi HEAD~2 --exec true",
+	"echo u >u && mkdir d && echo x >d/x && git stash -qu && test ! -e u && git stash pop -q && git clean -fdq && test ! -e d && test ! -e u",
 	"git gc -q --prune=now",
 	"git pack-refs --all && git worktree list",
 	"git fsck --no-progress --no-dangling",

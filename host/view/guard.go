@@ -43,6 +43,8 @@ type mark struct {
 	keep []string
 	// whole says that it is protected where an entry shows it by itself, too.
 	whole bool
+	// ignored says that what holds its place tells git to ignore it.
+	ignored bool
 }
 
 // linkPolicy says what becomes of a mark that leads through a symlink which
@@ -150,9 +152,11 @@ func (v *View) marksOfDefaults(found *Found, given []string) (marks []mark) {
 		// In an empty directory a project is about to be made, by tools that want
 		// it empty.
 		if !v.facts.Empty(e.Source) {
+			// To git, an empty directory is one to clean up, and that fails.
+			ignored := v.repository(e.Source).Layout.CommonDir != ""
 			for _, name := range actsUnasked {
 				if !givenUp(given, name) {
-					marks = append(marks, mark{path: path.Join(e.Source, name), why: "by default, " + name, hold: &Hold{}})
+					marks = append(marks, mark{path: path.Join(e.Source, name), why: "by default, " + name, hold: &Hold{}, ignored: ignored})
 				}
 			}
 		}
@@ -323,6 +327,9 @@ func (v *View) protectPlaces(list []place) error {
 			if p.hold != nil {
 				missing = shared.MissingHold
 				v.hold(host, p.hold)
+				if p.ignored {
+					v.holdIgnored(p)
+				}
 			} else if p.way.Kind == Absent {
 				continue
 			}
@@ -347,6 +354,16 @@ func (v *View) hold(p string, h *Hold) {
 	if !v.held[p] {
 		v.held[p] = true
 		v.Holds = append(v.Holds, one)
+	}
+}
+
+// holdIgnored has what holds the place of a directory say to git, in the manner of
+// many tools, that nothing is in it: git clean and git stash -u leave it alone. What
+// is there can be another command's hold; a directory of somebody's is left as it is.
+func (v *View) holdIgnored(p *place) {
+	ignore := path.Join(p.way.End, ".gitignore")
+	if p.way.Kind == Absent || v.facts.Follow(ignore).Kind == File {
+		v.hold(ignore, &Hold{File: true, Content: "*\n"})
 	}
 }
 
