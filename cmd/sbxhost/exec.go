@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -272,6 +273,9 @@ func (e *execution) run() (status int, err error) {
 	}
 	if acting > maxActing {
 		e.say(fmt.Sprintf("and %d repositories more in which a git outside of a sandbox would act on what the command made; -result names them", acting-maxActing))
+	}
+	if made := e.report.Instructions; !e.quiet && len(made) > 0 {
+		e.say("the command made what tools outside of a sandbox take for instructions: " + hostpath.QuoteList(made))
 	}
 	err = e.hint(cmd, err)
 	e.span.over()

@@ -48,6 +48,9 @@ type result struct {
 	Limits   []limitResult `json:"limits"`
 	// Repositories are git repositories that came to be while the command ran.
 	Repositories []repositoryResult `json:"repositories"`
+	// Instructions are what came to be meanwhile that tools of the host take for
+	// instructions, such as .envrc and .mcp.json: the first 32.
+	Instructions []string `json:"instructions"`
 	// Violations are what the command was denied, where the engine tells.
 	Violations []violationResult `json:"violations"`
 	Error      string            `json:"error"` // why the sandbox failed; empty where it did not
@@ -87,7 +90,8 @@ func newResult(sandbox string, report host.Report, status int, err error) *resul
 	r := &result{
 		Version: 1, Sandbox: sandbox, Engine: report.Engine, Decision: report.Decision, Rule: report.Rule, Reason: report.Reason,
 		Status: status, Session: report.Session.Name, Overlays: append([]string{}, report.Overlays...),
-		Degraded: report.Degraded, Limits: []limitResult{}, Repositories: []repositoryResult{}, Violations: []violationResult{},
+		Degraded: report.Degraded, Limits: []limitResult{}, Repositories: []repositoryResult{},
+		Instructions: append([]string{}, report.Instructions...), Violations: []violationResult{},
 	}
 	if r.Degraded == nil {
 		r.Degraded = []string{}
