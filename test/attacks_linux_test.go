@@ -1,0 +1,378 @@
+package test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// An attack is what commands do in a workspace so that something happens outside
+// of the sandbox, or a later command sees what is hidden from it.
+//
+// In its scripts $B is the directory that all lies in, $W the workspace in it, $V
+// the file that must not come to be, and "evil" a program that makes it. They run
+// in $W.
+type attack struct {
+	name       string
+	setup      string   // what the user has made before
+	definition string   // attributes of the sandbox
+	top        string   // further blocks of the configuration
+	env        []string // of everybody
+	commands   []string // one after another, each in a sandbox of its own
+	act        string   // what the user does then
+	// refused is what is said when nothing may run, reported what is said of what
+	// runs, and allowed a command that must work.
+	refused, reported, allowed string
+	// told says that the attack works and is reported: what is under way in a
+	// repository is a command's own work.
+	told bool
+	// git is the body of the git that sbxhost finds; "none" for none.
+	git string
+	// root says where the workspace lies in $B; "" is "w".
+	root string
+}
+
+// attackPlace is where one attack takes place.
+type attackPlace struct {
+	t    *testing.T
+	a    *attack
+	base string
+	uid  uint32 // whose the workspace is
+	env  []string
+	bin  string // where sbxhost is
+	path string // what else is on its PATH
+}
+
+func newAttackPlace(t *testing.T, a *attack, bin, who string) *attackPlace {
+	t.Helper()
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &attackPlace{t: t, a: a, base: base, uid: uint32(os.Getuid()), bin: bin, path: "/usr/local/bin:/usr/bin:/bin"}
+	root := a.root
+	if root == "" {
+		root = "w"
+	}
+	p.env = append([]string{
+		"HOME=" + base + "/home", "TMPDIR=/tmp", "LC_ALL=C",
+		"B=" + base, "W=" + base + "/" + root, "V=" + base + "/home/evil-ran",
+	}, a.env...)
+	for i := range p.env {
+		p.env[i] = strings.ReplaceAll(p.env[i], "$B", base)
+	}
+	config := "approvals {\n  mode = \"deny\"\n}\nsandbox \"fast\" {\n  engine = \"bwrap\"\n" +
+		"  env = { GIT_AUTHOR_NAME = \"n\", GIT_AUTHOR_EMAIL = \"e@x\", GIT_COMMITTER_NAME = \"n\", GIT_COMMITTER_EMAIL = \"e@x\" }\n" + a.definition + "\n}\n" + a.top
+	err = errors.Join(os.Mkdir(base+"/home", 0o755), os.Mkdir(base+"/tools", 0o755), os.MkdirAll(base+"/"+root, 0o755),
+		os.WriteFile(base+"/home/.gitconfig", []byte("[user]\nname = n\nemail = e@x\n[init]\ndefaultBranch = main\n[protocol]\nallow = always\n[safe]\ndirectory = *\n"), 0o644),
+		os.WriteFile(base+"/tools/sandbox.hcl", []byte(strings.ReplaceAll(config, "$B", base)), 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A file that this process writes could be open in a child of another test, and
+	// not be executed.
+	setup := "mkdir $B/fake; printf '#!/bin/sh\necho ran >>\"$V\"\n' >$B/tools/evil && chmod +x $B/tools/evil\n"
+	if a.git != "" {
+		if p.path = base + "/fake"; a.git != "none" {
+			setup += "printf '#!/bin/sh\n" + a.git + "\n' >$B/fake/git && chmod +x $B/fake/git\n"
+		}
+	}
+	if out, err := p.outside(setup + a.setup); err != nil {
+		t.Fatalf("setup: %v\n%s", err, out)
+	}
+	if who == "owner" {
+		p.uid = 54321
+		err := filepath.WalkDir(base, func(at string, _ fs.DirEntry, err error) error {
+			if err != nil || strings.HasPrefix(at, base+"/tools") || strings.HasPrefix(at, base+"/fake") {
+				return err
+			}
+			return os.Lchown(at, int(p.uid), int(p.uid))
+		})
+		// What is $B belongs to root: the owner's is what is in it.
+		if err := errors.Join(err, os.Chown(base, 0, 0), os.Chmod(filepath.Dir(base), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// outside runs a script as whom the workspace belongs to.
+func (p *attackPlace) outside(script string) (string, error) {
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir, cmd.Env = p.workspace(), append([]string{"PATH=/usr/local/bin:/usr/bin:/bin"}, p.env...)
+	if p.uid != uint32(os.Getuid()) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: p.uid, Gid: p.uid}}
+	}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (p *attackPlace) workspace() string {
+	for _, v := range p.env {
+		if root, ok := strings.CutPrefix(v, "W="); ok {
+			return root
+		}
+	}
+	return ""
+}
+
+// inside runs a script in the sandbox. The variables that it goes by are set in it.
+func (p *attackPlace) inside(script string) (string, error) {
+	set := ""
+	for _, v := range p.env[3:6] {
+		name, value, _ := strings.Cut(v, "=")
+		set += name + "='" + value + "'\n"
+	}
+	cmd := exec.Command(filepath.Join(p.bin, "sbxhost"), "exec", "-config", p.base+"/tools/sandbox.hcl", "-sandbox", "fast", "--", "sh", "-c", set+script)
+	cmd.Dir, cmd.Env = p.workspace(), append([]string{"PATH=" + p.bin + ":" + p.path}, p.env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// happened reports whether the attack worked: something ran outside, or a command
+// saw what is hidden.
+func (p *attackPlace) happened(output string) bool {
+	_, err := os.Lstat(p.base + "/home/evil-ran")
+	return err == nil || strings.Contains(output, "the secret")
+}
+
+// inEachWay runs f as the caller and, for root, in another user's workspace. That
+// the caller is root or not is for whoever runs the tests to choose.
+func inEachWay(t *testing.T, f func(t *testing.T, who string)) {
+	for _, who := range []string{"caller", "owner"} {
+		if who == "owner" && os.Getuid() != 0 {
+			continue // only root has somebody else to run commands as
+		}
+		t.Run(who, func(t *testing.T) {
+			t.Parallel()
+			f(t, who)
+		})
+	}
+}
+
+// tryAttacks makes each attack twice: without a sandbox, where it must work, and
+// with one, where it must not.
+func tryAttacks(t *testing.T, attacks []attack) {
+	need(t, "bwrap", "git", "perl")
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	build(t, top, bin, "cmd/sbxhost")
+	if err := os.Chmod(filepath.Dir(bin), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range attacks {
+		a := &attacks[i]
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			inEachWay(t, func(t *testing.T, who string) {
+				free := newAttackPlace(t, a, bin, who)
+				said := ""
+				for _, c := range a.commands {
+					out, _ := free.outside(c)
+					said += out
+				}
+				out, _ := free.outside(a.act)
+				if !free.happened(said + out) {
+					t.Fatalf("the control: without a sandbox it does not work either\n%s%s", said, out)
+				}
+
+				p := newAttackPlace(t, a, bin, who)
+				said = ""
+				for _, c := range a.commands {
+					out, err := p.inside(c)
+					said += out
+					if exit, ok := errors.AsType[*exec.ExitError](err); a.refused != "" &&
+						(!ok || exit.ExitCode() != 125 || !strings.Contains(strings.ToLower(out), a.refused)) {
+						t.Errorf("it was to be refused with %q: %v\n%s", a.refused, err, out)
+					}
+				}
+				acted, _ := p.outside(a.act)
+				if p.happened(said+acted) != a.told {
+					t.Errorf("it worked: %v\n%s%s", !a.told, said, acted)
+				}
+				if !strings.Contains(said, a.reported) {
+					t.Errorf("%q is not reported:\n%s", a.reported, said)
+				}
+				if a.allowed != "" {
+					if out, err := p.inside(a.allowed); err != nil {
+						t.Errorf("%s: %v\n%s", a.allowed, err, out)
+					}
+				}
+				if out, err := p.outside("find . -perm -1000 ! -path ./.git/objects/\\*"); err != nil || out != "" {
+					t.Errorf("left behind: %v %s", err, out)
+				}
+			})
+		})
+	}
+}
+
+// Scripts that attacks have in common.
+const (
+	initial = "git init -q . && echo one >file && git add file && git commit -qm one && mkdir -p tools scripts sub && echo : >scripts/check && chmod +x scripts/check && "
+	commit  = "git commit -q --allow-empty -m two"
+	// The payload names the program by its path, since hooks and settings are run
+	// with various PATHs.
+	hook  = `{ echo '#!/bin/sh'; echo "$B/tools/evil"; }`
+	fsmon = `printf '[core]\n\tfsmonitor = "%s/tools/evil; :"\n' "$B"`
+)
+
+// hookIn makes a hook of what may be a directory on its way.
+func hookIn(dir string) string {
+	return "mkdir -p " + dir + "; " + hook + " >" + dir + "/pre-commit; chmod +x " + dir + "/pre-commit"
+}
+
+// What git on the host obeys, no command can write, wherever it lies.
+func TestAttacksOnGit(t *testing.T) {
+	t.Parallel()
+	attacks := []attack{
+		{name: "hooksPath from an included file", setup: initial + `printf '[core]\nhooksPath = tools/hooks\n' >ci.inc && git config include.path ../ci.inc`,
+			commands: []string{hookIn("tools/hooks")}, act: commit, allowed: "echo x >tools/other"},
+		{name: "hooksPath from a second include", setup: initial + `printf '[include]\npath = b.inc\n' >a.inc && printf '[core]\nhooksPath = tools/hooks\n' >b.inc && git config include.path ../a.inc`,
+			commands: []string{hookIn("tools/hooks")}, act: commit},
+		{name: "an included file", setup: initial + `echo >ci.inc && git config include.path ../ci.inc`,
+			commands: []string{fsmon + " >>ci.inc"}, act: "git status"},
+		{name: "an included file, replaced", setup: initial + `mkdir conf && echo >conf/ci.inc && git config include.path ../conf/ci.inc`,
+			commands: []string{"mv conf was; mkdir conf", fsmon + " >conf/ci.inc"}, act: "git status"},
+		{name: "an included file that is not there", setup: initial + `git config include.path ../conf/absent.inc`,
+			commands: []string{"mkdir -p conf; " + fsmon + " >conf/absent.inc"}, act: "git status"},
+		{name: "includeIf onbranch", setup: initial + `git config includeIf.onbranch:other.path ../other.inc`,
+			commands: []string{"git switch -qc other", fsmon + " >other.inc"}, act: "git switch -q other; git status"},
+		{name: "hooksPath from an includeIf onbranch", setup: initial + `git config includeIf.onbranch:other.path ../other.inc && printf '[core]\nhooksPath = otherhooks\n' >other.inc`,
+			commands: []string{"git switch -qc other", hookIn("otherhooks")}, act: "git switch -q other; " + commit},
+		{name: "a worktree's own hooksPath", root: "wt", setup: "cd .. && rmdir wt && mkdir main && cd main && " + initial +
+			`git config extensions.worktreeConfig true && git worktree add -q ../wt && git -C ../wt config --worktree core.hooksPath own`,
+			commands: []string{hookIn("own")}, act: commit, allowed: commit},
+		{name: "a worktree's own configuration", root: "wt", setup: "cd .. && rmdir wt && mkdir main && cd main && " + initial +
+			`git config extensions.worktreeConfig true && git worktree add -q ../wt`,
+			commands: []string{fsmon + " >$B/main/.git/worktrees/wt/config.worktree"}, act: "git status"},
+		{name: "a worktree of the workspace with a hooksPath of its own", setup: initial +
+			`git config extensions.worktreeConfig true && git worktree add -q near && git -C near config --worktree core.hooksPath own`,
+			commands: []string{"cd near; " + hookIn("own")}, act: "cd near; " + commit},
+		{name: "a hook that is a symlink", setup: initial + "ln -s ../../scripts/check .git/hooks/pre-commit",
+			commands: []string{hook + " >scripts/check"}, act: commit, allowed: "echo >scripts/other"},
+		{name: "a hook that is a symlink, whose directory is replaced", setup: initial + "ln -s ../../scripts/check .git/hooks/pre-commit",
+			commands: []string{"mv scripts was; mkdir scripts", hook + " >scripts/check; chmod +x scripts/check"}, act: commit},
+		{name: "a hook that is a symlink to what is missing", setup: initial + "ln -s ../../scripts/absent .git/hooks/pre-commit",
+			commands: []string{hook + " >scripts/absent; chmod +x scripts/absent"}, act: commit},
+		{name: "a hook that is a symlink to a symlink", setup: initial + "ln -s check scripts/link; ln -s ../../scripts/link .git/hooks/pre-commit",
+			commands: []string{"rm scripts/link; " + hook + " >scripts/link; chmod +x scripts/link"}, act: commit, refused: "scripts/link"},
+		{name: "a hooks directory that is a symlink", setup: initial + "mkdir real && ln -s real githooks && git config core.hooksPath githooks",
+			commands: []string{"rm githooks; mkdir githooks", hookIn("githooks")}, act: commit, refused: "githooks"},
+		{name: "an included file that is a symlink", setup: initial + "echo >real.inc && ln -s real.inc ci.inc && git config include.path ../ci.inc",
+			commands: []string{"rm ci.inc", fsmon + " >ci.inc"}, act: "git status", refused: "ci.inc"},
+		{name: ".git/hooks that is a symlink", setup: initial + "rm -rf .git/hooks && mkdir shared && ln -s ../shared .git/hooks",
+			commands: []string{"rm .git/hooks", hookIn(".git/hooks"), hookIn("shared")}, act: commit, reported: "is a symlink", allowed: "echo x >file"},
+		{name: "a hook that is a hard link", setup: initial + "ln scripts/check .git/hooks/pre-commit",
+			commands: []string{hook + " >scripts/check"}, act: commit},
+		{name: "a hook that is a hard link, deep", setup: initial + "mkdir -p a/b/c && ln scripts/check a/b/c/d && rm scripts/check && ln a/b/c/d .git/hooks/pre-commit",
+			commands: []string{"mv a away", hook + " >a/b/c/d; " + hook + " >away/b/c/d"}, act: commit},
+		{name: ".envrc that is a hard link", setup: initial + "echo : >sub/env && ln sub/env .envrc",
+			commands: []string{hook + " >sub/env"}, act: "sh ./.envrc"},
+		{name: "the configuration in XDG_CONFIG_HOME", env: []string{"XDG_CONFIG_HOME=$B/home/xdg"}, definition: `bind_paths = [{ host = "$B/home/xdg", read_only = false }]`,
+			setup: initial + "mkdir -p $B/home/xdg", commands: []string{"mkdir -p $B/home/xdg/git; " + fsmon + " >$B/home/xdg/git/config"}, act: "git status",
+			allowed: "echo x >$B/home/xdg/other"},
+		{name: "the hooks that XDG_CONFIG_HOME names", env: []string{"XDG_CONFIG_HOME=$B/home/xdg"},
+			setup:    initial + "mkdir -p $B/home/xdg/git; printf '[core]\\nhooksPath = tools/hooks\\n' >$B/home/xdg/git/config",
+			commands: []string{hookIn("tools/hooks")}, act: commit},
+		{name: "GIT_CONFIG_SYSTEM", env: []string{"GIT_CONFIG_SYSTEM=$B/w/sys.conf"}, setup: initial + "echo >sys.conf",
+			commands: []string{fsmon + " >sys.conf"}, act: "git status"},
+		{name: "an include of GIT_CONFIG_COUNT", env: []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=include.path", "GIT_CONFIG_VALUE_0=$B/w/sub/count.inc"}, setup: initial + "true",
+			commands: []string{fsmon + " >sub/count.inc"}, act: "git status"},
+		{name: "a repository in the workspace", setup: initial + "git init -q nested && git -C nested config include.path ../nested.inc && echo >nested/nested.inc",
+			commands: []string{"cd nested; " + fsmon + " >nested.inc"}, act: "cd nested; git status"},
+		{name: "hooks of a repository in the workspace", setup: initial + "mkdir -p a/b && git init -q a/b/nested && git -C a/b/nested config core.hooksPath ../shared",
+			commands: []string{"mv a away; mkdir -p a/b", "cd away/b/nested || cd a/b/nested; " + hookIn("../shared")}, act: "cd away/b/nested || cd a/b/nested; " + commit},
+		{name: "hooks of a submodule", setup: initial + "git init -q ../lib && git -C ../lib commit -q --allow-empty -m l && git submodule --quiet add ../lib lib && git -C lib config core.hooksPath \"$W/lib/own\"",
+			commands: []string{"cd lib; " + hookIn("own")}, act: "cd lib; " + commit, allowed: "git -C lib commit -q --allow-empty -m inside"},
+		{name: ".git/remotes", setup: initial + "true", commands: []string{`mkdir -p .git/remotes; echo "URL: ext::$B/tools/evil" >.git/remotes/origin`},
+			act: "git fetch -q origin"},
+		{name: ".git/branches", setup: initial + "true", commands: []string{`mkdir -p .git/branches; echo "ext::$B/tools/evil" >.git/branches/origin`},
+			act: "git fetch -q origin"},
+		{name: "without git", git: "none", setup: initial + "true", commands: []string{hookIn(".git/hooks"), "mv .git was; cp -r was .git; " + hookIn(".git/hooks")}, act: commit,
+			reported: "is read-only inside: git: on PATH is no git", allowed: "echo x >file && ! touch .git/x"},
+		{name: "with a git that fails", git: "exit 3", setup: initial + "true", commands: []string{hookIn(".git/hooks"), "mv .git was; cp -r was .git; " + hookIn(".git/hooks")}, act: commit,
+			reported: "is read-only inside: git: ", allowed: "echo x >file && ! touch .git/x"},
+		{name: "with a git that does not answer", git: "exec sleep 1000", setup: initial + "true", commands: []string{hookIn(".git/hooks")}, act: commit,
+			reported: "is read-only inside: git: no answer", allowed: "echo x >file && ! touch .git/x"},
+		{name: "a rebase under way", setup: initial + commit + " && " + commit, told: true, reported: ".git/rebase-merge",
+			commands: []string{`GIT_SEQUENCE_EDITOR='sed -i 1s/^pick/edit/' git rebase -q -i HEAD~2`, `echo "exec $B/tools/evil" >>.git/rebase-merge/git-rebase-todo`},
+			act:      "GIT_EDITOR=true git rebase --continue"},
+		{name: "an am under way", setup: initial + commit + "; echo more >>file; git commit -qam three; git format-patch -q -1 -o $B/home && git reset -q --hard HEAD~1 && cp $B/home/0001* sub/patch", told: true, reported: ".git/rebase-apply",
+			commands: []string{`echo changed >file; git commit -qam changed; git am -q sub/patch; echo the secret of an am`},
+			act:      "git am --abort"},
+		{name: "a cherry-pick under way", setup: initial + "git switch -qc side; for n in 1 2; do echo $n >file; git commit -qam $n; done; git switch -q main; echo other >file; git commit -qam other", told: true, reported: ".git/sequencer",
+			commands: []string{`git cherry-pick main..side; echo the secret of a sequencer`}, act: "git cherry-pick --abort"},
+	}
+	tryAttacks(t, attacks)
+}
+
+// A rule that leads through a symlink is about one thing for one command and about
+// another for the next, if commands can replace the link: it is refused, with what
+// to write instead.
+func TestAttacksOnRules(t *testing.T) {
+	t.Parallel()
+	const data = "mkdir -p real/deep keys && echo the secret >real/secret && echo the secret >real/deep/x.pem && ln -s real data && "
+	read := func(file string) []string {
+		return []string{"rm -rf data; mkdir data; rm -f .env link.pem; mv keys keys2; true", "cat " + file}
+	}
+	tryAttacks(t, []attack{
+		{name: "deny_paths through a link", setup: data + "true", definition: `deny_paths = ["data/secret"]`, commands: read("real/secret"),
+			refused: `write the path that it leads to: "real/secret"`},
+		{name: "deny_paths with wildcards through a link", setup: data + "true", definition: `deny_paths = ["data/deep/*.pem"]`, commands: read("real/deep/x.pem"),
+			refused: `write the path that it leads to: "real/deep"`},
+		{name: "deny_paths from above the workspace through a link", setup: data + "true", definition: `deny_paths = ["$B/w/data/**/*.pem"]`, commands: read("real/deep/x.pem"),
+			refused: `write the path that it leads to: "real"`},
+		{name: "deny_paths without a link", setup: data + "true", definition: `deny_paths = ["real/secret"]`, commands: read("real/secret"), allowed: "test -d data && ls real"},
+		{name: "deny_paths through a link elsewhere", setup: data + "ln -s $B/w/real $B/home/link", definition: `deny_paths = ["$B/home/link/secret"]`, commands: read("real/secret"),
+			allowed: "ls real"},
+		{name: "a pattern that finds a link", setup: data + "ln -s real/secret link.pem", definition: `deny_paths = ["*.pem"]`, commands: read("real/secret"),
+			refused: `add "real/secret" to deny_paths`},
+		{name: "a pattern that finds a link and what it leads to", setup: data + "ln -s real/deep/x.pem link.pem", definition: `deny_paths = ["**/*.pem"]`, commands: read("real/deep/x.pem"),
+			allowed: "rm -f link.pem"},
+		{name: ".env that is a link", setup: data + "ln -s real/secret .env", commands: read("real/secret"), refused: `add "real/secret" to deny_paths`},
+		{name: ".env that is a link to what deny_paths hides", setup: data + "ln -s real/secret .env", definition: `deny_paths = ["real/secret"]`, commands: read("real/secret"), allowed: "rm -f .env"},
+		{name: ".env that is a link to another", setup: data + "cp real/secret keys/.env.local && ln -s keys/.env.local .env", commands: read("keys2/.env.local keys/.env.local"),
+			allowed: "test ! -e .env"},
+		{name: "protect_paths through a link", setup: data + "echo : >real/run", definition: `protect_paths = ["data/run"]`,
+			commands: []string{"rm data", hook + " >real/run"}, act: "sh real/run", refused: `write the path that it leads to: "real/run"`},
+		{name: "protect_paths without a link", setup: data + "echo : >real/run", definition: `protect_paths = ["real/run"]`,
+			commands: []string{"rm data; mv real away; mkdir real", hook + " >real/run"}, act: "sh real/run"},
+		{name: "protect_paths of what is missing", setup: data + "true", definition: `protect_paths = ["real/new/run"]`,
+			commands: []string{"mv real away; rmdir real/new; true", "mkdir -p real/new; " + hook + " >real/new/run"}, act: "sh real/new/run"},
+	})
+}
+
+// What tools take for instructions cannot be written where it exists, at any depth.
+func TestAttacksOnInstructions(t *testing.T) {
+	t.Parallel()
+	var attacks []attack
+	for _, name := range []string{".claude/settings.json", ".cursor/rules", ".codex/config", ".zed/tasks.json", ".vscode/tasks.json", ".idea/x.xml", ".devcontainer/devcontainer.json",
+		".mcp.json", ".envrc", ".gitmodules", "x.code-workspace"} {
+		for _, dir := range []string{"", "a/b/"} {
+			at := dir + name
+			attacks = append(attacks, attack{
+				name: strings.ReplaceAll(at, "/", " "), setup: initial + "mkdir -p $(dirname " + at + "); echo : >" + at,
+				commands: []string{hook + " >" + at, "mv a away; mv $(dirname " + at + ") elsewhere; rm -f " + at + "; true", "mkdir -p $(dirname " + at + "); " + hook + " >" + at},
+				act:      "sh " + at, allowed: "git status",
+			})
+		}
+	}
+	// Missing, of those that act unasked: at the top.
+	for i, name := range []string{".vscode", ".idea", ".claude", ".cursor", ".codex", ".zed"} {
+		attacks = append(attacks, attack{
+			name: name + " that is missing", setup: initial + "true",
+			commands: []string{"rmdir " + name + "; mkdir -p " + name + "; " + hook + " >" + name + "/x", "rm -rf " + name + "; mv $W/" + name + " away" + strconv.Itoa(i) + "; true", "mkdir -p " + name + "; " + hook + " >" + name + "/x"},
+			act:      "sh " + name + "/x",
+		})
+	}
+	tryAttacks(t, attacks)
+}
