@@ -533,7 +533,7 @@ func (h *Host) envInput(ctx context.Context, opened *openSandbox, command []stri
 	}
 	if spec.Unconfined {
 		in.usablePath = func(dir string) bool {
-			way := follow(dir)
+			way := follow("/", dir)
 			planted, _ := h.commandsWrite([]string{filepath.Clean(dir), way.End})
 			return way.Err == nil && planted == "" && !creatable(spec, way.End)
 		}

@@ -33,22 +33,33 @@ func newFacts(ctx context.Context, r *resolver) *facts {
 	return &facts{ctx: ctx, r: r, ways: map[string]view.Way{}, closed: map[string]string{}, repos: map[string]view.Repository{}}
 }
 
-// Follow implements view.Facts.
+// Follow implements view.Facts. Most paths that are asked for lie in the same
+// directories, so that each directory is walked to once.
 func (f *facts) Follow(p string) view.Way {
 	way, ok := f.ways[p]
-	if !ok {
-		way = follow(p)
-		f.ways[p] = way
+	if ok {
+		return way
 	}
+	if p == "/" || filepath.Clean(p) != p {
+		way = follow("/", p)
+	} else if dir := f.Follow(filepath.Dir(p)); dir.Err != nil {
+		way = dir
+	} else if name := filepath.Base(p); dir.Kind == view.Directory {
+		way = follow(dir.End, name)
+		way.Links = append(slices.Clip(dir.Links), way.Links...)
+	} else { // nothing lies beneath what is missing, or a file
+		way = view.Way{End: filepath.Join(dir.End, name), Links: dir.Links}
+	}
+	f.ways[p] = way
 	return way
 }
 
 // forget makes f look again at what it knows of paths.
 func (f *facts) forget() { clear(f.ways) }
 
-// follow walks along an absolute path of the host.
-func follow(p string) (way view.Way) {
-	end, info, err := hostpath.Follow(p, func(link string) { way.Links = append(way.Links, link) })
+// follow walks along a path of the host from a directory without symlinks.
+func follow(from, p string) (way view.Way) {
+	end, info, err := hostpath.Follow(from, p, func(link string) { way.Links = append(way.Links, link) })
 	switch way.End = end; {
 	case errors.Is(err, fs.ErrPermission):
 		way.Err = view.ErrClosed
@@ -221,7 +232,7 @@ func (r *resolver) prepare(v *view.View, in *view.Input, f *facts) error {
 		}
 	}
 	for _, kept := range in.State {
-		if way := follow(kept.Path); kept.Dir && way.Err == nil && way.Kind == view.Absent && v.Visible(way.End) && !v.Creatable(way.End) {
+		if way := follow("/", kept.Path); kept.Dir && way.Err == nil && way.Kind == view.Absent && v.Visible(way.End) && !v.Creatable(way.End) {
 			_ = approvals.MakeDir(way.End) // else nobody makes it
 		}
 	}
@@ -264,7 +275,7 @@ func (r *resolver) obeyed(ctx context.Context, top string, layout *workspace.Git
 			list = append(list, view.Obeyed{Path: p, What: paths.what, File: paths.file})
 		}
 	}
-	if p := filepath.Join(layout.CommonDir, "objects/info/alternates"); follow(p).Kind == view.File {
+	if p := filepath.Join(layout.CommonDir, "objects/info/alternates"); follow("/", p).Kind == view.File {
 		list = append(list, view.Obeyed{Path: p, What: "objects/info/alternates", File: true})
 	}
 	return list, o.Failed

@@ -88,7 +88,7 @@ func usablePath(spec *shared.Spec, dir string) bool {
 	if _, at := shared.Cover(spec.Table, clean); at != "" && at != clean {
 		host = at
 	}
-	way := follow(host)
+	way := follow("/", host)
 	return way.Err == nil && !writableInside(spec, clean) && !creatable(spec, way.End) &&
 		(way.End == filepath.Clean(host) || !writableInside(spec, way.End))
 }

@@ -20,7 +20,7 @@ import (
 // that is.
 func CheckProgram(path string, written func(path string) (where string)) (resolved string, err error) {
 	var links []string
-	resolved, info, err := Follow(path, func(link string) { links = append(links, link) })
+	resolved, info, err := Follow("/", path, func(link string) { links = append(links, link) })
 	if err != nil {
 		return "", err
 	}
@@ -67,12 +67,13 @@ func CheckAbove(path string) error {
 	}
 }
 
-// Follow gives where an absolute path leads, and what is there: nil where it or a
-// directory above it does not exist. It calls via with each symlink on the way: by
-// the path of its directory, resolved, and its name.
-func Follow(p string, via func(link string)) (string, fs.FileInfo, error) {
+// Follow gives where a path leads from a directory without symlinks, "/" for
+// absolute ones, and what is there: nil where it or a directory above it does not
+// exist. It calls via with each symlink on the way: by the path of its directory,
+// resolved, and its name.
+func Follow(from, p string, via func(link string)) (string, fs.FileInfo, error) {
 	var last fs.FileInfo
-	end, there, err := paths.Follow("/", p, func(at string, _ bool) (paths.Step, error) {
+	end, there, err := paths.Follow(from, p, func(at string, _ bool) (paths.Step, error) {
 		info, err := os.Lstat(at)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
