@@ -84,7 +84,7 @@ func (v *View) Guard(found *Found) error {
 	if err := v.hide(found, granted); err != nil {
 		return err
 	}
-	v.Deny = append(patterns(found.Deny), v.Deny...)
+	v.Deny = unique(append(patterns(found.Deny), v.Deny...))
 	v.Protect = unique(append(patterns(found.Protect), v.Protect...))
 	if v.in.Sensitive.Deny {
 		v.Deny = append(v.Deny, v.in.Sensitive.patterns()...)
@@ -248,6 +248,9 @@ func (v *View) protect(marks []mark) error {
 		}
 		direct = append(direct, also...)
 	}
+	if len(v.told) > 0 {
+		v.note("symlinks, which a command can replace; what they lead to is protected: %s", hostpath.QuoteList(v.told))
+	}
 	return v.protectPlaces(direct)
 }
 
@@ -271,7 +274,7 @@ func (v *View) throughLink(p *place) ([]place, error) {
 		return nil, invalidf(v.writer(dir).Why, fmt.Sprintf("name what it leads to, %q, or replace the link by that", p.way.End),
 			"commands could replace the symlink %q, which leads to %q (%s)", link, strings.TrimPrefix(p.path, v.root()+"/"), p.why)
 	}
-	v.note("%s: %q is a symlink, which a command can replace; what it leads to is protected", p.why, link)
+	v.told = append(v.told, link)
 	return also, nil
 }
 

@@ -20,6 +20,7 @@ type View struct {
 	from    map[string][]int // by source
 	asked   []string         // what repository goes by
 	held    map[string]bool  // paths of Holds
+	told    []string         // symlinks of which a note tells
 
 	// Workdir is where the workspace's root lies inside.
 	Workdir string
