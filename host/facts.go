@@ -46,9 +46,9 @@ func (f *facts) Follow(p string) view.Way {
 		way = dir
 	} else if name := filepath.Base(p); dir.Kind == view.Directory {
 		way = follow(dir.End, name)
-		way.Links = append(slices.Clip(dir.Links), way.Links...)
+		way.Links, way.Targets = slices.Concat(dir.Links, way.Links), slices.Concat(dir.Targets, way.Targets)
 	} else { // nothing lies beneath what is missing, or a file
-		way = view.Way{End: filepath.Join(dir.End, name), Links: dir.Links}
+		way = view.Way{End: filepath.Join(dir.End, name), Links: dir.Links, Targets: dir.Targets}
 	}
 	f.ways[p] = way
 	return way
@@ -57,9 +57,12 @@ func (f *facts) Follow(p string) view.Way {
 // forget makes f look again at what it knows of paths.
 func (f *facts) forget() { clear(f.ways) }
 
-// follow walks along a path of the host from a directory without symlinks.
+// follow walks along an absolute path of the host.
 func follow(from, p string) (way view.Way) {
-	end, info, err := hostpath.Follow(from, p, func(link string) { way.Links = append(way.Links, link) })
+	end, info, err := hostpath.Follow(from, p, func(link string) {
+		target, _ := os.Readlink(link) // one that is gone by now is looked at again
+		way.Links, way.Targets = append(way.Links, link), append(way.Targets, target)
+	})
 	switch way.End = end; {
 	case errors.Is(err, fs.ErrPermission):
 		way.Err = view.ErrClosed

@@ -174,44 +174,53 @@ func tryAttacks(t *testing.T, attacks []attack) {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			inEachWay(t, func(t *testing.T, who string) {
-				free := newAttackPlace(t, a, bin, who)
-				said := ""
-				for _, c := range a.commands {
-					out, _ := free.outside(c)
-					said += out
-				}
-				out, _ := free.outside(a.act)
-				if !free.happened(said + out) {
-					t.Fatalf("the control: without a sandbox it does not work either\n%s%s", said, out)
-				}
-
-				p := newAttackPlace(t, a, bin, who)
-				said = ""
-				for _, c := range a.commands {
-					out, err := p.inside(c)
-					said += out
-					if exit, ok := errors.AsType[*exec.ExitError](err); a.refused != "" &&
-						(!ok || exit.ExitCode() != 125 || !strings.Contains(strings.ToLower(out), a.refused)) {
-						t.Errorf("it was to be refused with %q: %v\n%s", a.refused, err, out)
-					}
-				}
-				acted, _ := p.outside(a.act)
-				if p.happened(said+acted) != a.told {
-					t.Errorf("it worked: %v\n%s%s", !a.told, said, acted)
-				}
-				if !strings.Contains(said, a.reported) {
-					t.Errorf("%q is not reported:\n%s", a.reported, said)
-				}
-				if a.allowed != "" {
-					if out, err := p.inside(a.allowed); err != nil {
-						t.Errorf("%s: %v\n%s", a.allowed, err, out)
-					}
-				}
-				if out, err := p.outside("find . -perm -1000 ! -path ./.git/objects/\\*"); err != nil || out != "" {
-					t.Errorf("left behind: %v %s", err, out)
+				tryAttack(t, a, a.commands, bin, who)
+				if len(a.commands) > 1 && !a.told {
+					// What two commands cannot do, one cannot either.
+					tryAttack(t, a, []string{strings.Join(a.commands, "\n")}, bin, who)
 				}
 			})
 		})
+	}
+}
+
+func tryAttack(t *testing.T, a *attack, commands []string, bin, who string) {
+	t.Helper()
+	free := newAttackPlace(t, a, bin, who)
+	said := ""
+	for _, c := range commands {
+		out, _ := free.outside(c)
+		said += out
+	}
+	out, _ := free.outside(a.act)
+	if !free.happened(said + out) {
+		t.Fatalf("the control: without a sandbox it does not work either\n%s%s", said, out)
+	}
+
+	p := newAttackPlace(t, a, bin, who)
+	said = ""
+	for _, c := range commands {
+		out, err := p.inside(c)
+		said += out
+		if exit, ok := errors.AsType[*exec.ExitError](err); a.refused != "" &&
+			(!ok || exit.ExitCode() != 125 || !strings.Contains(strings.ToLower(out), a.refused)) {
+			t.Errorf("it was to be refused with %q: %v\n%s", a.refused, err, out)
+		}
+	}
+	acted, _ := p.outside(a.act)
+	if p.happened(said+acted) != a.told {
+		t.Errorf("%d commands: it worked: %v\n%s%s", len(commands), !a.told, said, acted)
+	}
+	if !strings.Contains(said, a.reported) {
+		t.Errorf("%q is not reported:\n%s", a.reported, said)
+	}
+	if a.allowed != "" {
+		if out, err := p.inside(a.allowed); err != nil {
+			t.Errorf("%s: %v\n%s", a.allowed, err, out)
+		}
+	}
+	if out, err := p.outside("find . -perm -1000 ! -path ./.git/objects/\\*"); err != nil || out != "" {
+		t.Errorf("left behind: %v %s", err, out)
 	}
 }
 
@@ -265,6 +274,24 @@ func TestAttacksOnGit(t *testing.T) {
 			commands: []string{hook + " >scripts/absent; chmod +x scripts/absent"}, act: commit},
 		{name: "a hook that is a symlink to a symlink", setup: initial + "ln -s check scripts/link; ln -s ../../scripts/link .git/hooks/pre-commit",
 			commands: []string{"rm scripts/link; " + hook + " >scripts/link; chmod +x scripts/link"}, act: commit, refused: "scripts/link"},
+		{name: "a hook in a hooksPath that is a symlink", setup: initial + "mkdir githooks && ln -s ../scripts/check githooks/pre-commit && git config core.hooksPath githooks",
+			commands: []string{hook + " >scripts/check", "mv scripts was; mkdir scripts", hook + " >scripts/check; chmod +x scripts/check"}, act: commit},
+		{name: "a hooksPath with a way back", setup: initial + "mkdir githooks && git config core.hooksPath sub/../githooks",
+			commands: []string{"rmdir sub; mkdir -p a/b; ln -s a/b sub", hookIn("a/githooks")}, act: commit, refused: "replace the directory"},
+		{name: "an included file with a way back", setup: initial + "echo >ci.inc; git config include.path ../sub/../ci.inc",
+			commands: []string{"rmdir sub; mkdir -p a/b; ln -s a/b sub", fsmon + " >a/ci.inc"}, act: "git status", refused: "replace the directory"},
+		{name: "an included file with a way back from what is missing", setup: initial + "git config include.path ../none/x/../../ci.inc",
+			commands: []string{"mkdir -p a/b/c; mkdir none; ln -s $W/a/b/c none/x; " + fsmon + " >a/ci.inc"}, act: "git status", refused: "replace the directory"},
+		{name: "an included file with a way back out of the workspace", setup: initial + "echo >$B/home/ci.inc; git config include.path ../sub/../../home/ci.inc",
+			commands: []string{"rmdir sub; mkdir -p a/b/c a/home; ln -s a/b/c sub; true", fsmon + " >a/home/ci.inc"}, act: "git status", refused: "replace the directory"},
+		{name: "a hook that is a symlink with a way back", setup: initial + "ln -s ../../sub/../scripts/check .git/hooks/pre-commit",
+			commands: []string{"rmdir sub; mkdir -p a/b; ln -s a/b sub", "mkdir -p a/scripts; " + hook + " >a/scripts/check; chmod +x a/scripts/check"}, act: commit, refused: "replace the directory"},
+		{name: "the program of a setting", setup: initial + "echo : >scripts/mon; chmod +x scripts/mon; git config core.fsmonitor scripts/mon",
+			commands: []string{"mv scripts was; mkdir scripts; true", hook + " >scripts/mon; chmod +x scripts/mon"}, act: "git status"},
+		{name: "the program of a setting that is a symlink", setup: initial + "ln -s check scripts/mon; git config core.fsmonitor scripts/mon",
+			commands: []string{"rm scripts/mon", hook + " >scripts/mon; chmod +x scripts/mon"}, act: "git status", refused: "scripts/mon"},
+		{name: "GIT_CONFIG_GLOBAL", env: []string{"GIT_CONFIG_GLOBAL=$B/w/global.conf"}, setup: "cp $B/home/.gitconfig $W/global.conf; " + initial + "true",
+			commands: []string{fsmon + " >global.conf"}, act: "git status"},
 		{name: "a hooks directory that is a symlink", setup: initial + "mkdir real && ln -s real githooks && git config core.hooksPath githooks",
 			commands: []string{"rm githooks; mkdir githooks", hookIn("githooks")}, act: commit, refused: "githooks"},
 		{name: "an included file that is a symlink", setup: initial + "echo >real.inc && ln -s real.inc ci.inc && git config include.path ../ci.inc",
@@ -289,6 +316,8 @@ func TestAttacksOnGit(t *testing.T) {
 			commands: []string{fsmon + " >sub/count.inc"}, act: "git status"},
 		{name: "a repository in the workspace", setup: initial + "git init -q nested && git -C nested config include.path ../nested.inc && echo >nested/nested.inc",
 			commands: []string{"cd nested; " + fsmon + " >nested.inc"}, act: "cd nested; git status"},
+		{name: "hooks that a repository in the workspace includes", setup: initial + "git init -q nested && git -C nested config include.path ../nested.inc && printf '[core]\nhooksPath = own\n' >nested/nested.inc",
+			commands: []string{"cd nested; " + hookIn("own")}, act: "cd nested; " + commit},
 		{name: "hooks of a repository in the workspace", setup: initial + "mkdir -p a/b && git init -q a/b/nested && git -C a/b/nested config core.hooksPath ../shared",
 			commands: []string{"mv a away; mkdir -p a/b", "cd away/b/nested || cd a/b/nested; " + hookIn("../shared")}, act: "cd away/b/nested || cd a/b/nested; " + commit},
 		{name: "hooks of a submodule", setup: initial + "git init -q ../lib && git -C ../lib commit -q --allow-empty -m l && git submodule --quiet add ../lib lib && git -C lib config core.hooksPath \"$W/lib/own\"",

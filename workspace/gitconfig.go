@@ -499,7 +499,7 @@ func (a *answer) gather(ctx context.Context, g *gitRunner, cache *gitAnswers, to
 			default:
 				p = s.file[:strings.LastIndexByte(s.file, '/')+1] + p
 			}
-			if p = tidy(p); slices.Contains(a.obeyed.Config, p) {
+			if p = tidy(p, l.GitDir, l.CommonDir); slices.Contains(a.obeyed.Config, p) {
 				continue
 			}
 			there, err := a.configFile(p)
@@ -586,13 +586,16 @@ func (a *answer) fileSettings(ctx context.Context, g *gitRunner, cache *gitAnswe
 	return slices.Concat(lists...), nil
 }
 
-// tidy cleans an absolute path where that changes nothing: ".." after a symlink,
-// or after what may become one, is not lexical.
-func tidy(p string) string {
+// tidy cleans an absolute path where that changes nothing, now and later: ".." after
+// a symlink is not lexical, and a command can put one in the place of any directory
+// but those that fixed lie in.
+func tidy(p string, fixed ...string) string {
 	for i, name := 0, ""; i < len(p); i += len(name) + 1 {
 		name, _, _ = strings.Cut(p[i:], "/")
 		if name == ".." {
-			if fi, err := os.Lstat(filepath.Clean(p[:i])); err != nil || !fi.IsDir() {
+			dir := filepath.Clean("/" + p[:i])
+			fi, err := os.Lstat(dir)
+			if err != nil || !fi.IsDir() || !slices.ContainsFunc(fixed, func(f string) bool { return paths.Inside(dir, f) }) {
 				return p
 			}
 		}

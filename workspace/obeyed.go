@@ -93,13 +93,14 @@ func (a *answer) obey(g *gitRunner, expand func(string) (string, error), top str
 	}
 	// Where git may be when it follows a relative path.
 	bases := []string{top}
+	fixed := []string{top, l.GitDir, l.CommonDir}
 	for _, s := range a.settings {
 		if s.key == "core.worktree" && s.value != "" {
 			p := s.value
 			if !filepath.IsAbs(p) {
 				p = l.GitDir + "/" + p
 			}
-			bases = append(bases, tidy(p))
+			bases = append(bases, tidy(p, fixed...))
 		}
 	}
 	hooks := []string{join(l.CommonDir, "hooks")}
@@ -113,11 +114,11 @@ func (a *answer) obey(g *gitRunner, expand func(string) (string, error), top str
 				return err
 			}
 			if filepath.IsAbs(p) {
-				hooks = append(hooks, tidy(p))
+				hooks = append(hooks, tidy(p, fixed...))
 				continue
 			}
 			for _, base := range append(slices.Clone(bases), l.GitDir, l.CommonDir) {
-				hooks = append(hooks, tidy(base+"/"+p))
+				hooks = append(hooks, tidy(base+"/"+p, fixed...))
 			}
 		case use&isFile != 0:
 			p, err := expand(s.value)
@@ -127,7 +128,7 @@ func (a *answer) obey(g *gitRunner, expand func(string) (string, error), top str
 			if !filepath.IsAbs(p) {
 				p = top + "/" + p
 			}
-			if err := a.otherFile(tidy(p)); err != nil {
+			if err := a.otherFile(tidy(p, fixed...)); err != nil {
 				return err
 			}
 		case use&isCommand != 0:
@@ -135,7 +136,7 @@ func (a *answer) obey(g *gitRunner, expand func(string) (string, error), top str
 				if words++; words > maxWords {
 					return fmt.Errorf("git: more than %d paths are in settings that are commands: %w", maxWords, ErrGitLayout)
 				}
-				for _, p := range wordPaths(g.home, bases, word) {
+				for _, p := range wordPaths(g.home, bases, fixed, word) {
 					// A program is executed once it is there; of the other words
 					// only some are files.
 					if s := a.look(p); i == 0 && s.absent() || s.regular() || s.symlink() {
@@ -358,17 +359,17 @@ func split(command string) (words []string) {
 }
 
 // wordPaths are the files that a word of a command may name.
-func wordPaths(home string, bases []string, word string) (list []string) {
+func wordPaths(home string, bases, fixed []string, word string) (list []string) {
 	rest, tilde := strings.CutPrefix(word, "~/")
 	switch {
 	case word == "" || len(word) > maxPath || strings.Contains(word, "://"):
 	case tilde && home != "":
-		list = append(list, tidy(home+"/"+rest))
+		list = append(list, tidy(home+"/"+rest, fixed...))
 	case filepath.IsAbs(word):
-		list = append(list, tidy(word))
+		list = append(list, tidy(word, fixed...))
 	default:
 		for _, base := range bases {
-			list = append(list, tidy(base+"/"+word))
+			list = append(list, tidy(base+"/"+word, fixed...))
 		}
 	}
 	return list

@@ -28,10 +28,12 @@ type Facts interface {
 type Way struct {
 	End   string   // without symlinks; what is missing of it keeps its spelling
 	Links []string // the symlinks on the way, each by its resolved directory and its name
-	Kind  Kind     // what is at End
-	UID   uint32   // whose it is
-	Names uint64   // hard links of a file
-	Err   error    // why it could not be followed: ErrClosed, or another reason
+	// Targets are what each of Links says, as it is written.
+	Targets []string
+	Kind    Kind   // what is at End
+	UID     uint32 // whose it is
+	Names   uint64 // hard links of a file
+	Err     error  // why it could not be followed: ErrClosed, or another reason
 }
 
 // ErrClosed is the error of a Way through a directory that the caller may not search.

@@ -190,7 +190,7 @@ func (v *View) marksOfRepository(top string) (marks []mark) {
 		way := v.facts.Follow(o.Path)
 		through, _ := v.replaceable(&way)
 		switch {
-		case way.Err != nil, through == "" && !v.creatable(way.End):
+		case way.Err != nil, through == "" && len(v.left(o.Path, &way)) == 0 && !v.creatable(way.End):
 			continue
 		case v.holdsRoot(way.End):
 			v.note("git: %s of %q is the work tree itself, which a command can write to", o.What, top)

@@ -230,7 +230,7 @@ func (v *View) protect(marks []mark) error {
 		if p.way.Err != nil {
 			continue // nobody who runs as the caller gets there
 		}
-		if link, _ := v.replaceable(&p.way); link == "" {
+		if link, _ := v.replaceable(&p.way); link == "" && len(v.left(m.path, &p.way)) == 0 {
 			direct = append(direct, p)
 		} else {
 			linked = append(linked, p)
@@ -256,11 +256,15 @@ func (v *View) protect(marks []mark) error {
 
 // throughLink gives what is protected for a mark that leads through symlinks.
 func (v *View) throughLink(p *place) ([]place, error) {
-	i := slices.IndexFunc(p.way.Links, func(link string) bool { return v.creatable(link) && !v.guardedByOwn(link) })
+	links := slices.Concat(p.way.Links, v.left(p.path, &p.way))
+	i := slices.IndexFunc(links, func(link string) bool { return v.creatable(link) && !v.guardedByOwn(link) && !v.pinned(link) })
 	if i < 0 {
 		return []place{*p}, nil
 	}
-	link := p.way.Links[i]
+	link, what, is := links[i], "the symlink", "a symlink"
+	if i >= len(p.way.Links) {
+		what, is = "the directory", `left by ".."`
+	}
 	dir := path.Dir(link)
 	also := []place{*p}
 	if p.way.Kind == Absent || v.holdsRoot(p.way.End) {
@@ -268,13 +272,17 @@ func (v *View) throughLink(p *place) ([]place, error) {
 	}
 	switch {
 	case slices.ContainsFunc(p.keep, func(keep string) bool { return paths.Inside(keep, dir) }):
-		v.note("%s: %q is a symlink, so %q is read-only inside; put what it leads to in its place", p.why, link, dir)
+		v.note("%s: %q is %s, so %q is read-only inside; put what it leads to in its place", p.why, link, is, dir)
 		return append(also, place{mark{why: p.why, whole: true}, v.facts.Follow(dir)}), nil
 	case p.link == linkRefused:
 		return nil, invalidf(v.writer(dir).Why, fmt.Sprintf("name what it leads to, %q, or replace the link by that", p.way.End),
-			"commands could replace the symlink %q, which leads to %q (%s)", link, strings.TrimPrefix(p.path, v.root()+"/"), p.why)
+			"commands could replace %s %q, which leads to %q (%s)", what, link, strings.TrimPrefix(p.path, v.root()+"/"), p.why)
 	}
-	v.told = append(v.told, link)
+	if i < len(p.way.Links) {
+		v.told = append(v.told, link)
+	} else {
+		v.note("%s: %q is %s, and a command can replace it; what it leads to is protected", p.why, link, is)
+	}
 	return also, nil
 }
 

@@ -184,12 +184,53 @@ func (v *View) beneath(dir string) bool {
 // replaceable is the first symlink on a way that commands can replace, with the
 // entry by which they can; "" where there is none.
 func (v *View) replaceable(way *Way) (link string, by *shared.Entry) {
-	for _, link := range way.Links {
+	for _, link := range slices.Concat(way.Links, v.left("", way)) {
 		if by := v.writer(path.Dir(link)); by != nil {
 			return link, by
 		}
 	}
 	return "", nil
+}
+
+// left are the directories that a ".." leaves, on the way of a path as it is spelled
+// and of the links on it, and that commands can write beside: with a symlink in the
+// place of "sub", "sub/../file" is another file.
+func (v *View) left(spelled string, way *Way) (list []string) {
+	all := []string{spelled}
+	for i, link := range way.Links {
+		target := way.Targets[i]
+		if !path.IsAbs(target) {
+			target = path.Dir(link) + "/" + target
+		}
+		all = append(all, target)
+	}
+	for _, s := range all {
+		if !strings.Contains(s, "/..") {
+			continue
+		}
+		names := strings.Split(s, "/")
+		for i, name := range names {
+			if name != ".." {
+				continue
+			}
+			dir := v.facts.Follow(strings.Join(names[:i], "/") + "/").End
+			if len(v.from[dir]) == 0 && v.writer(dir) != nil && !slices.Contains(list, dir) {
+				list = append(list, dir)
+			}
+		}
+	}
+	return list
+}
+
+// pinned reports whether a directory of the host has entries beneath it wherever it
+// shows, so that no command can replace it.
+func (v *View) pinned(dir string) bool {
+	for _, at := range v.places(dir) {
+		if !slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Path != at && paths.Inside(at, e.Path) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // inHostView reports whether the host's tree alone shows a path, with no entry
