@@ -345,7 +345,6 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 			slot.current = nil
 		}
 	}
-	slot.closeRetired(ctx, false)
 	opened, err := h.open(ctx, name, def, resolved, via, engine)
 	if err != nil {
 		held.Release()
@@ -357,6 +356,8 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 		return nil, ErrClosed
 	}
 	slot.current = opened
+	// Not before: what an engine keeps for a session can go with its last sandbox.
+	slot.closeRetired(ctx, false)
 	return opened.forCommand(resolved, giveUp), nil
 }
 

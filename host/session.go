@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -19,6 +21,11 @@ import (
 // of its own: a private directory, made at the first command and removed by
 // Close, that keeps what commands write to their home, to the workspace's extra
 // readable roots and to toolchains. Nothing of that is seen by another Host.
+//
+// Commands of definitions that differ in Network or Credentials share the
+// workspace and WorkspaceOptions.Temp, and nothing else: what a command without a
+// network leaves in its home, such as a ~/.bashrc, or in a toolchain's cache, would
+// run in the next one that has credentials.
 //
 // The directory is made in $XDG_CACHE_HOME/sbxhost/sessions, or in ~/.cache, of
 // Options.Environ. Where it cannot be, Report.Degraded says so and every command
@@ -48,11 +55,32 @@ type SessionOptions struct {
 	Dir string
 }
 
-// Directories of a session's umbrella that commands write to.
+// Directories of a session's umbrella that commands write to. Each reach but the
+// plain one has a home of its own, and a directory in which its engines keep the
+// rest.
 const (
-	tempDir = "tmp"
-	homeDir = "home"
+	tempDir  = "tmp"
+	homeDir  = "home"
+	reachDir = "reach"
 )
+
+// reach is what commands of a definition get at besides files: its network and
+// its credentials. It is empty for those that have neither.
+func reach(d Definition) string {
+	parts := slices.Compact(slices.Sorted(slices.Values(d.Credentials)))
+	if d.Network {
+		parts = append(parts, "network")
+	}
+	return strings.Join(parts, "_")
+}
+
+// reachSub is the name of a directory of the umbrella that is one reach's own.
+func reachSub(name, reach string) string {
+	if reach == "" {
+		return name
+	}
+	return name + "-" + reach
+}
 
 // session is the session of a Host.
 type session struct {
@@ -66,9 +94,7 @@ type session struct {
 
 	lock    chan struct{} // a mutex whose waiters can give up; it guards what follows
 	closed  bool
-	current *shared.Session
-	home    string // the directory that is a named session's home
-	note    string // what is not as asked
+	current map[string]sessionState // by reach
 
 	stopSweep context.CancelFunc // nil: none was begun
 	swept     chan struct{}
@@ -76,7 +102,7 @@ type session struct {
 
 // newSession prepares a session and makes nothing.
 func newSession(o SessionOptions, temp bool, ws *workspace.Workspace, owner *owner, c caller, logger hclog.Logger) (*session, error) {
-	s := &session{lock: make(chan struct{}, 1), once: o.Once, needed: temp || o.Name != "", id: rand.Text(), root: ws.Root(), logger: logger}
+	s := &session{lock: make(chan struct{}, 1), once: o.Once, needed: temp || o.Name != "", id: rand.Text(), root: ws.Root(), logger: logger, current: map[string]sessionState{}}
 	s.base, s.baseErr = sessionBase(o, owner, c)
 	if s.baseErr != nil {
 		if s.needed {
@@ -109,75 +135,81 @@ func sessionBase(o SessionOptions, owner *owner, c caller) (string, error) {
 // named reports whether the session has a name.
 func (s *session) named() bool { return s.umbrella != nil && s.umbrella.Name() != "" }
 
-// get gives the session for a command, with its directory where it has one: one
-// that is asked for, or that write says is needed to keep what it writes.
-func (s *session) get(ctx context.Context, write bool) (sessionState, error) {
+// get gives the session for commands of a reach, with its directory where it has
+// one: one that is asked for, or that write says is needed to keep what it writes.
+func (s *session) get(ctx context.Context, reach string, write bool) (sessionState, error) {
 	select {
 	case s.lock <- struct{}{}:
 		defer func() { <-s.lock }()
 	case <-ctx.Done():
 		return sessionState{}, ctx.Err()
 	}
+	state, known := s.current[reach]
 	switch {
 	case s.closed:
 		return sessionState{}, ErrClosed
-	case s.current == nil && s.once && !s.needed && !write:
-		return sessionState{Session: shared.Session{ID: s.id}}, nil
-	case s.current == nil:
-		if err := s.open(ctx); err != nil {
-			return sessionState{}, err
-		}
+	case known:
+		return state, nil
+	case s.once && !s.needed && !write:
+		return sessionState{Session: shared.Session{ID: reachSub(s.id, reach)}}, nil
 	}
-	return sessionState{*s.current, s.home, s.note}, nil
+	state, err := s.open(ctx, reach)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return sessionState{}, context.Cause(ctx) // which says nothing of the next command's session
+	case err == nil && s.stopSweep == nil:
+		s.sweep()
+	case err != nil && s.needed:
+		return sessionState{}, err
+	case err != nil:
+		state = sessionState{Session: shared.Session{ID: reachSub(s.id, reach)},
+			note: fmt.Sprintf("session: commands share nothing and read-only directories are not made writable: %v", err)}
+	}
+	s.current[reach] = state
+	return state, nil
 }
 
 // sessionState is what a command has of its session.
 type sessionState struct {
 	shared.Session
 	home string // host directory that is the home inside; "" leaves it to the engine
-	note string
+	note string // what is not as asked
 }
 
 // temp makes the directory that is /tmp inside.
 func (s *session) temp(ctx context.Context) (string, error) {
-	if _, err := s.get(ctx, true); err != nil {
+	if _, err := s.get(ctx, "", true); err != nil {
 		return "", err
 	}
 	return s.umbrella.Sub(ctx, tempDir)
 }
 
-func (s *session) open(ctx context.Context) error {
+func (s *session) open(ctx context.Context, reach string) (state sessionState, err error) {
 	at(ctx, "it waited for the lock of its session")
-	err := s.baseErr
-	var dir string
-	if err == nil {
-		dir, err = s.umbrella.Dir(ctx)
+	if s.baseErr != nil {
+		return state, s.baseErr
 	}
-	if err == nil {
-		err = s.umbrella.Claim(ctx, s.root)
+	if state.Dir, err = s.umbrella.Dir(ctx); err != nil {
+		return state, err
 	}
-	if err == nil && s.named() {
-		// The memory that an engine keeps for a home goes with its last command.
-		s.home, err = s.umbrella.Sub(ctx, homeDir)
+	if err := s.umbrella.Claim(ctx, s.root); err != nil {
+		return state, err
 	}
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx) // which says nothing of the next command's session
-	case err == nil:
-		s.current = &shared.Session{ID: s.id, Dir: dir}
-		if s.named() {
-			// The same for all who share it, and nobody else's.
-			sum := sha256.Sum256([]byte(dir))
-			s.current.ID, s.current.Named = hex.EncodeToString(sum[:16]), true
+	if reach != "" {
+		if state.Dir, err = s.umbrella.Sub(ctx, reachSub(reachDir, reach)); err != nil {
+			return state, err
 		}
-		s.sweep()
-	case s.needed:
-		return err
-	default:
-		s.current = &shared.Session{ID: s.id}
-		s.note = fmt.Sprintf("session: commands share nothing and read-only directories are not made writable: %v", err)
 	}
-	return nil
+	if !s.named() {
+		state.ID = reachSub(s.id, reach)
+		return state, nil
+	}
+	// The same for all who share it, and nobody else's.
+	sum := sha256.Sum256([]byte(state.Dir))
+	state.ID, state.Named = hex.EncodeToString(sum[:16]), true
+	// The memory that an engine keeps for a home goes with its last command.
+	state.home, err = s.umbrella.Sub(ctx, reachSub(homeDir, reach))
+	return state, err
 }
 
 // sweep removes, now and then, what crashed processes have left, while the
@@ -222,7 +254,7 @@ func (h *Host) resolve(ctx context.Context, name string, def Definition, unconfi
 		r.unisolated = func(Definition) bool { return true }
 	}
 	for write := false; ; write = true {
-		state, err := h.session.get(ctx, write)
+		state, err := h.session.get(ctx, reach(def), write)
 		if err != nil {
 			return nil, err
 		}

@@ -149,6 +149,79 @@ func TestNamedSession(t *testing.T) {
 	}
 }
 
+// What a command leaves in a session's home, and in the caches of toolchains, is
+// found by those that reach no further than it does: it would be run by the others.
+func TestCommandsOfAnotherReachShareNoHome(t *testing.T) {
+	t.Parallel()
+	const plant = "echo evil >~/.bashrc; echo evil >~/.gitconfig; echo evil >~/.npm/_cacache/tarball; echo evil >~/.npm/_cacache/more; echo work >shared; echo work >/tmp/shared"
+	const look = "cat ~/.bashrc ~/.gitconfig ~/.npm/_cacache/*; cat shared /tmp/shared"
+	const nothing, planted, work = "good\n", "evil\nevil\nevil\nevil\n", "work\nwork\n"
+	for _, name := range []string{"", "work"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			home, base, root := t.TempDir(), t.TempDir()+"/sessions", t.TempDir()
+			cache := home + "/.npm/_cacache"
+			if err := errors.Join(os.MkdirAll(cache, 0o755), os.WriteFile(cache+"/tarball", []byte("good\n"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			options := func(o *host.Options) {
+				withTemp(base, name)(o)
+				o.Dir, o.Workspace.Root, o.Workspace.Toolchains = root, root, true
+				o.Environ = []string{"PATH=/usr/bin:/bin", "HOME=" + home, "GH_TOKEN=secret"}
+				o.Sandboxes["alike"] = host.Definition{Engine: "bwrap", ReadOnly: true}
+				o.Sandboxes["token"] = host.Definition{Engine: "bwrap", Credentials: []string{host.CredentialGitHub}}
+				o.Sandboxes["both"] = host.Definition{Engine: "bwrap", Network: true, Credentials: []string{host.CredentialGitHub}}
+				o.Sandboxes["both again"] = host.Definition{Engine: "bwrap", Network: true, Credentials: []string{host.CredentialGitHub, host.CredentialGitHub}}
+			}
+			h := newHost(t, options)
+			see := func(h *host.Host, sandbox, want string) {
+				t.Helper()
+				cmd := h.Command(t.Context(), sandbox, "sh", "-c", look)
+				out, err := cmd.Output()
+				if string(out) != want {
+					t.Errorf("%s: %q, want %q (%v, %+v)", sandbox, out, want, err, cmd.Report())
+				}
+			}
+			output(t, h, "fast", plant)
+			for sandbox, want := range map[string]string{
+				"fast": planted, "alike": planted, "online": nothing, "token": nothing, "both": nothing,
+			} {
+				see(h, sandbox, want+work)
+			}
+			output(t, h, "both", plant)
+			see(h, "both again", planted+work)
+			see(h, "online", nothing+work)
+			if name == "" {
+				return
+			}
+			// Nor later, nor in another process; and all of it goes with the session.
+			if err := h.Close(); err != nil {
+				t.Error(err)
+			}
+			again := newHost(t, options)
+			see(again, "alike", planted+work)
+			see(again, "both again", planted+work)
+			see(again, "token", nothing+work)
+			cmd := again.Command(t.Context(), "both", "true")
+			if err := cmd.Run(); err != nil || cmd.Report().Session.Name != name {
+				t.Errorf("%v, %+v", err, cmd.Report())
+			}
+			if list, err := host.Sessions(t.Context(), nil, base); err != nil || len(list) != 1 || !strings.HasPrefix(cmd.Report().Session.Dir, list[0].Dir+"/") {
+				t.Errorf("%+v, %v, %+v", list, err, cmd.Report())
+			}
+			if err := again.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := host.RemoveSession(nil, base, name); err != nil {
+				t.Error(err)
+			}
+			if left, err := os.ReadDir(base); err != nil || len(left) > 1 {
+				t.Errorf("left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
 // Without a place for sessions, what can do without them does, and says so.
 func TestNoPlaceForSessions(t *testing.T) {
 	t.Parallel()
@@ -344,8 +417,9 @@ func TestSessionIsFull(t *testing.T) {
 			withTemp(t.TempDir()+"/sessions", name)(o)
 			for sandbox, limits := range map[string]host.Limits{
 				"fast": {TempSize: 1 << 20, Enforce: "best_effort"}, "required": {TempSize: 1 << 20}, "roomy": {},
+				"online": {TempSize: 1 << 20, Enforce: "best_effort"},
 			} {
-				o.Sandboxes[sandbox] = host.Definition{Engine: "bwrap", Limits: limits}
+				o.Sandboxes[sandbox] = host.Definition{Engine: "bwrap", Limits: limits, Network: sandbox == "online"}
 			}
 		})
 		what, mechanism := "/tmp of the session", "measuring /tmp before each command"
@@ -377,5 +451,13 @@ func TestSessionIsFull(t *testing.T) {
 		}
 		output(t, h, "roomy", "rm /tmp/b")
 		output(t, h, "fast", "ls /tmp")
+		if name == "" {
+			continue // its home is memory
+		}
+		output(t, h, "online", "head -c 1100k /dev/zero >~/a")
+		output(t, h, "fast", "ls ~") // which is another
+		if err := h.Command(t.Context(), "online", "true").Run(); !errors.Is(err, host.ErrSessionFull) {
+			t.Errorf("with a home that is full: %v", err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -30,9 +31,9 @@ func sessionDirs(spec *shared.Spec) []sessionDir {
 	for _, m := range spec.Table {
 		switch {
 		case m.Why == homeOrigin && m.Access == shared.ReadWrite:
-			home = append(home, sessionDir{homeDir, m.Path})
+			home = append(home, sessionDir{filepath.Base(m.Source), m.Path})
 		case m.Why == tempOrigin && m.Path == "/tmp":
-			temp = append(temp, sessionDir{tempDir, m.Path})
+			temp = append(temp, sessionDir{filepath.Base(m.Source), m.Path})
 		}
 	}
 	return append(home, temp...)
