@@ -257,24 +257,36 @@ func TestNothingIsPlantedForTheNextRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"bin", "data", "config", "go/bin"} {
+	binds := []string{"bin", "there", "data", "config", "go/bin"}
+	for _, dir := range binds {
 		if err := os.MkdirAll(filepath.Join(home, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exe, err := os.Executable() // what this sbxhost is called
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, own := "", []string{"git", "gh", "sbxhost", filepath.Base(exe)}
+	for _, name := range own {
+		programs += " bin/" + name + " there/" + name
+		if err := os.WriteFile(filepath.Join(home, "there", name), []byte("#!/bin/sh\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	before := listed(t, home)
 	h := newHost(t, func(o *host.Options) {
-		o.Environ = []string{"PATH=" + home + "/bin:" + os.Getenv("PATH"), "HOME=" + home, "XDG_CONFIG_HOME=" + home + "/config",
+		o.Environ = []string{"PATH=" + home + "/bin:" + home + "/there:" + os.Getenv("PATH"), "HOME=" + home, "XDG_CONFIG_HOME=" + home + "/config",
 			"SBXHOST_CONFIG=" + home + "/config/mine.hcl"}
 		o.EnginePath = []string{home + "/data/sbxhost/engines"}
 		o.EngineDir = home + "/go/bin"
 		d := o.Sandboxes["fast"]
-		for _, dir := range []string{"bin", "data", "config", "go/bin"} {
+		for _, dir := range binds {
 			d.BindPaths = append(d.BindPaths, host.Bind{Host: filepath.Join(home, dir), Writable: true})
 		}
 		o.Sandboxes["fast"] = d
 	})
-	script := "cd " + home + `; for p in bin/git bin/gh bin/control data/sbxhost/engines/sbxhost-engine-x go/bin/sbxhost-engine-bwrap \
+	script := "cd " + home + `; for p in bin/control` + programs + ` data/sbxhost/engines/sbxhost-engine-x go/bin/sbxhost-engine-bwrap \
 		go/bin/sbxhost-engine-docker go/bin/sbxhost-init go/bin/sbxhost-telemetry config/sbxhost/config.hcl config/mine.hcl; do
 		(mkdir -p $(dirname $p); echo x >$p) 2>/dev/null && echo $p; (rmdir $p || mv $p $p.old) 2>/dev/null && echo removed $p; done; true`
 	for range 2 { // what holds a place is no program: the second starts like the first
@@ -288,6 +300,11 @@ func TestNothingIsPlantedForTheNextRun(t *testing.T) {
 	}
 	if err := h.Close(); err != nil {
 		t.Error(err)
+	}
+	for _, name := range own {
+		if text, err := os.ReadFile(filepath.Join(home, "there", name)); err != nil || string(text) != "#!/bin/sh\n" {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
 	}
 	// sbxhost's own account and sessions aside.
 	after := slices.DeleteFunc(listed(t, home), func(p string) bool { return strings.HasPrefix(p, ".") })
