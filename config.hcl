@@ -49,6 +49,10 @@ sandbox "fast" {
     { host = coalesce(env.GOMODCACHE, "~/go/pkg/mod"), optional = true },
   ]
 
+  # What git obeys, such as hooks and configuration, cannot be written; "full"
+  # gives that up, and tells at its end what a command has changed of it.
+  git = "protected"
+
   # Variables of yours to pass on, with * and ? for what varies. A short list
   # (PATH, HOME, LANG and the like) is always passed; all else is not.
   env_passthrough = ["LC_*", "GOFLAGS", "GOMODCACHE", "GOPROXY"]

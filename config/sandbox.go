@@ -52,6 +52,8 @@ func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 			def.ProtectPaths = d.pathPatterns(it)
 		case "protect_paths_except":
 			def.ProtectPathsExcept = d.givenUp(it)
+		case "git":
+			def.Git, _ = d.oneOf(it, "protected", "full")
 		case "unix_sockets":
 			def.UnixSockets = d.socketPaths(it)
 		case "env_passthrough":

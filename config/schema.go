@@ -51,7 +51,7 @@ var (
 		place: "a sandbox block",
 		attrs: []string{
 			"engine", "fallback", "network", "filesystem", "read_only", "workdir", "bind_paths", "deny_paths",
-			"protect_paths", "protect_paths_except", "unix_sockets",
+			"protect_paths", "protect_paths_except", "git", "unix_sockets",
 			"env_passthrough", "env", "credentials",
 		},
 		blocks: []blockType{{name: "limits"}, {name: "config"}},

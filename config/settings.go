@@ -58,6 +58,7 @@ func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSche
 	add("deny_paths", listOf(d.DenyPaths))
 	add("protect_paths", listOf(d.ProtectPaths))
 	add("protect_paths_except", listOf(d.ProtectPathsExcept))
+	add("git", cmp.Or(d.Git, "protected"))
 	add("unix_sockets", listOf(d.UnixSockets))
 	add("env_passthrough", listOf(d.EnvPassthrough))
 	add("env", listOf(slices.Sorted(maps.Keys(d.Env))))

@@ -31,7 +31,8 @@ type RepositoryReport struct {
 	// Unclear says why it is not known what else git would act on, in one line;
 	// empty if it is.
 	Unclear string
-	// Existing says that it was there before; only Pending is told of such a one.
+	// Existing says that it was there before: Pending is told of such a one, and
+	// with Definition.Git "full" those of Hooks, Keys and Alternates that changed.
 	Existing bool
 }
 
@@ -72,6 +73,7 @@ type before struct {
 	repositories []string
 	pending      workspace.Pending // what they were in the middle of
 	instructions []string
+	acting       workspace.Acting // what git acts on in them; nil where no command can write that
 }
 
 // A made is what came to be while a command ran.
@@ -98,25 +100,38 @@ func (r *resolver) made(out *resolved) (m made) {
 			m.instructions = append(m.instructions, p)
 		}
 	}
+	var changed map[string]workspace.Inspection
+	repositories := repositoryPaths(found)
+	if out.before.acting != nil {
+		changed = r.ws.Acting(ctx, repositories, r.owner.gitUser()).Since(out.before.acting)
+	}
 	before, more := workspace.Pending{}, 0
 	maps.Copy(before, out.before.pending)
-	for _, p := range repositoryPaths(found) {
-		report := RepositoryReport{Path: p, Existing: slices.Contains(out.before.repositories, p)}
+	n := len(repositories)
+	for dir := range changed {
+		if !slices.Contains(repositories, dir) {
+			repositories = append(repositories, dir) // of a submodule that is not checked out
+		}
+	}
+	slices.Sort(repositories[n:])
+	for i, p := range repositories {
+		report := RepositoryReport{Path: p, Existing: i >= n || slices.Contains(out.before.repositories, p)}
 		if len(m.repositories) < maxMade || report.Existing {
 			now := pending([]string{p})
 			report.Pending = now.Since(before)
 			maps.Copy(before, now) // a worktree's lies in the main repository as well
 		}
+		made, acts := changed[p]
 		switch {
-		case report.Existing && len(report.Pending) == 0:
+		case report.Existing && len(report.Pending) == 0 && !acts:
 			continue
 		case len(m.repositories) >= maxMade:
 			more++
 			continue
 		case !report.Existing:
-			made := r.ws.Inspect(ctx, p, r.owner.gitUser())
-			report.Hooks, report.Keys, report.More, report.Alternates, report.Unclear = made.Hooks, made.Keys, made.More, made.Alternates, made.Unclear
+			made = r.ws.Inspect(ctx, p, r.owner.gitUser())
 		}
+		report.Hooks, report.Keys, report.More, report.Alternates, report.Unclear = made.Hooks, made.Keys, made.More, made.Alternates, made.Unclear
 		m.repositories = append(m.repositories, report)
 	}
 	if more > 0 {
@@ -140,14 +155,19 @@ func (r *RepositoryReport) Executes() bool {
 // String says it in a sentence.
 func (r *RepositoryReport) String() string {
 	s := fmt.Sprintf("the command made the git repository %q", r.Path)
+	hooks, keys := ", with the hooks %q", ", whose configuration sets %q"
 	if r.Existing {
 		s = fmt.Sprintf("there is %q", r.Path)
+		if len(r.Hooks)+len(r.Keys) > 0 || r.Alternates {
+			s = fmt.Sprintf("the command changed the git repository %q", r.Path)
+		}
+		hooks, keys = ", its hooks %q", ", its settings %q"
 	}
 	if len(r.Hooks) > 0 {
-		s += fmt.Sprintf(", with the hooks %q", r.Hooks)
+		s += fmt.Sprintf(hooks, r.Hooks)
 	}
 	if len(r.Keys) > 0 {
-		s += fmt.Sprintf(", whose configuration sets %q", r.Keys)
+		s += fmt.Sprintf(keys, r.Keys)
 	}
 	if r.More > 0 {
 		s += fmt.Sprintf(", and %d hooks and keys more", r.More)

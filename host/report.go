@@ -22,7 +22,8 @@ type Report struct {
 	Violations []Violation
 	// Limits says which mechanism held each limit.
 	Limits []LimitReport
-	// Repositories are git repositories that came to be while the command ran.
+	// Repositories are git repositories that came to be while the command ran, and
+	// where Definition.Git is "full" those of which it changed what git executes.
 	Repositories []RepositoryReport
 	// Instructions are files and directories that came to be while the command
 	// ran and that tools of the host take for instructions: editors' tasks, hooks

@@ -141,6 +141,9 @@ func (r *resolver) table(in *view.Input, facts *facts, out *resolved) (err error
 		if err := out.Guard(found); err != nil {
 			return err
 		}
+		if in.Git == "full" {
+			out.before.acting = r.ws.Acting(facts.ctx, out.before.repositories, r.owner.gitUser())
+		}
 	}
 	out.notes = append(out.notes, out.Notes...)
 	out.spec.Table, out.spec.Deny, out.spec.Protect = out.Table(), out.Deny, out.Protect

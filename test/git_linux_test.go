@@ -2,6 +2,7 @@ package test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -122,6 +123,57 @@ func TestGitWorks(t *testing.T) {
 	}
 }
 
+// TestGitFull gives up what is protected of git, and is told what has changed.
+func TestGitFull(t *testing.T) {
+	need(t, "bwrap", "git")
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	build(t, top, bin, "cmd/sbxhost")
+	g := newGitPlace(t, bin)
+	for _, root := range []string{"main", "wt", "super"} {
+		for _, tt := range []struct{ command, refused, told string }{
+			{"git config user.name somebody", "git config", ""},
+			{"git remote remove x 2>/dev/null; git remote add x /nowhere", "git remote", ""},
+			{"git branch -f old && git branch -M old new", "git branch -M", ""},
+			{"git config alias.x '!true'", "git config", `, its settings ["alias.x"]`},
+			{"git config alias.x '!false'", "git config", `, its settings ["alias.x"]`},
+			{"hooks=$(git rev-parse --git-path hooks) && echo true >$hooks/post-commit && chmod +x $hooks/post-commit", "", `, its hooks ["post-commit"]`},
+			{"echo false >>$(git rev-parse --git-path hooks)/post-commit", "", `, its hooks ["post-commit"]`},
+			{"git config --unset alias.x", "git config", ""},
+			{"git commit -q --allow-empty -m x", "-", ""},
+		} {
+			if out, err := g.inside(g.path(root), tt.command); tt.refused != "-" && (err == nil || !strings.Contains(out, "if "+tt.refused+" has to change them: git = \"full\" at ") && tt.refused != "") {
+				t.Errorf("protected, in %s: %s: %v\n%s", root, tt.command, err, out)
+			}
+			out, err := g.in("full", g.path(root), tt.command)
+			if err != nil {
+				t.Errorf("in %s: %s: %v\n%s", root, tt.command, err, out)
+			}
+			said := strings.Contains(out, fmt.Sprintf("the command changed the git repository %q", g.path(root))+tt.told)
+			if said != (tt.told != "") {
+				t.Errorf("in %s: %s: it says\n%s\nwant %q", root, tt.command, out, tt.told)
+			}
+		}
+	}
+	out, err := g.run(g.path("main"), "sbxhost", "exec", "-sandbox", "full", "-quiet", "-result", g.path("home/result"), "--", "git", "config", "alias.y", "!true")
+	data, _ := os.ReadFile(g.path("home/result"))
+	if want := `"repositories":[{"path":"` + g.path("main") + `","hooks":[],"config_keys":["alias.y"],"more":0,"alternates":false,"pending":[],"unclear":"","existing":true}]`; err != nil ||
+		!strings.Contains(strings.Join(strings.Fields(string(data)), ""), want) {
+		t.Errorf("%v\n%s%s\nwant %s", err, out, data, want)
+	}
+	// Other worktrees are not given up.
+	if out, err := g.in("full", g.path("wt"), "echo x >../main/.git/worktrees/other/HEAD || echo x >../main/.git/HEAD"); err == nil {
+		t.Errorf("another worktree's HEAD was written\n%s", out)
+	}
+	g.outside(g.path("super"), "git submodule --quiet deinit -f libs/lib && rm -rf .git/modules/libs")
+	if out, err := g.in("full", g.path("super"), "git submodule init"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func pathsIn(dir string, names ...string) (list []string) {
 	for _, n := range names {
 		list = append(list, dir+"/"+n)
@@ -134,6 +186,7 @@ func pathsIn(dir string, names ...string) (list []string) {
 // in that the submodule deep.
 type gitPlace struct {
 	t    *testing.T
+	bin  string
 	base string
 	env  []string
 }
@@ -144,7 +197,7 @@ func newGitPlace(t *testing.T, bin string) *gitPlace {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gitPlace{t: t, base: base}
+	g := &gitPlace{t: t, bin: bin, base: base}
 	g.env = []string{
 		"PATH=" + bin + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + g.path("home"), "TMPDIR=/tmp", "LC_ALL=C",
 		"SBXHOST_CONFIG=" + g.path("home/sandbox.hcl"), "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
@@ -152,7 +205,7 @@ func newGitPlace(t *testing.T, bin string) *gitPlace {
 	who := `{ GIT_AUTHOR_NAME = "n", GIT_AUTHOR_EMAIL = "e@x", GIT_COMMITTER_NAME = "n", GIT_COMMITTER_EMAIL = "e@x", GIT_EDITOR = "true" }`
 	if err := errors.Join(os.Mkdir(g.path("home"), 0o755),
 		os.WriteFile(g.path("home/.gitconfig"), []byte("[user]\nname = n\nemail = e@x\n[init]\ndefaultBranch = main\n[protocol \"file\"]\nallow = always\n[advice]\ndetachedHead = false\n"), 0o644),
-		os.WriteFile(g.path("home/sandbox.hcl"), []byte("sandbox \"fast\" {\n  engine = \"bwrap\"\n  env    = "+who+"\n}\n"), 0o644)); err != nil {
+		os.WriteFile(g.path("home/sandbox.hcl"), []byte("sandbox \"fast\" {\n  engine = \"bwrap\"\n  env    = "+who+"\n}\n\nsandbox \"full\" {\n  engine = \"bwrap\"\n  git    = \"full\"\n  env    = "+who+"\n}\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	g.outside(base, `
@@ -194,6 +247,9 @@ func (g *gitPlace) giveAway(uid int) {
 }
 
 func (g *gitPlace) run(dir, program string, args ...string) (string, error) {
+	if program == "sbxhost" {
+		program = g.bin + "/sbxhost"
+	}
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Env = dir, g.env
 	out, err := cmd.CombinedOutput()
@@ -205,7 +261,7 @@ func (g *gitPlace) inside(root, script string) (string, error) { return g.in("fa
 
 func (g *gitPlace) in(sandbox, root, script string) (string, error) {
 	g.t.Helper()
-	return g.run(root, filepath.Join(strings.TrimPrefix(strings.Split(g.env[0], ":")[0], "PATH="), "sbxhost"), "exec", "-sandbox", sandbox, "--", "sh", "-c", script)
+	return g.run(root, "sbxhost", "exec", "-sandbox", sandbox, "--", "sh", "-c", script)
 }
 
 func (g *gitPlace) outside(dir, script string) {

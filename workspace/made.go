@@ -75,13 +75,18 @@ func (w *Workspace) Inspect(ctx context.Context, dir string, as *User) (i Inspec
 	}
 	_, err = os.Lstat(join(l.CommonDir, "objects/info/alternates"))
 	i.Alternates = err == nil
+	i.cap()
+	return i
+}
+
+// cap leaves the first of each list.
+func (i *Inspection) cap() {
 	for _, list := range []*[]string{&i.Hooks, &i.Keys} {
 		if n := len(*list); n > maxNamed {
 			i.More += n - maxNamed
 			*list = slices.Clone((*list)[:maxNamed])
 		}
 	}
-	return i
 }
 
 func (i *Inspection) unclear(err error) {
@@ -130,6 +135,110 @@ func (g *gitRunner) keys(ctx context.Context, data []byte) ([]string, error) {
 		return nil, err
 	}
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), nil
+}
+
+// Acting is what a git acts on, outside of a sandbox, in repositories, and how each
+// looks, by their git directories: to be compared with what it is later.
+type Acting map[string]acting
+
+type acting struct {
+	path        string            // of its work tree; for a submodule that has none the git directory
+	hooks, keys map[string]string // hooks, and other files that settings name; settings
+	alternates  stamp
+	unclear     error
+}
+
+// maxActing is how many repositories an Acting has: each costs some milliseconds.
+const maxActing = 256
+
+// Acting asks git what it acts on in those directories, and in the repositories
+// of submodules that are cloned there, as Obeyed asks it.
+func (w *Workspace) Acting(ctx context.Context, dirs []string, as *User) Acting {
+	found := Acting{}
+	add := func(path string, l GitLayout) {
+		if _, ok := found[l.GitDir]; !ok && len(found) < maxActing {
+			found[l.GitDir] = w.acting(ctx, path, l, as)
+		}
+	}
+	var submodules []string
+	for _, dir := range dirs {
+		switch l, err := GitDirs(dir); {
+		case err != nil:
+			found[dir] = acting{path: dir, unclear: err}
+		case l.GitDir != "":
+			add(dir, l)
+			submodules = append(submodules, l.Writable...)
+		}
+	}
+	for _, dir := range submodules {
+		if isGitDir(dir, dir) == nil {
+			add(dir, GitLayout{Kind: GitBare, GitDir: dir, CommonDir: dir})
+		}
+	}
+	return found
+}
+
+func (w *Workspace) acting(ctx context.Context, path string, l GitLayout, as *User) acting {
+	found := acting{path: path, hooks: map[string]string{}, keys: map[string]string{}, alternates: stampOf(join(l.CommonDir, "objects/info/alternates"))}
+	users := []*User{nil}
+	if as != nil {
+		users = append(users, as)
+	}
+	for _, user := range users {
+		a := w.ask(ctx, path, l, user)
+		if a.obeyed.Failed != nil {
+			found.unclear = a.obeyed.Failed
+		}
+		for _, s := range a.settings {
+			// What a command can write is of the repository, or included.
+			if useOf(s.key) != 0 && !slices.Contains([]string{"system", "global", "command"}, s.scope) {
+				found.keys[s.key] += s.value + "\x00"
+			}
+		}
+		for _, dir := range a.obeyed.Hooks {
+			names, _ := hookNames(dir) // why not is in Failed
+			for _, name := range names {
+				p := join(dir, name)
+				if dir != join(l.CommonDir, "hooks") {
+					name = p
+				}
+				if s := stampOf(p); s.regular() && s.target().mode&0o111 != 0 {
+					found.hooks[name] = fmt.Sprint(s)
+				}
+			}
+		}
+		for _, p := range a.obeyed.Other {
+			if s := stampOf(p); s.regular() {
+				found.hooks[p] = fmt.Sprint(s)
+			}
+		}
+	}
+	return found
+}
+
+// Since gives what is new, or looks otherwise than before, by the directories of
+// the repositories.
+func (a Acting) Since(before Acting) map[string]Inspection {
+	changed := func(now, before map[string]string) (names []string) {
+		for name, look := range now {
+			if was, ok := before[name]; !ok || was != look {
+				names = append(names, clip(name, maxKey))
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	since := map[string]Inspection{}
+	for dir, now := range a {
+		was := before[dir]
+		i := Inspection{Hooks: changed(now.hooks, was.hooks), Keys: changed(now.keys, was.keys), Alternates: !now.alternates.absent() && now.alternates != was.alternates}
+		i.unclear(now.unclear)
+		i.cap()
+		if len(i.Hooks)+len(i.Keys) > 0 || i.Alternates || i.Unclear != "" {
+			since[now.path] = i
+		}
+	}
+	return since
 }
 
 // Pending tells what repositories are in the middle of, whose lists of what to

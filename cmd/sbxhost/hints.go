@@ -23,6 +23,8 @@ type failure struct {
 	sandbox   string
 	networkAt string // where the configuration could say network = true; empty: nowhere
 	bindAt    string // likewise for bind_paths
+	gitAt     string // likewise for git
+	gitKept   bool   // what git obeys is protected
 	network   bool   // the command had one, or was denied one for this once by a flag
 	command   shared.Command
 	spec      *shared.Spec
@@ -51,6 +53,57 @@ func (f *failure) hints() []string {
 		}
 	}
 	return lines
+}
+
+// protectedGit is about the first command that changes what git obeys, where that
+// is protected. It is no guess: the sandbox refuses that always.
+func (f *failure) protectedGit() string {
+	if !f.gitKept {
+		return ""
+	}
+	for _, words := range simpleCommands(f.command) {
+		if name := settingCommand(words); name != "" {
+			line := fmt.Sprintf(`sandbox %q protects the hooks and the configuration that git obeys; if %s has to change them: git = "full"`, f.sandbox, name)
+			if f.gitAt != "" {
+				line += " at " + f.gitAt
+			}
+			return line
+		}
+	}
+	return ""
+}
+
+// settingCommand names a command that writes hooks or configuration of git's; ""
+// is any other.
+func settingCommand(words []string) string {
+	for len(words) > 1 && slices.Contains([]string{"npx", "bunx", "pnpm", "yarn", "exec", "dlx"}, words[0]) {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	program, rest := filepath.Base(words[0]), words[1:]
+	for program == "git" && len(rest) > 1 && (rest[0] == "-C" || rest[0] == "-c") {
+		rest = rest[2:]
+	}
+	verb := ""
+	if len(rest) > 0 {
+		verb, rest = rest[0], rest[1:]
+	}
+	name := strings.TrimSpace(program + " " + verb)
+	switch name {
+	case "git config", "git remote", "git submodule", "git lfs", "git maintenance", "git sparse-checkout", "git flow",
+		"pre-commit install", "pre-commit init-templatedir", "lefthook install", "husky install", "husky init", "husky",
+		"simple-git-hooks", "overcommit --install":
+		return name
+	case "git branch":
+		for _, word := range rest {
+			if slices.Contains([]string{"-m", "-M", "-c", "-C", "-u", "--move", "--copy", "--unset-upstream", "--edit-description"}, word) || strings.HasPrefix(word, "--set-upstream-to") {
+				return name + " " + word
+			}
+		}
+	}
+	return ""
 }
 
 // unseenPath is about the first path among the arguments that is hidden, or that
@@ -214,8 +267,8 @@ func notFoundHint(sandbox string, c shared.Command, onHost func(name string) str
 }
 
 // hint tells what may help after a command has failed, and gives err with what
-// helps when it was not found. After an exit it speaks to people alone: hints
-// in a log would be guesses.
+// helps when it was not found. After an exit it speaks to people alone, but for
+// what is certain: hints in a log would be guesses.
 func (e *execution) hint(cmd *host.Cmd, err error) error {
 	exit, exited := errors.AsType[*host.ExitError](err)
 	missing := errors.Is(err, shared.ErrNotFound)
@@ -230,7 +283,11 @@ func (e *execution) hint(cmd *host.Cmd, err error) error {
 	case exited && exit.TimedOut:
 		e.say(e.timedOut())
 		return err
-	case exited && (!isTerminal(e.stderr) || exit.Signal != 0):
+	case exited && exit.Signal != 0:
+		return err
+	case exited && !isTerminal(e.stderr) && !slices.ContainsFunc(simpleCommands(shared.Command{Args: e.args, Script: e.flags.script}), func(words []string) bool {
+		return settingCommand(words) != ""
+	}):
 		return err
 	}
 	x, explainErr := cmd.Explain()
@@ -240,8 +297,9 @@ func (e *execution) hint(cmd *host.Cmd, err error) error {
 	f := &failure{
 		sandbox: x.Sandbox, command: x.Command, spec: &x.Spec,
 		network:   x.Spec.Network.Mode != shared.NetworkNone || e.flags.network != nil,
-		networkAt: e.place("network"), bindAt: e.place("bind_paths"),
-		exists: func(path string) bool { _, err := os.Lstat(path); return err == nil },
+		networkAt: e.place("network"), bindAt: e.place("bind_paths"), gitAt: e.place("git"),
+		gitKept: slices.ContainsFunc(x.Spec.Table, func(e shared.Entry) bool { return e.Why == "protected: git config" }),
+		exists:  func(path string) bool { _, err := os.Lstat(path); return err == nil },
 	}
 	if missing {
 		hint := notFoundHint(x.Sandbox, x.Command, func(name string) string {
@@ -254,6 +312,12 @@ func (e *execution) hint(cmd *host.Cmd, err error) error {
 		if hint != "" {
 			return &hinted{err, hint}
 		}
+		return err
+	}
+	if line := f.protectedGit(); line != "" {
+		e.say("hint: " + line)
+	}
+	if !isTerminal(e.stderr) {
 		return err
 	}
 	for _, line := range f.hints() {

@@ -75,6 +75,22 @@ func TestHints(t *testing.T) {
 			t.Errorf("%q %q:\n got %q\nwant %q", tt.args, tt.script, got, tt.want)
 		}
 	}
+	for args, want := range map[string]string{
+		"git config user.name x": "git config", "git -C sub remote add o x": "git remote", "git branch -m x": "git branch -m",
+		"git submodule init": "git submodule", "npx husky install": "husky install", "pre-commit install": "pre-commit install",
+		"git commit -m config": "", "git branch x": "", "git": "", "cat config": "", "pre-commit run": "",
+	} {
+		f := &failure{sandbox: "fast", gitAt: "config.hcl:7", gitKept: true, command: shared.Command{Args: strings.Fields(args)}}
+		if want != "" {
+			want = `sandbox "fast" protects the hooks and the configuration that git obeys; if ` + want + ` has to change them: git = "full" at config.hcl:7`
+		}
+		if got := f.protectedGit(); got != want {
+			t.Errorf("%q: got %q, want %q", args, got, want)
+		}
+		if f.gitKept = false; f.protectedGit() != "" {
+			t.Errorf("%q: a hint where nothing is protected", args)
+		}
+	}
 }
 
 // Arguments come from anywhere: nothing about them may break the hints.

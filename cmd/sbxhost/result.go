@@ -74,7 +74,7 @@ type repositoryResult struct {
 	Alternates bool     `json:"alternates"`
 	Pending    []string `json:"pending"`  // directories of a rebase, an am, a cherry-pick or a revert that began or changed
 	Unclear    string   `json:"unclear"`  // why it is not known what else there is; empty if it is
-	Existing   bool     `json:"existing"` // it was there before
+	Existing   bool     `json:"existing"` // it was there before: hooks and keys are those that changed
 }
 
 // violationResult is one denial.

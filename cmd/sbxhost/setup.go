@@ -319,7 +319,7 @@ func fromFile(attribute string) bool {
 	first := strings.FieldsFunc(attribute, func(r rune) bool { return r == '.' || r == '[' || r == ' ' })[0]
 	return slices.Contains([]string{
 		"engine", "fallback", "network", "filesystem", "read_only", "workdir", "bind_paths", "deny_paths",
-		"protect_paths", "protect_paths_except", "unix_sockets",
+		"protect_paths", "protect_paths_except", "git", "unix_sockets",
 		"env_passthrough", "env", "credentials", "limits", "config", "workspace", "audit",
 	}, first)
 }

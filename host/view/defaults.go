@@ -55,6 +55,9 @@ func (v *View) given() ([]string, error) {
 		list = append(list, name)
 		v.Remarks = append(v.Remarks, sprint("protect_paths_except: a command can write %s, which tools of the host take for instructions", name))
 	}
+	if v.full {
+		list = append(list, ".gitmodules")
+	}
 	return list, nil
 }
 

@@ -37,6 +37,11 @@ type Definition struct {
 	ProtectPaths []string
 	// ProtectPathsExcept are names among DefaultProtected that may be written.
 	ProtectPathsExcept []string
+	// Git is "protected" (also ""), which keeps what git obeys from being written -
+	// hooks, configuration and the like -, or "full", which gives that up: then a
+	// Report lists the hooks, and the settings that run commands, which have
+	// changed. Worktrees elsewhere are protected all the same.
+	Git string
 	// UnixSockets are socket files that commands may connect to. All others in
 	// what is shown are hidden. One that nothing else shows is shown at its path.
 	UnixSockets []string

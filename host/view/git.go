@@ -28,7 +28,7 @@ func (v *View) ShowGit() {
 		r := v.repository(root.Path)
 		layout := r.Layout
 		writable := layout.Writable
-		if r.Unasked != nil || !root.Writable || root.Field == "root" && v.in.ReadOnly {
+		if r.Unasked != nil && !v.full || !root.Writable || root.Field == "root" && v.in.ReadOnly {
 			writable = nil
 		}
 		for _, dir := range layout.Readable {
@@ -62,7 +62,7 @@ func (v *View) repository(dir string) Repository {
 // directory that is not, wherever that is shown writable.
 func (v *View) openSubmodules(layout *workspace.GitLayout) {
 	for _, dir := range layout.Writable {
-		if !slices.ContainsFunc(layout.Protected, func(p string) bool { return paths.Inside(p, dir) }) {
+		if v.full || !slices.ContainsFunc(layout.Protected, func(p string) bool { return paths.Inside(p, dir) }) {
 			continue
 		}
 		for _, at := range v.places(dir) {
@@ -129,7 +129,7 @@ func (v *View) marksOfGit(found *Found) (marks []mark) {
 	}
 	n := 0
 	for _, f := range found.Trees.Found {
-		if !v.nested(&f, working) {
+		if v.full || !v.nested(&f, working) {
 			continue
 		}
 		m := mark{path: f.Path, why: "git, in a directory that commands cannot search"}
@@ -151,6 +151,9 @@ func (v *View) marksOfGit(found *Found) (marks []mark) {
 func (v *View) marksOfRepository(top string) (marks []mark) {
 	r := v.repository(top)
 	dotGit := path.Join(top, ".git")
+	if r.Err != nil && v.full {
+		return nil
+	}
 	if r.Err != nil {
 		v.note("%v: it is read-only inside, and git does not work there", r.Err)
 		return []mark{{path: dotGit, why: "git, not understood", hold: &Hold{}}}
@@ -158,7 +161,7 @@ func (v *View) marksOfRepository(top string) (marks []mark) {
 	if r.Layout.CommonDir == "" {
 		return nil
 	}
-	if r.Unasked != nil {
+	if r.Unasked != nil && !v.full {
 		v.note("the git repository %q is read-only inside: %v", top, r.Unasked)
 		const why = "git, which cannot be asked what it obeys"
 		return []mark{{path: r.Layout.GitDir, why: why}, {path: r.Layout.CommonDir, why: why}, {path: dotGit, why: why}}
@@ -181,10 +184,17 @@ func (v *View) marksOfRepository(top string) (marks []mark) {
 		}
 	}
 	for _, p := range r.Layout.Protected {
-		add(p, gitHold(p))
+		if !v.full || slices.Contains(r.Layout.Elsewhere, p) {
+			add(p, gitHold(p))
+		}
 	}
 	for _, p := range r.Layout.Present {
-		add(p, nil)
+		if !v.full || path.Base(p) != ".gitmodules" {
+			add(p, nil)
+		}
+	}
+	if v.full {
+		return marks
 	}
 	for _, o := range r.Obeyed {
 		way := v.facts.Follow(o.Path)

@@ -418,6 +418,9 @@ func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 		add(m.path, m.why)
 	}
 	for _, dir := range v.repositories(trees) {
+		if v.full {
+			break
+		}
 		r := v.repository(dir)
 		for _, p := range r.Layout.Protected {
 			add(p, "git "+path.Base(p))

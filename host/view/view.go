@@ -14,6 +14,7 @@ type View struct {
 	in    *Input
 	facts Facts
 	host  bool // the host's tree lies beneath the table
+	full  bool // what git obeys is not protected
 
 	entries []shared.Entry
 	at      map[string]int   // by path inside
@@ -58,7 +59,7 @@ type Hold struct {
 }
 
 func newView(in *Input, facts Facts) *View {
-	return &View{in: in, facts: facts, host: in.Filesystem == "host", at: map[string]int{}, from: map[string][]int{}}
+	return &View{in: in, facts: facts, host: in.Filesystem == "host", full: in.Git == "full", at: map[string]int{}, from: map[string][]int{}}
 }
 
 // Table gives the entries, sorted.
