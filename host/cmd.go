@@ -791,6 +791,10 @@ func (c *Cmd) event(e shared.Event) {
 		c.report.Degraded = append(c.report.Degraded, e.Message)
 	case shared.EventViolation:
 		c.report.Violations = append(c.report.Violations, Violation{e.Details["operation"], e.Details["path"], e.Details["attribute"], e.Message})
+	case shared.EventDiscarded:
+		if n, err := strconv.ParseUint(e.Details["count"], 10, 64); err == nil {
+			c.report.Discarded = n
+		}
 	case shared.EventLimit:
 		c.report.Limits = append(c.report.Limits, LimitReport{e.Details["limit"], e.Details["mechanism"], e.Details["hold"]})
 	}

@@ -20,6 +20,9 @@ type Report struct {
 	Degraded []string
 	// Violations are what the command was denied, where its engine tells.
 	Violations []Violation
+	// Discarded is how many files the command has left in its private home, which
+	// has ended with it, where its engine counts them.
+	Discarded uint64
 	// Limits says which mechanism held each limit.
 	Limits []LimitReport
 	// Repositories are git repositories that came to be while the command ran, and

@@ -71,5 +71,6 @@ const (
 	EventDegraded  EventKind = "degraded"  // something is held less well than was asked
 	EventViolation EventKind = "violation" // the command tried what it may not
 	EventLimit     EventKind = "limit"     // details: "limit", "mechanism", "hold" (held, approximated or not held)
+	EventDiscarded EventKind = "discarded" // details: "path", "count": files written there are gone with the command
 	EventDropped   EventKind = "dropped"   // details: "count", the events lost to a slow reader
 )

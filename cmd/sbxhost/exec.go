@@ -419,6 +419,8 @@ func (e *execution) event(ev shared.Event) {
 	switch ev.Kind {
 	case shared.EventDegraded:
 		e.note("degraded: " + ev.Message)
+	case shared.EventDiscarded:
+		e.note(ev.Message)
 	case shared.EventLimit:
 		if ev.Details["hold"] != "held" {
 			e.note("degraded: " + ev.Message)

@@ -44,6 +44,10 @@ type result struct {
 	// Overlays are where what the command wrote ends with the session.
 	Overlays []string `json:"overlays"`
 
+	// Discarded is how many files the command has left in its private home, which
+	// has ended with it.
+	Discarded uint64 `json:"discarded_files"`
+
 	Degraded []string      `json:"degraded"`
 	Limits   []limitResult `json:"limits"`
 	// Repositories are git repositories that came to be while the command ran.
@@ -89,7 +93,7 @@ type violationResult struct {
 func newResult(sandbox string, report host.Report, status int, err error) *result {
 	r := &result{
 		Version: 1, Sandbox: sandbox, Engine: report.Engine, Decision: report.Decision, Rule: report.Rule, Reason: report.Reason,
-		Status: status, Session: report.Session.Name, Overlays: append([]string{}, report.Overlays...),
+		Status: status, Session: report.Session.Name, Overlays: append([]string{}, report.Overlays...), Discarded: report.Discarded,
 		Degraded: report.Degraded, Limits: []limitResult{}, Repositories: []repositoryResult{},
 		Instructions: append([]string{}, report.Instructions...), Violations: []violationResult{},
 	}

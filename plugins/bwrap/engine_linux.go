@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 
@@ -88,9 +89,19 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		Launch:   s.launch,
 		Plan:     s.plan,
 		Events:   func(*shared.Command) []shared.Event { return events(s.held, spec) },
+		Fresh:    s.freshHome(),
 		Diagnose: s.diagnose,
 		Close:    s.leave,
 	}, nil
+}
+
+// freshHome is the home directory where it is memory of each command's own.
+func (s *opened) freshHome() string {
+	shown := func(e shared.Entry) bool { return e.Path == s.spec.Home && e.Access != shared.Private }
+	if s.held.holder || slices.ContainsFunc(s.spec.Table, shown) {
+		return ""
+	}
+	return s.spec.Home
 }
 
 // words divides the plan of a command between bubblewrap and a holder, which is

@@ -19,6 +19,9 @@ type Attachment struct {
 	// Plan and Events are as in Config.
 	Plan   func(cmd *shared.Command) (shared.Plan, error)
 	Events func(cmd *shared.Command) []shared.Event
+	// Fresh is a directory inside, of memory that each command has for itself, with
+	// [Config.Init]: an event tells how many files a command has left there. "" is none.
+	Fresh string
 	// Diagnose is as in Config.
 	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
 	// Close is called once, when the last command of the sandbox is gone.

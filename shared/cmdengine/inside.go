@@ -58,7 +58,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 		scope = s.engine.config.Scope(&s.spec)
 	}
 	command := sandboxinit.Command{
-		Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Scope: scope, Filter: s.filter,
+		Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Scope: scope, Filter: s.filter, Fresh: s.attached.Fresh,
 	}
 	if s.engine.config.Rlimits != nil {
 		command.Rlimits = s.engine.config.Rlimits(&s.spec)
@@ -72,6 +72,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	if err != nil {
 		return nil, nil, r.notStarted(ctx, err, s.diagnosis())
 	}
+	r.fresh = command.Fresh
 	r.scope = s.limits.Watch(r.launcher.Pid())
 	go r.observe() // the reply need not wait for it
 
@@ -96,6 +97,7 @@ type insideRun struct {
 	group    *cgroup.Group // nil where no limit needs one
 	scope    *cgroup.Watch // nil where systemd holds no limit
 
+	fresh   string // a directory whose content ends with the command, or ""
 	starved uint64 // processes killed for want of memory, once wait has returned
 
 	exited chan struct{} // closed when the launcher is gone and status and lost are final
@@ -341,14 +343,22 @@ func said(stderr string) string {
 }
 
 // remarks are what is to be told of a command after its end.
-func (r *insideRun) remarks() []shared.Event {
-	if r.starved == 0 {
-		return nil
+func (r *insideRun) remarks() (events []shared.Event) {
+	if r.starved > 0 {
+		count := strconv.FormatUint(r.starved, 10)
+		events = append(events, shared.Event{Kind: shared.EventViolation,
+			Message: "limits.memory was used up; processes that the kernel killed for it: " + count,
+			Details: map[string]string{"limit": "memory", "killed": count}})
 	}
-	count := strconv.FormatUint(r.starved, 10)
-	return []shared.Event{{Kind: shared.EventViolation,
-		Message: "limits.memory was used up; processes that the kernel killed for it: " + count,
-		Details: map[string]string{"limit": "memory", "killed": count}}}
+	if status, err := r.Conn.Wait(); err == nil && status.Left > 0 {
+		count, files := strconv.FormatUint(status.Left, 10), " files written to the private home were discarded"
+		if status.Left == 1 {
+			files = " file written to the private home was discarded"
+		}
+		events = append(events, shared.Event{Kind: shared.EventDiscarded,
+			Message: count + files, Details: map[string]string{"path": r.fresh, "count": count}})
+	}
+	return events
 }
 
 func (r *insideRun) signal(sig shared.Signal) error { return r.Signal(sig) }

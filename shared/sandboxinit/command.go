@@ -43,6 +43,10 @@ type Command struct {
 	// be back. A path that cannot be looked at counts as one without.
 	Mounted []string
 
+	// Fresh is a directory, in the sandbox's view, of memory that ends with the
+	// command. [Status.Left] tells what the command leaves in it. Empty is none.
+	Fresh string
+
 	// Crowded says that the command can use up what the init lives on, as in a
 	// control group that both are in: processes, of which the init makes
 	// beforehand those that it will need, or memory, for want of which the kernel then
@@ -93,6 +97,9 @@ func (c *Command) validate() error {
 	if strings.IndexByte(c.Dir, 0) >= 0 {
 		return errors.New("command: dir contains a NUL byte")
 	}
+	if strings.IndexByte(c.Fresh, 0) >= 0 {
+		return errors.New("command: fresh contains a NUL byte")
+	}
 	if len(c.Rlimits) > maxRlimits {
 		return errors.New("command: more than " + strconv.Itoa(maxRlimits) + " rlimits")
 	}
@@ -124,6 +131,9 @@ type Status struct {
 	Signal int
 	// CoreDumped says that the kernel counts the death as one with a core dump.
 	CoreDumped bool
+	// Left is how many files there are in Command.Fresh that were not there
+	// before; of more than ten thousand, directories count, too.
+	Left uint64
 }
 
 // ExitCode is the status as a shell shows it: 128+n for signal n.

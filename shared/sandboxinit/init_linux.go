@@ -22,6 +22,7 @@ type supervisor struct {
 	group atomic.Int32
 	// ending says that whatever is still there is to be killed.
 	ending atomic.Bool
+	fresh  fresh
 
 	reporting sync.Mutex
 	reported  bool
@@ -81,6 +82,7 @@ func runInit(control, finisher int) int {
 		makeThreads(spareThreads)
 		forked = offerChildren()
 	}
+	s.fresh = freshAt(cmd.Fresh)
 	child, refused := start(cmd, control)
 	forked()
 	if refused != nil {
@@ -144,6 +146,7 @@ func (s *supervisor) report(status Status) {
 	defer s.reporting.Unlock()
 	if !s.reported {
 		s.reported = true
+		status.Left = s.fresh.left()
 		s.control.send(encodeStatus(status))
 	}
 }

@@ -12,7 +12,7 @@ import (
 // the payload: fixed-size integers, strings with a uint32 length, lists with a
 // uint32 count. Both ends are of one build or of one release, so there is a
 // version to refuse, and none to negotiate.
-const wireVersion = 3
+const wireVersion = 4
 
 type kind byte
 
@@ -196,7 +196,7 @@ func encodeCommand(c *Command) ([]byte, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	size := 64 + len(c.Script) + len(c.Dir) + 20*len(c.Rlimits) + len(c.Filter)
+	size := 64 + len(c.Script) + len(c.Dir) + len(c.Fresh) + 20*len(c.Rlimits) + len(c.Filter)
 	for _, s := range c.Args {
 		size += 4 + len(s)
 	}
@@ -229,6 +229,7 @@ func encodeCommand(c *Command) ([]byte, error) {
 	}
 	e.str(string(c.Filter))
 	e.list(c.Mounted)
+	e.str(c.Fresh)
 	return e.done(), nil
 }
 
@@ -264,6 +265,7 @@ func decodeCommand(payload []byte) (*Command, error) {
 		c.Filter = []byte(filter)
 	}
 	c.Mounted = d.list()
+	c.Fresh = d.str()
 	if len(c.Args)+len(c.Env)+len(c.Mounted) > maxStrings {
 		d.fail("too many strings")
 	}
@@ -333,7 +335,7 @@ func decodeRefused(payload []byte) (*ExecError, error) {
 }
 
 func encodeStatus(s Status) []byte {
-	e := message(kindStatus, 3)
+	e := message(kindStatus, 11)
 	if s.Signal != 0 {
 		e.u8(0)
 	} else {
@@ -341,12 +343,13 @@ func encodeStatus(s Status) []byte {
 	}
 	e.u8(byte(s.Signal))
 	e.flag(s.CoreDumped)
+	e.u64(s.Left)
 	return e.done()
 }
 
 func decodeStatus(payload []byte) (Status, error) {
 	d := decoder{b: payload}
-	s := Status{Code: int(d.u8()), Signal: int(d.u8()), CoreDumped: d.flag()}
+	s := Status{Code: int(d.u8()), Signal: int(d.u8()), CoreDumped: d.flag(), Left: d.u64()}
 	switch {
 	case s.Signal > 127, s.Signal != 0 && s.Code != 0, s.Signal == 0 && s.CoreDumped:
 		d.fail("no such wait status")

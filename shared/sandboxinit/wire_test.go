@@ -77,6 +77,7 @@ func TestCommandRefused(t *testing.T) {
 		"NUL in arg":   {Command{Args: []string{"a", "b\x00"}}, "args[1] contains a NUL byte"},
 		"NUL in env":   {Command{Args: []string{"a"}, Env: []string{"A=\x00"}}, "env[0] contains a NUL byte"},
 		"NUL in dir":   {Command{Args: []string{"a"}, Dir: "/\x00"}, "dir contains a NUL byte"},
+		"NUL in home":  {Command{Args: []string{"a"}, Fresh: "/\x00"}, "fresh contains a NUL byte"},
 		"NUL in text":  {Command{Script: "a\x00"}, "script contains a NUL byte"},
 		"big":          {Command{Script: strings.Repeat("x", maxCommand)}, "over 16 MiB"},
 		"many":         {Command{Args: many}, "more than 1000000"},
@@ -95,8 +96,9 @@ func TestCommandRefused(t *testing.T) {
 
 func TestReportsRoundTrip(t *testing.T) {
 	for code := range 256 {
-		got, err := decodeStatus(decodeMessage(t, encodeStatus(Status{Code: code}), kindStatus, maxReport))
-		if err != nil || got != (Status{Code: code}) {
+		want := Status{Code: code, Left: uint64(code) << 33}
+		got, err := decodeStatus(decodeMessage(t, encodeStatus(want), kindStatus, maxReport))
+		if err != nil || got != want {
 			t.Errorf("code %d: got %+v, %v", code, got, err)
 		}
 	}
