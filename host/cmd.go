@@ -695,11 +695,16 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 	for _, note := range fewNotes(f.replaced) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
+	for _, place := range f.made.lost {
+		c.event(shared.Event{Kind: shared.EventDiscarded, Time: time.Now(), Details: map[string]string{"path": place},
+			Message: fmt.Sprintf("the worktree %s was discarded with the command that made it, and is still on its repository's list: git worktree prune takes it off", hostpath.Quote(place))})
+	}
 	if f.unlogged != "" {
 		c.late = append(c.late, f.unlogged)
 	}
 	c.mu.Lock()
 	c.report.Result, c.report.Repositories, c.report.Instructions = result, f.made.repositories, f.made.instructions
+	c.report.LostWorktrees = f.made.lost
 	c.mu.Unlock()
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
 )
@@ -74,11 +75,12 @@ func newRepositories(t testing.TB) string {
 	return base
 }
 
-// present are the mounts of what exists; protect_linux_test.go has the rest.
+// present are the mounts of what exists, without the directory above the workspace;
+// protect_linux_test.go has the rest.
 func present(spec *shared.Spec) []shared.Entry {
 	return slices.DeleteFunc(slices.Clone(spec.Table), func(m shared.Entry) bool {
 		_, err := os.Lstat(m.Source)
-		return m.Source != "" && err != nil
+		return m.Why == view.OriginAbove || m.Source != "" && err != nil
 	})
 }
 
@@ -260,6 +262,62 @@ func TestResolveGit(t *testing.T) {
 				t.Errorf("notes %q, want %q", notes, test.note)
 			}
 		})
+	}
+}
+
+// What lies directly above the workspace can be written nowhere but in the home
+// itself and in /tmp, and where a bind shows it.
+func TestResolveSealsWhatIsAbove(t *testing.T) {
+	t.Parallel()
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, base, "home/src/a/file", "home/b/file", "home/src/c/file", "other/file")
+	for _, test := range []struct {
+		root     string
+		writable []string
+		def      Definition
+		want     []string
+	}{
+		{root: "home/src/a", want: []string{"home/src"}},
+		{root: "home/src/a", writable: []string{base + "/home/src/c", base + "/other"}, want: []string{".", "home/src"}},
+		{root: "home/b"},
+		{root: "home/src/a", def: Definition{BindPaths: []Bind{{Host: base + "/home/src"}}}},
+		{root: "home/src/a", def: Definition{BindPaths: []Bind{{Host: base + "/home", Writable: true}}}},
+		{root: "home/src/a", def: Definition{Workdir: "/tmp/w"}},
+		{root: "home/src/a", def: Definition{Workdir: "/tmp/v/w"}, want: []string{"/tmp/v"}},
+		{root: "home/src/a", def: Definition{Workdir: "/work/w"}},
+		{root: "home/src/a", def: Definition{ReadOnly: true}},
+		{root: "home/src/a", def: Definition{DenyPaths: []string{base + "/home/src/c"}}, want: []string{"home/src"}},
+	} {
+		ws, err := workspace.New(workspace.Options{Root: base + "/" + test.root, Writable: test.writable, Home: base + "/home"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := (&resolver{ws: ws, caller: caller{uid: 1000, home: base + "/home"}}).resolve(t.Context(), "fast", test.def)
+		if err != nil {
+			t.Errorf("%+v: %v", test, err)
+			continue
+		}
+		var got, want []string
+		for _, m := range out.spec.Table {
+			if m.Access == shared.Hidden && m.Why == view.OriginAbove {
+				got = append(got, m.Path)
+			}
+		}
+		for _, p := range test.want {
+			if !filepath.IsAbs(p) {
+				p = filepath.Join(base, p)
+			}
+			want = append(want, p)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v: got %q, want %q", test, got, want)
+		}
+		if err := out.spec.Validate(); err != nil {
+			t.Errorf("%+v: %v", test, err)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
@@ -419,6 +420,10 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 		var notes []string
 		spec, notes = resolved.asHost()
 		resolved.notes = append(resolved.notes, notes...)
+	}
+	if !engine.info.Features.Has(shared.FeatureHidden) {
+		// Nobody has asked for it, and nothing of the host shows there.
+		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAbove })
 	}
 	if !via.unconfined {
 		if decided, err = h.decideEngine(def, engine.info, &spec); err != nil {

@@ -76,10 +76,31 @@ type before struct {
 	acting       workspace.Acting // what git acts on in them; nil where no command can write that
 }
 
+// lostSince are where worktrees are not that the workspace's repositories have
+// recorded since: a command made them where what it writes ends with it.
+func (r *resolver) lostSince(out *resolved) (places []string) {
+	for _, root := range r.ws.Roots() {
+		if !root.Writable {
+			continue
+		}
+		layout, err := workspace.GitDirs(root.Path)
+		if err != nil {
+			continue
+		}
+		for _, place := range layout.Lost {
+			if !slices.Contains(out.Lost, place) && !slices.Contains(places, place) && len(places) < maxMade {
+				places = append(places, place)
+			}
+		}
+	}
+	return places
+}
+
 // A made is what came to be while a command ran.
 type made struct {
 	repositories []RepositoryReport
 	instructions []string
+	lost         []string // where worktrees were
 }
 
 // made looks for what is there and was not before.
@@ -89,6 +110,7 @@ func (r *resolver) made(out *resolved) (m made) {
 	unclear := func(why string) { // of those that are not told one by one
 		m.repositories = append(m.repositories, RepositoryReport{Path: r.ws.Root(), Existing: true, Unclear: why})
 	}
+	m.lost = r.lostSince(out)
 	found, err := out.again()
 	if err != nil {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))

@@ -24,6 +24,10 @@ func insidePath(spec *shared.Spec, host string) (at string, ok bool) {
 	return at, deepest >= 0
 }
 
+// OriginAbove is the Why of the entry for the directory above the workspace, which
+// hides nothing that somebody wanted hidden.
+const OriginAbove = view.OriginAbove
+
 // Shows gives the path inside at which a command of spec sees a path of the host:
 // that itself, where it shows there or something else does; "" where nothing does. Of
 // what lies beneath the table it knows the directories and not what of them an
@@ -100,6 +104,9 @@ func hostPath(spec *shared.Spec, e *shared.Entry) string {
 		return e.Source
 	}
 	cover, dir := shared.Cover(spec.Table, filepath.Dir(e.Path))
+	if e.Why == view.OriginAbove {
+		return "" // it lies in the private home, or in /tmp
+	}
 	if cover == nil {
 		return e.Path // of the operating system's view
 	}

@@ -23,6 +23,9 @@ type Report struct {
 	// Discarded is how many files the command has left in its private home, which
 	// has ended with it, where its engine counts them.
 	Discarded uint64
+	// LostWorktrees are where the command has made worktrees of the workspace's
+	// repositories that have ended with it, and are still recorded.
+	LostWorktrees []string
 	// Limits says which mechanism held each limit.
 	Limits []LimitReport
 	// Repositories are git repositories that came to be while the command ran, and

@@ -237,6 +237,9 @@ func (r *resolved) asHost() (shared.Spec, []string) {
 	spec := r.spec
 	var notes []string
 	spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool {
+		if e.Why == view.OriginAbove {
+			return true // it is the host's there
+		}
 		if !slices.Contains(r.Spellings, e.Path) {
 			return false
 		}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
 )
@@ -78,14 +79,14 @@ func makePoints(table []shared.Entry, own shared.Entry, user *shared.User) error
 	defer root.Close()
 	for _, point := range table {
 		name, below := strings.CutPrefix(point.Path, own.Path+"/")
-		if !below || point.Access == shared.Hidden {
+		if !below || point.Access == shared.Hidden && !slices.ContainsFunc(table, func(e shared.Entry) bool { return e.Access.Shows() && paths.Inside(point.Path, e.Path) }) {
 			continue
 		}
 		if cover, _ := shared.Cover(table, filepath.Dir(point.Path)); cover == nil || cover.Path != own.Path {
 			continue // it lies in another entry first
 		}
 		isDir := true
-		if point.Access != shared.Private {
+		if point.Access.Shows() {
 			info, err := os.Stat(point.Source)
 			if err != nil {
 				continue // the engine says of which attribute it is

@@ -223,6 +223,7 @@ func TestResolveToolchains(t *testing.T) {
 		"read-write B/home/.m2/repository bind_paths[0]",
 		"overlay B/home/.rustup workspace.toolchains",
 		"overlay B/data/cargo/bin workspace.toolchains",
+		"hidden B/home/src workspace, the directory above",
 	}
 	slices.Sort(got)
 	slices.Sort(want)

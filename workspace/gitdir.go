@@ -61,6 +61,8 @@ type GitLayout struct {
 	// Elsewhere are those among Protected that are the git directories of other
 	// worktrees. git gc cannot lock the refs in them to expire their reflogs.
 	Elsewhere []string
+	// Lost are where worktrees were that are recorded and not there.
+	Lost []string
 }
 
 // GitDirs finds the git directories that belong to the project root, by
@@ -431,6 +433,9 @@ func (l *GitLayout) worktrees(common string, own []string) error {
 	for _, e := range entries {
 		other := join(join(common, "worktrees"), e)
 		top := worktreeTop(other)
+		if place, err := readGitDirFile(other); err == nil && top == "" {
+			l.Lost = append(l.Lost, place)
+		}
 		switch {
 		case other == l.GitDir:
 		case slices.ContainsFunc(own, func(dir string) bool { return paths.Inside(dir, top) }):

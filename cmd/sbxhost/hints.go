@@ -124,7 +124,7 @@ func (f *failure) unseenPath(words []string) string {
 		if !filepath.IsAbs(word) {
 			path = filepath.Join(f.command.Dir, word)
 		}
-		if entry, _ := shared.Cover(f.spec.Table, path); entry != nil && entry.Access == shared.Hidden {
+		if entry, _ := shared.Cover(f.spec.Table, path); entry != nil && entry.Access == shared.Hidden && entry.Why != host.OriginAbove {
 			return fmt.Sprintf("%s is hidden in sandbox %q (%s)", quote(path), f.sandbox, printable(entry.Why))
 		}
 		inside := host.Shows(f.spec, path)

@@ -7,15 +7,17 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
 func TestHints(t *testing.T) {
 	t.Parallel()
-	host := map[string]bool{"/data/set.csv": true, "/src/p/in.txt": true, "/tmp/x": true, "/home/me/.ssh/id": true, "/usr/share": true, "/data": true, "/tools/bin/x": true}
+	onHost := map[string]bool{"/data/set.csv": true, "/src/p/in.txt": true, "/tmp/x": true, "/home/me/.ssh/id": true, "/usr/share": true, "/data": true, "/tools/bin/x": true}
 	spec := &shared.Spec{Home: "/home/me", Table: []shared.Entry{
 		{Source: "/src/tools", Path: "/data/deep/tools", Access: shared.ReadOnly, Why: "bind_paths[0]"},
 		{Source: "/src/p", Path: "/workspace", Access: shared.ReadWrite, Why: "workspace"},
+		{Path: "/data", Missing: shared.MissingIgnore, Why: host.OriginAbove},
 		{Path: "/workspace/.env", Missing: shared.MissingIgnore, Why: "approvals.mode = \"deny\""},
 		{Path: "/workspace/keys", Missing: shared.MissingHold, Why: "deny_paths \"keys\""},
 	}}
@@ -66,7 +68,7 @@ func TestHints(t *testing.T) {
 		f := &failure{
 			sandbox: "fast", networkAt: "config.hcl:5", bindAt: "config.hcl:3", network: tt.on, spec: spec,
 			command: shared.Command{Args: strings.Fields(tt.args), Script: tt.script, Dir: "/workspace"},
-			exists:  func(path string) bool { return host[path] },
+			exists:  func(path string) bool { return onHost[path] },
 		}
 		if tt.args == "curl" {
 			tt.want = []string{network("curl")}

@@ -47,6 +47,9 @@ type result struct {
 	// Discarded is how many files the command has left in its private home, which
 	// has ended with it.
 	Discarded uint64 `json:"discarded_files"`
+	// LostWorktrees are where the command has made worktrees that have ended with
+	// it, and are still on their repository's list.
+	LostWorktrees []string `json:"lost_worktrees"`
 
 	Degraded []string      `json:"degraded"`
 	Limits   []limitResult `json:"limits"`
@@ -94,7 +97,8 @@ func newResult(sandbox string, report host.Report, status int, err error) *resul
 	r := &result{
 		Version: 1, Sandbox: sandbox, Engine: report.Engine, Decision: report.Decision, Rule: report.Rule, Reason: report.Reason,
 		Status: status, Session: report.Session.Name, Overlays: append([]string{}, report.Overlays...), Discarded: report.Discarded,
-		Degraded: report.Degraded, Limits: []limitResult{}, Repositories: []repositoryResult{},
+		LostWorktrees: append([]string{}, report.LostWorktrees...),
+		Degraded:      report.Degraded, Limits: []limitResult{}, Repositories: []repositoryResult{},
 		Instructions: append([]string{}, report.Instructions...), Violations: []violationResult{},
 	}
 	if r.Degraded == nil {

@@ -167,6 +167,7 @@ func (v *View) marksOfRepository(top string) (marks []mark) {
 		return []mark{{path: r.Layout.GitDir, why: why}, {path: r.Layout.CommonDir, why: why}, {path: dotGit, why: why}}
 	}
 	v.openSubmodules(&r.Layout)
+	v.Lost = append(v.Lost, r.Layout.Lost...)
 	// What a command made of a repository in a subdirectory was reported, and must
 	// not keep all others from running.
 	link := linkRefused

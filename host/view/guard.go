@@ -70,6 +70,7 @@ func (v *View) Guard(found *Found) error {
 		return err
 	}
 	v.hideSessions()
+	v.sealParents()
 	marks := v.marksOfHost()
 	marks = append(marks, v.marksOfGit(found)...)
 	marks = append(marks, v.marksOfDefaults(found, given)...)

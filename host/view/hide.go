@@ -87,7 +87,7 @@ func (v *View) hideAt(host, why string, hold *Hold) {
 		// Of the operating system's view, if it is there.
 		if shut := v.facts.Closed(host); shut != "" && v.host {
 			if e, _ := v.cover(shut); e == nil {
-				v.show(shared.Entry{Path: shut, Access: shared.Private, Why: why})
+				v.veil(shut, why, shared.MissingRefuse)
 			}
 			return
 		}
@@ -98,9 +98,10 @@ func (v *View) hideAt(host, why string, hold *Hold) {
 		v.hold(host, hold)
 	}
 	for _, p := range at {
-		if i, taken := v.at[p]; taken && v.entries[i].Access == shared.Hidden {
+		if i, taken := v.at[p]; taken && v.entries[i].Access == shared.Hidden && !v.veils[p] {
 			continue
 		}
+		delete(v.veils, p)
 		v.put(shared.Entry{Path: p, Access: shared.Hidden, Missing: missing, Why: why})
 	}
 }
@@ -192,8 +193,7 @@ func (v *View) hideOfHost(found *Found, granted []string) {
 	}
 	for _, home := range v.in.Homes {
 		if way := v.facts.Follow(home); way.Err == nil && way.Kind == Directory && Home(way.End) != "" && v.inHostView(way.End) {
-			// Memory, and not hidden: binds may lie in it.
-			v.show(shared.Entry{Path: v.coverFor(way.End), Access: shared.Private, Why: "filesystem: a home directory"})
+			v.veil(v.coverFor(way.End), "filesystem: a home directory", shared.MissingRefuse)
 		}
 	}
 }
@@ -209,8 +209,8 @@ func (v *View) coverFor(p string) string {
 
 // hideSessions covers what holds sessions, wherever an entry shows it: who reaches
 // the sockets and files of one can have commands run in it, with a network for
-// example, or decide what others find there. It is memory, and not hidden: a
-// session's own directories are shown within.
+// example, or decide what others find there. A session's own directories are shown
+// within.
 func (v *View) hideSessions() {
 	const why = protected + "sessions"
 	for _, base := range v.in.Session.Bases {
@@ -220,11 +220,31 @@ func (v *View) hideSessions() {
 			}
 			at := paths.Move(base, e.Source, e.Path)
 			if _, host := v.cover(at); host == base {
-				v.show(shared.Entry{Path: at, Access: shared.Private, Why: why})
+				v.veil(at, why, shared.MissingRefuse)
 			}
 		}
 		if v.inHostView(base) {
-			v.show(shared.Entry{Path: v.coverFor(base), Access: shared.Private, Why: why})
+			v.veil(v.coverFor(base), why, shared.MissingRefuse)
+		}
+	}
+}
+
+// sealParents hides the directory above each writable root where it would be a
+// part of the private home or of /tmp: what a command puts beside the workspace,
+// such as a worktree, would be gone with the command, while the repository counts
+// on it. The home itself and /tmp stay what they are.
+func (v *View) sealParents() {
+	for _, root := range slices.Clone(v.entries) {
+		if root.Access != shared.ReadWrite || root.Why != "workspace" && !strings.HasPrefix(root.Why, "workspace.writable") {
+			continue
+		}
+		parent := path.Dir(root.Path)
+		private := slices.ContainsFunc([]string{v.home(), "/tmp", "/var/tmp"}, func(dir string) bool {
+			return dir != "" && dir != parent && paths.Inside(dir, parent)
+		})
+		by, _ := v.cover(parent)
+		if private && parent != v.home() && (by == nil || by.Why == OriginHome || by.Why == OriginTemp && by.Path == "/tmp") {
+			v.veil(parent, OriginAbove, shared.MissingIgnore)
 		}
 	}
 }

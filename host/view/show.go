@@ -14,6 +14,7 @@ import (
 const (
 	OriginTemp       = "workspace.temp"
 	OriginHome       = "home of the session"
+	OriginAbove      = "workspace, the directory above"
 	OriginToolchains = "workspace.toolchains"
 	originGit        = "git: "
 	protected        = "protected: "

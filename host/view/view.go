@@ -22,6 +22,7 @@ type View struct {
 	asked   []string         // what repository goes by
 	held    map[string]bool  // paths of Holds
 	told    []string         // symlinks of which a note tells
+	veils   map[string]bool  // of hidden entries in which deeper ones show
 
 	// Workdir is where the workspace's root lies inside.
 	Workdir string
@@ -42,6 +43,8 @@ type View struct {
 
 	// Holds are what has to be there while commands run.
 	Holds []Hold
+	// Lost are where worktrees of the workspace's repositories are recorded and are not.
+	Lost []string
 	// Elsewhere says that a repository has worktrees that cannot be written.
 	Elsewhere bool
 	// Exposes says that what the host remembers lies in what commands can write,
@@ -66,14 +69,14 @@ func newView(in *Input, facts Facts) *View {
 func (v *View) Table() []shared.Entry {
 	table := slices.Clone(v.entries)
 	slices.SortFunc(table, func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
-	// What is hidden hides all beneath it.
+	// What is hidden hides all beneath it, unless it is a veil.
 	kept := table[:0]
 	hidden := ""
 	for _, e := range table {
 		if hidden != "" && paths.Inside(hidden, e.Path) {
 			continue
 		}
-		if kept = append(kept, e); e.Access == shared.Hidden {
+		if kept = append(kept, e); e.Access == shared.Hidden && !v.veils[e.Path] {
 			hidden = e.Path
 		}
 	}
@@ -96,6 +99,19 @@ func (v *View) put(e shared.Entry) {
 	if e.Source != "" {
 		v.from[e.Source] = append(v.from[e.Source], i)
 	}
+}
+
+// veil hides a path inside but for what deeper entries show there, unless
+// something is at the path.
+func (v *View) veil(p, why string, missing shared.Missing) {
+	if _, taken := v.at[p]; taken {
+		return
+	}
+	if v.veils == nil {
+		v.veils = map[string]bool{}
+	}
+	v.veils[p] = true
+	v.put(shared.Entry{Path: p, Access: shared.Hidden, Missing: missing, Why: why})
 }
 
 // cover is the entry that a path inside lies in, and the host's path of what

@@ -160,6 +160,9 @@ func (p *planner) settle(ops []op) ([]op, error) {
 				return nil, placeError(*o, err)
 			}
 			if o.hides() {
+				if at.kind == absent && at.host == "" && holdsMore(ops[i+1:], o.Dest) {
+					at.kind = directory // it is made for what lies in it
+				}
 				switch at.kind {
 				case directory:
 					o.Kind = opMaskDir
@@ -194,6 +197,20 @@ func (p *planner) settle(ops []op) ([]op, error) {
 		}
 	}
 	return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "bind_paths", Message: "the destinations lead to one another through symlinks"}
+}
+
+// holdsMore reports whether something shows in dir, of the steps that come after
+// its own.
+func holdsMore(ops []op, dir string) bool {
+	for _, o := range ops {
+		if !paths.Inside(dir, o.Dest) {
+			return false
+		}
+		if !o.hides() {
+			return true
+		}
+	}
+	return false
 }
 
 // hide leaves out what is hidden already, and what is not there to be hidden: to

@@ -261,7 +261,7 @@ func TestHiddenPlans(t *testing.T) {
 		{[]string{"/home/u/proj/link", "/home/u/proj/src/a"}, nil, "mask /home/u/proj/src/a"},
 		{[]string{"/home/u/proj/out"}, nil, ""}, // leads to what is not visible
 		{[]string{"/home/u/proj/nothing/here", "/cache/file", "/tmp/x"}, nil, ""},
-		{[]string{"/home"}, nil, ""}, // is there for what is shown in it alone
+		{[]string{"/home"}, nil, "tmpfs /home remount-ro /home"}, // it is made for what is shown in it
 		{[]string{"/home/u"}, []shared.Entry{mount(shared.ReadOnly, "/home", "/home")}, "tmpfs /home/u remount-ro /home/u"},
 		{[]string{"/usr/bin/sh", "/bin/sh"}, nil, "mask /usr/bin/sh"},
 		{[]string{"/home/u/proj"}, nil, "mask /home/u/proj"}, // of two at one place that which hides
