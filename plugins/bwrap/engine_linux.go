@@ -128,7 +128,9 @@ func look() *facts {
 	if unix.Sysinfo(&si) == nil {
 		memory = uint64(si.Totalram) * uint64(max(si.Unit, 1))
 	}
-	return gather(hostTree{}, uint32(os.Geteuid()), memory)
+	f := gather(hostTree{}, uint32(os.Geteuid()), memory)
+	f.tree = bareTree{}
+	return f
 }
 
 func locateFor(spec *shared.Spec) (string, options, error) {
@@ -150,25 +152,29 @@ const (
 
 // launch gives bubblewrap's command line. The options travel by descriptor:
 // there they can be as many as bubblewrap takes, and no process list shows them.
-func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *exec.Cmd, spawn cmdengine.Spawner, err error) {
+func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *cmdengine.Launch, err error) {
 	launcher, o, err := locateFor(s.spec)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	p, by, err := s.words(ctx, cmd)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	l := &cmdengine.Launch{}
 	if by != nil {
-		spawn = s.spawner(by, p)
+		l.Spawn = s.spawner(by, p)
 	}
-	words, files, err := args(s.spec.Network.Mode, p.rest, firstFD, spawn == nil && s.engine.bindsFD(launcher))
+	if l.Mounts, err = mounts(p.rest, by != nil); err != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	}
+	words, files, err := args(s.spec.Network.Mode, p.rest, firstFD, l.Spawn == nil && s.engine.bindsFD(launcher))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	confine, filter, err := systemCalls(o.filter, fmt.Sprint(filterFD))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	words = append(confine, words...)
 	extra := make([]*os.File, 0, len(files)+2)
@@ -181,12 +187,12 @@ func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *exec.Cmd, 
 	}()
 	list, err := handOver("bwrap-args", strings.Join(words, "\x00")+"\x00")
 	if err != nil {
-		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the options: " + err.Error()}
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the options: " + err.Error()}
 	}
 	extra = append(extra, list)
 	program, err := handOver("bwrap-seccomp", string(filter.Bytes()))
 	if err != nil {
-		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the system call filter: " + err.Error()}
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the system call filter: " + err.Error()}
 	}
 	extra = append(extra, program)
 	for _, in := range files {
@@ -196,16 +202,17 @@ func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *exec.Cmd, 
 		}
 		f, err := open(in.path)
 		if err != nil {
-			return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+			return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 		}
 		extra = append(extra, f)
 	}
-	return &exec.Cmd{
+	l.Cmd = &exec.Cmd{
 		Path:       launcher,
 		Args:       []string{launcher, "--args", fmt.Sprint(argsFD), "--"},
 		Env:        []string{},
 		ExtraFiles: extra,
-	}, spawn, nil
+	}
+	return l, nil
 }
 
 func (s *opened) plan(cmd *shared.Command) (shared.Plan, error) {

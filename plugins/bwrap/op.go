@@ -36,6 +36,7 @@ type op struct {
 	Perms  uint32
 	Size   uint64
 	Ignore bool   // what is to be hidden may be missing
+	Asked  bool   // by the Spec: other commands may be able to reach Dest, or Source
 	Open   bool   // Source is opened first and mounted by descriptor, where bubblewrap can
 	Why    string // the attribute or rule that asked for it
 }

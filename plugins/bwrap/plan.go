@@ -25,6 +25,9 @@ func plan(f *facts, h *held, spec *shared.Spec) ([]op, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range table {
+		table[i].Asked = true
+	}
 	ops := slices.Concat(p.base(table), table, p.seal(table))
 	return ops, bounded(ops)
 }

@@ -38,6 +38,10 @@ type hostTree struct{}
 
 func (hostTree) lstat(p string) (entry, error) {
 	info, err := os.Lstat(p)
+	return entryOf(p, info, err)
+}
+
+func entryOf(p string, info fs.FileInfo, err error) (entry, error) {
 	if err != nil {
 		// Beneath a file there is nothing, which is what matters here.
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir) {

@@ -110,9 +110,10 @@ type planted struct{ link string }
 
 func (e *planted) Error() string { return "goes through the symlink " + e.link }
 
-// locate walks p through the view. With trust, symlinks within writable
-// directories are followed, too: right for what is going to be hidden, where
-// a followed link can only hide more.
+// locate walks p through the view. With trust, p itself may be a symlink within a
+// writable directory: of what is going to be hidden, what that leads to is. A
+// directory on the way may be none: a command could have put it there for just this
+// moment, and what lies beneath the real one would be seen.
 func (v *view) locate(p string, trust bool) (place, error) {
 	at, in := "/", v.layers.cover("/") // what the walk has come to
 	host := ""                         // of what is missing
@@ -140,7 +141,7 @@ func (v *view) locate(p string, trust bool) (place, error) {
 			case e.kind == absent:
 				host = on
 				return paths.Step{Missing: true}, nil
-			case e.kind == symlink && !trust && v.isWritable(on):
+			case e.kind == symlink && (more || !trust) && v.isWritable(on):
 				return paths.Step{}, &planted{next}
 			}
 			return paths.Step{Target: e.target}, nil

@@ -8,14 +8,14 @@ import (
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // An Attachment is what an engine keeps for one open sandbox. Its functions are
 // called from many goroutines at once; a nil one is the Config's.
 type Attachment struct {
-	// Launch is as [Config.Launch]. With [Config.Init], a Spawner that is not nil
-	// starts the launcher in the engine's stead.
-	Launch func(ctx context.Context, cmd *shared.Command) (*exec.Cmd, Spawner, error)
+	// Launch is as [Config.Launch].
+	Launch func(ctx context.Context, cmd *shared.Command) (*Launch, error)
 	// Plan and Events are as in Config.
 	Plan   func(cmd *shared.Command) (shared.Plan, error)
 	Events func(cmd *shared.Command) []shared.Event
@@ -26,6 +26,17 @@ type Attachment struct {
 	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
 	// Close is called once, when the last command of the sandbox is gone.
 	Close func()
+}
+
+// A Launch says how a launcher is started.
+type Launch struct {
+	*exec.Cmd // as of [Config.Launch]
+	// Spawn, with [Config.Init], starts the launcher in the engine's stead, if it
+	// is not nil.
+	Spawn Spawner
+	// Mounts, with [Config.Init], are as of [sandboxinit.Command]. Where one is not
+	// in its place all is tried once more.
+	Mounts []sandboxinit.Mount
 }
 
 // ErrAgain is what Diagnose returns where Launch will give another command line now
@@ -62,20 +73,19 @@ func (f forked) Wait() (syscall.WaitStatus, error) {
 	return state.Sys().(syscall.WaitStatus), nil
 }
 
-func (s *sandbox) command(ctx context.Context, cmd *shared.Command) (*exec.Cmd, Spawner, error) {
-	var c *exec.Cmd
-	var spawn Spawner
+func (s *sandbox) command(ctx context.Context, cmd *shared.Command) (*Launch, error) {
+	l := &Launch{}
 	var err error
 	if s.attached.Launch != nil {
-		c, spawn, err = s.attached.Launch(ctx, cmd)
+		l, err = s.attached.Launch(ctx, cmd)
 	} else {
-		c, err = s.engine.config.Launch(&s.spec, cmd)
+		l.Cmd, err = s.engine.config.Launch(&s.spec, cmd)
 	}
-	if c == nil && err == nil {
+	if err == nil && (l == nil || l.Cmd == nil) {
 		// An author's oversight in one case must not end the commands of all others.
 		err = errors.New("the engine's Launch gave neither a command line nor an error")
 	}
-	return c, spawn, err
+	return l, err
 }
 
 func (s *sandbox) diagnosis() func(context.Context, string, *syscall.WaitStatus) error {

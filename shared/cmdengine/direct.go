@@ -33,14 +33,14 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 			defer script.Close()
 		}
 	}
-	c, _, err := s.command(ctx, &resolved)
+	c, err := s.command(ctx, &resolved)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer closeAll(c.ExtraFiles)
 	defer func() {
 		if attend := s.engine.config.Attend; err != nil && attend != nil {
-			attend(c, nil)()
+			attend(c.Cmd, nil)()
 		}
 	}()
 	if c.Err != nil {
@@ -89,7 +89,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		}
 		return nil, nil, directError(file, s.credential, err)
 	}
-	return &directRun{process: process, launched: c}, nil, nil
+	return &directRun{process: process, launched: c.Cmd}, nil, nil
 }
 
 // checkDir tells a bad directory from a bad command, which fork and exec together do not.

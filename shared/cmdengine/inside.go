@@ -28,7 +28,7 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 }
 
 func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (running, []shared.Event, error) {
-	c, spawn, err := s.command(ctx, cmd)
+	c, err := s.command(ctx, cmd)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -44,6 +44,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	if err != nil {
 		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "making a control group: " + err.Error()}
 	}
+	spawn := c.Spawn
 	if spawn == nil {
 		spawn = s.fork(c.SysProcAttr, group)
 	}
@@ -59,6 +60,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	}
 	command := sandboxinit.Command{
 		Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Scope: scope, Filter: s.filter, Fresh: s.attached.Fresh,
+		Mounts: c.Mounts,
 	}
 	if s.engine.config.Rlimits != nil {
 		command.Rlimits = s.engine.config.Rlimits(&s.spec)
@@ -255,6 +257,9 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, diagnose func(c
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.As(cause, &refused) && refused.Op == sandboxinit.OpMounts:
+		// By a file that was replaced at this moment, perhaps.
+		return fmt.Errorf("%w: %w", ErrAgain, execError(refused, whereInside))
 	case errors.As(cause, &refused):
 		return execError(refused, whereInside)
 	case errors.Is(cause, sandboxinit.ErrProtocol):

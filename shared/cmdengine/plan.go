@@ -25,7 +25,7 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 		return shared.Plan{}, err
 	}
 	if plan.Argv == nil && s.engine.config.Begin == nil {
-		c, _, err := s.command(ctx, &cmd)
+		c, err := s.command(ctx, &cmd)
 		if err != nil {
 			return shared.Plan{}, err
 		}

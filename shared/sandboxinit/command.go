@@ -47,6 +47,11 @@ type Command struct {
 	// command. [Status.Left] tells what the command leaves in it. Empty is none.
 	Fresh string
 
+	// Mounts are what the launcher was to mount. If one is not in its place, the
+	// command is not started: a launcher that mounts by path can be led elsewhere
+	// by a symlink that another command puts there at the right moment.
+	Mounts []Mount
+
 	// Crowded says that the command can use up what the init lives on, as in a
 	// control group that both are in: processes, of which the init makes
 	// beforehand those that it will need, or memory, for want of which the kernel then
@@ -62,6 +67,14 @@ type Command struct {
 	// the command alone, on top of what the launcher has loaded, and sets
 	// no_new_privs. A kernel that does not take it does not get the command.
 	Filter []byte
+}
+
+// A Mount is a place on which something must be mounted.
+type Mount struct {
+	Path string // inside, without symlinks
+	// Dev and Ino are of the file or directory that must show there, as stat has
+	// them; an Ino of zero is any.
+	Dev, Ino uint64
 }
 
 // Rlimit is one resource limit, in the kernel's unit for that resource.
@@ -90,6 +103,11 @@ func (c *Command) validate() error {
 	}
 	if i := withNUL(c.Mounted); i >= 0 {
 		return errors.New("command: mounted[" + strconv.Itoa(i) + "] contains a NUL byte")
+	}
+	for i, m := range c.Mounts {
+		if strings.IndexByte(m.Path, 0) >= 0 {
+			return errors.New("command: mounts[" + strconv.Itoa(i) + "] contains a NUL byte")
+		}
 	}
 	if strings.IndexByte(c.Script, 0) >= 0 {
 		return errors.New("command: script contains a NUL byte")
@@ -147,6 +165,7 @@ func (s Status) ExitCode() int {
 // The steps at which a command can fail to start: [ExecError.Op].
 const (
 	OpMounted     = "mounted"     // on Path, one of Mounted, nothing is
+	OpMounts      = "mounts"      // one of Mounts is not at Path
 	OpChdir       = "chdir"       // Path is the directory
 	OpTTY         = "tty"         // stdin is no terminal, or one that controls another session
 	OpRlimit      = "rlimit"      // Path names the resource
@@ -175,6 +194,8 @@ func (e *ExecError) Error() string {
 	switch {
 	case e.Op == OpMounted:
 		return msg + ": nothing is any more"
+	case e.Op == OpMounts:
+		return msg + ": what should be mounted there is not: something was put in its place while the sandbox was made"
 	case e.Op == OpLookup && e.NotFound():
 		return msg + ": not found in PATH"
 	case e.Op == OpInterpreter:
@@ -202,7 +223,7 @@ func (e *ExecError) executing() bool {
 
 func knownOp(op string) bool {
 	switch op {
-	case OpMounted, OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork, OpFilter:
+	case OpMounted, OpMounts, OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork, OpFilter:
 		return true
 	}
 	return false

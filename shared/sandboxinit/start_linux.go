@@ -29,6 +29,9 @@ func start(cmd *Command, control int) (child, *ExecError) {
 			return child{}, execError(OpMounted, path, err)
 		}
 	}
+	if refused := inPlace(cmd.Mounts); refused != nil {
+		return child{}, refused
+	}
 	if cmd.Dir != "" {
 		// The init itself moves there, so that a relative name of the command
 		// means the same to the checks here and to exec.

@@ -206,10 +206,13 @@ func encodeCommand(c *Command) ([]byte, error) {
 	for _, s := range c.Mounted {
 		size += 4 + len(s)
 	}
+	for _, m := range c.Mounts {
+		size += 20 + len(m.Path)
+	}
 	if size > maxCommand {
 		return nil, errors.New("command: args, env and script are over 16 MiB")
 	}
-	if len(c.Args)+len(c.Env)+len(c.Mounted) > maxStrings {
+	if c.strings() > maxStrings {
 		return nil, errors.New("command: more than 1000000 args and variables")
 	}
 	e := message(kindCommand, size)
@@ -230,6 +233,12 @@ func encodeCommand(c *Command) ([]byte, error) {
 	e.str(string(c.Filter))
 	e.list(c.Mounted)
 	e.str(c.Fresh)
+	e.u32(uint32(len(c.Mounts)))
+	for _, m := range c.Mounts {
+		e.str(m.Path)
+		e.u64(m.Dev)
+		e.u64(m.Ino)
+	}
 	return e.done(), nil
 }
 
@@ -266,7 +275,14 @@ func decodeCommand(payload []byte) (*Command, error) {
 	}
 	c.Mounted = d.list()
 	c.Fresh = d.str()
-	if len(c.Args)+len(c.Env)+len(c.Mounted) > maxStrings {
+	if n = d.u32(); n > maxStrings || uint64(n)*20 > uint64(len(d.b)) {
+		d.fail("too many mounts")
+		n = 0
+	}
+	for range n {
+		c.Mounts = append(c.Mounts, Mount{d.str(), d.u64(), d.u64()})
+	}
+	if c.strings() > maxStrings {
 		d.fail("too many strings")
 	}
 	if err := d.end(); err != nil {
@@ -276,6 +292,10 @@ func decodeCommand(payload []byte) (*Command, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+func (c *Command) strings() int {
+	return len(c.Args) + len(c.Env) + len(c.Mounted) + len(c.Mounts)
 }
 
 const maxSignal = 64
