@@ -177,7 +177,7 @@ func (r *resolver) search(out *resolved) (found *view.Found, err error) {
 	}
 	var addOns []string
 	for _, dir := range dirs {
-		if way := follow("/", dir); way.Kind == view.Directory && !slices.ContainsFunc(trees, func(t string) bool { return paths.Inside(t, way.End) || paths.Inside(way.End, t) }) {
+		if way := follow("/", dir); way.Kind == view.Directory && !slices.ContainsFunc(trees, func(t string) bool { return paths.Inside(t, way.End) }) {
 			addOns = append(addOns, way.End)
 		}
 	}
