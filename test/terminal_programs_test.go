@@ -41,7 +41,7 @@ func testJobControl(t *testing.T, p *place) {
 		s.keys("C-d")
 		s.sees(`^end\nIN>$`)
 		s.run("exit 3")
-		s.sees(`^exit\nOUT>$`)
+		s.sees(`^exit\n(sbxhost: .* discarded\n)?OUT>$`)
 		s.run("echo status=$?")
 		s.sees(`^status=3\nOUT>$`)
 	}

@@ -2264,11 +2264,12 @@ func (x *Started) GetProcessId() string {
 // Event is something worth telling while a command runs, or a sandbox is opened.
 type Event struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
-	Kind       string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                                  // progress, degraded, violation, limit or dropped; others are ignored
+	Kind       string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                                  // progress, degraded, violation, limit, discarded or dropped; others are ignored
 	TimeUnixNs int64                  `protobuf:"varint,2,opt,name=time_unix_ns,json=timeUnixNs,proto3" json:"time_unix_ns,omitempty"` // by the engine's clock
 	Message    string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`                            // one sentence for people
 	// For machines. Of limit: "limit", "mechanism", and "hold", which is "held",
 	// "approximated" or "not held". Of dropped: "count", the events that were not told.
+	// Of discarded: what its sender says of files in the private home that went with it.
 	Details       map[string]string `protobuf:"bytes,4,rep,name=details,proto3" json:"details,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
