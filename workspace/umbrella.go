@@ -237,7 +237,7 @@ func (u *Umbrella) make(ctx context.Context) error {
 		}
 		var lock *os.File
 		if u.name == "" {
-			lock, err = lockDir(nil, dir, unix.LOCK_EX)
+			lock, err = lockDir(context.Background(), dir, unix.LOCK_EX)
 		} else {
 			// A sweep or a removal has it exclusively, for as long as a rename takes.
 			lock, err = lockDir(ctx, dir, unix.LOCK_SH)
