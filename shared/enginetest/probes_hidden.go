@@ -139,5 +139,16 @@ func hiddenProbes() []probe {
 			t.hide(s.path("ws/dir/sub/secret"))
 			t.do("read-canary", s.canary, s.path("ws/dir/sub/secret"))
 		}, control: controlGranted, grant: unhidden},
+		{id: "read.65", title: "the names in a directory of the host's view that memory covers", only: onlyLinux, trial: func(_ *scene, t *trial) {
+			t.Spec.Filesystem = shared.FilesystemHost
+			t.Spec.Table = append(t.Spec.Table, shared.Entry{Path: "/var/lib", Access: shared.Private, Why: "a home"})
+			t.do("list", "/var/lib")
+		}, control: controlGranted, grant: unprotected},
+		{id: "read.66", title: "what is shown in a directory of the host's view that memory covers can be read", only: onlyLinux, works: true, trial: func(s *scene, t *trial) {
+			t.Spec.Filesystem = shared.FilesystemHost
+			t.Spec.Table = append(t.Spec.Table, shared.Entry{Path: "/var/lib", Access: shared.Private, Why: "a home"},
+				shared.Entry{Path: "/var/lib/sbxhost-probe/shown", Source: s.shown, Access: shared.ReadOnly, Why: "bind_paths[0]"})
+			t.do("read", "/var/lib/sbxhost-probe/shown/file")
+		}, control: controlNone},
 	}
 }

@@ -43,6 +43,9 @@ func unchanged(name, want string) func(*scene, *outcome) error {
 	}
 }
 
+// unprotected takes the entry away that a trial has shown last.
+func unprotected(_ *scene, t *trial) { t.Spec.Table = t.Spec.Table[:len(t.Spec.Table)-1] }
+
 // writeProbes are about what a command can change.
 func writeProbes() []probe {
 	file := func(dir string) []string { return []string{dir + "/file"} }
@@ -92,11 +95,25 @@ func writeProbes() []probe {
 		{id: "write.17", title: "renaming such a mount away", trial: func(s *scene, t *trial) {
 			t.show(s.path("ws/sub/deep"), shared.ReadOnly)
 			t.do("rename", s.path("ws/sub/deep"), s.path("ws/sub/moved"))
-		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Table = t.Spec.Table[:len(t.Spec.Table)-1] }},
+		}, control: controlGranted, grant: unprotected},
 		{id: "write.18", title: "renaming an ancestor of such a mount away, to put another there", trial: func(s *scene, t *trial) {
 			t.show(s.path("ws/sub/deep"), shared.ReadOnly)
 			t.do("swap-parent", s.path("ws/sub"), s.path("ws/sub/deep/made"))
-		}, control: controlGranted, grant: func(_ *scene, t *trial) { t.Spec.Table = t.Spec.Table[:len(t.Spec.Table)-1] }},
+		}, control: controlGranted, grant: unprotected},
+		{id: "write.74", title: "a protected directory whose parent an earlier command has renamed", trial: func(s *scene, t *trial) {
+			t.showIfThere(s.path("ws/sub/deep"))
+			t.first = [][]string{{"rename", s.path("ws/sub"), s.path("ws/away")}}
+			t.do("append", s.path("ws/away/deep/file"))
+		}, control: controlGranted, grant: unprotected},
+		{id: "write.75", title: "a protected file whose directory an earlier command has renamed", trial: func(s *scene, t *trial) {
+			t.showIfThere(s.path("ws/sub/deep/file"))
+			t.first = [][]string{{"rename", s.path("ws/sub/deep"), s.path("ws/sub/away")}}
+			t.do("append", s.path("ws/sub/away/file"))
+		}, control: controlGranted, grant: unprotected},
+		{id: "write.76", title: "another file renamed over a protected one", trial: func(s *scene, t *trial) {
+			t.show(s.path("ws/sub/deep/file"), shared.ReadOnly)
+			t.do("rename", s.path("ws/file"), s.path("ws/sub/deep/file"))
+		}, control: controlGranted, grant: unprotected},
 		{id: "write.19", title: "the workspace itself, when it is shown read-only", trial: func(s *scene, t *trial) {
 			t.Spec.Table[0].Access = shared.ReadOnly
 			t.do("create", s.path("ws/new"))

@@ -152,6 +152,13 @@ func (t *trial) show(path string, kind shared.Access) {
 	t.Spec.Table = append(t.Spec.Table, shared.Entry{Source: path, Path: path, Access: kind, Why: "bind_paths[1]"})
 }
 
+// showIfThere adds one that is read-only while something is there, so that a second
+// command starts whatever the first has done.
+func (t *trial) showIfThere(path string) {
+	t.show(path, shared.ReadOnly)
+	t.Spec.Table[len(t.Spec.Table)-1].Missing = shared.MissingIgnore
+}
+
 // hide adds an entry that hides a path, if it is there.
 func (t *trial) hide(path string) {
 	t.Spec.Table = append(t.Spec.Table, shared.Entry{Path: path, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: `deny_paths "probe"`})
