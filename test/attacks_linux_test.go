@@ -126,12 +126,12 @@ func (p *attackPlace) workspace() string {
 
 // inside runs a script in the sandbox. The variables that it goes by are set in it.
 func (p *attackPlace) inside(script string) (string, error) {
-	set := ""
+	set := "export PATH=/usr/local/bin:/usr/bin:/bin\n"
 	for _, v := range p.env[3:6] {
 		name, value, _ := strings.Cut(v, "=")
 		set += name + "='" + value + "'\n"
 	}
-	cmd := exec.Command(filepath.Join(p.bin, "sbxhost"), "exec", "-config", p.base+"/tools/sandbox.hcl", "-sandbox", "fast", "--", "sh", "-c", set+script)
+	cmd := exec.Command(filepath.Join(p.bin, "sbxhost"), "exec", "-config", p.base+"/tools/sandbox.hcl", "-sandbox", "fast", "--", "/bin/sh", "-c", set+script)
 	cmd.Dir, cmd.Env = p.workspace(), append([]string{"PATH=" + p.bin + ":" + p.path}, p.env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
