@@ -420,7 +420,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	}
 	watching := make(chan []watched, 1)
 	if spec := &opened.resolved.spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules go by path
-		go func() { watching <- watch(spec) }()
+		go func() { watching <- watch(spec, opened.resolved.instead) }()
 	} else {
 		watching <- nil
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ type watched struct {
 }
 
 // watch notes what is hidden and protected from a command at its start.
-func watch(spec *shared.Spec) (list []watched) {
+func watch(spec *shared.Spec, instead map[string]string) (list []watched) {
 	for i := range spec.Table {
 		e := &spec.Table[i]
 		loss := "was not hidden"
@@ -30,6 +31,7 @@ func watch(spec *shared.Spec) (list []watched) {
 			continue
 		}
 		at := hostPath(spec, e)
+		at = cmp.Or(instead[at], at)
 		if dev, ino, ok := inode(at); ok && at != "" {
 			list = append(list, watched{at, loss, strings.TrimPrefix(e.Why, "protected: "), dev, ino})
 		}

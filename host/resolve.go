@@ -77,6 +77,8 @@ type resolved struct {
 	// before is what was there, and again looks once more.
 	before before
 	again  func() (*scan.Result, error)
+	// instead says of a source that is a copy what it stands for.
+	instead map[string]string
 }
 
 func (r *resolver) resolve(ctx context.Context, name string, d Definition) (*resolved, error) {
@@ -147,6 +149,7 @@ func (r *resolver) table(in *view.Input, facts *facts, out *resolved) (err error
 	}
 	out.notes = append(out.notes, out.Notes...)
 	out.spec.Table, out.spec.Deny, out.spec.Protect = out.Table(), out.Deny, out.Protect
+	r.settle(out)
 	return nil
 }
 
@@ -236,7 +239,12 @@ func (r *resolver) home() string {
 func (r *resolved) asHost() (shared.Spec, []string) {
 	spec := r.spec
 	var notes []string
-	spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool {
+	spec.Table = slices.Clone(spec.Table)
+	for i := range spec.Table {
+		e := &spec.Table[i]
+		e.Source = cmp.Or(r.instead[e.Source], e.Source)
+	}
+	spec.Table = slices.DeleteFunc(spec.Table, func(e shared.Entry) bool {
 		if e.Why == view.OriginAbove {
 			return true // it is the host's there
 		}

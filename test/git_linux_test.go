@@ -63,6 +63,7 @@ func TestGitWorks(t *testing.T) {
 			name: "superproject", root: "super",
 			more: []string{
 				"echo n >libs/lib/n && git -C libs/lib add -A && git -C libs/lib commit -qm n && git add libs/lib && git commit -qm bump",
+				"git checkout -q HEAD~1 && git submodule --quiet update && test ! -e libs/lib/n && git checkout -q - && git submodule --quiet update && test -e libs/lib/n",
 				"git -C libs/lib gc -q && git -C libs/lib stash list && git submodule --quiet foreach git status",
 				"git -C libs/lib/deep commit -q --allow-empty -m deep && git -C libs/lib commit -qam deep && git commit -qam deeper",
 			},
@@ -80,6 +81,10 @@ func TestGitWorks(t *testing.T) {
 				g := newGitPlace(t, bin)
 				if who == "owner" {
 					g.giveAway(54321)
+					t.Cleanup(func() {
+						os.RemoveAll("/var/cache/sbxhost/git/54321")
+						os.Remove("/var/cache/sbxhost/git") // unless somebody else uses it
+					})
 				}
 				root := g.path(layout.root)
 				for _, command := range slices.Concat(everyday, layout.more) {

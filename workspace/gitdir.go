@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,6 +62,10 @@ type GitLayout struct {
 	// Elsewhere are those among Protected that are the git directories of other
 	// worktrees. git gc cannot lock the refs in them to expire their reflogs.
 	Elsewhere []string
+	// Settled are the configurations of submodules, as a command has to see them: git
+	// submodule update writes core.worktree anew wherever it is set, even to what it
+	// is. Without it git finds the work tree by the .git file there, as it does anyway.
+	Settled map[string][]byte
 	// Lost are where worktrees were that are recorded and not there.
 	Lost []string
 }
@@ -413,8 +418,29 @@ func (l *GitLayout) submodules(gitDir string, own []string) {
 			}
 			l.addWritable(p)
 			l.protect(p)
+			l.settle(join(p, "config"))
 			dirs = append(dirs, join(p, "modules"))
 		}
+	}
+}
+
+// settle adds a configuration to Settled, if it sets core.worktree as git writes it.
+func (l *GitLayout) settle(file string) {
+	data, err := readSmall(file, maxGitConfig)
+	if err != nil || parseCoreWorktree(data) == "" {
+		return
+	}
+	var kept []byte
+	for line := range bytes.Lines(data) {
+		if key, _, ok := bytes.Cut(line, []byte("=")); !ok || !strings.EqualFold(string(bytes.TrimSpace(key)), "worktree") || bytes.HasSuffix(line, []byte("\\\n")) {
+			kept = append(kept, line...)
+		}
+	}
+	if parseCoreWorktree(kept) == "" {
+		if l.Settled == nil {
+			l.Settled = map[string][]byte{}
+		}
+		l.Settled[file] = kept
 	}
 }
 

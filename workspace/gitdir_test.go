@@ -116,6 +116,28 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	wantLayout(t, base+"/wt", worktree)
 	wantLayout(t, base+"/link", worktree)
 
+	// What a submodule's configuration has besides core.worktree is left as it is.
+	top, err := GitDirs(super)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"deps/lib", "deps/lib/modules/nested"} {
+		file := super + "/.git/modules/" + dir + "/config"
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for line := range strings.Lines(string(data)) {
+			if !strings.Contains(line, "worktree = ") {
+				want = append(want, line)
+			}
+		}
+		if got := string(top.Settled[file]); got != strings.Join(want, "") || len(want) < 5 || len(want)+1 != strings.Count(string(data), "\n") {
+			t.Errorf("%s: got %q of %q", file, got, data)
+		}
+	}
+
 	// With the main worktree to write to, what is its is the command's, too.
 	both, err := GitDirs(base+"/wt", main)
 	if err != nil || len(both.Present) > 0 || !slices.Equal(slices.Sorted(slices.Values(both.Elsewhere)), below(m+"/worktrees", "gone", "other")) {

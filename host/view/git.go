@@ -1,6 +1,7 @@
 package view
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -167,6 +168,10 @@ func (v *View) marksOfRepository(top string) (marks []mark) {
 		return []mark{{path: r.Layout.GitDir, why: why}, {path: r.Layout.CommonDir, why: why}, {path: dotGit, why: why}}
 	}
 	v.openSubmodules(&r.Layout)
+	if v.Settled == nil {
+		v.Settled = map[string][]byte{}
+	}
+	maps.Copy(v.Settled, r.Layout.Settled)
 	v.Lost = append(v.Lost, r.Layout.Lost...)
 	// What a command made of a repository in a subdirectory was reported, and must
 	// not keep all others from running.

@@ -43,6 +43,9 @@ type View struct {
 
 	// Holds are what has to be there while commands run.
 	Holds []Hold
+	// Settled are contents of files that are protected, as commands have to see
+	// them; see workspace.GitLayout.
+	Settled map[string][]byte
 	// Lost are where worktrees of the workspace's repositories are recorded and are not.
 	Lost []string
 	// Elsewhere says that a repository has worktrees that cannot be written.
