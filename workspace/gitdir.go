@@ -340,6 +340,7 @@ func layout(kind GitKind, top, gitDir, common string, writable []string) (GitLay
 		l.protect(common)
 		if main := mainTop(common); !slices.ContainsFunc(own, func(dir string) bool { return paths.Inside(dir, main) }) {
 			l.present(common, worktreeState[:]...)
+			l.Present = append(l.Present, sharedIndexes(common)...)
 		}
 	}
 	if err := l.worktrees(common, own); err != nil {
@@ -357,6 +358,27 @@ var worktreeState = [...]string{
 	"BISECT_LOG", "BISECT_START", "BISECT_TERMS", "BISECT_NAMES", "refs/bisect", "refs/worktree", "refs/rewritten",
 	"info/sparse-checkout",
 }
+
+// sharedIndexes are what the index of a worktree goes by with core.splitIndex.
+func sharedIndexes(gitDir string) (list []string) {
+	f, err := os.Open(gitDir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(maxGitEntries)
+	for _, name := range names {
+		if strings.HasPrefix(name, "sharedindex.") && len(list) < maxShared {
+			list = append(list, join(gitDir, name))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// maxShared is how many there are at most: git removes what has not been used for
+// two weeks.
+const maxShared = 32
 
 // mainTop is the main worktree of a common directory; of a bare repository, the
 // common directory.

@@ -91,7 +91,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	git(t, super+"/deps/lib", "submodule", "--quiet", "add", main, "nested")
 	git(t, base, "clone", "-q", "--bare", main, base+"/bare.git")
 	git(t, base+"/bare.git", "worktree", "add", "-q", "--detach", "inner")
-	tree(t, base, map[string]string{"plain/file": "x", "empty/.git": "dir", "link": "-> wt", "main/.git/sequencer": "dir"})
+	tree(t, base, map[string]string{"plain/file": "x", "empty/.git": "dir", "link": "-> wt", "main/.git/sequencer": "dir", "main/.git/sharedindex.12": "x"})
 
 	wantLayout(t, base+"/plain", GitLayout{})
 	wantLayout(t, base+"/empty", GitLayout{})
@@ -110,7 +110,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 		Writable: []string{m},
 		Protected: slices.Concat(below(base+"/wt", ".git"), below(m, guarded...), below(w, guarded...),
 			below(w, "gitdir"), below(m+"/worktrees", "other", "near", "gone")),
-		Present:   below(m, "HEAD", "index", "sequencer"),
+		Present:   below(m, "HEAD", "index", "sequencer", "sharedindex.12"),
 		Elsewhere: below(m+"/worktrees", "other", "near", "gone"),
 	}
 	wantLayout(t, base+"/wt", worktree)
