@@ -89,7 +89,11 @@ func creatable(spec *shared.Spec, host string) bool {
 func usablePath(spec *shared.Spec, dir string) bool {
 	clean := filepath.Clean(dir)
 	host := dir // as it is written: after a symlink, a ".." is not what Clean takes it for
-	if _, at := shared.Cover(spec.Table, clean); at != "" && at != clean {
+	cover, at := shared.Cover(spec.Table, clean)
+	switch {
+	case cover != nil && cover.Access == shared.Hidden:
+		return false
+	case at != "" && at != clean:
 		host = at
 	}
 	way := follow("/", host)

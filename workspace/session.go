@@ -117,7 +117,7 @@ func Sessions(base string) ([]Session, error) {
 		}
 		s.LastUsed = fi.ModTime()
 		s.Workspace, _ = readRecord(s.Dir)
-		lock, err := lockDir(context.Background(), s.Dir, unix.LOCK_EX)
+		lock, err := tryLockDir(s.Dir, unix.LOCK_EX)
 		if err == nil {
 			release(lock)
 		}
@@ -156,7 +156,7 @@ func RemoveSession(base, name string) error {
 	} else if err != nil {
 		return err
 	}
-	lock, err := lockDir(context.Background(), dir, unix.LOCK_EX)
+	lock, err := tryLockDir(dir, unix.LOCK_EX)
 	if errors.Is(err, errLost) || errors.Is(err, errHeld) {
 		return fmt.Errorf("session %q: %w", name, ErrSessionInUse)
 	}

@@ -81,7 +81,7 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 			}
 			continue
 		}
-		lock, err := lockDir(context.Background(), dir, unix.LOCK_EX)
+		lock, err := tryLockDir(dir, unix.LOCK_EX)
 		if errors.Is(err, errLost) || errors.Is(err, errHeld) {
 			continue // alive, or another's to remove
 		}

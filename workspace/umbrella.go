@@ -237,7 +237,7 @@ func (u *Umbrella) make(ctx context.Context) error {
 		}
 		var lock *os.File
 		if u.name == "" {
-			lock, err = lockDir(context.Background(), dir, unix.LOCK_EX)
+			lock, err = tryLockDir(dir, unix.LOCK_EX)
 		} else {
 			// A sweep or a removal has it exclusively, for as long as a rename takes.
 			lock, err = lockDir(ctx, dir, unix.LOCK_SH)
@@ -294,10 +294,17 @@ var errHeld = errors.New("another process holds its lock")
 // lockRetry is how often a lock that somebody holds is tried again.
 const lockRetry = 5 * time.Millisecond
 
+// tryLockDir is lockDir that does not wait.
+func tryLockDir(dir string, how int) (*os.File, error) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	return lockDir(ended, dir, how)
+}
+
 // lockDir takes the lock of the umbrella dir and makes sure that it is that
-// umbrella's lock still. It is errHeld where another process has the lock: at once, or
-// when wait ends, if that is not nil. The kernel is never asked to wait: who has the
-// lock may be stopped, or mean harm.
+// umbrella's lock still. It is errHeld where another process has the lock until wait
+// ends. The kernel is never asked to wait: who has the lock may be stopped, or mean
+// harm.
 func lockDir(wait context.Context, dir string, how int) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	fd, err := openatRetry(unix.AT_FDCWD, path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
@@ -309,7 +316,7 @@ func lockDir(wait context.Context, dir string, how int) (*os.File, error) {
 	}
 	for {
 		err = unix.Flock(fd, how|unix.LOCK_NB)
-		if err == unix.EWOULDBLOCK && wait != nil {
+		if err == unix.EWOULDBLOCK {
 			select {
 			case <-time.After(lockRetry):
 				continue
@@ -324,9 +331,6 @@ func lockDir(wait context.Context, dir string, how int) (*os.File, error) {
 	}
 	if err != nil {
 		unix.Close(fd)
-		if err == unix.EWOULDBLOCK {
-			return nil, errHeld
-		}
 		return nil, fmt.Errorf("umbrella: %w", &fs.PathError{Op: "flock", Path: path, Err: err})
 	}
 	var held, named unix.Stat_t

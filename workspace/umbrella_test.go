@@ -482,7 +482,7 @@ func TestHeldLock(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	held, err := lockDir(context.Background(), dir, unix.LOCK_EX)
+	held, err := tryLockDir(dir, unix.LOCK_EX)
 	if err != nil {
 		t.Fatal(err)
 	}
