@@ -166,7 +166,7 @@ func TestCommandsOfAnotherReachShareNoHome(t *testing.T) {
 			}
 			options := func(o *host.Options) {
 				withTemp(base, name)(o)
-				o.Dir, o.Workspace.Root, o.Workspace.Toolchains = root, root, true
+				o.Dir, o.Workspace.Root, o.Workspace.Readable = root, root, []string{cache}
 				o.Environ = []string{"PATH=/usr/bin:/bin", "HOME=" + home, "GH_TOKEN=secret"}
 				o.Sandboxes["alike"] = host.Definition{Engine: "bwrap", ReadOnly: true}
 				o.Sandboxes["token"] = host.Definition{Engine: "bwrap", Credentials: []string{host.CredentialGitHub}}
