@@ -22,10 +22,10 @@ import (
 // Close, that keeps what commands write to their home, to the workspace's extra
 // readable roots and to toolchains. Nothing of that is seen by another Host.
 //
-// Commands of definitions that differ in Network or Credentials share the
-// workspace and WorkspaceOptions.Temp, and nothing else: what a command without a
-// network leaves in its home, such as a ~/.bashrc, or in a toolchain's cache, would
-// run in the next one that has credentials.
+// Commands of definitions that differ in Credentials share the workspace and
+// WorkspaceOptions.Temp, and nothing else: what a command leaves in its home, such
+// as a ~/.bashrc, or in a toolchain's cache, would run in the next one that has
+// credentials.
 //
 // The directory is made in $XDG_CACHE_HOME/sbxhost/sessions, or in ~/.cache, of
 // Options.Environ. Where it cannot be, Report.Degraded says so and every command
@@ -64,14 +64,11 @@ const (
 	reachDir = "reach"
 )
 
-// reach is what commands of a definition get at besides files: its network and
-// its credentials. It is empty for those that have neither.
+// reach is what commands of a definition have besides files: their credentials. It
+// is empty for those that have none. The network does not count: what one command
+// has downloaded into a cache, another builds with offline.
 func reach(d Definition) string {
-	parts := slices.Compact(slices.Sorted(slices.Values(d.Credentials)))
-	if d.Network {
-		parts = append(parts, "network")
-	}
-	return strings.Join(parts, "_")
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(d.Credentials))), "_")
 }
 
 // reachSub is the name of a directory of the umbrella that is one reach's own.

@@ -184,13 +184,13 @@ func TestCommandsOfAnotherReachShareNoHome(t *testing.T) {
 			}
 			output(t, h, "fast", plant)
 			for sandbox, want := range map[string]string{
-				"fast": planted, "alike": planted, "online": nothing, "token": nothing, "both": nothing,
+				"fast": planted, "alike": planted, "online": planted, "token": nothing, "both": nothing,
 			} {
 				see(h, sandbox, want+work)
 			}
 			output(t, h, "both", plant)
 			see(h, "both again", planted+work)
-			see(h, "online", nothing+work)
+			see(h, "token", planted+work)
 			if name == "" {
 				return
 			}
@@ -201,7 +201,7 @@ func TestCommandsOfAnotherReachShareNoHome(t *testing.T) {
 			again := newHost(t, options)
 			see(again, "alike", planted+work)
 			see(again, "both again", planted+work)
-			see(again, "token", nothing+work)
+			see(again, "token", planted+work)
 			cmd := again.Command(t.Context(), "both", "true")
 			if err := cmd.Run(); err != nil || cmd.Report().Session.Name != name {
 				t.Errorf("%v, %+v", err, cmd.Report())
@@ -417,10 +417,11 @@ func TestSessionIsFull(t *testing.T) {
 			withTemp(t.TempDir()+"/sessions", name)(o)
 			for sandbox, limits := range map[string]host.Limits{
 				"fast": {TempSize: 1 << 20, Enforce: "best_effort"}, "required": {TempSize: 1 << 20}, "roomy": {},
-				"online": {TempSize: 1 << 20, Enforce: "best_effort"},
 			} {
-				o.Sandboxes[sandbox] = host.Definition{Engine: "bwrap", Limits: limits, Network: sandbox == "online"}
+				o.Sandboxes[sandbox] = host.Definition{Engine: "bwrap", Limits: limits}
 			}
+			o.Sandboxes["token"] = host.Definition{Engine: "bwrap", Credentials: []string{host.CredentialGitHub},
+				Limits: host.Limits{TempSize: 1 << 20, Enforce: "best_effort"}}
 		})
 		what, mechanism := "/tmp of the session", "measuring /tmp before each command"
 		if name != "" {
@@ -454,9 +455,9 @@ func TestSessionIsFull(t *testing.T) {
 		if name == "" {
 			continue // its home is memory
 		}
-		output(t, h, "online", "head -c 1100k /dev/zero >~/a")
+		output(t, h, "token", "head -c 1100k /dev/zero >~/a")
 		output(t, h, "fast", "ls ~") // which is another
-		if err := h.Command(t.Context(), "online", "true").Run(); !errors.Is(err, host.ErrSessionFull) {
+		if err := h.Command(t.Context(), "token", "true").Run(); !errors.Is(err, host.ErrSessionFull) {
 			t.Errorf("with a home that is full: %v", err)
 		}
 	}

@@ -64,7 +64,7 @@ func (v *View) hide(found *Found, granted []string) error {
 	}
 	var hidden []string
 	for _, e := range v.entries {
-		if e.Access == shared.Hidden {
+		if e.Access == shared.Hidden && !v.veils[e.Path] {
 			hidden = append(hidden, e.Path)
 		}
 	}

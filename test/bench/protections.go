@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -169,10 +170,10 @@ func (s *scene) makeRepository() (string, error) {
 	return root, nil
 }
 
-// hiddenIn counts the entries that are hidden.
+// hiddenIn counts the entries that deny_paths hides.
 func hiddenIn(table []shared.Entry) (n int) {
 	for _, e := range table {
-		if e.Access == shared.Hidden {
+		if e.Access == shared.Hidden && strings.HasPrefix(e.Why, "deny_paths") {
 			n++
 		}
 	}
