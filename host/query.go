@@ -101,23 +101,26 @@ func usablePath(spec *shared.Spec, dir string) bool {
 		(way.End == filepath.Clean(host) || !writableInside(spec, way.End))
 }
 
-// hostPath is the host's path of what an entry is about; "" where that is nothing
-// of the host's.
-func hostPath(spec *shared.Spec, e *shared.Entry) string {
-	if e.Access != shared.Hidden {
-		return e.Source
+// hostPaths gives the host's path of what an entry of a table is about; "" where
+// that is nothing of the host's.
+func hostPaths(table []shared.Entry) func(e *shared.Entry) string {
+	covers := shared.Covers(table)
+	return func(e *shared.Entry) string {
+		if e.Access != shared.Hidden {
+			return e.Source
+		}
+		if e.Why == view.OriginAbove {
+			return "" // it lies in the private home, or in /tmp
+		}
+		cover, dir := covers(filepath.Dir(e.Path))
+		switch {
+		case cover == nil:
+			return e.Path // of the operating system's view
+		case dir == "":
+			return ""
+		}
+		return filepath.Join(dir, filepath.Base(e.Path))
 	}
-	cover, dir := shared.Cover(spec.Table, filepath.Dir(e.Path))
-	if e.Why == view.OriginAbove {
-		return "" // it lies in the private home, or in /tmp
-	}
-	if cover == nil {
-		return e.Path // of the operating system's view
-	}
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, filepath.Base(e.Path))
 }
 
 var _ view.Facts = (*facts)(nil)

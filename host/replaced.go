@@ -22,6 +22,7 @@ type watched struct {
 
 // watch notes what is hidden and protected from a command at its start.
 func watch(spec *shared.Spec, instead map[string]string) (list []watched) {
+	hostPath := hostPaths(spec.Table)
 	for i := range spec.Table {
 		e := &spec.Table[i]
 		loss := "was not hidden"
@@ -30,7 +31,7 @@ func watch(spec *shared.Spec, instead map[string]string) (list []watched) {
 		} else if e.Access != shared.Hidden {
 			continue
 		}
-		at := hostPath(spec, e)
+		at := hostPath(e)
 		at = cmp.Or(instead[at], at)
 		if dev, ino, ok := inode(at); ok && at != "" {
 			list = append(list, watched{at, loss, strings.TrimPrefix(e.Why, "protected: "), dev, ino})
