@@ -179,7 +179,8 @@ func (e *execution) run() (status int, err error) {
 
 	var early syscall.Signal // ended us before the command ran
 	relay := relayed{
-		suspend: suspendSelf, resume: func(bool) {}, redraw: func() {}, resize: func() {}, patience: startPatience,
+		suspend: suspendSelf, resume: func() bool { return true }, stop: stopAsBackground, stopDelay: stopDelay,
+		redraw: func() {}, resize: func() {}, patience: startPatience,
 		cancel: func(sig syscall.Signal) {
 			if early == 0 {
 				early = sig
@@ -208,13 +209,12 @@ func (e *execution) run() (status int, err error) {
 			e.terminal.restore()
 			suspendSelf()
 		}
-		relay.resume = func(ending bool) {
-			switch err := e.terminal.raw(); {
-			case err == errBackground && !ending:
-				stopAsBackground() // SIGCONT brings us here again
-			case err != nil && err != errBackground:
+		relay.resume = func() bool {
+			err := e.terminal.raw()
+			if err != nil && err != errBackground {
 				e.note(fmt.Sprintf("-t: the terminal cannot be made raw: %v", err))
 			}
+			return err != errBackground
 		}
 		resize := func(more uint16) {
 			if size := e.size(); size != (shared.TerminalSize{}) {

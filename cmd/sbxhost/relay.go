@@ -54,16 +54,18 @@ func (r *relay) on(sig syscall.Signal) []action {
 
 // relayed is what carries out a relay's decisions.
 type relayed struct {
-	grace    time.Duration
-	forward  func(syscall.Signal)
-	suspend  func()
-	resume   func(ending bool) // also when the command begins to run
-	redraw   func()
-	resize   func()
-	cancel   func(syscall.Signal) // a signal ends us before the command runs
-	patience time.Duration        // how long before that
-	started  <-chan struct{}      // closed when the command runs
-	finished <-chan struct{}      // closed when there is nothing left to signal
+	grace     time.Duration
+	forward   func(syscall.Signal)
+	suspend   func()
+	resume    func() bool   // take the terminal, unless we are in the background; also when the command begins to run
+	stop      func()        // as the kernel does with who wants the terminal in the background
+	stopDelay time.Duration // how long before that
+	redraw    func()
+	resize    func()
+	cancel    func(syscall.Signal) // a signal ends us before the command runs
+	patience  time.Duration        // how long before that
+	started   <-chan struct{}      // closed when the command runs
+	finished  <-chan struct{}      // closed when there is nothing left to signal
 }
 
 // startPatience is how long a signal waits for a command that is about to run.
@@ -71,15 +73,26 @@ type relayed struct {
 // could run must not be killed in its place.
 const startPatience = 200 * time.Millisecond
 
+// stopDelay is how long sbxhost goes on in the background before it stops for want
+// of the terminal. A shell ends a stopped job by SIGTERM and SIGCONT, which two threads
+// may receive in either order.
+const stopDelay = 100 * time.Millisecond
+
 // run relays signals until the command has ended.
 func (r *relayed) run(signals <-chan os.Signal) {
 	var decide relay
 	var early []syscall.Signal // came before the command ran
-	var expired, giveUp <-chan time.Time
-	started := r.started
+	var expired, giveUp, stop <-chan time.Time
+	started, ending := r.started, false
+	resume := func() {
+		stop = nil
+		if !r.resume() {
+			stop = time.After(r.stopDelay)
+		}
+	}
 	arm := func() {
-		if expired == nil {
-			expired = time.After(r.grace)
+		if !ending {
+			ending, expired = true, time.After(r.grace)
 		}
 	}
 	for {
@@ -88,7 +101,7 @@ func (r *relayed) run(signals <-chan os.Signal) {
 			return
 		case <-started:
 			started, giveUp = nil, nil
-			r.resume(len(early) > 0)
+			resume()
 			r.resize() // it may have changed since the command's was made
 			for _, sig := range early {
 				r.forward(sig)
@@ -98,6 +111,10 @@ func (r *relayed) run(signals <-chan os.Signal) {
 		case <-giveUp:
 			r.cancel(early[0])
 			early, giveUp = nil, nil
+		case <-stop:
+			if stop = nil; !ending {
+				r.stop() // SIGCONT goes on
+			}
 		case <-expired:
 			r.forward(syscall.SIGKILL)
 			expired = nil
@@ -131,7 +148,7 @@ func (r *relayed) run(signals <-chan os.Signal) {
 					}
 				case deedResume:
 					if running {
-						r.resume(expired != nil)
+						resume()
 					}
 				case deedRedraw:
 					if running {

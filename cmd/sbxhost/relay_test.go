@@ -46,7 +46,7 @@ type trial struct {
 	done     chan struct{}
 }
 
-func newTrial(t *testing.T, grace, patience time.Duration, running bool) *trial {
+func newTrial(t *testing.T, grace, patience time.Duration, running, background bool) *trial {
 	t.Helper()
 	tr := &trial{make(chan os.Signal), make(chan struct{}), make(chan struct{}), make(chan syscall.Signal, 8), make(chan struct{})}
 	r := &relayed{
@@ -54,11 +54,8 @@ func newTrial(t *testing.T, grace, patience time.Duration, running bool) *trial 
 		forward: func(s syscall.Signal) { tr.got <- s },
 		cancel:  func(s syscall.Signal) { tr.got <- -s },
 		suspend: func() { tr.got <- syscall.SIGTSTP },
-		resume: func(ending bool) {
-			if ending {
-				tr.got <- -syscall.SIGCONT
-			}
-		},
+		resume:  func() bool { return !background },
+		stop:    func() { tr.got <- syscall.SIGTTOU }, stopDelay: 500 * time.Millisecond,
 		redraw: func() { tr.got <- syscall.SIGCONT },
 		resize: func() { tr.got <- syscall.SIGWINCH },
 	}
@@ -93,14 +90,14 @@ func (tr *trial) want(t *testing.T, want ...syscall.Signal) {
 
 func TestRelayKillsAfterGrace(t *testing.T) {
 	t.Parallel()
-	tr := newTrial(t, time.Millisecond, 0, true)
+	tr := newTrial(t, time.Millisecond, 0, true, false)
 	tr.signals <- syscall.SIGTERM
 	tr.want(t, syscall.SIGTERM, syscall.SIGKILL)
 }
 
 func TestRelayKillsAtSecondInterrupt(t *testing.T) {
 	t.Parallel()
-	tr := newTrial(t, time.Hour, 0, true)
+	tr := newTrial(t, time.Hour, 0, true, false)
 	tr.signals <- syscall.SIGINT
 	tr.signals <- syscall.SIGINT
 	tr.want(t, syscall.SIGINT, syscall.SIGKILL)
@@ -108,7 +105,7 @@ func TestRelayKillsAtSecondInterrupt(t *testing.T) {
 
 func TestRelayCancelsWhatHasNotStarted(t *testing.T) {
 	t.Parallel()
-	tr := newTrial(t, time.Hour, time.Millisecond, false)
+	tr := newTrial(t, time.Hour, time.Millisecond, false, false)
 	tr.signals <- syscall.SIGWINCH
 	tr.signals <- syscall.SIGTSTP
 	tr.signals <- syscall.SIGCONT
@@ -123,30 +120,40 @@ func TestRelayCancelsWhatHasNotStarted(t *testing.T) {
 // What comes while the command is about to run is for the command.
 func TestRelayWaitsForTheStart(t *testing.T) {
 	t.Parallel()
-	tr := newTrial(t, time.Millisecond, time.Hour, false)
+	tr := newTrial(t, time.Millisecond, time.Hour, false, false)
 	tr.signals <- syscall.SIGINT
 	tr.signals <- syscall.SIGTERM
 	close(tr.started)
-	tr.want(t, -syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL)
+	tr.want(t, syscall.SIGWINCH, syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL)
 }
 
 // A second SIGINT waits for nothing.
 func TestRelayGivesUpAtSecondInterrupt(t *testing.T) {
 	t.Parallel()
-	tr := newTrial(t, time.Hour, time.Hour, false)
+	tr := newTrial(t, time.Hour, time.Hour, false, false)
 	tr.signals <- syscall.SIGINT
 	tr.signals <- syscall.SIGINT
 	tr.want(t, -syscall.SIGINT)
 }
 
-// A shell ends a stopped job by SIGTERM and SIGCONT: continued in the
-// background, it must not stop again for want of the terminal.
+// A shell ends a stopped job by SIGTERM and SIGCONT, which may come in either order:
+// continued in the background, it must not stop again for want of the terminal.
 func TestRelayKnowsThatItEnds(t *testing.T) {
 	t.Parallel()
-	tr := newTrial(t, time.Hour, 0, true)
+	first := newTrial(t, time.Second, 0, true, true)
+	first.signals <- syscall.SIGTERM
+	first.signals <- syscall.SIGCONT
+	first.want(t, syscall.SIGTERM, syscall.SIGCONT, syscall.SIGCONT, syscall.SIGKILL)
+	last := newTrial(t, time.Second, 0, true, true)
+	last.signals <- syscall.SIGCONT
+	last.signals <- syscall.SIGTERM
+	last.want(t, syscall.SIGCONT, syscall.SIGCONT, syscall.SIGTERM, syscall.SIGKILL)
+}
+
+// Otherwise it does.
+func TestRelayStopsInTheBackground(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t, time.Hour, 0, true, true)
 	tr.signals <- syscall.SIGCONT
-	tr.want(t, syscall.SIGCONT, syscall.SIGCONT)
-	tr.signals <- syscall.SIGTERM
-	tr.signals <- syscall.SIGCONT
-	tr.want(t, syscall.SIGTERM, -syscall.SIGCONT, syscall.SIGCONT, syscall.SIGCONT)
+	tr.want(t, syscall.SIGCONT, syscall.SIGCONT, syscall.SIGTTOU)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -221,8 +222,19 @@ func TestStoppedHolder(t *testing.T) {
 	ops := system()
 	stop := func() {
 		t.Helper()
-		if err := syscall.Kill(holderOf(t, dir), syscall.SIGSTOP); err != nil {
+		pid := holderOf(t, dir)
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
+		}
+		// A thread that has not heard of it yet could still answer.
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tasks {
+			for tid, _ := strconv.Atoi(task.Name()); runs(tid) && !stopped(tid); {
+				runtime.Gosched()
+			}
 		}
 	}
 	within := func(what string, do func()) {
