@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/mountplan"
 )
 
 // What bubblewrap bears: it counts its own command line and the words of
@@ -54,7 +55,7 @@ type input struct {
 // negative firstFD the words name the file in angle brackets instead.
 //
 // With bindFD, what is marked so is mounted by descriptor.
-func args(network shared.NetworkMode, ops []op, firstFD int, bindFD bool) (words []string, files []input, err error) {
+func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int, bindFD bool) (words []string, files []input, err error) {
 	take := func(in input) string {
 		fd := "<" + in.path + ">"
 		if firstFD >= 0 {
@@ -63,7 +64,7 @@ func args(network shared.NetworkMode, ops []op, firstFD int, bindFD bool) (words
 		files = append(files, in)
 		return fd
 	}
-	bind := func(option string, o op) {
+	bind := func(option string, o mountplan.Op) {
 		if bindFD && o.Open {
 			words = append(words, option+"-fd", take(input{o.Source, true}), o.Dest)
 		} else {
@@ -76,31 +77,31 @@ func args(network shared.NetworkMode, ops []op, firstFD int, bindFD bool) (words
 	}
 	for _, o := range ops {
 		switch o.Kind {
-		case opROBind:
+		case mountplan.ROBind:
 			bind("--ro-bind", o)
-		case opBind, opPin:
+		case mountplan.Bind, mountplan.Pin:
 			bind("--bind", o)
-		case opTree:
+		case mountplan.Tree:
 			words = append(words, "--dev-bind", o.Source, o.Dest)
-		case opTmpfs:
+		case mountplan.Tmpfs:
 			words = append(words, "--perms", octal(o.Perms), "--size", strconv.FormatUint(o.Size, 10), "--tmpfs", o.Dest)
-		case opSymlink:
+		case mountplan.Symlink:
 			words = append(words, "--symlink", o.Source, o.Dest)
-		case opProc:
+		case mountplan.Proc:
 			words = append(words, "--proc", o.Dest)
-		case opDev:
+		case mountplan.Dev:
 			words = append(words, "--dev", o.Dest)
-		case opDir:
+		case mountplan.Dir:
 			words = append(words, "--perms", octal(o.Perms), "--dir", o.Dest)
-		case opFile:
+		case mountplan.File:
 			words = append(words, "--perms", octal(o.Perms), "--file", take(input{o.Source, false}), o.Dest)
-		case opRemountRO:
+		case mountplan.RemountRO:
 			words = append(words, "--remount-ro", o.Dest)
-		case opMaskFile:
+		case mountplan.MaskFile:
 			// bubblewrap binds without device access, so that the null
 			// device can be neither read nor written there.
 			words = append(words, "--ro-bind", "/dev/null", o.Dest)
-		case opMaskDir:
+		case mountplan.MaskDir:
 			words = append(words, "--perms", "0000", "--size", "4096", "--tmpfs", o.Dest, "--remount-ro", o.Dest)
 		}
 		if len(o.Source) > maxWordLen || len(o.Dest) > maxWordLen {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/mountplan"
 )
 
 // BenchmarkBare is the yardstick: bubblewrap alone.
@@ -106,10 +107,10 @@ func BenchmarkOpen(b *testing.B) {
 }
 
 func BenchmarkPlan(b *testing.B) {
-	f := gather(hostTree{}, uint32(os.Getuid()), 1<<30)
+	f := mountplan.Look()
 	spec := &shared.Spec{Table: []shared.Entry{bindRW(b.TempDir())}}
 	for b.Loop() {
-		ops, err := plan(f, &held{}, spec)
+		ops, err := mountplan.Plan(f, &mountplan.Held{}, spec)
 		if err != nil {
 			b.Fatal(err)
 		}

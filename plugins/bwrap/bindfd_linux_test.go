@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/mountplan"
 )
 
 // A bubblewrap without --bind-fd is found out by its first refusal, and works.
@@ -57,12 +58,12 @@ func TestSourceThatBecameALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{dir + "/link/f", dir + "/absent"} {
-		if f, err := openSource(path); err == nil {
+		if f, err := mountplan.OpenSource(path); err == nil {
 			f.Close()
 			t.Errorf("%s was opened", path)
 		}
 	}
-	f, err := openSource(dir + "/real/f")
+	f, err := mountplan.OpenSource(dir + "/real/f")
 	if err != nil {
 		t.Fatal(err)
 	}

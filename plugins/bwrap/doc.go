@@ -12,7 +12,7 @@
 // is an error, never left out.
 //
 // The minimal view holds /usr and its companions (/bin, /lib, ...), /opt and
-// /nix/store read-only, a list of harmless entries of /etc (see etc.go: no
+// /nix/store read-only, a list of harmless entries of /etc (see package mountplan: no
 // shadow, no keys, no machine id, nothing where tools keep credentials), a fresh
 // /proc and /dev, private /tmp and /dev/shm, an empty /run, and a private home
 // where the Spec names one. /var/tmp is a link to /tmp, or private, too, where
@@ -35,12 +35,12 @@
 //
 // Where the Spec has a session directory, a holder (package holder) makes what
 // stays the same from command to command, once, and bubblewrap binds that: see
-// divide. It makes overlays, whose writes lie in the session directory, and a home
+// mountplan.Divide. It makes overlays, whose writes lie in the session directory, and a home
 // directory that lasts as long as somebody is in the session. Without a session
 // directory, or where there can be no holder, bubblewrap makes each command's view
 // by itself: overlays are then read-only and the home is each command's own,
 // and events and plans say so. Both show the same view. A plan of hundreds of steps
-// gets a holder of the sandbox's own; see crowded.
+// gets a holder of the sandbox's own; see mountplan.Crowded.
 //
 // An overlay is refused, or read-only where that is allowed, over a directory with
 // mounts in it, over one that lies in another overlay's or holds the session,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
+	"github.com/sbxhost/sbxhost/shared/mountplan"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -63,9 +64,9 @@ func (e *engine) open(_ context.Context, spec *shared.Spec) error {
 type opened struct {
 	engine  *engine
 	spec    *shared.Spec
-	facts   *facts // as of Open
+	facts   *mountplan.Facts // as of Open
 	session *session
-	held    *held
+	held    *mountplan.Held
 
 	crowding sync.Mutex
 	crowd    *session // see crowded; nil before it is needed
@@ -73,13 +74,13 @@ type opened struct {
 
 // attach looks at the host and joins the session.
 func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
-	s := &opened{engine: e, spec: spec, facts: look(), held: &held{}}
+	s := &opened{engine: e, spec: spec, facts: mountplan.Look(), held: &mountplan.Held{}}
 	if err := s.join(ctx); err != nil {
 		return nil, err
 	}
 	words, _, err := s.words(ctx, &shared.Command{})
 	if err == nil {
-		_, _, err = args(spec.Network.Mode, words.rest, firstFD, false)
+		_, _, err = args(spec.Network.Mode, words.Rest, firstFD, false)
 	}
 	if err != nil {
 		s.leave()
@@ -88,7 +89,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 	return &cmdengine.Attachment{
 		Launch:   s.launch,
 		Plan:     s.plan,
-		Events:   func(*shared.Command) []shared.Event { return events(s.held, spec) },
+		Events:   func(*shared.Command) []shared.Event { return mountplan.Events(s.held, spec) },
 		Fresh:    s.freshHome(),
 		Diagnose: s.diagnose,
 		Close:    s.leave,
@@ -98,7 +99,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 // freshHome is the home directory where it is memory of each command's own.
 func (s *opened) freshHome() string {
 	shown := func(e shared.Entry) bool { return e.Path == s.spec.Home && e.Access != shared.Private }
-	if s.held.holder || slices.ContainsFunc(s.spec.Table, shown) {
+	if s.held.Holder || slices.ContainsFunc(s.spec.Table, shown) {
 		return ""
 	}
 	return s.spec.Home
@@ -106,31 +107,19 @@ func (s *opened) freshHome() string {
 
 // words divides the plan of a command between bubblewrap and a holder, which is
 // nil where bubblewrap makes all of it.
-func (s *opened) words(ctx context.Context, cmd *shared.Command) (prepared, *session, error) {
-	ops, err := plan(s.facts, s.held, s.spec)
+func (s *opened) words(ctx context.Context, cmd *shared.Command) (mountplan.Prepared, *session, error) {
+	ops, err := mountplan.Plan(s.facts, s.held, s.spec)
 	if err != nil {
-		return prepared{}, nil, err
+		return mountplan.Prepared{}, nil, err
 	}
 	by := s.session
-	if !s.held.holder {
+	if !s.held.Holder {
 		by = s.holderOf(ctx, ops)
 	}
 	if by == nil {
-		return prepared{rest: ops}, nil, ctx.Err()
+		return mountplan.Prepared{Rest: ops}, nil, ctx.Err()
 	}
-	return divide(ops, cmd.TTY), by, nil
-}
-
-// look gathers the facts of this machine.
-func look() *facts {
-	var memory uint64
-	var si unix.Sysinfo_t
-	if unix.Sysinfo(&si) == nil {
-		memory = uint64(si.Totalram) * uint64(max(si.Unit, 1))
-	}
-	f := gather(hostTree{}, uint32(os.Geteuid()), memory)
-	f.tree = bareTree{}
-	return f
+	return mountplan.Divide(ops, cmd.TTY), by, nil
 }
 
 func locateFor(spec *shared.Spec) (string, options, error) {
@@ -165,10 +154,10 @@ func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *cmdengine.
 	if by != nil {
 		l.Spawn = s.spawner(by, p)
 	}
-	if l.Mounts, err = mounts(p.rest, by != nil); err != nil {
+	if l.Mounts, err = mounts(p.Rest, by != nil); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
-	words, files, err := args(s.spec.Network.Mode, p.rest, firstFD, l.Spawn == nil && s.engine.bindsFD(launcher))
+	words, files, err := args(s.spec.Network.Mode, p.Rest, firstFD, l.Spawn == nil && s.engine.bindsFD(launcher))
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +187,7 @@ func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *cmdengine.
 	for _, in := range files {
 		open := openRegular
 		if in.source {
-			open = openSource
+			open = mountplan.OpenSource
 		}
 		f, err := open(in.path)
 		if err != nil {
@@ -220,13 +209,13 @@ func (s *opened) plan(cmd *shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	ops, err := plan(s.facts, s.held, s.spec)
+	ops, err := mountplan.Plan(s.facts, s.held, s.spec)
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	rest, held := ops, s.held.holder || crowded(ops)
+	rest, held := ops, s.held.Holder || mountplan.Crowded(ops)
 	if held {
-		rest = divide(ops, cmd.TTY).rest
+		rest = mountplan.Divide(ops, cmd.TTY).Rest
 	}
 	words, _, err := args(s.spec.Network.Mode, rest, -1, !held && s.engine.bindsFD(launcher))
 	if err != nil {
@@ -240,9 +229,9 @@ func (s *opened) plan(cmd *shared.Command) (shared.Plan, error) {
 	argv = append(argv, "--")
 	return shared.Plan{
 		Argv:      append(argv, cmdengine.PlannedInit()...),
-		Mounts:    planned(ops),
+		Mounts:    mountplan.Planned(ops),
 		Documents: []shared.PlanDocument{{Name: "system calls", Text: filter.String()}},
-		Notes:     notes(events(s.held, s.spec)),
+		Notes:     mountplan.Notes(mountplan.Events(s.held, s.spec)),
 	}, nil
 }
 

@@ -3,12 +3,12 @@ package bwrap
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/shared/mountplan"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -27,42 +27,25 @@ func openRegular(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// openSource opens what is to be bound. No component may be a symlink: the
-// path was resolved before, and what has become one since was planted.
-func openSource(name string) (*os.File, error) {
-	for {
-		fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{
-			Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS,
-		})
-		switch err {
-		case nil:
-			return os.NewFile(uintptr(fd), name), nil
-		case unix.EINTR, unix.EAGAIN:
-		default:
-			return nil, &os.PathError{Op: "open", Path: name, Err: err}
-		}
-	}
-}
-
 // mounts are what the init looks for. bubblewrap mounts by path, and before 0.12
 // follows the symlinks that it finds there: another command could lead a mount away
 // from its place, or have it show something else. A holder's mounts are made by
 // descriptors, so that with one what bubblewrap mounts itself is left.
-func mounts(ops []op, holder bool) (list []sandboxinit.Mount, err error) {
+func mounts(ops []mountplan.Op, holder bool) (list []sandboxinit.Mount, err error) {
 	for _, o := range ops {
 		if !o.Asked {
 			continue
 		}
 		m := sandboxinit.Mount{Path: o.Dest}
 		switch o.Kind {
-		case opROBind, opBind, opPin:
+		case mountplan.ROBind, mountplan.Bind, mountplan.Pin:
 			if holder {
 				continue
 			}
 			if m.Dev, m.Ino, err = sourceID(o.Source); err != nil {
 				return nil, err
 			}
-		case opTmpfs, opMaskFile, opMaskDir:
+		case mountplan.Tmpfs, mountplan.MaskFile, mountplan.MaskDir:
 		default:
 			continue
 		}
@@ -72,33 +55,12 @@ func mounts(ops []op, holder bool) (list []sandboxinit.Mount, err error) {
 }
 
 func sourceID(source string) (dev, ino uint64, err error) {
-	info, err := bareLstat(source)
+	info, err := mountplan.Lstat(source)
 	if err != nil {
 		return 0, 0, err
 	}
 	st := info.Sys().(*syscall.Stat_t)
 	return st.Dev, st.Ino, nil
-}
-
-// bareTree is the real file system as the planner walks it, name by name: a path
-// of which a directory has become a symlink meanwhile is an error, not what that
-// leads to.
-type bareTree struct{ hostTree }
-
-func (bareTree) lstat(p string) (entry, error) {
-	info, err := bareLstat(p)
-	return entryOf(p, info, err)
-}
-
-func bareLstat(p string) (fs.FileInfo, error) {
-	f, err := openSource(p)
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		return os.Lstat(p) // before Linux 5.6, or where a filter refuses the call
-	} else if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return f.Stat()
 }
 
 // pipeSize is what fits into a pipe that nobody reads yet.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
+	"github.com/sbxhost/sbxhost/shared/mountplan"
 )
 
 // identity is what a probe's result holds for: this launcher file, on this boot.
@@ -103,7 +104,7 @@ func (e *engine) trySession(ctx context.Context, facts map[string]string) []stri
 		facts["holder"] = err.Error()
 		return nil
 	}
-	s := &opened{engine: e, held: &held{}, spec: &shared.Spec{
+	s := &opened{engine: e, held: &mountplan.Held{}, spec: &shared.Spec{
 		Session: shared.Session{Dir: state},
 		Table:   []shared.Entry{{Source: lower, Path: "/overlay", Access: shared.Overlay, Degradable: true}},
 	}}
@@ -114,13 +115,13 @@ func (e *engine) trySession(ctx context.Context, facts map[string]string) []stri
 	s.leave()
 	var degraded []string
 	facts["holder"], facts["overlay"] = "works", "works"
-	if reason := s.held.overlay(lower); reason != "" {
+	if reason := s.held.Overlay(lower); reason != "" {
 		facts["overlay"] = reason
 		degraded = append(degraded, "overlays are read-only: "+reason)
 	}
-	if !s.held.holder {
-		facts["holder"] = s.held.reason
-		degraded = append(degraded, "a session's home directory lasts for one command, and many mounts are slow: "+s.held.reason)
+	if !s.held.Holder {
+		facts["holder"] = s.held.Reason
+		degraded = append(degraded, "a session's home directory lasts for one command, and many mounts are slow: "+s.held.Reason)
 		if facts["bwrap --bind-fd"] == "no" {
 			degraded = append(degraded, "sources of binds are handed over by path, and can be swapped between check and mount")
 		}

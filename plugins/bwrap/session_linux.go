@@ -15,6 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/holder"
+	"github.com/sbxhost/sbxhost/shared/mountplan"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -138,13 +139,13 @@ func (s *opened) join(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.held.reason = err.Error()
+		s.held.Reason = err.Error()
 		return s.refuse()
 	}
-	s.held.holder = true
-	s.held.refused, s.held.foreign = overlap(s.spec), map[string]bool{}
+	s.held.Holder = true
+	s.held.Refused, s.held.Foreign = mountplan.Overlap(s.spec), map[string]bool{}
 	for _, m := range s.spec.Table {
-		if m.Access != shared.Overlay || s.held.refused[m.Source] != "" {
+		if m.Access != shared.Overlay || s.held.Refused[m.Source] != "" {
 			continue
 		}
 		if err := client.Overlay(ctx, m.Source); err != nil {
@@ -152,10 +153,10 @@ func (s *opened) join(ctx context.Context) error {
 				s.leave()
 				return ctx.Err()
 			}
-			s.held.refused[m.Source] = err.Error()
+			s.held.Refused[m.Source] = err.Error()
 			continue
 		}
-		s.held.foreign[m.Source] = s.session.key.uid != 0 && !ownedBy(m.Source, s.session.key.uid)
+		s.held.Foreign[m.Source] = s.session.key.uid != 0 && !ownedBy(m.Source, s.session.key.uid)
 	}
 	if err := s.refuse(); err != nil {
 		s.leave()
@@ -175,7 +176,7 @@ func (s *opened) refuse() error {
 		if m.Access != shared.Overlay || m.Degradable {
 			continue
 		}
-		if reason := s.held.overlay(m.Source); reason != "" {
+		if reason := s.held.Overlay(m.Source); reason != "" {
 			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Why, Message: fmt.Sprintf("no overlay of %s: %s", m.Source, reason)}
 		}
 	}
@@ -196,8 +197,8 @@ func (s *opened) leave() {
 // holderOf gives a holder for a plan that is crowded, in a sandbox that shares
 // nothing: one of its own, which ends with it. It is nil where bubblewrap does, or
 // where there can be no holder here.
-func (s *opened) holderOf(ctx context.Context, ops []op) *session {
-	if !crowded(ops) {
+func (s *opened) holderOf(ctx context.Context, ops []mountplan.Op) *session {
+	if !mountplan.Crowded(ops) {
 		return nil
 	}
 	s.crowding.Lock()
@@ -214,8 +215,8 @@ func (s *opened) holderOf(ctx context.Context, ops []op) *session {
 // spawner has the session's holder start a launcher in the prepared part of a
 // plan. A holder that dies before it has answered is replaced once: nothing has
 // run then.
-func (s *opened) spawner(by *session, p prepared) cmdengine.Spawner {
-	plan := holder.NewPlan(p.steps)
+func (s *opened) spawner(by *session, p mountplan.Prepared) cmdengine.Spawner {
+	plan := holder.NewPlan(p.Steps)
 	return func(ctx context.Context, path string, argv []string, files []*os.File) (cmdengine.Launched, error) {
 		var err error
 		for range 2 {
@@ -224,7 +225,7 @@ func (s *opened) spawner(by *session, p prepared) cmdengine.Spawner {
 				break
 			}
 			var l *holder.Launcher
-			if l, err = client.Start(ctx, plan, p.late, path, argv, files); err == nil {
+			if l, err = client.Start(ctx, plan, p.Late, path, argv, files); err == nil {
 				return l, nil
 			}
 			if !errors.Is(err, holder.ErrLost) {
@@ -236,15 +237,15 @@ func (s *opened) spawner(by *session, p prepared) cmdengine.Spawner {
 	}
 }
 
-func (s *opened) startError(ctx context.Context, p prepared, err error) error {
+func (s *opened) startError(ctx context.Context, p mountplan.Prepared, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if failed, ok := errors.AsType[*holder.MountError](err); ok {
 		e := &shared.Error{Kind: shared.ErrUnavailable, Message: "the session's holder: " + failed.Error()}
-		if failed.Index >= 0 && failed.Index < len(p.steps) {
-			step := p.steps[failed.Index]
-			e.Kind, e.Attribute = shared.ErrInvalidSpec, p.why[failed.Index]
+		if failed.Index >= 0 && failed.Index < len(p.Steps) {
+			step := p.Steps[failed.Index]
+			e.Kind, e.Attribute = shared.ErrInvalidSpec, p.Why[failed.Index]
 			e.Message = fmt.Sprintf("mounting %s: %s", quoteStep(step), failed.Error())
 			if strings.Contains(failed.Error(), unix.EACCES.Error()) {
 				e.Kind = shared.ErrDenied

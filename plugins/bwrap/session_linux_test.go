@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/mountplan"
 )
 
 // underHolder are the tests of what bubblewrap makes by itself, which a session's
@@ -99,19 +100,19 @@ func needHolder(t *testing.T) shared.Engine {
 		t.Fatal(err)
 	}
 	defer sandbox.Close(t.Context())
-	if h := heldBy(t, e, spec); !h.holder {
+	if h := heldBy(t, e, spec); !h.Holder {
 		if required("bwrap") {
-			t.Fatalf("a holder is required: %s", h.reason)
+			t.Fatalf("a holder is required: %s", h.Reason)
 		}
-		t.Skipf("no holder: %s", h.reason)
+		t.Skipf("no holder: %s", h.Reason)
 	}
 	return e
 }
 
 // heldBy joins the session of spec as a sandbox does.
-func heldBy(t *testing.T, e shared.Engine, spec shared.Spec) *held {
+func heldBy(t *testing.T, e shared.Engine, spec shared.Spec) *mountplan.Held {
 	t.Helper()
-	s := &opened{engine: &engine{Engine: e}, spec: &spec, facts: look(), held: &held{}}
+	s := &opened{engine: &engine{Engine: e}, spec: &spec, facts: mountplan.Look(), held: &mountplan.Held{}}
 	if err := s.join(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package bwrap
+package mountplan
 
 import (
 	"fmt"
@@ -7,34 +7,34 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// held is what this machine holds of one Spec's session.
-type held struct {
-	// holder says whether the session has one. reason is why not, where the
+// Held is what this machine holds of one Spec's session.
+type Held struct {
+	// Holder says whether the session has one. Reason is why not, where the
 	// Spec has a session directory.
-	holder bool
-	reason string
-	// refused are the overlays that there cannot be, by source, and why; foreign
+	Holder bool
+	Reason string
+	// Refused are the overlays that there cannot be, by source, and why; Foreign
 	// those of another user's directory.
-	refused map[string]string
-	foreign map[string]bool
+	Refused map[string]string
+	Foreign map[string]bool
 }
 
-// overlay says why a directory is no overlay here; empty where it is.
-func (h *held) overlay(source string) string {
+// Overlay says why a directory is no overlay here; empty where it is.
+func (h *Held) Overlay(source string) string {
 	switch {
-	case h.refused[source] != "":
-		return h.refused[source]
-	case h.holder:
+	case h.Refused[source] != "":
+		return h.Refused[source]
+	case h.Holder:
 		return ""
-	case h.reason != "":
-		return h.reason
+	case h.Reason != "":
+		return h.Reason
 	}
 	return "there is no session to keep the writes"
 }
 
-// overlap refuses, of the overlays of a Spec, those whose layers would lie in
+// Overlap refuses, of the overlays of a Spec, those whose layers would lie in
 // one another. It is pure.
-func overlap(spec *shared.Spec) map[string]string {
+func Overlap(spec *shared.Spec) map[string]string {
 	refused := map[string]string{}
 	for _, m := range spec.Table {
 		if m.Access != shared.Overlay {
@@ -53,7 +53,7 @@ func overlap(spec *shared.Spec) map[string]string {
 }
 
 // sessionEvents tells what a command gets less of than its session promises.
-func sessionEvents(h *held, spec *shared.Spec) []shared.Event {
+func sessionEvents(h *Held, spec *shared.Spec) []shared.Event {
 	var out []shared.Event
 	degraded := func(mechanism, attribute, path, format string, args ...any) {
 		out = append(out, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf(format, args...),
@@ -63,14 +63,14 @@ func sessionEvents(h *held, spec *shared.Spec) []shared.Event {
 		if m.Access != shared.Overlay {
 			continue
 		}
-		if reason := h.overlay(m.Source); reason != "" {
+		if reason := h.Overlay(m.Source); reason != "" {
 			degraded("overlay", m.Why, m.Path, "%s: %s is read-only and has no overlay: %s", m.Why, m.Path, reason)
-		} else if h.foreign[m.Source] {
+		} else if h.Foreign[m.Source] {
 			degraded("overlay", m.Why, m.Path, "%s: %s belongs to another user: its overlay takes new files at its top alone", m.Why, m.Path)
 		}
 	}
-	if spec.Home != "" && spec.Session.Dir != "" && !h.holder {
-		degraded("holder", "home", spec.Home, "the home directory lasts for one command, not for the session: %s", h.reason)
+	if spec.Home != "" && spec.Session.Dir != "" && !h.Holder {
+		degraded("holder", "home", spec.Home, "the home directory lasts for one command, not for the session: %s", h.Reason)
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package bwrap
+package mountplan
 
 import (
 	"path"
@@ -9,13 +9,13 @@ import (
 	"github.com/sbxhost/sbxhost/shared/holder"
 )
 
-// A prepared plan is one in two parts: what a session's holder makes once, and
+// A Prepared plan is one in two parts: what a session's holder makes once, and
 // what bubblewrap makes for each command, with recursive binds of the former.
-type prepared struct {
-	steps []holder.Op
-	why   []string // of each step
-	rest  []op
-	late  holder.Late // what the holder adds when bubblewrap has made the rest
+type Prepared struct {
+	Steps []holder.Op
+	Why   []string // of each step
+	Rest  []Op
+	Late  holder.Late // what the holder adds when bubblewrap has made the rest
 }
 
 // region is what one step has put at a path inside: a part of a prepared
@@ -31,26 +31,26 @@ type region struct {
 // each of which has it read the table of all.
 const worthwhile = 6
 
-// crowded reports whether a plan has so many steps that a holder is worth its start,
+// Crowded reports whether a plan has so many steps that a holder is worth its start,
 // some 20 ms, where there is no session: bubblewrap reads the table of all mounts
 // for each that it makes, and so takes ten seconds for 3,000.
-func crowded(ops []op) bool { return len(ops) > 300 }
+func Crowded(ops []Op) bool { return len(ops) > 300 }
 
 // deferred says which steps are made late, if that is worth it: binds on which
 // bubblewrap has nothing to mount, and what covers parts of a fresh procfs. Of binds
 // in one another it is the outermost; what lies in a bind follows it.
-func deferred(ops []op) map[int]bool {
+func deferred(ops []Op) map[int]bool {
 	late, spared, outermost := map[int]bool{}, 0, ""
 	sealed := map[string]bool{"/run": true}
 	for _, o := range ops {
-		if o.Kind == opRemountRO && o.Dest != "/" {
+		if o.Kind == RemountRO && o.Dest != "/" {
 			sealed[o.Dest] = true
 		}
 	}
 	for i, o := range ops {
 		switch {
 		case paths.Inside("/proc", o.Dest):
-			if o.Kind == opROBind || o.Kind == opMaskFile {
+			if o.Kind == ROBind || o.Kind == MaskFile {
 				late[i] = true
 				spared++
 			}
@@ -62,7 +62,7 @@ func deferred(ops []op) map[int]bool {
 					break
 				}
 				inside++
-				fresh = fresh || below.Kind == opTmpfs || below.Kind == opProc || below.Kind == opDev
+				fresh = fresh || below.Kind == Tmpfs || below.Kind == Proc || below.Kind == Dev
 			}
 			if !fresh {
 				late[i] = true
@@ -78,7 +78,7 @@ func deferred(ops []op) map[int]bool {
 
 // movable reports whether o can be mounted after bubblewrap has made all else: not
 // what belongs to the view, nor what lies in memory that is sealed by then.
-func (o op) movable(sealed map[string]bool) bool {
+func (o Op) movable(sealed map[string]bool) bool {
 	if !o.binds() || o.Why == "filesystem" || o.Dest == "/" {
 		return false
 	}
@@ -91,31 +91,31 @@ func (o op) movable(sealed map[string]bool) bool {
 }
 
 // binds reports whether o shows something that is not made for the one command.
-func (o op) binds() bool {
-	return o.Kind == opROBind || o.Kind == opBind || o.Kind == opOverlay || o.Kind == opHome
+func (o Op) binds() bool {
+	return o.Kind == ROBind || o.Kind == Bind || o.Kind == Overlay || o.Kind == Home
 }
 
-// divide takes a plan apart. A fresh procfs, devices and memory are bubblewrap's, and
+// Divide takes a plan apart. A fresh procfs, devices and memory are bubblewrap's, and
 // so is what lies on them but for binds, which become trees of their own. It is
 // pure, and the result shows the same view as the whole plan would. The devices of
 // a command with a terminal, which bubblewrap shows among them, are left to it.
-func divide(ops []op, terminal bool) prepared {
-	var p prepared
+func Divide(ops []Op, terminal bool) Prepared {
+	var p Prepared
 	var regions strata[region]
 	regions.put("/", region{top: "/"})
 	trees := 1
-	add := func(k holder.Kind, dest string, o op) {
-		p.steps = append(p.steps, holder.Op{Kind: k, Source: o.Source, Dest: dest, Perms: o.Perms, Size: o.Size})
-		p.why = append(p.why, o.Why)
+	add := func(k holder.Kind, dest string, o Op) {
+		p.Steps = append(p.Steps, holder.Op{Kind: k, Source: o.Source, Dest: dest, Perms: o.Perms, Size: o.Size})
+		p.Why = append(p.Why, o.Why)
 	}
 	bind := func(n int, dest, why string) {
-		p.rest = append(p.rest, op{Kind: opBind, Source: treePath(n), Dest: dest, Why: why})
+		p.Rest = append(p.Rest, Op{Kind: Bind, Source: treePath(n), Dest: dest, Why: why})
 	}
-	if len(ops) > 0 && ops[0].Kind == opROBind && ops[0].Dest == "/" {
+	if len(ops) > 0 && ops[0].Kind == ROBind && ops[0].Dest == "/" {
 		add(holder.ReadOnlyBind, "/0", ops[0])
 		ops = ops[1:]
 	} else {
-		add(holder.Root, "/0", op{Why: "filesystem"})
+		add(holder.Root, "/0", Op{Why: "filesystem"})
 	}
 	bind(0, "/", "filesystem")
 
@@ -125,15 +125,15 @@ func divide(ops []op, terminal bool) prepared {
 		inside := "/" + strconv.Itoa(at.tree) + strings.TrimSuffix("/"+strings.TrimPrefix(strings.TrimPrefix(o.Dest, at.top), "/"), "/")
 		if late[i] && paths.Inside("/proc", o.Dest) {
 			k := holder.ReadOnlyBind
-			if o.Kind == opMaskFile {
+			if o.Kind == MaskFile {
 				k = holder.HideFile
 			}
-			p.late = append(p.late, holder.Op{Kind: k, Dest: o.Dest})
+			p.Late = append(p.Late, holder.Op{Kind: k, Dest: o.Dest})
 			regions.put(o.Dest, region{fresh: true})
 			continue
 		}
 		switch o.Kind {
-		case opROBind, opBind, opOverlay, opHome:
+		case ROBind, Bind, Overlay, Home:
 			made := region{tree: at.tree, top: at.top}
 			point := ""
 			if at.fresh || late[i] {
@@ -144,45 +144,45 @@ func divide(ops []op, terminal bool) prepared {
 				}
 				inside = tree
 				if late[i] {
-					p.late = append(p.late, holder.Op{Kind: holder.Bind, Source: tree, Dest: o.Dest})
+					p.Late = append(p.Late, holder.Op{Kind: holder.Bind, Source: tree, Dest: o.Dest})
 				} else {
 					bind(trees, o.Dest, o.Why)
 				}
 				trees++
 			}
-			k := map[opKind]holder.Kind{opROBind: holder.ReadOnlyBind, opBind: holder.Bind, opOverlay: holder.Overlay, opHome: holder.Home}[o.Kind]
-			if o.Kind == opHome {
+			k := map[Kind]holder.Kind{ROBind: holder.ReadOnlyBind, Bind: holder.Bind, Overlay: holder.Overlay, Home: holder.Home}[o.Kind]
+			if o.Kind == Home {
 				o.Source = o.Dest // what it is known by in the session
 			}
 			add(k, inside, o)
 			if point != "" {
-				add(holder.Point, point, op{Source: inside, Why: o.Why})
+				add(holder.Point, point, Op{Source: inside, Why: o.Why})
 			}
 			regions.put(o.Dest, made)
-		case opTmpfs, opProc, opDev:
-			if o.Kind == opDev && !terminal && !at.fresh {
-				p.rest[0].Kind = opTree
+		case Tmpfs, Proc, Dev:
+			if o.Kind == Dev && !terminal && !at.fresh {
+				p.Rest[0].Kind = Tree
 				add(holder.Devices, inside, o)
 				add(holder.Terminals, inside+"/pts", o)
 				regions.put(o.Dest, region{tree: at.tree, top: at.top})
 				continue
 			}
 			if !at.fresh {
-				add(holder.Directory, inside, op{Perms: 0o755, Why: o.Why}) // to mount on
+				add(holder.Directory, inside, Op{Perms: 0o755, Why: o.Why}) // to mount on
 			}
-			p.rest = append(p.rest, o)
+			p.Rest = append(p.Rest, o)
 			regions.put(o.Dest, region{fresh: true})
 		default:
 			if at.fresh {
-				if o.Kind == opMaskFile {
-					o.Kind, o.Source = opROBind, holder.Null
+				if o.Kind == MaskFile {
+					o.Kind, o.Source = ROBind, holder.Null
 				}
-				p.rest = append(p.rest, o)
+				p.Rest = append(p.Rest, o)
 				continue
 			}
-			add(map[opKind]holder.Kind{
-				opSymlink: holder.Symlink, opDir: holder.Directory, opFile: holder.File, opRemountRO: holder.ReadOnly,
-				opPin: holder.Pin, opMaskFile: holder.HideFile, opMaskDir: holder.HideDirectory,
+			add(map[Kind]holder.Kind{
+				Symlink: holder.Symlink, Dir: holder.Directory, File: holder.File, RemountRO: holder.ReadOnly,
+				Pin: holder.Pin, MaskFile: holder.HideFile, MaskDir: holder.HideDirectory,
 			}[o.Kind], inside, o.bare())
 		}
 	}
@@ -190,8 +190,8 @@ func divide(ops []op, terminal bool) prepared {
 }
 
 // bare is o without the source that the holder does not need.
-func (o op) bare() op {
-	if o.Kind == opPin {
+func (o Op) bare() Op {
+	if o.Kind == Pin {
 		o.Source = ""
 	}
 	return o

@@ -1,4 +1,4 @@
-package bwrap
+package mountplan
 
 import (
 	"path"
@@ -9,16 +9,16 @@ import (
 )
 
 // facts is what the planner must know of this machine.
-type facts struct {
+type Facts struct {
 	uid    uint32
 	memory uint64 // bytes of RAM; 0 where unknown
 	tree   tree
 
-	roots  []op // system directories of the minimal view
-	etc    []op // the entries of /etc of the minimal view
-	links  []op // symlinks in /run that programs are found through
-	resolv []op // what a private /run must hold for name resolution, in the host view
-	covers []op // what keeps a root caller from the kernel's controls in /proc
+	roots  []Op // system directories of the minimal view
+	etc    []Op // the entries of /etc of the minimal view
+	links  []Op // symlinks in /run that programs are found through
+	resolv []Op // what a private /run must hold for name resolution, in the host view
+	covers []Op // what keeps a root caller from the kernel's controls in /proc
 
 	run, varTmp bool // whether the host has these directories
 }
@@ -32,8 +32,8 @@ var systemRoots = [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64
 const copyMax = 64 << 10
 
 // gather looks at the host's tree.
-func gather(t tree, uid uint32, memory uint64) *facts {
-	f := &facts{uid: uid, memory: memory, tree: t}
+func gather(t tree, uid uint32, memory uint64) *Facts {
+	f := &Facts{uid: uid, memory: memory, tree: t}
 	t = remember(t)
 	for _, p := range systemRoots {
 		e, err := t.lstat(p)
@@ -42,7 +42,7 @@ func gather(t tree, uid uint32, memory uint64) *facts {
 		}
 		switch e.kind {
 		case directory:
-			f.roots = append(f.roots, op{Kind: opROBind, Source: p, Dest: p, Why: "filesystem"})
+			f.roots = append(f.roots, Op{Kind: ROBind, Source: p, Dest: p, Why: "filesystem"})
 		case symlink:
 			real, target := resolve(t, p)
 			if target.kind != directory {
@@ -51,14 +51,14 @@ func gather(t tree, uid uint32, memory uint64) *facts {
 			if systemPath(real) {
 				// Relative, because bubblewrap makes mount points before
 				// the new root is the root.
-				f.roots = append(f.roots, op{Kind: opSymlink, Source: relative(p, real), Dest: p, Why: "filesystem"})
+				f.roots = append(f.roots, Op{Kind: Symlink, Source: relative(p, real), Dest: p, Why: "filesystem"})
 			} else {
-				f.roots = append(f.roots, op{Kind: opROBind, Source: real, Dest: p, Why: "filesystem"})
+				f.roots = append(f.roots, Op{Kind: ROBind, Source: real, Dest: p, Why: "filesystem"})
 			}
 		}
 	}
 	// What is bound precedes the links to it.
-	slices.SortStableFunc(f.roots, func(a, b op) int { return int(a.Kind) - int(b.Kind) })
+	slices.SortStableFunc(f.roots, func(a, b Op) int { return int(a.Kind) - int(b.Kind) })
 
 	for _, name := range etcNames(t) {
 		p := "/etc/" + name
@@ -71,18 +71,18 @@ func gather(t tree, uid uint32, memory uint64) *facts {
 		switch {
 		case err != nil || e.kind != c.kind:
 		case c.kind == directory:
-			f.covers = append(f.covers, op{Kind: opROBind, Source: c.path, Dest: c.path, Why: "kernel controls"})
+			f.covers = append(f.covers, Op{Kind: ROBind, Source: c.path, Dest: c.path, Why: "kernel controls"})
 		default:
-			f.covers = append(f.covers, op{Kind: opMaskFile, Dest: c.path, Why: "kernel controls"})
+			f.covers = append(f.covers, Op{Kind: MaskFile, Dest: c.path, Why: "kernel controls"})
 		}
 	}
 	isDir := func(p string) bool { e, err := t.lstat(p); return err == nil && e.kind == directory }
 	f.run, f.varTmp = isDir("/run"), isDir("/var/tmp")
 	if real, e := resolve(t, "/run/current-system"); e.kind == directory && systemPath(real) {
-		f.links = append(f.links, op{Kind: opSymlink, Source: real, Dest: "/run/current-system", Why: "filesystem"})
+		f.links = append(f.links, Op{Kind: Symlink, Source: real, Dest: "/run/current-system", Why: "filesystem"})
 	}
 	if real, e := resolve(t, "/etc/resolv.conf"); e.kind == file && paths.Inside("/run", real) {
-		f.resolv = append(f.resolv, op{Kind: opFile, Source: real, Dest: real, Perms: 0o444, Why: "filesystem"})
+		f.resolv = append(f.resolv, Op{Kind: File, Source: real, Dest: real, Perms: 0o444, Why: "filesystem"})
 	}
 	return f
 }
@@ -107,12 +107,12 @@ var kernelControls = [...]struct {
 
 // etcEntry says how one entry of /etc gets into the minimal view. What is not
 // readable by everybody stays out: a caller who is root could read it.
-func etcEntry(t tree, p string) (op, bool) {
+func etcEntry(t tree, p string) (Op, bool) {
 	first, err := t.lstat(p)
 	if err != nil || first.kind == absent {
-		return op{}, false
+		return Op{}, false
 	}
-	o := op{Dest: p, Why: "filesystem"}
+	o := Op{Dest: p, Why: "filesystem"}
 	if first.kind == symlink {
 		text := first.target
 		if !strings.HasPrefix(text, "/") {
@@ -120,24 +120,24 @@ func etcEntry(t tree, p string) (op, bool) {
 		}
 		if paths.Inside("/proc", path.Clean(text)) {
 			// Not resolved: it would name this very process.
-			o.Kind, o.Source = opSymlink, path.Clean(text)
+			o.Kind, o.Source = Symlink, path.Clean(text)
 			return o, true
 		}
 	}
 	real, e := resolve(t, p)
 	if e.kind != absent && first.kind == symlink && systemPath(real) {
-		o.Kind, o.Source = opSymlink, real
+		o.Kind, o.Source = Symlink, real
 		return o, true
 	}
 	switch {
 	case e.kind == directory && e.perm&0o005 == 0o005:
-		o.Kind, o.Source = opROBind, real
+		o.Kind, o.Source = ROBind, real
 	case e.kind == file && e.perm&0o004 != 0 && e.size <= copyMax:
-		o.Kind, o.Source, o.Perms = opFile, real, 0o444
+		o.Kind, o.Source, o.Perms = File, real, 0o444
 	case e.kind == file && e.perm&0o004 != 0:
-		o.Kind, o.Source = opROBind, real
+		o.Kind, o.Source = ROBind, real
 	default:
-		return op{}, false
+		return Op{}, false
 	}
 	return o, true
 }

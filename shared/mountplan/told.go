@@ -1,4 +1,4 @@
-package bwrap
+package mountplan
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ const (
 
 // tempSize is the cap of each private file system. The kernel's own default, half
 // of the memory for each, would let two of them take all of it.
-func tempSize(f *facts, spec *shared.Spec) uint64 {
+func tempSize(f *Facts, spec *shared.Spec) uint64 {
 	switch {
 	case spec.Limits.TempSize > 0:
 		return spec.Limits.TempSize
@@ -23,9 +23,9 @@ func tempSize(f *facts, spec *shared.Spec) uint64 {
 	return tempSizeMin
 }
 
-// events tells what a command gets less of than was asked for, and what holds the
+// Events tells what a command gets less of than was asked for, and what holds the
 // limits that are this engine's own matter.
-func events(h *held, spec *shared.Spec) []shared.Event {
+func Events(h *Held, spec *shared.Spec) []shared.Event {
 	out := sessionEvents(h, spec)
 	limit := func(set bool, name, mechanism string) {
 		if set {
@@ -38,8 +38,8 @@ func events(h *held, spec *shared.Spec) []shared.Event {
 	return out
 }
 
-// notes are the events as a plan shows them.
-func notes(events []shared.Event) []string {
+// Notes are the events as a plan shows them.
+func Notes(events []shared.Event) []string {
 	var out []string
 	for _, e := range events {
 		out = append(out, e.Message)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package bwrap
+package mountplan
 
 import "syscall"
 

@@ -1,4 +1,4 @@
-package bwrap
+package mountplan
 
 import (
 	"path"
@@ -79,16 +79,16 @@ const (
 )
 
 // add records what o makes.
-func (v *view) add(o op) {
+func (v *view) add(o Op) {
 	l := layer{source: o.Source, hides: o.hides()}
 	switch o.Kind {
-	case opROBind, opBind, opOverlay:
+	case ROBind, Bind, Overlay:
 		l.kind = bound
-	case opSymlink:
+	case Symlink:
 		l.kind = linked
-	case opFile, opMaskFile:
+	case File, MaskFile:
 		l.kind = freshDoc
-	case opRemountRO, opHide:
+	case RemountRO, Hide:
 		return
 	}
 	v.layers.put(o.Dest, l)

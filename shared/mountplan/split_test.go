@@ -1,4 +1,4 @@
-package bwrap
+package mountplan
 
 import (
 	"fmt"
@@ -27,65 +27,65 @@ var sessionHidden = hide("/home/u/proj/.git", "/home/u/proj/src/b", "/tmp/deep/d
 
 // flat gives a divided plan as one list again, as bubblewrap and the holder carry
 // it out together.
-func flat(p prepared) []op {
-	kinds := map[holder.Kind]opKind{
-		holder.Bind: opBind, holder.ReadOnlyBind: opROBind, holder.Overlay: opOverlay, holder.Home: opHome, holder.Directory: opDir,
-		holder.File: opFile, holder.Symlink: opSymlink, holder.ReadOnly: opRemountRO, holder.Pin: opPin,
-		holder.HideFile: opMaskFile, holder.HideDirectory: opMaskDir, holder.Devices: opDev,
+func flat(p Prepared) []Op {
+	kinds := map[holder.Kind]Kind{
+		holder.Bind: Bind, holder.ReadOnlyBind: ROBind, holder.Overlay: Overlay, holder.Home: Home, holder.Directory: Dir,
+		holder.File: File, holder.Symlink: Symlink, holder.ReadOnly: RemountRO, holder.Pin: Pin,
+		holder.HideFile: MaskFile, holder.HideDirectory: MaskDir, holder.Devices: Dev,
 	}
-	var ops []op
-	rest := slices.Clone(p.rest)
-	for _, o := range p.late {
+	var ops []Op
+	rest := slices.Clone(p.Rest)
+	for _, o := range p.Late {
 		switch o.Kind {
 		case holder.Bind:
-			rest = append(rest, op{Kind: opBind, Source: holder.Trees + o.Source, Dest: o.Dest})
+			rest = append(rest, Op{Kind: Bind, Source: holder.Trees + o.Source, Dest: o.Dest})
 		case holder.ReadOnlyBind:
-			rest = append(rest, op{Kind: opROBind, Source: o.Dest, Dest: o.Dest})
+			rest = append(rest, Op{Kind: ROBind, Source: o.Dest, Dest: o.Dest})
 		case holder.HideFile:
-			rest = append(rest, op{Kind: opMaskFile, Dest: o.Dest})
+			rest = append(rest, Op{Kind: MaskFile, Dest: o.Dest})
 		}
 	}
 	for _, o := range rest {
 		tree, ok := strings.CutPrefix(o.Source, holder.Trees)
-		if o.Kind == opROBind && o.Source == holder.Null {
-			o.Kind, o.Source = opMaskFile, ""
+		if o.Kind == ROBind && o.Source == holder.Null {
+			o.Kind, o.Source = MaskFile, ""
 		}
-		if o.Kind != opBind && o.Kind != opTree || !ok {
+		if o.Kind != Bind && o.Kind != Tree || !ok {
 			ops = append(ops, o)
 			continue
 		}
-		for _, s := range p.steps {
+		for _, s := range p.Steps {
 			if !paths.Inside(tree, s.Dest) || s.Kind == holder.Root || s.Kind == holder.Terminals || s.Kind == holder.Point {
 				continue
 			}
-			ops = append(ops, op{Kind: kinds[s.Kind], Source: s.Source, Dest: path.Join(o.Dest, strings.TrimPrefix(s.Dest, tree)), Perms: s.Perms, Size: s.Size})
+			ops = append(ops, Op{Kind: kinds[s.Kind], Source: s.Source, Dest: path.Join(o.Dest, strings.TrimPrefix(s.Dest, tree)), Perms: s.Perms, Size: s.Size})
 		}
 	}
 	return ops
 }
 
 // lookAt says what is at p inside when ops have been carried out.
-func lookAt(ops []op, p string) string {
+func lookAt(ops []Op, p string) string {
 	at, what, readOnly := "/", "fresh", false
 	for _, o := range ops {
 		rel := strings.TrimPrefix(p, o.Dest)
 		switch {
-		case o.Kind == opRemountRO:
+		case o.Kind == RemountRO:
 			readOnly = readOnly || at == o.Dest
 		case !paths.Inside(o.Dest, p):
-		case o.Kind == opPin:
+		case o.Kind == Pin:
 			if at != p {
 				what += " pinned at " + o.Dest
 			}
 		case o.container():
-			at, readOnly = o.Dest, o.Kind == opROBind
+			at, readOnly = o.Dest, o.Kind == ROBind
 			what = fmt.Sprint(o.Kind, o.Perms, o.Size, path.Join(o.Source, rel))
-			if o.Kind == opHome {
+			if o.Kind == Home {
 				what = fmt.Sprint(o.Kind, o.Perms, o.Size, rel)
 			}
-		case o.Kind == opMaskDir || rel == "":
+		case o.Kind == MaskDir || rel == "":
 			what = fmt.Sprint(o.Kind, o.Source, o.Perms)
-			if o.Kind == opDir && strings.HasPrefix(at, "/") && o.Perms == 0o755 {
+			if o.Kind == Dir && strings.HasPrefix(at, "/") && o.Perms == 0o755 {
 				what = "fresh" // a place to mount on
 			}
 		}
@@ -105,7 +105,7 @@ func TestDivideShowsTheSame(t *testing.T) {
 					spec.Table = spec.Table[:3]
 				}
 				spec.Table = append(spec.Table, sessionHidden...)
-				ops, err := plan(gather(tree, uid, 8<<30), &held{holder: true}, spec)
+				ops, err := Plan(gather(tree, uid, 8<<30), &Held{Holder: true}, spec)
 				if err != nil {
 					if name == "debian" {
 						t.Fatal(err)
@@ -118,17 +118,17 @@ func TestDivideShowsTheSame(t *testing.T) {
 	}
 }
 
-func same(t *testing.T, name string, ops []op) {
+func same(t *testing.T, name string, ops []Op) {
 	t.Helper()
 	for _, terminal := range []bool{true, false} {
-		sameDivided(t, fmt.Sprint(name, " with a terminal ", terminal), ops, divide(ops, terminal))
+		sameDivided(t, fmt.Sprint(name, " with a terminal ", terminal), ops, Divide(ops, terminal))
 	}
 }
 
-func sameDivided(t *testing.T, name string, ops []op, p prepared) {
+func sameDivided(t *testing.T, name string, ops []Op, p Prepared) {
 	t.Helper()
-	if len(p.why) != len(p.steps) {
-		t.Fatalf("%s: %d reasons for %d steps", name, len(p.why), len(p.steps))
+	if len(p.Why) != len(p.Steps) {
+		t.Fatalf("%s: %d reasons for %d steps", name, len(p.Why), len(p.Steps))
 	}
 	again := flat(p)
 	for _, o := range ops {
@@ -153,28 +153,28 @@ func TestGoldenSession(t *testing.T) {
 	}{"session": {1000, sessionHidden}, "session-late": {0, many}} {
 		spec := sessionful()
 		spec.Table = append(spec.Table, tt.hidden...)
-		ops, err := plan(gather(distributions["debian"].with(tree), tt.uid, 8<<30), &held{holder: true}, spec)
+		ops, err := Plan(gather(distributions["debian"].with(tree), tt.uid, 8<<30), &Held{Holder: true}, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name, showDivided(divide(ops, false)))
+		golden(t, name, showDivided(Divide(ops, false)))
 	}
 }
 
 // showDivided is for people.
-func showDivided(p prepared) string {
+func showDivided(p Prepared) string {
 	var b strings.Builder
 	names := [...]string{"root", "bind", "ro-bind", "overlay", "home", "dir", "file", "symlink", "remount-ro", "pin", "hide", "hide-dir", "devices", "terminals", "point"}
-	for i, s := range p.steps {
+	for i, s := range p.Steps {
 		fmt.Fprintf(&b, "%-11s %s", names[s.Kind], s.Dest)
 		if s.Source != "" {
 			fmt.Fprintf(&b, " <- %s", s.Source)
 		}
-		fmt.Fprintf(&b, "  # %s\n", p.why[i])
+		fmt.Fprintf(&b, "  # %s\n", p.Why[i])
 	}
 	b.WriteByte('\n')
-	b.WriteString(show(p.rest, shared.NetworkNone))
-	for _, o := range p.late {
+	b.WriteString(show(p.Rest))
+	for _, o := range p.Late {
 		fmt.Fprintf(&b, "late %-6s %s <- %s\n", names[o.Kind], o.Dest, o.Source)
 	}
 	return b.String()
@@ -182,28 +182,28 @@ func showDivided(p prepared) string {
 
 func TestPinsBetweenMountAndMask(t *testing.T) {
 	t.Parallel()
-	ws := op{Kind: opBind, Source: "/src", Dest: "/ws"}
-	mask := func(p string) op { return op{Kind: opMaskFile, Dest: p, Why: "deny"} }
+	ws := Op{Kind: Bind, Source: "/src", Dest: "/ws"}
+	mask := func(p string) Op { return Op{Kind: MaskFile, Dest: p, Why: "deny"} }
 	for name, tt := range map[string]struct {
-		ops, masks []op
+		ops, masks []Op
 		want       string
 	}{
-		"none":              {[]op{ws}, nil, "/ws"},
-		"at the top":        {[]op{ws}, []op{mask("/ws/.env")}, "/ws /ws/.env"},
-		"deep":              {[]op{ws}, []op{mask("/ws/a/b/c/.env")}, "/ws /ws/a<-/src/a /ws/a/b<-/src/a/b /ws/a/b/c<-/src/a/b/c /ws/a/b/c/.env"},
-		"shared":            {[]op{ws}, []op{mask("/ws/a/b/.env"), mask("/ws/a/c/.env")}, "/ws /ws/a<-/src/a /ws/a/b<-/src/a/b /ws/a/b/.env /ws/a/c<-/src/a/c /ws/a/c/.env"},
-		"read-only":         {[]op{{Kind: opROBind, Source: "/src", Dest: "/ws"}}, []op{mask("/ws/a/.env")}, "/ws /ws/a/.env"},
-		"memory":            {[]op{{Kind: opTmpfs, Dest: "/ws"}}, []op{mask("/ws/a/.env")}, "/ws /ws/a/.env"},
-		"overlay":           {[]op{{Kind: opOverlay, Source: "/src", Dest: "/ws"}}, []op{mask("/ws/a/.env")}, "/ws /ws/a<-/src/a /ws/a/.env"},
-		"read-only inside":  {[]op{ws, {Kind: opROBind, Source: "/x", Dest: "/ws/ro"}}, []op{mask("/ws/ro/a/.env")}, "/ws /ws/ro /ws/ro/a/.env"},
-		"behind its parent": {[]op{ws, {Kind: opBind, Source: "/x", Dest: "/ws/a/in"}}, []op{mask("/ws/a/.env")}, "/ws /ws/a<-/src/a /ws/a/.env /ws/a/in"},
-		"memory inside":     {[]op{ws, {Kind: opTmpfs, Dest: "/ws/a/in"}}, nil, "/ws /ws/a<-/src/a /ws/a/in"},
-		"in what is hidden": {[]op{ws, {Kind: opMaskDir, Dest: "/ws/a"}, {Kind: opBind, Source: "/x", Dest: "/ws/a/b/in"}}, nil, "/ws /ws/a /ws/a/b/in /ws/a"},
+		"none":              {[]Op{ws}, nil, "/ws"},
+		"at the top":        {[]Op{ws}, []Op{mask("/ws/.env")}, "/ws /ws/.env"},
+		"deep":              {[]Op{ws}, []Op{mask("/ws/a/b/c/.env")}, "/ws /ws/a<-/src/a /ws/a/b<-/src/a/b /ws/a/b/c<-/src/a/b/c /ws/a/b/c/.env"},
+		"shared":            {[]Op{ws}, []Op{mask("/ws/a/b/.env"), mask("/ws/a/c/.env")}, "/ws /ws/a<-/src/a /ws/a/b<-/src/a/b /ws/a/b/.env /ws/a/c<-/src/a/c /ws/a/c/.env"},
+		"read-only":         {[]Op{{Kind: ROBind, Source: "/src", Dest: "/ws"}}, []Op{mask("/ws/a/.env")}, "/ws /ws/a/.env"},
+		"memory":            {[]Op{{Kind: Tmpfs, Dest: "/ws"}}, []Op{mask("/ws/a/.env")}, "/ws /ws/a/.env"},
+		"overlay":           {[]Op{{Kind: Overlay, Source: "/src", Dest: "/ws"}}, []Op{mask("/ws/a/.env")}, "/ws /ws/a<-/src/a /ws/a/.env"},
+		"read-only inside":  {[]Op{ws, {Kind: ROBind, Source: "/x", Dest: "/ws/ro"}}, []Op{mask("/ws/ro/a/.env")}, "/ws /ws/ro /ws/ro/a/.env"},
+		"behind its parent": {[]Op{ws, {Kind: Bind, Source: "/x", Dest: "/ws/a/in"}}, []Op{mask("/ws/a/.env")}, "/ws /ws/a<-/src/a /ws/a/.env /ws/a/in"},
+		"memory inside":     {[]Op{ws, {Kind: Tmpfs, Dest: "/ws/a/in"}}, nil, "/ws /ws/a<-/src/a /ws/a/in"},
+		"in what is hidden": {[]Op{ws, {Kind: MaskDir, Dest: "/ws/a"}, {Kind: Bind, Source: "/x", Dest: "/ws/a/b/in"}}, nil, "/ws /ws/a /ws/a/b/in /ws/a"},
 	} {
 		var got []string
 		for _, o := range pinned(slices.Concat(tt.ops, tt.masks)) {
 			s := o.Dest
-			if o.Kind == opPin {
+			if o.Kind == Pin {
 				s += "<-" + o.Source
 			}
 			got = append(got, s)
@@ -230,7 +230,7 @@ func TestOverlap(t *testing.T) {
 		{"/a", []shared.Entry{overlay("/a/b")}, "/a/b"},
 		{"", []shared.Entry{overlay("/a/b")}, ""},
 	} {
-		got := overlap(&shared.Spec{Session: shared.Session{Dir: tt.dir}, Table: tt.mounts})
+		got := Overlap(&shared.Spec{Session: shared.Session{Dir: tt.dir}, Table: tt.mounts})
 		if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || got[tt.want] == "") {
 			t.Errorf("%+v: %v", tt, got)
 		}

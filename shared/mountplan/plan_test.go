@@ -1,4 +1,4 @@
-package bwrap
+package mountplan
 
 import (
 	"errors"
@@ -34,8 +34,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// show gives a plan one step a line, then one option a line.
-func show(ops []op, network shared.NetworkMode) string {
+// show gives a plan one step a line.
+func show(ops []Op) string {
 	var b strings.Builder
 	for _, o := range ops {
 		fmt.Fprintf(&b, "%-11s %s", o.Kind, o.Dest)
@@ -44,26 +44,8 @@ func show(ops []op, network shared.NetworkMode) string {
 		}
 		fmt.Fprintf(&b, "  # %s\n", o.Why)
 	}
-	words, files, err := args(network, ops, firstFDForTests, false)
-	if err != nil {
-		return err.Error()
-	}
-	for _, w := range words {
-		if strings.HasPrefix(w, "--") {
-			b.WriteString("\n" + w)
-		} else {
-			b.WriteString(" " + w)
-		}
-	}
-	var names []string
-	for _, f := range files {
-		names = append(names, f.path)
-	}
-	fmt.Fprintf(&b, "\n\nfiles: %s\n", strings.Join(names, " "))
 	return b.String()
 }
-
-const firstFDForTests = 4
 
 // full is a Spec with one of everything.
 func full() *shared.Spec {
@@ -91,34 +73,34 @@ func TestGoldenPlans(t *testing.T) {
 			{"minimal", &shared.Spec{}},
 			{"host", &shared.Spec{Filesystem: shared.FilesystemHost, Network: shared.Network{Mode: shared.NetworkHost}}},
 		} {
-			ops, err := plan(f, &held{}, tt.spec)
+			ops, err := Plan(f, &Held{}, tt.spec)
 			if err != nil {
 				t.Errorf("%s, %s: %v", name, tt.name, err)
 				continue
 			}
-			golden(t, name+"-"+tt.name, show(ops, tt.spec.Network.Mode))
+			golden(t, name+"-"+tt.name, show(ops))
 		}
 	}
 	spec := full()
 	spec.Table = append(spec.Table, hide("/home/u/proj/.git", "/home/u/proj/.git/config", "/home/u/proj/src/b", "/home/u/proj/absent", "/mnt/unseen")...)
-	ops, err := plan(gather(distributions["debian"], 0, 8<<30), &held{}, spec)
+	ops, err := Plan(gather(distributions["debian"], 0, 8<<30), &Held{}, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "full-root", show(ops, spec.Network.Mode))
+	golden(t, "full-root", show(ops))
 	spec.Filesystem = shared.FilesystemHost
 	spec.Table = slices.Concat(spec.Table[:3], spec.Table[6:])
-	if ops, err = plan(gather(distributions["debian"], 0, 8<<30), &held{}, spec); err != nil {
+	if ops, err = Plan(gather(distributions["debian"], 0, 8<<30), &Held{}, spec); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "full-host-root", show(ops, spec.Network.Mode))
+	golden(t, "full-host-root", show(ops))
 }
 
 // No layout shows what is secret, and every layout has the parts.
 func TestNoSecretsInAnyLayout(t *testing.T) {
 	t.Parallel()
 	for name, tree := range distributions {
-		ops, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{})
+		ops, err := Plan(gather(tree, 1000, 0), &Held{}, &shared.Spec{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +111,7 @@ func TestNoSecretsInAnyLayout(t *testing.T) {
 				}
 			}
 			for _, dir := range []string{"/", "/etc", "/etc/ssl", "/etc/pki", "/etc/pki/tls", "/home", "/run", "/var"} {
-				if o.Kind == opROBind && o.Source == dir {
+				if o.Kind == ROBind && o.Source == dir {
 					t.Errorf("%s: binds all of %s", name, dir)
 				}
 			}
@@ -176,7 +158,7 @@ func TestRefusedMounts(t *testing.T) {
 		{"conflict through a link", 0, []shared.Entry{mount(shared.ReadOnly, "/cache/file", "/usr/bin/sh"), mount(shared.ReadOnly, "/home/u/.gitconfig", "/bin/sh")}, "is that of"},
 		{"overlay", 0, []shared.Entry{mount(shared.Overlay, "/cache/dir", "/x")}, "there is no session"},
 	} {
-		_, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Filesystem: tt.view, Table: tt.mounts})
+		_, err := Plan(gather(tree, 1000, 0), &Held{}, &shared.Spec{Filesystem: tt.view, Table: tt.mounts})
 		e, ok := errors.AsType[*shared.Error](err)
 		if !ok || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
@@ -189,7 +171,7 @@ func TestRefusedMounts(t *testing.T) {
 }
 
 // dests gives the destinations of the steps that the test's mounts became.
-func dests(ops []op) string {
+func dests(ops []Op) string {
 	var out []string
 	for _, o := range ops {
 		if o.Why == "bind_paths[7]" {
@@ -220,7 +202,7 @@ func TestAdmittedMounts(t *testing.T) {
 		{"beneath run", []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/run/x/y")}, "/run/x/y"},
 		{"the workspace is read-only in another", []shared.Entry{mount(shared.ReadWrite, "/home/u/proj", "/home/u/proj"), mount(shared.ReadOnly, "/home/u/proj/.git", "/home/u/proj/.git")}, "/home/u/proj /home/u/proj/.git"},
 	} {
-		ops, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Table: tt.mounts})
+		ops, err := Plan(gather(tree, 1000, 0), &Held{}, &shared.Spec{Table: tt.mounts})
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -230,7 +212,7 @@ func TestAdmittedMounts(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for _, o := range ops {
-			if o.Kind != opRemountRO && seen[o.Dest] {
+			if o.Kind != RemountRO && seen[o.Dest] {
 				t.Errorf("%s: two steps at %s", tt.name, o.Dest)
 			}
 			seen[o.Dest] = true
@@ -276,14 +258,14 @@ func TestHiddenPlans(t *testing.T) {
 		} else {
 			spec.Table = append(spec.Table, mount(shared.ReadWrite, "/home/u/proj", "/x"), mount(shared.ReadOnly, "/home/u", "/home/u"))
 		}
-		ops, err := plan(gather(tree, 1000, 0), &held{}, spec)
+		ops, err := Plan(gather(tree, 1000, 0), &Held{}, spec)
 		if err != nil {
 			t.Errorf("%q: %v", tt.hidden, err)
 			continue
 		}
 		var got []string
 		for _, o := range ops {
-			if o.Why == "deny_paths[0]" && o.Kind != opPin || o.Why == "bind_paths[7]" && o.Dest != ws.Path && paths.Inside(ws.Path, o.Dest) {
+			if o.Why == "deny_paths[0]" && o.Kind != Pin || o.Why == "bind_paths[7]" && o.Dest != ws.Path && paths.Inside(ws.Path, o.Dest) {
 				got = append(got, o.Kind.String()+" "+o.Dest)
 			}
 		}
@@ -292,7 +274,7 @@ func TestHiddenPlans(t *testing.T) {
 		}
 	}
 	for _, p := range []string{"/", "/proc", "/dev"} {
-		if _, err := plan(gather(tree, 1000, 0), &held{}, &shared.Spec{Table: hide(p)}); !errors.Is(err, shared.ErrInvalidSpec) {
+		if _, err := Plan(gather(tree, 1000, 0), &Held{}, &shared.Spec{Table: hide(p)}); !errors.Is(err, shared.ErrInvalidSpec) {
 			t.Errorf("%s hidden: %v", p, err)
 		}
 	}
@@ -305,49 +287,20 @@ func TestMissing(t *testing.T) {
 	for _, e := range []shared.Entry{{Path: "/home/u/proj/none"}, {Path: "/home/u/proj/none/deep"}, {Path: "/nowhere"}, {Path: "/x", Source: "/none", Access: shared.ReadOnly}, {Path: "/x", Source: "/none", Access: shared.ReadWrite}} {
 		for missing, refused := range map[shared.Missing]bool{shared.MissingRefuse: true, shared.MissingHold: true, shared.MissingIgnore: false} {
 			e.Missing, e.Why = missing, "the entry"
-			ops, err := plan(f, &held{}, &shared.Spec{Table: []shared.Entry{ws, e}})
+			ops, err := Plan(f, &Held{}, &shared.Spec{Table: []shared.Entry{ws, e}})
 			whole, _ := errors.AsType[*shared.Error](err)
 			if refused && (whole == nil || whole.Kind != shared.ErrInvalidSpec || whole.Attribute != "the entry") || !refused && err != nil {
 				t.Errorf("%+v: %v", e, err)
 			}
-			if slices.ContainsFunc(ops, func(o op) bool { return o.Why == "the entry" }) {
+			if slices.ContainsFunc(ops, func(o Op) bool { return o.Why == "the entry" }) {
 				t.Errorf("%+v: %v", e, ops)
 			}
 		}
 	}
 	// What something else hides is there as far as this sandbox goes.
 	spec := &shared.Spec{Table: append(hide("/home/u/proj/src"), ws, shared.Entry{Path: "/home/u/proj/src/a", Why: "the entry"})}
-	if _, err := plan(f, &held{}, spec); err != nil {
+	if _, err := Plan(f, &Held{}, spec); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestBounds(t *testing.T) {
-	t.Parallel()
-	tree := fakeTree{"/s": "/", "/usr": "/", "/bin": "->usr/bin", "/usr/bin": "/"}
-	spec := &shared.Spec{}
-	for i := range 3000 {
-		spec.Table = append(spec.Table, shared.Entry{Source: "/s", Path: fmt.Sprintf("/m%d", i), Why: "bind_paths", Access: shared.ReadOnly})
-	}
-	words := make([]op, 3000)
-	for i := range words {
-		words[i] = op{Kind: opROBind, Source: "/s", Dest: "/d"}
-	}
-	if _, _, err := args(0, words, 4, false); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "option words") {
-		t.Errorf("too many words: %v", err)
-	}
-	if _, _, err := args(0, []op{{Kind: opROBind, Source: "/" + strings.Repeat("x", 128<<10), Dest: "/d", Why: "bind_paths[3]"}}, 4, false); !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "bind_paths[3]") {
-		t.Errorf("too long a word: %v", err)
-	}
-	if _, err := plan(gather(tree, 1000, 0), &held{}, spec); err != nil {
-		t.Errorf("many mounts: %v", err)
-	}
-	inputs := make([]op, 1000)
-	for i := range inputs {
-		inputs[i] = op{Kind: opPin, Source: "/s", Dest: "/d", Open: true}
-	}
-	if _, _, err := args(0, inputs, 4, true); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "descriptors") {
-		t.Errorf("too many descriptors: %v", err)
 	}
 }
 
@@ -368,11 +321,11 @@ func TestPlansAreBounded(t *testing.T) {
 	few, many, deep := dirs("/ws/a", 10, ""), dirs("/ws/b/c", 1000, ""), dirs("/ws/d\n", 100, strings.Repeat("/e", 100))
 	long := dirs("/ws/f", 200, strings.Repeat("/"+strings.Repeat("g", 200), 12))
 	known := gather(tree, 1000, 0)
-	if ops, err := plan(known, &held{}, &shared.Spec{Table: slices.Concat([]shared.Entry{ws}, few, many)}); err != nil || len(ops) < 2010 {
+	if ops, err := Plan(known, &Held{}, &shared.Spec{Table: slices.Concat([]shared.Entry{ws}, few, many)}); err != nil || len(ops) < 2010 {
 		t.Errorf("%d steps, %v", len(ops), err)
 	}
 	for where, table := range map[string][]shared.Entry{`"/ws/d\n"`: slices.Concat([]shared.Entry{ws}, few, deep, many), `"/ws/f"`: append(long, ws)} {
-		_, err := plan(known, &held{}, &shared.Spec{Table: table})
+		_, err := Plan(known, &Held{}, &shared.Spec{Table: table})
 		if !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "deny_paths: ") || !strings.Contains(err.Error(), " of them lie in "+where) {
 			t.Errorf("%s: %v", where, err)
 		}
@@ -382,9 +335,9 @@ func TestPlansAreBounded(t *testing.T) {
 func TestView(t *testing.T) {
 	t.Parallel()
 	v := newView(fakeTree{})
-	for _, o := range []op{
-		{Kind: opROBind, Source: "/h", Dest: "/"}, {Kind: opTmpfs, Dest: "/a"}, {Kind: opBind, Source: "/x", Dest: "/a/b/c"},
-		{Kind: opTmpfs, Dest: "/d/e"}, {Kind: opBind, Source: "/y", Dest: "/d"}, {Kind: opTmpfs, Dest: "/f"},
+	for _, o := range []Op{
+		{Kind: ROBind, Source: "/h", Dest: "/"}, {Kind: Tmpfs, Dest: "/a"}, {Kind: Bind, Source: "/x", Dest: "/a/b/c"},
+		{Kind: Tmpfs, Dest: "/d/e"}, {Kind: Bind, Source: "/y", Dest: "/d"}, {Kind: Tmpfs, Dest: "/f"},
 	} {
 		v.add(o)
 	}
@@ -410,21 +363,13 @@ func TestTempSize(t *testing.T) {
 	for _, tt := range []struct{ memory, asked, want uint64 }{
 		{0, 0, 64 << 20}, {8 << 30, 0, 2 << 30}, {64 << 30, 0, 4 << 30}, {1 << 20, 0, 64 << 20}, {8 << 30, 4096, 4096},
 	} {
-		if got := tempSize(&facts{memory: tt.memory}, &shared.Spec{Limits: shared.Limits{TempSize: tt.asked}}); got != tt.want {
+		if got := tempSize(&Facts{memory: tt.memory}, &shared.Spec{Limits: shared.Limits{TempSize: tt.asked}}); got != tt.want {
 			t.Errorf("tempSize(%d, %d) = %d, want %d", tt.memory, tt.asked, got, tt.want)
 		}
 	}
 }
 
-// arity is how many words follow each option that this package uses.
-var arity = map[string]int{
-	"--unshare-user": 0, "--unshare-ipc": 0, "--unshare-pid": 0, "--unshare-uts": 0, "--unshare-cgroup": 0, "--unshare-net": 0, "--disable-userns": 0,
-	"--die-with-parent": 0, "--as-pid-1": 0, "--cap-drop": 1, "--hostname": 1, "--chdir": 1, "--setenv": 2, "--ro-bind": 2, "--bind": 2, "--perms": 1, "--size": 1,
-	"--tmpfs": 1, "--symlink": 2, "--proc": 1, "--dev": 1, "--dir": 1, "--file": 2, "--remount-ro": 1,
-}
-
-// FuzzPlan: whatever the paths are, they are data words in the place where
-// bubblewrap takes a path, and the plan is refused or orders parents first.
+// FuzzPlan: whatever the paths are, the plan is refused or orders parents first.
 func FuzzPlan(f *testing.F) {
 	f.Add("/home/u/proj", "/home/u/proj", "/home/u/proj/src", "/home/u", uint8(1), uint8(0))
 	f.Add("/cache/dir", "/--ro-bind", "/\n", "/\xff", uint8(0), uint8(1))
@@ -448,30 +393,12 @@ func FuzzPlan(f *testing.F) {
 		if spec.Validate() != nil {
 			t.Skip()
 		}
-		ops, err := plan(known, &held{}, spec)
+		ops, err := Plan(known, &Held{}, spec)
 		if err != nil {
 			if _, ok := errors.AsType[*shared.Error](err); !ok {
 				t.Fatalf("an error without a name: %v", err)
 			}
 			return
-		}
-		words, files, err := args(spec.Network.Mode, ops, 4, false)
-		if err != nil {
-			return
-		}
-		fds := 0
-		for i := 0; i < len(words); {
-			n, ok := arity[words[i]]
-			if !ok {
-				t.Fatalf("%q stands where an option is read", words[i])
-			}
-			if words[i] == "--file" {
-				fds++
-			}
-			i += n + 1
-		}
-		if fds != len(files) {
-			t.Fatalf("%d descriptors for %d files", fds, len(files))
 		}
 		for i, o := range ops {
 			if !strings.HasPrefix(o.Dest, "/") || filepath.Clean(o.Dest) != o.Dest {
@@ -481,7 +408,7 @@ func FuzzPlan(f *testing.F) {
 				t.Fatalf("%+v", o)
 			}
 			for _, later := range ops[i+1:] {
-				if o.Why == "fuzz" && later.Kind != opRemountRO && later.Dest != o.Dest && paths.Inside(later.Dest, o.Dest) {
+				if o.Why == "fuzz" && later.Kind != RemountRO && later.Dest != o.Dest && paths.Inside(later.Dest, o.Dest) {
 					t.Fatalf("%+v hides %+v", later, o)
 				}
 			}

@@ -1,4 +1,4 @@
-package bwrap
+package mountplan
 
 import (
 	"errors"
@@ -12,9 +12,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared/holder"
 )
 
-// plan gives the steps that make the view of a sandbox's commands, in order. It
+// Plan gives the steps that make the view of a sandbox's commands, in order. It
 // looks at the host through f alone and changes nothing.
-func plan(f *facts, h *held, spec *shared.Spec) ([]op, error) {
+func Plan(f *Facts, h *Held, spec *shared.Spec) ([]Op, error) {
 	looked := *f
 	looked.tree = remember(f.tree) // many entries have their parents in common
 	p := planner{facts: &looked, held: h, spec: spec, tempSize: tempSize(f, spec), uid: f.uid}
@@ -41,7 +41,7 @@ const (
 
 // bounded refuses a plan of too many steps, and names the directory that most of
 // them lie in: a command can make directories faster than anybody finds them.
-func bounded(ops []op) error {
+func bounded(ops []Op) error {
 	size := 0
 	for _, o := range ops {
 		size += len(o.Source) + len(o.Dest)
@@ -61,8 +61,8 @@ func bounded(ops []op) error {
 }
 
 type planner struct {
-	facts    *facts
-	held     *held
+	facts    *Facts
+	held     *Held
 	spec     *shared.Spec
 	uid      uint32
 	tempSize uint64
@@ -70,22 +70,22 @@ type planner struct {
 
 // table turns the Spec's table, the home directory and the private temporary
 // directories into steps, parents first, each at a place that was checked.
-func (p *planner) table() ([]op, error) {
-	ops := make([]op, 0, len(p.spec.Table)+5)
+func (p *planner) table() ([]Op, error) {
+	ops := make([]Op, 0, len(p.spec.Table)+5)
 	taken := map[string]bool{}
 	for _, e := range append(slices.Clip(p.spec.Table), p.sockets()...) {
-		o := op{Kind: opROBind, Source: e.Source, Dest: e.Path, Open: true, Why: e.Why}
+		o := Op{Kind: ROBind, Source: e.Source, Dest: e.Path, Open: true, Why: e.Why}
 		switch e.Access {
 		case shared.Hidden:
-			o.Kind, o.Open, o.Ignore = opHide, false, e.Missing == shared.MissingIgnore
+			o.Kind, o.Open, o.Ignore = Hide, false, e.Missing == shared.MissingIgnore
 		case shared.ReadWrite:
-			o.Kind = opBind
+			o.Kind = Bind
 		case shared.Private:
-			o.Kind, o.Perms, o.Size, o.Open = opTmpfs, 0o755, p.tempSize, false
+			o.Kind, o.Perms, o.Size, o.Open = Tmpfs, 0o755, p.tempSize, false
 		case shared.Overlay:
-			reason := p.held.overlay(e.Source)
+			reason := p.held.Overlay(e.Source)
 			if reason == "" {
-				o.Kind, o.Open = opOverlay, false
+				o.Kind, o.Open = Overlay, false
 			} else if !e.Degradable {
 				return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: e.Why, Message: "no overlay of " + e.Source + ": " + reason}
 			}
@@ -101,7 +101,7 @@ func (p *planner) table() ([]op, error) {
 	private := func(dest string, perms uint32, why string) {
 		if !taken[dest] {
 			taken[dest] = true
-			ops = append(ops, op{Kind: opTmpfs, Dest: dest, Perms: perms, Size: p.tempSize, Why: why})
+			ops = append(ops, Op{Kind: Tmpfs, Dest: dest, Perms: perms, Size: p.tempSize, Why: why})
 		}
 	}
 	private("/tmp", 0o1777, "filesystem")
@@ -110,8 +110,8 @@ func (p *planner) table() ([]op, error) {
 	}
 	if p.spec.Home != "" {
 		private(p.spec.Home, 0o700, "home")
-		if last := &ops[len(ops)-1]; p.held.holder && last.Why == "home" {
-			last.Kind = opHome
+		if last := &ops[len(ops)-1]; p.held.Holder && last.Why == "home" {
+			last.Kind = Home
 		}
 	}
 	return p.settle(ops)
@@ -132,7 +132,7 @@ func (p *planner) ownVarTmp() bool {
 
 // settle replaces each destination by the place that it leads to, so that no
 // step goes through a symlink, and orders the steps.
-func (p *planner) settle(ops []op) ([]op, error) {
+func (p *planner) settle(ops []Op) ([]Op, error) {
 	for _, o := range ops {
 		if err := refuseReserved(o); err != nil {
 			return nil, err
@@ -141,7 +141,7 @@ func (p *planner) settle(ops []op) ([]op, error) {
 	// Where one destination leads can depend on another one, beneath which it
 	// lies once it has been replaced: repeat until nothing moves.
 	for range paths.MaxLinks {
-		slices.SortStableFunc(ops, func(a, b op) int {
+		slices.SortStableFunc(ops, func(a, b Op) int {
 			if order := paths.Compare(a.Dest, b.Dest); order != 0 || a.hides() == b.hides() {
 				return order
 			} else if a.hides() {
@@ -168,11 +168,11 @@ func (p *planner) settle(ops []op) ([]op, error) {
 				}
 				switch at.kind {
 				case directory:
-					o.Kind = opMaskDir
+					o.Kind = MaskDir
 				case file:
-					o.Kind = opMaskFile
+					o.Kind = MaskFile
 				default:
-					o.Kind = opHide
+					o.Kind = Hide
 				}
 			}
 			if at.path != o.Dest {
@@ -204,7 +204,7 @@ func (p *planner) settle(ops []op) ([]op, error) {
 
 // holdsMore reports whether something shows in dir, of the steps that come after
 // its own.
-func holdsMore(ops []op, dir string) bool {
+func holdsMore(ops []Op, dir string) bool {
 	for _, o := range ops {
 		if !paths.Inside(dir, o.Dest) {
 			return false
@@ -218,17 +218,17 @@ func holdsMore(ops []op, dir string) bool {
 
 // hide leaves out what is hidden already, and what is not there to be hidden: to
 // mount on it would leave a stub on the host.
-func (v *view) hide(ops []op) ([]op, error) {
+func (v *view) hide(ops []Op) ([]Op, error) {
 	kept := ops[:0]
 	for _, o := range ops {
 		if o.hides() {
 			if v.layers.cover(path.Dir(o.Dest)).of.hides {
 				continue
 			}
-			if o.Kind == opHide && !o.Ignore {
+			if o.Kind == Hide && !o.Ignore {
 				return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("%q, which is to be hidden, does not exist", o.Dest)}
 			}
-			if o.Kind == opHide {
+			if o.Kind == Hide {
 				continue
 			}
 		}
@@ -241,36 +241,36 @@ func (v *view) hide(ops []op) ([]op, error) {
 const shellSize = 64 << 10
 
 // pinned adds what keeps the directories above a step in their places.
-func pinned(ops []op) []op {
+func pinned(ops []Op) []Op {
 	table := make([]shared.Entry, len(ops))
 	for i, o := range ops {
 		table[i] = shared.Entry{Path: o.Dest, Source: o.Source, Access: shared.Private, Why: o.Why}
 		switch o.Kind {
-		case opROBind:
+		case ROBind:
 			table[i].Access = shared.ReadOnly
-		case opBind:
+		case Bind:
 			table[i].Access = shared.ReadWrite
-		case opOverlay:
+		case Overlay:
 			table[i].Access = shared.Overlay
 		}
 	}
 	for _, pin := range shared.Pins(table) {
-		ops = append(ops, op{Kind: opPin, Source: pin.Source, Dest: pin.Path, Open: true, Why: pin.Why})
+		ops = append(ops, Op{Kind: Pin, Source: pin.Source, Dest: pin.Path, Open: true, Why: pin.Why})
 	}
-	slices.SortFunc(ops, func(a, b op) int { return paths.Compare(a.Dest, b.Dest) })
+	slices.SortFunc(ops, func(a, b Op) int { return paths.Compare(a.Dest, b.Dest) })
 	// No mount point can be made in what hides a directory: where there are some, it
 	// is memory that is made read-only last.
 	for i, n := 0, len(ops); i+1 < n; i++ {
-		if o := &ops[i]; o.Kind == opMaskDir && paths.Inside(o.Dest, ops[i+1].Dest) {
-			o.Kind, o.Perms, o.Size = opTmpfs, 0o755, shellSize
-			ops = append(ops, op{Kind: opRemountRO, Dest: o.Dest, Why: o.Why})
+		if o := &ops[i]; o.Kind == MaskDir && paths.Inside(o.Dest, ops[i+1].Dest) {
+			o.Kind, o.Perms, o.Size = Tmpfs, 0o755, shellSize
+			ops = append(ops, Op{Kind: RemountRO, Dest: o.Dest, Why: o.Why})
 		}
 	}
 	return ops
 }
 
 // unique drops a mount that another spelling of its destination made already.
-func unique(ops []op) ([]op, error) {
+func unique(ops []Op) ([]Op, error) {
 	kept := ops[:0]
 	for _, o := range ops {
 		if n := len(kept); n > 0 && kept[n-1].Dest == o.Dest {
@@ -280,9 +280,9 @@ func unique(ops []op) ([]op, error) {
 				o.Ignore = o.Ignore && (last.Ignore || !last.hides())
 				*last = o // nothing of what it hides is shown
 			case last.Kind == o.Kind && last.Source == o.Source:
-			case last.Why == "filesystem" && last.Kind == opTmpfs:
+			case last.Why == "filesystem" && last.Kind == Tmpfs:
 				*last = o // a mount takes the place of the view's own
-			case o.Why == "filesystem" && o.Kind == opTmpfs:
+			case o.Why == "filesystem" && o.Kind == Tmpfs:
 			default:
 				return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
 					Message: fmt.Sprintf("destination %q is that of %s too", o.Dest, last.Why)}
@@ -296,7 +296,7 @@ func unique(ops []op) ([]op, error) {
 
 // check refuses what bubblewrap would have to make in a directory of the
 // host, where it would either fail or leave it behind.
-func (p *planner) check(ops []op) error {
+func (p *planner) check(ops []Op) error {
 	v := p.view()
 	for _, o := range ops {
 		if o.hides() {
@@ -304,7 +304,7 @@ func (p *planner) check(ops []op) error {
 			continue
 		}
 		want := directory
-		if o.Kind != opTmpfs && o.Kind != opHome {
+		if o.Kind != Tmpfs && o.Kind != Home {
 			e, err := p.facts.tree.lstat(o.Source)
 			if err != nil {
 				return placeError(o, err)
@@ -342,11 +342,11 @@ func (p *planner) check(ops []op) error {
 }
 
 // refuseReserved refuses the destinations that are the engine's own business.
-func refuseReserved(o op) error {
+func refuseReserved(o Op) error {
 	reserved, verb := []string{"/proc", "/dev", "/sys"}, "destination %q lies in %s, which the engine provides"
 	if o.hides() {
 		reserved, verb = []string{"/proc", "/dev"}, "cannot hide %q, which lies in %s: the engine needs it"
-		if o.Kind == opHide {
+		if o.Kind == Hide {
 			return nil // it is not there
 		}
 	}
@@ -362,7 +362,7 @@ func refuseReserved(o op) error {
 	return nil
 }
 
-func placeError(o op, err error) error {
+func placeError(o Op, err error) error {
 	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("destination %q: %v", o.Dest, err)}
 	if o.hides() {
 		e.Message = fmt.Sprintf("cannot hide %q: %v", o.Dest, err)
@@ -390,8 +390,8 @@ func (p *planner) view() *view {
 
 // base gives the steps for what lies beneath the table, without those that a
 // step of it takes the place of.
-func (p *planner) base(table []op) []op {
-	var ops []op
+func (p *planner) base(table []Op) []Op {
+	var ops []Op
 	taken := map[string]bool{}
 	for _, o := range table {
 		if !o.hides() {
@@ -406,7 +406,7 @@ func (p *planner) base(table []op) []op {
 		}
 		return false
 	}
-	add := func(o op) {
+	add := func(o Op) {
 		if o.Why == "" {
 			o.Why = "filesystem"
 		}
@@ -415,7 +415,7 @@ func (p *planner) base(table []op) []op {
 		}
 	}
 	if p.spec.Filesystem == shared.FilesystemHost {
-		add(op{Kind: opROBind, Source: "/", Dest: "/"})
+		add(Op{Kind: ROBind, Source: "/", Dest: "/"})
 	} else {
 		for _, o := range p.facts.roots {
 			add(o)
@@ -424,27 +424,27 @@ func (p *planner) base(table []op) []op {
 			add(o)
 		}
 		if !p.ownVarTmp() {
-			add(op{Kind: opSymlink, Source: "../tmp", Dest: "/var/tmp"})
+			add(Op{Kind: Symlink, Source: "../tmp", Dest: "/var/tmp"})
 		}
 	}
-	add(op{Kind: opProc, Dest: "/proc"})
+	add(Op{Kind: Proc, Dest: "/proc"})
 	if p.uid == 0 {
 		for _, o := range p.facts.covers {
 			add(o)
 		}
 	}
-	add(op{Kind: opDev, Dest: "/dev"})
-	add(op{Kind: opTmpfs, Dest: "/dev/shm", Perms: 0o1777, Size: p.tempSize})
-	add(op{Kind: opRemountRO, Dest: "/dev", Why: "no uncapped memory"})
+	add(Op{Kind: Dev, Dest: "/dev"})
+	add(Op{Kind: Tmpfs, Dest: "/dev/shm", Perms: 0o1777, Size: p.tempSize})
+	add(Op{Kind: RemountRO, Dest: "/dev", Why: "no uncapped memory"})
 	if p.spec.Filesystem == shared.FilesystemHost {
 		if p.facts.run {
-			add(op{Kind: opTmpfs, Dest: "/run", Perms: 0o755, Size: p.tempSize})
+			add(Op{Kind: Tmpfs, Dest: "/run", Perms: 0o755, Size: p.tempSize})
 			for _, o := range p.facts.resolv {
 				add(o)
 			}
 		}
 	} else {
-		add(op{Kind: opDir, Dest: "/run", Perms: 0o755})
+		add(Op{Kind: Dir, Dest: "/run", Perms: 0o755})
 	}
 	for _, o := range p.facts.links {
 		add(o)
@@ -454,15 +454,15 @@ func (p *planner) base(table []op) []op {
 
 // seal makes read-only what had to be writable while the mount points in it
 // were made: it is memory without a cap.
-func (p *planner) seal(table []op) []op {
+func (p *planner) seal(table []Op) []Op {
 	const why = "no uncapped memory"
 	if p.spec.Filesystem != shared.FilesystemHost {
-		return []op{{Kind: opRemountRO, Dest: "/", Why: why}}
+		return []Op{{Kind: RemountRO, Dest: "/", Why: why}}
 	}
-	if !p.facts.run || slices.ContainsFunc(table, func(o op) bool { return o.Dest == "/run" }) {
+	if !p.facts.run || slices.ContainsFunc(table, func(o Op) bool { return o.Dest == "/run" }) {
 		return nil
 	}
-	return []op{{Kind: opRemountRO, Dest: "/run", Why: why}}
+	return []Op{{Kind: RemountRO, Dest: "/run", Why: why}}
 }
 
 // sockets hides the engine's own: a view that shows the session's directory must

@@ -1,4 +1,4 @@
-package bwrap
+package mountplan
 
 import (
 	"fmt"
@@ -47,7 +47,7 @@ func FuzzHidden(f *testing.F) {
 			}
 		}
 		known := gather(hiddenTree, 1000, 0)
-		open, err := plan(known, &held{}, spec)
+		open, err := Plan(known, &Held{}, spec)
 		if err != nil {
 			return
 		}
@@ -63,7 +63,7 @@ func FuzzHidden(f *testing.F) {
 				}
 			}
 		}
-		ops, err := plan(known, &held{}, spec)
+		ops, err := Plan(known, &Held{}, spec)
 		if err != nil && strings.Contains(err.Error(), "which a command can change") {
 			return
 		} else if err != nil {
@@ -80,7 +80,7 @@ func FuzzHidden(f *testing.F) {
 		for p := range hiddenTree {
 			for at := range paths.Up(p) {
 				if hidden[at] {
-					if got := lookAt(ops, p); !strings.HasPrefix(got, "mask") && !strings.HasPrefix(got, fmt.Sprint(opTmpfs, 0o755, shellSize)) {
+					if got := lookAt(ops, p); !strings.HasPrefix(got, "mask") && !strings.HasPrefix(got, fmt.Sprint(Tmpfs, 0o755, shellSize)) {
 						t.Errorf("%s shows as %s: %v", p, got, ops)
 					}
 				}
@@ -94,13 +94,13 @@ func FuzzHidden(f *testing.F) {
 
 // leadsTo gives where a path leads in the view that ops make of hiddenTree, name by
 // name, and whether anything of the host is there.
-func leadsTo(ops []op, p string, links int) (string, bool) {
+func leadsTo(ops []Op, p string, links int) (string, bool) {
 	at := "/"
 	names := strings.Split(p[1:], "/")
 	for i, name := range names {
 		at = path.Join(at, name)
 		j := coverOf(ops, at)
-		if j < 0 || ops[j].Kind == opTmpfs {
+		if j < 0 || ops[j].Kind == Tmpfs {
 			continue // a directory that leads to mounts, or nothing
 		}
 		e, _ := hiddenTree.lstat(path.Join(ops[j].Source, strings.TrimPrefix(at, ops[j].Dest)))
@@ -116,24 +116,24 @@ func leadsTo(ops []op, p string, links int) (string, bool) {
 		}
 	}
 	j := coverOf(ops, at)
-	return at, j >= 0 && ops[j].Kind != opTmpfs
+	return at, j >= 0 && ops[j].Kind != Tmpfs
 }
 
 // fixed wants each directory between a writable mount and what is hidden in it
 // to be mounted on.
-func fixed(t *testing.T, ops []op, p string) {
+func fixed(t *testing.T, ops []Op, p string) {
 	t.Helper()
 	mounted := map[string]bool{}
 	for _, o := range ops {
-		if o.container() || o.Kind == opMaskDir {
+		if o.container() || o.Kind == MaskDir {
 			mounted[o.Dest] = true
 		}
 	}
 	for dir := path.Dir(p); dir != "/"; dir = path.Dir(dir) {
 		writable := false
 		for _, o := range ops { // the last that is no pin decides
-			if o.container() && o.Kind != opPin && paths.Inside(o.Dest, dir) {
-				writable = (o.Kind == opBind || o.Kind == opOverlay) && o.Dest != dir
+			if o.container() && o.Kind != Pin && paths.Inside(o.Dest, dir) {
+				writable = (o.Kind == Bind || o.Kind == Overlay) && o.Dest != dir
 			}
 		}
 		if writable && !mounted[dir] && !hidden(ops, dir) {
@@ -143,9 +143,9 @@ func fixed(t *testing.T, ops []op, p string) {
 }
 
 // hidden reports whether a path lies beneath something that is hidden.
-func hidden(ops []op, p string) bool {
+func hidden(ops []Op, p string) bool {
 	for _, o := range ops {
-		if (o.Kind == opMaskDir || o.Kind == opMaskFile) && paths.Inside(o.Dest, p) {
+		if (o.Kind == MaskDir || o.Kind == MaskFile) && paths.Inside(o.Dest, p) {
 			return true
 		}
 	}
@@ -154,7 +154,7 @@ func hidden(ops []op, p string) bool {
 
 // coverOf is the step that what lies at p comes from: of those that hold it,
 // the last.
-func coverOf(ops []op, p string) int {
+func coverOf(ops []Op, p string) int {
 	for i, o := range slices.Backward(ops) {
 		if o.container() && paths.Inside(o.Dest, p) {
 			return i
@@ -164,9 +164,9 @@ func coverOf(ops []op, p string) int {
 }
 
 // container reports whether o lays a tree over its destination.
-func (o op) container() bool {
+func (o Op) container() bool {
 	switch o.Kind {
-	case opROBind, opBind, opTmpfs, opProc, opDev, opOverlay, opHome, opPin:
+	case ROBind, Bind, Tmpfs, Proc, Dev, Overlay, Home, Pin:
 		return true
 	}
 	return false

@@ -1,0 +1,108 @@
+package bwrap
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/mountplan"
+)
+
+// oneOfEach is a plan with every kind of step that bubblewrap makes.
+var oneOfEach = []mountplan.Op{
+	{Kind: mountplan.ROBind, Source: "/usr", Dest: "/usr"},
+	{Kind: mountplan.Symlink, Source: "usr/bin", Dest: "/bin"},
+	{Kind: mountplan.File, Source: "/etc/passwd", Dest: "/etc/passwd", Perms: 0o444},
+	{Kind: mountplan.Proc, Dest: "/proc"},
+	{Kind: mountplan.Dev, Dest: "/dev"},
+	{Kind: mountplan.Tmpfs, Dest: "/tmp", Perms: 0o1777, Size: 4096},
+	{Kind: mountplan.RemountRO, Dest: "/dev"},
+	{Kind: mountplan.Dir, Dest: "/run", Perms: 0o755},
+	{Kind: mountplan.Bind, Source: "/w", Dest: "/w", Open: true},
+	{Kind: mountplan.Pin, Source: "/w/d", Dest: "/w/d", Open: true},
+	{Kind: mountplan.MaskFile, Dest: "/w/d/.env"},
+	{Kind: mountplan.MaskDir, Dest: "/w/--secret"},
+	{Kind: mountplan.Tree, Source: "/.tree/1", Dest: "/t"},
+}
+
+func TestArgs(t *testing.T) {
+	t.Parallel()
+	words, files, err := args(shared.NetworkNone, oneOfEach, 5, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := append(namespaces[:], strings.Fields(`--unshare-net --ro-bind /usr /usr --symlink usr/bin /bin --perms 0444 --file 5 /etc/passwd
+		--proc /proc --dev /dev --perms 1777 --size 4096 --tmpfs /tmp --remount-ro /dev --perms 0755 --dir /run --bind-fd 6 /w --bind-fd 7 /w/d
+		--ro-bind /dev/null /w/d/.env --perms 0000 --size 4096 --tmpfs /w/--secret --remount-ro /w/--secret --dev-bind /.tree/1 /t`)...)
+	if !slices.Equal(words, want) {
+		t.Errorf("got  %q\nwant %q", words, want)
+	}
+	if want := []input{{"/etc/passwd", false}, {"/w", true}, {"/w/d", true}}; !slices.Equal(files, want) {
+		t.Errorf("files %v, want %v", files, want)
+	}
+	words, _, err = args(shared.NetworkHost, oneOfEach[8:9], -1, false)
+	if err != nil || !slices.Equal(words, append(namespaces[:], "--bind", "/w", "/w")) {
+		t.Errorf("by path, with the host's network: %q, %v", words, err)
+	}
+}
+
+// What bubblewrap does not bear is refused by name.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	for want, ops := range map[string][]mountplan.Op{
+		"option words":    slices.Repeat([]mountplan.Op{{Kind: mountplan.ROBind, Source: "/s", Dest: "/d"}}, 3000),
+		"descriptors":     slices.Repeat([]mountplan.Op{{Kind: mountplan.Pin, Source: "/s", Dest: "/d", Open: true}}, 1000),
+		"bind_paths[3]: ": {{Kind: mountplan.ROBind, Source: "/" + strings.Repeat("x", 128<<10), Dest: "/d", Why: "bind_paths[3]"}},
+	} {
+		if _, _, err := args(0, ops, 4, true); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// FuzzArgs: whatever a path is, it is a data word in a place where bubblewrap takes
+// a path.
+func FuzzArgs(f *testing.F) {
+	f.Add("/--ro-bind", "/\n", uint8(0))
+	f.Add("--file", "\xff", uint8(6))
+	arity := map[string]int{"--setenv": 2, "--cap-drop": 1, "--hostname": 1, "--chdir": 1, "--perms": 1, "--size": 1, "--ro-bind": 2, "--bind": 2, "--dev-bind": 2,
+		"--ro-bind-fd": 2, "--bind-fd": 2, "--tmpfs": 1, "--symlink": 2, "--proc": 1, "--dev": 1, "--dir": 1, "--file": 2, "--remount-ro": 1}
+	f.Fuzz(func(t *testing.T, source, dest string, which uint8) {
+		o := oneOfEach[int(which)%len(oneOfEach)]
+		o.Source, o.Dest = source, dest
+		for _, byFD := range [...]bool{false, true} {
+			words, files, err := args(0, []mountplan.Op{o}, 4, byFD)
+			if err != nil {
+				continue
+			}
+			fds := 0
+			for i := 0; i < len(words); {
+				n, known := arity[words[i]]
+				if !known && !strings.HasPrefix(words[i], "--unshare-") && words[i] != "--die-with-parent" && words[i] != "--as-pid-1" {
+					t.Fatalf("%q stands where an option is read", words[i])
+				}
+				if strings.HasSuffix(words[i], "-fd") || words[i] == "--file" {
+					if want := fmt.Sprint(4 + fds); words[i+1] != want {
+						t.Fatalf("descriptor %s, want %s", words[i+1], want)
+					}
+					fds++
+				}
+				i += n + 1
+			}
+			if fds != len(files) {
+				t.Fatalf("%d descriptors for %d files", fds, len(files))
+			}
+		}
+	})
+}
+
+func hide(paths ...string) []shared.Entry {
+	table := make([]shared.Entry, len(paths))
+	for i, p := range paths {
+		table[i] = shared.Entry{Path: p, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "deny_paths[0]"}
+	}
+	return table
+}

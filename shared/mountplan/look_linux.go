@@ -1,0 +1,60 @@
+package mountplan
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Look gathers the facts of this machine.
+func Look() *Facts {
+	var memory uint64
+	var si unix.Sysinfo_t
+	if unix.Sysinfo(&si) == nil {
+		memory = uint64(si.Totalram) * uint64(max(si.Unit, 1))
+	}
+	f := gather(hostTree{}, uint32(os.Geteuid()), memory)
+	f.tree = bareTree{}
+	return f
+}
+
+// OpenSource opens what is to be bound. No component may be a symlink: the
+// path was resolved before, and what has become one since was planted.
+func OpenSource(name string) (*os.File, error) {
+	for {
+		fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS,
+		})
+		switch err {
+		case nil:
+			return os.NewFile(uintptr(fd), name), nil
+		case unix.EINTR, unix.EAGAIN:
+		default:
+			return nil, &os.PathError{Op: "open", Path: name, Err: err}
+		}
+	}
+}
+
+// bareTree is the real file system as the planner walks it, name by name: a path
+// of which a directory has become a symlink meanwhile is an error, not what that
+// leads to.
+type bareTree struct{ hostTree }
+
+func (bareTree) lstat(p string) (entry, error) {
+	info, err := Lstat(p)
+	return entryOf(p, info, err)
+}
+
+// Lstat is os.Lstat of a path of which no component may be a symlink.
+func Lstat(p string) (fs.FileInfo, error) {
+	f, err := OpenSource(p)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		return os.Lstat(p) // before Linux 5.6, or where a filter refuses the call
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Stat()
+}
