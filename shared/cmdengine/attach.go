@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/holder"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -32,8 +33,12 @@ type Attachment struct {
 type Launch struct {
 	*exec.Cmd // as of [Config.Launch]
 	// Spawn, with [Config.Init], starts the launcher in the engine's stead, if it
-	// is not nil.
+	// is not nil. With an empty Path there is no launcher: the words are the init's own.
 	Spawn Spawner
+	// Sandbox, with Spawn and no Path, is what the init makes itself, and Unmade explains
+	// why it could not; see [sandboxinit.MakingArgv].
+	Sandbox []byte
+	Unmade  func(*holder.MountError) error
 	// Mounts, with [Config.Init], are as of [sandboxinit.Command]. Where one is not
 	// in its place all is tried once more.
 	Mounts []sandboxinit.Mount

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
+	"github.com/sbxhost/sbxhost/shared/holder"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -36,7 +37,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	if c.Err != nil {
 		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: c.Err.Error()}
 	}
-	if !filepath.IsAbs(c.Path) {
+	if !filepath.IsAbs(c.Path) && (c.Path != "" || c.Spawn == nil) {
 		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the launcher's path %q is not absolute", c.Path)}
 	}
 	givePipes(stdio[:], s.credential)
@@ -69,10 +70,15 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	command.Rlimits = append(command.Rlimits, approximations(s.spec.Limits, s.holdings)...)
 	started := make(chan struct{})
 	go r.disown(started)
-	err = r.Conn.Start(ctx, command)
+	if c.Sandbox != nil {
+		err = r.Conn.Make(c.Sandbox)
+	}
+	if err == nil {
+		err = r.Conn.Start(ctx, command)
+	}
 	close(started)
 	if err != nil {
-		return nil, nil, r.notStarted(ctx, err, s.diagnosis())
+		return nil, nil, r.notStarted(ctx, err, c.Unmade, s.diagnosis())
 	}
 	r.fresh = command.Fresh
 	r.scope = s.limits.Watch(r.launcher.Pid())
@@ -144,8 +150,15 @@ func (s *sandbox) launch(ctx context.Context, spawn Spawner, group *cgroup.Group
 	binaryFD := len(files)
 	files = append(files, binary, initEnd, stdio[0], stdio[1], stdio[2])
 	argv := append(append([]string{}, args...), sandboxinit.Argv(binaryFD, binaryFD+1)...)
-	program, argv := s.limits.Wrap(path, argv)
-	process, err := spawn(ctx, program, argv, files)
+	if path == "" {
+		argv = sandboxinit.MakingArgv(binaryFD, binaryFD+1, 3, 4)
+	}
+	name := "init"
+	if path != "" {
+		name = filepath.Base(path)
+		path, argv = s.limits.Wrap(path, argv)
+	}
+	process, err := spawn(ctx, path, argv, files)
 	stderrEnd.Close()
 	if err != nil {
 		engineEnd.Close()
@@ -153,7 +166,7 @@ func (s *sandbox) launch(ctx context.Context, spawn Spawner, group *cgroup.Group
 		return nil, err
 	}
 	r := &insideRun{
-		name: filepath.Base(path), clearsUp: s.engine.config.ClearsUp,
+		name: name, clearsUp: s.engine.config.ClearsUp,
 		launcher: process, stderr: stderr, group: group, exited: make(chan struct{}),
 	}
 	r.InitRun = InitRun{Conn: sandboxinit.NewConn(engineEnd), Gone: r.exited,
@@ -242,10 +255,11 @@ func (r *insideRun) end() *syscall.WaitStatus {
 func (r *insideRun) wasKilled() bool { return r.lost != nil || !r.status.Exited() }
 
 // notStarted cleans up after a command that was not started, and says why.
-func (r *insideRun) notStarted(ctx context.Context, cause error, diagnose func(context.Context, string, *syscall.WaitStatus) error) error {
+func (r *insideRun) notStarted(ctx context.Context, cause error, explain func(*holder.MountError) error, diagnose func(context.Context, string, *syscall.WaitStatus) error) error {
 	var refused *sandboxinit.ExecError
+	unmade, _ := errors.AsType[*holder.MountError](cause)
 	lost := errors.Is(cause, sandboxinit.ErrInitLost)
-	if ctx.Err() != nil || !lost && !errors.As(cause, &refused) {
+	if ctx.Err() != nil || !lost && unmade == nil && !errors.As(cause, &refused) {
 		// Nothing inside is known to be about to end.
 		r.observe()
 		r.giveUp()
@@ -257,6 +271,8 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, diagnose func(c
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case unmade != nil && explain != nil:
+		return explain(unmade)
 	case errors.As(cause, &refused) && refused.Op == sandboxinit.OpMounts:
 		// By a file that was replaced at this moment, perhaps.
 		return fmt.Errorf("%w: %w", ErrAgain, execError(refused, whereInside))

@@ -56,30 +56,36 @@ func (c *Client) Overlay(ctx context.Context, source string) error {
 	return err
 }
 
-// A Plan is a list of steps, ready to be sent.
-type Plan struct{ encoded string }
-
-// NewPlan encodes steps. Equal steps are one prepared tree.
-func NewPlan(ops []Op) Plan { return Plan{string(encodePlan(ops))} }
-
 // Start starts a launcher in the tree of a plan: path is the launcher on the
 // host, files are its descriptors from 0 on. With late steps, what the launcher
 // executes in the sandbox must call [Announce] with the number that is added to
 // argv, before anything that is not to see the view without them.
 func (c *Client) Start(ctx context.Context, plan Plan, late Late, path string, argv []string, files []*os.File) (*Launcher, error) {
-	if len(files) > maxFiles {
-		return nil, fmt.Errorf("%d descriptors are more than can be handed over (%d)", len(files), maxFiles)
-	}
 	var lateSteps string
 	if len(late) > 0 {
 		lateSteps = string(encodePlan(late))
+	}
+	return c.start(ctx, run{plan: plan.encoded, late: lateSteps, path: path, argv: argv}, files)
+}
+
+// StartInit starts an init in namespaces of its own over the tree of a plan: argv are its
+// words, of which the first names its program by descriptor, files its descriptors
+// from 0 on. It must call [Complete].
+func (c *Client) StartInit(ctx context.Context, plan Plan, namespaces uint32, argv []string, files []*os.File) (*Launcher, error) {
+	return c.start(ctx, run{plan: plan.encoded, argv: argv, namespaces: namespaces | unix.CLONE_NEWNS}, files)
+}
+
+func (c *Client) start(ctx context.Context, r run, files []*os.File) (*Launcher, error) {
+	if len(files) > maxFiles {
+		return nil, fmt.Errorf("%d descriptors are more than can be handed over (%d)", len(files), maxFiles)
 	}
 	return c.call(ctx, func(request uint32) ([]byte, []int) {
 		fds := make([]int, len(files))
 		for i, f := range files {
 			fds[i] = int(f.Fd())
 		}
-		return encodeRun(&run{request, c.umask, plan.encoded, lateSteps, path, argv}, len(fds)), fds
+		r.request, r.umask = request, c.umask
+		return encodeRun(&r, len(fds)), fds
 	})
 }
 
@@ -100,7 +106,7 @@ func (c *Client) call(ctx context.Context, encode func(uint32) ([]byte, []int)) 
 		c.mu.Lock()
 		delete(c.calls, request)
 		c.mu.Unlock()
-		return nil, &MountError{-1, "asking the holder", "the plan is too long"}
+		return nil, &MountError{Index: -1, Call: "asking the holder", Reason: "the plan is too long"}
 	}
 	if err := c.conn.write(message, fds...); err != nil {
 		c.conn.close() // half a message may be out; the reader says why

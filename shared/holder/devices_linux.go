@@ -18,8 +18,9 @@ var (
 
 // devices makes what is in /dev once for all launchers, where bubblewrap makes
 // each of its mounts for each of them, and reads the whole mount table after each.
-// They are the only mounts of a tree through which a device can be used.
-func (b *builder) devices(dest string) *MountError {
+// They are the only mounts of a tree through which a device can be used. console makes
+// what a terminal is mounted on.
+func (b *builder) devices(dest string, console bool) *MountError {
 	fd, failed := memory("mode", "0755", "size", "64k")
 	if failed != nil {
 		return failed
@@ -43,6 +44,11 @@ func (b *builder) devices(dest string) *MountError {
 			return failed
 		}
 	}
+	if console {
+		if err := unix.Mknodat(fd, "console", unix.S_IFREG, 0); err != nil {
+			return mountError("mknod", err)
+		}
+	}
 	for _, l := range links {
 		if err := unix.Symlinkat(l[1], fd, l[0]); err != nil {
 			return mountError("symlink", err)
@@ -55,28 +61,15 @@ func (b *builder) devices(dest string) *MountError {
 // the commands of a session open one another's terminals.
 func (b *builder) withTerminals(fork func() *MountError) *MountError {
 	at := Trees + "/" + b.terminals
-	fs, err := unix.Fsopen("devpts", unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return mountError("fsopen devpts", err)
-	}
-	defer unix.Close(fs)
-	for _, o := range [...][2]string{{"ptmxmode", "0666"}, {"mode", "0620"}} {
-		if err := unix.FsconfigSetString(fs, o[0], o[1]); err != nil {
-			return mountError("fsconfig devpts "+o[0], err)
-		}
-	}
-	if err := unix.FsconfigCreate(fs); err != nil {
-		return mountError("creating a devpts", err)
-	}
-	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
-	if err != nil {
-		return mountError("fsmount devpts", err)
+	fd, failed := fileSystem("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "ptmxmode", "0666", "mode", "0620")
+	if failed != nil {
+		return failed
 	}
 	defer unix.Close(fd)
 	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return mountError("move_mount", err)
 	}
-	failed := fork()
+	failed = fork()
 	if err := unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && failed == nil {
 		// The next launcher would mount its own over it and see that alone.
 		os.Stderr.WriteString("unmounting terminals: " + err.Error() + "\n")

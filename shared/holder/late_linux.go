@@ -253,7 +253,7 @@ func lateStep(root int, o Op, tree int) *MountError {
 func latePoint(root int, o Op, tree int) (int, *MountError) {
 	dest := strings.TrimPrefix(o.Dest, "/")
 	if dest == "" || path.Clean(o.Dest) != "/"+dest {
-		return -1, &MountError{-1, "mounting", "no destination"}
+		return -1, &MountError{Index: -1, Call: "mounting", Reason: "no destination"}
 	}
 	fd, err := openBeneath(root, dest)
 	if err == nil {

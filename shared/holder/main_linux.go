@@ -33,7 +33,7 @@ func Main(args []string, sweep func()) int {
 	if err != nil {
 		return failed
 	}
-	s := &server{byRoot: args[2] == "true", sweep: sweep, clients: map[*client]bool{}, trees: map[string]*tree{}, listener: -1}
+	s := &server{byRoot: args[2] == "true", sweep: sweep, clients: map[*client]bool{}, trees: map[treeKey]*tree{}, listener: -1}
 	if e := s.begin(); e != nil {
 		first.write(encodeFailed(0, e))
 		return failed

@@ -1,5 +1,7 @@
 package holder
 
+import "syscall"
+
 // Kind is one step that makes a tree.
 type Kind uint8
 
@@ -29,7 +31,8 @@ const (
 	HideFile
 	HideDirectory
 	// Devices makes memory at Dest with the devices that every program may use and
-	// the links that go with them, as a launcher's own /dev has.
+	// the links that go with them, as a launcher's own /dev has; with a Size, also a
+	// file to mount a terminal on, "console".
 	Devices
 	// Terminals makes the directory Dest, where each launcher finds
 	// pseudoterminals that are its own.
@@ -37,6 +40,21 @@ const (
 	// Point makes Dest, to mount on later, of the type of what is at Source, a
 	// path in the trees' own space.
 	Point
+
+	// What follows is for the steps of a [Sandbox] alone.
+
+	// Graft shows the tree Source, a path in the trees' own space, at Dest.
+	Graft
+	// Seal takes the right to write from Dest and all beneath it, by a mount over it.
+	Seal
+	// Memory makes a file system in memory at Dest; Perms and Size apply.
+	Memory
+	// Processes makes a procfs, of the sandbox's own processes, at Dest.
+	Processes
+	// Pseudoterminals makes a devpts at Dest.
+	Pseudoterminals
+	// Console shows the terminal that is the init's stdout at Dest.
+	Console
 	kinds
 )
 
@@ -62,6 +80,37 @@ type Op struct {
 // Dest is a path of the sandbox here.
 type Late []Op
 
+// A Plan is a list of steps, ready to be sent.
+type Plan struct{ encoded string }
+
+// NewPlan encodes steps. Equal steps are one prepared tree.
+func NewPlan(ops []Op) Plan { return Plan{string(encodePlan(ops))} }
+
+// A Sandbox is what an init has for itself; see [Complete].
+type Sandbox struct {
+	// Namespaces are the CLONE_NEW* flags of the namespaces that it is started in,
+	// beside a mount namespace.
+	Namespaces uint32
+	// Steps are made in its own mount namespace, a copy of that of the tree, in which
+	// "/0" becomes the root directory then.
+	Steps Plan
+}
+
+// Encode gives b as a message holds it.
+func (b Sandbox) Encode() []byte {
+	return putString(putInt(nil, b.Namespaces), b.Steps.encoded)
+}
+
+// DecodeSandbox is the reverse of Encode.
+func DecodeSandbox(payload []byte) (Sandbox, error) {
+	d := decoder{b: payload}
+	b := Sandbox{Namespaces: d.int(), Steps: Plan{d.string()}}
+	if b.Namespaces&^sandboxNamespaces != 0 {
+		return b, errProtocol
+	}
+	return b, d.done()
+}
+
 // Trees is the directory in which a launcher finds the trees: Dest "/0" is at
 // Trees + "/0".
 const Trees = "/.tree"
@@ -77,6 +126,16 @@ type MountError struct {
 	Index  int    // of the step in its list
 	Call   string // the system call, or what it was for
 	Reason string
+	Errno  syscall.Errno // zero where it was not the kernel that refused
+	Shared bool          // it is one of the tree, not of a sandbox
 }
 
 func (e *MountError) Error() string { return e.Call + ": " + e.Reason }
+
+// Unwrap gives the number, where there is one.
+func (e *MountError) Unwrap() error {
+	if e.Errno == 0 {
+		return nil
+	}
+	return e.Errno
+}

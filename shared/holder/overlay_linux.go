@@ -30,7 +30,7 @@ func (s *space) overlay(source string) (string, *MountError) {
 		s.proven = true
 	}
 	if len(s.overlays) >= maxShared {
-		return "", &MountError{-1, "making an overlay", "there are too many in this session"}
+		return "", &MountError{Index: -1, Call: "making an overlay", Reason: "there are too many in this session"}
 	}
 	o := &overlay{at: overlaysDir + "/" + strconv.Itoa(len(s.overlays))}
 	if o.failed = s.mountOverlay(source, o.at); o.failed != nil {
@@ -111,7 +111,7 @@ func claim(base int, source string) *MountError {
 		return mountError("claiming the overlay's directory", err)
 	}
 	if string(b) != source {
-		return &MountError{-1, "claiming the overlay's directory", "it is that of " + strconv.Quote(string(b))}
+		return &MountError{Index: -1, Call: "claiming the overlay's directory", Reason: "it is that of " + strconv.Quote(string(b))}
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ type server struct {
 
 	mu      sync.Mutex
 	clients map[*client]bool
-	trees   map[string]*tree
+	trees   map[treeKey]*tree
 	clock   uint64
 	closed  bool
 }
@@ -171,8 +171,9 @@ func (c *client) listen() {
 
 // run starts a launcher, tells of it, waits for it and tells how it ended.
 func (c *client) run(r *run, fds []int) {
-	t, failed := c.server.enter(r.plan)
+	t, failed := c.server.enter(r.plan, r.namespaces != 0)
 	if failed != nil {
+		failed.Shared = true
 		closeFDs(fds)
 		c.conn.write(encodeFailed(r.request, failed))
 		return
@@ -191,7 +192,7 @@ func (c *client) run(r *run, fds []int) {
 			return failed
 		}
 		if t.built.terminals == "" {
-			fork(0)
+			fork(uintptr(r.namespaces))
 			return
 		}
 		// With a namespace of its own the launcher keeps what is unmounted here.
@@ -220,7 +221,7 @@ func (c *client) fork(r *run, argv []string, fds []int, flags uintptr) (pid, pid
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {
-		return 0, -1, &MountError{-1, "starting the launcher", "its client is gone"}
+		return 0, -1, &MountError{Index: -1, Call: "starting the launcher", Reason: "its client is gone"}
 	}
 	files := make([]uintptr, len(fds))
 	for i, fd := range fds {
@@ -231,19 +232,23 @@ func (c *client) fork(r *run, argv []string, fds []int, flags uintptr) (pid, pid
 	// write. A thread with a mount namespace of its own has a umask of its own.
 	unix.Umask(int(r.umask))
 	defer unix.Umask(0)
-	pid, err := syscall.ForkExec(Host+r.path, argv, &syscall.ProcAttr{
+	path, caps := Host+r.path, []uintptr(nil)
+	if r.namespaces != 0 {
+		path, caps = argv[0], initCaps
+	}
+	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   []string{},
 		Files: files,
-		Sys:   &syscall.SysProcAttr{Cloneflags: flags, Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
+		Sys:   &syscall.SysProcAttr{Cloneflags: flags, Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd, AmbientCaps: caps},
 	})
 	if err != nil {
-		return 0, -1, mountError("starting the launcher "+r.path, err)
+		return 0, -1, mountError("executing "+path, err)
 	}
 	if pidfd < 0 {
 		syscall.Kill(pid, syscall.SIGKILL)
 		syscall.Wait4(pid, nil, 0, nil)
-		return 0, -1, &MountError{-1, "starting the launcher", "this kernel gives no descriptors of processes"}
+		return 0, -1, &MountError{Index: -1, Call: "starting the launcher", Reason: "this kernel gives no descriptors of processes"}
 	}
 	unix.SetNonblock(pidfd, true)
 	c.running[r.request] = pidfd
@@ -277,9 +282,9 @@ func reap(pid, pidfd int) (status syscall.WaitStatus) {
 
 // enter gives the tree of a plan, made now or before, and counts one more who
 // uses it.
-func (s *server) enter(plan string) (*tree, *MountError) {
+func (s *server) enter(plan string, inits bool) (*tree, *MountError) {
 	for {
-		t, fresh, failed := s.take(plan)
+		t, fresh, failed := s.take(plan, inits)
 		if failed != nil {
 			return nil, failed
 		}
@@ -302,18 +307,18 @@ func (s *server) enter(plan string) (*tree, *MountError) {
 	}
 }
 
-func (s *server) take(plan string) (t *tree, fresh bool, failed *MountError) {
+func (s *server) take(plan string, inits bool) (t *tree, fresh bool, failed *MountError) {
 	s.mu.Lock()
 	if s.space.watch.changed() {
 		for _, old := range s.trees {
 			s.forget(old)
 		}
 	}
-	t = s.trees[plan]
+	t = s.trees[treeKey{plan, inits}]
 	if t == nil {
 		fresh = true
-		t = &tree{plan: plan, work: make(chan func()), ready: make(chan struct{})}
-		s.trees[plan] = t
+		t = &tree{treeKey: treeKey{plan, inits}, work: make(chan func()), ready: make(chan struct{})}
+		s.trees[t.treeKey] = t
 	}
 	t.running++
 	s.clock++
@@ -355,8 +360,8 @@ func (s *server) drop(t *tree) {
 
 // forget takes t out of use. The caller holds s.mu.
 func (s *server) forget(t *tree) {
-	if s.trees[t.plan] == t {
-		delete(s.trees, t.plan)
+	if s.trees[t.treeKey] == t {
+		delete(s.trees, t.treeKey)
 	}
 	if !t.dropped {
 		t.dropped = true

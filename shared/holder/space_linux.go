@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"sync"
@@ -38,7 +39,9 @@ type home struct {
 }
 
 func mountError(call string, err error) *MountError {
-	return &MountError{Index: -1, Call: call, Reason: err.Error()}
+	e := &MountError{Index: -1, Call: call, Reason: err.Error()}
+	errors.As(err, &e.Errno)
+	return e
 }
 
 // newSpace turns the root of this process's own mount namespace into one.
@@ -118,23 +121,26 @@ func topLevel() ([]string, error) {
 const locked = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
 // memory makes a detached file system in memory.
-func memory(options ...string) (int, *MountError) {
-	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+func memory(options ...string) (int, *MountError) { return fileSystem("tmpfs", locked, options...) }
+
+// fileSystem makes a detached file system.
+func fileSystem(kind string, attributes int, options ...string) (int, *MountError) {
+	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
-		return -1, mountError("fsopen tmpfs", err)
+		return -1, mountError("fsopen "+kind, err)
 	}
 	defer unix.Close(fs)
 	for i := 0; i+1 < len(options); i += 2 {
 		if err := unix.FsconfigSetString(fs, options[i], options[i+1]); err != nil {
-			return -1, mountError("fsconfig tmpfs "+options[i], err)
+			return -1, mountError("fsconfig "+kind+" "+options[i], err)
 		}
 	}
 	if err := unix.FsconfigCreate(fs); err != nil {
-		return -1, mountError("creating a tmpfs", err)
+		return -1, mountError("creating a "+kind, err)
 	}
-	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, locked)
+	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attributes)
 	if err != nil {
-		return -1, mountError("fsmount tmpfs", err)
+		return -1, mountError("fsmount "+kind, err)
 	}
 	return fd, nil
 }
@@ -178,7 +184,7 @@ func (s *space) home(name string, perms uint32, size uint64) (string, *MountErro
 		return at, nil
 	}
 	if len(s.homes) >= maxShared {
-		return "", &MountError{-1, "making a home", "there are too many in this session"}
+		return "", &MountError{Index: -1, Call: "making a home", Reason: "there are too many in this session"}
 	}
 	fd, failed := memory("mode", strconv.FormatUint(uint64(perms), 8), "size", strconv.FormatUint(size, 10))
 	if failed != nil {

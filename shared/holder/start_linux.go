@@ -268,6 +268,7 @@ func startIn(dir int, words []string, attr *os.ProcAttr) (process *os.Process, e
 // for the kernel's work in overlays.
 var ambient = []uintptr{
 	unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD, unix.CAP_SETFCAP,
+	unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, // for the loopback interface of a sandbox, and to give none of these away
 }
 
 func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {

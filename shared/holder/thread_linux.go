@@ -7,10 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// treeKey tells trees apart.
+type treeKey struct {
+	plan  string
+	inits bool // are started there, not launchers
+}
+
 // tree is one prepared tree: an OS thread with a mount namespace of its own.
 // Launchers are forked by it, so that they see this tree, and die with it.
 type tree struct {
-	plan  string
+	treeKey
 	work  chan func()
 	built *builder
 
@@ -51,6 +57,8 @@ func (t *tree) serve(s *space, ops []Op) {
 		t.failed = mountError("unshare", err)
 	} else if err := dropAmbient(); err != nil {
 		t.failed = mountError("dropping capabilities", err)
+	} else if err := t.limit(); err != nil {
+		t.failed = mountError("limiting capabilities", err)
 	} else {
 		t.built, t.failed = s.build(ops)
 	}
@@ -62,6 +70,13 @@ func (t *tree) serve(s *space, ops []Op) {
 		fn()
 	}
 	t.built.close()
+}
+
+func (t *tree) limit() error {
+	if !t.inits {
+		return nil
+	}
+	return forInits()
 }
 
 // dropAmbient lets nothing that this thread executes have capabilities.

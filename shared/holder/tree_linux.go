@@ -22,6 +22,7 @@ type builder struct {
 	terminals string
 	sources   []sourceStamp
 	plan      []Op
+	stdio     []int // of an init, for whose sandbox this is
 }
 
 // prepare makes what belongs to the session, in the holder's own namespace, of
@@ -107,10 +108,10 @@ func (b *builder) owns(fd int) *MountError {
 func (b *builder) step(o Op) *MountError {
 	dest, ok := strings.CutPrefix(o.Dest, "/")
 	if !ok || dest == "" || path.Clean(o.Dest) != o.Dest {
-		return &MountError{-1, "mounting", "no destination"}
+		return &MountError{Index: -1, Call: "mounting", Reason: "no destination"}
 	}
 	if (o.Kind == Bind || o.Kind == ReadOnlyBind || o.Kind == File) && path.Clean("/"+o.Source) != o.Source {
-		return &MountError{-1, "mounting", "no source"}
+		return &MountError{Index: -1, Call: "mounting", Reason: "no source"}
 	}
 	switch o.Kind {
 	case Root:
@@ -170,14 +171,16 @@ func (b *builder) step(o Op) *MountError {
 	case Pin, HideFile, HideDirectory:
 		return b.guard(o.Kind, dest)
 	case Devices:
-		return b.devices(dest)
+		return b.devices(dest, o.Size > 0)
 	case Point:
 		return b.placeFor(dest, o.Source)
 	case Terminals:
 		b.terminals = dest
 		return b.directory(dest, 0o755)
+	case Graft, Seal, Memory, Processes, Pseudoterminals, Console:
+		return b.fresh(o, dest)
 	}
-	return &MountError{-1, "mounting", "unknown step " + strconv.Itoa(int(o.Kind))}
+	return &MountError{Index: -1, Call: "mounting", Reason: "unknown step " + strconv.Itoa(int(o.Kind))}
 }
 
 // absentMount is in mounts for what was not there to be hidden.
@@ -379,7 +382,7 @@ func (b *builder) copy(source, dest string, perms uint32) *MountError {
 		return mountError("fstat", err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return &MountError{-1, "opening " + strconv.Quote(source), "is not a regular file any more"}
+		return &MountError{Index: -1, Call: "opening " + strconv.Quote(source), Reason: "is not a regular file any more"}
 	}
 	b.sources = append(b.sources, sourceStamp{source[1:], "", true, stampOf(&st, true)})
 	from, err := os.Open(fdPath + strconv.Itoa(fd))

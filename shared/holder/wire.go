@@ -3,21 +3,22 @@ package holder
 import (
 	"encoding/binary"
 	"errors"
+	"syscall"
 )
 
 // A message is a big-endian uint32 length of the payload, a byte of kind, a byte
 // with the number of descriptors that come with it, and the payload. Both ends
 // are of one release: a version is refused, never negotiated.
-const wireVersion = 3
+const wireVersion = 4
 
 type messageKind byte
 
 const (
 	msgHello   messageKind = 'H' // holder -> client, first: version
 	msgOverlay messageKind = 'L' // client -> holder: request, source
-	msgRun     messageKind = 'R' // client -> holder: request, umask, plan, late, path, argv; files
+	msgRun     messageKind = 'R' // client -> holder: request, umask, namespaces, plan, late, path, argv; files
 	msgDone    messageKind = 'D' // holder -> client: request, pid; for a run, the pidfd
-	msgFailed  messageKind = 'E' // holder -> client: request, index, call, reason
+	msgFailed  messageKind = 'E' // holder -> client: request, index, errno, call, reason, shared
 	msgExit    messageKind = 'X' // holder -> client: request, wait status
 )
 
@@ -28,6 +29,10 @@ const (
 	maxOps     = 50_000
 	maxWords   = 10_000
 )
+
+// sandboxNamespaces are those that a sandbox can have for itself: CLONE_NEWNS, NEWCGROUP,
+// NEWUTS, NEWIPC, NEWPID and NEWNET.
+const sandboxNamespaces = 1<<17 | 1<<25 | 1<<26 | 1<<27 | 1<<29 | 1<<30
 
 var errProtocol = errors.New("malformed message on the holder's socket")
 
@@ -125,10 +130,14 @@ type run struct {
 	late    string // encoded
 	path    string
 	argv    []string
+
+	// namespaces are those of an init's sandbox, which late are the steps of; zero for
+	// a launcher.
+	namespaces uint32
 }
 
 func encodeRun(r *run, files int) []byte {
-	b := putInt(putInt(message(msgRun, files), r.request), r.umask)
+	b := putInt(putInt(putInt(message(msgRun, files), r.request), r.umask), r.namespaces)
 	b = putString(putString(putString(b, r.plan), r.late), r.path)
 	b = putInt(b, uint32(len(r.argv)))
 	for _, w := range r.argv {
@@ -139,7 +148,7 @@ func encodeRun(r *run, files int) []byte {
 
 func decodeRun(b []byte) (*run, error) {
 	d := decoder{b: b}
-	r := &run{request: d.int(), umask: d.int(), plan: d.string(), late: d.string(), path: d.string()}
+	r := &run{request: d.int(), umask: d.int(), namespaces: d.int(), plan: d.string(), late: d.string(), path: d.string()}
 	n := d.int()
 	if n > maxWords || uint64(n)*4 > uint64(len(d.b)) {
 		return nil, errProtocol
@@ -147,22 +156,41 @@ func decodeRun(b []byte) (*run, error) {
 	for range n {
 		r.argv = append(r.argv, d.string())
 	}
-	if len(r.argv) == 0 || r.umask > 0o777 {
+	if len(r.argv) == 0 || r.umask > 0o777 || r.namespaces&^sandboxNamespaces != 0 {
 		return nil, errProtocol
 	}
 	return r, d.done()
 }
 
 func encodeFailed(request uint32, e *MountError) []byte {
-	b := putInt(putInt(message(msgFailed, 0), request), uint32(int32(e.Index)))
-	return finish(putString(putString(b, e.Call), e.Reason))
+	return finish(append(putInt(message(msgFailed, 0), request), e.Encode()...))
 }
 
 func decodeFailed(b []byte) (request uint32, e *MountError, err error) {
 	d := decoder{b: b}
 	request = d.int()
-	e = &MountError{Index: int(int32(d.int())), Call: d.string(), Reason: d.string()}
-	return request, e, d.done()
+	if d.bad {
+		return 0, nil, errProtocol
+	}
+	e, err = DecodeError(d.b)
+	return request, e, err
+}
+
+// Encode gives e as a message holds it.
+func (e *MountError) Encode() []byte {
+	shared := uint32(0)
+	if e.Shared {
+		shared = 1
+	}
+	b := putInt(putInt(nil, uint32(int32(e.Index))), uint32(e.Errno))
+	return putInt(putString(putString(b, e.Call), e.Reason), shared)
+}
+
+// DecodeError is the reverse of Encode.
+func DecodeError(b []byte) (*MountError, error) {
+	d := decoder{b: b}
+	e := &MountError{Index: int(int32(d.int())), Errno: syscall.Errno(d.int()), Call: d.string(), Reason: d.string(), Shared: d.int() == 1}
+	return e, d.done()
 }
 
 func encodeInts(k messageKind, files int, v ...uint32) []byte {

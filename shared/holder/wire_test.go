@@ -15,13 +15,13 @@ func TestWire(t *testing.T) {
 	if err != nil || !slices.Equal(got, ops) {
 		t.Errorf("%v, %v", got, err)
 	}
-	r := &run{7, 0o27, string(encodePlan(ops)), string(encodePlan(ops[1:])), "/usr/bin/bwrap", []string{"bwrap", "", "--"}}
+	r := &run{7, 0o27, string(encodePlan(ops)), string(encodePlan(ops[1:])), "/usr/bin/bwrap", []string{"bwrap", "", "--"}, 1 << 29}
 	back, err := decodeRun(encodeRun(r, 3)[headerSize:])
 	if err != nil || !reflect.DeepEqual(back, r) {
 		t.Errorf("%+v, %v", back, err)
 	}
-	request, failed, err := decodeFailed(encodeFailed(9, &MountError{-1, "call", "reason"})[headerSize:])
-	if err != nil || request != 9 || *failed != (MountError{-1, "call", "reason"}) {
+	request, failed, err := decodeFailed(encodeFailed(9, &MountError{Index: -1, Call: "call", Reason: "reason"})[headerSize:])
+	if err != nil || request != 9 || *failed != (MountError{Index: -1, Call: "call", Reason: "reason"}) {
 		t.Errorf("%d, %+v, %v", request, failed, err)
 	}
 	request, source, err := decodeOverlay(encodeOverlay(3, "/s")[headerSize:])
@@ -39,8 +39,8 @@ func TestWire(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add(encodePlan([]Op{{Kind: Root, Dest: "/0"}, {Kind: File, Source: "/etc/passwd", Dest: "/0/etc/passwd", Perms: 0o444}}))
-	f.Add(encodeRun(&run{1, 0o22, "plan", "late", "/bin/true", []string{"true", "x"}}, 2)[headerSize:])
-	f.Add(encodeFailed(2, &MountError{4, "open_tree", "no"})[headerSize:])
+	f.Add(encodeRun(&run{1, 0o22, "plan", "late", "/bin/true", []string{"true", "x"}, 0}, 2)[headerSize:])
+	f.Add(encodeFailed(2, &MountError{Index: 4, Call: "open_tree", Reason: "no", Errno: 1, Shared: true})[headerSize:])
 	f.Add(encodeOverlay(2, "/lower")[headerSize:])
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {

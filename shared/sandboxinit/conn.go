@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/sbxhost/sbxhost/shared/holder"
 )
 
 // ErrInitLost is wrapped by the errors of [Conn.Start] and [Conn.Wait] when the
@@ -112,6 +114,20 @@ func (c *Conn) Start(ctx context.Context, cmd Command) error {
 	}
 	if !stop() && ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	return err
+}
+
+// Make tells an init of [MakingArgv] what to make, before Start: an encoded
+// [holder.Sandbox]. Start returns a *[holder.MountError] for what could not be made.
+func (c *Conn) Make(sandbox []byte) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.f.SetWriteDeadline(time.Now().Add(requestTimeout))
+	_, err := c.f.Write(encodeSandbox(sandbox))
+	c.f.SetWriteDeadline(time.Time{})
+	if err != nil && gone(err) {
+		return nil // it has said why, or its launcher has
 	}
 	return err
 }
@@ -242,6 +258,12 @@ func (c *Conn) converse() (Status, error) {
 			return Status{}, err
 		}
 		return Status{}, x
+	case kindUnmade:
+		failed, err := holder.DecodeError(payload)
+		if err != nil {
+			return Status{}, protocolError("no reason for what was not made")
+		}
+		return Status{}, failed
 	case kindStarted:
 		c.scoped, err = decodeStarted(payload)
 		if err != nil {

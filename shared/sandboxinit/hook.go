@@ -39,6 +39,14 @@ func Hook() {
 			exit(runInit(control, finisher))
 		}
 	}
+	if len(os.Args) == 5 && os.Args[1] == initArg {
+		control, ok := parseFD(os.Args[2])
+		mount, ok2 := parseFD(os.Args[3])
+		user, ok3 := parseFD(os.Args[4])
+		if ok && ok2 && ok3 {
+			exit(runMaking(control, [2]int{mount, user}))
+		}
+	}
 	if len(os.Args) == 3 {
 		switch os.Args[1] {
 		case initArg:
@@ -71,6 +79,14 @@ func Hook() {
 // [holder.Announce].
 func Argv(binaryFD, controlFD int) []string {
 	return []string{"/proc/self/fd/" + strconv.Itoa(binaryFD), initArg, strconv.Itoa(controlFD)}
+}
+
+// MakingArgv is Argv for an init that makes its sandbox itself, of what a holder has
+// prepared, and is told by [Conn.Make] what there is to make. mountFD and userFD are the
+// descriptors of the mount and the user namespace of who asks for that, which
+// the init must not be in.
+func MakingArgv(binaryFD, controlFD, mountFD, userFD int) []string {
+	return append(Argv(binaryFD, controlFD), strconv.Itoa(mountFD), strconv.Itoa(userFD))
 }
 
 // parseFD accepts the canonical decimal form of an fd above the standard ones.

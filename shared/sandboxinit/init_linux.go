@@ -3,6 +3,7 @@ package sandboxinit
 import (
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -31,30 +32,103 @@ type supervisor struct {
 // runInit is the whole life of the init. It returns the exit status. A finisher
 // that is not negative is the socket of a holder, which has more to mount first.
 func runInit(control, finisher int) int {
-	// First of all: the command has the init's uid. Without this it could
-	// trace the init, read its memory, or take its fds through /proc.
+	if code := closeEyes(); code != 0 {
+		return code
+	}
+	if finisher >= 0 {
+		// Nothing of the command's is here yet that could be in its way.
+		if err := holder.Announce(finisher, control); err != nil {
+			return complain("making the view", err)
+		}
+	}
+	return supervise(control)
+}
+
+// runMaking is runInit of an init that makes its sandbox itself.
+func runMaking(control int, others [2]int) int {
+	if code := closeEyes(); code != 0 {
+		return code
+	}
+	socket := controlSocket(control)
+	k, payload, err := readMessage(socket, maxCommand)
+	if err == io.EOF {
+		return initFailed // the engine has died or given up
+	}
+	var box holder.Sandbox
+	if err == nil && k != kindSandbox {
+		err = protocolError("no sandbox first")
+	}
+	if err == nil {
+		box, err = holder.DecodeSandbox(payload)
+	}
+	if err != nil {
+		return complain("reading what is to be made", err)
+	}
+	failed := holder.Complete(box, others, []int{0, 1, 2})
+	if failed == nil {
+		err := dropCapabilities(control)
+		if err == nil {
+			return supervise(control)
+		}
+		failed = &holder.MountError{Index: -1, Call: "dropping capabilities", Reason: err.Error(), Errno: errnoOf(err)}
+	}
+	socket.send(encodeUnmade(failed))
+	return initFailed
+}
+
+// closeEyes keeps the command, which has the init's uid, from it: without this it could
+// trace the init, read its memory, or take its fds through /proc. Nothing that the
+// launcher leaked reaches the command.
+func closeEyes() int {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return complain("prctl PR_SET_DUMPABLE", err)
 	}
 	// The name that ps shows would be the number of an fd. Cosmetic.
 	name := [16]byte{'s', 'b', 'x', 'h', 'o', 's', 't', '-', 'i', 'n', 'i', 't'}
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
-	// Nothing that the launcher leaked reaches the command.
 	if err := CloseOnExecFrom(3); err != nil {
 		return complain("setting fds close-on-exec", err)
 	}
+	return 0
+}
 
+// dropCapabilities takes all capabilities from every thread. What can be gained by
+// executing something is nothing since the holder emptied the bounding set.
+func dropCapabilities(control int) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0])), 0)
+	if errno == syscall.ENOTSUP {
+		// In a program with C in it. What is executed has none, and no other thread.
+		return dropByExec(control)
+	}
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func dropByExec(control int) error {
+	runtime.LockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return err
+	}
+	for fd := control; fd <= control+3; fd++ {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
+			return err
+		}
+	}
+	return syscall.Exec("/proc/self/exe", []string{os.Args[0], initArg, strconv.Itoa(control)}, []string{"GOMAXPROCS=1"})
+}
+
+// supervise starts the command and sees it to its end.
+func supervise(control int) int {
 	s := &supervisor{control: controlSocket(control), pidOne: os.Getpid() == 1}
 	if !s.pidOne {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			return complain("prctl PR_SET_CHILD_SUBREAPER", err)
-		}
-	}
-
-	if finisher >= 0 {
-		// Nothing of the command's is here yet that could be in its way.
-		if err := holder.Announce(finisher, control); err != nil {
-			return complain("making the view", err)
 		}
 	}
 	k, payload, err := readMessage(s.control, maxCommand)

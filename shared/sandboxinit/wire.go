@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared/holder"
 )
 
 // A message is a big-endian uint32 length of the payload, one byte of kind, and
@@ -17,11 +19,13 @@ const wireVersion = 4
 type kind byte
 
 const (
+	kindSandbox kind = 'M' // engine -> init, before the command, of one that makes its sandbox
 	kindCommand kind = 'C' // engine -> init, first and once
 	kindSignal  kind = 'S' // engine -> init
 	kindKill    kind = 'K' // engine -> init
 	kindStarted kind = 'R' // init -> engine, first
 	kindRefused kind = 'E' // init -> engine, instead of the other two
+	kindUnmade  kind = 'U' // likewise: the sandbox could not be made
 	kindStatus  kind = 'X' // init -> engine, last
 )
 
@@ -313,6 +317,19 @@ func decodeSignal(payload []byte) (int, error) {
 		d.fail("no such signal")
 	}
 	return n, d.end()
+}
+
+func encodeSandbox(sandbox []byte) []byte {
+	e := message(kindSandbox, len(sandbox))
+	e.b = append(e.b, sandbox...)
+	return e.done()
+}
+
+func encodeUnmade(failed *holder.MountError) []byte {
+	text := failed.Encode()
+	e := message(kindUnmade, len(text))
+	e.b = append(e.b, text...)
+	return e.done()
 }
 
 func encodeKill() []byte {

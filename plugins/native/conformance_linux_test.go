@@ -1,0 +1,52 @@
+package native
+
+import (
+	"os"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
+)
+
+// The test binary is the init and the holder, as sbxhost is, and what the
+// conformance kit runs inside.
+func TestMain(m *testing.M) {
+	enginetest.Hook()
+	enginetest.Main(m, New())
+}
+
+// need gives an engine that works. There is no machine with Linux 5.12 on which
+// its tests are passed over but one that refuses namespaces.
+func need(t testing.TB) shared.Engine {
+	t.Helper()
+	e := New()
+	p, err := e.Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.Ready {
+		t.Fatalf("the engine does not work here: %s", p.Reason)
+	}
+	return e
+}
+
+// What the kit demands of every engine, in this process and across the wire.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, need(t))
+}
+
+func TestConformanceInSessions(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, need(t), enginetest.Options{Session: true})
+}
+
+func TestConformanceOfTheProcess(t *testing.T) {
+	t.Parallel()
+	need(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enginetest.RunBinary(t, self)
+}

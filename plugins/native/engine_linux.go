@@ -1,0 +1,156 @@
+package native
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
+	"github.com/sbxhost/sbxhost/shared/holder"
+	"github.com/sbxhost/sbxhost/shared/mountplan"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/seccomp"
+)
+
+// New makes the engine. It looks at nothing before it is used.
+func New() shared.Engine {
+	e := &engine{}
+	e.Engine = cmdengine.New(cmdengine.Config{
+		Info:       info,
+		Probe:      e.probe,
+		Attach:     e.attach,
+		Init:       true,
+		Filter:     filter,
+		Rlimits:    rlimits,
+		HoldLimits: true,
+	})
+	return e.Engine
+}
+
+type engine struct {
+	shared.Engine
+	sessions sessions
+
+	probing sync.Mutex
+	probed  *shared.Probe // what worked
+}
+
+// filter is the program for system calls that the init loads for the command.
+func filter(spec *shared.Spec) ([]byte, error) {
+	f, err := filterOf(spec)
+	return f.Bytes(), err
+}
+
+func filterOf(spec *shared.Spec) (seccomp.Filter, error) {
+	o, err := parseOptions(spec.Options)
+	if err != nil {
+		return seccomp.Filter{}, err
+	}
+	f, err := seccomp.New(runtime.GOARCH, o)
+	if err != nil {
+		return f, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: err.Error()}
+	}
+	return f, nil
+}
+
+// rlimits are what the init sets for the command.
+func rlimits(spec *shared.Spec) []sandboxinit.Rlimit {
+	// No core dumps: they would be written to the workspace, or by the
+	// host's handler, with the command's memory in them.
+	limits := []sandboxinit.Rlimit{{Resource: unix.RLIMIT_CORE}}
+	if n := spec.Limits.OpenFiles; n > 0 {
+		limits = append(limits, sandboxinit.Rlimit{Resource: unix.RLIMIT_NOFILE, Soft: n, Hard: n})
+	}
+	return limits
+}
+
+// opened is one sandbox.
+type opened struct {
+	engine  *engine
+	spec    *shared.Spec
+	facts   *mountplan.Facts // as of Open
+	session *session
+	held    *mountplan.Held
+}
+
+// attach looks at the host and joins the session.
+func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
+	s := &opened{engine: e, spec: spec, facts: mountplan.Look(), held: &mountplan.Held{}}
+	if err := s.join(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := s.ops(); err != nil {
+		s.leave()
+		return nil, err
+	}
+	return &cmdengine.Attachment{
+		Launch: s.launch,
+		Plan:   s.plan,
+		Events: func(*shared.Command) []shared.Event { return mountplan.Events(s.held, spec) },
+		Fresh:  s.freshHome(),
+		Close:  s.leave,
+	}, nil
+}
+
+func (s *opened) ops() ([]mountplan.Op, error) { return mountplan.Plan(s.facts, s.held, s.spec) }
+
+// freshHome is the home directory where it is memory of each command's own.
+func (s *opened) freshHome() string {
+	shown := func(e shared.Entry) bool { return e.Path == s.spec.Home && e.Access != shared.Private }
+	if s.held.Holder || slices.ContainsFunc(s.spec.Table, shown) {
+		return ""
+	}
+	return s.spec.Home
+}
+
+// launch says what the session's process is to start: an init, in a sandbox of its own.
+func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
+	ops, err := s.ops()
+	if err != nil {
+		return nil, err
+	}
+	h := mountplan.Halve(ops, cmd.TTY)
+	box := holder.Sandbox{
+		Namespaces: unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
+		Steps:      holder.NewPlan(h.Own.Ops),
+	}
+	if s.spec.Network.Mode == shared.NetworkNone {
+		box.Namespaces |= unix.CLONE_NEWNET
+	}
+	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(h.Tree, box.Namespaces), Sandbox: box.Encode()}
+	l.Unmade = func(failed *holder.MountError) error { return s.explain(h.Own, failed) }
+	for _, name := range [...]string{"mnt", "user"} {
+		f, err := os.Open("/proc/self/ns/" + name)
+		if err != nil {
+			for _, f := range l.ExtraFiles {
+				f.Close()
+			}
+			return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+		}
+		l.ExtraFiles = append(l.ExtraFiles, f)
+	}
+	return l, nil
+}
+
+func (s *opened) plan(*shared.Command) (shared.Plan, error) {
+	ops, err := s.ops()
+	if err != nil {
+		return shared.Plan{}, err
+	}
+	f, err := filterOf(s.spec)
+	if err != nil {
+		return shared.Plan{}, err
+	}
+	return shared.Plan{
+		Argv:      cmdengine.PlannedInit(),
+		Mounts:    mountplan.Planned(ops),
+		Documents: []shared.PlanDocument{{Name: "system calls", Text: f.String()}},
+		Notes:     mountplan.Notes(mountplan.Events(s.held, s.spec)),
+	}, nil
+}

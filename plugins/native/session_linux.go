@@ -1,0 +1,232 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
+	"github.com/sbxhost/sbxhost/shared/holder"
+	"github.com/sbxhost/sbxhost/shared/mountplan"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// sessions are this engine's connections to holders, one for each session
+// directory and user, shared by the sandboxes that are open in it. Sandboxes without
+// a session share the engine's own.
+type sessions struct {
+	mu   sync.Mutex
+	open map[sessionKey]*session
+}
+
+type sessionKey struct {
+	dir string // empty is the engine's own
+	uid uint32
+}
+
+// session is the engine's side of one holder.
+type session struct {
+	key    sessionKey
+	config holder.Config
+	used   int // under sessions.mu
+
+	connecting chan struct{} // holds one token: who has it may connect
+	client     *holder.Client
+}
+
+func newSession(spec *shared.Spec) *session {
+	key := sessionKey{spec.Session.Dir, uint32(os.Geteuid())}
+	config := holder.Config{Dir: spec.Session.Dir, Executable: func() (*os.File, error) {
+		binary, err := sandboxinit.Locate()
+		if err != nil {
+			return nil, err
+		}
+		return binary.Open()
+	}}
+	if u := spec.User; u != nil && os.Geteuid() == 0 {
+		key.uid = u.UID
+		config.User = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: slices.Clone(u.Groups)}
+	}
+	return &session{key: key, config: config, connecting: make(chan struct{}, 1)}
+}
+
+func (s *sessions) get(spec *shared.Spec) *session {
+	fresh := newSession(spec)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[sessionKey]*session{}
+	}
+	one := s.open[fresh.key]
+	if one == nil {
+		one = fresh
+		s.open[fresh.key] = one
+	}
+	one.used++
+	return one
+}
+
+// put ends the connection with its last sandbox, and with the last connection the
+// holder ends.
+func (s *sessions) put(one *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one.used--; one.used > 0 {
+		return
+	}
+	delete(s.open, one.key)
+	if one.client != nil {
+		one.client.Close()
+	}
+}
+
+// connect gives the connection to the holder, a new one where the former is lost.
+func (s *session) connect(ctx context.Context) (*holder.Client, error) {
+	select {
+	case s.connecting <- struct{}{}:
+		defer func() { <-s.connecting }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if s.client != nil {
+		select {
+		case <-s.client.Lost():
+			s.client = nil
+		default:
+			return s.client, nil
+		}
+	}
+	config := s.config
+	if config.Dir == "" {
+		dir, err := os.MkdirTemp("", "sbxhost-holder-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		config.Dir = dir
+	}
+	client, err := holder.Connect(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	s.client = client
+	return client, nil
+}
+
+// join enters the Spec's session and finds out what it can hold. What may not be
+// degraded is an error.
+func (s *opened) join(ctx context.Context) error {
+	s.session = s.engine.sessions.get(s.spec)
+	client, err := s.session.connect(ctx)
+	if err == nil {
+		err = s.hold(ctx, client)
+	} else if ctx.Err() != nil {
+		err = ctx.Err()
+	} else {
+		err = diagnose(err, lookAtKernel())
+	}
+	if err != nil {
+		s.leave()
+	}
+	return err
+}
+
+// hold finds out which overlays there can be.
+func (s *opened) hold(ctx context.Context, client *holder.Client) error {
+	if s.spec.Session.Dir != "" {
+		s.held.Holder = true
+		s.held.Refused, s.held.Foreign = mountplan.Overlap(s.spec), map[string]bool{}
+	}
+	for _, m := range s.spec.Table {
+		if m.Access != shared.Overlay {
+			continue
+		}
+		if s.held.Overlay(m.Source) == "" {
+			if err := client.Overlay(ctx, m.Source); ctx.Err() != nil {
+				return ctx.Err()
+			} else if err != nil {
+				s.held.Refused[m.Source] = err.Error()
+			} else {
+				s.held.Foreign[m.Source] = s.session.key.uid != 0 && !ownedBy(m.Source, s.session.key.uid)
+			}
+		}
+		if reason := s.held.Overlay(m.Source); reason != "" && !m.Degradable {
+			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Why, Message: fmt.Sprintf("no overlay of %s: %s", m.Source, reason)}
+		}
+	}
+	return nil
+}
+
+func ownedBy(path string, uid uint32) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) != nil || st.Uid == uid
+}
+
+func (s *opened) leave() { s.engine.sessions.put(s.session) }
+
+// spawner has the holder start an init over a tree. A holder that dies before it
+// has answered is replaced once: nothing has run then.
+func (s *opened) spawner(steps mountplan.Steps, namespaces uint32) cmdengine.Spawner {
+	tree := holder.NewPlan(steps.Ops)
+	return func(ctx context.Context, _ string, argv []string, files []*os.File) (cmdengine.Launched, error) {
+		var err error
+		for range 2 {
+			var client *holder.Client
+			if client, err = s.session.connect(ctx); err != nil {
+				break
+			}
+			var l *holder.Launcher
+			if l, err = client.StartInit(ctx, tree, namespaces, argv, files); err == nil {
+				return l, nil
+			}
+			if !errors.Is(err, holder.ErrLost) {
+				break
+			}
+			<-client.Lost()
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if failed, ok := errors.AsType[*holder.MountError](err); ok && failed.Shared {
+			return nil, s.explain(steps, failed)
+		}
+		return nil, diagnose(err, lookAtKernel())
+	}
+}
+
+// explain names what could not be mounted.
+func (s *opened) explain(steps mountplan.Steps, failed *holder.MountError) error {
+	if failed.Index < 0 || failed.Index >= len(steps.Ops) {
+		return diagnose(failed, lookAtKernel())
+	}
+	step := steps.Ops[failed.Index]
+	if step.Kind == holder.Processes || step.Kind == holder.Pseudoterminals {
+		return diagnose(failed, lookAtKernel()) // of the machine's own making
+	}
+	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: steps.Why[failed.Index], Message: fmt.Sprintf("mounting %s: %v", quoteStep(step), failed)}
+	switch failed.Errno {
+	case unix.EACCES:
+		e.Kind = shared.ErrDenied
+		if u := s.spec.User; u != nil {
+			e.Hint = fmt.Sprintf("commands run as user %d, to whom the workspace belongs: let that user search all directories above what is shown (chmod o+x), or run as that user", u.UID)
+		}
+	case unix.ENOSPC, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.EAGAIN:
+		e.Kind = shared.ErrUnavailable
+	}
+	return e
+}
+
+func quoteStep(o holder.Op) string {
+	switch o.Kind {
+	case holder.Bind, holder.ReadOnlyBind, holder.Overlay, holder.File:
+		return fmt.Sprintf("%q", o.Source)
+	}
+	return fmt.Sprintf("%q", o.Dest)
+}

@@ -1,0 +1,224 @@
+package holder
+
+import (
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Complete makes, of the copy of a tree that an init finds itself in, its sandbox: the
+// init is pid 1 there and has the capabilities of [initCaps] over the namespaces, which it
+// must drop then. others are descriptors of the mount and the user namespace of who
+// had it started: in one of these, or as another process than pid 1, it would take
+// the root directory away from a whole machine. stdio are the init's descriptors.
+func Complete(box Sandbox, others [2]int, stdio []int) *MountError {
+	if os.Getpid() != 1 {
+		return &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
+	}
+	for i, name := range [...]string{"mnt", "user"} {
+		var of, own unix.Stat_t
+		var fs unix.Statfs_t
+		err := unix.Fstat(others[i], &of)
+		if err == nil {
+			err = unix.Fstatfs(others[i], &fs)
+		}
+		if err == nil {
+			err = unix.Stat("/proc/thread-self/ns/"+name, &own)
+		}
+		if err != nil {
+			return mountError("looking at the namespaces", err)
+		}
+		if fs.Type != unix.NSFS_MAGIC || of.Ino == own.Ino {
+			return &MountError{Index: -1, Call: "making the sandbox", Reason: "the namespace " + name + " is not its own"}
+		}
+	}
+	steps, err := decodePlan([]byte(box.Steps.encoded))
+	if err != nil {
+		return mountError("reading the steps of a sandbox", err)
+	}
+	umask := unix.Umask(0) // the command's
+	defer unix.Umask(umask)
+	if failed := complete(steps, stdio); failed != nil {
+		return failed
+	}
+	if box.Namespaces&unix.CLONE_NEWUTS != 0 {
+		// A name that resolves in every /etc/hosts and says nothing of the host.
+		if err := unix.Sethostname([]byte("localhost")); err != nil {
+			return mountError("sethostname", err)
+		}
+	}
+	if box.Namespaces&unix.CLONE_NEWNET != 0 {
+		if err := loopbackUp(); err != nil {
+			return mountError("bringing up the loopback interface", err)
+		}
+	}
+	return nil
+}
+
+// initCaps is what an init has over its namespaces while it completes them.
+var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN}
+
+// complete makes what a sandbox has for itself, and makes tree 0 the root directory.
+func complete(steps []Op, stdio []int) *MountError {
+	b := &builder{host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}
+	defer b.close()
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+	var err error
+	if b.trees, err = unix.Open(Trees, flags, 0); err != nil {
+		return mountError("open", err)
+	}
+	if b.host, err = unix.Open(Host, flags, 0); err != nil {
+		return mountError("open", err)
+	}
+	for i, o := range steps {
+		if failed := b.step(o); failed != nil {
+			return at(failed, i)
+		}
+	}
+	if err := unix.Chdir(Trees + "/0"); err != nil {
+		return mountError("chdir", err)
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return mountError("pivot_root", err)
+	}
+	// The old root lies over the new one now.
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return mountError("unmounting the old root", err)
+	}
+	if err := unix.Chdir("/"); err != nil {
+		return mountError("chdir", err)
+	}
+	return nil
+}
+
+// fresh makes one of the steps that are a sandbox's alone.
+func (b *builder) fresh(o Op, dest string) *MountError {
+	switch o.Kind {
+	case Graft:
+		source := strings.TrimPrefix(o.Source, "/")
+		fd, err := openBeneath(b.trees, source)
+		if err != nil {
+			return mountError("opening a tree", err)
+		}
+		defer unix.Close(fd)
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return mountError("fstat", err)
+		}
+		return b.cloneTo(dest, fd, "", st.Mode&unix.S_IFMT == unix.S_IFDIR, 0)
+	case Seal:
+		fd, err := openBeneath(b.trees, dest)
+		if err != nil {
+			return mountError("open", err)
+		}
+		defer unix.Close(fd)
+		return b.cloneOnto(dest, fd, fd, "", unix.MOUNT_ATTR_RDONLY|locked)
+	case Memory:
+		fd, failed := memory("mode", strconv.FormatUint(uint64(o.Perms), 8), "size", strconv.FormatUint(o.Size, 10))
+		if failed != nil {
+			return failed
+		}
+		defer unix.Close(fd)
+		if failed := b.put(fd, dest, true); failed != nil {
+			return failed
+		}
+		return b.owns(fd)
+	case Processes:
+		fd, failed := fileSystem("proc", locked|unix.MOUNT_ATTR_NOEXEC)
+		if failed != nil {
+			return failed
+		}
+		defer unix.Close(fd)
+		return b.put(fd, dest, true)
+	case Pseudoterminals:
+		fd, failed := fileSystem("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "ptmxmode", "0666", "mode", "0620")
+		if failed != nil {
+			return failed
+		}
+		defer unix.Close(fd)
+		return b.put(fd, dest, true)
+	}
+	return b.console(dest)
+}
+
+// put mounts fd on dest.
+func (b *builder) put(fd int, dest string, isDir bool) *MountError {
+	point, failed := b.point(dest, isDir)
+	if failed != nil {
+		return failed
+	}
+	defer unix.Close(point)
+	if err := unix.MoveMount(fd, "", point, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+		return mountError("move_mount", err)
+	}
+	return nil
+}
+
+// console shows the terminal that a command is given by a name: its descriptor is of a
+// devpts that the sandbox does not have.
+func (b *builder) console(dest string) *MountError {
+	if len(b.stdio) < 2 {
+		return mountError("looking for the terminal", unix.EBADF)
+	}
+	var want, have unix.Stat_t
+	if err := unix.Fstat(b.stdio[1], &want); err != nil {
+		return mountError("fstat", err)
+	}
+	name, err := os.Readlink(Host + fdPath + strconv.Itoa(b.stdio[1]))
+	if err != nil {
+		return mountError("looking for the terminal", err)
+	}
+	fd, err := openBeneath(b.host, strings.TrimPrefix(path.Clean(name), "/"))
+	if err != nil {
+		return nil // of another container, perhaps: it has no name here
+	}
+	defer unix.Close(fd)
+	if err := unix.Fstat(fd, &have); err != nil || have.Dev != want.Dev || have.Ino != want.Ino {
+		return nil
+	}
+	return b.cloneTo(dest, fd, "", false, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+}
+
+// loopbackUp is for a network namespace that has nothing else.
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	ifreq, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	ifreq.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifreq)
+}
+
+// forInits has what this thread executes get the capabilities that are given it as
+// ambient ones at most, whoever it runs as.
+func forInits() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var have [2]unix.CapUserData
+	if err := unix.Capget(&header, &have[0]); err != nil {
+		return err
+	}
+	have[0].Inheritable, have[1].Inheritable = 0, 0
+	for _, c := range initCaps {
+		have[c/32].Inheritable |= 1 << (c % 32)
+	}
+	if err := unix.Capset(&header, &have[0]); err != nil {
+		return err
+	}
+	for c := uintptr(0); ; c++ {
+		switch err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err {
+		case nil:
+		case unix.EINVAL:
+			return nil // past the last one that this kernel has
+		default:
+			return err
+		}
+	}
+}
