@@ -5,7 +5,7 @@
 export CGO_ENABLED = 0
 GO      ?= go
 BIN     := bin
-ENGINES := bwrap seatbelt noop docker
+ENGINES := native bwrap seatbelt noop docker
 LDFLAGS := -s -w
 # gRPC then leaves out its tracing, and with it net/http and html/template.
 TAGS    := grpcnotrace

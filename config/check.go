@@ -17,7 +17,7 @@ func (f *File) Check(goos string) Diagnostics {
 		}
 		needs := ""
 		switch engine {
-		case "bwrap":
+		case "native", "bwrap":
 			needs = "linux"
 		case "seatbelt":
 			needs = "darwin"

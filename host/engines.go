@@ -453,7 +453,7 @@ var builtinEngineEnv = [...]string{"SBXHOST_LOG", "TMPDIR", "XDG_RUNTIME_DIR"}
 // installs them beside one another.
 func ownEngine(name string) bool {
 	switch name {
-	case "bwrap", "seatbelt", "docker", "noop":
+	case "native", "bwrap", "seatbelt", "docker", "noop":
 		return true
 	}
 	return false

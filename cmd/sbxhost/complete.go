@@ -50,7 +50,7 @@ func completeConfig() complete.Flags {
 }
 
 func completeEngines() complete.Predictor {
-	return complete.PredictSet("bwrap", "noop", "seatbelt")
+	return complete.PredictSet("native", "bwrap", "noop", "seatbelt")
 }
 
 // What each subcommand completes, for cli.CommandAutocomplete.

@@ -26,6 +26,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/plugins/bwrap"
+	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/plugins/seatbelt"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
@@ -33,5 +34,5 @@ import (
 
 func main() {
 	enginetest.Hook() // inside a sandbox that is tested, this program is what runs
-	os.Exit(run(host.ServeBuiltin(bwrap.New(), seatbelt.New(), noop.New()), os.Args[1:]))
+	os.Exit(run(host.ServeBuiltin(native.New(), bwrap.New(), seatbelt.New(), noop.New()), os.Args[1:]))
 }

@@ -232,13 +232,14 @@ func (c *client) fork(r *run, argv []string, fds []int, flags uintptr) (pid, pid
 	// write. A thread with a mount namespace of its own has a umask of its own.
 	unix.Umask(int(r.umask))
 	defer unix.Umask(0)
-	path, caps := Host+r.path, []uintptr(nil)
+	path, environ, caps := Host+r.path, []string{}, []uintptr(nil)
 	if r.namespaces != 0 {
-		path, caps = argv[0], initCaps
+		// One processor, with which it starts faster; the command gets its own environment.
+		path, environ, caps = argv[0], []string{"GOMAXPROCS=1"}, initCaps
 	}
 	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{
 		Dir:   "/",
-		Env:   []string{},
+		Env:   environ,
 		Files: files,
 		Sys:   &syscall.SysProcAttr{Cloneflags: flags, Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd, AmbientCaps: caps},
 	})

@@ -95,6 +95,8 @@ var kernelControls = [...]struct {
 }{
 	{"/proc/sys", directory},
 	{"/proc/fs", directory},
+	{"/proc/irq", directory},
+	{"/proc/bus", directory},
 	{"/proc/acpi", directory},
 	{"/proc/scsi", directory},
 	{"/proc/sysrq-trigger", file},

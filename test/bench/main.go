@@ -108,6 +108,7 @@ type results struct {
 	Rounds      int              `json:"rounds"`
 	Latency     []latencyRow     `json:"latency,omitempty"`
 	Sessions    *sessionTable    `json:"sessions,omitempty"`
+	Engines     *engineTable     `json:"engines,omitempty"`
 	Protections *protectionTable `json:"protections,omitempty"`
 	Throughput  []throughputRow  `json:"throughput,omitempty"`
 	Output      *outputTable     `json:"output,omitempty"`
@@ -148,6 +149,7 @@ func bench(ctx context.Context, o options, stdout, stderr io.Writer) (err error)
 	}{
 		{"latency", func() (err error) { r.Latency, err = measureLatency(ctx, s, o.rounds); return }},
 		{"sessions", func() error { return keep(&r.Sessions)(measureSessions(ctx, s, o.rounds)) }},
+		{"engines", func() error { return keep(&r.Engines)(measureEngines(ctx, s, o.rounds)) }},
 		{"protections", func() error { return keep(&r.Protections)(measureProtections(ctx, s, o.rounds)) }},
 		{"throughput", func() (err error) { r.Throughput, err = measureThroughput(ctx, s, o.rounds); return }},
 		{"output", func() error { return keep(&r.Output)(measureOutput(ctx, s, o.rounds, o.bytes)) }},

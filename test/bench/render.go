@@ -19,6 +19,7 @@ func render(w io.Writer, r *results) error {
 
 	renderLatency(line, r)
 	renderSessions(line, r.Sessions)
+	renderEngines(line, r.Engines)
 	renderProtections(line, r.Protections)
 	renderThroughput(line, r.Throughput)
 	renderOutput(line, r.Output)

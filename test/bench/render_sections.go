@@ -37,6 +37,17 @@ func renderSessions(line printer, t *sessionTable) {
 	renderRows(line, t.First)
 }
 
+func renderEngines(line printer, t *engineTable) {
+	if t == nil {
+		return
+	}
+	line("\nEngines, against a plain line of bubblewrap's, in a repository of 1,000 files")
+	renderRows(line, t.Rows)
+	for _, row := range t.AtOnce {
+		line("  %-38s %9.0f/s %21.2fx", fmt.Sprintf("%d at once: %s", atOncePlain, row.Name), row.PerSecond, row.Ratio)
+	}
+}
+
 func renderProtections(line printer, t *protectionTable) {
 	if t == nil {
 		return

@@ -24,13 +24,21 @@ const (
 )
 
 // executables are what is measured.
-var executables = [...]string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-init", "sbxhost-telemetry"}
+var executables = [...]string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-engine-native", "sbxhost-init", "sbxhost-telemetry"}
 
 // configText defines the sandbox "fast" of the command line as newLibraryHost
 // does that of the library.
 const configText = `default_sandbox = "fast"
 
 sandbox "fast" {
+  engine = "bwrap"
+}
+
+sandbox "native" {
+  engine = "native"
+}
+
+sandbox "bwrap" {
   engine = "bwrap"
 }
 `

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/sbxhost/sbxhost/host"
+)
+
+// plain is the line that a user would write, with no protection of a workspace.
+var plain = []string{"bwrap", "--unshare-all", "--die-with-parent", "--new-session",
+	"--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "/bin/true"}
+
+// engines are those that are compared with it.
+var engines = [...]string{"native", "bwrap"}
+
+const (
+	sandboxOverlaid = "overlaid"
+	atOncePlain     = 8
+)
+
+// engineTable tells what a command costs in each engine, with all that is protected by
+// default, in a git repository of 1,000 files.
+type engineTable struct {
+	Rows   []latencyRow `json:"rows"`
+	AtOnce []atOnceRow  `json:"at_once"`
+}
+
+type atOnceRow struct {
+	Name      string  `json:"name"`
+	PerSecond float64 `json:"per_second"`
+	Ratio     float64 `json:"ratio_to_plain"`
+}
+
+func measureEngines(ctx context.Context, s *scene, rounds int) (_ engineTable, err error) {
+	repository, err := s.makeRepository()
+	if err != nil {
+		return engineTable{}, err
+	}
+	for i := range overlays {
+		if err := os.MkdirAll(filepath.Join(s.dir, fmt.Sprintf("tool%d", i)), 0o755); err != nil {
+			return engineTable{}, err
+		}
+	}
+	first := contender{"plain bwrap", func() error {
+		return s.run(exec.CommandContext(ctx, plain[0], plain[1:]...))
+	}}
+	warm, atOnce := []contender{first}, []contender{first}
+	var once []contender
+	for _, engine := range engines {
+		o := libraryOptions(s.dir)
+		o.Dir, o.Workspace.Root = repository, repository
+		o.Sandboxes = map[string]host.Definition{
+			sandboxFast:   {Engine: engine},
+			sandboxMasked: {Engine: engine, DenyPaths: []string{"secrets/*"}},
+		}
+		hosts := map[string]*host.Host{}
+		for name, change := range map[string]func(*host.Options){
+			"no session": func(o *host.Options) { o.Session.Once = true },
+			"session":    func(*host.Options) {},
+			"overlays": func(o *host.Options) {
+				for i := range overlays {
+					o.Workspace.Readable = append(o.Workspace.Readable, filepath.Join(s.dir, fmt.Sprintf("tool%d", i)))
+				}
+			},
+		} {
+			changed := o
+			change(&changed)
+			h, err := host.New(ctx, changed)
+			if err != nil {
+				return engineTable{}, err
+			}
+			defer func() { err = errors.Join(err, h.Close()) }()
+			hosts[name] = h
+		}
+		in := func(name, sandbox string) func() error {
+			return func() error { return runLibrary(ctx, hosts[name], sandbox) }
+		}
+		warm = append(warm,
+			contender{engine + ", no session", in("no session", sandboxFast)},
+			contender{engine + ", session", in("session", sandboxFast)},
+			contender{engine + ", session, 200 masks", in("session", sandboxMasked)},
+			contender{engine + ", session, 10 overlays", in("overlays", sandboxFast)})
+		once = append(once, contender{engine + ", one-shot", func() error {
+			cmd := exec.CommandContext(ctx, s.lean, "exec", "-config", s.config, "-sandbox", engine, "--", "/bin/true")
+			cmd.Dir, cmd.Env = repository, environ(s.dir)
+			return s.run(cmd)
+		}})
+		atOnce = append(atOnce, contender{engine + ", session", in("session", sandboxFast)})
+	}
+	var t engineTable
+	if t.Rows, err = compare(ctx, warm, rounds); err != nil {
+		return t, err
+	}
+	slow, err := compare(ctx, append([]contender{first}, once...), rounds)
+	if err != nil {
+		return t, err
+	}
+	t.Rows = append(t.Rows, slow[1:]...)
+	for _, c := range atOnce {
+		rate, err := commandsPerSecond(atOncePlain, 2*rounds, c.run)
+		if err != nil {
+			return t, fmt.Errorf("%s: %w", c.name, err)
+		}
+		t.AtOnce = append(t.AtOnce, atOnceRow{Name: c.name, PerSecond: rate})
+		t.AtOnce[len(t.AtOnce)-1].Ratio = ratio(rate, t.AtOnce[0].PerSecond)
+	}
+	return t, nil
+}
