@@ -40,31 +40,33 @@ func diagnose(err error, k kernel) error {
 		e.Kind = shared.ErrBroken
 		return e
 	}
-	var errno syscall.Errno
-	errors.As(err, &errno)
-	failed, mounting := errors.AsType[*holder.MountError](err)
+	failed, _ := errors.AsType[*holder.MountError](err)
+	if failed == nil || !failed.OfMachine() {
+		return e
+	}
 	unusable := func(message, fix string) {
 		e.Kind, e.Message, e.Hint = shared.ErrUnusable, message, fix
 	}
-	switch errno {
+	switch failed.Errno {
 	case syscall.ENOSPC:
-		// The limits of namespaces, of which 0 is nobody's doing but the administrator's.
-		if k.maxNamespaces == "0" {
+		// Of a clone it is the limit of namespaces, of which 0 is nobody's doing but the
+		// administrator's.
+		if failed.Call == holder.CallClone && k.maxNamespaces == "0" {
 			unusable("user namespaces are switched off: user.max_user_namespaces is 0", fixSysctlMax)
-		} else if !mounting {
+		} else if failed.Call == holder.CallClone {
 			e.Message, e.Hint = "the kernel allows no more namespaces", fixSysctlMax
 		}
 	case syscall.ENOSYS:
 		unusable("this kernel lacks a call that the engine needs: "+err.Error(), fixKernel)
 	case syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.EROFS:
 		switch {
-		case mounting && strings.Contains(failed.Call, "proc"):
+		case strings.HasSuffix(failed.Call, " proc"):
 			message := "a fresh /proc cannot be mounted, because part of the one here is hidden or read-only"
 			if k.container {
 				message += ", as containers do it"
 			}
 			unusable(message, fixContainer)
-		case mounting && strings.HasPrefix(failed.Call, "pivot_root"):
+		case failed.Call == "pivot_root":
 			unusable("the root directory here cannot be replaced, as in an initial ramdisk or a chroot", "run on a root file system that is a mount of its own")
 		case k.maxNamespaces == "0":
 			unusable("user namespaces are switched off: user.max_user_namespaces is 0", fixSysctlMax)

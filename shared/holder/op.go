@@ -1,6 +1,9 @@
 package holder
 
-import "syscall"
+import (
+	"strings"
+	"syscall"
+)
 
 // Kind is one step that makes a tree.
 type Kind uint8
@@ -121,6 +124,10 @@ const Null = "/.null"
 // Host is the directory in which a launcher finds the host's file system.
 const Host = "/.host"
 
+// CallClone is the Call of a MountError about the start of a holder, in namespaces of
+// its own.
+const CallClone = "starting a process in new namespaces"
+
 // A MountError says which step could not be done.
 type MountError struct {
 	Index  int    // of the step in its list
@@ -131,6 +138,24 @@ type MountError struct {
 }
 
 func (e *MountError) Error() string { return e.Call + ": " + e.Reason }
+
+// OfMachine reports whether the error is about what any sandbox needs of the machine,
+// and not about a path, or about what lies in a session's directory.
+func (e *MountError) OfMachine() bool {
+	if e.Call == CallClone {
+		return true
+	}
+	for _, call := range [...]string{
+		"making the mounts slaves", "mounting the root", "pivot_root", "unmounting the old root", "unshare", "mount_setattr", "sethostname",
+		"bringing up the loopback interface", "dropping capabilities", "limiting capabilities",
+		"fsopen ", "fsconfig ", "creating a ", "fsmount ",
+	} {
+		if strings.HasPrefix(e.Call, call) {
+			return e.Index < 0 || strings.HasSuffix(call, " ")
+		}
+	}
+	return false
+}
 
 // Unwrap gives the number, where there is one.
 func (e *MountError) Unwrap() error {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,9 +40,12 @@ type home struct {
 }
 
 func mountError(call string, err error) *MountError {
-	e := &MountError{Index: -1, Call: call, Reason: err.Error()}
-	errors.As(err, &e.Errno)
-	return e
+	return &MountError{Index: -1, Call: call, Reason: err.Error(), Errno: errnoOf(err)}
+}
+
+func errnoOf(err error) (errno syscall.Errno) {
+	errors.As(err, &errno)
+	return errno
 }
 
 // newSpace turns the root of this process's own mount namespace into one.

@@ -242,7 +242,7 @@ func spawn(dir int, first *os.File, config Config) (*os.Process, error) {
 		Sys:   attr,
 	})
 	if err != nil {
-		return nil, err
+		return nil, &MountError{Index: -1, Call: CallClone, Reason: err.Error(), Errno: errnoOf(err)}
 	}
 	go process.Wait()
 	return process, nil
@@ -300,7 +300,9 @@ func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {
 		if err != nil {
 			return nil, err
 		}
-		attr.GidMappingsEnableSetgroups = true
+		// One level down it may be denied for good, as `unshare -r` does it.
+		allowed, err := os.ReadFile("/proc/self/setgroups")
+		attr.GidMappingsEnableSetgroups = err == nil && string(allowed) == "allow\n"
 	default:
 		attr.UidMappings, attr.GidMappings = one(uint32(os.Geteuid())), one(uint32(os.Getegid()))
 		attr.AmbientCaps = ambient
