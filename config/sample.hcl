@@ -20,9 +20,9 @@ default_sandbox = "fast"
 
 # Builds, tests and anything else that needs no network.
 sandbox "fast" {
-  # How to isolate: "auto" is what this platform has, "bwrap" Linux namespaces
-  # by bubblewrap, "seatbelt" the macOS sandbox, "noop" nothing at all.
-  engine = "bwrap"
+  # How to isolate: "auto" is what this platform has, "native" Linux
+  # namespaces, "bwrap" the same by bubblewrap, "seatbelt" the macOS sandbox, "noop" nothing at all.
+  engine = "native"
 
   # When the engine cannot run here, nothing runs.
   fallback = "deny"
@@ -77,7 +77,7 @@ sandbox "fast" {
 
 # The same with the host's network: installing dependencies, fetching, pushing.
 sandbox "online" {
-  engine          = "bwrap"
+  engine          = "native"
   network         = true
   bind_paths      = [{ host = "~/.gitconfig", optional = true }]
   env_passthrough = ["LC_*", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"]

@@ -10,7 +10,9 @@ import (
 )
 
 // builtinEngines are the names that `engine` takes without an engine block.
-func builtinEngines() []string { return []string{"auto", "native", "bwrap", "seatbelt", "docker", "noop"} }
+func builtinEngines() []string {
+	return []string{"auto", "native", "bwrap", "seatbelt", "docker", "noop"}
+}
 
 // sandbox decodes the body of a sandbox block. The config block, which only
 // the engine's schema can decode, is returned as it is, or nil.

@@ -150,7 +150,7 @@ func TestKill(t *testing.T) {
 		says        []string
 	}{
 		{"engine", 1, []string{"engine process is gone", "signal: killed", "its commands with it"}},
-		{"launcher", 2, []string{"launcher", "killed"}},
+		{"holder", 2, []string{"holder died"}},
 		{"init", 3, []string{"init"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestStoppedEngine(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, func(o *host.Options) {
 		o.Session.Once = true
-		o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", Limits: host.Limits{Grace: 100 * time.Millisecond}}
+		o.Sandboxes["fast"] = host.Definition{Engine: "native", Limits: host.Limits{Grace: 100 * time.Millisecond}}
 	})
 	word := 0
 	command := func(ctx context.Context) (*host.Cmd, string) {

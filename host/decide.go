@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
@@ -37,13 +38,27 @@ func isAuto(engine string) bool { return engine == "" || engine == "auto" }
 // takes the first that works on this machine. Docker is among them only where
 // it was declared, since it needs an image to be chosen.
 func (h *Host) AutoEngines() []string {
-	engines := []string{platformEngine(runtime.GOOS)}
+	platform := platformEngines(runtime.GOOS)
+	engines := slices.DeleteFunc(slices.Clone(platform), func(name string) bool { return !h.knows(name) })
+	if len(engines) == 0 {
+		engines = platform[:1] // which the error names
+	}
 	_, declared := h.options.Engines["docker"]
 	_, injected := h.options.Inject["docker"]
 	if declared || injected {
 		engines = append(engines, "docker")
 	}
 	return engines
+}
+
+// knows reports whether an engine is a part of this program, or was given to it. In a
+// directory of engines there may be any.
+func (h *Host) knows(name string) bool {
+	_, builtin := h.options.Builtins.engines[name]
+	_, declared := h.options.Engines[name]
+	_, injected := h.options.Inject[name]
+	_, attached := h.options.Reattach[name]
+	return builtin || declared || injected || attached || h.options.EngineDir != ""
 }
 
 // routes are the ways in which a command of a definition can run sandboxed.
@@ -54,7 +69,7 @@ func (h *Host) routes(def Definition) []route {
 	}
 	for _, engine := range h.AutoEngines()[1:] {
 		// Without an image there is nothing that a declared docker could run.
-		if _, injected := h.options.Inject[engine]; injected || len(def.Config) > 0 {
+		if _, injected := h.options.Inject[engine]; engine != "docker" || injected || len(def.Config) > 0 {
 			routes = append(routes, route{engine: engine})
 		}
 	}
@@ -78,7 +93,7 @@ func (h *Host) facts(def Definition) (policy.Facts, error) {
 		return policy.Facts{}, attributeError("fallback", err.Error(), "")
 	}
 	f := policy.Facts{
-		Engine: engineName(def.Engine), Named: !isAuto(def.Engine), Fallback: fallback,
+		Engine: h.engineName(def.Engine), Named: !isAuto(def.Engine), Fallback: fallback,
 		AllowBypass: o.AllowBypass, Mode: o.Mode, ModeOrigin: o.ModeOrigin,
 	}
 	if def.Filesystem == "host" {
@@ -137,7 +152,7 @@ func (e *ruleError) Unwrap() error { return e.error }
 // disk, or stop and kill an engine; what fails by that is an error, and runs nowhere.
 func (h *Host) firstUsable(ctx context.Context, name string, def Definition, facts *policy.Facts, try func(via route, engine string) error) (first error) {
 	for _, via := range h.routes(def) {
-		engine := engineName(def.Engine)
+		engine := h.engineName(def.Engine)
 		if via.engine != "" {
 			engine = via.engine
 		}

@@ -5,10 +5,10 @@
 // engine in a process of its own. [Host.Command] gives a [Cmd] in the manner
 // of os/exec:
 //
-//	builtins := host.ServeBuiltin(bwrap.New()) // first line of main
+//	builtins := host.ServeBuiltin(native.New()) // first line of main
 //	h, err := host.New(ctx, host.Options{
 //		Builtins:  builtins,
-//		Sandboxes: map[string]host.Definition{"fast": {Engine: "bwrap"}},
+//		Sandboxes: map[string]host.Definition{"fast": {Engine: "native"}},
 //	})
 //	if err != nil { ... }
 //	defer h.Close()

@@ -12,7 +12,7 @@ import (
 // the file that was verified, which is what Path executes, on Linux; the caller
 // closes it.
 func (h *Host) EngineCommand(name string) (*exec.Cmd, error) {
-	spec, err := h.findEngine(engineName(name))
+	spec, err := h.findEngine(h.engineName(name))
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func InstalledEngines(dirs []string) map[string]string {
 		}
 		for _, e := range entries {
 			name, ok := strings.CutPrefix(e.Name(), enginePrefix)
-			if _, have := found[name]; ok && !have && ValidEngineName(name) && engineName(name) == name && !e.IsDir() {
+			if _, have := found[name]; ok && !have && ValidEngineName(name) && !isAuto(name) && engineName(name) == name && !e.IsDir() {
 				found[name] = filepath.Join(dir, e.Name())
 			}
 		}

@@ -241,7 +241,7 @@ func TestEnginePlacesAreNotBound(t *testing.T) {
 			h := newHost(t, func(o *host.Options) {
 				o.EnginePath = []string{top + "/links/share/engines"}
 				o.Engines = map[string]host.EngineSource{"x": {Source: top + "/declared/engine"}}
-				o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", BindPaths: []host.Bind{{Host: filepath.Join(top, c.bind), Writable: true}}}
+				o.Sandboxes["fast"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: filepath.Join(top, c.bind), Writable: true}}}
 			})
 			err := h.Check(t.Context(), "fast")
 			e, ok := errors.AsType[*shared.Error](err)
@@ -259,7 +259,7 @@ func TestNoDeclaredEngineIsPlanted(t *testing.T) {
 	must(t, os.Mkdir(top+"/bin", 0o755))
 	h := newHost(t, func(o *host.Options) {
 		o.Engines = map[string]host.EngineSource{"x": {Source: top + "/bin/tools/engine"}}
-		o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", BindPaths: []host.Bind{{Host: top + "/bin", Writable: true}}}
+		o.Sandboxes["fast"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: top + "/bin", Writable: true}}}
 	})
 	out, err := h.Command(t.Context(), "fast", "sh", "-c", "cd "+top+`/bin; mkdir -p tools; echo x >tools/control && echo control
 		for way in 'rmdir tools/engine' 'rmdir tools' 'mv -T tools y' 'touch tools/engine/x'; do ($way) 2>/dev/null && echo "$way"; done

@@ -21,23 +21,28 @@ import (
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
-// platformEngine is what "auto" means.
-func platformEngine(goos string) string {
+// platformEngines are what "auto" means on a system, the best one first.
+func platformEngines(goos string) []string {
 	if goos == "darwin" {
-		return "seatbelt"
+		return []string{"seatbelt"}
 	}
-	return "bwrap"
+	return []string{"native", "bwrap"}
 }
 
 // engineName gives the name an engine has for what a definition may call it.
 func engineName(name string) string {
-	switch name {
-	case "", "auto":
-		return platformEngine(runtime.GOOS)
-	case "bubblewrap":
+	if name == "bubblewrap" {
 		return "bwrap"
 	}
 	return name
+}
+
+// engineName is that of the engine that is tried first.
+func (h *Host) engineName(name string) string {
+	if isAuto(name) {
+		return h.AutoEngines()[0]
+	}
+	return engineName(name)
 }
 
 // engineSlot holds one engine of a Host: at most one process at a time.
@@ -188,7 +193,7 @@ func (e *runningEngine) lost(err error) error {
 
 // engine gives a living engine of that name and starts it if need be.
 func (h *Host) engine(ctx context.Context, name string) (*runningEngine, error) {
-	name = engineName(name)
+	name = h.engineName(name)
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()

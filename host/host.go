@@ -97,7 +97,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 		return nil, err
 	}
 	for name := range o.Reattach {
-		if !ValidEngineName(name) || engineName(name) != name {
+		if !ValidEngineName(name) || isAuto(name) || engineName(name) != name {
 			return nil, fmt.Errorf("%s: %q is not the name of an engine; it takes the name by which the engine calls itself", shared.ReattachEnv, name)
 		}
 	}
@@ -400,7 +400,7 @@ func (e *SandboxError) Error() string { return fmt.Sprintf("sandbox %q: %v", e.S
 func (e *SandboxError) Unwrap() error { return e.Err }
 
 func (h *Host) open(ctx context.Context, name string, def Definition, resolved *resolved, via route, started func() (*runningEngine, error)) (*openSandbox, error) {
-	at(ctx, "engine %q was started", engineName(cmp.Or(via.engine, def.Engine)))
+	at(ctx, "engine %q was started", h.engineName(cmp.Or(via.engine, def.Engine)))
 	engine, err := started()
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/plugins/bwrap"
+	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 )
 
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], muteEngine) {
 		serveNothing(os.Args[1])
 	}
-	builtins = host.ServeBuiltin(bwrap.New(), noop.New())
+	builtins = host.ServeBuiltin(native.New(), bwrap.New(), noop.New())
 	if os.Getenv(hostProcessEnv) != "" {
 		runHostProcess()
 		return
@@ -49,7 +50,7 @@ func runHostProcess() {
 	h, err := host.New(ctxBackground, host.Options{
 		Builtins:  builtins,
 		Workspace: host.WorkspaceOptions{Root: os.Getenv(hostProcessEnv)},
-		Sandboxes: map[string]host.Definition{"fast": {Engine: "bwrap"}},
+		Sandboxes: map[string]host.Definition{"fast": {Engine: "native"}},
 		Session:   host.SessionOptions{Once: true}, // each command alone, started by the engine itself
 	})
 	if err == nil {

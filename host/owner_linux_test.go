@@ -56,7 +56,7 @@ func TestHostViewOfTheOwner(t *testing.T) {
 					// The caller's home would be hidden as a whole.
 					o.Environ = []string{"HOME=" + filepath.Join(outer, "caller"), "XDG_CACHE_HOME=" + filepath.Join(home, ".cache"), "PATH=" + os.Getenv("PATH")}
 					o.Session = host.SessionOptions{Name: session, Dir: filepath.Join(filepath.Dir(o.Dir), "sessions")}
-					o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", Filesystem: "host", DenyPaths: []string{home + "/denied"}}
+					o.Sandboxes["fast"] = host.Definition{Engine: "native", Filesystem: "host", DenyPaths: []string{home + "/denied"}}
 				})
 				got := output(t, h, "fast", "cd "+home+" 2>/dev/null; cat "+home+"/open 2>/dev/null || echo no open; cat "+
 					sessions+"/secret "+home+"/denied 2>/dev/null; exit 0")
@@ -100,7 +100,7 @@ func TestClosedDirectoryOfTheOwnersWorkspace(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.Session.Dir = filepath.Join(filepath.Dir(o.Dir), "sessions")
-		o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", DenyPaths: []string{"**/.env"}}
+		o.Sandboxes["fast"] = host.Definition{Engine: "native", DenyPaths: []string{"**/.env"}}
 		for _, dir := range []string{"secrets", "project"} {
 			if err := os.Mkdir(filepath.Join(o.Dir, dir), 0o700); err != nil {
 				t.Fatal(err)
@@ -143,7 +143,7 @@ func TestWhatIsHiddenInAHomeIsItsOwners(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.Environ = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
-		o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", BindPaths: []host.Bind{{Host: home + "/.local"}}}
+		o.Sandboxes["fast"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: home + "/.local"}}}
 	})
 	if got := output(t, h, "fast", "ls "+home+"/.local/state/sbxhost 2>/dev/null; echo ran"); got != "ran\n" {
 		t.Errorf("got %q", got)

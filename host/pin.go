@@ -37,7 +37,7 @@ type EngineFile struct {
 // EngineFile finds the executable of an engine, which it neither reads nor
 // starts.
 func (h *Host) EngineFile(name string) (EngineFile, error) {
-	name = engineName(name)
+	name = h.engineName(name)
 	file := EngineFile{Name: name}
 	if _, ok := h.options.Inject[name]; ok {
 		return file, nil

@@ -60,7 +60,7 @@ func TestManyCommandsShareWhatIsMissing(t *testing.T) {
 	for range 3 {
 		hosts = append(hosts, newHost(t, func(o *host.Options) {
 			o.Dir, o.Workspace.Root = root, root
-			o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", DenyPaths: []string{"secret", "not/yet"}}
+			o.Sandboxes["fast"] = host.Definition{Engine: "native", DenyPaths: []string{"secret", "not/yet"}}
 		}))
 	}
 	const attack = `for p in .git/hooks/x .git/commondir .git/config.worktree .git/info/attributes .claude .vscode/x secret not/yet; do
@@ -540,7 +540,7 @@ func TestMovedRootHidesTheSame(t *testing.T) {
 				if said {
 					o.Workspace.Root = filepath.Join(top, "sub") // where the pattern names something else
 				}
-				o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", DenyPaths: []string{"sub/secrets/"}, ProtectPaths: []string{"sub/kept"}}
+				o.Sandboxes["fast"] = host.Definition{Engine: "native", DenyPaths: []string{"sub/secrets/"}, ProtectPaths: []string{"sub/kept"}}
 			})
 			got := output(t, h, "fast", "cat secrets/x 2>/dev/null; (echo x >kept/x) 2>/dev/null && echo written; rm -f kept/x; mkdir -p .git; echo ran")
 			if want := map[bool]string{false: "ran\n", true: "secret\nwritten\nran\n"}[said]; got != want {

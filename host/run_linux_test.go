@@ -45,8 +45,8 @@ func newHost(t testing.TB, change func(*host.Options)) *host.Host {
 		Dir:       root,
 		Workspace: host.WorkspaceOptions{Root: root},
 		Sandboxes: map[string]host.Definition{
-			"fast":   {Engine: "bwrap"},
-			"online": {Engine: "bwrap", Network: true},
+			"fast":   {Engine: "native"},
+			"online": {Engine: "native", Network: true},
 			"open":   {Engine: "noop"},
 		},
 		DefaultSandbox: "fast",
@@ -202,7 +202,7 @@ func TestExplainRunsNothing(t *testing.T) {
 	if _, err := os.Stat(marker); err == nil {
 		t.Error("the command ran")
 	}
-	if e.Decision != "sandboxed" || len(e.Plan.Mounts) == 0 || len(e.Env) == 0 || !slices.Contains(e.Plan.Argv, "--unshare-net") {
+	if e.Decision != "sandboxed" || len(e.Plan.Mounts) == 0 || len(e.Env) == 0 || len(e.Plan.Documents) == 0 || !slices.ContainsFunc(e.Plan.Mounts, func(m shared.PlannedMount) bool { return m.Source == h.Root() }) {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -214,7 +214,7 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	h = newHost(t, func(o *host.Options) {
-		o.Sandboxes = map[string]host.Definition{"gone": {Engine: "bwrap", BindPaths: []host.Bind{{Host: "/no/such/path"}}}}
+		o.Sandboxes = map[string]host.Definition{"gone": {Engine: "native", BindPaths: []host.Bind{{Host: "/no/such/path"}}}}
 		o.DefaultSandbox = ""
 	})
 	e, ok := errors.AsType[*shared.Error](h.Check(t.Context(), ""))

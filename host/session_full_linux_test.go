@@ -47,7 +47,7 @@ func TestDiskIsFull(t *testing.T) {
 						return host.New(t.Context(), host.Options{Builtins: builtins, Dir: root,
 							Workspace: host.WorkspaceOptions{Root: root, Temp: true, Readable: []string{tools, other}},
 							Session:   host.SessionOptions{Name: session, Dir: disk + "/sessions"},
-							Sandboxes: map[string]host.Definition{"fast": {Engine: "bwrap"}}})
+							Sandboxes: map[string]host.Definition{"fast": {Engine: "native"}}})
 					}
 					h, err := begin()
 					if err == nil {

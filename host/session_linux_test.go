@@ -85,7 +85,7 @@ func TestMountPointsInTemp(t *testing.T) {
 	}
 	h := newHost(t, func(o *host.Options) {
 		withTemp(t.TempDir()+"/sessions", "")(o)
-		o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", BindPaths: []host.Bind{{Host: bound}, {Host: bound, Container: "/tmp/here"}}}
+		o.Sandboxes["fast"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: bound}, {Host: bound, Container: "/tmp/here"}}}
 	})
 	if got := output(t, h, "fast", "echo x >made; cat "+bound+" /tmp/here"); got != "boundbound" {
 		t.Errorf("got %q", got)
@@ -168,10 +168,10 @@ func TestCommandsOfAnotherReachShareNoHome(t *testing.T) {
 				withTemp(base, name)(o)
 				o.Dir, o.Workspace.Root, o.Workspace.Readable = root, root, []string{cache}
 				o.Environ = []string{"PATH=/usr/bin:/bin", "HOME=" + home, "GH_TOKEN=secret"}
-				o.Sandboxes["alike"] = host.Definition{Engine: "bwrap", ReadOnly: true}
-				o.Sandboxes["token"] = host.Definition{Engine: "bwrap", Credentials: []string{host.CredentialGitHub}}
-				o.Sandboxes["both"] = host.Definition{Engine: "bwrap", Network: true, Credentials: []string{host.CredentialGitHub}}
-				o.Sandboxes["both again"] = host.Definition{Engine: "bwrap", Network: true, Credentials: []string{host.CredentialGitHub, host.CredentialGitHub}}
+				o.Sandboxes["alike"] = host.Definition{Engine: "native", ReadOnly: true}
+				o.Sandboxes["token"] = host.Definition{Engine: "native", Credentials: []string{host.CredentialGitHub}}
+				o.Sandboxes["both"] = host.Definition{Engine: "native", Network: true, Credentials: []string{host.CredentialGitHub}}
+				o.Sandboxes["both again"] = host.Definition{Engine: "native", Network: true, Credentials: []string{host.CredentialGitHub, host.CredentialGitHub}}
 			}
 			h := newHost(t, options)
 			see := func(h *host.Host, sandbox, want string) {
@@ -292,9 +292,9 @@ func TestSessionsAreHidden(t *testing.T) {
 	other := newHost(t, withTemp(base, "other"))
 	output(t, other, "fast", "echo secret >/tmp/f")
 	for name, d := range map[string]host.Definition{
-		"bound":    {Engine: "bwrap", BindPaths: []host.Bind{{Host: outer}}},
-		"writable": {Engine: "bwrap", BindPaths: []host.Bind{{Host: outer, Writable: true}}},
-		"moved":    {Engine: "bwrap", BindPaths: []host.Bind{{Host: outer, Container: "/outer"}}},
+		"bound":    {Engine: "native", BindPaths: []host.Bind{{Host: outer}}},
+		"writable": {Engine: "native", BindPaths: []host.Bind{{Host: outer, Writable: true}}},
+		"moved":    {Engine: "native", BindPaths: []host.Bind{{Host: outer, Container: "/outer"}}},
 	} {
 		h := newHost(t, func(o *host.Options) {
 			withTemp(base, "")(o)
@@ -313,7 +313,7 @@ func TestSessionsAreHidden(t *testing.T) {
 	}
 	h := newHost(t, func(o *host.Options) {
 		withTemp(base, "")(o)
-		o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", BindPaths: []host.Bind{{Host: base + "/n-other/tmp"}}}
+		o.Sandboxes["fast"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: base + "/n-other/tmp"}}}
 	})
 	if err := h.Command(t.Context(), "fast", "true").Run(); err == nil || !strings.Contains(err.Error(), "holds the sessions of sbxhost") {
 		t.Errorf("a bind of one: %v", err)
@@ -341,7 +341,7 @@ func TestSessionOfTheOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.Workspace.Readable = []string{outer + "/tools"}
-		o.Sandboxes["fast"] = host.Definition{Engine: "bwrap", BindPaths: []host.Bind{{Host: "/usr/share", Container: "/tmp/a/b"}}}
+		o.Sandboxes["fast"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: "/usr/share", Container: "/tmp/a/b"}}}
 	})
 	output(t, h, "fast", "touch /tmp/a/beside")
 	tools := "cd " + outer + "/tools; cat f; stat -c %u f; "
@@ -418,9 +418,9 @@ func TestSessionIsFull(t *testing.T) {
 			for sandbox, limits := range map[string]host.Limits{
 				"fast": {TempSize: 1 << 20, Enforce: "best_effort"}, "required": {TempSize: 1 << 20}, "roomy": {},
 			} {
-				o.Sandboxes[sandbox] = host.Definition{Engine: "bwrap", Limits: limits}
+				o.Sandboxes[sandbox] = host.Definition{Engine: "native", Limits: limits}
 			}
-			o.Sandboxes["token"] = host.Definition{Engine: "bwrap", Credentials: []string{host.CredentialGitHub},
+			o.Sandboxes["token"] = host.Definition{Engine: "native", Credentials: []string{host.CredentialGitHub},
 				Limits: host.Limits{TempSize: 1 << 20, Enforce: "best_effort"}}
 		})
 		what, mechanism := "/tmp of the session", "measuring /tmp before each command"

@@ -69,7 +69,7 @@ func newAttackPlace(t *testing.T, a *attack, bin, who string) *attackPlace {
 	for i := range p.env {
 		p.env[i] = strings.ReplaceAll(p.env[i], "$B", base)
 	}
-	config := "approvals {\n  mode = \"deny\"\n}\nsandbox \"fast\" {\n  engine = \"bwrap\"\n" +
+	config := "approvals {\n  mode = \"deny\"\n}\nsandbox \"fast\" {\n  engine = \"native\"\n" +
 		"  env = { GIT_AUTHOR_NAME = \"n\", GIT_AUTHOR_EMAIL = \"e@x\", GIT_COMMITTER_NAME = \"n\", GIT_COMMITTER_EMAIL = \"e@x\" }\n" + a.definition + "\n}\n" + a.top
 	err = errors.Join(os.Mkdir(base+"/home", 0o755), os.Mkdir(base+"/tools", 0o755), os.MkdirAll(base+"/"+root, 0o755),
 		os.WriteFile(base+"/home/.gitconfig", []byte("[user]\nname = n\nemail = e@x\n[init]\ndefaultBranch = main\n[protocol]\nallow = always\n[safe]\ndirectory = *\n"), 0o644),
@@ -469,27 +469,27 @@ func TestSocketsOfTheView(t *testing.T) {
 	bin := buildForAll(t)
 	const config = `default_sandbox = "minimal"
 sandbox "minimal" {
-  engine = "bwrap"
+  engine = "native"
 }
 sandbox "minimal-granted" {
-  engine       = "bwrap"
+  engine       = "native"
   unix_sockets = ["/opt/app/net.sock", "/srv/app/net.sock"]
 }
 sandbox "minimal-bound" {
-  engine     = "bwrap"
+  engine     = "native"
   bind_paths = ["/opt/bound", "/srv/bound"]
 }
 sandbox "host" {
-  engine     = "bwrap"
+  engine     = "native"
   filesystem = "host"
 }
 sandbox "host-bound" {
-  engine     = "bwrap"
+  engine     = "native"
   filesystem = "host"
   bind_paths = ["/opt/bound", "/srv/bound"]
 }
 sandbox "host-granted" {
-  engine       = "bwrap"
+  engine       = "native"
   filesystem   = "host"
   unix_sockets = ["/opt/app/rel.sock", "/srv/app/rel.sock"]
 }
@@ -530,11 +530,11 @@ func TestHomesOfTheHostView(t *testing.T) {
 	bin := buildForAll(t)
 	const config = `default_sandbox = "host"
 sandbox "host" {
-  engine     = "bwrap"
+  engine     = "native"
   filesystem = "host"
 }
 sandbox "bound" {
-  engine     = "bwrap"
+  engine     = "native"
   filesystem = "host"
   bind_paths = ["/home/acct/shown", "/root/shown"]
 }

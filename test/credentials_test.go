@@ -93,26 +93,26 @@ func TestCredentials(t *testing.T) {
 	}
 	config := filepath.Join(p.home, "c.hcl")
 	text := fmt.Sprintf(`sandbox "with" {
-  engine      = "bwrap"
+  engine      = "native"
   network     = true
   credentials = ["github"]
   env         = { GIT_SSL_CAINFO = "%[1]s/ca.pem", GIT_TERMINAL_PROMPT = "0" }
 }
 
 sandbox "without" {
-  engine  = "bwrap"
+  engine  = "native"
   network = true
   env     = { GIT_SSL_CAINFO = "%[1]s/ca.pem", GIT_TERMINAL_PROMPT = "0" }
 }
 
 sandbox "conflict" {
-  engine      = "bwrap"
+  engine      = "native"
   credentials = ["github"]
   env         = { GIT_CONFIG_COUNT = "0" }
 }
 
 sandbox "agent" {
-  engine      = "bwrap"
+  engine      = "native"
   credentials = ["ssh-agent"]
 }
 `, p.project)

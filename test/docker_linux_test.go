@@ -34,7 +34,7 @@ func dockerLayout(t testing.TB) (top, layout string, d *dockerd.Daemon) {
 		t.Fatal(err)
 	}
 	layout = filepath.Join(t.TempDir(), "bin")
-	build(t, top, layout, "cmd/sbxhost", "plugins/docker/sbxhost-engine-docker", "plugins/bwrap/sbxhost-engine-bwrap", "shared/sandboxinit/sbxhost-init")
+	build(t, top, layout, "cmd/sbxhost", "plugins/docker/sbxhost-engine-docker", "plugins/native/sbxhost-engine-native", "shared/sandboxinit/sbxhost-init")
 	return top, layout, d
 }
 
@@ -69,7 +69,7 @@ func TestMixedEngines(t *testing.T) {
 		Environ:   []string{"PATH=/usr/bin:/bin", "HOME=" + t.TempDir(), "DOCKER_HOST=unix://" + d.Socket},
 		Workspace: host.WorkspaceOptions{Root: ws},
 		Sandboxes: map[string]host.Definition{
-			"fast": {Engine: "bwrap"},
+			"fast": {Engine: "native"},
 			"full": {Engine: "docker", Config: image, Env: map[string]string{"PATH": "/bin"}},
 			"held": {Engine: "docker", Config: []byte(strings.Replace(string(image), "{", `{"reuse":true,`, 1)), Env: map[string]string{"PATH": "/bin"}},
 		},

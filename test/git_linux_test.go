@@ -210,7 +210,7 @@ func newGitPlace(t *testing.T, bin string) *gitPlace {
 	who := `{ GIT_AUTHOR_NAME = "n", GIT_AUTHOR_EMAIL = "e@x", GIT_COMMITTER_NAME = "n", GIT_COMMITTER_EMAIL = "e@x", GIT_EDITOR = "true" }`
 	if err := errors.Join(os.Mkdir(g.path("home"), 0o755),
 		os.WriteFile(g.path("home/.gitconfig"), []byte("[user]\nname = n\nemail = e@x\n[init]\ndefaultBranch = main\n[protocol \"file\"]\nallow = always\n[advice]\ndetachedHead = false\n"), 0o644),
-		os.WriteFile(g.path("home/sandbox.hcl"), []byte("sandbox \"fast\" {\n  engine = \"bwrap\"\n  env    = "+who+"\n}\n\nsandbox \"full\" {\n  engine = \"bwrap\"\n  git    = \"full\"\n  env    = "+who+"\n}\n"), 0o644)); err != nil {
+		os.WriteFile(g.path("home/sandbox.hcl"), []byte("sandbox \"fast\" {\n  engine = \"native\"\n  env    = "+who+"\n}\n\nsandbox \"full\" {\n  engine = \"native\"\n  git    = \"full\"\n  env    = "+who+"\n}\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	g.outside(base, `

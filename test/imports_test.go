@@ -52,12 +52,12 @@ var rules = []rule{
 	{packages: "shared/enginepb", others: []string{"google.golang.org/grpc", "google.golang.org/protobuf"}},
 	{packages: "shared", ours: []string{"shared/enginepb", "shared/sandboxinit"}},
 	{packages: "shared/cmdengine/cgroup", others: []string{"golang.org/x/sys"}},
-	{packages: "shared/cmdengine", ours: []string{"shared", "shared/sandboxinit", "shared/cmdengine/cgroup"}, others: []string{"golang.org/x/sys"}},
+	{packages: "shared/cmdengine", ours: []string{"shared", "shared/sandboxinit", "shared/holder", "shared/cmdengine/cgroup"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/enginetest", ours: []string{"shared", "shared/sandboxinit"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/seccomp", others: []string{"golang.org/x/net/bpf"}},
 	{packages: "shared/mountplan", ours: []string{"hostpath", "shared", "shared/holder"}, others: []string{"golang.org/x/sys"}},
 	{packages: "plugins/native", ours: []string{"shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/holder", "shared/mountplan", "shared/sandboxinit", "shared/seccomp"}},
-	{packages: "plugins/bwrap", ours: []string{"shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/holder", "shared/mountplan", "shared/sandboxinit", "shared/seccomp"}},
+	{packages: "plugins/bwrap", ours: []string{"hostpath", "shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/holder", "shared/mountplan", "shared/sandboxinit", "shared/seccomp"}},
 	{packages: "plugins/docker", ours: []string{"hostpath", "shared", "shared/cmdengine", "shared/sandboxinit", "shared/seccomp"}},
 	{packages: "plugins/*", ours: []string{"hostpath", "shared", "shared/cmdengine", "shared/sandboxinit"}},
 	{packages: "plugins/*/internal/*", others: []string{}}, // models, for tests alone: plugins' own rule leaves them out
@@ -71,7 +71,7 @@ var rules = []rule{
 	{packages: "test", ours: []string{}},
 	{packages: "docs/man", others: []string{}},
 	{packages: "docs/examples/sbxhost-engine-*", ours: []string{"shared", "shared/cmdengine", "shared/seccomp"}, others: []string{}},
-	{packages: "docs/examples/*", ours: []string{"config", "host", "shared", "shared/cmdengine", "plugins/bwrap"}},
+	{packages: "docs/examples/*", ours: []string{"config", "host", "shared", "shared/cmdengine", "plugins/native"}},
 	{packages: "test/bench", ours: []string{"host", "shared", "shared/*"}, others: []string{}},
 	{packages: "test/*", ours: []string{"host", "shared", "shared/*", "plugins/*"}},
 }

@@ -21,8 +21,8 @@ func TestEnginesLookUpNoMethods(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	build(t, top, bin, "plugins/noop/sbxhost-engine-noop", "plugins/bwrap/sbxhost-engine-bwrap")
-	for _, name := range []string{"sbxhost-engine-noop", "sbxhost-engine-bwrap"} {
+	build(t, top, bin, "plugins/noop/sbxhost-engine-noop", "plugins/native/sbxhost-engine-native", "plugins/bwrap/sbxhost-engine-bwrap")
+	for _, name := range []string{"sbxhost-engine-noop", "sbxhost-engine-native", "sbxhost-engine-bwrap"} {
 		text, err := os.ReadFile(filepath.Join(bin, name))
 		if err != nil {
 			t.Fatal(err)

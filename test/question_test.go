@@ -21,7 +21,7 @@ sandbox "ask" {
 }
 
 sandbox "fast" {
-  engine = "bwrap"
+  engine = "native"
 }
 `
 
@@ -370,11 +370,11 @@ func testTrustQuestion(t *testing.T, p *place) {
 	}
 	const asks = "Trust it? [y]es, [N]o: "
 	run := func() *line { return p.shell(t, "sbxhost exec -- touch made", "SBXHOST_CONFIG=") }
-	write("sandbox \"fast\" {\n  engine = \"bwrap\"\n}\n")
+	write("sandbox \"fast\" {\n  engine = \"native\"\n}\n")
 	l := run()
 	l.sees(asks)
 	l.types("n\r")
-	if status := l.ends(); status != 125 || p.made() || !strings.Contains(l.text(), "+  engine = \"bwrap\"\r\n") {
+	if status := l.ends(); status != 125 || p.made() || !strings.Contains(l.text(), "+  engine = \"native\"\r\n") {
 		t.Errorf("status %d: %s", status, l.text())
 	}
 	l = run()
@@ -393,7 +393,7 @@ func testTrustQuestion(t *testing.T, p *place) {
 	l.sees(asks)
 	l.types("\x03")
 	if l.ends(); p.made() || !strings.Contains(l.text(), "has changed since you trusted it") ||
-		!strings.Contains(l.text(), "-  engine = \"bwrap\"\r\n+  engine = \"noop\"\r\n") {
+		!strings.Contains(l.text(), "-  engine = \"native\"\r\n+  engine = \"noop\"\r\n") {
 		t.Errorf("%s", l.text())
 	}
 }

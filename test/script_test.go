@@ -19,7 +19,7 @@ import (
 
 // engineBinaries are the lean executables that may stand beside sbxhost.
 var engineBinaries = [...]string{
-	"plugins/bwrap/sbxhost-engine-bwrap", "plugins/noop/sbxhost-engine-noop", "plugins/seatbelt/sbxhost-engine-seatbelt",
+	"plugins/native/sbxhost-engine-native", "plugins/bwrap/sbxhost-engine-bwrap", "plugins/noop/sbxhost-engine-noop", "plugins/seatbelt/sbxhost-engine-seatbelt",
 	"shared/sandboxinit/sbxhost-init",
 }
 
@@ -138,11 +138,11 @@ func setupScript(env *testscript.Env, top, layout string) error {
 	env.Setenv("C", filepath.Join(env.WorkDir, "sandbox.hcl"))
 	return os.WriteFile(filepath.Join(env.WorkDir, "sandbox.hcl"), []byte(`# What the scripts use unless they bring their own.
 sandbox "fast" {
-  engine = "bwrap"
+  engine = "native"
 }
 
 sandbox "online" {
-  engine  = "bwrap"
+  engine  = "native"
   network = true
 }
 

@@ -172,8 +172,7 @@ func attribute(attrs []*common.KeyValue, name string) string {
 }
 
 func TestTelemetry(t *testing.T) {
-	need(t, "bwrap")
-	top, err := filepath.Abs("..")
+		top, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,14 +209,14 @@ func TestTelemetry(t *testing.T) {
 				t.Fatalf("status %d, %d spans, services %q\n%s%s", status, len(spans), service, stdout, stderr)
 			}
 			s := spans[0]
-			if s.Name != "sbxhost.sandbox.bwrap.exec" || hex.EncodeToString(s.TraceId) != trace || hex.EncodeToString(s.ParentSpanId) != parent || s.TraceState != "vendor=1" {
+			if s.Name != "sbxhost.sandbox.native.exec" || hex.EncodeToString(s.TraceId) != trace || hex.EncodeToString(s.ParentSpanId) != parent || s.TraceState != "vendor=1" {
 				t.Errorf("the span is %v", s)
 			}
 			if want := fmt.Sprintf("00-%s-%x-01 vendor=1\n0\n", trace, s.SpanId); stdout != want {
 				t.Errorf("the command sees %q, want %q", stdout, want)
 			}
 			for name, want := range map[string]string{
-				"sbxhost.sandbox": "fast", "sbxhost.engine": "bwrap", "sbxhost.decision": "sandboxed", "sbxhost.outcome": "exited", "process.exit.code": "7", "sbxhost.degraded": "0",
+				"sbxhost.sandbox": "fast", "sbxhost.engine": "native", "sbxhost.decision": "sandboxed", "sbxhost.outcome": "exited", "process.exit.code": "7", "sbxhost.degraded": "0",
 			} {
 				if got := attribute(s.Attributes, name); got != want {
 					t.Errorf("%s is %q, want %q", name, got, want)
@@ -244,10 +243,10 @@ func TestTelemetry(t *testing.T) {
 			{[]string{"-sandbox", "fast", "--", "true"}, 0, "exited", "process.exit.code", "0"},
 			{[]string{"-sandbox", "fast", "--", "sh", "-c", "kill -KILL $$"}, 137, "signaled", "sbxhost.signal", "SIGKILL"},
 			{[]string{"-sandbox", "fast", "-timeout", "100ms", "--", "sh", "-c", "read x </dev/zero"}, 124, "timed_out", "sbxhost.signal", "SIGTERM"},
-			{[]string{"-sandbox", "fast", "--", "/no/such"}, 127, "failed", "sbxhost.engine", "bwrap"},
+			{[]string{"-sandbox", "fast", "--", "/no/such"}, 127, "failed", "sbxhost.engine", "native"},
 			{[]string{"-sandbox", "fast", "-no-sandbox", "--", "true"}, 125, "failed", "sbxhost.decision", "denied"},
 			{[]string{"-sandbox", "fast", "-no-sandbox", "--", "true"}, 125, "failed", "sbxhost.rule", "bypass-not-allowed"},
-			{[]string{"-sandbox", "fast", "-workdir", "/", "--", "true"}, 125, "failed", "sbxhost.engine", "bwrap"},
+			{[]string{"-sandbox", "fast", "-workdir", "/", "--", "true"}, 125, "failed", "sbxhost.engine", "native"},
 		} {
 			_, _, status := run(sbxhost, httpEnv, c.args...)
 			spans, _, service := r.take()
@@ -295,7 +294,7 @@ func TestTelemetry(t *testing.T) {
 	})
 	t.Run("what is approved does not depend on the trace", func(t *testing.T) {
 		config := filepath.Join(p.home, "bypass.hcl")
-		if err := os.WriteFile(config, []byte("approvals {\n  allow_bypass = true\n}\nsandbox \"fast\" {\n  engine = \"bwrap\"\n}\n"), 0o644); err != nil {
+		if err := os.WriteFile(config, []byte("approvals {\n  allow_bypass = true\n}\nsandbox \"fast\" {\n  engine = \"native\"\n}\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(sbxhost, "approvals", "add", "-scope", "always", "-config", config, "-no-sandbox", "--", "echo", "free")
@@ -394,7 +393,7 @@ func TestTelemetry(t *testing.T) {
 			t.Errorf("telemetry holds %q", secret)
 		}
 	}
-	if !strings.Contains(r.all.String(), "bwrap") {
+	if !strings.Contains(r.all.String(), "native") {
 		t.Error("the control fails: nothing of what was sent is seen")
 	}
 	until(t, "all processes to be gone", func() bool { return len(running(bin)) == 0 }, func() string { return fmt.Sprint(running(bin)) })

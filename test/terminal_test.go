@@ -56,7 +56,7 @@ type place struct {
 const terminalConfig = `default_sandbox = "fast"
 
 sandbox "fast" {
-  engine = "bwrap"
+  engine = "native"
 }
 
 sandbox "open" {

@@ -48,7 +48,7 @@ func (a *app) settings(file *config.File, sandbox string, options host.Options, 
 // "auto", those of the one that comes first. Of others it is empty.
 func (a *app) knownSchema(o host.Options, engine string) shared.OptionSchema {
 	if engine == "" || engine == "auto" {
-		engine = "bwrap"
+		engine = "native"
 		if runtime.GOOS == "darwin" {
 			engine = "seatbelt"
 		}

@@ -21,12 +21,12 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/plugins/bwrap"
+	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 )
 
 func main() {
-	builtins := host.ServeBuiltin(bwrap.New(), noop.New()) // first: this program serves its engines, too
+	builtins := host.ServeBuiltin(native.New(), noop.New()) // first: this program serves its engines, too
 	ctx, kill := interrupts()
 	os.Exit(run(ctx, kill, builtins, os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/plugins/bwrap"
+	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 )
 
 var builtins host.Builtins
 
 func TestMain(m *testing.M) {
-	builtins = host.ServeBuiltin(bwrap.New(), noop.New())
+	builtins = host.ServeBuiltin(native.New(), noop.New())
 	if os.Getenv("STEPS_AS_A_PROGRAM") != "" {
 		grace = 5 * time.Minute // longer than a test waits
 		os.Args = append([]string{"steps"}, os.Args[1:]...)
@@ -32,12 +32,6 @@ func TestMain(m *testing.M) {
 // file writes steps into a project of its own.
 func file(t *testing.T, text string) string {
 	t.Helper()
-	if _, err := exec.LookPath("bwrap"); err != nil {
-		if strings.Contains(os.Getenv("SBXHOST_REQUIRE"), "bwrap") {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
 	name := filepath.Join(t.TempDir(), "steps.hcl")
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -46,7 +40,7 @@ func file(t *testing.T, text string) string {
 }
 
 const sandboxes = `
-sandbox "offline" { engine = "bwrap" }
+sandbox "offline" { engine = "native" }
 sandbox "here" {
   engine  = "noop"
   network = true
@@ -64,7 +58,7 @@ func TestSteps(t *testing.T) {
 		status       int
 		want, absent []string
 	}{
-		{"sample", string(sample), 0, []string{"look | steps.hcl\n", "count | 3\n", "tell | both are done\n", "count: succeeded after ", ", in bwrap\n", ", in noop\n"}, nil},
+		{"sample", string(sample), 0, []string{"look | steps.hcl\n", "count | 3\n", "tell | both are done\n", "count: succeeded after ", ", in native\n", ", in noop\n"}, nil},
 		{
 			"a step that fails", sandboxes + `
 step "bad" {
@@ -121,7 +115,7 @@ step "null" {
   command = ["a", null]
   bogus   = 1
 }
-sandbox "offline" { engine = "bwrap" }`, 2, []string{`Did you mean "bwrap"?`, `Did you mean "network"?`, `no sandbox "ofline"`, `no step "b" before`, "Duplicate step", "command takes a list of string", "line 18", `"bogus"`, "Duplicate sandbox"}, nil,
+sandbox "offline" { engine = "native" }`, 2, []string{`Did you mean "bwrap"?`, `Did you mean "network"?`, `no sandbox "ofline"`, `no step "b" before`, "Duplicate step", "command takes a list of string", "line 18", `"bogus"`, "Duplicate sandbox"}, nil,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

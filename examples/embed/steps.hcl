@@ -1,5 +1,5 @@
 sandbox "offline" {
-  engine = "bwrap"
+  engine = "native"
   limits {
     timeout = "1m"
   }

@@ -2,7 +2,6 @@ package native
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -29,6 +28,7 @@ func New() shared.Engine {
 		Filter:     filter,
 		Rlimits:    rlimits,
 		HoldLimits: true,
+		NoLauncher: true,
 	})
 	return e.Engine
 }
@@ -125,15 +125,8 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	}
 	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(h.Tree, box.Namespaces), Sandbox: box.Encode()}
 	l.Unmade = func(failed *holder.MountError) error { return s.explain(h.Own, failed) }
-	for _, name := range [...]string{"mnt", "user"} {
-		f, err := os.Open("/proc/self/ns/" + name)
-		if err != nil {
-			for _, f := range l.ExtraFiles {
-				f.Close()
-			}
-			return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
-		}
-		l.ExtraFiles = append(l.ExtraFiles, f)
+	if l.ExtraFiles, err = holder.OwnNamespaces(); err != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
 	return l, nil
 }

@@ -113,7 +113,9 @@ func (e *engine) tryOverlay(ctx context.Context) error {
 // unheldLimits are those that no command can be held to here; facts are told
 // what holds the others.
 func unheldLimits(facts map[string]string) (unheld []string) {
-	d := cgroup.Look().Decide(cgroup.Limits{Memory: 1, CPUs: 1, PIDs: 1})
+	host := cgroup.Look()
+	host.Manager = nil // see cmdengine.Config.NoLauncher
+	d := host.Decide(cgroup.Limits{Memory: 1, CPUs: 1, PIDs: 1})
 	for _, l := range [...]struct {
 		name       string
 		controller cgroup.Controller

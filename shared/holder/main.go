@@ -11,6 +11,8 @@ const Arg = "sbxhost-holder"
 const (
 	clientFD = 3
 	binaryFD = 4
+	mountFD  = 5 // the mount and the user namespace of who has started it, which must not
+	userFD   = 6 // be its own
 )
 
 // argv is the command line of a holder; started by root, it runs as another user

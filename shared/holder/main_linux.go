@@ -33,6 +33,12 @@ func Main(args []string, sweep func()) int {
 	if err != nil {
 		return failed
 	}
+	if e := apart([2]int{mountFD, userFD}); e != nil {
+		first.write(encodeFailed(0, e))
+		return failed
+	}
+	unix.Close(mountFD)
+	unix.Close(userFD)
 	s := &server{byRoot: args[2] == "true", sweep: sweep, clients: map[*client]bool{}, trees: map[treeKey]*tree{}, listener: -1}
 	if e := s.begin(); e != nil {
 		first.write(encodeFailed(0, e))

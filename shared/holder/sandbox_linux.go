@@ -18,22 +18,8 @@ func Complete(box Sandbox, others [2]int, stdio []int) *MountError {
 	if os.Getpid() != 1 {
 		return &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
 	}
-	for i, name := range [...]string{"mnt", "user"} {
-		var of, own unix.Stat_t
-		var fs unix.Statfs_t
-		err := unix.Fstat(others[i], &of)
-		if err == nil {
-			err = unix.Fstatfs(others[i], &fs)
-		}
-		if err == nil {
-			err = unix.Stat("/proc/thread-self/ns/"+name, &own)
-		}
-		if err != nil {
-			return mountError("looking at the namespaces", err)
-		}
-		if fs.Type != unix.NSFS_MAGIC || of.Ino == own.Ino {
-			return &MountError{Index: -1, Call: "making the sandbox", Reason: "the namespace " + name + " is not its own"}
-		}
+	if failed := apart(others); failed != nil {
+		return failed
 	}
 	steps, err := decodePlan([]byte(box.Steps.encoded))
 	if err != nil {
@@ -56,6 +42,48 @@ func Complete(box Sandbox, others [2]int, stdio []int) *MountError {
 		}
 	}
 	return nil
+}
+
+// namespaceNames are those of the namespaces in which nothing must be mounted by who
+// is still in them.
+var namespaceNames = [...]string{"mnt", "user"}
+
+// apart reports, by an error, that this process is in a namespace of its starter's.
+func apart(others [2]int) *MountError {
+	for i, name := range namespaceNames {
+		var of, own unix.Stat_t
+		var fs unix.Statfs_t
+		err := unix.Fstat(others[i], &of)
+		if err == nil {
+			err = unix.Fstatfs(others[i], &fs)
+		}
+		if err == nil {
+			err = unix.Stat("/proc/thread-self/ns/"+name, &own)
+		}
+		if err != nil {
+			return mountError("looking at the namespaces", err)
+		}
+		if fs.Type != unix.NSFS_MAGIC || of.Ino == own.Ino {
+			return &MountError{Index: -1, Call: "looking at the namespaces", Reason: "the " + name + " namespace is not this process's own"}
+		}
+	}
+	return nil
+}
+
+// OwnNamespaces opens what [Complete] is to compare: the mount and the user namespace of
+// this process.
+func OwnNamespaces() (files []*os.File, err error) {
+	for _, name := range namespaceNames {
+		f, err := os.Open("/proc/self/ns/" + name)
+		if err != nil {
+			for _, f := range files {
+				f.Close()
+			}
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
 }
 
 // initCaps is what an init has over its namespaces while it completes them.

@@ -234,11 +234,20 @@ func spawn(dir int, first *os.File, config Config) (*os.Process, error) {
 	}
 	log := os.NewFile(uintptr(logFD), logName)
 	defer log.Close()
+	spaces, err := OwnNamespaces()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, f := range spaces {
+			f.Close()
+		}
+	}()
 	words := argv(os.Geteuid() == 0)
 	process, err := startIn(dir, words, &os.ProcAttr{
 		// One processor: it waits and passes on.
 		Env:   []string{"GOMAXPROCS=1"},
-		Files: []*os.File{null, log, log, first, binary},
+		Files: append([]*os.File{null, log, log, first, binary}, spaces...),
 		Sys:   attr,
 	})
 	if err != nil {

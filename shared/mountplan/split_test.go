@@ -64,6 +64,60 @@ func flat(p Prepared) []Op {
 	return ops
 }
 
+// sameHalved compares a plan with its halves, as a holder and the init carry them out.
+func sameHalved(t *testing.T, name string, ops []Op, h Halves) {
+	t.Helper()
+	if len(h.Tree.Why) != len(h.Tree.Ops) || len(h.Own.Why) != len(h.Own.Ops) {
+		t.Fatalf("%s: reasons and steps differ in number", name)
+	}
+	p := Prepared{Steps: h.Tree.Ops, Rest: []Op{{Kind: Bind, Source: treePath(0), Dest: "/"}}}
+	for _, o := range h.Own.Ops {
+		dest := strings.TrimPrefix(o.Dest, "/0")
+		switch o.Kind {
+		case holder.Graft:
+			p.Rest = append(p.Rest, Op{Kind: Bind, Source: holder.Trees + o.Source, Dest: dest})
+		case holder.Memory:
+			p.Rest = append(p.Rest, Op{Kind: Tmpfs, Dest: dest, Perms: o.Perms, Size: o.Size})
+		case holder.Processes:
+			p.Rest = append(p.Rest, Op{Kind: Proc, Dest: dest})
+		case holder.Seal:
+			p.Rest = append(p.Rest, Op{Kind: ROBind, Source: dest, Dest: dest})
+		case holder.HideFile:
+			p.Rest = append(p.Rest, Op{Kind: MaskFile, Dest: dest})
+		case holder.HideDirectory:
+			p.Rest = append(p.Rest, Op{Kind: MaskDir, Dest: dest})
+		case holder.Symlink:
+			p.Rest = append(p.Rest, Op{Kind: Symlink, Source: o.Source, Dest: dest})
+		case holder.Directory:
+			p.Rest = append(p.Rest, Op{Kind: Dir, Dest: dest, Perms: o.Perms})
+		case holder.File:
+			p.Rest = append(p.Rest, Op{Kind: File, Source: o.Source, Dest: dest, Perms: o.Perms})
+		case holder.ReadOnly:
+			p.Rest = append(p.Rest, Op{Kind: RemountRO, Dest: dest})
+		case holder.Pin:
+			p.Rest = append(p.Rest, Op{Kind: Pin, Dest: dest})
+		case holder.Pseudoterminals, holder.Console: // a launcher has them in its devices
+		default:
+			t.Fatalf("%s: a sandbox has a step of kind %d", name, o.Kind)
+		}
+	}
+	// What is only there to be mounted on is in its place before.
+	p.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(o holder.Op) bool { return o.Kind == holder.Directory && strings.HasSuffix(o.Dest, "/pts") })
+	for i := range p.Steps {
+		if p.Steps[i].Kind == holder.Devices {
+			p.Steps[i].Size = 0 // the console
+		}
+	}
+	again := flat(p)
+	for _, o := range ops {
+		for _, at := range []string{o.Dest, path.Join(o.Dest, "below"), path.Dir(o.Dest)} {
+			if a, b := lookAt(ops, at), lookAt(again, at); a != b {
+				t.Errorf("%s: %s is %q, and halved %q", name, at, a, b)
+			}
+		}
+	}
+}
+
 // lookAt says what is at p inside when ops have been carried out.
 func lookAt(ops []Op, p string) string {
 	at, what, readOnly := "/", "fresh", false
@@ -122,6 +176,7 @@ func same(t *testing.T, name string, ops []Op) {
 	t.Helper()
 	for _, terminal := range []bool{true, false} {
 		sameDivided(t, fmt.Sprint(name, " with a terminal ", terminal), ops, Divide(ops, terminal))
+		sameHalved(t, fmt.Sprint(name, " halved, with a terminal ", terminal), ops, Halve(ops, terminal))
 	}
 }
 

@@ -54,7 +54,7 @@ func measureProtections(ctx context.Context, s *scene, rounds int) (_ protection
 	if err != nil {
 		return protectionTable{}, err
 	}
-	given := host.Definition{Engine: "bwrap", ProtectPathsExcept: host.DefaultProtected()}
+	given := host.Definition{Engine: "native", ProtectPathsExcept: host.DefaultProtected()}
 	o := libraryOptions(s.dir)
 	o.Sandboxes = map[string]host.Definition{sandboxGivenUp: given}
 	empty, err := host.New(ctx, o)
@@ -65,9 +65,9 @@ func measureProtections(ctx context.Context, s *scene, rounds int) (_ protection
 	o.Dir, o.Workspace.Root = repository, repository
 	o.Sandboxes = map[string]host.Definition{
 		sandboxGivenUp: given,
-		sandboxFast:    {Engine: "bwrap"},
-		sandboxMasked:  {Engine: "bwrap", DenyPaths: []string{"secrets/*"}},
-		sandboxLimited: {Engine: "bwrap", Limits: host.Limits{PIDs: 500, Memory: 1 << 30}},
+		sandboxFast:    {Engine: "native"},
+		sandboxMasked:  {Engine: "native", DenyPaths: []string{"secrets/*"}},
+		sandboxLimited: {Engine: "native", Limits: host.Limits{PIDs: 500, Memory: 1 << 30}},
 	}
 	full, err := host.New(ctx, o)
 	if err != nil {

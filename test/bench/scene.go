@@ -16,7 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
-// The sandboxes of the library's host. Both are the engine bwrap with the same
+// The sandboxes of the library's host. Both are the engine native with the same
 // definition, to which stdio is handed over or streamed.
 const (
 	sandboxFast     = "fast"
@@ -31,7 +31,7 @@ var executables = [...]string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-engine
 const configText = `default_sandbox = "fast"
 
 sandbox "fast" {
-  engine = "bwrap"
+  engine = "native"
 }
 
 sandbox "native" {
@@ -160,10 +160,10 @@ const withoutChannel = `eval "exec $` + shared.ChannelEnv + `<&-"; unset ` + sha
 func newLibraryHost(ctx context.Context, dir string) (*host.Host, error) {
 	o := libraryOptions(dir)
 	o.Engines = map[string]host.EngineSource{sandboxStreamed: {
-		Source: "/bin/sh", Args: []string{"-c", withoutChannel, filepath.Join(o.EngineDir, "sbxhost-engine-bwrap")},
+		Source: "/bin/sh", Args: []string{"-c", withoutChannel, filepath.Join(o.EngineDir, "sbxhost-engine-native")},
 	}}
 	o.Sandboxes = map[string]host.Definition{
-		sandboxFast:     {Engine: "bwrap"},
+		sandboxFast:     {Engine: "native"},
 		sandboxStreamed: {Engine: sandboxStreamed},
 	}
 	return host.New(ctx, o)

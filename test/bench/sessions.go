@@ -40,7 +40,7 @@ func measureSessions(ctx context.Context, s *scene, rounds int) (_ sessionTable,
 		readable = append(readable, dir)
 	}
 	with := libraryOptions(s.dir)
-	with.Sandboxes = map[string]host.Definition{sandboxFast: {Engine: "bwrap"}}
+	with.Sandboxes = map[string]host.Definition{sandboxFast: {Engine: "native"}}
 	without := with
 	with.Workspace.Readable = readable
 	once := without

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/plugins/bwrap"
+	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
 func main() {
-	builtins := host.ServeBuiltin(bwrap.New()) // first: this program serves the engine, too
+	builtins := host.ServeBuiltin(native.New()) // first: this program serves the engine, too
 	if err := run(context.Background(), builtins); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -25,7 +25,7 @@ func run(ctx context.Context, builtins host.Builtins) error {
 	h, err := host.New(ctx, host.Options{
 		Builtins: builtins,
 		Sandboxes: map[string]host.Definition{
-			"fast": {Engine: "bwrap", Limits: host.Limits{Timeout: time.Minute}},
+			"fast": {Engine: "native", Limits: host.Limits{Timeout: time.Minute}},
 		},
 	})
 	if err != nil {

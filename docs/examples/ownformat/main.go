@@ -15,7 +15,7 @@ import (
 const pipeline = `
 step "test" {
   sandbox {
-    engine     = "bwrap"
+    engine     = "native"
     bind_paths = ["cache"]
     limits {
       timeout = "2m"

@@ -1,7 +1,7 @@
 # What this kernel has less of than the newest is told: by doctor, and by the events of
 # a command. The argument is the ABI of Landlock there is to be, or "none".
 . /payload/checks/lib.sh
-printf 'sandbox "s" {\n  engine = "bwrap"\n  network = true\n}\n' >/home/dev/net.hcl
+printf 'sandbox "s" {\n  engine = "native"\n  network = true\n}\n' >/home/dev/net.hcl
 for way in login service; do
 	show=70 expect 0 $way sbxhost doctor
 	case $1 in

@@ -3,7 +3,7 @@
 . /payload/checks/lib.sh
 cat >/home/dev/limits.hcl <<-'HCL'
 	sandbox "s" {
-	  engine = "bwrap"
+	  engine = "native"
 	  limits {
 	    memory = "64MiB"
 	    cpus   = 0.2
