@@ -40,8 +40,8 @@ func heavyEngine() []string {
 }
 
 func inspectBinaries(ctx context.Context, bin string, rounds int) ([]binaryRow, error) {
-	rows := []binaryRow{{Name: "sbxhost"}, {Name: "sbxhost-engine-bwrap"}, {Name: "sbxhost-init"}}
-	packages := []string{module + "/cmd/sbxhost", module + "/plugins/bwrap/sbxhost-engine-bwrap", module + "/shared/sandboxinit/sbxhost-init"}
+	rows := []binaryRow{{Name: "sbxhost"}, {Name: "sbxhost-engine-native"}, {Name: "sbxhost-init"}}
+	packages := []string{module + "/cmd/sbxhost", module + "/plugins/native/sbxhost-engine-native", module + "/shared/sandboxinit/sbxhost-init"}
 	// What makes each do nothing; its exit status then is its own affair.
 	idle := []string{"version", "-version", "-version"}
 	clock := make([][]float64, len(rows))

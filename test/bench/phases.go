@@ -26,7 +26,7 @@ type phaseColumn struct {
 
 // A traced call stops the program that makes it, for longer than the call
 // takes. So the spans are those of a trace of calls that are rare, and one with
-// openat, of which bubblewrap makes many, only divides them.
+// openat, of which there are many, only divides them.
 const (
 	coarseCalls = "execve,exit_group,mkdirat,getsockopt,listen,?close_range"
 	fineCalls   = coarseCalls + ",openat"

@@ -108,13 +108,13 @@ const oneShotTrace = `10 100.000000 execve("/b/sbxhost", ["/b/sbxhost", "exec"],
 12 100.004000 openat(AT_FDCWD, "/t/config.hcl", O_RDONLY|O_CLOEXEC) = 5
 12 100.005000 mkdirat(AT_FDCWD, "/tmp/sbxhost-1", 0700) = 0
 12 100.005100 mkdirat(AT_FDCWD, "/tmp/sbxhost-1/plugin-dir2", 0700) = 0
-20 100.006000 execve("/b/sbxhost-engine-bwrap", ["/b/sbxhost-engine-bwrap"], 0x1 /* 6 vars */ <unfinished ...>
+20 100.006000 execve("/b/sbxhost-engine-native", ["/b/sbxhost-engine-native"], 0x1 /* 6 vars */ <unfinished ...>
 12 100.006100 --- SIGURG {si_signo=SIGURG, si_code=SI_TKILL, si_pid=10, si_uid=0} ---
 20 100.006200 <... execve resumed>) = 0
 20 100.009000 getsockopt(3, SOL_SOCKET, SO_TYPE, [1], [4]) = 0
 21 100.009500 listen(6, 4096) = 0
-30 100.012000 execve("/usr/bin/bwrap", ["/usr/bin/bwrap", "--args", "3"], 0x1 /* 0 vars */) = 0
-31 100.016000 execve("/proc/self/fd/29", ["/proc/self/fd/29", "sbxhost-init", "30"], 0x1 /* 0 vars */) = 0
+30 100.012000 execve("/proc/self/fd/4", ["/proc/self/fd/4", "sbxhost-holder", "true"], 0x1 /* 1 var */) = 0
+31 100.016000 execve("/proc/self/fd/29", ["/proc/self/fd/29", "sbxhost-init", "30", "3", "4"], 0x1 /* 0 vars */) = 0
 31 100.017000 close_range(3, 4294967295, CLOSE_RANGE_CLOEXEC) = 0
 40 100.017500 execve("/usr/local/bin/true", ["true"], 0x1) = -1 ENOENT (No such file or directory)
 40 100.018000 execve("/bin/true", ["/bin/true"], 0x1 /* 5 vars */) = 0
@@ -153,7 +153,7 @@ func TestPhases(t *testing.T) {
 		"without openat": {without("openat"), []float64{nan, 5, 1, 3, .5, 2.5, 4, 1, 1, 1, 3}},
 		"no end":         {without("exited"), nil},
 		"nothing":        {nil, nil},
-		"re-execution": {parseTrace(strings.Replace(oneShotTrace, `execve("/b/sbxhost-engine-bwrap"`, `execve("/proc/self/exe"`, 1)),
+		"re-execution": {parseTrace(strings.Replace(oneShotTrace, `execve("/b/sbxhost-engine-native"`, `execve("/proc/self/exe"`, 1)),
 			[]float64{4, 1, 1, 3, .5, 2.5, 4, 1, 1, 1, 3}},
 	} {
 		got, ok := phases(oneShotMarks("/t/config.hcl"), test.lines)

@@ -17,7 +17,7 @@ func TestWhole(t *testing.T) {
 	t.Parallel()
 	requireBwrap(t)
 	bin := t.TempDir()
-	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-o", bin+"/", module+"/cmd/sbxhost", module+"/cmd/sbxhost-telemetry", module+"/plugins/bwrap/sbxhost-engine-bwrap", module+"/shared/sandboxinit/sbxhost-init")
+	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-o", bin+"/", module+"/cmd/sbxhost", module+"/cmd/sbxhost-telemetry", module+"/plugins/bwrap/sbxhost-engine-bwrap", module+"/plugins/native/sbxhost-engine-native", module+"/shared/sandboxinit/sbxhost-init")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

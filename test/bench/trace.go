@@ -94,16 +94,16 @@ func oneShotMarks(config string) []mark {
 			return l.call == "getsockopt" && strings.Contains(l.args, "SO_TYPE")
 		}},
 		{"engine: listening; the handshake follows", func(l traceLine) bool { return l.call == "listen" }},
-		{"both: connected, opened, planned, bwrap forked", func(l traceLine) bool {
-			name, ok := executes(l)
-			return ok && path.Base(name) == "bwrap"
+		{"both: connected, opened, planned, holder forked", func(l traceLine) bool {
+			_, ok := executes(l)
+			return ok && strings.Contains(l.args, `"sbxhost-holder", "`)
 		}},
-		{"bwrap: namespaces and mounts made", func(l traceLine) bool {
+		{"holder: the tree made, init forked", func(l traceLine) bool {
 			_, ok := executes(l)
 			return ok && strings.Contains(l.args, `"sbxhost-init", "`)
 		}},
 		{"init: runtime, packages; main reached", func(l traceLine) bool { return l.call == "close_range" }},
-		{"init: command received and forked", func(l traceLine) bool {
+		{"init: sandbox made, command received and forked", func(l traceLine) bool {
 			name, ok := executes(l)
 			command = l.pid
 			return ok && path.Base(name) == "true"
