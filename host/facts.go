@@ -30,7 +30,7 @@ type facts struct {
 }
 
 func newFacts(ctx context.Context, r *resolver) *facts {
-	return &facts{ctx: ctx, r: r, ways: map[string]view.Way{}, closed: map[string]string{}, repos: map[string]view.Repository{}}
+	return &facts{ctx: ctx, r: r, ways: make(map[string]view.Way, 128), closed: map[string]string{}, repos: map[string]view.Repository{}}
 }
 
 // Follow implements view.Facts. Most paths that are asked for lie in the same

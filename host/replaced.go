@@ -23,6 +23,7 @@ type watched struct {
 // watch notes what is hidden and protected from a command at its start.
 func watch(spec *shared.Spec, instead map[string]string) (list []watched) {
 	hostPath := hostPaths(spec.Table)
+	list = make([]watched, 0, len(spec.Table))
 	for i := range spec.Table {
 		e := &spec.Table[i]
 		loss := "was not hidden"

@@ -22,7 +22,15 @@ func Inside(dir, p string) bool {
 
 // Move gives the path that p, which lies in from, has where from is to.
 func Move(p, from, to string) string {
-	return path.Join(to, strings.TrimPrefix(p, from))
+	if p == from {
+		return to
+	} else if from != "/" {
+		p = strings.TrimPrefix(p, from)
+	}
+	if to == "/" {
+		return p
+	}
+	return to + p
 }
 
 // Up gives p and each directory above it, the deepest first. What lies in a map by

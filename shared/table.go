@@ -83,7 +83,15 @@ func (m Missing) String() string {
 // and the host's path of what shows there; "" where that is nothing of the host's.
 // It is nil where no entry has the path.
 func Cover(table []Entry, path string) (entry *Entry, host string) {
-	return Covers(table)(path)
+	for i := range table {
+		if e := &table[i]; paths.Inside(e.Path, path) && (entry == nil || len(e.Path) >= len(entry.Path)) {
+			entry = e
+		}
+	}
+	if entry != nil && entry.Access.Shows() {
+		host = paths.Move(path, entry.Path, entry.Source)
+	}
+	return entry, host
 }
 
 // Covers is [Cover] for many paths of one table: a lookup costs the same however

@@ -47,10 +47,11 @@ func ActsOnHost(name string) bool {
 // given are the names that the definition gives up.
 func (v *View) given() ([]string, error) {
 	var list []string
+	known := DefaultProtected()
 	for i, name := range v.in.ProtectPathsExcept {
 		name = strings.TrimSuffix(name, "/")
-		if !slices.Contains(DefaultProtected(), name) {
-			return nil, invalidf(sprint("protect_paths_except[%d]", i), "choose among "+strings.Join(DefaultProtected(), ", "), "%q is not protected by default, or cannot be given up", name)
+		if !slices.Contains(known, name) {
+			return nil, invalidf(sprint("protect_paths_except[%d]", i), "choose among "+strings.Join(known, ", "), "%q is not protected by default, or cannot be given up", name)
 		}
 		list = append(list, name)
 		v.Remarks = append(v.Remarks, sprint("protect_paths_except: a command can write %s, which tools of the host take for instructions", name))

@@ -102,7 +102,7 @@ func (v *View) marksOfHost() (marks []mark) {
 	for _, p := range v.in.Programs {
 		// Whatever is not there yet cannot be mounted on, and is not run before it
 		// has been checked.
-		if way := v.facts.Follow(p); way.Kind != Absent && v.writer(p) != nil {
+		if v.writer(p) != nil && v.facts.Follow(p).Kind != Absent {
 			marks = append(marks, mark{path: p, why: "a program of sbxhost"})
 		}
 	}
@@ -111,7 +111,7 @@ func (v *View) marksOfHost() (marks []mark) {
 	}
 	for _, o := range v.in.Own {
 		dir := v.facts.Follow(o.Dir)
-		if dir.Err != nil {
+		if dir.Err != nil || v.writer(dir.End) == nil && !v.writesIn(dir.End) {
 			continue
 		}
 		for _, name := range o.Names {

@@ -28,6 +28,7 @@ func (v *View) hide(found *Found, granted []string) error {
 		}
 	}
 	var deep []string
+	v.entries = slices.Grow(v.entries, len(found.Trees.Found))
 	for _, f := range slices.Concat(found.Trees.Found, found.Elsewhere.Found, found.AddOns.Found) {
 		var err error
 		switch {
