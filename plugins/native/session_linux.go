@@ -82,7 +82,11 @@ func (s *sessions) put(one *session) {
 		return
 	}
 	delete(s.open, one.key)
-	if one.client != nil {
+	switch {
+	case one.client == nil:
+	case one.key.dir == "":
+		one.client.CloseAlone() // nobody else can be in it
+	default:
 		one.client.Close()
 	}
 }

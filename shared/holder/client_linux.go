@@ -49,6 +49,22 @@ func (c *Client) Lost() <-chan struct{} { return c.lost }
 // ends, if this was its last client.
 func (c *Client) Close() { c.conn.close() }
 
+// CloseAlone is Close of the only client of a holder that this process has started: it
+// waits until that is gone, so that nobody else has to.
+func (c *Client) CloseAlone() {
+	c.conn.close()
+	if c.conn.gone == nil {
+		return
+	}
+	t := time.NewTimer(dyingPatience)
+	defer t.Stop()
+	select {
+	case <-c.conn.gone:
+	case <-t.C:
+		c.conn.holder.Kill()
+	}
+}
+
 // Overlay makes the overlay of a directory of the host, which belongs to the
 // session, unless it has been made. A *[MountError] says why there can be none.
 func (c *Client) Overlay(ctx context.Context, source string) error {

@@ -22,6 +22,9 @@ type conn struct {
 	raw syscall.RawConn
 	// holder is the process at the other end, where that is one and known.
 	holder *os.Process
+	// gone is closed when that, a child of this process, has been waited for; nil where it
+	// is none.
+	gone <-chan struct{}
 
 	writing sync.Mutex
 

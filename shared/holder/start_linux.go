@@ -164,7 +164,7 @@ func begin(ctx context.Context, dir, uid int, config Config) (*conn, error) {
 		return nil, err
 	}
 	defer theirs.Close()
-	process, err := spawn(dir, theirs, config)
+	process, gone, err := spawn(dir, theirs, config)
 	if err != nil {
 		unix.Close(ours)
 		return nil, err
@@ -174,7 +174,7 @@ func begin(ctx context.Context, dir, uid int, config Config) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.holder = process
+	c.holder, c.gone = process, gone
 	c, err = await(ctx, c)
 	if ended(err) {
 		// Not one that was about to go: this one has just begun.
@@ -213,30 +213,30 @@ func pair() (ours int, theirs *os.File, err error) {
 
 // spawn executes the holder in namespaces of its own. It has no parent-death
 // signal: it belongs to all clients, and ends with the last connection.
-func spawn(dir int, first *os.File, config Config) (*os.Process, error) {
+func spawn(dir int, first *os.File, config Config) (*os.Process, <-chan struct{}, error) {
 	attr, err := namespaces(config.User)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	binary, err := config.Executable()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer binary.Close()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer null.Close()
 	logFD, err := unix.Openat(dir, logName, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return nil, os.NewSyscallError("opening the log", err)
+		return nil, nil, os.NewSyscallError("opening the log", err)
 	}
 	log := os.NewFile(uintptr(logFD), logName)
 	defer log.Close()
 	spaces, err := OwnNamespaces()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() {
 		for _, f := range spaces {
@@ -251,10 +251,14 @@ func spawn(dir int, first *os.File, config Config) (*os.Process, error) {
 		Sys:   attr,
 	})
 	if err != nil {
-		return nil, &MountError{Index: -1, Call: CallClone, Reason: err.Error(), Errno: errnoOf(err)}
+		return nil, nil, &MountError{Index: -1, Call: CallClone, Reason: err.Error(), Errno: errnoOf(err)}
 	}
-	go process.Wait()
-	return process, nil
+	ended := make(chan struct{})
+	go func() {
+		process.Wait()
+		close(ended)
+	}()
+	return process, ended, nil
 }
 
 // startIn starts a process whose working directory is dir, whether or not
