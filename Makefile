@@ -1,5 +1,5 @@
-# make run    a demonstration on this machine; installs bubblewrap if it is missing
-# make test   everything that can be tested here
+# make run    a demonstration on this machine
+# make test   everything that can be tested here; installs bubblewrap if it is missing
 # make help   the rest
 
 export CGO_ENABLED = 0
@@ -19,7 +19,7 @@ TOOL    := $(GO) tool -modfile=tools/go.mod
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
 
-run: deps build ## build, then show what a sandboxed command sees and does not see
+run: build ## build, then show what a sandboxed command sees and does not see
 	@test/demo.sh $(BIN)/sbxhost
 
 build: ## the command, the lean engines and the init, into bin/

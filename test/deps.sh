@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs bubblewrap by the system's package manager where it is missing.
+# Installs bubblewrap, for the tests of that engine, by the system's package manager where it is missing.
 set -eu
 [ "$(uname -s)" = Linux ] || exit 0
 for path in /usr/bin/bwrap /usr/local/bin/bwrap /bin/bwrap; do
