@@ -64,7 +64,7 @@ func (e *engine) open(_ context.Context, spec *shared.Spec) error {
 type opened struct {
 	engine  *engine
 	spec    *shared.Spec
-	facts   *mountplan.Facts // as of Open
+	table   *mountplan.Table
 	session *session
 	held    *mountplan.Held
 
@@ -74,7 +74,8 @@ type opened struct {
 
 // attach looks at the host and joins the session.
 func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
-	s := &opened{engine: e, spec: spec, facts: mountplan.Look(), held: &mountplan.Held{}}
+	s := &opened{engine: e, spec: spec, held: &mountplan.Held{}}
+	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: s.held, Spec: spec}
 	if err := s.join(ctx); err != nil {
 		return nil, err
 	}
@@ -108,10 +109,11 @@ func (s *opened) freshHome() string {
 // words divides the plan of a command between bubblewrap and a holder, which is
 // nil where bubblewrap makes all of it.
 func (s *opened) words(ctx context.Context, cmd *shared.Command) (mountplan.Prepared, *session, error) {
-	ops, err := mountplan.Plan(s.facts, s.held, s.spec)
+	drawn, err := s.table.Draw()
 	if err != nil {
 		return mountplan.Prepared{}, nil, err
 	}
+	ops := drawn.Ops
 	by := s.session
 	if !s.held.Holder {
 		by = s.holderOf(ctx, ops)
@@ -209,10 +211,11 @@ func (s *opened) plan(cmd *shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	ops, err := mountplan.Plan(s.facts, s.held, s.spec)
+	drawn, err := s.table.Draw()
 	if err != nil {
 		return shared.Plan{}, err
 	}
+	ops := drawn.Ops
 	rest, held := ops, s.held.Holder || mountplan.Crowded(ops)
 	if held {
 		rest = mountplan.Divide(ops, cmd.TTY).Rest

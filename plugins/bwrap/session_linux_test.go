@@ -112,7 +112,7 @@ func needHolder(t *testing.T) shared.Engine {
 // heldBy joins the session of spec as a sandbox does.
 func heldBy(t *testing.T, e shared.Engine, spec shared.Spec) *mountplan.Held {
 	t.Helper()
-	s := &opened{engine: &engine{Engine: e}, spec: &spec, facts: mountplan.Look(), held: &mountplan.Held{}}
+	s := &opened{engine: &engine{Engine: e}, spec: &spec, held: &mountplan.Held{}}
 	if err := s.join(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -74,18 +75,20 @@ func rlimits(spec *shared.Spec) []sandboxinit.Rlimit {
 type opened struct {
 	engine  *engine
 	spec    *shared.Spec
-	facts   *mountplan.Facts // as of Open
+	table   *mountplan.Table
 	session *session
 	held    *mountplan.Held
+	last    atomic.Pointer[made]
 }
 
 // attach looks at the host and joins the session.
 func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
-	s := &opened{engine: e, spec: spec, facts: mountplan.Look(), held: &mountplan.Held{}}
+	s := &opened{engine: e, spec: spec, held: &mountplan.Held{}}
+	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: s.held, Spec: spec}
 	if err := s.join(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := s.ops(); err != nil {
+	if _, err := s.table.Draw(); err != nil {
 		s.leave()
 		return nil, err
 	}
@@ -98,8 +101,6 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 	}, nil
 }
 
-func (s *opened) ops() ([]mountplan.Op, error) { return mountplan.Plan(s.facts, s.held, s.spec) }
-
 // freshHome is the home directory where it is memory of each command's own.
 func (s *opened) freshHome() string {
 	shown := func(e shared.Entry) bool { return e.Path == s.spec.Home && e.Access != shared.Private }
@@ -109,22 +110,47 @@ func (s *opened) freshHome() string {
 	return s.spec.Home
 }
 
-// launch says what the session's process is to start: an init, in a sandbox of its own.
-func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
-	ops, err := s.ops()
+// made is what a plan comes to.
+type made struct {
+	of       *mountplan.Drawn
+	terminal bool
+	halves   mountplan.Halves
+	tree     holder.Plan
+	box      holder.Sandbox
+	encoded  []byte // box
+}
+
+// make gives what the plan of a command comes to, which is mostly what the last one's did.
+func (s *opened) make(terminal bool) (*made, error) {
+	drawn, err := s.table.Draw()
 	if err != nil {
 		return nil, err
 	}
-	h := mountplan.Halve(ops, cmd.TTY)
-	box := holder.Sandbox{
+	if last := s.last.Load(); last != nil && last.of == drawn && last.terminal == terminal {
+		return last, nil
+	}
+	m := &made{of: drawn, terminal: terminal, halves: mountplan.Halve(drawn.Ops, terminal)}
+	m.tree = holder.NewPlan(m.halves.Tree.Ops)
+	m.box = holder.Sandbox{
 		Namespaces: unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
-		Steps:      holder.NewPlan(h.Own.Ops),
+		Steps:      holder.NewPlan(m.halves.Own.Ops),
 	}
 	if s.spec.Network.Mode == shared.NetworkNone {
-		box.Namespaces |= unix.CLONE_NEWNET
+		m.box.Namespaces |= unix.CLONE_NEWNET
 	}
-	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(h.Tree, box.Namespaces), Sandbox: box.Encode()}
-	l.Unmade = func(failed *holder.MountError) error { return s.explain(h.Own, failed) }
+	m.encoded = m.box.Encode()
+	s.last.Store(m)
+	return m, nil
+}
+
+// launch says what the holder is to start: an init, in a sandbox of its own.
+func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
+	m, err := s.make(cmd.TTY)
+	if err != nil {
+		return nil, err
+	}
+	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m), Sandbox: m.encoded}
+	l.Unmade = func(failed *holder.MountError) error { return s.explain(m.halves.Own, failed) }
 	if l.ExtraFiles, err = holder.OwnNamespaces(); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
@@ -132,7 +158,7 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 }
 
 func (s *opened) plan(*shared.Command) (shared.Plan, error) {
-	ops, err := s.ops()
+	drawn, err := s.table.Draw()
 	if err != nil {
 		return shared.Plan{}, err
 	}
@@ -142,7 +168,7 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	}
 	return shared.Plan{
 		Argv:      cmdengine.PlannedInit(),
-		Mounts:    mountplan.Planned(ops),
+		Mounts:    mountplan.Planned(drawn.Ops),
 		Documents: []shared.PlanDocument{{Name: "system calls", Text: f.String()}},
 		Notes:     mountplan.Notes(mountplan.Events(s.held, s.spec)),
 	}, nil

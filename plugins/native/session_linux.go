@@ -177,8 +177,7 @@ func (s *opened) leave() { s.engine.sessions.put(s.session) }
 
 // spawner has the holder start an init over a tree. A holder that dies before it
 // has answered is replaced once: nothing has run then.
-func (s *opened) spawner(steps mountplan.Steps, namespaces uint32) cmdengine.Spawner {
-	tree := holder.NewPlan(steps.Ops)
+func (s *opened) spawner(m *made) cmdengine.Spawner {
 	return func(ctx context.Context, _ string, argv []string, files []*os.File) (cmdengine.Launched, error) {
 		var err error
 		for range 2 {
@@ -187,7 +186,7 @@ func (s *opened) spawner(steps mountplan.Steps, namespaces uint32) cmdengine.Spa
 				break
 			}
 			var l *holder.Launcher
-			if l, err = client.StartInit(ctx, tree, namespaces, argv, files); err == nil {
+			if l, err = client.StartInit(ctx, m.tree, m.box.Namespaces, argv, files); err == nil {
 				return l, nil
 			}
 			if !errors.Is(err, holder.ErrLost) {
@@ -199,7 +198,7 @@ func (s *opened) spawner(steps mountplan.Steps, namespaces uint32) cmdengine.Spa
 			return nil, ctx.Err()
 		}
 		if failed, ok := errors.AsType[*holder.MountError](err); ok && failed.Shared {
-			return nil, s.explain(steps, failed)
+			return nil, s.explain(m.halves.Tree, failed)
 		}
 		return nil, diagnose(err, lookAtKernel())
 	}

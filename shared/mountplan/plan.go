@@ -13,11 +13,9 @@ import (
 )
 
 // Plan gives the steps that make the view of a sandbox's commands, in order. It
-// looks at the host through f alone and changes nothing.
+// looks at the host through f alone, often at one path, and changes nothing.
 func Plan(f *Facts, h *Held, spec *shared.Spec) ([]Op, error) {
-	looked := *f
-	looked.tree = remember(f.tree) // many entries have their parents in common
-	p := planner{facts: &looked, held: h, spec: spec, tempSize: tempSize(f, spec), uid: f.uid}
+	p := planner{facts: f, held: h, spec: spec, tempSize: tempSize(f, spec), uid: f.uid}
 	if spec.User != nil {
 		p.uid = spec.User.UID
 	}

@@ -74,7 +74,7 @@ func (hostTree) names(dir string) []string {
 	return names
 }
 
-// memo is a tree that looks at each path once. It is for a moment's use.
+// memo is a tree that looks at each path once.
 type memo struct {
 	tree
 	seen map[string]seen
@@ -94,6 +94,17 @@ func (m memo) lstat(p string) (entry, error) {
 		m.seen[p] = s
 	}
 	return s.entry, s.err
+}
+
+// holds reports whether each path that was looked at is what it was, as far as a
+// plan goes by it.
+func (m memo) holds() bool {
+	for p, was := range m.seen {
+		if now, err := m.tree.lstat(p); err != nil || was.err != nil || now.kind != was.kind || now.target != was.target {
+			return false
+		}
+	}
+	return true
 }
 
 // resolve follows every symlink of an absolute path. The entry is absent where
