@@ -172,7 +172,7 @@ func attribute(attrs []*common.KeyValue, name string) string {
 }
 
 func TestTelemetry(t *testing.T) {
-		top, err := filepath.Abs("..")
+	top, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
