@@ -83,7 +83,7 @@ func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int, bindFD bo
 			bind("--bind", o)
 		case mountplan.Tree:
 			words = append(words, "--dev-bind", o.Source, o.Dest)
-		case mountplan.Tmpfs:
+		case mountplan.Tmpfs, mountplan.Shell:
 			words = append(words, "--perms", octal(o.Perms), "--size", strconv.FormatUint(o.Size, 10), "--tmpfs", o.Dest)
 		case mountplan.Symlink:
 			words = append(words, "--symlink", o.Source, o.Dest)

@@ -45,7 +45,7 @@ func mounts(ops []mountplan.Op, holder bool) (list []sandboxinit.Mount, err erro
 			if m.Dev, m.Ino, err = sourceID(o.Source); err != nil {
 				return nil, err
 			}
-		case mountplan.Tmpfs, mountplan.MaskFile, mountplan.MaskDir:
+		case mountplan.Tmpfs, mountplan.Shell, mountplan.MaskFile, mountplan.MaskDir:
 		default:
 			continue
 		}

@@ -449,7 +449,7 @@ func TestExecutorsAgree(t *testing.T) {
 		// bubblewrap's own mode of a directory on the way to a bind is its business,
 		// and the top of a devpts is the kernel's: it belongs to whoever is 0 where
 		// it was mounted.
-		plain := regexp.MustCompile(`(?m)^d[rwxst-]{9} \S+ (/etc\S*|/srv|/var|/dev/pts)`)
+		plain := regexp.MustCompile(`(?m)^d[rwxst-]{9} \S+ (/etc\S*|/srv|/var|/dev/pts|\S+/shell/new )`)
 		view := func(spec shared.Spec) string { return plain.ReplaceAllString(run(t, e, spec, cmd).stdout, "$1") }
 		a, b := sorted(view(direct)), sorted(view(held))
 		if a != b {
@@ -461,6 +461,32 @@ func TestExecutorsAgree(t *testing.T) {
 		if !strings.Contains(a, "/tmp/deep/src") || !strings.Contains(a, "/tmp/home writable") {
 			t.Errorf("%v: there is too little to compare:\n%s", kind, a)
 		}
+	}
+}
+
+// What hides a directory in which more shows is made once for a session. Somebody
+// outside takes it away with the directory.
+func TestShellLastsForTheSession(t *testing.T) {
+	t.Parallel()
+	e := needHolder(t)
+	dir := workspace(t)
+	spec := sessionSpec(t)
+	spec.Table = append(hide(dir+"/shell"), bindRW(dir), shared.Entry{Path: dir + "/shell/in", Access: shared.Private, Why: "tmpfs[0]"})
+	write(t, dir+"/shell/key", "secret")
+	open, err := e.Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close(t.Context())
+	script := "cd " + dir + "/shell; cat key; ls; touch new; touch in/f && echo writable; mv ../shell ../away"
+	for range 2 {
+		if out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", script}}).stdout; out != "in\nwritable\n" {
+			t.Errorf("a command got %q", out)
+		}
+		if err := os.RemoveAll(dir + "/shell"); err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir+"/shell/key", "secret")
 	}
 }
 

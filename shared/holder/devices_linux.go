@@ -21,22 +21,11 @@ var (
 // They are the only mounts of a tree through which a device can be used. console makes
 // what a terminal is mounted on.
 func (b *builder) devices(dest string, console bool) *MountError {
-	fd, failed := memory("mode", "0755", "size", "64k")
+	fd, failed := b.memory(dest, 0o755, 64<<10)
 	if failed != nil {
 		return failed
 	}
 	defer unix.Close(fd)
-	point, failed := b.point(dest, true)
-	if failed != nil {
-		return failed
-	}
-	defer unix.Close(point)
-	if err := unix.MoveMount(fd, "", point, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
-		return mountError("move_mount", err)
-	}
-	if failed := b.owns(fd); failed != nil {
-		return failed
-	}
 	for _, name := range nodes {
 		// A device can be written to in a read-only mount, but its mode, which is
 		// the host's, cannot be changed by a command of root's.

@@ -44,14 +44,16 @@ const (
 	// path in the trees' own space.
 	Point
 
+	// Memory mounts empty memory on Dest; Perms and Size apply. In a tree all commands share
+	// it.
+	Memory
+
 	// What follows is for the steps of a [Sandbox] alone.
 
 	// Graft shows the tree Source, a path in the trees' own space, at Dest.
 	Graft
 	// Seal takes the right to write from Dest and all beneath it, by a mount over it.
 	Seal
-	// Memory makes a file system in memory at Dest; Perms and Size apply.
-	Memory
 	// Processes makes a procfs, of the sandbox's own processes, at Dest.
 	Processes
 	// Pseudoterminals makes a devpts at Dest.

@@ -144,45 +144,22 @@ func (b *builder) fresh(o Op, dest string) *MountError {
 		}
 		defer unix.Close(fd)
 		return b.cloneOnto(dest, fd, fd, "", unix.MOUNT_ATTR_RDONLY|locked)
-	case Memory:
-		fd, failed := memory("mode", strconv.FormatUint(uint64(o.Perms), 8), "size", strconv.FormatUint(o.Size, 10))
-		if failed != nil {
-			return failed
-		}
-		defer unix.Close(fd)
-		if failed := b.put(fd, dest, true); failed != nil {
-			return failed
-		}
-		return b.owns(fd)
 	case Processes:
 		fd, failed := fileSystem("proc", locked|unix.MOUNT_ATTR_NOEXEC)
 		if failed != nil {
 			return failed
 		}
 		defer unix.Close(fd)
-		return b.put(fd, dest, true)
+		return b.put(fd, dest)
 	case Pseudoterminals:
 		fd, failed := fileSystem("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "ptmxmode", "0666", "mode", "0620")
 		if failed != nil {
 			return failed
 		}
 		defer unix.Close(fd)
-		return b.put(fd, dest, true)
+		return b.put(fd, dest)
 	}
 	return b.console(dest)
-}
-
-// put mounts fd on dest.
-func (b *builder) put(fd int, dest string, isDir bool) *MountError {
-	point, failed := b.point(dest, isDir)
-	if failed != nil {
-		return failed
-	}
-	defer unix.Close(point)
-	if err := unix.MoveMount(fd, "", point, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
-		return mountError("move_mount", err)
-	}
-	return nil
 }
 
 // console shows the terminal that a command is given by a name: its descriptor is of a

@@ -174,10 +174,16 @@ func (b *builder) step(o Op) *MountError {
 		return b.devices(dest, o.Size > 0)
 	case Point:
 		return b.placeFor(dest, o.Source)
+	case Memory:
+		fd, failed := b.memory(dest, o.Perms, o.Size)
+		if failed == nil {
+			unix.Close(fd)
+		}
+		return failed
 	case Terminals:
 		b.terminals = dest
 		return b.directory(dest, 0o755)
-	case Graft, Seal, Memory, Processes, Pseudoterminals, Console:
+	case Graft, Seal, Processes, Pseudoterminals, Console:
 		return b.fresh(o, dest)
 	}
 	return &MountError{Index: -1, Call: "mounting", Reason: "unknown step " + strconv.Itoa(int(o.Kind))}
@@ -348,6 +354,40 @@ func (b *builder) placeFor(dest, source string) *MountError {
 		unix.Close(point)
 	}
 	return failed
+}
+
+// memory mounts memory on dest, in which mount points may be made, and gives its top.
+func (b *builder) memory(dest string, perms uint32, size uint64) (int, *MountError) {
+	fd, failed := memory("mode", strconv.FormatUint(uint64(perms), 8), "size", strconv.FormatUint(size, 10))
+	if failed != nil {
+		return -1, failed
+	}
+	if failed = b.owns(fd); failed == nil {
+		failed = b.put(fd, dest)
+	}
+	if failed != nil {
+		unix.Close(fd)
+		return -1, failed
+	}
+	return fd, nil
+}
+
+// put mounts fd, which is a file system's top, on dest.
+func (b *builder) put(fd int, dest string) *MountError {
+	point, failed := b.point(dest, true)
+	if failed != nil {
+		return failed
+	}
+	defer unix.Close(point)
+	id, err := mountID(fd, "")
+	if err != nil {
+		return mountError("statx", err)
+	}
+	if err := unix.MoveMount(fd, "", point, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+		return mountError("move_mount", err)
+	}
+	b.mounts[dest] = id
+	return nil
 }
 
 func (b *builder) directory(dest string, perms uint32) *MountError {

@@ -42,8 +42,8 @@ func Halve(ops []Op, terminal bool) Halves {
 		own := "/0" + o.Dest
 		inside := "/" + strconv.Itoa(at.tree) + strings.TrimSuffix("/"+strings.TrimPrefix(strings.TrimPrefix(o.Dest, at.top), "/"), "/")
 		switch o.Kind {
-		case ROBind, Bind, Overlay, Home:
-			k := map[Kind]holder.Kind{ROBind: holder.ReadOnlyBind, Bind: holder.Bind, Overlay: holder.Overlay, Home: holder.Home}[o.Kind]
+		case ROBind, Bind, Overlay, Home, Shell:
+			k := map[Kind]holder.Kind{ROBind: holder.ReadOnlyBind, Bind: holder.Bind, Overlay: holder.Overlay, Home: holder.Home, Shell: holder.Memory}[o.Kind]
 			source := o.Source
 			if o.Kind == Home {
 				source = o.Dest // what it is known by in the session

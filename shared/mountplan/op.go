@@ -21,11 +21,12 @@ const (
 	Home           // memory that lasts as long as the session's holder
 	Pin            // Dest, of which Source is the host's path, bound onto itself
 	Hide           // Dest is to be hidden, and is not there; no plan has it
+	Shell          // memory for mount points alone, read-only once they are made; Perms and Size apply
 	Tree           // Source is a tree that was prepared, with devices in it
 )
 
 func (k Kind) String() string {
-	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin", "hide", "dev-bind"}[k]
+	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin", "hide", "tmpfs", "dev-bind"}[k]
 }
 
 // An op is one step that makes the view. The order counts.

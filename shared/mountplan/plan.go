@@ -260,7 +260,7 @@ func pinned(ops []Op) []Op {
 	// is memory that is made read-only last.
 	for i, n := 0, len(ops); i+1 < n; i++ {
 		if o := &ops[i]; o.Kind == MaskDir && paths.Inside(o.Dest, ops[i+1].Dest) {
-			o.Kind, o.Perms, o.Size = Tmpfs, 0o755, shellSize
+			o.Kind, o.Perms, o.Size = Shell, 0o755, shellSize
 			ops = append(ops, Op{Kind: RemountRO, Dest: o.Dest, Why: o.Why})
 		}
 	}

@@ -24,6 +24,7 @@ type region struct {
 	tree  int    // fresh: negative
 	top   string // where the tree begins inside
 	fresh bool
+	own   bool // memory of the holder's: no command can lead away what is mounted in it
 }
 
 // worthwhile is how many mounts bubblewrap must be spared before they are made
@@ -41,9 +42,11 @@ func Crowded(ops []Op) bool { return len(ops) > 300 }
 // in one another it is the outermost; what lies in a bind follows it.
 func deferred(ops []Op) map[int]bool {
 	late, spared, outermost := map[int]bool{}, 0, ""
-	sealed := map[string]bool{"/run": true}
+	sealed, shells := map[string]bool{"/run": true}, map[string]bool{}
 	for _, o := range ops {
-		if o.Kind == RemountRO && o.Dest != "/" {
+		if o.Kind == Shell {
+			shells[o.Dest] = true
+		} else if o.Kind == RemountRO && o.Dest != "/" && !shells[o.Dest] {
 			sealed[o.Dest] = true
 		}
 	}
@@ -90,9 +93,10 @@ func (o Op) movable(sealed map[string]bool) bool {
 	return true
 }
 
-// binds reports whether o shows something that is not made for the one command.
+// binds reports whether o shows something that is not made for the one command. A
+// shell is read-only, so that commands can share it.
 func (o Op) binds() bool {
-	return o.Kind == ROBind || o.Kind == Bind || o.Kind == Overlay || o.Kind == Home
+	return o.Kind == ROBind || o.Kind == Bind || o.Kind == Overlay || o.Kind == Home || o.Kind == Shell
 }
 
 // Divide takes a plan apart. A fresh procfs, devices and memory are bubblewrap's, and
@@ -102,7 +106,6 @@ func (o Op) binds() bool {
 func Divide(ops []Op, terminal bool) Prepared {
 	var p Prepared
 	var regions strata[region]
-	regions.put("/", region{top: "/"})
 	trees := 1
 	add := func(k holder.Kind, dest string, o Op) {
 		p.Steps = append(p.Steps, holder.Op{Kind: k, Source: o.Source, Dest: dest, Perms: o.Perms, Size: o.Size})
@@ -117,11 +120,13 @@ func Divide(ops []Op, terminal bool) Prepared {
 	} else {
 		add(holder.Root, "/0", Op{Why: "filesystem"})
 	}
+	regions.put("/", region{top: "/", own: p.Steps[0].Kind == holder.Root})
 	bind(0, "/", "filesystem")
 
 	late := deferred(ops)
 	for i, o := range ops {
 		at := regions.cover(o.Dest).of
+		o.Asked = o.Asked && !at.fresh && !at.own
 		inside := "/" + strconv.Itoa(at.tree) + strings.TrimSuffix("/"+strings.TrimPrefix(strings.TrimPrefix(o.Dest, at.top), "/"), "/")
 		if late[i] && paths.Inside("/proc", o.Dest) {
 			k := holder.ReadOnlyBind
@@ -133,8 +138,8 @@ func Divide(ops []Op, terminal bool) Prepared {
 			continue
 		}
 		switch o.Kind {
-		case ROBind, Bind, Overlay, Home:
-			made := region{tree: at.tree, top: at.top}
+		case ROBind, Bind, Overlay, Home, Shell:
+			made := region{tree: at.tree, top: at.top, own: o.Kind == Shell && (at.fresh || at.own)}
 			point := ""
 			if at.fresh || late[i] {
 				made.tree, made.top = trees, o.Dest
@@ -150,7 +155,7 @@ func Divide(ops []Op, terminal bool) Prepared {
 				}
 				trees++
 			}
-			k := map[Kind]holder.Kind{ROBind: holder.ReadOnlyBind, Bind: holder.Bind, Overlay: holder.Overlay, Home: holder.Home}[o.Kind]
+			k := map[Kind]holder.Kind{ROBind: holder.ReadOnlyBind, Bind: holder.Bind, Overlay: holder.Overlay, Home: holder.Home, Shell: holder.Memory}[o.Kind]
 			if o.Kind == Home {
 				o.Source = o.Dest // what it is known by in the session
 			}

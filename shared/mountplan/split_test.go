@@ -19,11 +19,13 @@ func sessionful() *shared.Spec {
 	spec.Table = append(spec.Table,
 		shared.Entry{Source: "/home/u/proj", Path: "/tmp/deep/dir", Access: shared.ReadWrite, Why: "bind_paths[3]"},
 		shared.Entry{Source: "/cache/file", Path: "/tmp/deep/dir/src/a", Why: "bind_paths[4]", Access: shared.ReadOnly},
-		shared.Entry{Source: "/cache/file", Path: "/tmp/file", Why: "bind_paths[5]", Access: shared.ReadOnly})
+		shared.Entry{Source: "/cache/file", Path: "/tmp/file", Why: "bind_paths[5]", Access: shared.ReadOnly},
+		shared.Entry{Source: "/cache/dir", Path: "/tmp/above/dir", Access: shared.ReadWrite, Why: "bind_paths[6]"},
+		shared.Entry{Source: "/cache/dir", Path: "/home/u/above/dir", Access: shared.ReadWrite, Why: "bind_paths[7]"})
 	return spec
 }
 
-var sessionHidden = hide("/home/u/proj/.git", "/home/u/proj/src/b", "/tmp/deep/dir/.git/config")
+var sessionHidden = hide("/tmp/above", "/home/u/above", "/home/u/proj/.git", "/home/u/proj/src/b", "/tmp/deep/dir/.git/config")
 
 // flat gives a divided plan as one list again, as bubblewrap and the holder carry
 // it out together.
@@ -31,7 +33,7 @@ func flat(p Prepared) []Op {
 	kinds := map[holder.Kind]Kind{
 		holder.Bind: Bind, holder.ReadOnlyBind: ROBind, holder.Overlay: Overlay, holder.Home: Home, holder.Directory: Dir,
 		holder.File: File, holder.Symlink: Symlink, holder.ReadOnly: RemountRO, holder.Pin: Pin,
-		holder.HideFile: MaskFile, holder.HideDirectory: MaskDir, holder.Devices: Dev,
+		holder.HideFile: MaskFile, holder.HideDirectory: MaskDir, holder.Devices: Dev, holder.Memory: Shell,
 	}
 	var ops []Op
 	rest := slices.Clone(p.Rest)
@@ -219,7 +221,7 @@ func TestGoldenSession(t *testing.T) {
 // showDivided is for people.
 func showDivided(p Prepared) string {
 	var b strings.Builder
-	names := [...]string{"root", "bind", "ro-bind", "overlay", "home", "dir", "file", "symlink", "remount-ro", "pin", "hide", "hide-dir", "devices", "terminals", "point"}
+	names := [...]string{"root", "bind", "ro-bind", "overlay", "home", "dir", "file", "symlink", "remount-ro", "pin", "hide", "hide-dir", "devices", "terminals", "point", "memory"}
 	for i, s := range p.Steps {
 		fmt.Fprintf(&b, "%-11s %s", names[s.Kind], s.Dest)
 		if s.Source != "" {
@@ -288,6 +290,36 @@ func TestOverlap(t *testing.T) {
 		got := Overlap(&shared.Spec{Session: shared.Session{Dir: tt.dir}, Table: tt.mounts})
 		if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || got[tt.want] == "") {
 			t.Errorf("%+v: %v", tt, got)
+		}
+	}
+}
+
+// A launcher mounts by path, through what a command that runs may have put there: such
+// mounts are to be looked for, and no others, which would cost each command a look at the
+// table of all mounts.
+func TestMountsThatAreLookedFor(t *testing.T) {
+	t.Parallel()
+	spec := sessionful()
+	spec.Table = append(spec.Table, shared.Entry{Path: "/home/u/proj/src", Access: shared.Private, Why: "tmpfs[1]"})
+	spec.Table = append(slices.DeleteFunc(spec.Table, func(e shared.Entry) bool { return e.Path == "/home/u/proj/src/a" }), hide("/tmp/above", "/home/u/above")...)
+	tree := distributions["debian"].with(fakeTree{"/scratch": "/", "/over": "/"})
+	for view, want := range map[shared.Filesystem]string{
+		shared.FilesystemMinimal: "/home/u/proj/src",
+		shared.FilesystemHost:    "/home/u/proj/src /scratch /tmp /var/tmp",
+	} {
+		spec.Filesystem = view
+		ops, err := Plan(gather(tree, 1000, 8<<30), &Held{Holder: true}, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, o := range Divide(ops, false).Rest {
+			if o.Asked && (o.Kind == Tmpfs || o.Kind == Shell || o.hides()) {
+				got = append(got, o.Dest)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%v: %q, want %q", view, got, want)
 		}
 	}
 }
