@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -167,8 +168,14 @@ func (s *scene) makeRepository() (string, error) {
 			return "", err
 		}
 	}
+	time.Sleep(settling)
 	return root, nil
 }
+
+// settling is how old a configuration of git must be before an answer of git about
+// it is remembered: a change in the same tick of a file system's clock would not
+// be seen. Those of people's repositories are older.
+const settling = 2*time.Second + 100*time.Millisecond
 
 // hiddenIn counts the entries that deny_paths hides.
 func hiddenIn(table []shared.Entry) (n int) {
