@@ -41,8 +41,7 @@ type session struct {
 	client     *holder.Client
 }
 
-// newSession is for a Spec's session, which can be none: its holder then has a
-// directory of its own, that is gone when it runs.
+// newSession is for a Spec's session, which can be none: its holder then has one client.
 func newSession(spec *shared.Spec) *session {
 	key := sessionKey{spec.Session.Dir, uint32(os.Geteuid())}
 	config := holder.Config{Dir: spec.Session.Dir, Abandoned: func() { sandboxinit.KillOrphans(0) }, Executable: func() (*os.File, error) {
@@ -108,16 +107,7 @@ func (s *session) connect(ctx context.Context) (*holder.Client, error) {
 			return s.client, nil
 		}
 	}
-	config := s.config
-	if config.Dir == "" {
-		dir, err := os.MkdirTemp("", "sbxhost-holder-")
-		if err != nil {
-			return nil, err
-		}
-		defer os.RemoveAll(dir)
-		config.Dir = dir
-	}
-	client, err := holder.Connect(ctx, config)
+	client, err := holder.Connect(ctx, s.config)
 	if err != nil {
 		return nil, err
 	}

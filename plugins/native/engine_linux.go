@@ -78,7 +78,7 @@ type opened struct {
 	table   *mountplan.Table
 	session *session
 	held    *mountplan.Held
-	last    atomic.Pointer[made]
+	last    atomic.Pointer[work]
 }
 
 // attach looks at the host and joins the session.
@@ -110,8 +110,8 @@ func (s *opened) freshHome() string {
 	return s.spec.Home
 }
 
-// made is what a plan comes to.
-type made struct {
+// work is what a plan comes to.
+type work struct {
 	of       *mountplan.Drawn
 	terminal bool
 	halves   mountplan.Halves
@@ -120,8 +120,8 @@ type made struct {
 	encoded  []byte // box
 }
 
-// make gives what the plan of a command comes to, which is mostly what the last one's did.
-func (s *opened) make(terminal bool) (*made, error) {
+// prepare gives what the plan of a command comes to, which is mostly what the last one's did.
+func (s *opened) prepare(terminal bool) (*work, error) {
 	drawn, err := s.table.Draw()
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (s *opened) make(terminal bool) (*made, error) {
 	if last := s.last.Load(); last != nil && last.of == drawn && last.terminal == terminal {
 		return last, nil
 	}
-	m := &made{of: drawn, terminal: terminal, halves: mountplan.Halve(drawn.Ops, terminal)}
+	m := &work{of: drawn, terminal: terminal, halves: mountplan.Halve(drawn.Ops, terminal)}
 	m.tree = holder.NewPlan(m.halves.Tree.Ops)
 	m.box = holder.Sandbox{
 		Namespaces: unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
@@ -145,7 +145,7 @@ func (s *opened) make(terminal bool) (*made, error) {
 
 // launch says what the holder is to start: an init, in a sandbox of its own.
 func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
-	m, err := s.make(cmd.TTY)
+	m, err := s.prepare(cmd.TTY)
 	if err != nil {
 		return nil, err
 	}

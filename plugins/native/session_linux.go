@@ -107,16 +107,7 @@ func (s *session) connect(ctx context.Context) (*holder.Client, error) {
 			return s.client, nil
 		}
 	}
-	config := s.config
-	if config.Dir == "" {
-		dir, err := os.MkdirTemp("", "sbxhost-holder-")
-		if err != nil {
-			return nil, err
-		}
-		defer os.RemoveAll(dir)
-		config.Dir = dir
-	}
-	client, err := holder.Connect(ctx, config)
+	client, err := holder.Connect(ctx, s.config)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +168,7 @@ func (s *opened) leave() { s.engine.sessions.put(s.session) }
 
 // spawner has the holder start an init over a tree. A holder that dies before it
 // has answered is replaced once: nothing has run then.
-func (s *opened) spawner(m *made) cmdengine.Spawner {
+func (s *opened) spawner(m *work) cmdengine.Spawner {
 	return func(ctx context.Context, _ string, argv []string, files []*os.File) (cmdengine.Launched, error) {
 		var err error
 		for range 2 {

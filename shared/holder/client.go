@@ -20,7 +20,8 @@ const Place = "holder"
 
 // Config says whose holder and where.
 type Config struct {
-	// Dir is the session's directory, private to its owner.
+	// Dir is the session's directory, private to its owner. Empty is no session: the holder
+	// has one client, and nothing of it is on a disk.
 	Dir string
 	// User is who the holder runs as. Nil is the caller's own user; any other
 	// needs a caller who is root.

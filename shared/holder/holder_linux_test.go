@@ -421,3 +421,27 @@ func runs(pid int) bool {
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	return fields[0] != "Z" && fields[0] != "X"
 }
+
+// A holder without a session has one client, nothing on a disk, and no overlays; it ends
+// with its client, and the client can wait for that.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	c, err := Connect(t.Context(), Config{Executable: self})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := c.conn.holder.Pid
+	if out := sh(t, c, system(), "echo up"); out != "up\n" {
+		t.Errorf("got %q", out)
+	}
+	if where, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err == nil && where != "/" {
+		t.Errorf("it works in %q", where)
+	}
+	if _, refused := errors.AsType[*MountError](c.Overlay(t.Context(), tempDir(t))); !refused {
+		t.Error("there is an overlay without a session")
+	}
+	c.CloseAlone()
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it has not ended, or was not waited for: %v", err)
+	}
+}

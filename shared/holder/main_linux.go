@@ -40,13 +40,25 @@ func Main(args []string, sweep func()) int {
 	unix.Close(mountFD)
 	unix.Close(userFD)
 	s := &server{byRoot: args[2] == "true", sweep: sweep, clients: map[*client]bool{}, trees: map[treeKey]*tree{}, listener: -1}
-	if e := s.begin(); e != nil {
+	begin, serve := s.begin, s.accept
+	if args[2] == alone {
+		begin, serve = s.beginAlone, func() { <-s.over }
+	}
+	if e := begin(); e != nil {
 		first.write(encodeFailed(0, e))
 		return failed
 	}
 	s.admit(first)
-	s.accept()
+	serve()
 	return 0
+}
+
+// beginAlone makes the file system of a holder that has one client and is known to nobody
+// else.
+func (s *server) beginAlone() (e *MountError) {
+	s.over = make(chan struct{})
+	s.space, e = newSpace(-1, s.sweep)
+	return e
 }
 
 // Names in the holder's directory.

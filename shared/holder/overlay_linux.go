@@ -23,6 +23,9 @@ func (s *space) overlay(source string) (string, *MountError) {
 	if o, ok := s.overlays[source]; ok && o.failed == nil {
 		return o.at, nil
 	}
+	if s.dir < 0 {
+		return "", &MountError{Index: -1, Call: "making an overlay", Reason: "there is no session to keep the writes"}
+	}
 	if !s.proven {
 		if failed := s.tryOverlay(); failed != nil {
 			return "", failed

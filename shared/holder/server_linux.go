@@ -19,6 +19,7 @@ type server struct {
 	listener int
 	incoming *os.File // the listener, for who closes it
 	space    *space
+	over     chan struct{} // of a holder for one client alone: closed when that is gone
 
 	mu      sync.Mutex
 	clients map[*client]bool
@@ -101,6 +102,10 @@ func (s *server) leave(c *client) {
 		return
 	}
 	s.closed = true
+	if s.over != nil {
+		close(s.over)
+		return
+	}
 	unix.Unlinkat(s.space.dir, socketName, 0)
 	if s.incoming != nil {
 		s.incoming.Close()

@@ -14,7 +14,7 @@ import (
 // space is the holder's file system: memory as the root, the host's tree in
 // Host, and what belongs to the session. Trees are made in copies of it.
 type space struct {
-	dir   int    // the holder's own directory on the host
+	dir   int    // the holder's own directory on the host; negative for none
 	sweep func() // see Main; may be nil
 	watch *watch
 

@@ -19,8 +19,20 @@ import (
 const attempts = 20
 
 // Connect gives a connection to the session's holder, which it starts where
-// there is none.
+// there is none. Without a session it starts one for this connection alone.
 func Connect(ctx context.Context, config Config) (*Client, error) {
+	if config.Dir == "" {
+		c, log, err := begin(ctx, -1, config)
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		} else if err != nil {
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return newClient(c, log, config.Abandoned), nil
+	}
 	uid := os.Geteuid()
 	if config.User != nil {
 		uid = int(config.User.Uid)
@@ -33,7 +45,7 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 	for range attempts {
 		c, err := dial(ctx, dir, uid)
 		if absent(err) {
-			c, err = begin(ctx, dir, uid, config)
+			c, err = beginOnce(ctx, dir, uid, config)
 		}
 		switch {
 		case err == nil:
@@ -149,8 +161,8 @@ func await(ctx context.Context, c *conn) (*conn, error) {
 	return c, nil
 }
 
-// begin starts a holder, unless somebody else has done so meanwhile.
-func begin(ctx context.Context, dir, uid int, config Config) (*conn, error) {
+// beginOnce starts a holder, unless somebody else has done so meanwhile.
+func beginOnce(ctx context.Context, dir, uid int, config Config) (*conn, error) {
 	lock, err := lockStart(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -159,31 +171,37 @@ func begin(ctx context.Context, dir, uid int, config Config) (*conn, error) {
 	if c, err := dial(ctx, dir, uid); err == nil || !absent(err) {
 		return c, err
 	}
+	c, _, err := begin(ctx, dir, config)
+	return c, err
+}
+
+// begin starts a holder, with a directory or, where that is negative, for the caller
+// alone.
+func begin(ctx context.Context, dir int, config Config) (c *conn, log func() string, err error) {
 	ours, theirs, err := pair()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer theirs.Close()
-	process, gone, err := spawn(dir, theirs, config)
+	process, gone, log, err := spawn(dir, theirs, config)
 	if err != nil {
 		unix.Close(ours)
-		return nil, err
+		return nil, nil, err
 	}
 	theirs.Close()
-	c, err := newConn(ours)
-	if err != nil {
-		return nil, err
+	if c, err = newConn(ours); err != nil {
+		return nil, nil, err
 	}
 	c.holder, c.gone = process, gone
 	c, err = await(ctx, c)
 	if ended(err) {
 		// Not one that was about to go: this one has just begun.
 		err = errors.New("it ended before it was ready")
-		if said := logReader(dir)(); said != "" {
+		if said := log(); said != "" {
 			err = fmt.Errorf("%w; it said: %s", err, said)
 		}
 	}
-	return c, err
+	return c, log, err
 }
 
 // lockStart waits until nobody else starts a holder here.
@@ -213,37 +231,39 @@ func pair() (ours int, theirs *os.File, err error) {
 
 // spawn executes the holder in namespaces of its own. It has no parent-death
 // signal: it belongs to all clients, and ends with the last connection.
-func spawn(dir int, first *os.File, config Config) (*os.Process, <-chan struct{}, error) {
+func spawn(dir int, first *os.File, config Config) (_ *os.Process, gone <-chan struct{}, said func() string, err error) {
 	attr, err := namespaces(config.User)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	binary, err := config.Executable()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer binary.Close()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer null.Close()
-	logFD, err := unix.Openat(dir, logName, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	log, err := openLog(dir)
 	if err != nil {
-		return nil, nil, os.NewSyscallError("opening the log", err)
+		return nil, nil, nil, err
 	}
-	log := os.NewFile(uintptr(logFD), logName)
 	defer log.Close()
+	if said = logReader(dir); dir < 0 {
+		said = ownLog(log)
+	}
 	spaces, err := OwnNamespaces()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer func() {
 		for _, f := range spaces {
 			f.Close()
 		}
 	}()
-	words := argv(os.Geteuid() == 0)
+	words := argv(os.Geteuid() == 0, dir < 0)
 	process, err := startIn(dir, words, &os.ProcAttr{
 		// One processor: it waits and passes on.
 		Env:   []string{"GOMAXPROCS=1"},
@@ -251,14 +271,30 @@ func spawn(dir int, first *os.File, config Config) (*os.Process, <-chan struct{}
 		Sys:   attr,
 	})
 	if err != nil {
-		return nil, nil, &MountError{Index: -1, Call: CallClone, Reason: err.Error(), Errno: errnoOf(err)}
+		return nil, nil, nil, &MountError{Index: -1, Call: CallClone, Reason: err.Error(), Errno: errnoOf(err)}
 	}
 	ended := make(chan struct{})
 	go func() {
 		process.Wait()
 		close(ended)
 	}()
-	return process, ended, nil
+	return process, ended, said, nil
+}
+
+// openLog opens the file for a crash's last words: in the holder's directory, or in
+// memory where it has none.
+func openLog(dir int) (*os.File, error) {
+	var fd int
+	var err error
+	if dir < 0 {
+		fd, err = unix.MemfdCreate("sbxhost-holder", unix.MFD_CLOEXEC)
+	} else {
+		fd, err = unix.Openat(dir, logName, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("opening the log", err)
+	}
+	return os.NewFile(uintptr(fd), logName), nil
 }
 
 // startIn starts a process whose working directory is dir, whether or not
@@ -266,7 +302,9 @@ func spawn(dir int, first *os.File, config Config) (*os.Process, <-chan struct{}
 // this namespace, of which the new one can use none.
 func startIn(dir int, words []string, attr *os.ProcAttr) (process *os.Process, err error) {
 	onOwnThread(func() {
-		if err = unix.Unshare(unix.CLONE_FS); err == nil {
+		if dir < 0 {
+			attr.Dir = "/"
+		} else if err = unix.Unshare(unix.CLONE_FS); err == nil {
 			err = unix.Fchdir(dir)
 		}
 		if err == nil {
@@ -372,13 +410,30 @@ func logReader(dir int) func() string {
 		}
 		f := os.NewFile(uintptr(fd), logName)
 		defer f.Close()
-		b, _ := io.ReadAll(io.LimitReader(f, maxSaid))
-		text := strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", "; ")
-		return strings.Map(func(r rune) rune {
-			if !unicode.IsPrint(r) {
-				return unicode.ReplacementChar
-			}
-			return r
-		}, text)
+		return oneLine(f)
 	}
+}
+
+// ownLog is logReader for a log that is no file of a directory.
+func ownLog(log *os.File) func() string {
+	fd, err := unix.FcntlInt(log.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return func() string { return "" }
+	}
+	own := os.NewFile(uintptr(fd), logName)
+	return func() string {
+		defer own.Close()
+		return oneLine(io.NewSectionReader(own, 0, maxSaid))
+	}
+}
+
+func oneLine(r io.Reader) string {
+	b, _ := io.ReadAll(io.LimitReader(r, maxSaid))
+	text := strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", "; ")
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }

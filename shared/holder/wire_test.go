@@ -61,7 +61,7 @@ func FuzzDecode(f *testing.F) {
 
 func TestWanted(t *testing.T) {
 	t.Parallel()
-	for _, words := range [][]string{argv(true), argv(false)} {
+	for _, words := range [][]string{argv(true, false), argv(false, false), argv(true, true)} {
 		if !Wanted(words) {
 			t.Errorf("%q is not wanted", words)
 		}

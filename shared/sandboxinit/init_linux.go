@@ -65,6 +65,8 @@ func runMaking(control int, others [2]int) int {
 		return complain("reading what is to be made", err)
 	}
 	failed := holder.Complete(box, others, []int{0, 1, 2})
+	unix.Close(others[0])
+	unix.Close(others[1])
 	if failed == nil {
 		err := dropCapabilities(control)
 		if err == nil {
