@@ -68,14 +68,14 @@ func userNamespaces(ctx context.Context) finding {
 		return f
 	}
 	f.State, f.Found = stateMissing, err.Error()
-	f.Consequence = "the engine bwrap cannot isolate for an ordinary user"
+	f.Consequence = "the engines native and bwrap cannot isolate for an ordinary user"
 	switch {
 	case setting("/proc/sys/user/max_user_namespaces") == "0":
 		f.Fix = "as root: sysctl -w user.max_user_namespaces=15000"
 	case setting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
 		f.Fix = "as root: sysctl -w kernel.unprivileged_userns_clone=1"
 	case setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-		f.Fix = "as root, add an AppArmor profile that allows userns to bwrap, or: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+		f.Fix = appArmorFix(os.Executable())
 	default:
 		f.Fix = "in a container, run it with user namespaces allowed, such as docker run --security-opt seccomp=unconfined"
 	}
@@ -86,10 +86,25 @@ func appArmor() finding {
 	f := finding{Name: "AppArmor", State: stateOK, Found: "does not restrict user namespaces"}
 	if setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
 		f.State, f.Found = stateLimited, "restricts user namespaces of programs without a profile"
-		f.Consequence = "bwrap works only where its profile allows userns; whether it does is told below"
-		f.Fix = "install the profile bwrap-userns-restrict of your distribution, or as root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+		f.Consequence = "the engines native and bwrap work only where a profile allows userns; whether it does is told below"
+		f.Fix = appArmorFix(os.Executable())
 	}
 	return f
+}
+
+const appArmorOff = "as root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+
+// appArmorFix gives the profile that lets this program, and the lean engine beside it, make
+// user namespaces. A path that would mean something else in a profile gets none.
+func appArmorFix(program string, err error) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._+-", r)
+	}
+	if err != nil || strings.ContainsFunc(program, func(r rune) bool { return !plain(r) }) {
+		return appArmorOff
+	}
+	engine := filepath.Join(filepath.Dir(program), "sbxhost-engine-native")
+	return fmt.Sprintf("as root: write `abi <abi/4.0>, profile sbxhost {%s,%s} flags=(unconfined) { userns, }` to /etc/apparmor.d/sbxhost and run: apparmor_parser -r /etc/apparmor.d/sbxhost", program, engine)
 }
 
 // container tells whether this machine is one.
@@ -99,7 +114,7 @@ func container() finding {
 		if _, err := os.Lstat(mark); err == nil {
 			f.State, f.Found = stateLimited, "inside one, by "+mark
 			f.Consequence = "what the container withholds, such as mounting /proc, sandboxes inside lack too"
-			f.Fix = "if bwrap fails below: run the container with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, or privileged"
+			f.Fix = "if the engines fail below: run the container with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, or privileged"
 		}
 	}
 	return f
@@ -147,7 +162,7 @@ func bubblewrap(ctx context.Context) []finding {
 	f := finding{Name: "bubblewrap", State: stateOK}
 	if path == "" {
 		f.State, f.Found = stateMissing, "not installed"
-		f.Consequence, f.Fix = "the engine bwrap cannot be used", "install bubblewrap with the package manager of your distribution"
+		f.Consequence, f.Fix = "the engine bwrap cannot be used; native needs none", "install bubblewrap with the package manager of your distribution"
 		return []finding{f}
 	}
 	version, err := exec.CommandContext(ctx, path, "--version").Output()

@@ -30,3 +30,16 @@ func TestDoctorHeldLimits(t *testing.T) {
 		}
 	}
 }
+
+func TestAppArmorFix(t *testing.T) {
+	t.Parallel()
+	want := "profile sbxhost {/opt/x-1.0/sbxhost,/opt/x-1.0/sbxhost-engine-native} flags=(unconfined) { userns, }"
+	if got := appArmorFix("/opt/x-1.0/sbxhost", nil); !strings.Contains(got, want) {
+		t.Errorf("%q lacks %q", got, want)
+	}
+	for _, program := range []string{"/home/a b/sbxhost", "/home/{a,b}/sbxhost", "/home/*/sbxhost", "/tmp/\nprofile x { }/sbxhost", "/home/\"/sbxhost"} {
+		if got := appArmorFix(program, nil); got != appArmorOff {
+			t.Errorf("%q: %q", program, got)
+		}
+	}
+}
