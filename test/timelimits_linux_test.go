@@ -264,7 +264,7 @@ func (p *hurtPlace) hurt(t *testing.T, random *rand.Rand, n int, session bool, k
 	}
 	r := p.start(t, append(slices.Clone(in), "-c", script)...)
 	over := make(chan struct{})
-	struck := make(chan bool, 1)
+	struck, victim := make(chan bool, 1), make(chan int, 1)
 	go func() {
 		for {
 			select {
@@ -285,8 +285,8 @@ func (p *hurtPlace) hurt(t *testing.T, random *rand.Rand, n int, session bool, k
 			case <-over:
 			case <-time.After(after): // the moment is what is tried
 			}
+			victim <- fd
 			struck <- unix.PidfdSendSignal(fd, sig, nil, 0) == nil
-			unix.Close(fd)
 			return
 		}
 	}()
@@ -299,6 +299,16 @@ func (p *hurtPlace) hurt(t *testing.T, random *rand.Rand, n int, session bool, k
 	}
 	if took > hurtBound+hurtSlack {
 		t.Error(what)
+	}
+	select {
+	case fd := <-victim:
+		// In a session it may be anybody's; the next command sees to it.
+		gone, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 5000)
+		if gone == 0 && !session {
+			t.Errorf("%s: it lives on", what)
+		}
+		unix.Close(fd)
+	default: // there was none
 	}
 	var left []int
 	for range 200 { // of who was killed a moment ago

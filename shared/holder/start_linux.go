@@ -229,8 +229,9 @@ func pair() (ours int, theirs *os.File, err error) {
 	return fds[0], os.NewFile(uintptr(fds[1]), "first client"), nil
 }
 
-// spawn executes the holder in namespaces of its own. It has no parent-death
-// signal: it belongs to all clients, and ends with the last connection.
+// spawn executes the holder in namespaces of its own. One with a directory belongs to all
+// clients, and ends with the last connection. One that is alone dies with this process,
+// even if somebody has stopped it.
 func spawn(dir int, first *os.File, config Config) (_ *os.Process, gone <-chan struct{}, said func() string, err error) {
 	attr, err := namespaces(config.User)
 	if err != nil {
@@ -264,7 +265,11 @@ func spawn(dir int, first *os.File, config Config) (_ *os.Process, gone <-chan s
 		}
 	}()
 	words := argv(os.Geteuid() == 0, dir < 0)
-	process, err := startIn(dir, words, &os.ProcAttr{
+	start := startIn
+	if dir < 0 {
+		start, attr.Pdeathsig = startAlone, syscall.SIGKILL
+	}
+	process, gone, err := start(dir, words, &os.ProcAttr{
 		// One processor: it waits and passes on.
 		Env:   []string{"GOMAXPROCS=1"},
 		Files: append([]*os.File{null, log, log, first, binary}, spaces...),
@@ -273,12 +278,24 @@ func spawn(dir int, first *os.File, config Config) (_ *os.Process, gone <-chan s
 	if err != nil {
 		return nil, nil, nil, &MountError{Index: -1, Call: CallClone, Reason: err.Error(), Errno: errnoOf(err)}
 	}
-	ended := make(chan struct{})
-	go func() {
-		process.Wait()
-		close(ended)
-	}()
-	return process, ended, said, nil
+	return process, gone, said, nil
+}
+
+// startAlone starts a process on a thread that lives as long: the parent-death signal
+// follows the thread.
+func startAlone(_ int, words []string, attr *os.ProcAttr) (process *os.Process, gone <-chan struct{}, err error) {
+	started, ended := make(chan struct{}), make(chan struct{})
+	attr.Dir = "/"
+	go onOwnThread(func() {
+		process, err = os.StartProcess(words[0], words, attr)
+		close(started)
+		if err == nil {
+			process.Wait()
+			close(ended)
+		}
+	})
+	<-started
+	return process, ended, err
 }
 
 // openLog opens the file for a crash's last words: in the holder's directory, or in
@@ -300,18 +317,24 @@ func openLog(dir int) (*os.File, error) {
 // startIn starts a process whose working directory is dir, whether or not
 // its user could get there. A descriptor would not do: it leads to the mounts of
 // this namespace, of which the new one can use none.
-func startIn(dir int, words []string, attr *os.ProcAttr) (process *os.Process, err error) {
+func startIn(dir int, words []string, attr *os.ProcAttr) (process *os.Process, gone <-chan struct{}, err error) {
 	onOwnThread(func() {
-		if dir < 0 {
-			attr.Dir = "/"
-		} else if err = unix.Unshare(unix.CLONE_FS); err == nil {
+		if err = unix.Unshare(unix.CLONE_FS); err == nil {
 			err = unix.Fchdir(dir)
 		}
 		if err == nil {
 			process, err = os.StartProcess(words[0], words, attr)
 		}
 	})
-	return process, err
+	if err != nil {
+		return nil, nil, err
+	}
+	ended := make(chan struct{})
+	go func() {
+		process.Wait()
+		close(ended)
+	}()
+	return process, ended, nil
 }
 
 // ambient is what an ordinary user's holder keeps, over its own namespace
