@@ -32,6 +32,7 @@ type stubEngine struct {
 	runs    []string
 	dirs    []string // that they were to run in
 	options []string // that sandboxes were opened with
+	prepare []bool   // likewise
 }
 
 func (e *stubEngine) Info(context.Context) (shared.Info, error) {
@@ -53,6 +54,7 @@ func (e *stubEngine) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, 
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.options = append(e.options, string(spec.Options))
+	e.prepare = append(e.prepare, spec.Prepare)
 	return stubSandbox{e}, nil
 }
 
@@ -518,5 +520,29 @@ func TestAuditStops(t *testing.T) {
 	}
 	if _, err := host.New(t.Context(), host.Options{Workspace: host.WorkspaceOptions{Root: s.root}, Audit: audit.Options{Path: "relative"}}); err == nil {
 		t.Error("a relative path")
+	}
+}
+
+// A program that runs one command has no use for a sandbox for the next.
+func TestOneShot(t *testing.T) {
+	t.Parallel()
+	for _, oneShot := range []bool{false, true} {
+		e := &stubEngine{name: "stub"}
+		h, err := host.New(t.Context(), host.Options{
+			Sandboxes: map[string]host.Definition{"s": {Engine: "stub"}}, OneShot: oneShot,
+			Workspace: host.WorkspaceOptions{Root: t.TempDir()}, Inject: map[string]shared.Engine{"stub": e},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Command(t.Context(), "s", "true").Run(); err != nil {
+			t.Error(err)
+		}
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		if !slices.Equal(e.prepare, []bool{!oneShot}) {
+			t.Errorf("one shot %v: the engine was asked to prepare: %v", oneShot, e.prepare)
+		}
 	}
 }

@@ -434,6 +434,7 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 		resolved.notes = nil // which are about mounts
 	}
 	at(ctx, "engine %q opened the sandbox", engine.info.Name)
+	spec.Prepare = !h.options.OneShot
 	sandbox, err := engine.Open(ctx, spec)
 	if err != nil && ctx.Err() != nil {
 		engine.doubt()

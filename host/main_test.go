@@ -52,6 +52,7 @@ func runHostProcess() {
 		Workspace: host.WorkspaceOptions{Root: os.Getenv(hostProcessEnv)},
 		Sandboxes: map[string]host.Definition{"fast": {Engine: "native"}},
 		Session:   host.SessionOptions{Once: true}, // each command alone, started by the engine itself
+		OneShot:   true,
 	})
 	if err == nil {
 		cmd := h.Command(ctxBackground, "fast", "sh", "-c", "(setsid sh -c 'trap \"\" TERM HUP; sleep 1000' &) ; echo ready; sleep 1000")

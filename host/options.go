@@ -25,6 +25,11 @@ type Options struct {
 	// nothing, for which it needs no workspace.
 	EnginesOnly bool
 
+	// OneShot says that this program runs one command and ends: no engine keeps an
+	// empty sandbox for the next. Without it engines that can do so keep one for each definition in use,
+	// from its first command on, which takes the memory of a process.
+	OneShot bool
+
 	// Builtins are the engines that this program serves by executing itself;
 	// see ServeBuiltin.
 	Builtins Builtins

@@ -83,6 +83,7 @@ func specToPB(s *Spec) *pb.Spec {
 		Deny:    translate(s.Deny, toBytes),
 		Protect: translate(s.Protect, toBytes),
 		Options: raw(s.Options),
+		Prepare: s.Prepare,
 	}
 	if u := s.User; u != nil {
 		out.User = &pb.User{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
@@ -110,6 +111,7 @@ func specFromPB(in *pb.Spec) (Spec, error) {
 		Deny:    translate(in.GetDeny(), fromBytes),
 		Protect: translate(in.GetProtect(), fromBytes),
 		Options: raw(in.GetOptions()),
+		Prepare: in.GetPrepare(),
 	}
 	var err error
 	if s.Filesystem, err = known("filesystem", Filesystem(in.GetFilesystem()), FilesystemHost); err != nil {

@@ -179,7 +179,7 @@ func (a *app) complete(o *host.Options) (err error) {
 	if o.Dir, err = a.cwd(); err != nil {
 		return err
 	}
-	o.Environ, o.Builtins, o.Inject = a.environ, a.builtins, a.inject
+	o.Environ, o.Builtins, o.Inject, o.OneShot = a.environ, a.builtins, a.inject, true
 	if err := a.findEngines(o); err != nil {
 		return err
 	}

@@ -41,6 +41,16 @@ func TestConformanceInSessions(t *testing.T) {
 	enginetest.Run(t, need(t), enginetest.Options{Session: true})
 }
 
+func TestConformanceOfPrepared(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, need(t), enginetest.Options{Prepared: true, ProbesOnly: true})
+}
+
+func TestConformanceOfPreparedInSessions(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, need(t), enginetest.Options{Prepared: true, ProbesOnly: true, Session: true})
+}
+
 func TestConformanceOfTheProcess(t *testing.T) {
 	t.Parallel()
 	need(t)

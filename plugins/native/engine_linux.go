@@ -78,7 +78,7 @@ type opened struct {
 	table   *mountplan.Table
 	session *session
 	held    *mountplan.Held
-	last    atomic.Pointer[work]
+	last    [2]atomic.Pointer[work] // without and with a terminal
 }
 
 // attach looks at the host and joins the session.
@@ -112,12 +112,11 @@ func (s *opened) freshHome() string {
 
 // work is what a plan comes to.
 type work struct {
-	of       *mountplan.Drawn
-	terminal bool
-	halves   mountplan.Halves
-	tree     holder.Plan
-	box      holder.Sandbox
-	encoded  []byte // box
+	of      *mountplan.Drawn
+	halves  mountplan.Halves
+	tree    holder.Plan
+	box     holder.Sandbox
+	encoded []byte // box
 }
 
 // prepare gives what the plan of a command comes to, which is mostly what the last one's did.
@@ -126,10 +125,14 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	if last := s.last.Load(); last != nil && last.of == drawn && last.terminal == terminal {
+	kept := &s.last[0]
+	if terminal {
+		kept = &s.last[1]
+	}
+	if last := kept.Load(); last != nil && last.of == drawn {
 		return last, nil
 	}
-	m := &work{of: drawn, terminal: terminal, halves: mountplan.Halve(drawn.Ops, terminal)}
+	m := &work{of: drawn, halves: mountplan.Halve(drawn.Ops, terminal)}
 	m.tree = holder.NewPlan(m.halves.Tree.Ops)
 	m.box = holder.Sandbox{
 		Namespaces: unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
@@ -139,8 +142,21 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 		m.box.Namespaces |= unix.CLONE_NEWNET
 	}
 	m.encoded = m.box.Encode()
-	s.last.Store(m)
+	kept.Store(m)
 	return m, nil
+}
+
+// copies reports whether a sandbox has copies of files, which one that has waited would have as
+// they were.
+func (m *work) copies() bool {
+	return slices.ContainsFunc(m.halves.Own.Ops, func(o holder.Op) bool { return o.Kind == holder.File })
+}
+
+// launched is an init that has been started.
+type launched struct {
+	*holder.Launcher
+	as *work
+	by *holder.Client
 }
 
 // launch says what the holder is to start: an init, in a sandbox of its own.
@@ -151,6 +167,14 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	}
 	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m), Sandbox: m.encoded}
 	l.Unmade = func(failed *holder.MountError) error { return s.explain(m.halves.Own, failed) }
+	if !cmd.TTY && !m.copies() {
+		l.Same = func(ctx context.Context, earlier cmdengine.Launched) (holder.Plan, bool) {
+			if i := earlier.(*launched); i.as == m {
+				return i.by.Same(ctx, i.Launcher)
+			}
+			return holder.Plan{}, false
+		}
+	}
 	if l.ExtraFiles, err = holder.OwnNamespaces(); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}

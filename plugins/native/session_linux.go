@@ -178,7 +178,7 @@ func (s *opened) spawner(m *work) cmdengine.Spawner {
 			}
 			var l *holder.Launcher
 			if l, err = client.StartInit(ctx, m.tree, m.box.Namespaces, argv, files); err == nil {
-				return l, nil
+				return &launched{l, m, client}, nil
 			}
 			if !errors.Is(err, holder.ErrLost) {
 				break

@@ -39,6 +39,10 @@ type Launch struct {
 	// why it could not; see [sandboxinit.MakingArgv].
 	Sandbox []byte
 	Unmade  func(*holder.MountError) error
+	// Same, with Sandbox, reports whether an init that Spawn has started for an earlier
+	// Launch can serve this one, and what [sandboxinit.Conn.Complete] is to have for it. With
+	// nil no sandbox is made beforehand.
+	Same func(ctx context.Context, earlier Launched) (mended holder.Plan, same bool)
 	// Mounts, with [Config.Init], are as of [sandboxinit.Command]. Where one is not
 	// in its place all is tried once more.
 	Mounts []sandboxinit.Mount

@@ -34,25 +34,13 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 		return nil, nil, err
 	}
 	defer closeAll(c.ExtraFiles)
-	if c.Err != nil {
-		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: c.Err.Error()}
-	}
-	if !filepath.IsAbs(c.Path) && (c.Path != "" || c.Spawn == nil) {
-		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the launcher's path %q is not absolute", c.Path)}
-	}
 	givePipes(stdio[:], s.credential)
-	group, err := s.limits.New()
-	if err != nil {
-		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "making a control group: " + err.Error()}
-	}
-	spawn := c.Spawn
-	if spawn == nil {
-		spawn = s.fork(c.SysProcAttr, group)
-	}
-	r, err := s.launch(ctx, spawn, group, c.Path, c.Args, c.ExtraFiles, cmd.TTY, stdio)
-	if err != nil {
-		group.Remove()
-		return nil, nil, err
+	r, mended := s.takeSpare(ctx, c)
+	spare := r != nil
+	if !spare {
+		if r, err = s.launch(ctx, c, cmd.TTY, stdio); err != nil {
+			return nil, nil, err
+		}
 	}
 
 	scope := s.spec.Network.Mode == shared.NetworkHost
@@ -71,15 +59,21 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	started := make(chan struct{})
 	go r.disown(started)
 	if c.Sandbox != nil {
-		err = r.Conn.Make(c.Sandbox)
+		err = r.Conn.Complete(mended, stdio)
 	}
 	if err == nil {
 		err = r.Conn.Start(ctx, command)
 	}
 	close(started)
 	if err != nil {
-		return nil, nil, r.notStarted(ctx, err, c.Unmade, s.diagnosis())
+		_, unmade := errors.AsType[*holder.MountError](err)
+		err = r.notStarted(ctx, err, c.Unmade, s.diagnosis())
+		if spare && unmade {
+			err = fmt.Errorf("%w: %w", ErrAgain, err) // by what has changed in the meantime, perhaps
+		}
+		return nil, nil, err
 	}
+	s.makeSpare(c)
 	r.fresh = command.Fresh
 	r.scope = s.limits.Watch(r.launcher.Pid())
 	go r.observe() // the reply need not wait for it
@@ -116,8 +110,34 @@ type insideRun struct {
 	said string // the end of its stderr, once it is finished
 }
 
-// launch starts the launcher with the init's descriptors behind its own.
-func (s *sandbox) launch(ctx context.Context, spawn Spawner, group *cgroup.Group, path string, args []string, extra []*os.File, tty bool, stdio [3]*os.File) (*insideRun, error) {
+// launch starts the launcher, in a control group of its own where a limit needs one. An
+// init that makes its sandbox has begun to.
+func (s *sandbox) launch(ctx context.Context, c *Launch, tty bool, stdio [3]*os.File) (*insideRun, error) {
+	if c.Err != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: c.Err.Error()}
+	}
+	if !filepath.IsAbs(c.Path) && (c.Path != "" || c.Spawn == nil) {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the launcher's path %q is not absolute", c.Path)}
+	}
+	group, err := s.limits.New()
+	if err != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "making a control group: " + err.Error()}
+	}
+	r, err := s.launchIn(ctx, group, c, tty, stdio)
+	if err != nil {
+		group.Remove()
+		return nil, err
+	}
+	if c.Sandbox != nil {
+		if err := r.Conn.Make(c.Sandbox); err != nil {
+			return nil, r.notStarted(ctx, err, c.Unmade, s.diagnosis())
+		}
+	}
+	return r, nil
+}
+
+// launchIn starts it with the init's descriptors behind its own.
+func (s *sandbox) launchIn(ctx context.Context, group *cgroup.Group, c *Launch, tty bool, stdio [3]*os.File) (*insideRun, error) {
 	unavailable := func(err error) error {
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: "preparing the launcher: " + err.Error()}
 	}
@@ -144,19 +164,20 @@ func (s *sandbox) launch(ctx context.Context, spawn Spawner, group *cgroup.Group
 
 	out := null
 	if tty {
-		out = stdio[1] // which bubblewrap shows as /dev/console, so that it has a name inside
+		out = stdio[1] // which is shown as /dev/console, so that it has a name inside
 	}
-	files := append([]*os.File{null, out, stderrEnd}, extra...)
+	files := append([]*os.File{null, out, stderrEnd}, c.ExtraFiles...)
 	binaryFD := len(files)
-	files = append(files, binary, initEnd, stdio[0], stdio[1], stdio[2])
-	argv := append(append([]string{}, args...), sandboxinit.Argv(binaryFD, binaryFD+1)...)
-	if path == "" {
-		argv = sandboxinit.MakingArgv(binaryFD, binaryFD+1, 3, 4)
-	}
-	name := "init"
-	if path != "" {
+	files = append(files, binary, initEnd)
+	name, path, argv := "init", c.Path, sandboxinit.MakingArgv(binaryFD, binaryFD+1, 3, 4)
+	if c.Sandbox == nil {
+		files = append(files, stdio[:]...)
 		name = filepath.Base(path)
-		path, argv = s.limits.Wrap(path, argv)
+		path, argv = s.limits.Wrap(path, append(append([]string{}, c.Args...), sandboxinit.Argv(binaryFD, binaryFD+1)...))
+	}
+	spawn := c.Spawn
+	if spawn == nil {
+		spawn = s.fork(c.SysProcAttr, group)
 	}
 	process, err := spawn(ctx, path, argv, files)
 	stderrEnd.Close()

@@ -31,7 +31,8 @@ type sandbox struct {
 
 	mu     sync.Mutex // orders Add before Wait
 	closed bool
-	alive  sync.WaitGroup // commands that start or run
+	alive  sync.WaitGroup // commands that start or run, and what is made for the next
+	spare  *spare
 }
 
 func newSandbox(e *engine, spec shared.Spec, credential *syscall.Credential) *sandbox {
@@ -83,6 +84,7 @@ func (s *sandbox) Close(ctx context.Context) error {
 	gone := make(chan struct{})
 	go func() {
 		s.alive.Wait()
+		s.spare.discard()
 		s.detach()
 		close(gone)
 	}()

@@ -851,6 +851,7 @@ type Spec struct {
 	Deny          [][]byte               `protobuf:"bytes,10,rep,name=deny,proto3" json:"deny,omitempty"`                                               // patterns of what cannot be read: for the feature patterns alone, others go by the table
 	Protect       [][]byte               `protobuf:"bytes,11,rep,name=protect,proto3" json:"protect,omitempty"`                                         // patterns of what cannot be written: likewise
 	Options       []byte                 `protobuf:"bytes,12,opt,name=options,proto3" json:"options,omitempty"`                                         // a JSON object, or empty
+	Prepare       bool                   `protobuf:"varint,13,opt,name=prepare,proto3" json:"prepare,omitempty"`                                        // keep an empty sandbox for the next command; an engine may do without
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -967,6 +968,13 @@ func (x *Spec) GetOptions() []byte {
 		return x.Options
 	}
 	return nil
+}
+
+func (x *Spec) GetPrepare() bool {
+	if x != nil {
+		return x.Prepare
+	}
+	return false
 }
 
 // Entry says what a command sees at one path, and beneath it as far as no other entry lies
@@ -2660,7 +2668,7 @@ const file_engine_proto_rawDesc = "" +
 	"\n" +
 	"FactsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd7\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf1\x03\n" +
 	"\x04Spec\x12\x18\n" +
 	"\asandbox\x18\x01 \x01(\tR\asandbox\x12\x1e\n" +
 	"\n" +
@@ -2678,7 +2686,8 @@ const file_engine_proto_rawDesc = "" +
 	"\x04deny\x18\n" +
 	" \x03(\fR\x04deny\x12\x18\n" +
 	"\aprotect\x18\v \x03(\fR\aprotect\x12\x18\n" +
-	"\aoptions\x18\f \x01(\fR\aoptions\"\xce\x01\n" +
+	"\aoptions\x18\f \x01(\fR\aoptions\x12\x18\n" +
+	"\aprepare\x18\r \x01(\bR\aprepare\"\xce\x01\n" +
 	"\x05Entry\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\fR\x06source\x121\n" +

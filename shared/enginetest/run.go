@@ -197,6 +197,12 @@ func (s *scene) attempt(ctx context.Context, t *trial) *outcome {
 		return o
 	}
 	defer sandbox.Close(context.WithoutCancel(ctx))
+	if t.Spec.Prepare {
+		earlier := &trial{Spec: t.Spec, Command: t.Command, argv: []string{"/bin/true"}}
+		if e := s.start(ctx, sandbox, earlier); e.refused != nil || e.broke != nil {
+			return e
+		}
+	}
 	for _, first := range t.first {
 		earlier := *t
 		earlier.act, earlier.first = first, nil

@@ -128,6 +128,7 @@ func (s *scene) newTrial() *trial {
 			{Source: s.suite.actor, Path: s.suite.actor, Why: "bind_paths[0]", Access: shared.ReadOnly},
 		},
 	}}
+	t.Spec.Prepare = s.suite.options.Prepared
 	if s.session != "" {
 		t.Spec.Session = shared.Session{ID: s.canary, Dir: s.session}
 	}

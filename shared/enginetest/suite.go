@@ -35,6 +35,9 @@ type Options struct {
 	// Session runs everything in sessions that have a directory, one for each
 	// case, where an engine may work in another way.
 	Session bool
+	// Prepared sets Prepare in each Spec, and runs a command before each probe's own, so that
+	// the probe runs in a sandbox that was made beforehand where the engine makes one.
+	Prepared bool
 	// StreamBytes is how much goes through each stream in the contract's test of
 	// large streams. Zero is 32 MiB.
 	StreamBytes int64

@@ -34,6 +34,9 @@ type Client struct {
 type reply struct {
 	launcher *Launcher
 	err      error
+
+	same   bool
+	mended Plan
 }
 
 func newClient(c *conn, log func() string, abandoned func()) *Client {
@@ -68,8 +71,7 @@ func (c *Client) CloseAlone() {
 // Overlay makes the overlay of a directory of the host, which belongs to the
 // session, unless it has been made. A *[MountError] says why there can be none.
 func (c *Client) Overlay(ctx context.Context, source string) error {
-	_, err := c.call(ctx, func(request uint32) ([]byte, []int) { return encodeOverlay(request, source), nil })
-	return err
+	return c.call(ctx, func(request uint32) ([]byte, []int) { return encodeOverlay(request, source), nil }).err
 }
 
 // Start starts a launcher in the tree of a plan: path is the launcher on the
@@ -95,7 +97,7 @@ func (c *Client) start(ctx context.Context, r run, files []*os.File) (*Launcher,
 	if len(files) > maxFiles {
 		return nil, fmt.Errorf("%d descriptors are more than can be handed over (%d)", len(files), maxFiles)
 	}
-	return c.call(ctx, func(request uint32) ([]byte, []int) {
+	answer := c.call(ctx, func(request uint32) ([]byte, []int) {
 		fds := make([]int, len(files))
 		for i, f := range files {
 			fds[i] = int(f.Fd())
@@ -103,14 +105,25 @@ func (c *Client) start(ctx context.Context, r run, files []*os.File) (*Launcher,
 		r.request, r.umask = request, c.umask
 		return encodeRun(&r, len(fds)), fds
 	})
+	return answer.launcher, answer.err
 }
 
-func (c *Client) call(ctx context.Context, encode func(uint32) ([]byte, []int)) (*Launcher, error) {
+// Same reports whether an init that was started with this plan would be started in the
+// same tree now, but for what has been put back in that since: [Making.Complete] is to have
+// these steps.
+func (c *Client) Same(ctx context.Context, l *Launcher) (mended Plan, same bool) {
+	answer := c.call(ctx, func(request uint32) ([]byte, []int) {
+		return finish(putInt(putInt(message(msgSame, 0), request), l.request)), nil
+	})
+	return answer.mended, answer.same
+}
+
+func (c *Client) call(ctx context.Context, encode func(uint32) ([]byte, []int)) reply {
 	answer := make(chan reply, 1)
 	c.mu.Lock()
 	if c.err != nil {
 		defer c.mu.Unlock()
-		return nil, c.err
+		return reply{err: c.err}
 	}
 	c.next++
 	request := c.next
@@ -122,7 +135,7 @@ func (c *Client) call(ctx context.Context, encode func(uint32) ([]byte, []int)) 
 		c.mu.Lock()
 		delete(c.calls, request)
 		c.mu.Unlock()
-		return nil, &MountError{Index: -1, Call: "asking the holder", Reason: "the plan is too long"}
+		return reply{err: &MountError{Index: -1, Call: "asking the holder", Reason: "the plan is too long"}}
 	}
 	if err := c.conn.write(message, fds...); err != nil {
 		c.conn.close() // half a message may be out; the reader says why
@@ -131,7 +144,7 @@ func (c *Client) call(ctx context.Context, encode func(uint32) ([]byte, []int)) 
 	defer done()
 	select {
 	case r := <-answer:
-		return r.launcher, r.err
+		return r
 	case <-ctx.Done():
 		c.conn.killStopped() // it has the files that were sent
 		go func() {
@@ -139,7 +152,7 @@ func (c *Client) call(ctx context.Context, encode func(uint32) ([]byte, []int)) 
 				c.abandon(r.launcher)
 			}
 		}()
-		return nil, ctx.Err()
+		return reply{err: ctx.Err()}
 	}
 }
 
@@ -186,6 +199,13 @@ func (c *Client) converse() error {
 		switch kind {
 		case msgDone:
 			err = c.done(payload, fds)
+		case msgMended:
+			closeFDs(fds)
+			var request uint32
+			var r reply
+			if request, r.same, r.mended, err = decodeMended(payload); err == nil {
+				c.answer(request, r)
+			}
 		case msgFailed:
 			closeFDs(fds)
 			var request uint32
@@ -225,7 +245,7 @@ func (c *Client) done(payload []byte, fds []int) error {
 		c.answer(request, reply{})
 		return nil
 	}
-	l := &Launcher{conn: c.conn, pid: int(pid), pidfd: fds[0], exited: make(chan struct{})}
+	l := &Launcher{conn: c.conn, request: request, pid: int(pid), pidfd: fds[0], exited: make(chan struct{})}
 	c.mu.Lock()
 	c.launchers[request] = l
 	c.mu.Unlock()
@@ -247,8 +267,9 @@ func (c *Client) answer(request uint32, r reply) {
 
 // A Launcher is a process that the holder has started.
 type Launcher struct {
-	conn *conn
-	pid  int
+	conn    *conn
+	request uint32
+	pid     int
 
 	mu    sync.Mutex // keeps the descriptor open while it is used
 	pidfd int

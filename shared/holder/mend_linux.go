@@ -52,11 +52,30 @@ func (b *builder) mend(gone map[string]bool) bool {
 		}
 	}
 	b.sources = slices.DeleteFunc(b.sources, func(s sourceStamp) bool { return s.dest != "" && gone[s.dest] })
+	b.version++
+	if b.mended == nil {
+		b.mended = map[string]uint64{}
+	}
 	for dest, o := range steps {
 		delete(b.mounts, dest)
 		if b.step(o) != nil {
 			return false
 		}
+		b.mended[dest] = b.version
 	}
 	return true
+}
+
+// since gives the steps that have been put back since a version: a copy that was made then
+// has lost the same mounts.
+func (b *builder) since(version uint64) (steps []Op) {
+	if b.version == version {
+		return nil
+	}
+	for _, o := range b.plan {
+		if b.mended[strings.TrimPrefix(o.Dest, "/")] > version {
+			steps = append(steps, o)
+		}
+	}
+	return steps
 }

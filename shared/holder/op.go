@@ -91,7 +91,13 @@ type Plan struct{ encoded string }
 // NewPlan encodes steps. Equal steps are one prepared tree.
 func NewPlan(ops []Op) Plan { return Plan{string(encodePlan(ops))} }
 
-// A Sandbox is what an init has for itself; see [Complete].
+// Encoded gives the steps as a message holds them.
+func (p Plan) Encoded() []byte { return []byte(p.encoded) }
+
+// DecodedPlan is the reverse of Encoded; the steps are checked when they are made.
+func DecodedPlan(encoded []byte) Plan { return Plan{string(encoded)} }
+
+// A Sandbox is what an init has for itself; see [Make].
 type Sandbox struct {
 	// Namespaces are the CLONE_NEW* flags of the namespaces that it is started in,
 	// beside a mount namespace.

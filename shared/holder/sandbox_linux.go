@@ -9,34 +9,93 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Complete makes, of the copy of a tree that an init finds itself in, its sandbox: the
+// A Making is the sandbox of an init that is being made.
+type Making struct {
+	b      *builder
+	grafts []Op
+}
+
+// Make makes, of the copy of a tree that an init finds itself in, its sandbox: the
 // init is pid 1 there and has the capabilities of [initCaps] over the namespaces, which it
-// must drop then. others are descriptors of the mount and the user namespace of who
-// had it started: in one of these, or as another process than pid 1, it would take
-// the root directory away from a whole machine. stdio are the init's descriptors.
-func Complete(box Sandbox, others [2]int, stdio []int) *MountError {
+// must drop when the sandbox is complete. others are descriptors of the mount and the user
+// namespace of who had it started: in one of these, or as another process than pid 1, it
+// would take the root directory away from a whole machine. stdio are the init's descriptors.
+func Make(box Sandbox, others [2]int, stdio []int) (*Making, *MountError) {
 	if os.Getpid() != 1 {
-		return &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
+		return nil, &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
 	}
 	if failed := apart(others); failed != nil {
-		return failed
+		return nil, failed
 	}
-	steps, err := decodePlan([]byte(box.Steps.encoded))
+	m := &Making{b: &builder{host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}}
+	failed := m.b.open()
+	if failed == nil {
+		failed = m.steps(box.Steps, func(o Op) Op {
+			if o.Kind == Graft {
+				m.grafts = append(m.grafts, o)
+			}
+			return o
+		})
+	}
+	if failed == nil {
+		failed = names(box.Namespaces)
+	}
+	if failed != nil {
+		m.b.close()
+		return nil, failed
+	}
+	return m, nil
+}
+
+// Complete puts back what the tree has lost since the init was started, and makes tree 0 the root
+// directory.
+func (m *Making) Complete(mended Plan) *MountError {
+	defer m.b.close()
+	if failed := m.steps(mended, m.grafted); failed != nil {
+		return at(failed, -1)
+	}
+	return pivot()
+}
+
+// grafted gives a step of a tree that was grafted for the copy that is in tree 0.
+func (m *Making) grafted(o Op) Op {
+	for _, g := range m.grafts {
+		if rest, ok := strings.CutPrefix(o.Dest, g.Source); ok && strings.HasPrefix(rest, "/") {
+			o.Dest = g.Dest + rest
+			break
+		}
+	}
+	return o
+}
+
+// steps does an encoded list of them; an empty one has none.
+func (m *Making) steps(plan Plan, as func(Op) Op) *MountError {
+	if plan.encoded == "" {
+		return nil
+	}
+	steps, err := decodePlan([]byte(plan.encoded))
 	if err != nil {
 		return mountError("reading the steps of a sandbox", err)
 	}
 	umask := unix.Umask(0) // the command's
 	defer unix.Umask(umask)
-	if failed := complete(steps, stdio); failed != nil {
-		return failed
+	for i, o := range steps {
+		if failed := m.b.step(as(o)); failed != nil {
+			return at(failed, i)
+		}
 	}
-	if box.Namespaces&unix.CLONE_NEWUTS != 0 {
+	return nil
+}
+
+// names gives the namespaces what they lack when they are new.
+func names(namespaces uint32) *MountError {
+	if namespaces&unix.CLONE_NEWUTS != 0 {
 		// A name that resolves in every /etc/hosts and says nothing of the host.
 		if err := unix.Sethostname([]byte("localhost")); err != nil {
 			return mountError("sethostname", err)
 		}
 	}
-	if box.Namespaces&unix.CLONE_NEWNET != 0 {
+	if namespaces&unix.CLONE_NEWNET != 0 {
 		if err := loopbackUp(); err != nil {
 			return mountError("bringing up the loopback interface", err)
 		}
@@ -70,7 +129,7 @@ func apart(others [2]int) *MountError {
 	return nil
 }
 
-// OwnNamespaces opens what [Complete] is to compare: the mount and the user namespace of
+// OwnNamespaces opens what [Make] is to compare: the mount and the user namespace of
 // this process.
 func OwnNamespaces() (files []*os.File, err error) {
 	for _, name := range namespaceNames {
@@ -89,23 +148,8 @@ func OwnNamespaces() (files []*os.File, err error) {
 // initCaps is what an init has over its namespaces while it completes them.
 var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN}
 
-// complete makes what a sandbox has for itself, and makes tree 0 the root directory.
-func complete(steps []Op, stdio []int) *MountError {
-	b := &builder{host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}
-	defer b.close()
-	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
-	var err error
-	if b.trees, err = unix.Open(Trees, flags, 0); err != nil {
-		return mountError("open", err)
-	}
-	if b.host, err = unix.Open(Host, flags, 0); err != nil {
-		return mountError("open", err)
-	}
-	for i, o := range steps {
-		if failed := b.step(o); failed != nil {
-			return at(failed, i)
-		}
-	}
+// pivot makes tree 0 the root directory.
+func pivot() *MountError {
 	if err := unix.Chdir(Trees + "/0"); err != nil {
 		return mountError("chdir", err)
 	}

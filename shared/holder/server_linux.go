@@ -71,14 +71,21 @@ type client struct {
 
 	mu      sync.Mutex
 	gone    bool
-	running map[uint32]int // request -> pidfd
+	running map[uint32]running
 	killed  bool
 	alive   sync.WaitGroup
 }
 
+// running is a process that a client has had started.
+type running struct {
+	pidfd   int
+	tree    *tree
+	version uint64 // of the tree, when the process had not been started yet
+}
+
 // admit serves a connection, unless the last client has just gone.
 func (s *server) admit(conn *conn) {
-	c := &client{server: s, conn: conn, running: map[uint32]int{}}
+	c := &client{server: s, conn: conn, running: map[uint32]running{}}
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
@@ -123,9 +130,9 @@ func (c *client) serve() {
 	c.conn.discard()
 	c.mu.Lock()
 	c.gone = true
-	for _, pidfd := range c.running {
+	for _, r := range c.running {
 		c.killed = true
-		unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+		unix.PidfdSendSignal(r.pidfd, unix.SIGKILL, nil, 0)
 	}
 	killed := c.killed
 	c.mu.Unlock()
@@ -153,6 +160,18 @@ func (c *client) listen() {
 				defer c.alive.Done()
 				c.run(r, fds)
 			}()
+		case msgSame:
+			closeFDs(fds)
+			var request, of uint32
+			if decodeInts(payload, &request, &of) != nil {
+				return
+			}
+			c.alive.Add(1)
+			go func() {
+				defer c.alive.Done()
+				steps, same := c.same(of)
+				c.conn.write(encodeMended(request, same, steps))
+			}()
 		case msgOverlay:
 			request, source, err := decodeOverlay(payload)
 			closeFDs(fds)
@@ -174,9 +193,35 @@ func (c *client) listen() {
 	}
 }
 
+// same reports whether a process was started in the tree that one like it would be
+// started in now, but for steps that have been put back since.
+func (c *client) same(of uint32) (steps []Op, same bool) {
+	c.mu.Lock()
+	r, ok := c.running[of]
+	ended := []unix.PollFd{{Fd: int32(r.pidfd), Events: unix.POLLIN}}
+	if ok {
+		n, err := unix.Poll(ended, 0)
+		ok = n == 0 && err == nil
+	}
+	c.mu.Unlock()
+	if !ok {
+		return nil, false
+	}
+	t, _, failed := c.server.enter(r.tree.plan, r.tree.inits)
+	if failed != nil {
+		return nil, false
+	}
+	defer c.server.exit(t)
+	if t != r.tree {
+		return nil, false
+	}
+	t.do(func() { steps = t.built.since(r.version) })
+	return steps, true
+}
+
 // run starts a launcher, tells of it, waits for it and tells how it ended.
 func (c *client) run(r *run, fds []int) {
-	t, failed := c.server.enter(r.plan, r.namespaces != 0)
+	t, version, failed := c.server.enter(r.plan, r.namespaces != 0)
 	if failed != nil {
 		failed.Shared = true
 		closeFDs(fds)
@@ -193,7 +238,7 @@ func (c *client) run(r *run, fds []int) {
 	var pid, pidfd int
 	t.do(func() {
 		fork := func(flags uintptr) *MountError {
-			pid, pidfd, failed = c.fork(r, argv, files, flags)
+			pid, pidfd, failed = c.fork(r, running{tree: t, version: version}, argv, files, flags)
 			return failed
 		}
 		if t.built.terminals == "" {
@@ -222,7 +267,7 @@ func (c *client) run(r *run, fds []int) {
 
 // fork starts the launcher with exactly the descriptors that were sent, from 0
 // on. It must run on the tree's thread.
-func (c *client) fork(r *run, argv []string, fds []int, flags uintptr) (pid, pidfd int, failed *MountError) {
+func (c *client) fork(r *run, as running, argv []string, fds []int, flags uintptr) (pid, pidfd int, failed *MountError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {
@@ -257,7 +302,8 @@ func (c *client) fork(r *run, argv []string, fds []int, flags uintptr) (pid, pid
 		return 0, -1, &MountError{Index: -1, Call: "starting the launcher", Reason: "this kernel gives no descriptors of processes"}
 	}
 	unix.SetNonblock(pidfd, true)
-	c.running[r.request] = pidfd
+	as.pidfd = pidfd
+	c.running[r.request] = as
 	return pid, pidfd, nil
 }
 
@@ -287,17 +333,17 @@ func reap(pid, pidfd int) (status syscall.WaitStatus) {
 }
 
 // enter gives the tree of a plan, made now or before, and counts one more who
-// uses it.
-func (s *server) enter(plan string, inits bool) (*tree, *MountError) {
+// uses it. What is copied of it from now on is of that version, or of a later one.
+func (s *server) enter(plan string, inits bool) (_ *tree, version uint64, _ *MountError) {
 	for {
 		t, fresh, failed := s.take(plan, inits)
 		if failed != nil {
-			return nil, failed
+			return nil, 0, failed
 		}
 		<-t.ready
 		if t.failed == nil && !fresh {
 			current := false
-			t.do(func() { current = t.built.current() })
+			t.do(func() { current, version = t.built.current(), t.built.version })
 			if !current {
 				s.drop(t)
 				s.exit(t)
@@ -307,9 +353,9 @@ func (s *server) enter(plan string, inits bool) (*tree, *MountError) {
 		if t.failed != nil {
 			s.drop(t)
 			s.exit(t)
-			return nil, t.failed
+			return nil, 0, t.failed
 		}
-		return t, nil
+		return t, version, nil
 	}
 }
 

@@ -23,6 +23,9 @@ type builder struct {
 	sources   []sourceStamp
 	plan      []Op
 	stdio     []int // of an init, for whose sandbox this is
+
+	version uint64            // counts what mend has done
+	mended  map[string]uint64 // destination -> the version that put it back last
 }
 
 // prepare makes what belongs to the session, in the holder's own namespace, of
@@ -65,12 +68,8 @@ func (s *space) build(ops []Op) (_ *builder, failed *MountError) {
 	if err != nil {
 		return nil, mountError("move_mount", err)
 	}
-	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
-	if b.trees, err = unix.Open(Trees, flags, 0); err != nil {
-		return nil, mountError("open", err)
-	}
-	if b.host, err = unix.Open(Host, flags, 0); err != nil {
-		return nil, mountError("open", err)
+	if failed := b.open(); failed != nil {
+		return nil, failed
 	}
 	if failed := b.owns(b.trees); failed != nil {
 		return nil, failed
@@ -82,6 +81,19 @@ func (s *space) build(ops []Op) (_ *builder, failed *MountError) {
 	}
 	s.detachShared()
 	return b, nil
+}
+
+// open opens what sources and destinations lie in.
+func (b *builder) open() *MountError {
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+	var err error
+	if b.trees, err = unix.Open(Trees, flags, 0); err != nil {
+		return mountError("open", err)
+	}
+	if b.host, err = unix.Open(Host, flags, 0); err != nil {
+		return mountError("open", err)
+	}
+	return nil
 }
 
 func (b *builder) close() {

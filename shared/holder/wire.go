@@ -9,7 +9,7 @@ import (
 // A message is a big-endian uint32 length of the payload, a byte of kind, a byte
 // with the number of descriptors that come with it, and the payload. Both ends
 // are of one release: a version is refused, never negotiated.
-const wireVersion = 4
+const wireVersion = 5
 
 type messageKind byte
 
@@ -20,6 +20,8 @@ const (
 	msgDone    messageKind = 'D' // holder -> client: request, pid; for a run, the pidfd
 	msgFailed  messageKind = 'E' // holder -> client: request, index, errno, call, reason, shared
 	msgExit    messageKind = 'X' // holder -> client: request, wait status
+	msgSame    messageKind = 'S' // client -> holder: request, that of a run
+	msgMended  messageKind = 'M' // holder -> client: request, whether it is the same, plan
 )
 
 const (
@@ -78,6 +80,12 @@ func (d *decoder) int() uint32 {
 }
 
 func (d *decoder) string() string { return string(d.take(d.int())) }
+
+func (d *decoder) flag() bool {
+	v := d.int()
+	d.bad = d.bad || v > 1
+	return v == 1
+}
 
 // done is the verdict on a payload that has been read.
 func (d *decoder) done() error {
@@ -189,7 +197,7 @@ func (e *MountError) Encode() []byte {
 // DecodeError is the reverse of Encode.
 func DecodeError(b []byte) (*MountError, error) {
 	d := decoder{b: b}
-	e := &MountError{Index: int(int32(d.int())), Errno: syscall.Errno(d.int()), Call: d.string(), Reason: d.string(), Shared: d.int() == 1}
+	e := &MountError{Index: int(int32(d.int())), Errno: syscall.Errno(d.int()), Call: d.string(), Reason: d.string(), Shared: d.flag()}
 	return e, d.done()
 }
 
@@ -207,6 +215,29 @@ func decodeInts(b []byte, v ...*uint32) error {
 		*p = d.int()
 	}
 	return d.done()
+}
+
+func encodeMended(request uint32, same bool, steps []Op) []byte {
+	b := putInt(message(msgMended, 0), request)
+	if same {
+		b = append(putInt(b, 1), encodePlan(steps)...)
+	} else {
+		b = putInt(b, 0)
+	}
+	return finish(b)
+}
+
+// decodeMended gives the plan as it came: it is for an init.
+func decodeMended(b []byte) (request uint32, same bool, steps Plan, err error) {
+	d := decoder{b: b}
+	request, same = d.int(), d.flag()
+	if d.bad {
+		return 0, false, Plan{}, errProtocol
+	}
+	if same {
+		_, err = decodePlan(d.b)
+	}
+	return request, same, Plan{string(d.b)}, err
 }
 
 func encodeOverlay(request uint32, source string) []byte {

@@ -28,6 +28,12 @@ func TestWire(t *testing.T) {
 	if err != nil || request != 3 || source != "/s" {
 		t.Errorf("%d, %q, %v", request, source, err)
 	}
+	for _, want := range []bool{true, false} {
+		request, same, steps, err := decodeMended(encodeMended(4, want, ops)[headerSize:])
+		if err != nil || request != 4 || same != want || want && steps != NewPlan(ops) {
+			t.Errorf("%d, %v, %v, %v", request, same, steps, err)
+		}
+	}
 	var a, b uint32
 	if err := decodeInts(encodeInts(msgExit, 0, 1, 0x8b)[headerSize:], &a, &b); err != nil || a != 1 || b != 0x8b {
 		t.Errorf("%d, %d, %v", a, b, err)
@@ -42,6 +48,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(encodeRun(&run{1, 0o22, "plan", "late", "/bin/true", []string{"true", "x"}, 0}, 2)[headerSize:])
 	f.Add(encodeFailed(2, &MountError{Index: 4, Call: "open_tree", Reason: "no", Errno: 1, Shared: true})[headerSize:])
 	f.Add(encodeOverlay(2, "/lower")[headerSize:])
+	f.Add(encodeMended(3, true, []Op{{Kind: HideFile, Dest: "/0/x"}})[headerSize:])
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if ops, err := decodePlan(b); err == nil && string(encodePlan(ops)) != string(b) {
@@ -52,6 +59,11 @@ func FuzzDecode(f *testing.F) {
 		}
 		if n, e, err := decodeFailed(b); err == nil && string(encodeFailed(n, e)[headerSize:]) != string(b) {
 			t.Errorf("%v is not %q", e, b)
+		}
+		if n, same, plan, err := decodeMended(b); err == nil && same {
+			if steps, err := decodePlan(plan.Encoded()); err != nil || string(encodeMended(n, true, steps)[headerSize:]) != string(b) {
+				t.Errorf("%v is not %q: %v", steps, b, err)
+			}
 		}
 		if n, s, err := decodeOverlay(b); err == nil && string(encodeOverlay(n, s)[headerSize:]) != string(b) {
 			t.Errorf("%q is not %q", s, b)

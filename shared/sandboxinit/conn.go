@@ -121,10 +121,50 @@ func (c *Conn) Start(ctx context.Context, cmd Command) error {
 // Make tells an init of [MakingArgv] what to make, before Start: an encoded
 // [holder.Sandbox]. Start returns a *[holder.MountError] for what could not be made.
 func (c *Conn) Make(sandbox []byte) error {
+	return c.send(func() error {
+		_, err := c.f.Write(encodeSandbox(sandbox))
+		return err
+	})
+}
+
+// Complete has it completed, before Start: with the steps that [holder.Client.Same] gives for an
+// init that has waited, none for another. stdio is the command's.
+func (c *Conn) Complete(mended holder.Plan, stdio [3]*os.File) error {
+	b := encodeComplete(mended.Encoded())
+	// Fd makes a file blocking, which is how a command expects to find it.
+	rights := syscall.UnixRights(int(stdio[0].Fd()), int(stdio[1].Fd()), int(stdio[2].Fd()))
+	raw, err := c.f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return c.send(func() error {
+		for len(b) > 0 {
+			var n int
+			var failed error
+			err := raw.Write(func(fd uintptr) bool {
+				n, failed = syscall.SendmsgN(int(fd), b, rights, nil, 0)
+				return failed != syscall.EAGAIN
+			})
+			switch {
+			case err != nil:
+				return err
+			case failed == syscall.EINTR:
+				continue
+			case failed != nil:
+				return os.NewSyscallError("sendmsg", failed)
+			}
+			b, rights = b[n:], nil
+		}
+		return nil
+	})
+}
+
+// send bounds the time of a message to an init that does not run its command yet.
+func (c *Conn) send(write func() error) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.f.SetWriteDeadline(time.Now().Add(requestTimeout))
-	_, err := c.f.Write(encodeSandbox(sandbox))
+	err := write()
 	c.f.SetWriteDeadline(time.Time{})
 	if err != nil && gone(err) {
 		return nil // it has said why, or its launcher has

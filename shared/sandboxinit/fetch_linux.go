@@ -66,21 +66,29 @@ func (l line) receive() (number uint64, fds []int, err error) { return l.receive
 // receiveWith is receive for a message with another number of descriptors.
 func (l line) receiveWith(want int) (number uint64, fds []int, err error) {
 	message := make([]byte, HandoverSize)
+	if fds, err = receiveRights(int(l), message, want); err != nil {
+		return 0, nil, err
+	}
+	return binary.BigEndian.Uint64(message), fds, nil
+}
+
+// receiveRights reads the beginning of a message, and the descriptors that come with it.
+func receiveRights(socket int, message []byte, want int) (fds []int, err error) {
 	rights := make([]byte, unix.CmsgSpace(handedOver*4))
 	var n, oobn int
 	for {
-		n, oobn, _, _, err = unix.Recvmsg(int(l), message, rights, unix.MSG_CMSG_CLOEXEC|unix.MSG_WAITALL)
+		n, oobn, _, _, err = unix.Recvmsg(socket, message, rights, unix.MSG_CMSG_CLOEXEC|unix.MSG_WAITALL)
 		if err != unix.EINTR {
 			break
 		}
 	}
 	switch {
 	case err != nil:
-		return 0, nil, err
+		return nil, err
 	case n == 0:
-		return 0, nil, io.EOF
-	case n != HandoverSize:
-		return 0, nil, io.ErrUnexpectedEOF
+		return nil, io.EOF
+	case n != len(message):
+		return nil, io.ErrUnexpectedEOF
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:oobn])
 	if err == nil && len(messages) == 1 {
@@ -91,9 +99,9 @@ func (l line) receiveWith(want int) (number uint64, fds []int, err error) {
 	}
 	if err != nil {
 		closeAll(fds)
-		return 0, nil, err
+		return nil, err
 	}
-	return binary.BigEndian.Uint64(message), fds, nil
+	return fds, nil
 }
 
 // inARow duplicates descriptors to consecutive numbers above them all, whatever

@@ -82,7 +82,8 @@ func Argv(binaryFD, controlFD int) []string {
 }
 
 // MakingArgv is Argv for an init that makes its sandbox itself, of what a holder has
-// prepared, and is told by [Conn.Make] what there is to make. mountFD and userFD are the
+// prepared. It is told by [Conn.Make] what there is to make and given the command's stdin,
+// stdout and stderr by [Conn.Complete]: nothing follows its controlFD. mountFD and userFD are the
 // descriptors of the mount and the user namespace of who asks for that, which
 // the init must not be in.
 func MakingArgv(binaryFD, controlFD, mountFD, userFD int) []string {

@@ -1,6 +1,7 @@
 package sandboxinit
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"runtime"
@@ -64,10 +65,23 @@ func runMaking(control int, others [2]int) int {
 	if err != nil {
 		return complain("reading what is to be made", err)
 	}
-	failed := holder.Complete(box, others, []int{0, 1, 2})
+	making, failed := holder.Make(box, others, []int{0, 1, 2})
 	unix.Close(others[0])
 	unix.Close(others[1])
-	if failed == nil {
+	if failed != nil {
+		socket.send(encodeUnmade(failed))
+		return initFailed
+	}
+	// It may wait here for long, until there is a command.
+	mended, row, err := receiveCompletion(socket)
+	if err == io.EOF {
+		return initFailed
+	}
+	if err != nil {
+		return complain("reading what completes the sandbox", err)
+	}
+	control, socket = row, controlSocket(row)
+	if failed = making.Complete(mended); failed == nil {
 		err := dropCapabilities(control)
 		if err == nil {
 			return supervise(control)
@@ -76,6 +90,29 @@ func runMaking(control int, others [2]int) int {
 	}
 	socket.send(encodeUnmade(failed))
 	return initFailed
+}
+
+// receiveCompletion gives the steps of a kindComplete, and a new number of the control
+// socket, behind which the command's stdio is.
+func receiveCompletion(socket controlSocket) (mended holder.Plan, row int, err error) {
+	var header [headerSize]byte
+	stdio, err := receiveRights(int(socket), header[:], 3)
+	if err != nil {
+		return mended, 0, err
+	}
+	defer closeAll(stdio)
+	k, payload, err := readMessage(io.MultiReader(bytes.NewReader(header[:]), socket), maxCommand)
+	if err == nil && k != kindComplete {
+		err = protocolError("no completion")
+	}
+	if err == nil {
+		row, err = inARow(append([]int{int(socket)}, stdio...))
+	}
+	if err != nil {
+		return mended, 0, err
+	}
+	unix.Close(int(socket))
+	return holder.DecodedPlan(payload), row, nil
 }
 
 // closeEyes keeps the command, which has the init's uid, from it: without this it could

@@ -14,19 +14,20 @@ import (
 // the payload: fixed-size integers, strings with a uint32 length, lists with a
 // uint32 count. Both ends are of one build or of one release, so there is a
 // version to refuse, and none to negotiate.
-const wireVersion = 4
+const wireVersion = 5
 
 type kind byte
 
 const (
-	kindSandbox kind = 'M' // engine -> init, before the command, of one that makes its sandbox
-	kindCommand kind = 'C' // engine -> init, first and once
-	kindSignal  kind = 'S' // engine -> init
-	kindKill    kind = 'K' // engine -> init
-	kindStarted kind = 'R' // init -> engine, first
-	kindRefused kind = 'E' // init -> engine, instead of the other two
-	kindUnmade  kind = 'U' // likewise: the sandbox could not be made
-	kindStatus  kind = 'X' // init -> engine, last
+	kindSandbox  kind = 'M' // engine -> init, before the command, of one that makes its sandbox
+	kindComplete kind = 'P' // engine -> init, after that: steps to repeat; stdin, stdout, stderr
+	kindCommand  kind = 'C' // engine -> init, first and once
+	kindSignal   kind = 'S' // engine -> init
+	kindKill     kind = 'K' // engine -> init
+	kindStarted  kind = 'R' // init -> engine, first
+	kindRefused  kind = 'E' // init -> engine, instead of the other two
+	kindUnmade   kind = 'U' // likewise: the sandbox could not be made
+	kindStatus   kind = 'X' // init -> engine, last
 )
 
 const (
@@ -322,6 +323,12 @@ func decodeSignal(payload []byte) (int, error) {
 func encodeSandbox(sandbox []byte) []byte {
 	e := message(kindSandbox, len(sandbox))
 	e.b = append(e.b, sandbox...)
+	return e.done()
+}
+
+func encodeComplete(mended []byte) []byte {
+	e := message(kindComplete, len(mended))
+	e.b = append(e.b, mended...)
 	return e.done()
 }
 

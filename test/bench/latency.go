@@ -20,6 +20,8 @@ const (
 type contender struct {
 	name string
 	run  func() error
+	// settle is how long it goes on afterwards, before it is another's turn.
+	settle time.Duration
 }
 
 // latencyRow is what one contender took.
@@ -36,16 +38,16 @@ type latencyRow struct {
 // and empties the caches that a warm engine lives by. Each group has its own
 // raw bwrap, which comes first.
 func (s *scene) contenders(ctx context.Context) [][]contender {
-	raw := contender{nameRaw, func() error { return s.runRaw(ctx, s.raw, "/bin/true") }}
+	raw := contender{name: nameRaw, run: func() error { return s.runRaw(ctx, s.raw, "/bin/true") }}
 	return [][]contender{{
 		raw,
-		{nameLibrary, func() error { return runLibrary(ctx, s.warm, sandboxFast) }},
+		{name: nameLibrary, run: func() error { return runLibrary(ctx, s.warm, sandboxFast) }},
 	}, {
 		raw,
-		{nameLean, func() error { return s.run(s.sbxhost(ctx, s.lean, "/bin/true")) }},
-		{nameReexec, func() error { return s.run(s.sbxhost(ctx, s.alone, "/bin/true")) }},
-		{"plain /bin/true", func() error { return s.run(exec.CommandContext(ctx, "/bin/true")) }},
-		{"an empty Go program", func() error { return s.run(exec.CommandContext(ctx, s.empty)) }},
+		{name: nameLean, run: func() error { return s.run(s.sbxhost(ctx, s.lean, "/bin/true")) }},
+		{name: nameReexec, run: func() error { return s.run(s.sbxhost(ctx, s.alone, "/bin/true")) }},
+		{name: "plain /bin/true", run: func() error { return s.run(exec.CommandContext(ctx, "/bin/true")) }},
+		{name: "an empty Go program", run: func() error { return s.run(exec.CommandContext(ctx, s.empty)) }},
 	}}
 }
 
@@ -98,6 +100,7 @@ func takeTurns(ctx context.Context, list []contender, rounds int) ([][]float64, 
 			if round >= 0 {
 				samples[i] = append(samples[i], milliseconds(time.Since(begin)))
 			}
+			time.Sleep(list[i].settle)
 		}
 	}
 	return samples, nil

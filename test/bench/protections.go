@@ -83,13 +83,13 @@ func measureProtections(ctx context.Context, s *scene, rounds int) (_ protection
 	if n := hiddenIn(explanation.Spec.Table); n != masks {
 		return protectionTable{}, fmt.Errorf("%d masks where %d were asked for", n, masks)
 	}
-	bare := contender{nameBare, func() error { return s.runRaw(ctx, s.bare, "/bin/true") }}
+	bare := contender{name: nameBare, run: func() error { return s.runRaw(ctx, s.bare, "/bin/true") }}
 	warm := func(name string, h *host.Host, sandbox string) contender {
-		return contender{name, func() error { return runLibrary(ctx, h, sandbox) }}
+		return contender{name: name, run: func() error { return runLibrary(ctx, h, sandbox) }}
 	}
 	list := []contender{
 		bare,
-		{nameFiltered, func() error { return s.runRaw(ctx, s.raw, "/bin/true") }},
+		{name: nameFiltered, run: func() error { return s.runRaw(ctx, s.raw, "/bin/true") }},
 		warm(nameGivenUp, empty, sandboxGivenUp),
 		warm(nameSearched, full, sandboxGivenUp),
 		warm(nameProtected, full, sandboxFast),
@@ -108,7 +108,7 @@ func measureProtections(ctx context.Context, s *scene, rounds int) (_ protection
 		return t, err
 	}
 	t.Costs = costs(t.Warm)
-	t.Once, err = compare(ctx, []contender{bare, {nameAllOnce, func() error {
+	t.Once, err = compare(ctx, []contender{bare, {name: nameAllOnce, run: func() error {
 		cmd := s.sbxhost(ctx, s.lean, "/bin/true")
 		cmd.Dir = repository
 		return s.run(cmd)

@@ -179,6 +179,7 @@ func libraryOptions(dir string) host.Options {
 		Environ:   environ(dir),
 		Workspace: host.WorkspaceOptions{Root: workspace},
 		Session:   host.SessionOptions{Dir: filepath.Join(dir, "sessions")},
+		OneShot:   true, // what is made beforehand would be made in another contender's time
 	}
 }
 

@@ -63,20 +63,20 @@ func measureSessions(ctx context.Context, s *scene, rounds int) (_ sessionTable,
 		return sessionTable{Missing: report.Degraded[0]}, nil
 	}
 
-	raw := contender{nameRaw, func() error { return s.runRaw(ctx, s.raw, "/bin/true") }}
+	raw := contender{name: nameRaw, run: func() error { return s.runRaw(ctx, s.raw, "/bin/true") }}
 	var t sessionTable
 	if t.Warm, err = compare(ctx, []contender{
 		raw,
-		{nameSession, func() error { return runLibrary(ctx, s.warm, sandboxFast) }},
-		{nameOverlays, func() error { return runLibrary(ctx, overlaid, sandboxFast) }},
+		{name: nameSession, run: func() error { return runLibrary(ctx, s.warm, sandboxFast) }},
+		{name: nameOverlays, run: func() error { return runLibrary(ctx, overlaid, sandboxFast) }},
 	}, rounds); err != nil {
 		return t, err
 	}
 	t.First, err = compare(ctx, []contender{
 		raw,
-		{nameFirstOnce, func() error { return runFirst(ctx, once) }},
-		{nameFirstSession, func() error { return runFirst(ctx, without) }},
-		{nameFirstOverlays, func() error { return runFirst(ctx, with) }},
+		{name: nameFirstOnce, run: func() error { return runFirst(ctx, once) }},
+		{name: nameFirstSession, run: func() error { return runFirst(ctx, without) }},
+		{name: nameFirstOverlays, run: func() error { return runFirst(ctx, with) }},
 	}, max(1, rounds/4))
 	return t, err
 }

@@ -40,9 +40,9 @@ func (s *scene) traced(ctx context.Context, rounds int) (rows []latencyRow, err 
 		return cmd
 	}
 	rows, err = compare(ctx, []contender{
-		{nameRaw, func() error { return s.runRaw(ctx, s.raw, "/bin/true") }},
-		{nameUntraced, func() error { return s.run(s.sbxhost(ctx, s.lean, "/bin/true")) }},
-		{nameTraced, func() error { return s.run(with()) }},
+		{name: nameRaw, run: func() error { return s.runRaw(ctx, s.raw, "/bin/true") }},
+		{name: nameUntraced, run: func() error { return s.run(s.sbxhost(ctx, s.lean, "/bin/true")) }},
+		{name: nameTraced, run: func() error { return s.run(with()) }},
 	}, rounds)
 	if err == nil && received.Load() < 2*int64(rounds) {
 		err = errors.New("the receiver was sent less telemetry than that of each run")

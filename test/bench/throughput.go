@@ -23,8 +23,8 @@ func measureThroughput(ctx context.Context, s *scene, rounds int) ([]throughputR
 		commands := max(8, min(rounds/4, 48))
 		blocks := max(1, min(rounds/20, 12))
 		list := []contender{
-			{nameRaw, func() error { return s.runRaw(ctx, s.raw, "/bin/true") }},
-			{nameLibrary, func() error { return runLibrary(ctx, s.warm, sandboxFast) }},
+			{name: nameRaw, run: func() error { return s.runRaw(ctx, s.raw, "/bin/true") }},
+			{name: nameLibrary, run: func() error { return runLibrary(ctx, s.warm, sandboxFast) }},
 		}
 		rates := make([][]float64, len(list))
 		for block := range blocks {

@@ -1,0 +1,259 @@
+package native
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// bench is a sandbox with Prepare, in a workspace.
+type bench struct {
+	t       *testing.T
+	ws      string
+	sandbox shared.Sandbox
+}
+
+// newBench opens one: hidden and readOnly are files of the workspace.
+func newBench(t *testing.T, change func(*shared.Spec)) *bench {
+	t.Helper()
+	b := &bench{t: t, ws: t.TempDir()}
+	for _, name := range []string{"hidden", "readonly"} {
+		b.write(name, name)
+	}
+	spec := shared.Spec{
+		Sandbox: "bench", Prepare: true, Home: "/home/u",
+		Table: []shared.Entry{
+			{Path: b.ws, Source: b.ws, Access: shared.ReadWrite, Why: "workspace"},
+			{Path: b.path("hidden"), Access: shared.Hidden, Why: "deny_paths[0]"},
+			{Path: b.path("readonly"), Source: b.path("readonly"), Access: shared.ReadOnly, Why: "bind_paths[0]"},
+		},
+	}
+	if change != nil {
+		change(&spec)
+	}
+	var err error
+	if b.sandbox, err = need(t).Open(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.sandbox.Close(t.Context()) })
+	return b
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.ws, name) }
+
+func (b *bench) write(name, text string) {
+	b.t.Helper()
+	if err := os.WriteFile(b.path(name), []byte(text), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// replace renames a new file over one, which takes away what is mounted on that.
+func (b *bench) replace(name, text string) {
+	b.t.Helper()
+	b.write("new", text)
+	if err := os.Rename(b.path("new"), b.path(name)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) run(script string) string {
+	b.t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer r.Close()
+	p, err := b.sandbox.Start(b.t.Context(), shared.Command{Args: []string{"/bin/sh", "-c", script}, Dir: b.ws, Env: []string{"PATH=/usr/bin:/bin", "HOME=/home/u"}}, shared.Stdio{Stdout: w, Stderr: w})
+	w.Close()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var out bytes.Buffer
+	out.ReadFrom(r)
+	if _, err := p.Wait(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// ticks is the age of the machine in the unit of /proc/PID/stat.
+func ticks(t *testing.T) int {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		t.Fatal(err)
+	}
+	return int(now.Nano() / (10 * time.Millisecond).Nanoseconds())
+}
+
+// runPrepared runs a command, and fails if its sandbox is not older than the call.
+func (b *bench) runPrepared(script string) string {
+	b.t.Helper()
+	// The spare is made while the former command runs. A sandbox that is made now is of a later tick.
+	for began := ticks(b.t); ticks(b.t) < began+3; {
+		time.Sleep(time.Millisecond)
+	}
+	before := ticks(b.t)
+	out := b.run(script + "\necho; cut -d' ' -f22 /proc/1/stat")
+	at := strings.LastIndexByte(out, '\n')
+	born, err := strconv.Atoi(out[at+1:])
+	if err != nil {
+		b.t.Fatalf("no age in %q", out)
+	}
+	if born >= before {
+		b.t.Errorf("its sandbox was made for the command: at %d, asked at %d", born, before)
+	}
+	return strings.TrimSpace(out[:max(at, 0)])
+}
+
+func TestPrepared(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	const look = "ls -A /tmp /home/u; cat /proc/[0-9]*/comm; touch /tmp/left /home/u/left; sleep 60 & cat readonly hidden 2>&1; echo x > readonly"
+	b.run(look)
+	for range 4 {
+		out := b.runPrepared(look)
+		if strings.Contains(out, "left") || strings.Contains(out, "sleep") || !strings.Contains(out, "sbxhost-init") {
+			t.Errorf("something of another command is there:\n%s", out)
+		}
+		if !strings.Contains(out, "readonly: Read-only file system") || strings.Contains(out, "hidden\n") {
+			t.Errorf("what is protected or hidden is not: %s", out)
+		}
+	}
+}
+
+// What is mounted on a file is gone when somebody renames another one over it, in a sandbox
+// that waits as in all others.
+func TestPreparedIsMended(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*shared.Spec){
+		"alone":        nil,
+		"in a session": func(s *shared.Spec) { s.Session = shared.Session{ID: "mended", Dir: t.TempDir()} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, change)
+			b.run("true")
+			for i := range 3 {
+				b.replace("hidden", "a secret")
+				b.replace("readonly", "text "+strconv.Itoa(i))
+				out := b.runPrepared("cat hidden; cat readonly; echo x 2>&1 > readonly; cat readonly")
+				if strings.Contains(out, "secret") || strings.Count(out, "text "+strconv.Itoa(i)) != 2 {
+					t.Errorf("after a file was replaced the command sees %q", out)
+				}
+			}
+			if got, err := os.ReadFile(b.path("readonly")); err != nil || string(got) != "text 2" {
+				t.Errorf("%q, %v is in the file that commands cannot write", got, err)
+			}
+		})
+	}
+}
+
+// A file that is shown by itself, in a place that the host does not have: the mount stays when
+// the file is replaced, and shows the former one.
+func TestPreparedShowsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	var b *bench
+	b = newBench(t, func(s *shared.Spec) {
+		s.Table = append(s.Table, shared.Entry{Path: "/tmp/elsewhere", Source: s.Table[2].Source, Access: shared.ReadOnly, Why: "bind_paths[1]"})
+	})
+	b.run("true")
+	b.replace("readonly", "another text")
+	if out := b.run("cat readonly /tmp/elsewhere"); out != "another textanother text" {
+		t.Errorf("after a file was replaced: %q", out)
+	}
+}
+
+// What cannot be mended in a copy is made anew.
+func TestPreparedIsReplaced(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.run("true")
+	aside := b.ws + ".aside"
+	if err := os.Rename(b.ws, aside); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(aside) })
+	if err := os.Mkdir(b.ws, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.write("hidden", "a secret")
+	b.write("readonly", "another text")
+	if out := b.run("cat hidden; cat readonly; ls"); strings.Contains(out, "secret") || !strings.Contains(out, "another text") {
+		t.Errorf("in a new workspace of the same name: %q", out)
+	}
+	if out := b.runPrepared("cat readonly"); out != "another text" {
+		t.Errorf("then: %q", out)
+	}
+}
+
+// Somebody kills what waits: the next command has another. It is not parallel: inits are found by
+// their ancestor, which is this process for all tests.
+func TestPreparedIsKilled(t *testing.T) {
+	b := newBench(t, nil)
+	for range 5 {
+		b.run("true")
+		pid := b.waiting()
+		unix.Kill(pid, unix.SIGKILL)
+		b.awaitEnd(pid)
+		if out := b.run("echo there"); out != "there" {
+			t.Errorf("after the spare was killed: %q", out)
+		}
+	}
+	pid := b.waiting()
+	b.sandbox.Close(t.Context())
+	b.awaitEnd(pid)
+}
+
+// waiting gives the one init that there is, once there is one alone.
+func (b *bench) waiting() int {
+	b.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		var inits []int
+		for _, holder := range children(b.t, os.Getpid()) {
+			inits = append(inits, children(b.t, holder)...)
+		}
+		if len(inits) == 1 {
+			return inits[0]
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("the inits are %v, want one", inits)
+		}
+	}
+}
+
+func children(t *testing.T, pid int) (found []int) {
+	t.Helper()
+	lists, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // a thread may have ended
+		for _, number := range strings.Fields(string(text)) {
+			child, err := strconv.Atoi(number)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, child)
+		}
+	}
+	return found
+}
+
+func (b *bench) awaitEnd(pid int) {
+	b.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); unix.Kill(pid, 0) != unix.ESRCH; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("process %d does not end", pid)
+		}
+	}
+}

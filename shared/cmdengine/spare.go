@@ -1,0 +1,76 @@
+package cmdengine
+
+import (
+	"context"
+	"os"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/holder"
+)
+
+// A spare is a sandbox without a command: an init that has made all but the last of it and
+// waits. It serves one command, as every sandbox does.
+type spare struct {
+	made chan struct{} // closed when run is final
+	run  *insideRun    // nil where it could not be made
+}
+
+// makeSpare has one made, where the Spec asks for that and there is none, for commands like
+// the one of c.
+func (s *sandbox) makeSpare(c *Launch) {
+	if !s.spec.Prepare || c.Same == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.spare != nil {
+		return
+	}
+	one := &spare{made: make(chan struct{})}
+	s.spare = one
+	s.alive.Go(func() {
+		defer close(one.made)
+		c, err := s.command(s.open, &shared.Command{})
+		if err != nil {
+			return // the next command is told
+		}
+		defer closeAll(c.ExtraFiles)
+		one.run, _ = s.launch(s.open, c, false, [3]*os.File{})
+	})
+}
+
+// takeSpare gives the spare, if it is what c would start. One that is not goes.
+func (s *sandbox) takeSpare(ctx context.Context, c *Launch) (*insideRun, holder.Plan) {
+	if c.Same == nil {
+		return nil, holder.Plan{}
+	}
+	s.mu.Lock()
+	one := s.spare
+	s.spare = nil
+	s.mu.Unlock()
+	if one == nil {
+		return nil, holder.Plan{}
+	}
+	select {
+	case <-one.made: // sooner than another would be
+		if one.run != nil {
+			if mended, same := c.Same(ctx, one.run.launcher); same {
+				return one.run, mended
+			}
+		}
+	case <-ctx.Done():
+	}
+	s.alive.Go(one.discard) // the caller is counted until then
+	return nil, holder.Plan{}
+}
+
+// discard ends a spare that no command has been given to. There may be none.
+func (one *spare) discard() {
+	if one == nil {
+		return
+	}
+	if <-one.made; one.run != nil {
+		one.run.giveUp()
+		one.run.finish()
+	}
+}
