@@ -93,7 +93,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		return nil, err
 	}
 	return &cmdengine.Attachment{
-		Launch: s.launch,
+		Launch: s.launch, Prepares: true,
 		Plan:   s.plan,
 		Events: func(*shared.Command) []shared.Event { return mountplan.Events(s.held, spec) },
 		Fresh:  s.freshHome(),

@@ -17,6 +17,8 @@ import (
 type Attachment struct {
 	// Launch is as [Config.Launch].
 	Launch func(ctx context.Context, cmd *shared.Command) (*Launch, error)
+	// Prepares says that what Launch gives has Same, mostly.
+	Prepares bool
 	// Plan and Events are as in Config.
 	Plan   func(cmd *shared.Command) (shared.Plan, error)
 	Events func(cmd *shared.Command) []shared.Event

@@ -73,7 +73,6 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 		}
 		return nil, nil, err
 	}
-	s.makeSpare(c)
 	r.fresh = command.Fresh
 	r.scope = s.limits.Watch(r.launcher.Pid())
 	go r.observe() // the reply need not wait for it

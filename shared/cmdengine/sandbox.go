@@ -116,7 +116,10 @@ func (s *sandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.St
 		s.alive.Done()
 		return nil, err
 	}
-	go p.supervise(cmd.Timeout, cmd.Grace, s.open.Done(), s.alive.Done)
+	go p.supervise(cmd.Timeout, cmd.Grace, s.open.Done(), func() {
+		s.makeSpare() // not before: it would take the command's processor
+		s.alive.Done()
+	})
 	return p, nil
 }
 

@@ -15,10 +15,9 @@ type spare struct {
 	run  *insideRun    // nil where it could not be made
 }
 
-// makeSpare has one made, where the Spec asks for that and there is none, for commands like
-// the one of c.
-func (s *sandbox) makeSpare(c *Launch) {
-	if !s.spec.Prepare || c.Same == nil {
+// makeSpare has one made, where the Spec asks for that and there is none.
+func (s *sandbox) makeSpare() {
+	if !s.spec.Prepare || !s.attached.Prepares {
 		return
 	}
 	s.mu.Lock()
@@ -35,6 +34,9 @@ func (s *sandbox) makeSpare(c *Launch) {
 			return // the next command is told
 		}
 		defer closeAll(c.ExtraFiles)
+		if c.Same == nil {
+			return
+		}
 		one.run, _ = s.launch(s.open, c, false, [3]*os.File{})
 	})
 }
