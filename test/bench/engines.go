@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
@@ -20,6 +22,7 @@ var plain = []string{"bwrap", "--unshare-all", "--die-with-parent", "--new-sessi
 var engines = [...]string{"native", "bwrap"}
 
 const (
+	namePlain       = "plain bwrap"
 	sandboxOverlaid = "overlaid"
 	atOncePlain     = 8
 	// preparing is more than it takes to make the next command's sandbox.
@@ -31,6 +34,13 @@ const (
 type engineTable struct {
 	Rows   []latencyRow `json:"rows"`
 	AtOnce []atOnceRow  `json:"at_once"`
+	First  []firstRow   `json:"first_three"`
+}
+
+// firstRow is what the first three commands of a host took, the engine's start included.
+type firstRow struct {
+	ResidentMiB int     `json:"resident_mib"`
+	P50         float64 `json:"p50_ms"`
 }
 
 type atOnceRow struct {
@@ -49,7 +59,7 @@ func measureEngines(ctx context.Context, s *scene, rounds int) (_ engineTable, e
 			return engineTable{}, err
 		}
 	}
-	first := contender{name: "plain bwrap", run: func() error {
+	first := contender{name: namePlain, run: func() error {
 		return s.run(exec.CommandContext(ctx, plain[0], plain[1:]...))
 	}}
 	warm, atOnce := []contender{first}, []contender{first}
@@ -116,5 +126,35 @@ func measureEngines(ctx context.Context, s *scene, rounds int) (_ engineTable, e
 		t.AtOnce = append(t.AtOnce, atOnceRow{Name: c.name, PerSecond: rate})
 		t.AtOnce[len(t.AtOnce)-1].Ratio = ratio(rate, t.AtOnce[0].PerSecond)
 	}
-	return t, nil
+	t.First, err = s.measureFirst(ctx, max(1, rounds/4))
+	return t, err
+}
+
+// measureFirst lets hosts of different sizes take turns.
+func (s *scene) measureFirst(ctx context.Context, rounds int) ([]firstRow, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	rows := []firstRow{{ResidentMiB: 0}, {ResidentMiB: 512}}
+	samples := make([][]float64, len(rows))
+	for range rounds {
+		for i, row := range rows {
+			cmd := exec.CommandContext(ctx, self, roleFirstHost, s.dir, strconv.Itoa(row.ResidentMiB))
+			cmd.Stderr = s.stderr
+			out, err := cmd.Output()
+			if err != nil {
+				return nil, s.failed(cmd, err)
+			}
+			var took float64
+			if err := json.Unmarshal(out, &took); err != nil {
+				return nil, err
+			}
+			samples[i] = append(samples[i], took)
+		}
+	}
+	for i := range rows {
+		rows[i].P50 = median(samples[i])
+	}
+	return rows, nil
 }

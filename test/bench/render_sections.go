@@ -46,6 +46,9 @@ func renderEngines(line printer, t *engineTable) {
 	for _, row := range t.AtOnce {
 		line("  %-38s %9.0f/s %21.2fx", fmt.Sprintf("%d at once: %s", atOncePlain, row.Name), row.PerSecond, row.Ratio)
 	}
+	for _, row := range t.First {
+		line("  %-38s %9.2f", fmt.Sprintf("first three of a host with %d MiB", row.ResidentMiB), row.P50)
+	}
 }
 
 func renderProtections(line printer, t *protectionTable) {

@@ -5,20 +5,29 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
+	"time"
 )
 
-// roleMemoryHost is argv[1] of this program where it has to be a process of its
-// own, with the library inside.
-const roleMemoryHost = "play-memory-host"
+// These are argv[1] of this program where it has to be a process of its own, with the
+// library inside.
+const (
+	roleMemoryHost = "play-memory-host"
+	roleFirstHost  = "play-first-host"
+)
 
 // playRole must be the first call of main. In a process that has a role it
 // does not return.
 func playRole() {
-	if len(os.Args) < 2 || os.Args[1] != roleMemoryHost {
+	if len(os.Args) < 2 {
 		return
 	}
-	if err := playMemoryHost(os.Args[2:]); err != nil {
+	play := map[string]func([]string) error{roleMemoryHost: playMemoryHost, roleFirstHost: playFirstHost}[os.Args[1]]
+	if play == nil {
+		return
+	}
+	if err := play(os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -54,4 +63,34 @@ func playMemoryHost(args []string) error {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(peak)
+}
+
+// playFirstHost is a program that has much in memory when it runs its first commands. It
+// writes on stdout how many milliseconds they took.
+func playFirstHost(args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("%s: want DIR MIB, got %q", roleFirstHost, args)
+	}
+	mib, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	ballast := make([]byte, mib<<20)
+	for i := 0; i < len(ballast); i += os.Getpagesize() {
+		ballast[i] = 1
+	}
+	defer runtime.KeepAlive(ballast)
+	ctx := context.Background()
+	h, err := newLibraryHost(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	begin := time.Now()
+	for range 3 {
+		if err := runLibrary(ctx, h, sandboxFast); err != nil {
+			return err
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(milliseconds(time.Since(begin)))
 }

@@ -66,6 +66,23 @@ func judge(r *results) []target {
 		add("200 masks, of none", ratio(p50Of(t.Warm, nameMasked), p50Of(t.Warm, nameProtected)), 1.5, false, "x")
 		add("one-shot, all by default, of raw bwrap without", ratio(p50Of(t.Once, nameAllOnce), p50Of(t.Once, nameBare)), 4.5, false, "x")
 	}
+	if t := r.Engines; t != nil {
+		of := func(name string) float64 { return ratio(p50Of(t.Rows, name), p50Of(t.Rows, namePlain)) }
+		add("native, no session, of plain bwrap", of("native, no session"), 1.1, false, "x")
+		add("native, session, of plain bwrap", of("native, session"), .95, false, "x")
+		add("native, prepared, of plain bwrap", of("native, session, prepared"), .55, false, "x")
+		add("native, one-shot, of plain bwrap", of("native, one-shot"), 3.5, false, "x")
+		add("native, 200 masks, of none", ratio(of("native, session, 200 masks"), of("native, session")), 1.15, false, "x")
+		add("native, 10 overlays, of none", ratio(of("native, session, 10 overlays"), of("native, session")), 1.05, false, "x")
+		for _, row := range t.AtOnce {
+			if row.Name == "native, session" {
+				add("native, 8 at once, commands/s of plain bwrap", row.Ratio, 1, true, "x")
+			}
+		}
+		if len(t.First) == 2 {
+			add("first three with 512 MiB resident, of none", ratio(t.First[1].P50, t.First[0].P50), 1.05, false, "x")
+		}
+	}
 	for _, row := range r.Throughput {
 		if row.AtOnce == 8 {
 			add("library, 8 at once, commands/s of raw bwrap", row.Ratio, 0.8, true, "x")
@@ -82,7 +99,7 @@ func judge(r *results) []target {
 	for _, row := range r.Memory {
 		of, is := map[string]string{nameLean: nameLean, nameMemoryFile: "library", nameMemoryStreamed: "library, streamed"}[row.Name]
 		if is {
-			add("resident, host + engine, "+of, mebibytes(row.Host+row.Engine), 40, false, " MiB")
+			add("resident, host + engine, "+of, mebibytes(row.Host+row.Engine), 32, false, " MiB")
 		}
 	}
 	return list
