@@ -71,7 +71,7 @@ func TestWhole(t *testing.T) {
 			t.Errorf("%s links %v", row.Name, row.Heavy)
 		}
 	}
-	if len(r.Latency) < 5 || len(r.Throughput) != 2 || len(r.Output.Rows) != 3 || len(r.Memory) != 4 || len(r.Binaries) != 3 || len(r.Targets) != 14 {
+	if len(r.Latency) < 5 || len(r.Throughput) != 2 || len(r.Output.Rows) != 3 || len(r.Memory) != 4 || len(r.Binaries) != 3 || len(r.Targets) != 22 {
 		t.Errorf("not all is there:\n%s", text)
 	}
 	// Every mark is to be seen: one that is not was renamed by the product.
