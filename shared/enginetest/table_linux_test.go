@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/plugins/bwrap"
+	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
@@ -28,6 +29,7 @@ var columns = []struct {
 	// engine gives nil where this machine is not asked about the column.
 	engine func(*testing.T) (shared.Engine, enginetest.Options)
 }{
+	{"native engine", plain(native.New)},
 	{"bwrap engine", plain(bwrap.New)},
 	{"docker engine", containers},
 	{"seatbelt, on the model", elsewhere},
@@ -36,7 +38,7 @@ var columns = []struct {
 }
 
 // promising is how many of the columns are of engines that promise to isolate.
-const promising = 3
+const promising = 4
 
 // elsewhere is of a column that a test of the engine itself holds: no Mac is asked
 // here.
