@@ -62,8 +62,13 @@ type Cmd struct {
 	// Stdin, Stdout and Stderr are as in os/exec: nil is the null device, an
 	// *os.File is handed over as it is, anything else is copied by way of a
 	// pipe - and so is a regular file as Stdin of a confined command, which
-	// could otherwise open it again for writing. If Stdout and Stderr are the same writer, one goroutine at a time
-	// calls Write.
+	// could otherwise open it again for writing. If Stdout and Stderr are the same
+	// writer, one goroutine at a time calls Write.
+	//
+	// A terminal is never handed over: who has it open can read what is typed
+	// there, and change how it works for everybody. As Stdin it is the null device,
+	// unless TTY is set and the caller types for the command; as Stdout or Stderr
+	// the command gets a terminal of its own to write to, of the same size.
 	//
 	// A Read of Stdin that is under way when the command ends may return later
 	// than Wait; what it gives is lost. No further one is begun.
@@ -71,11 +76,21 @@ type Cmd struct {
 	Stdout io.Writer
 	Stderr io.Writer
 
-	// TTY gives the command a terminal of its own: what it writes to it goes
-	// to Stdout, and what Stdin gives is typed. Stderr must be nil.
+	// TTY gives the command a controlling terminal of its own: what it writes to
+	// it goes to Stdout, and what Stdin gives is typed. It has its errors there, too,
+	// where Stderr is nil.
 	TTY bool
+	// TTYOptional is for a TTY that nobody has asked for: with an engine that takes
+	// none, the command runs without it, and without Stdin. TTY is false then when
+	// Start returns.
+	TTYOptional bool
 	// Size is the terminal's size at the start; zero means 24 rows, 80 columns.
 	Size shared.TerminalSize
+	// Suspend, if set, is called when the key that stops jobs (^Z) was typed to a
+	// TTY, and no shell inside acts on it: of the command itself, whose terminal's
+	// session has nobody else in it, the kernel stops nothing. The caller may stop the
+	// command by SIGSTOP, and itself.
+	Suspend func()
 
 	// Timeout ends the command after that long, if its definition does not end
 	// it earlier; zero leaves it to the definition. The time runs from the call of
@@ -140,7 +155,7 @@ type Cmd struct {
 	auditID   string
 	logged    bool   // the decision was
 	approved  string // the directory that an approval lets it run in; empty where none was needed
-	pty       *pty
+	terminals []*pty // of the command's own; with TTY, the first is what is typed to
 
 	childFiles  []*os.File // closed once the command has started
 	parentFiles []*os.File // closed once it has ended
@@ -257,7 +272,7 @@ func (c *Cmd) beginInTime() error {
 			}
 			if b.failed() {
 				closeAll(c.parentFiles)
-				c.pty.close()
+				c.closeTerminals()
 			}
 			closeAll(c.childFiles)
 			begun <- b
@@ -364,7 +379,7 @@ func (c *Cmd) unstarted(ctx context.Context, err error) error {
 // undo ends a command that was started when nobody wanted it any more.
 func (c *Cmd) undo() {
 	closeAll(c.parentFiles)
-	c.pty.close()
+	c.closeTerminals()
 	defer c.opened.release()
 	ctx, cancel := context.WithTimeout(context.Background(), enginePatience)
 	defer cancel()
@@ -392,6 +407,9 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	c.mu.Unlock()
 	if decision.Outcome == policy.Denied { // the last line of defence
 		return &DeniedError{Sandbox: opened.name, Decision: decision}
+	}
+	if c.TTYOptional && !opened.engine.info.Features.Has(shared.FeatureTTY) {
+		c.withoutTTY()
 	}
 	command, _, err := c.command(ctx, opened, false)
 	if err != nil {
@@ -430,6 +448,15 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	}
 	at(ctx, "engine %q started it", opened.engine.info.Name)
 	c.starting, err = opened.Start(ctx, command, c.files)
+	if refused, ok := errors.AsType[*shared.Error](err); ok && c.TTY && c.TTYOptional && refused.Kind == shared.ErrUnsupported && refused.Attribute == "tty" {
+		// Stdio is streamed to it. Nothing has run.
+		c.withoutTTY()
+		if c.files, err = c.stdio(); err != nil {
+			return err
+		}
+		command.TTY, c.stdioMade = false, true
+		c.starting, err = opened.Start(ctx, command, c.files)
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			opened.engine.doubt()
@@ -438,6 +465,12 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 		return c.sandboxError(err)
 	}
 	return nil
+}
+
+// withoutTTY makes c one that has no terminal to be typed to.
+func (c *Cmd) withoutTTY() {
+	c.closeTerminals()
+	c.TTY, c.Stdin, c.stdin, c.terminals, c.copiers, c.stdioMade = false, nil, nil, nil, nil, false
 }
 
 // sandboxError says of which sandbox err is, and why where the cause is known.
@@ -563,7 +596,9 @@ func (c *Cmd) Wait() error {
 	}
 
 	<-ended
-	c.pty.ended()
+	for _, p := range c.terminals {
+		p.ended()
+	}
 	err := c.endErr
 	stdinErr := c.stdin.stop()
 	copyErr := c.waitCopied()
@@ -575,7 +610,7 @@ func (c *Cmd) Wait() error {
 	default:
 	}
 	closeAll(c.parentFiles)
-	c.pty.close()
+	c.closeTerminals()
 	// As in os/exec, the command's own end comes first: what went wrong with
 	// its stdio may be no more than a consequence.
 	return cmp.Or(err, stdinErr, copyErr)
@@ -837,16 +872,20 @@ func (c *Cmd) Signal(sig os.Signal) error {
 	return process.Signal(ctx, number)
 }
 
-// Resize tells the command's terminal its new size.
+// Resize tells the command's terminals their new size.
 func (c *Cmd) Resize(size shared.TerminalSize) error {
 	process := c.runningProcess()
 	switch {
 	case process == nil:
 		return errors.New("host: not started")
-	case c.pty == nil:
+	case len(c.terminals) == 0:
 		return errors.New("host: command has no terminal; set TTY")
 	}
-	return c.pty.resize(size)
+	var err error
+	for _, p := range c.terminals {
+		err = cmp.Or(err, p.resize(size))
+	}
+	return err
 }
 
 func (c *Cmd) runningProcess() shared.Process {

@@ -27,6 +27,7 @@ type stubEngine struct {
 	broken     string // why it does not work here
 	unproven   bool   // it has not found that, it only failed
 	startErr   error
+	streamed   bool // it says that it takes a terminal, but none reaches it
 
 	mu      sync.Mutex
 	runs    []string
@@ -39,6 +40,9 @@ func (e *stubEngine) Info(context.Context) (shared.Info, error) {
 	features := shared.Features{shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureUser}
 	if e.unconfined {
 		features = shared.Features{shared.FeatureUnconfined, shared.FeatureUser}
+	}
+	if e.streamed {
+		features = append(features, shared.FeatureTTY)
 	}
 	return shared.Info{Name: e.name, Version: "0", Features: features}, nil
 }
@@ -66,7 +70,7 @@ func (s stubSandbox) Plan(context.Context, shared.Command) (shared.Plan, error) 
 	return shared.Plan{}, nil
 }
 
-func (s stubSandbox) Start(_ context.Context, cmd shared.Command, _ shared.Stdio) (shared.Process, error) {
+func (s stubSandbox) Start(_ context.Context, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
 	if s.broken != "" && s.unproven {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: s.broken}
 	}
@@ -75,6 +79,9 @@ func (s stubSandbox) Start(_ context.Context, cmd shared.Command, _ shared.Stdio
 	}
 	if s.startErr != nil {
 		return nil, s.startErr
+	}
+	if cmd.TTY || stdio.Stdin != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "tty", Message: "a terminal cannot be streamed"}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"io"
@@ -57,17 +58,100 @@ func openPTY(size shared.TerminalSize) (*pty, error) {
 	return p, nil
 }
 
+// openScreen makes a terminal that can only be written to, and that changes nothing
+// of what is. A program that would read its keys there is told that it cannot, and
+// does not wait for what nobody types.
+func openScreen(size shared.TerminalSize) (*pty, error) {
+	p, err := openPTY(size)
+	if err != nil {
+		return nil, err
+	}
+	slave, err := os.OpenFile(p.slave.Name(), os.O_WRONLY|syscall.O_NOCTTY, 0)
+	if err == nil {
+		p.slave.Close()
+		p.slave = slave
+		err = p.changeModes(func(m *unix.Termios) { m.Oflag &^= unix.OPOST })
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
 // editUTF8 has the line editor of the kernel erase whole characters, which
 // terminal emulators ask for, too: all else it erases a byte at a time.
 func (p *pty) editUTF8() error {
+	return p.changeModes(func(m *unix.Termios) { m.Iflag |= unix.IUTF8 })
+}
+
+func (p *pty) changeModes(change func(*unix.Termios)) error {
 	return control(p.slave, func(fd int) error {
 		modes, err := unix.IoctlGetTermios(fd, getTermios)
 		if err != nil {
 			return err
 		}
-		modes.Iflag |= unix.IUTF8
+		change(modes)
 		return unix.IoctlSetTermios(fd, setTermios, modes)
 	})
+}
+
+// stops reports whether one of keys stops the foreground job, and that is the
+// command itself. Its process group is orphaned, and the kernel stops no such one.
+// A shell in it that has jobs of its own ignores the signal.
+func (p *pty) stops(keys []byte) (stops bool) {
+	control(p.master, func(fd int) error {
+		modes, err := unix.IoctlGetTermios(fd, getTermios)
+		if err != nil || modes.Lflag&unix.ISIG == 0 {
+			return err
+		}
+		key := modes.Cc[unix.VSUSP]
+		if key == noKey || bytes.IndexByte(keys, key) < 0 {
+			return nil
+		}
+		job, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+		if err != nil {
+			return err
+		}
+		session, err := unix.Getsid(job)
+		stops = err == nil && job == session && !ignores(job, syscall.SIGTSTP)
+		return err
+	})
+	return stops
+}
+
+func isTerminal(f *os.File) bool {
+	return control(f, func(fd int) error {
+		_, err := unix.IoctlGetTermios(fd, getTermios)
+		return err
+	}) == nil
+}
+
+// sizeOf is a terminal's size, or zero.
+func sizeOf(f *os.File) (size shared.TerminalSize) {
+	control(f, func(fd int) error {
+		w, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+		if err == nil {
+			size = shared.TerminalSize{Rows: w.Row, Cols: w.Col}
+		}
+		return err
+	})
+	return size
+}
+
+func sameDevice(f, g *os.File) bool {
+	device := func(f *os.File) (number uint64, err error) {
+		err = control(f, func(fd int) error {
+			var stat unix.Stat_t
+			err := unix.Fstat(fd, &stat)
+			number = uint64(stat.Rdev)
+			return err
+		})
+		return number, err
+	}
+	a, errA := device(f)
+	b, errB := device(g)
+	return errA == nil && errB == nil && a == b
 }
 
 // resize sets the size; the kernel tells the foreground process group.

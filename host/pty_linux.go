@@ -1,5 +1,25 @@
 package host
 
-import "golang.org/x/sys/unix"
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 const getTermios, setTermios = unix.TCGETS, unix.TCSETS
+
+// noKey stands for a key that a terminal does not have.
+const noKey = 0
+
+// ignores reports whether a process ignores a signal. One of which nobody knows does.
+func ignores(pid int, sig syscall.Signal) bool {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, mask, _ := bytes.Cut(status, []byte("\nSigIgn:\t"))
+	mask, _, _ = bytes.Cut(mask, []byte("\n"))
+	bits, err := strconv.ParseUint(string(mask), 16, 64)
+	return err != nil || bits&(1<<(sig-1)) != 0
+}

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
+
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -188,6 +190,97 @@ func TestTTY(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "33 99") || !strings.Contains(out.String(), "done") {
 		t.Errorf("got %q", out.String())
+	}
+}
+
+// A terminal of the caller's is not the command's: it has one of its own to write to,
+// of the same size, and nothing to read.
+func TestCallersTerminal(t *testing.T) {
+	t.Parallel()
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	again, err := os.OpenFile(slave.Name(), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pty.Setsize(master, &pty.Winsize{Rows: 7, Cols: 77}); err != nil {
+		t.Fatal(err)
+	}
+	cmd := eventfulHost(t).Command(t.Context(), "", "sh", "-c", "stty size <&1; cat; echo err >&2; echo out; head -c 1 <&1 2>/dev/null || echo nothing")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, again
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+	slave.Close()
+	again.Close()
+	got, _ := io.ReadAll(master) // EIO is its end
+	if want := "7 77\r\nerr\r\nout\r\nnothing\r\n"; string(got) != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The key that stops a job is the caller's to act on where nobody inside does.
+func TestSuspend(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]int{
+		"echo ready; read x":                             1,
+		"stty -isig; echo ready; read x":                 0,
+		"stty susp ^y; echo ready; read x":               0,
+		"trap '' TSTP; echo ready; read x":               0,
+		"trap : TSTP; echo ready; read x || read x":      1, // as it was where the terminal was the caller's
+		"set -m; sh -c 'stty -echo; echo ready; read x'": 0, // a job of the shell's
+	} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			cmd := eventfulHost(t).Command(t.Context(), "", "sh", "-c", script)
+			cmd.TTY = true
+			keys, typed := io.Pipe()
+			cmd.Stdin = keys
+			suspended := make(chan struct{}, 10)
+			cmd.Suspend = func() { suspended <- struct{}{} }
+			ready, ended := make(chan struct{}), make(chan error, 1)
+			var once sync.Once
+			cmd.Stdout = writerFunc(func(p []byte) (int, error) {
+				if bytes.Contains(p, []byte("ready")) {
+					once.Do(func() { close(ready) })
+				}
+				return len(p), nil
+			})
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			go func() { ended <- cmd.Wait() }()
+			<-ready
+			typed.Write([]byte("\x1a"))
+			typed.Write([]byte("x\n")) // which is taken when the first was acted on
+			if len(suspended) != want {
+				t.Errorf("suspended %d times, want %d", len(suspended), want)
+			}
+			cmd.Signal(syscall.SIGKILL)
+			<-ended
+		})
+	}
+}
+
+// Where an engine takes no terminal, a command that can do without runs without.
+func TestTTYOptional(t *testing.T) {
+	t.Parallel()
+	for _, streamed := range []bool{false, true} {
+		s := &stubs{platform: &stubEngine{name: "bwrap", streamed: streamed}}
+		h := s.host(t, host.Definition{Engine: "bwrap"}, nil)
+		cmd := h.Command(t.Context(), "a", "true")
+		cmd.Stdin, cmd.TTY, cmd.TTYOptional = strings.NewReader("typed"), true, true
+		if err := cmd.Run(); err != nil || cmd.TTY {
+			t.Errorf("streamed %v: TTY is %v, %v", streamed, cmd.TTY, err)
+		}
+		cmd = h.Command(t.Context(), "a", "true")
+		cmd.TTY = true
+		if err := cmd.Run(); !errors.Is(err, shared.ErrUnsupported) {
+			t.Errorf("streamed %v: one that is wanted: %v", streamed, err)
+		}
 	}
 }
 

@@ -112,18 +112,19 @@ func (c *Cmd) pipe(method string) (read, write *os.File, err error) {
 
 // stdio makes the files that the engine gets.
 func (c *Cmd) stdio() (shared.Stdio, error) {
-	if c.TTY {
-		return c.terminal()
-	}
 	var s shared.Stdio
 	var err error
-	if s.Stdin, err = c.input(); err != nil {
+	if c.TTY {
+		if s.Stdin, err = c.terminal(); err != nil {
+			return s, err
+		}
+		s.Stdout = s.Stdin
+	} else if s.Stdin, err = c.input(); err != nil {
+		return s, err
+	} else if s.Stdout, err = c.output(c.Stdout); err != nil {
 		return s, err
 	}
-	if s.Stdout, err = c.output(c.Stdout); err != nil {
-		return s, err
-	}
-	if c.Stderr != nil && sameWriter(c.Stderr, c.Stdout) {
+	if c.Stderr == nil && c.TTY || c.Stderr != nil && c.sameOutput(c.Stderr, c.Stdout) {
 		s.Stderr = s.Stdout // one pipe keeps the order of what is written
 	} else if s.Stderr, err = c.output(c.Stderr); err != nil {
 		return s, err
@@ -136,6 +137,9 @@ func (c *Cmd) input() (*os.File, error) {
 	case nil:
 		return nil, nil
 	case *os.File:
+		if isTerminal(stdin) {
+			return nil, nil
+		}
 		// Through /proc/self/fd/0 a command could open a regular file again, and
 		// write to what it was only given to read.
 		if info, err := stdin.Stat(); err != nil || !info.Mode().IsRegular() || c.opened.resolved.spec.Unconfined {
@@ -157,6 +161,9 @@ func (c *Cmd) output(w io.Writer) (*os.File, error) {
 	case nil:
 		return nil, nil
 	case *os.File:
+		if isTerminal(out) {
+			return c.screen(out)
+		}
 		return out, nil
 	}
 	read, write, err := os.Pipe()
@@ -174,29 +181,50 @@ func (c *Cmd) output(w io.Writer) (*os.File, error) {
 }
 
 // terminal makes the pair of which the command gets the slave.
-func (c *Cmd) terminal() (shared.Stdio, error) {
-	if c.Stderr != nil {
-		return shared.Stdio{}, errors.New("host: with TTY, Stderr must be nil: a terminal has one output")
-	}
+func (c *Cmd) terminal() (*os.File, error) {
 	if c.piped {
-		return shared.Stdio{}, errors.New("host: with TTY there are no pipes; set Stdin and Stdout, to ends of io.Pipe for example")
+		return nil, errors.New("host: with TTY there are no pipes; set Stdin and Stdout, to ends of io.Pipe for example")
 	}
-	p, err := openPTY(c.Size)
+	p, err := c.newTerminal(c.Size, c.Stdout, openPTY)
 	if err != nil {
-		return shared.Stdio{}, fmt.Errorf("terminal: %w", err)
+		return nil, err
 	}
-	c.pty = p
+	if c.Stdin != nil {
+		c.stdin = newFeeder(c.Stdin, p.master, false)
+		if c.Suspend != nil {
+			c.stdin.keyed = func(keys []byte) {
+				if p.stops(keys) {
+					c.Suspend()
+				}
+			}
+		}
+	}
+	return p.slave, nil
+}
+
+// screen makes a terminal that the command can only write to, in place of the
+// caller's. Lines end there as they do on the caller's, which sees to that itself.
+func (c *Cmd) screen(out *os.File) (*os.File, error) {
+	p, err := c.newTerminal(cmp.Or(c.Size, sizeOf(out)), out, openScreen)
+	if err != nil {
+		return nil, err
+	}
+	return p.slave, nil
+}
+
+func (c *Cmd) newTerminal(size shared.TerminalSize, out io.Writer, open func(shared.TerminalSize) (*pty, error)) (*pty, error) {
+	p, err := open(size)
+	if err != nil {
+		return nil, fmt.Errorf("terminal: %w", err)
+	}
+	c.terminals = append(c.terminals, p)
 	if user := c.opened.resolved.spec.User; user != nil {
 		// As login does: programs reopen their terminal by its name.
 		if err := p.slave.Chown(int(user.UID), -1); err != nil {
-			return shared.Stdio{}, fmt.Errorf("terminal: %w", err)
+			return nil, fmt.Errorf("terminal: %w", err)
 		}
 	}
 	c.childFiles = append(c.childFiles, p.slave)
-	if c.Stdin != nil {
-		c.stdin = newFeeder(c.Stdin, p.master, false)
-	}
-	out := c.Stdout
 	if out == nil {
 		out = io.Discard
 	}
@@ -204,7 +232,13 @@ func (c *Cmd) terminal() (shared.Stdio, error) {
 		_, err := io.Copy(out, p.output())
 		return err
 	})
-	return shared.Stdio{Stdin: p.slave, Stdout: p.slave, Stderr: p.slave}, nil
+	return p, nil
+}
+
+func (c *Cmd) closeTerminals() {
+	for _, p := range c.terminals {
+		p.close()
+	}
 }
 
 // waitCopied waits for the goroutines that copy output and for the last event.
@@ -228,7 +262,7 @@ func (c *Cmd) waitCopied() error {
 		case <-timeout:
 		}
 		closeAll(c.parentFiles) // ends the copying, unless a Write blocks
-		c.pty.close()
+		c.closeTerminals()
 		for ; left > 0; left-- {
 			<-c.copied // or it would still write when Wait has returned
 		}
@@ -247,6 +281,8 @@ type feeder struct {
 	from io.Reader
 	to   *os.File
 	pipe bool // to is a pipe, whose end the command is to see
+	// keyed, if set, is told what was typed.
+	keyed func([]byte)
 
 	mu      sync.Mutex
 	reading bool // a Read of from is under way
@@ -263,10 +299,21 @@ func newFeeder(from io.Reader, to *os.File, pipe bool) *feeder {
 // feed copies until either end is reached.
 func (f *feeder) feed() {
 	defer close(f.done)
-	io.Copy(f.to, f) // that the command did not read all is its own affair
+	io.Copy(feederEnd{f}, f) // that the command did not read all is its own affair
 	if f.pipe {
 		f.to.Close()
 	}
+}
+
+// feederEnd is what feed writes to.
+type feederEnd struct{ f *feeder }
+
+func (e feederEnd) Write(p []byte) (int, error) {
+	n, err := e.f.to.Write(p)
+	if e.f.keyed != nil {
+		e.f.keyed(p[:n])
+	}
+	return n, err
 }
 
 // Read implements io.Reader for feed.
@@ -325,7 +372,18 @@ func neverBlocks(r io.Reader) bool {
 	return false
 }
 
-// sameWriter compares as os/exec does: what cannot be compared is different.
+// sameOutput reports whether two writers lead to the same place: what cannot be
+// compared is different, as in os/exec, and two files of one terminal are one.
+func (c *Cmd) sameOutput(a, b io.Writer) bool {
+	if sameWriter(a, b) {
+		return true
+	}
+	f, _ := a.(*os.File)
+	g, _ := b.(*os.File)
+	return f != nil && g != nil && isTerminal(f) && isTerminal(g) && sameDevice(f, g)
+}
+
+// sameWriter compares as os/exec does.
 func sameWriter(a, b io.Writer) (same bool) {
 	defer func() {
 		if recover() != nil {
