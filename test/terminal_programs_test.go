@@ -3,6 +3,9 @@
 package test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -98,20 +101,148 @@ func testOuterJobs(t *testing.T, p *place) {
 	s.sees(`^ icanon$`)
 }
 
-// Without -t, the terminal is as it was, and ^Z stops sbxhost with its command.
-func testCookedJobs(t *testing.T, p *place) {
+// Without -t as with it, but that ^Z stops sbxhost with its command, since no shell
+// inside has jobs.
+func testUnasked(t *testing.T, p *place) {
+	for _, sandbox := range []string{"fast", "open", "wrap"} {
+		s := p.screen(t)
+		s.run("sbxhost exec -sandbox " + sandbox + " -- sh -c 'echo begun; until test _$x = _words; do read x; done; echo got-$x; sleep 1000'")
+		s.sees(`^begun$`)
+		s.stops()
+		s.clear()
+		s.run("stty -a | grep -o ' icanon'")
+		s.sees(`^ icanon$`)
+		s.run("fg")
+		s.sees(`^sbxhost exec.*(\n.*)?$`)
+		s.repeats("words", "\ngot-words\n")
+		s.keys("C-c")
+		s.run("")
+		s.run("echo end")
+		s.sees(`^end$`)
+
+		// A shell inside has them, and then they are stopped.
+		s.clear()
+		s.run("sbxhost exec -sandbox " + sandbox + " -- env 'PS1=IN> ' bash --norc --noprofile")
+		s.sees(`^IN>$`)
+		s.run("cat")
+		s.cat()
+		s.keys("C-z")
+		s.sees(`Stopped +cat\nIN>$`)
+		s.keys("C-z") // for nobody
+		s.run("fg")
+		s.cat()
+		s.keys("C-c")
+		s.sees(`\^C\nIN>$`)
+		s.run("exit 6")
+		s.sees(`OUT>$`)
+		s.run("echo status=$?")
+		s.sees(`^status=6$`)
+
+		// Stopped, it can be ended.
+		s.clear()
+		s.run("sbxhost exec -sandbox " + sandbox + " -- sh -c 'trap \"exit 4\" TERM; while echo tick; do sleep 0.05; done'")
+		s.sees(`^tick\ntick$`)
+		s.stops()
+		s.run("kill %1")
+		s.repeats("jobs", "Exit 4")
+	}
+
+	// Where no shell could continue it, ^Z stops nothing.
+	l := p.dial(t, "exec", "--", "sh", "-c", "echo ready; read x; echo got-$x")
+	l.sees("ready")
+	l.becomesRaw()
+	l.types("\x1awords\r")
+	l.sees("got-words")
+	if status := l.ends(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// stops types ^Z until the shell has its terminal back: what is typed before the
+// terminal is sbxhost's is lost.
+func (s *screen) stops() {
+	s.t.Helper()
+	s.insists("the job to stop", func() string {
+		s.keys("C-z")
+		return "Stopped"
+	})
+	s.keys("Enter") // after a ^Z too many
+	s.sees(`OUT>$`)
+}
+
+// A command in the background goes on and reads nothing, nor is the terminal touched,
+// until its job is in the foreground.
+func testInBackground(t *testing.T, p *place) {
+	for _, sandbox := range []string{"fast", "open", "wrap"} {
+		s := p.screen(t)
+		s.run("sbxhost exec -sandbox " + sandbox + " -- sh -c 'echo begun; while read x; do echo got-$x; done; echo over' &")
+		s.sees(`begun$`)
+		s.run("echo typed")
+		s.sees(`^typed$`)
+		s.run("jobs; stty -a | grep -o ' icanon'")
+		s.sees(`Running +sbxhost exec(.*\n)+ icanon\nOUT>$`)
+		if strings.Contains(s.text(), "\ngot-") {
+			t.Errorf("%s: the command has read what was typed to the shell:\n%s", sandbox, s.text())
+		}
+		s.clear()
+		s.run("fg")
+		s.repeats("words", "\ngot-words\n")
+		s.stops()
+		s.clear()
+		s.run("bg; echo typed")
+		s.sees(`^typed\nOUT>$`)
+		s.run("fg")
+		s.repeats("more", "\ngot-more\n")
+		if strings.Contains(s.text(), "got-echo") {
+			t.Errorf("%s: the command has read what was typed to the shell:\n%s", sandbox, s.text())
+		}
+		s.keys("C-d")
+		s.sees(`^over\nOUT>$`)
+	}
+}
+
+// A pager that reads from sbxhost has its keys, and ^C.
+func testPager(t *testing.T, p *place) {
+	need(t, "less")
+	for _, sandbox := range []string{"fast", "open", "wrap"} {
+		s := p.screen(t)
+		s.run("sbxhost exec -sandbox " + sandbox + " -- sh -c 'seq 1000; exec sleep 1000' | less")
+		s.sees(`^1\n2\n(.*\n)+:$`)
+		s.keys("Space")
+		s.sees(`^24\n(.*\n)+:$`)
+		s.keys("G") // which waits for the rest
+		s.sees(`^46\n\z`)
+		s.keys("C-c")
+		s.sees(`^1\n2\n(.*\n)+:$`)
+		s.keys("Space")
+		s.sees(`^24\n(.*\n)+:$`)
+		s.keys("q")
+		s.sees(`OUT>$`)
+		s.run("stty -a | grep -o ' icanon'; jobs; echo end")
+		s.sees(`^ icanon\nend\nOUT>$`)
+	}
+}
+
+// What the keys for signals do to a job they do to all of it, as where the command
+// had the terminal.
+func testKeysOfTheJob(t *testing.T, p *place) {
 	s := p.screen(t)
-	s.run("sbxhost exec -- sh -c 'echo begun; until test _$x = _words; do read x; done; echo got-$x; sleep 1000'")
-	s.sees(`^begun$`)
-	s.keys("C-z")
-	s.sees(`Stopped +sbxhost(.*\n)+OUT>$`)
-	s.run("fg")
-	s.sees(`^sbxhost exec.*(\n.*)?$`)
-	s.repeats("words", "\ngot-words\n")
-	s.keys("C-c")
-	s.run("")
-	s.run("echo end")
-	s.sees(`^end$`)
+	for command, want := range map[string]string{
+		"exec sleep 1000": `told\nOUT>$`, // it dies of ^C
+		"trap 'exit 7' INT; until false; do sleep 0.02; done": `after 7\nOUT>$`, // it makes its own of it
+	} {
+		if err := os.WriteFile(filepath.Join(p.project, "inner"), []byte("echo begun; "+command+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s.clear()
+		s.run(`sh -c 'trap "echo told; exit" INT; sbxhost exec -- sh inner; echo after $?'`)
+		s.sees(`^begun$`)
+		s.stops() // the script, too
+		s.run("fg")
+		s.sees(`^sh -c .*(\n.*)?$`)
+		s.keys("C-c")
+		s.sees(want)
+	}
 }
 
 // A flood of output leaves ^C its way.
@@ -159,7 +290,7 @@ func testShell(t *testing.T, p *place) {
 
 func testResize(t *testing.T, p *place) {
 	s := p.screen(t)
-	s.run("sbxhost exec -t -- sh -c '" + sizes + "'")
+	s.run("sbxhost exec -- sh -c '" + sizes + "'")
 	s.sees(`^ready 24 80$`)
 	for size, args := range map[string][]string{"40 120": {"-y", "40", "-x", "120"}, "10 30": {"-y", "10", "-x", "30"}} {
 		s.tmux(append([]string{"resize-window"}, args...)...)
@@ -173,7 +304,7 @@ func testResize(t *testing.T, p *place) {
 func testVim(t *testing.T, p *place) {
 	need(t, "vim")
 	s := p.screen(t)
-	s.run("sbxhost exec -t -- vim -u NONE -N -n file")
+	s.run("sbxhost exec -- vim -u NONE -N -n file")
 	s.sees(`^~(\n.*)*"file" \[New\]`)
 	s.run(":set laststatus=2 ruler")
 	s.keys("i")

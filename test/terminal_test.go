@@ -63,6 +63,10 @@ sandbox "open" {
   engine  = "noop"
   network = true
 }
+
+sandbox "wrap" {
+  engine = "bwrap"
+}
 `
 
 // TestTerminal drives the built program on real terminals.
@@ -87,7 +91,12 @@ func TestTerminal(t *testing.T) {
 		"closed":      testClosedOutput,
 		"job control": testJobControl,
 		"outer jobs":  testOuterJobs,
-		"no terminal": testCookedJobs,
+		"no -t":       testUnasked,
+		"own":         testOwn,
+		"background":  testInBackground,
+		"pager":       testPager,
+		"exact":       testExact,
+		"keys":        testKeysOfTheJob,
 		"flood":       testFlood,
 		"shell":       testShell,
 		"resize":      testResize,
@@ -435,5 +444,104 @@ func testClosedOutput(t *testing.T, p *place) {
 	cmd.Dir, cmd.Env, cmd.Stdin = p.project, p.env(), strings.NewReader("no end of line")
 	if out, err := cmd.CombinedOutput(); !strings.HasSuffix(string(out), "no end of line") || err != nil {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// The command has no terminal of its caller's, in none of its files, nor has any
+// process but sbxhost itself. What is a terminal outside is one inside, but for input
+// that somebody else may want.
+func testOwn(t *testing.T, p *place) {
+	for _, sandbox := range []string{"fast", "open", "wrap"} {
+		for redirected, want := range map[string]string{
+			"":                         "012 24 80",
+			"</dev/null":               "12 24 80",
+			"| cat":                    "2 24 80",
+			">out":                     "2 24 80",
+			"2>err":                    "01 24 80",
+			">out 2>&1":                " ",
+			"</dev/null >out":          "2 24 80",
+			"</dev/null 2>err | cat":   " ",
+			"</dev/tty >/dev/tty 2>&0": "012 24 80",
+		} {
+			t.Run(sandbox+redirected, func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t, p.bin)
+				const script = `exec 9>&1; t=; for n in 0 1 2; do test -t $n && t=$t$n; done
+					s=; case $t in *2) s=$(stty size <&2) ;; *1) s=$(stty size <&9) ;; esac; exec 9>&-
+					(exec </dev/tty) 2>/dev/null && test "${t#0}" = "$t" && echo "a terminal all the same" >>seen
+					echo "$t $s" >>seen; mkfifo wait; cat wait >/dev/null; echo end >>seen`
+				if err := os.WriteFile(filepath.Join(p.project, "script"), []byte(script), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				cmd := exec.Command("sh", "-c", "sbxhost exec -sandbox "+sandbox+" -- sh script "+redirected)
+				cmd.Dir, cmd.Env = p.project, p.env()
+				l := connect(t, cmd)
+				wait := filepath.Join(p.project, "wait")
+				until(t, "the command", func() bool { _, err := os.Stat(wait); return err == nil }, l.text)
+				if got, err := os.ReadFile(filepath.Join(p.project, "seen")); string(got) != want+"\n" || err != nil {
+					t.Errorf("the command sees %q, want %q, %v", got, want, err)
+				}
+				callers, err := os.Stat(slaveOf(t, l.master))
+				if err != nil {
+					t.Fatal(err)
+				}
+				has := map[string]bool{}
+				files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+				for _, file := range files {
+					if info, err := os.Stat(file); err == nil && os.SameFile(info, callers) {
+						pid := strings.Split(file, "/")[2]
+						line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+						has[strings.ReplaceAll(string(line), "\x00", " ")] = true
+					}
+				}
+				for line := range has {
+					if !strings.HasPrefix(line, "sbxhost exec ") && !strings.HasPrefix(line, "sh -c sbxhost ") && line != "cat " {
+						t.Errorf("%q has the terminal", line)
+					}
+				}
+				if len(has) == 0 {
+					t.Error("nobody has the terminal")
+				}
+				if err := os.WriteFile(wait, []byte("go"), 0); err != nil {
+					t.Fatal(err)
+				}
+				if status := l.ends(); status != 0 {
+					t.Errorf("status %d: %s", status, l.text())
+				}
+			})
+		}
+	}
+}
+
+// What goes to a file or a pipe goes there byte by byte, and what goes to the
+// terminal as it would from any program.
+func testExact(t *testing.T, p *place) {
+	for _, sandbox := range []string{"fast", "open", "wrap"} {
+		for redirected, want := range map[string]struct{ out, err, screen string }{
+			">out":                  {"a\nb\r\n\x03\x1a\xff", "", "c\r\n"},
+			"2>err":                 {"", "c\n", "a\r\nb\r\r\n\x03\x1a\xff"},
+			">out 2>err":            {"a\nb\r\n\x03\x1a\xff", "c\n", ""},
+			"2>err | cat >out":      {"a\nb\r\n\x03\x1a\xff", "c\n", ""},
+			"</dev/null":            {"", "", "a\r\nb\r\r\n\x03\x1a\xffc\r\n"},
+			"":                      {"", "", "a\r\nb\r\r\n\x03\x1a\xffc\r\n"},
+			"</dev/null 2>err >out": {"a\nb\r\n\x03\x1a\xff", "c\n", ""},
+		} {
+			t.Run(sandbox+redirected, func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t, p.bin)
+				cmd := exec.Command("sh", "-c", "sbxhost exec -sandbox "+sandbox+` -- sh -c 'printf "a\nb\r\n\003\032\377"; printf "c\n" >&2' `+redirected)
+				cmd.Dir, cmd.Env = p.project, p.env()
+				l := connect(t, cmd)
+				if status := l.ends(); status != 0 {
+					t.Errorf("status %d", status)
+				}
+				until(t, fmt.Sprintf("%q", want.screen), func() bool { return l.text() == want.screen }, func() string { return fmt.Sprintf("%q", l.text()) })
+				for name, want := range map[string]string{"out": want.out, "err": want.err} {
+					if got, err := os.ReadFile(filepath.Join(p.project, name)); string(got) != want || err != nil && !os.IsNotExist(err) {
+						t.Errorf("%s: %q, want %q, %v", name, got, want, err)
+					}
+				}
+			})
+		}
 	}
 }

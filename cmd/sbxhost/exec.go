@@ -28,7 +28,7 @@ func (*execCommand) Help() string {
        sbxhost exec [FLAGS] -c SCRIPT [ARGUMENT...]
 
 Run a command in a fresh sandbox. Its standard input, output and error are
-those of sbxhost.
+those of sbxhost, but for terminals.
 
 Which sandbox:
   -sandbox NAME     a sandbox block of the configuration; default: its
@@ -49,8 +49,9 @@ How:
   -c SCRIPT         run shell text, by bash -lc or, where there is no bash inside,
                     sh -c; arguments are $1 and so on. -c @FILE takes the text
                     from a file: an argument cannot be longer than 128 KiB
-  -t                give it a terminal of its own
-  -i                accepted for the habit: standard input is always passed on
+  -t                give it a terminal of its own where sbxhost has none, too
+  -i                accepted for the habit: standard input that is no terminal is
+                    always passed on
   -result FILE      write as JSON how it ended; FILE is replaced whole, at the end
   -quiet            tell neither what is held less well than asked, nor which time
                     limit ended the command, nor hints
@@ -71,6 +72,13 @@ itself: -result tells them apart.
 Hints: when a command fails and standard error is a terminal, a line may follow
 on what the sandbox lacks that the command's words ask for - a network, a file of
 this machine - and where the configuration says so.
+
+Terminals: yours is never the command's. Where standard input and output are
+terminals, it has one of its own, and what you type goes there while sbxhost is
+in the foreground. Where only output or error is one, it has one to write to, and
+what you type is not read: "sbxhost exec make | less" leaves less its keys. What
+goes to a file or a pipe goes there as it is. ^Z stops sbxhost and the command,
+or a job of a shell inside.
 
 Signals: INT, TERM, HUP and QUIT go to the command's process group. The grace
 period of the sandbox (5s by default) after the first, or at a second INT, the
@@ -111,6 +119,7 @@ type execution struct {
 	result   *resultFile // nil before it is open
 	report   host.Report
 	span     *span
+	tty      bool // the command has a terminal that we relay
 	terminal *outerTerminal
 }
 
@@ -203,26 +212,35 @@ func (e *execution) run() (status int, err error) {
 			cancel() // what is left to be done after the command is not waited for
 		}
 	}
-	if e.flags.tty {
-		e.terminal = openOuterTerminal(e.stdin)
+	resize := func(more uint16) {
+		if size := e.size(); size != (shared.TerminalSize{}) {
+			size.Rows += more
+			cmd.Resize(size)
+		}
+	}
+	relay.resize = func() { resize(0) }
+	// Where we have a terminal to read from and to write to, the command has one of
+	// its own. Never ours: it could read what is typed to others.
+	if e.tty = e.flags.tty || isTerminal(e.stdin) && isTerminal(e.stdout); e.tty {
+		e.terminal = openOuterTerminal(e.stdin, e.flags.tty)
+		if !e.flags.tty {
+			// A job in the background goes on, as others do that do not read.
+			relay.stop, relay.stopDelay = nil, foregroundPoll
+		}
 		relay.suspend = func() {
 			e.terminal.restore()
 			suspendSelf()
 		}
 		relay.resume = func() bool {
+			if !cmd.TTY { // its engine takes none
+				return true
+			}
 			err := e.terminal.raw()
 			if err != nil && err != errBackground {
-				e.note(fmt.Sprintf("-t: the terminal cannot be made raw: %v", err))
+				e.note(fmt.Sprintf("the terminal cannot be made raw: %v", err))
 			}
 			return err != errBackground
 		}
-		resize := func(more uint16) {
-			if size := e.size(); size != (shared.TerminalSize{}) {
-				size.Rows += more
-				cmd.Resize(size)
-			}
-		}
-		relay.resize = func() { resize(0) }
 		relay.redraw = func() {
 			// A program that draws the whole screen does so anew when the size
 			// changes, which the shell outside has drawn over meanwhile. It does not
@@ -280,6 +298,9 @@ func (e *execution) run() (status int, err error) {
 	err = e.hint(cmd, err)
 	e.span.over()
 
+	if exit, ended := errors.AsType[*host.ExitError](err); ended && early == 0 {
+		defer e.terminal.tellJob(exit.Signal)
+	}
 	if _, ended := errors.AsType[*host.ExitError](err); early != 0 && err != nil {
 		if !ended {
 			e.say(fmt.Sprintf("ended by %s before the command ran", signalName(early)))
@@ -368,8 +389,12 @@ func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit
 	e.span.pass(cmd)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.stderr
 	cmd.Decided = e.tellUnsandboxed
-	if cmd.TTY {
-		cmd.Stderr, cmd.Size = nil, e.size()
+	if e.tty {
+		cmd.TTY, cmd.TTYOptional = true, !e.flags.tty
+		cmd.Suspend, cmd.Size = suspendJob, e.size()
+		if e.flags.tty || isTerminal(e.stderr) {
+			cmd.Stderr = nil
+		}
 		if e.terminal != nil {
 			cmd.Stdin = &watched{from: e.terminal, ended: hungUp}
 		} else {

@@ -5,6 +5,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // action is what a signal to sbxhost leads to.
@@ -58,7 +60,7 @@ type relayed struct {
 	forward   func(syscall.Signal)
 	suspend   func()
 	resume    func() bool   // take the terminal, unless we are in the background; also when the command begins to run
-	stop      func()        // as the kernel does with who wants the terminal in the background
+	stop      func()        // as the kernel does with who wants the terminal in the background; nil looks again
 	stopDelay time.Duration // how long before that
 	redraw    func()
 	resize    func()
@@ -112,7 +114,11 @@ func (r *relayed) run(signals <-chan os.Signal) {
 			r.cancel(early[0])
 			early, giveUp = nil, nil
 		case <-stop:
-			if stop = nil; !ending {
+			switch stop = nil; {
+			case r.stop == nil:
+				resume() // no signal tells of the way to the foreground
+				r.resize()
+			case !ending:
 				r.stop() // SIGCONT goes on
 			}
 		case <-expired:
@@ -191,6 +197,14 @@ func notify(signals chan<- os.Signal) {
 
 // suspendSelf stops this process until somebody continues it.
 func suspendSelf() { syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+
+// suspendJob stops our job as the kernel does at ^Z, unless it is the terminal's
+// first: then there is no shell that could continue it.
+func suspendJob() {
+	if session, err := unix.Getsid(0); err == nil && session != unix.Getpgrp() {
+		syscall.Kill(0, syscall.SIGTSTP)
+	}
+}
 
 // stopAsBackground stops our job as the kernel does when one in the background
 // touches the terminal, so that a shell says why. A shell that cannot continue

@@ -150,6 +150,42 @@ func TestRelayKnowsThatItEnds(t *testing.T) {
 	last.want(t, syscall.SIGCONT, syscall.SIGCONT, syscall.SIGTERM, syscall.SIGKILL)
 }
 
+// One that nobody has asked to have the terminal goes on there, and looks for when it
+// is in the foreground again, which no signal tells.
+func TestRelayLooksForTheForeground(t *testing.T) {
+	t.Parallel()
+	started, finished, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	looked, sizes := 0, 0
+	taken := make(chan int, 1)
+	r := &relayed{
+		grace: time.Hour, started: started, finished: finished, patience: time.Hour, stopDelay: time.Millisecond,
+		resume: func() bool { looked++; return looked == 3 },
+		resize: func() {
+			if sizes++; looked == 3 {
+				taken <- sizes
+			}
+		},
+	}
+	close(started)
+	go func() {
+		defer close(done)
+		r.run(make(chan os.Signal))
+	}()
+	select {
+	case n := <-taken:
+		if n != 3 {
+			t.Errorf("the size was told %d times", n)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it does not look again")
+	}
+	close(finished)
+	<-done
+	if looked != 3 {
+		t.Errorf("it looked %d times", looked)
+	}
+}
+
 // Otherwise it does.
 func TestRelayStopsInTheBackground(t *testing.T) {
 	t.Parallel()

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -16,18 +19,21 @@ import (
 // what is typed on to a command's own. A nil one does nothing.
 type outerTerminal struct {
 	file *os.File
+	// wanted says that a person has asked for it by -t.
+	wanted bool
 
 	mu    sync.Mutex
-	taken *sync.Cond  // there is something new about saved
-	saved *term.State // as it was; nil while it is so
+	taken *sync.Cond    // there is something new about saved
+	saved *unix.Termios // as it was; nil while it is so
+	ended [2]bool       // the keys for SIGINT and SIGQUIT were typed
 }
 
 // openOuterTerminal gives nil where stdin is no terminal.
-func openOuterTerminal(stdin io.Reader) *outerTerminal {
+func openOuterTerminal(stdin io.Reader, wanted bool) *outerTerminal {
 	if !isTerminal(stdin) {
 		return nil
 	}
-	t := &outerTerminal{file: stdin.(*os.File)}
+	t := &outerTerminal{file: stdin.(*os.File), wanted: wanted}
 	t.taken = sync.NewCond(&t.mu)
 	return t
 }
@@ -38,7 +44,8 @@ var errBackground = errors.New("sbxhost is in the background")
 
 // raw makes the terminal pass on every key, ^C too. It does so again on one
 // that is raw already: a shell that has stopped us by SIGSTOP, of which nobody
-// told us, made it its own meanwhile.
+// told us, made it its own meanwhile. But one that was raw before us is another
+// program's, which reads its keys and would find our modes when it ends.
 func (t *outerTerminal) raw() error {
 	if t == nil {
 		return nil
@@ -48,18 +55,25 @@ func (t *outerTerminal) raw() error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	saved, err := term.MakeRaw(int(t.file.Fd()))
+	modes, err := unix.IoctlGetTermios(int(t.file.Fd()), getModes)
 	if err != nil {
 		return err
 	}
+	if t.saved == nil && !t.wanted && modes.Lflag&unix.ICANON == 0 {
+		return errBackground
+	}
+	if _, err := term.MakeRaw(int(t.file.Fd())); err != nil {
+		return err
+	}
 	if t.saved == nil {
-		t.saved = saved
+		t.saved = modes
 	}
 	t.taken.Broadcast()
 	return nil
 }
 
-// restore makes the terminal what it was, unless it is another job's.
+// restore makes the terminal what it was, unless it is another job's. What was
+// typed for the command and not read is thrown away: a shell would run it.
 func (t *outerTerminal) restore() {
 	if t == nil {
 		return
@@ -70,7 +84,7 @@ func (t *outerTerminal) restore() {
 		return
 	}
 	if t.foreground() {
-		term.Restore(int(t.file.Fd()), t.saved)
+		unix.IoctlSetTermios(int(t.file.Fd()), setModesFlush, t.saved)
 	}
 	t.saved = nil
 }
@@ -110,7 +124,42 @@ func (t *outerTerminal) Read(p []byte) (int, error) {
 		if _, err := unix.Select(fd+1, &ready, nil, nil, nil); err != nil && err != unix.EINTR {
 			return 0, err
 		} else if err == nil && t.isRaw() && t.foreground() {
-			return t.file.Read(p)
+			n, err := t.file.Read(p)
+			t.note(p[:n])
+			return n, err
+		}
+	}
+}
+
+// endKeys are the keys that end a job, as indices of a terminal's, and how.
+var endKeys = [2]struct {
+	key int
+	sig syscall.Signal
+}{{unix.VINTR, syscall.SIGINT}, {unix.VQUIT, syscall.SIGQUIT}}
+
+// note looks at what is typed.
+func (t *outerTerminal) note(keys []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, end := range endKeys {
+		if t.saved != nil && bytes.IndexByte(keys, t.saved.Cc[end.key]) >= 0 {
+			t.ended[i] = true
+		}
+	}
+}
+
+// tellJob sends a signal that has ended the command to the rest of our job, where it
+// was typed: what has started us would have had it from the terminal.
+func (t *outerTerminal) tellJob(sig syscall.Signal) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, end := range endKeys {
+		if end.sig == sig && t.ended[i] {
+			signal.Ignore(sig)
+			syscall.Kill(0, sig)
 		}
 	}
 }
