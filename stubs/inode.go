@@ -12,7 +12,8 @@ import (
 // create makes a stub, exclusively, or takes one from the shelf, and claims it.
 // Its directory is opened without following a symlink anywhere: a command could
 // have put one there, to have us create something elsewhere. The error is EEXIST
-// where somebody was faster.
+// where somebody was faster. With another one, a record that has a path is of what
+// was made and could not be claimed.
 func create(s Stub, kept *shelf) (rec record, fd int, err error) {
 	dir, err := openDir(filepath.Dir(s.Path))
 	if err != nil {
@@ -37,6 +38,11 @@ func create(s Stub, kept *shelf) (rec record, fd int, err error) {
 		// The ledger is all that there is to know it by.
 		err = unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 		rec.dev, rec.ino = uint64(st.Dev), st.Ino
+		return rec, -1, err
+	case shortage(err):
+		if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+			rec.dev, rec.ino = uint64(st.Dev), st.Ino
+		}
 		return rec, -1, err
 	case err != nil:
 		return record{}, -1, err
@@ -121,17 +127,19 @@ func (r *record) same(st *unix.Stat_t) bool {
 
 // remove removes the stub, or puts it on the shelf, if it is still that and still
 // empty, and reports whether it had to be left since somebody else has a claim to
-// it. fd is one's own claim, which is given up; negative is none.
+// it, or nobody can look now. fd is one's own claim, which is given up; negative is none.
 func (r *record) remove(fd int, kept *shelf) (busy bool) {
 	defer func() { unclaim(fd) }()
 	dir, err := openDir(filepath.Dir(r.path))
 	if err != nil {
-		return false
+		return shortage(err)
 	}
 	defer unix.Close(dir)
 	name := filepath.Base(r.path)
 	if fd < 0 {
-		if fd, err = openAt(dir, name); err != nil {
+		if fd, err = openAt(dir, name); shortage(err) {
+			return true
+		} else if err != nil {
 			fd = -1
 		}
 	}
@@ -185,6 +193,12 @@ func (r *record) empty(fd int, st *unix.Stat_t) bool {
 	text := make([]byte, len(r.content)+1)
 	n, err := unix.Pread(fd, text, 0)
 	return err == nil && (n == 0 || string(text[:n]) == r.content)
+}
+
+// shortage reports whether something could not be opened for want of descriptors or
+// memory, so that it tells nothing of what lies there.
+func shortage(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
 func retryFD(open func() (int, error)) (int, error) {

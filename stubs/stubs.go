@@ -271,7 +271,11 @@ func (r *Registry) makeOne(h *Hold, s Stub, others []*other) {
 		}
 		break
 	}
-	r.note(gone(s.Path))
+	if rec.path != "" {
+		r.left[rec.path] = rec // it is there
+	} else {
+		r.note(gone(s.Path))
+	}
 	if cause := h.Unheld[filepath.Dir(s.Path)]; cause != nil {
 		err = cause
 	}
@@ -403,6 +407,12 @@ func (r *Registry) Close() error {
 			all.paths = append(all.paths, p)
 		}
 		r.release(all, others)
+		if len(r.left) > 0 && r.accounted {
+			// What could not be opened may be, without the shelf.
+			r.kept.close()
+			r.kept = nil
+			r.sweep(others)
+		}
 	}
 	r.kept.close()
 	r.kept = nil

@@ -475,3 +475,42 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Where descriptors are short, what was made is removed all the same, at the latest
+// when a few of them have become free. Not parallel: the limit is the process's.
+func TestFewDescriptors(t *testing.T) {
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for spare := range 16 {
+		s := newScene(t)
+		r := New(s.ledgers)
+		free, err := syscall.Dup(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		syscall.Close(free)
+		limit := func(n int) {
+			t.Helper()
+			if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(free + n), Max: was.Max}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stubs := s.wanted("a", "b", "file:c", "d", "e/f")
+		limit(spare)
+		h := r.Hold(context.Background(), stubs)
+		refused += len(h.Unheld)
+		h.Release()
+		limit(spare + 3)
+		r.Close()
+		limit(int(was.Cur) - free)
+		if left := s.files(t); len(left) > 0 {
+			t.Errorf("with %d descriptors %q is left", spare, left)
+		}
+	}
+	if refused == 0 {
+		t.Error("there was no shortage")
+	}
+}
