@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/stubs"
@@ -49,6 +50,9 @@ func (h *Host) hold(ctx context.Context, out *resolved) (*stubs.Hold, error) {
 				continue
 			}
 			hold.Release()
+			if hint := shortageHint(cause); hint != "" {
+				return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the place of %s, which a command must not create, cannot be held: %v", hostpath.Quote(p), cause), Hint: hint}
+			}
 			return nil, attributeError(originOf(&out.spec, p), fmt.Sprintf("a command could create %s, which must be kept from it, and nothing can hold its place: %v", p, cause),
 				"see to it that something can be created there, say read_only = true, or leave it out")
 		}

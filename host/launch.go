@@ -473,6 +473,9 @@ func (r *engineRunner) explain(err error, timeout time.Duration) error {
 	first, state := strings.TrimSpace(r.firstLine), r.state
 	r.mu.Unlock()
 	if !r.started() {
+		if _, missing := os.Stat("/proc/self"); missing != nil && runtime.GOOS == "linux" {
+			return errors.New("could not be executed, because no /proc is mounted here: mount -t proc proc /proc")
+		}
 		return fmt.Errorf("could not be executed: %w", err)
 	}
 	if strings.HasPrefix(err.Error(), "timeout while waiting for plugin") {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/glob"
 	"github.com/sbxhost/sbxhost/host/view"
@@ -210,11 +211,26 @@ func (r *resolver) search(out *resolved) (found *view.Found, err error) {
 
 // searchError says of a search that could not be made what it was for.
 func searchError(err error) error {
+	if hint := shortageHint(err); hint != "" {
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: "what is to be hidden and protected cannot be looked for: " + err.Error(), Hint: hint}
+	}
 	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "deny_paths", Message: err.Error()}
 	if errors.Is(err, scan.ErrTooLarge) {
 		e.Hint = "show less: bind the directories that are needed, or choose a smaller workspace"
 	}
 	return e
+}
+
+// shortageHint is what to do about a shortage of descriptors, processes or memory,
+// which no definition is the cause of, or "" where err is none.
+func shortageHint(err error) string {
+	switch errno, _ := errors.AsType[syscall.Errno](err); errno {
+	case syscall.EMFILE, syscall.ENFILE:
+		return "let this process have more files open: ulimit -n"
+	case syscall.ENOMEM, syscall.EAGAIN:
+		return "try again when less runs here, or raise the limits of memory and processes"
+	}
+	return ""
 }
 
 // remarks are notes for people who ask.
