@@ -145,6 +145,19 @@ func testUnasked(t *testing.T, p *place) {
 		s.stops()
 		s.run("kill %1")
 		s.repeats("jobs", "Exit 4")
+
+		// With a terminal to write to alone, the keys are signals to sbxhost.
+		s.clear()
+		s.run("sbxhost exec -sandbox " + sandbox + " -- sh -c 'while echo tick; do sleep 0.05; done' </dev/null")
+		s.sees(`^tick\ntick$`)
+		s.stops()
+		s.clear()
+		s.run("fg")
+		s.sees(`^tick\ntick$`)
+		s.keys("C-c")
+		s.sees(`(\^C|^)OUT>$`)
+		s.run("echo status=$?")
+		s.sees(`^status=130$`)
 	}
 
 	// Where no shell could continue it, ^Z stops nothing.
