@@ -142,10 +142,11 @@ func (e *runningEngine) stop() {
 	case e.process == nil:
 		e.detach()
 	case doubted:
-		e.process.leave()
+		e.process.leave(lostPatience)
 		e.process.stop()
 		sandboxinit.KillOrphans(orphanPatience)
 	default:
+		e.process.leave(idlePatience)
 		e.process.stop()
 	}
 }
@@ -153,6 +154,9 @@ func (e *runningEngine) stop() {
 func (e *runningEngine) alive() bool {
 	return e.process == nil || !e.hung.Load() && e.process.alive() // its end takes a moment
 }
+
+// idlePatience is how long an engine in which nothing runs may take to leave.
+const idlePatience = 250 * time.Millisecond
 
 // lostPatience is how long an engine whose connection is gone may take to end.
 const lostPatience = time.Second

@@ -497,10 +497,6 @@ func (h *Host) EngineProbe(ctx context.Context, name string) (shared.Probe, erro
 // it kills the engine and them with it.
 const closeTimeout = 5 * time.Second
 
-// idleCloseTime is what an engine has to close a sandbox in which nothing runs, before it
-// is stopped anyway.
-const idleCloseTime = 250 * time.Millisecond
-
 // releaseTime bounds how long Close waits for what a start that hangs, or another
 // process, keeps locked. What it leaves behind for that, the next run removes.
 const releaseTime = 2 * time.Second
@@ -545,13 +541,7 @@ func (h *Host) Close() error {
 			continue // who has it finds the Host closed
 		}
 		if sb := slot.current; sb != nil && (sb.engine.process == nil || sb.running.Load() > 0) {
-			errs = append(errs, sb.close(context.Background()))
-		} else if sb != nil {
-			// The end of the engine's process frees all that a sandbox has, but it leaves
-			// processes of the engine's own to whoever is pid 1, which may reap nothing.
-			quickly, cancel := context.WithTimeout(ctx, idleCloseTime)
-			sb.Sandbox.Close(quickly)
-			cancel()
+			errs = append(errs, sb.close(context.Background())) // the engine closes others as it ends
 		}
 		errs = append(errs, slot.closeRetired(context.Background(), true))
 		slot.current = nil

@@ -170,20 +170,20 @@ func (p *engineProcess) alive() bool {
 	}
 }
 
-// leave asks the engine to end by itself, and gives it a second.
-func (p *engineProcess) leave() {
+// leave asks the engine to end by itself, and gives it that long. The end of its process
+// frees all that it has, but leaves processes of its own to whoever is pid 1, which may
+// reap nothing.
+func (p *engineProcess) leave(patience time.Duration) {
 	if p.runner.signal(syscall.SIGTERM) != nil {
 		return
 	}
 	select {
 	case <-p.runner.exited:
-	case <-time.After(lostPatience):
+	case <-time.After(patience):
 	}
 }
 
-// stop kills the engine. An engine keeps nothing that outlives its process, so
-// that asking it politely, as go-plugin's Kill does, would cost a millisecond
-// and gain nothing.
+// stop kills the engine.
 func (p *engineProcess) stop() {
 	p.runner.Kill(context.Background())
 	if client, ok := p.protocol.(*plugin.GRPCClient); ok {

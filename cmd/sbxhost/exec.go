@@ -279,7 +279,9 @@ func (e *execution) run() (status int, err error) {
 	close(finished)
 	<-relayEnded
 	e.terminal.restore()
-	signal.Stop(signals) // what is left to do may take a while, and nothing is lost with us
+	// What is left to do may take a while, and nothing is lost with us. Each signal that
+	// is given up wakes a thread of the runtime's and waits for it.
+	go signal.Stop(signals)
 	acting := 0
 	for _, made := range e.report.Repositories {
 		if e.quiet || !made.Executes() {
