@@ -20,6 +20,16 @@ type Engine interface {
 	Open(ctx context.Context, spec Spec) (Sandbox, error)
 }
 
+// A Preparer is an Engine that can begin with what most sandboxes need before it knows
+// of any. [Serve] calls Prepare, once, while the host still connects and finds out
+// what the first sandbox is to show. ctx ends when that has been opened, or refused, and
+// at the end of the process, which waits for Prepare to return. What fails is for Open
+// to tell.
+type Preparer interface {
+	Engine
+	Prepare(ctx context.Context)
+}
+
 // A Sandbox is one opened [Spec]. Each command started in it gets a fresh
 // isolated environment; what commands share is the Spec's [Session].
 type Sandbox interface {

@@ -84,17 +84,25 @@ func Serve(engine Engine) {
 		in = newInbox()
 	}
 	s := newServer(engine, in, log)
+	var preparation sync.WaitGroup
 	end := sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 		defer cancel()
 		if err := s.shutdown(ctx); err != nil {
 			log.Warn("ending what still runs", "error", err)
 		}
+		s.prepared()
+		preparation.Wait()
 		if channel != nil {
 			removeSocketDir(os.Getenv(plugin.EnvUnixSocketDir))
 		}
 		os.Exit(0)
 	})
+	if p, ok := engine.(Preparer); ok {
+		var ctx context.Context
+		ctx, s.prepared = context.WithCancel(context.Background())
+		preparation.Go(func() { p.Prepare(ctx) })
+	}
 	// The host waits for the handshake, and then connects: what takes a while is
 	// done meanwhile, and no sandbox is opened before.
 	s.preparing.Go(func() {

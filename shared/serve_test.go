@@ -26,6 +26,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(roleEnv) {
 	case "engine":
 		Serve(&testEngine{})
+	case "preparer":
+		Serve(preparer{&testEngine{}})
 	case "host":
 		if err := doomedHost(); err != nil {
 			fmt.Println("host:", err)
@@ -33,6 +35,14 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
+}
+
+// preparer writes a line when its preparation is not needed any more.
+type preparer struct{ *testEngine }
+
+func (preparer) Prepare(ctx context.Context) {
+	<-ctx.Done()
+	fmt.Fprint(os.NewFile(4, "alive"), "prepared")
 }
 
 // launched is an engine in a process of its own.
@@ -46,13 +56,17 @@ type launched struct {
 
 // launch starts the engine; alive, if not nil, is a file that it has open for
 // as long as it lives. Its commands have not: they are given it.
-func launch(withChannel bool, alive *os.File) (_ *launched, err error) {
+func launch(withChannel bool, alive *os.File) (*launched, error) {
+	return launchAs("engine", withChannel, alive)
+}
+
+func launchAs(role string, withChannel bool, alive *os.File) (_ *launched, err error) {
 	l := &launched{}
 	if l.dir, err = os.MkdirTemp("", "engine"); err != nil {
 		return nil, err
 	}
 	l.cmd = exec.Command(os.Args[0])
-	l.cmd.Env = []string{roleEnv + "=engine", plugin.EnvUnixSocketDir + "=" + l.dir}
+	l.cmd.Env = []string{roleEnv + "=" + role, plugin.EnvUnixSocketDir + "=" + l.dir}
 	if withChannel {
 		var engineEnd *os.File
 		if l.channel, engineEnd, err = NewChannel(); err != nil {
@@ -205,6 +219,35 @@ func TestHostKilled(t *testing.T) {
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket directory is left: %v", err)
 		os.RemoveAll(dir)
+	}
+}
+
+// A preparation is over with the first sandbox, and the engine's end waits for it.
+func TestPrepare(t *testing.T) {
+	for name, over := range map[string]func(l *launched) error{
+		"opened": func(l *launched) error {
+			_, err := l.engine.Open(t.Context(), Spec{Unconfined: true})
+			return err
+		},
+		"ended": func(l *launched) error { return l.cmd.Process.Signal(syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			alive, aliveW := pipe(t)
+			l, err := launchAs("preparer", true, aliveW)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.channel.Close()
+			defer l.client.Kill()
+			aliveW.Close()
+			if err := over(l); err != nil {
+				t.Fatal(err)
+			}
+			said := make([]byte, len("prepared"))
+			if _, err := io.ReadFull(alive, said); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -31,7 +31,7 @@ func New() shared.Engine {
 		HoldLimits: true,
 		NoLauncher: true,
 	})
-	return e.Engine
+	return e
 }
 
 type engine struct {

@@ -91,6 +91,16 @@ func (s *sessions) put(one *session) {
 	}
 }
 
+// Prepare starts the holder that sandboxes without a session share: to start it takes as
+// long as to open the first of them.
+func (e *engine) Prepare(ctx context.Context) {
+	s := e.sessions.get(&shared.Spec{})
+	defer e.sessions.put(s)
+	if _, err := s.connect(ctx); err == nil {
+		<-ctx.Done()
+	}
+}
+
 // connect gives the connection to the holder, a new one where the former is lost.
 func (s *session) connect(ctx context.Context) (*holder.Client, error) {
 	select {
