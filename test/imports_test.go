@@ -80,7 +80,7 @@ var rules = []rule{
 var exclusive = map[string][]string{
 	"github.com/hashicorp/hcl/v2":     {"config", "docs/examples/ownformat"},
 	"github.com/zclconf/go-cty":       {"config"},
-	"github.com/hashicorp/cli":        {"cmd/sbxhost"},
+	"github.com/posener/complete":     {"cmd/sbxhost"},
 	"google.golang.org/protobuf":      {"shared", "shared/enginepb"},
 	"google.golang.org/grpc":          {"shared", "shared/enginepb"},
 	module + "/shared/enginepb":       {"shared"},
@@ -93,7 +93,7 @@ var exclusive = map[string][]string{
 // never are what an engine's executable must not link, however indirectly: it
 // would cost every command its initialisation.
 var never = []string{
-	"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "github.com/hashicorp/cli", "go.opentelemetry.io/otel/exporters",
+	"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "github.com/posener/complete", "go.opentelemetry.io/otel/exporters",
 	module + "/host", module + "/config", module + "/workspace", module + "/policy", module + "/approvals", module + "/audit",
 }
 

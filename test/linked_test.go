@@ -7,22 +7,22 @@ import (
 	"testing"
 )
 
-// An engine's executable is resident in each engine's process. Where it looks
+// An executable is resident in each process of it. Where it looks
 // up a method by a name that is known only when it runs, the linker keeps every
 // exported method of every type, which is a fifth of the file. These do that,
 // and what go-plugin and its dependencies have of them is not linked.
 var looksUpMethods = []string{"net/rpc.suitableMethods", "text/template.(*state).evalField"}
 
 // Function names are in each Go executable, for its stack traces.
-func TestEnginesLookUpNoMethods(t *testing.T) {
+func TestNoMethodsAreLookedUp(t *testing.T) {
 	t.Parallel()
 	top, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	build(t, top, bin, "plugins/noop/sbxhost-engine-noop", "plugins/native/sbxhost-engine-native", "plugins/bwrap/sbxhost-engine-bwrap")
-	for _, name := range []string{"sbxhost-engine-noop", "sbxhost-engine-native", "sbxhost-engine-bwrap"} {
+	build(t, top, bin, "cmd/sbxhost", "plugins/noop/sbxhost-engine-noop", "plugins/native/sbxhost-engine-native", "plugins/bwrap/sbxhost-engine-bwrap")
+	for _, name := range []string{"sbxhost", "sbxhost-engine-noop", "sbxhost-engine-native", "sbxhost-engine-bwrap"} {
 		text, err := os.ReadFile(filepath.Join(bin, name))
 		if err != nil {
 			t.Fatal(err)

@@ -11,8 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/hashicorp/cli"
-
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/policy"
@@ -128,7 +126,7 @@ type approvalsCommand struct{ *app }
 
 func (*approvalsCommand) Synopsis() string   { return "Show and change what was approved" }
 func (*approvalsCommand) takesCommand() bool { return false }
-func (*approvalsCommand) Run(_ []string) int { return cli.RunResultHelp }
+func (*approvalsCommand) Run(_ []string) int { return statusHelp }
 
 func (*approvalsCommand) Help() string {
 	return `Usage: sbxhost approvals SUBCOMMAND [FLAGS]
@@ -177,7 +175,7 @@ type approvalJSON struct {
 	RawScript []byte   `json:"script_base64,omitempty"`
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *approvalsListCommand) Run(args []string) int {
 	fs := newFlags("approvals list")
 	asJSON := fs.Bool("json", false, "")
@@ -288,7 +286,7 @@ Example:
   sbxhost approvals add -scope session -sandbox fast -- make test`
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *approvalsAddCommand) Run(args []string) int {
 	flags := runFlags{}
 	fs := newFlags("approvals add")
@@ -344,7 +342,7 @@ Take approvals back. "sbxhost approvals list" shows their IDs, of which the
 beginning is enough.`
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *approvalsRevokeCommand) Run(args []string) int {
 	fs := newFlags("approvals revoke")
 	if status, ok := c.parse(fs, c, args); !ok {
@@ -408,7 +406,7 @@ func (*approvalsClearCommand) Help() string {
 Take all approvals back, of every session. Trusted configurations stay trusted.`
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *approvalsClearCommand) Run(args []string) int {
 	fs := newFlags("approvals clear")
 	if status, ok := c.parse(fs, c, args); !ok {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/cli"
+	"github.com/posener/complete"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -40,8 +40,12 @@ func run(builtins host.Builtins, args []string) int {
 
 // subcommand is one command as its file defines it.
 type subcommand interface {
-	cli.Command
-	cli.CommandAutocomplete
+	Help() string
+	Synopsis() string // one line
+	// Run gives the status to exit with, or statusHelp.
+	Run(args []string) int
+	AutocompleteArgs() complete.Predictor
+	AutocompleteFlags() complete.Flags
 	// takesCommand says that a foreign command line follows its own flags.
 	takesCommand() bool
 }
@@ -75,68 +79,104 @@ func (a *app) subcommands() map[string]subcommand {
 	}
 }
 
+// statusHelp is what a subcommand returns that only has others below it.
+const statusHelp = -1
+
 // run dispatches a command line and returns the status to exit with.
 func (a *app) run(args []string) int {
+	commands := a.subcommands()
+	if line := a.getenv("COMP_LINE"); line != "" {
+		a.offer(commands, line)
+		return 0
+	}
 	if len(args) > 0 {
-		switch args[0] {
+		switch strings.Replace(args[0], "--", "-", 1) {
 		case "help":
 			args = append(slices.Clone(args[1:]), "-help")
-		case "-v", "-version", "--version":
+		case "-v", "-version":
 			args = []string{"version"}
+		case "-autocomplete-install", "-autocomplete-uninstall":
+			if err := a.setCompletion(strings.HasSuffix(args[0], "-install")); err != nil {
+				return a.fail(fmt.Errorf("completion: %w", err))
+			}
+			return 0
 		}
 	}
-	commands := a.subcommands()
 	if status, unknown := a.unknownCommand(commands, args); unknown {
 		return status
 	}
+	flags := args // before the name of a command
+	if i := slices.IndexFunc(args, func(word string) bool { return !strings.HasPrefix(word, "-") }); i >= 0 {
+		flags, args = args[:i], args[i:]
+	} else {
+		args = nil
+	}
+	name, command := "", subcommand(nil)
 	for words := 1; words <= min(2, len(args)); words++ {
-		if c, ok := commands[strings.Join(args[:words], " ")]; ok && c.takesCommand() {
-			// Package cli takes every -h of a line for its own, and `exec ls -h`
-			// is a question to ls. What follows -- it leaves alone.
-			args = slices.Concat(args[:words], []string{"--"}, args[words:])
-			break
+		if c := commands[strings.Join(args[:words], " ")]; c != nil {
+			name, command = strings.Join(args[:words], " "), c
 		}
 	}
-	ran := false
-	c := &cli.CLI{
-		Name: "sbxhost", Args: args,
-		HelpFunc: topHelp, HelpWriter: a.stdout, ErrorWriter: a.stderr,
-		Commands: make(map[string]cli.CommandFactory, len(commands)),
-		// Building the completer instantiates every command.
-		Autocomplete: a.getenv("COMP_LINE") != "" || len(args) > 0 && strings.Contains(args[0], "-autocomplete-"),
-	}
-	for name, command := range commands {
-		c.Commands[name] = func() (cli.Command, error) {
-			return &dispatched{subcommand: command, ran: &ran}, nil
+	args = args[strings.Count(name, " ")+min(1, len(name)):]
+	asked := slices.ContainsFunc(flags, isHelp)
+	if command == nil || !command.takesCommand() { // a question in a foreign line is not to us
+		own := args
+		if i := slices.Index(args, "--"); i >= 0 {
+			own = args[:i]
 		}
+		asked = asked || slices.ContainsFunc(own, isHelp)
 	}
-	status, err := c.Run()
 	switch {
-	case err != nil:
-		return a.fail(err)
-	case status != 0 && !ran:
-		return statusFailed // help that nobody asked for: package cli says 1 or 127
+	case asked && command != nil:
+		fmt.Fprintln(a.stdout, help(commands, name))
+		return 0
+	case asked && len(args) == 0:
+		fmt.Fprintln(a.stdout, topHelp(commands))
+		return 0
+	case command == nil:
+		fmt.Fprintln(a.stderr, topHelp(commands))
+		return statusFailed
+	case len(flags) > 0:
+		return a.fail(&hinted{fmt.Errorf("%s stands before the command", flags[0]), "flags follow the name of their command: sbxhost " + name + " -help"})
+	}
+	status := command.Run(args)
+	if status == statusHelp {
+		fmt.Fprintln(a.stderr, help(commands, name))
+		return statusFailed // help that nobody asked for
 	}
 	return status
 }
 
-// dispatched notes that a command ran, since package cli has statuses of its
-// own that are those of commands, too.
-type dispatched struct {
-	subcommand
-	ran *bool
-}
+func isHelp(word string) bool { return word == "-h" || word == "-help" || word == "--help" }
 
-func (d *dispatched) Run(args []string) int {
-	if d.takesCommand() && len(args) > 0 {
-		args = args[1:] // the -- that was put there
+// below lists the commands one word below name, by that word.
+func below(commands map[string]subcommand, name string) []string {
+	var list []string
+	for _, other := range slices.Sorted(maps.Keys(commands)) {
+		if word, ok := strings.CutPrefix(other, name+" "); ok {
+			list = append(list, word)
+		}
 	}
-	status := d.subcommand.Run(args)
-	*d.ran = status != cli.RunResultHelp
-	return status
+	return list
 }
 
-func topHelp(commands map[string]cli.CommandFactory) string {
+// help is that of a command, with those below it.
+func help(commands map[string]subcommand, name string) string {
+	text, words := commands[name].Help(), below(commands, name)
+	longest := 0
+	for _, word := range words {
+		longest = max(longest, len(word))
+	}
+	if len(words) > 0 {
+		text += "\n\nSubcommands:"
+	}
+	for _, word := range words {
+		text += fmt.Sprintf("\n    %-*s    %s", longest, word, commands[name+" "+word].Synopsis())
+	}
+	return text
+}
+
+func topHelp(commands map[string]subcommand) string {
 	var b strings.Builder
 	b.WriteString(`Usage: sbxhost [-help] [-version] COMMAND [ARGUMENTS]
 
@@ -145,8 +185,8 @@ Run commands that nobody has read yet in a fresh, lightweight sandbox each.
 Commands:
 `)
 	for _, name := range slices.Sorted(maps.Keys(commands)) {
-		if c, err := commands[name](); err == nil {
-			fmt.Fprintf(&b, "  %-9s %s\n", name, c.Synopsis())
+		if !strings.Contains(name, " ") {
+			fmt.Fprintf(&b, "  %-9s %s\n", name, commands[name].Synopsis())
 		}
 	}
 	b.WriteString(`

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -312,6 +314,65 @@ func TestQuotingInShell(t *testing.T) {
 		if want := strings.Join(append([]string{first}, words...), "\x00") + "\x00"; err != nil || string(out) != want {
 			t.Errorf("%q: %v, %q", first, err, out)
 		}
+	}
+}
+
+// What a shell is offered for a line.
+func TestCompletion(t *testing.T) {
+	for line, want := range map[string]string{
+		"sbxhost ":                      "approvals doctor engines exec explain fmt init sessions shell trust validate version",
+		"sbxhost e":                     "engines exec explain",
+		"sbxhost engines p":             "pin probe",
+		"sbxhost -v":                    "-version",
+		"sbxhost exec -no":              "-no-sandbox",
+		"sbxhost exec -network=":        "false true",
+		"sbxhost exec -network t":       "true",
+		"sbxhost approvals add -scope ": "always once session",
+	} {
+		out := &output{}
+		a := &app{stdout: out, stderr: out, environ: []string{"COMP_LINE=" + line + " cut off", fmt.Sprintf("COMP_POINT=%d", len(line))}}
+		status := a.run(nil)
+		got := strings.Fields(out.String())
+		slices.Sort(got)
+		if status != 0 || strings.Join(got, " ") != want {
+			t.Errorf("%q: %d, %q", line, status, got)
+		}
+	}
+}
+
+// Completion is set up once, for the shells that are there, and taken away whole.
+func TestSetCompletion(t *testing.T) {
+	home := t.TempDir()
+	files := map[string]string{".bashrc": "echo bash", ".profile": "", ".zshrc": "", ".config/fish/config.fish": "echo fish\n"}
+	for name, text := range files {
+		path := filepath.Join(home, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := &output{}
+	a := &app{stdout: out, stderr: out, environ: []string{"HOME=" + home}}
+	for _, c := range []struct {
+		flag string
+		want int
+	}{{"-autocomplete-install", 1}, {"-autocomplete-install", 1}, {"--autocomplete-uninstall", 0}} {
+		if status := a.run([]string{c.flag}); status != 0 {
+			t.Fatalf("%s: %d, %s", c.flag, status, out)
+		}
+		for name, text := range files {
+			got, err := os.ReadFile(filepath.Join(home, name))
+			want := c.want
+			if name == ".profile" {
+				want = 0 // bash reads the first
+			}
+			if err != nil || !strings.HasPrefix(string(got), text) || strings.Count(string(got), " sbxhost\n")+strings.Count(string(got), "function __complete_sbxhost\n") != want || want == 0 && string(got) != text {
+				t.Errorf("%s: %s: %v, %q", c.flag, name, err, got)
+			}
+		}
+	}
+	a.environ = []string{"HOME=" + t.TempDir()}
+	if status := a.run([]string{"-autocomplete-install"}); status != statusFailed || !strings.Contains(out.String(), ".bashrc") {
+		t.Errorf("nowhere to set it up: %d, %s", status, out)
 	}
 }
 

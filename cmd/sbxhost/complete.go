@@ -1,13 +1,101 @@
 package main
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
 	"github.com/posener/complete"
 
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/config"
 )
 
-// Completion runs only where a shell asks for it, by COMP_LINE.
+// offer gives a shell what may follow a line, which it gives by COMP_LINE.
+func (a *app) offer(commands map[string]subcommand, line string) {
+	if point, err := strconv.Atoi(a.getenv("COMP_POINT")); err == nil && point >= 0 && point < len(line) {
+		line = line[:point]
+	}
+	all := complete.Command{Sub: complete.Commands{}, Flags: complete.Flags{}}
+	for _, flag := range []string{"-autocomplete-install", "-autocomplete-uninstall", "-help", "-version"} {
+		all.Flags[flag] = complete.PredictNothing
+	}
+	for _, name := range slices.Sorted(maps.Keys(commands)) {
+		c := complete.Command{Args: commands[name].AutocompleteArgs(), Flags: commands[name].AutocompleteFlags(), Sub: complete.Commands{}}
+		if parent, word, ok := strings.Cut(name, " "); ok {
+			all.Sub[parent].Sub[word] = c
+		} else {
+			all.Sub[name] = c
+		}
+	}
+	words := append(strings.Fields(line)[1:], "") // after sbxhost
+	if !strings.HasSuffix(line, " ") && len(words) > 1 {
+		words = words[:len(words)-1]
+	}
+	typed := words[len(words)-1]
+	if flag, value, ok := strings.Cut(typed, "="); ok {
+		words, typed = append(words[:len(words)-1], flag, value), value
+	}
+	args := complete.Args{All: words, Completed: words[:len(words)-1], Last: typed}
+	if n := len(words); n > 1 {
+		args.LastCompleted = words[n-2]
+	}
+	for _, option := range all.Predict(args) {
+		if strings.HasPrefix(option, typed) {
+			fmt.Fprintln(a.stdout, option)
+		}
+	}
+}
+
+// setCompletion has the shells that their user has set up ask sbxhost for completions,
+// or no more.
+func (a *app) setCompletion(wanted bool) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	home := a.getenv("HOME")
+	config := cmp.Or(a.getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
+	found := false
+	for _, shell := range []struct{ text, dir, files string }{
+		{"complete -C %s sbxhost\n", home, ".bashrc .bash_profile .bash_login .profile"},
+		{"autoload -U +X bashcompinit && bashcompinit\ncomplete -o nospace -C %s sbxhost\n", home, ".zshrc"},
+		{"function __complete_sbxhost\n    set -lx COMP_LINE (commandline -cp)\n    test -z (commandline -ct)\n    and set COMP_LINE \"$COMP_LINE \"\n    %s\nend\n" +
+			"complete -f -c sbxhost -a \"(__complete_sbxhost)\"\n", filepath.Join(config, "fish"), "config.fish"},
+	} {
+		text := fmt.Sprintf(shell.text, shellQuote(program))
+		for name := range strings.FieldsSeq(shell.files) {
+			path := filepath.Join(shell.dir, name)
+			was, err := os.ReadFile(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			found = true
+			is := strings.ReplaceAll(string(was), "\n"+text, "")
+			if wanted {
+				is += "\n" + text
+			}
+			if err := os.WriteFile(path, []byte(is), 0o600); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	if !found && wanted {
+		return errors.New("there is no .bashrc, .zshrc or config.fish to put it in: make the one of your shell")
+	}
+	return nil
+}
 
 // sandboxNames completes the names in the configuration that would be in force.
 func (a *app) sandboxNames(args complete.Args) []string {
@@ -53,7 +141,7 @@ func completeEngines() complete.Predictor {
 	return complete.PredictSet("native", "bwrap", "noop", "seatbelt")
 }
 
-// What each subcommand completes, for cli.CommandAutocomplete.
+// What each subcommand completes, for subcommand.
 
 func (*execCommand) AutocompleteArgs() complete.Predictor { return complete.PredictFiles("*") }
 

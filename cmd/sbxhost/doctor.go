@@ -66,7 +66,7 @@ type probedGroup struct {
 	Error   string              `json:"error"`
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *doctorCommand) Run(args []string) int {
 	fs := newFlags("doctor")
 	explicit := configFlag(fs)

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hashicorp/cli"
-
 	"github.com/sbxhost/sbxhost/host"
 )
 
@@ -19,7 +17,7 @@ type enginesCommand struct{ *app }
 
 func (*enginesCommand) Synopsis() string   { return "Say which engines there are and what they can do" }
 func (*enginesCommand) takesCommand() bool { return false }
-func (*enginesCommand) Run(_ []string) int { return cli.RunResultHelp }
+func (*enginesCommand) Run(_ []string) int { return statusHelp }
 
 func (*enginesCommand) Help() string {
 	return `Usage: sbxhost engines SUBCOMMAND [FLAGS] [NAME...]
@@ -94,7 +92,7 @@ type listedEngine struct {
 	Doc     string `json:"doc"`     // likewise
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *enginesListCommand) Run(args []string) int {
 	fs := newFlags("engines list")
 	explicit := configFlag(fs)
@@ -184,7 +182,7 @@ type probedEngine struct {
 	Error    string            `json:"error"` // why the question has no answer
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *enginesProbeCommand) Run(args []string) int {
 	fs := newFlags("engines probe")
 	explicit := configFlag(fs)

@@ -60,7 +60,7 @@ Example:
 
 const statusTestFailed = 1
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *enginesTestCommand) Run(args []string) int {
 	fs := newFlags("engines test")
 	var o enginetest.Options

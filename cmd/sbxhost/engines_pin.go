@@ -34,7 +34,7 @@ is good.
   -n  say what would be written, and write nothing`
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *enginesPinCommand) Run(args []string) int {
 	fs := newFlags("engines pin")
 	explicit := configFlag(fs)
@@ -133,7 +133,7 @@ type verifiedEngine struct {
 	Status string `json:"status"` // "ok", "mismatch", "unpinned"
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *enginesVerifyCommand) Run(args []string) int {
 	fs := newFlags("engines verify")
 	explicit := configFlag(fs)

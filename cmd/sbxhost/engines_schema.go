@@ -29,7 +29,7 @@ Example:
   sbxhost engines schema bwrap`
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *enginesSchemaCommand) Run(args []string) int {
 	fs := newFlags("engines schema")
 	explicit := configFlag(fs)

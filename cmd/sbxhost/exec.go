@@ -92,7 +92,7 @@ Examples:
   git diff | sbxhost exec -- ./review.sh`
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *execCommand) Run(args []string) int {
 	e := execution{app: c.app}
 	fs := newFlags("exec")

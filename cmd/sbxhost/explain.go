@@ -112,7 +112,7 @@ type explainedText struct {
 	Text string `json:"text"`
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *explainCommand) Run(args []string) int {
 	flags := runFlags{}
 	fs := newFlags("explain")

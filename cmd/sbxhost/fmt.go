@@ -40,7 +40,7 @@ Examples:
 
 const statusUnformatted = 1
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *fmtCommand) Run(args []string) int {
 	fs := newFlags("fmt")
 	check := fs.Bool("check", false, "")

@@ -33,7 +33,7 @@ Examples:
   sbxhost init ~/.config/sbxhost`
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *initCommand) Run(args []string) int {
 	flags := newFlags("init")
 	force := flags.Bool("force", false, "")

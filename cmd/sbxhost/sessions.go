@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/cli"
-
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host"
 )
@@ -22,7 +20,7 @@ type sessionsCommand struct{ *app }
 
 func (*sessionsCommand) Synopsis() string   { return "List and remove named sessions" }
 func (*sessionsCommand) takesCommand() bool { return false }
-func (*sessionsCommand) Run(_ []string) int { return cli.RunResultHelp }
+func (*sessionsCommand) Run(_ []string) int { return statusHelp }
 
 func (*sessionsCommand) Help() string {
 	return `Usage: sbxhost sessions SUBCOMMAND [FLAGS] [NAME...]
@@ -64,7 +62,7 @@ type listedSession struct {
 	Users     []int     `json:"users"` // processes; can be empty for one in use
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *sessionsListCommand) Run(args []string) int {
 	fs := newFlags("sessions list")
 	asJSON := fs.Bool("json", false, "")
@@ -159,7 +157,7 @@ are written as a list.
 Exit status: 0 when all are gone, else 125.`
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *sessionsRmCommand) Run(args []string) int {
 	flags := newFlags("sessions rm")
 	asJSON := flags.Bool("json", false, "")

@@ -46,7 +46,7 @@ SHELL=$(command -v sh); export SHELL
 if sh -l -c : 2>/dev/null; then exec sh -l; fi
 exec sh`
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *shellCommand) Run(args []string) int {
 	e := execution{app: c.app}
 	fs := newFlags("shell")

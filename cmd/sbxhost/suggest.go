@@ -24,7 +24,7 @@ func refusedRoot(s *setup, err error) error {
 }
 
 // unknownCommand refuses what is no subcommand by its name, with the one that
-// may have been meant. A command line without any is left to package cli.
+// may have been meant. A command line without any is left to run.
 func (a *app) unknownCommand(commands map[string]subcommand, args []string) (status int, unknown bool) {
 	if len(args) == 0 || args[0] == "" || strings.HasPrefix(args[0], "-") {
 		return 0, false

@@ -53,7 +53,7 @@ Examples:
   sbxhost trust ~/src/project/config.hcl`
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *trustCommand) Run(args []string) int {
 	fs := newFlags("trust")
 	list := fs.Bool("list", false, "")

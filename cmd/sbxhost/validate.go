@@ -73,7 +73,7 @@ type posJSON struct {
 	Byte   int `json:"byte"`
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *validateCommand) Run(args []string) int {
 	fs := newFlags("validate")
 	explicit := configFlag(fs)

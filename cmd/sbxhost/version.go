@@ -32,7 +32,7 @@ type versionInfo struct {
 	Protocol int    `json:"protocol"` // of engines
 }
 
-// Run implements cli.Command.
+// Run implements subcommand.
 func (c *versionCommand) Run(args []string) int {
 	fs := newFlags("version")
 	asJSON := fs.Bool("json", false, "")

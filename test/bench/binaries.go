@@ -35,7 +35,7 @@ func heavyTelemetry() []string {
 
 // heavyEngine are those that an engine's start-up can do without besides.
 func heavyEngine() []string {
-	return append(heavyTelemetry(), "github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "github.com/hashicorp/cli",
+	return append(heavyTelemetry(), "github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "github.com/posener/complete",
 		module+"/host", module+"/config")
 }
 
@@ -72,7 +72,7 @@ func inspectBinaries(ctx context.Context, bin string, rounds int) ([]binaryRow, 
 			return nil, err
 		}
 		prefixes := heavyEngine()
-		rows[i].Light = "hcl, cli, host, OpenTelemetry"
+		rows[i].Light = "hcl, completion, host, OpenTelemetry"
 		if rows[i].Name == "sbxhost" {
 			prefixes, rows[i].Light = heavyTelemetry(), "OpenTelemetry"
 		}
