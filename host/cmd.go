@@ -230,6 +230,7 @@ func (c *Cmd) Start() (err error) {
 	c.mu.Unlock()
 	go c.watchEvents()
 	go c.supervise()
+	go c.host.resolver.scanners.memory.Save() // or the next process searches anew
 	if c.stdin != nil {
 		go c.stdin.feed()
 	}

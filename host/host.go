@@ -165,7 +165,7 @@ func (h *Host) findWorkspace(ctx context.Context) error {
 		}
 	}
 	h.resolver = resolver{ws: ws, caller: h.caller, owner: owner, sessionBases: sessionBases(h.session.base, owner, h.caller),
-		sensitive: h.options.Sensitive, addOns: []string{"/opt"}, served: []string{"/srv"}, scanners: &scanners{}, unisolated: h.unisolated}
+		sensitive: h.options.Sensitive, addOns: []string{"/opt"}, served: []string{"/srv"}, scanners: &scanners{memory: h.treeMemory(ws.Root())}, unisolated: h.unisolated}
 	if h.options.Workspace.Root == "" {
 		h.resolver.outer = outerRoots(ws.Root())
 	}

@@ -2,6 +2,8 @@ package host
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/scan"
 )
 
 // stateDir is where sbxhost keeps what must outlast it, for this user alone:
@@ -22,6 +25,20 @@ func (c caller) stateDir() string {
 		return ""
 	}
 	return filepath.Join(c.home, ".local/state/sbxhost")
+}
+
+// treeMemory is what former processes have found in the trees of a workspace. It is kept
+// for so many workspaces; those that share a file forget one another.
+func (h *Host) treeMemory(root string) *scan.Memory {
+	const files = 64
+	dir := h.caller.stateDir()
+	info, err := os.Lstat(dir)
+	if err != nil || !ownedPrivately(info) {
+		return nil // with the HOME of a user, root keeps nothing there
+	}
+	hash := fnv.New32a()
+	io.WriteString(hash, root)
+	return scan.NewMemory(filepath.Join(dir, fmt.Sprintf("trees%02d", hash.Sum32()%files)))
 }
 
 // ownPlaces lists what sbxhost would run, or take for its user's word, if it were

@@ -297,8 +297,9 @@ func outerRoots(root string) (outer []string) {
 // scanners keeps what is known of trees from one command to the next. The zero
 // value is empty; nil remembers nothing.
 type scanners struct {
-	mu    sync.Mutex
-	known map[string]*scan.Scanner
+	memory *scan.Memory // of former processes
+	mu     sync.Mutex
+	known  map[string]*scan.Scanner
 }
 
 // of gives the Scanner for those rules. key stands for what else q asks.
@@ -318,7 +319,7 @@ func (s *scanners) of(rules []view.Rule, key string, q scan.Query) *scan.Scanner
 		if s.known == nil || len(s.known) >= maxScanners {
 			s.known = map[string]*scan.Scanner{}
 		}
-		s.known[key] = scan.New(q)
+		s.known[key] = s.memory.New(q)
 	}
 	return s.known[key]
 }

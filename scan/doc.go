@@ -9,7 +9,8 @@
 // this one is read each time: for a tenth of a second on Linux' local file
 // systems, and two seconds elsewhere. So the answer is that of the moment of the call,
 // at the cost of one lstat a directory - about a microsecond each -, plus what
-// has changed; a first look costs about six times that.
+// has changed; a first look costs about six times that, unless a [Memory] has
+// what another process saw.
 //
 // What the limits are: names that change while a scan runs may be seen or not;
 // a tree with more than MaxEntries names is an error and never cut short; a

@@ -105,6 +105,11 @@ func (w *walk) look(n *node, path []byte) error {
 func (w *walk) read(n *node, path string) error {
 	known := n.dirs
 	*n = node{name: n.name, state: n.state, hide: n.hide, size: n.size}
+	if entries, id, ok := w.memory.recall(path); ok {
+		n.id, n.names, n.settled = id, len(entries), true
+		w.sort(n, path, entries, known)
+		return nil
+	}
 	entries, st, err := readDir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
@@ -120,7 +125,9 @@ func (w *walk) read(n *node, path string) error {
 		return &fs.PathError{Op: "search", Path: path, Err: err}
 	}
 	n.id, n.names = identityOf(st), len(entries)
-	n.settled = settled(path, n.id, w.now())
+	if n.settled = settled(path, n.id, w.now()); n.settled {
+		w.memory.keep(path, n.id, entries)
+	}
 	w.sort(n, path, entries, known)
 	return nil
 }

@@ -86,9 +86,10 @@ type Result struct {
 // A Scanner scans the same trees again and again for one Query. It is safe for
 // concurrent use.
 type Scanner struct {
-	query Query
-	limit int64
-	now   func() time.Time
+	query  Query
+	limit  int64
+	now    func() time.Time
+	memory *Memory // may be nil
 
 	mu    sync.Mutex
 	trees map[string]*tree
@@ -128,7 +129,7 @@ func (s *Scanner) Scan(roots ...string) (*Result, error) {
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w := &walk{query: &s.query, limit: s.limit, now: s.now, tokens: make(chan struct{}, maxParallel)}
+	w := &walk{query: &s.query, limit: s.limit, now: s.now, memory: s.memory, tokens: make(chan struct{}, maxParallel)}
 	for _, n := range t.root.dirs {
 		if err := w.refresh(n, append(make([]byte, 0, 4096), n.name...), 0); err != nil {
 			return nil, err
@@ -178,6 +179,7 @@ type walk struct {
 	query    *Query
 	limit    int64
 	now      func() time.Time
+	memory   *Memory
 	tokens   chan struct{}
 	names    atomic.Int64 // of what is remembered and of what was read
 	changed  atomic.Bool  // a directory was read
