@@ -182,6 +182,7 @@ type walk struct {
 	memory   *Memory
 	tokens   chan struct{}
 	names    atomic.Int64 // of what is remembered and of what was read
+	looked   atomic.Int64 // directories
 	changed  atomic.Bool  // a directory was read
 	followed atomic.Bool  // there are links to follow
 }
@@ -205,6 +206,7 @@ func (w *walk) refresh(n *node, path []byte, depth int) error {
 	if w.names.Add(int64(n.names)) > w.limit {
 		return w.tooLarge(string(path))
 	}
+	w.looked.Add(1)
 	var others sync.WaitGroup
 	var failed atomic.Pointer[error]
 	defer others.Wait()
@@ -215,7 +217,7 @@ func (w *walk) refresh(n *node, path []byte, depth int) error {
 			at = append(at, '/')
 		}
 		at = append(at, child.name...)
-		if child.size == 0 || child.size >= worthwhile {
+		if child.size >= worthwhile || child.size == 0 && w.looked.Load() > unknown {
 			select {
 			case w.tokens <- struct{}{}:
 				at = slices.Grow(slices.Clone(at), 1024)
@@ -243,8 +245,13 @@ func (w *walk) refresh(n *node, path []byte, depth int) error {
 	return nil
 }
 
-// worthwhile is how many directories are worth a goroutine of their own.
-const worthwhile = 64
+// worthwhile is how many directories are worth a goroutine of their own. One of which is
+// not known how many are beneath it has one after so many others: a small tree is
+// searched sooner by one processor.
+const (
+	worthwhile = 64
+	unknown    = 1000
+)
 
 func join(dir, name string) string {
 	if dir == "/" {
