@@ -21,12 +21,14 @@ type Engine interface {
 }
 
 // A Preparer is an Engine that can begin with what most sandboxes need before it knows
-// of any. [Serve] calls Prepare, once, while the host still connects and finds out
-// what the first sandbox is to show. ctx ends when that has been opened, or refused, and
-// at the end of the process, which waits for Prepare to return. What fails is for Open
-// to tell.
+// of any.
 type Preparer interface {
 	Engine
+
+	// Prepare is called by [Serve], once, while the host still connects and finds
+	// out what the first sandbox is to show. ctx ends when that has been opened, or
+	// refused, and at the end of the process, which waits for Prepare to return.
+	// What fails is for Open to tell.
 	Prepare(ctx context.Context)
 }
 
