@@ -20,16 +20,16 @@ type Engine interface {
 	Open(ctx context.Context, spec Spec) (Sandbox, error)
 }
 
-// A Preparer is an Engine that can begin with what most sandboxes need before it knows
+// An EarlyStarter is an Engine that can begin with what most sandboxes need before it knows
 // of any.
-type Preparer interface {
+type EarlyStarter interface {
 	Engine
 
-	// Prepare is called by [Serve], once, while the host still connects and finds
+	// StartEarly is called by [Serve], once, while the host still connects and finds
 	// out what the first sandbox is to show. ctx ends when that has been opened, or
-	// refused, and at the end of the process, which waits for Prepare to return.
+	// refused, and at the end of the process, which waits for StartEarly to return.
 	// What fails is for Open to tell.
-	Prepare(ctx context.Context)
+	StartEarly(ctx context.Context)
 }
 
 // A Sandbox is one opened [Spec]. Each command started in it gets a fresh

@@ -84,34 +84,35 @@ func Serve(engine Engine) {
 		in = newInbox()
 	}
 	s := newServer(engine, in, log)
-	var preparation sync.WaitGroup
+	var early sync.WaitGroup
 	end := sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 		defer cancel()
 		if err := s.shutdown(ctx); err != nil {
 			log.Warn("ending what still runs", "error", err)
 		}
-		s.prepared()
-		preparation.Wait()
+		s.enough()
+		early.Wait()
 		if channel != nil {
 			removeSocketDir(os.Getenv(plugin.EnvUnixSocketDir))
 		}
 		os.Exit(0)
 	})
-	if p, ok := engine.(Preparer); ok {
+	// Before there is anything that its end has to end.
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	go func() {
+		<-terminated
+		end()
+	}()
+	if p, ok := engine.(EarlyStarter); ok {
 		var ctx context.Context
-		ctx, s.prepared = context.WithCancel(context.Background())
-		preparation.Go(func() { p.Prepare(ctx) })
+		ctx, s.enough = context.WithCancel(context.Background())
+		early.Go(func() { p.StartEarly(ctx) })
 	}
 	// The host waits for the handshake, and then connects: what takes a while is
 	// done meanwhile, and no sandbox is opened before.
 	s.preparing.Go(func() {
-		terminated := make(chan os.Signal, 1)
-		signal.Notify(terminated, syscall.SIGTERM)
-		go func() {
-			<-terminated
-			end()
-		}()
 		// A dead host's end of stderr must not kill the engine before it has ended
 		// its commands. To ignore the signal would be inherited by them. Nor must
 		// an interrupt from a terminal, which is the host's to act upon.

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(roleEnv) {
 	case "engine":
 		Serve(&testEngine{})
-	case "preparer":
-		Serve(preparer{&testEngine{}})
+	case "early":
+		Serve(early{&testEngine{}})
 	case "host":
 		if err := doomedHost(); err != nil {
 			fmt.Println("host:", err)
@@ -37,12 +37,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// preparer writes a line when its preparation is not needed any more.
-type preparer struct{ *testEngine }
+// early writes a line when it need not go on.
+type early struct{ *testEngine }
 
-func (preparer) Prepare(ctx context.Context) {
+func (early) StartEarly(ctx context.Context) {
 	<-ctx.Done()
-	fmt.Fprint(os.NewFile(4, "alive"), "prepared")
+	fmt.Fprint(os.NewFile(4, "alive"), "enough")
 }
 
 // launched is an engine in a process of its own.
@@ -222,8 +222,8 @@ func TestHostKilled(t *testing.T) {
 	}
 }
 
-// A preparation is over with the first sandbox, and the engine's end waits for it.
-func TestPrepare(t *testing.T) {
+// What is started early is over with the first sandbox, and the engine's end waits for it.
+func TestStartEarly(t *testing.T) {
 	for name, over := range map[string]func(l *launched) error{
 		"opened": func(l *launched) error {
 			_, err := l.engine.Open(t.Context(), Spec{Unconfined: true})
@@ -233,7 +233,7 @@ func TestPrepare(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			alive, aliveW := pipe(t)
-			l, err := launchAs("preparer", true, aliveW)
+			l, err := launchAs("early", true, aliveW)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +243,7 @@ func TestPrepare(t *testing.T) {
 			if err := over(l); err != nil {
 				t.Fatal(err)
 			}
-			said := make([]byte, len("prepared"))
+			said := make([]byte, len("enough"))
 			if _, err := io.ReadFull(alive, said); err != nil {
 				t.Error(err)
 			}

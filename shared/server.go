@@ -32,8 +32,8 @@ type server struct {
 	chunks chunkPool
 	// preparing is what has to be done before the first sandbox is opened.
 	preparing sync.WaitGroup
-	// prepared is called when the first sandbox has been opened, or refused.
-	prepared context.CancelFunc
+	// enough ends StartEarly: it is called when the first sandbox has been opened, or refused.
+	enough context.CancelFunc
 	// streams is called before anything is streamed; nil for nothing to do.
 	streams func()
 
@@ -56,7 +56,7 @@ func newServer(engine Engine, in *inbox, log hclog.Logger) *server {
 		log:       log,
 		sandboxes: make(map[string]*servedSandbox),
 		processes: make(map[string]*servedProcess),
-		prepared:  func() {},
+		enough:    func() {},
 	}
 }
 
@@ -116,7 +116,7 @@ func (s *server) Open(in *pb.OpenRequest, stream pb.Engine_OpenServer) (err erro
 		})
 	}
 	opened, err := s.engine.Open(ctx, spec)
-	s.prepared()
+	s.enough()
 	if err != nil {
 		return err
 	}

@@ -91,9 +91,9 @@ func (s *sessions) put(one *session) {
 	}
 }
 
-// Prepare starts the holder that sandboxes without a session share: to start it takes as
+// StartEarly starts the holder that sandboxes without a session share: to start it takes as
 // long as to open the first of them.
-func (e *engine) Prepare(ctx context.Context) {
+func (e *engine) StartEarly(ctx context.Context) {
 	s := e.sessions.get(&shared.Spec{})
 	defer e.sessions.put(s)
 	if _, err := s.connect(ctx); err == nil {

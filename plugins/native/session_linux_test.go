@@ -8,16 +8,16 @@ import (
 )
 
 // The first sandbox without a session has the holder that was started ahead, and one
-// that nobody needs ends with the preparation.
-func TestPrepare(t *testing.T) {
+// that nobody needs ends when that is over.
+func TestStartEarly(t *testing.T) {
 	t.Parallel()
 	need(t)
-	prepare := func(e *engine) (over func()) {
+	startEarly := func(e *engine) (over func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			e.Prepare(ctx)
+			e.StartEarly(ctx)
 		}()
 		return func() {
 			cancel()
@@ -25,7 +25,7 @@ func TestPrepare(t *testing.T) {
 		}
 	}
 	e := &engine{}
-	over := prepare(e)
+	over := startEarly(e)
 	s := e.sessions.get(&shared.Spec{})
 	client, err := s.connect(t.Context())
 	if err != nil {
@@ -39,7 +39,7 @@ func TestPrepare(t *testing.T) {
 	<-client.Lost()
 
 	e = &engine{}
-	prepare(e)()
+	startEarly(e)()
 	if len(e.sessions.open) > 0 {
 		t.Errorf("a holder is left: %v", e.sessions.open)
 	}
