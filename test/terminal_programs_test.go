@@ -116,9 +116,7 @@ func testUnasked(t *testing.T, p *place) {
 		s.sees(`^sbxhost exec.*(\n.*)?$`)
 		s.repeats("words", "\ngot-words\n")
 		s.keys("C-c")
-		s.run("")
-		s.run("echo end")
-		s.sees(`^end$`)
+		s.repeats("echo end", "\nend\n") // what is typed before the shell reads is lost
 
 		// A shell inside has them, and then they are stopped.
 		s.clear()
@@ -203,7 +201,7 @@ func testInBackground(t *testing.T, p *place) {
 		s.stops()
 		s.clear()
 		s.run("bg; echo typed")
-		s.sees(`^typed\nOUT>$`)
+		s.sees(`typed\nOUT>$`) // the echo of ^Z may come late
 		s.run("fg")
 		s.repeats("more", "\ngot-more\n")
 		if strings.Contains(s.text(), "got-echo") {
