@@ -9,7 +9,7 @@ ENGINES := native bwrap seatbelt noop docker
 LDFLAGS := -s -w
 # gRPC then leaves out its tracing, and with it net/http and html/template.
 TAGS    := grpcnotrace
-KIT     := Conformance|TestSecurityTable|TestBrokenEnginesAreCaught|TestNothingIsHeld|TestPython|TestHolder$$|TestLimitsHeld|TestTooSmallLimits|TestManySmallProcesses|TestPodman$$
+KIT     := Conformance|TestSecurityTable|TestBrokenEnginesAreCaught|TestNothingIsHeld|TestPython|TestLimitsHeld|TestTooSmallLimits|TestManySmallProcesses|TestPodman$$
 # Modules of their own.
 EXAMPLES := examples/embed examples/engine-firejail
 TOOL    := $(GO) tool -modfile=tools/go.mod

@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
@@ -77,6 +77,10 @@ func makePoints(table []shared.Entry, own shared.Entry, user *shared.User) error
 		return fmt.Errorf("session: %w", err)
 	}
 	defer root.Close()
+	uid, gid := -1, -1
+	if user != nil {
+		uid, gid = int(user.UID), int(user.GID)
+	}
 	for _, point := range table {
 		name, below := strings.CutPrefix(point.Path, own.Path+"/")
 		if !below || point.Access == shared.Hidden && !slices.ContainsFunc(table, func(e shared.Entry) bool { return e.Access.Shows() && paths.Inside(point.Path, e.Path) }) {
@@ -93,9 +97,9 @@ func makePoints(table []shared.Entry, own shared.Entry, user *shared.User) error
 			}
 			isDir = info.IsDir()
 		}
-		err := makeMountPoint(root, name, isDir, user)
+		err := hostpath.MakePoint(root, name, isDir, uid, gid)
 		switch {
-		case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
+		case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENOTDIR):
 			return attributeError(point.Why, fmt.Sprintf("%q lies in %q, where a command of this session has put something else: %v", point.Path, own.Path, err),
 				"remove it, or begin a new session")
 		case err != nil:
@@ -103,50 +107,4 @@ func makePoints(table []shared.Entry, own shared.Entry, user *shared.User) error
 		}
 	}
 	return nil
-}
-
-func makeMountPoint(root *os.Root, name string, isDir bool, user *shared.User) error {
-	at := ""
-	for part := range strings.SplitSeq(name, "/") {
-		at = filepath.Join(at, part)
-		last := at == name
-		info, err := root.Lstat(at)
-		switch {
-		case err == nil && info.Mode()&fs.ModeSymlink != 0:
-			return &fs.PathError{Op: "mkdir", Path: at, Err: syscall.ELOOP}
-		case err == nil:
-			continue // the engine checks that it is of the right kind
-		case !errors.Is(err, fs.ErrNotExist):
-			return err
-		}
-		if last && !isDir {
-			f, err := root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-			if err != nil {
-				return err
-			}
-			f.Close()
-		} else if err := root.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		} else if user != nil {
-			if err := giveTo(root, at, user); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// giveTo gives a directory that root has made to a user, who works beside it.
-// By descriptor, and no file: its name is in a directory of the user's, who could
-// put a second name of one of root's files in its place.
-func giveTo(root *os.Root, name string, user *shared.User) error {
-	f, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != 0 {
-		return err
-	}
-	return f.Chown(int(user.UID), int(user.GID))
 }

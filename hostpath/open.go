@@ -267,3 +267,54 @@ func within(dir int, dirs map[id]bool) (bool, error) {
 		at = above
 	}
 }
+
+// MakePoint makes what is mounted on later, a directory or a file, and the directories
+// above it, in root, where others than this process can put what they like. It goes
+// through no symlink. Directories are given to uid and gid, unless these are negative.
+func MakePoint(root *os.Root, name string, isDir bool, uid, gid int) error {
+	at := ""
+	for part := range strings.SplitSeq(name, "/") {
+		at = filepath.Join(at, part)
+		info, err := root.Lstat(at)
+		switch {
+		case err == nil && info.Mode()&fs.ModeSymlink != 0:
+			return &fs.PathError{Op: "mkdir", Path: at, Err: unix.ELOOP}
+		case err == nil:
+			continue // whoever mounts checks that it is of the right kind
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		if at == name && !isDir {
+			f, err := root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err == nil {
+				f.Close()
+			}
+			if err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+		} else if err := root.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		} else if uid >= 0 {
+			if err := giveTo(root, at, uid, gid); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// giveTo gives a directory that root has made to a user, who works beside it.
+// By descriptor, and no file: its name is in a directory of the user's, who could
+// put a second name of one of root's files in its place.
+func giveTo(root *os.Root, name string, uid, gid int) error {
+	f, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != 0 {
+		return err
+	}
+	return f.Chown(uid, gid)
+}

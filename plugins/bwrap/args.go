@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
 )
@@ -19,6 +20,9 @@ const (
 	// maxInputs leaves room for other descriptors in the thousand and twenty-four
 	// that most systems give a process.
 	maxInputs = 900
+	// maxMounts take more than a second. bubblewrap reads the table of all mounts again
+	// for each that it makes, so that twice as many take four times as long.
+	maxMounts = 1500
 )
 
 // namespaces are the options that do not depend on the Spec.
@@ -81,8 +85,6 @@ func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int, bindFD bo
 			bind("--ro-bind", o)
 		case mountplan.Bind, mountplan.Pin:
 			bind("--bind", o)
-		case mountplan.Tree:
-			words = append(words, "--dev-bind", o.Source, o.Dest)
 		case mountplan.Tmpfs, mountplan.Shell:
 			words = append(words, "--perms", octal(o.Perms), "--size", strconv.FormatUint(o.Size, 10), "--tmpfs", o.Dest)
 		case mountplan.Symlink:
@@ -109,15 +111,24 @@ func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int, bindFD bo
 				Message: fmt.Sprintf("a path of %d bytes is more than bubblewrap takes (%d)", max(len(o.Source), len(o.Dest)), maxWordLen)}
 		}
 	}
-	if len(files) > maxInputs {
-		return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec,
-			Message: fmt.Sprintf("the sandbox needs %d descriptors and bubblewrap has room for %d: this kernel lets no other process make the mounts", len(files), maxInputs),
-			Hint:    "bind or deny whole directories in place of many paths in them"}
-	}
-	if len(words) > maxWords-reserved {
-		return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec,
-			Message: fmt.Sprintf("the sandbox needs %d option words and bubblewrap takes %d", len(words), maxWords-reserved),
-			Hint:    "bind or deny whole directories in place of many paths in them"}
+	for _, bound := range [...]struct {
+		needs, bears int
+		of           string
+	}{
+		{len(ops), maxMounts, "mounts and bubblewrap, which reads the table of all for each,"},
+		{len(files), maxInputs, "descriptors and bubblewrap"},
+		{len(words), maxWords - reserved, "option words and bubblewrap"},
+	} {
+		if bound.needs > bound.bears {
+			dests := make([]string, len(ops))
+			for i, o := range ops {
+				dests[i] = o.Dest
+			}
+			dir, n := hostpath.MostIn(dests)
+			return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "engine",
+				Message: fmt.Sprintf("the sandbox needs %d %s takes %d; %d of its %d mounts lie in %s", bound.needs, bound.of, bound.bears, n, len(ops), hostpath.Quote(dir)),
+				Hint:    `use engine = "native", or hide or bind whole directories in place of many paths in them`}
+		}
 	}
 	return words, files, nil
 }

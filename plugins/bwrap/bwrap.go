@@ -19,9 +19,7 @@ var info = shared.Info{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost,
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
 		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden,
-		// Held where the session has a directory and this machine allows it: Open
-		// refuses what it cannot hold.
-		shared.FeatureOverlay, shared.FeatureSourceFD,
+		shared.FeatureSourceFD,
 		shared.FeatureTTY, shared.FeatureUser,
 		// Of these three Open refuses what this machine cannot hold.
 		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,

@@ -13,7 +13,6 @@ func TestConformance(t *testing.T) {
 	enginetest.Run(t, needBwrap(t))
 }
 
-// A session's views are made by its holder, not by bubblewrap.
 func TestConformanceInSessions(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, needBwrap(t), enginetest.Options{Session: true})

@@ -33,21 +33,18 @@
 //
 // # Sessions
 //
-// Where the Spec has a session directory, a holder (package holder) makes what
-// stays the same from command to command, once, and bubblewrap binds that: see
-// mountplan.Divide. It makes overlays, whose writes lie in the session directory, and a home
-// directory that lasts as long as somebody is in the session. Without a session
-// directory, or where there can be no holder, bubblewrap makes each command's view
-// by itself: overlays are then read-only and the home is each command's own,
-// and events and plans say so. Both show the same view. A plan of hundreds of steps
-// gets a holder of the sandbox's own; see mountplan.Crowded.
+// This engine is plain: one list of mounts, one command line, the init. Where the Spec
+// has a session directory, a directory in it, of the user whom commands run as alone, is
+// bound as the home, and goes with the session. No size can be held there: a required
+// Limits.TempSize makes the home each command's own, in memory, and events and plans
+// say so; with best effort they say that it is not held. Without a session each command's
+// home is its own.
 //
-// An overlay is refused, or read-only where that is allowed, over a directory with
-// mounts in it, over one that lies in another overlay's or holds the session,
-// and where the session's file system does not bear one. Its merged root has the
-// mode of the directory beneath, and its owner where the caller is root. An
-// ordinary user's overlay of another user's directory takes new files at its top
-// alone. What the host changes beneath a mounted overlay has no defined effect.
+// There are no overlays, which take the engine native: they are read-only where the
+// Spec allows that, and told of, else refused.
+//
+// bubblewrap reads the table of all mounts again for each that it makes: a sandbox of
+// more than 1,500 would take seconds a command, and is refused.
 //
 // Three options loosen or tighten the filter: ptrace lets debuggers work,
 // unix_sockets = false closes unix sockets altogether, nested_userns lets user
@@ -58,11 +55,11 @@
 //
 // Mounts are a snapshot of the start. A mount's destination is checked for
 // symlinks that the command could have planted, and must exist already where
-// it lies beneath a directory of the host; without a session, another command that
-// runs at the same moment on the same writable directory can still race the check.
-// A session's holder follows no symlink to a destination, nor to a source. Without
-// one, sources are opened likewise and handed over by descriptor; a bubblewrap that
-// takes none gets their paths.
+// it lies beneath a directory of the host. Sources are opened without following one
+// and handed over by descriptor; a bubblewrap that takes none gets their paths. Another
+// command that runs at the same moment on the same writable directory can still lead
+// bubblewrap astray, which before 0.12 follows symlinks: the init compares the table of
+// mounts with the plan before it takes a command, and refuses.
 //
 // Memory, processor time and processes of a command are held by control groups
 // where this machine lets the engine have them (package cgroup). Where it does

@@ -35,7 +35,6 @@ func New() shared.Engine {
 
 type engine struct {
 	shared.Engine
-	sessions sessions
 
 	probing sync.Mutex
 	probed  map[identity]shared.Probe
@@ -62,66 +61,53 @@ func (e *engine) open(_ context.Context, spec *shared.Spec) error {
 
 // opened is one sandbox.
 type opened struct {
-	engine  *engine
-	spec    *shared.Spec
-	table   *mountplan.Table
-	session *session
-	held    *mountplan.Held
-
-	crowding sync.Mutex
-	crowd    *session // see crowded; nil before it is needed
+	engine *engine
+	spec   *shared.Spec
+	table  *mountplan.Table
+	held   *mountplan.Held
+	home   home
 }
 
-// attach looks at the host and joins the session.
-func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
-	s := &opened{engine: e, spec: spec, held: &mountplan.Held{}}
-	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: s.held, Spec: spec}
-	if err := s.join(ctx); err != nil {
+// attach looks at the host and makes what lasts for the session.
+func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
+	s := &opened{engine: e, spec: spec, held: &mountplan.Held{Reason: `engine "bwrap" makes none; use engine "native"`}}
+	s.keepHome()
+	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: s.held, Spec: s.spec}
+	launcher, _, err := locateFor(spec)
+	if err != nil {
 		return nil, err
 	}
-	words, _, err := s.words(ctx, &shared.Command{})
-	if err == nil {
-		_, _, err = args(spec.Network.Mode, words.Rest, firstFD, false)
-	}
+	drawn, err := s.draw()
 	if err != nil {
-		s.leave()
+		return nil, err
+	}
+	if _, _, err := args(spec.Network.Mode, drawn.Ops, firstFD, e.bindsFD(launcher)); err != nil {
 		return nil, err
 	}
 	return &cmdengine.Attachment{
 		Launch:   s.launch,
 		Plan:     s.plan,
-		Events:   func(*shared.Command) []shared.Event { return mountplan.Events(s.held, spec) },
+		Events:   func(*shared.Command) []shared.Event { return s.events() },
 		Fresh:    s.freshHome(),
 		Diagnose: s.diagnose,
-		Close:    s.leave,
 	}, nil
+}
+
+// draw gives the plan of a command.
+func (s *opened) draw() (*mountplan.Drawn, error) {
+	if err := s.makePoints(); err != nil {
+		return nil, err
+	}
+	return s.table.Draw()
 }
 
 // freshHome is the home directory where it is memory of each command's own.
 func (s *opened) freshHome() string {
 	shown := func(e shared.Entry) bool { return e.Path == s.spec.Home && e.Access != shared.Private }
-	if s.held.Holder || slices.ContainsFunc(s.spec.Table, shown) {
+	if slices.ContainsFunc(s.spec.Table, shown) {
 		return ""
 	}
 	return s.spec.Home
-}
-
-// words divides the plan of a command between bubblewrap and a holder, which is
-// nil where bubblewrap makes all of it.
-func (s *opened) words(ctx context.Context, cmd *shared.Command) (mountplan.Prepared, *session, error) {
-	drawn, err := s.table.Draw()
-	if err != nil {
-		return mountplan.Prepared{}, nil, err
-	}
-	ops := drawn.Ops
-	by := s.session
-	if !s.held.Holder {
-		by = s.holderOf(ctx, ops)
-	}
-	if by == nil {
-		return mountplan.Prepared{Rest: ops}, nil, ctx.Err()
-	}
-	return mountplan.Divide(ops, cmd.TTY), by, nil
 }
 
 func locateFor(spec *shared.Spec) (string, options, error) {
@@ -143,23 +129,20 @@ const (
 
 // launch gives bubblewrap's command line. The options travel by descriptor:
 // there they can be as many as bubblewrap takes, and no process list shows them.
-func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *cmdengine.Launch, err error) {
+func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, err error) {
 	launcher, o, err := locateFor(s.spec)
 	if err != nil {
 		return nil, err
 	}
-	p, by, err := s.words(ctx, cmd)
+	drawn, err := s.draw()
 	if err != nil {
 		return nil, err
 	}
 	l := &cmdengine.Launch{}
-	if by != nil {
-		l.Spawn = s.spawner(by, p)
-	}
-	if l.Mounts, err = mounts(p.Rest, by != nil); err != nil {
+	if l.Mounts, err = mounts(drawn.Ops); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
-	words, files, err := args(s.spec.Network.Mode, p.Rest, firstFD, l.Spawn == nil && s.engine.bindsFD(launcher))
+	words, files, err := args(s.spec.Network.Mode, drawn.Ops, firstFD, s.engine.bindsFD(launcher))
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +189,7 @@ func (s *opened) launch(ctx context.Context, cmd *shared.Command) (_ *cmdengine.
 	return l, nil
 }
 
-func (s *opened) plan(cmd *shared.Command) (shared.Plan, error) {
+func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	launcher, o, err := locateFor(s.spec)
 	if err != nil {
 		return shared.Plan{}, err
@@ -215,12 +198,7 @@ func (s *opened) plan(cmd *shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	ops := drawn.Ops
-	rest, held := ops, s.held.Holder || mountplan.Crowded(ops)
-	if held {
-		rest = mountplan.Divide(ops, cmd.TTY).Rest
-	}
-	words, _, err := args(s.spec.Network.Mode, rest, -1, !held && s.engine.bindsFD(launcher))
+	words, _, err := args(s.spec.Network.Mode, drawn.Ops, -1, s.engine.bindsFD(launcher))
 	if err != nil {
 		return shared.Plan{}, err
 	}
@@ -232,9 +210,9 @@ func (s *opened) plan(cmd *shared.Command) (shared.Plan, error) {
 	argv = append(argv, "--")
 	return shared.Plan{
 		Argv:      append(argv, cmdengine.PlannedInit()...),
-		Mounts:    mountplan.Planned(ops),
+		Mounts:    mountplan.Planned(drawn.Ops),
 		Documents: []shared.PlanDocument{{Name: "system calls", Text: filter.String()}},
-		Notes:     mountplan.Notes(mountplan.Events(s.held, s.spec)),
+		Notes:     mountplan.Notes(s.events()),
 	}, nil
 }
 

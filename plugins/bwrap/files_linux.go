@@ -29,9 +29,8 @@ func openRegular(name string) (*os.File, error) {
 
 // mounts are what the init looks for. bubblewrap mounts by path, and before 0.12
 // follows the symlinks that it finds there: another command could lead a mount away
-// from its place, or have it show something else. A holder's mounts are made by
-// descriptors, so that with one what bubblewrap mounts itself is left.
-func mounts(ops []mountplan.Op, holder bool) (list []sandboxinit.Mount, err error) {
+// from its place, or have it show something else.
+func mounts(ops []mountplan.Op) (list []sandboxinit.Mount, err error) {
 	for _, o := range ops {
 		if !o.Asked {
 			continue
@@ -39,9 +38,6 @@ func mounts(ops []mountplan.Op, holder bool) (list []sandboxinit.Mount, err erro
 		m := sandboxinit.Mount{Path: o.Dest}
 		switch o.Kind {
 		case mountplan.ROBind, mountplan.Bind, mountplan.Pin:
-			if holder {
-				continue
-			}
 			if m.Dev, m.Ino, err = sourceID(o.Source); err != nil {
 				return nil, err
 			}

@@ -73,7 +73,6 @@ func tryRun(t *testing.T, e shared.Engine, spec shared.Spec, cmd shared.Command)
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	inSession(t, &spec)
 	sandbox, err := e.Open(ctx, spec)
 	if err != nil {
 		return out, err

@@ -15,7 +15,7 @@ import (
 // to make any.
 func TestSessionWithAnyLauncher(t *testing.T) {
 	t.Parallel()
-	needHolder(t)
+	needBwrap(t)
 	real, err := locate("")
 	if err != nil {
 		t.Fatal(err)
@@ -37,8 +37,7 @@ func TestSessionWithAnyLauncher(t *testing.T) {
 			dir, lower := workspace(t), workspace(t)
 			write(t, lower+"/f", "lower\n")
 			launcher := filepath.Join(dir, "bwrap")
-			// In the holder's view the host's /tmp is elsewhere.
-			text := "#!/bin/sh\nPATH=/usr/bin:/bin\ndir=" + dir + "\ntest -d $dir || dir=/.host$dir\nwords=$dir/words.$$\n" +
+			text := "#!/bin/sh\nPATH=/usr/bin:/bin\nwords=" + dir + "/words.$$\n" +
 				"test ! -e /proc/self/fd/3 || cat <&3 >$words\n" + script + "\nexec 3<$words " + real + ` "$@"` + "\n"
 			if err := os.WriteFile(launcher, []byte(text), 0o755); err != nil {
 				t.Fatal(err)
@@ -49,21 +48,15 @@ func TestSessionWithAnyLauncher(t *testing.T) {
 			}
 			e := New()
 			spec := sessionSpec(t)
-			spec.Options, spec.Home = options, "/home/u"
-			spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches"}}
-			keep, err := e.Open(t.Context(), spec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer keep.Close(t.Context())
-			expect(t, e, spec, "cat /cache/f; echo changed >/cache/f; echo home >/home/u/f", "lower")
-			expect(t, e, spec, "cat /cache/f /home/u/f; rm /cache/f; ls /cache; touch /usr/x 2>/dev/null || echo refused", "changed\nhome\nrefused")
-			expect(t, e, spec, "ls /cache", "")
+			spec.Options = options
+			spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches", Degradable: true}}
+			expect(t, e, spec, "cat /cache/f; echo home >/home/u/f", "lower")
+			expect(t, e, spec, "cat /home/u/f; touch /cache/x 2>/dev/null || echo refused; touch /usr/x 2>/dev/null || echo refused", "home\nrefused\nrefused")
 			if b, err := os.ReadFile(lower + "/f"); err != nil || string(b) != "lower\n" {
 				t.Errorf("the host's file: %q, %v", b, err)
 			}
 			asked, err := filepath.Glob(dir + "/words.*")
-			if err != nil || len(asked) < 3 {
+			if err != nil || len(asked) < 2 {
 				t.Errorf("it was called %d times, %v", len(asked), err)
 			}
 			for _, words := range asked {

@@ -4,18 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
-	"github.com/sbxhost/sbxhost/shared/mountplan"
 )
 
 // identity is what a probe's result holds for: this launcher file, on this boot.
@@ -58,9 +55,8 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	if unheld := unheldLimits(cgroup.Look(), facts); len(unheld) > 0 {
 		p.Degraded = []string{"no control group is to be had that would hold " + strings.Join(unheld, ", ") + ": required, they are refused"}
 	}
-	p.Degraded = append(p.Degraded, e.trySession(ctx, facts)...)
-	if ctx.Err() != nil {
-		return shared.Probe{}, ctx.Err()
+	if facts["bwrap --bind-fd"] == "no" {
+		p.Degraded = append(p.Degraded, "sources of binds are handed over by path: one that is swapped between check and mount is found out, and no command runs")
 	}
 	e.probed = map[identity]shared.Probe{id: p}
 	p.Facts = maps.Clone(facts)
@@ -84,61 +80,6 @@ func (e *engine) try(ctx context.Context) error {
 		err = errors.New("a command that does nothing failed inside: " + result.Status.String())
 	}
 	return err
-}
-
-// trySession finds out what a session can hold on the file system of temporary
-// files, and says what it cannot.
-func (e *engine) trySession(ctx context.Context, facts map[string]string) []string {
-	dir, err := os.MkdirTemp("", shared.RuntimeDirPrefix)
-	if err != nil {
-		facts["holder"] = err.Error()
-		return nil
-	}
-	defer removeTrial(dir)
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	lower := dir + "/lower"
-	state := dir + "/session"
-	if err := errors.Join(os.Mkdir(lower, 0o700), os.Mkdir(state, 0o700)); err != nil {
-		facts["holder"] = err.Error()
-		return nil
-	}
-	s := &opened{engine: e, held: &mountplan.Held{}, spec: &shared.Spec{
-		Session: shared.Session{Dir: state},
-		Table:   []shared.Entry{{Source: lower, Path: "/overlay", Access: shared.Overlay, Degradable: true}},
-	}}
-	if err := s.join(ctx); err != nil {
-		facts["holder"] = err.Error()
-		return nil
-	}
-	s.leave()
-	var degraded []string
-	facts["holder"], facts["overlay"] = "works", "works"
-	if reason := s.held.Overlay(lower); reason != "" {
-		facts["overlay"] = reason
-		degraded = append(degraded, "overlays are read-only: "+reason)
-	}
-	if !s.held.Holder {
-		facts["holder"] = s.held.Reason
-		degraded = append(degraded, "a session's home directory lasts for one command, and many mounts are slow: "+s.held.Reason)
-		if facts["bwrap --bind-fd"] == "no" {
-			degraded = append(degraded, "sources of binds are handed over by path, and can be swapped between check and mount")
-		}
-	}
-	return degraded
-}
-
-// removeTrial removes what a session was tried in. The kernel leaves directories
-// without any permission in the work directory of an overlay.
-func removeTrial(dir string) {
-	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			os.Chmod(p, 0o700)
-		}
-		return nil
-	})
-	os.RemoveAll(dir)
 }
 
 // unheldLimits are those that no command can be held to here; facts are told
@@ -199,7 +140,7 @@ func launcherFacts(ctx context.Context, launcher string) map[string]string {
 	version := strings.TrimPrefix(strings.TrimSpace(ask("--version")), "bubblewrap ")
 	facts := map[string]string{"bwrap": strings.TrimSpace(launcher + " " + version)}
 	help := ask("--help")
-	for _, option := range [...]string{"--bind-fd", "--disable-userns", "--overlay", "--size"} {
+	for _, option := range [...]string{"--bind-fd", "--disable-userns", "--size"} {
 		have := "no"
 		if strings.Contains(help, option+" ") {
 			have = "yes"

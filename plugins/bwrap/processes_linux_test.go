@@ -1,210 +1,69 @@
 package bwrap
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // engineArg makes the test binary an engine's process.
 const engineArg = "engine-for-test"
 
-// engineMain runs the command that its standard input tells, one a line, in a
-// session with an overlay, and says on its standard output when each has started.
-// It is given the session's directory and the overlay's lower one.
-func engineMain(args []string) int {
+// engineMain runs a command that does not end, and says when it has started.
+func engineMain() int {
 	ctx := context.Background()
-	spec := shared.Spec{
-		Session: shared.Session{ID: "named", Dir: args[0]},
-		Table:   []shared.Entry{{Source: args[1], Path: "/cache", Access: shared.Overlay, Why: "workspace.caches"}},
+	sandbox, err := New().Open(ctx, shared.Spec{})
+	if err == nil {
+		_, err = sandbox.Start(ctx, shared.Command{Args: []string{"/bin/sh", "-c", "echo up; trap '' TERM HUP; setsid sleep 1000 & exec sleep 1000"}, Dir: "/", Env: env}, shared.Stdio{Stdout: os.Stdout})
 	}
-	sandbox, err := New().Open(ctx, spec)
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
-	lines := bufio.NewScanner(os.Stdin)
-	for lines.Scan() {
-		p, err := sandbox.Start(ctx, shared.Command{Args: []string{"/bin/sh", "-c", lines.Text()}, Dir: "/", Env: env}, shared.Stdio{Stdout: os.Stderr})
-		if err != nil {
-			fmt.Println(err)
-			return 1
-		}
-		if !strings.Contains(lines.Text(), "sleep") {
-			p.Wait(ctx)
-		}
-		fmt.Println("up")
-	}
-	sandbox.Close(ctx)
-	return 0
+	select {}
 }
 
-// engineProcess is an engine in a process of its own.
-type engineProcess struct {
-	t       *testing.T
-	cmd     *exec.Cmd
-	in      io.WriteCloser
-	out     *bufio.Reader
-	outputs *os.File // of all its commands; at its end when the last is gone
-}
-
-func startEngine(t *testing.T, session, lower string) *engineProcess {
-	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, w := pipe(t)
-	p := &engineProcess{t: t, cmd: exec.Command(exe, engineArg, session, lower), outputs: r}
-	p.cmd.Stderr = w
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.out = bufio.NewReader(out)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
-	t.Cleanup(func() {
-		p.cmd.Process.Kill()
-		p.cmd.Wait()
-	})
-	return p
-}
-
-func (p *engineProcess) run(text string) {
-	p.t.Helper()
-	fmt.Fprintln(p.in, text)
-	if line, err := p.out.ReadString('\n'); line != "up\n" {
-		p.t.Fatalf("%q, %v", line, err)
-	}
-}
-
-// rest is what its commands have written and the tests have not read, once all
-// of them are gone.
-func (p *engineProcess) rest() string {
-	p.t.Helper()
-	p.outputs.SetReadDeadline(time.Now().Add(time.Minute))
-	b, err := io.ReadAll(p.outputs)
-	if err != nil {
-		p.t.Errorf("a command of a killed engine lives on: %v", err)
-	}
-	return string(b)
-}
-
-// free waits until a session has no holder, and reports what it has left.
-func free(t *testing.T, session string) {
-	t.Helper()
-	dir := filepath.Join(session, "holder", "u"+strconv.Itoa(os.Geteuid()))
-	fd, err := unix.Open(dir+"/lock", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(fd)
-	gone := make(chan error, 1)
-	go func() { gone <- unix.Flock(fd, unix.LOCK_EX) }()
-	select {
-	case err := <-gone:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("the holder lives on")
-	}
-	if _, err := os.Lstat(dir + "/socket"); err == nil {
-		t.Error("the holder's socket was left")
-	}
-}
-
-func TestTwoProcessesInOneSession(t *testing.T) {
+// An engine that is killed, at whatever moment, takes its launcher, the init and the
+// command with it. What it leaves of a launcher that was just being born is found.
+func TestEngineIsKilledAtEveryMoment(t *testing.T) {
 	t.Parallel()
-	needHolder(t)
-	session, lower := sessionDir(t), workspace(t)
-	write(t, lower+"/f", "lower\n")
-	one, two := startEngine(t, session, lower), startEngine(t, session, lower)
-	one.run("echo one >> /cache/f")
-	two.run("echo two >> /cache/f; cat /cache/f")
-	pid := holderPid(t, session)
-	one.run("cat /cache/f; exec sleep 1000")
-	two.run("exec sleep 1000")
-	// The engine that has started the holder is killed; the other one's go on.
-	one.cmd.Process.Kill()
-	if got := one.rest(); got != "lower\none\ntwo\n" {
-		t.Errorf("%q", got)
+	needBwrap(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
-	two.run("cat /cache/f")
-	if now := holderPid(t, session); now != pid {
-		t.Errorf("the holder was %d and is %d", pid, now)
-	}
-	two.cmd.Process.Kill()
-	if got := two.rest(); got != "lower\none\ntwo\nlower\none\ntwo\n" {
-		t.Errorf("%q", got)
-	}
-	free(t, session)
-}
-
-// Whatever is killed, and when, nothing is left and the session goes on.
-func TestKilledAtEveryMoment(t *testing.T) {
-	t.Parallel()
-	needHolder(t)
-	session, lower := sessionDir(t), workspace(t)
-	victims := map[string]func(*engineProcess, int){
-		"engine": func(p *engineProcess, _ int) { p.cmd.Process.Kill() },
-		"holder": func(_ *engineProcess, holder int) { syscall.Kill(holder, syscall.SIGKILL) },
-	}
-	var killed []*engineProcess
-	for name, kill := range victims {
-		for delay := time.Duration(0); delay < 20*time.Millisecond; delay += 1300 * time.Microsecond {
-			p := startEngine(t, session, lower)
-			fmt.Fprintln(p.in, "exec sleep 1000")
-			holder := 0
-			for deadline := time.Now().Add(time.Minute); name == "holder" && holder == 0; holder = tryHolderPid(session) {
-				if time.Now().After(deadline) {
-					t.Fatal("there is no holder")
-				}
-				runtime.Gosched()
-			}
-			<-time.After(delay) // the moment is what is tried
-			kill(p, holder)
-			p.in.Close()
-			p.cmd.Process.Kill()
-			if name == "holder" {
-				// With both of them nobody is left to see to a launcher that was just
-				// being born. The next holder does, if it is in the way.
-				killed = append(killed, p)
-			} else if got := p.rest(); got != "" {
-				t.Errorf("%s, %v: %q", name, delay, got)
-			}
+	up := 0
+	for delay := time.Duration(0); delay < 60*time.Millisecond; delay += 1700 * time.Microsecond {
+		r, w := pipe(t)
+		cmd := exec.Command(self, engineArg)
+		cmd.Stdout = w
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		<-time.After(delay) // the moment is what is tried
+		cmd.Process.Kill()
+		cmd.Wait()
+		sandboxinit.KillOrphans(time.Second) // as the host does
+		r.SetReadDeadline(time.Now().Add(time.Minute))
+		out, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatalf("after %v something lives on: %v, %q", delay, err, out)
+		}
+		if string(out) == "up\n" {
+			up++
+		} else if len(out) > 0 {
+			t.Errorf("%q", out)
 		}
 	}
-	p := startEngine(t, session, lower)
-	p.run("echo goes on > /cache/f; cat /cache/f")
-	p.in.Close()
-	if got := p.rest(); got != "goes on\n" {
-		t.Errorf("%q", got)
+	if up == 0 {
+		t.Error("no command ran: that tried less than it should")
 	}
-	for _, p := range killed {
-		if got := p.rest(); got != "" {
-			t.Errorf("%q", got)
-		}
-	}
-	free(t, session)
 }

@@ -1,9 +1,9 @@
 package bwrap
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,363 +15,210 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/mountplan"
 )
 
-// underHolder are the tests of what bubblewrap makes by itself, which a session's
-// holder has to make alike.
-var underHolder = map[string]func(*testing.T){
-	"Minimal": TestMinimalShowsNothingOfTheHost, "NothingWritable": TestNothingIsWritableButMemory,
-	"KernelControls": TestKernelControlsAreReadOnly, "Confined": TestProcessIsConfined, "Environment": TestEnvironmentIsExact,
-	"Network": TestNetwork, "Tools": TestToolsWork, "LongScript": TestLongScript, "Limits": TestLimitsHeld, "LimitsWithoutGroups": TestLimitsWithoutGroups,
-	"ForkBomb": TestForkBomb, "Balloon": TestMemoryBalloon, "Filter": TestFilter, "Status": TestStatusAndErrors,
-	"Workspace": TestWorkspace, "HostView": TestHostView, "StrangeNames": TestStrangeNames, "Hidden": TestHidden, "Pins": TestPins,
-	"Destinations": TestDestinations, "User": TestUser,
-}
-
-const holderPrefix = "TestHolder/"
-
-func TestHolder(t *testing.T) {
-	needHolder(t)
-	for name, test := range underHolder {
-		t.Run(name, test)
-	}
-}
-
-// directories are the session directories of TestHolder's tests, by their names.
-var directories sync.Map
-
-// inSession gives the sandboxes of TestHolder's tests a session.
-func inSession(t *testing.T, spec *shared.Spec) {
-	t.Helper()
-	if !strings.HasPrefix(t.Name(), holderPrefix) || spec.Session.Dir != "" {
-		return
-	}
-	name := strings.Join(strings.SplitN(t.Name(), "/", 3)[:2], "/")
-	dir, ok := directories.Load(name)
-	if !ok {
-		dir = sessionDir(t)
-		directories.Store(name, dir)
-		t.Cleanup(func() { directories.Delete(name) })
-	}
-	spec.Session = shared.Session{ID: name, Dir: dir.(string)}
-}
-
-// sessionDir is a session's directory, the holder of which must end.
-func sessionDir(t *testing.T) string {
+func sessionSpec(t *testing.T) shared.Spec {
 	t.Helper()
 	dir := workspace(t)
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		locks, _ := filepath.Glob(filepath.Join(dir, "holder", "*", "lock"))
-		for _, lock := range locks {
-			if fd, err := unix.Open(lock, unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
-				unix.Flock(fd, unix.LOCK_EX)
-				unix.Close(fd)
-			}
+	return shared.Spec{Home: "/home/u", Session: shared.Session{ID: t.Name(), Dir: dir}}
+}
+
+// homeOf is where the home of a session lies.
+func homeOf(spec shared.Spec) string { return spec.Session.Dir + "/home-" + strconv.Itoa(os.Geteuid()) }
+
+// told gives the messages of the events of one kind.
+func told(out outcome, kind shared.EventKind) string {
+	var list []string
+	for _, e := range out.events {
+		if e.Kind == kind {
+			list = append(list, e.Message)
 		}
-		filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-			if d != nil && d.IsDir() {
-				os.Chmod(p, 0o700)
-			}
-			return nil
-		})
-	})
-	return dir
-}
-
-func sessionSpec(t *testing.T) shared.Spec {
-	t.Helper()
-	return shared.Spec{Session: shared.Session{ID: t.Name(), Dir: sessionDir(t)}}
-}
-
-// needHolder skips where bubblewrap works and a holder does not.
-func needHolder(t *testing.T) shared.Engine {
-	t.Helper()
-	e := needBwrap(t)
-	spec := sessionSpec(t)
-	sandbox, err := e.Open(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
 	}
-	defer sandbox.Close(t.Context())
-	if h := heldBy(t, e, spec); !h.Holder {
-		if required("bwrap") {
-			t.Fatalf("a holder is required: %s", h.Reason)
-		}
-		t.Skipf("no holder: %s", h.Reason)
-	}
-	return e
-}
-
-// heldBy joins the session of spec as a sandbox does.
-func heldBy(t *testing.T, e shared.Engine, spec shared.Spec) *mountplan.Held {
-	t.Helper()
-	s := &opened{engine: &engine{Engine: e}, spec: &spec, held: &mountplan.Held{}}
-	if err := s.join(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s.leave()
-	return s.held
+	return strings.Join(list, "\n")
 }
 
 func TestSessionHome(t *testing.T) {
-	t.Parallel()
-	e := needHolder(t)
+	e := needBwrap(t)
 	spec := sessionSpec(t)
-	spec.Home = "/home/u"
-	spec.Limits.TempSize = 1 << 20
-	keep, err := e.Open(t.Context(), spec) // a session lasts as long as somebody is in it
-	if err != nil {
-		t.Fatal(err)
+	old := syscall.Umask(0o277) // no test runs beside this one
+	first := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "cd; stat -c %a /home/u; echo kept >/home/u/f; echo gone >/tmp/f"}, Env: append(slices.Clone(env), "HOME=/home/u")})
+	syscall.Umask(old)
+	if first.stdout != "700\n" || len(first.events) > 0 {
+		t.Errorf("%+v", first)
 	}
-	defer keep.Close(t.Context())
-	expect(t, e, spec, "cd; stat -c %a /home/u; echo kept > /home/u/f; echo gone > /tmp/f", "700")
+	if info, err := os.Stat(homeOf(spec)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
 	other := spec
 	other.Network.Mode = shared.NetworkHost
 	expect(t, e, other, "cat /home/u/f; ls /tmp", "kept")
-	expect(t, e, spec, "head -c 3000000 /dev/zero > /home/u/big 2>/dev/null && echo fits || echo full; rm /home/u/big", "full")
+	expect(t, e, shared.Spec{Home: "/home/u"}, "ls -A /home/u", "")
+
+	// A size that is required is held, and the home is then the command's own.
+	const tooMuch = "cat /home/u/f 2>/dev/null; head -c 3000000 /dev/zero 2>/dev/null >/home/u/big && echo fits || echo full; rm /home/u/big"
+	spec.Limits.TempSize = 1 << 20
+	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", tooMuch}})
+	if out.stdout != "full\n" || !strings.Contains(told(out, shared.EventDegraded), "lasts for one command") {
+		t.Errorf("required: %q, %+v", out.stdout, out.events)
+	}
+	spec.Limits.BestEffort = true
+	out = run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", tooMuch}})
+	if out.stdout != "kept\nfits\n" || !strings.Contains(told(out, shared.EventLimit), "temp_size is not held for the session's home") {
+		t.Errorf("best effort: %q, %+v", out.stdout, out.events)
+	}
+	// What the definition puts there is neither.
+	spec.Table = []shared.Entry{{Path: "/home/u", Access: shared.Private, Why: "tmpfs[0]"}}
+	if out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", tooMuch}}); out.stdout != "full\n" || told(out, shared.EventDegraded) != "" {
+		t.Errorf("of its own: %q, %+v", out.stdout, out.events)
+	}
 }
 
-func TestSessionOverlay(t *testing.T) {
+// What somebody else could have put in the place of a session's home is not shown.
+func TestSessionHomeOfSomebodyElse(t *testing.T) {
 	t.Parallel()
-	e := needHolder(t)
-	lower := workspace(t)
-	write(t, lower+"/package/lib.js", "1")
-	write(t, lower+"/package/old.js", "old")
-	spec := sessionSpec(t)
-	spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches"}}
-	// As npm does: write beside, rename over, remove trees, link.
-	sh(t, e, spec, `set -e; cd /cache
-		mkdir -p _tmp/a; echo 2 > _tmp/a/lib.js; ln _tmp/a/lib.js _tmp/a/link.js
-		rm -r package; mkdir package; mv _tmp/a/lib.js _tmp/a/link.js package/; rm -r _tmp
-		chmod 755 package/lib.js; ln -s lib.js package/index.js; for i in $(seq 50); do echo $i > package/$i.js; done`)
-	sandboxes := []shared.Spec{spec, spec}
-	sandboxes[1].Network.Mode = shared.NetworkHost
-	sandboxes[1].Table = []shared.Entry{{Source: lower, Path: "/elsewhere", Access: shared.Overlay, Why: "workspace.caches"}}
-	for i, s := range sandboxes {
-		expect(t, e, s, "cd "+s.Table[0].Path+"/package && cat lib.js link.js index.js 7.js && ls | wc -l && stat -c %h lib.js && test ! -e old.js && echo new", "2\n2\n2\n7\n53\n2\nnew")
-		sh(t, e, s, fmt.Sprintf("echo %d >> %s/log", i, s.Table[0].Path))
-	}
-	expect(t, e, spec, "cat /cache/log", "0\n1")
-	if b, err := os.ReadFile(lower + "/package/lib.js"); err != nil || string(b) != "1" {
-		t.Errorf("the host's file: %q, %v", b, err)
-	}
-	// The next session begins anew.
-	next := sessionSpec(t)
-	next.Table = spec.Table
-	expect(t, e, next, "cd /cache; cat package/lib.js package/old.js; ls", "1oldpackage")
-}
-
-func TestOverlaysThatCannotBe(t *testing.T) {
-	t.Parallel()
-	e := needHolder(t)
-	lower := workspace(t)
-	write(t, lower+"/in/f", "f")
-	overlay := func(source string) shared.Entry {
-		return shared.Entry{Source: source, Path: "/o" + source, Access: shared.Overlay, Why: "workspace.caches", Degradable: true}
-	}
-	inSession := sessionSpec(t)
-	write(t, inSession.Session.Dir+"/sub/f", "f")
-	mounted := "/proc" // has mounts beneath on some machines, and is no lower layer on any
-	for name, tt := range map[string]struct {
-		spec    shared.Spec
-		mounts  []shared.Entry
-		refused int
-	}{
-		"no session":     {shared.Spec{}, []shared.Entry{overlay(lower)}, 0},
-		"nested":         {sessionSpec(t), []shared.Entry{overlay(lower), overlay(lower + "/in")}, 1},
-		"session inside": {inSession, []shared.Entry{overlay(inSession.Session.Dir + "/sub")}, 0},
-		"submounts":      {sessionSpec(t), []shared.Entry{{Source: mounted, Path: "/o", Access: shared.Overlay, Why: "workspace.caches", Degradable: true}}, 0},
-	} {
-		spec := tt.spec
-		spec.Table = tt.mounts
-		out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "touch $0/x 2>/dev/null && echo wrote || echo refused", tt.mounts[tt.refused].Path}})
-		told := 0
-		for _, ev := range out.events {
-			if ev.Kind == shared.EventDegraded && ev.Details["mechanism"] == "overlay" {
-				told++
+	e := needBwrap(t)
+	outside := workspace(t)
+	write(t, outside+"/f", "outside")
+	for name, prepare := range map[string]func(shared.Spec) error{
+		"a link":          func(s shared.Spec) error { return os.Symlink(outside, homeOf(s)) },
+		"a file":          func(s shared.Spec) error { return os.WriteFile(homeOf(s), nil, 0o600) },
+		"an open session": func(s shared.Spec) error { return os.Chmod(s.Session.Dir, 0o777) },
+		"a link on its way": func(s shared.Spec) error {
+			return errors.Join(os.Rename(s.Session.Dir, s.Session.Dir+".real"), os.Symlink(s.Session.Dir+".real", s.Session.Dir))
+		},
+		"another user's": func(s shared.Spec) error {
+			if os.Geteuid() != 0 {
+				return os.Symlink(outside, homeOf(s)) // nobody else's can be made
 			}
+			return errors.Join(os.Mkdir(homeOf(s), 0o777), os.Chown(homeOf(s), 23456, 23456))
+		},
+	} {
+		spec := sessionSpec(t)
+		if err := prepare(spec); err != nil {
+			t.Fatal(err)
 		}
-		if out.stdout != "refused\n" || told != 1 {
+		out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "ls -A /home/u; echo x >/home/u/x && echo own"}})
+		if out.stdout != "own\n" || !strings.Contains(told(out, shared.EventDegraded), "the home directory lasts for one command") {
 			t.Errorf("%s: %q, %+v", name, out.stdout, out.events)
 		}
-		spec.Table[tt.refused].Degradable = false
-		if _, err := e.Open(t.Context(), spec); !errors.Is(err, shared.ErrUnsupported) || !strings.Contains(err.Error(), "workspace.caches") {
-			t.Errorf("%s, must be: %v", name, err)
-		}
+	}
+	if left, err := os.ReadDir(outside); err != nil || len(left) != 1 {
+		t.Errorf("made where a link leads: %v, %v", left, err)
 	}
 }
 
-// An ordinary user writes at the top of another's directory, and no deeper.
-func TestOverlayOfAnothersDirectory(t *testing.T) {
+// What lies in a session's home is mounted there for every command, whatever others
+// have done to the places.
+func TestEntriesInSessionHome(t *testing.T) {
 	t.Parallel()
-	e := needHolder(t)
-	if os.Geteuid() == 0 {
-		t.Skip("root owns what it likes")
+	e := needBwrap(t)
+	dir, outside := workspace(t), workspace(t)
+	write(t, dir+"/f", "f")
+	write(t, dir+"/d/x", "x")
+	bare := sessionSpec(t)
+	spec := bare
+	spec.Table = []shared.Entry{
+		{Source: dir + "/f", Path: "/home/u/.gitconfig", Access: shared.ReadOnly, Why: "bind_paths[0]"},
+		{Source: dir + "/d", Path: "/home/u/.cache/deep/d", Access: shared.ReadOnly, Why: "bind_paths[1]"},
+		{Path: "/home/u/shut", Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "deny_paths[0]"},
+		{Source: dir + "/d", Path: "/home/u/shut/in/d", Access: shared.ReadOnly, Why: "bind_paths[2]"},
 	}
-	spec := sessionSpec(t)
-	spec.Table = []shared.Entry{{Source: "/usr/share", Path: "/usr/share", Access: shared.Overlay, Why: "workspace.caches", Degradable: true}}
-	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "echo x > /usr/share/new && cat /usr/share/new; touch /usr/share/doc/new 2>/dev/null || echo refused"}})
-	if out.stdout != "x\nrefused\n" {
-		t.Errorf("%q", out.stdout)
-	}
-	if len(out.events) != 1 || out.events[0].Kind != shared.EventDegraded {
-		t.Errorf("%+v", out.events)
-	}
-}
-
-func TestManyAtOnceInOneSession(t *testing.T) {
-	t.Parallel()
-	e := needHolder(t)
-	lower := workspace(t)
-	spec := sessionSpec(t)
-	spec.Home = "/home/u"
-	spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches"}}
-	keep, err := e.Open(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer keep.Close(t.Context())
+	const look = "cd /home/u; cat .gitconfig .cache/deep/d/x shut/in/d/x; ls shut; mv .cache away 2>/dev/null && echo moved; rm .gitconfig 2>/dev/null && echo removed; touch .cache/new || echo refused"
+	const want = "fxxin"
+	expect(t, e, spec, look, want)
+	expect(t, e, bare, "cd /home/u; rm -r .cache .gitconfig shut; mkdir shut; echo secret >shut/key", "")
+	expect(t, e, spec, look+"; cat shut/key 2>/dev/null; true", want)
 	var all sync.WaitGroup
-	for i := range 50 {
-		all.Go(func() {
-			s := spec
-			s.Network.Mode = shared.NetworkMode(i % 2)
-			out, err := tryRun(t, e, s, shared.Command{Args: []string{"/bin/sh", "-c", fmt.Sprintf("echo %d > /cache/%d; echo %d > /home/u/%d", i, i, i, i)}})
-			if err != nil || !out.Status.Success() {
-				t.Errorf("%d: %v, %+v", i, err, out)
-			}
-		})
+	expect(t, e, bare, "cd /home/u; rm -r .cache .gitconfig shut", "")
+	for range 12 {
+		all.Go(func() { expect(t, e, spec, look, want) })
 	}
 	all.Wait()
-	expect(t, e, spec, "ls /cache | wc -l; ls /home/u | wc -l; cat /cache/* | sort -n | tail -1", "50\n50\n49")
-}
-
-// holderPid is the holder of a session.
-func holderPid(t *testing.T, dir string) int {
-	t.Helper()
-	pid := tryHolderPid(dir)
-	if pid == 0 {
-		t.Fatal("there is no holder")
+	// The link of a command that has no such entry.
+	expect(t, e, bare, "cd /home/u; rm -r .cache; ln -s "+outside+" .cache", "")
+	_, err := tryRun(t, e, spec, shared.Command{Args: []string{"/bin/true"}})
+	if !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "bind_paths[1]: ") {
+		t.Errorf("through a link: %v", err)
 	}
-	return pid
-}
-
-// tryHolderPid is 0 where nobody listens.
-func tryHolderPid(dir string) int {
-	places, _ := filepath.Glob(filepath.Join(dir, "holder", "*"))
-	for _, place := range places {
-		at, err := unix.Open(place, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
-			continue
-		}
-		defer unix.Close(at)
-		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			continue
-		}
-		defer unix.Close(fd)
-		if unix.Connect(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/socket", at)}) != nil {
-			continue
-		}
-		if cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			return int(cred.Pid)
-		}
+	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
+		t.Errorf("made where a link leads: %v, %v", left, err)
 	}
-	return 0
 }
 
-func TestHolderIsKilled(t *testing.T) {
+// A home that is swapped before a launcher mounts it by its path is found out.
+func TestSessionHomeIsSwapped(t *testing.T) {
 	t.Parallel()
-	e := needHolder(t)
+	needBwrap(t)
+	for _, older := range []bool{false, true} {
+		for name, swap := range map[string]string{"": "", "a link": "ln -s /usr $0", "a directory": "mkdir $0"} {
+			spec := sessionSpec(t)
+			if swap != "" {
+				swap = "mv " + homeOf(spec) + " " + homeOf(spec) + ".real && " + strings.ReplaceAll(swap, "$0", homeOf(spec))
+			}
+			spec.Options = json.RawMessage(fmt.Sprintf(`{"path": %q}`, swapsFirst(t, older, swap)))
+			out, err := tryRun(t, New(), spec, shared.Command{Args: []string{"/bin/sh", "-c", "echo x >/home/u/f; ls /home/u"}})
+			if refused := older && swap != ""; refused != (err != nil) || err == nil && out.stdout != "f\n" {
+				t.Errorf("older %v, %q: %q, %v", older, name, out.stdout, err)
+			}
+		}
+	}
+}
+
+// Root's session in which commands run as somebody else.
+func TestSessionHomeOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	e := needBwrap(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root has somebody else to run commands as")
+	}
+	spec := sessionSpec(t)
+	spec.User = &shared.User{UID: 23456, GID: 34567}
+	for d := spec.Session.Dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o711); err != nil { // as the host's are
+			t.Fatal(err)
+		}
+	}
+	dir := workspace(t)
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir+"/f", "f")
+	spec.Table = []shared.Entry{{Source: dir + "/f", Path: "/home/u/deep/f", Access: shared.ReadOnly, Why: "bind_paths[0]"}}
+	for _, want := range []string{"1", "2"} {
+		expect(t, e, spec, "cd /home/u; stat -c %a:%u:%g . deep; echo x >>f; wc -l <f", "700:23456:34567\n755:23456:34567\n"+want)
+	}
+	var st syscall.Stat_t
+	if err := syscall.Stat(spec.Session.Dir+"/home-23456", &st); err != nil || st.Uid != 23456 || st.Gid != 34567 || st.Mode&0o777 != 0o700 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	spec.User = nil
+	expect(t, e, spec, "cat /home/u/f 2>/dev/null || echo mine", "mine")
+}
+
+// There are no overlays: what must be one is refused, what need not is read-only.
+func TestOverlays(t *testing.T) {
+	t.Parallel()
+	e := needBwrap(t)
 	lower := workspace(t)
+	write(t, lower+"/f", "lower")
 	spec := sessionSpec(t)
-	spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches"}}
-	sandbox, err := e.Open(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
+	spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches", Degradable: true}}
+	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "cat /cache/f; touch /cache/x 2>/dev/null || echo refused"}})
+	if out.stdout != "lowerrefused\n" || !strings.Contains(told(out, shared.EventDegraded), `/cache is read-only and has no overlay: engine "bwrap" makes none; use engine "native"`) {
+		t.Errorf("%q, %+v", out.stdout, out.events)
 	}
-	defer sandbox.Close(t.Context())
-	for i := range 3 {
-		outR, outW := pipe(t)
-		p, err := sandbox.Start(t.Context(), shared.Command{Args: []string{"/bin/sh", "-c", "echo up >> /cache/log; cat /cache/log; exec sleep 1000"}, Dir: "/", Env: env}, shared.Stdio{Stdout: outW})
-		outW.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(outR, make([]byte, 3*(i+1))); err != nil {
-			t.Fatal(err)
-		}
-		syscall.Kill(holderPid(t, spec.Session.Dir), syscall.SIGKILL)
-		if _, err := p.Wait(t.Context()); !errors.Is(err, shared.ErrBroken) || !strings.Contains(err.Error(), "the session's holder died") {
-			t.Errorf("%v", err)
-		}
-		// Everybody who had the command's output open is gone.
-		if b, err := io.ReadAll(outR); err != nil || len(b) > 0 {
-			t.Errorf("%q, %v", b, err)
-		}
-	}
-	expect(t, e, spec, "wc -l < /cache/log", "3")
-}
-
-func TestWarmSessionDoesNotGrow(t *testing.T) {
-	t.Parallel()
-	e := needHolder(t)
-	rounds := 200
-	if os.Getenv("SBXHOST_LONG") != "" {
-		rounds = 3000
-	}
-	spec := sessionSpec(t)
-	ws := workspace(t)
-	spec.Table = []shared.Entry{bindRW(ws)}
-	sandbox, err := e.Open(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sandbox.Close(t.Context())
-	pid := holderPid(t, spec.Session.Dir)
-	count := func() (n [4]int) {
-		for i, sub := range []string{"fd", "task"} {
-			names, _ := os.ReadDir(fmt.Sprintf("/proc/%d/%s", pid, sub))
-			n[i] = len(names)
-		}
-		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", pid))
-		n[2] = strings.Count(string(b), "\n")
-		b, _ = os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		_, rest, _ := strings.Cut(string(b), "\nVmRSS:")
-		if _, err := fmt.Sscan(rest, &n[3]); err != nil {
-			t.Errorf("the holder's memory: %v", err)
-		}
-		return n
-	}
-	one := func() {
-		p, err := sandbox.Start(t.Context(), shared.Command{Args: []string{"/bin/true"}, Dir: "/", Env: env}, shared.Stdio{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r, err := p.Wait(t.Context()); err != nil || !r.Status.Success() {
-			t.Fatalf("%v, %v", r, err)
-		}
-	}
-	for range 20 {
-		one()
-	}
-	before := count()
-	for range rounds {
-		one()
-	}
-	if after := count(); after[0] > before[0]+4 || after[1] > before[1]+30 || after[2] > before[2]+8 || after[3] > before[3]+8<<10 && !raceDetector {
-		t.Errorf("descriptors, threads, mounts, KiB: %v became %v", before, after)
+	spec.Table[0].Degradable = false
+	if _, err := e.Open(t.Context(), spec); !errors.Is(err, shared.ErrUnsupported) || !strings.Contains(err.Error(), "workspace.caches") {
+		t.Errorf("one that must be: %v", err)
 	}
 }
 
-// TestPins: renaming a parent of what is hidden fails, in either executor.
+// TestPins: renaming a parent of what is hidden fails.
 func TestPins(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
@@ -403,10 +250,11 @@ func TestPins(t *testing.T) {
 	}
 }
 
-// Both executors show the same: every file with its mode and owner, every mount.
-func TestExecutorsAgree(t *testing.T) {
+// The engine native shows the same, and so does a session: every file with its mode and
+// owner, every mount.
+func TestEnginesAgree(t *testing.T) {
 	t.Parallel()
-	e := needHolder(t)
+	e := needBwrap(t)
 	dir := workspace(t)
 	write(t, dir+"/.env", "secret")
 	write(t, dir+"/src/deep/secret", "secret")
@@ -414,7 +262,6 @@ func TestExecutorsAgree(t *testing.T) {
 	write(t, dir+"/config", "c")
 	write(t, dir+"/shell/key", "secret")
 	write(t, dir+"/other/f", "f")
-	// With as many as this the holder makes them late.
 	var many []shared.Entry
 	for i := range 40 {
 		path := dir + "/src/many/" + strconv.Itoa(i)
@@ -446,14 +293,26 @@ func TestExecutorsAgree(t *testing.T) {
 				awk '{split($6,o,","); print $5, o[1], index($6,"nosuid")>0, index($6,"nodev")>0}' /proc/self/mountinfo | sort -u
 				find ./shell
 				for p in / /tmp /run /usr /etc /var /dev . src src/deep src/many/7 shell shell/new shell/new/in /tmp/deep /tmp/scratch /tmp/home /srv/src; do (: > $p/.w) 2>/dev/null && echo $p writable && rm $p/.w; done`}}
-		// bubblewrap's own mode of a directory on the way to a bind is its business,
-		// and the top of a devpts is the kernel's: it belongs to whoever is 0 where
-		// it was mounted.
-		plain := regexp.MustCompile(`(?m)^d[rwxst-]{9} \S+ (/etc\S*|/srv|/var|/dev/pts|\S+/shell/new )`)
-		view := func(spec shared.Spec) string { return plain.ReplaceAllString(run(t, e, spec, cmd).stdout, "$1") }
-		a, b := sorted(view(direct)), sorted(view(held))
-		if a != b {
-			t.Errorf("%v: the views differ:\n%s", kind, difference(t, a, b))
+		// The mode of a directory that is made for a bind in it is each engine's business, and
+		// the top of a devpts is the kernel's: it belongs to whoever is 0 where it was
+		// mounted. bubblewrap maps one user and one group, and so knows no others.
+		plain := regexp.MustCompile(`(?m)^d[rwxst-]{9} \S+ (/etc\S*|/srv|/var|/dev/pts|/tmp/deep|/tmp/TestEnginesAgree\d+|\S+/shell/new )`)
+		owner, own := regexp.MustCompile(` \d+:\d+ `), fmt.Sprintf(" %d:%d ", os.Geteuid(), os.Getegid())
+		view := func(e shared.Engine, spec shared.Spec) string {
+			out := plain.ReplaceAllString(run(t, e, spec, cmd).stdout, "$1")
+			return owner.ReplaceAllStringFunc(out, func(ids string) string {
+				if ids == own {
+					return " mine "
+				}
+				return " another's "
+			})
+		}
+		a := sorted(view(e, direct))
+		if b := sorted(view(native.New(), direct)); a != b {
+			t.Errorf("%v: the engine native shows something else:\n%s", kind, difference(t, a, b))
+		}
+		if b := sorted(view(e, held)); a != b {
+			t.Errorf("%v: in a session there is something else:\n%s", kind, difference(t, a, b))
 		}
 		if want := "\n./shell\n./shell/config\n./shell/new\n./shell/new/in\n./shell/new/in/f"; !strings.Contains(a, want) || strings.Contains(a, "/shell/key") || !strings.Contains(a, "\nshell/new/in writable") || strings.Contains(a, "\nshell writable") {
 			t.Errorf("%v: a hidden directory with more in it:\n%s", kind, a)
@@ -461,32 +320,6 @@ func TestExecutorsAgree(t *testing.T) {
 		if !strings.Contains(a, "/tmp/deep/src") || !strings.Contains(a, "/tmp/home writable") {
 			t.Errorf("%v: there is too little to compare:\n%s", kind, a)
 		}
-	}
-}
-
-// What hides a directory in which more shows is made once for a session. Somebody
-// outside takes it away with the directory.
-func TestShellLastsForTheSession(t *testing.T) {
-	t.Parallel()
-	e := needHolder(t)
-	dir := workspace(t)
-	spec := sessionSpec(t)
-	spec.Table = append(hide(dir+"/shell"), bindRW(dir), shared.Entry{Path: dir + "/shell/in", Access: shared.Private, Why: "tmpfs[0]"})
-	write(t, dir+"/shell/key", "secret")
-	open, err := e.Open(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer open.Close(t.Context())
-	script := "cd " + dir + "/shell; cat key; ls; touch new; touch in/f && echo writable; mv ../shell ../away"
-	for range 2 {
-		if out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", script}}).stdout; out != "in\nwritable\n" {
-			t.Errorf("a command got %q", out)
-		}
-		if err := os.RemoveAll(dir + "/shell"); err != nil {
-			t.Fatal(err)
-		}
-		write(t, dir+"/shell/key", "secret")
 	}
 }
 
@@ -498,26 +331,11 @@ func sorted(lines string) string {
 
 func difference(t *testing.T, a, b string) string {
 	dir := workspace(t)
-	write(t, dir+"/direct", a)
-	write(t, dir+"/holder", b)
-	out, err := exec.Command("diff", "-u", dir+"/direct", dir+"/holder").CombinedOutput()
+	write(t, dir+"/one", a)
+	write(t, dir+"/other", b)
+	out, err := exec.Command("diff", "-u", dir+"/one", dir+"/other").CombinedOutput()
 	if len(out) == 0 {
 		return fmt.Sprintf("%v\n%s\n%s", err, strconv.Quote(a), strconv.Quote(b))
 	}
 	return string(out)
-}
-
-// A command must not reach its session's holder, wherever the view shows it.
-func TestHolderIsOutOfReach(t *testing.T) {
-	t.Parallel()
-	e := needHolder(t)
-	spec := sessionSpec(t)
-	dir := spec.Session.Dir
-	write(t, dir+"/visible", "visible")
-	parent := filepath.Dir(dir)
-	for _, mount := range []shared.Entry{bindRW(parent), {Source: parent, Path: "/elsewhere", Why: "bind_paths[0]", Access: shared.ReadOnly}} {
-		spec.Table = []shared.Entry{mount}
-		at := filepath.Join(mount.Path, filepath.Base(dir))
-		expect(t, e, spec, "cat "+at+"/visible; ls "+at+"/holder 2>/dev/null; find "+at+" -type s 2>/dev/null; mv "+at+"/holder "+at+"/x 2>/dev/null && echo moved; true", "visible")
-	}
 }

@@ -8,10 +8,13 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
-// The test binary is the init and the holder, as sbxhost is, and what the
-// conformance kit runs inside.
+// The test binary is the init and the holder, as sbxhost is, what the
+// conformance kit runs inside, and an engine's process for the tests that kill one.
 func TestMain(m *testing.M) {
 	enginetest.Hook()
+	if len(os.Args) > 1 && os.Args[1] == engineArg {
+		os.Exit(engineMain(os.Args[2:]))
+	}
 	enginetest.Main(m, New())
 }
 

@@ -19,6 +19,14 @@ func (s *Steps) add(k holder.Kind, source, dest string, o Op) {
 	s.Why = append(s.Why, o.Why)
 }
 
+// region is what one step has put at a path inside: a part of a prepared
+// tree, or something that is fresh for each command.
+type region struct {
+	tree  int
+	top   string // where the tree begins inside
+	fresh bool
+}
+
 // Halves are a plan in two parts: the tree, which all commands share, and what each
 // command has for itself.
 type Halves struct{ Tree, Own Steps }
@@ -93,4 +101,12 @@ func Halve(ops []Op, terminal bool) Halves {
 		}
 	}
 	return h
+}
+
+// bare is o without the source that the holder does not need.
+func (o Op) bare() Op {
+	if o.Kind == Pin {
+		o.Source = ""
+	}
+	return o
 }

@@ -9,8 +9,8 @@ import (
 
 // Held is what this machine holds of one Spec's session.
 type Held struct {
-	// Holder says whether the session has one. Reason is why not, where the
-	// Spec has a session directory.
+	// Holder says whether the session has one, which keeps overlays and the home.
+	// Reason is why it has no overlays, or "" where there is no session.
 	Holder bool
 	Reason string
 	// Refused are the overlays that there cannot be, by source, and why; Foreign
@@ -68,9 +68,6 @@ func sessionEvents(h *Held, spec *shared.Spec) []shared.Event {
 		} else if h.Foreign[m.Source] {
 			degraded("overlay", m.Why, m.Path, "%s: %s belongs to another user: its overlay takes new files at its top alone", m.Why, m.Path)
 		}
-	}
-	if spec.Home != "" && spec.Session.Dir != "" && !h.Holder {
-		degraded("holder", "home", spec.Home, "the home directory lasts for one command, not for the session: %s", h.Reason)
 	}
 	return out
 }

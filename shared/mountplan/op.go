@@ -2,7 +2,7 @@ package mountplan
 
 import "github.com/sbxhost/sbxhost/shared"
 
-// Kind is one way in which bubblewrap changes the view.
+// Kind is one way in which a step changes the view.
 type Kind uint8
 
 const (
@@ -22,11 +22,10 @@ const (
 	Pin            // Dest, of which Source is the host's path, bound onto itself
 	Hide           // Dest is to be hidden, and is not there; no plan has it
 	Shell          // memory for mount points alone, read-only once they are made; Perms and Size apply
-	Tree           // Source is a tree that was prepared, with devices in it
 )
 
 func (k Kind) String() string {
-	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin", "hide", "tmpfs", "dev-bind"}[k]
+	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin", "hide", "tmpfs"}[k]
 }
 
 // An op is one step that makes the view. The order counts.

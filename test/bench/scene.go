@@ -110,9 +110,9 @@ func newScene(ctx context.Context, bin string) (_ *scene, err error) {
 }
 
 // planRaw makes of the engine's plan what is compared with. It has a host of
-// its own: the plan of a session binds trees that its holder has prepared.
-// Protected names are given up, since what holds their places in the workspace
-// is there only while commands of sbxhost run.
+// its own: in a session the home is a directory of that host's. Protected names are
+// given up, since what holds their places in the workspace is there only while
+// commands of sbxhost run.
 func (s *scene) planRaw(ctx context.Context) (err error) {
 	o := libraryOptions(s.dir)
 	o.Session.Once = true
