@@ -34,8 +34,8 @@ type Attachment struct {
 // A Launch says how a launcher is started.
 type Launch struct {
 	*exec.Cmd // as of [Config.Launch]
-	// Spawn, with [Config.Init], starts the launcher in the engine's stead, if it
-	// is not nil. With an empty Path there is no launcher: the words are the init's own.
+	// Spawn, with [Config.Init], starts what Path and the words say in the engine's stead, if
+	// it is not nil. With an empty Path there is no launcher: the words are the init's own.
 	Spawn Spawner
 	// Sandbox, with Spawn and no Path, is what the init makes itself, and Unmade explains
 	// why it could not; see [sandboxinit.MakingArgv].

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrLost is wrapped by the errors of a [Client] whose holder is gone: it was
-// killed, or crashed, and the launchers that it had started died with it.
+// killed, or crashed, and the inits that it had started died with it.
 var ErrLost = errors.New("the session's holder died")
 
 // ErrUnavailable is wrapped by the errors of [Connect]: there can be no
@@ -28,8 +28,4 @@ type Config struct {
 	User *syscall.Credential
 	// Executable opens the program that runs as the holder.
 	Executable func() (*os.File, error)
-	// Abandoned is called when a launcher is gone that was killed because its
-	// caller had given up waiting for it: a launcher killed at birth can leave a
-	// process behind. Nil does nothing.
-	Abandoned func()
 }

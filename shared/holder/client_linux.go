@@ -19,8 +19,7 @@ type Client struct {
 	conn *conn
 	log  func() string // what a holder that crashed has said; once
 
-	abandoned func() // see Config; may be nil
-	umask     uint32 // of this process, when it connected
+	umask uint32 // of this process, when it connected
 
 	mu        sync.Mutex
 	next      uint32
@@ -39,8 +38,8 @@ type reply struct {
 	mended Plan
 }
 
-func newClient(c *conn, log func() string, abandoned func()) *Client {
-	client := &Client{conn: c, log: log, abandoned: abandoned, umask: umask(), calls: map[uint32]chan reply{}, launchers: map[uint32]*Launcher{}, lost: make(chan struct{})}
+func newClient(c *conn, log func() string) *Client {
+	client := &Client{conn: c, log: log, umask: umask(), calls: map[uint32]chan reply{}, launchers: map[uint32]*Launcher{}, lost: make(chan struct{})}
 	go client.read()
 	return client
 }
@@ -74,26 +73,11 @@ func (c *Client) Overlay(ctx context.Context, source string) error {
 	return c.call(ctx, func(request uint32) ([]byte, []int) { return encodeOverlay(request, source), nil }).err
 }
 
-// Start starts a launcher in the tree of a plan: path is the launcher on the
-// host, files are its descriptors from 0 on. With late steps, what the launcher
-// executes in the sandbox must call [Announce] with the number that is added to
-// argv, before anything that is not to see the view without them.
-func (c *Client) Start(ctx context.Context, plan Plan, late Late, path string, argv []string, files []*os.File) (*Launcher, error) {
-	var lateSteps string
-	if len(late) > 0 {
-		lateSteps = string(encodePlan(late))
-	}
-	return c.start(ctx, run{plan: plan.encoded, late: lateSteps, path: path, argv: argv}, files)
-}
-
 // StartInit starts an init in namespaces of its own over the tree of a plan: argv are its
 // words, of which the first names its program by descriptor, files its descriptors
 // from 0 on. It must call [Complete].
 func (c *Client) StartInit(ctx context.Context, plan Plan, namespaces uint32, argv []string, files []*os.File) (*Launcher, error) {
-	return c.start(ctx, run{plan: plan.encoded, argv: argv, namespaces: namespaces | unix.CLONE_NEWNS}, files)
-}
-
-func (c *Client) start(ctx context.Context, r run, files []*os.File) (*Launcher, error) {
+	r := run{plan: plan.encoded, argv: argv, namespaces: namespaces | unix.CLONE_NEWNS}
 	if len(files) > maxFiles {
 		return nil, fmt.Errorf("%d descriptors are more than can be handed over (%d)", len(files), maxFiles)
 	}
@@ -156,13 +140,10 @@ func (c *Client) call(ctx context.Context, encode func(uint32) ([]byte, []int)) 
 	}
 }
 
-// abandon ends a launcher that nobody waits for any more.
+// abandon ends an init that nobody waits for any more.
 func (c *Client) abandon(l *Launcher) {
 	l.Kill()
 	l.Wait()
-	if c.abandoned != nil {
-		c.abandoned()
-	}
 }
 
 // read hands on what the holder says, until it says no more.
@@ -265,7 +246,7 @@ func (c *Client) answer(request uint32, r reply) {
 	}
 }
 
-// A Launcher is a process that the holder has started.
+// A Launcher is an init that the holder has started.
 type Launcher struct {
 	conn    *conn
 	request uint32
@@ -322,11 +303,11 @@ func (l *Launcher) finish(status syscall.WaitStatus, err error) {
 	})
 }
 
-// dyingPatience bounds the wait for a launcher that was killed, and for its
+// dyingPatience bounds the wait for an init that was killed, and for its
 // holder to say so.
 const dyingPatience = 2 * time.Second
 
-// lose waits for a launcher to die, as it does with its holder.
+// lose waits for an init to die, as it does with its holder.
 func (l *Launcher) lose(cause error) {
 	l.Kill() // should it have been stopped on its way to asking for that
 	own, err := l.dup()

@@ -1,13 +1,9 @@
 package holder
 
-import (
-	"os"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // nodes are the devices that every program may use, links what else is in a
-// /dev: those that bubblewrap makes.
+// /dev.
 var (
 	nodes = [...]string{"null", "zero", "full", "random", "urandom", "tty"}
 	links = [...][2]string{
@@ -16,9 +12,7 @@ var (
 	}
 )
 
-// devices makes what is in /dev once for all launchers, where bubblewrap makes
-// each of its mounts for each of them, and reads the whole mount table after each.
-// They are the only mounts of a tree through which a device can be used. console makes
+// devices makes what is in /dev, once for all inits. They are the only mounts of a tree through which a device can be used. console makes
 // what a terminal is mounted on.
 func (b *builder) devices(dest string, console bool) *MountError {
 	fd, failed := b.memory(dest, 0o755, 64<<10)
@@ -44,24 +38,4 @@ func (b *builder) devices(dest string, console bool) *MountError {
 		}
 	}
 	return nil
-}
-
-// withTerminals runs fork with a devpts of its own mounted: shared, it would let
-// the commands of a session open one another's terminals.
-func (b *builder) withTerminals(fork func() *MountError) *MountError {
-	at := Trees + "/" + b.terminals
-	fd, failed := fileSystem("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "ptmxmode", "0666", "mode", "0620")
-	if failed != nil {
-		return failed
-	}
-	defer unix.Close(fd)
-	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		return mountError("move_mount", err)
-	}
-	failed = fork()
-	if err := unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && failed == nil {
-		// The next launcher would mount its own over it and see that alone.
-		os.Stderr.WriteString("unmounting terminals: " + err.Error() + "\n")
-	}
-	return failed
 }

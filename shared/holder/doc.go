@@ -3,10 +3,8 @@
 //
 // A holder is one process per session and user. It lives in a user and a mount
 // namespace of its own, makes mount trees there by the kernel's mount calls, and
-// starts launchers (bubblewrap) inside when it is asked to, with the descriptors
-// that it is sent. A launcher then binds one prepared tree, where it would otherwise
-// make every mount of it for every command. What launchers need not mount at all is
-// mounted by the holder when they have made the rest; see [Late].
+// starts inits over them when it is asked to, in namespaces of their own and with the
+// descriptors that it is sent. An init mounts what it has for itself; see [Complete].
 //
 // Both ends are here: [Connect] for an engine, [Main] for the process, which is
 // a program that called sandboxinit.Hook, executed again. The package uses the
@@ -19,17 +17,14 @@
 //     holder for a moment is waited for (index=on makes the kernel refuse a second
 //     mount of one upper directory).
 //   - It ends when the connection of its last client does, whatever ended the
-//     client, and a client's launchers are killed when its connection ends. Launchers
+//     client, and a client's inits are killed when its connection ends. Inits
 //     die with the thread that forked them, which lives as long as they do.
 //   - A source is opened without following any symlink, and what was opened is
 //     what is mounted: it cannot be swapped in between. So are mount points.
-//   - Each launcher has a devpts of its own. Other mounts of a tree are shared by
-//     those that use it, and devices can be used through those of [Devices] alone.
-//   - Late steps are made while nothing of the command's is in the sandbox, by
-//     descriptors and without following a symlink; one that fails keeps the
-//     command from starting.
-//   - Launchers have an empty environment, the descriptors that were sent for them,
-//     and none of the capabilities that an ordinary user's holder has in its namespace.
+//   - The mounts of a tree are shared by those that use it, and devices can be used
+//     through those of [Devices] alone.
+//   - Inits have the descriptors that were sent for them, and of the capabilities that
+//     the holder has in its namespace the two that [Complete] needs and gives up.
 //   - A prepared tree is used again only if each of its sources and mount points is
 //     still what it was: a file that was replaced is bound anew.
 //   - Nothing grows with the number of commands: a few trees are kept, those last used.
@@ -37,7 +32,7 @@
 // # Limits
 //
 // It needs Linux 5.12, user namespaces and a /proc. Mounts that the host makes
-// after the holder has started are seen by the launchers that are started after
+// after the holder has started are seen by the inits that are started after
 // them, with the attributes of what they lie beneath, where the host's mounts are
 // shared, as systemd makes them. What the host has unmounted stays in use until
 // then. The lower directory of an overlay stays the one that it

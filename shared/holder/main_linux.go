@@ -15,9 +15,8 @@ const processName = "sbxhost-holder"
 const failed = 125
 
 // Main is the life of a holder, in a process that [Wanted] its arguments. It
-// returns the exit status. sweep is called when launchers were killed that may not
-// have been able to take their children along, or when such a child is in the way.
-func Main(args []string, sweep func()) int {
+// returns the exit status.
+func Main(args []string) int {
 	// First of all: commands have this process's uid, if not its namespaces.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return failed
@@ -39,7 +38,7 @@ func Main(args []string, sweep func()) int {
 	}
 	unix.Close(mountFD)
 	unix.Close(userFD)
-	s := &server{byRoot: args[2] == "true", sweep: sweep, clients: map[*client]bool{}, trees: map[treeKey]*tree{}, listener: -1}
+	s := &server{byRoot: args[2] == "true", clients: map[*client]bool{}, trees: map[string]*tree{}, listener: -1}
 	begin, serve := s.begin, s.accept
 	if args[2] == alone {
 		begin, serve = s.beginAlone, func() { <-s.over }
@@ -57,7 +56,7 @@ func Main(args []string, sweep func()) int {
 // else.
 func (s *server) beginAlone() (e *MountError) {
 	s.over = make(chan struct{})
-	s.space, e = newSpace(-1, s.sweep)
+	s.space, e = newSpace(-1)
 	return e
 }
 
@@ -86,7 +85,7 @@ func (s *server) begin() *MountError {
 		return mountError("listening", err)
 	}
 	var e *MountError
-	s.space, e = newSpace(dir, s.sweep)
+	s.space, e = newSpace(dir)
 	return e
 }
 

@@ -34,16 +34,9 @@ const (
 	HideFile
 	HideDirectory
 	// Devices makes memory at Dest with the devices that every program may use and
-	// the links that go with them, as a launcher's own /dev has; with a Size, also a
+	// the links that go with them; with a Size, also a
 	// file to mount a terminal on, "console".
 	Devices
-	// Terminals makes the directory Dest, where each launcher finds
-	// pseudoterminals that are its own.
-	Terminals
-	// Point makes Dest, to mount on later, of the type of what is at Source, a
-	// path in the trees' own space.
-	Point
-
 	// Memory mounts empty memory on Dest; Perms and Size apply. In a tree all commands share
 	// it.
 	Memory
@@ -73,17 +66,6 @@ type Op struct {
 	Perms  uint32
 	Size   uint64
 }
-
-// Late steps are made in a launcher's own namespace, when all that the launcher
-// mounts is there and before a command is: a launcher that reads the mount table
-// again for each of its mounts does not see them. Of the Kinds there are
-//
-//   - Bind: shows the prepared tree Source, a path in the trees' own space, at Dest,
-//   - ReadOnlyBind: takes the right to write from the directory Dest,
-//   - HideFile: lays Null over Dest.
-//
-// Dest is a path of the sandbox here.
-type Late []Op
 
 // A Plan is a list of steps, ready to be sent.
 type Plan struct{ encoded string }
@@ -122,14 +104,14 @@ func DecodeSandbox(payload []byte) (Sandbox, error) {
 	return b, d.done()
 }
 
-// Trees is the directory in which a launcher finds the trees: Dest "/0" is at
+// Trees is the directory in which an init finds the trees: Dest "/0" is at
 // Trees + "/0".
 const Trees = "/.tree"
 
 // Null is a file that can be neither read nor written, to hide others with.
 const Null = "/.null"
 
-// Host is the directory in which a launcher finds the host's file system.
+// Host is the directory in which an init finds the host's file system.
 const Host = "/.host"
 
 // CallClone is the Call of a MountError about the start of a holder, in namespaces of

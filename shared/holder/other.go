@@ -3,4 +3,4 @@
 package holder
 
 // Main says that there is no holder where there are no namespaces.
-func Main([]string, func()) int { return 125 }
+func Main([]string) int { return 125 }

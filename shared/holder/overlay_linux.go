@@ -85,7 +85,7 @@ func (s *space) mountOverlay(source, at string) *MountError {
 	unix.Chown(proc, int(st.Uid), int(st.Gid)) // an ordinary user's stays its own
 
 	var fd int
-	err = s.patiently(func() (err error) {
+	err = patiently(func() (err error) {
 		fd, err = createOverlay(lower, upper, work)
 		return err
 	})

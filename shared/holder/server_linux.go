@@ -15,7 +15,6 @@ const maxTrees = 4
 // server is the holder's side of all connections.
 type server struct {
 	byRoot   bool
-	sweep    func()
 	listener int
 	incoming *os.File // the listener, for who closes it
 	space    *space
@@ -23,7 +22,7 @@ type server struct {
 
 	mu      sync.Mutex
 	clients map[*client]bool
-	trees   map[treeKey]*tree
+	trees   map[string]*tree // by plan
 	clock   uint64
 	closed  bool
 }
@@ -72,7 +71,6 @@ type client struct {
 	mu      sync.Mutex
 	gone    bool
 	running map[uint32]running
-	killed  bool
 	alive   sync.WaitGroup
 }
 
@@ -131,15 +129,10 @@ func (c *client) serve() {
 	c.mu.Lock()
 	c.gone = true
 	for _, r := range c.running {
-		c.killed = true
 		unix.PidfdSendSignal(r.pidfd, unix.SIGKILL, nil, 0)
 	}
-	killed := c.killed
 	c.mu.Unlock()
 	c.alive.Wait()
-	if killed && c.server.sweep != nil {
-		c.server.sweep()
-	}
 }
 
 func (c *client) listen() {
@@ -207,7 +200,7 @@ func (c *client) same(of uint32) (steps []Op, same bool) {
 	if !ok {
 		return nil, false
 	}
-	t, _, failed := c.server.enter(r.tree.plan, r.tree.inits)
+	t, _, failed := c.server.enter(r.tree.plan)
 	if failed != nil {
 		return nil, false
 	}
@@ -219,9 +212,9 @@ func (c *client) same(of uint32) (steps []Op, same bool) {
 	return steps, true
 }
 
-// run starts a launcher, tells of it, waits for it and tells how it ended.
+// run starts an init, tells of it, waits for it and tells how it ended.
 func (c *client) run(r *run, fds []int) {
-	t, version, failed := c.server.enter(r.plan, r.namespaces != 0)
+	t, version, failed := c.server.enter(r.plan)
 	if failed != nil {
 		failed.Shared = true
 		closeFDs(fds)
@@ -229,35 +222,15 @@ func (c *client) run(r *run, fds []int) {
 		return
 	}
 	defer c.server.exit(t)
-	f, argv, files, failed := finisherFor(r, fds)
-	if failed != nil {
-		closeFDs(fds)
-		c.conn.write(encodeFailed(r.request, failed))
-		return
-	}
 	var pid, pidfd int
-	t.do(func() {
-		fork := func(flags uintptr) *MountError {
-			pid, pidfd, failed = c.fork(r, running{tree: t, version: version}, argv, files, flags)
-			return failed
-		}
-		if t.built.terminals == "" {
-			fork(uintptr(r.namespaces))
-			return
-		}
-		// With a namespace of its own the launcher keeps what is unmounted here.
-		failed = t.built.withTerminals(func() *MountError { return fork(unix.CLONE_NEWNS) })
-	})
-	closeFDs(files)
+	t.do(func() { pid, pidfd, failed = c.fork(r, running{tree: t, version: version}, fds) })
+	closeFDs(fds)
 	if failed != nil {
-		f.end()
 		c.conn.write(encodeFailed(r.request, failed))
 		return
 	}
 	c.conn.write(encodeInts(msgDone, 1, r.request, uint32(pid)), pidfd)
-	f.begin(t)
 	status := reap(pid, pidfd)
-	f.end()
 	c.mu.Lock()
 	delete(c.running, r.request)
 	c.mu.Unlock()
@@ -265,13 +238,13 @@ func (c *client) run(r *run, fds []int) {
 	c.conn.write(encodeInts(msgExit, 0, r.request, uint32(status)))
 }
 
-// fork starts the launcher with exactly the descriptors that were sent, from 0
+// fork starts the init with exactly the descriptors that were sent, from 0
 // on. It must run on the tree's thread.
-func (c *client) fork(r *run, as running, argv []string, fds []int, flags uintptr) (pid, pidfd int, failed *MountError) {
+func (c *client) fork(r *run, as running, fds []int) (pid, pidfd int, failed *MountError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {
-		return 0, -1, &MountError{Index: -1, Call: "starting the launcher", Reason: "its client is gone"}
+		return 0, -1, &MountError{Index: -1, Call: "starting the init", Reason: "its client is gone"}
 	}
 	files := make([]uintptr, len(fds))
 	for i, fd := range fds {
@@ -282,24 +255,20 @@ func (c *client) fork(r *run, as running, argv []string, fds []int, flags uintpt
 	// write. A thread with a mount namespace of its own has a umask of its own.
 	unix.Umask(int(r.umask))
 	defer unix.Umask(0)
-	path, environ, caps := Host+r.path, []string{}, []uintptr(nil)
-	if r.namespaces != 0 {
+	pid, err := syscall.ForkExec(r.argv[0], r.argv, &syscall.ProcAttr{
+		Dir: "/",
 		// One processor, with which it starts faster; the command gets its own environment.
-		path, environ, caps = argv[0], []string{"GOMAXPROCS=1"}, initCaps
-	}
-	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{
-		Dir:   "/",
-		Env:   environ,
+		Env:   []string{"GOMAXPROCS=1"},
 		Files: files,
-		Sys:   &syscall.SysProcAttr{Cloneflags: flags, Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd, AmbientCaps: caps},
+		Sys:   &syscall.SysProcAttr{Cloneflags: uintptr(r.namespaces), Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd, AmbientCaps: initCaps},
 	})
 	if err != nil {
-		return 0, -1, mountError("executing "+path, err)
+		return 0, -1, mountError("executing "+r.argv[0], err)
 	}
 	if pidfd < 0 {
 		syscall.Kill(pid, syscall.SIGKILL)
 		syscall.Wait4(pid, nil, 0, nil)
-		return 0, -1, &MountError{Index: -1, Call: "starting the launcher", Reason: "this kernel gives no descriptors of processes"}
+		return 0, -1, &MountError{Index: -1, Call: "starting the init", Reason: "this kernel gives no descriptors of processes"}
 	}
 	unix.SetNonblock(pidfd, true)
 	as.pidfd = pidfd
@@ -334,9 +303,9 @@ func reap(pid, pidfd int) (status syscall.WaitStatus) {
 
 // enter gives the tree of a plan, made now or before, and counts one more who
 // uses it. What is copied of it from now on is of that version, or of a later one.
-func (s *server) enter(plan string, inits bool) (_ *tree, version uint64, _ *MountError) {
+func (s *server) enter(plan string) (_ *tree, version uint64, _ *MountError) {
 	for {
-		t, fresh, failed := s.take(plan, inits)
+		t, fresh, failed := s.take(plan)
 		if failed != nil {
 			return nil, 0, failed
 		}
@@ -359,18 +328,18 @@ func (s *server) enter(plan string, inits bool) (_ *tree, version uint64, _ *Mou
 	}
 }
 
-func (s *server) take(plan string, inits bool) (t *tree, fresh bool, failed *MountError) {
+func (s *server) take(plan string) (t *tree, fresh bool, failed *MountError) {
 	s.mu.Lock()
 	if s.space.watch.changed() {
 		for _, old := range s.trees {
 			s.forget(old)
 		}
 	}
-	t = s.trees[treeKey{plan, inits}]
+	t = s.trees[plan]
 	if t == nil {
 		fresh = true
-		t = &tree{treeKey: treeKey{plan, inits}, work: make(chan func()), ready: make(chan struct{})}
-		s.trees[t.treeKey] = t
+		t = &tree{plan: plan, work: make(chan func()), ready: make(chan struct{})}
+		s.trees[plan] = t
 	}
 	t.running++
 	s.clock++
@@ -412,8 +381,8 @@ func (s *server) drop(t *tree) {
 
 // forget takes t out of use. The caller holds s.mu.
 func (s *server) forget(t *tree) {
-	if s.trees[t.treeKey] == t {
-		delete(s.trees, t.treeKey)
+	if s.trees[t.plan] == t {
+		delete(s.trees, t.plan)
 	}
 	if !t.dropped {
 		t.dropped = true

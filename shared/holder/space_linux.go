@@ -14,8 +14,7 @@ import (
 // space is the holder's file system: memory as the root, the host's tree in
 // Host, and what belongs to the session. Trees are made in copies of it.
 type space struct {
-	dir   int    // the holder's own directory on the host; negative for none
-	sweep func() // see Main; may be nil
+	dir   int // the holder's own directory on the host; negative for none
 	watch *watch
 
 	mu       sync.Mutex
@@ -51,7 +50,7 @@ func errnoOf(err error) (errno syscall.Errno) {
 // newSpace turns the root of this process's own mount namespace into one.
 // Nobody can look in from outside, and a recursive bind of Host is the
 // host's tree without anything of the holder's.
-func newSpace(dir int, sweep func()) (*space, *MountError) {
+func newSpace(dir int) (*space, *MountError) {
 	// The mounts here are the host's slaves. Where the host's root has the rights
 	// of its own namespace, as for a holder without one, they must become so.
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
@@ -66,8 +65,7 @@ func newSpace(dir int, sweep func()) (*space, *MountError) {
 		return nil, failed
 	}
 	defer unix.Close(root)
-	// Any directory will do: it is uncovered again by what follows. It is the
-	// one that bubblewrap needs, too.
+	// Any directory will do: it is uncovered again by what follows.
 	const at = "/tmp"
 	if err := unix.MoveMount(root, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return nil, mountError("mounting the root", err)
@@ -75,7 +73,7 @@ func newSpace(dir int, sweep func()) (*space, *MountError) {
 	for _, d := range [...]struct {
 		name string
 		mode uint32
-	}{{Host, 0o755}, {Trees, 0o755}, {overlaysDir, 0o755}, {homesDir, 0o755}, {voidDir, 0}, {"/tmp", 0o755}} {
+	}{{Host, 0o755}, {Trees, 0o755}, {overlaysDir, 0o755}, {homesDir, 0o755}, {voidDir, 0}} {
 		if err := unix.Mkdir(at+d.name, d.mode); err != nil {
 			return nil, mountError("mkdir "+d.name, err)
 		}
@@ -83,12 +81,10 @@ func newSpace(dir int, sweep func()) (*space, *MountError) {
 	if err := os.WriteFile(at+Null, nil, 0o600); err != nil {
 		return nil, mountError("creating "+Null, err)
 	}
-	// So that a launcher finds its loader, its libraries, /proc and /dev.
+	// So that an init finds its loader, its libraries, /proc and /dev.
 	for _, name := range names {
-		if name != "tmp" {
-			if err := unix.Symlink(Host[1:]+"/"+name, at+"/"+name); err != nil && err != unix.EEXIST {
-				return nil, mountError("linking "+name, err)
-			}
+		if err := unix.Symlink(Host[1:]+"/"+name, at+"/"+name); err != nil && err != unix.EEXIST {
+			return nil, mountError("linking "+name, err)
 		}
 	}
 	if err := unix.PivotRoot(at, at+Host); err != nil {
@@ -109,7 +105,7 @@ func newSpace(dir int, sweep func()) (*space, *MountError) {
 	if err != nil {
 		return nil, mountError("watching the host's mounts", err)
 	}
-	return &space{dir: dir, sweep: sweep, watch: watch, overlays: map[string]*overlay{}, homes: map[home]string{}}, nil
+	return &space{dir: dir, watch: watch, overlays: map[string]*overlay{}, homes: map[home]string{}}, nil
 }
 
 func topLevel() ([]string, error) {
@@ -204,7 +200,7 @@ func (s *space) home(name string, perms uint32, size uint64) (string, *MountErro
 }
 
 // detachShared takes what the session shares out of the caller's copy of the space,
-// where the tree has its own mounts of it: a launcher looks at every mount.
+// where the tree has its own mounts of it: each init copies every mount.
 func (s *space) detachShared() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,19 +231,12 @@ const (
 	busyStep     = 5 * time.Millisecond
 )
 
-// patiently repeats what fails only because an earlier mount is still going, or
-// will not go: where the last holder and its client were killed at once, nobody has
-// seen to what a launcher left that died with them, and that holds the mount.
-func (s *space) patiently(try func() error) error {
-	swept := s.sweep == nil
+// patiently repeats what fails only because an earlier mount is still going.
+func patiently(try func() error) error {
 	for deadline := time.Now().Add(busyPatience); ; {
 		err := try()
 		if err != unix.EBUSY || time.Now().After(deadline) {
 			return err
-		}
-		if !swept {
-			s.sweep()
-			swept = true
 		}
 		<-time.After(busyStep)
 	}

@@ -31,7 +31,7 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newClient(c, log, config.Abandoned), nil
+		return newClient(c, log), nil
 	}
 	uid := os.Geteuid()
 	if config.User != nil {
@@ -49,7 +49,7 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 		}
 		switch {
 		case err == nil:
-			return newClient(c, logReader(dir), config.Abandoned), nil
+			return newClient(c, logReader(dir)), nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case !ended(err):

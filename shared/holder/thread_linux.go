@@ -7,25 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// treeKey tells trees apart.
-type treeKey struct {
-	plan  string
-	inits bool // are started there, not launchers
-}
-
 // tree is one prepared tree: an OS thread with a mount namespace of its own.
-// Launchers are forked by it, so that they see this tree, and die with it.
+// Inits are forked by it, so that they see this tree, and die with it.
 type tree struct {
-	treeKey
+	plan  string
 	work  chan func()
 	built *builder
 
 	// under server.mu
 	ready   chan struct{} // closed when failed is final
 	failed  *MountError
-	running int    // launchers, and requests that are about to start one
+	running int    // inits, and requests that are about to start one
 	used    uint64 // for the least recently used
-	dropped bool   // not to be used again: ends with its last launcher
+	dropped bool   // not to be used again: ends with its last init
 }
 
 // start builds the tree and then does what it is told until work is closed.
@@ -57,7 +51,7 @@ func (t *tree) serve(s *space, ops []Op) {
 		t.failed = mountError("unshare", err)
 	} else if err := dropAmbient(); err != nil {
 		t.failed = mountError("dropping capabilities", err)
-	} else if err := t.limit(); err != nil {
+	} else if err := forInits(); err != nil {
 		t.failed = mountError("limiting capabilities", err)
 	} else {
 		t.built, t.failed = s.build(ops)
@@ -72,15 +66,8 @@ func (t *tree) serve(s *space, ops []Op) {
 	t.built.close()
 }
 
-func (t *tree) limit() error {
-	if !t.inits {
-		return nil
-	}
-	return forInits()
-}
-
-// dropAmbient lets nothing that this thread executes have capabilities.
-// bubblewrap refuses to run with any that it did not expect.
+// dropAmbient lets nothing that this thread executes have capabilities but those that
+// it is given.
 func dropAmbient() error {
 	return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 }
@@ -92,5 +79,22 @@ func (t *tree) do(fn func()) {
 		defer close(done)
 		fn()
 	}
+	<-done
+}
+
+// onOwnThread runs fn on a thread that ends with it, and is not the process's
+// first: that one lives for ever, and what is done to it /proc tells of the process.
+func onOwnThread(fn func()) {
+	done := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		if syscall.Gettid() == syscall.Getpid() {
+			onOwnThread(fn)
+			runtime.UnlockOSThread()
+		} else {
+			fn() // never unlocked
+		}
+		close(done)
+	}()
 	<-done
 }

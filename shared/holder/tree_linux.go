@@ -17,12 +17,10 @@ type builder struct {
 	trees int // Trees
 	own   map[uint64]bool
 
-	mounts map[string]uint64 // mount point, without the leading slash -> the id of its mount
-	// terminals is where each launcher gets its own; empty for nowhere.
-	terminals string
-	sources   []sourceStamp
-	plan      []Op
-	stdio     []int // of an init, for whose sandbox this is
+	mounts  map[string]uint64 // mount point, without the leading slash -> the id of its mount
+	sources []sourceStamp
+	plan    []Op
+	stdio   []int // of an init, for whose sandbox this is
 
 	version uint64            // counts what mend has done
 	mended  map[string]uint64 // destination -> the version that put it back last
@@ -184,17 +182,12 @@ func (b *builder) step(o Op) *MountError {
 		return b.guard(o.Kind, dest)
 	case Devices:
 		return b.devices(dest, o.Size > 0)
-	case Point:
-		return b.placeFor(dest, o.Source)
 	case Memory:
 		fd, failed := b.memory(dest, o.Perms, o.Size)
 		if failed == nil {
 			unix.Close(fd)
 		}
 		return failed
-	case Terminals:
-		b.terminals = dest
-		return b.directory(dest, 0o755)
 	case Graft, Seal, Processes, Pseudoterminals, Console:
 		return b.fresh(o, dest)
 	}
@@ -348,24 +341,6 @@ func (b *builder) parent(dest string) (int, string, *MountError) {
 		return -1, "", mountError("making a mount point", err)
 	}
 	return fd, name, nil
-}
-
-// placeFor makes what the tree at source can be mounted on.
-func (b *builder) placeFor(dest, source string) *MountError {
-	fd, err := openBeneath(b.trees, strings.TrimPrefix(source, "/"))
-	if err != nil {
-		return mountError("opening a tree", err)
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return mountError("fstat", err)
-	}
-	point, failed := b.point(dest, st.Mode&unix.S_IFMT == unix.S_IFDIR)
-	if failed == nil {
-		unix.Close(point)
-	}
-	return failed
 }
 
 // memory mounts memory on dest, in which mount points may be made, and gives its top.

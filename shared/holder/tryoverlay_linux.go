@@ -35,7 +35,7 @@ func (s *space) tryOverlay() *MountError {
 		}
 	}
 	var merged int
-	err := s.patiently(func() (err error) {
+	err := patiently(func() (err error) {
 		merged, err = createOverlay(lower, layers[1], layers[2])
 		return err
 	})

@@ -16,7 +16,7 @@ type messageKind byte
 const (
 	msgHello   messageKind = 'H' // holder -> client, first: version
 	msgOverlay messageKind = 'L' // client -> holder: request, source
-	msgRun     messageKind = 'R' // client -> holder: request, umask, namespaces, plan, late, path, argv; files
+	msgRun     messageKind = 'R' // client -> holder: request, umask, namespaces, plan, argv; files
 	msgDone    messageKind = 'D' // holder -> client: request, pid; for a run, the pidfd
 	msgFailed  messageKind = 'E' // holder -> client: request, index, errno, call, reason, shared
 	msgExit    messageKind = 'X' // holder -> client: request, wait status
@@ -130,24 +130,19 @@ func decodePlan(b []byte) ([]Op, error) {
 	return ops, d.done()
 }
 
-// A run is the request to start a launcher.
+// A run is the request to start an init.
 type run struct {
 	request uint32
-	umask   uint32 // of the launcher, and so of the command
+	umask   uint32 // of the init, and so of the command
 	plan    string // encoded: equal plans are equal strings
-	late    string // encoded
-	path    string
 	argv    []string
 
-	// namespaces are those of an init's sandbox, which late are the steps of; zero for
-	// a launcher.
-	namespaces uint32
+	namespaces uint32 // of its sandbox
 }
 
 func encodeRun(r *run, files int) []byte {
 	b := putInt(putInt(putInt(message(msgRun, files), r.request), r.umask), r.namespaces)
-	b = putString(putString(putString(b, r.plan), r.late), r.path)
-	b = putInt(b, uint32(len(r.argv)))
+	b = putInt(putString(b, r.plan), uint32(len(r.argv)))
 	for _, w := range r.argv {
 		b = putString(b, w)
 	}
@@ -156,7 +151,7 @@ func encodeRun(r *run, files int) []byte {
 
 func decodeRun(b []byte) (*run, error) {
 	d := decoder{b: b}
-	r := &run{request: d.int(), umask: d.int(), namespaces: d.int(), plan: d.string(), late: d.string(), path: d.string()}
+	r := &run{request: d.int(), umask: d.int(), namespaces: d.int(), plan: d.string()}
 	n := d.int()
 	if n > maxWords || uint64(n)*4 > uint64(len(d.b)) {
 		return nil, errProtocol

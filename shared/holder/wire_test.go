@@ -15,7 +15,7 @@ func TestWire(t *testing.T) {
 	if err != nil || !slices.Equal(got, ops) {
 		t.Errorf("%v, %v", got, err)
 	}
-	r := &run{7, 0o27, string(encodePlan(ops)), string(encodePlan(ops[1:])), "/usr/bin/bwrap", []string{"bwrap", "", "--"}, 1 << 29}
+	r := &run{7, 0o27, string(encodePlan(ops)), []string{"init", "", "--"}, 1 << 29}
 	back, err := decodeRun(encodeRun(r, 3)[headerSize:])
 	if err != nil || !reflect.DeepEqual(back, r) {
 		t.Errorf("%+v, %v", back, err)
@@ -45,7 +45,7 @@ func TestWire(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add(encodePlan([]Op{{Kind: Root, Dest: "/0"}, {Kind: File, Source: "/etc/passwd", Dest: "/0/etc/passwd", Perms: 0o444}}))
-	f.Add(encodeRun(&run{1, 0o22, "plan", "late", "/bin/true", []string{"true", "x"}, 0}, 2)[headerSize:])
+	f.Add(encodeRun(&run{1, 0o22, "plan", []string{"true", "x"}, 0}, 2)[headerSize:])
 	f.Add(encodeFailed(2, &MountError{Index: 4, Call: "open_tree", Reason: "no", Errno: 1, Shared: true})[headerSize:])
 	f.Add(encodeOverlay(2, "/lower")[headerSize:])
 	f.Add(encodeMended(3, true, []Op{{Kind: HideFile, Dest: "/0/x"}})[headerSize:])

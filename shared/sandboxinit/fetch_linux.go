@@ -29,7 +29,7 @@ func runFetch(path string) int {
 		return complain("fetching the command's descriptors", err)
 	}
 	syscall.Close(int(line))
-	return runInit(control, -1)
+	return runInit(control)
 }
 
 // line is the connection to the socket of FetchArgv or KeepArgv.

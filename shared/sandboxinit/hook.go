@@ -31,13 +31,7 @@ var hooked atomic.Bool
 // program called it and returns at once.
 func Hook() {
 	if holder.Wanted(os.Args) {
-		exit(holder.Main(os.Args, func() { KillOrphans(0) }))
-	}
-	if len(os.Args) == 4 && os.Args[1] == initArg {
-		control, ok := parseFD(os.Args[2])
-		if finisher, ok2 := parseFD(os.Args[3]); ok && ok2 {
-			exit(runInit(control, finisher))
-		}
+		exit(holder.Main(os.Args))
 	}
 	if len(os.Args) == 5 && os.Args[1] == initArg {
 		control, ok := parseFD(os.Args[2])
@@ -51,7 +45,7 @@ func Hook() {
 		switch os.Args[1] {
 		case initArg:
 			if fd, ok := parseFD(os.Args[2]); ok {
-				exit(runInit(fd, -1))
+				exit(runInit(fd))
 			}
 		case limitArg:
 			if fd, ok := parseFD(os.Args[2]); ok {
@@ -74,9 +68,7 @@ func Hook() {
 // Argv returns the command line that a launcher runs inside the sandbox, with
 // the fd numbers that the launcher's child inherits: the executable from
 // [Binary.Open], and the init's end of the control socket. The command's
-// stdin, stdout and stderr must be inherited as controlFD+1, +2 and +3. A holder
-// that has more to mount appends the number of its own socket; see
-// [holder.Announce].
+// stdin, stdout and stderr must be inherited as controlFD+1, +2 and +3.
 func Argv(binaryFD, controlFD int) []string {
 	return []string{"/proc/self/fd/" + strconv.Itoa(binaryFD), initArg, strconv.Itoa(controlFD)}
 }

@@ -30,17 +30,10 @@ type supervisor struct {
 	reported  bool
 }
 
-// runInit is the whole life of the init. It returns the exit status. A finisher
-// that is not negative is the socket of a holder, which has more to mount first.
-func runInit(control, finisher int) int {
+// runInit is the whole life of the init. It returns the exit status.
+func runInit(control int) int {
 	if code := closeEyes(); code != 0 {
 		return code
-	}
-	if finisher >= 0 {
-		// Nothing of the command's is here yet that could be in its way.
-		if err := holder.Announce(finisher, control); err != nil {
-			return complain("making the view", err)
-		}
 	}
 	return supervise(control)
 }

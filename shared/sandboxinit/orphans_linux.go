@@ -75,20 +75,15 @@ func findLaunchers() (launchers, orphans []int) {
 }
 
 // launchesInit reports whether a command line, as /proc has it, is that of a
-// launcher to which Argv was appended, and perhaps the number of a holder's socket.
+// launcher to which Argv was appended.
 func launchesInit(line []byte) bool {
 	words := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
-	numbers := 0
-	for n := len(words) - 1; n >= 0; n-- {
-		if words[n] == initArg {
-			return (numbers == 1 || numbers == 2) && n >= 2 && strings.HasPrefix(words[n-1], "/proc/self/fd/")
-		}
-		if _, ok := parseFD(words[n]); !ok {
-			return false
-		}
-		numbers++
+	n := len(words)
+	if n < 4 || words[n-2] != initArg || !strings.HasPrefix(words[n-3], "/proc/self/fd/") {
+		return false
 	}
-	return false
+	_, ok := parseFD(words[n-1])
+	return ok
 }
 
 // parseStatus gives the parent of a process and whether the process is the

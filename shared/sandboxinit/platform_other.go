@@ -12,7 +12,7 @@ const needsLinux = "sbxhost-init: the init needs Linux namespaces\n"
 
 func runMaking(int, [2]int) int { return initFailed }
 
-func runInit(int, int) int {
+func runInit(int) int {
 	os.Stderr.WriteString(needsLinux)
 	return initFailed
 }
