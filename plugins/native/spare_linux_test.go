@@ -161,8 +161,7 @@ func TestPreparedIsMended(t *testing.T) {
 // the file is replaced, and shows the former one.
 func TestPreparedShowsWhatIsThere(t *testing.T) {
 	t.Parallel()
-	var b *bench
-	b = newBench(t, func(s *shared.Spec) {
+	b := newBench(t, func(s *shared.Spec) {
 		s.Table = append(s.Table, shared.Entry{Path: "/tmp/elsewhere", Source: s.Table[2].Source, Access: shared.ReadOnly, Why: "bind_paths[1]"})
 	})
 	b.run("true")
