@@ -16,6 +16,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
 )
 
 // offer gives a shell what may follow a line, which it gives by COMP_LINE.
@@ -73,21 +74,13 @@ func (a *app) setCompletion(wanted bool) error {
 		text := fmt.Sprintf(shell.text, shellQuote(program))
 		for name := range strings.FieldsSeq(shell.files) {
 			path := filepath.Join(shell.dir, name)
-			was, err := os.ReadFile(path)
-			if errors.Is(err, fs.ErrNotExist) {
+			switch err := a.setLine(path, "\n"+text, wanted); {
+			case errors.Is(err, fs.ErrNotExist):
 				continue
-			}
-			if err != nil {
+			case err != nil:
 				return err
 			}
 			found = true
-			is := strings.ReplaceAll(string(was), "\n"+text, "")
-			if wanted {
-				is += "\n" + text
-			}
-			if err := os.WriteFile(path, []byte(is), 0o600); err != nil {
-				return err
-			}
 			break
 		}
 	}
@@ -95,6 +88,24 @@ func (a *app) setCompletion(wanted bool) error {
 		return errors.New("there is no .bashrc, .zshrc or config.fish to put it in: make the one of your shell")
 	}
 	return nil
+}
+
+// setLine has a file that is there end with text, or not hold it.
+func (a *app) setLine(path, text string, wanted bool) error {
+	w, err := a.openWriting(path, host.Options{})
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	was, err := os.ReadFile(w.path)
+	if err != nil {
+		return err
+	}
+	is := strings.ReplaceAll(string(was), text, "")
+	if wanted {
+		is += text
+	}
+	return w.replace(was, []byte(is))
 }
 
 // sandboxNames completes the names in the configuration that would be in force.
