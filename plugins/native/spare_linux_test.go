@@ -14,7 +14,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// bench is a sandbox with Prepare, in a workspace.
+// bench is a sandbox with Prepare, in a workspace. Its tests are not parallel: inits are found
+// by their ancestor, which is this process for all tests.
 type bench struct {
 	t       *testing.T
 	ws      string
@@ -97,8 +98,8 @@ func ticks(t *testing.T) int {
 // runPrepared runs a command, and fails if its sandbox is not older than the call.
 func (b *bench) runPrepared(script string) string {
 	b.t.Helper()
-	// The spare is made while the former command runs. A sandbox that is made now is of a later tick.
-	for began := ticks(b.t); ticks(b.t) < began+3; {
+	b.waiting()
+	for born := ticks(b.t); ticks(b.t) < born+2; { // a sandbox that is made then has a later tick
 		time.Sleep(time.Millisecond)
 	}
 	before := ticks(b.t)
@@ -115,7 +116,6 @@ func (b *bench) runPrepared(script string) string {
 }
 
 func TestPrepared(t *testing.T) {
-	t.Parallel()
 	b := newBench(t, nil)
 	const look = "ls -A /tmp /home/u; cat /proc/[0-9]*/comm; touch /tmp/left /home/u/left; sleep 60 & cat readonly hidden 2>&1; echo x > readonly"
 	b.run(look)
@@ -133,16 +133,15 @@ func TestPrepared(t *testing.T) {
 // What is mounted on a file is gone when somebody renames another one over it, in a sandbox
 // that waits as in all others.
 func TestPreparedIsMended(t *testing.T) {
-	t.Parallel()
 	for name, change := range map[string]func(*shared.Spec){
 		"alone":        nil,
 		"in a session": func(s *shared.Spec) { s.Session = shared.Session{ID: "mended", Dir: t.TempDir()} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			b := newBench(t, change)
 			b.run("true")
 			for i := range 3 {
+				b.waiting()
 				b.replace("hidden", "a secret")
 				b.replace("readonly", "text "+strconv.Itoa(i))
 				out := b.runPrepared("cat hidden; cat readonly; echo x 2>&1 > readonly; cat readonly")
@@ -160,7 +159,6 @@ func TestPreparedIsMended(t *testing.T) {
 // A file that is shown by itself, in a place that the host does not have: the mount stays when
 // the file is replaced, and shows the former one.
 func TestPreparedShowsWhatIsThere(t *testing.T) {
-	t.Parallel()
 	b := newBench(t, func(s *shared.Spec) {
 		s.Table = append(s.Table, shared.Entry{Path: "/tmp/elsewhere", Source: s.Table[2].Source, Access: shared.ReadOnly, Why: "bind_paths[1]"})
 	})
@@ -171,9 +169,41 @@ func TestPreparedShowsWhatIsThere(t *testing.T) {
 	}
 }
 
+// A tree that is made anew begins its versions anew. It is, here, when the spare is made: a file
+// is replaced, while a command runs, that is shown in a place where its mount stays.
+func TestPreparedInANewTree(t *testing.T) {
+	b := newBench(t, func(s *shared.Spec) {
+		s.Table = append(s.Table, shared.Entry{Path: "/tmp/elsewhere", Source: s.Table[2].Source, Access: shared.ReadOnly, Why: "bind_paths[1]"})
+	})
+	b.run("true")
+	for range 3 {
+		b.waiting()
+		b.replace("hidden", "a secret")
+		b.run("true")
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.run("touch started; while [ ! -e go ]; do sleep 0.01; done")
+	}()
+	for {
+		if _, err := os.Stat(b.path("started")); err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	b.replace("readonly", "another text")
+	b.write("go", "")
+	<-ended
+	b.waiting()
+	b.replace("hidden", "a secret")
+	if out := b.runPrepared("cat hidden /tmp/elsewhere"); !strings.Contains(out, "another text") || strings.Contains(out, "secret") {
+		t.Errorf("in the copy of a new tree: %q", out)
+	}
+}
+
 // What cannot be mended in a copy is made anew.
 func TestPreparedIsReplaced(t *testing.T) {
-	t.Parallel()
 	b := newBench(t, nil)
 	b.run("true")
 	aside := b.ws + ".aside"
@@ -194,8 +224,19 @@ func TestPreparedIsReplaced(t *testing.T) {
 	}
 }
 
-// Somebody kills what waits: the next command has another. It is not parallel: inits are found by
-// their ancestor, which is this process for all tests.
+// A limit holds the command alone, in what waits as well.
+func TestPreparedIsLimited(t *testing.T) {
+	b := newBench(t, func(s *shared.Spec) { s.Limits = shared.Limits{PIDs: 20, Memory: 64 << 20, BestEffort: true} })
+	const many = "(i=0; while [ $i -lt 60 ]; do sleep 5 >/dev/null 2>&1 & i=$((i+1)); done) 2>&1 | tail -n 1"
+	b.run("true")
+	for range 2 {
+		if out := b.runPrepared(many + "; echo; echo goes on"); !strings.Contains(out, "annot fork") || !strings.Contains(out, "goes on") {
+			t.Errorf("60 processes where 20 are allowed: %q", out)
+		}
+	}
+}
+
+// Somebody kills what waits: the next command has another.
 func TestPreparedIsKilled(t *testing.T) {
 	b := newBench(t, nil)
 	for range 5 {

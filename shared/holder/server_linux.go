@@ -303,8 +303,9 @@ func reap(pid, pidfd int) (status syscall.WaitStatus) {
 
 // enter gives the tree of a plan, made now or before, and counts one more who
 // uses it. What is copied of it from now on is of that version, or of a later one.
-func (s *server) enter(plan string) (_ *tree, version uint64, _ *MountError) {
+func (s *server) enter(plan string) (*tree, uint64, *MountError) {
 	for {
+		version := uint64(0) // of a tree that is made now
 		t, fresh, failed := s.take(plan)
 		if failed != nil {
 			return nil, 0, failed
@@ -312,7 +313,10 @@ func (s *server) enter(plan string) (_ *tree, version uint64, _ *MountError) {
 		<-t.ready
 		if t.failed == nil && !fresh {
 			current := false
-			t.do(func() { current, version = t.built.current(), t.built.version })
+			t.do(func() {
+				current = t.built.current()
+				version = t.built.version
+			})
 			if !current {
 				s.drop(t)
 				s.exit(t)

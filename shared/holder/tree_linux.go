@@ -6,6 +6,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -422,6 +423,10 @@ func (b *builder) copy(source, dest string, perms uint32) *MountError {
 		return failed
 	}
 	defer unix.Close(parent)
+	// A child that another tree's thread forks has the file, too, until the kernel closes it
+	// at some point of an exec. What somebody can write to cannot be made read-only then.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	made, err := unix.Openat(parent, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, perms)
 	if err != nil {
 		return mountError("creating a file", err)
