@@ -111,7 +111,11 @@ func testScopesOnTerminal(t *testing.T, p *place) {
 		l := p.shell(t, fmt.Sprintf("for i in 1 2; do sbxhost exec -- echo %s ran; done", scope))
 		l.sees(question)
 		l.types(scope[:1] + "\r")
-		until(t, "both runs", func() bool { return strings.Count(l.text(), "\n"+scope+" ran\r\n") == 2 }, l.text)
+		// Until sbxhost has the terminal, that ends lines as well as the command's own does.
+		ran := func() int {
+			return strings.Count(strings.ReplaceAll(l.text(), "\r\r\n", "\r\n"), "\n"+scope+" ran\r\n")
+		}
+		until(t, "both runs", func() bool { return ran() == 2 }, l.text)
 		if l.ends() != 0 || strings.Count(l.text(), question) != 1 {
 			t.Errorf("%s: %s", scope, l.text())
 		}
