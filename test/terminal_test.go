@@ -529,9 +529,15 @@ func testExact(t *testing.T, p *place) {
 			t.Run(sandbox+redirected, func(t *testing.T) {
 				t.Parallel()
 				p := newPlace(t, p.bin)
-				cmd := exec.Command("sh", "-c", "sbxhost exec -sandbox "+sandbox+` -- sh -c 'printf "a\nb\r\n\003\032\377"; printf "c\n" >&2' `+redirected)
+				cmd := exec.Command("sh", "-c", "sbxhost exec -sandbox "+sandbox+` -- sh -c 'while [ ! -e go ]; do sleep 0.01; done; printf "a\nb\r\n\003\032\377"; printf "c\n" >&2' `+redirected)
 				cmd.Dir, cmd.Env = p.project, p.env()
 				l := connect(t, cmd)
+				if redirected == "" || redirected == "2>err" {
+					l.becomesRaw() // before that it ends lines as well as the command's own
+				}
+				if err := os.WriteFile(filepath.Join(p.project, "go"), nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
 				if status := l.ends(); status != 0 {
 					t.Errorf("status %d", status)
 				}
