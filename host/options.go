@@ -25,9 +25,9 @@ type Options struct {
 	// nothing, for which it needs no workspace.
 	EnginesOnly bool
 
-	// OneShot says that this program runs one command and ends: no engine keeps an
-	// empty sandbox for the next. Without it engines that can do so keep one for each definition in use,
-	// from its first command on, which takes the memory of a process.
+	// OneShot says that this program runs one command and ends: no empty sandbox is
+	// kept for a next one. Without it, an engine that can keeps one for each definition
+	// in use, once a command of it has ended; see shared.Spec.Prepare.
 	OneShot bool
 
 	// Builtins are the engines that this program serves by executing itself;

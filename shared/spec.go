@@ -40,9 +40,9 @@ type Spec struct {
 	// Session is the group of commands that share scratch space.
 	Session Session
 
-	// Prepare asks for an empty sandbox to be kept for the next command, which then starts
-	// sooner, from the first command on. It takes the memory of a process, and serves one command as
-	// every sandbox does. An engine may do without.
+	// Prepare asks the engine to make an empty sandbox when a command has ended, and to
+	// keep it for the next command, which then starts sooner. A process waits in it
+	// meanwhile. Like every sandbox it serves one command. An engine may do without.
 	Prepare bool
 
 	// User is who the command runs as; nil means the engine's own user. An

@@ -186,11 +186,13 @@ func TestPreparedInANewTree(t *testing.T) {
 		defer close(ended)
 		b.run("touch started; while [ ! -e go ]; do sleep 0.01; done")
 	}()
-	for {
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(b.path("started")); err == nil {
 			break
 		}
-		time.Sleep(time.Millisecond)
+		if time.Now().After(deadline) {
+			t.Fatal("the command does not start")
+		}
 	}
 	b.replace("readonly", "another text")
 	b.write("go", "")
