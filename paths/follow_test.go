@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -81,13 +82,15 @@ func TestFollow(t *testing.T) {
 }
 
 // onDisk looks at the real files.
-func onDisk(p string, _ bool) (step Step, err error) {
+func onDisk(p string, more bool) (step Step, err error) {
 	info, err := os.Lstat(p)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return Step{Missing: true}, nil
 	case err == nil && info.Mode()&os.ModeSymlink != 0:
 		step.Target, err = os.Readlink(p)
+	case err == nil && more && !info.IsDir():
+		err = syscall.ENOTDIR // also where ".." comes next: the kernel says so
 	}
 	return step, err
 }
@@ -112,9 +115,15 @@ func agree(t *testing.T, chosen uint64) {
 	dirs := []string{top}
 	for range 14 {
 		p := path.Join(dirs[r.IntN(len(dirs))], names[r.IntN(len(names))])
-		if r.IntN(2) == 0 {
+		switch r.IntN(8) {
+		case 0, 1, 2:
 			if os.Mkdir(p, 0o700) == nil {
 				dirs = append(dirs, p)
+			}
+			continue
+		case 3:
+			if f, err := os.OpenFile(p, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+				f.Close()
 			}
 			continue
 		}
