@@ -56,8 +56,9 @@ var rules = []rule{
 	{packages: "shared/enginetest", ours: []string{"shared", "shared/sandboxinit"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/seccomp", others: []string{"golang.org/x/net/bpf"}},
 	{packages: "shared/mountplan", ours: []string{"hostpath", "shared", "shared/holder"}, others: []string{"golang.org/x/sys"}},
-	{packages: "plugins/native", ours: []string{"shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/holder", "shared/mountplan", "shared/sandboxinit", "shared/seccomp"}},
-	{packages: "plugins/bwrap", ours: []string{"hostpath", "shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/mountplan", "shared/sandboxinit", "shared/seccomp"}},
+	{packages: "shared/nsengine", ours: []string{"shared", "shared/cmdengine/cgroup", "shared/sandboxinit", "shared/seccomp"}, others: []string{"golang.org/x/sys"}},
+	{packages: "plugins/native", ours: []string{"shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/holder", "shared/mountplan", "shared/nsengine", "shared/sandboxinit"}},
+	{packages: "plugins/bwrap", ours: []string{"hostpath", "shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/mountplan", "shared/nsengine", "shared/sandboxinit"}},
 	{packages: "plugins/docker", ours: []string{"hostpath", "shared", "shared/cmdengine", "shared/sandboxinit", "shared/seccomp"}},
 	{packages: "plugins/*", ours: []string{"hostpath", "shared", "shared/cmdengine", "shared/sandboxinit"}},
 	{packages: "plugins/*/internal/*", others: []string{}}, // models, for tests alone: plugins' own rule leaves them out

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
+	"github.com/sbxhost/sbxhost/shared/nsengine"
 )
 
 // bindsFD reports whether a launcher is taken to bind by descriptor. It is,
@@ -24,13 +25,13 @@ func (s *opened) diagnose(_ context.Context, stderr string, status *syscall.Wait
 		return nil // killed, which says nothing of the machine
 	}
 	if strings.Contains(stderr, "Unknown option --bind-fd") || strings.Contains(stderr, "Unknown option --ro-bind-fd") {
-		if launcher, _, err := locateFor(s.spec); err == nil {
+		if launcher, err := locateFor(s.spec); err == nil {
 			if _, known := s.engine.pathsOnly.LoadOrStore(fileIdentity(launcher), true); !known {
 				return cmdengine.ErrAgain
 			}
 		}
 	}
-	return s.denied(diagnose(stderr, lookAtKernel()))
+	return s.denied(diagnose(stderr, nsengine.LookAtKernel()))
 }
 
 // denied adds to an error what root may not think of, who runs commands as somebody

@@ -70,10 +70,10 @@ func TestSourceThatBecameALink(t *testing.T) {
 	f.Close()
 }
 
-func TestHandOver(t *testing.T) {
+func TestSealed(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{0, 1, 4096, pipeSize, pipeSize + 1, 1 << 20} {
-		f, err := handOver("test", strings.Repeat("x", n))
+	for _, n := range []int{0, 1, 4096, 1 << 20} {
+		f, err := sealed("test", strings.Repeat("x", n))
 		if err != nil {
 			t.Fatal(err)
 		}

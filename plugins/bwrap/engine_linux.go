@@ -5,16 +5,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/nsengine"
 )
 
 // New makes the engine. It looks at nothing before it is used.
@@ -26,7 +23,8 @@ func New() shared.Engine {
 		Open:    e.open,
 		Attach:  e.attach,
 		Init:    true,
-		Rlimits: rlimits,
+		Rlimits: nsengine.Rlimits,
+		Filter:  nsengine.FilterProgram,
 
 		HoldLimits: true,
 	})
@@ -36,8 +34,7 @@ func New() shared.Engine {
 type engine struct {
 	shared.Engine
 
-	probing sync.Mutex
-	probed  map[identity]shared.Probe
+	prober nsengine.Prober
 
 	// pathsOnly are the launchers that were found not to take descriptors of sources.
 	pathsOnly sync.Map // by their identity
@@ -45,18 +42,15 @@ type engine struct {
 
 // open refuses what no command could be started with.
 func (e *engine) open(_ context.Context, spec *shared.Spec) error {
-	o, err := parseOptions(spec.Options)
+	named, err := parsePath(spec.Options)
 	if err != nil {
 		return err
 	}
-	launcher, err := locate(o.path)
+	launcher, err := locate(named)
 	if err != nil {
 		return err
 	}
-	if _, _, err := systemCalls(o.filter, ""); err != nil {
-		return err
-	}
-	return outOfReach(launcher, o.path != "", spec)
+	return outOfReach(launcher, named != "", spec)
 }
 
 // opened is one sandbox.
@@ -73,7 +67,7 @@ func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attach
 	s := &opened{engine: e, spec: spec, held: &mountplan.Held{Reason: `engine "bwrap" makes none; use engine "native"`}}
 	s.keepHome()
 	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: s.held, Spec: s.spec}
-	launcher, _, err := locateFor(spec)
+	launcher, err := locateFor(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -81,14 +75,14 @@ func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attach
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := args(spec.Network.Mode, drawn.Ops, firstFD, e.bindsFD(launcher)); err != nil {
+	if _, _, err := s.words(launcher, drawn, firstFD); err != nil {
 		return nil, err
 	}
 	return &cmdengine.Attachment{
 		Launch:   s.launch,
 		Plan:     s.plan,
 		Events:   func(*shared.Command) []shared.Event { return s.events() },
-		Fresh:    s.freshHome(),
+		Fresh:    nsengine.FreshHome(s.spec, false),
 		Diagnose: s.diagnose,
 	}, nil
 }
@@ -101,36 +95,39 @@ func (s *opened) draw() (*mountplan.Drawn, error) {
 	return s.table.Draw()
 }
 
-// freshHome is the home directory where it is memory of each command's own.
-func (s *opened) freshHome() string {
-	shown := func(e shared.Entry) bool { return e.Path == s.spec.Home && e.Access != shared.Private }
-	if slices.ContainsFunc(s.spec.Table, shown) {
-		return ""
-	}
-	return s.spec.Home
-}
-
-func locateFor(spec *shared.Spec) (string, options, error) {
-	o, err := parseOptions(spec.Options)
+func locateFor(spec *shared.Spec) (string, error) {
+	named, err := parsePath(spec.Options)
 	if err != nil {
-		return "", o, err
+		return "", err
 	}
-	launcher, err := locate(o.path)
-	return launcher, o, err
+	return locate(named)
 }
 
-// argsFD is the descriptor of the option words, filterFD that of the system call
-// filter, firstFD that of the first file that they name.
+// argsFD is the descriptor of the option words, firstFD that of the first file that they
+// name.
 const (
-	argsFD   = 3
-	filterFD = 4
-	firstFD  = 5
+	argsFD  = 3
+	firstFD = 4
 )
+
+// words are bubblewrap's options, and the files that they name by descriptor from firstFD on.
+func (s *opened) words(launcher string, drawn *mountplan.Drawn, firstFD int) ([]string, []input, error) {
+	words, files, err := args(s.spec.Network.Mode, drawn.Ops, firstFD, s.engine.bindsFD(launcher))
+	if err != nil {
+		return nil, nil, err
+	}
+	filter, err := nsengine.ParseFilter(s.spec.Options)
+	if err == nil && !filter.NestedUserNamespaces {
+		// The filter refuses them, too; this holds where a filter cannot see the flags.
+		words = append(words, "--disable-userns")
+	}
+	return words, files, err
+}
 
 // launch gives bubblewrap's command line. The options travel by descriptor:
 // there they can be as many as bubblewrap takes, and no process list shows them.
 func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, err error) {
-	launcher, o, err := locateFor(s.spec)
+	launcher, err := locateFor(s.spec)
 	if err != nil {
 		return nil, err
 	}
@@ -142,16 +139,11 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 	if l.Mounts, err = mounts(drawn.Ops); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
-	words, files, err := args(s.spec.Network.Mode, drawn.Ops, firstFD, s.engine.bindsFD(launcher))
+	words, files, err := s.words(launcher, drawn, firstFD)
 	if err != nil {
 		return nil, err
 	}
-	confine, filter, err := systemCalls(o.filter, fmt.Sprint(filterFD))
-	if err != nil {
-		return nil, err
-	}
-	words = append(confine, words...)
-	extra := make([]*os.File, 0, len(files)+2)
+	extra := make([]*os.File, 0, len(files)+1)
 	defer func() {
 		if err != nil {
 			for _, f := range extra {
@@ -159,16 +151,11 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 			}
 		}
 	}()
-	list, err := handOver("bwrap-args", strings.Join(words, "\x00")+"\x00")
+	list, err := sealed("bwrap-args", strings.Join(words, "\x00")+"\x00")
 	if err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the options: " + err.Error()}
 	}
 	extra = append(extra, list)
-	program, err := handOver("bwrap-seccomp", string(filter.Bytes()))
-	if err != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the system call filter: " + err.Error()}
-	}
-	extra = append(extra, program)
 	for _, in := range files {
 		open := openRegular
 		if in.source {
@@ -190,7 +177,7 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 }
 
 func (s *opened) plan(*shared.Command) (shared.Plan, error) {
-	launcher, o, err := locateFor(s.spec)
+	launcher, err := locateFor(s.spec)
 	if err != nil {
 		return shared.Plan{}, err
 	}
@@ -198,34 +185,19 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	words, _, err := args(s.spec.Network.Mode, drawn.Ops, -1, s.engine.bindsFD(launcher))
+	words, _, err := s.words(launcher, drawn, -1)
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	confine, filter, err := systemCalls(o.filter, "<system calls>")
+	filter, err := nsengine.Filter(s.spec)
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	argv := append(append([]string{launcher}, confine...), words...)
-	argv = append(argv, "--")
+	argv := append(append([]string{launcher}, words...), "--")
 	return shared.Plan{
 		Argv:      append(argv, cmdengine.PlannedInit()...),
 		Mounts:    mountplan.Planned(drawn.Ops),
 		Documents: []shared.PlanDocument{{Name: "system calls", Text: filter.String()}},
 		Notes:     mountplan.Notes(s.events()),
 	}, nil
-}
-
-// rlimits are what the init sets for the command.
-func rlimits(spec *shared.Spec) []sandboxinit.Rlimit {
-	// No core dumps: they would be written to the workspace, or by the
-	// host's handler, with the command's memory in them.
-	limits := []sandboxinit.Rlimit{{Resource: unix.RLIMIT_CORE}}
-	add := func(resource int, value uint64) {
-		if value > 0 {
-			limits = append(limits, sandboxinit.Rlimit{Resource: resource, Soft: value, Hard: value})
-		}
-	}
-	add(unix.RLIMIT_NOFILE, spec.Limits.OpenFiles)
-	return limits
 }

@@ -59,32 +59,6 @@ func sourceID(source string) (dev, ino uint64, err error) {
 	return st.Dev, st.Ino, nil
 }
 
-// pipeSize is what fits into a pipe that nobody reads yet.
-const pipeSize = 64 << 10
-
-// handOver gives a file from which content can be read once: a pipe where it
-// fits into one, which is less work for the kernel than a file in memory.
-func handOver(name, content string) (*os.File, error) {
-	if len(content) > pipeSize {
-		return sealed(name, content)
-	}
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		return nil, os.NewSyscallError("pipe2", err)
-	}
-	n, err := unix.Write(fds[1], []byte(content))
-	unix.Close(fds[1])
-	if err == nil && n == len(content) {
-		err = unix.SetNonblock(fds[0], false) // the reader's to wait, not to fail
-	}
-	if err != nil || n != len(content) {
-		// A user with many pipes gets small ones.
-		unix.Close(fds[0])
-		return sealed(name, content)
-	}
-	return os.NewFile(uintptr(fds[0]), name), nil
-}
-
 // sealed is an unnamed file in memory that can no longer be changed, read from
 // its start.
 func sealed(name, content string) (*os.File, error) {

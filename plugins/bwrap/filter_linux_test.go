@@ -146,9 +146,6 @@ func TestFilterIsExplained(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(strings.Join(plan.Argv, " "), "--add-seccomp-fd <system calls>") {
-			t.Errorf("no filter in %q", plan.Argv)
-		}
 		if len(plan.Documents) != 1 || plan.Documents[0].Name != "system calls" {
 			t.Fatalf("documents: %+v", plan.Documents)
 		}

@@ -71,18 +71,18 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-func TestParseOptions(t *testing.T) {
+func TestParsePath(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{"": "", "{}": "", "null": "", `{"path":"/x/bwrap"}`: "/x/bwrap", `{"path":null}`: ""} {
-		if o, err := parseOptions(json.RawMessage(raw)); err != nil || o.path != want {
-			t.Errorf("%s: %+v, %v", raw, o, err)
+		if path, err := parsePath(json.RawMessage(raw)); err != nil || path != want {
+			t.Errorf("%s: %q, %v", raw, path, err)
 		}
 	}
 	for raw, attribute := range map[string]string{
 		`[]`: "config", `{"path":3}`: "config.path", `{"path":"bwrap"}`: "config.path", `{"path":""}`: "config.path",
-		`{"path":"/x\u0000"}`: "config.path", `{"image":"x"}`: "config.image",
+		`{"path":"/x\u0000"}`: "config.path",
 	} {
-		_, err := parseOptions(json.RawMessage(raw))
+		_, err := parsePath(json.RawMessage(raw))
 		if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != attribute || !errors.Is(err, shared.ErrInvalidSpec) {
 			t.Errorf("%s: %v", raw, err)
 		}

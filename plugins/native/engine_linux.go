@@ -3,9 +3,7 @@ package native
 import (
 	"context"
 	"os/exec"
-	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -14,8 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/holder"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
-	"github.com/sbxhost/sbxhost/shared/seccomp"
+	"github.com/sbxhost/sbxhost/shared/nsengine"
 )
 
 // New makes the engine. It looks at nothing before it is used.
@@ -26,8 +23,8 @@ func New() shared.Engine {
 		Probe:      e.probe,
 		Attach:     e.attach,
 		Init:       true,
-		Filter:     filter,
-		Rlimits:    rlimits,
+		Filter:     nsengine.FilterProgram,
+		Rlimits:    nsengine.Rlimits,
 		HoldLimits: true,
 		NoLauncher: true,
 	})
@@ -38,37 +35,7 @@ type engine struct {
 	shared.Engine
 	sessions sessions
 
-	probing sync.Mutex
-	probed  *shared.Probe // what worked
-}
-
-// filter is the program for system calls that the init loads for the command.
-func filter(spec *shared.Spec) ([]byte, error) {
-	f, err := filterOf(spec)
-	return f.Bytes(), err
-}
-
-func filterOf(spec *shared.Spec) (seccomp.Filter, error) {
-	o, err := parseOptions(spec.Options)
-	if err != nil {
-		return seccomp.Filter{}, err
-	}
-	f, err := seccomp.New(runtime.GOARCH, o)
-	if err != nil {
-		return f, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: err.Error()}
-	}
-	return f, nil
-}
-
-// rlimits are what the init sets for the command.
-func rlimits(spec *shared.Spec) []sandboxinit.Rlimit {
-	// No core dumps: they would be written to the workspace, or by the
-	// host's handler, with the command's memory in them.
-	limits := []sandboxinit.Rlimit{{Resource: unix.RLIMIT_CORE}}
-	if n := spec.Limits.OpenFiles; n > 0 {
-		limits = append(limits, sandboxinit.Rlimit{Resource: unix.RLIMIT_NOFILE, Soft: n, Hard: n})
-	}
-	return limits
+	prober nsengine.Prober
 }
 
 // opened is one sandbox.
@@ -96,18 +63,9 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		Launch: s.launch, Prepares: true,
 		Plan:   s.plan,
 		Events: func(*shared.Command) []shared.Event { return mountplan.Events(s.held, spec) },
-		Fresh:  s.freshHome(),
+		Fresh:  nsengine.FreshHome(spec, s.held.Holder),
 		Close:  s.leave,
 	}, nil
-}
-
-// freshHome is the home directory where it is memory of each command's own.
-func (s *opened) freshHome() string {
-	shown := func(e shared.Entry) bool { return e.Path == s.spec.Home && e.Access != shared.Private }
-	if s.held.Holder || slices.ContainsFunc(s.spec.Table, shown) {
-		return ""
-	}
-	return s.spec.Home
 }
 
 // work is what a plan comes to.
@@ -186,7 +144,7 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	f, err := filterOf(s.spec)
+	f, err := nsengine.Filter(s.spec)
 	if err != nil {
 		return shared.Plan{}, err
 	}

@@ -1,10 +1,8 @@
 package native
 
 import (
-	"encoding/json"
-
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/seccomp"
+	"github.com/sbxhost/sbxhost/shared/nsengine"
 )
 
 const version = "0.1.0-dev"
@@ -25,40 +23,5 @@ var info = shared.Info{
 		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,
 		shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,
 	},
-	Options: shared.OptionSchema{Attributes: []shared.OptionAttribute{
-		{
-			Name: "ptrace", Type: shared.OptionBool, Default: json.RawMessage("false"),
-			Doc: "let debuggers and tracers (gdb, strace) work inside",
-		},
-		{
-			Name: "unix_sockets", Type: shared.OptionBool, Default: json.RawMessage("true"),
-			Doc: "let unix sockets be made; without, only connected pairs of stream sockets, and Python's multiprocessing.Manager fails",
-		},
-		{
-			Name: "nested_userns", Type: shared.OptionBool, Default: json.RawMessage("false"),
-			Doc: "let user namespaces, and mounts in them, be made inside, as sandboxes of browsers want",
-		},
-	}},
-}
-
-// parseOptions reads the engine's own options, whose names have been checked. A null is
-// the default.
-func parseOptions(raw json.RawMessage) (seccomp.Options, error) {
-	o := seccomp.Options{UnixSockets: true}
-	var given map[string]json.RawMessage
-	if len(raw) > 0 {
-		if err := json.Unmarshal(raw, &given); err != nil {
-			return o, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config", Message: "is not a JSON object"}
-		}
-	}
-	for name, option := range map[string]*bool{"ptrace": &o.Ptrace, "unix_sockets": &o.UnixSockets, "nested_userns": &o.NestedUserNamespaces} {
-		value, ok := given[name]
-		if !ok || string(value) == "null" {
-			continue
-		}
-		if err := json.Unmarshal(value, option); err != nil {
-			return o, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config." + name, Message: "must be true or false"}
-		}
-	}
-	return o, nil
+	Options: shared.OptionSchema{Attributes: nsengine.Options},
 }

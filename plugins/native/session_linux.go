@@ -15,6 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/holder"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
+	"github.com/sbxhost/sbxhost/shared/nsengine"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -135,7 +136,7 @@ func (s *opened) join(ctx context.Context) error {
 	} else if ctx.Err() != nil {
 		err = ctx.Err()
 	} else {
-		err = diagnose(err, lookAtKernel())
+		err = diagnose(err, nsengine.LookAtKernel())
 	}
 	if err != nil {
 		s.leave()
@@ -201,18 +202,18 @@ func (s *opened) spawner(m *work) cmdengine.Spawner {
 		if failed, ok := errors.AsType[*holder.MountError](err); ok && failed.Shared {
 			return nil, s.explain(m.halves.Tree, failed)
 		}
-		return nil, diagnose(err, lookAtKernel())
+		return nil, diagnose(err, nsengine.LookAtKernel())
 	}
 }
 
 // explain names what could not be mounted.
 func (s *opened) explain(steps mountplan.Steps, failed *holder.MountError) error {
 	if failed.Index < 0 || failed.Index >= len(steps.Ops) {
-		return diagnose(failed, lookAtKernel())
+		return diagnose(failed, nsengine.LookAtKernel())
 	}
 	step := steps.Ops[failed.Index]
 	if step.Kind == holder.Processes || step.Kind == holder.Pseudoterminals {
-		return diagnose(failed, lookAtKernel()) // of the machine's own making
+		return diagnose(failed, nsengine.LookAtKernel()) // of the machine's own making
 	}
 	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: steps.Why[failed.Index], Message: fmt.Sprintf("mounting %s: %v", quoteStep(step), failed)}
 	switch failed.Errno {

@@ -1,10 +1,10 @@
-// Package seccomp makes the system call filter that the bwrap engine puts on
+// Package seccomp makes the system call filter that the engines native and bwrap put on
 // every command.
 //
 // A filter is a value: [New] translates [Options] into a program for one
-// architecture, on any system, and [Filter.Bytes] is what bubblewrap takes by
-// --add-seccomp-fd. bubblewrap installs it after its own set-up, as the last thing before it executes
-// the init, so that the init and all it starts are under it for good.
+// architecture, on any system, and [Filter.Bytes] is what the kernel takes. The init loads it
+// on the thread that then executes the command, so that the command and all it starts are
+// under it for good.
 //
 // # Promise
 //

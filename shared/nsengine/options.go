@@ -1,0 +1,83 @@
+package nsengine
+
+import (
+	"encoding/json"
+	"runtime"
+	"slices"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/seccomp"
+)
+
+// Options are the attributes that [Filter] reads.
+var Options = []shared.OptionAttribute{
+	{
+		Name: "ptrace", Type: shared.OptionBool, Default: json.RawMessage("false"),
+		Doc: "let debuggers and tracers (gdb, strace) work inside",
+	},
+	{
+		Name: "unix_sockets", Type: shared.OptionBool, Default: json.RawMessage("true"),
+		Doc: "let unix sockets be made; without, only connected pairs of stream sockets, and Python's multiprocessing.Manager fails",
+	},
+	{
+		Name: "nested_userns", Type: shared.OptionBool, Default: json.RawMessage("false"),
+		Doc: "let user namespaces, and mounts in them, be made inside, as sandboxes of browsers want",
+	},
+}
+
+// ParseFilter reads [Options] out of an engine's options. A null is the default. Other
+// names are not looked at.
+func ParseFilter(raw json.RawMessage) (seccomp.Options, error) {
+	o := seccomp.Options{UnixSockets: true}
+	for name, option := range map[string]*bool{"ptrace": &o.Ptrace, "unix_sockets": &o.UnixSockets, "nested_userns": &o.NestedUserNamespaces} {
+		if err := Option(raw, name, "true or false", option); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// Option reads one option into value, which stays as it is where the option is missing or
+// null. kind is what the option must be, for the error.
+func Option(raw json.RawMessage, name, kind string, value any) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &given); err != nil {
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config", Message: "is not a JSON object"}
+	}
+	if text, ok := given[name]; ok && string(text) != "null" && json.Unmarshal(text, value) != nil {
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config." + name, Message: "must be " + kind}
+	}
+	return nil
+}
+
+// Filter is the filter of system calls that the init loads for a command.
+func Filter(spec *shared.Spec) (seccomp.Filter, error) {
+	o, err := ParseFilter(spec.Options)
+	if err != nil {
+		return seccomp.Filter{}, err
+	}
+	f, err := seccomp.New(runtime.GOARCH, o)
+	if err != nil {
+		return f, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: err.Error()}
+	}
+	return f, nil
+}
+
+// FilterProgram is [Filter] for a cmdengine.Config.
+func FilterProgram(spec *shared.Spec) ([]byte, error) {
+	f, err := Filter(spec)
+	return f.Bytes(), err
+}
+
+// FreshHome is the home directory where it is memory that each command has for itself, or
+// else empty. lasting says that the session keeps it.
+func FreshHome(spec *shared.Spec, lasting bool) string {
+	shown := func(e shared.Entry) bool { return e.Path == spec.Home && e.Access != shared.Private }
+	if lasting || slices.ContainsFunc(spec.Table, shown) {
+		return ""
+	}
+	return spec.Home
+}
