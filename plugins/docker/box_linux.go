@@ -234,7 +234,9 @@ func (b *box) beginIn(ctx context.Context, h *held, cmd *shared.Command, stdio [
 	}, func() { h.retire(); h.vessel.kill() })
 	told := b.command(cmd)
 	if h.reused() {
-		told.Mounted = h.made.mounted
+		for _, path := range h.made.mounted {
+			told.Mounts = append(told.Mounts, sandboxinit.Mount{Path: path, Links: true})
+		}
 	}
 	if err := r.begin(ctx, number, told, stdio); err != nil {
 		if _, bare := errors.AsType[*bareError](err); bare {

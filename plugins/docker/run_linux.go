@@ -54,7 +54,7 @@ func (r *run) begin(ctx context.Context, number uint64, cmd sandboxinit.Command,
 	switch refused := (*sandboxinit.ExecError)(nil); {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, &refused) && refused.Op == sandboxinit.OpMounted:
+	case errors.As(err, &refused) && refused.Op == sandboxinit.OpMounts:
 		return &bareError{refused.Path}
 	case errors.As(err, &refused):
 		return cmdengine.ExecError(refused)

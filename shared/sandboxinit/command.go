@@ -37,19 +37,15 @@ type Command struct {
 	// no_new_privs. [Conn.Scoped] tells whether the kernel does it.
 	Scope bool
 
-	// Mounted are paths, in the sandbox's view, on each of which something must
-	// be mounted, or the command is not started: in a sandbox that has been there
-	// for a while a mount is gone with the file that it was on, and the file may
-	// be back. A path that cannot be looked at counts as one without.
-	Mounted []string
-
 	// Fresh is a directory, in the sandbox's view, of memory that ends with the
 	// command. [Status.Left] tells what the command leaves in it. Empty is none.
 	Fresh string
 
 	// Mounts are what the launcher was to mount. If one is not in its place, the
 	// command is not started: a launcher that mounts by path can be led elsewhere
-	// by a symlink that another command puts there at the right moment.
+	// by a symlink that another command puts there at the right moment, and in a
+	// sandbox that has been there for a while a mount is gone with the file that it was
+	// on, and the file may be back.
 	Mounts []Mount
 
 	// Crowded says that the command can use up what the init lives on, as in a
@@ -71,7 +67,10 @@ type Command struct {
 
 // A Mount is a place on which something must be mounted.
 type Mount struct {
-	Path string // inside, without symlinks
+	Path string // inside
+	// Links says that symlinks may lead to Path: it is spelled as a person did, and
+	// no command can put one there.
+	Links bool
 	// Dev and Ino are of the file or directory that must show there, as stat has
 	// them; an Ino of zero is any.
 	Dev, Ino uint64
@@ -100,9 +99,6 @@ func (c *Command) validate() error {
 	}
 	if i := withNUL(c.Env); i >= 0 {
 		return errors.New("command: env[" + strconv.Itoa(i) + "] contains a NUL byte")
-	}
-	if i := withNUL(c.Mounted); i >= 0 {
-		return errors.New("command: mounted[" + strconv.Itoa(i) + "] contains a NUL byte")
 	}
 	for i, m := range c.Mounts {
 		if strings.IndexByte(m.Path, 0) >= 0 {
@@ -164,7 +160,6 @@ func (s Status) ExitCode() int {
 
 // The steps at which a command can fail to start: [ExecError.Op].
 const (
-	OpMounted     = "mounted"     // on Path, one of Mounted, nothing is
 	OpMounts      = "mounts"      // one of Mounts is not at Path
 	OpChdir       = "chdir"       // Path is the directory
 	OpTTY         = "tty"         // stdin is no terminal, or one that controls another session
@@ -192,10 +187,8 @@ func (e *ExecError) Error() string {
 		msg += " " + strconv.Quote(e.Path)
 	}
 	switch {
-	case e.Op == OpMounted:
-		return msg + ": nothing is any more"
 	case e.Op == OpMounts:
-		return msg + ": what should be mounted there is not: something was put in its place while the sandbox was made"
+		return msg + ": what should be mounted there is not"
 	case e.Op == OpLookup && e.NotFound():
 		return msg + ": not found in PATH"
 	case e.Op == OpInterpreter:
@@ -223,7 +216,7 @@ func (e *ExecError) executing() bool {
 
 func knownOp(op string) bool {
 	switch op {
-	case OpMounted, OpMounts, OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork, OpFilter:
+	case OpMounts, OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork, OpFilter:
 		return true
 	}
 	return false

@@ -24,11 +24,6 @@ type program struct {
 
 // start runs the command with fds control+1 to control+3 as its stdio.
 func start(cmd *Command, control int) (child, *ExecError) {
-	for _, path := range cmd.Mounted {
-		if err := mountedOn(path); err != nil {
-			return child{}, execError(OpMounted, path, err)
-		}
-	}
 	if refused := inPlace(cmd.Mounts); refused != nil {
 		return child{}, refused
 	}

@@ -14,7 +14,7 @@ import (
 // the payload: fixed-size integers, strings with a uint32 length, lists with a
 // uint32 count. Both ends are of one build or of one release, so there is a
 // version to refuse, and none to negotiate.
-const wireVersion = 5
+const wireVersion = 6
 
 type kind byte
 
@@ -208,11 +208,8 @@ func encodeCommand(c *Command) ([]byte, error) {
 	for _, s := range c.Env {
 		size += 4 + len(s)
 	}
-	for _, s := range c.Mounted {
-		size += 4 + len(s)
-	}
 	for _, m := range c.Mounts {
-		size += 20 + len(m.Path)
+		size += 21 + len(m.Path)
 	}
 	if size > maxCommand {
 		return nil, errors.New("command: args, env and script are over 16 MiB")
@@ -236,11 +233,11 @@ func encodeCommand(c *Command) ([]byte, error) {
 		e.u64(l.Hard)
 	}
 	e.str(string(c.Filter))
-	e.list(c.Mounted)
 	e.str(c.Fresh)
 	e.u32(uint32(len(c.Mounts)))
 	for _, m := range c.Mounts {
 		e.str(m.Path)
+		e.flag(m.Links)
 		e.u64(m.Dev)
 		e.u64(m.Ino)
 	}
@@ -278,14 +275,13 @@ func decodeCommand(payload []byte) (*Command, error) {
 	if filter := d.str(); filter != "" {
 		c.Filter = []byte(filter)
 	}
-	c.Mounted = d.list()
 	c.Fresh = d.str()
-	if n = d.u32(); n > maxStrings || uint64(n)*20 > uint64(len(d.b)) {
+	if n = d.u32(); n > maxStrings || uint64(n)*21 > uint64(len(d.b)) {
 		d.fail("too many mounts")
 		n = 0
 	}
 	for range n {
-		c.Mounts = append(c.Mounts, Mount{d.str(), d.u64(), d.u64()})
+		c.Mounts = append(c.Mounts, Mount{d.str(), d.flag(), d.u64(), d.u64()})
 	}
 	if c.strings() > maxStrings {
 		d.fail("too many strings")
@@ -300,7 +296,7 @@ func decodeCommand(payload []byte) (*Command, error) {
 }
 
 func (c *Command) strings() int {
-	return len(c.Args) + len(c.Env) + len(c.Mounted) + len(c.Mounts)
+	return len(c.Args) + len(c.Env) + len(c.Mounts)
 }
 
 const maxSignal = 64
