@@ -70,11 +70,10 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 
 // work is what a plan comes to.
 type work struct {
-	of      *mountplan.Drawn
-	halves  mountplan.Halves
-	tree    holder.Plan
-	box     holder.Sandbox
-	encoded []byte // box
+	of     *mountplan.Drawn
+	halves mountplan.Halves
+	tree   holder.Plan
+	box    holder.Sandbox
 }
 
 // prepare gives what the plan of a command comes to, which is mostly what the last one's did.
@@ -99,7 +98,6 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 	if s.spec.Network.Mode == shared.NetworkNone {
 		m.box.Namespaces |= unix.CLONE_NEWNET
 	}
-	m.encoded = m.box.Encode()
 	kept.Store(m)
 	return m, nil
 }
@@ -123,7 +121,7 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	if err != nil {
 		return nil, err
 	}
-	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m), Sandbox: m.encoded}
+	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m), Sandbox: &m.box}
 	l.Unmade = func(failed *holder.MountError) error { return s.explain(m.halves.Own, failed) }
 	if !cmd.TTY && !m.copies() {
 		l.Same = func(ctx context.Context, earlier cmdengine.Launched) (holder.Plan, bool) {

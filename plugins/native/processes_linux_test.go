@@ -145,10 +145,16 @@ func TestTwoProcessesInOneSession(t *testing.T) {
 	pid := holderPid(t, session)
 	one.run("cat /cache/f; exec sleep 1000")
 	two.run("exec sleep 1000")
+	const written = "lower\none\ntwo\n"
+	got := make([]byte, len(written))
+	one.outputs.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := io.ReadFull(one.outputs, got); err != nil || string(got) != written {
+		t.Errorf("%q, %v", got, err)
+	}
 	// The engine that has started the holder is killed; the other one's go on.
 	one.cmd.Process.Kill()
-	if got := one.rest(); got != "lower\none\ntwo\n" {
-		t.Errorf("%q", got)
+	if more := one.rest(); more != "" {
+		t.Errorf("%q", more)
 	}
 	two.run("cat /cache/f")
 	if now := holderPid(t, session); now != pid {

@@ -39,7 +39,7 @@ type Launch struct {
 	Spawn Spawner
 	// Sandbox, with Spawn and no Path, is what the init makes itself, and Unmade explains
 	// why it could not; see [sandboxinit.MakingArgv].
-	Sandbox []byte
+	Sandbox *holder.Sandbox
 	Unmade  func(*holder.MountError) error
 	// Same, with Sandbox, reports whether an init that Spawn has started for an earlier
 	// Launch can serve this one, and what [sandboxinit.Conn.Complete] is to have for it. With

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
 // Client is a connection to a session's holder. Its methods may be called from
@@ -70,25 +72,23 @@ func (c *Client) CloseAlone() {
 // Overlay makes the overlay of a directory of the host, which belongs to the
 // session, unless it has been made. A *[MountError] says why there can be none.
 func (c *Client) Overlay(ctx context.Context, source string) error {
-	return c.call(ctx, func(request uint32) ([]byte, []int) { return encodeOverlay(request, source), nil }).err
+	m := &overlayOf{source: source}
+	return c.call(ctx, msgOverlay, m, &m.request).err
 }
 
 // StartInit starts an init in namespaces of its own over the tree of a plan: argv are its
 // words, of which the first names its program by descriptor, files its descriptors
 // from 0 on. It must call [Complete].
 func (c *Client) StartInit(ctx context.Context, plan Plan, namespaces uint32, argv []string, files []*os.File) (*Launcher, error) {
-	r := run{plan: plan.encoded, argv: argv, namespaces: namespaces | unix.CLONE_NEWNS}
-	if len(files) > maxFiles {
-		return nil, fmt.Errorf("%d descriptors are more than can be handed over (%d)", len(files), maxFiles)
+	if len(files) > frame.MaxFiles {
+		return nil, fmt.Errorf("%d descriptors are more than can be handed over (%d)", len(files), frame.MaxFiles)
 	}
-	answer := c.call(ctx, func(request uint32) ([]byte, []int) {
-		fds := make([]int, len(files))
-		for i, f := range files {
-			fds[i] = int(f.Fd())
-		}
-		r.request, r.umask = request, c.umask
-		return encodeRun(&r, len(fds)), fds
-	})
+	m := &run{plan: plan.encoded, argv: argv, namespaces: namespaces | unix.CLONE_NEWNS, umask: c.umask, files: uint32(len(files))}
+	fds := make([]int, len(files))
+	for i, f := range files {
+		fds[i] = int(f.Fd())
+	}
+	answer := c.call(ctx, msgRun, m, &m.request, fds...)
 	return answer.launcher, answer.err
 }
 
@@ -96,13 +96,13 @@ func (c *Client) StartInit(ctx context.Context, plan Plan, namespaces uint32, ar
 // same tree now, but for what has been put back in that since: [Making.Complete] is to have
 // these steps.
 func (c *Client) Same(ctx context.Context, l *Launcher) (mended Plan, same bool) {
-	answer := c.call(ctx, func(request uint32) ([]byte, []int) {
-		return finish(putInt(putInt(message(msgSame, 0), request), l.request)), nil
-	})
+	m := &pair{value: l.request}
+	answer := c.call(ctx, msgSame, m, &m.request)
 	return answer.mended, answer.same
 }
 
-func (c *Client) call(ctx context.Context, encode func(uint32) ([]byte, []int)) reply {
+// call sends a message, of which request is a field, and waits for the answer.
+func (c *Client) call(ctx context.Context, kind byte, m frame.Message, request *uint32, fds ...int) reply {
 	answer := make(chan reply, 1)
 	c.mu.Lock()
 	if c.err != nil {
@@ -110,18 +110,18 @@ func (c *Client) call(ctx context.Context, encode func(uint32) ([]byte, []int)) 
 		return reply{err: c.err}
 	}
 	c.next++
-	request := c.next
-	c.calls[request] = answer
+	*request = c.next
+	c.calls[*request] = answer
 	c.mu.Unlock()
 
-	message, fds := encode(request)
-	if len(message)-headerSize > maxPayload {
+	message := frame.Encode(kind, m, 256)
+	if len(message)-frame.HeaderSize > maxPayload {
 		c.mu.Lock()
-		delete(c.calls, request)
+		delete(c.calls, *request)
 		c.mu.Unlock()
 		return reply{err: &MountError{Index: -1, Call: "asking the holder", Reason: "the plan is too long"}}
 	}
-	if err := c.conn.write(message, fds...); err != nil {
+	if err := c.conn.send(message, fds...); err != nil {
 		c.conn.close() // half a message may be out; the reader says why
 	}
 	done := c.conn.minded()
@@ -173,42 +173,9 @@ func (c *Client) read() {
 
 func (c *Client) converse() error {
 	for {
-		kind, payload, fds, err := c.conn.read()
-		if err != nil {
-			return err
-		}
-		switch kind {
-		case msgDone:
-			err = c.done(payload, fds)
-		case msgMended:
-			closeFDs(fds)
-			var request uint32
-			var r reply
-			if request, r.same, r.mended, err = decodeMended(payload); err == nil {
-				c.answer(request, r)
-			}
-		case msgFailed:
-			closeFDs(fds)
-			var request uint32
-			var failed *MountError
-			if request, failed, err = decodeFailed(payload); err == nil {
-				c.answer(request, reply{err: failed})
-			}
-		case msgExit:
-			closeFDs(fds)
-			var request, status uint32
-			if err = decodeInts(payload, &request, &status); err == nil {
-				c.mu.Lock()
-				l := c.launchers[request]
-				delete(c.launchers, request)
-				c.mu.Unlock()
-				if l != nil {
-					l.finish(syscall.WaitStatus(status), nil)
-				}
-			}
-		default:
-			closeFDs(fds)
-			err = errProtocol
+		kind, payload, err := c.conn.read()
+		if err == nil {
+			err = c.hear(kind, payload)
 		}
 		if err != nil {
 			return err
@@ -216,21 +183,53 @@ func (c *Client) converse() error {
 	}
 }
 
-func (c *Client) done(payload []byte, fds []int) error {
-	var request, pid uint32
-	if err := decodeInts(payload, &request, &pid); err != nil || len(fds) > 1 {
-		closeFDs(fds)
-		return errors.Join(errProtocol, err)
+func (c *Client) hear(kind byte, payload []byte) error {
+	switch kind {
+	case msgDone:
+		var m pair
+		if err := frame.Decode(payload, &m); err != nil {
+			return err
+		}
+		if m.value == 0 {
+			c.answer(m.request, reply{})
+			return nil
+		}
+		fds, err := c.conn.claim(1)
+		if err != nil {
+			return err
+		}
+		l := &Launcher{conn: c.conn, request: m.request, pid: int(m.value), pidfd: fds[0], exited: make(chan struct{})}
+		c.mu.Lock()
+		c.launchers[m.request] = l
+		c.mu.Unlock()
+		c.answer(m.request, reply{launcher: l})
+	case msgMended:
+		var m mending
+		if err := frame.Decode(payload, &m); err != nil {
+			return err
+		}
+		c.answer(m.request, reply{same: m.same, mended: m.steps})
+	case msgFailed:
+		var m refusal
+		if err := frame.Decode(payload, &m); err != nil {
+			return err
+		}
+		c.answer(m.request, reply{err: &m.why})
+	case msgExit:
+		var m pair
+		if err := frame.Decode(payload, &m); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		l := c.launchers[m.request]
+		delete(c.launchers, m.request)
+		c.mu.Unlock()
+		if l != nil {
+			l.finish(syscall.WaitStatus(m.value), nil)
+		}
+	default:
+		return frame.Malformed("unknown")
 	}
-	if len(fds) == 0 {
-		c.answer(request, reply{})
-		return nil
-	}
-	l := &Launcher{conn: c.conn, request: request, pid: int(pid), pidfd: fds[0], exited: make(chan struct{})}
-	c.mu.Lock()
-	c.launchers[request] = l
-	c.mu.Unlock()
-	c.answer(request, reply{launcher: l})
 	return nil
 }
 
@@ -336,26 +335,25 @@ func (l *Launcher) dup() (int, error) {
 
 // hello is what a holder says first.
 func hello(c *conn) error {
-	kind, payload, fds, err := c.read()
-	closeFDs(fds)
+	kind, payload, err := c.read()
 	switch {
 	case err != nil:
 		return err
 	case kind == msgFailed:
-		_, failed, err := decodeFailed(payload)
-		if err != nil {
+		var m refusal
+		if err := frame.Decode(payload, &m); err != nil {
 			return err
 		}
-		return failed
+		return &m.why
 	case kind != msgHello:
-		return errProtocol
+		return frame.Malformed("no hello")
 	}
-	var version uint32
-	if err := decodeInts(payload, &version); err != nil {
+	var m pair
+	if err := frame.Decode(payload, &m); err != nil {
 		return err
 	}
-	if version != wireVersion {
-		return fmt.Errorf("the session's holder is of another release (it speaks version %d, this program %d): end what else runs in the session", version, wireVersion)
+	if m.value != wireVersion {
+		return fmt.Errorf("the session's holder is of another release (it speaks version %d, this program %d): end what else runs in the session", m.value, wireVersion)
 	}
 	return nil
 }

@@ -3,10 +3,9 @@ package holder
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
-	"errors"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
 // conn is one end of a connection, over which messages and descriptors travel.
@@ -28,9 +29,7 @@ type conn struct {
 
 	writing sync.Mutex
 
-	// for the one reader
-	buffer []byte
-	fds    []int // received, not claimed by a message yet
+	fds []int // received, not claimed by a message yet; for the one reader
 }
 
 // newConn takes over a stream socket. It uses the runtime's poller, so that
@@ -92,122 +91,53 @@ func stopped(pid int) bool {
 }
 
 // write sends one whole message.
-func (c *conn) write(b []byte, fds ...int) error {
+func (c *conn) write(kind byte, m frame.Message, fds ...int) error {
+	return c.send(frame.Encode(kind, m, 256), fds...)
+}
+
+func (c *conn) send(message []byte, fds ...int) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	var rights []byte
-	if len(fds) > 0 {
-		rights = unix.UnixRights(fds...)
-	}
-	for len(b) > 0 {
-		var n int
-		var failed error
-		err := c.raw.Write(func(fd uintptr) bool {
-			n, failed = unix.SendmsgN(int(fd), b, rights, nil, unix.MSG_NOSIGNAL)
-			return failed != unix.EAGAIN
-		})
-		switch {
-		case err != nil:
-			return err
-		case failed == unix.EINTR:
-			continue
-		case failed != nil:
-			return os.NewSyscallError("sendmsg", failed)
-		}
-		b, rights = b[n:], nil
-	}
-	return nil
+	return frame.Send(c.raw, message, fds...)
 }
 
-// read gives the next message and its descriptors, which are the caller's. The
-// error is io.EOF only between messages.
-func (c *conn) read() (messageKind, []byte, []int, error) {
-	if err := c.fill(headerSize); err != nil {
-		return 0, nil, nil, err
-	}
-	n := int(binary.BigEndian.Uint32(c.buffer))
-	k, files := messageKind(c.buffer[4]), int(c.buffer[5])
-	if n > maxPayload {
-		return 0, nil, nil, errProtocol
-	}
-	if err := c.fill(headerSize + n); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return 0, nil, nil, err
-	}
-	payload := append([]byte(nil), c.buffer[headerSize:headerSize+n]...)
-	c.buffer = append(c.buffer[:0], c.buffer[headerSize+n:]...)
-	if files > len(c.fds) {
-		return 0, nil, nil, errProtocol
-	}
-	fds := append([]int(nil), c.fds[:files]...)
-	c.fds = c.fds[files:]
-	return k, payload, fds, nil
-}
+// read gives the next message. Its descriptors are to be claimed.
+func (c *conn) read() (kind byte, payload []byte, err error) { return frame.Read(c, maxPayload) }
 
-// fill reads until n bytes are buffered.
-func (c *conn) fill(n int) error {
-	for len(c.buffer) < n {
-		chunk := make([]byte, max(4<<10, n-len(c.buffer)))
-		// Room for one full message of descriptors: the kernel does not join two.
-		rights := make([]byte, unix.CmsgSpace(maxFiles*4))
-		var got, control int
-		var failed error
-		err := c.raw.Read(func(fd uintptr) bool {
-			got, control, _, _, failed = unix.Recvmsg(int(fd), chunk, rights, unix.MSG_CMSG_CLOEXEC)
-			return failed != unix.EAGAIN
-		})
-		switch {
-		case err != nil:
-			return err
-		case failed == unix.EINTR:
-			continue
-		case failed != nil:
-			return os.NewSyscallError("recvmsg", failed)
-		}
-		if control > 0 {
-			if err := c.claim(rights[:control]); err != nil {
-				return err
-			}
-		}
-		if got == 0 {
-			if len(c.buffer) == 0 {
-				return io.EOF
-			}
-			return io.ErrUnexpectedEOF
-		}
-		c.buffer = append(c.buffer, chunk[:got]...)
-		if len(c.fds) > 4*maxFiles {
-			return errProtocol
-		}
-	}
-	return nil
-}
-
-func (c *conn) claim(control []byte) error {
-	messages, err := unix.ParseSocketControlMessage(control)
-	if err != nil {
-		return err
-	}
-	for i := range messages {
-		fds, err := unix.ParseUnixRights(&messages[i])
-		if err != nil {
-			return errors.Join(errProtocol, err)
-		}
+// Read implements [io.Reader], and keeps the descriptors that come along.
+func (c *conn) Read(p []byte) (n int, err error) {
+	var failed error
+	err = c.raw.Read(func(fd uintptr) bool {
+		var fds []int
+		n, fds, failed = frame.Receive(int(fd), p)
 		c.fds = append(c.fds, fds...)
+		return failed != unix.EAGAIN
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case failed != nil:
+		return 0, os.NewSyscallError("recvmsg", failed)
+	case len(c.fds) > 4*frame.MaxFiles:
+		return 0, frame.Malformed("descriptors of no message")
+	case n == 0:
+		return 0, io.EOF
 	}
-	return nil
+	return n, nil
+}
+
+// claim gives the descriptors of the message that was read last, which are the caller's.
+func (c *conn) claim(n uint32) ([]int, error) {
+	if int(n) > len(c.fds) {
+		return nil, frame.Malformed("without its descriptors")
+	}
+	fds := slices.Clone(c.fds[:n])
+	c.fds = c.fds[n:]
+	return fds, nil
 }
 
 // discard closes what no message has claimed. The reader must have ended.
 func (c *conn) discard() {
-	closeFDs(c.fds)
+	frame.CloseAll(c.fds)
 	c.fds = nil
-}
-
-func closeFDs(fds []int) {
-	for _, fd := range fds {
-		unix.Close(fd)
-	}
 }

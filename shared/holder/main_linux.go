@@ -33,7 +33,7 @@ func Main(args []string) int {
 		return failed
 	}
 	if e := apart([2]int{mountFD, userFD}); e != nil {
-		first.write(encodeFailed(0, e))
+		first.write(msgFailed, &refusal{why: *e})
 		return failed
 	}
 	unix.Close(mountFD)
@@ -44,7 +44,7 @@ func Main(args []string) int {
 		begin, serve = s.beginAlone, func() { <-s.over }
 	}
 	if e := begin(); e != nil {
-		first.write(encodeFailed(0, e))
+		first.write(msgFailed, &refusal{why: *e})
 		return failed
 	}
 	s.admit(first)

@@ -3,6 +3,8 @@ package holder
 import (
 	"strings"
 	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
 // Kind is one step that makes a tree.
@@ -73,11 +75,8 @@ type Plan struct{ encoded string }
 // NewPlan encodes steps. Equal steps are one prepared tree.
 func NewPlan(ops []Op) Plan { return Plan{string(encodePlan(ops))} }
 
-// Encoded gives the steps as a message holds them.
-func (p Plan) Encoded() []byte { return []byte(p.encoded) }
-
-// DecodedPlan is the reverse of Encoded; the steps are checked when they are made.
-func DecodedPlan(encoded []byte) Plan { return Plan{string(encoded)} }
+// Fields implements [frame.Message]; the steps are checked when they are made.
+func (p *Plan) Fields(c *frame.Codec) { c.Text(&p.encoded) }
 
 // A Sandbox is what an init has for itself; see [Make].
 type Sandbox struct {
@@ -89,19 +88,13 @@ type Sandbox struct {
 	Steps Plan
 }
 
-// Encode gives b as a message holds it.
-func (b Sandbox) Encode() []byte {
-	return putString(putInt(nil, b.Namespaces), b.Steps.encoded)
-}
-
-// DecodeSandbox is the reverse of Encode.
-func DecodeSandbox(payload []byte) (Sandbox, error) {
-	d := decoder{b: payload}
-	b := Sandbox{Namespaces: d.int(), Steps: Plan{d.string()}}
+// Fields implements [frame.Message].
+func (b *Sandbox) Fields(c *frame.Codec) {
+	frame.Int(c, &b.Namespaces)
+	c.Text(&b.Steps.encoded)
 	if b.Namespaces&^sandboxNamespaces != 0 {
-		return b, errProtocol
+		c.Fail("no such namespaces")
 	}
-	return b, d.done()
 }
 
 // Trees is the directory in which an init finds the trees: Dest "/0" is at

@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
 // maxTrees is how many trees are kept beside those in use. Each command copies
@@ -121,7 +123,7 @@ func (s *server) leave(c *client) {
 // of it.
 func (c *client) serve() {
 	defer c.server.leave(c)
-	if c.conn.write(encodeInts(msgHello, 0, wireVersion)) == nil {
+	if c.conn.write(msgHello, &pair{value: wireVersion}) == nil {
 		c.listen()
 	}
 	c.conn.close()
@@ -137,53 +139,50 @@ func (c *client) serve() {
 
 func (c *client) listen() {
 	for {
-		kind, payload, fds, err := c.conn.read()
+		kind, payload, err := c.conn.read()
+		if err == nil {
+			err = c.obey(kind, payload)
+		}
 		if err != nil {
 			return
 		}
-		switch kind {
-		case msgRun:
-			r, err := decodeRun(payload)
-			if err != nil {
-				closeFDs(fds)
-				return
-			}
-			c.alive.Add(1)
-			go func() {
-				defer c.alive.Done()
-				c.run(r, fds)
-			}()
-		case msgSame:
-			closeFDs(fds)
-			var request, of uint32
-			if decodeInts(payload, &request, &of) != nil {
-				return
-			}
-			c.alive.Add(1)
-			go func() {
-				defer c.alive.Done()
-				steps, same := c.same(of)
-				c.conn.write(encodeMended(request, same, steps))
-			}()
-		case msgOverlay:
-			request, source, err := decodeOverlay(payload)
-			closeFDs(fds)
-			if err != nil {
-				return
-			}
-			if len(source) == 0 || source[0] != '/' {
-				return
-			}
-			if _, failed := c.server.space.overlay(source); failed != nil {
-				c.conn.write(encodeFailed(request, failed))
-			} else {
-				c.conn.write(encodeInts(msgDone, 0, request, 0))
-			}
-		default:
-			closeFDs(fds)
-			return
-		}
 	}
+}
+
+// obey begins what a message asks for. The error is that of a message that makes no sense.
+func (c *client) obey(kind byte, payload []byte) error {
+	switch kind {
+	case msgRun:
+		r := &run{}
+		if err := frame.Decode(payload, r); err != nil {
+			return err
+		}
+		fds, err := c.conn.claim(r.files)
+		if err == nil {
+			c.alive.Go(func() { c.run(r, fds) })
+		}
+		return err
+	case msgSame:
+		var m pair
+		if err := frame.Decode(payload, &m); err != nil {
+			return err
+		}
+		c.alive.Go(func() {
+			steps, same := c.same(m.value)
+			c.conn.write(msgMended, &mending{m.request, same, NewPlan(steps)})
+		})
+		return nil
+	case msgOverlay:
+		var m overlayOf
+		if err := frame.Decode(payload, &m); err != nil {
+			return err
+		}
+		if _, failed := c.server.space.overlay(m.source); failed != nil {
+			return c.conn.write(msgFailed, &refusal{m.request, *failed})
+		}
+		return c.conn.write(msgDone, &pair{request: m.request})
+	}
+	return frame.Malformed("unknown")
 }
 
 // same reports whether a process was started in the tree that one like it would be
@@ -217,25 +216,25 @@ func (c *client) run(r *run, fds []int) {
 	t, version, failed := c.server.enter(r.plan)
 	if failed != nil {
 		failed.Shared = true
-		closeFDs(fds)
-		c.conn.write(encodeFailed(r.request, failed))
+		frame.CloseAll(fds)
+		c.conn.write(msgFailed, &refusal{r.request, *failed})
 		return
 	}
 	defer c.server.exit(t)
 	var pid, pidfd int
 	t.do(func() { pid, pidfd, failed = c.fork(r, running{tree: t, version: version}, fds) })
-	closeFDs(fds)
+	frame.CloseAll(fds)
 	if failed != nil {
-		c.conn.write(encodeFailed(r.request, failed))
+		c.conn.write(msgFailed, &refusal{r.request, *failed})
 		return
 	}
-	c.conn.write(encodeInts(msgDone, 1, r.request, uint32(pid)), pidfd)
+	c.conn.write(msgDone, &pair{r.request, uint32(pid)}, pidfd)
 	status := reap(pid, pidfd)
 	c.mu.Lock()
 	delete(c.running, r.request)
 	c.mu.Unlock()
 	unix.Close(pidfd)
-	c.conn.write(encodeInts(msgExit, 0, r.request, uint32(status)))
+	c.conn.write(msgExit, &pair{r.request, uint32(status)})
 }
 
 // fork starts the init with exactly the descriptors that were sent, from 0

@@ -178,7 +178,7 @@ func beginOnce(ctx context.Context, dir, uid int, config Config) (*conn, error) 
 // begin starts a holder, with a directory or, where that is negative, for the caller
 // alone.
 func begin(ctx context.Context, dir int, config Config) (c *conn, log func() string, err error) {
-	ours, theirs, err := pair()
+	ours, theirs, err := socketpair()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -221,7 +221,7 @@ func lockStart(ctx context.Context, dir int) (*os.File, error) {
 	return f, nil
 }
 
-func pair() (ours int, theirs *os.File, err error) {
+func socketpair() (ours int, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, nil, os.NewSyscallError("socketpair", err)

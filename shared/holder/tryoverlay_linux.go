@@ -1,6 +1,10 @@
 package holder
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
+)
 
 // tryOverlay finds out, once a session, whether an overlay on the file system of
 // the session's directory can do what commands will ask of it. A mount that
@@ -20,11 +24,11 @@ func (s *space) tryOverlay() *MountError {
 	var layers [3]int
 	for i, name := range [...]string{"lower", "upper", "work"} {
 		if layers[i], failed = makeDirs(base, name); failed != nil {
-			closeFDs(layers[:i])
+			frame.CloseAll(layers[:i])
 			return failed
 		}
 	}
-	defer closeFDs(layers[:])
+	defer frame.CloseAll(layers[:])
 	lower := layers[0]
 	if err := unix.Mkdirat(lower, "d", 0o700); err != nil && err != unix.EEXIST {
 		return mountError("trying an overlay", err)

@@ -1,33 +1,24 @@
 package holder
 
 import (
-	"encoding/binary"
-	"errors"
-	"syscall"
+	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
-// A message is a big-endian uint32 length of the payload, a byte of kind, a byte
-// with the number of descriptors that come with it, and the payload. Both ends
-// are of one release: a version is refused, never negotiated.
-const wireVersion = 5
-
-type messageKind byte
+const wireVersion = 6
 
 const (
-	msgHello   messageKind = 'H' // holder -> client, first: version
-	msgOverlay messageKind = 'L' // client -> holder: request, source
-	msgRun     messageKind = 'R' // client -> holder: request, umask, namespaces, plan, argv; files
-	msgDone    messageKind = 'D' // holder -> client: request, pid; for a run, the pidfd
-	msgFailed  messageKind = 'E' // holder -> client: request, index, errno, call, reason, shared
-	msgExit    messageKind = 'X' // holder -> client: request, wait status
-	msgSame    messageKind = 'S' // client -> holder: request, that of a run
-	msgMended  messageKind = 'M' // holder -> client: request, whether it is the same, plan
+	msgHello   byte = 'H' // holder -> client, first: pair
+	msgOverlay byte = 'L' // client -> holder: overlayOf
+	msgRun     byte = 'R' // client -> holder: run; with files
+	msgDone    byte = 'D' // holder -> client: pair; of a run, with the pidfd
+	msgFailed  byte = 'E' // holder -> client: refusal
+	msgExit    byte = 'X' // holder -> client: pair
+	msgSame    byte = 'S' // client -> holder: pair
+	msgMended  byte = 'M' // holder -> client: mending
 )
 
 const (
-	headerSize = 6
 	maxPayload = 8 << 20
-	maxFiles   = 250 // the kernel passes 253 at once
 	maxOps     = 50_000
 	maxWords   = 10_000
 )
@@ -36,98 +27,38 @@ const (
 // NEWUTS, NEWIPC, NEWPID and NEWNET.
 const sandboxNamespaces = 1<<17 | 1<<25 | 1<<26 | 1<<27 | 1<<29 | 1<<30
 
-var errProtocol = errors.New("malformed message on the holder's socket")
+// steps are those of a plan.
+type steps []Op
 
-func message(k messageKind, files int) []byte {
-	b := make([]byte, headerSize, 256)
-	b[4], b[5] = byte(k), byte(files)
-	return b
-}
-
-// finish fills in the length.
-func finish(b []byte) []byte {
-	binary.BigEndian.PutUint32(b, uint32(len(b)-headerSize))
-	return b
-}
-
-func putInt(b []byte, v uint32) []byte { return binary.BigEndian.AppendUint32(b, v) }
-
-func putString(b []byte, s string) []byte {
-	return append(putInt(b, uint32(len(s))), s...)
-}
-
-// decoder reads a payload. After the first error everything reads as zero.
-type decoder struct {
-	b   []byte
-	bad bool
-}
-
-func (d *decoder) take(n uint32) []byte {
-	if uint64(n) > uint64(len(d.b)) {
-		d.b, d.bad = nil, true
-		return nil
-	}
-	b := d.b[:n]
-	d.b = d.b[n:]
-	return b
-}
-
-func (d *decoder) int() uint32 {
-	if b := d.take(4); b != nil {
-		return binary.BigEndian.Uint32(b)
-	}
-	return 0
-}
-
-func (d *decoder) string() string { return string(d.take(d.int())) }
-
-func (d *decoder) flag() bool {
-	v := d.int()
-	d.bad = d.bad || v > 1
-	return v == 1
-}
-
-// done is the verdict on a payload that has been read.
-func (d *decoder) done() error {
-	if d.bad || len(d.b) > 0 {
-		return errProtocol
-	}
-	return nil
-}
-
-func encodePlan(ops []Op) []byte {
-	n := 4
-	for _, o := range ops {
-		n += 21 + len(o.Source) + len(o.Dest)
-	}
-	b := putInt(make([]byte, 0, n), uint32(len(ops)))
-	for _, o := range ops {
-		b = append(b, byte(o.Kind))
-		b = putString(putString(b, o.Source), o.Dest)
-		b = binary.BigEndian.AppendUint64(putInt(b, o.Perms), o.Size)
-	}
-	return b
-}
-
-func decodePlan(b []byte) ([]Op, error) {
-	d := decoder{b: b}
-	n := d.int()
-	if n > maxOps || uint64(n)*21 > uint64(len(b)) {
-		return nil, errProtocol
-	}
-	ops := make([]Op, n)
-	for i := range ops {
-		o := &ops[i]
-		if k := d.take(1); k != nil {
-			o.Kind = Kind(k[0])
-		}
-		o.Source, o.Dest, o.Perms = d.string(), d.string(), d.int()
-		o.Size = uint64(d.int())<<32 | uint64(d.int())
+func (s *steps) Fields(c *frame.Codec) {
+	frame.List(c, (*[]Op)(s), 21, func(o *Op) {
+		frame.Byte(c, &o.Kind)
+		c.Text(&o.Source)
+		c.Text(&o.Dest)
+		frame.Int(c, &o.Perms)
+		c.Long(&o.Size)
 		if o.Kind >= kinds {
-			return nil, errProtocol
+			c.Fail("no such step")
 		}
+	})
+	if len(*s) > maxOps {
+		c.Fail("too many steps")
 	}
-	return ops, d.done()
+}
+
+func encodePlan(ops []Op) []byte { return frame.Payload((*steps)(&ops)) }
+
+func decodePlan(b []byte) (ops []Op, err error) { return ops, frame.Decode(b, (*steps)(&ops)) }
+
+// A pair is a request and one number more.
+type pair struct {
+	request uint32
+	value   uint32 // of a hello the version, done the pid or 0, exit the wait status, same the request of the run
+}
+
+func (m *pair) Fields(c *frame.Codec) {
+	frame.Int(c, &m.request)
+	frame.Int(c, &m.value)
 }
 
 // A run is the request to start an init.
@@ -138,109 +69,65 @@ type run struct {
 	argv    []string
 
 	namespaces uint32 // of its sandbox
+	files      uint32 // how many come with the message
 }
 
-func encodeRun(r *run, files int) []byte {
-	b := putInt(putInt(putInt(message(msgRun, files), r.request), r.umask), r.namespaces)
-	b = putInt(putString(b, r.plan), uint32(len(r.argv)))
-	for _, w := range r.argv {
-		b = putString(b, w)
+func (m *run) Fields(c *frame.Codec) {
+	frame.Int(c, &m.request)
+	frame.Int(c, &m.umask)
+	frame.Int(c, &m.namespaces)
+	frame.Int(c, &m.files)
+	c.Text(&m.plan)
+	c.Texts(&m.argv)
+	if len(m.argv) == 0 || len(m.argv) > maxWords || m.umask > 0o777 || m.namespaces&^sandboxNamespaces != 0 || m.files > frame.MaxFiles {
+		c.Fail("no such run")
 	}
-	return finish(b)
 }
 
-func decodeRun(b []byte) (*run, error) {
-	d := decoder{b: b}
-	r := &run{request: d.int(), umask: d.int(), namespaces: d.int(), plan: d.string()}
-	n := d.int()
-	if n > maxWords || uint64(n)*4 > uint64(len(d.b)) {
-		return nil, errProtocol
+// A refusal says why a request was not carried out, or why a holder could not begin.
+type refusal struct {
+	request uint32
+	why     MountError
+}
+
+func (m *refusal) Fields(c *frame.Codec) {
+	frame.Int(c, &m.request)
+	m.why.Fields(c)
+}
+
+// Fields implements [frame.Message].
+func (e *MountError) Fields(c *frame.Codec) {
+	frame.Int(c, &e.Index)
+	frame.Int(c, &e.Errno)
+	c.Text(&e.Call)
+	c.Text(&e.Reason)
+	c.Flag(&e.Shared)
+}
+
+// A mending says whether what a run was started in is still as it was, but for steps that
+// were put back.
+type mending struct {
+	request uint32
+	same    bool
+	steps   Plan
+}
+
+func (m *mending) Fields(c *frame.Codec) {
+	frame.Int(c, &m.request)
+	c.Flag(&m.same)
+	m.steps.Fields(c)
+}
+
+// An overlayOf asks for the overlay of a directory.
+type overlayOf struct {
+	request uint32
+	source  string
+}
+
+func (m *overlayOf) Fields(c *frame.Codec) {
+	frame.Int(c, &m.request)
+	c.Text(&m.source)
+	if len(m.source) == 0 || m.source[0] != '/' {
+		c.Fail("no absolute path")
 	}
-	for range n {
-		r.argv = append(r.argv, d.string())
-	}
-	if len(r.argv) == 0 || r.umask > 0o777 || r.namespaces&^sandboxNamespaces != 0 {
-		return nil, errProtocol
-	}
-	return r, d.done()
-}
-
-func encodeFailed(request uint32, e *MountError) []byte {
-	return finish(append(putInt(message(msgFailed, 0), request), e.Encode()...))
-}
-
-func decodeFailed(b []byte) (request uint32, e *MountError, err error) {
-	d := decoder{b: b}
-	request = d.int()
-	if d.bad {
-		return 0, nil, errProtocol
-	}
-	e, err = DecodeError(d.b)
-	return request, e, err
-}
-
-// Encode gives e as a message holds it.
-func (e *MountError) Encode() []byte {
-	shared := uint32(0)
-	if e.Shared {
-		shared = 1
-	}
-	b := putInt(putInt(nil, uint32(int32(e.Index))), uint32(e.Errno))
-	return putInt(putString(putString(b, e.Call), e.Reason), shared)
-}
-
-// DecodeError is the reverse of Encode.
-func DecodeError(b []byte) (*MountError, error) {
-	d := decoder{b: b}
-	e := &MountError{Index: int(int32(d.int())), Errno: syscall.Errno(d.int()), Call: d.string(), Reason: d.string(), Shared: d.flag()}
-	return e, d.done()
-}
-
-func encodeInts(k messageKind, files int, v ...uint32) []byte {
-	b := message(k, files)
-	for _, n := range v {
-		b = putInt(b, n)
-	}
-	return finish(b)
-}
-
-func decodeInts(b []byte, v ...*uint32) error {
-	d := decoder{b: b}
-	for _, p := range v {
-		*p = d.int()
-	}
-	return d.done()
-}
-
-func encodeMended(request uint32, same bool, steps []Op) []byte {
-	b := putInt(message(msgMended, 0), request)
-	if same {
-		b = append(putInt(b, 1), encodePlan(steps)...)
-	} else {
-		b = putInt(b, 0)
-	}
-	return finish(b)
-}
-
-// decodeMended gives the plan as it came: it is for an init.
-func decodeMended(b []byte) (request uint32, same bool, steps Plan, err error) {
-	d := decoder{b: b}
-	request, same = d.int(), d.flag()
-	if d.bad {
-		return 0, false, Plan{}, errProtocol
-	}
-	if same {
-		_, err = decodePlan(d.b)
-	}
-	return request, same, Plan{string(d.b)}, err
-}
-
-func encodeOverlay(request uint32, source string) []byte {
-	return finish(putString(putInt(message(msgOverlay, 0), request), source))
-}
-
-func decodeOverlay(b []byte) (request uint32, source string, err error) {
-	d := decoder{b: b}
-	request, source = d.int(), d.string()
-	return request, source, d.done()
 }

@@ -1,11 +1,14 @@
 package holder
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
 func TestWire(t *testing.T) {
@@ -15,58 +18,47 @@ func TestWire(t *testing.T) {
 	if err != nil || !slices.Equal(got, ops) {
 		t.Errorf("%v, %v", got, err)
 	}
-	r := &run{7, 0o27, string(encodePlan(ops)), []string{"init", "", "--"}, 1 << 29}
-	back, err := decodeRun(encodeRun(r, 3)[headerSize:])
-	if err != nil || !reflect.DeepEqual(back, r) {
-		t.Errorf("%+v, %v", back, err)
-	}
-	request, failed, err := decodeFailed(encodeFailed(9, &MountError{Index: -1, Call: "call", Reason: "reason"})[headerSize:])
-	if err != nil || request != 9 || *failed != (MountError{Index: -1, Call: "call", Reason: "reason"}) {
-		t.Errorf("%d, %+v, %v", request, failed, err)
-	}
-	request, source, err := decodeOverlay(encodeOverlay(3, "/s")[headerSize:])
-	if err != nil || request != 3 || source != "/s" {
-		t.Errorf("%d, %q, %v", request, source, err)
-	}
-	for _, want := range []bool{true, false} {
-		request, same, steps, err := decodeMended(encodeMended(4, want, ops)[headerSize:])
-		if err != nil || request != 4 || same != want || want && steps != NewPlan(ops) {
-			t.Errorf("%d, %v, %v, %v", request, same, steps, err)
+	for _, want := range messages(ops) {
+		back := reflect.New(reflect.TypeOf(want).Elem()).Interface().(frame.Message)
+		if err := frame.Decode(frame.Payload(want), back); err != nil || !reflect.DeepEqual(back, want) {
+			t.Errorf("%+v came back as %+v, %v", want, back, err)
 		}
 	}
-	var a, b uint32
-	if err := decodeInts(encodeInts(msgExit, 0, 1, 0x8b)[headerSize:], &a, &b); err != nil || a != 1 || b != 0x8b {
-		t.Errorf("%d, %d, %v", a, b, err)
+	for _, wrong := range []frame.Message{
+		&run{}, &run{argv: []string{"x"}, umask: 0o1000}, &run{argv: []string{"x"}, namespaces: 1}, &run{argv: []string{"x"}, files: frame.MaxFiles + 1},
+		&run{argv: make([]string, maxWords+1)}, &overlayOf{source: "s"}, &overlayOf{}, &steps{{Kind: kinds}}, &Sandbox{Namespaces: 1},
+	} {
+		back := reflect.New(reflect.TypeOf(wrong).Elem()).Interface().(frame.Message)
+		if err := frame.Decode(frame.Payload(wrong), back); !errors.Is(err, frame.ErrMalformed) {
+			t.Errorf("%+v was taken: %v", wrong, err)
+		}
 	}
-	if err := decodeInts(encodeInts(msgExit, 0, 1, 2, 3)[headerSize:], &a, &b); err == nil {
-		t.Error("a message that is too long")
+}
+
+// messages are one of each kind.
+func messages(ops []Op) []frame.Message {
+	return []frame.Message{
+		&run{7, 0o27, string(encodePlan(ops)), []string{"init", "", "--"}, 1 << 29, 3},
+		&refusal{9, MountError{Index: -1, Call: "call", Reason: "reason", Errno: syscall.EPERM, Shared: true}},
+		&overlayOf{3, "/s"},
+		&mending{4, true, NewPlan(ops)},
+		&pair{1, 0x8b},
+		&Sandbox{Namespaces: 1 << 29, Steps: NewPlan(ops)},
 	}
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(encodePlan([]Op{{Kind: Root, Dest: "/0"}, {Kind: File, Source: "/etc/passwd", Dest: "/0/etc/passwd", Perms: 0o444}}))
-	f.Add(encodeRun(&run{1, 0o22, "plan", []string{"true", "x"}, 0}, 2)[headerSize:])
-	f.Add(encodeFailed(2, &MountError{Index: 4, Call: "open_tree", Reason: "no", Errno: 1, Shared: true})[headerSize:])
-	f.Add(encodeOverlay(2, "/lower")[headerSize:])
-	f.Add(encodeMended(3, true, []Op{{Kind: HideFile, Dest: "/0/x"}})[headerSize:])
+	ops := []Op{{Kind: Root, Dest: "/0"}, {Kind: File, Source: "/etc/passwd", Dest: "/0/etc/passwd", Perms: 0o444}}
+	f.Add(encodePlan(ops))
+	for _, m := range messages(ops) {
+		f.Add(frame.Payload(m))
+	}
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if ops, err := decodePlan(b); err == nil && string(encodePlan(ops)) != string(b) {
-			t.Errorf("%v is not %q", ops, b)
-		}
-		if r, err := decodeRun(b); err == nil && string(encodeRun(r, 0)[headerSize:]) != string(b) {
-			t.Errorf("%v is not %q", r, b)
-		}
-		if n, e, err := decodeFailed(b); err == nil && string(encodeFailed(n, e)[headerSize:]) != string(b) {
-			t.Errorf("%v is not %q", e, b)
-		}
-		if n, same, plan, err := decodeMended(b); err == nil && same {
-			if steps, err := decodePlan(plan.Encoded()); err != nil || string(encodeMended(n, true, steps)[headerSize:]) != string(b) {
-				t.Errorf("%v is not %q: %v", steps, b, err)
+		for _, m := range []frame.Message{&steps{}, &run{}, &refusal{}, &overlayOf{}, &mending{}, &pair{}, &Sandbox{}} {
+			if err := frame.Decode(b, m); err == nil && string(frame.Payload(m)) != string(b) {
+				t.Errorf("%+v is not %q", m, b)
 			}
-		}
-		if n, s, err := decodeOverlay(b); err == nil && string(encodeOverlay(n, s)[headerSize:]) != string(b) {
-			t.Errorf("%q is not %q", s, b)
 		}
 	})
 }

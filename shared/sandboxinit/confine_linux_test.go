@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
 // daemon leaves a process in another session that holds stdout open.
@@ -233,7 +235,7 @@ func TestInitRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	for name, bytes := range map[string][]byte{
 		"garbage":     []byte("GET / HTTP/1.0\r\n\r\n"),
-		"status":      encodeStatus(Status{}),
+		"status":      frame.Encode(kindStatus, &Status{}, 11),
 		"bad command": {0, 0, 0, 2, 'C', wireVersion + 1, 0},
 	} {
 		s := direct.launch(t, nil, false)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/shared/frame"
 	"github.com/sbxhost/sbxhost/shared/holder"
 )
 
@@ -118,11 +119,11 @@ func (c *Conn) Start(ctx context.Context, cmd Command) error {
 	return err
 }
 
-// Make tells an init of [MakingArgv] what to make, before Start: an encoded
-// [holder.Sandbox]. Start returns a *[holder.MountError] for what could not be made.
-func (c *Conn) Make(sandbox []byte) error {
+// Make tells an init of [MakingArgv] what to make, before Start. Start returns a
+// *[holder.MountError] for what could not be made.
+func (c *Conn) Make(box *holder.Sandbox) error {
 	return c.send(func() error {
-		_, err := c.f.Write(encodeSandbox(sandbox))
+		_, err := c.f.Write(frame.Encode(kindSandbox, box, 4096))
 		return err
 	})
 }
@@ -130,32 +131,13 @@ func (c *Conn) Make(sandbox []byte) error {
 // Complete has it completed, before Start: with the steps that [holder.Client.Same] gives for an
 // init that has waited, none for another. stdio is the command's.
 func (c *Conn) Complete(mended holder.Plan, stdio [3]*os.File) error {
-	b := encodeComplete(mended.Encoded())
-	// Fd makes a file blocking, which is how a command expects to find it.
-	rights := syscall.UnixRights(int(stdio[0].Fd()), int(stdio[1].Fd()), int(stdio[2].Fd()))
 	raw, err := c.f.SyscallConn()
 	if err != nil {
 		return err
 	}
 	return c.send(func() error {
-		for len(b) > 0 {
-			var n int
-			var failed error
-			err := raw.Write(func(fd uintptr) bool {
-				n, failed = syscall.SendmsgN(int(fd), b, rights, nil, 0)
-				return failed != syscall.EAGAIN
-			})
-			switch {
-			case err != nil:
-				return err
-			case failed == syscall.EINTR:
-				continue
-			case failed != nil:
-				return os.NewSyscallError("sendmsg", failed)
-			}
-			b, rights = b[n:], nil
-		}
-		return nil
+		// Fd makes a file blocking, which is how a command expects to find it.
+		return frame.Send(raw, frame.Encode(kindComplete, &mended, 256), int(stdio[0].Fd()), int(stdio[1].Fd()), int(stdio[2].Fd()))
 	})
 }
 
@@ -206,14 +188,14 @@ func (c *Conn) Signal(n int) error {
 	if n < 1 || n > maxSignal {
 		return errors.New("signal " + strconv.Itoa(n) + ": not between 1 and " + strconv.Itoa(maxSignal))
 	}
-	return c.request(encodeSignal(n))
+	return c.request(frame.Encode(kindSignal, &signalling{n}, 1))
 }
 
 // Kill asks the init to end at once, which kills every process of the sandbox.
 // Wait then reports death by SIGKILL unless the command was faster. It asks a
 // process that the command may have tampered with: where nothing follows, kill the
 // launcher.
-func (c *Conn) Kill() error { return c.request(encodeKill()) }
+func (c *Conn) Kill() error { return c.request(frame.Encode(kindKill, nothing{}, 0)) }
 
 func (c *Conn) request(message []byte) error {
 	select {
@@ -286,41 +268,34 @@ func (c *Conn) read() {
 }
 
 // converse reads what one init may say, in the only order in which it says it.
-func (c *Conn) converse() (Status, error) {
-	k, payload, err := readMessage(c.f, maxReport)
+func (c *Conn) converse() (status Status, err error) {
+	k, payload, err := frame.Read(c.f, maxReport)
 	if err != nil {
 		return Status{}, lost(err)
 	}
+	var said frame.Message
 	switch k {
 	case kindRefused:
-		x, err := decodeRefused(payload)
-		if err != nil {
-			return Status{}, err
-		}
-		return Status{}, x
+		said = &ExecError{}
 	case kindUnmade:
-		failed, err := holder.DecodeError(payload)
-		if err != nil {
-			return Status{}, protocolError("no reason for what was not made")
-		}
-		return Status{}, failed
+		said = &holder.MountError{}
 	case kindStarted:
-		c.scoped, err = decodeStarted(payload)
-		if err != nil {
-			return Status{}, err
-		}
+		said = &started{}
 	default:
-		return Status{}, protocolError("neither started nor refused")
+		return Status{}, frame.Malformed("neither started nor refused")
 	}
+	if err := frame.Decode(payload, said); err != nil {
+		return Status{}, err
+	}
+	if err, refused := said.(error); refused {
+		return Status{}, err
+	}
+	c.scoped = said.(*started).scoped
 	close(c.started)
-	k, payload, err = readMessage(c.f, maxReport)
-	if err != nil {
+	if err := receive(c.f, kindStatus, maxReport, &status); err != nil {
 		return Status{}, lost(err)
 	}
-	if k != kindStatus {
-		return Status{}, protocolError("no status after started")
-	}
-	return decodeStatus(payload)
+	return status, nil
 }
 
 // lost gives the loss of the peer its sentinel, and leaves out what adds nothing.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
 var anyCommand = Command{Args: []string{"true"}}
@@ -34,16 +36,14 @@ func fakeInit(t *testing.T, serve func(init *os.File)) *Conn {
 	return c
 }
 
-func readCommand(init *os.File) { readMessage(init, maxCommand) }
+func readCommand(init *os.File) { frame.Read(init, maxCommand) }
 
 func TestConnReports(t *testing.T) {
-	started := encodeStarted(false)
-	status := encodeStatus(Status{Code: 7})
+	started := frame.Encode(kindStarted, &started{}, 1)
+	status := frame.Encode(kindStatus, &Status{Code: 7}, 11)
 	refused := encodeRefused(&ExecError{OpLookup, "x", syscall.ENOENT})
-	bad := func(k kind, payload ...byte) []byte {
-		e := message(k, len(payload))
-		e.b = append(e.b, payload...)
-		return e.done()
+	bad := func(k byte, payload ...byte) []byte {
+		return append([]byte{0, 0, 0, byte(len(payload)), k}, payload...)
 	}
 	for name, test := range map[string]struct {
 		says        []byte
@@ -137,17 +137,18 @@ func TestConnConcurrentUse(t *testing.T) {
 	var got int
 	c := fakeInit(t, func(init *os.File) {
 		readCommand(init)
-		init.Write(encodeStarted(true))
+		init.Write(frame.Encode(kindStarted, &started{true}, 1))
 		for {
-			k, payload, err := readMessage(init, maxRequest)
+			k, payload, err := frame.Read(init, maxRequest)
 			if err != nil {
 				return
 			}
 			if k == kindKill {
-				init.Write(encodeStatus(Status{Signal: 9}))
+				init.Write(frame.Encode(kindStatus, &Status{Signal: 9}, 11))
 				return
 			}
-			if n, err := decodeSignal(payload); err == nil && n == 10 {
+			var m signalling
+			if frame.Decode(payload, &m) == nil && m.number == 10 {
 				got++
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
 // runFetch is the whole life of an init that fetches its descriptors.
@@ -23,7 +25,7 @@ func runFetch(path string) int {
 	var control int
 	if err == nil {
 		control, err = inARow(fds)
-		closeAll(fds)
+		frame.CloseAll(fds)
 	}
 	if err != nil {
 		return complain("fetching the command's descriptors", err)
@@ -72,36 +74,33 @@ func (l line) receiveWith(want int) (number uint64, fds []int, err error) {
 	return binary.BigEndian.Uint64(message), fds, nil
 }
 
-// receiveRights reads the beginning of a message, and the descriptors that come with it.
-func receiveRights(socket int, message []byte, want int) (fds []int, err error) {
-	rights := make([]byte, unix.CmsgSpace(handedOver*4))
-	var n, oobn int
-	for {
-		n, oobn, _, _, err = unix.Recvmsg(socket, message, rights, unix.MSG_CMSG_CLOEXEC|unix.MSG_WAITALL)
-		if err != unix.EINTR {
-			break
-		}
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case n == 0:
-		return nil, io.EOF
-	case n != len(message):
-		return nil, io.ErrUnexpectedEOF
-	}
-	messages, err := unix.ParseSocketControlMessage(rights[:oobn])
-	if err == nil && len(messages) == 1 {
-		fds, err = unix.ParseUnixRights(&messages[0])
-	}
-	if err == nil && len(fds) != want {
-		err = protocolError("a message without its descriptors")
+// receiveRights reads a message of that length, and the descriptors that come with it.
+func receiveRights(socket int, message []byte, want int) ([]int, error) {
+	from := rightsReader{socket: socket}
+	_, err := io.ReadFull(&from, message)
+	if err == nil && len(from.fds) != want {
+		err = frame.Malformed("without its descriptors")
 	}
 	if err != nil {
-		closeAll(fds)
+		frame.CloseAll(from.fds)
 		return nil, err
 	}
-	return fds, nil
+	return from.fds, nil
+}
+
+// rightsReader reads a socket, and keeps the descriptors that come along.
+type rightsReader struct {
+	socket int
+	fds    []int
+}
+
+func (r *rightsReader) Read(p []byte) (int, error) {
+	n, fds, err := frame.Receive(r.socket, p)
+	r.fds = append(r.fds, fds...)
+	if err == nil && n == 0 {
+		err = io.EOF
+	}
+	return max(n, 0), err
 }
 
 // inARow duplicates descriptors to consecutive numbers above them all, whatever
@@ -121,12 +120,6 @@ func inARow(fds []int) (first int, err error) {
 
 func closeRow(first, n int) {
 	for fd := first; fd < first+n; fd++ {
-		syscall.Close(fd)
-	}
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
 		syscall.Close(fd)
 	}
 }

@@ -1,7 +1,6 @@
 package sandboxinit
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"runtime"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/shared/frame"
 	"github.com/sbxhost/sbxhost/shared/holder"
 )
 
@@ -44,25 +44,17 @@ func runMaking(control int, others [2]int) int {
 		return code
 	}
 	socket := controlSocket(control)
-	k, payload, err := readMessage(socket, maxCommand)
-	if err == io.EOF {
-		return initFailed // the engine has died or given up
-	}
 	var box holder.Sandbox
-	if err == nil && k != kindSandbox {
-		err = protocolError("no sandbox first")
-	}
-	if err == nil {
-		box, err = holder.DecodeSandbox(payload)
-	}
-	if err != nil {
+	if err := receive(socket, kindSandbox, maxCommand, &box); err == io.EOF {
+		return initFailed // the engine has died or given up
+	} else if err != nil {
 		return complain("reading what is to be made", err)
 	}
 	making, failed := holder.Make(box, others, []int{0, 1, 2})
 	unix.Close(others[0])
 	unix.Close(others[1])
 	if failed != nil {
-		socket.send(encodeUnmade(failed))
+		socket.send(frame.Encode(kindUnmade, failed, 256))
 		return initFailed
 	}
 	// It may wait here for long, until there is a command.
@@ -81,31 +73,25 @@ func runMaking(control int, others [2]int) int {
 		}
 		failed = &holder.MountError{Index: -1, Call: "dropping capabilities", Reason: err.Error(), Errno: errnoOf(err)}
 	}
-	socket.send(encodeUnmade(failed))
+	socket.send(frame.Encode(kindUnmade, failed, 256))
 	return initFailed
 }
 
 // receiveCompletion gives the steps of a kindComplete, and a new number of the control
 // socket, behind which the command's stdio is.
 func receiveCompletion(socket controlSocket) (mended holder.Plan, row int, err error) {
-	var header [headerSize]byte
-	stdio, err := receiveRights(int(socket), header[:], 3)
-	if err != nil {
+	from := rightsReader{socket: int(socket)}
+	defer func() { frame.CloseAll(from.fds) }()
+	if err = receive(&from, kindComplete, maxCommand, &mended); err != nil {
 		return mended, 0, err
 	}
-	defer closeAll(stdio)
-	k, payload, err := readMessage(io.MultiReader(bytes.NewReader(header[:]), socket), maxCommand)
-	if err == nil && k != kindComplete {
-		err = protocolError("no completion")
+	if len(from.fds) != 3 {
+		return mended, 0, frame.Malformed("without the command's stdio")
 	}
-	if err == nil {
-		row, err = inARow(append([]int{int(socket)}, stdio...))
+	if row, err = inARow(append([]int{int(socket)}, from.fds...)); err == nil {
+		unix.Close(int(socket))
 	}
-	if err != nil {
-		return mended, 0, err
-	}
-	unix.Close(int(socket))
-	return holder.DecodedPlan(payload), row, nil
+	return mended, row, err
 }
 
 // closeEyes keeps the command, which has the init's uid, from it: without this it could
@@ -163,16 +149,13 @@ func supervise(control int) int {
 			return complain("prctl PR_SET_CHILD_SUBREAPER", err)
 		}
 	}
-	k, payload, err := readMessage(s.control, maxCommand)
+	cmd := &Command{}
+	err := receive(s.control, kindCommand, maxCommand, cmd)
 	if err == io.EOF {
 		return initFailed // the engine has died or given up
 	}
-	if err == nil && k != kindCommand {
-		err = protocolError("no command first")
-	}
-	var cmd *Command
 	if err == nil {
-		cmd, err = decodeCommand(payload)
+		err = cmd.validate()
 	}
 	if err != nil {
 		return complain("reading the command", err)
@@ -196,7 +179,7 @@ func supervise(control int) int {
 		return refusedCode(refused)
 	}
 	s.group.Store(int32(child.pid))
-	s.control.send(encodeStarted(child.scoped))
+	s.control.send(frame.Encode(kindStarted, &started{child.scoped}, 1))
 	// The engine's readers see the end of the command's output when the command
 	// closes it, not when the init ends.
 	closeInherited(control)
@@ -253,7 +236,7 @@ func (s *supervisor) report(status Status) {
 	if !s.reported {
 		s.reported = true
 		status.Left = s.fresh.left()
-		s.control.send(encodeStatus(status))
+		s.control.send(frame.Encode(kindStatus, &status, 11))
 	}
 }
 
@@ -271,12 +254,12 @@ func (s *supervisor) end(code int) {
 // serveRequests obeys the engine until it is gone or makes no sense.
 func (s *supervisor) serveRequests() {
 	for {
-		k, payload, err := readMessage(s.control, maxRequest)
+		k, payload, err := frame.Read(s.control, maxRequest)
 		switch {
 		case err == nil && k == kindSignal:
-			var n int
-			if n, err = decodeSignal(payload); err == nil {
-				s.signal(syscall.Signal(n))
+			var m signalling
+			if frame.Decode(payload, &m) == nil {
+				s.signal(syscall.Signal(m.number))
 				continue
 			}
 		case err == nil && k == kindKill:

@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
 // keeper is pid 1 of a namespace in which one command runs after another.
@@ -48,7 +50,7 @@ func runKeep(path string) int {
 		number, fds, err := l.receive()
 		if err == nil {
 			err = k.begin(c, number, fds)
-			closeAll(fds)
+			frame.CloseAll(fds)
 		}
 		switch {
 		case err == io.EOF:

@@ -1,6 +1,7 @@
 package sandboxinit
 
 import (
+	"errors"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -97,16 +98,12 @@ func forkLimited(cmd *Command, prog program, control int) (int, *ExecError) {
 
 // limitOutcome waits for the stage to report a failure or to be replaced.
 func limitOutcome(stage controlSocket) *ExecError {
-	k, payload, err := readMessage(stage, maxReport)
-	if err != nil {
+	refused := &ExecError{}
+	switch err := receive(stage, kindRefused, maxReport, refused); {
+	case errors.Is(err, ErrProtocol):
+		return &ExecError{OpFork, "", syscall.EPROTO}
+	case err != nil:
 		return nil // executed; or dead, as its wait status will tell
-	}
-	if k != kindRefused {
-		return &ExecError{OpFork, "", syscall.EPROTO}
-	}
-	refused, err := decodeRefused(payload)
-	if err != nil {
-		return &ExecError{OpFork, "", syscall.EPROTO}
 	}
 	return refused
 }
@@ -115,12 +112,8 @@ func limitOutcome(stage controlSocket) *ExecError {
 func runLimitStage(fd int) int {
 	socket := controlSocket(fd)
 	syscall.CloseOnExec(fd)
-	k, payload, err := readMessage(socket, maxCommand)
-	if err != nil || k != kindCommand {
-		return initFailed
-	}
-	cmd, err := decodeCommand(payload)
-	if err != nil || len(cmd.Args) < 2 {
+	cmd := &Command{}
+	if receive(socket, kindCommand, maxCommand, cmd) != nil || cmd.validate() != nil || len(cmd.Args) < 2 {
 		return initFailed
 	}
 	socket.send(encodeRefused(limitAndExec(cmd)))

@@ -65,7 +65,7 @@ func TestMakingIsRefused(t *testing.T) {
 			theirs.Close()
 			conn := NewConn(ours)
 			defer conn.Close()
-			if err := conn.Make(holder.Sandbox{Steps: holder.NewPlan([]holder.Op{{Kind: holder.Seal, Dest: "/0/x"}})}.Encode()); err != nil {
+			if err := conn.Make(&holder.Sandbox{Steps: holder.NewPlan([]holder.Op{{Kind: holder.Seal, Dest: "/0/x"}})}); err != nil {
 				t.Fatal(err)
 			}
 			err = conn.Start(t.Context(), Command{Args: []string{"/bin/true"}})

@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
 // runStay is the whole life of a keeper that outlives its first engine.
@@ -45,7 +47,7 @@ func (k *keeper) serve(l line) {
 		number, fds, err := l.receive()
 		if err == nil {
 			err = k.begin(c, number, fds)
-			closeAll(fds)
+			frame.CloseAll(fds)
 		}
 		if err == nil {
 			continue

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"io"
 	"reflect"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
 func commands() map[string]Command {
@@ -28,13 +29,13 @@ func commands() map[string]Command {
 	}
 }
 
-func decodeMessage(t *testing.T, message []byte, want kind, limit int) []byte {
+func decodeMessage(t *testing.T, message []byte, want byte, limit int, m frame.Message) error {
 	t.Helper()
-	k, payload, err := readMessage(bytes.NewReader(message), limit)
+	k, payload, err := frame.Read(bytes.NewReader(message), limit)
 	if err != nil || k != want {
-		t.Fatalf("readMessage: kind %q, error %v; want kind %q", k, err, want)
+		t.Fatalf("Read: kind %q, error %v; want kind %q", k, err, want)
 	}
-	return payload
+	return frame.Decode(payload, m)
 }
 
 func TestCommandRoundTrip(t *testing.T) {
@@ -44,23 +45,23 @@ func TestCommandRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			payload := decodeMessage(t, message, kindCommand, maxCommand)
-			got, err := decodeCommand(payload)
-			if err != nil {
+			var got Command
+			if err := decodeMessage(t, message, kindCommand, maxCommand, &got); err != nil {
 				t.Fatal(err)
 			}
-			if !reflect.DeepEqual(*got, want) {
-				t.Errorf("got %+v, want %+v", *got, want)
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got %+v, want %+v", got, want)
 			}
+			payload := message[frame.HeaderSize:]
 			if len(payload) > 4096 {
 				return
 			}
 			for n := range payload {
-				if _, err := decodeCommand(payload[:n]); !errors.Is(err, ErrProtocol) {
+				if err := frame.Decode(payload[:n], &Command{}); !errors.Is(err, ErrProtocol) {
 					t.Errorf("first %d of %d bytes: error %v, want ErrProtocol", n, len(payload), err)
 				}
 			}
-			if _, err := decodeCommand(append(payload[:len(payload):len(payload)], 0)); !errors.Is(err, ErrProtocol) {
+			if err := frame.Decode(append(payload[:len(payload):len(payload)], 0), &Command{}); !errors.Is(err, ErrProtocol) {
 				t.Errorf("one byte more: error %v, want ErrProtocol", err)
 			}
 		})
@@ -68,7 +69,7 @@ func TestCommandRoundTrip(t *testing.T) {
 }
 
 func TestCommandRefused(t *testing.T) {
-	many := make([]string, maxStrings+1)
+	many := make([]string, frame.MaxItems+1)
 	for name, test := range map[string]struct {
 		cmd  Command
 		want string
@@ -95,82 +96,49 @@ func TestCommandRefused(t *testing.T) {
 }
 
 func TestReportsRoundTrip(t *testing.T) {
+	reports := []frame.Message{&ExecError{OpExec, "/\xff\n", syscall.EACCES}, &started{}, &started{true}}
 	for code := range 256 {
-		want := Status{Code: code, Left: uint64(code) << 33}
-		got, err := decodeStatus(decodeMessage(t, encodeStatus(want), kindStatus, maxReport))
-		if err != nil || got != want {
-			t.Errorf("code %d: got %+v, %v", code, got, err)
-		}
+		reports = append(reports, &Status{Code: code, Left: uint64(code) << 33})
 	}
 	for sig := 1; sig < 128; sig++ {
-		want := Status{Code: -1, Signal: sig, CoreDumped: sig%2 == 0}
-		got, err := decodeStatus(decodeMessage(t, encodeStatus(want), kindStatus, maxReport))
-		if err != nil || got != want {
-			t.Errorf("signal %d: got %+v, %v", sig, got, err)
-		}
+		reports = append(reports, &Status{Code: -1, Signal: sig, CoreDumped: sig%2 == 0})
 	}
 	for n := 1; n <= maxSignal; n++ {
-		if got, err := decodeSignal(decodeMessage(t, encodeSignal(n), kindSignal, maxRequest)); err != nil || got != n {
-			t.Errorf("request for signal %d: got %d, %v", n, got, err)
-		}
+		reports = append(reports, &signalling{n})
 	}
-	refused := &ExecError{OpExec, "/\xff\n", syscall.EACCES}
-	got, err := decodeRefused(decodeMessage(t, encodeRefused(refused), kindRefused, maxReport))
-	if err != nil || *got != *refused {
-		t.Errorf("got %+v, %v", got, err)
+	for _, want := range reports {
+		got := reflect.New(reflect.TypeOf(want).Elem()).Interface().(frame.Message)
+		if err := frame.Decode(frame.Payload(want), got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v came back as %+v, %v", want, got, err)
+		}
 	}
 	long := &ExecError{OpExec, strings.Repeat("x", 1<<20), syscall.ENAMETOOLONG}
-	if _, err := decodeRefused(decodeMessage(t, encodeRefused(long), kindRefused, maxReport)); err != nil {
+	if err := decodeMessage(t, encodeRefused(long), kindRefused, maxReport, &ExecError{}); err != nil {
 		t.Errorf("long path: %v", err)
-	}
-	for _, scoped := range []bool{false, true} {
-		if got, err := decodeStarted(decodeMessage(t, encodeStarted(scoped), kindStarted, maxReport)); err != nil || got != scoped {
-			t.Errorf("scoped %v: got %v, %v", scoped, got, err)
-		}
 	}
 }
 
 func TestReportsRefused(t *testing.T) {
-	refuses := func(name string, err error) {
-		if !errors.Is(err, ErrProtocol) {
-			t.Errorf("%s: error %v, want ErrProtocol", name, err)
+	refuses := func(m frame.Message, payloads ...[]byte) {
+		for _, p := range payloads {
+			if err := frame.Decode(p, m); !errors.Is(err, ErrProtocol) {
+				t.Errorf("%T of %v: error %v, want ErrProtocol", m, p, err)
+			}
 		}
 	}
-	for _, p := range [][]byte{nil, {0}, {0, 0}, {1, 1, 0}, {0, 128, 0}, {0, 0, 1}, {0, 0, 2}, {0, 0, 0, 0}} {
-		_, err := decodeStatus(p)
-		refuses("status", err)
-	}
-	for _, p := range [][]byte{nil, {0}, {65}, {255}, {1, 1}} {
-		_, err := decodeSignal(p)
-		refuses("signal", err)
-	}
-	for _, p := range [][]byte{nil, {2}, {0, 0}} {
-		_, err := decodeStarted(p)
-		refuses("started", err)
-	}
+	refuses(&Status{}, nil, []byte{0}, []byte{0, 0}, []byte{1, 1, 0}, []byte{0, 128, 0}, []byte{0, 0, 1}, []byte{0, 0, 2}, []byte{0, 0, 0, 0},
+		[]byte{1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, []byte{0, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0}, []byte{0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0})
+	refuses(&signalling{}, nil, []byte{0}, []byte{65}, []byte{255}, []byte{1, 1})
+	refuses(&started{}, nil, []byte{2}, []byte{0, 0})
 	for _, x := range []*ExecError{{"", "", 1}, {"\x1b[2J", "", 1}, {OpExec, "", 0}, {OpExec, "", 4096}} {
-		_, err := decodeRefused(encodeRefused(x)[headerSize:])
-		refuses("refused", err)
+		refuses(&ExecError{}, frame.Payload(x))
 	}
-}
-
-func TestMessageLimit(t *testing.T) {
-	huge := []byte{0xff, 0xff, 0xff, 0xff, 'X'}
-	if _, _, err := readMessage(bytes.NewReader(huge), maxReport); !errors.Is(err, ErrProtocol) {
-		t.Errorf("4 GiB: error %v, want ErrProtocol", err)
-	}
-	if _, _, err := readMessage(bytes.NewReader([]byte{0, 0, 0, 9, 'X', 1}), maxReport); err != io.ErrUnexpectedEOF {
-		t.Errorf("cut payload: error %v, want ErrUnexpectedEOF", err)
-	}
-	if _, _, err := readMessage(bytes.NewReader([]byte{0, 0, 0, 9, 'X'}), maxReport); err != io.ErrUnexpectedEOF {
-		t.Errorf("no payload: error %v, want ErrUnexpectedEOF", err)
-	}
-	if _, _, err := readMessage(bytes.NewReader(nil), maxReport); err != io.EOF {
-		t.Errorf("nothing: error %v, want EOF", err)
+	if err := receive(bytes.NewReader(frame.Encode(kindStarted, &started{}, 1)), kindStatus, maxReport, &Status{}); !errors.Is(err, ErrProtocol) {
+		t.Errorf("out of turn: %v", err)
 	}
 	// A count must not ask for memory that the payload does not pay for.
-	payload := binary.BigEndian.AppendUint32([]byte{wireVersion}, maxStrings)
-	if n := testing.AllocsPerRun(1, func() { decodeCommand(payload) }); n > 20 {
+	payload := binary.BigEndian.AppendUint32([]byte{wireVersion}, frame.MaxItems)
+	if n := testing.AllocsPerRun(1, func() { frame.Decode(payload, &Command{}) }); n > 20 {
 		t.Errorf("a bare count costs %v allocations", n)
 	}
 }
@@ -178,58 +146,45 @@ func TestMessageLimit(t *testing.T) {
 func FuzzDecodeCommand(f *testing.F) {
 	for _, c := range commands() {
 		if message, err := encodeCommand(&c); err == nil && len(message) < 4096 {
-			f.Add(message[headerSize:])
+			f.Add(message[frame.HeaderSize:])
 		}
 	}
 	f.Add([]byte{wireVersion, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		c, err := decodeCommand(payload)
-		if err != nil {
+		c := &Command{}
+		if frame.Decode(payload, c) != nil || c.validate() != nil {
 			return
 		}
 		message, err := encodeCommand(c)
 		if err != nil {
 			t.Fatalf("decoded what cannot be encoded: %v", err)
 		}
-		if !bytes.Equal(message[headerSize:], payload) {
-			t.Errorf("two encodings of one command: %q and %q", payload, message[headerSize:])
+		if !bytes.Equal(message[frame.HeaderSize:], payload) {
+			t.Errorf("two encodings of one command: %q and %q", payload, message[frame.HeaderSize:])
 		}
 	})
 }
 
 func FuzzReports(f *testing.F) {
-	f.Add(encodeStatus(Status{Code: 7}))
-	f.Add(encodeStatus(Status{Code: -1, Signal: 11, CoreDumped: true}))
-	f.Add(encodeStarted(true))
-	f.Add(encodeSignal(15))
+	f.Add(frame.Encode(kindStatus, &Status{Code: 7}, 0))
+	f.Add(frame.Encode(kindStatus, &Status{Code: -1, Signal: 11, CoreDumped: true}, 0))
+	f.Add(frame.Encode(kindStarted, &started{true}, 0))
+	f.Add(frame.Encode(kindSignal, &signalling{15}, 0))
 	f.Add(encodeRefused(&ExecError{OpLookup, "x", syscall.ENOENT}))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 'E'})
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		k, payload, err := readMessage(bytes.NewReader(stream), maxReport)
+		k, payload, err := frame.Read(bytes.NewReader(stream), maxReport)
 		if err != nil {
 			return
 		}
-		var again []byte
-		switch k {
-		case kindStatus:
-			if s, err := decodeStatus(payload); err == nil {
-				again = encodeStatus(s)
-			}
-		case kindStarted:
-			if s, err := decodeStarted(payload); err == nil {
-				again = encodeStarted(s)
-			}
-		case kindSignal:
-			if n, err := decodeSignal(payload); err == nil {
-				again = encodeSignal(n)
-			}
-		case kindRefused:
-			if x, err := decodeRefused(payload); err == nil && len(x.Path) <= maxReport/2 {
-				_ = x.Error()
-				again = encodeRefused(x)
-			}
+		m := map[byte]frame.Message{kindStatus: &Status{}, kindStarted: &started{}, kindSignal: &signalling{}, kindRefused: &ExecError{}}[k]
+		if m == nil || frame.Decode(payload, m) != nil {
+			return
 		}
-		if again != nil && !bytes.Equal(again, stream[:len(again)]) {
+		if x, ok := m.(*ExecError); ok {
+			_ = x.Error()
+		}
+		if again := frame.Encode(k, m, 0); !bytes.Equal(again, stream[:len(again)]) {
 			t.Errorf("two encodings of one report: %q and %q", stream[:len(again)], again)
 		}
 	})

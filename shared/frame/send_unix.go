@@ -1,0 +1,34 @@
+//go:build unix
+
+package frame
+
+import (
+	"os"
+	"syscall"
+)
+
+// Send sends one whole message, with descriptors; none is closed.
+func Send(socket syscall.RawConn, message []byte, fds ...int) error {
+	var rights []byte
+	if len(fds) > 0 {
+		rights = syscall.UnixRights(fds...)
+	}
+	for len(message) > 0 {
+		var n int
+		var failed error
+		err := socket.Write(func(fd uintptr) bool {
+			n, failed = syscall.SendmsgN(int(fd), message, rights, nil, 0) // Go programs get no SIGPIPE by it
+			return failed != syscall.EAGAIN
+		})
+		switch {
+		case err != nil:
+			return err
+		case failed == syscall.EINTR:
+			continue
+		case failed != nil:
+			return os.NewSyscallError("sendmsg", failed)
+		}
+		message, rights = message[n:], nil
+	}
+	return nil
+}
