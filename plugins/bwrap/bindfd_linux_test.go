@@ -69,26 +69,3 @@ func TestSourceThatBecameALink(t *testing.T) {
 	}
 	f.Close()
 }
-
-func TestSealed(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int{0, 1, 4096, 1 << 20} {
-		f, err := sealed("test", strings.Repeat("x", n))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := make([]byte, n+1)
-		got := 0
-		for {
-			m, err := f.Read(b[got:])
-			got += m
-			if err != nil || m == 0 {
-				break
-			}
-		}
-		f.Close()
-		if got != n {
-			t.Errorf("%d bytes came out as %d", n, got)
-		}
-	}
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
 	"github.com/sbxhost/sbxhost/shared/nsengine"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // New makes the engine. It looks at nothing before it is used.
@@ -151,7 +152,7 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 			}
 		}
 	}()
-	list, err := sealed("bwrap-args", strings.Join(words, "\x00")+"\x00")
+	list, err := sandboxinit.Sealed("bwrap-args", strings.Join(words, "\x00")+"\x00")
 	if err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the options: " + err.Error()}
 	}

@@ -58,23 +58,3 @@ func sourceID(source string) (dev, ino uint64, err error) {
 	st := info.Sys().(*syscall.Stat_t)
 	return st.Dev, st.Ino, nil
 }
-
-// sealed is an unnamed file in memory that can no longer be changed, read from
-// its start.
-func sealed(name, content string) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, fmt.Errorf("memfd_create: %w", err)
-	}
-	f := os.NewFile(uintptr(fd), name)
-	if _, err := f.WriteAt([]byte(content), 0); err != nil {
-		f.Close()
-		return nil, err
-	}
-	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("sealing a memfd: %w", err)
-	}
-	return f, nil
-}

@@ -1,6 +1,7 @@
 package cmdengine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -24,10 +25,12 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 	var script *os.File
 	if cmd.Script != "" {
 		var text string
-		resolved.Args, text = scriptArgs(cmd)
+		if resolved.Args, text, err = scriptArgs(cmd); err != nil {
+			return nil, nil, err
+		}
 		resolved.Script = ""
 		if text != "" {
-			if script, err = scriptFile(text); err != nil {
+			if script, err = sandboxinit.Sealed("script", text); err != nil {
 				return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the script: " + err.Error()}
 			}
 			defer script.Close()
@@ -64,11 +67,11 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 	}
 	path, file := c.Path, c.Path
 	if path == "" {
-		found, lookupErr := lookup(c.Args[0], dir, c.Env)
-		if lookupErr != nil {
-			return nil, nil, execError(lookupErr, whereDirect)
+		found, refused := sandboxinit.Resolve(c.Args, "", c.Env, cmp.Or(dir, "."), 0)
+		if refused != nil {
+			return nil, nil, execError(refused, whereDirect)
 		}
-		path, file = found, found
+		path, file = found.Path, found.Path
 		if dir != c.Dir && strings.Contains(c.Args[0], "/") {
 			path = c.Args[0] // from dir, which has no name that a script could be told
 		}
@@ -114,7 +117,7 @@ func directError(path string, credential *syscall.Credential, err error) error {
 	x := &sandboxinit.ExecError{Op: sandboxinit.OpExec, Path: path, Errno: errno}
 	switch errno {
 	case syscall.ENOENT:
-		if executable(path) == 0 {
+		if sandboxinit.Executable(path) == 0 {
 			x.Op = sandboxinit.OpInterpreter
 		}
 	case syscall.EPERM:

@@ -17,8 +17,11 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 		return shared.Plan{}, err
 	}
 	if cmd.Script != "" && !s.engine.config.Init && s.engine.config.Begin == nil {
-		cmd.Args, _ = scriptArgs(&cmd)
-		cmd.Script = ""
+		args, _, err := scriptArgs(&cmd)
+		if err != nil {
+			return shared.Plan{}, err
+		}
+		cmd.Args, cmd.Script = args, ""
 	}
 	plan, err := s.planned(&cmd)
 	if err != nil {

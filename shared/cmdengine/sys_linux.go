@@ -47,27 +47,6 @@ func holdDir(dir string) (held *os.File, path string, errno syscall.Errno) {
 	return held, path, 0
 }
 
-// scriptFile gives a script to a shell by descriptor, from memory.
-func scriptFile(text string) (*os.File, error) {
-	fd, err := unix.MemfdCreate("script", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
-	if err == unix.EINVAL { // before Linux 6.3
-		fd, err = unix.MemfdCreate("script", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	}
-	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
-	}
-	f := os.NewFile(uintptr(fd), "script")
-	if _, err = f.WriteString(text); err == nil {
-		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS,
-			unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
 // givePipes lets another user reopen its own stdio: /dev/stderr is a path, and a
 // pipe belongs to who made it. Only nameless pipes are given away; a named
 // file or a terminal is the caller's own.

@@ -37,18 +37,18 @@ func bearable(limits []Rlimit) bool {
 }
 
 // forkBearing starts the program from an init that has taken on the limits.
-func forkBearing(cmd *Command, prog program, control int) (int, *ExecError) {
+func forkBearing(cmd *Command, prog Program, files []uintptr) (int, *ExecError) {
 	for _, l := range cmd.Rlimits {
 		// By package syscall, which then no longer restores RLIMIT_NOFILE at exec.
 		if err := syscall.Setrlimit(l.Resource, &syscall.Rlimit{Cur: l.Soft, Max: l.Hard}); err != nil {
 			return 0, execError(OpRlimit, resourceName(l.Resource), err)
 		}
 	}
-	return forkExec(cmd, prog, control)
+	return forkExec(cmd, prog, files)
 }
 
 // forkLimited starts the program through the limit stage.
-func forkLimited(cmd *Command, prog program, control int) (int, *ExecError) {
+func forkLimited(cmd *Command, prog Program, files []uintptr) (int, *ExecError) {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, execError(OpFork, "", err)
@@ -56,10 +56,6 @@ func forkLimited(cmd *Command, prog program, control int) (int, *ExecError) {
 	ours, theirs := controlSocket(pair[0]), pair[1]
 	defer syscall.Close(int(ours))
 
-	files := stdio(control)
-	if prog.script >= 0 {
-		files = append(files, uintptr(prog.script))
-	}
 	files = append(files, uintptr(theirs))
 	pid, err := syscall.ForkExec("/proc/self/exe",
 		[]string{initArg, limitArg, strconv.Itoa(len(files) - 1)},
@@ -73,13 +69,13 @@ func forkLimited(cmd *Command, prog program, control int) (int, *ExecError) {
 	}
 
 	request, err := encodeCommand(&Command{
-		Args:    append([]string{prog.path}, prog.argv...),
+		Args:    append([]string{prog.Path}, prog.Argv...),
 		Env:     cmd.Env,
 		Rlimits: cmd.Rlimits,
 	})
 	var refused *ExecError
 	if err != nil {
-		refused = &ExecError{OpExec, prog.path, syscall.E2BIG}
+		refused = &ExecError{OpExec, prog.Path, syscall.E2BIG}
 	} else {
 		ours.send(request)
 		refused = limitOutcome(ours)

@@ -58,6 +58,22 @@ func CloseOnExecFrom(first int) error {
 	return nil
 }
 
+const ownFDs = "/dev/fd/"
+
+// Sealed is a file that no name leads to, with that content, read from its start.
+func Sealed(name, content string) (*os.File, error) {
+	w, err := os.CreateTemp("", name+"-*")
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	defer os.Remove(w.Name())
+	if _, err := w.WriteString(content); err != nil {
+		return nil, err
+	}
+	return os.Open(w.Name())
+}
+
 func openBinary(b Binary) (*os.File, error) { return os.Open(b.Path) }
 
 func socketpair() ([2]int, error) {

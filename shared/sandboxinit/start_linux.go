@@ -2,7 +2,6 @@ package sandboxinit
 
 import (
 	"runtime"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -12,14 +11,6 @@ import (
 type child struct {
 	pid    int
 	scoped bool
-}
-
-// program is what is executed: a resolved Command.
-type program struct {
-	path string
-	argv []string
-	// script is an fd that the command inherits as fd 3, or -1.
-	script int
 }
 
 // start runs the command with fds control+1 to control+3 as its stdio.
@@ -39,16 +30,22 @@ func start(cmd *Command, control int) (child, *ExecError) {
 			return child{}, execError(OpTTY, "", err)
 		}
 	}
-	prog, refused := resolve(cmd)
+	prog, refused := Resolve(cmd.Args, cmd.Script, cmd.Env, "", scriptFD)
 	if refused != nil {
 		return child{}, refused
 	}
-	if prog.script >= 0 {
-		defer syscall.Close(prog.script)
+	files := []uintptr{uintptr(control + 1), uintptr(control + 2), uintptr(control + 3)}
+	if prog.Script != "" {
+		script, err := Sealed("script", prog.Script)
+		if err != nil {
+			return child{}, execError(OpScript, "", err)
+		}
+		defer script.Close()
+		files = append(files, script.Fd())
 	}
-	fork := func() (int, *ExecError) { return forkBearing(cmd, prog, control) }
+	fork := func() (int, *ExecError) { return forkBearing(cmd, prog, files) }
 	if !bearable(cmd.Rlimits) {
-		fork = func() (int, *ExecError) { return forkLimited(cmd, prog, control) }
+		fork = func() (int, *ExecError) { return forkLimited(cmd, prog, files) }
 	}
 	if !cmd.Scope && len(cmd.Filter) == 0 {
 		pid, refused := fork()
@@ -87,25 +84,16 @@ func forkBound(cmd *Command, fork func() (int, *ExecError)) (c child, refused *E
 	return c, refused
 }
 
+// scriptFD is where the shell finds a long script: behind the command's stdio.
+const scriptFD = 3
+
 // forkExec starts the program itself.
-func forkExec(cmd *Command, prog program, control int) (int, *ExecError) {
-	files := stdio(control)
-	if prog.script >= 0 {
-		files = append(files, uintptr(prog.script))
-	}
-	pid, err := syscall.ForkExec(prog.path, prog.argv, &syscall.ProcAttr{
-		Env:   cmd.Env,
-		Files: files,
-		Sys:   session(cmd),
-	})
+func forkExec(cmd *Command, prog Program, files []uintptr) (int, *ExecError) {
+	pid, err := syscall.ForkExec(prog.Path, prog.Argv, &syscall.ProcAttr{Env: cmd.Env, Files: files, Sys: session(cmd)})
 	if err != nil {
-		return 0, startError(cmd, prog.path, err)
+		return 0, startError(cmd, prog.Path, err)
 	}
 	return pid, nil
-}
-
-func stdio(control int) []uintptr {
-	return []uintptr{uintptr(control + 1), uintptr(control + 2), uintptr(control + 3)}
 }
 
 // session is what forked children have in common. Setsid also makes the
@@ -139,42 +127,4 @@ func execFailure(path string, errno syscall.Errno) *ExecError {
 
 func execError(op, path string, err error) *ExecError {
 	return &ExecError{op, path, errnoOf(err)}
-}
-
-func errnoOf(err error) syscall.Errno {
-	if errno, ok := err.(syscall.Errno); ok && errno != 0 {
-		return errno
-	}
-	return syscall.EINVAL
-}
-
-// maxInlineScript leaves room below MAX_ARG_STRLEN, the 128 KiB that one
-// argument may have.
-const maxInlineScript = 96 << 10
-
-// resolve finds the file to execute and its arguments.
-func resolve(cmd *Command) (program, *ExecError) {
-	path := searchPath(cmd.Env)
-	if cmd.Script == "" {
-		file, refused := lookup(cmd.Args[0], path)
-		return program{file, cmd.Args, -1}, refused
-	}
-	name, flags := "bash", "-lc"
-	file, refused := lookup(name, path+":/bin:/usr/bin")
-	if refused != nil {
-		name, flags = "sh", "-c"
-		if file, refused = lookup(name, path+":/bin:/usr/bin"); refused != nil {
-			return program{}, refused
-		}
-	}
-	text, fd := cmd.Script, -1
-	if len(text) > maxInlineScript {
-		var err error
-		if fd, err = sealedScript(text); err != nil {
-			return program{}, execError(OpScript, "", err)
-		}
-		text = ". /proc/self/fd/" + strconv.Itoa(scriptFD)
-	}
-	argv := append([]string{name, flags, text, name}, cmd.Args...)
-	return program{file, argv, fd}, nil
 }
