@@ -348,11 +348,10 @@ func TestHeldLocks(t *testing.T) {
 	}
 	session := "home/.cache/sbxhost/sessions/n-s/"
 	for name, path := range map[string]string{
-		"session":        session + "lock",
-		"holder's start": filepath.Join(filepath.Dir(holderLock()), "start"),
-		"holder":         holderLock(),
-		"stubs":          "home/.local/state/sbxhost/stubs/lock",
-		"audit":          "audit/log",
+		"session": session + "lock",
+		"holder":  holderLock(),
+		"stubs":   "home/.local/state/sbxhost/stubs/lock",
+		"audit":   "audit/log",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -394,7 +393,7 @@ func TestHeldLocks(t *testing.T) {
 			}
 
 			signalled := run("-timeout", "10m", "--", "true")
-			until(t, "it to want the lock", func() bool { return p.opened(path) || name == "holder" && p.startsHolder(signalled.Process.Pid) }, func() string { return path })
+			until(t, "it to want the lock", func() bool { return p.opened(path) }, func() string { return path })
 			signalled.begun = time.Now()
 			signalled.Process.Signal(syscall.SIGTERM)
 			const soon = 4 * time.Second
@@ -409,17 +408,6 @@ func TestHeldLocks(t *testing.T) {
 			}
 		})
 	}
-}
-
-// startsHolder reports whether the engine of sbxhost has started a holder, of which
-// an ordinary user may not know what it has open.
-func (p *hurtPlace) startsHolder(sbxhost int) bool {
-	for _, child := range offspring(p.victim(sbxhost, "engine")) {
-		if procFile(child, "comm") == "sbxhost-holder\n" {
-			return true
-		}
-	}
-	return false
 }
 
 // opened reports whether a process of the place has a file open.

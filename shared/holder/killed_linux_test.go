@@ -123,25 +123,17 @@ func TestManyWhileHoldersAreKilled(t *testing.T) {
 	}
 }
 
-// lockedBy is the process that has the lock of dir's holder, or 0.
+// lockedBy is the holder whose number is in the lock of dir's, or 0.
 func lockedBy(dir string) int {
-	info, err := os.Stat(filepath.Join(dir, "holder", "u"+strconv.Itoa(os.Geteuid()), lockName))
+	b, err := os.ReadFile(filepath.Join(dir, "holder", "u"+strconv.Itoa(os.Geteuid()), lockName))
 	if err != nil {
 		return 0
 	}
-	ino := ":" + strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10)
-	b, _ := os.ReadFile("/proc/locks")
-	for line := range strings.Lines(string(b)) {
-		// 1: FLOCK  ADVISORY  WRITE 4711 fe:00:123456 0 EOF
-		if f := strings.Fields(line); len(f) > 5 && f[1] == "FLOCK" && strings.HasSuffix(f[5], ino) {
-			// Another file system may have a file of that number.
-			if name, _ := os.ReadFile("/proc/" + f[4] + "/comm"); string(name) == "sbxhost-holder\n" {
-				pid, _ := strconv.Atoi(f[4])
-				return pid
-			}
-		}
+	if name, _ := os.ReadFile("/proc/" + string(b) + "/comm"); string(name) != processName+"\n" {
+		return 0
 	}
-	return 0
+	pid, _ := strconv.Atoi(string(b))
+	return pid
 }
 
 // A holder that is killed while it makes a tree leaves nothing of it that the next

@@ -13,6 +13,7 @@ const (
 	binaryFD = 4
 	mountFD  = 5 // the mount and the user namespace of who has started it, which must not
 	userFD   = 6 // be its own
+	lockFD   = 7 // locked for as long as this process lives; where it has a directory
 )
 
 // alone stands for a holder that has one client, and no directory.

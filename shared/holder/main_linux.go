@@ -62,24 +62,20 @@ func (s *server) beginAlone() (e *MountError) {
 
 // Names in the holder's directory.
 const (
-	lockName   = "lock"   // locked for the life of a holder
-	startName  = "start"  // locked by who starts one
+	lockName   = "lock"   // locked for the life of a holder, by who starts it
 	socketName = "socket" // what clients connect to
-	logName    = "log"    // a crash's last words
 )
 
-// begin takes the place of the session's holder and makes its file system.
+// begin makes the file system of the session's holder, which has the lock.
 func (s *server) begin() *MountError {
 	dir, err := unix.Open(".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return mountError("opening the session's directory", err)
 	}
-	lock, err := unix.Openat(dir, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return mountError("opening the lock", err)
-	}
-	if err := succeed(lock); err != nil {
-		return mountError("flock", err)
+	unix.CloseOnExec(lockFD)
+	// For who finds this process stopped. On a disk that is full it does without.
+	if unix.Ftruncate(lockFD, 0) == nil {
+		unix.Pwrite(lockFD, strconv.AppendInt(nil, int64(os.Getpid()), 10), 0)
 	}
 	if s.listener, err = listen(dir); err != nil {
 		return mountError("listening", err)
@@ -87,59 +83,6 @@ func (s *server) begin() *MountError {
 	var e *MountError
 	s.space, e = newSpace(dir)
 	return e
-}
-
-// succeed takes the lock. Whoever has it is about to end: it accepts no clients any
-// more, and none other is being started. It may be stopped, and is then killed; and
-// the client for whom all this is done may have given up.
-func succeed(lock int) error {
-	for tries := 1; ; tries++ {
-		switch err := unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB); err {
-		case nil:
-			keepNumber(lock)
-			return nil
-		case unix.EWOULDBLOCK, unix.EINTR:
-		default:
-			return err
-		}
-		client := []unix.PollFd{{Fd: clientFD, Events: unix.POLLRDHUP}}
-		if n, _ := unix.Poll(client, int(lockRetry.Milliseconds())); n > 0 {
-			return unix.EPIPE
-		}
-		if tries%int(stoppedCheck/lockRetry) == 0 {
-			killPredecessor(lock)
-		}
-	}
-}
-
-// keepNumber writes this process's number to the lock, for who succeeds it. On a disk
-// that is full it does without.
-func keepNumber(lock int) {
-	if unix.Ftruncate(lock, 0) == nil {
-		unix.Pwrite(lock, strconv.AppendInt(nil, int64(os.Getpid()), 10), 0)
-	}
-}
-
-// killPredecessor kills who has the lock, if that is a holder that is stopped.
-func killPredecessor(lock int) {
-	text := make([]byte, 20)
-	n, err := unix.Pread(lock, text, 0)
-	if err != nil {
-		return
-	}
-	pid, err := strconv.Atoi(string(text[:n]))
-	if err != nil || pid <= 1 {
-		return
-	}
-	process, err := os.FindProcess(pid)
-	if err != nil {
-		return
-	}
-	defer process.Release()
-	// The number is its own as long as it is a holder, which the kernel tells.
-	if name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm"); err == nil && string(name) == processName+"\n" && stopped(pid) {
-		process.Kill()
-	}
 }
 
 // listen makes the socket. Its path goes through a descriptor, because an

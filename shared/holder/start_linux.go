@@ -15,14 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempts bounds how often a holder is found that is just about to end.
-const attempts = 20
-
 // Connect gives a connection to the session's holder, which it starts where
 // there is none. Without a session it starts one for this connection alone.
 func Connect(ctx context.Context, config Config) (*Client, error) {
 	if config.Dir == "" {
-		c, log, err := begin(ctx, -1, config)
+		c, log, err := begin(ctx, -1, nil, config)
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		} else if err != nil {
@@ -42,21 +39,38 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	defer unix.Close(dir)
-	for range attempts {
+	lock, err := openLock(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	defer lock.Close() // a holder that is started here has it, too
+	for waited := time.Duration(0); ; waited += lockRetry {
 		c, err := dial(ctx, dir, uid)
+		log := nothingSaid
 		if absent(err) {
-			c, err = beginOnce(ctx, dir, uid, config)
+			if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+				c, log, err = begin(ctx, dir, lock, config)
+			}
 		}
 		switch {
 		case err == nil:
-			return newClient(c, logReader(dir)), nil
+			return newClient(c, log), nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case !ended(err):
+		case err != unix.EAGAIN && !ended(err):
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
+		// Somebody else has the lock: one who starts a holder, or a holder that is about to
+		// end. It may be stopped.
+		if waited%stoppedCheck == stoppedCheck-lockRetry {
+			killStoppedHolder(lock)
+		}
+		select {
+		case <-time.After(lockRetry):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	return nil, fmt.Errorf("%w: it ends as soon as it is there", ErrUnavailable)
 }
 
 // absent reports whether nobody listens any more, or yet.
@@ -161,29 +175,15 @@ func await(ctx context.Context, c *conn) (*conn, error) {
 	return c, nil
 }
 
-// beginOnce starts a holder, unless somebody else has done so meanwhile.
-func beginOnce(ctx context.Context, dir, uid int, config Config) (*conn, error) {
-	lock, err := lockStart(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer lock.Close()
-	if c, err := dial(ctx, dir, uid); err == nil || !absent(err) {
-		return c, err
-	}
-	c, _, err := begin(ctx, dir, config)
-	return c, err
-}
-
-// begin starts a holder, with a directory or, where that is negative, for the caller
-// alone.
-func begin(ctx context.Context, dir int, config Config) (c *conn, log func() string, err error) {
+// begin starts a holder, with a directory and its lock or, where that is negative, for
+// the caller alone.
+func begin(ctx context.Context, dir int, lock *os.File, config Config) (c *conn, log func() string, err error) {
 	ours, theirs, err := socketpair()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer theirs.Close()
-	process, gone, log, err := spawn(dir, theirs, config)
+	process, gone, log, err := spawn(dir, theirs, lock, config)
 	if err != nil {
 		unix.Close(ours)
 		return nil, nil, err
@@ -204,21 +204,32 @@ func begin(ctx context.Context, dir int, config Config) (c *conn, log func() str
 	return c, log, err
 }
 
-// lockStart waits until nobody else starts a holder here.
-func lockStart(ctx context.Context, dir int) (*os.File, error) {
-	fd, err := unix.Openat(dir, startName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+// openLock opens the lock that a session's holder has for its life.
+func openLock(dir int) (*os.File, error) {
+	fd, err := unix.Openat(dir, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return nil, os.NewSyscallError("opening the start lock", err)
+		return nil, os.NewSyscallError("opening the lock", err)
 	}
-	f := os.NewFile(uintptr(fd), startName)
-	if err := retry(ctx, func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) }); err != nil {
-		f.Close()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, os.NewSyscallError("flock", err)
+	return os.NewFile(uintptr(fd), lockName), nil
+}
+
+// killStoppedHolder kills who has the lock, if that is a holder that is stopped.
+func killStoppedHolder(lock *os.File) {
+	text := make([]byte, 20)
+	n, _ := lock.ReadAt(text, 0)
+	pid, err := strconv.Atoi(string(text[:n]))
+	if err != nil || pid <= 1 {
+		return
 	}
-	return f, nil
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return
+	}
+	defer process.Release()
+	// The number is its own as long as it is a holder, which the kernel tells.
+	if name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm"); err == nil && string(name) == processName+"\n" && stopped(pid) {
+		process.Kill()
+	}
 }
 
 func socketpair() (ours int, theirs *os.File, err error) {
@@ -232,7 +243,7 @@ func socketpair() (ours int, theirs *os.File, err error) {
 // spawn executes the holder in namespaces of its own. One with a directory belongs to all
 // clients, and ends with the last connection. One that is alone dies with this process,
 // even if somebody has stopped it.
-func spawn(dir int, first *os.File, config Config) (_ *os.Process, gone <-chan struct{}, said func() string, err error) {
+func spawn(dir int, first, lock *os.File, config Config) (_ *os.Process, gone <-chan struct{}, said func() string, err error) {
 	attr, err := namespaces(config.User)
 	if err != nil {
 		return nil, nil, nil, err
@@ -247,14 +258,11 @@ func spawn(dir int, first *os.File, config Config) (_ *os.Process, gone <-chan s
 		return nil, nil, nil, err
 	}
 	defer null.Close()
-	log, err := openLog(dir)
+	log, said, err := openLog()
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	defer log.Close()
-	if said = logReader(dir); dir < 0 {
-		said = ownLog(log)
-	}
 	spaces, err := OwnNamespaces()
 	if err != nil {
 		return nil, nil, nil, err
@@ -264,6 +272,10 @@ func spawn(dir int, first *os.File, config Config) (_ *os.Process, gone <-chan s
 			f.Close()
 		}
 	}()
+	files := append([]*os.File{null, log, log, first, binary}, spaces...)
+	if lock != nil {
+		files = append(files, lock)
+	}
 	words := argv(os.Geteuid() == 0, dir < 0)
 	start := startIn
 	if dir < 0 {
@@ -272,7 +284,7 @@ func spawn(dir int, first *os.File, config Config) (_ *os.Process, gone <-chan s
 	process, gone, err := start(dir, words, &os.ProcAttr{
 		// One processor: it waits and passes on.
 		Env:   []string{"GOMAXPROCS=1"},
-		Files: append([]*os.File{null, log, log, first, binary}, spaces...),
+		Files: files,
 		Sys:   attr,
 	})
 	if err != nil {
@@ -296,22 +308,6 @@ func startAlone(_ int, words []string, attr *os.ProcAttr) (process *os.Process, 
 	})
 	<-started
 	return process, ended, err
-}
-
-// openLog opens the file for a crash's last words: in the holder's directory, or in
-// memory where it has none.
-func openLog(dir int) (*os.File, error) {
-	var fd int
-	var err error
-	if dir < 0 {
-		fd, err = unix.MemfdCreate("sbxhost-holder", unix.MFD_CLOEXEC)
-	} else {
-		fd, err = unix.Openat(dir, logName, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	}
-	if err != nil {
-		return nil, os.NewSyscallError("opening the log", err)
-	}
-	return os.NewFile(uintptr(fd), logName), nil
 }
 
 // startIn starts a process whose working directory is dir, whether or not
@@ -417,37 +413,26 @@ func parseIDMap(text string) []syscall.SysProcIDMap {
 // maxSaid is what is quoted of a crash.
 const maxSaid = 1 << 10
 
-// logReader gives a function that reads, once, the beginning of what a holder has
-// written, as one line.
-func logReader(dir int) func() string {
-	fd, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return func() string { return "" }
-	}
-	own := os.NewFile(uintptr(fd), "holder's directory")
-	return func() string {
-		defer own.Close()
-		fd, err := unix.Openat(int(own.Fd()), logName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return ""
-		}
-		f := os.NewFile(uintptr(fd), logName)
-		defer f.Close()
-		return oneLine(f)
-	}
-}
+func nothingSaid() string { return "" }
 
-// ownLog is logReader for a log that is no file of a directory.
-func ownLog(log *os.File) func() string {
-	fd, err := unix.FcntlInt(log.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+// openLog gives a file in memory for a holder's last words, and reads them, once, as one
+// line.
+func openLog() (log *os.File, said func() string, err error) {
+	fd, err := unix.MemfdCreate("sbxhost-holder", unix.MFD_CLOEXEC)
 	if err != nil {
-		return func() string { return "" }
+		return nil, nil, os.NewSyscallError("opening the log", err)
 	}
-	own := os.NewFile(uintptr(fd), logName)
-	return func() string {
-		defer own.Close()
-		return oneLine(io.NewSectionReader(own, 0, maxSaid))
+	log = os.NewFile(uintptr(fd), "log")
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		log.Close()
+		return nil, nil, os.NewSyscallError("opening the log", err)
 	}
+	kept := os.NewFile(uintptr(own), "log")
+	return log, func() string {
+		defer kept.Close()
+		return oneLine(io.NewSectionReader(kept, 0, maxSaid))
+	}, nil
 }
 
 func oneLine(r io.Reader) string {
