@@ -149,6 +149,7 @@ func breakages() map[string]breakage {
 	}
 	commands, sandboxes := &counted{limit: 10}, &counted{limit: 5}
 	closing := make(chan struct{})
+	closed := sync.OnceFunc(func() { close(closing) })
 	var starts counted
 	starts.limit = 1
 	return map[string]breakage{
@@ -343,7 +344,7 @@ func breakages() map[string]breakage {
 			}
 			return p, err
 		}, close: func(ctx context.Context, s shared.Sandbox) error {
-			defer close(closing)
+			defer closed()
 			return s.Close(ctx)
 		}},
 		"crowd.04": killing,

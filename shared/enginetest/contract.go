@@ -1,12 +1,12 @@
 package enginetest
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"sync"
+	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -23,15 +23,11 @@ type rule struct {
 	process bool
 	// alone says that it measures this process, which nothing else may use then.
 	alone bool
-	run   func(ctx context.Context, b *bench) error
+	run   func(s *scene)
 }
 
-const (
-	// ruleTimeout bounds one rule unless the options say otherwise.
-	ruleTimeout = 2 * time.Minute
-	// interruptPatience is how long a rule may take to end when the run is.
-	interruptPatience = 3 * time.Second
-)
+// ruleTimeout bounds one rule unless the options say otherwise.
+const ruleTimeout = 2 * time.Minute
 
 // contractRules are all rules.
 func contractRules() []rule {
@@ -43,7 +39,7 @@ func contractRules() []rule {
 }
 
 // runRule tries a rule.
-func (s *Suite) runRule(ctx context.Context, r *rule) (status Status, detail string) {
+func (s *Suite) runRule(ctx context.Context, r *rule) (Status, string) {
 	switch {
 	case r.isolating && s.unconfined:
 		return NotApplicable, "the engine does not isolate"
@@ -51,194 +47,198 @@ func (s *Suite) runRule(ctx context.Context, r *rule) (status Status, detail str
 		return NotApplicable, "the engine runs in this process"
 	}
 	if lacking := missing(s.info.Features, r.features); lacking != "" {
-		return Skipped, "the engine does not claim " + lacking
+		return Skipped, notClaimed + lacking
 	}
-	sc, err := s.newScene(&probe{id: r.id, anyView: true, anyNetwork: true}, r.id)
-	b := &bench{suite: s, scene: sc, engine: s.engine}
-	defer func() {
-		b.close()
-		if err := sc.close(); err != nil && status == Held {
-			status, detail = Failed, "cleaning up: "+err.Error()
-		}
-	}()
-	if err != nil {
-		return Failed, err.Error()
-	}
-	given := ctx
-	ctx, cancel := context.WithTimeout(ctx, s.options.RuleTimeout)
-	defer cancel()
-	// A goroutine, so that an engine which ignores contexts cannot hang the kit.
-	done := make(chan error, 1)
-	go func() { done <- r.run(ctx, b) }()
-	limit := time.After(s.options.RuleTimeout + b.patience())
-	select {
-	case err = <-done:
-	case <-limit:
-		err = errors.New("it does not end")
-	case <-given.Done():
-		select {
-		case err = <-done:
-		case <-time.After(interruptPatience):
-			err = given.Err()
-		}
-	}
-	if absent, ok := errors.AsType[*absentError](err); ok {
-		return NotApplicable, absent.why
-	}
-	if err != nil {
-		return Failed, err.Error()
-	}
-	return Held, ""
-}
-
-// A bench is what a rule is tried with.
-type bench struct {
-	suite    *Suite
-	scene    *scene
-	engine   shared.Engine
-	mu       sync.Mutex // a rule that does not end may go on while its bench is closed
-	cleanups []func()
-}
-
-func (b *bench) close() {
-	b.mu.Lock()
-	cleanups := b.cleanups
-	b.cleanups = nil
-	b.mu.Unlock()
-	for i := len(cleanups) - 1; i >= 0; i-- {
-		cleanups[i]()
-	}
-}
-
-// patience is how long one step of a rule may take.
-func (b *bench) patience() time.Duration { return min(actionTimeout, b.suite.options.RuleTimeout/3) }
-
-// many is how many commands a rule starts.
-func (b *bench) many(n, brief int) int {
-	if b.suite.options.Brief {
-		return brief
-	}
-	return n
-}
-
-func (b *bench) later(f func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.cleanups = append(b.cleanups, f)
+	return s.inScene(ctx, &probe{id: r.id, anyView: true, anyNetwork: true}, r.id, s.options.RuleTimeout, r.run)
 }
 
 // spec is the sandbox that every rule starts from.
-func (b *bench) spec() shared.Spec { return b.scene.newTrial().Spec }
+func (s *scene) spec() shared.Spec { return s.newTrial().Spec }
 
-// command runs an action.
-func (b *bench) command(action string, args ...string) shared.Command {
-	t := b.scene.newTrial()
-	t.do(action, args...)
-	cmd := t.Command
-	cmd.Args, cmd.Env = b.scene.commandLine(t)
-	return cmd
+// kit is the kit's own program with an action.
+func (s *scene) kit(action string, args ...string) shared.Command {
+	return s.command(s.trying(action, args...))
 }
 
 // sh runs shell text, by argv.
-func (b *bench) sh(text string, args ...string) shared.Command {
-	cmd := b.scene.newTrial().Command
+func (s *scene) sh(text string, args ...string) shared.Command {
+	cmd := s.newTrial().Command
 	cmd.Args = append([]string{"/bin/sh", "-c", text, "sh"}, args...)
 	return cmd
 }
 
+// forever ends shell text that goes on.
+const forever = "; while :; do sleep 0.02; done"
+
 // open opens the usual sandbox, which is closed at the end.
-func (b *bench) open(ctx context.Context) (shared.Sandbox, error) {
-	sandbox, err := b.engine.Open(ctx, b.spec())
+func (s *scene) open() shared.Sandbox { return s.openAs(s.spec()) }
+
+func (s *scene) openAs(spec shared.Spec) shared.Sandbox {
+	sandbox, err := s.engine.Open(s.ctx, spec)
 	if err != nil {
-		return nil, fmt.Errorf("opening: %w", err)
+		s.failf("opening: %v", err)
 	}
-	b.later(func() { sandbox.Close(context.WithoutCancel(ctx)) })
-	return sandbox, nil
+	s.cleanup(func() { sandbox.Close(context.WithoutCancel(s.ctx)) })
+	return sandbox
 }
 
-// pipe gives a pair that is closed at the end.
-func (b *bench) pipe() (r, w *os.File, err error) {
-	if r, w, err = os.Pipe(); err == nil {
-		b.later(func() { r.Close(); w.Close() })
+// begin starts a command, and closes the files that it was given.
+func (s *scene) begin(sandbox shared.Sandbox, cmd shared.Command, stdio shared.Stdio) shared.Process {
+	p, err := sandbox.Start(s.ctx, cmd, stdio)
+	for _, f := range []*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr} {
+		if f != nil {
+			f.Close()
+		}
 	}
-	return r, w, err
+	if err != nil {
+		s.failf("starting: %v", err)
+	}
+	return p
 }
 
-// ran is a command's end.
-type ran struct {
-	shared.Result
-	stdout, stderr string
+// lines are what a command writes, each of which may take one step's time.
+type lines struct {
+	r        *os.File
+	buffered *bufio.Reader
+	patience time.Duration
+}
+
+func (s *scene) linesOf(r *os.File) *lines { return &lines{r, bufio.NewReader(r), s.patience()} }
+
+func (l *lines) next() (string, error) {
+	l.r.SetReadDeadline(time.Now().Add(l.patience))
+	return l.buffered.ReadString('\n')
+}
+
+// started starts a command and waits for the first line that it writes.
+func (s *scene) started(sandbox shared.Sandbox, cmd shared.Command, stdin *os.File) (shared.Process, *lines) {
+	r, w := s.pipe()
+	p := s.begin(sandbox, cmd, shared.Stdio{Stdin: stdin, Stdout: w})
+	out := s.linesOf(r)
+	if _, err := out.next(); err != nil {
+		s.failf("the command says nothing: %v", err)
+	}
+	return p, out
+}
+
+// wait gives a command's end.
+func (s *scene) wait(p shared.Process) shared.Result {
+	r, err := p.Wait(s.ctx)
+	if err != nil {
+		s.failf("waiting: %v", err)
+	}
+	return r
+}
+
+// endsBy waits for a command, which must end so.
+func (s *scene) endsBy(p shared.Process, want shared.ExitStatus) {
+	if r := s.wait(p); r.Status != want {
+		s.failf("it ended with %v and not with %v", r.Status, want)
+	}
+}
+
+func (s *scene) signal(p shared.Process, sig syscall.Signal) {
+	if err := p.Signal(s.ctx, sig); err != nil {
+		s.failf("signal %d: %v", sig, err)
+	}
+}
+
+// endNow kills a command.
+func (s *scene) endNow(p shared.Process) {
+	p.Signal(s.ctx, syscall.SIGKILL)
+	s.wait(p)
 }
 
 // run runs a command in a sandbox to its end.
-func (b *bench) run(ctx context.Context, sandbox shared.Sandbox, cmd shared.Command, stdin *os.File) (ran, error) {
-	var r ran
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		return r, err
+func (s *scene) run(sandbox shared.Sandbox, cmd shared.Command, stdin *os.File) *outcome {
+	return s.ran(s.start(s.ctx, sandbox, &trial{Command: cmd, stdin: stdin}))
+}
+
+// ran is a command whose end was told.
+func (s *scene) ran(o *outcome) *outcome {
+	switch {
+	case o.refused != nil:
+		s.failf("starting: %v", o.refused)
+	case o.broke != nil:
+		s.failf("waiting: %v", o.broke)
+	case o.outlived:
+		s.failf("an output stayed open after the end")
 	}
-	defer outR.Close()
-	errR, errW, err := os.Pipe()
-	if err != nil {
-		outW.Close()
-		return r, err
-	}
-	defer errR.Close()
-	process, err := sandbox.Start(ctx, cmd, shared.Stdio{Stdin: stdin, Stdout: outW, Stderr: errW})
-	outW.Close()
-	errW.Close()
-	if err != nil {
-		return r, fmt.Errorf("starting: %w", err)
-	}
-	stdout, stderr := collect(outR), collect(errR)
-	if r.Result, err = process.Wait(ctx); err != nil {
-		return r, fmt.Errorf("waiting: %w", err)
-	}
-	limit := time.Now().Add(b.patience())
-	outR.SetReadDeadline(limit)
-	errR.SetReadDeadline(limit)
-	out, late := stdout()
-	if late {
-		return r, errors.New("stdout stayed open after the end")
-	}
-	text, _ := stderr()
-	r.stdout, r.stderr = string(out), string(text)
-	return r, nil
+	return o
 }
 
 // once opens a sandbox and runs a command in it.
-func (b *bench) once(ctx context.Context, cmd shared.Command, stdin *os.File) (ran, error) {
-	sandbox, err := b.open(ctx)
-	if err != nil {
-		return ran{}, err
-	}
-	return b.run(ctx, sandbox, cmd, stdin)
+func (s *scene) once(cmd shared.Command, stdin *os.File) *outcome {
+	return s.run(s.open(), cmd, stdin)
 }
 
-// exits says whether a command ended as it should.
-func (r ran) exits(want shared.ExitStatus) error {
-	if r.Status != want {
-		return fmt.Errorf("it ended with %v and not with %v; stdout: %s stderr: %s", r.Status, want, tail([]byte(r.stdout)), tail([]byte(r.stderr)))
+// exits says whether a command ended with a code, having written that.
+func (s *scene) exits(o *outcome, code int, stdout string) {
+	s.died(o, shared.ExitStatus{Code: code})
+	if o.stdout != stdout {
+		s.failf("it writes %s and not %s; stderr: %s", tail(o.stdout), tail(stdout), tail(o.stderr))
 	}
-	return nil
 }
 
-// wantKind says whether an error is of one of the kinds.
-func wantKind(what string, err error, kinds ...error) error {
-	for _, kind := range kinds {
-		if errors.Is(err, kind) {
-			return nil
+// died says whether a command ended as it should.
+func (s *scene) died(o *outcome, want shared.ExitStatus) {
+	if o.Status != want {
+		s.failf("it ended with %v and not with %v; stdout: %s stderr: %s", o.Status, want, tail(o.stdout), tail(o.stderr))
+	}
+}
+
+// works shows that the engine still does.
+func (s *scene) works() {
+	s.check("afterwards", func() { s.exits(s.once(s.sh("echo still here"), nil), 0, "still here\n") })
+}
+
+// until tries something again and again, while it is given an error, for one step's time.
+func (s *scene) until(f func() error) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(s.patience())
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			s.must(err)
 		}
 	}
-	return fmt.Errorf("%s: got %v, want %v", what, err, kinds)
 }
 
-// feed writes text to a command's input and closes it.
-func feed(w *os.File, text io.Reader) chan error {
-	done := make(chan error, 1)
-	go func() {
-		_, err := io.Copy(w, text)
-		done <- errors.Join(err, w.Close())
-	}()
-	return done
+// ends wants the end of what somebody still may write to.
+func (s *scene) ends(r *os.File) {
+	r.SetReadDeadline(time.Now().Add(s.patience()))
+	buf := make([]byte, 512)
+	for {
+		if _, err := r.Read(buf); errors.Is(err, os.ErrDeadlineExceeded) {
+			s.failf("something still holds the command's output")
+		} else if err != nil {
+			return
+		}
+	}
+}
+
+// refuses wants Open to fail with one of the kinds.
+func (s *scene) refuses(spec shared.Spec, kinds ...error) {
+	sandbox, err := s.engine.Open(s.ctx, spec)
+	if err == nil {
+		sandbox.Close(context.WithoutCancel(s.ctx))
+	}
+	s.wants("Open", err, kinds...)
+}
+
+// notStarted wants Start to fail, and gives its error.
+func (s *scene) notStarted(sandbox shared.Sandbox, cmd shared.Command, stdio shared.Stdio) error {
+	p, err := sandbox.Start(s.ctx, cmd, stdio)
+	if err == nil {
+		p.Signal(s.ctx, syscall.SIGKILL)
+		r, err := p.Wait(s.ctx)
+		s.must(errors.Join(fmt.Errorf("it was started, and ended with %v", r.Status), err))
+	}
+	return err
 }

@@ -1,8 +1,6 @@
 package enginetest
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -13,79 +11,37 @@ import (
 
 // commandRules are about what is run, and with what.
 func commandRules() []rule {
-	byProbe := func(custom func(context.Context, *scene) (Status, string)) func(context.Context, *bench) error {
-		return func(ctx context.Context, b *bench) error {
-			if status, detail := custom(ctx, b.scene); status != Held {
-				return errors.New(detail)
-			}
-			return nil
-		}
-	}
 	return []rule{
-		{id: "command.01", title: "the environment is exact", run: byProbe(exactEnvironment(ownTemp, "PATH=/usr/bin:/bin", "A=1", "EMPTY=", "B=x\ny"))},
-		{id: "command.02", title: "arguments are exact", run: byProbe(exactArguments)},
-		{id: "command.03", title: "the working directory", run: func(ctx context.Context, b *bench) error {
-			cmd := b.sh("pwd")
-			cmd.Dir = b.scene.path("ws/sub")
-			r, err := b.once(ctx, cmd, nil)
-			if err == nil && r.stdout != cmd.Dir+"\n" {
-				err = fmt.Errorf("it is %q", r.stdout)
-			}
-			return err
+		{id: "command.01", title: "the environment is exact", run: exactEnvironment(ownTemp, "PATH=/usr/bin:/bin", "A=1", "EMPTY=", "B=x\ny")},
+		{id: "command.02", title: "arguments are exact", run: exactArguments},
+		{id: "command.03", title: "the working directory", run: func(s *scene) {
+			cmd := s.sh("pwd")
+			cmd.Dir = s.path("ws/sub")
+			s.exits(s.once(cmd, nil), 0, cmd.Dir+"\n")
 		}},
-		{id: "command.04", title: "a script, with its parameters", run: func(ctx context.Context, b *bench) error {
-			cmd := b.sh("")
-			cmd.Script, cmd.Args = `printf '%s|' "$@"; exit 3`, []string{"one", "two words", ""}
-			r, err := b.once(ctx, cmd, nil)
-			if err != nil {
-				return err
-			}
-			if r.stdout != "one|two words||" {
-				return fmt.Errorf("it writes %q; stderr: %s", r.stdout, tail([]byte(r.stderr)))
-			}
-			return r.exits(shared.ExitStatus{Code: 3})
+		{id: "command.04", title: "a script, with its parameters", run: func(s *scene) {
+			s.exits(s.once(s.script(`printf '%s|' "$@"; exit 3`, "one", "two words", ""), nil), 3, "one|two words||")
 		}},
-		{id: "command.05", title: "a script of 200 KB", run: func(ctx context.Context, b *bench) error {
-			cmd := b.sh("")
-			cmd.Script, cmd.Args = "x='"+strings.Repeat("y", 200_000)+"'\necho ${#x}\nexit 4\n", nil
-			r, err := b.once(ctx, cmd, nil)
-			if err != nil {
-				return err
-			}
-			if r.stdout != "200000\n" {
-				return fmt.Errorf("it writes %s; stderr: %s", tail([]byte(r.stdout)), tail([]byte(r.stderr)))
-			}
-			return r.exits(shared.ExitStatus{Code: 4})
+		{id: "command.05", title: "a script of 200 KB", run: func(s *scene) {
+			s.exits(s.once(s.script("x='"+strings.Repeat("y", 200_000)+"'\necho ${#x}\nexit 4\n"), nil), 4, "200000\n")
 		}},
 		{id: "command.06", title: "a command is looked up in the PATH of its environment", run: lookedUp},
-		{id: "command.07", title: "a command that is not there is ErrNotFound", run: func(ctx context.Context, b *bench) error {
-			return b.failing(ctx, shared.ErrNotFound, map[string][]string{
-				"a name": {"sbxhost-no-such-command"}, "a path": {"/no/such/command"}, "an empty name": {""},
+		{id: "command.07", title: "a command that is not there is ErrNotFound", run: func(s *scene) {
+			s.refused(shared.ErrNotFound, map[string]string{
+				"a name": "sbxhost-no-such-command", "a path": "/no/such/command", "an empty name": "",
 			})
 		}},
-		{id: "command.08", title: "a command that cannot be executed is ErrNotExecutable", run: func(ctx context.Context, b *bench) error {
-			if err := b.scene.write("ws/plain", "text"); err != nil {
-				return err
-			}
-			return b.failing(ctx, shared.ErrNotExecutable, map[string][]string{
-				"a directory": {b.scene.ws}, "a file without the permission": {b.scene.path("ws/plain")},
+		{id: "command.08", title: "a command that cannot be executed is ErrNotExecutable", run: func(s *scene) {
+			s.must(s.write("ws/plain", "text"))
+			s.refused(shared.ErrNotExecutable, map[string]string{
+				"a directory": s.ws, "a file without the permission": s.path("ws/plain"),
 			})
 		}},
-		{id: "command.09", title: "126 and 127 are codes like others when a command exits with them", run: func(ctx context.Context, b *bench) error {
-			sandbox, err := b.open(ctx)
-			if err != nil {
-				return err
-			}
+		{id: "command.09", title: "126 and 127 are codes like others when a command exits with them", run: func(s *scene) {
+			sandbox := s.open()
 			for _, code := range []int{124, 125, 126, 127, 128, 143} {
-				r, err := b.run(ctx, sandbox, b.sh(fmt.Sprintf("exit %d", code)), nil)
-				if err == nil {
-					err = r.exits(shared.ExitStatus{Code: code})
-				}
-				if err != nil {
-					return err
-				}
+				s.exits(s.run(sandbox, s.sh(fmt.Sprintf("exit %d", code)), nil), code, "")
 			}
-			return nil
 		}},
 		{id: "command.10", title: "Plan runs nothing, and shows no value of a variable", run: plans},
 		{id: "command.11", title: "commands of one sandbox do not see each other's processes", isolating: true, run: apart},
@@ -93,103 +49,70 @@ func commandRules() []rule {
 	}
 }
 
-// failing wants Start to fail for each command line.
-func (b *bench) failing(ctx context.Context, kind error, commands map[string][]string) error {
-	sandbox, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for name, args := range commands {
-		cmd := b.sh("")
-		cmd.Args = args
-		p, err := sandbox.Start(ctx, cmd, shared.Stdio{})
-		if err == nil {
-			r, _ := p.Wait(ctx)
-			errs = append(errs, fmt.Errorf("%s was started, and ended with %v", name, r.Status))
-			continue
-		}
-		errs = append(errs, wantKind(name, err, kind))
-	}
-	return errors.Join(errs...)
+// script is a Command by Script.
+func (s *scene) script(text string, args ...string) shared.Command {
+	cmd := s.newTrial().Command
+	cmd.Script, cmd.Args = text, args
+	return cmd
 }
 
-func lookedUp(ctx context.Context, b *bench) error {
+// refused wants Start to fail for each command.
+func (s *scene) refused(kind error, commands map[string]string) {
+	sandbox := s.open()
+	for name, program := range commands {
+		cmd := s.newTrial().Command
+		cmd.Args = []string{program}
+		s.check(name, func() { s.wants("Start", s.notStarted(sandbox, cmd, shared.Stdio{}), kind) })
+	}
+}
+
+func lookedUp(s *scene) {
 	const name = "sbxhost-probe-tool"
-	if err := b.scene.write("ws/sub/"+name, "#!/bin/sh\necho $0 $1\n"); err != nil {
-		return err
-	}
-	if err := os.Chmod(b.scene.path("ws/sub", name), 0o755); err != nil {
-		return err
-	}
-	cmd := b.sh("")
-	cmd.Args, cmd.Env = []string{name, "one"}, []string{"PATH=/usr/bin:" + b.scene.path("ws/sub")}
-	r, err := b.once(ctx, cmd, nil)
-	if want := b.scene.path("ws/sub", name) + " one\n"; err == nil && r.stdout != want {
-		err = fmt.Errorf("it writes %q and not %q", r.stdout, want)
-	}
-	return err
+	s.must(s.write("ws/sub/"+name, "#!/bin/sh\necho $0 $1\n"))
+	s.must(os.Chmod(s.path("ws/sub", name), 0o755))
+	cmd := s.sh("")
+	cmd.Args, cmd.Env = []string{name, "one"}, []string{"PATH=/usr/bin:" + s.path("ws/sub")}
+	s.exits(s.once(cmd, nil), 0, s.path("ws/sub", name)+" one\n")
 }
 
-func plans(ctx context.Context, b *bench) error {
-	sandbox, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
-	cmd := b.sh("touch made")
-	cmd.Env = append(cmd.Env, "TOKEN="+b.scene.canary)
-	plan, err := sandbox.Plan(ctx, cmd)
-	if err != nil {
-		return err
-	}
+func plans(s *scene) {
+	sandbox := s.open()
+	cmd := s.sh("touch made")
+	cmd.Env = append(cmd.Env, "TOKEN="+s.canary)
+	plan, err := sandbox.Plan(s.ctx, cmd)
+	s.must(err)
 	if len(plan.Argv) == 0 {
-		return errors.New("there is no command line")
+		s.failf("there is no command line")
 	}
-	if strings.Contains(strings.Join(plan.Argv, " "), b.scene.canary) {
-		return errors.New("the command line has the value of a variable")
+	if strings.Contains(strings.Join(plan.Argv, " "), s.canary) {
+		s.failf("the command line has the value of a variable")
 	}
-	if _, err := os.Stat(b.scene.path("ws/made")); err == nil {
-		return errors.New("it ran the command")
+	if hostHas(s.path("ws/made")) != nil {
+		s.failf("it ran the command")
 	}
 	// The control: Start does.
-	if _, err := b.run(ctx, sandbox, cmd, nil); err != nil {
-		return err
-	}
-	_, err = os.Stat(b.scene.path("ws/made"))
-	return err
+	s.run(sandbox, cmd, nil)
+	_, err = os.Stat(s.path("ws/made"))
+	s.must(err)
 }
 
-func apart(ctx context.Context, b *bench) error {
-	sandbox, err := b.open(ctx)
-	if err != nil {
-		return err
+func apart(s *scene) {
+	sandbox := s.open()
+	p, _ := s.started(sandbox, s.sh("echo; exec sleep 61.25"), nil)
+	o := s.run(sandbox, s.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), nil)
+	if strings.Contains(o.stdout, "sleep 61.25") {
+		s.failf("one sees the other")
 	}
-	p, _, err := b.started(ctx, sandbox, b.sh("echo; exec sleep 61.25"), nil)
-	if err != nil {
-		return err
-	}
-	r, err := b.run(ctx, sandbox, b.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), nil)
-	if err == nil && strings.Contains(r.stdout, "sleep 61.25") {
-		err = errors.New("one sees the other")
-	}
-	_, waitErr := p.Wait(endNow(ctx, p))
-	return errors.Join(err, waitErr)
+	s.endNow(p)
 }
 
 // plainProcess is for engines that do not isolate, too, which have no probes.
-func plainProcess(ctx context.Context, b *bench) error {
+func plainProcess(s *scene) {
 	if runtime.GOOS != "linux" {
-		return &absentError{"there is no /proc here"}
+		s.end(NotApplicable, "there is no /proc here")
 	}
-	r, err := b.once(ctx, b.command("descriptors"), nil)
-	if err != nil {
-		return err
+	if o := s.once(s.kit("descriptors"), nil); o.verdict.Kind != verdictDenied {
+		s.failf("more descriptors are open: %s", o.told())
 	}
-	if v := readVerdict([]byte(r.stdout), r.Result); v.Kind != verdictDenied {
-		return fmt.Errorf("more descriptors are open: %s", v.Detail)
-	}
-	if status, detail := signalState(ctx, b.scene); status == Failed {
-		return errors.New(detail)
-	}
-	return nil
+	signalState(s)
 }

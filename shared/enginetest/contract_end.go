@@ -1,12 +1,13 @@
 package enginetest
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -21,171 +22,161 @@ func endRules() []rule {
 		{id: "end.02", title: "death by every signal that kills", run: deaths},
 		{id: "end.03", title: "signals reach the command, and a handler runs", run: delivered},
 		{id: "end.04", title: "signals reach the command's children in its group", run: groupSignal},
-		{id: "end.05", title: "after the end Signal gives ErrProcessDone", run: func(ctx context.Context, b *bench) error {
-			sandbox, err := b.open(ctx)
-			if err != nil {
-				return err
+		{id: "end.05", title: "after the end Signal gives ErrProcessDone", run: func(s *scene) {
+			p := s.begin(s.open(), s.kit("exit", "0"), shared.Stdio{})
+			s.wait(p)
+			for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+				s.wants(sig.String(), p.Signal(s.ctx, sig), os.ErrProcessDone)
 			}
-			p, err := sandbox.Start(ctx, b.command("exit", "0"), shared.Stdio{})
-			if err != nil {
-				return err
-			}
-			if _, err := p.Wait(ctx); err != nil {
-				return err
-			}
-			return errors.Join(wantKind("SIGTERM", p.Signal(ctx, syscall.SIGTERM), os.ErrProcessDone), wantKind("SIGKILL", p.Signal(ctx, syscall.SIGKILL), os.ErrProcessDone))
 		}},
 		{id: "end.06", title: "Wait gives the same each time, and its context ends the call alone", run: waits},
 		{id: "end.07", title: "the context of Start covers the call alone", run: startContext},
 		{id: "end.08", title: "a timeout runs handlers, then kills", run: timeouts},
-		{id: "end.09", title: "a background child that holds stdout does not delay Wait", run: background},
+		{id: "end.09", title: "a background child that holds stdout does not delay Wait", run: func(s *scene) {
+			begin := time.Now()
+			o := s.once(s.sh("sleep 60 & echo done; exit 3"), nil)
+			if took := time.Since(begin); took > s.patience() {
+				s.failf("it took %v", took)
+			}
+			s.exits(o, 3, "done\n")
+		}},
 		{id: "end.10", title: "Events is closed at the end, and unread events delay nobody", run: events},
 		{id: "end.11", title: "Close ends what runs, and nothing else", run: closes},
-		{id: "end.12", title: "after Close, Start and Plan give ErrClosed, and Close nothing", run: closed},
-		{id: "end.13", title: "a stopped command can be killed", run: stopped},
+		{id: "end.12", title: "after Close, Start and Plan give ErrClosed, and Close nothing", run: func(s *scene) {
+			sandbox := s.open()
+			for range 3 {
+				s.must(sandbox.Close(s.ctx))
+			}
+			s.wants("Start", s.notStarted(sandbox, s.sh(":"), shared.Stdio{}), shared.ErrClosed)
+			_, err := sandbox.Plan(s.ctx, s.sh(":"))
+			s.wants("Plan", err, shared.ErrClosed)
+		}},
+		{id: "end.13", title: "a stopped command can be killed", run: func(s *scene) {
+			p, _ := s.started(s.open(), s.sh("echo; kill -STOP $$; exit 1"), nil)
+			s.signal(p, syscall.SIGKILL)
+			if r := s.wait(p); r.Status.Signal != syscall.SIGKILL && r.Status.Code != 1 {
+				s.failf("it ended with %v", r.Status)
+			}
+		}},
 		{id: "end.14", title: "every signal that can be caught, and stop and continue", run: everySignal},
 	}
 }
 
-func exitCodes(ctx context.Context, b *bench) error {
-	sandbox, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
-	var group sync.WaitGroup
-	errs := make([]error, 256)
+func exitCodes(s *scene) {
+	sandbox := s.open()
+	step := s.many(1, 17) // which divides 255
 	slots := make(chan struct{}, 4)
-	for code := 0; code < 256; code += b.many(1, 17) { // which divides 255
+	s.together(255/step+1, func(i int) {
 		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
-			r, err := b.run(ctx, sandbox, b.sh("exit "+strconv.Itoa(code)), nil)
-			if err == nil {
-				err = r.exits(shared.ExitStatus{Code: code})
-			}
-			if err == nil && (r.TimedOut || r.Duration <= 0) {
-				err = fmt.Errorf("timed out: %v, duration: %v", r.TimedOut, r.Duration)
-			}
-			if err != nil {
-				errs[code] = fmt.Errorf("exit %d: %w", code, err)
+		defer func() { <-slots }()
+		o := s.run(sandbox, s.sh("exit "+strconv.Itoa(i*step)), nil)
+		s.exits(o, i*step, "")
+		if o.TimedOut || o.Duration <= 0 {
+			s.failf("timed out: %v, duration: %v", o.TimedOut, o.Duration)
+		}
+	})
+}
+
+// deadly are the signals whose default action ends a process everywhere.
+var deadly = []syscall.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE,
+	syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGSEGV, syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTERM,
+	syscall.SIGXCPU, syscall.SIGXFSZ, syscall.SIGVTALRM, syscall.SIGPROF, syscall.SIGSYS,
+}
+
+func deaths(s *scene) {
+	sandbox := s.open()
+	for i, sig := range deadly {
+		if i%s.many(1, 4) != 0 {
+			continue
+		}
+		// Not the shell's own death: some ignore SIGQUIT.
+		cmd := s.kit("die", strconv.Itoa(int(sig)))
+		cmd.Args = append(s.sh(`ulimit -c 0; exec "$@"`).Args, cmd.Args...)
+		s.check(sig, func() {
+			o := s.run(sandbox, cmd, nil)
+			s.died(o, shared.ExitStatus{Signal: sig}) // without a core: see die
+			if o.TimedOut {
+				s.failf("no time was up")
 			}
 		})
 	}
-	group.Wait()
-	return errors.Join(errs...)
 }
 
-// lines are what a command writes, each of which may take one step's time.
-type lines struct {
-	r        *os.File
-	buffered *bufio.Reader
-	patience time.Duration
+func delivered(s *scene) {
+	sandbox := s.open()
+	for _, c := range []struct {
+		script string
+		sig    syscall.Signal
+		want   shared.ExitStatus
+	}{
+		{"echo", syscall.SIGHUP, shared.ExitStatus{Signal: syscall.SIGHUP}},
+		{"echo", syscall.SIGTERM, shared.ExitStatus{Signal: syscall.SIGTERM}},
+		{"echo", syscall.SIGUSR1, shared.ExitStatus{Signal: syscall.SIGUSR1}},
+		{"trap '' TERM; echo", syscall.SIGKILL, shared.ExitStatus{Signal: syscall.SIGKILL}},
+		{"trap 'exit 7' TERM; echo", syscall.SIGTERM, shared.ExitStatus{Code: 7}},
+		{"trap 'exit 8' INT; echo", syscall.SIGINT, shared.ExitStatus{Code: 8}},
+		{"trap 'exit 9' WINCH; echo", syscall.SIGWINCH, shared.ExitStatus{Code: 9}},
+	} {
+		s.check(c.sig, func() {
+			p, _ := s.started(sandbox, s.sh(c.script+forever), nil)
+			s.signal(p, c.sig)
+			s.endsBy(p, c.want)
+		})
+	}
 }
 
-func (l *lines) next() (string, error) {
-	l.r.SetReadDeadline(time.Now().Add(l.patience))
-	return l.buffered.ReadString('\n')
+func groupSignal(s *scene) {
+	// The shell does nothing about the signal; its child says that it got it.
+	p, out := s.started(s.open(), s.sh(`trap ':' USR1; sh -c 'trap "echo child; exit 0" USR1; echo; while :; do sleep 0.02; done' & wait; wait; exit 0`), nil)
+	s.signal(p, syscall.SIGUSR1)
+	if line, err := out.next(); err != nil || line != "child\n" {
+		s.failf("the child did not get it: %q, %v", line, err)
+	}
+	s.endNow(p)
 }
 
-// started starts a command and waits for the first line that it writes.
-func (b *bench) started(ctx context.Context, sandbox shared.Sandbox, cmd shared.Command, stdin *os.File) (shared.Process, *lines, error) {
-	r, w, err := b.pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := sandbox.Start(ctx, cmd, shared.Stdio{Stdin: stdin, Stdout: w})
-	w.Close()
-	if err != nil {
-		return nil, nil, fmt.Errorf("starting: %w", err)
-	}
-	out := &lines{r, bufio.NewReader(r), b.patience()}
-	if _, err := out.next(); err != nil {
-		return nil, nil, fmt.Errorf("the command says nothing: %w", err)
-	}
-	return p, out, nil
-}
-
-const forever = "; while :; do sleep 0.02; done"
-
-func waits(ctx context.Context, b *bench) error {
-	sandbox, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
-	p, _, err := b.started(ctx, sandbox, b.sh("trap 'exit 6' TERM; echo"+forever), nil)
-	if err != nil {
-		return err
-	}
-	over, cancel := context.WithCancel(ctx)
+func waits(s *scene) {
+	p, _ := s.started(s.open(), s.sh("trap 'exit 6' TERM; echo"+forever), nil)
+	over, cancel := context.WithCancel(s.ctx)
 	cancel()
-	if _, err := p.Wait(over); !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("with a context that is over: %v", err)
-	}
-	if err := p.Signal(ctx, syscall.SIGTERM); err != nil {
-		return fmt.Errorf("the end of Wait's context ended the command: %w", err)
-	}
-	var results [4]shared.Result
-	var group sync.WaitGroup
-	errs := make([]error, len(results))
-	for i := range results {
-		group.Go(func() { results[i], errs[i] = p.Wait(ctx) })
-	}
-	group.Wait()
-	for i, r := range results {
-		if errs[i] != nil || r != results[0] || r.Status.Code != 6 {
-			return fmt.Errorf("wait number %d: %+v, %v", i, r, errs[i])
+	_, err := p.Wait(over)
+	s.wants("Wait with a context that is over", err, context.Canceled)
+	s.signal(p, syscall.SIGTERM) // which fails if the end of Wait's context has ended it
+	var first sync.Once
+	var result shared.Result
+	again := func(int) {
+		r := s.wait(p)
+		first.Do(func() { result = r })
+		if r != result || r.Status.Code != 6 {
+			s.failf("%+v, and not %+v", r, result)
 		}
 	}
-	for range 2 {
-		if r, err := p.Wait(ctx); err != nil || r != results[0] {
-			return fmt.Errorf("waiting once more: %+v, %v", r, err)
-		}
+	s.together(4, again)
+	for i := range 2 {
+		again(i)
 	}
-	return nil
 }
 
-func startContext(ctx context.Context, b *bench) error {
-	sandbox, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
-	r, w, err := b.pipe()
-	if err != nil {
-		return err
-	}
-	short, cancel := context.WithCancel(ctx)
-	p, err := sandbox.Start(short, b.sh("read x; exit 5"), shared.Stdio{Stdin: r})
+func startContext(s *scene) {
+	sandbox := s.open()
+	r, w := s.pipe()
+	short, cancel := context.WithCancel(s.ctx)
+	p, err := sandbox.Start(short, s.sh("read x; exit 5"), shared.Stdio{Stdin: r})
 	cancel()
-	if err != nil {
-		return err
-	}
+	s.must(err)
 	// An engine that ends the command with the context has the time of another
 	// command to do so.
-	if r, err := b.run(ctx, sandbox, b.sh(":"), nil); err != nil || r.Status.Code != 0 {
-		return errors.Join(fmt.Errorf("another command: %v", r), err)
-	}
-	if _, err := w.WriteString("go on\n"); err != nil {
-		return err
-	}
-	result, err := p.Wait(ctx)
-	if err == nil && result.Status.Code != 5 {
-		err = fmt.Errorf("it ended with %v when Start's context did", result.Status)
-	}
-	if err != nil {
-		return err
-	}
-	if _, err := sandbox.Start(short, b.sh(":"), shared.Stdio{}); !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("starting with a context that is over: %v", err)
-	}
-	return nil
+	s.exits(s.run(sandbox, s.sh(":"), nil), 0, "")
+	_, err = w.WriteString("go on\n")
+	s.must(err)
+	s.endsBy(p, shared.ExitStatus{Code: 5})
+	_, err = sandbox.Start(short, s.sh(":"), shared.Stdio{})
+	s.wants("Start with a context that is over", err, context.Canceled)
 }
 
-func timeouts(ctx context.Context, b *bench) error {
-	sandbox, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
-	var errs []error
+func timeouts(s *scene) {
+	sandbox := s.open()
 	for _, c := range []struct {
 		name, script   string // what it writes says that it is as it should be when the time is up
 		timeout, grace time.Duration
@@ -198,114 +189,84 @@ func timeouts(ctx context.Context, b *bench) error {
 		{"ignored", "trap '' TERM; echo" + forever, 500 * time.Millisecond, 200 * time.Millisecond, shared.ExitStatus{Signal: syscall.SIGKILL}, true},
 		{"no grace", "trap 'exit 7' TERM; echo" + forever, 500 * time.Millisecond, 0, shared.ExitStatus{Signal: syscall.SIGKILL}, true},
 	} {
-		cmd := b.sh(c.script)
+		cmd := s.sh(c.script)
 		cmd.Timeout, cmd.Grace = c.timeout, c.grace
-		r, err := b.run(ctx, sandbox, cmd, nil)
-		for err == nil && r.stdout == "" && cmd.Timeout < b.patience()/2 { // a machine that is slow now
-			cmd.Timeout *= 4
-			r, err = b.run(ctx, sandbox, cmd, nil)
-		}
-		if err == nil && (r.Status != c.want || r.TimedOut != c.timedOut) {
-			err = fmt.Errorf("%v, timed out: %v; want %v, %v", r.Status, r.TimedOut, c.want, c.timedOut)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
-		}
+		s.check(c.name, func() {
+			o := s.run(sandbox, cmd, nil)
+			for o.stdout == "" && cmd.Timeout < s.patience()/2 { // a machine that is slow now
+				cmd.Timeout *= 4
+				o = s.run(sandbox, cmd, nil)
+			}
+			if o.Status != c.want || o.TimedOut != c.timedOut {
+				s.failf("%v, timed out: %v; want %v, %v", o.Status, o.TimedOut, c.want, c.timedOut)
+			}
+		})
 	}
-	return errors.Join(errs...)
 }
 
-func background(ctx context.Context, b *bench) error {
-	sandbox, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
-	begin := time.Now()
-	r, err := b.run(ctx, sandbox, b.sh("sleep 60 & echo done; exit 3"), nil)
-	if err != nil {
-		return err
-	}
-	if took := time.Since(begin); took > b.patience() {
-		return fmt.Errorf("it took %v", took)
-	}
-	if r.stdout != "done\n" {
-		return fmt.Errorf("stdout: %q", r.stdout)
-	}
-	return r.exits(shared.ExitStatus{Code: 3})
-}
-
-func events(ctx context.Context, b *bench) error {
-	sandbox, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
-	p, err := sandbox.Start(ctx, b.sh("exit 2"), shared.Stdio{})
-	if err != nil {
-		return err
-	}
-	if _, err := p.Wait(ctx); err != nil {
-		return err
-	}
-	channel := p.Events()
-	for {
+func events(s *scene) {
+	p := s.begin(s.open(), s.sh("exit 2"), shared.Stdio{})
+	s.wait(p)
+	for channel := p.Events(); ; {
 		select {
 		case _, ok := <-channel:
 			if !ok {
-				return nil
+				return
 			}
-		case <-time.After(b.patience()):
-			return errors.New("the channel is open after the end")
+		case <-time.After(s.patience()):
+			s.failf("the channel is open after the end")
 		}
 	}
 }
 
-func closes(ctx context.Context, b *bench) error {
-	mine, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
-	other, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
-	p, out, err := b.started(ctx, mine, b.sh("trap '' TERM; echo"+forever), nil)
-	if err != nil {
-		return err
-	}
-	survivor, _, err := b.started(ctx, other, b.sh("trap 'exit 5' TERM; echo"+forever), nil)
-	if err != nil {
-		return err
-	}
-	if err := mine.Close(ctx); err != nil {
-		return err
-	}
-	r, err := p.Wait(ctx)
-	if err != nil || r.Status.Signal != syscall.SIGKILL || r.TimedOut {
-		return fmt.Errorf("what ran: %+v, %v", r, err)
+func closes(s *scene) {
+	mine, other := s.open(), s.open()
+	p, out := s.started(mine, s.sh("trap '' TERM; echo"+forever), nil)
+	survivor, _ := s.started(other, s.sh("trap 'exit 5' TERM; echo"+forever), nil)
+	s.must(mine.Close(s.ctx))
+	if r, err := p.Wait(s.ctx); err != nil || r.Status.Signal != syscall.SIGKILL || r.TimedOut {
+		s.failf("what ran: %+v, %v", r, err)
 	}
 	if _, err := out.next(); err == nil {
-		return errors.New("it still writes")
+		s.failf("it still writes")
 	}
-	if err := survivor.Signal(ctx, syscall.SIGTERM); err != nil {
-		return fmt.Errorf("a command of another sandbox: %w", err)
-	}
-	if r, err = survivor.Wait(ctx); err != nil || r.Status.Code != 5 {
-		return fmt.Errorf("a command of another sandbox: %+v, %v", r, err)
-	}
-	return nil
+	s.check("a command of another sandbox", func() {
+		s.signal(survivor, syscall.SIGTERM)
+		s.endsBy(survivor, shared.ExitStatus{Code: 5})
+	})
 }
 
-func closed(ctx context.Context, b *bench) error {
-	sandbox, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
-	for range 3 {
-		if err := sandbox.Close(ctx); err != nil {
-			return fmt.Errorf("closing: %w", err)
+// everySignal sends each to a command that says which it gets.
+func everySignal(s *scene) {
+	p, out := s.started(s.open(), s.kit("catch"), nil)
+	told := map[string]bool{}
+	wait := func(sig syscall.Signal) error {
+		for !told[strconv.Itoa(int(sig))] {
+			line, err := out.next()
+			if err != nil {
+				return fmt.Errorf("signal %d did not come, but of them %v: %w", sig, slices.Sorted(maps.Keys(told)), err)
+			}
+			told[strings.TrimSpace(line)] = true
 		}
+		return nil
 	}
-	_, startErr := sandbox.Start(ctx, b.sh(":"), shared.Stdio{})
-	_, planErr := sandbox.Plan(ctx, b.sh(":"))
-	return errors.Join(wantKind("Start", startErr, shared.ErrClosed), wantKind("Plan", planErr, shared.ErrClosed))
+	for _, sig := range catchable() {
+		s.signal(p, sig)
+		s.must(wait(sig))
+	}
+	clear(told)
+	s.signal(p, syscall.SIGSTOP)
+	s.signal(p, syscall.SIGUSR1)
+	// What is stopped gets nothing, however long one waits.
+	said := make(chan error, 1)
+	go func() { said <- wait(syscall.SIGUSR1) }()
+	select {
+	case err := <-said:
+		s.failf("it was stopped, and goes on: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	s.signal(p, syscall.SIGCONT)
+	s.must(<-said)
+	s.must(wait(syscall.SIGCONT))
+	s.endNow(p)
 }

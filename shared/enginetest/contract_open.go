@@ -3,8 +3,6 @@ package enginetest
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -19,101 +17,92 @@ func openRules() []rule {
 		{id: "open.02", title: "what the schema declares is well-formed", run: schemaRule},
 		{id: "open.03", title: "a feature that is not claimed is refused", run: unclaimedRule},
 		{id: "open.04", title: "a Spec of a bad form is refused as such", run: formRule},
-		{id: "open.05", title: "an option that is not declared is refused", run: func(ctx context.Context, b *bench) error {
-			spec := b.spec()
+		{id: "open.05", title: "an option that is not declared is refused", run: func(s *scene) {
+			spec := s.spec()
 			spec.Options = json.RawMessage(`{"sbxhost_no_such_option": true}`)
-			return b.refuses(ctx, spec, shared.ErrInvalidSpec, shared.ErrUnsupported)
+			s.refuses(spec, shared.ErrInvalidSpec, shared.ErrUnsupported)
 		}},
-		{id: "open.06", title: "isolation and its absence are never confused", run: func(ctx context.Context, b *bench) error {
-			spec := b.spec()
+		{id: "open.06", title: "isolation and its absence are never confused", run: func(s *scene) {
+			spec := s.spec()
 			spec.Unconfined = !spec.Unconfined
-			return b.refuses(ctx, spec, shared.ErrUnsupported)
+			s.refuses(spec, shared.ErrUnsupported)
 		}},
-		{id: "open.07", title: "a context that is over ends Open", run: func(ctx context.Context, b *bench) error {
-			ctx, cancel := context.WithCancel(ctx)
+		{id: "open.07", title: "a context that is over ends Open", run: func(s *scene) {
+			ctx, cancel := context.WithCancel(s.ctx)
 			cancel()
-			sandbox, err := b.engine.Open(ctx, b.spec())
+			sandbox, err := s.engine.Open(ctx, s.spec())
 			if err == nil {
 				sandbox.Close(context.WithoutCancel(ctx))
 			}
-			return wantKind("Open", err, context.Canceled)
+			s.wants("Open", err, context.Canceled)
 		}},
 		{id: "open.08", title: "Open does not keep what it was given", run: keepsNothing},
 	}
 }
 
-// refuses wants Open to fail with one of the kinds.
-func (b *bench) refuses(ctx context.Context, spec shared.Spec, kinds ...error) error {
-	sandbox, err := b.engine.Open(ctx, spec)
-	if err == nil {
-		sandbox.Close(context.WithoutCancel(ctx))
-	}
-	return wantKind("Open", err, kinds...)
+// info is what the engine says of itself now.
+func (s *scene) info() shared.Info {
+	info, err := s.engine.Info(s.ctx)
+	s.must(err)
+	return info
 }
 
-func infoRule(ctx context.Context, b *bench) error {
-	first, err := b.engine.Info(ctx)
-	if err != nil {
-		return err
-	}
-	second, err := b.engine.Info(ctx)
+func infoRule(s *scene) {
+	first, second := s.info(), s.info()
 	switch {
-	case err != nil:
-		return err
 	case first.Name == "" || first.Version == "" || first.Doc == "":
-		return fmt.Errorf("name %q, version %q and doc %q: none may be empty", first.Name, first.Version, first.Doc)
+		s.failf("name %q, version %q and doc %q: none may be empty", first.Name, first.Version, first.Doc)
 	case first.Name != second.Name || first.Version != second.Version || !slices.Equal(first.Features, second.Features):
-		return errors.New("it is not the same the second time")
+		s.failf("it is not the same the second time")
 	}
 	have := slices.Clone(first.Features)
 	slices.Sort(have)
 	if len(slices.Compact(have)) != len(first.Features) {
-		return errors.New("a feature is listed twice")
+		s.failf("a feature is listed twice")
 	}
 	if first.Features.Has(shared.FeatureUnconfined) {
 		for _, f := range []shared.Feature{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden} {
 			if first.Features.Has(f) {
-				return fmt.Errorf("an engine without isolation cannot hold %s", f)
+				s.failf("an engine without isolation cannot hold %s", f)
 			}
 		}
 	}
-	return nil
 }
 
-func schemaRule(ctx context.Context, b *bench) error {
-	info, err := b.engine.Info(ctx)
-	if err != nil {
-		return err
-	}
+func schemaRule(s *scene) {
 	types := []shared.OptionType{shared.OptionString, shared.OptionBool, shared.OptionNumber, shared.OptionStringList, shared.OptionStringMap}
-	check := func(where string, attributes []shared.OptionAttribute) error {
+	attributes := func(list []shared.OptionAttribute) {
 		seen := map[string]bool{}
-		for _, a := range attributes {
+		for _, a := range list {
 			switch {
 			case a.Name == "" || seen[a.Name]:
-				return fmt.Errorf("%sattribute %q: empty or there twice", where, a.Name)
+				s.failf("attribute %q: empty or there twice", a.Name)
 			case !slices.Contains(types, a.Type):
-				return fmt.Errorf("%sattribute %q: unknown type %q", where, a.Name, a.Type)
+				s.failf("attribute %q: unknown type %q", a.Name, a.Type)
 			case a.Doc == "" || strings.Contains(a.Doc, "\n"):
-				return fmt.Errorf("%sattribute %q: its doc is not one line", where, a.Name)
+				s.failf("attribute %q: its doc is not one line", a.Name)
 			case len(a.Default) > 0 && !json.Valid(a.Default):
-				return fmt.Errorf("%sattribute %q: its default is no JSON", where, a.Name)
+				s.failf("attribute %q: its default is no JSON", a.Name)
 			}
 			seen[a.Name] = true
 		}
-		return nil
 	}
-	errs := []error{check("", info.Options.Attributes)}
-	for _, block := range info.Options.Blocks {
-		errs = append(errs, check("block "+block.Name+": ", block.Attributes))
+	options := s.info().Options
+	s.check("options", func() { attributes(options.Attributes) })
+	for _, block := range options.Blocks {
+		s.check("block "+block.Name, func() { attributes(block.Attributes) })
 	}
-	return errors.Join(errs...)
 }
 
 // An ask is a Spec or a Command that needs a feature.
 type ask struct {
 	feature shared.Feature
 	change  func(*shared.Spec)
+}
+
+// with adds an entry to a Spec.
+func with(e shared.Entry) func(*shared.Spec) {
+	return func(s *shared.Spec) { s.Table = append(s.Table, e) }
 }
 
 // asks are of what Open must refuse where the engine does not claim it.
@@ -123,18 +112,10 @@ func asks(source string) []ask {
 		{shared.FeatureNetworkHost, func(s *shared.Spec) { s.Network.Mode = shared.NetworkHost }},
 		{shared.FeatureFilesystemMinimal, func(s *shared.Spec) { s.Filesystem = shared.FilesystemMinimal }},
 		{shared.FeatureFilesystemHost, func(s *shared.Spec) { s.Filesystem = shared.FilesystemHost }},
-		{shared.FeatureRemap, func(s *shared.Spec) {
-			s.Table = append(s.Table, shared.Entry{Source: source, Path: "/remapped", Why: "x", Access: shared.ReadOnly})
-		}},
-		{shared.FeatureOverlay, func(s *shared.Spec) {
-			s.Table = append(s.Table, shared.Entry{Source: source, Path: source, Access: shared.Overlay, Why: "x"})
-		}},
-		{shared.FeatureTmpfs, func(s *shared.Spec) {
-			s.Table = append(s.Table, shared.Entry{Path: source, Access: shared.Private, Why: "x"})
-		}},
-		{shared.FeatureHidden, func(s *shared.Spec) {
-			s.Table = append(s.Table, shared.Entry{Path: source, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "x"})
-		}},
+		{shared.FeatureRemap, with(shared.Entry{Source: source, Path: "/remapped", Why: "x", Access: shared.ReadOnly})},
+		{shared.FeatureOverlay, with(shared.Entry{Source: source, Path: source, Access: shared.Overlay, Why: "x"})},
+		{shared.FeatureTmpfs, with(shared.Entry{Path: source, Access: shared.Private, Why: "x"})},
+		{shared.FeatureHidden, with(shared.Entry{Path: source, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "x"})},
 		{shared.FeatureUser, func(s *shared.Spec) { s.User = &shared.User{UID: 12345, GID: 12345} }},
 		{shared.FeatureLimitMemory, func(s *shared.Spec) { s.Limits.Memory = 1 << 30 }},
 		{shared.FeatureLimitCPUs, func(s *shared.Spec) { s.Limits.CPUs = 1 }},
@@ -145,108 +126,72 @@ func asks(source string) []ask {
 }
 
 // unclaimedRule asks for each feature that the engine does not claim.
-func unclaimedRule(ctx context.Context, b *bench) error {
-	info, err := b.engine.Info(ctx)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, ask := range asks(b.scene.shown) {
-		if info.Features.Has(ask.feature) {
-			continue
-		}
-		spec := b.spec()
-		if isolation := spec.Unconfined; isolation && slices.Contains([]shared.Feature{
-			// What Unconfined means is that these are not held.
-			shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden}, ask.feature) {
+func unclaimedRule(s *scene) {
+	claims := s.info().Features
+	for _, ask := range asks(s.shown) {
+		spec := s.spec()
+		// What Unconfined means is that these are not held.
+		meant := spec.Unconfined && slices.Contains([]shared.Feature{
+			shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden}, ask.feature)
+		if claims.Has(ask.feature) || meant {
 			continue
 		}
 		ask.change(&spec)
-		if err := b.refuses(ctx, spec, shared.ErrUnsupported); err != nil {
-			errs = append(errs, fmt.Errorf("%s is not claimed: %w", ask.feature, err))
-		}
+		s.check(string(ask.feature)+" is not claimed", func() { s.refuses(spec, shared.ErrUnsupported) })
 	}
-	return errors.Join(append(errs, b.unclaimedByCommands(ctx, info.Features))...)
+	// The feature that commands need.
+	sandbox := s.open()
+	if claims.Has(shared.FeatureTTY) || claims.Has(shared.FeatureTTYEngine) {
+		return
+	}
+	t, err := openTerminal()
+	s.must(err)
+	defer t.close()
+	cmd := s.sh("exit 0")
+	cmd.TTY = true
+	s.check(string(shared.FeatureTTY)+" is not claimed", func() {
+		s.wants("Start", s.notStarted(sandbox, cmd, shared.Stdio{Stdin: t.slave, Stdout: t.slave, Stderr: t.slave}), shared.ErrUnsupported)
+	})
 }
 
-// unclaimedByCommands asks for the feature that commands need.
-func (b *bench) unclaimedByCommands(ctx context.Context, claims shared.Features) error {
-	sandbox, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
-	refused := func(feature shared.Feature, cmd shared.Command, stdio shared.Stdio) error {
-		p, err := sandbox.Start(ctx, cmd, stdio)
-		if err == nil {
-			p.Wait(endNow(ctx, p))
-		}
-		return wantKind(string(feature)+" is not claimed: Start", err, shared.ErrUnsupported)
-	}
-	var errs []error
-	if !claims.Has(shared.FeatureTTY) && !claims.Has(shared.FeatureTTYEngine) {
-		t, err := openTerminal()
-		if err != nil {
-			return err
-		}
-		defer t.close()
-		cmd := b.sh("exit 0")
-		cmd.TTY = true
-		errs = append(errs, refused(shared.FeatureTTY, cmd, shared.Stdio{Stdin: t.slave, Stdout: t.slave, Stderr: t.slave}))
-	}
-	return errors.Join(errs...)
-}
-
-func formRule(ctx context.Context, b *bench) error {
-	mount := func(m shared.Entry) func(*shared.Spec) {
-		return func(s *shared.Spec) { s.Table = append(s.Table, m) }
-	}
-	var errs []error
+func formRule(s *scene) {
 	for name, change := range map[string]func(*shared.Spec){
-		"a relative source":          mount(shared.Entry{Source: "x", Path: "/x", Access: shared.ReadOnly}),
-		"a relative destination":     mount(shared.Entry{Source: "/usr", Path: "usr", Access: shared.ReadOnly}),
-		"a destination with ..":      mount(shared.Entry{Source: "/usr", Path: "/x/../y", Access: shared.ReadOnly}),
-		"a path with a NUL":          mount(shared.Entry{Source: "/usr\x00", Path: "/usr\x00", Access: shared.ReadOnly}),
-		"an unknown access":          mount(shared.Entry{Source: "/usr", Path: "/x", Access: 77}),
-		"unknown of what is missing": mount(shared.Entry{Path: "/x", Access: shared.Hidden, Missing: 77}),
-		"a hidden relative path":     mount(shared.Entry{Path: "x", Access: shared.Hidden}),
-		"a hidden path with source":  mount(shared.Entry{Source: "/usr", Path: "/x", Access: shared.Hidden}),
-		"two at one place":           mount(shared.Entry{Source: b.scene.shown, Path: b.scene.ws, Access: shared.ReadOnly}),
-		"a tmpfs with a source":      mount(shared.Entry{Source: "/usr", Path: "/x", Access: shared.Private}),
+		"a relative source":          with(shared.Entry{Source: "x", Path: "/x", Access: shared.ReadOnly}),
+		"a relative destination":     with(shared.Entry{Source: "/usr", Path: "usr", Access: shared.ReadOnly}),
+		"a destination with ..":      with(shared.Entry{Source: "/usr", Path: "/x/../y", Access: shared.ReadOnly}),
+		"a path with a NUL":          with(shared.Entry{Source: "/usr\x00", Path: "/usr\x00", Access: shared.ReadOnly}),
+		"an unknown access":          with(shared.Entry{Source: "/usr", Path: "/x", Access: 77}),
+		"unknown of what is missing": with(shared.Entry{Path: "/x", Access: shared.Hidden, Missing: 77}),
+		"a hidden relative path":     with(shared.Entry{Path: "x", Access: shared.Hidden}),
+		"a hidden path with source":  with(shared.Entry{Source: "/usr", Path: "/x", Access: shared.Hidden}),
+		"two at one place":           with(shared.Entry{Source: s.shown, Path: s.ws, Access: shared.ReadOnly}),
+		"a tmpfs with a source":      with(shared.Entry{Source: "/usr", Path: "/x", Access: shared.Private}),
 		"an unknown view":            func(s *shared.Spec) { s.Filesystem = 77 },
 		"an unknown network":         func(s *shared.Spec) { s.Network.Mode = 77 },
 		"a relative home":            func(s *shared.Spec) { s.Home = "home" },
 		"a relative session":         func(s *shared.Spec) { s.Session.Dir = "session" },
 		"a negative number of CPUs":  func(s *shared.Spec) { s.Limits.CPUs = -1 },
 		"options that are not JSON":  func(s *shared.Spec) { s.Options = json.RawMessage("{") },
-		"a destination of no length": mount(shared.Entry{Source: "/usr", Path: "", Access: shared.ReadOnly}),
+		"a destination of no length": with(shared.Entry{Source: "/usr", Path: "", Access: shared.ReadOnly}),
 	} {
-		spec := b.spec()
+		spec := s.spec()
 		change(&spec)
-		if err := b.refuses(ctx, spec, shared.ErrInvalidSpec); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-		}
+		s.check(name, func() { s.refuses(spec, shared.ErrInvalidSpec) })
 	}
-	return errors.Join(errs...)
 }
 
 // keepsNothing changes a Spec after it was opened.
-func keepsNothing(ctx context.Context, b *bench) error {
-	spec := b.spec()
-	sandbox, err := b.engine.Open(ctx, spec)
-	if err != nil {
-		return err
-	}
-	b.later(func() { sandbox.Close(context.WithoutCancel(ctx)) })
+func keepsNothing(s *scene) {
+	spec := s.spec()
+	sandbox := s.openAs(spec)
 	for i := range spec.Table {
 		spec.Table[i] = shared.Entry{Source: "/no/such", Path: "/no/such", Access: shared.ReadOnly}
 	}
-	r, err := b.run(ctx, sandbox, b.command("read", b.scene.path("ws/file")), nil)
-	if err != nil {
-		return fmt.Errorf("after the caller changed its Spec: %w", err)
-	}
-	if v := readVerdict([]byte(r.stdout), r.Result); v.Kind != verdictGot {
-		return fmt.Errorf("after the caller changed its Spec: %s", v.Detail)
-	}
-	_, err = os.Stat(b.scene.ws)
-	return err
+	s.check("after the caller changed its Spec", func() {
+		if o := s.run(sandbox, s.kit("read", s.path("ws/file")), nil); o.verdict.Kind != verdictGot {
+			s.failf("%s", o.told())
+		}
+	})
+	_, err := os.Stat(s.ws)
+	s.must(err)
 }

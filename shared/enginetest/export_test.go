@@ -34,15 +34,13 @@ func OpenTerminal() (*Terminal, func(rows, cols uint16) error, error) {
 	return &Terminal{t.master, t.slave}, t.resize, nil
 }
 
-func probeByID(id string) (p probe) {
-	for _, g := range probeGroups() {
-		for _, one := range g.probes {
-			if one.id == id {
-				p = one
-			}
+func probeByID(id string) *probe {
+	for _, p := range allProbes() {
+		if p.id == id {
+			return p
 		}
 	}
-	return p
+	return &probe{}
 }
 
 // MustWork says that a probe is of what must be possible, or of what holds
@@ -52,7 +50,7 @@ func MustWork(id string) bool { return probeByID(id).works }
 // ControlIsGranted says that a probe has its control in the engine.
 func ControlIsGranted(id string) bool {
 	p := probeByID(id)
-	return p.trial != nil && p.control == controlGranted && !p.works
+	return p.tried() && p.where() == controlGranted && !p.works
 }
 
 // NeedsPrivilege says that a probe tries what the host, too, lets none but a

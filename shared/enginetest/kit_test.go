@@ -25,26 +25,24 @@ func TestProbesAreComplete(t *testing.T) {
 	seen := map[string]bool{}
 	titles := map[string]bool{}
 	n := 0
-	for _, g := range probeGroups() {
-		for _, p := range g.probes {
-			n++
-			if !idForm.MatchString(p.id) || seen[p.id] {
-				t.Errorf("%q is no ID, or that of two", p.id)
-			}
-			seen[p.id] = true
-			if p.title == "" || titles[string(g.group)+p.title] && p.title != "the same with high bits set in the request" {
-				t.Errorf("%s: the title %q is empty or used twice", p.id, p.title)
-			}
-			titles[string(g.group)+p.title] = true
-			if (p.trial == nil) == (p.custom == nil) {
-				t.Errorf("%s: either a trial or custom", p.id)
-			}
-			if p.control == controlGranted && p.grant == nil {
-				t.Errorf("%s: nothing is granted", p.id)
-			}
+	for _, p := range allProbes() {
+		n++
+		if !idForm.MatchString(p.id) || seen[p.id] {
+			t.Errorf("%q is no ID, or that of two", p.id)
+		}
+		seen[p.id] = true
+		if p.title == "" || titles[string(p.group)+p.title] && p.title != "the same with high bits set in the request" {
+			t.Errorf("%s: the title %q is empty or used twice", p.id, p.title)
+		}
+		titles[string(p.group)+p.title] = true
+		if p.tried() == (p.custom != nil) {
+			t.Errorf("%s: either an action or custom", p.id)
+		}
+		if p.works && (p.grant != nil || p.control != controlGranted) {
+			t.Errorf("%s: what must work has no control", p.id)
 		}
 	}
-	if n < 120 {
+	if n < 290 {
 		t.Errorf("there are %d probes", n)
 	}
 }
@@ -53,27 +51,21 @@ func TestProbesAreComplete(t *testing.T) {
 func TestActionsExist(t *testing.T) {
 	t.Parallel()
 	s := &Suite{dir: t.TempDir(), random: "0123456789", actor: "/actor"}
-	for _, g := range probeGroups() {
-		for _, p := range g.probes {
-			if p.trial == nil || p.only&onlyDarwin != 0 || p.only&onlyLinux != 0 && runtime.GOOS != "linux" || p.id[:4] == "read" && p.id > "read.21" && p.id < "read.27" || p.id == "proc.09" {
-				continue // those with a victim need a suite that runs
-			}
-			sc, err := s.newScene(&p, p.id)
-			if err == nil {
-				tr := sc.newTrial()
-				p.trial(sc, tr)
-				if _, ok := findAction(tr.act[0]); !ok {
-					t.Errorf("%s: no action %q", p.id, tr.act[0])
-				}
-				if p.grant != nil {
-					p.grant(sc, tr)
-					if _, ok := findAction(tr.act[0]); !ok {
-						t.Errorf("%s: no action %q in its control", p.id, tr.act[0])
-					}
-				}
-			}
-			sc.close()
+	for _, p := range allProbes() {
+		if !p.tried() || p.only&onlyDarwin != 0 || p.only&onlyLinux != 0 && runtime.GOOS != "linux" {
+			continue
 		}
+		sc := s.layout(p, p.id)
+		sc.plant() // which fails where a victim is needed, that nothing starts here
+		for _, tr := range []*trial{sc.asked(), sc.granted()} {
+			if _, ok := findAction(tr.act[0]); !ok {
+				t.Errorf("%s: no action %q", p.id, tr.act[0])
+			}
+			if text := strings.Join(tr.act, " "); strings.Contains(text, "{") && p.prepare == nil {
+				t.Errorf("%s: nothing stands for what is in braces: %s", p.id, text)
+			}
+		}
+		sc.close()
 	}
 }
 
@@ -107,23 +99,14 @@ func TestFeaturesAreCovered(t *testing.T) {
 		}
 	}
 	s := &Suite{dir: t.TempDir(), random: "0123456789", actor: "/actor"}
-	for _, g := range probeGroups() {
-		for _, p := range g.probes {
-			for _, f := range p.features {
+	for _, p := range allProbes() {
+		for _, f := range p.features {
+			tried[f] = p.id
+		}
+		if p.tried() && p.only&^onlyLinux == 0 {
+			for _, f := range p.requires(s.layout(p, p.id).asked()) {
 				tried[f] = p.id
 			}
-			if p.trial == nil || p.only&^onlyLinux != 0 {
-				continue
-			}
-			sc, err := s.newScene(&p, p.id)
-			if err == nil && len(sc.values) == 0 && !strings.HasPrefix(p.id, "read.2") && p.id != "proc.09" { // those have victims
-				tr := sc.newTrial()
-				p.trial(sc, tr)
-				for _, f := range p.requires(tr) {
-					tried[f] = p.id
-				}
-			}
-			sc.close()
 		}
 	}
 	features := declaredFeatures(t)
@@ -190,11 +173,9 @@ func TestMacTrialsAreComplete(t *testing.T) {
 			t.Errorf("%s tells of the directory in which it was planted: %s", m.ID, text)
 		}
 	}
-	for _, g := range probeGroups() {
-		for _, p := range g.probes {
-			if p.only&^onlyDarwin == 0 && !seen[p.id] {
-				t.Errorf("%s is tried on macOS and is not told of", p.id)
-			}
+	for _, p := range allProbes() {
+		if p.only&^onlyDarwin == 0 && !seen[p.id] {
+			t.Errorf("%s is tried on macOS and is not told of", p.id)
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {

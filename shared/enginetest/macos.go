@@ -70,27 +70,26 @@ func MacTrials(dir, as, home string) ([]MacTrial, error) {
 	planted := &Suite{dir: dir, actor: filepath.Join(dir, "kit"), home: home, random: random}
 	told := &Suite{dir: as, actor: filepath.Join(as, "kit"), home: home, random: random}
 	var list []MacTrial
-	for _, g := range probeGroups() {
-		for _, p := range g.probes {
-			if p.only&^(onlyDarwin|onlyUser) != 0 {
-				continue
-			}
-			m := MacTrial{ProbeInfo: p.info(g.group), Requires: p.features, Refusable: p.refusal, Unmodelled: p.unmodelled}
-			if p.trial != nil {
-				if err := m.fill(planted, told, &p); err != nil {
-					return nil, err
-				}
-			}
-			list = append(list, m)
+	for _, p := range allProbes() {
+		if p.only&^(onlyDarwin|onlyUser) != 0 {
+			continue
 		}
+		m := MacTrial{ProbeInfo: p.info(), Requires: p.features, Refusable: p.refusal, Unmodelled: p.unmodelled}
+		if p.tried() {
+			if err := m.fill(planted, told, p); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, m)
 	}
 	return list, nil
 }
 
 // fill plants the probe's scene, and describes it as if it lay in told's directory.
 func (m *MacTrial) fill(planted, told *Suite, p *probe) error {
-	real, err := planted.newScene(p, p.id)
+	real := planted.layout(p, p.id)
 	defer real.close()
+	err := real.plant()
 	if err != nil && !errors.As(err, new(*absentError)) { // what is absent here need not be so on a Mac
 		return err
 	}
@@ -118,14 +117,10 @@ func (m *MacTrial) fill(planted, told *Suite, p *probe) error {
 	if name, ok := scene.values["volume"]; ok {
 		m.Volume[name] = scene.path("outside/secret")
 	}
-	t := scene.newTrial()
-	p.trial(scene, t)
+	t := scene.asked()
 	m.Requires, m.Trial = p.requires(t), t.onMac()
-	if p.control == controlGranted && !p.works {
-		t := scene.newTrial()
-		p.trial(scene, t)
-		p.grant(scene, t)
-		granted := t.onMac()
+	if p.where() == controlGranted && !p.works {
+		granted := scene.granted().onMac()
 		m.Granted = &granted
 	}
 	return nil

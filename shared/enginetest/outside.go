@@ -12,26 +12,25 @@ import (
 )
 
 // actOutside carries out the trial's action without a sandbox.
-func (s *scene) actOutside(ctx context.Context, t *trial, privileged bool) verdict {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+func (s *scene) actOutside(t *trial, privileged bool) verdict {
+	ctx, cancel := context.WithTimeout(s.ctx, attemptTimeout)
 	defer cancel()
-	for _, first := range append(t.first, t.act) {
-		act := *t
-		act.act = first
-		v := s.outsideOnce(ctx, &act, privileged)
-		if v.Kind != verdictGot || len(first) > 0 && &first[0] == &t.act[0] {
+	for _, first := range t.first {
+		earlier := *t
+		earlier.act = first
+		if v := s.outsideOnce(ctx, &earlier, privileged); v.Kind != verdictGot {
 			return v
 		}
 	}
-	return verdict{Kind: verdictBroken, Detail: "there is no action"}
+	return s.outsideOnce(ctx, t, privileged)
 }
 
 func (s *scene) outsideOnce(ctx context.Context, t *trial, privileged bool) verdict {
-	args, env := s.commandLine(t)
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	inside := s.command(t)
+	cmd := exec.CommandContext(ctx, inside.Args[0], inside.Args[1:]...)
 	// What is the host's own is what a probe may be about.
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Dir = t.Command.Dir
+	cmd.Env = append(os.Environ(), inside.Env...)
+	cmd.Dir = inside.Dir
 	cmd.SysProcAttr = outsideAttr(privileged)
 	if t.stdin != nil {
 		t.stdin.Seek(0, 0)
@@ -71,7 +70,7 @@ func (s *scene) outsideOnce(ctx context.Context, t *trial, privileged bool) verd
 	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		result.Status.Signal = ws.Signal()
 	}
-	v := readVerdict(text, result)
+	v := readVerdict(string(text), result)
 	if v.Kind == verdictBroken && !bytes.Contains(text, []byte(verdictPrefix)) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		v.Detail = "it hung"
 	}

@@ -66,7 +66,7 @@ func makeSharedMemory(s *scene) error {
 		return &absentError{"no shared memory: " + errno.Error()}
 	}
 	s.cleanup(func() { unix.Syscall(unix.SYS_SHMCTL, id, unix.IPC_RMID, 0) })
-	s.values["shmkey"] = strconv.Itoa(int(key))
+	s.values["key"] = strconv.Itoa(int(key))
 	return nil
 }
 
@@ -77,7 +77,7 @@ func makeMessageQueue(s *scene) error {
 		return &absentError{"no message queues: " + errno.Error()}
 	}
 	s.cleanup(func() { unix.Syscall(unix.SYS_MSGCTL, id, unix.IPC_RMID, 0) })
-	s.values["msgkey"] = strconv.Itoa(int(key))
+	s.values["key"] = strconv.Itoa(int(key))
 	return nil
 }
 

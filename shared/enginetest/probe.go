@@ -1,9 +1,9 @@
 package enginetest
 
 import (
-	"context"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -12,43 +12,50 @@ import (
 type Group string
 
 const (
-	GroupRead        Group = "Read"                 // what a command can read
-	GroupWrite       Group = "Write"                // what it can change, and what it leaves
-	GroupProcess     Group = "Processes and kernel" // whom it sees, what it asks the kernel for, how it ends
-	GroupNetwork     Group = "Network and sockets"  // whom it can speak to
-	GroupEnvironment Group = "Environment"          // what it is given besides files
-	GroupHost        Group = "Host side"            // what its launcher does outside
-	GroupMacOS       Group = "macOS"                // what that system alone has
-	GroupContract    Group = "Contract"             // the rules of package shared
+	groupRead        Group = "Read"                 // what a command can read
+	groupWrite       Group = "Write"                // what it can change, and what it leaves
+	groupProcess     Group = "Processes and kernel" // whom it sees, what it asks the kernel for, how it ends
+	groupNetwork     Group = "Network and sockets"  // whom it can speak to
+	groupEnvironment Group = "Environment"          // what it is given besides files
+	groupHost        Group = "Host side"            // what its launcher does outside
+	groupMacOS       Group = "macOS"                // what that system alone has
+	groupContract    Group = "Contract"             // the rules of package shared
 )
+
+// words are paths, or an action with its arguments. See fill for what they may stand for.
+type words []string
 
 // A probe is one obligation and how it is tried.
 type probe struct {
 	id    string
 	title string // the obligation, in one line
+	group Group
 
 	// features are needed besides those that the Spec requires by itself.
 	features []shared.Feature
 	only     only
-	// anyView and anyNetwork say that it is not about the files that the view shows,
+	// anyView and anyNetwork, which follow from the group, say that it is not about the files that the view shows,
 	// or not about the network, so that it is tried in what an engine claims that
 	// does not hold the minimal view, or no network.
 	anyView, anyNetwork bool
 
 	// prepare plants what the probe is about, outside of the sandbox.
 	prepare func(s *scene) error
-	// trial says what is tried, starting from a sandbox that shows the
-	// workspace, writable, on the minimal view and without a network.
+	// act is what is tried, in a sandbox that shows the workspace, writable, on the minimal
+	// view and without a network; show are paths that it shows as well, read-only, and hide
+	// paths that it hides.
+	act, show, hide words
+	// trial changes that in other ways.
 	trial func(s *scene, t *trial)
 	// works says that the action must succeed; otherwise it must not.
 	works bool
 	// refusal says that the engine may refuse the Spec or the Command instead.
 	refusal bool
 
-	// control says where the same action succeeds.
+	// grant changes the trial so that the action succeeds in the engine. Without it, or
+	// with a control that says so, it succeeds without a sandbox.
+	grant   func(s *scene, t *trial)
 	control control
-	// grant changes the trial so that it does, for controlGranted.
-	grant func(s *scene, t *trial)
 	// ownNetwork says that the probe is about the host's own network, to which
 	// an engine that claims FeatureNetworkTranslated grants no access.
 	ownNetwork bool
@@ -57,9 +64,9 @@ type probe struct {
 	maybe bool
 
 	// after looks at the host when the command is gone. What it finds is a leak.
-	after func(s *scene, o *outcome) error
-	// custom replaces all of the above from trial on.
-	custom func(ctx context.Context, s *scene) (Status, string)
+	after func(s *scene) error
+	// custom replaces all of the above from act on.
+	custom func(s *scene)
 
 	// unmodelled says, of a probe for macOS too, why no profile decides what it
 	// finds, so that MacTrials has no attempts of it.
@@ -70,16 +77,26 @@ type probe struct {
 type control int
 
 const (
-	// controlOutside runs the action without a sandbox.
-	controlOutside control = iota
+	// controlGranted runs it in the engine, with what the probe's grant adds. A probe
+	// that has a grant need not say so.
+	controlGranted control = iota
+	// controlOutside runs it without a sandbox.
+	controlOutside
 	// controlPrivileged does so with all capabilities: as root, or as the root
 	// of a user namespace of its own.
 	controlPrivileged
-	// controlGranted runs it in the engine, with what the probe's grant adds.
-	controlGranted
-	// controlNone is for what must work: its success is its own control.
-	controlNone
 )
+
+// where is the probe's control.
+func (p *probe) where() control {
+	if p.control == controlGranted && p.grant == nil {
+		return controlOutside
+	}
+	return p.control
+}
+
+// tried says whether it is an action that is tried, and not code of its own.
+func (p *probe) tried() bool { return p.act != nil || p.trial != nil }
 
 // only is what a probe makes sense for; zero is everywhere.
 type only uint
@@ -117,35 +134,38 @@ type ProbeInfo struct {
 // Probes lists all probes, those for other platforms too.
 func Probes() []ProbeInfo {
 	var list []ProbeInfo
-	for _, g := range probeGroups() {
-		for _, p := range g.probes {
-			list = append(list, p.info(g.group))
-		}
+	for _, p := range allProbes() {
+		list = append(list, p.info())
 	}
 	return list
 }
 
-func (p *probe) info(g Group) ProbeInfo { return ProbeInfo{p.id, p.title, g, p.works, p.maybe} }
+func (p *probe) info() ProbeInfo { return ProbeInfo{p.id, p.title, p.group, p.works, p.maybe} }
 
-// probeGroups are all probes, in the order in which they are shown.
-func probeGroups() []struct {
-	group  Group
-	probes []probe
-} {
-	return []struct {
+// allProbes are all, in the order in which they are shown.
+func allProbes() (list []*probe) {
+	for _, part := range []struct {
 		group  Group
 		probes []probe
 	}{
-		{GroupRead, readProbes()},
-		{GroupRead, hiddenProbes()},
-		{GroupWrite, writeProbes()},
-		{GroupWrite, leftoverProbes()},
-		{GroupProcess, processProbes()},
-		{GroupProcess, kernelProbes()},
-		{GroupProcess, lifetimeProbes()},
-		{GroupNetwork, networkProbes()},
-		{GroupEnvironment, environmentProbes()},
-		{GroupHost, hostProbes()},
-		{GroupMacOS, macosProbes()},
+		{groupRead, readProbes()},
+		{groupRead, hiddenProbes()},
+		{groupWrite, writeProbes()},
+		{groupWrite, leftoverProbes()},
+		{groupProcess, processProbes()},
+		{groupProcess, kernelProbes()},
+		{groupProcess, lifetimeProbes()},
+		{groupNetwork, networkProbes()},
+		{groupEnvironment, environmentProbes()},
+		{groupHost, hostProbes()},
+		{groupMacOS, macosProbes()},
+	} {
+		for _, p := range part.probes {
+			p.group = part.group
+			p.anyView = !slices.Contains([]Group{groupRead, groupWrite, groupMacOS}, p.group)
+			p.anyNetwork = !slices.Contains([]Group{groupNetwork, groupMacOS}, p.group)
+			list = append(list, &p)
+		}
 	}
+	return list
 }

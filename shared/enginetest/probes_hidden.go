@@ -1,119 +1,70 @@
 package enginetest
 
 import (
-	"os"
+	"slices"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// hiding hides the file .env of the workspace and then does something.
-func hiding(then func(*scene, *trial)) func(*scene, *trial) {
-	return func(s *scene, t *trial) {
-		t.hide(s.path("ws/.env"))
-		then(s, t)
-	}
+// unhidden grants what was hidden.
+func unhidden(_ *scene, t *trial) {
+	t.Spec.Table = slices.DeleteFunc(t.Spec.Table, func(e shared.Entry) bool { return e.Access == shared.Hidden })
 }
 
-// hidingDir hides the directory keys, which holds a file key.
-func hidingDir(then func(*scene, *trial)) func(*scene, *trial) {
-	return func(s *scene, t *trial) {
-		t.hide(s.path("ws/keys"))
-		then(s, t)
-	}
+// unprotected takes the entry away that a trial has added last.
+func unprotected(_ *scene, t *trial) { t.Spec.Table = t.Spec.Table[:len(t.Spec.Table)-1] }
+
+// first has an earlier command do something.
+func first(act ...string) func(*scene, *trial) {
+	return func(s *scene, t *trial) { t.first = [][]string{s.fill(act...)} }
 }
-
-// hidingDeep hides dir/sub/secret, whose parents are not hidden.
-func hidingDeep(then func(*scene, *trial)) func(*scene, *trial) {
-	return func(s *scene, t *trial) {
-		t.hide(s.path("ws/dir/sub/secret"))
-		then(s, t)
-	}
-}
-
-// shownInHidden hides dir, and shows dir/sub in it.
-func shownInHidden(s *scene, t *trial) {
-	t.show(s.path("ws/dir/sub"), shared.ReadOnly)
-	t.hide(s.path("ws/dir"))
-}
-
-func beside(s *scene) error { return s.write("ws/dir/beside", s.canary) }
-
-func unhidden(_ *scene, t *trial) { t.unhide() }
 
 // hiddenProbes are about paths that a command must neither read nor write.
 func hiddenProbes() []probe {
-	read := func(elements ...string) func(*scene, *trial) { return readOutside(elements...) }
+	read := func(paths ...string) words { return append(words{"read-canary", "{canary}"}, paths...) }
+	env, keys, deep := words{"{ws}/.env"}, words{"{ws}/keys"}, words{"{ws}/dir/sub/secret"}
+	// dir is hidden, and dir/sub shown in it.
+	dir, sub := words{"{ws}/dir"}, words{"{ws}/dir/sub"}
+	odd := "ws/-a\n\"b'\\ \xff"
+	overVarLib := func(s *scene, t *trial) {
+		inHostView(s, t)
+		t.add(shared.Entry{Path: "/var/lib", Access: shared.Private, Why: "a home"})
+	}
 	return []probe{
-		{id: "read.40", title: "a hidden file", trial: hiding(read("ws/.env")), control: controlGranted, grant: unhidden},
-		{id: "read.41", title: "a file in a hidden directory", trial: hidingDir(read("ws/keys/key")), control: controlGranted, grant: unhidden},
-		{id: "read.42", title: "the names in a hidden directory", trial: hidingDir(func(s *scene, t *trial) { t.do("list", s.path("ws/keys")) }),
-			control: controlGranted, grant: unhidden},
-		{id: "read.43", title: "a hidden file through a symlink", prepare: func(s *scene) error { return os.Symlink(".env", s.path("ws/alias")) },
-			trial: hiding(read("ws/alias")), control: controlGranted, grant: unhidden},
-		{id: "read.44", title: "what a hidden symlink leads to", prepare: func(s *scene) error { return os.Symlink("keys/key", s.path("ws/alias")) },
-			trial: func(s *scene, t *trial) {
-				t.hide(s.path("ws/alias"))
-				read("ws/keys/key")(s, t)
-			}, control: controlGranted, grant: unhidden},
-		{id: "read.45", title: "a hidden file through ..", trial: hiding(func(s *scene, t *trial) {
-			t.do("read-canary", s.canary, s.ws+"/sub/../.env", s.ws+"/./sub/deep/../../.env")
-		}), control: controlGranted, grant: unhidden},
-		{id: "read.46", title: "a hidden file through /proc/self", only: onlyLinux, trial: hiding(func(s *scene, t *trial) {
-			t.do("read-canary", s.canary, "/proc/self/root"+s.path("ws/.env"), "/proc/self/cwd/.env", "/proc/thread-self/cwd/.env")
-		}), control: controlGranted, grant: unhidden},
-		{id: "read.47", title: "a hidden file by another name, renamed", trial: hiding(func(s *scene, t *trial) {
-			t.do("rename-read", s.path("ws/.env"), s.path("ws/moved"), s.path("ws/moved"))
-		}), control: controlGranted, grant: unhidden},
-		{id: "read.48", title: "a hidden file by another name, linked", trial: hiding(func(s *scene, t *trial) {
-			t.do("link-read", s.path("ws/.env"), s.path("ws/linked"))
-		}), control: controlGranted, grant: unhidden},
-		{id: "read.49", title: "a hidden file after its directory was renamed", trial: hidingDeep(func(s *scene, t *trial) {
-			t.do("rename-read", s.path("ws/dir/sub"), s.path("ws/dir/other"), s.path("ws/dir/other/secret"))
-		}), control: controlGranted, grant: unhidden},
-		{id: "read.50", title: "the same from the next command", trial: hidingDeep(func(s *scene, t *trial) {
-			t.first = [][]string{{"rename", s.path("ws/dir/sub"), s.path("ws/dir/other")}}
-			t.do("read-canary", s.canary, s.path("ws/dir/other/secret"))
-		}), control: controlGranted, grant: unhidden},
-		{id: "read.51", title: "the same after an ancestor was renamed", trial: hidingDeep(func(s *scene, t *trial) {
-			t.first = [][]string{{"rename", s.path("ws/dir"), s.path("ws/away")}}
-			t.do("read-canary", s.canary, s.path("ws/away/sub/secret"))
-		}), control: controlGranted, grant: unhidden},
-		{id: "read.52", title: "an ancestor of what is hidden renamed and put back otherwise", trial: hidingDeep(func(s *scene, t *trial) {
-			t.do("swap-parent", s.path("ws/dir"), s.path("ws/dir/sub/secret"))
-		}), control: controlGranted, grant: unhidden},
-		{id: "read.53", title: "a hidden file after what hides it was unmounted", only: onlyLinux, trial: hiding(func(s *scene, t *trial) {
-			t.do("unmount-read", s.path("ws/.env"), s.canary)
-		}), control: controlGranted, grant: unhidden},
-		{id: "read.54", title: "the same in a nested user namespace", only: onlyLinux, trial: hiding(func(s *scene, t *trial) {
-			t.do("nested-unmount-read", s.path("ws/.env"), s.canary)
-		}), control: controlOutside, maybe: true},
-		{id: "read.55", title: "beneath what is hidden by a bind that is not recursive", only: onlyLinux, trial: hiding(func(s *scene, t *trial) {
-			t.do("nested-bind-read", s.ws, ".env", s.canary)
-		}), control: controlOutside, maybe: true},
-		{id: "read.56", title: "a hidden directory whose mode is changed", trial: hidingDir(func(s *scene, t *trial) {
-			t.do("chmod-read", s.path("ws/keys"), s.path("ws/keys/key"))
-		}), control: controlGranted, grant: unhidden},
-		{id: "read.57", title: "a hidden file in a read-only mount", prepare: func(s *scene) error { return s.write("shown/.env", s.canary) },
-			trial: func(s *scene, t *trial) {
-				t.show(s.shown, shared.ReadOnly)
-				t.hide(s.path("shown/.env"))
-				t.do("read-canary", s.canary, s.path("shown/.env"))
-			}, control: controlGranted, grant: unhidden},
-		{id: "read.58", title: "a file beside what is shown in a hidden directory", prepare: beside, trial: func(s *scene, t *trial) {
-			shownInHidden(s, t)
-			t.do("read-canary", s.canary, s.path("ws/dir/beside"))
-		}, control: controlGranted, grant: unhidden},
-		{id: "read.59", title: "hidden paths with odd names", prepare: func(s *scene) error { return s.write("ws/-a\n\"b'\\ \xff/x", s.canary) },
-			trial: func(s *scene, t *trial) {
-				t.hide(s.path("ws/-a\n\"b'\\ \xff"))
-				t.do("read-canary", s.canary, s.path("ws/-a\n\"b'\\ \xff/x"))
-			}, refusal: true, control: controlGranted, grant: unhidden},
+		{id: "read.40", title: "a hidden file", hide: env, act: read("{ws}/.env"), grant: unhidden},
+		{id: "read.41", title: "a file in a hidden directory", hide: keys, act: read("{ws}/keys/key"), grant: unhidden},
+		{id: "read.42", title: "the names in a hidden directory", hide: keys, act: words{"list", "{ws}/keys"}, grant: unhidden},
+		{id: "read.43", title: "a hidden file through a symlink", prepare: linkTo(".env", "ws/alias"), hide: env, act: read("{ws}/alias"), grant: unhidden},
+		{id: "read.44", title: "what a hidden symlink leads to", prepare: linkTo("keys/key", "ws/alias"), hide: words{"{ws}/alias"}, act: read("{ws}/keys/key"), grant: unhidden},
+		{id: "read.45", title: "a hidden file through ..", hide: env, act: read("{ws}/sub/../.env", "{ws}/./sub/deep/../../.env"), grant: unhidden},
+		{id: "read.46", title: "a hidden file through /proc/self", only: onlyLinux, hide: env,
+			act: read("/proc/self/root{ws}/.env", "/proc/self/cwd/.env", "/proc/thread-self/cwd/.env"), grant: unhidden},
+		{id: "read.47", title: "a hidden file by another name, renamed", hide: env, act: words{"rename-read", "{ws}/.env", "{ws}/moved", "{ws}/moved"}, grant: unhidden},
+		{id: "read.48", title: "a hidden file by another name, linked", hide: env, act: words{"link-read", "{ws}/.env", "{ws}/linked"}, grant: unhidden},
+		{id: "read.49", title: "a hidden file after its directory was renamed", hide: deep,
+			act: words{"rename-read", "{ws}/dir/sub", "{ws}/dir/other", "{ws}/dir/other/secret"}, grant: unhidden},
+		{id: "read.50", title: "the same from the next command", hide: deep, trial: first("rename", "{ws}/dir/sub", "{ws}/dir/other"),
+			act: read("{ws}/dir/other/secret"), grant: unhidden},
+		{id: "read.51", title: "the same after an ancestor was renamed", hide: deep, trial: first("rename", "{ws}/dir", "{ws}/away"),
+			act: read("{ws}/away/sub/secret"), grant: unhidden},
+		{id: "read.52", title: "an ancestor of what is hidden renamed and put back otherwise", hide: deep,
+			act: words{"swap-parent", "{ws}/dir", "{ws}/dir/sub/secret"}, grant: unhidden},
+		{id: "read.53", title: "a hidden file after what hides it was unmounted", only: onlyLinux, hide: env,
+			act: words{"unmount-read", "{ws}/.env", "{canary}"}, grant: unhidden},
+		{id: "read.54", title: "the same in a nested user namespace", only: onlyLinux, hide: env,
+			act: words{"nested-unmount-read", "{ws}/.env", "{canary}"}, maybe: true},
+		{id: "read.55", title: "beneath what is hidden by a bind that is not recursive", only: onlyLinux, hide: env,
+			act: words{"nested-bind-read", "{ws}", ".env", "{canary}"}, maybe: true},
+		{id: "read.56", title: "a hidden directory whose mode is changed", hide: keys, act: words{"chmod-read", "{ws}/keys", "{ws}/keys/key"}, grant: unhidden},
+		{id: "read.57", title: "a hidden file in a read-only mount", prepare: planting("shown/.env"), show: words{"{shown}"}, hide: words{"{shown}/.env"},
+			act: read("{shown}/.env"), grant: unhidden},
+		{id: "read.58", title: "a file beside what is shown in a hidden directory", prepare: planting("ws/dir/beside"), show: sub, hide: dir,
+			act: read("{ws}/dir/beside"), grant: unhidden},
+		{id: "read.59", title: "hidden paths with odd names", prepare: planting(odd + "/x"), hide: words{"{dir}/" + odd},
+			act: read("{dir}/" + odd + "/x"), refusal: true, grant: unhidden},
 		{id: "read.60", title: "a hidden fifo", prepare: func(s *scene) error { return syscall.Mkfifo(s.path("ws/fifo"), 0o600) },
-			trial: func(s *scene, t *trial) {
-				t.hide(s.path("ws/fifo"))
-				t.do("is-fifo", s.path("ws/fifo"))
-			}, control: controlGranted, grant: unhidden},
+			hide: words{"{ws}/fifo"}, act: words{"is-fifo", "{ws}/fifo"}, grant: unhidden},
 		{id: "read.61", title: "three hundred hidden files, one among them", prepare: func(s *scene) error {
 			for i := range 300 {
 				if err := s.write("ws/many/"+number(i), s.canary); err != nil {
@@ -125,30 +76,16 @@ func hiddenProbes() []probe {
 			for i := range 300 {
 				t.hide(s.path("ws/many", number(i)))
 			}
-			t.do("read-canary", s.canary, s.path("ws/many", number(150)))
-		}, control: controlGranted, grant: unhidden},
-		{id: "read.62", title: "beside what is hidden everything can be read", works: true, trial: hiding(func(s *scene, t *trial) {
-			t.do("read", s.path("ws/file"))
-		}), control: controlNone},
-		{id: "read.63", title: "what is shown in a hidden directory can be read", works: true, trial: func(s *scene, t *trial) {
-			shownInHidden(s, t)
-			t.do("read", s.path("ws/dir/sub/secret"))
-		}, control: controlNone},
-		{id: "read.64", title: "what is hidden in what is shown in a hidden directory", trial: func(s *scene, t *trial) {
-			shownInHidden(s, t)
-			t.hide(s.path("ws/dir/sub/secret"))
-			t.do("read-canary", s.canary, s.path("ws/dir/sub/secret"))
-		}, control: controlGranted, grant: unhidden},
-		{id: "read.65", title: "the names in a directory of the host's view that memory covers", only: onlyLinux, trial: func(_ *scene, t *trial) {
-			t.Spec.Filesystem = shared.FilesystemHost
-			t.Spec.Table = append(t.Spec.Table, shared.Entry{Path: "/var/lib", Access: shared.Private, Why: "a home"})
-			t.do("list", "/var/lib")
-		}, control: controlGranted, grant: unprotected},
+		}, act: read("{ws}/many/" + number(150)), grant: unhidden},
+		{id: "read.62", title: "beside what is hidden everything can be read", works: true, hide: env, act: words{"read", "{ws}/file"}},
+		{id: "read.63", title: "what is shown in a hidden directory can be read", works: true, show: sub, hide: dir, act: words{"read", "{ws}/dir/sub/secret"}},
+		{id: "read.64", title: "what is hidden in what is shown in a hidden directory", show: sub, hide: append(dir, deep...),
+			act: read("{ws}/dir/sub/secret"), grant: unhidden},
+		{id: "read.65", title: "the names in a directory of the host's view that memory covers", only: onlyLinux, trial: overVarLib,
+			act: words{"list", "/var/lib"}, grant: unprotected},
 		{id: "read.66", title: "what is shown in a directory of the host's view that memory covers can be read", only: onlyLinux, works: true, trial: func(s *scene, t *trial) {
-			t.Spec.Filesystem = shared.FilesystemHost
-			t.Spec.Table = append(t.Spec.Table, shared.Entry{Path: "/var/lib", Access: shared.Private, Why: "a home"},
-				shared.Entry{Path: "/var/lib/sbxhost-probe/shown", Source: s.shown, Access: shared.ReadOnly, Why: "bind_paths[0]"})
-			t.do("read", "/var/lib/sbxhost-probe/shown/file")
-		}, control: controlNone},
+			overVarLib(s, t)
+			t.add(shared.Entry{Path: "/var/lib/sbxhost-probe/shown", Source: s.shown, Access: shared.ReadOnly})
+		}, act: words{"read", "/var/lib/sbxhost-probe/shown/file"}},
 	}
 }

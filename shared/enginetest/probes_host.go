@@ -1,10 +1,9 @@
 package enginetest
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -13,31 +12,15 @@ import (
 // hostProbes are about what an engine makes of odd requests.
 func hostProbes() []probe {
 	odd := func(id, title, name string) probe {
-		return probe{id: id, title: title, unmodelled: decidedByEngine, custom: func(ctx context.Context, s *scene) (Status, string) { return s.oddName(ctx, name) }}
+		return probe{id: id, title: title, unmodelled: decidedByEngine, custom: func(s *scene) { s.oddName(name) }}
 	}
 	refused := func(id, title string, change func(s *scene, t *trial), kinds ...error) probe {
-		return probe{id: id, title: title, unmodelled: decidedByRequest, custom: func(ctx context.Context, s *scene) (Status, string) {
-			t := s.newTrial()
-			t.do("nothing")
-			if o := s.attempt(ctx, t); o.verdict.Kind != verdictGot {
-				return ControlFailed, fmt.Sprintf("without it: %v %v %s", o.refused, o.broke, o.told())
-			}
-			change(s, t)
-			o := s.attempt(ctx, t)
-			for _, kind := range kinds {
-				if errors.Is(o.refused, kind) {
-					return Held, o.refused.Error()
-				}
-			}
-			if o.verdict.Kind == verdictGot {
-				return Leaked, "it was taken, and the command ran"
-			}
-			return Failed, fmt.Sprintf("not refused as it should be: %v", o.refused)
-		}}
+		return probe{id: id, title: title, unmodelled: decidedByRequest, custom: func(s *scene) { s.oddRequest(change, kinds) }}
 	}
 	bind := func(source, destination string, kind shared.Access) func(*scene, *trial) {
 		return func(s *scene, t *trial) {
-			t.Spec.Table = append(t.Spec.Table, shared.Entry{Source: strings.ReplaceAll(source, "SCENE", s.dir), Path: strings.ReplaceAll(destination, "SCENE", s.dir), Access: kind, Why: "bind_paths[1]"})
+			paths := s.fill(source, destination)
+			t.add(shared.Entry{Source: paths[0], Path: paths[1], Access: kind})
 		}
 	}
 	invalid, unsupported := shared.ErrInvalidSpec, shared.ErrUnsupported
@@ -54,72 +37,74 @@ func hostProbes() []probe {
 		odd("host.10", "a mount whose name is an expression", "$(touch x)`y`${HOME}%s"),
 		odd("host.11", "a mount whose name is in SBPL", `a") (allow default) (x "`),
 		odd("host.12", "a mount whose name has control characters", "a\x1b[31m\x01\x7f"),
-		refused("host.13", "a missing source", bind("SCENE/missing", "SCENE/missing", shared.ReadOnly), invalid),
+		refused("host.13", "a missing source", bind("{dir}/missing", "{dir}/missing", shared.ReadOnly), invalid),
 		refused("host.14", "a relative source", bind("etc", "/etc2", shared.ReadOnly), invalid),
-		refused("host.15", "a source with ..", bind("SCENE/ws/../outside", "/x", shared.ReadOnly), invalid),
-		refused("host.16", "a destination with ..", bind("SCENE/outside", "SCENE/ws/../x", shared.ReadOnly), invalid),
-		refused("host.17", "a path with a NUL", bind("SCENE/outside", "/x\x00y", shared.ReadOnly), invalid),
-		refused("host.18", "two mounts at one destination", bind("SCENE/outside", "SCENE/ws", shared.ReadOnly), invalid),
-		refused("host.19", "an unknown kind of mount", bind("SCENE/outside", "/x", shared.Access(99)), invalid),
+		refused("host.15", "a source with ..", bind("{ws}/../outside", "/x", shared.ReadOnly), invalid),
+		refused("host.16", "a destination with ..", bind("{outside}", "{ws}/../x", shared.ReadOnly), invalid),
+		refused("host.17", "a path with a NUL", bind("{outside}", "/x\x00y", shared.ReadOnly), invalid),
+		refused("host.18", "two mounts at one destination", bind("{outside}", "{ws}", shared.ReadOnly), invalid),
+		refused("host.19", "an unknown kind of mount", bind("{outside}", "/x", shared.Access(99)), invalid),
 		refused("host.20", "an unknown network", func(_ *scene, t *trial) { t.Spec.Network.Mode = 99 }, invalid),
 		refused("host.21", "an unknown view", func(_ *scene, t *trial) { t.Spec.Filesystem = 99 }, invalid),
 		refused("host.22", "an unknown option", func(_ *scene, t *trial) { t.Spec.Options = []byte(`{"no_such_option":true}`) }, invalid, unsupported),
 		refused("host.23", "options that are no JSON", func(_ *scene, t *trial) { t.Spec.Options = []byte(`{"x":`) }, invalid),
-		{id: "host.24", title: "a command without isolation from an engine that isolates, and the reverse", unmodelled: decidedByRequest, custom: func(ctx context.Context, s *scene) (Status, string) {
-			t := s.newTrial()
+		{id: "host.24", title: "a command without isolation from an engine that isolates, and the reverse", unmodelled: decidedByRequest, custom: func(s *scene) {
+			t := s.trying("nothing")
 			t.Spec.Unconfined = !t.Spec.Unconfined
-			t.do("nothing")
-			if o := s.attempt(ctx, t); !errors.Is(o.refused, unsupported) {
-				return Leaked, fmt.Sprintf("not refused: %v", o.refused)
+			if o := s.attempt(t); !errors.Is(o.refused, unsupported) {
+				s.end(Leaked, "not refused: %v", o.refused)
 			}
-			return Held, ""
 		}},
 		refused("host.25", "a hidden path that is relative", func(_ *scene, t *trial) { t.hide("secret") }, invalid),
 		{id: "host.26", title: "a fifo as what is shown does not hang it", only: onlyLinux, refusal: true, works: true,
-			prepare: func(s *scene) error { return makeFifo(s.path("outside/fifo")) },
-			trial: func(s *scene, t *trial) {
-				t.show(s.path("outside/fifo"), shared.ReadOnly)
-				t.do("nothing")
-			}},
+			prepare: func(s *scene) error { return makeFifo(s.path("outside/fifo")) }, show: words{"{outside}/fifo"}, act: words{"nothing"}},
 	}
+}
+
+// oddRequest wants a change of the trial to be refused.
+func (s *scene) oddRequest(change func(s *scene, t *trial), kinds []error) {
+	t := s.trying("nothing")
+	if o := s.attempt(t); o.verdict.Kind != verdictGot {
+		s.end(ControlFailed, "without it: %v %v %s", o.refused, o.broke, o.told())
+	}
+	change(s, t)
+	o := s.attempt(t)
+	if slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(o.refused, kind) }) {
+		s.end(Held, "%v", o.refused)
+	}
+	if o.verdict.Kind == verdictGot {
+		s.end(Leaked, "it was taken, and the command ran")
+	}
+	s.failf("not refused as it should be: %v", o.refused)
 }
 
 // oddName shows a directory of that name: what is in it can be read and not
 // written, and it is at its place; or the engine refuses the name.
-func (s *scene) oddName(ctx context.Context, name string) (Status, string) {
+func (s *scene) oddName(name string) {
 	dir := filepath.Join(s.path("odd"), name)
 	if err := s.write(filepath.Join("odd", name, "file"), s.canary); err != nil {
-		return NotApplicable, "this file system does not take the name: " + err.Error()
+		s.end(NotApplicable, "this file system does not take the name: %v", err)
 	}
-	read := s.newTrial()
+	read := s.trying("read-canary", s.canary, dir+"/file")
 	read.show(dir, shared.ReadOnly)
-	read.do("read-canary", s.canary, dir+"/file")
 	if lacking := missing(s.suite.info.Features, s.p.requires(read)); lacking != "" {
-		return Skipped, "the engine does not claim " + lacking
+		s.end(Skipped, "%s", notClaimed+lacking)
 	}
-	before, err := treeOf(s.dir)
-	if err != nil {
-		return Failed, err.Error()
-	}
-	o := s.attempt(ctx, read)
+	before := s.tree()
+	o := s.attempt(read)
 	if errors.Is(o.refused, shared.ErrInvalidSpec) || errors.Is(o.refused, shared.ErrUnsupported) {
-		return Held, "refused: " + o.refused.Error()
+		s.end(Held, "refused: %v", o.refused)
 	}
-	if err := errors.Join(o.refused, o.broke); err != nil {
-		return Failed, err.Error()
-	}
+	s.must(errors.Join(o.refused, o.broke))
 	if o.verdict.Kind != verdictGot {
-		return Failed, o.told()
+		s.failf("%s", o.told())
 	}
-	write := s.newTrial()
+	write := s.trying("create", dir+"/new")
 	write.show(dir, shared.ReadOnly)
-	write.do("create", dir+"/new")
-	if o := s.attempt(ctx, write); o.verdict.Kind != verdictDenied {
-		return Leaked, fmt.Sprintf("it is writable: %v %s", o.refused, o.told())
+	if o := s.attempt(write); o.verdict.Kind != verdictDenied {
+		s.end(Leaked, "it is writable: %v %s", o.refused, o.told())
 	}
-	after, err := treeOf(s.dir)
-	if err != nil || before != after {
-		return Leaked, "something was made elsewhere: " + firstDifference(before, after)
+	if after := s.tree(); before != after {
+		s.end(Leaked, "something was made elsewhere: %s", firstDifference(before, after))
 	}
-	return Held, ""
 }

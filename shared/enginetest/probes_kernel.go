@@ -3,20 +3,17 @@ package enginetest
 // filtered is a probe of a system call that no command needs and that has been
 // the way out of a sandbox before. Its control is the same call outside.
 func filtered(id, title, call string, c control) probe {
-	return probe{id: id, title: title, only: onlyLinux, maybe: true, control: c, trial: doing("call", call)}
+	return probe{id: id, title: title, only: onlyLinux, maybe: true, control: c, act: words{"call", call}}
 }
 
 // kernelProbes are about the kernel's interfaces.
 func kernelProbes() []probe {
 	const out, priv = controlOutside, controlPrivileged
 	socket := func(id, title, kind string, c control) probe {
-		return probe{id: id, title: title, only: onlyLinux, maybe: true, control: c, trial: doing("socket", kind)}
+		return probe{id: id, title: title, only: onlyLinux, maybe: true, control: c, act: words{"socket", kind}}
 	}
 	terminal := func(id, title, name string) probe {
-		return probe{id: id, title: title, only: onlyLinux, maybe: true, trial: func(_ *scene, t *trial) {
-			t.tty = true
-			t.do("terminal", name)
-		}}
+		return probe{id: id, title: title, only: onlyLinux, maybe: true, act: words{"terminal", name}, trial: func(_ *scene, t *trial) { t.tty = true }}
 	}
 	return []probe{
 		terminal("kernel.01", "typing into the terminal (TIOCSTI)", "tiocsti"),

@@ -1,9 +1,9 @@
 package enginetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,68 +14,51 @@ import (
 // leftoverProbes are about what an engine itself makes on the host, and about
 // paths that are swapped while it looks.
 func leftoverProbes() []probe {
+	isolates := []shared.Feature{shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}
+	hides := append(isolates, shared.FeatureHidden)
+	// mountedAt mounts what is shown elsewhere, below the scene's directory.
+	mountedAt := func(places ...string) func(*scene, *trial) {
+		return func(s *scene, t *trial) {
+			for _, place := range places {
+				t.add(shared.Entry{Source: s.shown, Path: s.path(place), Access: shared.ReadOnly})
+			}
+		}
+	}
 	return []probe{
-		{id: "write.60", title: "a command that writes nothing leaves the workspace as it was", unmodelled: decidedByEngine, custom: func(ctx context.Context, s *scene) (Status, string) {
-			return s.leavesNothing(ctx, func(t *trial) {
+		{id: "write.60", title: "a command that writes nothing leaves the workspace as it was", unmodelled: decidedByEngine, features: hides, custom: func(s *scene) {
+			s.leavesNothing(func(t *trial) {
 				t.hide(s.path("ws/.env"))
 				t.hide(s.path("ws/keys"))
 				t.show(s.path("ws/sub/deep"), shared.ReadOnly)
 			})
-		}, features: []shared.Feature{shared.FeatureHidden, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
-		{id: "write.61", title: "hiding a path that is not there leaves no stub", unmodelled: decidedByEngine, custom: func(ctx context.Context, s *scene) (Status, string) {
-			return s.leavesNothing(ctx, func(t *trial) {
+		}},
+		{id: "write.61", title: "hiding a path that is not there leaves no stub", unmodelled: decidedByEngine, features: hides, custom: func(s *scene) {
+			s.leavesNothing(func(t *trial) {
 				t.hide(s.path("ws/missing"))
 				t.hide(s.path("ws/none/missing"))
 			})
-		}, features: []shared.Feature{shared.FeatureHidden, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
-		{id: "write.64", title: "a hidden file cannot be written", trial: func(s *scene, t *trial) {
-			t.hide(s.path("ws/.env"))
-			t.do("append-regular", s.path("ws/.env"))
-		}, control: controlGranted, grant: unhidden, after: func(s *scene, o *outcome) error { return unchanged("ws/.env", s.canary)(s, o) }},
-		{id: "write.65", title: "a hidden file cannot be removed", trial: func(s *scene, t *trial) {
-			t.hide(s.path("ws/.env"))
-			t.do("unlink", s.path("ws/.env"))
-		}, control: controlGranted, grant: unhidden},
-		{id: "write.66", title: "nothing can be made in a hidden directory", trial: func(s *scene, t *trial) {
-			t.hide(s.path("ws/keys"))
-			t.do("create", s.path("ws/keys/new"))
-		}, control: controlGranted, grant: unhidden},
+		}},
+		{id: "write.64", title: "a hidden file cannot be written", hide: words{"{ws}/.env"}, act: words{"append-regular", "{ws}/.env"}, grant: unhidden, after: unchanged("ws/.env")},
+		{id: "write.65", title: "a hidden file cannot be removed", hide: words{"{ws}/.env"}, act: words{"unlink", "{ws}/.env"}, grant: unhidden},
+		{id: "write.66", title: "nothing can be made in a hidden directory", hide: words{"{ws}/keys"}, act: words{"create", "{ws}/keys/new"}, grant: unhidden},
 		{id: "write.67", title: "a destination beneath a symlink of the workspace makes nothing elsewhere", refusal: true, works: true,
-			prepare: func(s *scene) error { return os.Symlink(s.outside, s.path("ws/evil")) },
-			trial: func(s *scene, t *trial) {
-				t.Spec.Table = append(t.Spec.Table, shared.Entry{Source: s.shown, Path: s.path("ws/evil/made"), Why: "bind_paths[1]", Access: shared.ReadOnly})
-				t.do("nothing")
-			}, after: func(s *scene, _ *outcome) error { return hostHas(s.path("outside/made")) }},
+			prepare: linkTo("{outside}", "ws/evil"), trial: mountedAt("ws/evil/made"), act: words{"nothing"}, after: notOnHost("{outside}/made")},
 		{id: "write.68", title: "nor does one beneath a symlink to a launcher's own view of the host", refusal: true, works: true,
 			prepare: func(s *scene) error {
-				return errors.Join(os.Symlink("/oldroot"+s.outside, s.path("ws/evil")), os.Symlink("/newroot"+s.outside, s.path("ws/evil2")))
+				return errors.Join(linkTo("/oldroot{outside}", "ws/evil")(s), linkTo("/newroot{outside}", "ws/evil2")(s))
 			},
-			trial: func(s *scene, t *trial) {
-				t.Spec.Table = append(t.Spec.Table,
-					shared.Entry{Source: s.shown, Path: s.path("ws/evil/made"), Why: "bind_paths[1]", Access: shared.ReadOnly},
-					shared.Entry{Source: s.shown, Path: s.path("ws/evil2/made"), Why: "bind_paths[2]", Access: shared.ReadOnly})
-				t.do("nothing")
-			}, after: func(s *scene, _ *outcome) error { return hostHas(s.path("outside/made")) }},
+			trial: mountedAt("ws/evil/made", "ws/evil2/made"), act: words{"nothing"}, after: notOnHost("{outside}/made")},
 		{id: "write.69", title: "a destination that is a symlink of the workspace is not followed", refusal: true, works: true,
 			prepare: func(s *scene) error {
-				return errors.Join(os.Mkdir(s.path("outside/dir"), 0o755), os.Symlink(s.path("outside/dir"), s.path("ws/evil")))
+				return errors.Join(makeDir("outside/dir")(s), linkTo("{outside}/dir", "ws/evil")(s))
 			},
-			trial: func(s *scene, t *trial) {
-				t.Spec.Table = append(t.Spec.Table, shared.Entry{Source: s.shown, Path: s.path("ws/evil/made"), Why: "bind_paths[1]", Access: shared.ReadOnly})
-				t.do("nothing")
-			}, after: func(s *scene, _ *outcome) error { return hostHas(s.path("outside/dir/made")) }},
-		{id: "write.70", title: "a source that became a symlink after Open", unmodelled: decidedByEngine, custom: swappedSource,
-			features: []shared.Feature{shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
-		{id: "write.71", title: "a source that becomes a symlink while commands start", unmodelled: decidedByEngine, custom: racedSource,
-			features: []shared.Feature{shared.FeatureSourceFD, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
-		{id: "write.72", title: "a missing destination in the workspace leaves no stub", refusal: true, works: true, trial: func(s *scene, t *trial) {
-			t.Spec.Table = append(t.Spec.Table, shared.Entry{Source: s.shown, Path: s.path("ws/new/place"), Why: "bind_paths[1]", Access: shared.ReadOnly})
-			t.do("nothing")
-		}, after: func(s *scene, _ *outcome) error { return hostHas(s.path("ws/new")) }},
-		{id: "write.73", title: "nothing stays mounted on the host", only: onlyLinux, works: true, trial: func(s *scene, t *trial) {
-			t.show(s.shown, shared.ReadOnly)
-			t.do("nothing")
-		}, after: func(s *scene, _ *outcome) error {
+			trial: mountedAt("ws/evil/made"), act: words{"nothing"}, after: notOnHost("{outside}/dir/made")},
+		{id: "write.70", title: "a source that became a symlink after Open", unmodelled: decidedByEngine, features: isolates, custom: swappedSource},
+		{id: "write.71", title: "a source that becomes a symlink while commands start", unmodelled: decidedByEngine,
+			features: append(isolates, shared.FeatureSourceFD), custom: racedSource},
+		{id: "write.72", title: "a missing destination in the workspace leaves no stub", refusal: true, works: true,
+			trial: mountedAt("ws/new/place"), act: words{"nothing"}, after: notOnHost("{ws}/new")},
+		{id: "write.73", title: "nothing stays mounted on the host", only: onlyLinux, works: true, show: words{"{shown}"}, act: words{"nothing"}, after: func(s *scene) error {
 			mounts, err := os.ReadFile("/proc/self/mountinfo")
 			if err == nil && strings.Contains(string(mounts), s.dir) {
 				err = errors.New("a mount of the scene is in the host's mountinfo")
@@ -85,35 +68,51 @@ func leftoverProbes() []probe {
 	}
 }
 
-// leavesNothing compares the whole scene before and after a command that does
+// tree is a picture of all that lies below the scene's directory.
+func (s *scene) tree() string {
+	var out []byte
+	s.must(filepath.WalkDir(s.dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		out = fmt.Appendf(out, "%s %v", path, info.Mode())
+		if info.Mode().IsRegular() {
+			f, err := os.Open(path)
+			if err != nil {
+				return err
+			}
+			text, err := io.ReadAll(io.LimitReader(f, 4096))
+			f.Close()
+			if err != nil {
+				return err
+			}
+			out = fmt.Appendf(out, " %q", text)
+		}
+		out = append(out, '\n')
+		return nil
+	}))
+	return string(out)
+}
+
+// leavesNothing compares the whole scene before and after two commands that do
 // nothing; the control is a command that does something.
-func (s *scene) leavesNothing(ctx context.Context, change func(*trial)) (Status, string) {
-	before, err := treeOf(s.dir)
-	if err != nil {
-		return Failed, err.Error()
-	}
-	t := s.newTrial()
-	t.do("nothing")
+func (s *scene) leavesNothing(change func(*trial)) {
+	before := s.tree()
+	t := s.trying("nothing")
 	change(t)
-	if err := s.runTrials(ctx, t, t); err != nil {
-		return Failed, err.Error()
+	s.done(t)
+	s.done(t)
+	if after := s.tree(); before != after {
+		s.end(Leaked, "the tree was changed: %s", firstDifference(before, after))
 	}
-	after, err := treeOf(s.dir)
-	if err != nil {
-		return Failed, err.Error()
+	s.done(s.trying("create", s.path("ws/made")))
+	if s.tree() == before {
+		s.end(ControlFailed, "what a command makes is not noticed")
 	}
-	if before != after {
-		return Leaked, "the tree was changed: " + firstDifference(before, after)
-	}
-	made := s.newTrial()
-	made.do("create", s.path("ws/made"))
-	if err := s.runTrials(ctx, made); err != nil {
-		return ControlFailed, err.Error()
-	}
-	if after, err = treeOf(s.dir); err != nil || after == before {
-		return ControlFailed, fmt.Sprintf("what a command makes is not noticed: %v", err)
-	}
-	return Held, ""
 }
 
 // firstDifference is the first line that one of two texts has alone.
@@ -132,49 +131,33 @@ func firstDifference(before, after string) string {
 
 // swappedSource replaces a mount's source by a symlink to the secret's directory
 // between Open and Start.
-func swappedSource(ctx context.Context, s *scene) (Status, string) {
-	if err := s.write("ws/source/secret", "harmless"); err != nil {
-		return Failed, err.Error()
-	}
-	t := s.newTrial()
+func swappedSource(s *scene) {
+	s.must(s.write("ws/source/secret", "harmless"))
+	t := s.trying("read-canary", s.canary, s.path("ws/source/secret"))
 	t.show(s.path("ws/source"), shared.ReadOnly)
-	t.do("read-canary", s.canary, s.path("ws/source/secret"))
-	sandbox, err := s.suite.engine.Open(ctx, t.Spec)
-	if err != nil {
-		return Failed, err.Error()
-	}
-	defer sandbox.Close(context.WithoutCancel(ctx))
-	if err := os.Rename(s.path("ws/source"), s.path("ws/old")); err != nil {
-		return Failed, err.Error()
-	}
-	if err := os.Symlink(s.outside, s.path("ws/source")); err != nil {
-		return Failed, err.Error()
-	}
-	if o := s.start(ctx, sandbox, t); o.verdict.Kind == verdictGot {
-		return Leaked, o.told()
+	sandbox := s.openAs(t.sorted())
+	s.must(os.Rename(s.path("ws/source"), s.path("ws/old")))
+	s.must(os.Symlink(s.outside, s.path("ws/source")))
+	if o := s.start(s.ctx, sandbox, t); o.verdict.Kind == verdictGot {
+		s.end(Leaked, "%s", o.told())
 	} else if o.refused == nil && o.verdict.Kind == verdictBroken {
-		return Failed, o.told()
+		s.failf("%s", o.told())
 	}
 	// The control: the same read, granted.
-	granted := s.newTrial()
+	granted := s.trying("read-canary", s.canary, s.path("outside/secret"))
 	granted.show(s.outside, shared.ReadOnly)
-	granted.do("read-canary", s.canary, s.path("outside/secret"))
-	if o := s.attempt(ctx, granted); o.verdict.Kind != verdictGot {
-		return ControlFailed, o.told()
+	if o := s.attempt(granted); o.verdict.Kind != verdictGot {
+		s.end(ControlFailed, "%s", o.told())
 	}
-	return Held, ""
 }
 
 // racedSource swaps the source all the time while commands start.
-func racedSource(ctx context.Context, s *scene) (Status, string) {
+func racedSource(s *scene) {
 	const rounds = 60
 	source, link := s.path("ws/source"), s.path("ws/swap")
-	if err := errors.Join(s.write("ws/source/secret", "harmless"), os.Symlink(s.outside, link)); err != nil {
-		return Failed, err.Error()
-	}
-	t := s.newTrial()
+	s.must(errors.Join(s.write("ws/source/secret", "harmless"), os.Symlink(s.outside, link)))
+	t := s.trying("read-canary", s.canary, filepath.Join(source, "secret"))
 	t.show(source, shared.ReadOnly)
-	t.do("read-canary", s.canary, filepath.Join(source, "secret"))
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -190,16 +173,14 @@ func racedSource(ctx context.Context, s *scene) (Status, string) {
 	defer func() { close(stop); <-stopped }()
 	ran := 0
 	for range rounds {
-		o := s.attempt(ctx, t)
+		o := s.attempt(t)
 		switch {
 		case o.verdict.Kind == verdictGot:
-			return Leaked, fmt.Sprintf("after %d commands: %s", ran, o.told())
+			s.end(Leaked, "after %d commands: %s", ran, o.told())
 		case o.refused == nil:
 			ran++
 		}
-		if ctx.Err() != nil {
-			return Failed, ctx.Err().Error()
-		}
+		s.must(s.ctx.Err())
 	}
-	return Held, fmt.Sprintf("%d of %d commands ran", ran, rounds)
+	s.end(Held, "%d of %d commands ran", ran, rounds)
 }

@@ -21,22 +21,20 @@ import (
 func lifetimeProbes() []probe {
 	isolates := []shared.Feature{shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}
 	survivor := func(id, title, kind string, end func(*trial)) probe {
-		return probe{id: id, title: title, features: isolates, unmodelled: decidedByEnd, custom: func(ctx context.Context, s *scene) (Status, string) {
-			return s.outlives(ctx, kind, end)
-		}}
+		return probe{id: id, title: title, features: isolates, unmodelled: decidedByEnd, custom: func(s *scene) { s.outlives(kind, end) }}
+	}
+	by := func(sig syscall.Signal) func(*trial) {
+		return func(t *trial) {
+			t.awaited = true
+			t.during = func(p shared.Process) { p.Signal(context.Background(), sig) }
+		}
 	}
 	return []probe{
 		survivor("life.01", "a daemon after the command's exit", "exit", func(*trial) {}),
 		survivor("life.02", "a daemon after the command's death by a signal", "die", func(*trial) {}),
 		survivor("life.03", "a daemon after the timeout", "stay", func(t *trial) { t.Command.Timeout, t.Command.Grace = 300*time.Millisecond, 100*time.Millisecond }),
-		survivor("life.04", "a daemon after SIGKILL", "stay", func(t *trial) {
-			t.awaited = true
-			t.during = func(p shared.Process) { p.Signal(context.Background(), syscall.SIGKILL) }
-		}),
-		survivor("life.05", "a daemon after SIGTERM", "stay", func(t *trial) {
-			t.awaited = true
-			t.during = func(p shared.Process) { p.Signal(context.Background(), syscall.SIGTERM) }
-		}),
+		survivor("life.04", "a daemon after SIGKILL", "stay", by(syscall.SIGKILL)),
+		survivor("life.05", "a daemon after SIGTERM", "stay", by(syscall.SIGTERM)),
 		survivor("life.06", "a stopped process after the command's exit", "stopped", func(*trial) {}),
 		{id: "life.07", title: "a daemon after Close", unmodelled: decidedByEnd, features: isolates, custom: outlivesClose},
 		{id: "life.08", title: "handlers of SIGTERM run when the time is up", unmodelled: decidedByEnd, works: true, custom: handlerRuns},
@@ -44,46 +42,36 @@ func lifetimeProbes() []probe {
 }
 
 // outlives runs a command that leaves a process behind.
-func (s *scene) outlives(ctx context.Context, kind string, end func(*trial)) (Status, string) {
-	t := s.newTrial()
-	t.do("daemon", kind, s.canary)
+func (s *scene) outlives(kind string, end func(*trial)) {
+	t := s.trying("daemon", kind, s.canary)
 	end(t)
-	o := s.attempt(ctx, t)
+	o := s.attempt(t)
 	// A command that is ended before it has left anything, on a machine that is slow
 	// now, shows nothing.
-	for ; o.refused == nil && o.broke == nil && o.verdict.Kind == verdictBroken && t.Command.Timeout < actionTimeout/2; o = s.attempt(ctx, t) {
+	for ; o.refused == nil && o.broke == nil && o.verdict.Kind == verdictBroken && t.Command.Timeout < actionTimeout/2; o = s.attempt(t) {
 		t.Command.Timeout *= 4
 	}
-	return s.outlived(ctx, o)
+	s.outlived(o)
 }
 
 // outlived says what an attempt to leave a daemon behind means.
-func (s *scene) outlived(ctx context.Context, o *outcome) (Status, string) {
-	if err := errors.Join(o.refused, o.broke); err != nil {
-		return Failed, err.Error()
-	}
+func (s *scene) outlived(o *outcome) {
+	s.must(errors.Join(o.refused, o.broke))
 	if o.outlived {
 		s.endSurvivors()
-		return Leaked, "something still held its output when Wait had returned"
+		s.end(Leaked, "something still held its output when Wait had returned")
 	}
 	if o.verdict.Kind == verdictBroken {
-		return Failed, "there was no daemon: " + o.told()
+		s.failf("there was no daemon: %s", o.told())
 	}
-	return s.survivesOutside(ctx)
-}
-
-// survivesOutside is the control: without a sandbox the daemon stays.
-func (s *scene) survivesOutside(ctx context.Context) (Status, string) {
-	t := s.newTrial()
-	t.do("daemon", "exit", s.canary)
-	v := s.actOutside(ctx, t, false)
+	// The control: without a sandbox the daemon stays.
+	v := s.actOutside(s.trying("daemon", "exit", s.canary), false)
 	if v.Kind != verdictGot {
-		return ControlFailed, v.Detail
+		s.end(ControlFailed, "%s", v.Detail)
 	}
 	if err := endOutside(v.Detail); err != nil {
-		return ControlFailed, "the daemon does not survive without a sandbox: " + err.Error()
+		s.end(ControlFailed, "the daemon does not survive without a sandbox: %v", err)
 	}
-	return Held, ""
 }
 
 // endOutside kills the daemon whose number an action outside has told.
@@ -97,25 +85,17 @@ func endOutside(told string) error {
 	return syscall.Kill(pid, syscall.SIGKILL)
 }
 
-func outlivesClose(ctx context.Context, s *scene) (Status, string) {
-	t := s.newTrial()
-	t.do("daemon", "stay", s.canary)
-	sandbox, err := s.suite.engine.Open(ctx, t.Spec)
-	if err != nil {
-		return Failed, err.Error()
-	}
-	closed := make(chan error, 1)
+func outlivesClose(s *scene) {
+	t := s.trying("daemon", "stay", s.canary)
+	sandbox := s.openAs(t.sorted())
+	closed := errors.New("the daemon was never there")
 	t.awaited = true
-	t.during = func(shared.Process) { closed <- sandbox.Close(context.WithoutCancel(ctx)) }
-	o := s.start(ctx, sandbox, t)
-	if o.refused != nil {
-		return Failed, o.refused.Error()
-	}
-	if err := <-closed; err != nil {
-		return Failed, err.Error()
-	}
+	t.during = func(shared.Process) { closed = sandbox.Close(context.WithoutCancel(s.ctx)) }
+	o := s.start(s.ctx, sandbox, t)
+	s.must(o.refused)
+	s.must(closed)
 	o.broke = nil // as Close may have it
-	return s.outlived(ctx, o)
+	s.outlived(o)
 }
 
 // endSurvivors kills what has leaked. It is known by this scene's canary: the
@@ -134,15 +114,14 @@ func (s *scene) endSurvivors() {
 
 // handlerRuns gives a command that is killed before it has a handler, on a machine
 // that is slow now, more time.
-func handlerRuns(ctx context.Context, s *scene) (status Status, detail string) {
-	for timeout := 500 * time.Millisecond; timeout < actionTimeout/2; timeout *= 4 {
-		t := s.newTrial()
-		t.do("handle-term")
-		t.Command.Timeout, t.Command.Grace = timeout, actionTimeout/2
-		o := s.attempt(ctx, t)
-		if status, detail = s.judge(o); status == Held || o.result.Status.Signal != syscall.SIGTERM {
-			break
+func handlerRuns(s *scene) {
+	t := s.trying("handle-term")
+	t.Command.Grace = actionTimeout / 2
+	for t.Command.Timeout = 500 * time.Millisecond; ; t.Command.Timeout *= 4 {
+		o := s.attempt(t)
+		status, detail := s.judge(o)
+		if status == Held || o.Status.Signal != syscall.SIGTERM || t.Command.Timeout >= actionTimeout/8 {
+			s.end(status, "%s", detail)
 		}
 	}
-	return status, detail
 }

@@ -16,25 +16,20 @@ import (
 )
 
 const (
-	// attemptTimeout bounds one command with all that belongs to it.
+	// probeTimeout bounds a probe, and attemptTimeout one command with all that belongs to it.
+	probeTimeout   = 10 * time.Minute
 	attemptTimeout = 60 * time.Second
-	// outlivePatience is how long the outputs of a command may stay open after
-	// it is gone before something is taken to have outlived it.
-	outlivePatience = 10 * time.Second
 	// maxOutput bounds what is kept of an output.
 	maxOutput = 1 << 20
 )
 
 // outcome is all that one attempt brought.
 type outcome struct {
-	// refused is the error of Open or Start.
-	refused error
-	// broke is the error of Wait.
-	broke  error
-	result shared.Result
-	events []shared.Event
+	shared.Result
+	// refused is the error of Open or Start, broke that of Wait.
+	refused, broke error
 
-	stdout, stderr []byte
+	stdout, stderr string
 	// outlived says that something held the outputs open after the end.
 	outlived bool
 
@@ -51,80 +46,83 @@ func (o *outcome) told() string {
 }
 
 // runProbe tries a probe.
-func (s *Suite) runProbe(ctx context.Context, p *probe) (status Status, detail string) {
+func (s *Suite) runProbe(ctx context.Context, p *probe) (Status, string) {
 	if why := p.only.excluded(); why != "" {
 		return NotApplicable, why
 	}
 	if lacking := missing(s.info.Features, p.features); lacking != "" && !s.unconfined {
-		return Skipped, "the engine does not claim " + lacking
+		return Skipped, notClaimed + lacking
 	}
 	if p.ownNetwork && s.info.Features.Has(shared.FeatureNetworkTranslated) {
-		if p.control != controlGranted {
+		if p.where() != controlGranted {
 			return NotApplicable, "the network that the engine grants is not the host's own"
 		}
 		outside := *p
 		outside.control, outside.grant = controlOutside, nil
 		p = &outside
 	}
-	sc, err := s.newScene(p, p.id)
-	defer func() {
-		if err := sc.close(); err != nil && !status.Bad() {
-			status, detail = Failed, "cleaning up: "+err.Error()
+	return s.inScene(ctx, p, p.id, probeTimeout, func(sc *scene) {
+		if p.custom == nil {
+			sc.try()
+			return
 		}
-	}()
-	if absent, ok := errors.AsType[*absentError](err); ok {
-		return NotApplicable, absent.why
-	}
-	if err != nil {
-		return Failed, "preparing: " + err.Error()
-	}
-	if p.custom != nil {
 		if lacking := missing(s.info.Features, p.requires(sc.newTrial())); lacking != "" && !s.unconfined {
-			return Skipped, "the engine does not claim " + lacking
+			sc.end(Skipped, "%s", notClaimed+lacking)
 		}
-		return p.custom(ctx, sc)
-	}
-	return sc.try(ctx)
+		p.custom(sc)
+	})
 }
 
-// absentError is given by prepare where a machine lacks what a probe is about.
-type absentError struct{ why string }
+const notClaimed = "the engine does not claim "
 
-func (e *absentError) Error() string { return e.why }
+// asked is the trial of the scene's probe.
+func (s *scene) asked() *trial {
+	t := s.newTrial()
+	for _, path := range s.fill(s.p.show...) {
+		t.show(path, shared.ReadOnly)
+	}
+	for _, path := range s.fill(s.p.hide...) {
+		t.hide(path)
+	}
+	t.act = s.fill(s.p.act...)
+	if s.p.trial != nil {
+		s.p.trial(s, t)
+	}
+	return t
+}
+
+// granted is that trial where what is tried is granted.
+func (s *scene) granted() *trial {
+	t := s.asked()
+	if s.p.grant != nil {
+		s.p.grant(s, t)
+	}
+	return t
+}
 
 // try makes the attempt and then its control.
-func (s *scene) try(ctx context.Context) (Status, string) {
-	p := s.p
-	t := s.newTrial()
-	p.trial(s, t)
+func (s *scene) try() {
+	p, unconfined := s.p, s.suite.unconfined
+	t := s.asked()
 	if lacking := missing(s.suite.info.Features, p.requires(t)); lacking != "" {
-		return Skipped, "the engine does not claim " + lacking
+		s.end(Skipped, "%s", notClaimed+lacking)
 	}
-	o := s.attempt(ctx, t)
-	status, detail := s.judge(o)
-	if status == Held && !p.works && s.suite.unconfined && p.maybe {
-		return NotApplicable, "not possible on this machine without a sandbox: " + detail
+	status, detail := s.judge(s.attempt(t))
+	if status == Held && !p.works && unconfined && p.maybe {
+		s.end(NotApplicable, "not possible on this machine without a sandbox: %s", detail)
 	}
-	if status != Held || p.works || s.suite.unconfined {
-		return status, detail
+	if status == Held && !p.works && !unconfined {
+		// A scene of its own: the attempt may have changed this one.
+		status, detail = s.suite.inScene(s.ctx, p, p.id+"c", probeTimeout, func(fresh *scene) { fresh.checkControl(detail) })
 	}
-	if p.control == controlNone {
-		return Held, detail
-	}
-	// A scene of its own: the attempt may have changed this one.
-	fresh, err := s.suite.newScene(p, p.id+"c")
-	defer fresh.close()
-	if err != nil {
-		return ControlFailed, "preparing the control: " + err.Error()
-	}
-	return fresh.check(ctx, detail)
+	s.end(status, "%s", detail)
 }
 
 // judge says what an attempt means, as far as it can be said without a control.
 func (s *scene) judge(o *outcome) (Status, string) {
 	p := s.p
 	if p.after != nil {
-		if err := p.after(s, o); err != nil {
+		if err := p.after(s); err != nil {
 			return Leaked, err.Error()
 		}
 	}
@@ -142,109 +140,97 @@ func (s *scene) judge(o *outcome) (Status, string) {
 	case o.broke != nil:
 		return Failed, "waiting: " + o.broke.Error()
 	case o.verdict.Kind == verdictBroken:
-		return Failed, fmt.Sprintf("%s (%v) stderr: %s", o.told(), o.result.Status, tail(o.stderr))
-	case p.works && o.verdict.Kind == verdictGot:
-		return Held, o.told()
-	case p.works:
+		return Failed, fmt.Sprintf("%s (%v) stderr: %s", o.told(), o.Status, tail(o.stderr))
+	case p.works && o.verdict.Kind != verdictGot:
 		return Failed, o.told()
-	case o.verdict.Kind == verdictGot:
+	case !p.works && o.verdict.Kind == verdictGot:
 		return Leaked, o.told()
 	}
 	return Held, o.told()
 }
 
-// check runs the control of what was held.
-func (s *scene) check(ctx context.Context, held string) (Status, string) {
+// checkControl runs the control of what was held.
+func (s *scene) checkControl(held string) {
 	var v verdict
-	switch p := s.p; p.control {
-	case controlGranted:
-		t := s.newTrial()
-		p.trial(s, t)
-		p.grant(s, t)
-		if lacking := missing(s.suite.info.Features, p.requires(t)); lacking != "" {
-			return NotApplicable, "held, and the engine does not claim what the control needs: " + lacking
+	t := s.granted()
+	if where := s.p.where(); where == controlGranted {
+		if lacking := missing(s.suite.info.Features, s.p.requires(t)); lacking != "" {
+			s.end(NotApplicable, "held, and the engine does not claim what the control needs: %s", lacking)
 		}
-		o := s.attempt(ctx, t)
+		o := s.attempt(t)
 		v = o.verdict
 		if err := errors.Join(o.refused, o.broke); err != nil {
 			v = verdict{Kind: verdictBroken, Detail: err.Error()}
 		}
-	default:
-		t := s.newTrial()
-		p.trial(s, t)
-		if p.grant != nil {
-			p.grant(s, t)
-		}
-		v = s.actOutside(ctx, t, p.control == controlPrivileged)
+	} else {
+		v = s.actOutside(t, where == controlPrivileged)
 	}
 	switch {
 	case v.Kind == verdictGot:
-		return Held, held
+		s.end(Held, "%s", held)
 	case s.p.maybe || v.Kind == verdictAbsent:
-		return NotApplicable, "not possible on this machine without a sandbox either: " + v.Detail
+		s.end(NotApplicable, "not possible on this machine without a sandbox either: %s", v.Detail)
 	}
-	return ControlFailed, "the same action fails where it is granted: " + (&outcome{verdict: v}).told()
+	s.end(ControlFailed, "the same action fails where it is granted: %s", (&outcome{verdict: v}).told())
 }
 
-// attempt runs one command in the engine.
-func (s *scene) attempt(ctx context.Context, t *trial) *outcome {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+// attempt opens the trial's sandbox and runs its command there.
+func (s *scene) attempt(t *trial) *outcome {
+	ctx, cancel := context.WithTimeout(s.ctx, attemptTimeout)
 	defer cancel()
-	o := &outcome{}
-	sandbox, err := s.suite.engine.Open(ctx, t.sorted())
+	sandbox, err := s.engine.Open(ctx, t.sorted())
 	if err != nil {
-		o.refused = err
-		return o
+		return &outcome{refused: err}
 	}
 	defer sandbox.Close(context.WithoutCancel(ctx))
 	if t.Spec.Prepare {
-		earlier := &trial{Spec: t.Spec, Command: t.Command, argv: []string{"/bin/true"}}
-		if e := s.start(ctx, sandbox, earlier); e.refused != nil || e.broke != nil {
-			return e
+		earlier := &trial{Spec: t.Spec, Command: t.Command}
+		earlier.Command.Args = []string{"/bin/true"}
+		if o := s.start(ctx, sandbox, earlier); o.refused != nil || o.broke != nil {
+			return o
 		}
 	}
 	for _, first := range t.first {
 		earlier := *t
 		earlier.act, earlier.first = first, nil
-		if e := s.start(ctx, sandbox, &earlier); e.refused != nil || e.broke != nil || e.verdict.Kind == verdictBroken {
-			return e
+		if o := s.start(ctx, sandbox, &earlier); o.refused != nil || o.broke != nil || o.verdict.Kind == verdictBroken {
+			return o
 		}
 	}
 	return s.start(ctx, sandbox, t)
 }
 
+// done is an attempt whose command must have run, and its action must have been tried.
+func (s *scene) done(t *trial) *outcome {
+	o := s.attempt(t)
+	s.must(errors.Join(o.refused, o.broke))
+	if o.verdict.Kind == verdictBroken && t.act != nil {
+		s.failf("%s", o.told())
+	}
+	return o
+}
+
 // start runs the trial's command to its end.
 func (s *scene) start(ctx context.Context, sandbox shared.Sandbox, t *trial) *outcome {
 	o := &outcome{}
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		o.refused = err
-		return o
-	}
-	defer outR.Close()
-	errR, errW, err := os.Pipe()
-	if err != nil {
-		outW.Close()
-		o.refused = err
-		return o
-	}
-	defer errR.Close()
-	cmd, stdio := t.Command, shared.Stdio{Stdin: t.stdin, Stdout: outW, Stderr: errW}
-	cmd.Args, cmd.Env = s.commandLine(t)
 	var terminal *terminal
 	if t.tty {
-		if terminal, err = openTerminal(); err != nil {
-			outW.Close()
-			errW.Close()
-			o.refused = err
+		if terminal, o.refused = openTerminal(); o.refused != nil {
 			return o
 		}
 		defer terminal.close()
+	}
+	outR, outW := s.pipe()
+	errR, errW := s.pipe()
+	defer errR.Close()
+	cmd, stdio := s.command(t), shared.Stdio{Stdin: t.stdin, Stdout: outW, Stderr: errW}
+	if t.tty {
 		outW.Close()
 		outR.Close()
 		outR, outW = terminal.master, terminal.slave
 		cmd.TTY, stdio = true, shared.Stdio{Stdin: terminal.slave, Stdout: terminal.slave, Stderr: terminal.slave}
 	}
+	defer outR.Close()
 	process, err := sandbox.Start(ctx, cmd, stdio)
 	outW.Close()
 	errW.Close()
@@ -253,96 +239,86 @@ func (s *scene) start(ctx context.Context, sandbox shared.Sandbox, t *trial) *ou
 		return o
 	}
 	stderr := collect(errR)
-	var told []byte
+	told := ""
 	if t.awaited {
 		outR.SetReadDeadline(time.Now().Add(actionTimeout))
-		told = readUntil(outR, verdictPrefix)
+		told, _ = readUntil(outR, verdictPrefix)
 		outR.SetReadDeadline(time.Time{})
 	}
 	stdout := collect(outR)
 	if t.during != nil {
 		t.during(process)
 	}
-	for e := range process.Events() {
-		o.events = append(o.events, e)
-	}
-	o.result, o.broke = process.Wait(ctx)
+	o.Result, o.broke = process.Wait(ctx)
 	if !t.tty { // a terminal's end of file is an error of its own
-		limit := time.Now().Add(outlivePatience)
+		limit := time.Now().Add(min(outlivePatience, s.patience()))
 		outR.SetReadDeadline(limit)
 		errR.SetReadDeadline(limit)
 	}
-	var timedOut [2]bool
-	o.stdout, timedOut[0] = stdout()
-	o.stdout = append(told, o.stdout...)
-	o.stderr, timedOut[1] = stderr()
-	o.outlived = timedOut[0] || timedOut[1]
-	o.verdict = readVerdict(o.stdout, o.result)
+	out, outLate := stdout()
+	text, errLate := stderr()
+	o.stdout, o.stderr, o.outlived = told+out, text, outLate || errLate
+	o.verdict = readVerdict(o.stdout, o.Result)
 	return o
 }
 
 // attemptWhile runs a command that waits, and does something meanwhile.
-func (s *scene) attemptWhile(ctx context.Context, t *trial, f func()) *outcome {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return &outcome{refused: err}
-	}
-	defer r.Close()
-	defer w.Close()
+func (s *scene) attemptWhile(t *trial, f func()) *outcome {
+	r, w := s.pipe()
 	t.stdin = r
 	t.do("hold")
 	t.during = func(shared.Process) {
 		f()
 		w.Close()
 	}
-	return s.attempt(ctx, t)
+	return s.attempt(t)
 }
 
-// commandLine is the kit's own program with the action, or what the trial names.
-func (s *scene) commandLine(t *trial) (args, env []string) {
-	if t.argv != nil {
-		return t.argv, t.Command.Env
+// command is the kit's own program with the action, or what the trial names.
+func (s *scene) command(t *trial) shared.Command {
+	cmd := t.Command
+	if t.act != nil {
+		cmd.Args = append([]string{s.suite.actor, actorArg}, t.act...)
+		cmd.Env = append(append([]string{}, cmd.Env...), actorEnv)
 	}
-	return append([]string{s.suite.actor, actorArg}, t.act...), append(append([]string{}, t.Command.Env...), actorEnv)
+	return cmd
 }
 
 // readUntil reads until a text has come, or nothing does any more.
-func readUntil(r io.Reader, text string) (got []byte) {
+func readUntil(r io.Reader, text string) (string, error) {
+	var got []byte
 	buf := make([]byte, 512)
 	for !bytes.Contains(got, []byte(text)) {
 		n, err := r.Read(buf)
 		got = append(got, buf[:n]...)
 		if err != nil {
-			break
+			return string(got), err
 		}
 	}
-	return got
+	return string(got), nil
 }
 
 // collect reads to the end, keeping a part; the function that it gives waits
 // and says whether the deadline ended it.
-func collect(r *os.File) func() ([]byte, bool) {
-	type read struct {
-		data []byte
-		late bool
-	}
-	done := make(chan read, 1)
+func collect(r *os.File) func() (string, bool) {
+	var data []byte
+	var err error
+	done := make(chan struct{})
 	go func() {
-		data, err := io.ReadAll(io.LimitReader(r, maxOutput))
-		if err == nil {
+		defer close(done)
+		if data, err = io.ReadAll(io.LimitReader(r, maxOutput)); err == nil {
 			_, err = io.Copy(io.Discard, r)
 		}
-		done <- read{data, errors.Is(err, os.ErrDeadlineExceeded)}
 	}()
-	return func() ([]byte, bool) {
-		got := <-done
-		return got.data, got.late
+	return func() (string, bool) {
+		<-done
+		return string(data), errors.Is(err, os.ErrDeadlineExceeded)
 	}
 }
 
 // readVerdict finds what the action has said among all that was written.
-func readVerdict(stdout []byte, result shared.Result) verdict {
-	for line := range strings.Lines(string(stdout)) {
+func readVerdict(stdout string, result shared.Result) verdict {
+	for line := range strings.Lines(stdout) {
 		text, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), verdictPrefix)
 		if !ok {
 			continue
@@ -358,14 +334,11 @@ func readVerdict(stdout []byte, result shared.Result) verdict {
 	case result.Status.Signal == syscall.SIGSYS:
 		return verdict{Kind: verdictDenied, Detail: "killed by SIGSYS"}
 	}
-	return verdict{Kind: verdictBroken, Detail: fmt.Sprintf("the action said nothing; stdout: %s", tail(stdout))}
+	return verdict{Kind: verdictBroken, Detail: "the action said nothing; stdout: " + tail(stdout)}
 }
 
 // tail is the end of a text, fit for one line.
-func tail(b []byte) string {
+func tail(text string) string {
 	const limit = 300
-	if len(b) > limit {
-		b = b[len(b)-limit:]
-	}
-	return fmt.Sprintf("%q", b)
+	return fmt.Sprintf("%q", text[max(0, len(text)-limit):])
 }

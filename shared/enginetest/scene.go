@@ -1,20 +1,38 @@
 package enginetest
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A scene is what one probe has on the host: a directory tree of its own.
+const (
+	// interruptPatience is how long a case may take to end when the run is.
+	interruptPatience = 3 * time.Second
+	// outlivePatience is how long the outputs of a command may stay open after
+	// it is gone before something is taken to have outlived it.
+	outlivePatience = 10 * time.Second
+)
+
+// A scene is what one case is tried with: a directory tree of its own on the host, and
+// the engine. Its methods end the case where something is not as it must be, as those of
+// a *testing.T do.
 type scene struct {
-	suite *Suite
-	p     *probe
+	suite  *Suite
+	p      *probe
+	ctx    context.Context
+	limit  time.Duration // of the whole case
+	engine shared.Engine
 
 	dir     string // holds all that follows
 	ws      string // the workspace: shown, writable
@@ -27,44 +45,170 @@ type scene struct {
 	terminal  *terminal         // of nobody, where a probe has one
 	inherited *os.File          // a descriptor that is open in every child of this process
 	values    map[string]string // what prepare has to tell the trial
-	cleanups  []func()
+
+	mu       sync.Mutex // a case that does not end may go on while its scene is closed
+	faults   []string
+	cleanups []func()
+}
+
+// An ending is thrown to end a case.
+type ending struct {
+	status Status
+	detail string
+}
+
+// absentError says that a machine lacks what a case is about.
+type absentError struct{ why string }
+
+func (e *absentError) Error() string { return e.why }
+
+func (s *scene) end(status Status, format string, args ...any) {
+	panic(&ending{status, fmt.Sprintf(format, args...)})
+}
+
+func (s *scene) failf(format string, args ...any) { s.end(Failed, format, args...) }
+
+// must ends the case by an error.
+func (s *scene) must(err error) {
+	if absent, ok := errors.AsType[*absentError](err); ok {
+		s.end(NotApplicable, "%s", absent.why)
+	}
+	if err != nil {
+		s.failf("%v", err)
+	}
+}
+
+// wants ends the case unless an error is of one of the kinds.
+func (s *scene) wants(what string, err error, kinds ...error) {
+	if !slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) {
+		s.failf("%s: got %v, want %v", what, err, kinds)
+	}
+}
+
+// caught carries out f until something ends it.
+func caught(f func()) (e *ending) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case *ending:
+			e = v
+		default:
+			panic(v)
+		}
+	}()
+	f()
+	return nil
+}
+
+// check tries one of the things that a case demands. The case goes on, and fails in the end.
+func (s *scene) check(what any, f func()) {
+	if e := caught(f); e != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.faults = append(s.faults, fmt.Sprintf("%v: %s", what, e.detail))
+	}
+}
+
+// together checks n things at once.
+func (s *scene) together(n int, f func(i int)) {
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { s.check(i, func() { f(i) }) })
+	}
+	group.Wait()
+}
+
+// inScene carries out a case in a scene of that name.
+func (s *Suite) inScene(given context.Context, p *probe, name string, limit time.Duration, f func(*scene)) (status Status, detail string) {
+	ctx, cancel := context.WithTimeout(given, limit)
+	defer cancel()
+	sc := s.layout(p, name)
+	sc.ctx, sc.limit = ctx, limit
+	defer func() {
+		if err := sc.close(); err != nil && !status.Bad() {
+			status, detail = Failed, "cleaning up: "+err.Error()
+		}
+	}()
+	// A goroutine, so that an engine which ignores contexts cannot hang the kit.
+	done := make(chan *ending, 1)
+	go func() {
+		done <- caught(func() {
+			sc.must(sc.plant())
+			f(sc)
+			if len(sc.faults) > 0 {
+				sc.failf("%s", strings.Join(sc.faults, "\n"))
+			}
+		})
+	}()
+	late := time.After(limit + sc.patience())
+	var interrupted <-chan time.Time
+	for cancelled := given.Done(); ; {
+		select {
+		case e := <-done:
+			if e == nil {
+				return Held, ""
+			}
+			return e.status, e.detail
+		case <-late:
+			return Failed, "it does not end"
+		case <-cancelled:
+			cancelled, interrupted = nil, time.After(interruptPatience)
+		case <-interrupted:
+			return Failed, given.Err().Error()
+		}
+	}
 }
 
 // layout says where the parts of a scene lie.
 func (s *Suite) layout(p *probe, name string) *scene {
-	sc := &scene{suite: s, p: p, dir: filepath.Join(s.dir, name), values: map[string]string{}}
+	sc := &scene{suite: s, p: p, engine: s.engine, dir: filepath.Join(s.dir, name), values: map[string]string{}}
 	sc.ws, sc.outside, sc.shown = sc.path("ws"), sc.path("outside"), sc.path("shown")
 	sc.canary = "canary-" + name + "-" + s.random
-	return sc
-}
-
-// newScene plants what most probes use, in a directory of that name.
-func (s *Suite) newScene(p *probe, name string) (*scene, error) {
-	sc := s.layout(p, name)
-	for name, text := range map[string]string{
-		"ws/file": "a file\n", "ws/sub/deep/file": "a deep file\n", "ws/.env": sc.canary, "ws/keys/key": sc.canary,
-		"ws/dir/sub/secret": sc.canary, "shown/file": "shown\n", "shown/sub/file": "shown\n", "outside/secret": sc.canary,
-	} {
-		if err := sc.write(name, text); err != nil {
-			return sc, err
-		}
-	}
 	if s.options.Session {
 		// Apart, since the engine's own work in it is nobody's business.
 		sc.session = filepath.Join(s.dir, "sessions", name)
-		if err := os.MkdirAll(sc.session, 0o700); err != nil {
-			return sc, err
+	}
+	return sc
+}
+
+// plant makes what most probes use, and what this one does.
+func (s *scene) plant() error {
+	for name, text := range map[string]string{
+		"ws/file": "a file\n", "ws/sub/deep/file": "a deep file\n", "ws/.env": s.canary, "ws/keys/key": s.canary,
+		"ws/dir/sub/secret": s.canary, "shown/file": "shown\n", "shown/sub/file": "shown\n", "outside/secret": s.canary,
+	} {
+		if err := s.write(name, text); err != nil {
+			return err
 		}
 	}
-	if p.prepare != nil {
-		return sc, p.prepare(sc)
+	if s.session != "" {
+		if err := os.MkdirAll(s.session, 0o700); err != nil {
+			return err
+		}
 	}
-	return sc, nil
+	if s.p.prepare != nil {
+		return s.p.prepare(s)
+	}
+	return nil
 }
 
 // path is below the scene's directory.
 func (s *scene) path(elements ...string) string {
 	return filepath.Join(append([]string{s.dir}, elements...)...)
+}
+
+// fill puts the scene's own in the place of {ws} and the like.
+func (s *scene) fill(texts ...string) (filled []string) {
+	pairs := []string{"{dir}", s.dir, "{ws}", s.ws, "{outside}", s.outside, "{shown}", s.shown, "{canary}", s.canary,
+		"{kit}", s.suite.actor, "{home}", s.suite.home, "{unique}", s.suite.random + s.p.id}
+	for name, value := range s.values {
+		pairs = append(pairs, "{"+name+"}", value)
+	}
+	r := strings.NewReplacer(pairs...)
+	for _, text := range texts {
+		filled = append(filled, r.Replace(text))
+	}
+	return filled
 }
 
 func (s *scene) write(name, text string) error {
@@ -75,12 +219,20 @@ func (s *scene) write(name, text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// cleanup is called in reverse order when the probe is done.
-func (s *scene) cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
+// cleanup is called in reverse order when the case is done.
+func (s *scene) cleanup(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cleanups = append(s.cleanups, f)
+}
 
 func (s *scene) close() error {
-	for i := len(s.cleanups) - 1; i >= 0; i-- {
-		s.cleanups[i]()
+	s.mu.Lock()
+	cleanups := s.cleanups
+	s.cleanups = nil
+	s.mu.Unlock()
+	for _, f := range slices.Backward(cleanups) {
+		f()
 	}
 	return removeTree(s.dir)
 }
@@ -100,14 +252,43 @@ func removeTree(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// A trial is one attempt in the making.
+// patience is how long one step may take.
+func (s *scene) patience() time.Duration { return min(actionTimeout, s.limit/3) }
+
+// many is how many commands a case starts.
+func (s *scene) many(n, brief int) int {
+	if s.suite.options.Brief {
+		return brief
+	}
+	return n
+}
+
+// pipe gives a pair that is closed at the end.
+func (s *scene) pipe() (r, w *os.File) {
+	r, w, err := os.Pipe()
+	s.must(err)
+	s.cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+// feed has text written to a command's input, and the input closed; the function that it
+// gives waits for that.
+func (s *scene) feed(w *os.File, text io.Reader) (fed func()) {
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(w, text)
+		done <- errors.Join(err, w.Close())
+	}()
+	return func() { s.must(<-done) }
+}
+
+// A trial is one command in the making, and its sandbox.
 type trial struct {
 	Spec    shared.Spec
 	Command shared.Command
 	stdin   *os.File
-	// act is what the kit's own program does inside; with argv it runs that.
-	act  []string
-	argv []string
+	// act is what the kit's own program does inside; nil runs the Command as it is.
+	act []string
 	// first are actions of earlier commands in the same sandbox.
 	first [][]string
 	tty   bool
@@ -117,18 +298,18 @@ type trial struct {
 	awaited bool
 }
 
-// newTrial is the sandbox that every probe starts from.
+// newTrial is the sandbox that every case starts from.
 func (s *scene) newTrial() *trial {
 	t := &trial{Spec: shared.Spec{
 		Sandbox:    "probe",
 		Unconfined: s.suite.unconfined,
 		Options:    slices.Clone(s.suite.options.EngineOptions),
+		Prepare:    s.suite.options.Prepared,
 		Table: []shared.Entry{
 			{Source: s.ws, Path: s.ws, Access: shared.ReadWrite, Why: "workspace"},
 			{Source: s.suite.actor, Path: s.suite.actor, Why: "bind_paths[0]", Access: shared.ReadOnly},
 		},
 	}}
-	t.Spec.Prepare = s.suite.options.Prepared
 	if s.session != "" {
 		t.Spec.Session = shared.Session{ID: s.canary, Dir: s.session}
 	}
@@ -145,29 +326,32 @@ func (s *scene) newTrial() *trial {
 	return t
 }
 
+// trying is such a trial of an action.
+func (s *scene) trying(action string, args ...string) *trial {
+	t := s.newTrial()
+	t.do(action, args...)
+	return t
+}
+
 // do sets the action.
 func (t *trial) do(action string, args ...string) { t.act = append([]string{action}, args...) }
 
-// show adds a mount at the same path inside.
-func (t *trial) show(path string, kind shared.Access) {
-	t.Spec.Table = append(t.Spec.Table, shared.Entry{Source: path, Path: path, Access: kind, Why: "bind_paths[1]"})
+// add adds an entry to the table.
+func (t *trial) add(e shared.Entry) {
+	if e.Why == "" {
+		e.Why = "bind_paths[1]"
+	}
+	t.Spec.Table = append(t.Spec.Table, e)
 }
 
-// showIfThere adds one that is read-only while something is there, so that a second
-// command starts whatever the first has done.
-func (t *trial) showIfThere(path string) {
-	t.show(path, shared.ReadOnly)
-	t.Spec.Table[len(t.Spec.Table)-1].Missing = shared.MissingIgnore
+// show adds a mount at the same path inside.
+func (t *trial) show(path string, kind shared.Access) {
+	t.add(shared.Entry{Source: path, Path: path, Access: kind})
 }
 
 // hide adds an entry that hides a path, if it is there.
 func (t *trial) hide(path string) {
-	t.Spec.Table = append(t.Spec.Table, shared.Entry{Path: path, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: `deny_paths "probe"`})
-}
-
-// unhide takes all of them away.
-func (t *trial) unhide() {
-	t.Spec.Table = slices.DeleteFunc(t.Spec.Table, func(e shared.Entry) bool { return e.Access == shared.Hidden })
+	t.add(shared.Entry{Path: path, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: `deny_paths "probe"`})
 }
 
 // sorted is the Spec as a host gives it.
@@ -182,7 +366,7 @@ func (t *trial) setenv(name, value string) {
 	t.Command.Env = append(t.Command.Env, name+"="+value)
 }
 
-// requires is what the engine must claim for the probe to be tried.
+// requires is what the engine must claim for the trial to be made.
 func (p *probe) requires(t *trial) []shared.Feature {
 	var list []shared.Feature
 	if t.Spec.Unconfined {

@@ -76,7 +76,7 @@ type Suite struct {
 	actor      string
 	home       string // the caller's; "" where there is none
 	random     string
-	victims    victims
+	victim     victim
 }
 
 // New prepares a suite. The program must have called [Hook] first in its main,
@@ -189,9 +189,9 @@ func sceneDir() (string, error) {
 // NeedsOptions gives the engine's complaint where it opens no sandbox without
 // options of its own that [Options.EngineOptions] does not have, and nil elsewhere.
 func (s *Suite) NeedsOptions(ctx context.Context) error {
-	sc, err := s.newScene(&probe{}, "options")
+	sc := s.layout(&probe{}, "options")
 	defer sc.close()
-	if err != nil {
+	if err := sc.plant(); err != nil {
 		return err
 	}
 	sandbox, err := s.engine.Open(ctx, sc.newTrial().Spec)
@@ -207,7 +207,9 @@ func (s *Suite) NeedsOptions(ctx context.Context) error {
 // Close removes what the suite has made. What a run leaves that is killed, a later one
 // removes.
 func (s *Suite) Close() error {
-	s.victims.end()
+	if s.victim.child != nil {
+		s.victim.child.end()
+	}
 	defer s.inUse.Close()
 	return removeTree(s.dir)
 }
@@ -225,29 +227,16 @@ type testCase struct {
 func (s *Suite) cases() []testCase {
 	var list []testCase
 	if !s.options.ContractOnly && (!s.unconfined || s.options.Unconfined) {
-		for _, g := range probeGroups() {
-			for _, p := range g.probes {
-				p.anyView = !slices.Contains([]Group{GroupRead, GroupWrite, GroupMacOS}, g.group)
-				p.anyNetwork = !slices.Contains([]Group{GroupNetwork, GroupMacOS}, g.group)
-				list = append(list, testCase{id: p.id, title: p.title, group: g.group, run: func(ctx context.Context) (Status, string) { return s.runProbe(ctx, &p) }})
-			}
+		for _, p := range allProbes() {
+			list = append(list, testCase{id: p.id, title: p.title, group: p.group, run: func(ctx context.Context) (Status, string) { return s.runProbe(ctx, p) }})
 		}
 	}
 	if !s.options.ProbesOnly {
 		for _, r := range contractRules() {
-			list = append(list, testCase{r.id, r.title, GroupContract, r.alone, func(ctx context.Context) (Status, string) { return s.runRule(ctx, &r) }})
+			list = append(list, testCase{r.id, r.title, groupContract, r.alone, func(ctx context.Context) (Status, string) { return s.runRule(ctx, &r) }})
 		}
 	}
-	if s.options.Run == nil {
-		return list
-	}
-	kept := list[:0]
-	for _, c := range list {
-		if s.options.Run.MatchString(c.id) {
-			kept = append(kept, c)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(list, func(c testCase) bool { return s.options.Run != nil && !s.options.Run.MatchString(c.id) })
 }
 
 func (s *Suite) runCase(ctx context.Context, c testCase) Result {

@@ -1,13 +1,14 @@
 package enginetest
 
 import (
-	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -15,40 +16,53 @@ import (
 // A victim is a process of the host that no sandbox may know of. It has a
 // canary in its arguments, its environment and its directory.
 type victim struct {
+	start  sync.Once
+	err    error
 	canary string
-	pid    int
-	kill   func()
+	child  *child
 }
 
-// victims starts one at need.
-type victims struct {
-	mu   sync.Mutex
-	live *victim
-}
-
-func (s *Suite) victim() (*victim, error) {
-	s.victims.mu.Lock()
-	defer s.victims.mu.Unlock()
-	if s.victims.live != nil {
-		return s.victims.live, nil
+// needVictim wants there to be one. Its canary is {victim}, its number {victim's pid}.
+func needVictim(s *scene) error {
+	v := &s.suite.victim
+	v.start.Do(func() { v.err = s.suite.startVictim() })
+	if v.err != nil {
+		return v.err
 	}
-	v := &victim{canary: "canary-victim-" + s.random}
+	s.values["victim"], s.values["victim's pid"] = v.canary, strconv.Itoa(v.child.Process.Pid)
+	return nil
+}
+
+func (s *Suite) startVictim() error {
+	v := &s.victim
+	v.canary = "canary-victim-" + s.random
 	dir := filepath.Join(s.dir, "victim")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return nil, err
+	file := filepath.Join(dir, v.canary)
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(file, []byte(v.canary), 0o644)); err != nil {
+		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, v.canary), []byte(v.canary), 0o644); err != nil {
-		return nil, err
-	}
-	held, err := os.Open(filepath.Join(dir, v.canary))
+	held, err := os.Open(file)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer held.Close()
 	cmd := exec.Command(s.actor, actorArg, "hold", v.canary)
 	cmd.Env = []string{actorEnv, "SECRET=" + v.canary}
 	cmd.Dir = dir
 	cmd.ExtraFiles = []*os.File{held}
+	v.child, err = startChild(cmd)
+	return err
+}
+
+// A child is a process that does as it is told until it is ended.
+type child struct {
+	*exec.Cmd
+	in  io.WriteCloser
+	out io.Reader
+}
+
+// startChild starts one, and waits for its first word.
+func startChild(cmd *exec.Cmd) (*child, error) {
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -60,24 +74,25 @@ func (s *Suite) victim() (*victim, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		return nil, fmt.Errorf("the victim does not speak: %q, %w", line, err)
+	c := &child{cmd, in, out}
+	if err := c.heard(); err != nil {
+		c.end()
+		return nil, err
 	}
-	v.pid = cmd.Process.Pid
-	v.kill = sync.OnceFunc(func() {
-		in.Close()
-		cmd.Wait()
-	})
-	s.victims.live = v
-	return v, nil
+	return c, nil
 }
 
-func (v *victims) end() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.live != nil {
-		v.live.kill()
+// heard waits for a word.
+func (c *child) heard() error {
+	if _, err := c.out.Read(make([]byte, 16)); err != nil {
+		return fmt.Errorf("process %d does not speak: %w", c.Process.Pid, err)
 	}
+	return nil
+}
+
+func (c *child) end() {
+	c.in.Close()
+	c.Wait()
 }
 
 // searchProc looks through the processes that /proc shows for a text in their
