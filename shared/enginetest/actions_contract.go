@@ -38,10 +38,7 @@ func quiet(_ int64, err error) (string, error) {
 }
 
 func exitWith(args []string) (string, error) {
-	code, err := strconv.Atoi(args[0])
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	code := number(args[0])
 	os.Exit(code)
 	return "", nil
 }
@@ -70,9 +67,7 @@ func (p *pattern) Read(b []byte) (int, error) {
 // stream writes N bytes of a pattern to stdout and another to stderr, at once.
 func stream(args []string) (string, error) {
 	n, err := strconv.ParseInt(args[0], 10, 64)
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	tried(err)
 	failed := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(os.Stderr, newPattern(2, n))

@@ -13,15 +13,12 @@ func environmentActions() map[string]action {
 	return map[string]action{
 		"environment": func([]string) (string, error) { return asJSON(os.Environ()) },
 		"arguments":   func(args []string) (string, error) { return asJSON(args) },
-		"variables": func(args []string) (string, error) {
-			return each(args, func(name string) (string, error) {
-				value, ok := os.LookupEnv(name)
-				if !ok {
-					return "", errors.New("none of them is set")
-				}
+		"variables": anyOf(func(name string) (string, error) {
+			if value, ok := os.LookupEnv(name); ok {
 				return value, nil
-			})
-		},
+			}
+			return "", errors.New("none of them is set")
+		}),
 		"directory": func(args []string) (string, error) {
 			dir, err := os.Getwd()
 			if err == nil && dir != args[0] {

@@ -17,7 +17,7 @@ import (
 // fileActions work on paths.
 func fileActions() map[string]action {
 	return map[string]action{
-		"read": func(args []string) (string, error) { return each(args, readSome) },
+		"read": anyOf(readSome),
 		"read-canary": func(args []string) (string, error) { // CANARY PATH...
 			return each(args[1:], func(path string) (string, error) {
 				text, err := readSome(path)
@@ -28,10 +28,10 @@ func fileActions() map[string]action {
 			})
 		},
 		"list":       listOthers,
-		"exists":     func(args []string) (string, error) { return each(args, exists) },
-		"open-write": func(args []string) (string, error) { return each(args, openWrite) },
-		"rewrite":    func(args []string) (string, error) { return each(args, rewrite) },
-		"create":     func(args []string) (string, error) { return each(args, create) },
+		"exists":     anyOf(exists),
+		"open-write": anyOf(openWrite),
+		"rewrite":    anyOf(rewrite),
+		"create":     anyOf(create),
 		"create-remove": func(args []string) (string, error) { // in the system's directories, where nothing may stay
 			return each(args, func(path string) (string, error) {
 				detail, err := create(path)
@@ -41,12 +41,12 @@ func fileActions() map[string]action {
 				return detail, err
 			})
 		},
-		"append":      func(args []string) (string, error) { return each(args, appendTo) },
+		"append":      anyOf(appendTo),
 		"unlink":      func(args []string) (string, error) { return "", os.Remove(args[0]) },
 		"rename":      func(args []string) (string, error) { return "", os.Rename(args[0], args[1]) },
 		"link":        func(args []string) (string, error) { return "", os.Link(args[0], args[1]) },
-		"link-read":   linkRead,
-		"rename-read": renameRead,
+		"link-read":   func(args []string) (string, error) { return readIf(os.Link(args[0], args[1]), args[1]) },
+		"rename-read": func(args []string) (string, error) { return readIf(os.Rename(args[0], args[1]), args[2]) },
 		"mkdir":       func(args []string) (string, error) { return "", os.Mkdir(args[0], 0o755) },
 		"truncate":    func(args []string) (string, error) { return "", os.Truncate(args[0], 0) },
 		"times":       func(args []string) (string, error) { return "", os.Chtimes(args[0], time.Now(), time.Now()) },
@@ -61,10 +61,8 @@ func fileActions() map[string]action {
 		"swap-parent": swapParent,
 		"descriptors": descriptors,
 		"write-then-read": func(args []string) (string, error) {
-			if _, err := create(args[0]); err != nil {
-				return "", err
-			}
-			return readSome(args[0])
+			_, err := create(args[0])
+			return readIf(err, args[0])
 		},
 		"mkfifo":         func(args []string) (string, error) { return "was made", makeFifo(args[0]) },
 		"is-fifo":        isFifo,
@@ -131,11 +129,27 @@ func exists(path string) (string, error) {
 }
 
 func openWrite(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	return "can be opened for writing", opens(path, os.O_WRONLY)
+}
+
+// opens says whether a file can be opened.
+func opens(path string, flags int) error {
+	f, err := os.OpenFile(path, flags|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err == nil {
 		f.Close()
 	}
-	return "can be opened for writing", err
+	return err
+}
+
+// writeTo writes to a file that is opened so.
+func writeTo(path string, flags int, text string) error {
+	f, err := os.OpenFile(path, flags|syscall.O_NONBLOCK, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteString(text)
+	return err
 }
 
 // rewrite writes a kernel setting's own value, so that a leak changes nothing.
@@ -144,33 +158,15 @@ func rewrite(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	_, err = f.Write(value)
-	return "was written", err
+	return "was written", writeTo(path, os.O_WRONLY, string(value))
 }
 
 func create(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	_, err = f.WriteString("made inside")
-	return "was created", err
+	return "was created", writeTo(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, "made inside")
 }
 
 func appendTo(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	_, err = f.WriteString("written inside")
-	return "was written", err
+	return "was written", writeTo(path, os.O_WRONLY|os.O_APPEND, "written inside")
 }
 
 // appendRegular writes to a file that holds something: what hides it puts
@@ -190,43 +186,35 @@ func isFifo(args []string) (string, error) {
 	return "it is one", err
 }
 
-func linkRead(args []string) (string, error) {
-	if err := os.Link(args[0], args[1]); err != nil {
+// readIf reads a file if what had to be done first was.
+func readIf(err error, path string) (string, error) {
+	if err != nil {
 		return "", err
 	}
-	return readSome(args[1])
+	return readSome(path)
 }
 
-// renameRead renames FROM to TO and reads the file THEN.
-func renameRead(args []string) (string, error) {
-	if err := os.Rename(args[0], args[1]); err != nil {
-		return "", err
-	}
-	return readSome(args[2])
+// mode is an argument that is one.
+func mode(arg string) uint32 {
+	mode, err := strconv.ParseUint(arg, 8, 32)
+	tried(err)
+	return uint32(mode)
 }
 
 func chmod(args []string) (string, error) { // PATH MODE
-	mode, err := strconv.ParseUint(args[1], 8, 32)
-	if err != nil {
-		return "", broken("mode: %v", err)
-	}
-	if err := syscall.Chmod(args[0], uint32(mode)); err != nil {
+	if err := syscall.Chmod(args[0], mode(args[1])); err != nil {
 		return "", err
 	}
-	return hasMode(args[0], uint32(mode))
+	return hasMode(args[0], mode(args[1]))
 }
 
 func createMode(args []string) (string, error) { // PATH MODE
-	mode, err := strconv.ParseUint(args[1], 8, 32)
-	if err != nil {
-		return "", broken("mode: %v", err)
-	}
-	fd, err := syscall.Open(args[0], syscall.O_CREAT|syscall.O_WRONLY|syscall.O_EXCL|syscall.O_CLOEXEC, uint32(mode))
+	fd, err := syscall.Open(args[0], syscall.O_CREAT|syscall.O_WRONLY|syscall.O_EXCL|syscall.O_CLOEXEC, mode(args[1]))
 	if err != nil {
 		return "", err
 	}
 	syscall.Close(fd)
-	return hasMode(args[0], uint32(mode))
+	return hasMode(args[0], mode(args[1]))
 }
 
 func hasMode(path string, mode uint32) (string, error) {
@@ -243,18 +231,12 @@ func hasMode(path string, mode uint32) (string, error) {
 
 // fill writes BYTES to a file in DIR.
 func fill(args []string) (string, error) {
-	total, err := strconv.ParseInt(args[1], 10, 64)
-	if err != nil {
-		return "", broken("size: %v", err)
-	}
 	f, err := os.Create(filepath.Join(args[0], "filler"))
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	tried(err)
 	defer os.Remove(f.Name())
 	defer f.Close()
 	block := make([]byte, 1<<20)
-	for written := int64(0); written < total; written += int64(len(block)) {
+	for range number(args[1]) / len(block) {
 		if _, err := f.Write(block); err != nil {
 			return "", err
 		}
@@ -275,16 +257,11 @@ func swapParent(args []string) (string, error) {
 
 // reopen opens a descriptor that this process has once more, for writing, and writes.
 func reopen(args []string) (string, error) {
-	f, err := os.OpenFile("/proc/self/fd/"+args[0], os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+	path := "/proc/self/fd/" + args[0]
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return "", errors.New("it is no regular file")
 	}
-	_, err = f.WriteString("written inside")
-	return "was written", err
+	return appendTo(path)
 }
 
 // descriptors tells which are open besides the standard ones and those of the Go

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"unsafe"
 
@@ -17,18 +16,14 @@ func kernelActions() map[string]action {
 		"call":         call,
 		"socket":       socket,
 		"terminal":     terminalCall,
-		"shm":          func(args []string) (string, error) { return byKey(unix.SYS_SHMGET, args[0], 0) },
-		"msg":          func(args []string) (string, error) { return byKey(unix.SYS_MSGGET, args[0], 0) },
+		"shm":          func(args []string) (string, error) { return byKey(unix.SYS_SHMGET, args[0]) },
+		"msg":          func(args []string) (string, error) { return byKey(unix.SYS_MSGGET, args[0]) },
 		"interface-up": interfaceUp,
 	}
 }
 
-func byKey(number uintptr, text string, size uintptr) (string, error) {
-	key, err := strconv.Atoi(text)
-	if err != nil {
-		return "", broken("%v", err)
-	}
-	id, _, errno := unix.Syscall(number, uintptr(key), size, 0)
+func byKey(call uintptr, key string) (string, error) {
+	id, _, errno := unix.Syscall(call, uintptr(number(key)), 0, 0)
 	return fmt.Sprintf("id %d", id), errnoError(errno)
 }
 
@@ -215,9 +210,7 @@ func interfaceUp([]string) (string, error) {
 	}
 	defer unix.Close(fd)
 	ifreq, err := unix.NewIfreq("lo")
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	tried(err)
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCGIFFLAGS, uintptr(unsafe.Pointer(ifreq))); errno != 0 {
 		return "", errno
 	}

@@ -18,7 +18,7 @@ import (
 // platformActions are those of Linux alone.
 func platformActions() map[string]action {
 	table := map[string]action{
-		"create-uncapped":    func(args []string) (string, error) { return each(args, createUncapped) },
+		"create-uncapped":    anyOf(createUncapped),
 		"devices":            devices,
 		"syslog":             kernelLog,
 		"peek":               peek,
@@ -26,7 +26,7 @@ func platformActions() map[string]action {
 		"handle":             openHandle,
 		"chroot-escape":      upwards,
 		"remount":            remount,
-		"tmpfile":            tmpfile,
+		"tmpfile":            func(args []string) (string, error) { return "was made", opens(args[0], unix.O_TMPFILE|os.O_WRONLY) },
 		"setxattr":           func(args []string) (string, error) { return "", unix.Setxattr(args[0], "user.sbxhost", []byte("x"), 0) },
 		"reopen-path":        reopenPath,
 		"open-write-below":   openWriteBelow,
@@ -35,7 +35,7 @@ func platformActions() map[string]action {
 		"immutable":          immutable,
 		"descriptors-opened": descriptorsOpened,
 		"hostname":           hostname,
-		"read-tty":           readTTY,
+		"read-tty":           func([]string) (string, error) { return "can be opened", opens("/dev/tty", os.O_RDWR) },
 		"oom-score": func(args []string) (string, error) {
 			return "was written", os.WriteFile("/proc/self/oom_score_adj", []byte(args[0]), 0)
 		},
@@ -50,11 +50,7 @@ func platformActions() map[string]action {
 func devices(args []string) (string, error) {
 	if args[0] == "memory" {
 		return each([]string{"/dev/mem", "/dev/kmem", "/dev/port", "/dev/kmsg", "/dev/nvram", "/dev/fuse", "/dev/kvm", "/dev/net/tun"}, func(path string) (string, error) {
-			f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-			if err == nil {
-				f.Close()
-			}
-			return "can be opened", err
+			return "can be opened", opens(path, os.O_RDONLY)
 		})
 	}
 	var found []string
@@ -83,22 +79,9 @@ func kernelLog([]string) (string, error) {
 func peek(args []string) (string, error) {
 	pid := args[0]
 	if pid == "child" {
-		cmd := self("hold")
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			return "", broken("%v", err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			return "", broken("%v", err)
-		}
-		if err := cmd.Start(); err != nil {
-			return "", broken("%v", err)
-		}
-		defer cmd.Wait()
-		defer in.Close()
-		out.Read(make([]byte, 1)) // it is executed by now
-		pid = strconv.Itoa(cmd.Process.Pid)
+		c := ownChild("hold")
+		defer c.end()
+		pid = strconv.Itoa(c.Process.Pid)
 	}
 	dir := "/proc/" + pid + "/"
 	return each([]string{"environ", "mem", "exe", "fd"}, func(name string) (string, error) {
@@ -106,11 +89,7 @@ func peek(args []string) (string, error) {
 		case "environ":
 			return readSome(dir + name)
 		case "mem":
-			f, err := os.Open(dir + name)
-			if err == nil {
-				f.Close()
-			}
-			return "can be opened", err
+			return "can be opened", opens(dir+name, os.O_RDONLY)
 		case "exe":
 			return os.Readlink(dir + name)
 		}
@@ -149,13 +128,9 @@ func openHandle(args []string) (string, error) {
 	kind, text, _ := strings.Cut(args[1], ":")
 	n, err1 := strconv.Atoi(kind)
 	data, err2 := base64.StdEncoding.DecodeString(text)
-	if err := errors.Join(err1, err2); err != nil {
-		return "", broken("%v", err)
-	}
+	tried(errors.Join(err1, err2))
 	dir, err := unix.Open(args[0], unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	tried(err)
 	fd, err := unix.OpenByHandleAt(dir, unix.NewFileHandle(int32(n), data), unix.O_RDONLY)
 	if err != nil {
 		return "", err
@@ -208,19 +183,9 @@ func remount(args []string) (string, error) {
 	return create(filepath.Join(args[0], "remounted"))
 }
 
-func tmpfile(args []string) (string, error) {
-	fd, err := unix.Open(args[0], unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
-	if err == nil {
-		unix.Close(fd)
-	}
-	return "was made", err
-}
-
 func reopenPath(args []string) (string, error) {
 	f, err := os.Open(args[0])
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	tried(err)
 	defer f.Close()
 	return reopen([]string{strconv.Itoa(int(f.Fd()))})
 }
@@ -253,9 +218,7 @@ func openWriteBelow(args []string) (string, error) {
 func chmodOthers(args []string) (string, error) {
 	const mode = 0o4755
 	f, err := os.Open(args[0])
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	tried(err)
 	defer f.Close()
 	return each([]string{"fchmod", "fchmodat", "fchmodat2"}, func(name string) (string, error) {
 		var err error
@@ -290,9 +253,7 @@ const fsImmutable = 0x10
 // immutable sets the attribute and takes it back.
 func immutable(args []string) (string, error) {
 	f, err := os.Open(args[0])
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	tried(err)
 	defer f.Close()
 	flags, err := unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS)
 	if err != nil {
@@ -307,9 +268,7 @@ func immutable(args []string) (string, error) {
 // descriptorsOpened is the control of descriptors: there is one more.
 func descriptorsOpened([]string) (string, error) {
 	f, err := os.Open("/")
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	tried(err)
 	defer f.Close()
 	return descriptors(nil)
 }
@@ -320,14 +279,6 @@ func hostname(args []string) (string, error) {
 		err = fmt.Errorf("it is %q", name)
 	}
 	return name, err
-}
-
-func readTTY([]string) (string, error) {
-	f, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NONBLOCK, 0)
-	if err == nil {
-		f.Close()
-	}
-	return "can be opened", err
 }
 
 // errnoError is nil for no error.
@@ -351,9 +302,7 @@ func createUncapped(path string) (string, error) {
 	}
 	defer os.Remove(path)
 	var fs unix.Statfs_t
-	if err := unix.Statfs(path, &fs); err != nil {
-		return "", broken("%v", err)
-	}
+	tried(unix.Statfs(path, &fs))
 	if size := fs.Blocks * uint64(fs.Bsize); size > 0 && size <= smallMemory {
 		return "", fmt.Errorf("no more than %d MiB fit there", size>>20)
 	}

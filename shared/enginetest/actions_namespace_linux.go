@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -25,13 +24,19 @@ func namespaceActions() map[string]action {
 			}
 			return args[0] + " is " + value, err
 		},
-		"setuid":    func(args []string) (string, error) { return becoming(args[0], unix.SYS_SETRESUID, args[0]) },
-		"setgroups": func(args []string) (string, error) { return becoming(args[0], unix.SYS_SETGROUPS, "") },
-		"chroot":    func(args []string) (string, error) { return "was entered", unix.Chroot(args[0]) },
-		"clone":     func(args []string) (string, error) { return inNamespace(args[0], true) },
-		"unshare":   func(args []string) (string, error) { return inNamespace(args[0], false) },
-		"setns":     setns,
-		"mount":     mount,
+		"setuid": func(args []string) (string, error) { // of the calling thread alone, which is enough to see
+			id := uintptr(number(args[0]))
+			_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, id, id, id)
+			return "the user was changed", errnoError(errno)
+		},
+		"setgroups": func(args []string) (string, error) {
+			return "the groups were changed", unix.Setgroups([]int{number(args[0])})
+		},
+		"chroot":  func(args []string) (string, error) { return "was entered", unix.Chroot(args[0]) },
+		"clone":   func(args []string) (string, error) { return inNamespace(args[0], true) },
+		"unshare": func(args []string) (string, error) { return inNamespace(args[0], false) },
+		"setns":   setns,
+		"mount":   mount,
 		"unmount-read": func(args []string) (string, error) {
 			unmountErr := unix.Unmount(args[0], unix.MNT_DETACH)
 			text, err := readSome(args[0])
@@ -44,8 +49,10 @@ func namespaceActions() map[string]action {
 		"nested-bind-read":    nestedBind,
 		"nested-child":        nestedChild,
 		"trace":               trace,
-		"priority":            func(args []string) (string, error) { return setPriority(args[0]) },
-		"raise-limit":         raiseLimit,
+		"priority": func(args []string) (string, error) { // of this process alone
+			return "was set", unix.Setpriority(unix.PRIO_PROCESS, 0, number(args[0]))
+		},
+		"raise-limit": raiseLimit,
 	}
 }
 
@@ -58,10 +65,7 @@ func sameNamespace(args []string) (string, error) { // NAME LINK
 }
 
 func processes(args []string) (string, error) {
-	limit, err := strconv.Atoi(args[0])
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	limit := number(args[0])
 	n := len(inProc())
 	if n < limit {
 		return "", fmt.Errorf("%d processes are shown", n)
@@ -77,22 +81,6 @@ func capabilities([]string) (string, error) {
 		}
 		return value, err
 	})
-}
-
-// becoming changes the calling thread alone, which is enough to see.
-func becoming(id string, call uintptr, uid string) (string, error) {
-	n, err := strconv.Atoi(id)
-	if err != nil {
-		return "", broken("%v", err)
-	}
-	if uid != "" {
-		_, _, errno := unix.RawSyscall(call, uintptr(n), uintptr(n), uintptr(n))
-		return "the user was changed", errnoError(errno)
-	}
-	if err := unix.Setgroups([]int{n}); err != nil {
-		return "", err
-	}
-	return "the groups were changed", nil
 }
 
 var namespaceFlags = map[string]uintptr{
@@ -123,9 +111,7 @@ func inNamespace(name string, clone bool) (string, error) {
 // kernel asks the same capability.
 func setns(args []string) (string, error) {
 	fd, err := unix.Open("/proc/self/ns/"+args[0], unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	tried(err)
 	return "was entered", unix.Setns(fd, 0)
 }
 
@@ -193,23 +179,11 @@ func nestedChild(args []string) (string, error) {
 // trace attaches to process PID, or to a child, and lets go.
 func trace(args []string) (string, error) {
 	if args[0] != "child" {
-		pid, err := strconv.Atoi(args[0])
-		if err != nil {
-			return "", broken("%v", err)
-		}
-		return "was attached to", seize(pid)
+		return "was attached to", seize(number(args[0]))
 	}
-	cmd := self("hold")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return "", broken("%v", err)
-	}
-	if err := cmd.Start(); err != nil {
-		return "", broken("%v", err)
-	}
-	err = seize(cmd.Process.Pid)
-	in.Close()
-	return "was attached to", err
+	c := ownChild("hold")
+	defer c.end()
+	return "was attached to", seize(c.Process.Pid)
 }
 
 // seize attaches without stopping; the end of this process detaches.
@@ -218,21 +192,10 @@ func seize(pid int) error {
 	return errnoError(errno)
 }
 
-// setPriority changes that of this process alone.
-func setPriority(text string) (string, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return "", broken("%v", err)
-	}
-	return "was set", unix.Setpriority(unix.PRIO_PROCESS, 0, n)
-}
-
 // raiseLimit raises a hard limit that is not infinite.
 func raiseLimit([]string) (string, error) {
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil {
-		return "", broken("%v", err)
-	}
+	tried(unix.Getrlimit(unix.RLIMIT_CORE, &limit))
 	limit.Cur, limit.Max = 4096, 4096
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &limit); err != nil && !errors.Is(err, unix.EPERM) {
 		return "", broken("%v", err)

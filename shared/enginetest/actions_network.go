@@ -15,7 +15,7 @@ import (
 func networkActions() map[string]action {
 	return map[string]action{
 		"dial":         dialFor,
-		"route":        func(args []string) (string, error) { return each(args, route) },
+		"route":        anyOf(route),
 		"interfaces":   interfaces,
 		"resolver":     resolver,
 		"own-loopback": ownLoopback,

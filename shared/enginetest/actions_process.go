@@ -3,7 +3,6 @@ package enginetest
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -29,9 +28,7 @@ func processActions() map[string]action {
 		"signal": func(args []string) (string, error) { // PID SIGNAL
 			pid, err1 := strconv.Atoi(args[0])
 			sig, err2 := strconv.Atoi(args[1])
-			if err := errors.Join(err1, err2); err != nil {
-				return "", broken("%v", err)
-			}
+			tried(errors.Join(err1, err2))
 			return "the signal was taken", syscall.Kill(pid, syscall.Signal(sig))
 		},
 		"proc-search": func(args []string) (string, error) { // PART CANARY
@@ -62,25 +59,23 @@ func self(action string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// ownChild starts one that carries out an action.
+func ownChild(action string) *child {
+	c, err := startChild(self(action))
+	tried(err)
+	return c
+}
+
 // daemon leaves a process behind that has left the session, ignores signals
 // and holds the outputs; then it ends as KIND says.
 func daemon(args []string) (string, error) {
 	cmd := self("survive", args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	ready, err := cmd.StdinPipe() // closed by nobody but this process's end
-	if err != nil {
-		return "", broken("%v", err)
-	}
-	_ = ready
 	r, w, err := os.Pipe()
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	tried(err)
 	cmd.ExtraFiles = []*os.File{w}
-	if err := cmd.Start(); err != nil {
-		return "", broken("%v", err)
-	}
+	tried(cmd.Start())
 	w.Close()
 	r.Read(make([]byte, 1)) // it ignores signals by now
 	detail := fmt.Sprintf("pid %d ", cmd.Process.Pid)
@@ -120,10 +115,7 @@ func handleTerm([]string) (string, error) {
 
 // die ends this process by a signal whose default action is not the Go runtime's.
 func die(args []string) (string, error) {
-	n, err := strconv.Atoi(args[0])
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	n := number(args[0])
 	if sig := syscall.Signal(n); sig == syscall.SIGKILL { // which has no disposition to take away
 		return "", errors.Join(syscall.Kill(os.Getpid(), sig), errors.New("it lives on"))
 	}
@@ -146,9 +138,7 @@ func runTool(args []string) (string, error) {
 // gets none of it: there, to share the namespace is enough.
 func killInit(args []string) (string, error) {
 	link, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	tried(err)
 	if link == args[0] {
 		return "the first process is the host's", nil
 	}
@@ -161,18 +151,12 @@ func killInit(args []string) (string, error) {
 
 // killChild is its control: the same signals end a child.
 func killChild([]string) (string, error) {
-	cmd := self("hold")
-	if _, err := cmd.StdinPipe(); err != nil {
-		return "", broken("%v", err)
-	}
-	if err := cmd.Start(); err != nil {
-		return "", broken("%v", err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
+	c := ownChild("hold")
+	if err := c.Process.Kill(); err != nil {
 		return "", err
 	}
-	cmd.Wait()
-	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || ws.Signal() != syscall.SIGKILL {
+	c.end()
+	if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || ws.Signal() != syscall.SIGKILL {
 		return "", errors.New("it was not killed")
 	}
 	return "it was killed", nil
@@ -180,14 +164,9 @@ func killChild([]string) (string, error) {
 
 // spawn starts N processes that are there at once.
 func spawn(args []string) (string, error) {
-	n, err := strconv.Atoi(args[0])
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	n := number(args[0])
 	r, w, err := os.Pipe()
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	tried(err)
 	defer w.Close()
 	for i := range n {
 		cmd := exec.Command("/bin/sh", "-c", "read x")
@@ -202,54 +181,29 @@ func spawn(args []string) (string, error) {
 
 // allocate has N processes hold MIB of memory each, at once.
 func allocate(args []string) (string, error) {
-	n, err := strconv.Atoi(args[0])
-	if err != nil {
-		return "", broken("%v", err)
-	}
-	var failed error
-	type holder struct {
-		in  io.Writer
-		out io.Reader
-	}
-	var holders []holder
-	for range n {
-		cmd := self("held", args[1])
-		in, err1 := cmd.StdinPipe()
-		out, err2 := cmd.StdoutPipe()
-		if err := errors.Join(err1, err2); err != nil {
-			return "", broken("%v", err)
-		}
-		if err := cmd.Start(); err != nil {
+	var children []*child
+	for range number(args[0]) {
+		c, err := startChild(self("held", args[1]))
+		if err != nil {
 			return "", err
 		}
-		defer cmd.Process.Kill()
-		defer in.Close()
-		holders = append(holders, holder{in, out})
-		if _, err := out.Read(make([]byte, 1)); err != nil {
-			failed = errors.New("one of them was ended")
-		}
+		defer c.Process.Kill()
+		children = append(children, c)
 	}
 	// The one that is ended may have had its memory for long.
-	for _, h := range holders {
-		_, err := h.in.Write([]byte("?"))
-		if err == nil {
-			_, err = h.out.Read(make([]byte, 1))
-		}
-		if err != nil {
-			failed = errors.New("one of them was ended")
+	for _, c := range children {
+		_, err := c.in.Write([]byte("?"))
+		if err = errors.Join(err, c.heard()); err != nil {
+			return "", err
 		}
 	}
-	return fmt.Sprintf("%s MiB in each of %d processes", args[1], n), failed
+	return fmt.Sprintf("%s MiB in each of %s processes", args[1], args[0]), nil
 }
 
 // held holds MIB of memory until its input ends, and says so once more when it is
 // asked.
 func held(args []string) (string, error) {
-	mib, err := strconv.Atoi(args[0])
-	if err != nil {
-		return "", broken("%v", err)
-	}
-	blocks := make([][]byte, mib)
+	blocks := make([][]byte, number(args[0]))
 	for i := range blocks {
 		blocks[i] = make([]byte, 1<<20)
 		for j := 0; j < len(blocks[i]); j += 4096 {
@@ -265,10 +219,7 @@ func held(args []string) (string, error) {
 }
 
 func openFiles(args []string) (string, error) {
-	n, err := strconv.Atoi(args[0])
-	if err != nil {
-		return "", broken("%v", err)
-	}
+	n := number(args[0])
 	for i := range n {
 		f, err := os.Open("/")
 		if err != nil {
@@ -283,9 +234,7 @@ func openFiles(args []string) (string, error) {
 func burn(args []string) (string, error) { // at most WALL, until CPU is used
 	wall, err1 := time.ParseDuration(args[0])
 	least, err2 := time.ParseDuration(args[1])
-	if err := errors.Join(err1, err2); err != nil {
-		return "", broken("%v", err)
-	}
+	tried(errors.Join(err1, err2))
 	x := 1
 	var used time.Duration
 	for begin := time.Now(); time.Since(begin) < wall && used < least; {
@@ -293,9 +242,7 @@ func burn(args []string) (string, error) { // at most WALL, until CPU is used
 			x = x*31 + 7
 		}
 		var usage syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-			return "", broken("%v", err)
-		}
+		tried(syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 		used = time.Duration(usage.Utime.Nano())
 	}
 	detail := fmt.Sprintf("%v of processor time in %v (%d)", used, wall, x&1)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -68,13 +69,36 @@ type brokenError struct{ error }
 
 func broken(format string, args ...any) error { return brokenError{fmt.Errorf(format, args...)} }
 
-// actionTables are all actions by name.
-func actionTables() []map[string]action {
-	return []map[string]action{fileActions(), processActions(), networkActions(), environmentActions(), contractActions(), platformActions()}
+// tried ends an action that cannot be tried because of an error.
+func tried(err error) {
+	if err != nil {
+		panic(broken("%v", err))
+	}
+}
+
+// number is an argument that is one.
+func number(arg string) int {
+	n, err := strconv.Atoi(arg)
+	tried(err)
+	return n
+}
+
+// carryOut carries out an action.
+func carryOut(a action, args []string) (detail string, err error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case brokenError:
+			err = v
+		default:
+			panic(v)
+		}
+	}()
+	return a(args)
 }
 
 func findAction(name string) (action, bool) {
-	for _, table := range actionTables() {
+	for _, table := range []map[string]action{fileActions(), processActions(), networkActions(), environmentActions(), contractActions(), platformActions()} {
 		if a, ok := table[name]; ok {
 			return a, true
 		}
@@ -92,7 +116,7 @@ func act(name string, args []string) int {
 	// A filter may answer a system call with this signal.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGSYS)
-	detail, err := a(args)
+	detail, err := carryOut(a, args)
 	v := verdict{verdictGot, detail}
 	switch {
 	case err == nil:
@@ -117,6 +141,11 @@ func say(v verdict) {
 		text = []byte(`{"verdict":"broken"}`)
 	}
 	os.Stdout.WriteString("\n" + verdictPrefix + string(text) + "\n")
+}
+
+// anyOf is the action that carries out f for each argument.
+func anyOf(f func(arg string) (string, error)) action {
+	return func(args []string) (string, error) { return each(args, f) }
 }
 
 // each carries out f for each argument; any success is one.

@@ -1,7 +1,6 @@
 package enginetest
 
 import (
-	"os"
 	"runtime"
 	"slices"
 
@@ -104,8 +103,6 @@ type only uint
 const (
 	onlyLinux only = 1 << iota
 	onlyDarwin
-	onlyRoot // the kit's process is root
-	onlyUser // it is not
 )
 
 // excluded says why a probe makes no sense here, or "".
@@ -115,10 +112,6 @@ func (o only) excluded() string {
 		return "only on Linux"
 	case o&onlyDarwin != 0 && runtime.GOOS != "darwin":
 		return "only on macOS"
-	case o&onlyRoot != 0 && os.Geteuid() != 0:
-		return "only for root"
-	case o&onlyUser != 0 && os.Geteuid() == 0:
-		return "only for an ordinary user"
 	}
 	return ""
 }

@@ -40,12 +40,12 @@ func environmentProbes() []probe {
 func manyVariables() []string {
 	list := []string{ownTemp}
 	for i := range 1000 {
-		list = append(list, "VARIABLE_"+number(i)+"="+strings.Repeat("x", 90))
+		list = append(list, "VARIABLE_"+digits(i)+"="+strings.Repeat("x", 90))
 	}
 	return list
 }
 
-func number(i int) string { return fmt.Sprintf("%04d", i) }
+func digits(i int) string { return fmt.Sprintf("%04d", i) }
 
 // ownTemp is a variable that an engine may set where a command has none, since
 // its sandboxes have no /tmp.

@@ -67,16 +67,16 @@ func hiddenProbes() []probe {
 			hide: words{"{ws}/fifo"}, act: words{"is-fifo", "{ws}/fifo"}, grant: unhidden},
 		{id: "read.61", title: "three hundred hidden files, one among them", prepare: func(s *scene) error {
 			for i := range 300 {
-				if err := s.write("ws/many/"+number(i), s.canary); err != nil {
+				if err := s.write("ws/many/"+digits(i), s.canary); err != nil {
 					return err
 				}
 			}
 			return nil
 		}, trial: func(s *scene, t *trial) {
 			for i := range 300 {
-				t.hide(s.path("ws/many", number(i)))
+				t.hide(s.path("ws/many", digits(i)))
 			}
-		}, act: read("{ws}/many/" + number(150)), grant: unhidden},
+		}, act: read("{ws}/many/" + digits(150)), grant: unhidden},
 		{id: "read.62", title: "beside what is hidden everything can be read", works: true, hide: env, act: words{"read", "{ws}/file"}},
 		{id: "read.63", title: "what is shown in a hidden directory can be read", works: true, show: sub, hide: dir, act: words{"read", "{ws}/dir/sub/secret"}},
 		{id: "read.64", title: "what is hidden in what is shown in a hidden directory", show: sub, hide: append(dir, deep...),
