@@ -10,11 +10,14 @@ LDFLAGS := -s -w
 # gRPC then leaves out its tracing, and with it net/http and html/template.
 TAGS    := grpcnotrace
 KIT     := Conformance|TestSecurityTable|TestBrokenEnginesAreCaught|TestNothingIsHeld|TestPython|TestLimitsHeld|TestTooSmallLimits|TestManySmallProcesses|TestPodman$$
-# Modules of their own.
+# Modules of their own that require this one. go.work has them and the examples.
+MODULES := cmd/sbxhost-telemetry plugins/docker
 EXAMPLES := examples/embed examples/engine-firejail
-TOOL    := $(GO) tool -modfile=tools/go.mod
+# The tools' module is not in go.work: what the tools require must not choose
+# versions for what is built here.
+TOOL    = $(shell cd tools && GOWORK=off $(GO) tool -n $(1))
 
-.PHONY: help run build test unit examples check cross vet staticcheck fmt-check tidy-check generate generate-check man bench vm fuzz deps clean
+.PHONY: help run build test unit check cross vet staticcheck fmt-check tidy tidy-check generate generate-check man bench vm fuzz deps clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
@@ -34,15 +37,11 @@ test: deps check unit ## checks, unit and end-to-end tests, with the race detect
 # So do the tests that look at the init's own process, which is then that program.
 unit:
 	@if command -v $${CC:-cc} >/dev/null 2>&1; then \
-		echo "go test -race ./..., but for the kit" && CGO_ENABLED=1 $(GO) test -race -skip '$(KIT)' -timeout 30m ./... && \
-		echo "go test, the kit" && $(GO) test -run '$(KIT)' -timeout 30m ./plugins/... ./shared/enginetest ./docs/examples/...; \
+		echo "go test -race work, but for the kit" && CGO_ENABLED=1 $(GO) test -race -skip '$(KIT)' -timeout 30m work && \
+		echo "go test, the kit" && $(GO) test -run '$(KIT)' -timeout 30m ./plugins/... ./plugins/docker ./shared/enginetest ./docs/examples/... $(addprefix ./,$(EXAMPLES)); \
 	else \
-		echo "no C compiler: go test ./... without the race detector"; $(GO) test -timeout 30m ./...; \
+		echo "no C compiler: go test work without the race detector"; $(GO) test -timeout 30m work; \
 	fi
-	@$(MAKE) --no-print-directory examples
-
-examples: ## the modules that use this one as others do
-	@for dir in $(EXAMPLES); do echo "go test ./... in $$dir"; (cd $$dir && $(GO) vet ./... && $(GO) test -timeout 15m ./...) || exit 1; done
 
 check: fmt-check vet cross staticcheck tidy-check generate-check ## gofmt, vet, cross builds, staticcheck, drift of go.mod and of generated code
 
@@ -50,28 +49,46 @@ fmt-check:
 	@out=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$out" || { echo "gofmt these:"; echo "$$out"; exit 1; }
 
 vet:
-	$(GO) vet ./...
-	GOOS=darwin GOARCH=amd64 $(GO) vet ./...
+	$(GO) vet work
+	GOOS=darwin GOARCH=amd64 $(GO) vet work
 
 cross:
-	GOOS=linux GOARCH=arm64 $(GO) build ./...
-	GOOS=darwin GOARCH=arm64 $(GO) build ./...
-	GOOS=darwin GOARCH=amd64 $(GO) build ./...
+	GOOS=linux GOARCH=arm64 $(GO) build work
+	GOOS=darwin GOARCH=arm64 $(GO) build work
+	GOOS=darwin GOARCH=amd64 $(GO) build work
 
 staticcheck:
-	$(TOOL) staticcheck ./...
+	$(call TOOL,staticcheck) work
+
+# A module that requires this one has no replace line, since go install refuses
+# those, and its version of this one may not be published yet. So tidy works on a
+# copy of its go.mod and go.sum, in which this module is the one that lies here.
+define TIDY_COPY
+dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+cp go.mod go.sum "$$dir" && \
+$(GO) mod edit -replace "github.com/sbxhost/sbxhost=$(CURDIR)" "$$dir/go.mod" && \
+GOWORK=off $(GO) mod tidy -modfile "$$dir/go.mod"
+endef
+
+tidy: ## go mod tidy of every module
+	GOWORK=off $(GO) mod tidy
+	cd tools && GOWORK=off $(GO) mod tidy
+	@for module in $(EXAMPLES); do (cd $$module && GOWORK=off $(GO) mod tidy) || exit 1; done
+	@for module in $(MODULES); do (cd $$module && $(TIDY_COPY) && \
+		$(GO) mod edit -dropreplace github.com/sbxhost/sbxhost "$$dir/go.mod" && cp "$$dir/go.mod" "$$dir/go.sum" .) || exit 1; done
 
 tidy-check:
-	$(GO) mod tidy -diff
-	cd tools && $(GO) mod tidy -diff
-	@for dir in $(EXAMPLES); do (cd $$dir && $(GO) mod tidy -diff) || exit 1; done
+	GOWORK=off $(GO) mod tidy -diff
+	cd tools && GOWORK=off $(GO) mod tidy -diff
+	@for module in $(EXAMPLES); do (cd $$module && GOWORK=off $(GO) mod tidy -diff) || exit 1; done
+	@for module in $(MODULES); do (cd $$module && $(TIDY_COPY) -diff) || exit 1; done
 
 generate: ## the protocol's Go code, from shared/enginepb/engine.proto
-	cd tools && $(GO) run ./genproto ../shared/enginepb engine.proto
+	cd tools && GOWORK=off $(GO) run ./genproto ../shared/enginepb engine.proto
 
 generate-check:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cp shared/enginepb/engine.proto "$$dir" && \
-	(cd tools && $(GO) run ./genproto "$$dir" engine.proto) && \
+	(cd tools && GOWORK=off $(GO) run ./genproto "$$dir" engine.proto) && \
 	for f in engine.pb.go engine_grpc.pb.go; do diff -u "shared/enginepb/$$f" "$$dir/$$f" || { echo "run make generate"; exit 1; }; done
 
 man: ## the manual page, from the help texts
@@ -85,7 +102,7 @@ vm: ## limits, refusals and the kit in virtual machines (VM_FLAGS="-a arm64" CHE
 	test/vm/vm.sh $(VM_FLAGS) $(or $(CHECKS),limits:service limits:desktop limits:login limits:delegated limits:none userns kernel:2 arch kit:login kit:service)
 
 fuzz: ## each fuzz target for a short while (FUZZTIME=30s)
-	@$(GO) list ./... | while read -r pkg; do \
+	@$(GO) list work | while read -r pkg; do \
 		for f in $$($(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz'); do \
 			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $${FUZZTIME:-30s} "$$pkg" || exit 1; \
 		done; \

@@ -24,16 +24,28 @@ import (
 	"github.com/sbxhost/sbxhost/test/dockerd"
 )
 
-var testDaemon = sync.OnceValues(func() (*dockerd.Daemon, error) {
+// startedDocker is the tests' daemon, and a client of it.
+type startedDocker struct {
+	*dockerd.Daemon
+	Client *client.Client
+}
+
+var testDaemon = sync.OnceValues(func() (startedDocker, error) {
+	start := dockerd.Start
 	switch os.Getenv(daemonEnv) {
 	case podman:
-		return dockerd.StartPodman(context.Background())
+		start = dockerd.StartPodman
 	case rootlessPodman:
-		return dockerd.StartRootlessPodman(context.Background())
+		start = dockerd.StartRootlessPodman
 	case rootlessDocker:
-		return dockerd.StartRootlessDocker(context.Background())
+		start = dockerd.StartRootlessDocker
 	}
-	return dockerd.Start(context.Background())
+	d, err := start(context.Background())
+	if err != nil {
+		return startedDocker{}, err
+	}
+	c, err := client.New(client.WithHost("unix://" + d.Socket))
+	return startedDocker{d, c}, err
 })
 
 // initDir holds the real init, and the program that the conformance kit runs
@@ -88,7 +100,7 @@ var startLock sync.Mutex
 
 // daemonFor gives the tests' daemon. Where none can be started, the test is
 // skipped, unless it must be there.
-func daemonFor(t testing.TB) *dockerd.Daemon {
+func daemonFor(t testing.TB) startedDocker {
 	t.Helper()
 	startLock.Lock()
 	defer startLock.Unlock()

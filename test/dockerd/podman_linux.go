@@ -2,13 +2,14 @@ package dockerd
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 
-	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 )
 
@@ -71,11 +72,15 @@ func (d *Daemon) service() []string {
 func (d *Daemon) removeContainers() {
 	ctx, cancel := context.WithTimeout(context.Background(), startTime)
 	defer cancel()
-	list, err := d.Client.ContainerList(ctx, client.ContainerListOptions{All: true})
+	answer, err := d.call(ctx, http.MethodGet, "/containers/json?all=true", nil)
 	if err != nil {
 		return
 	}
-	for _, c := range list.Items {
-		d.Client.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	var list []struct{ ID string }
+	if json.Unmarshal(answer, &list) != nil {
+		return
+	}
+	for _, c := range list {
+		d.call(ctx, http.MethodDelete, "/containers/"+c.ID+"?force=true&v=true", nil)
 	}
 }

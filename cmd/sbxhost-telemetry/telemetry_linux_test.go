@@ -1,6 +1,4 @@
-//go:build linux
-
-package test
+package main_test
 
 import (
 	"bytes"
@@ -171,14 +169,66 @@ func attribute(attrs []*common.KeyValue, name string) string {
 	return ""
 }
 
-func TestTelemetry(t *testing.T) {
-	top, err := filepath.Abs("..")
-	if err != nil {
+// place is where sbxhost is used: a home and a project that is the workspace.
+type place struct {
+	bin, home, project string
+}
+
+// secret is a variable's value that nothing may send.
+const secret = "ghp_canary0123456789TOKENabcdef"
+
+// newPlace builds sbxhost, with its exporter beside it.
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	dir := t.TempDir()
+	p := &place{bin: filepath.Join(dir, "bin"), home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project")}
+	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", p.bin+"/", ".", "../sbxhost")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, d := range []string{p.home, p.project} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(p.home, "sandbox.hcl"), []byte("sandbox \"fast\" {\n  engine = \"native\"\n}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	bin := t.TempDir()
-	build(t, top, bin, "cmd/sbxhost", "cmd/sbxhost-telemetry")
-	p := newPlace(t, bin)
+	return p
+}
+
+func (p *place) env() []string {
+	return []string{
+		"PATH=" + p.bin + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + p.home, "TMPDIR=/tmp", "LANG=C.UTF-8",
+		"SBXHOST_CONFIG=" + filepath.Join(p.home, "sandbox.hcl"),
+	}
+}
+
+// running lists the processes of the programs in bin.
+func (p *place) running() (found []string) {
+	links, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range links {
+		if exe, err := os.Readlink(link); err == nil && strings.HasPrefix(exe, p.bin+"/") {
+			found = append(found, filepath.Dir(link))
+		}
+	}
+	return found
+}
+
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); !holds(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func TestTelemetry(t *testing.T) {
+	p := newPlace(t)
 	r := newReceiver(t)
 	const trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
@@ -186,14 +236,14 @@ func TestTelemetry(t *testing.T) {
 		t.Helper()
 		cmd := exec.Command(program, append([]string{"exec"}, args...)...)
 		cmd.Dir = p.project
-		cmd.Env = append(p.env(), "GITHUB_TOKEN="+canaryToken)
+		cmd.Env = append(p.env(), "GITHUB_TOKEN="+secret)
 		cmd.Env = append(cmd.Env, extra...)
 		var out, diag bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &diag
 		_ = cmd.Run()
 		return out.String(), diag.String(), cmd.ProcessState.ExitCode()
 	}
-	sbxhost := filepath.Join(bin, "sbxhost")
+	sbxhost := filepath.Join(p.bin, "sbxhost")
 	// More than a person would wait, on a machine that is busy.
 	const patient = "OTEL_EXPORTER_OTLP_TIMEOUT=60000"
 	over := map[string][]string{
@@ -270,7 +320,7 @@ func TestTelemetry(t *testing.T) {
 	})
 	t.Run("over TLS, with a header", func(t *testing.T) {
 		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			if req.Header.Get("Api-Key") != canaryToken {
+			if req.Header.Get("Api-Key") != secret {
 				w.WriteHeader(http.StatusForbidden)
 				return
 			}
@@ -283,12 +333,12 @@ func TestTelemetry(t *testing.T) {
 		}
 		// The path is relative to where sbxhost runs.
 		tls := []string{patient, "OTEL_EXPORTER_OTLP_ENDPOINT=" + server.URL, "OTEL_EXPORTER_OTLP_CERTIFICATE=collector.pem"}
-		_, stderr, status := run(sbxhost, append(slices.Clip(tls), "OTEL_EXPORTER_OTLP_HEADERS=api-key="+canaryToken), "-sandbox", "fast", "--", "true")
+		_, stderr, status := run(sbxhost, append(slices.Clip(tls), "OTEL_EXPORTER_OTLP_HEADERS=api-key="+secret), "-sandbox", "fast", "--", "true")
 		if spans, metrics, _ := r.take(); status != 0 || stderr != "" || len(spans) != 1 || len(metrics) != 2 {
 			t.Errorf("status %d, %d spans, metrics %q\n%s", status, len(spans), metrics, stderr)
 		}
-		_, stderr, status = run(sbxhost, append(slices.Clip(tls), "OTEL_EXPORTER_OTLP_HEADERS=api-key=other"+canaryToken), "-sandbox", "fast", "--", "true")
-		if spans, _, _ := r.take(); status != 0 || len(spans) != 0 || !strings.Contains(stderr, "403") || strings.Contains(stderr, canaryToken) {
+		_, stderr, status = run(sbxhost, append(slices.Clip(tls), "OTEL_EXPORTER_OTLP_HEADERS=api-key=other"+secret), "-sandbox", "fast", "--", "true")
+		if spans, _, _ := r.take(); status != 0 || len(spans) != 0 || !strings.Contains(stderr, "403") || strings.Contains(stderr, secret) {
 			t.Errorf("status %d, %d spans\n%s", status, len(spans), stderr)
 		}
 	})
@@ -338,7 +388,7 @@ func TestTelemetry(t *testing.T) {
 		until(t, "the result", func() bool {
 			info, err := os.Stat(result)
 			return err == nil && info.Size() > 0 // at the beginning an empty file was made there, to see whether that can be done
-		}, func() string { return "" })
+		})
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
@@ -375,26 +425,26 @@ func TestTelemetry(t *testing.T) {
 			want    string
 		}{
 			{sbxhost, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + page.URL}, "500 Internal Server Error"},
-			{sbxhost, append(httpEnv, "OTEL_EXPORTER_OTLP_HEADERS=authorization: Bearer "+canaryToken), "OTEL_EXPORTER_OTLP_HEADERS: entry 1 is not of the form name=value"},
+			{sbxhost, append(httpEnv, "OTEL_EXPORTER_OTLP_HEADERS=authorization: Bearer "+secret), "OTEL_EXPORTER_OTLP_HEADERS: entry 1 is not of the form name=value"},
 			{filepath.Join(alone, "sbxhost"), httpEnv, "install it beside sbxhost"},
 			{sbxhost, append(httpEnv, "OTEL_TRACES_SAMPLER=jaeger_remote"), "OTEL_TRACES_SAMPLER"},
 			{sbxhost, append(httpEnv, "OTEL_TRACES_EXPORTER=zipkin"), `"zipkin" is neither otlp nor none`},
 			{sbxhost, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TIMEOUT=200"}, "telemetry: "},
 		} {
 			out, stderr, status := run(c.program, c.env, "-sandbox", "fast", "--", "echo", "ran")
-			if out != "ran\n" || status != 0 || !strings.Contains(stderr, c.want) || strings.ContainsAny(stderr, "\x1b") || strings.Contains(stderr, canaryToken) || len(stderr) > 4000 {
+			if out != "ran\n" || status != 0 || !strings.Contains(stderr, c.want) || strings.ContainsAny(stderr, "\x1b") || strings.Contains(stderr, secret) || len(stderr) > 4000 {
 				t.Errorf("want %q in %.4000q; the command said %q, status %d", c.want, stderr, out, status)
 			}
 		}
 		r.take()
 	})
-	for _, secret := range []string{canaryToken, "TRACEPARENT", p.project} {
-		if strings.Contains(r.all.String(), secret) {
-			t.Errorf("telemetry holds %q", secret)
+	for _, kept := range []string{secret, "TRACEPARENT", p.project} {
+		if strings.Contains(r.all.String(), kept) {
+			t.Errorf("telemetry holds %q", kept)
 		}
 	}
 	if !strings.Contains(r.all.String(), "native") {
 		t.Error("the control fails: nothing of what was sent is seen")
 	}
-	until(t, "all processes to be gone", func() bool { return len(running(bin)) == 0 }, func() string { return fmt.Sprint(running(bin)) })
+	until(t, "all processes to be gone", func() bool { return len(p.running()) == 0 })
 }
