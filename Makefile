@@ -94,7 +94,7 @@ generate-check:
 man: ## the manual page, from the help texts
 	$(GO) run ./docs/man cmd/sbxhost/testdata docs/man/sbxhost.1
 
-bench: build ## compare with raw bwrap, side by side
+bench: build ## what a command costs, next to a plain line of bubblewrap
 	$(GO) run ./test/bench -bin $(BIN)
 
 # Packages and minutes are needed: see test/vm/README.md.

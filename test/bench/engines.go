@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,9 +24,13 @@ var plain = []string{"bwrap", "--unshare-all", "--die-with-parent", "--new-sessi
 var engines = [...]string{"native", "bwrap"}
 
 const (
-	namePlain       = "plain bwrap"
-	sandboxOverlaid = "overlaid"
-	atOncePlain     = 8
+	namePlain     = "plain bwrap"
+	sandboxMasked = "masked"
+	atOncePlain   = 8
+	// masks is how many files the sandbox with masks hides, overlays how many directories
+	// the session with overlays makes writable.
+	masks    = 200
+	overlays = 10
 	// preparing is more than it takes to make the next command's sandbox.
 	preparing = 20 * time.Millisecond
 )
@@ -32,9 +38,9 @@ const (
 // engineTable tells what a command costs in each engine, with all that is protected by
 // default, in a git repository of 1,000 files.
 type engineTable struct {
-	Rows   []latencyRow `json:"rows"`
-	AtOnce []atOnceRow  `json:"at_once"`
-	First  []firstRow   `json:"first_three"`
+	Rows   []row       `json:"rows"`
+	AtOnce []atOnceRow `json:"at_once"`
+	First  []firstRow  `json:"first_three"`
 }
 
 // firstRow is what the first three commands of a host took, the engine's start included.
@@ -59,9 +65,7 @@ func measureEngines(ctx context.Context, s *scene, rounds int) (_ engineTable, e
 			return engineTable{}, err
 		}
 	}
-	first := contender{name: namePlain, run: func() error {
-		return s.run(exec.CommandContext(ctx, plain[0], plain[1:]...))
-	}}
+	first := s.plainBwrap(ctx)
 	warm, atOnce := []contender{first}, []contender{first}
 	var once []contender
 	for _, engine := range engines {
@@ -130,6 +134,13 @@ func measureEngines(ctx context.Context, s *scene, rounds int) (_ engineTable, e
 	return t, err
 }
 
+// plainBwrap is what everything is compared with.
+func (s *scene) plainBwrap(ctx context.Context) contender {
+	return contender{name: namePlain, run: func() error {
+		return s.run(exec.CommandContext(ctx, plain[0], plain[1:]...))
+	}}
+}
+
 // measureFirst lets hosts of different sizes take turns.
 func (s *scene) measureFirst(ctx context.Context, rounds int) ([]firstRow, error) {
 	self, err := os.Executable()
@@ -158,3 +169,42 @@ func (s *scene) measureFirst(ctx context.Context, rounds int) ([]firstRow, error
 	}
 	return rows, nil
 }
+
+// makeRepository gives a workspace such as people have: a repository, 100
+// directories with 10 files each, and the files that masks hide.
+func (s *scene) makeRepository() (string, error) {
+	root := filepath.Join(s.dir, "repository")
+	files := map[string]string{
+		".git/HEAD":   "ref: refs/heads/main\n",
+		".git/config": "[core]\n\trepositoryformatversion = 0\n",
+	}
+	for dir := range 100 {
+		for file := range 10 {
+			files[fmt.Sprintf("src/package%d/file%d", dir, file)] = ""
+		}
+	}
+	for i := range masks {
+		files[fmt.Sprintf("secrets/key%d", i)] = ""
+	}
+	for _, dir := range []string{"hooks", "info", "objects", "refs/heads"} {
+		if err := os.MkdirAll(filepath.Join(root, ".git", dir), 0o755); err != nil {
+			return "", err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(file, []byte(files[name]), 0o600); err != nil {
+			return "", err
+		}
+	}
+	time.Sleep(settling)
+	return root, nil
+}
+
+// settling is how old a configuration of git must be before an answer of git about
+// it is remembered: a change in the same tick of a file system's clock would not
+// be seen. Those of people's repositories are older.
+const settling = 2*time.Second + 100*time.Millisecond

@@ -1,34 +1,25 @@
-// Bench compares sbxhost with the bubblewrap that it is made of, on this
-// machine, in one run:
+// Bench compares sbxhost with a plain line of bubblewrap's, on this machine, in one run:
 //
 //	go run ./test/bench -bin bin
 //
-//	latency      one command: raw, by the library in a session, by the command line;
-//	             and by that with telemetry
-//	sessions     overlays of a session against none, and a session's first command
-//	protections  a workspace with a repository: what the filter, the search of the
-//	             workspace, protected names, masks and limits cost, each, and
-//	             a one-shot run with all that are on by default
-//	throughput   commands a second, one and eight at once
-//	output       how fast what a command writes arrives
-//	memory       what host and engine have resident
-//	phases       where the time of a one-shot run goes
-//	binaries     what is linked, and what initialising it costs before main
+//	engines    one command in each engine, with all that is protected by default, in a
+//	           repository of 1,000 files: by the library, with a session, prepared, with
+//	           masks, with overlays, and by the command line; eight at once; and the
+//	           first commands of a host
+//	telemetry  a one-shot run that sends telemetry beside one that does not
+//	memory     what host and engine have resident
+//	binaries   what is linked, and what initialising it costs before main
 //
 // -only takes a pattern of these names.
 //
 // The promise: what is compared takes turns, round by round, so that load from
-// elsewhere falls on all alike; raw bubblewrap gets the mounts, flags and filter
-// of system calls that the engine gives it without a session, taken from the
-// engine's own plan, but for protected names, whose places sbxhost holds while
-// its own commands run; beside the protections stands bubblewrap without the
-// filter; and nothing in the product is there for the measuring. Ratios are what
-// to read; milliseconds are of this machine and this moment.
+// elsewhere falls on all alike; and nothing in the product is there for the
+// measuring. Ratios are what to read; milliseconds are of this machine and this
+// moment.
 //
-// The limits: Linux with bubblewrap, and the binaries that `make build` makes.
-// The phases need strace, whose own cost is shown beside them. A missed target
-// is printed and is no failure: the exit status is 0 unless something could
-// not be measured.
+// The limits: Linux with bubblewrap, and the binaries that `make build` makes. A
+// missed target is printed and is no failure: the exit status is 0 unless something
+// could not be measured.
 package main
 
 import (
@@ -70,8 +61,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.bin, "bin", "bin", "`directory` with what make build makes")
-	fs.IntVar(&o.rounds, "n", 200, "`rounds` of the latency table; the other parts follow it")
-	fs.Int64Var(&o.bytes, "bytes", 2<<30, "`bytes` that a command writes to its output")
+	fs.IntVar(&o.rounds, "n", 200, "`rounds` of each comparison")
+	fs.Int64Var(&o.bytes, "bytes", 2<<30, "`bytes` that a command writes while memory is measured")
 	fs.BoolVar(&o.quick, "quick", false, "a short run: less of all that is not set")
 	fs.StringVar(&o.json, "json", "", "write the results to `file`, too")
 	fs.Func("only", "measure the sections alone whose names match `regexp`", func(text string) (err error) {
@@ -104,18 +95,13 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 
 // results are everything measured; the JSON form is for machines.
 type results struct {
-	Machine     machine          `json:"machine"`
-	Rounds      int              `json:"rounds"`
-	Latency     []latencyRow     `json:"latency,omitempty"`
-	Sessions    *sessionTable    `json:"sessions,omitempty"`
-	Engines     *engineTable     `json:"engines,omitempty"`
-	Protections *protectionTable `json:"protections,omitempty"`
-	Throughput  []throughputRow  `json:"throughput,omitempty"`
-	Output      *outputTable     `json:"output,omitempty"`
-	Memory      []memoryRow      `json:"memory,omitempty"`
-	Phases      *phaseTable      `json:"phases,omitempty"`
-	Binaries    []binaryRow      `json:"binaries,omitempty"`
-	Targets     []target         `json:"targets"`
+	Machine   machine      `json:"machine"`
+	Rounds    int          `json:"rounds"`
+	Engines   *engineTable `json:"engines,omitempty"`
+	Telemetry []row        `json:"telemetry,omitempty"`
+	Memory    []memoryRow  `json:"memory,omitempty"`
+	Binaries  []binaryRow  `json:"binaries,omitempty"`
+	Targets   []target     `json:"targets"`
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
@@ -136,25 +122,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func bench(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
-	s, err := newScene(ctx, o.bin)
+	s, err := newScene(o.bin)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 
-	r := results{Machine: describeMachine(s.raw.argv[0]), Rounds: o.rounds}
+	r := results{Machine: describeMachine(plain[0]), Rounds: o.rounds}
 	steps := []struct {
 		name string
 		do   func() error
 	}{
-		{"latency", func() (err error) { r.Latency, err = measureLatency(ctx, s, o.rounds); return }},
-		{"sessions", func() error { return keep(&r.Sessions)(measureSessions(ctx, s, o.rounds)) }},
 		{"engines", func() error { return keep(&r.Engines)(measureEngines(ctx, s, o.rounds)) }},
-		{"protections", func() error { return keep(&r.Protections)(measureProtections(ctx, s, o.rounds)) }},
-		{"throughput", func() (err error) { r.Throughput, err = measureThroughput(ctx, s, o.rounds); return }},
-		{"output", func() error { return keep(&r.Output)(measureOutput(ctx, s, o.rounds, o.bytes)) }},
+		{"telemetry", func() (err error) { r.Telemetry, err = measureTelemetry(ctx, s, o.rounds); return }},
 		{"memory", func() (err error) { r.Memory, err = measureMemory(ctx, s, o.bytes); return }},
-		{"phases", func() error { return keep(&r.Phases)(measurePhases(ctx, s, o.rounds, r.Latency)) }},
 		{"binaries", func() (err error) { r.Binaries, err = inspectBinaries(ctx, s.bin, o.rounds); return }},
 	}
 	measured := 0

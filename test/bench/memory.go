@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"github.com/sbxhost/sbxhost/host"
 )
 
 // peak is the most memory that processes have had resident, in KiB. What they
@@ -26,6 +28,7 @@ type memoryRow struct {
 }
 
 const (
+	nameLean           = "one-shot, lean binaries"
 	nameMemoryFile     = "library: commands, 8 at once, output by descriptor"
 	nameMemoryStreamed = "library: the same, output streamed"
 )
@@ -36,8 +39,7 @@ func measureMemory(ctx context.Context, s *scene, bytes int64) ([]memoryRow, err
 		name string
 		peak func() (peak, error)
 	}{
-		{nameLean, func() (peak, error) { return s.oneShotPeak(ctx, s.lean) }},
-		{nameReexec, func() (peak, error) { return s.oneShotPeak(ctx, s.alone) }},
+		{nameLean, func() (peak, error) { return s.oneShotPeak(ctx) }},
 		{nameMemoryFile, func() (peak, error) { return s.peakOfHost(ctx, sandboxFast, bytes) }},
 		{nameMemoryStreamed, func() (peak, error) { return s.peakOfHost(ctx, sandboxStreamed, bytes) }},
 	} {
@@ -51,8 +53,8 @@ func measureMemory(ctx context.Context, s *scene, bytes int64) ([]memoryRow, err
 }
 
 // oneShotPeak looks at a one-shot sbxhost once its command is known to run.
-func (s *scene) oneShotPeak(ctx context.Context, program string) (_ peak, err error) {
-	cmd := s.sbxhost(ctx, program, "cat")
+func (s *scene) oneShotPeak(ctx context.Context) (_ peak, err error) {
+	cmd := s.sbxhost(ctx, "cat")
 	cmd.Stderr = s.stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -140,4 +142,21 @@ func statusField(text, name string) int64 {
 		}
 	}
 	return 0
+}
+
+// readOutput reads all that a command writes to a pipe, which is that many bytes.
+func readOutput(ctx context.Context, h *host.Host, sandbox string, bytes int64) error {
+	cmd := h.Command(ctx, sandbox, "head", "-c", strconv.FormatInt(bytes, 10), "/dev/zero")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	got, err := io.Copy(io.Discard, stdout)
+	if err = errors.Join(err, cmd.Wait()); err == nil && got != bytes {
+		err = fmt.Errorf("%d bytes arrived of %d", got, bytes)
+	}
+	return err
 }

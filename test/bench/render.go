@@ -17,17 +17,12 @@ func render(w io.Writer, r *results) error {
 	line("Linux %s %s, %d x %s, load %s", r.Machine.Kernel, r.Machine.Arch, r.Machine.CPUs, r.Machine.CPU, r.Machine.Load)
 	line("bubblewrap %s, %s, as %s", r.Machine.Bwrap, r.Machine.Go, user)
 
-	renderLatency(line, r)
-	renderSessions(line, r.Sessions)
 	renderEngines(line, r.Engines)
-	renderProtections(line, r.Protections)
-	renderThroughput(line, r.Throughput)
-	renderOutput(line, r.Output)
-	renderMemory(line, r.Memory)
-	if r.Phases != nil {
-		line("\nWhere the time of a one-shot run goes, ms (medians)")
-		renderPhases(line, *r.Phases)
+	if r.Telemetry != nil {
+		line("\nTelemetry")
+		renderRows(line, r.Telemetry)
 	}
+	renderMemory(line, r.Memory)
 	renderBinaries(line, r.Binaries)
 
 	line("\nTargets")
@@ -38,37 +33,58 @@ func render(w io.Writer, r *results) error {
 	return err
 }
 
-func renderPhases(line func(string, ...any), t phaseTable) {
-	if t.Missing != "" {
-		line("  not measured: %s", t.Missing)
+// printer writes one line. Sections that were not measured write none.
+type printer = func(format string, args ...any)
+
+func renderRows(line printer, rows []row) {
+	line("  %-38s %9s %9s %12s", "", "p50 ms", "p95 ms", "of plain p50")
+	for _, row := range rows {
+		line("  %-38s %9.2f %9.2f %11.2fx", row.Name, row.P50, row.P95, row.Ratio)
+	}
+}
+
+func renderEngines(line printer, t *engineTable) {
+	if t == nil {
 		return
 	}
-	row := func(name string, cells ...string) {
-		text := fmt.Sprintf("  %-52s", name)
-		for _, c := range cells {
-			text += fmt.Sprintf(" %10s", c)
+	line("\nEngines, against a plain line of bubblewrap's, in a repository of 1,000 files")
+	renderRows(line, t.Rows)
+	for _, row := range t.AtOnce {
+		line("  %-38s %9.0f/s %21.2fx", fmt.Sprintf("%d at once: %s", atOncePlain, row.Name), row.PerSecond, row.Ratio)
+	}
+	for _, row := range t.First {
+		line("  %-38s %9.2f", fmt.Sprintf("first three of a host with %d MiB", row.ResidentMiB), row.P50)
+	}
+}
+
+func renderMemory(line printer, rows []memoryRow) {
+	if rows == nil {
+		return
+	}
+	line("\nPeak of resident memory, MiB")
+	line("  %-52s %7s %7s %7s", "", "host", "engine", "sum")
+	for _, row := range rows {
+		line("  %-52s %7.1f %7.1f %7.1f", row.Name, mebibytes(row.Host), mebibytes(row.Engine), mebibytes(row.Host+row.Engine))
+	}
+}
+
+func renderBinaries(line printer, rows []binaryRow) {
+	if rows == nil {
+		return
+	}
+	line("\nExecutables")
+	line("  %-22s %9s %9s %7s %9s  %s", "", "size", "packages", "inits", "init ms", "slowest")
+	for _, row := range rows {
+		line("  %-22s %9s %9d %7d %9.2f  %s", row.Name, size(row.Bytes), row.Packages, row.Inits, row.Clock, row.slowest())
+	}
+	for _, row := range rows {
+		switch {
+		case len(row.Heavy) == 0:
+			line("  %s does not link: %s", row.Name, row.Light)
+		default:
+			line("  %s LINKS %s", row.Name, strings.Join(row.Heavy, ", "))
 		}
-		line("%s", text)
 	}
-	row("", "lean", "re-exec")
-	cells := make([]string, len(t.Columns))
-	for k, name := range t.Names {
-		for i, c := range t.Columns {
-			cells[i] = "-" // in the next one
-			if c.Medians[k] != nil {
-				cells[i] = fmt.Sprintf("%.2f", *c.Medians[k])
-			}
-		}
-		row(name, cells...)
-	}
-	for i, c := range t.Columns {
-		cells[i] = fmt.Sprintf("%.2f", c.Traced)
-	}
-	row("the whole, under strace", cells...)
-	for i, c := range t.Columns {
-		cells[i] = fmt.Sprintf("%.2f", c.Plain)
-	}
-	row("the whole without, from above", cells...)
 }
 
 // size is a number of bytes for people.

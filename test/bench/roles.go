@@ -55,7 +55,7 @@ func playMemoryHost(args []string) error {
 			return err
 		}
 	}
-	if _, err := libraryOutput(ctx, h, args[1], bytes); err != nil {
+	if err := readOutput(ctx, h, args[1], bytes); err != nil {
 		return err
 	}
 	peak, err := peakOfFamily(os.Getpid())

@@ -8,12 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
 // The sandboxes of the library's host. Both are the engine native with the same
@@ -50,19 +48,12 @@ type scene struct {
 	config    string
 	bin       string // the executables, installed
 	lean      string // sbxhost with its engine and init beside it
-	alone     string // sbxhost that executes itself for both
-	empty     string // a Go program that does nothing
+	sessions  string // where sessions of the library's hosts are made
 
-	sessions string // where sessions of the library's hosts are made
-	filter   string // the filter of system calls, as bubblewrap reads it
-
-	warm   *host.Host
-	raw    rawLaunch
-	bare   rawLaunch // without the filter
-	stderr *os.File  // of what is measured; shown when it fails
+	stderr *os.File // of what is measured; shown when it fails
 }
 
-func newScene(ctx context.Context, bin string) (_ *scene, err error) {
+func newScene(bin string) (_ *scene, err error) {
 	for _, name := range executables {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
 			return nil, fmt.Errorf("-bin: %w; run make build first", err)
@@ -73,15 +64,15 @@ func newScene(ctx context.Context, bin string) (_ *scene, err error) {
 		return nil, err
 	}
 	s := &scene{dir: dir, workspace: filepath.Join(dir, "work"), config: filepath.Join(dir, "config.hcl"),
-		bin: filepath.Join(dir, "bin"), alone: filepath.Join(dir, "alone", "sbxhost"),
-		sessions: filepath.Join(dir, "sessions"), filter: filepath.Join(dir, "filter")}
+		bin:      filepath.Join(dir, "bin"),
+		sessions: filepath.Join(dir, "sessions")}
 	s.lean = filepath.Join(s.bin, "sbxhost")
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	for _, dir := range []string{s.workspace, s.bin, filepath.Dir(s.alone), s.sessions} {
+	for _, dir := range []string{s.workspace, s.bin, s.sessions} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return nil, err
 		}
@@ -97,54 +88,11 @@ func newScene(ctx context.Context, bin string) (_ *scene, err error) {
 			return nil, err
 		}
 	}
-	if err := install(filepath.Join(bin, "sbxhost"), s.alone); err != nil {
-		return nil, err
-	}
-	if err := s.buildEmpty(ctx); err != nil {
-		return nil, fmt.Errorf("building an empty program: %w", err)
-	}
-	if s.warm, err = newLibraryHost(ctx, s.dir); err != nil {
-		return nil, err
-	}
-	return s, s.planRaw(ctx)
-}
-
-// planRaw makes of the engine's plan what is compared with. It has a host of
-// its own: in a session the home is a directory of that host's. Protected names are
-// given up, since what holds their places in the workspace is there only while
-// commands of sbxhost run.
-func (s *scene) planRaw(ctx context.Context) (err error) {
-	o := libraryOptions(s.dir)
-	o.Session.Once = true
-	o.Sandboxes = map[string]host.Definition{sandboxFast: {Engine: "bwrap", ProtectPathsExcept: host.DefaultProtected()}}
-	h, err := host.New(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, h.Close()) }()
-	explanation, err := h.Command(ctx, sandboxFast, "/bin/true").Explain()
-	if err != nil {
-		return err
-	}
-	filter, err := seccomp.New(runtime.GOARCH, seccomp.Options{UnixSockets: true})
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(s.filter, filter.Bytes(), 0o600); err != nil {
-		return err
-	}
-	if s.raw, err = rawFromPlan(explanation.Plan.Argv, s.filter); err != nil {
-		return err
-	}
-	s.bare, err = rawFromPlan(explanation.Plan.Argv, "")
-	return err
+	return s, nil
 }
 
 func (s *scene) close() error {
 	var errs []error
-	if s.warm != nil {
-		errs = append(errs, s.warm.Close())
-	}
 	if s.stderr != nil {
 		errs = append(errs, s.stderr.Close())
 	}
@@ -208,23 +156,6 @@ func install(from, to string) error {
 	return errors.Join(err, target.Close())
 }
 
-// buildEmpty builds the least that a Go program can be.
-func (s *scene) buildEmpty(ctx context.Context) error {
-	source := filepath.Join(s.dir, "empty.go")
-	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
-		return err
-	}
-	linked := filepath.Join(s.dir, "empty.linked")
-	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", linked, source)
-	build.Dir = s.dir
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	s.empty = filepath.Join(s.dir, "empty")
-	return install(linked, s.empty)
-}
-
 // run runs cmd with the null device as stdin and stdout.
 func (s *scene) run(cmd *exec.Cmd) error {
 	cmd.Stderr = s.stderr
@@ -244,24 +175,14 @@ func (s *scene) failed(cmd *exec.Cmd, err error) error {
 	return fmt.Errorf("%s: %w: %s", cmd.Path, err, strings.TrimSpace(string(text[:n])))
 }
 
-// runRaw runs argv in bubblewrap alone.
-func (s *scene) runRaw(ctx context.Context, raw rawLaunch, argv ...string) error {
-	cmd, files, err := raw.command(ctx, argv...)
-	if err != nil {
-		return err
-	}
-	defer closeAll(files)
-	return s.run(cmd)
-}
-
 // execArgs is the command line of sbxhost that runs argv.
 func (s *scene) execArgs(argv ...string) []string {
 	return append([]string{"exec", "-config", s.config, "-sandbox", sandboxFast, "--"}, argv...)
 }
 
 // sbxhost gives the command that runs argv by the command line.
-func (s *scene) sbxhost(ctx context.Context, program string, argv ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, program, s.execArgs(argv...)...)
+func (s *scene) sbxhost(ctx context.Context, argv ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.lean, s.execArgs(argv...)...)
 	cmd.Dir, cmd.Env = s.workspace, environ(s.dir)
 	return cmd
 }

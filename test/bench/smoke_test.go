@@ -40,50 +40,26 @@ func TestWhole(t *testing.T) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range r.Latency {
-		if row.P50 <= 0 || row.P95 < row.P50 || len(row.Samples) != 3 {
-			t.Errorf("latency: %+v", row)
-		}
-	}
-	for _, row := range r.Throughput {
-		if row.Raw <= 0 || row.Library <= 0 {
-			t.Errorf("throughput: %+v", row)
-		}
-	}
-	for _, row := range r.Output.rows() {
-		if row.Rate <= 0 {
-			t.Errorf("output: %+v", row)
-		}
-	}
-	if r.Sessions == nil || r.Protections == nil || r.Output == nil || r.Phases == nil {
+	if r.Engines == nil {
 		t.Fatalf("a section is missing:\n%s", text)
 	}
-	if r.Sessions.Missing != "" {
-		t.Logf("sessions: %s", r.Sessions.Missing)
-	} else if len(r.Sessions.Warm) != 3 || len(r.Sessions.First) != 4 {
-		t.Errorf("sessions: %+v", r.Sessions)
+	for _, row := range append(r.Engines.Rows, r.Telemetry...) {
+		if row.P50 <= 0 || row.P95 < row.P50 || len(row.Samples) != 3 {
+			t.Errorf("%+v", row)
+		}
 	}
-	if len(r.Protections.Costs) < 4 || len(r.Protections.Once) != 2 {
-		t.Errorf("protections: %+v", r.Protections)
+	for _, row := range r.Engines.AtOnce {
+		if row.PerSecond <= 0 || row.Ratio <= 0 {
+			t.Errorf("at once: %+v", row)
+		}
 	}
 	for _, row := range r.Binaries {
 		if len(row.Heavy) > 0 {
 			t.Errorf("%s links %v", row.Name, row.Heavy)
 		}
 	}
-	if len(r.Latency) < 5 || len(r.Throughput) != 2 || len(r.Output.Rows) != 3 || len(r.Memory) != 4 || len(r.Binaries) != 3 || len(r.Targets) != 22 {
+	if len(r.Engines.Rows) != 12 || len(r.Engines.AtOnce) != 3 || len(r.Engines.First) != 2 || len(r.Telemetry) != 3 || len(r.Memory) != 3 || len(r.Binaries) != 3 || len(r.Targets) != 11 {
 		t.Errorf("not all is there:\n%s", text)
-	}
-	// Every mark is to be seen: one that is not was renamed by the product.
-	for _, column := range r.Phases.Columns {
-		for i, m := range column.Medians {
-			if m == nil {
-				t.Errorf("%s: %q is not to be seen in a trace any more", column.Name, r.Phases.Names[i])
-			}
-		}
-	}
-	if r.Phases.Missing != "" && slices.Contains(required(), "strace") {
-		t.Error(r.Phases.Missing)
 	}
 	if t.Failed() {
 		t.Log("\n" + stdout.String())
@@ -92,8 +68,8 @@ func TestWhole(t *testing.T) {
 
 func TestOnly(t *testing.T) {
 	t.Parallel()
-	o, err := parseOptions([]string{"-only", "^sess|binaries"}, new(bytes.Buffer))
-	if err != nil || !o.only.MatchString("sessions") || o.only.MatchString("phases") {
+	o, err := parseOptions([]string{"-only", "^eng|binaries"}, new(bytes.Buffer))
+	if err != nil || !o.only.MatchString("engines") || o.only.MatchString("memory") {
 		t.Errorf("got %v, %v", o.only, err)
 	}
 }

@@ -42,30 +42,6 @@ func judge(r *results) []target {
 		}
 		list = append(list, target{name, measured, bound, atLeast, unit, met})
 	}
-	if r.Latency != nil {
-		for _, goal := range []struct {
-			name  string
-			bound float64
-		}{{nameLibrary, 1.35}, {nameLean, 3.8}, {nameReexec, 4.8}} {
-			measured := 0.0
-			for _, row := range r.Latency {
-				if row.Name == goal.name {
-					measured = row.Ratio
-				}
-			}
-			add(goal.name+", of raw bwrap", measured, goal.bound, false, "x")
-		}
-	}
-	if t := r.Sessions; t != nil {
-		add("10 overlays, of none", ratio(p50Of(t.Warm, nameOverlays), p50Of(t.Warm, nameSession)), 1.15, false, "x")
-		raw := p50Of(t.First, nameRaw)
-		add("first of host and session, more than raw bwrap", ratio(p50Of(t.First, nameFirstSession)-raw, raw), 3, false, "x")
-	}
-	if t := r.Protections; t != nil {
-		add("all by default, warm, of raw bwrap without", ratio(p50Of(t.Warm, nameProtected), p50Of(t.Warm, nameBare)), 1.5, false, "x")
-		add("200 masks, of none", ratio(p50Of(t.Warm, nameMasked), p50Of(t.Warm, nameProtected)), 1.5, false, "x")
-		add("one-shot, all by default, of raw bwrap without", ratio(p50Of(t.Once, nameAllOnce), p50Of(t.Once, nameBare)), 4.5, false, "x")
-	}
 	if t := r.Engines; t != nil {
 		of := func(name string) float64 { return ratio(p50Of(t.Rows, name), p50Of(t.Rows, namePlain)) }
 		add("native, no session, of plain bwrap", of("native, no session"), 1.1, false, "x")
@@ -81,19 +57,6 @@ func judge(r *results) []target {
 		}
 		if len(t.First) == 2 {
 			add("first three with 512 MiB resident, of none", ratio(t.First[1].P50, t.First[0].P50), 1.05, false, "x")
-		}
-	}
-	for _, row := range r.Throughput {
-		if row.AtOnce == 8 {
-			add("library, 8 at once, commands/s of raw bwrap", row.Ratio, 0.8, true, "x")
-		}
-	}
-	for _, row := range r.Output.rows() {
-		switch row.Name {
-		case nameOutputFile:
-			add("output by descriptor, of a plain pipe", row.Ratio, 0.9, true, "x")
-		case nameOutputStreamed:
-			add("output streamed", row.Rate, 400, true, " MB/s")
 		}
 	}
 	for _, row := range r.Memory {

@@ -18,9 +18,9 @@ const (
 	nameTraced   = "one-shot, telemetry to a receiver"
 )
 
-// traced compares one-shot runs that send telemetry to a receiver in this process
+// measureTelemetry compares one-shot runs that send telemetry to a receiver in this process
 // with those that send none.
-func (s *scene) traced(ctx context.Context, rounds int) (rows []latencyRow, err error) {
+func measureTelemetry(ctx context.Context, s *scene, rounds int) (rows []row, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -35,13 +35,13 @@ func (s *scene) traced(ctx context.Context, rounds int) (rows []latencyRow, err 
 	go server.Serve(listener)
 	defer func() { err = errors.Join(err, server.Close()) }()
 	with := func() *exec.Cmd {
-		cmd := s.sbxhost(ctx, s.lean, "/bin/true")
+		cmd := s.sbxhost(ctx, "/bin/true")
 		cmd.Env = append(cmd.Env, "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+listener.Addr().String())
 		return cmd
 	}
 	rows, err = compare(ctx, []contender{
-		{name: nameRaw, run: func() error { return s.runRaw(ctx, s.raw, "/bin/true") }},
-		{name: nameUntraced, run: func() error { return s.run(s.sbxhost(ctx, s.lean, "/bin/true")) }},
+		s.plainBwrap(ctx),
+		{name: nameUntraced, run: func() error { return s.run(s.sbxhost(ctx, "/bin/true")) }},
 		{name: nameTraced, run: func() error { return s.run(with()) }},
 	}, rounds)
 	if err == nil && received.Load() < 2*int64(rounds) {
