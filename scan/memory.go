@@ -127,7 +127,13 @@ func (m *Memory) Save() error {
 // read reads the file. One that makes no sense says nothing.
 func (m *Memory) read() {
 	known := map[string]*remembered{}
-	defer func() { m.known = known }()
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !m.saved { // meanwhile, while a later command's scan was the first
+			m.known = known
+		}
+	}()
 	f, err := os.OpenFile(m.file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return

@@ -122,6 +122,26 @@ func TestMemoryOfUnsettled(t *testing.T) {
 }
 
 // A file that makes no sense, or that others could have written, says nothing.
+// What was saved before anything was looked for stays saved: a first command may have
+// nothing to look for, and a later one's scan is not waited for.
+func TestMemorySavedFirst(t *testing.T) {
+	t.Parallel()
+	m := NewMemory(filepath.Join(t.TempDir(), "trees"))
+	saved := make(chan error)
+	go func() { saved <- m.Save() }()
+	m.recall("/")
+	if err := <-saved; err != nil {
+		t.Error(err)
+	}
+	m = NewMemory(m.file)
+	if err := m.Save(); err != nil {
+		t.Error(err)
+	}
+	if m.recall("/"); m.known != nil {
+		t.Error("it begins to remember when it was saved")
+	}
+}
+
 func TestMemoryRefused(t *testing.T) {
 	root := manyDirs(t)
 	file := remember(t, root)
