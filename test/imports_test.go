@@ -156,7 +156,6 @@ func TestImportRulesCanFail(t *testing.T) {
 	for _, bad := range [][2]string{
 		{"plugins/bwrap", module + "/host"},
 		{"plugins/bwrap", module + "/plugins/noop"},
-		{"plugins/seatbelt", module + "/plugins/seatbelt/internal/sbplmodel"},
 		{"plugins/bwrap", module + "/shared/enginepb"},
 		{"workspace", module + "/shared"},
 		{"paths", module + "/shared"},

@@ -51,7 +51,7 @@
 // signal for a parent's death, and leaves their directories: in the session's, which
 // its host removes, or with no session in the system's temporary directory.
 //
-// The package was written without a Mac. What macOS does is modelled (package
-// internal/sbplmodel), and the profiles are tested against the model; on a Mac
+// The package was written without a Mac. What macOS does is modelled (the files
+// sbpl_*_test.go), and the profiles are tested against the model; on a Mac
 // the same tests run for real. docs/seatbelt.md says what was run where.
 package seatbelt

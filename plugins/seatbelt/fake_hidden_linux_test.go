@@ -4,8 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
 )
 
 // An entry for a symbolic link hides what that leads to: the kernel knows the
@@ -31,13 +29,13 @@ func TestFakeHiddenLink(t *testing.T) {
 	}
 	spec.Table = append(spec.Table, hidden(filepath.Join(ws, "alias")), hidden(filepath.Join(spec.Session.Dir, "ws/missing/file")))
 	_, _, r := f.run(f.open(spec), command(spec, "true"))
-	model, err := sbplmodel.Parse(r.Profile, r.Parameters)
+	model, err := parseSBPL(r.Profile, r.Parameters)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{"keys/key": false, "alias": false, "missing/file": false, "open/key": true} {
-		access := sbplmodel.Access{Operation: "file-read-data", Path: filepath.Join(ws, path)}
-		if got := model.Decide(sbplmodel.Documented, access).Allow; got != want {
+		access := sbplAccess{Operation: "file-read-data", Path: filepath.Join(ws, path)}
+		if got := model.Decide(asDocumented, access).Allow; got != want {
 			t.Errorf("reading %s: %v", path, got)
 		}
 	}

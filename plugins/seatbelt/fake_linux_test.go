@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -172,12 +171,12 @@ func TestFakeLaunch(t *testing.T) {
 			t.Errorf("%s is text of the profile", m.Source)
 		}
 	}
-	model, err := sbplmodel.Parse(r.Profile, r.Parameters)
+	model, err := parseSBPL(r.Profile, r.Parameters)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{spec.Table[0].Source + "/x": true, base + "/tmp/x": true, spec.Session.Dir + "/seatbelt-home/x": true, base + "/profile.sb": false, spec.Home + "/x": false} {
-		if got := model.Decide(sbplmodel.Documented, sbplmodel.Access{Operation: "file-write-create", Path: path}).Allow; got != want {
+		if got := model.Decide(asDocumented, sbplAccess{Operation: "file-write-create", Path: path}).Allow; got != want {
 			t.Errorf("writing %s: %v", path, got)
 		}
 	}

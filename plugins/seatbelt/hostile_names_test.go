@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -22,7 +21,7 @@ func hostileNames() alphabet {
 // called gives another name for the file at p in a world where it exists: in
 // another case, in another form of Unicode, by the data volume, by its number, by a
 // link, by a detour.
-func called(r *rand.Rand, p string) (name string, files sbplmodel.FileSystem) {
+func called(r *rand.Rand, p string) (name string, files sbplFiles) {
 	for at := p; at != "/"; at = path.Dir(at) {
 		files.Entries = append(files.Entries, at)
 	}
@@ -30,7 +29,7 @@ func called(r *rand.Rand, p string) (name string, files sbplmodel.FileSystem) {
 	case 0:
 		return strings.ToUpper(p), files
 	case 1:
-		return sbplmodel.Fold(p), files
+		return foldAPFS(p), files
 	case 2:
 		if strings.HasPrefix(p, "/Users") || strings.HasPrefix(p, "/private") {
 			return dataVolume + p, files
@@ -71,7 +70,7 @@ func TestHostileNamesWidenNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		model, err := sbplmodel.Parse(profile.text, profile.values())
+		model, err := parseSBPL(profile.text, profile.values())
 		if err != nil {
 			t.Fatalf("%v\n%s", err, profile.text)
 		}
@@ -105,7 +104,7 @@ func TestHostileNamesWidenNothing(t *testing.T) {
 			}
 			// Where nothing is, a name is taken as it is spelled.
 			variant := fmt.Sprintf("%s/%s", path.Dir(p), strings.ToUpper(path.Base(p)))
-			if w.ask(sbplmodel.Access{Operation: "file-write-create", Path: variant}) && !o.writable(variant) {
+			if w.ask(sbplAccess{Operation: "file-write-create", Path: variant}) && !o.writable(variant) {
 				t.Fatalf("seed %d: %q can be made\n%s", seed, variant, short(spec))
 			}
 		}
@@ -143,33 +142,33 @@ func nothingIsMovedIntoReach(t *testing.T, a alphabet) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		model, err := sbplmodel.Parse(profile.text, profile.values())
+		model, err := parseSBPL(profile.text, profile.values())
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := &world{t: t, profile: model, policy: policy, places: at}
 		for range 60 {
 			file := somewhere(r, &spec, at, a)
-			read := w.ask(sbplmodel.Access{Operation: "file-read-data", Path: file})
-			write := w.ask(sbplmodel.Access{Operation: "file-write-data", Path: file})
+			read := w.ask(sbplAccess{Operation: "file-read-data", Path: file})
+			write := w.ask(sbplAccess{Operation: "file-write-data", Path: file})
 			if read && write {
 				continue
 			}
 			for dir := file; dir != "/"; dir = path.Dir(dir) {
-				if !w.ask(sbplmodel.Access{Operation: "file-write-unlink", Path: dir}) {
+				if !w.ask(sbplAccess{Operation: "file-write-unlink", Path: dir}) {
 					continue
 				}
 				for range 8 {
 					to := somewhere(r, &spec, at, a)
-					if strings.HasPrefix(to+"/", dir+"/") || !w.ask(sbplmodel.Access{Operation: "file-write-create", Path: to}) {
+					if strings.HasPrefix(to+"/", dir+"/") || !w.ask(sbplAccess{Operation: "file-write-create", Path: to}) {
 						continue
 					}
 					moves++
 					moved := to + strings.TrimPrefix(file, dir)
-					if !read && w.ask(sbplmodel.Access{Operation: "file-read-data", Path: moved}) {
+					if !read && w.ask(sbplAccess{Operation: "file-read-data", Path: moved}) {
 						t.Fatalf("seed %d: %s can be read once %s is %s\n%s\n%s", seed, file, dir, to, short(spec), profile.text)
 					}
-					if !write && w.ask(sbplmodel.Access{Operation: "file-write-data", Path: moved}) {
+					if !write && w.ask(sbplAccess{Operation: "file-write-data", Path: moved}) {
 						t.Fatalf("seed %d: %s can be written once %s is %s\n%s\n%s", seed, file, dir, to, short(spec), profile.text)
 					}
 				}

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/paths"
-	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -16,7 +15,7 @@ func TestOtherNamesWidenNothing(t *testing.T) {
 	spec := project()
 	spec.Deny = append(spec.Deny, "/Users/me/p/Café", "/Users/me/p/disk.key")
 	w := modelled(t, spec, shared.Command{})
-	w.files = sbplmodel.FileSystem{
+	w.files = sbplFiles{
 		Entries: []string{
 			"/Users", "/Users/me", "/Users/me/p", "/Users/me/p/.env", "/Users/me/p/secrets", "/Users/me/p/secrets/key", "/Users/me/p/Café",
 			"/Users/me/p/disk.key", "/Users/me/p/open", "/Users/me/.ssh", "/Users/me/.ssh/id", "/Users/me/p/.envrc", "/Users/me/p/.git", "/Users/me/p/.git/hooks",
@@ -142,11 +141,11 @@ func FuzzProfileText(f *testing.F) {
 		if i := strings.IndexFunc(profile.text, func(r rune) bool { return r != '\n' && (r < ' ' || r > '~') }); i >= 0 {
 			t.Fatalf("%q is not plain text", profile.text[i:])
 		}
-		model, err := sbplmodel.Parse(profile.text, profile.values())
+		model, err := parseSBPL(profile.text, profile.values())
 		if err != nil {
 			t.Fatalf("%v\n%s", err, profile.text)
 		}
-		for _, a := range []sbplmodel.Access{
+		for _, a := range []sbplAccess{
 			{Operation: "file-write-data", Path: "/private/etc/hosts"}, {Operation: "file-write-data", Path: "/Users/you/x"},
 			{Operation: "mach-lookup", Service: "com.apple.SecurityServer"}, {Operation: "network-outbound", SocketDomain: "AF_INET", Host: "example.com", Port: "443"},
 			{Operation: "appleevent-send"}, {Operation: "job-creation"},
@@ -154,7 +153,7 @@ func FuzzProfileText(f *testing.F) {
 			if paths.Inside(path, a.Path) && a.Path != "" {
 				continue
 			}
-			if model.Decide(sbplmodel.Documented, a).Allow || model.Decide(sbplmodel.LastMatch, a).Allow {
+			if model.Decide(asDocumented, a).Allow || model.Decide(byLastMatch, a).Allow {
 				t.Fatalf("%+v is allowed\n%s", a, profile.text)
 			}
 		}

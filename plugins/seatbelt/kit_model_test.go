@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
@@ -60,7 +59,7 @@ func onModel(t *testing.T, m *enginetest.MacTrial) modelledProbe {
 // attempted says whether a command of the kit gets anywhere.
 func attempted(t *testing.T, m *enginetest.MacTrial, c *enginetest.MacCommand) (got, refused bool) {
 	t.Helper()
-	w := &world{t: t, files: sbplmodel.FileSystem{Links: m.Links, Volume: m.Volume}}
+	w := &world{t: t, files: sbplFiles{Links: m.Links, Volume: m.Volume}}
 	if _, err := elsewhere().Open(t.Context(), c.Spec); err != nil {
 		if !errors.Is(err, shared.ErrInvalidSpec) && !errors.Is(err, shared.ErrUnsupported) {
 			t.Errorf("%s: Open: %v", m.ID, err)
@@ -84,7 +83,7 @@ func attempted(t *testing.T, m *enginetest.MacTrial, c *enginetest.MacCommand) (
 	if err != nil {
 		t.Fatalf("%s: %v", m.ID, err)
 	}
-	if w.profile, err = sbplmodel.Parse(profile.text, profile.values()); err != nil {
+	if w.profile, err = parseSBPL(profile.text, profile.values()); err != nil {
 		t.Fatalf("%s: the model does not take the profile: %v", m.ID, err)
 	}
 	for _, way := range c.Ways {
@@ -98,7 +97,7 @@ func attempted(t *testing.T, m *enginetest.MacTrial, c *enginetest.MacCommand) (
 // attempt asks for one operation of the kit's.
 func (w *world) attempt(a enginetest.Attempt) bool {
 	w.t.Helper()
-	access := sbplmodel.Access{Operation: a.Operation, Service: a.Service, Sysctl: a.Sysctl, Target: a.Target}
+	access := sbplAccess{Operation: a.Operation, Service: a.Service, Sysctl: a.Sysctl, Target: a.Target}
 	switch {
 	case a.Host != "":
 		access.SocketDomain, access.Host, access.Port = "AF_INET", a.Host, a.Port

@@ -3,7 +3,6 @@ package seatbelt
 import (
 	"testing"
 
-	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -33,7 +32,7 @@ func modelled(t testing.TB, spec shared.Spec, cmd shared.Command) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := sbplmodel.Parse(profile.text, profile.values())
+	model, err := parseSBPL(profile.text, profile.values())
 	if err != nil {
 		t.Fatalf("the model does not take the profile: %v\n%s", err, profile.text)
 	}
@@ -51,19 +50,19 @@ func (p *profile) values() map[string]string {
 // world is a profile and the files that there are.
 type world struct {
 	t       testing.TB
-	profile *sbplmodel.Profile
+	profile *sbplProfile
 	text    string
 	values  map[string]string // of the parameters
 	policy  *policy
 	places  places
-	files   sbplmodel.FileSystem
+	files   sbplFiles
 }
 
 // ask gives the verdict, which must not depend on which rules of precedence are
 // the right ones.
-func (w *world) ask(a sbplmodel.Access) bool {
+func (w *world) ask(a sbplAccess) bool {
 	w.t.Helper()
-	documented, last := w.profile.Decide(sbplmodel.Documented, a), w.profile.Decide(sbplmodel.LastMatch, a)
+	documented, last := w.profile.Decide(asDocumented, a), w.profile.Decide(byLastMatch, a)
 	if documented.Allow != last.Allow {
 		w.t.Errorf("%s %q: %v by %v, but by the last match %v by %v", a.Operation, a.Path, documented.Allow, documented.Rule, last.Allow, last.Rule)
 	}
@@ -73,7 +72,7 @@ func (w *world) ask(a sbplmodel.Access) bool {
 // file asks about a name of a file, which is resolved first.
 func (w *world) file(operation, name string) bool {
 	w.t.Helper()
-	return w.ask(sbplmodel.Access{Operation: operation, Path: w.files.Resolve(name, true)})
+	return w.ask(sbplAccess{Operation: operation, Path: w.files.Resolve(name, true)})
 }
 
 // Operations in groups of those that are granted and taken away together.

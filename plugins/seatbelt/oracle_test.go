@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -38,7 +37,7 @@ func (o oracle) mounted(p string) (m shared.Entry, ok bool) {
 // nothing is shown.
 func (o oracle) closed(p string) bool {
 	return slices.ContainsFunc(o.spec.Table, func(h shared.Entry) bool {
-		return h.Access == shared.Hidden && o.under(sbplmodel.Fold(p), sbplmodel.Fold(h.Path)) && !o.under(o.at.scratch, h.Path) &&
+		return h.Access == shared.Hidden && o.under(foldAPFS(p), foldAPFS(h.Path)) && !o.under(o.at.scratch, h.Path) &&
 			!slices.ContainsFunc(o.spec.Table, func(m shared.Entry) bool { return m.Access != shared.Hidden && o.under(m.Path, h.Path) })
 	})
 }
@@ -66,8 +65,8 @@ func glob(pattern, names []string) bool {
 	if len(names) == 0 {
 		return false
 	}
-	for _, name := range []string{names[0], strings.ToLower(names[0]), sbplmodel.Fold(names[0])} {
-		for _, wanted := range []string{strings.ToLower(pattern[0]), sbplmodel.Fold(pattern[0])} {
+	for _, name := range []string{names[0], strings.ToLower(names[0]), foldAPFS(names[0])} {
+		for _, wanted := range []string{strings.ToLower(pattern[0]), foldAPFS(pattern[0])} {
 			if ok, err := path.Match(wanted, name); err == nil && ok {
 				return glob(pattern[1:], names[1:])
 			}
@@ -135,7 +134,7 @@ func (o oracle) hits(patterns []string, p string) bool {
 
 func (o oracle) hitsUnder(roots, pattern []string, p string) bool {
 	for _, root := range roots {
-		if !o.under(sbplmodel.Fold(p), sbplmodel.Fold(root)) {
+		if !o.under(foldAPFS(p), foldAPFS(root)) {
 			continue
 		}
 		names := split(p)[len(split(root)):]
@@ -322,7 +321,7 @@ func TestProfileIsTheSpec(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		model, err := sbplmodel.Parse(profile.text, profile.values())
+		model, err := parseSBPL(profile.text, profile.values())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -338,20 +337,20 @@ func TestProfileIsTheSpec(t *testing.T) {
 				want       bool
 			}{{readOperations, o.readable(p)}, {writeOperations, o.writable(p)}, {neverOperations, false}} {
 				for _, operation := range group.operations {
-					got := w.ask(sbplmodel.Access{Operation: operation, Path: p})
+					got := w.ask(sbplAccess{Operation: operation, Path: p})
 					allowed[got]++
 					if got != group.want {
 						t.Errorf("seed %d: %s of %s is %v, want %v\n%s", seed, operation, p, got, group.want, short(spec))
 					}
 				}
 			}
-			if w.ask(sbplmodel.Access{Operation: "file-write-unlink", Path: p}) && !o.writable(p) {
+			if w.ask(sbplAccess{Operation: "file-write-unlink", Path: p}) && !o.writable(p) {
 				t.Errorf("seed %d: %s can be renamed\n%s", seed, p, short(spec))
 			}
-			if w.ask(sbplmodel.Access{Operation: "file-write-create", Path: p}) && !o.writable(p) {
+			if w.ask(sbplAccess{Operation: "file-write-create", Path: p}) && !o.writable(p) {
 				t.Errorf("seed %d: %s can be created\n%s", seed, p, short(spec))
 			}
-			if w.ask(sbplmodel.Access{Operation: "file-read-metadata", Path: p}) != o.readable(p) && o.hits(spec.Deny, p) {
+			if w.ask(sbplAccess{Operation: "file-read-metadata", Path: p}) != o.readable(p) && o.hits(spec.Deny, p) {
 				t.Errorf("seed %d: %s, hidden, can be looked at\n%s", seed, p, short(spec))
 			}
 			if t.Failed() {

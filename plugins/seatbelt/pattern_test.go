@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
 )
 
 func TestPatterns(t *testing.T) {
@@ -107,11 +105,11 @@ func FuzzPattern(f *testing.F) {
 				}
 			}
 			source := "(version 1)\n(deny default)\n(allow file-read* " + regex(expr) + ")"
-			profile, err := sbplmodel.Parse(source, nil)
+			profile, err := parseSBPL(source, nil)
 			if err != nil || len(profile.Rules) != 2 {
 				t.Fatalf("%q becomes %q: %v", text, expr, err)
 			}
-			if profile.Decide(sbplmodel.Documented, sbplmodel.Access{Operation: "file-read-data", Path: "/x"}).Allow {
+			if profile.Decide(asDocumented, sbplAccess{Operation: "file-read-data", Path: "/x"}).Allow {
 				t.Fatalf("%q reaches beyond its root: %q", text, expr)
 			}
 		}
@@ -123,7 +121,7 @@ func FuzzPattern(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q becomes %q: %v", text, expr, err)
 		}
-		for _, name := range []string{text, strings.ToUpper(text), strings.ToLower(text), sbplmodel.Fold(text)} {
+		for _, name := range []string{text, strings.ToUpper(text), strings.ToLower(text), foldAPFS(text)} {
 			if utf8.ValidString(name) && !re.MatchString(name) {
 				t.Fatalf("%q becomes %q, which does not match %q", text, expr, name)
 			}

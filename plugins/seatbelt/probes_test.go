@@ -4,25 +4,24 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
-func service(name string) sbplmodel.Access {
-	return sbplmodel.Access{Operation: "mach-lookup", Service: name}
+func service(name string) sbplAccess {
+	return sbplAccess{Operation: "mach-lookup", Service: name}
 }
 
-func socket(operation, host, port string) sbplmodel.Access {
-	return sbplmodel.Access{Operation: operation, SocketDomain: "AF_INET", Host: host, Port: port}
+func socket(operation, host, port string) sbplAccess {
+	return sbplAccess{Operation: operation, SocketDomain: "AF_INET", Host: host, Port: port}
 }
 
-func unixSocket(operation, path string) sbplmodel.Access {
-	return sbplmodel.Access{Operation: operation, SocketDomain: "AF_UNIX", Path: path}
+func unixSocket(operation, path string) sbplAccess {
+	return sbplAccess{Operation: operation, SocketDomain: "AF_UNIX", Path: path}
 }
 
-func fileAt(operation, path string) sbplmodel.Access {
-	return sbplmodel.Access{Operation: operation, Path: path}
+func fileAt(operation, path string) sbplAccess {
+	return sbplAccess{Operation: operation, Path: path}
 }
 
 // every is the profiles of one project in all views.
@@ -74,50 +73,50 @@ func TestWaysOut(t *testing.T) {
 	worlds := every(t)
 	for _, tt := range []struct {
 		name    string
-		denied  []sbplmodel.Access
-		control sbplmodel.Access
+		denied  []sbplAccess
+		control sbplAccess
 	}{
-		{"keys, histories and documents of the home", []sbplmodel.Access{
+		{"keys, histories and documents of the home", []sbplAccess{
 			fileAt("file-read-data", "/Users/me/.ssh/id_ed25519"), fileAt("file-read-data", "/Users/me/.zsh_history"), fileAt("file-read-metadata", "/Users/me/Documents/x"),
 			fileAt("file-read-data", "/Users/me"), fileAt("file-read-data", "/System/Volumes/Data/Users/me/.ssh/id_ed25519"), fileAt("file-read-data", "/Users/me/Library/Cookies/x"),
 		}, fileAt("file-read-data", "/Users/me/.gitconfig")},
-		{"temporary files of others", []sbplmodel.Access{
+		{"temporary files of others", []sbplAccess{
 			fileAt("file-read-data", "/private/tmp/x"), fileAt("file-read-data", "/private/var/folders/zz/abc/T/other/x"), fileAt("file-write-create", "/private/tmp/x"),
 			fileAt("file-read-data", "/System/Volumes/Data/private/tmp/x"), fileAt("file-read-data", private.scratch+"/profile.sb"), fileAt("file-write-data", private.scratch+"/profile.sb"),
 		}, fileAt("file-write-create", private.temp+"/x")},
-		{"the system itself", []sbplmodel.Access{
+		{"the system itself", []sbplAccess{
 			fileAt("file-write-data", "/usr/bin/true"), fileAt("file-write-create", "/usr/local/bin/x"), fileAt("file-write-data", "/private/etc/hosts"),
 			fileAt("file-write-create", "/Library/LaunchDaemons/x.plist"), fileAt("file-write-data", "/dev/disk0"), fileAt("file-read-data", "/dev/disk0"),
 		}, fileAt("process-exec", "/usr/bin/true")},
-		{"launch agents and login hooks of the home", []sbplmodel.Access{
+		{"launch agents and login hooks of the home", []sbplAccess{
 			fileAt("file-write-create", "/Users/me/Library/LaunchAgents/x.plist"), fileAt("file-write-data", "/Users/me/Library/Preferences/com.apple.loginwindow.plist"),
 		}, fileAt("file-write-create", private.home+"/.config")},
-		{"ports of other tasks and of the host", []sbplmodel.Access{
+		{"ports of other tasks and of the host", []sbplAccess{
 			{Operation: "mach-priv-task-port", Target: "others"}, {Operation: "mach-priv-host-port"},
-		}, sbplmodel.Access{Operation: "process-fork"}},
-		{"files of keychains", []sbplmodel.Access{
+		}, sbplAccess{Operation: "process-fork"}},
+		{"files of keychains", []sbplAccess{
 			fileAt("file-read-data", "/Users/me/Library/Keychains/login.keychain-db"), fileAt("file-read-data", "/Library/Keychains/System.keychain"),
-		}, sbplmodel.Access{Operation: "ipc-posix-sem"}},
-		{"interpreters of another sandbox-exec", []sbplmodel.Access{fileAt("process-exec-interpreter", "/usr/bin/sandbox-exec")}, fileAt("process-exec", "/usr/bin/env")},
-		{"processes of others", []sbplmodel.Access{
+		}, sbplAccess{Operation: "ipc-posix-sem"}},
+		{"interpreters of another sandbox-exec", []sbplAccess{fileAt("process-exec-interpreter", "/usr/bin/sandbox-exec")}, fileAt("process-exec", "/usr/bin/env")},
+		{"processes of others", []sbplAccess{
 			{Operation: "signal", Target: "others"}, {Operation: "process-info*", Target: "others"}, {Operation: "mach-task-name", Target: "others"},
-		}, sbplmodel.Access{Operation: "signal", Target: "same-sandbox"}},
-		{"shared memory, kernel and firmware settings", []sbplmodel.Access{
+		}, sbplAccess{Operation: "signal", Target: "same-sandbox"}},
+		{"shared memory, kernel and firmware settings", []sbplAccess{
 			{Operation: "ipc-posix-shm*"}, {Operation: "ipc-sysv*"}, {Operation: "sysctl-write", Sysctl: "kern.hostname"}, {Operation: "sysctl-read", Sysctl: "kern.procargs2"},
 			{Operation: "nvram*"}, {Operation: "iokit-open"}, {Operation: "hid-control"},
-		}, sbplmodel.Access{Operation: "sysctl-read", Sysctl: "hw.ncpu"}},
-		{"other terminals, and typing into them", []sbplmodel.Access{
+		}, sbplAccess{Operation: "sysctl-read", Sysctl: "hw.ncpu"}},
+		{"other terminals, and typing into them", []sbplAccess{
 			fileAt("file-read-data", "/dev/ttys000"), fileAt("file-write-data", "/dev/ttys000"),
-		}, sbplmodel.Access{Operation: "file-write-data", Path: "/dev/ttys007", Extension: "com.apple.sandbox.pty"}},
-		{"sockets of daemons", []sbplmodel.Access{
+		}, sbplAccess{Operation: "file-write-data", Path: "/dev/ttys007", Extension: "com.apple.sandbox.pty"}},
+		{"sockets of daemons", []sbplAccess{
 			unixSocket("network-outbound", "/private/var/run/docker.sock"), unixSocket("network-outbound", "/Users/me/.docker/run/docker.sock"),
 			unixSocket("network-outbound", "/private/tmp/com.apple.launchd.x/Listeners"), unixSocket("network-outbound", "/Users/me/p/agent.sock"),
 			unixSocket("network-bind", "/Users/me/p/x.sock"), {Operation: "system-socket", SocketDomain: "AF_NDRV"}, {Operation: "system-socket", SocketDomain: "AF_SYSTEM", SocketProtocol: "1"},
 		}, unixSocket("network-outbound", private.temp+"/own.sock")},
-		{"set-user-id and devices", []sbplmodel.Access{
+		{"set-user-id and devices", []sbplAccess{
 			fileAt("file-write-setugid", "/Users/me/p/x"), fileAt("file-write-setugid", private.temp+"/x"), fileAt("file-mknod", "/Users/me/p/x"), fileAt("file-mount", "/Users/me/p"),
 		}, fileAt("file-write-mode", "/Users/me/p/x")},
-		{"xcrun's cache, by which /usr/bin/git is found", []sbplmodel.Access{
+		{"xcrun's cache, by which /usr/bin/git is found", []sbplAccess{
 			fileAt("file-write-data", "/private/var/folders/zz/abc/T/xcrun_db"), fileAt("file-write-create", "/private/var/folders/zz/abc/C/xcrun_db-x"),
 		}, fileAt("file-read-data", "/private/var/folders/zz/abc/T/xcrun_db")},
 	} {
@@ -139,7 +138,7 @@ func TestNetwork(t *testing.T) {
 	offline, online := project(), project()
 	online.Network.Mode = shared.NetworkHost
 	off, on := modelled(t, offline, shared.Command{}), modelled(t, online, shared.Command{})
-	for _, a := range []sbplmodel.Access{
+	for _, a := range []sbplAccess{
 		socket("network-outbound", "example.com", "443"), socket("network-outbound", "localhost", "5432"), socket("network-bind", "localhost", "8080"),
 		socket("network-inbound", "localhost", "8080"), socket("network-outbound", "10.0.0.1", "53"),
 		unixSocket("network-outbound", "/private/var/run/mDNSResponder"), service("com.apple.SystemConfiguration.DNSConfiguration"), service("com.apple.trustd"),
@@ -152,7 +151,7 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("with the network %+v is denied", a)
 		}
 	}
-	if on.ask(unixSocket("network-outbound", "/private/var/run/mDNSResponder2")) || !off.ask(sbplmodel.Access{Operation: "system-socket", SocketDomain: "AF_UNIX"}) {
+	if on.ask(unixSocket("network-outbound", "/private/var/run/mDNSResponder2")) || !off.ask(sbplAccess{Operation: "system-socket", SocketDomain: "AF_UNIX"}) {
 		t.Error("unix sockets")
 	}
 }
@@ -169,7 +168,7 @@ func TestTerminalCalls(t *testing.T) {
 		}
 	}
 	for _, w := range []*world{without, with} {
-		if !w.ask(sbplmodel.Access{Operation: "pseudo-tty"}) || !w.ask(fileAt("file-read-data", "/dev/ptmx")) ||
+		if !w.ask(sbplAccess{Operation: "pseudo-tty"}) || !w.ask(fileAt("file-read-data", "/dev/ptmx")) ||
 			w.ask(fileAt("file-ioctl", "/dev/console")) || w.ask(fileAt("file-ioctl", "/dev/ttysx")) {
 			t.Error("terminals of the command's own")
 		}
@@ -181,7 +180,7 @@ func TestProgramsStart(t *testing.T) {
 	t.Parallel()
 	host := shared.Spec{Filesystem: shared.FilesystemHost}
 	for _, w := range []*world{modelled(t, shared.Spec{}, shared.Command{}), modelled(t, host, shared.Command{})} {
-		for _, a := range []sbplmodel.Access{
+		for _, a := range []sbplAccess{
 			fileAt("file-read-data", "/"), fileAt("file-read-metadata", "/private/var"), fileAt("file-read-metadata", "/tmp"), fileAt("file-read-metadata", "/etc"),
 			fileAt("file-read-data", "/System/Volumes/Preboot/Cryptexes/OS/System/Library/dyld/dyld_shared_cache_arm64e"), fileAt("file-map-executable", "/usr/lib/libSystem.B.dylib"),
 			fileAt("file-read-data", "/dev/null"), fileAt("file-write-data", "/dev/null"), fileAt("file-read-data", "/dev/urandom"), fileAt("file-ioctl", "/dev/dtracehelper"),

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/plugins/seatbelt/internal/sbplmodel"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -48,7 +47,7 @@ func TestGoldenProfiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := sbplmodel.Parse(profile.text, profile.values()); err != nil {
+			if _, err := parseSBPL(profile.text, profile.values()); err != nil {
 				t.Fatal(err)
 			}
 			got := profile.text + "\n; Parameters\n" + comment(profile.list())
@@ -117,7 +116,7 @@ func TestDenialsAreTagged(t *testing.T) {
 	t.Parallel()
 	w := modelled(t, project(), shared.Command{})
 	for _, path := range []string{"/Users/other/x", "/Users/me/p/.env", "/Users/me/p/secrets/x"} {
-		v := w.profile.Decide(sbplmodel.Documented, sbplmodel.Access{Operation: "file-read-data", Path: path})
+		v := w.profile.Decide(asDocumented, sbplAccess{Operation: "file-read-data", Path: path})
 		if v.Allow || v.Rule == nil || v.Rule.Message != private.tag {
 			t.Errorf("%s: %+v", path, v)
 		}

@@ -1,10 +1,10 @@
-package sbplmodel
+package seatbelt
 
 import "strings"
 
-// operations are the names that are known here: from published tables of the
+// sbplOperations are the names that are known here: from published tables of the
 // kernel extension's, and from profiles that others run on macOS 12 and later.
-var operations = strings.Fields(`
+var sbplOperations = strings.Fields(`
 default
 appleevent-send
 authorization-right-obtain
@@ -29,8 +29,8 @@ system* system-socket
 user-preference* user-preference-read user-preference-write
 `)
 
-func known(operation string) bool {
-	for _, o := range operations {
+func knownOperation(operation string) bool {
+	for _, o := range sbplOperations {
 		if o == operation {
 			return true
 		}
@@ -38,9 +38,9 @@ func known(operation string) bool {
 	return false
 }
 
-// chain is an operation and what covers it, from the most specific to the
+// coveringOperations is an operation and what covers it, from the most specific to the
 // default.
-func chain(operation string) []string {
+func coveringOperations(operation string) []string {
 	out := []string{operation}
 	base := strings.TrimSuffix(operation, "*")
 	if base == operation {

@@ -1,4 +1,4 @@
-package sbplmodel
+package seatbelt
 
 import (
 	"path"
@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// FileSystem is a small world of names. Its zero value has nothing but the
+// sbplFiles is a small world of names. Its zero value has nothing but the
 // links of every macOS.
-type FileSystem struct {
+type sbplFiles struct {
 	// Links are symbolic links: the link's resolved path to its target.
 	Links map[string]string
 	// Entries are the paths that exist, in the spelling in which they are stored.
@@ -18,17 +18,17 @@ type FileSystem struct {
 	Volume map[string]string
 }
 
-// system are the links that every macOS has.
-var system = map[string]string{
+// topLinks are the links that every macOS has.
+var topLinks = map[string]string{
 	"/tmp": "private/tmp", "/var": "private/var", "/etc": "private/etc", "/home": "System/Volumes/Data/home",
 }
 
-const maxLinks = 32
+const maxModelLinks = 32
 
 // Resolve gives the path that the kernel matches for a name: of what it finds
 // or, where there is nothing, of the directory that was found with the last names
 // as they were given. With follow false a link at the end is not followed.
-func (f *FileSystem) Resolve(name string, follow bool) string {
+func (f *sbplFiles) Resolve(name string, follow bool) string {
 	for from, to := range f.Volume {
 		if beneath(name, from) {
 			name = to + strings.TrimPrefix(name, from)
@@ -38,7 +38,7 @@ func (f *FileSystem) Resolve(name string, follow bool) string {
 	return f.walk("/", path.Clean("/"+name), follow, 0)
 }
 
-func (f *FileSystem) walk(at, rest string, follow bool, links int) string {
+func (f *sbplFiles) walk(at, rest string, follow bool, links int) string {
 	names := strings.Split(strings.Trim(rest, "/"), "/")
 	for i, name := range names {
 		if name == "" {
@@ -47,9 +47,9 @@ func (f *FileSystem) walk(at, rest string, follow bool, links int) string {
 		at = f.stored(path.Join(at, name))
 		target, ok := f.Links[at]
 		if !ok {
-			target, ok = system[at]
+			target, ok = topLinks[at]
 		}
-		if last := i == len(names)-1; ok && links < maxLinks && (follow || !last) {
+		if last := i == len(names)-1; ok && links < maxModelLinks && (follow || !last) {
 			if !path.IsAbs(target) {
 				target = path.Join(path.Dir(at), target)
 			}
@@ -59,44 +59,44 @@ func (f *FileSystem) walk(at, rest string, follow bool, links int) string {
 	return at
 }
 
-// dataVolume is the writable half of the system volume; what lies on it shows at
+// modelDataVolume is the writable half of the system volume; what lies on it shows at
 // the top through firmlinks, and the kernel gives that path.
-const dataVolume = "/System/Volumes/Data"
+const modelDataVolume = "/System/Volumes/Data"
 
 // firmlinks are the directories of the top that lie on the data volume.
 var firmlinks = [...]string{"/Users", "/private", "/Applications", "/Library", "/Volumes", "/opt", "/cores", "/usr/local"}
 
 // stored gives the spelling of what exists.
-func (f *FileSystem) stored(p string) string {
+func (f *sbplFiles) stored(p string) string {
 	for _, top := range firmlinks {
-		if rest, ok := strings.CutPrefix(p, dataVolume); ok && beneath(rest, top) {
+		if rest, ok := strings.CutPrefix(p, modelDataVolume); ok && beneath(rest, top) {
 			p = rest
 			break
 		}
 	}
-	folded := Fold(p)
+	folded := foldAPFS(p)
 	for _, e := range f.Entries {
 		if e == p {
 			return p
 		}
 	}
 	for _, e := range f.Entries {
-		if Fold(e) == folded {
+		if foldAPFS(e) == folded {
 			return e
 		}
 	}
 	return p
 }
 
-// Fold gives one spelling for all names that APFS takes for the same, as far as
+// foldAPFS gives one spelling for all names that APFS takes for the same, as far as
 // the characters go that tests use: case, composed letters with an acute accent or
 // a diaeresis, ligatures, and letters that fold to ASCII.
-func Fold(s string) string {
+func foldAPFS(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
 		r, size := utf8.DecodeRuneInString(s)
 		s = s[size:]
-		if long, ok := folds[r]; ok {
+		if long, ok := apfsFolds[r]; ok {
 			b.WriteString(long)
 			continue
 		}
@@ -105,7 +105,7 @@ func Fold(s string) string {
 	return b.String()
 }
 
-var folds = map[rune]string{
+var apfsFolds = map[rune]string{
 	'é': "e\u0301", 'É': "e\u0301", 'ö': "o\u0308", 'Ö': "o\u0308", 'ü': "u\u0308", 'Ü': "u\u0308",
 	'ſ': "s", '\u212a': "k", 'ß': "ss", 'ẞ': "ss",
 	'ﬀ': "ff", 'ﬁ': "fi", 'ﬂ': "fl", 'ﬃ': "ffi", 'ﬄ': "ffl", 'ﬅ': "st", 'ﬆ': "st",

@@ -1,35 +1,35 @@
-package sbplmodel
+package seatbelt
 
 import (
 	"fmt"
 	"strings"
 )
 
-// node is a list, an atom, a string or a regular expression.
-type node struct {
-	kind nodeKind
+// sbplNode is a list, an atom, a string or a regular expression.
+type sbplNode struct {
+	kind sbplKind
 	text string
-	list []node
+	list []sbplNode
 	line int
 }
 
-type nodeKind int
+type sbplKind int
 
 const (
-	list nodeKind = iota
-	atom
-	text
-	regex
+	sbplList sbplKind = iota
+	sbplAtom
+	sbplText
+	sbplRegex
 )
 
-func (n node) isList(head string) bool {
-	return n.kind == list && len(n.list) > 0 && n.list[0].kind == atom && n.list[0].text == head
+func (n sbplNode) isList(head string) bool {
+	return n.kind == sbplList && len(n.list) > 0 && n.list[0].kind == sbplAtom && n.list[0].text == head
 }
 
-// read parses a whole text into its top-level expressions.
-func read(source string) ([]node, error) {
-	r := &reader{source: source, line: 1}
-	var out []node
+// readSBPL parses a whole text into its top-level expressions.
+func readSBPL(source string) ([]sbplNode, error) {
+	r := &sbplReader{source: source, line: 1}
+	var out []sbplNode
 	for {
 		if r.skip(); r.at == len(r.source) {
 			return out, nil
@@ -42,14 +42,14 @@ func read(source string) ([]node, error) {
 	}
 }
 
-type reader struct {
+type sbplReader struct {
 	source string
 	at     int
 	line   int
 }
 
 // skip passes white space and comments.
-func (r *reader) skip() {
+func (r *sbplReader) skip() {
 	for r.at < len(r.source) {
 		switch c := r.source[r.at]; c {
 		case '\n':
@@ -67,16 +67,16 @@ func (r *reader) skip() {
 	}
 }
 
-const maxDepth = 64
+const maxSBPLDepth = 64
 
-func (r *reader) expression(depth int) (node, error) {
-	if depth > maxDepth {
-		return node{}, fmt.Errorf("nested too deeply")
+func (r *sbplReader) expression(depth int) (sbplNode, error) {
+	if depth > maxSBPLDepth {
+		return sbplNode{}, fmt.Errorf("nested too deeply")
 	}
 	if r.skip(); r.at == len(r.source) {
-		return node{}, fmt.Errorf("the text ends in the middle of an expression")
+		return sbplNode{}, fmt.Errorf("the text ends in the middle of an expression")
 	}
-	n := node{line: r.line}
+	n := sbplNode{line: r.line}
 	switch c := r.source[r.at]; {
 	case c == '(':
 		r.at++
@@ -98,19 +98,19 @@ func (r *reader) expression(depth int) (node, error) {
 		return n, fmt.Errorf("a ) without its (")
 	case c == '"':
 		s, err := r.quoted(false)
-		n.kind, n.text = text, s
+		n.kind, n.text = sbplText, s
 		return n, err
 	case strings.HasPrefix(r.source[r.at:], `#"`):
 		r.at++
 		s, err := r.quoted(true)
-		n.kind, n.text = regex, s
+		n.kind, n.text = sbplRegex, s
 		return n, err
 	}
 	end := r.at
 	for end < len(r.source) && !strings.ContainsRune(" \t\r\n()\";", rune(r.source[end])) {
 		end++
 	}
-	n.kind, n.text = atom, r.source[r.at:end]
+	n.kind, n.text = sbplAtom, r.source[r.at:end]
 	r.at = end
 	if n.text == "" || strings.ContainsAny(n.text, "#'`,") {
 		return n, fmt.Errorf("%q is not understood", n.text)
@@ -120,7 +120,7 @@ func (r *reader) expression(depth int) (node, error) {
 
 // quoted reads a string; in a raw one a backslash stands for itself, but a
 // quote after it does not end it.
-func (r *reader) quoted(raw bool) (string, error) {
+func (r *sbplReader) quoted(raw bool) (string, error) {
 	start := r.line
 	var b strings.Builder
 	for r.at++; r.at < len(r.source); r.at++ {

@@ -1,4 +1,4 @@
-package sbplmodel
+package seatbelt
 
 import (
 	"fmt"
@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Profile is a parsed profile.
-type Profile struct {
-	Rules []Rule
+// sbplProfile is a parsed profile.
+type sbplProfile struct {
+	Rules []sbplRule
 }
 
-// Rule is one allow or deny.
-type Rule struct {
+// sbplRule is one allow or deny.
+type sbplRule struct {
 	Allow      bool
 	Operations []string
-	Filter     Filter // nil where it has none
-	Message    string // of (with message ...)
+	Filter     sbplFilter // nil where it has none
+	Message    string     // of (with message ...)
 	Line       int
 }
 
-func (r *Rule) String() string {
+func (r *sbplRule) String() string {
 	verb := "deny"
 	if r.Allow {
 		verb = "allow"
@@ -28,20 +28,20 @@ func (r *Rule) String() string {
 	return fmt.Sprintf("line %d: %s %s", r.Line, verb, strings.Join(r.Operations, " "))
 }
 
-// Filter reports whether a rule is about an access.
-type Filter func(*Access) bool
+// sbplFilter reports whether a rule is about an access.
+type sbplFilter func(*sbplAccess) bool
 
-// Parse reads a profile with its parameters.
-func Parse(source string, parameters map[string]string) (*Profile, error) {
-	expressions, err := read(source)
+// parseSBPL reads a profile with its parameters.
+func parseSBPL(source string, parameters map[string]string) (*sbplProfile, error) {
+	expressions, err := readSBPL(source)
 	if err != nil {
 		return nil, err
 	}
 	if len(expressions) == 0 {
 		return nil, fmt.Errorf("a profile begins with (version 1)")
 	}
-	c := &compiler{parameters: parameters}
-	p := &Profile{}
+	c := &sbplCompiler{parameters: parameters}
+	p := &sbplProfile{}
 	for i, e := range expressions {
 		switch {
 		case i == 0:
@@ -61,22 +61,22 @@ func Parse(source string, parameters map[string]string) (*Profile, error) {
 	return p, nil
 }
 
-type compiler struct {
+type sbplCompiler struct {
 	parameters map[string]string
 }
 
-func (c *compiler) rule(e node) (Rule, error) {
-	r := Rule{Allow: e.list[0].text == "allow", Line: e.line}
-	var filters []Filter
+func (c *sbplCompiler) rule(e sbplNode) (sbplRule, error) {
+	r := sbplRule{Allow: e.list[0].text == "allow", Line: e.line}
+	var filters []sbplFilter
 	for _, item := range e.list[1:] {
 		switch {
-		case item.kind == atom && len(filters) == 0:
-			if !known(item.text) {
+		case item.kind == sbplAtom && len(filters) == 0:
+			if !knownOperation(item.text) {
 				return r, fmt.Errorf("unbound variable: %s", item.text)
 			}
 			r.Operations = append(r.Operations, item.text)
 		case item.isList("with"):
-			if len(item.list) != 3 || item.list[1].text != "message" || item.list[2].kind != text {
+			if len(item.list) != 3 || item.list[1].text != "message" || item.list[2].kind != sbplText {
 				return r, fmt.Errorf("a modifier that is not (with message \"...\")")
 			}
 			r.Message = item.list[2].text
@@ -97,8 +97,8 @@ func (c *compiler) rule(e node) (Rule, error) {
 	return r, nil
 }
 
-func anyOf(filters []Filter) Filter {
-	return func(a *Access) bool {
+func anyOf(filters []sbplFilter) sbplFilter {
+	return func(a *sbplAccess) bool {
 		for _, f := range filters {
 			if f(a) {
 				return true
@@ -108,8 +108,8 @@ func anyOf(filters []Filter) Filter {
 	}
 }
 
-func allOf(filters []Filter) Filter {
-	return func(a *Access) bool {
+func allOf(filters []sbplFilter) sbplFilter {
+	return func(a *sbplAccess) bool {
 		for _, f := range filters {
 			if !f(a) {
 				return false
@@ -120,11 +120,11 @@ func allOf(filters []Filter) Filter {
 }
 
 // value evaluates an expression for a string.
-func (c *compiler) value(n node) (string, error) {
+func (c *sbplCompiler) value(n sbplNode) (string, error) {
 	switch {
-	case n.kind == text:
+	case n.kind == sbplText:
 		return n.text, nil
-	case n.isList("param") && len(n.list) == 2 && n.list[1].kind == text:
+	case n.isList("param") && len(n.list) == 2 && n.list[1].kind == sbplText:
 		v, ok := c.parameters[n.list[1].text]
 		if !ok {
 			return "", fmt.Errorf("no parameter %q", n.list[1].text)
@@ -144,14 +144,14 @@ func (c *compiler) value(n node) (string, error) {
 	return "", fmt.Errorf("not a string")
 }
 
-func (c *compiler) filter(n node) (Filter, error) {
-	if n.kind != list || len(n.list) == 0 || n.list[0].kind != atom {
+func (c *sbplCompiler) filter(n sbplNode) (sbplFilter, error) {
+	if n.kind != sbplList || len(n.list) == 0 || n.list[0].kind != sbplAtom {
 		return nil, fmt.Errorf("not a filter")
 	}
 	head, arguments := n.list[0].text, n.list[1:]
 	switch head {
 	case "require-all", "require-any", "require-not":
-		var filters []Filter
+		var filters []sbplFilter
 		for _, item := range arguments {
 			f, err := c.filter(item)
 			if err != nil {
@@ -169,7 +169,7 @@ func (c *compiler) filter(n node) (Filter, error) {
 		case len(filters) != 1:
 			return nil, fmt.Errorf("(require-not) of %d filters", len(filters))
 		}
-		return func(a *Access) bool { return !filters[0](a) }, nil
+		return func(a *sbplAccess) bool { return !filters[0](a) }, nil
 	case "local", "remote":
 		return c.endpoint(head, arguments)
 	}
@@ -178,7 +178,7 @@ func (c *compiler) filter(n node) (Filter, error) {
 	}
 	switch head {
 	case "regex", "path-regex":
-		if arguments[0].kind != regex {
+		if arguments[0].kind != sbplRegex {
 			return nil, fmt.Errorf("(%s) of what is no #\"...\"", head)
 		}
 		return pathRegex(arguments[0].text)
@@ -189,19 +189,19 @@ func (c *compiler) filter(n node) (Filter, error) {
 		default:
 			return nil, fmt.Errorf("no vnode type %q", want)
 		}
-		return func(a *Access) bool { return a.VnodeType == want }, nil
+		return func(a *sbplAccess) bool { return a.VnodeType == want }, nil
 	case "target":
 		want := arguments[0].text
 		if want != "same-sandbox" && want != "self" {
 			return nil, fmt.Errorf("no target %q", want)
 		}
-		return func(a *Access) bool { return a.Target == want || want == "same-sandbox" && a.Target == "self" }, nil
+		return func(a *sbplAccess) bool { return a.Target == want || want == "same-sandbox" && a.Target == "self" }, nil
 	case "socket-domain", "socket-protocol":
 		want := arguments[0].text
 		if head == "socket-domain" {
-			return func(a *Access) bool { return a.SocketDomain == want }, nil
+			return func(a *sbplAccess) bool { return a.SocketDomain == want }, nil
 		}
-		return func(a *Access) bool { return a.SocketProtocol == want }, nil
+		return func(a *sbplAccess) bool { return a.SocketProtocol == want }, nil
 	}
 	want, err := c.value(arguments[0])
 	if err != nil {
@@ -209,22 +209,22 @@ func (c *compiler) filter(n node) (Filter, error) {
 	}
 	switch head {
 	case "literal", "path-literal":
-		return func(a *Access) bool { return a.Path == want && want != "" }, nil
+		return func(a *sbplAccess) bool { return a.Path == want && want != "" }, nil
 	case "subpath":
 		if !strings.HasPrefix(want, "/") || want != "/" && strings.HasSuffix(want, "/") {
 			return nil, fmt.Errorf("(subpath) of %q", want)
 		}
-		return func(a *Access) bool { return a.Path != "" && beneath(a.Path, want) }, nil
+		return func(a *sbplAccess) bool { return a.Path != "" && beneath(a.Path, want) }, nil
 	case "prefix":
-		return func(a *Access) bool { return a.Path != "" && strings.HasPrefix(a.Path, want) }, nil
+		return func(a *sbplAccess) bool { return a.Path != "" && strings.HasPrefix(a.Path, want) }, nil
 	case "global-name":
-		return func(a *Access) bool { return a.Service == want && want != "" }, nil
+		return func(a *sbplAccess) bool { return a.Service == want && want != "" }, nil
 	case "sysctl-name":
-		return func(a *Access) bool { return a.Sysctl == want && want != "" }, nil
+		return func(a *sbplAccess) bool { return a.Sysctl == want && want != "" }, nil
 	case "sysctl-name-prefix":
-		return func(a *Access) bool { return a.Sysctl != "" && strings.HasPrefix(a.Sysctl, want) }, nil
+		return func(a *sbplAccess) bool { return a.Sysctl != "" && strings.HasPrefix(a.Sysctl, want) }, nil
 	case "extension":
-		return func(a *Access) bool { return a.Extension == want }, nil
+		return func(a *sbplAccess) bool { return a.Extension == want }, nil
 	}
 	return nil, fmt.Errorf("no filter %q", head)
 }
@@ -235,7 +235,7 @@ func beneath(p, root string) bool {
 }
 
 // pathRegex takes the operators that the kernel's matcher is known to have.
-func pathRegex(expr string) (Filter, error) {
+func pathRegex(expr string) (sbplFilter, error) {
 	if strings.Contains(expr, "(?") || strings.ContainsAny(expr, "\x00\n") {
 		return nil, fmt.Errorf("a regular expression beyond the kernel's: %q", expr)
 	}
@@ -243,14 +243,14 @@ func pathRegex(expr string) (Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(a *Access) bool { return a.Path != "" && re.MatchString(a.Path) }, nil
+	return func(a *sbplAccess) bool { return a.Path != "" && re.MatchString(a.Path) }, nil
 }
 
 // endpoint is (remote ip "host:port"), (remote unix-socket FILTER) and their
 // local counterparts. Addresses are "*" or "localhost" alone: the kernel takes
 // no other.
-func (c *compiler) endpoint(side string, arguments []node) (Filter, error) {
-	if len(arguments) == 0 || arguments[0].kind != atom {
+func (c *sbplCompiler) endpoint(side string, arguments []sbplNode) (sbplFilter, error) {
+	if len(arguments) == 0 || arguments[0].kind != sbplAtom {
 		return nil, fmt.Errorf("(%s) of nothing", side)
 	}
 	kind := arguments[0].text
@@ -263,7 +263,7 @@ func (c *compiler) endpoint(side string, arguments []node) (Filter, error) {
 		if err != nil {
 			return nil, err
 		}
-		return func(a *Access) bool { return a.SocketDomain == "AF_UNIX" && inner(a) }, nil
+		return func(a *sbplAccess) bool { return a.SocketDomain == "AF_UNIX" && inner(a) }, nil
 	case "ip", "tcp", "udp":
 		if len(arguments) != 2 {
 			return nil, fmt.Errorf("(%s %s) with %d arguments", side, kind, len(arguments)-1)
@@ -276,7 +276,7 @@ func (c *compiler) endpoint(side string, arguments []node) (Filter, error) {
 		if !ok || host != "*" && host != "localhost" {
 			return nil, fmt.Errorf("host must be * or localhost in network address: %q", want)
 		}
-		return func(a *Access) bool {
+		return func(a *sbplAccess) bool {
 			if a.Host == "" || a.SocketDomain != "AF_INET" {
 				return false
 			}

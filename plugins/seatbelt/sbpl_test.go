@@ -1,4 +1,4 @@
-package sbplmodel
+package seatbelt
 
 import (
 	"strings"
@@ -50,11 +50,11 @@ func TestPublishedOutcomes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := Parse(preamble+tt.rules, nil)
+			p, err := parseSBPL(preamble+tt.rules, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := p.Decide(Documented, Access{Operation: tt.operation, Path: tt.path}); got.Allow != tt.allow {
+			if got := p.Decide(asDocumented, sbplAccess{Operation: tt.operation, Path: tt.path}); got.Allow != tt.allow {
 				t.Errorf("%s: allow is %v by %v", tt.source, got.Allow, got.Rule)
 			}
 		})
@@ -80,13 +80,13 @@ func TestPublishedPaths(t *testing.T) {
 		{hacktricks, `(allow process* (literal "/usr/bin/touch"))`, "file-read-data", "/", false},
 		{"https://github.com/archie-judd/agent-sandbox.nix/issues/82", `(allow file-read* (subpath "/Users/me/link"))`, "file-read-data", "/Users/me/link/x", false},
 	} {
-		p, err := Parse("(version 1)\n(deny default)\n"+tt.rules, nil)
+		p, err := parseSBPL("(version 1)\n(deny default)\n"+tt.rules, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		files := FileSystem{Links: map[string]string{"/Users/me/link": "/Volumes/x"}}
-		for _, s := range []Semantics{Documented, LastMatch} {
-			if got := p.Decide(s, Access{Operation: tt.operation, Path: files.Resolve(tt.name, true)}); got.Allow != tt.allow {
+		files := sbplFiles{Links: map[string]string{"/Users/me/link": "/Volumes/x"}}
+		for _, s := range []sbplPrecedence{asDocumented, byLastMatch} {
+			if got := p.Decide(s, sbplAccess{Operation: tt.operation, Path: files.Resolve(tt.name, true)}); got.Allow != tt.allow {
 				t.Errorf("%s: %s: %s of %s: allow is %v by %v", tt.source, tt.rules, tt.operation, tt.name, got.Allow, got.Rule)
 			}
 		}
@@ -104,11 +104,11 @@ func TestPublishedConnections(t *testing.T) {
 		{"https://github.com/anthropic-experimental/sandbox-runtime/issues/225", `(allow network-outbound (local ip "*:*"))`, "example.com", true},
 		{"https://github.com/lynaghk/sandboxtron/issues/3", `(allow network-bind (local ip "*:3000")) (allow network-inbound) (allow network-outbound (remote ip "localhost:5432"))`, "142.250.179.132", false},
 	} {
-		p, err := Parse("(version 1)\n(deny default)\n"+tt.rules, nil)
+		p, err := parseSBPL("(version 1)\n(deny default)\n"+tt.rules, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := p.Decide(Documented, Access{Operation: "network-outbound", SocketDomain: "AF_INET", Host: tt.host, Port: "443"})
+		got := p.Decide(asDocumented, sbplAccess{Operation: "network-outbound", SocketDomain: "AF_INET", Host: tt.host, Port: "443"})
 		if got.Allow != tt.allow {
 			t.Errorf("%s: %s to %s: allow is %v by %v", tt.source, tt.rules, tt.host, got.Allow, got.Rule)
 		}
@@ -121,14 +121,14 @@ func TestUnfilteredIsADefault(t *testing.T) {
 	t.Parallel()
 	rules := []string{`(allow network-outbound)`, `(deny network-outbound (literal "/private/var/run/x"))`, `(deny default)`}
 	permute(rules, func(order []string) {
-		p, err := Parse("(version 1)\n"+strings.Join(order, "\n"), nil)
+		p, err := parseSBPL("(version 1)\n"+strings.Join(order, "\n"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Decide(Documented, Access{Operation: "network-outbound", Path: "/private/var/run/x", SocketDomain: "AF_UNIX"}).Allow {
+		if p.Decide(asDocumented, sbplAccess{Operation: "network-outbound", Path: "/private/var/run/x", SocketDomain: "AF_UNIX"}).Allow {
 			t.Errorf("%v: the socket is reachable", order)
 		}
-		if !p.Decide(Documented, Access{Operation: "network-outbound", SocketDomain: "AF_INET", Host: "example.com", Port: "443"}).Allow {
+		if !p.Decide(asDocumented, sbplAccess{Operation: "network-outbound", SocketDomain: "AF_INET", Host: "example.com", Port: "443"}).Allow {
 			t.Errorf("%v: the network is not", order)
 		}
 	})
@@ -142,14 +142,14 @@ func TestSpecificInEveryOrder(t *testing.T) {
 		`(allow file* (subpath "/w"))`, `(deny default)`,
 	}
 	permute(rules, func(order []string) {
-		p, err := Parse("(version 1)\n"+strings.Join(order, "\n"), nil)
+		p, err := parseSBPL("(version 1)\n"+strings.Join(order, "\n"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Decide(Documented, Access{Operation: "file-write-unlink", Path: "/w/a"}).Allow {
+		if p.Decide(asDocumented, sbplAccess{Operation: "file-write-unlink", Path: "/w/a"}).Allow {
 			t.Errorf("%v: it can be removed", order)
 		}
-		if !p.Decide(Documented, Access{Operation: "file-write-data", Path: "/w/a"}).Allow {
+		if !p.Decide(asDocumented, sbplAccess{Operation: "file-write-data", Path: "/w/a"}).Allow {
 			t.Errorf("%v: it cannot be written", order)
 		}
 	})
@@ -173,14 +173,14 @@ func permute(items []string, visit func([]string)) {
 
 func TestLastMatch(t *testing.T) {
 	t.Parallel()
-	p, err := Parse(`(version 1) (deny default) (allow file-read-data (subpath "/")) (deny file-read* (literal "/x"))`, nil)
+	p, err := parseSBPL(`(version 1) (deny default) (allow file-read-data (subpath "/")) (deny file-read* (literal "/x"))`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Decide(LastMatch, Access{Operation: "file-read-data", Path: "/x"}).Allow || !p.Decide(LastMatch, Access{Operation: "file-read-data", Path: "/y"}).Allow {
+	if p.Decide(byLastMatch, sbplAccess{Operation: "file-read-data", Path: "/x"}).Allow || !p.Decide(byLastMatch, sbplAccess{Operation: "file-read-data", Path: "/y"}).Allow {
 		t.Error("the last match does not win")
 	}
-	if v := (&Profile{}).Decide(LastMatch, Access{Operation: "signal"}); v.Allow || v.Rule != nil {
+	if v := (&sbplProfile{}).Decide(byLastMatch, sbplAccess{Operation: "signal"}); v.Allow || v.Rule != nil {
 		t.Error("an empty profile allows")
 	}
 }
@@ -190,41 +190,41 @@ func TestFilters(t *testing.T) {
 	parameters := map[string]string{"A": "/a", "HOSTILE": `/x") (allow default) ("`}
 	for _, tt := range []struct {
 		filter string
-		access Access
+		access sbplAccess
 		match  bool
 	}{
-		{`(literal (param "A"))`, Access{Path: "/a"}, true},
-		{`(literal (param "A"))`, Access{Path: "/a/b"}, false},
-		{`(subpath (string-append (param "A") "/b"))`, Access{Path: "/a/b/c"}, true},
-		{`(subpath (param "A"))`, Access{Path: "/ab"}, false},
-		{`(subpath (param "HOSTILE"))`, Access{Path: "/y"}, false},
-		{`(subpath (param "HOSTILE"))`, Access{Path: parameters["HOSTILE"] + "/z"}, true},
-		{`(prefix "/a")`, Access{Path: "/ab"}, true},
-		{`(regex #"^/a\.b$")`, Access{Path: "/a.b"}, true},
-		{`(regex #"^/a\.b$")`, Access{Path: "/axb"}, false},
-		{`(require-not (literal "/a"))`, Access{Path: "/b"}, true},
-		{`(require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty"))`, Access{Path: "/dev/ttys003"}, false},
-		{`(require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty"))`, Access{Path: "/dev/ttys003", Extension: "com.apple.sandbox.pty"}, true},
-		{`(require-any (literal "/a") (vnode-type DIRECTORY))`, Access{Path: "/c", VnodeType: "DIRECTORY"}, true},
-		{`(remote ip "localhost:80")`, Access{SocketDomain: "AF_INET", Host: "localhost", Port: "80"}, true},
-		{`(remote ip "localhost:80")`, Access{SocketDomain: "AF_INET", Host: "example.com", Port: "80"}, false},
-		{`(remote ip "*:*")`, Access{SocketDomain: "AF_UNIX", Path: "/s"}, false},
-		{`(remote unix-socket (subpath "/t"))`, Access{SocketDomain: "AF_UNIX", Path: "/t/s"}, true},
+		{`(literal (param "A"))`, sbplAccess{Path: "/a"}, true},
+		{`(literal (param "A"))`, sbplAccess{Path: "/a/b"}, false},
+		{`(subpath (string-append (param "A") "/b"))`, sbplAccess{Path: "/a/b/c"}, true},
+		{`(subpath (param "A"))`, sbplAccess{Path: "/ab"}, false},
+		{`(subpath (param "HOSTILE"))`, sbplAccess{Path: "/y"}, false},
+		{`(subpath (param "HOSTILE"))`, sbplAccess{Path: parameters["HOSTILE"] + "/z"}, true},
+		{`(prefix "/a")`, sbplAccess{Path: "/ab"}, true},
+		{`(regex #"^/a\.b$")`, sbplAccess{Path: "/a.b"}, true},
+		{`(regex #"^/a\.b$")`, sbplAccess{Path: "/axb"}, false},
+		{`(require-not (literal "/a"))`, sbplAccess{Path: "/b"}, true},
+		{`(require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty"))`, sbplAccess{Path: "/dev/ttys003"}, false},
+		{`(require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty"))`, sbplAccess{Path: "/dev/ttys003", Extension: "com.apple.sandbox.pty"}, true},
+		{`(require-any (literal "/a") (vnode-type DIRECTORY))`, sbplAccess{Path: "/c", VnodeType: "DIRECTORY"}, true},
+		{`(remote ip "localhost:80")`, sbplAccess{SocketDomain: "AF_INET", Host: "localhost", Port: "80"}, true},
+		{`(remote ip "localhost:80")`, sbplAccess{SocketDomain: "AF_INET", Host: "example.com", Port: "80"}, false},
+		{`(remote ip "*:*")`, sbplAccess{SocketDomain: "AF_UNIX", Path: "/s"}, false},
+		{`(remote unix-socket (subpath "/t"))`, sbplAccess{SocketDomain: "AF_UNIX", Path: "/t/s"}, true},
 		// A local filter on outbound connections admits them all.
-		{`(local ip "localhost:*")`, Access{Operation: "network-outbound", SocketDomain: "AF_INET", Host: "example.com", Port: "80"}, true},
-		{`(target same-sandbox)`, Access{Target: "others"}, false},
-		{`(target same-sandbox)`, Access{Target: "self"}, true},
-		{`(sysctl-name-prefix "hw.")`, Access{Sysctl: "hw.ncpu"}, true},
-		{`(global-name "com.apple.x")`, Access{Service: "com.apple.xy"}, false},
-		{`(require-all (socket-domain AF_SYSTEM) (socket-protocol 2))`, Access{SocketDomain: "AF_SYSTEM", SocketProtocol: "1"}, false},
+		{`(local ip "localhost:*")`, sbplAccess{Operation: "network-outbound", SocketDomain: "AF_INET", Host: "example.com", Port: "80"}, true},
+		{`(target same-sandbox)`, sbplAccess{Target: "others"}, false},
+		{`(target same-sandbox)`, sbplAccess{Target: "self"}, true},
+		{`(sysctl-name-prefix "hw.")`, sbplAccess{Sysctl: "hw.ncpu"}, true},
+		{`(global-name "com.apple.x")`, sbplAccess{Service: "com.apple.xy"}, false},
+		{`(require-all (socket-domain AF_SYSTEM) (socket-protocol 2))`, sbplAccess{SocketDomain: "AF_SYSTEM", SocketProtocol: "1"}, false},
 	} {
-		p, err := Parse(`(version 1) (allow network-outbound `+tt.filter+`)`, parameters)
+		p, err := parseSBPL(`(version 1) (allow network-outbound `+tt.filter+`)`, parameters)
 		if err != nil {
 			t.Errorf("%s: %v", tt.filter, err)
 			continue
 		}
 		tt.access.Operation = "network-outbound"
-		if got := p.Decide(Documented, tt.access).Allow; got != tt.match {
+		if got := p.Decide(asDocumented, tt.access).Allow; got != tt.match {
 			t.Errorf("%s on %+v: %v", tt.filter, tt.access, got)
 		}
 	}
@@ -240,7 +240,7 @@ func TestParseRefuses(t *testing.T) {
 		`(version 1) (allow network-outbound (remote ip "example.com:80"))`, `(version 1) (allow file-read* (vnode-type CHAIR))`,
 		`(version 1) (deny default (with no-log))`, `(version 1) ` + strings.Repeat("(", 100),
 	} {
-		if p, err := Parse(source, nil); err == nil {
+		if p, err := parseSBPL(source, nil); err == nil {
 			t.Errorf("%q is taken: %v", source, p.Rules)
 		}
 	}
@@ -248,7 +248,7 @@ func TestParseRefuses(t *testing.T) {
 
 func TestSyntax(t *testing.T) {
 	t.Parallel()
-	p, err := Parse("(version 1) ; a comment with ) and \"\n(deny default (with message \"a;b\\\"c\"))", nil)
+	p, err := parseSBPL("(version 1) ; a comment with ) and \"\n(deny default (with message \"a;b\\\"c\"))", nil)
 	if err != nil || len(p.Rules) != 1 || p.Rules[0].Message != `a;b"c` || p.Rules[0].Line != 2 {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -262,7 +262,7 @@ func TestChain(t *testing.T) {
 		"process-exec":   "process-exec process-exec* process* default",
 		"file-read*":     "file-read* file* default",
 	} {
-		if got := strings.Join(chain(operation), " "); got != want {
+		if got := strings.Join(coveringOperations(operation), " "); got != want {
 			t.Errorf("%s: %s", operation, got)
 		}
 	}
@@ -270,7 +270,7 @@ func TestChain(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	t.Parallel()
-	f := &FileSystem{
+	f := &sbplFiles{
 		Links:   map[string]string{"/Users/me/link": "/private/tmp/x", "/Users/me/rel": "p", "/Users/me/loop": "loop"},
 		Entries: []string{"/Users", "/Users/me", "/Users/me/p", "/Users/me/p/Café"},
 		Volume:  map[string]string{"/.vol/1/42": "/Users/me/p"},
@@ -294,7 +294,7 @@ func TestResolve(t *testing.T) {
 	if got := f.Resolve("/Users/me/link", false); got != "/Users/me/link" {
 		t.Errorf("the link itself is %s", got)
 	}
-	if Fold("Straße") != Fold("STRASSE") || Fold("ﬁle") != Fold("FILE") || Fold("a") == Fold("b") {
+	if foldAPFS("Straße") != foldAPFS("STRASSE") || foldAPFS("ﬁle") != foldAPFS("FILE") || foldAPFS("a") == foldAPFS("b") {
 		t.Error("Fold")
 	}
 }
@@ -304,11 +304,11 @@ func FuzzParse(f *testing.F) {
 	f.Add(`(version 1) (allow file-read* (require-not (literal "/")))`)
 	f.Add("(version 1) ; x\n(deny file-write* (subpath (string-append \"/a\" (param \"A\"))))")
 	f.Fuzz(func(t *testing.T, source string) {
-		p, err := Parse(source, map[string]string{"A": "/a"})
+		p, err := parseSBPL(source, map[string]string{"A": "/a"})
 		if err != nil {
 			return
 		}
-		p.Decide(Documented, Access{Operation: "file-read-data", Path: "/a"})
-		p.Decide(LastMatch, Access{Operation: "file-read-data", Path: "/a"})
+		p.Decide(asDocumented, sbplAccess{Operation: "file-read-data", Path: "/a"})
+		p.Decide(byLastMatch, sbplAccess{Operation: "file-read-data", Path: "/a"})
 	})
 }
