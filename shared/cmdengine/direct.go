@@ -21,20 +21,12 @@ const reapPatience = 2 * time.Second
 
 // startDirect starts a command, or a launcher that becomes the command.
 func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (_ running, _ []shared.Event, err error) {
-	resolved := *cmd
-	var script *os.File
-	if cmd.Script != "" {
-		var text string
-		if resolved.Args, text, err = scriptArgs(cmd); err != nil {
-			return nil, nil, err
-		}
-		resolved.Script = ""
-		if text != "" {
-			if script, err = sandboxinit.Sealed("script", text); err != nil {
-				return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the script: " + err.Error()}
-			}
-			defer script.Close()
-		}
+	resolved, script, err := withoutScript(*cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	if script != nil {
+		defer script.Close()
 	}
 	c, err := s.command(ctx, &resolved)
 	if err != nil {
@@ -93,6 +85,22 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		return nil, nil, directError(file, s.credential, err)
 	}
 	return &directRun{process: process, launched: c.Cmd}, nil, nil
+}
+
+// withoutScript is cmd as a shell's command line, and the file that the shell is to read where
+// the script is long.
+func withoutScript(cmd shared.Command) (_ shared.Command, script *os.File, err error) {
+	if cmd.Script == "" {
+		return cmd, nil, nil
+	}
+	args, text, err := scriptArgs(&cmd)
+	if err == nil && text != "" {
+		if script, err = sandboxinit.Sealed("script", text); err != nil {
+			err = &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the script: " + err.Error()}
+		}
+	}
+	cmd.Args, cmd.Script = args, ""
+	return cmd, script, err
 }
 
 // checkDir tells a bad directory from a bad command, which fork and exec together do not.

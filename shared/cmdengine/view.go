@@ -90,18 +90,14 @@ func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
 	files := map[string]bool{} // the entries of which the source is no directory
 	for _, e := range spec.Table {
 		if e.Access.Shows() {
-			to, err := filepath.EvalSymlinks(e.Source)
-			switch {
-			case gone(err) && e.Missing == shared.MissingIgnore:
-				continue
-			case gone(err):
-				return nil, hinted(viewError(e.Why, "%q does not exist", e.Source), "create it, or mark the bind optional")
-			case err != nil:
-				return nil, viewError(e.Why, "%v", err)
-			case to != e.Source:
-				return nil, viewError(e.Why, "%q has become a symlink to %q", e.Source, to)
+			there, err := sourceOf(e)
+			if err != nil {
+				return nil, err
 			}
-			files[e.Path] = !isDir(to)
+			if !there {
+				continue
+			}
+			files[e.Path] = !isDir(e.Source)
 		}
 		view = append(view, e)
 	}
@@ -114,21 +110,10 @@ func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
 		case under.Access == shared.Hidden && e.Access == shared.Hidden:
 			continue
 		case under.Access.Shows():
-			place = path.Join(place, path.Base(e.Path))
-			to, err := filepath.EvalSymlinks(place)
-			switch hides := e.Access == shared.Hidden; {
-			case hides && gone(err) && e.Missing == shared.MissingIgnore:
+			if there, err := mountable(e, path.Join(place, path.Base(e.Path)), files[e.Path]); err != nil {
+				return nil, err
+			} else if !there {
 				continue
-			case gone(err):
-				return nil, hinted(viewError(e.Why, "%q does not exist in what is bound there (%q on the host)", e.Path, place),
-					"create it on the host, or choose a destination outside of the other binds")
-			case hides:
-			case err != nil:
-				return nil, viewError(e.Why, "%v", err)
-			case to != place:
-				return nil, viewError(e.Why, "%q leads through a symlink to %q, which a command could have put there", e.Path, to)
-			case isDir(place) == files[e.Path]:
-				return nil, viewError(e.Why, "%q and its source are not both directories or both files", e.Path)
 			}
 		}
 		kept = append(kept, e)
@@ -155,6 +140,43 @@ func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
 	}
 	slices.SortFunc(kept, func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
 	return kept, nil
+}
+
+// sourceOf checks what is to be shown.
+func sourceOf(e shared.Entry) (there bool, err error) {
+	to, err := filepath.EvalSymlinks(e.Source)
+	switch {
+	case gone(err) && e.Missing == shared.MissingIgnore:
+		return false, nil
+	case gone(err):
+		return false, hinted(viewError(e.Why, "%q does not exist", e.Source), "create it, or mark the bind optional")
+	case err != nil:
+		return false, viewError(e.Why, "%v", err)
+	case to != e.Source:
+		return false, viewError(e.Why, "%q has become a symlink to %q", e.Source, to)
+	}
+	return true, nil
+}
+
+// mountable checks the place on the host, in another entry's files, on which e is to be
+// mounted. What is to be hidden need not be there.
+func mountable(e shared.Entry, place string, isFile bool) (there bool, err error) {
+	to, err := filepath.EvalSymlinks(place)
+	switch hides := e.Access == shared.Hidden; {
+	case hides && gone(err) && e.Missing == shared.MissingIgnore:
+		return false, nil
+	case gone(err):
+		return false, hinted(viewError(e.Why, "%q does not exist in what is bound there (%q on the host)", e.Path, place),
+			"create it on the host, or choose a destination outside of the other binds")
+	case hides:
+	case err != nil:
+		return false, viewError(e.Why, "%v", err)
+	case to != place:
+		return false, viewError(e.Why, "%q leads through a symlink to %q, which a command could have put there", e.Path, to)
+	case isDir(place) == isFile:
+		return false, viewError(e.Why, "%q and its source are not both directories or both files", e.Path)
+	}
+	return true, nil
 }
 
 // gone reports whether an error says that nothing is at a path.

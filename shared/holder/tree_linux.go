@@ -145,33 +145,13 @@ func (b *builder) step(o Op) *MountError {
 		}
 		return b.cloneTo(dest, unix.AT_FDCWD, from, true, 0)
 	case Home:
-		from, failed := b.space.home(o.Source, o.Perms, o.Size)
-		if failed != nil {
-			return failed
-		}
-		if failed := b.cloneTo(dest, unix.AT_FDCWD, from, true, 0); failed != nil {
-			return failed
-		}
-		fd, err := openBeneath(b.trees, dest)
-		if err != nil {
-			return mountError("opening the home", err)
-		}
-		defer unix.Close(fd)
-		return b.owns(fd)
+		return b.home(o, dest)
 	case Directory:
 		return b.directory(dest, o.Perms)
 	case File:
 		return b.copy(o.Source, dest, o.Perms)
 	case Symlink:
-		parent, name, failed := b.parent(dest)
-		if failed != nil {
-			return failed
-		}
-		defer unix.Close(parent)
-		if err := unix.Symlinkat(o.Source, parent, name); err != nil {
-			return mountError("symlink", err)
-		}
-		return nil
+		return b.symlink(o.Source, dest)
 	case ReadOnly:
 		fd, err := openBeneath(b.trees, dest)
 		if err != nil {
@@ -193,6 +173,34 @@ func (b *builder) step(o Op) *MountError {
 		return b.fresh(o, dest)
 	}
 	return &MountError{Index: -1, Call: "mounting", Reason: "unknown step " + strconv.Itoa(int(o.Kind))}
+}
+
+func (b *builder) home(o Op, dest string) *MountError {
+	from, failed := b.space.home(o.Source, o.Perms, o.Size)
+	if failed != nil {
+		return failed
+	}
+	if failed := b.cloneTo(dest, unix.AT_FDCWD, from, true, 0); failed != nil {
+		return failed
+	}
+	fd, err := openBeneath(b.trees, dest)
+	if err != nil {
+		return mountError("opening the home", err)
+	}
+	defer unix.Close(fd)
+	return b.owns(fd)
+}
+
+func (b *builder) symlink(text, dest string) *MountError {
+	parent, name, failed := b.parent(dest)
+	if failed != nil {
+		return failed
+	}
+	defer unix.Close(parent)
+	if err := unix.Symlinkat(text, parent, name); err != nil {
+		return mountError("symlink", err)
+	}
+	return nil
 }
 
 // absentMount is in mounts for what was not there to be hidden.

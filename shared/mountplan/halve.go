@@ -51,20 +51,15 @@ func Halve(ops []Op, terminal bool) Halves {
 		inside := "/" + strconv.Itoa(at.tree) + strings.TrimSuffix("/"+strings.TrimPrefix(strings.TrimPrefix(o.Dest, at.top), "/"), "/")
 		switch o.Kind {
 		case ROBind, Bind, Overlay, Home, Shell:
-			k := map[Kind]holder.Kind{ROBind: holder.ReadOnlyBind, Bind: holder.Bind, Overlay: holder.Overlay, Home: holder.Home, Shell: holder.Memory}[o.Kind]
-			source := o.Source
-			if o.Kind == Home {
-				source = o.Dest // what it is known by in the session
-			}
 			switch {
 			case !at.fresh:
-				h.Tree.add(k, source, inside, o)
-				regions.put(o.Dest, region{tree: at.tree, top: at.top})
+				h.Tree.add(kindOf[o.Kind], o.named(), inside, o)
+				regions.put(o.Dest, at)
 			case o.Kind == ROBind && paths.Inside("/proc", o.Dest):
 				h.Own.add(holder.Seal, "", own, o)
 			default:
 				tree := "/" + strconv.Itoa(trees)
-				h.Tree.add(k, source, tree, o)
+				h.Tree.add(kindOf[o.Kind], o.named(), tree, o)
 				h.Own.add(holder.Graft, tree, own, Op{Why: o.Why})
 				regions.put(o.Dest, region{tree: trees, top: o.Dest})
 				trees++
@@ -73,11 +68,7 @@ func Halve(ops []Op, terminal bool) Halves {
 			if !at.fresh {
 				h.Tree.add(holder.Directory, "", inside, Op{Perms: 0o755, Why: o.Why}) // to mount on
 			}
-			k := holder.Memory
-			if o.Kind == Proc {
-				k = holder.Processes
-			}
-			h.Own.add(k, "", own, o)
+			h.Own.add(kindOf[o.Kind], "", own, o)
 			regions.put(o.Dest, region{fresh: true})
 		case Dev:
 			if terminal {
@@ -87,26 +78,33 @@ func Halve(ops []Op, terminal bool) Halves {
 			h.Tree.add(holder.Devices, "", inside, o)
 			h.Tree.add(holder.Directory, "", inside+"/pts", Op{Perms: 0o755, Why: o.Why})
 			h.Own.add(holder.Pseudoterminals, "", own+"/pts", Op{Why: o.Why})
-			regions.put(o.Dest, region{tree: at.tree, top: at.top})
+			regions.put(o.Dest, at)
 		default:
-			k := map[Kind]holder.Kind{
-				Symlink: holder.Symlink, Dir: holder.Directory, File: holder.File, RemountRO: holder.ReadOnly,
-				Pin: holder.Pin, MaskFile: holder.HideFile, MaskDir: holder.HideDirectory,
-			}[o.Kind]
 			if at.fresh {
-				h.Own.add(k, o.bare().Source, own, o)
+				h.Own.add(kindOf[o.Kind], o.named(), own, o)
 			} else {
-				h.Tree.add(k, o.bare().Source, inside, o)
+				h.Tree.add(kindOf[o.Kind], o.named(), inside, o)
 			}
 		}
 	}
 	return h
 }
 
-// bare is o without the source that the holder does not need.
-func (o Op) bare() Op {
-	if o.Kind == Pin {
-		o.Source = ""
+// kindOf are the holder's steps for those of a plan.
+var kindOf = map[Kind]holder.Kind{
+	ROBind: holder.ReadOnlyBind, Bind: holder.Bind, Overlay: holder.Overlay, Home: holder.Home, Shell: holder.Memory,
+	Tmpfs: holder.Memory, Proc: holder.Processes, Dev: holder.Devices,
+	Symlink: holder.Symlink, Dir: holder.Directory, File: holder.File, RemountRO: holder.ReadOnly,
+	Pin: holder.Pin, MaskFile: holder.HideFile, MaskDir: holder.HideDirectory,
+}
+
+// named gives the source by which the holder knows what a step shows.
+func (o Op) named() string {
+	switch o.Kind {
+	case Home:
+		return o.Dest
+	case Pin:
+		return ""
 	}
-	return o
+	return o.Source
 }

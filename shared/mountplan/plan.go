@@ -139,65 +139,81 @@ func (p *planner) settle(ops []Op) ([]Op, error) {
 	// Where one destination leads can depend on another one, beneath which it
 	// lies once it has been replaced: repeat until nothing moves.
 	for range paths.MaxLinks {
-		slices.SortStableFunc(ops, func(a, b Op) int {
-			if order := paths.Compare(a.Dest, b.Dest); order != 0 || a.hides() == b.hides() {
-				return order
-			} else if a.hides() {
-				return 1
-			}
-			return -1
-		})
-		moved := false
-		// What a link in a hidden directory leads to is hidden, too, where that is
-		// elsewhere: open has nothing of what hides.
-		v, open := p.view(), p.view()
-		for i := range ops {
-			o := &ops[i]
-			at, err := v.locate(o.Dest, o.hides())
-			if err == nil && o.hides() && at.kind == absent {
-				at, err = open.locate(o.Dest, true)
-			}
-			if err != nil {
-				return nil, placeError(*o, err)
-			}
-			if o.hides() {
-				if at.kind == absent && at.host == "" && holdsMore(ops[i+1:], o.Dest) {
-					at.kind = directory // it is made for what lies in it
-				}
-				switch at.kind {
-				case directory:
-					o.Kind = MaskDir
-				case file:
-					o.Kind = MaskFile
-				default:
-					o.Kind = Hide
-				}
-			}
-			if at.path != o.Dest {
-				o.Dest, moved = at.path, true
-			}
-			if err := refuseReserved(*o); err != nil {
-				return nil, err
-			}
-			v.add(*o)
-			if !o.hides() {
-				open.add(*o)
-			}
+		slices.SortStableFunc(ops, parentsFirst)
+		moved, v, err := p.locateAll(ops)
+		if err != nil {
+			return nil, err
 		}
 		if moved {
 			continue
 		}
-		if ops, err := unique(ops); err != nil {
+		if ops, err = unique(ops); err != nil {
 			return nil, err
-		} else if ops, err = v.hide(ops); err != nil {
-			return nil, err
-		} else if err = p.check(ops); err != nil {
-			return nil, err
-		} else {
-			return pinned(ops), nil
 		}
+		if ops, err = v.hide(ops); err != nil {
+			return nil, err
+		}
+		if err := p.check(ops); err != nil {
+			return nil, err
+		}
+		return pinned(ops), nil
 	}
 	return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "bind_paths", Message: "the destinations lead to one another through symlinks"}
+}
+
+// parentsFirst orders steps; what hides comes after what shows at the same place.
+func parentsFirst(a, b Op) int {
+	if order := paths.Compare(a.Dest, b.Dest); order != 0 || a.hides() == b.hides() {
+		return order
+	} else if a.hides() {
+		return 1
+	}
+	return -1
+}
+
+// locateAll replaces each destination by the place that it leads to in what the steps before
+// it show, and gives that view. moved says that one was another.
+func (p *planner) locateAll(ops []Op) (moved bool, v *view, err error) {
+	// What a link in a hidden directory leads to is hidden, too, where that is
+	// elsewhere: open has nothing of what hides.
+	v, open := p.view(), p.view()
+	for i := range ops {
+		o := &ops[i]
+		at, err := v.locate(o.Dest, o.hides())
+		if err == nil && o.hides() && at.kind == absent {
+			at, err = open.locate(o.Dest, true)
+		}
+		if err != nil {
+			return false, nil, placeError(*o, err)
+		}
+		if o.hides() {
+			if at.kind == absent && at.host == "" && holdsMore(ops[i+1:], o.Dest) {
+				at.kind = directory // it is made for what lies in it
+			}
+			o.Kind = maskOf(at.kind)
+		}
+		moved = moved || at.path != o.Dest
+		o.Dest = at.path
+		if err := refuseReserved(*o); err != nil {
+			return false, nil, err
+		}
+		v.add(*o)
+		if !o.hides() {
+			open.add(*o)
+		}
+	}
+	return moved, v, nil
+}
+
+// maskOf is what hides something of that kind.
+func maskOf(k kind) Kind {
+	switch k {
+	case directory:
+		return MaskDir
+	case file:
+		return MaskFile
+	}
+	return Hide
 }
 
 // holdsMore reports whether something shows in dir, of the steps that come after
@@ -389,63 +405,55 @@ func (p *planner) view() *view {
 // base gives the steps for what lies beneath the table, without those that a
 // step of it takes the place of.
 func (p *planner) base(table []Op) []Op {
-	var ops []Op
 	taken := map[string]bool{}
 	for _, o := range table {
 		if !o.hides() {
 			taken[o.Dest] = true
 		}
 	}
-	hidden := func(dest string) bool {
-		for dir := range paths.Up(dest) {
+	ops := slices.Concat(p.system(), p.kernel(), p.facts.links)
+	for i := range ops {
+		if ops[i].Why == "" {
+			ops[i].Why = "filesystem"
+		}
+	}
+	return slices.DeleteFunc(ops, func(o Op) bool {
+		for dir := range paths.Up(o.Dest) {
 			if taken[dir] {
 				return true
 			}
 		}
 		return false
-	}
-	add := func(o Op) {
-		if o.Why == "" {
-			o.Why = "filesystem"
-		}
-		if !hidden(o.Dest) {
-			ops = append(ops, o)
-		}
-	}
+	})
+}
+
+// system are the directories of programs, libraries and settings.
+func (p *planner) system() []Op {
 	if p.spec.Filesystem == shared.FilesystemHost {
-		add(Op{Kind: ROBind, Source: "/", Dest: "/"})
-	} else {
-		for _, o := range p.facts.roots {
-			add(o)
-		}
-		for _, o := range p.facts.etc {
-			add(o)
-		}
-		if !p.ownVarTmp() {
-			add(Op{Kind: Symlink, Source: "../tmp", Dest: "/var/tmp"})
-		}
+		return []Op{{Kind: ROBind, Source: "/", Dest: "/"}}
 	}
-	add(Op{Kind: Proc, Dest: "/proc"})
+	ops := slices.Concat(p.facts.roots, p.facts.etc)
+	if !p.ownVarTmp() {
+		ops = append(ops, Op{Kind: Symlink, Source: "../tmp", Dest: "/var/tmp"})
+	}
+	return ops
+}
+
+// kernel are /proc, /dev and /run.
+func (p *planner) kernel() []Op {
+	ops := []Op{{Kind: Proc, Dest: "/proc"}}
 	if p.uid == 0 {
-		for _, o := range p.facts.covers {
-			add(o)
-		}
+		ops = append(ops, p.facts.covers...)
 	}
-	add(Op{Kind: Dev, Dest: "/dev"})
-	add(Op{Kind: Tmpfs, Dest: "/dev/shm", Perms: 0o1777, Size: p.tempSize})
-	add(Op{Kind: RemountRO, Dest: "/dev", Why: "no uncapped memory"})
-	if p.spec.Filesystem == shared.FilesystemHost {
-		if p.facts.run {
-			add(Op{Kind: Tmpfs, Dest: "/run", Perms: 0o755, Size: p.tempSize})
-			for _, o := range p.facts.resolv {
-				add(o)
-			}
-		}
-	} else {
-		add(Op{Kind: Dir, Dest: "/run", Perms: 0o755})
-	}
-	for _, o := range p.facts.links {
-		add(o)
+	ops = append(ops,
+		Op{Kind: Dev, Dest: "/dev"},
+		Op{Kind: Tmpfs, Dest: "/dev/shm", Perms: 0o1777, Size: p.tempSize},
+		Op{Kind: RemountRO, Dest: "/dev", Why: "no uncapped memory"})
+	switch {
+	case p.spec.Filesystem != shared.FilesystemHost:
+		ops = append(ops, Op{Kind: Dir, Dest: "/run", Perms: 0o755})
+	case p.facts.run:
+		ops = append(append(ops, Op{Kind: Tmpfs, Dest: "/run", Perms: 0o755, Size: p.tempSize}), p.facts.resolv...)
 	}
 	return ops
 }

@@ -40,62 +40,84 @@ func compile(a arch, rules []rule) ([]bpf.RawInstruction, error) {
 		deny(enosys),
 	}
 	for _, name := range conditional(rules) {
-		number, ok := a.number(name)
-		if !ok {
-			return nil, fmt.Errorf("call %q has no number", name)
+		block, err := blockOf(a, rules, name)
+		if err != nil {
+			return nil, err
 		}
-		if number == absent {
-			continue
-		}
-		var block []bpf.Instruction
-		for _, r := range rules {
-			if slices.Contains(r.calls, name) {
-				block = append(block, refuseIf(r)...)
-			}
-		}
-		block = append(block, bpf.RetConstant{Val: retAllow})
-		if len(block) > math.MaxUint8 {
-			return nil, fmt.Errorf("the rules for %q are too long to jump over", name)
-		}
-		program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: number, SkipFalse: uint8(len(block))})
 		program = append(program, block...)
 	}
 	for _, e := range [...]errno{eperm, enosys} {
-		var numbers []uint32
-		for _, r := range rules {
-			if len(r.tests) > 0 || r.deny != e {
-				continue
-			}
-			for _, name := range r.calls {
-				number, ok := a.number(name)
-				if !ok {
-					return nil, fmt.Errorf("call %q has no number", name)
-				}
-				if number != absent {
-					numbers = append(numbers, number)
-				}
-			}
+		list, err := refuseAll(a, rules, e)
+		if err != nil {
+			return nil, err
 		}
-		if len(numbers) > math.MaxUint8 {
-			return nil, fmt.Errorf("too many calls are refused with %v to jump over", e)
-		}
-		for i, n := range numbers {
-			// To the return behind the last of them, which that one skips if it is another call.
-			jump := bpf.JumpIf{Cond: bpf.JumpEqual, Val: n, SkipTrue: uint8(len(numbers) - 1 - i)}
-			if i == len(numbers)-1 {
-				jump.SkipFalse = 1
-			}
-			program = append(program, jump)
-		}
-		if len(numbers) > 0 {
-			program = append(program, deny(e))
-		}
+		program = append(program, list...)
 	}
 	program = append(program, bpf.RetConstant{Val: retAllow})
 	if len(program) > maxInstructions {
 		return nil, fmt.Errorf("the filter has %d instructions and the kernel takes %d", len(program), maxInstructions)
 	}
 	return bpf.Assemble(program)
+}
+
+// numberOf is the call's number, or absent.
+func (a arch) numberOf(name string) (uint32, error) {
+	number, ok := a.number(name)
+	if !ok {
+		return 0, fmt.Errorf("call %q has no number", name)
+	}
+	return number, nil
+}
+
+// blockOf decides about one call, of which the arguments matter.
+func blockOf(a arch, rules []rule, name string) ([]bpf.Instruction, error) {
+	number, err := a.numberOf(name)
+	if err != nil || number == absent {
+		return nil, err
+	}
+	var block []bpf.Instruction
+	for _, r := range rules {
+		if slices.Contains(r.calls, name) {
+			block = append(block, refuseIf(r)...)
+		}
+	}
+	block = append(block, bpf.RetConstant{Val: retAllow})
+	if len(block) > math.MaxUint8 {
+		return nil, fmt.Errorf("the rules for %q are too long to jump over", name)
+	}
+	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: number, SkipFalse: uint8(len(block))}}, block...), nil
+}
+
+// refuseAll refuses with e the calls that are refused whatever their arguments.
+func refuseAll(a arch, rules []rule, e errno) ([]bpf.Instruction, error) {
+	var numbers []uint32
+	for _, r := range rules {
+		if len(r.tests) > 0 || r.deny != e {
+			continue
+		}
+		for _, name := range r.calls {
+			number, err := a.numberOf(name)
+			if err != nil {
+				return nil, err
+			}
+			if number != absent {
+				numbers = append(numbers, number)
+			}
+		}
+	}
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	if len(numbers) > math.MaxUint8 {
+		return nil, fmt.Errorf("too many calls are refused with %v to jump over", e)
+	}
+	var list []bpf.Instruction
+	for i, n := range numbers {
+		// To the return behind the last of them, which that one skips if it is another call.
+		list = append(list, bpf.JumpIf{Cond: bpf.JumpEqual, Val: n, SkipTrue: uint8(len(numbers) - 1 - i)})
+	}
+	list[len(list)-1] = bpf.JumpIf{Cond: bpf.JumpEqual, Val: numbers[len(numbers)-1], SkipFalse: 1}
+	return append(list, deny(e)), nil
 }
 
 // conditional lists the calls that some rule refuses for some arguments alone.
