@@ -17,7 +17,7 @@ EXAMPLES := examples/embed examples/engine-firejail
 # versions for what is built here.
 TOOL    = $(shell cd tools && GOWORK=off $(GO) tool -n $(1))
 
-.PHONY: help run build test unit check cross vet staticcheck fmt-check tidy tidy-check generate generate-check man bench vm fuzz deps clean
+.PHONY: help run build test unit check cross vet staticcheck fmt-check tidy tidy-check generate generate-check lines man bench vm fuzz deps clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
@@ -42,6 +42,7 @@ unit:
 	else \
 		echo "no C compiler: go test work without the race detector"; $(GO) test -timeout 30m work; \
 	fi
+	cd tools && GOWORK=off $(GO) test ./...
 
 check: fmt-check vet cross staticcheck tidy-check generate-check ## gofmt, vet, cross builds, staticcheck, drift of go.mod and of generated code
 
@@ -50,6 +51,7 @@ fmt-check:
 
 vet:
 	$(GO) vet work
+	cd tools && GOWORK=off $(GO) vet ./...
 	GOOS=darwin GOARCH=amd64 $(GO) vet work
 
 cross:
@@ -90,6 +92,9 @@ generate-check:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cp shared/enginepb/engine.proto "$$dir" && \
 	(cd tools && GOWORK=off $(GO) run ./genproto "$$dir" engine.proto) && \
 	for f in engine.pb.go engine_grpc.pb.go; do diff -u "shared/enginepb/$$f" "$$dir/$$f" || { echo "run make generate"; exit 1; }; done
+
+lines: ## lines of Go code without tests, generated code, comments and blank lines
+	@cd tools && GOWORK=off $(GO) run ./lines ..
 
 man: ## the manual page, from the help texts
 	$(GO) run ./docs/man cmd/sbxhost/testdata docs/man/sbxhost.1
