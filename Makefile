@@ -97,7 +97,7 @@ lines: ## lines of Go code without tests, generated code, comments and blank lin
 	@cd tools && GOWORK=off $(GO) run ./lines ..
 
 man: ## the manual page, from the help texts
-	$(GO) run ./docs/man cmd/sbxhost/testdata docs/man/sbxhost.1
+	$(GO) run ./docs/man cmd/sbxhost/help docs/man/sbxhost.1
 
 bench: build ## what a command costs, next to a plain line of bubblewrap
 	$(GO) run ./test/bench -bin $(BIN)

@@ -82,7 +82,6 @@ var rules = []rule{
 var exclusive = map[string][]string{
 	"github.com/hashicorp/hcl/v2":     {"config", "docs/examples/ownformat"},
 	"github.com/zclconf/go-cty":       {"config"},
-	"github.com/posener/complete":     {"cmd/sbxhost"},
 	"google.golang.org/protobuf":      {"shared", "shared/enginepb"},
 	"google.golang.org/grpc":          {"shared", "shared/enginepb"},
 	module + "/shared/enginepb":       {"shared"},
@@ -95,7 +94,7 @@ var exclusive = map[string][]string{
 // never are what an engine's executable must not link, however indirectly: it
 // would cost every command its initialisation.
 var never = []string{
-	"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "github.com/posener/complete", "go.opentelemetry.io/otel/exporters",
+	"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "go.opentelemetry.io/otel/exporters",
 	module + "/host", module + "/config", module + "/workspace", module + "/policy", module + "/approvals", module + "/audit",
 }
 

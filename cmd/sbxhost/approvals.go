@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
 	"strconv"
@@ -39,7 +40,7 @@ func (a *app) completePolicy(o *host.Options) (err error) {
 		o.Approvals.SessionTTL = time.Duration(ms) * time.Millisecond
 	}
 	if path := a.getenv("SBXHOST_AUDIT"); path != "" {
-		o.Audit.Path = absolute(o.Dir, path)
+		o.Audit.Path = a.absolute(path)
 	}
 	o.Sensitive.Deny = o.Approvals.Mode == policy.ModeDeny
 	return nil
@@ -81,9 +82,6 @@ const maxHint = 4000
 func (a *app) approveAhead(r *host.ApprovalRequest, flags *runFlags) string {
 	args := []string{"-scope", "once"}
 	what := "to approve it ahead of its run"
-	if flags == nil {
-		flags = &runFlags{}
-	}
 	if config := cmp.Or(flags.config, a.getenv("SBXHOST_CONFIG")); config != "" {
 		args = append(args, "-config", config)
 	}
@@ -114,45 +112,7 @@ func (a *app) approveAhead(r *host.ApprovalRequest, flags *runFlags) string {
 	if utf8.RuneCountInString(text) > maxHint {
 		return what + ": sbxhost approvals add, with the flags and the command line just as they are"
 	}
-	cd := ""
-	if cwd, err := a.cwd(); err == nil {
-		cd = "cd " + shellQuote(cwd) + " && "
-	}
-	return what + ": " + cd + "sbxhost approvals add " + text
-}
-
-// approvalsCommand is the help for its subcommands.
-type approvalsCommand struct{ *app }
-
-func (*approvalsCommand) Synopsis() string   { return "Show and change what was approved" }
-func (*approvalsCommand) takesCommand() bool { return false }
-func (*approvalsCommand) Run(_ []string) int { return statusHelp }
-
-func (*approvalsCommand) Help() string {
-	return `Usage: sbxhost approvals SUBCOMMAND [FLAGS]
-
-A command that would run without a sandbox - since its engine does not work here,
-or since exec -no-sandbox asked for that - needs an approval. On a terminal you are
-asked. What you have approved for longer than once is kept in the file
-$XDG_STATE_HOME/sbxhost/approvals.json (~/.local/state without that variable).
-
-An approval is for one command line, with the variables that -env set for it, in
-one directory, sandbox and workspace.`
-}
-
-// approvalsListCommand lists approvals.
-type approvalsListCommand struct{ *app }
-
-func (*approvalsListCommand) Synopsis() string   { return "Show what was approved" }
-func (*approvalsListCommand) takesCommand() bool { return false }
-
-func (*approvalsListCommand) Help() string {
-	return `Usage: sbxhost approvals list [-json]
-
-Show the approvals that are in force, the oldest first.
-
-Flags:
-  -json             for machines`
+	return what + ": cd " + shellQuote(a.dir) + " && sbxhost approvals add " + text
 }
 
 type approvalJSON struct {
@@ -175,57 +135,47 @@ type approvalJSON struct {
 	RawScript []byte   `json:"script_base64,omitempty"`
 }
 
-// Run implements subcommand.
-func (c *approvalsListCommand) Run(args []string) int {
-	fs := newFlags("approvals list")
-	asJSON := fs.Bool("json", false, "")
-	if status, ok := c.parse(fs, c, args); !ok {
-		return status
-	}
-	if status, ok := c.noArguments(fs); !ok {
-		return status
-	}
-	store, err := c.store()
-	if err != nil {
-		return c.fail(err)
-	}
-	found, err := store.List()
-	if err != nil {
-		return c.fail(err)
-	}
-	now, err := approvals.Now()
-	if err != nil {
-		return c.fail(err)
-	}
-	session, _ := approvals.LoginSession() // unknown: none is of this one
-	list := []approvalJSON{}
-	rows := [][]string{{"ID", "SCOPE", "APPROVED", "SANDBOX", "DIRECTORY", "COMMAND"}}
-	for _, f := range found {
-		j := approvalJSON{ID: f.ID, Scope: f.Scope, Session: f.Session, Here: f.Scope != approvals.Session || f.Session == session,
-			At: f.At, Argv: f.Argv, Script: f.Script, Env: f.Env != "", Dir: f.Dir, Sandbox: f.Sandbox, Workspace: f.Workspace, Reason: f.Reason}
-		if f.Scope != approvals.Always {
-			j.LeftMS = (f.Until - now.Elapsed).Milliseconds()
+func (a *app) approvalsList(fs *flag.FlagSet) func() error {
+	asJSON := jsonFlag(fs)
+	return func() error {
+		store, err := a.store()
+		if err != nil {
+			return err
 		}
-		if !utf8.ValidString(f.Script) {
-			j.RawScript = []byte(f.Script)
+		found, err := store.List()
+		if err != nil {
+			return err
 		}
-		if slices.ContainsFunc(f.Argv, func(arg string) bool { return !utf8.ValidString(arg) }) {
-			for _, arg := range f.Argv {
-				j.RawArgv = append(j.RawArgv, []byte(arg))
+		now, err := approvals.Now()
+		if err != nil {
+			return err
+		}
+		session, _ := approvals.LoginSession() // unknown: none is of this one
+		list := []approvalJSON{}
+		rows := [][]string{{"ID", "SCOPE", "APPROVED", "SANDBOX", "DIRECTORY", "COMMAND"}}
+		for _, f := range found {
+			j := approvalJSON{ID: f.ID, Scope: f.Scope, Session: f.Session, Here: f.Scope != approvals.Session || f.Session == session,
+				At: f.At, Argv: f.Argv, Script: f.Script, Env: f.Env != "", Dir: f.Dir, Sandbox: f.Sandbox, Workspace: f.Workspace, Reason: f.Reason}
+			if f.Scope != approvals.Always {
+				j.LeftMS = (f.Until - now.Elapsed).Milliseconds()
 			}
+			if !utf8.ValidString(f.Script) {
+				j.RawScript = []byte(f.Script)
+			}
+			if slices.ContainsFunc(f.Argv, func(arg string) bool { return !utf8.ValidString(arg) }) {
+				for _, arg := range f.Argv {
+					j.RawArgv = append(j.RawArgv, []byte(arg))
+				}
+			}
+			list = append(list, j)
+			rows = append(rows, []string{j.ID, scopeText(&j), age(time.Since(j.At)), quote(j.Sandbox), quote(j.Dir), commandText(&j)})
 		}
-		list = append(list, j)
-		rows = append(rows, []string{j.ID, scopeText(&j), age(time.Since(j.At)), quote(j.Sandbox), quote(j.Dir), commandText(&j)})
+		text := "nothing is approved\n"
+		if len(list) > 0 {
+			text = table("", rows)
+		}
+		return a.result(*asJSON, list, text)
 	}
-	if *asJSON {
-		return c.printJSON(list)
-	}
-	if len(list) == 0 {
-		return c.print("nothing is approved\n")
-	}
-	var b strings.Builder
-	table(&b, "", rows)
-	return c.print(b.String())
 }
 
 // scopeText says how far an approval reaches, and how long.
@@ -261,163 +211,84 @@ func commandText(j *approvalJSON) string {
 	return text
 }
 
-// approvalsAddCommand approves ahead of a run.
-type approvalsAddCommand struct{ *app }
-
-func (*approvalsAddCommand) Synopsis() string   { return "Approve a command ahead of its run" }
-func (*approvalsAddCommand) takesCommand() bool { return true }
-
-func (*approvalsAddCommand) Help() string {
-	return `Usage: sbxhost approvals add [-scope SCOPE] [FLAGS] [--] COMMAND [ARGUMENT...]
-
-Approve that a command runs without a sandbox when it otherwise could not run, as
-your answer to the question would. It is for where nobody can be asked: run it
-from a terminal of yours, with the flags of exec and the command line exactly as
-they will be. Nothing is run.
-
-Flags:
-  -scope SCOPE      once: the first run that needs it; session: all until the
-                    login session, or -session NAME, or its time ends; always.
-                    Default: once
-  -sandbox, -config, -session, -env, -workdir, -c, -no-sandbox
-                    as of exec
-
-Example:
-  sbxhost approvals add -scope session -sandbox fast -- make test`
-}
-
-// Run implements subcommand.
-func (c *approvalsAddCommand) Run(args []string) int {
-	flags := runFlags{}
-	fs := newFlags("approvals add")
+// approvalsAdd approves a command ahead of its run.
+func (a *app) approvalsAdd(fs *flag.FlagSet) func() error {
+	flags := &runFlags{}
 	flags.register(fs)
 	scopeName := fs.String("scope", string(approvals.Once), "")
-	if status, ok := c.parse(fs, c, args); !ok {
-		return status
+	return func() error {
+		scope, err := approvals.ParseScope(*scopeName)
+		if err != nil {
+			return usage(fs, fmt.Errorf("-scope: %w", err))
+		}
+		if fs.NArg() == 0 && !flags.scripted {
+			return usage(fs, errors.New("there is no command"))
+		}
+		s, h, cmd, err := a.command(context.Background(), flags, fs.Args())
+		if err != nil {
+			return a.hinted(s, flags, err)
+		}
+		defer h.Close()
+		request, err := cmd.Approve(scope)
+		if err != nil {
+			return a.hinted(s, flags, err)
+		}
+		how := string(scope)
+		if scope == approvals.Session {
+			how = "for the session, " + shortTime(request.SessionTTL)
+		}
+		return a.print(fmt.Sprintf("approved %s: %s in %s\n", how, commandText(&approvalJSON{Argv: request.Args, Script: request.Script}), quote(request.Dir)))
 	}
-	scope, err := approvals.ParseScope(*scopeName)
-	if err != nil {
-		return c.usage(fs, fmt.Errorf("-scope: %w", err))
-	}
-	if fs.NArg() == 0 && !flags.scripted {
-		return c.usage(fs, errors.New("there is no command"))
-	}
-	ctx := context.Background()
-	s, err := c.load(ctx, flags.config)
-	if err == nil {
-		err = c.choose(ctx, s, &flags)
-	}
-	if err != nil {
-		return c.explainError(s, &flags, err)
-	}
-	h, err := host.New(ctx, s.options)
-	if err != nil {
-		return c.explainError(s, &flags, err)
-	}
-	defer h.Close()
-	cmd, err := c.newCmd(ctx, h, s, &flags, fs.Args())
-	if err != nil {
-		return c.explainError(s, &flags, err)
-	}
-	request, err := cmd.Approve(scope)
-	if err != nil {
-		return c.explainError(s, &flags, err)
-	}
-	how := map[approvals.Scope]string{
-		approvals.Once: "once", approvals.Session: "for the session, " + shortTime(request.SessionTTL), approvals.Always: "always",
-	}[scope]
-	return c.print(fmt.Sprintf("approved %s: %s in %s\n", how, commandText(&approvalJSON{Argv: request.Args, Script: request.Script}), quote(request.Dir)))
 }
 
-// approvalsRevokeCommand removes approvals.
-type approvalsRevokeCommand struct{ *app }
-
-func (*approvalsRevokeCommand) Synopsis() string   { return "Take approvals back" }
-func (*approvalsRevokeCommand) takesCommand() bool { return false }
-
-func (*approvalsRevokeCommand) Help() string {
-	return `Usage: sbxhost approvals revoke ID...
-
-Take approvals back. "sbxhost approvals list" shows their IDs, of which the
-beginning is enough.`
-}
-
-// Run implements subcommand.
-func (c *approvalsRevokeCommand) Run(args []string) int {
-	fs := newFlags("approvals revoke")
-	if status, ok := c.parse(fs, c, args); !ok {
-		return status
-	}
-	if fs.NArg() == 0 {
-		return c.usage(fs, errors.New("name an approval by its ID"))
-	}
-	store, err := c.store()
-	if err != nil {
-		return c.fail(err)
-	}
-	list, err := store.List()
-	if err != nil {
-		return c.fail(err)
-	}
-	var ids []string
-	for _, prefix := range fs.Args() {
-		var matching []string
-		for _, f := range list {
-			if prefix != "" && strings.HasPrefix(f.ID, prefix) {
-				matching = append(matching, f.ID)
+func (a *app) approvalsRevoke(fs *flag.FlagSet) func() error {
+	return func() error {
+		if fs.NArg() == 0 {
+			return usage(fs, errors.New("name an approval by its ID"))
+		}
+		store, err := a.store()
+		if err != nil {
+			return err
+		}
+		list, err := store.List()
+		if err != nil {
+			return err
+		}
+		var ids []string
+		for _, prefix := range fs.Args() {
+			var matching []string
+			for _, f := range list {
+				if prefix != "" && strings.HasPrefix(f.ID, prefix) {
+					matching = append(matching, f.ID)
+				}
+			}
+			switch len(matching) {
+			case 0:
+				return &hinted{fmt.Errorf("there is no approval %q; nothing was changed", prefix), "sbxhost approvals list shows what there is"}
+			case 1:
+				ids = append(ids, matching[0])
+			default:
+				return fmt.Errorf("%q is the beginning of %d IDs; nothing was changed", prefix, len(matching))
 			}
 		}
-		switch len(matching) {
-		case 0:
-			return c.fail(&hinted{fmt.Errorf("there is no approval %q; nothing was changed", prefix), "sbxhost approvals list shows what there is"})
-		case 1:
-			ids = append(ids, matching[0])
-		default:
-			return c.fail(fmt.Errorf("%q is the beginning of %d IDs; nothing was changed", prefix, len(matching)))
-		}
+		return a.revoke(store, func(f *approvals.Approval) bool { return slices.Contains(ids, f.ID) })
 	}
-	return c.revoke(store, func(f *approvals.Approval) bool {
-		for _, id := range ids {
-			if f.ID == id {
-				return true
-			}
-		}
-		return false
-	})
 }
 
-func (a *app) revoke(store *approvals.Store, matches func(*approvals.Approval) bool) int {
+func (a *app) approvalsClear(*flag.FlagSet) func() error {
+	return func() error {
+		store, err := a.store()
+		if err != nil {
+			return err
+		}
+		return a.revoke(store, func(*approvals.Approval) bool { return true })
+	}
+}
+
+func (a *app) revoke(store *approvals.Store, matches func(*approvals.Approval) bool) error {
 	gone, err := store.Revoke(context.Background(), matches)
 	if err != nil {
-		return a.fail(err)
+		return err
 	}
 	return a.print(plural(len(gone), "approval") + " taken back\n")
-}
-
-// approvalsClearCommand removes all approvals.
-type approvalsClearCommand struct{ *app }
-
-func (*approvalsClearCommand) Synopsis() string   { return "Take all approvals back" }
-func (*approvalsClearCommand) takesCommand() bool { return false }
-
-func (*approvalsClearCommand) Help() string {
-	return `Usage: sbxhost approvals clear
-
-Take all approvals back, of every session. Trusted configurations stay trusted.`
-}
-
-// Run implements subcommand.
-func (c *approvalsClearCommand) Run(args []string) int {
-	fs := newFlags("approvals clear")
-	if status, ok := c.parse(fs, c, args); !ok {
-		return status
-	}
-	if status, ok := c.noArguments(fs); !ok {
-		return status
-	}
-	store, err := c.store()
-	if err != nil {
-		return c.fail(err)
-	}
-	return c.revoke(store, func(*approvals.Approval) bool { return true })
 }

@@ -1,14 +1,14 @@
 package main
 
 import (
+	"embed"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
-
-	"github.com/posener/complete"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -21,7 +21,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        []string
-	dir            string // current directory; empty means to ask the system
+	dir            string // current directory; empty where it was removed
 
 	builtins host.Builtins
 	inject   map[string]shared.Engine // ahead of all other engines
@@ -35,170 +35,154 @@ func run(builtins host.Builtins, args []string) int {
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		environ: os.Environ(), builtins: builtins,
 	}
+	a.dir, _ = os.Getwd()
 	return a.run(args)
 }
 
-// subcommand is one command as its file defines it.
-type subcommand interface {
-	Help() string
-	Synopsis() string // one line
-	// Run gives the status to exit with, or statusHelp.
-	Run(args []string) int
-	AutocompleteArgs() complete.Predictor
-	AutocompleteFlags() complete.Flags
-	// takesCommand says that a foreign command line follows its own flags.
-	takesCommand() bool
+// command is one subcommand. Its help is the file of its name in help.
+type command struct {
+	name    string // "engines list"
+	foreign bool   // another program's command line follows its own flags
+	nargs   int    // how many arguments it takes at most; -1: any number
+	args    values // what an argument can be, for completion
+	// define registers the flags and gives what runs the command once they are
+	// parsed. It is nil for a command that only has others below it.
+	define func(*app, *flag.FlagSet) func() error
 }
 
-func (a *app) subcommands() map[string]subcommand {
-	return map[string]subcommand{
-		"exec":             &execCommand{app: a},
-		"shell":            &shellCommand{app: a},
-		"explain":          &explainCommand{app: a},
-		"validate":         &validateCommand{app: a},
-		"fmt":              &fmtCommand{app: a},
-		"init":             &initCommand{app: a},
-		"trust":            &trustCommand{app: a},
-		"approvals":        &approvalsCommand{app: a},
-		"approvals list":   &approvalsListCommand{app: a},
-		"approvals add":    &approvalsAddCommand{app: a},
-		"approvals revoke": &approvalsRevokeCommand{app: a},
-		"approvals clear":  &approvalsClearCommand{app: a},
-		"engines":          &enginesCommand{app: a},
-		"engines list":     &enginesListCommand{app: a},
-		"engines probe":    &enginesProbeCommand{app: a},
-		"engines schema":   &enginesSchemaCommand{app: a},
-		"engines pin":      &enginesPinCommand{app: a},
-		"engines verify":   &enginesVerifyCommand{app: a},
-		"engines test":     &enginesTestCommand{app: a},
-		"doctor":           &doctorCommand{app: a},
-		"sessions":         &sessionsCommand{app: a},
-		"sessions list":    &sessionsListCommand{app: a},
-		"sessions rm":      &sessionsRmCommand{app: a},
-		"version":          &versionCommand{app: a},
+func commands() []command {
+	return []command{
+		{name: "approvals"},
+		{name: "approvals add", foreign: true, nargs: -1, args: anyFile, define: (*app).approvalsAdd},
+		{name: "approvals clear", define: (*app).approvalsClear},
+		{name: "approvals list", define: (*app).approvalsList},
+		{name: "approvals revoke", nargs: -1, args: approvalID, define: (*app).approvalsRevoke},
+		{name: "doctor", define: (*app).doctor},
+		{name: "engines"},
+		{name: "engines list", define: (*app).enginesList},
+		{name: "engines pin", nargs: -1, define: (*app).enginesPin},
+		{name: "engines probe", nargs: -1, args: engineName, define: (*app).enginesProbe},
+		{name: "engines schema", nargs: -1, args: engineName, define: (*app).enginesSchema},
+		{name: "engines test", nargs: 1, args: engineName, define: (*app).enginesTest},
+		{name: "engines verify", nargs: -1, define: (*app).enginesVerify},
+		{name: "exec", foreign: true, nargs: -1, args: anyFile, define: (*app).exec},
+		{name: "explain", foreign: true, nargs: -1, args: anyFile, define: (*app).explain},
+		{name: "fmt", nargs: -1, args: hclFile, define: (*app).fmt},
+		{name: "init", nargs: 1, args: directory, define: (*app).init},
+		{name: "sessions"},
+		{name: "sessions list", nargs: -1, args: sessionName, define: (*app).sessionsList},
+		{name: "sessions rm", nargs: -1, args: sessionName, define: (*app).sessionsRm},
+		{name: "shell", nargs: -1, define: (*app).shell},
+		{name: "trust", nargs: 1, args: hclFile, define: (*app).trust},
+		{name: "validate", define: (*app).validate},
+		{name: "version", define: (*app).version},
 	}
 }
 
-// statusHelp is what a subcommand returns that only has others below it.
-const statusHelp = -1
-
-// run dispatches a command line and returns the status to exit with.
-func (a *app) run(args []string) int {
-	commands := a.subcommands()
-	if line := a.getenv("COMP_LINE"); line != "" {
-		a.offer(commands, line)
-		return 0
-	}
-	if len(args) > 0 {
-		switch strings.Replace(args[0], "--", "-", 1) {
-		case "help":
-			args = append(slices.Clone(args[1:]), "-help")
-		case "-v", "-version":
-			args = []string{"version"}
-		case "-autocomplete-install", "-autocomplete-uninstall":
-			if err := a.setCompletion(strings.HasSuffix(args[0], "-install")); err != nil {
-				return a.fail(fmt.Errorf("completion: %w", err))
-			}
-			return 0
+// lookup finds the command that a line of words begins with.
+func lookup(words []string) (found command, ok bool) {
+	for _, c := range commands() {
+		name := strings.Fields(c.name)
+		if len(name) <= len(words) && len(c.name) > len(found.name) && slices.Equal(name, words[:len(name)]) {
+			found, ok = c, true
 		}
 	}
-	if status, unknown := a.unknownCommand(commands, args); unknown {
-		return status
-	}
-	flags := args // before the name of a command
-	if i := slices.IndexFunc(args, func(word string) bool { return !strings.HasPrefix(word, "-") }); i >= 0 {
-		flags, args = args[:i], args[i:]
-	} else {
-		args = nil
-	}
-	name, command := "", subcommand(nil)
-	for words := 1; words <= min(2, len(args)); words++ {
-		if c := commands[strings.Join(args[:words], " ")]; c != nil {
-			name, command = strings.Join(args[:words], " "), c
-		}
-	}
-	args = args[strings.Count(name, " ")+min(1, len(name)):]
-	asked := slices.ContainsFunc(flags, isHelp)
-	if command == nil || !command.takesCommand() { // a question in a foreign line is not to us
-		own := args
-		if i := slices.Index(args, "--"); i >= 0 {
-			own = args[:i]
-		}
-		asked = asked || slices.ContainsFunc(own, isHelp)
-	}
-	switch {
-	case asked && command != nil:
-		fmt.Fprintln(a.stdout, help(commands, name))
-		return 0
-	case asked && len(args) == 0:
-		fmt.Fprintln(a.stdout, topHelp(commands))
-		return 0
-	case command == nil:
-		fmt.Fprintln(a.stderr, topHelp(commands))
-		return statusFailed
-	case len(flags) > 0:
-		return a.fail(&hinted{fmt.Errorf("%s stands before the command", flags[0]), "flags follow the name of their command: sbxhost " + name + " -help"})
-	}
-	status := command.Run(args)
-	if status == statusHelp {
-		fmt.Fprintln(a.stderr, help(commands, name))
-		return statusFailed // help that nobody asked for
-	}
-	return status
+	return found, ok
 }
 
-func isHelp(word string) bool { return word == "-h" || word == "-help" || word == "--help" }
-
-// below lists the commands one word below name, by that word.
-func below(commands map[string]subcommand, name string) []string {
+// below lists the words that may follow a command's name; of "", the commands.
+func below(name string) []string {
 	var list []string
-	for _, other := range slices.Sorted(maps.Keys(commands)) {
-		if word, ok := strings.CutPrefix(other, name+" "); ok {
+	for _, c := range commands() {
+		if parent, word := cutLast(c.name); parent == name {
 			list = append(list, word)
 		}
 	}
 	return list
 }
 
-// help is that of a command, with those below it.
-func help(commands map[string]subcommand, name string) string {
-	text, words := commands[name].Help(), below(commands, name)
-	longest := 0
-	for _, word := range words {
-		longest = max(longest, len(word))
-	}
-	if len(words) > 0 {
-		text += "\n\nSubcommands:"
-	}
-	for _, word := range words {
-		text += fmt.Sprintf("\n    %-*s    %s", longest, word, commands[name+" "+word].Synopsis())
-	}
-	return text
+func cutLast(name string) (before, last string) {
+	i := strings.LastIndexByte(name, ' ')
+	return name[:max(i, 0)], name[i+1:]
 }
 
-func topHelp(commands map[string]subcommand) string {
-	var b strings.Builder
-	b.WriteString(`Usage: sbxhost [-help] [-version] COMMAND [ARGUMENTS]
+//go:embed help/*.txt
+var helpTexts embed.FS
 
-Run commands that nobody has read yet in a fresh, lightweight sandbox each.
+// help is the help of a command; of "", that of sbxhost.
+func help(name string) string {
+	file := strings.ReplaceAll(name, " ", "-")
+	if file == "" {
+		file = "sbxhost"
+	}
+	text, err := helpTexts.ReadFile("help/" + file + ".txt")
+	if err != nil {
+		panic(err) // a test looks for each
+	}
+	return string(text)
+}
 
-Commands:
-`)
-	for _, name := range slices.Sorted(maps.Keys(commands)) {
-		if !strings.Contains(name, " ") {
-			fmt.Fprintf(&b, "  %-9s %s\n", name, commands[name].Synopsis())
+func isHelp(word string) bool { return word == "-h" || word == "-help" || word == "--help" }
+
+func isFlag(word string) bool { return strings.HasPrefix(word, "-") }
+
+// run runs a command line and returns the status to exit with.
+func (a *app) run(args []string) int {
+	if line := a.getenv("COMP_LINE"); line != "" {
+		a.offer(line)
+		return 0
+	}
+	return a.fail(a.dispatch(args))
+}
+
+func (a *app) dispatch(args []string) error {
+	if len(args) > 0 {
+		switch word := strings.Replace(args[0], "--", "-", 1); word {
+		case "help":
+			args = append(slices.Clone(args[1:]), "-help")
+		case "-v", "-version":
+			args = []string{"version"}
+		case "-autocomplete-install", "-autocomplete-uninstall":
+			return a.setCompletion(word == "-autocomplete-install")
 		}
 	}
-	b.WriteString(`
-Examples:
-  sbxhost exec -- make test              with the configuration in force, or none
-  sbxhost exec -sandbox fast -c 'npm ci && npm test'
-  sbxhost explain -sandbox fast          what a command would see, and why
-  sbxhost init                           write a commented config.hcl
-
-"sbxhost COMMAND -help" says more. "sbxhost -autocomplete-install" sets up
-completion for your shell. SBXHOST_LOG=debug shows what goes on.`)
-	return b.String()
+	var flags []string // before the name of a command
+	for len(args) > 0 && isFlag(args[0]) {
+		flags, args = append(flags, args[0]), args[1:]
+	}
+	c, ok := lookup(args)
+	rest := args[len(strings.Fields(c.name)):]
+	if len(args) > 0 && !ok || c.define == nil && len(rest) > 0 && !isFlag(rest[0]) {
+		return a.unknownCommand(c.name, rest[0])
+	}
+	asked := slices.ContainsFunc(flags, isHelp)
+	if !c.foreign { // a question in another program's line is not to us
+		own := rest
+		if i := slices.Index(own, "--"); i >= 0 {
+			own = own[:i]
+		}
+		asked = asked || slices.ContainsFunc(own, isHelp)
+	}
+	switch {
+	case asked:
+		return a.print(help(c.name))
+	case c.define == nil: // help that nobody asked for
+		io.WriteString(a.stderr, help(c.name))
+		return exit(statusFailed)
+	case len(flags) > 0:
+		return &hinted{fmt.Errorf("%s stands before the command", flags[0]), "flags follow the name of their command: sbxhost " + c.name + " -help"}
+	}
+	fs := newFlags(c.name)
+	run := c.define(a, fs)
+	switch err := fs.Parse(rest); {
+	case errors.Is(err, flag.ErrHelp):
+		return a.print(help(c.name))
+	case err != nil:
+		return usage(fs, err)
+	case c.nargs >= 0 && fs.NArg() > c.nargs:
+		return usage(fs, fmt.Errorf("unexpected argument %q", fs.Arg(c.nargs)))
+	}
+	return run()
 }
 
 // getenv is os.Getenv over a.environ.
@@ -214,16 +198,4 @@ func (a *app) lookupEnv(name string) (value string, found bool) {
 		}
 	}
 	return value, found
-}
-
-// cwd is the current directory.
-func (a *app) cwd() (string, error) {
-	if a.dir == "" {
-		dir, err := os.Getwd()
-		if err != nil {
-			return "", fmt.Errorf("current directory: %w", err)
-		}
-		a.dir = dir
-	}
-	return a.dir, nil
 }

@@ -3,56 +3,166 @@ package main
 import (
 	"cmp"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/posener/complete"
-
-	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
 )
 
+// values says what a word of a command line can be, for completion.
+type values int
+
+const (
+	anything values = iota
+	anyFile
+	hclFile
+	directory
+	sandboxName
+	sessionName
+	engineName
+	approvalID
+	trueOrFalse
+	scopeOf
+)
+
+// flagValues says what the value of a flag can be, by the flag's name.
+func flagValues(name string) values {
+	switch name {
+	case "sandbox":
+		return sandboxName
+	case "session":
+		return sessionName
+	case "config":
+		return hclFile
+	case "workdir":
+		return directory
+	case "result":
+		return anyFile
+	case "network", "write":
+		return trueOrFalse
+	case "scope":
+		return scopeOf
+	}
+	return anything
+}
+
 // offer gives a shell what may follow a line, which it gives by COMP_LINE.
-func (a *app) offer(commands map[string]subcommand, line string) {
+func (a *app) offer(line string) {
 	if point, err := strconv.Atoi(a.getenv("COMP_POINT")); err == nil && point >= 0 && point < len(line) {
 		line = line[:point]
 	}
-	all := complete.Command{Sub: complete.Commands{}, Flags: complete.Flags{}}
-	for _, flag := range []string{"-autocomplete-install", "-autocomplete-uninstall", "-help", "-version"} {
-		all.Flags[flag] = complete.PredictNothing
+	words := strings.Fields(line)[1:] // after sbxhost
+	typed := ""
+	if len(words) > 0 && !strings.HasSuffix(line, " ") {
+		typed, words = words[len(words)-1], words[:len(words)-1]
 	}
-	for _, name := range slices.Sorted(maps.Keys(commands)) {
-		c := complete.Command{Args: commands[name].AutocompleteArgs(), Flags: commands[name].AutocompleteFlags(), Sub: complete.Commands{}}
-		if parent, word, ok := strings.Cut(name, " "); ok {
-			all.Sub[parent].Sub[word] = c
-		} else {
-			all.Sub[name] = c
-		}
-	}
-	words := append(strings.Fields(line)[1:], "") // after sbxhost
-	if !strings.HasSuffix(line, " ") && len(words) > 1 {
-		words = words[:len(words)-1]
-	}
-	typed := words[len(words)-1]
-	if flag, value, ok := strings.Cut(typed, "="); ok {
-		words, typed = append(words[:len(words)-1], flag, value), value
-	}
-	args := complete.Args{All: words, Completed: words[:len(words)-1], Last: typed}
-	if n := len(words); n > 1 {
-		args.LastCompleted = words[n-2]
-	}
-	for _, option := range all.Predict(args) {
-		if strings.HasPrefix(option, typed) {
+	for _, option := range a.options(words, typed) {
+		// Of -network=t, a shell completes what follows the sign.
+		if _, value, ok := strings.Cut(typed, "="); ok && isFlag(typed) && strings.HasPrefix(option, value) || strings.HasPrefix(option, typed) {
 			fmt.Fprintln(a.stdout, option)
 		}
 	}
+}
+
+// options gives what may follow words, some of which begin with what was typed.
+func (a *app) options(words []string, typed string) []string {
+	c, ok := lookup(words)
+	switch {
+	case !ok && isFlag(typed):
+		return []string{"-autocomplete-install", "-autocomplete-uninstall", "-help", "-version"}
+	case c.define == nil:
+		return below(c.name)
+	}
+	fs := newFlags(c.name)
+	c.define(a, fs)
+	before := typed
+	if i := strings.IndexByte(typed, '='); i > 0 {
+		before, typed = typed[:i], typed[i+1:]
+	} else if before = ""; len(words) > 0 {
+		before = words[len(words)-1]
+	}
+	if f := fs.Lookup(strings.TrimLeft(before, "-")); f != nil && isFlag(before) && !isBool(f) {
+		return a.valuesOf(flagValues(f.Name), words, typed)
+	}
+	if !isFlag(typed) {
+		return a.valuesOf(c.args, words, typed)
+	}
+	var names []string
+	fs.VisitAll(func(f *flag.Flag) { names = append(names, "-"+f.Name) })
+	return names
+}
+
+func isBool(f *flag.Flag) bool {
+	b, ok := f.Value.(interface{ IsBoolFlag() bool })
+	return ok && b.IsBoolFlag()
+}
+
+func (a *app) valuesOf(kind values, words []string, typed string) []string {
+	switch kind {
+	case anyFile:
+		return a.filesOf("*", typed)
+	case hclFile:
+		return a.filesOf("*.hcl", typed)
+	case directory:
+		return a.filesOf("", typed)
+	case sandboxName:
+		return a.sandboxNames(words)
+	case sessionName:
+		return a.sessionNames()
+	case engineName:
+		return []string{"native", "bwrap", "noop", "seatbelt"}
+	case trueOrFalse:
+		return []string{"true", "false"}
+	case scopeOf:
+		return []string{"once", "session", "always"}
+	case approvalID:
+		return a.approvalIDs()
+	}
+	return nil
+}
+
+// filesOf gives the directories, and the files that match a pattern, that a path
+// can go on with. Of one directory alone it gives what is in it: a shell would
+// take it for the end of the word.
+func (a *app) filesOf(pattern, typed string) []string {
+	dir, _ := filepath.Split(typed)
+	entries, err := os.ReadDir(a.absolute(dir))
+	if err != nil {
+		return nil
+	}
+	var found []string
+	for _, e := range entries {
+		info, err := os.Stat(filepath.Join(a.absolute(dir), e.Name()))
+		switch {
+		case !strings.HasPrefix(dir+e.Name(), typed) || err != nil:
+		case info.IsDir():
+			found = append(found, dir+e.Name()+"/")
+		default:
+			if ok, _ := filepath.Match(pattern, e.Name()); ok {
+				found = append(found, dir+e.Name())
+			}
+		}
+	}
+	if len(found) == 1 && strings.HasSuffix(found[0], "/") {
+		return append(found, a.filesOf(pattern, found[0])...)
+	}
+	return found
+}
+
+func (a *app) approvalIDs() (ids []string) {
+	if store, err := a.store(); err == nil {
+		list, _ := store.List()
+		for _, approval := range list {
+			ids = append(ids, approval.ID)
+		}
+	}
+	return ids
 }
 
 // setCompletion has the shells that their user has set up ask sbxhost for completions,
@@ -109,11 +219,11 @@ func (a *app) setLine(path, text string, wanted bool) error {
 }
 
 // sandboxNames completes the names in the configuration that would be in force.
-func (a *app) sandboxNames(args complete.Args) []string {
+func (a *app) sandboxNames(words []string) []string {
 	explicit := ""
-	for i, word := range args.All {
-		if (word == "-config" || word == "--config") && i+1 < len(args.All) {
-			explicit = args.All[i+1]
+	for i, word := range words {
+		if (word == "-config" || word == "--config") && i+1 < len(words) {
+			explicit = words[i+1]
 		}
 	}
 	path, origin, err := a.find(explicit)
@@ -126,191 +236,4 @@ func (a *app) sandboxNames(args complete.Args) []string {
 	}
 	file, _ := config.Load(path, a.evalInput())
 	return file.Names()
-}
-
-func (a *app) completeRun() complete.Flags {
-	yesNo := complete.PredictSet("true", "false")
-	return complete.Flags{
-		"-sandbox":   complete.PredictFunc(a.sandboxNames),
-		"-config":    complete.PredictFiles("*.hcl"),
-		"-workdir":   complete.PredictDirs("*"),
-		"-network":   yesNo,
-		"-read-only": complete.PredictNothing,
-		"-timeout":   complete.PredictAnything,
-		"-env":       complete.PredictAnything,
-		"-session":   a.completeSessions(),
-		"-c":         complete.PredictAnything,
-		"-t":         complete.PredictNothing,
-	}
-}
-
-func completeConfig() complete.Flags {
-	return complete.Flags{"-config": complete.PredictFiles("*.hcl"), "-json": complete.PredictNothing}
-}
-
-func completeEngines() complete.Predictor {
-	return complete.PredictSet("native", "bwrap", "noop", "seatbelt")
-}
-
-// What each subcommand completes, for subcommand.
-
-func (*execCommand) AutocompleteArgs() complete.Predictor { return complete.PredictFiles("*") }
-
-func (c *execCommand) AutocompleteFlags() complete.Flags {
-	flags := c.completeRun()
-	flags["-i"] = complete.PredictNothing
-	flags["-no-sandbox"] = complete.PredictNothing
-	flags["-session"] = complete.PredictAnything
-	flags["-result"] = complete.PredictFiles("*")
-	flags["-quiet"] = complete.PredictNothing
-	return flags
-}
-
-func (*explainCommand) AutocompleteArgs() complete.Predictor { return complete.PredictFiles("*") }
-
-func (c *explainCommand) AutocompleteFlags() complete.Flags {
-	flags := c.completeRun()
-	flags["-json"] = complete.PredictNothing
-	return flags
-}
-
-func (*validateCommand) AutocompleteArgs() complete.Predictor { return complete.PredictNothing }
-func (*validateCommand) AutocompleteFlags() complete.Flags    { return completeConfig() }
-
-func (*fmtCommand) AutocompleteArgs() complete.Predictor { return complete.PredictFiles("*.hcl") }
-
-func (*fmtCommand) AutocompleteFlags() complete.Flags {
-	return complete.Flags{"-check": complete.PredictNothing, "-write": complete.PredictSet("true", "false")}
-}
-
-func (*initCommand) AutocompleteArgs() complete.Predictor { return complete.PredictDirs("*") }
-
-func (*initCommand) AutocompleteFlags() complete.Flags {
-	return complete.Flags{"-force": complete.PredictNothing}
-}
-
-func (*versionCommand) AutocompleteArgs() complete.Predictor { return complete.PredictNothing }
-
-func (*versionCommand) AutocompleteFlags() complete.Flags {
-	return complete.Flags{"-json": complete.PredictNothing}
-}
-
-func (*enginesCommand) AutocompleteArgs() complete.Predictor { return complete.PredictNothing }
-func (*enginesCommand) AutocompleteFlags() complete.Flags    { return nil }
-
-func (*enginesListCommand) AutocompleteArgs() complete.Predictor { return complete.PredictNothing }
-func (*enginesListCommand) AutocompleteFlags() complete.Flags    { return completeConfig() }
-
-func (*enginesProbeCommand) AutocompleteArgs() complete.Predictor { return completeEngines() }
-func (*enginesProbeCommand) AutocompleteFlags() complete.Flags    { return completeConfig() }
-
-func (*enginesSchemaCommand) AutocompleteArgs() complete.Predictor { return completeEngines() }
-
-func (*enginesSchemaCommand) AutocompleteFlags() complete.Flags {
-	flags := completeConfig()
-	flags["-json-schema"] = complete.PredictNothing
-	return flags
-}
-
-func (*enginesVerifyCommand) AutocompleteArgs() complete.Predictor { return complete.PredictAnything }
-func (*enginesVerifyCommand) AutocompleteFlags() complete.Flags    { return completeConfig() }
-func (*enginesPinCommand) AutocompleteArgs() complete.Predictor    { return complete.PredictAnything }
-
-func (*enginesPinCommand) AutocompleteFlags() complete.Flags {
-	return complete.Flags{"-config": complete.PredictFiles("*.hcl"), "-n": complete.PredictNothing}
-}
-
-func (*sessionsCommand) AutocompleteArgs() complete.Predictor { return complete.PredictNothing }
-func (*sessionsCommand) AutocompleteFlags() complete.Flags    { return nil }
-
-func (c *sessionsListCommand) AutocompleteArgs() complete.Predictor { return c.completeSessions() }
-func (*sessionsListCommand) AutocompleteFlags() complete.Flags      { return completeJSON() }
-
-func (c *sessionsRmCommand) AutocompleteArgs() complete.Predictor { return c.completeSessions() }
-func (*sessionsRmCommand) AutocompleteFlags() complete.Flags      { return completeJSON() }
-
-func (a *app) completeSessions() complete.Predictor {
-	return complete.PredictFunc(func(complete.Args) []string { return a.sessionNames() })
-}
-
-func completeJSON() complete.Flags {
-	return complete.Flags{"-json": complete.PredictNothing}
-}
-func (*trustCommand) AutocompleteArgs() complete.Predictor { return complete.PredictFiles("*.hcl") }
-
-func (*trustCommand) AutocompleteFlags() complete.Flags {
-	return complete.Flags{"-list": complete.PredictNothing, "-revoke": complete.PredictNothing, "-json": complete.PredictNothing}
-}
-
-func (*approvalsCommand) AutocompleteArgs() complete.Predictor     { return complete.PredictNothing }
-func (*approvalsCommand) AutocompleteFlags() complete.Flags        { return nil }
-func (*approvalsListCommand) AutocompleteArgs() complete.Predictor { return complete.PredictNothing }
-
-func (*approvalsListCommand) AutocompleteFlags() complete.Flags {
-	return complete.Flags{"-json": complete.PredictNothing}
-}
-
-func (*approvalsAddCommand) AutocompleteArgs() complete.Predictor { return complete.PredictFiles("*") }
-
-func (c *approvalsAddCommand) AutocompleteFlags() complete.Flags {
-	flags := c.completeRun()
-	flags["-scope"] = complete.PredictSet("once", "session", "always")
-	flags["-session"] = complete.PredictAnything
-	flags["-no-sandbox"] = complete.PredictNothing
-	return flags
-}
-
-func (c *approvalsRevokeCommand) AutocompleteArgs() complete.Predictor {
-	return complete.PredictFunc(func(complete.Args) []string {
-		var ids []string
-		if store, err := c.store(); err == nil {
-			list, _ := store.List()
-			for _, a := range list {
-				ids = append(ids, a.ID)
-			}
-		}
-		return ids
-	})
-}
-
-func (*approvalsRevokeCommand) AutocompleteFlags() complete.Flags   { return nil }
-func (*approvalsClearCommand) AutocompleteArgs() complete.Predictor { return complete.PredictNothing }
-func (*approvalsClearCommand) AutocompleteFlags() complete.Flags    { return nil }
-
-// trusts reports whether a configuration, by a path of trustPlace, is trusted
-// as it is now.
-func (a *app) trusts(path string) bool {
-	text, err := config.Read(path)
-	if err != nil {
-		return false
-	}
-	store, err := a.store()
-	if err != nil {
-		return false
-	}
-	state, _, err := store.Trusts(path, text)
-	return err == nil && state == approvals.TrustConfirmed
-}
-
-func (*enginesTestCommand) AutocompleteArgs() complete.Predictor {
-	return complete.PredictOr(completeEngines(), complete.PredictFiles("*"))
-}
-
-func (*enginesTestCommand) AutocompleteFlags() complete.Flags {
-	flags := completeConfig()
-	for _, name := range []string{"-run", "-stream-mib", "-options"} {
-		flags[name] = complete.PredictAnything
-	}
-	for _, name := range []string{"-probes", "-contract", "-failed", "-session", "-unconfined", "-brief"} {
-		flags[name] = complete.PredictNothing
-	}
-	return flags
-}
-
-func (*doctorCommand) AutocompleteArgs() complete.Predictor { return complete.PredictNothing }
-
-func (*doctorCommand) AutocompleteFlags() complete.Flags {
-	flags := completeConfig()
-	flags["-probe"] = complete.PredictNothing
-	return flags
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,27 +13,6 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
-
-// doctorCommand tells what this machine allows.
-type doctorCommand struct{ *app }
-
-func (*doctorCommand) Synopsis() string   { return "Find out what this machine lets sandboxes do" }
-func (*doctorCommand) takesCommand() bool { return false }
-
-func (*doctorCommand) Help() string {
-	return `Usage: sbxhost doctor [-config FILE] [-json] [-probe]
-
-Find out, by doing, what this machine allows or withholds, what that means for
-sandboxes, and what would help. Nothing is changed.
-
-  -probe   run the probes of isolation too, on the engines that work here, and
-           summarise them ("sbxhost engines test" shows each); docker's in an
-           image that a sandbox names and the daemon has
-  -json    results as JSON
-
-Exit status: 0; 1 when no engine that isolates works here, or when a probe failed;
-125 when the question could not be answered.`
-}
 
 // finding is what one look has brought.
 type finding struct {
@@ -66,81 +46,47 @@ type probedGroup struct {
 	Error   string              `json:"error"`
 }
 
-// Run implements subcommand.
-func (c *doctorCommand) Run(args []string) int {
-	fs := newFlags("doctor")
-	explicit := configFlag(fs)
-	asJSON := fs.Bool("json", false, "")
+// doctor tells what this machine allows.
+func (a *app) doctor(fs *flag.FlagSet) func() error {
+	explicit, asJSON := configFlag(fs), jsonFlag(fs)
 	probe := fs.Bool("probe", false, "")
-	if status, ok := c.parse(fs, c, args); !ok {
-		return status
-	}
-	if status, ok := c.noArguments(fs); !ok {
-		return status
-	}
-	ctx := context.Background()
-	s, h, err := c.host(ctx, *explicit)
-	if err != nil {
-		return c.explainError(nil, nil, err)
-	}
-	defer h.Close()
-	report := doctorReport{Findings: c.examine(ctx)}
-	status := statusNotReady
-	for _, name := range h.EngineNames() {
-		info, e := c.ask(ctx, h, name)
-		report.Engines = append(report.Engines, e)
-		if !e.Ready || info.unconfined {
-			continue
+	return func() error {
+		ctx := context.Background()
+		s, h, err := a.host(ctx, *explicit)
+		if err != nil {
+			return err
 		}
-		status = 0
-		if *probe {
-			report.Probes = append(report.Probes, c.probeEngine(ctx, h, name, s.engineOptions(name, info.options)))
+		defer h.Close()
+		report := doctorReport{Findings: a.examine(ctx)}
+		status := statusNotReady
+		for _, name := range h.EngineNames() {
+			e := probeEngine(ctx, h, name)
+			info, err := h.EngineInfo(ctx, name)
+			if err != nil {
+				e = probedEngine{Name: name, Degraded: []string{}, Facts: map[string]string{}, Error: err.Error()}
+			}
+			report.Engines = append(report.Engines, e)
+			if !e.Ready || info.Features.Has("unconfined") {
+				continue
+			}
+			status = 0
+			if *probe {
+				report.Probes = append(report.Probes, testIsolation(ctx, h, name, s.engineOptions(name, info.Options)))
+			}
 		}
-	}
-	for _, p := range report.Probes {
-		if p.Error != "" || len(p.Bad) > 0 {
-			status = statusNotReady
+		for _, p := range report.Probes {
+			if p.Error != "" || len(p.Bad) > 0 {
+				status = statusNotReady
+			}
 		}
-	}
-	if *asJSON {
-		if failed := c.printJSON(report); failed != 0 {
-			return failed
+		if err := a.result(*asJSON, report, report.text()); err != nil {
+			return err
 		}
-		return status
+		return exit(status)
 	}
-	if failed := c.print(report.text()); failed != 0 {
-		return failed
-	}
-	return status
 }
 
-// asked is what else than its probe counts of an engine.
-type asked struct {
-	unconfined bool
-	options    shared.OptionSchema
-}
-
-func (c *doctorCommand) ask(ctx context.Context, h *host.Host, name string) (asked, probedEngine) {
-	e := probedEngine{Name: name, Degraded: []string{}, Facts: map[string]string{}}
-	info, err := h.EngineInfo(ctx, name)
-	if err != nil {
-		e.Error = err.Error()
-		return asked{}, e
-	}
-	probe, err := h.EngineProbe(ctx, name)
-	if err != nil {
-		e.Error = err.Error()
-		return asked{}, e
-	}
-	e.Ready, e.Reason, e.Fix = probe.Ready, probe.Reason, probe.Fix
-	e.Degraded = append(e.Degraded, probe.Degraded...)
-	for k, v := range probe.Facts {
-		e.Facts[k] = v
-	}
-	return asked{info.Features.Has("unconfined"), info.Options}, e
-}
-
-func (c *doctorCommand) probeEngine(ctx context.Context, h *host.Host, name string, configs []json.RawMessage) probedGroup {
+func testIsolation(ctx context.Context, h *host.Host, name string, configs []json.RawMessage) probedGroup {
 	g := probedGroup{Engine: name, Bad: []enginetest.Result{}}
 	o := enginetest.Options{ProbesOnly: true}
 	if name == "docker" {

@@ -12,10 +12,10 @@ import (
 )
 
 // examine looks at everything that this platform has.
-func (c *doctorCommand) examine(ctx context.Context) []finding {
+func (a *app) examine(ctx context.Context) []finding {
 	findings := []finding{{Name: "platform", State: stateOK, Found: runtime.GOOS + "/" + runtime.GOARCH + ", " + asWhom()}}
-	findings = append(findings, c.examinePlatform(ctx)...)
-	return append(findings, c.cacheDir(), c.runtimeDir(), network())
+	findings = append(findings, examinePlatform(ctx)...)
+	return append(findings, a.cacheDir(), runtimeDir(), network())
 }
 
 func asWhom() string {
@@ -26,13 +26,13 @@ func asWhom() string {
 }
 
 // cacheDir writes to the directory that holds the sessions' scratch space.
-func (c *doctorCommand) cacheDir() finding {
+func (a *app) cacheDir() finding {
 	f := finding{Name: "cache directory", State: stateOK}
-	base := c.getenv("XDG_CACHE_HOME")
+	base := a.getenv("XDG_CACHE_HOME")
 	if !filepath.IsAbs(base) {
-		base = filepath.Join(c.getenv("HOME"), ".cache")
+		base = filepath.Join(a.getenv("HOME"), ".cache")
 		if runtime.GOOS == "darwin" {
-			base = filepath.Join(c.getenv("HOME"), "Library", "Caches")
+			base = filepath.Join(a.getenv("HOME"), "Library", "Caches")
 		}
 	}
 	const consequence = "sessions have no place for their scratch space"
@@ -73,7 +73,7 @@ func nearest(dir string) string {
 }
 
 // runtimeDir binds a socket where an engine's would be.
-func (c *doctorCommand) runtimeDir() finding {
+func runtimeDir() finding {
 	f := finding{Name: "engine sockets", State: stateOK}
 	dir, err := os.MkdirTemp("", "sbxhost-doctor-")
 	if err == nil {

@@ -19,8 +19,7 @@ func TestDoctorCacheDirectory(t *testing.T) {
 		{[]string{"HOME=" + dir}, false, dir},
 		{[]string{"XDG_CACHE_HOME=" + dir}, false, dir},
 	} {
-		d := &doctorCommand{&app{environ: c.environ}}
-		f := d.cacheDir()
+		f := (&app{environ: c.environ}).cacheDir()
 		if (f.State == stateMissing) != c.missing || !strings.Contains(f.Found, c.found) {
 			t.Errorf("%q: %+v", c.environ, f)
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // examinePlatform tries the launcher of macOS.
-func (c *doctorCommand) examinePlatform(ctx context.Context) []finding {
+func examinePlatform(ctx context.Context) []finding {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	f := finding{Name: "sandbox-exec", State: stateOK, Found: "works"}

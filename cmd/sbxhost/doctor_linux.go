@@ -22,7 +22,7 @@ import (
 const tryPatience = 10 * time.Second
 
 // examinePlatform looks at the kernel and at bubblewrap.
-func (c *doctorCommand) examinePlatform(ctx context.Context) []finding {
+func examinePlatform(ctx context.Context) []finding {
 	findings := []finding{
 		{Name: "kernel", State: stateOK, Found: setting("/proc/sys/kernel/osrelease")},
 		userNamespaces(ctx), appArmor(), container(), overlay(ctx),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,53 +20,12 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
-// enginesTestCommand runs the conformance kit.
-type enginesTestCommand struct{ *app }
-
-func (*enginesTestCommand) Synopsis() string   { return "Test whether an engine holds what it claims" }
-func (*enginesTestCommand) takesCommand() bool { return false }
-
-func (*enginesTestCommand) Help() string {
-	return `Usage: sbxhost engines test [FLAGS] NAME|PATH
-
-Test whether an engine keeps the contract, and whether it isolates what its features
-claim: each probe tries one thing inside that must not be possible, and shows by a
-control that it is possible where it is granted. NAME is an engine of this machine;
-PATH, with a slash in it, is the program of one. It works in a directory of its own
-below the user's cache directory and leaves nothing behind.
-
-  -run REGEXP    only the cases whose ID matches, such as '^net\.'
-  -probes        only the probes of isolation
-  -contract      only the contract
-  -failed        show only what failed
-  -json          results as JSON: {"results": [{"id", "group", "title", "status",
-                 "detail", "millis"}]}
-  -stream-mib N  how much passes through each stream (default 32; 1024 is a GiB)
-  -brief         fewer commands where a rule starts many
-  -options JSON  the engine's own options, such as '{"image": "alpine"}'
-  -session       in sessions with a directory, where an engine may work otherwise
-  -unconfined    run the probes on an engine that does not isolate, which shows
-                 what they find without isolation
-  -config FILE   the configuration whose engines to know
-
-Exit status: 0 when nothing failed; 1 when something did; 125 when the engine could
-not be tested, or not to the end. SIGINT, SIGTERM and SIGHUP end the run, which then
-shows what it has found; a second one ends it at once, and what that leaves behind, a
-later run removes.
-
-Example:
-  sbxhost engines test bwrap
-  sbxhost engines test -probes -failed ./sbxhost-engine-mine`
-}
-
 const statusTestFailed = 1
 
-// Run implements subcommand.
-func (c *enginesTestCommand) Run(args []string) int {
-	fs := newFlags("engines test")
+// enginesTest runs the conformance kit.
+func (a *app) enginesTest(fs *flag.FlagSet) func() error {
 	var o enginetest.Options
-	explicit := configFlag(fs)
-	asJSON := fs.Bool("json", false, "")
+	explicit, asJSON := configFlag(fs), jsonFlag(fs)
 	failed := fs.Bool("failed", false, "")
 	mib := fs.Int64("stream-mib", 0, "")
 	fs.Func("options", "", func(text string) error {
@@ -84,47 +44,40 @@ func (c *enginesTestCommand) Run(args []string) int {
 		o.Run, err = regexp.Compile(text)
 		return err
 	})
-	if status, ok := c.parse(fs, c, args); !ok {
-		return status
-	}
-	if fs.NArg() != 1 {
-		return c.usage(fs, errors.New("name one engine, or the path of one"))
-	}
-	if o.ProbesOnly && o.ContractOnly {
-		return c.usage(fs, errors.New("-probes and -contract exclude each other"))
-	}
-	if *mib < 0 || *mib > maxStreamMiB {
-		return c.usage(fs, fmt.Errorf("-stream-mib is from 0 to %d", maxStreamMiB))
-	}
-	o.StreamBytes = *mib << 20
-	ctx, stop := untilSignalled()
-	defer stop()
-	command, err := c.engineCommand(ctx, *explicit, fs.Arg(0))
-	if err == nil && ctx.Err() != nil {
-		err = errInterrupted
-	}
-	if err != nil {
-		return c.explainError(nil, nil, err)
-	}
-	defer closeAll(command.ExtraFiles)
-	results, err := testEngine(ctx, command, o)
-	if err != nil && !errors.Is(err, errInterrupted) {
-		return c.fail(err)
-	}
-	if *asJSON {
-		if status := c.printJSON(results); status != 0 {
-			return status
+	return func() error {
+		switch {
+		case fs.NArg() != 1:
+			return usage(fs, errors.New("name one engine, or the path of one"))
+		case o.ProbesOnly && o.ContractOnly:
+			return usage(fs, errors.New("-probes and -contract exclude each other"))
+		case *mib < 0 || *mib > maxStreamMiB:
+			return usage(fs, fmt.Errorf("-stream-mib is from 0 to %d", maxStreamMiB))
 		}
-	} else if err := results.WriteTable(c.stdout, *failed); err != nil {
-		return c.fail(fmt.Errorf("standard output: %w", err))
+		o.StreamBytes = *mib << 20
+		ctx, stop := untilSignalled()
+		defer stop()
+		command, err := a.engineCommand(ctx, *explicit, fs.Arg(0))
+		if err == nil && ctx.Err() != nil {
+			err = errInterrupted
+		}
+		if err != nil {
+			return a.hinted(nil, nil, err)
+		}
+		defer closeAll(command.ExtraFiles)
+		results, err := testEngine(ctx, command, o)
+		if err != nil && !errors.Is(err, errInterrupted) {
+			return err
+		}
+		var text strings.Builder
+		results.WriteTable(&text, *failed)
+		if err := a.result(*asJSON, results, text.String()); err != nil {
+			return err
+		}
+		if err == nil && len(results.Bad()) > 0 {
+			return exit(statusTestFailed)
+		}
+		return err
 	}
-	switch {
-	case err != nil:
-		return c.fail(err)
-	case len(results.Bad()) > 0:
-		return statusTestFailed
-	}
-	return 0
 }
 
 // maxStreamMiB keeps the number of bytes a number.
@@ -152,8 +105,8 @@ func untilSignalled() (context.Context, context.CancelFunc) {
 }
 
 // engineCommand gives what starts an engine, of a name or at a path.
-func (c *enginesTestCommand) engineCommand(ctx context.Context, explicit, engine string) (*exec.Cmd, error) {
-	s, err := c.load(ctx, explicit)
+func (a *app) engineCommand(ctx context.Context, explicit, engine string) (*exec.Cmd, error) {
+	s, err := a.load(ctx, explicit)
 	if err != nil {
 		return nil, err
 	}
@@ -161,13 +114,7 @@ func (c *enginesTestCommand) engineCommand(ctx context.Context, explicit, engine
 	options.EnginesOnly, options.Reattach = true, nil
 	name := engine
 	if strings.Contains(engine, "/") {
-		dir, err := c.cwd()
-		if err != nil {
-			return nil, err
-		}
-		if !filepath.IsAbs(engine) {
-			engine = filepath.Join(dir, engine)
-		}
+		engine = a.absolute(engine)
 		name = filepath.Base(engine)
 		options.Engines = map[string]host.EngineSource{name: {Source: engine}}
 		// Whoever names a program starts it, wherever it lies.

@@ -17,94 +17,17 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// execCommand runs a command in a sandbox.
-type execCommand struct{ *app }
-
-func (*execCommand) Synopsis() string   { return "Run a command in a sandbox" }
-func (*execCommand) takesCommand() bool { return true }
-
-func (*execCommand) Help() string {
-	return `Usage: sbxhost exec [FLAGS] [--] COMMAND [ARGUMENT...]
-       sbxhost exec [FLAGS] -c SCRIPT [ARGUMENT...]
-
-Run a command in a fresh sandbox. Its standard input, output and error are
-those of sbxhost, but for terminals.
-
-Which sandbox:
-  -sandbox NAME     a sandbox block of the configuration; default: its
-                    default_sandbox
-  -config FILE      the configuration; default: $SBXHOST_CONFIG, config.hcl here
-                    or above up to the git top level, the user's own, and else
-                    the built-in one, which isolates without a network
-
-For this command only:
-  -network=BOOL     with the host's network, or without
-  -read-only        the workspace cannot be written
-  -timeout TIME     end it after a time such as 90s or 2m
-  -env NAME[=VALUE] set a variable, or pass on your own; can be repeated
-  -workdir DIR      run in DIR, which must lie in the workspace; default: the
-                    current directory
-
-How:
-  -c SCRIPT         run shell text, by bash -lc or, where there is no bash inside,
-                    sh -c; arguments are $1 and so on. -c @FILE takes the text
-                    from a file: an argument cannot be longer than 128 KiB
-  -t                give it a terminal of its own where sbxhost has none, too
-  -i                accepted for the habit: standard input that is no terminal is
-                    always passed on
-  -result FILE      write as JSON how it ended; FILE is replaced whole, at the end
-  -quiet            tell neither what is held less well than asked, nor which time
-                    limit ended the command, nor hints
-  -session NAME     share with the next commands what is written outside of the
-                    workspace: home, /tmp where workspace.temp is set, readable
-                    directories, toolchains; and approvals for the session.
-                    Default: $SBXHOST_SESSION, else the command shares nothing,
-                    and approvals belong to the login session. "sbxhost sessions"
-                    lists and removes
-  -no-sandbox       without its sandbox, if the configuration lets that be asked
-                    for (approvals { allow_bypass = true }) and it is approved
-
-Exit status: the command's own; 128+N when signal N ended it; 124 when its time
-was over; 125 when sbxhost or the sandbox failed or refused; 126 when the command
-cannot be executed; 127 when there is none. A command can exit with any of these
-itself: -result tells them apart.
-
-Hints: when a command fails and standard error is a terminal, a line may follow
-on what the sandbox lacks that the command's words ask for - a network, a file of
-this machine - and where the configuration says so.
-
-Terminals: yours is never the command's. Where standard input and output are
-terminals, it has one of its own, and what you type goes there while sbxhost is
-in the foreground. Where only output or error is one, it has one to write to, and
-what you type is not read: "sbxhost exec make | less" leaves less its keys. What
-goes to a file or a pipe goes there as it is. ^Z stops sbxhost and the command,
-or a job of a shell inside.
-
-Signals: INT, TERM, HUP and QUIT go to the command's process group. The grace
-period of the sandbox (5s by default) after the first, or at a second INT, the
-command is killed with all it has started. TSTP and CONT stop and continue it.
-
-Examples:
-  sbxhost exec -- go test ./...
-  sbxhost exec -sandbox fast -c 'npm ci && npm test'
-  sbxhost exec -network=true -timeout 5m -- pip download -r requirements.txt
-  sbxhost exec -read-only -result run.json -- ./third-party-script.sh
-  git diff | sbxhost exec -- ./review.sh`
-}
-
-// Run implements subcommand.
-func (c *execCommand) Run(args []string) int {
-	e := execution{app: c.app}
-	fs := newFlags("exec")
+// exec runs a command in a sandbox.
+func (a *app) exec(fs *flag.FlagSet) func() error {
+	e := execution{app: a}
 	e.register(fs)
-	if status, ok := c.parse(fs, c, args); !ok {
-		return status
+	return func() error {
+		if fs.NArg() == 0 && !e.flags.scripted {
+			return usage(fs, errors.New("no command: give one after --, or a script with -c"))
+		}
+		e.args = fs.Args()
+		return exit(e.runAndTell())
 	}
-	if fs.NArg() == 0 && !e.flags.scripted {
-		return c.usage(fs, errors.New("no command: give one after --, or a script with -c"))
-	}
-	e.args = fs.Args()
-	return e.runAndTell()
 }
 
 // execution is one run of exec or shell.
@@ -116,7 +39,7 @@ type execution struct {
 	resultPath string
 
 	setup    *setup
-	result   *resultFile // nil before it is open
+	output   *resultFile // of -result; nil before it is open
 	report   host.Report
 	span     *span
 	tty      bool // the command has a terminal that we relay
@@ -131,21 +54,16 @@ func (e *execution) register(fs *flag.FlagSet) {
 
 // runAndTell is run, with what -result asks for.
 func (e *execution) runAndTell() int {
-	if e.resultPath == "" {
-		status, err := e.run()
-		e.span.end(e.report, status, err)
-		return status
-	}
 	status, err := e.run()
 	defer e.span.end(e.report, status, err) // last: whoever waits for the result has it
-	if e.result == nil && e.setup == nil {
+	if e.resultPath != "" && e.output == nil && e.setup == nil {
 		// There is no configuration that could be read; its error is told.
 		if err := e.openResult(host.Options{}); err != nil {
 			return e.fail(err)
 		}
 	}
-	if e.result != nil {
-		if err := e.result.write(newResult(e.sandboxName(), e.report, status, err)); err != nil {
+	if e.output != nil {
+		if err := e.output.write(newResult(e.sandboxName(), e.report, status, err)); err != nil {
 			return e.fail(err)
 		}
 	}
@@ -153,11 +71,8 @@ func (e *execution) runAndTell() int {
 }
 
 // openResult opens where -result goes, for commands that can write as options say.
-func (e *execution) openResult(o host.Options) error {
-	cwd, err := e.cwd()
-	if err == nil {
-		e.result, err = openResult(e.resultPath, cwd, e.commandDirs(o, e.resultPath))
-	}
+func (e *execution) openResult(o host.Options) (err error) {
+	e.output, err = openResult(e.resultPath, e.dir, e.commandDirs(o, e.resultPath))
 	return err
 }
 
@@ -311,7 +226,7 @@ func (e *execution) run() (status int, err error) {
 	} else if err == nil || ended {
 		return exitStatus(err), err
 	}
-	return e.explainError(e.setup, &e.flags, err), err
+	return e.fail(e.hinted(e.setup, &e.flags, err)), err
 }
 
 // maxActing is how many repositories that a command made are told of.
@@ -346,7 +261,7 @@ func (e *execution) prepareInTime(ctx context.Context, begin time.Time, hungUp f
 	}()
 	select {
 	case p := <-ready:
-		e.setup, e.span, e.result = p.own.setup, p.own.span, p.own.result
+		e.setup, e.span, e.output = p.own.setup, p.own.span, p.own.output
 		if reading.Err() != nil && p.err != nil {
 			p.err = context.Cause(reading)
 		}
@@ -381,10 +296,7 @@ func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd, err := e.newCmd(ctx, h, s, &e.flags, e.args)
-	if err != nil {
-		return nil, nil, err
-	}
+	cmd := e.newCmd(ctx, h, s, &e.flags, e.args)
 	if timeout > 0 {
 		cmd.Timeout = max(timeout-time.Since(begin), 1)
 	}
@@ -410,7 +322,7 @@ func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit
 }
 
 // newCmd makes the command that flags and arguments ask for.
-func (a *app) newCmd(ctx context.Context, h *host.Host, s *setup, flags *runFlags, args []string) (*host.Cmd, error) {
+func (a *app) newCmd(ctx context.Context, h *host.Host, s *setup, flags *runFlags, args []string) *host.Cmd {
 	cmd := h.Command(ctx, s.sandbox, args...)
 	cmd.Env, cmd.TTY, cmd.NoSandbox = flags.env, flags.tty, flags.noSandbox
 	if flags.scripted {
@@ -420,13 +332,25 @@ func (a *app) newCmd(ctx context.Context, h *host.Host, s *setup, flags *runFlag
 		}
 	}
 	if flags.workdir != "" {
-		cwd, err := a.cwd()
-		if err != nil {
-			return nil, err
-		}
-		cmd.Dir = absolute(cwd, flags.workdir)
+		cmd.Dir = a.absolute(flags.workdir)
 	}
-	return cmd, nil
+	return cmd
+}
+
+// command makes the command that flags and arguments ask for, to look at.
+func (a *app) command(ctx context.Context, flags *runFlags, args []string) (*setup, *host.Host, *host.Cmd, error) {
+	s, err := a.load(ctx, flags.config)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := a.choose(ctx, s, flags); err != nil {
+		return s, nil, nil, err
+	}
+	h, err := host.New(ctx, s.options)
+	if err != nil {
+		return s, nil, nil, err
+	}
+	return s, h, a.newCmd(ctx, h, s, flags, args), nil
 }
 
 func (e *execution) grace() (d time.Duration) {

@@ -3,43 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"flag"
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
 )
-
-// explainCommand says what exec would do.
-type explainCommand struct{ *app }
-
-func (*explainCommand) Synopsis() string   { return "Say what exec would do, and why; run nothing" }
-func (*explainCommand) takesCommand() bool { return true }
-
-func (*explainCommand) Help() string {
-	return `Usage: sbxhost explain [-json] [FLAGS OF EXEC] [-- COMMAND [ARGUMENT...]]
-
-Say what exec with the same flags would do, and why: the decision and the rule
-behind it, every path that is shown, protected or hidden and what asked for it,
-the variables a command gets and where they come from (never their values), every
-setting and where it came from, and the command line of the engine's launcher with
-paths in place of file descriptors. Nothing is run but the engine.
-
-Flags:
-  -json             for machines
-  -sandbox, -config, -network, -read-only, -timeout, -env, -workdir, -c, -t,
-  -session, -no-sandbox
-                    as of exec
-
-Exit status: 0, or 125 when exec would refuse the definition or the command. That
-the engine does not work on this machine is no reason: there is a plan all the
-same, and the decision says that exec would deny it.
-
-Examples:
-  sbxhost explain
-  sbxhost explain -sandbox fast -network=true -- npm ci
-  sbxhost explain -json | jq '.table[] | select(.access == "hidden")'`
-}
 
 // explained is an explanation as -json gives it. It has no value of a variable.
 type explained struct {
@@ -112,48 +81,31 @@ type explainedText struct {
 	Text string `json:"text"`
 }
 
-// Run implements subcommand.
-func (c *explainCommand) Run(args []string) int {
-	flags := runFlags{}
-	fs := newFlags("explain")
+// explain says what exec would do.
+func (a *app) explain(fs *flag.FlagSet) func() error {
+	flags := &runFlags{}
 	flags.register(fs)
-	asJSON := fs.Bool("json", false, "")
-	if status, ok := c.parse(fs, c, args); !ok {
-		return status
+	asJSON := jsonFlag(fs)
+	return func() error {
+		s, out, err := a.explained(flags, fs.Args())
+		if err != nil {
+			return a.hinted(s, flags, err)
+		}
+		return a.result(*asJSON, out, out.text())
 	}
-	s, out, err := c.explain(&flags, fs.Args())
-	if err != nil {
-		return c.explainError(s, &flags, err)
-	}
-	if *asJSON {
-		return c.printJSON(out)
-	}
-	return c.print(out.text())
 }
 
-func (c *explainCommand) explain(flags *runFlags, args []string) (*setup, *explained, error) {
-	ctx := context.Background()
-	s, err := c.load(context.Background(), flags.config)
-	if err != nil {
-		return nil, nil, err
+func (a *app) explained(flags *runFlags, given []string) (*setup, *explained, error) {
+	ctx, args := context.Background(), given
+	if len(args) == 0 && !flags.scripted {
+		args = []string{"true"} // a plan needs a command; this one says nothing
 	}
-	if err := c.choose(ctx, s, flags); err != nil {
-		return s, nil, err
-	}
-	h, err := host.New(ctx, s.options)
+	s, h, cmd, err := a.command(ctx, flags, args)
 	if err != nil {
 		return s, nil, err
 	}
 	defer h.Close()
-	given := len(args) > 0
-	if !given && !flags.scripted {
-		args = []string{"true"} // a plan needs a command; this one says nothing
-	}
-	cmd, err := c.newCmd(ctx, h, s, flags, args)
-	if err != nil {
-		return s, nil, err
-	}
-	if traced, err := c.newSpan(s.sandbox, "", time.Time{}); err == nil {
+	if traced, err := a.newSpan(s.sandbox, "", time.Time{}); err == nil {
 		traced.pass(cmd) // the variables, for their names
 	}
 	e, err := cmd.Explain()
@@ -164,7 +116,7 @@ func (c *explainCommand) explain(flags *runFlags, args []string) (*setup, *expla
 	out.Options = s.file.ShownOptions(s.sandbox, out.Options)
 	out.Config, out.Origin = s.file.Path(), s.origin.String()
 	engine := s.options.Sandboxes[s.sandbox].Engine
-	schema := c.knownSchema(s.options, engine)
+	schema := a.knownSchema(s.options, engine)
 	if len(schema.Attributes) == 0 && e.Engine == engine {
 		if info, err := h.EngineInfo(ctx, engine); err == nil { // it runs
 			schema = info.Options
@@ -172,9 +124,9 @@ func (c *explainCommand) explain(flags *runFlags, args []string) (*setup, *expla
 	}
 	options := s.options
 	options.Workspace.Root = h.Root()
-	out.Settings = c.settings(s.file, s.sandbox, options, schema, flags)
-	if given {
-		out.Command = args
+	out.Settings = a.settings(s.file, s.sandbox, options, schema, flags)
+	if len(given) > 0 {
+		out.Command = given
 	}
 	return s, out, nil
 }
@@ -232,23 +184,4 @@ func limitsOf(l shared.Limits) map[string]any {
 		out["cpus"] = l.CPUs
 	}
 	return out
-}
-
-// printJSON writes v to standard output.
-func (a *app) printJSON(v any) int {
-	enc := json.NewEncoder(a.stdout)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
-		return a.fail(fmt.Errorf("standard output: %w", err))
-	}
-	return 0
-}
-
-// print writes text to standard output.
-func (a *app) print(text string) int {
-	if _, err := fmt.Fprint(a.stdout, text); err != nil {
-		return a.fail(fmt.Errorf("standard output: %w", err))
-	}
-	return 0
 }

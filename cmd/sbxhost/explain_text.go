@@ -65,12 +65,11 @@ func (e *explained) text() string {
 	if string(e.Options) != "{}" {
 		rows = append(rows, []string{"options", printable(string(e.Options))})
 	}
-	table(&b, "", rows)
+	b.WriteString(table("", rows))
 
 	section := func(title string, rows [][]string) {
 		if len(rows) > 0 {
-			b.WriteString("\n" + title + "\n")
-			table(&b, "  ", rows)
+			b.WriteString("\n" + title + "\n" + table("  ", rows))
 		}
 	}
 	rows = nil
@@ -128,8 +127,8 @@ func (e *explained) decision() string {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// table writes rows with their columns aligned.
-func table(b *strings.Builder, indent string, rows [][]string) {
+// table gives rows as lines with their columns aligned.
+func table(indent string, rows [][]string) string {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {
@@ -139,16 +138,15 @@ func table(b *strings.Builder, indent string, rows [][]string) {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
+	var b strings.Builder
 	for _, row := range rows {
 		line := indent
 		for i, cell := range row {
-			line += cell
-			if i < len(row)-1 {
-				line += strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
-			}
+			line += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
+	return b.String()
 }
 
 // quote leaves plain text alone, and shows all other text so that where it

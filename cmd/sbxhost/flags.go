@@ -20,23 +20,9 @@ func newFlags(name string) *flag.FlagSet {
 	return fs
 }
 
-// parse parses args. It reports whether the subcommand goes on; if not, the
-// status is what it returns.
-func (a *app) parse(fs *flag.FlagSet, c subcommand, args []string) (status int, ok bool) {
-	err := fs.Parse(args)
-	switch {
-	case err == nil:
-		return 0, true
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(a.stdout, c.Help())
-		return 0, false
-	}
-	return a.usage(fs, err), false
-}
-
-// usage tells that a command line makes no sense.
-func (a *app) usage(fs *flag.FlagSet, err error) int {
-	return a.fail(&hinted{fmt.Errorf("%s: %w", fs.Name(), meantFlag(fs, err)), fmt.Sprintf("see sbxhost %s -help", fs.Name())})
+// usage is the error for a command line that makes no sense.
+func usage(fs *flag.FlagSet, err error) error {
+	return &hinted{fmt.Errorf("%s: %w", fs.Name(), meantFlag(fs, err)), fmt.Sprintf("see sbxhost %s -help", fs.Name())}
 }
 
 // configFlag registers -config.
@@ -46,9 +32,9 @@ func configFlag(fs *flag.FlagSet) *string {
 	return path
 }
 
-// registerConfig does so for a variable. -config "$FILE" with nothing in the
-// variable must not put the file of a stranger, or another policy, in force.
 func registerConfig(fs *flag.FlagSet, path *string) {
+	// -config "$FILE" with nothing in the variable must not put the file of a
+	// stranger, or another policy, in force.
 	fs.Func("config", "", func(s string) error {
 		if s == "" {
 			return errors.New("name a file, or leave it out")
@@ -58,20 +44,16 @@ func registerConfig(fs *flag.FlagSet, path *string) {
 	})
 }
 
-// noArguments refuses what a subcommand would ignore.
-func (a *app) noArguments(fs *flag.FlagSet) (status int, ok bool) {
-	if fs.NArg() > 0 {
-		return a.usage(fs, fmt.Errorf("unexpected argument %q", fs.Arg(0))), false
-	}
-	return 0, true
-}
+// jsonFlag registers -json.
+func jsonFlag(fs *flag.FlagSet) *bool { return fs.Bool("json", false, "") }
 
 // runFlags are the flags that exec and explain share: which sandbox, what to
 // change of it for this command, and the command.
 type runFlags struct {
-	sandbox, config string
-	env             []string
-	workdir         string
+	sandbox string
+	config  string
+	env     []string
+	workdir string
 
 	script string
 	// scriptFile is where -c has read it; empty where that can be read but once.

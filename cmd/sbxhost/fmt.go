@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -12,99 +13,56 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 )
 
-// fmtCommand lays out configuration files.
-type fmtCommand struct{ *app }
-
-func (*fmtCommand) Synopsis() string   { return "Lay out configuration files in the usual style" }
-func (*fmtCommand) takesCommand() bool { return false }
-
-func (*fmtCommand) Help() string {
-	return `Usage: sbxhost fmt [-check] [-write=BOOL] [FILE...]
-
-Lay out files in the usual style of HCL, changing white space alone, and list
-those that changed. Without FILE it is the configuration in force; - is standard
-input, which is written to standard output.
-
-Flags:
-  -check            change nothing; list the files that are not laid out so
-  -write=false      change nothing; write the result to standard output
-
-Exit status: 0; 1 with -check when a file is not laid out so; 125 for a file that
-is not HCL, or cannot be read or written.
-
-Examples:
-  sbxhost fmt
-  sbxhost fmt -check ci/*.hcl
-  sbxhost fmt - < config.hcl`
-}
-
 const statusUnformatted = 1
 
-// Run implements subcommand.
-func (c *fmtCommand) Run(args []string) int {
-	fs := newFlags("fmt")
+// fmt lays out configuration files.
+func (a *app) fmt(fs *flag.FlagSet) func() error {
 	check := fs.Bool("check", false, "")
 	write := fs.Bool("write", true, "")
-	if status, ok := c.parse(fs, c, args); !ok {
-		return status
-	}
-	files := fs.Args()
-	if len(files) == 0 {
-		path, err := c.inForce()
-		if err != nil {
-			return c.fail(err)
+	return func() error {
+		files := fs.Args()
+		if len(files) == 0 {
+			path, _, err := config.Find(config.LookupOptions{Dir: a.dir, Getenv: a.getenv})
+			if err == nil && path == "" {
+				err = &hinted{errors.New("there is no configuration file here"), "name one, or write one with sbxhost init"}
+			}
+			if err != nil {
+				return err
+			}
+			files = []string{path}
 		}
-		files = []string{path}
-	}
-	status := 0
-	for _, name := range files {
-		changed, err := c.format(name, *check, *write)
-		switch {
-		case errors.Is(err, errReported):
-			status = statusFailed
-		case err != nil:
-			status = c.fail(err)
-		case changed && *check && status == 0:
-			status = statusUnformatted
+		status := 0
+		for _, name := range files {
+			changed, err := a.format(name, *check, *write)
+			switch {
+			case err != nil:
+				status = a.fail(err)
+			case changed && *check && status == 0:
+				status = statusUnformatted
+			}
 		}
+		return exit(status)
 	}
-	return status
-}
-
-// inForce is the file that exec would use.
-func (c *fmtCommand) inForce() (string, error) {
-	dir, err := c.cwd()
-	if err != nil {
-		return "", err
-	}
-	path, _, err := config.Find(config.LookupOptions{Dir: dir, Getenv: c.getenv})
-	if err == nil && path == "" {
-		err = &hinted{errors.New("there is no configuration file here"), "name one, or write one with sbxhost init"}
-	}
-	return path, err
 }
 
 // format lays out one file and reports whether that changes it.
-func (c *fmtCommand) format(name string, check, write bool) (bool, error) {
-	src, path, err := c.source(name)
+func (a *app) format(name string, check, write bool) (bool, error) {
+	src, path, err := a.source(name)
 	if err != nil {
 		return false, err
 	}
 	out, diags := config.Format(name, src)
 	if diags.HasErrors() {
-		c.diagnose(onlyErrors(diags))
-		return false, errReported
+		a.diagnose(onlyErrors(diags))
+		return false, exit(statusFailed)
 	}
 	changed := !bytes.Equal(src, out)
 	switch {
 	case check:
 	case path == "" || !write:
-		if _, err := c.stdout.Write(out); err != nil {
-			return false, fmt.Errorf("standard output: %w", err)
-		}
-		return changed, nil
+		return changed, a.print(string(out))
 	case changed:
-		w, err := c.openWriting(name, host.Options{})
+		w, err := a.openWriting(name, host.Options{})
 		if err != nil {
 			return false, err
 		}
@@ -112,28 +70,22 @@ func (c *fmtCommand) format(name string, check, write bool) (bool, error) {
 		if err := w.replace(src, out); err != nil {
 			return false, err
 		}
-		if cwd, err := c.cwd(); err == nil {
-			c.keepTrust(absolute(cwd, name), src, out)
-		}
+		a.keepTrust(a.absolute(name), src, out)
 	}
 	if changed {
-		fmt.Fprintln(c.stdout, name)
+		err = a.print(name + "\n")
 	}
-	return changed, nil
+	return changed, err
 }
 
 // source reads a file; its path, with symlinks resolved, is empty for standard
 // input.
-func (c *fmtCommand) source(name string) (src []byte, path string, err error) {
+func (a *app) source(name string) (src []byte, path string, err error) {
 	if name == "-" {
-		src, err = io.ReadAll(io.LimitReader(c.stdin, config.MaxSize+1))
+		src, err = io.ReadAll(io.LimitReader(a.stdin, config.MaxSize+1))
 		return src, "", err
 	}
-	cwd, err := c.cwd()
-	if err != nil {
-		return nil, "", err
-	}
-	path, err = filepath.EvalSymlinks(absolute(cwd, name))
+	path, err = filepath.EvalSymlinks(a.absolute(name))
 	if err != nil {
 		return nil, "", err
 	}
@@ -152,9 +104,9 @@ func (c *fmtCommand) source(name string) (src []byte, path string, err error) {
 }
 
 // absolute resolves a path a person gave.
-func absolute(cwd, path string) string {
+func (a *app) absolute(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}
-	return filepath.Join(cwd, path)
+	return filepath.Join(a.dir, path)
 }

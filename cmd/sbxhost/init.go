@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -13,49 +14,17 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
-// initCommand writes a configuration to begin with.
-type initCommand struct{ *app }
-
-func (*initCommand) Synopsis() string   { return "Write a commented config.hcl to begin with" }
-func (*initCommand) takesCommand() bool { return false }
-
-func (*initCommand) Help() string {
-	return `Usage: sbxhost init [-force] [DIRECTORY]
-
-Write a commented config.hcl to DIRECTORY, by default the current one, and print
-its path. A file that is there already is left alone.
-
-Flags:
-  -force            replace what is there
-
-Examples:
-  sbxhost init
-  sbxhost init ~/.config/sbxhost`
-}
-
-// Run implements subcommand.
-func (c *initCommand) Run(args []string) int {
-	flags := newFlags("init")
-	force := flags.Bool("force", false, "")
-	if status, ok := c.parse(flags, c, args); !ok {
-		return status
+// init writes a configuration to begin with.
+func (a *app) init(fs *flag.FlagSet) func() error {
+	force := fs.Bool("force", false, "")
+	return func() error {
+		path := filepath.Join(a.absolute(fs.Arg(0)), config.FileName)
+		if err := writeNew(path, a.commandDirs(host.Options{}, path), config.Sample(), *force); err != nil {
+			return err
+		}
+		a.trustWritten(path, config.Sample())
+		return a.print(printable(path) + "\n")
 	}
-	if flags.NArg() > 1 {
-		return c.usage(flags, fmt.Errorf("unexpected argument %q", flags.Arg(1)))
-	}
-	dir, err := c.cwd()
-	if err != nil {
-		return c.fail(err)
-	}
-	if flags.NArg() == 1 {
-		dir = absolute(dir, flags.Arg(0))
-	}
-	path := filepath.Join(dir, config.FileName)
-	if err := writeNew(path, c.commandDirs(host.Options{}, path), config.Sample(), *force); err != nil {
-		return c.fail(err)
-	}
-	c.trustWritten(path, config.Sample())
-	return c.print(printable(path) + "\n")
 }
 
 // writeNew writes a file that must not exist, unless forced, and not by way of a

@@ -127,7 +127,7 @@ func (q *question) body(r *host.ApprovalRequest) string {
 	for _, w := range r.Warnings {
 		rows = append(rows, []string{"  note", oneLine(w)})
 	}
-	table(&b, "", rows)
+	b.WriteString(table("", rows))
 	if r.Script != "" {
 		b.WriteString("\n" + q.scriptText(r.Script))
 	}

@@ -30,13 +30,9 @@ type writing struct {
 // openWriting finds the file that a person named, by symlinks that no command can
 // have made, and locks it.
 func (a *app) openWriting(name string, o host.Options) (w *writing, err error) {
-	cwd, err := a.cwd()
-	if err != nil {
-		return nil, err
-	}
 	w = &writing{}
 	writable := a.commandDirs(o, name)
-	if w.path, err = hostpath.Resolve(cwd, name, writable); err != nil {
+	if w.path, err = hostpath.Resolve(a.dir, name, writable); err != nil {
 		return nil, err
 	}
 	if w.dir, err = hostpath.OpenDir("/", filepath.Dir(w.path), writable); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,8 +23,30 @@ type hinted struct {
 
 func (e *hinted) Unwrap() error { return e.error }
 
-// fail tells an error on standard error and gives the status for it.
+// exited ends a command whose user has been told all there is to tell.
+type exited struct {
+	status  int
+	message string // what was told
+}
+
+func (e *exited) Error() string { return e.message }
+
+// exit ends a command with a status and says no more.
+func exit(status int) error {
+	if status == 0 {
+		return nil
+	}
+	return &exited{status, fmt.Sprintf("exit status %d", status)}
+}
+
+// fail tells an error on standard error and gives the status to exit with.
 func (a *app) fail(err error) int {
+	if err == nil {
+		return 0
+	}
+	if e, ok := errors.AsType[*exited](err); ok {
+		return e.status
+	}
 	message, hint := err.Error(), ""
 	if e, ok := errors.AsType[*shared.Error](err); ok && e.Hint != "" {
 		if cut, ok := strings.CutSuffix(message, "; "+e.Hint); ok {
@@ -47,6 +70,30 @@ func (a *app) say(message string) {
 		name = "\x1b[1msbxhost:\x1b[0m"
 	}
 	fmt.Fprintf(a.stderr, "%s %s\n", name, strings.ReplaceAll(printable(message), "\n", "\n  "))
+}
+
+// print writes text to standard output.
+func (a *app) print(text string) error {
+	if _, err := io.WriteString(a.stdout, text); err != nil {
+		return fmt.Errorf("standard output: %w", err)
+	}
+	return nil
+}
+
+// result writes what a command has found out to standard output: v as JSON, or
+// the text.
+func (a *app) result(asJSON bool, v any, text string) error {
+	if !asJSON {
+		return a.print(text)
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	return a.print(b.String())
 }
 
 // diagnose shows diagnostics with their lines in the file.

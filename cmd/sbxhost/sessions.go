@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os/user"
 	"slices"
 	"strconv"
@@ -14,41 +15,6 @@ import (
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host"
 )
-
-// sessionsCommand is what its subcommands have in common, and the help for it.
-type sessionsCommand struct{ *app }
-
-func (*sessionsCommand) Synopsis() string   { return "List and remove named sessions" }
-func (*sessionsCommand) takesCommand() bool { return false }
-func (*sessionsCommand) Run(_ []string) int { return statusHelp }
-
-func (*sessionsCommand) Help() string {
-	return `Usage: sbxhost sessions SUBCOMMAND [FLAGS] [NAME...]
-
-List and remove named sessions. A session keeps what commands write to their home,
-to /tmp where workspace.temp is set, to the workspace's extra readable directories
-and to toolchains. Without a name it ends with the command; "sbxhost exec -session
-NAME", or the variable SBXHOST_SESSION, makes one that the next command of the same
-workspace finds again. Nobody having used it for seven days, it is removed.`
-}
-
-// sessionsListCommand lists sessions.
-type sessionsListCommand struct{ *app }
-
-func (*sessionsListCommand) Synopsis() string   { return "List the named sessions there are" }
-func (*sessionsListCommand) takesCommand() bool { return false }
-
-func (*sessionsListCommand) Help() string {
-	return `Usage: sbxhost sessions list [-json] [NAME...]
-
-List the named sessions there are, or those that are named: the space that each
-takes, when it was last used, the processes that use it, and its workspace. For
-root, those that root has made for other users are among them. Before a command
-may run, each of the home and /tmp of its session may hold limits.temp_size, or
-4 GiB where that is not set: what it holds then is not bounded.
-
-Exit status: 0; 125 when there is no session of a name that was given.`
-}
 
 // listedSession is a session as -json gives it.
 type listedSession struct {
@@ -62,40 +28,34 @@ type listedSession struct {
 	Users     []int     `json:"users"` // processes; can be empty for one in use
 }
 
-// Run implements subcommand.
-func (c *sessionsListCommand) Run(args []string) int {
-	fs := newFlags("sessions list")
-	asJSON := fs.Bool("json", false, "")
-	if status, ok := c.parse(fs, c, args); !ok {
-		return status
-	}
-	found, err := host.Sessions(context.Background(), c.environ, "")
-	if err != nil {
-		return c.fail(err)
-	}
-	for _, name := range fs.Args() {
-		if !slices.ContainsFunc(found, func(s host.SessionInfo) bool { return s.Name == name }) {
-			return c.fail(noSuchSession(name))
+func (a *app) sessionsList(fs *flag.FlagSet) func() error {
+	asJSON := jsonFlag(fs)
+	return func() error {
+		found, err := host.Sessions(context.Background(), a.environ, "")
+		if err != nil {
+			return err
 		}
-	}
-	list := []listedSession{}
-	for _, s := range found {
-		if fs.NArg() == 0 || slices.Contains(fs.Args(), s.Name) {
-			list = append(list, listedSession{s.Name, s.Workspace, s.Dir, s.UID, s.Size, s.LastUsed, s.InUse, append([]int{}, s.Users...)})
+		for _, name := range fs.Args() {
+			if !slices.ContainsFunc(found, func(s host.SessionInfo) bool { return s.Name == name }) {
+				return noSuchSession(name)
+			}
 		}
+		list := []listedSession{}
+		for _, s := range found {
+			if fs.NArg() == 0 || slices.Contains(fs.Args(), s.Name) {
+				list = append(list, listedSession{s.Name, s.Workspace, s.Dir, s.UID, s.Size, s.LastUsed, s.InUse, append([]int{}, s.Users...)})
+			}
+		}
+		if len(list) == 0 && !*asJSON {
+			a.say("there are no named sessions")
+			return nil
+		}
+		return a.result(*asJSON, list, sessionsText(list, time.Now()))
 	}
-	if *asJSON {
-		return c.printJSON(list)
-	}
-	if len(list) == 0 {
-		c.say("there are no named sessions")
-		return 0
-	}
-	return c.print(sessionsText(list, time.Now()))
 }
 
 func sessionsText(list []listedSession, now time.Time) string {
-	several := slices.ContainsFunc(list, func(s listedSession) bool { return s.UID != list[0].UID })
+	several := len(list) > 0 && slices.ContainsFunc(list, func(s listedSession) bool { return s.UID != list[0].UID })
 	rows := [][]string{{"NAME", "SIZE", "LAST USED", "IN USE BY", "WORKSPACE"}}
 	if several {
 		rows[0] = append(rows[0], "USER")
@@ -118,9 +78,7 @@ func sessionsText(list []listedSession, now time.Time) string {
 		}
 		rows = append(rows, row)
 	}
-	var b strings.Builder
-	table(&b, "", rows)
-	return b.String()
+	return table("", rows)
 }
 
 // size is a number of bytes in the largest unit that leaves some of it.
@@ -141,60 +99,43 @@ func userName(uid uint32) string {
 	return text
 }
 
-// sessionsRmCommand removes sessions.
-type sessionsRmCommand struct{ *app }
-
-func (*sessionsRmCommand) Synopsis() string   { return "Remove named sessions" }
-func (*sessionsRmCommand) takesCommand() bool { return false }
-
-func (*sessionsRmCommand) Help() string {
-	return `Usage: sbxhost sessions rm [-json] NAME...
-
-Remove named sessions with all that they keep, and what was approved for them. One
-that a process uses stays, and is an error. With -json the names of those removed
-are written as a list.
-
-Exit status: 0 when all are gone, else 125.`
-}
-
-// Run implements subcommand.
-func (c *sessionsRmCommand) Run(args []string) int {
-	flags := newFlags("sessions rm")
-	asJSON := flags.Bool("json", false, "")
-	if status, ok := c.parse(flags, c, args); !ok {
-		return status
-	}
-	if flags.NArg() == 0 {
-		return c.usage(flags, errors.New("name the sessions to remove"))
-	}
-	status := 0
-	removed := []string{}
-	for _, name := range flags.Args() {
-		err := host.RemoveSession(c.environ, "", name)
-		gone := 0
-		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			n, revokeErr := c.endApprovals(name)
-			if gone = n; revokeErr != nil {
-				err = revokeErr
+func (a *app) sessionsRm(fs *flag.FlagSet) func() error {
+	asJSON := jsonFlag(fs)
+	return func() error {
+		if fs.NArg() == 0 {
+			return usage(fs, errors.New("name the sessions to remove"))
+		}
+		status := 0
+		removed := []string{}
+		for _, name := range fs.Args() {
+			if err := a.removeSession(name); err != nil {
+				status = a.fail(err)
+			} else {
+				removed = append(removed, name)
 			}
 		}
-		switch {
-		case err == nil, errors.Is(err, fs.ErrNotExist) && gone > 0: // without a sandbox, none has been made
-			removed = append(removed, name)
-			continue
-		case errors.Is(err, fs.ErrNotExist):
-			err = noSuchSession(name)
-		case errors.Is(err, host.ErrSessionInUse):
-			err = &hinted{err, "sbxhost sessions list says by whom; it can be removed once that has ended"}
+		if err := a.result(*asJSON, removed, ""); err != nil {
+			return err
 		}
-		status = c.fail(err)
+		return exit(status)
 	}
-	if *asJSON {
-		if failed := c.printJSON(removed); failed != 0 {
-			return failed
-		}
+}
+
+func (a *app) removeSession(name string) error {
+	err := host.RemoveSession(a.environ, "", name)
+	missing := errors.Is(err, iofs.ErrNotExist)
+	switch {
+	case errors.Is(err, host.ErrSessionInUse):
+		return &hinted{err, "sbxhost sessions list says by whom; it can be removed once that has ended"}
+	case err != nil && !missing:
+		return err
 	}
-	return status
+	// Commands without a sandbox have no session to remove, but approvals for it.
+	revoked, err := a.endApprovals(name)
+	if err == nil && missing && revoked == 0 {
+		return noSuchSession(name)
+	}
+	return err
 }
 
 // endApprovals takes back what was approved for a session: the next one of that

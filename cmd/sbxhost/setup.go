@@ -20,9 +20,6 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// errReported says that what went wrong has been told already.
-var errReported = errors.New("reported")
-
 // setup is a configuration that is ready to be used.
 type setup struct {
 	file    *config.File
@@ -31,7 +28,7 @@ type setup struct {
 	sandbox string // the one to use
 }
 
-// load reads the configuration in force. Its error may be errReported.
+// load reads the configuration in force.
 func (a *app) load(ctx context.Context, explicit string) (*setup, error) {
 	path, origin, err := a.find(explicit)
 	if err != nil {
@@ -44,7 +41,7 @@ func (a *app) load(ctx context.Context, explicit string) (*setup, error) {
 		if err != nil {
 			return nil, err
 		}
-		file, diags = a.parseConfig(path, text)
+		file, diags = config.Parse(path, text, a.evalInput())
 	} else {
 		if origin == config.OriginUser {
 			if err := checkUserFile(path); err != nil {
@@ -89,19 +86,18 @@ func (a *app) read(explicit string) (*config.File, config.Origin, config.Diagnos
 
 // find says which file is in force.
 func (a *app) find(explicit string) (string, config.Origin, error) {
-	dir, err := a.cwd()
-	if err != nil {
-		return "", 0, err
+	if a.dir == "" {
+		return "", 0, errors.New("the current directory was removed")
 	}
 	if err := a.findEngines(&host.Options{}); err != nil {
 		return "", 0, err
 	}
-	path, origin, err := config.Find(config.LookupOptions{Explicit: explicit, Dir: dir, Getenv: a.getenv})
+	path, origin, err := config.Find(config.LookupOptions{Explicit: explicit, Dir: a.dir, Getenv: a.getenv})
 	if err == nil && origin == config.OriginWorkspace {
 		path, err = trustPlace(path)
 	}
 	if err == nil && (origin == config.OriginUser || origin == config.OriginBuiltin) {
-		err = a.checkPassedBy(dir)
+		err = a.checkPassedBy(a.dir)
 	}
 	return path, origin, err
 }
@@ -136,11 +132,6 @@ func (a *app) checkPassedBy(dir string) error {
 	return nil
 }
 
-// parseConfig parses a changed text of a file.
-func (a *app) parseConfig(path string, text []byte) (*config.File, config.Diagnostics) {
-	return config.Parse(path, text, a.evalInput())
-}
-
 func (a *app) evalInput() config.EvalInput {
 	input := config.SystemInput()
 	input.LookupEnv = a.lookupEnv
@@ -170,16 +161,12 @@ func (a *app) findEngines(o *host.Options) (err error) {
 func (a *app) invalid(file *config.File, diags config.Diagnostics) error {
 	errs := onlyErrors(diags)
 	a.diagnose(errs)
-	a.say(fmt.Sprintf("%s: %s; nothing was run", nameOf(file), plural(len(errs), "error")))
-	return errReported
+	return a.told(fmt.Sprintf("%s: %s; nothing was run", nameOf(file), plural(len(errs), "error")), statusFailed)
 }
 
 // complete fills in what does not come from a file.
 func (a *app) complete(o *host.Options) (err error) {
-	if o.Dir, err = a.cwd(); err != nil {
-		return err
-	}
-	o.Environ, o.Builtins, o.Inject, o.OneShot = a.environ, a.builtins, a.inject, true
+	o.Dir, o.Environ, o.Builtins, o.Inject, o.OneShot = a.dir, a.environ, a.builtins, a.inject, true
 	if err := a.findEngines(o); err != nil {
 		return err
 	}
@@ -209,10 +196,9 @@ func (a *app) complete(o *host.Options) (err error) {
 // for a path that lies elsewhere, by the repositories that it names on its way.
 func (a *app) commandDirs(o host.Options, path string) func() []string {
 	return func() []string {
-		o.Dir, _ = a.cwd()
-		o.Environ = a.environ
+		o.Dir, o.Environ = a.dir, a.environ
 		dirs := host.WritableDirs(o)
-		for dir := filepath.Dir(absolute(o.Dir, path)); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		for dir := filepath.Dir(a.absolute(path)); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 			if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
 				dirs = append(dirs, host.WritableDirs(host.Options{Dir: dir, Environ: a.environ})...)
 			}
@@ -284,34 +270,34 @@ func (a *app) builtinInfo(ctx context.Context, o host.Options, engine string) (s
 	return a.builtins.Info(engine)
 }
 
-// explainError tells an error of the host: with the line of the file that is
-// at fault, where one is.
-func (a *app) explainError(s *setup, flags *runFlags, err error) int {
-	if errors.Is(err, errReported) {
-		return statusFailed
-	}
+// hinted gives an error of the host what its user can do about it: the line of the
+// file or the flag that is at fault, or a hint. s is nil where no sandbox was chosen.
+func (a *app) hinted(s *setup, flags *runFlags, err error) error {
 	if denied, ok := errors.AsType[*host.DeniedError](err); ok {
-		return a.fail(a.deniedHint(denied, flags))
+		return a.deniedHint(denied, flags)
 	}
 	err = sessionHint(refusedRoot(s, err))
 	e, ok := errors.AsType[*shared.Error](err)
 	if !ok || s == nil || e.Attribute == "" {
-		return a.fail(err)
+		return err
 	}
 	if name := flags.flagOf(e.Attribute); name != "" {
 		given := *e
 		given.Attribute = name
-		return a.fail(&given)
+		return &given
 	}
-	if strings.HasPrefix(e.Attribute, "audit.") && a.getenv("SBXHOST_AUDIT") != "" {
-		return a.fail(err) // no file says so
-	}
-	if !fromFile(e.Attribute) || s.file.Path() == "" {
-		return a.fail(err)
+	byVariable := strings.HasPrefix(e.Attribute, "audit.") && a.getenv("SBXHOST_AUDIT") != ""
+	if byVariable || !fromFile(e.Attribute) || s.file.Path() == "" {
+		return err
 	}
 	a.diagnose(s.file.Diagnose(s.sandbox, err))
-	a.say(fmt.Sprintf("sandbox %q cannot be used; nothing was run", s.sandbox))
-	return exitStatus(err)
+	return a.told(fmt.Sprintf("sandbox %q cannot be used; nothing was run", s.sandbox), exitStatus(err))
+}
+
+// told tells the last of what there is to tell.
+func (a *app) told(message string, status int) error {
+	a.say(message)
+	return &exited{status, message}
 }
 
 // fromFile reports whether an attribute is one that a file can set.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/config"
@@ -23,36 +22,19 @@ func refusedRoot(s *setup, err error) error {
 	return &hinted{err, "a command may write all of its workspace, which is the git top level here or else the current directory: cd to a project first, or set workspace.root in a configuration"}
 }
 
-// unknownCommand refuses what is no subcommand by its name, with the one that
-// may have been meant. A command line without any is left to run.
-func (a *app) unknownCommand(commands map[string]subcommand, args []string) (status int, unknown bool) {
-	if len(args) == 0 || args[0] == "" || strings.HasPrefix(args[0], "-") {
-		return 0, false
-	}
-	var top, below []string
-	for name := range commands {
-		if parent, child, ok := strings.Cut(name, " "); !ok {
-			top = append(top, name)
-		} else if parent == args[0] {
-			below = append(below, child)
-		}
-	}
-	word, full, candidates, help := args[0], args[0], top, "sbxhost -help"
-	if slices.Contains(top, word) {
-		if len(below) == 0 || len(args) < 2 || strings.HasPrefix(args[1], "-") || slices.Contains(below, args[1]) {
-			return 0, false
-		}
-		word, full, candidates, help = args[1], args[0]+" "+args[1], below, "sbxhost "+args[0]+" -help"
-	}
-	slices.Sort(candidates)
+// unknownCommand is the error for a word that is no command, by itself or after the
+// one that others stand below. It names the one that may have been meant.
+func (a *app) unknownCommand(parent, word string) error {
+	full := strings.TrimSpace(parent + " " + word)
+	help := strings.TrimSpace("sbxhost "+parent) + " -help"
 	message := fmt.Sprintf("there is no command %q", full)
 	hint := help + " lists what there is"
-	if near := meant(word, candidates); near != "" {
+	if near := meant(word, below(parent)); near != "" {
 		message += fmt.Sprintf("; did you mean %q?", near)
-	} else if lookOnHost(word, a.getenv("PATH")) != "" && help == "sbxhost -help" {
+	} else if parent == "" && lookOnHost(word, a.getenv("PATH")) != "" {
 		hint = "to run it in a sandbox: sbxhost exec -- " + shellQuote(word)
 	}
-	return a.fail(&hinted{errors.New(message), hint}), true
+	return &hinted{errors.New(message), hint}
 }
 
 // meantFlag says in our words that there is no such flag, and which one may have

@@ -108,7 +108,6 @@ func (s *span) startExporter() error {
 // exporterEnv is what the exporter's libraries read, and no more. Paths in it are
 // made absolute, since the exporter runs elsewhere.
 func (a *app) exporterEnv() (env []string) {
-	cwd, err := a.cwd()
 	for _, entry := range a.environ {
 		name, value, _ := strings.Cut(entry, "=")
 		switch strings.ToUpper(name) {
@@ -119,8 +118,8 @@ func (a *app) exporterEnv() (env []string) {
 			}
 		}
 		file := strings.HasPrefix(name, "SSL_CERT_") || strings.HasPrefix(name, "OTEL_") && (strings.HasSuffix(name, "_CERTIFICATE") || strings.HasSuffix(name, "_CLIENT_KEY"))
-		if file && value != "" && err == nil {
-			entry = name + "=" + absolute(cwd, value)
+		if file && value != "" {
+			entry = name + "=" + a.absolute(value)
 		}
 		env = append(env, entry)
 	}

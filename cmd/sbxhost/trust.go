@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -20,88 +21,39 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// trustCommand records that the user has read a configuration.
-type trustCommand struct{ *app }
-
-func (*trustCommand) Synopsis() string {
-	return "Trust a configuration that was found in the workspace"
-}
-func (*trustCommand) takesCommand() bool { return false }
-
-func (*trustCommand) Help() string {
-	return `Usage: sbxhost trust [FILE]
-       sbxhost trust -list [-json]
-       sbxhost trust -revoke [FILE]
-
-A config.hcl that is found in the workspace is somebody else's until you have read
-it: it says what commands may see and do, and names programs that run outside of
-every sandbox. Nothing obeys it before you trust its text. When the text changes,
-it has to be trusted anew; the difference is shown.
-
-Read FILE, by default the one that is found from here, then say: sbxhost trust.
-What -config or $SBXHOST_CONFIG name, and the file in your own configuration
-directory, need no trust: they are your word. So is what sbxhost init, fmt and
-engines pin write to a file that was trusted.
-
-Flags:
-  -list             show what is trusted, and whether it has changed since
-  -revoke           trust FILE no more
-  -json             for machines, with -list
-
-Examples:
-  sbxhost trust
-  sbxhost trust ~/src/project/config.hcl`
-}
-
-// Run implements subcommand.
-func (c *trustCommand) Run(args []string) int {
-	fs := newFlags("trust")
+// trust records that the user has read a configuration.
+func (a *app) trust(fs *flag.FlagSet) func() error {
 	list := fs.Bool("list", false, "")
 	revoke := fs.Bool("revoke", false, "")
-	asJSON := fs.Bool("json", false, "")
-	if status, ok := c.parse(fs, c, args); !ok {
-		return status
+	asJSON := jsonFlag(fs)
+	return func() error {
+		switch {
+		case *list && (*revoke || fs.NArg() > 0):
+			return usage(fs, errors.New("-list takes nothing else but -json"))
+		case *asJSON && !*list:
+			return usage(fs, errors.New("-json goes with -list"))
+		case *list:
+			return a.trustList(*asJSON)
+		}
+		path, err := a.trustPath(fs.Arg(0), *revoke)
+		switch {
+		case err != nil:
+			return err
+		case *revoke:
+			return a.trustRevoke(path)
+		}
+		return a.trustAdd(path)
 	}
-	switch {
-	case fs.NArg() > 1:
-		return c.usage(fs, fmt.Errorf("unexpected argument %q", fs.Arg(1)))
-	case *list && (*revoke || fs.NArg() > 0):
-		return c.usage(fs, errors.New("-list takes nothing else but -json"))
-	case *asJSON && !*list:
-		return c.usage(fs, errors.New("-json goes with -list"))
-	case *list:
-		return c.list(*asJSON)
-	}
-	path, err := c.path(fs.Arg(0), *revoke)
-	if err != nil {
-		return c.fail(err)
-	}
-	if *revoke {
-		err = c.revoke(path)
-	} else {
-		err = c.trust(path)
-	}
-	switch {
-	case errors.Is(err, errReported):
-		return statusFailed
-	case err != nil:
-		return c.fail(err)
-	}
-	return 0
 }
 
-// path is the file that is meant, resolved.
-func (c *trustCommand) path(name string, gone bool) (string, error) {
-	cwd, err := c.cwd()
-	if err != nil {
-		return "", err
-	}
+// trustPath is the file that is meant, resolved.
+func (a *app) trustPath(name string, gone bool) (string, error) {
 	if name == "" {
-		path, origin, err := config.Find(config.LookupOptions{Dir: cwd, Getenv: func(n string) string {
+		path, origin, err := config.Find(config.LookupOptions{Dir: a.dir, Getenv: func(n string) string {
 			if n == "SBXHOST_CONFIG" {
 				return "" // which needs no trust
 			}
-			return c.getenv(n)
+			return a.getenv(n)
 		}})
 		switch {
 		case err != nil:
@@ -111,9 +63,9 @@ func (c *trustCommand) path(name string, gone bool) (string, error) {
 		}
 		return trustPlace(path)
 	}
-	path, err := trustPlace(absolute(cwd, name))
+	path, err := trustPlace(a.absolute(name))
 	if gone && errors.Is(err, fs.ErrNotExist) {
-		return absolute(cwd, name), nil
+		return a.absolute(name), nil
 	}
 	return path, err
 }
@@ -146,7 +98,7 @@ func checkUserFile(path string) error {
 	return nil
 }
 
-func (c *trustCommand) trust(path string) error {
+func (a *app) trustAdd(path string) error {
 	text, err := config.Read(path)
 	if err != nil {
 		return err
@@ -154,7 +106,7 @@ func (c *trustCommand) trust(path string) error {
 	if len(text) > config.MaxSize {
 		return fmt.Errorf("%s is longer than the %d bytes of a configuration", quote(path), config.MaxSize)
 	}
-	store, err := c.store()
+	store, err := a.store()
 	if err != nil {
 		return err
 	}
@@ -163,23 +115,23 @@ func (c *trustCommand) trust(path string) error {
 		return err
 	}
 	if state == approvals.TrustConfirmed {
-		c.print(fmt.Sprintf("%s is trusted already\n", quote(path)))
-		return nil
+		return a.print(fmt.Sprintf("%s is trusted already\n", quote(path)))
 	}
 	// First what is to be trusted, then that it is.
-	if state == approvals.TrustChanged && c.print(unifiedDiff(string(before.Content), string(text))) != 0 {
-		return errReported
+	if state == approvals.TrustChanged {
+		if err := a.print(unifiedDiff(string(before.Content), string(text))); err != nil {
+			return err
+		}
 	}
 	if err := store.AddTrust(context.Background(), path, text); err != nil {
 		return notRemembered(path, err)
 	}
 	trusted := approvals.Trusted{Path: path, Content: text}
-	c.print(fmt.Sprintf("trusted %s, sha256 %s\n", quote(path), trusted.SHA256()))
-	return nil
+	return a.print(fmt.Sprintf("trusted %s, sha256 %s\n", quote(path), trusted.SHA256()))
 }
 
-func (c *trustCommand) revoke(path string) error {
-	store, err := c.store()
+func (a *app) trustRevoke(path string) error {
+	store, err := a.store()
 	if err != nil {
 		return err
 	}
@@ -190,8 +142,7 @@ func (c *trustCommand) revoke(path string) error {
 	case !found:
 		return &hinted{fmt.Errorf("%s was not trusted", quote(path)), "sbxhost trust -list shows what is"}
 	}
-	c.print(fmt.Sprintf("%s is trusted no more\n", quote(path)))
-	return nil
+	return a.print(fmt.Sprintf("%s is trusted no more\n", quote(path)))
 }
 
 type trustedJSON struct {
@@ -201,14 +152,14 @@ type trustedJSON struct {
 	State  string    `json:"state"` // "unchanged", "changed" or "missing"
 }
 
-func (c *trustCommand) list(asJSON bool) int {
-	store, err := c.store()
+func (a *app) trustList(asJSON bool) error {
+	store, err := a.store()
 	if err != nil {
-		return c.fail(err)
+		return err
 	}
 	records, err := store.TrustList()
 	if err != nil {
-		return c.fail(err)
+		return err
 	}
 	list := []trustedJSON{}
 	rows := [][]string{{"STATE", "TRUSTED", "FILE"}}
@@ -222,15 +173,11 @@ func (c *trustCommand) list(asJSON bool) int {
 		list = append(list, trustedJSON{r.Path, r.SHA256(), r.At, state})
 		rows = append(rows, []string{state, age(time.Since(r.At)), quote(r.Path)})
 	}
-	if asJSON {
-		return c.printJSON(list)
+	text := "nothing is trusted\n"
+	if len(list) > 0 {
+		text = table("", rows)
 	}
-	if len(list) == 0 {
-		return c.print("nothing is trusted\n")
-	}
-	var b strings.Builder
-	table(&b, "", rows)
-	return c.print(b.String())
+	return a.result(asJSON, list, text)
 }
 
 // store is the user's store of approvals and trust.
@@ -257,6 +204,21 @@ func age(d time.Duration) string {
 		}
 	}
 	return "just now"
+}
+
+// trusts reports whether a configuration, by a path of trustPlace, is trusted
+// as it is now.
+func (a *app) trusts(path string) bool {
+	text, err := config.Read(path)
+	if err != nil {
+		return false
+	}
+	store, err := a.store()
+	if err != nil {
+		return false
+	}
+	state, _, err := store.Trusts(path, text)
+	return err == nil && state == approvals.TrustConfirmed
 }
 
 // trustedText gives the text of a configuration that was found in the

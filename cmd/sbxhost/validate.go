@@ -2,41 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
+	"flag"
 	"fmt"
 	"runtime"
-	"strings"
 
 	"github.com/sbxhost/sbxhost/config"
 )
-
-// validateCommand checks a configuration.
-type validateCommand struct{ *app }
-
-func (*validateCommand) Synopsis() string   { return "Check the configuration" }
-func (*validateCommand) takesCommand() bool { return false }
-
-func (*validateCommand) Help() string {
-	return `Usage: sbxhost validate [-config FILE] [-json]
-
-Check the configuration in force and show everything that is wrong with it, with
-the place: what is unknown, misspelled, of the wrong type or not available in this
-version. The options of built-in engines are checked, too; those of other engines
-when they are used. Nothing is started. Where there is no error, every value that
-holds is shown with the place it came from: a line of the file, a variable of the
-environment, or the default. A sandbox whose engine does not exist on this
-platform is a warning here, and an error on use.
-
-Flags:
-  -config FILE      check this file; default: what exec would use
-  -json             for machines
-
-Exit status: 0 when there is no error, warnings or not; 125 otherwise.
-
-Examples:
-  sbxhost validate
-  sbxhost validate -config ci/sandbox.hcl -json`
-}
 
 // validation is what -json gives.
 type validation struct {
@@ -73,69 +44,68 @@ type posJSON struct {
 	Byte   int `json:"byte"`
 }
 
-// Run implements subcommand.
-func (c *validateCommand) Run(args []string) int {
-	fs := newFlags("validate")
-	explicit := configFlag(fs)
-	asJSON := fs.Bool("json", false, "")
-	if status, ok := c.parse(fs, c, args); !ok {
-		return status
-	}
-	if status, ok := c.noArguments(fs); !ok {
-		return status
-	}
-	file, origin, diags, err := c.read(*explicit)
-	if err != nil {
-		return c.fail(err)
-	}
-	diags = append(diags, c.checkEngines(file)...)
-	v := newValidation(file, diags)
-	v.Trusted = origin != config.OriginWorkspace || c.trusts(file.Path())
-	if v.Valid {
-		options, _ := file.Options()
-		options.Dir, err = c.cwd()
-		if err == nil {
-			err = c.completePolicy(&options)
-		}
+// validate checks a configuration.
+func (a *app) validate(fs *flag.FlagSet) func() error {
+	explicit, asJSON := configFlag(fs), jsonFlag(fs)
+	return func() error {
+		file, origin, diags, err := a.read(*explicit)
 		if err != nil {
-			return c.fail(err)
+			return err
 		}
-		if root, err := c.evalInput().Root(); err == nil && options.Workspace.Root == "" {
-			options.Workspace.Root = root
-		}
-		v.Settings = map[string][]settingJSON{}
-		for _, name := range file.Names() {
-			def := options.Sandboxes[name]
-			schema := c.knownSchema(options, def.Engine)
-			if raw, diags := file.EngineOptions(name, schema); !diags.HasErrors() {
-				def.Config = raw
-				options.Sandboxes[name] = def
+		diags = append(diags, a.checkEngines(file)...)
+		v := newValidation(file, diags)
+		v.Trusted = origin != config.OriginWorkspace || a.trusts(file.Path())
+		if v.Valid {
+			if v.Settings, err = a.allSettings(file); err != nil {
+				return err
 			}
-			v.Settings[name] = c.settings(file, name, options, schema, nil)
 		}
-	}
-	if *asJSON {
-		if status := c.printJSON(v); status != 0 {
-			return status
+		if !*asJSON {
+			a.diagnose(diags)
 		}
-	} else if err := c.show(file, diags, v); err != nil {
-		return c.fail(err)
+		switch {
+		case v.Valid, *asJSON:
+			if err := a.result(*asJSON, v, v.text(file)); err != nil || v.Valid {
+				return err
+			}
+			return exit(statusFailed)
+		}
+		return &hinted{fmt.Errorf("%s: %s", nameOf(file), plural(v.ErrorCount, "error")), "nothing that it says is in force"}
 	}
-	if !v.Valid {
-		return statusFailed
+}
+
+// allSettings gives what holds for each sandbox of a file.
+func (a *app) allSettings(file *config.File) (map[string][]settingJSON, error) {
+	options, _ := file.Options()
+	options.Dir = a.dir
+	if err := a.completePolicy(&options); err != nil {
+		return nil, err
 	}
-	return 0
+	if root, err := a.evalInput().Root(); err == nil && options.Workspace.Root == "" {
+		options.Workspace.Root = root
+	}
+	all := map[string][]settingJSON{}
+	for _, name := range file.Names() {
+		def := options.Sandboxes[name]
+		schema := a.knownSchema(options, def.Engine)
+		if raw, diags := file.EngineOptions(name, schema); !diags.HasErrors() {
+			def.Config = raw
+			options.Sandboxes[name] = def
+		}
+		all[name] = a.settings(file, name, options, schema, nil)
+	}
+	return all, nil
 }
 
 // checkEngines checks the options of built-in engines, and warns of engines
 // that do not exist on this platform.
-func (c *validateCommand) checkEngines(file *config.File) (diags config.Diagnostics) {
+func (a *app) checkEngines(file *config.File) (diags config.Diagnostics) {
 	options, invalid := file.Options()
 	if invalid.HasErrors() {
 		return nil
 	}
 	for _, name := range file.Names() {
-		info, ok := c.builtinInfo(context.Background(), options, options.Sandboxes[name].Engine)
+		info, ok := a.builtinInfo(context.Background(), options, options.Sandboxes[name].Engine)
 		if !ok {
 			continue
 		}
@@ -145,33 +115,24 @@ func (c *validateCommand) checkEngines(file *config.File) (diags config.Diagnost
 	return append(diags, file.Check(runtime.GOOS)...)
 }
 
-func (c *validateCommand) show(file *config.File, diags config.Diagnostics, v *validation) error {
-	if len(diags) > 0 {
-		c.diagnose(diags)
+// text is what people are shown of a file without errors.
+func (v *validation) text(file *config.File) string {
+	sandboxes := plural(len(v.Settings), "sandbox")
+	if len(v.Settings) != 1 {
+		sandboxes = fmt.Sprintf("%d sandboxes", len(v.Settings))
 	}
-	if !v.Valid {
-		return &hinted{fmt.Errorf("%s: %s", nameOf(file), plural(v.ErrorCount, "error")), "nothing that it says is in force"}
-	}
-	text := fmt.Sprintf("%s: valid, %s", nameOf(file), plural(len(file.Names()), "sandbox"))
-	if len(file.Names()) != 1 {
-		text = fmt.Sprintf("%s: valid, %d sandboxes", nameOf(file), len(file.Names()))
-	}
+	text := fmt.Sprintf("%s: valid, %s", nameOf(file), sandboxes)
 	if v.WarningCount > 0 {
 		text += ", " + plural(v.WarningCount, "warning")
 	}
 	if !v.Trusted {
 		text += "; not trusted yet: see sbxhost trust -help"
 	}
-	var b strings.Builder
-	b.WriteString(printable(text) + "\n")
+	text = printable(text) + "\n"
 	for _, name := range file.Names() {
-		fmt.Fprintf(&b, "\nsandbox %s\n", quote(name))
-		table(&b, "  ", settingRows(v.Settings[name]))
+		text += fmt.Sprintf("\nsandbox %s\n", quote(name)) + table("  ", settingRows(v.Settings[name]))
 	}
-	if c.print(b.String()) != 0 {
-		return errors.New("standard output cannot be written")
-	}
-	return nil
+	return text
 }
 
 func newValidation(file *config.File, diags config.Diagnostics) *validation {

@@ -1,25 +1,13 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
-
-// versionCommand says which sbxhost this is.
-type versionCommand struct{ *app }
-
-func (*versionCommand) Synopsis() string   { return "Say which version this is" }
-func (*versionCommand) takesCommand() bool { return false }
-
-func (*versionCommand) Help() string {
-	return `Usage: sbxhost version [-json]
-
-Say which version of sbxhost this is, what it was built with, and the version of
-the protocol that it speaks with engines.`
-}
 
 // versionInfo is what -json gives.
 type versionInfo struct {
@@ -32,21 +20,13 @@ type versionInfo struct {
 	Protocol int    `json:"protocol"` // of engines
 }
 
-// Run implements subcommand.
-func (c *versionCommand) Run(args []string) int {
-	fs := newFlags("version")
-	asJSON := fs.Bool("json", false, "")
-	if status, ok := c.parse(fs, c, args); !ok {
-		return status
+// version says which sbxhost this is.
+func (a *app) version(fs *flag.FlagSet) func() error {
+	asJSON := jsonFlag(fs)
+	return func() error {
+		v := readVersion()
+		return a.result(*asJSON, v, v.line()+"\n")
 	}
-	if status, ok := c.noArguments(fs); !ok {
-		return status
-	}
-	v := readVersion()
-	if *asJSON {
-		return c.printJSON(v)
-	}
-	return c.print(v.line() + "\n")
 }
 
 func readVersion() versionInfo {

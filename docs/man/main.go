@@ -1,7 +1,6 @@
-// Man writes the manual page sbxhost.1 from the help texts of the command, as
-// cmd/sbxhost's tests keep them in testdata:
+// Man writes the manual page sbxhost.1 from the help texts of the command:
 //
-//	go run ./docs/man cmd/sbxhost/testdata docs/man/sbxhost.1
+//	go run ./docs/man cmd/sbxhost/help docs/man/sbxhost.1
 package main
 
 import (

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// page makes the manual page of the files help-*.txt.
+// page makes the manual page of the help texts, one file a command.
 func page(help fs.FS) ([]byte, error) {
-	names, err := fs.Glob(help, "help-*.txt")
+	names, err := fs.Glob(help, "*.txt")
 	if err != nil {
 		return nil, err
 	}
 	command := func(file string) string {
-		return strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(file, "help-"), ".txt"), "-", " ")
+		return strings.ReplaceAll(strings.TrimSuffix(file, ".txt"), "-", " ")
 	}
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(command(a), command(b)) })
-	top, err := fs.ReadFile(help, "help-.txt")
+	text, err := fs.ReadFile(help, top)
 	if err != nil {
 		return nil, err
 	}
@@ -26,10 +26,10 @@ func page(help fs.FS) ([]byte, error) {
 	b.WriteString(".\\\" Written by go run ./docs/man from the help texts. Do not edit.\n")
 	b.WriteString(".TH SBXHOST 1 \"\" sbxhost \"User Commands\"\n")
 	b.WriteString(".SH NAME\nsbxhost \\- run commands in a fresh, lightweight sandbox each\n")
-	write(&b, string(top), ".SH SYNOPSIS\n", ".SH DESCRIPTION\n", ".SH")
+	write(&b, string(text), ".SH SYNOPSIS\n", ".SH DESCRIPTION\n", ".SH")
 	b.WriteString(".SH SUBCOMMANDS\n")
 	for _, name := range names {
-		if command(name) == "" {
+		if name == top {
 			continue
 		}
 		text, err := fs.ReadFile(help, name)
@@ -42,6 +42,9 @@ func page(help fs.FS) ([]byte, error) {
 	b.WriteString(files)
 	return b.Bytes(), nil
 }
+
+// top is the help of sbxhost itself.
+const top = "sbxhost.txt"
 
 const files = `.SH ENVIRONMENT
 .TP

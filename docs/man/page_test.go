@@ -13,7 +13,7 @@ import (
 // The page that is there is the one that the help texts of today make.
 func TestPageIsCurrent(t *testing.T) {
 	t.Parallel()
-	got, err := page(os.DirFS("../../cmd/sbxhost/testdata"))
+	got, err := page(os.DirFS("../../cmd/sbxhost/help"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,8 +26,8 @@ func TestPageIsCurrent(t *testing.T) {
 func TestPageEscapes(t *testing.T) {
 	t.Parallel()
 	got, err := page(fstest.MapFS{
-		"help-.txt":  {Data: []byte("Usage: x\n\n.not a request, and 'neither'\n\nHow:\n  -a\\b   c\n")},
-		"help-a.txt": {Data: []byte("Usage: x a\n       x b\n\nText.\n")},
+		"sbxhost.txt": {Data: []byte("Usage: x\n\n.not a request, and 'neither'\n\nHow:\n  -a\\b   c\n")},
+		"a.txt":       {Data: []byte("Usage: x a\n       x b\n\nText.\n")},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func heavyTelemetry() []string {
 
 // heavyEngine are those that an engine's start-up can do without besides.
 func heavyEngine() []string {
-	return append(heavyTelemetry(), "github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "github.com/posener/complete",
+	return append(heavyTelemetry(), "github.com/hashicorp/hcl", "github.com/zclconf/go-cty",
 		module+"/host", module+"/config")
 }
 
