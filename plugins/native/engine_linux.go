@@ -26,7 +26,6 @@ func New() shared.Engine {
 		Filter:     nsengine.FilterProgram,
 		Rlimits:    nsengine.Rlimits,
 		HoldLimits: true,
-		NoLauncher: true,
 	})
 	return e
 }

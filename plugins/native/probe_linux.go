@@ -13,9 +13,7 @@ import (
 
 // probe starts a sandbox as any command would have it, and an overlay.
 func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
-	host := cgroup.Look()
-	host.Manager = nil // see cmdengine.Config.NoLauncher
-	return e.prober.Probe(ctx, e, host, nil, map[string]string{}, func(ctx context.Context, p *shared.Probe) {
+	return e.prober.Probe(ctx, e, cgroup.Look(), nil, map[string]string{}, func(ctx context.Context, p *shared.Probe) {
 		p.Facts["overlay"] = "works"
 		if err := e.tryOverlay(ctx); err != nil {
 			p.Facts["overlay"] = err.Error()

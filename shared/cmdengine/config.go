@@ -90,10 +90,6 @@ type Config struct {
 	// sees to these limits itself.
 	HoldLimits bool
 
-	// NoLauncher says, with HoldLimits, that commands have no launcher: what would hold
-	// limits by starting one, as systemd-run does, is not asked.
-	NoLauncher bool
-
 	// Scope says whether the init is to keep the command from the host's
 	// abstract unix sockets (see [sandboxinit.Command]). Nil asks for it when the
 	// command has the host's network. An event tells when the kernel cannot.

@@ -74,7 +74,6 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 		return nil, nil, err
 	}
 	r.fresh = command.Fresh
-	r.scope = s.limits.Watch(r.launcher.Pid())
 	go r.observe() // the reply need not wait for it
 
 	var notes []shared.Event
@@ -96,7 +95,6 @@ type insideRun struct {
 	stderr   *tail
 	family   family
 	group    *cgroup.Group // nil where no limit needs one
-	scope    *cgroup.Watch // nil where systemd holds no limit
 
 	fresh   string // a directory whose content ends with the command, or ""
 	starved uint64 // processes killed for want of memory, once wait has returned
@@ -172,7 +170,7 @@ func (s *sandbox) launchIn(ctx context.Context, group *cgroup.Group, c *Launch, 
 	if c.Sandbox == nil {
 		files = append(files, stdio[:]...)
 		name = filepath.Base(path)
-		path, argv = s.limits.Wrap(path, append(append([]string{}, c.Args...), sandboxinit.Argv(binaryFD, binaryFD+1)...))
+		argv = append(append([]string{}, c.Args...), sandboxinit.Argv(binaryFD, binaryFD+1)...)
 	}
 	spawn := c.Spawn
 	if spawn == nil {
@@ -323,8 +321,8 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, explain func(*h
 // finish waits for the launcher and all it has started to be gone, whatever it
 // takes, and gives the end of its stderr.
 func (r *insideRun) finish() string {
-	// Now: a scope ends with the launcher, which is about to.
-	r.starved = r.scope.Killed()
+	// Now: a scope of systemd's ends with the launcher, which is about to.
+	r.starved = r.group.Killed()
 	patience := Patience
 	if r.clearsUp {
 		patience = ClearingUp
@@ -340,7 +338,6 @@ func (r *insideRun) finish() string {
 	}
 	r.family.end()
 	r.starved = max(r.starved, r.group.Killed())
-	r.scope.Close()
 	r.group.Remove()
 	r.Conn.Close()
 	return r.stderr.finish()

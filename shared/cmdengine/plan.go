@@ -38,9 +38,6 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 			plan.Argv = append(plan.Argv, PlannedInit()...)
 		}
 	}
-	if len(plan.Argv) > 0 {
-		_, plan.Argv = s.limits.Wrap(plan.Argv[0], plan.Argv)
-	}
 	for _, e := range s.unheldEvents() {
 		plan.Notes = append(plan.Notes, e.Message)
 	}

@@ -53,11 +53,7 @@ func errClosed() error {
 // decideLimits finds what keeps the limits of this machine's commands.
 func (s *sandbox) decideLimits() error {
 	l := s.spec.Limits
-	host := s.engine.limitHost()
-	if s.engine.config.NoLauncher {
-		host.Manager = nil
-	}
-	s.limits = host.Decide(cgroup.Limits{Memory: l.Memory, CPUs: l.CPUs, PIDs: l.PIDs})
+	s.limits = s.engine.limitHost().Decide(cgroup.Limits{Memory: l.Memory, CPUs: l.CPUs, PIDs: l.PIDs})
 	uid := uint32(os.Geteuid())
 	if s.spec.User != nil {
 		uid = s.spec.User.UID

@@ -43,7 +43,7 @@ type Place struct {
 
 // Manager is the systemd of a user, which makes groups on request.
 type Manager struct {
-	Run         string       // the systemd-run program
+	Bus         string       // the busctl program
 	RuntimeDir  string       // XDG_RUNTIME_DIR, by which it finds the manager
 	Controllers []Controller // that it lets its user have
 }

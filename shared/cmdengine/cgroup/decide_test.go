@@ -14,7 +14,7 @@ var (
 	v1mem   = Place{1, "/memory", []Controller{Memory}}
 	v1cpu   = Place{1, "/cpu", []Controller{CPU}}
 	v1pids  = Place{1, "/pids", []Controller{PIDs}}
-	session = &Manager{Run: "/usr/bin/systemd-run", RuntimeDir: "/run/user/1000", Controllers: []Controller{Memory, PIDs}}
+	session = &Manager{Bus: "/usr/bin/busctl", RuntimeDir: "/run/user/1000", Controllers: []Controller{Memory, PIDs}}
 )
 
 func TestDecide(t *testing.T) {
@@ -48,25 +48,6 @@ func TestDecide(t *testing.T) {
 		if d.Empty() != (tt.memory+tt.cpu+tt.pids == "") {
 			t.Errorf("%s: Empty is %v", tt.name, d.Empty())
 		}
-	}
-}
-
-func TestWrap(t *testing.T) {
-	t.Parallel()
-	launcher := []string{"bwrap", "--args", "3", "--"}
-	path, args := Host{Places: []Place{v2all}}.Decide(Limits{PIDs: 9}).Wrap("/usr/bin/bwrap", launcher)
-	if path != "/usr/bin/bwrap" || !slices.Equal(args, launcher) {
-		t.Errorf("without systemd: %q %q", path, args)
-	}
-	all := &Manager{Run: "/usr/bin/systemd-run", RuntimeDir: "/run/user/1000", Controllers: []Controller{Memory, CPU, PIDs}}
-	path, args = Host{Manager: all}.Decide(Limits{Memory: 1 << 30, CPUs: 1.5, PIDs: 100}).Wrap("/usr/bin/bwrap", launcher)
-	want := "/usr/bin/env XDG_RUNTIME_DIR=/run/user/1000 /usr/bin/systemd-run --user --scope --quiet --collect --property=Delegate=yes --property=MemoryMax=1073741824 --property=MemorySwapMax=0" +
-		" --property=CPUQuota=150% --property=TasksMax=100 -- /usr/bin/bwrap --args 3 --"
-	if path != "/usr/bin/env" || strings.Join(args, " ") != want {
-		t.Errorf("%q\n%s", path, strings.Join(args, " "))
-	}
-	if _, args = (Host{Manager: all}).Decide(Limits{CPUs: 0.01}).Wrap("/b", nil); !slices.Contains(args, "--property=CPUQuota=1%") {
-		t.Errorf("the least: %q", args)
 	}
 }
 

@@ -11,8 +11,8 @@
 //   - cgroup v1 where this process may make groups beneath its own. The launcher is moved once
 //     it runs, with all that it has forked; each move takes some 4 ms in the kernel, and
 //     there is one for each controller and process: some 15 ms a command.
-//   - The user's systemd, for each command through `systemd-run --user --scope`,
-//     where a session has a group that is not its own to divide, as over ssh.
+//   - The user's systemd, which is asked over the user's bus to put the launcher into a scope
+//     once it runs, where a session has a group that is not its own to divide, as over ssh.
 //
 // # Promise
 //

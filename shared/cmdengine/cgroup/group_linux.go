@@ -14,9 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Group is the group of one command, in one or more hierarchies.
+// Group is the group of one command, in one or more hierarchies, or a scope of systemd's.
 type Group struct {
 	members []member
+	scope   *scope
 }
 
 // member is the group's directory in one hierarchy, locked for as long as it is open.
@@ -29,10 +30,13 @@ type member struct {
 
 // New makes the group. It is nil where the Decision needs none.
 func (d Decision) New() (*Group, error) {
-	if len(d.parts) == 0 {
+	if d.Empty() {
 		return nil, nil
 	}
 	g := &Group{}
+	if d.via != nil {
+		g.scope = &scope{manager: d.via, limits: d.limits, unit: newName() + ".scope"}
+	}
 	for _, p := range d.parts {
 		m, err := newMember(p)
 		if err != nil {
@@ -173,6 +177,9 @@ func (g *Group) Add(pid int) error {
 	if g == nil {
 		return nil
 	}
+	if g.scope != nil {
+		return g.scope.adopt(pid)
+	}
 	for _, m := range g.members {
 		if m.born {
 			continue
@@ -234,10 +241,18 @@ func children(pid int) []int {
 }
 
 // Killed is how many processes the kernel has killed in the group because its
-// memory was used up.
+// memory was used up. It is zero once a scope is gone, with the last process in it.
 func (g *Group) Killed() uint64 {
 	if g == nil {
 		return 0
+	}
+	if g.scope != nil {
+		if g.scope.events == nil {
+			return 0
+		}
+		var text [1024]byte
+		n, _ := g.scope.events.ReadAt(text[:], 0)
+		return oomKills(string(text[:n]))
 	}
 	for _, m := range g.members {
 		for _, c := range m.part.hold {
@@ -269,4 +284,18 @@ func (g *Group) Remove() {
 		m.lock.Close()
 	}
 	g.members = nil
+	if g.scope != nil && g.scope.events != nil {
+		g.scope.events.Close()
+	}
+}
+
+// oomKills finds the count in memory.events of version 2, or memory.oom_control of version 1.
+func oomKills(text string) uint64 {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == "oom_kill" {
+			n, _ := strconv.ParseUint(f[1], 10, 64)
+			return n
+		}
+	}
+	return 0
 }

@@ -95,13 +95,13 @@ func manager(uid int, root bool) *Manager {
 		return nil // whose groups are in reach without
 	}
 	m := Manager{RuntimeDir: "/run/user/" + strconv.Itoa(uid)}
-	for _, program := range [...]string{"/usr/bin/systemd-run", "/bin/systemd-run"} {
+	for _, program := range [...]string{"/usr/bin/busctl", "/bin/busctl"} {
 		if unix.Access(program, unix.X_OK) == nil {
-			m.Run = program
+			m.Bus = program
 			break
 		}
 	}
-	if m.Run == "" || unix.Access(m.RuntimeDir+"/systemd/private", unix.W_OK) != nil {
+	if m.Bus == "" || unix.Access(m.RuntimeDir+"/bus", unix.W_OK) != nil {
 		return nil
 	}
 	id := strconv.Itoa(uid)

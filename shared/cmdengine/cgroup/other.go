@@ -30,15 +30,3 @@ func (*Group) Killed() uint64 { return 0 }
 
 // Remove removes nothing.
 func (*Group) Remove() {}
-
-// Watch sees nothing here.
-type Watch struct{}
-
-// Watch is nil here.
-func (Decision) Watch(int) *Watch { return nil }
-
-// Killed is zero.
-func (*Watch) Killed() uint64 { return 0 }
-
-// Close closes nothing.
-func (*Watch) Close() {}
