@@ -159,7 +159,11 @@ func TestContextEndsAtAnyMoment(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := countOwn(t)
-			for i := range 100 {
+			moments := 100
+			if testing.Short() {
+				moments = 30
+			}
+			for i := range moments {
 				hold, release, err := os.Pipe()
 				if err != nil {
 					t.Fatal(err)
@@ -168,7 +172,7 @@ func TestContextEndsAtAnyMoment(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i*100/moments)*100*time.Microsecond)
 				cmd := h.Command(ctx, "", "cat")
 				cmd.Stdin, cmd.Stdout = hold, write
 				err = cmd.Run()
@@ -378,7 +382,11 @@ func TestStorm(t *testing.T) {
 				})
 			}
 			within(t, "the storm", func() {
-				for kills := 0; kills < 5; kills++ {
+				most := 5
+				if testing.Short() {
+					most = 2
+				}
+				for kills := 0; kills < most; kills++ {
 					for target := succeeded.Load() + 20; succeeded.Load() < target && !t.Failed(); {
 						<-time.After(time.Millisecond)
 					}

@@ -213,11 +213,8 @@ func TestHurtProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := os.Getenv("SBXHOST_TEST_BIN") // for users who cannot build
-	if bin == "" {
-		bin = t.TempDir()
-		build(t, top, bin, "cmd/sbxhost")
-	}
+	bin := t.TempDir()
+	build(t, top, bin, "cmd/sbxhost")
 	program := filepath.Join(bin, "sbxhost")
 	seed := uint64(0)
 	for _, session := range []bool{false, true} {
@@ -337,15 +334,12 @@ func (p *hurtPlace) hurt(t *testing.T, random *rand.Rand, n int, session bool, k
 // and signals end the wait.
 func TestHeldLocks(t *testing.T) {
 	requireBwrap(t)
-	bin := os.Getenv("SBXHOST_TEST_BIN")
-	if bin == "" {
-		top, err := filepath.Abs("..")
-		if err != nil {
-			t.Fatal(err)
-		}
-		bin = t.TempDir()
-		build(t, top, bin, "cmd/sbxhost")
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
 	}
+	bin := t.TempDir()
+	build(t, top, bin, "cmd/sbxhost")
 	session := "home/.cache/sbxhost/sessions/n-s/"
 	for name, path := range map[string]string{
 		"session": session + "lock",

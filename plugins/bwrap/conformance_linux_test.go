@@ -7,7 +7,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
-// What the kit demands of every engine, in this process and across the wire.
+// What the kit demands of every engine. A short run tries everything in this process, and
+// the contract alone in sessions and across the wire.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, needBwrap(t))
@@ -15,7 +16,7 @@ func TestConformance(t *testing.T) {
 
 func TestConformanceInSessions(t *testing.T) {
 	t.Parallel()
-	enginetest.Run(t, needBwrap(t), enginetest.Options{Session: true})
+	enginetest.Run(t, needBwrap(t), enginetest.Options{Session: true, ContractOnly: testing.Short()})
 }
 
 func TestConformanceOfTheProcess(t *testing.T) {
@@ -25,5 +26,5 @@ func TestConformanceOfTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enginetest.RunBinary(t, self)
+	enginetest.RunBinary(t, self, enginetest.Options{ContractOnly: testing.Short()})
 }

@@ -42,8 +42,8 @@ func daemonPart() string {
 }
 
 // TestPodman runs the tests of this package once more, with Podman, but for
-// the registry, with which Podman wants TLS. Not in parallel: one
-// daemon at a time is enough.
+// the registry, with which Podman wants TLS; a short run, those that are named here.
+// Not in parallel: one daemon at a time is enough.
 func TestPodman(t *testing.T) {
 	againWith(t, podman, dockerd.MissingPodman(), "TestStatusAndStreams", "TestHidden", "TestEngineKilled", "TestConformance")
 }
@@ -86,6 +86,9 @@ func againWith(t *testing.T, daemon string, missing error, passing ...string) {
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.v", "-test.parallel=4", "-test.skip=^("+skip+")$")
+	if testing.Short() {
+		cmd.Args = append(cmd.Args, "-test.short", "-test.run=^("+strings.Join(passing, "|")+")$")
+	}
 	cmd.Env = append(os.Environ(), daemonEnv+"="+daemon, "SBXHOST_REQUIRE="+strings.Join(parts, ","))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	out, err := cmd.CombinedOutput()

@@ -33,7 +33,9 @@ func need(t testing.TB) shared.Engine {
 	return e
 }
 
-// What the kit demands of every engine, in this process and across the wire.
+// What the kit demands of every engine. A short run tries everything in this process, the
+// contract alone in sessions and across the wire, and the probes in sandboxes that were
+// made beforehand.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, need(t))
@@ -41,7 +43,7 @@ func TestConformance(t *testing.T) {
 
 func TestConformanceInSessions(t *testing.T) {
 	t.Parallel()
-	enginetest.Run(t, need(t), enginetest.Options{Session: true})
+	enginetest.Run(t, need(t), enginetest.Options{Session: true, ContractOnly: testing.Short()})
 }
 
 func TestConformanceOfPrepared(t *testing.T) {
@@ -50,6 +52,9 @@ func TestConformanceOfPrepared(t *testing.T) {
 }
 
 func TestConformanceOfPreparedInSessions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sandboxes that are made beforehand are tried without a session")
+	}
 	t.Parallel()
 	enginetest.Run(t, need(t), enginetest.Options{Prepared: true, ProbesOnly: true, Session: true})
 }
@@ -61,5 +66,5 @@ func TestConformanceOfTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enginetest.RunBinary(t, self)
+	enginetest.RunBinary(t, self, enginetest.Options{ContractOnly: testing.Short()})
 }

@@ -201,15 +201,19 @@ func largeInput(s *scene) {
 	})
 }
 
-// backPressure lets a command write more than any buffer holds.
+// backPressure lets a command write more than any buffer holds, for much longer than that
+// takes where somebody reads.
 func backPressure(s *scene) {
 	const n = 32 << 20
-	r, w := s.pipe()
+	sandbox := s.open()
 	cmd := s.sh("head -c 33554432 /dev/zero")
 	cmd.Timeout = ruleTimeout
-	p := s.begin(s.open(), cmd, shared.Stdio{Stdout: w})
-	short, cancel := context.WithTimeout(s.ctx, time.Second)
+	begin := time.Now()
+	s.died(s.run(sandbox, cmd, nil), shared.ExitStatus{})
+	short, cancel := context.WithTimeout(s.ctx, time.Second+3*time.Since(begin))
 	defer cancel()
+	r, w := s.pipe()
+	p := s.begin(sandbox, cmd, shared.Stdio{Stdout: w})
 	if _, err := p.Wait(short); !errors.Is(err, context.DeadlineExceeded) {
 		s.failf("32 MiB were taken though nobody reads: %v", err)
 	}
@@ -248,12 +252,17 @@ func inputPressure(s *scene) {
 	const enough = 16 << 20
 	r, w := s.pipe()
 	p, _ := s.started(s.open(), s.sh("echo; exec sleep 60"), r)
-	w.SetWriteDeadline(time.Now().Add(time.Second))
-	taken, err := io.Copy(w, newPattern(5, 8*enough))
-	if !errors.Is(err, os.ErrDeadlineExceeded) || taken > enough {
-		s.failf("%d MiB were taken though nobody reads: %v", taken>>20, err)
+	for taken := 0; taken <= enough; {
+		w.SetWriteDeadline(time.Now().Add(time.Second)) // in which nothing more is taken
+		n, err := w.Write(make([]byte, 64<<10))
+		taken += n
+		if err != nil {
+			s.wants("writing", err, os.ErrDeadlineExceeded)
+			s.endNow(p)
+			return
+		}
 	}
-	s.endNow(p)
+	s.failf("%d MiB were taken though nobody reads", enough>>20)
 }
 
 // lateReader reads only when the command is gone.
