@@ -1,5 +1,5 @@
 # make run    a demonstration on this machine
-# make test   everything that can be tested here; installs bubblewrap if it is missing
+# make test   what CI runs; installs bubblewrap if it is missing
 # make help   the rest
 
 export CGO_ENABLED = 0
@@ -17,7 +17,7 @@ EXAMPLES := examples/embed examples/engine-firejail
 # versions for what is built here.
 TOOL    = $(shell cd tools && GOWORK=off $(GO) tool -n $(1))
 
-.PHONY: help run build test unit check cross vet staticcheck fmt-check tidy tidy-check generate generate-check lines man bench vm fuzz deps clean
+.PHONY: help run build test test-all unit user-build user-unit check cross vet staticcheck fmt-check tidy tidy-check generate generate-check lines man bench vm fuzz deps clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
@@ -29,22 +29,59 @@ build: ## the command, the lean engines and the init, into bin/
 	@mkdir -p $(BIN)
 	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/sbxhost ./cmd/sbxhost-telemetry ./shared/sandboxinit/sbxhost-init $(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
 
-test: deps check unit ## checks, unit and end-to-end tests, with the race detector where there is a C compiler
+test: deps check unit ## checks, unit and end-to-end tests: what CI runs, as root and, of unit, user-unit as a user
+
+# What a short run leaves out: the probes of the kit in sessions and across the wire, the
+# comparison of the table of probes in docs/security.md, most scripts without the engines
+# beside sbxhost, most tests with Podman and with daemons without root, and most rounds of
+# storms, of full disks and of names that are hostile.
+test-all: ## all of that and what it leaves out: full rounds, each engine's probes in each way, cross builds, fuzzing; an hour
+	$(MAKE) --no-print-directory test cross fuzz SHORT= PLAIN='docs/examples/% examples/% plugins/seatbelt% test test/%'
+
+SHORT   ?= -short
+TESTING  = $(SHORT) -vet=off -timeout 30m
+MODULE  := github.com/sbxhost/sbxhost
+# Tests that run without the race detector: nothing runs at once there, they start
+# programs that were built without it, or what they link takes a minute to build with it.
+PLAIN   ?= cmd/sbxhost-telemetry config docs/% examples/% glob hostpath host/view paths plugins/docker% plugins/seatbelt% policy shared/mountplan shared/seccomp test test/%
+PACKAGES = $(shell $(GO) list work)
+WITHOUT  = $(filter $(addprefix $(MODULE)/,$(PLAIN)),$(PACKAGES))
+WITHKIT  = $(filter-out $(WITHOUT),$(addprefix $(MODULE)/,plugins/native plugins/bwrap plugins/noop plugins/docker shared/enginetest))
+# Most tests of these wait for another process more than they compute.
+WAITING  = -parallel 6
 
 # The race detector needs cgo; without a C compiler the same tests run plain. The
 # conformance kit runs plain in any case: it starts the test program itself in
 # hundreds of sandboxes, and with the detector in it that takes a quarter of an hour.
 # So do the tests that look at the init's own process, which is then that program.
-unit:
+unit: ## the tests alone
 	@if command -v $${CC:-cc} >/dev/null 2>&1; then \
-		echo "go test -race work, but for the kit" && CGO_ENABLED=1 $(GO) test -race -skip '$(KIT)' -timeout 30m work && \
-		echo "go test, the kit" && $(GO) test -run '$(KIT)' -timeout 30m ./plugins/... ./plugins/docker ./shared/enginetest ./docs/examples/... $(addprefix ./,$(EXAMPLES)); \
+		echo "go test -race, but for the kit" && CGO_ENABLED=1 $(GO) test -race $(TESTING) -skip '$(KIT)' $(filter-out $(WITHOUT),$(PACKAGES)) && \
+		echo "go test, the kit" && $(GO) test $(TESTING) $(WAITING) -run '$(KIT)' $(WITHKIT) && \
+		echo "go test, the rest" && $(GO) test $(TESTING) $(WAITING) $(WITHOUT); \
 	else \
-		echo "no C compiler: go test work without the race detector"; $(GO) test -timeout 30m work; \
+		echo "no C compiler: go test without the race detector"; $(GO) test $(TESTING) $(PACKAGES); \
 	fi
-	cd tools && GOWORK=off $(GO) test ./...
 
-check: fmt-check vet cross staticcheck tidy-check generate-check ## gofmt, vet, cross builds, staticcheck, drift of go.mod and of generated code
+# What differs for a user, by programs that this user has built: USER_BIN has them.
+USER_TESTS   := plugins/native plugins/bwrap plugins/docker docs/examples/sbxhost-engine-podman examples/engine-firejail shared/holder shared/sandboxinit host test
+USER_PROGRAMS = $(MODULE)/cmd/sbxhost $(MODULE)/cmd/sbxhost-telemetry $(foreach e,$(ENGINES),$(MODULE)/plugins/$(e)/sbxhost-engine-$(e)) \
+	$(addprefix $(MODULE)/,shared/sandboxinit/sbxhost-init shared/enginetest/testdata/probe docs/examples/sbxhost-engine-podman)
+# Of package test, what is about the documents and the source, and not about who runs it.
+USER_SKIP    := ^Test(Docs.*|ConfigurationIsDocumented|ProtocolIsDocumented|ImportRules.*|NoMethodsAreLookedUp|RootModuleLeavesVersionsAlone|GoInstall|SDK.*|UndocumentedNamesAreFound)$$
+USER_BIN     ?= bin/user
+
+user-build: ## builds what user-unit runs, into USER_BIN
+	@mkdir -p $(USER_BIN)
+	$(GO) test -c -vet=off -o $(USER_BIN)/ $(addprefix ./,$(USER_TESTS))
+	$(GO) build -tags $(TAGS) -o $(USER_BIN)/ $(USER_PROGRAMS)
+
+user-unit: ## the tests of what differs for a user, as that user, by what user-build has built
+	@for p in $(USER_TESTS); do \
+		echo "$$p" && (cd $$p && SBXHOST_TEST_BIN=$(abspath $(USER_BIN)) $(abspath $(USER_BIN))/$$(basename $$p).test -test.timeout 20m $(if $(SHORT),-test.short) -test.parallel 4 -test.skip '$(USER_SKIP)') || exit 1; \
+	done
+
+check: fmt-check vet staticcheck tidy-check generate-check ## gofmt, vet here and for macOS and arm64, staticcheck, drift of go.mod and of generated code
 
 fmt-check:
 	@out=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$out" || { echo "gofmt these:"; echo "$$out"; exit 1; }
@@ -52,9 +89,10 @@ fmt-check:
 vet:
 	$(GO) vet work
 	cd tools && GOWORK=off $(GO) vet ./...
-	GOOS=darwin GOARCH=amd64 $(GO) vet work
+	GOOS=darwin GOARCH=arm64 $(GO) vet work
+	GOOS=linux GOARCH=arm64 $(GO) vet ./plugins/native/... ./plugins/bwrap/... ./shared/... ./scan ./stubs ./workspace
 
-cross:
+cross: ## links everything for the other systems
 	GOOS=linux GOARCH=arm64 $(GO) build work
 	GOOS=darwin GOARCH=arm64 $(GO) build work
 	GOOS=darwin GOARCH=amd64 $(GO) build work

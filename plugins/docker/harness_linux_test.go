@@ -52,6 +52,9 @@ var testDaemon = sync.OnceValues(func() (startedDocker, error) {
 // inside, built once: the test binary may be linked dynamically, and is nothing
 // to run in an image without a loader.
 var initDir = sync.OnceValues(func() (string, error) {
+	if built := os.Getenv("SBXHOST_TEST_BIN"); built != "" {
+		return built, nil
+	}
 	builtInit.Store(true)
 	dir, err := os.MkdirTemp("", "docker-test-init-")
 	if err != nil {

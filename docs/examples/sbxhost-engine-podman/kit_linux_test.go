@@ -36,12 +36,15 @@ func TestConformance(t *testing.T) {
 		t.Skip(missing)
 	}
 	env := storage(t)
-	dir := t.TempDir()
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir+"/", ".",
-		"../../../shared/sandboxinit/sbxhost-init", "../../../shared/enginetest/testdata/probe")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	dir := os.Getenv("SBXHOST_TEST_BIN")
+	if dir == "" {
+		dir = t.TempDir()
+		build := exec.Command("go", "build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir+"/", ".",
+			"../../../shared/sandboxinit/sbxhost-init", "../../../shared/enginetest/testdata/probe")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 	}
 	enginetest.RunBinary(t, "", enginetest.Options{
 		EngineOptions: []byte(`{"image": "localhost/` + dockerd.Image + `"}`), Program: filepath.Join(dir, "probe"),
