@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
 )
@@ -33,12 +34,12 @@ func BenchmarkTrue(b *testing.B) {
 	}{{"alone", false, 0}, {"alone/masks=200", false, 200}, {"session", true, 0}} {
 		b.Run(tt.name, func(b *testing.B) {
 			ws := b.TempDir()
-			spec := shared.Spec{Table: []shared.Entry{bindRW(ws)}}
+			spec := shared.Spec{Table: []shared.Entry{inside.BindRW(ws)}}
 			if tt.session {
 				spec.Home, spec.Session.Dir = "/home/u", b.TempDir()
 				os.Chmod(spec.Session.Dir, 0o700)
 			}
-			cmd := shared.Command{Args: []string{"/bin/true"}, Dir: "/", Env: env}
+			cmd := shared.Command{Args: []string{"/bin/true"}, Dir: "/", Env: inside.Env}
 			for i := range tt.masks {
 				path := fmt.Sprintf("%s/%d/.env", ws, i%20)
 				os.MkdirAll(filepath.Dir(path), 0o755)
@@ -78,7 +79,7 @@ func BenchmarkOpen(b *testing.B) {
 
 func BenchmarkPlan(b *testing.B) {
 	f := mountplan.Look()
-	spec := &shared.Spec{Table: []shared.Entry{bindRW(b.TempDir())}}
+	spec := &shared.Spec{Table: []shared.Entry{inside.BindRW(b.TempDir())}}
 	for b.Loop() {
 		ops, err := mountplan.Plan(f, &mountplan.Held{}, spec)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
 )
@@ -19,7 +20,7 @@ func TestOlderLauncher(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, ws := workspace(t), workspace(t)
+	dir, ws := inside.Workspace(t), inside.Workspace(t)
 	launcher := filepath.Join(dir, "bwrap")
 	script := `#!/bin/sh
 PATH=/usr/bin:/bin; cat <&3 > ` + dir + `/words.$$
@@ -38,10 +39,10 @@ exec 3< ` + dir + `/words.$$ ` + real + ` "$@"
 		t.Fatal(err)
 	}
 	e := New()
-	spec := shared.Spec{Table: []shared.Entry{bindRW(ws)}, Options: options}
+	spec := shared.Spec{Table: []shared.Entry{inside.BindRW(ws)}, Options: options}
 	for i := range 3 {
-		out, err := tryRun(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "echo $0 >> " + ws + "/f; cat " + ws + "/f", strings.Repeat("x", i)}})
-		if err != nil || strings.Count(out.stdout, "\n") != i+1 {
+		out, err := inside.TryRun(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "echo $0 >> " + ws + "/f; cat " + ws + "/f", strings.Repeat("x", i)}})
+		if err != nil || strings.Count(out.Stdout, "\n") != i+1 {
 			t.Fatalf("%d: %+v, %v", i, out, err)
 		}
 	}
@@ -52,8 +53,8 @@ exec 3< ` + dir + `/words.$$ ` + real + ` "$@"
 
 func TestSourceThatBecameALink(t *testing.T) {
 	t.Parallel()
-	dir := workspace(t)
-	write(t, dir+"/real/f", "f")
+	dir := inside.Workspace(t)
+	inside.Write(t, dir+"/real/f", "f")
 	if err := os.Symlink("real", dir+"/link"); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -212,15 +213,15 @@ func attempted(t *testing.T, options string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := workspace(t)
-	const inside = "/home/u/attempts"
+	dir := inside.Workspace(t)
+	const program = "/home/u/attempts"
 	spec := shared.Spec{Home: "/home/u", Options: []byte(options),
-		Table: []shared.Entry{bindRW(dir), {Source: self, Path: inside, Why: "bind_paths[0]", Access: shared.ReadOnly}}}
-	out := run(t, needBwrap(t), spec, shared.Command{Args: []string{inside, "-test.run", "^TestInsideFilter$"}, Env: append(env, filterVar+"="+dir)})
+		Table: []shared.Entry{inside.BindRW(dir), {Source: self, Path: program, Why: "bind_paths[0]", Access: shared.ReadOnly}}}
+	out := inside.Run(t, needBwrap(t), spec, shared.Command{Args: []string{program, "-test.run", "^TestInsideFilter$"}, Env: append(inside.Env, filterVar+"="+dir)})
 	if !out.Status.Success() {
-		t.Fatalf("%v\n%s\n%s", out.Status, out.stdout, out.stderr)
+		t.Fatalf("%v\n%s\n%s", out.Status, out.Stdout, out.Stderr)
 	}
-	return results(out.stdout)
+	return results(out.Stdout)
 }
 
 func results(text string) map[string]string {

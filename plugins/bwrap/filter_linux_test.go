@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -21,7 +22,7 @@ func attemptOutside(t *testing.T) string {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, "-test.run", "^TestInsideFilter$")
-	cmd.Env = append(os.Environ(), filterVar+"="+workspace(t))
+	cmd.Env = append(os.Environ(), filterVar+"="+inside.Workspace(t))
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -57,7 +58,7 @@ func program32() []byte {
 func TestFilterKills32Bit(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
-	dir := workspace(t)
+	dir := inside.Workspace(t)
 	program := filepath.Join(dir, "program32")
 	if err := os.WriteFile(program, program32(), 0o755); err != nil {
 		t.Fatal(err)
@@ -67,8 +68,8 @@ func TestFilterKills32Bit(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 42 {
 		t.Skipf("this kernel runs no programs for 32-bit x86: %v", err)
 	}
-	spec := shared.Spec{Table: []shared.Entry{bindRW(dir)}}
-	if out := run(t, e, spec, shared.Command{Args: []string{program}}); out.Status.Signal != syscall.SIGSYS {
+	spec := shared.Spec{Table: []shared.Entry{inside.BindRW(dir)}}
+	if out := inside.Run(t, e, spec, shared.Command{Args: []string{program}}); out.Status.Signal != syscall.SIGSYS {
 		t.Errorf("%v, want SIGSYS", out.Status)
 	}
 }
@@ -77,18 +78,18 @@ func TestFilterKills32Bit(t *testing.T) {
 func TestFilterLetsToolsWork(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
-	dir := workspace(t)
-	write(t, dir+"/hello/go.mod", "module hello\n")
-	write(t, dir+"/hello/main.go", "package main\nimport \"os\"\nfunc main() { os.Stdout.WriteString(\"built\\n\") }\n")
-	write(t, dir+"/manager.py", `import multiprocessing
+	dir := inside.Workspace(t)
+	inside.Write(t, dir+"/hello/go.mod", "module hello\n")
+	inside.Write(t, dir+"/hello/main.go", "package main\nimport \"os\"\nfunc main() { os.Stdout.WriteString(\"built\\n\") }\n")
+	inside.Write(t, dir+"/manager.py", `import multiprocessing
 if __name__ == "__main__":
     with multiprocessing.Manager() as m:
         l = m.list([1, 2])
         l.append(3)
         print(list(l))
 `)
-	write(t, dir+"/hello.c", "#include <stdio.h>\nint main(void) { puts(\"compiled\"); return 0; }\n")
-	plain := shared.Spec{Home: "/home/u", Table: []shared.Entry{bindRW(dir)}}
+	inside.Write(t, dir+"/hello.c", "#include <stdio.h>\nint main(void) { puts(\"compiled\"); return 0; }\n")
+	plain := shared.Spec{Home: "/home/u", Table: []shared.Entry{inside.BindRW(dir)}}
 	with := func(options string) shared.Spec {
 		s := plain
 		s.Options = []byte(options)
@@ -128,7 +129,7 @@ if __name__ == "__main__":
 		}
 		t.Run(filepath.Base(tt.tool)+string(tt.spec.Options), func(t *testing.T) {
 			t.Parallel()
-			expect(t, e, tt.spec, "cd "+dir+" && "+tt.text, tt.want)
+			inside.Expect(t, e, tt.spec, "cd "+dir+" && "+tt.text, tt.want)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 )
@@ -60,12 +61,12 @@ func TestLimitsHeld(t *testing.T) {
 	// The init takes its own score back once it has started the command, which can
 	// be faster than that.
 	const difference = `n=0; until d=$(($(cat /proc/self/oom_score_adj) - $(cat /proc/1/oom_score_adj))); [ $d = 500 ] || [ $n = 500 ]; do n=$((n+1)); done; echo $d`
-	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "ulimit -n; ulimit -v; " + difference}})
+	out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "ulimit -n; ulimit -v; " + difference}})
 	// The last: of the two the kernel kills the command, when memory is used up.
-	if out.stdout != "17\nunlimited\n500\n" {
-		t.Errorf("%q %q", out.stdout, out.stderr)
+	if out.Stdout != "17\nunlimited\n500\n" {
+		t.Errorf("%q %q", out.Stdout, out.Stderr)
 	}
-	wantHolds(t, holds(out.events), map[string]string{"memory": "held " + by, "cpus": "held " + by, "pids": "held " + by,
+	wantHolds(t, holds(out.Events), map[string]string{"memory": "held " + by, "cpus": "held " + by, "pids": "held " + by,
 		"open_files": "held RLIMIT_NOFILE", "temp_size": "held tmpfs size"})
 }
 
@@ -83,15 +84,15 @@ func TestLimitsWithoutGroups(t *testing.T) {
 		}
 	}
 	spec := shared.Spec{Limits: shared.Limits{OpenFiles: 17, Memory: 1 << 30, PIDs: 20, CPUs: 1, BestEffort: true}}
-	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "ulimit -n; ulimit -v"}})
-	if out.stdout != "17\n1048576\n" {
-		t.Errorf("%q %q", out.stdout, out.stderr)
+	out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "ulimit -n; ulimit -v"}})
+	if out.Stdout != "17\n1048576\n" {
+		t.Errorf("%q %q", out.Stdout, out.Stderr)
 	}
 	pids := "approximated RLIMIT_NPROC"
 	if os.Geteuid() == 0 {
 		pids = "not held"
 	}
-	wantHolds(t, holds(out.events), map[string]string{"memory": "approximated RLIMIT_AS", "cpus": "not held", "pids": pids, "open_files": "held RLIMIT_NOFILE"})
+	wantHolds(t, holds(out.Events), map[string]string{"memory": "approximated RLIMIT_AS", "cpus": "not held", "pids": pids, "open_files": "held RLIMIT_NOFILE"})
 
 	// An approximation bounds each process.
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
@@ -99,14 +100,14 @@ func TestLimitsWithoutGroups(t *testing.T) {
 	}
 	spec = shared.Spec{Limits: shared.Limits{Memory: 512 << 20, PIDs: 64, BestEffort: true}}
 	const large = "try: b = bytearray(1 << 30)\nexcept MemoryError: print('refused')\n"
-	if out := run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", large}}); out.stdout != "refused\n" {
-		t.Errorf("1 GiB in 512 MiB: %v %q %q", out.Status, out.stdout, out.stderr)
+	if out := inside.Run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", large}}); out.Stdout != "refused\n" {
+		t.Errorf("1 GiB in 512 MiB: %v %q %q", out.Status, out.Stdout, out.Stderr)
 	}
 	if os.Geteuid() == 0 {
 		return
 	}
-	if out := run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", bomb}}); out.stdout != "Resource temporarily unavailable True\n" {
-		t.Errorf("processes: %v %q %q", out.Status, out.stdout, out.stderr)
+	if out := inside.Run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", bomb}}); out.Stdout != "Resource temporarily unavailable True\n" {
+		t.Errorf("processes: %v %q %q", out.Status, out.Stdout, out.Stderr)
 	}
 }
 
@@ -131,9 +132,9 @@ func TestForkBomb(t *testing.T) {
 	needGroups(t)
 	needProgram(t, "/usr/bin/python3")
 	spec := shared.Spec{Limits: shared.Limits{PIDs: 64}}
-	out := run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", bomb}})
-	if out.stdout != "Resource temporarily unavailable True\n" || !out.Status.Success() {
-		t.Errorf("%v %q %q", out.Status, out.stdout, out.stderr)
+	out := inside.Run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", bomb}})
+	if out.Stdout != "Resource temporarily unavailable True\n" || !out.Status.Success() {
+		t.Errorf("%v %q %q", out.Status, out.Stdout, out.Stderr)
 	}
 
 	// One that never stops ends with its time, and with all it has made.
@@ -143,7 +144,7 @@ while True:
     try: os.fork()
     except OSError: pass
 `
-	out = run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", endless}, Timeout: 3 * time.Second, Grace: 300 * time.Millisecond})
+	out = inside.Run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", endless}, Timeout: 3 * time.Second, Grace: 300 * time.Millisecond})
 	if !out.TimedOut || out.Status.Signal != syscall.SIGKILL {
 		t.Errorf("%+v", out.Result)
 	}
@@ -182,16 +183,16 @@ for pid in children:
 `
 	spec := shared.Spec{Limits: shared.Limits{Memory: 128 << 20}}
 	small := strings.Replace(balloon, "%d", "8", 1)
-	out := run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", small}})
-	if out.stdout != "full\n" {
-		t.Errorf("within the limit: %v %q %q", out.Status, out.stdout, out.stderr)
+	out := inside.Run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", small}})
+	if out.Stdout != "full\n" {
+		t.Errorf("within the limit: %v %q %q", out.Status, out.Stdout, out.Stderr)
 	}
-	out = run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", strings.Replace(balloon, "%d", "60", 1)}})
-	if out.stdout == "full\n" {
+	out = inside.Run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", strings.Replace(balloon, "%d", "60", 1)}})
+	if out.Stdout == "full\n" {
 		t.Errorf("240 MiB in a group of 128 MiB")
 	}
-	if !toldOfKill(out.events) {
-		t.Errorf("no event tells of the kernel's kill: %+v", out.events)
+	if !toldOfKill(out.Events) {
+		t.Errorf("no event tells of the kernel's kill: %+v", out.Events)
 	}
 }
 
@@ -219,12 +220,12 @@ u = os.times()
 print(u.children_user + u.children_system)
 `
 	spec := shared.Spec{Limits: shared.Limits{CPUs: 0.2}}
-	out := run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", spin}})
-	used, err := time.ParseDuration(strings.TrimSpace(out.stdout) + "s")
+	out := inside.Run(t, e, spec, shared.Command{Args: []string{"/usr/bin/python3", "-c", spin}})
+	used, err := time.ParseDuration(strings.TrimSpace(out.Stdout) + "s")
 	// A fifth of a processor for 1.5 seconds is 0.3 seconds, and each of
 	// the kernel's periods may be begun.
 	if err != nil || used <= 0 || used > 900*time.Millisecond {
-		t.Errorf("%v of processor time, %v; %q", used, err, out.stderr)
+		t.Errorf("%v of processor time, %v; %q", used, err, out.Stderr)
 	}
 }
 
@@ -258,7 +259,7 @@ func TestTooSmallLimits(t *testing.T) {
 		}
 	}
 	// The least there can be is enough to run something.
-	out := run(t, e, shared.Spec{Limits: shared.Limits{Memory: 16 << 20, PIDs: 16}}, shared.Command{Args: []string{"/bin/sh", "-c", "kill -TERM $$"}})
+	out := inside.Run(t, e, shared.Spec{Limits: shared.Limits{Memory: 16 << 20, PIDs: 16}}, shared.Command{Args: []string{"/bin/sh", "-c", "kill -TERM $$"}})
 	if out.Status.Signal != syscall.SIGTERM {
 		t.Errorf("%+v", out.Status)
 	}
@@ -272,9 +273,9 @@ func TestManySmallProcesses(t *testing.T) {
 	e := needBwrap(t)
 	needGroups(t)
 	spec := shared.Spec{Limits: shared.Limits{Memory: 48 << 20}}
-	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", `i=0; while [ $i -lt 400 ]; do sleep 1000 & i=$((i+1)); done; echo made; kill -9 -1`}, Timeout: 2 * time.Minute})
+	out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", `i=0; while [ $i -lt 400 ]; do sleep 1000 & i=$((i+1)); done; echo made; kill -9 -1`}, Timeout: 2 * time.Minute})
 	// Which of them the kernel killed, the shell perhaps among them, is its own matter.
-	if !toldOfKill(out.events) {
-		t.Errorf("%+v %q", out, out.stderr)
+	if !toldOfKill(out.Events) {
+		t.Errorf("%+v %q", out, out.Stderr)
 	}
 }

@@ -10,15 +10,16 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
 func TestWorkspace(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
-	dir := workspace(t)
-	rw := shared.Spec{Table: []shared.Entry{bindRW(dir)}}
-	sh(t, e, rw, "echo made > "+dir+"/made && mkdir "+dir+"/sub")
+	dir := inside.Workspace(t)
+	rw := shared.Spec{Table: []shared.Entry{inside.BindRW(dir)}}
+	inside.Sh(t, e, rw, "echo made > "+dir+"/made && mkdir "+dir+"/sub")
 	info, err := os.Stat(filepath.Join(dir, "made"))
 	if err != nil {
 		t.Fatal(err)
@@ -27,11 +28,11 @@ func TestWorkspace(t *testing.T) {
 		t.Errorf("the file belongs to %d", uid)
 	}
 	ro := shared.Spec{Table: []shared.Entry{{Source: dir, Path: dir, Why: "workspace", Access: shared.ReadOnly}}}
-	expect(t, e, ro, "cat "+dir+"/made; touch "+dir+"/x 2>/dev/null || echo refused", "made\nrefused")
+	inside.Expect(t, e, ro, "cat "+dir+"/made; touch "+dir+"/x 2>/dev/null || echo refused", "made\nrefused")
 
 	remapped := shared.Spec{Table: []shared.Entry{{Source: dir, Path: "/workspace", Access: shared.ReadWrite, Why: "workspace"}}}
-	out := run(t, e, remapped, shared.Command{Args: []string{"/bin/sh", "-c", "pwd; echo 2 > two"}, Dir: "/workspace"})
-	if out.stdout != "/workspace\n" {
+	out := inside.Run(t, e, remapped, shared.Command{Args: []string{"/bin/sh", "-c", "pwd; echo 2 > two"}, Dir: "/workspace"})
+	if out.Stdout != "/workspace\n" {
 		t.Errorf("%+v", out)
 	}
 	if b, _ := os.ReadFile(filepath.Join(dir, "two")); string(b) != "2\n" {
@@ -42,30 +43,30 @@ func TestWorkspace(t *testing.T) {
 func TestHostView(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
-	dir := workspace(t) // beneath the host's /tmp, which is hidden
-	spec := shared.Spec{Filesystem: shared.FilesystemHost, Table: []shared.Entry{bindRW(dir)}}
-	expect(t, e, spec, "test -e /etc/hostname && echo there", "there")
-	expect(t, e, spec, "echo in > "+dir+"/in; cat "+dir+"/in", "in")
-	expect(t, e, spec, "ls -A /run", "")
-	expect(t, e, spec, "ls -A /tmp | wc -l", "1")
-	expect(t, e, spec, "ls /dev/kmsg /dev/mem 2>/dev/null; true", "")
+	dir := inside.Workspace(t) // beneath the host's /tmp, which is hidden
+	spec := shared.Spec{Filesystem: shared.FilesystemHost, Table: []shared.Entry{inside.BindRW(dir)}}
+	inside.Expect(t, e, spec, "test -e /etc/hostname && echo there", "there")
+	inside.Expect(t, e, spec, "echo in > "+dir+"/in; cat "+dir+"/in", "in")
+	inside.Expect(t, e, spec, "ls -A /run", "")
+	inside.Expect(t, e, spec, "ls -A /tmp | wc -l", "1")
+	inside.Expect(t, e, spec, "ls /dev/kmsg /dev/mem 2>/dev/null; true", "")
 }
 
 func TestStrangeNames(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
-	dir := workspace(t)
+	dir := inside.Workspace(t)
 	for _, name := range []string{"with space", `quo"te'`, "new\nline", "--ro-bind", "-", "\xff\xfe", strings.Repeat("n", 255), "tab\t", `back\slash`, "$(x)"} {
 		source := filepath.Join(dir, name)
-		write(t, filepath.Join(source, "file"), name)
+		inside.Write(t, filepath.Join(source, "file"), name)
 		var spec shared.Spec
 		args := []string{"/bin/cat"}
 		for _, destination := range []string{source, "/" + name, "/tmp/deep/" + name} {
 			spec.Table = append(spec.Table, shared.Entry{Source: source, Path: destination, Access: shared.ReadWrite, Why: "bind_paths[0]"})
 			args = append(args, destination+"/file")
 		}
-		out := run(t, e, spec, shared.Command{Args: args, Dir: "/" + name})
-		if out.stdout != strings.Repeat(name, 3) {
+		out := inside.Run(t, e, spec, shared.Command{Args: args, Dir: "/" + name})
+		if out.Stdout != strings.Repeat(name, 3) {
 			t.Errorf("%q: %+v", name, out)
 		}
 	}
@@ -74,14 +75,14 @@ func TestStrangeNames(t *testing.T) {
 func TestHidden(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
-	dir := workspace(t)
-	write(t, dir+"/.env", "secret")
-	write(t, dir+"/secrets/key", "secret")
-	write(t, dir+"/open", "open")
+	dir := inside.Workspace(t)
+	inside.Write(t, dir+"/.env", "secret")
+	inside.Write(t, dir+"/secrets/key", "secret")
+	inside.Write(t, dir+"/open", "open")
 	if err := os.Symlink("secrets/key", dir+"/link"); err != nil {
 		t.Fatal(err)
 	}
-	spec := shared.Spec{Table: []shared.Entry{bindRW(dir)}}
+	spec := shared.Spec{Table: []shared.Entry{inside.BindRW(dir)}}
 	cmd := shared.Command{
 		Args: []string{"/bin/sh", "-c", `
 			cat .env secrets/key link 2>/dev/null; ls secrets 2>/dev/null; cat open
@@ -94,7 +95,7 @@ func TestHidden(t *testing.T) {
 	}
 	open := spec
 	spec.Table = append(hide(dir+"/.env", dir+"/secrets", dir+"/secrets/key", dir+"/absent"), open.Table...)
-	if got, want := run(t, e, spec, cmd).stdout, "openrefused\nrefused\nrefused\nrefused\nrefused\n"; got != want {
+	if got, want := inside.Run(t, e, spec, cmd).Stdout, "openrefused\nrefused\nrefused\nrefused\nrefused\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if b, _ := os.ReadFile(dir + "/.env"); string(b) != "secret" {
@@ -105,7 +106,7 @@ func TestHidden(t *testing.T) {
 	}
 	// The control: where nothing is hidden all of it is there.
 	cmd.Args = []string{"/bin/cat", ".env", "secrets/key"}
-	if got := run(t, e, open, cmd).stdout; got != "secretsecret" {
+	if got := inside.Run(t, e, open, cmd).Stdout; got != "secretsecret" {
 		t.Errorf("control: %q", got)
 	}
 }
@@ -114,26 +115,26 @@ func TestHidden(t *testing.T) {
 // A thousand would take bubblewrap seconds, and are refused.
 func TestManyHidden(t *testing.T) {
 	e := needBwrap(t)
-	dir := workspace(t)
-	spec := shared.Spec{Table: []shared.Entry{bindRW(dir)}, Home: "/home/u"}
+	dir := inside.Workspace(t)
+	spec := shared.Spec{Table: []shared.Entry{inside.BindRW(dir)}, Home: "/home/u"}
 	cmd := shared.Command{Dir: dir, Args: []string{"/bin/sh", "-c", "cat */.env 2>/dev/null; cat */open | wc -c; mv 7 away 2>/dev/null || echo refused; touch 7/new && echo made"}}
 	add := func(from, to int) {
 		for i := from; i < to; i++ {
 			p := fmt.Sprintf("%s/%d", dir, i)
-			write(t, p+"/.env", "secret")
-			write(t, p+"/open", "o")
+			inside.Write(t, p+"/.env", "secret")
+			inside.Write(t, p+"/open", "o")
 			spec.Table = append(spec.Table, hide(p+"/.env")...)
 		}
 	}
 	add(0, 400)
-	if out := run(t, e, spec, cmd); out.stdout != "400\nrefused\nmade\n" {
-		t.Errorf("%s\n%s", out.stdout, out.stderr)
+	if out := inside.Run(t, e, spec, cmd); out.Stdout != "400\nrefused\nmade\n" {
+		t.Errorf("%s\n%s", out.Stdout, out.Stderr)
 	}
 	// The control.
 	open := spec
 	open.Table = slices.Delete(slices.Clone(spec.Table), 1, 2)
-	if out := run(t, e, open, cmd); !strings.HasPrefix(out.stdout, "secret400\n") {
-		t.Errorf("control: %q", out.stdout)
+	if out := inside.Run(t, e, open, cmd); !strings.HasPrefix(out.Stdout, "secret400\n") {
+		t.Errorf("control: %q", out.Stdout)
 	}
 	add(400, 1000)
 	_, err := e.Open(t.Context(), spec)
@@ -146,15 +147,15 @@ func TestManyHidden(t *testing.T) {
 func TestDestinations(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
-	dir := workspace(t)
-	write(t, dir+"/d/f", "mine")
-	write(t, dir+"/f", "mine")
+	dir := inside.Workspace(t)
+	inside.Write(t, dir+"/d/f", "mine")
+	inside.Write(t, dir+"/f", "mine")
 	// A program of /usr/bin, to be covered under its other name.
 	if target, err := os.Readlink("/bin"); err != nil || !strings.HasSuffix(target, "usr/bin") {
 		t.Logf("/bin is no link to usr/bin here: %q, %v", target, err)
 	} else {
 		spec := shared.Spec{Table: []shared.Entry{{Source: dir + "/f", Path: "/bin/true", Why: "bind_paths[0]", Access: shared.ReadOnly}}}
-		expect(t, e, spec, "cat /usr/bin/true", "mine")
+		inside.Expect(t, e, spec, "cat /usr/bin/true", "mine")
 	}
 	for _, view := range []shared.Filesystem{shared.FilesystemMinimal, shared.FilesystemHost} {
 		var mounts []shared.Entry
@@ -174,13 +175,13 @@ func TestDestinations(t *testing.T) {
 			cat = append(cat, "/var/lib/x/f")
 		}
 		spec := shared.Spec{Filesystem: view, Table: mounts}
-		expect(t, e, spec, "cat "+strings.Join(cat, " "), strings.Repeat("mine", len(cat)))
-		expect(t, e, spec, "cd /var/tmp/proj && pwd -P", "/var/tmp/proj")
+		inside.Expect(t, e, spec, "cat "+strings.Join(cat, " "), strings.Repeat("mine", len(cat)))
+		inside.Expect(t, e, spec, "cd /var/tmp/proj && pwd -P", "/var/tmp/proj")
 		// Directories made on the way are read-only, too.
-		expect(t, e, spec, "touch /run/deep/x /run/x 2>/dev/null && echo wrote || echo refused", "refused")
+		inside.Expect(t, e, spec, "touch /run/deep/x /run/x 2>/dev/null && echo wrote || echo refused", "refused")
 	}
 	// The session's scratch in the place of the private /tmp.
 	spec := shared.Spec{Table: []shared.Entry{{Source: dir + "/d", Path: "/tmp", Access: shared.ReadWrite, Why: "workspace.temp"}}}
-	expect(t, e, spec, "ls /tmp /var/tmp; echo kept > /tmp/kept", "/tmp:\nf\n\n/var/tmp:\nf")
-	expect(t, e, spec, "cat /tmp/kept", "kept")
+	inside.Expect(t, e, spec, "ls /tmp /var/tmp; echo kept > /tmp/kept", "/tmp:\nf\n\n/var/tmp:\nf")
+	inside.Expect(t, e, spec, "cat /tmp/kept", "kept")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -34,8 +35,8 @@ func TestSessionWithAnyLauncher(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir, lower := workspace(t), workspace(t)
-			write(t, lower+"/f", "lower\n")
+			dir, lower := inside.Workspace(t), inside.Workspace(t)
+			inside.Write(t, lower+"/f", "lower\n")
 			launcher := filepath.Join(dir, "bwrap")
 			text := "#!/bin/sh\nPATH=/usr/bin:/bin\nwords=" + dir + "/words.$$\n" +
 				"test ! -e /proc/self/fd/3 || cat <&3 >$words\n" + script + "\nexec 3<$words " + real + ` "$@"` + "\n"
@@ -50,8 +51,8 @@ func TestSessionWithAnyLauncher(t *testing.T) {
 			spec := sessionSpec(t)
 			spec.Options = options
 			spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches", Degradable: true}}
-			expect(t, e, spec, "cat /cache/f; echo home >/home/u/f", "lower")
-			expect(t, e, spec, "cat /home/u/f; touch /cache/x 2>/dev/null || echo refused; touch /usr/x 2>/dev/null || echo refused", "home\nrefused\nrefused")
+			inside.Expect(t, e, spec, "cat /cache/f; echo home >/home/u/f", "lower")
+			inside.Expect(t, e, spec, "cat /home/u/f; touch /cache/x 2>/dev/null || echo refused; touch /usr/x 2>/dev/null || echo refused", "home\nrefused\nrefused")
 			if b, err := os.ReadFile(lower + "/f"); err != nil || string(b) != "lower\n" {
 				t.Errorf("the host's file: %q, %v", b, err)
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
@@ -21,7 +22,7 @@ func engineMain() int {
 	ctx := context.Background()
 	sandbox, err := New().Open(ctx, shared.Spec{})
 	if err == nil {
-		_, err = sandbox.Start(ctx, shared.Command{Args: []string{"/bin/sh", "-c", "echo up; trap '' TERM HUP; setsid sleep 1000 & exec sleep 1000"}, Dir: "/", Env: env}, shared.Stdio{Stdout: os.Stdout})
+		_, err = sandbox.Start(ctx, shared.Command{Args: []string{"/bin/sh", "-c", "echo up; trap '' TERM HUP; setsid sleep 1000 & exec sleep 1000"}, Dir: "/", Env: inside.Env}, shared.Stdio{Stdout: os.Stdout})
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -41,7 +42,7 @@ func TestEngineIsKilledAtEveryMoment(t *testing.T) {
 	}
 	up := 0
 	for delay := time.Duration(0); delay < 60*time.Millisecond; delay += 1700 * time.Microsecond {
-		r, w := pipe(t)
+		r, w := inside.Pipe(t)
 		cmd := exec.Command(self, engineArg)
 		cmd.Stdout = w
 		if err := cmd.Start(); err != nil {

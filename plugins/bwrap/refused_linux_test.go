@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -46,7 +47,7 @@ func TestInsideSwitchedOff(t *testing.T) {
 	if os.Getenv(nestedVar) == "" {
 		return
 	}
-	_, err := tryRun(t, New(), shared.Spec{}, shared.Command{Args: []string{"/bin/true"}})
+	_, err := inside.TryRun(t, New(), shared.Spec{}, shared.Command{Args: []string{"/bin/true"}})
 	if !errors.Is(err, shared.ErrUnusable) {
 		t.Errorf("Start: %v", err)
 	}
@@ -81,8 +82,8 @@ func TestProbe(t *testing.T) {
 func TestRefusalsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
-	dir := workspace(t)
-	write(t, dir+"/inner/file", "x")
+	dir := inside.Workspace(t)
+	inside.Write(t, dir+"/inner/file", "x")
 	if err := os.Symlink("/oldroot/tmp", dir+"/evil"); err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +91,8 @@ func TestRefusalsLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, destination := range []string{dir + "/new", dir + "/new/deep", dir + "/evil/made", dir + "/friendly/made", dir + "/friendly", "/usr/new"} {
-		spec := shared.Spec{Table: []shared.Entry{bindRW(dir), {Source: dir + "/inner", Path: destination, Why: "bind_paths[1]", Access: shared.ReadOnly}}}
-		_, err := tryRun(t, e, spec, shared.Command{Args: []string{"/bin/true"}})
+		spec := shared.Spec{Table: []shared.Entry{inside.BindRW(dir), {Source: dir + "/inner", Path: destination, Why: "bind_paths[1]", Access: shared.ReadOnly}}}
+		_, err := inside.TryRun(t, e, spec, shared.Command{Args: []string{"/bin/true"}})
 		if !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "bind_paths[1]: ") {
 			t.Errorf("%s: %v", destination, err)
 		}
@@ -110,9 +111,9 @@ func TestRefusalsLeaveNothing(t *testing.T) {
 func TestPlanNamesEverything(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
-	dir := workspace(t)
-	write(t, dir+"/.env", "x")
-	spec := shared.Spec{Table: append(hide(dir+"/.env"), bindRW(dir)), Limits: shared.Limits{Memory: 1 << 30, BestEffort: true}}
+	dir := inside.Workspace(t)
+	inside.Write(t, dir+"/.env", "x")
+	spec := shared.Spec{Table: append(hide(dir+"/.env"), inside.BindRW(dir)), Limits: shared.Limits{Memory: 1 << 30, BestEffort: true}}
 	sandbox, err := e.Open(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)

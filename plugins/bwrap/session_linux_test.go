@@ -15,13 +15,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
 func sessionSpec(t *testing.T) shared.Spec {
 	t.Helper()
-	dir := workspace(t)
+	dir := inside.Workspace(t)
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -32,9 +33,9 @@ func sessionSpec(t *testing.T) shared.Spec {
 func homeOf(spec shared.Spec) string { return spec.Session.Dir + "/home-" + strconv.Itoa(os.Geteuid()) }
 
 // told gives the messages of the events of one kind.
-func told(out outcome, kind shared.EventKind) string {
+func told(out inside.Outcome, kind shared.EventKind) string {
 	var list []string
-	for _, e := range out.events {
+	for _, e := range out.Events {
 		if e.Kind == kind {
 			list = append(list, e.Message)
 		}
@@ -46,9 +47,9 @@ func TestSessionHome(t *testing.T) {
 	e := needBwrap(t)
 	spec := sessionSpec(t)
 	old := syscall.Umask(0o277) // no test runs beside this one
-	first := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "cd; stat -c %a /home/u; echo kept >/home/u/f; echo gone >/tmp/f"}, Env: append(slices.Clone(env), "HOME=/home/u")})
+	first := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "cd; stat -c %a /home/u; echo kept >/home/u/f; echo gone >/tmp/f"}, Env: append(slices.Clone(inside.Env), "HOME=/home/u")})
 	syscall.Umask(old)
-	if first.stdout != "700\n" || len(first.events) > 0 {
+	if first.Stdout != "700\n" || len(first.Events) > 0 {
 		t.Errorf("%+v", first)
 	}
 	if info, err := os.Stat(homeOf(spec)); err != nil || info.Mode().Perm() != 0o700 {
@@ -56,25 +57,25 @@ func TestSessionHome(t *testing.T) {
 	}
 	other := spec
 	other.Network.Mode = shared.NetworkHost
-	expect(t, e, other, "cat /home/u/f; ls /tmp", "kept")
-	expect(t, e, shared.Spec{Home: "/home/u"}, "ls -A /home/u", "")
+	inside.Expect(t, e, other, "cat /home/u/f; ls /tmp", "kept")
+	inside.Expect(t, e, shared.Spec{Home: "/home/u"}, "ls -A /home/u", "")
 
 	// A size that is required is held, and the home is then the command's own.
 	const tooMuch = "cat /home/u/f 2>/dev/null; head -c 3000000 /dev/zero 2>/dev/null >/home/u/big && echo fits || echo full; rm /home/u/big"
 	spec.Limits.TempSize = 1 << 20
-	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", tooMuch}})
-	if out.stdout != "full\n" || !strings.Contains(told(out, shared.EventDegraded), "lasts for one command") {
-		t.Errorf("required: %q, %+v", out.stdout, out.events)
+	out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", tooMuch}})
+	if out.Stdout != "full\n" || !strings.Contains(told(out, shared.EventDegraded), "lasts for one command") {
+		t.Errorf("required: %q, %+v", out.Stdout, out.Events)
 	}
 	spec.Limits.BestEffort = true
-	out = run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", tooMuch}})
-	if out.stdout != "kept\nfits\n" || !strings.Contains(told(out, shared.EventLimit), "temp_size is not held for the session's home") {
-		t.Errorf("best effort: %q, %+v", out.stdout, out.events)
+	out = inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", tooMuch}})
+	if out.Stdout != "kept\nfits\n" || !strings.Contains(told(out, shared.EventLimit), "temp_size is not held for the session's home") {
+		t.Errorf("best effort: %q, %+v", out.Stdout, out.Events)
 	}
 	// What the definition puts there is neither.
 	spec.Table = []shared.Entry{{Path: "/home/u", Access: shared.Private, Why: "tmpfs[0]"}}
-	if out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", tooMuch}}); out.stdout != "full\n" || told(out, shared.EventDegraded) != "" {
-		t.Errorf("of its own: %q, %+v", out.stdout, out.events)
+	if out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", tooMuch}}); out.Stdout != "full\n" || told(out, shared.EventDegraded) != "" {
+		t.Errorf("of its own: %q, %+v", out.Stdout, out.Events)
 	}
 }
 
@@ -82,8 +83,8 @@ func TestSessionHome(t *testing.T) {
 func TestSessionHomeOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
-	outside := workspace(t)
-	write(t, outside+"/f", "outside")
+	outside := inside.Workspace(t)
+	inside.Write(t, outside+"/f", "outside")
 	for name, prepare := range map[string]func(shared.Spec) error{
 		"a link":          func(s shared.Spec) error { return os.Symlink(outside, homeOf(s)) },
 		"a file":          func(s shared.Spec) error { return os.WriteFile(homeOf(s), nil, 0o600) },
@@ -102,9 +103,9 @@ func TestSessionHomeOfSomebodyElse(t *testing.T) {
 		if err := prepare(spec); err != nil {
 			t.Fatal(err)
 		}
-		out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "ls -A /home/u; echo x >/home/u/x && echo own"}})
-		if out.stdout != "own\n" || !strings.Contains(told(out, shared.EventDegraded), "the home directory lasts for one command") {
-			t.Errorf("%s: %q, %+v", name, out.stdout, out.events)
+		out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "ls -A /home/u; echo x >/home/u/x && echo own"}})
+		if out.Stdout != "own\n" || !strings.Contains(told(out, shared.EventDegraded), "the home directory lasts for one command") {
+			t.Errorf("%s: %q, %+v", name, out.Stdout, out.Events)
 		}
 	}
 	if left, err := os.ReadDir(outside); err != nil || len(left) != 1 {
@@ -117,9 +118,9 @@ func TestSessionHomeOfSomebodyElse(t *testing.T) {
 func TestEntriesInSessionHome(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
-	dir, outside := workspace(t), workspace(t)
-	write(t, dir+"/f", "f")
-	write(t, dir+"/d/x", "x")
+	dir, outside := inside.Workspace(t), inside.Workspace(t)
+	inside.Write(t, dir+"/f", "f")
+	inside.Write(t, dir+"/d/x", "x")
 	bare := sessionSpec(t)
 	spec := bare
 	spec.Table = []shared.Entry{
@@ -130,18 +131,18 @@ func TestEntriesInSessionHome(t *testing.T) {
 	}
 	const look = "cd /home/u; cat .gitconfig .cache/deep/d/x shut/in/d/x; ls shut; mv .cache away 2>/dev/null && echo moved; rm .gitconfig 2>/dev/null && echo removed; touch .cache/new || echo refused"
 	const want = "fxxin"
-	expect(t, e, spec, look, want)
-	expect(t, e, bare, "cd /home/u; rm -r .cache .gitconfig shut; mkdir shut; echo secret >shut/key", "")
-	expect(t, e, spec, look+"; cat shut/key 2>/dev/null; true", want)
+	inside.Expect(t, e, spec, look, want)
+	inside.Expect(t, e, bare, "cd /home/u; rm -r .cache .gitconfig shut; mkdir shut; echo secret >shut/key", "")
+	inside.Expect(t, e, spec, look+"; cat shut/key 2>/dev/null; true", want)
 	var all sync.WaitGroup
-	expect(t, e, bare, "cd /home/u; rm -r .cache .gitconfig shut", "")
+	inside.Expect(t, e, bare, "cd /home/u; rm -r .cache .gitconfig shut", "")
 	for range 12 {
-		all.Go(func() { expect(t, e, spec, look, want) })
+		all.Go(func() { inside.Expect(t, e, spec, look, want) })
 	}
 	all.Wait()
 	// The link of a command that has no such entry.
-	expect(t, e, bare, "cd /home/u; rm -r .cache; ln -s "+outside+" .cache", "")
-	_, err := tryRun(t, e, spec, shared.Command{Args: []string{"/bin/true"}})
+	inside.Expect(t, e, bare, "cd /home/u; rm -r .cache; ln -s "+outside+" .cache", "")
+	_, err := inside.TryRun(t, e, spec, shared.Command{Args: []string{"/bin/true"}})
 	if !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "bind_paths[1]: ") {
 		t.Errorf("through a link: %v", err)
 	}
@@ -161,9 +162,9 @@ func TestSessionHomeIsSwapped(t *testing.T) {
 				swap = "mv " + homeOf(spec) + " " + homeOf(spec) + ".real && " + strings.ReplaceAll(swap, "$0", homeOf(spec))
 			}
 			spec.Options = json.RawMessage(fmt.Sprintf(`{"path": %q}`, swapsFirst(t, older, swap)))
-			out, err := tryRun(t, New(), spec, shared.Command{Args: []string{"/bin/sh", "-c", "echo x >/home/u/f; ls /home/u"}})
-			if refused := older && swap != ""; refused != (err != nil) || err == nil && out.stdout != "f\n" {
-				t.Errorf("older %v, %q: %q, %v", older, name, out.stdout, err)
+			out, err := inside.TryRun(t, New(), spec, shared.Command{Args: []string{"/bin/sh", "-c", "echo x >/home/u/f; ls /home/u"}})
+			if refused := older && swap != ""; refused != (err != nil) || err == nil && out.Stdout != "f\n" {
+				t.Errorf("older %v, %q: %q, %v", older, name, out.Stdout, err)
 			}
 		}
 	}
@@ -183,34 +184,34 @@ func TestSessionHomeOfAnotherUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dir := workspace(t)
+	dir := inside.Workspace(t)
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir+"/f", "f")
+	inside.Write(t, dir+"/f", "f")
 	spec.Table = []shared.Entry{{Source: dir + "/f", Path: "/home/u/deep/f", Access: shared.ReadOnly, Why: "bind_paths[0]"}}
 	for _, want := range []string{"1", "2"} {
-		expect(t, e, spec, "cd /home/u; stat -c %a:%u:%g . deep; echo x >>f; wc -l <f", "700:23456:34567\n755:23456:34567\n"+want)
+		inside.Expect(t, e, spec, "cd /home/u; stat -c %a:%u:%g . deep; echo x >>f; wc -l <f", "700:23456:34567\n755:23456:34567\n"+want)
 	}
 	var st syscall.Stat_t
 	if err := syscall.Stat(spec.Session.Dir+"/home-23456", &st); err != nil || st.Uid != 23456 || st.Gid != 34567 || st.Mode&0o777 != 0o700 {
 		t.Errorf("%+v, %v", st, err)
 	}
 	spec.User = nil
-	expect(t, e, spec, "cat /home/u/f 2>/dev/null || echo mine", "mine")
+	inside.Expect(t, e, spec, "cat /home/u/f 2>/dev/null || echo mine", "mine")
 }
 
 // There are no overlays: what must be one is refused, what need not is read-only.
 func TestOverlays(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
-	lower := workspace(t)
-	write(t, lower+"/f", "lower")
+	lower := inside.Workspace(t)
+	inside.Write(t, lower+"/f", "lower")
 	spec := sessionSpec(t)
 	spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches", Degradable: true}}
-	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "cat /cache/f; touch /cache/x 2>/dev/null || echo refused"}})
-	if out.stdout != "lowerrefused\n" || !strings.Contains(told(out, shared.EventDegraded), `/cache is read-only and has no overlay: engine "bwrap" makes none; use engine "native"`) {
-		t.Errorf("%q, %+v", out.stdout, out.events)
+	out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "cat /cache/f; touch /cache/x 2>/dev/null || echo refused"}})
+	if out.Stdout != "lowerrefused\n" || !strings.Contains(told(out, shared.EventDegraded), `/cache is read-only and has no overlay: engine "bwrap" makes none; use engine "native"`) {
+		t.Errorf("%q, %+v", out.Stdout, out.Events)
 	}
 	spec.Table[0].Degradable = false
 	if _, err := e.Open(t.Context(), spec); !errors.Is(err, shared.ErrUnsupported) || !strings.Contains(err.Error(), "workspace.caches") {
@@ -222,12 +223,12 @@ func TestOverlays(t *testing.T) {
 func TestPins(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
-	dir := workspace(t)
-	write(t, dir+"/a/b/.env", "secret")
-	write(t, dir+"/a/b/keys/k", "secret")
-	write(t, dir+"/a/free/x", "x")
-	write(t, dir+"/ro/f", "f")
-	spec := shared.Spec{Table: []shared.Entry{bindRW(dir), {Source: dir + "/ro", Path: dir + "/a/free", Why: "bind_paths[0]", Access: shared.ReadOnly}}}
+	dir := inside.Workspace(t)
+	inside.Write(t, dir+"/a/b/.env", "secret")
+	inside.Write(t, dir+"/a/b/keys/k", "secret")
+	inside.Write(t, dir+"/a/free/x", "x")
+	inside.Write(t, dir+"/ro/f", "f")
+	spec := shared.Spec{Table: []shared.Entry{inside.BindRW(dir), {Source: dir + "/ro", Path: dir + "/a/free", Why: "bind_paths[0]", Access: shared.ReadOnly}}}
 	cmd := shared.Command{Dir: dir, Args: []string{"/bin/sh", "-c", `
 		for d in a a/b a/b/keys a/b/.env; do mv $d moved 2>/dev/null && echo moved $d; rmdir $d 2>/dev/null && echo removed $d; done
 		mv a/b a/c 2>/dev/null && echo moved; rm -rf a 2>/dev/null
@@ -235,7 +236,7 @@ func TestPins(t *testing.T) {
 	open := spec
 	spec.Table = append(hide(dir+"/a/b/.env", dir+"/a/b/keys"), open.Table...)
 	want := "f\na:\nb\nfree\nnew\n\na/b:\nkeys\nnew\n"
-	if got := run(t, e, spec, cmd).stdout; got != want {
+	if got := inside.Run(t, e, spec, cmd).Stdout; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for path, text := range map[string]string{"/a/b/.env": "secret", "/a/b/keys/k": "secret"} {
@@ -245,8 +246,8 @@ func TestPins(t *testing.T) {
 	}
 	// The control: where nothing is hidden they move.
 	cmd.Args[2] = "mv a/b other && cat other/.env"
-	if out := run(t, e, open, cmd); out.stdout != "secret" {
-		t.Errorf("control: %q, %q", out.stdout, out.stderr)
+	if out := inside.Run(t, e, open, cmd); out.Stdout != "secret" {
+		t.Errorf("control: %q, %q", out.Stdout, out.Stderr)
 	}
 }
 
@@ -255,22 +256,22 @@ func TestPins(t *testing.T) {
 func TestEnginesAgree(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
-	dir := workspace(t)
-	write(t, dir+"/.env", "secret")
-	write(t, dir+"/src/deep/secret", "secret")
-	write(t, dir+"/src/f", "f")
-	write(t, dir+"/config", "c")
-	write(t, dir+"/shell/key", "secret")
-	write(t, dir+"/other/f", "f")
+	dir := inside.Workspace(t)
+	inside.Write(t, dir+"/.env", "secret")
+	inside.Write(t, dir+"/src/deep/secret", "secret")
+	inside.Write(t, dir+"/src/f", "f")
+	inside.Write(t, dir+"/config", "c")
+	inside.Write(t, dir+"/shell/key", "secret")
+	inside.Write(t, dir+"/other/f", "f")
 	var many []shared.Entry
 	for i := range 40 {
 		path := dir + "/src/many/" + strconv.Itoa(i)
 		many = append(many, hide(path)...)
-		write(t, path, "secret")
+		inside.Write(t, path, "secret")
 	}
 	for i, kind := range []shared.Filesystem{shared.FilesystemMinimal, shared.FilesystemHost, shared.FilesystemMinimal, shared.FilesystemHost} {
 		direct := shared.Spec{Filesystem: kind, Home: "/tmp/home", Table: []shared.Entry{
-			bindRW(dir),
+			inside.BindRW(dir),
 			{Source: dir + "/config", Path: "/tmp/home/.gitconfig", Why: "bind_paths[0]", Access: shared.ReadOnly},
 			{Source: dir + "/src", Path: "/tmp/deep/src", Why: "bind_paths[1]", Access: shared.ReadOnly},
 			{Path: "/tmp/scratch", Access: shared.Private, Why: "tmpfs[0]"},
@@ -299,7 +300,7 @@ func TestEnginesAgree(t *testing.T) {
 		plain := regexp.MustCompile(`(?m)^d[rwxst-]{9} \S+ (/etc\S*|/srv|/var|/dev/pts|/tmp/deep|/tmp/TestEnginesAgree\d+|\S+/shell/new )`)
 		owner, own := regexp.MustCompile(` \d+:\d+ `), fmt.Sprintf(" %d:%d ", os.Geteuid(), os.Getegid())
 		view := func(e shared.Engine, spec shared.Spec) string {
-			out := plain.ReplaceAllString(run(t, e, spec, cmd).stdout, "$1")
+			out := plain.ReplaceAllString(inside.Run(t, e, spec, cmd).Stdout, "$1")
 			return owner.ReplaceAllStringFunc(out, func(ids string) string {
 				if ids == own {
 					return " mine "
@@ -330,9 +331,9 @@ func sorted(lines string) string {
 }
 
 func difference(t *testing.T, a, b string) string {
-	dir := workspace(t)
-	write(t, dir+"/one", a)
-	write(t, dir+"/other", b)
+	dir := inside.Workspace(t)
+	inside.Write(t, dir+"/one", a)
+	inside.Write(t, dir+"/other", b)
 	out, err := exec.Command("diff", "-u", dir+"/one", dir+"/other").CombinedOutput()
 	if len(out) == 0 {
 		return fmt.Sprintf("%v\n%s\n%s", err, strconv.Quote(a), strconv.Quote(b))

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -65,17 +66,17 @@ func TestPlacesAreSwappedMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			top := workspace(t)
+			top := inside.Workspace(t)
 			dir, outside := top+"/w", top+"/outside"
 			for _, p := range []string{"w/d/secret/key", "w/other/secret/key", "w/d/bin/x"} {
-				write(t, filepath.Join(top, p), "mine")
+				inside.Write(t, filepath.Join(top, p), "mine")
 			}
-			write(t, outside+"/secret/key", "outside")
+			inside.Write(t, outside+"/secret/key", "outside")
 			if err := os.Symlink(tt.link(dir), dir+"/link"); err != nil {
 				t.Fatal(err)
 			}
 			before := listing(t, top)
-			spec := shared.Spec{Table: append(tt.table(dir, outside), bindRW(dir))}
+			spec := shared.Spec{Table: append(tt.table(dir, outside), inside.BindRW(dir))}
 			cmd := shared.Command{Args: []string{"/bin/sh", "-c", tt.script}}
 
 			// At the worst moment: all has been looked at, nothing is mounted.
@@ -83,8 +84,8 @@ func TestPlacesAreSwappedMeanwhile(t *testing.T) {
 			for _, launcher := range []string{swapsFirst(t, false, swaps), swapsFirst(t, true, swaps)} {
 				swapping := spec
 				swapping.Options = json.RawMessage(fmt.Sprintf(`{"path": %q}`, launcher))
-				if out, err := tryRun(t, New(), swapping, cmd); err == nil && tt.bad(out.stdout, dir) {
-					t.Errorf("swapped before the first mount, it ran and saw %q", out.stdout)
+				if out, err := inside.TryRun(t, New(), swapping, cmd); err == nil && tt.bad(out.Stdout, dir) {
+					t.Errorf("swapped before the first mount, it ran and saw %q", out.Stdout)
 				} else if errors.Is(err, shared.ErrNotFound) {
 					t.Errorf("something lies over /bin/sh: %v", err)
 				}
@@ -93,7 +94,7 @@ func TestPlacesAreSwappedMeanwhile(t *testing.T) {
 				}
 			}
 			old := swapsFirst(t, true, "")
-			if out, err := tryRun(t, New(), shared.Spec{Table: spec.Table, Options: json.RawMessage(fmt.Sprintf(`{"path": %q}`, old))}, cmd); err != nil || tt.bad(out.stdout, dir) {
+			if out, err := inside.TryRun(t, New(), shared.Spec{Table: spec.Table, Options: json.RawMessage(fmt.Sprintf(`{"path": %q}`, old))}, cmd); err != nil || tt.bad(out.Stdout, dir) {
 				t.Errorf("the control, with an older launcher: %v, %+v", err, out)
 			}
 
@@ -125,10 +126,10 @@ func TestPlacesAreSwappedMeanwhile(t *testing.T) {
 			const rounds = 100
 			ran := 0
 			for range rounds {
-				out, err := tryRun(t, e, spec, cmd)
+				out, err := inside.TryRun(t, e, spec, cmd)
 				switch {
-				case err == nil && tt.bad(out.stdout, dir):
-					t.Errorf("it ran and saw %q", out.stdout)
+				case err == nil && tt.bad(out.Stdout, dir):
+					t.Errorf("it ran and saw %q", out.Stdout)
 				case err == nil:
 					ran++
 				case errors.Is(err, shared.ErrNotFound):
@@ -138,7 +139,7 @@ func TestPlacesAreSwappedMeanwhile(t *testing.T) {
 			close(stop)
 			<-stopped
 			t.Logf("%d of %d ran", ran, rounds)
-			if out, err := tryRun(t, e, spec, cmd); err != nil || tt.bad(out.stdout, dir) {
+			if out, err := inside.TryRun(t, e, spec, cmd); err != nil || tt.bad(out.Stdout, dir) {
 				t.Errorf("the control: %v, %+v", err, out)
 			}
 			if after := listing(t, top); after != before {
@@ -156,7 +157,7 @@ func swapsFirst(t *testing.T, older bool, does string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := workspace(t)
+	dir := inside.Workspace(t)
 	script := "#!/bin/sh\nPATH=/usr/bin:/bin\n"
 	if older {
 		script += "cat <&3 >" + dir + "/words.$$\nif tr '\\0' '\\n' <" + dir + "/words.$$ | grep -qe -bind-fd; then\n" +

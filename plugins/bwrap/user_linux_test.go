@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -23,7 +24,7 @@ func TestUser(t *testing.T) {
 		}
 		return
 	}
-	dir := workspace(t)
+	dir := inside.Workspace(t)
 	for d := dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
 		if err := os.Chmod(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -32,9 +33,9 @@ func TestUser(t *testing.T) {
 	if err := os.Chown(dir, 23456, 34567); err != nil {
 		t.Fatal(err)
 	}
-	spec.Table = []shared.Entry{bindRW(dir)}
+	spec.Table = []shared.Entry{inside.BindRW(dir)}
 	spec.Home = "/home/somebody"
-	expect(t, e, spec, "echo $(id -u) $(id -g) $(id -G); cd /home/somebody && echo x > y; grep -E 'Cap(Eff|Bnd|Prm)' /proc/self/status | grep -cv 0000000000000000; touch "+dir+"/made",
+	inside.Expect(t, e, spec, "echo $(id -u) $(id -g) $(id -G); cd /home/somebody && echo x > y; grep -E 'Cap(Eff|Bnd|Prm)' /proc/self/status | grep -cv 0000000000000000; touch "+dir+"/made",
 		"23456 34567 34567\n0")
 	info, err := os.Stat(filepath.Join(dir, "made"))
 	if err != nil {
@@ -46,12 +47,12 @@ func TestUser(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(dir), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err = tryRun(t, e, spec, shared.Command{Args: []string{"/bin/true"}})
+	_, err = inside.TryRun(t, e, spec, shared.Command{Args: []string{"/bin/true"}})
 	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Kind != shared.ErrDenied || !strings.Contains(e.Hint, "user 23456") {
 		t.Errorf("in a directory that the user cannot search: %v", err)
 	}
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, e, spec, "( : >> /proc/sys/kernel/core_pattern ) 2>/dev/null && echo writable || echo refused", "refused")
+	inside.Expect(t, e, spec, "( : >> /proc/sys/kernel/core_pattern ) 2>/dev/null && echo writable || echo refused", "refused")
 }

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -39,7 +40,7 @@ func engineMain(args []string) int {
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		p, err := sandbox.Start(ctx, shared.Command{Args: []string{"/bin/sh", "-c", lines.Text()}, Dir: "/", Env: env}, shared.Stdio{Stdout: os.Stderr})
+		p, err := sandbox.Start(ctx, shared.Command{Args: []string{"/bin/sh", "-c", lines.Text()}, Dir: "/", Env: inside.Env}, shared.Stdio{Stdout: os.Stderr})
 		if err != nil {
 			fmt.Println(err)
 			return 1
@@ -68,7 +69,7 @@ func startEngine(t *testing.T, session, lower string) *engineProcess {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, w := pipe(t)
+	r, w := inside.Pipe(t)
 	p := &engineProcess{t: t, cmd: exec.Command(exe, engineArg, session, lower), outputs: r}
 	p.cmd.Stderr = w
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -137,8 +138,8 @@ func free(t *testing.T, session string) {
 func TestTwoProcessesInOneSession(t *testing.T) {
 	t.Parallel()
 	need(t)
-	session, lower := sessionDir(t), workspace(t)
-	write(t, lower+"/f", "lower\n")
+	session, lower := sessionDir(t), inside.Workspace(t)
+	inside.Write(t, lower+"/f", "lower\n")
 	one, two := startEngine(t, session, lower), startEngine(t, session, lower)
 	one.run("echo one >> /cache/f")
 	two.run("echo two >> /cache/f; cat /cache/f")
@@ -171,7 +172,7 @@ func TestTwoProcessesInOneSession(t *testing.T) {
 func TestKilledAtEveryMoment(t *testing.T) {
 	t.Parallel()
 	need(t)
-	session, lower := sessionDir(t), workspace(t)
+	session, lower := sessionDir(t), inside.Workspace(t)
 	victims := map[string]func(*engineProcess, int){
 		"engine": func(p *engineProcess, _ int) { p.cmd.Process.Kill() },
 		"holder": func(_ *engineProcess, holder int) { syscall.Kill(holder, syscall.SIGKILL) },

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -28,23 +29,23 @@ func TestSessionHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer keep.Close(t.Context())
-	expect(t, e, spec, "cd; stat -c %a /home/u; echo kept > /home/u/f; echo gone > /tmp/f", "700")
+	inside.Expect(t, e, spec, "cd; stat -c %a /home/u; echo kept > /home/u/f; echo gone > /tmp/f", "700")
 	other := spec
 	other.Network.Mode = shared.NetworkHost
-	expect(t, e, other, "cat /home/u/f; ls /tmp", "kept")
-	expect(t, e, spec, "head -c 3000000 /dev/zero > /home/u/big 2>/dev/null && echo fits || echo full; rm /home/u/big", "full")
+	inside.Expect(t, e, other, "cat /home/u/f; ls /tmp", "kept")
+	inside.Expect(t, e, spec, "head -c 3000000 /dev/zero > /home/u/big 2>/dev/null && echo fits || echo full; rm /home/u/big", "full")
 }
 
 func TestSessionOverlay(t *testing.T) {
 	t.Parallel()
 	e := need(t)
-	lower := workspace(t)
-	write(t, lower+"/package/lib.js", "1")
-	write(t, lower+"/package/old.js", "old")
+	lower := inside.Workspace(t)
+	inside.Write(t, lower+"/package/lib.js", "1")
+	inside.Write(t, lower+"/package/old.js", "old")
 	spec := sessionSpec(t)
 	spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches"}}
 	// As npm does: write beside, rename over, remove trees, link.
-	sh(t, e, spec, `set -e; cd /cache
+	inside.Sh(t, e, spec, `set -e; cd /cache
 		mkdir -p _tmp/a; echo 2 > _tmp/a/lib.js; ln _tmp/a/lib.js _tmp/a/link.js
 		rm -r package; mkdir package; mv _tmp/a/lib.js _tmp/a/link.js package/; rm -r _tmp
 		chmod 755 package/lib.js; ln -s lib.js package/index.js; for i in $(seq 50); do echo $i > package/$i.js; done`)
@@ -52,29 +53,29 @@ func TestSessionOverlay(t *testing.T) {
 	sandboxes[1].Network.Mode = shared.NetworkHost
 	sandboxes[1].Table = []shared.Entry{{Source: lower, Path: "/elsewhere", Access: shared.Overlay, Why: "workspace.caches"}}
 	for i, s := range sandboxes {
-		expect(t, e, s, "cd "+s.Table[0].Path+"/package && cat lib.js link.js index.js 7.js && ls | wc -l && stat -c %h lib.js && test ! -e old.js && echo new", "2\n2\n2\n7\n53\n2\nnew")
-		sh(t, e, s, fmt.Sprintf("echo %d >> %s/log", i, s.Table[0].Path))
+		inside.Expect(t, e, s, "cd "+s.Table[0].Path+"/package && cat lib.js link.js index.js 7.js && ls | wc -l && stat -c %h lib.js && test ! -e old.js && echo new", "2\n2\n2\n7\n53\n2\nnew")
+		inside.Sh(t, e, s, fmt.Sprintf("echo %d >> %s/log", i, s.Table[0].Path))
 	}
-	expect(t, e, spec, "cat /cache/log", "0\n1")
+	inside.Expect(t, e, spec, "cat /cache/log", "0\n1")
 	if b, err := os.ReadFile(lower + "/package/lib.js"); err != nil || string(b) != "1" {
 		t.Errorf("the host's file: %q, %v", b, err)
 	}
 	// The next session begins anew.
 	next := sessionSpec(t)
 	next.Table = spec.Table
-	expect(t, e, next, "cd /cache; cat package/lib.js package/old.js; ls", "1oldpackage")
+	inside.Expect(t, e, next, "cd /cache; cat package/lib.js package/old.js; ls", "1oldpackage")
 }
 
 func TestOverlaysThatCannotBe(t *testing.T) {
 	t.Parallel()
 	e := need(t)
-	lower := workspace(t)
-	write(t, lower+"/in/f", "f")
+	lower := inside.Workspace(t)
+	inside.Write(t, lower+"/in/f", "f")
 	overlay := func(source string) shared.Entry {
 		return shared.Entry{Source: source, Path: "/o" + source, Access: shared.Overlay, Why: "workspace.caches", Degradable: true}
 	}
 	inSession := sessionSpec(t)
-	write(t, inSession.Session.Dir+"/sub/f", "f")
+	inside.Write(t, inSession.Session.Dir+"/sub/f", "f")
 	mounted := "/proc" // has mounts beneath on some machines, and is no lower layer on any
 	for name, tt := range map[string]struct {
 		spec    shared.Spec
@@ -88,15 +89,15 @@ func TestOverlaysThatCannotBe(t *testing.T) {
 	} {
 		spec := tt.spec
 		spec.Table = tt.mounts
-		out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "touch $0/x 2>/dev/null && echo wrote || echo refused", tt.mounts[tt.refused].Path}})
+		out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "touch $0/x 2>/dev/null && echo wrote || echo refused", tt.mounts[tt.refused].Path}})
 		told := 0
-		for _, ev := range out.events {
+		for _, ev := range out.Events {
 			if ev.Kind == shared.EventDegraded && ev.Details["mechanism"] == "overlay" {
 				told++
 			}
 		}
-		if out.stdout != "refused\n" || told != 1 {
-			t.Errorf("%s: %q, %+v", name, out.stdout, out.events)
+		if out.Stdout != "refused\n" || told != 1 {
+			t.Errorf("%s: %q, %+v", name, out.Stdout, out.Events)
 		}
 		spec.Table[tt.refused].Degradable = false
 		if _, err := e.Open(t.Context(), spec); !errors.Is(err, shared.ErrUnsupported) || !strings.Contains(err.Error(), "workspace.caches") {
@@ -114,19 +115,19 @@ func TestOverlayOfAnothersDirectory(t *testing.T) {
 	}
 	spec := sessionSpec(t)
 	spec.Table = []shared.Entry{{Source: "/usr/share", Path: "/usr/share", Access: shared.Overlay, Why: "workspace.caches", Degradable: true}}
-	out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "echo x > /usr/share/new && cat /usr/share/new; touch /usr/share/doc/new 2>/dev/null || echo refused"}})
-	if out.stdout != "x\nrefused\n" {
-		t.Errorf("%q", out.stdout)
+	out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "echo x > /usr/share/new && cat /usr/share/new; touch /usr/share/doc/new 2>/dev/null || echo refused"}})
+	if out.Stdout != "x\nrefused\n" {
+		t.Errorf("%q", out.Stdout)
 	}
-	if len(out.events) != 1 || out.events[0].Kind != shared.EventDegraded {
-		t.Errorf("%+v", out.events)
+	if len(out.Events) != 1 || out.Events[0].Kind != shared.EventDegraded {
+		t.Errorf("%+v", out.Events)
 	}
 }
 
 func TestManyAtOnceInOneSession(t *testing.T) {
 	t.Parallel()
 	e := need(t)
-	lower := workspace(t)
+	lower := inside.Workspace(t)
 	spec := sessionSpec(t)
 	spec.Home = "/home/u"
 	spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches"}}
@@ -140,14 +141,14 @@ func TestManyAtOnceInOneSession(t *testing.T) {
 		all.Go(func() {
 			s := spec
 			s.Network.Mode = shared.NetworkMode(i % 2)
-			out, err := tryRun(t, e, s, shared.Command{Args: []string{"/bin/sh", "-c", fmt.Sprintf("echo %d > /cache/%d; echo %d > /home/u/%d", i, i, i, i)}})
+			out, err := inside.TryRun(t, e, s, shared.Command{Args: []string{"/bin/sh", "-c", fmt.Sprintf("echo %d > /cache/%d; echo %d > /home/u/%d", i, i, i, i)}})
 			if err != nil || !out.Status.Success() {
 				t.Errorf("%d: %v, %+v", i, err, out)
 			}
 		})
 	}
 	all.Wait()
-	expect(t, e, spec, "ls /cache | wc -l; ls /home/u | wc -l; cat /cache/* | sort -n | tail -1", "50\n50\n49")
+	inside.Expect(t, e, spec, "ls /cache | wc -l; ls /home/u | wc -l; cat /cache/* | sort -n | tail -1", "50\n50\n49")
 }
 
 // holderPid is the holder of a session.
@@ -187,7 +188,7 @@ func tryHolderPid(dir string) int {
 func TestHolderIsKilled(t *testing.T) {
 	t.Parallel()
 	e := need(t)
-	lower := workspace(t)
+	lower := inside.Workspace(t)
 	spec := sessionSpec(t)
 	spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches"}}
 	sandbox, err := e.Open(t.Context(), spec)
@@ -196,8 +197,8 @@ func TestHolderIsKilled(t *testing.T) {
 	}
 	defer sandbox.Close(t.Context())
 	for i := range 3 {
-		outR, outW := pipe(t)
-		p, err := sandbox.Start(t.Context(), shared.Command{Args: []string{"/bin/sh", "-c", "echo up >> /cache/log; cat /cache/log; exec sleep 1000"}, Dir: "/", Env: env}, shared.Stdio{Stdout: outW})
+		outR, outW := inside.Pipe(t)
+		p, err := sandbox.Start(t.Context(), shared.Command{Args: []string{"/bin/sh", "-c", "echo up >> /cache/log; cat /cache/log; exec sleep 1000"}, Dir: "/", Env: inside.Env}, shared.Stdio{Stdout: outW})
 		outW.Close()
 		if err != nil {
 			t.Fatal(err)
@@ -214,7 +215,7 @@ func TestHolderIsKilled(t *testing.T) {
 			t.Errorf("%q, %v", b, err)
 		}
 	}
-	expect(t, e, spec, "wc -l < /cache/log", "3")
+	inside.Expect(t, e, spec, "wc -l < /cache/log", "3")
 }
 
 func TestWarmSessionDoesNotGrow(t *testing.T) {
@@ -225,8 +226,8 @@ func TestWarmSessionDoesNotGrow(t *testing.T) {
 		rounds = 3000
 	}
 	spec := sessionSpec(t)
-	ws := workspace(t)
-	spec.Table = []shared.Entry{bindRW(ws)}
+	ws := inside.Workspace(t)
+	spec.Table = []shared.Entry{inside.BindRW(ws)}
 	sandbox, err := e.Open(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +249,7 @@ func TestWarmSessionDoesNotGrow(t *testing.T) {
 		return n
 	}
 	one := func() {
-		p, err := sandbox.Start(t.Context(), shared.Command{Args: []string{"/bin/true"}, Dir: "/", Env: env}, shared.Stdio{})
+		p, err := sandbox.Start(t.Context(), shared.Command{Args: []string{"/bin/true"}, Dir: "/", Env: inside.Env}, shared.Stdio{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,10 +274,10 @@ func TestWarmSessionDoesNotGrow(t *testing.T) {
 func TestShellLastsForTheSession(t *testing.T) {
 	t.Parallel()
 	e := need(t)
-	dir := workspace(t)
+	dir := inside.Workspace(t)
 	spec := sessionSpec(t)
-	spec.Table = []shared.Entry{{Path: dir + "/shell", Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "deny_paths[0]"}, bindRW(dir), shared.Entry{Path: dir + "/shell/in", Access: shared.Private, Why: "tmpfs[0]"}}
-	write(t, dir+"/shell/key", "secret")
+	spec.Table = []shared.Entry{{Path: dir + "/shell", Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "deny_paths[0]"}, inside.BindRW(dir), shared.Entry{Path: dir + "/shell/in", Access: shared.Private, Why: "tmpfs[0]"}}
+	inside.Write(t, dir+"/shell/key", "secret")
 	open, err := e.Open(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -284,13 +285,13 @@ func TestShellLastsForTheSession(t *testing.T) {
 	defer open.Close(t.Context())
 	script := "cd " + dir + "/shell; cat key; ls; touch new; touch in/f && echo writable; mv ../shell ../away"
 	for range 2 {
-		if out := run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", script}}).stdout; out != "in\nwritable\n" {
+		if out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", script}}).Stdout; out != "in\nwritable\n" {
 			t.Errorf("a command got %q", out)
 		}
 		if err := os.RemoveAll(dir + "/shell"); err != nil {
 			t.Fatal(err)
 		}
-		write(t, dir+"/shell/key", "secret")
+		inside.Write(t, dir+"/shell/key", "secret")
 	}
 }
 
@@ -300,12 +301,12 @@ func TestHolderIsOutOfReach(t *testing.T) {
 	e := need(t)
 	spec := sessionSpec(t)
 	dir := spec.Session.Dir
-	write(t, dir+"/visible", "visible")
+	inside.Write(t, dir+"/visible", "visible")
 	parent := filepath.Dir(dir)
-	for _, mount := range []shared.Entry{bindRW(parent), {Source: parent, Path: "/elsewhere", Why: "bind_paths[0]", Access: shared.ReadOnly}} {
+	for _, mount := range []shared.Entry{inside.BindRW(parent), {Source: parent, Path: "/elsewhere", Why: "bind_paths[0]", Access: shared.ReadOnly}} {
 		spec.Table = []shared.Entry{mount}
 		at := filepath.Join(mount.Path, filepath.Base(dir))
-		expect(t, e, spec, "cat "+at+"/visible; ls "+at+"/holder 2>/dev/null; find "+at+" -type s 2>/dev/null; mv "+at+"/holder "+at+"/x 2>/dev/null && echo moved; true", "visible")
+		inside.Expect(t, e, spec, "cat "+at+"/visible; ls "+at+"/holder 2>/dev/null; find "+at+" -type s 2>/dev/null; mv "+at+"/holder "+at+"/x 2>/dev/null && echo moved; true", "visible")
 	}
 }
 
@@ -318,14 +319,14 @@ func TestSessionOfAnotherUser(t *testing.T) {
 		t.Skip("only root has somebody else to run commands as")
 	}
 	const uid, gid = 23456, 34567
-	lower := workspace(t)
+	lower := inside.Workspace(t)
 	for d := lower; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
 		if err := os.Chmod(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write(t, lower+"/theirs/f", "f")
-	write(t, lower+"/roots/f", "f")
+	inside.Write(t, lower+"/theirs/f", "f")
+	inside.Write(t, lower+"/roots/f", "f")
 	for _, p := range []string{"", "/theirs", "/theirs/f"} {
 		if err := os.Chown(lower+p, uid, gid); err != nil {
 			t.Fatal(err)
@@ -342,9 +343,9 @@ func TestSessionOfAnotherUser(t *testing.T) {
 	}
 	defer keep.Close(t.Context())
 	pid := holderPid(t, spec.Session.Dir)
-	expect(t, one, spec, "cd /o; stat -c %u:%g . theirs/f; echo new > theirs/f; touch roots/x 2>/dev/null || echo refused; echo x > /home/somebody/x; grep '^Cap' /proc/self/status | grep -c 0000000000000000",
+	inside.Expect(t, one, spec, "cd /o; stat -c %u:%g . theirs/f; echo new > theirs/f; touch roots/x 2>/dev/null || echo refused; echo x > /home/somebody/x; grep '^Cap' /proc/self/status | grep -c 0000000000000000",
 		"23456:34567\n23456:34567\nrefused\n5")
-	expect(t, two, spec, "cat /o/theirs/f /home/somebody/x", "new\nx")
+	inside.Expect(t, two, spec, "cat /o/theirs/f /home/somebody/x", "new\nx")
 	if now := holderPid(t, spec.Session.Dir); now != pid {
 		t.Errorf("there are two holders: %d and %d", pid, now)
 	}
@@ -353,7 +354,7 @@ func TestSessionOfAnotherUser(t *testing.T) {
 	}
 	// Root's own commands in the same session have a holder of their own.
 	spec.User, spec.Home = nil, ""
-	expect(t, two, spec, "echo $(id -u); cat /o/theirs/f", "0\nf")
+	inside.Expect(t, two, spec, "echo $(id -u); cat /o/theirs/f", "0\nf")
 }
 
 // The first sandbox without a session has the holder that was started ahead, and one
