@@ -221,6 +221,73 @@ func (c *Cmd) Approve(scope approvals.Scope) (ApprovalRequest, error) {
 	return request, c.host.approve(c.ctx, &request, scope)
 }
 
+// ask finds out whether a command that may run only if approved is that. With
+// every other answer than yes it gives a *DeniedError.
+func (c *Cmd) ask(ctx context.Context, opened *openSandbox, facts policy.Facts) (policy.Decision, error) {
+	request, err := c.request(ctx, opened)
+	if err != nil {
+		return policy.Decision{}, err
+	}
+	facts.Sensitive = c.host.sensitiveFiles()
+	request.Decision = policy.Decide(facts)
+	denied := func(d policy.Decision, cause error) (policy.Decision, error) {
+		return d, &DeniedError{Sandbox: opened.name, Decision: d, Request: &request, Err: cause}
+	}
+	var problem error
+	at(ctx, "approvals were looked up")
+	facts.Approval, problem = c.host.stored(ctx, &request)
+	if facts.Approval == policy.NoApproval {
+		approver := c.host.options.Approver
+		if approver == nil {
+			return denied(request.Decision, problem)
+		}
+		if problem != nil {
+			request.Warnings = append(request.Warnings, problem.Error())
+		}
+		at(ctx, "its approval was asked for")
+		answer, err := approver(ctx, request)
+		if err == nil {
+			err = context.Cause(ctx) // an answer that comes too late is none
+		}
+		if err != nil {
+			if problem != nil {
+				err = fmt.Errorf("%w; %w", err, problem)
+			}
+			return denied(request.Decision, err)
+		}
+		if answer == policy.NoApproval {
+			answer = policy.Refused
+		}
+		facts.Approval = answer
+		if err := c.host.remember(ctx, &request, answer); err != nil {
+			c.degraded = append(c.degraded, fmt.Sprintf("the approval holds for this command alone: %v", err))
+		}
+	}
+	d := policy.Decide(facts)
+	if d.Outcome != policy.Unsandboxed {
+		return denied(d, nil)
+	}
+	c.approved = request.Dir
+	return d, nil
+}
+
+// request describes the command to who may approve it.
+func (c *Cmd) request(ctx context.Context, opened *openSandbox) (ApprovalRequest, error) {
+	command, _, err := c.command(ctx, opened, true)
+	if err != nil {
+		return ApprovalRequest{}, &SandboxError{Sandbox: opened.name, Err: err}
+	}
+	r := ApprovalRequest{
+		Sandbox: opened.name, Args: c.Args, Script: c.Script, Dir: command.Dir, Workspace: c.host.Root(),
+		SessionTTL: c.host.sessionTTL(), Remembers: c.host.options.Approvals.Store != nil,
+		environ: c.exactEnv(), given: given(&opened.def, c.host.options.Workspace.Env),
+	}
+	for _, entry := range r.environ {
+		r.Env = append(r.Env, envName(entry))
+	}
+	return r, nil
+}
+
 // exactEnv are the variables that are set for this command alone, with their
 // values: "name" stands for the caller's.
 func (c *Cmd) exactEnv() []string {

@@ -12,8 +12,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/shared"
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // Tags of an access list, as the kernel gives it.

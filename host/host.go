@@ -566,3 +566,9 @@ func (h *Host) Close() error {
 	ended()
 	return errors.Join(append(errs, h.session.close())...)
 }
+
+func (h *Host) isClosed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed
+}

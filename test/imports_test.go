@@ -66,7 +66,8 @@ var rules = []rule{
 	{packages: "plugins/*/internal/*", others: []string{}}, // models, for tests alone: plugins' own rule leaves them out
 	{packages: "plugins/*/sbxhost-engine-*", ours: []string{"shared", "plugins/*"}, others: []string{}},
 	{packages: "host/view", ours: []string{"hostpath", "workspace", "glob", "scan", "shared"}, others: []string{}, pure: true},
-	{packages: "host", ours: []string{"host/view", "hostpath", "policy", "approvals", "audit", "workspace", "glob", "scan", "stubs", "shared", "shared/sandboxinit"}},
+	{packages: "host/stdio", ours: []string{"shared"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
+	{packages: "host", ours: []string{"host/*", "hostpath", "policy", "approvals", "audit", "workspace", "glob", "scan", "stubs", "shared", "shared/sandboxinit"}},
 	{packages: "config", ours: []string{"host", "policy", "audit", "shared", "glob"}},
 	{packages: "telemetry", others: []string{}},
 	{packages: "cmd/sbxhost", ours: []string{"hostpath", "config", "host", "policy", "approvals", "audit", "shared", "shared/cmdengine/cgroup", "shared/enginetest", "shared/sandboxinit", "plugins/*", "telemetry"}},
@@ -162,6 +163,7 @@ func TestImportRulesCanFail(t *testing.T) {
 		{"paths", "os"},
 		{"host/view", "os/exec"},
 		{"host/view", module + "/host"},
+		{"host/stdio", module + "/host/view"},
 		{"workspace", "github.com/hashicorp/go-hclog"},
 		{"shared", "github.com/hashicorp/hcl/v2"},
 		{"host", "github.com/hashicorp/hcl/v2/hclsyntax"},

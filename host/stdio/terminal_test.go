@@ -1,4 +1,4 @@
-package host
+package stdio
 
 import (
 	"bufio"
@@ -13,9 +13,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-func newPTY(t *testing.T, size shared.TerminalSize) *pty {
+func newTerminal(t *testing.T, size shared.TerminalSize) *terminal {
 	t.Helper()
-	p, err := openPTY(size)
+	p, err := openTerminal(size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestPTY(t *testing.T) {
 		{shared.TerminalSize{}, shared.TerminalSize{Rows: 24, Cols: 80}},
 		{shared.TerminalSize{Rows: 7, Cols: 300}, shared.TerminalSize{Rows: 7, Cols: 300}},
 	} {
-		p := newPTY(t, tt.size)
+		p := newTerminal(t, tt.size)
 		size, err := unix.IoctlGetWinsize(int(p.slave.Fd()), unix.TIOCGWINSZ)
 		if err != nil || size.Row != tt.want.Rows || size.Col != tt.want.Cols {
 			t.Errorf("%+v: %+v, %v", tt.size, size, err)
@@ -48,7 +48,7 @@ func TestPTY(t *testing.T) {
 // hangs up.
 func TestPTYCloses(t *testing.T) {
 	t.Parallel()
-	p := newPTY(t, shared.TerminalSize{})
+	p := newTerminal(t, shared.TerminalSize{})
 	slave, err := os.OpenFile(p.slave.Name(), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestPTYCloses(t *testing.T) {
 // What holds the terminal open does not hold up the end, and nothing is lost.
 func TestPTYEnded(t *testing.T) {
 	t.Parallel()
-	p := newPTY(t, shared.TerminalSize{})
+	p := newTerminal(t, shared.TerminalSize{})
 	got := make(chan string, 1)
 	go func() {
 		text, err := io.ReadAll(p.output())
@@ -105,7 +105,7 @@ func TestPTYEnded(t *testing.T) {
 // What is there when the time is up is read still.
 func TestPTYIsDrained(t *testing.T) {
 	t.Parallel()
-	p := newPTY(t, shared.TerminalSize{})
+	p := newTerminal(t, shared.TerminalSize{})
 	if _, err := p.slave.WriteString("the last words"); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func (endless) Read(p []byte) (int, error) { return len(p), nil }
 // Where output cannot be written any more, the command is hung up.
 func TestPTYHangsUp(t *testing.T) {
 	t.Parallel()
-	p := newPTY(t, shared.TerminalSize{})
+	p := newTerminal(t, shared.TerminalSize{})
 	if _, err := p.slave.WriteString("output\n"); err != nil {
 		t.Fatal(err)
 	}

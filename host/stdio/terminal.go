@@ -1,4 +1,4 @@
-package host
+package stdio
 
 import (
 	"bytes"
@@ -17,16 +17,14 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-const killSignal = syscall.SIGKILL
-
-// pty is a terminal pair that the host owns. A nil one can be closed.
-type pty struct {
+// terminal is a terminal pair that the host owns. A nil one can be closed.
+type terminal struct {
 	master, slave *os.File
 	once          sync.Once
 	over          atomic.Bool
 }
 
-func openPTY(size shared.TerminalSize) (*pty, error) {
+func openTerminal(size shared.TerminalSize) (*terminal, error) {
 	opened, slave, err := cpty.Open()
 	if err != nil {
 		return nil, err
@@ -43,7 +41,7 @@ func openPTY(size shared.TerminalSize) (*pty, error) {
 		slave.Close()
 		return nil, err
 	}
-	p := &pty{master: os.NewFile(uintptr(fd), opened.Name()), slave: slave}
+	p := &terminal{master: os.NewFile(uintptr(fd), opened.Name()), slave: slave}
 	if size == (shared.TerminalSize{}) {
 		size = shared.TerminalSize{Rows: 24, Cols: 80}
 	}
@@ -61,8 +59,8 @@ func openPTY(size shared.TerminalSize) (*pty, error) {
 // openScreen makes a terminal that can only be written to, and that changes nothing
 // of what is. A program that would read its keys there is told that it cannot, and
 // does not wait for what nobody types.
-func openScreen(size shared.TerminalSize) (*pty, error) {
-	p, err := openPTY(size)
+func openScreen(size shared.TerminalSize) (*terminal, error) {
+	p, err := openTerminal(size)
 	if err != nil {
 		return nil, err
 	}
@@ -81,11 +79,11 @@ func openScreen(size shared.TerminalSize) (*pty, error) {
 
 // editUTF8 has the line editor of the kernel erase whole characters, which
 // terminal emulators ask for, too: all else it erases a byte at a time.
-func (p *pty) editUTF8() error {
+func (p *terminal) editUTF8() error {
 	return p.changeModes(func(m *unix.Termios) { m.Iflag |= unix.IUTF8 })
 }
 
-func (p *pty) changeModes(change func(*unix.Termios)) error {
+func (p *terminal) changeModes(change func(*unix.Termios)) error {
 	return control(p.slave, func(fd int) error {
 		modes, err := unix.IoctlGetTermios(fd, getTermios)
 		if err != nil {
@@ -99,7 +97,7 @@ func (p *pty) changeModes(change func(*unix.Termios)) error {
 // stops reports whether one of keys stops the foreground job, and that is the
 // command itself. Its process group is orphaned, and the kernel stops no such one.
 // A shell in it that has jobs of its own ignores the signal.
-func (p *pty) stops(keys []byte) (stops bool) {
+func (p *terminal) stops(keys []byte) (stops bool) {
 	control(p.master, func(fd int) error {
 		modes, err := unix.IoctlGetTermios(fd, getTermios)
 		if err != nil || modes.Lflag&unix.ISIG == 0 {
@@ -155,7 +153,7 @@ func sameDevice(f, g *os.File) bool {
 }
 
 // resize sets the size; the kernel tells the foreground process group.
-func (p *pty) resize(size shared.TerminalSize) error {
+func (p *terminal) resize(size shared.TerminalSize) error {
 	return control(p.master, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
 	})
@@ -173,12 +171,12 @@ func control(f *os.File, do func(fd int) error) error {
 }
 
 // output reads what the command writes, up to its end.
-func (p *pty) output() io.Reader { return ptyReader{p} }
+func (p *terminal) output() io.Reader { return terminalReader{p} }
 
 // ended tells that the command has ended. With it, its terminal is hung up: what
 // it has left behind where an engine does not isolate can hold that open, but
 // write to it no more. A nil one can be told.
-func (p *pty) ended() {
+func (p *terminal) ended() {
 	if p == nil {
 		return
 	}
@@ -189,7 +187,7 @@ func (p *pty) ended() {
 // drainPatience is how long the kernel may take to pass on the last output.
 const drainPatience = 100 * time.Millisecond
 
-func (p *pty) close() {
+func (p *terminal) close() {
 	if p == nil {
 		return
 	}
@@ -199,11 +197,11 @@ func (p *pty) close() {
 	})
 }
 
-// ptyReader reads EIO, which Linux gives once the last slave is closed, as the
+// terminalReader reads EIO, which Linux gives once the last slave is closed, as the
 // end.
-type ptyReader struct{ *pty }
+type terminalReader struct{ *terminal }
 
-func (r ptyReader) Read(b []byte) (int, error) {
+func (r terminalReader) Read(b []byte) (int, error) {
 	if r.over.Load() {
 		r.ended()
 	}
@@ -219,7 +217,7 @@ func (r ptyReader) Read(b []byte) (int, error) {
 
 // waiting reads what the kernel has ready, or is the end. A Read of Go's does not
 // look for that once its time is up, which on a busy machine can be before it begins.
-func (p *pty) waiting(b []byte) (n int, err error) {
+func (p *terminal) waiting(b []byte) (n int, err error) {
 	err = control(p.master, func(fd int) (err error) {
 		n, err = unix.Read(fd, b)
 		return err
@@ -233,7 +231,7 @@ func (p *pty) waiting(b []byte) (n int, err error) {
 // WriteTo is what io.Copy calls. Where nobody takes the output any more, it hangs
 // up: the command would otherwise wait for ever in writing to a terminal that
 // nobody reads, as it has no SIGPIPE there.
-func (r ptyReader) WriteTo(w io.Writer) (int64, error) {
+func (r terminalReader) WriteTo(w io.Writer) (int64, error) {
 	n, err := io.Copy(w, struct{ io.Reader }{r})
 	if err != nil {
 		r.master.Close()

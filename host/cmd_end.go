@@ -1,0 +1,235 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Wait waits for the command to end and for its output to be copied. See Run
+// for its error. It also closes what the Pipe methods gave.
+func (c *Cmd) Wait() error {
+	c.mu.Lock()
+	started, again, ended := c.process != nil, c.waitCalled, c.ended
+	c.waitCalled = started
+	c.mu.Unlock()
+	switch {
+	case !started:
+		return errors.New("host: not started")
+	case again:
+		return errors.New("host: Wait was already called")
+	}
+
+	<-ended
+	delay := c.WaitDelay
+	if c.gaveUp && (delay <= 0 || delay > unwindTime) {
+		delay = unwindTime // whoever holds the output open is not known to end
+	}
+	stdioErr := c.files.End(delay, c.events)
+	select {
+	case <-c.events: // nobody else calls Events
+		for _, note := range c.late {
+			c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
+		}
+	default:
+	}
+	// As in os/exec, the command's own end comes first: what went wrong with
+	// its stdio may be no more than a consequence.
+	return cmp.Or(c.endErr, stdioErr)
+}
+
+// supervise waits for the command's end, and cancels it when its context ends
+// first. It ends at the latest when giveUp was called.
+func (c *Cmd) supervise() {
+	defer close(c.ended)
+	defer c.opened.release()
+	if !c.deadline.IsZero() {
+		late := time.Until(c.deadline) + c.grace() + enginePatience
+		defer time.AfterFunc(late, c.giveUp).Stop()
+	}
+	type end struct {
+		shared.Result
+		err error
+	}
+	told := make(chan end, 1)
+	go func() {
+		result, err := c.process.Wait(context.Background())
+		told <- end{result, err}
+	}()
+	var last end
+	var cancelErr error
+	cancelled, waiting := c.ctx.Done(), true
+	for waiting {
+		select {
+		case last = <-told:
+			waiting = false
+			continue
+		default:
+		}
+		select {
+		case last = <-told:
+			waiting = false
+		case <-c.overdue:
+			waiting = false
+			select {
+			case last = <-told: // of the engine's end, mostly
+			case <-time.After(lostPatience):
+				last.err = &shared.Error{Kind: shared.ErrBroken, Message: "the engine does not tell how the command ended"}
+			}
+			c.gaveUp = last.err != nil
+		case <-cancelled:
+			cancelled = nil
+			cancelErr = c.cancel()
+			if c.WaitDelay > 0 {
+				// A Cancel that was only a request gets this long.
+				timer := time.AfterFunc(c.WaitDelay, func() { c.kill() })
+				defer timer.Stop()
+			}
+		}
+	}
+	c.told.Store(true)
+	switch {
+	case last.err != nil:
+		c.endErr = c.overtime(c.sandboxError(last.err))
+	case !last.Status.Success() || last.TimedOut:
+		c.endErr = &ExitError{ExitStatus: last.Status, TimedOut: last.TimedOut}
+	default:
+		c.endErr = cancelErr
+	}
+	if last.err != nil {
+		c.wrapUp(nil)
+	} else {
+		c.wrapUp(&last.Result)
+	}
+}
+
+// grace is how long the command has from the end of its time to its own end.
+func (c *Cmd) grace() time.Duration {
+	return cmp.Or(c.opened.def.Limits.Grace, DefaultGrace)
+}
+
+// overtime says of a sandbox that broke when the command's time was over that it was.
+func (c *Cmd) overtime(err error) error {
+	if c.deadline.IsZero() || time.Now().Before(c.deadline) {
+		return err
+	}
+	return fmt.Errorf("%w, and the sandbox did not end the command as it should: %w", ErrTimedOut, err)
+}
+
+// sandboxError says of which sandbox err is, and why where the cause is known.
+func (c *Cmd) sandboxError(err error) error {
+	if (errors.Is(err, shared.ErrEngineLost) || errors.Is(err, shared.ErrClosed)) && c.host.isClosed() {
+		// It was the host that has ended the engine.
+		return &SandboxError{Sandbox: c.opened.name, Err: ErrClosed}
+	}
+	return &SandboxError{Sandbox: c.opened.name, Err: c.opened.engine.lost(err)}
+}
+
+// wrapUp finds out what the command has left, and logs its end; a nil result is that
+// of a sandbox that broke. The file system or the log may not answer: it takes no
+// longer than the command may.
+func (c *Cmd) wrapUp(result *shared.Result) {
+	type found struct {
+		replaced []string
+		made     made
+		unlogged string
+	}
+	done := make(chan found, 1)
+	go func() {
+		var f found
+		if result == nil {
+			f.unlogged = c.logEnd(nil, c.endErr)
+		} else {
+			f.replaced = replaced(<-c.watching)
+			if !c.opened.resolved.spec.Unconfined {
+				f.made = c.host.resolver.made(c.opened.resolved)
+			}
+			f.unlogged = c.logEnd(result, nil)
+		}
+		done <- f
+	}()
+	f := found{unlogged: "what the command has left was not looked at, and its end may not be logged: it would have taken too long"}
+	var late <-chan time.Time
+	overdue, cancelled := c.overdue, c.ctx.Done()
+	for waiting := true; waiting; {
+		select {
+		case f = <-done:
+			waiting = false
+		case <-late:
+			waiting = false
+		case <-overdue:
+			overdue, late = nil, time.After(lostPatience)
+		case <-cancelled:
+			cancelled, late = nil, time.After(lostPatience)
+		}
+	}
+	for _, note := range fewNotes(f.replaced) {
+		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
+	}
+	for _, place := range f.made.lost {
+		c.event(shared.Event{Kind: shared.EventDiscarded, Time: time.Now(), Details: map[string]string{"path": place},
+			Message: fmt.Sprintf("the worktree %s was discarded with the command that made it, and is still on its repository's list: git worktree prune takes it off", hostpath.Quote(place))})
+	}
+	if f.unlogged != "" {
+		c.late = append(c.late, f.unlogged)
+	}
+	c.mu.Lock()
+	c.report.Result, c.report.Repositories, c.report.Instructions = result, f.made.repositories, f.made.instructions
+	c.report.LostWorktrees = f.made.lost
+	c.mu.Unlock()
+}
+
+// cancel gives the error for a command that succeeds all the same.
+func (c *Cmd) cancel() error {
+	cancel := c.Cancel
+	if cancel == nil {
+		cancel = c.kill
+	}
+	switch err := cancel(); {
+	case err == nil:
+		return c.ctx.Err()
+	case errors.Is(err, os.ErrProcessDone):
+		return nil
+	default:
+		return fmt.Errorf("host: canceling the command: %w", err)
+	}
+}
+
+// enginePatience is how long an engine may take to end a command that it was to
+// kill. It is twice what an engine needs whose launcher or init is stopped, and
+// leaves two seconds of the five in which a time limit is held.
+const enginePatience = 3 * time.Second
+
+// signalPatience is how long an engine may take to answer that it has sent a
+// signal.
+const signalPatience = time.Second
+
+// kill ends the command. That must not depend on an engine that hangs.
+func (c *Cmd) kill() error {
+	c.doom.Do(func() { time.AfterFunc(enginePatience, c.giveUp) })
+	ctx, cancel := context.WithTimeout(context.Background(), signalPatience)
+	defer cancel()
+	err := c.process.Signal(ctx, syscall.SIGKILL)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil // giveUp sees to it
+	}
+	return err
+}
+
+// giveUp ends the wait for the command. An engine that has not told its end by now
+// hangs, and is killed: its commands die with it, and the next one gets a new engine.
+func (c *Cmd) giveUp() {
+	c.giving.Do(func() {
+		if !c.told.Load() {
+			c.opened.engine.kill()
+		}
+		close(c.overdue)
+	})
+}

@@ -1,0 +1,103 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/host/stdio"
+)
+
+// ErrWaitDelay says that a command ended and its output was still held open
+// when Cmd.WaitDelay had passed. It is the one of os/exec, so that code which
+// looks for that finds it.
+var ErrWaitDelay = exec.ErrWaitDelay
+
+// Output runs the command and returns what it wrote to its standard output. An
+// *ExitError then has what it wrote to its standard error, if Stderr was nil.
+func (c *Cmd) Output() ([]byte, error) {
+	if c.Stdout != nil {
+		return nil, errors.New("host: Stdout already set")
+	}
+	var stdout bytes.Buffer
+	c.Stdout = &stdout
+	var stderr *stdio.Ends
+	if c.Stderr == nil && !c.TTY {
+		stderr = &stdio.Ends{Limit: 32 << 10}
+		c.Stderr = stderr
+	}
+	err := c.Run()
+	if exit, ok := errors.AsType[*ExitError](err); ok && stderr != nil {
+		exit.Stderr = stderr.Bytes()
+	}
+	return stdout.Bytes(), err
+}
+
+// CombinedOutput runs the command and returns its standard output and standard
+// error as they came.
+func (c *Cmd) CombinedOutput() ([]byte, error) {
+	if c.Stdout != nil {
+		return nil, errors.New("host: Stdout already set")
+	}
+	if c.Stderr != nil {
+		return nil, errors.New("host: Stderr already set")
+	}
+	var out bytes.Buffer
+	c.Stdout = &out
+	if !c.TTY {
+		c.Stderr = &out
+	}
+	err := c.Run()
+	return out.Bytes(), err
+}
+
+// StdinPipe gives a pipe to the command's standard input. Wait closes it;
+// close it before where the command is to see the end of its input.
+func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
+	if c.Stdin != nil {
+		return nil, errors.New("host: Stdin already set")
+	}
+	read, write, err := c.pipe("StdinPipe", c.files.InputPipe)
+	if err != nil {
+		return nil, err
+	}
+	c.Stdin = read
+	return write, nil
+}
+
+// StdoutPipe gives a pipe from the command's standard output. Wait closes it,
+// so that Wait, and also Run, must not be called before all has been read. Not
+// with TTY.
+func (c *Cmd) StdoutPipe() (io.ReadCloser, error) {
+	return c.outputPipe("StdoutPipe", &c.Stdout)
+}
+
+// StderrPipe is like StdoutPipe for the command's standard error.
+func (c *Cmd) StderrPipe() (io.ReadCloser, error) {
+	return c.outputPipe("StderrPipe", &c.Stderr)
+}
+
+func (c *Cmd) outputPipe(method string, w *io.Writer) (io.ReadCloser, error) {
+	if *w != nil {
+		return nil, fmt.Errorf("host: %s already set", strings.TrimSuffix(method, "Pipe"))
+	}
+	read, write, err := c.pipe(method, c.files.OutputPipe)
+	if err != nil {
+		return nil, err
+	}
+	*w = write
+	return read, nil
+}
+
+func (c *Cmd) pipe(method string, open func() (read, write *os.File, err error)) (read, write *os.File, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.startCalled { // nobody would close them
+		return nil, nil, fmt.Errorf("host: %s after process started", method)
+	}
+	return open()
+}

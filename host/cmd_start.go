@@ -1,0 +1,446 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/host/stdio"
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Start starts the command. An error that is shared.ErrNotFound or
+// shared.ErrNotExecutable is about the command; every other one is about the
+// sandbox. After an error there is nothing to Wait for.
+func (c *Cmd) Start() (err error) {
+	c.mu.Lock()
+	again := c.startCalled
+	c.startCalled = true
+	c.mu.Unlock()
+	if again {
+		return errors.New("host: already started")
+	}
+	if err = c.beginInTime(); err != nil {
+		return err
+	}
+	c.events = make(chan struct{})
+	c.overdue = make(chan struct{})
+	c.mu.Lock()
+	c.process = c.starting
+	c.ended = make(chan struct{})
+	c.mu.Unlock()
+	go c.watchEvents()
+	go c.supervise()
+	go c.host.resolver.scanners.memory.Save() // or the next process searches anew
+	c.files.Copy()
+	return nil
+}
+
+// unwindTime is how long a start may take to undo what it has done, when its time
+// is over, before it is left to do that alone.
+const unwindTime = 250 * time.Millisecond
+
+// beginInTime is begin for as long as the command is wanted: until its context ends,
+// its time is over, or the Host is closed. Whatever begin waits for then - an engine, a
+// lock, a file system that does not answer - is no longer waited for, and what it
+// has got in the end is given up.
+func (c *Cmd) beginInTime() error {
+	if c.host == nil {
+		c.files.CloseChild()
+		c.files.Close()
+		return errors.New("host: Cmd was not made by Host.Command")
+	}
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.host.life, func() { cancel(ErrClosed) })()
+	if limit := c.timeLimit(); limit > 0 {
+		c.deadline = time.Now().Add(limit)
+		defer time.AfterFunc(limit, func() { cancel(ErrTimedOut) }).Stop()
+	}
+	ctx = withStage(ctx, &c.doing)
+	closePipes := c.files.Closer()
+	begun := make(chan beginning, 1)
+	go func() {
+		b := beginning{exited: true}
+		defer func() {
+			if b.exited {
+				b.panicked = recover()
+				b.exited = b.panicked == nil
+			}
+			if b.failed() {
+				c.files.Close()
+			}
+			c.files.CloseChild()
+			begun <- b
+		}()
+		if b.err = ctx.Err(); b.err == nil {
+			c.host.lookUpIdentity()
+			b.err = c.begin(ctx)
+		}
+		if b.err != nil {
+			b.err = c.unstarted(ctx, b.err)
+			c.logRefusal(b.err)
+		}
+		b.exited = false
+	}()
+	select {
+	case b := <-begun:
+		return b.end()
+	case <-ctx.Done():
+	}
+	unwound := time.NewTimer(unwindTime)
+	defer unwound.Stop()
+	select {
+	case b := <-begun:
+		return b.end() // without an error, supervise sees to what runs
+	case <-unwound.C:
+	}
+	c.left.Store(true)
+	closePipes() // who reads or writes the other ends is not to wait for the rest
+	go func() {
+		if b := <-begun; !b.failed() {
+			c.undo()
+		} else if b.panicked != nil {
+			panic(b.panicked)
+		}
+	}()
+	return c.unstarted(ctx, ctx.Err())
+}
+
+// beginning is how begin has ended. What the caller's own functions do, an Approver
+// say, happens to the caller of Start.
+type beginning struct {
+	err      error
+	panicked any
+	exited   bool // by runtime.Goexit
+}
+
+func (b beginning) failed() bool { return b.err != nil || b.panicked != nil || b.exited }
+
+func (b beginning) end() error {
+	if b.panicked != nil {
+		panic(b.panicked)
+	}
+	if b.exited {
+		runtime.Goexit()
+	}
+	return b.err
+}
+
+// stageKey is the key of what at tells in a context.
+type stageKey struct{}
+
+func withStage(ctx context.Context, stage *atomic.Value) context.Context {
+	return context.WithValue(ctx, stageKey{}, stage)
+}
+
+// at says what the start of a command is at, for the error of one whose time is over.
+func at(ctx context.Context, stage string, a ...any) {
+	if v, ok := ctx.Value(stageKey{}).(*atomic.Value); ok {
+		v.Store(fmt.Sprintf(stage, a...))
+	}
+}
+
+// timeLimit is how long the command may take from the call of Start; zero is no limit.
+func (c *Cmd) timeLimit() time.Duration {
+	limit := c.Timeout
+	if _, def, err := c.host.definition(c.sandbox); err == nil && def.Limits.Timeout > 0 && (limit <= 0 || def.Limits.Timeout < limit) {
+		limit = def.Limits.Timeout
+	}
+	return limit
+}
+
+// unstarted is err, or why the command is not wanted any more, where that is what
+// err comes of.
+func (c *Cmd) unstarted(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case cause == nil, !errors.Is(err, ctx.Err()) && !errors.Is(err, cause):
+		return err
+	case c.ctx.Err() != nil:
+		return c.ctx.Err()
+	case cause == ErrTimedOut:
+		name, _, _ := c.host.definition(c.sandbox)
+		doing, _ := c.doing.Load().(string)
+		return &SandboxError{Sandbox: name, Err: fmt.Errorf("%w before the command ran, while %s", ErrTimedOut, cmp.Or(doing, "it was prepared"))}
+	default:
+		return cause
+	}
+}
+
+// undo ends a command that was started when nobody wanted it any more.
+func (c *Cmd) undo() {
+	c.files.Close()
+	defer c.opened.release()
+	ctx, cancel := context.WithTimeout(context.Background(), enginePatience)
+	defer cancel()
+	c.starting.Signal(ctx, syscall.SIGKILL)
+	if _, err := c.starting.Wait(ctx); ctx.Err() != nil {
+		c.opened.engine.kill()
+	} else if err != nil {
+		c.opened.engine.lost(err)
+	}
+}
+
+// begin decides how the command may run, and starts it.
+func (c *Cmd) begin(ctx context.Context) error {
+	name, def, err := c.host.definition(c.sandbox)
+	if err != nil {
+		return err
+	}
+	facts, err := c.host.facts(def)
+	if err != nil {
+		return &SandboxError{Sandbox: name, Err: err}
+	}
+	facts.Bypass = c.NoSandbox
+	if c.NoSandbox {
+		return c.beginUnsandboxed(ctx, name, facts, nil)
+	}
+	// The engine is not asked first whether it works: the command itself is the trial,
+	// and nothing of it has run where the engine does not.
+	tried := ""
+	err = c.host.firstUsable(ctx, name, def, &facts, func(via route, engine string) error {
+		tried = engine
+		opened, err := c.host.sandbox(c.opening(ctx), c.sandbox, via)
+		if err == nil {
+			err = c.startIn(ctx, opened, opened.decision)
+		}
+		return err
+	})
+	if facts.State != policy.EngineUnavailable {
+		if e, ok := errors.AsType[*ruleError](err); ok {
+			c.decided(name, tried, policy.Decision{Rule: e.rule, Reason: err.Error()})
+		}
+		return err
+	}
+	return c.beginUnsandboxed(ctx, name, facts, err)
+}
+
+// beginUnsandboxed starts a command without its sandbox, if that is approved.
+// The cause is why it cannot have one, or nil.
+func (c *Cmd) beginUnsandboxed(ctx context.Context, name string, facts policy.Facts, cause error) error {
+	d := policy.Decide(facts)
+	if d.Outcome == policy.Denied && !d.Ask {
+		c.decided(name, facts.Engine, d)
+		if d.Rule == policy.RuleFallbackDeny && cause != nil {
+			return cause
+		}
+		return &DeniedError{Sandbox: name, Decision: d, Err: cause}
+	}
+	opened, err := c.openUnconfined(ctx, name, cause)
+	if err != nil {
+		return err
+	}
+	if d.Ask {
+		if d, err = c.ask(ctx, opened, facts); err != nil {
+			opened.release()
+			c.decided(name, facts.Engine, d)
+			return err
+		}
+	}
+	return c.startIn(ctx, opened, d)
+}
+
+func (c *Cmd) openUnconfined(ctx context.Context, name string, cause error) (*openSandbox, error) {
+	opened, err := c.host.sandbox(c.opening(ctx), c.sandbox, route{engine: unconfinedEngine, unconfined: true})
+	if err == nil || cause == nil {
+		return opened, err
+	}
+	return nil, &SandboxError{Sandbox: name, Err: fmt.Errorf("%w; nor can it run without a sandbox: %w", cause, err)}
+}
+
+// opening is the context in which a sandbox is opened for this command: what the
+// engine is at meanwhile is told by the command's events.
+func (c *Cmd) opening(ctx context.Context) context.Context {
+	if c.Events == nil {
+		return ctx
+	}
+	return shared.WithProgress(ctx, c.event)
+}
+
+// startIn starts the command in an opened sandbox, as was decided. After an
+// error nothing of the command has run, and it may be started in another one.
+func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.Decision) (err error) {
+	c.opened = opened
+	defer func() {
+		if err != nil {
+			opened.release()
+			c.opened = nil
+		}
+	}()
+	c.mu.Lock()
+	c.report = Report{Sandbox: opened.name, Engine: opened.engine.info.Name, Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason}
+	c.report.Session, c.report.Overlays = c.host.sessionOf(opened), overlaysOf(&opened.resolved.spec)
+	c.mu.Unlock()
+	if decision.Outcome == policy.Denied { // the last line of defence
+		return &DeniedError{Sandbox: opened.name, Decision: decision}
+	}
+	if c.TTYOptional && !opened.engine.info.Features.Has(shared.FeatureTTY) {
+		c.withoutTTY()
+	}
+	command, _, err := c.command(ctx, opened, false)
+	if err != nil {
+		return &SandboxError{Sandbox: opened.name, Err: err}
+	}
+	if c.approved != "" && command.Dir != c.approved {
+		// A command that runs meanwhile has put a symlink on the way to it.
+		return &SandboxError{Sandbox: opened.name, Err: &shared.Error{Kind: shared.ErrDenied,
+			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", hostpath.Quote(c.approved), hostpath.Quote(command.Dir))}}
+	}
+	if err := c.host.session.checkRoom(ctx, &opened.resolved.spec); err != nil {
+		return &SandboxError{Sandbox: opened.name, Err: err}
+	}
+	files, err := c.files.Make(c.streams())
+	if err != nil {
+		return err
+	}
+	at(ctx, "the audit log was written")
+	if err := c.logDecision(decision, command.Dir); err != nil {
+		return err
+	}
+	if c.Decided != nil && !c.left.Load() {
+		c.Decided(decision)
+	}
+	watching := make(chan []watched, 1)
+	if spec := &opened.resolved.spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules go by path
+		go func() { watching <- watch(spec, opened.resolved.instead) }()
+	} else {
+		watching <- nil
+	}
+	c.watching = watching
+	if !c.deadline.IsZero() {
+		command.Timeout = max(time.Until(c.deadline), 1)
+	}
+	at(ctx, "engine %q started it", opened.engine.info.Name)
+	c.starting, err = opened.Start(ctx, command, files)
+	if refused, ok := errors.AsType[*shared.Error](err); ok && c.TTY && c.TTYOptional && refused.Kind == shared.ErrUnsupported && refused.Attribute == "tty" {
+		// Stdio is streamed to it. Nothing has run.
+		c.withoutTTY()
+		if files, err = c.files.Make(c.streams()); err != nil {
+			return err
+		}
+		command.TTY = false
+		c.starting, err = opened.Start(ctx, command, files)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			opened.engine.doubt()
+			return ctx.Err()
+		}
+		return c.sandboxError(err)
+	}
+	return nil
+}
+
+// streams are the command's standard input and output in the sandbox that was opened.
+func (c *Cmd) streams() *stdio.Streams {
+	spec := &c.opened.resolved.spec
+	return &stdio.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Size: c.Size, Suspend: c.Suspend,
+		Confined: !spec.Unconfined, User: spec.User}
+}
+
+// withoutTTY makes c one that has no terminal to be typed to.
+func (c *Cmd) withoutTTY() {
+	c.files.Remake()
+	c.TTY, c.Stdin = false, nil
+}
+
+// command resolves what is asked into what is enforced. With planning it runs no
+// program to find out.
+func (c *Cmd) command(ctx context.Context, opened *openSandbox, planning bool) (shared.Command, []EnvVar, error) {
+	def := opened.def
+	dir, err := c.host.workdir(opened, c.Dir)
+	if err != nil {
+		return shared.Command{}, nil, err
+	}
+	in := c.host.envInput(ctx, opened, c.Env)
+	in.traceParent, in.traceState = c.TraceParent, c.TraceState
+	in.credentials, c.notes = c.host.credentials(ctx, def.Credentials, planning)
+	env, origins, err := computeEnv(in)
+	if err != nil {
+		return shared.Command{}, nil, err
+	}
+	command := shared.Command{Args: c.Args, Script: c.Script, Env: env, Dir: dir, TTY: c.TTY,
+		Timeout: def.Limits.Timeout, Grace: def.Limits.Grace}
+	if c.Timeout > 0 && (command.Timeout == 0 || c.Timeout < command.Timeout) {
+		command.Timeout = c.Timeout
+	}
+	if command.Grace == 0 {
+		command.Grace = DefaultGrace
+	}
+	if c.TTY && !opened.engine.info.Features.Has(shared.FeatureTTY) {
+		return shared.Command{}, nil, unsupported(opened.engine.info.Name, shared.Requirement{Feature: shared.FeatureTTY, Attribute: "TTY"})
+	}
+	return command, origins, command.Validate()
+}
+
+// hostDir is where on the host a command runs, symlinks resolved. What a caller names
+// must lie in a root of the workspace, and adds none.
+func (h *Host) hostDir(dir string) (string, error) {
+	if dir == "" {
+		resolved, err := h.resolver.ws.ResolveDir(h.dir)
+		if err != nil {
+			return h.resolver.ws.ResolveDir("")
+		}
+		return resolved, nil
+	}
+	resolved, err := h.resolver.ws.ResolveDir(dir)
+	if err != nil {
+		return "", attributeError("Dir", err.Error(), "choose a directory of the workspace, or add it to workspace.readable or workspace.writable")
+	}
+	return resolved, nil
+}
+
+// workdir gives the working directory for a host directory: where it lies inside, or
+// itself for a command that is not confined.
+func (h *Host) workdir(opened *openSandbox, dir string) (string, error) {
+	resolved, err := h.hostDir(dir)
+	if err != nil || opened.resolved.spec.Unconfined {
+		return resolved, err
+	}
+	path, ok := insidePath(&opened.resolved.spec, resolved)
+	if !ok {
+		return opened.resolved.Workdir, nil
+	}
+	return path, nil
+}
+
+func (h *Host) envInput(ctx context.Context, opened *openSandbox, command []string) envInput {
+	spec := &opened.resolved.spec
+	in := envInput{
+		caller:      h.caller.environ,
+		toolchains:  opened.resolved.Variables,
+		passthrough: opened.def.EnvPassthrough,
+		identity:    h.gitEnv(ctx),
+		workspace:   h.options.Workspace.Env,
+		definition:  opened.def.Env,
+		command:     command,
+		usablePath:  func(dir string) bool { return usablePath(spec, dir) },
+		usableTemp: func(dir string) bool {
+			_, visible := insidePath(spec, filepath.Clean(dir))
+			return visible || filepath.Clean(dir) == "/tmp"
+		},
+	}
+	if spec.Unconfined {
+		in.usablePath = func(dir string) bool {
+			way := follow("/", dir)
+			planted, _ := h.commandsWrite([]string{filepath.Clean(dir), way.End})
+			return way.Err == nil && planted == "" && !creatable(spec, way.End)
+		}
+		in.usableTemp = nil
+	}
+	if opened.resolved.Elsewhere && !spec.Unconfined {
+		in.settings = gcSettings[:]
+	}
+	if o := h.resolver.owner; o != nil {
+		in.user = map[string]string{"HOME": o.home, "USER": o.name, "LOGNAME": o.name}
+	}
+	return in
+}
