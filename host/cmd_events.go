@@ -15,7 +15,7 @@ func (c *Cmd) watchEvents() {
 	for _, note := range fewNotes(slices.Concat(c.degraded, c.opened.resolved.notes, c.notes)) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
-	for _, e := range c.host.session.roomEvents(&c.opened.resolved.spec) {
+	for _, e := range c.host.session.RoomEvents(&c.opened.resolved.spec) {
 		c.event(e)
 	}
 	events := c.process.Events()

@@ -294,7 +294,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 		return &SandboxError{Sandbox: opened.name, Err: &shared.Error{Kind: shared.ErrDenied,
 			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", hostpath.Quote(c.approved), hostpath.Quote(command.Dir))}}
 	}
-	if err := c.host.session.checkRoom(ctx, &opened.resolved.spec); err != nil {
+	if err := c.host.session.CheckRoom(ctx, &opened.resolved.spec); err != nil {
 		return &SandboxError{Sandbox: opened.name, Err: err}
 	}
 	files, err := c.files.Make(c.streams())

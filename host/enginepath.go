@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
@@ -118,7 +119,7 @@ func (h *Host) checkFound(path string) (resolved string, err error) {
 func (h *Host) commandsWrite(list []string) (p, dir string) {
 	bases := h.resolver.sessionBases
 	if h.options.EnginesOnly {
-		bases = sessionBases("", nil, h.caller)
+		bases = session.Bases("", h.caller.lookupEnv, "")
 	}
 	roots := h.writableRoots()
 	binds := h.writableBinds()

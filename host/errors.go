@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // ErrClosed is returned by what needs a Host that was closed.
-var ErrClosed = errors.New("host is closed")
+var ErrClosed = session.ErrClosed
 
 // ErrTimedOut is wrapped by the error for a command whose time limit was over before
 // the command ran, or whose sandbox did not end it then. One that was ended as it

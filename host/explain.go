@@ -52,8 +52,8 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	if err != nil {
 		return nil, &SandboxError{Sandbox: opened.name, Err: opened.engine.lost(err)}
 	}
-	plan.Notes = slices.Concat(c.degraded, opened.resolved.notes, c.notes, opened.resolved.remarks(), c.dirNotes(opened), c.host.session.roomNotes(&opened.resolved.spec), plan.Notes)
-	if err := c.host.session.checkRoom(c.ctx, &opened.resolved.spec); err != nil {
+	plan.Notes = slices.Concat(c.degraded, opened.resolved.notes, c.notes, opened.resolved.remarks(), c.dirNotes(opened), c.host.session.RoomNotes(&opened.resolved.spec), plan.Notes)
+	if err := c.host.session.CheckRoom(c.ctx, &opened.resolved.spec); err != nil {
 		plan.Notes = append([]string{"nothing would run: " + err.Error()}, plan.Notes...)
 	}
 	return &Explanation{

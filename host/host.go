@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/policy"
@@ -36,8 +37,8 @@ type Host struct {
 	places   *stubs.Registry // nil until the workspace is known
 	linger   *lingerer
 	ghToken  ghToken
-	session  *session   // nil with EnginesOnly
-	audit    *audit.Log // nil: none
+	session  *session.Session // nil with EnginesOnly
+	audit    *audit.Log       // nil: none
 
 	life context.Context // ends with Close
 	shut context.CancelFunc
@@ -116,7 +117,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 		return h, nil
 	}
 	if err := h.findWorkspace(ctx); err != nil {
-		h.session.close()
+		h.session.Close()
 		return nil, err
 	}
 	h.resolver.programs = h.programs()
@@ -151,20 +152,20 @@ func (h *Host) findWorkspace(ctx context.Context) error {
 		return fmt.Errorf("workspace.%w", err)
 	}
 	owner := lookupOwner(ws, h.caller)
-	h.session, err = newSession(h.options.Session, h.options.Workspace.Temp, ws, owner, h.caller, h.logger)
+	h.session, err = session.New(h.options.Session, session.For{Root: ws.Root(), Temp: h.options.Workspace.Temp, Owner: owner.forFiles(), LookupEnv: h.caller.lookupEnv, Logger: h.logger})
 	if err != nil {
 		return err
 	}
 	if h.options.Workspace.Temp {
 		// Whose it is to be depends on the workspace's owner.
-		if roots.TempAlias, err = h.session.temp(ctx); err != nil {
+		if roots.TempAlias, err = h.session.Temp(ctx); err != nil {
 			return err
 		}
 		if ws, err = workspace.New(roots); err != nil {
 			return fmt.Errorf("workspace.%w", err)
 		}
 	}
-	h.resolver = resolver{ws: ws, caller: h.caller, owner: owner, sessionBases: sessionBases(h.session.base, owner, h.caller),
+	h.resolver = resolver{ws: ws, caller: h.caller, owner: owner, sessionBases: session.Bases(h.session.Base(), h.caller.lookupEnv, owner.homeDir()),
 		sensitive: h.options.Sensitive, addOns: []string{"/opt"}, served: []string{"/srv"}, scanners: &scanners{memory: h.treeMemory(ws.Root())}, unisolated: h.unisolated}
 	if h.options.Workspace.Root == "" {
 		h.resolver.outer = outerRoots(ws.Root())
@@ -564,7 +565,7 @@ func (h *Host) Close() error {
 		errs = append(errs, errors.New("host: another process holds the lock of what holds the places of missing paths, which stays for the next run to remove"))
 	}
 	ended()
-	return errors.Join(append(errs, h.session.close())...)
+	return errors.Join(append(errs, h.session.Close())...)
 }
 
 func (h *Host) isClosed() bool {

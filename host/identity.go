@@ -67,6 +67,22 @@ func (i *gitIdentity) close() {
 	}
 }
 
+// forFiles is who is to own what is made for commands, nil for the caller.
+func (o *owner) forFiles() *workspace.Owner {
+	if o == nil {
+		return nil
+	}
+	return &workspace.Owner{UID: o.user.UID, GID: o.user.GID}
+}
+
+// homeDir is the owner's home, "" where there is none.
+func (o *owner) homeDir() string {
+	if o == nil {
+		return ""
+	}
+	return o.home
+}
+
 // gitUser is whom git runs as, nil for the caller.
 func (o *owner) gitUser() *workspace.User {
 	if o == nil {

@@ -2,114 +2,75 @@ package host
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
-	"time"
 
-	"github.com/sbxhost/sbxhost/workspace"
+	"github.com/sbxhost/sbxhost/host/session"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
+// SessionOptions say what commands share.
+type SessionOptions = session.Options
+
 // SessionInfo describes a named session that there is.
-type SessionInfo struct {
-	Name      string
-	Workspace string // the root that it belongs to
-	Dir       string
-	UID       uint32 // whom its commands run as
-	Size      int64  // bytes on its file system
-	LastUsed  time.Time
-	InUse     bool
-	Users     []int // the processes that use it, as far as the system tells
-}
+type SessionInfo = session.Info
 
 // Sessions lists the named sessions of this user, by name. For root these are
 // also those that root has made for the owners of workspaces. The environment is
 // that of Options.Environ; the directory that of SessionOptions.Dir.
 func Sessions(ctx context.Context, environ []string, dir string) ([]SessionInfo, error) {
-	places, err := sessionPlaces(environ, dir)
-	if err != nil {
-		return nil, err
-	}
-	var list []SessionInfo
-	for _, place := range places {
-		found, err := workspace.Sessions(place.base)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range found {
-			size, err := s.Size(ctx)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, SessionInfo{Name: s.Name, Workspace: s.Workspace, Dir: s.Dir, UID: place.uid,
-				Size: size, LastUsed: s.LastUsed, InUse: s.InUse, Users: s.Users})
-		}
-	}
-	return list, nil
+	return session.List(ctx, caller{environ: environ}.lookupEnv, dir)
 }
 
 // RemoveSession removes a named session and all that it keeps. It is
 // ErrSessionInUse while a process uses it and fs.ErrNotExist if there is none.
 func RemoveSession(environ []string, dir, name string) error {
-	places, err := sessionPlaces(environ, dir)
-	if err != nil {
-		return err
+	return session.Remove(caller{environ: environ}.lookupEnv, dir, name)
+}
+
+// resolve resolves a definition in the Host's session.
+func (h *Host) resolve(ctx context.Context, name string, def Definition, unconfined bool) (*resolved, error) {
+	r := h.resolver
+	if unconfined {
+		r.unisolated = func(Definition) bool { return true }
 	}
-	var with []string
-	for _, place := range places {
-		found, err := workspace.Sessions(place.base)
+	at(ctx, "it waited for the lock of its session")
+	for write := false; ; write = true {
+		state, err := h.session.Get(ctx, session.Reach(&def), write)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for _, s := range found {
-			if s.Name == name {
-				with = append(with, place.base)
-			}
+		if r.session = state.Session; !r.unconfined(def) {
+			r.sessionHome = state.Home // elsewhere it is the caller's
 		}
+		at(ctx, "the workspace was searched")
+		out, err := r.resolve(ctx, name, def)
+		switch {
+		case err != nil:
+			return nil, &SandboxError{Sandbox: name, Err: err}
+		case out.WantsSession && !write:
+			continue // one that is made on demand
+		}
+		if state.Note != "" {
+			out.notes = append(out.notes, state.Note)
+		}
+		if err := session.Prepare(&out.spec); err != nil {
+			return nil, &SandboxError{Sandbox: name, Err: err}
+		}
+		return out, nil
 	}
-	switch len(with) {
-	case 0:
-		return fmt.Errorf("session %q: %w", name, fs.ErrNotExist)
-	case 1:
-		return workspace.RemoveSession(with[0], name)
-	}
-	return fmt.Errorf("session %q: there are several, for different users (%s); say which by its directory", name, strings.Join(with, ", "))
 }
 
-// sessionPlace is a directory of sessions and whose commands they are for.
-type sessionPlace struct {
-	base string
-	uid  uint32
+// sessionOf says which session a sandbox is in.
+func (h *Host) sessionOf(opened *openSandbox) SessionReport {
+	return SessionReport{Name: h.session.Name(), Dir: opened.resolved.spec.Session.Dir}
 }
 
-func sessionPlaces(environ []string, dir string) ([]sessionPlace, error) {
-	if environ == nil {
-		environ = os.Environ()
-	}
-	self := uint32(os.Geteuid())
-	if dir != "" {
-		return []sessionPlace{{dir, self}}, nil
-	}
-	own, err := workspace.SessionsDir(caller{environ: environ}.lookupEnv)
-	if err != nil {
-		return nil, err
-	}
-	places := []sessionPlace{{own, self}}
-	if self != 0 {
-		return places, nil
-	}
-	entries, err := os.ReadDir(workspace.SystemSessionsDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	for _, e := range entries {
-		if uid, err := strconv.ParseUint(e.Name(), 10, 32); err == nil && e.IsDir() {
-			places = append(places, sessionPlace{filepath.Join(workspace.SystemSessionsDir(), e.Name()), uint32(uid)})
+// overlaysOf lists where what is written lasts for the session.
+func overlaysOf(spec *shared.Spec) []string {
+	var list []string
+	for _, m := range spec.Table {
+		if m.Access == shared.Overlay && !spec.Unconfined {
+			list = append(list, m.Path)
 		}
 	}
-	return places, nil
+	return list
 }

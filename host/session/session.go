@@ -1,10 +1,11 @@
-package host
+package session
 
 import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,11 +14,12 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// SessionOptions say what commands share. The zero value gives a Host a session
+// Options say what commands share. The zero value gives a Host a session
 // of its own: a private directory, made at the first command and removed by
 // Close, that keeps what commands write to their home, to the workspace's extra
 // readable roots and to toolchains. Nothing of that is seen by another Host.
@@ -40,7 +42,7 @@ import (
 // A caller that is root, for commands that run as the owner of the workspace,
 // has it in /var/cache/sbxhost/UID: that is neither the user's, who could lead
 // root astray by symlinks, nor closed to the user as root's home is.
-type SessionOptions struct {
+type Options struct {
 	// Name makes the session one that Hosts of this user share, at once and one
 	// after another, if they work on the same workspace. It is kept until
 	// RemoveSession, or until nobody has used it for seven days. Letters,
@@ -64,10 +66,10 @@ const (
 	reachDir = "reach"
 )
 
-// reach is what commands of a definition have besides files: their credentials. It
+// Reach is what commands of a definition have besides files: their credentials. It
 // is empty for those that have none. The network does not count: what one command
 // has downloaded into a cache, another builds with offline.
-func reach(d Definition) string {
+func Reach(d *view.Definition) string {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(d.Credentials))), "_")
 }
 
@@ -79,8 +81,8 @@ func reachSub(name, reach string) string {
 	return name + "-" + reach
 }
 
-// session is the session of a Host.
-type session struct {
+// Session is the session of a Host.
+type Session struct {
 	once, needed bool // needed: to fail rather than to do without
 	base         string
 	umbrella     *workspace.Umbrella
@@ -91,98 +93,109 @@ type session struct {
 
 	lock    chan struct{} // a mutex whose waiters can give up; it guards what follows
 	closed  bool
-	current map[string]sessionState // by reach
+	current map[string]State // by reach
 
 	stopSweep context.CancelFunc // nil: none was begun
 	swept     chan struct{}
 }
 
-// newSession prepares a session and makes nothing.
-func newSession(o SessionOptions, temp bool, ws *workspace.Workspace, owner *owner, c caller, logger hclog.Logger) (*session, error) {
-	s := &session{lock: make(chan struct{}, 1), once: o.Once, needed: temp || o.Name != "", id: rand.Text(), root: ws.Root(), logger: logger, current: map[string]sessionState{}}
-	s.base, s.baseErr = sessionBase(o, owner, c)
+// ErrClosed is returned by what needs a Host that was closed.
+var ErrClosed = errors.New("host is closed")
+
+// For is what a session is made for.
+type For struct {
+	Root      string           // of the workspace
+	Temp      bool             // there is a directory that is /tmp inside
+	Owner     *workspace.Owner // whom commands run as; nil is the caller
+	LookupEnv func(string) (string, bool)
+	Logger    hclog.Logger
+}
+
+// New prepares a session and makes nothing.
+func New(o Options, f For) (*Session, error) {
+	s := &Session{lock: make(chan struct{}, 1), once: o.Once, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}}
+	switch {
+	case o.Dir != "":
+		s.base = o.Dir
+	case f.Owner != nil:
+		s.base = filepath.Join(workspace.SystemSessionsDir(), strconv.FormatUint(uint64(f.Owner.UID), 10))
+	default:
+		s.base, s.baseErr = workspace.SessionsDir(f.LookupEnv)
+	}
 	if s.baseErr != nil {
 		if s.needed {
 			return nil, fmt.Errorf("session: %w", s.baseErr)
 		}
 		return s, nil
 	}
-	u := workspace.UmbrellaOptions{Base: s.base, Name: o.Name}
-	if owner != nil {
-		u.Owner = &workspace.Owner{UID: owner.user.UID, GID: owner.user.GID}
-	}
 	var err error
-	if s.umbrella, err = workspace.NewUmbrella(u); err != nil {
+	if s.umbrella, err = workspace.NewUmbrella(workspace.UmbrellaOptions{Base: s.base, Name: o.Name, Owner: f.Owner}); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// sessionBase is the directory that holds sessions.
-func sessionBase(o SessionOptions, owner *owner, c caller) (string, error) {
-	switch {
-	case o.Dir != "":
-		return o.Dir, nil
-	case owner != nil:
-		return filepath.Join(workspace.SystemSessionsDir(), strconv.FormatUint(uint64(owner.user.UID), 10)), nil
+// Base is the directory that holds the session's; empty where there is none.
+func (s *Session) Base() string { return s.base }
+
+// Name is empty for a Host's own session.
+func (s *Session) Name() string {
+	if s.umbrella == nil {
+		return ""
 	}
-	return workspace.SessionsDir(c.lookupEnv)
+	return s.umbrella.Name()
 }
 
-// named reports whether the session has a name.
-func (s *session) named() bool { return s.umbrella != nil && s.umbrella.Name() != "" }
-
-// get gives the session for commands of a reach, with its directory where it has
+// Get gives the session for commands of a reach, with its directory where it has
 // one: one that is asked for, or that write says is needed to keep what it writes.
-func (s *session) get(ctx context.Context, reach string, write bool) (sessionState, error) {
+func (s *Session) Get(ctx context.Context, reach string, write bool) (State, error) {
 	select {
 	case s.lock <- struct{}{}:
 		defer func() { <-s.lock }()
 	case <-ctx.Done():
-		return sessionState{}, ctx.Err()
+		return State{}, ctx.Err()
 	}
 	state, known := s.current[reach]
 	switch {
 	case s.closed:
-		return sessionState{}, ErrClosed
+		return State{}, ErrClosed
 	case known:
 		return state, nil
 	case s.once && !s.needed && !write:
-		return sessionState{Session: shared.Session{ID: reachSub(s.id, reach)}}, nil
+		return State{Session: shared.Session{ID: reachSub(s.id, reach)}}, nil
 	}
 	state, err := s.open(ctx, reach)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return sessionState{}, context.Cause(ctx) // which says nothing of the next command's session
+		return State{}, context.Cause(ctx) // which says nothing of the next command's session
 	case err == nil && s.stopSweep == nil:
 		s.sweep()
 	case err != nil && s.needed:
-		return sessionState{}, err
+		return State{}, err
 	case err != nil:
-		state = sessionState{Session: shared.Session{ID: reachSub(s.id, reach)},
-			note: fmt.Sprintf("session: commands share nothing and read-only directories are not made writable: %v", err)}
+		state = State{Session: shared.Session{ID: reachSub(s.id, reach)},
+			Note: fmt.Sprintf("session: commands share nothing and read-only directories are not made writable: %v", err)}
 	}
 	s.current[reach] = state
 	return state, nil
 }
 
-// sessionState is what a command has of its session.
-type sessionState struct {
+// State is what a command has of its session.
+type State struct {
 	shared.Session
-	home string // host directory that is the home inside; "" leaves it to the engine
-	note string // what is not as asked
+	Home string // host directory that is the home inside; "" leaves it to the engine
+	Note string // what is not as asked
 }
 
-// temp makes the directory that is /tmp inside.
-func (s *session) temp(ctx context.Context) (string, error) {
-	if _, err := s.get(ctx, "", true); err != nil {
+// Temp makes the directory that is /tmp inside.
+func (s *Session) Temp(ctx context.Context) (string, error) {
+	if _, err := s.Get(ctx, "", true); err != nil {
 		return "", err
 	}
 	return s.umbrella.Sub(ctx, tempDir)
 }
 
-func (s *session) open(ctx context.Context, reach string) (state sessionState, err error) {
-	at(ctx, "it waited for the lock of its session")
+func (s *Session) open(ctx context.Context, reach string) (state State, err error) {
 	if s.baseErr != nil {
 		return state, s.baseErr
 	}
@@ -197,7 +210,7 @@ func (s *session) open(ctx context.Context, reach string) (state sessionState, e
 			return state, err
 		}
 	}
-	if !s.named() {
+	if s.Name() == "" {
 		state.ID = reachSub(s.id, reach)
 		return state, nil
 	}
@@ -205,13 +218,13 @@ func (s *session) open(ctx context.Context, reach string) (state sessionState, e
 	sum := sha256.Sum256([]byte(state.Dir))
 	state.ID, state.Named = hex.EncodeToString(sum[:16]), true
 	// The memory that an engine keeps for a home goes with its last command.
-	state.home, err = s.umbrella.Sub(ctx, reachSub(homeDir, reach))
+	state.Home, err = s.umbrella.Sub(ctx, reachSub(homeDir, reach))
 	return state, err
 }
 
 // sweep removes, now and then, what crashed processes have left, while the
 // command runs.
-func (s *session) sweep() {
+func (s *Session) sweep() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stopSweep, s.swept = cancel, make(chan struct{})
 	go func() {
@@ -226,8 +239,8 @@ func (s *session) sweep() {
 	}()
 }
 
-// close gives the session up, once nothing runs in it any more.
-func (s *session) close() error {
+// Close gives the session up, once nothing runs in it any more.
+func (s *Session) Close() error {
 	if s == nil {
 		return nil
 	}
@@ -242,59 +255,4 @@ func (s *session) close() error {
 		return nil
 	}
 	return s.umbrella.Close()
-}
-
-// resolve resolves a definition in the Host's session.
-func (h *Host) resolve(ctx context.Context, name string, def Definition, unconfined bool) (*resolved, error) {
-	r := h.resolver
-	if unconfined {
-		r.unisolated = func(Definition) bool { return true }
-	}
-	for write := false; ; write = true {
-		state, err := h.session.get(ctx, reach(def), write)
-		if err != nil {
-			return nil, err
-		}
-		if r.session = state.Session; !r.unconfined(def) {
-			r.sessionHome = state.home // elsewhere it is the caller's
-		}
-		at(ctx, "the workspace was searched")
-		out, err := r.resolve(ctx, name, def)
-		switch {
-		case err != nil:
-			return nil, &SandboxError{Sandbox: name, Err: err}
-		case out.WantsSession && !write:
-			continue // one that is made on demand
-		}
-		if err := admitSessionDirs(&out.spec); err != nil {
-			return nil, &SandboxError{Sandbox: name, Err: err}
-		}
-		if state.note != "" {
-			out.notes = append(out.notes, state.note)
-		}
-		if err := makeMountPoints(&out.spec); err != nil {
-			return nil, &SandboxError{Sandbox: name, Err: err}
-		}
-		return out, nil
-	}
-}
-
-// sessionOf says which session a sandbox is in.
-func (h *Host) sessionOf(opened *openSandbox) SessionReport {
-	s := SessionReport{Dir: opened.resolved.spec.Session.Dir}
-	if h.session.named() {
-		s.Name = h.session.umbrella.Name()
-	}
-	return s
-}
-
-// overlaysOf lists where what is written lasts for the session.
-func overlaysOf(spec *shared.Spec) []string {
-	var list []string
-	for _, m := range spec.Table {
-		if m.Access == shared.Overlay && !spec.Unconfined {
-			list = append(list, m.Path)
-		}
-	}
-	return list
 }

@@ -1,4 +1,4 @@
-package host
+package session
 
 import (
 	"context"
@@ -8,110 +8,111 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // diskRoom is the cap of a session's own directories where a definition sets no
 // TempSize: the most that an engine gives to a file system in memory.
 const diskRoom = 4 << 30
 
-// A sessionDir is a directory of the session that a command can fill: it lasts,
+// A sizedDir is a directory of the session that a command can fill: it lasts,
 // so that no engine can cap it as it does memory.
-type sessionDir struct {
+type sizedDir struct {
 	sub   string // of the umbrella
 	place string // inside
 }
 
-// sessionDirs are those that spec shows.
-func sessionDirs(spec *shared.Spec) []sessionDir {
-	var home, temp []sessionDir
+// filled are those that spec shows.
+func filled(spec *shared.Spec) []sizedDir {
+	var home, temp []sizedDir
 	if spec.Unconfined {
 		return nil // what it writes to, it writes to at any rate
 	}
 	for _, m := range spec.Table {
 		switch {
-		case m.Why == homeOrigin && m.Access == shared.ReadWrite:
-			home = append(home, sessionDir{filepath.Base(m.Source), m.Path})
-		case m.Why == tempOrigin && m.Path == "/tmp":
-			temp = append(temp, sessionDir{filepath.Base(m.Source), m.Path})
+		case m.Why == view.OriginHome && m.Access == shared.ReadWrite:
+			home = append(home, sizedDir{filepath.Base(m.Source), m.Path})
+		case m.Why == view.OriginTemp && m.Path == "/tmp":
+			temp = append(temp, sizedDir{filepath.Base(m.Source), m.Path})
 		}
 	}
 	return append(home, temp...)
 }
 
-// admitSessionDirs refuses a size that is required of a directory which only
+// checkSize refuses a size that is required of a directory which only
 // can be measured.
-func admitSessionDirs(spec *shared.Spec) error {
-	dirs := sessionDirs(spec)
+func checkSize(spec *shared.Spec) error {
+	dirs := filled(spec)
 	if len(dirs) == 0 || spec.Limits.TempSize == 0 || spec.Limits.BestEffort {
 		return nil
 	}
 	return &shared.Error{Kind: shared.ErrUnsupported, Attribute: tempSizeAttribute,
-		Message: fmt.Sprintf("nothing can hold it for what the session keeps on a disk, %s: that is measured before each command", places(dirs)),
+		Message: fmt.Sprintf("nothing can hold it for what the session keeps on a disk, %s: that is measured before each command", names(dirs)),
 		Hint:    `accept that with enforce = "best_effort", or leave temp_size out: what the session keeps may then take 4 GiB`}
 }
 
 const tempSizeAttribute = "limits.temp_size"
 
 // alone reports whether the session has one command.
-func (s *session) alone() bool { return s.once && !s.named() }
+func (s *Session) alone() bool { return s.once && s.Name() == "" }
 
-// checkRoom refuses a command where those before it have left more in the
+// CheckRoom refuses a command where those before it have left more in the
 // session than a command of spec may find.
-func (s *session) checkRoom(ctx context.Context, spec *shared.Spec) error {
+func (s *Session) CheckRoom(ctx context.Context, spec *shared.Spec) error {
 	if s.alone() {
 		return nil // nobody was there before
 	}
 	limit := roomLimit(spec)
-	for _, dir := range sessionDirs(spec) {
+	for _, dir := range filled(spec) {
 		err := s.umbrella.Room(ctx, dir.sub, limit)
-		if !errors.Is(err, ErrSessionFull) {
+		if !errors.Is(err, workspace.ErrSessionFull) {
 			if err != nil {
 				return err
 			}
 			continue
 		}
 		what, hint := "of the session", "begin a new session, or raise limits.temp_size"
-		if s.named() {
-			name := s.umbrella.Name()
+		if name := s.Name(); name != "" {
 			what = fmt.Sprintf("of session %q", name)
 			hint = fmt.Sprintf("remove the session with all that it keeps, sbxhost sessions rm %s, or raise limits.temp_size", name)
 		}
-		return &shared.Error{Kind: ErrSessionFull, Attribute: tempSizeAttribute,
+		return &shared.Error{Kind: workspace.ErrSessionFull, Attribute: tempSizeAttribute,
 			Message: fmt.Sprintf("%s %s holds more than %s, which is all that it may", dir.place, what, bytesText(limit)), Hint: hint}
 	}
 	return nil
 }
 
-// roomEvents say how the size of the session's directories is kept.
-func (s *session) roomEvents(spec *shared.Spec) []shared.Event {
-	dirs := sessionDirs(spec)
+// RoomEvents say how the size of the session's directories is kept.
+func (s *Session) RoomEvents(spec *shared.Spec) []shared.Event {
+	dirs := filled(spec)
 	if len(dirs) == 0 || spec.Limits.TempSize == 0 {
 		return nil
 	}
 	const limit = "temp_size"
 	e := shared.Event{Kind: shared.EventLimit, Time: time.Now()}
 	if s.alone() {
-		e.Message = fmt.Sprintf("limits.%s is not held for %s, which lies on a disk", limit, places(dirs))
+		e.Message = fmt.Sprintf("limits.%s is not held for %s, which lies on a disk", limit, names(dirs))
 		e.Details = map[string]string{"limit": limit, "mechanism": "", "hold": "not held"}
 	} else {
-		mechanism := "measuring " + places(dirs) + " before each command"
+		mechanism := "measuring " + names(dirs) + " before each command"
 		e.Message = fmt.Sprintf("limits.%s is approximated by %s", limit, mechanism)
 		e.Details = map[string]string{"limit": limit, "mechanism": mechanism, "hold": "approximated"}
 	}
 	return []shared.Event{e}
 }
 
-// roomNotes say the same to who asks, and what is so without a limit.
-func (s *session) roomNotes(spec *shared.Spec) []string {
-	dirs := sessionDirs(spec)
+// RoomNotes say the same to who asks, and what is so without a limit.
+func (s *Session) RoomNotes(spec *shared.Spec) []string {
+	dirs := filled(spec)
 	if len(dirs) == 0 {
 		return nil
 	}
 	if s.alone() {
-		return []string{fmt.Sprintf("session: %s lies on a disk, where nothing bounds what this command writes", places(dirs))}
+		return []string{fmt.Sprintf("session: %s lies on a disk, where nothing bounds what this command writes", names(dirs))}
 	}
-	return []string{fmt.Sprintf("session: before each command %s may hold %s on the disk; one that writes more is not stopped, and the next is refused", places(dirs), bytesText(roomLimit(spec)))}
+	return []string{fmt.Sprintf("session: before each command %s may hold %s on the disk; one that writes more is not stopped, and the next is refused", names(dirs), bytesText(roomLimit(spec)))}
 }
 
 func roomLimit(spec *shared.Spec) uint64 {
@@ -121,15 +122,15 @@ func roomLimit(spec *shared.Spec) uint64 {
 	return diskRoom
 }
 
-func places(dirs []sessionDir) string {
-	names := make([]string, len(dirs))
+func names(dirs []sizedDir) string {
+	list := make([]string, len(dirs))
 	for i, d := range dirs {
-		names[i] = d.place
+		list[i] = d.place
 	}
-	if len(names) > 1 {
-		names[0] = "each of " + names[0]
+	if len(list) > 1 {
+		list[0] = "each of " + list[0]
 	}
-	return strings.Join(names, " and ")
+	return strings.Join(list, " and ")
 }
 
 // bytesText gives a size as a definition would.

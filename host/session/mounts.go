@@ -1,4 +1,4 @@
-package host
+package session
 
 import (
 	"errors"
@@ -16,33 +16,16 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// Origins of entries that show the session's own directories.
-const (
-	tempOrigin = view.OriginTemp
-	homeOrigin = view.OriginHome
-)
-
-// sessionBases are the directories of this machine that hold sessions which
-// commands of this user could open.
-func sessionBases(base string, owner *owner, c caller) []string {
-	homes := []string{c.home}
-	if owner != nil {
-		homes = append(homes, owner.home)
-	}
+// Bases are the directories of this machine that hold sessions which commands of
+// this user could open: base, if there is one, those of the caller, and those of a
+// user with that home, whose environment is not kndir.
+func Bases(base string, lookupEnv func(string) (string, bool), otherHome string) []string {
 	bases := []string{workspace.SystemSessionsDir()}
 	if base != "" {
 		bases = append(bases, base)
 	}
-	for i, home := range homes {
-		lookup := func(name string) (string, bool) {
-			if name == "HOME" {
-				return home, home != ""
-			}
-			if i > 0 {
-				return "", false // the other user's is not known
-			}
-			return c.lookupEnv(name)
-		}
+	other := func(name string) (string, bool) { return otherHome, name == "HOME" && otherHome != "" }
+	for _, lookup := range []func(string) (string, bool){lookupEnv, other} {
 		if dir, err := workspace.SessionsDir(lookup); err == nil {
 			bases = append(bases, dir)
 		}
@@ -51,28 +34,31 @@ func sessionBases(base string, owner *owner, c caller) []string {
 	return slices.Compact(bases)
 }
 
-// makeMountPoints makes what mounts beneath /tmp and the home directory are
-// mounted on, where these are the session's own directories: an engine makes
-// none in a directory of the host.
-func makeMountPoints(spec *shared.Spec) error {
+// Prepare makes what mounts beneath /tmp and the home directory are mounted on, where
+// these are the session's own directories: an engine makes none in a directory of
+// the host. It refuses a size of theirs that nothing can hold.
+func Prepare(spec *shared.Spec) error {
+	if err := checkSize(spec); err != nil {
+		return err
+	}
 	table := spec.Table
 	if spec.Home != "" && !slices.ContainsFunc(table, func(e shared.Entry) bool { return e.Path == spec.Home }) {
 		table = append(slices.Clone(table), shared.Entry{Path: spec.Home, Access: shared.Private, Why: "home"})
 	}
-	for _, own := range spec.Table {
-		if own.Why != tempOrigin && own.Why != homeOrigin {
+	for _, dir := range spec.Table {
+		if dir.Why != view.OriginTemp && dir.Why != view.OriginHome {
 			continue
 		}
-		if err := makePoints(table, own, spec.User); err != nil {
+		if err := makePoints(table, dir, spec.User); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// makePoints makes those that lie in own, a directory of the session.
-func makePoints(table []shared.Entry, own shared.Entry, user *shared.User) error {
-	root, err := os.OpenRoot(own.Source) // a command may have put symlinks there
+// makePoints makes those that lie in dir, a directory of the session.
+func makePoints(table []shared.Entry, dir shared.Entry, user *shared.User) error {
+	root, err := os.OpenRoot(dir.Source) // a command may have put symlinks there
 	if err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
@@ -82,11 +68,11 @@ func makePoints(table []shared.Entry, own shared.Entry, user *shared.User) error
 		uid, gid = int(user.UID), int(user.GID)
 	}
 	for _, point := range table {
-		name, below := strings.CutPrefix(point.Path, own.Path+"/")
+		name, below := strings.CutPrefix(point.Path, dir.Path+"/")
 		if !below || point.Access == shared.Hidden && !slices.ContainsFunc(table, func(e shared.Entry) bool { return e.Access.Shows() && paths.Inside(point.Path, e.Path) }) {
 			continue
 		}
-		if cover, _ := shared.Cover(table, filepath.Dir(point.Path)); cover == nil || cover.Path != own.Path {
+		if cover, _ := shared.Cover(table, filepath.Dir(point.Path)); cover == nil || cover.Path != dir.Path {
 			continue // it lies in another entry first
 		}
 		isDir := true
@@ -100,7 +86,7 @@ func makePoints(table []shared.Entry, own shared.Entry, user *shared.User) error
 		err := hostpath.MakePoint(root, name, isDir, uid, gid)
 		switch {
 		case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENOTDIR):
-			return attributeError(point.Why, fmt.Sprintf("%q lies in %q, where a command of this session has put something else: %v", point.Path, own.Path, err),
+			return view.Invalid(point.Why, fmt.Sprintf("%q lies in %q, where a command of this session has put something else: %v", point.Path, dir.Path, err),
 				"remove it, or begin a new session")
 		case err != nil:
 			return fmt.Errorf("session: making the mount point %q: %w", point.Path, err)
