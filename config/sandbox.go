@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/host/env"
 )
 
 // builtinEngines are the names that `engine` takes without an engine block.
@@ -217,7 +218,7 @@ func (d *decoder) passthrough(it item) []string {
 		case !ok:
 		case !validEnvGlob(s):
 			d.invalid(e, "%s is not the name of a variable, with * and ? for what varies; values are set in env", e.show(s))
-		case host.IsInjector(s):
+		case env.IsInjector(s):
 			d.invalid(e, "%s makes programs run code that its value names, so it is never passed on; to set it for the command, give it by name in env", e.show(s))
 		default:
 			if onlyStars(s) {

@@ -11,7 +11,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/host/stdio"
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
@@ -354,20 +356,17 @@ func (c *Cmd) withoutTTY() {
 
 // command resolves what is asked into what is enforced. With planning it runs no
 // program to find out.
-func (c *Cmd) command(ctx context.Context, opened *openSandbox, planning bool) (shared.Command, []EnvVar, error) {
+func (c *Cmd) command(ctx context.Context, opened *openSandbox, planning bool) (shared.Command, []env.Var, error) {
 	def := opened.def
 	dir, err := c.host.workdir(opened, c.Dir)
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
-	in := c.host.envInput(ctx, opened, c.Env)
-	in.traceParent, in.traceState = c.TraceParent, c.TraceState
-	in.credentials, c.notes = c.host.credentials(ctx, def.Credentials, planning)
-	env, origins, err := computeEnv(in)
+	entries, origins, err := env.Compute(c.envInput(ctx, opened, planning))
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
-	command := shared.Command{Args: c.Args, Script: c.Script, Env: env, Dir: dir, TTY: c.TTY,
+	command := shared.Command{Args: c.Args, Script: c.Script, Env: entries, Dir: dir, TTY: c.TTY,
 		Timeout: def.Limits.Timeout, Grace: def.Limits.Grace}
 	if c.Timeout > 0 && (command.Timeout == 0 || c.Timeout < command.Timeout) {
 		command.Timeout = c.Timeout
@@ -405,42 +404,38 @@ func (h *Host) workdir(opened *openSandbox, dir string) (string, error) {
 	if err != nil || opened.resolved.spec.Unconfined {
 		return resolved, err
 	}
-	path, ok := insidePath(&opened.resolved.spec, resolved)
+	path, ok := view.InsidePath(&opened.resolved.spec, resolved)
 	if !ok {
 		return opened.resolved.Workdir, nil
 	}
 	return path, nil
 }
 
-func (h *Host) envInput(ctx context.Context, opened *openSandbox, command []string) envInput {
-	spec := &opened.resolved.spec
-	in := envInput{
-		caller:      h.caller.environ,
-		toolchains:  opened.resolved.Variables,
-		passthrough: opened.def.EnvPassthrough,
-		identity:    h.gitEnv(ctx),
-		workspace:   h.options.Workspace.Env,
-		definition:  opened.def.Env,
-		command:     command,
-		usablePath:  func(dir string) bool { return usablePath(spec, dir) },
-		usableTemp: func(dir string) bool {
-			_, visible := insidePath(spec, filepath.Clean(dir))
-			return visible || filepath.Clean(dir) == "/tmp"
-		},
+// envInput is what the environment of a command in a sandbox is computed from.
+func (c *Cmd) envInput(ctx context.Context, opened *openSandbox, planning bool) (in env.Input) {
+	h, spec := c.host, &opened.resolved.spec
+	in = env.Input{
+		Caller: h.caller.environ, Toolchains: opened.resolved.Variables, Passthrough: opened.def.EnvPassthrough,
+		Identity: h.gitEnv(ctx), Workspace: h.options.Workspace.Env, Definition: opened.def.Env, Command: c.Env,
+		TraceParent: c.TraceParent, TraceState: c.TraceState,
+		OtherWorktrees: opened.resolved.Elsewhere && !spec.Unconfined,
 	}
+	in.Credentials, c.notes = h.credentials(ctx, opened.def.Credentials, planning)
 	if spec.Unconfined {
-		in.usablePath = func(dir string) bool {
+		in.UsablePath = func(dir string) bool {
 			way := follow("/", dir)
 			planted, _ := h.commandsWrite([]string{filepath.Clean(dir), way.End})
-			return way.Err == nil && planted == "" && !creatable(spec, way.End)
+			return way.Err == nil && planted == "" && !view.Creatable(spec, way.End)
 		}
-		in.usableTemp = nil
-	}
-	if opened.resolved.Elsewhere && !spec.Unconfined {
-		in.settings = gcSettings[:]
+	} else {
+		in.UsablePath = func(dir string) bool { return view.UsableInPath(spec, dir, followed) }
+		in.UsableTemp = func(dir string) bool {
+			_, visible := view.InsidePath(spec, filepath.Clean(dir))
+			return visible || filepath.Clean(dir) == "/tmp"
+		}
 	}
 	if o := h.resolver.owner; o != nil {
-		in.user = map[string]string{"HOME": o.home, "USER": o.name, "LOGNAME": o.name}
+		in.User = map[string]string{"HOME": o.home, "USER": o.name, "LOGNAME": o.name}
 	}
 	return in
 }

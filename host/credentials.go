@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
@@ -45,13 +46,10 @@ func checkCredentials(names []string) error {
 	return nil
 }
 
-// A credentialVar is a variable that carries a secret, or leads to one.
-type credentialVar struct{ name, value, origin string }
-
 // credentials gives the variables of a definition's credential sets, and notes
 // on those that are not to be had. With planning, no program is run, and a token
 // that one would give is empty.
-func (h *Host) credentials(ctx context.Context, names []string, planning bool) (vars []credentialVar, notes []string) {
+func (h *Host) credentials(ctx context.Context, names []string, planning bool) (vars []env.Secret, notes []string) {
 	for _, name := range names {
 		origin := fmt.Sprintf("credentials %q", name)
 		switch name {
@@ -61,13 +59,13 @@ func (h *Host) credentials(ctx context.Context, names []string, planning bool) (
 				notes = append(notes, fmt.Sprintf("credentials: %s: %v", name, err))
 			}
 			for _, v := range found {
-				if !slices.ContainsFunc(vars, func(have credentialVar) bool { return have.name == v.name }) {
+				if !slices.ContainsFunc(vars, func(have env.Secret) bool { return have.Name == v.Name }) {
 					vars = append(vars, v)
 				}
 			}
 		case CredentialSSHAgent:
 			if socket, err := h.resolver.agentSocket(); err == nil {
-				vars = append(vars, credentialVar{"SSH_AUTH_SOCK", socket, origin})
+				vars = append(vars, env.Secret{Name: "SSH_AUTH_SOCK", Value: socket, Origin: origin})
 			}
 		}
 	}
@@ -75,15 +73,16 @@ func (h *Host) credentials(ctx context.Context, names []string, planning bool) (
 }
 
 // gitHub gives the variables of a token, or says why there is none.
-func (h *Host) gitHub(ctx context.Context, origin string, ask, planning bool) ([]credentialVar, error) {
-	var vars []credentialVar
+func (h *Host) gitHub(ctx context.Context, origin string, ask, planning bool) ([]env.Secret, error) {
+	secret := func(name, value string) env.Secret { return env.Secret{Name: name, Value: value, Origin: origin} }
+	var vars []env.Secret
 	token := ""
 	for _, name := range [...]string{"GH_TOKEN", "GITHUB_TOKEN"} { // in the order in which gh looks
 		value, _ := h.caller.lookupEnv(name)
 		if value == "" {
 			continue
 		}
-		vars = append(vars, credentialVar{name, value, origin})
+		vars = append(vars, secret(name, value))
 		if token == "" {
 			token = value
 		}
@@ -99,13 +98,13 @@ func (h *Host) gitHub(ctx context.Context, origin string, ask, planning bool) ([
 				return nil, err
 			}
 		}
-		vars = append(vars, credentialVar{"GH_TOKEN", token, origin})
+		vars = append(vars, secret("GH_TOKEN", token))
 	} else if token == "" {
 		return nil, errors.New("neither GH_TOKEN nor GITHUB_TOKEN is set, so that commands are not authenticated")
 	}
 	key := "credential.https://" + address + ".helper"
 	if server != "" {
-		vars = append(vars, credentialVar{"GITHUB_SERVER_URL", server, origin})
+		vars = append(vars, secret("GITHUB_SERVER_URL", server))
 	}
 	// By a helper, which git asks for that server alone. A header of git's
 	// configuration would go along where the server redirects to another one, and
@@ -113,9 +112,9 @@ func (h *Host) gitHub(ctx context.Context, origin string, ask, planning bool) ([
 	// takes those away that a bound configuration has: they would be told the
 	// token, to keep it in a file.
 	for i, helper := range [...]string{"", gitHubHelper} {
-		vars = append(vars, credentialVar{fmt.Sprintf("GIT_CONFIG_KEY_%d", i), key, origin}, credentialVar{fmt.Sprintf("GIT_CONFIG_VALUE_%d", i), helper, origin})
+		vars = append(vars, secret(fmt.Sprintf("GIT_CONFIG_KEY_%d", i), key), secret(fmt.Sprintf("GIT_CONFIG_VALUE_%d", i), helper))
 	}
-	return append(vars, credentialVar{"GIT_CONFIG_COUNT", "2", origin}), nil
+	return append(vars, secret("GIT_CONFIG_COUNT", "2")), nil
 }
 
 // gitHubHelper is a credential helper of git, a shell's function that reads the

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
@@ -71,11 +72,11 @@ func TestCredentialsFromGH(t *testing.T) {
 		if len(notes) > 0 {
 			t.Fatal(notes)
 		}
-		i := slices.IndexFunc(vars, func(v credentialVar) bool { return v.name == name })
+		i := slices.IndexFunc(vars, func(v env.Secret) bool { return v.Name == name })
 		if i < 0 {
 			t.Fatalf("no %s in %v", name, vars)
 		}
-		return vars[i].value
+		return vars[i].Value
 	}
 	if got := value(true, "GH_TOKEN"); got != "" {
 		t.Errorf("to plan gives %q", got)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
@@ -32,6 +33,9 @@ type Explanation struct {
 	Env       []EnvVar
 	Plan      shared.Plan
 }
+
+// EnvVar says where a variable of a command's environment comes from.
+type EnvVar = env.Var
 
 // Explain says exactly what Start would do, and runs nothing but the engine.
 func (c *Cmd) Explain() (*Explanation, error) {

@@ -57,6 +57,11 @@ func (f *facts) Follow(p string) view.Way {
 // forget makes f look again at what it knows of paths.
 func (f *facts) forget() { clear(f.ways) }
 
+var _ view.Facts = (*facts)(nil)
+
+// followed is where an absolute path of the host leads.
+func followed(p string) view.Way { return follow("/", p) }
+
 // follow walks along an absolute path of the host.
 func follow(from, p string) (way view.Way) {
 	end, info, err := hostpath.Follow(from, p, func(link string) {

@@ -71,7 +71,7 @@ func stubsOf(holds []view.Hold) []stubs.Stub {
 
 // originOf is what asked for a path to be protected or hidden.
 func originOf(spec *shared.Spec, p string) string {
-	hostPath := hostPaths(spec.Table)
+	hostPath := view.HostPaths(spec.Table)
 	for i := range spec.Table {
 		if at := hostPath(&spec.Table[i]); at != "" && paths.Inside(p, at) {
 			return spec.Table[i].Why
@@ -82,7 +82,7 @@ func originOf(spec *shared.Spec, p string) string {
 
 // dropMissing takes what does not exist and is not held out of the Spec.
 func dropMissing(spec *shared.Spec, unheld map[string]error) {
-	hostPath := hostPaths(spec.Table)
+	hostPath := view.HostPaths(spec.Table)
 	spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool {
 		at := hostPath(&e)
 		if _, ok := unheld[at]; !ok {

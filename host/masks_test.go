@@ -25,7 +25,7 @@ func (tr tree) maskLines(t *testing.T, r *resolver, d Definition) []string {
 			continue
 		}
 		kind := "file "
-		if info, err := os.Stat(hostPaths(out.spec.Table)(&e)); err != nil || info.IsDir() {
+		if info, err := os.Stat(view.HostPaths(out.spec.Table)(&e)); err != nil || info.IsDir() {
 			kind = "dir "
 		}
 		lines = append(lines, strings.ReplaceAll(kind+e.Path+": "+e.Why, tr.base, "B"))

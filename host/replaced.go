@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -22,7 +23,7 @@ type watched struct {
 
 // watch notes what is hidden and protected from a command at its start.
 func watch(spec *shared.Spec, instead map[string]string) (list []watched) {
-	hostPath := hostPaths(spec.Table)
+	hostPath := view.HostPaths(spec.Table)
 	list = make([]watched, 0, len(spec.Table))
 	for i := range spec.Table {
 		e := &spec.Table[i]

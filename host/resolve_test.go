@@ -162,7 +162,7 @@ func TestInsidePath(t *testing.T) {
 		"/home/u/p": "/workspace", "/home/u/p/a": "/workspace/a", "/home/u/p/vendor/x": "/vendor/x",
 		"/opt/tools/bin": "/opt/tools/bin", "/home/u/p-evil": "", "/home/u": "",
 	} {
-		if got, ok := insidePath(spec, host); got != want || ok != (want != "") {
+		if got, ok := view.InsidePath(spec, host); got != want || ok != (want != "") {
 			t.Errorf("%s: got %q, %v, want %q", host, got, ok, want)
 		}
 	}
@@ -170,7 +170,7 @@ func TestInsidePath(t *testing.T) {
 		"/workspace/bin": true, "/vendor/bin": false, "/opt/tools/bin": false, "/usr/bin": false, "/home/u/bin": true,
 		"/tmp/bin": true, "/home/user2/bin": false, "/": false,
 	} {
-		if got := writableInside(spec, p); got != want {
+		if got := view.WritableInside(spec, p); got != want {
 			t.Errorf("writable at %s: got %v, want %v", p, got, want)
 		}
 	}
@@ -208,7 +208,7 @@ func TestUsablePath(t *testing.T) {
 		"/w/bin": false, "/w/later": false, "/w": false, "/shared/bin": false, "/part/bin": false, "/usr/../w/bin": false,
 		tr.project + "/bin": false, "/proc/self/cwd": false, "/tmp/x": false, tr.home + "/bin": false,
 	} {
-		if got := usablePath(&out.spec, dir); got != want {
+		if got := view.UsableInPath(&out.spec, dir, followed); got != want {
 			t.Errorf("%s: %v, want %v", dir, got, want)
 		}
 	}
@@ -251,10 +251,10 @@ func TestResolveDistrustsTheWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if writableInside(&out.spec, engine) {
+	if view.WritableInside(&out.spec, engine) {
 		t.Errorf("the engine's program is writable inside: %+v", out.spec.Table)
 	}
-	if !writableInside(&out.spec, tr.project+"/bin/other") {
+	if !view.WritableInside(&out.spec, tr.project+"/bin/other") {
 		t.Error("what lies beside it is not writable")
 	}
 }

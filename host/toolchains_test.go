@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
@@ -29,7 +30,7 @@ func TestToolchainTable(t *testing.T) {
 			t.Errorf("%s shows all of %s", row.tool, row.base)
 		}
 		for _, name := range row.variables {
-			if IsInjector(name) {
+			if env.IsInjector(name) {
 				t.Errorf("%s: %s runs code and would be passed on", row.tool, name)
 			}
 		}
@@ -164,12 +165,12 @@ func TestToolchainsShowNoCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range dirs {
-			if at, ok := insidePath(&out.spec, d.path); paths.Inside(tr.home, d.path) && (!ok || at != d.path) {
+			if at, ok := view.InsidePath(&out.spec, d.path); paths.Inside(tr.home, d.path) && (!ok || at != d.path) {
 				t.Errorf("%s: %s (%s) is not shown", filesystem, d.path, d.tool)
 			}
 		}
 		for _, p := range planted {
-			if at, ok := insidePath(&out.spec, p); ok {
+			if at, ok := view.InsidePath(&out.spec, p); ok {
 				t.Errorf("%s: %s is at %s inside", filesystem, p, at)
 			}
 		}
@@ -237,7 +238,7 @@ func TestResolveToolchains(t *testing.T) {
 		t.Errorf("notes %q", out.notes)
 	}
 	for dir, want := range map[string]bool{"/data/cargo/bin": false, "/home/.rustup/bin": false, "/home/.m2/repository": true, "/home/.cargo/bin": true} {
-		if got := writableInside(&out.spec, tr.base+dir); got != want {
+		if got := view.WritableInside(&out.spec, tr.base+dir); got != want {
 			t.Errorf("%s counts as writable for PATH: %v, want %v", dir, got, want)
 		}
 	}
@@ -260,7 +261,7 @@ func TestResolveToolchains(t *testing.T) {
 	if err != nil || len(out.Variables) != 0 {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if at, ok := insidePath(&out.spec, tr.base+"/data/cargo/bin"); ok {
+	if at, ok := view.InsidePath(&out.spec, tr.base+"/data/cargo/bin"); ok {
 		t.Errorf("a variable of root's shows %s", at)
 	}
 	for _, m := range out.spec.Table {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -124,10 +125,10 @@ func (f *failure) unseenPath(words []string) string {
 		if !filepath.IsAbs(word) {
 			path = filepath.Join(f.command.Dir, word)
 		}
-		if entry, _ := shared.Cover(f.spec.Table, path); entry != nil && entry.Access == shared.Hidden && entry.Why != host.OriginAbove {
+		if entry, _ := shared.Cover(f.spec.Table, path); entry != nil && entry.Access == shared.Hidden && entry.Why != view.OriginAbove {
 			return fmt.Sprintf("%s is hidden in sandbox %q (%s)", quote(path), f.sandbox, printable(entry.Why))
 		}
-		inside := host.Shows(f.spec, path)
+		inside := view.Shows(f.spec, path)
 		if inside == path || !f.exists(path) {
 			continue
 		}
@@ -304,7 +305,7 @@ func (e *execution) hint(cmd *host.Cmd, err error) error {
 	if missing {
 		hint := notFoundHint(x.Sandbox, x.Command, func(name string) string {
 			path := lookOnHost(name, e.getenv("PATH"))
-			if path == "" || host.Shows(&x.Spec, path) != "" {
+			if path == "" || view.Shows(&x.Spec, path) != "" {
 				return ""
 			}
 			return path

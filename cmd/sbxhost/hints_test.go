@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/config"
-	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -17,7 +17,7 @@ func TestHints(t *testing.T) {
 	spec := &shared.Spec{Home: "/home/me", Table: []shared.Entry{
 		{Source: "/src/tools", Path: "/data/deep/tools", Access: shared.ReadOnly, Why: "bind_paths[0]"},
 		{Source: "/src/p", Path: "/workspace", Access: shared.ReadWrite, Why: "workspace"},
-		{Path: "/data", Missing: shared.MissingIgnore, Why: host.OriginAbove},
+		{Path: "/data", Missing: shared.MissingIgnore, Why: view.OriginAbove},
 		{Path: "/workspace/.env", Missing: shared.MissingIgnore, Why: "approvals.mode = \"deny\""},
 		{Path: "/workspace/keys", Missing: shared.MissingHold, Why: "deny_paths \"keys\""},
 	}}

@@ -1,4 +1,4 @@
-package host
+package env
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-func TestComputeEnv(t *testing.T) {
+func TestCompute(t *testing.T) {
 	t.Parallel()
 	callerEnv := []string{
 		"PATH=/usr/bin:bin:/work/bin:/bin:/usr/bin", "HOME=/home/u", "TERM=xterm", "LC_CTYPE=C", "LC_ALL=C.UTF-8",
@@ -19,43 +19,43 @@ func TestComputeEnv(t *testing.T) {
 	usable := func(dir string) bool { return !strings.HasPrefix(dir, "/work") }
 	for _, test := range []struct {
 		name string
-		in   envInput
+		in   Input
 		want []string
 		from map[string]string
 	}{
 		{
 			name: "the built-in list alone",
-			in:   envInput{usablePath: usable, usableTemp: func(string) bool { return false }},
+			in:   Input{UsablePath: usable, UsableTemp: func(string) bool { return false }},
 			want: []string{"HOME=/home/u", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin", "TERM=xterm"},
 			from: map[string]string{"HOME": "built-in list"},
 		},
 		{
 			name: "globs pass names on, and never an injector",
-			in:   envInput{passthrough: []string{"LC_*", "GO*", "*"}, usablePath: usable},
+			in:   Input{Passthrough: []string{"LC_*", "GO*", "*"}, UsablePath: usable},
 			want: []string{"DUP=last", "GOFLAGS=-mod=mod", "HOME=/home/u", "LC_ALL=C.UTF-8", "LC_CTYPE=C", "PATH=/usr/bin:/bin", "SECRET=s3cret", "TERM=xterm", "TMPDIR=/var/folders/x"},
 			from: map[string]string{"GOFLAGS": `env_passthrough "GO*"`, "SECRET": `env_passthrough "*"`},
 		},
 		{
 			name: "later sources win, and an exact name sets an injector",
-			in: envInput{
-				usablePath: usable, usableTemp: func(string) bool { return false },
-				workspace: map[string]string{"GIT_AUTHOR_NAME": "A", "TERM": "workspace"},
-				user:      map[string]string{"HOME": "/home/owner", "USER": ""},
-				definition: map[string]string{
+			in: Input{
+				UsablePath: usable, UsableTemp: func(string) bool { return false },
+				Workspace: map[string]string{"GIT_AUTHOR_NAME": "A", "TERM": "workspace"},
+				User:      map[string]string{"HOME": "/home/owner", "USER": ""},
+				Definition: map[string]string{
 					"TERM": "dumb", "NODE_OPTIONS": "--max-old-space-size=1", "PATH": "relative:/kept",
 				},
-				command: []string{"TERM=vt100", "SECRET", "ABSENT"},
+				Command: []string{"TERM=vt100", "SECRET", "ABSENT"},
 			},
 			want: []string{"GIT_AUTHOR_NAME=A", "HOME=/home/owner", "LC_ALL=C.UTF-8", "NODE_OPTIONS=--max-old-space-size=1", "PATH=relative:/kept", "SECRET=s3cret", "TERM=vt100"},
 			from: map[string]string{"TERM": "command", "PATH": "env", "HOME": "run as the workspace's owner"},
 		},
 		{
 			name: "the git identity, unless it is set by name",
-			in: envInput{
-				passthrough: []string{"GIT_*"}, usablePath: usable, usableTemp: func(string) bool { return false },
-				identity:   []string{"GIT_AUTHOR_NAME=Some = Body", "GIT_AUTHOR_EMAIL=b@example.com", "GIT_COMMITTER_EMAIL=c@example.com"},
-				definition: map[string]string{"GIT_AUTHOR_EMAIL": "d@example.com"},
-				command:    []string{"GIT_COMMITTER_EMAIL=e@example.com"},
+			in: Input{
+				Passthrough: []string{"GIT_*"}, UsablePath: usable, UsableTemp: func(string) bool { return false },
+				Identity:   []string{"GIT_AUTHOR_NAME=Some = Body", "GIT_AUTHOR_EMAIL=b@example.com", "GIT_COMMITTER_EMAIL=c@example.com"},
+				Definition: map[string]string{"GIT_AUTHOR_EMAIL": "d@example.com"},
+				Command:    []string{"GIT_COMMITTER_EMAIL=e@example.com"},
 			},
 			want: []string{"GIT_AUTHOR_EMAIL=d@example.com", "GIT_AUTHOR_NAME=Some = Body", "GIT_COMMITTER_EMAIL=e@example.com",
 				"HOME=/home/u", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin", "TERM=xterm"},
@@ -63,14 +63,14 @@ func TestComputeEnv(t *testing.T) {
 		},
 		{
 			name: "a PATH with nothing usable becomes the system's",
-			in:   envInput{usablePath: func(string) bool { return false }, usableTemp: func(string) bool { return false }},
+			in:   Input{UsablePath: func(string) bool { return false }, UsableTemp: func(string) bool { return false }},
 			want: []string{"HOME=/home/u", "LC_ALL=C.UTF-8", "PATH=" + defaultPath, "TERM=xterm"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			test.in.caller = callerEnv
-			env, origins, err := computeEnv(test.in)
+			test.in.Caller = callerEnv
+			env, origins, err := Compute(test.in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,24 +93,24 @@ func TestComputeEnv(t *testing.T) {
 	}
 }
 
-func TestComputeEnvErrors(t *testing.T) {
+func TestComputeErrors(t *testing.T) {
 	t.Parallel()
-	triple := []credentialVar{{"GIT_CONFIG_COUNT", "1", `credentials "github"`}}
+	triple := []Secret{{"GIT_CONFIG_COUNT", "1", `credentials "github"`}}
 	for _, test := range []struct {
-		in        envInput
+		in        Input
 		attribute string
 	}{
-		{envInput{passthrough: []string{"OK", "LD_PRELOAD"}}, "env_passthrough[1]"},
-		{envInput{passthrough: []string{"BASH_FUNC_x%%"}}, "env_passthrough[0]"},
-		{envInput{caller: []string{"A=1"}, passthrough: []string{"[a"}}, "env_passthrough[0]"},
-		{envInput{definition: map[string]string{"A=B": "c"}}, "env"},
-		{envInput{definition: map[string]string{"A": "b\x00c"}}, "env A"},
-		{envInput{command: []string{"X=1", "=2"}}, "Env[1]"},
-		{envInput{credentials: triple, definition: map[string]string{"GIT_CONFIG_KEY_0": "http.extraHeader"}}, "env"},
-		{envInput{credentials: triple, workspace: map[string]string{"GIT_CONFIG_COUNT": "9"}}, "workspace.env"},
-		{envInput{credentials: triple, command: []string{"GIT_CONFIG_KEY_0"}}, "Env[0]"},
+		{Input{Passthrough: []string{"OK", "LD_PRELOAD"}}, "env_passthrough[1]"},
+		{Input{Passthrough: []string{"BASH_FUNC_x%%"}}, "env_passthrough[0]"},
+		{Input{Caller: []string{"A=1"}, Passthrough: []string{"[a"}}, "env_passthrough[0]"},
+		{Input{Definition: map[string]string{"A=B": "c"}}, "env"},
+		{Input{Definition: map[string]string{"A": "b\x00c"}}, "env A"},
+		{Input{Command: []string{"X=1", "=2"}}, "Env[1]"},
+		{Input{Credentials: triple, Definition: map[string]string{"GIT_CONFIG_KEY_0": "http.extraHeader"}}, "env"},
+		{Input{Credentials: triple, Workspace: map[string]string{"GIT_CONFIG_COUNT": "9"}}, "workspace.env"},
+		{Input{Credentials: triple, Command: []string{"GIT_CONFIG_KEY_0"}}, "Env[0]"},
 	} {
-		_, _, err := computeEnv(test.in)
+		_, _, err := Compute(test.in)
 		var e *shared.Error
 		if !errors.As(err, &e) || e.Attribute != test.attribute || !errors.Is(err, shared.ErrInvalidSpec) {
 			t.Errorf("%+v: got %v, want an error at %s", test.in, err, test.attribute)
@@ -139,20 +139,20 @@ func TestInjectors(t *testing.T) {
 }
 
 // Values may be secrets: no error may hold one.
-func TestComputeEnvErrorsHoldNoValues(t *testing.T) {
+func TestComputeErrorsHoldNoValues(t *testing.T) {
 	t.Parallel()
-	_, _, err := computeEnv(envInput{definition: map[string]string{"A": "hunter2\x00"}})
+	_, _, err := Compute(Input{Definition: map[string]string{"A": "hunter2\x00"}})
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func FuzzComputeEnv(f *testing.F) {
+func FuzzCompute(f *testing.F) {
 	f.Add("PATH=/bin\nA=1\nLD_PRELOAD=x", "L*", "A=2")
 	f.Add("=\n==\nPATH=::", "[", "")
 	f.Add("BASH_FUNC_a%%=() { x; }\nGIT_SSH=1", "*", "GIT_SSH")
 	f.Fuzz(func(t *testing.T, caller, pattern, command string) {
-		env, _, err := computeEnv(envInput{caller: strings.Split(caller, "\n"), passthrough: []string{pattern}, command: []string{command}})
+		env, _, err := Compute(Input{Caller: strings.Split(caller, "\n"), Passthrough: []string{pattern}, Command: []string{command}})
 		if err != nil {
 			return
 		}

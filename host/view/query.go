@@ -1,16 +1,15 @@
-package host
+package view
 
 import (
-	"path/filepath"
+	"path"
 	"slices"
 
-	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// insidePath gives the path inside at which an entry shows a path of the host.
-func insidePath(spec *shared.Spec, host string) (at string, ok bool) {
+// InsidePath gives the path inside at which an entry shows a path of the host.
+func InsidePath(spec *shared.Spec, host string) (at string, ok bool) {
 	deepest := -1
 	for _, e := range spec.Table {
 		if !e.Access.Shows() || !paths.Inside(e.Source, host) || len(e.Source) <= deepest {
@@ -24,33 +23,29 @@ func insidePath(spec *shared.Spec, host string) (at string, ok bool) {
 	return at, deepest >= 0
 }
 
-// OriginAbove is the Why of the entry for the directory above the workspace, which
-// hides nothing that somebody wanted hidden.
-const OriginAbove = view.OriginAbove
-
 // Shows gives the path inside at which a command of spec sees a path of the host:
 // that itself, where it shows there or something else does; "" where nothing does. Of
 // what lies beneath the table it knows the directories and not what of them an
 // engine leaves out.
-func Shows(spec *shared.Spec, path string) string {
-	if cover, _ := shared.Cover(spec.Table, path); cover != nil && cover.Access.Shows() {
-		return path
-	} else if at, ok := insidePath(spec, path); ok {
+func Shows(spec *shared.Spec, p string) string {
+	if cover, _ := shared.Cover(spec.Table, p); cover != nil && cover.Access.Shows() {
+		return p
+	} else if at, ok := InsidePath(spec, p); ok {
 		return at
-	} else if cover == nil && view.Beneath(spec.Filesystem, spec.Home, path) {
-		return path
+	} else if cover == nil && Beneath(spec.Filesystem, spec.Home, p) {
+		return p
 	}
 	// A directory on the way to an entry is there as well.
-	if slices.ContainsFunc(spec.Table, func(e shared.Entry) bool { return e.Access.Shows() && paths.Inside(path, e.Path) }) {
-		return path
+	if slices.ContainsFunc(spec.Table, func(e shared.Entry) bool { return e.Access.Shows() && paths.Inside(p, e.Path) }) {
+		return p
 	}
 	return ""
 }
 
-// writableInside reports whether a command can write at a path inside what is
+// WritableInside reports whether a command can write at a path inside what is
 // still there for commands of other sessions. An overlay is not: what is put
 // there ends with the session.
-func writableInside(spec *shared.Spec, p string) bool {
+func WritableInside(spec *shared.Spec, p string) bool {
 	deepest, writable := "", false
 	cover := func(dir string, w bool) {
 		if paths.Inside(dir, p) && len(dir) >= len(deepest) {
@@ -70,8 +65,8 @@ func writableInside(spec *shared.Spec, p string) bool {
 	return writable
 }
 
-// creatable reports whether a command could create a path of the host.
-func creatable(spec *shared.Spec, host string) bool {
+// Creatable reports whether a command could create a path of the host.
+func Creatable(spec *shared.Spec, host string) bool {
 	for _, e := range spec.Table {
 		if !e.Access.Shows() || !paths.Inside(e.Source, host) {
 			continue
@@ -83,11 +78,11 @@ func creatable(spec *shared.Spec, host string) bool {
 	return false
 }
 
-// usablePath reports whether a directory may stand in a command's PATH: neither
+// UsableInPath reports whether a directory may stand in a command's PATH: neither
 // it nor what symlinks in it lead to is where a command could plant a program for
-// the next one. What cannot be followed is of no use there.
-func usablePath(spec *shared.Spec, dir string) bool {
-	clean := filepath.Clean(dir)
+// the next one. follow is Facts.Follow. What cannot be followed is of no use there.
+func UsableInPath(spec *shared.Spec, dir string, follow func(string) Way) bool {
+	clean := path.Clean(dir)
 	host := dir // as it is written: after a symlink, a ".." is not what Clean takes it for
 	cover, at := shared.Cover(spec.Table, clean)
 	switch {
@@ -96,31 +91,29 @@ func usablePath(spec *shared.Spec, dir string) bool {
 	case at != "" && at != clean:
 		host = at
 	}
-	way := follow("/", host)
-	return way.Err == nil && !writableInside(spec, clean) && !creatable(spec, way.End) &&
-		(way.End == filepath.Clean(host) || !writableInside(spec, way.End))
+	way := follow(host)
+	return way.Err == nil && !WritableInside(spec, clean) && !Creatable(spec, way.End) &&
+		(way.End == path.Clean(host) || !WritableInside(spec, way.End))
 }
 
-// hostPaths gives the host's path of what an entry of a table is about; "" where
+// HostPaths gives the host's path of what an entry of a table is about; "" where
 // that is nothing of the host's.
-func hostPaths(table []shared.Entry) func(e *shared.Entry) string {
+func HostPaths(table []shared.Entry) func(e *shared.Entry) string {
 	covers := shared.Covers(table)
 	return func(e *shared.Entry) string {
 		if e.Access != shared.Hidden {
 			return e.Source
 		}
-		if e.Why == view.OriginAbove {
+		if e.Why == OriginAbove {
 			return "" // it lies in the private home, or in /tmp
 		}
-		cover, dir := covers(filepath.Dir(e.Path))
+		cover, dir := covers(path.Dir(e.Path))
 		switch {
 		case cover == nil:
 			return e.Path // of the operating system's view
 		case dir == "":
 			return ""
 		}
-		return filepath.Join(dir, filepath.Base(e.Path))
+		return path.Join(dir, path.Base(e.Path))
 	}
 }
-
-var _ view.Facts = (*facts)(nil)
