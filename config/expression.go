@@ -62,7 +62,6 @@ func systemRoot() (string, error) {
 type evaluator struct {
 	input     EvalInput
 	root      string // workspace.root as the file sets it
-	evalRoot  bool   // workspace.root is being evaluated itself
 	functions map[string]function.Function
 }
 
@@ -213,8 +212,6 @@ func (e *evaluator) unset(expr hcl.Expression) string {
 
 func (e *evaluator) workspaceRoot() (string, error) {
 	switch {
-	case e.evalRoot:
-		return "", fmt.Errorf("workspace.root cannot refer to itself")
 	case e.root != "":
 		return e.root, nil
 	case e.input.Root == nil:
@@ -225,6 +222,16 @@ func (e *evaluator) workspaceRoot() (string, error) {
 		return "", fmt.Errorf("workspace.root is not known: %w", err)
 	}
 	return root, nil
+}
+
+// refersToWorkspace gives the reference to workspace in an expression, or nil.
+func refersToWorkspace(expr hcl.Expression) hcl.Traversal {
+	for _, traversal := range expr.Variables() {
+		if traversal.RootName() == "workspace" {
+			return traversal
+		}
+	}
+	return nil
 }
 
 func unknownRoot(traversal hcl.Traversal) *hcl.Diagnostic {

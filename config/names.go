@@ -1,10 +1,6 @@
 package config
 
-import (
-	"strings"
-
-	"github.com/sbxhost/sbxhost/host"
-)
+import "strings"
 
 // nearest is the candidate that name is most likely a misspelling of, or
 // empty. Short names must match more closely, or all would resemble another.
@@ -70,10 +66,6 @@ func upperFirst(s string) string {
 	}
 	return s
 }
-
-// validName is the form of the names of sandboxes and engines: they become
-// words of command lines and parts of file names.
-func validName(s string) bool { return host.ValidEngineName(s) }
 
 func validEnvName(s string) bool {
 	for i := range len(s) {

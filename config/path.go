@@ -48,19 +48,7 @@ func (d *decoder) hostPath(it item) (string, bool) {
 	return "", false
 }
 
-func (d *decoder) hostPaths(it item) ([]string, bool) {
-	items, ok := d.elements(it)
-	if !ok {
-		return nil, false
-	}
-	paths := make([]string, 0, len(items))
-	for _, e := range items {
-		p, good := d.hostPath(e)
-		ok = ok && good
-		paths = append(paths, p)
-	}
-	return paths, ok
-}
+func (d *decoder) hostPaths(it item) []string { return d.good(it, d.hostPath) }
 
 // insidePath is an absolute path inside the sandbox.
 func (d *decoder) insidePath(it item) (string, bool) {

@@ -22,8 +22,8 @@ func Reference() []AttributeReference {
 		name   string
 		schema *schema
 	}{
-		{"", &fileSchema}, {"workspace", &workspaceSchema}, {"approvals", &approvalsSchema}, {"audit", &auditSchema}, {"engine", &engineSchema},
-		{"sandbox", &sandboxSchema}, {"limits", &limitsSchema}, {"bind_paths", &bindSchema},
+		{"", &fileSchema}, {"workspace", &workspaceSchema.schema}, {"approvals", &approvalsSchema.schema}, {"audit", &auditSchema.schema},
+		{"engine", &engineSchema.schema}, {"sandbox", &sandboxSchema.schema}, {"limits", &limitsSchema.schema}, {"bind_paths", &bindSchema.schema},
 	} {
 		for _, name := range b.schema.attrs {
 			list = append(list, AttributeReference{Block: b.name, Name: name})

@@ -19,64 +19,16 @@ func builtinEngines() []string {
 // the engine's schema can decode, is returned as it is, or nil.
 func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 	var def host.Definition
-	content := d.content(body, &sandboxSchema)
-	d.engineHidden = false
-
-	for _, name := range sandboxSchema.attrs {
-		attr := content.Attributes[name]
-		if attr == nil {
-			continue
-		}
-		it, ok := d.item(attr)
-		if !ok {
-			continue
-		}
-		switch name {
-		case "engine":
-			def.Engine = d.engine(it)
-		case "fallback":
-			def.Fallback, _ = d.oneOf(it, "deny", "approve")
-		case "network":
-			def.Network, _ = d.bool(it)
-		case "filesystem":
-			def.Filesystem, _ = d.oneOf(it, "minimal", "host")
-		case "read_only":
-			def.ReadOnly, _ = d.bool(it)
-		case "workdir":
-			def.Workdir = d.workdir(it)
-		case "bind_paths":
-			def.BindPaths = d.binds(it)
-		case "deny_paths":
-			def.DenyPaths = d.pathPatterns(it)
-			if it.val.CanIterateElements() && it.val.LengthInt() == 0 {
-				d.invalid(it, "an empty list hides nothing; leave it out if that is meant")
-			}
-		case "protect_paths":
-			def.ProtectPaths = d.pathPatterns(it)
-		case "protect_paths_except":
-			def.ProtectPathsExcept = d.givenUp(it)
-		case "git":
-			def.Git, _ = d.oneOf(it, "protected", "full")
-		case "unix_sockets":
-			def.UnixSockets = d.socketPaths(it)
-		case "env_passthrough":
-			def.EnvPassthrough = d.passthrough(it)
-		case "env":
-			def.Env, _ = d.environment(it)
-		case "credentials":
-			def.Credentials = d.credentials(it)
-		}
-	}
-
 	var config *hcl.Block
+	d.engineHidden = false
+	content := sandboxSchema.read(d, body, body.MissingItemRange(), &def)
 	for _, block := range content.Blocks {
 		switch block.Type {
 		case "limits":
-			def.Limits = d.limits(block.Body)
+			limitsSchema.read(d, block.Body, block.DefRange, &def)
 		case "config":
 			config = block
-			auto := content.Attributes["engine"] == nil || def.Engine == "auto"
-			if auto && !slices.Contains(d.engines, "docker") {
+			if auto := def.Engine == "auto" || content.Attributes["engine"] == nil; auto && !slices.Contains(d.engines, "docker") {
 				d.report(block.DefRange, "No engine for these options",
 					"A config block holds the options of one engine: name it with the attribute engine, which is \"auto\" here, or declare docker by an engine block, and they are docker's.")
 			}
@@ -154,56 +106,49 @@ func (d *decoder) binds(it item) []host.Bind {
 // bind decodes one element: a path, or an object with one.
 func (d *decoder) bind(it item) (host.Bind, bool) {
 	var bind host.Bind
-	ok := true
+	before := len(d.diags)
 	if ty := it.val.Type(); it.val.IsNull() || !ty.IsObjectType() && !ty.IsMapType() {
 		if s := it.val; !s.IsNull() && ty.FriendlyName() != "string" {
 			d.wrongType(it, "a path or an object { host = ... }")
 			return bind, false
 		}
+		var ok bool
 		bind.Host, ok = d.bindPath(it)
 		return bind, ok
 	}
 
-	fields, ok := d.fields(it)
+	fields, _ := d.fields(it)
 	hasHost := false
 	for _, f := range fields {
-		good := true
-		switch f.key {
-		case "host":
-			hasHost = true
-			bind.Host, good = d.bindPath(f.item)
-		case "container":
-			bind.Container, good = d.insidePath(f.item)
-		case "read_only":
-			var readOnly bool
-			readOnly, good = d.bool(f.item)
-			bind.Writable = good && !readOnly
-		case "optional":
-			bind.Optional, good = d.bool(f.item)
-		default:
-			good = false
-			detail := " It takes " + list(bindSchema.attrs, "and") + "."
-			if near := nearest(f.key, bindSchema.attrs); near != "" && !f.hiddenKey {
-				detail = fmt.Sprintf(" Did you mean %q?", near)
-			}
-			switch {
-			case f.hiddenKey:
-			case slices.Contains([]string{"source", "src", "path"}, f.key):
-				detail = ` Did you mean "host"?`
-			case slices.Contains([]string{"destination", "target", "dst"}, f.key):
-				detail = ` Did you mean "container"?`
-			case slices.Contains([]string{"writable", "readonly"}, f.key):
-				detail = ` Did you mean "read_only"?`
-			}
-			d.report(f.keyAt, "Unknown attribute", fmt.Sprintf("%s: %s is none of its attributes.%s", it.name, f.showKey(), detail))
+		hasHost = hasHost || f.key == "host"
+		if i := slices.Index(bindSchema.attrs, f.key); i >= 0 {
+			bindSchema.attributes[i].read(d, f.item, &bind)
+			continue
 		}
-		ok = ok && good
+		detail := " It takes " + list(bindSchema.attrs, "and") + "."
+		if meant := meantOfBind(f.key); meant != "" && !f.hiddenKey {
+			detail = fmt.Sprintf(" Did you mean %q?", meant)
+		}
+		d.report(f.keyAt, "Unknown attribute", fmt.Sprintf("%s: %s is none of its attributes.%s", it.name, f.showKey(), detail))
 	}
 	if !hasHost {
 		d.report(it.at, "Missing attribute", it.name+" needs host, the path to show.")
-		ok = false
 	}
-	return bind, ok
+	return bind, len(d.diags) == before
+}
+
+// meantOfBind is the attribute of a bind that a name may stand for, as other tools
+// have it; "" where there is none.
+func meantOfBind(name string) string {
+	switch name {
+	case "source", "src", "path":
+		return "host"
+	case "destination", "target", "dst":
+		return "container"
+	case "writable", "readonly":
+		return "read_only"
+	}
+	return nearest(name, bindSchema.attrs)
 }
 
 func (d *decoder) passthrough(it item) []string {
@@ -255,39 +200,4 @@ func onlyStars(s string) bool {
 		}
 	}
 	return true
-}
-
-func (d *decoder) limits(body hcl.Body) host.Limits {
-	var limits host.Limits
-	content := d.content(body, &limitsSchema)
-	for _, name := range limitsSchema.attrs {
-		attr := content.Attributes[name]
-		if attr == nil {
-			continue
-		}
-		it, ok := d.item(attr)
-		if !ok {
-			continue
-		}
-		it.name = "limits." + name
-		switch name {
-		case "timeout":
-			limits.Timeout, _ = d.duration(it)
-		case "grace":
-			limits.Grace, _ = d.duration(it)
-		case "memory":
-			limits.Memory, _ = d.size(it)
-		case "cpus":
-			limits.CPUs, _ = d.cpus(it)
-		case "pids":
-			limits.PIDs, _ = d.count(it)
-		case "open_files":
-			limits.OpenFiles, _ = d.count(it)
-		case "temp_size":
-			limits.TempSize, _ = d.size(it)
-		case "enforce":
-			limits.Enforce, _ = d.oneOf(it, "required", "best_effort")
-		}
-	}
-	return limits
 }

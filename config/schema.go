@@ -22,50 +22,6 @@ type blockType struct {
 	many    bool
 }
 
-var (
-	fileSchema = schema{
-		place: "the top level of the file",
-		attrs: []string{"default_sandbox"},
-		blocks: []blockType{
-			{name: "workspace"}, {name: "approvals"}, {name: "audit"},
-			{name: "engine", labeled: true, many: true}, {name: "sandbox", labeled: true, many: true},
-		},
-	}
-	workspaceSchema = schema{
-		place: "the workspace block",
-		attrs: []string{"root", "readable", "writable", "control_sockets", "harmless_files", "temp", "toolchains", "env"},
-	}
-	approvalsSchema = schema{
-		place: "the approvals block",
-		attrs: []string{"mode", "session_ttl", "allow_bypass"},
-	}
-	auditSchema = schema{
-		place: "the audit block",
-		attrs: []string{"path", "max_size", "keep", "on_error"},
-	}
-	engineSchema = schema{
-		place: "an engine block",
-		attrs: []string{"source", "sha256", "env", "args"},
-	}
-	sandboxSchema = schema{
-		place: "a sandbox block",
-		attrs: []string{
-			"engine", "fallback", "network", "filesystem", "read_only", "workdir", "bind_paths", "deny_paths",
-			"protect_paths", "protect_paths_except", "git", "unix_sockets",
-			"env_passthrough", "env", "credentials",
-		},
-		blocks: []blockType{{name: "limits"}, {name: "config"}},
-	}
-	limitsSchema = schema{
-		place: "a limits block",
-		attrs: []string{"timeout", "grace", "memory", "cpus", "pids", "open_files", "temp_size", "enforce"},
-	}
-	bindSchema = schema{
-		place: "an element of bind_paths",
-		attrs: []string{"host", "container", "read_only", "optional"},
-	}
-)
-
 // engineOption names the engine that has an option, for those that people
 // write by mistake where the option is not known.
 func engineOption(name string) (engine string) {
@@ -182,7 +138,7 @@ func (s *schema) unknownBlock(name string) string {
 
 // belongs says where a name that s does not have may have been meant to stand.
 func (s *schema) belongs(name string) string {
-	for _, other := range []*schema{&sandboxSchema, &limitsSchema, &workspaceSchema, &approvalsSchema, &auditSchema, &fileSchema} {
+	for _, other := range []*schema{&sandboxSchema.schema, &limitsSchema.schema, &workspaceSchema.schema, &approvalsSchema.schema, &auditSchema.schema, &fileSchema} {
 		if other != s && slices.Contains(other.names(), name) {
 			return fmt.Sprintf(" It belongs in %s.", other.place)
 		}

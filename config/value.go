@@ -21,6 +21,7 @@ type decoder struct {
 	engines []string // names of the engine blocks
 	// installed names further engines; nil means none
 	installed func() []string
+	setRoot   func(path string) // tells what workspace.root is, if the file says so
 	diags     hcl.Diagnostics
 
 	engineHidden bool // the sandbox's engine is an item that is

@@ -1,0 +1,321 @@
+package config
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/policy"
+)
+
+// block is one kind of block: its attributes, how each is read into a T, and how its
+// effective value is shown. Everything else that knows attributes takes them from here.
+type block[T any] struct {
+	schema
+	prefix     string // of attributes in errors: "limits."
+	attributes []attribute[T]
+}
+
+type attribute[T any] struct {
+	name  string
+	read  func(*decoder, item, *T)
+	shown func(*T) string // for people; "" shows nothing
+	needs string          // the error where it is left out; "" where it may be
+}
+
+func newBlock[T any](place, prefix string, attributes []attribute[T], blocks ...blockType) *block[T] {
+	b := &block[T]{schema: schema{place: place, blocks: blocks}, prefix: prefix, attributes: attributes}
+	for _, a := range attributes {
+		b.attrs = append(b.attrs, a.name)
+	}
+	return b
+}
+
+// read reads the attributes of body, and gives what it holds.
+func (b *block[T]) read(d *decoder, body hcl.Body, at hcl.Range, to *T) *hcl.BodyContent {
+	content := d.content(body, &b.schema)
+	for _, a := range b.attributes {
+		attr := content.Attributes[a.name]
+		if attr == nil {
+			if a.needs != "" {
+				d.report(at, "Missing attribute", a.needs)
+			}
+			continue
+		}
+		if it, ok := d.item(attr); ok {
+			it.name = b.prefix + a.name
+			a.read(d, it, to)
+		}
+	}
+	return content
+}
+
+// show gives the effective value of each attribute.
+func (b *block[T]) show(prefix string, of *T, add func(attribute, value string)) {
+	for _, a := range b.attributes {
+		if text := a.shown(of); text != "" {
+			add(prefix+a.name, text)
+		}
+	}
+}
+
+// The attributes of common types.
+
+func aBool[T any](name string, at func(*T) *bool) attribute[T] {
+	return attribute[T]{name: name,
+		read:  func(d *decoder, it item, to *T) { *at(to), _ = d.bool(it) },
+		shown: func(of *T) string { return strconv.FormatBool(*at(of)) }}
+}
+
+// aChoice is one of a few texts; the first is the default.
+func aChoice[T any](name string, at func(*T) *string, allowed ...string) attribute[T] {
+	return attribute[T]{name: name,
+		read:  func(d *decoder, it item, to *T) { *at(to), _ = d.oneOf(it, allowed...) },
+		shown: func(of *T) string { return cmp.Or(*at(of), allowed[0]) }}
+}
+
+func aList[T any](name string, at func(*T) *[]string, read func(*decoder, item) []string) attribute[T] {
+	return attribute[T]{name: name,
+		read:  func(d *decoder, it item, to *T) { *at(to) = read(d, it) },
+		shown: func(of *T) string { return listOf(*at(of)) }}
+}
+
+// aNumber is a value that zero means the absence of, for which there is a text.
+func aNumber[T any, N comparable](name string, at func(*T) *N, read func(*decoder, item) (N, bool), without string) attribute[T] {
+	return attribute[T]{name: name,
+		read: func(d *decoder, it item, to *T) { *at(to), _ = read(d, it) },
+		shown: func(of *T) string {
+			if zero := *new(N); *at(of) == zero {
+				return without
+			}
+			return fmt.Sprint(*at(of))
+		}}
+}
+
+var fileSchema = schema{
+	place: "the top level of the file",
+	attrs: []string{"default_sandbox"},
+	blocks: []blockType{
+		{name: "workspace"}, {name: "approvals"}, {name: "audit"},
+		{name: "engine", labeled: true, many: true}, {name: "sandbox", labeled: true, many: true},
+	},
+}
+
+type definition = host.Definition
+
+var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
+	{name: "engine",
+		read:  func(d *decoder, it item, to *definition) { to.Engine = d.engine(it) },
+		shown: func(of *definition) string { return cmp.Or(of.Engine, "auto") }},
+	{name: "fallback",
+		read: func(d *decoder, it item, to *definition) { to.Fallback, _ = d.oneOf(it, "deny", "approve") },
+		shown: func(of *definition) string {
+			if of.Engine == "" || of.Engine == "auto" {
+				return cmp.Or(of.Fallback, "approve")
+			}
+			return cmp.Or(of.Fallback, "deny")
+		}},
+	aBool("network", func(x *definition) *bool { return &x.Network }),
+	aChoice("filesystem", func(x *definition) *string { return &x.Filesystem }, "minimal", "host"),
+	aBool("read_only", func(x *definition) *bool { return &x.ReadOnly }),
+	{name: "workdir",
+		read:  func(d *decoder, it item, to *definition) { to.Workdir = d.workdir(it) },
+		shown: func(of *definition) string { return cmp.Or(of.Workdir, "host") }},
+	{name: "bind_paths",
+		read:  func(d *decoder, it item, to *definition) { to.BindPaths = d.binds(it) },
+		shown: func(of *definition) string { return listOf(bindTexts(of.BindPaths)) }},
+	aList("deny_paths", func(x *definition) *[]string { return &x.DenyPaths }, (*decoder).hiddenPaths),
+	aList("protect_paths", func(x *definition) *[]string { return &x.ProtectPaths }, (*decoder).pathPatterns),
+	aList("protect_paths_except", func(x *definition) *[]string { return &x.ProtectPathsExcept }, (*decoder).givenUp),
+	aChoice("git", func(x *definition) *string { return &x.Git }, "protected", "full"),
+	aList("unix_sockets", func(x *definition) *[]string { return &x.UnixSockets }, (*decoder).socketPaths),
+	aList("env_passthrough", func(x *definition) *[]string { return &x.EnvPassthrough }, (*decoder).passthrough),
+	{name: "env",
+		read:  func(d *decoder, it item, to *definition) { to.Env, _ = d.environment(it) },
+		shown: func(of *definition) string { return listOf(slices.Sorted(maps.Keys(of.Env))) }},
+	aList("credentials", func(x *definition) *[]string { return &x.Credentials }, (*decoder).credentials),
+}, blockType{name: "limits"}, blockType{name: "config"})
+
+var limitsSchema = newBlock("a limits block", "limits.", []attribute[definition]{
+	aNumber("timeout", func(x *definition) *time.Duration { return &x.Limits.Timeout }, (*decoder).duration, "none"),
+	aNumber("grace", func(x *definition) *time.Duration { return &x.Limits.Grace }, (*decoder).duration, host.DefaultGrace.String()),
+	aNumber("memory", func(x *definition) *uint64 { return &x.Limits.Memory }, (*decoder).size, "none"),
+	aNumber("cpus", func(x *definition) *float64 { return &x.Limits.CPUs }, (*decoder).cpus, "none"),
+	aNumber("pids", func(x *definition) *uint64 { return &x.Limits.PIDs }, (*decoder).count, "none"),
+	aNumber("open_files", func(x *definition) *uint64 { return &x.Limits.OpenFiles }, (*decoder).count, "none"),
+	aNumber("temp_size", func(x *definition) *uint64 { return &x.Limits.TempSize }, (*decoder).size, "by the machine's memory"),
+	aChoice("enforce", func(x *definition) *string { return &x.Limits.Enforce }, "required", "best_effort"),
+})
+
+// bindSchema is that of an object in bind_paths.
+var bindSchema = newBlock("an element of bind_paths", "", []attribute[host.Bind]{
+	{name: "host", read: func(d *decoder, it item, to *host.Bind) { to.Host, _ = d.bindPath(it) }},
+	{name: "container", read: func(d *decoder, it item, to *host.Bind) { to.Container, _ = d.insidePath(it) }},
+	{name: "read_only", read: func(d *decoder, it item, to *host.Bind) {
+		readOnly, ok := d.bool(it)
+		to.Writable = ok && !readOnly
+	}},
+	{name: "optional", read: func(d *decoder, it item, to *host.Bind) { to.Optional, _ = d.bool(it) }},
+})
+
+var workspaceSchema = newBlock("the workspace block", "workspace.", []attribute[host.Options]{
+	{name: "root",
+		read: func(d *decoder, it item, to *host.Options) {
+			if traversal := refersToWorkspace(it.expr); traversal != nil {
+				d.add(hcl.Diagnostics{refError(traversal, "No workspace root", "workspace.root cannot refer to itself.")})
+			} else if path, ok := d.hostPath(it); ok {
+				to.Workspace.Root = path
+				d.setRoot(path)
+			}
+		},
+		shown: func(of *host.Options) string { return cmp.Or(of.Workspace.Root, "found from the current directory") }},
+	aList("readable", func(x *host.Options) *[]string { return &x.Workspace.Readable }, (*decoder).hostPaths),
+	aList("writable", func(x *host.Options) *[]string { return &x.Workspace.Writable }, (*decoder).hostPaths),
+	aBool("temp", func(x *host.Options) *bool { return &x.Workspace.Temp }),
+	aBool("toolchains", func(x *host.Options) *bool { return &x.Workspace.Toolchains }),
+	aList("control_sockets", func(x *host.Options) *[]string { return &x.Workspace.ControlSockets }, (*decoder).hostPaths),
+	aList("harmless_files", func(x *host.Options) *[]string { return &x.Sensitive.Harmless }, (*decoder).fileNames),
+	{name: "env",
+		read: func(d *decoder, it item, to *host.Options) { to.Workspace.Env, _ = d.environment(it) },
+		shown: func(of *host.Options) string {
+			if of.Workspace.Env == nil {
+				return "the git identity"
+			}
+			return listOf(slices.Sorted(maps.Keys(of.Workspace.Env)))
+		}},
+})
+
+var approvalsSchema = newBlock("the approvals block", "approvals.", []attribute[host.Options]{
+	{name: "mode",
+		read: func(d *decoder, it item, to *host.Options) {
+			if text, ok := d.oneOf(it, "ask", "always", "deny"); ok {
+				to.Approvals.Mode, _ = policy.ParseMode(text)
+				to.Approvals.ModeOrigin = fmt.Sprintf("approvals.mode (%s:%d)", it.at.Filename, it.at.Start.Line)
+			}
+		},
+		shown: func(of *host.Options) string { return of.Approvals.Mode.String() }},
+	aNumber("session_ttl", func(x *host.Options) *time.Duration { return &x.Approvals.SessionTTL }, (*decoder).duration, host.DefaultSessionTTL.String()),
+	aBool("allow_bypass", func(x *host.Options) *bool { return &x.Approvals.AllowBypass }),
+})
+
+var auditSchema = newBlock("the audit block", "audit.", []attribute[host.Options]{
+	{name: "path", needs: "An audit block needs path, the file to write to.",
+		read:  func(d *decoder, it item, to *host.Options) { to.Audit.Path, _ = d.hostPath(it) },
+		shown: func(of *host.Options) string { return cmp.Or(of.Audit.Path, "none") }},
+	{name: "max_size",
+		read: func(d *decoder, it item, to *host.Options) {
+			n, ok := d.size(it)
+			if to.Audit.MaxSize = n; ok && (n < 4<<10 || n > 1<<40) {
+				d.invalid(it, "must be from 4KiB to 1TiB")
+			}
+		},
+		shown: func(of *host.Options) string {
+			return ifLogged(of, fmt.Sprint(cmp.Or(of.Audit.MaxSize, audit.DefaultMaxSize)))
+		}},
+	{name: "keep",
+		read: func(d *decoder, it item, to *host.Options) {
+			n, ok := d.count(it)
+			if to.Audit.Keep = n; ok && n > 1000 {
+				d.invalid(it, "must be from 1 to 1000 files")
+			}
+		},
+		shown: func(of *host.Options) string {
+			return ifLogged(of, fmt.Sprint(cmp.Or(of.Audit.Keep, audit.DefaultKeep)))
+		}},
+	{name: "on_error",
+		read: func(d *decoder, it item, to *host.Options) {
+			text, _ := d.oneOf(it, "stop", "continue")
+			to.Audit.Continue = text == "continue"
+		},
+		shown: func(of *host.Options) string {
+			return ifLogged(of, map[bool]string{false: "stop", true: "continue"}[of.Audit.Continue])
+		}},
+})
+
+func ifLogged(of *host.Options, text string) string {
+	if of.Audit.Path == "" {
+		return ""
+	}
+	return text
+}
+
+var engineSchema = newBlock("an engine block", "", []attribute[host.EngineSource]{
+	{name: "source", needs: "An engine block needs source, the path of the engine's executable.",
+		read:  func(d *decoder, it item, to *host.EngineSource) { to.Source, _ = d.hostPath(it) },
+		shown: func(of *host.EngineSource) string { return of.Source }},
+	{name: "sha256",
+		read: func(d *decoder, it item, to *host.EngineSource) { to.SHA256 = d.checksums(it) },
+		shown: func(of *host.EngineSource) string {
+			var sums []string
+			for _, platform := range slices.Sorted(maps.Keys(of.SHA256)) {
+				sums = append(sums, platform+" = "+of.SHA256[platform])
+			}
+			return listOf(sums)
+		}},
+	aList("env", func(x *host.EngineSource) *[]string { return &x.Env }, (*decoder).variableNames),
+	aList("args", func(x *host.EngineSource) *[]string { return &x.Args }, (*decoder).engineArgs),
+})
+
+func (d *decoder) variableNames(it item) []string {
+	return d.good(it, func(e item) (string, bool) {
+		s, ok := d.text(e)
+		if ok && !validEnvName(s) {
+			d.invalid(e, "%s is not the name of a variable", e.show(s))
+		}
+		return s, ok
+	})
+}
+
+func (d *decoder) engineArgs(it item) []string {
+	args, _ := d.texts(it)
+	return args
+}
+
+// hiddenPaths are patterns, of which there must be one.
+func (d *decoder) hiddenPaths(it item) []string {
+	if it.val.CanIterateElements() && it.val.LengthInt() == 0 {
+		d.invalid(it, "an empty list hides nothing; leave it out if that is meant")
+	}
+	return d.pathPatterns(it)
+}
+
+// checksums decodes checksums by platform, each such as "linux_amd64".
+func (d *decoder) checksums(it item) map[string]string {
+	fields, ok := d.fields(it)
+	if !ok {
+		return nil
+	}
+	if len(fields) == 0 {
+		d.invalid(it, "an object without a checksum pins nothing; leave it out if that is meant, or fill it in with `sbxhost engines pin`")
+		return nil
+	}
+	sums := make(map[string]string, len(fields))
+	for _, f := range fields {
+		if goos, arch, ok := strings.Cut(f.key, "_"); !ok || goos == "" || arch == "" {
+			d.report(f.keyAt, "Invalid platform", fmt.Sprintf("%s: %s is no platform: it takes an operating system and an architecture as Go names them, such as linux_amd64.", it.name, f.showKey()))
+			continue
+		}
+		sum, good := d.text(f.item)
+		if !good {
+			continue
+		}
+		if raw, err := hex.DecodeString(sum); err != nil || len(raw) != sha256Size {
+			d.invalid(f.item, "%s is no SHA-256: it takes 64 hexadecimal digits", f.show(sum))
+			continue
+		}
+		sums[f.key] = strings.ToLower(sum)
+	}
+	return sums
+}
+
+// sha256Size is a SHA-256's length in bytes.
+const sha256Size = 32
