@@ -137,7 +137,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("a half file stays: %v", err)
 	}
 	// Whoever holds the lock for long is named rather than waited for.
-	d := s.document()
+	d := s.approvals().document
 	dir, err := d.openDir()
 	if err != nil {
 		t.Fatal(err)

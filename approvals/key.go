@@ -12,18 +12,18 @@ import (
 
 // Key is what an approval is for: exactly one command.
 type Key struct {
-	Argv   []string // or, with Script, its positional parameters
-	Script string   // shell text; empty means none
+	Argv   []string `json:"argv"`             // or, with Script, its positional parameters
+	Script string   `json:"script,omitempty"` // shell text; empty means none
 	// Env is the digest of the variables that were set for this command alone,
 	// as DigestEnv gives it: the values may be secrets.
-	Env     string
-	Dir     string // absolute
-	Sandbox string
+	Env     string `json:"env_sha256,omitempty"`
+	Dir     string `json:"dir"` // absolute
+	Sandbox string `json:"sandbox"`
 	// Definition is the digest of what the sandbox's definition gives the command
 	// without its sandbox, likewise: credentials, or a variable that has programs
 	// load code, must not come with an approval that was given before them.
-	Definition string
-	Workspace  string // its root
+	Definition string `json:"definition_sha256,omitempty"`
+	Workspace  string `json:"workspace"` // its root
 }
 
 // DigestEnv is what a Key holds of "name=value" entries and the like; "" for

@@ -1,19 +1,14 @@
 package approvals
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Version is that of the files' format.
@@ -61,15 +56,33 @@ func ParseScope(s string) (Scope, error) {
 
 // Approval is one entry of a store.
 type Approval struct {
+	Scope Scope `json:"scope"`
 	Key
-	ID      string // names it for Revoke
-	Scope   Scope
-	Session string    // which one, for the scope session
-	At      time.Time // by the wall clock, for people
-	Reason  string    // why the command was not sandboxed then
+	ID      string    `json:"-"`                 // names it for Revoke
+	Session string    `json:"session,omitempty"` // which one, for the scope session
+	At      time.Time `json:"at"`                // by the wall clock, for people
+	Reason  string    `json:"reason,omitempty"`  // why the command was not sandboxed then
 	// Boot and Until end the scopes once and session.
-	Boot  string
-	Until time.Duration
+	Boot  string        `json:"boot,omitempty"`
+	Until time.Duration `json:"until_ns_since_boot,omitempty"`
+}
+
+// texts are what a command or a file name has chosen.
+func (a *Approval) texts() []*string {
+	texts := []*string{&a.Script, &a.Dir, &a.Sandbox, &a.Workspace, &a.Session}
+	a.Argv = append([]string{}, a.Argv...)
+	for i := range a.Argv {
+		texts = append(texts, &a.Argv[i])
+	}
+	return texts
+}
+
+func (a *Approval) check() error {
+	if _, err := ParseScope(string(a.Scope)); err != nil {
+		return fmt.Errorf("scope: %w", err)
+	}
+	a.ID = a.id()
+	return nil
 }
 
 // Expired reports whether the approval's time is over at a moment.
@@ -90,7 +103,9 @@ func Open(dir string) *Store { return &Store{dir: dir, now: Now} }
 // Dir is the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-func (s *Store) document() document { return document{s.dir, FileName} }
+func (s *Store) approvals() listFile[Approval, *Approval] {
+	return listFile[Approval, *Approval]{document{s.dir, FileName}, "approvals"}
+}
 
 // Find gives the approval for a command in a session; nil where there is none.
 // One of the scope once is used up by that. The error may be a TamperedError
@@ -101,7 +116,7 @@ func (s *Store) Find(ctx context.Context, key Key, session string) (*Approval, e
 		return found, err
 	}
 	// Another process may be using it up at this moment.
-	err = s.change(ctx, func(list []Approval, _ Moment) ([]Approval, error) {
+	err = s.change(ctx, func(list []Approval) ([]Approval, error) {
 		i := slices.IndexFunc(list, func(a Approval) bool { return a.ID == found.ID && !a.expiredOr(s) })
 		if i < 0 {
 			found = nil
@@ -122,11 +137,7 @@ func (a *Approval) expiredOr(s *Store) bool {
 
 // Peek is Find, using nothing up.
 func (s *Store) Peek(key Key, session string) (*Approval, error) {
-	text, err := s.document().read()
-	if err != nil || text == nil {
-		return nil, err
-	}
-	list, err := s.decode(text)
+	list, err := s.approvals().list()
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +185,7 @@ func (s *Store) Add(ctx context.Context, key Key, scope Scope, session string, t
 		a.Session = session
 	}
 	a.ID = a.id()
-	err := s.change(ctx, func(list []Approval, _ Moment) ([]Approval, error) {
+	err := s.change(ctx, func(list []Approval) ([]Approval, error) {
 		list = slices.DeleteFunc(list, func(have Approval) bool { return have.ID == a.ID })
 		return append(list, a), nil
 	})
@@ -192,11 +203,7 @@ func (a *Approval) id() string {
 // List gives all entries whose time is not over, in the order in which they
 // were made.
 func (s *Store) List() ([]Approval, error) {
-	text, err := s.document().read()
-	if err != nil || text == nil {
-		return nil, err
-	}
-	list, err := s.decode(text)
+	list, err := s.approvals().list()
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +213,7 @@ func (s *Store) List() ([]Approval, error) {
 // Revoke removes the entries that matches reports, and gives them.
 func (s *Store) Revoke(ctx context.Context, matches func(*Approval) bool) ([]Approval, error) {
 	var gone []Approval
-	err := s.change(ctx, func(list []Approval, _ Moment) ([]Approval, error) {
+	err := s.change(ctx, func(list []Approval) ([]Approval, error) {
 		gone = nil
 		kept := slices.DeleteFunc(list, func(a Approval) bool {
 			if matches(&a) {
@@ -223,173 +230,13 @@ func (s *Store) Revoke(ctx context.Context, matches func(*Approval) bool) ([]App
 	return gone, err
 }
 
-// errUnchanged says that there is nothing to write.
-var errUnchanged = errors.New("unchanged")
-
 // change replaces the list under the lock. What has expired is dropped.
-func (s *Store) change(ctx context.Context, change func([]Approval, Moment) ([]Approval, error)) error {
+func (s *Store) change(ctx context.Context, change func([]Approval) ([]Approval, error)) error {
 	now, err := s.now()
 	if err != nil {
 		return err
 	}
-	err = s.document().update(ctx, func(old []byte) ([]byte, error) {
-		var list []Approval
-		if old != nil {
-			var err error
-			if list, err = s.decode(old); err != nil {
-				return nil, err
-			}
-		}
-		list = slices.DeleteFunc(list, func(a Approval) bool { return a.Expired(now) })
-		list, err := change(list, now)
-		if err != nil {
-			return nil, err
-		}
-		return encode(list)
+	return s.approvals().change(ctx, func(list []Approval) ([]Approval, error) {
+		return change(slices.DeleteFunc(list, func(a Approval) bool { return a.Expired(now) }))
 	})
-	if errors.Is(err, errUnchanged) {
-		return nil
-	}
-	return err
-}
-
-// fileFormat is the file as it is written.
-type fileFormat struct {
-	Version   int     `json:"version"`
-	Approvals []entry `json:"approvals"`
-}
-
-type entry struct {
-	Scope     Scope         `json:"scope"`
-	Argv      []string      `json:"argv"`
-	Script    string        `json:"script,omitempty"`
-	EnvDigest string        `json:"env_sha256,omitempty"`
-	DefDigest string        `json:"definition_sha256,omitempty"`
-	Dir       string        `json:"dir"`
-	Sandbox   string        `json:"sandbox"`
-	Workspace string        `json:"workspace"`
-	Session   string        `json:"session,omitempty"`
-	At        time.Time     `json:"at"`
-	Reason    string        `json:"reason,omitempty"`
-	Boot      string        `json:"boot,omitempty"`
-	Until     time.Duration `json:"until_ns_since_boot,omitempty"`
-}
-
-func encode(list []Approval) ([]byte, error) {
-	out := fileFormat{Version: Version, Approvals: make([]entry, len(list))}
-	for i, a := range list {
-		argv := make([]string, len(a.Argv))
-		for j, arg := range a.Argv {
-			argv[j] = encodeText(arg)
-		}
-		out.Approvals[i] = entry{
-			Scope: a.Scope, Argv: argv, Script: encodeText(a.Script), EnvDigest: a.Env, DefDigest: a.Definition, Dir: encodeText(a.Dir), Sandbox: encodeText(a.Sandbox),
-			Workspace: encodeText(a.Workspace), Session: encodeText(a.Session), At: a.At, Reason: a.Reason, Boot: a.Boot, Until: a.Until,
-		}
-	}
-	text, err := json.MarshalIndent(out, "", "  ")
-	return append(text, '\n'), err
-}
-
-func (s *Store) decode(text []byte) ([]Approval, error) {
-	var in fileFormat
-	d := s.document()
-	if err := d.strict(text, &in.Version, &in); err != nil {
-		return nil, err
-	}
-	list := make([]Approval, len(in.Approvals))
-	for i, e := range in.Approvals {
-		a := Approval{
-			Key:   Key{Env: e.EnvDigest, Definition: e.DefDigest, Argv: make([]string, len(e.Argv))},
-			Scope: e.Scope, At: e.At, Reason: e.Reason, Boot: e.Boot, Until: e.Until,
-		}
-		if _, err := ParseScope(string(e.Scope)); err != nil {
-			return nil, d.tampered("makes no sense (approvals[%d].scope: %v)", i, err)
-		}
-		texts := []struct {
-			to   *string
-			from string
-		}{{&a.Script, e.Script}, {&a.Dir, e.Dir}, {&a.Sandbox, e.Sandbox}, {&a.Workspace, e.Workspace}, {&a.Session, e.Session}}
-		for j := range e.Argv {
-			texts = append(texts, struct {
-				to   *string
-				from string
-			}{&a.Argv[j], e.Argv[j]})
-		}
-		for _, t := range texts {
-			var err error
-			if *t.to, err = decodeText(t.from); err != nil {
-				return nil, d.tampered("makes no sense (approvals[%d]: %v)", i, err)
-			}
-		}
-		a.ID = a.id()
-		list[i] = a
-	}
-	return list, nil
-}
-
-// unambiguous refuses what package json would take for one of several things
-// that were written: bytes that are not UTF-8, and a name that an object has
-// twice, or in other letters.
-func unambiguous(text []byte) error {
-	if !utf8.Valid(text) {
-		return errors.New("it is not UTF-8")
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	var value func() error
-	value = func() error { // its depth was bounded by Unmarshal
-		token, err := dec.Token()
-		open, ok := token.(json.Delim)
-		if err != nil || !ok {
-			return err
-		}
-		seen := map[string]bool{}
-		for dec.More() {
-			if open == '{' {
-				token, err := dec.Token()
-				if err != nil {
-					return err
-				}
-				name, _ := token.(string)
-				if seen[name] || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
-					return fmt.Errorf("the name %q is there twice, or is none", name)
-				}
-				seen[name] = true
-			}
-			if err := value(); err != nil {
-				return err
-			}
-		}
-		_, err = dec.Token()
-		return err
-	}
-	return value()
-}
-
-// strict decodes one JSON document of this version into v, and refuses what
-// follows it and what it does not know: something that this version cannot
-// hold may be what makes an entry narrower than it looks.
-func (d document) strict(text []byte, version *int, v any) error {
-	// The version alone first: a newer file may have anything else.
-	var head struct {
-		Version int `json:"version"`
-	}
-	if err := json.Unmarshal(text, &head); err != nil {
-		return d.tampered("is not JSON, or only a part of it (%v)", err)
-	}
-	if head.Version != Version {
-		return d.tampered("is of version %d, and this program knows version %d", head.Version, Version)
-	}
-	if err := unambiguous(text); err != nil {
-		return d.tampered("makes no sense (%v)", err)
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		return d.tampered("makes no sense (%v)", err)
-	}
-	if _, err := dec.Token(); err != io.EOF || *version != Version {
-		return d.tampered("makes no sense (more than one document)")
-	}
-	return nil
 }

@@ -240,18 +240,18 @@ func FuzzDecode(f *testing.F) {
 	}
 	s := Open("/nonexistent")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		list, err := s.decode(text)
+		list, err := s.approvals().decode(text)
 		if err != nil {
 			if !errors.Is(err, ErrTampered) {
 				t.Errorf("%v", err)
 			}
 			return
 		}
-		again, err := encode(list)
+		again, err := s.approvals().encode(list)
 		if err != nil {
 			return // a year that JSON has not
 		}
-		back, err := s.decode(again)
+		back, err := s.approvals().decode(again)
 		if err != nil || len(back) != len(list) {
 			t.Fatalf("%v", err)
 		}

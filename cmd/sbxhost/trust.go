@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -119,15 +120,14 @@ func (a *app) trustAdd(path string) error {
 	}
 	// First what is to be trusted, then that it is.
 	if state == approvals.TrustChanged {
-		if err := a.print(unifiedDiff(string(before.Content), string(text))); err != nil {
+		if err := a.print(unifiedDiff(before.Content, string(text))); err != nil {
 			return err
 		}
 	}
 	if err := store.AddTrust(context.Background(), path, text); err != nil {
 		return notRemembered(path, err)
 	}
-	trusted := approvals.Trusted{Path: path, Content: text}
-	return a.print(fmt.Sprintf("trusted %s, sha256 %s\n", quote(path), trusted.SHA256()))
+	return a.print(fmt.Sprintf("trusted %s, sha256 %x\n", quote(path), sha256.Sum256(text)))
 }
 
 func (a *app) trustRevoke(path string) error {
@@ -167,10 +167,10 @@ func (a *app) trustList(asJSON bool) error {
 		state := "unchanged"
 		if text, err := config.Read(r.Path); errors.Is(err, fs.ErrNotExist) {
 			state = "missing"
-		} else if err != nil || string(text) != string(r.Content) {
+		} else if err != nil || string(text) != r.Content {
 			state = "changed"
 		}
-		list = append(list, trustedJSON{r.Path, r.SHA256(), r.At, state})
+		list = append(list, trustedJSON{r.Path, r.SHA256, r.At, state})
 		rows = append(rows, []string{state, age(time.Since(r.At)), quote(r.Path)})
 	}
 	text := "nothing is trusted\n"
@@ -247,7 +247,7 @@ func (a *app) trustedText(ctx context.Context, path string) ([]byte, error) {
 	old := ""
 	if state == approvals.TrustChanged {
 		refusal.error = fmt.Errorf("%s was found in the workspace, and has changed since you trusted it (%s); nothing was run", quote(path), age(time.Since(before.At)))
-		old = string(before.Content)
+		old = before.Content
 	}
 	question, whole := trustQuestion(path, old, string(text), state == approvals.TrustChanged)
 	answer := ""

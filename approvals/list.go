@@ -1,0 +1,147 @@
+package approvals
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// listFile is a document that holds a list of T under a name.
+type listFile[T any, P entry[T]] struct {
+	document
+	field string
+}
+
+type entry[T any] interface {
+	*T
+	texts() []*string // which need not be UTF-8, in a copy of their own
+	check() error     // what makes no sense
+}
+
+// list gives the entries; none where there is no file.
+func (f listFile[T, P]) list() ([]T, error) {
+	text, err := f.read()
+	if err != nil || text == nil {
+		return nil, err
+	}
+	return f.decode(text)
+}
+
+// errUnchanged says that there is nothing to write.
+var errUnchanged = errors.New("unchanged")
+
+// change replaces the list under the lock, unless change gives errUnchanged.
+func (f listFile[T, P]) change(ctx context.Context, change func([]T) ([]T, error)) error {
+	err := f.update(ctx, func(old []byte) ([]byte, error) {
+		var list []T
+		if old != nil {
+			var err error
+			if list, err = f.decode(old); err != nil {
+				return nil, err
+			}
+		}
+		list, err := change(list)
+		if err != nil {
+			return nil, err
+		}
+		return f.encode(list)
+	})
+	if errors.Is(err, errUnchanged) {
+		return nil
+	}
+	return err
+}
+
+func (f listFile[T, P]) encode(list []T) ([]byte, error) {
+	out := make([]T, len(list))
+	for i, e := range list {
+		for _, text := range P(&e).texts() {
+			*text = encodeText(*text)
+		}
+		out[i] = e
+	}
+	text, err := json.MarshalIndent(map[string]any{"version": Version, f.field: out}, "", "  ")
+	return append(text, '\n'), err
+}
+
+// decode reads one JSON document of this version, and refuses what it does not know:
+// something that this version cannot hold may be what makes an entry narrower than it
+// looks.
+func (f listFile[T, P]) decode(text []byte) ([]T, error) {
+	var whole map[string]json.RawMessage
+	if err := json.Unmarshal(text, &whole); err != nil {
+		return nil, f.tampered("is not JSON, or only a part of it (%v)", err)
+	}
+	// The version first: a newer file may have anything else.
+	version := 0
+	if err := json.Unmarshal(whole["version"], &version); err != nil || version != Version {
+		return nil, f.tampered("is of version %d, and this program knows version %d", version, Version)
+	}
+	if err := unambiguous(text); err != nil {
+		return nil, f.tampered("makes no sense (%v)", err)
+	}
+	if _, ok := whole[f.field]; !ok || len(whole) != 2 {
+		return nil, f.tampered("makes no sense (it has other fields than version and %s)", f.field)
+	}
+	var list []T
+	dec := json.NewDecoder(bytes.NewReader(whole[f.field]))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&list); err != nil {
+		return nil, f.tampered("makes no sense (%v)", err)
+	}
+	for i := range list {
+		e := P(&list[i])
+		for _, text := range e.texts() {
+			var err error
+			if *text, err = decodeText(*text); err != nil {
+				return nil, f.tampered("makes no sense (%s[%d]: %v)", f.field, i, err)
+			}
+		}
+		if err := e.check(); err != nil {
+			return nil, f.tampered("makes no sense (%s[%d].%v)", f.field, i, err)
+		}
+	}
+	return list, nil
+}
+
+// unambiguous refuses what package json would take for one of several things
+// that were written: bytes that are not UTF-8, and a name that an object has
+// twice, or in other letters.
+func unambiguous(text []byte) error {
+	if !utf8.Valid(text) {
+		return errors.New("it is not UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	var value func() error
+	value = func() error { // its depth was bounded by Unmarshal
+		token, err := dec.Token()
+		open, ok := token.(json.Delim)
+		if err != nil || !ok {
+			return err
+		}
+		seen := map[string]bool{}
+		for dec.More() {
+			if open == '{' {
+				token, err := dec.Token()
+				if err != nil {
+					return err
+				}
+				name, _ := token.(string)
+				if seen[name] || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+					return fmt.Errorf("the name %q is there twice, or is none", name)
+				}
+				seen[name] = true
+			}
+			if err := value(); err != nil {
+				return err
+			}
+		}
+		_, err = dec.Token()
+		return err
+	}
+	return value()
+}
