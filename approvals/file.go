@@ -1,3 +1,5 @@
+//go:build unix
+
 package approvals
 
 import (
@@ -13,40 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrTampered is wrapped by the error for a store that counts as empty since
-// somebody else could have written it, or since it makes no sense.
-var ErrTampered = errors.New("counts as empty and is left as it is")
-
-// TamperedError says which file counts as empty, and why. It unwraps to
-// ErrTampered.
-type TamperedError struct {
-	Path   string
-	Reason string
-}
-
-func (e *TamperedError) Error() string {
-	return fmt.Sprintf("%s %s: it %v; look at it, and remove or repair it", e.Path, e.Reason, ErrTampered)
-}
-
-// Unwrap gives ErrTampered.
-func (e *TamperedError) Unwrap() error { return ErrTampered }
-
 // maxFile bounds what is read: far more than a person approves.
 const maxFile = 64 << 20
 
 // lockPatience is how long a writer waits for the others.
 const lockPatience = 10 * time.Second
-
-// document is one file of a store.
-type document struct {
-	dir, name string
-}
-
-func (d document) path() string { return filepath.Join(d.dir, d.name) }
-
-func (d document) tampered(format string, args ...any) error {
-	return &TamperedError{Path: d.path(), Reason: fmt.Sprintf(format, args...)}
-}
 
 // read gives the file's text; nil where there is no file.
 func (d document) read() ([]byte, error) {

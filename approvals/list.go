@@ -6,9 +6,39 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 )
+
+// ErrTampered is wrapped by the error for a store that counts as empty since
+// somebody else could have written it, or since it makes no sense.
+var ErrTampered = errors.New("counts as empty and is left as it is")
+
+// TamperedError says which file counts as empty, and why. It unwraps to
+// ErrTampered.
+type TamperedError struct {
+	Path   string
+	Reason string
+}
+
+func (e *TamperedError) Error() string {
+	return fmt.Sprintf("%s %s: it %v; look at it, and remove or repair it", e.Path, e.Reason, ErrTampered)
+}
+
+// Unwrap gives ErrTampered.
+func (e *TamperedError) Unwrap() error { return ErrTampered }
+
+// document is one file of a store.
+type document struct {
+	dir, name string
+}
+
+func (d document) path() string { return filepath.Join(d.dir, d.name) }
+
+func (d document) tampered(format string, args ...any) error {
+	return &TamperedError{Path: d.path(), Reason: fmt.Sprintf(format, args...)}
+}
 
 // listFile is a document that holds a list of T under a name.
 type listFile[T any, P entry[T]] struct {

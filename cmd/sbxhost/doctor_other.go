@@ -1,13 +1,19 @@
+//go:build !linux
+
 package main
 
 import (
 	"context"
 	"os/exec"
+	"runtime"
 	"time"
 )
 
-// examinePlatform tries the launcher of macOS.
+// examinePlatform tries the launcher of macOS. No engine isolates on other systems.
 func examinePlatform(ctx context.Context) []finding {
+	if runtime.GOOS != "darwin" {
+		return []finding{{Name: "engines", State: stateMissing, Found: "no engine isolates on " + runtime.GOOS, Consequence: "nothing can be run", Fix: "use Linux or macOS"}}
+	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	f := finding{Name: "sandbox-exec", State: stateOK, Found: "works"}
