@@ -145,11 +145,8 @@ func (b *box) launchWith(ctx context.Context, cmd *shared.Command, argv func(soc
 // begin is cmdengine's hook.
 func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, stdio [3]*os.File) (cmdengine.Run, []shared.Event, error) {
 	start := b.beginFresh
-	switch {
-	case b.lasting != nil:
-		start = b.beginLasting
-	case b.plans.options.reuse:
-		start = b.beginHeld
+	if b.plans.options.reuse {
+		start = b.beginShared
 	}
 	r, err := start(ctx, cmd, stdio)
 	if err != nil {
@@ -183,18 +180,25 @@ func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.
 	return r, nil
 }
 
-// beginHeld runs a command in the container that commands share.
-func (b *box) beginHeld(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
-	return b.beginInOne(ctx, b.enter, cmd, stdio)
-}
-
-// beginInOne runs a command in the container that enter gives, and in the next
-// one where that has lost a mount.
-func (b *box) beginInOne(ctx context.Context, enter func(context.Context, *shared.Command) (*held, error), cmd *shared.Command, stdio [3]*os.File) (*run, error) {
+// beginShared runs a command in the container that commands share, and in the
+// next one where that has lost a mount.
+func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
+	if b.lasting != nil {
+		// Until the command runs: nobody else puts another container in the place
+		// of the session's meanwhile.
+		unlock, err := lockDir(ctx, b.lasting.dir)
+		if err != nil {
+			return nil, b.lasting.unavailable(err)
+		}
+		defer unlock()
+	}
+	if err := b.refreshCaches(ctx); err != nil {
+		return nil, err
+	}
 	var lost *string
 	const often = 10 // one that is new is not looked at, but others may have been faster
 	for range often {
-		h, err := enter(ctx, cmd)
+		h, err := b.enter(ctx, cmd)
 		if err != nil {
 			return nil, err
 		}
@@ -212,19 +216,6 @@ func (b *box) beginInOne(ctx context.Context, enter func(context.Context, *share
 		Message: fmt.Sprintf("one container after another loses what is mounted on %q", *lost)}
 }
 
-// beginLasting runs a command in the container of the session.
-func (b *box) beginLasting(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
-	unlock, err := lockDir(ctx, b.lasting.dir)
-	if err != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.reuse", Message: "the session's directory: " + err.Error()}
-	}
-	defer unlock()
-	if err := b.refreshCaches(ctx); err != nil {
-		return nil, err
-	}
-	return b.beginInOne(ctx, b.enterLasting, cmd, stdio)
-}
-
 func (b *box) beginIn(ctx context.Context, h *held, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
 	number, end := h.announce()
 	var r *run
@@ -238,55 +229,66 @@ func (b *box) beginIn(ctx context.Context, h *held, cmd *shared.Command, stdio [
 			told.Mounts = append(told.Mounts, sandboxinit.Mount{Path: path, Links: true})
 		}
 	}
-	if err := r.begin(ctx, number, told, stdio); err != nil {
-		if _, bare := errors.AsType[*bareError](err); bare {
-			h.retire() // those that run in it may end there
-			if h.lasting {
-				b.lasting.leave()
-			}
-		}
-		if errors.Is(err, shared.ErrBroken) {
-			h.retire()
-			if h.lasting {
-				b.lasting.leave() // or the next command would find it again
+	err := r.begin(ctx, number, told, stdio)
+	if err == nil {
+		return r, nil
+	}
+	_, bare := errors.AsType[*bareError](err)
+	broken := errors.Is(err, shared.ErrBroken)
+	if bare || broken {
+		h.retire() // those that run in it may end there
+		if b.lasting != nil {
+			b.lasting.leave() // or the next command would find it again
+			if broken {
 				h.kill()
 			}
 		}
-		h.leave()
-		return nil, err
 	}
-	return r, nil
+	h.leave()
+	return nil, err
 }
 
-// enter gives the shared container, a new one where there is none that is made of
-// just what this command asks for.
+// enter gives the container that commands share, a new one where there is none
+// that is made of just what this command asks for.
 func (b *box) enter(ctx context.Context, cmd *shared.Command) (*held, error) {
-	if err := b.refreshCaches(ctx); err != nil {
-		return nil, err
-	}
 	m, err := b.madeOf(cmd)
 	if err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.held != nil && b.held.made.same(&m) && b.held.enter() {
-		return b.held, nil
-	}
-	var why *string
-	if b.held != nil && b.held.made.of == m.of {
-		why = m.differs(b.held.made.sources)
-	}
-	b.retireHeld()
 	if b.closed {
 		return nil, &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
 	}
-	v, err := b.launch(ctx, cmd, sandboxinit.KeepArgv)
+	var why *string
+	if h := b.held; h != nil {
+		if h.made.same(&m) && h.place == b.lasting.place() && h.enter() {
+			return h, nil
+		}
+		if h.made.of == m.of {
+			why = m.differs(h.made.sources)
+		}
+		b.retireHeld()
+	}
+	var v *vessel
+	if b.lasting != nil {
+		if v, why, err = b.findLasting(ctx, &m); err != nil {
+			return nil, err
+		}
+	}
+	found := v != nil
+	switch {
+	case found:
+	case b.lasting != nil:
+		v, err = b.makeLasting(ctx, cmd, &m)
+	default:
+		v, err = b.launch(ctx, cmd, sandboxinit.KeepArgv)
+	}
 	if err != nil {
 		return nil, err
 	}
 	v.replaced.Store(why)
-	h := newHeld(v, m)
+	h := &held{vessel: v, made: m, ends: map[uint64]chan struct{}{}, lasting: b.lasting != nil, place: b.lasting.place(), used: found}
 	go h.read()
 	if !h.enter() {
 		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the container ended as soon as it was there"}

@@ -13,7 +13,6 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/build"
 	"github.com/moby/moby/api/types/jsonstream"
-	"github.com/moby/moby/api/types/registry"
 	"github.com/moby/moby/client"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -59,8 +58,8 @@ func (b *box) imageBuilt(ctx context.Context, spec *shared.Spec) error {
 		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: "reading the build's context: " + err.Error()}
 	}
 	tag := builtName + ":" + sum[:40]
-	if at := o.platform; at.os != "" {
-		tag += "-" + strings.Trim(at.os+"-"+at.arch+"-"+at.variant, "-")
+	if at := o.platform; at != nil {
+		tag += "-" + strings.Trim(at.OS+"-"+at.Architecture+"-"+at.Variant, "-")
 	}
 	if o.pull != "always" {
 		facts, err := inspectImage(ctx, b.daemon.client, tag)
@@ -72,11 +71,7 @@ func (b *box) imageBuilt(ctx context.Context, spec *shared.Spec) error {
 			return imageError(ctx, "the image built before", err)
 		}
 	}
-	auths, err := b.buildLogins(ctx, source)
-	if err != nil {
-		return loginError(err, attribute)
-	}
-	if err := b.build(ctx, attribute, tag, source.dockerfile, archive, auths); err != nil {
+	if err := b.build(ctx, attribute, tag, source.dockerfile, archive); err != nil {
 		return err
 	}
 	facts, err := inspectImage(ctx, b.daemon.client, tag)
@@ -87,36 +82,14 @@ func (b *box) imageBuilt(ctx context.Context, spec *shared.Spec) error {
 	return nil
 }
 
-// buildLogins are those to the registries that a Dockerfile names.
-func (b *box) buildLogins(ctx context.Context, source *buildContext) (map[string]registry.AuthConfig, error) {
-	text := source.text
-	if source.root != nil {
-		var err error
-		if text, err = source.root.ReadFile(source.dockerfile); err != nil {
-			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Message: err.Error()}
-		}
-	}
-	auths := map[string]registry.AuthConfig{}
-	for _, of := range registriesOf(text) {
-		auth, ok, err := b.engine.login(ctx, of)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			auths[of] = auth
-		}
-	}
-	return auths, nil
-}
-
-func (b *box) build(ctx context.Context, attribute, tag, dockerfile string, archive io.Reader, auths map[string]registry.AuthConfig) error {
+func (b *box) build(ctx context.Context, attribute, tag, dockerfile string, archive io.Reader) error {
 	o := b.plans.options
 	options := client.ImageBuildOptions{
-		Tags: []string{tag}, Dockerfile: dockerfile, Remove: true, ForceRemove: true, PullParent: o.pull == "always", AuthConfigs: auths,
+		Tags: []string{tag}, Dockerfile: dockerfile, Remove: true, ForceRemove: true, PullParent: o.pull == "always",
 		Version: build.BuilderV1, // which every daemon has, without a session of its own
 	}
-	if at := o.platform; at.os != "" {
-		options.Platforms = []ocispec.Platform{{OS: at.os, Architecture: at.arch, Variant: at.variant}}
+	if o.platform != nil {
+		options.Platforms = []ocispec.Platform{*o.platform}
 	}
 	b.progress(ctx, "building the image")
 	result, err := b.daemon.client.ImageBuild(ctx, archive, options)
@@ -218,13 +191,7 @@ func projectOf(spec *shared.Spec) string {
 // guardDockerfile makes a file that decides what is built, with the daemon's
 // rights, read-only for the commands that see it.
 func (b *box) guardDockerfile(spec *shared.Spec, file string) {
-	var best *shared.Entry
-	for i := range spec.Table {
-		m := &spec.Table[i]
-		if m.Access.Shows() && paths.Inside(m.Source, file) && (best == nil || len(m.Source) > len(best.Source)) {
-			best = m
-		}
-	}
+	best := showing(spec, file)
 	if best == nil || best.Access != shared.ReadWrite {
 		return
 	}
@@ -232,4 +199,15 @@ func (b *box) guardDockerfile(spec *shared.Spec, file string) {
 		Source: file, Path: paths.Move(file, best.Source, best.Path),
 		Why: "protected: what the image is built from", Access: shared.ReadOnly,
 	})
+}
+
+// showing is the entry by which commands see a file of the host, nil for none.
+func showing(spec *shared.Spec, file string) (best *shared.Entry) {
+	for i := range spec.Table {
+		m := &spec.Table[i]
+		if m.Access.Shows() && paths.Inside(m.Source, file) && (best == nil || len(m.Source) > len(best.Source)) {
+			best = m
+		}
+	}
+	return best
 }

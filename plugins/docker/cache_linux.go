@@ -93,29 +93,23 @@ func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	got := make(chan error, 1)
-	go func() {
-		for {
-			err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
-			if err != unix.EINTR {
-				got <- err
-				return
-			}
-		}
-	}()
-	select {
-	case err := <-got:
-		if err != nil {
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
+		case nil:
+			return func() { f.Close() }, nil
+		case unix.EINTR, unix.EWOULDBLOCK:
+		default:
 			f.Close()
 			return nil, err
 		}
-		return func() { f.Close() }, nil
-	case <-ctx.Done():
-		go func() {
-			<-got
+		select {
+		case <-again.C:
+		case <-ctx.Done():
 			f.Close()
-		}()
-		return nil, ctx.Err()
+			return nil, ctx.Err()
+		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +19,6 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sbxhost/sbxhost/hostpath"
-	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -29,6 +27,11 @@ const (
 	projectLabel = "com.docker.compose.project"
 	serviceLabel = "com.docker.compose.service"
 )
+
+// composePrefix begins the names of the Compose projects of this engine. A name
+// goes on with the engine's process, by which another engine can tell whether its
+// owner is gone, and with a number.
+const composePrefix = "sbxhost-"
 
 // imageOfService has Compose make the service and what it depends on, takes the
 // image and the network from there, and starts the dependencies where commands
@@ -40,7 +43,7 @@ func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
 	if err != nil {
 		return err
 	}
-	if writableInside(spec, file) {
+	if shows := showing(spec, file); shows != nil && shows.Access == shared.ReadWrite {
 		// It can ask the daemon for anything, and name other files that do.
 		return &shared.Error{Kind: shared.ErrDenied, Attribute: "config.compose",
 			Message: fmt.Sprintf("commands can write to %q, and so decide what is run outside of the sandbox", file),
@@ -50,7 +53,7 @@ func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
 	if err != nil {
 		return err
 	}
-	c := &compose{program: program, file: file, project: b.engine.projects.name(thisOwner()), box: b}
+	c := &compose{program: program, file: file, project: projectName(thisOwner(), b.engine.projects.Add(1)), box: b}
 	b.compose = c
 	b.progress(ctx, "preparing the service "+o.service)
 	if err := c.run(ctx, "up", "--no-start", o.service); err != nil {
@@ -84,29 +87,8 @@ func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
 	if len(others) == 0 {
 		return nil
 	}
-	if b.daemon.facts.podman && b.plans.network != "" {
-		raw, err := podmanGet(ctx, b.daemon.client, "networks/"+url.PathEscape(b.plans.network)+"/json")
-		if err != nil {
-			return err
-		}
-		if !networkFindsNames(raw) {
-			b.notes = append(b.notes, noNames())
-		}
-	}
 	slices.Sort(others)
 	return c.run(ctx, append([]string{"up", "-d", "--no-recreate"}, slices.Compact(others)...)...)
-}
-
-// writableInside reports whether commands can write to a file of the host.
-func writableInside(spec *shared.Spec, file string) bool {
-	var best *shared.Entry
-	for i := range spec.Table {
-		m := &spec.Table[i]
-		if m.Access.Shows() && paths.Inside(m.Source, file) && (best == nil || len(m.Source) > len(best.Source)) {
-			best = m
-		}
-	}
-	return best != nil && best.Access == shared.ReadWrite
 }
 
 // findCompose looks where Docker's own command line has its plugins, and where
@@ -190,9 +172,19 @@ func (c *compose) down(ctx context.Context) error {
 	return c.run(ctx, "down", "--volumes", "--remove-orphans", "--timeout", "0")
 }
 
+func projectName(o owner, n uint64) string { return fmt.Sprintf("%s%s_%d", composePrefix, o, n) }
+
+// projectOwner reads the owner of a project off its name.
+func projectOwner(name string) (owner, bool) {
+	rest, ok := strings.CutPrefix(name, composePrefix)
+	rest, _, _ = strings.Cut(rest, "_")
+	o, whole := parseOwner(rest)
+	return o, ok && whole
+}
+
 // sweepProjects removes what is left of Compose projects whose engine is gone.
 func sweepProjects(ctx context.Context, docker *client.Client) {
-	boot, namespace := shortBoot(bootID()), pidNamespace()
+	boot, namespace := bootID(), pidNamespace()
 	orphaned := func(labels map[string]string) bool {
 		o, ok := projectOwner(labels[projectLabel])
 		return ok && o.gone(boot, namespace, startTime)

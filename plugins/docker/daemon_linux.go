@@ -53,25 +53,7 @@ func connect(ctx context.Context, at endpoint) (*daemon, error) {
 	}
 	asking, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	// Podman takes its time for each answer, so it is asked at once.
-	var own *podmanFacts
-	var ownErr error
-	asked := make(chan struct{})
-	go func() {
-		defer close(asked)
-		own, ownErr = askPodman(asking, c)
-	}()
-	got, err := c.Info(asking, client.InfoOptions{})
-	if err == nil && got.Info.OSType != "" && got.Info.OSType != "linux" {
-		err = &shared.Error{Kind: shared.ErrUnusable, Message: fmt.Sprintf("the Docker daemon runs containers of %s, and the init needs Linux", got.Info.OSType)}
-	}
-	if err != nil {
-		cancel()
-	}
-	<-asked
-	if err == nil {
-		err = ownErr
-	}
+	facts, err := askDaemon(asking, c)
 	if err != nil {
 		c.Close()
 		if ctx.Err() != nil {
@@ -82,11 +64,29 @@ func connect(ctx context.Context, at endpoint) (*daemon, error) {
 		}
 		return nil, connectError(at, err)
 	}
+	if facts.rootless {
+		facts.owner = socketOwner(asking, at.socket)
+	}
+	return &daemon{client: c, endpoint: at, facts: facts}, nil
+}
+
+func askDaemon(ctx context.Context, c *client.Client) (facts daemonFacts, err error) {
+	got, err := c.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return facts, err
+	}
 	i := &got.Info
+	if i.OSType != "" && i.OSType != "linux" {
+		return facts, &shared.Error{Kind: shared.ErrUnusable, Message: fmt.Sprintf("the Docker daemon runs containers of %s, and the init needs Linux", i.OSType)}
+	}
+	own, err := askPodman(ctx, c)
+	if err != nil {
+		return facts, err
+	}
 	has := func(option string) bool {
 		return slices.ContainsFunc(i.SecurityOptions, func(s string) bool { return s == "name="+option || strings.HasPrefix(s, "name="+option+",") })
 	}
-	facts := daemonFacts{
+	facts = daemonFacts{
 		version: i.ServerVersion, podman: own != nil, rootless: has("rootless"), remapped: has("userns"),
 		recursiveRO:  !versions.LessThan(c.ClientVersion(), "1.44") && recursiveReadOnly(i.KernelVersion),
 		limitsMemory: i.MemoryLimit, limitsCPUs: i.CPUCfsQuota, limitsPIDs: i.PidsLimit,
@@ -98,10 +98,7 @@ func connect(ctx context.Context, at endpoint) (*daemon, error) {
 		facts.limitsCPUs = facts.limitsCPUs && own.limitsCPUs
 		facts.limitsPIDs = facts.limitsPIDs && own.limitsPIDs
 	}
-	if facts.rootless {
-		facts.owner = socketOwner(asking, at.socket)
-	}
-	return &daemon{client: c, endpoint: at, facts: facts}, nil
+	return facts, nil
 }
 
 // askPodman gives what only Podman says of itself, nil where the daemon is another.

@@ -24,8 +24,6 @@ type surroundings struct {
 	getenv func(string) string
 	read   func(path string) ([]byte, error)
 	exists func(path string) bool
-	// helpers are the directories of credential helpers.
-	helpers []string
 }
 
 // configDir is that of Docker's own configuration, empty if nobody knows.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -20,8 +21,7 @@ func New() shared.Engine {
 func hostSurroundings() surroundings {
 	return surroundings{
 		getenv: os.Getenv, read: os.ReadFile,
-		exists:  func(path string) bool { _, err := os.Lstat(path); return err == nil },
-		helpers: helperDirs[:],
+		exists: func(path string) bool { _, err := os.Lstat(path); return err == nil },
 	}
 }
 
@@ -32,7 +32,7 @@ type engine struct {
 	mu        sync.Mutex
 	connected *daemon // once it has answered
 	sweep     sync.Once
-	projects  composeProjects
+	projects  atomic.Uint64 // Compose projects that this process has named
 }
 
 func (e *engine) Info(context.Context) (shared.Info, error) { return info, nil }

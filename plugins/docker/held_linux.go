@@ -26,10 +26,6 @@ type held struct {
 	retired bool // to be removed with its last user
 }
 
-func newHeld(v *vessel, m made) *held {
-	return &held{vessel: v, made: m, ends: map[uint64]chan struct{}{}}
-}
-
 // read takes the keeper's word for the ends of commands. Its own end is that of
 // everything inside.
 func (h *held) read() {

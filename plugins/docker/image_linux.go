@@ -2,14 +2,12 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	cerrdefs "github.com/containerd/errdefs"
-	"github.com/moby/moby/api/pkg/authconfig"
 	"github.com/moby/moby/client"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -73,17 +71,8 @@ func inspectImage(ctx context.Context, docker *client.Client, name string) (imag
 
 func (b *box) pull(ctx context.Context, name string) error {
 	options := client.ImagePullOptions{}
-	if at := b.plans.options.platform; at.os != "" {
-		options.Platforms = []ocispec.Platform{{OS: at.os, Architecture: at.arch, Variant: at.variant}}
-	}
-	auth, ok, err := b.engine.login(ctx, registryOf(name))
-	if err != nil {
-		return loginError(err, "config.image")
-	}
-	if ok {
-		if options.RegistryAuth, err = authconfig.Encode(auth); err != nil {
-			return imageError(ctx, "the login to the registry", err)
-		}
+	if at := b.plans.options.platform; at != nil {
+		options.Platforms = []ocispec.Platform{*at}
 	}
 	b.progress(ctx, "fetching the image "+name)
 	stream, err := b.daemon.client.ImagePull(ctx, name, options)
@@ -106,18 +95,11 @@ func (b *box) pull(ctx context.Context, name string) error {
 	return nil
 }
 
-func loginError(err error, attribute string) error {
-	if x, ok := errors.AsType[*shared.Error](err); ok {
-		x.Attribute = attribute
-	}
-	return err
-}
-
 func pullError(ctx context.Context, name string, err error) error {
 	e := imageError(ctx, fmt.Sprintf("the daemon has no image %q and could not fetch it", name), err)
 	if x, ok := e.(*shared.Error); ok {
 		x.Attribute = "config.image"
-		x.Hint = "see that the name is right and the daemon reaches a registry that has it; log in with docker login where it is private"
+		x.Hint = "see that the name is right and the daemon reaches a registry that has it; where it is private, fetch it with docker pull, since this engine logs in nowhere"
 	}
 	return e
 }

@@ -102,7 +102,7 @@ func TestMissingImage(t *testing.T) {
 	for pull, says := range map[string]string{"never": `pull is "never"`, "missing": "could not fetch it"} {
 		_, _, err := opened(t, newEngine(t), shared.Spec{Options: rawOptions(t, opts{"image": "registry.invalid/nosuch:1", "pull": pull})})
 		e, ok := errors.AsType[*shared.Error](err)
-		if !ok || e.Kind != shared.ErrUnavailable || e.Attribute != "config.image" || !strings.Contains(e.Message, says) || e.Hint == "" {
+		if !ok || e.Kind != shared.ErrUnavailable || e.Attribute != "config.image" || !strings.Contains(e.Message, says) || !strings.Contains(e.Hint, "docker pull") {
 			t.Errorf("%s: got %v", pull, err)
 		}
 	}

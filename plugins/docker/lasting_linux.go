@@ -51,7 +51,7 @@ func newLasting(spec *shared.Spec, o *options) (*lasting, error) {
 	}
 	l := &lasting{dir: filepath.Join(spec.Session.Dir, lastingDir)}
 	if err := os.Mkdir(l.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.reuse", Message: "the session's directory: " + err.Error()}
+		return nil, l.unavailable(err)
 	}
 	sum := sha256.Sum256([]byte(spec.Sandbox))
 	l.socket = hex.EncodeToString(sum[:8])
@@ -115,44 +115,16 @@ func (l *lasting) leave() error {
 	return nil
 }
 
-// enterLasting gives the container of the session, a new one where there is none
-// that is made of just what this command asks for. The caller holds the lock of
-// the session's directory until the command runs: nobody else then puts another
-// container in this one's place meanwhile.
-func (b *box) enterLasting(ctx context.Context, cmd *shared.Command) (*held, error) {
-	l := b.lasting
-	m, err := b.madeOf(cmd)
-	if err != nil {
-		return nil, err
+// place tells the file that the container lasts by from every other; nil has none.
+func (l *lasting) place() string {
+	if l == nil {
+		return ""
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return nil, &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
-	}
-	here := identity(l.path())
-	if h := b.held; h != nil && h.made.same(&m) && h.place == here && h.enter() {
-		return h, nil
-	}
-	b.retireHeld()
-	v, why, err := b.findLasting(ctx, &m)
-	found := v != nil
-	if err == nil && v == nil {
-		v, err = b.makeLasting(ctx, cmd, &m)
-		here = identity(l.path())
-	}
-	if err != nil {
-		return nil, err
-	}
-	v.replaced.Store(why)
-	h := newHeld(v, m)
-	h.lasting, h.place, h.used = true, here, found
-	go h.read()
-	if !h.enter() {
-		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the container ended as soon as it was there"}
-	}
-	b.held = h
-	return h, nil
+	return identity(l.path())
+}
+
+func (l *lasting) unavailable(err error) error {
+	return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.reuse", Message: "the session's container: " + err.Error()}
 }
 
 // findLasting gives the container that there is, nil for none of use, and perhaps
@@ -185,12 +157,9 @@ func (b *box) findLasting(ctx context.Context, m *made) (v *vessel, why *string,
 
 func (b *box) makeLasting(ctx context.Context, cmd *shared.Command, m *made) (*vessel, error) {
 	l := b.lasting
-	unavailable := func(err error) error {
-		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.reuse", Message: "the session's container: " + err.Error()}
-	}
 	listener, file, err := l.settle()
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, l.unavailable(err)
 	}
 	defer listener.Close()
 	defer file.Close()
@@ -203,7 +172,7 @@ func (b *box) makeLasting(ctx context.Context, cmd *shared.Command, m *made) (*v
 		runtime.KeepAlive(file)
 		if err != nil {
 			v.remove()
-			err = unavailable(err)
+			err = l.unavailable(err)
 		}
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/moby/moby/api/types/mount"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -55,12 +56,6 @@ func limitEvent(name, mechanism, hold string) shared.Event {
 		Details: map[string]string{"limit": name, "mechanism": mechanism, "hold": hold}}
 }
 
-// noNames tells that services of a Compose project are not found by their names.
-func noNames() shared.Event {
-	return shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"attribute": "config.compose"},
-		Message: "config.compose: services cannot be reached by name, since Podman lacks its plugin for that: dnsname, or aardvark-dns with netavark"}
-}
-
 // notes tell what each command of a sandbox gets less of than was asked for, and
 // what holds its limits.
 func notes(p *planner) []shared.Event {
@@ -89,6 +84,9 @@ func notes(p *planner) []shared.Event {
 	}
 	if p.options.compose != "" && p.network != "" {
 		degraded("config.compose", "the services that %s depends on run as the Compose file says, outside of the sandbox's limits", p.options.service)
+		if p.daemon.podman {
+			degraded("config.compose", "services are reached by name only where Podman has its plugin for that: dnsname, or aardvark-dns with netavark")
+		}
 	}
 	if p.daemon.rootless {
 		degraded("engine", "the daemon is rootless: the caller is root inside, without its privileges, and nobody else on the host")
@@ -125,7 +123,7 @@ func notes(p *planner) []shared.Event {
 
 // argv shows a container as the words of Docker's, or Podman's, command line that would make
 // one like it, for people: the engine itself speaks to the daemon.
-func (p *plan) argv(at platform) []string {
+func (p *plan) argv(at *ocispec.Platform) []string {
 	c, h := &p.config, &p.host
 	program := "docker"
 	if p.podman {
@@ -142,8 +140,8 @@ func (p *plan) argv(at platform) []string {
 	add("--cap-add", h.CapAdd...)
 	add("--security-opt", h.SecurityOpt...)
 	add("--group-add", h.GroupAdd...)
-	if at.os != "" {
-		add("--platform", strings.TrimSuffix(at.os+"/"+at.arch+"/"+at.variant, "/"))
+	if at != nil {
+		add("--platform", strings.TrimSuffix(at.OS+"/"+at.Architecture+"/"+at.Variant, "/"))
 	}
 	if h.UsernsMode != "" {
 		add("--userns", string(h.UsernsMode))

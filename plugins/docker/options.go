@@ -3,15 +3,18 @@ package docker
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -22,8 +25,8 @@ type options struct {
 	image, dockerfile, inline string
 	compose, service          string
 
-	pull         string // "missing", "always", "never"
-	platform     platform
+	pull         string            // "missing", "always", "never"
+	platform     *ocispec.Platform // nil for the daemon's own
 	user         string
 	capAdd       []string
 	reuse        bool
@@ -42,125 +45,102 @@ type cacheOptions struct {
 	ttl     time.Duration
 }
 
-// platform is an image's, empty for the daemon's own.
-type platform struct{ os, arch, variant string }
-
 func optionError(name, format string, args ...any) *shared.Error {
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config." + name, Message: fmt.Sprintf(format, args...)}
 }
 
+// optionsJSON is the config block as it comes, and what stands in it.
+type optionsJSON struct {
+	Image        *string         `json:"image"`
+	Dockerfile   *string         `json:"dockerfile"`
+	Inline       *string         `json:"dockerfile_inline"`
+	Compose      *string         `json:"compose"`
+	Service      *string         `json:"service"`
+	Pull         *string         `json:"pull"`
+	Platform     *string         `json:"platform"`
+	User         *string         `json:"user"`
+	CapAdd       []string        `json:"cap_add"`
+	Reuse        bool            `json:"reuse"`
+	WritableRoot bool            `json:"writable_root"`
+	Resources    json.RawMessage `json:"resources"`
+	Cache        json.RawMessage `json:"cache"`
+}
+
 // parseOptions decodes what a definition's config block holds.
 func parseOptions(raw json.RawMessage) (*options, error) {
-	o := &options{pull: "missing", cache: cacheOptions{ttl: 720 * time.Hour}}
-	values, err := object("", raw)
-	if err != nil {
+	var given optionsJSON
+	if err := decode("", raw, &given); err != nil {
 		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if err := o.set(name, values[name]); err != nil {
+	o := &options{pull: "missing", capAdd: given.CapAdd, reuse: given.Reuse, writableRoot: given.WritableRoot, cache: cacheOptions{ttl: 720 * time.Hour}}
+	var at string
+	for _, text := range []struct {
+		name  string
+		given *string
+		to    *string
+	}{
+		{"image", given.Image, &o.image}, {"dockerfile", given.Dockerfile, &o.dockerfile}, {"dockerfile_inline", given.Inline, &o.inline},
+		{"compose", given.Compose, &o.compose}, {"service", given.Service, &o.service}, {"pull", given.Pull, &o.pull},
+		{"platform", given.Platform, &at}, {"user", given.User, &o.user},
+	} {
+		if text.given == nil {
+			continue
+		}
+		if *text.to = *text.given; *text.to == "" || strings.IndexByte(*text.to, 0) >= 0 {
+			return nil, optionError(text.name, "%q is no value; leave it out instead", *text.to)
+		}
+	}
+	if !slices.Contains([]string{"missing", "always", "never"}, o.pull) {
+		return nil, optionError("pull", `%q is none of "missing", "always" and "never"`, o.pull)
+	}
+	for _, check := range []func() error{
+		func() error { return o.setPlatform(at) }, o.checkCapabilities,
+		func() error { return o.setResources(given.Resources) }, func() error { return o.setCache(given.Cache) },
+	} {
+		if err := check(); err != nil {
 			return nil, err
 		}
 	}
 	return o, o.check()
 }
 
-// object decodes a JSON object without the members that are null, which stands
-// for the default.
-func object(name string, raw json.RawMessage) (map[string]json.RawMessage, error) {
+// decode reads a block, and names the option that cannot be read. Null stands for
+// the default.
+func decode(block string, raw json.RawMessage, to any) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
-		return nil, nil
-	}
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &values); err != nil {
-		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: strings.TrimSuffix("config."+name, "."), Message: "must be an object"}
-	}
-	maps.DeleteFunc(values, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
-	return values, nil
-}
-
-func decode[T any](name string, raw json.RawMessage, to *T, what string) error {
-	if err := json.Unmarshal(raw, to); err != nil {
-		return optionError(name, "must be %s", what)
-	}
-	return nil
-}
-
-func (o *options) set(name string, raw json.RawMessage) error {
-	text := func(to *string) error {
-		if err := decode(name, raw, to, "a string"); err != nil {
-			return err
-		}
-		if *to == "" || strings.IndexByte(*to, 0) >= 0 {
-			return optionError(name, "%q is no value; leave it out instead", *to)
-		}
 		return nil
 	}
-	switch name {
-	case "image":
-		return text(&o.image)
-	case "dockerfile":
-		return text(&o.dockerfile)
-	case "dockerfile_inline":
-		return text(&o.inline)
-	case "compose":
-		return text(&o.compose)
-	case "service":
-		return text(&o.service)
-	case "user":
-		return text(&o.user)
-	case "pull":
-		if err := text(&o.pull); err != nil {
-			return err
-		}
-		if !slices.Contains([]string{"missing", "always", "never"}, o.pull) {
-			return optionError(name, `%q is none of "missing", "always" and "never"`, o.pull)
-		}
-	case "platform":
-		var s string
-		if err := text(&s); err != nil {
-			return err
-		}
-		return o.setPlatform(s)
-	case "cap_add":
-		if err := decode(name, raw, &o.capAdd, "a list of strings"); err != nil {
-			return err
-		}
-		return o.checkCapabilities()
-	case "reuse":
-		return decode(name, raw, &o.reuse, "true or false")
-	case "writable_root":
-		return decode(name, raw, &o.writableRoot, "true or false")
-	case "resources":
-		return o.setBlock(name, raw, o.setResource)
-	case "cache":
-		return o.setBlock(name, raw, o.setCache)
-	default:
-		return optionError(name, "engine docker has no such option")
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	err := d.Decode(to)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return optionError(block+wrong.Field, "is a %s, and must be a %s", wrong.Value, kinds[wrong.Type.Kind()])
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return optionError(block+strings.Trim(name, `"`), "engine docker has no such option")
+	}
+	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: strings.TrimSuffix("config."+block, "."), Message: "must be an object"}
 }
 
-func (o *options) setBlock(block string, raw json.RawMessage, set func(name string, raw json.RawMessage) error) error {
-	values, err := object(block, raw)
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if err := set(block+"."+name, values[name]); err != nil {
-			return err
-		}
-	}
-	return nil
+// kinds are what JSON calls the types of options.
+var kinds = map[reflect.Kind]string{
+	reflect.String: "string", reflect.Bool: "bool, true or false", reflect.Slice: "list of strings", reflect.Float64: "number", reflect.Uint64: "whole number",
 }
 
 func (o *options) setPlatform(s string) error {
+	if s == "" {
+		return nil
+	}
 	parts := strings.Split(s, "/")
 	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") || parts[0] != "linux" {
 		return optionError("platform", `%q is not of the form "linux/arm64" or "linux/arm/v7"`, s)
 	}
-	o.platform = platform{os: parts[0], arch: parts[1]}
+	o.platform = &ocispec.Platform{OS: parts[0], Architecture: parts[1]}
 	if len(parts) == 3 {
-		o.platform.variant = parts[2]
+		o.platform.Variant = parts[2]
 	}
 	return nil
 }
@@ -187,73 +167,61 @@ func (o *options) checkCapabilities() error {
 	return nil
 }
 
-func (o *options) setResource(name string, raw json.RawMessage) error {
-	switch name {
-	case "resources.memory":
-		var s string
-		if err := decode(name, raw, &s, `a string such as "512MiB"`); err != nil {
-			return err
+func (o *options) setResources(raw json.RawMessage) (err error) {
+	var given struct {
+		Memory *string  `json:"memory"`
+		CPU    *float64 `json:"cpu"`
+		PIDs   *uint64  `json:"pids"`
+	}
+	if err := decode("resources.", raw, &given); err != nil {
+		return err
+	}
+	if given.Memory != nil {
+		if o.memory, err = parseSize(*given.Memory); err != nil {
+			return optionError("resources.memory", "%v", err)
 		}
-		n, err := parseSize(s)
-		if err != nil {
-			return optionError(name, "%v", err)
+	}
+	if given.CPU != nil {
+		if o.cpus = *given.CPU; !(o.cpus >= 0.01) || o.cpus > 1<<20 {
+			return optionError("resources.cpu", "%v is not a number of processors of 0.01 or more", o.cpus)
 		}
-		o.memory = n
-	case "resources.cpu":
-		if err := decode(name, raw, &o.cpus, "a number"); err != nil {
-			return err
+	}
+	if given.PIDs != nil {
+		if o.pids = *given.PIDs; o.pids < 1 {
+			return optionError("resources.pids", "must be 1 or more")
 		}
-		if !(o.cpus >= 0.01) || o.cpus > 1<<20 {
-			return optionError(name, "%v is not a number of processors of 0.01 or more", o.cpus)
-		}
-	case "resources.pids":
-		if err := decode(name, raw, &o.pids, "a whole number"); err != nil {
-			return err
-		}
-		if o.pids < 1 {
-			return optionError(name, "must be 1 or more")
-		}
-	default:
-		return optionError(name, "engine docker has no such option")
 	}
 	return nil
 }
 
-func (o *options) setCache(name string, raw json.RawMessage) error {
-	switch name {
-	case "cache.paths":
-		if err := decode(name, raw, &o.cache.paths, "a list of strings"); err != nil {
-			return err
+func (o *options) setCache(raw json.RawMessage) (err error) {
+	var given struct {
+		Paths []string `json:"paths"`
+		Scope *string  `json:"scope"`
+		TTL   *string  `json:"ttl"`
+	}
+	if err := decode("cache.", raw, &given); err != nil {
+		return err
+	}
+	for i, p := range given.Paths {
+		name := fmt.Sprintf("cache.paths[%d]", i)
+		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || strings.IndexByte(p, 0) >= 0 {
+			return optionError(name, "%q is not an absolute path in its shortest form", p)
 		}
-		for i, p := range o.cache.paths {
-			if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || strings.IndexByte(p, 0) >= 0 {
-				return optionError(fmt.Sprintf("%s[%d]", name, i), "%q is not an absolute path in its shortest form", p)
-			}
-			if slices.Contains(o.cache.paths[:i], p) {
-				return optionError(fmt.Sprintf("%s[%d]", name, i), "%q is listed twice", p)
-			}
+		if slices.Contains(given.Paths[:i], p) {
+			return optionError(name, "%q is listed twice", p)
 		}
-	case "cache.scope":
-		var s string
-		if err := decode(name, raw, &s, "a string"); err != nil {
-			return err
+	}
+	o.cache.paths = given.Paths
+	if given.Scope != nil {
+		if o.cache.perUser = *given.Scope == "user"; !o.cache.perUser && *given.Scope != "project" {
+			return optionError("cache.scope", `%q is neither "project" nor "user"`, *given.Scope)
 		}
-		if s != "project" && s != "user" {
-			return optionError(name, `%q is neither "project" nor "user"`, s)
+	}
+	if given.TTL != nil {
+		if o.cache.ttl, err = time.ParseDuration(*given.TTL); err != nil || o.cache.ttl <= 0 {
+			return optionError("cache.ttl", `%q is not a duration such as "720h"`, *given.TTL)
 		}
-		o.cache.perUser = s == "user"
-	case "cache.ttl":
-		var s string
-		if err := decode(name, raw, &s, "a string"); err != nil {
-			return err
-		}
-		d, err := time.ParseDuration(s)
-		if err != nil || d <= 0 {
-			return optionError(name, `%q is not a duration such as "720h"`, s)
-		}
-		o.cache.ttl = d
-	default:
-		return optionError(name, "engine docker has no such option")
 	}
 	return nil
 }

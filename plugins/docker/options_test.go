@@ -2,9 +2,12 @@ package docker
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -17,7 +20,7 @@ func TestParseOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.image != "node:20" || o.pull != "always" || o.platform != (platform{"linux", "arm", "v7"}) || o.user != "1000:1000" ||
+	if o.image != "node:20" || o.pull != "always" || !reflect.DeepEqual(o.platform, &ocispec.Platform{OS: "linux", Architecture: "arm", Variant: "v7"}) || o.user != "1000:1000" ||
 		strings.Join(o.capAdd, " ") != "CAP_NET_RAW CAP_CHOWN" || !o.reuse || !o.writableRoot ||
 		o.memory != 3<<29 || o.cpus != 0.5 || o.pids != 100 ||
 		len(o.cache.paths) != 1 || !o.cache.perUser || o.cache.ttl != 2*time.Hour {

@@ -12,12 +12,14 @@ type owner struct {
 	started         string
 }
 
+// String holds what the name of a Compose project can hold: small letters, digits
+// and dashes.
 func (o owner) String() string {
-	return strings.Join([]string{o.boot, o.namespace, strconv.Itoa(o.pid), o.started}, "/")
+	return strings.Join([]string{o.boot, o.namespace, strconv.Itoa(o.pid), o.started}, "-")
 }
 
 func parseOwner(s string) (owner, bool) {
-	parts := strings.Split(s, "/")
+	parts := strings.Split(s, "-")
 	if len(parts) != 4 {
 		return owner{}, false
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/moby/moby/api/types/mount"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -59,7 +60,7 @@ func TestPlanGolden(t *testing.T) {
 				shared.Entry{Path: "/scratch", Access: shared.Private, Why: "bind_paths[1]"})
 			p.options.writableRoot = true
 			p.options.capAdd = []string{"CAP_NET_RAW"}
-			p.options.platform = platform{os: "linux", arch: "arm64"}
+			p.options.platform = &ocispec.Platform{OS: "linux", Architecture: "arm64"}
 			p.limits = shared.Limits{Memory: 512 << 20, CPUs: 1.5, PIDs: 100, TempSize: 1 << 20}
 			p.image.volumes = []string{"/var/lib/data", "/scratch"}
 			p.daemon.recursiveRO, p.daemon.remapped = true, true

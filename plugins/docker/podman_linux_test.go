@@ -41,9 +41,8 @@ func daemonPart() string {
 	return "docker"
 }
 
-// TestPodman runs the tests of this package once more, with Podman, but for
-// the registry, with which Podman wants TLS; a short run, those that are named here.
-// Not in parallel: one daemon at a time is enough.
+// TestPodman runs the tests of this package once more, with Podman; a short run, those
+// that are named here. Not in parallel: one daemon at a time is enough.
 func TestPodman(t *testing.T) {
 	againWith(t, podman, dockerd.MissingPodman(), "TestStatusAndStreams", "TestHidden", "TestEngineKilled", "TestConformance")
 }
@@ -75,7 +74,7 @@ func againWith(t *testing.T, daemon string, missing error, passing ...string) {
 	}
 	runtime.LockOSThread() // whose end the parent-death signal would tell
 	defer runtime.UnlockOSThread()
-	skip := "TestPodman|TestRootlessPodman|TestRootlessDocker|TestPrivateRegistry"
+	skip := "TestPodman|TestRootlessPodman|TestRootlessDocker"
 	if daemon != podman {
 		skip += "|TestCompose"
 	}

@@ -14,15 +14,6 @@ type podmanFacts struct {
 	limitsMemory, limitsCPUs, limitsPIDs bool
 }
 
-// networkFindsNames reads from the answer to libpod/networks/NAME/json whether
-// containers find each other by name there, for which Podman has a plugin.
-func networkFindsNames(raw []byte) bool {
-	var network struct {
-		DNSEnabled bool `json:"dns_enabled"`
-	}
-	return json.Unmarshal(raw, &network) == nil && network.DNSEnabled
-}
-
 // parsePodmanInfo reads the answer to libpod/info.
 func parsePodmanInfo(raw []byte) (podmanFacts, error) {
 	var info struct {

@@ -17,7 +17,7 @@ const podmanInfoMax = 1 << 20
 
 // askPodmanInfo asks what Podman says of itself.
 func askPodmanInfo(ctx context.Context, c *client.Client) (*podmanFacts, error) {
-	raw, err := podmanGet(ctx, c, "info")
+	raw, err := podmanInfo(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -25,8 +25,8 @@ func askPodmanInfo(ctx context.Context, c *client.Client) (*podmanFacts, error) 
 	return &facts, err
 }
 
-// podmanGet asks in Podman's own API, of which Docker's client knows nothing.
-func podmanGet(ctx context.Context, c *client.Client, path string) ([]byte, error) {
+// podmanInfo asks in Podman's own API, of which Docker's client knows nothing.
+func podmanInfo(ctx context.Context, c *client.Client) ([]byte, error) {
 	unavailable := func(err error) ([]byte, error) {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "Podman's own API: " + firstLine(err.Error())}
 	}
@@ -35,7 +35,7 @@ func podmanGet(ctx context.Context, c *client.Client, path string) ([]byte, erro
 		DisableKeepAlives: true,
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podman/v4.0.0/libpod/"+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podman/v4.0.0/libpod/info", nil)
 	if err != nil {
 		return unavailable(err)
 	}

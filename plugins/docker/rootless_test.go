@@ -33,15 +33,6 @@ func TestParsePodmanInfo(t *testing.T) {
 	}
 }
 
-func TestNetworkFindsNames(t *testing.T) {
-	t.Parallel()
-	for raw, want := range map[string]bool{`{"name":"p","dns_enabled":true}`: true, `{"name":"p","dns_enabled":false}`: false, `{}`: false, ``: false} {
-		if got := networkFindsNames([]byte(raw)); got != want {
-			t.Errorf("%s: %v", raw, got)
-		}
-	}
-}
-
 func TestOwnedBy(t *testing.T) {
 	t.Parallel()
 	one := uint32(1000)

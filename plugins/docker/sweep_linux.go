@@ -25,7 +25,7 @@ func thisOwner() owner {
 
 func bootID() string {
 	raw, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(raw))
+	return strings.ReplaceAll(strings.TrimSpace(string(raw)), "-", "")
 }
 
 func pidNamespace() string {

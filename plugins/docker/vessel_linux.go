@@ -45,7 +45,7 @@ type vessel struct {
 
 // launch makes and starts a container and waits until its init is there. When
 // ctx ends, or anything fails, nothing of it is left, or soon will be.
-func launch(ctx context.Context, docker *client.Client, p *plan, at platform, m *meeting) (_ *vessel, err error) {
+func launch(ctx context.Context, docker *client.Client, p *plan, at *ocispec.Platform, m *meeting) (_ *vessel, err error) {
 	defer m.end()
 	created, err := docker.ContainerCreate(ctx, createOptions(p, at))
 	if err != nil {
@@ -103,12 +103,8 @@ func (v *vessel) part() {
 	v.unwatch()
 }
 
-func createOptions(p *plan, at platform) client.ContainerCreateOptions {
-	options := client.ContainerCreateOptions{Config: &p.config, HostConfig: &p.host}
-	if at.os != "" {
-		options.Platform = &ocispec.Platform{OS: at.os, Architecture: at.arch, Variant: at.variant}
-	}
-	return options
+func createOptions(p *plan, at *ocispec.Platform) client.ContainerCreateOptions {
+	return client.ContainerCreateOptions{Config: &p.config, HostConfig: &p.host, Platform: at}
 }
 
 var errGone = errors.New("the container is gone")
