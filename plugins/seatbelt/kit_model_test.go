@@ -13,7 +13,7 @@ import (
 )
 
 // modelledProbe is what the model says of one probe, in the words of the table of
-// docs/security.md.
+// docs/probes.md.
 type modelledProbe struct {
 	cell     string
 	departed string // what is not as the kit demands
@@ -116,7 +116,7 @@ func (w *world) attempt(a enginetest.Attempt) bool {
 
 // The kit's probes, of which a Mac runs the actions, are asked of the model here:
 // each finds what the kit demands, or is among the departures, and the table of
-// docs/security.md says so.
+// docs/probes.md says so.
 func TestProbesOnTheModel(t *testing.T) {
 	t.Parallel()
 	trials, err := enginetest.MacTrials(t.TempDir(), "/Users/me/Library/Caches/sbxhost-probe-1", "/Users/me")
@@ -146,7 +146,7 @@ func TestProbesOnTheModel(t *testing.T) {
 // checkColumn compares this engine's column of the table, or writes it.
 func checkColumn(t *testing.T, cells map[string]string) {
 	t.Helper()
-	const file, column = "../../docs/security.md", "seatbelt, on the model"
+	const file, column = "../../docs/probes.md", "seatbelt, on the model"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -15,10 +15,10 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/security.md from what is found here")
+var update = flag.Bool("update", false, "write the table of docs/probes.md from what is found here")
 
 const (
-	securityDoc = "../../docs/security.md"
+	securityDoc = "../../docs/probes.md"
 	tableBegin  = "<!-- probes: go test ./shared/enginetest -run SecurityTable -update -->\n"
 	tableEnd    = "<!-- end of probes -->\n"
 )
@@ -64,7 +64,7 @@ func cell(s enginetest.Status, works bool) string {
 	return "-"
 }
 
-// TestSecurityTable holds the table in docs/security.md to what is found. A cell
+// TestSecurityTable holds the table in docs/probes.md to what is found. A cell
 // is compared where this machine and user can tell: what does not apply
 // here was found elsewhere.
 func TestSecurityTable(t *testing.T) {
