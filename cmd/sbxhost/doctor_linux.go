@@ -235,7 +235,7 @@ func heldLimits(host cgroup.Host) finding {
 	if len(lacks) > 0 {
 		f.State = stateLimited
 		f.Consequence = strings.Join(lacks, ", ") + ": refused where required; best_effort approximates memory and pids for each process by itself, and does not hold cpus"
-		f.Fix = "log in to a session of systemd, with systemd-run installed and the controllers delegated to users; as a system service, run as root, or have root make a group that you own"
+		f.Fix = "log in to a session of systemd, with busctl and the user's bus (dbus-user-session), and the controllers delegated to users; as a system service, run as root, or have root make a group that you own"
 	}
 	return f
 }

@@ -79,7 +79,7 @@ func admitLimits(l shared.Limits, holdings []holding) error {
 				message += "; " + h.mechanism + " would bound each one by itself"
 			}
 			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: attribute, Message: message,
-				Hint: `accept that with enforce = "best_effort", or run where systemd manages your session (systemd-run, and a /run/user/UID that it has made), in a control group below it, or as root`}
+				Hint: `accept that with enforce = "best_effort", or run where systemd manages your session (busctl, and the bus in a /run/user/UID that it has made), in a control group below it, or as root`}
 		}
 		if h.hold != held {
 			continue

@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-const (
-	// managerPatience is what the manager may take to put processes into a scope,
-	// managerStep how often it is looked whether it has: nobody tells.
-	managerPatience = 5 * time.Second
-	managerStep     = time.Millisecond
-)
+// managerStep is how often it is looked whether the manager has put processes into a
+// scope: nobody tells.
+const managerStep = time.Millisecond
+
+// managerPatience is what the manager may take for that, on a machine that is busy.
+var managerPatience = 30 * time.Second
 
 // scope is a unit of the manager's, with the launcher in it.
 type scope struct {
