@@ -156,7 +156,7 @@ func (h *Host) writableRoots() []workspace.RootDir {
 		}
 		root := o.Root
 		if root == "" {
-			root, _ = workspace.Discover(at)
+			root, _ = workspace.Discover(at, h.caller.home)
 		}
 		// What is no workspace has no commands either: a home directory, say.
 		for _, writable := range [][]string{o.Writable, nil} {
@@ -199,7 +199,7 @@ func WritableDirs(o Options) (dirs []string) {
 	for _, r := range h.writableRoots() {
 		dirs = append(dirs, r.Path)
 		if o.Workspace.Root == "" && r.Field == "root" {
-			dirs = append(dirs, outerRoots(r.Path)...)
+			dirs = append(dirs, outerRoots(r.Path, h.caller.home)...)
 		}
 	}
 	return append(dirs, h.writableBinds()...)

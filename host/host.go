@@ -139,7 +139,7 @@ func (h *Host) findWorkspace(ctx context.Context) error {
 	}
 	root := h.options.Workspace.Root
 	if root == "" {
-		discovered, err := workspace.Discover(h.dir)
+		discovered, err := workspace.Discover(h.dir, h.caller.home)
 		if err != nil {
 			return fmt.Errorf("workspace.root: %w", err)
 		}
@@ -168,7 +168,7 @@ func (h *Host) findWorkspace(ctx context.Context) error {
 	h.resolver = resolver{ws: ws, caller: h.caller, owner: owner, sessionBases: session.Bases(h.session.Base(), h.caller.lookupEnv, owner.homeDir()),
 		sensitive: h.options.Sensitive, addOns: []string{"/opt"}, served: []string{"/srv"}, scanners: &scanners{memory: h.treeMemory(ws.Root())}, unisolated: h.unisolated}
 	if h.options.Workspace.Root == "" {
-		h.resolver.outer = outerRoots(ws.Root())
+		h.resolver.outer = outerRoots(ws.Root(), h.caller.home)
 	}
 	for i, p := range h.options.Workspace.ControlSockets {
 		if !filepath.IsAbs(p) {

@@ -280,9 +280,9 @@ var systemLinks = [...]string{"/tmp", "/var", "/etc", "/home"}
 
 // outerRoots are the top levels of the repositories around a root that was
 // discovered, and not said.
-func outerRoots(root string) (outer []string) {
+func outerRoots(root, home string) (outer []string) {
 	for dir := filepath.Dir(root); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		found, err := workspace.Discover(dir)
+		found, err := workspace.Discover(dir, home)
 		if err != nil {
 			return outer
 		}

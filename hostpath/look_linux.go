@@ -2,8 +2,8 @@ package hostpath
 
 import "golang.org/x/sys/unix"
 
-// lookFlags open what can be passed through, readable or not.
-const lookFlags = unix.O_PATH
+// LookFlags open what can be passed through, readable or not.
+const LookFlags = unix.O_PATH
 
 // hasACL reports whether a file has more of an access control list than its mode.
 func hasACL(path string) bool {

@@ -76,16 +76,11 @@ func (d *Dir) Lstat(name string) (*unix.Stat_t, error) {
 
 // Create makes a file that did not exist, to write to.
 func (d *Dir) Create(name string, perm fs.FileMode) (*os.File, error) {
-	for {
-		fd, err := unix.Openat(d.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm.Perm()))
-		switch err {
-		case nil:
-			return os.NewFile(uintptr(fd), filepath.Join(d.path, name)), nil
-		case unix.EINTR:
-		default:
-			return nil, d.error("create", name, err)
-		}
+	fd, err := Openat(d.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm.Perm()))
+	if err != nil {
+		return nil, d.error("create", name, err)
 	}
+	return os.NewFile(uintptr(fd), filepath.Join(d.path, name)), nil
 }
 
 // Temp makes a file with a name that nobody guesses.
@@ -110,6 +105,16 @@ func (d *Dir) error(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: filepath.Join(d.path, name), Err: err}
 }
 
+// Openat is openat(2), again where a signal interrupts it.
+func Openat(dir int, name string, flag int, perm uint32) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, name, flag, perm)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
 type id struct{ dev, ino uint64 }
 
 func idOf(st *unix.Stat_t) id { return id{uint64(st.Dev), st.Ino} }
@@ -130,7 +135,7 @@ func walk(base, path string, writable func() []string) (fd int, resolved string,
 			return -1, "", err
 		}
 	}
-	cur, err := unix.Open(at, lookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	cur, err := unix.Open(at, LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, "", fail(err)
 	}
@@ -168,7 +173,7 @@ func walk(base, path string, writable func() []string) (fd int, resolved string,
 		if filepath.IsAbs(target) {
 			unix.Close(cur)
 			at = "/"
-			if cur, err = unix.Open("/", lookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+			if cur, err = unix.Open("/", LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 				return -1, "", fail(err)
 			}
 		}
@@ -205,10 +210,9 @@ func step(dir int, name string) (next int, target string, err error) {
 			}
 			return -1, string(buf[:max(n, 0)]), err
 		}
-		next, err = unix.Openat(dir, name, lookFlags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		switch err {
-		case unix.EINTR, unix.ELOOP: // it has become a link
-			continue
+		next, err = Openat(dir, name, LookFlags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err == unix.ELOOP {
+			continue // it has become a link
 		}
 		return next, "", err
 	}
@@ -240,7 +244,7 @@ func within(dir int, dirs map[id]bool) (bool, error) {
 	if len(dirs) == 0 {
 		return false, nil
 	}
-	at, err := unix.Openat(dir, ".", lookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	at, err := unix.Openat(dir, ".", LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false, err
 	}
@@ -259,7 +263,7 @@ func within(dir int, dirs map[id]bool) (bool, error) {
 			return false, nil // the root
 		}
 		last = this
-		above, err := unix.Openat(at, "..", lookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		above, err := unix.Openat(at, "..", LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return false, err
 		}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // account locks out all others of this user, opens the ledger and reads theirs.
@@ -213,9 +215,7 @@ func (r *Registry) lock(ctx context.Context) (release func(), err error) {
 		return nil, err
 	}
 	name := filepath.Join(r.dir, lockName)
-	fd, err := retryFD(func() (int, error) {
-		return unix.Open(name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	})
+	fd, err := hostpath.Openat(unix.AT_FDCWD, name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("stubs: %w", &os.PathError{Op: "open", Path: name, Err: err})
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // claim opens what lies at p and locks it together with all others who need it
@@ -56,12 +58,15 @@ const claimPatience = 2 * time.Second
 // errNoLocks says that a file system cannot lock what is on it.
 var errNoLocks = errors.New("files cannot be locked there")
 
+// openDir opens a directory without following any symlink.
+func openDir(path string) (int, error) {
+	return hostpath.OpenNoSymlinks(path, hostpath.LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+}
+
 // openAt opens a file or a directory, neither through a symlink nor waiting for
 // anybody: it may be a fifo by now.
 func openAt(dir int, name string) (int, error) {
-	return retryFD(func() (int, error) {
-		return unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	})
+	return hostpath.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 }
 
 // unclaim gives a claim up. It does not leave the lock to close: a process that

@@ -7,6 +7,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // create makes a stub, exclusively, or takes one from the shelf, and claims it.
@@ -97,9 +99,7 @@ func emptyDir(fd int) bool {
 
 // createNamed creates a file under its name, which is there before its content.
 func createNamed(dir int, name, content string) error {
-	fd, err := retryFD(func() (int, error) {
-		return unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
-	})
+	fd, err := hostpath.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return err
 	}
@@ -199,13 +199,4 @@ func (r *record) empty(fd int, st *unix.Stat_t) bool {
 // memory, so that it tells nothing of what lies there.
 func shortage(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
-}
-
-func retryFD(open func() (int, error)) (int, error) {
-	for {
-		fd, err := open()
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
 }

@@ -6,11 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openDir opens a directory without following any symlink.
-func openDir(path string) (int, error) {
-	return openBySteps(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC)
-}
-
 // createFile creates a file.
 func createFile(dir int, name, content string) error { return createNamed(dir, name, content) }
 

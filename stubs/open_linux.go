@@ -5,27 +5,14 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-)
 
-// openDir opens a directory without following any symlink.
-func openDir(path string) (int, error) {
-	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, err := retryFD(func() (int, error) {
-		return unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_SYMLINKS})
-	})
-	if err != unix.ENOSYS && err != unix.EPERM {
-		return fd, err
-	}
-	// A kernel before 5.6, or a filter that knows no openat2.
-	return openBySteps(path, flags)
-}
+	"github.com/sbxhost/sbxhost/hostpath"
+)
 
 // createFile creates a file that has its content from the start: half of it may
 // mean something else to whoever reads it in that moment.
 func createFile(dir int, name, content string) error {
-	fd, err := retryFD(func() (int, error) {
-		return unix.Openat(dir, ".", unix.O_WRONLY|unix.O_TMPFILE|unix.O_CLOEXEC, 0o644)
-	})
+	fd, err := hostpath.Openat(dir, ".", unix.O_WRONLY|unix.O_TMPFILE|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return createNamed(dir, name, content) // not every file system has files without names
 	}

@@ -9,18 +9,15 @@ import (
 	"syscall"
 )
 
-// Discover returns the project root for work in dir: the nearest directory at
-// or above dir that holds .git, else dir itself; resolved either way. It runs
-// no git. dir must be an existing directory; empty means the current one.
+// Discover returns the project root for work in dir, an existing directory: the
+// nearest directory at or above it that holds .git, else dir itself;
+// resolved either way. It runs no git. home is the caller's, "" if it is not known.
 //
 // Two kinds of .git above dir are passed over. One that belongs to neither the
 // caller, the owner of dir nor root: anybody can put one in a shared
 // directory and so widen what is taken for the project. And one in a directory
 // that New refuses as a root: a home kept in git is not a project.
-func Discover(dir string) (string, error) {
-	if dir == "" {
-		dir = "."
-	}
+func Discover(dir, home string) (string, error) {
 	if err := checkSpelling(dir); err != nil {
 		return "", fmt.Errorf("discover: %w", err)
 	}
@@ -39,7 +36,6 @@ func Discover(dir string) (string, error) {
 	if !fi.IsDir() {
 		return "", fmt.Errorf("discover: %w", &fs.PathError{Op: "chdir", Path: start, Err: syscall.ENOTDIR})
 	}
-	home, _ := os.UserHomeDir()
 	if top := gitTop(start, fi.Sys().(*syscall.Stat_t).Uid); top != "" {
 		if top == start || refusal(runtime.GOOS, top, home) == "" {
 			return top, nil

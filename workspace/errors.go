@@ -30,9 +30,6 @@ var (
 	ErrRootConflict = errors.New("conflicting roots")
 	// ErrUnresponsive: the file system of a root did not answer in time.
 	ErrUnresponsive = errors.New("file system does not respond")
-	// ErrUncontained: the workspace opted out of something an isolating engine
-	// relies on; see Workspace.Containable.
-	ErrUncontained = errors.New("workspace is not contained")
 	// ErrGitLayout: .git is not what a repository, worktree or submodule at
 	// this root would have.
 	ErrGitLayout = errors.New("not a git layout that can be trusted")

@@ -66,9 +66,8 @@ type gitRunner struct {
 }
 
 // gitAs makes a gitRunner. Without a git, its git is "".
-func (w *Workspace) gitAs(as *User) (*gitRunner, error) {
-	git, err := w.findGit()
-	g := &gitRunner{git: git, as: as, home: w.home, lookup: w.lookup}
+func (w *Workspace) gitAs(as *User) *gitRunner {
+	g := &gitRunner{git: w.findGit(), as: as, home: w.home, lookup: w.lookup}
 	passed := []string{"GIT_CONFIG_NOSYSTEM", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"}
 	if as != nil {
 		// The other variables name files of the caller's.
@@ -106,7 +105,7 @@ func (w *Workspace) gitAs(as *User) (*gitRunner, error) {
 			g.env = append(g.env, "GIT_CONFIG_COUNT="+v)
 		}
 	}
-	return g, err
+	return g
 }
 
 // errNoGit says that nobody can be asked.
@@ -178,15 +177,6 @@ func (g *gitRunner) list(ctx context.Context, l GitLayout, includes string) ([]s
 
 // ownSettings is what config sets by itself. None is the caller's wish.
 var ownSettings = map[string]string{"core.hookspath": "/dev/null", "core.fsmonitor": "false", "core.pager": "cat"}
-
-// file asks for the settings that stand in one file.
-func (g *gitRunner) file(ctx context.Context, path string) ([]setting, error) {
-	out, err := g.config(ctx, GitLayout{}, nil, "--no-includes", "--show-origin", "-z", "--list", "--file", path)
-	if err != nil {
-		return nil, err
-	}
-	return parseSettings(out, 2)
-}
 
 // parseSettings reads what git config -z --list prints: with three fields a
 // setting the scope, the origin, and the key with its value after a line end;
@@ -353,10 +343,9 @@ func (s stamp) absent() bool {
 
 // gitAnswers remembers answers.
 type gitAnswers struct {
-	clock  func() time.Time // nil for time.Now
-	mu     sync.Mutex
-	known  map[string]*gitAnswer
-	listed map[string]*fileAnswer
+	clock func() time.Time // nil for time.Now
+	mu    sync.Mutex
+	known map[string]*gitAnswer
 }
 
 type gitAnswer struct {
@@ -364,14 +353,7 @@ type gitAnswer struct {
 	last *answer // that can be believed while it is current
 }
 
-// A fileAnswer is what git says of one file.
-type fileAnswer struct {
-	mu       sync.Mutex
-	stamp    stamp
-	settings []setting
-}
-
-// maxAnswers bounds each map of gitAnswers. Past it they begin anew.
+// maxAnswers bounds gitAnswers. Past it they begin anew.
 const maxAnswers = 1 << 10
 
 func (c *gitAnswers) now() time.Time {
@@ -393,24 +375,9 @@ func (c *gitAnswers) of(key string) *gitAnswer {
 	return c.known[key]
 }
 
-func (c *gitAnswers) file(key string) *fileAnswer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.listed == nil || len(c.listed) > maxAnswers {
-		c.listed = map[string]*fileAnswer{}
-	}
-	if c.listed[key] == nil {
-		c.listed[key] = &fileAnswer{}
-	}
-	return c.listed[key]
-}
-
 // ask returns what git says of a repository to a user. The answer is shared.
 func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) *answer {
-	g, err := w.gitAs(as)
-	if err != nil {
-		return &answer{obeyed: Obeyed{Failed: err}}
-	}
+	g := w.gitAs(as)
 	key := g.key() + "\x00\x00" + top + "\x00" + l.GitDir + "\x00" + l.CommonDir
 	known := w.answers.of(key)
 	known.mu.Lock() // one git answers all who ask at once
@@ -421,7 +388,7 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 	var a *answer
 	for range 3 {
 		a = &answer{stamps: map[string]stamp{}, asked: w.answers.now()}
-		a.obeyed.Failed = a.gather(ctx, g, &w.answers, top, l)
+		a.obeyed.Failed = a.gather(ctx, g, top, l)
 		switch {
 		case ctx.Err() != nil || errors.Is(a.obeyed.Failed, context.DeadlineExceeded):
 			return a
@@ -448,7 +415,7 @@ func (g *gitRunner) key() string {
 // gather asks git, and follows the includes by itself: also those whose
 // condition does not hold now, as a command can switch to another branch. So no
 // git opens a file before it was seen to be one, and a fifo holds none up.
-func (a *answer) gather(ctx context.Context, g *gitRunner, cache *gitAnswers, top string, l GitLayout) error {
+func (a *answer) gather(ctx context.Context, g *gitRunner, top string, l GitLayout) error {
 	if g.git == "" {
 		return errNoGit
 	}
@@ -516,7 +483,7 @@ func (a *answer) gather(ctx context.Context, g *gitRunner, cache *gitAnswers, to
 		if followed += len(next); followed > maxIncludes || depth >= maxIncludeDepth {
 			return fmt.Errorf("git: more than %d files are included, or more than %d deep: %w", maxIncludes, maxIncludeDepth, ErrGitLayout)
 		}
-		if level, err = a.fileSettings(ctx, g, cache, next); err != nil {
+		if level, err = g.fileSettings(ctx, next); err != nil {
 			return err
 		}
 		a.settings = append(a.settings, level...)
@@ -553,28 +520,21 @@ func isDevNull(p string) bool {
 	return err == nil && nullErr == nil && os.SameFile(fi, null)
 }
 
-// fileSettings lists what stands in files, a few at a time. What the user may
-// not read says nothing to the user's git.
-func (a *answer) fileSettings(ctx context.Context, g *gitRunner, cache *gitAnswers, files []string) ([]setting, error) {
+// fileSettings lists what stands in files, a few at a time. What the user may not
+// read says nothing to the user's git.
+func (g *gitRunner) fileSettings(ctx context.Context, files []string) ([]setting, error) {
 	lists, errs := make([][]setting, len(files)), make([]error, len(files))
 	tokens := make(chan struct{}, maxParallelGit)
 	var wg sync.WaitGroup
 	for i, p := range files {
-		stamp, asked := a.stamps[p], a.asked.UnixNano()
 		wg.Go(func() {
 			tokens <- struct{}{}
 			defer func() { <-tokens }()
-			known := cache.file(g.key() + "\x00\x00" + p)
-			known.mu.Lock()
-			defer known.mu.Unlock()
-			if known.stamp == stamp {
-				lists[i] = known.settings
-				return
+			out, err := g.config(ctx, GitLayout{}, nil, "--no-includes", "--show-origin", "-z", "--list", "--file", p)
+			if err == nil {
+				lists[i], err = parseSettings(out, 2)
 			}
-			lists[i], errs[i] = g.file(ctx, p)
-			if errs[i] == nil && stampOf(p) == stamp && asked-max(stamp.link.ctime, stamp.end.ctime) > int64(gitSettling) {
-				known.stamp, known.settings = stamp, lists[i]
-			}
+			errs[i] = err
 		})
 	}
 	wg.Wait()
@@ -605,12 +565,9 @@ func tidy(p string, fixed ...string) string {
 
 // findGit returns the absolute path of a git that is not the workspace's, or
 // "". Never simply from PATH: the workspace could supply its own.
-func (w *Workspace) findGit() (string, error) {
+func (w *Workspace) findGit() string {
 	if w.git != "" {
-		if !filepath.IsAbs(w.git) {
-			return "", fmt.Errorf("git: %q is not absolute: %w", w.git, ErrInvalidPath)
-		}
-		return w.git, nil
+		return w.git
 	}
 	path, _ := w.lookup("PATH")
 	for dir := range strings.SplitSeq(path, ":") {
@@ -624,10 +581,10 @@ func (w *Workspace) findGit() (string, error) {
 			return ""
 		})
 		if err == nil {
-			return resolved, nil
+			return resolved
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // writable reports whether commands in the workspace may have written p.

@@ -249,7 +249,8 @@ func TestObeyedHasADeadline(t *testing.T) {
 	if err := script.Run(); err != nil {
 		t.Fatal(err)
 	}
-	w := mustNew(t, Options{Root: base + "/proj", Git: base + "/git", LookupEnv: lookupIn(nil)})
+	w := mustNew(t, Options{Root: base + "/proj"})
+	w.git = base + "/git"
 	if o := w.Obeyed(t.Context(), base+"/proj", GitLayout{}, nil); o.Failed == nil {
 		t.Errorf("%+v", o)
 	}
@@ -273,7 +274,8 @@ func TestObeyedIsRemembered(t *testing.T) {
 	if err := script.Run(); err != nil {
 		t.Fatal(err)
 	}
-	w := mustNew(t, Options{Root: root, Home: base + "/home", Git: base + "/git", LookupEnv: lookupIn(map[string]string{"GIT_CONFIG_NOSYSTEM": "1"})})
+	w := mustNew(t, Options{Root: root, Home: base + "/home", LookupEnv: lookupIn(map[string]string{"GIT_CONFIG_NOSYSTEM": "1"})})
+	w.git = base + "/git"
 	w.answers.clock = func() time.Time { return time.Now().Add(gitSettling) } // the file system's has ticked
 	l, err := GitDirs(root)
 	if err != nil {

@@ -14,25 +14,16 @@ import (
 )
 
 // GitKind says how a project root is tied to its git directory.
-type GitKind int
+type GitKind string
 
 const (
-	GitNone      GitKind = iota // no repository at this root
-	GitPlain                    // .git is the repository
-	GitWorktree                 // made by git worktree add; .git is a file
-	GitSubmodule                // the repository is in the superproject's modules; .git is a file
-	GitSeparate                 // .git is a file that points to a repository inside the root
-	GitBare                     // the root itself is a bare repository
+	GitNone      GitKind = ""          // no repository at this root
+	GitPlain     GitKind = "plain"     // .git is the repository
+	GitWorktree  GitKind = "worktree"  // made by git worktree add; .git is a file
+	GitSubmodule GitKind = "submodule" // the repository is in the superproject's modules; .git is a file
+	GitSeparate  GitKind = "separate"  // .git is a file that points to a repository inside the root
+	GitBare      GitKind = "bare"      // the root itself is a bare repository
 )
-
-// String returns the kind in lower case.
-func (k GitKind) String() string {
-	names := [...]string{"none", "plain", "worktree", "submodule", "separate", "bare"}
-	if k < 0 || int(k) >= len(names) {
-		return fmt.Sprintf("GitKind(%d)", int(k))
-	}
-	return names[k]
-}
 
 // GitLayout is where the parts of a repository are and how a command may use
 // them. Paths are absolute and resolved, and within the root, the git directory
@@ -70,8 +61,8 @@ type GitLayout struct {
 	Lost []string
 }
 
-// GitDirs finds the git directories that belong to the project root, by
-// reading .git and what it points to, and runs no git.
+// GitDirs finds the git directories that belong to the project root, an absolute
+// path, by reading .git and what it points to, and runs no git.
 //
 // The workspace's own files are not believed: a .git file can point anywhere,
 // and what is returned gets shown to commands. So the target must be a git
@@ -86,9 +77,6 @@ type GitLayout struct {
 func GitDirs(projectRoot string, writable ...string) (GitLayout, error) {
 	top, err := filepath.EvalSymlinks(projectRoot)
 	if err != nil {
-		return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
-	}
-	if top, err = filepath.Abs(top); err != nil {
 		return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
 	}
 	dotGit := join(top, ".git")

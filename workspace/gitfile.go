@@ -22,7 +22,7 @@ const (
 // readSmall reads a regular file of at most limit bytes and follows no symlink.
 // A fifo in its place does not block.
 func readSmall(path string, limit int64) ([]byte, error) {
-	fd, err := openatRetry(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %q: %w", path, err)
 	}
@@ -31,7 +31,7 @@ func readSmall(path string, limit int64) ([]byte, error) {
 
 // readNoSymlinks is readSmall for a path no component of which may be a symlink.
 func readNoSymlinks(path string, limit int64) ([]byte, error) {
-	fd, err := openNoSymlinks(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	fd, err := hostpath.OpenNoSymlinks(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %q: %w", path, err)
 	}

@@ -82,9 +82,9 @@ func (w *Workspace) gitIdentity(ctx context.Context, as *User) (map[string]strin
 	if top != "" {
 		l, _ = GitDirs(top) // none of its settings count where it is not understood
 	}
-	g, err := w.gitAs(as)
-	if err != nil || g.git == "" {
-		return config, err
+	g := w.gitAs(as)
+	if g.git == "" {
+		return config, nil
 	}
 	a := w.ask(ctx, top, l, as)
 	if err := a.obeyed.Failed; err != nil {
@@ -92,6 +92,7 @@ func (w *Workspace) gitIdentity(ctx context.Context, as *User) (map[string]strin
 	}
 	settings := a.settings
 	if a.included {
+		var err error
 		if settings, err = g.list(ctx, l, "--includes"); err != nil {
 			return config, fmt.Errorf("git identity: %w", err)
 		}

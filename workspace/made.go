@@ -49,8 +49,7 @@ func (w *Workspace) Inspect(ctx context.Context, dir string, as *User) (i Inspec
 	}
 	i.Hooks, err = executable(join(l.CommonDir, "hooks"))
 	i.unclear(err)
-	g, err := w.gitAs(as)
-	i.unclear(err)
+	g := w.gitAs(as)
 	files := []string{join(l.CommonDir, "config"), join(l.CommonDir, "config.worktree")}
 	if l.GitDir != "" && l.GitDir != l.CommonDir {
 		files = append(files, join(l.GitDir, "config.worktree"))

@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // measureTree gives the space that what lies in dir takes on its file system, in
@@ -17,7 +19,7 @@ import (
 // memory, not descriptors. What goes meanwhile, or what the caller may not read,
 // counts as far as it was seen.
 func measureTree(ctx context.Context, dir string, atMost int64) (size, names int64, err error) {
-	fd, err := openatRetry(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := hostpath.Openat(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, 0, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
@@ -71,7 +73,7 @@ func (m *measure) walk(ctx context.Context, fd int, id inode) error {
 			}
 			next = stack[len(stack)-1].id
 		}
-		sub, err := openatRetry(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		sub, err := hostpath.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		var st unix.Stat_t
 		if err == nil {
 			err = unix.Fstat(sub, &st)
@@ -99,7 +101,7 @@ func (m *measure) walk(ctx context.Context, fd int, id inode) error {
 
 // read counts what the directory fd holds and gives the directories in it.
 func (m *measure) read(ctx context.Context, fd int) (dirs []string) {
-	own, err := openatRetry(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	own, err := hostpath.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // Open opens a file or directory for reading. See OpenFile.
@@ -32,7 +34,7 @@ func (w *Workspace) OpenFile(path string, flag int, perm fs.FileMode) (*os.File,
 		return nil, err
 	}
 	// O_NONBLOCK: a fifo in place of the file would block the caller.
-	fd, err := openNoSymlinks(got.path, flag|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, uint32(perm.Perm()))
+	fd, err := hostpath.OpenNoSymlinks(got.path, flag|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, uint32(perm.Perm()))
 	switch {
 	case err == nil:
 	case errors.Is(err, syscall.ELOOP):
@@ -56,23 +58,4 @@ func (w *Workspace) OpenFile(path string, flag int, perm fs.FileMode) (*os.File,
 		return nil, &fs.PathError{Op: "open", Path: got.path, Err: err}
 	}
 	return os.NewFile(uintptr(fd), got.path), nil
-}
-
-// OpenRoot opens the project root as an os.Root, for work that is more than
-// opening one file. An os.Root follows symlinks that stay below it, so a
-// read-only root nested in the project is not protected by it.
-func (w *Workspace) OpenRoot() (*os.Root, error) {
-	if w.project.path == "" {
-		return nil, fmt.Errorf("open root: workspace has no root: %w", ErrOutside)
-	}
-	return os.OpenRoot(w.project.path)
-}
-
-func openatRetry(dir int, name string, flag int, perm uint32) (int, error) {
-	for {
-		fd, err := unix.Openat(dir, name, flag, perm)
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
 }

@@ -66,17 +66,6 @@ func TestOpenFile(t *testing.T) {
 	if _, err := w.OpenFile("a/b", os.O_CREATE|os.O_WRONLY, 0o600); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing parent: %v", err)
 	}
-	root, err := w.OpenRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	if data, err := root.ReadFile("in/file"); string(data) != "inside" || err != nil {
-		t.Errorf("os.Root: %q, %v", data, err)
-	}
-	if _, err := root.ReadFile("out/file"); err == nil {
-		t.Error("os.Root followed a link out")
-	}
 }
 
 func TestOpenRefusesWhatIsNoFile(t *testing.T) {
@@ -108,46 +97,6 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	w = mustNew(t, Options{Root: root, Readable: []string{"/dev"}})
 	if _, err := w.Open("/dev/null"); !errors.Is(err, ErrNotRegular) {
 		t.Errorf("device: %v", err)
-	}
-}
-
-// openers are the ways openNoSymlinks has; every one must refuse every symlink.
-func TestOpenNoSymlinks(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	for name, open := range openers() {
-		for _, p := range []string{"/file", "/dir/file", "/dir", ""} {
-			fd, err := open(f.root+p, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-			if err != nil {
-				t.Errorf("%s: %q: %v", name, p, err)
-				continue
-			}
-			unix.Close(fd)
-		}
-		for _, p := range []string{"/in/file", "/in-file", "/out/file", "/out", "/dangling-out", "/out/missing"} {
-			fd, err := open(f.root+p, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
-			if err == nil {
-				unix.Close(fd)
-			}
-			if err != unix.ELOOP {
-				t.Errorf("%s: %q: %v, want ELOOP", name, p, err)
-			}
-		}
-		fd, err := open("/", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			t.Errorf("%s: /: %v", name, err)
-		} else {
-			unix.Close(fd)
-		}
-		if _, err := open(f.root+"/missing", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != unix.ENOENT {
-			t.Errorf("%s: missing: %v", name, err)
-		}
-		if _, err := open(f.root+"/file/x", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != unix.ENOTDIR {
-			t.Errorf("%s: below a file: %v", name, err)
-		}
-	}
-	if entries, err := os.ReadDir(f.outside); err != nil || len(entries) != 3 {
-		t.Errorf("outside changed: %v, %v", entries, err)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // maxDepth is how far removeTree descends before it moves a directory to the
@@ -46,7 +48,7 @@ func removeTree(ctx context.Context, base, name string) error {
 
 // removeOwn is removeTree for what the caller has the rights to.
 func removeOwn(ctx context.Context, base, name string) error {
-	parent, err := openatRetry(unix.AT_FDCWD, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	parent, err := hostpath.Openat(unix.AT_FDCWD, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: base, Err: err}
 	}
@@ -189,12 +191,12 @@ func (l *leftError) Unwrap() error { return l.err }
 // the rights to empty it. What somebody has mounted there is not the session's.
 func openDir(parent int, name string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
-	fd, err := openatRetry(parent, name, flags, 0)
+	fd, err := hostpath.Openat(parent, name, flags, 0)
 	if err == unix.EACCES {
 		if err := chmodDir(parent, name); err != nil {
 			return -1, err
 		}
-		fd, err = openatRetry(parent, name, flags, 0)
+		fd, err = hostpath.Openat(parent, name, flags, 0)
 	}
 	if err == unix.ELOOP {
 		err = unix.ENOTDIR
@@ -216,7 +218,7 @@ func openDir(parent int, name string) (int, error) {
 // readNames lists the directory dir from its beginning. One that another has
 // removed meanwhile is empty.
 func readNames(dir int) ([]string, error) {
-	fd, err := openatRetry(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := hostpath.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == unix.ENOENT {
 		return nil, nil
 	}

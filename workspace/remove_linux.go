@@ -7,6 +7,8 @@ import (
 	"os/exec"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // chmodDir gives the directory name in parent mode 0700 and follows no
@@ -18,7 +20,7 @@ func chmodDir(parent int, name string) error {
 	}
 	// Before Linux 6.6 there is no such call; O_PATH needs no right to the
 	// directory, and /proc leads from the descriptor to it.
-	fd, err := openatRetry(parent, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := hostpath.Openat(parent, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}

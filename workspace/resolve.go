@@ -68,7 +68,7 @@ func (w *Workspace) resolve(path string, write bool) (walked, error) {
 	if err != nil {
 		return walked{}, err
 	}
-	if write && r.path != "" && !r.writable {
+	if write && !r.writable {
 		return walked{}, fmt.Errorf("path %q: %q is %w (%s, %q); write elsewhere or declare it writable", path, got.path, ErrReadOnlyRoot, r.field, r.path)
 	}
 	if w.deny {
@@ -107,11 +107,10 @@ func (w *Workspace) follow(path string) (walked, error) {
 	return got, err
 }
 
-// contained returns the root that resolved lies in. With AllowAll it may be
-// the zero root.
+// contained returns the root that resolved lies in.
 func (w *Workspace) contained(path, resolved string) (root, error) {
 	r, ok := innermost(w.roots, resolved)
-	if !ok && !w.allowAll {
+	if !ok {
 		return r, fmt.Errorf("path %q: resolves to %q, which is %w; use a path below %q or declare a root for it", path, resolved, ErrOutside, w.project.path)
 	}
 	return r, nil

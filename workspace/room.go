@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // Why a directory of a session is measured and not capped: it has to outlive
@@ -114,7 +116,7 @@ func (m measured) write(dir, name string) error {
 }
 
 func readMeasured(dir, name string) (measured, error) {
-	fd, err := openatRetry(unix.AT_FDCWD, measuredFile(dir, name), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := hostpath.Openat(unix.AT_FDCWD, measuredFile(dir, name), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return measured{}, err
 	}

@@ -93,8 +93,7 @@ type Session struct {
 	Users     []int // those processes, as far as the system tells
 }
 
-// Sessions lists the named sessions below base, by name. Empty base means
-// SessionsDir.
+// Sessions lists the named sessions below base, by name.
 func Sessions(base string) ([]Session, error) {
 	base, err := umbrellaBase(base)
 	if err != nil {
@@ -140,8 +139,7 @@ func (s *Session) Size(ctx context.Context) (int64, error) {
 }
 
 // RemoveSession removes the named session's umbrella. It is ErrSessionInUse
-// while a process owns it and fs.ErrNotExist if there is none. Empty base means
-// SessionsDir.
+// while a process owns it and fs.ErrNotExist if there is none.
 func RemoveSession(base, name string) error {
 	if err := checkSessionName(name); err != nil {
 		return err

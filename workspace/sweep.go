@@ -15,21 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sweep removes, below base, the umbrellas of this user whose owner is dead and
-// that are unnamed or were last used more than seven days ago. It returns the
-// names of what it removed. Empty base means SessionsDir.
-//
-// It may run at any time, in any number of processes. It neither waits for
-// locks nor touches what belongs to other users or was not made by this
-// package. What cannot be removed is reported, after the rest has been.
-func Sweep(ctx context.Context, base string) (removed []string, err error) {
-	return sweep(ctx, base, time.Now())
-}
-
 // sweptFile is there to be touched when a sweep begins.
 const sweptFile = ".swept"
 
-// SweepRarely is Sweep where none began below base within the last hour.
+// SweepRarely removes the umbrellas below base that nobody uses any more: see sweep. It
+// does nothing within an hour of the last such sweep.
 func SweepRarely(ctx context.Context, base string) (removed []string, err error) {
 	base, err = umbrellaBase(base)
 	if err != nil {
@@ -55,6 +45,13 @@ func SweepRarely(ctx context.Context, base string) (removed []string, err error)
 	return sweep(ctx, base, now)
 }
 
+// sweep removes, below base, the umbrellas of this user whose owner is dead and
+// that are unnamed or were last used more than seven days ago. It returns the
+// names of what it removed.
+//
+// It may run at any time, in any number of processes. It neither waits for
+// locks nor touches what belongs to other users or was not made by this
+// package. What cannot be removed is reported, after the rest has been.
 func sweep(ctx context.Context, base string, now time.Time) (removed []string, err error) {
 	base, err = umbrellaBase(base)
 	if err != nil {

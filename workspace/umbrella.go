@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // How an umbrella stays alive, and why no sweep can remove a live one:
@@ -57,8 +59,7 @@ type Umbrella struct {
 
 // UmbrellaOptions say where an umbrella is and whether it has a name.
 type UmbrellaOptions struct {
-	// Base is the absolute directory that holds umbrellas. Empty means
-	// SessionsDir with the process's environment.
+	// Base is the absolute directory that holds umbrellas; see SessionsDir.
 	Base string
 	// Name makes the umbrella one that several processes may share at once and
 	// that the next one finds again. Letters, digits, ".", "_" and "-", at most
@@ -91,13 +92,6 @@ func NewUmbrella(o UmbrellaOptions) (*Umbrella, error) {
 // umbrellaBase resolves what exists of base, as of a ~/.cache that is a link to
 // another disk: what is mounted in an umbrella is opened without following links.
 func umbrellaBase(base string) (string, error) {
-	if base == "" {
-		dir, err := SessionsDir(nil)
-		if err != nil {
-			return "", err
-		}
-		base = dir
-	}
 	if err := checkSpelling(base); err != nil {
 		return "", fmt.Errorf("base: %w", err)
 	}
@@ -307,7 +301,7 @@ func tryLockDir(dir string, how int) (*os.File, error) {
 // harm.
 func lockDir(wait context.Context, dir string, how int) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
-	fd, err := openatRetry(unix.AT_FDCWD, path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errLost // the directory is gone
 	}

@@ -13,7 +13,7 @@ import (
 // SessionsDir returns the directory that holds the user's umbrellas:
 // $XDG_CACHE_HOME/sbxhost/sessions, else ~/.cache/sbxhost/sessions, on macOS
 // ~/Library/Caches/sbxhost/sessions. A relative XDG_CACHE_HOME is ignored, as
-// its specification demands. lookup nil means os.LookupEnv.
+// its specification demands. lookup reads the environment.
 //
 // It is not in /tmp, where the names are anybody's to take.
 func SessionsDir(lookup func(string) (string, bool)) (string, error) {
@@ -21,9 +21,6 @@ func SessionsDir(lookup func(string) (string, bool)) (string, error) {
 }
 
 func sessionsDir(goos string, lookup func(string) (string, bool)) (string, error) {
-	if lookup == nil {
-		lookup = os.LookupEnv
-	}
 	cache, _ := lookup("XDG_CACHE_HOME")
 	if !filepath.IsAbs(cache) {
 		home, _ := lookup("HOME")

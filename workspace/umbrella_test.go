@@ -208,7 +208,7 @@ func TestCloseGivesTheLockUp(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
-	if removed, err := Sweep(t.Context(), base); len(removed) != 0 || err != nil {
+	if removed, err := sweep(t.Context(), base, time.Now()); len(removed) != 0 || err != nil {
 		t.Errorf("no base: %q, %v", removed, err)
 	}
 	live, named := mustUmbrella(t, base, ""), mustUmbrella(t, base, "live")
@@ -224,7 +224,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	removed, err := Sweep(t.Context(), base)
+	removed, err := sweep(t.Context(), base, time.Now())
 	slices.Sort(removed)
 	if want := []string{".dead-left", "n-old", "u-dead", "u-unlocked"}; !slices.Equal(removed, want) || err != nil {
 		t.Errorf("removed %q, %v; want %q", removed, err, want)
@@ -270,7 +270,7 @@ func TestSweepLeavesOtherUsers(t *testing.T) {
 	if err := RemoveSession(base, "theirs"); !errors.Is(err, ErrUnsafeCache) || !exists(base+"/n-theirs/lock") {
 		t.Errorf("removing theirs: %v", err)
 	}
-	removed, err := Sweep(t.Context(), base)
+	removed, err := sweep(t.Context(), base, time.Now())
 	if !slices.Equal(removed, []string{"u-mine"}) || err != nil || !exists(base+"/u-theirs/lock") {
 		t.Errorf("removed %q, %v", removed, err)
 	}
@@ -285,7 +285,7 @@ func TestSweepLeavesOtherUsers(t *testing.T) {
 	if dir, err := u.Dir(t.Context()); !errors.Is(err, ErrUnsafeCache) || exists(base+"/further") {
 		t.Errorf("below another user's directory: %q, %v", dir, err)
 	}
-	if _, err := Sweep(t.Context(), base); !errors.Is(err, ErrUnsafeCache) {
+	if _, err := sweep(t.Context(), base, time.Now()); !errors.Is(err, ErrUnsafeCache) {
 		t.Error(err)
 	}
 }
@@ -458,14 +458,14 @@ func TestSweepAfterKill(t *testing.T) {
 	if err := os.Chmod(dir+"/work/work", 0); err != nil {
 		t.Fatal(err)
 	}
-	if removed, err := Sweep(context.Background(), base); len(removed) != 0 || err != nil || !exists(dir) {
+	if removed, err := sweep(context.Background(), base, time.Now()); len(removed) != 0 || err != nil || !exists(dir) {
 		t.Errorf("while it lives: removed %q, %v", removed, err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Wait()
-	if removed, err := Sweep(context.Background(), base); len(removed) != 1 || err != nil || exists(dir) {
+	if removed, err := sweep(context.Background(), base, time.Now()); len(removed) != 1 || err != nil || exists(dir) {
 		t.Errorf("after its death: removed %q, %v", removed, err)
 	}
 }

@@ -10,18 +10,16 @@ import (
 	"time"
 )
 
-// defaultPreflight bounds how long New waits for one root. A dead network
-// mount blocks stat for minutes; a healthy one answers in milliseconds.
-const defaultPreflight = 5 * time.Second
+// preflight bounds how long New waits for one root. A dead network mount blocks
+// stat for minutes; a healthy one answers in milliseconds.
+const preflight = 5 * time.Second
 
 // Options declare a workspace. The zero value of every field but Root is the
 // stricter choice.
 type Options struct {
-	// Root is the project root: a directory, read-write unless ReadOnly is
-	// set. Relative paths given to the workspace are relative to it. Required.
+	// Root is the project root: a directory, read-write. Relative paths
+	// given to the workspace are relative to it. Required.
 	Root string
-	// ReadOnly makes the project root a read-only root.
-	ReadOnly bool
 	// Readable are further read-only roots, directories or files. They may be
 	// system directories.
 	Readable []string
@@ -29,35 +27,21 @@ type Options struct {
 	// is refused here too.
 	Writable []string
 	// Home is the caller's home, for "~" in paths and so that it is refused as
-	// a root. Empty means $HOME.
+	// a root. Empty: it is not known.
 	Home string
 	// TempAlias is the absolute host directory that is /tmp inside a sandbox.
 	// It is a read-write root, and /tmp/x given to the workspace means x in it.
 	// It need not exist yet, so that a session's scratch can be made on first
 	// use. Empty: /tmp is the host's, and outside unless a root says otherwise.
 	TempAlias string
-	// Temp is a scratch directory that is a read-write root under its host path
-	// only. It is for commands that run without a sandbox; inside one, nothing
-	// would be at that path. It excludes TempAlias. See Containable.
-	Temp string
-	// AllowAll switches containment off: no root is refused and every path
-	// resolves. Roots that were declared read-only stay read-only. It is for
-	// embedders that contain by other means. See Containable.
-	AllowAll bool
 	// DenySensitive refuses files named .env or .env.*.
 	DenySensitive bool
 	// HarmlessNames are exact file names, such as ".env.example", that
 	// DenySensitive lets pass.
 	HarmlessNames []string
-	// LookupEnv reads the caller's environment for Identity. Nil means
-	// os.LookupEnv.
+	// LookupEnv reads the caller's environment, by which git is found and which it
+	// obeys. Nil: it is empty.
 	LookupEnv func(string) (string, bool)
-	// Git is the absolute path of the git that is run. Empty: the first on PATH
-	// that neither the workspace nor another user can have supplied.
-	Git string
-	// Preflight bounds the wait for the file system of each root. Zero means
-	// five seconds.
-	Preflight time.Duration
 }
 
 // Workspace is a set of resolved roots. It is safe for concurrent use and
@@ -67,14 +51,12 @@ type Workspace struct {
 	roots    []root
 	home     string // resolved where it exists; "" if unknown
 	alias    string // resolved TempAlias
-	temp     string // resolved Temp
-	allowAll bool
 	deny     bool
 	harmless []string
 	uid, gid uint32
 
 	lookupEnv func(string) (string, bool)
-	git       string
+	git       string // "" until a test sets it: then the first on PATH that can be trusted
 	answers   gitAnswers
 }
 
@@ -82,30 +64,18 @@ type Workspace struct {
 // field, as in "readable[1]: ...".
 func New(o Options) (*Workspace, error) {
 	w := &Workspace{
-		allowAll:  o.AllowAll,
 		deny:      o.DenySensitive,
 		harmless:  append([]string(nil), o.HarmlessNames...),
 		lookupEnv: o.LookupEnv,
-		git:       o.Git,
-	}
-	if w.lookupEnv == nil {
-		w.lookupEnv = os.LookupEnv
 	}
 	home := o.Home
-	if home == "" {
-		home, _ = os.UserHomeDir()
-	}
 	if home != "" {
 		if !filepath.IsAbs(home) {
 			return nil, fmt.Errorf("home: %q is not absolute: %w", home, ErrInvalidPath)
 		}
 		home = filepath.Clean(home)
 	}
-	wait := o.Preflight
-	if wait <= 0 {
-		wait = defaultPreflight
-	}
-	err := within("home", wait, func() error {
+	err := within("home", preflight, func() error {
 		w.home = home
 		if home != "" {
 			if r, err := filepath.EvalSymlinks(home); err == nil {
@@ -118,32 +88,26 @@ func New(o Options) (*Workspace, error) {
 		return nil, err
 	}
 
-	if o.Temp != "" && o.TempAlias != "" {
-		return nil, fmt.Errorf("temp: set temp or temp_alias, not both: %w", ErrRootConflict)
-	}
 	type declared struct {
 		field, path       string
 		writable, project bool
 		optional          bool
 	}
-	list := []declared{{field: "root", path: o.Root, writable: !o.ReadOnly, project: true}}
+	list := []declared{{field: "root", path: o.Root, writable: true, project: true}}
 	for i, p := range o.Readable {
 		list = append(list, declared{field: fmt.Sprintf("readable[%d]", i), path: p})
 	}
 	for i, p := range o.Writable {
 		list = append(list, declared{field: fmt.Sprintf("writable[%d]", i), path: p, writable: true})
 	}
-	if o.Temp != "" {
-		list = append(list, declared{field: "temp", path: o.Temp, writable: true})
-	}
 	if o.TempAlias != "" {
 		list = append(list, declared{field: "temp_alias", path: o.TempAlias, writable: true, optional: true})
 	}
 	for _, d := range list {
 		var r root
-		err := within(d.field, wait, func() (err error) {
+		err := within(d.field, preflight, func() (err error) {
 			r, err = w.declare(d.field, d.path, d.project, d.optional)
-			if err == nil && (d.writable || d.project) && !o.AllowAll {
+			if err == nil && d.writable {
 				err = refuseRoot(d.field, r.raw, r.path, home, w.home)
 			}
 			return err
@@ -158,8 +122,6 @@ func New(o Options) (*Workspace, error) {
 		switch d.field {
 		case "root":
 			w.project = r
-		case "temp":
-			w.temp = r.path
 		case "temp_alias":
 			w.alias = r.path
 		}
@@ -215,7 +177,7 @@ func (w *Workspace) declare(field, p string, project, optional bool) (root, erro
 	if err != nil {
 		return root{}, fmt.Errorf("%s: %w", field, err)
 	}
-	needDir := project || field == "temp" || optional
+	needDir := project || optional
 	if !fi.IsDir() && (needDir || !fi.Mode().IsRegular()) {
 		if needDir {
 			return root{}, fmt.Errorf("%s: %w", field, &fs.PathError{Op: "open", Path: resolved, Err: syscall.ENOTDIR})
@@ -266,7 +228,7 @@ func (w *Workspace) TempAlias() string { return w.alias }
 
 // RootDir describes one root of a workspace.
 type RootDir struct {
-	Field    string // where it was declared: root, readable[N], writable[N], temp, temp_alias
+	Field    string // where it was declared: root, readable[N], writable[N], temp_alias
 	Declared string // absolute, with the caller's symlinks
 	Path     string // resolved
 	Writable bool
@@ -288,17 +250,3 @@ func (w *Workspace) Owner() (uid, gid uint32) { return w.uid, w.gid }
 // Repository returns the top level of the git repository that the project root
 // lies in at this moment, which may be above the root, or "". It runs no git.
 func (w *Workspace) Repository() string { return gitTop(w.project.path, w.uid) }
-
-// Containable returns nil if an engine that isolates can serve the workspace.
-// It cannot serve one with AllowAll, whose paths it could not all show, nor
-// one with a Temp that is not /tmp inside, whose path would not exist there.
-// The error wraps ErrUncontained.
-func (w *Workspace) Containable() error {
-	switch {
-	case w.allowAll:
-		return fmt.Errorf("allow_all: paths outside the roots are allowed, which no sandbox can show; unset it or use an engine that does not isolate: %w", ErrUncontained)
-	case w.temp != "":
-		return fmt.Errorf("temp: %q would not exist inside; make it the temp_alias: %w", w.temp, ErrUncontained)
-	}
-	return nil
-}

@@ -1,4 +1,4 @@
-package workspace
+package hostpath
 
 import (
 	"errors"
@@ -7,15 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openNoSymlinks opens a clean absolute path in which no component is a
-// symlink. os.Root and RESOLVE_BENEATH are not enough: they follow symlinks
-// that stay below the root, and so into a read-only root nested in it or to a
-// sensitive name. Without any symlink the path is beneath its root as spelled.
-func openNoSymlinks(path string, flag int, perm uint32) (int, error) {
-	how := unix.OpenHow{
-		Flags:   uint64(flag | unix.O_LARGEFILE),
-		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	}
+// OpenNoSymlinks opens a clean absolute path and fails with ELOOP if any component
+// of it is a symlink. os.Root and RESOLVE_BENEATH are not enough: they follow
+// symlinks that stay below the root, and so into a read-only root nested in it or to
+// a sensitive name.
+func OpenNoSymlinks(path string, flag int, perm uint32) (int, error) {
+	how := unix.OpenHow{Flags: uint64(flag), Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
 	if flag&unix.O_CREAT != 0 {
 		how.Mode = uint64(perm)
 	}
@@ -41,8 +38,8 @@ func openat2Works() bool {
 	return !errors.Is(err, unix.EPERM)
 }
 
-// openStepwise is openNoSymlinks for kernels before 5.6: one openat a
-// component, each refusing a symlink.
+// openStepwise is OpenNoSymlinks without openat2: one openat a component, each
+// refusing a symlink.
 func openStepwise(path string, flag int, perm uint32) (int, error) {
 	dir, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -51,16 +48,15 @@ func openStepwise(path string, flag int, perm uint32) (int, error) {
 	rest := strings.TrimPrefix(path, "/")
 	for {
 		name, tail, more := strings.Cut(rest, "/")
-		if !more {
-			if name == "" {
-				name = "."
-			}
-			fd, err := openatRetry(dir, name, flag|unix.O_NOFOLLOW, perm)
-			unix.Close(dir)
-			return fd, err
+		if name == "" {
+			name = "."
 		}
-		fd, err := openatRetry(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err == unix.ENOTDIR {
+		how := unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+		if !more {
+			how = flag
+		}
+		fd, err := Openat(dir, name, how|unix.O_NOFOLLOW, perm)
+		if err == unix.ENOTDIR && how&unix.O_DIRECTORY != 0 {
 			// O_DIRECTORY hides that it is a symlink; say so as openat2 does.
 			var st unix.Stat_t
 			if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
@@ -68,8 +64,8 @@ func openStepwise(path string, flag int, perm uint32) (int, error) {
 			}
 		}
 		unix.Close(dir)
-		if err != nil {
-			return -1, err
+		if err != nil || !more {
+			return fd, err
 		}
 		dir, rest = fd, tail
 	}

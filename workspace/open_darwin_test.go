@@ -1,5 +1,0 @@
-package workspace
-
-func openers() map[string]func(string, int, uint32) (int, error) {
-	return map[string]func(string, int, uint32) (int, error){"O_NOFOLLOW_ANY": openNoSymlinks}
-}
