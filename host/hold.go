@@ -33,7 +33,7 @@ func (h *Host) hold(ctx context.Context, out *resolved) (*stubs.Hold, error) {
 		h.logger.Debug("what holds the place of missing paths is not written down", "error", hold.Unaccounted)
 	}
 	if out.Exposes {
-		if err := hold.Expose(ctx); err != nil {
+		if err := hold.SuspendCache(ctx); err != nil {
 			hold.Release()
 			return nil, attributeError("bind_paths", fmt.Sprintf("what sbxhost remembers lies in what a command can write to, and there it cannot be said that one runs: %v", err),
 				"bind less, or set XDG_STATE_HOME to another directory")

@@ -18,15 +18,15 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
-// account locks out all others of this user, opens the ledger and reads theirs.
-// Where that cannot be done, there are no others to be known of, and unlock does
-// nothing.
+// account locks out all others of this user, opens the ledger and the cache, and reads
+// the ledgers of others. Where that cannot be done, there are no others to be known of,
+// and unlock does nothing.
 func (r *Registry) account(ctx context.Context) (others []*other, unlock func(), err error) {
 	r.accounted = false
 	if r.dir == "" {
 		return nil, func() {}, errors.New("stubs: there is no directory for ledgers")
 	}
-	unlock, err = r.lock(ctx)
+	release, err := r.lock(ctx)
 	if err != nil {
 		return nil, func() {}, err
 	}
@@ -36,11 +36,10 @@ func (r *Registry) account(ctx context.Context) (others []*other, unlock func(),
 	if err == nil {
 		others, err = r.others()
 	}
-	if r.accounted = err == nil; r.accounted && r.kept == nil {
-		r.kept = openShelf(r.dir)
+	if r.accounted = err == nil; r.accounted {
+		r.cache, _ = openCache(r.dir, unix.LOCK_EX, &r.misses) // else there is none for now
 	}
-	r.othersExposed = slices.ContainsFunc(others, func(o *other) bool { return o.exposed && !o.dead })
-	return others, unlock, err
+	return others, func() { r.cache = r.cache.close(); release() }, err
 }
 
 // other is the ledger of another Registry.
@@ -48,7 +47,6 @@ type other struct {
 	name    string
 	records map[string]record
 	dead    bool
-	exposed bool
 }
 
 const (
@@ -87,12 +85,12 @@ func readOther(name string) (*other, error) {
 		return nil, err
 	}
 	defer f.Close()
-	dead := flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil
+	dead := hostpath.TryLock(int(f.Fd()), unix.LOCK_EX) == nil
 	text, err := io.ReadAll(f)
 	if err != nil {
 		return nil, err
 	}
-	return &other{name, parse(string(text)), dead, exposes(string(text))}, nil
+	return &other{name, parse(string(text)), dead}, nil
 }
 
 // sweep removes what is in the ledgers of the dead alone, and those ledgers, and
@@ -143,7 +141,7 @@ func (r *Registry) open() error {
 	if err != nil {
 		return fmt.Errorf("stubs: %w", err)
 	}
-	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := hostpath.TryLock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		f.Close()
 		os.Remove(f.Name())
 		return fmt.Errorf("stubs: %s: %w", f.Name(), err)
@@ -184,9 +182,6 @@ func (r *Registry) compact() error {
 		for _, rec := range r.left {
 			all.WriteString(rec.line())
 		}
-		if r.exposed > 0 {
-			all.WriteString(exposedLine)
-		}
 		err = r.note(all.String())
 	}
 	if err != nil {
@@ -211,53 +206,18 @@ const patience = 10 * time.Second
 
 // lock keeps all others of this user from creating and removing stubs.
 func (r *Registry) lock(ctx context.Context) (release func(), err error) {
-	if err := r.private(); err != nil {
-		return nil, err
+	// What a ledger says is removed, so nobody else may write one.
+	if err := hostpath.MakePrivate(r.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("stubs: %w", err)
 	}
 	name := filepath.Join(r.dir, lockName)
 	fd, err := hostpath.Openat(unix.AT_FDCWD, name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("stubs: %w", &os.PathError{Op: "open", Path: name, Err: err})
 	}
-	if err := lockWithin(ctx, fd, unix.LOCK_EX, patience); errors.Is(err, os.ErrDeadlineExceeded) {
-		unix.Close(fd)
-		return nil, fmt.Errorf("stubs: %s %w", name, err)
-	} else if err != nil {
+	if err := lockWithin(ctx, fd, unix.LOCK_EX, patience); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("stubs: %s: %w", name, err)
 	}
-	return func() { unclaim(fd) }, nil
+	return func() { hostpath.Unlock(fd) }, nil
 }
-
-// private makes the directory, and refuses one that others could write: what a
-// ledger says is removed.
-func (r *Registry) private() error {
-	if owner, err := ownerAbove(r.dir); err == nil && owner != 0 && os.Geteuid() == 0 {
-		// With the HOME of a user, who could use none of it any more: root's ~/.local.
-		return fmt.Errorf("stubs: %s would lie in a directory of user %d: %w", r.dir, owner, os.ErrPermission)
-	}
-	if err := os.MkdirAll(r.dir, 0o700); err != nil {
-		return fmt.Errorf("stubs: %w", err)
-	}
-	var st unix.Stat_t
-	if err := unix.Lstat(r.dir, &st); err != nil {
-		return fmt.Errorf("stubs: %w", &os.PathError{Op: "lstat", Path: r.dir, Err: err})
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
-		return fmt.Errorf("stubs: %s is not a directory that belongs to you alone; remove it: %w", r.dir, os.ErrPermission)
-	}
-	return nil
-}
-
-// ownerAbove is whose the deepest directory is that a path has.
-func ownerAbove(p string) (uint32, error) {
-	for {
-		var st unix.Stat_t
-		if err := unix.Stat(p, &st); err != unix.ENOENT {
-			return st.Uid, err
-		}
-		p = filepath.Dir(p)
-	}
-}
-
-func flock(f *os.File, how int) error { return flockFD(int(f.Fd()), how) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -31,7 +30,7 @@ func claim(p string) (fd int, st unix.Stat_t, err error) {
 			unix.Close(fd)
 			return -1, st, err
 		}
-		if err = lockWithin(context.Background(), fd, unix.LOCK_SH, claimPatience); errors.Is(err, os.ErrDeadlineExceeded) {
+		if err = lockWithin(context.Background(), fd, unix.LOCK_SH, claimPatience); errors.Is(err, unix.EWOULDBLOCK) {
 			unix.Close(fd)
 			return -1, st, err
 		} else if err != nil {
@@ -69,47 +68,19 @@ func openAt(dir int, name string) (int, error) {
 	return hostpath.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 }
 
-// unclaim gives a claim up. It does not leave the lock to close: a process that
-// is being forked off at this moment has the file, too, until it executes its
-// program.
+// unclaim gives a claim up; negative is none.
 func unclaim(fd int) {
 	if fd >= 0 {
-		flockFD(fd, unix.LOCK_UN)
-		unix.Close(fd)
+		hostpath.Unlock(fd)
 	}
 }
 
 // lockWithin locks what others have locked for no longer than they need: one that
-// is stopped in the middle, or that means harm, must not stop all. The kernel is never
-// asked to wait.
+// is stopped in the middle, or that means harm, must not stop all.
 func lockWithin(ctx context.Context, fd, how int, limit time.Duration) error {
-	err := flockFD(fd, how|unix.LOCK_NB)
-	if err != unix.EWOULDBLOCK {
-		return err
-	}
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	retry := time.NewTicker(time.Millisecond)
-	defer retry.Stop()
-	for err == unix.EWOULDBLOCK {
-		select {
-		case <-retry.C:
-			err = flockFD(fd, how|unix.LOCK_NB)
-		case <-late.C:
-			return fmt.Errorf("has been locked for %v: %w", limit, os.ErrDeadlineExceeded)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return err
-}
-
-func flockFD(fd, how int) error {
-	for {
-		if err := unix.Flock(fd, how); err != unix.EINTR {
-			return err
-		}
-	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("another process has had it locked for %v", limit))
+	defer cancel()
+	return hostpath.Lock(ctx, fd, how)
 }
 
 // The marks of a stub: a directory's mode, whose sticky bit an ordinary one has

@@ -11,12 +11,12 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
-// create makes a stub, exclusively, or takes one from the shelf, and claims it.
+// create makes a stub, exclusively, or takes one from the cache, and claims it.
 // Its directory is opened without following a symlink anywhere: a command could
 // have put one there, to have us create something elsewhere. The error is EEXIST
 // where somebody was faster. With another one, a record that has a path is of what
 // was made and could not be claimed.
-func create(s Stub, kept *shelf) (rec record, fd int, err error) {
+func create(s Stub, kept *cache) (rec record, fd int, err error) {
 	dir, err := openDir(filepath.Dir(s.Path))
 	if err != nil {
 		return record{}, -1, err
@@ -125,10 +125,10 @@ func (r *record) same(st *unix.Stat_t) bool {
 	return r.ino == 0 || r.ino == st.Ino && r.dev == uint64(st.Dev)
 }
 
-// remove removes the stub, or puts it on the shelf, if it is still that and still
+// remove removes the stub, or puts it into the cache, if it is still that and still
 // empty, and reports whether it had to be left since somebody else has a claim to
 // it, or nobody can look now. fd is one's own claim, which is given up; negative is none.
-func (r *record) remove(fd int, kept *shelf) (busy bool) {
+func (r *record) remove(fd int, kept *cache) (busy bool) {
 	defer func() { unclaim(fd) }()
 	dir, err := openDir(filepath.Dir(r.path))
 	if err != nil {
@@ -144,7 +144,7 @@ func (r *record) remove(fd int, kept *shelf) (busy bool) {
 		}
 	}
 	if fd >= 0 {
-		if err := flockFD(fd, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+		if err := hostpath.TryLock(fd, unix.LOCK_EX); err == unix.EWOULDBLOCK {
 			return true
 		}
 	}

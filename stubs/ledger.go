@@ -21,8 +21,6 @@ type record struct {
 //	d DEV INODE "PATH"             a directory
 //	f DEV INODE "PATH" "CONTENT"   a file
 //	- 0 0 "PATH"                   given up
-//	exposed                        the shelf, until it is
-//	covered
 //
 // A line without its end was not written to the end, and nothing was done yet
 // of what it says.
@@ -34,19 +32,6 @@ func (r *record) line() string {
 }
 
 func gone(path string) string { return fmt.Sprintf("- 0 0 %q\n", path) }
-
-const (
-	exposedLine = "exposed\n"
-	coveredLine = "covered\n"
-)
-
-// exposes reports whether a ledger says that the shelf is exposed.
-func exposes(text string) (exposed bool) {
-	for line := range strings.Lines(text) {
-		exposed = line == exposedLine || exposed && line != coveredLine
-	}
-	return exposed
-}
 
 // parse reads a ledger. What makes no sense is passed over: it was not written
 // by this program, which then has nothing to clean up for it.

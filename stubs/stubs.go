@@ -31,12 +31,10 @@ type Registry struct {
 	size   int      // of the ledger
 	held   map[string]*held
 	left   map[string]record // own stubs that others had a claim to when they were given up
-	kept   *shelf            // nil before the first Hold, and where there can be none
 	// accounted says that the ledgers of others are known.
 	accounted bool
-	// exposed is how many Holds are, and othersExposed what the ledgers say.
-	exposed       int
-	othersExposed bool
+	cache     *cache // nil without the account, and where there can be none
+	misses    int    // of the cache, since it was last trimmed
 }
 
 type held struct {
@@ -59,7 +57,7 @@ func New(dir string) *Registry {
 type Hold struct {
 	registry *Registry
 	paths    []string // stubs that it holds, parents first
-	exposed  bool
+	suspends *cache   // see SuspendCache
 	// Unheld are paths that do not exist and could not be created, or claimed,
 	// with the reason.
 	Unheld map[string]error
@@ -169,7 +167,7 @@ func (r *Registry) take(h *Hold, at Stub, others []*other) (there bool) {
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return false
-	case errors.Is(err, os.ErrDeadlineExceeded) && (known || marked(&st)):
+	case errors.Is(err, unix.EWOULDBLOCK) && (known || marked(&st)):
 		// Whoever gives it up now cannot know that it is needed here.
 		h.Unheld[at.Path] = err
 		return true
@@ -250,7 +248,7 @@ func (r *Registry) makeOne(h *Hold, s Stub, others []*other) {
 	err, fd := error(unix.EEXIST), -1
 	const often = 20 // others make and remove the same
 	for range often {
-		rec, fd, err = create(s, r.shelf())
+		rec, fd, err = create(s, r.cache)
 		if err == nil && fd < 0 && h.Unaccounted != nil {
 			rec.remove(-1, nil)
 			err = errNoLocks
@@ -284,14 +282,6 @@ func (r *Registry) makeOne(h *Hold, s Stub, others []*other) {
 	}
 }
 
-// shelf gives the shelf to who has the account, unless it is exposed.
-func (r *Registry) shelf() *shelf {
-	if !r.accounted || r.exposed > 0 || r.othersExposed {
-		return nil
-	}
-	return r.kept
-}
-
 func dirExists(p string) bool {
 	fd, err := openDir(p)
 	if err == nil {
@@ -312,13 +302,13 @@ func (r *Registry) goneUnlessHeld(path string) string {
 // Release gives up what Hold has given, and removes what nobody else holds. It
 // is idempotent, and nil has nothing to release.
 func (h *Hold) Release() {
-	if h == nil || len(h.paths) == 0 && !h.exposed {
+	if h == nil || len(h.paths) == 0 && h.suspends == nil {
 		return
 	}
 	r := h.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.cover(h)
+	h.suspends = h.suspends.close()
 	last := slices.ContainsFunc(h.paths, func(p string) bool { return r.held[p] != nil && r.held[p].holds == 1 })
 	if !last {
 		r.release(h, nil)
@@ -355,20 +345,20 @@ func (r *Registry) release(h *Hold, others []*other) {
 		}
 		if slices.ContainsFunc(others, func(o *other) bool { _, ok := o.records[p]; return ok && !o.dead }) {
 			unclaim(mine.fd)
-		} else if mine.fd < 0 && !r.accounted || mine.remove(mine.fd, r.shelf()) {
+		} else if mine.fd < 0 && !r.accounted || mine.remove(mine.fd, r.cache) {
 			r.left[p] = mine.record
 			continue
 		}
 		done.WriteString(gone(p))
 	}
 	h.paths = nil
-	if r.ledger != nil && len(r.held)+len(r.left)+r.exposed == 0 && r.ledger.Truncate(0) == nil {
+	if r.ledger != nil && len(r.held)+len(r.left) == 0 && r.ledger.Truncate(0) == nil {
 		r.size = 0
 	} else {
 		r.note(done.String())
 	}
 	r.sweep(others)
-	r.shelf().trim()
+	r.cache.trim()
 }
 
 // Sweep removes what processes that were killed have left.
@@ -408,14 +398,11 @@ func (r *Registry) Close() error {
 		}
 		r.release(all, others)
 		if len(r.left) > 0 && r.accounted {
-			// What could not be opened may be, without the shelf.
-			r.kept.close()
-			r.kept = nil
+			// What could not be opened may be, with one descriptor more.
+			r.cache = r.cache.close()
 			r.sweep(others)
 		}
 	}
-	r.kept.close()
-	r.kept = nil
 	if r.ledger == nil {
 		return nil
 	}

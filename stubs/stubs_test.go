@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // TestMain serves as the other process of the tests: it holds the stubs that
@@ -248,7 +250,7 @@ func TestRegistryRefusesADirectoryThatOthersCanWrite(t *testing.T) {
 	r := New(s.ledgers)
 	defer r.Close()
 	h := r.Hold(context.Background(), s.wanted("x"))
-	if !errors.Is(h.Unaccounted, os.ErrPermission) {
+	if !errors.Is(h.Unaccounted, hostpath.ErrNotPrivate) {
 		t.Errorf("%v", h.Unaccounted)
 	}
 	if entries, err := os.ReadDir(s.ledgers); err != nil || len(entries) > 0 {

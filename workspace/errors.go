@@ -1,6 +1,10 @@
 package workspace
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/sbxhost/sbxhost/hostpath"
+)
 
 // Errors that callers tell apart with errors.Is. What is returned wraps one of
 // them and names the path or the field.
@@ -43,7 +47,7 @@ var (
 	ErrSessionFull = errors.New("session is full")
 	// ErrUnsafeCache: the cache directory is somebody else's or others can
 	// write to it, so what lies in it can be swapped.
-	ErrUnsafeCache = errors.New("unsafe cache directory")
+	ErrUnsafeCache = hostpath.ErrNotPrivate
 	// ErrClosed: the umbrella was used after Close.
 	ErrClosed = errors.New("session is closed")
 )

@@ -6,13 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // Why a directory of a session is measured and not capped: it has to outlive
@@ -100,49 +94,31 @@ func (u *Umbrella) remember(name string, m measured) {
 // they have measured. No command sees it.
 func measuredFile(dir, name string) string { return filepath.Join(dir, "."+name+".size") }
 
+// write writes what readMeasured reads. Of two that write at once, or half of it,
+// nothing can be made, and the next process measures by itself.
 func (m measured) write(dir, name string) error {
-	f, err := os.CreateTemp(dir, "."+name+".")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(f, m.size, m.names, m.used, m.at.UnixNano())
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), measuredFile(dir, name))
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return os.WriteFile(measuredFile(dir, name), []byte(m.line()), 0o600)
 }
 
-func readMeasured(dir, name string) (measured, error) {
-	fd, err := hostpath.Openat(unix.AT_FDCWD, measuredFile(dir, name), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return measured{}, err
+func (m measured) line() string { return fmt.Sprintln(m.size, m.names, m.used, m.at.UnixNano()) }
+
+func readMeasured(dir, name string) (m measured, err error) {
+	text, err := readSmall(measuredFile(dir, name), 128)
+	if err == nil {
+		m, err = parseMeasured(string(text))
 	}
-	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
-	var b [128]byte
-	n, err := f.Read(b[:])
-	if err != nil {
-		return measured{}, err
-	}
-	return parseMeasured(string(b[:n]))
+	return m, err
 }
 
 var errMeasured = errors.New("not what was measured of a session")
 
 func parseMeasured(text string) (measured, error) {
-	fields := strings.Fields(text)
-	if len(fields) != 4 || !strings.HasSuffix(text, "\n") {
+	var m measured
+	var at int64
+	_, err := fmt.Sscanln(text, &m.size, &m.names, &m.used, &at)
+	m.at = time.Unix(0, at)
+	if err != nil || min(m.size, m.names, m.used, at) < 0 || text != m.line() {
 		return measured{}, errMeasured
 	}
-	var n [4]int64
-	for i, field := range fields {
-		var err error
-		if n[i], err = strconv.ParseInt(field, 10, 64); err != nil || n[i] < 0 {
-			return measured{}, errMeasured
-		}
-	}
-	return measured{n[0], n[1], n[2], time.Unix(0, n[3])}, nil
+	return m, nil
 }

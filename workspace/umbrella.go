@@ -208,7 +208,7 @@ func (u *Umbrella) make(ctx context.Context) error {
 	if u.owner != nil {
 		mode = 0o711 // to pass through, not to look around
 	}
-	if err := prepareBase(u.base, mode); err != nil {
+	if err := private(hostpath.MakePrivate(u.base, mode)); err != nil {
 		return err
 	}
 	for range makeAttempts {
@@ -217,7 +217,10 @@ func (u *Umbrella) make(ctx context.Context) error {
 			id = namedPrefix + u.name
 		}
 		dir := filepath.Join(u.base, id)
-		err := mkdir(dir, mode)
+		err := os.Mkdir(dir, mode)
+		if err == nil && mode != 0o700 {
+			err = os.Chmod(dir, mode) // whatever the umask is
+		}
 		if err != nil && (u.name == "" || !errors.Is(err, fs.ErrExist)) {
 			if errors.Is(err, fs.ErrExist) {
 				continue
@@ -285,9 +288,6 @@ var errLost = errors.New("lost to another process")
 // we can wait.
 var errHeld = errors.New("another process holds its lock")
 
-// lockRetry is how often a lock that somebody holds is tried again.
-const lockRetry = 5 * time.Millisecond
-
 // tryLockDir is lockDir that does not wait.
 func tryLockDir(dir string, how int) (*os.File, error) {
 	ended, cancel := context.WithCancel(context.Background())
@@ -297,8 +297,7 @@ func tryLockDir(dir string, how int) (*os.File, error) {
 
 // lockDir takes the lock of the umbrella dir and makes sure that it is that
 // umbrella's lock still. It is errHeld where another process has the lock until wait
-// ends. The kernel is never asked to wait: who has the lock may be stopped, or mean
-// harm.
+// ends.
 func lockDir(wait context.Context, dir string, how int) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
@@ -308,22 +307,11 @@ func lockDir(wait context.Context, dir string, how int) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("umbrella: %w", &fs.PathError{Op: "open", Path: path, Err: err})
 	}
-	for {
-		err = unix.Flock(fd, how|unix.LOCK_NB)
-		if err == unix.EWOULDBLOCK {
-			select {
-			case <-time.After(lockRetry):
-				continue
-			case <-wait.Done():
-				unix.Close(fd)
-				return nil, fmt.Errorf("umbrella: %q: %w: %w", path, errHeld, context.Cause(wait))
-			}
-		}
-		if err != unix.EINTR {
-			break
-		}
-	}
-	if err != nil {
+	switch err := hostpath.Lock(wait, fd, how); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		unix.Close(fd)
+		return nil, fmt.Errorf("umbrella: %q: %w: %w", path, errHeld, context.Cause(wait))
+	case err != nil:
 		unix.Close(fd)
 		return nil, fmt.Errorf("umbrella: %w", &fs.PathError{Op: "flock", Path: path, Err: err})
 	}
@@ -340,11 +328,9 @@ func lockDir(wait context.Context, dir string, how int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// release gives the lock up at once. To close the file is not enough for that: a
-// process that another goroutine is starting has a copy of its descriptor until it
-// executes its program.
+// release gives the lock up.
 func release(lock *os.File) {
-	_ = unix.Flock(int(lock.Fd()), unix.LOCK_UN) // else the close does it
+	_ = unix.Flock(int(lock.Fd()), unix.LOCK_UN) // see hostpath.Unlock
 	lock.Close()
 }
 

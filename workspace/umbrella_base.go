@@ -3,11 +3,10 @@ package workspace
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // SessionsDir returns the directory that holds the user's umbrellas:
@@ -57,73 +56,20 @@ func MakeBase(base string) error {
 	if err != nil {
 		return err
 	}
-	return prepareBase(base, 0o700)
-}
-
-// prepareBase makes the directories that umbrellas lie in and refuses to use
-// another user's. Root in a user's home, as with a plain sudo, would else leave
-// directories there that the user cannot write, or follow links of the user's.
-func prepareBase(base string, mode fs.FileMode) error {
-	if checkOwn(base) == nil {
-		return nil // the usual case
-	}
-	var missing []string
-	dir := base
-	for {
-		fi, err := os.Lstat(dir)
-		if err == nil {
-			if fi.Mode()&fs.ModeSymlink != 0 {
-				if fi, err = os.Stat(dir); err != nil {
-					return fmt.Errorf("umbrella: %w", err)
-				}
-			}
-			if len(missing) == 0 {
-				break
-			}
-			uid := fi.Sys().(*syscall.Stat_t).Uid
-			if uid != 0 && int(uid) != os.Geteuid() {
-				return fmt.Errorf("umbrella: %q belongs to uid %d and this process is uid %d; set XDG_CACHE_HOME to a directory of your own: %w", dir, uid, os.Geteuid(), ErrUnsafeCache)
-			}
-			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("umbrella: %w", err)
-		}
-		missing = append(missing, dir)
-		dir = filepath.Dir(dir)
-	}
-	for i := len(missing) - 1; i >= 0; i-- {
-		if err := mkdir(missing[i], mode); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("umbrella: %w", err)
-		}
-	}
-	return checkOwn(base)
-}
-
-// mkdir is os.Mkdir whatever the umask is.
-func mkdir(dir string, mode fs.FileMode) error {
-	err := os.Mkdir(dir, mode)
-	if err == nil && mode != 0o700 {
-		err = os.Chmod(dir, mode)
-	}
-	return err
+	return private(hostpath.MakePrivate(base, 0o700))
 }
 
 // checkOwn refuses a directory that is a symlink, another user's, or writable
 // by others.
-func checkOwn(dir string) error {
-	fi, err := os.Lstat(dir)
-	if err != nil {
-		return fmt.Errorf("umbrella: %w", err)
-	}
-	uid := fi.Sys().(*syscall.Stat_t).Uid
+func checkOwn(dir string) error { return private(hostpath.CheckPrivate(dir)) }
+
+// private says what to do about an error of hostpath's.
+func private(err error) error {
 	switch {
-	case !fi.IsDir():
-		return fmt.Errorf("umbrella: %q is not a directory: %w", dir, ErrUnsafeCache)
-	case int(uid) != os.Geteuid():
-		return fmt.Errorf("umbrella: %q belongs to uid %d and this process is uid %d; set XDG_CACHE_HOME to a directory of your own: %w", dir, uid, os.Geteuid(), ErrUnsafeCache)
-	case fi.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("umbrella: others can write to %q (mode %#o); chmod it to 0700: %w", dir, fi.Mode().Perm(), ErrUnsafeCache)
+	case errors.Is(err, ErrUnsafeCache):
+		return fmt.Errorf("umbrella: %w; set XDG_CACHE_HOME to a directory of your own", err)
+	case err != nil:
+		return fmt.Errorf("umbrella: %w", err)
 	}
 	return nil
 }

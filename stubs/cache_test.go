@@ -22,7 +22,7 @@ func inode(t *testing.T, path string) uint64 {
 
 func (s scene) kept(t *testing.T) []string {
 	t.Helper()
-	list, err := filepath.Glob(s.ledgers + "/" + shelfName + "/*")
+	list, err := filepath.Glob(s.ledgers + "/" + cacheName + "/*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,13 +64,13 @@ func TestStubsComeBack(t *testing.T) {
 }
 
 // What was changed is no stub any more, wherever it was when it was.
-func TestShelfKeepsWhatIsPristine(t *testing.T) {
+func TestCacheKeepsWhatIsPristine(t *testing.T) {
 	t.Parallel()
 	const name, file = "name", "file:name"
 	for _, tt := range []struct {
 		what, stub string
-		// change is done with the descriptor of the stub that is on the shelf.
-		change func(fd int, shelf string) error
+		// change is done with the descriptor of the stub that is on the cache.
+		change func(fd int, cached string) error
 		// after is what the next release leaves.
 		after []string
 	}{
@@ -79,19 +79,19 @@ func TestShelfKeepsWhatIsPristine(t *testing.T) {
 		}, []string{"name", "name/work"}},
 		{"mode", name, func(fd int, _ string) error { return unix.Fchmod(fd, 0o700) }, nil},
 		{"mode of a file", file, func(fd int, _ string) error { return unix.Fchmod(fd, 0o666) }, nil},
-		{"written", file, func(_ int, shelf string) error { return os.WriteFile(shelf, []byte("x"), 0) }, nil},
-		{"linked", file, func(_ int, shelf string) error { return os.Link(shelf, shelf+"-2") }, nil},
-		{"exchanged for a directory", file, func(_ int, shelf string) error {
-			if err := os.Remove(shelf); err != nil {
+		{"written", file, func(_ int, cached string) error { return os.WriteFile(cached, []byte("x"), 0) }, nil},
+		{"linked", file, func(_ int, cached string) error { return os.Link(cached, cached+"-2") }, nil},
+		{"exchanged for a directory", file, func(_ int, cached string) error {
+			if err := os.Remove(cached); err != nil {
 				return err
 			}
-			return os.Mkdir(shelf, 0o755)
+			return os.Mkdir(cached, 0o755)
 		}, nil},
-		{"exchanged for a symlink", name, func(_ int, shelf string) error {
-			if err := os.Remove(shelf); err != nil {
+		{"exchanged for a symlink", name, func(_ int, cached string) error {
+			if err := os.Remove(cached); err != nil {
 				return err
 			}
-			return os.Symlink("/etc", shelf)
+			return os.Symlink("/etc", cached)
 		}, nil},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestShelfKeepsWhatIsPristine(t *testing.T) {
 
 // What a command has opened in one directory never comes to lie in another one,
 // nor in one that has the old one's name, or its inode.
-func TestShelfKnowsTheDirectory(t *testing.T) {
+func TestCacheKnowsTheDirectory(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	seen := map[uint64]string{}
@@ -153,7 +153,7 @@ func TestShelfKnowsTheDirectory(t *testing.T) {
 	}
 }
 
-func TestShelfIsBounded(t *testing.T) {
+func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	r := New(s.ledgers)
@@ -187,11 +187,11 @@ func TestShelfIsBounded(t *testing.T) {
 	}
 }
 
-func TestShelfIsPrivate(t *testing.T) {
+func TestCacheIsPrivate(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.used(t, "a", "file:b")
-	if err := os.Chmod(s.ledgers+"/"+shelfName, 0o777); err != nil {
+	if err := os.Chmod(s.ledgers+"/"+cacheName, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	before := s.kept(t)

@@ -1,0 +1,70 @@
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+// ErrNotPrivate: others own a directory or can write to it, so that they can swap what
+// lies in it.
+var ErrNotPrivate = errors.New("not a directory of this user alone")
+
+// CheckPrivate refuses, with ErrNotPrivate, what is no directory of the process's user
+// that nobody else can write to. A symlink is none.
+func CheckPrivate(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	switch uid := info.Sys().(*syscall.Stat_t).Uid; {
+	case !info.IsDir():
+		return fmt.Errorf("%q is not a directory: %w", dir, ErrNotPrivate)
+	case int(uid) != os.Geteuid():
+		return fmt.Errorf("%q belongs to uid %d and this process is uid %d: %w", dir, uid, os.Geteuid(), ErrNotPrivate)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("others can write to %q (mode %#o); chmod it to 0700: %w", dir, info.Mode().Perm(), ErrNotPrivate)
+	}
+	return nil
+}
+
+// MakePrivate makes a directory that CheckPrivate accepts, with the directories above
+// it, all of that mode. It makes nothing in another user's directory. Root in a user's
+// home, as with a plain sudo, would else leave directories there that the user cannot
+// write, or follow symlinks of the user's.
+func MakePrivate(dir string, mode fs.FileMode) error {
+	if CheckPrivate(dir) == nil {
+		return nil // the usual case
+	}
+	var missing []string
+	for at := dir; ; at = filepath.Dir(at) {
+		info, err := os.Lstat(at)
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			info, err = os.Stat(at)
+		} else if errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, at)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if uid := info.Sys().(*syscall.Stat_t).Uid; len(missing) > 0 && uid != 0 && int(uid) != os.Geteuid() {
+			return fmt.Errorf("%q would lie in a directory of uid %d and this process is uid %d: %w", dir, uid, os.Geteuid(), ErrNotPrivate)
+		}
+		break
+	}
+	for _, at := range slices.Backward(missing) {
+		err := os.Mkdir(at, mode)
+		if err == nil && mode != 0o700 {
+			err = os.Chmod(at, mode) // whatever the umask is
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return CheckPrivate(dir)
+}
