@@ -288,11 +288,18 @@ func TestStoppedEngine(t *testing.T) {
 	}
 
 	cmd, text := command(t.Context())
-	cmd.Timeout = 300 * time.Millisecond
 	var out strings.Builder
-	cmd.Stdout = &out // copied: who has the other end open is not waited for
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	for timeout := 300 * time.Millisecond; ; timeout *= 4 {
+		cmd.Timeout = timeout
+		cmd.Stdout = &out // copied: who has the other end open is not waited for
+		err := cmd.Start()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, host.ErrTimedOut) || timeout > 10*time.Second { // on a busy machine it has not begun
+			t.Fatal(err)
+		}
+		cmd, text = command(t.Context())
 	}
 	syscall.Kill(engineOf(t, text), syscall.SIGSTOP)
 	if err := in("a running command", bound, cmd.Wait); !errors.Is(err, host.ErrTimedOut) || !strings.Contains(err.Error(), "did not answer in time") {

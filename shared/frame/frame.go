@@ -144,7 +144,9 @@ func (c *Codec) Flag(v *bool) {
 	if Byte(c, &b); b > 1 {
 		c.Fail("a flag is neither 0 nor 1")
 	}
-	*v = b == 1
+	if c.reading { // what is written may be another goroutine's, too
+		*v = b == 1
+	}
 }
 
 // Text is a field of any length.
