@@ -86,8 +86,8 @@ func attempted(t *testing.T, m *enginetest.MacTrial, c *enginetest.MacCommand) (
 	if w.profile, err = parseSBPL(profile.text, profile.values()); err != nil {
 		t.Fatalf("%s: the model does not take the profile: %v", m.ID, err)
 	}
-	for _, way := range c.Ways {
-		if !slices.ContainsFunc(way, func(a enginetest.Attempt) bool { return !w.attempt(a) }) {
+	for _, way := range waysOf(c) {
+		if !slices.ContainsFunc(way, func(a kitAttempt) bool { return !w.attempt(a) }) {
 			return true, false
 		}
 	}
@@ -95,7 +95,7 @@ func attempted(t *testing.T, m *enginetest.MacTrial, c *enginetest.MacCommand) (
 }
 
 // attempt asks for one operation of the kit's.
-func (w *world) attempt(a enginetest.Attempt) bool {
+func (w *world) attempt(a kitAttempt) bool {
 	w.t.Helper()
 	access := sbplAccess{Operation: a.Operation, Service: a.Service, Sysctl: a.Sysctl, Target: a.Target}
 	switch {
@@ -125,6 +125,12 @@ func TestProbesOnTheModel(t *testing.T) {
 	}
 	cells := map[string]string{}
 	for _, m := range trials {
+		if m.Unmodelled == "" && (len(waysOf(&m.Trial)) == 0 || m.Granted != nil && len(waysOf(m.Granted)) == 0) {
+			t.Errorf("%s: nothing says what it asks the kernel for", m.ID)
+		}
+		if m.Unmodelled != "" && len(m.Trial.Acts) > 0 && len(waysOf(&m.Trial)) > 0 {
+			t.Errorf("%s is said not to be modelled, because %s, and what it asks for is known", m.ID, m.Unmodelled)
+		}
 		found := onModel(t, &m)
 		cells[m.ID] = found.cell
 		why, known := departures[m.ID]

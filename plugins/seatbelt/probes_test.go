@@ -50,12 +50,12 @@ func TestKitInEveryView(t *testing.T) {
 	asked := 0
 	worlds := every(t)
 	for _, m := range trials {
-		for _, way := range m.Trial.Ways {
+		for _, way := range waysOf(&m.Trial) {
 			if len(way) == 0 || way[0].Operation != "process-exec" {
 				continue
 			}
 			for name, w := range worlds {
-				if asked++; !slices.ContainsFunc(way, func(a enginetest.Attempt) bool { return !w.attempt(a) }) {
+				if asked++; !slices.ContainsFunc(way, func(a kitAttempt) bool { return !w.attempt(a) }) {
 					t.Errorf("%s: %s, %s: %+v is allowed", name, m.ID, m.Title, way)
 				}
 			}

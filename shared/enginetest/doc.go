@@ -23,8 +23,8 @@
 // # macOS
 //
 // Nothing of the kit runs for an engine of macOS on another system. [MacTrials]
-// says what each probe asks that system's kernel for, as data, so that an engine
-// which has a model of its profiles can be asked everywhere.
+// says what each probe does there, as data, so that an engine which has a model of
+// its profiles can be asked everywhere.
 //
 // # Contract
 //

@@ -6,14 +6,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A MacTrial is a probe in the words of the sandbox of macOS: what it asks that
-// system's kernel for. A test that has a model of profiles, and no Mac, can say by
-// it what the probe would find.
+// A MacTrial is a probe as it would be tried on macOS. A test that has a model of
+// profiles, and no Mac, can say by it what the probe would find.
 type MacTrial struct {
 	ProbeInfo
 	// Requires is what an engine must claim for the probe to be tried.
@@ -34,24 +34,11 @@ type MacTrial struct {
 	Unmodelled string
 }
 
-// A MacCommand is one command of a MacTrial. It succeeds if the kernel allows every
-// attempt of one of the Ways.
+// A MacCommand is one command of a MacTrial.
 type MacCommand struct {
 	Spec    shared.Spec    // with which it is opened
 	Command shared.Command // what is started
-	Ways    [][]Attempt    // what it asks the kernel for; any one will do
-}
-
-// An Attempt is one operation, by its name in profiles, and what it is about.
-type Attempt struct {
-	Operation string // as profiles name it: "file-read-data"
-	Path      string // of a file or a unix socket, as it is spelled
-	NoFollow  bool   // a link at the end of the path is meant itself
-	Host      string // of the internet protocols: "localhost" or an address
-	Port      string // likewise, a number
-	Service   string // of mach-lookup
-	Sysctl    string // of sysctl*: its name
-	Target    string // of signal and process-info*: "others"
+	Acts    [][]string     // the actions of earlier commands, and its own, with their arguments
 }
 
 // Why no profile decides what a probe finds.
@@ -126,20 +113,9 @@ func (m *MacTrial) fill(planted, told *Suite, p *probe) error {
 	return nil
 }
 
-// onMac gives the trial's attempts: those of the earlier commands go before.
+// onMac gives the trial's command.
 func (t *trial) onMac() MacCommand {
-	c := MacCommand{Spec: t.sorted(), Command: t.Command}
+	c := MacCommand{Spec: t.sorted(), Command: t.Command, Acts: append(slices.Clone(t.first), t.act)}
 	c.Command.TTY = t.tty
-	ways := macWays(t.act)
-	for i := len(t.first) - 1; i >= 0; i-- {
-		var longer [][]Attempt
-		for _, before := range macWays(t.first[i]) {
-			for _, way := range ways {
-				longer = append(longer, append(append([]Attempt{}, before...), way...))
-			}
-		}
-		ways = longer
-	}
-	c.Ways = ways
 	return c
 }

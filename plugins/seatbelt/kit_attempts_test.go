@@ -1,25 +1,57 @@
-package enginetest
+package seatbelt
 
 import (
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
+
+	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
+
+// A kitAttempt is one operation that an action of the conformance kit asks the kernel
+// for, by its name in profiles, and what it is about.
+type kitAttempt struct {
+	Operation string // as profiles name it: "file-read-data"
+	Path      string // of a file or a unix socket, as it is spelled
+	NoFollow  bool   // a link at the end of the path is meant itself
+	Host      string // of the internet protocols: "localhost" or an address
+	Port      string // likewise, a number
+	Service   string // of mach-lookup
+	Sysctl    string // of sysctl*: its name
+	Target    string // of signal and process-info*: "others"
+}
+
+// waysOf are what a command of the kit asks for, with what the commands before it do. It
+// succeeds if the kernel allows every attempt of any of them.
+func waysOf(c *enginetest.MacCommand) [][]kitAttempt {
+	ways := [][]kitAttempt{{}}
+	for _, act := range c.Acts {
+		var longer [][]kitAttempt
+		for _, before := range ways {
+			for _, way := range macWays(act) {
+				longer = append(longer, slices.Concat(before, way))
+			}
+		}
+		ways = longer
+	}
+	return ways
+}
 
 // foreignTerminal stands for a terminal whose number is known at the time only.
 const foreignTerminal = "/dev/ttys005"
 
 // onFile is operations on one path.
-func onFile(path string, operations ...string) (way []Attempt) {
+func onFile(path string, operations ...string) (way []kitAttempt) {
 	for _, o := range operations {
-		way = append(way, Attempt{Operation: o, Path: path})
+		way = append(way, kitAttempt{Operation: o, Path: path})
 	}
 	return way
 }
 
 // macTools are what programs of the system ask for besides being executed. Any
 // of it alone is a way out, so that each must be denied.
-var macTools = map[string][]Attempt{
+var macTools = map[string][]kitAttempt{
 	"/usr/bin/osascript": {
 		{Operation: "appleevent-send"}, {Operation: "mach-lookup", Service: "com.apple.coreservices.appleevents"},
 	},
@@ -57,30 +89,30 @@ var macTools = map[string][]Attempt{
 
 // macWays are what an action asks the kernel of macOS for; nil says that it is
 // not known.
-func macWays(act []string) [][]Attempt {
+func macWays(act []string) [][]kitAttempt {
 	if len(act) == 0 {
 		return nil
 	}
 	args := act[1:]
-	one := func(steps ...[]Attempt) [][]Attempt {
-		var way []Attempt
+	one := func(steps ...[]kitAttempt) [][]kitAttempt {
+		var way []kitAttempt
 		for _, s := range steps {
 			way = append(way, s...)
 		}
-		return [][]Attempt{way}
+		return [][]kitAttempt{way}
 	}
-	each := func(paths []string, operations ...string) (ways [][]Attempt) {
+	each := func(paths []string, operations ...string) (ways [][]kitAttempt) {
 		for _, path := range paths {
 			ways = append(ways, onFile(path, operations...))
 		}
 		return ways
 	}
-	create := func(path string) []Attempt { return onFile(path, "file-write-create", "file-write-data") }
-	read := func(path string) []Attempt { return onFile(path, "file-read-data") }
-	rename := func(from, to string) []Attempt {
+	create := func(path string) []kitAttempt { return onFile(path, "file-write-create", "file-write-data") }
+	read := func(path string) []kitAttempt { return onFile(path, "file-read-data") }
+	rename := func(from, to string) []kitAttempt {
 		return append(onFile(from, "file-write-unlink"), onFile(to, "file-write-create")...)
 	}
-	link := func(from, to string) []Attempt {
+	link := func(from, to string) []kitAttempt {
 		return append(onFile(from, "file-link"), onFile(to, "file-write-create")...)
 	}
 	mode := func(text string) (operations []string) {
@@ -91,7 +123,7 @@ func macWays(act []string) [][]Attempt {
 	}
 	switch act[0] {
 	case "nothing":
-		return [][]Attempt{{}}
+		return [][]kitAttempt{{}}
 	case "read":
 		return each(args, "file-read-data")
 	case "read-canary":
@@ -133,7 +165,7 @@ func macWays(act []string) [][]Attempt {
 	case "create-mode":
 		return one(create(args[0]), onFile(args[0], mode(args[1])...))
 	case "is-fifo":
-		return [][]Attempt{{{Operation: "file-read-metadata", Path: args[0], NoFollow: true}}}
+		return [][]kitAttempt{{{Operation: "file-read-metadata", Path: args[0], NoFollow: true}}}
 	case "fill":
 		return one(create(filepath.Join(args[0], "filler")))
 	case "directory":
@@ -145,15 +177,15 @@ func macWays(act []string) [][]Attempt {
 	case "dial":
 		return macDial(args[0], args[1])
 	case "route":
-		var ways [][]Attempt
+		var ways [][]kitAttempt
 		for _, a := range args {
 			ways = append(ways, macDial("udp", a)...)
 		}
 		return ways
 	case "interfaces": // getifaddrs(3)
-		return [][]Attempt{{{Operation: "sysctl-read", Sysctl: "net.routetable.0.0.3.0"}}}
+		return [][]kitAttempt{{{Operation: "sysctl-read", Sysctl: "net.routetable.0.0.3.0"}}}
 	case "own-loopback":
-		return [][]Attempt{{
+		return [][]kitAttempt{{
 			{Operation: "network-bind", Host: "localhost", Port: "40000"}, {Operation: "network-inbound", Host: "localhost", Port: "40000"},
 			{Operation: "network-outbound", Host: "localhost", Port: "40000"},
 		}}
@@ -166,7 +198,7 @@ func macWays(act []string) [][]Attempt {
 }
 
 // macRun is to execute a program and to get one of the things that it is for.
-func macRun(program string) (ways [][]Attempt) {
+func macRun(program string) (ways [][]kitAttempt) {
 	needs, known := macTools[program]
 	if !known {
 		return nil
@@ -180,9 +212,9 @@ func macRun(program string) (ways [][]Attempt) {
 	return ways
 }
 
-func macDial(network, address string) [][]Attempt {
+func macDial(network, address string) [][]kitAttempt {
 	if network == "unix" {
-		return [][]Attempt{onFile(address, "network-outbound")}
+		return [][]kitAttempt{onFile(address, "network-outbound")}
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -191,5 +223,5 @@ func macDial(network, address string) [][]Attempt {
 	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
 		host = "localhost"
 	}
-	return [][]Attempt{{{Operation: "network-outbound", Host: host, Port: port}}}
+	return [][]kitAttempt{{{Operation: "network-outbound", Host: host, Port: port}}}
 }
