@@ -21,6 +21,8 @@ func TestMatch(t *testing.T) {
 		{"**/a/**/b/**", "a/b/c x/a/y/b/c/d a/b/b/b", "a/b x/a/b"},
 		{"key[0-9].txt", "key0.txt key9.txt", "key.txt keya.txt key10.txt"},
 		{"[!a-c]x", "dx -x \xffx", "ax bx x ddx"},
+		{"[!a-\U0010ffff]x", "-x \xffx", "ax \ufffdx"},
+		{"[a-\U0010ffff]x", "ax \ufffdx", "-x \xffx"},
 		{"[^]a]", "b -", "] a"},
 		{"[]a-]", "] a -", "b"},
 		{`[\]\-]`, "] -", `\ a`},
@@ -56,7 +58,7 @@ func TestMatch(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "/", ".", "a/../b", "..", "[a", "[", "[]", "[z-a]", `a\`, "a\x00b", "*.{pem,key}", "a}", "[\xff]",
-		strings.Repeat("a/", maxSegments+1)} {
+		strings.Repeat("a/", maxNames+1)} {
 		if p, err := Parse(text); !errors.Is(err, ErrPattern) {
 			t.Errorf("%q: %v, %v", text, p, err)
 		}
@@ -91,7 +93,7 @@ func TestBaseAndLiteral(t *testing.T) {
 	if q, err := p.Rebase("/x*/y"); err != nil || q.String() != `/x\*/y/**/c[x]/` || !q.Match("x*/y/z/cx") || !q.DirOnly() {
 		t.Errorf("rebased it is %s, %v", q, err)
 	}
-	if _, err := p.Rebase(strings.Repeat("/x", maxSegments)); !errors.Is(err, ErrPattern) {
+	if _, err := p.Rebase(strings.Repeat("/x", maxNames)); !errors.Is(err, ErrPattern) {
 		t.Error(err)
 	}
 	for _, name := range []string{"plain", `a*?[]{}\b`, "[x]"} {
@@ -99,7 +101,7 @@ func TestBaseAndLiteral(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := p.Literal(); !ok || got != name {
+		if got, more := p.Base(); more || got != name {
 			t.Errorf("%q quoted is %q, which is %q", name, Quote(name), got)
 		}
 	}
@@ -144,10 +146,10 @@ type naive struct {
 
 func naively(p *Pattern, path string) bool {
 	n := naive{segments: map[[2]int]bool{}}
-	return n.matchSegments(p.segments, strings.Split(path, "/"))
+	return n.matchSegments(p.names, strings.Split(path, "/"))
 }
 
-func (n *naive) matchSegments(segments []segment, names []string) bool {
+func (n *naive) matchSegments(segments []Name, names []string) bool {
 	key := [2]int{len(segments), len(names)}
 	known, ok := n.segments[key]
 	if !ok {
@@ -157,12 +159,12 @@ func (n *naive) matchSegments(segments []segment, names []string) bool {
 	return known
 }
 
-func (n *naive) trySegments(segments []segment, names []string) bool {
+func (n *naive) trySegments(segments []Name, names []string) bool {
 	if len(segments) == 0 {
 		return len(names) == 0
 	}
 	s, rest := segments[0], segments[1:]
-	if s.deep {
+	if s.Deep {
 		least := 0
 		if len(rest) == 0 {
 			least = 1
@@ -178,11 +180,11 @@ func (n *naive) trySegments(segments []segment, names []string) bool {
 		return false
 	}
 	n.name = map[[2]int]bool{}
-	ok := s.literal && s.text == names[0] || !s.literal && n.matchName(s.text, names[0])
+	ok := n.matchName(s.Parts, names[0])
 	return ok && n.matchSegments(rest, names[1:])
 }
 
-func (n *naive) matchName(pattern, name string) bool {
+func (n *naive) matchName(pattern []Part, name string) bool {
 	key := [2]int{len(pattern), len(name)}
 	known, ok := n.name[key]
 	if !ok {
@@ -192,11 +194,11 @@ func (n *naive) matchName(pattern, name string) bool {
 	return known
 }
 
-func (n *naive) tryName(pattern, name string) bool {
-	if pattern == "" {
+func (n *naive) tryName(pattern []Part, name string) bool {
+	if len(pattern) == 0 {
 		return name == ""
 	}
-	if pattern[0] == '*' {
+	if pattern[0].Kind == Many {
 		for i := 0; i <= len(name); {
 			if n.matchName(pattern[1:], name[i:]) {
 				return true
@@ -212,8 +214,8 @@ func (n *naive) tryName(pattern, name string) bool {
 	if name == "" {
 		return false
 	}
-	size, rest := matchOne(pattern, name)
-	return size > 0 && n.matchName(rest, name[size:])
+	size := pattern[0].match(name)
+	return size > 0 && n.matchName(pattern[1:], name[size:])
 }
 
 func FuzzMatch(f *testing.F) {
@@ -248,7 +250,7 @@ func FuzzMatch(f *testing.F) {
 		if (m.Dir == 0) != p.Match(path) || p.Match(path) && !alive {
 			t.Fatalf("%q on %q: the set says %v, alive %v", text, path, m, alive)
 		}
-		if lit, ok := p.Literal(); ok && !p.Match(lit) {
+		if lit, more := p.Base(); !more && !p.Match(lit) {
 			t.Fatalf("%q does not match its literal %q", text, lit)
 		}
 	})

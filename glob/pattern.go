@@ -3,6 +3,7 @@ package glob
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -10,120 +11,131 @@ import (
 // ErrPattern is wrapped by the errors for what is not a pattern.
 var ErrPattern = errors.New("not a pattern")
 
-// maxSegments is how many names a pattern may have; positions in it are bits
-// of a word.
-const maxSegments = 62
+// maxNames is how many names a pattern may have; positions in it are bits of a word.
+const maxNames = 62
 
 // A Pattern is a parsed pattern. Its path has no leading slash: what it is
 // relative to is the caller's business.
 type Pattern struct {
-	text     string
-	segments []segment
-	dirOnly  bool
+	text    string
+	names   []Name
+	dirOnly bool
 }
 
-// A segment matches one name, or any number of them.
-type segment struct {
-	text    string // of a literal without its escapes, else as written
-	literal bool
-	deep    bool // "**"
+// A Name matches one name of a path or, if it is Deep, any number of them ("**").
+type Name struct {
+	Deep  bool
+	Parts []Part
+	text  string // as written
+}
+
+// A Part matches one or more characters of a name.
+type Part struct {
+	Kind Kind
+	Text string // of Text
+	// Ranges are pairs of first and last character, of OneOf. Negate: of those that are
+	// not in the set.
+	Ranges []rune
+	Negate bool
+}
+
+// Kind says what a Part matches.
+type Kind uint8
+
+const (
+	Text  Kind = iota // itself
+	One               // "?": any character
+	Many              // "*": any number of any characters
+	OneOf             // "[...]": one of a set
+)
+
+// Literal gives the one name that matches, if there is only one.
+func (n *Name) Literal() (string, bool) {
+	if n.Deep || len(n.Parts) != 1 || n.Parts[0].Kind != Text {
+		return "", false
+	}
+	return n.Parts[0].Text, true
 }
 
 // Parse reads a pattern. A leading slash is ignored. Errors wrap ErrPattern.
 func Parse(text string) (*Pattern, error) {
-	p := &Pattern{text: text}
-	rest := strings.TrimLeft(text, "/")
+	p := &Pattern{text: text, dirOnly: strings.HasSuffix(text, "/")}
 	if strings.IndexByte(text, 0) >= 0 {
 		return nil, fmt.Errorf("%q holds a NUL byte: %w", text, ErrPattern)
 	}
-	for rest != "" {
-		end := segmentEnd(rest)
-		name := rest[:end]
-		p.dirOnly = end < len(rest)
-		rest = strings.TrimLeft(rest[end:], "/")
+	// An escaped slash is a slash all the same: no name holds one.
+	for name := range strings.SplitSeq(text, "/") {
 		switch name {
-		case ".":
+		case "", ".":
 			continue
 		case "..":
 			return nil, fmt.Errorf("%q has a \"..\" in it, which means something else after a symbolic link; write the path out: %w", text, ErrPattern)
 		}
-		s, err := parseSegment(name)
+		n, err := parseName(name)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", text, err)
 		}
-		if s.deep && len(p.segments) > 0 && p.segments[len(p.segments)-1].deep {
+		if n.Deep && len(p.names) > 0 && p.names[len(p.names)-1].Deep {
 			continue // "**/**" is "**"
 		}
-		p.segments = append(p.segments, s)
+		p.names = append(p.names, n)
 	}
+	return p, p.check()
+}
+
+func (p *Pattern) check() error {
 	switch {
-	case len(p.segments) == 0:
-		return nil, fmt.Errorf("%q names nothing: %w", text, ErrPattern)
-	case len(p.segments) > maxSegments/2: // the other half is for Rebase
-		return nil, fmt.Errorf("%.40q... has %d names, more than %d: %w", text, len(p.segments), maxSegments/2, ErrPattern)
+	case len(p.names) == 0:
+		return fmt.Errorf("%q names nothing: %w", p.text, ErrPattern)
+	case len(p.names) > maxNames:
+		return fmt.Errorf("%.40q... has %d names, more than %d: %w", p.text, len(p.names), maxNames, ErrPattern)
 	}
-	return p, nil
+	return nil
 }
 
-// segmentEnd finds the slash that ends the first name. An escaped one is a
-// slash all the same: no name holds one.
-func segmentEnd(s string) int {
-	if i := strings.IndexByte(s, '/'); i >= 0 {
-		return i
+func parseName(name string) (Name, error) {
+	n := Name{text: name, Deep: name == "**"}
+	if n.Deep {
+		return n, nil
 	}
-	return len(s)
-}
-
-func parseSegment(name string) (segment, error) {
-	if name == "**" {
-		return segment{text: name, deep: true}, nil
-	}
-	var plain strings.Builder
-	literal := true
 	for rest := name; rest != ""; {
+		part := Part{}
 		switch c := rest[0]; c {
 		case '{', '}':
-			return segment{}, fmt.Errorf(`braces are not alternatives here; write one pattern for each, or \%c for the character: %w`, c, ErrPattern)
-		case '*', '?':
-			literal = false
-			rest = rest[1:]
+			return n, fmt.Errorf(`braces are not alternatives here; write one pattern for each, or \%c for the character: %w`, c, ErrPattern)
+		case '*':
+			part.Kind, rest = Many, rest[1:]
+		case '?':
+			part.Kind, rest = One, rest[1:]
 		case '[':
-			literal = false
-			_, after, err := parseClass(rest)
-			if err != nil {
-				return segment{}, err
+			var err error
+			if part, rest, err = parseSet(rest); err != nil {
+				return n, err
 			}
-			rest = after
 		case '\\':
-			if len(rest) == 1 {
-				return segment{}, fmt.Errorf("a backslash stands before nothing: %w", ErrPattern)
+			if rest = rest[1:]; rest == "" {
+				return n, fmt.Errorf("a backslash stands before nothing: %w", ErrPattern)
 			}
-			size := width(rest[1:])
-			plain.WriteString(rest[1 : 1+size])
-			rest = rest[1+size:]
+			fallthrough
 		default:
-			plain.WriteByte(c)
-			rest = rest[1:]
+			size := width(rest)
+			if last := len(n.Parts) - 1; last >= 0 && n.Parts[last].Kind == Text {
+				n.Parts[last].Text += rest[:size]
+				rest = rest[size:]
+				continue
+			}
+			part.Text, rest = rest[:size], rest[size:]
 		}
+		n.Parts = append(n.Parts, part)
 	}
-	if literal {
-		return segment{text: plain.String(), literal: true}, nil
-	}
-	return segment{text: name}, nil
+	return n, nil
 }
 
-// A class is a set of characters: pairs of first and last.
-type class struct {
-	ranges []rune
-	negate bool
-}
-
-// parseClass reads the set that s begins with. A "]" that comes first is a
-// member.
-func parseClass(s string) (c class, rest string, err error) {
-	rest = s[1:]
+// parseSet reads the set that s begins with. A "]" that comes first is a member.
+func parseSet(s string) (set Part, rest string, err error) {
+	set.Kind, rest = OneOf, s[1:]
 	if rest != "" && (rest[0] == '!' || rest[0] == '^') {
-		c.negate, rest = true, rest[1:]
+		set.Negate, rest = true, rest[1:]
 	}
 	member := func() (rune, bool) {
 		if rest != "" && rest[0] == '\\' {
@@ -138,10 +150,10 @@ func parseClass(s string) (c class, rest string, err error) {
 	}
 	for first := true; ; first = false {
 		if rest == "" {
-			return c, "", fmt.Errorf(`the "[" has no "]"; write \[ for the character: %w`, ErrPattern)
+			return set, "", fmt.Errorf(`the "[" has no "]"; write \[ for the character: %w`, ErrPattern)
 		}
 		if rest[0] == ']' && !first {
-			return c, rest[1:], nil
+			return set, rest[1:], nil
 		}
 		lo, ok := member()
 		hi := lo
@@ -151,23 +163,23 @@ func parseClass(s string) (c class, rest string, err error) {
 		}
 		switch {
 		case !ok:
-			return c, "", fmt.Errorf(`the "[" has no "]"; write \[ for the character: %w`, ErrPattern)
+			return set, "", fmt.Errorf(`the "[" has no "]"; write \[ for the character: %w`, ErrPattern)
 		case lo == utf8.RuneError || hi == utf8.RuneError:
-			return c, "", fmt.Errorf("a set holds bytes that are no UTF-8: %w", ErrPattern)
+			return set, "", fmt.Errorf("a set holds bytes that are no UTF-8: %w", ErrPattern)
 		case hi < lo:
-			return c, "", fmt.Errorf("the range %c-%c runs backwards: %w", lo, hi, ErrPattern)
+			return set, "", fmt.Errorf("the range %c-%c runs backwards: %w", lo, hi, ErrPattern)
 		}
-		c.ranges = append(c.ranges, lo, hi)
+		set.Ranges = append(set.Ranges, lo, hi)
 	}
 }
 
-func (c *class) has(r rune) bool {
-	for i := 0; i < len(c.ranges); i += 2 {
-		if c.ranges[i] <= r && r <= c.ranges[i+1] {
-			return !c.negate
+func (p *Part) has(r rune) bool {
+	for i := 0; i < len(p.Ranges); i += 2 {
+		if p.Ranges[i] <= r && r <= p.Ranges[i+1] {
+			return !p.Negate
 		}
 	}
-	return c.negate
+	return p.Negate
 }
 
 // width is how many bytes the first character of s has.
@@ -183,23 +195,20 @@ func (p *Pattern) String() string { return p.text }
 // alone.
 func (p *Pattern) DirOnly() bool { return p.dirOnly }
 
-// Literal gives the one path that the pattern matches, without a leading
-// slash, if there is only one.
-func (p *Pattern) Literal() (string, bool) {
-	path, rest := p.Base()
-	return path, !rest
-}
+// Names are what the names of a path have to match.
+func (p *Pattern) Names() []Name { return p.names }
 
 // Base gives the literal path that all matches begin with, without a leading
 // slash, and whether anything follows it. It is empty where the first name
 // varies.
 func (p *Pattern) Base() (path string, more bool) {
 	var names []string
-	for _, s := range p.segments {
-		if !s.literal {
+	for i := range p.names {
+		name, ok := p.names[i].Literal()
+		if !ok {
 			return strings.Join(names, "/"), true
 		}
-		names = append(names, s.text)
+		names = append(names, name)
 	}
 	return strings.Join(names, "/"), false
 }
@@ -210,31 +219,20 @@ func (p *Pattern) Rebase(base string) (*Pattern, error) {
 	q := &Pattern{dirOnly: p.dirOnly}
 	for name := range strings.SplitSeq(base, "/") {
 		if name != "" {
-			q.segments = append(q.segments, segment{text: name, literal: true})
+			q.names = append(q.names, Name{Parts: []Part{{Text: name}}, text: Quote(name)})
 		}
 	}
-	rest := p.segments
-	for len(rest) > 0 && rest[0].literal {
-		rest = rest[1:]
+	rest := slices.IndexFunc(p.names, func(n Name) bool { _, ok := n.Literal(); return !ok })
+	if rest >= 0 {
+		q.names = append(q.names, p.names[rest:]...)
 	}
-	q.segments = append(q.segments, rest...)
-	var b strings.Builder
-	for _, s := range q.segments {
-		b.WriteByte('/')
-		if s.literal {
-			b.WriteString(Quote(s.text))
-		} else {
-			b.WriteString(s.text)
-		}
+	for _, n := range q.names {
+		q.text += "/" + n.text
 	}
 	if p.dirOnly {
-		b.WriteByte('/')
+		q.text += "/"
 	}
-	q.text = b.String()
-	if len(q.segments) > maxSegments {
-		return nil, fmt.Errorf("%.40q... has %d names, more than %d: %w", q.text, len(q.segments), maxSegments, ErrPattern)
-	}
-	return q, nil
+	return q, q.check()
 }
 
 // Match reports whether a path without a leading slash matches. Whether it is

@@ -61,6 +61,7 @@ var rules = []rule{
 	{packages: "plugins/native", ours: []string{"shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/holder", "shared/mountplan", "shared/nsengine", "shared/sandboxinit"}},
 	{packages: "plugins/bwrap", ours: []string{"hostpath", "shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/mountplan", "shared/nsengine", "shared/sandboxinit"}},
 	{packages: "plugins/docker", ours: []string{"hostpath", "shared", "shared/cmdengine", "shared/sandboxinit", "shared/seccomp"}},
+	{packages: "plugins/seatbelt", ours: []string{"glob", "hostpath", "shared", "shared/cmdengine", "shared/sandboxinit"}},
 	{packages: "plugins/*", ours: []string{"hostpath", "shared", "shared/cmdengine", "shared/sandboxinit"}},
 	{packages: "plugins/internal/inside", ours: []string{"shared"}, others: []string{}}, // for tests alone
 	{packages: "plugins/*/sbxhost-engine-*", ours: []string{"shared", "plugins/*"}, others: []string{}},

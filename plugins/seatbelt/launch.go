@@ -28,7 +28,13 @@ func (e *engine) open(ctx context.Context, spec *shared.Spec) error {
 		if err := respell(spec); err != nil {
 			return err
 		}
-		spec.Deny, spec.Protect = withTargets(spec.Deny), withTargets(spec.Protect)
+		var err error
+		if spec.Deny, err = withTargets("deny_paths", spec.Deny); err != nil {
+			return err
+		}
+		if spec.Protect, err = withTargets("protect", spec.Protect); err != nil {
+			return err
+		}
 	}
 	p, err := newPolicy(spec, &shared.Command{})
 	if err != nil {

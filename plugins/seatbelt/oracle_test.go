@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/glob"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -46,8 +47,8 @@ func (o oracle) private(p string) bool {
 	return o.under(p, o.at.temp) || o.at.home != "" && o.under(p, o.at.home)
 }
 
-// glob matches names against names of a pattern, in any case.
-func glob(pattern, names []string) bool {
+// anyCase matches names against names of a pattern, in any case.
+func anyCase(pattern, names []string) bool {
 	if len(pattern) == 0 {
 		return len(names) == 0
 	}
@@ -56,7 +57,7 @@ func glob(pattern, names []string) bool {
 			return len(names) > 0
 		}
 		for skip := 0; skip <= len(names); skip++ {
-			if glob(pattern[1:], names[skip:]) {
+			if anyCase(pattern[1:], names[skip:]) {
 				return true
 			}
 		}
@@ -68,7 +69,7 @@ func glob(pattern, names []string) bool {
 	for _, name := range []string{names[0], strings.ToLower(names[0]), foldAPFS(names[0])} {
 		for _, wanted := range []string{strings.ToLower(pattern[0]), foldAPFS(pattern[0])} {
 			if ok, err := path.Match(wanted, name); err == nil && ok {
-				return glob(pattern[1:], names[1:])
+				return anyCase(pattern[1:], names[1:])
 			}
 		}
 	}
@@ -139,7 +140,7 @@ func (o oracle) hitsUnder(roots, pattern []string, p string) bool {
 		}
 		names := split(p)[len(split(root)):]
 		for n := 1; n <= len(names); n++ {
-			if glob(pattern, names[:n]) {
+			if anyCase(pattern, names[:n]) {
 				return true
 			}
 		}
@@ -251,7 +252,7 @@ func generated(r *rand.Rand, a alphabet) (shared.Spec, places) {
 			text := ""
 			for range 1 + r.IntN(3) {
 				if i := r.IntN(len(names) + 7); i < len(names) {
-					text += "/" + quotePattern(names[i])
+					text += "/" + glob.Quote(names[i])
 				} else {
 					text += "/" + []string{"**", "*", "?", "*.pem", "[a-c]", ".env*", "**"}[i-len(names)]
 				}

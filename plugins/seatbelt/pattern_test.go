@@ -56,7 +56,7 @@ func TestPatterns(t *testing.T) {
 
 func TestPatternsRefused(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "/", ".", "a/../b", "[a", "[", "[]", "[z-a]", `a\`, `[\`, "a\x00b", "*.{pem,key}", "a}", "a\xff", strings.Repeat("a/", maxSegments+1)} {
+	for _, text := range []string{"", "/", ".", "a/../b", "[a", "[", "[]", "[z-a]", `a\`, `[\`, "a\x00b", "*.{pem,key}", "a}", "a\xff", strings.Repeat("a/", 1000)} {
 		if p, err := parsePattern(text); err == nil {
 			t.Errorf("%q is %+v", text, p)
 		}

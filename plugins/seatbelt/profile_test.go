@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/glob"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -88,8 +89,8 @@ func TestPathsAreParameters(t *testing.T) {
 		spec := shared.Spec{
 			Home:    "/Users/me/h " + name,
 			Table:   []shared.Entry{mount(path, shared.ReadWrite, "bind_paths["+name+"]")},
-			Protect: []string{"/Users/me/" + quotePattern(name) + "/kept"},
-			Deny:    []string{"/Users/me/" + quotePattern(name) + "/denied"},
+			Protect: []string{"/Users/me/" + glob.Quote(name) + "/kept"},
+			Deny:    []string{"/Users/me/" + glob.Quote(name) + "/denied"},
 		}
 		w := modelled(t, spec, shared.Command{})
 		count := len(w.profile.Rules)

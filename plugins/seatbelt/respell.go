@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/glob"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -52,18 +53,22 @@ func respell(spec *shared.Spec) error {
 // withTargets adds, to patterns that lead through a symlink of the host's, those
 // for where it leads: the kernel goes by that alone. Patterns that are none are
 // left for newPolicy to refuse.
-func withTargets(patterns []string) []string {
+func withTargets(field string, patterns []string) ([]string, error) {
 	list := slices.Clone(patterns)
 	for _, text := range patterns {
-		p, err := parsePattern(text)
-		if err != nil || !p.absolute || p.base() == "" {
+		p, err := glob.Parse(text)
+		if err != nil || !strings.HasPrefix(text, "/") {
 			continue
 		}
-		if target, ok := leadsTo(p.base()); ok {
-			list = append(list, quotePattern(target)+afterBase(text))
+		base, _ := p.Base()
+		if target, ok := leadsTo("/" + base); ok {
+			if p, err = p.Rebase(target); err != nil {
+				return nil, invalid(field, err.Error(), "")
+			}
+			list = append(list, p.String())
 		}
 	}
-	return list
+	return list, nil
 }
 
 // withHiddenTargets does the same for entries that hide.
@@ -106,27 +111,4 @@ func leadsTo(p string) (target string, ok bool) {
 		end = paths.Move(end, at, real)
 	}
 	return end, end != p
-}
-
-// afterBase is what follows the last name without wildcards in a pattern.
-func afterBase(text string) (rest string) {
-	names := strings.Split(text, "/")
-	for i, name := range names {
-		if s, err := parseSegment(name); name != "" && (err != nil || s.deep || !s.plain) {
-			return "/" + strings.Join(names[i:], "/")
-		}
-	}
-	return ""
-}
-
-// quotePattern is the pattern for a path.
-func quotePattern(p string) string {
-	var b strings.Builder
-	for _, r := range p {
-		if strings.ContainsRune(`*?[]{}\`, r) {
-			b.WriteByte('\\')
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }
