@@ -270,7 +270,7 @@ func (a *answer) look(path string) stamp {
 	s := stampOf(path)
 	if _, ok := a.stamps[path]; !ok {
 		a.stamps[path] = s
-		a.latest = max(a.latest, s.link.ctime, s.end.ctime)
+		a.latest = max(a.latest, s.link.Ctim.Nano(), s.end.Ctim.Nano())
 	}
 	return s
 }
@@ -290,67 +290,59 @@ func (a *answer) current() bool {
 func (a *answer) settled() bool { return a.asked.UnixNano()-a.latest > int64(gitSettling) }
 
 // A stamp tells a file from another one, and from itself before a change.
-type stamp struct{ link, end identity }
+type stamp struct{ link, end fileState }
 
-type identity struct {
-	err                                   syscall.Errno
-	dev, ino, nlink, mode, size, uid, gid int64
-	mtime, ctime                          int64
+// fileState is what stat(2) says, without what changes by itself, or its error.
+type fileState struct {
+	err syscall.Errno
+	unix.Stat_t
+}
+
+func stateOf(stat func(string, *unix.Stat_t) error, path string) (s fileState) {
+	err := stat(path, &s.Stat_t)
+	for err == syscall.EINTR {
+		err = stat(path, &s.Stat_t)
+	}
+	if errors.As(err, &s.err) {
+		return fileState{err: s.err}
+	}
+	s.Atim, s.Blocks = unix.Timespec{}, 0
+	return s
 }
 
 func stampOf(path string) (s stamp) {
-	var st unix.Stat_t
-	for s.link = identify(&st, unix.Lstat(path, &st)); s.link.err == syscall.EINTR; {
-		s.link = identify(&st, unix.Lstat(path, &st))
-	}
-	if s.link.err == 0 && s.link.mode&unix.S_IFMT == unix.S_IFLNK {
-		s.end = identify(&st, unix.Stat(path, &st))
-		return s
-	}
-	if s.regular() && s.link.size == 0 && s.link.nlink == 1 {
+	s.link = stateOf(unix.Lstat, path)
+	if s.symlink() {
+		s.end = stateOf(unix.Stat, path)
+	} else if s.regular() && s.link.Size == 0 && s.link.Nlink == 1 {
 		// It says as much as one that is not there, and may stand for one while
 		// a command runs.
-		s.link = identity{err: syscall.ENOENT}
+		s.link = fileState{err: syscall.ENOENT}
 	}
 	return s
 }
 
-func identify(st *unix.Stat_t, err error) identity {
-	if err != nil {
-		var errno syscall.Errno
-		errors.As(err, &errno)
-		return identity{err: errno}
-	}
-	return identity{dev: int64(st.Dev), ino: int64(st.Ino), nlink: int64(st.Nlink), mode: int64(st.Mode), size: st.Size, uid: int64(st.Uid), gid: int64(st.Gid),
-		mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
-}
-
 // target is what the path leads to.
-func (s stamp) target() identity {
+func (s stamp) target() fileState {
 	if s.symlink() {
 		return s.end
 	}
 	return s.link
 }
 
-func (s stamp) symlink() bool { return s.link.mode&unix.S_IFMT == unix.S_IFLNK }
-func (s stamp) regular() bool { return s.target().mode&unix.S_IFMT == unix.S_IFREG }
+func (s stamp) symlink() bool { return s.link.Mode&unix.S_IFMT == unix.S_IFLNK }
+func (s stamp) regular() bool { return s.target().Mode&unix.S_IFMT == unix.S_IFREG }
 
 // absent reports whether the path leads to nothing.
 func (s stamp) absent() bool {
 	return s.target().err == syscall.ENOENT || s.target().err == syscall.ENOTDIR
 }
 
-// gitAnswers remembers answers.
+// gitAnswers remembers answers, by what was asked.
 type gitAnswers struct {
 	clock func() time.Time // nil for time.Now
-	mu    sync.Mutex
-	known map[string]*gitAnswer
-}
-
-type gitAnswer struct {
-	mu   sync.Mutex
-	last *answer // that can be believed while it is current
+	mu    sync.Mutex       // one git answers all who ask at once
+	known map[string]*answer
 }
 
 // maxAnswers bounds gitAnswers. Past it they begin anew.
@@ -363,38 +355,28 @@ func (c *gitAnswers) now() time.Time {
 	return time.Now()
 }
 
-func (c *gitAnswers) of(key string) *gitAnswer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known == nil || len(c.known) > maxAnswers {
-		c.known = map[string]*gitAnswer{}
-	}
-	if c.known[key] == nil {
-		c.known[key] = &gitAnswer{}
-	}
-	return c.known[key]
-}
-
 // ask returns what git says of a repository to a user. The answer is shared.
 func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) *answer {
-	g := w.gitAs(as)
+	g, c := w.gitAs(as), &w.answers
 	key := g.key() + "\x00\x00" + top + "\x00" + l.GitDir + "\x00" + l.CommonDir
-	known := w.answers.of(key)
-	known.mu.Lock() // one git answers all who ask at once
-	defer known.mu.Unlock()
-	if known.last != nil && known.last.current() {
-		return known.last
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.known[key]; known != nil && known.current() {
+		return known
 	}
 	var a *answer
 	for range 3 {
-		a = &answer{stamps: map[string]stamp{}, asked: w.answers.now()}
+		a = &answer{stamps: map[string]stamp{}, asked: c.now()}
 		a.obeyed.Failed = a.gather(ctx, g, top, l)
 		switch {
 		case ctx.Err() != nil || errors.Is(a.obeyed.Failed, context.DeadlineExceeded):
 			return a
 		case a.current():
 			if a.settled() && a.obeyed.lasting() {
-				known.last = a
+				if c.known == nil || len(c.known) > maxAnswers {
+					c.known = map[string]*answer{}
+				}
+				c.known[key] = a
 			}
 			return a
 		}
@@ -508,7 +490,7 @@ func (a *answer) configFile(p string) (there bool, err error) {
 		return false, fmt.Errorf("git: %.300q: %w", p, s.target().err)
 	case !s.regular():
 		return false, fmt.Errorf("git: %.300q is read as configuration and is not a regular file: %w", p, ErrGitLayout)
-	case s.target().size > maxGitConfig:
+	case s.target().Size > maxGitConfig:
 		return false, fmt.Errorf("git: %.300q has more than %d bytes of configuration: %w", p, maxGitConfig, ErrGitLayout)
 	}
 	return true, nil

@@ -201,7 +201,7 @@ func (w *Workspace) acting(ctx context.Context, path string, l GitLayout, as *Us
 				if dir != join(l.CommonDir, "hooks") {
 					name = p
 				}
-				if s := stampOf(p); s.regular() && s.target().mode&0o111 != 0 {
+				if s := stampOf(p); s.regular() && s.target().Mode&0o111 != 0 {
 					found.hooks[name] = fmt.Sprint(s)
 				}
 			}

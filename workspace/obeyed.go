@@ -170,7 +170,7 @@ func (a *answer) add(list *[]string, p string) error {
 		return fmt.Errorf("git: more than %d files are obeyed: %w", maxObeyed, ErrGitLayout)
 	}
 	*list = append(*list, p)
-	if s := a.look(p); s.regular() && s.target().nlink > 1 {
+	if s := a.look(p); s.regular() && s.target().Nlink > 1 {
 		return a.add(&a.obeyed.Linked, p)
 	}
 	return nil
@@ -187,7 +187,7 @@ func (a *answer) hooksIn(dir string) error {
 	if err := a.add(&a.obeyed.Hooks, dir); err != nil {
 		return err
 	}
-	if s := a.stamps[dir]; s.target().mode&unix.S_IFMT != unix.S_IFDIR {
+	if s := a.stamps[dir]; s.target().Mode&unix.S_IFMT != unix.S_IFDIR {
 		return nil
 	}
 	names, err := hookNames(dir)
@@ -200,7 +200,7 @@ func (a *answer) hooksIn(dir string) error {
 			if err := a.add(&a.obeyed.Hooks, p); err != nil {
 				return err
 			}
-		case s.regular() && s.link.nlink > 1:
+		case s.regular() && s.link.Nlink > 1:
 			if err := a.add(&a.obeyed.Linked, p); err != nil {
 				return err
 			}
