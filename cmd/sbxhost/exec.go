@@ -102,67 +102,14 @@ func (e *execution) run() (status int, err error) {
 	defer cancel()
 
 	var early syscall.Signal // ended us before the command ran
-	relay := relayed{
-		suspend: suspendSelf, resume: func() bool { return true }, stop: stopAsBackground, stopDelay: stopDelay,
-		redraw: func() {}, resize: func() {}, patience: startPatience,
-		cancel: func(sig syscall.Signal) {
-			if early == 0 {
-				early = sig
-			}
-			cancel()
-		},
-	}
-	started, finished, relayEnded := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	relay.started, relay.finished = started, finished
 	var cmd *host.Cmd
-	relay.forward = func(sig syscall.Signal) {
-		switch err := cmd.Signal(sig); {
-		case err == nil:
-		case !errors.Is(err, os.ErrProcessDone):
-			e.note(fmt.Sprintf("%s could not be passed on: %v", signalName(sig), err))
-			if ending(sig) && errors.Is(err, context.DeadlineExceeded) {
-				cancel() // the engine hangs: no time of grace reaches the command
-			}
-		case ending(sig):
-			cancel() // what is left to be done after the command is not waited for
+	relayEnded := make(chan struct{})
+	relay := e.newRelay(&cmd, cancel)
+	relay.cancel = func(sig syscall.Signal) {
+		if early == 0 {
+			early = sig
 		}
-	}
-	resize := func(more uint16) {
-		if size := e.size(); size != (shared.TerminalSize{}) {
-			size.Rows += more
-			cmd.Resize(size)
-		}
-	}
-	relay.resize = func() { resize(0) }
-	// Where we have a terminal to read from and to write to, the command has one of
-	// its own. Never ours: it could read what is typed to others.
-	if e.tty = e.flags.tty || isTerminal(e.stdin) && isTerminal(e.stdout); e.tty {
-		e.terminal = openOuterTerminal(e.stdin, e.flags.tty)
-		if !e.flags.tty {
-			// A job in the background goes on, as others do that do not read.
-			relay.stop, relay.stopDelay = nil, foregroundPoll
-		}
-		relay.suspend = func() {
-			e.terminal.restore()
-			suspendSelf()
-		}
-		relay.resume = func() bool {
-			if !cmd.TTY { // its engine takes none
-				return true
-			}
-			err := e.terminal.raw()
-			if err != nil && err != errBackground {
-				e.note(fmt.Sprintf("the terminal cannot be made raw: %v", err))
-			}
-			return err != errBackground
-		}
-		relay.redraw = func() {
-			// A program that draws the whole screen does so anew when the size
-			// changes, which the shell outside has drawn over meanwhile. It does not
-			// look if it finds the old size again, so that takes a moment.
-			resize(1)
-			time.AfterFunc(redrawDelay, relay.resize)
-		}
+		cancel()
 	}
 	defer e.terminal.restore() // in a panic, too
 
@@ -186,32 +133,18 @@ func (e *execution) run() (status int, err error) {
 		relay.grace = e.grace()
 		err = cmd.Start()
 		if err == nil {
-			close(started) // upon which the relay takes the terminal
+			close(relay.started) // upon which the relay takes the terminal
 			err = cmd.Wait()
 		}
 		e.report = cmd.Report()
 	}
-	close(finished)
+	close(relay.finished)
 	<-relayEnded
 	e.terminal.restore()
 	// What is left to do may take a while, and nothing is lost with us. Each signal that
 	// is given up wakes a thread of the runtime's and waits for it.
 	go signal.Stop(signals)
-	acting := 0
-	for _, made := range e.report.Repositories {
-		if e.quiet || !made.Executes() {
-			continue
-		}
-		if acting++; acting <= maxActing {
-			e.say(made.String())
-		}
-	}
-	if acting > maxActing {
-		e.say(fmt.Sprintf("and %d repositories more in which a git outside of a sandbox would act on what the command made; -result names them", acting-maxActing))
-	}
-	if made := e.report.Instructions; !e.quiet && len(made) > 0 {
-		e.say("the command made what tools outside of a sandbox take for instructions: " + hostpath.QuoteList(made))
-	}
+	e.tellMade()
 	err = e.hint(cmd, err)
 	e.span.over()
 
@@ -227,6 +160,88 @@ func (e *execution) run() (status int, err error) {
 		return exitStatus(err), err
 	}
 	return e.fail(e.hinted(e.setup, &e.flags, err)), err
+}
+
+// newRelay relays signals to what *cmd is once the command runs. cancel gives up what
+// is waited for.
+func (e *execution) newRelay(cmd **host.Cmd, cancel func()) *relay {
+	r := &relay{
+		suspend: suspendSelf, resume: func() bool { return true }, stop: stopAsBackground, stopDelay: stopDelay,
+		redraw: func() {}, patience: startPatience, started: make(chan struct{}), finished: make(chan struct{}),
+	}
+	r.forward = func(sig syscall.Signal) {
+		switch err := (*cmd).Signal(sig); {
+		case err == nil:
+		case !errors.Is(err, os.ErrProcessDone):
+			e.note(fmt.Sprintf("%s could not be passed on: %v", signalName(sig), err))
+			if ending(sig) && errors.Is(err, context.DeadlineExceeded) {
+				cancel() // the engine hangs: no time of grace reaches the command
+			}
+		case ending(sig):
+			cancel() // what is left to be done after the command is not waited for
+		}
+	}
+	resize := func(more uint16) {
+		if size := e.size(); size != (shared.TerminalSize{}) {
+			size.Rows += more
+			(*cmd).Resize(size)
+		}
+	}
+	r.resize = func() { resize(0) }
+	// Where we have a terminal to read from and to write to, the command has one of
+	// its own. Never ours: it could read what is typed to others.
+	if e.tty = e.flags.tty || isTerminal(e.stdin) && isTerminal(e.stdout); !e.tty {
+		return r
+	}
+	e.terminal = openOuterTerminal(e.stdin, e.flags.tty)
+	if !e.flags.tty {
+		// A job in the background goes on, as others do that do not read.
+		r.stop, r.stopDelay = nil, foregroundPoll
+	}
+	r.suspend = func() {
+		e.terminal.restore()
+		suspendSelf()
+	}
+	r.resume = func() bool {
+		if !(*cmd).TTY { // its engine takes none
+			return true
+		}
+		err := e.terminal.raw()
+		if err != nil && err != errBackground {
+			e.note(fmt.Sprintf("the terminal cannot be made raw: %v", err))
+		}
+		return err != errBackground
+	}
+	r.redraw = func() {
+		// A program that draws the whole screen does so anew when the size
+		// changes, which the shell outside has drawn over meanwhile. It does not
+		// look if it finds the old size again, so that takes a moment.
+		resize(1)
+		time.AfterFunc(redrawDelay, r.resize)
+	}
+	return r
+}
+
+// tellMade tells of what the command made that acts outside of its sandbox.
+func (e *execution) tellMade() {
+	if e.quiet {
+		return
+	}
+	acting := 0
+	for _, made := range e.report.Repositories {
+		if !made.Executes() {
+			continue
+		}
+		if acting++; acting <= maxActing {
+			e.say(made.String())
+		}
+	}
+	if acting > maxActing {
+		e.say(fmt.Sprintf("and %d repositories more in which a git outside of a sandbox would act on what the command made; -result names them", acting-maxActing))
+	}
+	if made := e.report.Instructions; len(made) > 0 {
+		e.say("the command made what tools outside of a sandbox take for instructions: " + hostpath.QuoteList(made))
+	}
 }
 
 // maxActing is how many repositories that a command made are told of.

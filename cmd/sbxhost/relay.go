@@ -9,55 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// action is what a signal to sbxhost leads to.
-type action struct {
-	do  deed
-	sig syscall.Signal // of deedForward
-}
-
-type deed int
-
-const (
-	deedForward deed = iota // to the command's process group
-	deedArm                 // start the grace period, unless it runs already
-	deedKill                // the whole tree
-	deedSuspend             // stop ourselves
-	deedResume              // take the terminal
-	deedRedraw              // have the command draw its screen again
-	deedResize              // tell the command's terminal its size
-)
-
-// relay decides what each signal leads to.
+// relay passes signals to sbxhost on to the command.
 type relay struct {
-	interrupted bool // a SIGINT came before
-}
-
-func (r *relay) on(sig syscall.Signal) []action {
-	switch sig {
-	case syscall.SIGINT:
-		if r.interrupted {
-			return []action{{do: deedKill}}
-		}
-		r.interrupted = true
-		return []action{{deedForward, sig}, {do: deedArm}}
-	case syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
-		return []action{{deedForward, sig}, {do: deedArm}}
-	case syscall.SIGTSTP:
-		// The command's group is in a session of its own and so orphaned: the
-		// kernel drops a SIGTSTP to it.
-		return []action{{deedForward, syscall.SIGSTOP}, {do: deedSuspend}}
-	case syscall.SIGCONT:
-		return []action{{do: deedResume}, {deedForward, sig}, {do: deedRedraw}}
-	case syscall.SIGWINCH:
-		return []action{{do: deedResize}}
-	}
-	return nil // SIGPIPE: a write to a closed pipe is an error, not our end
-}
-
-// relayed is what carries out a relay's decisions.
-type relayed struct {
 	grace     time.Duration
-	forward   func(syscall.Signal)
+	forward   func(syscall.Signal) // to the command's process group; SIGKILL to the whole tree
 	suspend   func()
 	resume    func() bool   // take the terminal, unless we are in the background; also when the command begins to run
 	stop      func()        // as the kernel does with who wants the terminal in the background; nil looks again
@@ -66,8 +21,15 @@ type relayed struct {
 	resize    func()
 	cancel    func(syscall.Signal) // a signal ends us before the command runs
 	patience  time.Duration        // how long before that
-	started   <-chan struct{}      // closed when the command runs
-	finished  <-chan struct{}      // closed when there is nothing left to signal
+	started   chan struct{}        // closed when the command runs
+	finished  chan struct{}        // closed when there is nothing left to signal
+
+	running     bool
+	interrupted bool             // a SIGINT came before
+	early       []syscall.Signal // came before the command ran
+	// What a time is waited for: the command's end, its start, the terminal.
+	expired, giveUp, foreground <-chan time.Time
+	graced                      bool
 }
 
 // startPatience is how long a signal waits for a command that is about to run.
@@ -81,92 +43,94 @@ const startPatience = 200 * time.Millisecond
 const stopDelay = 100 * time.Millisecond
 
 // run relays signals until the command has ended.
-func (r *relayed) run(signals <-chan os.Signal) {
-	var decide relay
-	var early []syscall.Signal // came before the command ran
-	var expired, giveUp, stop <-chan time.Time
-	started, ending := r.started, false
-	resume := func() {
-		stop = nil
-		if !r.resume() {
-			stop = time.After(r.stopDelay)
-		}
-	}
-	arm := func() {
-		if !ending {
-			ending, expired = true, time.After(r.grace)
-		}
-	}
+func (r *relay) run(signals <-chan os.Signal) {
+	started := r.started
 	for {
 		select {
 		case <-r.finished:
 			return
 		case <-started:
-			started, giveUp = nil, nil
-			resume()
+			started, r.giveUp, r.running = nil, nil, true
+			r.take()
 			r.resize() // it may have changed since the command's was made
-			for _, sig := range early {
-				r.forward(sig)
-				arm()
+			for _, sig := range r.early {
+				r.end(sig)
 			}
-			early = nil
-		case <-giveUp:
-			r.cancel(early[0])
-			early, giveUp = nil, nil
-		case <-stop:
-			switch stop = nil; {
+		case <-r.giveUp:
+			r.giveIn()
+		case <-r.foreground:
+			switch r.foreground = nil; {
 			case r.stop == nil:
-				resume() // no signal tells of the way to the foreground
+				r.take() // no signal tells of the way to the foreground
 				r.resize()
-			case !ending:
+			case !r.graced:
 				r.stop() // SIGCONT goes on
 			}
-		case <-expired:
+		case <-r.expired:
+			r.expired = nil
 			r.forward(syscall.SIGKILL)
-			expired = nil
-		case received := <-signals:
-			sig, ok := received.(syscall.Signal)
-			if !ok {
-				continue
-			}
-			running := started == nil
-			for _, act := range decide.on(sig) {
-				switch act.do {
-				case deedArm, deedKill:
-					switch {
-					case running && act.do == deedArm:
-						arm()
-					case running:
-						r.forward(syscall.SIGKILL)
-					case len(early) == 0:
-						early, giveUp = append(early, sig), time.After(r.patience)
-					case act.do == deedKill:
-						r.cancel(early[0])
-						early, giveUp = nil, nil
-					default:
-						early = append(early, sig)
-					}
-				case deedSuspend:
-					r.suspend()
-				case deedForward:
-					if running {
-						r.forward(act.sig)
-					}
-				case deedResume:
-					if running {
-						resume()
-					}
-				case deedRedraw:
-					if running {
-						r.redraw()
-					}
-				case deedResize:
-					if running {
-						r.resize()
-					}
-				}
-			}
+		case sig := <-signals:
+			r.on(sig.(syscall.Signal))
 		}
+	}
+}
+
+// on does what a signal is for. A SIGPIPE is for nothing: a write to a closed pipe is
+// an error, not our end.
+func (r *relay) on(sig syscall.Signal) {
+	switch {
+	case ending(sig):
+		again := sig == syscall.SIGINT && r.interrupted
+		r.interrupted = r.interrupted || sig == syscall.SIGINT
+		switch {
+		case r.running && again:
+			r.forward(syscall.SIGKILL)
+		case r.running:
+			r.end(sig)
+		case again && len(r.early) > 0:
+			r.giveIn()
+		default:
+			if len(r.early) == 0 {
+				r.giveUp = time.After(r.patience)
+			}
+			r.early = append(r.early, sig)
+		}
+	case sig == syscall.SIGTSTP:
+		if r.running {
+			// The command's group is in a session of its own and so orphaned: the
+			// kernel drops a SIGTSTP to it.
+			r.forward(syscall.SIGSTOP)
+		}
+		r.suspend()
+	case !r.running:
+	case sig == syscall.SIGCONT:
+		r.take()
+		r.forward(sig)
+		r.redraw()
+	case sig == syscall.SIGWINCH:
+		r.resize()
+	}
+}
+
+// end has a signal end the command, within its grace period.
+func (r *relay) end(sig syscall.Signal) {
+	r.forward(sig)
+	if !r.graced {
+		r.graced, r.expired = true, time.After(r.grace)
+	}
+}
+
+// giveIn has a signal end us before the command runs.
+func (r *relay) giveIn() {
+	r.cancel(r.early[0])
+	r.early, r.giveUp = nil, nil
+}
+
+// take takes the terminal, or sees to it that it is tried again.
+func (r *relay) take() {
+	r.foreground = nil
+	if !r.resume() {
+		r.foreground = time.After(r.stopDelay)
 	}
 }
 

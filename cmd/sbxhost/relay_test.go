@@ -2,40 +2,10 @@ package main
 
 import (
 	"os"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
 )
-
-func TestRelayDecides(t *testing.T) {
-	t.Parallel()
-	const (
-		INT, TERM, HUP, QUIT  = syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT
-		TSTP, CONT, WNCH, PIP = syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGPIPE
-	)
-	forward := func(s syscall.Signal) []action { return []action{{deedForward, s}, {do: deedArm}} }
-	kill := []action{{do: deedKill}}
-	for _, tt := range []struct {
-		in   []syscall.Signal
-		want [][]action
-	}{
-		{[]syscall.Signal{INT}, [][]action{forward(INT)}},
-		{[]syscall.Signal{INT, INT}, [][]action{forward(INT), kill}},
-		{[]syscall.Signal{TERM, INT, INT}, [][]action{forward(TERM), forward(INT), kill}},
-		{[]syscall.Signal{TERM, TERM, HUP, QUIT}, [][]action{forward(TERM), forward(TERM), forward(HUP), forward(QUIT)}},
-		{[]syscall.Signal{TSTP, CONT}, [][]action{
-			{{deedForward, syscall.SIGSTOP}, {do: deedSuspend}}, {{do: deedResume}, {deedForward, CONT}, {do: deedRedraw}}}},
-		{[]syscall.Signal{WNCH, PIP}, [][]action{{{do: deedResize}}, nil}},
-	} {
-		var r relay
-		for i, sig := range tt.in {
-			if got := r.on(sig); !slices.Equal(got, tt.want[i]) {
-				t.Errorf("%v, signal %d: %v, want %v", tt.in, i, got, tt.want[i])
-			}
-		}
-	}
-}
 
 // trial runs a relay with the signals given and returns what was forwarded.
 type trial struct {
@@ -49,7 +19,7 @@ type trial struct {
 func newTrial(t *testing.T, grace, patience time.Duration, running, background bool) *trial {
 	t.Helper()
 	tr := &trial{make(chan os.Signal), make(chan struct{}), make(chan struct{}), make(chan syscall.Signal, 8), make(chan struct{})}
-	r := &relayed{
+	r := &relay{
 		grace: grace, started: tr.started, finished: tr.finished, patience: patience,
 		forward: func(s syscall.Signal) { tr.got <- s },
 		cancel:  func(s syscall.Signal) { tr.got <- -s },
@@ -101,6 +71,27 @@ func TestRelayKillsAtSecondInterrupt(t *testing.T) {
 	tr.signals <- syscall.SIGINT
 	tr.signals <- syscall.SIGINT
 	tr.want(t, syscall.SIGINT, syscall.SIGKILL)
+}
+
+// Only a second SIGINT kills, whatever else came before it.
+func TestRelayPassesOn(t *testing.T) {
+	t.Parallel()
+	const (
+		INT, TERM, HUP, QUIT  = syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT
+		TSTP, CONT, WNCH, PIP = syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGPIPE
+	)
+	for _, tt := range []struct{ in, want []syscall.Signal }{
+		{[]syscall.Signal{TERM, INT, INT}, []syscall.Signal{TERM, INT, syscall.SIGKILL}},
+		{[]syscall.Signal{TERM, TERM, HUP, QUIT}, []syscall.Signal{TERM, TERM, HUP, QUIT}},
+		{[]syscall.Signal{TSTP, CONT}, []syscall.Signal{syscall.SIGSTOP, TSTP, CONT, CONT}}, // suspended, passed on, drawn again
+		{[]syscall.Signal{PIP, WNCH}, []syscall.Signal{WNCH}},
+	} {
+		tr := newTrial(t, time.Hour, 0, true, false)
+		for _, sig := range tt.in {
+			tr.signals <- sig
+		}
+		tr.want(t, tt.want...)
+	}
 }
 
 func TestRelayCancelsWhatHasNotStarted(t *testing.T) {
@@ -157,7 +148,7 @@ func TestRelayLooksForTheForeground(t *testing.T) {
 	started, finished, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	looked, sizes := 0, 0
 	taken := make(chan int, 1)
-	r := &relayed{
+	r := &relay{
 		grace: time.Hour, started: started, finished: finished, patience: time.Hour, stopDelay: time.Millisecond,
 		resume: func() bool { looked++; return looked == 3 },
 		resize: func() {
