@@ -58,7 +58,7 @@ func TestPageRenders(t *testing.T) {
 	if err := cmd.Run(); err != nil || errs.Len() > 0 {
 		t.Fatalf("groff: %v\n%s", err, &errs)
 	}
-	for _, want := range []string{"SYNOPSIS", "  -network=BOOL     with the host's network, or without", "sbxhost exec -- go test ./...", "SBXHOST_CONFIG"} {
+	for _, want := range []string{"SYNOPSIS", "  -network=BOOL     with or without the host's network", "sbxhost exec -- go test ./...", "SBXHOST_CONFIG"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in the page", want)
 		}
