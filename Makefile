@@ -72,13 +72,13 @@ USER_SKIP    := ^Test(Docs.*|ConfigurationIsDocumented|ProtocolIsDocumented|Impo
 USER_BIN     ?= bin/user
 
 user-build: ## builds what user-unit runs, into USER_BIN
-	@mkdir -p $(USER_BIN)
-	$(GO) test -c -vet=off -o $(USER_BIN)/ $(addprefix ./,$(USER_TESTS))
-	$(GO) build -tags $(TAGS) -o $(USER_BIN)/ $(USER_PROGRAMS)
+	@mkdir -p $(USER_BIN)/tests $(USER_BIN)/programs # apart: an engine takes the init that stands beside it
+	$(GO) test -c -vet=off -o $(USER_BIN)/tests/ $(addprefix ./,$(USER_TESTS))
+	$(GO) build -tags $(TAGS) -o $(USER_BIN)/programs/ $(USER_PROGRAMS)
 
 user-unit: ## the tests of what differs for a user, as that user, by what user-build has built
 	@for p in $(USER_TESTS); do \
-		echo "$$p" && (cd $$p && SBXHOST_TEST_BIN=$(abspath $(USER_BIN)) $(abspath $(USER_BIN))/$$(basename $$p).test -test.timeout 20m $(if $(SHORT),-test.short) -test.parallel 4 -test.skip '$(USER_SKIP)') || exit 1; \
+		echo "$$p" && (cd $$p && SBXHOST_TEST_BIN=$(abspath $(USER_BIN))/programs $(abspath $(USER_BIN))/tests/$$(basename $$p).test -test.timeout 20m $(if $(SHORT),-test.short) -test.parallel 4 -test.skip '$(USER_SKIP)') || exit 1; \
 	done
 
 check: fmt-check vet staticcheck tidy-check generate-check ## gofmt, vet here and for macOS and arm64, staticcheck, drift of go.mod and of generated code
