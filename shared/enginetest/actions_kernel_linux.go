@@ -47,6 +47,15 @@ func call(args []string) (string, error) {
 
 type systemCall func() unix.Errno
 
+// errnoOf is that of an error, 0 of none, and EPERM of one that has none.
+func errnoOf(err error) unix.Errno {
+	if err == nil {
+		return 0
+	}
+	errno, _ := errors.AsType[unix.Errno](err)
+	return max(errno, unix.EPERM)
+}
+
 // made is a call whose arguments are numbers.
 func made(number uintptr, args ...uintptr) systemCall {
 	return func() unix.Errno {
@@ -71,22 +80,17 @@ func calls() map[string]systemCall {
 	at := func(b []byte) uintptr { return uintptr(unsafe.Pointer(&b[0])) }
 	table := map[string]systemCall{
 		"ptrace": func() unix.Errno {
-			if _, err := trace([]string{"child"}); err != nil {
-				errno, _ := errors.AsType[unix.Errno](err)
-				return max(errno, 1)
-			}
-			return 0
+			_, err := trace([]string{"child"})
+			return errnoOf(err)
 		},
 		"process_vm_readv":  vmCopy(unix.SYS_PROCESS_VM_READV),
 		"process_vm_writev": vmCopy(unix.SYS_PROCESS_VM_WRITEV),
 		"pidfd_getfd": func() unix.Errno {
 			fd, err := unix.PidfdOpen(int(self), 0)
-			if err != nil {
-				return err.(unix.Errno)
+			if err == nil {
+				_, err = unix.PidfdGetfd(fd, 1, 0)
 			}
-			_, err = unix.PidfdGetfd(fd, 1, 0)
-			errno, _ := errors.AsType[unix.Errno](err)
-			return errno
+			return errnoOf(err)
 		},
 		"bpf": func() unix.Errno {
 			// An array of one element of 4 bytes, gone with its descriptor.
@@ -126,21 +130,17 @@ func calls() map[string]systemCall {
 		"fanotify_init": made(unix.SYS_FANOTIFY_INIT, 0, 0),
 		"adjtimex": func() unix.Errno { // to what it is
 			var t unix.Timex
-			if _, err := unix.Adjtimex(&t); err != nil {
-				return err.(unix.Errno)
-			}
-			t.Modes = 0x4000 // ADJ_TICK
 			_, err := unix.Adjtimex(&t)
-			errno, _ := errors.AsType[unix.Errno](err)
-			return errno
+			if err == nil {
+				t.Modes = 0x4000 // ADJ_TICK
+				_, err = unix.Adjtimex(&t)
+			}
+			return errnoOf(err)
 		},
 		"sethostname": func() unix.Errno { // to what it is
 			name, err := os.Hostname()
-			if err != nil {
-				return unix.EINVAL
-			}
-			errno, _ := errors.AsType[unix.Errno](unix.Sethostname([]byte(name)))
-			return errno
+			tried(err)
+			return errnoOf(unix.Sethostname([]byte(name)))
 		},
 	}
 	archCalls(table)

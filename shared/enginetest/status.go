@@ -44,18 +44,6 @@ type Results struct {
 	Results []Result `json:"results"` // one of each case that was run
 }
 
-// Count says how many results have one of the statuses.
-func (r Results) Count(statuses ...Status) (n int) {
-	for _, one := range r.Results {
-		for _, s := range statuses {
-			if one.Status == s {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 // Bad are the results that tell of a failure.
 func (r Results) Bad() (bad []Result) {
 	for _, one := range r.Results {
@@ -68,10 +56,14 @@ func (r Results) Bad() (bad []Result) {
 
 // Summary is one line with the number of each status that occurred.
 func (r Results) Summary() string {
+	counts := map[Status]int{}
+	for _, one := range r.Results {
+		counts[one.Status]++
+	}
 	var parts []string
 	for _, s := range []Status{Held, Leaked, Failed, ControlFailed, Skipped, NotApplicable} {
-		if n := r.Count(s); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		if counts[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[s], s))
 		}
 	}
 	if len(parts) == 0 {

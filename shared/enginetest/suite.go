@@ -59,8 +59,6 @@ type Options struct {
 	Known map[string]string
 	// RuleTimeout ends a rule of the contract that hangs. Zero is two minutes.
 	RuleTimeout time.Duration
-	// Parallel is how many cases run at once. Zero is twice the number of processors.
-	Parallel int
 }
 
 // A Suite is an engine and the cases to try on it. Its methods are called one at a
@@ -250,10 +248,6 @@ func (s *Suite) runCase(ctx context.Context, c testCase) Result {
 func (s *Suite) Run(ctx context.Context, done func(Result)) Results {
 	cases := s.cases()
 	results := make([]*Result, len(cases))
-	parallel := s.options.Parallel
-	if parallel <= 0 {
-		parallel = 2 * runtime.GOMAXPROCS(0)
-	}
 	var group sync.WaitGroup
 	var telling sync.Mutex
 	one := func(i int) {
@@ -268,7 +262,7 @@ func (s *Suite) Run(ctx context.Context, done func(Result)) Results {
 			done(r)
 		}
 	}
-	slots := make(chan struct{}, parallel)
+	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 	for i, c := range cases {
 		if c.alone {
 			continue
