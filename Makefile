@@ -13,11 +13,11 @@ KIT     := Conformance|TestSecurityTable|TestBrokenEnginesAreCaught|TestNothingI
 # Modules of their own that require this one. go.work has them and the examples.
 MODULES := cmd/sbxhost-telemetry plugins/docker
 EXAMPLES := examples/embed examples/engine-firejail
-# The tools' module is not in go.work: what the tools require must not choose
+# The tools' modules are not in go.work: what the tools require must not choose
 # versions for what is built here.
 TOOL    = $(shell cd tools && GOWORK=off $(GO) tool -n $(1))
 
-.PHONY: help run build test test-all unit user-build user-unit check cross vet staticcheck fmt-check tidy tidy-check generate generate-check lines man bench vm fuzz deps clean
+.PHONY: help run build test test-all unit user-build user-unit check cross vet staticcheck fmt-check tidy tidy-check generate generate-check lines man bench vm fuzz deps dist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
@@ -62,6 +62,7 @@ unit: ## the tests alone
 	else \
 		echo "no C compiler: go test without the race detector"; $(GO) test $(TESTING) $(PACKAGES); \
 	fi
+	cd tools && GOWORK=off $(GO) test $(TESTING) ./...
 
 # What differs for a user, by programs that this user has built: USER_BIN has them.
 USER_TESTS   := plugins/native plugins/bwrap plugins/docker docs/examples/sbxhost-engine-podman examples/engine-firejail shared/holder shared/sandboxinit host test
@@ -154,5 +155,8 @@ fuzz: ## each fuzz target for a short while (FUZZTIME=30s)
 deps:
 	@test/deps.sh
 
-clean: ## remove bin/
-	rm -rf $(BIN)
+dist: ## what a release consists of, into dist/ (VERSION=0.1.0): tarballs, .deb, .rpm, checksums
+	tools/dist/dist $(VERSION)
+
+clean: ## remove bin/ and dist/
+	rm -rf $(BIN) dist

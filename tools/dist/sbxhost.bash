@@ -1,0 +1,1 @@
+complete -C /usr/bin/sbxhost sbxhost
