@@ -8,6 +8,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/host/env"
+	"github.com/sbxhost/sbxhost/host/view"
 )
 
 // builtinEngines are the names that `engine` takes without an engine block.
@@ -183,7 +184,7 @@ func (d *decoder) passthrough(it item) []string {
 func (d *decoder) credentials(it item) []string {
 	var seen []string
 	return d.good(it, func(e item) (string, bool) {
-		s, ok := d.oneOf(e, host.Credentials()...)
+		s, ok := d.oneOf(e, view.Credentials()...)
 		if ok && slices.Contains(seen, s) {
 			d.invalid(e, "%s is in the list already", e.show(s))
 			return "", false

@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/sbxhost/sbxhost/approvals"
-	"github.com/sbxhost/sbxhost/host/view"
-	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -228,7 +223,7 @@ func (c *Cmd) ask(ctx context.Context, opened *openSandbox, facts policy.Facts) 
 	if err != nil {
 		return policy.Decision{}, err
 	}
-	facts.Sensitive = c.host.sensitiveFiles()
+	facts.Sensitive = c.host.machine.SensitiveFiles()
 	request.Decision = policy.Decide(facts)
 	denied := func(d policy.Decision, cause error) (policy.Decision, error) {
 		return d, &DeniedError{Sandbox: opened.name, Decision: d, Request: &request, Err: cause}
@@ -294,7 +289,7 @@ func (c *Cmd) exactEnv() []string {
 	var exact []string
 	for _, entry := range c.Env {
 		if !strings.Contains(entry, "=") {
-			value, ok := c.host.caller.lookupEnv(entry)
+			value, ok := c.host.caller.LookupEnv(entry)
 			if !ok {
 				continue // nor has the command it, which is not what an empty one is
 			}
@@ -332,90 +327,4 @@ func given(def *Definition, workspace map[string]string) []string {
 func envName(entry string) string {
 	name, _, _ := strings.Cut(entry, "=")
 	return name
-}
-
-// What a look for sensitive files is bounded by: a person waits for it.
-const (
-	maxSensitive     = 10
-	sensitiveEntries = 20_000
-)
-
-// sensitiveFiles names files of the workspace that look as if they held
-// secrets, up to a number, in a part of the trees that is quick to walk.
-func (h *Host) sensitiveFiles() []string {
-	var found []string
-	entries := 0
-	walk := func(path string, d fs.DirEntry, err error) error {
-		entries++
-		switch {
-		case entries > sensitiveEntries || len(found) == maxSensitive:
-			return filepath.SkipAll
-		case err != nil:
-			if d != nil && d.IsDir() {
-				return filepath.SkipDir
-			}
-			return nil
-		case d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules"):
-			return filepath.SkipDir
-		case !d.IsDir() && h.options.Sensitive.Matches(d.Name()) && !slices.Contains(found, path):
-			found = append(found, path)
-		}
-		return nil
-	}
-	filepath.WalkDir(h.Root(), walk)
-	for _, root := range h.resolver.ws.Roots() {
-		if root.Path != h.Root() {
-			filepath.WalkDir(root.Path, walk)
-		}
-	}
-	return found
-}
-
-// makeRecord makes what keeps the host's decisions where an entry would let a
-// command write it, and gives its path; "" where none does. A command could make
-// it otherwise, and would have approved itself.
-func (r *resolver) makeRecord(v *view.View, record record) (string, error) {
-	path := existing(record.path)
-	if !v.WritableAt(path) {
-		return "", nil
-	}
-	err := os.MkdirAll(record.dir(), 0o700)
-	if err == nil && record.file {
-		// What is there is not opened: a fifo would hold us up.
-		var f *os.File
-		if f, err = os.OpenFile(record.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-			f.Close()
-		} else if errors.Is(err, fs.ErrExist) {
-			err = nil
-		}
-	}
-	if err == nil {
-		path, err = filepath.EvalSymlinks(record.path)
-	}
-	if err != nil {
-		return "", attributeError(record.attribute, fmt.Sprintf("%s lies where commands can write, and cannot be protected from them: %v", hostpath.Quote(record.path), err), "")
-	}
-	return path, nil
-}
-
-// record is a file or directory of the host's own.
-type record struct {
-	path, attribute, what string
-	file                  bool
-}
-
-func (r record) dir() string {
-	if r.file {
-		return filepath.Dir(r.path)
-	}
-	return r.path
-}
-
-// existing resolves the deepest part of a path that is there.
-func existing(path string) string {
-	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
-		if resolved, err := filepath.EvalSymlinks(at); err == nil || at == "/" {
-			return filepath.Join(resolved, rest)
-		}
-	}
 }

@@ -25,7 +25,7 @@ func (c *Cmd) record(event audit.Event) audit.Record {
 		c.auditID = rand.Text()
 	}
 	return audit.Record{
-		Event: event, Command: c.auditID, PID: os.Getpid(), UID: c.host.caller.uid,
+		Event: event, Command: c.auditID, PID: os.Getpid(), UID: c.host.caller.UID,
 		Sandbox: c.report.Sandbox, Engine: c.report.Engine, Workspace: c.host.Root(),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -138,7 +139,7 @@ func (c *Cmd) sandboxError(err error) error {
 func (c *Cmd) wrapUp(result *shared.Result) {
 	type found struct {
 		replaced []string
-		made     made
+		made     facts.Made
 		unlogged string
 	}
 	done := make(chan found, 1)
@@ -148,8 +149,8 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 			f.unlogged = c.logEnd(nil, c.endErr)
 		} else {
 			f.replaced = replaced(<-c.watching)
-			if !c.opened.resolved.spec.Unconfined {
-				f.made = c.host.resolver.made(c.opened.resolved)
+			if !c.opened.resolved.Spec.Unconfined {
+				f.made = c.host.machine.Made(c.opened.resolved)
 			}
 			f.unlogged = c.logEnd(result, nil)
 		}
@@ -173,7 +174,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 	for _, note := range fewNotes(f.replaced) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
-	for _, place := range f.made.lost {
+	for _, place := range f.made.LostWorktrees {
 		c.event(shared.Event{Kind: shared.EventDiscarded, Time: time.Now(), Details: map[string]string{"path": place},
 			Message: fmt.Sprintf("the worktree %s was discarded with the command that made it, and is still on its repository's list: git worktree prune takes it off", hostpath.Quote(place))})
 	}
@@ -181,8 +182,8 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 		c.late = append(c.late, f.unlogged)
 	}
 	c.mu.Lock()
-	c.report.Result, c.report.Repositories, c.report.Instructions = result, f.made.repositories, f.made.instructions
-	c.report.LostWorktrees = f.made.lost
+	c.report.Result, c.report.Repositories, c.report.Instructions = result, f.made.Repositories, f.made.Instructions
+	c.report.LostWorktrees = f.made.LostWorktrees
 	c.mu.Unlock()
 }
 

@@ -12,10 +12,10 @@ import (
 
 func (c *Cmd) watchEvents() {
 	defer close(c.events)
-	for _, note := range fewNotes(slices.Concat(c.degraded, c.opened.resolved.notes, c.notes)) {
+	for _, note := range fewNotes(slices.Concat(c.degraded, c.opened.resolved.Notes, c.notes)) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
-	for _, e := range c.host.session.RoomEvents(&c.opened.resolved.spec) {
+	for _, e := range c.host.session.RoomEvents(&c.opened.resolved.Spec) {
 		c.event(e)
 	}
 	events := c.process.Events()

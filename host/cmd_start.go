@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host/env"
+	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/stdio"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
@@ -41,7 +42,7 @@ func (c *Cmd) Start() (err error) {
 	c.mu.Unlock()
 	go c.watchEvents()
 	go c.supervise()
-	go c.host.resolver.scanners.memory.Save() // or the next process searches anew
+	go c.host.machine.Remember() // or the next process searches anew
 	c.files.Copy()
 	return nil
 }
@@ -84,7 +85,7 @@ func (c *Cmd) beginInTime() error {
 			begun <- b
 		}()
 		if b.err = ctx.Err(); b.err == nil {
-			c.host.lookUpIdentity()
+			c.host.machine.LookUpIdentity()
 			b.err = c.begin(ctx)
 		}
 		if b.err != nil {
@@ -279,7 +280,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	}()
 	c.mu.Lock()
 	c.report = Report{Sandbox: opened.name, Engine: opened.engine.info.Name, Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason}
-	c.report.Session, c.report.Overlays = c.host.sessionOf(opened), overlaysOf(&opened.resolved.spec)
+	c.report.Session, c.report.Overlays = c.host.sessionOf(opened), overlaysOf(&opened.resolved.Spec)
 	c.mu.Unlock()
 	if decision.Outcome == policy.Denied { // the last line of defence
 		return &DeniedError{Sandbox: opened.name, Decision: decision}
@@ -296,7 +297,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 		return &SandboxError{Sandbox: opened.name, Err: &shared.Error{Kind: shared.ErrDenied,
 			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", hostpath.Quote(c.approved), hostpath.Quote(command.Dir))}}
 	}
-	if err := c.host.session.CheckRoom(ctx, &opened.resolved.spec); err != nil {
+	if err := c.host.session.CheckRoom(ctx, &opened.resolved.Spec); err != nil {
 		return &SandboxError{Sandbox: opened.name, Err: err}
 	}
 	files, err := c.files.Make(c.streams())
@@ -311,8 +312,8 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 		c.Decided(decision)
 	}
 	watching := make(chan []watched, 1)
-	if spec := &opened.resolved.spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules go by path
-		go func() { watching <- watch(spec, opened.resolved.instead) }()
+	if spec := &opened.resolved.Spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules go by path
+		go func() { watching <- watch(spec, opened.resolved.Copies) }()
 	} else {
 		watching <- nil
 	}
@@ -343,7 +344,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 
 // streams are the command's standard input and output in the sandbox that was opened.
 func (c *Cmd) streams() *stdio.Streams {
-	spec := &c.opened.resolved.spec
+	spec := &c.opened.resolved.Spec
 	return &stdio.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Size: c.Size, Suspend: c.Suspend,
 		Confined: !spec.Unconfined, User: spec.User}
 }
@@ -384,15 +385,15 @@ func (c *Cmd) command(ctx context.Context, opened *openSandbox, planning bool) (
 // must lie in a root of the workspace, and adds none.
 func (h *Host) hostDir(dir string) (string, error) {
 	if dir == "" {
-		resolved, err := h.resolver.ws.ResolveDir(h.dir)
+		resolved, err := h.machine.Workspace.ResolveDir(h.options.Dir)
 		if err != nil {
-			return h.resolver.ws.ResolveDir("")
+			return h.machine.Workspace.ResolveDir("")
 		}
 		return resolved, nil
 	}
-	resolved, err := h.resolver.ws.ResolveDir(dir)
+	resolved, err := h.machine.Workspace.ResolveDir(dir)
 	if err != nil {
-		return "", attributeError("Dir", err.Error(), "choose a directory of the workspace, or add it to workspace.readable or workspace.writable")
+		return "", view.Invalid("Dir", err.Error(), "choose a directory of the workspace, or add it to workspace.readable or workspace.writable")
 	}
 	return resolved, nil
 }
@@ -401,10 +402,10 @@ func (h *Host) hostDir(dir string) (string, error) {
 // itself for a command that is not confined.
 func (h *Host) workdir(opened *openSandbox, dir string) (string, error) {
 	resolved, err := h.hostDir(dir)
-	if err != nil || opened.resolved.spec.Unconfined {
+	if err != nil || opened.resolved.Spec.Unconfined {
 		return resolved, err
 	}
-	path, ok := view.InsidePath(&opened.resolved.spec, resolved)
+	path, ok := view.InsidePath(&opened.resolved.Spec, resolved)
 	if !ok {
 		return opened.resolved.Workdir, nil
 	}
@@ -413,29 +414,29 @@ func (h *Host) workdir(opened *openSandbox, dir string) (string, error) {
 
 // envInput is what the environment of a command in a sandbox is computed from.
 func (c *Cmd) envInput(ctx context.Context, opened *openSandbox, planning bool) (in env.Input) {
-	h, spec := c.host, &opened.resolved.spec
+	h, spec := c.host, &opened.resolved.Spec
 	in = env.Input{
-		Caller: h.caller.environ, Toolchains: opened.resolved.Variables, Passthrough: opened.def.EnvPassthrough,
-		Identity: h.gitEnv(ctx), Workspace: h.options.Workspace.Env, Definition: opened.def.Env, Command: c.Env,
+		Caller: h.caller.Environ, Toolchains: opened.resolved.Variables, Passthrough: opened.def.EnvPassthrough,
+		Identity: h.machine.Identity(ctx), Workspace: h.options.Workspace.Env, Definition: opened.def.Env, Command: c.Env,
 		TraceParent: c.TraceParent, TraceState: c.TraceState,
 		OtherWorktrees: opened.resolved.Elsewhere && !spec.Unconfined,
 	}
-	in.Credentials, c.notes = h.credentials(ctx, opened.def.Credentials, planning)
+	in.Credentials, c.notes = h.machine.Credentials(ctx, opened.def.Credentials, planning)
 	if spec.Unconfined {
 		in.UsablePath = func(dir string) bool {
-			way := follow("/", dir)
+			way := facts.Follow(dir)
 			planted, _ := h.commandsWrite([]string{filepath.Clean(dir), way.End})
 			return way.Err == nil && planted == "" && !view.Creatable(spec, way.End)
 		}
 	} else {
-		in.UsablePath = func(dir string) bool { return view.UsableInPath(spec, dir, followed) }
+		in.UsablePath = func(dir string) bool { return view.UsableInPath(spec, dir, facts.Follow) }
 		in.UsableTemp = func(dir string) bool {
 			_, visible := view.InsidePath(spec, filepath.Clean(dir))
 			return visible || filepath.Clean(dir) == "/tmp"
 		}
 	}
-	if o := h.resolver.owner; o != nil {
-		in.User = map[string]string{"HOME": o.home, "USER": o.name, "LOGNAME": o.name}
+	if o := h.machine.Owner; o != nil {
+		in.User = map[string]string{"HOME": o.Home, "USER": o.Name, "LOGNAME": o.Name}
 	}
 	return in
 }

@@ -9,31 +9,8 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/host/env"
-	"github.com/sbxhost/sbxhost/workspace"
+	"github.com/sbxhost/sbxhost/host/view"
 )
-
-func TestGitHubHost(t *testing.T) {
-	t.Parallel()
-	for server, want := range map[string]string{
-		"":                          "github.com",
-		"https://github.com":        "github.com",
-		"https://ghe.example:8443/": "ghe.example:8443",
-		"http://github.com":         "",
-		"https://":                  "",
-		"https://a@github.com":      "",
-		"https://github.com/path":   "",
-		"github.com":                "",
-		"https://h/?q":              "",
-		"https://h\nx":              "",
-		"https://*.example":         "",
-		"https://*":                 "",
-	} {
-		got, err := gitHubHost(server)
-		if got != want || (err != nil) != (want == "") {
-			t.Errorf("%q: %q, error %v", server, got, err)
-		}
-	}
-}
 
 // gh writes a program of that name which notes that it ran.
 func gh(t *testing.T, dir, body string) (ran string) {
@@ -48,14 +25,20 @@ func gh(t *testing.T, dir, body string) (ran string) {
 	return ran
 }
 
+func hostAt(t *testing.T, root string, environ ...string) *Host {
+	t.Helper()
+	h, err := New(t.Context(), Options{Workspace: WorkspaceOptions{Root: root}, Dir: root, Environ: environ})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
 func TestCredentialsFromGH(t *testing.T) {
 	t.Parallel()
 	const token = "gho_planted"
 	root, outside := t.TempDir(), t.TempDir()
-	ws, err := workspace.New(workspace.Options{Root: root})
-	if err != nil {
-		t.Fatal(err)
-	}
 	evil := gh(t, filepath.Join(root, "bin"), "echo evil")
 	good := gh(t, outside, "echo "+token)
 	open := t.TempDir()
@@ -63,12 +46,11 @@ func TestCredentialsFromGH(t *testing.T) {
 	if err := os.Chmod(open, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	h := &Host{resolver: resolver{ws: ws}, caller: caller{environ: []string{
-		"PATH=" + strings.Join([]string{"relative", filepath.Join(root, "bin"), filepath.Join(open, "bin"), outside, "/usr/bin", "/bin"}, ":"),
-	}}}
+	h := hostAt(t, root,
+		"PATH="+strings.Join([]string{"relative", filepath.Join(root, "bin"), filepath.Join(open, "bin"), outside, "/usr/bin", "/bin"}, ":"))
 	value := func(planning bool, name string) string {
 		t.Helper()
-		vars, notes := h.credentials(context.Background(), []string{CredentialGitHubCLI}, planning)
+		vars, notes := h.machine.Credentials(context.Background(), []string{view.CredentialGitHubCLI}, planning)
 		if len(notes) > 0 {
 			t.Fatal(notes)
 		}
@@ -98,7 +80,7 @@ func TestCredentialsFromGH(t *testing.T) {
 	if _, err := os.Stat(anybodys); err == nil {
 		t.Error("a gh that anybody could have put there ran")
 	}
-	h.caller.environ = append(h.caller.environ, "GITHUB_TOKEN=set")
+	h.machine.Caller.Environ = append(h.machine.Caller.Environ, "GITHUB_TOKEN=set")
 	if got := value(false, "GITHUB_TOKEN"); got != "set" {
 		t.Errorf("GITHUB_TOKEN is %q", got)
 	}
@@ -106,19 +88,15 @@ func TestCredentialsFromGH(t *testing.T) {
 
 func TestCredentialsWithoutToken(t *testing.T) {
 	t.Parallel()
-	ws, err := workspace.New(workspace.Options{Root: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	failing := t.TempDir()
 	gh(t, failing, "echo gho_leak; exit 1")
 	for _, c := range []struct{ name, path, want string }{
-		{CredentialGitHub, failing, "neither GH_TOKEN nor GITHUB_TOKEN is set"},
-		{CredentialGitHubCLI, "/nonexistent", "gh is not installed"},
-		{CredentialGitHubCLI, failing + ":/usr/bin:/bin", "log in with gh auth login"},
+		{view.CredentialGitHub, failing, "neither GH_TOKEN nor GITHUB_TOKEN is set"},
+		{view.CredentialGitHubCLI, "/nonexistent", "gh is not installed"},
+		{view.CredentialGitHubCLI, failing + ":/usr/bin:/bin", "log in with gh auth login"},
 	} {
-		h := &Host{resolver: resolver{ws: ws}, caller: caller{environ: []string{"PATH=" + c.path}}}
-		vars, notes := h.credentials(context.Background(), []string{c.name}, false)
+		h := hostAt(t, t.TempDir(), "PATH="+c.path)
+		vars, notes := h.machine.Credentials(context.Background(), []string{c.name}, false)
 		if len(vars) > 0 || len(notes) != 1 || !strings.Contains(notes[0], c.want) || strings.Contains(notes[0], "gho_leak") {
 			t.Errorf("%s: %v, notes %q", c.name, vars, notes)
 		}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -90,7 +91,7 @@ func (h *Host) facts(def Definition) (policy.Facts, error) {
 	o := &h.options.Approvals
 	fallback, err := policy.ParseFallback(def.Fallback)
 	if err != nil {
-		return policy.Facts{}, attributeError("fallback", err.Error(), "")
+		return policy.Facts{}, view.Invalid("fallback", err.Error(), "")
 	}
 	f := policy.Facts{
 		Engine: h.engineName(def.Engine), Named: !isAuto(def.Engine), Fallback: fallback,

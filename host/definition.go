@@ -14,6 +14,13 @@ type (
 // act on SIGTERM.
 const DefaultGrace = view.DefaultGrace
 
+// The credential sets that a definition can name; see package view.
+const (
+	CredentialGitHub    = view.CredentialGitHub
+	CredentialGitHubCLI = view.CredentialGitHubCLI
+	CredentialSSHAgent  = view.CredentialSSHAgent
+)
+
 // DefaultProtected lists the names that Definition.ProtectPathsExcept can give
 // up.
 func DefaultProtected() []string { return view.DefaultProtected() }

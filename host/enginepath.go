@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
@@ -117,9 +118,9 @@ func (h *Host) checkFound(path string) (resolved string, err error) {
 // that commands can write to, and that directory: a root of the workspace, what a
 // definition binds, or the files of sessions. p is "" where none does.
 func (h *Host) commandsWrite(list []string) (p, dir string) {
-	bases := h.resolver.sessionBases
+	bases := h.machine.SessionBases
 	if h.options.EnginesOnly {
-		bases = session.Bases("", h.caller.lookupEnv, "")
+		bases = session.Bases("", h.caller.LookupEnv, "")
 	}
 	roots := h.writableRoots()
 	binds := h.writableBinds()
@@ -147,20 +148,16 @@ func (h *Host) commandsWrite(list []string) (p, dir string) {
 // EnginesOnly there is none, but the engines that are asked are those that
 // commands would be run by.
 func (h *Host) writableRoots() []workspace.RootDir {
-	ws := h.resolver.ws
+	ws := h.machine.Workspace
 	if h.options.EnginesOnly {
 		o := h.options.Workspace
-		at := h.options.Dir
-		if at == "" {
-			at, _ = os.Getwd()
-		}
 		root := o.Root
 		if root == "" {
-			root, _ = workspace.Discover(at, h.caller.home)
+			root, _ = workspace.Discover(h.options.Dir, h.caller.Home)
 		}
 		// What is no workspace has no commands either: a home directory, say.
 		for _, writable := range [][]string{o.Writable, nil} {
-			opened, err := workspace.New(workspace.Options{Root: root, Writable: writable, Home: h.caller.home, LookupEnv: h.caller.lookupEnv})
+			opened, err := workspace.New(workspace.Options{Root: root, Writable: writable, Home: h.caller.Home, LookupEnv: h.caller.LookupEnv})
 			if err == nil {
 				ws = opened
 				break
@@ -173,13 +170,16 @@ func (h *Host) writableRoots() []workspace.RootDir {
 // writableBinds are the directories of the host, without symlinks, that a definition
 // binds writable.
 func (h *Host) writableBinds() (dirs []string) {
-	r := resolver{caller: h.caller, owner: h.resolver.owner}
+	home := h.caller.Home
+	if h.machine.Owner != nil {
+		home = h.machine.Owner.Home
+	}
 	for _, name := range h.SandboxNames() {
 		for _, b := range h.options.Sandboxes[name].BindPaths {
 			if !b.Writable || !filepath.IsAbs(b.Host) && b.Host != "~" && !strings.HasPrefix(b.Host, "~/") {
 				continue // what is relative lies in the workspace
 			}
-			if dir, err := filepath.EvalSymlinks(view.Absolute(r.home(), "/", b.Host)); err == nil && !slices.Contains(dirs, dir) {
+			if dir, err := filepath.EvalSymlinks(view.Absolute(home, "/", b.Host)); err == nil && !slices.Contains(dirs, dir) {
 				dirs = append(dirs, dir)
 			}
 		}
@@ -194,12 +194,12 @@ func (h *Host) writableBinds() (dirs []string) {
 // what is wrong with it.
 func WritableDirs(o Options) (dirs []string) {
 	o.EnginesOnly = true
-	h := &Host{options: o, caller: callerOf(o)}
-	h.resolver.ws = &workspace.Workspace{}
+	caller := callerOf(&o)
+	h := &Host{options: o, caller: caller, machine: onlyCaller(caller)}
 	for _, r := range h.writableRoots() {
 		dirs = append(dirs, r.Path)
 		if o.Workspace.Root == "" && r.Field == "root" {
-			dirs = append(dirs, outerRoots(r.Path, h.caller.home)...)
+			dirs = append(dirs, facts.OuterRoots(r.Path, h.caller.Home)...)
 		}
 	}
 	return append(dirs, h.writableBinds()...)

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
@@ -326,7 +327,7 @@ func (h *Host) findEngine(name string) (launchSpec, error) {
 	_, builtin := h.options.Builtins.engines[name]
 	dir := h.engineDir()
 	more, separate := separateEnv(name)
-	env := pickEnv(h.caller.environ, slices.Concat(builtinEngineEnv[:], more))
+	env := pickEnv(h.caller.Environ, slices.Concat(builtinEngineEnv[:], more))
 	// Of this program's directory only what is part of it: where other engines are
 	// installed is EnginePath's to say.
 	if dir != "" && ValidEngineName(name) && (builtin || ownEngine(name) || h.options.EngineDir != "") {
@@ -372,8 +373,8 @@ func (h *Host) findEngine(name string) (launchSpec, error) {
 }
 
 func (h *Host) declaredPath(declared EngineSource) string {
-	if rest, ok := strings.CutPrefix(declared.Source, "~/"); ok && h.caller.home != "" {
-		return filepath.Join(h.caller.home, rest)
+	if rest, ok := strings.CutPrefix(declared.Source, "~/"); ok && h.caller.Home != "" {
+		return filepath.Join(h.caller.Home, rest)
 	}
 	return declared.Source
 }
@@ -381,13 +382,13 @@ func (h *Host) declaredPath(declared EngineSource) string {
 func (h *Host) declaredEngine(name string, declared EngineSource) (launchSpec, error) {
 	path := h.declaredPath(declared)
 	if !filepath.IsAbs(path) {
-		return launchSpec{}, attributeError("engine."+name+".source", fmt.Sprintf("%q is not absolute", path), "an engine is never looked up in PATH or the workspace")
+		return launchSpec{}, view.Invalid("engine."+name+".source", fmt.Sprintf("%q is not absolute", path), "an engine is never looked up in PATH or the workspace")
 	}
 	resolved, err := h.checkFound(path)
 	if err != nil {
 		return launchSpec{}, &EngineError{Engine: name, Source: path, Err: err}
 	}
-	spec := launchSpec{name: name, path: resolved, source: path, declared: true, args: declared.Args, env: pickEnv(h.caller.environ, declared.Env)}
+	spec := launchSpec{name: name, path: resolved, source: path, declared: true, args: declared.Args, env: pickEnv(h.caller.Environ, declared.Env)}
 	if len(declared.SHA256) > 0 {
 		spec.pinned, spec.sha256 = true, strings.ToLower(declared.SHA256[Platform()])
 	}

@@ -77,3 +77,15 @@ func (e *EngineError) Error() string {
 
 // Unwrap gives the cause.
 func (e *EngineError) Unwrap() error { return e.Err }
+
+// SandboxError says which definition could not be used. It unwraps to the
+// cause: a *shared.Error names the attribute at fault.
+type SandboxError struct {
+	Sandbox string
+	Err     error
+}
+
+func (e *SandboxError) Error() string { return fmt.Sprintf("sandbox %q: %v", e.Sandbox, e.Err) }
+
+// Unwrap gives the cause.
+func (e *SandboxError) Unwrap() error { return e.Err }

@@ -42,7 +42,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	if c.host == nil {
 		return nil, errors.New("host: Cmd was not made by Host.Command")
 	}
-	c.host.lookUpIdentity()
+	c.host.machine.LookUpIdentity()
 	opened, decision, err := c.explainRoute()
 	if err != nil {
 		return nil, err
@@ -56,15 +56,19 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	if err != nil {
 		return nil, &SandboxError{Sandbox: opened.name, Err: opened.engine.lost(err)}
 	}
-	plan.Notes = slices.Concat(c.degraded, opened.resolved.notes, c.notes, opened.resolved.remarks(), c.dirNotes(opened), c.host.session.RoomNotes(&opened.resolved.spec), plan.Notes)
-	if err := c.host.session.CheckRoom(c.ctx, &opened.resolved.spec); err != nil {
+	var remarks []string
+	if !opened.resolved.Spec.Unconfined {
+		remarks = opened.resolved.Remarks
+	}
+	plan.Notes = slices.Concat(c.degraded, opened.resolved.Notes, c.notes, remarks, c.dirNotes(opened), c.host.session.RoomNotes(&opened.resolved.Spec), plan.Notes)
+	if err := c.host.session.CheckRoom(c.ctx, &opened.resolved.Spec); err != nil {
 		plan.Notes = append([]string{"nothing would run: " + err.Error()}, plan.Notes...)
 	}
 	return &Explanation{
 		Sandbox: opened.name, Engine: opened.engine.info.Name, Source: opened.engine.source,
 		Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason, Asks: decision.Ask,
 		Exposed: decision.Exposed, Sensitive: decision.Sensitive,
-		Session: c.host.sessionOf(opened), Spec: opened.resolved.spec, Command: command, Env: origins, Plan: plan,
+		Session: c.host.sessionOf(opened), Spec: opened.resolved.Spec, Command: command, Env: origins, Plan: plan,
 	}, nil
 }
 
@@ -108,7 +112,7 @@ func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
 	if err != nil {
 		return nil, d, err
 	}
-	facts.Sensitive = c.host.sensitiveFiles()
+	facts.Sensitive = c.host.machine.SensitiveFiles()
 	if store := c.host.options.Approvals.Store; store != nil && d.Ask {
 		request, err := c.request(c.ctx, opened)
 		if err != nil {
@@ -130,8 +134,8 @@ func (c *Cmd) dirNotes(opened *openSandbox) []string {
 	if c.Dir != "" {
 		return nil
 	}
-	if _, err := c.host.resolver.ws.ResolveDir(c.host.dir); err == nil {
+	if _, err := c.host.machine.Workspace.ResolveDir(c.host.options.Dir); err == nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("the current directory, %s, is not in the workspace, so the command runs in the workspace's root", hostpath.Quote(c.host.dir))}
+	return []string{fmt.Sprintf("the current directory, %s, is not in the workspace, so the command runs in the workspace's root", hostpath.Quote(c.host.options.Dir))}
 }

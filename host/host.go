@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,16 +10,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
-	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/stubs"
 	"github.com/sbxhost/sbxhost/workspace"
@@ -28,17 +26,14 @@ import (
 
 // Host runs commands in sandboxes. It is safe for concurrent use.
 type Host struct {
-	options  Options
-	logger   hclog.Logger
-	caller   caller
-	dir      string // absolute; where commands without a Dir run
-	resolver resolver
-	identity gitIdentity
-	places   *stubs.Registry // nil until the workspace is known
-	linger   *lingerer
-	ghToken  ghToken
-	session  *session.Session // nil with EnginesOnly
-	audit    *audit.Log       // nil: none
+	options Options
+	logger  hclog.Logger
+	caller  facts.Caller
+	machine *facts.Machine
+	places  *stubs.Registry // nil until the workspace is known
+	linger  *lingerer
+	session *session.Session // nil with EnginesOnly
+	audit   *audit.Log       // nil: none
 
 	life context.Context // ends with Close
 	shut context.CancelFunc
@@ -47,45 +42,6 @@ type Host struct {
 	closed    bool
 	engines   map[string]*engineSlot
 	sandboxes map[string]*sandboxSlot
-}
-
-// sandboxSlot holds the opened sandbox of one definition.
-type sandboxSlot struct {
-	lock    chan struct{}
-	current *openSandbox   // guarded by lock, as is retired
-	retired []*openSandbox // what others took the place of, while commands run in them
-}
-
-// openSandbox is a definition opened in an engine.
-type openSandbox struct {
-	shared.Sandbox
-	name     string
-	def      Definition
-	resolved *resolved
-	engine   *runningEngine
-	decision policy.Decision
-	running  *atomic.Int64 // commands, and whatever else holds it
-	giveUp   func()        // of one command: what holds places for it
-}
-
-// release gives up what Host.sandbox gave. Nil is allowed.
-func (sb *openSandbox) release() {
-	if sb != nil {
-		sb.giveUp()
-		sb.running.Add(-1)
-	}
-}
-
-// forCommand is sb for one command, with what was resolved for it.
-func (sb *openSandbox) forCommand(now *resolved, giveUp func()) *openSandbox {
-	sb.running.Add(1)
-	one, r := *sb, *now
-	one.giveUp, one.resolved = giveUp, &r
-	r.spec = sb.resolved.spec
-	if r.spec.Unconfined {
-		r.notes = nil // which are about mounts
-	}
-	return &one
 }
 
 // New makes a Host. It resolves the workspace and starts nothing: engines
@@ -102,6 +58,9 @@ func New(ctx context.Context, o Options) (*Host, error) {
 			return nil, fmt.Errorf("%s: %q is not the name of an engine; it takes the name by which the engine calls itself", shared.ReattachEnv, name)
 		}
 	}
+	if err := o.fillIn(); err != nil {
+		return nil, err
+	}
 	h := &Host{options: o, logger: o.Logger, linger: newLingerer(o.Linger), engines: map[string]*engineSlot{}, sandboxes: map[string]*sandboxSlot{}}
 	h.life, h.shut = context.WithCancel(context.Background())
 	if h.logger == nil {
@@ -110,53 +69,41 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	if len(o.Sandboxes) == 0 {
 		h.options.Sandboxes = map[string]Definition{"default": {}}
 	}
-	h.caller = callerOf(o)
-
+	h.caller = callerOf(&o)
+	h.machine = onlyCaller(h.caller)
 	if o.EnginesOnly {
-		h.resolver.ws = &workspace.Workspace{}
 		return h, nil
 	}
 	if err := h.findWorkspace(ctx); err != nil {
 		h.session.Close()
 		return nil, err
 	}
-	h.resolver.programs = h.programs()
-	h.resolver.own = h.ownPlaces(h.resolver.owner)
-	h.resolver.relied = h.reliesOn()
-	h.resolver.engines = h.enginePlaces()
 	return h, nil
 }
 
 // findWorkspace resolves the workspace, and what of it is protected.
 func (h *Host) findWorkspace(ctx context.Context) error {
-	h.dir = h.options.Dir
-	if h.dir == "" {
-		cwd, err := os.Getwd()
-		if err != nil {
-			return fmt.Errorf("dir: %w", err)
-		}
-		h.dir = cwd
-	}
-	root := h.options.Workspace.Root
+	o := &h.options
+	root := o.Workspace.Root
 	if root == "" {
-		discovered, err := workspace.Discover(h.dir, h.caller.home)
+		discovered, err := workspace.Discover(o.Dir, h.caller.Home)
 		if err != nil {
 			return fmt.Errorf("workspace.root: %w", err)
 		}
 		root = discovered
 	}
-	roots := workspace.Options{Root: root, Readable: h.options.Workspace.Readable, Writable: h.options.Workspace.Writable,
-		Home: h.caller.home, LookupEnv: h.caller.lookupEnv, DenySensitive: h.options.Sensitive.Deny, HarmlessNames: h.options.Sensitive.Harmless}
+	roots := workspace.Options{Root: root, Readable: o.Workspace.Readable, Writable: o.Workspace.Writable,
+		Home: h.caller.Home, LookupEnv: h.caller.LookupEnv, DenySensitive: o.Sensitive.Deny, HarmlessNames: o.Sensitive.Harmless}
 	ws, err := workspace.New(roots)
 	if err != nil {
 		return fmt.Errorf("workspace.%w", err)
 	}
-	owner := lookupOwner(ws, h.caller)
-	h.session, err = session.New(h.options.Session, session.For{Root: ws.Root(), Temp: h.options.Workspace.Temp, Owner: owner.forFiles(), LookupEnv: h.caller.lookupEnv, Logger: h.logger})
+	owner := facts.LookupOwner(ws, &h.caller)
+	h.session, err = session.New(o.Session, session.For{Root: ws.Root(), Temp: o.Workspace.Temp, Owner: owner.ForFiles(), LookupEnv: h.caller.LookupEnv, Logger: h.logger})
 	if err != nil {
 		return err
 	}
-	if h.options.Workspace.Temp {
+	if o.Workspace.Temp {
 		// Whose it is to be depends on the workspace's owner.
 		if roots.TempAlias, err = h.session.Temp(ctx); err != nil {
 			return err
@@ -165,48 +112,56 @@ func (h *Host) findWorkspace(ctx context.Context) error {
 			return fmt.Errorf("workspace.%w", err)
 		}
 	}
-	h.resolver = resolver{ws: ws, caller: h.caller, owner: owner, sessionBases: session.Bases(h.session.Base(), h.caller.lookupEnv, owner.homeDir()),
-		sensitive: h.options.Sensitive, addOns: []string{"/opt"}, served: []string{"/srv"}, scanners: &scanners{memory: h.treeMemory(ws.Root())}, unisolated: h.unisolated}
-	if h.options.Workspace.Root == "" {
-		h.resolver.outer = outerRoots(ws.Root(), h.caller.home)
-	}
-	for i, p := range h.options.Workspace.ControlSockets {
-		if !filepath.IsAbs(p) {
-			return fmt.Errorf("workspace.control_sockets[%d]: %q is not absolute", i, p)
-		}
-		h.resolver.control = append(h.resolver.control, filepath.Clean(p))
-	}
 	ledgers := ""
-	if dir := h.caller.stateDir(); dir != "" {
+	if dir := h.caller.StateDir(); dir != "" {
 		ledgers = filepath.Join(dir, "stubs")
 	}
 	h.places = stubs.New(ledgers)
-	if h.options.Workspace.Toolchains {
-		h.resolver.toolchains = findToolchains(h.caller, owner)
+	c := facts.Config{
+		Caller: h.caller, Owner: owner, Workspace: ws, Discovered: o.Workspace.Root == "",
+		SessionBases: session.Bases(h.session.Base(), h.caller.LookupEnv, owner.HomeDir()),
+		Toolchains:   o.Workspace.Toolchains, Sensitive: o.Sensitive, Env: o.Workspace.Env,
+		Stubs: h.places, CommandsWrite: h.commandsWrite, Logger: h.logger,
 	}
-	for _, p := range h.options.Protected {
-		if resolved, err := filepath.EvalSymlinks(p); err == nil && filepath.IsAbs(resolved) {
-			h.resolver.protected = append(h.resolver.protected, resolved)
-		} else {
+	for i, p := range o.Workspace.ControlSockets {
+		if !filepath.IsAbs(p) {
+			return fmt.Errorf("workspace.control_sockets[%d]: %q is not absolute", i, p)
+		}
+		c.ControlSockets = append(c.ControlSockets, filepath.Clean(p))
+	}
+	for _, p := range o.Protected {
+		resolved, err := filepath.EvalSymlinks(p)
+		if err != nil || !filepath.IsAbs(resolved) {
 			return fmt.Errorf("protected: %q: it must be an absolute path that exists", p)
 		}
+		c.Protected = append(c.Protected, resolved)
 	}
+	if c.Records, err = h.openRecords(); err != nil {
+		return err
+	}
+	c.Programs, c.Own, c.Relied, c.Engines = h.programs(), h.ownPlaces(owner), h.reliesOn(c.Records), h.enginePlaces()
+	h.machine = facts.New(c)
+	return nil
+}
+
+// openRecords opens the audit log, and says where this Host keeps its decisions.
+func (h *Host) openRecords() (records []facts.Record, err error) {
 	if store := h.options.Approvals.Store; store != nil {
-		h.resolver.recorded = append(h.resolver.recorded, record{path: store.Dir(), attribute: "approvals", what: "what was approved"})
+		records = append(records, facts.Record{Path: store.Dir(), Attribute: "approvals", What: "what was approved"})
 	}
 	options := h.options.Audit
 	if filepath.IsAbs(options.Path) {
 		if options.Path, err = hostpath.Resolve("/", options.Path, func() []string { return WritableDirs(h.options) }); err != nil {
-			return attributeError("audit.path", err.Error(), "")
+			return nil, view.Invalid("audit.path", err.Error(), "")
 		}
 	}
 	if h.audit, err = audit.New(options); err != nil {
-		return err
+		return nil, err
 	}
 	if h.audit != nil {
-		h.resolver.recorded = append(h.resolver.recorded, record{path: filepath.Clean(h.options.Audit.Path), attribute: "audit.path", what: "the audit log", file: true})
+		records = append(records, facts.Record{Path: filepath.Clean(h.options.Audit.Path), Attribute: "audit.path", What: "the audit log", File: true})
 	}
-	return nil
+	return records, nil
 }
 
 // unisolated reports whether a definition names a built-in or injected engine
@@ -223,26 +178,31 @@ func (h *Host) unisolated(d Definition) bool {
 	return ok && info.Features.Has(shared.FeatureUnconfined)
 }
 
-func callerOf(o Options) caller {
-	environ := o.Environ
-	if environ == nil {
-		environ = os.Environ()
+// fillIn reads what a program may leave to the library: the only place in which
+// that looks at the process's own environment and directory.
+func (o *Options) fillIn() (err error) {
+	if o.Environ == nil {
+		o.Environ = os.Environ()
 	}
-	c := caller{uid: os.Getuid(), environ: environ}
-	if home, _ := c.lookupEnv("HOME"); filepath.IsAbs(home) {
-		c.home = filepath.Clean(home)
+	if o.Dir == "" {
+		if o.Dir, err = os.Getwd(); err != nil && !o.EnginesOnly {
+			return fmt.Errorf("dir: %w", err)
+		}
+	}
+	return nil
+}
+
+func callerOf(o *Options) facts.Caller {
+	c := facts.Caller{UID: os.Getuid(), Environ: o.Environ}
+	if home, _ := c.LookupEnv("HOME"); filepath.IsAbs(home) {
+		c.Home = filepath.Clean(home)
 	}
 	return c
 }
 
-// lookupEnv reads the caller's environment.
-func (c caller) lookupEnv(name string) (string, bool) {
-	for _, entry := range slices.Backward(c.environ) { // the last one counts, as in os/exec
-		if have, value, ok := strings.Cut(entry, "="); ok && have == name {
-			return value, true
-		}
-	}
-	return "", false
+// onlyCaller is a machine of which nothing but the caller is known.
+func onlyCaller(c facts.Caller) *facts.Machine {
+	return &facts.Machine{Config: facts.Config{Caller: c, Workspace: &workspace.Workspace{}}}
 }
 
 func (h *Host) startTimeout() time.Duration {
@@ -256,10 +216,10 @@ func (h *Host) startTimeout() time.Duration {
 // the file that ResolveForRead("/tmp/x") finds, if WorkspaceOptions.Temp is set.
 // Of what lies in an overlay - an extra readable root, a toolchain - it finds
 // the host's file, which a command may have changed for its session.
-func (h *Host) Workspace() *workspace.Workspace { return h.resolver.ws }
+func (h *Host) Workspace() *workspace.Workspace { return h.machine.Workspace }
 
 // Root is the resolved directory of the workspace.
-func (h *Host) Root() string { return h.resolver.ws.Root() }
+func (h *Host) Root() string { return h.machine.Workspace.Root() }
 
 // SandboxNames lists the definitions, sorted.
 func (h *Host) SandboxNames() []string {
@@ -286,178 +246,6 @@ func (h *Host) definition(name string) (string, Definition, error) {
 }
 
 var errEnginesOnly = errors.New("host: made with EnginesOnly, it has no workspace to run commands on")
-
-// sandbox gives the opened sandbox of a definition, opening it if need be. The
-// definition is resolved for each command: a bind that has come to exist, or a
-// repository that was made or moved, counts from the next one on. The caller
-// must release what it gets.
-func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbox, error) {
-	if h.options.EnginesOnly {
-		return nil, errEnginesOnly
-	}
-	name, def, err := h.definition(name)
-	if err != nil {
-		return nil, err
-	}
-	def = forRoute(def, via)
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		return nil, ErrClosed
-	}
-	slot := h.sandboxes[via.slot(name)]
-	if slot == nil {
-		slot = &sandboxSlot{lock: make(chan struct{}, 1)}
-		h.sandboxes[via.slot(name)] = slot
-	}
-	h.mu.Unlock()
-
-	select {
-	case slot.lock <- struct{}{}:
-		defer func() { <-slot.lock }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	engine := func() (*runningEngine, error) { return h.engine(ctx, cmp.Or(via.engine, def.Engine)) }
-	if slot.current == nil {
-		var cancel func()
-		engine, cancel = h.engineAhead(ctx, cmp.Or(via.engine, def.Engine))
-		defer cancel()
-	}
-	resolved, err := h.resolve(ctx, name, def, via.unconfined)
-	if err != nil {
-		return nil, err
-	}
-	at(ctx, "it waited for the lock of what holds the places of missing paths")
-	held, err := h.hold(ctx, resolved)
-	if err != nil {
-		return nil, &SandboxError{Sandbox: name, Err: err}
-	}
-	giveUp := func() { h.linger.giveUp(via.slot(name), held) }
-	if sb := slot.current; sb != nil {
-		usable, err := sb.engine.usable(ctx)
-		switch {
-		case err != nil:
-			held.Release()
-			return nil, err
-		case usable && slices.Equal(sb.resolved.spec.Table, resolved.spec.Table):
-			return sb.forCommand(resolved, giveUp), nil
-		case usable:
-			slot.retired = append(slot.retired, sb)
-			slot.current = nil
-		}
-	}
-	opened, err := h.open(ctx, name, def, resolved, via, engine)
-	if err != nil {
-		held.Release()
-		return nil, &SandboxError{Sandbox: name, Err: err}
-	}
-	if h.isClosed() { // Close may not have waited for us
-		held.Release()
-		opened.close(context.Background())
-		return nil, ErrClosed
-	}
-	slot.current = opened
-	// Not before: what an engine keeps for a session can go with its last sandbox.
-	slot.closeRetired(ctx, false)
-	return opened.forCommand(resolved, giveUp), nil
-}
-
-// closeRetired closes the retired sandboxes that nobody uses; with all, those
-// too whose commands it kills by that. Its caller holds the lock, under which
-// alone somebody begins to use one.
-func (s *sandboxSlot) closeRetired(ctx context.Context, all bool) error {
-	var errs []error
-	s.retired = slices.DeleteFunc(s.retired, func(sb *openSandbox) bool {
-		if !all && sb.running.Load() > 0 {
-			return false
-		}
-		errs = append(errs, sb.close(ctx))
-		return true
-	})
-	return errors.Join(errs...)
-}
-
-// close closes a sandbox in its engine and kills what runs in it.
-func (sb *openSandbox) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	if err := sb.Sandbox.Close(ctx); err != nil && !errors.Is(err, shared.ErrEngineLost) {
-		return fmt.Errorf("sandbox %q: %w", sb.name, err)
-	}
-	return nil
-}
-
-// SandboxError says which definition could not be used. It unwraps to the
-// cause: a *shared.Error names the attribute at fault.
-type SandboxError struct {
-	Sandbox string
-	Err     error
-}
-
-func (e *SandboxError) Error() string { return fmt.Sprintf("sandbox %q: %v", e.Sandbox, e.Err) }
-
-// Unwrap gives the cause.
-func (e *SandboxError) Unwrap() error { return e.Err }
-
-func (h *Host) open(ctx context.Context, name string, def Definition, resolved *resolved, via route, started func() (*runningEngine, error)) (*openSandbox, error) {
-	at(ctx, "engine %q was started", h.engineName(cmp.Or(via.engine, def.Engine)))
-	engine, err := started()
-	if err != nil {
-		return nil, err
-	}
-	var decided policy.Decision // denies: that of an unconfined route is made for each command
-	if via.unconfined {
-		// Who approves the run approves that no limit is held; events say so.
-		resolved.spec.Unconfined, resolved.spec.Limits.BestEffort = true, true
-		if missing := engine.info.Features.Missing(resolved.spec.Requires()); len(missing) > 0 {
-			return nil, unsupported(engine.info.Name, missing[0])
-		}
-	} else {
-		resolved.spec.Unconfined = engine.info.Features.Has(shared.FeatureUnconfined)
-	}
-	spec := resolved.spec
-	if !spec.Unconfined && !engine.info.Features.Has(shared.FeatureRemap) {
-		var notes []string
-		spec, notes = resolved.asHost()
-		resolved.notes = append(resolved.notes, notes...)
-	}
-	if !engine.info.Features.Has(shared.FeatureHidden) {
-		// Nobody has asked for it, and nothing of the host shows there.
-		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAbove })
-	}
-	if !via.unconfined {
-		if decided, err = h.decideEngine(def, engine.info, &spec); err != nil {
-			return nil, err
-		}
-	}
-	if resolved.spec.Unconfined {
-		resolved.notes = nil // which are about mounts
-	}
-	at(ctx, "engine %q opened the sandbox", engine.info.Name)
-	spec.Prepare = !h.options.OneShot
-	sandbox, err := engine.Open(ctx, spec)
-	if err != nil && ctx.Err() != nil {
-		engine.doubt()
-	}
-	if confirmErr := engine.confirm(ctx); confirmErr != nil {
-		if err == nil {
-			sandbox.Close(context.WithoutCancel(ctx))
-		}
-		return nil, engine.lost(confirmErr)
-	}
-	if err != nil {
-		return nil, engine.lost(err)
-	}
-	return &openSandbox{Sandbox: sandbox, name: name, def: def, resolved: resolved, engine: engine, decision: decided,
-		running: new(atomic.Int64)}, nil
-}
-
-func unsupported(engine string, r shared.Requirement) error {
-	return &shared.Error{Kind: shared.ErrUnsupported, Attribute: r.Attribute,
-		Message: fmt.Sprintf("engine %q cannot hold this: it has no feature %s", engine, r.Feature),
-		Hint:    "take it out of the definition or use another engine"}
-}
 
 // Check finds all that can fail before a command is known: the definition, its
 // paths, the engine's executable, and, by doing, whether the engine works on
@@ -535,7 +323,7 @@ func (h *Host) Close() error {
 	h.shut()
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 	defer cancel()
-	h.identity.close()
+	h.machine.Close()
 	var errs []error
 	for _, slot := range sandboxes {
 		if !acquire(ctx, slot.lock) {

@@ -23,6 +23,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -51,7 +52,7 @@ type launchSpec struct {
 // alone.
 func (s *launchSpec) unpinned() error {
 	if s.pinned && s.sha256 == "" {
-		return attributeError("engine."+s.name+".sha256", "no checksum is pinned for "+Platform(),
+		return view.Invalid("engine."+s.name+".sha256", "no checksum is pinned for "+Platform(),
 			"check the engine and pin it with `sbxhost engines pin "+s.name+"`")
 	}
 	return nil

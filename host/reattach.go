@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -38,7 +39,7 @@ const reattachAgain = "if that process has ended, start the engine with -debug a
 // every command and its variables. The directories that an engine which has ended
 // had its socket in are gone, and in /tmp anybody can make them anew.
 func checkReattach(at shared.Reattach) error {
-	way := follow("/", at.Socket)
+	way := facts.Follow(at.Socket)
 	if way.Err != nil {
 		return way.Err
 	}

@@ -1,6 +1,9 @@
 package host
 
-import "github.com/sbxhost/sbxhost/shared"
+import (
+	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/shared"
+)
 
 // Report tells how a command was run. It is complete once Wait has returned.
 type Report struct {
@@ -36,6 +39,10 @@ type Report struct {
 	// of coding agents, .envrc. See DefaultProtected.
 	Instructions []string
 }
+
+// RepositoryReport is a git repository that came to be, or in which something came
+// to be that git continues.
+type RepositoryReport = facts.RepositoryReport
 
 // SessionReport says which session a command ran in.
 type SessionReport struct {

@@ -95,3 +95,21 @@ type Sensitive struct {
 	// Harmless are exact names that are let pass, such as ".env.example".
 	Harmless []string
 }
+
+// The credential sets that a definition can name.
+const (
+	// CredentialGitHub passes GITHUB_TOKEN and GH_TOKEN as they are set, and
+	// has git authenticate by it over https, to GitHub alone.
+	CredentialGitHub = "github"
+	// CredentialGitHubCLI is CredentialGitHub, with the token that `gh auth
+	// token` gives where neither variable is set.
+	CredentialGitHubCLI = "github-cli"
+	// CredentialSSHAgent shows the socket of SSH_AUTH_SOCK, and no key: what a
+	// command can do with it is to sign while it runs.
+	CredentialSSHAgent = "ssh-agent"
+)
+
+// Credentials lists the names of the credential sets.
+func Credentials() []string {
+	return []string{CredentialGitHub, CredentialGitHubCLI, CredentialSSHAgent}
+}

@@ -66,10 +66,6 @@ func Show(in *Input, facts Facts) (*View, error) {
 	return v, v.showAgent()
 }
 
-// CredentialSSHAgent is the name of the credential set that shows the caller's
-// ssh-agent.
-const CredentialSSHAgent = "ssh-agent"
-
 func (v *View) showRoot(root Root) error {
 	e := shared.Entry{Source: root.Path, Path: root.Path, Access: shared.ReadOnly, Why: "workspace"}
 	if root.Field != "root" {

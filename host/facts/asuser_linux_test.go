@@ -1,4 +1,4 @@
-package host
+package facts
 
 import (
 	"encoding/binary"
@@ -79,7 +79,7 @@ func TestClosedAsTheKernelSays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := newFacts(t.Context(), &resolver{owner: &owner{user: closedUser}})
+	f := newLookup(t.Context(), &Machine{Config: Config{Owner: &Owner{User: closedUser}}})
 	t.Cleanup(func() {
 		if err := f.close(); err != nil {
 			t.Error(err)
@@ -118,7 +118,7 @@ func TestClosedAsTheKernelSays(t *testing.T) {
 			t.Errorf("%s: its name is closed at %q", c.name, got)
 		}
 	}
-	if got := newFacts(t.Context(), &resolver{}).Closed(filepath.Join(base, "for-root-alone/a")); got != "" {
+	if got := newLookup(t.Context(), &Machine{}).Closed(filepath.Join(base, "for-root-alone/a")); got != "" {
 		t.Errorf("for the caller himself: %q", got)
 	}
 }

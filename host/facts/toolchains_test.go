@@ -1,4 +1,4 @@
-package host
+package facts
 
 import (
 	"os"
@@ -26,7 +26,7 @@ func TestToolchainTable(t *testing.T) {
 			}
 		}
 		// A row that shows all of a directory shows what a variable says, too.
-		if place, ok := strings.CutPrefix(row.base, "~/"); ok && row.within == nil && slices.Contains(secretPlaces[:], place) {
+		if place, ok := strings.CutPrefix(row.base, "~/"); ok && row.within == nil && slices.Contains(slices.Concat(view.SecretPlaces[:], mixedPlaces[:]), place) {
 			t.Errorf("%s shows all of %s", row.tool, row.base)
 		}
 		for _, name := range row.variables {
@@ -158,23 +158,23 @@ func TestToolchainsShowNoCredentials(t *testing.T) {
 		t.Fatalf("%d directories, %d files planted: is the table empty?", want, len(planted))
 	}
 	for _, filesystem := range []string{"minimal", "host"} {
-		r := tr.resolver(t)
-		r.toolchains, r.caller.uid, r.session = findToolchains(r.caller, nil), os.Getuid(), shared.Session{ID: "x", Dir: tr.base + "/session"}
-		out, err := r.resolve(t.Context(), "fast", Definition{Filesystem: filesystem})
+		r := tr.machine(t)
+		r.toolchains, r.Caller.UID = findToolchains(&r.Caller, nil), os.Getuid()
+		out, err := r.Resolve(t.Context(), Request{Name: "fast", Definition: view.Definition{Filesystem: filesystem}, Session: shared.Session{ID: "x", Dir: tr.base + "/session"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, d := range dirs {
-			if at, ok := view.InsidePath(&out.spec, d.path); paths.Inside(tr.home, d.path) && (!ok || at != d.path) {
+			if at, ok := view.InsidePath(&out.Spec, d.path); paths.Inside(tr.home, d.path) && (!ok || at != d.path) {
 				t.Errorf("%s: %s (%s) is not shown", filesystem, d.path, d.tool)
 			}
 		}
 		for _, p := range planted {
-			if at, ok := view.InsidePath(&out.spec, p); ok {
+			if at, ok := view.InsidePath(&out.Spec, p); ok {
 				t.Errorf("%s: %s is at %s inside", filesystem, p, at)
 			}
 		}
-		for _, m := range out.spec.Table {
+		for _, m := range out.Spec.Table {
 			if m.Why == view.OriginToolchains && paths.Inside(tr.home, m.Source) && (m.Access != shared.Overlay || !m.Degradable) {
 				t.Errorf("%s: %+v is no overlay that may degrade", filesystem, m)
 			}
@@ -204,17 +204,18 @@ func TestResolveToolchains(t *testing.T) {
 	if err := os.Symlink(tr.home+"/.ssh", tr.home+"/.pyenv"); err != nil {
 		t.Fatal(err)
 	}
-	r := tr.resolver(t)
-	r.caller.uid, r.session = os.Getuid(), shared.Session{ID: "x", Dir: tr.base + "/session"}
-	r.caller.environ = []string{"CARGO_HOME=" + tr.base + "/data/cargo", "GOMODCACHE=" + tr.project + "/mod", "UV_CACHE_DIR=/etc", "GOCACHE=" + tr.base + "/nothing",
+	r := tr.machine(t)
+	r.Caller.UID = os.Getuid()
+	session := shared.Session{ID: "x", Dir: tr.base + "/session"}
+	r.Caller.Environ = []string{"CARGO_HOME=" + tr.base + "/data/cargo", "GOMODCACHE=" + tr.project + "/mod", "UV_CACHE_DIR=/etc", "GOCACHE=" + tr.base + "/nothing",
 		"XDG_DATA_HOME=" + tr.base + "/data"}
-	r.toolchains = findToolchains(r.caller, nil)
-	out, err := r.resolve(t.Context(), "fast", Definition{BindPaths: []Bind{{Host: "~/.m2/repository", Writable: true}}})
+	r.toolchains = findToolchains(&r.Caller, nil)
+	out, err := r.Resolve(t.Context(), Request{Name: "fast", Definition: view.Definition{BindPaths: []view.Bind{{Host: "~/.m2/repository", Writable: true}}}, Session: session})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, m := range out.spec.Table {
+	for _, m := range out.Spec.Table {
 		if strings.HasPrefix(m.Path, tr.base) && !strings.HasPrefix(m.Why, "protected: ") {
 			got = append(got, strings.ReplaceAll(m.Access.String()+" "+m.Path+" "+m.Why, tr.base, "B"))
 		}
@@ -234,37 +235,36 @@ func TestResolveToolchains(t *testing.T) {
 	if !slices.Equal(out.Variables, []string{"CARGO_HOME", "GOMODCACHE"}) && !slices.Equal(out.Variables, []string{"GOMODCACHE", "CARGO_HOME"}) {
 		t.Errorf("variables %q", out.Variables)
 	}
-	if len(out.notes) != 1 || !strings.Contains(out.notes[0], "UV_CACHE_DIR") {
-		t.Errorf("notes %q", out.notes)
+	if len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "UV_CACHE_DIR") {
+		t.Errorf("notes %q", out.Notes)
 	}
 	for dir, want := range map[string]bool{"/data/cargo/bin": false, "/home/.rustup/bin": false, "/home/.m2/repository": true, "/home/.cargo/bin": true} {
-		if got := view.WritableInside(&out.spec, tr.base+dir); got != want {
+		if got := view.WritableInside(&out.Spec, tr.base+dir); got != want {
 			t.Errorf("%s counts as writable for PATH: %v, want %v", dir, got, want)
 		}
 	}
 
 	// Without a directory for the session nothing of it can be written.
-	r.session.Dir = ""
-	out, err = r.resolve(t.Context(), "fast", Definition{})
+	out, err = r.resolve(t.Context(), "fast", view.Definition{})
 	if err != nil || !out.WantsSession {
 		t.Errorf("it does not ask for a session: %+v, %v", out, err)
 	}
-	for _, m := range out.spec.Table {
+	for _, m := range out.Spec.Table {
 		if m.Why == view.OriginToolchains && m.Access != shared.ReadOnly {
 			t.Errorf("%+v", m)
 		}
 	}
 	// Of another user's it makes nothing writable, nor believes variables.
-	r.session.Dir, r.owner = tr.base+"/session", &owner{user: shared.User{UID: 987654}, home: tr.home}
-	r.toolchains = findToolchains(r.caller, r.owner)
-	out, err = r.resolve(t.Context(), "fast", Definition{})
+	r.Owner = &Owner{User: shared.User{UID: 987654}, Home: tr.home}
+	r.toolchains = findToolchains(&r.Caller, r.Owner)
+	out, err = r.Resolve(t.Context(), Request{Name: "fast", Session: session})
 	if err != nil || len(out.Variables) != 0 {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if at, ok := view.InsidePath(&out.spec, tr.base+"/data/cargo/bin"); ok {
+	if at, ok := view.InsidePath(&out.Spec, tr.base+"/data/cargo/bin"); ok {
 		t.Errorf("a variable of root's shows %s", at)
 	}
-	for _, m := range out.spec.Table {
+	for _, m := range out.Spec.Table {
 		if m.Access == shared.Overlay {
 			t.Errorf("%+v", m)
 		}

@@ -1,4 +1,4 @@
-package host
+package facts
 
 // toolchain is a row of the table of toolchains: where one tool keeps programs,
 // libraries and what it has downloaded.
@@ -84,10 +84,10 @@ var toolchains = [...]toolchain{
 
 var homebrew = []string{"bin", "sbin", "lib", "libexec", "include", "share", "opt", "Cellar", "Caskroom", "Frameworks", "Homebrew", "Library", "etc/openssl@3", "etc/ca-certificates"}
 
-// secretPlaces are where people and tools keep credentials, below home: what a
-// variable says is not believed where it would show one of them.
-var secretPlaces = [...]string{
-	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".pki", ".mozilla", ".thunderbird",
-	".local/share/keyrings", ".config", ".local/share", ".local/state", ".cache", ".gradle", ".m2", ".cargo", ".gem", ".bundle", ".ivy2", ".npm",
+// mixedPlaces are directories, below home, in which people and tools keep credentials
+// among other things. What a variable says is not believed where it would show all
+// of one.
+var mixedPlaces = [...]string{
+	".config", ".local/share", ".local/state", ".cache", ".gradle", ".m2", ".cargo", ".gem", ".bundle", ".ivy2", ".npm",
 	"Library", "Library/Keychains", "Library/Application Support", "Library/Caches",
 }

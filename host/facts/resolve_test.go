@@ -1,6 +1,7 @@
-package host
+package facts
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -40,13 +41,13 @@ func newTree(t *testing.T) tree {
 	return tr
 }
 
-func (tr tree) resolver(t *testing.T) *resolver {
+func (tr tree) machine(t *testing.T) *Machine {
 	t.Helper()
 	ws, err := workspace.New(workspace.Options{Root: tr.project, Home: tr.home})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &resolver{ws: ws, caller: caller{uid: 1000, home: tr.home}}
+	return &Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000, Home: tr.home}}}
 }
 
 func TestResolve(t *testing.T) {
@@ -64,60 +65,60 @@ func TestResolve(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name      string
-		def       Definition
+		def       view.Definition
 		protected []string
 		want      []string
 	}{
-		{"the zero definition", Definition{}, nil, []string{
+		{"the zero definition", view.Definition{}, nil, []string{
 			"read-write B/home/src/project B/home/src/project workspace",
 		}},
-		{"read-only, at another place", Definition{ReadOnly: true, Workdir: "/workspace"}, nil, []string{
+		{"read-only, at another place", view.Definition{ReadOnly: true, Workdir: "/workspace"}, nil, []string{
 			"read-only B/home/src/project /workspace workspace",
 		}},
-		{"both spellings of a symlinked bind", Definition{BindPaths: []Bind{{Host: "~/cache"}}}, nil, []string{
+		{"both spellings of a symlinked bind", view.Definition{BindPaths: []view.Bind{{Host: "~/cache"}}}, nil, []string{
 			"read-write B/home/src/project B/home/src/project workspace",
 			"read-only B/data/cache B/data/cache bind_paths[0]",
 			"read-only B/data/cache B/home/cache bind_paths[0]",
 		}},
-		{"one spelling where the link is visible", Definition{BindPaths: []Bind{{Host: tr.link}}, Filesystem: "host"}, nil, []string{
+		{"one spelling where the link is visible", view.Definition{BindPaths: []view.Bind{{Host: tr.link}}, Filesystem: "host"}, nil, []string{
 			"read-write B/home/src/project B/home/src/project workspace",
 			"read-only B/data/cache B/data/cache bind_paths[0]",
 		}},
-		{"a remapped bind has one place", Definition{BindPaths: []Bind{{Host: "~/cache", Container: "/cache", Writable: true}}}, nil, []string{
+		{"a remapped bind has one place", view.Definition{BindPaths: []view.Bind{{Host: "~/cache", Container: "/cache", Writable: true}}}, nil, []string{
 			"read-write B/home/src/project B/home/src/project workspace",
 			"read-write B/data/cache /cache bind_paths[0]",
 		}},
-		{"an optional bind that is missing", Definition{BindPaths: []Bind{{Host: "~/nothing", Optional: true}}}, nil, []string{
+		{"an optional bind that is missing", view.Definition{BindPaths: []view.Bind{{Host: "~/nothing", Optional: true}}}, nil, []string{
 			"read-write B/home/src/project B/home/src/project workspace",
 		}},
-		{"a relative bind is the workspace's", Definition{ReadOnly: true, BindPaths: []Bind{{Host: "sub", Writable: true}}}, nil, []string{
+		{"a relative bind is the workspace's", view.Definition{ReadOnly: true, BindPaths: []view.Bind{{Host: "sub", Writable: true}}}, nil, []string{
 			"read-only B/home/src/project B/home/src/project workspace",
 			"read-write B/home/src/project/sub B/home/src/project/sub bind_paths[0]",
 		}},
-		{"the configuration in force is read-only", Definition{Workdir: "/w"}, []string{tr.project + "/config.hcl"}, []string{
+		{"the configuration in force is read-only", view.Definition{Workdir: "/w"}, []string{tr.project + "/config.hcl"}, []string{
 			"read-write B/home/src/project /w workspace",
 			"read-only B/home/src/project/config.hcl /w/config.hcl protected: the configuration in force",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			r := tr.resolver(t)
-			r.protected = test.protected
+			r := tr.machine(t)
+			r.Protected = test.protected
 			out, err := r.resolve(t.Context(), "fast", test.def)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := show(out.spec)
+			got := show(out.Spec)
 			slices.Sort(got)
 			slices.Sort(test.want)
 			if strings.Join(got, "\n") != strings.Join(test.want, "\n") {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
 			}
-			if err := out.spec.Validate(); err != nil {
+			if err := out.Spec.Validate(); err != nil {
 				t.Errorf("the Spec is not valid: %v", err)
 			}
-			if out.spec.Network.Mode != shared.NetworkNone || out.spec.Unconfined {
-				t.Errorf("the Spec does not isolate: %+v", out.spec)
+			if out.Spec.Network.Mode != shared.NetworkNone || out.Spec.Unconfined {
+				t.Errorf("the Spec does not isolate: %+v", out.Spec)
 			}
 		})
 	}
@@ -127,23 +128,23 @@ func TestResolveRefuses(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
 	for _, test := range []struct {
-		def             Definition
+		def             view.Definition
 		attribute, text string
 	}{
-		{Definition{Filesystem: "all"}, "filesystem", "minimal"},
-		{Definition{Workdir: "rel"}, "workdir", "absolute"},
-		{Definition{Workdir: "/a/../b"}, "workdir", "shortest form"},
-		{Definition{Limits: Limits{Enforce: "maybe"}}, "limits.enforce", "best_effort"},
-		{Definition{BindPaths: []Bind{{Host: "~/nothing"}}}, "bind_paths[0]", "optional = true"},
-		{Definition{BindPaths: []Bind{{Host: "~/cache"}, {Host: "../x"}}}, "bind_paths[1]", ".."},
-		{Definition{BindPaths: []Bind{{Host: ""}}}, "bind_paths[0]", "empty"},
-		{Definition{BindPaths: []Bind{{Host: "/"}}}, "bind_paths[0]", "filesystem"},
-		{Definition{BindPaths: []Bind{{Host: "a\x00b"}}}, "bind_paths[0]", "NUL"},
-		{Definition{BindPaths: []Bind{{Host: "~/cache", Container: "rel"}}}, "bind_paths[0]", "absolute"},
-		{Definition{BindPaths: []Bind{{Host: "~/cache", Container: "/c"}, {Host: tr.project, Container: "/c"}}}, "bind_paths[1]", "already"},
-		{Definition{BindPaths: []Bind{{Host: "~/cache"}, {Host: "~/cache", Writable: true}}}, "bind_paths[1]", "already"},
+		{view.Definition{Filesystem: "all"}, "filesystem", "minimal"},
+		{view.Definition{Workdir: "rel"}, "workdir", "absolute"},
+		{view.Definition{Workdir: "/a/../b"}, "workdir", "shortest form"},
+		{view.Definition{Limits: view.Limits{Enforce: "maybe"}}, "limits.enforce", "best_effort"},
+		{view.Definition{BindPaths: []view.Bind{{Host: "~/nothing"}}}, "bind_paths[0]", "optional = true"},
+		{view.Definition{BindPaths: []view.Bind{{Host: "~/cache"}, {Host: "../x"}}}, "bind_paths[1]", ".."},
+		{view.Definition{BindPaths: []view.Bind{{Host: ""}}}, "bind_paths[0]", "empty"},
+		{view.Definition{BindPaths: []view.Bind{{Host: "/"}}}, "bind_paths[0]", "filesystem"},
+		{view.Definition{BindPaths: []view.Bind{{Host: "a\x00b"}}}, "bind_paths[0]", "NUL"},
+		{view.Definition{BindPaths: []view.Bind{{Host: "~/cache", Container: "rel"}}}, "bind_paths[0]", "absolute"},
+		{view.Definition{BindPaths: []view.Bind{{Host: "~/cache", Container: "/c"}, {Host: tr.project, Container: "/c"}}}, "bind_paths[1]", "already"},
+		{view.Definition{BindPaths: []view.Bind{{Host: "~/cache"}, {Host: "~/cache", Writable: true}}}, "bind_paths[1]", "already"},
 	} {
-		_, err := tr.resolver(t).resolve(t.Context(), "fast", test.def)
+		_, err := tr.machine(t).resolve(t.Context(), "fast", test.def)
 		var e *shared.Error
 		if !errors.As(err, &e) || e.Attribute != test.attribute || !strings.Contains(err.Error(), test.text) {
 			t.Errorf("%+v: got %v, want an error at %s that says %q", test.def, err, test.attribute, test.text)
@@ -194,7 +195,7 @@ func TestUsablePath(t *testing.T) {
 	if err := os.Symlink(tr.project+"/bin", tr.base+"/tools/planted"); err != nil {
 		t.Fatal(err)
 	}
-	out, err := tr.resolver(t).resolve(t.Context(), "fast", Definition{Workdir: "/w", BindPaths: []Bind{
+	out, err := tr.machine(t).resolve(t.Context(), "fast", view.Definition{Workdir: "/w", BindPaths: []view.Bind{
 		{Host: tr.base + "/outside"}, {Host: tr.base + "/shared", Container: "/shared", Writable: true},
 		{Host: tr.base + "/tools", Container: "/tools"}, {Host: tr.project + "/part", Container: "/part"},
 	}})
@@ -208,7 +209,7 @@ func TestUsablePath(t *testing.T) {
 		"/w/bin": false, "/w/later": false, "/w": false, "/shared/bin": false, "/part/bin": false, "/usr/../w/bin": false,
 		tr.project + "/bin": false, "/proc/self/cwd": false, "/tmp/x": false, tr.home + "/bin": false,
 	} {
-		if got := view.UsableInPath(&out.spec, dir, followed); got != want {
+		if got := view.UsableInPath(&out.Spec, dir, Follow); got != want {
 			t.Errorf("%s: %v, want %v", dir, got, want)
 		}
 	}
@@ -223,21 +224,21 @@ func TestResolveDistrustsTheWorkspace(t *testing.T) {
 	if err := os.MkdirAll(secret, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	bind := Definition{BindPaths: []Bind{{Host: tr.project + "/sub", Container: "/sub", Writable: true}}}
-	if _, err := tr.resolver(t).resolve(t.Context(), "fast", bind); err != nil {
+	bind := view.Definition{BindPaths: []view.Bind{{Host: tr.project + "/sub", Container: "/sub", Writable: true}}}
+	if _, err := tr.machine(t).resolve(t.Context(), "fast", bind); err != nil {
 		t.Fatalf("the control: %v", err)
 	}
 	if err := errors.Join(os.Remove(tr.project+"/sub"), os.Symlink(secret, tr.project+"/sub")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := tr.resolver(t).resolve(t.Context(), "fast", bind)
+	_, err := tr.machine(t).resolve(t.Context(), "fast", bind)
 	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "bind_paths[0]" || !strings.Contains(err.Error(), "symlink") {
 		t.Errorf("a source that was replaced by a symlink: %v", err)
 	}
 	readOnly := bind
 	readOnly.ReadOnly = true
-	readOnly.BindPaths = []Bind{{Host: tr.project + "/sub", Container: "/sub"}}
-	if _, err := tr.resolver(t).resolve(t.Context(), "fast", readOnly); err != nil {
+	readOnly.BindPaths = []view.Bind{{Host: tr.project + "/sub", Container: "/sub"}}
+	if _, err := tr.machine(t).resolve(t.Context(), "fast", readOnly); err != nil {
 		t.Errorf("where no command can write: %v", err)
 	}
 
@@ -245,16 +246,16 @@ func TestResolveDistrustsTheWorkspace(t *testing.T) {
 	if err := errors.Join(os.Mkdir(tr.project+"/bin", 0o755), os.WriteFile(engine, nil, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	r := tr.resolver(t)
-	r.programs = []string{engine, tr.base + "/elsewhere"}
-	out, err := r.resolve(t.Context(), "fast", Definition{})
+	r := tr.machine(t)
+	r.Programs = []string{engine, tr.base + "/elsewhere"}
+	out, err := r.resolve(t.Context(), "fast", view.Definition{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if view.WritableInside(&out.spec, engine) {
-		t.Errorf("the engine's program is writable inside: %+v", out.spec.Table)
+	if view.WritableInside(&out.Spec, engine) {
+		t.Errorf("the engine's program is writable inside: %+v", out.Spec.Table)
 	}
-	if !view.WritableInside(&out.spec, tr.project+"/bin/other") {
+	if !view.WritableInside(&out.Spec, tr.project+"/bin/other") {
 		t.Error("what lies beside it is not writable")
 	}
 }
@@ -273,19 +274,19 @@ func TestHomeThatIsTheSystem(t *testing.T) {
 func TestSpellingsWithoutRemap(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
-	r := tr.resolver(t)
-	out, err := r.resolve(t.Context(), "s", Definition{BindPaths: []Bind{{Host: tr.link}}})
+	r := tr.machine(t)
+	out, err := r.resolve(t.Context(), "s", view.Definition{BindPaths: []view.Bind{{Host: tr.link}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	has := func(s shared.Spec, destination string) bool {
 		return slices.ContainsFunc(s.Table, func(m shared.Entry) bool { return m.Path == destination })
 	}
-	if !has(out.spec, tr.link) || !has(out.spec, tr.cache) {
-		t.Fatalf("%+v", out.spec.Table)
+	if !has(out.Spec, tr.link) || !has(out.Spec, tr.cache) {
+		t.Fatalf("%+v", out.Spec.Table)
 	}
-	spec, notes := out.asHost()
-	if has(spec, tr.link) || !has(spec, tr.cache) || !has(out.spec, tr.link) {
+	spec, notes := out.AsHost()
+	if has(spec, tr.link) || !has(spec, tr.cache) || !has(out.Spec, tr.link) {
 		t.Errorf("%+v", spec.Table)
 	}
 	if missing := (shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}).Missing(spec.Requires()); len(missing) > 0 {
@@ -295,9 +296,13 @@ func TestSpellingsWithoutRemap(t *testing.T) {
 	if system := strings.HasPrefix(tr.base, "/tmp/") || strings.HasPrefix(tr.base, "/var/"); len(notes) != 1 != system {
 		t.Errorf("notes %q", notes)
 	}
-	if moved, err := r.resolve(t.Context(), "s", Definition{Workdir: "/workspace"}); err != nil {
+	if moved, err := r.resolve(t.Context(), "s", view.Definition{Workdir: "/workspace"}); err != nil {
 		t.Fatal(err)
-	} else if spec, _ := moved.asHost(); !has(spec, "/workspace") {
+	} else if spec, _ := moved.AsHost(); !has(spec, "/workspace") {
 		t.Error("what was asked for by its author is left out")
 	}
+}
+
+func (m *Machine) resolve(ctx context.Context, name string, d view.Definition) (*Resolved, error) {
+	return m.Resolve(ctx, Request{Name: name, Definition: d})
 }

@@ -1,4 +1,4 @@
-package host
+package facts
 
 import (
 	"bytes"
@@ -16,45 +16,28 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host/env"
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
-// The credential sets that a definition can name.
-const (
-	// CredentialGitHub passes GITHUB_TOKEN and GH_TOKEN as they are set, and
-	// has git authenticate by it over https, to GitHub alone.
-	CredentialGitHub = "github"
-	// CredentialGitHubCLI is CredentialGitHub, with the token that `gh auth
-	// token` gives where neither variable is set.
-	CredentialGitHubCLI = "github-cli"
-	// CredentialSSHAgent shows the socket of SSH_AUTH_SOCK, and no key: what a
-	// command can do with it is to sign while it runs.
-	CredentialSSHAgent = "ssh-agent"
-)
-
-// Credentials lists the names of the credential sets.
-func Credentials() []string {
-	return []string{CredentialGitHub, CredentialGitHubCLI, CredentialSSHAgent}
-}
-
 func checkCredentials(names []string) error {
 	for i, name := range names {
-		if !slices.Contains(Credentials(), name) {
-			return attributeError(fmt.Sprintf("credentials[%d]", i), fmt.Sprintf("there is no credential set %q", name), "there are "+strings.Join(Credentials(), ", "))
+		if !slices.Contains(view.Credentials(), name) {
+			return view.Invalid(fmt.Sprintf("credentials[%d]", i), fmt.Sprintf("there is no credential set %q", name), "there are "+strings.Join(view.Credentials(), ", "))
 		}
 	}
 	return nil
 }
 
-// credentials gives the variables of a definition's credential sets, and notes
+// Credentials gives the variables of a definition's credential sets, and notes
 // on those that are not to be had. With planning, no program is run, and a token
 // that one would give is empty.
-func (h *Host) credentials(ctx context.Context, names []string, planning bool) (vars []env.Secret, notes []string) {
+func (m *Machine) Credentials(ctx context.Context, names []string, planning bool) (vars []env.Secret, notes []string) {
 	for _, name := range names {
 		origin := fmt.Sprintf("credentials %q", name)
 		switch name {
-		case CredentialGitHub, CredentialGitHubCLI:
-			found, err := h.gitHub(ctx, origin, name == CredentialGitHubCLI, planning)
+		case view.CredentialGitHub, view.CredentialGitHubCLI:
+			found, err := m.gitHub(ctx, origin, name == view.CredentialGitHubCLI, planning)
 			if err != nil {
 				notes = append(notes, fmt.Sprintf("credentials: %s: %v", name, err))
 			}
@@ -63,8 +46,8 @@ func (h *Host) credentials(ctx context.Context, names []string, planning bool) (
 					vars = append(vars, v)
 				}
 			}
-		case CredentialSSHAgent:
-			if socket, err := h.resolver.agentSocket(); err == nil {
+		case view.CredentialSSHAgent:
+			if socket, err := m.agentSocket(); err == nil {
 				vars = append(vars, env.Secret{Name: "SSH_AUTH_SOCK", Value: socket, Origin: origin})
 			}
 		}
@@ -73,12 +56,12 @@ func (h *Host) credentials(ctx context.Context, names []string, planning bool) (
 }
 
 // gitHub gives the variables of a token, or says why there is none.
-func (h *Host) gitHub(ctx context.Context, origin string, ask, planning bool) ([]env.Secret, error) {
+func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool) ([]env.Secret, error) {
 	secret := func(name, value string) env.Secret { return env.Secret{Name: name, Value: value, Origin: origin} }
 	var vars []env.Secret
 	token := ""
 	for _, name := range [...]string{"GH_TOKEN", "GITHUB_TOKEN"} { // in the order in which gh looks
-		value, _ := h.caller.lookupEnv(name)
+		value, _ := m.Caller.LookupEnv(name)
 		if value == "" {
 			continue
 		}
@@ -87,14 +70,14 @@ func (h *Host) gitHub(ctx context.Context, origin string, ask, planning bool) ([
 			token = value
 		}
 	}
-	server, _ := h.caller.lookupEnv("GITHUB_SERVER_URL")
+	server, _ := m.Caller.LookupEnv("GITHUB_SERVER_URL")
 	address, err := gitHubHost(server)
 	if err != nil {
 		return nil, err
 	}
 	if token == "" && ask {
 		if !planning {
-			if token, err = h.ghToken.get(ctx, h, address); err != nil {
+			if token, err = m.ghToken.get(ctx, m, address); err != nil {
 				return nil, err
 			}
 		}
@@ -149,13 +132,13 @@ const (
 )
 
 // get asks for the token of that server: gh may be logged in to another one.
-func (g *ghToken) get(ctx context.Context, h *Host, server string) (string, error) {
+func (g *ghToken) get(ctx context.Context, m *Machine, server string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.token != "" && time.Now().Before(g.until) {
 		return g.token, nil
 	}
-	gh := h.ownProgram("gh")
+	gh := m.program("gh")
 	if gh == "" {
 		return "", errors.New("neither GH_TOKEN nor GITHUB_TOKEN is set, and gh is not installed")
 	}
@@ -163,8 +146,12 @@ func (g *ghToken) get(ctx context.Context, h *Host, server string) (string, erro
 	defer cancel()
 	cmd := exec.CommandContext(ctx, gh, "auth", "token", "--hostname", server)
 	cmd.Dir = "/" // never in the workspace
-	cmd.Env = pickEnv(h.caller.environ, []string{"HOME", "XDG_CONFIG_HOME", "GH_CONFIG_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"})
-	cmd.Env = append(cmd.Env, "PATH="+strings.Join(h.ownPath(), ":"))
+	cmd.Env = []string{"PATH=" + strings.Join(m.path(), ":")}
+	for _, name := range [...]string{"HOME", "XDG_CONFIG_HOME", "GH_CONFIG_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"} {
+		if value, ok := m.Caller.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	token := string(bytes.TrimSpace(out))
@@ -180,26 +167,30 @@ func (g *ghToken) get(ctx context.Context, h *Host, server string) (string, erro
 	return token, nil
 }
 
-// ownProgram finds a program that runs outside of sandboxes, for the host: on
+// program finds a program that runs outside of sandboxes, for the host: on
 // the caller's PATH, but never where a command or another user could have put it.
-func (h *Host) ownProgram(name string) string {
-	for _, dir := range h.ownPath() {
-		if resolved, err := h.checkFound(filepath.Join(dir, name)); err == nil {
+func (m *Machine) program(name string) string {
+	for _, dir := range m.path() {
+		resolved, err := hostpath.CheckProgram(filepath.Join(dir, name), func(p string) string {
+			_, dir := m.CommandsWrite([]string{p})
+			return dir
+		})
+		if err == nil {
 			return resolved
 		}
 	}
 	return ""
 }
 
-// ownPath is the caller's PATH for such a program.
-func (h *Host) ownPath() (dirs []string) {
-	path, _ := h.caller.lookupEnv("PATH")
+// path is the caller's PATH for such a program.
+func (m *Machine) path() (dirs []string) {
+	path, _ := m.Caller.LookupEnv("PATH")
 	for _, dir := range filepath.SplitList(path) {
 		led, err := filepath.EvalSymlinks(dir)
 		if !filepath.IsAbs(dir) || err != nil || hostpath.CheckAbove(filepath.Join(led, "any")) != nil {
 			continue
 		}
-		if planted, _ := h.commandsWrite([]string{dir, led}); planted == "" {
+		if planted, _ := m.CommandsWrite([]string{dir, led}); planted == "" {
 			dirs = append(dirs, dir)
 		}
 	}
@@ -207,8 +198,8 @@ func (h *Host) ownPath() (dirs []string) {
 }
 
 // agentSocket is the resolved path of the caller's ssh-agent.
-func (r *resolver) agentSocket() (string, error) {
-	socket, _ := r.caller.lookupEnv("SSH_AUTH_SOCK")
+func (m *Machine) agentSocket() (string, error) {
+	socket, _ := m.Caller.LookupEnv("SSH_AUTH_SOCK")
 	switch {
 	case socket == "":
 		return "", errors.New("SSH_AUTH_SOCK is not set: no ssh-agent is at hand")

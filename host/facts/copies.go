@@ -1,4 +1,4 @@
-package host
+package facts
 
 import (
 	"bytes"
@@ -14,31 +14,31 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// settle shows configurations as a command has to see them, from copies by their
+// useCopies shows configurations as a command has to see them, from copies by their
 // checksums. Who cannot keep any shows them as they are.
-func (r *resolver) settle(out *resolved) {
-	for i := range out.spec.Table {
-		e := &out.spec.Table[i]
+func (m *Machine) useCopies(out *Resolved) {
+	for i := range out.Spec.Table {
+		e := &out.Spec.Table[i]
 		content, ok := out.Settled[e.Source]
 		if !ok || e.Access != shared.ReadOnly {
 			continue
 		}
 		// Where a command could write to the copy, it could tell another one's git
 		// what to run.
-		if file := r.copyOf(content); file != "" && !out.WritableAt(file) {
-			if out.instead == nil {
-				out.instead = map[string]string{}
+		if file := m.copyOf(content); file != "" && !out.WritableAt(file) {
+			if out.Copies == nil {
+				out.Copies = map[string]string{}
 			}
-			out.instead[file], e.Source = e.Source, file
+			out.Copies[file], e.Source = e.Source, file
 		}
 	}
 }
 
 // copies is where they are kept; "" is nowhere. Whom commands run as must be able to
 // search it, and another user to neither list nor write it.
-func (r *resolver) copies() string {
-	if r.owner != nil {
-		gid := int(r.owner.user.GID)
+func (m *Machine) copies() string {
+	if m.Owner != nil {
+		gid := int(m.Owner.User.GID)
 		dir := workspace.SystemSessionsDir()
 		for _, name := range []string{"", "git", strconv.Itoa(gid)} {
 			dir = filepath.Join(dir, name)
@@ -51,19 +51,19 @@ func (r *resolver) copies() string {
 		}
 		return dir
 	}
-	sessions, err := workspace.SessionsDir(r.caller.lookupEnv)
+	sessions, err := workspace.SessionsDir(m.Caller.LookupEnv)
 	if err != nil {
 		return ""
 	}
-	way := follow("/", filepath.Join(filepath.Dir(sessions), "git"))
+	way := Follow(filepath.Join(filepath.Dir(sessions), "git"))
 	if way.Err != nil || os.MkdirAll(way.End, 0o700) != nil {
 		return ""
 	}
 	return way.End
 }
 
-func (r *resolver) copyOf(content []byte) string {
-	dir := r.copies()
+func (m *Machine) copyOf(content []byte) string {
+	dir := m.copies()
 	if dir == "" {
 		return ""
 	}

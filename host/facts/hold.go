@@ -1,4 +1,4 @@
-package host
+package facts
 
 import (
 	"context"
@@ -18,24 +18,24 @@ import (
 	"github.com/sbxhost/sbxhost/stubs"
 )
 
-// hold makes sure that what is missing can be mounted on until the command has
+// Hold makes sure that what is missing can be mounted on until the command has
 // ended. What a command cannot create either is taken out of the Spec. The rest
 // is refused: of two commands, the first could see to it that nothing can be held
 // - by filling a disk, by a directory's mode -, and the second undo that and
 // create what it likes.
-func (h *Host) hold(ctx context.Context, out *resolved) (*stubs.Hold, error) {
-	hold := h.places.Hold(ctx, stubsOf(out.Holds))
+func (m *Machine) Hold(ctx context.Context, out *Resolved) (*stubs.Hold, error) {
+	hold := m.Stubs.Hold(ctx, stubsOf(out.Holds))
 	if err := ctx.Err(); err != nil {
 		hold.Release()
 		return nil, err
 	}
 	if hold.Unaccounted != nil {
-		h.logger.Debug("what holds the place of missing paths is not written down", "error", hold.Unaccounted)
+		m.Logger.Debug("what holds the place of missing paths is not written down", "error", hold.Unaccounted)
 	}
 	if out.Exposes {
 		if err := hold.SuspendCache(ctx); err != nil {
 			hold.Release()
-			return nil, attributeError("bind_paths", fmt.Sprintf("what sbxhost remembers lies in what a command can write to, and there it cannot be said that one runs: %v", err),
+			return nil, view.Invalid("bind_paths", fmt.Sprintf("what sbxhost remembers lies in what a command can write to, and there it cannot be said that one runs: %v", err),
 				"bind less, or set XDG_STATE_HOME to another directory")
 		}
 	}
@@ -43,21 +43,21 @@ func (h *Host) hold(ctx context.Context, out *resolved) (*stubs.Hold, error) {
 		return hold, nil
 	}
 	for _, p := range slices.Sorted(maps.Keys(hold.Unheld)) {
-		if cause := hold.Unheld[p]; h.resolver.canCreate(p, cause) {
+		if cause := hold.Unheld[p]; m.canCreate(p, cause) {
 			if errors.Is(cause, syscall.ENOTDIR) {
 				// Above it is a file, which is a command's to replace.
-				out.notes = append(out.notes, fmt.Sprintf("a command can create %s, which should be kept from it: %v", p, cause))
+				out.Notes = append(out.Notes, fmt.Sprintf("a command can create %s, which should be kept from it: %v", p, cause))
 				continue
 			}
 			hold.Release()
 			if hint := shortageHint(cause); hint != "" {
 				return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the place of %s, which a command must not create, cannot be held: %v", hostpath.Quote(p), cause), Hint: hint}
 			}
-			return nil, attributeError(originOf(&out.spec, p), fmt.Sprintf("a command could create %s, which must be kept from it, and nothing can hold its place: %v", p, cause),
+			return nil, view.Invalid(originOf(&out.Spec, p), fmt.Sprintf("a command could create %s, which must be kept from it, and nothing can hold its place: %v", p, cause),
 				"see to it that something can be created there, say read_only = true, or leave it out")
 		}
 	}
-	dropMissing(&out.spec, hold.Unheld)
+	dropMissing(&out.Spec, hold.Unheld)
 	return hold, nil
 }
 
@@ -96,7 +96,7 @@ func dropMissing(spec *shared.Spec, unheld map[string]error) {
 // canCreate reports whether a command could create p, of which cause says why
 // it could not be created now: by its permissions, if need be after it has
 // changed those of its own directories or made room.
-func (r *resolver) canCreate(p string, cause error) bool {
+func (m *Machine) canCreate(p string, cause error) bool {
 	switch {
 	case errors.Is(cause, syscall.EROFS), errors.Is(cause, syscall.ENAMETOOLONG), errors.Is(cause, syscall.EPERM):
 		return false // a file system that is read-only, a directory that is immutable
@@ -111,11 +111,11 @@ func (r *resolver) canCreate(p string, cause error) bool {
 			return false
 		}
 		st, ok := info.Sys().(*syscall.Stat_t)
-		if !ok || st.Uid == r.uid() || r.uid() == 0 {
+		if !ok || st.Uid == m.uid() || m.uid() == 0 {
 			return true
 		}
 		// Of another's directory the caller's own attempt has told, unless
 		// commands are somebody else.
-		return r.owner != nil && info.Mode().Perm()&0o022 != 0 || !errors.Is(cause, fs.ErrPermission)
+		return m.Owner != nil && info.Mode().Perm()&0o022 != 0 || !errors.Is(cause, fs.ErrPermission)
 	}
 }

@@ -1,4 +1,4 @@
-package host
+package facts
 
 import (
 	"errors"
@@ -13,19 +13,19 @@ import (
 )
 
 // maskLines resolves d and gives what it hides, with B for the tree's top.
-func (tr tree) maskLines(t *testing.T, r *resolver, d Definition) []string {
+func (tr tree) maskLines(t *testing.T, r *Machine, d view.Definition) []string {
 	t.Helper()
 	out, err := r.resolve(t.Context(), "fast", d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
-	for _, e := range out.spec.Table {
+	for _, e := range out.Spec.Table {
 		if e.Access != shared.Hidden || e.Why == view.OriginAbove || e.Why == "filesystem: a home directory" {
 			continue
 		}
 		kind := "file "
-		if info, err := os.Stat(view.HostPaths(out.spec.Table)(&e)); err != nil || info.IsDir() {
+		if info, err := os.Stat(view.HostPaths(out.Spec.Table)(&e)); err != nil || info.IsDir() {
 			kind = "dir "
 		}
 		lines = append(lines, strings.ReplaceAll(kind+e.Path+": "+e.Why, tr.base, "B"))
@@ -47,32 +47,32 @@ func TestMasks(t *testing.T) {
 	if err := os.Link(tr.project+"/secrets/x", tr.base+"/data/cache/x"); err != nil {
 		t.Fatal(err)
 	}
-	bind := []Bind{{Host: tr.base + "/data/cache", Container: "/c", Writable: true}, {Host: tr.base + "/data/cache"}}
+	bind := []view.Bind{{Host: tr.base + "/data/cache", Container: "/c", Writable: true}, {Host: tr.base + "/data/cache"}}
 	for _, test := range []struct {
 		name string
-		def  Definition
+		def  view.Definition
 		want []string
 	}{
-		{"nothing", Definition{}, nil},
-		{"a pattern everywhere", Definition{DenyPaths: []string{"**/.env"}, BindPaths: bind}, []string{
+		{"nothing", view.Definition{}, nil},
+		{"a pattern everywhere", view.Definition{DenyPaths: []string{"**/.env"}, BindPaths: bind}, []string{
 			`file /c/.env: deny_paths "**/.env"`, `file B/data/cache/.env: deny_paths "**/.env"`, `file B/home/src/project/a/.env: deny_paths "**/.env"`}},
-		{"a pattern of the workspace", Definition{DenyPaths: []string{"*/key.pem"}, BindPaths: bind}, []string{
+		{"a pattern of the workspace", view.Definition{DenyPaths: []string{"*/key.pem"}, BindPaths: bind}, []string{
 			`file B/home/src/project/a/key.pem: deny_paths "*/key.pem"`, `file B/home/src/project/sub/key.pem: deny_paths "*/key.pem"`}},
-		{"a path by way of a link", Definition{DenyPaths: []string{tr.base + "/link/", "~/all/cache/.env", "~/private"}, BindPaths: bind}, []string{
+		{"a path by way of a link", view.Definition{DenyPaths: []string{tr.base + "/link/", "~/all/cache/.env", "~/private"}, BindPaths: bind}, []string{
 			`dir B/home/private: deny_paths "~/private"`, `dir B/home/src/project/secrets: deny_paths "B/link/"`,
 			`file /c/.env: deny_paths "~/all/cache/.env"`, `file /c/x: deny_paths "B/link/", a hard link of "B/home/src/project/secrets"`,
 			`file B/data/cache/.env: deny_paths "~/all/cache/.env"`, `file B/data/cache/x: deny_paths "B/link/", a hard link of "B/home/src/project/secrets"`}},
-		{"what is missing", Definition{DenyPaths: []string{"not/there", tr.base + "/dangling", "/elsewhere/x"}}, []string{
+		{"what is missing", view.Definition{DenyPaths: []string{"not/there", tr.base + "/dangling", "/elsewhere/x"}}, []string{
 			`dir B/home/src/project/not/there: deny_paths "not/there"`}},
-		{"what is missing, read-only", Definition{ReadOnly: true, DenyPaths: []string{"not/there"}}, nil},
-		{"at another place", Definition{Workdir: "/w", DenyPaths: []string{"secrets"}}, []string{
+		{"what is missing, read-only", view.Definition{ReadOnly: true, DenyPaths: []string{"not/there"}}, nil},
+		{"at another place", view.Definition{Workdir: "/w", DenyPaths: []string{"secrets"}}, []string{
 			`dir /w/secrets: deny_paths "secrets"`}},
-		{"of the operating system", Definition{DenyPaths: []string{"/etc/passwd"}}, []string{
+		{"of the operating system", view.Definition{DenyPaths: []string{"/etc/passwd"}}, []string{
 			`file /etc/passwd: deny_paths "/etc/passwd"`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if got := tr.maskLines(t, tr.resolver(t), test.def); !slices.Equal(got, test.want) {
+			if got := tr.maskLines(t, tr.machine(t), test.def); !slices.Equal(got, test.want) {
 				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(test.want, "\n  "))
 			}
 		})
@@ -93,27 +93,27 @@ func TestMasksRefuse(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		def       Definition
+		def       view.Definition
 		attribute string
 	}{
-		{Definition{DenyPaths: []string{"ok", "a/../b"}}, "deny_paths[1]"},
-		{Definition{DenyPaths: []string{"."}}, "deny_paths[0]"},
-		{Definition{DenyPaths: []string{"/"}}, "deny_paths[0]"},
-		{Definition{DenyPaths: []string{"~"}}, "deny_paths[0]"},
-		{Definition{DenyPaths: []string{"up"}}, "deny_paths[0]"},
+		{view.Definition{DenyPaths: []string{"ok", "a/../b"}}, "deny_paths[1]"},
+		{view.Definition{DenyPaths: []string{"."}}, "deny_paths[0]"},
+		{view.Definition{DenyPaths: []string{"/"}}, "deny_paths[0]"},
+		{view.Definition{DenyPaths: []string{"~"}}, "deny_paths[0]"},
+		{view.Definition{DenyPaths: []string{"up"}}, "deny_paths[0]"},
 		// A command replaces the link, and the next one reads what it led to.
-		{Definition{DenyPaths: []string{"link"}}, "deny_paths[0]"},
-		{Definition{DenyPaths: []string{"link/x*"}}, "deny_paths[0]"},
-		{Definition{ProtectPaths: []string{"ok", "link/x"}}, "protect_paths[1]"},
-		{Definition{DenyPaths: []string{".en?"}}, "deny_paths"},
-		{Definition{DenyPaths: []string{"u?"}}, "deny_paths"},
-		{Definition{DenyPaths: []string{"sub/*"}}, "deny_paths"},
-		{Definition{ProtectPaths: []string{"["}}, "protect_paths[0]"},
-		{Definition{ProtectPathsExcept: []string{".git/hooks"}}, "protect_paths_except[0]"},
-		{Definition{UnixSockets: []string{"../x"}}, "unix_sockets[0]"},
-		{Definition{UnixSockets: []string{"sub"}}, "unix_sockets[0]"},
+		{view.Definition{DenyPaths: []string{"link"}}, "deny_paths[0]"},
+		{view.Definition{DenyPaths: []string{"link/x*"}}, "deny_paths[0]"},
+		{view.Definition{ProtectPaths: []string{"ok", "link/x"}}, "protect_paths[1]"},
+		{view.Definition{DenyPaths: []string{".en?"}}, "deny_paths"},
+		{view.Definition{DenyPaths: []string{"u?"}}, "deny_paths"},
+		{view.Definition{DenyPaths: []string{"sub/*"}}, "deny_paths"},
+		{view.Definition{ProtectPaths: []string{"["}}, "protect_paths[0]"},
+		{view.Definition{ProtectPathsExcept: []string{".git/hooks"}}, "protect_paths_except[0]"},
+		{view.Definition{UnixSockets: []string{"../x"}}, "unix_sockets[0]"},
+		{view.Definition{UnixSockets: []string{"sub"}}, "unix_sockets[0]"},
 	} {
-		_, err := tr.resolver(t).resolve(t.Context(), "fast", test.def)
+		_, err := tr.machine(t).resolve(t.Context(), "fast", test.def)
 		if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != test.attribute || !errors.Is(err, shared.ErrInvalidSpec) {
 			t.Errorf("%+v: %v, want it about %s", test.def, err, test.attribute)
 		}
@@ -126,23 +126,23 @@ func TestPatternsForEngines(t *testing.T) {
 	if err := os.Symlink(tr.project+"/sub", tr.home+"/link"); err != nil {
 		t.Fatal(err)
 	}
-	r := tr.resolver(t)
-	r.sensitive.Deny = true
-	r.protected = []string{tr.project + "/config.hcl"} // a second reason for the same path
-	out, err := r.resolve(t.Context(), "fast", Definition{DenyPaths: []string{"**/*.pem", "~/link/*", "/etc/[x]"}, ProtectPaths: []string{"Makefile", "config.hcl"}})
+	r := tr.machine(t)
+	r.Sensitive.Deny = true
+	r.Protected = []string{tr.project + "/config.hcl"} // a second reason for the same path
+	out, err := r.resolve(t.Context(), "fast", view.Definition{DenyPaths: []string{"**/*.pem", "~/link/*", "/etc/[x]"}, ProtectPaths: []string{"Makefile", "config.hcl"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"/**/*.pem", tr.project + "/sub/*", tr.home + "/link/*", "/etc/[x]", tr.home + "/.local/state/sbxhost", "/**/.env", "/**/.env.*"}
-	if !slices.Equal(out.spec.Deny, want) {
-		t.Errorf("deny %q, want %q", out.spec.Deny, want)
+	if !slices.Equal(out.Spec.Deny, want) {
+		t.Errorf("deny %q, want %q", out.Spec.Deny, want)
 	}
-	if slices.Contains(out.spec.Protect, "") {
-		t.Errorf("protect %q", out.spec.Protect)
+	if slices.Contains(out.Spec.Protect, "") {
+		t.Errorf("protect %q", out.Spec.Protect)
 	}
 	for _, p := range []string{"/Makefile", "/.vscode", "/config.hcl"} {
-		if !slices.Contains(out.spec.Protect, tr.project+p) {
-			t.Errorf("protect %q", out.spec.Protect)
+		if !slices.Contains(out.Spec.Protect, tr.project+p) {
+			t.Errorf("protect %q", out.Spec.Protect)
 		}
 	}
 }
@@ -155,32 +155,32 @@ func TestSensitiveElsewhere(t *testing.T) {
 	if err := os.Symlink(tr.base+"/opt", tr.base+"/add-ons"); err != nil {
 		t.Fatal(err)
 	}
-	r := tr.resolver(t)
-	r.sensitive, r.addOns = Sensitive{Deny: true, Harmless: []string{".env.example"}}, []string{tr.base + "/add-ons"}
+	r := tr.machine(t)
+	r.Sensitive, r.addOns = view.Sensitive{Deny: true, Harmless: []string{".env.example"}}, []string{tr.base + "/add-ons"}
 	want := []string{"file B/home/src/project/.env: sensitive file", "file B/home/src/project/sub/.env.local: sensitive file", "file B/opt/app/.env: sensitive file"}
-	for _, view := range []string{"minimal", "host"} {
-		d := Definition{Filesystem: view}
+	for _, filesystem := range []string{"minimal", "host"} {
+		d := view.Definition{Filesystem: filesystem}
 		if got := tr.maskLines(t, r, d); !slices.Equal(got, want) {
-			t.Errorf("%s: got\n  %s", view, strings.Join(got, "\n  "))
+			t.Errorf("%s: got\n  %s", filesystem, strings.Join(got, "\n  "))
 		}
 		out, err := r.resolve(t.Context(), "fast", d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := slices.ContainsFunc(out.notes, func(n string) bool { return strings.Contains(n, ".env.*") })
-		if told != (view == "host") {
-			t.Errorf("%s: notes %q", view, out.notes)
+		told := slices.ContainsFunc(out.Notes, func(n string) bool { return strings.Contains(n, ".env.*") })
+		if told != (filesystem == "host") {
+			t.Errorf("%s: notes %q", filesystem, out.Notes)
 		}
 	}
-	r.sensitive.Deny = false
-	if got := tr.maskLines(t, r, Definition{}); got != nil {
+	r.Sensitive.Deny = false
+	if got := tr.maskLines(t, r, view.Definition{}); got != nil {
 		t.Errorf("in another mode: %q", got)
 	}
-	r.sensitive.Deny = true
+	r.Sensitive.Deny = true
 	if err := os.Symlink("..", tr.project+"/sub/.env"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.resolve(t.Context(), "fast", Definition{})
+	_, err := r.resolve(t.Context(), "fast", view.Definition{})
 	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "approvals.mode" || !strings.Contains(e.Message, `sub/.env" is a symlink`) {
 		t.Errorf("a link that would hide the workspace: %v", err)
 	}
@@ -193,13 +193,13 @@ func TestControlSockets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &resolver{ws: ws, caller: caller{uid: 1000, home: tr.home, environ: []string{"XDG_RUNTIME_DIR=" + tr.base + "/run"}}}
+	r := &Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000, Home: tr.home, Environ: []string{"XDG_RUNTIME_DIR=" + tr.base + "/run"}}}}
 	for _, dir := range []string{"/run", "/var", "/var/run", "/var/lib"} {
 		if _, err := os.Stat(dir); err != nil {
 			continue
 		}
 		for _, writable := range []bool{false, true} {
-			_, err := r.resolve(t.Context(), "fast", Definition{BindPaths: []Bind{{Host: dir, Writable: writable}}})
+			_, err := r.resolve(t.Context(), "fast", view.Definition{BindPaths: []view.Bind{{Host: dir, Writable: writable}}})
 			if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "bind_paths[0]" || !strings.Contains(err.Error(), "control socket") {
 				t.Errorf("%s: %v", dir, err)
 			}

@@ -1,4 +1,4 @@
-package host
+package facts
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/paths"
 )
 
@@ -118,18 +119,14 @@ func (p *toolPlaces) safe(dir string, whole bool) bool {
 	if paths.Inside(dir, p.home) {
 		return false
 	}
-	for i, place := range secretPlaces {
+	for _, place := range view.SecretPlaces {
 		place = filepath.Join(p.home, place)
-		if whole && paths.Inside(dir, place) || i < onlySecrets && paths.Inside(place, dir) {
+		if whole && paths.Inside(dir, place) || paths.Inside(place, dir) {
 			return false
 		}
 	}
-	return true
+	return !whole || !slices.ContainsFunc(mixedPlaces[:], func(place string) bool { return paths.Inside(dir, filepath.Join(p.home, place)) })
 }
-
-// onlySecrets is how many of secretPlaces hold nothing else, so that no
-// toolchain lies in them either.
-const onlySecrets = 11
 
 // toolList is where toolchains may be for a Host.
 type toolList struct {
@@ -138,11 +135,11 @@ type toolList struct {
 }
 
 // findToolchains says where commands of this caller may have toolchains.
-func findToolchains(c caller, owner *owner) *toolList {
-	places := toolPlaces{goos: runtime.GOOS, home: c.home, lookupEnv: c.lookupEnv}
+func findToolchains(c *Caller, owner *Owner) *toolList {
+	places := toolPlaces{goos: runtime.GOOS, home: c.Home, lookupEnv: c.LookupEnv}
 	if owner != nil {
 		// The variables are those of another user.
-		places.home, places.lookupEnv = owner.home, nil
+		places.home, places.lookupEnv = owner.Home, nil
 	}
 	var l toolList
 	l.dirs, l.refused = places.list()

@@ -1,4 +1,4 @@
-package host
+package facts
 
 import (
 	"bufio"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
@@ -106,7 +108,7 @@ func TestResolveGit(t *testing.T) {
 	for _, test := range []struct {
 		name, root string
 		writable   []string
-		def        Definition
+		def        view.Definition
 		want       []string
 		note       string
 	}{
@@ -123,10 +125,10 @@ func TestResolveGit(t *testing.T) {
 			"read-only main/.git/worktrees/wt: protected: git worktrees/wt",
 			"read-only main/near/.git: protected: git .git",
 		}},
-		{name: "a repository, read-only", root: "main", def: Definition{ReadOnly: true}, want: []string{
+		{name: "a repository, read-only", root: "main", def: view.Definition{ReadOnly: true}, want: []string{
 			"read-only main: workspace",
 		}},
-		{name: "a repository, at another place", root: "src/attr", def: Definition{Workdir: "/w"}, want: []string{
+		{name: "a repository, at another place", root: "src/attr", def: view.Definition{Workdir: "/w"}, want: []string{
 			"read-write src/attr /w: workspace",
 			"read-only src/attr/.git/branches /w/.git/branches: protected: git branches",
 			"read-only src/attr/.git/config /w/.git/config: protected: git config",
@@ -148,12 +150,12 @@ func TestResolveGit(t *testing.T) {
 			"read-only main/.git/worktrees/wt/gitdir: protected: git gitdir",
 			"read-only wt/.git: protected: git .git",
 		}},
-		{name: "a worktree, read-only", root: "wt", def: Definition{ReadOnly: true}, want: []string{
+		{name: "a worktree, read-only", root: "wt", def: view.Definition{ReadOnly: true}, want: []string{
 			"read-only wt: workspace",
 			"read-only main/.git: git: common directory",
 		}},
 		{name: "a worktree whose repository is bound", root: "wt",
-			def: Definition{BindPaths: []Bind{{Host: base + "/main/.git", Writable: true}}}, want: []string{
+			def: view.Definition{BindPaths: []view.Bind{{Host: base + "/main/.git", Writable: true}}}, want: []string{
 				"read-write wt: workspace",
 				"read-write main/.git: bind_paths[0]",
 				"read-only main/.git/branches: protected: git branches",
@@ -174,7 +176,7 @@ func TestResolveGit(t *testing.T) {
 			"read-only super/.git/modules/lib/hooks: protected: git hooks",
 			"read-only super/lib/.git: protected: git .git",
 		}},
-		{name: "a submodule, read-only", root: "super/lib", def: Definition{ReadOnly: true}, want: []string{
+		{name: "a submodule, read-only", root: "super/lib", def: view.Definition{ReadOnly: true}, want: []string{
 			"read-only super/lib: workspace",
 			"read-only super/.git/modules/lib: git: directory of the submodule",
 		}},
@@ -206,7 +208,7 @@ func TestResolveGit(t *testing.T) {
 			"read-only super/lib/.git: protected: git .git",
 		}},
 		{name: "a writable bind that is a repository", root: "src/plain",
-			def: Definition{BindPaths: []Bind{{Host: base + "/src/attr", Container: "/attr", Writable: true}}}, want: []string{
+			def: view.Definition{BindPaths: []view.Bind{{Host: base + "/src/attr", Container: "/attr", Writable: true}}}, want: []string{
 				"read-write src/plain: workspace",
 				"read-write src/attr /attr: bind_paths[0]",
 				"read-only src/attr/.git/branches /attr/.git/branches: protected: git branches",
@@ -214,7 +216,7 @@ func TestResolveGit(t *testing.T) {
 				"read-only src/attr/.git/info/attributes /attr/.git/info/attributes: protected: git info/attributes",
 			}},
 		{name: "a writable bind of the directory above", root: "src/attr",
-			def: Definition{ReadOnly: true, BindPaths: []Bind{{Host: base + "/src", Container: "/all", Writable: true}}}, want: []string{
+			def: view.Definition{ReadOnly: true, BindPaths: []view.Bind{{Host: base + "/src", Container: "/all", Writable: true}}}, want: []string{
 				"read-only src/attr: workspace",
 				"read-write src /all: bind_paths[0]",
 				"read-only src/attr/.git/branches /all/attr/.git/branches: protected: git branches",
@@ -238,12 +240,12 @@ func TestResolveGit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, err := (&resolver{ws: ws, caller: caller{uid: 1000}}).resolve(t.Context(), "fast", test.def)
+			out, err := (&Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000}}}).resolve(t.Context(), "fast", test.def)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, m := range present(&out.spec) {
+			for _, m := range present(&out.Spec) {
 				line := m.Access.String() + " " + m.Source
 				if m.Path != m.Source {
 					line += " " + m.Path
@@ -255,10 +257,10 @@ func TestResolveGit(t *testing.T) {
 			if strings.Join(got, "\n") != strings.Join(test.want, "\n") {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
 			}
-			if err := out.spec.Validate(); err != nil {
+			if err := out.Spec.Validate(); err != nil {
 				t.Errorf("the Spec is not valid: %v", err)
 			}
-			if notes := strings.Join(out.notes, "\n"); (notes == "") != (test.note == "") || !strings.Contains(notes, test.note) {
+			if notes := strings.Join(out.Notes, "\n"); (notes == "") != (test.note == "") || !strings.Contains(notes, test.note) {
 				t.Errorf("notes %q, want %q", notes, test.note)
 			}
 		})
@@ -277,31 +279,31 @@ func TestResolveSealsWhatIsAbove(t *testing.T) {
 	for _, test := range []struct {
 		root     string
 		writable []string
-		def      Definition
+		def      view.Definition
 		want     []string
 	}{
 		{root: "home/src/a", want: []string{"home/src"}},
 		{root: "home/src/a", writable: []string{base + "/home/src/c", base + "/other"}, want: []string{".", "home/src"}},
 		{root: "home/b"},
-		{root: "home/src/a", def: Definition{BindPaths: []Bind{{Host: base + "/home/src"}}}},
-		{root: "home/src/a", def: Definition{BindPaths: []Bind{{Host: base + "/home", Writable: true}}}},
-		{root: "home/src/a", def: Definition{Workdir: "/tmp/w"}},
-		{root: "home/src/a", def: Definition{Workdir: "/tmp/v/w"}, want: []string{"/tmp/v"}},
-		{root: "home/src/a", def: Definition{Workdir: "/work/w"}},
-		{root: "home/src/a", def: Definition{ReadOnly: true}},
-		{root: "home/src/a", def: Definition{DenyPaths: []string{base + "/home/src/c"}}, want: []string{"home/src"}},
+		{root: "home/src/a", def: view.Definition{BindPaths: []view.Bind{{Host: base + "/home/src"}}}},
+		{root: "home/src/a", def: view.Definition{BindPaths: []view.Bind{{Host: base + "/home", Writable: true}}}},
+		{root: "home/src/a", def: view.Definition{Workdir: "/tmp/w"}},
+		{root: "home/src/a", def: view.Definition{Workdir: "/tmp/v/w"}, want: []string{"/tmp/v"}},
+		{root: "home/src/a", def: view.Definition{Workdir: "/work/w"}},
+		{root: "home/src/a", def: view.Definition{ReadOnly: true}},
+		{root: "home/src/a", def: view.Definition{DenyPaths: []string{base + "/home/src/c"}}, want: []string{"home/src"}},
 	} {
 		ws, err := workspace.New(workspace.Options{Root: base + "/" + test.root, Writable: test.writable, Home: base + "/home"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := (&resolver{ws: ws, caller: caller{uid: 1000, home: base + "/home"}}).resolve(t.Context(), "fast", test.def)
+		out, err := (&Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000, Home: base + "/home"}}}).resolve(t.Context(), "fast", test.def)
 		if err != nil {
 			t.Errorf("%+v: %v", test, err)
 			continue
 		}
 		var got, want []string
-		for _, m := range out.spec.Table {
+		for _, m := range out.Spec.Table {
 			if m.Access == shared.Hidden && m.Why == view.OriginAbove {
 				got = append(got, m.Path)
 			}
@@ -315,7 +317,7 @@ func TestResolveSealsWhatIsAbove(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%+v: got %q, want %q", test, got, want)
 		}
-		if err := out.spec.Validate(); err != nil {
+		if err := out.Spec.Validate(); err != nil {
 			t.Errorf("%+v: %v", test, err)
 		}
 	}
@@ -330,14 +332,14 @@ func TestResolveRefusesToBindWhatIsGuarded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &resolver{ws: ws, caller: caller{uid: 1000}, protected: []string{base + "/main/config.hcl"}}
+	r := &Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000}, Protected: []string{base + "/main/config.hcl"}}}
 	for _, p := range []string{".git/hooks", ".git/hooks/pre-commit", ".git/config", "config.hcl", ".git/worktrees/wt"} {
-		_, err := r.resolve(t.Context(), "fast", Definition{BindPaths: []Bind{{Host: p, Container: "/here", Writable: true}}})
+		_, err := r.resolve(t.Context(), "fast", view.Definition{BindPaths: []view.Bind{{Host: p, Container: "/here", Writable: true}}})
 		var e *shared.Error
 		if !errors.As(err, &e) || e.Attribute != "bind_paths[0]" || !strings.Contains(err.Error(), "never writable") {
 			t.Errorf("%s: %v", p, err)
 		}
-		if _, err := r.resolve(t.Context(), "fast", Definition{BindPaths: []Bind{{Host: p, Container: "/here"}}}); err != nil {
+		if _, err := r.resolve(t.Context(), "fast", view.Definition{BindPaths: []view.Bind{{Host: p, Container: "/here"}}}); err != nil {
 			t.Errorf("%s, read-only: %v", p, err)
 		}
 	}
@@ -361,26 +363,34 @@ func fakeGit(t *testing.T, dir, body string) (runs func() int) {
 	}
 }
 
+// machineAt is what a Host makes for a workspace, for a caller with that environment.
+func machineAt(t *testing.T, root string, env map[string]string, environ ...string) *Machine {
+	t.Helper()
+	caller := Caller{UID: os.Getuid(), Environ: environ}
+	caller.Home, _ = caller.LookupEnv("HOME")
+	ws, err := workspace.New(workspace.Options{Root: root, Home: caller.Home, LookupEnv: caller.LookupEnv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(Config{Caller: caller, Workspace: ws, Owner: LookupOwner(ws, &caller), Env: env, Logger: hclog.NewNullLogger()})
+}
+
 func TestIdentityIsLookedUpOnceAndLate(t *testing.T) {
 	t.Parallel()
 	base := newRepositories(t)
 	runs := fakeGit(t, base, `printf 'global\0file:/x\0user.name\nFake\0'`)
-	open := func(root string, env map[string]string) *Host {
-		h, err := New(t.Context(), Options{Dir: base, Workspace: WorkspaceOptions{Root: base + "/" + root, Env: env},
-			Environ: []string{"PATH=" + base + "/bin:/usr/bin:/bin", "HOME=" + base}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { h.Close() })
-		return h
+	open := func(root string, env map[string]string) *Machine {
+		m := machineAt(t, base+"/"+root, env, "PATH="+base+"/bin:/usr/bin:/bin", "HOME="+base)
+		t.Cleanup(m.Close)
+		return m
 	}
 	h := open("main", nil)
 	if n := runs(); n != 0 {
-		t.Fatalf("New ran git %d times", n)
+		t.Fatalf("to make a Machine ran git %d times", n)
 	}
 	want := []string{"GIT_AUTHOR_NAME=Fake", "GIT_COMMITTER_NAME=Fake"}
 	for range 3 {
-		if got := h.gitEnv(t.Context()); !slices.Equal(got, want) {
+		if got := h.Identity(t.Context()); !slices.Equal(got, want) {
 			t.Errorf("got %q", got)
 		}
 	}
@@ -388,18 +398,18 @@ func TestIdentityIsLookedUpOnceAndLate(t *testing.T) {
 		t.Errorf("git ran %d times", n)
 	}
 	for _, env := range []map[string]string{{}, {"GIT_AUTHOR_NAME": "Given"}} {
-		if got := open("main", env).gitEnv(t.Context()); got != nil || runs() != 1 {
+		if got := open("main", env).Identity(t.Context()); got != nil || runs() != 1 {
 			t.Errorf("with env %v: %q, git ran %d times", env, got, runs())
 		}
 	}
 
 	write(t, base, "later/file")
 	later := open("later", nil)
-	if got := later.gitEnv(t.Context()); got != nil || runs() != 1 {
+	if got := later.Identity(t.Context()); got != nil || runs() != 1 {
 		t.Errorf("outside of repositories: %q, git ran %d times", got, runs())
 	}
 	runGit(t, base+"/later", "init", "-q")
-	if got := later.gitEnv(t.Context()); !slices.Equal(got, want) {
+	if got := later.Identity(t.Context()); !slices.Equal(got, want) {
 		t.Errorf("in a repository that was made since: %q", got)
 	}
 }
@@ -413,14 +423,9 @@ func TestGitOfOthersIsNotRun(t *testing.T) {
 		if err := os.Chmod(base+"/bin", mode); err != nil {
 			t.Fatal(err)
 		}
-		h, err := New(t.Context(), Options{Dir: base, Workspace: WorkspaceOptions{Root: base + "/main"}, Environ: []string{"PATH=" + base + "/bin", "HOME=" + base}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := h.gitEnv(t.Context())
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
+		h := machineAt(t, base+"/main", nil, "PATH="+base+"/bin", "HOME="+base)
+		got := h.Identity(t.Context())
+		h.Close()
 		if ran := runs() > 0; ran != (mode == 0o755) || ran != (len(got) == 2) {
 			t.Errorf("in a directory of mode %o: ran %v, %q", mode, ran, got)
 		}
@@ -436,11 +441,7 @@ func TestIdentityEndsWithTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	fakeGit(t, base, "echo $$ >"+base+"/pid; exec sleep 1000")
-	h, err := New(t.Context(), Options{Dir: base, Workspace: WorkspaceOptions{Root: base + "/main"},
-		Environ: []string{"PATH=" + base + "/bin:/usr/bin:/bin", "HOME=" + base}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := machineAt(t, base+"/main", nil, "PATH="+base+"/bin:/usr/bin:/bin", "HOME="+base)
 	// Opened for both, it opens at once, and can be given up on.
 	fifo, err := os.OpenFile(base+"/pid", os.O_RDWR, 0)
 	if err != nil {
@@ -450,23 +451,21 @@ func TestIdentityEndsWithTheHost(t *testing.T) {
 	if err := fifo.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	h.lookUpIdentity()
+	h.LookUpIdentity()
 	pid, err := bufio.NewReader(fifo).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := h.gitEnv(ctx); got != nil {
+	if got := h.Identity(ctx); got != nil {
 		t.Errorf("got %q", got)
 	}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	h.Close()
 	if out, err := exec.Command("kill", "-0", strings.TrimSpace(pid)).CombinedOutput(); err == nil {
 		t.Errorf("git, process %s, still runs: %s", pid, out)
 	}
-	if got := h.gitEnv(t.Context()); got != nil {
+	if got := h.Identity(t.Context()); got != nil {
 		t.Errorf("after Close: %q", got)
 	}
 }
@@ -483,12 +482,8 @@ func TestIdentityOfTheCaller(t *testing.T) {
 		}
 	}
 	for root, want := range map[string]string{"main": "work", "wt": "work", "super": "play"} {
-		h, err := New(t.Context(), Options{Dir: base, Workspace: WorkspaceOptions{Root: base + "/" + root},
-			Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + base + "/home", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Caller"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := h.gitEnv(t.Context())
+		h := machineAt(t, base+"/"+root, nil, "PATH="+os.Getenv("PATH"), "HOME="+base+"/home", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Caller")
+		got := h.Identity(t.Context())
 		h.Close()
 		if !slices.Equal(got, []string{"GIT_AUTHOR_NAME=Caller", "GIT_AUTHOR_EMAIL=" + want + "@example.com", "GIT_COMMITTER_EMAIL=" + want + "@example.com"}) {
 			t.Errorf("%s: %q", root, got)

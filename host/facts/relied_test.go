@@ -1,4 +1,4 @@
-package host
+package facts
 
 import (
 	"errors"
@@ -26,10 +26,10 @@ func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
 	link(tr.project, tr.base+"/direct")
 	link(tr.base+"/nowhere", tr.project+"/dangling")
 
-	all := Definition{}
+	all := view.Definition{}
 	for _, c := range []struct {
 		path string
-		d    Definition
+		d    view.Definition
 		by   string // the attribute; empty: no refusal
 	}{
 		{tr.project + "/config.hcl", all, ""},
@@ -38,13 +38,13 @@ func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
 		{tr.project + "/dangling/x", all, "workspace"},
 		{tr.base + "/outer/x", all, "workspace"},
 		{tr.base + "/direct/config.hcl", all, ""},
-		{tr.project + "/named.hcl", Definition{ReadOnly: true}, ""},
+		{tr.project + "/named.hcl", view.Definition{ReadOnly: true}, ""},
 		{tr.home + "/cache/x", all, ""},
-		{tr.home + "/cache/x", Definition{BindPaths: []Bind{{Host: tr.home, Writable: true}}}, "bind_paths[0]"},
-		{tr.home + "/cache/x", Definition{BindPaths: []Bind{{Host: tr.home}}}, ""},
+		{tr.home + "/cache/x", view.Definition{BindPaths: []view.Bind{{Host: tr.home, Writable: true}}}, "bind_paths[0]"},
+		{tr.home + "/cache/x", view.Definition{BindPaths: []view.Bind{{Host: tr.home}}}, ""},
 	} {
-		r := tr.resolver(t)
-		r.relied = []view.Relied{{Path: c.path, What: "what is tested"}}
+		r := tr.machine(t)
+		r.Relied = []view.Relied{{Path: c.path, What: "what is tested"}}
 		_, err := r.resolve(t.Context(), "fast", c.d)
 		e, refused := errors.AsType[*shared.Error](err)
 		switch {
@@ -60,10 +60,10 @@ func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	link(tr.base+"/data/dot.hcl", tr.home+"/.config/sbxhost/config.hcl")
-	r := tr.resolver(t)
-	r.own = []view.Own{{Dir: tr.home + "/.config", What: "yours", Names: []string{"sbxhost"}}}
-	r.relied = []view.Relied{{Path: tr.home + "/.config/sbxhost/config.hcl", What: "the configuration in force"}}
-	home := Definition{BindPaths: []Bind{{Host: tr.home, Writable: true}}}
+	r := tr.machine(t)
+	r.Own = []view.Own{{Dir: tr.home + "/.config", What: "yours", Names: []string{"sbxhost"}}}
+	r.Relied = []view.Relied{{Path: tr.home + "/.config/sbxhost/config.hcl", What: "the configuration in force"}}
+	home := view.Definition{BindPaths: []view.Bind{{Host: tr.home, Writable: true}}}
 	if _, err := r.resolve(t.Context(), "fast", home); err != nil {
 		t.Error(err)
 	}
@@ -71,7 +71,7 @@ func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	link(tr.base+"/data", tr.home+"/.config/sbxhost")
-	r.relied = nil
+	r.Relied = nil
 	if _, err := r.resolve(t.Context(), "fast", home); err == nil || !strings.Contains(err.Error(), "/.config/sbxhost\", which leads to yours") {
 		t.Errorf("where a configuration of one's own would be found: %v", err)
 	}
@@ -89,9 +89,9 @@ func TestOtherNamesOfWhatIsReliedOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := tr.resolver(t)
-	r.protected = []string{tr.project + "/config.hcl", outside}
-	out, err := r.resolve(t.Context(), "fast", Definition{})
+	r := tr.machine(t)
+	r.Protected = []string{tr.project + "/config.hcl", outside}
+	out, err := r.resolve(t.Context(), "fast", view.Definition{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestOtherNamesOfWhatIsReliedOn(t *testing.T) {
 		held := func(m shared.Entry) bool {
 			return m.Source == tr.project+name && m.Access == shared.ReadOnly && strings.Contains(m.Why, "the configuration in force")
 		}
-		if !slices.ContainsFunc(out.spec.Table, held) {
+		if !slices.ContainsFunc(out.Spec.Table, held) {
 			t.Errorf("%s can be written", name)
 		}
 	}

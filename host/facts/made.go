@@ -1,4 +1,4 @@
-package host
+package facts
 
 import (
 	"context"
@@ -78,8 +78,8 @@ type before struct {
 
 // lostSince are where worktrees are not that the workspace's repositories have
 // recorded since: a command made them where what it writes ends with it.
-func (r *resolver) lostSince(out *resolved) (places []string) {
-	for _, root := range r.ws.Roots() {
+func (m *Machine) lostSince(out *Resolved) (places []string) {
+	for _, root := range m.Workspace.Roots() {
 		if !root.Writable {
 			continue
 		}
@@ -96,36 +96,36 @@ func (r *resolver) lostSince(out *resolved) (places []string) {
 	return places
 }
 
-// A made is what came to be while a command ran.
-type made struct {
-	repositories []RepositoryReport
-	instructions []string
-	lost         []string // where worktrees were
+// Made is what came to be while a command ran.
+type Made struct {
+	Repositories  []RepositoryReport
+	Instructions  []string
+	LostWorktrees []string // where they were
 }
 
-// made looks for what is there and was not before.
-func (r *resolver) made(out *resolved) (m made) {
+// Made looks for what is there and was not before the command.
+func (m *Machine) Made(out *Resolved) (made Made) {
 	ctx, cancel := context.WithTimeout(context.Background(), inspecting)
 	defer cancel()
 	unclear := func(why string) { // of those that are not told one by one
-		m.repositories = append(m.repositories, RepositoryReport{Path: r.ws.Root(), Existing: true, Unclear: why})
+		made.Repositories = append(made.Repositories, RepositoryReport{Path: m.Workspace.Root(), Existing: true, Unclear: why})
 	}
-	m.lost = r.lostSince(out)
+	made.LostWorktrees = m.lostSince(out)
 	found, err := out.again()
 	if err != nil {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
-		return m
+		return made
 	}
 	for _, p := range instructionPaths(found) {
 		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p })
-		if !held && !slices.Contains(out.before.instructions, p) && len(m.instructions) < maxMade {
-			m.instructions = append(m.instructions, p)
+		if !held && !slices.Contains(out.before.instructions, p) && len(made.Instructions) < maxMade {
+			made.Instructions = append(made.Instructions, p)
 		}
 	}
 	var changed map[string]workspace.Inspection
 	repositories := repositoryPaths(found)
 	if out.before.acting != nil {
-		changed = r.ws.Acting(ctx, repositories, r.owner.gitUser()).Since(out.before.acting)
+		changed = m.Workspace.Acting(ctx, repositories, m.Owner.gitUser()).Since(out.before.acting)
 	}
 	before, more := workspace.Pending{}, 0
 	maps.Copy(before, out.before.pending)
@@ -138,28 +138,28 @@ func (r *resolver) made(out *resolved) (m made) {
 	slices.Sort(repositories[n:])
 	for i, p := range repositories {
 		report := RepositoryReport{Path: p, Existing: i >= n || slices.Contains(out.before.repositories, p)}
-		if len(m.repositories) < maxMade || report.Existing {
+		if len(made.Repositories) < maxMade || report.Existing {
 			now := pending([]string{p})
 			report.Pending = now.Since(before)
 			maps.Copy(before, now) // a worktree's lies in the main repository as well
 		}
-		made, acts := changed[p]
+		acting, acts := changed[p]
 		switch {
 		case report.Existing && len(report.Pending) == 0 && !acts:
 			continue
-		case len(m.repositories) >= maxMade:
+		case len(made.Repositories) >= maxMade:
 			more++
 			continue
 		case !report.Existing:
-			made = r.ws.Inspect(ctx, p, r.owner.gitUser())
+			acting = m.Workspace.Inspect(ctx, p, m.Owner.gitUser())
 		}
-		report.Hooks, report.Keys, report.More, report.Alternates, report.Unclear = made.Hooks, made.Keys, made.More, made.Alternates, made.Unclear
-		m.repositories = append(m.repositories, report)
+		report.Hooks, report.Keys, report.More, report.Alternates, report.Unclear = acting.Hooks, acting.Keys, acting.More, acting.Alternates, acting.Unclear
+		made.Repositories = append(made.Repositories, report)
 	}
 	if more > 0 {
 		unclear(fmt.Sprintf("%d repositories more were made or changed in what the command can write to", more))
 	}
-	return m
+	return made
 }
 
 // maxMade bounds what is reported of one command, of each kind.

@@ -1,0 +1,179 @@
+package facts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// input is what a definition's table is made for.
+func (m *Machine) input(q *Request) *view.Input {
+	in := &view.Input{
+		Definition: q.Definition, Sensitive: m.Sensitive, Unisolated: q.Unisolated,
+		User:      view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
+		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome},
+		Protected: m.Protected, Programs: m.Programs, Relied: m.Relied, Own: m.Own, Engines: m.Engines, Outer: m.outer,
+		Control: m.controlSockets(),
+	}
+	if q.Filesystem == "host" {
+		in.Homes = m.homes()
+	}
+	for _, root := range m.Workspace.Roots() {
+		in.Roots = append(in.Roots, view.Root{Path: root.Path, Declared: root.Declared, Field: root.Field, Writable: root.Writable})
+	}
+	if m.Owner != nil {
+		in.User.Other = m.Owner.Name
+		if in.User.Other == "" {
+			in.User.Other = "another user"
+		}
+	}
+	if m.toolchains != nil {
+		for _, dir := range m.toolchains.dirs {
+			if _, err := os.Lstat(dir.path); err != nil {
+				continue // as most
+			}
+			value, _ := m.Caller.LookupEnv(dir.variable)
+			in.Toolchain = append(in.Toolchain, view.ToolDir{Path: dir.path, Variable: dir.variable, Value: value})
+		}
+	}
+	if slices.Contains(q.Credentials, view.CredentialSSHAgent) {
+		in.Agent.Socket, in.Agent.Err = m.agentSocket()
+	}
+	for _, base := range m.SessionBases {
+		if resolved, err := filepath.EvalSymlinks(base); err == nil {
+			base = resolved
+		}
+		in.Session.Bases = append(in.Session.Bases, base)
+	}
+	const remembers = "XDG_STATE_HOME (what sbxhost remembers)"
+	if dir := m.Caller.StateDir(); dir != "" {
+		in.State = append(in.State, view.Kept{Path: dir, Why: remembers, Dir: true})
+	}
+	if m.Owner != nil && m.Owner.Home != "" {
+		in.State = append(in.State, view.Kept{Path: filepath.Join(m.Owner.Home, ".local/state/sbxhost"), Why: remembers, Dir: true})
+	}
+	for _, record := range m.Records {
+		if record.File {
+			in.State = append(in.State, view.Kept{Path: record.Path, Why: record.Attribute + " (" + record.What + ")"})
+		}
+	}
+	return in
+}
+
+// homes are those of the caller and of whom commands run as, by HOME and by the
+// account, and root's.
+func (m *Machine) homes() []string {
+	homes := []string{"/root"}
+	for _, home := range [...]string{m.home(), m.Caller.Home, accountHome(m.Caller.UID)} {
+		if filepath.IsAbs(home) && home != "/" && !slices.Contains(homes, filepath.Clean(home)) {
+			homes = append(homes, filepath.Clean(home))
+		}
+	}
+	return homes
+}
+
+// accountHome is the home directory of a user's account; "" where there is none.
+func accountHome(uid int) string {
+	account, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return ""
+	}
+	return account.HomeDir
+}
+
+// prepare makes what a command could make otherwise, or what has to be there to be
+// hidden: the host's records, its state, directories of sessions.
+func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
+	defer look.forget()
+	for _, record := range m.Records {
+		p, err := m.makeRecord(v, record)
+		if err != nil {
+			return err
+		}
+		if p != "" {
+			in.Records = append(in.Records, view.Relied{Path: p, What: record.What})
+		}
+	}
+	for _, kept := range in.State {
+		if way := Follow(kept.Path); kept.Dir && way.Err == nil && way.Kind == view.Absent && v.Visible(way.End) && !v.Creatable(way.End) {
+			_ = approvals.MakeDir(way.End) // else nobody makes it
+		}
+	}
+	for i, base := range in.Session.Bases {
+		if v.Visible(base) && !strings.HasPrefix(base, workspace.SystemSessionsDir()) {
+			_ = workspace.MakeBase(base) // else nobody makes it
+		}
+		if resolved, err := filepath.EvalSymlinks(base); err == nil {
+			in.Session.Bases[i] = resolved
+		} else {
+			in.Session.Bases[i] = "" // there is nothing to hide
+		}
+	}
+	in.Session.Bases = slices.DeleteFunc(in.Session.Bases, func(base string) bool { return base == "" })
+	return nil
+}
+
+// uid is whom commands run as.
+func (m *Machine) uid() uint32 {
+	if m.Owner != nil {
+		return m.Owner.User.UID
+	}
+	return uint32(m.Caller.UID)
+}
+
+// makeRecord makes what keeps the host's decisions where an entry would let a
+// command write it, and gives its path; "" where none does. A command could make
+// it otherwise, and would have approved itself.
+func (m *Machine) makeRecord(v *view.View, record Record) (string, error) {
+	path := existing(record.Path)
+	if !v.WritableAt(path) {
+		return "", nil
+	}
+	dir := record.Path
+	if record.File {
+		dir = filepath.Dir(dir)
+	}
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil && record.File {
+		// What is there is not opened: a fifo would hold us up.
+		var f *os.File
+		if f, err = os.OpenFile(record.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			f.Close()
+		} else if errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	if err == nil {
+		path, err = filepath.EvalSymlinks(record.Path)
+	}
+	if err != nil {
+		return "", view.Invalid(record.Attribute, fmt.Sprintf("%s lies where commands can write, and cannot be protected from them: %v", hostpath.Quote(record.Path), err), "")
+	}
+	return path, nil
+}
+
+// Record is a file or directory in which the host keeps its decisions.
+type Record struct {
+	Path, Attribute, What string
+	File                  bool
+}
+
+// existing resolves the deepest part of a path that is there.
+func existing(path string) string {
+	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
+		if resolved, err := filepath.EvalSymlinks(at); err == nil || at == "/" {
+			return filepath.Join(resolved, rest)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package facts
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// lookup looks at the machine for one table, and at each path once.
+type lookup struct {
+	ctx     context.Context // of the command that it is for
+	m       *Machine
+	ways    map[string]view.Way
+	closed  map[string]string // by directory
+	repos   map[string]view.Repository
+	as      *asUser // nil: commands run as the caller, or nothing was asked yet
+	failure error   // of as
+}
+
+func newLookup(ctx context.Context, m *Machine) *lookup {
+	return &lookup{ctx: ctx, m: m, ways: make(map[string]view.Way, 128), closed: map[string]string{}, repos: map[string]view.Repository{}}
+}
+
+// Follow implements view.Facts. Most paths that are asked for lie in the same
+// directories, so that each directory is walked to once.
+func (f *lookup) Follow(p string) view.Way {
+	way, ok := f.ways[p]
+	if ok {
+		return way
+	}
+	if p == "/" || filepath.Clean(p) != p {
+		way = Follow(p)
+	} else if dir := f.Follow(filepath.Dir(p)); dir.Err != nil {
+		way = dir
+	} else if name := filepath.Base(p); dir.Kind == view.Directory {
+		way = follow(dir.End, name)
+		way.Links, way.Targets = slices.Concat(dir.Links, way.Links), slices.Concat(dir.Targets, way.Targets)
+	} else { // nothing lies beneath what is missing, or a file
+		way = view.Way{End: filepath.Join(dir.End, name), Links: dir.Links, Targets: dir.Targets}
+	}
+	f.ways[p] = way
+	return way
+}
+
+// forget makes f look again at what it knows of paths.
+func (f *lookup) forget() { clear(f.ways) }
+
+var _ view.Facts = (*lookup)(nil)
+
+// Follow is where an absolute path of the host leads.
+func Follow(p string) view.Way { return follow("/", p) }
+
+// follow walks along a path from a directory without symlinks.
+func follow(from, p string) (way view.Way) {
+	end, info, err := hostpath.Follow(from, p, func(link string) {
+		target, _ := os.Readlink(link) // one that is gone by now is looked at again
+		way.Links, way.Targets = append(way.Links, link), append(way.Targets, target)
+	})
+	switch way.End = end; {
+	case errors.Is(err, fs.ErrPermission):
+		way.Err = view.ErrClosed
+	case err != nil:
+		way.Err = err
+	}
+	if info == nil {
+		return way
+	}
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		way.Kind = view.Directory
+	case mode.IsRegular():
+		way.Kind = view.File
+	case mode&fs.ModeSocket != 0:
+		way.Kind = view.Socket
+	default:
+		way.Kind = view.Other
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		way.UID, way.Names = st.Uid, uint64(st.Nlink)
+	}
+	return way
+}
+
+// Closed implements view.Facts. A caller whose commands run as himself is closed
+// out of what he cannot search before it comes to this, and only root's run as
+// somebody else.
+func (f *lookup) Closed(p string) string {
+	if f.m.Owner == nil || f.m.Caller.UID != 0 {
+		return ""
+	}
+	dir := filepath.Dir(p)
+	if shut, ok := f.closed[dir]; ok {
+		return shut
+	}
+	if f.as == nil && f.failure == nil {
+		f.as, f.failure = becomeUser(&f.m.Owner.User)
+	}
+	shut := ""
+	if f.failure == nil && !f.as.searches(dir) {
+		// The outermost one that there is, and that is to blame.
+		for at := dir; at != "/"; at = filepath.Dir(at) {
+			if _, err := os.Lstat(at); err == nil && !f.as.searches(at) {
+				shut = at
+			}
+		}
+	}
+	f.closed[dir] = shut
+	return shut
+}
+
+// close ends what f has begun, and gives the error of what it could not find out.
+func (f *lookup) close() error {
+	if f.as != nil {
+		f.as.close()
+	}
+	return f.failure
+}
+
+// Empty implements view.Facts.
+func (f *lookup) Empty(dir string) bool {
+	d, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(2)
+	return len(names) == 0 || len(names) == 1 && names[0] == ".git"
+}
+
+// Repository implements view.Facts.
+func (f *lookup) Repository(dir string, writable []string) view.Repository {
+	r, ok := f.repos[dir]
+	if !ok {
+		r.Layout, r.Err = workspace.GitDirs(dir, writable...)
+		if r.Err == nil && r.Layout.CommonDir != "" {
+			r.Obeyed, r.Unasked = f.m.obeyed(f.ctx, dir, &r.Layout)
+		}
+		f.repos[dir] = r
+	}
+	return r
+}
+
+// obeyed is what git goes by besides the layout of a repository, by its own word.
+func (m *Machine) obeyed(ctx context.Context, top string, layout *workspace.GitLayout) (list []view.Obeyed, err error) {
+	o := m.Workspace.Obeyed(ctx, top, *layout, m.Owner.gitUser())
+	for _, paths := range [...]struct {
+		what string
+		list []string
+		file bool
+	}{{"hooks", o.Hooks, false}, {"configuration", o.Config, true}, {"program", o.Other, true}, {"hook", o.Linked, true}} {
+		for _, p := range paths.list {
+			list = append(list, view.Obeyed{Path: p, What: paths.what, File: paths.file})
+		}
+	}
+	if p := filepath.Join(layout.CommonDir, "objects/info/alternates"); Follow(p).Kind == view.File {
+		list = append(list, view.Obeyed{Path: p, What: "objects/info/alternates", File: true})
+	}
+	return list, o.Failed
+}

@@ -1,0 +1,193 @@
+package facts
+
+import (
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/stubs"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// Caller is what is known of the program and person that commands are run for.
+type Caller struct {
+	UID     int
+	Home    string   // absolute, or empty
+	Environ []string // "name=value"
+}
+
+// LookupEnv reads the caller's environment.
+func (c *Caller) LookupEnv(name string) (string, bool) {
+	for _, entry := range slices.Backward(c.Environ) { // the last one counts, as in os/exec
+		if have, value, ok := strings.Cut(entry, "="); ok && have == name {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// StateDir is where sbxhost keeps what must outlast it, for this user alone:
+// $XDG_STATE_HOME/sbxhost, else ~/.local/state/sbxhost; empty without either.
+func (c *Caller) StateDir() string {
+	if dir, _ := c.LookupEnv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "sbxhost")
+	}
+	if c.Home == "" {
+		return ""
+	}
+	return filepath.Join(c.Home, ".local/state/sbxhost")
+}
+
+// Owner is the user that a root caller's commands run as.
+type Owner struct {
+	User shared.User
+	Name string // empty for a uid without an account
+	Home string // likewise
+}
+
+// LookupOwner finds whom a root caller's commands run as: the owner of the
+// workspace, so that what they create is the user's. It is nil for any other
+// caller, who can only be himself.
+func LookupOwner(ws *workspace.Workspace, c *Caller) *Owner {
+	uid, gid := ws.Owner()
+	if c.UID != 0 || uid == 0 {
+		return nil
+	}
+	o := &Owner{User: shared.User{UID: uid, GID: gid}}
+	account, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
+	if err != nil {
+		return o // a uid without an account, as in containers: no home, no name
+	}
+	o.Name, o.Home = account.Username, account.HomeDir
+	if n, err := strconv.ParseUint(account.Gid, 10, 32); err == nil {
+		o.User.GID = uint32(n)
+	}
+	if groups, err := account.GroupIds(); err == nil {
+		for _, g := range groups {
+			if n, err := strconv.ParseUint(g, 10, 32); err == nil {
+				o.User.Groups = append(o.User.Groups, uint32(n))
+			}
+		}
+	}
+	return o
+}
+
+// ForFiles is who is to own what is made for commands, nil for the caller.
+func (o *Owner) ForFiles() *workspace.Owner {
+	if o == nil {
+		return nil
+	}
+	return &workspace.Owner{UID: o.User.UID, GID: o.User.GID}
+}
+
+// HomeDir is the owner's home, "" where there is none.
+func (o *Owner) HomeDir() string {
+	if o == nil {
+		return ""
+	}
+	return o.Home
+}
+
+// gitUser is whom git runs as, nil for the caller.
+func (o *Owner) gitUser() *workspace.User {
+	if o == nil {
+		return nil
+	}
+	return &workspace.User{UID: o.User.UID, GID: o.User.GID, Groups: o.User.Groups, Home: o.Home}
+}
+
+// Config is what a Machine is told.
+type Config struct {
+	Caller    Caller
+	Owner     *Owner // whom commands run as, where that is not the caller
+	Workspace *workspace.Workspace
+	// Discovered says that nobody has named the workspace's root.
+	Discovered bool
+	// SessionBases are directories that hold sessions, of this Host and others.
+	SessionBases []string
+	// Toolchains says that those of well-known tools are shown.
+	Toolchains bool
+	Sensitive  view.Sensitive
+	// ControlSockets are further ones.
+	ControlSockets []string
+	// Env is the workspace's; nil means that of the git identity.
+	Env map[string]string
+	// Stubs hold the places of what does not exist.
+	Stubs *stubs.Registry
+
+	Protected []string      // files of the host that are never writable inside
+	Programs  []string      // executables that the host may run outside of sandboxes
+	Relied    []view.Relied // what is never led elsewhere from inside
+	Own       []view.Own    // what is never created inside, nor written
+	Engines   []view.Relied // where engines come from that are not installed with the host
+	Records   []Record      // of the host's decisions, never writable inside
+
+	// CommandsWrite gives the first of some paths that lies where commands can write,
+	// and what that is; "" where none does.
+	CommandsWrite func(list []string) (p, dir string)
+	Logger        hclog.Logger
+}
+
+// Machine is what commands of one Host find on this machine.
+type Machine struct {
+	Config
+	outer      []string  // what else would be the workspace's root, but for a .git below
+	toolchains *toolList // nil: none is shown
+	// addOns are where people put programs and data of their own, with settings and
+	// sockets, in the operating system's view. The rest of that is its
+	// distributor's, or too much to be searched for each command.
+	addOns []string
+	// served are further ones, of the host's view alone.
+	served   []string
+	scanners *scanners // nil remembers nothing
+	identity gitIdentity
+	ghToken  ghToken
+}
+
+// New makes a Machine, and looks for what is the same for all commands.
+func New(c Config) *Machine {
+	m := &Machine{Config: c, addOns: []string{"/opt"}, served: []string{"/srv"}}
+	m.scanners = &scanners{memory: c.Caller.treeMemory(c.Workspace.Root())}
+	if c.Discovered {
+		m.outer = OuterRoots(c.Workspace.Root(), c.Caller.Home)
+	}
+	if c.Toolchains {
+		m.toolchains = findToolchains(&c.Caller, c.Owner)
+	}
+	return m
+}
+
+// Remember keeps what was found in the workspace's trees for the next process, which
+// would search them anew otherwise.
+func (m *Machine) Remember() { m.scanners.memory.Save() }
+
+// home is the path of the command's home directory.
+func (m *Machine) home() string {
+	if m.Owner != nil {
+		return m.Owner.Home
+	}
+	return m.Caller.Home
+}
+
+// OuterRoots are the top levels of the repositories around a root that was
+// discovered, and not said.
+func OuterRoots(root, home string) (outer []string) {
+	for dir := filepath.Dir(root); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		found, err := workspace.Discover(dir, home)
+		if err != nil {
+			return outer
+		}
+		if _, err := os.Lstat(filepath.Join(found, ".git")); err != nil {
+			return outer
+		}
+		outer, dir = append(outer, found), found
+	}
+	return outer
+}

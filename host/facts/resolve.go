@@ -1,0 +1,219 @@
+package facts
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/scan"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Request is what a definition is resolved for.
+type Request struct {
+	Name string
+	view.Definition
+	Session shared.Session
+	// SessionHome is the session's home directory, a path of the host; "" leaves the
+	// home to the engine.
+	SessionHome string
+	// Unisolated says that commands run without isolation, so that nothing is searched
+	// or hidden.
+	Unisolated bool
+}
+
+// Resolved is a definition carried through to absolute paths.
+type Resolved struct {
+	*view.View
+	Spec shared.Spec
+	// Copies says of a source that is a copy what it stands for.
+	Copies map[string]string
+	// before is what was there, and again looks once more.
+	before before
+	again  func() (*scan.Result, error)
+}
+
+// Resolve looks at the machine for a definition, and has package view decide what
+// its commands see.
+func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
+	out := &Resolved{Spec: shared.Spec{
+		Sandbox: q.Name,
+		Session: q.Session,
+		Options: q.Config,
+		Home:    view.Home(m.home()),
+		Limits: shared.Limits{
+			Memory: q.Limits.Memory, CPUs: q.Limits.CPUs, PIDs: q.Limits.PIDs,
+			OpenFiles: q.Limits.OpenFiles, TempSize: q.Limits.TempSize,
+		},
+	}}
+	if q.Filesystem == "host" {
+		out.Spec.Filesystem = shared.FilesystemHost
+	}
+	if q.Network {
+		out.Spec.Network.Mode = shared.NetworkHost
+	}
+	switch q.Limits.Enforce {
+	case "", "required":
+	case "best_effort":
+		out.Spec.Limits.BestEffort = true
+	default:
+		return nil, view.Invalid("limits.enforce", fmt.Sprintf("unknown value %q", q.Limits.Enforce), `use "required" or "best_effort"`)
+	}
+	if m.Owner != nil {
+		user := m.Owner.User
+		out.Spec.User = &user
+	}
+	if err := checkCredentials(q.Credentials); err != nil {
+		return nil, err
+	}
+	in, look := m.input(&q), newLookup(ctx, m)
+	err := m.table(in, look, out)
+	return out, cmp.Or(err, look.close())
+}
+
+// table makes the table of a definition.
+func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error) {
+	if out.View, err = view.Show(in, look); err != nil {
+		return err
+	}
+	if m.toolchains != nil {
+		for _, name := range m.toolchains.refused {
+			out.Notes = append(out.Notes, view.OriginToolchains+": "+name+" names no directory that can be shown; its toolchain is left out")
+		}
+	}
+	out.ShowGit()
+	if !in.Unisolated {
+		if err := m.prepare(out.View, in, look); err != nil {
+			return err
+		}
+		if err := out.CheckSessions(); err != nil {
+			return err
+		}
+		found, err := m.search(out)
+		if err != nil {
+			return err
+		}
+		if err := out.Guard(found); err != nil {
+			return err
+		}
+		if in.Git == "full" {
+			out.before.acting = m.Workspace.Acting(look.ctx, out.before.repositories, m.Owner.gitUser())
+		}
+	}
+	out.Spec.Table, out.Spec.Deny, out.Spec.Protect = out.Table(), out.Deny, out.Protect
+	m.useCopies(out)
+	return nil
+}
+
+// search looks through what a definition shows.
+func (m *Machine) search(out *Resolved) (found *view.Found, err error) {
+	found = &view.Found{Elsewhere: &scan.Result{}, AddOns: &scan.Result{}, Protected: &scan.Result{}}
+	if found.Deny, found.Protect, err = out.Rules(); err != nil {
+		return nil, err
+	}
+	trees := slices.Clip(out.Trees())
+	q := scan.Query{Sockets: true, Repositories: true, Name: m.Sensitive.Matches, Asked: view.ActsOnHost}
+	shown := trees
+	out.again = func() (*scan.Result, error) { return m.scanners.scanner(found.Deny, "trees", q).Scan(shown...) }
+	if found.Trees, err = out.again(); err != nil {
+		return nil, searchError(err)
+	}
+	out.before = before{repositories: repositoryPaths(found.Trees), instructions: instructionPaths(found.Trees)}
+	out.before.pending = pending(out.before.repositories)
+	if elsewhere := view.Elsewhere(found.Deny, trees); len(elsewhere) > 0 {
+		if found.Elsewhere, err = m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...); err != nil {
+			return nil, searchError(err)
+		}
+	}
+	dirs := m.addOns
+	if out.Spec.Filesystem == shared.FilesystemHost {
+		dirs = slices.Concat(m.addOns, m.served)
+		found.Sockets = listedSockets()
+	}
+	var addOns []string
+	for _, dir := range dirs {
+		if way := Follow(dir); way.Kind == view.Directory && !slices.ContainsFunc(trees, func(t string) bool { return paths.Inside(t, way.End) }) {
+			addOns = append(addOns, way.End)
+		}
+	}
+	if len(addOns) > 0 {
+		if found.AddOns, err = m.scanners.scanner(nil, "add-ons", scan.Query{Sockets: true, Name: m.Sensitive.Matches}).Scan(addOns...); err != nil {
+			return nil, searchError(err)
+		}
+	}
+	// A look of its own: what lies beneath a match is not looked at, and there
+	// can be something to hide beneath what is to be protected.
+	if found.Linked, err = out.Linked(found.Trees); err != nil {
+		return nil, err
+	}
+	rules := slices.Concat(found.Protect, found.Linked)
+	for _, rule := range found.Linked {
+		if !slices.ContainsFunc(trees, func(t string) bool { return paths.Inside(t, rule.Literal) }) {
+			trees = append(trees, rule.Literal)
+		}
+	}
+	if len(rules) > 0 {
+		if found.Protected, err = m.scanners.scanner(rules, "protect", scan.Query{}).Scan(trees...); err != nil {
+			return nil, searchError(err)
+		}
+	}
+	return found, nil
+}
+
+// searchError says of a search that could not be made what it was for.
+func searchError(err error) error {
+	if hint := shortageHint(err); hint != "" {
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: "what is to be hidden and protected cannot be looked for: " + err.Error(), Hint: hint}
+	}
+	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "deny_paths", Message: err.Error()}
+	if errors.Is(err, scan.ErrTooLarge) {
+		e.Hint = "show less: bind the directories that are needed, or choose a smaller workspace"
+	}
+	return e
+}
+
+// shortageHint is what to do about a shortage of descriptors, processes or memory,
+// which no definition is the cause of, or "" where err is none.
+func shortageHint(err error) string {
+	switch errno, _ := errors.AsType[syscall.Errno](err); errno {
+	case syscall.EMFILE, syscall.ENFILE:
+		return "let this process have more files open: ulimit -n"
+	case syscall.ENOMEM, syscall.EAGAIN:
+		return "try again when less runs here, or raise the limits of memory and processes"
+	}
+	return ""
+}
+
+// AsHost gives the Spec for an engine that shows every path where the host has
+// it, and what a person should know of that: the host's own links lead to
+// second spellings there, or nothing does.
+func (r *Resolved) AsHost() (shared.Spec, []string) {
+	spec := r.Spec
+	var notes []string
+	spec.Table = slices.Clone(spec.Table)
+	for i := range spec.Table {
+		e := &spec.Table[i]
+		e.Source = cmp.Or(r.Copies[e.Source], e.Source)
+	}
+	spec.Table = slices.DeleteFunc(spec.Table, func(e shared.Entry) bool {
+		if e.Why == view.OriginAbove {
+			return true // it is the host's there
+		}
+		if !slices.Contains(r.Spellings, e.Path) {
+			return false
+		}
+		if !slices.ContainsFunc(systemLinks[:], func(link string) bool { return paths.Inside(link, e.Path) }) {
+			notes = append(notes, fmt.Sprintf("%s: inside, the symlink %q does not lead to %q", e.Why, e.Path, e.Source))
+		}
+		return true
+	})
+	return spec, notes
+}
+
+// systemLinks are the links at the top of a macOS, which work inside as well.
+var systemLinks = [...]string{"/tmp", "/var", "/etc", "/home"}

@@ -1,0 +1,245 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/host/session"
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// sandboxSlot holds the opened sandbox of one definition.
+type sandboxSlot struct {
+	lock    chan struct{}
+	current *openSandbox   // guarded by lock, as is retired
+	retired []*openSandbox // what others took the place of, while commands run in them
+}
+
+// openSandbox is a definition opened in an engine.
+type openSandbox struct {
+	shared.Sandbox
+	name     string
+	def      Definition
+	resolved *facts.Resolved
+	engine   *runningEngine
+	decision policy.Decision
+	running  *atomic.Int64 // commands, and whatever else holds it
+	giveUp   func()        // of one command: what holds places for it
+}
+
+// release gives up what Host.sandbox gave. Nil is allowed.
+func (sb *openSandbox) release() {
+	if sb != nil {
+		sb.giveUp()
+		sb.running.Add(-1)
+	}
+}
+
+// forCommand is sb for one command, with what was resolved for it.
+func (sb *openSandbox) forCommand(now *facts.Resolved, giveUp func()) *openSandbox {
+	sb.running.Add(1)
+	one, r := *sb, *now
+	one.giveUp, one.resolved = giveUp, &r
+	r.Spec = sb.resolved.Spec
+	if r.Spec.Unconfined {
+		r.Notes = nil // which are about mounts
+	}
+	return &one
+}
+
+// sandbox gives the opened sandbox of a definition, opening it if need be. The
+// definition is resolved for each command: a bind that has come to exist, or a
+// repository that was made or moved, counts from the next one on. The caller
+// must release what it gets.
+func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbox, error) {
+	if h.options.EnginesOnly {
+		return nil, errEnginesOnly
+	}
+	name, def, err := h.definition(name)
+	if err != nil {
+		return nil, err
+	}
+	def = forRoute(def, via)
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil, ErrClosed
+	}
+	slot := h.sandboxes[via.slot(name)]
+	if slot == nil {
+		slot = &sandboxSlot{lock: make(chan struct{}, 1)}
+		h.sandboxes[via.slot(name)] = slot
+	}
+	h.mu.Unlock()
+
+	select {
+	case slot.lock <- struct{}{}:
+		defer func() { <-slot.lock }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	engine := func() (*runningEngine, error) { return h.engine(ctx, cmp.Or(via.engine, def.Engine)) }
+	if slot.current == nil {
+		var cancel func()
+		engine, cancel = h.engineAhead(ctx, cmp.Or(via.engine, def.Engine))
+		defer cancel()
+	}
+	resolved, err := h.resolve(ctx, name, def, via.unconfined)
+	if err != nil {
+		return nil, err
+	}
+	at(ctx, "it waited for the lock of what holds the places of missing paths")
+	held, err := h.machine.Hold(ctx, resolved)
+	if err != nil {
+		return nil, &SandboxError{Sandbox: name, Err: err}
+	}
+	giveUp := func() { h.linger.giveUp(via.slot(name), held) }
+	if sb := slot.current; sb != nil {
+		usable, err := sb.engine.usable(ctx)
+		switch {
+		case err != nil:
+			held.Release()
+			return nil, err
+		case usable && slices.Equal(sb.resolved.Spec.Table, resolved.Spec.Table):
+			return sb.forCommand(resolved, giveUp), nil
+		case usable:
+			slot.retired = append(slot.retired, sb)
+			slot.current = nil
+		}
+	}
+	opened, err := h.open(ctx, name, def, resolved, via, engine)
+	if err != nil {
+		held.Release()
+		return nil, &SandboxError{Sandbox: name, Err: err}
+	}
+	if h.isClosed() { // Close may not have waited for us
+		held.Release()
+		opened.close(context.Background())
+		return nil, ErrClosed
+	}
+	slot.current = opened
+	// Not before: what an engine keeps for a session can go with its last sandbox.
+	slot.closeRetired(ctx, false)
+	return opened.forCommand(resolved, giveUp), nil
+}
+
+// resolve resolves a definition in the Host's session.
+func (h *Host) resolve(ctx context.Context, name string, def Definition, unconfined bool) (*facts.Resolved, error) {
+	request := facts.Request{Name: name, Definition: def, Unisolated: unconfined || h.unisolated(def)}
+	at(ctx, "it waited for the lock of its session")
+	for write := false; ; write = true {
+		state, err := h.session.Get(ctx, session.Reach(&def), write)
+		if err != nil {
+			return nil, err
+		}
+		if request.Session = state.Session; !request.Unisolated {
+			request.SessionHome = state.Home // elsewhere it is the caller's
+		}
+		at(ctx, "the workspace was searched")
+		out, err := h.machine.Resolve(ctx, request)
+		if err == nil && out.WantsSession && !write {
+			continue // one that is made on demand
+		}
+		if err == nil {
+			err = session.Prepare(&out.Spec)
+		}
+		if err != nil {
+			return nil, &SandboxError{Sandbox: name, Err: err}
+		}
+		if state.Note != "" {
+			out.Notes = append(out.Notes, state.Note)
+		}
+		return out, nil
+	}
+}
+
+func (h *Host) open(ctx context.Context, name string, def Definition, resolved *facts.Resolved, via route, started func() (*runningEngine, error)) (*openSandbox, error) {
+	at(ctx, "engine %q was started", h.engineName(cmp.Or(via.engine, def.Engine)))
+	engine, err := started()
+	if err != nil {
+		return nil, err
+	}
+	var decided policy.Decision // denies: that of an unconfined route is made for each command
+	if via.unconfined {
+		// Who approves the run approves that no limit is held; events say so.
+		resolved.Spec.Unconfined, resolved.Spec.Limits.BestEffort = true, true
+		if missing := engine.info.Features.Missing(resolved.Spec.Requires()); len(missing) > 0 {
+			return nil, unsupported(engine.info.Name, missing[0])
+		}
+	} else {
+		resolved.Spec.Unconfined = engine.info.Features.Has(shared.FeatureUnconfined)
+	}
+	spec := resolved.Spec
+	if !spec.Unconfined && !engine.info.Features.Has(shared.FeatureRemap) {
+		var notes []string
+		spec, notes = resolved.AsHost()
+		resolved.Notes = append(resolved.Notes, notes...)
+	}
+	if !engine.info.Features.Has(shared.FeatureHidden) {
+		// Nobody has asked for it, and nothing of the host shows there.
+		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAbove })
+	}
+	if !via.unconfined {
+		if decided, err = h.decideEngine(def, engine.info, &spec); err != nil {
+			return nil, err
+		}
+	}
+	if resolved.Spec.Unconfined {
+		resolved.Notes = nil // which are about mounts
+	}
+	at(ctx, "engine %q opened the sandbox", engine.info.Name)
+	spec.Prepare = !h.options.OneShot
+	sandbox, err := engine.Open(ctx, spec)
+	if err != nil && ctx.Err() != nil {
+		engine.doubt()
+	}
+	if confirmErr := engine.confirm(ctx); confirmErr != nil {
+		if err == nil {
+			sandbox.Close(context.WithoutCancel(ctx))
+		}
+		return nil, engine.lost(confirmErr)
+	}
+	if err != nil {
+		return nil, engine.lost(err)
+	}
+	return &openSandbox{Sandbox: sandbox, name: name, def: def, resolved: resolved, engine: engine, decision: decided,
+		running: new(atomic.Int64)}, nil
+}
+
+func unsupported(engine string, r shared.Requirement) error {
+	return &shared.Error{Kind: shared.ErrUnsupported, Attribute: r.Attribute,
+		Message: fmt.Sprintf("engine %q cannot hold this: it has no feature %s", engine, r.Feature),
+		Hint:    "take it out of the definition or use another engine"}
+}
+
+// closeRetired closes the retired sandboxes that nobody uses; with all, those
+// too whose commands it kills by that. Its caller holds the lock, under which
+// alone somebody begins to use one.
+func (s *sandboxSlot) closeRetired(ctx context.Context, all bool) error {
+	var errs []error
+	s.retired = slices.DeleteFunc(s.retired, func(sb *openSandbox) bool {
+		if !all && sb.running.Load() > 0 {
+			return false
+		}
+		errs = append(errs, sb.close(ctx))
+		return true
+	})
+	return errors.Join(errs...)
+}
+
+// close closes a sandbox in its engine and kills what runs in it.
+func (sb *openSandbox) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := sb.Sandbox.Close(ctx); err != nil && !errors.Is(err, shared.ErrEngineLost) {
+		return fmt.Errorf("sandbox %q: %w", sb.name, err)
+	}
+	return nil
+}
