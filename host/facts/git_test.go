@@ -236,7 +236,7 @@ func TestResolveGit(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			ws, err := workspace.New(workspace.Options{Root: base + "/" + test.root, Writable: test.writable, Home: base + "/home"})
+			ws, err := workspace.New(workspace.Options{Root: base + "/" + test.root, Writable: test.writable, Home: base + "/home", LookupEnv: os.LookupEnv})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -293,7 +293,7 @@ func TestResolveSealsWhatIsAbove(t *testing.T) {
 		{root: "home/src/a", def: view.Definition{ReadOnly: true}},
 		{root: "home/src/a", def: view.Definition{DenyPaths: []string{base + "/home/src/c"}}, want: []string{"home/src"}},
 	} {
-		ws, err := workspace.New(workspace.Options{Root: base + "/" + test.root, Writable: test.writable, Home: base + "/home"})
+		ws, err := workspace.New(workspace.Options{Root: base + "/" + test.root, Writable: test.writable, Home: base + "/home", LookupEnv: os.LookupEnv})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +328,7 @@ func TestResolveRefusesToBindWhatIsGuarded(t *testing.T) {
 	t.Parallel()
 	base := newRepositories(t)
 	write(t, base, "main/config.hcl")
-	ws, err := workspace.New(workspace.Options{Root: base + "/main", Home: base + "/home"})
+	ws, err := workspace.New(workspace.Options{Root: base + "/main", Home: base + "/home", LookupEnv: os.LookupEnv})
 	if err != nil {
 		t.Fatal(err)
 	}

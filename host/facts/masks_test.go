@@ -189,7 +189,7 @@ func TestSensitiveElsewhere(t *testing.T) {
 func TestControlSockets(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
-	ws, err := workspace.New(workspace.Options{Root: tr.project, Home: tr.home})
+	ws, err := workspace.New(workspace.Options{Root: tr.project, Home: tr.home, LookupEnv: os.LookupEnv})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func newTree(t *testing.T) tree {
 
 func (tr tree) machine(t *testing.T) *Machine {
 	t.Helper()
-	ws, err := workspace.New(workspace.Options{Root: tr.project, Home: tr.home})
+	ws, err := workspace.New(workspace.Options{Root: tr.project, Home: tr.home, LookupEnv: os.LookupEnv})
 	if err != nil {
 		t.Fatal(err)
 	}
