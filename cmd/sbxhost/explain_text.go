@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,64 +16,13 @@ import (
 // text is an explanation for people.
 func (e *explained) text() string {
 	var b strings.Builder
-	config := "built in"
-	if e.Config != "" {
-		config = quote(e.Config) + " (" + e.Origin + ")"
-	}
-	rows := [][]string{
-		{"sandbox", quote(e.Sandbox)},
-		{"config", config},
-		{"engine", quote(e.Engine) + " (" + quote(e.Source) + ")"},
-		{"decision", e.decision()},
-		{"network", e.Network},
-		{"filesystem", e.Filesystem},
-		{"directory", quote(e.Dir)},
-	}
-	if e.Decision != "sandboxed" {
-		rows = append(rows, []string{"because", oneLine(e.Reason)})
-	}
-	for _, path := range e.Sensitive {
-		rows = append(rows, []string{"secrets", quote(path) + " is within reach"})
-	}
-	if e.Home != "" {
-		rows = append(rows, []string{"home", quote(e.Home)})
-	}
-	if e.User != nil {
-		rows = append(rows, []string{"user", fmt.Sprintf("%d:%d", e.User.UID, e.User.GID)})
-	}
-	if e.Session != nil {
-		name := "of this command"
-		if e.Session.Name != "" {
-			name = e.Session.Name
-		}
-		rows = append(rows, []string{"session", name + " (" + quote(e.Session.Dir) + ")"})
-	}
-	switch {
-	case e.Script:
-		rows = append(rows, []string{"command", strings.TrimRight("a script "+quoteAll(e.Command), " ")})
-	case e.Command != nil:
-		rows = append(rows, []string{"command", quoteAll(e.Command)})
-	}
-	if e.TTY {
-		rows = append(rows, []string{"terminal", "of its own"})
-	}
-	if e.TimeoutMS > 0 {
-		rows = append(rows, []string{"timeout", fmt.Sprintf("%v, then %v of grace", milliseconds(e.TimeoutMS), milliseconds(e.GraceMS))})
-	}
-	for _, name := range slices.Sorted(maps.Keys(e.Limits)) {
-		rows = append(rows, []string{"limit", fmt.Sprintf("%s = %v", name, e.Limits[name])})
-	}
-	if string(e.Options) != "{}" {
-		rows = append(rows, []string{"options", printable(string(e.Options))})
-	}
-	b.WriteString(table("", rows))
-
+	b.WriteString(table("", e.summary()))
 	section := func(title string, rows [][]string) {
 		if len(rows) > 0 {
 			b.WriteString("\n" + title + "\n" + table("  ", rows))
 		}
 	}
-	rows = nil
+	var rows [][]string
 	for _, entry := range e.Table {
 		place := quote(entry.Path)
 		if entry.Source != "" && entry.Source != entry.Path {
@@ -103,6 +53,48 @@ func (e *explained) text() string {
 		}
 	}
 	return b.String()
+}
+
+// summary is what an explanation says of the command as a whole.
+func (e *explained) summary() [][]string {
+	config := "built in"
+	if e.Config != "" {
+		config = quote(e.Config) + " (" + e.Origin + ")"
+	}
+	rows := [][]string{
+		{"sandbox", quote(e.Sandbox)},
+		{"config", config},
+		{"engine", quote(e.Engine) + " (" + quote(e.Source) + ")"},
+		{"decision", e.decision()},
+		{"network", e.Network},
+		{"filesystem", e.Filesystem},
+		{"directory", quote(e.Dir)},
+	}
+	add := func(wanted bool, name, text string) {
+		if wanted {
+			rows = append(rows, []string{name, text})
+		}
+	}
+	add(e.Decision != "sandboxed", "because", oneLine(e.Reason))
+	for _, path := range e.Sensitive {
+		add(true, "secrets", quote(path)+" is within reach")
+	}
+	add(e.Home != "", "home", quote(e.Home))
+	if e.User != nil {
+		add(true, "user", fmt.Sprintf("%d:%d", e.User.UID, e.User.GID))
+	}
+	if e.Session != nil {
+		add(true, "session", cmp.Or(e.Session.Name, "of this command")+" ("+quote(e.Session.Dir)+")")
+	}
+	add(e.Script, "command", strings.TrimRight("a script "+quoteAll(e.Command), " "))
+	add(!e.Script && e.Command != nil, "command", quoteAll(e.Command))
+	add(e.TTY, "terminal", "of its own")
+	add(e.TimeoutMS > 0, "timeout", fmt.Sprintf("%v, then %v of grace", milliseconds(e.TimeoutMS), milliseconds(e.GraceMS)))
+	for _, name := range slices.Sorted(maps.Keys(e.Limits)) {
+		add(true, "limit", fmt.Sprintf("%s = %v", name, e.Limits[name]))
+	}
+	add(string(e.Options) != "{}", "options", printable(string(e.Options)))
+	return rows
 }
 
 // whileMissing says what happens to an entry while there is nothing at its path.

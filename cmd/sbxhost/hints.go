@@ -80,13 +80,7 @@ func settingCommand(words []string) string {
 	for len(words) > 1 && slices.Contains([]string{"npx", "bunx", "pnpm", "yarn", "exec", "dlx"}, words[0]) {
 		words = words[1:]
 	}
-	if len(words) == 0 {
-		return ""
-	}
-	program, rest := filepath.Base(words[0]), words[1:]
-	for program == "git" && len(rest) > 1 && (rest[0] == "-C" || rest[0] == "-c") {
-		rest = rest[2:]
-	}
+	program, rest := programOf(words)
 	verb := ""
 	if len(rest) > 0 {
 		verb, rest = rest[0], rest[1:]
@@ -105,6 +99,22 @@ func settingCommand(words []string) string {
 		}
 	}
 	return ""
+}
+
+// programOf gives the program of a command line by its name, and its words without
+// options of git's that take a value.
+func programOf(words []string) (program string, rest []string) {
+	if len(words) == 0 {
+		return "", nil
+	}
+	program, rest = filepath.Base(words[0]), words[1:]
+	if strings.HasPrefix(program, "python") && len(rest) > 1 && rest[0] == "-m" && rest[1] == "pip" {
+		program, rest = "pip", rest[2:]
+	}
+	for len(rest) > 1 && (rest[0] == "-C" || rest[0] == "-c") {
+		rest = rest[2:]
+	}
+	return program, rest
 }
 
 // unseenPath is about the first path among the arguments that is hidden, or that
@@ -199,57 +209,31 @@ func notTheCommand(word string) bool {
 // need one only at times, such as a build: a hint at each failing build would
 // be noise.
 func networkCommand(words []string) string {
-	if len(words) == 0 {
-		return ""
-	}
-	program, rest := filepath.Base(words[0]), words[1:]
-	if strings.HasPrefix(program, "python") && len(rest) > 1 && rest[0] == "-m" && rest[1] == "pip" {
-		program, rest = "pip", rest[2:]
-	}
-	verbs, ok := networkVerbs(program)
-	if !ok {
-		return ""
-	}
-	if verbs == "" {
-		return program
-	}
-	for len(rest) > 1 && (rest[0] == "-C" || rest[0] == "-c") { // git's, which take a value
-		rest = rest[2:]
-	}
-	for _, word := range rest {
-		if strings.HasPrefix(word, "-") {
-			continue
-		}
-		if slices.Contains(strings.Fields(verbs), word) {
-			return program + " " + word
-		}
-		break
-	}
-	return ""
-}
-
-// networkVerbs gives the subcommands of a program that need a network; none
-// means that the program itself does.
-func networkVerbs(program string) (verbs string, ok bool) {
+	program, rest := programOf(words)
+	verbs := ""
 	switch program {
 	case "curl", "wget", "ssh", "scp", "sftp", "ping", "dig", "nslookup", "host", "telnet", "ftp", "npx", "gh":
-		return "", true
+		return program
 	case "git":
-		return "clone fetch pull push ls-remote", true
+		verbs = "clone fetch pull push ls-remote"
 	case "npm", "pnpm", "yarn", "bun":
-		return "install i ci add update upgrade publish audit outdated view", true
+		verbs = "install i ci add update upgrade publish audit outdated view"
 	case "pip", "pip3", "pipx", "uv", "poetry":
-		return "install download add sync update", true
+		verbs = "install download add sync update"
 	case "go":
-		return "get install mod", true
+		verbs = "get install mod"
 	case "cargo":
-		return "fetch install add update search publish", true
+		verbs = "fetch install add update search publish"
 	case "gem", "bundle", "composer":
-		return "install update require", true
+		verbs = "install update require"
 	case "apt", "apt-get", "dnf", "yum", "apk":
-		return "update install upgrade add", true
+		verbs = "update install upgrade add"
 	}
-	return "", false
+	i := slices.IndexFunc(rest, func(word string) bool { return !isFlag(word) })
+	if i >= 0 && slices.Contains(strings.Fields(verbs), rest[i]) {
+		return program + " " + rest[i]
+	}
+	return ""
 }
 
 // notFoundHint is about a command that the sandbox does not have.

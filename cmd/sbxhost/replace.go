@@ -106,40 +106,48 @@ func replaceFile(dir *hostpath.Dir, name string, before, text []byte) (err error
 	case was.Mode&0o200 == 0:
 		return fmt.Errorf("%s is read-only: chmod u+w it", quote(path))
 	}
-	f, temp, err := dir.Temp(0o600)
-	if err != nil {
-		return fmt.Errorf("%s cannot be replaced: %w", quote(path), err)
-	}
-	defer func() {
-		if err != nil {
-			dir.Remove(temp)
+	return putFile(dir, name, text, 0o600, func(f *os.File) error {
+		if os.Geteuid() == 0 {
+			// What root changes stays its owner's. Nobody else can give a file away.
+			if err := f.Chown(int(was.Uid), int(was.Gid)); err != nil {
+				return err
+			}
 		}
-	}()
+		if err := f.Chmod(fs.FileMode(was.Mode & 0o777)); err != nil {
+			return err
+		}
+		// Else a machine that fails may have the new name and not the text.
+		if err := f.Sync(); err != nil || before == nil {
+			return err
+		}
+		now, err := config.Read(path)
+		if err == nil && !bytes.Equal(now, before) {
+			err = &hinted{errors.New("it was changed meanwhile"), "run it again"}
+		}
+		return err
+	})
+}
+
+// putFile puts a file of that name in a directory, whole or not at all. Where ready is
+// not nil, it has the last word on the file.
+func putFile(dir *hostpath.Dir, name string, text []byte, mode fs.FileMode, ready func(*os.File) error) error {
+	f, temp, err := dir.Temp(mode)
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: %w", quote(filepath.Join(dir.Path(), name)), err)
+	}
 	_, err = f.Write(text)
-	if os.Geteuid() == 0 {
-		// What root changes stays its owner's. Nobody else can give a file away.
-		err = errors.Join(err, f.Chown(int(was.Uid), int(was.Gid)))
-	}
-	if err == nil {
-		err = f.Chmod(fs.FileMode(was.Mode & 0o777))
-	}
-	if err == nil {
-		err = f.Sync() // else a machine that fails may have the new name and not the text
+	if err == nil && ready != nil {
+		err = ready(f)
 	}
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
+	if err == nil {
+		err = dir.Rename(temp, name)
+	}
 	if err != nil {
-		return fmt.Errorf("%s was not replaced: %w", quote(path), err)
+		dir.Remove(temp)
+		return fmt.Errorf("%s was not written: %w", quote(filepath.Join(dir.Path(), name)), err)
 	}
-	if before != nil {
-		now, err := config.Read(path)
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(now, before) {
-			return &hinted{fmt.Errorf("%s was changed meanwhile; nothing was written", quote(path)), "run it again"}
-		}
-	}
-	return dir.Rename(temp, name)
+	return nil
 }

@@ -65,7 +65,7 @@ func TestReplaceFileKeepsWhatIsNew(t *testing.T) {
 	}
 	defer dir.Close()
 	err = replaceFile(dir, "file", []byte("as it was read"), []byte("new"))
-	if err == nil || !strings.Contains(err.Error(), "was changed meanwhile; nothing was written") {
+	if err == nil || !strings.Contains(err.Error(), "was not written: it was changed meanwhile") {
 		t.Errorf("error %v", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "of the editor" {

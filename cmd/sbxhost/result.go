@@ -214,22 +214,10 @@ func (r *resultFile) try(path string) error {
 func (r *resultFile) write(res *result) (err error) {
 	defer r.dir.Close()
 	text, err := json.MarshalIndent(res, "", "  ")
-	if err != nil {
-		return fmt.Errorf("-result: %w", err)
-	}
-	f, temp, err := r.dir.Temp(0o644)
-	if err != nil {
-		return fmt.Errorf("-result: %w", err)
-	}
-	_, err = f.Write(append(text, '\n'))
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
 	if err == nil {
-		err = r.dir.Rename(temp, r.name)
+		err = putFile(r.dir, r.name, append(text, '\n'), 0o644, nil)
 	}
 	if err != nil {
-		r.dir.Remove(temp)
 		return fmt.Errorf("-result: %w", err)
 	}
 	return nil

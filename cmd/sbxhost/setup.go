@@ -303,11 +303,9 @@ func (a *app) told(message string, status int) error {
 // fromFile reports whether an attribute is one that a file can set.
 func fromFile(attribute string) bool {
 	first := strings.FieldsFunc(attribute, func(r rune) bool { return r == '.' || r == '[' || r == ' ' })[0]
-	return slices.Contains([]string{
-		"engine", "fallback", "network", "filesystem", "read_only", "workdir", "bind_paths", "deny_paths",
-		"protect_paths", "protect_paths_except", "git", "unix_sockets",
-		"env_passthrough", "env", "credentials", "limits", "config", "workspace", "audit",
-	}, first)
+	return first == "config" || slices.ContainsFunc(config.Reference(), func(a config.AttributeReference) bool {
+		return a.Block == first || a.Name == first && (a.Block == "" || a.Block == "sandbox")
+	})
 }
 
 // nameOf is a file's path, or what there is instead.
