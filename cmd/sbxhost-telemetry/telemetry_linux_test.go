@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -292,7 +293,7 @@ func TestTelemetry(t *testing.T) {
 		}{
 			{[]string{"-sandbox", "fast", "--", "true"}, 0, "exited", "process.exit.code", "0"},
 			{[]string{"-sandbox", "fast", "--", "sh", "-c", "kill -KILL $$"}, 137, "signaled", "sbxhost.signal", "SIGKILL"},
-			{[]string{"-sandbox", "fast", "-timeout", "100ms", "--", "sh", "-c", "read x </dev/zero"}, 124, "timed_out", "sbxhost.signal", "SIGTERM"},
+			{[]string{"-sandbox", "fast", "-timeout", "2s", "--", "sh", "-c", "read x </dev/zero"}, 124, "timed_out", "sbxhost.signal", "SIGTERM"},
 			{[]string{"-sandbox", "fast", "--", "/no/such"}, 127, "failed", "sbxhost.engine", "native"},
 			{[]string{"-sandbox", "fast", "-no-sandbox", "--", "true"}, 125, "failed", "sbxhost.decision", "denied"},
 			{[]string{"-sandbox", "fast", "-no-sandbox", "--", "true"}, 125, "failed", "sbxhost.rule", "bypass-not-allowed"},
@@ -389,10 +390,22 @@ func TestTelemetry(t *testing.T) {
 			info, err := os.Stat(result)
 			return err == nil && info.Size() > 0 // at the beginning an empty file was made there, to see whether that can be done
 		})
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
+		ended := make(chan struct{})
+		go func() {
+			_ = cmd.Wait()
+			close(ended)
+		}()
+		for waiting := true; waiting; {
+			// One that comes before sbxhost waits is the command's, which has ended.
+			if err := cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				t.Fatal(err)
+			}
+			select {
+			case <-ended:
+				waiting = false
+			case <-time.After(5 * time.Second):
+			}
 		}
-		_ = cmd.Wait()
 		if status := cmd.ProcessState.ExitCode(); status != 7 || !strings.Contains(stderr.String(), "telemetry: interrupt") {
 			t.Errorf("status %d\n%s", status, stderr.String())
 		}
