@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host/session"
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/sessiondir"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
 )
@@ -29,11 +31,11 @@ var ErrRefusedRoot = workspace.ErrRefusedRoot
 // another workspace, one that a living process uses, one whose home or /tmp holds
 // more than it may, and a place for sessions that others could write to.
 var (
-	ErrSessionName      = workspace.ErrSessionName
-	ErrSessionWorkspace = workspace.ErrSessionWorkspace
-	ErrSessionInUse     = workspace.ErrSessionInUse
-	ErrSessionFull      = workspace.ErrSessionFull
-	ErrUnsafeCache      = workspace.ErrUnsafeCache
+	ErrSessionName      = sessiondir.ErrName
+	ErrSessionWorkspace = sessiondir.ErrWorkspace
+	ErrSessionInUse     = sessiondir.ErrInUse
+	ErrSessionFull      = sessiondir.ErrFull
+	ErrUnsafeCache      = hostpath.ErrNotPrivate
 )
 
 // ExitError says that a command ran and did not succeed. The sandbox itself

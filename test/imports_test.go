@@ -40,6 +40,7 @@ var rules = []rule{
 	{packages: "paths", others: []string{}, pure: true},
 	{packages: "hostpath", others: []string{"golang.org/x/sys"}},
 	{packages: "workspace", ours: []string{"hostpath"}, others: []string{"golang.org/x/sys"}},
+	{packages: "sessiondir", ours: []string{"hostpath"}, others: []string{"golang.org/x/sys"}},
 	{packages: "glob", others: []string{}},
 	{packages: "scan", ours: []string{"glob", "hostpath"}, others: []string{"golang.org/x/sys"}},
 	{packages: "stubs", ours: []string{"hostpath"}, others: []string{"golang.org/x/sys"}},
@@ -68,9 +69,9 @@ var rules = []rule{
 	{packages: "host/view", ours: []string{"hostpath", "workspace", "glob", "scan", "shared"}, others: []string{}, pure: true},
 	{packages: "host/env", ours: []string{"host/view", "shared"}, others: []string{}, pure: true},
 	{packages: "host/stdio", ours: []string{"shared"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
-	{packages: "host/facts", ours: []string{"host/env", "host/view", "approvals", "glob", "hostpath", "scan", "shared", "stubs", "workspace"}, others: []string{"github.com/hashicorp/go-hclog", "golang.org/x/sys"}},
-	{packages: "host/session", ours: []string{"host/view", "hostpath", "workspace", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
-	{packages: "host", ours: []string{"host/*", "hostpath", "policy", "approvals", "audit", "workspace", "stubs", "shared", "shared/sandboxinit"}},
+	{packages: "host/facts", ours: []string{"host/env", "host/view", "approvals", "glob", "hostpath", "scan", "sessiondir", "shared", "stubs", "workspace"}, others: []string{"github.com/hashicorp/go-hclog", "golang.org/x/sys"}},
+	{packages: "host/session", ours: []string{"host/view", "hostpath", "sessiondir", "workspace", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
+	{packages: "host", ours: []string{"host/*", "hostpath", "policy", "approvals", "audit", "sessiondir", "workspace", "stubs", "shared", "shared/sandboxinit"}},
 	{packages: "config", ours: []string{"host", "host/env", "host/view", "policy", "audit", "shared", "glob"}},
 	{packages: "telemetry", others: []string{}},
 	{packages: "cmd/sbxhost", ours: []string{"hostpath", "config", "host", "host/view", "policy", "approvals", "audit", "shared", "shared/cmdengine/cgroup", "shared/enginetest", "shared/sandboxinit", "plugins/*", "telemetry"}},
@@ -100,7 +101,7 @@ var exclusive = map[string][]string{
 // would cost every command its initialisation.
 var never = []string{
 	"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "go.opentelemetry.io/otel/exporters",
-	module + "/host", module + "/config", module + "/workspace", module + "/policy", module + "/approvals", module + "/audit",
+	module + "/host", module + "/config", module + "/workspace", module + "/sessiondir", module + "/policy", module + "/approvals", module + "/audit",
 }
 
 func TestImportRules(t *testing.T) {

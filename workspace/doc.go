@@ -15,28 +15,22 @@
 // or [Workspace.OpenFile], where the kernel follows no symlink at all, and not
 // by handing a resolved path to package os.
 //
-// An [Umbrella] is the scratch directory of one session: private, made on
-// first use, removed by its owner, and swept by anyone of the same user once
-// the owner is dead. No sweep removes an umbrella whose owner lives.
+// [GitDirs] finds the git directories of a worktree or submodule, [Workspace.Obeyed]
+// what a git on the host obeys there, [Workspace.Identity] the git identity in force at
+// the root, and [Workspace.Inspect] and [Workspace.Acting] what git would act on in a
+// repository that a command has made or changed. None runs anything that the workspace
+// controls: git is asked for its configuration, which it reads and does not obey.
 //
-// [GitDirs] finds the git directories of a worktree or submodule,
-// [Workspace.Obeyed] what a git on the host obeys there,
-// [Workspace.Identity] the git identity in force at the root, and
-// [Workspace.Inspect] what git would act on in a repository that a command made.
-// None runs anything that the workspace controls.
+// What git obeys is protected: commands cannot write it. Where a path of it does not
+// exist, its place is held, so that commands cannot create it either. GitLayout.Present
+// is the exception: those paths are protected if they exist, and never held.
 //
 // # What it does not promise
 //
 // Hard links cannot be told from the file itself: a name inside a root that is
 // a second name of a file outside passes. Mount points inside a root are part
 // of it. On a case-insensitive file system a path must spell its root as the
-// root was given; another spelling is refused rather than allowed. An
-// [Umbrella] on a network file system is as exclusive as flock is there.
+// root was given; another spelling is refused rather than allowed.
 //
-// [Umbrella.Room] measures; it does not stop anybody who writes. In a tree of more
-// than a few hundred files, growth that others hide by freeing as much on the same
-// file system is found ten minutes later, and a sixteenth above the limit may pass
-// until then. What lies in a directory that its owner may not read is not counted.
-//
-// The package needs flock and the *at system calls, that is, Linux or macOS.
+// The package needs the *at system calls, that is, Linux or macOS.
 package workspace

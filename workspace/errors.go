@@ -1,10 +1,6 @@
 package workspace
 
-import (
-	"errors"
-
-	"github.com/sbxhost/sbxhost/hostpath"
-)
+import "errors"
 
 // Errors that callers tell apart with errors.Is. What is returned wraps one of
 // them and names the path or the field.
@@ -37,17 +33,4 @@ var (
 	// ErrGitLayout: .git is not what a repository, worktree or submodule at
 	// this root would have.
 	ErrGitLayout = errors.New("not a git layout that can be trusted")
-	// ErrSessionName: a session name that is no plain file name.
-	ErrSessionName = errors.New("invalid session name")
-	// ErrSessionInUse: the named session has a living owner.
-	ErrSessionInUse = errors.New("session is in use")
-	// ErrSessionWorkspace: the named session belongs to another workspace.
-	ErrSessionWorkspace = errors.New("session belongs to another workspace")
-	// ErrSessionFull: a directory of the session holds more than it may.
-	ErrSessionFull = errors.New("session is full")
-	// ErrUnsafeCache: the cache directory is somebody else's or others can
-	// write to it, so what lies in it can be swapped.
-	ErrUnsafeCache = hostpath.ErrNotPrivate
-	// ErrClosed: the umbrella was used after Close.
-	ErrClosed = errors.New("session is closed")
 )

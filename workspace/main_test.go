@@ -9,14 +9,6 @@ import (
 	"testing"
 )
 
-// The test binary runs itself for tests that need several processes.
-func TestMain(m *testing.M) {
-	if job := os.Getenv("WORKSPACE_TEST_JOB"); job != "" {
-		os.Exit(runJob(job))
-	}
-	os.Exit(m.Run())
-}
-
 // need skips a test whose tool is absent, unless SBXHOST_REQUIRE says that it
 // must be there.
 func need(t *testing.T, tool string) string {
@@ -77,4 +69,9 @@ func mustNew(t testing.TB, o Options) *Workspace {
 		t.Fatal(err)
 	}
 	return w
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

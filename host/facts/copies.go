@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sbxhost/sbxhost/sessiondir"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // useCopies shows configurations as a command has to see them, from copies by their
@@ -39,7 +39,7 @@ func (m *Machine) useCopies(out *Resolved) {
 func (m *Machine) copies() string {
 	if m.Owner != nil {
 		gid := int(m.Owner.User.GID)
-		dir := workspace.SystemSessionsDir()
+		dir := sessiondir.SystemBase()
 		for _, name := range []string{"", "git", strconv.Itoa(gid)} {
 			dir = filepath.Join(dir, name)
 			if os.Mkdir(dir, 0o700) == nil && os.Chmod(dir, 0o711) != nil {
@@ -51,7 +51,7 @@ func (m *Machine) copies() string {
 		}
 		return dir
 	}
-	sessions, err := workspace.SessionsDir(m.Caller.LookupEnv)
+	sessions, err := sessiondir.UserBase(m.Caller.LookupEnv)
 	if err != nil {
 		return ""
 	}

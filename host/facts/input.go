@@ -14,7 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
-	"github.com/sbxhost/sbxhost/workspace"
+	"github.com/sbxhost/sbxhost/sessiondir"
 )
 
 // input is what a definition's table is made for.
@@ -111,8 +111,8 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
 		}
 	}
 	for i, base := range in.Session.Bases {
-		if v.Visible(base) && !strings.HasPrefix(base, workspace.SystemSessionsDir()) {
-			_ = workspace.MakeBase(base) // else nobody makes it
+		if v.Visible(base) && !strings.HasPrefix(base, sessiondir.SystemBase()) {
+			_ = sessiondir.MakeBase(base) // else nobody makes it
 		}
 		if resolved, err := filepath.EvalSymlinks(base); err == nil {
 			in.Session.Bases[i] = resolved

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/sessiondir"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/stubs"
 	"github.com/sbxhost/sbxhost/workspace"
@@ -80,11 +81,11 @@ func LookupOwner(ws *workspace.Workspace, c *Caller) *Owner {
 }
 
 // ForFiles is who is to own what is made for commands, nil for the caller.
-func (o *Owner) ForFiles() *workspace.Owner {
+func (o *Owner) ForFiles() *sessiondir.User {
 	if o == nil {
 		return nil
 	}
-	return &workspace.Owner{UID: o.User.UID, GID: o.User.GID}
+	return &sessiondir.User{UID: o.User.UID, GID: o.User.GID}
 }
 
 // HomeDir is the owner's home, "" where there is none.

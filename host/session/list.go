@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sbxhost/sbxhost/workspace"
+	"github.com/sbxhost/sbxhost/sessiondir"
 )
 
 // Info describes a named session that there is.
@@ -36,7 +36,7 @@ func List(ctx context.Context, lookupEnv func(string) (string, bool), dir string
 	}
 	var list []Info
 	for _, p := range places {
-		found, err := workspace.Sessions(p.base)
+		found, err := sessiondir.List(p.base)
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func Remove(lookupEnv func(string) (string, bool), dir, name string) error {
 	}
 	var with []string
 	for _, p := range places {
-		found, err := workspace.Sessions(p.base)
+		found, err := sessiondir.List(p.base)
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func Remove(lookupEnv func(string) (string, bool), dir, name string) error {
 	case 0:
 		return fmt.Errorf("session %q: %w", name, fs.ErrNotExist)
 	case 1:
-		return workspace.RemoveSession(with[0], name)
+		return sessiondir.Remove(with[0], name)
 	}
 	return fmt.Errorf("session %q: there are several, for different users (%s); say which by its directory", name, strings.Join(with, ", "))
 }
@@ -91,7 +91,7 @@ func findPlaces(lookupEnv func(string) (string, bool), dir string) ([]place, err
 	if dir != "" {
 		return []place{{dir, self}}, nil
 	}
-	user, err := workspace.SessionsDir(lookupEnv)
+	user, err := sessiondir.UserBase(lookupEnv)
 	if err != nil {
 		return nil, err
 	}
@@ -99,13 +99,13 @@ func findPlaces(lookupEnv func(string) (string, bool), dir string) ([]place, err
 	if self != 0 {
 		return places, nil
 	}
-	entries, err := os.ReadDir(workspace.SystemSessionsDir())
+	entries, err := os.ReadDir(sessiondir.SystemBase())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	for _, e := range entries {
 		if uid, err := strconv.ParseUint(e.Name(), 10, 32); err == nil && e.IsDir() {
-			places = append(places, place{filepath.Join(workspace.SystemSessionsDir(), e.Name()), uint32(uid)})
+			places = append(places, place{filepath.Join(sessiondir.SystemBase(), e.Name()), uint32(uid)})
 		}
 	}
 	return places, nil

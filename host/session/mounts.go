@@ -12,21 +12,21 @@ import (
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/sessiondir"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // Bases are the directories of this machine that hold sessions which commands of
 // this user could open: base, if there is one, those of the caller, and those of a
 // user with that home, whose environment is not kndir.
 func Bases(base string, lookupEnv func(string) (string, bool), otherHome string) []string {
-	bases := []string{workspace.SystemSessionsDir()}
+	bases := []string{sessiondir.SystemBase()}
 	if base != "" {
 		bases = append(bases, base)
 	}
 	other := func(name string) (string, bool) { return otherHome, name == "HOME" && otherHome != "" }
 	for _, lookup := range []func(string) (string, bool){lookupEnv, other} {
-		if dir, err := workspace.SessionsDir(lookup); err == nil {
+		if dir, err := sessiondir.UserBase(lookup); err == nil {
 			bases = append(bases, dir)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/sessiondir"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // diskRoom is the cap of a session's own directories where a definition sets no
@@ -20,7 +20,7 @@ const diskRoom = 4 << 30
 // A sizedDir is a directory of the session that a command can fill: it lasts,
 // so that no engine can cap it as it does memory.
 type sizedDir struct {
-	sub   string // of the umbrella
+	sub   string // of the session's directory
 	place string // inside
 }
 
@@ -66,8 +66,8 @@ func (s *Session) CheckRoom(ctx context.Context, spec *shared.Spec) error {
 	}
 	limit := roomLimit(spec)
 	for _, dir := range filled(spec) {
-		err := s.umbrella.Room(ctx, dir.sub, limit)
-		if !errors.Is(err, workspace.ErrSessionFull) {
+		err := s.dir.Room(ctx, dir.sub, limit)
+		if !errors.Is(err, sessiondir.ErrFull) {
 			if err != nil {
 				return err
 			}
@@ -78,7 +78,7 @@ func (s *Session) CheckRoom(ctx context.Context, spec *shared.Spec) error {
 			what = fmt.Sprintf("of session %q", name)
 			hint = fmt.Sprintf("remove the session with all that it keeps, sbxhost sessions rm %s, or raise limits.temp_size", name)
 		}
-		return &shared.Error{Kind: workspace.ErrSessionFull, Attribute: tempSizeAttribute,
+		return &shared.Error{Kind: sessiondir.ErrFull, Attribute: tempSizeAttribute,
 			Message: fmt.Sprintf("%s %s holds more than %s, which is all that it may", dir.place, what, bytesText(limit)), Hint: hint}
 	}
 	return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/sessiondir"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // Options say what commands share. The zero value gives a Host a session
@@ -57,7 +57,7 @@ type Options struct {
 	Dir string
 }
 
-// Directories of a session's umbrella that commands write to. Each reach but the
+// Directories of a session's directory that commands write to. Each reach but the
 // plain one has a home of its own, and a directory in which its engines keep the
 // rest.
 const (
@@ -73,7 +73,7 @@ func Reach(d *view.Definition) string {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(d.Credentials))), "_")
 }
 
-// reachSub is the name of a directory of the umbrella that is one reach's own.
+// reachSub is the name of a directory of the session that is one reach's own.
 func reachSub(name, reach string) string {
 	if reach == "" {
 		return name
@@ -85,7 +85,7 @@ func reachSub(name, reach string) string {
 type Session struct {
 	once, needed bool // needed: to fail rather than to do without
 	base         string
-	umbrella     *workspace.Umbrella
+	dir          *sessiondir.Dir
 	baseErr      error // why there is no base
 	id           string
 	root         string // of the workspace
@@ -106,7 +106,7 @@ var ErrClosed = errors.New("host is closed")
 type For struct {
 	Root      string           // of the workspace
 	Temp      bool             // there is a directory that is /tmp inside
-	Owner     *workspace.Owner // whom commands run as; nil is the caller
+	Owner     *sessiondir.User // whom commands run as; nil is the caller
 	LookupEnv func(string) (string, bool)
 	Logger    hclog.Logger
 }
@@ -118,9 +118,9 @@ func New(o Options, f For) (*Session, error) {
 	case o.Dir != "":
 		s.base = o.Dir
 	case f.Owner != nil:
-		s.base = filepath.Join(workspace.SystemSessionsDir(), strconv.FormatUint(uint64(f.Owner.UID), 10))
+		s.base = filepath.Join(sessiondir.SystemBase(), strconv.FormatUint(uint64(f.Owner.UID), 10))
 	default:
-		s.base, s.baseErr = workspace.SessionsDir(f.LookupEnv)
+		s.base, s.baseErr = sessiondir.UserBase(f.LookupEnv)
 	}
 	if s.baseErr != nil {
 		if s.needed {
@@ -129,7 +129,7 @@ func New(o Options, f For) (*Session, error) {
 		return s, nil
 	}
 	var err error
-	if s.umbrella, err = workspace.NewUmbrella(workspace.UmbrellaOptions{Base: s.base, Name: o.Name, Owner: f.Owner}); err != nil {
+	if s.dir, err = sessiondir.New(sessiondir.Options{Base: s.base, Name: o.Name, Owner: f.Owner}); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -140,10 +140,10 @@ func (s *Session) Base() string { return s.base }
 
 // Name is empty for a Host's own session.
 func (s *Session) Name() string {
-	if s.umbrella == nil {
+	if s.dir == nil {
 		return ""
 	}
-	return s.umbrella.Name()
+	return s.dir.Name()
 }
 
 // Get gives the session for commands of a reach, with its directory where it has
@@ -192,21 +192,21 @@ func (s *Session) Temp(ctx context.Context) (string, error) {
 	if _, err := s.Get(ctx, "", true); err != nil {
 		return "", err
 	}
-	return s.umbrella.Sub(ctx, tempDir)
+	return s.dir.Sub(ctx, tempDir)
 }
 
 func (s *Session) open(ctx context.Context, reach string) (state State, err error) {
 	if s.baseErr != nil {
 		return state, s.baseErr
 	}
-	if state.Dir, err = s.umbrella.Dir(ctx); err != nil {
+	if state.Dir, err = s.dir.Path(ctx); err != nil {
 		return state, err
 	}
-	if err := s.umbrella.Claim(ctx, s.root); err != nil {
+	if err := s.dir.Claim(ctx, s.root); err != nil {
 		return state, err
 	}
 	if reach != "" {
-		if state.Dir, err = s.umbrella.Sub(ctx, reachSub(reachDir, reach)); err != nil {
+		if state.Dir, err = s.dir.Sub(ctx, reachSub(reachDir, reach)); err != nil {
 			return state, err
 		}
 	}
@@ -218,7 +218,7 @@ func (s *Session) open(ctx context.Context, reach string) (state State, err erro
 	sum := sha256.Sum256([]byte(state.Dir))
 	state.ID, state.Named = hex.EncodeToString(sum[:16]), true
 	// The memory that an engine keeps for a home goes with its last command.
-	state.Home, err = s.umbrella.Sub(ctx, reachSub(homeDir, reach))
+	state.Home, err = s.dir.Sub(ctx, reachSub(homeDir, reach))
 	return state, err
 }
 
@@ -229,7 +229,7 @@ func (s *Session) sweep() {
 	s.stopSweep, s.swept = cancel, make(chan struct{})
 	go func() {
 		defer close(s.swept)
-		removed, err := workspace.SweepRarely(ctx, s.base)
+		removed, err := sessiondir.Sweep(ctx, s.base)
 		if len(removed) > 0 {
 			s.logger.Debug("removed sessions that nobody uses", "count", len(removed))
 		}
@@ -251,8 +251,8 @@ func (s *Session) Close() error {
 		s.stopSweep()
 		<-s.swept
 	}
-	if s.umbrella == nil {
+	if s.dir == nil {
 		return nil
 	}
-	return s.umbrella.Close()
+	return s.dir.Close()
 }

@@ -1,4 +1,4 @@
-package workspace
+package sessiondir
 
 import "golang.org/x/sys/unix"
 
@@ -9,5 +9,9 @@ func used(dir string) (bytes int64, ok bool) {
 	if err := unix.Statfs(dir, &st); err != nil || st.Blocks == 0 {
 		return 0, false
 	}
-	return int64(st.Blocks-st.Bfree) * int64(st.Bsize), true
+	unit := st.Frsize
+	if unit == 0 {
+		unit = st.Bsize
+	}
+	return int64(st.Blocks-st.Bfree) * int64(unit), true
 }

@@ -1,4 +1,4 @@
-package workspace
+package sessiondir
 
 import (
 	"context"
@@ -42,52 +42,52 @@ func (m measured) tells(limit, used int64, now time.Time) bool {
 	return m.names > measuredAlways && m.size <= limit && age >= 0 && age < measuredFor && used-m.used <= max(limit-m.size, limit/16)
 }
 
-// Room is [ErrSessionFull] if the directory that Sub(name) has given holds more
+// Room is [ErrFull] if the directory that Sub(name) has given holds more
 // than limit bytes. That is an approximation: see the package's promises.
-func (u *Umbrella) Room(ctx context.Context, name string, limit uint64) error {
-	dir, err := u.Sub(ctx, name)
+func (d *Dir) Room(ctx context.Context, name string, limit uint64) error {
+	dir, err := d.Sub(ctx, name)
 	if err != nil {
 		return err
 	}
-	if err := u.enter(ctx); err != nil {
+	if err := d.enter(ctx); err != nil {
 		return err
 	}
-	known, frame := u.rooms[name], u.dir
-	u.leave()
+	known, frame := d.rooms[name], d.dir
+	d.leave()
 	most := int64(min(limit, 1<<62))
 	now := time.Now()
 	taken, ok := used(dir)
-	if ok && known.at.IsZero() && u.name != "" {
+	if ok && known.at.IsZero() && d.name != "" {
 		known, _ = readMeasured(frame, name)
 	}
 	if ok && known.tells(most, taken, now) {
-		u.remember(name, known)
+		d.remember(name, known)
 		return nil
 	}
 	size, names, err := measureTree(ctx, dir, most)
 	if err != nil {
-		return fmt.Errorf("umbrella: %w", err)
+		return fmt.Errorf("session directory: %w", err)
 	}
 	if size > most {
-		return ErrSessionFull // and measured no further: nothing to remember
+		return ErrFull // and measured no further: nothing to remember
 	}
 	if ok {
 		m := measured{size, names, taken, now}
-		u.remember(name, m)
-		if u.name != "" && names > measuredAlways {
+		d.remember(name, m)
+		if d.name != "" && names > measuredAlways {
 			_ = m.write(frame, name) // else the next process measures, too
 		}
 	}
 	return nil
 }
 
-func (u *Umbrella) remember(name string, m measured) {
-	u.mutex <- struct{}{}
-	defer u.leave()
-	if u.rooms == nil {
-		u.rooms = map[string]measured{}
+func (d *Dir) remember(name string, m measured) {
+	d.mutex <- struct{}{}
+	defer d.leave()
+	if d.rooms == nil {
+		d.rooms = map[string]measured{}
 	}
-	u.rooms[name] = m
+	d.rooms[name] = m
 }
 
 // measuredFile is where the processes of a named session tell one another what
@@ -103,9 +103,9 @@ func (m measured) write(dir, name string) error {
 func (m measured) line() string { return fmt.Sprintln(m.size, m.names, m.used, m.at.UnixNano()) }
 
 func readMeasured(dir, name string) (m measured, err error) {
-	text, err := readSmall(measuredFile(dir, name), 128)
+	text, err := readSmall(measuredFile(dir, name))
 	if err == nil {
-		m, err = parseMeasured(string(text))
+		m, err = parseMeasured(text)
 	}
 	return m, err
 }

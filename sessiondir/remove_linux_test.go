@@ -1,4 +1,4 @@
-package workspace
+package sessiondir
 
 import (
 	"errors"
@@ -39,14 +39,14 @@ func mapped(t *testing.T, dir string) {
 func TestRemoveMappedFiles(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
-	u := mustUmbrella(t, base, "work")
+	u := mustDir(t, base, "work")
 	tmp, err := u.Sub(t.Context(), "tmp")
 	if err != nil {
 		t.Fatal(err)
 	}
 	mapped(t, tmp)
 	u.Close()
-	if err := RemoveSession(base, "work"); err != nil {
+	if err := Remove(base, "work"); err != nil {
 		t.Error(err)
 	}
 	if os.Geteuid() != 0 {
@@ -64,7 +64,7 @@ func TestRemoveMappedFiles(t *testing.T) {
 	tree(t, base, map[string]string{"u-dead/tmp/f": "x", ".dead-left/f": "x"})
 	mapped(t, base+"/u-dead/tmp")
 	mapped(t, base+"/.dead-left")
-	if removed, err := sweep(t.Context(), base, time.Now()); len(removed) != 2 || err != nil {
+	if removed, err := sweepAll(t.Context(), base, time.Now()); len(removed) != 2 || err != nil {
 		t.Errorf("removed %q, %v", removed, err)
 	}
 	if left := visible(t, base); len(left) != 0 {
@@ -82,7 +82,7 @@ func TestRemoveNamesWhatIsLeft(t *testing.T) {
 	}
 	base, outside := tempDir(t)+"/sessions", tempDir(t)
 	tree(t, outside, map[string]string{"keep": "x"})
-	u := mustUmbrella(t, base, "work")
+	u := mustDir(t, base, "work")
 	tmp, err := u.Sub(t.Context(), "tmp")
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestRemoveNamesWhatIsLeft(t *testing.T) {
 	}
 	t.Cleanup(free)
 	u.Close()
-	err = RemoveSession(base, "work")
+	err = Remove(base, "work")
 	left := visible(t, base)
 	if err == nil || len(left) != 1 || !strings.HasPrefix(left[0], deadPrefix) {
 		t.Fatalf("%v, left %q", err, left)
@@ -119,11 +119,11 @@ func TestRemoveNamesWhatIsLeft(t *testing.T) {
 	if exists(dead+"/tmp/z") || exists(dead+"/tmp/d") {
 		t.Error("the rest was not removed")
 	}
-	if _, err := sweep(t.Context(), base, time.Now()); err == nil || !strings.Contains(err.Error(), dead+"/tmp/a/") {
+	if _, err := sweepAll(t.Context(), base, time.Now()); err == nil || !strings.Contains(err.Error(), dead+"/tmp/a/") {
 		t.Errorf("the sweep: %v", err)
 	}
 	free()
-	if removed, err := sweep(t.Context(), base, time.Now()); len(removed) != 1 || err != nil || len(visible(t, base)) != 0 {
+	if removed, err := sweepAll(t.Context(), base, time.Now()); len(removed) != 1 || err != nil || len(visible(t, base)) != 0 {
 		t.Errorf("once it can: %q, %v", removed, err)
 	}
 	if !exists(outside + "/keep") {

@@ -1,4 +1,4 @@
-package workspace
+package sessiondir
 
 import (
 	"bufio"
@@ -21,12 +21,12 @@ func TestClaim(t *testing.T) {
 	errs := make(chan error)
 	roots := [...]string{"/p/a", "/p/b\n\"", "/p/a", "/p/b\n\""}
 	for _, root := range roots {
-		u := mustUmbrella(t, base, "shared")
+		u := mustDir(t, base, "shared")
 		go func() { errs <- u.Claim(t.Context(), root) }()
 	}
 	refused := 0
 	for range roots {
-		if err := <-errs; errors.Is(err, ErrSessionWorkspace) {
+		if err := <-errs; errors.Is(err, ErrWorkspace) {
 			refused++
 		} else if err != nil {
 			t.Error(err)
@@ -35,19 +35,19 @@ func TestClaim(t *testing.T) {
 	if refused != 2 {
 		t.Errorf("%d of 4 were refused, want those of one workspace", refused)
 	}
-	list, err := Sessions(base)
+	list, err := List(base)
 	if err != nil || len(list) != 1 || list[0].Workspace != roots[0] && list[0].Workspace != roots[1] {
 		t.Errorf("sessions: %+v, %v", list, err)
 	}
 	if left := visible(t, base+"/n-shared"); len(left) != 2 {
-		t.Errorf("left in the umbrella: %q", left)
+		t.Errorf("left in the session directory: %q", left)
 	}
 	for range 2 { // an unnamed one is nobody else's
-		if err := mustUmbrella(t, base, "").Claim(t.Context(), "/p/c"); err != nil {
+		if err := mustDir(t, base, "").Claim(t.Context(), "/p/c"); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := mustUmbrella(t, base, "shared").Sub(t.Context(), recordFile); !errors.Is(err, ErrInvalidPath) {
+	if _, err := mustDir(t, base, "shared").Sub(t.Context(), recordFile); !errors.Is(err, ErrName) {
 		t.Errorf("the record as a directory: %v", err)
 	}
 }
@@ -61,9 +61,9 @@ func TestClaimOnAFullDisk(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	if left := visible(t, base+"/n-mine"); len(left) != 1 { // the lock
-		t.Errorf("left in the umbrella: %q", left)
+		t.Errorf("left in the session directory: %q", left)
 	}
-	if err := mustUmbrella(t, base, "mine").Claim(t.Context(), "/p/a"); err != nil {
+	if err := mustDir(t, base, "mine").Claim(t.Context(), "/p/a"); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := quietJob(t, "full:"+base+":mine"); err != nil {
@@ -104,7 +104,7 @@ func TestSessionUsersAndSize(t *testing.T) {
 	if err := errors.Join(os.Link(dir+"/big", dir+"/again"), os.Mkdir(dir+"/shut", 0)); err != nil {
 		t.Fatal(err)
 	}
-	list, err := Sessions(base)
+	list, err := List(base)
 	if err != nil || len(list) != 1 || !list[0].InUse {
 		t.Fatalf("%+v, %v", list, err)
 	}
@@ -118,36 +118,36 @@ func TestSessionUsersAndSize(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	list, err = Sessions(base)
+	list, err = List(base)
 	if err != nil || len(list) != 1 || list[0].InUse || list[0].Users != nil {
 		t.Errorf("after its end: %+v, %v", list, err)
 	}
-	if err := RemoveSession(base, "busy"); err != nil || exists(dir) {
+	if err := Remove(base, "busy"); err != nil || exists(dir) {
 		t.Error(err)
 	}
 }
 
 // What root makes for a user is the user's to use, and its frame root's.
-func TestUmbrellaOfAnotherUser(t *testing.T) {
+func TestDirOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		u, err := NewUmbrella(UmbrellaOptions{Base: tempDir(t) + "/s", Owner: &Owner{UID: 4242, GID: 4242}})
+		u, err := New(Options{Base: tempDir(t) + "/s", Owner: &User{UID: 4242, GID: 4242}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer u.Close()
-		if dir, err := u.Dir(t.Context()); !errors.Is(err, fs.ErrPermission) {
+		if dir, err := u.Path(t.Context()); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("an ordinary user made one for another: %q, %v", dir, err)
 		}
 		return
 	}
 	base := tempDir(t) + "/sessions"
-	u, err := NewUmbrella(UmbrellaOptions{Base: base, Name: "x", Owner: &Owner{UID: 4242, GID: 4343}})
+	u, err := New(Options{Base: base, Name: "x", Owner: &User{UID: 4242, GID: 4343}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer u.Close()
-	dir := mustDir(t, u)
+	dir := mustPath(t, u)
 	sub, err := u.Sub(t.Context(), "tmp")
 	if err != nil {
 		t.Fatal(err)
@@ -178,15 +178,15 @@ func TestUmbrellaOfAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.Close()
-	if err := RemoveSession(base, "x"); err != nil || exists(dir) || !exists(outside+"/keep") {
+	if err := Remove(base, "x"); err != nil || exists(dir) || !exists(outside+"/keep") {
 		t.Error(err)
 	}
 }
 
-func TestSweepRarely(t *testing.T) {
+func TestSweepIsRare(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
-	if removed, err := SweepRarely(t.Context(), base); len(removed) != 0 || err != nil || exists(base) {
+	if removed, err := Sweep(t.Context(), base); len(removed) != 0 || err != nil || exists(base) {
 		t.Errorf("nothing there: %q, %v", removed, err)
 	}
 	if err := MakeBase(base); err != nil {
@@ -200,7 +200,7 @@ func TestSweepRarely(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		removed, err := SweepRarely(t.Context(), base)
+		removed, err := Sweep(t.Context(), base)
 		if len(removed) != want || err != nil || exists(base+"/u-A") != (want == 0) {
 			t.Errorf("round %d: removed %q, %v, want %d", i, removed, err, want)
 		}
@@ -208,7 +208,7 @@ func TestSweepRarely(t *testing.T) {
 	if err := errors.Join(os.Remove(base+"/"+sweptFile), os.Symlink(base+"/elsewhere", base+"/"+sweptFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := SweepRarely(t.Context(), base); exists(base + "/elsewhere") {
+	if _, err := Sweep(t.Context(), base); exists(base + "/elsewhere") {
 		t.Errorf("a stamp that is a symlink was followed: %v", err)
 	}
 }

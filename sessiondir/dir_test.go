@@ -1,4 +1,4 @@
-package workspace
+package sessiondir
 
 import (
 	"bufio"
@@ -19,11 +19,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
-func mustUmbrella(t *testing.T, base, name string) *Umbrella {
+func mustDir(t *testing.T, base, name string) *Dir {
 	t.Helper()
-	u, err := NewUmbrella(UmbrellaOptions{Base: base, Name: name})
+	u, err := New(Options{Base: base, Name: name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,9 +33,9 @@ func mustUmbrella(t *testing.T, base, name string) *Umbrella {
 	return u
 }
 
-func mustDir(t *testing.T, u *Umbrella) string {
+func mustPath(t *testing.T, u *Dir) string {
 	t.Helper()
-	dir, err := u.Dir(t.Context())
+	dir, err := u.Path(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,7 @@ func visible(t *testing.T, base string) []string {
 	return names
 }
 
-func TestSessionsDir(t *testing.T) {
+func TestUserBase(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ goos, xdg, home, want string }{
 		{"linux", "/x/cache", "/home/u", "/x/cache/sbxhost/sessions"},
@@ -71,23 +73,23 @@ func TestSessionsDir(t *testing.T) {
 		{"linux", "", "relative", ""},
 	} {
 		env := map[string]string{"XDG_CACHE_HOME": tt.xdg, "HOME": tt.home}
-		got, err := sessionsDir(tt.goos, func(k string) (string, bool) { v := env[k]; return v, v != "" })
+		got, err := userBase(tt.goos, func(k string) (string, bool) { v := env[k]; return v, v != "" })
 		if got != tt.want || (err != nil) != (tt.want == "") {
 			t.Errorf("%+v: got %q, %v", tt, got, err)
 		}
 	}
 }
 
-func TestUmbrellaLifecycle(t *testing.T) {
+func TestDirLifecycle(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/cache/sbxhost/sessions"
-	unused := mustUmbrella(t, base, "")
-	u := mustUmbrella(t, base, "")
+	unused := mustDir(t, base, "")
+	u := mustDir(t, base, "")
 	if exists(filepath.Dir(base)) {
 		t.Error("something was made before the first use")
 	}
-	dir := mustDir(t, u)
-	if again := mustDir(t, u); again != dir {
+	dir := mustPath(t, u)
+	if again := mustPath(t, u); again != dir {
 		t.Errorf("second Dir: %q, then %q", dir, again)
 	}
 	sub, err := u.Sub(t.Context(), "tmp")
@@ -98,7 +100,7 @@ func TestUmbrellaLifecycle(t *testing.T) {
 		t.Errorf("Sub again: %q, %v", again, err)
 	}
 	for _, name := range []string{"", ".", "..", "a/b", "/etc", lockFile, "a\x00"} {
-		if got, err := u.Sub(t.Context(), name); !errors.Is(err, ErrInvalidPath) {
+		if got, err := u.Sub(t.Context(), name); !errors.Is(err, ErrName) {
 			t.Errorf("Sub(%q): %q, %v", name, got, err)
 		}
 	}
@@ -107,9 +109,9 @@ func TestUmbrellaLifecycle(t *testing.T) {
 			t.Errorf("%s: %v, %v", p, fi.Mode(), err)
 		}
 	}
-	other := mustUmbrella(t, base, "")
-	if mustDir(t, other) == dir {
-		t.Error("two umbrellas share a directory")
+	other := mustDir(t, base, "")
+	if mustPath(t, other) == dir {
+		t.Error("two session directories share a directory")
 	}
 	for range 2 {
 		if err := u.Close(); err != nil {
@@ -119,10 +121,10 @@ func TestUmbrellaLifecycle(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if exists(dir) || !exists(mustDir(t, other)) {
+	if exists(dir) || !exists(mustPath(t, other)) {
 		t.Error("Close removed the wrong one")
 	}
-	if _, err := u.Dir(t.Context()); !errors.Is(err, ErrClosed) {
+	if _, err := u.Path(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
 	if _, err := u.Sub(t.Context(), "x"); !errors.Is(err, ErrClosed) {
@@ -140,41 +142,41 @@ func TestNamedSession(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
 	for _, name := range []string{"", "-x", ".x", "a/b", "..", "a b", strings.Repeat("n", 65), "a\nb"} {
-		if err := checkSessionName(name); !errors.Is(err, ErrSessionName) {
+		if err := checkName(name); !errors.Is(err, ErrName) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	a, b := mustUmbrella(t, base, "build-1"), mustUmbrella(t, base, "build-1")
-	dir := mustDir(t, a)
-	if mustDir(t, b) != dir {
+	a, b := mustDir(t, base, "build-1"), mustDir(t, base, "build-1")
+	dir := mustPath(t, a)
+	if mustPath(t, b) != dir {
 		t.Error("one name, two directories")
 	}
 	tree(t, dir, map[string]string{"state": "kept"})
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := RemoveSession(base, "build-1"); !errors.Is(err, ErrSessionInUse) {
+	if err := Remove(base, "build-1"); !errors.Is(err, ErrInUse) {
 		t.Errorf("in use: %v", err)
 	}
-	list, err := Sessions(base)
+	list, err := List(base)
 	if err != nil || len(list) != 1 || list[0].Name != "build-1" || list[0].Dir != dir || !list[0].InUse || time.Since(list[0].LastUsed) > time.Hour {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
-	if list, err = Sessions(base); err != nil || len(list) != 1 || list[0].InUse {
+	if list, err = List(base); err != nil || len(list) != 1 || list[0].InUse {
 		t.Errorf("%+v, %v", list, err)
 	}
-	c := mustUmbrella(t, base, "build-1")
-	if data, err := os.ReadFile(mustDir(t, c) + "/state"); string(data) != "kept" || err != nil {
+	c := mustDir(t, base, "build-1")
+	if data, err := os.ReadFile(mustPath(t, c) + "/state"); string(data) != "kept" || err != nil {
 		t.Errorf("the next process finds %q, %v", data, err)
 	}
 	c.Close()
-	if err := RemoveSession(base, "build-1"); err != nil {
+	if err := Remove(base, "build-1"); err != nil {
 		t.Error(err)
 	}
-	if err := RemoveSession(base, "build-1"); !errors.Is(err, fs.ErrNotExist) {
+	if err := Remove(base, "build-1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	if left := visible(t, base); len(left) != 0 {
@@ -187,8 +189,8 @@ func TestNamedSession(t *testing.T) {
 func TestCloseGivesTheLockUp(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
-	u := mustUmbrella(t, base, "build")
-	mustDir(t, u)
+	u := mustDir(t, base, "build")
+	mustPath(t, u)
 	child, err := unix.FcntlInt(u.lock.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -197,10 +199,10 @@ func TestCloseGivesTheLockUp(t *testing.T) {
 	if err := u.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := Sessions(base); err != nil || len(list) != 1 || list[0].InUse {
+	if list, err := List(base); err != nil || len(list) != 1 || list[0].InUse {
 		t.Errorf("closed: %+v, %v", list, err)
 	}
-	if err := RemoveSession(base, "build"); err != nil {
+	if err := Remove(base, "build"); err != nil {
 		t.Error(err)
 	}
 }
@@ -208,12 +210,12 @@ func TestCloseGivesTheLockUp(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
-	if removed, err := sweep(t.Context(), base, time.Now()); len(removed) != 0 || err != nil {
+	if removed, err := sweepAll(t.Context(), base, time.Now()); len(removed) != 0 || err != nil {
 		t.Errorf("no base: %q, %v", removed, err)
 	}
-	live, named := mustUmbrella(t, base, ""), mustUmbrella(t, base, "live")
-	mustDir(t, live)
-	mustDir(t, named)
+	live, named := mustDir(t, base, ""), mustDir(t, base, "live")
+	mustPath(t, live)
+	mustPath(t, named)
 	tree(t, base, map[string]string{
 		"u-dead/tmp/file": "x", "u-dead/lock": "", "u-unlocked/x": "x", "n-young/lock": "", "n-old/lock": "",
 		".dead-left/deep/er": "x", "stranger/file": "x", "u-file": "x", "u-link": "-> stranger", "n-nolock/x": "x",
@@ -224,12 +226,12 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	removed, err := sweep(t.Context(), base, time.Now())
+	removed, err := sweepAll(t.Context(), base, time.Now())
 	slices.Sort(removed)
 	if want := []string{".dead-left", "n-old", "u-dead", "u-unlocked"}; !slices.Equal(removed, want) || err != nil {
 		t.Errorf("removed %q, %v; want %q", removed, err, want)
 	}
-	for _, name := range []string{filepath.Base(mustDir(t, live)), "n-live", "n-young", "n-nolock", "stranger/file", "u-file", "u-link"} {
+	for _, name := range []string{filepath.Base(mustPath(t, live)), "n-live", "n-young", "n-nolock", "stranger/file", "u-file", "u-link"} {
 		if !exists(filepath.Join(base, name)) {
 			t.Errorf("%s is gone", name)
 		}
@@ -241,11 +243,11 @@ func TestSweep(t *testing.T) {
 	}
 	// A week later, with its owner gone, the named one goes too.
 	named.Close()
-	removed, err = sweep(t.Context(), base, time.Now().Add(namedMaxAge+time.Minute))
+	removed, err = sweepAll(t.Context(), base, time.Now().Add(namedMaxAge+time.Minute))
 	if !slices.Contains(removed, "n-live") || !slices.Contains(removed, "n-young") || err != nil {
 		t.Errorf("a week later: %q, %v", removed, err)
 	}
-	if !exists(mustDir(t, live)) {
+	if !exists(mustPath(t, live)) {
 		t.Error("the live one is gone")
 	}
 }
@@ -264,28 +266,28 @@ func TestSweepLeavesOtherUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if list, err := Sessions(base); len(list) != 0 || err != nil {
+	if list, err := List(base); len(list) != 0 || err != nil {
 		t.Errorf("listed %+v, %v", list, err)
 	}
-	if err := RemoveSession(base, "theirs"); !errors.Is(err, ErrUnsafeCache) || !exists(base+"/n-theirs/lock") {
+	if err := Remove(base, "theirs"); !errors.Is(err, hostpath.ErrNotPrivate) || !exists(base+"/n-theirs/lock") {
 		t.Errorf("removing theirs: %v", err)
 	}
-	removed, err := sweep(t.Context(), base, time.Now())
+	removed, err := sweepAll(t.Context(), base, time.Now())
 	if !slices.Equal(removed, []string{"u-mine"}) || err != nil || !exists(base+"/u-theirs/lock") {
 		t.Errorf("removed %q, %v", removed, err)
 	}
 	if err := os.Chown(base, 12345, 12345); err != nil {
 		t.Fatal(err)
 	}
-	u := mustUmbrella(t, base, "")
-	if dir, err := u.Dir(t.Context()); !errors.Is(err, ErrUnsafeCache) {
+	u := mustDir(t, base, "")
+	if dir, err := u.Path(t.Context()); !errors.Is(err, hostpath.ErrNotPrivate) {
 		t.Errorf("another user's base: %q, %v", dir, err)
 	}
-	u = mustUmbrella(t, base+"/further/down", "")
-	if dir, err := u.Dir(t.Context()); !errors.Is(err, ErrUnsafeCache) || exists(base+"/further") {
+	u = mustDir(t, base+"/further/down", "")
+	if dir, err := u.Path(t.Context()); !errors.Is(err, hostpath.ErrNotPrivate) || exists(base+"/further") {
 		t.Errorf("below another user's directory: %q, %v", dir, err)
 	}
-	if _, err := sweep(t.Context(), base, time.Now()); !errors.Is(err, ErrUnsafeCache) {
+	if _, err := sweepAll(t.Context(), base, time.Now()); !errors.Is(err, hostpath.ErrNotPrivate) {
 		t.Error(err)
 	}
 }
@@ -298,13 +300,13 @@ func TestUnsafeBase(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"link", "file", "open"} {
-		u := mustUmbrella(t, filepath.Join(base, name), "")
-		if dir, err := u.Dir(t.Context()); !errors.Is(err, ErrUnsafeCache) {
+		u := mustDir(t, filepath.Join(base, name), "")
+		if dir, err := u.Path(t.Context()); !errors.Is(err, hostpath.ErrNotPrivate) {
 			t.Errorf("%s: %q, %v", name, dir, err)
 		}
 	}
 	for _, bad := range []string{"relative", "/a\x00b"} {
-		if _, err := NewUmbrella(UmbrellaOptions{Base: bad}); !errors.Is(err, ErrInvalidPath) {
+		if _, err := New(Options{Base: bad}); !errors.Is(err, ErrBase) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -313,7 +315,7 @@ func TestUnsafeBase(t *testing.T) {
 	if err := os.Chmod(base+"/s", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if dir, err := mustUmbrella(t, base+"/s", "x").Dir(t.Context()); !errors.Is(err, ErrUnsafeCache) {
+	if dir, err := mustDir(t, base+"/s", "x").Path(t.Context()); !errors.Is(err, hostpath.ErrNotPrivate) {
 		t.Errorf("symlink for a session: %q, %v", dir, err)
 	}
 }
@@ -324,11 +326,11 @@ func runJob(job string) int {
 	base, arg, _ := strings.Cut(rest, ":")
 	var err error
 	switch what {
-	case "hold": // own an umbrella until stdin ends
-		var u *Umbrella
-		if u, err = NewUmbrella(UmbrellaOptions{Base: base, Name: arg}); err == nil {
+	case "hold": // own a session directory until stdin ends
+		var u *Dir
+		if u, err = New(Options{Base: base, Name: arg}); err == nil {
 			var dir string
-			if dir, err = u.Dir(context.Background()); err == nil {
+			if dir, err = u.Path(context.Background()); err == nil {
 				fmt.Println(dir)
 				io.Copy(io.Discard, os.Stdin)
 				err = u.Close()
@@ -336,9 +338,9 @@ func runJob(job string) int {
 		}
 	case "full": // claim where nothing can be written
 		signal.Ignore(syscall.SIGXFSZ)
-		var u *Umbrella
+		var u *Dir
 		if err = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{}); err == nil {
-			u, err = NewUmbrella(UmbrellaOptions{Base: base, Name: arg})
+			u, err = New(Options{Base: base, Name: arg})
 		}
 		if err == nil {
 			err = errors.Join(u.Claim(context.Background(), "/p/a"), u.Close())
@@ -360,7 +362,7 @@ func churn(base string, rounds int) error {
 		if i%3 == 0 {
 			name = "shared"
 		}
-		u, err := NewUmbrella(UmbrellaOptions{Base: base, Name: name})
+		u, err := New(Options{Base: base, Name: name})
 		if err != nil {
 			return err
 		}
@@ -370,14 +372,14 @@ func churn(base string, rounds int) error {
 		}
 		own := filepath.Join(sub, strconv.Itoa(os.Getpid()))
 		if err := os.WriteFile(own, []byte("alive"), 0o600); err != nil {
-			return fmt.Errorf("live umbrella swept: %w", err)
+			return fmt.Errorf("live session directory swept: %w", err)
 		}
 		// Everything counts as too old, so that named ones are contested, too.
-		if _, err := sweep(context.Background(), base, time.Now().Add(2*namedMaxAge)); err != nil {
+		if _, err := sweepAll(context.Background(), base, time.Now().Add(2*namedMaxAge)); err != nil {
 			return err
 		}
 		if data, err := os.ReadFile(own); err != nil || string(data) != "alive" {
-			return fmt.Errorf("live umbrella swept: %q, %w", data, err)
+			return fmt.Errorf("live session directory swept: %q, %w", data, err)
 		}
 		if err := u.Close(); err != nil {
 			return err
@@ -393,18 +395,18 @@ func job(t *testing.T, spec string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), "WORKSPACE_TEST_JOB="+spec)
+	cmd.Env = append(os.Environ(), "SESSIONDIR_TEST_JOB="+spec)
 	cmd.Stderr = os.Stderr
 	return cmd
 }
 
-// Many processes make, sweep and close at once; none ever loses a live umbrella
+// Many processes make, sweep and close at once; none ever loses a live session directory
 // and nothing is left.
 func TestSweepNeverRemovesTheLiving(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
-	witness := mustUmbrella(t, base, "")
-	dir := mustDir(t, witness)
+	witness := mustDir(t, base, "")
+	dir := mustPath(t, witness)
 	var cmds []*exec.Cmd
 	for range 12 {
 		cmd := job(t, "churn:"+base+":40")
@@ -419,12 +421,12 @@ func TestSweepNeverRemovesTheLiving(t *testing.T) {
 		}
 	}
 	if !exists(dir) {
-		t.Error("the witness's umbrella is gone")
+		t.Error("the witness's session directory is gone")
 	}
 	if err := witness.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := sweep(context.Background(), base, time.Now().Add(2*namedMaxAge)); err != nil {
+	if _, err := sweepAll(context.Background(), base, time.Now().Add(2*namedMaxAge)); err != nil {
 		t.Error(err)
 	}
 	if left := visible(t, base); len(left) != 0 {
@@ -458,24 +460,24 @@ func TestSweepAfterKill(t *testing.T) {
 	if err := os.Chmod(dir+"/work/work", 0); err != nil {
 		t.Fatal(err)
 	}
-	if removed, err := sweep(context.Background(), base, time.Now()); len(removed) != 0 || err != nil || !exists(dir) {
+	if removed, err := sweepAll(context.Background(), base, time.Now()); len(removed) != 0 || err != nil || !exists(dir) {
 		t.Errorf("while it lives: removed %q, %v", removed, err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Wait()
-	if removed, err := sweep(context.Background(), base, time.Now()); len(removed) != 1 || err != nil || exists(dir) {
+	if removed, err := sweepAll(context.Background(), base, time.Now()); len(removed) != 1 || err != nil || exists(dir) {
 		t.Errorf("after its death: removed %q, %v", removed, err)
 	}
 }
 
-// Whoever has the lock of a named umbrella holds up nobody for longer than that one likes.
+// Whoever has the lock of a named session directory holds up nobody for longer than that one likes.
 func TestHeldLock(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
-	first := mustUmbrella(t, base, "x")
-	dir, err := first.Dir(t.Context())
+	first := mustDir(t, base, "x")
+	dir, err := first.Path(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -486,7 +488,7 @@ func TestHeldLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := mustUmbrella(t, base, "x")
+	u := mustDir(t, base, "x")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := errors.New("over")
 	got := make(chan error)
@@ -496,7 +498,7 @@ func TestHeldLock(t *testing.T) {
 	}()
 	second, stop := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer stop()
-	if _, err := u.Dir(second); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := u.Path(second); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("beside another one who waits: %v", err)
 	}
 	cancel(over)
@@ -504,7 +506,7 @@ func TestHeldLock(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	release(held)
-	if again, err := u.Dir(t.Context()); err != nil || again != dir {
+	if again, err := u.Path(t.Context()); err != nil || again != dir {
 		t.Errorf("with the lock given up: %q, %v", again, err)
 	}
 }

@@ -1,4 +1,4 @@
-package workspace
+package sessiondir
 
 import (
 	"context"
@@ -18,10 +18,10 @@ import (
 // sweptFile is there to be touched when a sweep begins.
 const sweptFile = ".swept"
 
-// SweepRarely removes the umbrellas below base that nobody uses any more: see sweep. It
+// Sweep removes the session directories below base that nobody uses any more: see sweep. It
 // does nothing within an hour of the last such sweep.
-func SweepRarely(ctx context.Context, base string) (removed []string, err error) {
-	base, err = umbrellaBase(base)
+func Sweep(ctx context.Context, base string) (removed []string, err error) {
+	base, err = resolveBase(base)
 	if err != nil {
 		return nil, err
 	}
@@ -42,22 +42,22 @@ func SweepRarely(ctx context.Context, base string) (removed []string, err error)
 	}
 	touch(f)
 	f.Close()
-	return sweep(ctx, base, now)
+	return sweepAll(ctx, base, now)
 }
 
-// sweep removes, below base, the umbrellas of this user whose owner is dead and
+// sweepAll removes, below base, the session directories of this user whose owner is dead and
 // that are unnamed or were last used more than seven days ago. It returns the
 // names of what it removed.
 //
 // It may run at any time, in any number of processes. It neither waits for
 // locks nor touches what belongs to other users or was not made by this
 // package. What cannot be removed is reported, after the rest has been.
-func sweep(ctx context.Context, base string, now time.Time) (removed []string, err error) {
-	base, err = umbrellaBase(base)
+func sweepAll(ctx context.Context, base string, now time.Time) (removed []string, err error) {
+	base, err = resolveBase(base)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := readSessions(base)
+	entries, err := entries(base)
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +103,9 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 	return removed, errors.Join(errs...)
 }
 
-// readSessions lists what in base is a directory of this user and has a name
+// entries lists what in base is a directory of this user and has a name
 // that this package gives. No base: none.
-func readSessions(base string) ([]fs.DirEntry, error) {
+func entries(base string) ([]fs.DirEntry, error) {
 	if err := checkOwn(base); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {

@@ -1,7 +1,6 @@
-package workspace
+package sessiondir
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -20,41 +19,41 @@ import (
 // recordFile holds the root of the workspace that a named session belongs to.
 const recordFile = "workspace"
 
-// Claim records that the umbrella belongs to the workspace at root, and refuses
-// one that belongs to another with ErrSessionWorkspace: what the commands of one
+// Claim records that the session directory belongs to the workspace at root, and refuses
+// one that belongs to another with ErrWorkspace: what the commands of one
 // project have left in a session must not reach those of another. An unnamed
-// umbrella is nobody else's, and is not recorded.
-func (u *Umbrella) Claim(ctx context.Context, root string) error {
-	if err := u.enter(ctx); err != nil {
+// session directory is nobody else's, and is not recorded.
+func (d *Dir) Claim(ctx context.Context, root string) error {
+	if err := d.enter(ctx); err != nil {
 		return err
 	}
-	defer u.leave()
-	if _, err := u.open(ctx); err != nil || u.name == "" {
+	defer d.leave()
+	if _, err := d.open(ctx); err != nil || d.name == "" {
 		return err
 	}
-	owner, err := readRecord(u.dir)
+	owner, err := readRecord(d.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := u.record(root); err != nil {
+		if err := d.record(root); err != nil {
 			return err
 		}
-		owner, err = readRecord(u.dir) // perhaps another was faster
+		owner, err = readRecord(d.dir) // perhaps another was faster
 	}
 	switch {
 	case err != nil:
 		return err
 	case owner != root:
-		return fmt.Errorf("session %q: %w, %q; choose another name here, or remove it first", u.name, ErrSessionWorkspace, owner)
+		return fmt.Errorf("session %q: %w, %q; choose another name here, or remove it first", d.name, ErrWorkspace, owner)
 	}
 	return nil
 }
 
 // record writes the record unless there is one. By a link, which neither replaces
 // another's nor shows half of it.
-func (u *Umbrella) record(root string) error {
-	temp := filepath.Join(u.dir, "."+rand.Text())
+func (d *Dir) record(root string) error {
+	temp := filepath.Join(d.dir, "."+rand.Text())
 	err := os.WriteFile(temp, []byte(root), 0o600)
 	if err == nil {
-		if err = os.Link(temp, filepath.Join(u.dir, recordFile)); errors.Is(err, fs.ErrExist) {
+		if err = os.Link(temp, filepath.Join(d.dir, recordFile)); errors.Is(err, fs.ErrExist) {
 			err = nil
 		}
 	}
@@ -63,28 +62,33 @@ func (u *Umbrella) record(root string) error {
 		err = removeErr
 	}
 	if err != nil {
-		return fmt.Errorf("umbrella: %w", err)
+		return fmt.Errorf("session directory: %w", err)
 	}
 	return nil
 }
 
-// readRecord gives the root of the workspace that the umbrella dir belongs to.
+// readRecord gives the root of the workspace that the session directory dir belongs to.
 func readRecord(dir string) (string, error) {
-	path := filepath.Join(dir, recordFile)
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	root, err := readSmall(filepath.Join(dir, recordFile))
 	if err != nil {
-		return "", fmt.Errorf("umbrella: %w", err)
+		return "", fmt.Errorf("session directory: %w", err)
 	}
-	defer f.Close()
-	var b bytes.Buffer
-	if _, err := io.Copy(&b, io.LimitReader(f, unix.PathMax)); err != nil {
-		return "", fmt.Errorf("umbrella: %w", err)
-	}
-	return b.String(), nil
+	return root, nil
 }
 
-// Session describes a named session's umbrella.
-type Session struct {
+// readSmall reads the beginning of a file, which is no symlink.
+func readSmall(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, unix.PathMax))
+	return string(text), err
+}
+
+// Info describes a named session's session directory.
+type Info struct {
 	Name      string
 	Dir       string
 	Workspace string // the root it belongs to; "" if that was never recorded
@@ -93,23 +97,23 @@ type Session struct {
 	Users     []int // those processes, as far as the system tells
 }
 
-// Sessions lists the named sessions below base, by name.
-func Sessions(base string) ([]Session, error) {
-	base, err := umbrellaBase(base)
+// List lists the named sessions below base, by name.
+func List(base string) ([]Info, error) {
+	base, err := resolveBase(base)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := readSessions(base)
+	entries, err := entries(base)
 	if err != nil {
 		return nil, err
 	}
-	var list []Session
+	var list []Info
 	for _, e := range entries {
 		name, ok := strings.CutPrefix(e.Name(), namedPrefix)
 		if !ok {
 			continue
 		}
-		s := Session{Name: name, Dir: filepath.Join(base, e.Name())}
+		s := Info{Name: name, Dir: filepath.Join(base, e.Name())}
 		fi, err := os.Lstat(filepath.Join(s.Dir, lockFile))
 		if err != nil {
 			continue // removed since, or being made
@@ -130,7 +134,7 @@ func Sessions(base string) ([]Session, error) {
 
 // Size is the space that the session takes on its file system, in bytes. What
 // changes or cannot be read meanwhile counts as far as it was seen.
-func (s *Session) Size(ctx context.Context) (int64, error) {
+func (s *Info) Size(ctx context.Context) (int64, error) {
 	size, _, err := measureTree(ctx, s.Dir, -1)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil // removed since it was listed
@@ -138,13 +142,13 @@ func (s *Session) Size(ctx context.Context) (int64, error) {
 	return size, err
 }
 
-// RemoveSession removes the named session's umbrella. It is ErrSessionInUse
+// Remove removes the named session's session directory. It is ErrInUse
 // while a process owns it and fs.ErrNotExist if there is none.
-func RemoveSession(base, name string) error {
-	if err := checkSessionName(name); err != nil {
+func Remove(base, name string) error {
+	if err := checkName(name); err != nil {
 		return err
 	}
-	base, err := umbrellaBase(base)
+	base, err := resolveBase(base)
 	if err != nil {
 		return err
 	}
@@ -156,7 +160,7 @@ func RemoveSession(base, name string) error {
 	}
 	lock, err := tryLockDir(dir, unix.LOCK_EX)
 	if errors.Is(err, errLost) || errors.Is(err, errHeld) {
-		return fmt.Errorf("session %q: %w", name, ErrSessionInUse)
+		return fmt.Errorf("session %q: %w", name, ErrInUse)
 	}
 	if err != nil {
 		return err

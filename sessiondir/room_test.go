@@ -1,4 +1,4 @@
-package workspace
+package sessiondir
 
 import (
 	"context"
@@ -26,14 +26,14 @@ func TestRoom(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "named"} {
 		base := tempDir(t) + "/sessions"
-		u := mustUmbrella(t, base, name)
+		u := mustDir(t, base, name)
 		home, err := u.Sub(t.Context(), "home")
 		if err != nil {
 			t.Fatal(err)
 		}
-		room := func(u *Umbrella, limit uint64, full bool) {
+		room := func(u *Dir, limit uint64, full bool) {
 			t.Helper()
-			if err := u.Room(t.Context(), "home", limit); errors.Is(err, ErrSessionFull) != full || err != nil && !full {
+			if err := u.Room(t.Context(), "home", limit); errors.Is(err, ErrFull) != full || err != nil && !full {
 				t.Errorf("%q, %d: %v, want full: %v", name, limit, err, full)
 			}
 		}
@@ -47,16 +47,16 @@ func TestRoom(t *testing.T) {
 		room(u, 1<<63, false)
 		room(u, 1, true)
 		if name != "" {
-			room(mustUmbrella(t, base, name), 1<<20, true)
+			room(mustDir(t, base, name), 1<<20, true)
 		}
 		if err := os.Remove(home + "/b"); err != nil {
 			t.Fatal(err)
 		}
 		room(u, 1<<20, false)
 		if name != "" {
-			room(mustUmbrella(t, base, name), 1<<20, false)
+			room(mustDir(t, base, name), 1<<20, false)
 		}
-		if err := u.Room(t.Context(), "lock", 1); !errors.Is(err, ErrInvalidPath) {
+		if err := u.Room(t.Context(), "lock", 1); !errors.Is(err, ErrName) {
 			t.Errorf("the lock: %v", err)
 		}
 	}
@@ -96,7 +96,7 @@ func TestMeasuredTells(t *testing.T) {
 func TestMeasuredIsRemembered(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
-	u := mustUmbrella(t, base, "named")
+	u := mustDir(t, base, "named")
 	home, err := u.Sub(t.Context(), "home")
 	if err != nil {
 		t.Fatal(err)
@@ -108,27 +108,27 @@ func TestMeasuredIsRemembered(t *testing.T) {
 	if err := u.Room(t.Context(), "home", limit); err != nil {
 		t.Fatal(err)
 	}
-	m, err := readMeasured(mustDir(t, u), "home")
+	m, err := readMeasured(mustPath(t, u), "home")
 	if err != nil || m.names != measuredAlways+1 || m.size == 0 || m.size > limit || time.Since(m.at) > time.Minute {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	// Another finds it, and measures again only where it tells too little.
 	m.at, m.used = m.at.Add(-time.Minute), 1<<60
-	if err := m.write(mustDir(t, u), "home"); err != nil {
+	if err := m.write(mustPath(t, u), "home"); err != nil {
 		t.Fatal(err)
 	}
-	other := mustUmbrella(t, base, "named")
+	other := mustDir(t, base, "named")
 	if err := other.Room(t.Context(), "home", limit); err != nil || other.rooms["home"] != m {
 		t.Errorf("%v, %+v", err, other.rooms)
 	}
-	if err := other.Room(t.Context(), "home", 1); !errors.Is(err, ErrSessionFull) {
+	if err := other.Room(t.Context(), "home", 1); !errors.Is(err, ErrFull) {
 		t.Error(err)
 	}
 	m.used = 0
-	if err := m.write(mustDir(t, u), "home"); err != nil {
+	if err := m.write(mustPath(t, u), "home"); err != nil {
 		t.Fatal(err)
 	}
-	third := mustUmbrella(t, base, "named")
+	third := mustDir(t, base, "named")
 	if err := third.Room(t.Context(), "home", limit); err != nil || third.rooms["home"].used == 0 {
 		t.Errorf("%v, %+v", err, third.rooms)
 	}

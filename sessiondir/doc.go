@@ -1,0 +1,43 @@
+// Package sessiondir makes, lists, measures and removes the directories that sessions are
+// kept in.
+//
+// # What it promises
+//
+// A [Dir] is the directory of one session: private, made on first use, removed by its
+// owner, and swept by any process of the same user once the owner is dead. A named one
+// outlives its owners, belongs to one workspace, and goes seven days after its last use.
+// No sweep removes a directory whose owner lives.
+//
+// What commands have put there is removed whatever it is: of any depth, closed to its
+// owner, or of other users' numbers. No symlink is followed, and nothing that is mounted
+// there is touched.
+//
+// # What it does not promise
+//
+// On a network file system a session's directory is as exclusive as flock is there.
+//
+// [Dir.Room] measures; it does not stop anybody who writes. In a tree of more than a few
+// hundred files, growth that others hide by freeing as much on the same file system is
+// found ten minutes later, and a sixteenth above the limit may pass until then. What lies
+// in a directory that its owner may not read is not counted.
+//
+// The package needs flock and the *at system calls, that is, Linux or macOS.
+package sessiondir
+
+import "errors"
+
+// Errors that callers tell apart with errors.Is. See also hostpath.ErrNotPrivate.
+var (
+	// ErrBase: the directory that is to hold sessions is no absolute path.
+	ErrBase = errors.New("not an absolute path")
+	// ErrName: a session's name, or that of a directory in it, that is no plain file name.
+	ErrName = errors.New("invalid session name")
+	// ErrInUse: the named session has a living owner.
+	ErrInUse = errors.New("session is in use")
+	// ErrWorkspace: the named session belongs to another workspace.
+	ErrWorkspace = errors.New("session belongs to another workspace")
+	// ErrFull: a directory of the session holds more than it may.
+	ErrFull = errors.New("session is full")
+	// ErrClosed: the Dir was used after Close.
+	ErrClosed = errors.New("session is closed")
+)
