@@ -103,14 +103,13 @@ func (c *collection) gather(n *node, path string) error {
 			c.direct = append(c.direct, at)
 		}
 	}
-	if n.bare && n.hide == 0 {
-		c.out.Found = append(c.out.Found, Found{Path: path, What: Bare, Dir: true, Pattern: -1})
-	}
-	if n.closed && n.hide == 0 {
-		c.out.Found = append(c.out.Found, Found{Path: path, What: Unsearched, Dir: true, Pattern: -1, UID: n.uid})
-	}
-	if n.deep && n.hide == 0 {
-		c.out.Found = append(c.out.Found, Found{Path: path, What: TooDeep, Dir: true, Pattern: -1})
+	for _, dir := range [...]struct {
+		is   bool
+		what What
+	}{{n.bare, Bare}, {n.unread, Unsearched}, {n.deep, TooDeep}} {
+		if dir.is && n.hide == 0 {
+			c.out.Found = append(c.out.Found, Found{Path: path, What: dir.what, Dir: true, Pattern: -1, UID: n.uid})
+		}
 	}
 	if n.hide > 0 {
 		for _, inode := range n.inodes {

@@ -11,13 +11,6 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
-// A dirent is one entry of a directory.
-type dirent struct {
-	name  string
-	kind  kind
-	inode uint64
-}
-
 var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
 // readDir reads a directory, which is no symlink, and what it was before.
@@ -88,10 +81,6 @@ func parse(entries []dirent, fd int, b []byte) []dirent {
 		entries = append(entries, e)
 	}
 	return entries
-}
-
-func identityOf(st *unix.Stat_t) identity {
-	return identity{uint64(st.Dev), st.Ino, st.Mtim.Nano(), st.Ctim.Nano()}
 }
 
 // identify gives the identity of what is at path now, or the zero one. It

@@ -10,13 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A dirent is one entry of a directory.
-type dirent struct {
-	name  string
-	kind  kind
-	inode uint64
-}
-
 // readDir reads a directory, which is no symlink, and what it was before.
 func readDir(path string) ([]dirent, *unix.Stat_t, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -53,10 +46,6 @@ func readDir(path string) ([]dirent, *unix.Stat_t, error) {
 		entries = append(entries, d)
 	}
 	return entries, &st, nil
-}
-
-func identityOf(st *unix.Stat_t) identity {
-	return identity{uint64(st.Dev), st.Ino, st.Mtim.Nano(), st.Ctim.Nano()}
 }
 
 // identify gives the identity of what is at path now, or the zero one.

@@ -27,9 +27,9 @@ type node struct {
 	found   []entry
 	links   []link
 	inodes  []uint64 // of its regular files that no pattern matches
-	closed  bool     // it cannot be read
+	unread  bool     // it cannot be read
 	deep    bool     // it lies too deep, and is not read
-	uid     uint32   // who owns it, if closed
+	uid     uint32   // who owns it, if unread
 	bare    bool
 }
 
@@ -38,6 +38,10 @@ type node struct {
 type identity struct {
 	dev, ino     uint64
 	mtime, ctime int64
+}
+
+func identityOf(st *unix.Stat_t) identity {
+	return identity{uint64(st.Dev), st.Ino, st.Mtim.Nano(), st.Ctim.Nano()}
 }
 
 // An entry is a name that is reported.
@@ -53,6 +57,13 @@ type entry struct {
 type link struct {
 	name  string
 	state glob.State
+}
+
+// A dirent is one entry of a directory.
+type dirent struct {
+	name  string
+	kind  kind
+	inode uint64
 }
 
 type kind uint8
@@ -119,7 +130,7 @@ func (w *walk) read(n *node, path string) error {
 		if err := ignoringEINTR(func() error { return unix.Lstat(path, &st) }); err != nil {
 			return nil
 		}
-		n.closed, n.uid = true, st.Uid
+		n.unread, n.uid = true, st.Uid
 		return nil
 	case err != nil:
 		return &fs.PathError{Op: "search", Path: path, Err: err}

@@ -59,9 +59,9 @@ func MakeBase(base string) error {
 	return private(hostpath.MakePrivate(base, 0o700))
 }
 
-// checkOwn refuses a directory that is a symlink, another user's, or writable
+// checkPrivate refuses a directory that is a symlink, another user's, or writable
 // by others.
-func checkOwn(dir string) error { return private(hostpath.CheckPrivate(dir)) }
+func checkPrivate(dir string) error { return private(hostpath.CheckPrivate(dir)) }
 
 // private says what to do about an error of hostpath's.
 func private(err error) error {

@@ -223,7 +223,7 @@ func (d *Dir) make(ctx context.Context) error {
 			}
 			return fmt.Errorf("session directory: %w", err)
 		}
-		if err := checkOwn(dir); errors.Is(err, fs.ErrNotExist) {
+		if err := checkPrivate(dir); errors.Is(err, fs.ErrNotExist) {
 			continue // swept since
 		} else if err != nil {
 			return err

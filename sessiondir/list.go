@@ -153,7 +153,7 @@ func Remove(base, name string) error {
 		return err
 	}
 	dir := filepath.Join(base, namedPrefix+name)
-	if err := checkOwn(dir); errors.Is(err, fs.ErrNotExist) {
+	if err := checkPrivate(dir); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("session %q: %w", name, fs.ErrNotExist)
 	} else if err != nil {
 		return err

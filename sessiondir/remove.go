@@ -30,7 +30,7 @@ const maxLate = 16
 // Files of users that the caller's namespaces are mapped to go by way of such a
 // namespace. What is left after that the error names, with who can remove it.
 func removeTree(ctx context.Context, base, name string) error {
-	err := removeOwn(ctx, base, name)
+	err := removeDirectly(ctx, base, name)
 	left, ok := errors.AsType[*leftError](err)
 	if !ok {
 		return err
@@ -46,8 +46,8 @@ func removeTree(ctx context.Context, base, name string) error {
 	return fmt.Errorf("%w; %s %q", left.in(path), how, path)
 }
 
-// removeOwn is removeTree for what the caller has the rights to.
-func removeOwn(ctx context.Context, base, name string) error {
+// removeDirectly is removeTree for what the caller has the rights to.
+func removeDirectly(ctx context.Context, base, name string) error {
 	parent, err := hostpath.Openat(unix.AT_FDCWD, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: base, Err: err}

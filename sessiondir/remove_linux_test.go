@@ -53,7 +53,7 @@ func TestRemoveMappedFiles(t *testing.T) {
 		// The control: without such a namespace it is not to be removed, and named.
 		tree(t, base, map[string]string{"t/f": "x"})
 		mapped(t, base+"/t")
-		left, ok := errors.AsType[*leftError](removeOwn(t.Context(), base, "t"))
+		left, ok := errors.AsType[*leftError](removeDirectly(t.Context(), base, "t"))
 		if !ok || left.owner == int64(os.Geteuid()) || !strings.HasPrefix(left.path, "a/") || left.more == 0 || exists(base+"/t/f") {
 			t.Errorf("control: %+v", left)
 		}

@@ -25,7 +25,7 @@ func Sweep(ctx context.Context, base string) (removed []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkOwn(base); err != nil {
+	if err := checkPrivate(base); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
@@ -106,7 +106,7 @@ func sweepAll(ctx context.Context, base string, now time.Time) (removed []string
 // entries lists what in base is a directory of this user and has a name
 // that this package gives. No base: none.
 func entries(base string) ([]fs.DirEntry, error) {
-	if err := checkOwn(base); errors.Is(err, fs.ErrNotExist) {
+	if err := checkPrivate(base); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err

@@ -31,15 +31,15 @@ var identityVars = [...]string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMI
 // answer in five seconds); what is returned beside it is still right. No git is
 // no error.
 func (w *Workspace) Identity(ctx context.Context, as *User) ([]string, error) {
-	own := map[string]string{}
+	variables := map[string]string{}
 	for _, k := range identityVars {
 		if v, ok := w.lookup(k); ok && v != "" && plausible(v) {
-			own[k] = v
+			variables[k] = v
 		}
 	}
 	var config map[string]string
 	var err error
-	if len(own) < len(identityVars) {
+	if len(variables) < len(identityVars) {
 		config, err = w.gitIdentity(ctx, as)
 	}
 	if _, ok := config["user.email"]; !ok && as == nil && config != nil {
@@ -47,16 +47,16 @@ func (w *Workspace) Identity(ctx context.Context, as *User) ([]string, error) {
 			config["user.email"] = v // as git does
 		}
 	}
-	return identityEnv(own, config), err
+	return identityEnv(variables, config), err
 }
 
 // identityEnv applies git's precedence: variable, author.* or committer.*,
 // user.*.
-func identityEnv(own, config map[string]string) []string {
+func identityEnv(variables, config map[string]string) []string {
 	var env []string
 	for _, k := range identityVars {
 		who, what, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(k, "GIT_")), "_")
-		for _, v := range []string{own[k], config[who+"."+what], config["user."+what]} {
+		for _, v := range []string{variables[k], config[who+"."+what], config["user."+what]} {
 			if v != "" {
 				env = append(env, k+"="+v)
 				break
@@ -111,8 +111,8 @@ func (w *Workspace) gitIdentity(ctx context.Context, as *User) (map[string]strin
 // says reports whether a file of the repository's own holds a value. A path
 // that leads through a symlink now holds nothing, whatever git found there.
 func (l *GitLayout) says(file, value string) bool {
-	own := []string{join(l.CommonDir, "config"), join(l.CommonDir, "config.worktree"), join(l.GitDir, "config.worktree")}
-	if l.GitDir == "" || !slices.Contains(own, file) {
+	files := []string{join(l.CommonDir, "config"), join(l.CommonDir, "config.worktree"), join(l.GitDir, "config.worktree")}
+	if l.GitDir == "" || !slices.Contains(files, file) {
 		return false
 	}
 	data, err := readNoSymlinks(file, maxGitConfig)

@@ -44,6 +44,6 @@ func notes(spec *shared.Spec) (list []string) {
 	if spec.Network.Mode == shared.NetworkNone {
 		list = append(list, "without the network there is no loopback either: macOS has none of a command's own")
 	}
-	return append(list, "TMPDIR is a private directory; /tmp is the machine's and closed",
+	return append(list, "TMPDIR is a private directory; /tmp is the machine's and hidden",
 		"a process that leaves the command's process group outlives it, still confined")
 }

@@ -26,7 +26,7 @@
 //     for the mounts in it; a private directory takes its place in HOME, with
 //     links to those mounts; plans say so. It lasts as long as the session's
 //     scratch directory, and as long as the command where there is none.
-//   - /tmp is the machine's and closed. Programs that insist on it fail.
+//   - /tmp is the machine's and hidden. Programs that insist on it fail.
 //   - Without the network there is no loopback either: it is the host's. Names and
 //     addresses of interfaces can be listed nonetheless.
 //   - Unix sockets can be made and connected to in the temporary directory and

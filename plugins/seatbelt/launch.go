@@ -200,7 +200,7 @@ func (e *engine) attend(launched *exec.Cmd, emit func(shared.Event)) (ended func
 // checkLinks refuses a file that is to be hidden or kept and has another name:
 // rules go by path, and the other name is none of theirs.
 func checkLinks(p *policy) error {
-	for _, list := range [...][]closed{p.denied, p.protected} {
+	for _, list := range [...][]restriction{p.hidden, p.protected} {
 		for _, c := range list {
 			if c.path == "" {
 				continue
@@ -210,7 +210,7 @@ func checkLinks(p *policy) error {
 				continue
 			}
 			if links := linkCount(info); links > 1 {
-				return invalid(c.origin, fmt.Sprintf("%s is a file with %d names, and only this one would be closed", c.path, links),
+				return invalid(c.origin, fmt.Sprintf("%s is a file with %d names, and only this one would be hidden or protected", c.path, links),
 					"make it a file of its own: cp FILE COPY && mv COPY FILE")
 			}
 		}

@@ -52,7 +52,7 @@ func (p *policy) executableAt(at string) bool {
 	if _, ok := p.areaAt(at); ok {
 		return true
 	}
-	for _, h := range p.hidden {
+	for _, h := range p.hiddenAround {
 		if paths.Inside(h.path, at) {
 			return false
 		}

@@ -8,7 +8,7 @@ import (
 
 // matches reports whether c is about a path. It is for messages: what holds is
 // the profile.
-func (c closed) matches(path string) bool {
+func (c restriction) matches(path string) bool {
 	if c.path != "" && paths.Inside(c.path, path) {
 		return true
 	}

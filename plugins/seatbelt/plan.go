@@ -56,7 +56,7 @@ func (p *policy) steps(at places) (steps []shared.PlannedMount) {
 	} else {
 		step("read", "<minimal>", "filesystem")
 	}
-	for _, h := range p.hidden {
+	for _, h := range p.hiddenAround {
 		step("hide", h.path, h.origin)
 	}
 	for _, a := range p.areas {
@@ -71,16 +71,16 @@ func (p *policy) steps(at places) (steps []shared.PlannedMount) {
 		step("write", at.home, "HOME")
 	}
 	for _, c := range p.protected {
-		step("keep", c.place(), c.origin)
+		step("protect", c.place(), c.origin)
 	}
-	for _, c := range p.denied {
+	for _, c := range p.hidden {
 		step("hide", c.place(), c.origin)
 	}
 	return steps
 }
 
-// place is what is closed, for people.
-func (c closed) place() string {
+// place is what is hidden or protected, for people.
+func (c restriction) place() string {
 	if c.path != "" {
 		return c.path
 	}

@@ -36,8 +36,8 @@ type area struct {
 	origin   string
 }
 
-// closed is what no mount opens, and why, for people.
-type closed struct {
+// A restriction is what is hidden or protected whatever is mounted, and why, for people.
+type restriction struct {
 	origin   string
 	path     string    // where it is one path of the host; else ""
 	patterns []pattern // of the host
@@ -51,19 +51,19 @@ type closed struct {
 // policy is a Spec and a Command in the terms of macOS: what the profile says.
 // Making it touches nothing.
 type policy struct {
-	spec      *shared.Spec
-	areas     []area // the shortest path first, so that the deeper one decides
-	hidden    []area // likewise, where areas lie in them
-	denied    []closed
-	protected []closed
-	kept      []closed // places of the home directory that are never writable
-	tty       bool
+	spec         *shared.Spec
+	areas        []area // the shortest path first, so that the deeper one decides
+	hiddenAround []area // likewise, where areas lie in them
+	hidden       []restriction
+	protected    []restriction
+	obeyed       []restriction // places of the home directory that are never writable
+	tty          bool
 }
 
-// homeKept are the places of a home directory from which macOS runs or obeys
+// obeyedInHome are the places of a home directory from which macOS runs or obeys
 // something by itself: agents of launchd, login hooks, keychains, the consents
 // to access.
-var homeKept = [...]string{
+var obeyedInHome = [...]string{
 	"Library/LaunchAgents", "Library/Preferences", "Library/Keychains", "Library/Application Support/com.apple.TCC",
 }
 
@@ -83,11 +83,11 @@ func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 		}
 		if m.Access == shared.Hidden {
 			if holds[m.Path] {
-				p.hidden = append(p.hidden, area{path: m.Path, origin: m.Why})
+				p.hiddenAround = append(p.hiddenAround, area{path: m.Path, origin: m.Why})
 			} else {
 				c := at(m.Why, m.Path)
 				c.entry = true
-				p.denied = append(p.denied, c)
+				p.hidden = append(p.hidden, c)
 			}
 			continue
 		}
@@ -101,9 +101,9 @@ func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 		p.areas = append(p.areas, a)
 	}
 	if spec.Home != "" {
-		p.hidden = append(p.hidden, area{path: spec.Home, origin: "The home directory: nothing of it but what is mounted"})
+		p.hiddenAround = append(p.hiddenAround, area{path: spec.Home, origin: "The home directory: nothing of it but what is mounted"})
 	}
-	for _, list := range [...][]area{p.areas, p.hidden} {
+	for _, list := range [...][]area{p.areas, p.hiddenAround} {
 		slices.SortStableFunc(list, func(a, b area) int {
 			return cmp.Or(len(a.path)-len(b.path), strings.Compare(a.path, b.path))
 		})
@@ -112,15 +112,15 @@ func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 		if err := checkName("home", spec.Home); err != nil {
 			return nil, err
 		}
-		for _, name := range homeKept {
-			p.kept = append(p.kept, at("obeyed by macOS: "+name, path.Join(spec.Home, name)))
+		for _, name := range obeyedInHome {
+			p.obeyed = append(p.obeyed, at("obeyed by macOS: "+name, path.Join(spec.Home, name)))
 		}
 	}
 	for _, list := range [...]struct {
 		patterns []string
 		field    string
-		to       *[]closed
-	}{{spec.Deny, "deny_paths", &p.denied}, {spec.Protect, "protect", &p.protected}} {
+		to       *[]restriction
+	}{{spec.Deny, "deny_paths", &p.hidden}, {spec.Protect, "protect", &p.protected}} {
 		for i, text := range list.patterns {
 			attribute := fmt.Sprintf("%s[%d]", list.field, i)
 			parsed, err := parsePattern(text)
@@ -137,16 +137,16 @@ func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 	return p, nil
 }
 
-// at is one path that is closed.
-func at(origin, path string) closed {
-	return closed{origin: origin, path: path, patterns: []pattern{{absolute: true, segments: literalSegments(path)}}}
+// at is the restriction of one path.
+func at(origin, path string) restriction {
+	return restriction{origin: origin, path: path, patterns: []pattern{{absolute: true, segments: literalSegments(path)}}}
 }
 
 // place gives what a pattern of a definition is on the host: relative to each
 // root of the workspace and, where a directory that leads to its matches can be
 // renamed, once more for each place that it could be moved to.
-func (p *policy) place(parsed pattern, origin string) closed {
-	c := closed{origin: origin}
+func (p *policy) place(parsed pattern, origin string) restriction {
+	c := restriction{origin: origin}
 	seen := map[string]bool{}
 	add := func(q pattern) {
 		if expr := q.regex(true); !seen[expr] {
@@ -183,7 +183,7 @@ func (p *policy) areaAt(at string) (found area, ok bool) {
 			found, ok = a, true
 		}
 	}
-	for _, h := range p.hidden {
+	for _, h := range p.hiddenAround {
 		if ok && paths.Inside(h.path, at) && !paths.Inside(h.path, found.path) {
 			return area{}, false
 		}
@@ -226,10 +226,10 @@ func (p *policy) pins(private ...string) []string {
 	for _, dir := range private {
 		pin(dir)
 	}
-	for _, h := range p.hidden {
+	for _, h := range p.hiddenAround {
 		pin(h.path)
 	}
-	for _, list := range [...][]closed{p.kept, p.denied, p.protected} {
+	for _, list := range [...][]restriction{p.obeyed, p.hidden, p.protected} {
 		for _, c := range list {
 			if c.path != "" {
 				pin(c.path)

@@ -189,9 +189,9 @@ func (w *writer) oneRule(action, operations string, tagged bool, filters []strin
 
 // mounts grants the areas, the outer ones first.
 func (w *writer) mounts(p *policy, at places) {
-	// Each is closed after what holds it and before what it holds.
-	hidden := append([]area{{path: at.scratch, origin: "The session's scratch directory is not the command's"}}, p.hidden...)
-	for _, c := range p.denied {
+	// Each is hidden after what holds it and before what it holds.
+	hidden := append([]area{{path: at.scratch, origin: "The session's scratch directory is not the command's"}}, p.hiddenAround...)
+	for _, c := range p.hidden {
 		if c.holds(at) {
 			hidden = append(hidden, area{path: c.path, origin: c.origin})
 		}
@@ -271,17 +271,17 @@ func (w *writer) final(p *policy, at places) {
 	if at.home != "" {
 		private = append(private, at.home)
 	}
-	for _, c := range slices.Concat(p.kept, p.protected) {
+	for _, c := range slices.Concat(p.obeyed, p.protected) {
 		w.section(c.origin + ": read-only")
-		w.rule("deny", writeDeny, true, w.closed(c, private))
+		w.rule("deny", writeDeny, true, w.filters(c, private))
 		w.leads(p, c, private)
 	}
-	for _, c := range p.denied {
+	for _, c := range p.hidden {
 		if c.holds(at) {
 			continue // see mounts
 		}
 		w.section(c.origin + ": hidden")
-		w.rule("deny", readDeny+"\n      "+writeDeny, true, w.closed(c, private))
+		w.rule("deny", readDeny+"\n      "+writeDeny, true, w.filters(c, private))
 		w.leads(p, c, private)
 	}
 	pins := append(p.pins(append(private, at.scratch)...), private...)
@@ -295,10 +295,10 @@ func (w *writer) final(p *policy, at places) {
 
 // holds reports whether c is an entry with the private directories in it, which it
 // does not hide.
-func (c closed) holds(at places) bool { return c.entry && paths.Inside(c.path, at.scratch) }
+func (c restriction) holds(at places) bool { return c.entry && paths.Inside(c.path, at.scratch) }
 
 // placed are all patterns of c, as they are on the host.
-func (c closed) placed(private []string) []pattern {
+func (c restriction) placed(private []string) []pattern {
 	list := slices.Clone(c.patterns)
 	for _, dir := range private {
 		for _, q := range c.floating {
@@ -308,7 +308,7 @@ func (c closed) placed(private []string) []pattern {
 	return list
 }
 
-func (w *writer) closed(c closed, private []string) (filters []string) {
+func (w *writer) filters(c restriction, private []string) (filters []string) {
 	if c.path != "" {
 		filters = w.paths(aliases(c.path)...)
 	}
@@ -321,7 +321,7 @@ func (w *writer) closed(c closed, private []string) (filters []string) {
 // leads keeps the directories that lead to what c matches in their places. One
 // that is given whole cannot be made either: another with other contents could
 // take the place of what is missing.
-func (w *writer) leads(p *policy, c closed, private []string) {
+func (w *writer) leads(p *policy, c restriction, private []string) {
 	var whole, any []string
 	for _, q := range c.placed(private) {
 		for _, a := range q.ancestors() {

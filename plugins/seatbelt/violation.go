@@ -120,7 +120,7 @@ func (v violation) fileRemedy(p *policy) (attribute, advice string) {
 		return "", "no attribute allows it"
 	}
 	writes := strings.HasPrefix(v.operation, "file-write")
-	for _, c := range p.denied {
+	for _, c := range p.hidden {
 		if c.matches(v.target) {
 			return attributeOf(c.origin), c.origin + " hides it"
 		}
@@ -131,7 +131,7 @@ func (v violation) fileRemedy(p *policy) (attribute, advice string) {
 				return attributeOf(c.origin), c.origin + " keeps it as it is"
 			}
 		}
-		for _, c := range p.kept {
+		for _, c := range p.obeyed {
 			if c.matches(v.target) {
 				return "", "macOS obeys what is there, so that no attribute allows it"
 			}

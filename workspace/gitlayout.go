@@ -292,7 +292,7 @@ func resolveFrom(dir, p string) (string, error) {
 // layout fills in the lists. It reads directories and decides nothing.
 func layout(kind GitKind, top, gitDir, common string, writable []string) (GitLayout, error) {
 	l := GitLayout{Kind: kind, GitDir: gitDir, CommonDir: common}
-	own := append([]string{top}, writable...)
+	commandDirs := append([]string{top}, writable...)
 	switch {
 	case paths.Inside(top, common):
 		// seen already
@@ -322,19 +322,23 @@ func layout(kind GitKind, top, gitDir, common string, writable []string) (GitLay
 		l.present(top, ".gitmodules")
 	}
 	l.protect(gitDir)
-	l.submodules(gitDir, own)
+	l.submodules(gitDir, commandDirs)
 	if gitDir != common {
 		l.Protected = append(l.Protected, join(gitDir, "gitdir"))
 		l.protect(common)
-		if main := mainTop(common); !slices.ContainsFunc(own, func(dir string) bool { return paths.Inside(dir, main) }) {
+		if main := mainTop(common); !insideAny(commandDirs, main) {
 			l.present(common, worktreeState[:]...)
 			l.Present = append(l.Present, sharedIndexes(common)...)
 		}
 	}
-	if err := l.worktrees(common, own); err != nil {
+	if err := l.worktrees(common, commandDirs); err != nil {
 		return GitLayout{}, err
 	}
 	return l, nil
+}
+
+func insideAny(dirs []string, p string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return paths.Inside(dir, p) })
 }
 
 // worktreeState is what in a git directory belongs to its worktree alone, and not
@@ -405,7 +409,7 @@ func (l *GitLayout) protect(gitDir string) {
 // submodules adds the repositories of the submodules that are cloned in a git
 // directory, theirs in turn included. Those beyond maxModules are as protected as
 // the directory that they lie in.
-func (l *GitLayout) submodules(gitDir string, own []string) {
+func (l *GitLayout) submodules(gitDir string, commandDirs []string) {
 	dirs := []string{join(gitDir, "modules")}
 	looked, found := 0, 0
 	for len(dirs) > 0 {
@@ -423,7 +427,7 @@ func (l *GitLayout) submodules(gitDir string, own []string) {
 				dirs = append(dirs, p) // a name with a slash in it
 				continue
 			}
-			if found++; found > maxModules || l.worktrees(p, own) != nil {
+			if found++; found > maxModules || l.worktrees(p, commandDirs) != nil {
 				return
 			}
 			l.addWritable(p)
@@ -461,7 +465,7 @@ const maxModules = 32
 // worktrees protects other worktrees of a repository. A commondir changed here is
 // followed by git there; and to a git that cannot see their directories they look
 // stale, so that its automatic housekeeping would remove what it may write.
-func (l *GitLayout) worktrees(common string, own []string) error {
+func (l *GitLayout) worktrees(common string, commandDirs []string) error {
 	entries, err := readSomeDir(join(common, "worktrees"), maxGitEntries)
 	if err != nil {
 		return err
@@ -474,7 +478,7 @@ func (l *GitLayout) worktrees(common string, own []string) error {
 		}
 		switch {
 		case other == l.GitDir:
-		case slices.ContainsFunc(own, func(dir string) bool { return paths.Inside(dir, top) }):
+		case insideAny(commandDirs, top):
 			l.Protected = append(l.Protected, join(other, "commondir"), join(other, "gitdir"), join(other, "config.worktree"))
 		default:
 			l.Protected = append(l.Protected, other)

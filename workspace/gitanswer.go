@@ -1,0 +1,281 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/paths"
+)
+
+const (
+	gitSettling     = 2 * time.Second // the coarsest clock of a file system in use
+	maxIncludes     = 64              // files that a configuration includes
+	maxIncludeDepth = 10              // as in git
+	maxExpanded     = 8               // paths that git itself must expand
+)
+
+// An answer is all that git says of one repository to one user, and what it
+// depends on.
+type answer struct {
+	settings []setting
+	included bool // some of settings stand in included files
+	obeyed   Obeyed
+	stamps   map[string]stamp
+	latest   int64 // the last change of any of them
+	asked    time.Time
+}
+
+// look remembers how path looks now.
+func (a *answer) look(path string) stamp {
+	s := stampOf(path)
+	if _, ok := a.stamps[path]; !ok {
+		a.stamps[path] = s
+		a.latest = max(a.latest, s.link.Ctim.Nano(), s.end.Ctim.Nano())
+	}
+	return s
+}
+
+// current reports whether all that the answer depends on looks as it did.
+func (a *answer) current() bool {
+	for p, s := range a.stamps {
+		if stampOf(p) != s {
+			return false
+		}
+	}
+	return true
+}
+
+// settled reports whether the next change of what the answer depends on will
+// be seen: the clock of its file system has ticked since the last.
+func (a *answer) settled() bool { return a.asked.UnixNano()-a.latest > int64(gitSettling) }
+
+// A stamp tells a file from another one, and from itself before a change.
+type stamp struct{ link, end fileState }
+
+// fileState is what stat(2) says, without what changes by itself, or its error.
+type fileState struct {
+	err syscall.Errno
+	unix.Stat_t
+}
+
+func stateOf(stat func(string, *unix.Stat_t) error, path string) (s fileState) {
+	err := stat(path, &s.Stat_t)
+	for err == syscall.EINTR {
+		err = stat(path, &s.Stat_t)
+	}
+	if errors.As(err, &s.err) {
+		return fileState{err: s.err}
+	}
+	s.Atim, s.Blocks = unix.Timespec{}, 0
+	return s
+}
+
+func stampOf(path string) (s stamp) {
+	s.link = stateOf(unix.Lstat, path)
+	if s.symlink() {
+		s.end = stateOf(unix.Stat, path)
+	} else if s.regular() && s.link.Size == 0 && s.link.Nlink == 1 {
+		// It says as much as one that is not there, and may stand for one while
+		// a command runs.
+		s.link = fileState{err: syscall.ENOENT}
+	}
+	return s
+}
+
+// target is what the path leads to.
+func (s stamp) target() fileState {
+	if s.symlink() {
+		return s.end
+	}
+	return s.link
+}
+
+func (s stamp) symlink() bool { return s.link.Mode&unix.S_IFMT == unix.S_IFLNK }
+func (s stamp) regular() bool { return s.target().Mode&unix.S_IFMT == unix.S_IFREG }
+
+// absent reports whether the path leads to nothing.
+func (s stamp) absent() bool {
+	return s.target().err == syscall.ENOENT || s.target().err == syscall.ENOTDIR
+}
+
+// gitAnswers remembers answers, by what was asked.
+type gitAnswers struct {
+	clock func() time.Time // nil for time.Now
+	mu    sync.Mutex       // one git answers all who ask at once
+	known map[string]*answer
+}
+
+// maxAnswers bounds gitAnswers. Past it they begin anew.
+const maxAnswers = 1 << 10
+
+func (c *gitAnswers) now() time.Time {
+	if c.clock != nil {
+		return c.clock()
+	}
+	return time.Now()
+}
+
+// ask returns what git says of a repository to a user. The answer is shared.
+func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) *answer {
+	g, c := w.gitAs(as), &w.answers
+	key := g.key() + "\x00\x00" + top + "\x00" + l.GitDir + "\x00" + l.CommonDir
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.known[key]; known != nil && known.current() {
+		return known
+	}
+	var a *answer
+	for range 3 {
+		a = &answer{stamps: map[string]stamp{}, asked: c.now()}
+		a.obeyed.Failed = a.gather(ctx, g, top, l)
+		switch {
+		case ctx.Err() != nil || errors.Is(a.obeyed.Failed, context.DeadlineExceeded):
+			return a
+		case a.current():
+			if a.settled() && a.obeyed.lasting() {
+				if c.known == nil || len(c.known) > maxAnswers {
+					c.known = map[string]*answer{}
+				}
+				c.known[key] = a
+			}
+			return a
+		}
+	}
+	a.obeyed.Failed = fmt.Errorf("git: the configuration of %.300q changes while it is read: %w", l.GitDir, ErrChanged)
+	return a
+}
+
+// gather asks git, and follows the includes by itself: also those whose
+// condition does not hold now, as a command can switch to another branch. So no
+// git opens a file before it was seen to be one, and a fifo holds none up.
+func (a *answer) gather(ctx context.Context, g *gitRunner, top string, l GitLayout) error {
+	if g.git == "" {
+		return errNoGit
+	}
+	var refused error
+	for _, p := range g.files(l) {
+		if _, err := a.configFile(p); err != nil && refused == nil {
+			refused = err
+		}
+	}
+	if refused != nil {
+		return refused
+	}
+	level, err := g.list(ctx, l, "--no-includes")
+	if err != nil {
+		return err
+	}
+	for _, s := range level {
+		if s.file != "" {
+			if _, err := a.configFile(s.file); err != nil {
+				return err
+			}
+		}
+	}
+	a.settings = level
+	expanded, followed := 0, 0
+	expand := func(v string) (string, error) {
+		if v != "" && (v[0] == '%' || v[0] == '~' && len(v) > 1 && v[1] != '/') {
+			if expanded++; expanded > maxExpanded {
+				return "", fmt.Errorf("git: more than %d paths begin with ~user or %%(prefix): %w", maxExpanded, ErrGitLayout)
+			}
+		}
+		return g.path(ctx, v)
+	}
+	for depth := 0; ; depth++ {
+		var next []string
+		for _, s := range level {
+			if !s.includes() || s.value == "" {
+				continue
+			}
+			p, err := expand(s.value)
+			if err != nil {
+				return err
+			}
+			switch {
+			case filepath.IsAbs(p):
+			case s.file == "":
+				continue // git refuses it
+			default:
+				p = s.file[:strings.LastIndexByte(s.file, '/')+1] + p
+			}
+			if p = tidy(p, l.GitDir, l.CommonDir); slices.Contains(a.obeyed.Config, p) {
+				continue
+			}
+			there, err := a.configFile(p)
+			if err != nil {
+				return err
+			}
+			if there {
+				next = append(next, p)
+			}
+		}
+		if len(next) == 0 {
+			break
+		}
+		if followed += len(next); followed > maxIncludes || depth >= maxIncludeDepth {
+			return fmt.Errorf("git: more than %d files are included, or more than %d deep: %w", maxIncludes, maxIncludeDepth, ErrGitLayout)
+		}
+		if level, err = g.fileSettings(ctx, next); err != nil {
+			return err
+		}
+		a.settings = append(a.settings, level...)
+		a.included = true
+	}
+	return a.obey(g, expand, top, l)
+}
+
+// configFile notes a file of the configuration. It reports whether it is there,
+// and refuses what git would wait for, or read for long.
+func (a *answer) configFile(p string) (there bool, err error) {
+	if slices.Contains(a.obeyed.Config, p) {
+		return false, nil
+	}
+	if err := a.add(&a.obeyed.Config, p); err != nil {
+		return false, err
+	}
+	switch s := a.look(p); {
+	case s.absent() || s.target().err == syscall.EACCES || isDevNull(p):
+		return false, nil
+	case s.target().err != 0:
+		return false, fmt.Errorf("git: %.300q: %w", p, s.target().err)
+	case !s.regular():
+		return false, fmt.Errorf("git: %.300q is read as configuration and is not a regular file: %w", p, ErrGitLayout)
+	case s.target().Size > maxGitConfig:
+		return false, fmt.Errorf("git: %.300q has more than %d bytes of configuration: %w", p, maxGitConfig, ErrGitLayout)
+	}
+	return true, nil
+}
+
+func isDevNull(p string) bool {
+	fi, err := os.Stat(p)
+	null, nullErr := os.Stat(os.DevNull)
+	return err == nil && nullErr == nil && os.SameFile(fi, null)
+}
+
+// tidy cleans an absolute path where that changes nothing, now and later: ".." after
+// a symlink is not lexical, and a command can put one in the place of any directory
+// but those that fixed lie in.
+func tidy(p string, fixed ...string) string {
+	for i, name := 0, ""; i < len(p); i += len(name) + 1 {
+		name, _, _ = strings.Cut(p[i:], "/")
+		if name == ".." {
+			dir := filepath.Clean("/" + p[:i])
+			fi, err := os.Lstat(dir)
+			if err != nil || !fi.IsDir() || !slices.ContainsFunc(fixed, func(f string) bool { return paths.Inside(dir, f) }) {
+				return p
+			}
+		}
+	}
+	return filepath.Clean(p)
+}
