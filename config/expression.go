@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -30,31 +31,21 @@ type EvalInput struct {
 	Engines func() []string
 }
 
-// SystemInput is the EvalInput of this process.
-func SystemInput() EvalInput {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = ""
+// InputFor is the EvalInput on this machine of a user with that environment, in that
+// current directory.
+func InputFor(lookupEnv func(string) (string, bool), dir string) EvalInput {
+	in := EvalInput{LookupEnv: lookupEnv, OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if home, _ := lookupEnv("HOME"); filepath.IsAbs(home) {
+		in.Home = home
 	}
-	return EvalInput{
-		LookupEnv: os.LookupEnv,
-		Home:      home,
-		Root:      systemRoot,
-		OS:        runtime.GOOS,
-		Arch:      runtime.GOARCH,
+	in.Root = func() (string, error) {
+		top, inGit, err := gitTop(dir, os.Stat)
+		if err != nil || inGit {
+			return top, err
+		}
+		return dir, nil
 	}
-}
-
-func systemRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	top, inGit, err := gitTop(dir, os.Stat)
-	if err != nil || inGit {
-		return top, err
-	}
-	return dir, nil
+	return in
 }
 
 // evaluator evaluates the expressions of one file, and looks up only what they

@@ -37,7 +37,7 @@ func TestSampleIsTheTopLevelFile(t *testing.T) {
 
 func TestSampleIsValidAnywhere(t *testing.T) {
 	t.Parallel()
-	for _, input := range []EvalInput{testInput(), SystemInput(), {Home: "/h", OS: "darwin", Arch: "arm64"}} {
+	for _, input := range []EvalInput{testInput(), InputFor(os.LookupEnv, t.TempDir()), {Home: "/h", OS: "darwin", Arch: "arm64"}} {
 		f, diags := Parse("/x/config.hcl", Sample(), input)
 		if len(diags) > 0 {
 			t.Fatal(render(t, diags))

@@ -46,13 +46,12 @@ func (o Origin) String() string {
 	return fmt.Sprintf("origin(%d)", int(o))
 }
 
-// LookupOptions are what the search for a file depends on. The zero value of
-// each function is that of the operating system.
+// LookupOptions are what the search for a file depends on.
 type LookupOptions struct {
-	Explicit string              // the value of -config; empty when not given
-	Dir      string              // the current directory; empty means the process's
-	Getenv   func(string) string // os.Getenv
-	Stat     func(string) (fs.FileInfo, error)
+	Explicit string                            // the value of -config; empty when not given
+	Dir      string                            // the current directory, absolute
+	Getenv   func(string) string               // reads the user's environment; nil: it is empty
+	Stat     func(string) (fs.FileInfo, error) // nil: os.Stat
 }
 
 // Find says which file is in force: the one that is named explicitly, that of
@@ -66,17 +65,13 @@ type LookupOptions struct {
 // is there, since passing it by would put another policy in force.
 func Find(opts LookupOptions) (string, Origin, error) {
 	if opts.Getenv == nil {
-		opts.Getenv = os.Getenv
+		opts.Getenv = func(string) string { return "" }
 	}
 	if opts.Stat == nil {
 		opts.Stat = os.Stat
 	}
 	if opts.Dir == "" {
-		dir, err := os.Getwd()
-		if err != nil {
-			return "", OriginWorkspace, fmt.Errorf("current directory: %w", err)
-		}
-		opts.Dir = dir
+		return "", OriginWorkspace, errors.New("the current directory is not known")
 	}
 
 	for _, named := range []struct {

@@ -27,8 +27,8 @@ func DefaultProtected() []string { return view.DefaultProtected() }
 
 // WorkspaceOptions choose the directory tree that commands work on.
 type WorkspaceOptions struct {
-	// Root is the project's directory. Empty means the git top level above the
-	// current directory, or the current directory where there is none. The git
+	// Root is the project's directory, relative to Options.Dir. Empty means the git top
+	// level above that, or that where there is none. The git
 	// directories of a worktree or a submodule are shown besides it; of any
 	// repository at a root, what could make git run programs is read-only.
 	Root string

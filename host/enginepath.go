@@ -22,15 +22,11 @@ const enginePrefix = "sbxhost-engine-"
 
 // EnginePath gives the directories in which an installed engine is found by its
 // name, in order: those of SBXHOST_ENGINE_PATH, the user's own below
-// XDG_DATA_HOME (else ~/.local/share), and the system's. lookup nil means
-// os.LookupEnv.
+// XDG_DATA_HOME (else ~/.local/share), and the system's.
 //
 // An element that is not absolute is an error: it would name a directory of
 // whatever workspace is the current one.
 func EnginePath(lookup func(string) (string, bool)) ([]string, error) {
-	if lookup == nil {
-		lookup = os.LookupEnv
-	}
 	var dirs []string
 	if list, _ := lookup("SBXHOST_ENGINE_PATH"); list != "" {
 		for _, dir := range filepath.SplitList(list) {

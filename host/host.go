@@ -184,10 +184,13 @@ func (o *Options) fillIn() (err error) {
 	if o.Environ == nil {
 		o.Environ = os.Environ()
 	}
-	if o.Dir == "" {
-		if o.Dir, err = os.Getwd(); err != nil && !o.EnginesOnly {
+	if !filepath.IsAbs(o.Dir) {
+		if o.Dir, err = filepath.Abs(o.Dir); err != nil && !o.EnginesOnly {
 			return fmt.Errorf("dir: %w", err)
 		}
+	}
+	if root := o.Workspace.Root; root != "" && root != "~" && !strings.HasPrefix(root, "~/") && !filepath.IsAbs(root) {
+		o.Workspace.Root = o.Dir + "/" + root
 	}
 	return nil
 }

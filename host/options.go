@@ -68,10 +68,12 @@ type Options struct {
 	// Sensitive says what happens to files that look as if they held secrets.
 	// The zero value reports them in Explain.
 	Sensitive Sensitive
-	// Environ is the caller's environment, as of os.Environ, which nil means.
+	// Environ is the caller's environment. Nil means that of this process, which New
+	// then reads.
 	Environ []string
 	// Dir is the directory that commands without a Dir run in, if it lies in
-	// the workspace. Empty means the current directory.
+	// the workspace. Empty means the current directory, which New then reads; so it
+	// does for a path that is not absolute.
 	Dir string
 	// Linger is how long what holds the places of protected paths that do not
 	// exist - empty files and directories - stays in the workspace after a

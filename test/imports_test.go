@@ -3,11 +3,17 @@ package test
 import (
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -258,4 +264,108 @@ func list(t *testing.T, goos, pattern string) []listed {
 		}
 		pkgs = append(pkgs, p)
 	}
+}
+
+// told are the packages that look at nothing of their own process's environment, home
+// or current directory: a server for many clients has as many of each. cmd reads them.
+var told = []string{"host", "config", "workspace", "scan", "policy", "approvals", "audit", "stubs", "glob", "paths", "hostpath"}
+
+// readsProcess are the functions that may, all the same.
+var readsProcess = map[string]string{
+	"fillIn":                "host.New takes what its caller leaves out",
+	"privateDir":            "the place of an engine's socket",
+	"ServeBuiltin":          "the process is an engine's, and is told so by its environment",
+	"forgottenServeBuiltin": "it finds out whether the process should be an engine's",
+}
+
+// processState are the functions that read, or change, what is a process's own.
+var processState = map[string][]string{
+	"os": {"Getenv", "LookupEnv", "Environ", "ExpandEnv", "Setenv", "Unsetenv", "Clearenv", "Getwd", "Chdir", "TempDir",
+		"UserHomeDir", "UserCacheDir", "UserConfigDir"},
+	"path/filepath": {"Abs"},
+	"os/user":       {"Current"},
+	"os/exec":       {"LookPath"},
+	"syscall":       {"Getenv", "Environ", "Getwd", "Chdir"},
+}
+
+func TestEnvironmentIsTold(t *testing.T) {
+	t.Parallel()
+	files := 0
+	for _, dir := range told {
+		err := filepath.WalkDir(filepath.Join("..", dir), func(p string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
+				return err
+			}
+			files++
+			text, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			found, err := processReads(p, text)
+			for _, at := range found {
+				if readsProcess[at.function] == "" {
+					t.Errorf("%s: %s uses %s: its caller has to tell it", at.position, at.function, at.name)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files < 50 {
+		t.Errorf("only %d files were read", files)
+	}
+}
+
+func TestEnvironmentIsToldCanFail(t *testing.T) {
+	t.Parallel()
+	const text = "package p\nimport (sys \"os\"; \"path/filepath\")\nvar home = sys.Getenv\nfunc f() { filepath.Abs(\"\"); filepath.Join(\"\") }\n"
+	found, err := processReads("p.go", []byte(text))
+	if err != nil || len(found) != 2 || found[0].name != "os.Getenv" || found[0].function != "" || found[1].name != "path/filepath.Abs" || found[1].function != "f" {
+		t.Errorf("%+v, error %v", found, err)
+	}
+}
+
+type processRead struct {
+	name, function string
+	position       token.Position
+}
+
+// processReads finds the uses of processState in a file.
+func processReads(name string, text []byte) (list []processRead, err error) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	imports := map[string]string{}
+	for _, spec := range file.Imports {
+		p, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return nil, err
+		}
+		as := path.Base(p)
+		if spec.Name != nil {
+			as = spec.Name.Name
+		}
+		imports[as] = p
+	}
+	for _, decl := range file.Decls {
+		function := ""
+		if f, ok := decl.(*ast.FuncDecl); ok {
+			function = f.Name.Name
+		}
+		ast.Inspect(decl, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if x, ok := sel.X.(*ast.Ident); ok && slices.Contains(processState[imports[x.Name]], sel.Sel.Name) {
+				list = append(list, processRead{imports[x.Name] + "." + sel.Sel.Name, function, fset.Position(sel.Pos())})
+			}
+			return true
+		})
+	}
+	return list, nil
 }

@@ -21,11 +21,10 @@ func Discover(dir, home string) (string, error) {
 	if err := checkSpelling(dir); err != nil {
 		return "", fmt.Errorf("discover: %w", err)
 	}
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("discover: %w", err)
+	if !filepath.IsAbs(dir) {
+		return "", fmt.Errorf("discover: %q is not absolute: %w", dir, ErrInvalidPath)
 	}
-	start, err := filepath.EvalSymlinks(abs)
+	start, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return "", fmt.Errorf("discover: %w", err)
 	}

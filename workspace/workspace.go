@@ -171,13 +171,7 @@ func (w *Workspace) declare(field, p string, project, optional bool) (root, erro
 		}
 		p = filepath.Join(w.home, p[1:])
 	case filepath.IsAbs(p):
-	case project:
-		abs, err := filepath.Abs(p)
-		if err != nil {
-			return root{}, fmt.Errorf("%s: %w", field, err)
-		}
-		p = abs
-	case optional:
+	case project, optional:
 		return root{}, fmt.Errorf("%s: %q is not absolute: %w", field, p, ErrInvalidPath)
 	default:
 		p = filepath.Join(w.project.path, p)

@@ -133,11 +133,7 @@ func (a *app) checkPassedBy(dir string) error {
 }
 
 func (a *app) evalInput() config.EvalInput {
-	input := config.SystemInput()
-	input.LookupEnv = a.lookupEnv
-	if home := a.getenv("HOME"); filepath.IsAbs(home) {
-		input.Home = home
-	}
+	input := config.InputFor(a.lookupEnv, a.dir)
 	input.Engines = func() []string {
 		var o host.Options
 		if a.findEngines(&o) != nil {
