@@ -61,13 +61,13 @@ type ApprovalRequest struct {
 	Warnings []string
 
 	environ []string
-	given   []string
+	defined []string
 }
 
 // key is what an approval of the request is for.
 func (r *ApprovalRequest) key() approvals.Key {
 	return approvals.Key{Argv: r.Args, Script: r.Script, Env: approvals.DigestEnv(r.environ), Dir: r.Dir, Sandbox: r.Sandbox,
-		Definition: approvals.DigestEnv(r.given), Workspace: r.Workspace}
+		Definition: approvals.DigestEnv(r.defined), Workspace: r.Workspace}
 }
 
 // DeniedError says that a command would run without a sandbox and may not.
@@ -275,7 +275,7 @@ func (c *Cmd) request(ctx context.Context, opened *openSandbox) (ApprovalRequest
 	r := ApprovalRequest{
 		Sandbox: opened.name, Args: c.Args, Script: c.Script, Dir: command.Dir, Workspace: c.host.Root(),
 		SessionTTL: c.host.sessionTTL(), Remembers: c.host.options.Approvals.Store != nil,
-		environ: c.exactEnv(), given: given(&opened.def, c.host.options.Workspace.Env),
+		environ: c.exactEnv(), defined: definedEnv(&opened.def, c.host.options.Workspace.Env),
 	}
 	for _, entry := range r.environ {
 		r.Env = append(r.Env, envName(entry))
@@ -300,10 +300,10 @@ func (c *Cmd) exactEnv() []string {
 	return exact
 }
 
-// given lists what a definition and the workspace say of the environment that a
+// definedEnv lists what a definition and the workspace say of the environment that a
 // command has without its sandbox: of all that they say, that alone still makes
 // a difference to it then.
-func given(def *Definition, workspace map[string]string) []string {
+func definedEnv(def *Definition, workspace map[string]string) []string {
 	var list []string
 	for _, part := range []struct {
 		name   string

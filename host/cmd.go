@@ -132,14 +132,14 @@ type Cmd struct {
 	report      Report
 	ended       chan struct{} // closed when the command has ended and endErr is final
 
-	deadline time.Time     // when the time limit is over; zero for none
-	doing    atomic.Value  // string: what Start is at
-	left     atomic.Bool   // Start has returned while something of it goes on
-	told     atomic.Bool   // the command's end is known, or was given up
-	gaveUp   bool          // the engine was, which had not told the end; once ended
-	doom     sync.Once     // the command was to be killed
-	giving   sync.Once     // giveUp
-	overdue  chan struct{} // closed when nothing is waited for any more
+	deadline   time.Time    // when the time limit is over; zero for none
+	doing      atomic.Value // string: what Start is at
+	abandoned  atomic.Bool  // Start has returned while something of it goes on
+	endKnown   atomic.Bool  // the command's end is known, or was given up
+	gaveUp     bool         // the engine was, which had not told the end; once ended
+	killOnce   sync.Once
+	giveUpOnce sync.Once
+	overdue    chan struct{} // closed when nothing is waited for any more
 
 	opened *openSandbox
 	endErr error

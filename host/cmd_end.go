@@ -95,7 +95,7 @@ func (c *Cmd) supervise() {
 			}
 		}
 	}
-	c.told.Store(true)
+	c.endKnown.Store(true)
 	switch {
 	case last.err != nil:
 		c.endErr = c.overtime(c.sandboxError(last.err))
@@ -214,7 +214,7 @@ const signalPatience = time.Second
 
 // kill ends the command. That must not depend on an engine that hangs.
 func (c *Cmd) kill() error {
-	c.doom.Do(func() { time.AfterFunc(enginePatience, c.giveUp) })
+	c.killOnce.Do(func() { time.AfterFunc(enginePatience, c.giveUp) })
 	ctx, cancel := context.WithTimeout(context.Background(), signalPatience)
 	defer cancel()
 	err := c.process.Signal(ctx, syscall.SIGKILL)
@@ -227,8 +227,8 @@ func (c *Cmd) kill() error {
 // giveUp ends the wait for the command. An engine that has not told its end by now
 // hangs, and is killed: its commands die with it, and the next one gets a new engine.
 func (c *Cmd) giveUp() {
-	c.giving.Do(func() {
-		if !c.told.Load() {
+	c.giveUpOnce.Do(func() {
+		if !c.endKnown.Load() {
 			c.opened.engine.kill()
 		}
 		close(c.overdue)

@@ -39,7 +39,7 @@ func fewNotes(notes []string) []string {
 }
 
 func (c *Cmd) event(e shared.Event) {
-	if c.left.Load() {
+	if c.abandoned.Load() {
 		return
 	}
 	// Whoever shows it need not know that paths in it are a command's word.

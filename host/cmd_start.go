@@ -106,7 +106,7 @@ func (c *Cmd) beginInTime() error {
 		return b.end() // without an error, supervise sees to what runs
 	case <-unwound.C:
 	}
-	c.left.Store(true)
+	c.abandoned.Store(true)
 	closePipes() // who reads or writes the other ends is not to wait for the rest
 	go func() {
 		if b := <-begun; !b.failed() {
@@ -308,7 +308,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	if err := c.logDecision(decision, command.Dir); err != nil {
 		return err
 	}
-	if c.Decided != nil && !c.left.Load() {
+	if c.Decided != nil && !c.abandoned.Load() {
 		c.Decided(decision)
 	}
 	watching := make(chan []watched, 1)

@@ -35,8 +35,8 @@ type Host struct {
 	session *session.Session // nil with EnginesOnly
 	audit   *audit.Log       // nil: none
 
-	life context.Context // ends with Close
-	shut context.CancelFunc
+	life    context.Context // ends with Close
+	endLife context.CancelFunc
 
 	mu        sync.Mutex
 	closed    bool
@@ -62,7 +62,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{options: o, logger: o.Logger, linger: newLingerer(o.Linger), engines: map[string]*engineSlot{}, sandboxes: map[string]*sandboxSlot{}}
-	h.life, h.shut = context.WithCancel(context.Background())
+	h.life, h.endLife = context.WithCancel(context.Background())
 	if h.logger == nil {
 		h.logger = hclog.NewNullLogger()
 	}
@@ -139,7 +139,7 @@ func (h *Host) findWorkspace(ctx context.Context) error {
 	if c.Records, err = h.openRecords(); err != nil {
 		return err
 	}
-	c.Programs, c.Own, c.Relied, c.Engines = h.programs(), h.ownPlaces(owner), h.reliesOn(c.Records), h.enginePlaces()
+	c.Programs, c.Reserved, c.Trusted, c.Engines = h.programs(), h.reservedPlaces(owner), h.trustedPaths(c.Records), h.enginePlaces()
 	h.machine = facts.New(c)
 	return nil
 }
@@ -323,7 +323,7 @@ func (h *Host) Close() error {
 	engines := slices.Collect(maps.Values(h.engines))
 	h.mu.Unlock()
 
-	h.shut()
+	h.endLife()
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 	defer cancel()
 	h.machine.Close()

@@ -11,12 +11,12 @@ import (
 	"github.com/sbxhost/sbxhost/host/view"
 )
 
-// ownPlaces lists what sbxhost would run, or take for its user's word, if it were
+// reservedPlaces lists what sbxhost would run, or take for its user's word, if it were
 // there the next time: no command must put it there.
-func (h *Host) ownPlaces(owner *facts.Owner) (list []view.Own) {
+func (h *Host) reservedPlaces(owner *facts.Owner) (list []view.Reserved) {
 	add := func(dir, what string, names ...string) {
 		if filepath.IsAbs(dir) {
-			list = append(list, view.Own{Dir: dir, What: what, Names: names})
+			list = append(list, view.Reserved{Dir: dir, What: what, Names: names})
 		}
 	}
 	for _, dir := range h.options.EnginePath {
@@ -53,7 +53,7 @@ func (h *Host) ownPlaces(owner *facts.Owner) (list []view.Own) {
 	path, _ := h.caller.LookupEnv("PATH")
 	for _, dir := range filepath.SplitList(path) {
 		if filepath.IsAbs(dir) {
-			list = append(list, view.Own{Dir: dir, What: "a program that sbxhost runs", Names: programsRun(), ByBind: true})
+			list = append(list, view.Reserved{Dir: dir, What: "a program that sbxhost runs", Names: programsRun(), OnlyInBinds: true})
 		}
 	}
 	return list
@@ -62,13 +62,13 @@ func (h *Host) ownPlaces(owner *facts.Owner) (list []view.Own) {
 // enginePlaces lists where this caller's engines come from that are not installed
 // with this program: directories of Options.EnginePath, and sources of entries of
 // Options.Engines.
-func (h *Host) enginePlaces() (list []view.Relied) {
+func (h *Host) enginePlaces() (list []view.Trusted) {
 	for _, dir := range h.options.EnginePath {
-		list = append(list, view.Relied{Path: dir, What: "engines that are installed"})
+		list = append(list, view.Trusted{Path: dir, What: "engines that are installed"})
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.options.Engines)) {
 		if source := h.declaredPath(h.options.Engines[name]); filepath.IsAbs(source) {
-			list = append(list, view.Relied{Path: source, What: "engine " + name})
+			list = append(list, view.Trusted{Path: source, What: "engine " + name})
 		}
 	}
 	return list
@@ -84,21 +84,21 @@ func programsRun() []string {
 	return names
 }
 
-// reliesOn lists what sbxhost obeys or runs what lies at, as it is spelled. A
+// trustedPaths lists what sbxhost obeys or runs what lies at, as it is spelled. A
 // command that replaces a symlink on the way leads the next sbxhost to what it has
 // made itself.
-func (h *Host) reliesOn(records []facts.Record) (list []view.Relied) {
+func (h *Host) trustedPaths(records []facts.Record) (list []view.Trusted) {
 	for _, p := range h.options.Protected {
-		list = append(list, view.Relied{Path: p, What: "the configuration in force"})
+		list = append(list, view.Trusted{Path: p, What: "the configuration in force"})
 	}
 	for _, record := range records {
-		list = append(list, view.Relied{Path: record.Path, What: record.What})
+		list = append(list, view.Trusted{Path: record.Path, What: record.What})
 	}
 	if dir := h.caller.StateDir(); dir != "" {
-		list = append(list, view.Relied{Path: dir, What: "what sbxhost remembers"})
+		list = append(list, view.Trusted{Path: dir, What: "what sbxhost remembers"})
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.options.Engines)) {
-		list = append(list, view.Relied{Path: h.declaredPath(h.options.Engines[name]), What: fmt.Sprintf("the source of engine %q", name)})
+		list = append(list, view.Trusted{Path: h.declaredPath(h.options.Engines[name]), What: fmt.Sprintf("the source of engine %q", name)})
 	}
 	return list
 }

@@ -39,9 +39,9 @@ func acl(entries ...[3]uint32) []byte {
 	return list
 }
 
-// closedCases are directories of root's, or of the user 1000 (with group 1000,
+// searchCases are directories of root's, or of the user 1000 (with group 1000,
 // and 2000 besides), and whether that user can search them.
-var closedCases = []struct {
+var searchCases = []struct {
 	name     string
 	mode     fs.FileMode
 	uid, gid uint32
@@ -65,10 +65,10 @@ var closedCases = []struct {
 	{"the mask is not for others", 0o701, 0, 0, acl([3]uint32{aclOwner, 7, 0}, [3]uint32{aclUser, 1, 3000}, [3]uint32{aclOwnerGroup, 0, 0}, [3]uint32{aclMask, 0, 0}, [3]uint32{aclOther, 1, 0}), true},
 }
 
-var closedUser = shared.User{UID: 1000, GID: 1000, Groups: []uint32{2000}}
+var otherUser = shared.User{UID: 1000, GID: 1000, Groups: []uint32{2000}}
 
-// Closed says what the kernel does, with modes and access lists.
-func TestClosedAsTheKernelSays(t *testing.T) {
+// Unsearchable says what the kernel does, with modes and access lists.
+func TestUnsearchableAsTheKernelSays(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root runs commands as another user")
@@ -79,13 +79,13 @@ func TestClosedAsTheKernelSays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := newLookup(t.Context(), &Machine{Config: Config{Owner: &Owner{User: closedUser}}})
+	f := newLookup(t.Context(), &Machine{Config: Config{Owner: &Owner{User: otherUser}}})
 	t.Cleanup(func() {
 		if err := f.close(); err != nil {
 			t.Error(err)
 		}
 	})
-	for _, c := range closedCases {
+	for _, c := range searchCases {
 		dir := filepath.Join(base, strings.ReplaceAll(c.name, " ", "-"))
 		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, int(c.uid), int(c.gid)), os.Chmod(dir, c.mode)); err != nil {
 			t.Fatal(err)
@@ -101,7 +101,7 @@ func TestClosedAsTheKernelSays(t *testing.T) {
 		}
 		want := ""
 		cmd := exec.Command("test", "-x", dir)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: closedUser.UID, Gid: closedUser.GID, Groups: closedUser.Groups}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser.UID, Gid: otherUser.GID, Groups: otherUser.Groups}}
 		if err := cmd.Run(); err != nil {
 			if _, ran := errors.AsType[*exec.ExitError](err); !ran {
 				t.Fatal(err)
@@ -111,14 +111,14 @@ func TestClosedAsTheKernelSays(t *testing.T) {
 		if (want == "") != c.want {
 			t.Errorf("%s: the kernel says %v", c.name, want == "")
 		}
-		if got := f.Closed(filepath.Join(dir, "a/b")); got != want {
+		if got := f.Unsearchable(filepath.Join(dir, "a/b")); got != want {
 			t.Errorf("%s: closed at %q, want %q", c.name, got, want)
 		}
-		if got := f.Closed(dir); got != "" {
+		if got := f.Unsearchable(dir); got != "" {
 			t.Errorf("%s: its name is closed at %q", c.name, got)
 		}
 	}
-	if got := newLookup(t.Context(), &Machine{}).Closed(filepath.Join(base, "for-root-alone/a")); got != "" {
+	if got := newLookup(t.Context(), &Machine{}).Unsearchable(filepath.Join(base, "for-root-alone/a")); got != "" {
 		t.Errorf("for the caller himself: %q", got)
 	}
 }

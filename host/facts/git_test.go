@@ -324,7 +324,7 @@ func TestResolveSealsWhatIsAbove(t *testing.T) {
 }
 
 // What is never writable is not made so by binding it by its own name.
-func TestResolveRefusesToBindWhatIsGuarded(t *testing.T) {
+func TestResolveRefusesToBindWhatIsProtected(t *testing.T) {
 	t.Parallel()
 	base := newRepositories(t)
 	write(t, base, "main/config.hcl")

@@ -32,7 +32,7 @@ func (m *Machine) Hold(ctx context.Context, out *Resolved) (*stubs.Hold, error) 
 	if hold.Unaccounted != nil {
 		m.Logger.Debug("what holds the place of missing paths is not written down", "error", hold.Unaccounted)
 	}
-	if out.Exposes {
+	if out.StateInReach {
 		if err := hold.SuspendCache(ctx); err != nil {
 			hold.Release()
 			return nil, view.Invalid("bind_paths", fmt.Sprintf("what sbxhost remembers lies in what a command can write to, and there it cannot be said that one runs: %v", err),

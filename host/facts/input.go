@@ -23,7 +23,7 @@ func (m *Machine) input(q *Request) *view.Input {
 		Definition: q.Definition, Sensitive: m.Sensitive, Unisolated: q.Unisolated,
 		User:      view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
 		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome},
-		Protected: m.Protected, Programs: m.Programs, Relied: m.Relied, Own: m.Own, Engines: m.Engines, Outer: m.outer,
+		Protected: m.Protected, Programs: m.Programs, Trusted: m.Trusted, Reserved: m.Reserved, Engines: m.Engines, Outer: m.outer,
 		Control: m.controlSockets(),
 	}
 	if q.Filesystem == "host" {
@@ -58,14 +58,14 @@ func (m *Machine) input(q *Request) *view.Input {
 	}
 	const remembers = "XDG_STATE_HOME (what sbxhost remembers)"
 	if dir := m.Caller.StateDir(); dir != "" {
-		in.State = append(in.State, view.Kept{Path: dir, Why: remembers, Dir: true})
+		in.State = append(in.State, view.StatePath{Path: dir, Why: remembers, Dir: true})
 	}
 	if m.Owner != nil && m.Owner.Home != "" {
-		in.State = append(in.State, view.Kept{Path: filepath.Join(m.Owner.Home, ".local/state/sbxhost"), Why: remembers, Dir: true})
+		in.State = append(in.State, view.StatePath{Path: filepath.Join(m.Owner.Home, ".local/state/sbxhost"), Why: remembers, Dir: true})
 	}
 	for _, record := range m.Records {
 		if record.File {
-			in.State = append(in.State, view.Kept{Path: record.Path, Why: record.Attribute + " (" + record.What + ")"})
+			in.State = append(in.State, view.StatePath{Path: record.Path, Why: record.Attribute + " (" + record.What + ")"})
 		}
 	}
 	return in
@@ -102,7 +102,7 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
 			return err
 		}
 		if p != "" {
-			in.Records = append(in.Records, view.Relied{Path: p, What: record.What})
+			in.Records = append(in.Records, view.Trusted{Path: p, What: record.What})
 		}
 	}
 	for _, kept := range in.State {

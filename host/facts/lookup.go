@@ -16,17 +16,17 @@ import (
 
 // lookup looks at the machine for one table, and at each path once.
 type lookup struct {
-	ctx     context.Context // of the command that it is for
-	m       *Machine
-	ways    map[string]view.Way
-	closed  map[string]string // by directory
-	repos   map[string]view.Repository
-	as      *asUser // nil: commands run as the caller, or nothing was asked yet
-	failure error   // of as
+	ctx          context.Context // of the command that it is for
+	m            *Machine
+	ways         map[string]view.Way
+	unsearchable map[string]string // by directory
+	repos        map[string]view.Repository
+	as           *asUser // nil: commands run as the caller, or nothing was asked yet
+	failure      error   // of as
 }
 
 func newLookup(ctx context.Context, m *Machine) *lookup {
-	return &lookup{ctx: ctx, m: m, ways: make(map[string]view.Way, 128), closed: map[string]string{}, repos: map[string]view.Repository{}}
+	return &lookup{ctx: ctx, m: m, ways: make(map[string]view.Way, 128), unsearchable: map[string]string{}, repos: map[string]view.Repository{}}
 }
 
 // Follow implements view.Facts. Most paths that are asked for lie in the same
@@ -66,7 +66,7 @@ func follow(from, p string) (way view.Way) {
 	})
 	switch way.End = end; {
 	case errors.Is(err, fs.ErrPermission):
-		way.Err = view.ErrClosed
+		way.Err = view.ErrUnsearchable
 	case err != nil:
 		way.Err = err
 	}
@@ -89,31 +89,31 @@ func follow(from, p string) (way view.Way) {
 	return way
 }
 
-// Closed implements view.Facts. A caller whose commands run as himself is closed
-// out of what he cannot search before it comes to this, and only root's run as
+// Unsearchable implements view.Facts. A caller whose commands run as himself
+// cannot search such a directory either, and finds nothing in it; only root's run as
 // somebody else.
-func (f *lookup) Closed(p string) string {
+func (f *lookup) Unsearchable(p string) string {
 	if f.m.Owner == nil || f.m.Caller.UID != 0 {
 		return ""
 	}
 	dir := filepath.Dir(p)
-	if shut, ok := f.closed[dir]; ok {
-		return shut
+	if known, ok := f.unsearchable[dir]; ok {
+		return known
 	}
 	if f.as == nil && f.failure == nil {
 		f.as, f.failure = becomeUser(&f.m.Owner.User)
 	}
-	shut := ""
+	outermost := ""
 	if f.failure == nil && !f.as.searches(dir) {
 		// The outermost one that there is, and that is to blame.
 		for at := dir; at != "/"; at = filepath.Dir(at) {
 			if _, err := os.Lstat(at); err == nil && !f.as.searches(at) {
-				shut = at
+				outermost = at
 			}
 		}
 	}
-	f.closed[dir] = shut
-	return shut
+	f.unsearchable[dir] = outermost
+	return outermost
 }
 
 // close ends what f has begun, and gives the error of what it could not find out.

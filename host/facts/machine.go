@@ -123,12 +123,12 @@ type Config struct {
 	// Stubs hold the places of what does not exist.
 	Stubs *stubs.Registry
 
-	Protected []string      // files of the host that are never writable inside
-	Programs  []string      // executables that the host may run outside of sandboxes
-	Relied    []view.Relied // what is never led elsewhere from inside
-	Own       []view.Own    // what is never created inside, nor written
-	Engines   []view.Relied // where engines come from that are not installed with the host
-	Records   []Record      // of the host's decisions, never writable inside
+	Protected []string        // files of the host that are never writable inside
+	Programs  []string        // executables that the host may run outside of sandboxes
+	Trusted   []view.Trusted  // what is never led elsewhere from inside
+	Reserved  []view.Reserved // what is never created inside, nor written
+	Engines   []view.Trusted  // where engines come from that are not installed with the host
+	Records   []Record        // of the host's decisions, never writable inside
 
 	// CommandsWrite gives the first of some paths that lies where commands can write,
 	// and what that is; "" where none does.

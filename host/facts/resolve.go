@@ -98,7 +98,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		if err != nil {
 			return err
 		}
-		if err := out.Guard(found); err != nil {
+		if err := out.Restrict(found); err != nil {
 			return err
 		}
 		if in.Git == "full" {

@@ -44,9 +44,10 @@ func ActsOnHost(name string) bool {
 	return slices.Contains(actsUnasked[:], name) || slices.Contains(asksFirst[:], name) || strings.HasSuffix(name, workspaceFile)
 }
 
-// given are the names that the definition gives up.
-func (v *View) given() ([]string, error) {
-	var list []string
+// givenUp are names of DefaultProtected that a definition lets commands write.
+type givenUp []string
+
+func (v *View) namesGivenUp() (list givenUp, err error) {
 	known := DefaultProtected()
 	for i, name := range v.in.ProtectPathsExcept {
 		name = strings.TrimSuffix(name, "/")
@@ -56,13 +57,12 @@ func (v *View) given() ([]string, error) {
 		list = append(list, name)
 		v.Remarks = append(v.Remarks, sprint("protect_paths_except: a command can write %s, which tools of the host take for instructions", name))
 	}
-	if v.full {
+	if v.gitWritable {
 		list = append(list, ".gitmodules")
 	}
 	return list, nil
 }
 
-// givenUp reports whether a name is among those given up.
-func givenUp(given []string, name string) bool {
-	return slices.Contains(given, name) || strings.HasSuffix(name, workspaceFile) && slices.Contains(given, "*"+workspaceFile)
+func (g givenUp) has(name string) bool {
+	return slices.Contains(g, name) || strings.HasSuffix(name, workspaceFile) && slices.Contains(g, "*"+workspaceFile)
 }

@@ -9,5 +9,5 @@
 //
 // The package looks at nothing itself. What the machine is like is told by Facts,
 // which tests fabricate. The work has two steps, since what is searched for what
-// must be hidden depends on what is shown: Show, and then View.Guard.
+// must be hidden depends on what is shown: Show, and then View.Restrict.
 package view

@@ -13,10 +13,10 @@ import (
 type Facts interface {
 	// Follow walks along an absolute path of the host and its symlinks.
 	Follow(path string) Way
-	// Closed gives the outermost directory above a path without symlinks that
+	// Unsearchable gives the outermost directory above a path without symlinks that
 	// the user whom commands run as cannot search; "" where there is none.
 	// Nothing can be mounted beneath it as that user.
-	Closed(path string) string
+	Unsearchable(path string) string
 	// Empty reports whether a directory has nothing in it but a repository.
 	Empty(dir string) bool
 	// Repository says how git lies in a directory, where commands can write to
@@ -33,11 +33,11 @@ type Way struct {
 	Kind    Kind   // what is at End
 	UID     uint32 // whose it is
 	Names   uint64 // hard links of a file
-	Err     error  // why it could not be followed: ErrClosed, or another reason
+	Err     error  // why it could not be followed: ErrUnsearchable, or another reason
 }
 
-// ErrClosed is the error of a Way through a directory that the caller may not search.
-var ErrClosed = errors.New("permission denied")
+// ErrUnsearchable is the error of a Way through a directory that the caller may not search.
+var ErrUnsearchable = errors.New("permission denied")
 
 // Kind is what lies at a path.
 type Kind uint8
@@ -91,17 +91,17 @@ type Input struct {
 	// Protected are files that are never writable: the configuration in force.
 	// Programs are those that the host may run outside of sandboxes.
 	Protected, Programs []string
-	// Relied is what the host obeys, as it is spelled: no command may lead it
+	// Trusted is what the host obeys, as it is spelled: no command may lead it
 	// elsewhere.
-	Relied []Relied
-	// Own is what the host would run, or obey, if it were there.
-	Own []Own
+	Trusted []Trusted
+	// Reserved is what the host would run, or obey, if it were there.
+	Reserved []Reserved
 	// Engines are where engines come from that are not installed with the host.
-	Engines []Relied
+	Engines []Trusted
 	// Records are files and directories of the host's decisions that exist.
-	Records []Relied
+	Records []Trusted
 	// State are the directories and files in which the host remembers: hidden.
-	State   []Kept
+	State   []StatePath
 	Control []ControlSocket
 	// Outer are the top levels of repositories around a root that was discovered.
 	Outer []string
@@ -144,23 +144,23 @@ type Agent struct {
 	Err    error  // why there is none
 }
 
-// Relied is a path that the host obeys or runs what lies at.
-type Relied struct {
+// Trusted is a path that the host obeys or runs what lies at.
+type Trusted struct {
 	Path, What string
 }
 
-// Own is what the host would run, or take for its user's word, if it lay at
+// Reserved is what the host would run, or take for its user's word, if it lay at
 // Names in Dir.
-type Own struct {
+type Reserved struct {
 	Dir, What string
 	Names     []string
-	// ByBind says that it matters in what bind_paths shows alone: in a
+	// OnlyInBinds says that it matters in what bind_paths shows alone: in a
 	// workspace's own directories it is not looked for.
-	ByBind bool
+	OnlyInBinds bool
 }
 
-// Kept is what the host remembers.
-type Kept struct {
+// StatePath is what the host remembers.
+type StatePath struct {
 	Path, Why string
 	Dir       bool
 }

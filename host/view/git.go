@@ -20,7 +20,7 @@ const maxNested = 32
 // ShowGit shows what git needs of the workspace's repositories: for a worktree or
 // a submodule, directories that lie elsewhere. Of a .git that does not make sense
 // nothing that it names is shown: one command could else make it so and have the
-// next one repair it with the marks gone.
+// next one repair it with the protections gone.
 func (v *View) ShowGit() {
 	for _, root := range v.in.Roots {
 		if root.Field != "root" && !root.Writable || v.facts.Follow(root.Path).Kind != Directory {
@@ -29,7 +29,7 @@ func (v *View) ShowGit() {
 		r := v.repository(root.Path)
 		layout := r.Layout
 		writable := layout.Writable
-		if r.Unasked != nil && !v.full || !root.Writable || root.Field == "root" && v.in.ReadOnly {
+		if r.Unasked != nil && !v.gitWritable || !root.Writable || root.Field == "root" && v.in.ReadOnly {
 			writable = nil
 		}
 		for _, dir := range layout.Readable {
@@ -49,21 +49,21 @@ func (v *View) ShowGit() {
 // repository says how git lies in a directory, where commands can write to what
 // has been asked for.
 func (v *View) repository(dir string) Repository {
-	if v.asked == nil {
+	if v.writableSources == nil {
 		for _, e := range v.entries {
 			if e.Access == shared.ReadWrite && !strings.HasPrefix(e.Why, originGit) {
-				v.asked = append(v.asked, e.Source)
+				v.writableSources = append(v.writableSources, e.Source)
 			}
 		}
 	}
-	return v.facts.Repository(dir, v.asked)
+	return v.facts.Repository(dir, v.writableSources)
 }
 
 // openSubmodules makes the repositories of submodules writable, in a modules
 // directory that is not, wherever that is shown writable.
 func (v *View) openSubmodules(layout *workspace.GitLayout) {
 	for _, dir := range layout.Writable {
-		if v.full || !slices.ContainsFunc(layout.Protected, func(p string) bool { return paths.Inside(p, dir) }) {
+		if v.gitWritable || !slices.ContainsFunc(layout.Protected, func(p string) bool { return paths.Inside(p, dir) }) {
 			continue
 		}
 		for _, at := range v.places(dir) {
@@ -109,7 +109,7 @@ func (v *View) repositories(trees *scan.Result) []string {
 	list := v.tops()
 	n := 0
 	for _, f := range trees.Found {
-		if n < maxNested && v.nested(&f, list) && v.facts.Closed(f.Path) == "" {
+		if n < maxNested && v.nested(&f, list) && v.facts.Unsearchable(f.Path) == "" {
 			list = append(list, f.Path)
 			n++
 		}
@@ -122,50 +122,50 @@ func (v *View) nested(f *scan.Found, tops []string) bool {
 	return (f.What == scan.Repository || f.What == scan.Bare) && !slices.Contains(tops, f.Path) && v.creatable(path.Join(f.Path, ".git"))
 }
 
-// marksOfGit are what git obeys, of all repositories that commands can write to.
-func (v *View) marksOfGit(found *Found) (marks []mark) {
+// gitProtections are what git obeys, of all repositories that commands can write to.
+func (v *View) gitProtections(found *Found) (list []protection) {
 	working := v.repositories(found.Trees)
 	for _, top := range working {
-		marks = append(marks, v.marksOfRepository(top)...)
+		list = append(list, v.repositoryProtections(top)...)
 	}
 	n := 0
 	for _, f := range found.Trees.Found {
-		if v.full || !v.nested(&f, working) {
+		if v.gitWritable || !v.nested(&f, working) {
 			continue
 		}
-		m := mark{path: f.Path, why: "git, in a directory that commands cannot search"}
-		if v.facts.Closed(f.Path) == "" {
+		m := protection{path: f.Path, why: "git, in a directory that commands cannot search"}
+		if v.facts.Unsearchable(f.Path) == "" {
 			n++
 			if m.why = "git, of one repository among many"; f.What == scan.Repository {
 				m.path, m.hold = path.Join(f.Path, ".git"), &Hold{}
 			}
 		}
-		marks = append(marks, m)
+		list = append(list, m)
 	}
 	if n > 0 {
 		v.note("%d git repositories lie in what commands can write to; %d of them cannot be committed to inside", n+maxNested, n)
 	}
-	return marks
+	return list
 }
 
-// marksOfRepository are those of one directory.
-func (v *View) marksOfRepository(top string) (marks []mark) {
+// repositoryProtections are those of one directory.
+func (v *View) repositoryProtections(top string) (list []protection) {
 	r := v.repository(top)
 	dotGit := path.Join(top, ".git")
-	if r.Err != nil && v.full {
+	if r.Err != nil && v.gitWritable {
 		return nil
 	}
 	if r.Err != nil {
 		v.note("%v: it is read-only inside, and git does not work there", r.Err)
-		return []mark{{path: dotGit, why: "git, not understood", hold: &Hold{}}}
+		return []protection{{path: dotGit, why: "git, not understood", hold: &Hold{}}}
 	}
 	if r.Layout.CommonDir == "" {
 		return nil
 	}
-	if r.Unasked != nil && !v.full {
+	if r.Unasked != nil && !v.gitWritable {
 		v.note("the git repository %q is read-only inside: %v", top, r.Unasked)
 		const why = "git, which cannot be asked what it obeys"
-		return []mark{{path: r.Layout.GitDir, why: why}, {path: r.Layout.CommonDir, why: why}, {path: dotGit, why: why}}
+		return []protection{{path: r.Layout.GitDir, why: why}, {path: r.Layout.CommonDir, why: why}, {path: dotGit, why: why}}
 	}
 	v.openSubmodules(&r.Layout)
 	if v.Settled == nil {
@@ -182,39 +182,55 @@ func (v *View) marksOfRepository(top string) (marks []mark) {
 	keep := []string{r.Layout.GitDir, r.Layout.CommonDir}
 	v.Elsewhere = v.Elsewhere || len(r.Layout.Elsewhere) > 0
 	add := func(p string, hold *Hold) {
-		for _, base := range [...]string{r.Layout.GitDir, r.Layout.CommonDir, top} {
-			if paths.Inside(base, p) {
-				marks = append(marks, mark{path: p, why: "git " + strings.TrimPrefix(p, base+"/"), hold: hold, link: link, keep: keep})
-				break
-			}
+		if name := nameInGit(&r.Layout, top, p); name != "" {
+			list = append(list, protection{path: p, why: "git " + name, hold: hold, link: link, keep: keep})
 		}
 	}
 	for _, p := range r.Layout.Protected {
-		if !v.full || slices.Contains(r.Layout.Elsewhere, p) {
+		if !v.gitWritable || slices.Contains(r.Layout.Elsewhere, p) {
 			add(p, gitHold(p))
 		}
 	}
 	for _, p := range r.Layout.Present {
-		if !v.full || path.Base(p) != ".gitmodules" {
+		if !v.gitWritable || path.Base(p) != ".gitmodules" {
 			add(p, nil)
 		}
 	}
-	if v.full {
-		return marks
+	if v.gitWritable {
+		return list
 	}
 	for _, o := range r.Obeyed {
-		way := v.facts.Follow(o.Path)
-		through, _ := v.replaceable(&way)
-		switch {
-		case way.Err != nil, through == "" && len(v.left(o.Path, &way)) == 0 && !v.creatable(way.End):
-			continue
-		case v.holdsRoot(way.End):
-			v.note("git: %s of %q is the work tree itself, which a command can write to", o.What, top)
-			continue
+		if v.obeyedWritable(&o, top) {
+			list = append(list, protection{path: o.Path, why: "git " + o.What, hold: &Hold{File: o.File}, link: link, keep: keep})
 		}
-		marks = append(marks, mark{path: o.Path, why: "git " + o.What, hold: &Hold{File: o.File}, link: link, keep: keep})
 	}
-	return marks
+	return list
+}
+
+// nameInGit is what a path is called within its git directory or work tree; "" where
+// it lies in neither.
+func nameInGit(layout *workspace.GitLayout, top, p string) string {
+	for _, base := range [...]string{layout.GitDir, layout.CommonDir, top} {
+		if paths.Inside(base, p) {
+			return strings.TrimPrefix(p, base+"/")
+		}
+	}
+	return ""
+}
+
+// obeyedWritable reports whether commands could write, or lead elsewhere, what the git
+// of a repository obeys. Of its work tree as a whole it tells instead.
+func (v *View) obeyedWritable(o *Obeyed, top string) bool {
+	way := v.facts.Follow(o.Path)
+	through, _ := v.replaceable(&way)
+	switch {
+	case way.Err != nil, through == "" && len(v.leftByDotDot(o.Path, &way)) == 0 && !v.creatable(way.End):
+		return false
+	case v.holdsRoot(way.End):
+		v.note("git: %s of %q is the work tree itself, which a command can write to", o.What, top)
+		return false
+	}
+	return true
 }
 
 // gitHold is what holds the place of a part of a git directory, so that git

@@ -16,40 +16,15 @@ const originSocket = "socket file, not in unix_sockets"
 // hide adds all that is hidden.
 func (v *View) hide(found *Found, granted []string) error {
 	for i := range found.Deny {
-		if rule := &found.Deny[i]; rule.Literal != "" && rule.way.Err == nil {
-			var hold *Hold
-			if v.creatable(rule.Literal) && v.facts.Closed(rule.Literal) == "" {
-				// What is there can be another command's hold, and gone in a moment.
-				hold = &Hold{}
-			} else if rule.way.Kind == Absent {
-				continue
-			}
-			v.hideAt(rule.Literal, rule.Why(), hold)
-		}
+		v.hideLiteral(&found.Deny[i])
 	}
 	var deep []string
 	v.entries = slices.Grow(v.entries, len(found.Trees.Found))
 	for _, f := range slices.Concat(found.Trees.Found, found.Elsewhere.Found, found.AddOns.Found) {
-		var err error
-		switch {
-		case f.What == scan.Matched || f.What == scan.HardLink && f.Pattern >= 0:
-			err = v.hideFound(found, &f, found.Deny[f.Pattern].Why())
-		case f.What == scan.Named || f.What == scan.HardLink:
-			if v.in.Sensitive.Deny {
-				err = v.hideFound(found, &f, originSensitive)
-			}
-		case f.What == scan.Socket:
-			if !slices.Contains(granted, f.Path) {
-				v.hideAt(f.Path, originSocket, nil)
-			}
-		case f.What == scan.TooDeep:
-			v.hideAt(f.Path, "a directory too deep to be searched", nil)
+		if f.What == scan.TooDeep {
 			deep = append(deep, f.Path)
-		case f.What == scan.Unsearched && f.UID == v.in.User.UID:
-			// Who owns a directory can make it readable again.
-			v.hideAt(f.Path, "a directory that cannot be searched", nil)
 		}
-		if err != nil {
+		if err := v.hideOne(found, &f, granted); err != nil {
 			return err
 		}
 	}
@@ -60,35 +35,78 @@ func (v *View) hide(found *Found, granted []string) error {
 	for _, p := range found.Trees.Blind {
 		v.note("%q is hidden; whether other hard links lead to it cannot be found out on its file system", p)
 	}
-	if v.host {
+	if v.wholeHost {
 		v.hideOfHost(found, granted)
 	}
-	var hidden []string
-	for _, e := range v.entries {
-		if e.Access == shared.Hidden && !v.veils[e.Path] {
-			hidden = append(hidden, e.Path)
-		}
+	return v.checkHidden()
+}
+
+// hideLiteral hides the one path that a rule names, if it names one.
+func (v *View) hideLiteral(rule *Rule) {
+	if rule.Literal == "" || rule.way.Err != nil {
+		return
 	}
-	if len(hidden) > MaxHidden {
-		dir, n := hostpath.MostIn(hidden)
-		return invalidf("deny_paths", "remove what is not needed there, or hide a directory as a whole by its name in deny_paths",
-			"%d paths would have to be hidden, more than %d; %d of them lie in %s", len(hidden), MaxHidden, n, hostpath.Quote(dir))
+	var hold *Hold
+	if v.creatable(rule.Literal) && v.facts.Unsearchable(rule.Literal) == "" {
+		// What is there can be another command's hold, and gone in a moment.
+		hold = &Hold{}
+	} else if rule.way.Kind == Absent {
+		return
+	}
+	v.hideAt(rule.Literal, rule.Why(), hold)
+}
+
+// hideOne hides one thing that the search has found, if it is to be hidden.
+func (v *View) hideOne(found *Found, f *scan.Found, granted []string) error {
+	switch {
+	case f.What == scan.Matched || f.What == scan.HardLink && f.Pattern >= 0:
+		return v.hideFound(found, f, found.Deny[f.Pattern].Why())
+	case f.What == scan.Named || f.What == scan.HardLink:
+		if v.in.Sensitive.Deny {
+			return v.hideFound(found, f, originSensitive)
+		}
+	case f.What == scan.Socket:
+		if !slices.Contains(granted, f.Path) {
+			v.hideAt(f.Path, originSocket, nil)
+		}
+	case f.What == scan.TooDeep:
+		v.hideAt(f.Path, "a directory too deep to be searched", nil)
+	case f.What == scan.Unsearched && f.UID == v.in.User.UID:
+		// Who owns a directory can make it readable again.
+		v.hideAt(f.Path, "a directory that cannot be searched", nil)
 	}
 	return nil
 }
 
+// checkHidden refuses more than MaxHidden.
+func (v *View) checkHidden() error {
+	var hidden []string
+	for _, e := range v.entries {
+		if e.Access == shared.Hidden && !v.hiddenAround[e.Path] {
+			hidden = append(hidden, e.Path)
+		}
+	}
+	if len(hidden) <= MaxHidden {
+		return nil
+	}
+	dir, n := hostpath.MostIn(hidden)
+	return invalidf("deny_paths", "remove what is not needed there, or hide a directory as a whole by its name in deny_paths",
+		"%d paths would have to be hidden, more than %d; %d of them lie in %s", len(hidden), MaxHidden, n, hostpath.Quote(dir))
+}
+
 // hideAt hides a path of the host wherever it shows.
 func (v *View) hideAt(host, why string, hold *Hold) {
-	if shut := v.facts.Closed(host); shut != "" && v.beneath(shut) {
-		host, hold = shut, nil
+	above := v.facts.Unsearchable(host)
+	if above != "" && v.beneath(above) {
+		host, hold, above = above, nil, v.facts.Unsearchable(above)
 	}
 	at := v.places(host)
 	missing := shared.MissingIgnore
 	if len(at) == 0 && !v.shown(host) {
 		// Of the operating system's view, if it is there.
-		if shut := v.facts.Closed(host); shut != "" && v.host {
-			if e, _ := v.cover(shut); e == nil {
-				v.veil(shut, why, shared.MissingRefuse)
+		if above != "" && v.wholeHost {
+			if e, _ := v.cover(above); e == nil {
+				v.hideAround(above, why, shared.MissingRefuse)
 			}
 			return
 		}
@@ -99,10 +117,10 @@ func (v *View) hideAt(host, why string, hold *Hold) {
 		v.hold(host, hold)
 	}
 	for _, p := range at {
-		if i, taken := v.at[p]; taken && v.entries[i].Access == shared.Hidden && !v.veils[p] {
+		if i, taken := v.byPath[p]; taken && v.entries[i].Access == shared.Hidden && !v.hiddenAround[p] {
 			continue
 		}
-		delete(v.veils, p)
+		delete(v.hiddenAround, p)
 		v.put(shared.Entry{Path: p, Access: shared.Hidden, Missing: missing, Why: why})
 	}
 }
@@ -194,7 +212,7 @@ func (v *View) hideOfHost(found *Found, granted []string) {
 	}
 	for _, home := range v.in.Homes {
 		if way := v.facts.Follow(home); way.Err == nil && way.Kind == Directory && Home(way.End) != "" && v.inHostView(way.End) {
-			v.veil(v.coverFor(way.End), "filesystem: a home directory", shared.MissingRefuse)
+			v.hideAround(v.coverFor(way.End), "filesystem: a home directory", shared.MissingRefuse)
 		}
 	}
 }
@@ -202,7 +220,7 @@ func (v *View) hideOfHost(found *Found, granted []string) {
 // coverFor gives the path inside that has to be covered for a path of the host's
 // view, which no entry shows, to be hidden.
 func (v *View) coverFor(p string) string {
-	if dir := v.facts.Closed(p); dir != "" {
+	if dir := v.facts.Unsearchable(p); dir != "" {
 		return dir
 	}
 	return p
@@ -221,20 +239,20 @@ func (v *View) hideSessions() {
 			}
 			at := paths.Move(base, e.Source, e.Path)
 			if _, host := v.cover(at); host == base {
-				v.veil(at, why, shared.MissingRefuse)
+				v.hideAround(at, why, shared.MissingRefuse)
 			}
 		}
 		if v.inHostView(base) {
-			v.veil(v.coverFor(base), why, shared.MissingRefuse)
+			v.hideAround(v.coverFor(base), why, shared.MissingRefuse)
 		}
 	}
 }
 
-// sealParents hides the directory above each writable root where it would be a
+// hideParents hides the directory above each writable root where it would be a
 // part of the private home or of /tmp: what a command puts beside the workspace,
 // such as a worktree, would be gone with the command, while the repository counts
 // on it. The home itself and /tmp stay what they are.
-func (v *View) sealParents() {
+func (v *View) hideParents() {
 	for _, root := range slices.Clone(v.entries) {
 		if root.Access != shared.ReadWrite || root.Why != "workspace" && !strings.HasPrefix(root.Why, "workspace.writable") {
 			continue
@@ -245,7 +263,7 @@ func (v *View) sealParents() {
 		})
 		by, _ := v.cover(parent)
 		if private && parent != v.home() && (by == nil || by.Why == OriginHome || by.Why == OriginTemp && by.Path == "/tmp") {
-			v.veil(parent, OriginAbove, shared.MissingIgnore)
+			v.hideAround(parent, OriginAbove, shared.MissingIgnore)
 		}
 	}
 }
@@ -295,21 +313,24 @@ func (v *View) refuseControl(granted []string) error {
 			at := e.Source == led || dir && paths.Inside(led, e.Source)
 			// One in the workspace itself is found there, and hidden.
 			above := paths.Inside(e.Source, led) && (s.Always || there && e.Why != "workspace")
-			if !at && !above || s.Asked && at && slices.Contains(granted, e.Source) {
-				continue
+			if (at || above) && !(s.Asked && at && slices.Contains(granted, e.Source)) {
+				return controlError(&s, &e, led)
 			}
-			hint := "bind what is needed of it, and not this"
-			if s.Asked {
-				hint = sprint("name the socket in unix_sockets if that is meant: %q", led)
-			}
-			shows := sprint("%q shows the control socket %q", e.Source, led)
-			if e.Source == led {
-				shows = sprint("%q is a control socket", led)
-			}
-			return invalidf(e.Why, hint, "%s, which gives %s", shows, s.Gives)
 		}
 	}
 	return nil
+}
+
+func controlError(s *ControlSocket, e *shared.Entry, led string) error {
+	hint := "bind what is needed of it, and not this"
+	if s.Asked {
+		hint = sprint("name the socket in unix_sockets if that is meant: %q", led)
+	}
+	shows := sprint("%q shows the control socket %q", e.Source, led)
+	if e.Source == led {
+		shows = sprint("%q is a control socket", led)
+	}
+	return invalidf(e.Why, hint, "%s, which gives %s", shows, s.Gives)
 }
 
 // remarkSensitive names the sensitive files that commands can see.

@@ -98,7 +98,7 @@ func (v *View) parse(rule *Rule, root string) error {
 	}
 	base, more := p.Base()
 	rule.way = v.facts.Follow("/" + base)
-	if err := rule.way.Err; err != nil && err != ErrClosed {
+	if err := rule.way.Err; err != nil && err != ErrUnsearchable {
 		return invalid(err)
 	}
 	end := rule.way.End

@@ -60,7 +60,7 @@ func Show(in *Input, facts Facts) (*View, error) {
 	if err := v.checkPlanted(); err != nil {
 		return nil, err
 	}
-	if err := v.checkRelied(); err != nil {
+	if err := v.checkTrusted(); err != nil {
 		return nil, err
 	}
 	return v, v.showAgent()
@@ -201,7 +201,7 @@ func (v *View) showBind(attribute string, b Bind) error {
 
 // add adds an entry that somebody has asked for.
 func (v *View) add(e shared.Entry) error {
-	if i, taken := v.at[e.Path]; taken {
+	if i, taken := v.byPath[e.Path]; taken {
 		have := v.entries[i]
 		if have.Source == e.Source && have.Access == e.Access {
 			return nil
@@ -214,7 +214,7 @@ func (v *View) add(e shared.Entry) error {
 
 // show adds an entry that nobody has asked for, unless something is there.
 func (v *View) show(e shared.Entry) {
-	if _, taken := v.at[e.Path]; !taken {
+	if _, taken := v.byPath[e.Path]; !taken {
 		v.put(e)
 	}
 }
@@ -222,7 +222,7 @@ func (v *View) show(e shared.Entry) {
 // addSpelling shows an entry at raw as well, the spelling its author used, where
 // symlinks made that another path and nothing inside would lead there.
 func (v *View) addSpelling(e shared.Entry, raw string) error {
-	if raw == e.Source || raw == e.Path || v.host {
+	if raw == e.Source || raw == e.Path || v.wholeHost {
 		return nil
 	}
 	for _, system := range systemDirs {
@@ -321,7 +321,7 @@ func (v *View) granted(attribute, text string) (string, error) {
 	}
 	way := v.facts.Follow(v.absolute(text))
 	switch {
-	case way.Err == ErrClosed || way.Err == nil && way.Kind == Absent:
+	case way.Err == ErrUnsearchable || way.Err == nil && way.Kind == Absent:
 		return "", nil
 	case way.Err != nil:
 		return "", Invalid(attribute, fmt.Sprintf("%q: %v", text, way.Err), "")
@@ -380,20 +380,20 @@ func (v *View) checkPlanted() error {
 	return nil
 }
 
-// checkRelied refuses a definition that would let commands replace a symlink on
+// checkTrusted refuses a definition that would let commands replace a symlink on
 // the way to what the host obeys or runs, or to where it would look for it. An
 // entry protects what a path leads to, and cannot lie on a symlink on the way.
-func (v *View) checkRelied() error {
+func (v *View) checkTrusted() error {
 	if v.in.Unisolated {
 		return nil
 	}
-	for _, on := range v.in.Relied {
+	for _, on := range v.in.Trusted {
 		if _, err := v.checkWay(on.Path, on.What); err != nil {
 			return err
 		}
 	}
-	for _, o := range v.in.Own {
-		if o.ByBind {
+	for _, o := range v.in.Reserved {
+		if o.OnlyInBinds {
 			continue
 		}
 		dir, err := v.checkWay(o.Dir, o.What)
@@ -418,7 +418,7 @@ func (v *View) checkWay(spelled, what string) (end string, err error) {
 	way := v.facts.Follow(spelled)
 	for _, link := range way.Links {
 		by := v.writer(path.Dir(link))
-		if by == nil || v.guardedByOwn(link) {
+		if by == nil || v.inReserved(link) {
 			continue
 		}
 		hint := "take the symlink out of what commands can write"
@@ -433,10 +433,10 @@ func (v *View) checkWay(spelled, what string) (end string, err error) {
 	return way.End, nil
 }
 
-// guardedByOwn reports whether a path lies in what is protected as the host's own.
-func (v *View) guardedByOwn(p string) bool {
-	return slices.ContainsFunc(v.in.Own, func(o Own) bool {
-		if o.ByBind {
+// inReserved reports whether a path lies in what is protected as the host's own.
+func (v *View) inReserved(p string) bool {
+	return slices.ContainsFunc(v.in.Reserved, func(o Reserved) bool {
+		if o.OnlyInBinds {
 			return false
 		}
 		dir := v.facts.Follow(o.Dir)

@@ -13,16 +13,17 @@ import (
 type View struct {
 	in    *Input
 	facts Facts
-	host  bool // the host's tree lies beneath the table
-	full  bool // what git obeys is not protected
 
-	entries []shared.Entry
-	at      map[string]int   // by path inside
-	from    map[string][]int // by source
-	asked   []string         // what repository goes by
-	held    map[string]bool  // paths of Holds
-	told    []string         // symlinks of which a note tells
-	veils   map[string]bool  // of hidden entries in which deeper ones show
+	wholeHost   bool // the host's tree lies beneath the table
+	gitWritable bool // what git obeys is not protected
+
+	entries         []shared.Entry
+	byPath          map[string]int   // index of an entry, by path inside
+	bySource        map[string][]int // likewise, by path of the host
+	writableSources []string         // what repository goes by
+	held            map[string]bool  // paths of Holds
+	linksTold       []string         // symlinks of which a note tells
+	hiddenAround    map[string]bool  // paths of hidden entries in which deeper ones show
 
 	// Workdir is where the workspace's root lies inside.
 	Workdir string
@@ -50,9 +51,9 @@ type View struct {
 	Lost []string
 	// Elsewhere says that a repository has worktrees that cannot be written.
 	Elsewhere bool
-	// Exposes says that what the host remembers lies in what commands can write,
+	// StateInReach says that what the host remembers lies in what commands can write,
 	// and is kept from them by an entry alone.
-	Exposes bool
+	StateInReach bool
 	// Deny and Protect are for engines that match by pattern.
 	Deny, Protect []string
 }
@@ -65,21 +66,21 @@ type Hold struct {
 }
 
 func newView(in *Input, facts Facts) *View {
-	return &View{in: in, facts: facts, host: in.Filesystem == "host", full: in.Git == "full", at: map[string]int{}, from: map[string][]int{}}
+	return &View{in: in, facts: facts, wholeHost: in.Filesystem == "host", gitWritable: in.Git == "full", byPath: map[string]int{}, bySource: map[string][]int{}}
 }
 
 // Table gives the entries, sorted.
 func (v *View) Table() []shared.Entry {
 	table := slices.Clone(v.entries)
 	slices.SortFunc(table, func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
-	// What is hidden hides all beneath it, unless it is a veil.
+	// What is hidden hides all beneath it, unless deeper entries are to show in it.
 	kept := table[:0]
 	hidden := ""
 	for _, e := range table {
 		if hidden != "" && paths.Inside(hidden, e.Path) {
 			continue
 		}
-		if kept = append(kept, e); e.Access == shared.Hidden && !v.veils[e.Path] {
+		if kept = append(kept, e); e.Access == shared.Hidden && !v.hiddenAround[e.Path] {
 			hidden = e.Path
 		}
 	}
@@ -88,32 +89,32 @@ func (v *View) Table() []shared.Entry {
 
 // put adds an entry, or replaces the one at its path.
 func (v *View) put(e shared.Entry) {
-	i, taken := v.at[e.Path]
+	i, taken := v.byPath[e.Path]
 	if !taken {
 		i = len(v.entries)
-		v.at[e.Path] = i
+		v.byPath[e.Path] = i
 		v.entries = append(v.entries, e)
 	} else {
 		if old := v.entries[i].Source; old != "" {
-			v.from[old] = slices.DeleteFunc(v.from[old], func(j int) bool { return j == i })
+			v.bySource[old] = slices.DeleteFunc(v.bySource[old], func(j int) bool { return j == i })
 		}
 		v.entries[i] = e
 	}
 	if e.Source != "" {
-		v.from[e.Source] = append(v.from[e.Source], i)
+		v.bySource[e.Source] = append(v.bySource[e.Source], i)
 	}
 }
 
-// veil hides a path inside but for what deeper entries show there, unless
+// hideAround hides a path inside but for what deeper entries show there, unless
 // something is at the path.
-func (v *View) veil(p, why string, missing shared.Missing) {
-	if _, taken := v.at[p]; taken {
+func (v *View) hideAround(p, why string, missing shared.Missing) {
+	if _, taken := v.byPath[p]; taken {
 		return
 	}
-	if v.veils == nil {
-		v.veils = map[string]bool{}
+	if v.hiddenAround == nil {
+		v.hiddenAround = map[string]bool{}
 	}
-	v.veils[p] = true
+	v.hiddenAround[p] = true
 	v.put(shared.Entry{Path: p, Access: shared.Hidden, Missing: missing, Why: why})
 }
 
@@ -121,7 +122,7 @@ func (v *View) veil(p, why string, missing shared.Missing) {
 // shows there; "" where that is nothing of the host's.
 func (v *View) cover(p string) (e *shared.Entry, host string) {
 	for dir := p; ; dir = path.Dir(dir) {
-		if i, ok := v.at[dir]; ok {
+		if i, ok := v.byPath[dir]; ok {
 			if e = &v.entries[i]; !e.Access.Shows() {
 				return e, ""
 			}
@@ -138,7 +139,7 @@ func (v *View) cover(p string) (e *shared.Entry, host string) {
 func (v *View) places(host string) (list []string) {
 	var found []int
 	for dir := host; ; dir = path.Dir(dir) {
-		found = append(found, v.from[dir]...)
+		found = append(found, v.bySource[dir]...)
 		if dir == "/" {
 			break
 		}
@@ -158,7 +159,7 @@ func (v *View) places(host string) (list []string) {
 // lies over it.
 func (v *View) shown(host string) bool {
 	for dir := host; ; dir = path.Dir(dir) {
-		if len(v.from[dir]) > 0 {
+		if len(v.bySource[dir]) > 0 {
 			return true
 		}
 		if dir == "/" {
@@ -178,7 +179,7 @@ func (v *View) creatable(host string) bool {
 // writer is the writable entry that shows a path of the host, if any does.
 func (v *View) writer(host string) *shared.Entry {
 	for dir := host; ; dir = path.Dir(dir) {
-		for _, i := range v.from[dir] {
+		for _, i := range v.bySource[dir] {
 			if v.entries[i].Access == shared.ReadWrite {
 				return &v.entries[i]
 			}
@@ -204,7 +205,7 @@ func (v *View) beneath(dir string) bool {
 // replaceable is the first symlink on a way that commands can replace, with the
 // entry by which they can; "" where there is none.
 func (v *View) replaceable(way *Way) (link string, by *shared.Entry) {
-	for _, link := range slices.Concat(way.Links, v.left("", way)) {
+	for _, link := range slices.Concat(way.Links, v.leftByDotDot("", way)) {
 		if by := v.writer(path.Dir(link)); by != nil {
 			return link, by
 		}
@@ -215,7 +216,7 @@ func (v *View) replaceable(way *Way) (link string, by *shared.Entry) {
 // left are the directories that a ".." leaves, on the way of a path as it is spelled
 // and of the links on it, and that commands can write beside: with a symlink in the
 // place of "sub", "sub/../file" is another file.
-func (v *View) left(spelled string, way *Way) (list []string) {
+func (v *View) leftByDotDot(spelled string, way *Way) (list []string) {
 	all := []string{spelled}
 	for i, link := range way.Links {
 		target := way.Targets[i]
@@ -234,7 +235,7 @@ func (v *View) left(spelled string, way *Way) (list []string) {
 				continue
 			}
 			dir := v.facts.Follow(strings.Join(names[:i], "/") + "/").End
-			if len(v.from[dir]) == 0 && v.writer(dir) != nil && !slices.Contains(list, dir) {
+			if len(v.bySource[dir]) == 0 && v.writer(dir) != nil && !slices.Contains(list, dir) {
 				list = append(list, dir)
 			}
 		}
@@ -256,7 +257,7 @@ func (v *View) pinned(dir string) bool {
 // inHostView reports whether the host's tree alone shows a path, with no entry
 // and none of the engine's own directories over it.
 func (v *View) inHostView(p string) bool {
-	if !v.host {
+	if !v.wholeHost {
 		return false
 	}
 	private := []string{"/tmp", "/var/tmp", "/run", "/proc", "/dev"}
@@ -278,7 +279,7 @@ func (v *View) inView(p string) bool {
 	if e, _ := v.cover(p); e != nil || v.home() != "" && paths.Inside(v.home(), p) {
 		return false
 	}
-	if v.host {
+	if v.wholeHost {
 		return Beneath(shared.FilesystemHost, "", p)
 	}
 	return slices.ContainsFunc(systemView[:], func(dir string) bool { return paths.Inside(dir, p) })

@@ -73,7 +73,7 @@ func (m *machine) Follow(p string) Way {
 	return way
 }
 
-func (m *machine) Closed(p string) string {
+func (m *machine) Unsearchable(p string) string {
 	for _, dir := range m.closed {
 		if dir != p && paths.Inside(dir, p) {
 			return dir
@@ -157,7 +157,7 @@ func (m *machine) table(in *Input) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v, v.Guard(found)
+	return v, v.Restrict(found)
 }
 
 // text shows a table as people compare it.

@@ -12,8 +12,8 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// maskLines resolves d and gives what it hides, with B for the tree's top.
-func (tr tree) maskLines(t *testing.T, r *Machine, d view.Definition) []string {
+// hiddenLines resolves d and gives what it hides, with B for the tree's top.
+func (tr tree) hiddenLines(t *testing.T, r *Machine, d view.Definition) []string {
 	t.Helper()
 	out, err := r.resolve(t.Context(), "fast", d)
 	if err != nil {
@@ -34,7 +34,7 @@ func (tr tree) maskLines(t *testing.T, r *Machine, d view.Definition) []string {
 	return lines
 }
 
-func TestMasks(t *testing.T) {
+func TestHidden(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
 	write(t, tr.project, "a/.env", "a/key.pem", "secrets/x", "sub/key.pem")
@@ -72,14 +72,14 @@ func TestMasks(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if got := tr.maskLines(t, tr.machine(t), test.def); !slices.Equal(got, test.want) {
+			if got := tr.hiddenLines(t, tr.machine(t), test.def); !slices.Equal(got, test.want) {
 				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(test.want, "\n  "))
 			}
 		})
 	}
 }
 
-func TestMasksRefuse(t *testing.T) {
+func TestHiddenRefuses(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
 	for link, to := range map[string]string{"up": "..", "link": "sub", ".env": "sub"} {
@@ -160,7 +160,7 @@ func TestSensitiveElsewhere(t *testing.T) {
 	want := []string{"file B/home/src/project/.env: sensitive file", "file B/home/src/project/sub/.env.local: sensitive file", "file B/opt/app/.env: sensitive file"}
 	for _, filesystem := range []string{"minimal", "host"} {
 		d := view.Definition{Filesystem: filesystem}
-		if got := tr.maskLines(t, r, d); !slices.Equal(got, want) {
+		if got := tr.hiddenLines(t, r, d); !slices.Equal(got, want) {
 			t.Errorf("%s: got\n  %s", filesystem, strings.Join(got, "\n  "))
 		}
 		out, err := r.resolve(t.Context(), "fast", d)
@@ -173,7 +173,7 @@ func TestSensitiveElsewhere(t *testing.T) {
 		}
 	}
 	r.Sensitive.Deny = false
-	if got := tr.maskLines(t, r, view.Definition{}); got != nil {
+	if got := tr.hiddenLines(t, r, view.Definition{}); got != nil {
 		t.Errorf("in another mode: %q", got)
 	}
 	r.Sensitive.Deny = true

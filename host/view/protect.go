@@ -33,8 +33,8 @@ type Found struct {
 	Sockets []string
 }
 
-// A mark is a path of the host that commands must not write, or not see.
-type mark struct {
+// A protection is a path of the host that commands must not write, or not see.
+type protection struct {
 	path string // as it is spelled
 	why  string
 	hold *Hold // what holds its place, without the path; nil: nothing does
@@ -47,7 +47,7 @@ type mark struct {
 	ignored bool
 }
 
-// linkPolicy says what becomes of a mark that leads through a symlink which
+// linkPolicy says what becomes of a protection that leads through a symlink which
 // commands can replace. No mount can lie on a symlink.
 type linkPolicy uint8
 
@@ -56,8 +56,8 @@ const (
 	linkRefused                   // nothing runs
 )
 
-// Guard adds what is protected and what is hidden, of all that the table shows.
-func (v *View) Guard(found *Found) error {
+// Restrict adds what is protected and what is hidden, of all that the table shows.
+func (v *View) Restrict(found *Found) error {
 	granted, err := v.allGranted()
 	if err != nil {
 		return err
@@ -65,21 +65,21 @@ func (v *View) Guard(found *Found) error {
 	if err := v.refuseControl(granted); err != nil {
 		return err
 	}
-	given, err := v.given()
+	givenUp, err := v.namesGivenUp()
 	if err != nil {
 		return err
 	}
 	v.hideSessions()
-	v.sealParents()
-	marks := v.marksOfHost()
-	marks = append(marks, v.marksOfGit(found)...)
-	marks = append(marks, v.marksOfDefaults(found, given)...)
-	more, err := v.marksOfRules(found)
+	v.hideParents()
+	protections := v.hostProtections()
+	protections = append(protections, v.gitProtections(found)...)
+	protections = append(protections, v.defaultProtections(found, givenUp)...)
+	more, err := v.ruleProtections(found)
 	if err != nil {
 		return err
 	}
-	marks = append(marks, more...)
-	if err := v.protect(marks); err != nil {
+	protections = append(protections, more...)
+	if err := v.protect(protections); err != nil {
 		return err
 	}
 	if err := v.hide(found, granted); err != nil {
@@ -94,94 +94,114 @@ func (v *View) Guard(found *Found) error {
 	return nil
 }
 
-// marksOfHost are what the host itself runs and obeys.
-func (v *View) marksOfHost() (marks []mark) {
+// hostProtections are what the host itself runs and obeys.
+func (v *View) hostProtections() (list []protection) {
 	for _, p := range v.in.Protected {
-		marks = append(marks, mark{path: p, why: "the configuration in force", link: linkRefused})
+		list = append(list, protection{path: p, why: "the configuration in force", link: linkRefused})
 	}
 	for _, p := range v.in.Programs {
 		// Whatever is not there yet cannot be mounted on, and is not run before it
 		// has been checked.
 		if v.writer(p) != nil && v.facts.Follow(p).Kind != Absent {
-			marks = append(marks, mark{path: p, why: "a program of sbxhost"})
+			list = append(list, protection{path: p, why: "a program of sbxhost"})
 		}
 	}
 	for _, r := range v.in.Records {
-		marks = append(marks, mark{path: r.Path, why: r.What})
+		list = append(list, protection{path: r.Path, why: r.What})
 	}
-	for _, o := range v.in.Own {
-		dir := v.facts.Follow(o.Dir)
-		if dir.Err != nil || v.writer(dir.End) == nil && !v.writesIn(dir.End) {
-			continue
-		}
-		for _, name := range o.Names {
-			p := path.Join(dir.End, name)
-			if by := v.writer(p); by != nil && by.Source != p && (!o.ByBind || strings.HasPrefix(by.Why, "bind_paths")) {
-				marks = append(marks, mark{path: p, why: o.What, hold: &Hold{}})
-			}
-		}
+	for _, r := range v.in.Reserved {
+		list = append(list, v.reservedProtections(&r)...)
 	}
 	// Also where an entry shows no more than a part of one. That no engine is
 	// started which lies in the workspace is not enough: for the next run, this
 	// may be none.
-	for _, place := range v.in.Engines {
-		if way := v.facts.Follow(place.Path); way.Err == nil && (v.writer(way.End) != nil || v.writesIn(way.End)) {
-			marks = append(marks, mark{path: way.End, why: place.What, hold: &Hold{}})
+	for _, engine := range v.in.Engines {
+		if way := v.facts.Follow(engine.Path); way.Err == nil && (v.writer(way.End) != nil || v.writesIn(way.End)) {
+			list = append(list, protection{path: way.End, why: engine.What, hold: &Hold{}})
 		}
 	}
-	for _, kept := range v.in.State {
-		if way := v.facts.Follow(kept.Path); kept.Dir && way.Err == nil && way.End != "/" && (v.writer(way.End) != nil || v.writesIn(way.End)) {
-			marks = append(marks, mark{path: way.End, why: "what sbxhost remembers", hold: &Hold{}})
-			v.Exposes = true
+	for _, state := range v.in.State {
+		if way := v.facts.Follow(state.Path); state.Dir && way.Err == nil && way.End != "/" && (v.writer(way.End) != nil || v.writesIn(way.End)) {
+			list = append(list, protection{path: way.End, why: "what sbxhost remembers", hold: &Hold{}})
+			v.StateInReach = true
 		}
 	}
-	return marks
+	return list
 }
 
-// marksOfDefaults are what tools of the host take for instructions.
-func (v *View) marksOfDefaults(found *Found, given []string) (marks []mark) {
+func (v *View) reservedProtections(r *Reserved) (list []protection) {
+	dir := v.facts.Follow(r.Dir)
+	if dir.Err != nil || v.writer(dir.End) == nil && !v.writesIn(dir.End) {
+		return nil
+	}
+	for _, name := range r.Names {
+		p := path.Join(dir.End, name)
+		if by := v.writer(p); by != nil && by.Source != p && (!r.OnlyInBinds || strings.HasPrefix(by.Why, "bind_paths")) {
+			list = append(list, protection{path: p, why: r.What, hold: &Hold{}})
+		}
+	}
+	return list
+}
+
+// byDefault protects a name of DefaultProtected, and holds its place.
+func byDefault(dir, name string) protection {
+	return protection{path: path.Join(dir, name), why: "by default, " + name, hold: &Hold{}}
+}
+
+// defaultProtections are what tools of the host take for instructions.
+func (v *View) defaultProtections(found *Found, givenUp givenUp) (list []protection) {
 	for _, f := range found.Trees.Found {
-		if name := path.Base(f.Path); f.What == scan.Asked && !givenUp(given, name) && v.creatable(f.Path) {
-			marks = append(marks, mark{path: f.Path, why: "by default, " + name})
+		if name := path.Base(f.Path); f.What == scan.Asked && !givenUp.has(name) && v.creatable(f.Path) {
+			list = append(list, protection{path: f.Path, why: "by default, " + name})
 		}
 	}
 	for _, e := range slices.Clone(v.entries) {
 		chosen := e.Why == "workspace" || strings.HasPrefix(e.Why, "workspace.writable") || strings.HasPrefix(e.Why, "bind_paths")
-		if e.Access != shared.ReadWrite || !chosen || v.facts.Follow(e.Source).Kind != Directory {
-			continue
-		}
-		// In an empty directory a project is about to be made, by tools that want
-		// it empty.
-		if !v.facts.Empty(e.Source) {
-			// To git, an empty directory is one to clean up, and that fails.
-			ignored := v.repository(e.Source).Layout.CommonDir != ""
-			for _, name := range actsUnasked {
-				if !givenUp(given, name) {
-					marks = append(marks, mark{path: path.Join(e.Source, name), why: "by default, " + name, hold: &Hold{}, ignored: ignored})
-				}
-			}
-		}
-		for _, name := range shellFiles {
-			p := path.Join(e.Source, name)
-			if !givenUp(given, name) && (v.isHome(e.Source) || v.facts.Follow(p).Kind != Absent) {
-				marks = append(marks, mark{path: p, why: "by default, " + name, hold: &Hold{}})
-			}
+		if e.Access == shared.ReadWrite && chosen && v.facts.Follow(e.Source).Kind == Directory {
+			list = append(list, v.defaultsAtTop(e.Source, givenUp)...)
 		}
 	}
 	for _, home := range slices.Compact([]string{v.in.User.Home, v.in.User.CallerHome}) {
-		way := v.facts.Follow(home)
-		if home == "" || way.Err != nil || way.End == "/" {
-			continue
+		if way := v.facts.Follow(home); home != "" && way.Err == nil && way.End != "/" {
+			list = append(list, v.defaultsInHome(way.End, givenUp)...)
 		}
-		for _, name := range homeFiles {
-			p := path.Join(way.End, name)
-			asked := slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Access == shared.ReadWrite && paths.Inside(p, e.Source) })
-			if by := v.writer(p); by != nil && !asked && !givenUp(given, name) {
-				marks = append(marks, mark{path: p, why: "by default, " + name, hold: &Hold{}})
+	}
+	return list
+}
+
+// defaultsAtTop are those at the top of a directory that commands write to.
+func (v *View) defaultsAtTop(dir string, givenUp givenUp) (list []protection) {
+	// In an empty directory a project is about to be made, by tools that want
+	// it empty.
+	if !v.facts.Empty(dir) {
+		// To git, an empty directory is one to clean up, and that fails.
+		ignored := v.repository(dir).Layout.CommonDir != ""
+		for _, name := range actsUnasked {
+			if !givenUp.has(name) {
+				p := byDefault(dir, name)
+				p.ignored = ignored
+				list = append(list, p)
 			}
 		}
 	}
-	return marks
+	for _, name := range shellFiles {
+		if !givenUp.has(name) && (v.isHome(dir) || v.facts.Follow(path.Join(dir, name)).Kind != Absent) {
+			list = append(list, byDefault(dir, name))
+		}
+	}
+	return list
+}
+
+// defaultsInHome are those of a home directory, unless somebody has bound them.
+func (v *View) defaultsInHome(home string, givenUp givenUp) (list []protection) {
+	for _, name := range homeFiles {
+		p := byDefault(home, name)
+		bound := slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Access == shared.ReadWrite && paths.Inside(p.path, e.Source) })
+		if v.writer(p.path) != nil && !bound && !givenUp.has(name) {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // isHome reports whether a directory is one that login shells start in.
@@ -194,14 +214,14 @@ func (v *View) isHome(dir string) bool {
 	return false
 }
 
-// marksOfRules are those of protect_paths.
-func (v *View) marksOfRules(found *Found) (marks []mark, err error) {
+// ruleProtections are those of protect_paths.
+func (v *View) ruleProtections(found *Found) (list []protection, err error) {
 	for i := range found.Protect {
 		rule := &found.Protect[i]
 		if rule.Literal == "" || rule.way.Err != nil || rule.way.Kind == Absent && !v.creatable(rule.Literal) {
 			continue
 		}
-		marks = append(marks, mark{path: rule.Literal, why: rule.Why(), hold: &Hold{}})
+		list = append(list, protection{path: rule.Literal, why: rule.Why(), hold: &Hold{}})
 	}
 	for _, f := range found.Protected.Found {
 		if f.What == scan.Matched || f.What == scan.HardLink {
@@ -211,27 +231,27 @@ func (v *View) marksOfRules(found *Found) (marks []mark, err error) {
 			} else {
 				why = found.Linked[f.Pattern-n].Text + ", by another name"
 			}
-			marks = append(marks, mark{path: f.Path, why: why, hold: &Hold{}})
+			list = append(list, protection{path: f.Path, why: why, hold: &Hold{}})
 		}
 	}
-	return marks, nil
+	return list, nil
 }
 
-// A place is a mark, where it leads.
-type place struct {
-	mark
+// A located protection is one with where it leads.
+type located struct {
+	protection
 	way Way
 }
 
-// protect makes what the marks name read-only wherever a writable entry shows it.
-func (v *View) protect(marks []mark) error {
-	var direct, linked []place
-	for _, m := range marks {
-		p := place{m, v.facts.Follow(m.path)}
+// protect makes what the protections name read-only wherever a writable entry shows it.
+func (v *View) protect(protections []protection) error {
+	var direct, linked []located
+	for _, m := range protections {
+		p := located{m, v.facts.Follow(m.path)}
 		if p.way.Err != nil {
 			continue // nobody who runs as the caller gets there
 		}
-		if link, _ := v.replaceable(&p.way); link == "" && len(v.left(m.path, &p.way)) == 0 {
+		if link, _ := v.replaceable(&p.way); link == "" && len(v.leftByDotDot(m.path, &p.way)) == 0 {
 			direct = append(direct, p)
 		} else {
 			linked = append(linked, p)
@@ -249,58 +269,58 @@ func (v *View) protect(marks []mark) error {
 		}
 		direct = append(direct, also...)
 	}
-	if len(v.told) > 0 {
-		v.note("symlinks, which a command can replace; what they lead to is protected: %s", hostpath.QuoteList(v.told))
+	if len(v.linksTold) > 0 {
+		v.note("symlinks, which a command can replace; what they lead to is protected: %s", hostpath.QuoteList(v.linksTold))
 	}
 	return v.protectPlaces(direct)
 }
 
-// throughLink gives what is protected for a mark that leads through symlinks.
-func (v *View) throughLink(p *place) ([]place, error) {
-	links := slices.Concat(p.way.Links, v.left(p.path, &p.way))
-	i := slices.IndexFunc(links, func(link string) bool { return v.creatable(link) && !v.guardedByOwn(link) && !v.pinned(link) })
+// throughLink gives what is protected for a protection that leads through symlinks.
+func (v *View) throughLink(p *located) ([]located, error) {
+	links := slices.Concat(p.way.Links, v.leftByDotDot(p.path, &p.way))
+	i := slices.IndexFunc(links, func(link string) bool { return v.creatable(link) && !v.inReserved(link) && !v.pinned(link) })
 	if i < 0 {
-		return []place{*p}, nil
+		return []located{*p}, nil
 	}
 	link, what, is := links[i], "the symlink", "a symlink"
 	if i >= len(p.way.Links) {
 		what, is = "the directory", `left by ".."`
 	}
 	dir := path.Dir(link)
-	also := []place{*p}
+	also := []located{*p}
 	if p.way.Kind == Absent || v.holdsRoot(p.way.End) {
 		also = nil
 	}
 	switch {
 	case slices.ContainsFunc(p.keep, func(keep string) bool { return paths.Inside(keep, dir) }):
 		v.note("%s: %q is %s, so %q is read-only inside; put what it leads to in its place", p.why, link, is, dir)
-		return append(also, place{mark{why: p.why, whole: true}, v.facts.Follow(dir)}), nil
+		return append(also, located{protection{why: p.why, whole: true}, v.facts.Follow(dir)}), nil
 	case p.link == linkRefused:
 		return nil, invalidf(v.writer(dir).Why, fmt.Sprintf("name what it leads to, %q, or replace the link by that", p.way.End),
 			"commands could replace %s %q, which leads to %q (%s)", what, link, strings.TrimPrefix(p.path, v.root()+"/"), p.why)
 	}
 	if i < len(p.way.Links) {
-		v.told = append(v.told, link)
+		v.linksTold = append(v.linksTold, link)
 	} else {
 		v.note("%s: %q is %s, and a command can replace it; what it leads to is protected", p.why, link, is)
 	}
 	return also, nil
 }
 
-func (v *View) protectPlaces(list []place) error {
+func (v *View) protectPlaces(list []located) error {
 	// What lies in another protected place comes after it, and needs no more. Of
 	// two for one place the one that is held counts: what is there may be another
 	// command's hold, and gone in a moment.
-	held := func(p *place) int {
+	held := func(p *located) int {
 		if p.hold != nil {
 			return 1
 		}
 		return 0
 	}
-	slices.SortStableFunc(list, func(a, b place) int {
+	slices.SortStableFunc(list, func(a, b located) int {
 		return cmp.Or(paths.Compare(a.way.End, b.way.End), held(&b)-held(&a))
 	})
-	list = slices.CompactFunc(list, func(a, b place) bool { return a.way.End == b.way.End })
+	list = slices.CompactFunc(list, func(a, b located) bool { return a.way.End == b.way.End })
 	if len(list) > MaxProtected {
 		var all []string
 		for _, p := range list {
@@ -317,36 +337,43 @@ func (v *View) protectPlaces(list []place) error {
 		}
 	}
 	for i := range list {
-		p := &list[i]
-		host := p.way.End
-		v.Protect = append(v.Protect, Quote(host))
-		if dir := v.facts.Closed(host); dir != "" && v.writer(dir) != nil && v.beneath(dir) {
-			// Nothing can be mounted there, nor need be: the directory is hidden,
-			// and what is hidden can be neither written nor renamed.
-			v.hideAt(host, protected+p.why, nil)
+		if err := v.protectPlace(&list[i], writable); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// protectPlace protects one, given the entries that somebody wants to be writable.
+func (v *View) protectPlace(p *located, writable []shared.Entry) error {
+	host := p.way.End
+	v.Protect = append(v.Protect, Quote(host))
+	if dir := v.facts.Unsearchable(host); dir != "" && v.writer(dir) != nil && v.beneath(dir) {
+		// Nothing can be mounted there, nor need be: the directory is hidden,
+		// and what is hidden can be neither written nor renamed.
+		v.hideAt(host, protected+p.why, nil)
+		return nil
+	}
+	for _, e := range writable {
+		if paths.Inside(host, e.Source) {
+			return invalidf(e.Why, "say read_only = true, or leave it out", "%q is never writable inside (%s%s)", e.Source, protected, p.why)
+		}
+	}
+	for _, at := range v.places(host) {
+		if e, _ := v.cover(at); e.Access != shared.ReadWrite || e.Path == at && !p.whole {
+			continue // something else is there, or a git directory with protections of its own
+		}
+		missing := shared.MissingRefuse
+		if p.hold != nil {
+			missing = shared.MissingHold
+			v.hold(host, p.hold)
+			if p.ignored {
+				v.holdIgnored(p)
+			}
+		} else if p.way.Kind == Absent {
 			continue
 		}
-		for _, e := range writable {
-			if paths.Inside(host, e.Source) {
-				return invalidf(e.Why, "say read_only = true, or leave it out", "%q is never writable inside (%s%s)", e.Source, protected, p.why)
-			}
-		}
-		for _, at := range v.places(host) {
-			if e, _ := v.cover(at); e.Access != shared.ReadWrite || e.Path == at && !p.whole {
-				continue // something else is there, or a git directory with marks of its own
-			}
-			missing := shared.MissingRefuse
-			if p.hold != nil {
-				missing = shared.MissingHold
-				v.hold(host, p.hold)
-				if p.ignored {
-					v.holdIgnored(p)
-				}
-			} else if p.way.Kind == Absent {
-				continue
-			}
-			v.put(shared.Entry{Path: at, Source: host, Access: shared.ReadOnly, Missing: missing, Why: protected + p.why})
-		}
+		v.put(shared.Entry{Path: at, Source: host, Access: shared.ReadOnly, Missing: missing, Why: protected + p.why})
 	}
 	return nil
 }
@@ -372,7 +399,7 @@ func (v *View) hold(p string, h *Hold) {
 // holdIgnored has what holds the place of a directory say to git, in the manner of
 // many tools, that nothing is in it: git clean and git stash -u leave it alone. What
 // is there can be another command's hold; a directory of somebody's is left as it is.
-func (v *View) holdIgnored(p *place) {
+func (v *View) holdIgnored(p *located) {
 	ignore := path.Join(p.way.End, ".gitignore")
 	if p.way.Kind == Absent || v.facts.Follow(ignore).Kind == File {
 		v.hold(ignore, &Hold{File: true, Content: "*\n"})
@@ -415,11 +442,11 @@ func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 		}
 		rules = append(rules, Rule{Text: what, Pattern: pattern, Literal: way.End})
 	}
-	for _, m := range v.marksOfHost() {
+	for _, m := range v.hostProtections() {
 		add(m.path, m.why)
 	}
 	for _, dir := range v.repositories(trees) {
-		if v.full {
+		if v.gitWritable {
 			break
 		}
 		r := v.repository(dir)

@@ -11,7 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
+func TestNoWayAroundWhatIsTrusted(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
 	link := func(to, at string) {
@@ -44,7 +44,7 @@ func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
 		{tr.home + "/cache/x", view.Definition{BindPaths: []view.Bind{{Host: tr.home}}}, ""},
 	} {
 		r := tr.machine(t)
-		r.Relied = []view.Relied{{Path: c.path, What: "what is tested"}}
+		r.Trusted = []view.Trusted{{Path: c.path, What: "what is tested"}}
 		_, err := r.resolve(t.Context(), "fast", c.d)
 		e, refused := errors.AsType[*shared.Error](err)
 		switch {
@@ -61,8 +61,8 @@ func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
 	}
 	link(tr.base+"/data/dot.hcl", tr.home+"/.config/sbxhost/config.hcl")
 	r := tr.machine(t)
-	r.Own = []view.Own{{Dir: tr.home + "/.config", What: "yours", Names: []string{"sbxhost"}}}
-	r.Relied = []view.Relied{{Path: tr.home + "/.config/sbxhost/config.hcl", What: "the configuration in force"}}
+	r.Reserved = []view.Reserved{{Dir: tr.home + "/.config", What: "yours", Names: []string{"sbxhost"}}}
+	r.Trusted = []view.Trusted{{Path: tr.home + "/.config/sbxhost/config.hcl", What: "the configuration in force"}}
 	home := view.Definition{BindPaths: []view.Bind{{Host: tr.home, Writable: true}}}
 	if _, err := r.resolve(t.Context(), "fast", home); err != nil {
 		t.Error(err)
@@ -71,13 +71,13 @@ func TestNoWayAroundWhatIsReliedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	link(tr.base+"/data", tr.home+"/.config/sbxhost")
-	r.Relied = nil
+	r.Trusted = nil
 	if _, err := r.resolve(t.Context(), "fast", home); err == nil || !strings.Contains(err.Error(), "/.config/sbxhost\", which leads to yours") {
 		t.Errorf("where a configuration of one's own would be found: %v", err)
 	}
 }
 
-func TestOtherNamesOfWhatIsReliedOn(t *testing.T) {
+func TestOtherNamesOfWhatIsTrusted(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
 	outside := tr.base + "/outside.hcl"
