@@ -225,7 +225,7 @@ func admit(dir int, name, shown string, writable map[id]bool) error {
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
-	if !TrustedOwner(st.Uid) {
+	if !trustedOwner(st.Uid) {
 		return fmt.Errorf("the symlink %s belongs to user %d, who can lead it elsewhere: name what it leads to", Quote(shown), st.Uid)
 	}
 	inside, err := within(dir, writable)

@@ -58,7 +58,7 @@ func CheckAbove(path string) error {
 		if err != nil {
 			return err
 		}
-		if err := CheckDirectory(dir, info); err != nil {
+		if err := checkDirectory(dir, info); err != nil {
 			return err
 		}
 		if dir == filepath.Dir(dir) {
@@ -143,9 +143,9 @@ func CheckFile(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// CheckDirectory refuses a directory in which somebody other than root and the
+// checkDirectory refuses a directory in which somebody other than root and the
 // user could replace what lies in it or below.
-func CheckDirectory(path string, info fs.FileInfo) error {
+func checkDirectory(path string, info fs.FileInfo) error {
 	switch {
 	case !ownerTrusted(info):
 		return errors.New(strconv.Quote(path) + " belongs to another user, who can replace what lies in it: chown it to root or to yourself, or install elsewhere")
@@ -179,12 +179,12 @@ func writableByOthers(path string, info fs.FileInfo) bool {
 
 func ownerTrusted(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
-	return !ok || TrustedOwner(st.Uid)
+	return !ok || trustedOwner(st.Uid)
 }
 
-// TrustedOwner accepts root, the user, and who owns the root directory: the
+// trustedOwner accepts root, the user, and who owns the root directory: the
 // overflow user where root is not mapped, as in a user namespace.
-func TrustedOwner(uid uint32) bool {
+func trustedOwner(uid uint32) bool {
 	if uid == 0 || int(uid) == os.Geteuid() {
 		return true
 	}

@@ -13,7 +13,7 @@
 // what another process saw.
 //
 // What the limits are: names that change while a scan runs may be seen or not;
-// a tree with more than MaxEntries names is an error and never cut short; a
+// a tree with more than maxEntries names is an error and never cut short; a
 // directory that cannot be searched is reported as such; and one that lies more than
 // MaxDepth directories deep, or has too long a path, is reported and not searched. Symbolic links are
 // reported where they match, and followed into other directories of the scanned

@@ -13,9 +13,9 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
-// MaxEntries is how many names the trees of one scan may have. At that size a
+// maxEntries is how many names the trees of one scan may have. At that size a
 // first scan takes a few seconds.
-const MaxEntries = 4_000_000
+const maxEntries = 4_000_000
 
 // MaxDepth is how many directories deep a root is searched. What lies deeper is
 // reported by the directory at which the search ends. Each directory above
@@ -27,7 +27,7 @@ const MaxDepth = 128
 // with room for a longer place inside, and Linux takes 4096 bytes.
 const maxPath = 3072
 
-// ErrTooLarge is wrapped by the error for trees with more than MaxEntries names.
+// ErrTooLarge is wrapped by the error for trees with more than maxEntries names.
 var ErrTooLarge = errors.New("too many files to search")
 
 // A Query is what a scan looks for.
@@ -107,7 +107,7 @@ func New(q Query) *Scanner {
 	if q.Set == nil {
 		q.Set = glob.NewSet()
 	}
-	return &Scanner{query: q, limit: MaxEntries, now: time.Now, trees: map[string]*tree{}}
+	return &Scanner{query: q, limit: maxEntries, now: time.Now, trees: map[string]*tree{}}
 }
 
 // Scan looks through the directories in roots, which are absolute and resolved,

@@ -9,6 +9,8 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
+var errBase = errors.New("not an absolute path")
+
 // UserBase returns the directory that holds the user's session directories:
 // $XDG_CACHE_HOME/sbxhost/sessions, else ~/.cache/sbxhost/sessions, on macOS
 // ~/Library/Caches/sbxhost/sessions. A relative XDG_CACHE_HOME is ignored, as
@@ -24,7 +26,7 @@ func userBase(goos string, lookup func(string) (string, bool)) (string, error) {
 	if !filepath.IsAbs(cache) {
 		home, _ := lookup("HOME")
 		if !filepath.IsAbs(home) {
-			return "", fmt.Errorf("sessions: neither XDG_CACHE_HOME nor HOME is an absolute path; set one: %w", ErrBase)
+			return "", errors.New("sessions: neither XDG_CACHE_HOME nor HOME is an absolute path; set one")
 		}
 		if goos == "darwin" {
 			cache = filepath.Join(home, "Library", "Caches")

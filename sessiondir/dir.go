@@ -92,7 +92,7 @@ func New(o Options) (*Dir, error) {
 // another disk: what is mounted in a session directory is opened without following links.
 func resolveBase(base string) (string, error) {
 	if !filepath.IsAbs(base) || strings.ContainsRune(base, 0) {
-		return "", fmt.Errorf("base: %q: %w", base, ErrBase)
+		return "", fmt.Errorf("base: %q: %w", base, errBase)
 	}
 	base = filepath.Clean(base)
 	for dir := filepath.Dir(base); ; dir = filepath.Dir(dir) {

@@ -306,7 +306,7 @@ func TestUnsafeBase(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"relative", "/a\x00b"} {
-		if _, err := New(Options{Base: bad}); !errors.Is(err, ErrBase) {
+		if _, err := New(Options{Base: bad}); !errors.Is(err, errBase) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

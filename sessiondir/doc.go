@@ -28,8 +28,6 @@ import "errors"
 
 // Errors that callers tell apart with errors.Is. See also hostpath.ErrNotPrivate.
 var (
-	// ErrBase: the directory that is to hold sessions is no absolute path.
-	ErrBase = errors.New("not an absolute path")
 	// ErrName: a session's name, or that of a directory in it, that is no plain file name.
 	ErrName = errors.New("invalid session name")
 	// ErrInUse: the named session has a living owner.

@@ -13,16 +13,13 @@ import (
 	"github.com/sbxhost/sbxhost/paths"
 )
 
-// GitKind says how a project root is tied to its git directory.
-type GitKind string
-
+// How a project root is tied to its git directory.
 const (
-	GitNone      GitKind = ""          // no repository at this root
-	GitPlain     GitKind = "plain"     // .git is the repository
-	GitWorktree  GitKind = "worktree"  // made by git worktree add; .git is a file
-	GitSubmodule GitKind = "submodule" // the repository is in the superproject's modules; .git is a file
-	GitSeparate  GitKind = "separate"  // .git is a file that points to a repository inside the root
-	GitBare      GitKind = "bare"      // the root itself is a bare repository
+	gitPlain     = "plain"     // .git is the repository
+	gitWorktree  = "worktree"  // made by git worktree add; .git is a file
+	gitSubmodule = "submodule" // the repository is in the superproject's modules; .git is a file
+	gitSeparate  = "separate"  // .git is a file that points to a repository inside the root
+	gitBare      = "bare"      // the root itself is a bare repository
 )
 
 // GitLayout is where the parts of a repository are and how a command may use
@@ -31,7 +28,9 @@ const (
 // of the lists that name one path the last one: Readable, Writable, Protected,
 // Present.
 type GitLayout struct {
-	Kind GitKind
+	// Kind says how the root is tied to its git directory: "plain", "worktree",
+	// "submodule", "separate" or "bare"; "" if no repository is at this root.
+	Kind string
 	// GitDir holds HEAD and the index of this root. CommonDir holds objects,
 	// refs and config; it is GitDir but for a worktree.
 	GitDir, CommonDir string
@@ -84,7 +83,7 @@ func GitDirs(projectRoot string, writable ...string) (GitLayout, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if isGitDir(top, top) == nil {
-			return layout(GitBare, top, top, top, writable)
+			return layout(gitBare, top, top, top, writable)
 		}
 		return GitLayout{}, nil
 	case err != nil:
@@ -96,7 +95,7 @@ func GitDirs(projectRoot string, writable ...string) (GitLayout, error) {
 			}
 			return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
 		}
-		return layout(GitPlain, top, dotGit, dotGit, writable)
+		return layout(gitPlain, top, dotGit, dotGit, writable)
 	case !fi.Mode().IsRegular():
 		return GitLayout{}, fmt.Errorf("git: %q is neither a directory nor a file; replace it by one: %w", dotGit, ErrGitLayout)
 	}
@@ -129,7 +128,7 @@ func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 		if err != nil {
 			return GitLayout{}, err
 		}
-		return layout(GitWorktree, top, gitDir, common, writable)
+		return layout(gitWorktree, top, gitDir, common, writable)
 	case !errors.Is(err, fs.ErrNotExist):
 		return GitLayout{}, fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
 	}
@@ -137,7 +136,7 @@ func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 		return GitLayout{}, err
 	}
 	if gitDir != top && paths.Inside(top, gitDir) {
-		return layout(GitSeparate, top, gitDir, gitDir, writable)
+		return layout(gitSeparate, top, gitDir, gitDir, writable)
 	}
 	if paths.Inside(gitDir, top) {
 		return GitLayout{}, fmt.Errorf("which holds the workspace: %w", ErrGitLayout)
@@ -156,7 +155,7 @@ func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 	if got, err := resolveFrom(gitDir, back); err != nil || got != top {
 		return GitLayout{}, fmt.Errorf("whose core.worktree is %q and not this workspace: %w", back, ErrGitLayout)
 	}
-	return layout(GitSubmodule, top, gitDir, gitDir, writable)
+	return layout(gitSubmodule, top, gitDir, gitDir, writable)
 }
 
 // worktreeCommon returns the common directory of a worktree's git directory.
@@ -290,7 +289,7 @@ func resolveFrom(dir, p string) (string, error) {
 }
 
 // layout fills in the lists. It reads directories and decides nothing.
-func layout(kind GitKind, top, gitDir, common string, writable []string) (GitLayout, error) {
+func layout(kind string, top, gitDir, common string, writable []string) (GitLayout, error) {
 	l := GitLayout{Kind: kind, GitDir: gitDir, CommonDir: common}
 	commandDirs := append([]string{top}, writable...)
 	switch {
@@ -315,10 +314,10 @@ func layout(kind GitKind, top, gitDir, common string, writable []string) (GitLay
 		l.Readable = append(l.Readable, common)
 		l.addWritable(common)
 	}
-	if kind != GitPlain && kind != GitBare {
+	if kind != gitPlain && kind != gitBare {
 		l.Protected = append(l.Protected, join(top, ".git"))
 	}
-	if kind != GitBare {
+	if kind != gitBare {
 		l.present(top, ".gitmodules")
 	}
 	l.protect(gitDir)

@@ -98,7 +98,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 
 	m := main + "/.git"
 	wantLayout(t, main, GitLayout{
-		Kind: GitPlain, GitDir: m, CommonDir: m, Writable: []string{m},
+		Kind: gitPlain, GitDir: m, CommonDir: m, Writable: []string{m},
 		Protected: slices.Concat(below(m, guarded...),
 			// Worktrees that are elsewhere altogether, those in the workspace but for their indexes.
 			below(m+"/worktrees", "wt", "other", "gone"), below(m+"/worktrees/near", "commondir", "gitdir", "config.worktree")),
@@ -106,7 +106,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	})
 	w := m + "/worktrees/wt"
 	worktree := GitLayout{
-		Kind: GitWorktree, GitDir: w, CommonDir: m, Readable: []string{m},
+		Kind: gitWorktree, GitDir: w, CommonDir: m, Readable: []string{m},
 		Writable: []string{m},
 		Protected: slices.Concat(below(base+"/wt", ".git"), below(m, guarded...), below(w, guarded...),
 			below(w, "gitdir"), below(m+"/worktrees", "other", "near", "gone")),
@@ -148,28 +148,28 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	s := g + "/modules/deps/lib"
 	n := s + "/modules/nested"
 	wantLayout(t, super, GitLayout{
-		Kind: GitPlain, GitDir: g, CommonDir: g, Writable: []string{g, s, n},
+		Kind: gitPlain, GitDir: g, CommonDir: g, Writable: []string{g, s, n},
 		Protected: slices.Concat(below(g, guarded...), below(s, guarded...), below(n, guarded...)),
 		Present:   below(super, ".gitmodules"),
 	})
 	wantLayout(t, super+"/deps/lib", GitLayout{
-		Kind: GitSubmodule, GitDir: s, CommonDir: s, Readable: []string{s}, Writable: []string{s, n},
+		Kind: gitSubmodule, GitDir: s, CommonDir: s, Readable: []string{s}, Writable: []string{s, n},
 		Protected: slices.Concat(below(super+"/deps/lib", ".git"), below(s, guarded...), below(n, guarded...)),
 		Present:   below(super+"/deps/lib", ".gitmodules"),
 	})
 	wantLayout(t, super+"/deps/lib/nested", GitLayout{
-		Kind: GitSubmodule, GitDir: n, CommonDir: n, Readable: []string{n}, Writable: []string{n},
+		Kind: gitSubmodule, GitDir: n, CommonDir: n, Readable: []string{n}, Writable: []string{n},
 		Protected: slices.Concat(below(super+"/deps/lib/nested", ".git"), below(n, guarded...)),
 	})
 
 	b := base + "/bare.git"
 	wantLayout(t, b, GitLayout{
-		Kind: GitBare, GitDir: b, CommonDir: b, Writable: []string{b},
+		Kind: gitBare, GitDir: b, CommonDir: b, Writable: []string{b},
 		Protected: slices.Concat(below(b, guarded...), below(b+"/worktrees/inner", "commondir", "gitdir", "config.worktree")),
 	})
 	// A worktree inside the bare repository: the parts are shown, not the whole.
 	inner, err := GitDirs(b + "/inner")
-	if err != nil || inner.Kind != GitWorktree || inner.CommonDir != b {
+	if err != nil || inner.Kind != gitWorktree || inner.CommonDir != b {
 		t.Errorf("inner: %+v, %v", inner, err)
 	}
 	for _, p := range inner.Readable {
@@ -180,7 +180,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 
 	git(t, base, "init", "-q", "--separate-git-dir", base+"/sep/.store", base+"/sep")
 	wantLayout(t, base+"/sep", GitLayout{
-		Kind: GitSeparate, GitDir: base + "/sep/.store", CommonDir: base + "/sep/.store", Writable: []string{base + "/sep/.store"},
+		Kind: gitSeparate, GitDir: base + "/sep/.store", CommonDir: base + "/sep/.store", Writable: []string{base + "/sep/.store"},
 		Protected: slices.Concat(below(base+"/sep", ".git"), below(base+"/sep/.store", guarded...)),
 	})
 	git(t, base, "init", "-q", "--separate-git-dir", base+"/store", base+"/sep2")
@@ -223,7 +223,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 		t.Errorf("moved worktree: %+v, %v", l, err)
 	}
 	git(t, main, "worktree", "repair", base+"/moved")
-	if l, err := GitDirs(base + "/moved"); l.Kind != GitWorktree || err != nil {
+	if l, err := GitDirs(base + "/moved"); l.Kind != gitWorktree || err != nil {
 		t.Errorf("repaired worktree: %+v, %v", l, err)
 	}
 }
@@ -291,7 +291,7 @@ func TestGitDirsRefusesHostilePointers(t *testing.T) {
 		"ws/linkhead/HEAD": "-> ../../victim/.git/HEAD", "ws/linkhead/objects": "dir", "ws/linkhead/refs": "dir",
 	})
 	// One that changes nothing does no harm, and may be there to do none.
-	if got, err := GitDirs(base + "/self"); err != nil || got.Kind != GitPlain || got.CommonDir != got.GitDir {
+	if got, err := GitDirs(base + "/self"); err != nil || got.Kind != gitPlain || got.CommonDir != got.GitDir {
 		t.Errorf("a commondir that names itself: %+v, %v", got, err)
 	}
 	for _, tt := range []struct {
@@ -343,7 +343,7 @@ func TestGitDirsRefusesHostilePointers(t *testing.T) {
 		})
 	}
 	// The same victim's worktree is accepted from where it belongs.
-	if l, err := GitDirs(base + "/a"); err != nil || l.Kind != GitWorktree {
+	if l, err := GitDirs(base + "/a"); err != nil || l.Kind != gitWorktree {
 		t.Errorf("control: %+v, %v", l, err)
 	}
 	os.Remove(base + "/ws/.git")
@@ -364,7 +364,7 @@ func TestGitDirsRefusesHostilePointers(t *testing.T) {
 	if err := os.Remove(base + "/ws/.git/commondir"); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := GitDirs(base + "/ws"); err != nil || l.Kind != GitPlain {
+	if l, err := GitDirs(base + "/ws"); err != nil || l.Kind != gitPlain {
 		t.Errorf("control: %+v, %v", l, err)
 	}
 }

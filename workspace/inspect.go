@@ -43,7 +43,7 @@ func (w *Workspace) Inspect(ctx context.Context, dir string, as *User) (i Inspec
 		if fi, err := os.Lstat(l.CommonDir); err != nil || !fi.IsDir() {
 			return i
 		}
-	case l.Kind == GitNone:
+	case l.Kind == "":
 		i.unclear(errors.New("git: no repository is there any more"))
 		return i
 	}
@@ -171,7 +171,7 @@ func (w *Workspace) Acting(ctx context.Context, dirs []string, as *User) Acting 
 	}
 	for _, dir := range submodules {
 		if isGitDir(dir, dir) == nil {
-			add(dir, GitLayout{Kind: GitBare, GitDir: dir, CommonDir: dir})
+			add(dir, GitLayout{Kind: gitBare, GitDir: dir, CommonDir: dir})
 		}
 	}
 	return found
@@ -252,7 +252,7 @@ func (p Pending) Add(l GitLayout) {
 		return
 	}
 	dirs := []string{l.GitDir}
-	if l.Kind != GitWorktree { // else the others are read-only
+	if l.Kind != gitWorktree { // else the others are read-only
 		worktrees, err := readSomeDir(join(l.CommonDir, "worktrees"), maxGitEntries)
 		if err != nil {
 			p[join(l.CommonDir, "worktrees")] = "too many" // and what is in there is not known

@@ -78,7 +78,7 @@ func (v *View) openSubmodules(layout *workspace.GitLayout) {
 func gitOrigin(layout *workspace.GitLayout, dir string) string {
 	switch dir {
 	case layout.GitDir:
-		return originGit + "directory of the " + string(layout.Kind)
+		return originGit + "directory of the " + layout.Kind
 	case layout.CommonDir:
 		return originGit + "common directory"
 	}

@@ -96,7 +96,7 @@ func (m *machine) Repository(dir string, _ []string) (r Repository) {
 	if what, there := m.at[git]; !there || what != "" {
 		return r
 	}
-	r.Layout = workspace.GitLayout{Kind: workspace.GitPlain, GitDir: git, CommonDir: git, Writable: []string{git},
+	r.Layout = workspace.GitLayout{Kind: "plain", GitDir: git, CommonDir: git, Writable: []string{git},
 		Protected: []string{git + "/config", git + "/hooks", git + "/commondir"}}
 	r.Obeyed, r.Unasked = m.obeyed[dir], m.failed[dir]
 	return r
