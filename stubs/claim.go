@@ -78,6 +78,10 @@ func unclaim(fd int) {
 // lockWithin locks what others have locked for no longer than they need: one that
 // is stopped in the middle, or that means harm, must not stop all.
 func lockWithin(ctx context.Context, fd, how int, limit time.Duration) error {
+	// Without a timer, mostly: it costs time, and the first one of a process a descriptor.
+	if err := hostpath.TryLock(fd, how); err != unix.EWOULDBLOCK {
+		return err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("another process has had it locked for %v", limit))
 	defer cancel()
 	return hostpath.Lock(ctx, fd, how)
