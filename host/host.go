@@ -139,7 +139,8 @@ func (h *Host) findWorkspace(ctx context.Context) error {
 	if c.Records, err = h.openRecords(); err != nil {
 		return err
 	}
-	c.Programs, c.Reserved, c.Trusted, c.Engines = h.programs(), h.reservedPlaces(owner), h.trustedPaths(c.Records), h.enginePlaces()
+	c.Programs, c.Reserved = h.programs(), h.reservedPlaces(owner)
+	c.Trusted, c.Engines = h.trustedPaths(c.Records)
 	h.machine = facts.New(c)
 	return nil
 }

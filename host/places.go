@@ -59,21 +59,6 @@ func (h *Host) reservedPlaces(owner *facts.Owner) (list []view.Reserved) {
 	return list
 }
 
-// enginePlaces lists where this caller's engines come from that are not installed
-// with this program: directories of Options.EnginePath, and sources of entries of
-// Options.Engines.
-func (h *Host) enginePlaces() (list []view.Trusted) {
-	for _, dir := range h.options.EnginePath {
-		list = append(list, view.Trusted{Path: dir, What: "engines that are installed"})
-	}
-	for _, name := range slices.Sorted(maps.Keys(h.options.Engines)) {
-		if source := h.declaredPath(h.options.Engines[name]); filepath.IsAbs(source) {
-			list = append(list, view.Trusted{Path: source, What: "engine " + name})
-		}
-	}
-	return list
-}
-
 // programsRun are the programs that this one looks for in PATH, and its own name:
 // who finds another there the next time runs that.
 func programsRun() []string {
@@ -86,19 +71,27 @@ func programsRun() []string {
 
 // trustedPaths lists what sbxhost obeys or runs what lies at, as it is spelled. A
 // command that replaces a symlink on the way leads the next sbxhost to what it has
-// made itself.
-func (h *Host) trustedPaths(records []facts.Record) (list []view.Trusted) {
+// made itself. Of these, engines are those where engines come from that are not
+// installed with this program.
+func (h *Host) trustedPaths(records []facts.Record) (all, engines []view.Trusted) {
 	for _, p := range h.options.Protected {
-		list = append(list, view.Trusted{Path: p, What: "the configuration in force"})
+		all = append(all, view.Trusted{Path: p, What: "the configuration in force"})
 	}
 	for _, record := range records {
-		list = append(list, view.Trusted{Path: record.Path, What: record.What})
+		all = append(all, view.Trusted{Path: record.Path, What: record.What})
 	}
 	if dir := h.caller.StateDir(); dir != "" {
-		list = append(list, view.Trusted{Path: dir, What: "what sbxhost remembers"})
+		all = append(all, view.Trusted{Path: dir, What: "what sbxhost remembers"})
+	}
+	for _, dir := range h.options.EnginePath {
+		engines = append(engines, view.Trusted{Path: dir, What: "engines that are installed"})
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.options.Engines)) {
-		list = append(list, view.Trusted{Path: h.declaredPath(h.options.Engines[name]), What: fmt.Sprintf("the source of engine %q", name)})
+		source := h.declaredPath(h.options.Engines[name])
+		all = append(all, view.Trusted{Path: source, What: fmt.Sprintf("the source of engine %q", name)})
+		if filepath.IsAbs(source) {
+			engines = append(engines, view.Trusted{Path: source, What: "engine " + name})
+		}
 	}
-	return list
+	return all, engines
 }

@@ -24,13 +24,10 @@ func (m *Machine) input(q *Request) *view.Input {
 		User:      view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
 		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome},
 		Protected: m.Protected, Programs: m.Programs, Trusted: m.Trusted, Reserved: m.Reserved, Engines: m.Engines, Outer: m.outer,
-		Control: m.controlSockets(),
+		Roots: m.Workspace.Roots(), Control: m.controlSockets(),
 	}
 	if q.Filesystem == "host" {
 		in.Homes = m.homes()
-	}
-	for _, root := range m.Workspace.Roots() {
-		in.Roots = append(in.Roots, view.Root{Path: root.Path, Declared: root.Declared, Field: root.Field, Writable: root.Writable})
 	}
 	if m.Owner != nil {
 		in.User.Other = m.Owner.Name
@@ -40,11 +37,9 @@ func (m *Machine) input(q *Request) *view.Input {
 	}
 	if m.toolchains != nil {
 		for _, dir := range m.toolchains.dirs {
-			if _, err := os.Lstat(dir.path); err != nil {
-				continue // as most
+			if _, err := os.Lstat(dir.Path); err == nil { // most are not there
+				in.Toolchain = append(in.Toolchain, dir)
 			}
-			value, _ := m.Caller.LookupEnv(dir.variable)
-			in.Toolchain = append(in.Toolchain, view.ToolDir{Path: dir.path, Variable: dir.variable, Value: value})
 		}
 	}
 	if slices.Contains(q.Credentials, view.CredentialSSHAgent) {

@@ -111,7 +111,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		made.Repositories = append(made.Repositories, RepositoryReport{Path: m.Workspace.Root(), Existing: true, Unclear: why})
 	}
 	made.LostWorktrees = m.lostSince(out)
-	found, err := out.again()
+	found, err := out.searchAgain()
 	if err != nil {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
 		return made

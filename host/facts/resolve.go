@@ -33,9 +33,9 @@ type Resolved struct {
 	Spec shared.Spec
 	// Copies says of a source that is a copy what it stands for.
 	Copies map[string]string
-	// before is what was there, and again looks once more.
-	before before
-	again  func() (*scan.Result, error)
+	// before is what was there, and searchAgain looks once more.
+	before      before
+	searchAgain func() (*scan.Result, error)
 }
 
 // Resolve looks at the machine for a definition, and has package view decide what
@@ -119,8 +119,8 @@ func (m *Machine) search(out *Resolved) (found *view.Found, err error) {
 	trees := slices.Clip(out.Trees())
 	q := scan.Query{Sockets: true, Repositories: true, Name: m.Sensitive.Matches, Asked: view.ActsOnHost}
 	shown := trees
-	out.again = func() (*scan.Result, error) { return m.scanners.scanner(found.Deny, "trees", q).Scan(shown...) }
-	if found.Trees, err = out.again(); err != nil {
+	out.searchAgain = func() (*scan.Result, error) { return m.scanners.scanner(found.Deny, "trees", q).Scan(shown...) }
+	if found.Trees, err = out.searchAgain(); err != nil {
 		return nil, searchError(err)
 	}
 	out.before = before{repositories: repositoryPaths(found.Trees), instructions: instructionPaths(found.Trees)}

@@ -11,13 +11,6 @@ import (
 	"github.com/sbxhost/sbxhost/paths"
 )
 
-// toolDir is a directory or file of a toolchain as it may be on this machine.
-type toolDir struct {
-	tool     string
-	path     string
-	variable string // the caller's variable that says so, or ""
-}
-
 // toolPlaces is what the places of toolchains depend on.
 type toolPlaces struct {
 	goos, home string
@@ -26,7 +19,7 @@ type toolPlaces struct {
 
 // list gives where the table's rows may be, and the variables that were not
 // believed. It looks at nothing but its receiver.
-func (p *toolPlaces) list() (dirs []toolDir, refused []string) {
+func (p *toolPlaces) list() (dirs []view.ToolDir, refused []string) {
 	for i := range toolchains {
 		t := &toolchains[i]
 		base, variable := p.expand(t.base)
@@ -48,15 +41,16 @@ func (p *toolPlaces) list() (dirs []toolDir, refused []string) {
 		if base == "" {
 			continue
 		}
+		value, _ := p.env(variable)
 		if t.within == nil {
-			dirs = append(dirs, toolDir{t.tool, base, variable})
+			dirs = append(dirs, view.ToolDir{Path: base, Variable: variable, Value: value})
 		}
 		for _, name := range t.within {
-			dirs = append(dirs, toolDir{t.tool, filepath.Join(base, name), variable})
+			dirs = append(dirs, view.ToolDir{Path: filepath.Join(base, name), Variable: variable, Value: value})
 		}
 	}
 	// What holds another comes first and makes it needless.
-	slices.SortStableFunc(dirs, func(a, b toolDir) int { return cmp.Compare(len(a.path), len(b.path)) })
+	slices.SortStableFunc(dirs, func(a, b view.ToolDir) int { return cmp.Compare(len(a.Path), len(b.Path)) })
 	return dirs, refused
 }
 
@@ -130,7 +124,7 @@ func (p *toolPlaces) safe(dir string, whole bool) bool {
 
 // toolList is where toolchains may be for a Host.
 type toolList struct {
-	dirs    []toolDir
+	dirs    []view.ToolDir
 	refused []string // variables that were not believed
 }
 

@@ -44,7 +44,7 @@ func TestToolPlaces(t *testing.T) {
 		dirs, refused := p.list()
 		var lines []string
 		for _, d := range dirs {
-			lines = append(lines, d.path+" "+d.variable)
+			lines = append(lines, d.Path+" "+d.Variable)
 		}
 		return lines, refused
 	}
@@ -100,11 +100,11 @@ func FuzzToolPlaces(f *testing.F) {
 		p := &toolPlaces{goos: "linux", home: home, lookupEnv: func(string) (string, bool) { return value, true }}
 		dirs, _ := p.list()
 		for _, d := range dirs {
-			if !filepath.IsAbs(d.path) || filepath.Clean(d.path) != d.path || home != "" && paths.Inside(d.path, home) && home != "/" {
+			if !filepath.IsAbs(d.Path) || filepath.Clean(d.Path) != d.Path || home != "" && paths.Inside(d.Path, home) && home != "/" {
 				t.Errorf("%+v", d)
 			}
 			for _, secret := range []string{".ssh", ".gnupg", ".aws"} {
-				if home != "" && home != "/" && d.variable != "" && paths.Inside(d.path, filepath.Join(home, secret)) {
+				if home != "" && home != "/" && d.Variable != "" && paths.Inside(d.Path, filepath.Join(home, secret)) {
 					t.Errorf("%+v shows %s", d, secret)
 				}
 			}
@@ -131,15 +131,15 @@ func TestToolchainsShowNoCredentials(t *testing.T) {
 	}
 	want := 0
 	for _, d := range dirs {
-		if !paths.Inside(tr.home, d.path) {
+		if !paths.Inside(tr.home, d.Path) {
 			continue
 		}
 		want++
-		if err := os.MkdirAll(d.path, 0o755); err != nil {
+		if err := os.MkdirAll(d.Path, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for dir := filepath.Dir(d.path); paths.Inside(tr.home, dir); dir = filepath.Dir(dir) {
-			if !slices.ContainsFunc(dirs, func(d toolDir) bool { return paths.Inside(d.path, dir) }) {
+		for dir := filepath.Dir(d.Path); paths.Inside(tr.home, dir); dir = filepath.Dir(dir) {
+			if !slices.ContainsFunc(dirs, func(d view.ToolDir) bool { return paths.Inside(d.Path, dir) }) {
 				plant(dir + "/auth.json")
 			}
 		}
@@ -165,8 +165,8 @@ func TestToolchainsShowNoCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range dirs {
-			if at, ok := view.InsidePath(&out.Spec, d.path); paths.Inside(tr.home, d.path) && (!ok || at != d.path) {
-				t.Errorf("%s: %s (%s) is not shown", filesystem, d.path, d.tool)
+			if at, ok := view.InsidePath(&out.Spec, d.Path); paths.Inside(tr.home, d.Path) && (!ok || at != d.Path) {
+				t.Errorf("%s: %s is not shown", filesystem, d.Path)
 			}
 		}
 		for _, p := range planted {

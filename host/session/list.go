@@ -9,21 +9,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sbxhost/sbxhost/sessiondir"
 )
 
 // Info describes a named session that there is.
 type Info struct {
-	Name      string
-	Workspace string // the root that it belongs to
-	Dir       string
-	UID       uint32 // whom its commands run as
-	Size      int64  // bytes on its file system
-	LastUsed  time.Time
-	InUse     bool
-	Users     []int // the processes that use it, as far as the system tells
+	sessiondir.Info
+	UID  uint32 // whom its commands run as
+	Size int64  // bytes on its file system
 }
 
 // List lists the named sessions of this user, by name. For root these are
@@ -45,8 +39,7 @@ func List(ctx context.Context, lookupEnv func(string) (string, bool), dir string
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, Info{Name: s.Name, Workspace: s.Workspace, Dir: s.Dir, UID: p.uid,
-				Size: size, LastUsed: s.LastUsed, InUse: s.InUse, Users: s.Users})
+			list = append(list, Info{Info: s, UID: p.uid, Size: size})
 		}
 	}
 	return list, nil

@@ -73,7 +73,7 @@ type Obeyed struct {
 // Input is what a table is made for.
 type Input struct {
 	Definition
-	Roots     []Root // of the workspace, the project's own first
+	Roots     []workspace.RootDir // of the workspace, the project's own first
 	Sensitive Sensitive
 	// Unisolated says that commands run without isolation, so that nothing is
 	// searched or hidden.
@@ -105,13 +105,6 @@ type Input struct {
 	Control []ControlSocket
 	// Outer are the top levels of repositories around a root that was discovered.
 	Outer []string
-}
-
-// A Root is a directory of the workspace.
-type Root struct {
-	Path, Declared string
-	Field          string // "root", "readable[0]", "writable[1]", "temp_alias"
-	Writable       bool
 }
 
 // User is whom commands run as.

@@ -12,6 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/scan"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // MaxHidden is how many paths are hidden from one command, and MaxProtected how
@@ -381,7 +382,7 @@ func (v *View) protectPlace(p *located, writable []shared.Entry) error {
 // holdsRoot reports whether the workspace lies in a path: to protect that would
 // protect all.
 func (v *View) holdsRoot(p string) bool {
-	return slices.ContainsFunc(v.in.Roots, func(r Root) bool { return paths.Inside(p, r.Path) })
+	return slices.ContainsFunc(v.in.Roots, func(r workspace.RootDir) bool { return paths.Inside(p, r.Path) })
 }
 
 func (v *View) hold(p string, h *Hold) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // Origins of entries that nobody wrote down.
@@ -66,7 +67,7 @@ func Show(in *Input, facts Facts) (*View, error) {
 	return v, v.showAgent()
 }
 
-func (v *View) showRoot(root Root) error {
+func (v *View) showRoot(root workspace.RootDir) error {
 	e := shared.Entry{Source: root.Path, Path: root.Path, Access: shared.ReadOnly, Why: "workspace"}
 	if root.Field != "root" {
 		e.Why = "workspace." + root.Field
@@ -122,7 +123,7 @@ func (v *View) ephemeral(e *shared.Entry) {
 // inWritableRoot reports whether p lies in a root that commands write to: a
 // readable root there says what of it they cannot.
 func (v *View) inWritableRoot(p string) bool {
-	return slices.ContainsFunc(v.in.Roots, func(root Root) bool {
+	return slices.ContainsFunc(v.in.Roots, func(root workspace.RootDir) bool {
 		return root.Writable && root.Field != "temp_alias" && paths.Inside(root.Path, p)
 	})
 }
@@ -297,7 +298,7 @@ func (v *View) tooBroad(source string) bool {
 		return true
 	}
 	// The project's own entry has to stay what it is.
-	return slices.ContainsFunc(v.in.Roots, func(root Root) bool { return paths.Inside(source, root.Path) })
+	return slices.ContainsFunc(v.in.Roots, func(root workspace.RootDir) bool { return paths.Inside(source, root.Path) })
 }
 
 // showSocket shows a socket that a definition names where nothing else does.

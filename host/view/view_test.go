@@ -184,7 +184,7 @@ func text(v *View) string {
 
 // input is what a definition in the workspace /w is made for.
 func input(d Definition) *Input {
-	return &Input{Definition: d, Roots: []Root{{Path: "/w", Declared: "/w", Field: "root", Writable: true}},
+	return &Input{Definition: d, Roots: []workspace.RootDir{{Path: "/w", Declared: "/w", Field: "root", Writable: true}},
 		User: User{UID: 1000, Home: "/home/u", CallerHome: "/home/u"}, Sensitive: Sensitive{Deny: true, Harmless: []string{".env.example"}},
 		Homes: []string{"/root", "/home/u"}}
 }
