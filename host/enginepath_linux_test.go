@@ -14,6 +14,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 func TestEnginePath(t *testing.T) {
@@ -282,20 +283,23 @@ func TestReattachOnlyToOnesOwn(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	must(t, os.Mkdir(dir+"/d", 0o700))
 	socket := dir + "/d/socket"
-	l, err := net.Listen("unix", socket)
+	calls, err := net.Listen("unix", socket)
+	must(t, err)
+	t.Cleanup(func() { calls.Close() })
+	l, err := net.Listen("unix", wire.Reattach{Socket: socket}.ChannelSocket())
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	accepted := make(chan struct{})
 	go func() {
 		if conn, err := l.Accept(); err == nil {
 			conn.Close()
-			l.Close()
+			calls.Close()
 			close(accepted)
 		}
 	}()
 	check := func(at, want string) {
 		t.Helper()
-		h, err := host.New(t.Context(), host.Options{EnginesOnly: true, Reattach: map[string]shared.Reattach{"x": {Protocol: 1, Socket: at}}})
+		h, err := host.New(t.Context(), host.Options{EnginesOnly: true, Reattach: map[string]wire.Reattach{"x": {Protocol: 1, Socket: at}}})
 		must(t, err)
 		defer h.Close()
 		if _, err := h.EngineInfo(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), want) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -14,11 +13,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/dial"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -59,9 +60,9 @@ type runningEngine struct {
 	shared.Engine
 	info    shared.Info
 	source  string
-	process *engineProcess // nil for an injected or attached engine
+	process *dial.Launched // nil for an injected or attached engine
 
-	attached io.Closer // the connection to an engine that somebody else started
+	disconnect func() // from an engine that somebody else started; nil for every other
 
 	hung     atomic.Bool // and was killed for it
 	doubting sync.Mutex
@@ -97,7 +98,7 @@ func (e *runningEngine) doubt() {
 	e.doubted, e.verdict = true, verdict
 	go func() {
 		late := time.AfterFunc(enginePatience, e.kill)
-		e.process.protocol.Ping() // an error is an answer, too, or the engine's end
+		e.process.Ping()
 		late.Stop()
 		e.doubting.Lock()
 		defer e.doubting.Unlock()
@@ -127,9 +128,9 @@ func (e *runningEngine) kill() {
 	e.doubting.Lock()
 	e.doubted = true
 	e.doubting.Unlock()
-	if e.process != nil && e.process.alive() {
+	if e.process != nil && e.running() {
 		e.hung.Store(true)
-		e.process.runner.Kill(context.Background())
+		_ = e.process.Signal(syscall.SIGKILL)
 	}
 }
 
@@ -140,20 +141,31 @@ func (e *runningEngine) stop() {
 	doubted := e.doubted
 	e.doubting.Unlock()
 	switch {
+	case e.disconnect != nil:
+		e.disconnect()
 	case e.process == nil:
-		e.detach()
 	case doubted:
-		e.process.leave(lostPatience)
-		e.process.stop()
+		e.process.Leave(lostPatience)
+		e.process.Kill()
 		sandboxinit.KillOrphans(orphanPatience)
 	default:
-		e.process.leave(idlePatience)
-		e.process.stop()
+		e.process.Leave(idlePatience)
+		e.process.Kill()
 	}
 }
 
 func (e *runningEngine) alive() bool {
-	return e.process == nil || !e.hung.Load() && e.process.alive() // its end takes a moment
+	return e.process == nil || !e.hung.Load() && e.running() // its end takes a moment
+}
+
+// running reports whether the engine's process has not ended.
+func (e *runningEngine) running() bool {
+	select {
+	case <-e.process.Exited():
+		return false
+	default:
+		return true
+	}
 }
 
 // idlePatience is how long an engine in which nothing runs may take to leave.
@@ -177,23 +189,20 @@ func (e *runningEngine) lost(err error) error {
 		lived = ": it did not answer in time, and was killed"
 	}
 	select {
-	case <-e.process.runner.exited:
+	case <-e.process.Exited():
 	case <-time.After(lostPatience):
 		// A process that lives on without its connection is of no use, and must
 		// not make anybody wait.
 		lived = ": it broke off a call, lived on, and was killed"
-		e.process.runner.Kill(context.Background())
+		_ = e.process.Signal(syscall.SIGKILL)
 		select {
-		case <-e.process.runner.exited:
+		case <-e.process.Exited():
 		case <-time.After(lostPatience): // the kernel holds it
 		}
 	}
 	sandboxinit.KillOrphans(orphanPatience)
-	e.process.runner.mu.Lock()
-	state := e.process.runner.state
-	e.process.runner.mu.Unlock()
 	return &EngineError{Engine: e.info.Name, Source: e.source,
-		Err: fmt.Errorf("%w%s (%v), and its commands with it", shared.ErrEngineLost, lived, state), Log: e.process.runner.lastWords()}
+		Err: fmt.Errorf("%w%s (%v), and its commands with it", shared.ErrEngineLost, lived, e.process.State()), Log: e.process.Log()}
 }
 
 // engine gives a living engine of that name and starts it if need be.
@@ -225,7 +234,7 @@ func (h *Host) engine(ctx context.Context, name string) (*runningEngine, error) 
 		if usable || err != nil {
 			return slot.current, err
 		}
-		slot.current.process.stop() // reaps what is left of the one that died
+		slot.current.process.Kill() // reaps what is left of the one that died
 		sandboxinit.KillOrphans(orphanPatience)
 		slot.current = nil
 	}
@@ -280,11 +289,11 @@ func (h *Host) startEngine(ctx context.Context, name string) (*runningEngine, er
 	if err := spec.unpinned(); err != nil {
 		return nil, err
 	}
-	process, err := launch(ctx, spec, h.startTimeout(), h.logger.Named(name))
+	process, err := h.launch(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	e := &runningEngine{Engine: process.engine, source: spec.source, process: process}
+	e := &runningEngine{Engine: process.Engine, source: spec.source, process: process}
 	if known, ok := h.options.Builtins.Info(name); ok && !spec.declared {
 		// This program contains the same engine, so that there is no need to
 		// wait for what it says: it is asked while it opens its first sandbox.
@@ -308,11 +317,10 @@ func (h *Host) startEngine(ctx context.Context, name string) (*runningEngine, er
 	defer cancel()
 	if e.info, err = e.Info(asked); err != nil {
 		if asked.Err() != nil && ctx.Err() == nil {
-			err = errMute(h.startTimeout())
+			err = dial.ErrMute(h.startTimeout())
 		}
-		process.stop()
-		log := process.runner.lastWords()
-		return nil, &EngineError{Engine: name, Source: spec.source, Err: err, Log: log}
+		process.Kill()
+		return nil, &EngineError{Engine: name, Source: spec.source, Err: err, Log: process.Log()}
 	}
 	return e, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/wire"
 	"github.com/sbxhost/sbxhost/stubs"
 	"github.com/sbxhost/sbxhost/workspace"
 )
@@ -55,7 +56,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	}
 	for name := range o.Reattach {
 		if !ValidEngineName(name) || isAuto(name) || engineName(name) != name {
-			return nil, fmt.Errorf("%s: %q is not the name of an engine; it takes the name by which the engine calls itself", shared.ReattachEnv, name)
+			return nil, fmt.Errorf("%s: %q is not the name of an engine; it takes the name by which the engine calls itself", wire.ReattachEnv, name)
 		}
 	}
 	if err := o.fillIn(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // muteEngine begins the argument with which the test binary is such an engine.
@@ -24,7 +24,7 @@ func serveNothing(how string) {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Printf("1|%d|unix|%s|grpc\n", shared.Handshake.ProtocolVersion, path)
+	fmt.Printf("1|%d|unix|%s|grpc\n", wire.Handshake.ProtocolVersion, path)
 	if how == muteEngine+"connected" {
 		grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
 			select {} // nor when the caller's time is over, which is known here, too

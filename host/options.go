@@ -7,6 +7,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // Options make a Host. The zero value has one sandbox, "default", which
@@ -47,8 +48,8 @@ type Options struct {
 	// Engines; see the function EnginePath. Empty means nowhere.
 	EnginePath []string
 	// Reattach are engines that run already, started with -debug, by name; they
-	// take the place of all but injected ones. See shared.ReattachEnv.
-	Reattach map[string]shared.Reattach
+	// take the place of all but injected ones. See wire.ReattachEnv.
+	Reattach map[string]wire.Reattach
 	// Inject are engines that run inside this process, by name, ahead of all
 	// others: for tests, and for embedders with engines of their own. An
 	// injected engine that needs the init finds it only if main called

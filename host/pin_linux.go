@@ -2,15 +2,14 @@ package host
 
 import (
 	"os"
+	"os/exec"
 	"strconv"
 )
 
-// executesDescriptors says that a descriptor has a path by which it is executed.
-const executesDescriptors = true
-
-// pinnedExecutable gives the path by which a process that inherits f as
-// descriptor number fd executes that very file. A script's interpreter opens it
-// by the same path, hence f stays open in the engine.
-func pinnedExecutable(_ *os.File, fd int, _ string) (path string, inherit bool, err error) {
-	return "/proc/self/fd/" + strconv.Itoa(fd), true, nil
+// executePinned has cmd execute the very file that was verified, which it inherits. A
+// script's interpreter opens it by the same path, hence it stays open in the engine.
+func executePinned(cmd *exec.Cmd, verified *os.File) (dir string, err error) {
+	cmd.Path = "/proc/self/fd/" + strconv.Itoa(3+len(cmd.ExtraFiles))
+	cmd.ExtraFiles = append(cmd.ExtraFiles, verified)
+	return "", nil
 }

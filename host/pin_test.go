@@ -37,15 +37,12 @@ func TestPinnedIsWhatIsExecuted(t *testing.T) {
 		if err := os.Rename(other, path); err != nil {
 			t.Fatal(err)
 		}
-		private := t.TempDir()
-		at, inherit, err := pinnedExecutable(verified, 3, private)
+		cmd := exec.Command(path, "verified")
+		private, err := executePinned(cmd, verified)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(at, "verified")
-		if inherit {
-			cmd.ExtraFiles = []*os.File{verified}
-		}
+		defer os.RemoveAll(private)
 		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "verified\n" {
 			t.Errorf("%s: %q, %v", name, out, err)
 		}

@@ -1,6 +1,10 @@
 package shared
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/sbxhost/sbxhost/shared/wire"
+)
 
 // infoJSON is the form in which an engine describes itself to programs.
 type infoJSON struct {
@@ -31,7 +35,7 @@ type blockJSON struct {
 // Every list is there, if empty.
 func (i Info) MarshalJSON() ([]byte, error) {
 	out := infoJSON{
-		Name: i.Name, Version: i.Version, Protocol: Handshake.ProtocolVersion, Doc: i.Doc,
+		Name: i.Name, Version: i.Version, Protocol: wire.Handshake.ProtocolVersion, Doc: i.Doc,
 		Features: append(Features{}, i.Features...), Attributes: attributesJSON(i.Options.Attributes), Blocks: map[string]blockJSON{},
 	}
 	for _, b := range i.Options.Blocks {

@@ -1,17 +1,14 @@
 // Package shared is the contract between sbxhost and the engines that isolate
 // commands: the interfaces an engine implements, the plain data that crosses
-// between the two, the errors that survive the crossing, and both ends of the
-// wire ([Serve] for an engine's main, [ClientConfig] for a host that launches
-// one).
+// between the two, the errors that survive the crossing, and [Serve], which is the
+// main of an engine's program.
 //
 // The promise: an engine behaves the same whether it is called in process or
 // runs as a plugin behind gRPC. A caller cannot tell the difference by the
 // values, the errors or the files it sees; a process of its own only adds one
-// way to fail, [ErrEngineLost]. [NewClient] lists what else shows where a
-// command's files cannot be handed over. Nothing here reads configuration,
-// decides policy or touches the file system, and no type of protobuf shows in
-// the API; those of gRPC and go-plugin do where a host connects to an engine,
-// and nowhere else.
+// way to fail, [ErrEngineLost]. Nothing here reads configuration, decides policy or
+// touches the file system, and no type of gRPC, protobuf or go-plugin shows. The host's
+// end of the wire is package dial.
 //
 // # Lifetimes
 //

@@ -1,6 +1,8 @@
 package shared
 
 import (
+	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +14,12 @@ import (
 	"strconv"
 
 	"github.com/hashicorp/go-plugin"
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"github.com/sbxhost/sbxhost/shared/wire"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 )
 
 // A listening server is an engine's side of go-plugin's protocol. All services
@@ -27,9 +34,8 @@ type listening struct {
 }
 
 // listen makes a socket in dir, or the directory of temporary files, on which s
-// is served to those who know the token. What can be read from stdout and
-// stderr is for the host to have.
-func (s *server) listen(dir string, t callToken, stdout, stderr io.Reader) (*listening, error) {
+// is served to those who know the token.
+func (s *server) listen(dir, token string) (*listening, error) {
 	for name, asked := range map[string]string{
 		"PLUGIN_CLIENT_CERT":      "TLS", // go-plugin's AutoMTLS
 		plugin.EnvUnixSocketGroup: "a socket for a group",
@@ -43,13 +49,13 @@ func (s *server) listen(dir string, t callToken, stdout, stderr io.Reader) (*lis
 	}
 	l := &listening{}
 	services := &plugin.GRPCServer{
-		Plugins: plugin.PluginSet{PluginName: &Plugin{server: s}},
+		Plugins: plugin.PluginSet{wire.PluginName: &servedPlugin{server: s}},
 		Server: func(opts []grpc.ServerOption) *grpc.Server {
-			l.Server = grpc.NewServer(slices.Concat(opts, serverOptions(), t.serverOptions())...)
+			l.Server = grpc.NewServer(slices.Concat(opts, serverOptions(token))...)
 			return l.Server
 		},
-		Stdout: endless{stdout},
-		Stderr: endless{stderr},
+		Stdout: silent{},
+		Stderr: silent{},
 	}
 	if err := services.Init(); err != nil {
 		return nil, err
@@ -68,7 +74,7 @@ func (s *server) listen(dir string, t callToken, stdout, stderr io.Reader) (*lis
 // announce tells the host, in the one line that it waits for.
 func (l *listening) announce(stdout io.Writer) error {
 	_, err := fmt.Fprintf(stdout, "%d|%d|unix|%s|%s|\n",
-		plugin.CoreProtocolVersion, Handshake.ProtocolVersion, l.address(), plugin.ProtocolGRPC)
+		plugin.CoreProtocolVersion, wire.Handshake.ProtocolVersion, l.address(), plugin.ProtocolGRPC)
 	return err
 }
 
@@ -83,15 +89,52 @@ func (l *listening) serve() error {
 	return err
 }
 
-// endless never tells that there is no more to read: go-plugin has a logger for
-// that which only its own Serve can set.
-type endless struct{ io.Reader }
+// servedPlugin is an engine as go-plugin sees it.
+type servedPlugin struct {
+	plugin.NetRPCUnsupportedPlugin
+	server *server
+}
 
-func (e endless) Read(p []byte) (int, error) {
-	if e.Reader != nil {
-		if n, err := e.Reader.Read(p); n > 0 || err == nil {
-			return n, nil
-		}
+func (p *servedPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
+	pb.RegisterEngineServer(s, p.server)
+	return nil
+}
+
+func (p *servedPlugin) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.New("this is the engine's side")
+}
+
+// silent is an output of the engine that go-plugin is to forward: there is none, and it
+// never ends, since go-plugin has a logger for its end which only plugin.Serve can set.
+type silent struct{}
+
+func (silent) Read([]byte) (int, error) { select {} }
+
+// serverOptions make a server refuse calls that do not carry the token, if there is one.
+func serverOptions(token string) []grpc.ServerOption {
+	options := []grpc.ServerOption{grpc.MaxRecvMsgSize(wire.MaxMessage), grpc.MaxSendMsgSize(wire.MaxMessage)}
+	if token == "" {
+		return options
 	}
-	select {}
+	check := func(ctx context.Context) error {
+		given := metadata.ValueFromIncomingContext(ctx, wire.TokenKey)
+		if len(given) == 1 && subtle.ConstantTimeCompare([]byte(given[0]), []byte(token)) == 1 {
+			return nil
+		}
+		return status.Error(codes.Unauthenticated, "this engine serves the host that started it")
+	}
+	return append(options,
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			if err := check(ctx); err != nil {
+				return nil, err
+			}
+			return next(ctx, req)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			if err := check(stream.Context()); err != nil {
+				return err
+			}
+			return next(srv, stream)
+		}),
+	)
 }

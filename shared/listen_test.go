@@ -2,24 +2,40 @@ package shared
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"github.com/sbxhost/sbxhost/shared/wire"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 )
 
+// refusing is an engine that opens nothing.
+type refusing struct{ Engine }
+
+func (refusing) Info(context.Context) (Info, error) { return Info{}, nil }
+
+func (refusing) Open(context.Context, Spec) (Sandbox, error) { return nil, ErrDenied }
+
+// Who finds the engine's socket and is not its host is told nothing.
 func TestListen(t *testing.T) {
 	dir, err := os.MkdirTemp("", "listen") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	s := newServer(&testEngine{}, nil, hclog.NewNullLogger())
-	l, err := s.listen(dir, "token", nil, nil)
+	s := newServer(refusing{}, hclog.NewNullLogger())
+	l, err := s.listen(dir, "token")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,21 +43,34 @@ func TestListen(t *testing.T) {
 	if err := l.announce(&line); err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("1|%d|unix|%s|grpc|\n", Handshake.ProtocolVersion, l.address()); line.String() != want || !strings.HasPrefix(l.address(), dir+"/plugin") {
+	if want := fmt.Sprintf("1|%d|unix|%s|grpc|\n", wire.Handshake.ProtocolVersion, l.address()); line.String() != want || !strings.HasPrefix(l.address(), dir+"/plugin") {
 		t.Errorf("got %q, want %q below %s", line.String(), want, dir)
 	}
 	ended := make(chan error)
 	go func() { ended <- l.serve() }()
-	for token, want := range map[callToken]bool{"token": true, "other": false} {
-		engine, conn, err := Attach(Reattach{Socket: l.address(), Token: string(token)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := engine.Info(t.Context()); (err == nil) != want {
-			t.Errorf("token %q: %v", token, err)
-		}
-		conn.Close()
+	conn, err := grpc.NewClient("unix:"+l.address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
 	}
+	for _, token := range []string{"", "token", "other"} {
+		ctx := t.Context()
+		if token != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, wire.TokenKey, token)
+		}
+		_, err := pb.NewEngineClient(conn).Info(ctx, &pb.InfoRequest{})
+		opening, openErr := pb.NewEngineClient(conn).Open(ctx, &pb.OpenRequest{Spec: &pb.Spec{}}) // a stream
+		if openErr == nil {
+			_, openErr = opening.Recv()
+		}
+		if token == "token" {
+			if err != nil || status.Code(openErr) != codes.PermissionDenied {
+				t.Errorf("its own token: %v, %v", err, openErr)
+			}
+		} else if status.Code(err) != codes.Unauthenticated || status.Code(openErr) != codes.Unauthenticated {
+			t.Errorf("token %q: %v, %v", token, err, openErr)
+		}
+	}
+	conn.Close()
 	l.Stop()
 	if err := <-ended; err != nil {
 		t.Errorf("stopped: %v", err)
@@ -57,34 +86,23 @@ func TestListenRefuses(t *testing.T) {
 	for _, name := range []string{"PLUGIN_CLIENT_CERT", plugin.EnvUnixSocketGroup} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "asked")
-			s := newServer(&testEngine{}, nil, hclog.NewNullLogger())
-			if _, err := s.listen(t.TempDir(), "", nil, nil); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
+			s := newServer(refusing{}, hclog.NewNullLogger())
+			if _, err := s.listen(t.TempDir(), ""); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 }
 
-// An engine saves memory from the first command on whose files are streamed,
-// and not for those whose files are handed over.
-func TestStreamsIsCalled(t *testing.T) {
-	s := newServer(&testEngine{}, nil, hclog.NewNullLogger())
-	called := 0
-	s.streams = func() { called++ }
-	for _, c := range []struct {
-		present uint32
-		want    int
-	}{{0, 0}, {hasStdout, 1}} {
-		stdio, pipes, err := s.stdio(t.Context(), &pb.RunRequest{StdioPresent: c.present})
-		if err != nil {
-			t.Fatal(err)
-		}
-		pipes.close()
-		if stdio.Stdout != nil {
-			stdio.Stdout.Close()
-		}
-		if called != c.want {
-			t.Errorf("stdio %b: called %d times, want %d", c.present, called, c.want)
-		}
+func TestRemoveSocketDir(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "precious"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	removeSocketDir(dir)
+	removeSocketDir("")
+	removeSocketDir(dir + "/no/such")
+	if _, err := os.Stat(filepath.Join(dir, "precious")); err != nil {
+		t.Error("a file that is no socket was removed")
 	}
 }

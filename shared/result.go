@@ -46,15 +46,6 @@ func (s ExitStatus) String() string {
 	return fmt.Sprintf("exit status %d", s.Code)
 }
 
-// possible refuses what no process ends with: a wait status in place of a code, say,
-// of which whoever exits with it would keep the low byte, and that is 0.
-func (s ExitStatus) possible() error {
-	if s.Signal < 0 || s.Signal > 127 || s.Signal == 0 && (s.Code < 0 || s.Code > 255) {
-		return &Error{Kind: ErrBroken, Message: fmt.Sprintf("the engine tells of code %d and signal %d, which no process ends with", s.Code, int(s.Signal))}
-	}
-	return nil
-}
-
 // Event is something worth telling while a command runs.
 type Event struct {
 	Kind    EventKind         // what it is about

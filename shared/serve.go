@@ -8,8 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,27 +17,16 @@ import (
 	"github.com/hashicorp/go-plugin"
 
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
-// LogEnv names the environment variable with the level from which an engine
+// logEnv names the environment variable with the level from which an engine
 // process logs: trace, debug, info, warn (the default), error or off.
-const LogEnv = "SBXHOST_LOG"
-
-// RuntimeDirPrefix begins the name of the private directory in which a host
-// keeps an engine's socket directory. An engine that outlives its host removes
-// both.
-const RuntimeDirPrefix = "sbxhost-"
+const logEnv = "SBXHOST_LOG"
 
 // shutdownTime bounds what an engine process does for its commands at its own
 // end; its launcher and the kernel do the rest.
 const shutdownTime = 10 * time.Second
-
-// streamGC is how much garbage an engine lets lie, in percent of what is in use,
-// once stdio is streamed: half of Go's default, so that the heap is collected at
-// 2 MiB and not at 4. Next to what is copied then a collection, of less than a
-// MiB that is in use, costs nothing; a command that is handed its files never
-// waits for one more.
-const streamGC = 50
 
 // Serve is the whole main of an engine's program: it serves engine to the host
 // that started the process and never returns, but exits the process.
@@ -50,40 +37,42 @@ const streamGC = 50
 // A process that no host has started says what it is for and exits with status
 // 1. With the argument describe it prints its [Info] as JSON, with -version its
 // version, and with -debug it serves until it is interrupted, for a host that
-// is told by [ReattachEnv].
+// is told by the variable SBXHOST_REATTACH_ENGINES.
 //
-// It sets GOMAXPROCS to 1 unless the environment sets it, as hosts do. An engine that
-// computes in this process can set it to more from a goroutine of its own.
-// With the first command whose stdio is streamed it sets the percentage of
-// garbage (GOGC) to 50, unless the environment sets that.
-//
-// Its logs go to stderr, one JSON object a line, as go-plugin's hosts expect.
-// Standard input becomes the null device; the engine's own output must not go
-// to os.Stdout, which is the host's. Descriptors that the process was started with are
-// not inherited by what it starts.
+// Its logs go to stderr, one JSON object a line, as go-plugin's hosts expect, and what
+// the engine itself prints to os.Stdout goes there, too. Standard input becomes the null
+// device. Descriptors that the process was started with are not inherited by what it
+// starts. Hosts have it started with GOMAXPROCS=1: an engine that computes in this
+// process can set it to more from a goroutine of its own.
 func Serve(engine Engine) {
 	sandboxinit.Hook() // before anything else: it may be what this process is for
 	// What the host was started with, and a pinned executable: Go's own files have
 	// the flag, so that no command inherits what an engine does not hand to it.
 	_ = sandboxinit.CloseOnExecFrom(3)
-	if os.Getenv(Handshake.MagicCookieKey) != Handshake.MagicCookieValue {
+	if os.Getenv(wire.Handshake.MagicCookieKey) != wire.Handshake.MagicCookieValue {
 		os.Exit(introduce(engine, os.Args, os.Stdout, os.Stderr))
 	}
 	log := hclog.New(&hclog.LoggerOptions{Level: logLevel(), Output: os.Stderr, JSONFormat: true})
-	token := callTokenFromEnv()
-	channel, err := channelFromEnv()
-	if err == nil {
-		err = detachStdin()
-	}
-	if err != nil {
+	if err := serve(engine, log); err != nil {
 		log.Error("the engine cannot start", "error", err)
 		os.Exit(1)
 	}
-	var in *inbox
-	if channel != nil {
-		in = newInbox()
+	os.Exit(0)
+}
+
+// serve serves the host that started this process until that, or its host's end.
+func serve(engine Engine, log hclog.Logger) error {
+	token := os.Getenv(wire.TokenEnv)
+	os.Unsetenv(wire.TokenEnv)
+	os.Unsetenv(wire.ProcessorsEnv) // the runtime knows it, and nobody inherits it
+	channel, err := channelFromEnv()
+	if err != nil {
+		return err
 	}
-	s := newServer(engine, in, log)
+	if err := detachStdin(); err != nil {
+		return err
+	}
+	s := newServer(engine, log)
 	var early sync.WaitGroup
 	end := sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
@@ -93,9 +82,7 @@ func Serve(engine Engine) {
 		}
 		s.enough()
 		early.Wait()
-		if channel != nil {
-			removeSocketDir(os.Getenv(plugin.EnvUnixSocketDir))
-		}
+		removeSocketDir(os.Getenv(plugin.EnvUnixSocketDir))
 		os.Exit(0)
 	})
 	// Before there is anything that its end has to end.
@@ -105,78 +92,40 @@ func Serve(engine Engine) {
 		<-terminated
 		end()
 	}()
+	// A dead host's end of stderr must not kill the engine before it has ended
+	// its commands. To ignore the signal would be inherited by them. Nor must
+	// an interrupt from a terminal, which is the host's to act upon.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, os.Interrupt)
+	if signal.Ignored(syscall.SIGHUP) { // of nohup, and likewise
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	if p, ok := engine.(EarlyStarter); ok {
 		var ctx context.Context
 		ctx, s.enough = context.WithCancel(context.Background())
 		early.Go(func() { p.StartEarly(ctx) })
 	}
-	// The host waits for the handshake, and then connects: what takes a while is
-	// done meanwhile, and no sandbox is opened before.
-	s.preparing.Go(func() {
-		// A dead host's end of stderr must not kill the engine before it has ended
-		// its commands. To ignore the signal would be inherited by them. Nor must
-		// an interrupt from a terminal, which is the host's to act upon.
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, os.Interrupt)
-		if signal.Ignored(syscall.SIGHUP) { // of nohup, and likewise
-			signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	go func() {
+		if err := s.inbox.receive(channel); err != nil {
+			log.Warn("the channel to the host broke", "error", err)
 		}
-		Rehearse()
-	})
-	if channel != nil {
-		go func() {
-			if err := in.receive(channel); err != nil && err != io.EOF {
-				log.Warn("the channel to the host broke", "error", err)
-			}
-			end()
-		}()
-	}
-	if _, set := os.LookupEnv(processorsEnv); set {
-		os.Unsetenv(processorsEnv) // the runtime knows it, and nobody inherits it
-	} else {
-		runtime.GOMAXPROCS(1)
-	}
-	if os.Getenv("GOGC") == "" {
-		s.streams = sync.OnceFunc(func() { debug.SetGCPercent(streamGC) })
-	}
-	l, err := s.offer(token)
+		end()
+	}()
+	l, err := s.listen(os.Getenv(plugin.EnvUnixSocketDir), token)
 	if err != nil {
-		log.Error("the engine cannot start", "error", err)
-		os.Exit(1)
+		return err
+	}
+	// The host reads one line there, and an engine that prints must not be the
+	// one to write it.
+	stdout := os.Stdout
+	os.Stdout = os.Stderr
+	if err := l.announce(stdout); err != nil {
+		return err
 	}
 	if err := l.serve(); err != nil {
 		log.Error("the connection to the host broke", "error", err)
 	}
 	end()
-}
-
-// processorsEnv names the variable by which Go's runtime starts with so many
-// processors. What an engine does is to pass on and to wait: waking a second one
-// for each step costs a tenth of a command's time.
-const processorsEnv = "GOMAXPROCS"
-
-// OneProcessor is for the environment of an engine's process. One that is not
-// written in Go has no use for it.
-const OneProcessor = processorsEnv + "=1"
-
-// offer listens and tells the host where.
-func (s *server) offer(t callToken) (*listening, error) {
-	stdout, ownStdout, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	stderr, ownStderr, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	l, err := s.listen(os.Getenv(plugin.EnvUnixSocketDir), t, stdout, stderr)
-	if err != nil {
-		return nil, err
-	}
-	// The host reads one line there, and an engine that prints must not be the
-	// one to write it.
-	hosts := os.Stdout
-	os.Stdout, os.Stderr = ownStdout, ownStderr
-	return l, l.announce(hosts)
+	return nil
 }
 
 // introduce answers a person who has started an engine by hand.
@@ -219,7 +168,7 @@ func introduce(engine Engine, args []string, stdout, stderr io.Writer) int {
 }
 
 func logLevel() hclog.Level {
-	if level := hclog.LevelFromString(os.Getenv(LogEnv)); level != hclog.NoLevel {
+	if level := hclog.LevelFromString(os.Getenv(logEnv)); level != hclog.NoLevel {
 		return level
 	}
 	return hclog.Warn
@@ -244,7 +193,7 @@ func removeSocketDir(dir string) {
 	os.Remove(dir)
 	// sbxhost keeps go-plugin's directory in one of its own, and a host that
 	// was killed cannot remove it.
-	if parent := filepath.Dir(dir); strings.HasPrefix(filepath.Base(parent), RuntimeDirPrefix) {
+	if parent := filepath.Dir(dir); strings.HasPrefix(filepath.Base(parent), wire.TempDirPrefix) {
 		os.Remove(parent)
 	}
 }

@@ -1,10 +1,11 @@
-package shared
+package shared_test
 
 import (
 	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	. "github.com/sbxhost/sbxhost/shared"
 	"io"
 	"os"
 	"os/exec"
@@ -13,10 +14,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-plugin"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
+	"github.com/sbxhost/sbxhost/shared/dial"
+	"github.com/sbxhost/sbxhost/shared/wire"
+	"google.golang.org/protobuf/types/known/emptypb"
 )
 
 // roleEnv makes this test binary an engine, or a host that is to be killed.
@@ -42,83 +42,36 @@ type early struct{ *testEngine }
 
 func (early) StartEarly(ctx context.Context) {
 	<-ctx.Done()
-	fmt.Fprint(os.NewFile(4, "alive"), "enough")
+	fmt.Fprint(os.NewFile(3, "alive"), "enough")
 }
 
-// launched is an engine in a process of its own.
-type launched struct {
-	engine  Engine
-	client  *plugin.Client
-	channel *Channel
-	cmd     *exec.Cmd
-	dir     string
-}
-
-// launch starts the engine; alive, if not nil, is a file that it has open for
+// launch starts an engine; alive, if not nil, is a file that it has open for
 // as long as it lives. Its commands have not: they are given it.
-func launch(withChannel bool, alive *os.File) (*launched, error) {
-	return launchAs("engine", withChannel, alive)
-}
-
-func launchAs(role string, withChannel bool, alive *os.File) (_ *launched, err error) {
-	l := &launched{}
-	if l.dir, err = os.MkdirTemp("", "engine"); err != nil {
-		return nil, err
-	}
-	l.cmd = exec.Command(os.Args[0])
-	l.cmd.Env = []string{roleEnv + "=" + role, plugin.EnvUnixSocketDir + "=" + l.dir}
-	if withChannel {
-		var engineEnd *os.File
-		if l.channel, engineEnd, err = NewChannel(); err != nil {
-			return nil, err
-		}
-		defer engineEnd.Close()
-		l.cmd.ExtraFiles = []*os.File{engineEnd}
-		l.cmd.Env = append(l.cmd.Env, l.channel.Env(3)...)
-	}
+func launch(role string, alive *os.File) (*dial.Launched, error) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{roleEnv + "=" + role}
 	if alive != nil {
-		l.cmd.ExtraFiles = append(l.cmd.ExtraFiles, alive)
+		cmd.ExtraFiles = []*os.File{alive}
 	}
-	config := ClientConfig(l.channel)
-	config.Cmd = l.cmd
-	config.Logger = hclog.NewNullLogger()
-	l.client = plugin.NewClient(config)
-	protocol, err := l.client.Client()
-	if err != nil {
-		return nil, err
-	}
-	dispensed, err := protocol.Dispense(PluginName)
-	if err != nil {
-		return nil, err
-	}
-	l.engine = dispensed.(Engine)
-	return l, nil
+	return dial.Launch(context.Background(), cmd, dial.LaunchOptions{KeepSocket: true})
 }
 
-func launchFor(t *testing.T, withChannel bool, alive *os.File) *launched {
+func launchFor(t *testing.T, alive *os.File) *dial.Launched {
 	t.Helper()
-	l, err := launch(withChannel, alive)
+	l, err := launch("engine", alive)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		l.client.Kill()
-		if l.channel != nil {
-			l.channel.Close()
-		}
-		os.RemoveAll(l.dir)
-	})
+	t.Cleanup(l.Kill)
 	return l
 }
 
+func socketDir(l *dial.Launched) string { return filepath.Dir(l.Address.String()) }
+
 func TestEngineProcess(t *testing.T) {
-	for name, withChannel := range map[string]bool{"descriptors": true, "streamed": false} {
-		t.Run(name, func(t *testing.T) {
-			l := launchFor(t, withChannel, nil)
-			for _, c := range suite() {
-				t.Run(c.name, func(t *testing.T) { c.run(t, l.engine) })
-			}
-		})
+	l := launchFor(t, nil)
+	for _, c := range suite() {
+		t.Run(c.name, func(t *testing.T) { c.run(t, l) })
 	}
 }
 
@@ -126,67 +79,76 @@ func TestEngineProcess(t *testing.T) {
 func TestEngineProcessIsClosed(t *testing.T) {
 	// As an engine that is pinned has its executable, and what its host was started with.
 	_, inherited := pipe(t)
-	l := launchFor(t, true, inherited)
-	got, _ := runScript(t, open(t, l.engine), `for f in /dev/fd/*; do [ -e $f ] && echo -n "${f##*/} "; done; env`)
-	for _, bad := range []string{ChannelEnv, Handshake.MagicCookieKey, " 3 ", " 4 ", " 5 "} {
+	l := launchFor(t, inherited)
+	got, _ := runScript(t, open(t, l), `for f in /dev/fd/*; do [ -e $f ] && echo -n "${f##*/} "; done; env`)
+	for _, bad := range []string{wire.ChannelEnv, wire.Handshake.MagicCookieKey, " 3 ", " 4 ", " 5 "} {
 		if strings.Contains(got, bad) {
 			t.Errorf("%q in %q", bad, got)
 		}
 	}
 }
 
-func TestEngineKilled(t *testing.T) {
-	for name, withChannel := range map[string]bool{"descriptors": true, "streamed": false} {
-		t.Run(name, func(t *testing.T) {
-			l := launchFor(t, withChannel, nil)
-			s, err := l.engine.Open(t.Context(), Spec{Unconfined: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			in, inW := pipe(t) // ends the command, which outlives this engine
-			r, w := pipe(t)
-			p := startCommand(t, s, sh("echo; exec cat"), Stdio{Stdin: in, Stdout: w})
-			in.Close()
-			r.Read(make([]byte, 1))
-			if err := l.cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			for range 2 {
-				if _, err := p.Wait(t.Context()); !errors.Is(err, ErrEngineLost) {
-					t.Errorf("Wait: %v", err)
-				}
-			}
-			for range p.Events() {
-			}
-			if _, err := s.Start(t.Context(), sh(":"), Stdio{Stdin: in}); !errors.Is(err, ErrEngineLost) && !errors.Is(err, ErrInvalidSpec) {
-				t.Errorf("Start: %v", err)
-			}
-			if _, err := s.Start(t.Context(), sh(":"), Stdio{Stdout: w}); !errors.Is(err, ErrEngineLost) {
-				t.Errorf("Start: %v", err)
-			}
-			if _, err := l.engine.Open(t.Context(), Spec{}); !errors.Is(err, ErrEngineLost) {
-				t.Errorf("Open: %v", err)
-			}
-			if err := s.Close(t.Context()); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-			inW.Close()
-		})
+// What a killed engine cannot remove itself, its socket, is removed with it.
+func TestKillLeavesNothing(t *testing.T) {
+	l := launchFor(t, nil)
+	if _, err := os.Stat(socketDir(l)); err != nil {
+		t.Fatal(err)
 	}
+	l.Signal(syscall.SIGKILL)
+	l.Kill()
+	if _, err := os.Stat(filepath.Dir(socketDir(l))); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its directory is left: %v", err)
+	}
+}
+
+func TestEngineKilled(t *testing.T) {
+	l := launchFor(t, nil)
+	s, err := l.Open(t.Context(), Spec{Unconfined: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, inW := pipe(t) // ends the command, which outlives this engine
+	r, w := pipe(t)
+	p := startCommand(t, s, sh("echo; exec cat"), Stdio{Stdin: in, Stdout: w})
+	in.Close()
+	r.Read(make([]byte, 1))
+	if err := l.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := p.Wait(t.Context()); !errors.Is(err, ErrEngineLost) {
+			t.Errorf("Wait: %v", err)
+		}
+	}
+	for range p.Events() {
+	}
+	if _, err := s.Start(t.Context(), sh(":"), Stdio{Stdin: in}); !errors.Is(err, ErrEngineLost) && !errors.Is(err, ErrInvalidSpec) {
+		t.Errorf("Start: %v", err)
+	}
+	if _, err := s.Start(t.Context(), sh(":"), Stdio{Stdout: w}); !errors.Is(err, ErrEngineLost) {
+		t.Errorf("Start: %v", err)
+	}
+	if _, err := l.Open(t.Context(), Spec{}); !errors.Is(err, ErrEngineLost) {
+		t.Errorf("Open: %v", err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	inW.Close()
 }
 
 // doomedHost starts an engine and a command and waits to be killed.
 func doomedHost() error {
 	alive := os.NewFile(3, "alive")
-	l, err := launch(true, alive)
+	l, err := launch("engine", alive)
 	if err != nil {
 		return err
 	}
-	s, err := l.engine.Open(context.Background(), Spec{Unconfined: true})
+	s, err := l.Open(context.Background(), Spec{Unconfined: true})
 	if err != nil {
 		return err
 	}
-	if _, err := s.Start(context.Background(), sh("echo started "+l.dir+"; exec sleep 600"), Stdio{Stdout: os.Stdout, Stderr: alive}); err != nil {
+	if _, err := s.Start(context.Background(), sh("echo started "+socketDir(l)+"; exec sleep 600"), Stdio{Stdout: os.Stdout, Stderr: alive}); err != nil {
 		return err
 	}
 	select {}
@@ -224,21 +186,20 @@ func TestHostKilled(t *testing.T) {
 
 // What is started early is over with the first sandbox, and the engine's end waits for it.
 func TestStartEarly(t *testing.T) {
-	for name, over := range map[string]func(l *launched) error{
-		"opened": func(l *launched) error {
-			_, err := l.engine.Open(t.Context(), Spec{Unconfined: true})
+	for name, over := range map[string]func(l *dial.Launched) error{
+		"opened": func(l *dial.Launched) error {
+			_, err := l.Open(t.Context(), Spec{Unconfined: true})
 			return err
 		},
-		"ended": func(l *launched) error { return l.cmd.Process.Signal(syscall.SIGTERM) },
+		"ended": func(l *dial.Launched) error { return l.Signal(syscall.SIGTERM) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			alive, aliveW := pipe(t)
-			l, err := launchAs("early", true, aliveW)
+			l, err := launch("early", aliveW)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer l.channel.Close()
-			defer l.client.Kill()
+			defer l.Kill()
 			aliveW.Close()
 			if err := over(l); err != nil {
 				t.Fatal(err)
@@ -252,15 +213,17 @@ func TestStartEarly(t *testing.T) {
 }
 
 func TestEngineEnds(t *testing.T) {
-	for name, end := range map[string]func(l *launched){
-		"terminated":     func(l *launched) { l.cmd.Process.Signal(syscall.SIGTERM) },
-		"channel closed": func(l *launched) { l.channel.Close() },
-		"asked":          func(l *launched) { l.client.Kill() },
+	for name, end := range map[string]func(l *dial.Launched){
+		"terminated":     func(l *dial.Launched) { l.Signal(syscall.SIGTERM) },
+		"channel closed": func(l *dial.Launched) { l.Disconnect() },
+		"asked": func(l *dial.Launched) {
+			l.Conn.Invoke(t.Context(), "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			alive, aliveW := pipe(t)
-			l := launchFor(t, true, aliveW)
-			s, err := l.engine.Open(t.Context(), Spec{Unconfined: true})
+			l := launchFor(t, aliveW)
+			s, err := l.Open(t.Context(), Spec{Unconfined: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -270,7 +233,7 @@ func TestEngineEnds(t *testing.T) {
 			if _, err := io.ReadAll(alive); err != nil {
 				t.Error(err)
 			}
-			if _, err := os.Stat(l.dir); !errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(socketDir(l)); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the socket directory is left: %v", err)
 			}
 			// The engine may get to report the command's end before its own.
@@ -306,7 +269,7 @@ func TestStartedByHand(t *testing.T) {
 func TestBadChannel(t *testing.T) {
 	for _, value := range []string{"", "x", "0", "2", "999", "-3", "4"} {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = []string{roleEnv + "=engine", ChannelEnv + "=" + value, Handshake.MagicCookieKey + "=" + Handshake.MagicCookieValue}
+		cmd.Env = []string{roleEnv + "=engine", wire.ChannelEnv + "=" + value, wire.Handshake.MagicCookieKey + "=" + wire.Handshake.MagicCookieValue}
 		null, err := os.Open(os.DevNull)
 		if err != nil {
 			t.Fatal(err)
@@ -314,44 +277,8 @@ func TestBadChannel(t *testing.T) {
 		cmd.ExtraFiles = []*os.File{null, null}
 		out, _ := cmd.CombinedOutput()
 		null.Close()
-		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), ChannelEnv) {
+		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), wire.ChannelEnv) {
 			t.Errorf("%q: %v, %s", value, cmd.ProcessState, out)
-		}
-	}
-}
-
-func TestRemoveSocketDir(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "precious"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	removeSocketDir(dir)
-	removeSocketDir("")
-	removeSocketDir(dir + "/no/such")
-	if _, err := os.Stat(filepath.Join(dir, "precious")); err != nil {
-		t.Error("a file that is no socket was removed")
-	}
-}
-
-// Who finds the engine's socket and is not its host is told nothing.
-func TestEngineServesItsHostAlone(t *testing.T) {
-	l := launchFor(t, true, nil)
-	addr := l.client.ReattachConfig().Addr
-	for name, options := range map[string][]grpc.DialOption{
-		"no token":    nil,
-		"wrong token": {grpc.WithPerRPCCredentials(newCallToken())},
-		"its token":   {grpc.WithPerRPCCredentials(l.channel.token)},
-	} {
-		conn, err := grpc.NewClient("unix:"+addr.String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		engine := NewClient(conn, nil)
-		_, infoErr := engine.Info(t.Context())
-		_, openErr := engine.Open(t.Context(), Spec{Unconfined: true}) // a stream
-		if own := name == "its token"; (infoErr == nil) != own || (openErr == nil) != own {
-			t.Errorf("%s: %v, %v", name, infoErr, openErr)
 		}
 	}
 }

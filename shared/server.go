@@ -27,15 +27,10 @@ const (
 type server struct {
 	pb.UnimplementedEngineServer
 	engine Engine
-	inbox  *inbox // nil: stdio is streamed
+	inbox  *inbox
 	log    hclog.Logger
-	chunks chunkPool
-	// preparing is what has to be done before the first sandbox is opened.
-	preparing sync.WaitGroup
 	// enough ends StartEarly: it is called when the first sandbox has been opened, or refused.
 	enough context.CancelFunc
-	// streams is called before anything is streamed; nil for nothing to do.
-	streams func()
 
 	mu        sync.Mutex
 	closing   bool
@@ -49,10 +44,10 @@ type servedSandbox struct {
 	closed chan struct{} // closed once it is no longer registered
 }
 
-func newServer(engine Engine, in *inbox, log hclog.Logger) *server {
+func newServer(engine Engine, log hclog.Logger) *server {
 	return &server{
 		engine:    engine,
-		inbox:     in,
+		inbox:     newInbox(),
 		log:       log,
 		sandboxes: make(map[string]*servedSandbox),
 		processes: make(map[string]*servedProcess),
@@ -88,7 +83,7 @@ func (s *server) Info(ctx context.Context, _ *pb.InfoRequest) (_ *pb.InfoReply, 
 		return nil, err
 	}
 	reply := infoToPB(&info)
-	reply.StdioDescriptors = s.inbox != nil
+	reply.StdioDescriptors = true
 	return reply, nil
 }
 
@@ -103,7 +98,6 @@ func (s *server) Probe(ctx context.Context, _ *pb.ProbeRequest) (_ *pb.ProbeRepl
 
 func (s *server) Open(in *pb.OpenRequest, stream pb.Engine_OpenServer) (err error) {
 	defer s.settle("Open", &err)
-	s.preparing.Wait()
 	ctx := stream.Context()
 	spec, err := specFromPB(in.GetSpec())
 	if err != nil {

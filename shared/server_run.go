@@ -9,12 +9,12 @@ import (
 	"time"
 
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // A servedProcess is a command whose call of Run lasts.
 type servedProcess struct {
 	Process
-	pipes  *pipes // nil: the command has the host's own files
 	ended  chan struct{}
 	result Result // once ended
 	err    error  // likewise
@@ -33,16 +33,15 @@ func (s *server) Run(in *pb.RunRequest, stream pb.Engine_RunServer) (err error) 
 	if err != nil {
 		return err
 	}
-	stdio, pipes, err := s.stdio(ctx, in)
+	stdio, err := s.stdio(ctx, in)
 	if err != nil {
 		return err
 	}
-	defer pipes.close()
 	started, err := start(ctx, box, cmd, stdio)
 	if err != nil {
 		return err
 	}
-	p := &servedProcess{Process: started, pipes: pipes, ended: make(chan struct{})}
+	p := &servedProcess{Process: started, ended: make(chan struct{})}
 	go s.wait(p)
 	id := s.registerProcess(p)
 	defer s.forgetProcess(id)
@@ -59,69 +58,34 @@ func (s *server) Run(in *pb.RunRequest, stream pb.Engine_RunServer) (err error) 
 	if p.err != nil {
 		reply.Kind = &pb.RunReply_Broken{Broken: errorToPB(p.err)}
 	}
-	if err := stream.Send(reply); err != nil {
-		return err
-	}
-	return pipes.drained(ctx)
+	return stream.Send(reply)
 }
 
-// stdio gives the command's files: those that the host sent, or pipes.
-func (s *server) stdio(ctx context.Context, in *pb.RunRequest) (Stdio, *pipes, error) {
+// stdio gives the command's files, which the host has sent.
+func (s *server) stdio(ctx context.Context, in *pb.RunRequest) (stdio Stdio, err error) {
 	present := in.GetStdioPresent()
-	sent := in.GetStdioToken()
-	if present >= stdioBits {
-		return Stdio{}, nil, invalid("stdio", "the bits %#x are unknown to this engine", present)
+	if present > wire.HasStdin|wire.HasStdout|wire.HasStderr {
+		return stdio, invalid("stdio", "the bits %#x are unknown to this engine", present)
 	}
-	if len(sent) == 0 {
-		if in.GetCommand().GetTty() && present != 0 {
-			info, err := s.engine.Info(ctx)
-			if err != nil {
-				return Stdio{}, nil, err
-			}
-			if err := streamedTTY(&info); err != nil {
-				return Stdio{}, nil, err
-			}
-		}
-		if present != 0 && s.streams != nil {
-			s.streams()
-		}
-		p, stdio, err := newPipes(present)
-		return stdio, p, err
-	}
-	if s.inbox == nil {
-		return Stdio{}, nil, invalid("stdio", "descriptors were announced to an engine that has no channel")
-	}
-	if len(sent) != tokenSize {
-		return Stdio{}, nil, invalid("stdio", "a token has %d bytes, got %d", tokenSize, len(sent))
-	}
-	var stdio Stdio
 	var to []**os.File
 	for i, f := range []**os.File{&stdio.Stdin, &stdio.Stdout, &stdio.Stderr} {
 		if present&(1<<i) != 0 {
 			to = append(to, f)
 		}
 	}
-	files, err := s.inbox.claim(ctx, token(sent), len(to))
-	if err != nil {
-		return Stdio{}, nil, err
+	if len(to) == 0 {
+		return stdio, nil
 	}
+	var token wire.FilesToken
+	if len(in.GetStdioToken()) != len(token) {
+		return stdio, invalid("stdio", "this engine takes descriptors under a token of %d bytes, got %d", len(token), len(in.GetStdioToken()))
+	}
+	copy(token[:], in.GetStdioToken())
+	files, err := s.inbox.claim(ctx, token, len(to))
 	for i, f := range files {
 		*to[i] = f
 	}
-	return stdio, nil, nil
-}
-
-// streamedTTY refuses a terminal that cannot travel.
-func streamedTTY(info *Info) error {
-	if info.Features.Has(FeatureTTYEngine) {
-		return nil
-	}
-	return &Error{
-		Kind:      ErrUnsupported,
-		Attribute: "tty",
-		Message:   "a terminal cannot be handed to an engine to which stdio is streamed",
-		Hint:      "use an engine that is started with a channel, or one with the feature " + string(FeatureTTYEngine),
-	}
+	return stdio, err
 }
 
 // start closes this process's copies of the files in any case: the command
@@ -184,7 +148,6 @@ func (s *server) attend(stream pb.Engine_RunServer, p *servedProcess) error {
 			}
 		case <-ended:
 			ended = nil
-			p.pipes.commandEnded()
 			if events != nil {
 				timer := time.NewTimer(eventGrace)
 				defer timer.Stop()

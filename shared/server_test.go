@@ -1,19 +1,17 @@
-package shared
+package shared_test
 
 import (
 	"context"
 	"errors"
+	. "github.com/sbxhost/sbxhost/shared"
 	"io"
-	"net"
-	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // eventually waits for what another goroutine is about to bring about.
@@ -30,12 +28,6 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-func (s *server) idle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.sandboxes) == 0 && len(s.processes) == 0
-}
-
 func TestPanicFailsOneCall(t *testing.T) {
 	checkLeaks(t)
 	w := connect(t, &testEngine{}, true)
@@ -46,58 +38,49 @@ func TestPanicFailsOneCall(t *testing.T) {
 	waitFor(t, startCommand(t, s, sh(":"), Stdio{}))
 }
 
-func TestUnknownIDs(t *testing.T) {
+// What a host of another kind may send.
+func TestBadRequests(t *testing.T) {
 	checkLeaks(t)
 	w := connect(t, &testEngine{}, true)
 	raw := pb.NewEngineClient(w.conn)
-	_, err := raw.Plan(t.Context(), &pb.PlanRequest{SandboxId: "77", Command: &pb.Command{}})
-	if err := errorFromStatus(err); !errors.Is(err, ErrClosed) {
-		t.Errorf("Plan: %v", err)
+	opening, err := raw.Open(t.Context(), &pb.OpenRequest{Spec: &pb.Spec{Unconfined: true}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := raw.Close(t.Context(), &pb.CloseRequest{SandboxId: "77"}); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-	for _, id := range []string{"", "77", "x", "-1"} {
-		_, err := raw.Signal(t.Context(), &pb.SignalRequest{ProcessId: id, Signal: 9})
-		if err := errorFromStatus(err); !errors.Is(err, ErrClosed) {
-			t.Errorf("Signal %q: %v", id, err)
-		}
+	sandbox, err := opening.Recv()
+	if err != nil {
+		t.Fatal(err)
 	}
 	run := func(req *pb.RunRequest) error {
 		stream, err := raw.Run(t.Context(), req)
 		if err == nil {
 			_, err = stream.Recv()
 		}
-		return errorFromStatus(err)
+		return err
 	}
-	if err := run(&pb.RunRequest{SandboxId: "77", Command: &pb.Command{}}); !errors.Is(err, ErrClosed) {
-		t.Errorf("Run: %v", err)
-	}
-	s := open(t, w.engine).(*clientSandbox)
-	if err := run(&pb.RunRequest{SandboxId: s.id}); !errors.Is(err, ErrInvalidSpec) {
-		t.Errorf("Run without a command: %v", err)
-	}
-	if err := run(&pb.RunRequest{SandboxId: s.id, Command: &pb.Command{}, StdioToken: []byte("short")}); !errors.Is(err, ErrInvalidSpec) {
-		t.Errorf("Run with half a token: %v", err)
-	}
-	p := startCommand(t, s, sh("exec sleep 60"), Stdio{}).(*clientProcess)
-	for _, fd := range []int32{-1, 0, 1, 2, 3} {
-		stream, err := raw.Output(t.Context(), &pb.OutputRequest{ProcessId: p.id, Fd: fd})
-		if err == nil {
-			_, err = stream.Recv()
-		}
-		if err := errorFromStatus(err); !errors.Is(err, ErrInvalidSpec) {
-			t.Errorf("Output %d: %v", fd, err)
+	id, command := sandbox.GetSandboxId(), &pb.Command{Script: []byte(":"), Dir: []byte("/")}
+	for name, err := range map[string]error{
+		"without a command":    run(&pb.RunRequest{SandboxId: id}),
+		"with half a token":    run(&pb.RunRequest{SandboxId: id, Command: command, StdioPresent: 1, StdioToken: []byte("short")}),
+		"without a token":      run(&pb.RunRequest{SandboxId: id, Command: command, StdioPresent: 1}),
+		"with an unknown file": run(&pb.RunRequest{SandboxId: id, Command: command, StdioPresent: 1 << 3}),
+	} {
+		if status.Code(err) != codes.InvalidArgument {
+			t.Errorf("Run %s: %v", name, err)
 		}
 	}
-	if err := p.Signal(t.Context(), syscall.SIGKILL); err != nil {
-		t.Error(err)
+	for _, unknown := range []string{"", "77", "x", "-1"} {
+		if _, err := raw.Signal(t.Context(), &pb.SignalRequest{ProcessId: unknown, Signal: 9}); status.Code(err) != codes.FailedPrecondition {
+			t.Errorf("Signal %q: %v", unknown, err)
+		}
 	}
-	waitFor(t, p)
-	eventually(t, "the process is forgotten", func() bool {
-		_, err := raw.Signal(t.Context(), &pb.SignalRequest{ProcessId: p.id, Signal: 9})
-		return errors.Is(errorFromStatus(err), os.ErrProcessDone)
-	})
+	if _, err := raw.Close(t.Context(), &pb.CloseRequest{SandboxId: "77"}); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if _, err := raw.Close(t.Context(), &pb.CloseRequest{SandboxId: id}); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	opening.Recv()
 }
 
 func TestConnectionLossKills(t *testing.T) {
@@ -119,7 +102,7 @@ func TestConnectionLossKills(t *testing.T) {
 		if _, err := io.ReadAll(r); err != nil { // the command is gone
 			t.Error(err)
 		}
-		eventually(t, "the engine has nothing left", w.server.idle)
+		eventually(t, "the engine has nothing left", w.server.Idle)
 		if _, err := s.Start(t.Context(), sh(":"), Stdio{}); !errors.Is(err, ErrEngineLost) {
 			t.Errorf("Start: %v", err)
 		}
@@ -152,7 +135,7 @@ func TestCancelledCallsLeaveNothing(t *testing.T) {
 		}
 		cancel()
 	}
-	eventually(t, "the engine has nothing left", w.server.idle)
+	eventually(t, "the engine has nothing left", w.server.Idle)
 }
 
 func TestShutdown(t *testing.T) {
@@ -160,7 +143,7 @@ func TestShutdown(t *testing.T) {
 	w := connect(t, &testEngine{}, true)
 	s := open(t, w.engine)
 	p := startCommand(t, s, sh("exec sleep 60"), Stdio{})
-	if err := w.server.shutdown(t.Context()); err != nil {
+	if err := w.server.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if got := waitFor(t, p); got.Status.Signal != syscall.SIGKILL {
@@ -184,53 +167,4 @@ func TestStreamedTerminal(t *testing.T) {
 	waitFor(t, startCommand(t, open(t, connect(t, with, false).engine), cmd, Stdio{Stdout: w}))
 	waitFor(t, startCommand(t, open(t, connect(t, &testEngine{}, true).engine), cmd, Stdio{Stdout: w}))
 	waitFor(t, startCommand(t, open(t, connect(t, &testEngine{}, true).engine), cmd, Stdio{}))
-}
-
-// A peer that knows the protocol and nothing of this package's tuning.
-func TestPlainPeers(t *testing.T) {
-	g := grpc.NewServer()
-	if err := NewPlugin(&testEngine{}).GRPCServer(nil, g); err != nil {
-		t.Fatal(err)
-	}
-	connect := served(t, g)
-	if err := ClientPlugin(nil).GRPCServer(nil, g); err == nil {
-		t.Error("the host's side can be served")
-	}
-	dial := func(opts ...grpc.DialOption) Engine {
-		// A client of another kind ignores the options of a call.
-		return NewClient(struct{ grpc.ClientConnInterface }{plainConn{connect(opts...)}}, nil)
-	}
-	testLargeStreams(t, dial())
-	testHalfClose(t, dial(DialOptions()...))
-}
-
-// served has a server listen on a socket, and gives what connects to it.
-func served(t *testing.T, g *grpc.Server) (connect func(...grpc.DialOption) *grpc.ClientConn) {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "wire") // whose path is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	path := filepath.Join(dir, "s")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go g.Serve(listener)
-	t.Cleanup(g.Stop)
-	return func(opts ...grpc.DialOption) *grpc.ClientConn {
-		conn, err := grpc.NewClient("unix:"+path, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		return conn
-	}
-}
-
-type plainConn struct{ *grpc.ClientConn }
-
-func (c plainConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	return c.ClientConn.NewStream(ctx, desc, method)
 }

@@ -1,4 +1,4 @@
-package shared
+package shared_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	. "github.com/sbxhost/sbxhost/shared"
 	"io"
 	"os"
 	"strconv"

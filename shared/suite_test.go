@@ -1,9 +1,10 @@
-package shared
+package shared_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	. "github.com/sbxhost/sbxhost/shared"
 	"io"
 	"os"
 	"slices"

@@ -1,10 +1,11 @@
-package shared
+package shared_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	. "github.com/sbxhost/sbxhost/shared"
 	"os"
 	"os/exec"
 	"strconv"
@@ -130,13 +131,18 @@ func (s *testSandbox) Start(ctx context.Context, c Command, stdio Stdio) (Proces
 	if err := cmd.Start(); err != nil {
 		return nil, &Error{Kind: ErrNotExecutable, Message: err.Error()}
 	}
-	p := &testProcess{cmd: cmd, done: make(chan struct{}), events: newEventBuffer()}
+	p := &testProcess{cmd: cmd, done: make(chan struct{}), events: make(chan Event, 257)}
 	s.running[p] = struct{}{}
 	for _, e := range c.Env {
 		if count, ok := strings.CutPrefix(e, "TEST_EVENTS="); ok {
 			n, _ := strconv.Atoi(count)
 			for i := range n {
-				p.events.put(Event{Kind: EventProgress, Time: time.Unix(1, int64(i)), Message: strconv.Itoa(i)})
+				if i < 256 {
+					p.events <- Event{Kind: EventProgress, Time: time.Unix(1, int64(i)), Message: strconv.Itoa(i)}
+				}
+			}
+			if n > 256 {
+				p.events <- Event{Kind: EventDropped, Details: map[string]string{"count": strconv.Itoa(n - 256)}}
 			}
 		}
 	}
@@ -146,7 +152,7 @@ func (s *testSandbox) Start(ctx context.Context, c Command, stdio Stdio) (Proces
 
 type testProcess struct {
 	cmd    *exec.Cmd
-	events *eventBuffer
+	events chan Event
 	done   chan struct{}
 	mu     sync.Mutex
 	ended  bool
@@ -186,7 +192,7 @@ func (p *testProcess) wait(s *testSandbox, c Command) {
 	s.mu.Lock()
 	delete(s.running, p)
 	s.mu.Unlock()
-	p.events.close()
+	close(p.events)
 	close(p.done)
 }
 
@@ -212,4 +218,4 @@ func (p *testProcess) Resize(_ context.Context, size TerminalSize) error {
 	return &Error{Kind: ErrUnsupported, Message: fmt.Sprintf("size %d x %d", size.Rows, size.Cols)}
 }
 
-func (p *testProcess) Events() <-chan Event { return p.events.ch }
+func (p *testProcess) Events() <-chan Event { return p.events }

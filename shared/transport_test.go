@@ -1,7 +1,8 @@
-package shared
+package shared_test
 
 import (
 	"context"
+	. "github.com/sbxhost/sbxhost/shared"
 	"net"
 	"os"
 	"path/filepath"
@@ -9,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
+	"github.com/sbxhost/sbxhost/shared/dial"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -29,62 +30,58 @@ func transports() []transport {
 	}
 }
 
-// wire is both ends of a connection in this process.
-type wire struct {
+// connection is both ends of a connection in this process.
+type connection struct {
 	engine  Engine
-	server  *server
-	grpc    *grpc.Server
+	server  *Server
 	conn    *grpc.ClientConn
-	channel *Channel
+	channel *dial.Channel // nil where stdio is streamed
 }
 
-func connect(t testing.TB, e Engine, withChannel bool) *wire {
+func connect(t testing.TB, e Engine, withChannel bool) *connection {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "wire") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	w := &wire{}
-	var in *inbox
+	c := &connection{server: NewServer(e)}
+	server := grpc.NewServer(append(ServerOptions(""), grpc.WaitForHandlers(true))...)
 	if withChannel {
 		var engineEnd *os.File
-		if w.channel, engineEnd, err = NewChannel(); err != nil {
+		if c.channel, engineEnd, err = dial.NewChannel(); err != nil {
 			t.Fatal(err)
 		}
-		in = newInbox()
 		received := make(chan struct{})
 		go func() {
 			defer close(received)
-			in.receive(engineEnd)
+			c.server.Receive(engineEnd)
 		}()
 		t.Cleanup(func() {
-			w.channel.Close()
+			c.channel.Close()
 			<-received
 			engineEnd.Close()
 		})
+		pb.RegisterEngineServer(server, c.server)
+	} else {
+		pb.RegisterEngineServer(server, &streamingServer{Server: c.server, pipes: map[string]*streamedPipes{}})
 	}
 	path := filepath.Join(dir, "s")
 	listener, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := hclog.NewNullLogger()
-	w.server = newServer(e, in, log)
-	w.grpc = grpc.NewServer(append(serverOptions(), grpc.WaitForHandlers(true))...)
-	pb.RegisterEngineServer(w.grpc, w.server)
-	go w.grpc.Serve(listener)
-	w.conn, err = grpc.NewClient("unix:"+path,
-		append(DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	go server.Serve(listener)
+	c.conn, err = grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		w.conn.Close()
-		w.grpc.Stop()
+		c.conn.Close()
+		server.Stop()
 	})
-	w.engine = NewClient(w.conn, w.channel)
-	return w
+	c.engine = dial.New(c.conn, c.channel)
+	return c
 }
 
 // checkLeaks fails t when, after all later cleanups, there are more goroutines

@@ -1,17 +1,14 @@
-package shared
+package shared_test
 
 import (
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
-	pb "github.com/sbxhost/sbxhost/shared/enginepb"
-	"google.golang.org/protobuf/proto"
+	. "github.com/sbxhost/sbxhost/shared"
 )
 
 // fill sets every field that v has, however deep, to a value that is neither
@@ -73,178 +70,136 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 	}
 }
 
-// roundTrip sends v's message through its encoding and back.
-func roundTrip[T any, M any, PM interface {
-	*M
-	proto.Message
-}](t *testing.T, v T, to func(*T) PM, from func(PM) (T, error)) T {
+// mirror keeps what it is given and answers what it is told.
+type mirror struct {
+	spec    Spec
+	command Command
+	size    TerminalSize
+
+	info   Info
+	probe  Probe
+	plan   Plan
+	event  Event
+	result Result
+	err    error // of Probe
+}
+
+func (m *mirror) Info(context.Context) (Info, error)   { return m.info, nil }
+func (m *mirror) Probe(context.Context) (Probe, error) { return m.probe, m.err }
+
+func (m *mirror) Open(_ context.Context, spec Spec) (Sandbox, error) {
+	m.spec = spec
+	return mirrorSandbox{m}, nil
+}
+
+type mirrorSandbox struct{ *mirror }
+
+func (m mirrorSandbox) Plan(_ context.Context, cmd Command) (Plan, error) {
+	m.command = cmd
+	return m.plan, nil
+}
+
+func (m mirrorSandbox) Start(_ context.Context, cmd Command, _ Stdio) (Process, error) {
+	m.command = cmd
+	return &mirrorProcess{m.mirror, make(chan struct{})}, nil
+}
+
+func (mirrorSandbox) Close(context.Context) error { return nil }
+
+type mirrorProcess struct {
+	*mirror
+	ended chan struct{}
+}
+
+func (m *mirrorProcess) Wait(context.Context) (Result, error) {
+	<-m.ended
+	return m.result, nil
+}
+
+func (m *mirrorProcess) Signal(context.Context, Signal) error {
+	close(m.ended)
+	return nil
+}
+
+func (m *mirrorProcess) Resize(_ context.Context, size TerminalSize) error {
+	m.size = size
+	return nil
+}
+
+func (m *mirrorProcess) Events() <-chan Event {
+	events := make(chan Event, 1)
+	events <- m.event
+	close(events)
+	return events
+}
+
+// across has everything that can be sent cross the wire, in both directions, and gives what has
+// arrived.
+func across(t *testing.T, given *mirror) *mirror {
 	t.Helper()
-	encoded, err := proto.Marshal(to(&v))
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoded := PM(new(M))
-	if err := proto.Unmarshal(encoded, decoded); err != nil {
-		t.Fatal(err)
-	}
-	got, err := from(decoded)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
-}
-
-func total[M, T any](f func(M) T) func(M) (T, error) {
-	return func(m M) (T, error) { return f(m), nil }
-}
-
-func testRoundTrip[T any, M any, PM interface {
-	*M
-	proto.Message
-}](t *testing.T, to func(*T) PM, from func(PM) (T, error)) {
-	t.Run(reflect.TypeFor[T]().Name(), func(t *testing.T) {
-		var zero, full T
-		if got := roundTrip(t, zero, to, from); !reflect.DeepEqual(got, zero) {
-			t.Errorf("zero value:\n%+v\nbecame\n%+v", zero, got)
+	engineSide, hostSide := *given, &mirror{}
+	e := connect(t, &engineSide, true).engine
+	var err error
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
 		}
-		fill(t, reflect.ValueOf(&full).Elem(), new(int))
-		if got := roundTrip(t, full, to, from); !reflect.DeepEqual(got, full) {
-			t.Errorf("full value:\n%+v\nbecame\n%+v", full, got)
-		}
-	})
+	}
+	hostSide.info, err = e.Info(t.Context())
+	must(err)
+	hostSide.probe, err = e.Probe(t.Context())
+	must(err)
+	s, err := e.Open(t.Context(), given.spec)
+	must(err)
+	hostSide.plan, err = s.Plan(t.Context(), given.command)
+	must(err)
+	p, err := s.Start(t.Context(), given.command, Stdio{})
+	must(err)
+	hostSide.event = <-p.Events()
+	must(p.Resize(t.Context(), given.size))
+	must(p.Signal(t.Context(), 9))
+	hostSide.result, err = p.Wait(t.Context())
+	must(err)
+	must(s.Close(t.Context()))
+	hostSide.spec, hostSide.command, hostSide.size = engineSide.spec, engineSide.command, engineSide.size
+	return hostSide
 }
 
-func TestRoundTrip(t *testing.T) {
-	testRoundTrip(t, specToPB, specFromPB)
-	testRoundTrip(t, commandToPB, commandFromPB)
-	testRoundTrip(t, infoToPB, total(infoFromPB))
-	testRoundTrip(t, probeToPB, total(probeFromPB))
-	testRoundTrip(t, planToPB, total(planFromPB))
-	testRoundTrip(t, eventToPB, total(eventFromPB))
-	testRoundTrip(t, resultToPB, total(resultFromPB))
-	testRoundTrip(t, func(s *TerminalSize) *pb.ResizeRequest {
-		return &pb.ResizeRequest{Rows: uint32(s.Rows), Cols: uint32(s.Cols)}
-	}, sizeFromPB)
+func TestEverythingCrosses(t *testing.T) {
+	zero, full := &mirror{}, &mirror{}
+	n := 0
+	for _, v := range []any{&full.spec, &full.command, &full.size, &full.info, &full.probe, &full.plan, &full.event} {
+		fill(t, reflect.ValueOf(v).Elem(), &n)
+	}
+	n = 0 // no process ends with a larger signal
+	fill(t, reflect.ValueOf(&full.result).Elem(), &n)
+	for name, given := range map[string]*mirror{"zero": zero, "full": full} {
+		if got := across(t, given); !reflect.DeepEqual(got, given) {
+			t.Errorf("%s:\n%+v\nbecame\n%+v", name, given, got)
+		}
+	}
 }
 
 // Paths, arguments and environment are bytes; what is text must not keep a
 // message from being sent.
 func TestInvalidUTF8(t *testing.T) {
-	const bad = "a\xffb"
-	spec := Spec{Sandbox: bad, Home: bad, Deny: []string{bad}, Table: []Entry{{Source: bad, Path: bad, Why: bad, Access: ReadOnly}}}
-	got := roundTrip(t, spec, specToPB, specFromPB)
-	if got.Home != bad || got.Deny[0] != bad || got.Table[0].Source != bad || got.Table[0].Path != bad {
-		t.Errorf("%+v", got)
-	}
-	if got.Sandbox != "a\uFFFDb" || got.Table[0].Why != "a\uFFFDb" {
-		t.Errorf("%+v", got)
-	}
-	cmd := Command{Args: []string{bad}, Script: bad, Env: []string{bad}, Dir: bad}
-	back := roundTrip(t, cmd, commandToPB, commandFromPB)
-	if !reflect.DeepEqual(back, cmd) {
-		t.Errorf("%+v", back)
-	}
-	roundTrip(t, Event{Kind: bad, Message: bad, Details: map[string]string{bad: bad}}, eventToPB, total(eventFromPB))
-	roundTrip(t, Probe{Reason: bad, Fix: bad, Degraded: []string{bad}, Facts: map[string]string{bad: bad}}, probeToPB, total(probeFromPB))
-	roundTrip(t, Info{Name: bad, Features: Features{bad}, Options: OptionSchema{Attributes: []OptionAttribute{{Name: bad, Type: bad}}}}, infoToPB, total(infoFromPB))
-	roundTrip(t, Plan{Argv: []string{bad}, Mounts: []PlannedMount{{Op: bad, Why: bad}}, Documents: []PlanDocument{{Name: bad, Text: bad}}, Notes: []string{bad}}, planToPB, total(planFromPB))
-}
-
-func TestUnknownValues(t *testing.T) {
-	for _, c := range []struct {
-		attribute string
-		spec      *pb.Spec
-	}{
-		{"spec", nil},
-		{"filesystem", &pb.Spec{Filesystem: 2}},
-		{"filesystem", &pb.Spec{Filesystem: -1}},
-		{"network", &pb.Spec{Network: &pb.Network{Mode: 2}}},
-		{"table[1]", &pb.Spec{Table: []*pb.Entry{{}, {Access: 5}}}},
-		{"table[0]", &pb.Spec{Table: []*pb.Entry{{Missing: 3}}}},
-		{"table[0]", &pb.Spec{Table: []*pb.Entry{{Access: -1}}}},
-	} {
-		_, err := specFromPB(c.spec)
-		if whole, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, ErrInvalidSpec) || whole.Attribute != c.attribute {
-			t.Errorf("%v: %v", c.spec, err)
-		}
-	}
-	if _, err := commandFromPB(nil); !errors.Is(err, ErrInvalidSpec) {
-		t.Error(err)
-	}
-	for _, size := range []*pb.ResizeRequest{{Rows: math.MaxUint16 + 1}, {Cols: math.MaxUint32}} {
-		if _, err := sizeFromPB(size); !errors.Is(err, ErrInvalidSpec) {
-			t.Error(err)
-		}
-	}
-}
-
-// What a peer sends is never a reason to panic, and what was understood is
-// sent again the same.
-func FuzzMessages(f *testing.F) {
-	var spec Spec
-	var cmd Command
-	fillFuzz := func(v any) { fill(&testing.T{}, reflect.ValueOf(v).Elem(), new(int)) }
-	fillFuzz(&spec)
-	fillFuzz(&cmd)
-	for _, m := range []proto.Message{specToPB(&spec), commandToPB(&cmd), &pb.Spec{Table: []*pb.Entry{nil}}} {
-		b, err := proto.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b)
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var m struct {
-			spec    pb.Spec
-			command pb.Command
-			info    pb.InfoReply
-			probe   pb.ProbeReply
-			plan    pb.PlanReply
-			event   pb.Event
-			result  pb.Result
-			size    pb.ResizeRequest
-			err     pb.Error
-		}
-		if proto.Unmarshal(b, &m.spec) == nil {
-			if s, err := specFromPB(&m.spec); err == nil {
-				again, err := specFromPB(specToPB(&s))
-				if err != nil || !reflect.DeepEqual(s, again) && s.Limits.CPUs == s.Limits.CPUs {
-					t.Errorf("%+v\nbecame\n%+v, %v", s, again, err)
-				}
-				s.Validate()
-				s.Requires()
-			}
-		}
-		if proto.Unmarshal(b, &m.command) == nil {
-			if c, err := commandFromPB(&m.command); err == nil {
-				if again, err := commandFromPB(commandToPB(&c)); err != nil || !reflect.DeepEqual(c, again) {
-					t.Errorf("%+v\nbecame\n%+v, %v", c, again, err)
-				}
-				c.Validate()
-			}
-		}
-		if proto.Unmarshal(b, &m.info) == nil {
-			infoFromPB(&m.info)
-		}
-		if proto.Unmarshal(b, &m.probe) == nil {
-			probeFromPB(&m.probe)
-		}
-		if proto.Unmarshal(b, &m.plan) == nil {
-			planFromPB(&m.plan)
-		}
-		if proto.Unmarshal(b, &m.event) == nil {
-			eventFromPB(&m.event)
-		}
-		if proto.Unmarshal(b, &m.result) == nil {
-			resultFromPB(&m.result)
-		}
-		if proto.Unmarshal(b, &m.size) == nil {
-			sizeFromPB(&m.size)
-		}
-		if proto.Unmarshal(b, &m.err) == nil {
-			if err := errorFromPB(&m.err); err == nil || strings.Contains(err.Error(), "PANIC") {
-				t.Errorf("%v became %v", &m.err, err)
-			}
-		}
+	const bad, mended = "a\xffb", "a\uFFFDb"
+	got := across(t, &mirror{
+		spec:    Spec{Sandbox: bad, Home: bad, Deny: []string{bad}, Table: []Entry{{Source: bad, Path: bad, Why: bad, Access: ReadOnly}}},
+		command: Command{Args: []string{bad}, Script: bad, Env: []string{bad}, Dir: bad},
+		event:   Event{Kind: bad, Message: bad, Details: map[string]string{bad: bad}},
+		probe:   Probe{Reason: bad, Fix: bad, Degraded: []string{bad}, Facts: map[string]string{bad: bad}},
+		info:    Info{Name: bad, Features: Features{bad}, Options: OptionSchema{Attributes: []OptionAttribute{{Name: bad, Type: bad}}}},
+		plan:    Plan{Argv: []string{bad}, Mounts: []PlannedMount{{Op: bad, Why: bad}}, Documents: []PlanDocument{{Name: bad, Text: bad}}, Notes: []string{bad}},
 	})
+	if want := (Spec{Sandbox: mended, Home: bad, Deny: []string{bad}, Table: []Entry{{Source: bad, Path: bad, Why: mended, Access: ReadOnly}}}); !reflect.DeepEqual(got.spec, want) {
+		t.Errorf("%+v", got.spec)
+	}
+	if want := (Command{Args: []string{bad}, Script: bad, Env: []string{bad}, Dir: bad}); !reflect.DeepEqual(got.command, want) {
+		t.Errorf("%+v", got.command)
+	}
+	if got.probe.Reason != mended || got.plan.Argv[0] != bad || got.plan.Notes[0] != mended || got.event.Details[mended] != mended || got.info.Name != mended {
+		t.Errorf("%+v", got)
+	}
 }

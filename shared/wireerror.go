@@ -3,10 +3,10 @@ package shared
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"github.com/sbxhost/sbxhost/shared/wire"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -35,10 +35,6 @@ func wireKinds() [11]wireKind {
 	}
 }
 
-// clientClosing is how gRPC words the end of a connection by this side, which
-// shares its code with a context that was cancelled.
-const clientClosing = "grpc: the client connection is closing"
-
 // maxErrorText bounds each text of an error: errors travel in headers, which
 // gRPC refuses as a whole, the kind included, when they are too long.
 const maxErrorText = 32 << 10
@@ -47,23 +43,7 @@ func errorText(s string) string {
 	if len(s) > maxErrorText {
 		s = s[:maxErrorText] + "..."
 	}
-	return text(s)
-}
-
-// tracedError is an error whose whole text says more than the error inside.
-type tracedError struct {
-	text  string
-	cause error
-}
-
-func (e *tracedError) Error() string { return e.text }
-func (e *tracedError) Unwrap() error { return e.cause }
-
-func withText(cause error, text string) error {
-	if text == "" || text == cause.Error() {
-		return cause
-	}
-	return &tracedError{text, cause}
+	return wire.Text(s)
 }
 
 func kindOf(err error) wireKind {
@@ -100,28 +80,6 @@ func errorToPB(err error) *pb.Error {
 	return detail
 }
 
-// errorFromPB undoes errorToPB.
-func errorFromPB(detail *pb.Error) error {
-	var sentinel error
-	for _, k := range wireKinds() {
-		if k.kind == detail.GetKind() {
-			sentinel = k.sentinel
-		}
-	}
-	if detail.GetAttribute() == "" && detail.GetMessage() == "" && detail.GetHint() == "" {
-		if sentinel == nil {
-			return errors.New(detail.GetText())
-		}
-		return withText(sentinel, detail.GetText())
-	}
-	return withText(&Error{
-		Kind:      sentinel,
-		Attribute: detail.GetAttribute(),
-		Message:   detail.GetMessage(),
-		Hint:      detail.GetHint(),
-	}, detail.GetText())
-}
-
 // errorToStatus makes of an engine's error one that gRPC carries whole.
 func errorToStatus(err error) error {
 	if err == nil {
@@ -142,38 +100,4 @@ func errorToStatus(err error) error {
 		return status.Error(codes.Unknown, errorText(err.Error()))
 	}
 	return st.Err()
-}
-
-// errorFromStatus undoes errorToStatus, and says of the connection's own
-// failures what they mean.
-func errorFromStatus(err error) error {
-	if err == nil {
-		return nil
-	}
-	if errors.Is(err, io.EOF) {
-		return &Error{Kind: ErrEngineLost, Message: "the engine ended the call early"}
-	}
-	st, ok := status.FromError(err)
-	if !ok {
-		return err
-	}
-	for _, d := range st.Details() {
-		if detail, ok := d.(*pb.Error); ok {
-			return errorFromPB(detail)
-		}
-	}
-	switch st.Code() {
-	case codes.Canceled:
-		if st.Message() == clientClosing {
-			return &Error{Kind: ErrEngineLost, Message: ErrEngineLost.Error() + ": the host has closed the connection"}
-		}
-		return withText(context.Canceled, st.Message())
-	case codes.DeadlineExceeded:
-		return withText(context.DeadlineExceeded, st.Message())
-	case codes.Unavailable:
-		return &Error{Kind: ErrEngineLost, Message: ErrEngineLost.Error() + ": " + st.Message()}
-	case codes.Unimplemented:
-		return &Error{Kind: ErrUnsupported, Message: st.Message()}
-	}
-	return errors.New(st.Message())
 }

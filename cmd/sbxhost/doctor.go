@@ -96,8 +96,9 @@ func testIsolation(ctx context.Context, h *host.Host, name string, configs []jso
 		}
 	}
 	var results enginetest.Results
-	command, err := h.EngineCommand(name)
+	command, release, err := h.EngineCommand(name)
 	if err == nil {
+		defer release()
 		results, err = testEngine(ctx, command, o)
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/dial"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
@@ -56,14 +56,14 @@ func (a *app) enginesTest(fs *flag.FlagSet) func() error {
 		o.StreamBytes = *mib << 20
 		ctx, stop := untilSignalled()
 		defer stop()
-		command, err := a.engineCommand(ctx, *explicit, fs.Arg(0))
-		if err == nil && ctx.Err() != nil {
-			err = errInterrupted
-		}
+		command, release, err := a.engineCommand(ctx, *explicit, fs.Arg(0))
 		if err != nil {
 			return a.hinted(nil, nil, err)
 		}
-		defer closeAll(command.ExtraFiles)
+		defer release()
+		if ctx.Err() != nil {
+			return a.hinted(nil, nil, errInterrupted)
+		}
 		results, err := testEngine(ctx, command, o)
 		if err != nil && !errors.Is(err, errInterrupted) {
 			return err
@@ -105,10 +105,10 @@ func untilSignalled() (context.Context, context.CancelFunc) {
 }
 
 // engineCommand gives what starts an engine, of a name or at a path.
-func (a *app) engineCommand(ctx context.Context, explicit, engine string) (*exec.Cmd, error) {
+func (a *app) engineCommand(ctx context.Context, explicit, engine string) (command *exec.Cmd, release func(), err error) {
 	s, err := a.load(ctx, explicit)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	options := s.options
 	options.EnginesOnly, options.Reattach = true, nil
@@ -122,36 +122,30 @@ func (a *app) engineCommand(ctx context.Context, explicit, engine string) (*exec
 	}
 	h, err := host.New(ctx, options)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer h.Close()
 	names, err := engineNames(h, []string{name})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// A host says best why a program is no engine, or not one of this version.
 	if _, err := h.EngineInfo(ctx, names[0]); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return h.EngineCommand(names[0])
 }
 
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
-}
-
 // testEngine runs the kit on processes that are started as a command says.
 func testEngine(ctx context.Context, command *exec.Cmd, o enginetest.Options) (results enginetest.Results, err error) {
-	o.Launch = func(ctx context.Context) (*shared.Launched, error) {
+	o.Launch = func(ctx context.Context) (*dial.Launched, error) {
 		cmd := &exec.Cmd{Path: command.Path, Args: command.Args, Env: command.Env, Dir: command.Dir, ExtraFiles: command.ExtraFiles}
 		release, err := enginetest.PlantDescriptor(cmd)
 		if err != nil {
 			return nil, err
 		}
 		defer release()
-		return shared.Launch(ctx, cmd, nil)
+		return dial.Launch(ctx, cmd, dial.LaunchOptions{KeepSocket: true})
 	}
 	engine, err := o.Launch(ctx)
 	if err != nil && ctx.Err() != nil {

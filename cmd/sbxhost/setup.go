@@ -18,6 +18,7 @@ import (
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // setup is a configuration that is ready to be used.
@@ -149,7 +150,7 @@ func (a *app) findEngines(o *host.Options) (err error) {
 	if o.EnginePath, err = host.EnginePath(a.lookupEnv); err != nil {
 		return err
 	}
-	o.Reattach, err = shared.ParseReattach(a.getenv(shared.ReattachEnv))
+	o.Reattach, err = wire.ParseReattach(a.getenv(wire.ReattachEnv))
 	return err
 }
 
@@ -167,7 +168,7 @@ func (a *app) complete(o *host.Options) (err error) {
 		return err
 	}
 	for _, name := range sortedKeys(o.Reattach) {
-		a.say(fmt.Sprintf("WARNING: %s: engine %q is process %d, which sbxhost has not started or checked: it decides alone what is isolated", shared.ReattachEnv, name, o.Reattach[name].PID))
+		a.say(fmt.Sprintf("WARNING: %s: engine %q is process %d, which sbxhost has not started or checked: it decides alone what is isolated", wire.ReattachEnv, name, o.Reattach[name].PID))
 	}
 	if err := a.completePolicy(o); err != nil {
 		return err

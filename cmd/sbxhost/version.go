@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // versionInfo is what -json gives.
@@ -32,7 +32,7 @@ func (a *app) version(fs *flag.FlagSet) func() error {
 func readVersion() versionInfo {
 	v := versionInfo{
 		Version: "unknown", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-		Protocol: int(shared.Handshake.ProtocolVersion),
+		Protocol: int(wire.Handshake.ProtocolVersion),
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // maxSocketPath is what sockaddr_un holds, with its NUL.
@@ -33,13 +33,13 @@ type meeting struct {
 func newMeeting(getenv func(string) string) (_ *meeting, err error) {
 	var bases []string
 	for _, dir := range []string{getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"} {
-		if filepath.IsAbs(dir) && len(dir)+len("/"+shared.RuntimeDirPrefix+"4294967295/line/"+socketName) < maxSocketPath {
+		if filepath.IsAbs(dir) && len(dir)+len("/"+wire.TempDirPrefix+"4294967295/line/"+socketName) < maxSocketPath {
 			bases = append(bases, dir)
 		}
 	}
 	var errs []error
 	for _, base := range bases {
-		top, err := os.MkdirTemp(base, shared.RuntimeDirPrefix)
+		top, err := os.MkdirTemp(base, wire.TempDirPrefix)
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -9,6 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // probe starts a sandbox as any command would have it, and an overlay.
@@ -25,7 +26,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 // tryOverlay finds out whether a session can hold an overlay on the file system of
 // temporary files.
 func (e *engine) tryOverlay(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", shared.RuntimeDirPrefix)
+	dir, err := os.MkdirTemp("", wire.TempDirPrefix)
 	if err != nil {
 		return err
 	}

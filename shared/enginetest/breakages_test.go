@@ -16,7 +16,9 @@ import (
 
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/dial"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
+	"google.golang.org/grpc"
 )
 
 // copied puts a copier of its own between a command and the caller's files,
@@ -420,9 +422,9 @@ func brokenInside(role string) shared.Engine {
 }
 
 // brokenProcesses are engines whose process breaks a rule.
-func brokenProcesses(self string) map[string]func(ctx context.Context) (*shared.Launched, error) {
-	role := func(name string) func(ctx context.Context) (*shared.Launched, error) {
-		return func(ctx context.Context) (*shared.Launched, error) {
+func brokenProcesses(self string) map[string]func(ctx context.Context) (*dial.Launched, error) {
+	role := func(name string) func(ctx context.Context) (*dial.Launched, error) {
+		return func(ctx context.Context) (*dial.Launched, error) {
 			cmd := exec.Command(self)
 			cmd.Env = []string{roleEnv + "=" + name}
 			release, err := enginetest.PlantDescriptor(cmd)
@@ -430,16 +432,16 @@ func brokenProcesses(self string) map[string]func(ctx context.Context) (*shared.
 				return nil, err
 			}
 			defer release()
-			return shared.Launch(ctx, cmd, nil)
+			return dial.Launch(ctx, cmd, dial.LaunchOptions{KeepSocket: true})
 		}
 	}
-	launch := func(script string) func(ctx context.Context) (*shared.Launched, error) {
-		return func(ctx context.Context) (*shared.Launched, error) {
-			return shared.Launch(ctx, exec.Command("/bin/sh", "-c", script, self), nil)
+	launch := func(script string) func(ctx context.Context) (*dial.Launched, error) {
+		return func(ctx context.Context) (*dial.Launched, error) {
+			return dial.Launch(ctx, exec.Command("/bin/sh", "-c", script, self), dial.LaunchOptions{KeepSocket: true})
 		}
 	}
-	wrapped := func(b breakage) func(ctx context.Context) (*shared.Launched, error) {
-		return func(ctx context.Context) (*shared.Launched, error) {
+	wrapped := func(b breakage) func(ctx context.Context) (*dial.Launched, error) {
+		return func(ctx context.Context) (*dial.Launched, error) {
 			l, err := launch(`exec "$0"`)(ctx)
 			if err == nil {
 				l.Engine = &brokenEngine{l.Engine, b}
@@ -447,12 +449,31 @@ func brokenProcesses(self string) map[string]func(ctx context.Context) (*shared.
 			return l, err
 		}
 	}
+	careless := func(answer func(method string, err error) error) func(ctx context.Context) (*dial.Launched, error) {
+		return func(ctx context.Context) (*dial.Launched, error) {
+			l, err := launch(`exec "$0"`)(ctx)
+			if err == nil {
+				l.Conn = &carelessConn{l.Conn, answer}
+			}
+			return l, err
+		}
+	}
 	var once sync.Mutex
-	var same *shared.Launched
-	return map[string]func(ctx context.Context) (*shared.Launched, error){
-		"misuse.03":            wrapped(breakages()["misuse.03"]),
-		"misuse.06":            role("knows any id"),
-		"misuse.06/close":      role("fails to close"),
+	var same *dial.Launched
+	return map[string]func(ctx context.Context) (*dial.Launched, error){
+		"misuse.03": wrapped(breakages()["misuse.03"]),
+		"misuse.06": careless(func(method string, err error) error {
+			if strings.HasSuffix(method, "/Signal") {
+				return nil // it knows any id
+			}
+			return err
+		}),
+		"misuse.06/close": careless(func(method string, err error) error {
+			if strings.HasSuffix(method, "/Close") {
+				return errors.New("there is no such sandbox")
+			}
+			return err
+		}),
 		"command.12/inherited": role("passes on what it inherited"),
 		"process.06":           launch(`unset SBXHOST_TOKEN; exec "$0"`),
 		"process.07/files":     role("keeps files"),
@@ -468,9 +489,8 @@ func brokenProcesses(self string) map[string]func(ctx context.Context) (*shared.
 		}}),
 		// The signal reaches the shell alone.
 		"process.02": launch(`"$0"; exit $?`),
-		// It never hears of the host's end.
-		"process.03": launch(`unset SBXHOST_CHANNEL; exec "$0"`),
-		"process.04": func(ctx context.Context) (l *shared.Launched, err error) {
+		"process.03": role("never hears of the host's end"),
+		"process.04": func(ctx context.Context) (l *dial.Launched, err error) {
 			once.Lock()
 			defer once.Unlock()
 			if same == nil {
@@ -483,4 +503,14 @@ func brokenProcesses(self string) map[string]func(ctx context.Context) (*shared.
 			to.Write(bytes.TrimPrefix(text, []byte("1|1|unix|/x|grpc\n")))
 		}, waits: true}.breakage()),
 	}
+}
+
+// carelessConn gives other answers than the engine.
+type carelessConn struct {
+	grpc.ClientConnInterface
+	answer func(method string, err error) error
+}
+
+func (c *carelessConn) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+	return c.answer(method, c.ClientConnInterface.Invoke(ctx, method, args, reply, options...))
 }

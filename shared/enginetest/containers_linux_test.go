@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/dial"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 	"github.com/sbxhost/sbxhost/test/dockerd"
 )
@@ -35,7 +36,7 @@ func containers(t *testing.T) (shared.Engine, enginetest.Options) {
 	}
 	engine := exec.Command(filepath.Join(dir, "sbxhost-engine-docker"))
 	engine.Env = []string{"DOCKER_HOST=unix://" + d.Socket, "HOME=" + dir, "PATH=/usr/bin:/bin"}
-	launched, err := shared.Launch(t.Context(), engine, nil)
+	launched, err := dial.Launch(t.Context(), engine, dial.LaunchOptions{KeepSocket: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,9 @@ import (
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // misuseRules are about what callers must not do.
@@ -91,15 +94,15 @@ func unknownIDs(s *scene) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.patience())
 	defer cancel()
 	for _, id := range []string{"", "sbxhost-no-such-id", "18446744073709551615", strings.Repeat("x", 100_000)} {
-		for call, err := range l.CallUnknown(ctx, id) {
-			ok := err != nil && !errors.Is(err, shared.ErrEngineLost) && ctx.Err() == nil
+		for call, err := range callUnknown(ctx, l.Conn, id) {
+			ok := err != nil && status.Code(err) != codes.Unavailable && ctx.Err() == nil
 			switch call {
 			case "Close":
 				ok = err == nil
 			case "Plan", "Run":
-				ok = errors.Is(err, shared.ErrClosed)
+				ok = kindOf(err) == enginepb.Error_KIND_CLOSED
 			case "Signal":
-				ok = errors.Is(err, os.ErrProcessDone) || errors.Is(err, shared.ErrClosed)
+				ok = kindOf(err) == enginepb.Error_KIND_CLOSED || kindOf(err) == enginepb.Error_KIND_PROCESS_DONE
 			}
 			if !ok {
 				s.check(call, func() { s.failf("of %q: %v", id[:min(len(id), 20)], err) })

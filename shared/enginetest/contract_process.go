@@ -8,19 +8,20 @@ import (
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/dial"
 )
 
 // processRules are about an engine in a process of its own.
 func processRules() []rule {
 	return []rule{
 		{id: "process.01", title: "a killed engine is reported as lost, and its command is gone", process: true, run: func(s *scene) {
-			s.lose(true, func(l *shared.Launched) error { return l.Process().Signal(syscall.SIGKILL) })
+			s.lose(true, func(l *dial.Launched) error { return syscall.Kill(l.Pid(), syscall.SIGKILL) })
 		}},
 		{id: "process.02", title: "an engine that is asked to end ends, and its command is gone", process: true, run: func(s *scene) {
-			s.lose(false, func(l *shared.Launched) error { return l.Process().Signal(syscall.SIGTERM) })
+			s.lose(false, func(l *dial.Launched) error { return syscall.Kill(l.Pid(), syscall.SIGTERM) })
 		}},
 		{id: "process.03", title: "an engine whose host is gone ends, and its command is gone", process: true, run: func(s *scene) {
-			s.lose(false, func(l *shared.Launched) error {
+			s.lose(false, func(l *dial.Launched) error {
 				l.Disconnect()
 				return nil
 			})
@@ -43,7 +44,7 @@ func processRules() []rule {
 		}},
 		{id: "process.06", title: "calls without the host's token are refused", process: true, run: func(s *scene) {
 			l := s.launch()
-			s.must(l.CallAsStranger(s.ctx))
+			s.must(callAsStranger(s.ctx, l.Address))
 			s.works()
 		}},
 		{id: "process.07", title: "what a command has taken of the engine is given back: descriptors, processes", process: true, run: givenBack},
@@ -51,7 +52,7 @@ func processRules() []rule {
 }
 
 // launch starts one more process of the engine, which is the scene's then.
-func (s *scene) launch() *shared.Launched {
+func (s *scene) launch() *dial.Launched {
 	l, err := s.suite.options.Launch(s.ctx)
 	s.must(err)
 	s.cleanup(l.Kill)
@@ -61,7 +62,7 @@ func (s *scene) launch() *shared.Launched {
 
 // lose ends an engine's process while a command runs that has left a daemon. Whether
 // the loss must be told depends on how it came.
-func (s *scene) lose(told bool, end func(*shared.Launched) error) {
+func (s *scene) lose(told bool, end func(*dial.Launched) error) {
 	l, unconfined := s.launch(), s.suite.unconfined
 	script := "echo; trap '' TERM HUP; sleep 61"
 	if !unconfined {
@@ -76,10 +77,12 @@ func (s *scene) lose(told bool, end func(*shared.Launched) error) {
 		s.wants("Wait", err, shared.ErrEngineLost)
 	}
 	s.until(func() error {
-		if !l.Exited() {
+		select {
+		case <-l.Exited():
+			return nil
+		default:
 			return errors.New("the engine's process goes on")
 		}
-		return nil
 	})
 }
 
@@ -94,12 +97,12 @@ func givenBack(s *scene) {
 		}
 	}
 	commands() // of which a part stays for good reasons
-	before, err := holdings(l.Process().Pid)
+	before, err := holdings(l.Pid())
 	s.must(err)
 	commands()
 	// An engine may give back after the end was told.
 	s.until(func() error {
-		after, err := holdings(l.Process().Pid)
+		after, err := holdings(l.Pid())
 		s.must(err)
 		var grown []string
 		for what, have := range after {

@@ -116,7 +116,7 @@ func (s *scene) grown(f func()) {
 	memory, where := ownMemory, "this process"
 	if s.suite.options.Launch != nil {
 		l := s.launch()
-		memory, where = func() (int64, error) { return peakMemory(l.Process().Pid) }, "the engine's process"
+		memory, where = func() (int64, error) { return peakMemory(l.Pid()) }, "the engine's process"
 	}
 	before, err := memory()
 	s.must(err)

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/dial"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // A Test is a *testing.T. It is spelled as what the kit needs of one, so that
@@ -27,7 +29,7 @@ type Test[T any] interface {
 // that [RunBinary] can be given the test binary itself. It does not return.
 func Main(m interface{ Run() int }, engine ...shared.Engine) {
 	Hook()
-	if len(engine) > 0 && os.Getenv(shared.Handshake.MagicCookieKey) == shared.Handshake.MagicCookieValue {
+	if len(engine) > 0 && os.Getenv(wire.Handshake.MagicCookieKey) == wire.Handshake.MagicCookieValue {
 		shared.Serve(engine[0])
 	}
 	os.Exit(m.Run())
@@ -44,14 +46,14 @@ func RunBinary[T Test[T]](t T, path string, options ...Options) {
 		o = options[0]
 	}
 	if o.Launch == nil {
-		o.Launch = func(ctx context.Context) (*shared.Launched, error) {
+		o.Launch = func(ctx context.Context) (*dial.Launched, error) {
 			cmd := exec.Command(path)
 			closePlanted, err := PlantDescriptor(cmd)
 			if err != nil {
 				return nil, err
 			}
 			defer closePlanted()
-			return shared.Launch(ctx, cmd, nil)
+			return dial.Launch(ctx, cmd, dial.LaunchOptions{KeepSocket: true})
 		}
 	}
 	engine, err := o.Launch(t.Context())

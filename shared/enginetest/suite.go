@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/dial"
 )
 
 // actionTimeout ends an action that hangs.
@@ -43,7 +44,7 @@ type Options struct {
 	StreamBytes int64
 	// Launch starts one more process of the engine, for the cases that kill one.
 	// Without it they are left out.
-	Launch func(ctx context.Context) (*shared.Launched, error)
+	Launch func(ctx context.Context) (*dial.Launched, error)
 	// EngineOptions are the engine's own, as JSON, of each sandbox that is opened: for
 	// an engine that cannot do without, such as one that needs an image.
 	EngineOptions json.RawMessage

@@ -28,9 +28,8 @@ type memoryRow struct {
 }
 
 const (
-	nameLean           = "one-shot, lean binaries"
-	nameMemoryFile     = "library: commands, 8 at once, output by descriptor"
-	nameMemoryStreamed = "library: the same, output streamed"
+	nameLean       = "one-shot, lean binaries"
+	nameMemoryFile = "library: commands, 8 at once, output by descriptor"
 )
 
 func measureMemory(ctx context.Context, s *scene, bytes int64) ([]memoryRow, error) {
@@ -41,7 +40,6 @@ func measureMemory(ctx context.Context, s *scene, bytes int64) ([]memoryRow, err
 	}{
 		{nameLean, func() (peak, error) { return s.oneShotPeak(ctx) }},
 		{nameMemoryFile, func() (peak, error) { return s.peakOfHost(ctx, sandboxFast, bytes) }},
-		{nameMemoryStreamed, func() (peak, error) { return s.peakOfHost(ctx, sandboxStreamed, bytes) }},
 	} {
 		p, err := of.peak()
 		if err != nil {

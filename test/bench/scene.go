@@ -11,15 +11,10 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/shared"
 )
 
-// The sandboxes of the library's host. Both are the engine native with the same
-// definition, to which stdio is handed over or streamed.
-const (
-	sandboxFast     = "fast"
-	sandboxStreamed = "streamed"
-)
+// sandboxFast is the sandbox of the library's host.
+const sandboxFast = "fast"
 
 // executables are what is measured.
 var executables = [...]string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-engine-native", "sbxhost-init", "sbxhost-telemetry"}
@@ -99,21 +94,11 @@ func (s *scene) close() error {
 	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
 }
 
-// withoutChannel executes an engine that cannot be handed descriptors, as one on
-// another machine or in another language: all stdio of its commands is streamed.
-const withoutChannel = `eval "exec $` + shared.ChannelEnv + `<&-"; unset ` + shared.ChannelEnv + `; exec "$0"`
-
-// newLibraryHost is a host with both sandboxes, in a session, as programs that
-// embed one have it. The engine's own binary serves both. dir is the scene's.
+// newLibraryHost is a host with that sandbox, in a session, as programs that
+// embed one have it. dir is the scene's.
 func newLibraryHost(ctx context.Context, dir string) (*host.Host, error) {
 	o := libraryOptions(dir)
-	o.Engines = map[string]host.EngineSource{sandboxStreamed: {
-		Source: "/bin/sh", Args: []string{"-c", withoutChannel, filepath.Join(o.EngineDir, "sbxhost-engine-native")},
-	}}
-	o.Sandboxes = map[string]host.Definition{
-		sandboxFast:     {Engine: "native"},
-		sandboxStreamed: {Engine: sandboxStreamed},
-	}
+	o.Sandboxes = map[string]host.Definition{sandboxFast: {Engine: "native"}}
 	return host.New(ctx, o)
 }
 

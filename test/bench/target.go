@@ -60,7 +60,7 @@ func judge(r *results) []target {
 		}
 	}
 	for _, row := range r.Memory {
-		of, is := map[string]string{nameLean: nameLean, nameMemoryFile: "library", nameMemoryStreamed: "library, streamed"}[row.Name]
+		of, is := map[string]string{nameLean: nameLean, nameMemoryFile: "library"}[row.Name]
 		if is {
 			add("resident, host + engine, "+of, mebibytes(row.Host+row.Engine), 32, false, " MiB")
 		}

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/dial"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 	"github.com/sbxhost/sbxhost/test/dockerd"
 )
@@ -49,10 +49,10 @@ func TestConformance(t *testing.T) {
 	enginetest.RunBinary(t, "", enginetest.Options{
 		EngineOptions: []byte(`{"image": "localhost/` + dockerd.Image + `"}`), Program: filepath.Join(dir, "probe"),
 		Brief: true, StreamBytes: 1 << 20, Run: kit,
-		Launch: func(ctx context.Context) (*shared.Launched, error) {
+		Launch: func(ctx context.Context) (*dial.Launched, error) {
 			cmd := exec.Command(filepath.Join(dir, "sbxhost-engine-podman"))
 			cmd.Env = env
-			return shared.Launch(ctx, cmd, nil)
+			return dial.Launch(ctx, cmd, dial.LaunchOptions{KeepSocket: true})
 		},
 	})
 }

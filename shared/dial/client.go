@@ -1,0 +1,255 @@
+package dial
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"github.com/sbxhost/sbxhost/shared/wire"
+	"google.golang.org/grpc"
+)
+
+// New gives the engine at the other end of conn. With the channel of the
+// same engine process, the files of a command's stdio are handed over; without
+// one (nil), or where the engine cannot take them, their contents are streamed:
+//
+//   - What the command's input holds is read ahead, up to about 1 MiB, whether
+//     the command reads it or not.
+//   - Where the reader of an output is slow, the command waits for it, with
+//     about 2 MiB in between. Once the command has ended, Wait returns when all
+//     output has been written, or when its reader has taken nothing for a
+//     second; the rest is then written while the reader takes it.
+//   - Processes that a command leaves in the background, where the engine lets
+//     them live, lose its output with its end.
+//   - A terminal cannot be streamed: Command.TTY needs [shared.FeatureTTYEngine].
+//
+// No engine makes a Wait last for ever: thirty seconds after it was to kill a command
+// whose end it does not tell, and after an end whose output it neither sends nor ends,
+// the call is given up, with ErrBroken. A status that no process can have is ErrBroken, too.
+//
+// The connection and the channel stay the caller's.
+func New(conn grpc.ClientConnInterface, ch *Channel) shared.Engine {
+	return &client{engine: pb.NewEngineClient(conn), channel: ch, patience: endPatience}
+}
+
+// endPatience is how long an engine may take to tell the end of a command that it was
+// to kill, and to end its output. One that starts a launcher which clears up gives
+// that twenty seconds.
+const endPatience = 30 * time.Second
+
+// client is an Engine behind gRPC.
+type client struct {
+	engine  pb.EngineClient
+	channel *Channel // nil: stdio is streamed
+
+	patience time.Duration
+
+	mu   sync.Mutex
+	info *pb.InfoReply // constant for the life of the engine
+}
+
+func (c *client) Info(ctx context.Context) (shared.Info, error) {
+	reply, err := c.infoReply(ctx)
+	if err != nil {
+		return shared.Info{}, err
+	}
+	return infoFromPB(reply), nil
+}
+
+func (c *client) infoReply(ctx context.Context) (*pb.InfoReply, error) {
+	c.mu.Lock()
+	reply := c.info
+	c.mu.Unlock()
+	if reply != nil {
+		return reply, nil
+	}
+	reply, err := c.engine.Info(ctx, &pb.InfoRequest{})
+	if err != nil {
+		return nil, errorFromStatus(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.info = reply
+	return reply, nil
+}
+
+func (c *client) Probe(ctx context.Context) (shared.Probe, error) {
+	reply, err := c.engine.Probe(ctx, &pb.ProbeRequest{})
+	if err != nil {
+		return shared.Probe{}, errorFromStatus(err)
+	}
+	return probeFromPB(reply), nil
+}
+
+// firstReply makes a call whose stream outlives ctx and waits under ctx for the
+// first message that passing does not take, where it is not nil. On success the stream ends by cancel alone.
+func firstReply[M any](ctx context.Context, passing func(*M) bool, call func(context.Context) (grpc.ServerStreamingClient[M], error)) (
+	_ grpc.ServerStreamingClient[M], _ *M, cancel context.CancelFunc, _ error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, nil, err
+	}
+	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	stream, err := call(streamCtx)
+	var first *M
+	if err == nil {
+		first, err = stream.Recv()
+		for err == nil && passing != nil && passing(first) {
+			first, err = stream.Recv()
+		}
+	}
+	if !stop() && err == nil {
+		err = ctx.Err() // which has cancelled what was about to be given
+	}
+	if err == nil {
+		return stream, first, cancel, nil
+	}
+	cancel()
+	err = errorFromStatus(err)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = ctx.Err()
+	}
+	return nil, nil, nil, err
+}
+
+func (c *client) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, error) {
+	passing := func(reply *pb.OpenReply) bool {
+		if reply.GetProgress() == nil {
+			return false
+		}
+		shared.Progress(ctx, eventFromPB(reply.GetProgress()))
+		return true
+	}
+	_, reply, cancel, err := firstReply(ctx, passing, func(ctx context.Context) (grpc.ServerStreamingClient[pb.OpenReply], error) {
+		return c.engine.Open(ctx, &pb.OpenRequest{Spec: specToPB(&spec), Progress: true})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &clientSandbox{client: c, id: reply.GetSandboxId(), release: cancel}, nil
+}
+
+// clientSandbox is a Sandbox behind gRPC.
+type clientSandbox struct {
+	client  *client
+	id      string
+	release context.CancelFunc // ends the call of Open
+	closed  atomic.Bool        // Close was called
+	gone    atomic.Bool        // Close has succeeded
+}
+
+func (s *clientSandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, error) {
+	if s.closed.Load() {
+		return shared.Plan{}, errSandboxClosed()
+	}
+	reply, err := s.client.engine.Plan(ctx, &pb.PlanRequest{SandboxId: s.id, Command: commandToPB(&cmd)})
+	if err != nil {
+		return shared.Plan{}, errorFromStatus(err)
+	}
+	return planFromPB(reply), nil
+}
+
+func (s *clientSandbox) Close(ctx context.Context) error {
+	s.closed.Store(true)
+	if s.gone.Load() {
+		return nil
+	}
+	_, err := s.client.engine.Close(ctx, &pb.CloseRequest{SandboxId: s.id})
+	err = errorFromStatus(err)
+	if err != nil && !errors.Is(err, shared.ErrEngineLost) { // gone with all it had
+		return err
+	}
+	s.gone.Store(true)
+	s.release()
+	return nil
+}
+
+func errSandboxClosed() error {
+	return &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
+}
+
+func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+	if s.closed.Load() {
+		return nil, errSandboxClosed()
+	}
+	if err := stdio.Validate(); err != nil {
+		return nil, err
+	}
+	info, err := s.client.infoReply(ctx)
+	if err != nil {
+		return nil, err
+	}
+	req := &pb.RunRequest{SandboxId: s.id, Command: commandToPB(&cmd)}
+	p := &clientProcess{engine: s.client.engine, patience: s.client.patience, told: make(chan struct{}), done: make(chan struct{}), events: newEventBuffer()}
+	defer func() {
+		if err != nil {
+			p.bridge.close()
+		}
+	}()
+	if s.client.channel != nil && info.GetStdioDescriptors() {
+		err = s.client.sendStdio(ctx, req, stdio)
+	} else {
+		p.bridge, err = s.client.streamStdio(req, info, cmd.TTY, stdio)
+	}
+	if err != nil {
+		return nil, err
+	}
+	stream, first, cancel, err := firstReply(ctx, nil, func(ctx context.Context) (grpc.ServerStreamingClient[pb.RunReply], error) {
+		return s.client.engine.Run(ctx, req)
+	})
+	if err != nil {
+		if len(req.StdioToken) > 0 && ctx.Err() != nil { // the engine may never have seen the request
+			s.client.channel.abandon(wire.FilesToken(req.StdioToken))
+		}
+		return nil, err
+	}
+	if first.GetStarted() == nil {
+		cancel()
+		err = &shared.Error{Kind: shared.ErrBroken, Message: "the engine did not say that the command was started"}
+		return nil, err
+	}
+	p.id, p.cancel = first.GetStarted().GetProcessId(), cancel
+	go p.follow(stream)
+	return p, nil
+}
+
+// sendStdio sends the files ahead of the request that names them.
+func (c *client) sendStdio(ctx context.Context, req *pb.RunRequest, stdio shared.Stdio) error {
+	var files []*os.File
+	for i, f := range []*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr} {
+		if f != nil {
+			req.StdioPresent |= 1 << i
+			files = append(files, f)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	t, err := c.channel.send(ctx, files)
+	req.StdioToken = t[:]
+	return err
+}
+
+func (c *client) streamStdio(req *pb.RunRequest, info *pb.InfoReply, tty bool, stdio shared.Stdio) (*bridge, error) {
+	if tty && stdio != (shared.Stdio{}) && !slices.Contains(info.GetFeatures(), string(shared.FeatureTTYEngine)) {
+		return nil, &shared.Error{
+			Kind:      shared.ErrUnsupported,
+			Attribute: "tty",
+			Message:   "a terminal cannot be handed to an engine to which stdio is streamed",
+			Hint:      "use an engine that takes descriptors, or one with the feature " + string(shared.FeatureTTYEngine),
+		}
+	}
+	b, present, err := newBridge(stdio)
+	req.StdioPresent = present
+	return b, err
+}
+
+func invalid(attribute string, err error) error {
+	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: err.Error()}
+}

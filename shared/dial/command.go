@@ -1,0 +1,156 @@
+package dial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"google.golang.org/grpc"
+)
+
+// clientProcess is a Process behind gRPC.
+type clientProcess struct {
+	engine pb.EngineClient
+	id     string
+	bridge *bridge // nil: the command has the caller's own files
+	events *eventBuffer
+
+	patience time.Duration
+	cancel   context.CancelFunc // gives the call of Run up
+	told     chan struct{}      // closed when the engine has told the end
+	mortal   sync.Once          // SIGKILL was asked for
+	overdue  atomic.Bool        // and the end was not told
+
+	done   chan struct{}
+	result shared.Result // once done
+	err    error         // likewise
+}
+
+// follow reads the call of Run to its end.
+func (p *clientProcess) follow(stream grpc.ServerStreamingClient[pb.RunReply]) {
+	defer p.cancel()
+	ctx := stream.Context()
+	p.bridge.start(ctx, p.engine, p.id)
+	ended := false
+	for !ended {
+		reply, err := stream.Recv()
+		switch kind := reply.GetKind().(type) {
+		case *pb.RunReply_Event:
+			p.events.put(eventFromPB(kind.Event))
+		case *pb.RunReply_Exited:
+			p.result, ended = resultFromPB(kind.Exited), true
+			if p.err = possible(p.result.Status); p.err != nil {
+				p.result = shared.Result{}
+			}
+		case *pb.RunReply_Broken:
+			p.err, ended = brokenFromPB(kind.Broken), true
+		}
+		if err != nil {
+			p.err, ended = errorFromStatus(err), true
+			if p.overdue.Load() {
+				p.err = &shared.Error{Kind: shared.ErrBroken, Message: fmt.Sprintf("the engine did not tell how the command ended within %v of being asked to kill it", p.patience)}
+			}
+			p.cancel()
+		}
+	}
+	close(p.told)
+	if err := p.bridge.finish(p.patience); err != nil && p.err == nil {
+		p.err = err
+	}
+	p.events.close()
+	close(p.done)
+	// The call lasts until all output has been fetched; reading its end
+	// releases it.
+	for {
+		if _, err := stream.Recv(); err != nil {
+			break
+		}
+	}
+	p.bridge.wait()
+}
+
+func (p *clientProcess) Wait(ctx context.Context) (shared.Result, error) {
+	select {
+	case <-p.done:
+		return p.result, p.err
+	default:
+	}
+	select {
+	case <-p.done:
+		return p.result, p.err
+	case <-ctx.Done():
+		return shared.Result{}, ctx.Err()
+	}
+}
+
+func (p *clientProcess) hasEnded() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *clientProcess) Signal(ctx context.Context, sig shared.Signal) error {
+	if p.hasEnded() {
+		return os.ErrProcessDone
+	}
+	if sig == syscall.SIGKILL {
+		p.mortal.Do(func() { go p.await() })
+	}
+	_, err := p.engine.Signal(ctx, &pb.SignalRequest{ProcessId: p.id, Signal: int32(sig)})
+	return errorFromStatus(err)
+}
+
+// await gives up a command whose end is overdue.
+func (p *clientProcess) await() {
+	timer := time.NewTimer(p.patience)
+	defer timer.Stop()
+	select {
+	case <-p.told:
+	case <-timer.C:
+		p.overdue.Store(true)
+		p.cancel()
+	}
+}
+
+func (p *clientProcess) Resize(ctx context.Context, size shared.TerminalSize) error {
+	if p.hasEnded() {
+		return os.ErrProcessDone
+	}
+	_, err := p.engine.Resize(ctx, &pb.ResizeRequest{
+		ProcessId: p.id,
+		Rows:      uint32(size.Rows),
+		Cols:      uint32(size.Cols),
+	})
+	return errorFromStatus(err)
+}
+
+func (p *clientProcess) Events() <-chan shared.Event { return p.events.ch }
+
+// brokenFromPB is ErrBroken whatever kind the engine gives: the command was started, and
+// a kind that says that there is none would be told as such.
+func brokenFromPB(detail *pb.Error) error {
+	err := errorFromPB(detail)
+	if errors.Is(err, shared.ErrBroken) {
+		return err
+	}
+	return &shared.Error{Kind: shared.ErrBroken, Message: err.Error()}
+}
+
+// possible refuses what no process ends with: a wait status in place of a code, say,
+// of which whoever exits with it would keep the low byte, and that is 0.
+func possible(s shared.ExitStatus) error {
+	if s.Signal < 0 || s.Signal > 127 || s.Signal == 0 && (s.Code < 0 || s.Code > 255) {
+		return &shared.Error{Kind: shared.ErrBroken, Message: fmt.Sprintf("the engine tells of code %d and signal %d, which no process ends with", s.Code, int(s.Signal))}
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package dial
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// maxEvents bounds the events that wait for a slow or absent reader.
+const maxEvents = 256
+
+// An eventBuffer never makes its writer, of which there is one, wait. Events
+// beyond its bound are counted, and the last event says how many.
+type eventBuffer struct {
+	ch      chan shared.Event
+	dropped uint64
+}
+
+func newEventBuffer() *eventBuffer {
+	return &eventBuffer{ch: make(chan shared.Event, maxEvents+1)} // one for the count
+}
+
+func (b *eventBuffer) put(e shared.Event) {
+	if e.Kind == shared.EventDropped {
+		// The engine's own count becomes part of the one given at the end.
+		if n, err := strconv.ParseUint(e.Details["count"], 10, 64); err == nil {
+			b.dropped += n
+			return
+		}
+	}
+	if len(b.ch) >= maxEvents { // readers can only make it shorter
+		b.dropped++
+		return
+	}
+	b.ch <- e
+}
+
+func (b *eventBuffer) close() {
+	if b.dropped > 0 {
+		count := strconv.FormatUint(b.dropped, 10)
+		b.ch <- shared.Event{
+			Kind:    shared.EventDropped,
+			Time:    time.Now(),
+			Message: count + " events were dropped because nobody read them",
+			Details: map[string]string{"count": count},
+		}
+	}
+	close(b.ch)
+}

@@ -1,0 +1,207 @@
+package dial
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"google.golang.org/grpc"
+)
+
+// liar is an engine in another language, which says what it likes.
+type liar struct {
+	pb.UnimplementedEngineServer
+	run    []*pb.RunReply
+	hangs  bool          // after that
+	holds  chan struct{} // what comes after the start, until it is closed
+	output func(pb.Engine_OutputServer) error
+}
+
+func (*liar) Info(_ context.Context, _ *pb.InfoRequest) (*pb.InfoReply, error) {
+	return &pb.InfoReply{}, nil
+}
+
+func (*liar) Open(_ *pb.OpenRequest, stream pb.Engine_OpenServer) error {
+	stream.Send(&pb.OpenReply{SandboxId: "s"})
+	<-stream.Context().Done()
+	return nil
+}
+
+func (l *liar) Run(_ *pb.RunRequest, stream pb.Engine_RunServer) error {
+	for i, reply := range l.run {
+		if i > 0 && l.holds != nil {
+			<-l.holds
+		}
+		stream.Send(reply)
+	}
+	if l.hangs {
+		<-stream.Context().Done()
+	}
+	return nil
+}
+
+func (l *liar) Output(_ *pb.OutputRequest, stream pb.Engine_OutputServer) error {
+	if l.output == nil {
+		return nil
+	}
+	return l.output(stream)
+}
+
+func (*liar) Signal(context.Context, *pb.SignalRequest) (*pb.SignalReply, error) {
+	return &pb.SignalReply{}, nil
+}
+
+func (*liar) Close(context.Context, *pb.CloseRequest) (*pb.CloseReply, error) {
+	return &pb.CloseReply{}, nil
+}
+
+// started starts a command of such an engine, which is given a short time.
+func (l *liar) started(t *testing.T, stdio shared.Stdio) shared.Process {
+	t.Helper()
+	server := grpc.NewServer()
+	pb.RegisterEngineServer(server, l)
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+	conn, err := connectTo(path, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	engine := New(conn, nil)
+	engine.(*client).patience = 300 * time.Millisecond
+	sandbox, err := engine.Open(t.Context(), shared.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := sandbox.Start(t.Context(), shared.Command{Script: ":", Dir: "/"}, stdio)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func saysStarted() *pb.RunReply {
+	return &pb.RunReply{Kind: &pb.RunReply_Started{Started: &pb.Started{ProcessId: "p"}}}
+}
+
+func saysExited(code, signal int32) *pb.RunReply {
+	return &pb.RunReply{Kind: &pb.RunReply_Exited{Exited: &pb.Result{Code: code, Signal: signal}}}
+}
+
+// What no process can end with is no end: 256, the wait status of an exit with 1,
+// would become the status 0 of whoever exits with it.
+func TestImpossibleEnds(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []*pb.RunReply{
+		saysExited(256, 0), saysExited(-1, 0), saysExited(1<<30, 0), saysExited(0, -1), saysExited(0, 128),
+		{Kind: &pb.RunReply_Broken{Broken: &pb.Error{Kind: pb.Error_KIND_NOT_FOUND, Message: "started, and not there"}}},
+		{Kind: &pb.RunReply_Broken{Broken: &pb.Error{Text: "of no kind"}}},
+	} {
+		p := (&liar{run: []*pb.RunReply{saysStarted(), reply}}).started(t, shared.Stdio{})
+		if got, err := p.Wait(t.Context()); !errors.Is(err, shared.ErrBroken) || errors.Is(err, shared.ErrNotFound) || got != (shared.Result{}) {
+			t.Errorf("%v: %+v, %v", reply, got, err)
+		}
+	}
+	for _, reply := range []*pb.RunReply{saysExited(255, 0), saysExited(0, 64), saysExited(999, 9)} {
+		p := (&liar{run: []*pb.RunReply{saysStarted(), reply}}).started(t, shared.Stdio{})
+		if got, err := p.Wait(t.Context()); err != nil || got.Status.Shell() > 255 {
+			t.Errorf("%v: %+v, %v", reply, got, err)
+		}
+	}
+}
+
+// An engine that takes SIGKILL and never tells the end makes nobody wait for it.
+func TestUntoldEnd(t *testing.T) {
+	t.Parallel()
+	p := (&liar{run: []*pb.RunReply{saysStarted()}, hangs: true}).started(t, shared.Stdio{})
+	if err := p.Signal(t.Context(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := p.Wait(t.Context())
+		waited <- err
+	}()
+	select {
+	case err := <-waited:
+		t.Fatalf("given up before it was to be killed: %v", err)
+	case <-time.After(600 * time.Millisecond):
+	}
+	for range 2 {
+		if err := p.Signal(t.Context(), syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-waited; !errors.Is(err, shared.ErrBroken) || !strings.Contains(err.Error(), "kill") {
+		t.Error(err)
+	}
+	for range p.Events() {
+	}
+}
+
+// Nor does one that never ends a command's output.
+func TestUnendedOutput(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	read, ended := make(chan struct{}), make(chan struct{})
+	l := &liar{run: []*pb.RunReply{saysStarted(), saysExited(0, 0)}, holds: read, hangs: true, output: func(stream pb.Engine_OutputServer) error {
+		defer close(ended)
+		stream.Send(&pb.OutputReply{Data: []byte("out")})
+		<-stream.Context().Done()
+		return nil
+	}}
+	p := l.started(t, shared.Stdio{Stdout: w})
+	w.Close()
+	got := make([]byte, 3)
+	if _, err := io.ReadFull(r, got); string(got) != "out" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	close(read)
+	if _, err := p.Wait(t.Context()); !errors.Is(err, shared.ErrBroken) || !strings.Contains(err.Error(), "stdout: output was lost") {
+		t.Error(err)
+	}
+	if rest, err := io.ReadAll(r); len(rest) > 0 || err != nil {
+		t.Errorf("%q, %v", rest, err)
+	}
+	<-ended
+}
+
+// What an engine sends slowly is waited for, however long it takes in all; what it
+// does not send, for as long as patience.
+func TestSlowOutputIsAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const patience = 30 * time.Second
+		o := &output{done: make(chan struct{}), cancel: func() {}}
+		go func() {
+			for range 5 {
+				time.Sleep(20 * time.Second)
+				o.written.Add(1)
+			}
+		}()
+		begin := time.Now()
+		err := o.settled(patience)
+		if took := time.Since(begin); err == nil || took < 130*time.Second || took > 132*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}

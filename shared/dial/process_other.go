@@ -1,0 +1,10 @@
+//go:build unix && !linux
+
+package dial
+
+import "syscall"
+
+// engineSysProcAttr gives an engine a process group of its own, which keeps
+// the terminal's signals from it. There is no Pdeathsig here: the channel's
+// end alone tells it that its host is gone.
+func engineSysProcAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -1,0 +1,51 @@
+//go:build unix
+
+package frame
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Receive is one recvmsg: a part of a message, and the descriptors that came with it. n is
+// 0 at the end. Outside of Linux the socket must be one that does not block: no fork may
+// see descriptors before they are close-on-exec.
+func Receive(socket int, p []byte) (n int, fds []int, err error) {
+	// Room for one full message of descriptors: the kernel does not join two.
+	rights := make([]byte, unix.CmsgSpace(MaxFiles*4))
+	if receiveFlags == 0 {
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
+		defer func() {
+			for _, fd := range fds {
+				unix.CloseOnExec(fd)
+			}
+		}()
+	}
+	var size int
+	for {
+		n, size, _, _, err = unix.Recvmsg(socket, p, rights, receiveFlags)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil || size == 0 {
+		return n, nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:size])
+	for i := range messages {
+		got, failed := unix.ParseUnixRights(&messages[i])
+		err = errors.Join(err, failed)
+		fds = append(fds, got...)
+	}
+	return n, fds, err
+}
+
+// CloseAll closes descriptors.
+func CloseAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}

@@ -1,0 +1,190 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
+	"github.com/sbxhost/sbxhost/shared/wire"
+)
+
+const (
+	// parkedFor is how long files wait for the request that names them.
+	parkedFor = 30 * time.Second
+	// claimFor is how long a request waits for its files, which were sent first.
+	claimFor = 10 * time.Second
+)
+
+// An inbox keeps the files of commands that have come over the channel until the
+// requests come that name them. Either may come first, for they travel by different
+// sockets.
+type inbox struct {
+	mu      sync.Mutex
+	parked  map[wire.FilesToken][]*os.File
+	waiting map[wire.FilesToken]chan []*os.File
+}
+
+func newInbox() *inbox {
+	return &inbox{parked: map[wire.FilesToken][]*os.File{}, waiting: map[wire.FilesToken]chan []*os.File{}}
+}
+
+// put parks files or hands them to the claim that waits for them.
+func (b *inbox) put(t wire.FilesToken, files []*os.File) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w, ok := b.waiting[t]; ok {
+		delete(b.waiting, t)
+		w <- files
+		return
+	}
+	if _, again := b.parked[t]; again {
+		b.drop(t) // the host takes them back
+		closeFiles(files)
+		return
+	}
+	b.parked[t] = files
+	time.AfterFunc(parkedFor, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.drop(t)
+	})
+}
+
+// drop closes what is parked under t; the caller holds the lock.
+func (b *inbox) drop(t wire.FilesToken) {
+	closeFiles(b.parked[t])
+	delete(b.parked, t)
+}
+
+// claim gives the files sent under t, which become the caller's.
+func (b *inbox) claim(ctx context.Context, t wire.FilesToken, n int) ([]*os.File, error) {
+	files, err := b.wait(ctx, t)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(files) < n: // the kernel drops those for which there is no number
+		closeFiles(files)
+		return nil, &Error{
+			Kind:    ErrUnavailable,
+			Message: "the stdio descriptors did not fit into the engine process",
+			Hint:    "raise its limit of open files (ulimit -n)",
+		}
+	case len(files) > n:
+		closeFiles(files)
+		return nil, invalid("stdio", "%d descriptors were announced and %d sent", n, len(files))
+	}
+	return files, nil
+}
+
+func (b *inbox) wait(ctx context.Context, t wire.FilesToken) ([]*os.File, error) {
+	b.mu.Lock()
+	if files, ok := b.parked[t]; ok {
+		delete(b.parked, t)
+		b.mu.Unlock()
+		return files, nil
+	}
+	if _, again := b.waiting[t]; again {
+		b.mu.Unlock()
+		return nil, invalid("stdio", "two commands name the same descriptors")
+	}
+	w := make(chan []*os.File, 1)
+	b.waiting[t] = w
+	b.mu.Unlock()
+
+	ctx, cancel := context.WithTimeoutCause(ctx, claimFor, &Error{Kind: ErrBroken, Message: "the stdio descriptors did not arrive"})
+	defer cancel()
+	select {
+	case files := <-w:
+		return files, nil
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	delete(b.waiting, t)
+	b.mu.Unlock()
+	select {
+	case files := <-w: // delivered in the meantime
+		closeFiles(files)
+	default:
+	}
+	return nil, context.Cause(ctx)
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// receive fills b from an engine's end of a channel until its end, which is nil.
+func (b *inbox) receive(channel syscall.Conn) error {
+	raw, err := channel.SyscallConn()
+	if err != nil {
+		return err
+	}
+	in := &descriptorReader{raw: raw}
+	defer func() { closeFiles(in.files) }()
+	for {
+		var t wire.FilesToken
+		if _, err := io.ReadFull(in, t[:]); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		// A read never has what belongs to two messages.
+		b.put(t, in.files)
+		in.files = nil
+	}
+}
+
+// descriptorReader reads a socket and keeps the files that come along.
+type descriptorReader struct {
+	raw   syscall.RawConn
+	files []*os.File
+}
+
+// Read implements io.Reader.
+func (r *descriptorReader) Read(p []byte) (n int, err error) {
+	var failed error
+	err = r.raw.Read(func(socket uintptr) bool {
+		var fds []int
+		n, fds, failed = frame.Receive(int(socket), p)
+		for _, fd := range fds {
+			r.files = append(r.files, os.NewFile(uintptr(fd), "stdio"))
+		}
+		return !errors.Is(failed, syscall.EAGAIN)
+	})
+	if err = errors.Join(err, failed); err == nil && n == 0 {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// channelFromEnv takes the engine's end of the channel out of the environment, so that
+// no child finds it there.
+func channelFromEnv() (*os.File, error) {
+	value, ok := os.LookupEnv(wire.ChannelEnv)
+	if !ok {
+		return nil, fmt.Errorf("%s is not set: the host hands over no files", wire.ChannelEnv)
+	}
+	os.Unsetenv(wire.ChannelEnv)
+	fd, err := strconv.Atoi(value)
+	if err != nil || fd < 3 {
+		return nil, fmt.Errorf("%s=%q is not the number of an inherited descriptor", wire.ChannelEnv, value)
+	}
+	syscall.CloseOnExec(fd)
+	kind, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_TYPE)
+	if err != nil || kind != syscall.SOCK_STREAM {
+		return nil, fmt.Errorf("%s=%d is not a stream socket", wire.ChannelEnv, fd)
+	}
+	if err := syscall.SetNonblock(fd, true); err != nil { // so that the runtime's poller serves it
+		return nil, os.NewSyscallError("setnonblock", err)
+	}
+	return os.NewFile(uintptr(fd), "channel"), nil
+}

@@ -1,0 +1,175 @@
+package shared
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"github.com/sbxhost/sbxhost/shared/wire"
+)
+
+// The translations to messages are total. Those from messages refuse what
+// this version does not know: an entry of an unknown access that was taken for a
+// known one could be writable.
+
+func specFromPB(in *pb.Spec) (Spec, error) {
+	if in == nil {
+		return Spec{}, invalid("spec", "is missing")
+	}
+	s := Spec{
+		Sandbox:    in.GetSandbox(),
+		Unconfined: in.GetUnconfined(),
+		Home:       string(in.GetHome()),
+		Limits: Limits{
+			Memory:     in.GetLimits().GetMemoryBytes(),
+			CPUs:       in.GetLimits().GetCpus(),
+			PIDs:       in.GetLimits().GetPids(),
+			OpenFiles:  in.GetLimits().GetOpenFiles(),
+			TempSize:   in.GetLimits().GetTempBytes(),
+			BestEffort: in.GetLimits().GetBestEffort(),
+		},
+		Session: Session{ID: in.GetSession().GetId(), Dir: string(in.GetSession().GetDir()), Named: in.GetSession().GetNamed()},
+		Deny:    wire.List(in.GetDeny(), wire.FromBytes),
+		Protect: wire.List(in.GetProtect(), wire.FromBytes),
+		Options: in.GetOptions(),
+		Prepare: in.GetPrepare(),
+	}
+	var err error
+	if s.Filesystem, err = known("filesystem", Filesystem(in.GetFilesystem()), FilesystemHost); err != nil {
+		return Spec{}, err
+	}
+	if s.Network.Mode, err = known("network", NetworkMode(in.GetNetwork().GetMode()), NetworkHost); err != nil {
+		return Spec{}, err
+	}
+	if n := len(in.GetTable()); n > 0 {
+		s.Table = make([]Entry, n)
+	}
+	for i, e := range in.GetTable() {
+		field := fmt.Sprintf("table[%d]", i)
+		access, err := known(field, Access(e.GetAccess()), Private)
+		if err != nil {
+			return Spec{}, err
+		}
+		missing, err := known(field, Missing(e.GetMissing()), MissingHold)
+		if err != nil {
+			return Spec{}, err
+		}
+		s.Table[i] = Entry{
+			Path:       string(e.GetPath()),
+			Source:     string(e.GetSource()),
+			Access:     access,
+			Missing:    missing,
+			Degradable: e.GetDegradable(),
+			Why:        e.GetWhy(),
+		}
+	}
+	if u := in.GetUser(); u != nil {
+		s.User = &User{UID: u.GetUid(), GID: u.GetGid(), Groups: u.GetGroups()}
+	}
+	return s, nil
+}
+
+// known refuses an enum's value beyond the last one that this package names.
+func known[E ~int32](attribute string, v, last E) (E, error) {
+	if v < 0 || v > last {
+		return 0, invalid(attribute, "has the value %d, which this engine does not know", int32(v))
+	}
+	return v, nil
+}
+
+func commandFromPB(in *pb.Command) (Command, error) {
+	if in == nil {
+		return Command{}, invalid("command", "is missing")
+	}
+	return Command{
+		Args:    wire.List(in.GetArgs(), wire.FromBytes),
+		Script:  string(in.GetScript()),
+		Env:     wire.List(in.GetEnv(), wire.FromBytes),
+		Dir:     string(in.GetDir()),
+		TTY:     in.GetTty(),
+		Timeout: time.Duration(in.GetTimeoutNs()),
+		Grace:   time.Duration(in.GetGraceNs()),
+	}, nil
+}
+
+func sizeFromPB(in *pb.ResizeRequest) (TerminalSize, error) {
+	if in.GetRows() > math.MaxUint16 || in.GetCols() > math.MaxUint16 {
+		return TerminalSize{}, invalid("size", "%d rows and %d columns are more than a terminal can have", in.GetRows(), in.GetCols())
+	}
+	return TerminalSize{Rows: uint16(in.GetRows()), Cols: uint16(in.GetCols())}, nil
+}
+
+func infoToPB(i *Info) *pb.InfoReply {
+	return &pb.InfoReply{
+		Name:     wire.Text(i.Name),
+		Version:  wire.Text(i.Version),
+		Doc:      wire.Text(i.Doc),
+		Features: wire.List(i.Features, func(f Feature) string { return wire.Text(string(f)) }),
+		Options: &pb.OptionSchema{
+			Attributes: attributesToPB(i.Options.Attributes),
+			Blocks: wire.List(i.Options.Blocks, func(b OptionBlock) *pb.OptionBlock {
+				return &pb.OptionBlock{Name: wire.Text(b.Name), Doc: wire.Text(b.Doc), Attributes: attributesToPB(b.Attributes)}
+			}),
+		},
+	}
+}
+
+func attributesToPB(in []OptionAttribute) []*pb.OptionAttribute {
+	return wire.List(in, func(a OptionAttribute) *pb.OptionAttribute {
+		return &pb.OptionAttribute{
+			Name:     wire.Text(a.Name),
+			Type:     wire.Text(string(a.Type)),
+			Doc:      wire.Text(a.Doc),
+			Required: a.Required,
+			Default:  a.Default,
+		}
+	})
+}
+
+func probeToPB(p *Probe) *pb.ProbeReply {
+	return &pb.ProbeReply{
+		Ready:    p.Ready,
+		Reason:   wire.Text(p.Reason),
+		Fix:      wire.Text(p.Fix),
+		Degraded: wire.List(p.Degraded, wire.Text),
+		Facts:    wire.TextMap(p.Facts),
+		Unusable: p.Unusable,
+	}
+}
+
+func planToPB(p *Plan) *pb.PlanReply {
+	return &pb.PlanReply{
+		Argv: wire.List(p.Argv, wire.ToBytes),
+		Mounts: wire.List(p.Mounts, func(m PlannedMount) *pb.PlannedMount {
+			return &pb.PlannedMount{
+				Op:          wire.Text(m.Op),
+				Source:      []byte(m.Source),
+				Destination: []byte(m.Destination),
+				Why:         wire.Text(m.Why),
+			}
+		}),
+		Documents: wire.List(p.Documents, func(d PlanDocument) *pb.PlanDocument {
+			return &pb.PlanDocument{Name: wire.Text(d.Name), Text: []byte(d.Text)}
+		}),
+		Notes: wire.List(p.Notes, wire.Text),
+	}
+}
+
+func eventToPB(e *Event) *pb.Event {
+	out := &pb.Event{Kind: wire.Text(string(e.Kind)), Message: wire.Text(e.Message), Details: wire.TextMap(e.Details)}
+	if !e.Time.IsZero() {
+		out.TimeUnixNs = e.Time.UnixNano()
+	}
+	return out
+}
+
+func resultToPB(r *Result) *pb.Result {
+	return &pb.Result{
+		Code:       int32(r.Status.Code),
+		Signal:     int32(r.Status.Signal),
+		CoreDumped: r.Status.CoreDumped,
+		TimedOut:   r.TimedOut,
+		DurationNs: int64(r.Duration),
+	}
+}
