@@ -194,8 +194,15 @@ func TestSweep(t *testing.T) {
 	foreign := make(map[string]string{ownerLabel: "what is this"})
 	sweep(d.Client)
 	left := map[string]bool{}
-	for _, c := range list(t) {
-		left[c.ID] = true
+	// Another test's engine may be removing the same at this moment.
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		clear(left)
+		for _, c := range list(t) {
+			left[c.ID] = true
+		}
+		if !left[orphan] || time.Now().After(deadline) {
+			break
+		}
 	}
 	if left[orphan] {
 		t.Error("what a dead engine had made is still there")

@@ -19,8 +19,8 @@ const maxInlineScript = 96 << 10
 
 // A Program is what is executed for a command.
 type Program struct {
-	Path string // of the file
-	Argv []string
+	Path string   // of the file
+	Argv []string // its arguments, the first of which is the name that it is called by
 	// Script is what the shell must find at the descriptor that [Resolve] was told. Empty is
 	// nothing.
 	Script string
