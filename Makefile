@@ -91,7 +91,7 @@ vet:
 	$(GO) vet work
 	cd tools && GOWORK=off $(GO) vet ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet work
-	GOOS=linux GOARCH=arm64 $(GO) vet ./plugins/native/... ./plugins/bwrap/... ./shared/... ./scan ./stubs ./workspace
+	GOOS=linux GOARCH=arm64 $(GO) vet ./plugins/native/... ./plugins/bwrap/... ./shared/... ./hostpath ./scan ./sessiondir ./stubs ./workspace
 
 cross: ## links everything for the other systems
 	GOOS=linux GOARCH=arm64 $(GO) build work

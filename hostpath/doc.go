@@ -1,7 +1,8 @@
-// Package hostpath deals with paths of the host that somebody else had a say in:
-// a command that chose a file's name, or a command or another user who could have
-// put a symlink or a program there. It says how a message shows such a path
-// ([Quote]), reaches a place to write at without being led elsewhere ([Resolve],
-// [OpenDir]), and refuses a program that others could have replaced
-// ([CheckProgram]). It decides nothing about sandboxes.
+// Package hostpath works with paths of the host that a command, or another user, had a
+// say in: how to open them without following a symlink, how to make directories that
+// nobody else can write to, how to lock a file without waiting for who means harm,
+// which programs may be executed, and how a message shows a path.
+//
+// A directory can be exchanged for a symlink at any moment. So what is checked is
+// checked by descriptor, or again after it was opened.
 package hostpath
