@@ -158,7 +158,7 @@ func (c *Cmd) timeLimit() time.Duration {
 	if _, def, err := c.host.definition(c.sandbox); err == nil && def.Limits.Timeout > 0 && (limit <= 0 || def.Limits.Timeout < limit) {
 		limit = def.Limits.Timeout
 	}
-	return limit
+	return max(limit, 0)
 }
 
 // unstarted is err, or why the command is not wanted any more, where that is what
@@ -358,7 +358,6 @@ func (c *Cmd) withoutTTY() {
 // command resolves what is asked into what is enforced. With planning it runs no
 // program to find out.
 func (c *Cmd) command(ctx context.Context, opened *openSandbox, planning bool) (shared.Command, []env.Var, error) {
-	def := opened.def
 	dir, err := c.host.workdir(opened, c.Dir)
 	if err != nil {
 		return shared.Command{}, nil, err
@@ -368,13 +367,7 @@ func (c *Cmd) command(ctx context.Context, opened *openSandbox, planning bool) (
 		return shared.Command{}, nil, err
 	}
 	command := shared.Command{Args: c.Args, Script: c.Script, Env: entries, Dir: dir, TTY: c.TTY,
-		Timeout: def.Limits.Timeout, Grace: def.Limits.Grace}
-	if c.Timeout > 0 && (command.Timeout == 0 || c.Timeout < command.Timeout) {
-		command.Timeout = c.Timeout
-	}
-	if command.Grace == 0 {
-		command.Grace = DefaultGrace
-	}
+		Timeout: c.timeLimit(), Grace: cmp.Or(opened.def.Limits.Grace, DefaultGrace)}
 	if c.TTY && !opened.engine.info.Features.Has(shared.FeatureTTY) {
 		return shared.Command{}, nil, unsupported(opened.engine.info.Name, shared.Requirement{Feature: shared.FeatureTTY, Attribute: "TTY"})
 	}

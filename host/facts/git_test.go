@@ -269,7 +269,7 @@ func TestResolveGit(t *testing.T) {
 
 // What lies directly above the workspace can be written nowhere but in the home
 // itself and in /tmp, and where a bind shows it.
-func TestResolveSealsWhatIsAbove(t *testing.T) {
+func TestResolveHidesWhatIsAbove(t *testing.T) {
 	t.Parallel()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

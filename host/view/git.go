@@ -119,7 +119,7 @@ func (v *View) repositories(trees *scan.Result) []string {
 
 // nested reports whether what was found is a repository that commands can write to.
 func (v *View) nested(f *scan.Found, tops []string) bool {
-	return (f.What == scan.Repository || f.What == scan.Bare) && !slices.Contains(tops, f.Path) && v.creatable(path.Join(f.Path, ".git"))
+	return (f.What == scan.Repository || f.What == scan.Bare) && !slices.Contains(tops, f.Path) && v.Creatable(path.Join(f.Path, ".git"))
 }
 
 // gitProtections are what git obeys, of all repositories that commands can write to.
@@ -224,7 +224,7 @@ func (v *View) obeyedWritable(o *Obeyed, top string) bool {
 	way := v.facts.Follow(o.Path)
 	through, _ := v.replaceable(&way)
 	switch {
-	case way.Err != nil, through == "" && len(v.leftByDotDot(o.Path, &way)) == 0 && !v.creatable(way.End):
+	case way.Err != nil, through == "" && len(v.leftByDotDot(o.Path, &way)) == 0 && !v.Creatable(way.End):
 		return false
 	case v.holdsRoot(way.End):
 		v.note("git: %s of %q is the work tree itself, which a command can write to", o.What, top)

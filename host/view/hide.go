@@ -47,7 +47,7 @@ func (v *View) hideLiteral(rule *Rule) {
 		return
 	}
 	var hold *Hold
-	if v.creatable(rule.Literal) && v.facts.Unsearchable(rule.Literal) == "" {
+	if v.Creatable(rule.Literal) && v.facts.Unsearchable(rule.Literal) == "" {
 		// What is there can be another command's hold, and gone in a moment.
 		hold = &Hold{}
 	} else if rule.way.Kind == Absent {

@@ -15,11 +15,11 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// MaxHidden is how many paths are hidden from one command, and MaxProtected how
+// MaxHidden is how many paths are hidden from one command, and maxProtected how
 // many are protected. Each costs a mount or two, some 50 microseconds.
 const (
 	MaxHidden    = 2000
-	MaxProtected = 2000
+	maxProtected = 2000
 )
 
 // Found is what a search through what is shown has found.
@@ -152,7 +152,7 @@ func byDefault(dir, name string) protection {
 // defaultProtections are what tools of the host take for instructions.
 func (v *View) defaultProtections(found *Found, givenUp givenUp) (list []protection) {
 	for _, f := range found.Trees.Found {
-		if name := path.Base(f.Path); f.What == scan.Asked && !givenUp.has(name) && v.creatable(f.Path) {
+		if name := path.Base(f.Path); f.What == scan.Asked && !givenUp.has(name) && v.Creatable(f.Path) {
 			list = append(list, protection{path: f.Path, why: "by default, " + name})
 		}
 	}
@@ -219,7 +219,7 @@ func (v *View) isHome(dir string) bool {
 func (v *View) ruleProtections(found *Found) (list []protection, err error) {
 	for i := range found.Protect {
 		rule := &found.Protect[i]
-		if rule.Literal == "" || rule.way.Err != nil || rule.way.Kind == Absent && !v.creatable(rule.Literal) {
+		if rule.Literal == "" || rule.way.Err != nil || rule.way.Kind == Absent && !v.Creatable(rule.Literal) {
 			continue
 		}
 		list = append(list, protection{path: rule.Literal, why: rule.Why(), hold: &Hold{}})
@@ -279,7 +279,7 @@ func (v *View) protect(protections []protection) error {
 // throughLink gives what is protected for a protection that leads through symlinks.
 func (v *View) throughLink(p *located) ([]located, error) {
 	links := slices.Concat(p.way.Links, v.leftByDotDot(p.path, &p.way))
-	i := slices.IndexFunc(links, func(link string) bool { return v.creatable(link) && !v.inReserved(link) && !v.pinned(link) })
+	i := slices.IndexFunc(links, func(link string) bool { return v.Creatable(link) && !v.inReserved(link) && !v.pinned(link) })
 	if i < 0 {
 		return []located{*p}, nil
 	}
@@ -322,14 +322,14 @@ func (v *View) protectPlaces(list []located) error {
 		return cmp.Or(paths.Compare(a.way.End, b.way.End), held(&b)-held(&a))
 	})
 	list = slices.CompactFunc(list, func(a, b located) bool { return a.way.End == b.way.End })
-	if len(list) > MaxProtected {
+	if len(list) > maxProtected {
 		var all []string
 		for _, p := range list {
 			all = append(all, p.way.End)
 		}
 		dir, n := hostpath.MostIn(all)
 		return invalidf("protect_paths", "remove what is not needed there, protect or hide a directory as a whole, or say read_only = true",
-			"%d paths would have to be protected, more than %d; %d of them lie in %s", len(all), MaxProtected, n, hostpath.Quote(dir))
+			"%d paths would have to be protected, more than %d; %d of them lie in %s", len(all), maxProtected, n, hostpath.Quote(dir))
 	}
 	var writable []shared.Entry
 	for _, e := range v.entries {

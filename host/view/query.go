@@ -32,7 +32,7 @@ func Shows(spec *shared.Spec, p string) string {
 		return p
 	} else if at, ok := InsidePath(spec, p); ok {
 		return at
-	} else if cover == nil && Beneath(spec.Filesystem, spec.Home, p) {
+	} else if cover == nil && beneathTable(spec.Filesystem, spec.Home, p) {
 		return p
 	}
 	// A directory on the way to an entry is there as well.

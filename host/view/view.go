@@ -168,8 +168,8 @@ func (v *View) shown(host string) bool {
 	}
 }
 
-// creatable reports whether a command could create a path of the host.
-func (v *View) creatable(host string) bool {
+// Creatable reports whether a command could create a path of the host.
+func (v *View) Creatable(host string) bool {
 	return slices.ContainsFunc(v.places(host), func(at string) bool {
 		e, _ := v.cover(at)
 		return e.Access == shared.ReadWrite
@@ -280,14 +280,14 @@ func (v *View) inView(p string) bool {
 		return false
 	}
 	if v.wholeHost {
-		return Beneath(shared.FilesystemHost, "", p)
+		return beneathTable(shared.FilesystemHost, "", p)
 	}
 	return slices.ContainsFunc(systemView[:], func(dir string) bool { return paths.Inside(dir, p) })
 }
 
-// Beneath reports whether a path of the host, which no entry has, lies in what
+// beneathTable reports whether a path of the host, which no entry has, lies in what
 // there is beneath the table. Of those directories an engine shows what does no harm.
-func Beneath(filesystem shared.Filesystem, home, p string) bool {
+func beneathTable(filesystem shared.Filesystem, home, p string) bool {
 	in := func(dir string) bool { return paths.Inside(dir, p) }
 	switch {
 	case home != "" && in(home):
@@ -352,10 +352,6 @@ func (v *View) Writable() []string {
 func (v *View) Visible(host string) bool {
 	return v.shown(host) || v.inHostView(host) || v.inView(host)
 }
-
-// Creatable reports whether a command could create a path of the host, and
-// WritableAt whether an entry that is writable shows it.
-func (v *View) Creatable(host string) bool { return v.creatable(host) }
 
 // WritableAt reports whether an entry that is writable shows a path of the host.
 func (v *View) WritableAt(host string) bool { return v.writer(host) != nil }
