@@ -278,7 +278,6 @@ var told = []string{"host", "config", "workspace", "scan", "policy", "approvals"
 // readsProcess are the functions that may, all the same.
 var readsProcess = map[string]string{
 	"fillIn":                "host.New takes what its caller leaves out",
-	"privateDir":            "the place of an engine's socket",
 	"ServeBuiltin":          "the process is an engine's, and is told so by its environment",
 	"forgottenServeBuiltin": "it finds out whether the process should be an engine's",
 }
@@ -295,7 +294,7 @@ var processState = map[string][]string{
 
 func TestEnvironmentIsTold(t *testing.T) {
 	t.Parallel()
-	files := 0
+	used, files := map[string]bool{}, 0
 	for _, dir := range told {
 		err := filepath.WalkDir(filepath.Join("..", dir), func(p string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
@@ -308,7 +307,7 @@ func TestEnvironmentIsTold(t *testing.T) {
 			}
 			found, err := processReads(p, text)
 			for _, at := range found {
-				if readsProcess[at.function] == "" {
+				if used[at.function] = true; readsProcess[at.function] == "" {
 					t.Errorf("%s: %s uses %s: its caller has to tell it", at.position, at.function, at.name)
 				}
 			}
@@ -316,6 +315,11 @@ func TestEnvironmentIsTold(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+	for function := range readsProcess {
+		if !used[function] {
+			t.Errorf("%s reads nothing of its process: take it out of readsProcess", function)
 		}
 	}
 	if files < 50 {
