@@ -31,22 +31,23 @@ type openSandbox struct {
 	engine   *runningEngine
 	decision policy.Decision
 	running  *atomic.Int64 // commands, and whatever else holds it
-	giveUp   func()        // of one command: what holds places for it
+	// releaseHeld gives up the places that are held for one command.
+	releaseHeld func()
 }
 
 // release gives up what Host.sandbox gave. Nil is allowed.
 func (sb *openSandbox) release() {
 	if sb != nil {
-		sb.giveUp()
+		sb.releaseHeld()
 		sb.running.Add(-1)
 	}
 }
 
 // forCommand is sb for one command, with what was resolved for it.
-func (sb *openSandbox) forCommand(now *facts.Resolved, giveUp func()) *openSandbox {
+func (sb *openSandbox) forCommand(now *facts.Resolved, releaseHeld func()) *openSandbox {
 	sb.running.Add(1)
 	one, r := *sb, *now
-	one.giveUp, one.resolved = giveUp, &r
+	one.releaseHeld, one.resolved = releaseHeld, &r
 	r.Spec = sb.resolved.Spec
 	if r.Spec.Unconfined {
 		r.Notes = nil // which are about mounts
@@ -100,7 +101,7 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 	if err != nil {
 		return nil, &SandboxError{Sandbox: name, Err: err}
 	}
-	giveUp := func() { h.linger.giveUp(via.slot(name), held) }
+	releaseHeld := func() { h.linger.giveUp(via.slot(name), held) }
 	if sb := slot.current; sb != nil {
 		usable, err := sb.engine.usable(ctx)
 		switch {
@@ -108,7 +109,7 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 			held.Release()
 			return nil, err
 		case usable && slices.Equal(sb.resolved.Spec.Table, resolved.Spec.Table):
-			return sb.forCommand(resolved, giveUp), nil
+			return sb.forCommand(resolved, releaseHeld), nil
 		case usable:
 			slot.retired = append(slot.retired, sb)
 			slot.current = nil
@@ -127,7 +128,7 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 	slot.current = opened
 	// Not before: what an engine keeps for a session can go with its last sandbox.
 	slot.closeRetired(ctx, false)
-	return opened.forCommand(resolved, giveUp), nil
+	return opened.forCommand(resolved, releaseHeld), nil
 }
 
 // resolve resolves a definition in the Host's session.

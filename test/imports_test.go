@@ -75,10 +75,10 @@ var rules = []rule{
 	{packages: "plugins/internal/inside", ours: []string{"shared"}, others: []string{}}, // for tests alone
 	{packages: "plugins/*/sbxhost-engine-*", ours: []string{"shared", "plugins/*"}, others: []string{}},
 	{packages: "host/view", ours: []string{"hostpath", "workspace", "glob", "scan", "shared"}, others: []string{}, pure: true},
-	{packages: "host/env", ours: []string{"host/view", "shared"}, others: []string{}, pure: true},
+	{packages: "host/env", ours: []string{"host/view"}, others: []string{}, pure: true},
 	{packages: "host/stdio", ours: []string{"shared"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
 	{packages: "host/facts", ours: []string{"host/env", "host/view", "approvals", "glob", "hostpath", "scan", "sessiondir", "shared", "stubs", "workspace"}, others: []string{"github.com/hashicorp/go-hclog", "golang.org/x/sys"}},
-	{packages: "host/session", ours: []string{"host/view", "hostpath", "sessiondir", "workspace", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
+	{packages: "host/session", ours: []string{"host/view", "hostpath", "sessiondir", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
 	{packages: "host", ours: []string{"host/*", "hostpath", "policy", "approvals", "audit", "sessiondir", "workspace", "stubs", "shared", "shared/dial", "shared/sandboxinit", "shared/wire"}},
 	{packages: "config", ours: []string{"host", "host/env", "host/view", "policy", "audit", "shared", "glob"}},
 	{packages: "telemetry", others: []string{}},
