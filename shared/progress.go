@@ -18,8 +18,3 @@ func Progress(ctx context.Context, e Event) {
 		report(e)
 	}
 }
-
-func wantsProgress(ctx context.Context) bool {
-	_, ok := ctx.Value(progressKey{}).(func(Event))
-	return ok
-}
