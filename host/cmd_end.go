@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -52,7 +53,7 @@ func (c *Cmd) supervise() {
 	defer close(c.ended)
 	defer c.opened.release()
 	if !c.deadline.IsZero() {
-		late := time.Until(c.deadline) + c.grace() + enginePatience
+		late := time.Until(c.deadline) + c.grace() + launch.Patience
 		defer time.AfterFunc(late, c.giveUp).Stop()
 	}
 	type end struct {
@@ -81,7 +82,7 @@ func (c *Cmd) supervise() {
 			waiting = false
 			select {
 			case last = <-told: // of the engine's end, mostly
-			case <-time.After(lostPatience):
+			case <-time.After(launch.LostPatience):
 				last.err = &shared.Error{Kind: shared.ErrBroken, Message: "the engine does not tell how the command ended"}
 			}
 			c.gaveUp = last.err != nil
@@ -130,7 +131,7 @@ func (c *Cmd) sandboxError(err error) error {
 		// It was the host that has ended the engine.
 		return &SandboxError{Sandbox: c.opened.name, Err: ErrClosed}
 	}
-	return &SandboxError{Sandbox: c.opened.name, Err: c.opened.engine.lost(err)}
+	return &SandboxError{Sandbox: c.opened.name, Err: c.opened.engine.Lost(err)}
 }
 
 // wrapUp finds out what the command has left, and logs its end; a nil result is that
@@ -166,9 +167,9 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 		case <-late:
 			waiting = false
 		case <-overdue:
-			overdue, late = nil, time.After(lostPatience)
+			overdue, late = nil, time.After(launch.LostPatience)
 		case <-cancelled:
-			cancelled, late = nil, time.After(lostPatience)
+			cancelled, late = nil, time.After(launch.LostPatience)
 		}
 	}
 	for _, note := range fewNotes(f.replaced) {
@@ -203,18 +204,13 @@ func (c *Cmd) cancel() error {
 	}
 }
 
-// enginePatience is how long an engine may take to end a command that it was to
-// kill. It is twice what an engine needs whose launcher or init is stopped, and
-// leaves two seconds of the five in which a time limit is held.
-const enginePatience = 3 * time.Second
-
 // signalPatience is how long an engine may take to answer that it has sent a
 // signal.
 const signalPatience = time.Second
 
 // kill ends the command. That must not depend on an engine that hangs.
 func (c *Cmd) kill() error {
-	c.killOnce.Do(func() { time.AfterFunc(enginePatience, c.giveUp) })
+	c.killOnce.Do(func() { time.AfterFunc(launch.Patience, c.giveUp) })
 	ctx, cancel := context.WithTimeout(context.Background(), signalPatience)
 	defer cancel()
 	err := c.process.Signal(ctx, syscall.SIGKILL)
@@ -229,7 +225,7 @@ func (c *Cmd) kill() error {
 func (c *Cmd) giveUp() {
 	c.giveUpOnce.Do(func() {
 		if !c.endKnown.Load() {
-			c.opened.engine.kill()
+			c.opened.engine.Kill()
 		}
 		close(c.overdue)
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/host/stdio"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
@@ -182,13 +183,13 @@ func (c *Cmd) unstarted(ctx context.Context, err error) error {
 func (c *Cmd) undo() {
 	c.files.Close()
 	defer c.opened.release()
-	ctx, cancel := context.WithTimeout(context.Background(), enginePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), launch.Patience)
 	defer cancel()
 	c.starting.Signal(ctx, syscall.SIGKILL)
 	if _, err := c.starting.Wait(ctx); ctx.Err() != nil {
-		c.opened.engine.kill()
+		c.opened.engine.Kill()
 	} else if err != nil {
-		c.opened.engine.lost(err)
+		c.opened.engine.Lost(err)
 	}
 }
 
@@ -279,13 +280,13 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 		}
 	}()
 	c.mu.Lock()
-	c.report = Report{Sandbox: opened.name, Engine: opened.engine.info.Name, Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason}
+	c.report = Report{Sandbox: opened.name, Engine: opened.engine.Info.Name, Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason}
 	c.report.Session, c.report.Overlays = c.host.sessionOf(opened), overlaysOf(&opened.resolved.Spec)
 	c.mu.Unlock()
 	if decision.Outcome == policy.Denied { // the last line of defence
 		return &DeniedError{Sandbox: opened.name, Decision: decision}
 	}
-	if c.TTYOptional && !opened.engine.info.Features.Has(shared.FeatureTTY) {
+	if c.TTYOptional && !opened.engine.Info.Features.Has(shared.FeatureTTY) {
 		c.withoutTTY()
 	}
 	command, _, err := c.command(ctx, opened, false)
@@ -321,7 +322,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	if !c.deadline.IsZero() {
 		command.Timeout = max(time.Until(c.deadline), 1)
 	}
-	at(ctx, "engine %q started it", opened.engine.info.Name)
+	at(ctx, "engine %q started it", opened.engine.Info.Name)
 	c.starting, err = opened.Start(ctx, command, files)
 	if refused, ok := errors.AsType[*shared.Error](err); ok && c.TTY && c.TTYOptional && refused.Kind == shared.ErrUnsupported && refused.Attribute == "tty" {
 		// Stdio is streamed to it. Nothing has run.
@@ -334,7 +335,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			opened.engine.doubt()
+			opened.engine.Doubt()
 			return ctx.Err()
 		}
 		return c.sandboxError(err)
@@ -368,8 +369,8 @@ func (c *Cmd) command(ctx context.Context, opened *openSandbox, planning bool) (
 	}
 	command := shared.Command{Args: c.Args, Script: c.Script, Env: entries, Dir: dir, TTY: c.TTY,
 		Timeout: c.timeLimit(), Grace: cmp.Or(opened.def.Limits.Grace, DefaultGrace)}
-	if c.TTY && !opened.engine.info.Features.Has(shared.FeatureTTY) {
-		return shared.Command{}, nil, unsupported(opened.engine.info.Name, shared.Requirement{Feature: shared.FeatureTTY, Attribute: "TTY"})
+	if c.TTY && !opened.engine.Info.Features.Has(shared.FeatureTTY) {
+		return shared.Command{}, nil, unsupported(opened.engine.Info.Name, shared.Requirement{Feature: shared.FeatureTTY, Attribute: "TTY"})
 	}
 	return command, origins, command.Validate()
 }

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"slices"
 
+	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
@@ -32,43 +31,13 @@ func (r route) slot(name string) string {
 	return fmt.Sprintf("%s\x00%s\x00%v", name, r.engine, r.unconfined)
 }
 
-// isAuto reports whether a definition leaves the choice of the engine open.
-func isAuto(engine string) bool { return engine == "" || engine == "auto" }
-
-// AutoEngines are the engines that "auto" chooses from, the best one first: it
-// takes the first that works on this machine. Docker is among them only where
-// it was declared, since it needs an image to be chosen.
-func (h *Host) AutoEngines() []string {
-	platform := platformEngines(runtime.GOOS)
-	engines := slices.DeleteFunc(slices.Clone(platform), func(name string) bool { return !h.knows(name) })
-	if len(engines) == 0 {
-		engines = platform[:1] // which the error names
-	}
-	_, declared := h.options.Engines["docker"]
-	_, injected := h.options.Inject["docker"]
-	if declared || injected {
-		engines = append(engines, "docker")
-	}
-	return engines
-}
-
-// knows reports whether an engine is a part of this program, or was given to it. In a
-// directory of engines there may be any.
-func (h *Host) knows(name string) bool {
-	_, builtin := h.options.Builtins.engines[name]
-	_, declared := h.options.Engines[name]
-	_, injected := h.options.Inject[name]
-	_, attached := h.options.Reattach[name]
-	return builtin || declared || injected || attached || h.options.EngineDir != ""
-}
-
 // routes are the ways in which a command of a definition can run sandboxed.
 func (h *Host) routes(def Definition) []route {
 	routes := []route{{}} // the platform's, where it is not named
-	if !isAuto(def.Engine) {
+	if !launch.IsAuto(def.Engine) {
 		return routes
 	}
-	for _, engine := range h.AutoEngines()[1:] {
+	for _, engine := range h.engines.Auto()[1:] {
 		// Without an image there is nothing that a declared docker could run.
 		if _, injected := h.options.Inject[engine]; engine != "docker" || injected || len(def.Config) > 0 {
 			routes = append(routes, route{engine: engine})
@@ -80,7 +49,7 @@ func (h *Host) routes(def Definition) []route {
 // forRoute is a definition as a route carries it out: what "auto" is given of
 // options is docker's.
 func forRoute(d Definition, via route) Definition {
-	if isAuto(d.Engine) && via.engine != "docker" {
+	if launch.IsAuto(d.Engine) && via.engine != "docker" {
 		d.Config = nil
 	}
 	return d
@@ -94,7 +63,7 @@ func (h *Host) facts(def Definition) (policy.Facts, error) {
 		return policy.Facts{}, view.Invalid("fallback", err.Error(), "")
 	}
 	f := policy.Facts{
-		Engine: h.engineName(def.Engine), Named: !isAuto(def.Engine), Fallback: fallback,
+		Engine: h.engines.Resolve(def.Engine), Named: !launch.IsAuto(def.Engine), Fallback: fallback,
 		AllowBypass: o.AllowBypass, Mode: o.Mode, ModeOrigin: o.ModeOrigin,
 	}
 	if def.Filesystem == "host" {
@@ -130,7 +99,7 @@ func (h *Host) decideEngine(def Definition, info shared.Info, spec *shared.Spec)
 		return d, &ruleError{d.Rule, unsupported(info.Name, d.Missing)}
 	}
 	hint := d.Hint
-	if d.Rule == policy.RuleUnconfinedAuto && !isAuto(def.Engine) {
+	if d.Rule == policy.RuleUnconfinedAuto && !launch.IsAuto(def.Engine) {
 		hint = fmt.Sprintf("it is known here as %q, and calls itself %q: have its engine block, or its program, and the definition name it so, if that is meant", def.Engine, info.Name)
 	}
 	return d, &ruleError{d.Rule, &shared.Error{Kind: shared.ErrDenied, Attribute: "engine", Message: d.Reason, Hint: hint}}
@@ -153,7 +122,7 @@ func (e *ruleError) Unwrap() error { return e.error }
 // disk, or stop and kill an engine; what fails by that is an error, and runs nowhere.
 func (h *Host) firstUsable(ctx context.Context, name string, def Definition, facts *policy.Facts, try func(via route, engine string) error) (first error) {
 	for _, via := range h.routes(def) {
-		engine := h.engineName(def.Engine)
+		engine := h.engines.Resolve(def.Engine)
 		if via.engine != "" {
 			engine = via.engine
 		}
@@ -205,7 +174,7 @@ func (h *Host) ready(ctx context.Context, name string) (opened *openSandbox, fac
 			return nil
 		}
 		if err != nil {
-			err = &SandboxError{Sandbox: name, Err: opened.engine.lost(err)}
+			err = &SandboxError{Sandbox: name, Err: opened.engine.Lost(err)}
 		} else {
 			err = notReady(name, probe)
 		}

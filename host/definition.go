@@ -54,19 +54,3 @@ type WorkspaceOptions struct {
 	// GIT_COMMITTER_EMAIL. It is looked up once, when a command first needs it.
 	Env map[string]string
 }
-
-// EngineSource says where an engine that is not built in comes from.
-type EngineSource struct {
-	// Source is the path of its executable, absolute or beginning with "~/".
-	Source string
-	// SHA256 are the checksums that the executable must have, by platform such
-	// as "linux_amd64", in hexadecimal. It is checked at every start, on the
-	// opened file that is then executed. Nil means any; a platform that is
-	// missing from a map that is not empty is refused.
-	SHA256 map[string]string
-	// Env names the variables of the host's environment that the engine's
-	// process may see.
-	Env []string
-	// Args are further arguments of its command line.
-	Args []string
-}

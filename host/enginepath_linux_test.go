@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
@@ -36,7 +37,7 @@ func TestEnginePath(t *testing.T) {
 		{map[string]string{"SBXHOST_ENGINE_PATH": "."}, nil, `"." is not an absolute path`},
 		{map[string]string{"SBXHOST_ENGINE_PATH": "~/x"}, nil, `"~/x" is not an absolute path`},
 	} {
-		got, err := host.EnginePath(func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
+		got, err := launch.Path(func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
 		if c.err == "" && (err != nil || !slices.Equal(got, c.want)) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%v: %q, %v", c.env, got, err)
 		}
@@ -81,7 +82,7 @@ func TestInstalledEngines(t *testing.T) {
 	}
 	program(t, second+"/engine-else")
 	must(t, os.Mkdir(second+"/sbxhost-engine-dir", 0o755))
-	got := host.InstalledEngines([]string{"/nonexistent", first, second})
+	got := launch.Installed([]string{"/nonexistent", first, second})
 	want := map[string]string{
 		"mine": first + "/sbxhost-engine-mine", "Mine-2.x_y": first + "/sbxhost-engine-Mine-2.x_y", "other": second + "/sbxhost-engine-other",
 	}

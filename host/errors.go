@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/hostpath"
@@ -55,30 +54,6 @@ func (e *ExitError) Error() string {
 	}
 	return e.ExitStatus.String()
 }
-
-// EngineError says that an engine's process could not be started, or was lost,
-// with the end of what it logged.
-type EngineError struct {
-	Engine string // its name
-	Source string // where it came from: "built in" or its path
-	Err    error
-	Log    string // up to 8 KiB; may be empty
-}
-
-func (e *EngineError) Error() string {
-	s := fmt.Sprintf("engine %q", e.Engine)
-	if e.Source != "" {
-		s += " (" + e.Source + ")"
-	}
-	s += ": " + e.Err.Error()
-	if e.Log != "" {
-		s += "\nits log ends:\n  " + strings.ReplaceAll(e.Log, "\n", "\n  ")
-	}
-	return s
-}
-
-// Unwrap gives the cause.
-func (e *EngineError) Unwrap() error { return e.Err }
 
 // SandboxError says which definition could not be used. It unwraps to the
 // cause: a *shared.Error names the attribute at fault.

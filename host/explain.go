@@ -54,7 +54,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	}
 	plan, err := opened.Plan(c.ctx, command)
 	if err != nil {
-		return nil, &SandboxError{Sandbox: opened.name, Err: opened.engine.lost(err)}
+		return nil, &SandboxError{Sandbox: opened.name, Err: opened.engine.Lost(err)}
 	}
 	var remarks []string
 	if !opened.resolved.Spec.Unconfined {
@@ -65,7 +65,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 		plan.Notes = append([]string{"nothing would run: " + err.Error()}, plan.Notes...)
 	}
 	return &Explanation{
-		Sandbox: opened.name, Engine: opened.engine.info.Name, Source: opened.engine.source,
+		Sandbox: opened.name, Engine: opened.engine.Info.Name, Source: opened.engine.Source,
 		Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason, Asks: decision.Ask,
 		Exposed: decision.Exposed, Sensitive: decision.Sensitive,
 		Session: c.host.sessionOf(opened), Spec: opened.resolved.Spec, Command: command, Env: origins, Plan: plan,

@@ -16,11 +16,11 @@ import (
 
 	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/wire"
 	"github.com/sbxhost/sbxhost/stubs"
 	"github.com/sbxhost/sbxhost/workspace"
 )
@@ -28,6 +28,7 @@ import (
 // Host runs commands in sandboxes. It is safe for concurrent use.
 type Host struct {
 	options Options
+	engines *launch.Engines
 	logger  hclog.Logger
 	caller  facts.Caller
 	machine *facts.Machine
@@ -41,28 +42,22 @@ type Host struct {
 
 	mu        sync.Mutex
 	closed    bool
-	engines   map[string]*engineSlot
 	sandboxes map[string]*sandboxSlot
 }
 
 // New makes a Host. It resolves the workspace and starts nothing: engines
 // start when a command first needs them. An error names the option at fault.
 func New(ctx context.Context, o Options) (*Host, error) {
-	if err := forgottenServeBuiltin(); err != nil {
+	if err := launch.ForgottenServeBuiltin(); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	for name := range o.Reattach {
-		if !ValidEngineName(name) || isAuto(name) || engineName(name) != name {
-			return nil, fmt.Errorf("%s: %q is not the name of an engine; it takes the name by which the engine calls itself", wire.ReattachEnv, name)
-		}
-	}
 	if err := o.fillIn(); err != nil {
 		return nil, err
 	}
-	h := &Host{options: o, logger: o.Logger, linger: newLingerer(o.Linger), engines: map[string]*engineSlot{}, sandboxes: map[string]*sandboxSlot{}}
+	h := &Host{options: o, logger: o.Logger, linger: newLingerer(o.Linger), sandboxes: map[string]*sandboxSlot{}}
 	h.life, h.endLife = context.WithCancel(context.Background())
 	if h.logger == nil {
 		h.logger = hclog.NewNullLogger()
@@ -72,6 +67,18 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	}
 	h.caller = callerOf(&o)
 	h.machine = onlyCaller(h.caller)
+	var err error
+	h.engines, err = launch.New(launch.Options{
+		Builtins: o.Builtins, Dir: o.EngineDir, Declared: o.Engines, Path: o.EnginePath, Reattach: o.Reattach, Inject: o.Inject,
+		Home: h.caller.Home, Environ: h.caller.Environ, StartTimeout: o.StartTimeout, Logger: h.logger,
+		Written: func(p string) string {
+			_, dir := h.commandsWrite([]string{p})
+			return dir
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
 	if o.EnginesOnly {
 		return h, nil
 	}
@@ -140,7 +147,7 @@ func (h *Host) findWorkspace(ctx context.Context) error {
 	if c.Records, err = h.openRecords(); err != nil {
 		return err
 	}
-	c.Programs, c.Reserved = h.programs(), h.reservedPlaces(owner)
+	c.Programs, c.Reserved = h.engines.Programs(), h.reservedPlaces(owner)
 	c.Trusted, c.Engines = h.trustedPaths(c.Records)
 	h.machine = facts.New(c)
 	return nil
@@ -210,13 +217,6 @@ func onlyCaller(c facts.Caller) *facts.Machine {
 	return &facts.Machine{Config: facts.Config{Caller: c, Workspace: &workspace.Workspace{}}}
 }
 
-func (h *Host) startTimeout() time.Duration {
-	if h.options.StartTimeout > 0 {
-		return h.options.StartTimeout
-	}
-	return defaultStartTimeout
-}
-
 // Workspace resolves paths as commands see them: what a command calls /tmp/x is
 // the file that ResolveForRead("/tmp/x") finds, if WorkspaceOptions.Temp is set.
 // Of what lies in an overlay - an extra readable root, a toolchain - it finds
@@ -264,29 +264,6 @@ func (h *Host) Check(ctx context.Context, sandbox string) error {
 	return err
 }
 
-// EngineInfo gives what an engine says of itself, starting it if need be.
-func (h *Host) EngineInfo(ctx context.Context, name string) (shared.Info, error) {
-	e, err := h.engine(ctx, name)
-	if err != nil {
-		return shared.Info{}, err
-	}
-	if err := e.confirm(ctx); err != nil {
-		return shared.Info{}, err
-	}
-	return e.info, nil
-}
-
-// EngineProbe finds out whether an engine works on this machine, starting it
-// if need be.
-func (h *Host) EngineProbe(ctx context.Context, name string) (shared.Probe, error) {
-	e, err := h.engine(ctx, name)
-	if err != nil {
-		return shared.Probe{}, err
-	}
-	probe, err := e.Probe(ctx)
-	return probe, e.lost(err)
-}
-
 // closeTimeout bounds how long Close asks an engine to end its commands, before
 // it kills the engine and them with it.
 const closeTimeout = 5 * time.Second
@@ -322,7 +299,6 @@ func (h *Host) Close() error {
 	}
 	h.closed = true
 	sandboxes := slices.Collect(maps.Values(h.sandboxes))
-	engines := slices.Collect(maps.Values(h.engines))
 	h.mu.Unlock()
 
 	h.endLife()
@@ -334,14 +310,14 @@ func (h *Host) Close() error {
 		if !acquire(ctx, slot.lock) {
 			continue // who has it finds the Host closed
 		}
-		if sb := slot.current; sb != nil && (sb.engine.process == nil || sb.running.Load() > 0) {
+		if sb := slot.current; sb != nil && (!sb.engine.HasProcess() || sb.running.Load() > 0) {
 			errs = append(errs, sb.close(context.Background())) // the engine closes others as it ends
 		}
 		errs = append(errs, slot.closeRetired(context.Background(), true))
 		slot.current = nil
 		<-slot.lock
 	}
-	ended := h.stopEngines(ctx, engines)
+	ended := h.engines.Close(ctx)
 	released := make(chan error, 1)
 	go func() {
 		h.linger.close() // no command runs any more, and engines take a moment to end

@@ -45,7 +45,7 @@ type Options struct {
 	Engines map[string]EngineSource
 	// EnginePath are directories in which engines by the name of
 	// sbxhost-engine-NAME are looked for that are neither built in nor in
-	// Engines; see the function EnginePath. Empty means nowhere.
+	// Engines; see launch.Path. Empty means nowhere.
 	EnginePath []string
 	// Reattach are engines that run already, started with -debug, by name; they
 	// take the place of all but injected ones. See wire.ReattachEnv.
@@ -87,5 +87,3 @@ type Options struct {
 	// Logger receives what the host and its engines log; nil discards it.
 	Logger hclog.Logger
 }
-
-const defaultStartTimeout = 10 * time.Second

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/host/view"
 )
 
@@ -23,8 +24,8 @@ func (h *Host) reservedPlaces(owner *facts.Owner) (list []view.Reserved) {
 		add(filepath.Dir(dir), "engines that are installed", filepath.Base(dir))
 	}
 	programs := []string{"sbxhost-init", "sbxhost-telemetry"}
-	for _, name := range slices.Concat(h.EngineNames(), separateEngines[:]) {
-		programs = append(programs, enginePrefix+name)
+	for _, name := range slices.Concat(h.EngineNames(), launch.Separate) {
+		programs = append(programs, "sbxhost-engine-"+name)
 	}
 	add(h.options.EngineDir, "a program of sbxhost", programs...)
 	if exe, err := os.Executable(); err == nil {
@@ -87,7 +88,7 @@ func (h *Host) trustedPaths(records []facts.Record) (all, engines []view.Trusted
 		engines = append(engines, view.Trusted{Path: dir, What: "engines that are installed"})
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.options.Engines)) {
-		source := h.declaredPath(h.options.Engines[name])
+		source := h.engines.SourcePath(name)
 		all = append(all, view.Trusted{Path: source, What: fmt.Sprintf("the source of engine %q", name)})
 		if filepath.IsAbs(source) {
 			engines = append(engines, view.Trusted{Path: source, What: "engine " + name})

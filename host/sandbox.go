@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/policy"
@@ -28,7 +29,7 @@ type openSandbox struct {
 	name     string
 	def      Definition
 	resolved *facts.Resolved
-	engine   *runningEngine
+	engine   *launch.Engine
 	decision policy.Decision
 	running  *atomic.Int64 // commands, and whatever else holds it
 	// releaseHeld gives up the places that are held for one command.
@@ -86,7 +87,7 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	engine := func() (*runningEngine, error) { return h.engine(ctx, cmp.Or(via.engine, def.Engine)) }
+	engine := func() (*launch.Engine, error) { return h.engine(ctx, cmp.Or(via.engine, def.Engine)) }
 	if slot.current == nil {
 		var cancel func()
 		engine, cancel = h.engineAhead(ctx, cmp.Or(via.engine, def.Engine))
@@ -103,7 +104,8 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 	}
 	releaseHeld := func() { h.linger.giveUp(via.slot(name), held) }
 	if sb := slot.current; sb != nil {
-		usable, err := sb.engine.usable(ctx)
+		at(ctx, "engine %q answered", sb.engine.Info.Name)
+		usable, err := sb.engine.Usable(ctx)
 		switch {
 		case err != nil:
 			held.Release()
@@ -161,8 +163,8 @@ func (h *Host) resolve(ctx context.Context, name string, def Definition, unconfi
 	}
 }
 
-func (h *Host) open(ctx context.Context, name string, def Definition, resolved *facts.Resolved, via route, started func() (*runningEngine, error)) (*openSandbox, error) {
-	at(ctx, "engine %q was started", h.engineName(cmp.Or(via.engine, def.Engine)))
+func (h *Host) open(ctx context.Context, name string, def Definition, resolved *facts.Resolved, via route, started func() (*launch.Engine, error)) (*openSandbox, error) {
+	at(ctx, "engine %q was started", h.engines.Resolve(cmp.Or(via.engine, def.Engine)))
 	engine, err := started()
 	if err != nil {
 		return nil, err
@@ -171,44 +173,38 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 	if via.unconfined {
 		// Who approves the run approves that no limit is held; events say so.
 		resolved.Spec.Unconfined, resolved.Spec.Limits.BestEffort = true, true
-		if missing := engine.info.Features.Missing(resolved.Spec.Requires()); len(missing) > 0 {
-			return nil, unsupported(engine.info.Name, missing[0])
+		if missing := engine.Info.Features.Missing(resolved.Spec.Requires()); len(missing) > 0 {
+			return nil, unsupported(engine.Info.Name, missing[0])
 		}
 	} else {
-		resolved.Spec.Unconfined = engine.info.Features.Has(shared.FeatureUnconfined)
+		resolved.Spec.Unconfined = engine.Info.Features.Has(shared.FeatureUnconfined)
 	}
 	spec := resolved.Spec
-	if !spec.Unconfined && !engine.info.Features.Has(shared.FeatureRemap) {
+	if !spec.Unconfined && !engine.Info.Features.Has(shared.FeatureRemap) {
 		var notes []string
 		spec, notes = resolved.AsHost()
 		resolved.Notes = append(resolved.Notes, notes...)
 	}
-	if !engine.info.Features.Has(shared.FeatureHidden) {
+	if !engine.Info.Features.Has(shared.FeatureHidden) {
 		// Nobody has asked for it, and nothing of the host shows there.
 		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAbove })
 	}
 	if !via.unconfined {
-		if decided, err = h.decideEngine(def, engine.info, &spec); err != nil {
+		if decided, err = h.decideEngine(def, engine.Info, &spec); err != nil {
 			return nil, err
 		}
 	}
 	if resolved.Spec.Unconfined {
 		resolved.Notes = nil // which are about mounts
 	}
-	at(ctx, "engine %q opened the sandbox", engine.info.Name)
+	at(ctx, "engine %q opened the sandbox", engine.Info.Name)
 	spec.Prepare = !h.options.OneShot
 	sandbox, err := engine.Open(ctx, spec)
 	if err != nil && ctx.Err() != nil {
-		engine.doubt()
-	}
-	if confirmErr := engine.confirm(ctx); confirmErr != nil {
-		if err == nil {
-			sandbox.Close(context.WithoutCancel(ctx))
-		}
-		return nil, engine.lost(confirmErr)
+		engine.Doubt()
 	}
 	if err != nil {
-		return nil, engine.lost(err)
+		return nil, engine.Lost(err)
 	}
 	return &openSandbox{Sandbox: sandbox, name: name, def: def, resolved: resolved, engine: engine, decision: decided,
 		running: new(atomic.Int64)}, nil

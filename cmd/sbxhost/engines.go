@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/host/launch"
 )
 
 // host opens a Host on the configuration in force, for its engines alone.
@@ -76,7 +77,7 @@ func (a *app) enginesList(fs *flag.FlagSet) func() error {
 		defer h.Close()
 		list := []listedEngine{}
 		rows := [][]string{{"NAME", "AUTO", "VERSION", "FROM", "WHAT IT DOES"}}
-		installed := host.InstalledEngines(s.options.EnginePath)
+		installed := launch.Installed(s.options.EnginePath)
 		separate := h.SeparateEngines()
 		for _, name := range listOrder(h) {
 			e := listedEngine{Name: name, Auto: 1 + slices.Index(h.AutoEngines(), name), Source: s.options.Engines[name].Source}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/host/launch"
 )
 
 // enginesPin writes checksums of engines into the configuration.
@@ -44,7 +45,7 @@ func (a *app) enginesPin(fs *flag.FlagSet) func() error {
 		text := before
 		var b strings.Builder
 		for _, f := range files {
-			sum, err := host.Checksum(f.Path)
+			sum, err := launch.Checksum(f.Path)
 			if err != nil {
 				return fmt.Errorf("engine %q: %w", f.Name, err)
 			}
@@ -52,7 +53,7 @@ func (a *app) enginesPin(fs *flag.FlagSet) func() error {
 				fmt.Fprintf(&b, "%s: %s is pinned already\n", f.Name, sum)
 				continue
 			}
-			if text, err = file.Pin(config.Pin{Engine: f.Name, Source: f.Path, Platform: host.Platform(), SHA256: sum}); err != nil {
+			if text, err = file.Pin(config.Pin{Engine: f.Name, Source: f.Path, Platform: launch.Platform(), SHA256: sum}); err != nil {
 				return err
 			}
 			fmt.Fprintf(&b, "%s: %s of %s\n", f.Name, sum, quote(f.Path))
@@ -110,7 +111,7 @@ func (a *app) enginesVerify(fs *flag.FlagSet) func() error {
 		var b strings.Builder
 		for _, f := range files {
 			v := verifiedEngine{Name: f.Name, Path: f.Path, Pinned: f.Pinned, Status: "ok"}
-			if v.SHA256, err = host.Checksum(f.Path); err != nil {
+			if v.SHA256, err = launch.Checksum(f.Path); err != nil {
 				return fmt.Errorf("engine %q: %w", f.Name, err)
 			}
 			switch v.Pinned {
@@ -118,7 +119,7 @@ func (a *app) enginesVerify(fs *flag.FlagSet) func() error {
 				fmt.Fprintf(&b, "%s: ok, %s\n", v.Name, quote(v.Path))
 			case "":
 				v.Status = "unpinned"
-				fmt.Fprintf(&b, "%s: no checksum is pinned for %s; that of %s is %s\n", v.Name, host.Platform(), quote(v.Path), v.SHA256)
+				fmt.Fprintf(&b, "%s: no checksum is pinned for %s; that of %s is %s\n", v.Name, launch.Platform(), quote(v.Path), v.SHA256)
 				if fs.NArg() > 0 {
 					status = statusDiffers
 				}
@@ -140,7 +141,7 @@ const statusDiffers = 1
 
 // engineFiles finds the executables of the engines that are asked for, or of
 // all that have an engine block.
-func engineFiles(h *host.Host, s *setup, asked []string, missingOK bool) ([]host.EngineFile, error) {
+func engineFiles(h *host.Host, s *setup, asked []string, missingOK bool) ([]launch.File, error) {
 	names := sortedKeys(s.options.Engines)
 	if len(asked) > 0 {
 		var err error
@@ -150,7 +151,7 @@ func engineFiles(h *host.Host, s *setup, asked []string, missingOK bool) ([]host
 	} else if len(names) == 0 && !missingOK {
 		return nil, &hinted{fmt.Errorf("%s declares no engine", s.file.Path()), "name an installed one to have it declared and pinned"}
 	}
-	files := make([]host.EngineFile, 0, len(names))
+	files := make([]launch.File, 0, len(names))
 	for _, name := range names {
 		f, err := h.EngineFile(name)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
@@ -140,14 +141,14 @@ func (a *app) evalInput() config.EvalInput {
 		if a.findEngines(&o) != nil {
 			return nil // read has told
 		}
-		return append(sortedKeys(o.Reattach), sortedKeys(host.InstalledEngines(o.EnginePath))...)
+		return append(sortedKeys(o.Reattach), sortedKeys(launch.Installed(o.EnginePath))...)
 	}
 	return input
 }
 
 // findEngines says where engines come from that no file names.
 func (a *app) findEngines(o *host.Options) (err error) {
-	if o.EnginePath, err = host.EnginePath(a.lookupEnv); err != nil {
+	if o.EnginePath, err = launch.Path(a.lookupEnv); err != nil {
 		return err
 	}
 	o.Reattach, err = wire.ParseReattach(a.getenv(wire.ReattachEnv))

@@ -66,8 +66,8 @@ func (e *LaunchError) Error() string {
 // Unwrap gives the cause.
 func (e *LaunchError) Unwrap() error { return e.Err }
 
-// defaultStartTimeout is how long an engine may take to say that it is ready.
-const defaultStartTimeout = 10 * time.Second
+// DefaultStartTimeout is how long an engine may take to say that it is ready.
+const DefaultStartTimeout = 10 * time.Second
 
 // killTimeout bounds the wait for a process that was killed: the kernel may hold it.
 const killTimeout = 5 * time.Second
@@ -85,7 +85,7 @@ func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Launched, err
 	}
 	timeout := o.StartTimeout
 	if timeout == 0 {
-		timeout = defaultStartTimeout
+		timeout = DefaultStartTimeout
 	}
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()

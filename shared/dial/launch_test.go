@@ -107,7 +107,7 @@ func TestLaunchFails(t *testing.T) {
 	if _, err := Launch(ctx, exec.Command("/bin/sleep", "60"), LaunchOptions{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
-	if took := time.Since(begun); took > defaultStartTimeout/2 {
+	if took := time.Since(begun); took > DefaultStartTimeout/2 {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -1,4 +1,4 @@
-package host
+package launch
 
 import (
 	"context"
@@ -22,7 +22,7 @@ type Builtins struct {
 // ServeBuiltin must be the first call of a main that links engines. In a
 // process that a Host has started to serve one of them, or that an engine has
 // started as a sandbox's init, it does that and never returns: it ends the
-// process. Everywhere else it returns at once what [Options.Builtins] needs.
+// process. Everywhere else it returns at once what a Host's Options.Builtins needs.
 func ServeBuiltin(engines ...shared.Engine) Builtins {
 	sandboxinit.Hook()
 	b := Builtins{engines: make(map[string]shared.Engine, len(engines))}
@@ -52,7 +52,7 @@ func ServeBuiltin(engines ...shared.Engine) Builtins {
 // Info gives what the built-in engine of that name says of itself, without
 // starting a process.
 func (b Builtins) Info(name string) (shared.Info, bool) {
-	engine, ok := b.engines[engineName(name)]
+	engine, ok := b.engines[Name(name)]
 	if !ok {
 		return shared.Info{}, false
 	}
@@ -60,9 +60,9 @@ func (b Builtins) Info(name string) (shared.Info, bool) {
 	return info, err == nil
 }
 
-// forgottenServeBuiltin turns a program that a Host started as an engine, and
+// ForgottenServeBuiltin turns a program that a Host started as an engine, and
 // that did not call ServeBuiltin, into an error rather than a fork bomb.
-func forgottenServeBuiltin() error {
+func ForgottenServeBuiltin() error {
 	if name := os.Getenv(builtinEnvVar); name != "" {
 		return fmt.Errorf("this process was started to serve the engine %q: its main must call host.ServeBuiltin before anything else", name)
 	}

@@ -1,4 +1,4 @@
-package host
+package launch
 
 import (
 	"crypto/sha256"
@@ -13,46 +13,13 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
-// Platform is this machine as EngineSource.SHA256 spells it, such as
+// Platform is this machine as Source.SHA256 spells it, such as
 // "linux_amd64".
 func Platform() string { return runtime.GOOS + "_" + runtime.GOARCH }
 
 // ErrChecksum is wrapped by the error of an engine whose executable is not the
 // one that was pinned.
 var ErrChecksum = errors.New("checksum mismatch")
-
-// EngineFile is the executable of an engine.
-type EngineFile struct {
-	Name string
-	// Path is absolute and resolved. Empty for an engine that this program
-	// serves itself, or that is injected: there is no file of its own.
-	Path string
-	// Declared says that an engine block, an entry of Options.Engines, names it.
-	Declared bool
-	// Pinned is the checksum that it must have on this platform, in lower case
-	// hexadecimal; empty means any.
-	Pinned string
-}
-
-// EngineFile finds the executable of an engine, which it neither reads nor
-// starts.
-func (h *Host) EngineFile(name string) (EngineFile, error) {
-	name = h.engineName(name)
-	file := EngineFile{Name: name}
-	if _, ok := h.options.Inject[name]; ok {
-		return file, nil
-	}
-	spec, err := h.findEngine(name)
-	if err != nil {
-		return file, err
-	}
-	file.Declared = spec.declared
-	file.Pinned = spec.sha256
-	if !spec.self {
-		file.Path = spec.path
-	}
-	return file, nil
-}
 
 // Checksum is the SHA-256 of a file in lower case hexadecimal.
 func Checksum(path string) (string, error) {

@@ -1,0 +1,152 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/dial"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// Patience is how long an engine may take to end a command that it was to kill, or to
+// show that it lives. It is twice what an engine needs whose launcher or init is stopped,
+// and leaves two seconds of the five in which a time limit is held.
+const Patience = 3 * time.Second
+
+// idlePatience is how long an engine in which nothing runs may take to leave.
+const idlePatience = 250 * time.Millisecond
+
+// LostPatience is how long an engine whose connection is gone may take to end.
+const LostPatience = time.Second
+
+// orphanPatience is how long the launchers of an engine that was killed may take
+// to end.
+const orphanPatience = 200 * time.Millisecond
+
+// Engine is an engine that can be spoken to.
+type Engine struct {
+	shared.Engine
+	Info   shared.Info // what it says of itself
+	Source string      // where it came from, for people
+
+	process *dial.Launched // nil for an injected or attached engine
+	detach  func()         // from one that somebody else has started; nil for every other
+
+	hung     atomic.Bool // and was killed for it
+	doubting sync.Mutex
+	doubted  bool          // it did not answer in time, once
+	verdict  chan struct{} // closed when it has answered since, or was killed; nil without doubt
+}
+
+// HasProcess reports whether the engine's process is ours, and ends with what it has opened.
+func (e *Engine) HasProcess() bool { return e.process != nil }
+
+// Doubt has an engine that did not answer in time show that it still does. Nobody
+// uses it before that, and one that hangs is killed.
+func (e *Engine) Doubt() {
+	e.doubting.Lock()
+	defer e.doubting.Unlock()
+	if e.process == nil || e.verdict != nil {
+		return
+	}
+	verdict := make(chan struct{})
+	e.doubted, e.verdict = true, verdict
+	go func() {
+		late := time.AfterFunc(Patience, e.Kill)
+		e.process.Ping()
+		late.Stop()
+		e.doubting.Lock()
+		defer e.doubting.Unlock()
+		e.verdict = nil
+		close(verdict)
+	}()
+}
+
+// Usable reports whether the engine lives, and answers.
+func (e *Engine) Usable(ctx context.Context) (bool, error) {
+	e.doubting.Lock()
+	verdict := e.verdict
+	e.doubting.Unlock()
+	if verdict != nil {
+		select {
+		case <-verdict:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	return e.process == nil || !e.hung.Load() && e.running(), nil // its end takes a moment
+}
+
+// running reports whether the engine's process has not ended.
+func (e *Engine) running() bool {
+	select {
+	case <-e.process.Exited():
+		return false
+	default:
+		return true
+	}
+}
+
+// Kill kills the engine's process, if that is ours to kill, and is hanging.
+func (e *Engine) Kill() {
+	e.doubting.Lock()
+	e.doubted = true
+	e.doubting.Unlock()
+	if e.process != nil && e.running() {
+		e.hung.Store(true)
+		_ = e.process.Signal(syscall.SIGKILL)
+	}
+}
+
+// stop ends the engine and what it has started. One that is asked to leave clears up
+// itself after a start that was given up, unless it hangs.
+func (e *Engine) stop() {
+	e.doubting.Lock()
+	doubted := e.doubted
+	e.doubting.Unlock()
+	switch {
+	case e.detach != nil:
+		e.detach()
+	case e.process == nil:
+	case doubted:
+		e.process.Leave(LostPatience)
+		e.process.Kill()
+		sandboxinit.KillOrphans(orphanPatience)
+	default:
+		e.process.Leave(idlePatience)
+		e.process.Kill()
+	}
+}
+
+// Lost turns the loss of an engine's process into an error that says so with
+// the end of its log, and gives every other error as it is.
+func (e *Engine) Lost(err error) error {
+	if e.process == nil || !errors.Is(err, shared.ErrEngineLost) || errors.As(err, new(*Error)) {
+		return err
+	}
+	lived := ""
+	if e.hung.Load() {
+		lived = ": it did not answer in time, and was killed"
+	}
+	select {
+	case <-e.process.Exited():
+	case <-time.After(LostPatience):
+		// A process that lives on without its connection is of no use, and must
+		// not make anybody wait.
+		lived = ": it broke off a call, lived on, and was killed"
+		_ = e.process.Signal(syscall.SIGKILL)
+		select {
+		case <-e.process.Exited():
+		case <-time.After(LostPatience): // the kernel holds it
+		}
+	}
+	sandboxinit.KillOrphans(orphanPatience)
+	return &Error{Engine: e.Info.Name, Source: e.Source,
+		Err: fmt.Errorf("%w%s (%v), and its commands with it", shared.ErrEngineLost, lived, e.process.State()), Log: e.process.Log()}
+}

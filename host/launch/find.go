@@ -1,0 +1,404 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// programPrefix begins the name of an engine's executable.
+const programPrefix = "sbxhost-engine-"
+
+// ours are the engines of this project, which installs them beside one another.
+var ours = []string{"native", "bwrap", "seatbelt", "docker", "noop"}
+
+// Separate are those that are programs of their own and no part of sbxhost.
+var Separate = []string{"docker"}
+
+// ourEnv is what our engines' processes see of the caller's environment. Commands see none
+// of it.
+func ourEnv(name string) []string {
+	env := []string{"SBXHOST_LOG", "TMPDIR", "XDG_RUNTIME_DIR"}
+	if name == "docker" {
+		env = append(env, "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "HOME", "XDG_CACHE_HOME")
+	}
+	return env
+}
+
+// IsAuto reports whether a definition leaves the choice of the engine open.
+func IsAuto(engine string) bool { return engine == "" || engine == "auto" }
+
+// Name gives the name an engine has for what a definition may call it.
+func Name(engine string) string {
+	if engine == "bubblewrap" {
+		return "bwrap"
+	}
+	return engine
+}
+
+// Resolve is [Name], and for "auto" that of the engine that is tried first.
+func (s *Engines) Resolve(engine string) string {
+	if IsAuto(engine) {
+		return s.Auto()[0]
+	}
+	return Name(engine)
+}
+
+// Auto are the engines that "auto" chooses from, the best one first: it
+// takes the first that works on this machine. Docker is among them only where
+// it was declared, since it needs an image to be chosen.
+func (s *Engines) Auto() []string {
+	platform := []string{"native", "bwrap"}
+	if runtime.GOOS == "darwin" {
+		platform = []string{"seatbelt"}
+	}
+	engines := slices.DeleteFunc(slices.Clone(platform), func(name string) bool { return !s.knows(name) })
+	if len(engines) == 0 {
+		engines = platform[:1] // which the error names
+	}
+	_, declared := s.o.Declared["docker"]
+	_, injected := s.o.Inject["docker"]
+	if declared || injected {
+		engines = append(engines, "docker")
+	}
+	return engines
+}
+
+// knows reports whether an engine is a part of this program, or was given to it. In a
+// directory of engines there may be any.
+func (s *Engines) knows(name string) bool {
+	_, builtin := s.o.Builtins.engines[name]
+	_, declared := s.o.Declared[name]
+	_, injected := s.o.Inject[name]
+	_, attached := s.o.Reattach[name]
+	return builtin || declared || injected || attached || s.o.Dir != ""
+}
+
+// Names lists the engines that are known, sorted.
+func (s *Engines) Names() []string {
+	names := map[string]bool{}
+	for _, list := range [][]string{
+		slices.Collect(maps.Keys(s.o.Builtins.engines)),
+		slices.Collect(maps.Keys(s.o.Declared)),
+		slices.Collect(maps.Keys(s.o.Inject)),
+		slices.Collect(maps.Keys(s.o.Reattach)),
+		slices.Collect(maps.Keys(Installed(s.o.Path))),
+	} {
+		for _, name := range list {
+			names[name] = true
+		}
+	}
+	for name, path := range s.SeparatePrograms() {
+		if path != "" {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// SeparatePrograms lists those of this project's engines that are programs of their own, and
+// where they stand beside this program: "" where they do not.
+func (s *Engines) SeparatePrograms() map[string]string {
+	found := make(map[string]string, len(Separate))
+	for _, name := range Separate {
+		found[name] = ""
+		if dir := s.dir(); dir != "" {
+			path := filepath.Join(dir, programPrefix+name)
+			if _, err := os.Lstat(path); err == nil {
+				found[name] = path
+			}
+		}
+	}
+	return found
+}
+
+// File is the executable of an engine.
+type File struct {
+	Name string
+	// Path is absolute and resolved. Empty for an engine that this program
+	// serves itself, or that is injected: there is no file of its own.
+	Path string
+	// Declared says that an engine block, an entry of Options.Declared, names it.
+	Declared bool
+	// Pinned is the checksum that it must have on this platform, in lower case
+	// hexadecimal; empty means any.
+	Pinned string
+}
+
+// File finds the executable of an engine, which it neither reads nor
+// starts.
+func (s *Engines) File(name string) (File, error) {
+	name = s.Resolve(name)
+	file := File{Name: name}
+	if _, ok := s.o.Inject[name]; ok {
+		return file, nil
+	}
+	p, err := s.find(name)
+	if err != nil {
+		return file, err
+	}
+	file.Declared, file.Pinned = p.declared, p.sha256
+	if !p.self {
+		file.Path = p.path
+	}
+	return file, nil
+}
+
+// Command gives the command line by which an engine's process would be started, for tools
+// that start one themselves, with dial.Launch. The program is checked as for a start. Who
+// has done with it calls release: with a pinned checksum, what is executed is the file
+// that was verified.
+func (s *Engines) Command(name string) (cmd *exec.Cmd, release func(), err error) {
+	p, err := s.find(s.Resolve(name))
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd, release, err = p.command()
+	if err != nil {
+		return nil, nil, p.failed(err)
+	}
+	cmd.Dir = "/"
+	return cmd, release, nil
+}
+
+// Programs are the executables that may come to run outside of sandboxes: this program,
+// the engines and inits beside it and in Options.Dir, and the declared and installed
+// engines.
+func (s *Engines) Programs() []string {
+	var list []string
+	add := func(path string) {
+		if resolved, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(list, resolved) {
+			list = append(list, resolved)
+		}
+	}
+	dirs := []string{s.o.Dir}
+	if exe, err := os.Executable(); err == nil {
+		add(exe)
+		dirs = append(dirs, filepath.Dir(exe))
+	}
+	for _, dir := range dirs {
+		if dir == "" {
+			continue
+		}
+		for _, name := range append(s.Names(), "bwrap") {
+			add(filepath.Join(dir, programPrefix+name))
+		}
+		add(filepath.Join(dir, "sbxhost-init"))
+		add(filepath.Join(dir, "sbxhost"))
+	}
+	for name := range s.o.Declared {
+		add(s.SourcePath(name))
+	}
+	for _, path := range Installed(s.o.Path) {
+		add(path)
+	}
+	return list
+}
+
+// SourcePath is the path of a declared engine's executable, as it was declared.
+func (s *Engines) SourcePath(name string) string {
+	source := s.o.Declared[name].Source
+	if rest, ok := strings.CutPrefix(source, "~/"); ok && s.o.Home != "" {
+		return filepath.Join(s.o.Home, rest)
+	}
+	return source
+}
+
+// Path gives the directories in which an installed engine is found by its
+// name, in order: those of SBXHOST_ENGINE_PATH, the user's own below
+// XDG_DATA_HOME (else ~/.local/share), and the system's.
+//
+// An element that is not absolute is an error: it would name a directory of
+// whatever workspace is the current one.
+func Path(lookup func(string) (string, bool)) ([]string, error) {
+	var dirs []string
+	if list, _ := lookup("SBXHOST_ENGINE_PATH"); list != "" {
+		for _, dir := range filepath.SplitList(list) {
+			if !filepath.IsAbs(dir) {
+				return nil, fmt.Errorf("SBXHOST_ENGINE_PATH: %q is not an absolute path; write it out", dir)
+			}
+			dirs = append(dirs, filepath.Clean(dir))
+		}
+	}
+	if data, _ := lookup("XDG_DATA_HOME"); filepath.IsAbs(data) { // as its specification has it, a relative one is ignored
+		dirs = append(dirs, filepath.Join(data, "sbxhost", "engines"))
+	} else if home, _ := lookup("HOME"); filepath.IsAbs(home) {
+		dirs = append(dirs, filepath.Join(home, ".local", "share", "sbxhost", "engines"))
+	}
+	return append(dirs, "/usr/local/lib/sbxhost/engines"), nil
+}
+
+// ValidName reports whether an engine can have that name: up to 64 letters,
+// digits, -, _ and ., the first of them a letter or digit.
+func ValidName(name string) bool {
+	if len(name) == 0 || len(name) > 64 {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !alnum && (i == 0 || c != '-' && c != '_' && c != '.') {
+			return false
+		}
+	}
+	return true
+}
+
+// Installed lists the engines in the directories of dirs by name, with
+// the path of the first of that name. What has no valid name is no engine, nor
+// is what is called as Name calls others; whether one is safe to run is
+// found out when it is.
+func Installed(dirs []string) map[string]string {
+	found := map[string]string{}
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			name, ok := strings.CutPrefix(e.Name(), programPrefix)
+			if _, have := found[name]; ok && !have && ValidName(name) && !IsAuto(name) && Name(name) == name && !e.IsDir() {
+				found[name] = filepath.Join(dir, e.Name())
+			}
+		}
+	}
+	return found
+}
+
+// find says which executable serves an engine: the one that a
+// definition's author declared, the lean one beside this program, or this
+// program itself.
+func (s *Engines) find(name string) (program, error) {
+	if declared, ok := s.o.Declared[name]; ok {
+		return s.declared(name, declared)
+	}
+	_, builtin := s.o.Builtins.engines[name]
+	env := s.pickEnv(ourEnv(name))
+	// Of this program's directory only what is part of it: where other engines are
+	// installed is Path's to say.
+	if dir := s.dir(); dir != "" && ValidName(name) && (builtin || slices.Contains(ours, name) || s.o.Dir != "") {
+		beside := filepath.Join(dir, programPrefix+name)
+		path, err := checkExecutable(beside)
+		if err == nil {
+			return program{name: name, path: path, source: path, env: env}, nil
+		}
+		// What is there and unsafe is refused, not passed over in silence.
+		if !errors.Is(err, fs.ErrNotExist) {
+			return program{}, &Error{Engine: name, Source: beside, Err: err}
+		}
+	}
+	if builtin {
+		self, err := selfPath()
+		if err != nil {
+			return program{}, &Error{Engine: name, Source: "built in", Err: err}
+		}
+		return program{name: name, path: self, self: true, source: "built in", env: append(env, builtinEnvVar+"="+name)}, nil
+	}
+	separate := slices.Contains(Separate, name)
+	if ValidName(name) {
+		path, err := s.installed(name)
+		if err == nil {
+			p := program{name: name, path: path, source: path}
+			if separate {
+				p.env = env
+			}
+			return p, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return program{}, err
+		}
+	}
+	if separate {
+		return program{}, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine",
+			Message: fmt.Sprintf("the engine %q is a program of its own, and is not installed", name),
+			Hint: fmt.Sprintf("put sbxhost-engine-%[1]s beside sbxhost or in a directory of SBXHOST_ENGINE_PATH: "+
+				"CGO_ENABLED=0 go install github.com/sbxhost/sbxhost/plugins/%[1]s/sbxhost-engine-%[1]s@latest", name)}
+	}
+	return program{}, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine",
+		Message: fmt.Sprintf("no engine %q is known here", name),
+		Hint:    "known are " + strings.Join(s.Names(), ", ") + "; install others in a directory of SBXHOST_ENGINE_PATH, or declare them in an engine block"}
+}
+
+func (s *Engines) declared(name string, declared Source) (program, error) {
+	path := s.SourcePath(name)
+	if !filepath.IsAbs(path) {
+		return program{}, invalid("engine."+name+".source", fmt.Sprintf("%q is not absolute", path), "an engine is never looked up in PATH or the workspace")
+	}
+	resolved, err := hostpath.CheckProgram(path, s.o.Written)
+	if err != nil {
+		return program{}, &Error{Engine: name, Source: path, Err: err}
+	}
+	p := program{name: name, path: resolved, source: path, declared: true, args: declared.Args, env: s.pickEnv(declared.Env)}
+	if len(declared.SHA256) > 0 {
+		p.pinned, p.sha256 = true, strings.ToLower(declared.SHA256[Platform()])
+	}
+	return p, nil
+}
+
+// installed looks for an engine in Options.Path. Neither the path, nor what it leads
+// through, nor its end may lie where commands can write, or be what others can replace.
+func (s *Engines) installed(name string) (path string, err error) {
+	for _, dir := range s.o.Path {
+		path := filepath.Join(dir, programPrefix+name)
+		if info, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
+			continue // a directory holds the place of a program that is not there
+		}
+		resolved, err := hostpath.CheckProgram(path, s.o.Written)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("leads to nothing (%v); remove it, or install the engine again", err)
+		}
+		if err != nil {
+			return "", &Error{Engine: name, Source: path, Err: err}
+		}
+		return resolved, nil
+	}
+	return "", fs.ErrNotExist
+}
+
+// dir is where engines stand that were installed with this program; "" where that cannot
+// be told.
+func (s *Engines) dir() string {
+	if s.o.Dir != "" {
+		return s.o.Dir
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(exe)
+}
+
+// pickEnv gives the variables of the caller's that have one of some names.
+func (s *Engines) pickEnv(names []string) []string {
+	var picked []string
+	for _, entry := range s.o.Environ {
+		if name, _, ok := strings.Cut(entry, "="); ok && slices.Contains(names, name) {
+			picked = append(picked, entry)
+		}
+	}
+	return picked
+}
+
+// checkExecutable resolves path and refuses a program that somebody else could
+// have put there.
+func checkExecutable(path string) (string, error) {
+	resolved, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(resolved)
+	if err != nil {
+		return "", err
+	}
+	return resolved, hostpath.CheckExecutable(resolved, info)
+}

@@ -1,0 +1,110 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/dial"
+)
+
+// program is an engine's executable and how to start it.
+type program struct {
+	name   string
+	path   string // absolute
+	source string // for people: "built in", the path
+	// declared says that the user chose it in place of what is built in.
+	declared bool
+	self     bool     // this program itself, re-executed
+	pinned   bool     // checksums are declared, if not for this platform
+	sha256   string   // what the executable must have; empty means any
+	args     []string // beyond argv[0]
+	env      []string // "name=value": all that the process sees of the host's environment
+}
+
+// failed is an error of the program, unless it is one of the definition.
+func (p *program) failed(err error) error {
+	if errors.Is(err, shared.ErrInvalidSpec) {
+		return err
+	}
+	return &Error{Engine: p.name, Source: p.source, Err: err}
+}
+
+func invalid(attribute, message, hint string) error {
+	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: message, Hint: hint}
+}
+
+// command gives the command line of the program, checked against its checksum. Who has
+// started it calls release. Checksums for other platforms alone are an error.
+func (p *program) command() (cmd *exec.Cmd, release func(), err error) {
+	if p.pinned && p.sha256 == "" {
+		return nil, nil, invalid("engine."+p.name+".sha256", "no checksum is pinned for "+Platform(),
+			"check the engine and pin it with `sbxhost engines pin "+p.name+"`")
+	}
+	cmd = &exec.Cmd{Path: p.path, Args: append([]string{p.path}, p.args...), Env: p.env}
+	if p.sha256 == "" {
+		return cmd, func() {}, nil
+	}
+	verified, err := openPinned(p.path, p.sha256)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := executePinned(cmd, verified)
+	if err != nil {
+		verified.Close()
+		return nil, nil, err
+	}
+	return cmd, func() {
+		verified.Close()
+		if dir != "" {
+			os.RemoveAll(dir)
+		}
+	}, nil
+}
+
+// launch starts an engine and speaks to it. Every error is an *Error.
+func (s *Engines) launch(ctx context.Context, p program) (*dial.Launched, error) {
+	cmd, release, err := p.command()
+	if err != nil {
+		return nil, p.failed(err)
+	}
+	defer release()
+	process, err := dial.Launch(ctx, cmd, dial.LaunchOptions{StartTimeout: s.o.StartTimeout, Logger: s.o.Logger.Named(p.name), SocketDirs: s.socketDirs()})
+	if err != nil {
+		failed := &Error{Engine: p.name, Source: p.source, Err: err}
+		if e, ok := errors.AsType[*dial.LaunchError](err); ok {
+			failed.Err, failed.Log = e.Err, e.Log
+		}
+		return nil, failed
+	}
+	return process, nil
+}
+
+// socketDirs are the directories that the caller's environment names for files like an
+// engine's socket.
+func (s *Engines) socketDirs() (dirs []string) {
+	for _, entry := range s.pickEnv([]string{"XDG_RUNTIME_DIR", "TMPDIR"}) {
+		name, dir, _ := strings.Cut(entry, "=")
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if name == "TMPDIR" {
+			dirs = append(dirs, dir)
+		} else if info, err := os.Stat(dir); err == nil && info.IsDir() && ownedPrivately(info) {
+			dirs = slices.Insert(dirs, 0, dir)
+		}
+	}
+	return dirs
+}
+
+func ownedPrivately(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Getuid() && info.Mode().Perm()&0o077 == 0
+}

@@ -1,0 +1,5 @@
+package launch
+
+import "os"
+
+func selfPath() (string, error) { return os.Executable() }
