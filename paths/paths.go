@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"iter"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -18,6 +19,11 @@ import (
 // does not lie in /a/b.
 func Inside(dir, p string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'
+}
+
+// InsideAny reports whether p is one of dirs or lies beneath one.
+func InsideAny(dirs []string, p string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return Inside(dir, p) })
 }
 
 // Move gives the path that p, which lies in from, has where from is to.

@@ -132,7 +132,7 @@ func (c *collection) gather(n *node, path string) error {
 // follow looks behind a symlink that patterns go on through.
 func (c *collection) follow(path string, state glob.State) error {
 	target, err := filepath.EvalSymlinks(path)
-	if err != nil || !slices.ContainsFunc(c.roots, func(root string) bool { return paths.Inside(root, target) }) {
+	if err != nil || !paths.InsideAny(c.roots, target) {
 		return nil // leads nowhere, or to where nobody can see
 	}
 	if info, err := os.Lstat(target); err != nil || !info.IsDir() {

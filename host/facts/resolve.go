@@ -137,7 +137,7 @@ func (m *Machine) search(out *Resolved) (found *view.Found, err error) {
 	}
 	var addOns []string
 	for _, dir := range dirs {
-		if way := Follow(dir); way.Kind == view.Directory && !slices.ContainsFunc(trees, func(t string) bool { return paths.Inside(t, way.End) }) {
+		if way := Follow(dir); way.Kind == view.Directory && !paths.InsideAny(trees, way.End) {
 			addOns = append(addOns, way.End)
 		}
 	}
@@ -153,7 +153,7 @@ func (m *Machine) search(out *Resolved) (found *view.Found, err error) {
 	}
 	rules := slices.Concat(found.Protect, found.Linked)
 	for _, rule := range found.Linked {
-		if !slices.ContainsFunc(trees, func(t string) bool { return paths.Inside(t, rule.Literal) }) {
+		if !paths.InsideAny(trees, rule.Literal) {
 			trees = append(trees, rule.Literal)
 		}
 	}
@@ -207,7 +207,7 @@ func (r *Resolved) AsHost() (shared.Spec, []string) {
 		if !slices.Contains(r.Spellings, e.Path) {
 			return false
 		}
-		if !slices.ContainsFunc(systemLinks[:], func(link string) bool { return paths.Inside(link, e.Path) }) {
+		if !paths.InsideAny(systemLinks[:], e.Path) {
 			notes = append(notes, fmt.Sprintf("%s: inside, the symlink %q does not lead to %q", e.Why, e.Path, e.Source))
 		}
 		return true

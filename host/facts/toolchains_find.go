@@ -102,10 +102,8 @@ func (p *toolPlaces) safe(dir string, whole bool) bool {
 			return false
 		}
 	}
-	for _, kernel := range [...]string{"/etc", "/proc", "/sys", "/dev", "/run"} {
-		if paths.Inside(kernel, dir) {
-			return false
-		}
+	if paths.InsideAny([]string{"/etc", "/proc", "/sys", "/dev", "/run"}, dir) {
+		return false
 	}
 	if p.home == "" {
 		return true

@@ -63,7 +63,7 @@ func (v *View) repository(dir string) Repository {
 // directory that is not, wherever that is shown writable.
 func (v *View) openSubmodules(layout *workspace.GitLayout) {
 	for _, dir := range layout.Writable {
-		if v.gitWritable || !slices.ContainsFunc(layout.Protected, func(p string) bool { return paths.Inside(p, dir) }) {
+		if v.gitWritable || !paths.InsideAny(layout.Protected, dir) {
 			continue
 		}
 		for _, at := range v.places(dir) {

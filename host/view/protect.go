@@ -293,7 +293,7 @@ func (v *View) throughLink(p *located) ([]located, error) {
 		also = nil
 	}
 	switch {
-	case slices.ContainsFunc(p.keep, func(keep string) bool { return paths.Inside(keep, dir) }):
+	case paths.InsideAny(p.keep, dir):
 		v.note("%s: %q is %s, so %q is read-only inside; put what it leads to in its place", p.why, link, is, dir)
 		return append(also, located{protection{why: p.why, whole: true}, v.facts.Follow(dir)}), nil
 	case p.link == linkRefused:

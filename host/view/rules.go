@@ -157,7 +157,7 @@ func Elsewhere(rules []Rule, trees []string) []string {
 	for _, rule := range rules {
 		base, more := rule.Pattern.Base()
 		base = path.Clean("/" + base)
-		if more && base != "/" && !slices.ContainsFunc(trees, func(t string) bool { return paths.Inside(t, base) }) {
+		if more && base != "/" && !paths.InsideAny(trees, base) {
 			list = append(list, base)
 		}
 	}

@@ -226,10 +226,8 @@ func (v *View) addSpelling(e shared.Entry, raw string) error {
 	if raw == e.Source || raw == e.Path || v.wholeHost {
 		return nil
 	}
-	for _, system := range systemDirs {
-		if paths.Inside(system, raw) {
-			return nil // the operating system's own links are part of the view
-		}
+	if paths.InsideAny(systemDirs[:], raw) {
+		return nil // the operating system's own links are part of the view
 	}
 	for _, have := range v.entries {
 		if have.Access.Shows() && have.Source == have.Path && raw != have.Source && paths.Inside(have.Source, raw) {

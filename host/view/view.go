@@ -121,28 +121,25 @@ func (v *View) hideAround(p, why string, missing shared.Missing) {
 // cover is the entry that a path inside lies in, and the host's path of what
 // shows there; "" where that is nothing of the host's.
 func (v *View) cover(p string) (e *shared.Entry, host string) {
-	for dir := p; ; dir = path.Dir(dir) {
-		if i, ok := v.byPath[dir]; ok {
-			if e = &v.entries[i]; !e.Access.Shows() {
-				return e, ""
-			}
-			return e, paths.Move(p, dir, e.Source)
+	for dir := range paths.Up(p) {
+		i, ok := v.byPath[dir]
+		if !ok {
+			continue
 		}
-		if dir == "/" {
-			return nil, ""
+		if e = &v.entries[i]; e.Access.Shows() {
+			host = paths.Move(p, dir, e.Source)
 		}
+		return e, host
 	}
+	return nil, ""
 }
 
 // places are the paths inside at which entries show a path of the host, in the
 // order of the entries.
 func (v *View) places(host string) (list []string) {
 	var found []int
-	for dir := host; ; dir = path.Dir(dir) {
+	for dir := range paths.Up(host) {
 		found = append(found, v.bySource[dir]...)
-		if dir == "/" {
-			break
-		}
 	}
 	slices.Sort(found)
 	for _, i := range found {
@@ -158,14 +155,12 @@ func (v *View) places(host string) (list []string) {
 // shown reports whether an entry shows a path of the host, or would, but for what
 // lies over it.
 func (v *View) shown(host string) bool {
-	for dir := host; ; dir = path.Dir(dir) {
+	for dir := range paths.Up(host) {
 		if len(v.bySource[dir]) > 0 {
 			return true
 		}
-		if dir == "/" {
-			return false
-		}
 	}
+	return false
 }
 
 // Creatable reports whether a command could create a path of the host.
@@ -178,16 +173,14 @@ func (v *View) Creatable(host string) bool {
 
 // writer is the writable entry that shows a path of the host, if any does.
 func (v *View) writer(host string) *shared.Entry {
-	for dir := host; ; dir = path.Dir(dir) {
+	for dir := range paths.Up(host) {
 		for _, i := range v.bySource[dir] {
 			if v.entries[i].Access == shared.ReadWrite {
 				return &v.entries[i]
 			}
 		}
-		if dir == "/" {
-			return nil
-		}
 	}
+	return nil
 }
 
 // writesIn reports whether commands can write to a part of a directory of the host.
@@ -257,18 +250,7 @@ func (v *View) pinned(dir string) bool {
 // inHostView reports whether the host's tree alone shows a path, with no entry
 // and none of the engine's own directories over it.
 func (v *View) inHostView(p string) bool {
-	if !v.wholeHost {
-		return false
-	}
-	private := []string{"/tmp", "/var/tmp", "/run", "/proc", "/dev"}
-	if home := v.home(); home != "" {
-		private = append(private, home)
-	}
-	if slices.ContainsFunc(private, func(dir string) bool { return paths.Inside(dir, p) }) {
-		return false
-	}
-	e, _ := v.cover(p)
-	return e == nil
+	return v.wholeHost && v.inView(p) && !paths.InsideAny([]string{"/proc", "/dev"}, p)
 }
 
 // systemView are the directories of the operating system's view.
@@ -282,20 +264,19 @@ func (v *View) inView(p string) bool {
 	if v.wholeHost {
 		return beneathTable(shared.FilesystemHost, "", p)
 	}
-	return slices.ContainsFunc(systemView[:], func(dir string) bool { return paths.Inside(dir, p) })
+	return paths.InsideAny(systemView[:], p)
 }
 
 // beneathTable reports whether a path of the host, which no entry has, lies in what
 // there is beneath the table. Of those directories an engine shows what does no harm.
 func beneathTable(filesystem shared.Filesystem, home, p string) bool {
-	in := func(dir string) bool { return paths.Inside(dir, p) }
 	switch {
-	case home != "" && in(home):
+	case home != "" && paths.Inside(home, p):
 		return false
 	case filesystem == shared.FilesystemHost:
-		return !slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/run"}, in)
+		return !paths.InsideAny([]string{"/tmp", "/var/tmp", "/run"}, p)
 	}
-	return p == "/" || slices.ContainsFunc(systemDirs[:], in)
+	return p == "/" || paths.InsideAny(systemDirs[:], p)
 }
 
 // systemDirs are the directories of the operating system, and of the kernel.
@@ -350,7 +331,7 @@ func (v *View) Writable() []string {
 // Visible reports whether a path of the host is seen inside, by an entry or as
 // part of the host's tree.
 func (v *View) Visible(host string) bool {
-	return v.shown(host) || v.inHostView(host) || v.inView(host)
+	return v.shown(host) || v.inView(host)
 }
 
 // WritableAt reports whether an entry that is writable shows a path of the host.

@@ -110,7 +110,7 @@ func (m *machine) search(v *View) (found *Found, err error) {
 	}
 	trees := v.Trees()
 	for _, p := range slices.SortedFunc(maps.Keys(m.at), paths.Compare) {
-		if !slices.ContainsFunc(trees, func(t string) bool { return paths.Inside(t, p) }) {
+		if !paths.InsideAny(trees, p) {
 			continue
 		}
 		what, name := m.at[p], path.Base(p)
