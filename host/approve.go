@@ -229,7 +229,7 @@ func (c *Cmd) ask(ctx context.Context, opened *openSandbox, facts policy.Facts) 
 		return d, &DeniedError{Sandbox: opened.name, Decision: d, Request: &request, Err: cause}
 	}
 	var problem error
-	at(ctx, "approvals were looked up")
+	setStage(ctx, "approvals were looked up")
 	facts.Approval, problem = c.host.stored(ctx, &request)
 	if facts.Approval == policy.NoApproval {
 		approver := c.host.options.Approver
@@ -239,7 +239,7 @@ func (c *Cmd) ask(ctx context.Context, opened *openSandbox, facts policy.Facts) 
 		if problem != nil {
 			request.Warnings = append(request.Warnings, problem.Error())
 		}
-		at(ctx, "its approval was asked for")
+		setStage(ctx, "its approval was asked for")
 		answer, err := approver(ctx, request)
 		if err == nil {
 			err = context.Cause(ctx) // an answer that comes too late is none

@@ -139,15 +139,15 @@ func (b beginning) end() error {
 	return b.err
 }
 
-// stageKey is the key of what at tells in a context.
+// stageKey is the key of what setStage tells in a context.
 type stageKey struct{}
 
 func withStage(ctx context.Context, stage *atomic.Value) context.Context {
 	return context.WithValue(ctx, stageKey{}, stage)
 }
 
-// at says what the start of a command is at, for the error of one whose time is over.
-func at(ctx context.Context, stage string, a ...any) {
+// setStage says what the start of a command is at, for the error of one whose time is over.
+func setStage(ctx context.Context, stage string, a ...any) {
 	if v, ok := ctx.Value(stageKey{}).(*atomic.Value); ok {
 		v.Store(fmt.Sprintf(stage, a...))
 	}
@@ -305,7 +305,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	if err != nil {
 		return err
 	}
-	at(ctx, "the audit log was written")
+	setStage(ctx, "the audit log was written")
 	if err := c.logDecision(decision, command.Dir); err != nil {
 		return err
 	}
@@ -322,7 +322,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	if !c.deadline.IsZero() {
 		command.Timeout = max(time.Until(c.deadline), 1)
 	}
-	at(ctx, "engine %q started it", opened.engine.Info.Name)
+	setStage(ctx, "engine %q started it", opened.engine.Info.Name)
 	c.starting, err = opened.Start(ctx, command, files)
 	if refused, ok := errors.AsType[*shared.Error](err); ok && c.TTY && c.TTYOptional && refused.Kind == shared.ErrUnsupported && refused.Attribute == "tty" {
 		// Stdio is streamed to it. Nothing has run.

@@ -53,7 +53,7 @@ func (h *Host) EngineCommand(name string) (cmd *exec.Cmd, release func(), err er
 
 // engine gives a living engine of that name and starts it if need be.
 func (h *Host) engine(ctx context.Context, name string) (*launch.Engine, error) {
-	at(ctx, "engine %q was started", h.engines.Resolve(name))
+	setStage(ctx, "engine %q was started", h.engines.Resolve(name))
 	e, err := h.engines.Get(ctx, name)
 	if errors.Is(err, launch.ErrClosed) {
 		err = ErrClosed

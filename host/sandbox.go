@@ -97,14 +97,14 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 	if err != nil {
 		return nil, err
 	}
-	at(ctx, "it waited for the lock of what holds the places of missing paths")
+	setStage(ctx, "it waited for the lock of what holds the places of missing paths")
 	held, err := h.machine.Hold(ctx, resolved)
 	if err != nil {
 		return nil, &SandboxError{Sandbox: name, Err: err}
 	}
 	releaseHeld := func() { h.linger.giveUp(via.slot(name), held) }
 	if sb := slot.current; sb != nil {
-		at(ctx, "engine %q answered", sb.engine.Info.Name)
+		setStage(ctx, "engine %q answered", sb.engine.Info.Name)
 		usable, err := sb.engine.Usable(ctx)
 		switch {
 		case err != nil:
@@ -136,7 +136,7 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 // resolve resolves a definition in the Host's session.
 func (h *Host) resolve(ctx context.Context, name string, def Definition, unconfined bool) (*facts.Resolved, error) {
 	request := facts.Request{Name: name, Definition: def, Unisolated: unconfined || h.unisolated(def)}
-	at(ctx, "it waited for the lock of its session")
+	setStage(ctx, "it waited for the lock of its session")
 	for write := false; ; write = true {
 		state, err := h.session.Get(ctx, session.Reach(&def), write)
 		if err != nil {
@@ -145,7 +145,7 @@ func (h *Host) resolve(ctx context.Context, name string, def Definition, unconfi
 		if request.Session = state.Session; !request.Unisolated {
 			request.SessionHome = state.Home // elsewhere it is the caller's
 		}
-		at(ctx, "the workspace was searched")
+		setStage(ctx, "the workspace was searched")
 		out, err := h.machine.Resolve(ctx, request)
 		if err == nil && out.WantsSession && !write {
 			continue // one that is made on demand
@@ -164,7 +164,7 @@ func (h *Host) resolve(ctx context.Context, name string, def Definition, unconfi
 }
 
 func (h *Host) open(ctx context.Context, name string, def Definition, resolved *facts.Resolved, via route, started func() (*launch.Engine, error)) (*openSandbox, error) {
-	at(ctx, "engine %q was started", h.engines.Resolve(cmp.Or(via.engine, def.Engine)))
+	setStage(ctx, "engine %q was started", h.engines.Resolve(cmp.Or(via.engine, def.Engine)))
 	engine, err := started()
 	if err != nil {
 		return nil, err
@@ -197,7 +197,7 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 	if resolved.Spec.Unconfined {
 		resolved.Notes = nil // which are about mounts
 	}
-	at(ctx, "engine %q opened the sandbox", engine.Info.Name)
+	setStage(ctx, "engine %q opened the sandbox", engine.Info.Name)
 	spec.Prepare = !h.options.OneShot
 	sandbox, err := engine.Open(ctx, spec)
 	if err != nil && ctx.Err() != nil {

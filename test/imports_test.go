@@ -282,7 +282,7 @@ var told = []string{"host", "config", "workspace", "scan", "policy", "approvals"
 var readsProcess = map[string]string{
 	"fillIn":                "host.New takes what its caller leaves out",
 	"ServeBuiltin":          "the process is an engine's, and is told so by its environment",
-	"forgottenServeBuiltin": "it finds out whether the process should be an engine's",
+	"ForgottenServeBuiltin": "it finds out whether the process should be an engine's",
 }
 
 // processState are the functions that read, or change, what is a process's own.
