@@ -27,9 +27,10 @@ type relay struct {
 	running     bool
 	interrupted bool             // a SIGINT came before
 	early       []syscall.Signal // came before the command ran
-	// What a time is waited for: the command's end, its start, the terminal.
-	expired, giveUp, foreground <-chan time.Time
-	graced                      bool
+	// What a time is waited for: the command's end, its start, the terminal, and the start
+	// before we stop: the command, which may run by now, would go on.
+	expired, giveUp, foreground, stopping <-chan time.Time
+	graced                                bool
 }
 
 // startPatience is how long a signal waits for a command that is about to run.
@@ -56,6 +57,13 @@ func (r *relay) run(signals <-chan os.Signal) {
 			for _, sig := range r.early {
 				r.end(sig)
 			}
+			if r.stopping != nil {
+				r.stopping = nil
+				r.stopBoth()
+			}
+		case <-r.stopping:
+			r.stopping = nil
+			r.suspend()
 		case <-r.giveUp:
 			r.giveIn()
 		case <-r.foreground:
@@ -97,11 +105,10 @@ func (r *relay) on(sig syscall.Signal) {
 		}
 	case sig == syscall.SIGTSTP:
 		if r.running {
-			// The command's group is in a session of its own and so orphaned: the
-			// kernel drops a SIGTSTP to it.
-			r.forward(syscall.SIGSTOP)
+			r.stopBoth()
+		} else if r.stopping == nil {
+			r.stopping = time.After(r.patience)
 		}
-		r.suspend()
 	case !r.running:
 	case sig == syscall.SIGCONT:
 		r.take()
@@ -110,6 +117,13 @@ func (r *relay) on(sig syscall.Signal) {
 	case sig == syscall.SIGWINCH:
 		r.resize()
 	}
+}
+
+// stopBoth stops the command and then us. The command's group is in a session of its own
+// and so orphaned: the kernel drops a SIGTSTP to it.
+func (r *relay) stopBoth() {
+	r.forward(syscall.SIGSTOP)
+	r.suspend()
 }
 
 // end has a signal end the command, within its grace period.
