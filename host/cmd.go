@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/stdio"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
@@ -145,12 +146,12 @@ type Cmd struct {
 	endErr error
 
 	files    stdio.Files
-	starting shared.Process   // what startIn gave
-	watching <-chan []watched // what is hidden and protected from it
-	degraded []string         // what is to be told once events are
-	late     []string         // and after all events
-	notes    []string         // what a person should know of this command's environment
-	events   chan struct{}    // closed when the last event was seen
+	starting shared.Process         // what startIn gave
+	watching <-chan []facts.Watched // what is hidden and protected from it
+	degraded []string               // what is to be told once events are
+	late     []string               // and after all events
+	notes    []string               // what a person should know of this command's environment
+	events   chan struct{}          // closed when the last event was seen
 	auditID  string
 	logged   bool   // the decision was
 	approved string // the directory that an approval lets it run in; empty where none was needed

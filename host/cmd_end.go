@@ -149,7 +149,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 		if result == nil {
 			f.unlogged = c.logEnd(nil, c.endErr)
 		} else {
-			f.replaced = replaced(<-c.watching)
+			f.replaced = facts.Replaced(<-c.watching)
 			if !c.opened.resolved.Spec.Unconfined {
 				f.made = c.host.machine.Made(c.opened.resolved)
 			}

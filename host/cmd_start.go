@@ -312,9 +312,9 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	if c.Decided != nil && !c.abandoned.Load() {
 		c.Decided(decision)
 	}
-	watching := make(chan []watched, 1)
+	watching := make(chan []facts.Watched, 1)
 	if spec := &opened.resolved.Spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules go by path
-		go func() { watching <- watch(spec, opened.resolved.Copies) }()
+		go func() { watching <- opened.resolved.Watch() }()
 	} else {
 		watching <- nil
 	}

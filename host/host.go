@@ -33,7 +33,7 @@ type Host struct {
 	caller  facts.Caller
 	machine *facts.Machine
 	places  *stubs.Registry // nil until the workspace is known
-	linger  *lingerer
+	linger  *session.Lingerer
 	session *session.Session // nil with EnginesOnly
 	audit   *audit.Log       // nil: none
 
@@ -57,7 +57,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	if err := o.fillIn(); err != nil {
 		return nil, err
 	}
-	h := &Host{options: o, logger: o.Logger, linger: newLingerer(o.Linger), sandboxes: map[string]*sandboxSlot{}}
+	h := &Host{options: o, logger: o.Logger, linger: session.NewLingerer(o.Linger), sandboxes: map[string]*sandboxSlot{}}
 	h.life, h.endLife = context.WithCancel(context.Background())
 	if h.logger == nil {
 		h.logger = hclog.NewNullLogger()
@@ -320,7 +320,7 @@ func (h *Host) Close() error {
 	ended := h.engines.Close(ctx)
 	released := make(chan error, 1)
 	go func() {
-		h.linger.close() // no command runs any more, and engines take a moment to end
+		h.linger.Close() // no command runs any more, and engines take a moment to end
 		if h.places == nil {
 			released <- nil
 		} else {

@@ -102,7 +102,7 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 	if err != nil {
 		return nil, &SandboxError{Sandbox: name, Err: err}
 	}
-	releaseHeld := func() { h.linger.giveUp(via.slot(name), held) }
+	releaseHeld := func() { h.linger.GiveUp(via.slot(name), held) }
 	if sb := slot.current; sb != nil {
 		setStage(ctx, "engine %q answered", sb.engine.Info.Name)
 		usable, err := sb.engine.Usable(ctx)

@@ -78,7 +78,7 @@ var rules = []rule{
 	{packages: "host/env", ours: []string{"host/view"}, others: []string{}, pure: true},
 	{packages: "host/stdio", ours: []string{"shared"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
 	{packages: "host/facts", ours: []string{"host/env", "host/view", "approvals", "glob", "hostpath", "scan", "sessiondir", "shared", "stubs", "workspace"}, others: []string{"github.com/hashicorp/go-hclog", "golang.org/x/sys"}},
-	{packages: "host/session", ours: []string{"host/view", "hostpath", "sessiondir", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
+	{packages: "host/session", ours: []string{"host/view", "hostpath", "sessiondir", "shared", "stubs"}, others: []string{"github.com/hashicorp/go-hclog"}},
 	{packages: "host/launch", ours: []string{"hostpath", "shared", "shared/dial", "shared/sandboxinit", "shared/wire"}, others: []string{"github.com/hashicorp/go-hclog"}},
 	{packages: "host", ours: []string{"host/*", "hostpath", "policy", "approvals", "audit", "sessiondir", "workspace", "stubs", "shared", "shared/wire"}},
 	{packages: "config", ours: []string{"host", "host/launch", "host/env", "host/view", "policy", "audit", "shared", "glob"}},

@@ -1,4 +1,4 @@
-package host
+package session
 
 import (
 	"sync"
@@ -11,12 +11,12 @@ import (
 // after another, and too short for a person to meet what lingers.
 const defaultLinger = 100 * time.Millisecond
 
-// A lingerer keeps what holds the places of missing paths for some time after
+// A Lingerer keeps what holds the places of missing paths for some time after
 // its command. Commands often come in a row, and to make and remove a dozen
 // files for each costs more than to mount on them: it takes inodes, makes the
 // directories that they lie in look changed, and takes away the mounts that a
 // session's holder has of them.
-type lingerer struct {
+type Lingerer struct {
 	after time.Duration
 
 	mu     sync.Mutex
@@ -30,16 +30,18 @@ type lingering struct {
 	timer *time.Timer
 }
 
-func newLingerer(after time.Duration) *lingerer {
+// NewLingerer makes one that keeps them for that long; zero means 100 milliseconds,
+// negative not at all.
+func NewLingerer(after time.Duration) *Lingerer {
 	if after == 0 {
 		after = defaultLinger
 	}
-	return &lingerer{after: after, last: map[string]*lingering{}}
+	return &Lingerer{after: after, last: map[string]*lingering{}}
 }
 
-// giveUp releases hold, what a command in the sandbox has had, when no further
+// GiveUp releases hold, what a command in the sandbox has had, when no further
 // command has come for a while.
-func (l *lingerer) giveUp(sandbox string, hold *stubs.Hold) {
+func (l *Lingerer) GiveUp(sandbox string, hold *stubs.Hold) {
 	if hold == nil {
 		return
 	}
@@ -69,8 +71,8 @@ func (l *lingerer) giveUp(sandbox string, hold *stubs.Hold) {
 	})
 }
 
-// close releases everything now, and what comes later at once.
-func (l *lingerer) close() {
+// Close releases everything now, and what comes later at once.
+func (l *Lingerer) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true

@@ -1,4 +1,4 @@
-package host
+package facts
 
 import (
 	"cmp"
@@ -11,22 +11,22 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A watched is a file or directory of the host that a mount hides or protects
+// Watched is a file or directory of the host that a mount hides or protects
 // while a command runs. The kernel takes a mount away when somebody outside of the
 // sandbox removes what it lies on, or renames something else over it - as editors
 // do to save a file, and git to change its configuration. Nothing can put it
 // back into a sandbox that runs.
-type watched struct {
+type Watched struct {
 	path, loss, why string // a sentence's parts: there may be thousands, and none is needed
 	dev, ino        uint64
 }
 
-// watch notes what is hidden and protected from a command at its start.
-func watch(spec *shared.Spec, instead map[string]string) (list []watched) {
-	hostPath := view.HostPaths(spec.Table)
-	list = make([]watched, 0, len(spec.Table))
-	for i := range spec.Table {
-		e := &spec.Table[i]
+// Watch notes what is hidden and protected from a command at its start.
+func (r *Resolved) Watch() (list []Watched) {
+	hostPath := view.HostPaths(r.Spec.Table)
+	list = make([]Watched, 0, len(r.Spec.Table))
+	for i := range r.Spec.Table {
+		e := &r.Spec.Table[i]
 		loss := "was not hidden"
 		if e.Access == shared.ReadOnly && strings.HasPrefix(e.Why, "protected: ") {
 			loss = "could be written"
@@ -34,16 +34,16 @@ func watch(spec *shared.Spec, instead map[string]string) (list []watched) {
 			continue
 		}
 		at := hostPath(e)
-		at = cmp.Or(instead[at], at)
+		at = cmp.Or(r.Copies[at], at)
 		if dev, ino, ok := inode(at); ok && at != "" {
-			list = append(list, watched{at, loss, strings.TrimPrefix(e.Why, "protected: "), dev, ino})
+			list = append(list, Watched{at, loss, strings.TrimPrefix(e.Why, "protected: "), dev, ino})
 		}
 	}
 	return list
 }
 
-// replaced gives a sentence for each that is not what it was.
-func replaced(list []watched) (notes []string) {
+// Replaced gives a sentence for each that is not what it was.
+func Replaced(list []Watched) (notes []string) {
 	for _, w := range list {
 		if dev, ino, ok := inode(w.path); ok && dev == w.dev && ino == w.ino {
 			continue
