@@ -84,7 +84,7 @@ type Cmd struct {
 	// Start returns.
 	TTYOptional bool
 	// Size is the terminal's size at the start; zero means 24 rows, 80 columns.
-	Size shared.TerminalSize
+	Size TerminalSize
 	// Suspend, if set, is called when the key that stops jobs (^Z) was typed to a
 	// TTY, and no shell inside acts on it: of the command itself, whose terminal's
 	// session has nobody else in it, the kernel stops nothing. The caller may stop the
@@ -216,8 +216,11 @@ func (c *Cmd) Signal(sig os.Signal) error {
 	return process.Signal(ctx, number)
 }
 
+// TerminalSize is a window size in character cells.
+type TerminalSize = stdio.TerminalSize
+
 // Resize tells the command's terminals their new size.
-func (c *Cmd) Resize(size shared.TerminalSize) error {
+func (c *Cmd) Resize(size TerminalSize) error {
 	if c.runningProcess() == nil {
 		return errors.New("host: not started")
 	}

@@ -89,7 +89,7 @@ func TestNothingWaitsForStart(t *testing.T) {
 		for name, err := range map[string]error{
 			"Signal": cmd.Signal(syscall.SIGTERM),
 			"Wait":   cmd.Wait(),
-			"Resize": cmd.Resize(shared.TerminalSize{Rows: 1, Cols: 1}),
+			"Resize": cmd.Resize(host.TerminalSize{Rows: 1, Cols: 1}),
 		} {
 			if err == nil || !strings.Contains(err.Error(), "not started") {
 				t.Errorf("%s: %v", name, err)

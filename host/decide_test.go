@@ -96,8 +96,7 @@ func (stubProcess) Wait(context.Context) (shared.Result, error) { return shared.
 
 func (stubProcess) Signal(context.Context, shared.Signal) error { return os.ErrProcessDone }
 
-func (stubProcess) Resize(context.Context, shared.TerminalSize) error { return nil }
-func (stubProcess) Events() <-chan shared.Event                       { return nil }
+func (stubProcess) Events() <-chan shared.Event { return nil }
 
 // stubs is a host whose engines are stubs.
 type stubs struct {

@@ -182,7 +182,7 @@ func TestTTY(t *testing.T) {
 	h := newHost(t, nil)
 	cmd := h.Command(t.Context(), "fast", "sh", "-c", "tty; stty size; test -t 0 && test -t 2 && : </dev/tty && echo done")
 	cmd.TTY = true
-	cmd.Size = shared.TerminalSize{Rows: 33, Cols: 99}
+	cmd.Size = host.TerminalSize{Rows: 33, Cols: 99}
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	if err := cmd.Run(); err != nil {

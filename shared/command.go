@@ -30,7 +30,7 @@ type Command struct {
 
 	// TTY says that stdio is a terminal that is to become the command's
 	// controlling terminal: the slave of a pair the host owns, given as all
-	// three files, or, with FeatureTTYEngine, one that the engine makes.
+	// three files.
 	TTY bool
 
 	// Timeout ends the command after that long; zero means never. The command
@@ -100,9 +100,4 @@ func (s *Stdio) Validate() error {
 		}
 	}
 	return nil
-}
-
-// TerminalSize is a window size in character cells.
-type TerminalSize struct {
-	Rows, Cols uint16 // zero is a size that nobody knows
 }

@@ -65,11 +65,6 @@ type Process interface {
 	// sandbox of this command. After the end it returns os.ErrProcessDone.
 	Signal(ctx context.Context, sig Signal) error
 
-	// Resize tells a command with an engine-owned terminal
-	// ([FeatureTTYEngine]) its new size; elsewhere the host owns the terminal
-	// and Resize returns ErrUnsupported.
-	Resize(ctx context.Context, size TerminalSize) error
-
 	// Events gives what is worth telling while the command runs. The channel
 	// is closed after the end. A reader that is slow or absent never delays
 	// the command: events beyond a bounded buffer are dropped, and the last

@@ -213,19 +213,6 @@ func (s *server) Signal(ctx context.Context, in *pb.SignalRequest) (_ *pb.Signal
 	return &pb.SignalReply{}, p.Signal(ctx, Signal(in.GetSignal()))
 }
 
-func (s *server) Resize(ctx context.Context, in *pb.ResizeRequest) (_ *pb.ResizeReply, err error) {
-	defer s.settle("Resize", &err)
-	p, err := s.process(in.GetProcessId())
-	if err != nil {
-		return nil, err
-	}
-	size, err := sizeFromPB(in)
-	if err != nil {
-		return nil, err
-	}
-	return &pb.ResizeReply{}, p.Resize(ctx, size)
-}
-
 // process finds a process whose call of Run lasts.
 func (s *server) process(id string) (*servedProcess, error) {
 	s.mu.Lock()

@@ -163,8 +163,6 @@ func TestStreamedTerminal(t *testing.T) {
 	if whole, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, ErrUnsupported) || whole.Attribute != "tty" {
 		t.Errorf("got %v", err)
 	}
-	with := &testEngine{features: Features{FeatureTTYEngine}}
-	waitFor(t, startCommand(t, open(t, connect(t, with, false).engine), cmd, Stdio{Stdout: w}))
 	waitFor(t, startCommand(t, open(t, connect(t, &testEngine{}, true).engine), cmd, Stdio{Stdout: w}))
 	waitFor(t, startCommand(t, open(t, connect(t, &testEngine{}, true).engine), cmd, Stdio{}))
 }

@@ -153,7 +153,6 @@ const (
 	FeatureHidden            Feature = "hidden"             // holds entries that are Hidden
 	FeaturePatterns          Feature = "patterns"           // holds Spec.Deny and Spec.Protect by itself
 	FeatureTTY               Feature = "tty"                // takes a host-owned terminal as stdio
-	FeatureTTYEngine         Feature = "tty.engine"         // allocates the terminal itself
 	FeatureUser              Feature = "user"               // runs a command as Spec.User
 	FeatureLimitMemory       Feature = "limit.memory"       // holds Limits.Memory for the whole tree, or has Open refuse it where a machine cannot
 	FeatureLimitCPUs         Feature = "limit.cpus"         // likewise

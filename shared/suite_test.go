@@ -65,7 +65,6 @@ func suite() []suiteCase {
 		{"errors", testErrors},
 		{"cancelled calls", testCancelled},
 		{"plan", testPlan},
-		{"resize", testResize},
 	}
 }
 
@@ -352,15 +351,6 @@ func testPlan(t *testing.T, e Engine) {
 	if err != nil || len(got.Argv) != 2 || got.Argv[1] != "\xff" || got.Notes[0] != "s" {
 		t.Errorf("%q, %v", got, err)
 	}
-}
-
-func testResize(t *testing.T, e Engine) {
-	p := startCommand(t, open(t, e), sh("exec sleep 60"), Stdio{})
-	if err := p.Resize(t.Context(), TerminalSize{Rows: 24, Cols: 65535}); !errors.Is(err, ErrUnsupported) || err.Error() != "size 24 x 65535" {
-		t.Errorf("got %v", err)
-	}
-	p.Signal(t.Context(), syscall.SIGKILL)
-	waitFor(t, p)
 }
 
 func testOpenProgress(t *testing.T, e Engine) {

@@ -214,8 +214,4 @@ func (p *testProcess) Signal(_ context.Context, sig Signal) error {
 	return syscall.Kill(-p.cmd.Process.Pid, sig)
 }
 
-func (p *testProcess) Resize(_ context.Context, size TerminalSize) error {
-	return &Error{Kind: ErrUnsupported, Message: fmt.Sprintf("size %d x %d", size.Rows, size.Cols)}
-}
-
 func (p *testProcess) Events() <-chan Event { return p.events }

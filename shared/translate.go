@@ -2,7 +2,6 @@ package shared
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
@@ -91,13 +90,6 @@ func commandFromPB(in *pb.Command) (Command, error) {
 		Timeout: time.Duration(in.GetTimeoutNs()),
 		Grace:   time.Duration(in.GetGraceNs()),
 	}, nil
-}
-
-func sizeFromPB(in *pb.ResizeRequest) (TerminalSize, error) {
-	if in.GetRows() > math.MaxUint16 || in.GetCols() > math.MaxUint16 {
-		return TerminalSize{}, invalid("size", "%d rows and %d columns are more than a terminal can have", in.GetRows(), in.GetCols())
-	}
-	return TerminalSize{Rows: uint16(in.GetRows()), Cols: uint16(in.GetCols())}, nil
 }
 
 func infoToPB(i *Info) *pb.InfoReply {

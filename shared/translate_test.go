@@ -2,7 +2,6 @@ package shared
 
 import (
 	"errors"
-	"math"
 	"testing"
 
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
@@ -30,11 +29,6 @@ func TestUnknownValues(t *testing.T) {
 	if _, err := commandFromPB(nil); !errors.Is(err, ErrInvalidSpec) {
 		t.Error(err)
 	}
-	for _, size := range []*pb.ResizeRequest{{Rows: math.MaxUint16 + 1}, {Cols: math.MaxUint32}} {
-		if _, err := sizeFromPB(size); !errors.Is(err, ErrInvalidSpec) {
-			t.Error(err)
-		}
-	}
 }
 
 // What a host sends is never a reason to panic.
@@ -42,7 +36,6 @@ func FuzzRequests(f *testing.F) {
 	for _, m := range []proto.Message{
 		&pb.Spec{Sandbox: "s", Table: []*pb.Entry{nil, {Path: []byte("/a"), Access: 1}}, User: &pb.User{Groups: []uint32{1}}},
 		&pb.Command{Args: [][]byte{[]byte("a")}, Env: [][]byte{[]byte("A=b")}, Dir: []byte("/")},
-		&pb.ResizeRequest{Rows: 1},
 	} {
 		b, err := proto.Marshal(m)
 		if err != nil {
@@ -53,7 +46,6 @@ func FuzzRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var spec pb.Spec
 		var command pb.Command
-		var size pb.ResizeRequest
 		if proto.Unmarshal(b, &spec) == nil {
 			if s, err := specFromPB(&spec); err == nil {
 				s.Validate()
@@ -64,9 +56,6 @@ func FuzzRequests(f *testing.F) {
 			if c, err := commandFromPB(&command); err == nil {
 				c.Validate()
 			}
-		}
-		if proto.Unmarshal(b, &size) == nil {
-			sizeFromPB(&size)
 		}
 	})
 }

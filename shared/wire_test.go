@@ -74,7 +74,6 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 type mirror struct {
 	spec    Spec
 	command Command
-	size    TerminalSize
 
 	info   Info
 	probe  Probe
@@ -121,11 +120,6 @@ func (m *mirrorProcess) Signal(context.Context, Signal) error {
 	return nil
 }
 
-func (m *mirrorProcess) Resize(_ context.Context, size TerminalSize) error {
-	m.size = size
-	return nil
-}
-
 func (m *mirrorProcess) Events() <-chan Event {
 	events := make(chan Event, 1)
 	events <- m.event
@@ -157,19 +151,18 @@ func across(t *testing.T, given *mirror) *mirror {
 	p, err := s.Start(t.Context(), given.command, Stdio{})
 	must(err)
 	hostSide.event = <-p.Events()
-	must(p.Resize(t.Context(), given.size))
 	must(p.Signal(t.Context(), 9))
 	hostSide.result, err = p.Wait(t.Context())
 	must(err)
 	must(s.Close(t.Context()))
-	hostSide.spec, hostSide.command, hostSide.size = engineSide.spec, engineSide.command, engineSide.size
+	hostSide.spec, hostSide.command = engineSide.spec, engineSide.command
 	return hostSide
 }
 
 func TestEverythingCrosses(t *testing.T) {
 	zero, full := &mirror{}, &mirror{}
 	n := 0
-	for _, v := range []any{&full.spec, &full.command, &full.size, &full.info, &full.probe, &full.plan, &full.event} {
+	for _, v := range []any{&full.spec, &full.command, &full.info, &full.probe, &full.plan, &full.event} {
 		fill(t, reflect.ValueOf(v).Elem(), &n)
 	}
 	n = 0 // no process ends with a larger signal

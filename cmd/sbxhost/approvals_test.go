@@ -171,7 +171,7 @@ func FuzzQuestion(f *testing.F) {
 	f.Add("x", strings.Repeat("y", 3000), strings.Repeat("\t\n", 100), "/w")
 	f.Fuzz(func(t *testing.T, name, arg, script, dir string) {
 		text, cut := approvalQuestion(&host.ApprovalRequest{Args: []string{name, arg}, Script: script, Dir: dir, Sandbox: name, Env: []string{arg}, Remembers: true,
-			SessionTTL: time.Hour, Decision: policy.Decision{Reason: arg, Hint: dir, Exposed: []string{name}, Sensitive: []string{dir}}}, shared.TerminalSize{Rows: 24, Cols: 80})
+			SessionTTL: time.Hour, Decision: policy.Decision{Reason: arg, Hint: dir, Exposed: []string{name}, Sensitive: []string{dir}}}, host.TerminalSize{Rows: 24, Cols: 80})
 		if cut != strings.Contains(text, "[v]iew") && len(name)+len(arg)+len(script)+len(dir) < minQuestionText {
 			t.Errorf("what is left out is not told of: %q", text)
 		}
@@ -203,7 +203,7 @@ func TestQuestionFitsTheScreen(t *testing.T) {
 		commands = append(commands, inArgs, inScript, inDir)
 	}
 	for i, r := range commands {
-		for _, size := range []shared.TerminalSize{{Rows: 24, Cols: 80}, {Rows: 50, Cols: 200}, {Rows: 22, Cols: 70}} {
+		for _, size := range []host.TerminalSize{{Rows: 24, Cols: 80}, {Rows: 50, Cols: 200}, {Rows: 22, Cols: 70}} {
 			text, cut := approvalQuestion(&r, size)
 			if rows := screenRows(text, int(size.Cols)); rows > int(size.Rows) {
 				t.Errorf("command %d needs %d rows of %d:\n%s", i, rows, size.Rows, text)
@@ -213,7 +213,7 @@ func TestQuestionFitsTheScreen(t *testing.T) {
 			}
 		}
 		// Where nothing is known of the screen, there is a bound all the same.
-		if text, _ := approvalQuestion(&r, shared.TerminalSize{}); len([]rune(text)) > (maxQuestionLines+5)*(maxQuestionText+100) {
+		if text, _ := approvalQuestion(&r, host.TerminalSize{}); len([]rune(text)) > (maxQuestionLines+5)*(maxQuestionText+100) {
 			t.Errorf("command %d: %d characters", i, len([]rune(text)))
 		}
 	}
@@ -277,13 +277,13 @@ func TestQuestionIsInOrder(t *testing.T) {
 		{Args: []string{"cp", "\u05d0", "1", "\U0001e900"}, Dir: "/w", Workspace: "/w"},
 		{Script: "cp '\u05d0' 1 \U0001e900\n", Dir: "/w/\u0634", Workspace: "/w/\u0634\u0634"},
 	} {
-		text, _ := approvalQuestion(&r, shared.TerminalSize{})
+		text, _ := approvalQuestion(&r, host.TerminalSize{})
 		if strings.ContainsAny(text, "\u05d0\u0634\U0001e900") || !strings.Contains(text, `\u05d0`) || !strings.Contains(text, `\U0001e900`) {
 			t.Errorf("%+v: %s", r, text)
 		}
 	}
 	r := host.ApprovalRequest{Args: []string{"cp", "é", "文"}, Dir: "/w", Workspace: "/w"}
-	if text, _ := approvalQuestion(&r, shared.TerminalSize{}); !strings.Contains(text, "cp 'é' '文'") {
+	if text, _ := approvalQuestion(&r, host.TerminalSize{}); !strings.Contains(text, "cp 'é' '文'") {
 		t.Error(text)
 	}
 }

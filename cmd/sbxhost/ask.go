@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/approvals"
-	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/host"
 )
 
 // errNoTerminal says that there is nobody to ask.
@@ -53,7 +53,7 @@ const foregroundPoll = 100 * time.Millisecond
 // ask shows a question, made for the terminal's size, and gives the line that is
 // typed, in small letters. What was typed before the question is thrown away: it
 // was no answer.
-func (a *app) ask(ctx context.Context, question func(shared.TerminalSize) string) (string, error) {
+func (a *app) ask(ctx context.Context, question func(host.TerminalSize) string) (string, error) {
 	tty, err := a.terminalOf()
 	if err != nil {
 		return "", err

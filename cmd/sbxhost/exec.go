@@ -182,7 +182,7 @@ func (e *execution) newRelay(cmd **host.Cmd, cancel func()) *relay {
 		}
 	}
 	resize := func(more uint16) {
-		if size := e.size(); size != (shared.TerminalSize{}) {
+		if size := e.size(); size != (host.TerminalSize{}) {
 			size.Rows += more
 			(*cmd).Resize(size)
 		}
@@ -376,7 +376,7 @@ func (e *execution) grace() (d time.Duration) {
 	return d
 }
 
-func (e *execution) size() shared.TerminalSize {
+func (e *execution) size() host.TerminalSize {
 	return terminalSize(e.stdin, e.stdout, e.stderr)
 }
 

@@ -116,10 +116,6 @@ func (p *fakeProcess) Signal(_ context.Context, sig shared.Signal) error {
 	}
 	return nil
 }
-
-func (p *fakeProcess) Resize(context.Context, shared.TerminalSize) error {
-	return shared.ErrUnsupported
-}
 func (p *fakeProcess) Events() <-chan shared.Event { return p.events }
 
 // output is a stream that several goroutines write to, as they do to files.

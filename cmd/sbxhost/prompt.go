@@ -11,7 +11,6 @@ import (
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/policy"
-	"github.com/sbxhost/sbxhost/shared"
 )
 
 // approve is the host's Approver: a person at the terminal.
@@ -19,7 +18,7 @@ func (a *app) approve(ctx context.Context, r host.ApprovalRequest) (policy.Appro
 	whole := ""
 	for {
 		cut := false
-		answer, err := a.ask(ctx, func(size shared.TerminalSize) (text string) {
+		answer, err := a.ask(ctx, func(size host.TerminalSize) (text string) {
 			text, cut = approvalQuestion(&r, size)
 			return whole + text
 		})
@@ -68,7 +67,7 @@ const (
 // or a file name has chosen is escaped. It shows as much as the screen has room
 // for: a text that is long enough would else have the screen show its harmless
 // end alone. It reports whether something was left out.
-func approvalQuestion(r *host.ApprovalRequest, size shared.TerminalSize) (text string, cut bool) {
+func approvalQuestion(r *host.ApprovalRequest, size host.TerminalSize) (text string, cut bool) {
 	for q := (question{text: maxQuestionText, lines: maxQuestionLines}); ; q = (question{text: q.text / 2, lines: max(q.lines/2, minQuestionLines)}) {
 		text := q.body(r) + q.choices(r)
 		if fits(text, size) || q.text/2 < minQuestionText {
@@ -79,7 +78,7 @@ func approvalQuestion(r *host.ApprovalRequest, size shared.TerminalSize) (text s
 
 // fits reports whether a terminal shows a text as a whole; one of no known size
 // does.
-func fits(text string, size shared.TerminalSize) bool {
+func fits(text string, size host.TerminalSize) bool {
 	if size.Rows == 0 || size.Cols == 0 {
 		return true
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/host"
 )
 
 // outerTerminal is the terminal that sbxhost itself runs on, while it passes
@@ -165,17 +165,17 @@ func (t *outerTerminal) tellJob(sig syscall.Signal) {
 }
 
 // terminalSize is the size of the first of streams that is a terminal, or zero.
-func terminalSize(streams ...any) shared.TerminalSize {
+func terminalSize(streams ...any) host.TerminalSize {
 	for _, stream := range streams {
 		if !isTerminal(stream) {
 			continue
 		}
 		cols, rows, err := term.GetSize(int(stream.(*os.File).Fd()))
 		if err == nil && cols > 0 && rows > 0 && cols < 1<<16 && rows < 1<<16 {
-			return shared.TerminalSize{Rows: uint16(rows), Cols: uint16(cols)}
+			return host.TerminalSize{Rows: uint16(rows), Cols: uint16(cols)}
 		}
 	}
-	return shared.TerminalSize{}
+	return host.TerminalSize{}
 }
 
 // typed ends input that is no terminal the way a person would: with ^D. A

@@ -19,7 +19,6 @@ import (
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/hostpath"
-	"github.com/sbxhost/sbxhost/shared"
 )
 
 // trust records that the user has read a configuration.
@@ -252,7 +251,7 @@ func (a *app) trustedText(ctx context.Context, path string) ([]byte, error) {
 	question, whole := trustQuestion(path, old, string(text), state == approvals.TrustChanged)
 	answer := ""
 	if err = errNoTerminal; whole {
-		answer, err = a.ask(ctx, func(shared.TerminalSize) string { return question })
+		answer, err = a.ask(ctx, func(host.TerminalSize) string { return question })
 	}
 	switch {
 	case errors.Is(err, errNoTerminal):

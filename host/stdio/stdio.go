@@ -13,6 +13,11 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
+// TerminalSize is a window size in character cells.
+type TerminalSize struct {
+	Rows, Cols uint16 // zero is a size that nobody knows
+}
+
 // Streams are a command's standard input and output as its caller gives them.
 type Streams struct {
 	Stdin          io.Reader
@@ -20,7 +25,7 @@ type Streams struct {
 	// TTY has the command write to a terminal of its own, and Stdin typed there.
 	TTY bool
 	// Size is that terminal's; zero means 24 rows, 80 columns.
-	Size shared.TerminalSize
+	Size TerminalSize
 	// Suspend, if set, is called when the key that stops jobs was typed and nobody
 	// inside acts on it.
 	Suspend func()
@@ -175,7 +180,7 @@ func (f *Files) screen(s *Streams, out *os.File) (*os.File, error) {
 	return t.slave, nil
 }
 
-func (f *Files) terminal(s *Streams, size shared.TerminalSize, out io.Writer, open func(shared.TerminalSize) (*terminal, error)) (*terminal, error) {
+func (f *Files) terminal(s *Streams, size TerminalSize, out io.Writer, open func(TerminalSize) (*terminal, error)) (*terminal, error) {
 	t, err := open(size)
 	if err != nil {
 		return nil, fmt.Errorf("terminal: %w", err)
@@ -199,7 +204,7 @@ func (f *Files) terminal(s *Streams, size shared.TerminalSize, out io.Writer, op
 }
 
 // Resize sets the size of all terminals of the command.
-func (f *Files) Resize(size shared.TerminalSize) (err error) {
+func (f *Files) Resize(size TerminalSize) (err error) {
 	if len(f.terminals) == 0 {
 		return errors.New("host: command has no terminal; set TTY")
 	}

@@ -13,8 +13,6 @@ import (
 
 	cpty "github.com/creack/pty"
 	"golang.org/x/sys/unix"
-
-	"github.com/sbxhost/sbxhost/shared"
 )
 
 // terminal is a terminal pair that the host owns. A nil one can be closed.
@@ -24,7 +22,7 @@ type terminal struct {
 	over          atomic.Bool
 }
 
-func openTerminal(size shared.TerminalSize) (*terminal, error) {
+func openTerminal(size TerminalSize) (*terminal, error) {
 	opened, slave, err := cpty.Open()
 	if err != nil {
 		return nil, err
@@ -42,8 +40,8 @@ func openTerminal(size shared.TerminalSize) (*terminal, error) {
 		return nil, err
 	}
 	p := &terminal{master: os.NewFile(uintptr(fd), opened.Name()), slave: slave}
-	if size == (shared.TerminalSize{}) {
-		size = shared.TerminalSize{Rows: 24, Cols: 80}
+	if size == (TerminalSize{}) {
+		size = TerminalSize{Rows: 24, Cols: 80}
 	}
 	err = p.resize(size)
 	if err == nil {
@@ -59,7 +57,7 @@ func openTerminal(size shared.TerminalSize) (*terminal, error) {
 // openScreen makes a terminal that can only be written to, and that changes nothing
 // of what is. A program that would read its keys there is told that it cannot, and
 // does not wait for what nobody types.
-func openScreen(size shared.TerminalSize) (*terminal, error) {
+func openScreen(size TerminalSize) (*terminal, error) {
 	p, err := openTerminal(size)
 	if err != nil {
 		return nil, err
@@ -126,11 +124,11 @@ func isTerminal(f *os.File) bool {
 }
 
 // sizeOf is a terminal's size, or zero.
-func sizeOf(f *os.File) (size shared.TerminalSize) {
+func sizeOf(f *os.File) (size TerminalSize) {
 	control(f, func(fd int) error {
 		w, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
 		if err == nil {
-			size = shared.TerminalSize{Rows: w.Row, Cols: w.Col}
+			size = TerminalSize{Rows: w.Row, Cols: w.Col}
 		}
 		return err
 	})
@@ -153,7 +151,7 @@ func sameDevice(f, g *os.File) bool {
 }
 
 // resize sets the size; the kernel tells the foreground process group.
-func (p *terminal) resize(size shared.TerminalSize) error {
+func (p *terminal) resize(size TerminalSize) error {
 	return control(p.master, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
 	})

@@ -9,11 +9,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/sbxhost/sbxhost/shared"
 )
 
-func newTerminal(t *testing.T, size shared.TerminalSize) *terminal {
+func newTerminal(t *testing.T, size TerminalSize) *terminal {
 	t.Helper()
 	p, err := openTerminal(size)
 	if err != nil {
@@ -25,9 +23,9 @@ func newTerminal(t *testing.T, size shared.TerminalSize) *terminal {
 
 func TestPTY(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ size, want shared.TerminalSize }{
-		{shared.TerminalSize{}, shared.TerminalSize{Rows: 24, Cols: 80}},
-		{shared.TerminalSize{Rows: 7, Cols: 300}, shared.TerminalSize{Rows: 7, Cols: 300}},
+	for _, tt := range []struct{ size, want TerminalSize }{
+		{TerminalSize{}, TerminalSize{Rows: 24, Cols: 80}},
+		{TerminalSize{Rows: 7, Cols: 300}, TerminalSize{Rows: 7, Cols: 300}},
 	} {
 		p := newTerminal(t, tt.size)
 		size, err := unix.IoctlGetWinsize(int(p.slave.Fd()), unix.TIOCGWINSZ)
@@ -48,7 +46,7 @@ func TestPTY(t *testing.T) {
 // hangs up.
 func TestPTYCloses(t *testing.T) {
 	t.Parallel()
-	p := newTerminal(t, shared.TerminalSize{})
+	p := newTerminal(t, TerminalSize{})
 	slave, err := os.OpenFile(p.slave.Name(), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +77,7 @@ func TestPTYCloses(t *testing.T) {
 // What holds the terminal open does not hold up the end, and nothing is lost.
 func TestPTYEnded(t *testing.T) {
 	t.Parallel()
-	p := newTerminal(t, shared.TerminalSize{})
+	p := newTerminal(t, TerminalSize{})
 	got := make(chan string, 1)
 	go func() {
 		text, err := io.ReadAll(p.output())
@@ -105,7 +103,7 @@ func TestPTYEnded(t *testing.T) {
 // What is there when the time is up is read still.
 func TestPTYIsDrained(t *testing.T) {
 	t.Parallel()
-	p := newTerminal(t, shared.TerminalSize{})
+	p := newTerminal(t, TerminalSize{})
 	if _, err := p.slave.WriteString("the last words"); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +127,7 @@ func (endless) Read(p []byte) (int, error) { return len(p), nil }
 // Where output cannot be written any more, the command is hung up.
 func TestPTYHangsUp(t *testing.T) {
 	t.Parallel()
-	p := newTerminal(t, shared.TerminalSize{})
+	p := newTerminal(t, TerminalSize{})
 	if _, err := p.slave.WriteString("output\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,6 @@ func TestSignal(t *testing.T) {
 				}
 			}
 			wantError(t, p.Signal(t.Context(), 0), shared.ErrInvalidSpec)
-			wantError(t, p.Resize(t.Context(), shared.TerminalSize{}), shared.ErrUnsupported)
 		}
 	})
 }

@@ -121,11 +121,4 @@ func (p *process) Signal(ctx context.Context, sig shared.Signal) error {
 	return p.run.signal(sig)
 }
 
-func (p *process) Resize(context.Context, shared.TerminalSize) error {
-	return &shared.Error{
-		Kind: shared.ErrUnsupported, Attribute: "tty",
-		Message: "the terminal is the host's", Hint: "set its size there",
-	}
-}
-
 func (p *process) Events() <-chan shared.Event { return p.events.ch }

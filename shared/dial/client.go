@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +26,7 @@ import (
 //     second; the rest is then written while the reader takes it.
 //   - Processes that a command leaves in the background, where the engine lets
 //     them live, lose its output with its end.
-//   - A terminal cannot be streamed: Command.TTY needs [shared.FeatureTTYEngine].
+//   - A terminal cannot be streamed: Command.TTY is refused.
 //
 // No engine makes a Wait last for ever: thirty seconds after it was to kill a command
 // whose end it does not tell, and after an end whose output it neither sends nor ends,
@@ -195,7 +194,7 @@ func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio sha
 	if s.client.channel != nil && info.GetStdioDescriptors() {
 		err = s.client.sendStdio(ctx, req, stdio)
 	} else {
-		p.bridge, err = s.client.streamStdio(req, info, cmd.TTY, stdio)
+		p.bridge, err = s.client.streamStdio(req, cmd.TTY, stdio)
 	}
 	if err != nil {
 		return nil, err
@@ -236,13 +235,13 @@ func (c *client) sendStdio(ctx context.Context, req *pb.RunRequest, stdio shared
 	return err
 }
 
-func (c *client) streamStdio(req *pb.RunRequest, info *pb.InfoReply, tty bool, stdio shared.Stdio) (*bridge, error) {
-	if tty && stdio != (shared.Stdio{}) && !slices.Contains(info.GetFeatures(), string(shared.FeatureTTYEngine)) {
+func (c *client) streamStdio(req *pb.RunRequest, tty bool, stdio shared.Stdio) (*bridge, error) {
+	if tty && stdio != (shared.Stdio{}) {
 		return nil, &shared.Error{
 			Kind:      shared.ErrUnsupported,
 			Attribute: "tty",
 			Message:   "a terminal cannot be handed to an engine to which stdio is streamed",
-			Hint:      "use an engine that takes descriptors, or one with the feature " + string(shared.FeatureTTYEngine),
+			Hint:      "use an engine that takes descriptors",
 		}
 	}
 	b, present, err := newBridge(stdio)

@@ -122,18 +122,6 @@ func (p *clientProcess) await() {
 	}
 }
 
-func (p *clientProcess) Resize(ctx context.Context, size shared.TerminalSize) error {
-	if p.hasEnded() {
-		return os.ErrProcessDone
-	}
-	_, err := p.engine.Resize(ctx, &pb.ResizeRequest{
-		ProcessId: p.id,
-		Rows:      uint32(size.Rows),
-		Cols:      uint32(size.Cols),
-	})
-	return errorFromStatus(err)
-}
-
 func (p *clientProcess) Events() <-chan shared.Event { return p.events.ch }
 
 // brokenFromPB is ErrBroken whatever kind the engine gives: the command was started, and

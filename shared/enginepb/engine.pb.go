@@ -1515,7 +1515,7 @@ type Command struct {
 	Script        []byte                 `protobuf:"bytes,2,opt,name=script,proto3" json:"script,omitempty"`                         // shell text, run as `bash -lc` does, or as `sh -c` where there is no bash inside. One of the two is set
 	Env           [][]byte               `protobuf:"bytes,3,rep,name=env,proto3" json:"env,omitempty"`                               // the exact environment, "name=value", names unique
 	Dir           []byte                 `protobuf:"bytes,4,opt,name=dir,proto3" json:"dir,omitempty"`                               // the working directory inside
-	Tty           bool                   `protobuf:"varint,5,opt,name=tty,proto3" json:"tty,omitempty"`                              // stdio is a terminal that becomes the controlling one: the host's (feature tty), or the engine's (tty.engine)
+	Tty           bool                   `protobuf:"varint,5,opt,name=tty,proto3" json:"tty,omitempty"`                              // stdio is a terminal of the host's that becomes the controlling one, for the feature tty
 	TimeoutNs     int64                  `protobuf:"varint,6,opt,name=timeout_ns,json=timeoutNs,proto3" json:"timeout_ns,omitempty"` // after which it is sent SIGTERM, and SIGKILL with all it has started after grace_ns. Zero: never
 	GraceNs       int64                  `protobuf:"varint,7,opt,name=grace_ns,json=graceNs,proto3" json:"grace_ns,omitempty"`       // zero or less kills at once
 	unknownFields protoimpl.UnknownFields

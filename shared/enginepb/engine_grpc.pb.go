@@ -88,7 +88,7 @@ type EngineClient interface {
 	Output(ctx context.Context, in *OutputRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OutputReply], error)
 	// Signal reaches the command's process group. SIGKILL ends all that it has started.
 	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalReply, error)
-	// Resize is for the feature tty.engine alone.
+	// Resize is called by no host: a terminal is the host's.
 	Resize(ctx context.Context, in *ResizeRequest, opts ...grpc.CallOption) (*ResizeReply, error)
 }
 
@@ -269,7 +269,7 @@ type EngineServer interface {
 	Output(*OutputRequest, grpc.ServerStreamingServer[OutputReply]) error
 	// Signal reaches the command's process group. SIGKILL ends all that it has started.
 	Signal(context.Context, *SignalRequest) (*SignalReply, error)
-	// Resize is for the feature tty.engine alone.
+	// Resize is called by no host: a terminal is the host's.
 	Resize(context.Context, *ResizeRequest) (*ResizeReply, error)
 	mustEmbedUnimplementedEngineServer()
 }

@@ -249,20 +249,6 @@ func breakages() map[string]breakage {
 		"stream.11": changed(func(_ *shared.Command, s *shared.Stdio) { *s = shared.Stdio{} }),
 		"stream.12": copied{stdin: plainly}.breakage(),
 		"stream.13": changed(func(c *shared.Command, _ *shared.Stdio) { c.TTY = false }),
-		"stream.14": {resize: func(shared.Process, shared.TerminalSize) error { return nil }},
-		"stream.15": func() breakage {
-			b := changed(func(c *shared.Command, _ *shared.Stdio) { c.TTY = false })
-			b.info = func(i shared.Info) shared.Info {
-				i.Features = append(slices.Clone(i.Features), shared.FeatureTTYEngine)
-				return i
-			}
-			return b
-		}(),
-		"stream.15/size": func() breakage {
-			b := ownTerminals()
-			b.resize = func(shared.Process, shared.TerminalSize) error { return nil }
-			return b
-		}(),
 		"stream.16": copied{stdin: inMemory}.breakage(),
 		"stream.17": copied{stdout: func(to io.Writer, from io.Reader) { io.CopyN(to, from, 4096) }}.breakage(),
 

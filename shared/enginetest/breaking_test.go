@@ -119,15 +119,6 @@ func TestUnclaimedFeaturesMustBeRefused(t *testing.T) {
 	}
 }
 
-// The control of stream.15: an engine that makes terminals, as it should.
-func TestTerminalsOfAnEngine(t *testing.T) {
-	t.Parallel()
-	results := suite(t, breakEngine(ownTerminals()), enginetest.Options{Run: only("stream.15")}).Run(t.Context(), nil)
-	if len(results.Results) != 1 || results.Results[0].Status != enginetest.Held {
-		t.Errorf("%+v", results)
-	}
-}
-
 // notIsolation are the probes that a good engine without isolation passes: of
 // what an engine does by itself, and of what the host may protect, such as its
 // first process.

@@ -3,14 +3,11 @@ package enginetest_test
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
-	"slices"
 	"sync"
 
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/enginetest"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,7 +21,6 @@ type breakage struct {
 	close  func(ctx context.Context, s shared.Sandbox) error
 	wait   func(ctx context.Context, p shared.Process) (shared.Result, error)
 	signal func(ctx context.Context, p shared.Process, sig shared.Signal) error
-	resize func(p shared.Process, size shared.TerminalSize) error
 	events func(p shared.Process) <-chan shared.Event
 }
 
@@ -112,13 +108,6 @@ func (p *brokenProcess) Signal(ctx context.Context, sig shared.Signal) error {
 	return p.Process.Signal(ctx, sig)
 }
 
-func (p *brokenProcess) Resize(ctx context.Context, size shared.TerminalSize) error {
-	if p.b.resize != nil {
-		return p.b.resize(p.Process, size)
-	}
-	return p.Process.Resize(ctx, size)
-}
-
 func (p *brokenProcess) Events() <-chan shared.Event {
 	if p.b.events != nil {
 		return p.b.events(p.Process)
@@ -184,51 +173,6 @@ func (c *counted) more() error {
 		return errors.New("too many")
 	}
 	return nil
-}
-
-// ownTerminals is an engine that makes the terminals of its commands.
-func ownTerminals() breakage {
-	var mu sync.Mutex
-	resizes := map[shared.Process]func(rows, cols uint16) error{}
-	return breakage{
-		info: func(i shared.Info) shared.Info {
-			i.Features = append(slices.Clone(i.Features), shared.FeatureTTYEngine)
-			return i
-		},
-		start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
-			if !cmd.TTY {
-				return s.Start(ctx, cmd, stdio)
-			}
-			t, resize, err := enginetest.OpenTerminal()
-			if err != nil {
-				return nil, err
-			}
-			in, out := duplicate(stdio.Stdin), duplicate(stdio.Stdout)
-			p, err := s.Start(ctx, cmd, shared.Stdio{Stdin: t.Slave, Stdout: t.Slave, Stderr: t.Slave})
-			t.Slave.Close()
-			if err != nil {
-				return nil, err
-			}
-			go func() {
-				io.Copy(t.Master, in)
-				in.Close()
-			}()
-			go func() {
-				io.Copy(out, t.Master)
-				out.Close()
-				t.Master.Close()
-			}()
-			mu.Lock()
-			defer mu.Unlock()
-			resizes[p] = resize
-			return p, nil
-		},
-		resize: func(p shared.Process, size shared.TerminalSize) error {
-			mu.Lock()
-			defer mu.Unlock()
-			return resizes[p](size.Rows, size.Cols)
-		},
-	}
 }
 
 func duplicate(f *os.File) *os.File {

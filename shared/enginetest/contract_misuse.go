@@ -42,9 +42,6 @@ func misuseRules() []rule {
 			s.works()
 		}},
 		{id: "misuse.05", title: "a terminal that is none is an error", run: func(s *scene) {
-			if s.suite.info.Features.Has(shared.FeatureTTYEngine) {
-				s.end(NotApplicable, "the engine makes the terminal")
-			}
 			cmd := s.sh("exit 0")
 			cmd.TTY = true
 			s.notStarted(s.open(), cmd, shared.Stdio{})

@@ -141,7 +141,7 @@ func unclaimedRule(s *scene) {
 	}
 	// The feature that commands need.
 	sandbox := s.open()
-	if claims.Has(shared.FeatureTTY) || claims.Has(shared.FeatureTTYEngine) {
+	if claims.Has(shared.FeatureTTY) {
 		return
 	}
 	t, err := openTerminal()

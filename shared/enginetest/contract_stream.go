@@ -72,15 +72,6 @@ func streamRules() []rule {
 		}},
 		{id: "stream.12", title: "the caller may close its files when Start has returned", run: closedEarly},
 		{id: "stream.13", title: "a terminal that the host owns", features: []shared.Feature{shared.FeatureTTY}, run: hostTerminal},
-		{id: "stream.14", title: "Resize is for engines that own the terminal", run: func(s *scene) {
-			if s.suite.info.Features.Has(shared.FeatureTTYEngine) {
-				s.end(NotApplicable, "the engine owns the terminal")
-			}
-			p := s.begin(s.open(), s.sh("exec sleep 60"), shared.Stdio{})
-			s.wants("Resize", p.Resize(s.ctx, shared.TerminalSize{Rows: 24, Cols: 80}), shared.ErrUnsupported)
-			s.endNow(p)
-		}},
-		{id: "stream.15", title: "a terminal that the engine makes", features: []shared.Feature{shared.FeatureTTYEngine}, run: ownTerminal},
 		{id: "stream.16", title: "input that the command does not read holds its writer up", run: inputPressure},
 		{id: "stream.17", title: "what was written before the end is there for a reader who comes late", run: lateReader},
 	}

@@ -49,16 +49,3 @@ func hostTerminal(s *scene) {
 	s.shows(t.master, "typing")
 	s.interrupt(t.master, p)
 }
-
-// ownTerminal has the engine make a terminal, resizes it, and types ^C.
-func ownTerminal(s *scene) {
-	inR, inW := s.pipe()
-	outR, outW := s.pipe()
-	cmd := s.sh(typing + " && trap 'stty size' WINCH && echo ready" + forever)
-	cmd.TTY = true
-	p := s.begin(s.open(), cmd, shared.Stdio{Stdin: inR, Stdout: outW, Stderr: outW})
-	s.shows(outR, "ready")
-	s.must(p.Resize(s.ctx, shared.TerminalSize{Rows: 31, Cols: 101}))
-	s.shows(outR, "31 101")
-	s.interrupt(inW, p)
-}

@@ -1,8 +1,6 @@
 package enginetest
 
 import (
-	"os"
-
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -20,18 +18,6 @@ func AskedFeatures() (list shared.Features) {
 		list = append(list, a.feature)
 	}
 	return list
-}
-
-// A Terminal is a pair, for engines of tests that make one.
-type Terminal struct{ Master, Slave *os.File }
-
-// OpenTerminal makes a pair and a way to resize it.
-func OpenTerminal() (*Terminal, func(rows, cols uint16) error, error) {
-	t, err := openTerminal()
-	if err != nil {
-		return nil, nil, err
-	}
-	return &Terminal{t.master, t.slave}, t.resize, nil
 }
 
 func probeByID(id string) *probe {

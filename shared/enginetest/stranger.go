@@ -37,7 +37,6 @@ func callUnknown(ctx context.Context, conn grpc.ClientConnInterface, id string) 
 	}
 	errs["Run"] = err
 	_, errs["Signal"] = e.Signal(ctx, &pb.SignalRequest{ProcessId: id, Signal: 15})
-	_, errs["Resize"] = e.Resize(ctx, &pb.ResizeRequest{ProcessId: id, Rows: 24, Cols: 80})
 	stdin, err := e.Stdin(ctx)
 	if err == nil {
 		if err = stdin.Send(&pb.StdinRequest{ProcessId: id, Data: []byte("x")}); err == nil || errors.Is(err, io.EOF) {
