@@ -23,69 +23,6 @@ var everyOption = Info{
 	},
 }
 
-func TestJSONSchema(t *testing.T) {
-	t.Parallel()
-	const want = `{
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "additionalProperties": false,
-  "properties": {
-    "later": {},
-    "list": {
-      "default": [
-        "a"
-      ],
-      "items": {
-        "type": "string"
-      },
-      "type": "array"
-    },
-    "map": {
-      "additionalProperties": {
-        "type": "string"
-      },
-      "type": "object"
-    },
-    "n": {
-      "type": "number"
-    },
-    "part": {
-      "additionalProperties": false,
-      "description": "a part",
-      "properties": {
-        "path": {
-          "type": "string"
-        }
-      },
-      "required": [
-        "path"
-      ],
-      "type": "object"
-    },
-    "text": {
-      "description": "a text",
-      "type": "string"
-    },
-    "yes": {
-      "default": true,
-      "type": "boolean"
-    }
-  },
-  "required": [
-    "text"
-  ],
-  "title": "options",
-  "type": "object"
-}`
-	got, err := everyOption.Options.JSONSchema("options")
-	if err != nil || string(got) != want {
-		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
-	}
-	empty, err := OptionSchema{}.JSONSchema("none")
-	if err != nil || !strings.Contains(string(empty), `"additionalProperties": false`) || strings.Contains(string(empty), "required") {
-		t.Errorf("%v\n%s", err, empty)
-	}
-}
-
 // infoEngine is asked for nothing but its Info.
 type infoEngine struct {
 	Engine

@@ -21,11 +21,11 @@ type OptionSchema struct {
 
 // OptionAttribute is one named value.
 type OptionAttribute struct {
-	Name     string          // lower case, as in a config block
-	Type     OptionType      // what its value may be
-	Doc      string          // one line
-	Required bool            // whether a config block without it is refused
-	Default  json.RawMessage // shown to people; empty means none. The engine applies it
+	Name     string          `json:"name"`              // lower case, as in a config block
+	Type     OptionType      `json:"type"`              // what its value may be
+	Doc      string          `json:"doc"`               // one line
+	Required bool            `json:"required"`          // whether a config block without it is refused
+	Default  json.RawMessage `json:"default,omitempty"` // shown to people; empty means none. The engine applies it
 }
 
 // OptionBlock is a group of attributes, given at most once.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -42,7 +43,7 @@ func (a *app) enginesSchema(fs *flag.FlagSet) func() error {
 			list, texts = append(list, info), append(texts, schemaText(&info))
 		}
 		if *asSchema {
-			text, err := list[0].Options.JSONSchema("the config block of engine " + names[0])
+			text, err := jsonSchema(list[0].Options, "the config block of engine "+names[0])
 			if err != nil {
 				return err
 			}
@@ -86,3 +87,53 @@ func attributeTable(indent string, attrs []shared.OptionAttribute) string {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// jsonSchema describes the object that a Spec's Options hold, and so a config
+// block in its JSON form, as a JSON Schema of draft 2020-12.
+func jsonSchema(s shared.OptionSchema, title string) ([]byte, error) {
+	root := objectSchema(s.Attributes)
+	root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", title
+	properties := root["properties"].(map[string]any)
+	for _, b := range s.Blocks {
+		block := objectSchema(b.Attributes)
+		block["description"] = b.Doc
+		properties[b.Name] = block
+	}
+	return json.MarshalIndent(root, "", "  ")
+}
+
+func objectSchema(attrs []shared.OptionAttribute) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	for _, a := range attrs {
+		p := typeSchema(a.Type)
+		if a.Doc != "" {
+			p["description"] = a.Doc
+		}
+		if len(a.Default) > 0 {
+			p["default"] = a.Default
+		}
+		properties[a.Name] = p
+		if a.Required {
+			required = append(required, a.Name)
+		}
+	}
+	object := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		object["required"] = required
+	}
+	return object
+}
+
+func typeSchema(t shared.OptionType) map[string]any {
+	switch t {
+	case shared.OptionStringList:
+		return map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
+	case shared.OptionStringMap:
+		return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}}
+	case shared.OptionBool:
+		return map[string]any{"type": "boolean"}
+	case shared.OptionString, shared.OptionNumber:
+		return map[string]any{"type": string(t)}
+	}
+	return map[string]any{} // of a newer release: anything
+}
