@@ -71,7 +71,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	h.engines, err = launch.New(launch.Options{
 		Builtins: o.Builtins, Dir: o.EngineDir, Declared: o.Engines, Path: o.EnginePath, Reattach: o.Reattach, Inject: o.Inject,
 		Home: h.caller.Home, Environ: h.caller.Environ, StartTimeout: o.StartTimeout, Logger: h.logger,
-		Written: func(p string) string {
+		WritableDir: func(p string) string {
 			_, dir := h.commandsWrite([]string{p})
 			return dir
 		},

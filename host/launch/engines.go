@@ -35,7 +35,7 @@ type Options struct {
 	Environ      []string              // of the caller
 	StartTimeout time.Duration         // zero means ten seconds
 	Logger       hclog.Logger          // of what engines log
-	Written      func(p string) string // the directory with p that commands can write to, as a message names it; or ""
+	WritableDir  func(p string) string // the directory with p that commands can write to, as a message names it; or ""
 }
 
 // Source says where an engine that is not built in comes from.
@@ -220,7 +220,7 @@ func (s *Engines) start(ctx context.Context, name string) (_ *Engine, err error)
 	defer cancel()
 	e.Info, err = e.Engine.Info(asked)
 	if err != nil && asked.Err() != nil && ctx.Err() == nil {
-		err = dial.ErrMute(s.o.StartTimeout)
+		err = dial.NoAnswer(s.o.StartTimeout)
 	}
 	if known, ok := s.o.Builtins.Info(name); err == nil && ok && !p.declared &&
 		(e.Info.Version != known.Version || !slices.Equal(e.Info.Features, known.Features)) {

@@ -334,7 +334,7 @@ func (s *Engines) declared(name string, declared Source) (program, error) {
 	if !filepath.IsAbs(path) {
 		return program{}, invalid("engine."+name+".source", fmt.Sprintf("%q is not absolute", path), "an engine is never looked up in PATH or the workspace")
 	}
-	resolved, err := hostpath.CheckProgram(path, s.o.Written)
+	resolved, err := hostpath.CheckProgram(path, s.o.WritableDir)
 	if err != nil {
 		return program{}, &Error{Engine: name, Source: path, Err: err}
 	}
@@ -353,7 +353,7 @@ func (s *Engines) installed(name string) (path string, err error) {
 		if info, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
 			continue // a directory holds the place of a program that is not there
 		}
-		resolved, err := hostpath.CheckProgram(path, s.o.Written)
+		resolved, err := hostpath.CheckProgram(path, s.o.WritableDir)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("leads to nothing (%v); remove it, or install the engine again", err)
 		}

@@ -159,7 +159,7 @@ func (l *Launched) connect(client *plugin.Client, timeout time.Duration) (err er
 	late := time.AfterFunc(timeout, func() { l.runner.Kill(context.Background()) })
 	defer func() {
 		if !late.Stop() { // err may be nil: go-plugin does without its services
-			err = ErrMute(timeout)
+			err = NoAnswer(timeout)
 		}
 	}()
 	protocol, err := client.Client()
@@ -172,8 +172,8 @@ func (l *Launched) connect(client *plugin.Client, timeout time.Duration) (err er
 	return nil
 }
 
-// ErrMute is for an engine that listens, and answers nothing.
-func ErrMute(timeout time.Duration) error {
+// NoAnswer is for an engine that listens, and answers nothing.
+func NoAnswer(timeout time.Duration) error {
 	return fmt.Errorf("said that it is ready, and did not answer within %v: it hangs", timeout)
 }
 
