@@ -28,28 +28,24 @@ const (
 type inbox struct {
 	mu      sync.Mutex
 	parked  map[wire.FilesToken][]*os.File
-	waiting map[wire.FilesToken]chan []*os.File
+	arrived chan struct{} // closed, and made anew, when some are parked
 }
 
 func newInbox() *inbox {
-	return &inbox{parked: map[wire.FilesToken][]*os.File{}, waiting: map[wire.FilesToken]chan []*os.File{}}
+	return &inbox{parked: map[wire.FilesToken][]*os.File{}, arrived: make(chan struct{})}
 }
 
-// put parks files or hands them to the claim that waits for them.
 func (b *inbox) put(t wire.FilesToken, files []*os.File) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if w, ok := b.waiting[t]; ok {
-		delete(b.waiting, t)
-		w <- files
-		return
-	}
 	if _, again := b.parked[t]; again {
 		b.drop(t) // the host takes them back
 		closeFiles(files)
 		return
 	}
 	b.parked[t] = files
+	close(b.arrived)
+	b.arrived = make(chan struct{})
 	time.AfterFunc(parkedFor, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -63,57 +59,42 @@ func (b *inbox) drop(t wire.FilesToken) {
 	delete(b.parked, t)
 }
 
-// claim gives the files sent under t, which become the caller's.
-func (b *inbox) claim(ctx context.Context, t wire.FilesToken, n int) ([]*os.File, error) {
-	files, err := b.wait(ctx, t)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(files) < n: // the kernel drops those for which there is no number
-		closeFiles(files)
-		return nil, &Error{
-			Kind:    ErrUnavailable,
-			Message: "the stdio descriptors did not fit into the engine process",
-			Hint:    "raise its limit of open files (ulimit -n)",
-		}
-	case len(files) > n:
-		closeFiles(files)
-		return nil, invalid("stdio", "%d descriptors were announced and %d sent", n, len(files))
-	}
-	return files, nil
+// take gives what is parked under t, and what tells of more.
+func (b *inbox) take(t wire.FilesToken) (files []*os.File, ok bool, arrived <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	files, ok = b.parked[t]
+	delete(b.parked, t)
+	return files, ok, b.arrived
 }
 
-func (b *inbox) wait(ctx context.Context, t wire.FilesToken) ([]*os.File, error) {
-	b.mu.Lock()
-	if files, ok := b.parked[t]; ok {
-		delete(b.parked, t)
-		b.mu.Unlock()
-		return files, nil
-	}
-	if _, again := b.waiting[t]; again {
-		b.mu.Unlock()
-		return nil, invalid("stdio", "two commands name the same descriptors")
-	}
-	w := make(chan []*os.File, 1)
-	b.waiting[t] = w
-	b.mu.Unlock()
-
+// claim gives the n files sent under t, which become the caller's.
+func (b *inbox) claim(ctx context.Context, t wire.FilesToken, n int) ([]*os.File, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, claimFor, &Error{Kind: ErrBroken, Message: "the stdio descriptors did not arrive"})
 	defer cancel()
-	select {
-	case files := <-w:
-		return files, nil
-	case <-ctx.Done():
+	for {
+		files, ok, arrived := b.take(t)
+		switch {
+		case !ok:
+		case len(files) == n:
+			return files, nil
+		case len(files) > n:
+			closeFiles(files)
+			return nil, invalid("stdio", "%d descriptors were announced and %d sent", n, len(files))
+		default: // the kernel drops those for which there is no number
+			closeFiles(files)
+			return nil, &Error{
+				Kind:    ErrUnavailable,
+				Message: "the stdio descriptors did not fit into the engine process",
+				Hint:    "raise its limit of open files (ulimit -n)",
+			}
+		}
+		select {
+		case <-arrived:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
-	b.mu.Lock()
-	delete(b.waiting, t)
-	b.mu.Unlock()
-	select {
-	case files := <-w: // delivered in the meantime
-		closeFiles(files)
-	default:
-	}
-	return nil, context.Cause(ctx)
 }
 
 func closeFiles(files []*os.File) {

@@ -3,6 +3,7 @@ package shared
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -137,9 +138,7 @@ func (s *server) Open(in *pb.OpenRequest, stream pb.Engine_OpenServer) (err erro
 func (s *server) abandon(id string, box *servedSandbox) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)
 	defer cancel()
-	err := box.Close(ctx)
-	s.forget(id)
-	return err
+	return s.end(ctx, id, box)
 }
 
 func (s *server) register(box *servedSandbox) (string, error) {
@@ -231,48 +230,44 @@ func (s *server) process(id string) (*servedProcess, error) {
 func (s *server) shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
-	sandboxes := make(map[string]*servedSandbox, len(s.sandboxes))
-	for id, box := range s.sandboxes {
-		sandboxes[id] = box
-	}
-	processes := make([]*servedProcess, 0, len(s.processes))
-	for _, p := range s.processes {
-		processes = append(processes, p)
-	}
+	sandboxes, processes := maps.Clone(s.sandboxes), maps.Clone(s.processes)
 	s.mu.Unlock()
 
-	errs := make(chan error, len(sandboxes)+len(processes))
+	var ends sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
 	for id, box := range sandboxes {
-		go func() {
-			var err error
-			defer func() {
-				if r := recover(); r != nil {
-					err = s.panicked("Close", r)
-				}
-				errs <- err
-			}()
-			err = box.Close(ctx)
-			s.forget(id)
-		}()
+		ends.Go(func() {
+			err := s.end(ctx, id, box)
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		})
 	}
 	for _, p := range processes {
-		go func() {
-			select {
-			case <-p.ended:
-				errs <- nil
-			case <-ctx.Done():
-				errs <- ctx.Err()
-			}
-		}()
+		ends.Go(func() { <-p.ended })
 	}
-	var all error
-	for range cap(errs) {
-		select {
-		case err := <-errs:
-			all = errors.Join(all, err)
-		case <-ctx.Done():
-			return ctx.Err()
+	done := make(chan struct{})
+	go func() {
+		ends.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return errors.Join(errs...)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// end closes a sandbox and forgets it.
+func (s *server) end(ctx context.Context, id string, box *servedSandbox) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = s.panicked("Close", r)
 		}
-	}
-	return all
+	}()
+	err = box.Close(ctx)
+	s.forget(id)
+	return err
 }
