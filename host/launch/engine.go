@@ -11,7 +11,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/dial"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/orphans"
 )
 
 // Patience is how long an engine may take to end a command that it was to kill, or to
@@ -117,7 +117,7 @@ func (e *Engine) stop() {
 	case doubted:
 		e.process.Leave(LostPatience)
 		e.process.Kill()
-		sandboxinit.KillOrphans(orphanPatience)
+		orphans.Kill(orphanPatience)
 	default:
 		e.process.Leave(idlePatience)
 		e.process.Kill()
@@ -146,7 +146,7 @@ func (e *Engine) Lost(err error) error {
 		case <-time.After(LostPatience): // the kernel holds it
 		}
 	}
-	sandboxinit.KillOrphans(orphanPatience)
+	orphans.Kill(orphanPatience)
 	return &Error{Engine: e.Info.Name, Source: e.Source,
 		Err: fmt.Errorf("%w%s (%v), and its commands with it", shared.ErrEngineLost, lived, e.process.State()), Log: e.process.Log()}
 }

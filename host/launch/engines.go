@@ -18,7 +18,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/dial"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/orphans"
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
@@ -142,7 +142,7 @@ func (s *Engines) Get(ctx context.Context, name string) (*Engine, error) {
 			return at.current, err
 		}
 		at.current.process.Kill() // reaps what is left of the one that died
-		sandboxinit.KillOrphans(orphanPatience)
+		orphans.Kill(orphanPatience)
 		at.current = nil
 	}
 	e, err := s.start(ctx, name)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/orphans"
 )
 
 // engineArg makes the test binary an engine's process.
@@ -52,7 +52,7 @@ func TestEngineIsKilledAtEveryMoment(t *testing.T) {
 		<-time.After(delay) // the moment is what is tried
 		cmd.Process.Kill()
 		cmd.Wait()
-		sandboxinit.KillOrphans(time.Second) // as the host does
+		orphans.Kill(time.Second) // as the host does
 		r.SetReadDeadline(time.Now().Add(time.Minute))
 		out, err := io.ReadAll(r)
 		if err != nil {

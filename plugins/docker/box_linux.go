@@ -13,6 +13,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
+	"github.com/sbxhost/sbxhost/shared/containerinit"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
@@ -165,7 +166,7 @@ func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, st
 
 // beginFresh runs a command in a container of its own.
 func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
-	v, err := b.launch(ctx, cmd, sandboxinit.FetchArgv)
+	v, err := b.launch(ctx, cmd, containerinit.FetchArgv)
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +283,7 @@ func (b *box) enter(ctx context.Context, cmd *shared.Command) (*held, error) {
 	case b.lasting != nil:
 		v, err = b.makeLasting(ctx, cmd, &m)
 	default:
-		v, err = b.launch(ctx, cmd, sandboxinit.KeepArgv)
+		v, err = b.launch(ctx, cmd, containerinit.KeepArgv)
 	}
 	if err != nil {
 		return nil, err
@@ -330,12 +331,12 @@ func (b *box) explain(err error) error {
 
 // plan is cmdengine's hook.
 func (b *box) plan(*shared.Spec, *shared.Command) (shared.Plan, error) {
-	words := sandboxinit.FetchArgv(lineInside + "/" + socketName)
+	words := containerinit.FetchArgv(lineInside + "/" + socketName)
 	switch {
 	case b.lasting != nil:
-		words = sandboxinit.StayArgv(lineInside + "/" + socketName)
+		words = containerinit.StayArgv(lineInside + "/" + socketName)
 	case b.plans.options.reuse:
-		words = sandboxinit.KeepArgv(lineInside + "/" + socketName)
+		words = containerinit.KeepArgv(lineInside + "/" + socketName)
 	}
 	p, err := b.container("<private>", words)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/containerinit"
 )
 
 // The labels of a cache's volume: whose it is, by the number of a user of this
@@ -66,14 +66,14 @@ func (c *cacheVolume) ours(labels map[string]string) bool {
 
 // cacheOwner is who commands run as, which owns what they cache. The number of
 // somebody whom the image names is not known here.
-func (p *planner) cacheOwner() sandboxinit.Owner {
+func (p *planner) cacheOwner() containerinit.Owner {
 	uid, gid, _ := strings.Cut(p.user(), ":")
 	u, err := strconv.ParseUint(uid, 10, 31)
 	g, err2 := strconv.ParseUint(gid, 10, 31)
 	if err != nil || err2 != nil {
-		return sandboxinit.Owner{Anybody: true}
+		return containerinit.Owner{Anybody: true}
 	}
-	return sandboxinit.Owner{UID: uint32(u), GID: uint32(g)}
+	return containerinit.Owner{UID: uint32(u), GID: uint32(g)}
 }
 
 // cacheSetUp is the container that gives new volumes to their owner. No program
@@ -87,7 +87,7 @@ func (p *planner) cacheSetUp(fresh []cacheVolume) (*plan, error) {
 	for i, c := range fresh {
 		dirs[i] = c.inside
 	}
-	return set.container(sandboxinit.OwnArgv(p.cacheOwner(), dirs...))
+	return set.container(containerinit.OwnArgv(p.cacheOwner(), dirs...))
 }
 
 // recordedTTL reads the text of a record, of which the modification time says when

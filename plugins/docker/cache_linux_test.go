@@ -12,7 +12,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/containerinit"
 	"github.com/sbxhost/sbxhost/test/dockerd"
 )
 
@@ -190,7 +190,7 @@ func TestCacheVolumes(t *testing.T) {
 			t.Errorf("another %s has the same volume", name)
 		}
 	}
-	for user, want := range map[string]sandboxinit.Owner{
+	for user, want := range map[string]containerinit.Owner{
 		"7:8": {UID: 7, GID: 8}, "node": {Anybody: true}, "7": {Anybody: true}, "7:staff": {Anybody: true}, "4294967295:1": {Anybody: true}, "-1:1": {Anybody: true},
 	} {
 		p := basePlanner()

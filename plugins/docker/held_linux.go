@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
+	"github.com/sbxhost/sbxhost/shared/containerinit"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -29,13 +30,13 @@ type held struct {
 // read takes the keeper's word for the ends of commands. Its own end is that of
 // everything inside.
 func (h *held) read() {
-	message := make([]byte, sandboxinit.HandoverSize)
+	message := make([]byte, containerinit.HandoverSize)
 	for {
 		if _, err := io.ReadFull(h.line.conn, message); err != nil {
 			break
 		}
 		h.mu.Lock()
-		number := sandboxinit.Ended(message)
+		number := containerinit.Ended(message)
 		if end := h.ends[number]; end != nil {
 			close(end)
 			delete(h.ends, number)

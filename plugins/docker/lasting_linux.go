@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/containerinit"
 )
 
 // The labels of a container that lasts for a named session: the session and the
@@ -163,10 +163,10 @@ func (b *box) makeLasting(ctx context.Context, cmd *shared.Command, m *made) (*v
 	}
 	defer listener.Close()
 	defer file.Close()
-	v, err := b.launchWith(ctx, cmd, sandboxinit.StayArgv, map[string]string{
+	v, err := b.launchWith(ctx, cmd, containerinit.StayArgv, map[string]string{
 		ownerLabel: thisOwner().String(), sessionLabel: l.session, madeOfLabel: m.of, sourcesLabel: m.shows(), whileLabel: l.path()})
 	if err == nil {
-		message, rights := sandboxinit.Settlement(listener, file)
+		message, rights := containerinit.Settlement(listener, file)
 		_, _, err = v.line.conn.WriteMsgUnix(message, rights, nil)
 		runtime.KeepAlive(listener)
 		runtime.KeepAlive(file)

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/containerinit"
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
@@ -102,7 +102,7 @@ type line struct {
 
 // hand gives the init what it needs for one command.
 func (l *line) hand(number uint64, initEnd *os.File, stdio [3]*os.File) error {
-	message, rights := sandboxinit.Handover(number, initEnd, stdio)
+	message, rights := containerinit.Handover(number, initEnd, stdio)
 	l.sending.Lock()
 	defer l.sending.Unlock()
 	_, _, err := l.conn.WriteMsgUnix(message, rights, nil)

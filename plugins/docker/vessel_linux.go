@@ -16,7 +16,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/containerinit"
 )
 
 // removalTime bounds one request to take a container away.
@@ -131,7 +131,7 @@ func (v *vessel) neverMet() error {
 	switch {
 	case v.exit.Error != nil:
 		e.Message = "the container ended before its init was there: " + v.exit.Error.Message
-	case v.exit.StatusCode == sandboxinit.Unreachable:
+	case v.exit.StatusCode == containerinit.Unreachable:
 		e.Message = "the container's init could not reach the engine: the daemon does not share this machine's files, as in a virtual machine"
 		e.Hint = "use a daemon that runs on this machine itself"
 	default:

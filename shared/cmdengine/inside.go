@@ -13,6 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/holder"
+	"github.com/sbxhost/sbxhost/shared/orphans"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -200,7 +201,7 @@ func (s *sandbox) launchIn(ctx context.Context, group *cgroup.Group, c *Launch, 
 		r.observe()
 		r.giveUp()
 		r.finish()
-		sandboxinit.KillOrphans(0)
+		orphans.Kill(0)
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "entering a control group: " + grouped.Error()}
 	}
 	return r, nil
@@ -239,7 +240,7 @@ func (r *insideRun) disown(started <-chan struct{}) {
 	case <-r.exited:
 	}
 	if r.wasKilled() {
-		sandboxinit.KillOrphans(0)
+		orphans.Kill(0)
 	}
 	t := time.NewTimer(Patience) // what an init said last is on its way
 	defer t.Stop()
@@ -284,7 +285,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, explain func(*h
 	}
 	stderr := r.finish()
 	if r.wasKilled() {
-		sandboxinit.KillOrphans(0) // at the wrong moment perhaps
+		orphans.Kill(0) // at the wrong moment perhaps
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -349,7 +350,7 @@ func (r *insideRun) wait() (shared.ExitStatus, error) { return r.Wait() }
 // killed takes the init along, or should.
 func (r *insideRun) unknown(error) error {
 	if r.lost != nil {
-		sandboxinit.KillOrphans(0)
+		orphans.Kill(0)
 	}
 	return &shared.Error{
 		Kind:    shared.ErrBroken,

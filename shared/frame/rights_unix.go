@@ -4,6 +4,7 @@ package frame
 
 import (
 	"errors"
+	"io"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -48,4 +49,20 @@ func CloseAll(fds []int) {
 	for _, fd := range fds {
 		unix.Close(fd)
 	}
+}
+
+// A Receiver reads a socket, and keeps the descriptors that come along.
+type Receiver struct {
+	Socket int
+	Files  []int
+}
+
+// Read is as of [io.Reader].
+func (r *Receiver) Read(p []byte) (int, error) {
+	n, fds, err := Receive(r.Socket, p)
+	r.Files = append(r.Files, fds...)
+	if err == nil && n == 0 {
+		err = io.EOF
+	}
+	return max(n, 0), err
 }

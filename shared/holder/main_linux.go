@@ -3,38 +3,34 @@ package holder
 import (
 	"os"
 	"strconv"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/procself"
 )
 
 // processName is the name of a holder in the list of processes.
 const processName = "sbxhost-holder"
 
-// failed is the exit status of a holder that could not begin.
-const failed = 125
-
 // Main is the life of a holder, in a process that [Wanted] its arguments. It
 // returns the exit status.
 func Main(args []string) int {
 	// First of all: commands have this process's uid, if not its namespaces.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return failed
+	if procself.Hide() != nil {
+		return procself.Failed
 	}
-	var name [16]byte
-	copy(name[:], processName)
-	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
+	procself.SetName(processName)
 	unix.CloseOnExec(clientFD)
 	unix.Close(binaryFD)
 	unix.Umask(0)
 
 	first, err := newConn(clientFD)
 	if err != nil {
-		return failed
+		return procself.Failed
 	}
 	if e := apart([2]int{mountFD, userFD}); e != nil {
 		first.write(msgFailed, &refusal{why: *e})
-		return failed
+		return procself.Failed
 	}
 	unix.Close(mountFD)
 	unix.Close(userFD)
@@ -45,7 +41,7 @@ func Main(args []string) int {
 	}
 	if e := begin(); e != nil {
 		first.write(msgFailed, &refusal{why: *e})
-		return failed
+		return procself.Failed
 	}
 	s.admit(first)
 	serve()

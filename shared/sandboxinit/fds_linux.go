@@ -2,29 +2,10 @@ package sandboxinit
 
 import (
 	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
-
-const lastFD = ^uint(0) >> 1 & 0x7fffffff
-
-// CloseOnExecFrom marks every descriptor from first on, so that no program that this
-// process executes inherits what this process was itself started with. What Go
-// passes on by ExtraFiles is not affected.
-func CloseOnExecFrom(first int) error {
-	err := unix.CloseRange(uint(first), lastFD, unix.CLOSE_RANGE_CLOEXEC)
-	if err == nil {
-		return nil
-	}
-	// Before Linux 5.11, or refused by an old container seccomp filter.
-	return eachFD(func(fd int) {
-		if fd >= first {
-			unix.CloseOnExec(fd)
-		}
-	})
-}
 
 // closeInherited closes what the init has inherited by design and needs no
 // more: its executable and the command's stdio. It goes by their numbers, not
@@ -39,17 +20,4 @@ func closeInherited(control int) {
 	for fd := control + 1; fd <= control+3; fd++ {
 		unix.Close(fd)
 	}
-}
-
-func eachFD(do func(fd int)) error {
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if fd, err := strconv.Atoi(e.Name()); err == nil {
-			do(fd)
-		}
-	}
-	return nil
 }

@@ -3,9 +3,12 @@ package sandboxinit
 import (
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
+	"github.com/sbxhost/sbxhost/shared/containerinit"
 	"github.com/sbxhost/sbxhost/shared/holder"
+	"github.com/sbxhost/sbxhost/shared/procself"
 )
 
 const (
@@ -13,10 +16,6 @@ const (
 	initArg = "sbxhost-init"
 	// limitArg is argv[1] of the stage between fork and exec that sets resource limits.
 	limitArg = "sbxhost-init-limit"
-
-	// initFailed is the exit status of an init that could not do its work. The
-	// engine goes by the control socket; this is for a person who sees it.
-	initFailed = 125
 )
 
 // hooked says that this program's main has called [Hook]. It is process-wide
@@ -24,43 +23,36 @@ const (
 // execute the program again and expect an init.
 var hooked atomic.Bool
 
-// Hook makes a program able to serve as the init, and as a session's holder. It
-// must be the first statement of main. In a process that was started to be one
-// of them, by [Argv], [FetchArgv], [KeepArgv], [StayArgv], [OwnArgv] or
-// package holder, it is that and does not return; otherwise it notes that the
-// program called it and returns at once.
+// Hook makes a program able to serve as the init, as a session's holder and in a
+// container. It must be the first statement of main. In a process that was started to be
+// one of them, by [Argv], package holder or package containerinit, it is that and does
+// not return; otherwise it notes that the program called it and returns at once.
 func Hook() {
 	if holder.Wanted(os.Args) {
-		exit(holder.Main(os.Args))
+		procself.Exit(holder.Main(os.Args))
+	}
+	if containerinit.Wanted(os.Args) {
+		procself.Exit(containerinit.Main(os.Args, initArg, runInit))
 	}
 	if len(os.Args) == 5 && os.Args[1] == initArg {
 		control, ok := parseFD(os.Args[2])
 		mount, ok2 := parseFD(os.Args[3])
 		user, ok3 := parseFD(os.Args[4])
 		if ok && ok2 && ok3 {
-			exit(runMaking(control, [2]int{mount, user}))
+			procself.Exit(runMaking(control, [2]int{mount, user}))
 		}
 	}
 	if len(os.Args) == 3 {
 		switch os.Args[1] {
 		case initArg:
 			if fd, ok := parseFD(os.Args[2]); ok {
-				exit(runInit(fd))
+				procself.Exit(runInit(fd))
 			}
 		case limitArg:
 			if fd, ok := parseFD(os.Args[2]); ok {
-				exit(runLimitStage(fd))
+				procself.Exit(runLimitStage(fd))
 			}
-		case fetchArg:
-			exit(runFetch(os.Args[2]))
-		case keepArg:
-			exit(runKeep(os.Args[2]))
-		case stayArg:
-			exit(runStay(os.Args[2]))
 		}
-	}
-	if len(os.Args) > 3 && os.Args[1] == ownArg {
-		exit(runOwn(os.Args[2], os.Args[3:]))
 	}
 	hooked.Store(true)
 }
@@ -71,6 +63,17 @@ func Hook() {
 // stdin, stdout and stderr must be inherited as controlFD+1, +2 and +3.
 func Argv(binaryFD, controlFD int) []string {
 	return []string{"/proc/self/fd/" + strconv.Itoa(binaryFD), initArg, strconv.Itoa(controlFD)}
+}
+
+// IsLauncher reports whether words are the command line of a launcher to which [Argv]
+// was appended.
+func IsLauncher(words []string) bool {
+	n := len(words)
+	if n < 4 || words[n-2] != initArg || !strings.HasPrefix(words[n-3], "/proc/self/fd/") {
+		return false
+	}
+	_, ok := parseFD(words[n-1])
+	return ok
 }
 
 // MakingArgv is Argv for an init that makes its sandbox itself, of what a holder has

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared/frame"
 	"github.com/sbxhost/sbxhost/shared/holder"
+	"github.com/sbxhost/sbxhost/shared/procself"
 )
 
 // supervisor is the init of one command.
@@ -46,24 +47,24 @@ func runMaking(control int, others [2]int) int {
 	socket := controlSocket(control)
 	var box holder.Sandbox
 	if err := receive(socket, kindSandbox, maxCommand, &box); err == io.EOF {
-		return initFailed // the engine has died or given up
+		return procself.Failed // the engine has died or given up
 	} else if err != nil {
-		return complain("reading what is to be made", err)
+		return procself.Complain("reading what is to be made", err)
 	}
 	making, failed := holder.Make(box, others, []int{0, 1, 2})
 	unix.Close(others[0])
 	unix.Close(others[1])
 	if failed != nil {
 		socket.send(frame.Encode(kindUnmade, failed, 256))
-		return initFailed
+		return procself.Failed
 	}
 	// It may wait here for long, until there is a command.
 	mended, row, err := receiveCompletion(socket)
 	if err == io.EOF {
-		return initFailed
+		return procself.Failed
 	}
 	if err != nil {
-		return complain("reading what completes the sandbox", err)
+		return procself.Complain("reading what completes the sandbox", err)
 	}
 	control, socket = row, controlSocket(row)
 	if failed = making.Complete(mended); failed == nil {
@@ -74,38 +75,35 @@ func runMaking(control int, others [2]int) int {
 		failed = &holder.MountError{Index: -1, Call: "dropping capabilities", Reason: err.Error(), Errno: errnoOf(err)}
 	}
 	socket.send(frame.Encode(kindUnmade, failed, 256))
-	return initFailed
+	return procself.Failed
 }
 
 // receiveCompletion gives the steps of a kindComplete, and a new number of the control
 // socket, behind which the command's stdio is.
 func receiveCompletion(socket controlSocket) (mended holder.Plan, row int, err error) {
-	from := rightsReader{socket: int(socket)}
-	defer func() { frame.CloseAll(from.fds) }()
+	from := frame.Receiver{Socket: int(socket)}
+	defer func() { frame.CloseAll(from.Files) }()
 	if err = receive(&from, kindComplete, maxCommand, &mended); err != nil {
 		return mended, 0, err
 	}
-	if len(from.fds) != 3 {
+	if len(from.Files) != 3 {
 		return mended, 0, frame.Malformed("without the command's stdio")
 	}
-	if row, err = inARow(append([]int{int(socket)}, from.fds...)); err == nil {
+	if row, err = procself.InARow(append([]int{int(socket)}, from.Files...)); err == nil {
 		unix.Close(int(socket))
 	}
 	return mended, row, err
 }
 
-// closeEyes keeps the command, which has the init's uid, from it: without this it could
-// trace the init, read its memory, or take its fds through /proc. Nothing that the
-// launcher leaked reaches the command.
+// closeEyes keeps the command, which has the init's uid, from the init, and from what the
+// launcher leaked.
 func closeEyes() int {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return complain("prctl PR_SET_DUMPABLE", err)
+	if err := procself.Hide(); err != nil {
+		return procself.Complain("hiding", err)
 	}
-	// The name that ps shows would be the number of an fd. Cosmetic.
-	name := [16]byte{'s', 'b', 'x', 'h', 'o', 's', 't', '-', 'i', 'n', 'i', 't'}
-	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
-	if err := CloseOnExecFrom(3); err != nil {
-		return complain("setting fds close-on-exec", err)
+	procself.SetName("sbxhost-init")
+	if err := procself.CloseOnExecFrom(3); err != nil {
+		return procself.Complain("setting fds close-on-exec", err)
 	}
 	return 0
 }
@@ -146,23 +144,23 @@ func supervise(control int) int {
 	s := &supervisor{control: controlSocket(control), pidOne: os.Getpid() == 1}
 	if !s.pidOne {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-			return complain("prctl PR_SET_CHILD_SUBREAPER", err)
+			return procself.Complain("prctl PR_SET_CHILD_SUBREAPER", err)
 		}
 	}
 	cmd := &Command{}
 	err := receive(s.control, kindCommand, maxCommand, cmd)
 	if err == io.EOF {
-		return initFailed // the engine has died or given up
+		return procself.Failed // the engine has died or given up
 	}
 	if err == nil {
 		err = cmd.validate()
 	}
 	if err != nil {
-		return complain("reading the command", err)
+		return procself.Complain("reading the command", err)
 	}
 
 	if s.pidOne {
-		silence()
+		procself.IgnoreSignals()
 	} else {
 		s.passSignals()
 	}
@@ -196,13 +194,13 @@ func refusedCode(x *ExecError) int {
 	case x.NotExecutable():
 		return 126
 	}
-	return initFailed
+	return procself.Failed
 }
 
 // reap collects every child, orphans that were reparented here among them. As
 // pid 1 it ends when the command does, otherwise when no child is left.
 func (s *supervisor) reap(command int) (code int) {
-	code = initFailed
+	code = procself.Failed
 	for {
 		var ws syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &ws, 0, nil)
@@ -212,7 +210,7 @@ func (s *supervisor) reap(command int) (code int) {
 		case err == syscall.ECHILD:
 			return code
 		case err != nil:
-			return complain("wait4", err)
+			return procself.Complain("wait4", err)
 		case pid != command || !ws.Exited() && !ws.Signaled():
 			if s.ending.Load() {
 				killChildren() // which have just got new siblings, perhaps
@@ -244,7 +242,7 @@ func (s *supervisor) report(status Status) {
 // to that; otherwise this begins what reap completes.
 func (s *supervisor) end(code int) {
 	if s.pidOne {
-		exit(code)
+		procself.Exit(code)
 	}
 	s.ending.Store(true)
 	s.signal(syscall.SIGKILL)
@@ -268,7 +266,7 @@ func (s *supervisor) serveRequests() {
 			s.end(killed.ExitCode())
 			return
 		}
-		s.end(initFailed)
+		s.end(procself.Failed)
 		return
 	}
 }
@@ -310,10 +308,4 @@ func (c controlSocket) send(message []byte) {
 		}
 		message = message[n:]
 	}
-}
-
-// complain tells the engine's diagnosis stream, never the command's stderr.
-func complain(doing string, err error) int {
-	os.Stderr.WriteString("sbxhost-init (pid " + strconv.Itoa(os.Getpid()) + "): " + doing + ": " + err.Error() + "\n")
-	return initFailed
 }

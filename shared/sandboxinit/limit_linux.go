@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/procself"
 )
 
 // Resource limits belong to a process, so they must be set between fork and
@@ -110,10 +112,10 @@ func runLimitStage(fd int) int {
 	syscall.CloseOnExec(fd)
 	cmd := &Command{}
 	if receive(socket, kindCommand, maxCommand, cmd) != nil || cmd.validate() != nil || len(cmd.Args) < 2 {
-		return initFailed
+		return procself.Failed
 	}
 	socket.send(encodeRefused(limitAndExec(cmd)))
-	return initFailed
+	return procself.Failed
 }
 
 // limitAndExec returns only if it fails.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared/holder"
+	"github.com/sbxhost/sbxhost/shared/procself"
 )
 
 // An init that makes its sandbox takes the root directory of its mount namespace away. It
@@ -76,7 +77,7 @@ func TestMakingIsRefused(t *testing.T) {
 			if c.want == "opening" && (!ok || failed.Errno != syscall.ENOENT) {
 				t.Errorf("got %v, want ENOENT of the trees", err)
 			}
-			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != initFailed {
+			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != procself.Failed {
 				t.Errorf("it ended with %v", err)
 			}
 		})

@@ -3,60 +3,16 @@
 package sandboxinit
 
 import (
+	"errors"
 	"os"
-	"strconv"
 	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared/procself"
 )
 
-const needsLinux = "sbxhost-init: the init needs Linux namespaces\n"
-
-func runMaking(int, [2]int) int { return initFailed }
-
-func runInit(int) int {
-	os.Stderr.WriteString(needsLinux)
-	return initFailed
-}
-
-func runLimitStage(int) int {
-	os.Stderr.WriteString(needsLinux)
-	return initFailed
-}
-
-func runFetch(string) int {
-	os.Stderr.WriteString(needsLinux)
-	return initFailed
-}
-
-func runKeep(string) int {
-	os.Stderr.WriteString(needsLinux)
-	return initFailed
-}
-
-func runStay(string) int {
-	os.Stderr.WriteString(needsLinux)
-	return initFailed
-}
-
-func runOwn(string, []string) int {
-	os.Stderr.WriteString(needsLinux)
-	return initFailed
-}
-
-// CloseOnExecFrom marks every descriptor from first on, so that no program that this
-// process executes inherits what this process was itself started with. What Go
-// passes on by ExtraFiles is not affected.
-func CloseOnExecFrom(first int) error {
-	entries, err := os.ReadDir("/dev/fd")
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= first {
-			syscall.CloseOnExec(fd)
-		}
-	}
-	return nil
-}
+func runMaking(int, [2]int) int { return procself.Failed }
+func runInit(int) int           { return procself.Complain("starting", errors.ErrUnsupported) }
+func runLimitStage(int) int     { return procself.Failed }
 
 const ownFDs = "/dev/fd/"
 
@@ -87,5 +43,3 @@ func socketpair() ([2]int, error) {
 	}
 	return fds, err
 }
-
-func exit(code int) { os.Exit(code) }

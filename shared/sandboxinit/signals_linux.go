@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"unsafe"
 )
 
 // passed are the signals that an init which is not pid 1 hands to the command.
@@ -26,28 +25,4 @@ func (s *supervisor) passSignals() {
 			s.signal(sig.(syscall.Signal))
 		}
 	}()
-}
-
-// sigaction is the kernel's, on amd64 and arm64.
-type sigaction struct {
-	handler, flags, restorer uintptr
-	mask                     uint64
-}
-
-// silence makes pid 1 immune to every signal: the kernel drops those to pid 1
-// that have no handler, but the Go runtime has installed one for each. It
-// bypasses os/signal, for which the default is the runtime's handler, and
-// which would leave more open than kill(2): a SIGSEGV forged by
-// sigqueue(3) looks to the runtime like a fault of its own.
-func silence() {
-	var byDefault sigaction
-	for sig := syscall.Signal(1); sig <= maxSignal; sig++ {
-		rtSigaction(sig, &byDefault)
-	}
-}
-
-func rtSigaction(sig syscall.Signal, set *sigaction) {
-	// It fails for SIGKILL and SIGSTOP, which have no handler.
-	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(set)),
-		0, unsafe.Sizeof(sigaction{}.mask), 0, 0)
 }

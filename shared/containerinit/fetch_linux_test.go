@@ -1,4 +1,4 @@
-package sandboxinit
+package containerinit_test
 
 import (
 	"errors"
@@ -7,8 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/shared/containerinit"
+	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // fetching is an init that was started by its command line alone.
@@ -19,11 +24,32 @@ type fetching struct {
 	diag strings.Builder
 }
 
-// fetch starts the lean init in the way given, with a socket that it is to
-// find, and meets it there.
-func fetch(t *testing.T, w way, argv func(string) []string) *fetching {
+// bwrap is a launcher that makes a pid namespace.
+var bwrap = []string{
+	"bwrap", "--unshare-all", "--as-pid-1", "--die-with-parent", "--cap-drop", "ALL",
+	"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--chdir", "/",
+}
+
+// requireBwrap skips where bwrap is missing or of no use, unless it must be there.
+func requireBwrap(t *testing.T) {
 	t.Helper()
-	w.require(t)
+	out, err := exec.Command(bwrap[0], append(bwrap[1:], "true")...).CombinedOutput()
+	if err == nil {
+		return
+	}
+	if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "bwrap") {
+		t.Fatalf("bwrap is required: %v: %s", err, out)
+	}
+	t.Skipf("no bwrap here: %v: %s", err, out)
+}
+
+// fetch starts the lean init by the launcher, if there is one, with a socket that it is
+// to find, and meets it there.
+func fetch(t *testing.T, launcher []string, argv func(string) []string) *fetching {
+	t.Helper()
+	if launcher != nil {
+		requireBwrap(t)
+	}
 	dir, err := os.MkdirTemp("", "fetch-")
 	if err != nil {
 		t.Fatal(err)
@@ -34,12 +60,11 @@ func fetch(t *testing.T, w way, argv func(string) []string) *fetching {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := w.binary(t).Path
-	words := append(append([]string{}, w.launcher...), bin)
-	if w.launcher != nil { // whose /tmp is another
-		words = append(append([]string{}, w.launcher...), "--ro-bind", filepath.Dir(bin), filepath.Dir(bin), "--ro-bind", dir, dir, bin)
+	words := slices.Clone(launcher)
+	if launcher != nil { // whose /tmp is another
+		words = append(words, "--ro-bind", filepath.Dir(bin), filepath.Dir(bin), "--ro-bind", dir, dir)
 	}
-	words = append(words, argv(socket)...)
+	words = slices.Concat(words, []string{bin}, argv(socket))
 	f := &fetching{t: t, cmd: exec.Command(words[0], words[1:]...)}
 	f.cmd.Env = []string{"LEAKED=yes", "PATH=/usr/bin:/bin"}
 	f.cmd.Stderr = &f.diag
@@ -59,8 +84,8 @@ func fetch(t *testing.T, w way, argv func(string) []string) *fetching {
 	return f
 }
 
-// run hands one command over and gives its Conn and output.
-func (f *fetching) run(number uint64, cmd Command) (*Conn, *os.File) {
+// run hands one command over and gives its sandboxinit.Conn and output.
+func (f *fetching) run(number uint64, cmd sandboxinit.Command) (*sandboxinit.Conn, *os.File) {
 	f.t.Helper()
 	conn, r, err := f.begin(number, cmd)
 	if err != nil {
@@ -69,9 +94,9 @@ func (f *fetching) run(number uint64, cmd Command) (*Conn, *os.File) {
 	return conn, r
 }
 
-func (f *fetching) begin(number uint64, cmd Command) (*Conn, *os.File, error) {
+func (f *fetching) begin(number uint64, cmd sandboxinit.Command) (*sandboxinit.Conn, *os.File, error) {
 	f.t.Helper()
-	engineEnd, initEnd, err := Pair()
+	engineEnd, initEnd, err := sandboxinit.Pair()
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -85,25 +110,25 @@ func (f *fetching) begin(number uint64, cmd Command) (*Conn, *os.File, error) {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { r.Close() })
-	message, rights := Handover(number, initEnd, [3]*os.File{null, w, w})
+	message, rights := containerinit.Handover(number, initEnd, [3]*os.File{null, w, w})
 	_, _, err = f.line.WriteMsgUnix(message, rights, nil)
 	w.Close()
 	initEnd.Close() // or the end of the init would not be seen
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	conn := NewConn(engineEnd)
+	conn := sandboxinit.NewConn(engineEnd)
 	f.t.Cleanup(func() { conn.Close() })
 	return conn, r, conn.Start(f.t.Context(), cmd)
 }
 
 func (f *fetching) ended() uint64 {
 	f.t.Helper()
-	message := make([]byte, HandoverSize)
+	message := make([]byte, containerinit.HandoverSize)
 	if _, err := io.ReadFull(f.line, message); err != nil {
 		f.t.Fatal(err)
 	}
-	return Ended(message)
+	return containerinit.Ended(message)
 }
 
 func everything(t *testing.T, r io.Reader) string {
@@ -117,11 +142,11 @@ func everything(t *testing.T, r io.Reader) string {
 
 func TestFetch(t *testing.T) {
 	t.Parallel()
-	for _, w := range []way{direct, bwrapLean} {
-		t.Run(w.name, func(t *testing.T) {
+	for name, launcher := range map[string][]string{"direct": nil, "bwrap": bwrap} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := fetch(t, w, FetchArgv)
-			conn, out := f.run(0, Command{Args: []string{"/bin/sh", "-c", "env; ls /proc/self/fd | wc -l; exit 3"}, Env: []string{"A=1", "PATH=/usr/bin:/bin"}})
+			f := fetch(t, launcher, containerinit.FetchArgv)
+			conn, out := f.run(0, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "env; ls /proc/self/fd | wc -l; exit 3"}, Env: []string{"A=1", "PATH=/usr/bin:/bin"}})
 			status, err := conn.Wait()
 			if err != nil || status.Code != 3 {
 				t.Errorf("got %+v, %v", status, err)
@@ -136,27 +161,27 @@ func TestFetch(t *testing.T) {
 
 func TestFetchNobodyThere(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command(direct.binary(t).Path, FetchArgv("/nosuch/socket")...)
+	cmd := exec.Command(bin, containerinit.FetchArgv("/nosuch/socket")...)
 	err := cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != Unreachable {
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != containerinit.Unreachable {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestKeep(t *testing.T) {
 	t.Parallel()
-	f := fetch(t, bwrapLean, KeepArgv)
+	f := fetch(t, bwrap, containerinit.KeepArgv)
 	env := []string{"PATH=/usr/bin:/bin"}
 	// One that stays beside those that end.
-	beside, _ := f.run(1, Command{Args: []string{"sleep", "1000"}, Env: env})
-	left, out := f.run(2, Command{Args: []string{"/bin/sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo made"}, Env: env})
+	beside, _ := f.run(1, sandboxinit.Command{Args: []string{"sleep", "1000"}, Env: env})
+	left, out := f.run(2, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo made"}, Env: env})
 	if status, err := left.Wait(); err != nil || status.Code != 0 {
 		t.Errorf("got %+v, %v", status, err)
 	}
 	if got := everything(t, out); got != "made\n" || f.ended() != 2 {
 		t.Errorf("got %q", got)
 	}
-	look := Command{Args: []string{"/bin/sh", "-c", "cat /proc/[0-9]*/comm | grep -c sleep"}, Env: env}
+	look := sandboxinit.Command{Args: []string{"/bin/sh", "-c", "cat /proc/[0-9]*/comm | grep -c sleep"}, Env: env}
 	conn, out := f.run(3, look)
 	conn.Wait()
 	if got := everything(t, out); got != "1\n" || f.ended() != 3 {
@@ -170,11 +195,11 @@ func TestKeep(t *testing.T) {
 	}
 	// An init that is killed cannot see to what its command has started; the
 	// keeper does, before it says that it is done.
-	killed, _, err := f.begin(4, Command{Args: []string{"/bin/sh", "-c", "setsid sleep 1000 & kill -KILL $PPID; sleep 1000"}, Env: env})
+	killed, _, err := f.begin(4, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "setsid sleep 1000 & kill -KILL $PPID; sleep 1000"}, Env: env})
 	if err == nil { // it may be killed before it has said that the command runs
 		_, err = killed.Wait()
 	}
-	if !errors.Is(err, ErrInitLost) || f.ended() != 4 {
+	if !errors.Is(err, sandboxinit.ErrInitLost) || f.ended() != 4 {
 		t.Errorf("got %v", err)
 	}
 	conn, out = f.run(5, look)
@@ -183,7 +208,7 @@ func TestKeep(t *testing.T) {
 		t.Errorf("after one whose init was killed: %q of sleep", got)
 	}
 	// No command ends pid 1.
-	conn, _ = f.run(6, Command{Args: []string{"/bin/sh", "-c", "kill -KILL 1; kill -TERM 1; kill -SEGV 1; true"}, Env: env})
+	conn, _ = f.run(6, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "kill -KILL 1; kill -TERM 1; kill -SEGV 1; true"}, Env: env})
 	if status, err := conn.Wait(); err != nil || f.ended() != 6 {
 		t.Errorf("got %+v, %v", status, err)
 	}
@@ -193,8 +218,8 @@ func TestKeep(t *testing.T) {
 // where it is not pid 1.
 func TestKeepElsewhere(t *testing.T) {
 	t.Parallel()
-	out, err := exec.Command(direct.binary(t).Path, KeepArgv("/nosuch/socket")...).CombinedOutput()
-	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != initFailed || !strings.Contains(string(out), "keeping a namespace") {
+	out, err := exec.Command(bin, containerinit.KeepArgv("/nosuch/socket")...).CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != procself.Failed || !strings.Contains(string(out), "keeping a namespace") {
 		t.Errorf("got %v: %s", err, out)
 	}
 }

@@ -1,4 +1,4 @@
-package sandboxinit
+package procself
 
 import (
 	"os"

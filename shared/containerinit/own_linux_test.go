@@ -1,4 +1,4 @@
-package sandboxinit
+package containerinit
 
 import (
 	"errors"

@@ -1,7 +1,6 @@
-package sandboxinit
+package containerinit
 
 import (
-	"encoding/binary"
 	"io"
 	"sync"
 	"syscall"
@@ -9,10 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
+	"github.com/sbxhost/sbxhost/shared/procself"
 )
 
 // keeper is pid 1 of a namespace in which one command runs after another.
 type keeper struct {
+	initArg string // argv[1] of an init
 	// begun has an entry once there may be children to wait for.
 	begun chan struct{}
 
@@ -33,19 +34,19 @@ type client struct {
 	gone bool // the keeper's lock holds it
 }
 
-func newKeeper() *keeper {
-	k := &keeper{begun: make(chan struct{}, 1), running: make(map[int]handed)}
+func newKeeper(initArg string) *keeper {
+	k := &keeper{initArg: initArg, begun: make(chan struct{}, 1), running: make(map[int]handed)}
 	go k.reap()
 	return k
 }
 
 // runKeep is the whole life of a keeper that ends with its engine.
-func runKeep(path string) int {
+func runKeep(path, initArg string) int {
 	l, code := dialKeeper(path)
 	if code != 0 {
 		return code
 	}
-	k, c := newKeeper(), &client{line: l}
+	k, c := newKeeper(initArg), &client{line: l}
 	for {
 		number, fds, err := l.receive()
 		if err == nil {
@@ -58,7 +59,7 @@ func runKeep(path string) int {
 		case err != nil:
 			// The engine sees it, and everything inside ends: nobody waits for
 			// a command of which nothing is known.
-			return complain("starting an init", err)
+			return procself.Complain("starting an init", err)
 		}
 	}
 }
@@ -66,7 +67,7 @@ func runKeep(path string) int {
 func (k *keeper) begin(c *client, number uint64, fds []int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	pid, err := forkInit(fds)
+	pid, err := k.forkInit(fds)
 	if err != nil {
 		return err
 	}
@@ -104,10 +105,10 @@ func (k *keeper) ended(pid int) {
 		killTheRest()
 	}
 	if !h.client.gone {
-		controlSocket(h.client.line).send(binary.BigEndian.AppendUint64(nil, h.number))
+		h.client.line.ended(h.number)
 	}
 	if k.leaving && len(k.running) == 0 {
-		exit(0)
+		procself.Exit(0)
 	}
 }
 

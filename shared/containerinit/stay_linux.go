@@ -1,4 +1,4 @@
-package sandboxinit
+package containerinit
 
 import (
 	"io"
@@ -9,20 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
+	"github.com/sbxhost/sbxhost/shared/procself"
 )
 
 // runStay is the whole life of a keeper that outlives its first engine.
-func runStay(path string) int {
+func runStay(path, initArg string) int {
 	l, code := dialKeeper(path)
 	if code != 0 {
 		return code
 	}
 	_, fds, err := l.receiveWith(settled)
 	if err != nil {
-		return complain("fetching the socket", err)
+		return procself.Complain("fetching the socket", err)
 	}
 	listener, file := fds[0], fds[1]
-	k := newKeeper()
+	k := newKeeper(initArg)
 	go k.serve(l)
 	go k.awaitRemoval(file)
 	for {
@@ -32,7 +33,7 @@ func runStay(path string) int {
 			go k.serve(line(fd))
 		case unix.EINTR, unix.ECONNABORTED:
 		default:
-			return complain("accepting an engine", err)
+			return procself.Complain("accepting an engine", err)
 		}
 	}
 }
@@ -53,7 +54,7 @@ func (k *keeper) serve(l line) {
 			continue
 		}
 		if err != io.EOF {
-			complain("starting an init", err)
+			procself.Complain("starting an init", err)
 		}
 		k.mu.Lock()
 		c.gone = true // its number may be another's from now on
@@ -92,22 +93,22 @@ func (k *keeper) awaitRemoval(file int) {
 	defer k.mu.Unlock()
 	k.leaving = true
 	if len(k.running) == 0 {
-		exit(0)
+		procself.Exit(0)
 	}
 }
 
 func dialKeeper(path string) (l line, code int) {
 	if os.Getpid() != 1 {
 		// It kills all that it can see, which must be its own namespace alone.
-		return -1, complain("keeping a namespace", syscall.EPERM)
+		return -1, procself.Complain("keeping a namespace", syscall.EPERM)
 	}
 	if l, code = dial(path); code != 0 {
 		return l, code
 	}
-	if err := CloseOnExecFrom(3); err != nil {
-		return -1, complain("setting fds close-on-exec", err)
+	if err := procself.CloseOnExecFrom(3); err != nil {
+		return -1, procself.Complain("setting fds close-on-exec", err)
 	}
 	// Any command could otherwise end the others with one kill of pid 1.
-	silence()
+	procself.IgnoreSignals()
 	return l, 0
 }

@@ -1,4 +1,4 @@
-package sandboxinit
+package containerinit
 
 import (
 	"encoding/binary"
@@ -10,25 +10,41 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
+	"github.com/sbxhost/sbxhost/shared/procself"
 )
 
+// Main is the life of a process that [Wanted] its arguments. It returns the exit status.
+// What it starts, or becomes, is the init: argv[1] of one, and what one does with
+// the descriptors from control on.
+func Main(args []string, initArg string, runInit func(control int) int) int {
+	switch args[1] {
+	case fetchArg:
+		return runFetch(args[2], runInit)
+	case keepArg:
+		return runKeep(args[2], initArg)
+	case stayArg:
+		return runStay(args[2], initArg)
+	}
+	return runOwn(args[2], args[3:])
+}
+
 // runFetch is the whole life of an init that fetches its descriptors.
-func runFetch(path string) int {
+func runFetch(path string, runInit func(control int) int) int {
 	line, code := dial(path)
 	if code != 0 {
 		return code
 	}
 	_, fds, err := line.receive()
 	if err == io.EOF {
-		return initFailed // the engine has died or given up
+		return procself.Failed // the engine has died or given up
 	}
 	var control int
 	if err == nil {
-		control, err = inARow(fds)
+		control, err = procself.InARow(fds)
 		frame.CloseAll(fds)
 	}
 	if err != nil {
-		return complain("fetching the command's descriptors", err)
+		return procself.Complain("fetching the command's descriptors", err)
 	}
 	syscall.Close(int(line))
 	return runInit(control)
@@ -40,8 +56,8 @@ type line int
 // dial connects. The process is closed to the command's eyes first: from now on
 // it has what is none of the command's business.
 func dial(path string) (l line, code int) {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return -1, complain("prctl PR_SET_DUMPABLE", err)
+	if err := procself.Hide(); err != nil {
+		return -1, procself.Complain("hiding", err)
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
@@ -52,10 +68,21 @@ func dial(path string) (l line, code int) {
 		}
 	}
 	if err != nil {
-		complain("connecting to "+strconv.Quote(path), err)
+		procself.Complain("connecting to "+strconv.Quote(path), err)
 		return -1, Unreachable
 	}
 	return line(fd), 0
+}
+
+// ended tells the engine that a handover is done with. It ignores failure: the engine is
+// gone then, which the reader sees.
+func (l line) ended(number uint64) {
+	for {
+		err := unix.Sendmsg(int(l), binary.BigEndian.AppendUint64(nil, number), nil, nil, unix.MSG_NOSIGNAL)
+		if err != unix.EINTR {
+			return
+		}
+	}
 }
 
 // handedOver is how many descriptors a handover has: the control socket and the
@@ -76,60 +103,24 @@ func (l line) receiveWith(want int) (number uint64, fds []int, err error) {
 
 // receiveRights reads a message of that length, and the descriptors that come with it.
 func receiveRights(socket int, message []byte, want int) ([]int, error) {
-	from := rightsReader{socket: socket}
+	from := frame.Receiver{Socket: socket}
 	_, err := io.ReadFull(&from, message)
-	if err == nil && len(from.fds) != want {
+	if err == nil && len(from.Files) != want {
 		err = frame.Malformed("without its descriptors")
 	}
 	if err != nil {
-		frame.CloseAll(from.fds)
+		frame.CloseAll(from.Files)
 		return nil, err
 	}
-	return from.fds, nil
-}
-
-// rightsReader reads a socket, and keeps the descriptors that come along.
-type rightsReader struct {
-	socket int
-	fds    []int
-}
-
-func (r *rightsReader) Read(p []byte) (int, error) {
-	n, fds, err := frame.Receive(r.socket, p)
-	r.fds = append(r.fds, fds...)
-	if err == nil && n == 0 {
-		err = io.EOF
-	}
-	return max(n, 0), err
-}
-
-// inARow duplicates descriptors to consecutive numbers above them all, whatever
-// has those: nothing else may be opened at the same time.
-func inARow(fds []int) (first int, err error) {
-	for _, fd := range fds {
-		first = max(first, fd+1)
-	}
-	for i, fd := range fds {
-		if err := unix.Dup3(fd, first+i, unix.O_CLOEXEC); err != nil {
-			closeRow(first, i)
-			return 0, err
-		}
-	}
-	return first, nil
-}
-
-func closeRow(first, n int) {
-	for fd := first; fd < first+n; fd++ {
-		syscall.Close(fd)
-	}
+	return from.Files, nil
 }
 
 // forkInit starts an init for one handover, with the descriptors at 3 to 6.
-func forkInit(fds []int) (pid int, err error) {
+func (k *keeper) forkInit(fds []int) (pid int, err error) {
 	files := []uintptr{0, 1, 2}
 	for _, fd := range fds {
 		files = append(files, uintptr(fd))
 	}
-	return syscall.ForkExec("/proc/self/exe", []string{os.Args[0], initArg, strconv.Itoa(3)},
+	return syscall.ForkExec("/proc/self/exe", []string{os.Args[0], k.initArg, strconv.Itoa(3)},
 		&syscall.ProcAttr{Env: []string{}, Files: files})
 }

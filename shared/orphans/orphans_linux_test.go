@@ -1,4 +1,4 @@
-package sandboxinit
+package orphans
 
 import (
 	"io"
@@ -29,7 +29,7 @@ func TestLaunchesInit(t *testing.T) {
 }
 
 // What looks like the child of a launcher, and has another parent, is killed.
-func TestKillOrphans(t *testing.T) {
+func TestKill(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", "read x; :", "launcher", "/proc/self/fd/29", "sbxhost-init", "30")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID}
 	in, err := cmd.StdinPipe()
@@ -42,7 +42,7 @@ func TestKillOrphans(t *testing.T) {
 	}
 	// Whoever else looks for orphans on this machine, in another test, may come
 	// first, and others' may be here.
-	KillOrphans(time.Millisecond)
+	Kill(time.Millisecond)
 	in.Close()
 	if cmd.Wait(); cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Errorf("it ended with %v", cmd.ProcessState)
@@ -51,7 +51,7 @@ func TestKillOrphans(t *testing.T) {
 
 // A launcher may start its init by way of another program, whose command line is
 // not its own.
-func TestKillOrphansSparesChains(t *testing.T) {
+func TestKillSparesChains(t *testing.T) {
 	t.Parallel()
 	const words = "/proc/self/fd/29 sbxhost-init 30"
 	cmd := exec.Command("/usr/bin/unshare", append([]string{"--user", "--pid", "--fork", "--kill-child", "--",
@@ -70,7 +70,7 @@ func TestKillOrphansSparesChains(t *testing.T) {
 	if _, err := io.ReadFull(out, make([]byte, len("up\n"))); err != nil {
 		t.Error(err)
 	}
-	KillOrphans(time.Millisecond)
+	Kill(time.Millisecond)
 	in.Close()
 	if cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
 		t.Errorf("it ended with %v", cmd.ProcessState)

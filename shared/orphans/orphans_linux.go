@@ -1,4 +1,5 @@
-package sandboxinit
+// Package orphans kills what a launcher that was killed leaves of a sandbox.
+package orphans
 
 import (
 	"os"
@@ -8,9 +9,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
-// KillOrphans kills what launchers that were killed have left of sandboxes in
+// Kill kills what launchers that were killed have left of sandboxes in
 // which the init does not run yet, and reports how many there were. It is for
 // whoever finds that an engine was killed: it looks at every process, for as
 // long as patience lets launchers take that are dying.
@@ -22,7 +25,7 @@ import (
 // only if it is pid 1 of a namespace, its command line is that of a launcher of
 // an init, and its parent is no such launcher. The two lines need not be equal: what
 // a launcher starts may execute another one on the way to the init.
-func KillOrphans(patience time.Duration) int {
+func Kill(patience time.Duration) int {
 	killed := 0
 	for deadline := time.Now().Add(patience); ; {
 		launchers, orphans := findLaunchers()
@@ -74,16 +77,9 @@ func findLaunchers() (launchers, orphans []int) {
 	return launchers, orphans
 }
 
-// launchesInit reports whether a command line, as /proc has it, is that of a
-// launcher to which Argv was appended.
+// launchesInit reports whether a command line, as /proc has it, is a launcher's.
 func launchesInit(line []byte) bool {
-	words := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
-	n := len(words)
-	if n < 4 || words[n-2] != initArg || !strings.HasPrefix(words[n-3], "/proc/self/fd/") {
-		return false
-	}
-	_, ok := parseFD(words[n-1])
-	return ok
+	return sandboxinit.IsLauncher(strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"))
 }
 
 // parseStatus gives the parent of a process and whether the process is the

@@ -1,4 +1,4 @@
-package sandboxinit
+package containerinit_test
 
 import (
 	"io"
@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/containerinit"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // settle tells a pid 1 of StayArgv where it is to be found.
@@ -30,7 +33,7 @@ func (f *fetching) settle(path string) {
 		f.t.Fatal(err)
 	}
 	defer file.Close()
-	message, rights := Settlement(listener, file)
+	message, rights := containerinit.Settlement(listener, file)
 	if _, _, err := f.line.WriteMsgUnix(message, rights, nil); err != nil {
 		f.t.Fatal(err)
 	}
@@ -38,16 +41,16 @@ func (f *fetching) settle(path string) {
 
 func TestStay(t *testing.T) {
 	t.Parallel()
-	f := fetch(t, bwrapLean, StayArgv)
+	f := fetch(t, bwrap, containerinit.StayArgv)
 	socket := filepath.Join(t.TempDir(), "s")
 	f.settle(socket)
 	env := []string{"PATH=/usr/bin:/bin"}
-	conn, _ := f.run(1, Command{Args: []string{"/bin/sh", "-c", "exit 3"}, Env: env})
+	conn, _ := f.run(1, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "exit 3"}, Env: env})
 	if status, err := conn.Wait(); err != nil || status.Code != 3 || f.ended() != 1 {
 		t.Fatalf("got %+v, %v", status, err)
 	}
 	// The first engine dies with a command that tries to stay.
-	lost, out := f.run(2, Command{Args: []string{"/bin/sh", "-c", "trap '' TERM HUP; setsid sleep 1000 & echo up; sleep 1000"}, Env: env})
+	lost, out := f.run(2, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "trap '' TERM HUP; setsid sleep 1000 & echo up; sleep 1000"}, Env: env})
 	if _, err := io.ReadFull(out, make([]byte, 3)); err != nil {
 		t.Fatal(err)
 	}
@@ -64,16 +67,16 @@ func TestStay(t *testing.T) {
 	everything(t, out) // which ends with the last that holds it
 	// The second finds the same pid 1.
 	f.line = early
-	conn, out = f.run(1, Command{Args: []string{"/bin/sh", "-c", "cat /proc/[0-9]*/comm | grep -c sleep"}, Env: env})
+	conn, out = f.run(1, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "cat /proc/[0-9]*/comm | grep -c sleep"}, Env: env})
 	conn.Wait()
 	if got := everything(t, out); got != "0\n" || f.ended() != 1 {
 		t.Errorf("what the first had run is there: %q", got)
 	}
 	// A third at once, whose command ends before the second's.
 	second := f.line
-	long, _ := f.run(2, Command{Args: []string{"sleep", "1000"}, Env: env})
+	long, _ := f.run(2, sandboxinit.Command{Args: []string{"sleep", "1000"}, Env: env})
 	f.line = dial()
-	conn, _ = f.run(7, Command{Args: []string{"true"}, Env: env})
+	conn, _ = f.run(7, sandboxinit.Command{Args: []string{"true"}, Env: env})
 	if status, err := conn.Wait(); err != nil || status.Code != 0 || f.ended() != 7 {
 		t.Errorf("got %+v, %v", status, err)
 	}
@@ -87,7 +90,7 @@ func TestStay(t *testing.T) {
 	if status, err := long.Wait(); err != nil || status.Signal != 9 {
 		t.Errorf("got %+v, %v", status, err)
 	}
-	if rest, err := io.ReadAll(second); err != nil || len(rest) != HandoverSize || Ended(rest) != 2 {
+	if rest, err := io.ReadAll(second); err != nil || len(rest) != containerinit.HandoverSize || containerinit.Ended(rest) != 2 {
 		t.Errorf("the end: %v, %v", rest, err)
 	}
 	if err := f.cmd.Wait(); err != nil {

@@ -1,4 +1,4 @@
-package sandboxinit
+package containerinit
 
 import (
 	"strconv"
@@ -6,17 +6,19 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/procself"
 )
 
 // runOwn is the whole life of a process that OwnArgv starts.
 func runOwn(owner string, dirs []string) int {
 	o, ok := parseOwner(owner)
 	if !ok {
-		return complain("reading "+strconv.Quote(owner), syscall.EINVAL)
+		return procself.Complain("reading "+strconv.Quote(owner), syscall.EINVAL)
 	}
 	for _, dir := range dirs {
 		if err := o.take(dir); err != nil {
-			return complain("giving "+strconv.Quote(dir)+" to "+owner, err)
+			return procself.Complain("giving "+strconv.Quote(dir)+" to "+owner, err)
 		}
 	}
 	return 0
