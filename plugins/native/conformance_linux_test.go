@@ -48,15 +48,16 @@ func TestConformanceInSessions(t *testing.T) {
 
 func TestConformanceOfPrepared(t *testing.T) {
 	t.Parallel()
-	enginetest.Run(t, need(t), enginetest.Options{Prepared: true, ProbesOnly: true})
-}
-
-func TestConformanceOfPreparedInSessions(t *testing.T) {
+	sessions := map[string]bool{"alone": false, "in sessions": true}
 	if testing.Short() {
-		t.Skip("sandboxes that are made beforehand are tried without a session")
+		delete(sessions, "in sessions")
 	}
-	t.Parallel()
-	enginetest.Run(t, need(t), enginetest.Options{Prepared: true, ProbesOnly: true, Session: true})
+	for name, session := range sessions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			enginetest.Run(t, need(t), enginetest.Options{Prepared: true, ProbesOnly: true, Session: session})
+		})
+	}
 }
 
 func TestConformanceOfTheProcess(t *testing.T) {

@@ -86,31 +86,35 @@ func (b *bench) run(script string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// ticks is the age of the machine in the unit of /proc/PID/stat.
+// tick is the unit of times in /proc/PID/stat.
+const tick = 10 * time.Millisecond
+
+// ticks is the age of the machine in that unit.
 func ticks(t *testing.T) int {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		t.Fatal(err)
 	}
-	return int(now.Nano() / (10 * time.Millisecond).Nanoseconds())
+	return int(now.Nano() / tick.Nanoseconds())
 }
 
 // runPrepared runs a command, and fails if its sandbox is not older than the call.
 func (b *bench) runPrepared(script string) string {
 	b.t.Helper()
-	b.waiting()
-	for born := ticks(b.t); ticks(b.t) < born+2; { // a sandbox that is made then has a later tick
-		time.Sleep(time.Millisecond)
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(b.waiting()) + "/stat")
+	if err != nil {
+		b.t.Fatal(err)
 	}
-	before := ticks(b.t)
+	prepared := strings.Fields(string(stat))[21]
+	if born, err := strconv.Atoi(prepared); err != nil {
+		b.t.Fatal(err)
+	} else if wait := born + 2 - ticks(b.t); wait > 0 {
+		time.Sleep(time.Duration(wait) * tick) // a sandbox that is made from now on has another time of birth
+	}
 	out := b.run(script + "\necho; cut -d' ' -f22 /proc/1/stat")
 	at := strings.LastIndexByte(out, '\n')
-	born, err := strconv.Atoi(out[at+1:])
-	if err != nil {
-		b.t.Fatalf("no age in %q", out)
-	}
-	if born >= before {
-		b.t.Errorf("its sandbox was made for the command: at %d, asked at %d", born, before)
+	if born := out[at+1:]; born != prepared {
+		b.t.Errorf("its sandbox was made for the command: at %s, where one of %s waited", born, prepared)
 	}
 	return strings.TrimSpace(out[:max(at, 0)])
 }
@@ -181,21 +185,20 @@ func TestPreparedInANewTree(t *testing.T) {
 		b.replace("hidden", "a secret")
 		b.run("true")
 	}
+	if err := unix.Mkfifo(b.path("meet"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		b.run("touch started; while [ ! -e go ]; do sleep 0.01; done")
+		b.run("read word < meet")
 	}()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(b.path("started")); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the command does not start")
-		}
+	meet, err := os.OpenFile(b.path("meet"), os.O_WRONLY, 0) // once the command reads
+	if err != nil {
+		t.Fatal(err)
 	}
 	b.replace("readonly", "another text")
-	b.write("go", "")
+	meet.Close()
 	<-ended
 	b.waiting()
 	b.replace("hidden", "a secret")
@@ -243,16 +246,18 @@ func TestPreparedIsKilled(t *testing.T) {
 	b := newBench(t, nil)
 	for range 5 {
 		b.run("true")
-		pid := b.waiting()
-		unix.Kill(pid, unix.SIGKILL)
-		b.awaitEnd(pid)
+		end := b.endOf(b.waiting())
+		if err := unix.PidfdSendSignal(int(end.Fd()), unix.SIGKILL, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		b.await(end)
 		if out := b.run("echo there"); out != "there" {
 			t.Errorf("after the spare was killed: %q", out)
 		}
 	}
-	pid := b.waiting()
+	end := b.endOf(b.waiting())
 	b.sandbox.Close(t.Context())
-	b.awaitEnd(pid)
+	b.await(end)
 }
 
 // waiting gives the one init that there is, once there is one alone.
@@ -291,11 +296,22 @@ func children(t *testing.T, pid int) (found []int) {
 	return found
 }
 
-func (b *bench) awaitEnd(pid int) {
+// endOf is a descriptor of a process, for await.
+func (b *bench) endOf(pid int) *os.File {
 	b.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); unix.Kill(pid, 0) != unix.ESRCH; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("process %d does not end", pid)
-		}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	end := os.NewFile(uintptr(fd), "pidfd")
+	b.t.Cleanup(func() { end.Close() })
+	return end
+}
+
+// await waits for the process to end.
+func (b *bench) await(end *os.File) {
+	b.t.Helper()
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(end.Fd()), Events: unix.POLLIN}}, 60_000); n != 1 {
+		b.t.Fatalf("the process does not end: %v", err)
 	}
 }
