@@ -32,7 +32,7 @@ const (
 // hurtPlace is a home and a workspace, in which its processes have their directories.
 type hurtPlace struct{ dir, bin string }
 
-func newHurtPlace(t *testing.T, program string) *hurtPlace {
+func newHurtPlace(t *testing.T, program, engine string) *hurtPlace {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sbxhost-hurt-") // short, for sockets
 	if err != nil {
@@ -45,7 +45,7 @@ func newHurtPlace(t *testing.T, program string) *hurtPlace {
 			t.Fatal(err)
 		}
 	}
-	config := fmt.Sprintf("sandbox \"fast\" {\n  engine = \"native\"\n  limits {\n    timeout = %q\n    grace = %q\n  }\n}\n", hurtLimit, hurtGrace)
+	config := fmt.Sprintf("sandbox \"fast\" {\n  engine = %q\n  limits {\n    timeout = %q\n    grace = %q\n  }\n}\n", engine, hurtLimit, hurtGrace)
 	if err := os.WriteFile(filepath.Join(dir, "c.hcl"), []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -129,32 +129,37 @@ func procFile(pid int, name string) string {
 	return string(text)
 }
 
+// hurtKinds are the processes that run a command, by the engine, each the parent of the next.
+var hurtKinds = map[string][]string{
+	"native": {"engine", "holder", "init"},
+	"bwrap":  {"engine", "launcher", "init"},
+}
+
 // victim finds one of the processes that run a command; zero where there is none yet.
 func (p *hurtPlace) victim(sbxhost int, kind string) int {
-	engine, holder := 0, 0
+	engine := 0
 	for _, child := range offspring(sbxhost) {
 		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", child)); exe == p.bin && !strings.HasPrefix(procFile(child, "cmdline"), p.bin+"\x00") {
 			engine = child
 		}
 	}
-	// One that an earlier command of the session has started is nobody's child.
-	if pid, err := strconv.Atoi(p.read(holderLock())); err == nil {
-		holder = pid
-	} else if engine != 0 {
+	if kind == "engine" {
+		return engine
+	}
+	// A holder that an earlier command of the session has started is nobody's child.
+	starter, _ := strconv.Atoi(p.read(holderLock()))
+	if starter == 0 && engine != 0 {
 		for _, child := range offspring(engine) {
-			holder = child
+			starter = child
 		}
 	}
-	if procFile(holder, "comm") != "sbxhost-holder\n" {
-		holder = 0
+	if comm := procFile(starter, "comm"); comm != "sbxhost-holder\n" && comm != "bwrap\n" {
+		return 0
 	}
-	switch {
-	case kind == "engine":
-		return engine
-	case kind == "holder" || holder == 0:
-		return holder
+	if kind != "init" {
+		return starter
 	}
-	for _, child := range offspring(holder) {
+	for _, child := range offspring(starter) {
 		return child
 	}
 	return 0
@@ -199,15 +204,12 @@ func named(word string) (pids []int) {
 
 // TestHurtProcesses stops and kills each process that runs a command, at any moment.
 // sbxhost ends in time, says why, and leaves nothing of the command; and the next
-// command in the same session runs. SBXHOST_TEST_HURT says how often: more by hand.
+// command in the same session runs.
 func TestHurtProcesses(t *testing.T) {
 	requireBwrap(t)
-	times := 2
-	if text := os.Getenv("SBXHOST_TEST_HURT"); text != "" {
-		var err error
-		if times, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
+	times := 50
+	if testing.Short() {
+		times = 2
 	}
 	top, err := filepath.Abs("..")
 	if err != nil {
@@ -216,38 +218,37 @@ func TestHurtProcesses(t *testing.T) {
 	bin := t.TempDir()
 	build(t, top, bin, "cmd/sbxhost")
 	program := filepath.Join(bin, "sbxhost")
-	seed := uint64(0)
-	for _, session := range []bool{false, true} {
-		for _, kind := range []string{"engine", "holder", "init"} {
-			for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
-				seed++
-				random := rand.New(rand.NewPCG(seed, uint64(times)))
-				t.Run(fmt.Sprintf("session=%v/%s/%s", session, kind, unix.SignalName(sig)), func(t *testing.T) {
-					t.Parallel()
-					p := newHurtPlace(t, program)
-					worst, hits := time.Duration(0), 0
-					for n := range times {
-						took, hit := p.hurt(t, random, n, session, kind, sig)
-						worst = max(worst, took)
-						if hit {
-							hits++
+	for engine, kinds := range hurtKinds {
+		for _, session := range []bool{false, true} {
+			for _, kind := range kinds {
+				for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+					t.Run(fmt.Sprintf("%s/session=%v/%s/%s", engine, session, kind, unix.SignalName(sig)), func(t *testing.T) {
+						t.Parallel()
+						p := newHurtPlace(t, program, engine)
+						worst, hits := time.Duration(0), 0
+						for n := range times {
+							took, hit := p.hurt(t, n, session, kind, sig)
+							worst = max(worst, took)
+							if hit {
+								hits++
+							}
 						}
-					}
-					t.Logf("%d of %d were hit; the slowest took %v of %v", hits, times, worst, hurtBound)
-					if hits == 0 {
-						t.Error("none was hit")
-					}
-				})
+						t.Logf("%d of %d were hit; the slowest took %v of %v", hits, times, worst, hurtBound)
+						if hits == 0 {
+							t.Error("none was hit")
+						}
+					})
+				}
 			}
 		}
 	}
 }
 
-func (p *hurtPlace) hurt(t *testing.T, random *rand.Rand, n int, session bool, kind string, sig syscall.Signal) (took time.Duration, hit bool) {
+func (p *hurtPlace) hurt(t *testing.T, n int, session bool, kind string, sig syscall.Signal) (took time.Duration, hit bool) {
 	t.Helper()
-	word := fmt.Sprintf("1000.%d%d", os.Getpid(), random.Uint32())
+	word := fmt.Sprintf("1000.%d%d", os.Getpid(), rand.Uint32())
 	script := "sleep " + word
-	if random.IntN(2) == 0 {
+	if rand.IntN(2) == 0 {
 		script = "trap '' TERM; sleep " + word + "; sleep " + word
 	}
 	var in []string
@@ -255,9 +256,9 @@ func (p *hurtPlace) hurt(t *testing.T, random *rand.Rand, n int, session bool, k
 		in = []string{"-session", "s"}
 	}
 	// From its birth on, and later.
-	after := time.Duration(random.Int64N(int64(4 * time.Millisecond)))
+	after := time.Duration(rand.Int64N(int64(4 * time.Millisecond)))
 	if n%2 == 1 {
-		after = time.Duration(random.Int64N(int64(hurtLimit + hurtGrace)))
+		after = time.Duration(rand.Int64N(int64(hurtLimit + hurtGrace)))
 	}
 	r := p.start(t, append(slices.Clone(in), "-c", script)...)
 	over := make(chan struct{})
@@ -318,9 +319,6 @@ func (p *hurtPlace) hurt(t *testing.T, random *rand.Rand, n int, session bool, k
 		t.Errorf("%s: %d lives on: %q", what, pid, procFile(pid, "cmdline"))
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
-	if os.Getenv("SBXHOST_TEST_HURT") != "" {
-		t.Log(what)
-	}
 	if session {
 		next := p.start(t, append(slices.Clone(in), "-timeout", "30s", "--", "echo", "next")...)
 		if status, took := next.end(t, 30*time.Second); status != 0 {
@@ -349,7 +347,7 @@ func TestHeldLocks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newHurtPlace(t, filepath.Join(bin, "sbxhost"))
+			p := newHurtPlace(t, filepath.Join(bin, "sbxhost"), "native")
 			path := filepath.Join(p.dir, path)
 			config, err := os.OpenFile(filepath.Join(p.dir, "c.hcl"), os.O_APPEND|os.O_WRONLY, 0)
 			if err != nil {
