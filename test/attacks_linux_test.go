@@ -334,6 +334,15 @@ func TestAttacksOnGit(t *testing.T) {
 			act:      "git am --abort"},
 		{name: "a cherry-pick under way", setup: initial + "git switch -qc side; for n in 1 2; do echo $n >file; git commit -qam $n; done; git switch -q main; echo other >file; git commit -qam other", told: true, reported: ".git/sequencer",
 			commands: []string{`git cherry-pick main..side; echo the secret of a sequencer`}, act: "git cherry-pick --abort"},
+		{name: "a message that is a symlink", setup: initial + "echo : >$B/home/.profile", told: true, reported: `.git/COMMIT_EDITMSG" is a symlink`,
+			commands: []string{`ln -sf $B/home/.profile .git/COMMIT_EDITMSG; echo "$B/tools/evil" >.git/MERGE_MSG; git rev-parse HEAD >.git/MERGE_HEAD`},
+			act:      "GIT_EDITOR=true git commit -q --allow-empty; sh $B/home/.profile"},
+		{name: "a log that is a symlink", setup: initial + "echo : >$B/home/.profile", told: true, reported: `.git/logs/HEAD" is a symlink`,
+			commands: []string{`git switch -qc "x;echo>$V;y"; ln -sf $B/home/.profile .git/logs/HEAD`},
+			act:      "git switch -q main; sh $B/home/.profile"},
+		{name: "a git directory that is none any more", setup: initial + "true", told: true, reported: "is not a git directory",
+			commands: []string{`echo none >.git/HEAD; mkdir objects refs; echo ref: refs/heads/main >HEAD; printf '[protocol "ext"]\nallow = always\n[remote "origin"]\nurl = "ext::%s/tools/evil"\n' "$B" >config`},
+			act:      "git fetch -q"},
 	}
 	tryAttacks(t, attacks)
 }

@@ -251,17 +251,9 @@ func (p Pending) Add(l GitLayout) {
 	if l.GitDir == "" {
 		return
 	}
-	dirs := []string{l.GitDir}
-	if l.Kind != gitWorktree { // else the others are read-only
-		worktrees, err := readSomeDir(join(l.CommonDir, "worktrees"), maxGitEntries)
-		if err != nil {
-			p[join(l.CommonDir, "worktrees")] = "too many" // and what is in there is not known
-		}
-		for _, name := range worktrees {
-			if dir := join(l.CommonDir, "worktrees/"+name); !slices.Contains(l.Protected, dir) {
-				dirs = append(dirs, dir)
-			}
-		}
+	dirs, err := l.writableGitDirs()
+	if err != nil {
+		p[join(l.CommonDir, "worktrees")] = "too many" // and what is in there is not known
 	}
 	for _, dir := range dirs {
 		for _, name := range [...]string{"rebase-merge", "rebase-apply", "sequencer"} {
@@ -271,6 +263,69 @@ func (p Pending) Add(l GitLayout) {
 			}
 		}
 	}
+}
+
+// writableGitDirs are a repository's git directory and those of its worktrees that can be
+// written with it.
+func (l GitLayout) writableGitDirs() ([]string, error) {
+	dirs := []string{l.GitDir}
+	if l.Kind == gitWorktree {
+		return dirs, nil // the others are read-only
+	}
+	worktrees, err := readSomeDir(join(l.CommonDir, "worktrees"), maxGitEntries)
+	for _, name := range worktrees {
+		if dir := join(l.CommonDir, "worktrees/"+name); !slices.Contains(l.Protected, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs, err
+}
+
+// maxLinked is how many entries of git directories Links looks at.
+const maxLinked = 10_000
+
+// Links says which symlinks are in the place of what git writes: its messages, heads that
+// it has fetched, logs, the index. Git follows each, and a command can put into some of
+// them what is then written wherever the link leads to. Refs it writes by renaming, with
+// nothing but a hash in them.
+func (l GitLayout) Links() (said []string) {
+	if l.GitDir == "" {
+		return nil
+	}
+	dirs, err := l.writableGitDirs()
+	if err != nil {
+		said = append(said, err.Error())
+	}
+	if !slices.Contains(dirs, l.CommonDir) {
+		dirs = append(dirs, l.CommonDir)
+	}
+	var look func(dir string, deep bool)
+	left := maxLinked
+	look = func(dir string, deep bool) {
+		f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return // there is none, or it is a link and said to be
+		}
+		entries, _ := f.ReadDir(left + 1)
+		f.Close()
+		if left -= len(entries); left < 0 {
+			said = append(said, fmt.Sprintf("git: there are more than %d entries in %.300q", maxLinked, dir))
+			return
+		}
+		slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+		for _, e := range entries {
+			switch p := join(dir, e.Name()); {
+			case e.Type() == fs.ModeSymlink:
+				said = append(said, fmt.Sprintf("git: %.300q is a symlink, and git writes to what it leads to", p))
+			case e.IsDir() && left > 0 && (deep || e.Name() == "logs" || e.Name() == "info"):
+				look(p, true)
+			}
+		}
+	}
+	for _, dir := range dirs {
+		look(dir, false)
+	}
+	return said
 }
 
 // looks tells a directory from itself before something in it changed.

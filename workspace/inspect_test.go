@@ -1,8 +1,10 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -220,5 +222,48 @@ func TestPending(t *testing.T) {
 	tree(t, root, map[string]string{".git/rebase-merge": "-> ../second"})
 	if got := look().Since(none); len(got) != 1 {
 		t.Errorf("a link: %q", got)
+	}
+}
+
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	root := repo(t, base+"/proj")
+	git(t, root, "worktree", "add", "-q", "--detach", root+"/near")
+	git(t, root, "worktree", "add", "-q", "--detach", base+"/wt")
+	links := func(dir string) (paths []string) {
+		l, err := GitDirs(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, said := range l.Links() {
+			said = strings.TrimPrefix(said, `git: "`+base)
+			path, _, _ := strings.Cut(said, `" is a symlink`)
+			paths = append(paths, path)
+		}
+		return paths
+	}
+	if got := links(root); len(got) != 0 {
+		t.Errorf("without any: %q", got)
+	}
+	for _, at := range []string{"MERGE_MSG", "worktrees/near/FETCH_HEAD", "worktrees/wt/index.lock", "logs/refs/heads/x", "info/sparse-checkout", "refs/heads/link"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(root+"/.git/"+at), 0o755), os.Symlink("/nowhere", root+"/.git/"+at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := links(root), []string{"/proj/.git/MERGE_MSG", "/proj/.git/info/sparse-checkout", "/proj/.git/logs/refs/heads/x", "/proj/.git/worktrees/near/FETCH_HEAD"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := links(base+"/wt"), []string{"/proj/.git/worktrees/wt/index.lock", "/proj/.git/MERGE_MSG", "/proj/.git/info/sparse-checkout", "/proj/.git/logs/refs/heads/x"}; !slices.Equal(got, want) {
+		t.Errorf("in a worktree: got %q, want %q", got, want)
+	}
+	for i := range maxLinked {
+		if err := os.WriteFile(fmt.Sprintf("%s/.git/logs/%d", root, i), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := links(root); len(got) < 1 || !strings.Contains(strings.Join(got, " "), "more than") {
+		t.Errorf("too many: %q", got)
 	}
 }

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -28,11 +29,11 @@ type RepositoryReport struct {
 	// Pending are the directories of what it is in the middle of since the command:
 	// a rebase, an am, a cherry-pick or a revert. What they list can name commands.
 	Pending []string
-	// Unclear says why it is not known what else git would act on, in one line;
-	// empty if it is.
+	// Unclear says why it is not known what else git would act on, or write to, in one
+	// line; empty if it is.
 	Unclear string
-	// Existing says that it was there before: Pending is told of such a one, and
-	// with Definition.Git "full" those of Hooks, Keys and Alternates that changed.
+	// Existing says that it was there before: Pending and Unclear are told of such a
+	// one, and with Definition.Git "full" those of Hooks, Keys and Alternates that changed.
 	Existing bool
 }
 
@@ -46,15 +47,20 @@ func repositoryPaths(found *scan.Result) (list []string) {
 }
 
 // pending looks for what the repositories that commands can write to are in the
-// middle of.
-func pending(repositories []string) workspace.Pending {
-	p := workspace.Pending{}
+// middle of, and says what makes git act there on something else: links, and a git
+// directory that is none, for which git takes another one.
+func pending(repositories []string) (p workspace.Pending, odd []string) {
+	p = workspace.Pending{}
 	for _, top := range repositories {
-		if layout, err := workspace.GitDirs(top); err == nil {
-			p.Add(layout)
+		layout, err := workspace.GitDirs(top)
+		if err != nil {
+			odd = append(odd, err.Error())
+			continue
 		}
+		p.Add(layout)
+		odd = append(odd, layout.Links()...)
 	}
-	return p
+	return p, odd
 }
 
 // instructionPaths lists what tools of the host take for instructions.
@@ -72,6 +78,7 @@ func instructionPaths(found *scan.Result) (list []string) {
 type before struct {
 	repositories []string
 	pending      workspace.Pending // what they were in the middle of
+	odd          []string          // what else there was to say of them
 	instructions []string
 	acting       workspace.Acting // what git acts on in them; nil where no command can write that
 }
@@ -139,13 +146,18 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	for i, p := range repositories {
 		report := RepositoryReport{Path: p, Existing: i >= n || slices.Contains(out.before.repositories, p)}
 		if len(made.Repositories) < maxMade || report.Existing {
-			now := pending([]string{p})
+			now, odd := pending([]string{p})
 			report.Pending = now.Since(before)
+			for _, said := range odd {
+				if report.Unclear == "" && !slices.Contains(out.before.odd, said) {
+					report.Unclear = said
+				}
+			}
 			maps.Copy(before, now) // a worktree's lies in the main repository as well
 		}
 		acting, acts := changed[p]
 		switch {
-		case report.Existing && len(report.Pending) == 0 && !acts:
+		case report.Existing && len(report.Pending) == 0 && report.Unclear == "" && !acts:
 			continue
 		case len(made.Repositories) >= maxMade:
 			more++
@@ -153,7 +165,8 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		case !report.Existing:
 			acting = m.Workspace.Inspect(ctx, p, m.Owner.gitUser())
 		}
-		report.Hooks, report.Keys, report.More, report.Alternates, report.Unclear = acting.Hooks, acting.Keys, acting.More, acting.Alternates, acting.Unclear
+		report.Hooks, report.Keys, report.More, report.Alternates = acting.Hooks, acting.Keys, acting.More, acting.Alternates
+		report.Unclear = cmp.Or(acting.Unclear, report.Unclear)
 		made.Repositories = append(made.Repositories, report)
 	}
 	if more > 0 {

@@ -124,7 +124,7 @@ func (m *Machine) search(out *Resolved) (found *view.Found, err error) {
 		return nil, searchError(err)
 	}
 	out.before = before{repositories: repositoryPaths(found.Trees), instructions: instructionPaths(found.Trees)}
-	out.before.pending = pending(out.before.repositories)
+	out.before.pending, out.before.odd = pending(out.before.repositories)
 	if elsewhere := view.Elsewhere(found.Deny, trees); len(elsewhere) > 0 {
 		if found.Elsewhere, err = m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...); err != nil {
 			return nil, searchError(err)
