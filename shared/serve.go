@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
@@ -49,7 +49,7 @@ func Serve(engine Engine) {
 	sandboxinit.Hook() // before anything else: it may be what this process is for
 	// What the host was started with, and a pinned executable: Go's own files have
 	// the flag, so that no command inherits what an engine does not hand to it.
-	_ = procself.CloseOnExecFrom(3)
+	_ = proc.CloseOnExecFrom(3)
 	if os.Getenv(wire.Handshake.MagicCookieKey) != wire.Handshake.MagicCookieValue {
 		os.Exit(introduce(engine, os.Args, os.Stdout, os.Stderr))
 	}

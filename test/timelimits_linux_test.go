@@ -137,9 +137,10 @@ var hurtKinds = map[string][]string{
 
 // victim finds one of the processes that run a command; zero where there is none yet.
 func (p *hurtPlace) victim(sbxhost int, kind string) int {
+	// One that was born a moment ago has not been executed yet.
 	engine := 0
 	for _, child := range offspring(sbxhost) {
-		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", child)); exe == p.bin && !strings.HasPrefix(procFile(child, "cmdline"), p.bin+"\x00") {
+		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", child)); exe == p.bin {
 			engine = child
 		}
 	}
@@ -148,15 +149,15 @@ func (p *hurtPlace) victim(sbxhost int, kind string) int {
 	}
 	// A holder that an earlier command of the session has started is nobody's child.
 	starter, _ := strconv.Atoi(p.read(holderLock()))
+	if procFile(starter, "comm") != "sbxhost-holder\n" {
+		starter = 0
+	}
 	if starter == 0 && engine != 0 {
 		for _, child := range offspring(engine) {
 			starter = child
 		}
 	}
-	if comm := procFile(starter, "comm"); comm != "sbxhost-holder\n" && comm != "bwrap\n" {
-		return 0
-	}
-	if kind != "init" {
+	if kind != "init" || starter == 0 {
 		return starter
 	}
 	for _, child := range offspring(starter) {
@@ -255,10 +256,13 @@ func (p *hurtPlace) hurt(t *testing.T, n int, session bool, kind string, sig sys
 	if session {
 		in = []string{"-session", "s"}
 	}
-	// From its birth on, and later.
-	after := time.Duration(rand.Int64N(int64(4 * time.Millisecond)))
-	if n%2 == 1 {
+	// At its birth, soon, and later.
+	after := time.Duration(0)
+	switch n % 3 {
+	case 1:
 		after = time.Duration(rand.Int64N(int64(hurtLimit + hurtGrace)))
+	case 2:
+		after = time.Duration(rand.Int64N(int64(4 * time.Millisecond)))
 	}
 	r := p.start(t, append(slices.Clone(in), "-c", script)...)
 	over := make(chan struct{})
@@ -279,9 +283,11 @@ func (p *hurtPlace) hurt(t *testing.T, n int, session bool, kind string, sig sys
 			if err != nil {
 				continue
 			}
-			select {
-			case <-over:
-			case <-time.After(after): // the moment is what is tried
+			if after > 0 {
+				select {
+				case <-over:
+				case <-time.After(after): // the moment is what is tried
+				}
 			}
 			victim <- fd
 			struck <- unix.PidfdSendSignal(fd, sig, nil, 0) == nil

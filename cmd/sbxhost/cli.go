@@ -12,7 +12,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // app is what every subcommand has: the streams it speaks by and the world it
@@ -30,7 +30,7 @@ type app struct {
 func run(builtins host.Builtins, args []string) int {
 	// What the caller has open is nobody else's: engines in other languages would
 	// inherit it, and pass it on to their commands.
-	_ = procself.CloseOnExecFrom(3)
+	_ = proc.CloseOnExecFrom(3)
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		environ: os.Environ(), builtins: builtins,

@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // forker makes all processes of an engine from one OS thread. The kernel sends
@@ -31,7 +31,7 @@ func forkerThread(work <-chan func()) {
 	runtime.LockOSThread()
 	// What this process was itself started with may lack the flag; a command
 	// would inherit it. Go's own forks don't go by it, and what Go opens has it.
-	_ = procself.CloseOnExecFrom(3)
+	_ = proc.CloseOnExecFrom(3)
 	for fn := range work {
 		fn()
 	}

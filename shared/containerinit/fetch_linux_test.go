@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared/containerinit"
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -219,7 +219,7 @@ func TestKeep(t *testing.T) {
 func TestKeepElsewhere(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command(bin, containerinit.KeepArgv("/nosuch/socket")...).CombinedOutput()
-	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != procself.Failed || !strings.Contains(string(out), "keeping a namespace") {
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != proc.Failed || !strings.Contains(string(out), "keeping a namespace") {
 		t.Errorf("got %v: %s", err, out)
 	}
 }

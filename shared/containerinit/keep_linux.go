@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // keeper is pid 1 of a namespace in which one command runs after another.
@@ -59,7 +59,7 @@ func runKeep(path, initArg string) int {
 		case err != nil:
 			// The engine sees it, and everything inside ends: nobody waits for
 			// a command of which nothing is known.
-			return procself.Complain("starting an init", err)
+			return proc.Complain("starting an init", err)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (k *keeper) ended(pid int) {
 		h.client.line.ended(h.number)
 	}
 	if k.leaving && len(k.running) == 0 {
-		procself.Exit(0)
+		proc.Exit(0)
 	}
 }
 

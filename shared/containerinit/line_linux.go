@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // Main is the life of a process that [Wanted] its arguments. It returns the exit status.
@@ -36,15 +36,15 @@ func runFetch(path string, runInit func(control int) int) int {
 	}
 	_, fds, err := line.receive()
 	if err == io.EOF {
-		return procself.Failed // the engine has died or given up
+		return proc.Failed // the engine has died or given up
 	}
 	var control int
 	if err == nil {
-		control, err = procself.InARow(fds)
+		control, err = proc.InARow(fds)
 		frame.CloseAll(fds)
 	}
 	if err != nil {
-		return procself.Complain("fetching the command's descriptors", err)
+		return proc.Complain("fetching the command's descriptors", err)
 	}
 	syscall.Close(int(line))
 	return runInit(control)
@@ -56,8 +56,8 @@ type line int
 // dial connects. The process is closed to the command's eyes first: from now on
 // it has what is none of the command's business.
 func dial(path string) (l line, code int) {
-	if err := procself.Hide(); err != nil {
-		return -1, procself.Complain("hiding", err)
+	if err := proc.Hide(); err != nil {
+		return -1, proc.Complain("hiding", err)
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
@@ -68,7 +68,7 @@ func dial(path string) (l line, code int) {
 		}
 	}
 	if err != nil {
-		procself.Complain("connecting to "+strconv.Quote(path), err)
+		proc.Complain("connecting to "+strconv.Quote(path), err)
 		return -1, Unreachable
 	}
 	return line(fd), 0

@@ -5,10 +5,10 @@ package containerinit
 import (
 	"errors"
 
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // Main is of use where there are namespaces.
 func Main([]string, string, func(int) int) int {
-	return procself.Complain("starting in a container", errors.ErrUnsupported)
+	return proc.Complain("starting in a container", errors.ErrUnsupported)
 }

@@ -7,18 +7,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // runOwn is the whole life of a process that OwnArgv starts.
 func runOwn(owner string, dirs []string) int {
 	o, ok := parseOwner(owner)
 	if !ok {
-		return procself.Complain("reading "+strconv.Quote(owner), syscall.EINVAL)
+		return proc.Complain("reading "+strconv.Quote(owner), syscall.EINVAL)
 	}
 	for _, dir := range dirs {
 		if err := o.take(dir); err != nil {
-			return procself.Complain("giving "+strconv.Quote(dir)+" to "+owner, err)
+			return proc.Complain("giving "+strconv.Quote(dir)+" to "+owner, err)
 		}
 	}
 	return 0

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // runStay is the whole life of a keeper that outlives its first engine.
@@ -20,7 +20,7 @@ func runStay(path, initArg string) int {
 	}
 	_, fds, err := l.receiveWith(settled)
 	if err != nil {
-		return procself.Complain("fetching the socket", err)
+		return proc.Complain("fetching the socket", err)
 	}
 	listener, file := fds[0], fds[1]
 	k := newKeeper(initArg)
@@ -33,7 +33,7 @@ func runStay(path, initArg string) int {
 			go k.serve(line(fd))
 		case unix.EINTR, unix.ECONNABORTED:
 		default:
-			return procself.Complain("accepting an engine", err)
+			return proc.Complain("accepting an engine", err)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func (k *keeper) serve(l line) {
 			continue
 		}
 		if err != io.EOF {
-			procself.Complain("starting an init", err)
+			proc.Complain("starting an init", err)
 		}
 		k.mu.Lock()
 		c.gone = true // its number may be another's from now on
@@ -93,22 +93,22 @@ func (k *keeper) awaitRemoval(file int) {
 	defer k.mu.Unlock()
 	k.leaving = true
 	if len(k.running) == 0 {
-		procself.Exit(0)
+		proc.Exit(0)
 	}
 }
 
 func dialKeeper(path string) (l line, code int) {
 	if os.Getpid() != 1 {
 		// It kills all that it can see, which must be its own namespace alone.
-		return -1, procself.Complain("keeping a namespace", syscall.EPERM)
+		return -1, proc.Complain("keeping a namespace", syscall.EPERM)
 	}
 	if l, code = dial(path); code != 0 {
 		return l, code
 	}
-	if err := procself.CloseOnExecFrom(3); err != nil {
-		return -1, procself.Complain("setting fds close-on-exec", err)
+	if err := proc.CloseOnExecFrom(3); err != nil {
+		return -1, proc.Complain("setting fds close-on-exec", err)
 	}
 	// Any command could otherwise end the others with one kill of pid 1.
-	procself.IgnoreSignals()
+	proc.IgnoreSignals()
 	return l, 0
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hashicorp/go-plugin"
 
+	"github.com/sbxhost/sbxhost/shared/proc"
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
@@ -135,6 +136,13 @@ func (r *runner) Kill(context.Context) error {
 func (r *runner) signal(sig syscall.Signal) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if sig == syscall.SIGKILL {
+		if r.running && r.state == nil {
+			proc.KillStoppedForks(r.cmd.Process.Pid, 2) // its own, and its holder's
+		} else if !r.running {
+			proc.KillStoppedForks(os.Getpid(), 1) // the engine itself
+		}
+	}
 	if !r.running || r.state != nil {
 		return os.ErrProcessDone
 	}

@@ -1,13 +1,10 @@
 package holder
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -15,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // conn is one end of a connection, over which messages and descriptors travel.
@@ -72,22 +70,16 @@ func (c *conn) minded() (done func()) {
 	}
 }
 
-// killStopped kills the holder if it is stopped.
+// killStopped kills the holder if it is stopped, and an init that was stopped while the
+// holder forked it.
 func (c *conn) killStopped() {
-	if c.holder != nil && stopped(c.holder.Pid) {
+	if c.holder == nil {
+		return
+	}
+	proc.KillStoppedForks(c.holder.Pid, 1)
+	if proc.Stopped(c.holder.Pid) {
 		c.holder.Kill() // by a descriptor: not who has got its number since
 	}
-}
-
-// stopped reports whether a process has got SIGSTOP, or another such signal. One that
-// is being traced has not.
-func stopped(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return false
-	}
-	state := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // a name can hold anything
-	return len(state) > 0 && state[0] == "T"
 }
 
 // write sends one whole message.

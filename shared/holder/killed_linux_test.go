@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 func TestKilledHolder(t *testing.T) {
@@ -224,7 +226,7 @@ func TestStoppedHolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, task := range tasks {
-			for tid, _ := strconv.Atoi(task.Name()); runs(tid) && !stopped(tid); {
+			for tid, _ := strconv.Atoi(task.Name()); runs(tid) && !proc.Stopped(tid); {
 				runtime.Gosched()
 			}
 		}

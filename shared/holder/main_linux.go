@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // processName is the name of a holder in the list of processes.
@@ -16,21 +16,21 @@ const processName = "sbxhost-holder"
 // returns the exit status.
 func Main(args []string) int {
 	// First of all: commands have this process's uid, if not its namespaces.
-	if procself.Hide() != nil {
-		return procself.Failed
+	if proc.Hide() != nil {
+		return proc.Failed
 	}
-	procself.SetName(processName)
+	proc.SetName(processName)
 	unix.CloseOnExec(clientFD)
 	unix.Close(binaryFD)
 	unix.Umask(0)
 
 	first, err := newConn(clientFD)
 	if err != nil {
-		return procself.Failed
+		return proc.Failed
 	}
 	if e := apart([2]int{mountFD, userFD}); e != nil {
 		first.write(msgFailed, &refusal{why: *e})
-		return procself.Failed
+		return proc.Failed
 	}
 	unix.Close(mountFD)
 	unix.Close(userFD)
@@ -41,7 +41,7 @@ func Main(args []string) int {
 	}
 	if e := begin(); e != nil {
 		first.write(msgFailed, &refusal{why: *e})
-		return procself.Failed
+		return proc.Failed
 	}
 	s.admit(first)
 	serve()

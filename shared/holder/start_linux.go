@@ -13,6 +13,8 @@ import (
 	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // Connect gives a connection to the session's holder, which it starts where
@@ -227,7 +229,7 @@ func killStoppedHolder(lock *os.File) {
 	}
 	defer process.Release()
 	// The number is its own as long as it is a holder, which the kernel tells.
-	if name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm"); err == nil && string(name) == processName+"\n" && stopped(pid) {
+	if name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm"); err == nil && string(name) == processName+"\n" && proc.Stopped(pid) {
 		process.Kill()
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // daemon leaves a process in another session that holds stdout open.
@@ -244,7 +244,7 @@ func TestInitRefusesNonsense(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-s.ended
-		if code := s.launcher.ProcessState.ExitCode(); code != procself.Failed || !strings.HasPrefix(s.diag.String(), "sbxhost-init (pid ") {
+		if code := s.launcher.ProcessState.ExitCode(); code != proc.Failed || !strings.HasPrefix(s.diag.String(), "sbxhost-init (pid ") {
 			t.Errorf("%s: exit status %d, diagnosis %q", name, code, s.diag.String())
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared/containerinit"
 	"github.com/sbxhost/sbxhost/shared/holder"
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 const (
@@ -29,28 +29,28 @@ var hooked atomic.Bool
 // not return; otherwise it notes that the program called it and returns at once.
 func Hook() {
 	if holder.Wanted(os.Args) {
-		procself.Exit(holder.Main(os.Args))
+		proc.Exit(holder.Main(os.Args))
 	}
 	if containerinit.Wanted(os.Args) {
-		procself.Exit(containerinit.Main(os.Args, initArg, runInit))
+		proc.Exit(containerinit.Main(os.Args, initArg, runInit))
 	}
 	if len(os.Args) == 5 && os.Args[1] == initArg {
 		control, ok := parseFD(os.Args[2])
 		mount, ok2 := parseFD(os.Args[3])
 		user, ok3 := parseFD(os.Args[4])
 		if ok && ok2 && ok3 {
-			procself.Exit(runMaking(control, [2]int{mount, user}))
+			proc.Exit(runMaking(control, [2]int{mount, user}))
 		}
 	}
 	if len(os.Args) == 3 {
 		switch os.Args[1] {
 		case initArg:
 			if fd, ok := parseFD(os.Args[2]); ok {
-				procself.Exit(runInit(fd))
+				proc.Exit(runInit(fd))
 			}
 		case limitArg:
 			if fd, ok := parseFD(os.Args[2]); ok {
-				procself.Exit(runLimitStage(fd))
+				proc.Exit(runLimitStage(fd))
 			}
 		}
 	}

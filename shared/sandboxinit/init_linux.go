@@ -14,7 +14,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared/frame"
 	"github.com/sbxhost/sbxhost/shared/holder"
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // supervisor is the init of one command.
@@ -47,24 +47,24 @@ func runMaking(control int, others [2]int) int {
 	socket := controlSocket(control)
 	var box holder.Sandbox
 	if err := receive(socket, kindSandbox, maxCommand, &box); err == io.EOF {
-		return procself.Failed // the engine has died or given up
+		return proc.Failed // the engine has died or given up
 	} else if err != nil {
-		return procself.Complain("reading what is to be made", err)
+		return proc.Complain("reading what is to be made", err)
 	}
 	making, failed := holder.Make(box, others, []int{0, 1, 2})
 	unix.Close(others[0])
 	unix.Close(others[1])
 	if failed != nil {
 		socket.send(frame.Encode(kindUnmade, failed, 256))
-		return procself.Failed
+		return proc.Failed
 	}
 	// It may wait here for long, until there is a command.
 	mended, row, err := receiveCompletion(socket)
 	if err == io.EOF {
-		return procself.Failed
+		return proc.Failed
 	}
 	if err != nil {
-		return procself.Complain("reading what completes the sandbox", err)
+		return proc.Complain("reading what completes the sandbox", err)
 	}
 	control, socket = row, controlSocket(row)
 	if failed = making.Complete(mended); failed == nil {
@@ -75,7 +75,7 @@ func runMaking(control int, others [2]int) int {
 		failed = &holder.MountError{Index: -1, Call: "dropping capabilities", Reason: err.Error(), Errno: errnoOf(err)}
 	}
 	socket.send(frame.Encode(kindUnmade, failed, 256))
-	return procself.Failed
+	return proc.Failed
 }
 
 // receiveCompletion gives the steps of a kindComplete, and a new number of the control
@@ -89,7 +89,7 @@ func receiveCompletion(socket controlSocket) (mended holder.Plan, row int, err e
 	if len(from.Files) != 3 {
 		return mended, 0, frame.Malformed("without the command's stdio")
 	}
-	if row, err = procself.InARow(append([]int{int(socket)}, from.Files...)); err == nil {
+	if row, err = proc.InARow(append([]int{int(socket)}, from.Files...)); err == nil {
 		unix.Close(int(socket))
 	}
 	return mended, row, err
@@ -98,12 +98,12 @@ func receiveCompletion(socket controlSocket) (mended holder.Plan, row int, err e
 // closeEyes keeps the command, which has the init's uid, from the init, and from what the
 // launcher leaked.
 func closeEyes() int {
-	if err := procself.Hide(); err != nil {
-		return procself.Complain("hiding", err)
+	if err := proc.Hide(); err != nil {
+		return proc.Complain("hiding", err)
 	}
-	procself.SetName("sbxhost-init")
-	if err := procself.CloseOnExecFrom(3); err != nil {
-		return procself.Complain("setting fds close-on-exec", err)
+	proc.SetName("sbxhost-init")
+	if err := proc.CloseOnExecFrom(3); err != nil {
+		return proc.Complain("setting fds close-on-exec", err)
 	}
 	return 0
 }
@@ -144,23 +144,23 @@ func supervise(control int) int {
 	s := &supervisor{control: controlSocket(control), pidOne: os.Getpid() == 1}
 	if !s.pidOne {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-			return procself.Complain("prctl PR_SET_CHILD_SUBREAPER", err)
+			return proc.Complain("prctl PR_SET_CHILD_SUBREAPER", err)
 		}
 	}
 	cmd := &Command{}
 	err := receive(s.control, kindCommand, maxCommand, cmd)
 	if err == io.EOF {
-		return procself.Failed // the engine has died or given up
+		return proc.Failed // the engine has died or given up
 	}
 	if err == nil {
 		err = cmd.validate()
 	}
 	if err != nil {
-		return procself.Complain("reading the command", err)
+		return proc.Complain("reading the command", err)
 	}
 
 	if s.pidOne {
-		procself.IgnoreSignals()
+		proc.IgnoreSignals()
 	} else {
 		s.passSignals()
 	}
@@ -194,13 +194,13 @@ func refusedCode(x *ExecError) int {
 	case x.NotExecutable():
 		return 126
 	}
-	return procself.Failed
+	return proc.Failed
 }
 
 // reap collects every child, orphans that were reparented here among them. As
 // pid 1 it ends when the command does, otherwise when no child is left.
 func (s *supervisor) reap(command int) (code int) {
-	code = procself.Failed
+	code = proc.Failed
 	for {
 		var ws syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &ws, 0, nil)
@@ -210,7 +210,7 @@ func (s *supervisor) reap(command int) (code int) {
 		case err == syscall.ECHILD:
 			return code
 		case err != nil:
-			return procself.Complain("wait4", err)
+			return proc.Complain("wait4", err)
 		case pid != command || !ws.Exited() && !ws.Signaled():
 			if s.ending.Load() {
 				killChildren() // which have just got new siblings, perhaps
@@ -242,7 +242,7 @@ func (s *supervisor) report(status Status) {
 // to that; otherwise this begins what reap completes.
 func (s *supervisor) end(code int) {
 	if s.pidOne {
-		procself.Exit(code)
+		proc.Exit(code)
 	}
 	s.ending.Store(true)
 	s.signal(syscall.SIGKILL)
@@ -266,7 +266,7 @@ func (s *supervisor) serveRequests() {
 			s.end(killed.ExitCode())
 			return
 		}
-		s.end(procself.Failed)
+		s.end(proc.Failed)
 		return
 	}
 }

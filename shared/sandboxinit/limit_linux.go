@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // Resource limits belong to a process, so they must be set between fork and
@@ -112,10 +112,10 @@ func runLimitStage(fd int) int {
 	syscall.CloseOnExec(fd)
 	cmd := &Command{}
 	if receive(socket, kindCommand, maxCommand, cmd) != nil || cmd.validate() != nil || len(cmd.Args) < 2 {
-		return procself.Failed
+		return proc.Failed
 	}
 	socket.send(encodeRefused(limitAndExec(cmd)))
-	return procself.Failed
+	return proc.Failed
 }
 
 // limitAndExec returns only if it fails.

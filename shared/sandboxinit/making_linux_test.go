@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared/holder"
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // An init that makes its sandbox takes the root directory of its mount namespace away. It
@@ -77,7 +77,7 @@ func TestMakingIsRefused(t *testing.T) {
 			if c.want == "opening" && (!ok || failed.Errno != syscall.ENOENT) {
 				t.Errorf("got %v, want ENOENT of the trees", err)
 			}
-			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != procself.Failed {
+			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != proc.Failed {
 				t.Errorf("it ended with %v", err)
 			}
 		})

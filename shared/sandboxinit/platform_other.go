@@ -7,12 +7,12 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/sbxhost/sbxhost/shared/procself"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
-func runMaking(int, [2]int) int { return procself.Failed }
-func runInit(int) int           { return procself.Complain("starting", errors.ErrUnsupported) }
-func runLimitStage(int) int     { return procself.Failed }
+func runMaking(int, [2]int) int { return proc.Failed }
+func runInit(int) int           { return proc.Complain("starting", errors.ErrUnsupported) }
+func runLimitStage(int) int     { return proc.Failed }
 
 const ownFDs = "/dev/fd/"
 

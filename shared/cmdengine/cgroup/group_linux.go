@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // Group is the group of one command, in one or more hierarchies, or a scope of systemd's.
@@ -216,28 +218,12 @@ func (m member) add(pid int, moved map[int]bool) error {
 			return err
 		}
 	}
-	for _, child := range children(pid) {
+	for _, child := range proc.Children(pid) {
 		if err := m.add(child, moved); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// children are those of all threads of pid; none if it has ended.
-func children(pid int) []int {
-	dir := "/proc/" + strconv.Itoa(pid) + "/task"
-	tasks, _ := os.ReadDir(dir)
-	var out []int
-	for _, task := range tasks {
-		list, _ := os.ReadFile(filepath.Join(dir, task.Name(), "children"))
-		for _, child := range strings.Fields(string(list)) {
-			if n, err := strconv.Atoi(child); err == nil {
-				out = append(out, n)
-			}
-		}
-	}
-	return out
 }
 
 // Killed is how many processes the kernel has killed in the group because its

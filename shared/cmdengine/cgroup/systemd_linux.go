@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // managerStep is how often it is looked whether the manager has put processes into a
@@ -69,7 +71,7 @@ func (s *scope) outside(pid int) (out []int) {
 	if !s.has(pid) {
 		out = append(out, pid)
 	}
-	for _, child := range children(pid) {
+	for _, child := range proc.Children(pid) {
 		if len(out) < maxTree {
 			out = append(out, s.outside(child)...)
 		}

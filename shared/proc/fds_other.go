@@ -1,6 +1,6 @@
 //go:build !linux
 
-package procself
+package proc
 
 import (
 	"os"
@@ -26,3 +26,6 @@ func CloseOnExecFrom(first int) error {
 
 // Exit ends the process.
 func Exit(code int) { os.Exit(code) }
+
+// KillStoppedForks looks at /proc, which is Linux's.
+func KillStoppedForks(int, int) {}

@@ -1,6 +1,6 @@
-// Package procself is what a process does to itself before it handles what a sandboxed
-// command must not reach. The programs that run inside a sandbox, or hold one, use it.
-package procself
+// Package proc is what programs of ours do to their own process before they handle what
+// a sandboxed command must not reach, and what they find out about others by /proc.
+package proc
 
 import (
 	"os"
