@@ -95,7 +95,9 @@ func (e *execution) run() (status int, err error) {
 	}()
 	defer func() {
 		<-notified
-		signal.Stop(signals)
+		if e.span == nil {
+			signal.Stop(signals)
+		}
 	}()
 	begin := time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -141,12 +143,16 @@ func (e *execution) run() (status int, err error) {
 	close(relay.finished)
 	<-relayEnded
 	e.terminal.restore()
-	// What is left to do may take a while, and nothing is lost with us. Each signal that
-	// is given up wakes a thread of the runtime's and waits for it.
-	go signal.Stop(signals)
+	// What is left to do may take a while, and nothing is lost with us, unless the trace is
+	// still to be sent. Each signal that is given up wakes a thread of the runtime's and
+	// waits for it.
+	if e.span != nil {
+		e.span.over(signals)
+	} else {
+		go signal.Stop(signals)
+	}
 	e.tellMade()
 	err = e.hint(cmd, err)
-	e.span.over()
 
 	if exit, ended := errors.AsType[*host.ExitError](err); ended && early == 0 {
 		defer e.terminal.tellJob(exit.Signal)

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -241,5 +244,31 @@ func TestExitStatusOfOtherErrors(t *testing.T) {
 	t.Parallel()
 	if got := exitStatus(errors.New("any")); got != statusFailed {
 		t.Errorf("status %d", got)
+	}
+}
+
+// An interrupt that comes when the command has ended, and before anybody waits for its
+// trace to be sent, ends that wait. Other signals do not.
+func TestInterruptBeforeTelemetryIsSent(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	s := &span{
+		app:     &app{stderr: &stderr, environ: []string{"OTEL_EXPORTER_OTLP_TIMEOUT=60000"}},
+		process: exec.Command("sh", "-c", "exec sleep 120"),
+	}
+	var err error
+	if s.stdin, err = s.process.StdinPipe(); err == nil {
+		err = s.process.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	signals := make(chan os.Signal, 2)
+	signals <- syscall.SIGWINCH
+	signals <- syscall.SIGINT
+	s.over(signals)
+	s.end(host.Report{}, 0, nil)
+	if !strings.Contains(stderr.String(), "telemetry: interrupt:") {
+		t.Errorf("it says %q", stderr.String())
 	}
 }

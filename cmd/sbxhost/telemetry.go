@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -34,7 +33,7 @@ type span struct {
 	process *exec.Cmd
 	stdin   io.WriteCloser
 	stderr  bytes.Buffer
-	signals chan os.Signal // that came after the command's end
+	signals <-chan os.Signal // that came when the relay had ended
 }
 
 // startSpan begins to trace a command where the environment asks for it. What is
@@ -133,19 +132,28 @@ func (s *span) pass(cmd *host.Cmd) {
 	}
 }
 
-// over notes that the command has ended: from here on a signal is about what is
-// left to do.
-func (s *span) over() {
-	if s == nil {
-		return
-	}
+// over notes that the command has ended: from here on a signal that would end it is about
+// what is left to do. It comes by the relay's channel still: between that and another one,
+// an interrupt would be lost.
+func (s *span) over(signals <-chan os.Signal) {
 	s.record.End = time.Now()
-	s.signals = make(chan os.Signal, 1)
-	for _, sig := range [...]syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP} {
-		if !signal.Ignored(sig) {
-			signal.Notify(s.signals, sig)
+	s.signals = signals
+}
+
+// interrupted gives the first signal that ends a command. At ^Z this process stops.
+func (s *span) interrupted() <-chan syscall.Signal {
+	found := make(chan syscall.Signal, 1)
+	go func() {
+		for sig := range s.signals {
+			if sig == syscall.SIGTSTP {
+				suspendSelf()
+			} else if ending(sig.(syscall.Signal)) {
+				found <- sig.(syscall.Signal)
+				return
+			}
 		}
-	}
+	}()
+	return found
 }
 
 // end tells how the command ended, and waits until that is sent, or a signal
@@ -168,7 +176,6 @@ func (s *span) end(report host.Report, status int, err error) {
 		_, marshalErr = s.stdin.Write(append(line, '\n'))
 	}
 	s.stdin.Close()
-	defer signal.Stop(s.signals)
 	waited := make(chan error, 1)
 	go func() { waited <- s.process.Wait() }()
 	patience := telemetry.Patience(s.app.getenv)
@@ -184,7 +191,7 @@ func (s *span) end(report host.Report, status int, err error) {
 		}
 	case <-late:
 		why = fmt.Sprintf("nothing was sent in %v, which OTEL_EXPORTER_OTLP_TIMEOUT changes", patience)
-	case sig := <-s.signals:
+	case sig := <-s.interrupted():
 		why = fmt.Sprintf("%v: it may not have been sent", sig)
 	}
 	s.process.Process.Kill()
