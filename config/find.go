@@ -74,61 +74,54 @@ func Find(opts LookupOptions) (string, Origin, error) {
 		return "", OriginWorkspace, errors.New("the current directory is not known")
 	}
 
-	for _, named := range []struct {
-		path   string
-		origin Origin
-	}{
-		{opts.Explicit, OriginFlag},
-		{opts.Getenv("SBXHOST_CONFIG"), OriginEnvironment},
-	} {
-		if named.path == "" {
-			continue
-		}
-		path := named.path
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(opts.Dir, path)
-		}
-		if _, err := opts.Stat(path); err != nil {
-			return "", named.origin, fmt.Errorf("configuration named by %v: %w", named.origin, err)
-		}
-		return filepath.Clean(path), named.origin, nil
+	if opts.Explicit != "" {
+		return named(opts, opts.Explicit, OriginFlag)
+	}
+	if path := opts.Getenv("SBXHOST_CONFIG"); path != "" {
+		return named(opts, path, OriginEnvironment)
 	}
 
-	user := userFile(opts.Getenv)
 	top, inGit, err := gitTop(opts.Dir, opts.Stat)
 	if err != nil {
 		return "", OriginWorkspace, err
 	}
 	if !inGit {
-		top = opts.Dir
+		top = filepath.Clean(opts.Dir)
 	}
+	var paths []string
 	for dir := filepath.Clean(opts.Dir); ; dir = filepath.Dir(dir) {
-		path := filepath.Join(dir, FileName)
-		found, err := isFile(path, opts.Stat)
-		if err != nil {
-			return "", OriginWorkspace, err
-		}
-		if found && path == user {
-			return path, OriginUser, nil
-		}
-		if found {
-			return path, OriginWorkspace, nil
-		}
-		if dir == filepath.Clean(top) || dir == filepath.Dir(dir) {
+		paths = append(paths, filepath.Join(dir, FileName))
+		if dir == top || dir == filepath.Dir(dir) {
 			break
 		}
 	}
-
+	user := userFile(opts.Getenv)
 	if user != "" {
-		found, err := isFile(user, opts.Stat)
-		if err != nil {
-			return "", OriginUser, err
+		paths = append(paths, user)
+	}
+	for _, path := range paths {
+		origin := OriginWorkspace
+		if path == user {
+			origin = OriginUser
 		}
-		if found {
-			return user, OriginUser, nil
+		if found, err := isFile(path, opts.Stat); err != nil {
+			return "", origin, err
+		} else if found {
+			return path, origin, nil
 		}
 	}
 	return "", OriginBuiltin, nil
+}
+
+// named is the file that somebody has named.
+func named(opts LookupOptions, path string, origin Origin) (string, Origin, error) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(opts.Dir, path)
+	}
+	if _, err := opts.Stat(path); err != nil {
+		return "", origin, fmt.Errorf("configuration named by %v: %w", origin, err)
+	}
+	return filepath.Clean(path), origin, nil
 }
 
 // PassedBy gives the configurations that Find does not look at since the git

@@ -121,15 +121,7 @@ func layOut(src []byte, tokens hclsyntax.Tokens, levels *indentation) line {
 		return l
 	}
 
-	net := 0
-	for _, t := range tokens {
-		switch {
-		case opens(t.Type):
-			net++
-		case closes(t.Type):
-			net--
-		}
-	}
+	net := depth(tokens)
 	l.multi = net != 0
 	l.lead = strings.Repeat("  ", levels.shift(net))
 
@@ -138,8 +130,7 @@ func layOut(src []byte, tokens hclsyntax.Tokens, levels *indentation) line {
 	bracket := 0
 	for i, t := range tokens {
 		if i > 0 {
-			before := tokens[i-1]
-			gap := src[before.Range.End.Byte:t.Range.Start.Byte]
+			gap := src[tokens[i-1].Range.End.Byte:t.Range.Start.Byte]
 			switch {
 			case template > 0:
 				*column += string(gap)
@@ -147,33 +138,40 @@ func layOut(src []byte, tokens hclsyntax.Tokens, levels *indentation) line {
 				column = &l.comment
 				*column += " "
 			case space(tokens, i, len(gap) > 0):
-				if t.Type == hclsyntax.TokenEqual && bracket == 0 && column == &l.lead && !l.multi {
+				if t.Type == hclsyntax.TokenEqual && column == &l.lead && !l.multi && bracket == 0 {
 					column = &l.value
 				}
 				*column += " "
 			}
 		}
 		text := string(t.Bytes)
-		if t.Type == hclsyntax.TokenComment {
-			text = strings.TrimRight(strings.TrimSuffix(text, "\n"), " \t\r")
-			if len(text)+1 <= len(t.Bytes) && t.Bytes[len(t.Bytes)-1] == '\n' {
+		switch t.Type {
+		case hclsyntax.TokenComment:
+			if strings.HasSuffix(text, "\n") {
 				l.end = "\n"
 			}
-		}
-		*column += text
-		switch t.Type {
+			text = strings.TrimRight(text, " \t\r\n")
 		case hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
 			template++
 		case hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc:
 			template--
 		}
-		if opens(t.Type) {
-			bracket++
-		} else if closes(t.Type) {
-			bracket--
-		}
+		*column += text
+		bracket += depth(tokens[i : i+1])
 	}
 	return l
+}
+
+// depth is how many more brackets tokens open than close.
+func depth(tokens hclsyntax.Tokens) (net int) {
+	for _, t := range tokens {
+		if opens(t.Type) {
+			net++
+		} else if closes(t.Type) {
+			net--
+		}
+	}
+	return net
 }
 
 func opens(t hclsyntax.TokenType) bool {

@@ -77,33 +77,10 @@ func (a *app) enginesList(fs *flag.FlagSet) func() error {
 		defer h.Close()
 		list := []listedEngine{}
 		rows := [][]string{{"NAME", "AUTO", "VERSION", "FROM", "WHAT IT DOES"}}
-		installed := launch.Installed(s.options.EnginePath)
 		separate := h.SeparateEngines()
 		for _, name := range listOrder(h) {
-			e := listedEngine{Name: name, Auto: 1 + slices.Index(h.AutoEngines(), name), Source: s.options.Engines[name].Source}
-			if at, ok := s.options.Reattach[name]; ok {
-				e.Source = at.Socket
-			} else if e.Source == "" {
-				e.Source = cmp.Or(separate[name], installed[name])
-			}
-			if info, ok := a.builtinInfo(ctx, s.options, name); ok {
-				e.BuiltIn, e.Source, e.Version, e.Doc = true, "", info.Version, info.Doc
-			} else if separate[name] != "" && e.Source == separate[name] {
-				// One of this project, which stands beside this program. Others are
-				// not run for a list.
-				if info, err := h.EngineInfo(ctx, name); err == nil {
-					e.Version, e.Doc = info.Version, info.Doc
-				}
-			}
-			list = append(list, e)
-			from, place := quote(e.Source), "-"
-			if e.BuiltIn {
-				from = "built in"
-			}
-			if e.Auto > 0 {
-				place = strconv.Itoa(e.Auto)
-			}
-			rows = append(rows, []string{e.Name, place, cmp.Or(e.Version, "-"), from, e.Doc})
+			e := a.listed(ctx, s, h, name)
+			list, rows = append(list, e), append(rows, e.row())
 		}
 		text := table("", rows)
 		for _, name := range sortedKeys(separate) {
@@ -114,6 +91,38 @@ func (a *app) enginesList(fs *flag.FlagSet) func() error {
 		}
 		return a.result(*asJSON, list, text)
 	}
+}
+
+// listed describes an engine.
+func (a *app) listed(ctx context.Context, s *setup, h *host.Host, name string) listedEngine {
+	separate := h.SeparateEngines()[name]
+	e := listedEngine{Name: name, Auto: 1 + slices.Index(h.AutoEngines(), name), Source: s.options.Engines[name].Source}
+	if at, ok := s.options.Reattach[name]; ok {
+		e.Source = at.Socket
+	} else if e.Source == "" {
+		e.Source = cmp.Or(separate, launch.Installed(s.options.EnginePath)[name])
+	}
+	if info, ok := a.builtinInfo(ctx, s.options, name); ok {
+		e.BuiltIn, e.Source, e.Version, e.Doc = true, "", info.Version, info.Doc
+	} else if separate != "" && e.Source == separate {
+		// One of this project, which stands beside this program. Others are
+		// not run for a list.
+		if info, err := h.EngineInfo(ctx, name); err == nil {
+			e.Version, e.Doc = info.Version, info.Doc
+		}
+	}
+	return e
+}
+
+func (e *listedEngine) row() []string {
+	from, place := quote(e.Source), "-"
+	if e.BuiltIn {
+		from = "built in"
+	}
+	if e.Auto > 0 {
+		place = strconv.Itoa(e.Auto)
+	}
+	return []string{e.Name, place, cmp.Or(e.Version, "-"), from, e.Doc}
 }
 
 const statusNotReady = 1

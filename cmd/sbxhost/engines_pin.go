@@ -41,26 +41,10 @@ func (a *app) enginesPin(fs *flag.FlagSet) func() error {
 		if err != nil {
 			return err
 		}
-		file, before := s.file, s.file.Text()
-		text := before
-		var b strings.Builder
-		for _, f := range files {
-			sum, err := launch.Checksum(f.Path)
-			if err != nil {
-				return fmt.Errorf("engine %q: %w", f.Name, err)
-			}
-			if sum == f.Pinned {
-				fmt.Fprintf(&b, "%s: %s is pinned already\n", f.Name, sum)
-				continue
-			}
-			if text, err = file.Pin(config.Pin{Engine: f.Name, Source: f.Path, Platform: launch.Platform(), SHA256: sum}); err != nil {
-				return err
-			}
-			fmt.Fprintf(&b, "%s: %s of %s\n", f.Name, sum, quote(f.Path))
-			var diags config.Diagnostics
-			if file, diags = config.Parse(s.file.Path(), text, a.evalInput()); diags.HasErrors() {
-				return a.invalid(file, diags)
-			}
+		before := s.file.Text()
+		text, told, err := a.pinAll(s.file, files)
+		if err != nil {
+			return err
 		}
 		if !bytes.Equal(text, before) && !*dry {
 			if err := w.replace(before, text); err != nil {
@@ -68,8 +52,33 @@ func (a *app) enginesPin(fs *flag.FlagSet) func() error {
 			}
 			a.keepTrust(s.file.Path(), before, text)
 		}
-		return a.print(b.String())
+		return a.print(told)
 	}
+}
+
+// pinAll gives the text of a configuration with the checksums of engines, and says what
+// they are.
+func (a *app) pinAll(file *config.File, files []launch.File) (text []byte, told string, err error) {
+	text = file.Text()
+	for _, f := range files {
+		sum, err := launch.Checksum(f.Path)
+		if err != nil {
+			return nil, "", fmt.Errorf("engine %q: %w", f.Name, err)
+		}
+		if sum == f.Pinned {
+			told += fmt.Sprintf("%s: %s is pinned already\n", f.Name, sum)
+			continue
+		}
+		if text, err = file.Pin(config.Pin{Engine: f.Name, Source: f.Path, Platform: launch.Platform(), SHA256: sum}); err != nil {
+			return nil, "", err
+		}
+		told += fmt.Sprintf("%s: %s of %s\n", f.Name, sum, quote(f.Path))
+		var diags config.Diagnostics
+		if file, diags = config.Parse(file.Path(), text, a.evalInput()); diags.HasErrors() {
+			return nil, "", a.invalid(file, diags)
+		}
+	}
+	return text, told, nil
 }
 
 // lockConfig locks the configuration in force before it is read. Where there is
