@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // maxFile bounds what is read: far more than a person approves.
@@ -139,25 +141,17 @@ func (d document) lock(ctx context.Context, dir *os.File) (unlock func(), err er
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: filepath.Join(d.dir, name), Err: err}
 	}
-	retry := time.NewTicker(5 * time.Millisecond)
-	defer retry.Stop()
-	for {
-		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
-		switch err {
-		case nil:
-			return func() { unix.Close(fd) }, nil
-		case unix.EWOULDBLOCK, unix.EINTR:
-		default:
-			unix.Close(fd)
-			return nil, &fs.PathError{Op: "lock", Path: filepath.Join(d.dir, name), Err: err}
-		}
-		select {
-		case <-retry.C:
-		case <-ctx.Done():
-			unix.Close(fd)
-			return nil, fmt.Errorf("%s: another process holds the lock: %w", filepath.Join(d.dir, name), ctx.Err())
-		}
+	err = hostpath.Lock(ctx, fd, unix.LOCK_EX)
+	switch {
+	case err == nil:
+		return func() { hostpath.Unlock(fd) }, nil
+	case errors.Is(err, unix.EWOULDBLOCK):
+		err = fmt.Errorf("%s: another process holds the lock: %w", filepath.Join(d.dir, name), ctx.Err())
+	default:
+		err = &fs.PathError{Op: "lock", Path: filepath.Join(d.dir, name), Err: err}
 	}
+	unix.Close(fd)
+	return nil, err
 }
 
 // replace puts the text in place, whole or not at all. The caller holds the

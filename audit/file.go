@@ -4,6 +4,7 @@ package audit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // lockPatience is how long a writer waits for the others, each of whom needs
@@ -71,7 +74,8 @@ func undo(f *os.File, n int) error {
 // openLocked opens the file with the lock held, and gives its size. A file
 // that was rotated while we waited is not the log any more.
 func (l *Log) openLocked() (*os.File, int64, error) {
-	deadline := time.Now().Add(lockPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
+	defer cancel()
 	for {
 		f, err := l.open(0)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -86,7 +90,7 @@ func (l *Log) openLocked() (*os.File, int64, error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		if err := lock(f, deadline); err != nil {
+		if err := lock(ctx, f); err != nil {
 			f.Close()
 			return nil, 0, err
 		}
@@ -139,20 +143,14 @@ func (l *Log) open(flags int) (*os.File, error) {
 	return os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|flags, 0o600)
 }
 
-func lock(f *os.File, deadline time.Time) error {
-	retry := time.NewTicker(time.Millisecond)
-	defer retry.Stop()
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case err == nil:
-			return nil
-		case err != unix.EWOULDBLOCK && err != unix.EINTR:
-			return &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
-		case time.Now().After(deadline):
-			return fmt.Errorf("%s: another process holds the lock for longer than %v", f.Name(), lockPatience)
-		}
-		<-retry.C
+func lock(ctx context.Context, f *os.File) error {
+	switch err := hostpath.Lock(ctx, int(f.Fd()), unix.LOCK_EX); {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return fmt.Errorf("%s: another process holds the lock for longer than %v", f.Name(), lockPatience)
+	default:
+		return &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,27 +59,23 @@ func (w *writing) close() {
 // file that it gives is closed: each reads it, thinks, and replaces it, and what
 // one has written in between would be lost. The path has no symlinks.
 func lockFile(path string) (*os.File, error) {
-	retry := time.NewTicker(5 * time.Millisecond)
-	defer retry.Stop()
-	late := time.After(lockPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
+	defer cancel()
 	for {
 		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			return nil, err
 		}
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err = hostpath.Lock(ctx, int(f.Fd()), unix.LOCK_EX)
 		switch {
-		case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.EINTR):
-		case err != nil:
+		case err != nil && !errors.Is(err, unix.EWOULDBLOCK):
 			return f, nil // some file systems lock nothing; replaceFile compares all the same
-		case isAt(f, path):
+		case err == nil && isAt(f, path):
 			return f, nil
 		}
 		// It is another's, or not the file any more: who had it has replaced it.
 		f.Close()
-		select {
-		case <-retry.C:
-		case <-late:
+		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%s: another process has it locked; nothing was written", quote(path))
 		}
 	}
