@@ -103,8 +103,9 @@ func appArmorFix(program string, err error) string {
 	if err != nil || strings.ContainsFunc(program, func(r rune) bool { return !plain(r) }) {
 		return appArmorOff
 	}
-	engine := filepath.Join(filepath.Dir(program), "sbxhost-engine-native")
-	return fmt.Sprintf("as root: write `abi <abi/4.0>, profile sbxhost {%s,%s} flags=(unconfined) { userns, }` to /etc/apparmor.d/sbxhost and run: apparmor_parser -r /etc/apparmor.d/sbxhost", program, engine)
+	// The parser takes a path that begins with a slash alone for what a profile is of.
+	dir, name := filepath.Split(program)
+	return fmt.Sprintf("as root: write `abi <abi/4.0>, profile sbxhost %s{%s,sbxhost-engine-native} flags=(unconfined) { userns, }` to /etc/apparmor.d/sbxhost and run: apparmor_parser -r /etc/apparmor.d/sbxhost", dir, name)
 }
 
 // container tells whether this machine is one.
