@@ -145,67 +145,77 @@ func (w *walk) read(n *node, path string) error {
 
 // sort fills n with what its entries are.
 func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
-	var head, objects, refs bool
 	was := make(map[string]*node, len(known))
 	for _, k := range known {
 		was[k.name] = k
 	}
+	var parts repositoryParts
 	for _, e := range entries {
-		m := glob.None
-		if n.hide == 0 {
-			m = w.query.Set.Match(n.state, e.name)
-		}
-		pattern := m.Any
-		if e.kind == directory {
-			pattern = m.Dir
-		} else if e.kind == symlink && m.Dir >= 0 && m.Dir != m.Any && leadsToDir(join(path, e.name)) {
-			pattern = m.Dir
-		}
-		named := pattern < 0 && n.hide == 0 && e.kind != directory && w.query.Name != nil && w.query.Name(e.name)
+		pattern, named := w.judge(n, path, e)
 		switch {
-		case pattern >= 0:
-			n.found = append(n.found, entry{e.name, Matched, e.kind, pattern, e.inode})
-		case named:
-			n.found = append(n.found, entry{e.name, Named, e.kind, -1, e.inode})
-		}
-		if n.hide == 0 && w.query.Asked != nil && w.query.Asked(e.name) {
-			n.found = append(n.found, entry{e.name, Asked, e.kind, -1, 0})
-		}
-		switch e.kind {
-		case directory:
+		case e.kind == directory:
 			w.enter(n, e.name, pattern, was[e.name])
-		case regular:
-			if pattern < 0 && !named {
-				n.inodes = append(n.inodes, e.inode)
+		case pattern >= 0:
+		case e.kind == regular && !named:
+			n.inodes = append(n.inodes, e.inode)
+		case e.kind == symlink && n.hide == 0:
+			// Where the name itself has brought no pattern further, whatever
+			// is behind the link is found where it lies.
+			if next := w.query.Set.Next(n.state, e.name); !next.Dead() && !next.Within(w.query.Set.Start()) {
+				n.links = append(n.links, link{e.name, next})
 			}
-		case symlink:
-			if pattern < 0 && n.hide == 0 {
-				// Where the name itself has brought no pattern further, whatever
-				// is behind the link is found where it lies.
-				if next := w.query.Set.Next(n.state, e.name); !next.Dead() && !next.Within(w.query.Set.Start()) {
-					n.links = append(n.links, link{e.name, next})
-				}
-			}
-		case socket:
-			if w.query.Sockets && pattern < 0 && n.hide == 0 {
-				n.found = append(n.found, entry{e.name, Socket, e.kind, -1, 0})
-			}
+		case e.kind == socket && w.query.Sockets && n.hide == 0:
+			n.found = append(n.found, entry{e.name, Socket, e.kind, -1, 0})
 		}
 		if w.query.Repositories && n.hide == 0 {
-			switch e.name {
-			case ".git":
+			if e.name == ".git" {
 				n.found = append(n.found, entry{"", Repository, directory, -1, 0})
-			case "HEAD":
-				head = e.kind != directory
-			case "objects":
-				objects = true
-			case "refs":
-				refs = true
 			}
+			parts.note(e)
 		}
 	}
-	n.bare = head && objects && refs && n.name != ".git"
+	n.bare = parts.all() && n.name != ".git"
 }
+
+// judge adds an entry to what is found in n, if its name says so. It gives the pattern that
+// the entry matches, negative for none, and whether the query's Name has found it instead.
+func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
+	m := glob.None
+	if n.hide == 0 {
+		m = w.query.Set.Match(n.state, e.name)
+	}
+	pattern = m.Any
+	if e.kind == directory || e.kind == symlink && m.Dir >= 0 && m.Dir != m.Any && leadsToDir(join(path, e.name)) {
+		pattern = m.Dir
+	}
+	named = pattern < 0 && n.hide == 0 && e.kind != directory && w.query.Name != nil && w.query.Name(e.name)
+	switch {
+	case pattern >= 0:
+		n.found = append(n.found, entry{e.name, Matched, e.kind, pattern, e.inode})
+	case named:
+		n.found = append(n.found, entry{e.name, Named, e.kind, -1, e.inode})
+	}
+	if n.hide == 0 && w.query.Asked != nil && w.query.Asked(e.name) {
+		n.found = append(n.found, entry{e.name, Asked, e.kind, -1, 0})
+	}
+	return pattern, named
+}
+
+// repositoryParts are what makes a directory a git directory.
+type repositoryParts struct{ head, objects, refs bool }
+
+func (r *repositoryParts) note(e dirent) {
+	switch e.name {
+	case "HEAD":
+		r.head = e.kind != directory
+	case "objects":
+		r.objects = true
+	case "refs":
+		r.refs = true
+	}
+}
+
+func (r *repositoryParts) all() bool { return r.head && r.objects && r.refs }
 
 // enter adds the directory of that name to n, if anything can be found in it.
 func (w *walk) enter(n *node, name string, pattern int, known *node) {

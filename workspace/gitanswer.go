@@ -27,12 +27,12 @@ const (
 // An answer is all that git says of one repository to one user, and what it
 // depends on.
 type answer struct {
-	settings []setting
-	included bool // some of settings stand in included files
-	obeyed   Obeyed
-	stamps   map[string]stamp
-	latest   int64 // the last change of any of them
-	asked    time.Time
+	settings    []setting
+	hasIncludes bool // some of settings stand in included files
+	obeyed      Obeyed
+	stamps      map[string]stamp
+	latest      int64 // the last change of any of them
+	asked       time.Time
 }
 
 // look remembers how path looks now.
@@ -162,28 +162,22 @@ func (a *answer) gather(ctx context.Context, g *gitRunner, top string, l GitLayo
 	if g.git == "" {
 		return errNoGit
 	}
-	var refused error
-	for _, p := range g.files(l) {
-		if _, err := a.configFile(p); err != nil && refused == nil {
-			refused = err
-		}
+	if err := a.configFiles(g.files(l)); err != nil {
+		return err
 	}
-	if refused != nil {
-		return refused
-	}
-	level, err := g.list(ctx, l, "--no-includes")
+	settings, err := g.list(ctx, l, "--no-includes")
 	if err != nil {
 		return err
 	}
-	for _, s := range level {
+	for _, s := range settings {
 		if s.file != "" {
 			if _, err := a.configFile(s.file); err != nil {
 				return err
 			}
 		}
 	}
-	a.settings = level
-	expanded, followed := 0, 0
+	a.settings = settings
+	expanded := 0
 	expand := func(v string) (string, error) {
 		if v != "" && (v[0] == '%' || v[0] == '~' && len(v) > 1 && v[1] != '/') {
 			if expanded++; expanded > maxExpanded {
@@ -192,36 +186,19 @@ func (a *answer) gather(ctx context.Context, g *gitRunner, top string, l GitLayo
 		}
 		return g.path(ctx, v)
 	}
+	if err := a.followIncludes(ctx, g, expand, l); err != nil {
+		return err
+	}
+	return a.obey(g, expand, top, l)
+}
+
+// followIncludes adds the settings of the files that are included, level by level.
+func (a *answer) followIncludes(ctx context.Context, g *gitRunner, expand func(string) (string, error), l GitLayout) error {
+	level, followed := a.settings, 0
 	for depth := 0; ; depth++ {
-		var next []string
-		for _, s := range level {
-			if !s.includes() || s.value == "" {
-				continue
-			}
-			p, err := expand(s.value)
-			if err != nil {
-				return err
-			}
-			switch {
-			case filepath.IsAbs(p):
-			case s.file == "":
-				continue // git refuses it
-			default:
-				p = s.file[:strings.LastIndexByte(s.file, '/')+1] + p
-			}
-			if p = tidy(p, l.GitDir, l.CommonDir); slices.Contains(a.obeyed.Config, p) {
-				continue
-			}
-			there, err := a.configFile(p)
-			if err != nil {
-				return err
-			}
-			if there {
-				next = append(next, p)
-			}
-		}
-		if len(next) == 0 {
-			break
+		next, err := a.included(level, expand, l)
+		if err != nil || len(next) == 0 {
+			return err
 		}
 		if followed += len(next); followed > maxIncludes || depth >= maxIncludeDepth {
 			return fmt.Errorf("git: more than %d files are included, or more than %d deep: %w", maxIncludes, maxIncludeDepth, ErrGitLayout)
@@ -230,9 +207,45 @@ func (a *answer) gather(ctx context.Context, g *gitRunner, top string, l GitLayo
 			return err
 		}
 		a.settings = append(a.settings, level...)
-		a.included = true
+		a.hasIncludes = true
 	}
-	return a.obey(g, expand, top, l)
+}
+
+// included gives the files that settings include, which are there and not known yet.
+func (a *answer) included(settings []setting, expand func(string) (string, error), l GitLayout) (files []string, err error) {
+	for _, s := range settings {
+		if !s.includes() || s.value == "" {
+			continue
+		}
+		p, err := expand(s.value)
+		if err != nil {
+			return nil, err
+		}
+		if !filepath.IsAbs(p) {
+			if s.file == "" {
+				continue // git refuses it
+			}
+			p = s.file[:strings.LastIndexByte(s.file, '/')+1] + p
+		}
+		there, err := a.configFile(tidy(p, l.GitDir, l.CommonDir))
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			files = append(files, tidy(p, l.GitDir, l.CommonDir))
+		}
+	}
+	return files, nil
+}
+
+// configFiles notes all of them, and gives the first refusal.
+func (a *answer) configFiles(files []string) (refused error) {
+	for _, p := range files {
+		if _, err := a.configFile(p); err != nil && refused == nil {
+			refused = err
+		}
+	}
+	return refused
 }
 
 // configFile notes a file of the configuration. It reports whether it is there,

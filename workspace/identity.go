@@ -91,7 +91,7 @@ func (w *Workspace) gitIdentity(ctx context.Context, as *User) (map[string]strin
 		return config, fmt.Errorf("git identity: %w", err)
 	}
 	settings := a.settings
-	if a.included {
+	if a.hasIncludes {
 		var err error
 		if settings, err = g.list(ctx, l, "--includes"); err != nil {
 			return config, fmt.Errorf("git identity: %w", err)

@@ -91,61 +91,15 @@ func (a *answer) obey(g *gitRunner, expand func(string) (string, error), top str
 	if l.GitDir == "" {
 		return nil
 	}
-	// Where git may be when it follows a relative path.
-	bases := []string{top}
-	fixed := []string{top, l.GitDir, l.CommonDir}
+	n := &namer{answer: a, home: g.home, expand: expand, layout: l,
+		fixed: []string{top, l.GitDir, l.CommonDir}, hooks: []string{join(l.CommonDir, "hooks")}}
+	n.bases = n.workTrees(top)
 	for _, s := range a.settings {
-		if s.key == "core.worktree" && s.value != "" {
-			p := s.value
-			if !filepath.IsAbs(p) {
-				p = l.GitDir + "/" + p
-			}
-			bases = append(bases, tidy(p, fixed...))
+		if s.value == "" {
+			continue
 		}
-	}
-	hooks := []string{join(l.CommonDir, "hooks")}
-	var words int
-	for _, s := range a.settings {
-		switch use := useOf(s.key); {
-		case s.value == "":
-		case s.key == "core.hookspath":
-			p, err := expand(s.value)
-			if err != nil {
-				return err
-			}
-			if filepath.IsAbs(p) {
-				hooks = append(hooks, tidy(p, fixed...))
-				continue
-			}
-			for _, base := range append(slices.Clone(bases), l.GitDir, l.CommonDir) {
-				hooks = append(hooks, tidy(base+"/"+p, fixed...))
-			}
-		case use&isFile != 0:
-			p, err := expand(s.value)
-			if err != nil {
-				return err
-			}
-			if !filepath.IsAbs(p) {
-				p = top + "/" + p
-			}
-			if err := a.otherFile(tidy(p, fixed...)); err != nil {
-				return err
-			}
-		case use&isCommand != 0:
-			for i, word := range commandWords(s.key, s.value) {
-				if words++; words > maxWords {
-					return fmt.Errorf("git: more than %d paths are in settings that are commands: %w", maxWords, ErrGitLayout)
-				}
-				for _, p := range wordPaths(g.home, bases, fixed, word) {
-					// A program is executed once it is there; of the other words
-					// only some are files.
-					if s := a.look(p); i == 0 && s.absent() || s.regular() || s.symlink() {
-						if err := a.otherFile(p); err != nil {
-							return err
-						}
-					}
-				}
-			}
+		if err := n.follow(s); err != nil {
+			return err
 		}
 	}
 	if p := g.xdg("attributes"); filepath.IsAbs(p) {
@@ -153,9 +107,90 @@ func (a *answer) obey(g *gitRunner, expand func(string) (string, error), top str
 			return err
 		}
 	}
-	for _, dir := range hooks {
+	for _, dir := range n.hooks {
 		if err := a.hooksIn(dir); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// namer finds the files that settings name.
+type namer struct {
+	*answer
+	home   string
+	expand func(string) (string, error) // of ~ and %(prefix)
+	layout GitLayout
+	bases  []string // where git may be when it follows a relative path; the top is the first
+	fixed  []string // directories that no command can replace, for tidy
+	hooks  []string // the directories of hooks
+	words  int      // words with a slash in commands so far
+}
+
+// workTrees are the top and what settings say in its place.
+func (n *namer) workTrees(top string) []string {
+	trees := []string{top}
+	for _, s := range n.settings {
+		if s.key == "core.worktree" && s.value != "" {
+			p := s.value
+			if !filepath.IsAbs(p) {
+				p = n.layout.GitDir + "/" + p
+			}
+			trees = append(trees, tidy(p, n.fixed...))
+		}
+	}
+	return trees
+}
+
+// follow adds what one setting names.
+func (n *namer) follow(s setting) error {
+	switch use := useOf(s.key); {
+	case s.key == "core.hookspath":
+		return n.hooksPath(s.value)
+	case use&isFile != 0:
+		p, err := n.expand(s.value)
+		if err != nil {
+			return err
+		}
+		if !filepath.IsAbs(p) {
+			p = n.bases[0] + "/" + p
+		}
+		return n.otherFile(tidy(p, n.fixed...))
+	case use&isCommand != 0:
+		return n.command(s)
+	}
+	return nil
+}
+
+func (n *namer) hooksPath(value string) error {
+	p, err := n.expand(value)
+	if err != nil {
+		return err
+	}
+	if filepath.IsAbs(p) {
+		n.hooks = append(n.hooks, tidy(p, n.fixed...))
+		return nil
+	}
+	for _, base := range append(slices.Clone(n.bases), n.layout.GitDir, n.layout.CommonDir) {
+		n.hooks = append(n.hooks, tidy(base+"/"+p, n.fixed...))
+	}
+	return nil
+}
+
+// command adds the files among the words of a command.
+func (n *namer) command(s setting) error {
+	for i, word := range commandWords(s.key, s.value) {
+		if n.words++; n.words > maxWords {
+			return fmt.Errorf("git: more than %d paths are in settings that are commands: %w", maxWords, ErrGitLayout)
+		}
+		for _, p := range wordPaths(n.home, n.bases, n.fixed, word) {
+			// A program is executed once it is there; of the other words only some
+			// are files.
+			if s := n.look(p); s.regular() || s.symlink() || i == 0 && s.absent() {
+				if err := n.otherFile(p); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
