@@ -69,17 +69,46 @@ var obeyedInHome = [...]string{
 
 func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 	p := &policy{spec: spec, tty: cmd.TTY}
+	if err := p.takeTable(); err != nil {
+		return nil, err
+	}
+	if spec.Home != "" {
+		if err := checkName("home", spec.Home); err != nil {
+			return nil, err
+		}
+		p.hiddenAround = append(p.hiddenAround, area{path: spec.Home, origin: "The home directory: nothing of it but what is mounted"})
+		for _, name := range obeyedInHome {
+			p.obeyed = append(p.obeyed, at("obeyed by macOS: "+name, path.Join(spec.Home, name)))
+		}
+	}
+	for _, list := range [...][]area{p.areas, p.hiddenAround} {
+		slices.SortStableFunc(list, func(a, b area) int {
+			return cmp.Or(len(a.path)-len(b.path), strings.Compare(a.path, b.path))
+		})
+	}
+	err := p.takePatterns("deny_paths", spec.Deny, &p.hidden)
+	if err == nil {
+		err = p.takePatterns("protect", spec.Protect, &p.protected)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// takeTable takes the areas and the hidden places of the table.
+func (p *policy) takeTable() error {
 	holds := map[string]bool{} // the directories with areas in them
-	for _, m := range spec.Table {
+	for _, m := range p.spec.Table {
 		if m.Access != shared.Hidden {
 			for dir := range paths.Up(path.Dir(m.Path)) {
 				holds[dir] = true
 			}
 		}
 	}
-	for i, m := range spec.Table {
+	for i, m := range p.spec.Table {
 		if err := checkName(m.Why, m.Path); err != nil {
-			return nil, err
+			return err
 		}
 		if m.Access == shared.Hidden {
 			if holds[m.Path] {
@@ -96,45 +125,28 @@ func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 			a.origin = fmt.Sprintf("table[%d]", i)
 		}
 		if a.path == "/" {
-			return nil, invalid(a.origin, "the whole host cannot be mounted", `say filesystem = "host" to show it read-only`)
+			return invalid(a.origin, "the whole host cannot be mounted", `say filesystem = "host" to show it read-only`)
 		}
 		p.areas = append(p.areas, a)
 	}
-	if spec.Home != "" {
-		p.hiddenAround = append(p.hiddenAround, area{path: spec.Home, origin: "The home directory: nothing of it but what is mounted"})
-	}
-	for _, list := range [...][]area{p.areas, p.hiddenAround} {
-		slices.SortStableFunc(list, func(a, b area) int {
-			return cmp.Or(len(a.path)-len(b.path), strings.Compare(a.path, b.path))
-		})
-	}
-	if spec.Home != "" {
-		if err := checkName("home", spec.Home); err != nil {
-			return nil, err
+	return nil
+}
+
+// takePatterns adds the restrictions of a list of patterns.
+func (p *policy) takePatterns(field string, patterns []string, to *[]restriction) error {
+	for i, text := range patterns {
+		attribute := fmt.Sprintf("%s[%d]", field, i)
+		parsed, err := parsePattern(text)
+		if err != nil {
+			return invalid(attribute, err.Error(), "")
 		}
-		for _, name := range obeyedInHome {
-			p.obeyed = append(p.obeyed, at("obeyed by macOS: "+name, path.Join(spec.Home, name)))
+		c := p.place(parsed, fmt.Sprintf("%s %q", field, text))
+		if len(c.patterns) == 0 {
+			return invalid(attribute, fmt.Sprintf("%q is relative, and there is no workspace that it could be relative to", text), "write an absolute path")
 		}
+		*to = append(*to, c)
 	}
-	for _, list := range [...]struct {
-		patterns []string
-		field    string
-		to       *[]restriction
-	}{{spec.Deny, "deny_paths", &p.hidden}, {spec.Protect, "protect", &p.protected}} {
-		for i, text := range list.patterns {
-			attribute := fmt.Sprintf("%s[%d]", list.field, i)
-			parsed, err := parsePattern(text)
-			if err != nil {
-				return nil, invalid(attribute, err.Error(), "")
-			}
-			c := p.place(parsed, fmt.Sprintf("%s %q", list.field, text))
-			if len(c.patterns) == 0 {
-				return nil, invalid(attribute, fmt.Sprintf("%q is relative, and there is no workspace that it could be relative to", text), "write an absolute path")
-			}
-			*list.to = append(*list.to, c)
-		}
-	}
-	return p, nil
+	return nil
 }
 
 // at is the restriction of one path.

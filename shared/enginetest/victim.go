@@ -103,31 +103,38 @@ func searchProc(part, canary string) string {
 		if dir == fmt.Sprintf("/proc/%d", os.Getpid()) || dir == "/proc/self" {
 			continue
 		}
-		switch part {
-		case "cmdline", "environ":
-			text, err := os.ReadFile(dir + "/" + part)
-			if err == nil && bytes.Contains(text, []byte(canary)) {
-				return dir + "/" + part
-			}
-		case "cwd":
-			if text, err := readSome(dir + "/cwd/" + canary); err == nil && strings.Contains(text, canary) {
-				return dir + "/cwd"
-			}
-		case "root":
-			if cwd, err := os.Readlink(dir + "/cwd"); err == nil {
-				if text, err := readSome(dir + "/root" + cwd + "/" + canary); err == nil && strings.Contains(text, canary) {
-					return dir + "/root"
-				}
-			}
-		case "fd":
-			fds, _ := filepath.Glob(dir + "/fd/*")
-			for _, fd := range fds {
-				if link, err := os.Readlink(fd); err != nil || !strings.Contains(link, canary) {
-					continue
-				}
-				if text, err := readSome(fd); err == nil && strings.Contains(text, canary) {
-					return fd
-				}
+		if found := searchProcess(dir, part, canary); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+// searchProcess is searchProc for the process of that directory.
+func searchProcess(dir, part, canary string) string {
+	holds := func(path string) bool {
+		text, err := readSome(path)
+		return err == nil && strings.Contains(text, canary)
+	}
+	at := dir + "/" + part
+	switch part {
+	case "cmdline", "environ":
+		if text, err := os.ReadFile(at); err == nil && bytes.Contains(text, []byte(canary)) {
+			return at
+		}
+	case "cwd":
+		if holds(at + "/" + canary) {
+			return at
+		}
+	case "root":
+		if cwd, err := os.Readlink(dir + "/cwd"); err == nil && holds(at+cwd+"/"+canary) {
+			return at
+		}
+	case "fd":
+		fds, _ := filepath.Glob(at + "/*")
+		for _, fd := range fds {
+			if link, err := os.Readlink(fd); err == nil && strings.Contains(link, canary) && holds(fd) {
+				return fd
 			}
 		}
 	}
