@@ -213,26 +213,57 @@ func resources(l shared.Limits, d *daemonFacts) container.Resources {
 
 // mounts adds the Spec's table, the engine's own entries and the private directories.
 func (p *planner) mounts(out *plan) error {
-	size := p.tempSize()
-	taken := map[string]bool{}
 	table := slices.Concat(p.spec.Table, p.binds)
+	taken := destinations{}
+	if err := p.tableMounts(out, table, taken); err != nil {
+		return err
+	}
+	if err := p.cacheMounts(out, taken); err != nil {
+		return err
+	}
+	if err := p.privateDirs(out, taken); err != nil {
+		return err
+	}
+	p.bind(out, shared.Entry{Source: p.initFile, Path: initInside, Why: "the init", Access: shared.ReadOnly}, true)
+	if p.lineDir != "" {
+		p.bind(out, shared.Entry{Source: p.lineDir, Path: lineInside, Why: "the init's connection", Access: shared.ReadOnly}, true)
+	}
+	if err := p.hide(out, table, taken); err != nil {
+		return err
+	}
+	slices.SortStableFunc(out.ops, func(a, b shared.PlannedMount) int { return paths.Compare(a.Destination, b.Destination) })
+	return nil
+}
+
+// destinations are the paths inside that something is mounted on.
+type destinations map[string]bool
+
+// take notes the destination of an entry, and refuses what cannot be one.
+func (d destinations) take(m shared.Entry) error {
+	if err := refuseReserved(m); err != nil {
+		return err
+	}
+	if err := nameable(m.Why, m.Source, m.Path); err != nil {
+		return err
+	}
+	if d[m.Path] {
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: fmt.Sprintf("destination %q is another mount's already", m.Path)}
+	}
+	d[m.Path] = true
+	return nil
+}
+
+func (p *planner) tableMounts(out *plan, table []shared.Entry, taken destinations) error {
 	for _, m := range table {
 		if m.Access == shared.Hidden {
 			continue
 		}
-		if err := refuseReserved(m); err != nil {
+		if err := taken.take(m); err != nil {
 			return err
 		}
-		if err := nameable(m.Why, m.Source, m.Path); err != nil {
-			return err
-		}
-		if taken[m.Path] {
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: fmt.Sprintf("destination %q is another mount's already", m.Path)}
-		}
-		taken[m.Path] = true
 		switch m.Access {
 		case shared.Private:
-			p.tmpfs(out, m.Path, 0o755, size, m.Why)
+			p.tmpfs(out, m.Path, 0o755, p.tempSize(), m.Why)
 		case shared.ReadWrite:
 			p.bind(out, m, false)
 		case shared.Overlay:
@@ -244,24 +275,26 @@ func (p *planner) mounts(out *plan) error {
 			p.bind(out, m, true)
 		}
 	}
+	return nil
+}
+
+func (p *planner) cacheMounts(out *plan, taken destinations) error {
 	for _, c := range p.caches {
-		if err := refuseReserved(shared.Entry{Path: c.inside, Why: c.origin, Access: shared.ReadOnly}); err != nil {
+		if err := taken.take(shared.Entry{Path: c.inside, Why: c.origin, Access: shared.ReadOnly}); err != nil {
 			return err
 		}
-		if err := nameable(c.origin, c.inside); err != nil {
-			return err
-		}
-		if taken[c.inside] {
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: c.origin, Message: fmt.Sprintf("destination %q is a mount's already", c.inside)}
-		}
-		taken[c.inside] = true
 		out.host.Mounts = append(out.host.Mounts, c.mount())
 		out.ops = append(out.ops, shared.PlannedMount{Op: "volume", Source: c.name, Destination: c.inside, Why: c.origin})
 	}
+	return nil
+}
+
+// privateDirs adds the directories of memory, where the table has nothing else.
+func (p *planner) privateDirs(out *plan, taken destinations) error {
 	private := func(dest string, mode uint32, why string) {
 		if dest != "" && !taken[dest] {
 			taken[dest] = true
-			p.tmpfs(out, dest, mode, size, why)
+			p.tmpfs(out, dest, mode, p.tempSize(), why)
 		}
 	}
 	if err := nameable("home", p.spec.Home); err != nil {
@@ -281,14 +314,6 @@ func (p *planner) mounts(out *plan) error {
 		}
 		private(v, 0o755, "volume of the image")
 	}
-	p.bind(out, shared.Entry{Source: p.initFile, Path: initInside, Why: "the init", Access: shared.ReadOnly}, true)
-	if p.lineDir != "" {
-		p.bind(out, shared.Entry{Source: p.lineDir, Path: lineInside, Why: "the init's connection", Access: shared.ReadOnly}, true)
-	}
-	if err := p.hide(out, table, taken); err != nil {
-		return err
-	}
-	slices.SortStableFunc(out.ops, func(a, b shared.PlannedMount) int { return paths.Compare(a.Destination, b.Destination) })
 	return nil
 }
 
