@@ -195,16 +195,7 @@ func (w *Workspace) acting(ctx context.Context, path string, l GitLayout, as *Us
 			}
 		}
 		for _, dir := range a.obeyed.Hooks {
-			names, _ := hookNames(dir) // why not is in Failed
-			for _, name := range names {
-				p := join(dir, name)
-				if dir != join(l.CommonDir, "hooks") {
-					name = p
-				}
-				if s := stampOf(p); s.regular() && s.target().Mode&0o111 != 0 {
-					found.hooks[name] = fmt.Sprint(s)
-				}
-			}
+			found.addHooks(dir, dir == join(l.CommonDir, "hooks"))
 		}
 		for _, p := range a.obeyed.Other {
 			if s := stampOf(p); s.regular() {
@@ -213,6 +204,21 @@ func (w *Workspace) acting(ctx context.Context, path string, l GitLayout, as *Us
 		}
 	}
 	return found
+}
+
+// addHooks adds what git would execute of a directory of hooks. In the repository's own
+// they go by their names.
+func (f *acting) addHooks(dir string, own bool) {
+	names, _ := hookNames(dir) // why not is in Failed
+	for _, name := range names {
+		p := join(dir, name)
+		if !own {
+			name = p
+		}
+		if s := stampOf(p); s.regular() && s.target().Mode&0o111 != 0 {
+			f.hooks[name] = fmt.Sprint(s)
+		}
+	}
 }
 
 // Since gives what is new, or looks otherwise than before, by the directories of

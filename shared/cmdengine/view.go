@@ -86,9 +86,40 @@ func Again(texts ...string) func(context.Context, string, *syscall.WaitStatus) e
 // A source that is swapped between this look and the mount is not found out:
 // [shared.FeatureSourceFD] is not to be claimed.
 func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
-	view := make([]shared.Entry, 0, len(spec.Table))
+	kept, err := mounts(spec.Table)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range [...]shared.Entry{
+		{Path: "/tmp", Access: shared.Private, Why: "filesystem"},
+		{Path: "/var/tmp", Access: shared.Private, Why: "filesystem"},
+		{Path: spec.Home, Access: shared.Private, Why: "home"},
+	} {
+		if e.Path != "" && !slices.ContainsFunc(kept, func(k shared.Entry) bool { return k.Path == e.Path }) {
+			kept = append(kept, e)
+		}
+	}
+	for _, pin := range shared.Pins(kept) {
+		// What leads through a symlink is not where the pin would keep it.
+		if to, err := filepath.EvalSymlinks(pin.Source); err == nil && to == pin.Source && isDir(to) && pin.Access == shared.ReadWrite {
+			kept = append(kept, pin)
+		}
+	}
+	for _, e := range kept {
+		if err := nameable(e.Why, odd, e.Source, e.Path); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(kept, func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
+	return kept, nil
+}
+
+// mounts gives the entries of a table that are to be mounted: their sources are there, and
+// the places that they are mounted on.
+func mounts(table []shared.Entry) ([]shared.Entry, error) {
+	view := make([]shared.Entry, 0, len(table))
 	files := map[string]bool{} // the entries of which the source is no directory
-	for _, e := range spec.Table {
+	for _, e := range table {
 		if e.Access.Shows() {
 			there, err := sourceOf(e)
 			if err != nil {
@@ -118,27 +149,6 @@ func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
 		}
 		kept = append(kept, e)
 	}
-	for _, e := range [...]shared.Entry{
-		{Path: "/tmp", Access: shared.Private, Why: "filesystem"},
-		{Path: "/var/tmp", Access: shared.Private, Why: "filesystem"},
-		{Path: spec.Home, Access: shared.Private, Why: "home"},
-	} {
-		if e.Path != "" && !slices.ContainsFunc(kept, func(k shared.Entry) bool { return k.Path == e.Path }) {
-			kept = append(kept, e)
-		}
-	}
-	for _, pin := range shared.Pins(kept) {
-		// What leads through a symlink is not where the pin would keep it.
-		if to, err := filepath.EvalSymlinks(pin.Source); err == nil && to == pin.Source && isDir(to) && pin.Access == shared.ReadWrite {
-			kept = append(kept, pin)
-		}
-	}
-	for _, e := range kept {
-		if err := nameable(e.Why, odd, e.Source, e.Path); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortFunc(kept, func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
 	return kept, nil
 }
 
