@@ -97,6 +97,7 @@ cross: ## links everything for the other systems
 	GOOS=linux GOARCH=arm64 $(GO) build work
 	GOOS=darwin GOARCH=arm64 $(GO) build work
 	GOOS=darwin GOARCH=amd64 $(GO) build work
+	GOOS=freebsd GOARCH=amd64 $(GO) build ./cmd/sbxhost ./config ./host ./shared/...
 
 staticcheck:
 	$(call TOOL,staticcheck) work

@@ -78,7 +78,7 @@ func openScreen(size TerminalSize) (*terminal, error) {
 // editUTF8 has the line editor of the kernel erase whole characters, which
 // terminal emulators ask for, too: all else it erases a byte at a time.
 func (p *terminal) editUTF8() error {
-	return p.changeModes(func(m *unix.Termios) { m.Iflag |= unix.IUTF8 })
+	return p.changeModes(func(m *unix.Termios) { m.Iflag |= iUTF8 })
 }
 
 func (p *terminal) changeModes(change func(*unix.Termios)) error {

@@ -8,6 +8,8 @@ import (
 
 const getTermios, setTermios = unix.TIOCGETA, unix.TIOCSETA
 
+const iUTF8 = unix.IUTF8
+
 // noKey stands for a key that a terminal does not have.
 const noKey = 0xff
 

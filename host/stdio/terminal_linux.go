@@ -12,6 +12,8 @@ import (
 
 const getTermios, setTermios = unix.TCGETS, unix.TCSETS
 
+const iUTF8 = unix.IUTF8
+
 // noKey stands for a key that a terminal does not have.
 const noKey = 0
 

@@ -1,3 +1,5 @@
+//go:build unix && !linux
+
 package facts
 
 import (
@@ -9,7 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// asUser goes by modes alone: a thread cannot take another user's rights on macOS.
+// asUser goes by modes alone: a thread cannot take another user's rights here.
 type asUser struct{ user *shared.User }
 
 func becomeUser(u *shared.User) (*asUser, error) { return &asUser{u}, nil }

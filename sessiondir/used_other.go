@@ -1,3 +1,5 @@
+//go:build unix && !linux
+
 package sessiondir
 
 import "golang.org/x/sys/unix"

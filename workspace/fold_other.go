@@ -1,3 +1,5 @@
+//go:build !darwin
+
 package workspace
 
 // foldName is the identity: names that differ in case are different files.
