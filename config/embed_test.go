@@ -278,3 +278,18 @@ func TestVariablesAreNotShown(t *testing.T) {
 		}
 	}
 }
+
+// A line that somebody is to write is not made another one.
+func TestUpperFirst(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"say so":                            "Say so",
+		"fallback = \"deny\" refuses it":    "fallback = \"deny\" refuses it",
+		"bind_paths wants an absolute path": "bind_paths wants an absolute path",
+		"":                                  "",
+	} {
+		if got := upperFirst(text); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}

@@ -60,7 +60,13 @@ func quoted(names []string) []string {
 	return out
 }
 
+// upperFirst begins a sentence. What begins with a line to write, such as network = true,
+// stays: with a capital it would be another attribute.
 func upperFirst(s string) string {
+	first, rest, _ := strings.Cut(s, " ")
+	if strings.HasPrefix(rest, "= ") || strings.Contains(first, "_") {
+		return s
+	}
 	if s != "" && s[0] >= 'a' && s[0] <= 'z' {
 		return string(s[0]-'a'+'A') + s[1:]
 	}
