@@ -119,7 +119,8 @@ type id struct{ dev, ino uint64 }
 
 func idOf(st *unix.Stat_t) id { return id{uint64(st.Dev), st.Ino} }
 
-// walk opens what a path leads to; fd is negative where that does not exist.
+// walk opens what a path leads to; fd is negative where that does not exist. It is one
+// loop: every step changes the descriptor, the path and the rest that the others go by.
 func walk(base, path string, writable func() []string) (fd int, resolved string, err error) {
 	fail := func(err error) error {
 		var errno unix.Errno

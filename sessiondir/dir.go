@@ -198,7 +198,8 @@ func (d *Dir) open(ctx context.Context) (string, error) {
 	return sub, err
 }
 
-// make makes the session directory, or joins the named one that there is.
+// make makes the session directory, or joins the named one that there is. Others sweep and
+// remove meanwhile: each step has its own reason to begin anew.
 func (d *Dir) make(ctx context.Context) error {
 	mode := fs.FileMode(0o700)
 	if d.owner != nil {

@@ -82,7 +82,8 @@ func removeDirectly(ctx context.Context, base, name string) error {
 	}
 }
 
-// empty removes what dir holds; directories below maxDepth it moves to top.
+// empty removes what dir holds; directories below maxDepth it moves to top. Each step fails
+// in a way of its own, and the next name is tried all the same.
 func empty(ctx context.Context, top, dir, depth int) (moved bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err

@@ -44,6 +44,8 @@ func checkSpelling(p string) error {
 // filepath.EvalSymlinks is no substitute: it fails at the first component that
 // is missing, and what a caller must then do by hand - resolve the parent, add
 // the tail - lets a dangling symlink pass for a new file.
+//
+// It is one loop: every step changes what all others go by.
 func (w *Workspace) walk(start, path string) (walked, error) {
 	cur := start
 	rest := strings.Split(path, "/")

@@ -110,6 +110,17 @@ type Made struct {
 	LostWorktrees []string // where they were
 }
 
+// newInstructions are those of the files that were not there before, and are not held.
+func (out *Resolved) newInstructions(files []string) (made []string) {
+	for _, p := range files {
+		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p })
+		if !held && !slices.Contains(out.before.instructions, p) && len(made) < maxMade {
+			made = append(made, p)
+		}
+	}
+	return made
+}
+
 // Made looks for what is there and was not before the command.
 func (m *Machine) Made(out *Resolved) (made Made) {
 	ctx, cancel := context.WithTimeout(context.Background(), inspecting)
@@ -123,12 +134,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
 		return made
 	}
-	for _, p := range instructionPaths(found) {
-		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p })
-		if !held && !slices.Contains(out.before.instructions, p) && len(made.Instructions) < maxMade {
-			made.Instructions = append(made.Instructions, p)
-		}
-	}
+	made.Instructions = out.newInstructions(instructionPaths(found))
 	var changed map[string]workspace.Inspection
 	repositories := repositoryPaths(found)
 	if out.before.acting != nil {
