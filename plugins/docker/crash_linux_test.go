@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
@@ -193,17 +193,19 @@ func TestSweep(t *testing.T) {
 	living := make(ownerLabels())
 	elsewhere := make(map[string]string{ownerLabel: owner{bootID(), "1", dead.Process.Pid, "1"}.String()})
 	foreign := make(map[string]string{ownerLabel: "what is this"})
-	sweep(d.Client)
-	left := map[string]bool{}
 	// Another test's engine may be removing the same at this moment.
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		clear(left)
-		for _, c := range list(t) {
-			left[c.ID] = true
+	gone := d.Client.ContainerWait(t.Context(), orphan, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+	sweep(d.Client)
+	select {
+	case <-gone.Result:
+	case err := <-gone.Error:
+		if !cerrdefs.IsNotFound(err) {
+			t.Errorf("waiting for what a dead engine had made to be removed: %v", err)
 		}
-		if !left[orphan] || time.Now().After(deadline) {
-			break
-		}
+	}
+	left := map[string]bool{}
+	for _, c := range list(t) {
+		left[c.ID] = true
 	}
 	if left[orphan] {
 		t.Error("what a dead engine had made is still there")

@@ -12,34 +12,20 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// sentinel gives the error that a kind stands for; nil for none, or one that this version
-// does not know.
-func sentinel(kind pb.Error_Kind) error {
-	switch kind {
-	case pb.Error_KIND_UNSUPPORTED:
-		return shared.ErrUnsupported
-	case pb.Error_KIND_UNAVAILABLE:
-		return shared.ErrUnavailable
-	case pb.Error_KIND_UNUSABLE:
-		return shared.ErrUnusable
-	case pb.Error_KIND_INVALID_SPEC:
-		return shared.ErrInvalidSpec
-	case pb.Error_KIND_DENIED:
-		return shared.ErrDenied
-	case pb.Error_KIND_NOT_FOUND:
-		return shared.ErrNotFound
-	case pb.Error_KIND_NOT_EXECUTABLE:
-		return shared.ErrNotExecutable
-	case pb.Error_KIND_CLOSED:
-		return shared.ErrClosed
-	case pb.Error_KIND_BROKEN:
-		return shared.ErrBroken
-	case pb.Error_KIND_PROCESS_DONE:
-		return os.ErrProcessDone
-	case pb.Error_KIND_ENGINE_LOST:
-		return shared.ErrEngineLost
-	}
-	return nil
+// sentinels are the errors that kinds stand for. A kind that is not here is one that this
+// version does not know, or none.
+var sentinels = map[pb.Error_Kind]error{
+	pb.Error_KIND_UNSUPPORTED:    shared.ErrUnsupported,
+	pb.Error_KIND_UNAVAILABLE:    shared.ErrUnavailable,
+	pb.Error_KIND_UNUSABLE:       shared.ErrUnusable,
+	pb.Error_KIND_INVALID_SPEC:   shared.ErrInvalidSpec,
+	pb.Error_KIND_DENIED:         shared.ErrDenied,
+	pb.Error_KIND_NOT_FOUND:      shared.ErrNotFound,
+	pb.Error_KIND_NOT_EXECUTABLE: shared.ErrNotExecutable,
+	pb.Error_KIND_CLOSED:         shared.ErrClosed,
+	pb.Error_KIND_BROKEN:         shared.ErrBroken,
+	pb.Error_KIND_PROCESS_DONE:   os.ErrProcessDone,
+	pb.Error_KIND_ENGINE_LOST:    shared.ErrEngineLost,
 }
 
 // tracedError is an error whose whole text says more than the error inside.
@@ -60,7 +46,7 @@ func withText(cause error, text string) error {
 
 // errorFromPB gives the error that an engine has told of.
 func errorFromPB(detail *pb.Error) error {
-	kind := sentinel(detail.GetKind())
+	kind := sentinels[detail.GetKind()]
 	if detail.GetAttribute() == "" && detail.GetMessage() == "" && detail.GetHint() == "" {
 		if kind == nil {
 			return errors.New(detail.GetText())
