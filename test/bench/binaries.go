@@ -16,33 +16,15 @@ import (
 
 // binaryRow is what one executable costs before its main.
 type binaryRow struct {
-	Name     string        `json:"name"`
-	Bytes    int64         `json:"bytes"`
-	Packages int           `json:"packages"` // linked
-	Heavy    []string      `json:"heavy"`    // of those, what it must not link
-	Light    string        `json:"light"`    // what that is, for people
-	Inits    int           `json:"inits"`    // packages with something to initialise
-	Clock    float64       `json:"clock_ms"` // median, in package initialisation
-	Slowest  []packageCost `json:"slowest"`  // packages, by their medians
-}
-
-const module = "github.com/sbxhost/sbxhost"
-
-// heavyTelemetry are prefixes of packages that would cost every start-up: their
-// place is a process of its own, which runs where it is asked for.
-func heavyTelemetry() []string {
-	return []string{"go.opentelemetry.io", module + "/cmd/sbxhost-telemetry"}
-}
-
-// heavyEngine are those that an engine's start-up can do without besides.
-func heavyEngine() []string {
-	return append(heavyTelemetry(), "github.com/hashicorp/hcl", "github.com/zclconf/go-cty",
-		module+"/host", module+"/config")
+	Name    string        `json:"name"`
+	Bytes   int64         `json:"bytes"`
+	Inits   int           `json:"inits"`    // packages with something to initialise
+	Clock   float64       `json:"clock_ms"` // median, in package initialisation
+	Slowest []packageCost `json:"slowest"`  // packages, by their medians
 }
 
 func inspectBinaries(ctx context.Context, bin string, rounds int) ([]binaryRow, error) {
 	rows := []binaryRow{{Name: "sbxhost"}, {Name: "sbxhost-engine-native"}, {Name: "sbxhost-init"}}
-	packages := []string{module + "/cmd/sbxhost", module + "/plugins/native/sbxhost-engine-native", module + "/shared/sandboxinit/sbxhost-init"}
 	// What makes each do nothing; its exit status then is its own affair.
 	idle := []string{"version", "-version", "-version"}
 	clock := make([][]float64, len(rows))
@@ -68,17 +50,7 @@ func inspectBinaries(ctx context.Context, bin string, rounds int) ([]binaryRow, 
 		if err != nil {
 			return nil, err
 		}
-		linked, err := linkedPackages(ctx, packages[i])
-		if err != nil {
-			return nil, err
-		}
-		prefixes := heavyEngine()
-		rows[i].Light = "hcl, completion, host, OpenTelemetry"
-		if rows[i].Name == "sbxhost" {
-			prefixes, rows[i].Light = heavyTelemetry(), "OpenTelemetry"
-		}
-		rows[i].Bytes, rows[i].Packages, rows[i].Heavy = info.Size(), len(linked), heavyOf(linked, prefixes)
-		rows[i].Clock, rows[i].Slowest = median(clock[i]), slowestOf(each[i])
+		rows[i].Bytes, rows[i].Clock, rows[i].Slowest = info.Size(), median(clock[i]), slowestOf(each[i])
 	}
 	return rows, nil
 }
@@ -99,30 +71,6 @@ func traceInit(ctx context.Context, program, idle string) (initTrace, error) {
 	return t, nil
 }
 
-// linkedPackages asks the go command, of the source, what is linked.
-func linkedPackages(ctx context.Context, pkg string) ([]string, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-tags", "grpcnotrace", pkg)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go list -deps %s (bench runs inside the module): %w: %s", pkg, err, stderr.String())
-	}
-	return strings.Fields(string(out)), nil
-}
-
-func heavyOf(packages, prefixes []string) (found []string) {
-	for _, p := range packages {
-		for _, prefix := range prefixes {
-			if p == prefix || strings.HasPrefix(p, prefix+"/") {
-				found = append(found, p)
-			}
-		}
-	}
-	return found
-}
-
 // packageCost is what the initialisation of one package takes.
 type packageCost struct {
 	Name  string  `json:"name"`
@@ -139,23 +87,6 @@ func slowestOf(each map[string][]float64) []packageCost {
 		return cmp.Or(cmp.Compare(b.Clock, a.Clock), strings.Compare(a.Name, b.Name))
 	})
 	return list[:min(3, len(list))]
-}
-
-// slowest is for people: as many as a line has room for.
-func (r *binaryRow) slowest() string {
-	const room = 32
-	var line string
-	for _, p := range r.Slowest[:min(2, len(r.Slowest))] {
-		word := fmt.Sprintf("%s %.2f", lastOf(p.Name), p.Clock)
-		if line != "" {
-			word = ", " + word
-		}
-		if len(line)+len(word) > room {
-			break
-		}
-		line += word
-	}
-	return line
 }
 
 // initTrace sums up what GODEBUG=inittrace=1 makes a Go program print.

@@ -16,7 +16,7 @@ import (
 type contender struct {
 	name string
 	run  func() error
-	// settle is how long it goes on afterwards, before it is another's turn.
+	// settle is how long it goes on afterwards, unseen, before it is another's turn.
 	settle time.Duration
 }
 

@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -55,14 +52,14 @@ type atOnceRow struct {
 	Ratio     float64 `json:"ratio_to_plain"`
 }
 
-func measureEngines(ctx context.Context, s *scene, rounds int) (_ engineTable, err error) {
+func measureEngines(ctx context.Context, s *scene, rounds int) (_ *engineTable, err error) {
 	repository, err := s.makeRepository()
 	if err != nil {
-		return engineTable{}, err
+		return nil, err
 	}
 	for i := range overlays {
 		if err := os.MkdirAll(filepath.Join(s.dir, fmt.Sprintf("tool%d", i)), 0o755); err != nil {
-			return engineTable{}, err
+			return nil, err
 		}
 	}
 	first := s.plainBwrap(ctx)
@@ -90,7 +87,7 @@ func measureEngines(ctx context.Context, s *scene, rounds int) (_ engineTable, e
 			change(&changed)
 			h, err := host.New(ctx, changed)
 			if err != nil {
-				return engineTable{}, err
+				return nil, err
 			}
 			defer func() { err = errors.Join(err, h.Close()) }()
 			hosts[name] = h
@@ -107,13 +104,13 @@ func measureEngines(ctx context.Context, s *scene, rounds int) (_ engineTable, e
 			warm = append(warm, contender{engine + ", session, prepared", in("prepared", sandboxFast), preparing})
 		}
 		once = append(once, contender{name: engine + ", one-shot", run: func() error {
-			cmd := exec.CommandContext(ctx, s.lean, "exec", "-config", s.config, "-sandbox", engine, "--", "/bin/true")
-			cmd.Dir, cmd.Env = repository, environ(s.dir)
+			cmd := s.sbxhost(ctx, engine, "/bin/true")
+			cmd.Dir = repository
 			return s.run(cmd)
 		}})
 		atOnce = append(atOnce, contender{name: engine + ", session", run: in("session", sandboxFast)})
 	}
-	var t engineTable
+	t := &engineTable{}
 	if t.Rows, err = compare(ctx, warm, rounds); err != nil {
 		return t, err
 	}
@@ -143,22 +140,12 @@ func (s *scene) plainBwrap(ctx context.Context) contender {
 
 // measureFirst lets hosts of different sizes take turns.
 func (s *scene) measureFirst(ctx context.Context, rounds int) ([]firstRow, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	rows := []firstRow{{ResidentMiB: 0}, {ResidentMiB: 512}}
 	samples := make([][]float64, len(rows))
 	for range rounds {
 		for i, row := range rows {
-			cmd := exec.CommandContext(ctx, self, roleFirstHost, s.dir, strconv.Itoa(row.ResidentMiB))
-			cmd.Stderr = s.stderr
-			out, err := cmd.Output()
-			if err != nil {
-				return nil, s.failed(cmd, err)
-			}
 			var took float64
-			if err := json.Unmarshal(out, &took); err != nil {
+			if err := s.play(ctx, &took, roleFirstHost, s.dir, strconv.Itoa(row.ResidentMiB)); err != nil {
 				return nil, err
 			}
 			samples[i] = append(samples[i], took)
@@ -186,17 +173,17 @@ func (s *scene) makeRepository() (string, error) {
 	for i := range masks {
 		files[fmt.Sprintf("secrets/key%d", i)] = ""
 	}
-	for _, dir := range []string{"hooks", "info", "objects", "refs/heads"} {
-		if err := os.MkdirAll(filepath.Join(root, ".git", dir), 0o755); err != nil {
+	for _, dir := range []string{".git/hooks", ".git/info", ".git/objects", ".git/refs/heads"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			return "", err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+	for name, text := range files {
 		file := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return "", err
 		}
-		if err := os.WriteFile(file, []byte(files[name]), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return "", err
 		}
 	}
@@ -204,7 +191,7 @@ func (s *scene) makeRepository() (string, error) {
 	return root, nil
 }
 
-// settling is how old a configuration of git must be before an answer of git about
-// it is remembered: a change in the same tick of a file system's clock would not
-// be seen. Those of people's repositories are older.
+// settling is how old a configuration of git must be, by a time that nobody can set
+// (its ctime), before an answer of git about it is remembered. Those of people's
+// repositories are that old.
 const settling = 2*time.Second + 100*time.Millisecond

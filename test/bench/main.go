@@ -8,7 +8,7 @@
 //	           first commands of a host
 //	telemetry  a one-shot run that sends telemetry beside one that does not
 //	memory     what host and engine have resident
-//	binaries   what is linked, and what initialising it costs before main
+//	binaries   what initialising the executables costs before main
 //
 // -only takes a pattern of these names.
 //
@@ -46,15 +46,9 @@ type options struct {
 	bin    string
 	rounds int
 	bytes  int64
-	quick  bool
 	json   string
 	only   *regexp.Regexp // nil: all sections
 }
-
-const (
-	quickRounds = 20
-	quickBytes  = 256 << 20
-)
 
 func parseOptions(args []string, stderr io.Writer) (options, error) {
 	var o options
@@ -63,7 +57,6 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.bin, "bin", "bin", "`directory` with what make build makes")
 	fs.IntVar(&o.rounds, "n", 200, "`rounds` of each comparison")
 	fs.Int64Var(&o.bytes, "bytes", 2<<30, "`bytes` that a command writes while memory is measured")
-	fs.BoolVar(&o.quick, "quick", false, "a short run: less of all that is not set")
 	fs.StringVar(&o.json, "json", "", "write the results to `file`, too")
 	fs.Func("only", "measure the sections alone whose names match `regexp`", func(text string) (err error) {
 		o.only, err = regexp.Compile(text)
@@ -71,14 +64,6 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	})
 	if err := fs.Parse(args); err != nil {
 		return o, err
-	}
-	set := map[string]bool{}
-	fs.Visit(func(f *flag.Flag) { set[f.Name] = true })
-	if o.quick && !set["n"] {
-		o.rounds = quickRounds
-	}
-	if o.quick && !set["bytes"] {
-		o.bytes = quickBytes
 	}
 	switch {
 	case fs.NArg() > 0:
@@ -133,7 +118,7 @@ func bench(ctx context.Context, o options, stdout, stderr io.Writer) (err error)
 		name string
 		do   func() error
 	}{
-		{"engines", func() error { return keep(&r.Engines)(measureEngines(ctx, s, o.rounds)) }},
+		{"engines", func() (err error) { r.Engines, err = measureEngines(ctx, s, o.rounds); return }},
 		{"telemetry", func() (err error) { r.Telemetry, err = measureTelemetry(ctx, s, o.rounds); return }},
 		{"memory", func() (err error) { r.Memory, err = measureMemory(ctx, s, o.bytes); return }},
 		{"binaries", func() (err error) { r.Binaries, err = inspectBinaries(ctx, s.bin, o.rounds); return }},
@@ -164,14 +149,4 @@ func bench(ctx context.Context, o options, stdout, stderr io.Writer) (err error)
 		return err
 	}
 	return os.WriteFile(o.json, append(text, '\n'), 0o644)
-}
-
-// keep stores a table unless there is an error.
-func keep[T any](at **T) func(T, error) error {
-	return func(table T, err error) error {
-		if err == nil {
-			*at = &table
-		}
-		return err
-	}
 }

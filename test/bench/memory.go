@@ -3,12 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 
@@ -33,26 +31,20 @@ const (
 )
 
 func measureMemory(ctx context.Context, s *scene, bytes int64) ([]memoryRow, error) {
-	var rows []memoryRow
-	for _, of := range []struct {
-		name string
-		peak func() (peak, error)
-	}{
-		{nameLean, func() (peak, error) { return s.oneShotPeak(ctx) }},
-		{nameMemoryFile, func() (peak, error) { return s.peakOfHost(ctx, sandboxFast, bytes) }},
-	} {
-		p, err := of.peak()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", of.name, err)
-		}
-		rows = append(rows, memoryRow{of.name, p})
+	oneShot, err := s.oneShotPeak(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", nameLean, err)
 	}
-	return rows, nil
+	var library peak
+	if err := s.play(ctx, &library, roleMemoryHost, s.dir, strconv.FormatInt(bytes, 10)); err != nil {
+		return nil, fmt.Errorf("%s: %w", nameMemoryFile, err)
+	}
+	return []memoryRow{{nameLean, oneShot}, {nameMemoryFile, library}}, nil
 }
 
 // oneShotPeak looks at a one-shot sbxhost once its command is known to run.
 func (s *scene) oneShotPeak(ctx context.Context) (_ peak, err error) {
-	cmd := s.sbxhost(ctx, "cat")
+	cmd := s.sbxhost(ctx, "native", "cat")
 	cmd.Stderr = s.stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -78,21 +70,6 @@ func (s *scene) oneShotPeak(ctx context.Context) (_ peak, err error) {
 		return peak{}, err
 	}
 	return peakOfFamily(cmd.Process.Pid)
-}
-
-// libraryPeak runs the workload in a process that does nothing else.
-func (s *scene) peakOfHost(ctx context.Context, sandbox string, bytes int64) (p peak, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return p, err
-	}
-	cmd := exec.CommandContext(ctx, self, roleMemoryHost, s.dir, sandbox, strconv.FormatInt(bytes, 10))
-	cmd.Stderr = s.stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return p, s.failed(cmd, err)
-	}
-	return p, json.Unmarshal(out, &p)
 }
 
 // peakOfFamily gives that of a host and of its only child, the engine.

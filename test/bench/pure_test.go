@@ -60,14 +60,6 @@ func TestStatusField(t *testing.T) {
 	}
 }
 
-func TestHeavyOf(t *testing.T) {
-	t.Parallel()
-	got := heavyOf([]string{"os", module + "/hostile", module + "/host", "github.com/hashicorp/hcl/v2/hclsyntax", "github.com/hashicorp/go-plugin"}, heavyEngine())
-	if want := []string{module + "/host", "github.com/hashicorp/hcl/v2/hclsyntax"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	r := results{
@@ -108,8 +100,7 @@ func TestOptions(t *testing.T) {
 		bad    bool
 	}{
 		{"", 200, 2 << 30, false},
-		{"-quick", quickRounds, quickBytes, false},
-		{"-quick -n 7", 7, quickBytes, false},
+		{"-n 7 -bytes 9", 7, 9, false},
 		{"-only engines|memory", 200, 2 << 30, false},
 		{"-only (", 0, 0, true},
 		{"-n 0", 0, 0, true},

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path"
 	"strings"
 )
 
@@ -73,30 +74,12 @@ func renderBinaries(line printer, rows []binaryRow) {
 		return
 	}
 	line("\nExecutables")
-	line("  %-22s %9s %9s %7s %9s  %s", "", "size", "packages", "inits", "init ms", "slowest")
+	line("  %-22s %9s %7s %9s  %s", "", "MiB", "inits", "init ms", "slowest")
 	for _, row := range rows {
-		line("  %-22s %9s %9d %7d %9.2f  %s", row.Name, size(row.Bytes), row.Packages, row.Inits, row.Clock, row.slowest())
-	}
-	for _, row := range rows {
-		switch {
-		case len(row.Heavy) == 0:
-			line("  %s does not link: %s", row.Name, row.Light)
-		default:
-			line("  %s LINKS %s", row.Name, strings.Join(row.Heavy, ", "))
+		var slowest []string
+		for _, p := range row.Slowest[:min(2, len(row.Slowest))] {
+			slowest = append(slowest, fmt.Sprintf("%s %.2f", path.Base(p.Name), p.Clock))
 		}
+		line("  %-22s %9.1f %7d %9.2f  %.40s", row.Name, mebibytes(row.Bytes>>10), row.Inits, row.Clock, strings.Join(slowest, ", "))
 	}
 }
-
-// size is a number of bytes for people.
-func size(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.4g GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.3g MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.3g KiB", float64(n)/(1<<10))
-}
-
-// lastOf is the end of an import path.
-func lastOf(pkg string) string { return pkg[strings.LastIndex(pkg, "/")+1:] }

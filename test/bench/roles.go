@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"strconv"
 	"time"
@@ -16,6 +17,21 @@ const (
 	roleMemoryHost = "play-memory-host"
 	roleFirstHost  = "play-first-host"
 )
+
+// play starts this program in a role and reads what it writes.
+func (s *scene) play(ctx context.Context, result any, role string, args ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, self, append([]string{role}, args...)...)
+	cmd.Stderr = s.stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return s.failed(cmd, err)
+	}
+	return json.Unmarshal(out, result)
+}
 
 // playRole must be the first call of main. In a process that has a role it
 // does not return.
@@ -35,12 +51,12 @@ func playRole() {
 }
 
 // playMemoryHost is a program with the library inside: it runs the workload in
-// the named sandbox and writes on stdout what memory it and its engine took.
+// a sandbox and writes on stdout what memory it and its engine took.
 func playMemoryHost(args []string) error {
-	if len(args) != 3 {
-		return fmt.Errorf("%s: want DIR SANDBOX BYTES, got %q", roleMemoryHost, args)
+	if len(args) != 2 {
+		return fmt.Errorf("%s: want DIR BYTES, got %q", roleMemoryHost, args)
 	}
-	bytes, err := strconv.ParseInt(args[2], 10, 64)
+	bytes, err := strconv.ParseInt(args[1], 10, 64)
 	if err != nil {
 		return err
 	}
@@ -51,11 +67,11 @@ func playMemoryHost(args []string) error {
 	}
 	defer h.Close()
 	for _, atOnce := range []int{1, 8} {
-		if _, err := commandsPerSecond(atOnce, 40, func() error { return runLibrary(ctx, h, args[1]) }); err != nil {
+		if _, err := commandsPerSecond(atOnce, 40, func() error { return runLibrary(ctx, h, sandboxFast) }); err != nil {
 			return err
 		}
 	}
-	if err := readOutput(ctx, h, args[1], bytes); err != nil {
+	if err := readOutput(ctx, h, sandboxFast, bytes); err != nil {
 		return err
 	}
 	peak, err := peakOfFamily(os.Getpid())

@@ -19,15 +19,8 @@ const sandboxFast = "fast"
 // executables are what is measured.
 var executables = [...]string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-engine-native", "sbxhost-init", "sbxhost-telemetry"}
 
-// configText defines the sandbox "fast" of the command line as newLibraryHost
-// does that of the library.
-const configText = `default_sandbox = "fast"
-
-sandbox "fast" {
-  engine = "native"
-}
-
-sandbox "native" {
+// configText defines the sandboxes of the command line, one for each engine.
+const configText = `sandbox "native" {
   engine = "native"
 }
 
@@ -160,14 +153,9 @@ func (s *scene) failed(cmd *exec.Cmd, err error) error {
 	return fmt.Errorf("%s: %w: %s", cmd.Path, err, strings.TrimSpace(string(text[:n])))
 }
 
-// execArgs is the command line of sbxhost that runs argv.
-func (s *scene) execArgs(argv ...string) []string {
-	return append([]string{"exec", "-config", s.config, "-sandbox", sandboxFast, "--"}, argv...)
-}
-
-// sbxhost gives the command that runs argv by the command line.
-func (s *scene) sbxhost(ctx context.Context, argv ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, s.lean, s.execArgs(argv...)...)
+// sbxhost gives the command line that runs a program in an engine.
+func (s *scene) sbxhost(ctx context.Context, engine, program string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.lean, "exec", "-config", s.config, "-sandbox", engine, "--", program)
 	cmd.Dir, cmd.Env = s.workspace, environ(s.dir)
 	return cmd
 }

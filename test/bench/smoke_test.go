@@ -17,6 +17,7 @@ func TestWhole(t *testing.T) {
 	t.Parallel()
 	requireBwrap(t)
 	bin := t.TempDir()
+	const module = "github.com/sbxhost/sbxhost"
 	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-o", bin+"/", module+"/cmd/sbxhost", module+"/cmd/sbxhost-telemetry", module+"/plugins/bwrap/sbxhost-engine-bwrap", module+"/plugins/native/sbxhost-engine-native", module+"/shared/sandboxinit/sbxhost-init")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -51,11 +52,6 @@ func TestWhole(t *testing.T) {
 	for _, row := range r.Engines.AtOnce {
 		if row.PerSecond <= 0 || row.Ratio <= 0 {
 			t.Errorf("at once: %+v", row)
-		}
-	}
-	for _, row := range r.Binaries {
-		if len(row.Heavy) > 0 {
-			t.Errorf("%s links %v", row.Name, row.Heavy)
 		}
 	}
 	if len(r.Engines.Rows) != 12 || len(r.Engines.AtOnce) != 3 || len(r.Engines.First) != 2 || len(r.Telemetry) != 3 || len(r.Memory) != 2 || len(r.Binaries) != 3 || len(r.Targets) != 10 {

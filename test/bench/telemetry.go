@@ -35,13 +35,13 @@ func measureTelemetry(ctx context.Context, s *scene, rounds int) (rows []row, er
 	go server.Serve(listener)
 	defer func() { err = errors.Join(err, server.Close()) }()
 	with := func() *exec.Cmd {
-		cmd := s.sbxhost(ctx, "/bin/true")
+		cmd := s.sbxhost(ctx, "native", "/bin/true")
 		cmd.Env = append(cmd.Env, "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+listener.Addr().String())
 		return cmd
 	}
 	rows, err = compare(ctx, []contender{
 		s.plainBwrap(ctx),
-		{name: nameUntraced, run: func() error { return s.run(s.sbxhost(ctx, "/bin/true")) }},
+		{name: nameUntraced, run: func() error { return s.run(s.sbxhost(ctx, "native", "/bin/true")) }},
 		{name: nameTraced, run: func() error { return s.run(with()) }},
 	}, rounds)
 	if err == nil && received.Load() < 2*int64(rounds) {
