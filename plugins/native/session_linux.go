@@ -180,7 +180,7 @@ func (s *opened) leave() { s.engine.sessions.put(s.session) }
 // spawner has the holder start an init over a tree. A holder that dies before it
 // has answered is replaced once: nothing has run then.
 func (s *opened) spawner(m *work) cmdengine.Spawner {
-	return func(ctx context.Context, _ string, argv []string, files []*os.File) (cmdengine.Launched, error) {
+	return func(ctx context.Context, _ string, argv []string, files []*os.File, group *os.File) (cmdengine.Launched, error) {
 		var err error
 		for range 2 {
 			var client *holder.Client
@@ -188,7 +188,7 @@ func (s *opened) spawner(m *work) cmdengine.Spawner {
 				break
 			}
 			var l *holder.Launcher
-			if l, err = client.StartInit(ctx, m.tree, m.box.Namespaces, argv, files); err == nil {
+			if l, err = client.StartInit(ctx, m.tree, m.box.Namespaces, argv, files, group); err == nil {
 				return &launched{l, m, client}, nil
 			}
 			if !errors.Is(err, holder.ErrLost) {

@@ -57,8 +57,10 @@ var ErrAgain = errors.New("try another command line")
 
 // A Spawner starts a launcher with exactly these descriptors, from 0 on, an
 // empty environment and / as its directory. The launcher must die with the
-// engine. The error, if it is the caller's to read, is a [shared.Error].
-type Spawner func(ctx context.Context, path string, argv []string, files []*os.File) (Launched, error)
+// engine. It may be born in the control group of version 2 whose directory group is, unless
+// that is nil: the engine moves one that was not, which costs some milliseconds. The error, if
+// it is the caller's to read, is a [shared.Error].
+type Spawner func(ctx context.Context, path string, argv []string, files []*os.File, group *os.File) (Launched, error)
 
 // Launched is a launcher that runs.
 type Launched interface {

@@ -177,7 +177,7 @@ func (s *sandbox) launchIn(ctx context.Context, group *cgroup.Group, c *Launch, 
 	if spawn == nil {
 		spawn = s.fork(c.SysProcAttr, group)
 	}
-	process, err := spawn(ctx, path, argv, files)
+	process, err := spawn(ctx, path, argv, files, group.Directory())
 	stderrEnd.Close()
 	if err != nil {
 		engineEnd.Close()
@@ -209,18 +209,15 @@ func (s *sandbox) launchIn(ctx context.Context, group *cgroup.Group, c *Launch, 
 
 // fork starts launchers as the engine's own children, in group where the kernel can.
 func (s *sandbox) fork(base *syscall.SysProcAttr, group *cgroup.Group) Spawner {
-	return func(_ context.Context, path string, argv []string, files []*os.File) (Launched, error) {
+	return func(_ context.Context, path string, argv []string, files []*os.File, _ *os.File) (Launched, error) {
 		attr := sysProcAttr(base, s.credential, s.engine.config.ClearsUp)
-		group.Into(attr)
-		start := func() (*os.Process, error) {
+		var process *os.Process
+		err := group.Start(attr, func() (err error) {
 			// Variables here are read outside the sandbox. Not nil, which
 			// would be the engine's own.
-			return s.engine.forker.process(path, argv, &os.ProcAttr{Env: append([]string{}, s.engine.config.Environ...), Dir: "/", Files: files, Sys: attr})
-		}
-		process, err := start()
-		if group.Refused(attr, err) {
-			process, err = start()
-		}
+			process, err = s.engine.forker.process(path, argv, &os.ProcAttr{Env: append([]string{}, s.engine.config.Environ...), Dir: "/", Files: files, Sys: attr})
+			return err
+		})
 		if err != nil {
 			return nil, launchError(path, s.credential, err)
 		}

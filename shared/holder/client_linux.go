@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -78,12 +79,17 @@ func (c *Client) Overlay(ctx context.Context, source string) error {
 
 // StartInit starts an init in namespaces of its own over the tree of a plan: argv are its
 // words, of which the first names its program by descriptor, files its descriptors
-// from 0 on. It must call [Complete].
-func (c *Client) StartInit(ctx context.Context, plan Plan, namespaces uint32, argv []string, files []*os.File) (*Launcher, error) {
+// from 0 on. It is born in the control group whose directory group is, unless that is nil
+// or the holder may not do that. It must call [Complete].
+func (c *Client) StartInit(ctx context.Context, plan Plan, namespaces uint32, argv []string, files []*os.File, group *os.File) (*Launcher, error) {
+	m := &run{plan: plan.encoded, argv: argv, namespaces: namespaces | unix.CLONE_NEWNS, umask: c.umask, grouped: group != nil}
+	if m.grouped {
+		files = append(slices.Clip(files), group)
+	}
 	if len(files) > frame.MaxFiles {
 		return nil, fmt.Errorf("%d descriptors are more than can be handed over (%d)", len(files), frame.MaxFiles)
 	}
-	m := &run{plan: plan.encoded, argv: argv, namespaces: namespaces | unix.CLONE_NEWNS, umask: c.umask, files: uint32(len(files))}
+	m.files = uint32(len(files))
 	fds := make([]int, len(files))
 	for i, f := range files {
 		fds[i] = int(f.Fd())

@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -118,6 +119,12 @@ func system() []Op {
 // tree is in Trees, and there are no other namespaces yet.
 func start(t *testing.T, c *Client, ops []Op, text string) (*Launcher, *os.File, error) {
 	t.Helper()
+	return startGrouped(t, nil, c, ops, text)
+}
+
+// startGrouped is start in a control group.
+func startGrouped(t *testing.T, group *os.File, c *Client, ops []Op, text string) (*Launcher, *os.File, error) {
+	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +140,7 @@ func start(t *testing.T, c *Client, ops []Op, text string) (*Launcher, *os.File,
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := c.StartInit(t.Context(), NewPlan(ops), 0, []string{Host + shell, "-c", text}, []*os.File{null, w, w})
+	l, err := c.StartInit(t.Context(), NewPlan(ops), 0, []string{Host + shell, "-c", text}, []*os.File{null, w, w}, group)
 	return l, r, err
 }
 
@@ -159,6 +166,77 @@ func write(t *testing.T, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// An init is born in the control group that came with the request, and outside where
+// that cannot be: here the descriptor is no control group's.
+func TestBornInGroup(t *testing.T) {
+	t.Parallel()
+	c := connect(t, session(t))
+	plain, err := os.Open(tempDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(group *os.File) string {
+		l, r, err := startGrouped(t, group, c, system(), "echo started; kill -STOP $$")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := bufio.NewReader(r).ReadString('\n'); err != nil {
+			t.Fatalf("%q, %v", text, err)
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", l.Pid()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Kill()
+		l.Wait()
+		return string(text)
+	}
+	if got := of(plain); got != string(own) {
+		t.Errorf("started in %s, want %s", got, own)
+	}
+	dir := v2Group(t, string(own))
+	group, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Close()
+	if got := of(group); !strings.Contains(got, "0::/") || !strings.Contains(got, "/"+filepath.Base(dir)+"\n") {
+		t.Errorf("started in %s, want %s", got, dir)
+	}
+}
+
+// v2Group makes a group of version 2 that limits nothing, beneath this process's own.
+func v2Group(t *testing.T, own string) string {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		f := strings.Fields(line)
+		if !strings.Contains(line, " - cgroup2 ") || len(f) < 5 || f[3] != "/" {
+			continue
+		}
+		_, path, _ := strings.Cut(own, "0::")
+		dir, err := os.MkdirTemp(filepath.Join(f[4], strings.TrimSpace(path)), "sbxhost-test-")
+		if err == nil {
+			t.Cleanup(func() {
+				if err := os.Remove(dir); err != nil {
+					t.Error(err)
+				}
+			})
+			return dir
+		}
+	}
+	t.Skip("no group of version 2 is this process's to divide")
+	return ""
 }
 
 func tempDir(t *testing.T) string {

@@ -245,22 +245,34 @@ func (c *client) fork(r *run, as running, fds []int) (pid, pidfd int, failed *Mo
 	if c.gone {
 		return 0, -1, &MountError{Index: -1, Call: "starting the init", Reason: "its client is gone"}
 	}
+	pidfd = -1
+	attr := &syscall.SysProcAttr{Cloneflags: uintptr(r.namespaces), Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd, AmbientCaps: initCaps}
+	if r.grouped {
+		attr.UseCgroupFD, attr.CgroupFD = true, fds[len(fds)-1]
+		fds = fds[:len(fds)-1]
+	}
 	files := make([]uintptr, len(fds))
 	for i, fd := range fds {
 		files[i] = uintptr(fd)
 	}
-	pidfd = -1
 	// The holder's own is 0, with which a command would make what anybody can
 	// write. A thread with a mount namespace of its own has a umask of its own.
 	unix.Umask(int(r.umask))
 	defer unix.Umask(0)
-	pid, err := syscall.ForkExec(r.argv[0], r.argv, &syscall.ProcAttr{
-		Dir: "/",
-		// One processor, with which it starts faster; the command gets its own environment.
-		Env:   []string{"GOMAXPROCS=1"},
-		Files: files,
-		Sys:   &syscall.SysProcAttr{Cloneflags: uintptr(r.namespaces), Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd, AmbientCaps: initCaps},
-	})
+	start := func() (int, error) {
+		return syscall.ForkExec(r.argv[0], r.argv, &syscall.ProcAttr{
+			Dir: "/",
+			// One processor, with which it starts faster; the command gets its own environment.
+			Env:   []string{"GOMAXPROCS=1"},
+			Files: files,
+			Sys:   attr,
+		})
+	}
+	pid, err := start()
+	if err != nil && r.grouped {
+		attr.UseCgroupFD = false // no clone3, or a group that is not the holder's user's: who asked moves it
+		pid, err = start()
+	}
 	if err != nil {
 		return 0, -1, mountError("executing "+r.argv[0], err)
 	}

@@ -70,6 +70,7 @@ type run struct {
 
 	namespaces uint32 // of its sandbox
 	files      uint32 // how many come with the message
+	grouped    bool   // the last of them is the directory of a control group, and not for the init
 }
 
 func (m *run) Fields(c *frame.Codec) {
@@ -77,9 +78,10 @@ func (m *run) Fields(c *frame.Codec) {
 	frame.Int(c, &m.umask)
 	frame.Int(c, &m.namespaces)
 	frame.Int(c, &m.files)
+	c.Flag(&m.grouped)
 	c.Text(&m.plan)
 	c.Texts(&m.argv)
-	if len(m.argv) == 0 || len(m.argv) > maxWords || m.umask > 0o777 || m.namespaces&^sandboxNamespaces != 0 || m.files > frame.MaxFiles {
+	if len(m.argv) == 0 || len(m.argv) > maxWords || m.umask > 0o777 || m.namespaces&^sandboxNamespaces != 0 || m.files > frame.MaxFiles || m.grouped && m.files == 0 {
 		c.Fail("no such run")
 	}
 }

@@ -38,7 +38,7 @@ func TestWire(t *testing.T) {
 // messages are one of each kind.
 func messages(ops []Op) []frame.Message {
 	return []frame.Message{
-		&run{7, 0o27, string(encodePlan(ops)), []string{"init", "", "--"}, 1 << 29, 3},
+		&run{7, 0o27, string(encodePlan(ops)), []string{"init", "", "--"}, 1 << 29, 3, true},
 		&refusal{9, MountError{Index: -1, Call: "call", Reason: "reason", Errno: syscall.EPERM, Shared: true}},
 		&overlayOf{3, "/s"},
 		&mending{4, true, NewPlan(ops)},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,7 +28,6 @@ type member struct {
 	part part
 	dir  string
 	lock *os.File
-	born bool // processes are started inside
 }
 
 // New makes the group. It is nil where the Decision needs none.
@@ -144,34 +144,37 @@ func unlessAbsent(err error) error {
 	return err
 }
 
-// Into makes attr start a process inside the group, where the kernel can.
-func (g *Group) Into(attr *syscall.SysProcAttr) {
-	if g == nil {
-		return
-	}
-	for i, m := range g.members {
-		if m.part.place.Version == 2 {
-			attr.UseCgroupFD, attr.CgroupFD = true, int(m.lock.Fd())
-			g.members[i].born = true
+// Directory is the group's in the hierarchy of version 2, in which a process can be
+// born, and nil where it has none there.
+func (g *Group) Directory() *os.File {
+	if g != nil {
+		for _, m := range g.members {
+			if m.part.place.Version == 2 {
+				return m.lock
+			}
 		}
 	}
+	return nil
 }
 
-// Refused reports whether a start with Into's attributes failed because the
-// kernel, or a filter around this process, has no clone3. It then takes them back:
-// the process is to be started outside, and added.
-func (g *Group) Refused(attr *syscall.SysProcAttr, err error) bool {
-	if g == nil || !attr.UseCgroupFD || !errors.Is(err, unix.ENOSYS) {
-		return false
+// Start calls start with attributes by which the process that it starts is born inside
+// the group. Where that fails, as before Linux 5.7 or by a filter around this process
+// that lets no clone3 through, it is started outside, and Add moves it.
+func (g *Group) Start(attr *syscall.SysProcAttr, start func() error) error {
+	dir := g.Directory()
+	if dir == nil {
+		return start()
 	}
-	attr.UseCgroupFD, attr.CgroupFD = false, 0
-	for i := range g.members {
-		g.members[i].born = false
+	attr.UseCgroupFD, attr.CgroupFD = true, int(dir.Fd())
+	err := start()
+	if err != nil {
+		attr.UseCgroupFD, attr.CgroupFD = false, 0
+		err = start()
 	}
-	return true
+	return err
 }
 
-// Add moves pid, a child that is not reaped yet, and all that it has forked into the
+// Add moves pid, a process that is not reaped yet, and all that it has forked into the
 // hierarchies in which it was not born. None of these processes may run a
 // command's code yet. What they fork meanwhile is found: a child that is born
 // after its parent was moved is born inside, and one that was born before is seen by then.
@@ -183,8 +186,8 @@ func (g *Group) Add(pid int) error {
 		return g.scope.adopt(pid)
 	}
 	for _, m := range g.members {
-		if m.born {
-			continue
+		if m.has(pid) {
+			continue // it was born there, which saves the cost of a move
 		}
 		moved := map[int]bool{}
 		for {
@@ -198,6 +201,15 @@ func (g *Group) Add(pid int) error {
 		}
 	}
 	return nil
+}
+
+// has reports whether pid is in the group. That of version 1 is as empty as it was made.
+func (m member) has(pid int) bool {
+	if m.part.place.Version != 2 {
+		return false
+	}
+	text, _ := os.ReadFile(filepath.Join(m.dir, "cgroup.procs"))
+	return slices.Contains(strings.Fields(string(text)), strconv.Itoa(pid))
 }
 
 // maxTree bounds a walk that only a process which is no launcher could make long.

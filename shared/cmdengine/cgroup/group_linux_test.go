@@ -32,11 +32,12 @@ func direct(t *testing.T) Host {
 	return h
 }
 
-// start starts a chain of n+1 processes and returns once all of them run.
-func start(t *testing.T, n int, attr *syscall.SysProcAttr) (cmd *exec.Cmd, stop func()) {
+// start starts a chain of n+1 processes in g and returns once all of them run. Unless
+// born is set, it fails as without clone3 what would make them be born there.
+func start(t *testing.T, n int, g *Group, born bool) (cmd *exec.Cmd, stop func()) {
 	t.Helper()
 	cmd = exec.Command("/proc/self/exe", sleeperArg, strconv.Itoa(n))
-	cmd.SysProcAttr = attr
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +46,12 @@ func start(t *testing.T, n int, attr *syscall.SysProcAttr) (cmd *exec.Cmd, stop 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := g.Start(cmd.SysProcAttr, func() error {
+		if !born && cmd.SysProcAttr.UseCgroupFD {
+			return unix.ENOSYS
+		}
+		return cmd.Start()
+	}); err != nil {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -80,9 +86,7 @@ func TestAddTakesDescendants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	attr := &syscall.SysProcAttr{}
-	g.Into(attr)
-	cmd, stop := start(t, 3, attr)
+	cmd, stop := start(t, 3, g, true)
 	if err := g.Add(cmd.Process.Pid); err != nil {
 		t.Error(err)
 	}
@@ -166,9 +170,7 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	attr := &syscall.SysProcAttr{}
-	g.Into(attr)
-	cmd, stop := start(t, 1, attr)
+	cmd, stop := start(t, 1, g, true)
 	if err := g.Add(cmd.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
@@ -222,19 +224,16 @@ func TestBornInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	attr := &syscall.SysProcAttr{}
-	g.Into(attr)
-	_, stop := start(t, 2, attr)
+	_, stop := start(t, 2, g, true)
 	if got := procs(t, g.members[0].dir); len(got) != 3 {
 		t.Errorf("the group has %q, want 3 processes", got)
 	}
 	stop()
 
-	// Where there is no clone3 the process is moved.
-	if g.Refused(attr, unix.EPERM) || !g.Refused(attr, unix.ENOSYS) || attr.UseCgroupFD {
-		t.Error("an absent clone3 is not told from other failures")
+	cmd, stop := start(t, 2, g, false)
+	if got := procs(t, g.members[0].dir); len(got) != 0 {
+		t.Errorf("the group has %q already", got)
 	}
-	cmd, stop := start(t, 2, attr)
 	if err := g.Add(cmd.Process.Pid); err != nil {
 		t.Error(err)
 	}

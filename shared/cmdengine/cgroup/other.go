@@ -2,7 +2,10 @@
 
 package cgroup
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
 // Look finds nothing: control groups are Linux's own.
 func Look() Host { return Host{} }
@@ -16,11 +19,11 @@ type Group struct{}
 // New makes no group.
 func (Decision) New() (*Group, error) { return nil, nil }
 
-// Into changes nothing.
-func (*Group) Into(*syscall.SysProcAttr) {}
+// Directory is nil.
+func (*Group) Directory() *os.File { return nil }
 
-// Refused is never so.
-func (*Group) Refused(*syscall.SysProcAttr, error) bool { return false }
+// Start calls start.
+func (*Group) Start(_ *syscall.SysProcAttr, start func() error) error { return start() }
 
 // Add moves nothing.
 func (*Group) Add(int) error { return nil }
