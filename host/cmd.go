@@ -145,16 +145,17 @@ type Cmd struct {
 	opened *openSandbox
 	endErr error
 
-	files    stdio.Files
-	starting shared.Process         // what startIn gave
-	watching <-chan []facts.Watched // what is hidden and protected from it
-	degraded []string               // what is to be told once events are
-	late     []string               // and after all events
-	notes    []string               // what a person should know of this command's environment
-	events   chan struct{}          // closed when the last event was seen
-	auditID  string
-	logged   bool   // the decision was
-	approved string // the directory that an approval lets it run in; empty where none was needed
+	files     stdio.Files
+	starting  shared.Process         // what startIn gave
+	watching  <-chan []facts.Watched // what is hidden and protected from it
+	degraded  []string               // what is to be told once events are
+	late      []string               // and after all events
+	notes     []string               // what a person should know of this command's environment
+	events    chan struct{}          // closed when the last event was seen
+	auditID   string
+	logged    bool   // a decision was
+	announced string // engine and decision that were logged and told to the caller
+	approved  string // the directory that an approval lets it run in; empty where none was needed
 }
 
 // Command returns a Cmd that runs argv in the named sandbox; an empty name is

@@ -212,11 +212,7 @@ func (c *Cmd) begin(ctx context.Context) error {
 	tried := ""
 	err = c.host.firstUsable(ctx, name, def, &facts, func(via route, engine string) error {
 		tried = engine
-		opened, err := c.host.sandbox(c.opening(ctx), c.sandbox, via)
-		if err == nil {
-			err = c.startIn(ctx, opened, opened.decision)
-		}
-		return err
+		return c.startVia(ctx, via)
 	})
 	if facts.State != policy.EngineUnavailable {
 		if e, ok := errors.AsType[*ruleError](err); ok {
@@ -225,6 +221,40 @@ func (c *Cmd) begin(ctx context.Context) error {
 		return err
 	}
 	return c.beginUnsandboxed(ctx, name, facts, err)
+}
+
+// startTries is how often a sandbox is made for one command at most. While others do nothing
+// but write git's configuration and make and remove worktrees, one start in three fails.
+const startTries = 5
+
+// startVia opens the sandbox and starts the command in it. Where its engine refused what was found
+// on the machine a moment ago, nothing has run and the reason can be gone: somebody has
+// removed or replaced a file meanwhile. Then the machine is looked at anew.
+func (c *Cmd) startVia(ctx context.Context, via route) (err error) {
+	for range startTries {
+		var opened *openSandbox
+		if opened, err = c.host.sandbox(c.opening(ctx), c.sandbox, via); err == nil {
+			err = c.startIn(ctx, opened, opened.decision)
+		}
+		if _, refused := errors.AsType[*refusedView](err); !refused || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// refusedView is an error of an engine about what it was to show, as it was found before.
+type refusedView struct{ error }
+
+func (e *refusedView) Unwrap() error { return e.error }
+
+// asRefusedView marks an engine's error that may be one.
+func asRefusedView(err error) error {
+	lasting := errors.Is(err, shared.ErrUnusable) || errors.Is(err, shared.ErrEngineLost)
+	if !lasting && (errors.Is(err, shared.ErrInvalidSpec) || errors.Is(err, shared.ErrDenied) || errors.Is(err, shared.ErrUnavailable)) {
+		return &refusedView{err}
+	}
+	return err
 }
 
 // beginUnsandboxed starts a command without its sandbox, if that is approved.
@@ -305,12 +335,15 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	if err != nil {
 		return err
 	}
-	setStage(ctx, "the audit log was written")
-	if err := c.logDecision(decision, command.Dir); err != nil {
-		return err
-	}
-	if c.Decided != nil && !c.abandoned.Load() {
-		c.Decided(decision)
+	if now := fmt.Sprint(opened.engine.Info.Name, decision); c.announced != now {
+		setStage(ctx, "the audit log was written")
+		if err := c.logDecision(decision, command.Dir); err != nil {
+			return err
+		}
+		if c.Decided != nil && !c.abandoned.Load() {
+			c.Decided(decision)
+		}
+		c.announced = now
 	}
 	watching := make(chan []facts.Watched, 1)
 	if spec := &opened.resolved.Spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules go by path
@@ -338,7 +371,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 			opened.engine.Doubt()
 			return ctx.Err()
 		}
-		return c.sandboxError(err)
+		return c.sandboxError(asRefusedView(err))
 	}
 	return nil
 }

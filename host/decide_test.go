@@ -27,6 +27,7 @@ type stubEngine struct {
 	broken     string // why it does not work here
 	unproven   bool   // it has not found that, it only failed
 	startErr   error
+	refusals   []error // what the first calls, of Open or Start, give
 	streamed   bool // it says that it takes a terminal, but none reaches it
 
 	mu      sync.Mutex
@@ -57,9 +58,20 @@ func (e *stubEngine) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, 
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if err := e.refusal(); err != nil {
+		return nil, err
+	}
 	e.options = append(e.options, string(spec.Options))
 	e.prepare = append(e.prepare, spec.Prepare)
 	return stubSandbox{e}, nil
+}
+
+// refusal takes the first of the refusals. Its caller holds the lock.
+func (e *stubEngine) refusal() (err error) {
+	if len(e.refusals) > 0 {
+		err, e.refusals = e.refusals[0], e.refusals[1:]
+	}
+	return err
 }
 
 type stubSandbox struct{ *stubEngine }
@@ -85,6 +97,9 @@ func (s stubSandbox) Start(_ context.Context, cmd shared.Command, stdio shared.S
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.refusal(); err != nil {
+		return nil, err
+	}
 	s.runs = append(s.runs, strings.Join(cmd.Args, " "))
 	s.dirs = append(s.dirs, cmd.Dir)
 	return stubProcess{}, nil
@@ -526,6 +541,46 @@ func TestAuditStops(t *testing.T) {
 	}
 	if _, err := host.New(t.Context(), host.Options{Workspace: host.WorkspaceOptions{Root: s.root}, Audit: audit.Options{Path: "relative"}}); err == nil {
 		t.Error("a relative path")
+	}
+}
+
+// What an engine refuses because somebody has changed the files meanwhile is tried again, and
+// is one command to the caller and the log. What lasts is told in the end, and what cannot pass at once.
+func TestRefusedViewIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	gone := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "protected: git config", Message: "it is gone"}
+	raced := &shared.Error{Kind: shared.ErrUnavailable, Message: "it has been replaced"}
+	lasting := &shared.Error{Kind: shared.ErrUnusable, Message: "no namespaces"}
+	for name, tt := range map[string]struct {
+		refusals []error
+		want     error
+		left     int // refusals that nobody asked for
+	}{
+		"when opened":       {refusals: []error{gone}},
+		"when both":         {refusals: []error{gone, nil, raced, raced, gone}},
+		"always":            {slices.Repeat([]error{gone, raced}, 50), gone, 95},
+		"nothing that ends": {[]error{lasting, lasting}, lasting, 1},
+		"a lost engine":     {[]error{nil, shared.ErrEngineLost, gone}, shared.ErrEngineLost, 1},
+	} {
+		s := stubs{platform: &stubEngine{name: "stub", refusals: tt.refusals}}
+		log := filepath.Join(t.TempDir(), "audit.jsonl")
+		h := s.host(t, host.Definition{Engine: "stub", Fallback: "deny"}, func(o *host.Options) {
+			o.Inject["stub"] = s.platform
+			o.Audit.Path = log
+		})
+		cmd := h.Command(t.Context(), "", "true")
+		told := 0
+		cmd.Decided = func(policy.Decision) { told++ }
+		if err := cmd.Run(); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if ran := len(s.platform.runs); (tt.want == nil) != (ran == 1) || ran > 1 || len(s.platform.refusals) != tt.left {
+			t.Errorf("%s: it ran %d times, and the engine was to refuse %d times more", name, ran, len(s.platform.refusals))
+		}
+		text, err := os.ReadFile(log)
+		if decisions := strings.Count(string(text), `"decision":"sandboxed"`); err != nil || told > 1 || decisions != told || tt.want == nil && told != 1 {
+			t.Errorf("%s: told %d times, and logged %d times: %s", name, told, decisions, text)
+		}
 	}
 }
 
