@@ -29,6 +29,12 @@ func (l *Log) append(r Record) error {
 			return err
 		}
 		rotated, err := l.appendTo(f, size, r)
+		if !rotated && err == nil {
+			unix.Flock(int(f.Fd()), unix.LOCK_UN) // others need not wait for the disk
+			if err = l.sync(f); errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+				err = nil // a file system without a disk
+			}
+		}
 		f.Close() // which gives up the lock
 		if !rotated {
 			return err

@@ -3,6 +3,7 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 )
 
@@ -18,6 +19,9 @@ type Options struct {
 	// Continue has commands run that cannot be logged, and reports it. They are
 	// refused otherwise.
 	Continue bool
+	// NoSync leaves it to the operating system when lines reach the disk: a power cut
+	// loses those of the last half minute or so. Else Append returns when they are there.
+	NoSync bool
 }
 
 // What Options have where they do not say.
@@ -39,6 +43,7 @@ type Log struct {
 	path    string
 	maxSize int64
 	keep    int
+	sync    func(*os.File) error
 }
 
 // New gives a log, or nil where the options ask for none. It touches nothing.
@@ -54,7 +59,10 @@ func New(o Options) (*Log, error) {
 	case o.MaxSize > 1<<40:
 		return nil, fmt.Errorf("audit.max_size: %d is more than a TiB", o.MaxSize)
 	}
-	l := &Log{path: filepath.Clean(o.Path), maxSize: int64(o.MaxSize), keep: int(o.Keep)}
+	l := &Log{path: filepath.Clean(o.Path), maxSize: int64(o.MaxSize), keep: int(o.Keep), sync: (*os.File).Sync}
+	if o.NoSync {
+		l.sync = func(*os.File) error { return nil }
+	}
 	if l.maxSize == 0 {
 		l.maxSize = DefaultMaxSize
 	}

@@ -421,3 +421,31 @@ func TestShortDuration(t *testing.T) {
 		t.Errorf("%s", line)
 	}
 }
+
+// A line is on the disk when Append returns, once nobody waits for the lock any more.
+func TestSynced(t *testing.T) {
+	t.Parallel()
+	l := testLog(t, Options{})
+	failure := errors.New("the disk is gone")
+	synced := 0
+	l.sync = func(f *os.File) error {
+		synced++
+		if other, err := os.Open(f.Name()); err != nil || unix.Flock(int(other.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+			t.Errorf("the lock is held while the disk is waited for (%v)", err)
+		} else {
+			other.Close()
+		}
+		return failure
+	}
+	if err := l.Append(Record{}); !errors.Is(err, failure) || !errors.Is(err, ErrUnwritable) || synced != 1 {
+		t.Errorf("%v, synced %d times", err, synced)
+	}
+	failure = unix.EINVAL
+	mustAppend(t, l, Record{})
+	if list := readLog(t, l.Path()); len(list) != 2 {
+		t.Errorf("%d lines", len(list))
+	}
+	if none := testLog(t, Options{NoSync: true}); none.sync(nil) != nil {
+		t.Error("it is synced all the same")
+	}
+}

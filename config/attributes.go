@@ -239,6 +239,9 @@ var auditSchema = newBlock("the audit block", "audit.", []attribute[host.Options
 		shown: func(of *host.Options) string {
 			return ifLogged(of, map[bool]string{false: "stop", true: "continue"}[of.Audit.Continue])
 		}},
+	{name: "sync",
+		read:  func(d *decoder, it item, to *host.Options) { sync, ok := d.bool(it); to.Audit.NoSync = ok && !sync },
+		shown: func(of *host.Options) string { return ifLogged(of, fmt.Sprint(!of.Audit.NoSync)) }},
 })
 
 func ifLogged(of *host.Options, text string) string {

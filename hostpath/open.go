@@ -98,6 +98,19 @@ func (d *Dir) Rename(from, to string) error {
 	return d.error("rename", to, unix.Renameat(d.fd, from, d.fd, to))
 }
 
+// Sync returns when the names in the directory are on the disk, where there is one.
+func (d *Dir) Sync() error {
+	fd, err := Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Fsync(fd)
+		unix.Close(fd)
+	}
+	if err == unix.EINVAL || err == unix.ENOTSUP || err == unix.EACCES { // one that only takes names
+		return nil
+	}
+	return d.error("sync", ".", err)
+}
+
 func (d *Dir) error(op, name string, err error) error {
 	if err == nil {
 		return nil

@@ -113,9 +113,8 @@ func replaceFile(dir *hostpath.Dir, name string, before, text []byte) (err error
 		if err := f.Chmod(fs.FileMode(was.Mode & 0o777)); err != nil {
 			return err
 		}
-		// Else a machine that fails may have the new name and not the text.
-		if err := f.Sync(); err != nil || before == nil {
-			return err
+		if before == nil {
+			return nil
 		}
 		now, err := config.Read(path)
 		if err == nil && !bytes.Equal(now, before) {
@@ -136,11 +135,18 @@ func putFile(dir *hostpath.Dir, name string, text []byte, mode fs.FileMode, read
 	if err == nil && ready != nil {
 		err = ready(f)
 	}
+	if err == nil {
+		// Else a machine that fails may have the new name and not the text.
+		err = f.Sync()
+	}
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
 	if err == nil {
 		err = dir.Rename(temp, name)
+	}
+	if err == nil {
+		err = dir.Sync()
 	}
 	if err != nil {
 		dir.Remove(temp)

@@ -9,6 +9,7 @@ audit {
   max_size = "1MiB"
   keep     = 3
   on_error = "continue"
+  sync     = false
 }
 
 sandbox "fast" {
