@@ -210,7 +210,7 @@ func TestCloseGivesTheLockUp(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
-	if removed, err := sweepAll(t.Context(), base, time.Now()); len(removed) != 0 || err != nil {
+	if removed, err := sweep(t.Context(), base, time.Now()); len(removed) != 0 || err != nil {
 		t.Errorf("no base: %q, %v", removed, err)
 	}
 	live, named := mustDir(t, base, ""), mustDir(t, base, "live")
@@ -226,7 +226,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	removed, err := sweepAll(t.Context(), base, time.Now())
+	removed, err := sweep(t.Context(), base, time.Now())
 	slices.Sort(removed)
 	if want := []string{".dead-left", "n-old", "u-dead", "u-unlocked"}; !slices.Equal(removed, want) || err != nil {
 		t.Errorf("removed %q, %v; want %q", removed, err, want)
@@ -243,7 +243,7 @@ func TestSweep(t *testing.T) {
 	}
 	// A week later, with its owner gone, the named one goes too.
 	named.Close()
-	removed, err = sweepAll(t.Context(), base, time.Now().Add(namedMaxAge+time.Minute))
+	removed, err = sweep(t.Context(), base, time.Now().Add(namedMaxAge+time.Minute))
 	if !slices.Contains(removed, "n-live") || !slices.Contains(removed, "n-young") || err != nil {
 		t.Errorf("a week later: %q, %v", removed, err)
 	}
@@ -272,7 +272,7 @@ func TestSweepLeavesOtherUsers(t *testing.T) {
 	if err := Remove(base, "theirs"); !errors.Is(err, hostpath.ErrNotPrivate) || !exists(base+"/n-theirs/lock") {
 		t.Errorf("removing theirs: %v", err)
 	}
-	removed, err := sweepAll(t.Context(), base, time.Now())
+	removed, err := sweep(t.Context(), base, time.Now())
 	if !slices.Equal(removed, []string{"u-mine"}) || err != nil || !exists(base+"/u-theirs/lock") {
 		t.Errorf("removed %q, %v", removed, err)
 	}
@@ -287,7 +287,7 @@ func TestSweepLeavesOtherUsers(t *testing.T) {
 	if dir, err := u.Path(t.Context()); !errors.Is(err, hostpath.ErrNotPrivate) || exists(base+"/further") {
 		t.Errorf("below another user's directory: %q, %v", dir, err)
 	}
-	if _, err := sweepAll(t.Context(), base, time.Now()); !errors.Is(err, hostpath.ErrNotPrivate) {
+	if _, err := sweep(t.Context(), base, time.Now()); !errors.Is(err, hostpath.ErrNotPrivate) {
 		t.Error(err)
 	}
 }
@@ -375,7 +375,7 @@ func churn(base string, rounds int) error {
 			return fmt.Errorf("live session directory swept: %w", err)
 		}
 		// Everything counts as too old, so that named ones are contested, too.
-		if _, err := sweepAll(context.Background(), base, time.Now().Add(2*namedMaxAge)); err != nil {
+		if _, err := sweep(context.Background(), base, time.Now().Add(2*namedMaxAge)); err != nil {
 			return err
 		}
 		if data, err := os.ReadFile(own); err != nil || string(data) != "alive" {
@@ -426,7 +426,7 @@ func TestSweepNeverRemovesTheLiving(t *testing.T) {
 	if err := witness.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := sweepAll(context.Background(), base, time.Now().Add(2*namedMaxAge)); err != nil {
+	if _, err := sweep(context.Background(), base, time.Now().Add(2*namedMaxAge)); err != nil {
 		t.Error(err)
 	}
 	if left := visible(t, base); len(left) != 0 {
@@ -460,14 +460,14 @@ func TestSweepAfterKill(t *testing.T) {
 	if err := os.Chmod(dir+"/work/work", 0); err != nil {
 		t.Fatal(err)
 	}
-	if removed, err := sweepAll(context.Background(), base, time.Now()); len(removed) != 0 || err != nil || !exists(dir) {
+	if removed, err := sweep(context.Background(), base, time.Now()); len(removed) != 0 || err != nil || !exists(dir) {
 		t.Errorf("while it lives: removed %q, %v", removed, err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Wait()
-	if removed, err := sweepAll(context.Background(), base, time.Now()); len(removed) != 1 || err != nil || exists(dir) {
+	if removed, err := sweep(context.Background(), base, time.Now()); len(removed) != 1 || err != nil || exists(dir) {
 		t.Errorf("after its death: removed %q, %v", removed, err)
 	}
 }

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"reflect"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // A named session is one workspace's, however many claim it at once.
@@ -183,33 +181,11 @@ func TestDirOfAnotherUser(t *testing.T) {
 	}
 }
 
-func TestSweepIsRare(t *testing.T) {
+func TestSweepOfNothing(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
 	if removed, err := Sweep(t.Context(), base); len(removed) != 0 || err != nil || exists(base) {
-		t.Errorf("nothing there: %q, %v", removed, err)
-	}
-	if err := MakeBase(base); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []int{1, 0, 1} {
-		tree(t, base, map[string]string{"u-A/f": "x"})
-		if i == 2 {
-			old := time.Now().Add(-61 * time.Minute)
-			if err := os.Chtimes(filepath.Join(base, sweptFile), old, old); err != nil {
-				t.Fatal(err)
-			}
-		}
-		removed, err := Sweep(t.Context(), base)
-		if len(removed) != want || err != nil || exists(base+"/u-A") != (want == 0) {
-			t.Errorf("round %d: removed %q, %v, want %d", i, removed, err, want)
-		}
-	}
-	if err := errors.Join(os.Remove(base+"/"+sweptFile), os.Symlink(base+"/elsewhere", base+"/"+sweptFile)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Sweep(t.Context(), base); exists(base + "/elsewhere") {
-		t.Errorf("a stamp that is a symlink was followed: %v", err)
+		t.Errorf("%q, %v", removed, err)
 	}
 }
 

@@ -64,7 +64,7 @@ func TestRemoveMappedFiles(t *testing.T) {
 	tree(t, base, map[string]string{"u-dead/tmp/f": "x", ".dead-left/f": "x"})
 	mapped(t, base+"/u-dead/tmp")
 	mapped(t, base+"/.dead-left")
-	if removed, err := sweepAll(t.Context(), base, time.Now()); len(removed) != 2 || err != nil {
+	if removed, err := sweep(t.Context(), base, time.Now()); len(removed) != 2 || err != nil {
 		t.Errorf("removed %q, %v", removed, err)
 	}
 	if left := visible(t, base); len(left) != 0 {
@@ -119,11 +119,11 @@ func TestRemoveNamesWhatIsLeft(t *testing.T) {
 	if exists(dead+"/tmp/z") || exists(dead+"/tmp/d") {
 		t.Error("the rest was not removed")
 	}
-	if _, err := sweepAll(t.Context(), base, time.Now()); err == nil || !strings.Contains(err.Error(), dead+"/tmp/a/") {
+	if _, err := sweep(t.Context(), base, time.Now()); err == nil || !strings.Contains(err.Error(), dead+"/tmp/a/") {
 		t.Errorf("the sweep: %v", err)
 	}
 	free()
-	if removed, err := sweepAll(t.Context(), base, time.Now()); len(removed) != 1 || err != nil || len(visible(t, base)) != 0 {
+	if removed, err := sweep(t.Context(), base, time.Now()); len(removed) != 1 || err != nil || len(visible(t, base)) != 0 {
 		t.Errorf("once it can: %q, %v", removed, err)
 	}
 	if !exists(outside + "/keep") {

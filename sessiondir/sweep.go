@@ -15,44 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sweptFile is there to be touched when a sweep begins.
-const sweptFile = ".swept"
-
-// Sweep removes the session directories below base that nobody uses any more: see sweep. It
-// does nothing within an hour of the last such sweep.
-func Sweep(ctx context.Context, base string) (removed []string, err error) {
-	base, err = resolveBase(base)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkPrivate(base); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-		return nil, err
-	}
-	path := filepath.Join(base, sweptFile)
-	now := time.Now()
-	if fi, err := os.Lstat(path); err == nil && now.Sub(fi.ModTime()).Abs() < time.Hour {
-		return nil, nil
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("sweep: %w", err)
-	}
-	touch(f)
-	f.Close()
-	return sweepAll(ctx, base, now)
-}
-
-// sweepAll removes, below base, the session directories of this user whose owner is dead and
+// Sweep removes, below base, the session directories of this user whose owner is dead and
 // that are unnamed or were last used more than seven days ago. It returns the
 // names of what it removed.
 //
 // It may run at any time, in any number of processes. It neither waits for
 // locks nor touches what belongs to other users or was not made by this
 // package. What cannot be removed is reported, after the rest has been.
-func sweepAll(ctx context.Context, base string, now time.Time) (removed []string, err error) {
+func Sweep(ctx context.Context, base string) (removed []string, err error) {
+	return sweep(ctx, base, time.Now())
+}
+
+func sweep(ctx context.Context, base string, now time.Time) (removed []string, err error) {
 	base, err = resolveBase(base)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/proc"
+	"golang.org/x/sys/unix"
 )
 
 // app is what every subcommand has: the streams it speaks by and the world it
@@ -31,6 +32,9 @@ func run(builtins host.Builtins, args []string) int {
 	// What the caller has open is nobody else's: engines in other languages would
 	// inherit it, and pass it on to their commands.
 	_ = proc.CloseOnExecFrom(3)
+	// One that takes rights from the owner, too, makes directories that their owner cannot use:
+	// those of a session stayed behind.
+	unix.Umask(unix.Umask(0o077) & 0o077)
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		environ: os.Environ(), builtins: builtins,

@@ -222,8 +222,7 @@ func (s *Session) open(ctx context.Context, reach string) (state State, err erro
 	return state, err
 }
 
-// sweep removes, now and then, what crashed processes have left, while the
-// command runs.
+// sweep removes what crashed processes have left, while the command runs.
 func (s *Session) sweep() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stopSweep, s.swept = cancel, make(chan struct{})
