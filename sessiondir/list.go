@@ -41,6 +41,8 @@ func (d *Dir) Claim(ctx context.Context, root string) error {
 	switch {
 	case err != nil:
 		return err
+	case owner == "":
+		return fmt.Errorf("session %q: %w that nobody knows any more: its record is empty; remove it first", d.name, ErrWorkspace)
 	case owner != root:
 		return fmt.Errorf("session %q: %w, %q; choose another name here, or remove it first", d.name, ErrWorkspace, owner)
 	}
@@ -48,10 +50,16 @@ func (d *Dir) Claim(ctx context.Context, root string) error {
 }
 
 // record writes the record unless there is one. By a link, which neither replaces
-// another's nor shows half of it.
+// another's nor shows half of it; a power cut does not, either.
 func (d *Dir) record(root string) error {
 	temp := filepath.Join(d.dir, "."+rand.Text())
-	err := os.WriteFile(temp, []byte(root), 0o600)
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		if _, err = f.WriteString(root); err == nil {
+			err = f.Sync()
+		}
+		f.Close()
+	}
 	if err == nil {
 		if err = os.Link(temp, filepath.Join(d.dir, recordFile)); errors.Is(err, fs.ErrExist) {
 			err = nil

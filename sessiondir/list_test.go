@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"reflect"
 	"runtime"
 	"strings"
@@ -215,4 +216,25 @@ func FuzzParseLocks(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Nobody knows whose commands have written what is in it.
+func TestEmptyRecord(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t) + "/sessions"
+	d, err := New(Options{Base: base, Name: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	path, err := d.Path(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(path, recordFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Claim(t.Context(), "/w"); !errors.Is(err, ErrWorkspace) || !strings.Contains(err.Error(), "its record is empty; remove it first") {
+		t.Error(err)
+	}
 }

@@ -522,3 +522,23 @@ func TestAlone(t *testing.T) {
 		t.Errorf("it has not ended, or was not waited for: %v", err)
 	}
 }
+
+// A power cut can leave the record of an overlay's directory empty.
+func TestClaimAfterPowerCut(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t)
+	base, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(base)
+	write(t, dir+"/source", "")
+	for range 2 {
+		if failed := claim(base, "/a"); failed != nil {
+			t.Error(failed)
+		}
+	}
+	if failed := claim(base, "/b"); failed == nil || !strings.Contains(failed.Error(), `it is that of "/a"`) {
+		t.Errorf("claimed for two sources: %v", failed)
+	}
+}

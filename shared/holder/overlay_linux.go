@@ -98,12 +98,13 @@ func (s *space) mountOverlay(source, at string) *MountError {
 
 // claim makes sure that a directory whose name is a hash is that of one source.
 // Only this session's holder does so, but one may be killed at it, or find the disk
-// full: what says whose the directory is has all of it, or is not there.
+// full: what says whose the directory is has all of it, or is not there. After a power cut
+// it can be empty, which is as if it were not there.
 func claim(base int, source string) *MountError {
 	const name, begun = "source", "source.begun"
 	path := func(name string) string { return fdPath + strconv.Itoa(base) + "/" + name }
 	b, err := os.ReadFile(path(name))
-	if os.IsNotExist(err) {
+	if os.IsNotExist(err) || err == nil && len(b) == 0 {
 		if err = os.WriteFile(path(begun), []byte(source), 0o600); err == nil {
 			if err = unix.Renameat(base, begun, base, name); err == nil {
 				return nil
