@@ -149,7 +149,7 @@ func (c *cache) take(want Stub, dir int) (rec record, fd int, err error) {
 		err = unix.Fstat(dir, &parent)
 	}
 	if err == nil && (!rec.pristine(fd, &st, cachedMode) || !ownedAs(&st, &parent)) {
-		c.discard(from, dir, name, fd, &st)
+		c.discard(from, dir, fd, &rec, &st)
 		err = unix.ENOENT
 	}
 	if err == nil {
@@ -171,15 +171,17 @@ func (c *cache) take(want Stub, dir int) (rec record, fd int, err error) {
 	return rec, fd, nil
 }
 
-// discard removes what is of no use from the cache. A directory that somebody had
-// opened before it was moved, and has put something into since, goes to where it
-// was.
-func (c *cache) discard(from string, dir int, name string, fd int, st *unix.Stat_t) {
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		unix.Unlinkat(c.dir, from, 0)
-	} else if unix.Unlinkat(c.dir, from, unix.AT_REMOVEDIR) == unix.ENOTEMPTY {
+// discard removes what is of no use from the cache. What somebody had opened before it was
+// moved, and has put something into or written to since, goes to where it was.
+func (c *cache) discard(from string, dir, fd int, rec *record, st *unix.Stat_t) {
+	name := filepath.Base(rec.path)
+	switch isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR; {
+	case isDir && unix.Unlinkat(c.dir, from, unix.AT_REMOVEDIR) == unix.ENOTEMPTY:
 		unix.Fchmod(fd, plainMode)
 		renameNew(c.dir, from, dir, name)
+	case isDir, rec.same(st) && st.Nlink == 1 && !rec.empty(fd, st) && renameNew(c.dir, from, dir, name) == nil:
+	default:
+		unix.Unlinkat(c.dir, from, 0)
 	}
 }
 

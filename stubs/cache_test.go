@@ -79,7 +79,7 @@ func TestCacheKeepsWhatIsPristine(t *testing.T) {
 		}, []string{"name", "name/work"}},
 		{"mode", name, func(fd int, _ string) error { return unix.Fchmod(fd, 0o700) }, nil},
 		{"mode of a file", file, func(fd int, _ string) error { return unix.Fchmod(fd, 0o666) }, nil},
-		{"written", file, func(_ int, cached string) error { return os.WriteFile(cached, []byte("x"), 0) }, nil},
+		{"written", file, func(_ int, cached string) error { return os.WriteFile(cached, []byte("work"), 0) }, []string{"name"}},
 		{"linked", file, func(_ int, cached string) error { return os.Link(cached, cached+"-2") }, nil},
 		{"exchanged for a directory", file, func(_ int, cached string) error {
 			if err := os.Remove(cached); err != nil {
