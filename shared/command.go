@@ -15,7 +15,7 @@ type Command struct {
 	// the script's positional parameters instead.
 	Args []string
 
-	// Script is shell text, run as `bash -lc` does, or as `sh -c` where there
+	// Script is shell text, run as `bash -c` does, or as `sh -c` where there
 	// is no bash inside. It may be far longer than one argument of a process
 	// can be. Either Args or Script must be set.
 	Script string

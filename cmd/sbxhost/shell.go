@@ -5,14 +5,14 @@ import (
 	"flag"
 )
 
-// loginShell becomes the shell: which one is there is known inside alone. An
-// account that nobody may log in to can still use a sandbox.
-const loginShell = `case ${SHELL##*/} in nologin|false|true) ;; *)
-	case $SHELL in /*) if test -f "$SHELL" && test -x "$SHELL"; then exec "$SHELL" -l; fi ;; esac ;;
+// userShell becomes the shell: which one is there is known inside alone. An account that
+// nobody may log in to can still use a sandbox. A login shell would read a profile, which on
+// many a system begins with a PATH of its own.
+const userShell = `case ${SHELL##*/} in nologin|false|true) ;; *)
+	case $SHELL in /*) if test -f "$SHELL" && test -x "$SHELL"; then exec "$SHELL"; fi ;; esac ;;
 esac
-if SHELL=$(command -v bash); then export SHELL; exec "$SHELL" -l; fi
+if SHELL=$(command -v bash); then export SHELL; exec "$SHELL"; fi
 SHELL=$(command -v sh); export SHELL
-if sh -l -c : 2>/dev/null; then exec sh -l; fi
 exec sh`
 
 // shell runs an interactive shell in a sandbox.
@@ -30,7 +30,7 @@ func (a *app) shell(fs *flag.FlagSet) func() error {
 				"run a command without one by sbxhost exec"}
 		}
 		e.flags.tty = true
-		e.args = []string{"sh", "-c", loginShell, "sh"}
+		e.args = []string{"sh", "-c", userShell, "sh"}
 		return exit(e.runAndTell())
 	}
 }

@@ -1512,7 +1512,7 @@ func (*CloseReply) Descriptor() ([]byte, []int) {
 type Command struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Args          [][]byte               `protobuf:"bytes,1,rep,name=args,proto3" json:"args,omitempty"`                             // args[0] is looked up in the PATH of env, inside, unless it has a slash. With script: its parameters, from $1 on
-	Script        []byte                 `protobuf:"bytes,2,opt,name=script,proto3" json:"script,omitempty"`                         // shell text, run as `bash -lc` does, or as `sh -c` where there is no bash inside. One of the two is set
+	Script        []byte                 `protobuf:"bytes,2,opt,name=script,proto3" json:"script,omitempty"`                         // shell text, run as `bash -c` does, or as `sh -c` where there is no bash inside. One of the two is set
 	Env           [][]byte               `protobuf:"bytes,3,rep,name=env,proto3" json:"env,omitempty"`                               // the exact environment, "name=value", names unique
 	Dir           []byte                 `protobuf:"bytes,4,opt,name=dir,proto3" json:"dir,omitempty"`                               // the working directory inside
 	Tty           bool                   `protobuf:"varint,5,opt,name=tty,proto3" json:"tty,omitempty"`                              // stdio is a terminal of the host's that becomes the controlling one, for the feature tty

@@ -14,9 +14,9 @@ type Command struct {
 	// as it is, relative to Dir. With a Script, Args are its positional parameters.
 	Args []string
 
-	// Script is shell text. The init runs it with bash as a login shell if
-	// bash is found in the PATH of Env or in /bin or /usr/bin, else with sh:
-	// bash -lc SCRIPT bash ARGS. Text beyond what fits in one argument is
+	// Script is shell text. The init runs it with bash if that
+	// is found in the PATH of Env or in /bin or /usr/bin, else with sh:
+	// bash -c SCRIPT bash ARGS. Text beyond what fits in one argument is
 	// sourced from a sealed file in memory (fd 3, closed before its first
 	// command): $0, parameters, line numbers and exit status are the same; the
 	// difference that shows is that `return` at the top level ends it quietly.

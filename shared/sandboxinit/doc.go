@@ -38,8 +38,8 @@
 // # Promise
 //
 //   - The command has exactly the arguments, environment, directory and resource
-//     limits of its [Command]; no open fd but 0, 1 and 2 (and fd 3 while the login
-//     profile of a [Command.Script] over 96 KiB is read); default signal dispositions;
+//     limits of its [Command]; no open fd but 0, 1 and 2 (and fd 3 until the
+//     shell of a [Command.Script] over 96 KiB has opened it anew); default signal dispositions;
 //     the soft RLIMIT_NOFILE that the launcher was started with, not the one that
 //     the Go runtime raises for itself.
 //   - A command without capabilities cannot trace the init, read its memory or

@@ -209,8 +209,8 @@ func TestScript(t *testing.T) {
 				if r := run("kill -TERM $$"); r.status != (Status{Code: -1, Signal: 15}) {
 					t.Errorf("kill: %+v", r)
 				}
-				r := run(`echo "$0|$#|$1|$2|${BASH_VERSION:+bash}|$(shopt -q login_shell && echo login)"`, "a b", "")
-				if r.stdout != "bash|2|a b||bash|login\n" {
+				r := run(`echo "$0|$#|$1|$2|${BASH_VERSION:+bash}|$PATH"`, "a b", "")
+				if r.stdout != "bash|2|a b||bash|"+strings.TrimPrefix(testPath, "PATH=")+"\n" {
 					t.Errorf("parameters: %+v", r)
 				}
 				if r := run("\n\nnosuchcommand"); r.status.Code != 127 || !strings.Contains(r.stderr, "line ") || !strings.Contains(r.stderr, "3:") && size == "200 KiB" {

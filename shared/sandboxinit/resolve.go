@@ -36,10 +36,11 @@ func Resolve(args []string, script string, env []string, dir string, scriptFD in
 		file, refused := lookup(args[0], dir, path)
 		return Program{Path: file, Argv: args}, refused
 	}
-	name, flags := "bash", "-lc"
+	// No login shell: the profile of many a system begins with a PATH of its own.
+	name := "bash"
 	file, refused := lookup(name, dir, path+":/bin:/usr/bin")
 	if refused != nil {
-		name, flags = "sh", "-c"
+		name = "sh"
 		if file, refused = lookup(name, dir, path+":/bin:/usr/bin"); refused != nil {
 			return Program{}, refused
 		}
@@ -52,7 +53,7 @@ func Resolve(args []string, script string, env []string, dir string, scriptFD in
 		// so that line numbers in messages are right.
 		text, long = ". "+ownFDs+fd, "exec "+fd+"<&-; "+script
 	}
-	return Program{file, append([]string{name, flags, text, name}, args...), long}, nil
+	return Program{file, append([]string{name, "-c", text, name}, args...), long}, nil
 }
 
 // SearchPath is the PATH of env: the first one, which is what getenv(3) gives.
