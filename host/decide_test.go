@@ -28,7 +28,7 @@ type stubEngine struct {
 	unproven   bool   // it has not found that, it only failed
 	startErr   error
 	refusals   []error // what the first calls, of Open or Start, give
-	streamed   bool // it says that it takes a terminal, but none reaches it
+	streamed   bool    // it says that it takes a terminal, but none reaches it
 
 	mu      sync.Mutex
 	runs    []string
