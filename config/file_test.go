@@ -43,7 +43,7 @@ func TestSampleIsValidAnywhere(t *testing.T) {
 			t.Fatal(render(t, diags))
 		}
 		opts, _ := f.Options()
-		if opts.DefaultSandbox != "fast" || len(opts.Sandboxes) != 4 {
+		if opts.DefaultSandbox != "fast" || len(opts.Sandboxes) != 3 || !opts.Workspace.Toolchains {
 			t.Errorf("unexpected options %+v", opts)
 		}
 	}

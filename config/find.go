@@ -4,13 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// FileName is the name of a configuration file that is found, not named.
+// FileName is the name of a configuration file that is found, not named. Other tools have
+// files of that name as well.
 const FileName = "config.hcl"
+
+// fileNames are what is looked for in each directory of a workspace, the first one first.
+var fileNames = [...]string{"sbxhost.hcl", FileName}
 
 // Origin says who named a configuration file, and so whose word it is. The
 // zero value is the one that deserves no trust.
@@ -52,11 +61,13 @@ type LookupOptions struct {
 	Dir      string                            // the current directory, absolute
 	Getenv   func(string) string               // reads the user's environment; nil: it is empty
 	Stat     func(string) (fs.FileInfo, error) // nil: os.Stat
+	Foreign  func(path string)                 // is told of another tool's config.hcl; nil: nobody is
 }
 
 // Find says which file is in force: the one that is named explicitly, that of
-// SBXHOST_CONFIG, config.hcl in the current directory or above it up to the
-// git top level (outside of a git repository: in the current directory alone),
+// SBXHOST_CONFIG, sbxhost.hcl, else config.hcl, in the current directory or above it up to the
+// git top level (outside of a git repository: in the current directory alone; not a
+// config.hcl without one block or attribute of ours: it is another tool's),
 // config.hcl in sbxhost's directory below XDG_CONFIG_HOME or ~/.config, and
 // else the built-in default, with an empty path.
 //
@@ -90,7 +101,9 @@ func Find(opts LookupOptions) (string, Origin, error) {
 	}
 	var paths []string
 	for dir := filepath.Clean(opts.Dir); ; dir = filepath.Dir(dir) {
-		paths = append(paths, filepath.Join(dir, FileName))
+		for _, name := range fileNames {
+			paths = append(paths, filepath.Join(dir, name))
+		}
 		if dir == top || dir == filepath.Dir(dir) {
 			break
 		}
@@ -106,11 +119,34 @@ func Find(opts LookupOptions) (string, Origin, error) {
 		}
 		if found, err := isFile(path, opts.Stat); err != nil {
 			return "", origin, err
+		} else if found && origin == OriginWorkspace && filepath.Base(path) == FileName && foreign(path) {
+			if opts.Foreign != nil {
+				opts.Foreign(path)
+			}
 		} else if found {
 			return path, origin, nil
 		}
 	}
 	return "", OriginBuiltin, nil
+}
+
+// foreign reports whether a file has HCL, and nothing that a configuration of ours has, or
+// that could be meant to be that. One that cannot be read or parsed may be ours.
+func foreign(path string) bool {
+	text, err := Read(path)
+	if err != nil || len(text) > MaxSize {
+		return false
+	}
+	file, diags := hclsyntax.ParseConfig(text, path, hcl.InitialPos)
+	if diags.HasErrors() {
+		return false
+	}
+	body := file.Body.(*hclsyntax.Body)
+	names := slices.Collect(maps.Keys(body.Attributes))
+	for _, b := range body.Blocks {
+		names = append(names, b.Type)
+	}
+	return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return nearest(name, fileSchema.names()) != "" })
 }
 
 // named is the file that somebody has named.
@@ -125,7 +161,7 @@ func named(opts LookupOptions, path string, origin Origin) (string, Origin, erro
 }
 
 // PassedBy gives the configurations that Find does not look at since the git
-// repository of the current directory lies in another one: config.hcl above its top
+// repository of the current directory lies in another one: those above its top
 // level, up to that of the others, the nearest first; and that top level. A command
 // can make a repository of any directory, and takes them out of force there.
 func PassedBy(opts LookupOptions) (files []string, top string, err error) {
@@ -142,11 +178,13 @@ func PassedBy(opts LookupOptions) (files []string, top string, err error) {
 			return files, top, err
 		}
 		for dir := filepath.Dir(inner); ; dir = filepath.Dir(dir) {
-			path := filepath.Join(dir, FileName)
-			if found, err := isFile(path, opts.Stat); err != nil {
-				return nil, "", err
-			} else if found {
-				files = append(files, path)
+			for _, name := range fileNames {
+				path := filepath.Join(dir, name)
+				if found, err := isFile(path, opts.Stat); err != nil {
+					return nil, "", err
+				} else if found {
+					files = append(files, path)
+				}
 			}
 			if dir == outer {
 				break

@@ -3,7 +3,10 @@ package config
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -91,6 +94,10 @@ func TestFind(t *testing.T) {
 		"in the user's own directory": {
 			dir: "/home/me/.config/sbxhost", files: []string{home}, want: home, origin: OriginUser,
 		},
+		"our name first": {dir: "/w", files: []string{"/w/config.hcl", "/w/sbxhost.hcl"}, want: "/w/sbxhost.hcl"},
+		"nearest wins, by either name": {
+			dir: "/w/a", files: []string{"/w/.git/", "/w/sbxhost.hcl", "/w/a/config.hcl"}, want: "/w/a/config.hcl",
+		},
 		"unreadable is not absent": {
 			dir: "/w", files: []string{"!/w/config.hcl", home}, err: fs.ErrPermission,
 		},
@@ -115,6 +122,35 @@ func TestFind(t *testing.T) {
 				t.Errorf("got %q, %v, %v; want %q, %v, %v", path, origin, err, tt.want, tt.origin, tt.err)
 			}
 		})
+	}
+}
+
+// A config.hcl of another tool is passed by; one with errors, or with a name that somebody may
+// have misspelled, is not.
+func TestFindPassesByOtherTools(t *testing.T) {
+	t.Parallel()
+	for text, foreign := range map[string]bool{
+		"ui = true\nlistener \"tcp\" {\n  address = \"[::]:1\"\n  sandbox \"x\" {}\n}\n": true,
+		"ui = true\nsandbox \"x\" {}\n":        false,
+		"ui = true\ndefault_sandbox = \"x\"\n": false,
+		"sandboxes = 1\n":                      false,
+		"sandbx \"x\" {}\n":                    false,
+		"workspace = {}\n":                     false,
+		"ui = \n":                              false,
+		"":                                     false,
+		"# nothing\n":                          false,
+		"ui = true\n" + strings.Repeat("# long\n", MaxSize/7): false,
+	} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, FileName)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		path, origin, err := Find(LookupOptions{Dir: dir, Foreign: func(path string) { told = append(told, path) }})
+		if want := map[bool]string{false: file}[foreign]; path != want || (origin == OriginBuiltin) != foreign || err != nil || foreign != slices.Equal(told, []string{file}) {
+			t.Errorf("%.40q: %q, %v, %v, told %q", text, path, origin, err, told)
+		}
 	}
 }
 

@@ -9,14 +9,14 @@
 # The sandbox that `sbxhost exec` uses when -sandbox names none.
 default_sandbox = "fast"
 
-# Without this block the workspace is the git top level above the current
-# directory, else the current directory.
-#
-# workspace {
-#   root     = "."             # what commands work on
-#   readable = ["/opt/tools"]  # further directories to show, read-only
-#   writable = []              # further directories to show, writable
-# }
+# The workspace is the git top level above the current directory, else the current
+# directory. There are also root, to choose another one, and readable and writable, lists
+# of further directories to show.
+workspace {
+  # The toolchains and caches of your home directory, such as ~/go and ~/.cargo: without
+  # them each build begins with nothing. What commands write there, you do not see.
+  toolchains = true
+}
 
 # Builds, tests and anything else that needs no network.
 sandbox "fast" {
@@ -93,12 +93,6 @@ sandbox "mac" {
   engine     = "seatbelt"
   network    = false
   bind_paths = [{ host = "~/.gitconfig", optional = true }]
-}
-
-# No isolation at all, for comparison and for debugging a sandbox.
-sandbox "open" {
-  engine  = "noop"
-  network = true
 }
 
 # Engines that are not built in are declared by the path of their executable,

@@ -22,7 +22,8 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        []string
-	dir            string // current directory; empty where it was removed
+	dir            string   // current directory; empty where it was removed
+	foreign        []string // other tools' configurations, which were passed by
 
 	builtins host.Builtins
 	inject   map[string]shared.Engine // ahead of all other engines

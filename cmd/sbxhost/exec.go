@@ -409,7 +409,7 @@ func (e *execution) event(ev shared.Event) {
 // tellUnsandboxed says that a command runs without the sandbox that its
 // definition would give it.
 func (e *execution) tellUnsandboxed(d policy.Decision) {
-	if d.Outcome == policy.Unsandboxed && d.Rule != policy.RuleEngineNamed {
+	if d.Outcome == policy.Unsandboxed {
 		e.say(fmt.Sprintf("running WITHOUT a sandbox (%s): %s", d.Rule, oneLine(d.Reason)))
 	}
 }

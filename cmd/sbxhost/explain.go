@@ -128,6 +128,9 @@ func (a *app) explained(flags *runFlags, given []string) (*setup, *explained, er
 	if len(given) > 0 {
 		out.Command = given
 	}
+	for _, path := range a.foreign {
+		out.Notes = append(out.Notes, quote(path)+" is another tool's: it has no block or attribute of sbxhost")
+	}
 	return s, out, nil
 }
 

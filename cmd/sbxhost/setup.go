@@ -94,7 +94,8 @@ func (a *app) find(explicit string) (string, config.Origin, error) {
 	if err := a.findEngines(&host.Options{}); err != nil {
 		return "", 0, err
 	}
-	path, origin, err := config.Find(config.LookupOptions{Explicit: explicit, Dir: a.dir, Getenv: a.getenv})
+	path, origin, err := config.Find(config.LookupOptions{Explicit: explicit, Dir: a.dir, Getenv: a.getenv,
+		Foreign: func(path string) { a.foreign = append(a.foreign, path) }})
 	if err == nil && origin == config.OriginWorkspace {
 		path, err = trustPlace(path)
 	}

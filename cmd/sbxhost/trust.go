@@ -117,6 +117,11 @@ func (a *app) trustAdd(path string) error {
 	if state == approvals.TrustConfirmed {
 		return a.print(fmt.Sprintf("%s is trusted already\n", quote(path)))
 	}
+	if file, diags := config.Parse(path, text, a.evalInput()); diags.HasErrors() {
+		errs := onlyErrors(diags)
+		a.diagnose(errs)
+		return a.told(fmt.Sprintf("%s: %s; it was not trusted", nameOf(file), plural(len(errs), "error")), statusFailed)
+	}
 	// First what is to be trusted, then that it is.
 	if state == approvals.TrustChanged {
 		if err := a.print(unifiedDiff(before.Content, string(text))); err != nil {
