@@ -41,7 +41,7 @@ try 'sbxhost exec -- cat ~/.ssh/id_ed25519'
 try "sbxhost exec -c 'echo \"token: \$DEPLOY_TOKEN\"'"
 echo
 echo "== Nor the system's own files to write, other processes, or a network."
-try 'sbxhost exec -- touch /usr/bin/backdoor'
+try 'sbxhost exec -- touch /etc/backdoor'
 try 'ls -d /proc/[0-9]* | wc -l'
 try "sbxhost exec -c 'ls -d /proc/[0-9]* | wc -l'"
 try "sbxhost exec -- sh -c 'tail -n +3 /proc/net/dev | cut -d: -f1'"

@@ -305,7 +305,7 @@ func TestDemo(t *testing.T) {
 		"ls'\nconfig.hcl\nmade.txt\nnotes.txt\n",
 		".ssh/id_ed25519: No such file or directory\n(exit status 1)\n",
 		"\ntoken: \n",
-		"'/usr/bin/backdoor': Read-only file system\n",
+		"'/etc/backdoor': Read-only file system\n",
 		"config.hcl: Read-only file system\n(exit status 1)\n",
 		"(exit status 7)\n",
 		"its time limit (-timeout)\n(exit status 124)\n",

@@ -323,7 +323,7 @@ func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit
 	}
 	e.span.pass(cmd)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.stderr
-	cmd.Decided = e.tellUnsandboxed
+	cmd.Decided = func(d policy.Decision) { e.tellUnsandboxed(d, cmd.Report().Engine) }
 	if e.tty {
 		cmd.TTY, cmd.TTYOptional = true, !e.flags.tty
 		cmd.Suspend, cmd.Size = suspendJob, e.size()
@@ -408,8 +408,9 @@ func (e *execution) event(ev shared.Event) {
 
 // tellUnsandboxed says that a command runs without the sandbox that its
 // definition would give it.
-func (e *execution) tellUnsandboxed(d policy.Decision) {
-	if d.Outcome == policy.Unsandboxed {
+func (e *execution) tellUnsandboxed(d policy.Decision, engine string) {
+	// An engine of others', which is named, may hold some of what a sandbox does.
+	if d.Outcome == policy.Unsandboxed && (d.Rule != policy.RuleEngineNamed || engine == "noop") {
 		e.say(fmt.Sprintf("running WITHOUT a sandbox (%s): %s", d.Rule, oneLine(d.Reason)))
 	}
 }
