@@ -63,7 +63,7 @@ func holdings(l shared.Limits, d cgroup.Decision, uid uint32) []holding {
 }
 
 const (
-	rlimitMemory = "RLIMIT_AS"
+	rlimitMemory = "RLIMIT_DATA"
 	rlimitPIDs   = "RLIMIT_NPROC"
 )
 

@@ -13,7 +13,7 @@ func approximations(l shared.Limits, holdings []holding) []sandboxinit.Rlimit {
 	for _, h := range holdings {
 		switch {
 		case h.mechanism == rlimitMemory:
-			out = append(out, sandboxinit.Rlimit{Resource: unix.RLIMIT_AS, Soft: l.Memory, Hard: l.Memory})
+			out = append(out, sandboxinit.Rlimit{Resource: unix.RLIMIT_DATA, Soft: l.Memory, Hard: l.Memory})
 		case h.mechanism == rlimitPIDs:
 			out = append(out, sandboxinit.Rlimit{Resource: unix.RLIMIT_NPROC, Soft: l.PIDs, Hard: l.PIDs})
 		}

@@ -26,8 +26,8 @@ func TestHoldings(t *testing.T) {
 	}{
 		{"groups", groups(cgroup.Memory, cgroup.CPU, cgroup.PIDs), every, 0,
 			"memory held cgroup v2, cpus held cgroup v2, pids held cgroup v2", ""},
-		{"no groups", cgroup.Host{}, every, 1000, "memory approximated RLIMIT_AS, cpus not held, pids approximated RLIMIT_NPROC", "limits.memory"},
-		{"no groups, root", cgroup.Host{}, every, 0, "memory approximated RLIMIT_AS, cpus not held, pids not held", "limits.memory"},
+		{"no groups", cgroup.Host{}, every, 1000, "memory approximated RLIMIT_DATA, cpus not held, pids approximated RLIMIT_NPROC", "limits.memory"},
+		{"no groups, root", cgroup.Host{}, every, 0, "memory approximated RLIMIT_DATA, cpus not held, pids not held", "limits.memory"},
 		{"no processor time", groups(cgroup.Memory, cgroup.PIDs), every, 1000, "memory held cgroup v2, cpus not held, pids held cgroup v2", "limits.cpus"},
 		{"no processes", groups(cgroup.Memory), shared.Limits{PIDs: 50}, 1000, "pids approximated RLIMIT_NPROC", "limits.pids"},
 		{"nothing set", groups(cgroup.Memory), shared.Limits{OpenFiles: 5}, 0, "", ""},
