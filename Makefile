@@ -78,9 +78,10 @@ user-build: ## builds what user-unit runs, into USER_BIN
 	$(GO) build -tags $(TAGS) -o $(USER_BIN)/programs/ $(USER_PROGRAMS)
 
 user-unit: ## the tests of what differs for a user, as that user, by what user-build has built
-	@for p in $(USER_TESTS); do \
-		echo "$$p" && (cd $$p && SBXHOST_TEST_BIN=$(abspath $(USER_BIN))/programs $(abspath $(USER_BIN))/tests/$$(basename $$p).test -test.timeout 20m $(if $(SHORT),-test.short) -test.parallel 4 -test.skip '$(USER_SKIP)') || exit 1; \
-	done
+	$(MAKE) --no-print-directory -j2 --output-sync=target $(addprefix user-unit/,$(USER_TESTS))
+
+user-unit/%:
+	@echo "$*" && cd $* && SBXHOST_TEST_BIN=$(abspath $(USER_BIN))/programs $(abspath $(USER_BIN))/tests/$(notdir $*).test -test.timeout 20m $(if $(SHORT),-test.short) -test.parallel 4 -test.skip '$(USER_SKIP)'
 
 check: fmt-check vet staticcheck tidy-check generate-check ## gofmt, vet here and for macOS and arm64, staticcheck, drift of go.mod and of generated code
 
