@@ -77,10 +77,17 @@ func aBool[T any](name string, at func(*T) *bool) attribute[T] {
 }
 
 // aChoice is one of a few texts; the first is the default.
-func aChoice[T any](name string, at func(*T) *string, allowed ...string) attribute[T] {
+func aChoice[T any, S ~string](name string, at func(*T) *S, allowed ...S) attribute[T] {
+	var words []string
+	for _, word := range allowed {
+		words = append(words, string(word))
+	}
 	return attribute[T]{name: name,
-		read:  func(d *decoder, it item, to *T) { *at(to), _ = d.oneOf(it, allowed...) },
-		shown: func(of *T) string { return cmp.Or(*at(of), allowed[0]) }}
+		read: func(d *decoder, it item, to *T) {
+			text, _ := d.oneOf(it, words...)
+			*at(to) = S(text)
+		},
+		shown: func(of *T) string { return string(cmp.Or(*at(of), allowed[0])) }}
 }
 
 func aList[T any](name string, at func(*T) *[]string, read func(*decoder, item) []string) attribute[T] {
@@ -117,15 +124,18 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 		read:  func(d *decoder, it item, to *definition) { to.Engine = d.engine(it) },
 		shown: func(of *definition) string { return cmp.Or(of.Engine, "auto") }},
 	{name: "fallback",
-		read: func(d *decoder, it item, to *definition) { to.Fallback, _ = d.oneOf(it, "deny", "approve") },
+		read: func(d *decoder, it item, to *definition) {
+			text, _ := d.oneOf(it, string(host.FallbackDeny), string(host.FallbackApprove))
+			to.Fallback = host.Fallback(text)
+		},
 		shown: func(of *definition) string {
 			if of.Engine == "" || of.Engine == "auto" {
-				return cmp.Or(of.Fallback, "approve")
+				return string(cmp.Or(of.Fallback, host.FallbackApprove))
 			}
-			return cmp.Or(of.Fallback, "deny")
+			return string(cmp.Or(of.Fallback, host.FallbackDeny))
 		}},
 	aBool("network", func(x *definition) *bool { return &x.Network }),
-	aChoice("filesystem", func(x *definition) *string { return &x.Filesystem }, "minimal", "host"),
+	aChoice("filesystem", func(x *definition) *host.Filesystem { return &x.Filesystem }, host.FilesystemMinimal, host.FilesystemHost),
 	aBool("read_only", func(x *definition) *bool { return &x.ReadOnly }),
 	{name: "workdir",
 		read:  func(d *decoder, it item, to *definition) { to.Workdir = d.workdir(it) },
@@ -136,7 +146,7 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 	aList("deny_paths", func(x *definition) *[]string { return &x.DenyPaths }, (*decoder).hiddenPaths),
 	aList("protect_paths", func(x *definition) *[]string { return &x.ProtectPaths }, (*decoder).pathPatterns),
 	aList("protect_paths_except", func(x *definition) *[]string { return &x.ProtectPathsExcept }, (*decoder).givenUp),
-	aChoice("git", func(x *definition) *string { return &x.Git }, "protected", "full"),
+	aChoice("git", func(x *definition) *host.Git { return &x.Git }, host.GitProtected, host.GitFull),
 	aList("unix_sockets", func(x *definition) *[]string { return &x.UnixSockets }, (*decoder).socketPaths),
 	aList("env_passthrough", func(x *definition) *[]string { return &x.EnvPassthrough }, (*decoder).passthrough),
 	{name: "env",
@@ -153,7 +163,7 @@ var limitsSchema = newBlock("a limits block", "limits.", []attribute[definition]
 	aNumber("pids", func(x *definition) *uint64 { return &x.Limits.PIDs }, (*decoder).count, "none"),
 	aNumber("open_files", func(x *definition) *uint64 { return &x.Limits.OpenFiles }, (*decoder).count, "none"),
 	aNumber("temp_size", func(x *definition) *uint64 { return &x.Limits.TempSize }, (*decoder).size, "by the machine's memory"),
-	aChoice("enforce", func(x *definition) *string { return &x.Limits.Enforce }, "required", "best_effort"),
+	aChoice("enforce", func(x *definition) *host.Enforce { return &x.Limits.Enforce }, host.EnforceRequired, host.EnforceBestEffort),
 })
 
 // bindSchema is that of an object in bind_paths.

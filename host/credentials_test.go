@@ -10,6 +10,8 @@ import (
 
 	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/plugins/noop"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // gh writes a program of that name which notes that it ran.
@@ -27,7 +29,8 @@ func gh(t *testing.T, dir, body string) (ran string) {
 
 func hostAt(t *testing.T, root string, environ ...string) *Host {
 	t.Helper()
-	h, err := New(t.Context(), Options{Workspace: WorkspaceOptions{Root: root}, Dir: root, Environ: environ})
+	h, err := New(t.Context(), Options{Workspace: WorkspaceOptions{Root: root}, Dir: root, Environ: environ,
+		Inject: map[string]shared.Engine{"noop": noop.New()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func forRoute(d Definition, via route) Definition {
 // facts are what is known before an engine was spoken to.
 func (h *Host) facts(def Definition) (policy.Facts, error) {
 	o := &h.options.Approvals
-	fallback, err := policy.ParseFallback(def.Fallback)
+	fallback, err := policy.ParseFallback(string(def.Fallback))
 	if err != nil {
 		return policy.Facts{}, view.Invalid("fallback", err.Error(), "")
 	}
@@ -66,7 +66,7 @@ func (h *Host) facts(def Definition) (policy.Facts, error) {
 		Engine: h.engines.Resolve(def.Engine), Named: !launch.IsAuto(def.Engine), Fallback: fallback,
 		AllowBypass: o.AllowBypass, Mode: o.Mode, ModeOrigin: o.ModeOrigin,
 	}
-	if def.Filesystem == "host" {
+	if def.Filesystem == FilesystemHost {
 		f.Filesystem = shared.FilesystemHost
 	}
 	if def.Network {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -604,6 +605,37 @@ func TestOneShot(t *testing.T) {
 		}
 		if !slices.Equal(e.prepare, []bool{!oneShot}) {
 			t.Errorf("one shot %v: the engine was asked to prepare: %v", oneShot, e.prepare)
+		}
+	}
+}
+
+// What no command could run with is an error of New, by its attribute.
+func TestNewValidates(t *testing.T) {
+	t.Parallel()
+	one := func(d host.Definition) host.Options {
+		return host.Options{Sandboxes: map[string]host.Definition{"a": {}, "s": d}, Inject: map[string]shared.Engine{"stub": &stubEngine{name: "stub"}}}
+	}
+	for want, o := range map[string]host.Options{
+		`sandbox "s": engine: there is no engine "bwarp"; those there are: `:                            one(host.Definition{Engine: "bwarp"}),
+		`sandbox "s": filesystem: unknown value "hots"; use "minimal" or "host"`:                        one(host.Definition{Filesystem: "hots"}),
+		`sandbox "s": fallback: unknown value "ask"`:                                                    one(host.Definition{Fallback: "ask"}),
+		`sandbox "s": git: unknown value "none"`:                                                        one(host.Definition{Git: "none"}),
+		`sandbox "s": limits.enforce: unknown value "yes"`:                                              one(host.Definition{Limits: host.Limits{Enforce: "yes"}}),
+		`sandbox "s": limits.timeout: it is negative`:                                                   one(host.Definition{Limits: host.Limits{Timeout: -1}}),
+		`sandbox "s": limits.grace: it is negative`:                                                     one(host.Definition{Limits: host.Limits{Grace: -1}}),
+		`sandbox "s": limits.cpus: it is negative`:                                                      one(host.Definition{Limits: host.Limits{CPUs: math.NaN()}}),
+		`Options.StartTimeout is negative`:                                                              {StartTimeout: -1},
+		`Options.Approvals.SessionTTL is negative`:                                                      {Approvals: host.ApprovalOptions{SessionTTL: -1}},
+		`Options.Builtins is empty, and there is no other engine: call host.ServeBuiltin first in main`: {},
+		"": one(host.Definition{Engine: "seatbelt", Filesystem: host.FilesystemHost, Git: host.GitFull}), // of another platform
+	} {
+		o.Workspace.Root = t.TempDir()
+		h, err := host.New(t.Context(), o)
+		if err == nil {
+			h.Close()
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v; want %s", err, want)
 		}
 	}
 }

@@ -8,6 +8,22 @@ type (
 	Bind       = view.Bind
 	Limits     = view.Limits
 	Sensitive  = view.Sensitive
+	Fallback   = view.Fallback
+	Filesystem = view.Filesystem
+	Git        = view.Git
+	Enforce    = view.Enforce
+)
+
+// What attributes of a definition can say; see package view.
+const (
+	FallbackDeny      = view.FallbackDeny
+	FallbackApprove   = view.FallbackApprove
+	FilesystemMinimal = view.FilesystemMinimal
+	FilesystemHost    = view.FilesystemHost
+	GitProtected      = view.GitProtected
+	GitFull           = view.GitFull
+	EnforceRequired   = view.EnforceRequired
+	EnforceBestEffort = view.EnforceBestEffort
 )
 
 // DefaultGrace is how long a command that is timed out or cancelled has to

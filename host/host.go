@@ -82,11 +82,38 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	if o.EnginesOnly {
 		return h, nil
 	}
+	if err := h.validate(); err != nil {
+		return nil, err
+	}
 	if err := h.findWorkspace(ctx); err != nil {
 		h.session.Close()
 		return nil, err
 	}
 	return h, nil
+}
+
+// validate reports what no command could run with.
+func (h *Host) validate() error {
+	o := &h.options
+	switch {
+	case o.StartTimeout < 0:
+		return errors.New("Options.StartTimeout is negative")
+	case o.Approvals.SessionTTL < 0:
+		return errors.New("Options.Approvals.SessionTTL is negative")
+	case h.engines.None():
+		return errors.New("Options.Builtins is empty, and there is no other engine: call host.ServeBuiltin first in main, and give New what it returns")
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Sandboxes)) {
+		def := o.Sandboxes[name]
+		err := def.Validate()
+		if err == nil && !launch.IsAuto(def.Engine) && !h.engines.Known(launch.Name(def.Engine)) {
+			err = view.Invalid("engine", fmt.Sprintf("there is no engine %q", def.Engine), fmt.Sprintf("those there are: %q", h.engines.Names()))
+		}
+		if err != nil {
+			return &SandboxError{Sandbox: name, Err: err}
+		}
+	}
+	return nil
 }
 
 // findWorkspace resolves the workspace, and what of it is protected.

@@ -158,7 +158,7 @@ func TestSensitiveElsewhere(t *testing.T) {
 	r := tr.machine(t)
 	r.Sensitive, r.addOns = view.Sensitive{Deny: true, Harmless: []string{".env.example"}}, []string{tr.base + "/add-ons"}
 	want := []string{"file B/home/src/project/.env: sensitive file", "file B/home/src/project/sub/.env.local: sensitive file", "file B/opt/app/.env: sensitive file"}
-	for _, filesystem := range []string{"minimal", "host"} {
+	for _, filesystem := range []view.Filesystem{view.FilesystemMinimal, view.FilesystemHost} {
 		d := view.Definition{Filesystem: filesystem}
 		if got := tr.hiddenLines(t, r, d); !slices.Equal(got, want) {
 			t.Errorf("%s: got\n  %s", filesystem, strings.Join(got, "\n  "))

@@ -26,7 +26,7 @@ func (m *Machine) input(q *Request) *view.Input {
 		Protected: m.Protected, Programs: m.Programs, Trusted: m.Trusted, Reserved: m.Reserved, Engines: m.Engines, Outer: m.outer,
 		Roots: m.Workspace.Roots(), Control: m.controlSockets(),
 	}
-	if q.Filesystem == "host" {
+	if q.Filesystem == view.FilesystemHost {
 		in.Homes = m.homes()
 	}
 	if m.Owner != nil {

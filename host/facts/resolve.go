@@ -48,21 +48,14 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 		Home:    view.Home(m.home()),
 		Limits: shared.Limits{
 			Memory: q.Limits.Memory, CPUs: q.Limits.CPUs, PIDs: q.Limits.PIDs,
-			OpenFiles: q.Limits.OpenFiles, TempSize: q.Limits.TempSize,
+			OpenFiles: q.Limits.OpenFiles, TempSize: q.Limits.TempSize, BestEffort: q.Limits.Enforce == view.EnforceBestEffort,
 		},
 	}}
-	if q.Filesystem == "host" {
+	if q.Filesystem == view.FilesystemHost {
 		out.Spec.Filesystem = shared.FilesystemHost
 	}
 	if q.Network {
 		out.Spec.Network.Mode = shared.NetworkHost
-	}
-	switch q.Limits.Enforce {
-	case "", "required":
-	case "best_effort":
-		out.Spec.Limits.BestEffort = true
-	default:
-		return nil, view.Invalid("limits.enforce", fmt.Sprintf("unknown value %q", q.Limits.Enforce), `use "required" or "best_effort"`)
 	}
 	if m.Owner != nil {
 		user := m.Owner.User
@@ -101,7 +94,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		if err := out.Restrict(found); err != nil {
 			return err
 		}
-		if in.Git == "full" {
+		if in.Git == view.GitFull {
 			out.before.acting = m.Workspace.Acting(look.ctx, out.before.repositories, m.Owner.gitUser())
 		}
 	}

@@ -131,10 +131,8 @@ func TestResolveRefuses(t *testing.T) {
 		def             view.Definition
 		attribute, text string
 	}{
-		{view.Definition{Filesystem: "all"}, "filesystem", "minimal"},
 		{view.Definition{Workdir: "rel"}, "workdir", "absolute"},
 		{view.Definition{Workdir: "/a/../b"}, "workdir", "shortest form"},
-		{view.Definition{Limits: view.Limits{Enforce: "maybe"}}, "limits.enforce", "best_effort"},
 		{view.Definition{BindPaths: []view.Bind{{Host: "~/nothing"}}}, "bind_paths[0]", "optional = true"},
 		{view.Definition{BindPaths: []view.Bind{{Host: "~/cache"}, {Host: "../x"}}}, "bind_paths[1]", ".."},
 		{view.Definition{BindPaths: []view.Bind{{Host: ""}}}, "bind_paths[0]", "empty"},

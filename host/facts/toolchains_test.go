@@ -157,7 +157,7 @@ func TestToolchainsShowNoCredentials(t *testing.T) {
 	if want < 40 || len(planted) < 80 {
 		t.Fatalf("%d directories, %d files planted: is the table empty?", want, len(planted))
 	}
-	for _, filesystem := range []string{"minimal", "host"} {
+	for _, filesystem := range []view.Filesystem{view.FilesystemMinimal, view.FilesystemHost} {
 		r := tr.machine(t)
 		r.toolchains, r.Caller.UID = findToolchains(&r.Caller, nil), os.Getuid()
 		out, err := r.Resolve(t.Context(), Request{Name: "fast", Definition: view.Definition{Filesystem: filesystem}, Session: shared.Session{ID: "x", Dir: tr.base + "/session"}})

@@ -84,6 +84,25 @@ func (s *Engines) knows(name string) bool {
 	return builtin || declared || injected || attached || s.o.Dir != ""
 }
 
+// Known reports whether there is an engine of that name, here or on another platform.
+func (s *Engines) Known(name string) bool {
+	return slices.Contains(ours, name) || slices.Contains(s.Names(), name) || s.o.Dir != "" && s.beside(name)
+}
+
+// None reports that there is no engine at all.
+func (s *Engines) None() bool { return len(s.Names()) == 0 && !slices.ContainsFunc(ours, s.beside) }
+
+// beside reports whether an engine's program stands where those do that were installed with
+// this one.
+func (s *Engines) beside(name string) bool {
+	dir := s.dir()
+	if dir == "" {
+		return false
+	}
+	_, err := os.Lstat(filepath.Join(dir, programPrefix+name))
+	return err == nil
+}
+
 // Names lists the engines that are known, sorted.
 func (s *Engines) Names() []string {
 	names := map[string]bool{}
@@ -112,11 +131,8 @@ func (s *Engines) SeparatePrograms() map[string]string {
 	found := make(map[string]string, len(Separate))
 	for _, name := range Separate {
 		found[name] = ""
-		if dir := s.dir(); dir != "" {
-			path := filepath.Join(dir, programPrefix+name)
-			if _, err := os.Lstat(path); err == nil {
-				found[name] = path
-			}
+		if s.beside(name) {
+			found[name] = filepath.Join(s.dir(), programPrefix+name)
 		}
 	}
 	return found

@@ -1,7 +1,10 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -14,13 +17,13 @@ type Definition struct {
 	// Engine is "auto" (also ""), a built-in engine's name, or that of an
 	// entry in Options.Engines or Options.Inject.
 	Engine string
-	// Fallback says what happens when the engine cannot run here: "deny" or
-	// "approve". Empty means approve for auto and deny for a named engine.
-	Fallback string
+	// Fallback says what happens when the engine cannot run here. Empty means
+	// approve for auto and deny for a named engine.
+	Fallback Fallback
 	// Network gives the command the host's network.
 	Network bool
-	// Filesystem is "minimal" (also "") or "host"; see shared.Filesystem.
-	Filesystem string
+	// Filesystem is what lies beneath; empty means minimal.
+	Filesystem Filesystem
 	// ReadOnly makes the workspace itself read-only.
 	ReadOnly bool
 	// Workdir is where the workspace lies inside: "host" (also "") for its own
@@ -37,11 +40,8 @@ type Definition struct {
 	ProtectPaths []string
 	// ProtectPathsExcept are names among DefaultProtected that may be written.
 	ProtectPathsExcept []string
-	// Git is "protected" (also ""), which keeps what git obeys from being written -
-	// hooks, configuration and the like -, or "full", which gives that up: then a
-	// Report lists the hooks, and the settings that run commands, which have
-	// changed. Worktrees elsewhere are protected all the same.
-	Git string
+	// Git says whether what git obeys can be written; empty means protected.
+	Git Git
 	// UnixSockets are socket files that commands may connect to. All others in
 	// what is shown are hidden. One that nothing else shows is shown at its path.
 	UnixSockets []string
@@ -78,9 +78,55 @@ type Limits struct {
 	PIDs      uint64
 	OpenFiles uint64 // a process
 	TempSize  uint64 // bytes; see SessionOptions for what lasts
-	// Enforce is "required" (also ""), which refuses what nothing here can
-	// hold, or "best_effort", which reports it.
-	Enforce string
+	// Enforce says what becomes of a limit that nothing here can hold; empty means required.
+	Enforce Enforce
+}
+
+// What these attributes can say.
+type (
+	Fallback   string
+	Filesystem string
+	Git        string
+	Enforce    string
+)
+
+const (
+	FallbackDeny    Fallback = "deny"    // nothing runs
+	FallbackApprove Fallback = "approve" // a person may approve a run without the sandbox
+
+	FilesystemMinimal Filesystem = "minimal" // a curated operating system; see shared.Filesystem
+	FilesystemHost    Filesystem = "host"    // all of the host's files, read-only
+
+	GitProtected Git = "protected" // not the hooks, the configuration and the like
+	// GitFull gives that up: a Report lists the hooks, and the settings that run commands, which
+	// have changed. Worktrees elsewhere are protected all the same.
+	GitFull Git = "full"
+
+	EnforceRequired   Enforce = "required"    // the command is refused
+	EnforceBestEffort Enforce = "best_effort" // it runs, and the Report says what was not held
+)
+
+// Validate reports, by its attribute, what means nothing on any machine. A Host is not made
+// with such a definition.
+func (d *Definition) Validate() error {
+	l := &d.Limits
+	for _, limit := range []struct {
+		attribute string
+		negative  bool
+	}{{"timeout", l.Timeout < 0}, {"grace", l.Grace < 0}, {"cpus", !(l.CPUs >= 0)}} {
+		if limit.negative {
+			return Invalid("limits."+limit.attribute, "it is negative", "leave it out for none")
+		}
+	}
+	return cmp.Or(oneOf("fallback", d.Fallback, FallbackDeny, FallbackApprove), oneOf("filesystem", d.Filesystem, FilesystemMinimal, FilesystemHost),
+		oneOf("git", d.Git, GitProtected, GitFull), oneOf("limits.enforce", l.Enforce, EnforceRequired, EnforceBestEffort))
+}
+
+func oneOf[S ~string](attribute string, value S, known ...S) error {
+	if value == "" || slices.Contains(known, value) {
+		return nil
+	}
+	return Invalid(attribute, fmt.Sprintf("unknown value %q", value), fmt.Sprintf("use %q or %q", known[0], known[1]))
 }
 
 // DefaultGrace is how long a command that is timed out or cancelled has to

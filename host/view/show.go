@@ -25,17 +25,8 @@ const (
 // name the attribute at fault.
 func Show(in *Input, facts Facts) (*View, error) {
 	v := newView(in, facts)
-	switch in.Filesystem {
-	case "", "minimal", "host":
-	default:
-		return nil, invalidf("filesystem", `use "minimal" or "host"`, "unknown view %q", in.Filesystem)
-	}
-	switch in.Git {
-	case "", "protected":
-	case "full":
+	if v.gitWritable {
 		v.Remarks = append(v.Remarks, `git = "full": a command can write the hooks and the configuration that git outside of the sandbox obeys`)
-	default:
-		return nil, invalidf("git", `use "protected" or "full"`, "unknown value %q", in.Git)
 	}
 	if in.Session.Home != "" && v.home() != "" {
 		v.show(shared.Entry{Source: in.Session.Home, Path: v.home(), Access: shared.ReadWrite, Why: OriginHome})

@@ -66,7 +66,7 @@ type Hold struct {
 }
 
 func newView(in *Input, facts Facts) *View {
-	return &View{in: in, facts: facts, wholeHost: in.Filesystem == "host", gitWritable: in.Git == "full", byPath: map[string]int{}, bySource: map[string][]int{}}
+	return &View{in: in, facts: facts, wholeHost: in.Filesystem == FilesystemHost, gitWritable: in.Git == GitFull, byPath: map[string]int{}, bySource: map[string][]int{}}
 }
 
 // Table gives the entries, sorted.
