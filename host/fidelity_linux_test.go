@@ -92,8 +92,7 @@ func outcome(err error) string {
 	}{
 		{context.Canceled, "context canceled"},
 		{exec.ErrWaitDelay, "ErrWaitDelay"},
-		{exec.ErrNotFound, "not found"}, {shared.ErrNotFound, "not found"}, {fs.ErrNotExist, "not found"},
-		{shared.ErrNotExecutable, "not executable"}, {fs.ErrPermission, "not executable"},
+		{exec.ErrNotFound, "not found"}, {fs.ErrNotExist, "not found"}, {fs.ErrPermission, "not executable"},
 		{os.ErrProcessDone, "process done"},
 		{os.ErrClosed, "closed"},
 		{errTest, "the test's error"},

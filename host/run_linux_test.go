@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -113,7 +115,7 @@ func TestEnds(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", test.script, err, test.want)
 		}
 	}
-	if err := h.Command(t.Context(), "fast", "no-such-command").Run(); !errors.Is(err, shared.ErrNotFound) {
+	if err := h.Command(t.Context(), "fast", "no-such-command").Run(); !errors.Is(err, shared.ErrNotFound) || !errors.Is(err, exec.ErrNotFound) || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing command: %v", err)
 	}
 	if err := h.Command(t.Context(), "fast", "/etc/passwd").Run(); !errors.Is(err, shared.ErrNotExecutable) {

@@ -1,6 +1,10 @@
 package shared
 
-import "errors"
+import (
+	"errors"
+	"io/fs"
+	"os/exec"
+)
 
 // The kinds of error that an engine can give, each of which errors.Is
 // recognises on the host's side of the wire as well.
@@ -16,15 +20,17 @@ var (
 	// command without its sandbox for this kind of error and for no other, so an
 	// engine gives it where it knows the reason, and never for one it cannot tell.
 	// Inside a sandbox nobody must be able to bring it about.
-	ErrUnusable error = unusable{}
+	ErrUnusable error = &kind{"engine cannot work on this machine", []error{ErrUnavailable}}
 	// ErrInvalidSpec: a Spec, Command or option has a value that makes no sense.
 	ErrInvalidSpec = errors.New("invalid request")
 	// ErrDenied: the operating system or the engine's own policy refused.
 	ErrDenied = errors.New("denied")
-	// ErrNotFound: the command does not exist inside the sandbox.
-	ErrNotFound = errors.New("command not found")
-	// ErrNotExecutable: the command exists inside and cannot be executed.
-	ErrNotExecutable = errors.New("command not executable")
+	// ErrNotFound: the command does not exist inside the sandbox. It is an exec.ErrNotFound and
+	// an fs.ErrNotExist, too, as package os/exec has them.
+	ErrNotFound error = &kind{"command not found", []error{exec.ErrNotFound, fs.ErrNotExist}}
+	// ErrNotExecutable: the command exists inside and cannot be executed. It is an
+	// fs.ErrPermission, too.
+	ErrNotExecutable error = &kind{"command not executable", []error{fs.ErrPermission}}
 	// ErrClosed: the sandbox or the engine was closed before the call.
 	ErrClosed = errors.New("already closed")
 	// ErrBroken: the sandbox ended in a way that hides how the command ended.
@@ -34,10 +40,14 @@ var (
 	ErrEngineLost = errors.New("engine process is gone")
 )
 
-type unusable struct{}
+// kind is a sentinel that is others as well.
+type kind struct {
+	text string
+	also []error
+}
 
-func (unusable) Error() string { return "engine cannot work on this machine" }
-func (unusable) Unwrap() error { return ErrUnavailable }
+func (k *kind) Error() string   { return k.text }
+func (k *kind) Unwrap() []error { return k.also }
 
 // Error is an error that says what was at fault and what to do about it. It
 // crosses the wire whole.
