@@ -19,6 +19,7 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/dial"
 )
 
 // Start starts the command. An error that is shared.ErrNotFound or
@@ -227,34 +228,36 @@ func (c *Cmd) begin(ctx context.Context) error {
 // but write git's configuration and make and remove worktrees, one start in three fails.
 const startTries = 5
 
-// startVia opens the sandbox and starts the command in it. Where its engine refused what was found
-// on the machine a moment ago, nothing has run and the reason can be gone: somebody has
-// removed or replaced a file meanwhile. Then the machine is looked at anew.
+// startVia opens the sandbox and starts the command in it. What its engine refused can be what
+// was found on the machine a moment ago, which somebody has removed or replaced meanwhile; an
+// engine that crashed may not have been asked at all. Nothing has run then, and the machine is
+// looked at anew.
 func (c *Cmd) startVia(ctx context.Context, via route) (err error) {
 	for range startTries {
 		var opened *openSandbox
 		if opened, err = c.host.sandbox(c.opening(ctx), c.sandbox, via); err == nil {
 			err = c.startIn(ctx, opened, opened.decision)
 		}
-		if _, refused := errors.AsType[*refusedView](err); !refused || ctx.Err() != nil {
+		if _, ok := errors.AsType[*passing](err); !ok || ctx.Err() != nil {
 			return err
 		}
 	}
 	return err
 }
 
-// refusedView is an error of an engine about what it was to show, as it was found before.
-type refusedView struct{ error }
+// passing is an engine's error that may not be met again.
+type passing struct{ error }
 
-func (e *refusedView) Unwrap() error { return e.error }
+func (e *passing) Unwrap() error { return e.error }
 
-// asRefusedView marks an engine's error that may be one.
-func asRefusedView(err error) error {
-	lasting := errors.Is(err, shared.ErrUnusable) || errors.Is(err, shared.ErrEngineLost)
-	if !lasting && (errors.Is(err, shared.ErrInvalidSpec) || errors.Is(err, shared.ErrDenied) || errors.Is(err, shared.ErrUnavailable)) {
-		return &refusedView{err}
+// mayPass marks what is told of an engine's err, if that is one.
+func mayPass(err, told error) error {
+	_, unasked := errors.AsType[*dial.NotAskedError](err)
+	refused := errors.Is(err, shared.ErrInvalidSpec) || errors.Is(err, shared.ErrDenied) || errors.Is(err, shared.ErrUnavailable)
+	if unasked || refused && !errors.Is(err, shared.ErrUnusable) {
+		return &passing{told}
 	}
-	return err
+	return told
 }
 
 // beginUnsandboxed starts a command without its sandbox, if that is approved.
@@ -371,7 +374,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 			opened.engine.Doubt()
 			return ctx.Err()
 		}
-		return c.sandboxError(asRefusedView(err))
+		return mayPass(err, c.sandboxError(err))
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
+	"golang.org/x/sys/unix"
 )
 
 // children lists the processes whose parent is pid, with their command lines.
@@ -240,6 +241,43 @@ func engineOf(t *testing.T, word string) int {
 		pid, _ = strconv.Atoi(strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))[1])
 	}
 	return pid
+}
+
+// A command that begins once its engine is dead has a new one, whether the host knows of that
+// death yet or not.
+func TestDeadEngine(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil)
+	for i := range 20 {
+		word := fmt.Sprintf("2000.%d%d", os.Getpid(), i)
+		cmd := h.Command(t.Context(), "fast", "sleep", word)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		engine := engineOf(t, word)
+		if err := cmd.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Wait()
+		pidfd, err := unix.PidfdOpen(engine, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		// Its last thread is gone; who reaps it need not have run yet.
+		if !eventually(func() bool {
+			n, _ := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+			return n == 1
+		}) {
+			t.Fatal("the engine does not die")
+		}
+		unix.Close(pidfd)
+		if err := h.Command(t.Context(), "fast", "true").Run(); err != nil {
+			t.Errorf("the next command: %v", err)
+		}
+	}
 }
 
 // An engine that is stopped holds up nobody: what it was to run ends with its time or

@@ -204,7 +204,7 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 		engine.Doubt()
 	}
 	if err != nil {
-		return nil, asRefusedView(engine.Lost(err))
+		return nil, mayPass(err, engine.Lost(err))
 	}
 	return &openSandbox{Sandbox: sandbox, name: name, def: def, resolved: resolved, engine: engine, decision: decided,
 		running: new(atomic.Int64)}, nil

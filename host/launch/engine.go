@@ -84,14 +84,7 @@ func (e *Engine) Usable(ctx context.Context) (bool, error) {
 }
 
 // running reports whether the engine's process has not ended.
-func (e *Engine) running() bool {
-	select {
-	case <-e.process.Exited():
-		return false
-	default:
-		return true
-	}
-}
+func (e *Engine) running() bool { return !e.process.Gone() }
 
 // Kill kills the engine's process, if that is ours to kill, and is hanging.
 func (e *Engine) Kill() {

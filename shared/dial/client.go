@@ -12,6 +12,7 @@ import (
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"github.com/sbxhost/sbxhost/shared/wire"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 )
 
 // New gives the engine at the other end of conn. With the channel of the
@@ -173,6 +174,14 @@ func errSandboxClosed() error {
 	return &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
 }
 
+// NotAskedError is of a command that its engine was not asked to start: nothing of it has run.
+type NotAskedError struct{ Err error }
+
+func (e *NotAskedError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *NotAskedError) Unwrap() error { return e.Err }
+
 func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
 	if s.closed.Load() {
 		return nil, errSandboxClosed()
@@ -199,9 +208,13 @@ func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio sha
 	if err != nil {
 		return nil, err
 	}
+	var asked peer.Peer // without an address where there was no connection to ask by
 	stream, first, cancel, err := firstReply(ctx, nil, func(ctx context.Context) (grpc.ServerStreamingClient[pb.RunReply], error) {
-		return s.client.engine.Run(ctx, req)
+		return s.client.engine.Run(ctx, req, grpc.Peer(&asked))
 	})
+	if err != nil && asked.Addr == nil {
+		err = &NotAskedError{err}
+	}
 	if err != nil {
 		if len(req.StdioToken) > 0 && ctx.Err() != nil { // the engine may never have seen the request
 			s.client.channel.abandon(wire.FilesToken(req.StdioToken))

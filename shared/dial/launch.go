@@ -191,6 +191,10 @@ func (l *Launched) Signal(sig syscall.Signal) error { return l.runner.signal(sig
 // the connection itself: the channel ends.
 func (l *Launched) Disconnect() { l.channel.Close() }
 
+// Gone reports whether the engine's process has ended: sooner than Exited, which is closed
+// when all is known of it.
+func (l *Launched) Gone() bool { return l.runner.gone() }
+
 // Exited is closed when the engine's process has ended.
 func (l *Launched) Exited() <-chan struct{} { return l.runner.exited }
 

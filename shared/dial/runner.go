@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-plugin"
+	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/proc"
 	"github.com/sbxhost/sbxhost/shared/wire"
@@ -112,6 +113,21 @@ func (r *runner) started() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.running
+}
+
+// gone reports whether the process has ended, if it is not reaped yet either.
+func (r *runner) gone() bool {
+	select {
+	case <-r.exited:
+		return true
+	default:
+	}
+	ended := false
+	_ = r.cmd.Process.WithHandle(func(pidfd uintptr) { // which some systems do not have
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+		ended = n == 1 && err == nil
+	})
+	return ended
 }
 
 // Wait waits for the process to be reaped.
