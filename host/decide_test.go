@@ -639,3 +639,34 @@ func TestNewValidates(t *testing.T) {
 		}
 	}
 }
+
+// What noop does nothing for is told, attribute by attribute.
+func TestNoopTellsWhatItDoesNotHold(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		def  host.Definition
+		want string
+	}{
+		{host.Definition{Network: true}, ""},
+		{host.Definition{}, "network = false"},
+		{host.Definition{ReadOnly: true, DenyPaths: []string{"a"}, ProtectPaths: []string{"b"}}, "network = false, read_only, deny_paths, protect_paths"},
+	} {
+		s := stubs{noop: noopStub()}
+		tt.def.Engine = "noop"
+		cmd := s.host(t, tt.def, nil).Command(t.Context(), "", "true")
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, note := range cmd.Report().Degraded {
+			what, ok := strings.CutSuffix(note, ` is not held: engine "noop" does not isolate commands`)
+			if !ok {
+				t.Errorf("told %q", note)
+			}
+			got = append(got, what)
+		}
+		if strings.Join(got, ", ") != tt.want {
+			t.Errorf("%+v: told of %q, want %s", tt.def, got, tt.want)
+		}
+	}
+}

@@ -51,9 +51,29 @@ func (sb *openSandbox) forCommand(now *facts.Resolved, releaseHeld func()) *open
 	one.releaseHeld, one.resolved = releaseHeld, &r
 	r.Spec = sb.resolved.Spec
 	if r.Spec.Unconfined {
-		r.Notes = nil // which are about mounts
+		r.Notes = sb.unheld() // the others are about mounts
 	}
 	return &one
+}
+
+// unheld tells of each attribute that noop, where a definition names it, does nothing for. Other
+// engines without isolation may hold something; who approves a run without a sandbox was told.
+func (sb *openSandbox) unheld() (notes []string) {
+	d := &sb.def
+	if sb.engine.Info.Name != unconfinedEngine || sb.decision.Rule != policy.RuleEngineNamed {
+		return nil
+	}
+	for _, p := range []struct {
+		text  string
+		asked bool
+	}{
+		{"network = false", !d.Network}, {"read_only", d.ReadOnly}, {"deny_paths", len(d.DenyPaths) > 0}, {"protect_paths", len(d.ProtectPaths) > 0},
+	} {
+		if p.asked {
+			notes = append(notes, fmt.Sprintf("%s is not held: engine %q does not isolate commands", p.text, unconfinedEngine))
+		}
+	}
+	return notes
 }
 
 // sandbox gives the opened sandbox of a definition, opening it if need be. The
@@ -193,9 +213,6 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 		if decided, err = h.decideEngine(def, engine.Info, &spec); err != nil {
 			return nil, err
 		}
-	}
-	if resolved.Spec.Unconfined {
-		resolved.Notes = nil // which are about mounts
 	}
 	setStage(ctx, "engine %q opened the sandbox", engine.Info.Name)
 	spec.Prepare = !h.options.OneShot
