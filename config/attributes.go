@@ -45,14 +45,18 @@ func (b *block[T]) read(d *decoder, body hcl.Body, at hcl.Range, to *T) *hcl.Bod
 	content := d.content(body, &b.schema)
 	for _, a := range b.attributes {
 		attr := content.Attributes[a.name]
-		if attr == nil {
+		var it item
+		evaluated := true
+		if attr != nil {
+			it, evaluated = d.item(attr)
+		}
+		switch it.name = b.prefix + a.name; {
+		case !evaluated:
+		case attr == nil, it.val.IsNull(): // null is not set, as in Terraform
 			if a.needs != "" {
 				d.report(at, "Missing attribute", a.needs)
 			}
-			continue
-		}
-		if it, ok := d.item(attr); ok {
-			it.name = b.prefix + a.name
+		default:
 			a.read(d, it, to)
 		}
 	}

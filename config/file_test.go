@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -133,6 +134,30 @@ func TestLongFilesAreNotDeepOnes(t *testing.T) {
 	}
 	if _, diags := Parse("/x.hcl", []byte(b.String()), EvalInput{}); diags.HasErrors() {
 		t.Error(render(t, diags[:1]))
+	}
+}
+
+// As in Terraform; what must be set is missing then.
+func TestNullIsNotSet(t *testing.T) {
+	t.Parallel()
+	const null = `sandbox "s" {
+  engine     = null
+  network    = null
+  deny_paths = env.MISSING
+  env        = null
+  limits {
+    timeout = null
+    memory  = env.MISSING
+  }
+}
+`
+	f := parse(t, null)
+	opts, _ := f.Options()
+	if want, got := parse(t, "sandbox \"s\" {\n  limits {}\n}\n").options.Sandboxes["s"], opts.Sandboxes["s"]; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if _, diags := Parse("/x/config.hcl", []byte("sandbox \"s\" {}\naudit {\n  path = null\n}\n"), testInput()); !strings.Contains(diags.Error(), "An audit block needs path") {
+		t.Errorf("an audit block without a path: %v", diags)
 	}
 }
 

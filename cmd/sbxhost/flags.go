@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -127,10 +128,19 @@ func (f *runFlags) register(fs *flag.FlagSet) {
 	})
 }
 
+// networkVariables say how the network is reached, and whom programs there may trust.
+var networkVariables = []string{
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
+}
+
 // apply changes a definition as the flags say.
 func (f *runFlags) apply(d *host.Definition) {
 	if f.network != nil {
 		d.Network = *f.network
+		if d.Network { // which may be reached by a proxy alone
+			d.EnvPassthrough = slices.Concat(d.EnvPassthrough, networkVariables)
+		}
 	}
 	if f.readOnly != nil {
 		d.ReadOnly = *f.readOnly

@@ -133,6 +133,8 @@ func TestResolveRefuses(t *testing.T) {
 	}{
 		{view.Definition{Workdir: "rel"}, "workdir", "absolute"},
 		{view.Definition{Workdir: "/a/../b"}, "workdir", "shortest form"},
+		{view.Definition{BindPaths: []view.Bind{{Host: "/proc"}}}, "bind_paths[0]", "each command has a /proc of its own"},
+		{view.Definition{BindPaths: []view.Bind{{Host: "/proc/self"}}}, "bind_paths[0]", "each command has a /proc of its own"},
 		{view.Definition{BindPaths: []view.Bind{{Host: "~/nothing"}}}, "bind_paths[0]", "optional = true"},
 		{view.Definition{BindPaths: []view.Bind{{Host: "~/cache"}, {Host: "../x"}}}, "bind_paths[1]", ".."},
 		{view.Definition{BindPaths: []view.Bind{{Host: ""}}}, "bind_paths[0]", "empty"},

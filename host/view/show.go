@@ -173,6 +173,8 @@ func (v *View) showBind(attribute string, b Bind) error {
 		return invalidf(attribute, "create it, or say optional = true to do without it", "%q does not exist", raw)
 	case way.End == "/":
 		return Invalid(attribute, "the whole host cannot be bound", `say filesystem = "host" to show it read-only`)
+	case paths.Inside("/proc", way.End):
+		return invalidf(attribute, "leave it out", "%q cannot be bound: it shows the host's processes, and each command has a /proc of its own", raw)
 	}
 	e := shared.Entry{Source: way.End, Path: way.End, Access: shared.ReadOnly, Why: attribute}
 	if b.Writable {

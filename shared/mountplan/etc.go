@@ -31,7 +31,7 @@ var etcAllowed = [...]string{
 	// shells read these on login
 	"profile", "profile.d", "bash.bashrc", "bashrc", "shells",
 	// tools that do not run, or not well, without
-	"gitconfig", "mime.types", "magic", "fonts", "perl", "java", "maven/m2.conf", "maven/logging",
+	"gitconfig", "manpath.config", "man_db.conf", "mime.types", "magic", "fonts", "perl", "java", "maven/m2.conf", "maven/logging",
 }
 
 // etcFamilies are further names, of which there is one for each version.
