@@ -45,7 +45,10 @@ MODULE  := github.com/sbxhost/sbxhost
 # programs that were built without it, or what they link takes a minute to build with it.
 PLAIN   ?= cmd/sbxhost-telemetry config docs/% examples/% glob hostpath host/view paths plugins/docker% plugins/seatbelt% policy shared/mountplan shared/seccomp test test/%
 PACKAGES = $(shell $(GO) list work)
-WITHOUT  = $(filter $(addprefix $(MODULE)/,$(PLAIN)),$(PACKAGES))
+# The longest start first: one that starts last has a core idle beside it for minutes.
+LONGEST  = $(addprefix $(MODULE)/,test plugins/docker docs/examples/sbxhost-engine-podman)
+PLAINLY  = $(filter $(addprefix $(MODULE)/,$(PLAIN)),$(PACKAGES))
+WITHOUT  = $(filter $(PLAINLY),$(LONGEST)) $(filter-out $(LONGEST),$(PLAINLY))
 WITHKIT  = $(filter-out $(WITHOUT),$(addprefix $(MODULE)/,plugins/native plugins/bwrap plugins/noop plugins/docker shared/enginetest))
 # Most tests of these wait for another process more than they compute.
 WAITING  = -parallel 6
@@ -65,7 +68,7 @@ unit: ## the tests alone
 	cd tools && GOWORK=off $(GO) test $(TESTING) ./...
 
 # What differs for a user, by programs that this user has built: USER_BIN has them.
-USER_TESTS   := plugins/native plugins/bwrap plugins/docker docs/examples/sbxhost-engine-podman examples/engine-firejail shared/holder shared/sandboxinit host test
+USER_TESTS   := test plugins/docker host plugins/native plugins/bwrap docs/examples/sbxhost-engine-podman shared/holder examples/engine-firejail shared/sandboxinit # longest first
 USER_PROGRAMS = $(MODULE)/cmd/sbxhost $(MODULE)/cmd/sbxhost-telemetry $(foreach e,$(ENGINES),$(MODULE)/plugins/$(e)/sbxhost-engine-$(e)) \
 	$(addprefix $(MODULE)/,shared/sandboxinit/sbxhost-init shared/enginetest/testdata/probe docs/examples/sbxhost-engine-podman)
 # Of package test, what is about the documents and the source, and not about who runs it.
