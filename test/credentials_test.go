@@ -4,6 +4,7 @@ package test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/pem"
@@ -219,7 +220,7 @@ sandbox "agent" {
 		}
 		// Nor any environment but those of sbxhost and the command, nor any file: the
 		// session's, the audit log's, what engine and holder keep beside them.
-		const held = canaryToken + "-held"
+		held := canaryToken + rand.Text() // another run of this test on the machine holds another
 		auditLog := filepath.Join(p.home, "audit.jsonl")
 		hold := exec.Command(filepath.Join(bin, "sbxhost"), "exec", "-config", config, "-sandbox", "with", "-session", "canary", "--", "sh", "-c", `echo "${#GITHUB_TOKEN}"; read x`)
 		hold.Dir = p.project

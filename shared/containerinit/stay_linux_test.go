@@ -67,9 +67,9 @@ func TestStay(t *testing.T) {
 	everything(t, out) // which ends with the last that holds it
 	// The second finds the same pid 1.
 	f.line = early
-	conn, out = f.run(1, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "cat /proc/[0-9]*/comm 2>/dev/null | grep -c sleep"}, Env: env})
+	conn, out = f.run(1, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "all=$(cat /proc/[0-9]*/comm 2>/dev/null); echo \"$all\" | grep -c sleep; echo \"$all\" | grep -c '^cat$'"}, Env: env})
 	conn.Wait()
-	if got := everything(t, out); got != "0\n" || f.ended() != 1 {
+	if got := everything(t, out); got != "0\n1\n" || f.ended() != 1 { // the control: cat has seen itself
 		t.Errorf("what the first had run is there: %q", got)
 	}
 	// A third at once, whose command ends before the second's.
