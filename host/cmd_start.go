@@ -200,6 +200,9 @@ func (c *Cmd) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.mu.Lock()
+	c.report.Sandbox = name // of a refusal, too
+	c.mu.Unlock()
 	facts, err := c.host.facts(def)
 	if err != nil {
 		return &SandboxError{Sandbox: name, Err: err}

@@ -575,6 +575,9 @@ func TestRefusedViewIsTriedAgain(t *testing.T) {
 		if err := cmd.Run(); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+		if got := cmd.Report().Sandbox; got != "a" {
+			t.Errorf("%s: the report is of sandbox %q", name, got)
+		}
 		if ran := len(s.platform.runs); (tt.want == nil) != (ran == 1) || ran > 1 || len(s.platform.refusals) != tt.left {
 			t.Errorf("%s: it ran %d times, and the engine was to refuse %d times more", name, ran, len(s.platform.refusals))
 		}
