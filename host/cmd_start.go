@@ -19,7 +19,6 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/dial"
 )
 
 // Start starts the command. An error that is shared.ErrNotFound or
@@ -255,9 +254,8 @@ func (e *passing) Unwrap() error { return e.error }
 
 // mayPass marks what is told of an engine's err, if that is one.
 func mayPass(err, told error) error {
-	_, unasked := errors.AsType[*dial.NotAskedError](err)
 	refused := errors.Is(err, shared.ErrInvalidSpec) || errors.Is(err, shared.ErrDenied) || errors.Is(err, shared.ErrUnavailable)
-	if unasked || refused && !errors.Is(err, shared.ErrUnusable) {
+	if launch.NotAsked(err) || refused && !errors.Is(err, shared.ErrUnusable) {
 		return &passing{told}
 	}
 	return told

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
+	"github.com/sbxhost/sbxhost/shared/nsengine"
 )
 
 // tryPatience bounds each program that is tried.
@@ -117,6 +118,10 @@ func container() finding {
 			f.Consequence = "what the container withholds, such as mounting /proc, sandboxes inside lack too"
 			f.Fix = "if the engines fail below: run the container with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, or privileged"
 		}
+	}
+	if nsengine.InSandbox() {
+		f.State, f.Found = stateLimited, "inside a sandbox of sbxhost"
+		f.Consequence, f.Fix = "no namespaces can be made here, unless its definition says so", nsengine.FixSandbox
 	}
 	return f
 }

@@ -83,6 +83,13 @@ func (e *Engine) Usable(ctx context.Context) (bool, error) {
 	return e.process == nil || !e.hung.Load() && e.running(), nil // its end takes a moment
 }
 
+// NotAsked reports of an error of a command's start that the engine was not asked for it:
+// nothing of it has run.
+func NotAsked(err error) bool {
+	_, ok := errors.AsType[*dial.NotAskedError](err)
+	return ok
+}
+
 // running reports whether the engine's process has not ended.
 func (e *Engine) running() bool { return !e.process.Gone() }
 

@@ -12,6 +12,7 @@ type Kernel struct {
 	MaxNamespaces     string // /proc/sys/user/max_user_namespaces
 	AppArmorRestrict  string // /proc/sys/kernel/apparmor_restrict_unprivileged_userns
 	Container         bool   // this machine is itself a container
+	Sandbox           bool   // this process is in a sandbox of this project's
 	Root              bool   // the caller is uid 0
 }
 
@@ -22,6 +23,7 @@ func LookAtKernel() Kernel {
 		MaxNamespaces:     content("/proc/sys/user/max_user_namespaces"),
 		AppArmorRestrict:  content("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
 		Root:              os.Geteuid() == 0,
+		Sandbox:           InSandbox(),
 	}
 	for _, mark := range [...]string{"/.dockerenv", "/run/.containerenv"} {
 		if _, err := os.Lstat(mark); err == nil {
@@ -30,6 +32,9 @@ func LookAtKernel() Kernel {
 	}
 	return k
 }
+
+// InSandbox reports whether the first process here is the init of a sandbox.
+func InSandbox() bool { return content("/proc/1/comm") == "sbxhost-init" }
 
 func content(path string) string {
 	b, _ := os.ReadFile(path)
@@ -40,6 +45,7 @@ func content(path string) string {
 const (
 	FixMaxNamespaces = "as root: sysctl -w user.max_user_namespaces=15000, and keep it in /etc/sysctl.d"
 	FixContainer     = "start the outer container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined (podman: --security-opt unmask=ALL; Kubernetes: procMount: Unmasked), or use an engine that needs no namespaces"
+	FixSandbox       = "say config { nested_userns = true } in the definition of the sandbox around it"
 	FixModule        = "look for a seccomp filter or a security module (AppArmor, SELinux) that denies it: grep Seccomp /proc/self/status, dmesg, the audit log"
 	fixClone         = "as root: sysctl -w kernel.unprivileged_userns_clone=1, and keep it in /etc/sysctl.d"
 )
@@ -48,6 +54,11 @@ const (
 // helps against AppArmor. It is pure.
 func (k Kernel) Refused(appArmor string) (reason, fix string) {
 	switch {
+	case k.Sandbox && k.Root:
+		// Since Linux 5.12 it takes CAP_SETFCAP to map uid 0, which no command has.
+		return "this is inside a sandbox, where root has no rights in namespaces of its own", "run the sandbox around it as an ordinary user, with config { nested_userns = true }"
+	case k.Sandbox:
+		return "this is inside a sandbox, which lets its commands make no namespaces", FixSandbox
 	case k.MaxNamespaces == "0":
 		return "user namespaces are switched off: user.max_user_namespaces is 0", FixMaxNamespaces
 	case k.UnprivilegedClone == "0" && !k.Root:
