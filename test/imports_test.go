@@ -86,7 +86,7 @@ var rules = []rule{
 	{packages: "host", ours: []string{"host/*", "hostpath", "policy", "approvals", "audit", "sessiondir", "workspace", "stubs", "shared", "shared/wire"}},
 	{packages: "config", ours: []string{"host", "host/launch", "host/env", "host/view", "policy", "audit", "shared", "glob"}},
 	{packages: "telemetry", others: []string{}},
-	{packages: "cmd/sbxhost", ours: []string{"hostpath", "config", "host", "host/launch", "host/view", "policy", "approvals", "audit", "shared", "shared/cmdengine/cgroup", "shared/dial", "shared/enginetest", "shared/proc", "shared/sandboxinit", "shared/wire", "plugins/*", "telemetry"}},
+	{packages: "cmd/sbxhost", ours: []string{"hostpath", "config", "host", "host/launch", "host/view", "policy", "approvals", "audit", "shared", "shared/cmdengine/cgroup", "shared/dial", "shared/enginetest", "shared/nsengine", "shared/proc", "shared/sandboxinit", "shared/wire", "plugins/*", "telemetry"}},
 	{packages: "cmd/sbxhost-telemetry", ours: []string{"telemetry"}, others: []string{"go.opentelemetry.io/otel", "github.com/go-logr/logr"}},
 	{packages: "test", ours: []string{}},
 	{packages: "docs/man", others: []string{}},
