@@ -329,9 +329,9 @@ func TestFakeEvents(t *testing.T) {
 	}
 	var told []string
 	for e := range process.Events() {
-		told = append(told, string(e.Kind)+" "+e.Details["attribute"]+e.Details["limit"])
+		told = append(told, string(e.Kind)+" "+e.Details["path"]+e.Details["limit"])
 	}
-	if want := []string{"degraded workspace", "limit pids"}; !slices.Equal(told, want) {
+	if want := []string{"limit pids", "degraded " + spec.Table[0].Path}; !slices.Equal(told, want) {
 		t.Errorf("%q", told)
 	}
 }

@@ -59,7 +59,6 @@ func newEngine(p platform) shared.Engine {
 		Launch: e.launch,
 		Plan:   e.plan,
 		Attend: e.attend,
-		Events: func(spec *shared.Spec, _ *shared.Command) []shared.Event { return events(spec) },
 	})
 }
 

@@ -119,11 +119,12 @@ func (s *sandbox) planned(cmd *shared.Command) (shared.Plan, error) {
 }
 
 func (s *sandbox) told(cmd *shared.Command) []shared.Event {
+	list := s.unheldEvents()
 	switch {
 	case s.attached.Events != nil:
-		return s.attached.Events(cmd)
+		return append(list, s.attached.Events(cmd)...)
 	case s.engine.config.Events != nil:
-		return s.engine.config.Events(&s.spec, cmd)
+		return append(list, s.engine.config.Events(&s.spec, cmd)...)
 	}
-	return s.unheldEvents()
+	return list
 }

@@ -109,8 +109,9 @@ type Config struct {
 	Attend func(launched *exec.Cmd, emit func(shared.Event)) (ended func())
 
 	// Events are told when a command has started: what is degraded, which
-	// mechanism holds a limit. Times are filled in. Nil tells the limits that Features lack
-	// and overlays that are none, and of a Spec that is Unconfined the hidden paths, too.
+	// mechanism holds a limit. Times are filled in. They come after what this package tells
+	// itself: the limits that Features lack, overlays that are none, and of a Spec that is
+	// Unconfined the hidden paths.
 	Events func(spec *shared.Spec, cmd *shared.Command) []shared.Event
 }
 

@@ -49,14 +49,14 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 	if err := admit(&e.config.Info, &spec); err != nil {
 		return nil, err
 	}
+	if err := unheld(&e.config.Info, &spec); err != nil {
+		return nil, err
+	}
 	spec = clone(spec)
 	if e.config.Open != nil {
 		if err := e.config.Open(ctx, &spec); err != nil {
 			return nil, err
 		}
-	}
-	if err := unheld(&e.config.Info, &spec); err != nil {
-		return nil, err
 	}
 	credential, err := credentialFor(spec.User, processIdentity())
 	if err != nil {

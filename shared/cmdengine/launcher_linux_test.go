@@ -147,7 +147,7 @@ func TestFilterIsLoaded(t *testing.T) {
 	}
 }
 
-// What an isolating engine does not hold, and may not, is told where it has no Events.
+// What an isolating engine does not hold, and may not, is told before what it tells itself.
 func TestUnheldIsTold(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -155,9 +155,17 @@ func TestUnheldIsTold(t *testing.T) {
 		Limits: shared.Limits{PIDs: 5, BestEffort: true},
 		Table:  []shared.Entry{{Source: dir, Path: dir, Access: shared.Overlay, Degradable: true}},
 	}
+	own := func() []shared.Event { return []shared.Event{{Kind: shared.EventDegraded, Message: "its own"}} }
 	for name, change := range map[string]func(*Config){
-		"limit limits.pids is not held by engine \"inside\"": func(*Config) {},
-		"": func(c *Config) { c.Events = func(*shared.Spec, *shared.Command) []shared.Event { return nil } },
+		"nothing": func(*Config) {},
+		"Events": func(c *Config) {
+			c.Events = func(*shared.Spec, *shared.Command) []shared.Event { return own() }
+		},
+		"Attach": func(c *Config) {
+			c.Attach = func(context.Context, *shared.Spec) (*Attachment, error) {
+				return &Attachment{Events: func(*shared.Command) []shared.Event { return own() }}, nil
+			}
+		},
 	} {
 		c := config(inside)
 		change(&c)
@@ -171,13 +179,28 @@ func TestUnheldIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name == "" {
-			if len(got) > 0 || len(plan.Notes) > 0 {
-				t.Errorf("told %q, %q", got, plan.Notes)
-			}
-		} else if len(got) != 2 || got[0] != name || !strings.Contains(got[1], dir) || len(plan.Notes) != 2 {
-			t.Errorf("told %q, %q", got, plan.Notes)
+		want := []string{`limit limits.pids is not held by engine "inside"`, "degraded " + dir + ` is read-only and has no overlay: engine "inside" makes none`}
+		if name != "nothing" {
+			want = append(want, "degraded its own")
 		}
+		if !slices.Equal(got, want) || len(plan.Notes) != 2 {
+			t.Errorf("%s: told %q, %q", name, got, plan.Notes)
+		}
+	}
+}
+
+// Open is given no Spec that is refused without it.
+func TestOpenIsLast(t *testing.T) {
+	t.Parallel()
+	c := config(direct)
+	c.Open = func(context.Context, *shared.Spec) error {
+		t.Error("Open was called")
+		return nil
+	}
+	spec := specFor(direct)
+	spec.Limits.PIDs = 3
+	if _, err := New(c).Open(t.Context(), spec); !errors.Is(err, shared.ErrUnsupported) {
+		t.Error(err)
 	}
 }
 

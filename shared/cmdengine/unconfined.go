@@ -65,11 +65,11 @@ func unheldLimits(info *shared.Info, spec *shared.Spec) []string {
 	return names
 }
 
-// unheldEvents tell what a definition asks for in vain, of an engine that does not
-// tell of it itself.
+// unheldEvents tell what a definition asks for in vain. Of an engine with Begin, whose
+// limits and overlays are its own, they tell what lack of isolation costs alone.
 func (s *sandbox) unheldEvents() []shared.Event {
 	c, spec := &s.engine.config, &s.spec
-	if !spec.Unconfined && (c.Events != nil || s.attached.Events != nil || c.Begin != nil) {
+	if !spec.Unconfined && c.Begin != nil {
 		return nil
 	}
 	by := "without isolation"
@@ -93,7 +93,7 @@ func (s *sandbox) unheldEvents() []shared.Event {
 		if !spec.Unconfined && m.Access == shared.Overlay && !c.Info.Features.Has(shared.FeatureOverlay) {
 			list = append(list, shared.Event{
 				Kind:    shared.EventDegraded,
-				Message: fmt.Sprintf("%q has no overlay and is read-only", m.Path),
+				Message: fmt.Sprintf("%s is read-only and has no overlay: engine %q makes none", m.Path, c.Info.Name),
 				Details: map[string]string{"path": m.Path},
 			})
 		}

@@ -63,7 +63,9 @@ func sessionEvents(h *Held, spec *shared.Spec) []shared.Event {
 		if m.Access != shared.Overlay {
 			continue
 		}
-		if reason := h.Overlay(m.Source); reason != "" {
+		if reason := h.Overlay(m.Source); reason != "" && reason == h.Reason {
+			continue // package cmdengine tells what an engine does not claim
+		} else if reason != "" {
 			degraded("overlay", m.Why, m.Path, "%s: %s is read-only and has no overlay: %s", m.Why, m.Path, reason)
 		} else if h.Foreign[m.Source] {
 			degraded("overlay", m.Why, m.Path, "%s: %s belongs to another user: its overlay takes new files at its top alone", m.Why, m.Path)
