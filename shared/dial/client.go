@@ -12,7 +12,6 @@ import (
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"github.com/sbxhost/sbxhost/shared/wire"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/peer"
 )
 
 // New gives the engine at the other end of conn. With the channel of the
@@ -174,6 +173,17 @@ func errSandboxClosed() error {
 	return &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
 }
 
+// asked is set once there is a connection by which a call is made: gRPC takes the call's
+// credentials then, of which there are none, and before anything is sent.
+type asked struct{ atomic.Bool }
+
+func (a *asked) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	a.Store(true)
+	return nil, nil
+}
+
+func (*asked) RequireTransportSecurity() bool { return false }
+
 // NotAskedError is of a command that its engine was not asked to start: nothing of it has run.
 type NotAskedError struct{ Err error }
 
@@ -208,11 +218,11 @@ func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio sha
 	if err != nil {
 		return nil, err
 	}
-	var asked peer.Peer // without an address where there was no connection to ask by
+	var asked asked
 	stream, first, cancel, err := firstReply(ctx, nil, func(ctx context.Context) (grpc.ServerStreamingClient[pb.RunReply], error) {
-		return s.client.engine.Run(ctx, req, grpc.Peer(&asked))
+		return s.client.engine.Run(ctx, req, grpc.PerRPCCredentials(&asked))
 	})
-	if err != nil && asked.Addr == nil {
+	if err != nil && !asked.Load() {
 		err = &NotAskedError{err}
 	}
 	if err != nil {
