@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/audit"
@@ -671,5 +672,32 @@ func TestNoopTellsWhatItDoesNotHold(t *testing.T) {
 		if strings.Join(got, ", ") != tt.want {
 			t.Errorf("%+v: told of %q, want %s", tt.def, got, tt.want)
 		}
+	}
+}
+
+// Who gives up while a person is asked has that as the error.
+func TestCancelledWhileAsked(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]error{"cancelled": context.Canceled, "timed out": host.ErrTimedOut} {
+		asked := make(chan struct{})
+		s := stubs{platform: brokenStub(), noop: noopStub()}
+		h := s.host(t, host.Definition{}, func(o *host.Options) {
+			o.Approver = func(ctx context.Context, _ host.ApprovalRequest) (policy.Approval, error) {
+				close(asked)
+				<-ctx.Done()
+				return policy.ApprovedOnce, nil // an answer that comes too late
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		cmd := h.Command(ctx, "", "true")
+		if want == host.ErrTimedOut {
+			cmd.Timeout = 50 * time.Millisecond
+		} else {
+			go func() { <-asked; cancel() }()
+		}
+		if err := cmd.Run(); !errors.Is(err, want) || len(s.noop.runs) != 0 {
+			t.Errorf("%s: %v, ran %q", name, err, s.noop.runs)
+		}
+		cancel()
 	}
 }
