@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host/view"
@@ -25,6 +26,11 @@ func (m *Machine) input(q *Request) *view.Input {
 		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome},
 		Protected: m.Protected, Programs: m.Programs, Trusted: m.Trusted, Reserved: m.Reserved, Engines: m.Engines, Outer: m.outer,
 		Roots: m.Workspace.Roots(), Control: m.controlSockets(),
+	}
+	// A workspace that its own user may not write to is left alone: a command could change that,
+	// and nothing could hold the place of what it would then create.
+	if info, err := os.Lstat(m.Workspace.Root()); err == nil && info.Mode()&0o200 == 0 && info.Sys().(*syscall.Stat_t).Uid == in.User.UID {
+		in.ReadOnly = true
 	}
 	if q.Filesystem == view.FilesystemHost {
 		in.Homes = m.homes()
