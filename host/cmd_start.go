@@ -254,8 +254,8 @@ func (e *passing) Unwrap() error { return e.error }
 
 // mayPass marks what is told of an engine's err, if that is one.
 func mayPass(err, told error) error {
-	refused := errors.Is(err, shared.ErrInvalidSpec) || errors.Is(err, shared.ErrDenied) || errors.Is(err, shared.ErrUnavailable)
-	if launch.NotAsked(err) || refused && !errors.Is(err, shared.ErrUnusable) {
+	// Not ErrUnavailable: what is short is made shorter by trying.
+	if launch.NotAsked(err) || errors.Is(err, shared.ErrInvalidSpec) || errors.Is(err, shared.ErrDenied) {
 		return &passing{told}
 	}
 	return told

@@ -551,7 +551,8 @@ func TestAuditStops(t *testing.T) {
 func TestRefusedViewIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	gone := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "protected: git config", Message: "it is gone"}
-	raced := &shared.Error{Kind: shared.ErrUnavailable, Message: "it has been replaced"}
+	raced := &shared.Error{Kind: shared.ErrDenied, Message: "it has been replaced"}
+	short := &shared.Error{Kind: shared.ErrUnavailable, Message: "no descriptors"}
 	lasting := &shared.Error{Kind: shared.ErrUnusable, Message: "no namespaces"}
 	for name, tt := range map[string]struct {
 		refusals []error
@@ -562,6 +563,7 @@ func TestRefusedViewIsTriedAgain(t *testing.T) {
 		"when both":         {refusals: []error{gone, nil, raced, raced, gone}},
 		"always":            {slices.Repeat([]error{gone, raced}, 50), gone, 95},
 		"nothing that ends": {[]error{lasting, lasting}, lasting, 1},
+		"a shortage":        {[]error{short, short}, short, 1},
 		"a lost engine":     {[]error{nil, shared.ErrEngineLost, gone}, shared.ErrEngineLost, 1},
 	} {
 		s := stubs{platform: &stubEngine{name: "stub", refusals: tt.refusals}}

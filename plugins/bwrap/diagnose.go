@@ -81,7 +81,7 @@ func diagnose(stderr string, k nsengine.Kernel) *shared.Error {
 		}
 		e.Hint = nsengine.FixMaxNamespaces
 
-	case !proven && (has("Can't find source path") || has("Can't get type of source") ||
+	case !proven && (has("Can't find source path") || has("Can't get type of source") || has("Race condition binding dirfd") ||
 		has("Can't bind mount") || has("Can't mkdir") || has("Can't create file at") || has("Can't make symlink")):
 		// About one path of this sandbox, not about the machine.
 		e.Message = "bwrap could not make the view: " + said

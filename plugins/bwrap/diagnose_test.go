@@ -39,6 +39,7 @@ func TestDiagnose(t *testing.T) {
 		{"capabilities", "bwrap: Unexpected capabilities but not setuid, old file caps config?", nsengine.Kernel{}, "capabilities", "setcap -r", nil},
 		{"initrd", "bwrap: pivot_root: Invalid argument", nsengine.Kernel{}, "cannot be replaced", "mount", nil},
 		{"source gone", "bwrap: Can't find source path /x: No such file or directory", nsengine.Kernel{}, "/x", "", shared.ErrInvalidSpec},
+		{"source exchanged", "bwrap: Race condition binding dirfd: Invalid argument", nsengine.Kernel{}, "Race condition", "", shared.ErrInvalidSpec},
 		{"source closed", "bwrap: Can't find source path /x: Permission denied", nsengine.Kernel{}, "/x", "", shared.ErrDenied},
 		{"unheard of", "noise\nbwrap: something else\n", nsengine.Kernel{}, "bwrap: something else", "", shared.ErrUnavailable},
 		{"silence", "", nsengine.Kernel{}, "without a word", "", shared.ErrUnavailable},

@@ -123,11 +123,11 @@ func (r *runner) gone() bool {
 	default:
 	}
 	ended := false
-	_ = r.cmd.Process.WithHandle(func(pidfd uintptr) { // which some systems do not have
+	err := r.cmd.Process.WithHandle(func(pidfd uintptr) { // which some systems do not have
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
 		ended = n == 1 && err == nil
 	})
-	return ended
+	return ended || errors.Is(err, os.ErrProcessDone) // reaped this moment
 }
 
 // Wait waits for the process to be reaped.
