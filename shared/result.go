@@ -63,5 +63,6 @@ const (
 	EventViolation EventKind = "violation" // the command tried what it may not
 	EventLimit     EventKind = "limit"     // details: "limit", "mechanism", "hold" (held, approximated or not held)
 	EventDiscarded EventKind = "discarded" // details: "path", "count": files written there are gone with the command
+	EventNetwork   EventKind = "network"   // a connection or a name: details as package egress has them in Decision.Details
 	EventDropped   EventKind = "dropped"   // details: "count", the events lost to a slow reader
 )

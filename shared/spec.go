@@ -87,15 +87,30 @@ func (f Filesystem) String() string {
 // Network is what a command can reach. The zero value is its own loopback
 // alone.
 type Network struct {
-	Mode NetworkMode // which network; other fields may come
+	Mode NetworkMode
+	// Names are, with NetworkNames, the rules of what can be reached, in the form that
+	// package egress reads: "registry.npmjs.org", "*.github.com:443". None reaches nothing.
+	Names []string
+	// HostPorts are TCP ports of the host's loopback that the command finds on its own
+	// loopback. With NetworkHost there is nothing to do for them.
+	HostPorts []uint16
+	// Publish are TCP ports of the command's loopback that the host listens for, in the form
+	// that package egress reads: "3000", "8080:80", "192.0.2.1:8080:80".
+	Publish []string
+}
+
+// Gated reports whether connections are passed between the command's network and the host's.
+func (n *Network) Gated() bool {
+	return n.Mode != NetworkHost && (n.Mode == NetworkNames || len(n.HostPorts) > 0 || len(n.Publish) > 0)
 }
 
 // NetworkMode is the kind of network a sandbox has.
 type NetworkMode int32
 
 const (
-	NetworkNone NetworkMode = iota // loopback of its own, nothing else
-	NetworkHost                    // the host's network
+	NetworkNone  NetworkMode = iota // loopback of its own, nothing else
+	NetworkHost                     // the host's network
+	NetworkNames                    // its own loopback, and what Network.Names lists
 )
 
 // String is for people.
@@ -105,6 +120,8 @@ func (m NetworkMode) String() string {
 		return "none"
 	case NetworkHost:
 		return "host"
+	case NetworkNames:
+		return "names"
 	}
 	return fmt.Sprintf("network(%d)", int32(m))
 }
@@ -143,6 +160,7 @@ const (
 	FeatureUnconfined        Feature = "unconfined"         // runs commands without isolation; alone of its kind
 	FeatureNetworkNone       Feature = "network.none"       // holds NetworkNone
 	FeatureNetworkHost       Feature = "network.host"       // holds NetworkHost
+	FeatureNetworkNames      Feature = "network.names"      // holds NetworkNames, Network.HostPorts and Network.Publish
 	FeatureNetworkTranslated Feature = "network.translated" // its NetworkHost leads out by addresses of its own: the host's loopback and ports are not reached
 	FeatureFilesystemMinimal Feature = "filesystem.minimal" // holds FilesystemMinimal
 	FeatureFilesystemHost    Feature = "filesystem.host"    // holds FilesystemHost
@@ -206,8 +224,16 @@ func (s *Spec) Requires() []Requirement {
 	switch s.Network.Mode {
 	case NetworkHost:
 		add(FeatureNetworkHost, "network")
+	case NetworkNames:
+		add(FeatureNetworkNames, "network")
 	default:
 		add(FeatureNetworkNone, "network")
+	}
+	if s.Network.Mode != NetworkHost && len(s.Network.HostPorts) > 0 {
+		add(FeatureNetworkNames, "host_ports")
+	}
+	if s.Network.Mode != NetworkHost && len(s.Network.Publish) > 0 {
+		add(FeatureNetworkNames, "publish")
 	}
 	switch s.Filesystem {
 	case FilesystemHost:
@@ -259,8 +285,11 @@ func (s *Spec) Validate() error {
 	if s.Filesystem != FilesystemMinimal && s.Filesystem != FilesystemHost {
 		return invalid("filesystem", "unknown filesystem view %d", int32(s.Filesystem))
 	}
-	if s.Network.Mode != NetworkNone && s.Network.Mode != NetworkHost {
+	if s.Network.Mode < NetworkNone || s.Network.Mode > NetworkNames {
 		return invalid("network", "unknown network mode %d", int32(s.Network.Mode))
+	}
+	if len(s.Network.Names) > 0 && s.Network.Mode != NetworkNames {
+		return invalid("network", "names are listed for the network %q", s.Network.Mode)
 	}
 	if s.Limits.CPUs < 0 {
 		return invalid("limits.cpus", "is negative")

@@ -38,8 +38,15 @@ func specFromPB(in *pb.Spec) (Spec, error) {
 	if s.Filesystem, err = known("filesystem", Filesystem(in.GetFilesystem()), FilesystemHost); err != nil {
 		return Spec{}, err
 	}
-	if s.Network.Mode, err = known("network", NetworkMode(in.GetNetwork().GetMode()), NetworkHost); err != nil {
+	if s.Network.Mode, err = known("network", NetworkMode(in.GetNetwork().GetMode()), NetworkNames); err != nil {
 		return Spec{}, err
+	}
+	s.Network.Names, s.Network.Publish = in.GetNetwork().GetNames(), in.GetNetwork().GetPublish()
+	for _, port := range in.GetNetwork().GetHostPorts() {
+		if port == 0 || port > 65535 {
+			return Spec{}, invalid("host_ports", "%d is no port", port)
+		}
+		s.Network.HostPorts = append(s.Network.HostPorts, uint16(port))
 	}
 	if n := len(in.GetTable()); n > 0 {
 		s.Table = make([]Entry, n)

@@ -8,7 +8,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-const eventBuffer = 64
+// eventBuffer is how many events can wait for a reader: a command that makes many connections
+// at once has one for each.
+const eventBuffer = 1024
 
 // events is a channel that never makes its sender wait.
 type events struct {

@@ -18,10 +18,10 @@ import (
 )
 
 // startInside starts a command through an init in a launcher.
-func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (running, []shared.Event, error) {
-	run, notes, err := s.tryInside(ctx, cmd, stdio)
+func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (running, []shared.Event, error) {
+	run, notes, err := s.tryInside(ctx, cmd, stdio, emit)
 	if errors.Is(err, ErrAgain) {
-		run, notes, err = s.tryInside(ctx, cmd, stdio) // nothing has run yet
+		run, notes, err = s.tryInside(ctx, cmd, stdio, emit) // nothing has run yet
 		if e, ok := errors.AsType[*shared.Error](err); ok && errors.Is(err, ErrAgain) {
 			err = e // once is enough
 		}
@@ -29,7 +29,7 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 	return run, notes, err
 }
 
-func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (running, []shared.Event, error) {
+func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (running, []shared.Event, error) {
 	c, err := s.command(ctx, cmd)
 	if err != nil {
 		return nil, nil, err
@@ -60,7 +60,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	started := make(chan struct{})
 	go r.disown(started)
 	if c.Sandbox != nil {
-		err = r.Conn.Complete(mended, stdio)
+		err = r.complete(ctx, c, mended, stdio, emit)
 	}
 	if err == nil {
 		err = r.Conn.Start(ctx, command)
@@ -96,6 +96,7 @@ type insideRun struct {
 	stderr   *tail
 	family   family
 	group    *cgroup.Group // nil where no limit needs one
+	ungate   func()        // ends the gate; nil where there is none
 
 	fresh   string // a directory whose content ends with the command, or ""
 	starved uint64 // processes killed for want of memory, once wait has returned
@@ -106,6 +107,34 @@ type insideRun struct {
 
 	InitRun
 	said string // the end of its stderr, once it is finished
+}
+
+// complete has the init complete its sandbox, with the gate that c asks for.
+func (r *insideRun) complete(ctx context.Context, c *Launch, mended holder.Plan, stdio [3]*os.File, emit func(shared.Event)) error {
+	if c.Gate == nil {
+		return r.Conn.Complete(mended, stdio, nil)
+	}
+	sockets, initEnd, err := sandboxinit.NewSockets()
+	if err != nil {
+		return err
+	}
+	if err := r.Conn.Complete(mended, stdio, initEnd); err != nil {
+		sockets.Close()
+		return err
+	}
+	end, err := c.Gate(ctx, sockets, emit)
+	if err != nil {
+		sockets.Close()
+		if said := r.Conn.GiveUp(); said != nil {
+			return said // for want of which there were no sockets
+		}
+		return err
+	}
+	r.ungate = func() {
+		sockets.Close()
+		end()
+	}
+	return nil
 }
 
 // launch starts the launcher, in a control group of its own where a limit needs one. An
@@ -297,6 +326,9 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, explain func(*h
 	case errors.Is(cause, sandboxinit.ErrProtocol):
 		return &shared.Error{Kind: shared.ErrBroken, Message: cause.Error()}
 	case !lost:
+		if told, ok := errors.AsType[*shared.Error](cause); ok {
+			return told
+		}
 		return &shared.Error{Kind: shared.ErrInvalidSpec, Message: cause.Error()}
 	}
 	var again error
@@ -335,6 +367,9 @@ func (r *insideRun) finish() string {
 		<-r.exited
 	}
 	r.family.end()
+	if r.ungate != nil {
+		r.ungate()
+	}
 	r.starved = max(r.starved, r.group.Killed())
 	r.group.Remove()
 	r.Conn.Close()

@@ -22,8 +22,8 @@ type process struct {
 	err    error
 }
 
-func newProcess(run running) *process {
-	return &process{run: run, events: newEvents(), begun: time.Now(), ended: func() {}, done: make(chan struct{})}
+func newProcess(run running, events *events) *process {
+	return &process{run: run, events: events, begun: time.Now(), ended: func() {}, done: make(chan struct{})}
 }
 
 // supervise ends the command when its time is up or its sandbox is closed, and

@@ -139,12 +139,15 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 	defer cancel()
 	defer context.AfterFunc(s.open, cancel)()
 
+	events := newEvents()
 	begin := s.startDirect
 	switch {
 	case s.engine.config.Begin != nil:
 		begin = s.begin
 	case s.engine.config.Init:
-		begin = s.startInside
+		begin = func(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (running, []shared.Event, error) {
+			return s.startInside(ctx, cmd, stdio, events.send)
+		}
 	}
 	err = ctx.Err()
 	var run running
@@ -167,7 +170,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 		}
 		return nil, err
 	}
-	p := newProcess(run)
+	p := newProcess(run, events)
 	for _, h := range s.holdings {
 		notes = append(notes, h.event())
 	}

@@ -26,8 +26,13 @@ func specToPB(s *shared.Spec) *pb.Spec {
 				Why:        wire.Text(e.Why),
 			}
 		}),
-		Home:    []byte(s.Home),
-		Network: &pb.Network{Mode: pb.NetworkMode(s.Network.Mode)},
+		Home: []byte(s.Home),
+		Network: &pb.Network{
+			Mode:      pb.NetworkMode(s.Network.Mode),
+			Names:     wire.List(s.Network.Names, wire.Text),
+			HostPorts: wire.List(s.Network.HostPorts, func(port uint16) uint32 { return uint32(port) }),
+			Publish:   wire.List(s.Network.Publish, wire.Text),
+		},
 		Limits: &pb.Limits{
 			MemoryBytes: s.Limits.Memory,
 			Cpus:        s.Limits.CPUs,

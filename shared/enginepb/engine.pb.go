@@ -196,8 +196,9 @@ func (Missing) EnumDescriptor() ([]byte, []int) {
 type NetworkMode int32
 
 const (
-	NetworkMode_NETWORK_MODE_NONE NetworkMode = 0 // a loopback of its own, nothing else
-	NetworkMode_NETWORK_MODE_HOST NetworkMode = 1 // the host's network
+	NetworkMode_NETWORK_MODE_NONE  NetworkMode = 0 // a loopback of its own, nothing else
+	NetworkMode_NETWORK_MODE_HOST  NetworkMode = 1 // the host's network
+	NetworkMode_NETWORK_MODE_NAMES NetworkMode = 2 // a loopback of its own, and the names that are listed; for the feature network.names
 )
 
 // Enum value maps for NetworkMode.
@@ -205,10 +206,12 @@ var (
 	NetworkMode_name = map[int32]string{
 		0: "NETWORK_MODE_NONE",
 		1: "NETWORK_MODE_HOST",
+		2: "NETWORK_MODE_NAMES",
 	}
 	NetworkMode_value = map[string]int32{
-		"NETWORK_MODE_NONE": 0,
-		"NETWORK_MODE_HOST": 1,
+		"NETWORK_MODE_NONE":  0,
+		"NETWORK_MODE_HOST":  1,
+		"NETWORK_MODE_NAMES": 2,
 	}
 )
 
@@ -1068,6 +1071,9 @@ func (x *Entry) GetWhy() string {
 type Network struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Mode          NetworkMode            `protobuf:"varint,1,opt,name=mode,proto3,enum=sbxhost.engine.v2.NetworkMode" json:"mode,omitempty"` // which network
+	Names         []string               `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`                                   // with NETWORK_MODE_NAMES: what can be reached, such as "*.github.com:443"; none reaches nothing
+	HostPorts     []uint32               `protobuf:"varint,3,rep,packed,name=host_ports,json=hostPorts,proto3" json:"host_ports,omitempty"`  // TCP ports of the host's loopback that the command finds on its own; for the feature network.names
+	Publish       []string               `protobuf:"bytes,4,rep,name=publish,proto3" json:"publish,omitempty"`                               // TCP ports of the command's loopback that the host listens for: "3000", "8080:80", "192.0.2.1:8080:80"; likewise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1107,6 +1113,27 @@ func (x *Network) GetMode() NetworkMode {
 		return x.Mode
 	}
 	return NetworkMode_NETWORK_MODE_NONE
+}
+
+func (x *Network) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *Network) GetHostPorts() []uint32 {
+	if x != nil {
+		return x.HostPorts
+	}
+	return nil
+}
+
+func (x *Network) GetPublish() []string {
+	if x != nil {
+		return x.Publish
+	}
+	return nil
 }
 
 // Limits bound a command and all that it starts. Zero is no limit.
@@ -2696,9 +2723,13 @@ const file_engine_proto_rawDesc = "" +
 	"\n" +
 	"degradable\x18\x05 \x01(\bR\n" +
 	"degradable\x12\x10\n" +
-	"\x03why\x18\x06 \x01(\tR\x03why\"=\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\"\x8c\x01\n" +
 	"\aNetwork\x122\n" +
-	"\x04mode\x18\x01 \x01(\x0e2\x1e.sbxhost.engine.v2.NetworkModeR\x04mode\"\xb2\x01\n" +
+	"\x04mode\x18\x01 \x01(\x0e2\x1e.sbxhost.engine.v2.NetworkModeR\x04mode\x12\x14\n" +
+	"\x05names\x18\x02 \x03(\tR\x05names\x12\x1d\n" +
+	"\n" +
+	"host_ports\x18\x03 \x03(\rR\thostPorts\x12\x18\n" +
+	"\apublish\x18\x04 \x03(\tR\apublish\"\xb2\x01\n" +
 	"\x06Limits\x12!\n" +
 	"\fmemory_bytes\x18\x01 \x01(\x04R\vmemoryBytes\x12\x12\n" +
 	"\x04cpus\x18\x02 \x01(\x01R\x04cpus\x12\x12\n" +
@@ -2825,10 +2856,11 @@ const file_engine_proto_rawDesc = "" +
 	"\aMissing\x12\x12\n" +
 	"\x0eMISSING_REFUSE\x10\x00\x12\x12\n" +
 	"\x0eMISSING_IGNORE\x10\x01\x12\x10\n" +
-	"\fMISSING_HOLD\x10\x02*;\n" +
+	"\fMISSING_HOLD\x10\x02*S\n" +
 	"\vNetworkMode\x12\x15\n" +
 	"\x11NETWORK_MODE_NONE\x10\x00\x12\x15\n" +
-	"\x11NETWORK_MODE_HOST\x10\x012\xe4\x05\n" +
+	"\x11NETWORK_MODE_HOST\x10\x01\x12\x16\n" +
+	"\x12NETWORK_MODE_NAMES\x10\x022\xe4\x05\n" +
 	"\x06Engine\x12D\n" +
 	"\x04Info\x12\x1e.sbxhost.engine.v2.InfoRequest\x1a\x1c.sbxhost.engine.v2.InfoReply\x12G\n" +
 	"\x05Probe\x12\x1f.sbxhost.engine.v2.ProbeRequest\x1a\x1d.sbxhost.engine.v2.ProbeReply\x12F\n" +

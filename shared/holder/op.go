@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"net/netip"
 	"strings"
 	"syscall"
 
@@ -26,6 +27,8 @@ const (
 	Directory
 	// File makes a copy of the regular file Source, with Perms.
 	File
+	// Text makes a file of the bytes of Source, with Perms.
+	Text
 	// Symlink makes a link with the text Source.
 	Symlink
 	// ReadOnly takes the right to write from the mount at Dest, not from those beneath.
@@ -83,14 +86,20 @@ type Sandbox struct {
 	// Namespaces are the CLONE_NEW* flags of the namespaces that it is started in,
 	// beside a mount namespace.
 	Namespaces uint32
+	// Local, with a network namespace, makes every address of [LocalRange] one of its own.
+	Local bool
 	// Steps are made in its own mount namespace, a copy of that of the tree, in which
 	// "/0" becomes the root directory then.
 	Steps Plan
 }
 
+// LocalRange is RFC 2544's, for measurements between networks: nobody's own addresses are in it.
+var LocalRange = netip.MustParsePrefix("198.18.0.0/15")
+
 // Fields implements [frame.Message].
 func (b *Sandbox) Fields(c *frame.Codec) {
 	frame.Int(c, &b.Namespaces)
+	c.Flag(&b.Local)
 	c.Text(&b.Steps.encoded)
 	if b.Namespaces&^sandboxNamespaces != 0 {
 		c.Fail("no such namespaces")

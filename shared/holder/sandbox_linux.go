@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"net"
 	"os"
 	"path"
 	"strconv"
@@ -38,7 +39,7 @@ func Make(box Sandbox, others [2]int, stdio []int) (*Making, *MountError) {
 		})
 	}
 	if failed == nil {
-		failed = names(box.Namespaces)
+		failed = names(box)
 	}
 	if failed != nil {
 		m.b.close()
@@ -88,15 +89,15 @@ func (m *Making) steps(plan Plan, as func(Op) Op) *MountError {
 }
 
 // names gives the namespaces what they lack when they are new.
-func names(namespaces uint32) *MountError {
-	if namespaces&unix.CLONE_NEWUTS != 0 {
+func names(box Sandbox) *MountError {
+	if box.Namespaces&unix.CLONE_NEWUTS != 0 {
 		// A name that resolves in every /etc/hosts and says nothing of the host.
 		if err := unix.Sethostname([]byte("localhost")); err != nil {
 			return mountError("sethostname", err)
 		}
 	}
-	if namespaces&unix.CLONE_NEWNET != 0 {
-		if err := loopbackUp(); err != nil {
+	if box.Namespaces&unix.CLONE_NEWNET != 0 {
+		if err := loopbackUp(box.Local); err != nil {
 			return mountError("bringing up the loopback interface", err)
 		}
 	}
@@ -231,8 +232,8 @@ func (b *builder) console(dest string) *MountError {
 	return b.cloneTo(dest, fd, "", false, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// loopbackUp is for a network namespace that has nothing else.
-func loopbackUp() error {
+// loopbackUp is for a network namespace that has nothing else. local makes [LocalRange] its own.
+func loopbackUp(local bool) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -243,7 +244,26 @@ func loopbackUp() error {
 		return err
 	}
 	ifreq.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifreq)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifreq); err != nil || !local {
+		return err
+	}
+	// An address of the loopback interface has its whole network be local.
+	for _, set := range [...]struct {
+		request uint
+		address []byte
+	}{{unix.SIOCSIFADDR, LocalRange.Addr().AsSlice()}, {unix.SIOCSIFNETMASK, net.CIDRMask(LocalRange.Bits(), 32)}} {
+		second, err := unix.NewIfreq("lo:1")
+		if err == nil {
+			err = second.SetInet4Addr(set.address)
+		}
+		if err == nil {
+			err = unix.IoctlIfreq(fd, set.request, second)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // forInits has what this thread executes get the capabilities that are given it as

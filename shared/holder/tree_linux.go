@@ -150,6 +150,8 @@ func (b *builder) step(o Op) *MountError {
 		return b.directory(dest, o.Perms)
 	case File:
 		return b.copy(o.Source, dest, o.Perms)
+	case Text:
+		return b.text(o.Source, dest, o.Perms)
 	case Symlink:
 		return b.symlink(o.Source, dest)
 	case ReadOnly:
@@ -401,6 +403,27 @@ func (b *builder) directory(dest string, perms uint32) *MountError {
 		return mountError("mkdir", err)
 	}
 	return nil
+}
+
+// text shows a file that has memory of its own at dest, where there can be another file.
+func (b *builder) text(content, dest string, perms uint32) *MountError {
+	fd, failed := memory("mode", "0755", "size", strconv.Itoa(len(content)))
+	if failed != nil {
+		return failed
+	}
+	defer unix.Close(fd)
+	const name = "text"
+	made, err := unix.Openat(fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, perms)
+	if err != nil {
+		return mountError("creating a file", err)
+	}
+	to := os.NewFile(uintptr(made), name)
+	if _, err := to.WriteString(content); err != nil {
+		to.Close()
+		return mountError("writing a file", err)
+	}
+	to.Close()
+	return b.cloneTo(dest, fd, name, false, locked|unix.MOUNT_ATTR_RDONLY)
 }
 
 // maxCopy is more than any file that a planner has copied.

@@ -4,7 +4,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
-const wireVersion = 6
+const wireVersion = 7
 
 const (
 	msgHello   byte = 'H' // holder -> client, first: pair

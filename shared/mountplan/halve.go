@@ -94,7 +94,7 @@ func Halve(ops []Op, terminal bool) Halves {
 var kindOf = map[Kind]holder.Kind{
 	ROBind: holder.ReadOnlyBind, Bind: holder.Bind, Overlay: holder.Overlay, Home: holder.Home, Shell: holder.Memory,
 	Tmpfs: holder.Memory, Proc: holder.Processes, Dev: holder.Devices,
-	Symlink: holder.Symlink, Dir: holder.Directory, File: holder.File, RemountRO: holder.ReadOnly,
+	Symlink: holder.Symlink, Dir: holder.Directory, File: holder.File, Text: holder.Text, RemountRO: holder.ReadOnly,
 	Pin: holder.Pin, MaskFile: holder.HideFile, MaskDir: holder.HideDirectory,
 }
 

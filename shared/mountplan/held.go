@@ -17,6 +17,9 @@ type Held struct {
 	// those of another user's directory.
 	Refused map[string]string
 	Foreign map[string]bool
+	// Nameserver is the address that alone answers questions for names; "" leaves them to
+	// what the host has.
+	Nameserver string
 }
 
 // Overlay says why a directory is no overlay here; empty where it is.

@@ -21,11 +21,12 @@ const (
 	Home           // memory that lasts as long as the session's holder
 	Pin            // Dest, of which Source is the host's path, bound onto itself
 	Hide           // Dest is to be hidden, and is not there; no plan has it
+	Text           // a file of the bytes of Source; Perms apply
 	Shell          // memory for mount points alone, read-only once they are made; Perms and Size apply
 )
 
 func (k Kind) String() string {
-	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin", "hide", "tmpfs"}[k]
+	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin", "hide", "text", "tmpfs"}[k]
 }
 
 // An op is one step that makes the view. The order counts.
@@ -48,6 +49,9 @@ func Planned(ops []Op) []shared.PlannedMount {
 	mounts := make([]shared.PlannedMount, len(ops))
 	for i, o := range ops {
 		mounts[i] = shared.PlannedMount{Op: o.Kind.String(), Source: o.Source, Destination: o.Dest, Why: o.Why}
+		if o.Kind == Text {
+			mounts[i].Source = ""
+		}
 	}
 	return mounts
 }

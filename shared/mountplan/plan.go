@@ -112,6 +112,15 @@ func (p *planner) table() ([]Op, error) {
 			last.Kind = Home
 		}
 	}
+	if p.held.Nameserver != "" {
+		// The host's own would name servers that are not reached, and hosts past the rules.
+		for dest, text := range map[string]string{
+			"/etc/resolv.conf": "nameserver " + p.held.Nameserver + "\n",
+			"/etc/hosts":       "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
+		} {
+			ops = append(ops, Op{Kind: Text, Source: text, Dest: dest, Perms: 0o444, Why: "network"})
+		}
+	}
 	return p.settle(ops)
 }
 
@@ -318,7 +327,9 @@ func (p *planner) check(ops []Op) error {
 			continue
 		}
 		want := directory
-		if o.Kind != Tmpfs && o.Kind != Home {
+		if o.Kind == Text {
+			want = file
+		} else if o.Kind != Tmpfs && o.Kind != Home {
 			e, err := p.facts.tree.lstat(o.Source)
 			if err != nil {
 				return placeError(o, err)
@@ -337,6 +348,10 @@ func (p *planner) check(ops []Op) error {
 			return placeError(o, err)
 		}
 		switch {
+		case at.kind == absent && at.host != "" && o.Kind == Text:
+			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: o.Why,
+				Message: fmt.Sprintf("there is no %s on this machine, in the place of which the sandbox's own could be shown", o.Dest),
+				Hint:    `create an empty one, or use filesystem = "minimal"`}
 		case at.kind == absent && at.host != "":
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
 				Message: fmt.Sprintf("destination %q does not exist in what is bound there (%q on the host)", o.Dest, at.host),

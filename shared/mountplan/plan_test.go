@@ -81,6 +81,16 @@ func TestGoldenPlans(t *testing.T) {
 			golden(t, name+"-"+tt.name, show(ops))
 		}
 	}
+	for _, view := range []shared.Filesystem{shared.FilesystemMinimal, shared.FilesystemHost} {
+		// Where /etc/resolv.conf is a file, and where it leads into a private /run.
+		for _, name := range []string{"debian", "debian-split"} {
+			ops, err := Plan(gather(distributions[name], 1000, 8<<30), &Held{Nameserver: "198.18.0.1"}, &shared.Spec{Filesystem: view})
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "named-"+name+"-"+view.String(), show(ops))
+		}
+	}
 	spec := full()
 	spec.Table = append(spec.Table, hide("/home/u/proj/.git", "/home/u/proj/.git/config", "/home/u/proj/src/b", "/home/u/proj/absent", "/mnt/unseen")...)
 	ops, err := Plan(gather(distributions["debian"], 0, 8<<30), &Held{}, spec)

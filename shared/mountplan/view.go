@@ -86,7 +86,7 @@ func (v *view) add(o Op) {
 		l.kind = bound
 	case Symlink:
 		l.kind = linked
-	case File, MaskFile:
+	case File, Text, MaskFile:
 		l.kind = freshDoc
 	case RemountRO, Hide:
 		return

@@ -129,16 +129,45 @@ func (c *Conn) Make(box *holder.Sandbox) error {
 }
 
 // Complete has it completed, before Start: with the steps that [holder.Client.Same] gives for an
-// init that has waited, none for another. stdio is the command's.
-func (c *Conn) Complete(mended holder.Plan, stdio [3]*os.File) error {
+// init that has waited, none for another. stdio is the command's. sockets, if not nil, is the
+// init's end of a [NewSockets], and is closed.
+func (c *Conn) Complete(mended holder.Plan, stdio [3]*os.File, sockets *os.File) error {
 	raw, err := c.f.SyscallConn()
 	if err != nil {
 		return err
 	}
+	// Fd makes a file blocking, which is how a command expects to find it.
+	files := []int{int(stdio[0].Fd()), int(stdio[1].Fd()), int(stdio[2].Fd())}
+	if sockets != nil {
+		defer sockets.Close()
+		files = append(files, int(sockets.Fd()))
+	}
 	return c.send(func() error {
-		// Fd makes a file blocking, which is how a command expects to find it.
-		return frame.Send(raw, frame.Encode(kindComplete, &mended, 256), int(stdio[0].Fd()), int(stdio[1].Fd()), int(stdio[2].Fd()))
+		return frame.Send(raw, frame.Encode(kindComplete, &mended, 256), files...)
 	})
+}
+
+// GiveUp ends an init that has no command yet, and gives what it has said of what it could not
+// make, a *[holder.MountError], or else nil.
+func (c *Conn) GiveUp() error {
+	c.mu.Lock()
+	fresh := c.state == connNew
+	if fresh {
+		c.state = connStarted
+	}
+	c.mu.Unlock()
+	raw, err := c.f.SyscallConn()
+	if !fresh || err != nil {
+		return nil
+	}
+	c.f.SetReadDeadline(time.Now().Add(requestTimeout))
+	raw.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_WR) }) // to an init that waits it is the end
+	go c.read()
+	<-c.started
+	if said, ok := errors.AsType[*holder.MountError](c.startErr); ok {
+		return said
+	}
+	return nil
 }
 
 // send bounds the time of a message to an init that does not run its command yet.

@@ -42,6 +42,13 @@ func Hook() {
 			proc.Exit(runMaking(control, [2]int{mount, user}))
 		}
 	}
+	if len(os.Args) == 4 && os.Args[1] == initArg { // see dropByExec
+		control, ok := parseFD(os.Args[2])
+		sockets, ok2 := parseFD(os.Args[3])
+		if ok && ok2 {
+			proc.Exit(runServing(control, sockets))
+		}
+	}
 	if len(os.Args) == 3 {
 		switch os.Args[1] {
 		case initArg:

@@ -32,11 +32,14 @@ type supervisor struct {
 }
 
 // runInit is the whole life of the init. It returns the exit status.
-func runInit(control int) int {
+func runInit(control int) int { return runServing(control, -1) }
+
+// runServing is runInit of an init that makes sockets for whom it meets on the line sockets.
+func runServing(control, sockets int) int {
 	if code := closeEyes(); code != 0 {
 		return code
 	}
-	return supervise(control)
+	return supervise(control, sockets)
 }
 
 // runMaking is runInit of an init that makes its sandbox itself.
@@ -59,7 +62,7 @@ func runMaking(control int, others [2]int) int {
 		return proc.Failed
 	}
 	// It may wait here for long, until there is a command.
-	mended, row, err := receiveCompletion(socket)
+	mended, row, sockets, err := receiveCompletion(socket)
 	if err == io.EOF {
 		return proc.Failed
 	}
@@ -68,9 +71,9 @@ func runMaking(control int, others [2]int) int {
 	}
 	control, socket = row, controlSocket(row)
 	if failed = making.Complete(mended); failed == nil {
-		err := dropCapabilities(control)
+		err := dropCapabilities(control, sockets)
 		if err == nil {
-			return supervise(control)
+			return supervise(control, sockets)
 		}
 		failed = &holder.MountError{Index: -1, Call: "dropping capabilities", Reason: err.Error(), Errno: errnoOf(err)}
 	}
@@ -79,20 +82,24 @@ func runMaking(control int, others [2]int) int {
 }
 
 // receiveCompletion gives the steps of a kindComplete, and a new number of the control
-// socket, behind which the command's stdio is.
-func receiveCompletion(socket controlSocket) (mended holder.Plan, row int, err error) {
+// socket, behind which the command's stdio is. sockets is the line of a [Sockets], negative
+// for none.
+func receiveCompletion(socket controlSocket) (mended holder.Plan, row, sockets int, err error) {
 	from := frame.Receiver{Socket: int(socket)}
 	defer func() { frame.CloseAll(from.Files) }()
 	if err = receive(&from, kindComplete, maxCommand, &mended); err != nil {
-		return mended, 0, err
+		return mended, 0, -1, err
 	}
-	if len(from.Files) != 3 {
-		return mended, 0, frame.Malformed("without the command's stdio")
+	if len(from.Files) != 3 && len(from.Files) != 4 {
+		return mended, 0, -1, frame.Malformed("without the command's stdio")
 	}
 	if row, err = proc.InARow(append([]int{int(socket)}, from.Files...)); err == nil {
 		unix.Close(int(socket))
 	}
-	return mended, row, err
+	if sockets = -1; len(from.Files) == 4 {
+		sockets = row + 4
+	}
+	return mended, row, sockets, err
 }
 
 // closeEyes keeps the command, which has the init's uid, from the init, and from what the
@@ -110,13 +117,13 @@ func closeEyes() int {
 
 // dropCapabilities takes all capabilities from every thread. What can be gained by
 // executing something is nothing since the holder emptied the bounding set.
-func dropCapabilities(control int) error {
+func dropCapabilities(control, sockets int) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
 	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0])), 0)
 	if errno == syscall.ENOTSUP {
 		// In a program with C in it. What is executed has none, and no other thread.
-		return dropByExec(control)
+		return dropByExec(control, sockets)
 	}
 	if errno != 0 {
 		return errno
@@ -124,28 +131,35 @@ func dropCapabilities(control int) error {
 	return nil
 }
 
-func dropByExec(control int) error {
+func dropByExec(control, sockets int) error {
 	runtime.LockOSThread()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
 	if err := unix.Capset(&header, &none[0]); err != nil {
 		return err
 	}
-	for fd := control; fd <= control+3; fd++ {
+	last, words := control+3, []string{os.Args[0], initArg, strconv.Itoa(control)}
+	if sockets >= 0 {
+		last, words = sockets, append(words, strconv.Itoa(sockets))
+	}
+	for fd := control; fd <= last; fd++ {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
 			return err
 		}
 	}
-	return syscall.Exec("/proc/self/exe", []string{os.Args[0], initArg, strconv.Itoa(control)}, []string{"GOMAXPROCS=1"})
+	return syscall.Exec("/proc/self/exe", words, []string{"GOMAXPROCS=1"})
 }
 
 // supervise starts the command and sees it to its end.
-func supervise(control int) int {
+func supervise(control, sockets int) int {
 	s := &supervisor{control: controlSocket(control), pidOne: os.Getpid() == 1}
 	if !s.pidOne {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			return proc.Complain("prctl PR_SET_CHILD_SUBREAPER", err)
 		}
+	}
+	if sockets >= 0 {
+		go makeSockets(sockets)
 	}
 	cmd := &Command{}
 	err := receive(s.control, kindCommand, maxCommand, cmd)

@@ -12,6 +12,7 @@ import (
 
 func runMaking(int, [2]int) int { return proc.Failed }
 func runInit(int) int           { return proc.Complain("starting", errors.ErrUnsupported) }
+func runServing(_, _ int) int   { return proc.Failed }
 func runLimitStage(int) int     { return proc.Failed }
 
 const ownFDs = "/dev/fd/"
@@ -43,3 +44,12 @@ func socketpair() ([2]int, error) {
 	}
 	return fds, err
 }
+
+// Sockets is a line to an init: Linux alone has network namespaces.
+type Sockets struct{}
+
+// NewSockets says that there are none.
+func NewSockets() (*Sockets, *os.File, error) { return nil, nil, errors.ErrUnsupported }
+
+// Close does nothing.
+func (*Sockets) Close() error { return nil }

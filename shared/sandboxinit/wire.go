@@ -7,11 +7,11 @@ import (
 	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
-const wireVersion = 7
+const wireVersion = 8
 
 const (
 	kindSandbox  byte = 'M' // engine -> init, before the command, of one that makes its sandbox: holder.Sandbox
-	kindComplete byte = 'P' // engine -> init, after that: the steps to repeat; with stdin, stdout, stderr
+	kindComplete byte = 'P' // engine -> init, after that: the steps to repeat; with stdin, stdout, stderr, and the line for sockets if there is one
 	kindCommand  byte = 'C' // engine -> init, first and once: Command
 	kindSignal   byte = 'S' // engine -> init: signal
 	kindKill     byte = 'K' // engine -> init
