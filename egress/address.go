@@ -1,0 +1,156 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+)
+
+// A special range, from the registries of IANA for IPv4 and IPv6.
+type special struct {
+	prefix string
+	is     string // "10.0.0.1 is ..."
+	// private: the word after a rule allows it.
+	private bool
+}
+
+// Of several ranges that hold an address the first counts.
+var specials = []special{
+	// What hands out credentials of a machine, or its start-up data, to whoever asks.
+	{"169.254.169.254/32", metadata, false},
+	{"169.254.170.0/24", metadata, false},   // Amazon's containers
+	{"169.254.0.23/32", metadata, false},    // Tencent
+	{"168.63.129.16/32", metadata, false},   // Azure, a public address
+	{"100.100.100.200/32", metadata, false}, // Alibaba
+	{"192.0.0.192/32", metadata, false},     // Oracle
+	{"fd00:ec2::/32", metadata, false},      // Amazon
+	{"fd20:ce::254/128", metadata, false},   // Google
+	{"fe80::a9fe:a9fe/128", metadata, false},
+
+	{"0.0.0.0/32", "unspecified, which means this machine", false},
+	{"0.0.0.0/8", "of the range \"this network\" (RFC 791)", false},
+	{"10.0.0.0/8", rfc1918, true},
+	{"100.64.0.0/10", "shared by the customers of a provider (CGNAT, RFC 6598)", true},
+	{"127.0.0.0/8", "loopback", true},
+	{"169.254.0.0/16", "link-local (RFC 3927)", true},
+	{"172.16.0.0/12", rfc1918, true},
+	{"192.0.0.0/24", protocols, true},
+	{"192.0.2.0/24", documentation, true},
+	{"192.31.196.0/24", as112, true},
+	{"192.52.193.0/24", "for multicast tunnels (RFC 7450)", true},
+	{"192.88.99.0/24", "a relay of 6to4 (RFC 7526)", true},
+	{"192.168.0.0/16", rfc1918, true},
+	{"192.175.48.0/24", as112, true},
+	{"198.18.0.0/15", "of the range that stands for names inside of sandboxes (198.18.0.0/15, RFC 2544)", false},
+	{"198.51.100.0/24", documentation, true},
+	{"203.0.113.0/24", documentation, true},
+	{"224.0.0.0/4", multicast, false},
+	{"255.255.255.255/32", "broadcast", false},
+	{"240.0.0.0/4", "reserved (RFC 1112)", false},
+
+	{"::/128", "unspecified, which means this machine", false},
+	{"::1/128", "loopback", true},
+	{"::/96", "an IPv4 address in a form that is out of use (RFC 4291)", false},
+	{"::ffff:0:0:0/96", "translated to IPv4 (RFC 2765)", false},
+	{"64:ff9b:1::/48", "translated to IPv4 in a private network (NAT64, RFC 8215)", false},
+	{"100::/64", "for what is discarded (RFC 6666)", false},
+	{"100:0:0:1::/64", "a dummy (RFC 9780)", false},
+	{"2001::/32", "tunnelled to IPv4 (Teredo, RFC 4380)", false},
+	{"2001:2::/48", "for benchmarks (RFC 5180)", false},
+	{"2001::/23", protocols, true},
+	{"2001:db8::/32", documentation, true},
+	{"2002::/16", "tunnelled to IPv4 (6to4, RFC 3056)", false},
+	{"2620:4f:8000::/48", as112, true},
+	{"3fff::/20", documentation, true},
+	{"5f00::/16", "of segment routing (RFC 9602)", false},
+	{"fc00::/7", "private (ULA, RFC 4193)", true},
+	{"fe80::/10", "link-local (RFC 4291)", true},
+	{"fec0::/10", "site-local (RFC 3879)", true},
+	{"ff00::/8", multicast, false},
+}
+
+const (
+	metadata      = "a metadata service of a cloud, which gives out credentials"
+	rfc1918       = "private (RFC 1918)"
+	protocols     = "of the range for protocols (RFC 6890)"
+	documentation = "for documentation"
+	as112         = "for names of private networks (AS112, RFC 7535)"
+	multicast     = "multicast"
+)
+
+// ranges has the prefixes of specials.
+var ranges = sync.OnceValue(func() (list []netip.Prefix) {
+	for _, s := range specials {
+		list = append(list, netip.MustParsePrefix(s.prefix))
+	}
+	return list
+})
+
+// Fake tells the addresses that stand for names inside of sandboxes, 198.18.0.0/15. No
+// name on the network has one, unless another program plays the same game.
+func Fake(addr netip.Addr) bool {
+	addr = addr.Unmap()
+	b := addr.As16()
+	return addr.Is4() && b[12] == 198 && b[13]&^1 == 18
+}
+
+// CheckAddress says why a name must not lead to an address; nil if it may. Own are the
+// machine's own addresses.
+//
+// With private, a name may lead to loopback, to the machine's own addresses, to private,
+// link-local and shared networks, and to the ranges for documentation and for protocols.
+// Refused in any case is what hands out a machine's credentials (metadata services), what
+// is no single host (unspecified, broadcast, multicast, discarded, reserved), 198.18.0.0/15,
+// which means names inside of sandboxes, and tunnels that hide an IPv4 address. Of
+// addresses with a plain IPv4 address in them (mapped, NAT64, ISATAP), that one is judged.
+func CheckAddress(addr netip.Addr, private bool, own []netip.Prefix) error {
+	if !addr.IsValid() {
+		return errors.New("there is no address")
+	}
+	if addr.Zone() != "" {
+		return fmt.Errorf("%s is of one link alone", addr)
+	}
+	addr = addr.Unmap()
+	if inner, ok := embedded(addr); ok {
+		if err := CheckAddress(inner, private, own); err != nil {
+			return fmt.Errorf("%s leads to an IPv4 address: %w", addr, err)
+		}
+	}
+	for i, prefix := range ranges() {
+		if prefix.Contains(addr) {
+			if s := specials[i]; !s.private || !private {
+				return fmt.Errorf("%s is %s", addr, s.is)
+			}
+			return nil
+		}
+	}
+	if addr.Is6() && addr.As16()[0]>>5 != 1 && !nat64.Contains(addr) {
+		return fmt.Errorf("%s is not of the range of public addresses (2000::/3)", addr)
+	}
+	if !private {
+		for _, prefix := range own {
+			if prefix.Contains(addr) {
+				return fmt.Errorf("%s is an address of this machine", addr)
+			}
+		}
+	}
+	return nil
+}
+
+var nat64 = netip.PrefixFrom(netip.AddrFrom16([16]byte{0, 0x64, 0xff, 0x9b}), 96)
+
+// embedded gives the IPv4 address that an IPv6 address leads to where a router of the
+// network translates it.
+func embedded(addr netip.Addr) (netip.Addr, bool) {
+	if addr.Is4() {
+		return netip.Addr{}, false
+	}
+	b := addr.As16()
+	// ISATAP (RFC 5214) has 0000:5efe or 0200:5efe before it, under any prefix.
+	isatap := b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
+	if !isatap && !nat64.Contains(addr) {
+		return netip.Addr{}, false
+	}
+	return netip.AddrFrom4([4]byte(b[12:])), true
+}

@@ -1,0 +1,307 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sbxhost/sbxhost/egress"
+)
+
+// A conn is a connection of the sandbox, and the one outside that it goes on in.
+type conn struct {
+	gate     *Gate
+	inner    net.Conn
+	decision Decision // told at the end
+	quiet    bool     // it is not
+
+	mu             sync.Mutex
+	outer          net.Conn // once it is dialled
+	ended          bool
+	sent, received atomic.Int64
+	stop           func() bool
+}
+
+func (g *Gate) newConn(inner net.Conn) *conn {
+	c := &conn{gate: g, inner: inner}
+	if at, ok := inner.LocalAddr().(*net.TCPAddr); ok {
+		c.decision.Port = uint16(at.Port)
+	}
+	c.decision.Time = time.Now()
+	g.mu.Lock()
+	g.conns[c] = struct{}{}
+	g.mu.Unlock()
+	c.stop = context.AfterFunc(g.ctx, c.close)
+	return c
+}
+
+// end comes after all else.
+func (c *conn) end() {
+	c.stop()
+	c.close()
+	c.gate.mu.Lock()
+	delete(c.gate.conns, c)
+	c.gate.mu.Unlock()
+	c.gate.progress.Add(1)
+	if c.quiet {
+		return
+	}
+	d := &c.decision
+	d.Sent, d.Received, d.Duration = c.sent.Load(), c.received.Load(), time.Since(d.Time)
+	c.gate.decided(*d)
+}
+
+func (c *conn) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	c.inner.Close()
+	if c.outer != nil {
+		c.outer.Close()
+	}
+}
+
+// reset ends the sandbox's connection so that it looks like an error there.
+func (c *conn) reset() { reset(c.inner) }
+
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	c.Close()
+}
+
+// refused is for what the rules do not allow.
+func (c *conn) refused(reason string) {
+	c.decision.Allowed, c.decision.Reason = false, reason
+	c.reset()
+}
+
+// failed is for what they do, and that does not work.
+func (c *conn) failed(err error) {
+	c.decision.Error = err.Error()
+	c.reset()
+}
+
+// serveName passes on a connection to an address that stands for a name.
+func (g *Gate) serveName(c *conn) {
+	local := c.inner.LocalAddr().(*net.TCPAddr).AddrPort()
+	fake := local.Addr().Unmap()
+	n := g.names.behind(fake)
+	if n == nil {
+		c.quiet = fake.IsLoopback() // nobody listens there
+		c.decision.Name = fake.String()
+		c.refused("no name has this address")
+		return
+	}
+	c.decision.Name = n.name
+	i := slices.IndexFunc(n.ports, func(p egress.Port) bool { return p.Number == local.Port() })
+	if i < 0 {
+		c.refused(fmt.Sprintf("port %d is not in the rule", local.Port()))
+		return
+	}
+	var first []byte
+	if greeting := greetings[local.Port()]; greeting != nil {
+		var err error
+		c.inner.SetReadDeadline(time.Now().Add(greetingTimeout))
+		first, err = greeting.check(c.inner, n.name)
+		switch {
+		case err == io.EOF && len(first) == 0:
+			c.quiet = true // it was opened, and closed again
+			return
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			c.refused(fmt.Sprintf("the connection did not name its server within %v", greetingTimeout))
+			return
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			c.refused("the connection ended before it named its server")
+			return
+		case err != nil:
+			c.refused(err.Error())
+			return
+		}
+		c.inner.SetReadDeadline(time.Time{})
+	}
+	c.decision.Allowed = true
+	if err := g.lookup(g.ctx, n); err != nil {
+		c.failed(err)
+		return
+	}
+	list, err := n.addresses(n.ports[i])
+	if err != nil {
+		c.refused(err.Error())
+		return
+	}
+	outer, addr, err := g.dial(list, local.Port())
+	if err != nil {
+		c.failed(err)
+		return
+	}
+	c.decision.Address = addr.String()
+	if !c.join(outer) {
+		return
+	}
+	if len(first) > 0 {
+		n, err := outer.Write(first)
+		c.sent.Add(int64(n))
+		if err != nil {
+			c.failed(err)
+			return
+		}
+		first = nil
+	}
+	c.relay(outer)
+}
+
+// stagger is after how long the next address is tried beside those before it (RFC 8305).
+const stagger = 300 * time.Millisecond
+
+// dial connects to the first of the addresses that answers.
+func (g *Gate) dial(list []netip.Addr, port uint16) (net.Conn, netip.Addr, error) {
+	type result struct {
+		net.Conn
+		netip.Addr
+		error
+	}
+	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
+	defer cancel()
+	results := make(chan result)
+	open := 0
+	next := func() {
+		addr := list[0]
+		list = list[1:]
+		open++
+		g.wg.Go(func() {
+			c, err := g.config.Dial(ctx, netip.AddrPortFrom(addr, port))
+			results <- result{c, addr, err}
+		})
+	}
+	var first error
+	timer := time.NewTimer(stagger)
+	defer timer.Stop()
+	for next(); ; {
+		select {
+		case r := <-results:
+			open--
+			if r.error == nil {
+				cancel()
+				late := open
+				g.wg.Go(func() {
+					for range late {
+						if r := <-results; r.error == nil {
+							r.Conn.Close()
+						}
+					}
+				})
+				return r.Conn, r.Addr, nil
+			}
+			if first == nil {
+				first = r.error
+			}
+			if len(list) == 0 && open == 0 {
+				return nil, netip.Addr{}, first
+			}
+		case <-timer.C:
+		}
+		if len(list) > 0 {
+			next()
+			timer.Reset(stagger)
+		}
+	}
+}
+
+// join makes outer end with the connection; false if that has already ended.
+func (c *conn) join(outer net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		outer.Close()
+		return false
+	}
+	c.outer = outer
+	c.gate.progress.Add(1)
+	return true
+}
+
+// relay copies in both directions until both have ended. Each ends by itself. Once the
+// gate closes, only what comes from inside counts.
+func (c *conn) relay(outer net.Conn) {
+	if !c.join(outer) {
+		return
+	}
+	sent, received := make(chan error, 1), make(chan error, 1)
+	c.gate.wg.Go(func() { sent <- pump(outer, c.inner, &c.sent) })
+	c.gate.wg.Go(func() { received <- pump(c.inner, outer, &c.received) })
+	closing := c.gate.closing.Done()
+	for both := 2; both > 0; {
+		select {
+		case err := <-sent:
+			sent = nil
+			both--
+			if err == errReset {
+				reset(outer)
+			}
+			if c.gate.isClosing() {
+				return
+			}
+		case err := <-received:
+			both--
+			if err == errReset {
+				c.reset()
+			}
+		case <-closing:
+			if closing = nil; sent == nil {
+				return
+			}
+		}
+	}
+}
+
+// errReset: the connection that was read from ended by an error.
+var errReset = errors.New("connection reset")
+
+// chunk is after how much the counters know of it.
+const chunk = 1 << 20
+
+// pump copies from one connection to another, and passes the end on.
+func pump(to, from net.Conn, count *atomic.Int64) error {
+	err := copyAll(to, from, count)
+	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
+		half.CloseWrite()
+	}
+	return err
+}
+
+func copyAll(to, from net.Conn, count *atomic.Int64) error {
+	limited := io.LimitedReader{R: from}
+	for {
+		limited.N = chunk
+		n, err := io.Copy(to, &limited)
+		count.Add(n)
+		switch {
+		case err != nil && wasReset(from):
+			return errReset
+		case err != nil:
+			return err
+		case limited.N > 0:
+			return nil
+		}
+	}
+}
+
+func (c *conn) moved() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sum := uint64(c.sent.Load() + c.received.Load())
+	if c.outer != nil && !c.ended {
+		sum += delivered(c.outer)
+	}
+	return sum
+}

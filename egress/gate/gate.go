@@ -1,0 +1,333 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/egress"
+)
+
+// Kind says what socket is asked for.
+type Kind byte
+
+const (
+	TCP4 Kind = iota
+	TCP6
+	UDP4
+)
+
+// Sockets makes an unbound socket in the sandbox's network namespace.
+type Sockets func(ctx context.Context, kind Kind) (*os.File, error)
+
+// A Decision is about a name that was asked for, or about a connection once it has ended.
+type Decision struct {
+	Time time.Time
+	// Name is what was asked for: a name, or an address where a command has dialled one
+	// that no name has. "localhost" is a port of the host's, see HostPort.
+	Name string
+	// Port is 0 where it is not known: a name was refused before a connection could be made.
+	Port    uint16
+	Allowed bool
+	// Reason says why not.
+	Reason string
+	// Address is the one that was dialled.
+	Address string
+	// Sent and Received are bytes, as the command sees it.
+	Sent, Received int64
+	Duration       time.Duration
+	// Error: it was allowed, and did not work.
+	Error string
+}
+
+// Config has what a gate needs. Rules and Sockets must be there.
+type Config struct {
+	Rules   egress.Rules
+	Sockets Sockets
+	// Lookup asks the host's resolver; nil: net.DefaultResolver.
+	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
+	// Dial connects outside of the sandbox, to addresses of names and to the host's loopback
+	// (HostPort); nil: net.Dialer.
+	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
+	// Own gives the machine's own addresses; nil: those of its interfaces.
+	Own func() []netip.Prefix
+	// Decided is told of each decision, from any goroutine; nil: nobody is. What is refused,
+	// or does not work, is told the first time alone, and of 1,000 different ones.
+	Decided func(Decision)
+	// Connections may be open at once, as many again from outside by Publish; 0: 256. More
+	// of them wait.
+	Connections int
+	// Names may have an address; 0: 10,000. More of them get none.
+	Names int
+}
+
+// Bounds in time. A command can use up each of them, and harms nobody by it.
+const (
+	lookupTimeout   = 10 * time.Second
+	dialTimeout     = 30 * time.Second
+	greetingTimeout = 30 * time.Second
+	// drainTimeout is for how long Close waits for connections of which none gets on.
+	drainTimeout = 5 * time.Second
+)
+
+// A Gate serves one sandbox.
+type Gate struct {
+	config Config
+	// ctx ends everything.
+	ctx    context.Context
+	cancel context.CancelFunc
+	// closing ends when the sandbox has: nothing new comes from there, nor goes there.
+	closing context.Context
+	close   context.CancelFunc
+	once    sync.Once
+	wg      sync.WaitGroup
+
+	out, in  slots
+	names    names
+	log      log
+	progress atomic.Uint64 // anything that gets on
+
+	mu        sync.Mutex
+	listeners map[netip.AddrPort]*listener
+	conns     map[*conn]struct{}
+}
+
+// Start has the sandbox's nameserver listen when it returns. The context is for Start
+// alone; the gate lives until Close.
+func Start(ctx context.Context, config Config) (*Gate, error) {
+	if config.Sockets == nil {
+		return nil, errors.New("gate: no Sockets")
+	}
+	if config.Lookup == nil {
+		config.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+		}
+	}
+	if config.Dial == nil {
+		config.Dial = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", to.String())
+		}
+	}
+	if config.Own == nil {
+		config.Own = own
+	}
+	if config.Decided == nil {
+		config.Decided = func(Decision) {}
+	}
+	if config.Connections == 0 {
+		config.Connections = 256
+	}
+	if config.Names == 0 {
+		config.Names = 10_000
+	}
+	g := &Gate{
+		config: config,
+		out:    make(slots, config.Connections), in: make(slots, config.Connections),
+		listeners: map[netip.AddrPort]*listener{}, conns: map[*conn]struct{}{},
+	}
+	g.names.init()
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.closing, g.close = context.WithCancel(g.ctx)
+	if err := g.serveNames(ctx); err != nil {
+		g.Close()
+		return nil, fmt.Errorf("the sandbox's nameserver: %w", err)
+	}
+	return g, nil
+}
+
+// own are the addresses of the machine's interfaces.
+func own() (list []netip.Prefix) {
+	addrs, _ := net.InterfaceAddrs()
+	for _, a := range addrs {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			addr := prefix.Addr().Unmap()
+			list = append(list, netip.PrefixFrom(addr, addr.BitLen()))
+		}
+	}
+	return list
+}
+
+// HostPort leads 127.0.0.1:port and [::1]:port of the sandbox to that port of the host's
+// loopback.
+func (g *Gate) HostPort(port uint16) error {
+	for _, to := range []netip.AddrPort{netip.AddrPortFrom(loopback4, port), netip.AddrPortFrom(loopback6, port)} {
+		err := g.listen(to, g.serveHostPort)
+		switch {
+		case err == nil:
+		case to.Addr() == loopback6 && (errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)):
+			return nil // no IPv6 here
+		case errors.Is(err, syscall.EADDRINUSE):
+			return fmt.Errorf("port %d is in use in the sandbox", port)
+		default:
+			return fmt.Errorf("port %d of the sandbox: %w", port, err)
+		}
+	}
+	return nil
+}
+
+var (
+	loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	loopback6 = netip.IPv6Loopback()
+)
+
+func (g *Gate) serveHostPort(c *conn) {
+	c.decision.Name, c.decision.Allowed = "localhost", true
+	port := c.decision.Port
+	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
+	defer cancel()
+	to := netip.AddrPortFrom(loopback4, port)
+	outer, err := g.config.Dial(ctx, to)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		to = netip.AddrPortFrom(loopback6, port)
+		if second, err6 := g.config.Dial(ctx, to); err6 == nil {
+			outer, err = second, nil
+		}
+	}
+	if err != nil {
+		c.failed(err)
+		return
+	}
+	c.decision.Address = to.Addr().String()
+	c.relay(outer)
+}
+
+// Publish listens on the host, and leads to the sandbox's loopback. It gives the address
+// that it listens on. There are no decisions about it.
+func (g *Gate) Publish(p egress.Publish) (netip.AddrPort, error) {
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(p.Listen))
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	at := l.Addr().(*net.TCPAddr).AddrPort()
+	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	return at, g.add(&listener{TCPListener: l, at: at, slots: g.in, serve: func(c *conn) { g.serveInside(c, p.Inside) }})
+}
+
+func (g *Gate) serveInside(c *conn, port uint16) {
+	c.quiet = true
+	ctx, cancel := context.WithTimeout(g.closing, dialTimeout)
+	defer cancel()
+	inside, err := g.connect(ctx, TCP4, netip.AddrPortFrom(loopback4, port))
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		inside, err = g.connect(ctx, TCP6, netip.AddrPortFrom(loopback6, port))
+	}
+	if err != nil {
+		c.reset()
+		return
+	}
+	outside := c.inner
+	c.mu.Lock()
+	c.inner = inside
+	c.mu.Unlock()
+	c.relay(outside)
+}
+
+// Close ends the gate. The sandbox has ended before, or ends by it: what is on its way out
+// of there goes out first, for as long as it gets on. When Close returns, nothing is left.
+func (g *Gate) Close() error {
+	g.once.Do(func() {
+		g.mu.Lock()
+		g.close()
+		for _, l := range g.listeners {
+			l.SetDeadline(time.Unix(1, 0))
+		}
+		g.mu.Unlock()
+		done := make(chan struct{})
+		go func() {
+			g.wg.Wait()
+			close(done)
+		}()
+		g.drain(done)
+		g.cancel()
+		<-done
+	})
+	return nil
+}
+
+// drain waits until nothing gets on any more.
+func (g *Gate) drain(done <-chan struct{}) {
+	tick := time.NewTicker(drainTimeout / 20)
+	defer tick.Stop()
+	last, since := g.moved(), time.Now()
+	for {
+		select {
+		case <-done:
+			return
+		case now := <-tick.C:
+			if moved := g.moved(); moved != last {
+				last, since = moved, now
+			} else if now.Sub(since) >= drainTimeout {
+				return
+			}
+		}
+	}
+}
+
+// moved changes whenever a connection gets on.
+func (g *Gate) moved() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	sum := g.progress.Load()
+	for c := range g.conns {
+		sum += c.moved()
+	}
+	return sum
+}
+
+func (g *Gate) isClosing() bool { return g.closing.Err() != nil }
+
+// slots bound how many do something at once.
+type slots chan struct{}
+
+// take waits for a slot.
+func (s slots) take(ctx context.Context) bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (s slots) give() { <-s }
+
+// log tells decisions. A command that tries the same thing for ever is told of once.
+type log struct {
+	mu   sync.Mutex
+	told map[Decision]bool
+	full bool
+}
+
+const maxTold = 1000
+
+func (g *Gate) decided(d Decision) {
+	if !d.Allowed || d.Error != "" {
+		key := Decision{Name: d.Name, Port: d.Port, Allowed: d.Allowed, Reason: d.Reason, Error: d.Error}
+		g.log.mu.Lock()
+		if g.log.told == nil {
+			g.log.told = map[Decision]bool{}
+		}
+		again, full := g.log.told[key] || g.log.full, len(g.log.told) >= maxTold
+		if !again && full {
+			g.log.full = true
+			d = Decision{Reason: "further refusals are not listed"}
+		} else if !again {
+			g.log.told[key] = true
+		}
+		g.log.mu.Unlock()
+		if again {
+			return
+		}
+	}
+	if d.Time.IsZero() {
+		d.Time = time.Now()
+	}
+	g.config.Decided(d)
+}

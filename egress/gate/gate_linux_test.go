@@ -1,0 +1,575 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sbxhost/sbxhost/egress"
+	"golang.org/x/sys/unix"
+)
+
+// insideEnv says that a test runs in a network namespace of its own, which is the
+// sandbox and the host at once.
+const insideEnv = "GATE_TEST_INSIDE"
+
+// inside runs the test in a namespace, by running this program again. It is true there.
+func inside(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(insideEnv) != "" {
+		prepare(t)
+		return true
+	}
+	t.Parallel()
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=2m")
+	if testing.Short() {
+		cmd.Args = append(cmd.Args, "-test.short")
+	}
+	cmd.Env = append(os.Environ(), insideEnv+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	switch {
+	case errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC):
+		t.Skipf("no namespaces here: %v", err)
+	case err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()):
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return false
+}
+
+// prepare makes loopback, and all of 198.18.0.0/15, addresses of the namespace. A network
+// of the loopback device is local as a whole.
+func prepare(t *testing.T) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	set := func(device string, request uint, fill func(*unix.Ifreq) error) {
+		r, err := unix.NewIfreq(device)
+		if err == nil {
+			err = fill(r)
+		}
+		if err == nil {
+			err = unix.IoctlIfreq(fd, request, r)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", device, err)
+		}
+	}
+	set("lo", unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error { r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING); return nil })
+	set("lo:0", unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr([]byte{198, 18, 0, 1}) })
+	set("lo:0", unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr([]byte{255, 254, 0, 0}) })
+}
+
+// sockets makes sockets right here.
+func sockets(_ context.Context, kind Kind) (*os.File, error) {
+	family, sort := unix.AF_INET, unix.SOCK_STREAM
+	switch kind {
+	case TCP6:
+		family = unix.AF_INET6
+	case UDP4:
+		sort = unix.SOCK_DGRAM
+	}
+	fd, err := unix.Socket(family, sort|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "socket"), nil
+}
+
+// public is an address that names of the tests have.
+const public = "93.184.216.34"
+
+// A world is a gate, the internet outside of it, and a command inside.
+type world struct {
+	*Gate
+	t       *testing.T
+	mu      sync.Mutex
+	told    []Decision
+	answers map[string][]string // of the host's resolver
+	servers map[string]string   // by address and port, on loopback
+	dialled []netip.AddrPort
+	lookups int
+}
+
+// newWorld starts a gate. change may change its configuration.
+func newWorld(t *testing.T, change func(*Config), rules ...string) *world {
+	t.Helper()
+	w := &world{t: t, answers: map[string][]string{}, servers: map[string]string{}}
+	list, err := egress.ParseRules(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := Config{Rules: list, Sockets: sockets, Lookup: w.lookupHost, Dial: w.dialHost, Decided: func(d Decision) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.told = append(w.told, d)
+	}}
+	if change != nil {
+		change(&config)
+	}
+	if w.Gate, err = Start(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+func (w *world) lookupHost(_ context.Context, name string) ([]netip.Addr, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lookups++
+	list, ok := w.answers[name]
+	if !ok {
+		for other, addrs := range w.answers {
+			if suffix, wild := strings.CutPrefix(other, "*"); wild && strings.HasSuffix(name, suffix) {
+				list, ok = addrs, true
+			}
+		}
+	}
+	if !ok {
+		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+	}
+	var addrs []netip.Addr
+	for _, a := range list {
+		addrs = append(addrs, netip.MustParseAddr(a))
+	}
+	return addrs, nil
+}
+
+func (w *world) dialHost(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	w.mu.Lock()
+	w.dialled = append(w.dialled, to)
+	at, ok := w.servers[to.String()]
+	w.mu.Unlock()
+	if !ok {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", at)
+}
+
+// serve has a server of the internet answer each connection by f.
+func (w *world) serve(at string, f func(*net.TCPConn)) {
+	w.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { l.Close() })
+	w.mu.Lock()
+	w.servers[at] = l.Addr().String()
+	w.mu.Unlock()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				f(c.(*net.TCPConn))
+			}()
+		}
+	}()
+}
+
+func echo(c *net.TCPConn) { io.Copy(c, c) }
+
+func (w *world) answer(name string, addrs ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answers[name] = addrs
+}
+
+// resolver asks the gate.
+func resolver(network string) *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, udp, _ string) (net.Conn, error) {
+		if network != "" {
+			udp = network
+		}
+		return new(net.Dialer).DialContext(ctx, udp, "198.18.0.1:53")
+	}}
+}
+
+// resolve gives the address of a name inside.
+func resolve(t *testing.T, name string) netip.Addr {
+	t.Helper()
+	addrs, err := resolver("").LookupNetIP(t.Context(), "ip", name+".")
+	if err != nil || len(addrs) != 1 || !egress.Fake(addrs[0]) {
+		t.Fatalf("%s: %v, error %v", name, addrs, err)
+	}
+	return addrs[0].Unmap()
+}
+
+func missing(t *testing.T, name string) {
+	t.Helper()
+	addrs, err := resolver("").LookupNetIP(t.Context(), "ip", name+".")
+	if !notFound(err) {
+		t.Errorf("%s: %v, error %v", name, addrs, err)
+	}
+}
+
+// dialName connects as a command does.
+func dialName(t *testing.T, name string, port uint16) *net.TCPConn {
+	t.Helper()
+	return dialAddr(t, netip.AddrPortFrom(resolve(t, name), port))
+}
+
+func dialAddr(t *testing.T, at netip.AddrPort) *net.TCPConn {
+	t.Helper()
+	c, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetDeadline(time.Now().Add(time.Minute))
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// decision waits for one that fits, and gives it.
+func (w *world) decision(name string, port uint16, allowed bool) Decision {
+	w.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		w.mu.Lock()
+		list := slices.Clone(w.told)
+		w.mu.Unlock()
+		for _, d := range list {
+			if d.Name == name && d.Port == port && d.Allowed == allowed {
+				return d
+			}
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("no decision about %s, port %d, allowed %v: %+v", name, port, allowed, list)
+		}
+	}
+}
+
+func (w *world) reason(name string, port uint16, want string) {
+	w.t.Helper()
+	if d := w.decision(name, port, false); d.Reason != want {
+		w.t.Errorf("%s, port %d: %q, want %q", name, port, d.Reason, want)
+	}
+}
+
+// isReset tells that a connection was reset, and that nothing came before.
+func isReset(t *testing.T, c net.Conn) {
+	t.Helper()
+	if n, err := c.Read(make([]byte, 1)); n != 0 || !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%d bytes, error %v", n, err)
+	}
+}
+
+// dialReset connects where the gate resets at once, at times before connect has returned.
+func dialReset(t *testing.T, at netip.AddrPort) {
+	t.Helper()
+	c, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(at))
+	if errors.Is(err, syscall.ECONNRESET) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	isReset(t, c)
+}
+
+func exchange(t *testing.T, c *net.TCPConn, say, hear string) {
+	t.Helper()
+	if _, err := io.WriteString(c, say); err != nil {
+		t.Fatal(err)
+	}
+	c.CloseWrite()
+	if got, err := io.ReadAll(c); err != nil || string(got) != hear {
+		t.Errorf("%.100q, error %v, want %.100q", got, err, hear)
+	}
+}
+
+func TestNames(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil, "a.example:7000", "*.b.example:7000", "nowhere.example")
+	w.answer("a.example", public)
+	w.answer("x.b.example", public)
+	w.answer("b.example", public)
+	w.serve(public+":7000", echo)
+	exchange(t, dialName(t, "a.example", 7000), "hello", "hello")
+	exchange(t, dialName(t, "X.B.example", 7000), "hello", "hello")
+	if resolve(t, "a.example") == resolve(t, "x.b.example") || resolve(t, "a.example") != resolve(t, "A.Example") {
+		t.Error("names have one address each")
+	}
+	for _, name := range []string{"b.example", "nowhere.example", "other.example", "a.example.b", "xa.example", "1.1.18.198.in-addr.arpa"} {
+		missing(t, name)
+	}
+	w.reason("b.example", 0, "no rule allows it")
+	if d := w.decision("nowhere.example", 0, true); d.Error == "" {
+		t.Errorf("%+v", d)
+	}
+	d := w.decision("a.example", 7000, true)
+	if d.Sent != 5 || d.Received != 5 || d.Address != public || d.Duration <= 0 || d.Reason+d.Error != "" || d.Time.IsZero() {
+		t.Errorf("%+v", d)
+	}
+	addrs, err := resolver("tcp").LookupNetIP(t.Context(), "ip4", "a.example.")
+	if err != nil || len(addrs) != 1 {
+		t.Errorf("by TCP: %v, error %v", addrs, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range w.told {
+		if strings.HasSuffix(d.Name, ".arpa") {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
+// secure is a server with TLS.
+func (w *world) secure(at string) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, "secure ", r.Host) }))
+	w.t.Cleanup(s.Close)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.servers[at] = s.Listener.Addr().String()
+}
+
+func TestServerName(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil, "a.example", "b.example")
+	w.answer("a.example", public)
+	w.answer("b.example", public)
+	w.secure(public + ":443")
+	handshake := func(name, claim string) error {
+		c := tls.Client(dialName(t, name, 443), &tls.Config{ServerName: claim, InsecureSkipVerify: true})
+		if err := c.Handshake(); err != nil {
+			return err
+		}
+		fmt.Fprintf(c, "GET / HTTP/1.0\r\nHost: x\r\n\r\n")
+		if got, _ := io.ReadAll(c); !strings.HasSuffix(string(got), "secure x") {
+			t.Errorf("%q", got)
+		}
+		c.Close()
+		return nil
+	}
+	if err := handshake("a.example", "A.example"); err != nil {
+		t.Error(err)
+	}
+	if d := w.decision("a.example", 443, true); d.Sent < 200 || d.Received < 500 {
+		t.Errorf("%+v", d)
+	}
+	if err := handshake("a.example", "b.example"); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("for another name: %v", err)
+	}
+	w.reason("a.example", 443, "the server name in TLS is b.example")
+	if err := handshake("b.example", ""); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("for no name: %v", err)
+	}
+	w.reason("b.example", 443, "TLS names no server (SNI)")
+	w.mu.Lock()
+	w.told = nil
+	w.mu.Unlock()
+	c := dialName(t, "b.example", 443)
+	io.WriteString(c, "SSH-2.0-x\r\n")
+	isReset(t, c)
+	w.reason("b.example", 443, "the connection does not begin with TLS")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.dialled) != 1 {
+		t.Errorf("dialled: %v", w.dialled)
+	}
+}
+
+func TestHost(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil, "a.example")
+	w.answer("a.example", public)
+	w.serve(public+":80", echo)
+	request := "GET / HTTP/1.1\r\nHost: A.example.:80\r\n\r\nbody"
+	exchange(t, dialName(t, "a.example", 80), request, request)
+	c := dialName(t, "a.example", 80)
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: b.example\r\n\r\n")
+	isReset(t, c)
+	w.reason("a.example", 80, "the Host of the HTTP request is b.example")
+	fake := resolve(t, "a.example")
+	dialReset(t, netip.AddrPortFrom(fake.Next(), 80))
+	w.reason(fake.Next().String(), 80, "no name has this address")
+	dialReset(t, netip.AddrPortFrom(loopback4, 80))
+}
+
+// The checks are about each address that is dialled, each time.
+func TestPrivate(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil, "a.example:7000", "in.example:7000 private", "in.example:7001", "meta.example:7000 private", "fake.example:7000")
+	w.answer("a.example", "10.0.0.1", "::ffff:127.0.0.1")
+	w.answer("in.example", "10.0.0.1")
+	w.answer("meta.example", "169.254.169.254")
+	w.answer("fake.example", "198.18.7.7")
+	w.serve("10.0.0.1:7000", echo)
+	w.serve("10.0.0.1:7001", echo)
+	for _, name := range []string{"a.example", "meta.example", "fake.example"} {
+		missing(t, name)
+	}
+	w.reason("a.example", 0, "127.0.0.1 is loopback")
+	w.reason("meta.example", 0, "169.254.169.254 is "+"a metadata service of a cloud, which gives out credentials")
+	if d := w.decision("fake.example", 0, false); !strings.Contains(d.Reason, "another proxy") {
+		t.Errorf("%+v", d)
+	}
+	exchange(t, dialName(t, "in.example", 7000), "hello", "hello")
+	if _, err := net.Dial("tcp", netip.AddrPortFrom(resolve(t, "in.example"), 7001).String()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("without the word: %v", err)
+	}
+}
+
+func TestRebinding(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil, "a.example:7000")
+	w.answer("a.example", public)
+	w.serve(public+":7000", echo)
+	w.serve("10.0.0.1:7000", echo)
+	exchange(t, dialName(t, "a.example", 7000), "hello", "hello")
+	w.answer("a.example", "10.0.0.1")
+	exchange(t, dialName(t, "a.example", 7000), "hello", "hello") // what was checked
+	n := w.names.byName["a.example"]
+	n.mu.Lock()
+	n.until = time.Now()
+	n.mu.Unlock()
+	dialReset(t, netip.AddrPortFrom(n.fake, 7000))
+	w.reason("a.example", 7000, "10.0.0.1 is private (RFC 1918)")
+	missing(t, "a.example")
+	for _, to := range w.dialled {
+		if to.Addr().String() != public {
+			t.Errorf("dialled %v", to)
+		}
+	}
+}
+
+// Servers that speak first, and ends of one direction at a time.
+func TestRawTCP(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil, "a.example:22,7000,7001")
+	w.answer("a.example", public)
+	w.serve(public+":22", func(c *net.TCPConn) {
+		io.WriteString(c, "SSH-2.0-server\r\n")
+		c.CloseWrite()
+		io.Copy(io.Discard, c)
+	})
+	w.serve(public+":7000", func(c *net.TCPConn) { // hears all before it says anything
+		all, _ := io.ReadAll(c)
+		fmt.Fprintf(c, "%d", len(all))
+	})
+	heard := make(chan int, 1)
+	w.serve(public+":7001", func(c *net.TCPConn) { // ends its own direction first
+		io.WriteString(c, "bye")
+		c.CloseWrite()
+		all, _ := io.ReadAll(c)
+		heard <- len(all)
+	})
+	c := dialName(t, "a.example", 22)
+	if got, err := io.ReadAll(c); string(got) != "SSH-2.0-server\r\n" || err != nil {
+		t.Errorf("%q, error %v", got, err)
+	}
+	const size = 3<<20 + 17
+	exchange(t, dialName(t, "a.example", 7000), strings.Repeat("x", size), fmt.Sprint(size))
+	c = dialName(t, "a.example", 7001)
+	if got, err := io.ReadAll(c); string(got) != "bye" || err != nil {
+		t.Errorf("%q, error %v", got, err)
+	}
+	io.WriteString(c, strings.Repeat("x", size))
+	c.CloseWrite()
+	if got := <-heard; got != size {
+		t.Errorf("%d bytes after the server's end", got)
+	}
+	if d := w.decision("a.example", 7000, true); d.Sent != size || d.Received != 7 {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestClose(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	goroutines, files := runtime.NumGoroutine(), descriptors(t)
+	w := newWorld(t, nil, "a.example:7000")
+	w.answer("a.example", public)
+	const size = 2 << 20
+	got, begin := make(chan int, 1), make(chan struct{})
+	w.serve(public+":7000", func(c *net.TCPConn) {
+		<-begin
+		all, _ := io.ReadAll(c)
+		got <- len(all)
+	})
+	c := dialName(t, "a.example", 7000)
+	c.Write(bytes.Repeat([]byte("x"), size))
+	c.Close()
+	closed := make(chan struct{})
+	go func() {
+		w.Close()
+		close(closed)
+	}()
+	<-w.closing.Done()
+	close(begin)
+	<-closed
+	if n := <-got; n != size {
+		t.Errorf("%d bytes went out", n)
+	}
+	if d := w.decision("a.example", 7000, true); d.Sent != size {
+		t.Errorf("%+v", d)
+	}
+	nothingLeft(t, goroutines+1, files+1) // the server listens
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// nothingLeft waits for what the runtime and the kernel do a moment later.
+func nothingLeft(t *testing.T, goroutines, files int) {
+	t.Helper()
+	runtime.GC() // pipes that splice kept
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		g, f := runtime.NumGoroutine(), descriptors(t)
+		if g <= goroutines && f <= files {
+			return
+		}
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<16)
+			t.Fatalf("%d goroutines, were %d; %d descriptors, were %d\n%s", g, goroutines, f, files, stacks[:runtime.Stack(stacks, true)])
+		}
+		runtime.GC()
+	}
+}

@@ -1,0 +1,138 @@
+package gate
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/sbxhost/sbxhost/egress"
+)
+
+const (
+	// unprivileged is the first port that a command may listen on itself.
+	unprivileged = 1024
+	// maxListeners bounds the listeners for single names, on ports from there on. The one
+	// whose name was asked for longest ago makes way; its name's next question brings it back.
+	maxListeners = 1024
+)
+
+// A listener passes on connections.
+type listener struct {
+	*net.TCPListener
+	at    netip.AddrPort
+	slots slots
+	serve func(*conn)
+	asked time.Time // last, of a listener for one name
+	gone  atomic.Bool
+}
+
+// listen listens inside of the sandbox, if the gate does not already do.
+func (g *Gate) listen(at netip.AddrPort, serve func(*conn)) error {
+	g.mu.Lock()
+	l := g.listeners[at]
+	if l != nil {
+		l.asked = time.Now()
+	}
+	g.mu.Unlock()
+	if l != nil {
+		return nil
+	}
+	kind := TCP4
+	if at.Addr().Is6() {
+		kind = TCP6
+	}
+	file, err := g.config.Sockets(g.closing, kind)
+	if err != nil {
+		return err
+	}
+	tcp, err := listenTCP(file, at)
+	if err != nil {
+		return err
+	}
+	return g.add(&listener{TCPListener: tcp, at: at, slots: g.out, serve: serve, asked: time.Now()})
+}
+
+// add has a listener's connections accepted, unless the gate closes.
+func (g *Gate) add(l *listener) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.isClosing() {
+		l.Close()
+		return net.ErrClosed
+	}
+	if egress.Fake(l.at.Addr()) {
+		g.makeWay()
+	}
+	g.listeners[l.at] = l
+	g.wg.Go(func() { g.accept(l) })
+	return nil
+}
+
+// makeWay closes the listener that was asked for longest ago, if there are too many.
+func (g *Gate) makeWay() {
+	var oldest *listener
+	count := 0
+	for at, l := range g.listeners {
+		if !egress.Fake(at.Addr()) {
+			continue
+		}
+		if count++; oldest == nil || l.asked.Before(oldest.asked) {
+			oldest = l
+		}
+	}
+	if count >= maxListeners {
+		oldest.gone.Store(true)
+		oldest.Close()
+		delete(g.listeners, oldest.at)
+	}
+}
+
+func (g *Gate) accept(l *listener) {
+	defer l.Close()
+	for pause := time.Millisecond; ; {
+		tcp, err := l.AcceptTCP()
+		if err != nil && g.isClosing() {
+			if l.slots == g.in {
+				return
+			}
+			// What the command connected to in its last moment may still wait here.
+			if tcp, err = acceptWaiting(l.TCPListener); err != nil {
+				return
+			}
+		}
+		if l.gone.Load() && err != nil {
+			return
+		}
+		if err != nil { // no descriptor is left: others end
+			select {
+			case <-time.After(pause):
+				pause = min(2*pause, time.Second)
+			case <-g.closing.Done():
+			}
+			continue
+		}
+		pause = time.Millisecond
+		g.progress.Add(1)
+		if !l.slots.take(g.ctx) {
+			tcp.Close()
+			return
+		}
+		c := g.newConn(tcp)
+		g.wg.Go(func() {
+			defer l.slots.give()
+			defer c.end()
+			l.serve(c)
+		})
+	}
+}
+
+// connect connects to the sandbox's loopback.
+func (g *Gate) connect(ctx context.Context, kind Kind, to netip.AddrPort) (net.Conn, error) {
+	file, err := g.config.Sockets(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	return connectTCP(ctx, file, to)
+}

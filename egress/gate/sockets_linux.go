@@ -1,0 +1,191 @@
+package gate
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sockaddr is what the kernel takes an address as.
+func sockaddr(at netip.AddrPort) unix.Sockaddr {
+	if at.Addr().Is4() {
+		return &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}
+	}
+	return &unix.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16()}
+}
+
+// control calls f with a file's descriptor.
+func control(file *os.File, f func(fd int) error) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := raw.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
+		return err
+	}
+	return inner
+}
+
+// bindUDP and listenTCP take over file.
+func bindUDP(file *os.File, at netip.AddrPort) (*net.UDPConn, error) {
+	defer file.Close()
+	if err := control(file, func(fd int) error { return os.NewSyscallError("bind", unix.Bind(fd, sockaddr(at))) }); err != nil {
+		return nil, err
+	}
+	c, err := net.FilePacketConn(file)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.UDPConn), nil
+}
+
+func listenTCP(file *os.File, at netip.AddrPort) (*net.TCPListener, error) {
+	defer file.Close()
+	err := control(file, func(fd int) error {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+			return err
+		}
+		// All names, one address and the loopback can have listeners of their own on one port.
+		// From 1024 on a command could then take its place beside them.
+		if at.Port() < unprivileged {
+			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+				return err
+			}
+		}
+		if at.Addr().Is6() {
+			if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1); err != nil {
+				return err
+			}
+		}
+		// listen after a bind that went wrong would take any free port.
+		if err := unix.Bind(fd, sockaddr(at)); err != nil {
+			return os.NewSyscallError("bind", err)
+		}
+		return os.NewSyscallError("listen", unix.Listen(fd, 4096))
+	})
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.FileListener(file)
+	if err != nil {
+		return nil, err
+	}
+	return l.(*net.TCPListener), nil
+}
+
+// acceptWaiting accepts what has already been connected, and waits for nothing.
+func acceptWaiting(l *net.TCPListener) (*net.TCPConn, error) {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var fd int
+	var accepted error
+	if err := raw.Control(func(s uintptr) {
+		fd, _, accepted = unix.Accept4(int(s), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	}); err != nil {
+		return nil, err
+	}
+	if accepted != nil {
+		return nil, accepted
+	}
+	return fileConn(os.NewFile(uintptr(fd), "accepted"))
+}
+
+// fileConn takes over file.
+func fileConn(file *os.File) (*net.TCPConn, error) {
+	defer file.Close()
+	c, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.TCPConn), nil
+}
+
+// connectTCP takes over file.
+func connectTCP(ctx context.Context, file *os.File, to netip.AddrPort) (net.Conn, error) {
+	fd := -1
+	err := control(file, func(s int) (err error) {
+		fd, err = unix.FcntlInt(uintptr(s), unix.F_DUPFD_CLOEXEC, 0)
+		return err
+	})
+	file.Close()
+	if err != nil {
+		return nil, err
+	}
+	// A file that is made of a descriptor that does not block is one that can be waited for.
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	file = os.NewFile(uintptr(fd), "socket")
+	defer file.Close()
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { file.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	begun := false
+	var connected error
+	err = raw.Write(func(fd uintptr) bool {
+		if !begun {
+			begun = true
+			connected = unix.Connect(int(fd), sockaddr(to))
+			return connected != unix.EINPROGRESS
+		}
+		code, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
+		if err != nil || code != 0 {
+			connected = unix.Errno(code)
+			return true
+		}
+		_, err = unix.Getpeername(int(fd))
+		connected = err
+		return err == nil // or it was woken for nothing
+	})
+	if err == nil {
+		err = os.NewSyscallError("connect", connected)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// info is what the kernel knows of a connection; nil if it is none of TCP's.
+func info(c net.Conn) (info *unix.TCPInfo) {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	raw.Control(func(fd uintptr) { info, _ = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) })
+	return info
+}
+
+// wasReset tells whether the other side, or the network, ended a connection with an error.
+func wasReset(c net.Conn) bool {
+	const closed = 7 // TCP_CLOSE
+	i := info(c)
+	return i != nil && i.State == closed
+}
+
+// delivered is how many bytes the other side has acknowledged.
+func delivered(c net.Conn) uint64 {
+	if i := info(c); i != nil {
+		return i.Bytes_acked
+	}
+	return 0
+}

@@ -1,0 +1,33 @@
+//go:build !linux
+
+package gate
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+)
+
+// errElsewhere: only Linux has network namespaces.
+var errElsewhere = errors.New("a gate needs the network namespaces of Linux")
+
+func bindUDP(file *os.File, _ netip.AddrPort) (*net.UDPConn, error) {
+	file.Close()
+	return nil, errElsewhere
+}
+
+func listenTCP(file *os.File, _ netip.AddrPort) (*net.TCPListener, error) {
+	file.Close()
+	return nil, errElsewhere
+}
+
+func connectTCP(_ context.Context, file *os.File, _ netip.AddrPort) (net.Conn, error) {
+	file.Close()
+	return nil, errElsewhere
+}
+
+func acceptWaiting(*net.TCPListener) (*net.TCPConn, error) { return nil, errElsewhere }
+func wasReset(net.Conn) bool                               { return false }
+func delivered(net.Conn) uint64                            { return 0 }

@@ -1,0 +1,79 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// A Publish shows a port of the sandbox on an address of the host.
+type Publish struct {
+	// Listen is where the host listens. Port 0: any that is free.
+	Listen netip.AddrPort
+	// Inside is the port of the sandbox's loopback.
+	Inside uint16
+}
+
+// ParsePublish reads "3000", which is 127.0.0.1:3000 for port 3000 inside, "8080:80" with
+// another port inside, and "0.0.0.0:8080:80" or "[::1]:8080:80" with the address to listen
+// on. No address means the host's loopback: what other machines reach is written out.
+func ParsePublish(text string) (Publish, error) {
+	p, err := parsePublish(text)
+	if err != nil {
+		return Publish{}, fmt.Errorf("%s %w", quote(text), err)
+	}
+	return p, nil
+}
+
+func parsePublish(text string) (p Publish, err error) {
+	rest, inside := "", text
+	if i := strings.LastIndexByte(text, ':'); i >= 0 {
+		rest, inside = text[:i], text[i+1:]
+	}
+	if p.Inside, err = parsePort(inside); err != nil {
+		return p, err
+	}
+	if p.Inside == 0 {
+		return p, errors.New("has port 0 inside, where nothing can listen: write the port that the command listens on")
+	}
+	addr, port := netip.AddrFrom4([4]byte{127, 0, 0, 1}), p.Inside
+	if rest != "" || len(inside) != len(text) {
+		listen := rest
+		if i := strings.LastIndexByte(rest, ':'); i >= 0 {
+			listen = rest[i+1:]
+			host := rest[:i]
+			if inner, ok := strings.CutPrefix(host, "["); ok {
+				host, ok = strings.CutSuffix(inner, "]")
+				if addr, err = netip.ParseAddr(host); !ok || err == nil && !addr.Is6() {
+					err = errNoAddress
+				}
+			} else if addr, err = netip.ParseAddr(host); err == nil && addr.Is6() {
+				return p, fmt.Errorf(`has an IPv6 address without brackets: write "[%s]:PORT:%d"`, addr, p.Inside)
+			}
+			if err != nil || addr.Zone() != "" || addr.Is4In6() {
+				return p, errNoAddress
+			}
+		}
+		if port, err = parsePort(listen); err != nil {
+			return p, err
+		}
+	}
+	p.Listen = netip.AddrPortFrom(addr, port)
+	return p, nil
+}
+
+var errNoAddress = errors.New(`names no address to listen on: write "127.0.0.1:8080:80", "[::1]:8080:80" or, for other machines, "0.0.0.0:8080:80"`)
+
+// String gives it as ParsePublish reads it.
+func (p Publish) String() string {
+	inside := strconv.Itoa(int(p.Inside))
+	switch {
+	case p.Listen.Addr() != netip.AddrFrom4([4]byte{127, 0, 0, 1}):
+		return p.Listen.String() + ":" + inside
+	case p.Listen.Port() != p.Inside:
+		return strconv.Itoa(int(p.Listen.Port())) + ":" + inside
+	}
+	return inside
+}

@@ -1,0 +1,304 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+const (
+	maxName  = 253 // RFC 1035, without the last dot
+	maxLabel = 63
+)
+
+// A Rule allows a name, or all names below one.
+type Rule struct {
+	// Name is in lower-case ASCII, without a dot at its end.
+	Name string
+	// Subdomains allows each name below Name ("*.Name"), and not Name itself.
+	Subdomains bool
+	// Ports are what may be reached there. None: nothing may.
+	Ports []uint16
+	// Private allows addresses that are not public; see CheckAddress.
+	Private bool
+}
+
+// defaultPorts has HTTP and HTTPS.
+func defaultPorts() []uint16 { return []uint16{80, 443} }
+
+// ParseRule reads a rule as the package's documentation shows it. A name that is not
+// ASCII becomes what DNS has for it (IDNA, "bücher.example" is "xn--bcher-kva.example").
+func ParseRule(text string) (Rule, error) {
+	r, err := parseRule(text)
+	if err != nil {
+		return Rule{}, fmt.Errorf("%s %w", quote(text), err)
+	}
+	return r, nil
+}
+
+func parseRule(text string) (r Rule, err error) {
+	words := strings.Fields(text)
+	switch {
+	case len(words) == 0:
+		return r, errors.New(`is empty: write a name, such as "registry.npmjs.org"`)
+	case len(words) > 2 || len(words) == 2 && words[1] != "private":
+		return r, errors.New(`has a space in it: write each name by itself, with nothing behind it but its ports and the word "private"`)
+	}
+	r.Private = len(words) == 2
+	name, ports, hasPorts := strings.Cut(words[0], ":")
+	switch {
+	case strings.Contains(words[0], "/"):
+		return r, errors.New(`has a "/" in it: write the name alone, without "https://" and without a path`)
+	case strings.Contains(words[0], "@"):
+		return r, errors.New(`has an "@" in it: write the name alone, without a user`)
+	case strings.ContainsAny(words[0], "[]%") || strings.HasPrefix(ports, ":") || strings.Count(words[0], ":") > 2:
+		return r, errAddress
+	case strings.Contains(ports, ":"):
+		return r, errors.New(`has two colons: write ports with commas between them, such as "example.com:80,443"`)
+	}
+	r.Ports = defaultPorts()
+	if hasPorts {
+		if r.Ports, err = parsePorts(ports); err != nil {
+			return r, err
+		}
+	}
+	if name == "*" {
+		return r, errors.New(`would allow every name: write network = true for that, or "*.example.com" for the names below one`)
+	}
+	if name, r.Subdomains = strings.CutPrefix(name, "*."); strings.Contains(name, "*") {
+		return r, errors.New(`has a "*" in the middle: it can only be the whole first part, such as "*.example.com"`)
+	}
+	if r.Name, err = parseName(name); err != nil {
+		return r, err
+	}
+	switch {
+	case r.Subdomains && !strings.Contains(r.Name, "."):
+		return r, fmt.Errorf(`would allow every name that ends in ".%s", whoever owns it: write more of the name, such as "*.example.%s"`, r.Name, r.Name)
+	case r.Subdomains && len(r.Name) > maxName-len("x."):
+		return r, errors.New("is too long for a name to be below it")
+	}
+	return r, nil
+}
+
+var errAddress = errors.New(`is an IP address: write the name that it has, such as "db.internal:5432"; ports of this machine are for host_ports`)
+
+func parsePorts(text string) (ports []uint16, err error) {
+	for number := range strings.SplitSeq(text, ",") {
+		port, err := parsePort(number)
+		switch {
+		case err != nil:
+			return nil, err
+		case port == 0:
+			return nil, errors.New("has port 0, which no connection can have: write a port from 1 to 65535")
+		case slices.Contains(ports, port):
+			return nil, fmt.Errorf("has port %d twice: write it once", port)
+		}
+		ports = append(ports, port)
+	}
+	slices.Sort(ports)
+	return ports, nil
+}
+
+func parsePort(text string) (uint16, error) {
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || text != strconv.FormatUint(port, 10) {
+		return 0, fmt.Errorf("has %s where a port belongs: write a number up to 65535", quote(text))
+	}
+	return uint16(port), nil
+}
+
+// parseName gives a name the form that DNS has for it.
+func parseName(text string) (string, error) {
+	name := text
+	if !isASCII(name) {
+		var err error
+		if name, err = idna.Lookup.ToASCII(name); err != nil {
+			return "", errors.New("is no name that DNS could have (IDNA): write it as a browser's address bar shows it once the page is there")
+		}
+	}
+	name = strings.TrimSuffix(strings.ToLower(name), ".")
+	if name == "" {
+		return "", errors.New(`has no name: write one, such as "registry.npmjs.org"`)
+	}
+	if len(name) > maxName {
+		return "", fmt.Errorf("is longer than a name can be (%d characters)", maxName)
+	}
+	last := ""
+	for label := range strings.SplitSeq(name, ".") {
+		switch {
+		case label == "":
+			return "", errors.New("has an empty part: write one dot between two parts, and none before the first")
+		case len(label) > maxLabel:
+			return "", fmt.Errorf("has a part that is longer than %d characters: %s", maxLabel, quote(label))
+		case strings.Contains(label, "_"):
+			return "", errors.New(`has a "_" in it, which no name of a host has`)
+		case strings.IndexFunc(label, func(c rune) bool { return !letter(byte(c)) }) >= 0:
+			return "", fmt.Errorf("has a character that no name of a host has: %s", quote(label))
+		case label[0] == '-' || label[len(label)-1] == '-':
+			return "", fmt.Errorf(`has a part that begins or ends with "-": %s`, quote(label))
+		case strings.HasPrefix(label, "xn--"):
+			if same, err := idna.Lookup.ToASCII(label); err != nil || same != label {
+				return "", fmt.Errorf("has a part that stands for no name (IDNA): %s", quote(label))
+			}
+		}
+		last = label
+	}
+	if number(last) {
+		return "", errAddress
+	}
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return "", errors.New("is the command's own machine: ports of this one are for host_ports")
+	}
+	return name, nil
+}
+
+// number is true of a last label that programs read as a part of an IPv4 address
+// ("127.1", "2130706433", "0x7f.1"; the URL standard's "ends in a number").
+func number(label string) bool {
+	digits, hex := label, strings.HasPrefix(label, "0x")
+	if hex {
+		digits = label[2:]
+	}
+	return strings.IndexFunc(digits, func(c rune) bool {
+		return !(c >= '0' && c <= '9' || hex && c >= 'a' && c <= 'f')
+	}) < 0
+}
+
+func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' }
+
+func isASCII(s string) bool {
+	return strings.IndexFunc(s, func(c rune) bool { return c >= 0x80 }) < 0
+}
+
+// quote shows what somebody wrote, and no more of it than a line takes.
+func quote(text string) string {
+	const most = 100
+	if len(text) <= most {
+		return strconv.Quote(text)
+	}
+	return strconv.Quote(text[:most]) + "..."
+}
+
+// String gives the rule as ParseRule reads it.
+func (r Rule) String() string {
+	var b strings.Builder
+	if r.Subdomains {
+		b.WriteString("*.")
+	}
+	b.WriteString(r.Name)
+	if !slices.Equal(r.Ports, defaultPorts()) {
+		for i, port := range r.Ports {
+			b.WriteByte(":,"[min(i, 1)])
+			b.WriteString(strconv.Itoa(int(port)))
+		}
+	}
+	if r.Private {
+		b.WriteString(" private")
+	}
+	return b.String()
+}
+
+// matches is about a name that Canonical gave.
+func (r Rule) matches(name string) bool {
+	if !r.Subdomains {
+		return name == r.Name
+	}
+	below, ok := strings.CutSuffix(name, r.Name)
+	return ok && len(below) > 1 && below[len(below)-1] == '.' && r.Name != ""
+}
+
+// Canonical gives a name, as DNS, TLS or HTTP have it, the form of Rule.Name: lower case,
+// and no dot at its end. It is false of what no host can be called. An underscore may be
+// in it: below a wildcard there are such names.
+func Canonical(name string) (string, bool) {
+	name = strings.TrimSuffix(strings.ToLower(name), ".")
+	if name == "" || len(name) > maxName {
+		return "", false
+	}
+	size := 0
+	for i := 0; i < len(name); i++ {
+		switch c := name[i]; {
+		case c == '.':
+			if size == 0 {
+				return "", false
+			}
+			size = 0
+		case !letter(c) && c != '_' || size == maxLabel:
+			return "", false
+		default:
+			size++
+		}
+	}
+	return name, size > 0
+}
+
+// Rules are what a command may reach: what one of them allows is allowed.
+type Rules []Rule
+
+// ParseRules reads all texts, and its error tells of each that is wrong, as "network[2]".
+func ParseRules(texts []string) (Rules, error) {
+	var (
+		rules Rules
+		errs  []error
+	)
+	for i, text := range texts {
+		r, err := ParseRule(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("network[%d]: %w", i, err))
+			continue
+		}
+		rules = append(rules, r)
+	}
+	if errs != nil {
+		return nil, errors.Join(errs...)
+	}
+	return rules, nil
+}
+
+// A Port is one that may be reached at a name.
+type Port struct {
+	Number uint16
+	// Private: the name may lead to an address there that is not public.
+	Private bool
+}
+
+// Ports gives the ports that may be reached at a name, in ascending order; none if no
+// rule is about it. A port that several rules allow is private if one of them says so.
+func (rs Rules) Ports(name string) (ports []Port) {
+	name, ok := Canonical(name)
+	if !ok {
+		return nil
+	}
+	for _, r := range rs {
+		if !r.matches(name) {
+			continue
+		}
+		for _, number := range r.Ports {
+			i, found := slices.BinarySearchFunc(ports, number, func(p Port, n uint16) int { return int(p.Number) - int(n) })
+			if !found {
+				ports = slices.Insert(ports, i, Port{Number: number})
+			}
+			ports[i].Private = ports[i].Private || r.Private
+		}
+	}
+	return ports
+}
+
+// Lookup gives the rule that allows a port of a name: the first, or the first with
+// Private if there is one.
+func (rs Rules) Lookup(name string, port uint16) (allows Rule, ok bool) {
+	name, valid := Canonical(name)
+	if !valid {
+		return Rule{}, false
+	}
+	for _, r := range rs {
+		if r.matches(name) && slices.Contains(r.Ports, port) && (!ok || r.Private && !allows.Private) {
+			allows, ok = r, true
+		}
+	}
+	return allows, ok
+}
