@@ -3,6 +3,7 @@ package audit
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -55,6 +56,44 @@ type Record struct {
 	Signal     int    `json:"signal,omitempty"`
 	DurationMS *int64 `json:"duration_ms,omitempty"` // of a command that ran, 0 for less than one
 	Error      string `json:"error,omitempty"`
+	// Network is what the command has reached and been refused, with a network by name.
+	Network []NetworkUse `json:"network,omitempty"`
+}
+
+// NetworkUse is all of a command's connections to one name and port with one outcome.
+type NetworkUse struct {
+	Name        string `json:"name"`           // empty for all further ones
+	Port        uint16 `json:"port,omitempty"` // 0 for a name that was not resolved
+	Allowed     bool   `json:"allowed"`
+	Reason      string `json:"reason,omitempty"` // why not, or why an allowed one failed
+	Connections uint64 `json:"connections"`      // or, of a refused name, questions
+	Sent        uint64 `json:"sent"`             // bytes, from the command
+	Received    uint64 `json:"received"`         // bytes, to the command
+	DurationMS  int64  `json:"duration_ms"`      // of all together
+}
+
+// maxNetworkUses bounds the list of one command, which chooses the names.
+const maxNetworkUses = 200
+
+// AddNetworkUse adds one to a list in which each outcome is once. Those past the 200th are one.
+func AddNetworkUse(list []NetworkUse, u NetworkUse) []NetworkUse {
+	same := func(of NetworkUse) bool {
+		return of.Name == u.Name && of.Port == u.Port && of.Allowed == u.Allowed && of.Reason == u.Reason
+	}
+	i := slices.IndexFunc(list, same)
+	if i < 0 && len(list) >= maxNetworkUses-2 {
+		u.Name, u.Port, u.Reason = "", 0, ""
+		i = slices.IndexFunc(list, same)
+	}
+	if i < 0 {
+		return append(list, u)
+	}
+	sum := &list[i]
+	sum.Connections += u.Connections
+	sum.Sent += u.Sent
+	sum.Received += u.Received
+	sum.DurationMS += u.DurationMS
+	return list
 }
 
 // maxText bounds what a line holds of arguments, of a script, and of an error

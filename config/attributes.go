@@ -138,7 +138,13 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 			}
 			return string(cmp.Or(of.Fallback, host.FallbackDeny))
 		}},
-	aBool("network", func(x *definition) *bool { return &x.Network }),
+	{name: "network",
+		read:  func(d *decoder, it item, to *definition) { to.Network = d.network(it) },
+		shown: func(of *definition) string { return of.Network.String() }},
+	{name: "host_ports",
+		read:  func(d *decoder, it item, to *definition) { to.HostPorts = d.ports(it) },
+		shown: func(of *definition) string { return listOf(portTexts(of.HostPorts)) }},
+	aList("publish", func(x *definition) *[]string { return &x.Publish }, (*decoder).published),
 	aChoice("filesystem", func(x *definition) *host.Filesystem { return &x.Filesystem }, host.FilesystemMinimal, host.FilesystemHost),
 	aBool("read_only", func(x *definition) *bool { return &x.ReadOnly }),
 	{name: "workdir",

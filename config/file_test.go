@@ -70,7 +70,7 @@ func TestBuiltinDefault(t *testing.T) {
 	}
 	opts, _ := f.Options()
 	def, ok := opts.Sandboxes["default"]
-	if !ok || opts.DefaultSandbox != "default" || def.Engine != "auto" || def.Network || f.Path() != "" || opts.Protected != nil {
+	if !ok || opts.DefaultSandbox != "default" || def.Engine != "auto" || def.Network.Host || def.Network.Names != nil || f.Path() != "" || opts.Protected != nil {
 		t.Errorf("unexpected options %+v", opts)
 	}
 }

@@ -87,6 +87,9 @@ var ranges = sync.OnceValue(func() (list []netip.Prefix) {
 	return list
 })
 
+// FakeRange has the addresses that stand for names inside of sandboxes.
+const FakeRange = "198.18.0.0/15"
+
 // Fake tells the addresses that stand for names inside of sandboxes, 198.18.0.0/15. No
 // name on the network has one, unless another program plays the same game.
 func Fake(addr netip.Addr) bool {

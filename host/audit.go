@@ -100,6 +100,7 @@ func (c *Cmd) logEnd(result *shared.Result, failure error) (unlogged string) {
 		code := result.Status.Code
 		r.Outcome, r.ExitCode = "exited", &code
 	}
+	r.Network = c.Report().Network
 	if result != nil {
 		r.DurationMS = new(result.Duration.Milliseconds())
 	}

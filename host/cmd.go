@@ -240,5 +240,6 @@ func (c *Cmd) Report() Report {
 	defer c.mu.Unlock()
 	r := c.report
 	r.Degraded, r.Limits, r.Violations = slices.Clip(r.Degraded), slices.Clip(r.Limits), slices.Clip(r.Violations)
+	r.Network = slices.Clone(r.Network) // which is added to in its place
 	return r
 }

@@ -153,6 +153,9 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 			if !c.opened.resolved.Spec.Unconfined {
 				f.made = c.host.machine.Made(c.opened.resolved)
 			}
+			if c.opened.resolved.Spec.Network.Gated() {
+				<-c.events // which tell what was reached
+			}
 			f.unlogged = c.logEnd(result, nil)
 		}
 		done <- f

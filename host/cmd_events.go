@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -54,6 +56,12 @@ func (c *Cmd) event(e shared.Event) {
 		if n, err := strconv.ParseUint(e.Details["count"], 10, 64); err == nil {
 			c.report.Discarded = n
 		}
+	case shared.EventNetwork:
+		d := egress.ParseDecision(e.Details)
+		c.report.Network = audit.AddNetworkUse(c.report.Network, audit.NetworkUse{
+			Name: hostpath.Line(d.Name), Port: d.Port, Allowed: d.Allowed, Reason: hostpath.Line(d.Reason), Connections: 1,
+			Sent: d.Sent, Received: d.Received, DurationMS: d.Duration.Milliseconds(),
+		})
 	case shared.EventLimit:
 		c.report.Limits = append(c.report.Limits, LimitReport{e.Details["limit"], e.Details["mechanism"], e.Details["hold"]})
 	}

@@ -69,9 +69,8 @@ func (h *Host) facts(def Definition) (policy.Facts, error) {
 	if def.Filesystem == FilesystemHost {
 		f.Filesystem = shared.FilesystemHost
 	}
-	if def.Network {
-		f.Network = shared.NetworkHost
-	}
+	network, _ := def.SpecNetwork()
+	f.Network = network.Mode
 	return f, nil
 }
 

@@ -653,7 +653,7 @@ func TestNoopTellsWhatItDoesNotHold(t *testing.T) {
 		def  host.Definition
 		want string
 	}{
-		{host.Definition{Network: true}, ""},
+		{host.Definition{Network: host.Network{Host: true}}, ""},
 		{host.Definition{}, "network = false"},
 		{host.Definition{ReadOnly: true, DenyPaths: []string{"a"}, ProtectPaths: []string{"b"}}, "network = false, read_only, deny_paths, protect_paths"},
 	} {

@@ -5,6 +5,7 @@ import "github.com/sbxhost/sbxhost/host/view"
 // What a definition consists of; see package view, which makes its table.
 type (
 	Definition = view.Definition
+	Network    = view.Network
 	Bind       = view.Bind
 	Limits     = view.Limits
 	Sensitive  = view.Sensitive

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -31,6 +32,9 @@ type Report struct {
 	LostWorktrees []string
 	// Limits says which mechanism held each limit.
 	Limits []LimitReport
+	// Network is what the command has reached and been refused, where its definition lists
+	// names or ports.
+	Network []audit.NetworkUse
 	// Repositories are git repositories that came to be while the command ran, and
 	// where Definition.Git is "full" those of which it changed what git executes.
 	Repositories []RepositoryReport

@@ -50,7 +50,7 @@ func newHost(t testing.TB, change func(*host.Options)) *host.Host {
 		Workspace: host.WorkspaceOptions{Root: root},
 		Sandboxes: map[string]host.Definition{
 			"fast":   {Engine: "native"},
-			"online": {Engine: "native", Network: true},
+			"online": {Engine: "native", Network: host.Network{Host: true}},
 			"open":   {Engine: "noop"},
 		},
 		DefaultSandbox: "fast",

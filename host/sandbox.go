@@ -67,7 +67,7 @@ func (sb *openSandbox) unheld() (notes []string) {
 		text  string
 		asked bool
 	}{
-		{"network = false", !d.Network}, {"read_only", d.ReadOnly}, {"deny_paths", len(d.DenyPaths) > 0}, {"protect_paths", len(d.ProtectPaths) > 0},
+		{"network = " + d.Network.String(), !d.Network.Host}, {"read_only", d.ReadOnly}, {"deny_paths", len(d.DenyPaths) > 0}, {"protect_paths", len(d.ProtectPaths) > 0},
 	} {
 		if p.asked {
 			notes = append(notes, fmt.Sprintf("%s is not held: engine %q does not isolate commands", p.text, unconfinedEngine))

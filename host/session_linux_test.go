@@ -170,8 +170,8 @@ func TestCommandsOfAnotherReachShareNoHome(t *testing.T) {
 				o.Environ = []string{"PATH=/usr/bin:/bin", "HOME=" + home, "GH_TOKEN=secret"}
 				o.Sandboxes["alike"] = host.Definition{Engine: "native", ReadOnly: true}
 				o.Sandboxes["token"] = host.Definition{Engine: "native", Credentials: []string{host.CredentialGitHub}}
-				o.Sandboxes["both"] = host.Definition{Engine: "native", Network: true, Credentials: []string{host.CredentialGitHub}}
-				o.Sandboxes["both again"] = host.Definition{Engine: "native", Network: true, Credentials: []string{host.CredentialGitHub, host.CredentialGitHub}}
+				o.Sandboxes["both"] = host.Definition{Engine: "native", Network: host.Network{Host: true}, Credentials: []string{host.CredentialGitHub}}
+				o.Sandboxes["both again"] = host.Definition{Engine: "native", Network: host.Network{Host: true}, Credentials: []string{host.CredentialGitHub, host.CredentialGitHub}}
 			}
 			h := newHost(t, options)
 			see := func(h *host.Host, sandbox, want string) {

@@ -200,8 +200,11 @@ func exposed(f Facts) []string {
 		gains[0] = "every file of yours to write, which the definition shows read-only"
 	}
 	gains = append(gains, "your processes")
-	if f.Network == shared.NetworkNone {
+	switch f.Network {
+	case shared.NetworkNone:
 		gains = append(gains, "the network, which the definition denies")
+	case shared.NetworkNames:
+		gains = append(gains, "all of the network, of which the definition lists names")
 	}
 	return gains
 }

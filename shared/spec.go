@@ -87,6 +87,7 @@ func (f Filesystem) String() string {
 // Network is what a command can reach. The zero value is its own loopback
 // alone.
 type Network struct {
+	// Mode says which network it is.
 	Mode NetworkMode
 	// Names are, with NetworkNames, the rules of what can be reached, in the form that
 	// package egress reads: "registry.npmjs.org", "*.github.com:443". None reaches nothing.

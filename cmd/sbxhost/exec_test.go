@@ -110,7 +110,7 @@ func TestExecRefusesBeforeItRuns(t *testing.T) {
 	}{
 		{"no command", nil, "no command"},
 		{"unknown flag", []string{"-bogus", "x"}, "there is no flag -bogus"},
-		{"network without a value", []string{"-network", "curl"}, "write -network=true or -network=false"},
+		{"network without a value", []string{"-network", "curl"}, "write -network=true, -network=false or names"},
 		{"no time", []string{"-timeout", "0", "x"}, "above zero"},
 		{"time without unit", []string{"-timeout", "5", "x"}, "with its unit"},
 		{"result nowhere", []string{"-result", "/dev/null/r.json", "x"}, "-result: "},

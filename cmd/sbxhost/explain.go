@@ -29,7 +29,11 @@ type explained struct {
 
 	Session *explainedSession `json:"session"` // null: nothing is shared
 
+	// Network is "none", "host", "names" or "unconfined".
 	Network    string          `json:"network"`
+	Names      []string        `json:"network_names"`
+	HostPorts  []uint16        `json:"host_ports"`
+	Publish    []string        `json:"publish"`
 	Filesystem string          `json:"filesystem"`
 	Home       string          `json:"home"`
 	Dir        string          `json:"dir"`
@@ -138,8 +142,10 @@ func newExplained(e *host.Explanation) *explained {
 	out := &explained{
 		Version: 2, Sandbox: e.Sandbox, Engine: e.Engine, Source: e.Source, Decision: e.Decision, Rule: e.Rule,
 		Reason: e.Reason, Asks: e.Asks, Exposed: append([]string{}, e.Exposed...), Sensitive: append([]string{}, e.Sensitive...),
-		Network: e.Spec.Network.Mode.String(), Filesystem: e.Spec.Filesystem.String(),
-		Home: e.Spec.Home, Dir: e.Command.Dir, Script: e.Command.Script != "", TTY: e.Command.TTY,
+		Network: e.Spec.Network.Mode.String(), Names: append([]string{}, e.Spec.Network.Names...),
+		HostPorts: append([]uint16{}, e.Spec.Network.HostPorts...), Publish: append([]string{}, e.Spec.Network.Publish...),
+		Filesystem: e.Spec.Filesystem.String(),
+		Home:       e.Spec.Home, Dir: e.Command.Dir, Script: e.Command.Script != "", TTY: e.Command.TTY,
 		TimeoutMS: e.Command.Timeout.Milliseconds(), GraceMS: e.Command.Grace.Milliseconds(),
 		Limits: limitsOf(e.Spec.Limits), Options: e.Spec.Options,
 		Table: []explainedEntry{}, Env: []explainedVar{}, Launcher: []string{}, Documents: []explainedText{}, Notes: []string{},

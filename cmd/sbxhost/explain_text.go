@@ -66,7 +66,7 @@ func (e *explained) summary() [][]string {
 		{"config", config},
 		{"engine", quote(e.Engine) + " (" + quote(e.Source) + ")"},
 		{"decision", e.decision()},
-		{"network", e.Network},
+		{"network", e.network()},
 		{"filesystem", e.Filesystem},
 		{"directory", quote(e.Dir)},
 	}
@@ -95,6 +95,21 @@ func (e *explained) summary() [][]string {
 	}
 	add(string(e.Options) != "{}", "options", printable(string(e.Options)))
 	return rows
+}
+
+// network is what the command can reach.
+func (e *explained) network() string {
+	text := e.Network
+	if text == shared.NetworkNames.String() {
+		text = "only " + cmp.Or(strings.Join(e.Names, ", "), "what no rule lists: nothing")
+	}
+	for _, port := range e.HostPorts {
+		text += fmt.Sprintf("; port %d of the host's loopback", port)
+	}
+	for _, port := range e.Publish {
+		text += "; publishes " + port
+	}
+	return printable(text)
 }
 
 // whileMissing says what happens to an entry while there is nothing at its path.

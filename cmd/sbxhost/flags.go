@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/host"
 )
 
@@ -61,7 +62,7 @@ type runFlags struct {
 	scriptFile string
 	scripted   bool // -c was given
 	tty        bool
-	network    *bool
+	network    *host.Network
 	readOnly   *bool
 	timeout    *time.Duration
 	session    string
@@ -103,11 +104,19 @@ func (f *runFlags) register(fs *flag.FlagSet) {
 	// No boolean flag in flag's sense: `-network false curl` would turn the
 	// network on and run `false curl`.
 	fs.Func("network", "", func(s string) error {
-		v, err := strconv.ParseBool(s)
-		if err != nil {
-			return errors.New("write -network=true or -network=false")
+		if v, err := strconv.ParseBool(s); err == nil {
+			f.network = &host.Network{Host: v}
+			return nil
 		}
-		f.network = &v
+		names := ruleTexts(s)
+		_, err := egress.ParseRules(names)
+		if err == nil && !strings.ContainsAny(s, ".:") { // the command's, mostly: -network make
+			err = fmt.Errorf("%q is a name without a dot: write it with its port, such as %s:443, if it is meant", s, s)
+		}
+		if err != nil {
+			return fmt.Errorf("write -network=true, -network=false or names, such as -network=registry.npmjs.org,*.github.com: %w", err)
+		}
+		f.network = &host.Network{Names: names}
 		return nil
 	})
 	fs.BoolFunc("read-only", "", func(s string) error {
@@ -128,6 +137,18 @@ func (f *runFlags) register(fs *flag.FlagSet) {
 	})
 }
 
+// ruleTexts splits a list of rules at its commas but for those between ports.
+func ruleTexts(s string) (texts []string) {
+	for text := range strings.SplitSeq(s, ",") {
+		if _, err := strconv.ParseUint(text, 10, 64); err == nil && len(texts) > 0 {
+			texts[len(texts)-1] += "," + text
+			continue
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
 // networkVariables say how the network is reached, and whom programs there may trust.
 var networkVariables = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
@@ -138,7 +159,7 @@ var networkVariables = []string{
 func (f *runFlags) apply(d *host.Definition) {
 	if f.network != nil {
 		d.Network = *f.network
-		if d.Network { // which may be reached by a proxy alone
+		if d.Network.Host { // which may be reached by a proxy alone
 			d.EnvPassthrough = slices.Concat(d.EnvPassthrough, networkVariables)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
@@ -52,6 +55,27 @@ func (f *failure) hints() []string {
 		if line := f.unseenPath(words); line != "" {
 			return append(lines, line)
 		}
+	}
+	return lines
+}
+
+// maxRefused bounds the hints about names: a package manager tries many.
+const maxRefused = 3
+
+// refusedNames are about what a list of names has refused. They are no guesses.
+func refusedNames(uses []audit.NetworkUse, at string) (lines []string) {
+	seen := map[string]bool{}
+	for _, u := range uses {
+		d := egress.Decision{Name: u.Name, Port: u.Port}
+		target := d.Target()
+		if u.Allowed || u.Name == "" || seen[target] {
+			continue
+		}
+		seen[target] = true
+		lines = append(lines, fmt.Sprintf("refused %s: %s; allow it in network, at %s", target, u.Reason, at))
+	}
+	if more := len(lines) - maxRefused; more > 0 {
+		lines = append(lines[:maxRefused], fmt.Sprintf("and %d more, which -result lists", more))
 	}
 	return lines
 }
@@ -270,6 +294,13 @@ func (e *execution) hint(cmd *host.Cmd, err error) error {
 		return err
 	case exited && exit.Signal != 0:
 		return err
+	}
+	if exited {
+		for _, line := range refusedNames(cmd.Report().Network, cmp.Or(e.place("network"), "the sandbox's definition")) {
+			e.say("hint: " + line)
+		}
+	}
+	switch {
 	case exited && !isTerminal(e.stderr) && !slices.ContainsFunc(simpleCommands(shared.Command{Args: e.args, Script: e.flags.script}), func(words []string) bool {
 		return settingCommand(words) != ""
 	}):

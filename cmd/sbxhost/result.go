@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/hostpath"
 )
@@ -60,7 +61,10 @@ type result struct {
 	Instructions []string `json:"instructions"`
 	// Violations are what the command was denied, where the engine tells.
 	Violations []violationResult `json:"violations"`
-	Error      string            `json:"error"` // why the sandbox failed; empty where it did not
+	// Network is what the command has reached and been refused, where the definition lists
+	// names or ports.
+	Network []audit.NetworkUse `json:"network"`
+	Error   string             `json:"error"` // why the sandbox failed; empty where it did not
 }
 
 // limitResult says how one limit was held.
@@ -100,6 +104,7 @@ func newResult(sandbox string, report host.Report, status int, err error) *resul
 		LostWorktrees: append([]string{}, report.LostWorktrees...),
 		Degraded:      report.Degraded, Limits: []limitResult{}, Repositories: []repositoryResult{},
 		Instructions: append([]string{}, report.Instructions...), Violations: []violationResult{},
+		Network: append([]audit.NetworkUse{}, report.Network...),
 	}
 	if r.Degraded == nil {
 		r.Degraded = []string{}

@@ -241,9 +241,11 @@ func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 	return fake, dnsmessage.RCodeSuccess
 }
 
-// nameserver is the address that the sandbox's resolv.conf names.
+// Nameserver is the address that the sandbox's resolv.conf must name.
+const Nameserver = "198.18.0.1"
+
 func nameserver() netip.AddrPort {
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 18, 0, 1}), 53)
+	return netip.AddrPortFrom(netip.MustParseAddr(Nameserver), 53)
 }
 
 // serveNames listens for questions.

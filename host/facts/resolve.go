@@ -54,9 +54,8 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 	if q.Filesystem == view.FilesystemHost {
 		out.Spec.Filesystem = shared.FilesystemHost
 	}
-	if q.Network {
-		out.Spec.Network.Mode = shared.NetworkHost
-	}
+	network, notes := q.SpecNetwork()
+	out.Spec.Network = network
 	if m.Owner != nil {
 		user := m.Owner.User
 		out.Spec.User = &user
@@ -66,6 +65,9 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 	}
 	in, look := m.input(&q), newLookup(ctx, m)
 	err := m.table(in, look, out)
+	if out.View != nil {
+		out.Notes = append(out.Notes, notes...)
+	}
 	return out, cmp.Or(err, look.close())
 }
 

@@ -5,7 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/sbxhost/sbxhost/egress"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // Definition is one sandbox as its author wrote it: paths may be relative to
@@ -20,8 +25,14 @@ type Definition struct {
 	// Fallback says what happens when the engine cannot run here. Empty means
 	// approve for auto and deny for a named engine.
 	Fallback Fallback
-	// Network gives the command the host's network.
-	Network bool
+	// Network is what the command can reach; the zero value is nothing.
+	Network Network
+	// HostPorts are TCP ports of the host's loopback that the command finds on its own.
+	HostPorts []uint16
+	// Publish are TCP ports of the command's loopback on which the host listens, as
+	// "3000", "8080:80" (the host's first) or "192.0.2.1:8080:80". An address that is not
+	// written out is 127.0.0.1.
+	Publish []string
 	// Filesystem is what lies beneath; empty means minimal.
 	Filesystem Filesystem
 	// ReadOnly makes the workspace itself read-only.
@@ -58,6 +69,24 @@ type Definition struct {
 	// the engine "auto" they are those of docker, where that is declared, and
 	// the platform's engine has its defaults.
 	Config json.RawMessage
+}
+
+// Network is what a command can reach beyond its own loopback. The zero value is nothing.
+type Network struct {
+	// Host gives the command the host's network, all of it.
+	Host bool
+	// Names are rules of what can be reached, and nothing else can: "registry.npmjs.org",
+	// "*.github.com" (its subdomains, not the name itself), "db.example.com:5432". Without ports
+	// a rule is for 80 and 443. See egress.ParseRule.
+	Names []string
+}
+
+// String is as a definition has it.
+func (n Network) String() string {
+	if n.Names != nil {
+		return "[" + strings.Join(n.Names, ", ") + "]"
+	}
+	return strconv.FormatBool(n.Host)
 }
 
 // Bind shows a host path inside. The zero value of its booleans is the strict
@@ -118,8 +147,48 @@ func (d *Definition) Validate() error {
 			return Invalid("limits."+limit.attribute, "it is negative", "leave it out for none")
 		}
 	}
+	if err := d.validateNetwork(); err != nil {
+		return err
+	}
 	return cmp.Or(oneOf("fallback", d.Fallback, FallbackDeny, FallbackApprove), oneOf("filesystem", d.Filesystem, FilesystemMinimal, FilesystemHost),
 		oneOf("git", d.Git, GitProtected, GitFull), oneOf("limits.enforce", l.Enforce, EnforceRequired, EnforceBestEffort))
+}
+
+func (d *Definition) validateNetwork() error {
+	if d.Network.Host && d.Network.Names != nil {
+		return Invalid("network", "it is the host's network, and a list of names, too", "use one of the two")
+	}
+	for i, text := range d.Network.Names {
+		if _, err := egress.ParseRule(text); err != nil {
+			return Invalid(fmt.Sprintf("network[%d]", i), err.Error(), "")
+		}
+	}
+	for i, port := range d.HostPorts {
+		if port == 0 {
+			return Invalid(fmt.Sprintf("host_ports[%d]", i), "0 is no port", "")
+		}
+	}
+	for i, text := range d.Publish {
+		if _, err := egress.ParsePublish(text); err != nil {
+			return Invalid(fmt.Sprintf("publish[%d]", i), err.Error(), "")
+		}
+	}
+	return nil
+}
+
+// SpecNetwork is the network of a Spec. The notes are what there is no need for.
+func (d *Definition) SpecNetwork() (n shared.Network, notes []string) {
+	switch {
+	case d.Network.Host:
+		if len(d.Publish) > 0 {
+			notes = append(notes, "publish: with the host's network there is nothing to publish, the command listens there itself")
+		}
+		return shared.Network{Mode: shared.NetworkHost}, notes
+	case d.Network.Names != nil:
+		n.Mode, n.Names = shared.NetworkNames, d.Network.Names
+	}
+	n.HostPorts, n.Publish = d.HostPorts, d.Publish
+	return n, nil
 }
 
 func oneOf[S ~string](attribute string, value S, known ...S) error {

@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/egress"
+	"github.com/sbxhost/sbxhost/egress/gate"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/holder"
@@ -44,12 +46,20 @@ type opened struct {
 	table   *mountplan.Table
 	session *session
 	held    *mountplan.Held
+	network *network                // nil where nothing is passed
 	last    [2]atomic.Pointer[work] // without and with a terminal
 }
 
 // attach looks at the host and joins the session.
 func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
-	s := &opened{engine: e, spec: spec, held: &mountplan.Held{}}
+	network, err := readNetwork(&spec.Network)
+	if err != nil {
+		return nil, err
+	}
+	s := &opened{engine: e, spec: spec, held: &mountplan.Held{}, network: network}
+	if spec.Network.Mode == shared.NetworkNames {
+		s.held.Nameserver = gate.Nameserver
+	}
 	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: s.held, Spec: spec}
 	if err := s.join(ctx); err != nil {
 		return nil, err
@@ -94,8 +104,11 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 		Namespaces: unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
 		Steps:      holder.NewPlan(m.halves.Own.Ops),
 	}
-	if s.spec.Network.Mode == shared.NetworkNone {
+	if s.spec.Network.Mode != shared.NetworkHost {
 		m.box.Namespaces |= unix.CLONE_NEWNET
+		if s.spec.Network.Mode == shared.NetworkNames {
+			m.box.Local = egress.FakeRange
+		}
 	}
 	kept.Store(m)
 	return m, nil
@@ -121,6 +134,9 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 		return nil, err
 	}
 	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m), Sandbox: &m.box}
+	if s.network != nil {
+		l.Gate = s.network.begin
+	}
 	l.Unmade = func(failed *holder.MountError) error { return s.explain(m.halves.Own, failed) }
 	if !cmd.TTY && !m.copies() {
 		l.Same = func(ctx context.Context, earlier cmdengine.Launched) (holder.Plan, bool) {

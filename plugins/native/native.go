@@ -12,7 +12,7 @@ var info = shared.Info{
 	Version: version,
 	Doc:     "Linux namespaces by the kernel's own calls: no daemon, no image, nothing to install",
 	Features: shared.Features{
-		shared.FeatureNetworkNone, shared.FeatureNetworkHost,
+		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkNames,
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
 		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden,
 		// Held where the session has a directory and this machine allows it: Open

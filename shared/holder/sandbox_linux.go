@@ -2,6 +2,7 @@ package holder
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"path"
 	"strconv"
@@ -232,8 +233,8 @@ func (b *builder) console(dest string) *MountError {
 	return b.cloneTo(dest, fd, "", false, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// loopbackUp is for a network namespace that has nothing else. local makes [LocalRange] its own.
-func loopbackUp(local bool) error {
+// loopbackUp is for a network namespace that has nothing else; local is as of [Sandbox].
+func loopbackUp(local string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -244,14 +245,18 @@ func loopbackUp(local bool) error {
 		return err
 	}
 	ifreq.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifreq); err != nil || !local {
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifreq); err != nil || local == "" {
+		return err
+	}
+	prefix, err := netip.ParsePrefix(local)
+	if err != nil {
 		return err
 	}
 	// An address of the loopback interface has its whole network be local.
 	for _, set := range [...]struct {
 		request uint
 		address []byte
-	}{{unix.SIOCSIFADDR, LocalRange.Addr().AsSlice()}, {unix.SIOCSIFNETMASK, net.CIDRMask(LocalRange.Bits(), 32)}} {
+	}{{unix.SIOCSIFADDR, prefix.Addr().AsSlice()}, {unix.SIOCSIFNETMASK, net.CIDRMask(prefix.Bits(), 32)}} {
 		second, err := unix.NewIfreq("lo:1")
 		if err == nil {
 			err = second.SetInet4Addr(set.address)

@@ -18,9 +18,9 @@ import (
 type SocketKind byte
 
 const (
-	TCP4 SocketKind = iota
-	TCP6
-	UDP4
+	TCP4 SocketKind = iota // a stream, IPv4
+	TCP6                   // a stream, IPv6
+	UDP4                   // datagrams, IPv4
 	socketKinds
 )
 

@@ -1,0 +1,72 @@
+package config
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/sbxhost/sbxhost/egress"
+	"github.com/sbxhost/sbxhost/host"
+)
+
+// network is true, false or a list of names.
+func (d *decoder) network(it item) (n host.Network) {
+	switch ty := it.val.Type(); {
+	case ty.IsTupleType(), ty.IsListType(), ty.IsSetType():
+		n.Names = d.good(it, func(e item) (string, bool) {
+			s, ok := d.text(e)
+			return s, ok && d.reads(e, func() error { _, err := egress.ParseRule(s); return err })
+		})
+	case ty == cty.Bool:
+		n.Host = it.val.True()
+	default:
+		d.wrongType(it, `true, false or a list of names, such as ["registry.npmjs.org"]`)
+	}
+	return n
+}
+
+// published are ports in the form of package egress. A number is one, too.
+func (d *decoder) published(it item) []string {
+	return d.good(it, func(e item) (s string, ok bool) {
+		if e.val.Type() == cty.Number {
+			var n uint64
+			n, ok = d.count(e)
+			s = strconv.FormatUint(n, 10)
+		} else {
+			s, ok = d.text(e)
+		}
+		return s, ok && d.reads(e, func() error { _, err := egress.ParsePublish(s); return err })
+	})
+}
+
+// reads reports what a parser says of a value.
+func (d *decoder) reads(it item, parse func() error) bool {
+	err := parse()
+	switch {
+	case err != nil && it.hidden:
+		d.invalid(it, "the value cannot be read")
+	case err != nil:
+		d.invalid(it, "%v", err)
+	}
+	return err == nil
+}
+
+func (d *decoder) ports(it item) (ports []uint16) {
+	list, _ := d.elements(it)
+	for _, e := range list {
+		if n, ok := d.count(e); ok && n > math.MaxUint16 {
+			d.invalid(e, "%d is no port: they go to 65535", n)
+		} else if ok {
+			ports = append(ports, uint16(n))
+		}
+	}
+	return ports
+}
+
+func portTexts(ports []uint16) (texts []string) {
+	for _, port := range ports {
+		texts = append(texts, strconv.Itoa(int(port)))
+	}
+	return texts
+}

@@ -1,0 +1,66 @@
+package egress
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// A Decision is about one connection, or about the question for a name that no rule has.
+type Decision struct {
+	Name    string // as it was asked for; empty for the machine's own
+	Port    uint16 // 0 for a name that was refused
+	Allowed bool
+	Reason  string // why not, or why an allowed connection was not made; for people
+	Address string // what was dialled
+	// Sent and Received are bytes, as the command sees it.
+	Sent, Received uint64
+	Duration       time.Duration
+}
+
+// Target is the name and the port.
+func (d *Decision) Target() string {
+	if d.Port == 0 {
+		return d.Name
+	}
+	return d.Name + ":" + strconv.Itoa(int(d.Port))
+}
+
+// String is one sentence.
+func (d *Decision) String() string {
+	switch {
+	case !d.Allowed:
+		return fmt.Sprintf("network: refused %s: %s", d.Target(), d.Reason)
+	case d.Reason != "":
+		return fmt.Sprintf("network: could not reach %s: %s", d.Target(), d.Reason)
+	}
+	return fmt.Sprintf("network: reached %s (%s): %d bytes sent, %d received, %v", d.Target(), d.Address, d.Sent, d.Received, d.Duration.Round(time.Millisecond))
+}
+
+// Details are the decision as an engine's event carries it.
+func (d *Decision) Details() map[string]string {
+	m := map[string]string{"name": d.Name, "port": strconv.Itoa(int(d.Port)), "allowed": strconv.FormatBool(d.Allowed)}
+	for key, text := range map[string]string{"reason": d.Reason, "address": d.Address} {
+		if text != "" {
+			m[key] = text
+		}
+	}
+	if d.Allowed {
+		m["sent"], m["received"] = strconv.FormatUint(d.Sent, 10), strconv.FormatUint(d.Received, 10)
+		m["duration_ns"] = strconv.FormatInt(int64(d.Duration), 10)
+	}
+	return m
+}
+
+// ParseDecision reads [Decision.Details]. What makes no sense is zero.
+func ParseDecision(m map[string]string) (d Decision) {
+	d.Name, d.Reason, d.Address = m["name"], m["reason"], m["address"]
+	port, _ := strconv.ParseUint(m["port"], 10, 16)
+	d.Port = uint16(port)
+	d.Allowed, _ = strconv.ParseBool(m["allowed"])
+	d.Sent, _ = strconv.ParseUint(m["sent"], 10, 64)
+	d.Received, _ = strconv.ParseUint(m["received"], 10, 64)
+	duration, _ := strconv.ParseInt(m["duration_ns"], 10, 64)
+	d.Duration = time.Duration(duration)
+	return d
+}
