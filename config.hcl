@@ -87,8 +87,7 @@ sandbox "online" {
   }
 }
 
-# On macOS. Elsewhere `sbxhost validate` warns about it, and using it is an
-# error.
+# On macOS. Elsewhere using it is an error.
 sandbox "mac" {
   engine     = "seatbelt"
   network    = false

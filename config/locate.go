@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -107,6 +108,9 @@ func locateExpression(expr hcl.Expression, steps []string) hcl.Range {
 // comes of a variable, the error is told without its text, which may quote the value.
 func (f *File) Diagnose(sandbox string, err error) Diagnostics {
 	var diags hcl.Diagnostics
+	if e, ok := err.(*host.SandboxError); ok {
+		err = e.Err // one for each; the name of the sandbox is shown beside the place
+	}
 	for _, err := range flatten(err) {
 		diag := &hcl.Diagnostic{Severity: hcl.DiagError}
 		attribute := ""
@@ -130,6 +134,14 @@ func (f *File) Diagnose(sandbox string, err error) Diagnostics {
 		diags = append(diags, diag)
 	}
 	return f.finish(diags)
+}
+
+// AsWarnings gives diagnostics as warnings, where what is wrong is not the file's fault.
+func AsWarnings(diags Diagnostics) Diagnostics {
+	for _, d := range diags {
+		d.Severity = hcl.DiagWarning
+	}
+	return diags
 }
 
 func flatten(err error) []error {

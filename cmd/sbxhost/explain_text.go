@@ -156,6 +156,15 @@ func table(indent string, rows [][]string) string {
 	return b.String()
 }
 
+// list gives texts as the items of a list.
+func list(indent string, texts []string) string {
+	var b strings.Builder
+	for _, text := range texts {
+		b.WriteString(indent + "- " + oneLine(text) + "\n")
+	}
+	return b.String()
+}
+
 // quote leaves plain text alone, and shows all other text so that where it
 // begins and ends, and what is in it, is plain.
 func quote(s string) string {

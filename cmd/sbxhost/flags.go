@@ -49,6 +49,9 @@ func registerConfig(fs *flag.FlagSet, path *string) {
 // jsonFlag registers -json.
 func jsonFlag(fs *flag.FlagSet) *bool { return fs.Bool("json", false, "") }
 
+// verboseFlag registers -v.
+func verboseFlag(fs *flag.FlagSet) *bool { return fs.Bool("v", false, "") }
+
 // runFlags are the flags that exec and explain share: which sandbox, what to
 // change of it for this command, and the command.
 type runFlags struct {

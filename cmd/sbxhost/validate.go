@@ -2,11 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"reflect"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // validation is what -json gives.
@@ -20,8 +26,11 @@ type validation struct {
 	// Trusted is false for a file that was found in the workspace and that
 	// nothing obeys before it is trusted.
 	Trusted bool `json:"trusted"`
-	// Settings are those of each sandbox; null where there is an error.
+	// Settings are those of each sandbox; null where the file itself has an error.
 	Settings map[string][]settingJSON `json:"settings"`
+	// Sandboxes says of each what came of trying it; none where there is an error in
+	// the file.
+	Sandboxes []*sandboxTrial `json:"sandboxes"`
 }
 
 type diagnosticJSON struct {
@@ -44,79 +53,216 @@ type posJSON struct {
 	Byte   int `json:"byte"`
 }
 
+// sandboxTrial says whether commands could run in a sandbox on this machine.
+type sandboxTrial struct {
+	Sandbox string   `json:"sandbox"`
+	Tried   bool     `json:"tried"`
+	Usable  bool     `json:"usable"`
+	Engine  string   `json:"engine"` // that commands would run in, once it is known
+	Reason  string   `json:"reason"` // why it was not tried; what it lacks is among the diagnostics
+	Notes   []string `json:"notes"`  // what a person should know of it
+}
+
 // validate checks a configuration.
 func (a *app) validate(fs *flag.FlagSet) func() error {
-	explicit, asJSON := configFlag(fs), jsonFlag(fs)
+	explicit, asJSON, all := configFlag(fs), jsonFlag(fs), verboseFlag(fs)
 	return func() error {
 		file, origin, diags, err := a.read(*explicit)
 		if err != nil {
 			return err
 		}
 		diags = append(diags, a.checkEngines(file)...)
-		v := newValidation(file, diags)
-		v.Trusted = origin != config.OriginWorkspace || a.trusts(file.Path())
-		if v.Valid {
-			if v.Settings, err = a.allSettings(file); err != nil {
+		trusted := origin != config.OriginWorkspace || a.trusts(file.Path())
+		var settings map[string][]settingJSON
+		trials := []*sandboxTrial{}
+		if !diags.HasErrors() {
+			options, err := a.completed(file)
+			if err != nil {
 				return err
 			}
+			settings = a.allSettings(file, options)
+			var more config.Diagnostics
+			if trials, more, err = a.tryAll(file, options, trusted); err != nil {
+				return err
+			}
+			diags = append(diags, more...)
 		}
+		v := newValidation(file, diags)
+		v.Trusted, v.Settings, v.Sandboxes = trusted, settings, trials
 		if !*asJSON {
 			a.diagnose(diags)
 		}
 		switch {
 		case v.Valid, *asJSON:
-			if err := a.result(*asJSON, v, v.text(file)); err != nil || v.Valid {
+			if err := a.result(*asJSON, v, v.text(file, *all)); err != nil || v.Valid {
 				return err
 			}
 			return exit(statusFailed)
+		case settings != nil:
+			return fmt.Errorf("%s: %s", nameOf(file), plural(v.ErrorCount, "error"))
 		}
 		return &hinted{fmt.Errorf("%s: %s", nameOf(file), plural(v.ErrorCount, "error")), "nothing that it says is in force"}
 	}
 }
 
-// allSettings gives what holds for each sandbox of a file.
-func (a *app) allSettings(file *config.File) (map[string][]settingJSON, error) {
+// completed gives the options of a file with what does not come from it.
+func (a *app) completed(file *config.File) (host.Options, error) {
 	options, _ := file.Options()
-	options.Dir = a.dir
-	if err := a.completePolicy(&options); err != nil {
-		return nil, err
+	if err := a.complete(&options); err != nil {
+		return options, err
 	}
+	options.Session = host.SessionOptions{Once: true}
+	for _, name := range file.Names() {
+		def := options.Sandboxes[name]
+		if raw, diags := file.EngineOptions(name, a.knownSchema(options, def.Engine)); !diags.HasErrors() {
+			def.Config = raw
+			options.Sandboxes[name] = def
+		}
+	}
+	return options, nil
+}
+
+// allSettings gives what holds for each sandbox of a file.
+func (a *app) allSettings(file *config.File, options host.Options) map[string][]settingJSON {
 	if root, err := a.evalInput().Root(); err == nil && options.Workspace.Root == "" {
 		options.Workspace.Root = root
 	}
 	all := map[string][]settingJSON{}
 	for _, name := range file.Names() {
-		def := options.Sandboxes[name]
-		schema := a.knownSchema(options, def.Engine)
-		if raw, diags := file.EngineOptions(name, schema); !diags.HasErrors() {
-			def.Config = raw
-			options.Sandboxes[name] = def
-		}
-		all[name] = a.settings(file, name, options, schema, nil)
+		all[name] = a.settings(file, name, options, a.knownSchema(options, options.Sandboxes[name].Engine), nil)
 	}
-	return all, nil
+	return all
 }
 
-// checkEngines checks the options of built-in engines, and warns of engines
-// that do not exist on this platform.
+// checkEngines checks the options of built-in engines, and that docker has its own.
 func (a *app) checkEngines(file *config.File) (diags config.Diagnostics) {
 	options, invalid := file.Options()
 	if invalid.HasErrors() {
 		return nil
 	}
 	for _, name := range file.Names() {
-		info, ok := a.builtinInfo(context.Background(), options, options.Sandboxes[name].Engine)
-		if !ok {
-			continue
+		engine := options.Sandboxes[name].Engine
+		info, ok := a.builtinInfo(context.Background(), options, engine)
+		if !ok && engine == "docker" {
+			// It is asked when it is used; whether there is anything to ask about shows now.
+			_, given := file.EngineOptions(name, shared.OptionSchema{})
+			ok, info.Options.Attributes = !given.HasErrors(), []shared.OptionAttribute{{Name: "image", Required: true}}
 		}
-		_, more := file.EngineOptions(name, info.Options)
-		diags = append(diags, more...)
+		if ok {
+			_, more := file.EngineOptions(name, info.Options)
+			diags = append(diags, more...)
+		}
 	}
-	return append(diags, file.Check(runtime.GOOS)...)
+	return diags
+}
+
+// tryAll tries each sandbox of a file that is trusted in the engines of this program.
+func (a *app) tryAll(file *config.File, options host.Options, trusted bool) (trials []*sandboxTrial, diags config.Diagnostics, err error) {
+	chosen, _ := file.Choose("")
+	for _, name := range file.Names() {
+		t := &sandboxTrial{Sandbox: name, Notes: []string{}}
+		trials = append(trials, t)
+		engine := options.Sandboxes[name].Engine
+		_, known := a.builtinInfo(context.Background(), options, engine)
+		system := map[string]string{"native": "linux", "bwrap": "linux", "seatbelt": "darwin", "": runtime.GOOS, "auto": runtime.GOOS}[engine]
+		switch {
+		case !trusted:
+			t.Reason = "the file is not trusted"
+		case system == "" && known:
+			t.Reason = engine + " does not isolate"
+		case system == "":
+			t.Reason = engine + " is another program"
+		case system != runtime.GOOS && name != chosen:
+			t.Reason = engine + " is not for this system"
+		default:
+			more, err := a.try(file, options, t)
+			if err != nil {
+				return nil, nil, err
+			}
+			diags = append(diags, more...)
+		}
+	}
+	return trials, diags, nil
+}
+
+// try opens a sandbox as for a command. What is at fault is left out for the next try,
+// so that all that is wrong is found.
+func (a *app) try(file *config.File, options host.Options, t *sandboxTrial) (diags config.Diagnostics, err error) {
+	def := options.Sandboxes[t.Sandbox]
+	for t.Tried = true; ; {
+		options.Sandboxes = map[string]host.Definition{t.Sandbox: def}
+		if err = a.open(options, t); err == nil {
+			t.Usable = len(diags) == 0
+			return diags, nil
+		}
+		if errors.Is(err, host.ErrRefusedRoot) {
+			return nil, refusedRoot(&setup{file: file, options: options}, err)
+		}
+		more := file.Diagnose(t.Sandbox, err)
+		if errors.Is(err, shared.ErrUnusable) { // as a file for several machines has it
+			more = config.AsWarnings(more)
+		}
+		diags = append(diags, more...)
+		if e, ok := errors.AsType[*shared.Error](err); !ok || !leaveOut(&def, e.Attribute) {
+			return diags, nil
+		}
+	}
+}
+
+// open tries a sandbox once.
+func (a *app) open(options host.Options, t *sandboxTrial) error {
+	ctx := context.Background()
+	h, err := host.New(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	if err := h.Check(ctx, t.Sandbox); err != nil {
+		return err
+	}
+	e, err := h.Command(ctx, t.Sandbox, "true").Explain()
+	if err == nil {
+		t.Engine, t.Notes = e.Engine, append(t.Notes, e.Plan.Notes...)
+	}
+	return err
+}
+
+// leaveOut takes what an attribute says out of a definition. It is false where it does not.
+func leaveOut(d *host.Definition, attribute string) bool {
+	before := *d
+	switch list, _, _ := strings.Cut(attribute, "["); list {
+	case "bind_paths":
+		d.BindPaths = nil
+	case "deny_paths":
+		d.DenyPaths = nil
+	case "protect_paths":
+		d.ProtectPaths = nil
+	case "unix_sockets":
+		d.UnixSockets = nil
+	case "credentials":
+		d.Credentials = nil
+	case "env_passthrough":
+		d.EnvPassthrough = nil
+	case "limits.memory":
+		d.Limits.Memory = 0
+	case "limits.cpus":
+		d.Limits.CPUs = 0
+	case "limits.pids":
+		d.Limits.PIDs = 0
+	case "limits.open_files":
+		d.Limits.OpenFiles = 0
+	case "limits.temp_size":
+		d.Limits.TempSize = 0
+	default:
+		if strings.HasPrefix(list, "config.") {
+			d.Config = nil
+		}
+	}
+	return !reflect.DeepEqual(before, *d)
 }
 
 // text is what people are shown of a file without errors.
-func (v *validation) text(file *config.File) string {
+func (v *validation) text(file *config.File, all bool) string {
 	sandboxes := plural(len(v.Settings), "sandbox")
 	if len(v.Settings) != 1 {
 		sandboxes = fmt.Sprintf("%d sandboxes", len(v.Settings))
@@ -128,9 +274,27 @@ func (v *validation) text(file *config.File) string {
 	if !v.Trusted {
 		text += "; not trusted yet: see sbxhost trust -help"
 	}
-	text = printable(text) + "\n"
-	for _, name := range file.Names() {
-		text += fmt.Sprintf("\nsandbox %s\n", quote(name)) + table("  ", settingRows(v.Settings[name]))
+	names := map[string][]string{} // of sandboxes, by what there is to say of them
+	for _, t := range v.Sandboxes {
+		say := "usable here by " + t.Engine
+		if !t.Tried {
+			say = "not tried, since " + t.Reason
+		} else if !t.Usable {
+			say = "not usable here"
+		}
+		names[say] = append(names[say], quote(t.Sandbox))
+	}
+	var found []string
+	for _, say := range slices.Backward(sortedKeys(names)) { // what works comes first
+		found = append(found, say+": "+strings.Join(names[say], ", "))
+	}
+	text += "\n" + strings.Join(found, "; ") + "\n"
+	if !all {
+		return printable(text + "every value in force, and where it comes from: sbxhost validate -v; what a command sees: sbxhost explain\n")
+	}
+	text = printable(text)
+	for _, t := range v.Sandboxes {
+		text += fmt.Sprintf("\nsandbox %s\n", quote(t.Sandbox)) + table("  ", settingRows(v.Settings[t.Sandbox])) + list("  ", t.Notes)
 	}
 	return text
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -36,10 +37,12 @@ func Show(in *Input, facts Facts) (*View, error) {
 			return nil, err
 		}
 	}
+	var errs []error
 	for i, b := range in.BindPaths {
-		if err := v.showBind(fmt.Sprintf("bind_paths[%d]", i), b); err != nil {
-			return nil, err
-		}
+		errs = append(errs, v.showBind(fmt.Sprintf("bind_paths[%d]", i), b))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	for _, dir := range in.Toolchain {
 		v.showToolchain(dir)
