@@ -288,7 +288,7 @@ sandbox "agent" {
 		_ = hold.Wait() // read fails at the end of its input
 	})
 	t.Run("explain", func(t *testing.T) {
-		for _, args := range [][]string{{"explain"}, {"explain", "-json"}} {
+		for _, args := range [][]string{{"explain"}, {"explain", "-v"}, {"explain", "-json"}} {
 			out, status := sbxhost(token, append(args, "-config", config, "-sandbox", "with", "--", "env")...)
 			if status != 0 || !strings.Contains(out, "GITHUB_TOKEN") || !strings.Contains(out, "GIT_CONFIG_VALUE_0") || !strings.Contains(out, "credentials") {
 				t.Errorf("%v: status %d\n%s", args, status, out)

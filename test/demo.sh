@@ -54,7 +54,7 @@ try "sbxhost exec -c 'exit 7'"
 try 'sbxhost exec -timeout 1s -- sleep 60'
 try 'sbxhost exec -- no-such-command'
 echo
-echo "== Every mount and every variable has a reason (here the first lines)."
-try 'sbxhost explain -- npm test | head -n 18'
+echo "== Every mount and every variable has a reason (-v lists each)."
+try 'sbxhost explain -- npm test'
 echo
 echo "Next: bin/sbxhost -help; sbxhost init in a project of your own; docs/."

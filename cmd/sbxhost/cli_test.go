@@ -163,7 +163,7 @@ func TestFilesAreCompleted(t *testing.T) {
 
 func TestExplainShowsNoValue(t *testing.T) {
 	t.Parallel()
-	for _, mode := range [][]string{nil, {"-json"}} {
+	for _, mode := range [][]string{nil, {"-v"}, {"-json"}} {
 		a, out, errs, path := testApp(t, &fakeEngine{}, fastConfig)
 		args := slices.Concat([]string{"explain"}, mode, []string{"-config", path, "-env", "TOKEN=hunter2", "--", "ls", "a b"})
 		if status := a.run(args); status != 0 {
@@ -172,10 +172,10 @@ func TestExplainShowsNoValue(t *testing.T) {
 		if strings.Contains(out.String(), "hunter2") || !strings.Contains(out.String(), "TOKEN") {
 			t.Errorf("%s", out)
 		}
-		if mode == nil {
+		if !slices.Contains(mode, "-json") {
 			// How wide a column is depends on the length of paths.
 			text := regexp.MustCompile(`(\S) {2,}`).ReplaceAllString(out.String(), "$1  ")
-			golden(t, "explain.txt", strings.ReplaceAll(text, filepath.Dir(path), "$DIR"))
+			golden(t, "explain"+strings.Join(mode, "")+".txt", strings.ReplaceAll(text, filepath.Dir(path), "$DIR"))
 			continue
 		}
 		var e explained

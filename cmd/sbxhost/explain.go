@@ -89,13 +89,13 @@ type explainedText struct {
 func (a *app) explain(fs *flag.FlagSet) func() error {
 	flags := &runFlags{}
 	flags.register(fs)
-	asJSON := jsonFlag(fs)
+	asJSON, all := jsonFlag(fs), verboseFlag(fs)
 	return func() error {
 		s, out, err := a.explained(flags, fs.Args())
 		if err != nil {
 			return a.hinted(s, flags, err)
 		}
-		return a.result(*asJSON, out, out.text())
+		return a.result(*asJSON, out, out.text(*all))
 	}
 }
 

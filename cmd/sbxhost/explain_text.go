@@ -3,34 +3,58 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// text is an explanation for people.
-func (e *explained) text() string {
+// text is an explanation for people: what they should know, what is not the default and
+// the outline of the rest, or with all the rest itself.
+func (e *explained) text(all bool) string {
 	var b strings.Builder
-	b.WriteString(table("", e.summary()))
+	notes, settings := slices.Clone(e.Notes), slices.DeleteFunc(slices.Clone(e.Settings), func(s settingJSON) bool {
+		return !s.Differs || s.Attribute == "default_sandbox"
+	})
+	for _, path := range e.Sensitive {
+		notes = append(notes, quote(path)+" looks as if it held secrets, and is within reach")
+	}
+	if !all {
+		if more := len(notes) - maxNotes; more > 0 {
+			notes = append(notes[:maxNotes], fmt.Sprintf("and %d more, which -v shows", more))
+		}
+		for i := range settings {
+			if value := []rune(settings[i].Value); len(value) > maxValue {
+				settings[i].Value = string(value[:maxValue]) + "..."
+			}
+		}
+	}
+	if len(notes) > 0 {
+		b.WriteString("Notes:\n" + list("  ", notes) + "\n")
+	}
+	b.WriteString(table("", e.summary(all)))
 	section := func(title string, rows [][]string) {
 		if len(rows) > 0 {
 			b.WriteString("\n" + title + "\n" + table("  ", rows))
 		}
 	}
+	section("Not the default:", settingRows(settings))
+	files := "Files, over what filesystem " + strconv.Quote(e.Filesystem) + " shows:"
+	if !all {
+		section(files, e.filesInShort())
+		section("Environment, by origin:", e.envInShort())
+		b.WriteString("\nEach path, variable, setting and system call: sbxhost explain -v\n")
+		return b.String()
+	}
 	var rows [][]string
 	for _, entry := range e.Table {
-		place := quote(entry.Path)
-		if entry.Source != "" && entry.Source != entry.Path {
-			place += " <- " + quote(entry.Source)
-		}
-		rows = append(rows, []string{entry.Access, place, whileMissing(entry.Missing), printable(entry.Why)})
+		rows = append(rows, []string{entry.Access, entry.place(), whileMissing(entry.Missing), printable(entry.Why)})
 	}
-	section("Files, over what filesystem "+strconv.Quote(e.Filesystem)+" shows:", rows)
+	section(files, rows)
 	rows = nil
 	for _, v := range e.Env {
 		rows = append(rows, []string{quote(v.Name), printable(v.Origin)})
@@ -46,17 +70,56 @@ func (e *explained) text() string {
 			b.WriteString("  " + printable(strings.TrimSuffix(line, "\n")) + "\n")
 		}
 	}
-	if len(e.Notes) > 0 {
-		b.WriteString("\nNotes:\n")
-		for _, n := range e.Notes {
-			b.WriteString("  - " + printable(n) + "\n")
-		}
-	}
 	return b.String()
 }
 
+// In short, this many notes are shown, and this many characters of a value.
+const maxNotes, maxValue = 8, 60
+
+// filesInShort has one row for all entries of one access that came of one thing.
+func (e *explained) filesInShort() (rows [][]string) {
+	row := map[[2]string]int{} // by access and origin
+	count := map[int]int{}
+	for _, entry := range e.Table {
+		if entry.Why == view.OriginAbove {
+			continue
+		}
+		origin, _, _ := strings.Cut(entry.Why, ":")
+		key := [...]string{entry.Access, origin}
+		i, ok := row[key]
+		if !ok {
+			i, row[key] = len(rows), len(rows)
+			rows = append(rows, []string{entry.Access, entry.place(), printable(entry.Why)})
+		}
+		if count[i]++; ok {
+			rows[i][1], rows[i][2] = fmt.Sprintf("%d paths", count[i]), printable(origin)
+		}
+	}
+	return rows
+}
+
+// envInShort has one row for each origin of variables.
+func (e *explained) envInShort() (rows [][]string) {
+	names := map[string][]string{}
+	for _, v := range e.Env {
+		names[v.Origin] = append(names[v.Origin], quote(v.Name))
+	}
+	for _, origin := range sortedKeys(names) {
+		rows = append(rows, []string{printable(origin), strings.Join(names[origin], " ")})
+	}
+	return rows
+}
+
+// place is where an entry lies inside, and what lies there.
+func (e *explainedEntry) place() string {
+	if e.Source == "" || e.Source == e.Path {
+		return quote(e.Path)
+	}
+	return quote(e.Path) + " <- " + quote(e.Source)
+}
+
 // summary is what an explanation says of the command as a whole.
-func (e *explained) summary() [][]string {
+func (e *explained) summary(all bool) [][]string {
 	config := "built in"
 	if e.Config != "" {
 		config = quote(e.Config) + " (" + e.Origin + ")"
@@ -76,9 +139,6 @@ func (e *explained) summary() [][]string {
 		}
 	}
 	add(e.Decision != "sandboxed", "because", oneLine(e.Reason))
-	for _, path := range e.Sensitive {
-		add(true, "secrets", quote(path)+" is within reach")
-	}
 	add(e.Home != "", "home", quote(e.Home))
 	if e.User != nil {
 		add(true, "user", fmt.Sprintf("%d:%d", e.User.UID, e.User.GID))
@@ -89,11 +149,8 @@ func (e *explained) summary() [][]string {
 	add(e.Script, "command", strings.TrimRight("a script "+quoteAll(e.Command), " "))
 	add(!e.Script && e.Command != nil, "command", quoteAll(e.Command))
 	add(e.TTY, "terminal", "of its own")
-	add(e.TimeoutMS > 0, "timeout", fmt.Sprintf("%v, then %v of grace", milliseconds(e.TimeoutMS), milliseconds(e.GraceMS)))
-	for _, name := range slices.Sorted(maps.Keys(e.Limits)) {
-		add(true, "limit", fmt.Sprintf("%s = %v", name, e.Limits[name]))
-	}
-	add(string(e.Options) != "{}", "options", printable(string(e.Options)))
+	add(all && e.TimeoutMS > 0, "timeout", fmt.Sprintf("%v, then %v of grace", milliseconds(e.TimeoutMS), milliseconds(e.GraceMS)))
+	add(all && string(e.Options) != "{}", "options", printable(string(e.Options)))
 	return rows
 }
 

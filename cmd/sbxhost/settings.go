@@ -20,6 +20,8 @@ type settingJSON struct {
 	Origin string `json:"origin"`
 	File   string `json:"file"` // empty unless the origin is file
 	Line   int    `json:"line"`
+	// Differs says that somebody has set it to another value than the default.
+	Differs bool `json:"differs"`
 }
 
 // settings gives what holds for a sandbox of a file with options, those of its
@@ -27,6 +29,10 @@ type settingJSON struct {
 func (a *app) settings(file *config.File, sandbox string, options host.Options, schema shared.OptionSchema, flags *runFlags) []settingJSON {
 	if flags != nil && flags.sandbox != "" {
 		options.DefaultSandbox = sandbox
+	}
+	defaults := map[string]string{}
+	for _, s := range file.Settings(sandbox, host.Options{Sandboxes: map[string]host.Definition{sandbox: {}}}, schema) {
+		defaults[s.Attribute] = s.Value
 	}
 	list := []settingJSON{}
 	for _, s := range file.Settings(sandbox, options, schema) {
@@ -39,6 +45,7 @@ func (a *app) settings(file *config.File, sandbox string, options host.Options, 
 		case s.Line > 0:
 			out.Origin, out.File, out.Line = "file", s.File, s.Line
 		}
+		out.Differs = out.Origin != "default" && out.Value != defaults[s.Attribute]
 		list = append(list, out)
 	}
 	return list

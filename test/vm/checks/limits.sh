@@ -42,7 +42,7 @@ report() {
 # held WAY MECHANISM... : memory, cpus and pids are each held by one of these.
 held() {
 	way=$1 mechanism=$2
-	expect 0 "$way" sbxhost explain -config /home/dev/limits.hcl -- true
+	expect 0 "$way" sbxhost explain -v -config /home/dev/limits.hcl -- true
 	for limit in memory cpus pids; do says "limits.$limit is held by $mechanism"; done
 	inside="sbxhost exec -config /home/dev/limits.hcl"
 	report "$way" /home/dev/limits.hcl
@@ -76,7 +76,7 @@ none)
 	says 'limits.memory'
 	report plain /home/dev/best.hcl
 	says 'approximated'
-	expect 0 plain sbxhost explain -config /home/dev/best.hcl -- true
+	expect 0 plain sbxhost explain -v -config /home/dev/best.hcl -- true
 	says 'limits.cpus is not held'
 	show=60 expect 0 plain sbxhost doctor
 	says 'limited *cgroups'
