@@ -3,12 +3,18 @@ package host
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strconv"
 
 	"github.com/sbxhost/sbxhost/host/env"
+	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // Explanation says what running a command would do and why.
@@ -60,7 +66,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	if !opened.resolved.Spec.Unconfined {
 		remarks = opened.resolved.Remarks
 	}
-	plan.Notes = slices.Concat(c.degraded, opened.resolved.Notes, c.notes, remarks, c.dirNotes(opened), c.host.session.RoomNotes(&opened.resolved.Spec), plan.Notes)
+	plan.Notes = slices.Concat(c.degraded, opened.resolved.Notes, c.notes, remarks, c.dirNotes(opened), c.pathNotes(command.Env, origins), c.host.session.RoomNotes(&opened.resolved.Spec), plan.Notes)
 	if err := c.host.session.CheckRoom(c.ctx, &opened.resolved.Spec); err != nil {
 		plan.Notes = append([]string{"nothing would run: " + err.Error()}, plan.Notes...)
 	}
@@ -138,4 +144,21 @@ func (c *Cmd) dirNotes(opened *openSandbox) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("the current directory, %s, is not in the workspace, so the command runs in the workspace's root", hostpath.Quote(c.host.options.Dir))}
+}
+
+// pathNotes says which directories of the caller's PATH are left out since they lie in the
+// workspace.
+func (c *Cmd) pathNotes(environ []string, origins []EnvVar) (notes []string) {
+	if !slices.Contains(origins, EnvVar{Name: "PATH", Origin: env.OriginBuiltin}) {
+		return nil
+	}
+	given, _ := c.host.caller.LookupEnv("PATH")
+	kept, _ := (&facts.Caller{Environ: environ}).LookupEnv("PATH")
+	for _, dir := range filepath.SplitList(given) {
+		inside := slices.ContainsFunc(c.host.writableRoots(), func(r workspace.RootDir) bool { return paths.Inside(r.Path, dir) || paths.Inside(r.Declared, dir) })
+		if inside && !slices.Contains(filepath.SplitList(kept), dir) && facts.Follow(dir).Kind == view.Directory {
+			notes = append(notes, fmt.Sprintf("PATH entry %s is inside the workspace and was dropped: a command could put programs for others there; env = { PATH = %s } passes it", hostpath.Quote(dir), strconv.Quote(dir+":${env.PATH}")))
+		}
+	}
+	return notes
 }

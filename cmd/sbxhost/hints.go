@@ -14,6 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -301,7 +302,7 @@ func (e *execution) hint(cmd *host.Cmd, err error) error {
 		}
 	}
 	switch {
-	case exited && !isTerminal(e.stderr) && !slices.ContainsFunc(simpleCommands(shared.Command{Args: e.args, Script: e.flags.script}), func(words []string) bool {
+	case exited && exit.Code != notFound && !isTerminal(e.stderr) && !slices.ContainsFunc(simpleCommands(shared.Command{Args: e.args, Script: e.flags.script}), func(words []string) bool {
 		return settingCommand(words) != ""
 	}):
 		return err
@@ -316,6 +317,13 @@ func (e *execution) hint(cmd *host.Cmd, err error) error {
 		networkAt: e.place("network"), bindAt: e.place("bind_paths"), gitAt: e.place("git"),
 		gitKept: slices.ContainsFunc(x.Spec.Table, func(e shared.Entry) bool { return e.Why == "protected: git config" }),
 		exists:  func(path string) bool { _, err := os.Lstat(path); return err == nil },
+	}
+	if exited && exit.Code == notFound || missing {
+		if line := e.droppedFromPath(x); line != "" && missing {
+			return &hinted{err, line}
+		} else if line != "" {
+			e.say("hint: " + line)
+		}
 	}
 	if missing {
 		hint := notFoundHint(x.Sandbox, x.Command, func(name string) string {
@@ -340,6 +348,26 @@ func (e *execution) hint(cmd *host.Cmd, err error) error {
 		e.say("hint: " + line)
 	}
 	return err
+}
+
+// notFound is the status of a shell for a command that it does not find.
+const notFound = 127
+
+// droppedFromPath is about a command that lies in a directory of the caller's PATH which
+// the command's does not have, since it is inside the workspace.
+func (e *execution) droppedFromPath(x *host.Explanation) string {
+	for _, words := range simpleCommands(x.Command) {
+		if len(words) == 0 || strings.Contains(words[0], "/") {
+			continue
+		}
+		if path := lookOnHost(words[0], e.getenv("PATH")); path != "" {
+			begin := "PATH entry " + hostpath.Quote(filepath.Dir(path)) + " is "
+			if i := slices.IndexFunc(x.Plan.Notes, func(note string) bool { return strings.HasPrefix(note, begin) }); i >= 0 {
+				return x.Plan.Notes[i]
+			}
+		}
+	}
+	return ""
 }
 
 // timedOut says which limit ended a command, which nothing else would say.

@@ -47,6 +47,9 @@ var injectors = [...]string{
 // defaultPath serves where nothing of the caller's PATH may be used.
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
+// OriginBuiltin is the origin of what is always passed on.
+const OriginBuiltin = "built-in list"
+
 // IsInjector reports whether a variable makes programs run code, or read settings
 // that do: no entry of a definition's EnvPassthrough passes one on.
 func IsInjector(name string) bool {
@@ -113,7 +116,7 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 			e.authentication = secret.Origin
 		}
 	}
-	e.pass(builtin[:], "built-in list")
+	e.pass(builtin[:], OriginBuiltin)
 	e.pass(in.Toolchains, view.OriginToolchains)
 	for i, pattern := range in.Passthrough {
 		if err := e.passGlob(fmt.Sprintf("env_passthrough[%d]", i), pattern); err != nil {
@@ -228,7 +231,7 @@ func (e *environment) setOfCommand(entries []string) error {
 // cleanPlaces takes out of PATH and TMPDIR what is of no use inside.
 func (e *environment) cleanPlaces(in *Input) {
 	if dirs, ok := e.values["PATH"]; ok || in.UsablePath != nil {
-		e.set("PATH", cleanPath(dirs, in.UsablePath), "built-in list")
+		e.set("PATH", cleanPath(dirs, in.UsablePath), OriginBuiltin)
 	}
 	if dir, ok := e.values["TMPDIR"]; ok && in.UsableTemp != nil && !in.UsableTemp(dir) {
 		delete(e.values, "TMPDIR") // it does not exist inside, and programs trust it blindly
