@@ -15,6 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -34,6 +35,7 @@ type failure struct {
 	command   shared.Command
 	spec      *shared.Spec
 	exists    func(path string) bool // on the host
+	isFile    func(path string) bool // likewise, a regular one
 }
 
 // hints gives at most one line on the network and one on a path.
@@ -97,6 +99,28 @@ func (f *failure) protectedGit() string {
 		}
 	}
 	return ""
+}
+
+// refusedAdd is about the first git add where a file of the workspace is hidden: git
+// sees a device in its place, and adds nothing at all.
+func (f *failure) refusedAdd() string {
+	root := slices.IndexFunc(f.spec.Table, func(e shared.Entry) bool { return e.Why == "workspace" })
+	for _, words := range simpleCommands(f.command) {
+		if root < 0 || !addsFiles(words) {
+			continue
+		}
+		for _, e := range f.spec.Table {
+			if e.Access == shared.Hidden && paths.Inside(f.spec.Table[root].Path, e.Path) && f.isFile(e.Path) {
+				return fmt.Sprintf("git add refuses %s, which is hidden in sandbox %q (%s); outside of the sandbox, add it to .gitignore or to .git/info/exclude", quote(e.Path), f.sandbox, printable(e.Why))
+			}
+		}
+	}
+	return ""
+}
+
+func addsFiles(words []string) bool {
+	program, rest := programOf(words)
+	return program == "git" && len(rest) > 0 && rest[0] == "add"
 }
 
 // settingCommand names a command that writes hooks or configuration of git's; ""
@@ -303,7 +327,7 @@ func (e *execution) hint(cmd *host.Cmd, err error) error {
 	}
 	switch {
 	case exited && exit.Code != notFound && !isTerminal(e.stderr) && !slices.ContainsFunc(simpleCommands(shared.Command{Args: e.args, Script: e.flags.script}), func(words []string) bool {
-		return settingCommand(words) != ""
+		return settingCommand(words) != "" || addsFiles(words)
 	}):
 		return err
 	}
@@ -317,6 +341,7 @@ func (e *execution) hint(cmd *host.Cmd, err error) error {
 		networkAt: e.place("network"), bindAt: e.place("bind_paths"), gitAt: e.place("git"),
 		gitKept: slices.ContainsFunc(x.Spec.Table, func(e shared.Entry) bool { return e.Why == "protected: git config" }),
 		exists:  func(path string) bool { _, err := os.Lstat(path); return err == nil },
+		isFile:  func(path string) bool { info, err := os.Lstat(path); return err == nil && info.Mode().IsRegular() },
 	}
 	if exited && exit.Code == notFound || missing {
 		if line := e.droppedFromPath(x); line != "" && missing {
@@ -338,8 +363,10 @@ func (e *execution) hint(cmd *host.Cmd, err error) error {
 		}
 		return err
 	}
-	if line := f.protectedGit(); line != "" {
-		e.say("hint: " + line)
+	for _, line := range [...]string{f.protectedGit(), f.refusedAdd()} {
+		if line != "" {
+			e.say("hint: " + line)
+		}
 	}
 	if !isTerminal(e.stderr) {
 		return err

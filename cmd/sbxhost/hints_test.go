@@ -95,6 +95,26 @@ func TestHints(t *testing.T) {
 	}
 }
 
+// What is hidden cannot be added: git says no more than that it is no regular file.
+func TestRefusedAdd(t *testing.T) {
+	t.Parallel()
+	table := []shared.Entry{
+		{Source: "/w", Path: "/w", Access: shared.ReadWrite, Why: "workspace"},
+		{Path: "/elsewhere/.env", Why: "deny_paths"}, {Path: "/w/keys", Why: "deny_paths"}, {Path: "/w/gone", Why: "deny_paths"},
+		{Path: "/w/sub/.env", Why: `deny_paths "**/.env"`},
+	}
+	files := map[string]bool{"/w/sub/.env": true, "/elsewhere/.env": true}
+	for args, want := range map[string]bool{"git add -A": true, "git -C sub add .": true, "git commit -m add": false, "add": false, "git": false} {
+		f := &failure{sandbox: "fast", spec: &shared.Spec{Table: table}, command: shared.Command{Args: strings.Fields(args), Dir: "/w"}, isFile: func(path string) bool { return files[path] }}
+		if got := f.refusedAdd(); strings.HasPrefix(got, `git add refuses /w/sub/.env, which is hidden in sandbox "fast" (deny_paths "**/.env")`) != want {
+			t.Errorf("%q: %q", args, got)
+		}
+		if f.spec.Table = table[:4]; f.refusedAdd() != "" {
+			t.Errorf("%q: a hint where no file of the workspace is hidden", args)
+		}
+	}
+}
+
 // Arguments come from anywhere: nothing about them may break the hints.
 func FuzzHints(f *testing.F) {
 	f.Add("curl\x00../../..", "a=$(b; c) # d\n\"e' &&", "/workspace")
