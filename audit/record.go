@@ -30,9 +30,10 @@ type Record struct {
 	PID     int    `json:"pid"` // of the host
 	UID     int    `json:"uid"`
 
-	Sandbox   string `json:"sandbox"`
-	Engine    string `json:"engine"`
-	Workspace string `json:"workspace"`
+	Sandbox   string   `json:"sandbox"`
+	Engine    string   `json:"engine"`                   // as it calls itself
+	Program   *Program `json:"engine_program,omitempty"` // nil: a part of the host's own
+	Workspace string   `json:"workspace"`
 
 	// For EventDecision.
 	Dir      string   `json:"dir,omitempty"`
@@ -94,6 +95,13 @@ func AddNetworkUse(list []NetworkUse, u NetworkUse) []NetworkUse {
 	sum.Received += u.Received
 	sum.DurationMS += u.DurationMS
 	return list
+}
+
+// Program is the executable of an engine.
+type Program struct {
+	Name   string `json:"name"` // by which definitions call the engine
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256,omitempty"`
 }
 
 // maxText bounds what a line holds of arguments, of a script, and of an error

@@ -24,10 +24,14 @@ func (c *Cmd) record(event audit.Event) audit.Record {
 	if c.auditID == "" {
 		c.auditID = rand.Text()
 	}
-	return audit.Record{
+	r := audit.Record{
 		Event: event, Command: c.auditID, PID: os.Getpid(), UID: c.host.caller.UID,
 		Sandbox: c.report.Sandbox, Engine: c.report.Engine, Workspace: c.host.Root(),
 	}
+	if p := c.report.EngineProgram; p != nil {
+		r.Program = &audit.Program{Name: p.Name, Path: p.Path, SHA256: p.SHA256}
+	}
+	return r
 }
 
 // logDecision logs that the command is about to run. An error keeps it from

@@ -13,6 +13,9 @@ import (
 // EngineSource says where an engine that is not built in comes from.
 type EngineSource = launch.Source
 
+// EngineProgram is the executable of an engine, by the name that definitions call it.
+type EngineProgram = launch.Program
+
 // EngineError says that an engine's process could not be started, or was lost,
 // with the end of what it logged.
 type EngineError = launch.Error

@@ -8,10 +8,13 @@ import (
 
 // Report tells how a command was run. It is complete once Wait has returned.
 type Report struct {
-	Sandbox  string
-	Engine   string
-	Decision string // "sandboxed", "unsandboxed" or "denied"; empty: it did not come to that
-	Rule     string // which rule decided
+	Sandbox string
+	Engine  string // as it calls itself
+	// EngineProgram is what was executed as that; nil for an engine that is part of this
+	// program.
+	EngineProgram *EngineProgram
+	Decision      string // "sandboxed", "unsandboxed" or "denied"; empty: it did not come to that
+	Rule          string // which rule decided
 	// Session is what the command shares with others.
 	Session SessionReport
 	// Overlays are the directories inside in which what is written ends with

@@ -21,10 +21,13 @@ import (
 type result struct {
 	Version  int    `json:"version"` // 1
 	Sandbox  string `json:"sandbox"`
-	Engine   string `json:"engine"`   // empty when none was reached
+	Engine   string `json:"engine"`   // as it calls itself; empty when none was reached
 	Decision string `json:"decision"` // "sandboxed", "unsandboxed", "denied" or empty
 	Rule     string `json:"rule"`     // which rule decided
 	Reason   string `json:"reason"`   // why, for people
+
+	// Program is what was executed as the engine; null for one that is part of sbxhost.
+	Program *programResult `json:"engine_program"`
 
 	// Outcome is "exited", "signaled", "timed_out" or "failed": the sandbox
 	// failed or refused, or there was no such command.
@@ -67,6 +70,13 @@ type result struct {
 	Error   string             `json:"error"` // why the sandbox failed; empty where it did not
 }
 
+// programResult is an engine's executable.
+type programResult struct {
+	Name   string `json:"name"` // by which definitions call the engine
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"` // empty for the engines that are installed with sbxhost
+}
+
 // limitResult says how one limit was held.
 type limitResult struct {
 	Limit     string `json:"limit"`
@@ -105,6 +115,9 @@ func newResult(sandbox string, report host.Report, status int, err error) *resul
 		Degraded:      report.Degraded, Limits: []limitResult{}, Repositories: []repositoryResult{},
 		Instructions: append([]string{}, report.Instructions...), Violations: []violationResult{},
 		Network: append([]audit.NetworkUse{}, report.Network...),
+	}
+	if p := report.EngineProgram; p != nil {
+		r.Program = new(programResult(*p))
 	}
 	if r.Degraded == nil {
 		r.Degraded = []string{}

@@ -34,6 +34,9 @@ type Engine struct {
 	shared.Engine
 	Info   shared.Info // what it says of itself
 	Source string      // where it came from, for people
+	// Program is what was executed; nil for an engine that this program serves itself, that
+	// is injected, or that somebody else has started.
+	Program *Program
 
 	process *dial.Launched // nil for an injected or attached engine
 	detach  func()         // from one that somebody else has started; nil for every other
@@ -42,6 +45,15 @@ type Engine struct {
 	doubting sync.Mutex
 	doubted  bool          // it did not answer in time, once
 	verdict  chan struct{} // closed when it has answered since, or was killed; nil without doubt
+}
+
+// Program is the executable of an engine.
+type Program struct {
+	Name string // by which definitions call the engine, whatever it calls itself
+	Path string // of the host, resolved
+	// SHA256 is its checksum when it was started, in lower case hexadecimal. It is empty for
+	// the engines that are installed with this program, and where the file cannot be read.
+	SHA256 string
 }
 
 // HasProcess reports whether the engine's process is ours, and ends with what it has opened.

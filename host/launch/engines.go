@@ -210,11 +210,12 @@ func (s *Engines) start(ctx context.Context, name string) (_ *Engine, err error)
 	if err != nil {
 		return nil, err
 	}
+	made := p.recorded()
 	process, err := s.launch(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{Engine: process, Source: p.source, process: process}
+	e := &Engine{Engine: process, Source: p.source, Program: made, process: process}
 	// As for the handshake: an engine that listens and does not answer is none.
 	asked, cancel := context.WithTimeout(ctx, s.o.StartTimeout)
 	defer cancel()

@@ -324,7 +324,7 @@ func (s *Engines) find(name string) (program, error) {
 	if ValidName(name) {
 		path, err := s.installed(name)
 		if err == nil {
-			p := program{name: name, path: path, source: path}
+			p := program{name: name, path: path, source: path, others: true}
 			if separate {
 				p.env = env
 			}
@@ -354,7 +354,7 @@ func (s *Engines) declared(name string, declared Source) (program, error) {
 	if err != nil {
 		return program{}, &Error{Engine: name, Source: path, Err: err}
 	}
-	p := program{name: name, path: resolved, source: path, declared: true, args: declared.Args, env: s.pickEnv(declared.Env)}
+	p := program{name: name, path: resolved, source: path, declared: true, others: true, args: declared.Args, env: s.pickEnv(declared.Env)}
 	if len(declared.SHA256) > 0 {
 		p.pinned, p.sha256 = true, strings.ToLower(declared.SHA256[Platform()])
 	}

@@ -23,6 +23,7 @@ type program struct {
 	// declared says that the user chose it in place of what is built in.
 	declared bool
 	self     bool     // this program itself, re-executed
+	others   bool     // not installed with this program
 	pinned   bool     // checksums are declared, if not for this platform
 	sha256   string   // what the executable must have; empty means any
 	args     []string // beyond argv[0]
@@ -67,6 +68,18 @@ func (p *program) command() (cmd *exec.Cmd, release func(), err error) {
 			os.RemoveAll(dir)
 		}
 	}, nil
+}
+
+// recorded is the program as it is told of; nil for this program itself.
+func (p *program) recorded() *Program {
+	if p.self {
+		return nil
+	}
+	r := &Program{Name: p.name, Path: p.path, SHA256: p.sha256}
+	if r.SHA256 == "" && p.others {
+		r.SHA256, _ = Checksum(p.path)
+	}
+	return r
 }
 
 // launch starts an engine and speaks to it. Every error is an *Error.
