@@ -413,6 +413,29 @@ func runDocument(t *testing.T, d document, bin string, module []string) {
 	}
 }
 
+// The documents say which Go is needed, as go.mod does.
+func TestDocsNameTheGoThatIsNeeded(t *testing.T) {
+	t.Parallel()
+	mod, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	needed := regexp.MustCompile(`(?m)^go (\d+\.\d+)(\.\d+)?$`).FindSubmatch(mod)
+	for name, wants := range map[string][]string{
+		"../README.md": {"%s or later", "fetches %s by itself", "`tar -xzf go%s.0.linux-"}, "../CONTRIBUTING.md": {"Go %s or later"},
+	} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if want = fmt.Sprintf(want, needed[1]); !bytes.Contains(text, []byte(want)) {
+				t.Errorf("%s does not say %q", name, want)
+			}
+		}
+	}
+}
+
 // matches compares output with what a document shows.
 func matches(want, got string) bool {
 	pattern := regexp.QuoteMeta(want)
