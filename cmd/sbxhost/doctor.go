@@ -50,13 +50,7 @@ type probedGroup struct {
 func (a *app) doctor(fs *flag.FlagSet) func() error {
 	explicit, asJSON := configFlag(fs), jsonFlag(fs)
 	probe := fs.Bool("probe", false, "")
-	return func() error {
-		ctx := context.Background()
-		s, h, err := a.host(ctx, *explicit)
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	return a.withEngines(explicit, func(ctx context.Context, s *setup, h *host.Host) error {
 		report := doctorReport{Findings: a.examine(ctx)}
 		status := statusNotReady
 		for _, name := range h.EngineNames() {
@@ -83,7 +77,7 @@ func (a *app) doctor(fs *flag.FlagSet) func() error {
 			return err
 		}
 		return exit(status)
-	}
+	})
 }
 
 func testIsolation(ctx context.Context, h *host.Host, name string, configs []json.RawMessage) probedGroup {

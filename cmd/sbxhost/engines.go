@@ -14,19 +14,24 @@ import (
 	"github.com/sbxhost/sbxhost/host/launch"
 )
 
-// host opens a Host on the configuration in force, for its engines alone.
-func (a *app) host(ctx context.Context, explicit string) (*setup, *host.Host, error) {
-	s, err := a.load(ctx, explicit)
-	if err != nil {
-		return nil, nil, a.hinted(nil, nil, err)
+// withEngines gives what runs f with a Host on the configuration in force, for its engines
+// alone.
+func (a *app) withEngines(explicit *string, f func(context.Context, *setup, *host.Host) error) func() error {
+	return func() error {
+		ctx := context.Background()
+		s, err := a.load(ctx, *explicit)
+		if err != nil {
+			return a.hinted(nil, nil, err)
+		}
+		options := s.options
+		options.EnginesOnly = true
+		h, err := host.New(ctx, options)
+		if err != nil {
+			return a.hinted(nil, nil, err)
+		}
+		defer h.Close()
+		return f(ctx, s, h)
 	}
-	options := s.options
-	options.EnginesOnly = true
-	h, err := host.New(ctx, options)
-	if err != nil {
-		return nil, nil, a.hinted(nil, nil, err)
-	}
-	return s, h, nil
 }
 
 // engineNames gives the names asked for, or all; an unknown one is an error.
@@ -68,13 +73,7 @@ type listedEngine struct {
 
 func (a *app) enginesList(fs *flag.FlagSet) func() error {
 	explicit, asJSON := configFlag(fs), jsonFlag(fs)
-	return func() error {
-		ctx := context.Background()
-		s, h, err := a.host(ctx, *explicit)
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	return a.withEngines(explicit, func(ctx context.Context, s *setup, h *host.Host) error {
 		list := []listedEngine{}
 		rows := [][]string{{"NAME", "AUTO", "VERSION", "FROM", "WHAT IT DOES"}}
 		separate := h.SeparateEngines()
@@ -90,7 +89,7 @@ func (a *app) enginesList(fs *flag.FlagSet) func() error {
 			}
 		}
 		return a.result(*asJSON, list, text)
-	}
+	})
 }
 
 // listed describes an engine.
@@ -139,13 +138,7 @@ type probedEngine struct {
 
 func (a *app) enginesProbe(fs *flag.FlagSet) func() error {
 	explicit, asJSON := configFlag(fs), jsonFlag(fs)
-	return func() error {
-		ctx := context.Background()
-		_, h, err := a.host(ctx, *explicit)
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	return a.withEngines(explicit, func(ctx context.Context, _ *setup, h *host.Host) error {
 		names, err := engineNames(h, fs.Args())
 		if err != nil {
 			return err
@@ -167,7 +160,7 @@ func (a *app) enginesProbe(fs *flag.FlagSet) func() error {
 			return err
 		}
 		return exit(status)
-	}
+	})
 }
 
 func probeEngine(ctx context.Context, h *host.Host, name string) probedEngine {

@@ -29,31 +29,33 @@ func (a *app) enginesPin(fs *flag.FlagSet) func() error {
 				defer w.close()
 			}
 		}
-		s, h, err := a.host(context.Background(), *explicit)
-		if err != nil {
-			return err
-		}
-		defer h.Close()
-		if s.file.Path() == "" {
-			return &hinted{errors.New("there is no configuration file to write to"), "name one with -config, or write one with sbxhost init"}
-		}
-		files, err := engineFiles(h, s, fs.Args(), false)
-		if err != nil {
-			return err
-		}
-		before := s.file.Text()
-		text, told, err := a.pinAll(s.file, files)
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(text, before) && !*dry {
-			if err := w.replace(before, text); err != nil {
-				return err
-			}
-			a.keepTrust(s.file.Path(), before, text)
-		}
-		return a.print(told)
+		return a.withEngines(explicit, func(_ context.Context, s *setup, h *host.Host) error {
+			return a.pin(s, h, w, fs.Args(), *dry)
+		})()
 	}
+}
+
+// pin does so, for those that are asked for, in a file that is locked as w says.
+func (a *app) pin(s *setup, h *host.Host, w *writing, asked []string, dry bool) error {
+	if s.file.Path() == "" {
+		return &hinted{errors.New("there is no configuration file to write to"), "name one with -config, or write one with sbxhost init"}
+	}
+	files, err := engineFiles(h, s, asked, false)
+	if err != nil {
+		return err
+	}
+	before := s.file.Text()
+	text, told, err := a.pinAll(s.file, files)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(text, before) && !dry {
+		if err := w.replace(before, text); err != nil {
+			return err
+		}
+		a.keepTrust(s.file.Path(), before, text)
+	}
+	return a.print(told)
 }
 
 // pinAll gives the text of a configuration with the checksums of engines, and says what
@@ -105,12 +107,7 @@ type verifiedEngine struct {
 // enginesVerify compares engines with their checksums.
 func (a *app) enginesVerify(fs *flag.FlagSet) func() error {
 	explicit, asJSON := configFlag(fs), jsonFlag(fs)
-	return func() error {
-		s, h, err := a.host(context.Background(), *explicit)
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	return a.withEngines(explicit, func(_ context.Context, s *setup, h *host.Host) error {
 		files, err := engineFiles(h, s, fs.Args(), true)
 		if err != nil {
 			return err
@@ -142,7 +139,7 @@ func (a *app) enginesVerify(fs *flag.FlagSet) func() error {
 			return err
 		}
 		return exit(status)
-	}
+	})
 }
 
 // statusDiffers is the status of a comparison that found a difference.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -16,16 +17,10 @@ import (
 func (a *app) enginesSchema(fs *flag.FlagSet) func() error {
 	explicit, asJSON := configFlag(fs), jsonFlag(fs)
 	asSchema := fs.Bool("json-schema", false, "")
-	return func() error {
+	return a.withEngines(explicit, func(ctx context.Context, s *setup, h *host.Host) error {
 		if *asSchema && (*asJSON || fs.NArg() != 1) {
 			return usage(fs, fmt.Errorf("-json-schema takes one NAME and no -json"))
 		}
-		ctx := context.Background()
-		s, h, err := a.host(ctx, *explicit)
-		if err != nil {
-			return err
-		}
-		defer h.Close()
 		names, err := engineNames(h, fs.Args())
 		if err != nil {
 			return err
@@ -50,7 +45,7 @@ func (a *app) enginesSchema(fs *flag.FlagSet) func() error {
 			return a.print(string(text) + "\n")
 		}
 		return a.result(*asJSON, list, strings.Join(texts, "\n"))
-	}
+	})
 }
 
 // schemaText shows a schema the way a config block is written.
