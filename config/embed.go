@@ -19,7 +19,8 @@ type SandboxOptions struct {
 	Dir string
 	// Home is what ~ stands for. Empty makes ~ an error.
 	Home string
-	// Engines are names that `engine` may have besides the built-in ones.
+	// Engines are the names that `engine` may have besides "auto", such as those of
+	// Host.EngineNames. Nil means those of this project.
 	Engines []string
 	// Schema gives the options of an engine, from shared.Info. Nil makes a
 	// config block an error.
@@ -36,10 +37,12 @@ type SandboxOptions struct {
 // quotes a path, is for the program to treat as it treats the value.
 func DecodeSandbox(body hcl.Body, ctx *hcl.EvalContext, opts SandboxOptions) (host.Definition, hcl.Diagnostics) {
 	d := &decoder{
-		eval:    func(expr hcl.Expression) (cty.Value, hcl.Diagnostics) { return valueIn(ctx, expr) },
-		dir:     opts.Dir,
-		home:    opts.Home,
-		engines: opts.Engines,
+		eval: func(expr hcl.Expression) (cty.Value, hcl.Diagnostics) { return valueIn(ctx, expr) },
+		dir:  opts.Dir,
+		home: opts.Home,
+	}
+	if opts.Engines != nil {
+		d.engines, d.noOthers = opts.Engines, true
 	}
 	def, config := d.sandbox(body)
 	if !d.diags.HasErrors() && opts.Schema != nil {
@@ -54,7 +57,7 @@ func DecodeSandbox(body hcl.Body, ctx *hcl.EvalContext, opts SandboxOptions) (ho
 }
 
 func (d *decoder) embeddedOptions(body hcl.Body, config *hcl.Block, engine string, schemaOf func(string) (shared.OptionSchema, error)) json.RawMessage {
-	header := body.MissingItemRange()
+	needed := LocateSandbox(body, "engine")
 	if engine == "" || engine == "auto" {
 		return nil // a config block with it is an error already
 	}
@@ -64,13 +67,13 @@ func (d *decoder) embeddedOptions(body hcl.Body, config *hcl.Block, engine strin
 		if d.engineHidden {
 			detail = "The options of the engine are not known; why is not shown, since that could show its name."
 		}
-		d.report(header, "Engine not available", detail)
+		d.report(needed, "Engine not available", detail)
 		return nil
 	}
 	if config == nil {
-		return d.options(nil, header, header, engine, schema)
+		return d.options(nil, needed, needed, engine, schema)
 	}
-	return d.options(config.Body, header, config.DefRange, engine, schema)
+	return d.options(config.Body, needed, config.DefRange, engine, schema)
 }
 
 // valueIn evaluates an expression. What is wrong with one that marked values come up in

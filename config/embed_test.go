@@ -293,3 +293,93 @@ func TestUpperFirst(t *testing.T) {
 		}
 	}
 }
+
+// An error of the host has the same place in a body of the program's own, in either syntax,
+// as in a file of ours.
+func TestDiagnoseSandbox(t *testing.T) {
+	t.Parallel()
+	native, diags := hclsyntax.ParseConfig([]byte(located), "own.hcl", hcl.InitialPos)
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	var nativeBody hcl.Body
+	for _, block := range native.Body.(*hclsyntax.Body).Blocks {
+		if block.Type == "sandbox" {
+			nativeBody = block.Body
+		}
+	}
+	text := `{
+  "bind_paths": ["/x",
+    {"host": "/y"}],
+  "engine": "mine",
+  "limits": {
+    "memory": "1GiB"},
+  "env": {"A": "1",
+    "CI": "${secret}"}
+}`
+	inJSON, diags := json.Parse([]byte(text), "own.hcl.json")
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	ctx := &hcl.EvalContext{Variables: map[string]cty.Value{"secret": cty.StringVal(secretText).Mark("sensitive")}}
+	line := func(body hcl.Body, attribute string) int {
+		return LocateSandbox(body, attribute).Start.Line
+	}
+	ours := parse(t, located)
+	for _, attribute := range []string{"network", "bind_paths", "bind_paths[0]", "bind_paths[1].host", "limits.memory", "limits.pids", "config.image", "config.inner.y[0]"} {
+		at, _ := ours.Locate("a", attribute)
+		if got := LocateSandbox(nativeBody, attribute); got.Start.Line != at.Start.Line || got.Filename != "own.hcl" {
+			t.Errorf("%s: %v, want %v", attribute, got, at)
+		}
+	}
+	for attribute, want := range map[string]int{
+		"bind_paths[0]": 2, "bind_paths[1].host": 3, "limits.memory": 6, "env.CI": 8, "filesystem": 9, "config.image": 4,
+	} {
+		if got := line(inJSON.Body, attribute); got != want {
+			t.Errorf("in JSON, %s is on line %d, want %d", attribute, got, want)
+		}
+	}
+
+	memory := &shared.Error{Kind: shared.ErrUnsupported, Attribute: "limits.memory", Message: "no cgroup is ours", Hint: `set enforce = "best_effort"`}
+	env := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "env.CI", Message: secretText + " is bad"}
+	wrapped := fmt.Errorf("sandbox %q: %w", "a", errors.Join(memory, env, errors.New("something else")))
+	if got := DiagnoseSandbox(nativeBody, ctx, memory); len(got) != 1 || got[0].Subject.Start.Line != 13 || got[0].Detail != `limits.memory: no cgroup is ours. Set enforce = "best_effort".` {
+		t.Errorf("got %v", got)
+	}
+	got := DiagnoseSandbox(inJSON.Body, ctx, errors.Join(memory, env, errors.New("something else")))
+	if len(got) != 3 || got[0].Subject.Start.Line != 6 || got[1].Subject.Start.Line != 8 || got[2].Subject.Start.Line != 9 || tells(shown(got, nil)) {
+		t.Errorf("got %v", got)
+	}
+	if got := DiagnoseSandbox(inJSON.Body, ctx, wrapped); len(got) != 1 || got[0].Subject.Start.Line != 6 {
+		t.Errorf("got %v", got)
+	}
+	if got := DiagnoseSandbox(nativeBody, ctx, nil); len(got) != 0 {
+		t.Errorf("no error gave %v", got)
+	}
+}
+
+// A missing config block is told at the attribute that needs one, and an engine is looked for
+// among those that the program has.
+func TestEmbeddedEngines(t *testing.T) {
+	t.Parallel()
+	schema := func(string) (shared.OptionSchema, error) { return testSchema, nil }
+	_, diags := decodeEmbedded(t, "network = true\nengine = \"mine\"\n", nil, SandboxOptions{Engines: []string{"mine"}, Schema: schema})
+	if len(diags) != 1 || diags[0].Subject.Start.Line != 2 {
+		t.Errorf("got %v", diags)
+	}
+	for engine, want := range map[string]string{"docker": `There is no engine "docker". There are "auto" and "mine".`, "bubblewrap": `There is no engine "bubblewrap".`, "mien": `Did you mean "mine"?`} {
+		_, diags = decodeEmbedded(t, fmt.Sprintf("engine = %q", engine), nil, SandboxOptions{Engines: []string{"mine"}})
+		if len(diags) != 1 || !strings.Contains(diags[0].Detail, want) || strings.Contains(diags[0].Detail, "native") || strings.Contains(diags[0].Detail, "engine block") {
+			t.Errorf("%s: got %v", engine, diags)
+		}
+	}
+	if _, diags = decodeEmbedded(t, `engine = "auto"`, nil, SandboxOptions{Engines: []string{"mine"}}); diags.HasErrors() {
+		t.Error(diags)
+	}
+	if _, diags = decodeEmbedded(t, `engine = "bubblewrap"`, nil, SandboxOptions{Engines: []string{"bwrap"}}); diags.HasErrors() {
+		t.Error(diags)
+	}
+	if _, diags = decodeEmbedded(t, `engine = "nope"`, nil, SandboxOptions{}); strings.Contains(diags.Error(), "SBXHOST") || strings.Contains(diags.Error(), "engine block") {
+		t.Errorf("an engine block is no part of another program's files: %v", diags)
+	}
+}

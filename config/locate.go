@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -24,41 +23,58 @@ func (f *File) Locate(sandbox, attribute string) (hcl.Range, bool) {
 	return at, found
 }
 
-// locate also gives the whole attribute that it stands in, nil where the file leaves
-// it out.
-func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hclsyntax.Attribute, found bool) {
+// locate also gives the whole attribute that it stands in, nil where the file leaves it
+// out.
+func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hcl.Attribute, found bool) {
 	b := f.sandboxes[sandbox]
 	if b == nil {
 		return hcl.Range{}, nil, false
 	}
-	found = true
 	steps := splitAttribute(attribute)
 	if len(steps) > 0 && slices.Contains([]string{"workspace", "approvals", "audit"}, steps[0]) && f.body != nil {
 		for _, block := range f.body.Blocks {
 			if block.Type == steps[0] {
 				at, attr = locateIn(block.Body, block.DefRange(), steps[1:])
-				return at, attr, found
+				return at, attr, true
 			}
 		}
 	}
 	if len(steps) > 0 && slices.Contains(fileSchema.attrs, steps[0]) && f.body != nil {
 		at, attr = locateIn(f.body, b.header, steps)
-		return at, attr, found
+		return at, attr, true
 	}
 	// engine.NAME.ATTRIBUTE is an engine block's; a name can have dots in it.
 	if rest, ok := strings.CutPrefix(attribute, "engine."); ok {
 		if i := strings.LastIndexByte(rest, '.'); i > 0 {
 			if block := f.engineBlock(rest[:i]); block != nil {
 				at, attr = locateIn(block.Body, block.DefRange(), []string{rest[i+1:]})
-				return at, attr, found
+				return at, attr, true
 			}
 		}
 	}
 	if b.body == nil {
-		return b.header, nil, found
+		return b.header, nil, true
 	}
-	at, attr = locateIn(b.body, b.header, steps)
-	return at, attr, found
+	at, attr = locateInSandbox(b.body, b.header, attribute)
+	return at, attr, true
+}
+
+// LocateSandbox finds where an attribute of a sandbox stands in a body that
+// [DecodeSandbox] takes, spelled as in shared.Error: "bind_paths[1]", "limits.memory",
+// "config.image". Where the body leaves it out, the range is that of the nearest thing
+// around it, at last the body's own MissingItemRange.
+func LocateSandbox(body hcl.Body, attribute string) hcl.Range {
+	at, _ := locateInSandbox(body, body.MissingItemRange(), attribute)
+	return at
+}
+
+func locateInSandbox(body hcl.Body, around hcl.Range, attribute string) (hcl.Range, *hcl.Attribute) {
+	steps := splitAttribute(attribute)
+	at, attr := locateIn(body, around, steps)
+	if len(steps) > 0 && steps[0] == "config" && at == around {
+		at, _ = locateIn(body, around, []string{"engine"}) // which needs the block that is missing
+	}
+	return at, attr
 }
 
 // splitAttribute gives "bind_paths[1].host" as "bind_paths", "1", "host".
@@ -66,17 +82,18 @@ func splitAttribute(attribute string) []string {
 	return strings.FieldsFunc(attribute, func(r rune) bool { return r == '.' || r == '[' || r == ']' || r == ' ' })
 }
 
-func locateIn(body *hclsyntax.Body, around hcl.Range, steps []string) (hcl.Range, *hclsyntax.Attribute) {
+func locateIn(body hcl.Body, around hcl.Range, steps []string) (hcl.Range, *hcl.Attribute) {
 	if len(steps) == 0 {
 		return around, nil
 	}
-	if attr := body.Attributes[steps[0]]; attr != nil {
+	// What is there in another form than it should have been reported when it was decoded.
+	content, _, _ := body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: steps[0]}}})
+	if attr := content.Attributes[steps[0]]; attr != nil {
 		return locateExpression(attr.Expr, steps[1:]), attr
 	}
-	for _, block := range body.Blocks {
-		if block.Type == steps[0] {
-			return locateIn(block.Body, block.DefRange(), steps[1:])
-		}
+	content, _, _ = body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: steps[0]}}})
+	if len(content.Blocks) > 0 {
+		return locateIn(content.Blocks[0].Body, content.Blocks[0].DefRange, steps[1:])
 	}
 	return around, nil
 }
@@ -107,6 +124,30 @@ func locateExpression(expr hcl.Expression, steps []string) hcl.Range {
 // error that consists of several gives one diagnostic for each. Where the attribute
 // comes of a variable, the error is told without its text, which may quote the value.
 func (f *File) Diagnose(sandbox string, err error) Diagnostics {
+	return f.finish(diagnose(err, "the value of a variable", func(attribute string) (hcl.Range, bool) {
+		at, attr, found := f.locate(sandbox, attribute)
+		if !found {
+			at = hcl.Range{Filename: f.source.name, Start: hcl.InitialPos, End: hcl.InitialPos}
+		}
+		return at, attr != nil && refersToEnv(attr.Expr)
+	}))
+}
+
+// DiagnoseSandbox gives an error of the host or an engine its place in the body that the
+// definition was decoded from, by [DecodeSandbox] with that ctx: at the attribute that the
+// error names, else where [LocateSandbox] says. An error that consists of several gives
+// one diagnostic for each. Where the attribute comes of a value that ctx marks, the error
+// is told without its text, which may quote the value.
+func DiagnoseSandbox(body hcl.Body, ctx *hcl.EvalContext, err error) hcl.Diagnostics {
+	return diagnose(err, "a value that is marked", func(attribute string) (hcl.Range, bool) {
+		at, attr := locateInSandbox(body, body.MissingItemRange(), attribute)
+		return at, attr != nil && meetsMarks(attr.Expr, ctx)
+	})
+}
+
+// diagnose gives each part of err its place. Of one that comes of a secret it does not say
+// what was wrong.
+func diagnose(err error, secret string, locate func(attribute string) (at hcl.Range, isSecret bool)) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	if e, ok := err.(*host.SandboxError); ok {
 		err = e.Err // one for each; the name of the sandbox is shown beside the place
@@ -123,17 +164,14 @@ func (f *File) Diagnose(sandbox string, err error) Diagnostics {
 			diag.Summary = "Sandbox cannot be used"
 			diag.Detail = upperFirst(err.Error()) + "."
 		}
-		at, attr, found := f.locate(sandbox, attribute)
-		if attr != nil && refersToEnv(attr.Expr) {
-			diag.Detail = attribute + ": the value is refused; why is not shown, since that could show the value of a variable."
-		}
-		if !found {
-			at = hcl.Range{Filename: f.source.name, Start: hcl.InitialPos, End: hcl.InitialPos}
+		at, isSecret := locate(attribute)
+		if isSecret {
+			diag.Detail = attribute + ": the value is refused; why is not shown, since that could show " + secret + "."
 		}
 		diag.Subject = &at
 		diags = append(diags, diag)
 	}
-	return f.finish(diags)
+	return diags
 }
 
 // AsWarnings gives diagnostics as warnings, where what is wrong is not the file's fault.

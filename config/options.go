@@ -28,7 +28,8 @@ func (f *File) EngineOptions(sandbox string, schema shared.OptionSchema) (json.R
 		schema = d.writtenSchema(b.config)
 	}
 	d.engineHidden = b.engineHidden
-	raw := d.options(b.config, b.header, b.configAt, f.options.Sandboxes[sandbox].Engine, schema)
+	needed, _ := f.Locate(sandbox, "config")
+	raw := d.options(b.config, needed, b.configAt, f.options.Sandboxes[sandbox].Engine, schema)
 	if diags := f.finish(d.diags); diags.HasErrors() {
 		return nil, diags
 	}
@@ -66,13 +67,14 @@ func (d *decoder) written(body *hclsyntax.Body) (list []shared.OptionAttribute) 
 	return list
 }
 
-// options decodes body, which is nil where there is no config block.
-func (d *decoder) options(body hcl.Body, header, configAt hcl.Range, engine string, schema shared.OptionSchema) json.RawMessage {
+// options decodes body, which is nil where there is no config block; needed is then what
+// needs one.
+func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine string, schema shared.OptionSchema) json.RawMessage {
 	shown := showEngine(engine, d.engineHidden)
 	if body == nil {
 		for _, attr := range schema.Attributes {
 			if attr.Required {
-				d.report(header, "Missing config block",
+				d.report(needed, "Missing config block",
 					fmt.Sprintf("Engine %s needs the option %s: add config { %s = ... }.", shown, attr.Name, attr.Name))
 			}
 		}

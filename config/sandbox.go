@@ -8,6 +8,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/host/env"
+	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/host/view"
 )
 
@@ -44,27 +45,32 @@ func (d *decoder) engine(it item) string {
 	if !ok {
 		return ""
 	}
-	if s == "bubblewrap" {
-		return "bwrap"
-	}
+	name := launch.Name(s)
 	known := append(builtinEngines(), d.engines...)
-	if slices.Contains(known, s) {
-		return s
+	if d.noOthers {
+		known = append([]string{"auto"}, d.engines...)
+	}
+	if slices.Contains(known, name) {
+		return name
 	}
 	if d.installed != nil {
 		known = append(known, d.installed()...)
-		if slices.Contains(known, s) {
-			return s
+		if slices.Contains(known, name) {
+			return name
 		}
 	}
 	detail := fmt.Sprintf("There is no engine %q.", s)
 	if it.hidden {
 		detail = "The value is not the name of an engine."
 	}
-	if near := nearest(s, append(known, "bubblewrap")); near != "" && !it.hidden {
+	near := nearest(s, known)
+	if slices.Contains(known, "bwrap") {
+		near = nearest(s, append(known, "bubblewrap"))
+	}
+	if near != "" && !it.hidden {
 		detail += fmt.Sprintf(" Did you mean %q?", near)
 	} else {
-		detail += fmt.Sprintf(" There are %s; an engine block declares others, and those in the directories of SBXHOST_ENGINE_PATH are found.", list(quoted(known), "and"))
+		detail += fmt.Sprintf(" There are %s%s.", list(quoted(known), "and"), d.otherEngines)
 	}
 	d.report(it.at, "Unknown engine", detail)
 	return ""

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -120,7 +120,7 @@ func (f *File) shownOptions(sandbox, prefix string, raw json.RawMessage) json.Ra
 
 // shown is a value as people may see it: what comes of a variable may be a
 // secret, in places where secrets are passed on.
-func (f *File) shown(attr *hclsyntax.Attribute, value string) string {
+func (f *File) shown(attr *hcl.Attribute, value string) string {
 	if attr != nil && refersToEnv(attr.Expr) {
 		return "not shown, since it comes of a variable"
 	}
@@ -159,7 +159,7 @@ func (f *File) line(sandbox, attribute string) int {
 
 // attribute finds one in the file, as locate does. It is nil where the file does not
 // set it.
-func (f *File) attribute(sandbox, name string) *hclsyntax.Attribute {
+func (f *File) attribute(sandbox, name string) *hcl.Attribute {
 	_, attr, _ := f.locate(sandbox, name)
 	if f.path == "" {
 		return nil

@@ -18,7 +18,11 @@ type decoder struct {
 	unset   func(hcl.Expression) string // a sentence about variables that are not set
 	dir     string                      // what relative paths are relative to
 	home    string
-	engines []string // names of the engine blocks
+	engines []string // names of the engine blocks, or those that an embedder names
+	// noOthers says that besides them there is "auto" alone; otherEngines, for people, where
+	// others come from.
+	noOthers     bool
+	otherEngines string
 	// installed names further engines; nil means none
 	installed func() []string
 	setRoot   func(path string) // tells what workspace.root is, if the file says so

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 type plan struct {
 	path, dir string
 	sandboxes map[string]host.Definition
+	bodies    map[string]hcl.Body // of the sandboxes
+	eval      *hcl.EvalContext
 	steps     []*step // in the order of the file, which is one in which they can run
 }
 
@@ -43,13 +46,14 @@ func load(name string, builtins host.Builtins) (*plan, map[string]*hcl.File, hcl
 	if diags.HasErrors() {
 		return nil, parser.Files(), diags
 	}
-	p := &plan{path: path, dir: filepath.Dir(path), sandboxes: map[string]host.Definition{}}
+	p := &plan{path: path, dir: filepath.Dir(path), sandboxes: map[string]host.Definition{}, bodies: map[string]hcl.Body{}}
 	content, more := file.Body.Content(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
 		{Type: "sandbox", LabelNames: []string{"name"}}, {Type: "step", LabelNames: []string{"name"}},
 	}})
 	diags = append(diags, more...)
 	home, _ := os.UserHomeDir() // without one, ~ is an error at its line
 	eval := &hcl.EvalContext{Variables: map[string]cty.Value{"project": cty.StringVal(p.dir)}}
+	p.eval = eval
 	for _, block := range content.Blocks.OfType("sandbox") {
 		if _, ok := p.sandboxes[block.Labels[0]]; ok {
 			diags = append(diags, problem(block.DefRange, "Duplicate sandbox", fmt.Sprintf("There is a sandbox %q already.", block.Labels[0])))
@@ -65,7 +69,7 @@ func load(name string, builtins host.Builtins) (*plan, map[string]*hcl.File, hcl
 			},
 		})
 		diags = append(diags, more...)
-		p.sandboxes[block.Labels[0]] = def
+		p.sandboxes[block.Labels[0]], p.bodies[block.Labels[0]] = def, block.Body
 	}
 	for _, block := range content.Blocks.OfType("step") {
 		diags = append(diags, p.addStep(block, eval)...)
@@ -113,6 +117,15 @@ func (p *plan) addStep(block *hcl.Block, eval *hcl.EvalContext) hcl.Diagnostics 
 	}
 	p.steps = append(p.steps, s)
 	return diags
+}
+
+// diagnose gives an error of the host its place, if it is one about a sandbox.
+func (p *plan) diagnose(err error) hcl.Diagnostics {
+	e, ok := errors.AsType[*host.SandboxError](err)
+	if !ok {
+		return nil
+	}
+	return config.DiagnoseSandbox(p.bodies[e.Sandbox], p.eval, err)
 }
 
 // problem is an error at its place.

@@ -60,8 +60,17 @@ func run(ctx, kill context.Context, builtins host.Builtins, args []string, stdou
 		return 2
 	}
 	plan, files, diags := load(*name, builtins)
+	tell := hcl.NewDiagnosticTextWriter(stderr, files, 80, false)
 	if diags.HasErrors() {
-		hcl.NewDiagnosticTextWriter(stderr, files, 80, false).WriteDiagnostics(diags)
+		tell.WriteDiagnostics(diags)
+		return 2
+	}
+	refuse := func(err error) int {
+		if diags := plan.diagnose(err); diags != nil {
+			tell.WriteDiagnostics(diags)
+		} else {
+			fmt.Fprintln(stderr, err)
+		}
 		return 2
 	}
 	h, err := host.New(ctx, host.Options{
@@ -70,8 +79,7 @@ func run(ctx, kill context.Context, builtins host.Builtins, args []string, stdou
 		Protected: []string{plan.path}, // a step must not change what the next run does
 	})
 	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return 2
+		return refuse(err)
 	}
 	defer h.Close()
 	err = plan.run(ctx, kill, h, &console{out: stdout})
@@ -82,8 +90,7 @@ func run(ctx, kill context.Context, builtins host.Builtins, args []string, stdou
 	case errors.Is(err, errStepFailed):
 		return 1
 	case err != nil:
-		fmt.Fprintln(stderr, err)
-		return 2
+		return refuse(err)
 	}
 	return 0
 }

@@ -83,6 +83,17 @@ step "gone" {
   command = ["no-such-program"]
 }`, 1, []string{"gone: could not be run: "}, nil,
 		},
+		{
+			"a bind that is not there", `
+sandbox "offline" {
+  engine     = "native"
+  bind_paths = ["/etc/hostname", "no-such-dir"]
+}
+step "a" {
+  sandbox = "offline"
+  command = ["true"]
+}`, 2, []string{"on ", "steps.hcl line 4,", `4:   bind_paths = ["/etc/hostname", "no-such-dir"]`, "bind_paths[1]:\n"}, []string{"a: begins"},
+		},
 		{"nothing", sandboxes, 2, []string{"nothing to run"}, nil},
 		{
 			"output that would pass for another's", sandboxes + `
