@@ -318,7 +318,7 @@ func (d *decoder) checksums(it item) map[string]string {
 		return nil
 	}
 	if len(fields) == 0 {
-		d.invalid(it, "an object without a checksum pins nothing; leave it out if that is meant, or fill it in with `sbxhost engines pin`")
+		d.invalid(it, "an object without a checksum pins nothing; leave it out if that is meant, or write the checksum of the program for each platform")
 		return nil
 	}
 	sums := make(map[string]string, len(fields))

@@ -37,12 +37,11 @@ type SandboxOptions struct {
 // quotes a path, is for the program to treat as it treats the value.
 func DecodeSandbox(body hcl.Body, ctx *hcl.EvalContext, opts SandboxOptions) (host.Definition, hcl.Diagnostics) {
 	d := &decoder{
-		eval: func(expr hcl.Expression) (cty.Value, hcl.Diagnostics) { return valueIn(ctx, expr) },
-		dir:  opts.Dir,
-		home: opts.Home,
-	}
-	if opts.Engines != nil {
-		d.engines, d.noOthers = opts.Engines, true
+		eval:     func(expr hcl.Expression) (cty.Value, hcl.Diagnostics) { return valueIn(ctx, expr) },
+		dir:      opts.Dir,
+		home:     opts.Home,
+		engines:  opts.Engines,
+		embedded: true,
 	}
 	def, config := d.sandbox(body)
 	if !d.diags.HasErrors() && opts.Schema != nil {

@@ -120,8 +120,7 @@ func Parse(filename string, src []byte, input EvalInput) (*File, Diagnostics) {
 
 func (f *File) decoder() *decoder {
 	return &decoder{eval: f.eval.value, unset: f.eval.unset, dir: f.dir, home: f.eval.input.Home, installed: f.eval.input.Engines,
-		otherEngines: "; an engine block declares others, and those in the directories of SBXHOST_ENGINE_PATH are found",
-		setRoot:      func(path string) { f.eval.root = path }}
+		setRoot: func(path string) { f.eval.root = path }}
 }
 
 // Path is the absolute path of the file; empty for the built-in default.

@@ -171,7 +171,7 @@ func (d *decoder) option(it item, kind shared.OptionType) (any, bool) {
 		}
 		return values, ok
 	}
-	d.invalid(it, "the engine says that this is of type %q, which this version of sbxhost does not know", kind)
+	d.invalid(it, "the engine says that this is of type %q, which this program is too old to know", kind)
 	return nil, false
 }
 

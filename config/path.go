@@ -35,7 +35,7 @@ func (d *decoder) hostPath(it item) (string, bool) {
 	case first == "~":
 		return filepath.Join(d.home, rest), true
 	case strings.HasPrefix(first, "~"):
-		d.invalid(it, "%s: only ~ and ~/... are expanded, for the home of the user who runs sbxhost; write the path out", it.show(s))
+		d.invalid(it, "%s: only ~ and ~/... are expanded, for your own home directory; write the path out", it.show(s))
 	case strings.HasPrefix(first, "$"):
 		d.invalid(it, "%s: shell variables are not expanded; write ~, ${home} or ${env.NAME}", it.show(s))
 	case filepath.IsAbs(s):

@@ -30,13 +30,26 @@ func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 			limitsSchema.read(d, block.Body, block.DefRange, &def)
 		case "config":
 			config = block
-			if auto := def.Engine == "auto" || content.Attributes["engine"] == nil; auto && !slices.Contains(d.engines, "docker") {
-				d.report(block.DefRange, "No engine for these options",
-					"A config block holds the options of one engine: name it with the attribute engine, which is \"auto\" here, or declare docker by an engine block, and they are docker's.")
+			auto := def.Engine == "auto" || content.Attributes["engine"] == nil
+			if !auto || !d.embedded && slices.Contains(d.engines, "docker") {
+				continue
 			}
+			detail := "A config block holds the options of one engine: name it with the attribute engine, which is \"auto\" here"
+			if !d.embedded {
+				detail += ", or declare docker by an engine block, and they are docker's"
+			}
+			d.report(block.DefRange, "No engine for these options", detail+".")
 		}
 	}
 	return def, config
+}
+
+// knownEngines are the names that engine may have, but for those that are installed.
+func (d *decoder) knownEngines() []string {
+	if d.embedded && d.engines != nil {
+		return append([]string{"auto"}, d.engines...)
+	}
+	return append(builtinEngines(), d.engines...)
 }
 
 func (d *decoder) engine(it item) string {
@@ -46,10 +59,7 @@ func (d *decoder) engine(it item) string {
 		return ""
 	}
 	name := launch.Name(s)
-	known := append(builtinEngines(), d.engines...)
-	if d.noOthers {
-		known = append([]string{"auto"}, d.engines...)
-	}
+	known := d.knownEngines()
 	if slices.Contains(known, name) {
 		return name
 	}
@@ -70,7 +80,10 @@ func (d *decoder) engine(it item) string {
 	if near != "" && !it.hidden {
 		detail += fmt.Sprintf(" Did you mean %q?", near)
 	} else {
-		detail += fmt.Sprintf(" There are %s%s.", list(quoted(known), "and"), d.otherEngines)
+		detail += fmt.Sprintf(" There are %s.", list(quoted(known), "and"))
+		if !d.embedded {
+			detail += " An engine block declares others, and those in the directories of SBXHOST_ENGINE_PATH are found."
+		}
 	}
 	d.report(it.at, "Unknown engine", detail)
 	return ""

@@ -79,7 +79,7 @@ func (d *decoder) content(body hcl.Body, s *schema) *hcl.BodyContent {
 	}
 	for name, attr := range native.Attributes {
 		if !slices.Contains(s.attrs, name) {
-			d.report(attr.NameRange, "Unknown attribute", s.unknownAttribute(name))
+			d.report(attr.NameRange, "Unknown attribute", s.unknownAttribute(d, name))
 		}
 	}
 	var known hclsyntax.Blocks
@@ -87,7 +87,7 @@ func (d *decoder) content(body hcl.Body, s *schema) *hcl.BodyContent {
 		kind, ok := s.block(block.Type)
 		switch {
 		case !ok:
-			d.report(block.DefRange(), "Unknown block", s.unknownBlock(block.Type))
+			d.report(block.DefRange(), "Unknown block", s.unknownBlock(d, block.Type))
 		case kind.labeled && len(block.Labels) != 1:
 			d.report(block.DefRange(), "One name needed",
 				fmt.Sprintf("The block has one name: write %s \"NAME\" { ... }.", block.Type))
@@ -122,28 +122,32 @@ func (d *decoder) once(content *hcl.BodyContent, s *schema) *hcl.BodyContent {
 	return content
 }
 
-func (s *schema) unknownAttribute(name string) string {
+func (s *schema) unknownAttribute(d *decoder, name string) string {
 	if _, ok := s.block(name); ok {
 		return fmt.Sprintf("%s is a block: write %s { ... }, without the equals sign.", name, name)
 	}
-	return fmt.Sprintf("%s has no attribute %q.", upperFirst(s.place), name) + s.belongs(name)
+	return fmt.Sprintf("%s has no attribute %q.", upperFirst(s.place), name) + s.belongs(d, name)
 }
 
-func (s *schema) unknownBlock(name string) string {
+func (s *schema) unknownBlock(d *decoder, name string) string {
 	if slices.Contains(s.attrs, name) {
 		return fmt.Sprintf("%s is an attribute: write %s = ..., with an equals sign.", name, name)
 	}
-	return fmt.Sprintf("%s has no block %q.", upperFirst(s.place), name) + s.belongs(name)
+	return fmt.Sprintf("%s has no block %q.", upperFirst(s.place), name) + s.belongs(d, name)
 }
 
 // belongs says where a name that s does not have may have been meant to stand.
-func (s *schema) belongs(name string) string {
-	for _, other := range []*schema{&sandboxSchema.schema, &limitsSchema.schema, &workspaceSchema.schema, &approvalsSchema.schema, &auditSchema.schema, &fileSchema} {
+func (s *schema) belongs(d *decoder, name string) string {
+	places := []*schema{&sandboxSchema.schema, &limitsSchema.schema}
+	if !d.embedded {
+		places = append(places, &workspaceSchema.schema, &approvalsSchema.schema, &auditSchema.schema, &fileSchema)
+	}
+	for _, other := range places {
 		if other != s && slices.Contains(other.names(), name) {
 			return fmt.Sprintf(" It belongs in %s.", other.place)
 		}
 	}
-	if engine := engineOption(name); engine != "" && engine != s.engine {
+	if engine := engineOption(name); engine != s.engine && slices.Contains(d.knownEngines(), engine) {
 		return fmt.Sprintf(" %s belongs to engine %s: it goes into the config block of a sandbox with that engine.", name, engine)
 	}
 	if near := nearest(name, s.names()); near != "" {

@@ -19,10 +19,9 @@ type decoder struct {
 	dir     string                      // what relative paths are relative to
 	home    string
 	engines []string // names of the engine blocks, or those that an embedder names
-	// noOthers says that besides them there is "auto" alone; otherEngines, for people, where
-	// others come from.
-	noOthers     bool
-	otherEngines string
+	// embedded says that the sandbox stands in another program's file, where there are no
+	// blocks of ours around it.
+	embedded bool
 	// installed names further engines; nil means none
 	installed func() []string
 	setRoot   func(path string) // tells what workspace.root is, if the file says so

@@ -287,6 +287,16 @@ func (c *Cmd) beginUnsandboxed(ctx context.Context, name string, facts policy.Fa
 }
 
 func (c *Cmd) openUnconfined(ctx context.Context, name string, cause error) (*openSandbox, error) {
+	if e, ok := errors.AsType[*SandboxError](cause); ok {
+		cause = e.Err
+	}
+	if _, err := c.host.EngineFile(unconfinedEngine); errors.Is(err, shared.ErrUnusable) {
+		err = errors.New("this program has no engine that runs commands without a sandbox")
+		if cause != nil {
+			err = fmt.Errorf("%w; and %w", cause, err)
+		}
+		return nil, &SandboxError{Sandbox: name, Err: err}
+	}
 	opened, err := c.host.sandbox(c.opening(ctx), c.sandbox, route{engine: unconfinedEngine, unconfined: true})
 	if err == nil || cause == nil {
 		return opened, err

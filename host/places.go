@@ -27,12 +27,12 @@ func (h *Host) reservedPlaces(owner *facts.Owner) (list []view.Reserved) {
 	for _, name := range slices.Concat(h.EngineNames(), launch.Separate) {
 		programs = append(programs, "sbxhost-engine-"+name)
 	}
-	add(h.options.EngineDir, "a program of sbxhost", programs...)
+	add(h.options.EngineDir, "a program that runs sandboxes", programs...)
 	if exe, err := os.Executable(); err == nil {
 		if resolved, err := filepath.EvalSymlinks(exe); err == nil {
 			exe = resolved
 		}
-		add(filepath.Dir(exe), "a program of sbxhost", programs...)
+		add(filepath.Dir(exe), "a program that runs sandboxes", programs...)
 	}
 	const config = "a configuration of yours"
 	if dir, _ := h.caller.LookupEnv("XDG_CONFIG_HOME"); dir != "" {
@@ -49,12 +49,12 @@ func (h *Host) reservedPlaces(owner *facts.Owner) (list []view.Reserved) {
 		add(filepath.Dir(path), config, filepath.Base(path))
 	}
 	if owner != nil && owner.Home != "" {
-		add(owner.Home, "sbxhost of the workspace's owner", ".config/sbxhost", ".local/state/sbxhost", ".local/share/sbxhost/engines")
+		add(owner.Home, "the sandboxes of the workspace's owner", ".config/sbxhost", ".local/state/sbxhost", ".local/share/sbxhost/engines")
 	}
 	path, _ := h.caller.LookupEnv("PATH")
 	for _, dir := range filepath.SplitList(path) {
 		if filepath.IsAbs(dir) {
-			list = append(list, view.Reserved{Dir: dir, What: "a program that sbxhost runs", Names: programsRun(), OnlyInBinds: true})
+			list = append(list, view.Reserved{Dir: dir, What: "a program that runs outside of sandboxes", Names: programsRun(), OnlyInBinds: true})
 		}
 	}
 	return list
@@ -82,7 +82,7 @@ func (h *Host) trustedPaths(records []facts.Record) (all, engines []view.Trusted
 		all = append(all, view.Trusted{Path: record.Path, What: record.What})
 	}
 	if dir := h.caller.StateDir(); dir != "" {
-		all = append(all, view.Trusted{Path: dir, What: "what sbxhost remembers"})
+		all = append(all, view.Trusted{Path: dir, What: "what is remembered about sandboxes"})
 	}
 	for _, dir := range h.options.EnginePath {
 		engines = append(engines, view.Trusted{Path: dir, What: "engines that are installed"})

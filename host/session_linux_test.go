@@ -315,7 +315,7 @@ func TestSessionsAreHidden(t *testing.T) {
 		withTemp(base, "")(o)
 		o.Sandboxes["fast"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: base + "/n-other/tmp"}}}
 	})
-	if err := h.Command(t.Context(), "fast", "true").Run(); err == nil || !strings.Contains(err.Error(), "holds the sessions of sbxhost") {
+	if err := h.Command(t.Context(), "fast", "true").Run(); err == nil || !strings.Contains(err.Error(), "holds the sessions of sandboxes") {
 		t.Errorf("a bind of one: %v", err)
 	}
 }
@@ -444,7 +444,7 @@ func TestSessionIsFull(t *testing.T) {
 		output(t, h, "fast", "head -c 900k /dev/zero >/tmp/b")
 		err := h.Command(t.Context(), "fast", "true").Run()
 		if !errors.Is(err, host.ErrSessionFull) || !strings.Contains(err.Error(), "limits.temp_size: "+what+" holds more than 1 MiB") ||
-			name != "" && !strings.Contains(err.Error(), "sbxhost sessions rm "+name) {
+			name != "" && !strings.Contains(err.Error(), "remove the session with all that it keeps") {
 			t.Errorf("%q: %v", name, err)
 		}
 		if e, err := h.Command(t.Context(), "fast", "true").Explain(); err != nil || !strings.HasPrefix(e.Plan.Notes[0], "nothing would run: limits.temp_size: "+what) {

@@ -63,7 +63,7 @@ func serveDebug(engine Engine, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "Engine %q is ready for a debugger, as process %d. Interrupt ends it. Run sbxhost with\n\n  %s='%s'\n\n",
+	fmt.Fprintf(stderr, "Engine %q is ready for a debugger, as process %d. Interrupt ends it. Run its host with\n\n  %s='%s'\n\n",
 		info.Name, os.Getpid(), wire.ReattachEnv, strings.ReplaceAll(string(value), "'", `'\''`)) // as a shell reads it
 	defer context.AfterFunc(ctx, l.Stop)()
 	if err := l.serve(); err != nil {

@@ -44,8 +44,8 @@ func TestIntroduce(t *testing.T) {
 		{"describe", 0, `"protocol": 2,`, ""},
 		{"--describe", 0, `"type": "list(string)",`, ""},
 		{"-version", 0, "mine 1.2.3\n", ""},
-		{"", 1, "", "It is started by sbxhost"},
-		{"describe more", 1, "", "sbxhost engines probe mine"},
+		{"", 1, "", "It is started by a program"},
+		{"describe more", 1, "", "Try the argument describe"},
 	} {
 		var stdout, stderr strings.Builder
 		status := introduce(engine, append([]string{"engine"}, strings.Fields(c.args)...), &stdout, &stderr)

@@ -162,9 +162,9 @@ func introduce(engine Engine, args []string, stdout, stderr io.Writer) int {
 			return 0
 		}
 	}
-	fmt.Fprintf(stderr, "This is the sbxhost engine %q: %s.\n"+
-		"It is started by sbxhost, or by a program with sbxhost inside, and does nothing by itself.\n"+
-		"Try `sbxhost engines probe %s`, or the argument describe, -version or -debug.\n", info.Name, info.Doc, info.Name)
+	fmt.Fprintf(stderr, "This is the sandbox engine %q: %s.\n"+
+		"It is started by a program that runs commands in sandboxes, and does nothing by itself.\n"+
+		"Try the argument describe, -version or -debug.\n", info.Name, info.Doc)
 	return 1
 }
 

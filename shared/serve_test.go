@@ -251,7 +251,7 @@ func TestStartedByHand(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		{nil, 1, "", `This is the sbxhost engine "test"`},
+		{nil, 1, "", `This is the sandbox engine "test"`},
 		{[]string{"-version"}, 0, "test 1.2.3\n", ""},
 		{[]string{"--version"}, 0, "test 1.2.3\n", ""},
 	} {

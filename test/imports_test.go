@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -388,4 +389,69 @@ func processReads(name string, text []byte) (list []processRead, err error) {
 		})
 	}
 	return list, nil
+}
+
+// TestLibraryNamesNoCommands holds the texts of the library to what each program that imports it
+// has: none names the sbxhost command, its subcommands or its flags. What its user can do there
+// is for cmd/sbxhost to say, of the same errors.
+func TestLibraryNamesNoCommands(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"try `sbxhost doctor`": true, "what sbxhost remembers": true, "by sbxhost.": true, "allow it with -network=true": true, "see (-bind)": true,
+		"sbxhost": false, "sbxhost-init": false, "/var/lib/sbxhost/engines": false, "sbxhost.hcl": false, "github.com/sbxhost/sbxhost": false, "pip install --user": false,
+	} {
+		if namesCommand(text) != want {
+			t.Errorf("%q: want %v", text, want)
+		}
+	}
+	literals := 0
+	for _, room := range []string{"host", "config", "shared", "workspace", "policy", "approvals", "audit", "hostpath", "sessiondir", "stubs"} {
+		err := filepath.WalkDir("../"+room, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".pb.go") {
+				return err
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, name, nil, 0)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(node ast.Node) bool {
+				literal, ok := node.(*ast.BasicLit)
+				if !ok || literal.Kind != token.STRING {
+					return true
+				}
+				literals++
+				text, err := strconv.Unquote(literal.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if namesCommand(text) && !slices.Contains(ownTexts, text) {
+					t.Errorf("%s: %q", set.Position(literal.Pos()), text)
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if literals < 1000 {
+		t.Errorf("only %d texts were looked at", literals)
+	}
+}
+
+// ownTexts name the command where no program's user sees them, or where it is the program.
+var ownTexts = []string{
+	"sbxhost approval", // hashed
+	"sbxhost-init: this program is started by sbxhost's engines inside a sandbox\n", // a program's own help
+}
+
+var (
+	commandName = regexp.MustCompile(`(^|[^-\w./])sbxhost($|[^-\w./]|\.($|\s))`)
+	commandFlag = regexp.MustCompile("(^|[ (`'\"])--?(network|no-sandbox|config|sandbox|session|bind|env|result|audit|timeout|json|quiet)\\b")
+)
+
+func namesCommand(text string) bool {
+	return text != "sbxhost" && commandName.MatchString(text) || strings.Contains(text, " ") && commandFlag.MatchString(text)
 }

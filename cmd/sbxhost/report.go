@@ -52,14 +52,19 @@ func (a *app) fail(err error) int {
 		if cut, ok := strings.CutSuffix(message, "; "+e.Hint); ok {
 			message, hint = cut, e.Hint
 		}
-	} else if e, ok := errors.AsType[*hinted](err); ok {
-		hint = e.hint
 	}
 	a.say(message)
+	a.sayHint(hint)
+	if e, ok := errors.AsType[*hinted](err); ok {
+		a.sayHint(e.hint)
+	}
+	return exitStatus(err)
+}
+
+func (a *app) sayHint(hint string) {
 	if hint != "" {
 		fmt.Fprintf(a.stderr, "  hint: %s\n", oneLine(hint))
 	}
-	return exitStatus(err)
 }
 
 // say writes a line of sbxhost's own. What a message has further lines of is indented:

@@ -275,7 +275,7 @@ func (a *app) hinted(s *setup, flags *runFlags, err error) error {
 	if denied, ok := errors.AsType[*host.DeniedError](err); ok {
 		return a.deniedHint(denied, flags)
 	}
-	err = sessionHint(refusedRoot(s, err))
+	err = commandHint(s, sessionHint(refusedRoot(s, err)))
 	e, ok := errors.AsType[*shared.Error](err)
 	if !ok || s == nil || e.Attribute == "" {
 		return err
@@ -290,7 +290,24 @@ func (a *app) hinted(s *setup, flags *runFlags, err error) error {
 		return err
 	}
 	a.diagnose(s.file.Diagnose(s.sandbox, err))
-	return a.told(fmt.Sprintf("sandbox %q cannot be used; nothing was run", s.sandbox), exitStatus(err))
+	told := a.told(fmt.Sprintf("sandbox %q cannot be used; nothing was run", s.sandbox), exitStatus(err))
+	if e, ok := errors.AsType[*hinted](err); ok {
+		a.sayHint(e.hint)
+	}
+	return told
+}
+
+// commandHint names the command that mends what err is about, which the library does not
+// know of.
+func commandHint(s *setup, err error) error {
+	e, _ := errors.AsType[*shared.Error](err)
+	switch {
+	case errors.Is(err, host.ErrSessionFull) && s != nil && s.options.Session.Name != "":
+		return &hinted{err, "sbxhost sessions rm " + s.options.Session.Name}
+	case errors.Is(err, launch.ErrChecksum), e != nil && strings.HasPrefix(e.Attribute, "engine.") && strings.HasSuffix(e.Attribute, ".sha256"):
+		return &hinted{err, "sbxhost engines pin writes the checksum"}
+	}
+	return err
 }
 
 // told tells the last of what there is to tell.

@@ -35,7 +35,7 @@ func (m *Machine) Hold(ctx context.Context, out *Resolved) (*stubs.Hold, error) 
 	if out.StateInReach {
 		if err := hold.SuspendCache(ctx); err != nil {
 			hold.Release()
-			return nil, view.Invalid("bind_paths", fmt.Sprintf("what sbxhost remembers lies in what a command can write to, and there it cannot be said that one runs: %v", err),
+			return nil, view.Invalid("bind_paths", fmt.Sprintf("what is remembered about sandboxes lies in what a command can write to, and there it cannot be said that one runs: %v", err),
 				"bind less, or set XDG_STATE_HOME to another directory")
 		}
 	}

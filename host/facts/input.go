@@ -57,7 +57,7 @@ func (m *Machine) input(q *Request) *view.Input {
 		}
 		in.Session.Bases = append(in.Session.Bases, base)
 	}
-	const remembers = "XDG_STATE_HOME (what sbxhost remembers)"
+	const remembers = "XDG_STATE_HOME (what is remembered about sandboxes)"
 	if dir := m.Caller.StateDir(); dir != "" {
 		in.State = append(in.State, view.StatePath{Path: dir, Why: remembers, Dir: true})
 	}

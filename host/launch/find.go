@@ -337,12 +337,27 @@ func (s *Engines) find(name string) (program, error) {
 	if separate {
 		return program{}, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine",
 			Message: fmt.Sprintf("the engine %q is a program of its own, and is not installed", name),
-			Hint: fmt.Sprintf("put sbxhost-engine-%[1]s beside sbxhost or in a directory of SBXHOST_ENGINE_PATH: "+
-				"CGO_ENABLED=0 go install github.com/sbxhost/sbxhost/plugins/%[1]s/sbxhost-engine-%[1]s@latest", name)}
+			Hint: fmt.Sprintf("put sbxhost-engine-%[1]s into %[2]s: "+
+				"CGO_ENABLED=0 go install github.com/sbxhost/sbxhost/plugins/%[1]s/sbxhost-engine-%[1]s@latest", name, s.places())}
 	}
 	return program{}, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine",
 		Message: fmt.Sprintf("no engine %q is known here", name),
-		Hint:    "known are " + strings.Join(s.Names(), ", ") + "; install others in a directory of SBXHOST_ENGINE_PATH, or declare them in an engine block"}
+		Hint:    "known are " + strings.Join(s.Names(), ", ") + "; others are looked for in " + s.places()}
+}
+
+// places says in which directories engines are looked for.
+func (s *Engines) places() string {
+	dirs := slices.Clone(s.o.Path)
+	if dir := s.dir(); dir != "" {
+		dirs = slices.Insert(dirs, 0, dir)
+	}
+	if len(dirs) == 0 {
+		return "no directory here"
+	}
+	for i, dir := range dirs {
+		dirs[i] = hostpath.Quote(dir)
+	}
+	return strings.Join(dirs, " or ")
 }
 
 func (s *Engines) declared(name string, declared Source) (program, error) {

@@ -70,6 +70,6 @@ func compareChecksum(have, want string) error {
 	if subtle.ConstantTimeCompare([]byte(have), []byte(want)) == 1 {
 		return nil
 	}
-	return fmt.Errorf("%w: its SHA-256 is %s, and sha256 in its engine block pins %s for %s; install the release that was pinned, or pin this one with `sbxhost engines pin` if you have checked it",
+	return fmt.Errorf("%w: its SHA-256 is %s, and %s is pinned for %s; install the release that was pinned, or pin this one if you have checked it",
 		ErrChecksum, have, want, Platform())
 }

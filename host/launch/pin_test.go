@@ -55,7 +55,7 @@ func TestPinnedIsWhatIsExecuted(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = openPinned(path, sum)
-		if !errors.Is(err, ErrChecksum) || !strings.Contains(err.Error(), sum) || !strings.Contains(err.Error(), now) || !strings.Contains(err.Error(), "engines pin") {
+		if !errors.Is(err, ErrChecksum) || !strings.Contains(err.Error(), sum) || !strings.Contains(err.Error(), now) || !strings.Contains(err.Error(), "pin this one") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -47,7 +47,7 @@ func invalid(attribute, message, hint string) error {
 func (p *program) command() (cmd *exec.Cmd, release func(), err error) {
 	if p.pinned && p.sha256 == "" {
 		return nil, nil, invalid("engine."+p.name+".sha256", "no checksum is pinned for "+Platform(),
-			"check the engine and pin it with `sbxhost engines pin "+p.name+"`")
+			"check the engine and add the checksum of its program, or remove sha256")
 	}
 	cmd = &exec.Cmd{Path: p.path, Args: append([]string{p.path}, p.args...), Env: p.env}
 	if p.sha256 == "" {

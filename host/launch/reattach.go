@@ -16,7 +16,7 @@ import (
 // never stopped from here.
 func (s *Engines) reattach(ctx context.Context, name string, at wire.Reattach) (_ *Engine, err error) {
 	e := &Engine{Source: "attached to " + at.Socket}
-	s.o.Logger.Warn("this engine was not started by sbxhost: whoever did, and whoever knows its token, decides what it isolates", "engine", name, "pid", at.PID, "socket", at.Socket)
+	s.o.Logger.Warn("this engine was not started by this program: whoever did, and whoever knows its token, decides what it isolates", "engine", name, "pid", at.PID, "socket", at.Socket)
 	if err := checkReattach(at); err != nil {
 		return nil, &Error{Engine: name, Source: e.Source, Err: err}
 	}

@@ -76,7 +76,7 @@ func (s *Session) CheckRoom(ctx context.Context, spec *shared.Spec) error {
 		what, hint := "of the session", "begin a new session, or raise limits.temp_size"
 		if name := s.Name(); name != "" {
 			what = fmt.Sprintf("of session %q", name)
-			hint = fmt.Sprintf("remove the session with all that it keeps, sbxhost sessions rm %s, or raise limits.temp_size", name)
+			hint = "remove the session with all that it keeps, or raise limits.temp_size"
 		}
 		return &shared.Error{Kind: sessiondir.ErrFull, Attribute: tempSizeAttribute,
 			Message: fmt.Sprintf("%s %s holds more than %s, which is all that it may", dir.place, what, bytesText(limit)), Hint: hint}

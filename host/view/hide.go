@@ -273,7 +273,7 @@ func (v *View) CheckSessions() error {
 	for _, base := range v.in.Session.Bases {
 		for _, e := range v.entries {
 			if e.Access.Shows() && e.Why != OriginTemp && e.Why != OriginHome && paths.Inside(base, e.Source) {
-				return invalidf(e.Why, "choose another directory", "%q lies in %q, which holds the sessions of sbxhost", e.Source, base)
+				return invalidf(e.Why, "choose another directory", "%q lies in %q, which holds the sessions of sandboxes", e.Source, base)
 			}
 		}
 	}

@@ -104,7 +104,7 @@ func (v *View) hostProtections() (list []protection) {
 		// Whatever is not there yet cannot be mounted on, and is not run before it
 		// has been checked.
 		if v.writer(p) != nil && v.facts.Follow(p).Kind != Absent {
-			list = append(list, protection{path: p, why: "a program of sbxhost"})
+			list = append(list, protection{path: p, why: "a program that runs sandboxes"})
 		}
 	}
 	for _, r := range v.in.Records {
@@ -123,7 +123,7 @@ func (v *View) hostProtections() (list []protection) {
 	}
 	for _, state := range v.in.State {
 		if way := v.facts.Follow(state.Path); state.Dir && way.Err == nil && way.End != "/" && (v.writer(way.End) != nil || v.writesIn(way.End)) {
-			list = append(list, protection{path: way.End, why: "what sbxhost remembers", hold: &Hold{}})
+			list = append(list, protection{path: way.End, why: "what is remembered about sandboxes", hold: &Hold{}})
 			v.StateInReach = true
 		}
 	}

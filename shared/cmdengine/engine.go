@@ -103,7 +103,7 @@ func admit(info *shared.Info, spec *shared.Spec) error {
 			return &shared.Error{
 				Kind: shared.ErrUnsupported, Attribute: "engine",
 				Message: fmt.Sprintf("engine %q isolates and was asked to run without isolation", info.Name),
-				Hint:    `use engine "noop" for commands without isolation`,
+				Hint:    "use an engine that does not isolate, or leave the isolation to this one",
 			}
 		}
 		return &shared.Error{
