@@ -179,11 +179,12 @@ func (c *Cmd) Approve(scope approvals.Scope) (ApprovalRequest, error) {
 	if c.host == nil {
 		return ApprovalRequest{}, errors.New("host: Cmd was not made by Host.Command")
 	}
-	name, def, err := c.host.definition(c.sandbox)
+	t, err := c.target()
 	if err != nil {
 		return ApprovalRequest{}, err
 	}
-	facts, err := c.host.facts(def)
+	name := t.name
+	facts, err := c.host.facts(t.def)
 	if err != nil {
 		return ApprovalRequest{}, &SandboxError{Sandbox: name, Err: err}
 	}
@@ -202,7 +203,7 @@ func (c *Cmd) Approve(scope approvals.Scope) (ApprovalRequest, error) {
 	case !d.Ask:
 		return ApprovalRequest{}, fmt.Errorf("sandbox %q: no approval is needed: %s = %q", name, "the mode of approvals", facts.Mode.String())
 	}
-	opened, err := c.openUnconfined(c.ctx, name, nil)
+	opened, err := c.openUnconfined(c.ctx, t, nil)
 	if err != nil {
 		return ApprovalRequest{}, err
 	}

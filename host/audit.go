@@ -71,7 +71,7 @@ func (c *Cmd) logRefusal(refusal error) {
 		}
 		r.Decision, r.Rule, r.Reason = policy.Denied.String(), c.report.Rule, refusal.Error()
 		if r.Sandbox == "" {
-			r.Sandbox = c.sandbox
+			r.Sandbox = c.sandbox // which there is not
 		}
 	}
 	if err := c.host.audit.Append(r); err != nil {

@@ -58,6 +58,13 @@ type Cmd struct {
 	// workspace, and its root otherwise, with a sandbox and without.
 	Dir string
 
+	// Network, if set, stands in the place of the definition's for this command, and
+	// BindPaths are shown to it besides the definition's. Both count as if the definition
+	// said so: a command that differs has a sandbox of its own. A path that makes no sense
+	// is an error with the attribute BindPaths[0].
+	Network   *bool
+	BindPaths []Bind
+
 	// Stdin, Stdout and Stderr are as in os/exec: nil is the null device, an
 	// *os.File is handed over as it is, anything else is copied by way of a
 	// pipe - and so is a regular file as Stdin of a confined command, which
@@ -122,9 +129,10 @@ type Cmd struct {
 	// what its engine tells of a long preparation before, one call at a time. Wait waits for it as it does for Stdout's Write.
 	Events func(shared.Event)
 
-	host    *Host
-	ctx     context.Context
-	sandbox string
+	host       *Host
+	ctx        context.Context
+	sandbox    string
+	definition *Definition // of CommandIn
 
 	mu          sync.Mutex // guards the next five
 	startCalled bool
@@ -166,6 +174,16 @@ func (h *Host) Command(ctx context.Context, sandbox string, argv ...string) *Cmd
 		panic("host: nil Context")
 	}
 	return &Cmd{Args: argv, host: h, ctx: ctx, sandbox: sandbox}
+}
+
+// CommandIn is Command for a definition that Options.Sandboxes does not have. It is checked as
+// New checks those; what is wrong with it is the error of Start. Commands of equal definitions
+// share a sandbox. In reports, errors and approvals it has a name that begins with
+// "definition-", the same for equal definitions.
+func (h *Host) CommandIn(ctx context.Context, definition Definition, argv ...string) *Cmd {
+	c := h.Command(ctx, "", argv...)
+	c.definition = &definition
+	return c
 }
 
 // String gives the command line for people and logs: words that are not plain

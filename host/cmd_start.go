@@ -156,8 +156,8 @@ func setStage(ctx context.Context, stage string, a ...any) {
 // timeLimit is how long the command may take from the call of Start; zero is no limit.
 func (c *Cmd) timeLimit() time.Duration {
 	limit := c.Timeout
-	if _, def, err := c.host.definition(c.sandbox); err == nil && def.Limits.Timeout > 0 && (limit <= 0 || def.Limits.Timeout < limit) {
-		limit = def.Limits.Timeout
+	if t, err := c.target(); err == nil && t.def.Limits.Timeout > 0 && (limit <= 0 || t.def.Limits.Timeout < limit) {
+		limit = t.def.Limits.Timeout
 	}
 	return max(limit, 0)
 }
@@ -171,9 +171,9 @@ func (c *Cmd) unstarted(ctx context.Context, err error) error {
 	case c.ctx.Err() != nil:
 		return c.ctx.Err()
 	case cause == ErrTimedOut:
-		name, _, _ := c.host.definition(c.sandbox)
+		t, _ := c.target()
 		doing, _ := c.doing.Load().(string)
-		return &SandboxError{Sandbox: name, Err: fmt.Errorf("%w before the command ran, while %s", ErrTimedOut, cmp.Or(doing, "it was prepared"))}
+		return &SandboxError{Sandbox: t.name, Err: fmt.Errorf("%w before the command ran, while %s", ErrTimedOut, cmp.Or(doing, "it was prepared"))}
 	default:
 		return cause
 	}
@@ -195,27 +195,28 @@ func (c *Cmd) undo() {
 
 // begin decides how the command may run, and starts it.
 func (c *Cmd) begin(ctx context.Context) error {
-	name, def, err := c.host.definition(c.sandbox)
-	if err != nil {
-		return err
-	}
+	t, err := c.target()
+	name := t.name
 	c.mu.Lock()
 	c.report.Sandbox = name // of a refusal, too
 	c.mu.Unlock()
-	facts, err := c.host.facts(def)
+	if err != nil {
+		return err
+	}
+	facts, err := c.host.facts(t.def)
 	if err != nil {
 		return &SandboxError{Sandbox: name, Err: err}
 	}
 	facts.Bypass = c.NoSandbox
 	if c.NoSandbox {
-		return c.beginUnsandboxed(ctx, name, facts, nil)
+		return c.beginUnsandboxed(ctx, t, facts, nil)
 	}
 	// The engine is not asked first whether it works: the command itself is the trial,
 	// and nothing of it has run where the engine does not.
 	tried := ""
-	err = c.host.firstUsable(ctx, name, def, &facts, func(via route, engine string) error {
+	err = c.host.firstUsable(ctx, name, t.def, &facts, func(via route, engine string) error {
 		tried = engine
-		return c.startVia(ctx, via)
+		return c.startVia(ctx, t, via)
 	})
 	if facts.State != policy.EngineUnavailable {
 		if e, ok := errors.AsType[*ruleError](err); ok {
@@ -223,7 +224,7 @@ func (c *Cmd) begin(ctx context.Context) error {
 		}
 		return err
 	}
-	return c.beginUnsandboxed(ctx, name, facts, err)
+	return c.beginUnsandboxed(ctx, t, facts, err)
 }
 
 // startTries is how often a sandbox is made for one command at most. While others do nothing
@@ -234,10 +235,10 @@ const startTries = 5
 // was found on the machine a moment ago, which somebody has removed or replaced meanwhile; an
 // engine that crashed may not have been asked at all. Nothing has run then, and the machine is
 // looked at anew.
-func (c *Cmd) startVia(ctx context.Context, via route) (err error) {
+func (c *Cmd) startVia(ctx context.Context, t target, via route) (err error) {
 	for range startTries {
 		var opened *openSandbox
-		if opened, err = c.host.sandbox(c.opening(ctx), c.sandbox, via); err == nil {
+		if opened, err = c.host.sandbox(c.opening(ctx), t, via); err == nil {
 			err = c.startIn(ctx, opened, opened.decision)
 		}
 		if _, ok := errors.AsType[*passing](err); !ok || ctx.Err() != nil {
@@ -263,8 +264,8 @@ func mayPass(err, told error) error {
 
 // beginUnsandboxed starts a command without its sandbox, if that is approved.
 // The cause is why it cannot have one, or nil.
-func (c *Cmd) beginUnsandboxed(ctx context.Context, name string, facts policy.Facts, cause error) error {
-	d := policy.Decide(facts)
+func (c *Cmd) beginUnsandboxed(ctx context.Context, t target, facts policy.Facts, cause error) error {
+	name, d := t.name, policy.Decide(facts)
 	if d.Outcome == policy.Denied && !d.Ask {
 		c.decided(name, facts.Engine, d)
 		if d.Rule == policy.RuleFallbackDeny && cause != nil {
@@ -272,7 +273,7 @@ func (c *Cmd) beginUnsandboxed(ctx context.Context, name string, facts policy.Fa
 		}
 		return &DeniedError{Sandbox: name, Decision: d, Err: cause}
 	}
-	opened, err := c.openUnconfined(ctx, name, cause)
+	opened, err := c.openUnconfined(ctx, t, cause)
 	if err != nil {
 		return err
 	}
@@ -286,7 +287,7 @@ func (c *Cmd) beginUnsandboxed(ctx context.Context, name string, facts policy.Fa
 	return c.startIn(ctx, opened, d)
 }
 
-func (c *Cmd) openUnconfined(ctx context.Context, name string, cause error) (*openSandbox, error) {
+func (c *Cmd) openUnconfined(ctx context.Context, t target, cause error) (*openSandbox, error) {
 	if e, ok := errors.AsType[*SandboxError](cause); ok {
 		cause = e.Err
 	}
@@ -295,13 +296,13 @@ func (c *Cmd) openUnconfined(ctx context.Context, name string, cause error) (*op
 		if cause != nil {
 			err = fmt.Errorf("%w; and %w", cause, err)
 		}
-		return nil, &SandboxError{Sandbox: name, Err: err}
+		return nil, &SandboxError{Sandbox: t.name, Err: err}
 	}
-	opened, err := c.host.sandbox(c.opening(ctx), c.sandbox, route{engine: unconfinedEngine, unconfined: true})
+	opened, err := c.host.sandbox(c.opening(ctx), t, route{engine: unconfinedEngine, unconfined: true})
 	if err == nil || cause == nil {
 		return opened, err
 	}
-	return nil, &SandboxError{Sandbox: name, Err: fmt.Errorf("%w; nor can it run without a sandbox: %w", cause, err)}
+	return nil, &SandboxError{Sandbox: t.name, Err: fmt.Errorf("%w; nor can it run without a sandbox: %w", cause, err)}
 }
 
 // opening is the context in which a sandbox is opened for this command: what the

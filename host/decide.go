@@ -23,12 +23,12 @@ type route struct {
 	unconfined bool
 }
 
-// slot names the sandbox that is kept for a route.
-func (r route) slot(name string) string {
-	if r == (route{}) {
-		return name
+// slot names the sandbox that is kept for a target and a route.
+func (r route) slot(t *target) string {
+	if r == (route{}) && t.late == "" {
+		return t.name
 	}
-	return fmt.Sprintf("%s\x00%s\x00%v", name, r.engine, r.unconfined)
+	return fmt.Sprintf("%s\x00%s\x00%v\x00%s", t.name, r.engine, r.unconfined, t.late)
 }
 
 // routes are the ways in which a command of a definition can run sandboxed.
@@ -156,16 +156,13 @@ func (h *Host) firstUsable(ctx context.Context, name string, def Definition, fac
 // ready gives the sandbox of a definition in an engine that works on this
 // machine, and with an engine that does not, the facts and why. The caller must
 // release it.
-func (h *Host) ready(ctx context.Context, name string) (opened *openSandbox, facts policy.Facts, err error) {
-	name, def, err := h.definition(name)
-	if err != nil {
-		return nil, policy.Facts{}, err
-	}
+func (h *Host) ready(ctx context.Context, t target) (opened *openSandbox, facts policy.Facts, err error) {
+	name, def := t.name, t.def
 	if facts, err = h.facts(def); err != nil {
 		return nil, facts, &SandboxError{Sandbox: name, Err: err}
 	}
 	err = h.firstUsable(ctx, name, def, &facts, func(via route, _ string) (err error) {
-		if opened, err = h.sandbox(ctx, name, via); err != nil {
+		if opened, err = h.sandbox(ctx, t, via); err != nil {
 			return err
 		}
 		probe, err := opened.engine.Probe(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -37,6 +38,7 @@ type stubEngine struct {
 	dirs    []string // that they were to run in
 	options []string // that sandboxes were opened with
 	prepare []bool   // likewise
+	closed  int      // sandboxes
 }
 
 func (e *stubEngine) Info(context.Context) (shared.Info, error) {
@@ -78,7 +80,12 @@ func (e *stubEngine) refusal() (err error) {
 
 type stubSandbox struct{ *stubEngine }
 
-func (s stubSandbox) Close(context.Context) error { return nil }
+func (s stubSandbox) Close(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed++
+	return nil
+}
 
 func (s stubSandbox) Plan(context.Context, shared.Command) (shared.Plan, error) {
 	return shared.Plan{}, nil
@@ -645,6 +652,63 @@ func TestNewValidates(t *testing.T) {
 			t.Errorf("got %v; want %s", err, want)
 		}
 	}
+}
+
+// A definition that New was not given is checked as New checks those; commands of equal ones
+// share a sandbox, of which few are kept.
+func TestCommandIn(t *testing.T) {
+	t.Parallel()
+	s := stubs{platform: &stubEngine{name: "bwrap"}, noop: noopStub()}
+	h := s.host(t, host.Definition{}, nil)
+	env := func(i int) host.Definition { return host.Definition{Env: map[string]string{"A": fmt.Sprint(i)}} }
+	name := ""
+	for i := range 3 * 20 {
+		cmd := h.CommandIn(t.Context(), env(i/3), "true")
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			name = cmd.Report().Sandbox
+		}
+		if got := cmd.Report().Sandbox; !strings.HasPrefix(got, "definition-") || got != name {
+			t.Errorf("it is called %q, and then %q: a value is no part of it", name, got)
+		}
+	}
+	if opened := len(s.platform.options); opened != 20 || s.platform.closed != 4 {
+		t.Errorf("%d sandboxes were opened, and %d closed: want 20 and 4", opened, s.platform.closed)
+	}
+	cmd := h.CommandIn(t.Context(), host.Definition{ReadOnly: true}, "true")
+	if err := cmd.Run(); err != nil || cmd.Report().Sandbox == name {
+		t.Errorf("another definition: %q, %v", cmd.Report().Sandbox, err)
+	}
+	for want, def := range map[string]host.Definition{
+		`: engine: there is no engine "bwarp"; those there are: `: {Engine: "bwarp"},
+		`: limits.timeout: it is negative`:                        {Limits: host.Limits{Timeout: -1}},
+	} {
+		cmd := h.CommandIn(t.Context(), def, "true")
+		err := cmd.Run()
+		e, ok := errors.AsType[*host.SandboxError](err)
+		if !ok || !strings.HasPrefix(e.Sandbox, "definition-") || !strings.Contains(err.Error(), want) || cmd.Report().Sandbox != e.Sandbox {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if _, err := h.CommandIn(t.Context(), def, "true").Explain(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("explain: got %v, want %s", err, want)
+		}
+	}
+	cmd = h.CommandIn(t.Context(), host.Definition{Engine: "noop"}, "true")
+	if err := cmd.Run(); err != nil || cmd.Report().Engine != "noop" {
+		t.Errorf("%+v, %v", cmd.Report(), err)
+	}
+	// Many at once, more than are kept.
+	var all sync.WaitGroup
+	for i := range 100 {
+		all.Go(func() {
+			if err := h.CommandIn(t.Context(), env(i%30), "true").Run(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // What noop does nothing for is told, attribute by attribute.

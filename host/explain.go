@@ -84,18 +84,19 @@ func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
 	if c.host.options.EnginesOnly {
 		return nil, policy.Decision{}, errEnginesOnly
 	}
-	name, def, err := c.host.definition(c.sandbox)
+	t, err := c.target()
 	if err != nil {
 		return nil, policy.Decision{}, err
 	}
+	name := t.name
 	var cause error
-	facts, err := c.host.facts(def)
+	facts, err := c.host.facts(t.def)
 	if err != nil {
 		return nil, policy.Decision{}, &SandboxError{Sandbox: name, Err: err}
 	}
 	if facts.Bypass = c.NoSandbox; !c.NoSandbox {
 		var opened *openSandbox
-		if opened, facts, cause = c.host.ready(c.ctx, name); cause == nil {
+		if opened, facts, cause = c.host.ready(c.ctx, t); cause == nil {
 			return opened, opened.decision, nil
 		} else if facts.State != policy.EngineUnavailable {
 			return nil, policy.Decision{}, cause
@@ -105,7 +106,7 @@ func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
 	switch {
 	case d.Rule == policy.RuleFallbackDeny:
 		// To plan needs no machine on which the engine works.
-		opened, err := c.host.sandbox(c.opening(c.ctx), c.sandbox, route{})
+		opened, err := c.host.sandbox(c.opening(c.ctx), t, route{})
 		if err != nil {
 			return nil, d, err
 		}
@@ -114,7 +115,7 @@ func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
 	case d.Outcome == policy.Denied && !d.Ask:
 		return nil, d, &DeniedError{Sandbox: name, Decision: d, Err: cause}
 	}
-	opened, err := c.openUnconfined(c.ctx, name, cause)
+	opened, err := c.openUnconfined(c.ctx, t, cause)
 	if err != nil {
 		return nil, d, err
 	}

@@ -2,12 +2,16 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -43,6 +47,8 @@ type Host struct {
 	mu        sync.Mutex
 	closed    bool
 	sandboxes map[string]*sandboxSlot
+	uses      uint64 // of slots
+	lateBinds []Bind // those that are writable, of definitions that New was not given
 }
 
 // New makes a Host. It resolves the workspace and starts nothing: engines
@@ -104,14 +110,21 @@ func (h *Host) validate() error {
 		return errors.New("Options.Builtins is empty, and there is no other engine: call host.ServeBuiltin first in main, and give New what it returns")
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Sandboxes)) {
-		def := o.Sandboxes[name]
-		err := def.Validate()
-		if err == nil && !launch.IsAuto(def.Engine) && !h.engines.Known(launch.Name(def.Engine)) {
-			err = view.Invalid("engine", fmt.Sprintf("there is no engine %q", def.Engine), fmt.Sprintf("those there are: %q", h.engines.Names()))
+		if err := h.checkDefinition(name, o.Sandboxes[name]); err != nil {
+			return err
 		}
-		if err != nil {
-			return &SandboxError{Sandbox: name, Err: err}
-		}
+	}
+	return nil
+}
+
+// checkDefinition reports a definition that means nothing, or names an engine that there is not.
+func (h *Host) checkDefinition(name string, def Definition) error {
+	err := def.Validate()
+	if err == nil && !launch.IsAuto(def.Engine) && !h.engines.Known(launch.Name(def.Engine)) {
+		err = view.Invalid("engine", fmt.Sprintf("there is no engine %q", def.Engine), fmt.Sprintf("those there are: %q", h.engines.Names()))
+	}
+	if err != nil {
+		return &SandboxError{Sandbox: name, Err: err}
 	}
 	return nil
 }
@@ -258,6 +271,73 @@ func (h *Host) SandboxNames() []string {
 	return slices.Sorted(maps.Keys(h.options.Sandboxes))
 }
 
+// target is the sandbox that a command runs in.
+type target struct {
+	name string
+	def  Definition
+	// late, for a definition that New was not given, is what sets it apart from all others.
+	late string
+	// own counts the binds of the definition, which those of one command follow.
+	own int
+}
+
+// target is the sandbox of that name; "" is the default one.
+func (h *Host) target(name string) (target, error) {
+	name, def, err := h.definition(name)
+	return target{name: name, def: def, own: len(def.BindPaths)}, err
+}
+
+// target is the sandbox that the command asks for.
+func (c *Cmd) target() (t target, err error) {
+	if c.definition != nil {
+		t = target{name: lateName(*c.definition), def: *c.definition, own: len(c.definition.BindPaths)}
+	} else if t, err = c.host.target(c.sandbox); err != nil {
+		return t, err
+	}
+	if c.Network != nil {
+		t.def.Network = *c.Network
+	}
+	t.def.BindPaths = slices.Concat(t.def.BindPaths, c.BindPaths)
+	if c.definition == nil && c.Network == nil && len(c.BindPaths) == 0 {
+		return t, nil
+	}
+	if err := c.host.checkDefinition(t.name, t.def); err != nil {
+		return t, err
+	}
+	text, err := json.Marshal(t.def)
+	if err != nil {
+		return t, &SandboxError{Sandbox: t.name, Err: err}
+	}
+	t.late = string(text)
+	return t, nil
+}
+
+// lateName is what a definition is called that has no name. Nothing of it tells the values of
+// variables or of the engine's options, which may be secret.
+func lateName(def Definition) string {
+	def.Config = nil
+	def.Env = maps.Clone(def.Env)
+	for name := range def.Env {
+		def.Env[name] = ""
+	}
+	text, _ := json.Marshal(def) // where that fails, target says so
+	sum := sha256.Sum256(text)
+	return "definition-" + hex.EncodeToString(sum[:6])
+}
+
+// blame has an error name the field of the command that it comes of.
+func (t *target) blame(err error) error {
+	e, ok := errors.AsType[*shared.Error](err)
+	if !ok || len(t.def.BindPaths) == t.own {
+		return err
+	}
+	number, rest, _ := strings.Cut(strings.TrimPrefix(e.Attribute, "bind_paths["), "]")
+	if i, atoi := strconv.Atoi(number); atoi == nil && i >= t.own {
+		e.Attribute = fmt.Sprintf("BindPaths[%d]%s", i-t.own, rest)
+	}
+	return err
+}
+
 // definition finds a definition; "" is the default one.
 func (h *Host) definition(name string) (string, Definition, error) {
 	if name == "" {
@@ -286,7 +366,11 @@ func (h *Host) Check(ctx context.Context, sandbox string) error {
 	if h.options.EnginesOnly {
 		return errEnginesOnly
 	}
-	sb, _, err := h.ready(ctx, sandbox)
+	t, err := h.target(sandbox)
+	if err != nil {
+		return err
+	}
+	sb, _, err := h.ready(ctx, t)
 	sb.release()
 	return err
 }

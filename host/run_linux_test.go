@@ -413,3 +413,82 @@ func TestLargeWorkspace(t *testing.T) {
 		t.Errorf("got %q, %v, want %q", out, err, want)
 	}
 }
+
+// The network and binds of one command are its own, and no other command has them.
+func TestCommandsOwnNetworkAndBinds(t *testing.T) {
+	t.Parallel()
+	extra := realTemp(t)
+	must(t, os.WriteFile(extra+"/file", []byte("shown\n"), 0o644))
+	h := newHost(t, nil)
+	run := func(cmd *host.Cmd) string {
+		t.Helper()
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	const which = "readlink /proc/self/ns/net"
+	plain := run(h.Command(t.Context(), "fast", "sh", "-c", which))
+	cmd := h.Command(t.Context(), "fast", "sh", "-c", which)
+	cmd.Network = new(true)
+	outside, err := os.Readlink("/proc/self/ns/net")
+	must(t, err)
+	if out := run(cmd); !strings.HasSuffix(out, outside+"\n") || cmd.Report().Sandbox != "fast" {
+		t.Errorf("with network: %q, in %q", out, cmd.Report().Sandbox)
+	}
+	cmd = h.Command(t.Context(), "online", "sh", "-c", which)
+	cmd.Network = new(false)
+	if out := run(cmd); strings.Contains(out, outside) || strings.Contains(plain, outside) {
+		t.Errorf("without network: %q and %q", out, plain)
+	}
+
+	cmd = h.Command(t.Context(), "fast", "cat", extra+"/file")
+	cmd.BindPaths = []host.Bind{{Host: extra}}
+	if out := run(cmd); out != "shown\n" {
+		t.Errorf("got %q", out)
+	}
+	if err := h.Command(t.Context(), "fast", "cat", extra+"/file").Run(); err == nil {
+		t.Error("another command sees it")
+	}
+	cmd = h.Command(t.Context(), "fast", "sh", "-c", "echo changed >"+extra+"/file")
+	cmd.BindPaths = []host.Bind{{Host: extra, Writable: true}}
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(extra + "/file"); err != nil || string(text) != "changed\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	late := h.CommandIn(t.Context(), host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: extra}}}, "cat", extra+"/file")
+	late.BindPaths = []host.Bind{{Host: extra + "/none"}}
+	err = late.Run()
+	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "BindPaths[0]" {
+		t.Errorf("got %v", err)
+	}
+	late = h.CommandIn(t.Context(), host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: extra}, {Host: extra + "/none"}}}, "true")
+	err = late.Run()
+	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "bind_paths[1]" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A late definition that gives commands the place of what runs outside is refused, and what it
+// shows writable counts from then on.
+func TestLateDefinitionsAreNotTrustedWithPrograms(t *testing.T) {
+	t.Parallel()
+	dir := realTemp(t)
+	h := newHost(t, func(o *host.Options) { o.EnginePath = []string{dir + "/engines"} })
+	must(t, os.Mkdir(dir+"/engines", 0o755))
+	in := func(bind string) error {
+		def := host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: bind, Writable: true}}}
+		return h.CommandIn(t.Context(), def, "true").Run()
+	}
+	if err := in(dir + "/engines"); err == nil || !strings.Contains(err.Error(), "engines that are installed") {
+		t.Errorf("got %v", err)
+	}
+	must(t, in(dir))
+	program(t, dir+"/engines/sbxhost-engine-x")
+	if _, err := h.EngineFile("x"); err == nil || !strings.Contains(err.Error(), "what is bound writable") {
+		t.Errorf("got %v", err)
+	}
+}

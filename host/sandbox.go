@@ -19,8 +19,95 @@ import (
 // sandboxSlot holds the opened sandbox of one definition.
 type sandboxSlot struct {
 	lock    chan struct{}
-	current *openSandbox   // guarded by lock, as is retired
+	current *openSandbox   // guarded by lock, as are the next two
 	retired []*openSandbox // what others took the place of, while commands run in them
+	dropped bool           // it is no slot any more
+	late    bool           // of a definition that New was not given
+	used    uint64         // when it was used last, by Host.uses; guarded by Host.mu
+}
+
+// maxLate is how many sandboxes stay open that New was not given the definition of and in
+// which nothing runs.
+const maxLate = 16
+
+// slot gives the slot of a target, with its lock held.
+func (h *Host) slot(ctx context.Context, t *target, via route) (*sandboxSlot, error) {
+	key := via.slot(t)
+	for {
+		h.mu.Lock()
+		if h.closed {
+			h.mu.Unlock()
+			return nil, ErrClosed
+		}
+		slot := h.sandboxes[key]
+		var idle []*openSandbox
+		if slot == nil {
+			slot = &sandboxSlot{lock: make(chan struct{}, 1), late: t.late != ""}
+			h.sandboxes[key] = slot
+		}
+		h.uses++
+		slot.used = h.uses
+		if slot.late {
+			idle = h.dropIdle()
+			h.noteBinds(t.def.BindPaths)
+		}
+		h.mu.Unlock()
+		for _, sb := range idle {
+			if err := sb.close(ctx); err != nil {
+				h.logger.Warn("a sandbox that is not used any more was not closed", "error", err)
+			}
+		}
+		select {
+		case slot.lock <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if !slot.dropped {
+			return slot, nil
+		}
+		<-slot.lock
+	}
+}
+
+// dropIdle takes the sandbox out of its slot that was used longest ago of those of late
+// definitions, where there are too many: who gets it closes it. h.mu is held.
+func (h *Host) dropIdle() (idle []*openSandbox) {
+	var late []string
+	for key, slot := range h.sandboxes {
+		if slot.late {
+			late = append(late, key)
+		}
+	}
+	slices.SortFunc(late, func(a, b string) int { return cmp.Compare(h.sandboxes[a].used, h.sandboxes[b].used) })
+	for _, key := range late[:max(0, len(late)-maxLate)] {
+		slot := h.sandboxes[key]
+		select {
+		case slot.lock <- struct{}{}:
+		default:
+			continue // somebody is about to use it
+		}
+		all := slot.retired
+		if slot.current != nil {
+			all = append(all, slot.current)
+		}
+		if !slices.ContainsFunc(all, func(sb *openSandbox) bool { return sb.running.Load() > 0 }) {
+			delete(h.sandboxes, key)
+			slot.dropped, slot.current, slot.retired = true, nil, nil
+			idle = append(idle, all...)
+		}
+		<-slot.lock
+	}
+	return idle
+}
+
+// noteBinds notes what can be written from now on, by commands of a late definition. h.mu is
+// held.
+func (h *Host) noteBinds(binds []Bind) {
+	for _, b := range binds {
+		if b.Writable && !slices.Contains(h.lateBinds, b) {
+			h.lateBinds = append(h.lateBinds, b)
+		}
+	}
 }
 
 // openSandbox is a definition opened in an engine.
@@ -80,33 +167,17 @@ func (sb *openSandbox) unheld() (notes []string) {
 // definition is resolved for each command: a bind that has come to exist, or a
 // repository that was made or moved, counts from the next one on. The caller
 // must release what it gets.
-func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbox, error) {
+func (h *Host) sandbox(ctx context.Context, t target, via route) (_ *openSandbox, err error) {
 	if h.options.EnginesOnly {
 		return nil, errEnginesOnly
 	}
-	name, def, err := h.definition(name)
+	defer func() { err = t.blame(err) }()
+	name, def := t.name, forRoute(t.def, via)
+	slot, err := h.slot(ctx, &t, via)
 	if err != nil {
 		return nil, err
 	}
-	def = forRoute(def, via)
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		return nil, ErrClosed
-	}
-	slot := h.sandboxes[via.slot(name)]
-	if slot == nil {
-		slot = &sandboxSlot{lock: make(chan struct{}, 1)}
-		h.sandboxes[via.slot(name)] = slot
-	}
-	h.mu.Unlock()
-
-	select {
-	case slot.lock <- struct{}{}:
-		defer func() { <-slot.lock }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	defer func() { <-slot.lock }()
 	engine := func() (*launch.Engine, error) { return h.engine(ctx, cmp.Or(via.engine, def.Engine)) }
 	if slot.current == nil {
 		var cancel func()
@@ -122,7 +193,7 @@ func (h *Host) sandbox(ctx context.Context, name string, via route) (*openSandbo
 	if err != nil {
 		return nil, &SandboxError{Sandbox: name, Err: err}
 	}
-	releaseHeld := func() { h.linger.GiveUp(via.slot(name), held) }
+	releaseHeld := func() { h.linger.GiveUp(via.slot(&t), held) }
 	if sb := slot.current; sb != nil {
 		setStage(ctx, "engine %q answered", sb.engine.Info.Name)
 		usable, err := sb.engine.Usable(ctx)

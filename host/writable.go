@@ -73,14 +73,18 @@ func (h *Host) writableBinds() (dirs []string) {
 	if h.machine.Owner != nil {
 		home = h.machine.Owner.Home
 	}
+	h.mu.Lock()
+	binds := slices.Clone(h.lateBinds)
+	h.mu.Unlock()
 	for _, name := range h.SandboxNames() {
-		for _, b := range h.options.Sandboxes[name].BindPaths {
-			if !b.Writable || !filepath.IsAbs(b.Host) && b.Host != "~" && !strings.HasPrefix(b.Host, "~/") {
-				continue // what is relative lies in the workspace
-			}
-			if dir, err := filepath.EvalSymlinks(view.Absolute(home, "/", b.Host)); err == nil && !slices.Contains(dirs, dir) {
-				dirs = append(dirs, dir)
-			}
+		binds = append(binds, h.options.Sandboxes[name].BindPaths...)
+	}
+	for _, b := range binds {
+		if !b.Writable || !filepath.IsAbs(b.Host) && b.Host != "~" && !strings.HasPrefix(b.Host, "~/") {
+			continue // what is relative lies in the workspace
+		}
+		if dir, err := filepath.EvalSymlinks(view.Absolute(home, "/", b.Host)); err == nil && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
 		}
 	}
 	return dirs

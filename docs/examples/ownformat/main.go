@@ -2,6 +2,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -10,49 +12,68 @@ import (
 
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/plugins/native"
 )
 
 const pipeline = `
 step "test" {
   sandbox {
-    engine     = "native"
-    bind_paths = ["cache"]
+    engine = "native"
     limits {
       timeout = "2m"
     }
   }
 }
+step "build" {
+  sandbox {
+    engine     = "native"
+    bind_paths = ["/no-such-cache"]
+  }
+}
 `
 
-// definitions reads the sandbox of each step.
-func definitions(text, filename, dir string) (map[string]host.Definition, hcl.Diagnostics) {
+func main() {
+	builtins := host.ServeBuiltin(native.New())
+	h, err := host.New(context.Background(), host.Options{Builtins: builtins})
+	if err == nil {
+		defer h.Close()
+		err = run(context.Background(), h, pipeline, "pipeline.hcl")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+// run runs the steps of a file, each in the sandbox that it has.
+func run(ctx context.Context, h *host.Host, text, filename string) error {
 	file, diags := hclsyntax.ParseConfig([]byte(text), filename, hcl.InitialPos)
 	if diags.HasErrors() {
-		return nil, diags
+		return diags
 	}
 	content, diags := file.Body.Content(&hcl.BodySchema{
 		Blocks: []hcl.BlockHeaderSchema{{Type: "step", LabelNames: []string{"name"}}},
 	})
-	found := map[string]host.Definition{}
 	for _, step := range content.Blocks {
 		inner, more := step.Body.Content(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "sandbox"}}})
 		diags = append(diags, more...)
 		for _, block := range inner.Blocks {
-			def, more := config.DecodeSandbox(block.Body, nil, config.SandboxOptions{Dir: dir})
+			def, more := config.DecodeSandbox(block.Body, nil, config.SandboxOptions{Dir: h.Root(), Engines: h.EngineNames()})
 			diags = append(diags, more...)
-			found[step.Labels[0]] = def
+			if more.HasErrors() {
+				continue
+			}
+			out, err := h.CommandIn(ctx, def, "echo", "in a sandbox").Output()
+			if _, ok := errors.AsType[*host.SandboxError](err); ok {
+				diags = append(diags, config.DiagnoseSandbox(block.Body, nil, err)...) // with the line
+				continue
+			} else if err != nil {
+				return err
+			}
+			fmt.Printf("%s: %s", step.Labels[0], out)
 		}
 	}
-	return found, diags
-}
-
-func main() {
-	found, diags := definitions(pipeline, "pipeline.hcl", "/ci")
 	if diags.HasErrors() {
-		fmt.Fprintln(os.Stderr, diags)
-		os.Exit(1)
+		return diags
 	}
-	for name, def := range found {
-		fmt.Println(name, def.Engine, def.BindPaths[0].Host, def.Limits.Timeout)
-	}
+	return nil
 }
