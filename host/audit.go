@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/policy"
@@ -26,7 +27,7 @@ func (c *Cmd) record(event audit.Event) audit.Record {
 	}
 	r := audit.Record{
 		Event: event, Command: c.auditID, PID: os.Getpid(), UID: c.host.caller.UID,
-		Sandbox: c.report.Sandbox, Engine: c.report.Engine, Workspace: c.host.Root(),
+		Sandbox: c.report.Sandbox, Engine: c.report.Engine, Workspace: c.host.Root(), TraceParent: c.TraceParent,
 	}
 	if p := c.report.EngineProgram; p != nil {
 		r.Program = &audit.Program{Name: p.Name, Path: p.Path, SHA256: p.SHA256}
@@ -34,21 +35,43 @@ func (c *Cmd) record(event audit.Event) audit.Record {
 	return r
 }
 
+// audits reports whether anybody wants records.
+func (h *Host) audits() bool { return h.audit != nil || h.options.Record != nil }
+
+// errNotRecorded is wrapped by an error of Options.Record.
+var errNotRecorded = errors.New("it was not recorded")
+
+// appendRecord gives a record to the log and to Options.Record.
+func (h *Host) appendRecord(r audit.Record) error {
+	err := h.audit.Append(r)
+	if h.options.Record != nil {
+		r.Version, r.Time = 1, time.Now()
+		if refused := h.options.Record(r); refused != nil {
+			err = errors.Join(err, fmt.Errorf("%w: %w", errNotRecorded, refused))
+		}
+	}
+	return err
+}
+
 // logDecision logs that the command is about to run. An error keeps it from
 // that.
 func (c *Cmd) logDecision(d policy.Decision, dir string) error {
-	if c.host.audit == nil {
+	if !c.host.audits() {
 		return nil
 	}
 	r := c.record(audit.EventDecision)
 	r.Dir, r.Argv, r.Script = dir, c.Args, c.Script
 	r.Decision, r.Rule, r.Reason = d.Outcome.String(), string(d.Rule), d.Reason
 	c.logged = true
-	err := c.host.audit.Append(r)
+	err := c.host.appendRecord(r)
 	if err == nil {
 		return nil
 	}
-	if !c.host.options.Audit.Continue {
+	switch {
+	case c.host.options.Audit.Continue:
+	case errors.Is(err, errNotRecorded):
+		return fmt.Errorf("%w, and nothing runs unrecorded: %w", shared.ErrDenied, err)
+	default:
 		return &shared.Error{Kind: shared.ErrDenied, Attribute: "audit.path", Message: err.Error(),
 			Hint: `nothing runs unlogged; make room, or say on_error = "continue" in the audit block`}
 	}
@@ -58,7 +81,7 @@ func (c *Cmd) logDecision(d policy.Decision, dir string) error {
 
 // logRefusal logs that the command does not run.
 func (c *Cmd) logRefusal(refusal error) {
-	if c.host == nil || c.host.audit == nil {
+	if c.host == nil || !c.host.audits() {
 		return
 	}
 	r := c.record(audit.EventEnd)
@@ -74,7 +97,7 @@ func (c *Cmd) logRefusal(refusal error) {
 			r.Sandbox = c.sandbox // which there is not
 		}
 	}
-	if err := c.host.audit.Append(r); err != nil {
+	if err := c.host.appendRecord(r); err != nil {
 		c.mu.Lock()
 		c.report.Degraded = append(c.report.Degraded, fmt.Sprintf("the refusal is not logged: %v", err))
 		c.mu.Unlock()
@@ -83,7 +106,7 @@ func (c *Cmd) logRefusal(refusal error) {
 
 // logEnd logs how the command ended, or says that it could not.
 func (c *Cmd) logEnd(result *shared.Result, failure error) (unlogged string) {
-	if c.host.audit == nil {
+	if !c.host.audits() {
 		return ""
 	}
 	r := c.record(audit.EventEnd)
@@ -108,7 +131,7 @@ func (c *Cmd) logEnd(result *shared.Result, failure error) (unlogged string) {
 	if result != nil {
 		r.DurationMS = new(result.Duration.Milliseconds())
 	}
-	if err := c.host.audit.Append(r); err != nil {
+	if err := c.host.appendRecord(r); err != nil {
 		// It has run. That its end is missing is for its caller to know.
 		return fmt.Sprintf("the command's end is not logged: %v", err)
 	}

@@ -12,9 +12,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -403,5 +406,62 @@ func TestStartLeftBehind(t *testing.T) {
 	within(t, "Close", func() { h.Close() })
 	if err := cmd.Wait(); err == nil {
 		t.Error("there is something to wait for")
+	}
+}
+
+// closedLog is the output of a Logger that must not be used any more.
+type closedLog struct {
+	mu     sync.Mutex
+	closed bool
+	lines  int
+	late   []string
+}
+
+func (l *closedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines++
+	if l.closed {
+		l.late = append(l.late, string(p))
+	}
+	return len(p), nil
+}
+
+// When Close has returned, nothing is logged any more: the Logger of a test, say, is gone then.
+func TestNothingIsLoggedAfterClose(t *testing.T) {
+	t.Parallel()
+	for name, signal := range map[string]syscall.Signal{"running": 0, "killed": syscall.SIGKILL, "hung": syscall.SIGSTOP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			output := &closedLog{}
+			h := newHost(t, func(o *host.Options) {
+				o.Session.Once = true
+				o.Logger = hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: output})
+			})
+			word := fmt.Sprintf("1000.%d%s", os.Getpid(), map[string]string{"running": "1", "killed": "2", "hung": "3"}[name])
+			cmd := h.Command(t.Context(), "fast", "sleep", word)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			engine := engineOf(t, word)
+			syscall.Kill(engine, signal)
+			h.Close()
+			output.mu.Lock()
+			output.closed = true
+			lines := output.lines
+			output.mu.Unlock()
+			cmd.Wait()
+			if !eventually(func() bool { return syscall.Kill(engine, 0) != nil }) {
+				t.Error("the engine is still there")
+			}
+			if lines == 0 {
+				t.Error("nothing was logged before")
+			}
+			output.mu.Lock()
+			defer output.mu.Unlock()
+			if len(output.late) > 0 {
+				t.Errorf("logged after Close: %q", output.late)
+			}
+		})
 	}
 }

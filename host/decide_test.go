@@ -531,6 +531,52 @@ func TestAuditLines(t *testing.T) {
 	}
 }
 
+// Options.Record gets what the log gets, with a log and without one, and can refuse a command.
+func TestRecordCallback(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	const trace = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
+	for _, path := range []string{"", path} {
+		var mu sync.Mutex
+		var got []audit.Record
+		var refusal error
+		record := func(o *host.Options) {
+			o.Audit.Path = path
+			o.Record = func(r audit.Record) error {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, r)
+				return refusal
+			}
+		}
+		s := stubs{platform: &stubEngine{name: "bwrap"}}
+		h := s.host(t, host.Definition{}, record)
+		cmd := h.Command(t.Context(), "", "true")
+		cmd.TraceParent = trace
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		h.Command(t.Context(), "nowhere", "true").Run()
+		if len(got) != 3 || got[0].Event != audit.EventDecision || got[1].Event != audit.EventEnd || got[1].Outcome != "exited" || got[2].Decision != "denied" ||
+			got[0].Command != got[1].Command || got[2].Command == got[0].Command || got[1].TraceParent != trace || got[0].Version != 1 || got[0].Time.IsZero() {
+			t.Errorf("got %+v", got)
+		}
+		refusal = errors.New("the collector is away")
+		runs := len(s.platform.runs)
+		if err := h.Command(t.Context(), "", "true").Run(); !errors.Is(err, refusal) || !errors.Is(err, shared.ErrDenied) || len(s.platform.runs) != runs {
+			t.Errorf("%v, ran %q", err, s.platform.runs)
+		}
+		h = s.host(t, host.Definition{}, func(o *host.Options) { record(o); o.Audit.Continue = true })
+		cmd = h.Command(t.Context(), "", "true")
+		if err := cmd.Run(); err != nil || len(cmd.Report().Degraded) != 2 {
+			t.Errorf("%v, reported %q", err, cmd.Report().Degraded)
+		}
+	}
+	if text, err := os.ReadFile(path); err != nil || strings.Count(string(text), "\n") != 7 || !strings.Contains(string(text), trace) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
 // What cannot be logged does not run.
 func TestAuditStops(t *testing.T) {
 	t.Parallel()

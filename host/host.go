@@ -33,7 +33,8 @@ import (
 type Host struct {
 	options Options
 	engines *launch.Engines
-	logger  hclog.Logger
+	logger  hclog.Logger // of the caller, until logging is closed
+	logging logGate
 	caller  facts.Caller
 	machine *facts.Machine
 	places  *stubs.Registry // nil until the workspace is known
@@ -68,6 +69,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	if h.logger == nil {
 		h.logger = hclog.NewNullLogger()
 	}
+	h.logger = gatedLogger{h.logger, &h.logging}
 	if len(o.Sandboxes) == 0 {
 		h.options.Sandboxes = map[string]Definition{"default": {}}
 	}
@@ -399,8 +401,8 @@ func acquire(ctx context.Context, lock chan struct{}) bool {
 }
 
 // Close kills the commands that still run, stops the engines and removes what
-// the Host has made. It is idempotent; commands fail with ErrClosed after it. It
-// waits for no command that is being started, nor for longer than a few seconds for
+// the Host has made. It is idempotent; commands fail with ErrClosed after it, and
+// nothing is logged any more. It waits for no command that is being started, nor for longer than a few seconds for
 // an engine that hangs or a lock that another process holds.
 func (h *Host) Close() error {
 	h.mu.Lock()
@@ -409,6 +411,7 @@ func (h *Host) Close() error {
 		return nil
 	}
 	h.closed = true
+	defer h.logging.close()
 	sandboxes := slices.Collect(maps.Values(h.sandboxes))
 	h.mu.Unlock()
 

@@ -62,6 +62,12 @@ type Options struct {
 	Approver Approver
 	// Audit chooses a log of decisions and ends; the zero value is none.
 	Audit audit.Options
+	// Record, if set, is called with each of those decisions and ends, whether there is a
+	// log or not: before the command runs, and before Wait returns. Calls may come from
+	// several goroutines. An error keeps the command from running, unless Audit.Continue
+	// says otherwise. A record's Command joins the end to the decision, TraceParent both to the
+	// trace that the command is part of.
+	Record func(audit.Record) error
 
 	// Protected are host files that no command may write, whatever is bound:
 	// the configuration in force.
