@@ -145,6 +145,7 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 		read:  func(d *decoder, it item, to *definition) { to.HostPorts = d.ports(it) },
 		shown: func(of *definition) string { return listOf(portTexts(of.HostPorts)) }},
 	aList("publish", func(x *definition) *[]string { return &x.Publish }, (*decoder).published),
+	aChoice("isolation", func(x *definition) *host.Isolation { return &x.Isolation }, host.IsolationFull, host.IsolationBestEffort),
 	aChoice("filesystem", func(x *definition) *host.Filesystem { return &x.Filesystem }, host.FilesystemMinimal, host.FilesystemHost),
 	aBool("read_only", func(x *definition) *bool { return &x.ReadOnly }),
 	{name: "workdir",

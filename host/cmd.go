@@ -62,7 +62,7 @@ type Cmd struct {
 	// BindPaths are shown to it besides the definition's. Both count as if the definition
 	// said so: a command that differs has a sandbox of its own. A path that makes no sense
 	// is an error with the attribute BindPaths[0].
-	Network   *bool
+	Network   *Network
 	BindPaths []Bind
 
 	// Stdin, Stdout and Stderr are as in os/exec: nil is the null device, an

@@ -17,6 +17,10 @@ func (c *Cmd) watchEvents() {
 	for _, note := range fewNotes(slices.Concat(c.degraded, c.opened.resolved.Notes, c.notes)) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
+	for _, e := range c.opened.lost {
+		e.Time = time.Now()
+		c.event(e)
+	}
 	for _, e := range c.host.session.RoomEvents(&c.opened.resolved.Spec) {
 		c.event(e)
 	}

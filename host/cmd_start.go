@@ -418,7 +418,8 @@ func (c *Cmd) command(ctx context.Context, opened *openSandbox, planning bool) (
 	command := shared.Command{Args: c.Args, Script: c.Script, Env: entries, Dir: dir, TTY: c.TTY,
 		Timeout: c.timeLimit(), Grace: cmp.Or(opened.def.Limits.Grace, DefaultGrace)}
 	if c.TTY && !opened.engine.Info.Features.Has(shared.FeatureTTY) {
-		return shared.Command{}, nil, unsupported(opened.engine.Info.Name, shared.Requirement{Feature: shared.FeatureTTY, Attribute: "TTY"})
+		return shared.Command{}, nil, shared.Refused(opened.engine.Info.Name,
+			[]shared.Loss{{Feature: shared.FeatureTTY, Attribute: "TTY", What: "a terminal", Hint: "leave it out, or use another engine"}})
 	}
 	return command, origins, command.Validate()
 }

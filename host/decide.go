@@ -82,7 +82,12 @@ func (h *Host) decideEngine(def Definition, info shared.Info, spec *shared.Spec)
 		return policy.Decision{}, err
 	}
 	f.Engine, f.State = info.Name, policy.EngineIsolates
-	f.Requested, f.Supported = spec.Requires(), info.Features
+	f.Losses = spec.Without(info.Features)
+	for i := range f.Losses {
+		if l := &f.Losses[i]; l.Feature == shared.FeatureRemap && l.Attribute == "workspace" {
+			l.Attribute = "workdir" // which alone moves it
+		}
+	}
 	if info.Features.Has(shared.FeatureUnconfined) {
 		// It must go by the name that the definition's author wrote.
 		f.State, f.Named = policy.EngineUnconfined, def.Engine == info.Name
@@ -92,10 +97,7 @@ func (h *Host) decideEngine(def Definition, info shared.Info, spec *shared.Spec)
 	case d.Outcome != policy.Denied:
 		return d, nil
 	case d.Rule == policy.RuleFeatureMissing:
-		if r := &d.Missing; r.Feature == shared.FeatureRemap && r.Attribute == "workspace" {
-			r.Attribute = "workdir" // which alone moves it
-		}
-		return d, &ruleError{d.Rule, unsupported(info.Name, d.Missing)}
+		return d, &ruleError{d.Rule, shared.Refused(info.Name, f.Losses)}
 	}
 	hint := d.Hint
 	if d.Rule == policy.RuleUnconfinedAuto && !launch.IsAuto(def.Engine) {

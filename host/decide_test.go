@@ -32,6 +32,7 @@ type stubEngine struct {
 	startErr   error
 	refusals   []error // what the first calls, of Open or Start, give
 	streamed   bool    // it says that it takes a terminal, but none reaches it
+	lacks      shared.Features
 
 	mu      sync.Mutex
 	runs    []string
@@ -42,13 +43,15 @@ type stubEngine struct {
 }
 
 func (e *stubEngine) Info(context.Context) (shared.Info, error) {
-	features := shared.Features{shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureUser}
+	features := shared.Features{shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureUser,
+		shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered}
 	if e.unconfined {
 		features = shared.Features{shared.FeatureUnconfined, shared.FeatureUser}
 	}
 	if e.streamed {
 		features = append(features, shared.FeatureTTY)
 	}
+	features = slices.DeleteFunc(features, e.lacks.Has)
 	return shared.Info{Name: e.name, Version: "0", Features: features}, nil
 }
 
@@ -755,6 +758,48 @@ func TestCommandIn(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// An engine that holds a part is refused by attribute, or runs commands that are told the rest.
+func TestIsolationBestEffort(t *testing.T) {
+	t.Parallel()
+	some := shared.Features{shared.FeatureNetworkNone, shared.FeatureTempPrivate, shared.FeatureProcessesHidden}
+	for _, tt := range []struct {
+		lacks     shared.Features
+		def       host.Definition
+		attribute string // of the refusal
+		told      string
+	}{
+		{some, host.Definition{}, "network", ""},
+		{some, host.Definition{Network: host.Network{Host: true}}, "isolation", ""},
+		{some, host.Definition{Isolation: host.IsolationFull, Network: host.Network{Host: true}}, "isolation", ""},
+		{some, host.Definition{Isolation: host.IsolationBestEffort}, "", "network = false, a private /tmp, that other processes are hidden"},
+		{some, host.Definition{Isolation: host.IsolationBestEffort, Limits: host.Limits{PIDs: 10}}, "limits.pids", ""},
+		{nil, host.Definition{Limits: host.Limits{PIDs: 10, Enforce: host.EnforceBestEffort}}, "", "limits.pids"},
+		{nil, host.Definition{Isolation: host.IsolationBestEffort}, "", ""},
+		{shared.Features{shared.FeatureFilesystemMinimal}, host.Definition{Isolation: host.IsolationBestEffort}, "", `filesystem = "minimal"`},
+		{shared.Features{shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost}, host.Definition{Isolation: host.IsolationBestEffort}, "filesystem", ""},
+	} {
+		s := stubs{platform: &stubEngine{name: "bwrap", lacks: tt.lacks}}
+		cmd := s.host(t, tt.def, nil).Command(t.Context(), "", "true")
+		var told []string
+		cmd.Events = func(e shared.Event) {
+			if what, ok := strings.CutSuffix(strings.Split(e.Message, ": engine")[0], " is not held"); ok {
+				told = append(told, what)
+			}
+		}
+		err := cmd.Run()
+		var e *shared.Error
+		switch {
+		case tt.attribute == "" && (err != nil || strings.Join(told, ", ") != tt.told):
+			t.Errorf("%+v: %v, told %q", tt.def, err, told)
+		case tt.attribute != "" && (!errors.As(err, &e) || e.Attribute != tt.attribute || !errors.Is(err, shared.ErrUnsupported) || cmd.Report().Rule != "feature-missing"):
+			t.Errorf("%+v: %v, %+v", tt.def, err, cmd.Report())
+		}
+		if plan, err := s.host(t, tt.def, nil).Command(t.Context(), "", "true").Explain(); tt.attribute == "" && (err != nil || !strings.Contains(strings.Join(plan.Plan.Notes, "\n"), strings.Split(tt.told, ", ")[0])) {
+			t.Errorf("%+v: explained as %+v, %v", tt.def, plan, err)
+		}
+	}
 }
 
 // What noop does nothing for is told, attribute by attribute.

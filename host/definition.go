@@ -10,6 +10,7 @@ type (
 	Limits     = view.Limits
 	Sensitive  = view.Sensitive
 	Fallback   = view.Fallback
+	Isolation  = view.Isolation
 	Filesystem = view.Filesystem
 	Git        = view.Git
 	Enforce    = view.Enforce
@@ -25,6 +26,9 @@ const (
 	GitFull           = view.GitFull
 	EnforceRequired   = view.EnforceRequired
 	EnforceBestEffort = view.EnforceBestEffort
+
+	IsolationFull       = view.IsolationFull
+	IsolationBestEffort = view.IsolationBestEffort
 )
 
 // DefaultGrace is how long a command that is timed out or cancelled has to

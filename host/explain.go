@@ -66,7 +66,11 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	if !opened.resolved.Spec.Unconfined {
 		remarks = opened.resolved.Remarks
 	}
-	plan.Notes = slices.Concat(c.degraded, opened.resolved.Notes, c.notes, remarks, c.dirNotes(opened), c.pathNotes(command.Env, origins), c.host.session.RoomNotes(&opened.resolved.Spec), plan.Notes)
+	var lost []string
+	for _, e := range opened.lost {
+		lost = append(lost, e.Message)
+	}
+	plan.Notes = slices.Concat(c.degraded, lost, opened.resolved.Notes, c.notes, remarks, c.dirNotes(opened), c.pathNotes(command.Env, origins), c.host.session.RoomNotes(&opened.resolved.Spec), plan.Notes)
 	if err := c.host.session.CheckRoom(c.ctx, &opened.resolved.Spec); err != nil {
 		plan.Notes = append([]string{"nothing would run: " + err.Error()}, plan.Notes...)
 	}

@@ -431,14 +431,14 @@ func TestCommandsOwnNetworkAndBinds(t *testing.T) {
 	const which = "readlink /proc/self/ns/net"
 	plain := run(h.Command(t.Context(), "fast", "sh", "-c", which))
 	cmd := h.Command(t.Context(), "fast", "sh", "-c", which)
-	cmd.Network = new(true)
+	cmd.Network = &host.Network{Host: true}
 	outside, err := os.Readlink("/proc/self/ns/net")
 	must(t, err)
 	if out := run(cmd); !strings.HasSuffix(out, outside+"\n") || cmd.Report().Sandbox != "fast" {
 		t.Errorf("with network: %q, in %q", out, cmd.Report().Sandbox)
 	}
 	cmd = h.Command(t.Context(), "online", "sh", "-c", which)
-	cmd.Network = new(false)
+	cmd.Network = &host.Network{}
 	if out := run(cmd); strings.Contains(out, outside) || strings.Contains(plain, outside) {
 		t.Errorf("without network: %q and %q", out, plain)
 	}

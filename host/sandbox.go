@@ -118,7 +118,8 @@ type openSandbox struct {
 	resolved *facts.Resolved
 	engine   *launch.Engine
 	decision policy.Decision
-	running  *atomic.Int64 // commands, and whatever else holds it
+	lost     []shared.Event // what the engine does not hold and the definition does without
+	running  *atomic.Int64  // commands, and whatever else holds it
 	// releaseHeld gives up the places that are held for one command.
 	releaseHeld func()
 }
@@ -143,11 +144,11 @@ func (sb *openSandbox) forCommand(now *facts.Resolved, releaseHeld func()) *open
 	return &one
 }
 
-// unheld tells of each attribute that noop, where a definition names it, does nothing for. Other
-// engines without isolation may hold something; who approves a run without a sandbox was told.
+// unheld tells of each attribute that an engine without isolation, where a definition names it,
+// does nothing for. Who approves a run without a sandbox was told.
 func (sb *openSandbox) unheld() (notes []string) {
 	d := &sb.def
-	if sb.engine.Info.Name != unconfinedEngine || sb.decision.Rule != policy.RuleEngineNamed {
+	if sb.decision.Rule != policy.RuleEngineNamed {
 		return nil
 	}
 	for _, p := range []struct {
@@ -157,7 +158,11 @@ func (sb *openSandbox) unheld() (notes []string) {
 		{"network = " + d.Network.String(), !d.Network.Host}, {"read_only", d.ReadOnly}, {"deny_paths", len(d.DenyPaths) > 0}, {"protect_paths", len(d.ProtectPaths) > 0},
 	} {
 		if p.asked {
-			notes = append(notes, fmt.Sprintf("%s is not held: engine %q does not isolate commands", p.text, unconfinedEngine))
+			note := fmt.Sprintf("%s is not held: engine %q does not isolate commands", p.text, unconfinedEngine)
+			if name := sb.engine.Info.Name; name != unconfinedEngine {
+				note = fmt.Sprintf("%s is not promised: engine %q claims no isolation", p.text, name) // it may hold it
+			}
+			notes = append(notes, note)
 		}
 	}
 	return notes
@@ -264,8 +269,8 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 	if via.unconfined {
 		// Who approves the run approves that no limit is held; events say so.
 		resolved.Spec.Unconfined, resolved.Spec.Limits.BestEffort = true, true
-		if missing := engine.Info.Features.Missing(resolved.Spec.Requires()); len(missing) > 0 {
-			return nil, unsupported(engine.Info.Name, missing[0])
+		if err := shared.Refused(engine.Info.Name, resolved.Spec.Without(engine.Info.Features)); err != nil {
+			return nil, err
 		}
 	} else {
 		resolved.Spec.Unconfined = engine.Info.Features.Has(shared.FeatureUnconfined)
@@ -294,14 +299,12 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 	if err != nil {
 		return nil, mayPass(err, engine.Lost(err))
 	}
-	return &openSandbox{Sandbox: sandbox, name: name, def: def, resolved: resolved, engine: engine, decision: decided,
+	var lost []shared.Event
+	for _, l := range spec.Without(engine.Info.Features) {
+		lost = append(lost, l.Event(engine.Info.Name))
+	}
+	return &openSandbox{Sandbox: sandbox, name: name, def: def, resolved: resolved, engine: engine, decision: decided, lost: lost,
 		running: new(atomic.Int64)}, nil
-}
-
-func unsupported(engine string, r shared.Requirement) error {
-	return &shared.Error{Kind: shared.ErrUnsupported, Attribute: r.Attribute,
-		Message: fmt.Sprintf("engine %q cannot hold this: it has no feature %s", engine, r.Feature),
-		Hint:    "take it out of the definition or use another engine"}
 }
 
 // closeRetired closes the retired sandboxes that nobody uses; with all, those

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -59,8 +60,6 @@ type Decision struct {
 	// Ask says of a denied command that an approval would have it run. Nobody
 	// has been asked yet.
 	Ask bool
-	// Missing is what the engine cannot hold, for RuleFeatureMissing.
-	Missing shared.Requirement
 	// Exposed says what an unsandboxed command has that the definition would
 	// not give it.
 	Exposed []string
@@ -118,13 +117,11 @@ func decide(f Facts) Decision {
 		}
 		return approval(f, "it was asked to run without its sandbox", "")
 	}
+	refused, _ := errors.AsType[*shared.Error](shared.Refused(f.Engine, f.Losses))
 	switch f.State {
 	case EngineIsolates:
-		if missing := f.Supported.Missing(f.Requested); len(missing) > 0 {
-			d := deny(RuleFeatureMissing, fmt.Sprintf("engine %q cannot hold this: it has no feature %s", f.Engine, missing[0].Feature),
-				"take it out of the definition or use another engine")
-			d.Missing = missing[0]
-			return d
+		if refused != nil {
+			return deny(RuleFeatureMissing, refused.Message, refused.Hint)
 		}
 		return Decision{Outcome: Sandboxed, Rule: RuleEngineIsolates, Reason: fmt.Sprintf("engine %q isolates it", f.Engine)}
 	case EngineUnconfined:
@@ -134,6 +131,8 @@ func decide(f Facts) Decision {
 				fmt.Sprintf("name it, engine = %q, if that is meant", f.Engine))
 		case f.Mode == ModeDeny:
 			return modeDeny(f, fmt.Sprintf("engine %q does not isolate commands", f.Engine))
+		case refused != nil:
+			return deny(RuleFeatureMissing, refused.Message, refused.Hint)
 		}
 		return Decision{Outcome: Unsandboxed, Rule: RuleEngineNamed,
 			Reason: fmt.Sprintf("the definition names engine %q, which does not isolate commands", f.Engine)}

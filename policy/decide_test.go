@@ -14,7 +14,7 @@ import (
 // that leave out what may change words alone.
 func everyFacts(f func(full, bare Facts)) int {
 	count := 0
-	need := []shared.Requirement{{Feature: shared.FeatureNetworkNone, Attribute: "network"}}
+	lacks := shared.Loss{Feature: shared.FeatureNetworkNone, Attribute: "network", What: "network = false"}
 	for state := EngineUnknown - 1; state <= EngineUnconfined+1; state++ {
 		for fallback := FallbackDefault - 1; fallback <= FallbackApprove+1; fallback++ {
 			for mode := ModeAsk - 1; mode <= ModeDeny+1; mode++ {
@@ -24,10 +24,11 @@ func everyFacts(f func(full, bare Facts)) int {
 						bare := Facts{Engine: "bwrap", Named: bit(0), State: state, Fallback: fallback, Mode: mode, Approval: approval,
 							Bypass: bit(1), AllowBypass: bit(2)}
 						if bit(3) {
-							bare.Requested = need
+							bare.Losses = []shared.Loss{lacks}
 						}
 						if bit(4) {
-							bare.Supported = shared.Features{shared.FeatureNetworkNone}
+							bare.Losses = append(bare.Losses, lacks)
+							bare.Losses[0].Accepted = true
 						}
 						for words := range 1 << 5 {
 							full := bare
@@ -88,7 +89,7 @@ func TestInvariants(t *testing.T) {
 			fail("not what was asked")
 		case d.Outcome == Sandboxed && f.State != EngineIsolates:
 			fail("the engine does not isolate")
-		case d.Outcome == Sandboxed && len(f.Requested) > len(f.Supported):
+		case d.Outcome == Sandboxed && slices.ContainsFunc(f.Losses, func(l shared.Loss) bool { return !l.Accepted }):
 			fail("the engine cannot hold what is asked")
 		case d.Outcome == Unsandboxed && !f.Bypass && f.State == EngineIsolates:
 			fail("the engine works and nobody asked for a bypass")

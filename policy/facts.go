@@ -16,10 +16,8 @@ type Facts struct {
 	// Reason and Fix say why an unavailable engine is that, and what helps.
 	Reason, Fix string
 
-	// Requested is what the definition needs of an engine, and Supported what
-	// the engine has.
-	Requested []shared.Requirement
-	Supported shared.Features
+	// Losses are what of the definition the engine does not hold.
+	Losses []shared.Loss
 
 	// Filesystem and Network are what the definition asks for. An unsandboxed
 	// command has the host's, which the decision says.

@@ -27,6 +27,10 @@ type Spec struct {
 	// path is there twice.
 	Table []Entry
 
+	// BestEffort says that the engine may leave out what of the isolation it does not
+	// claim: the host reports that, and refuses it of a Spec without. See Without.
+	BestEffort bool
+
 	// Home is the path of the command's home directory: private, writable and
 	// empty but for what the Table has inside it. Empty means that there is none.
 	Home string
@@ -163,13 +167,19 @@ const (
 	FeatureNetworkHost       Feature = "network.host"       // holds NetworkHost
 	FeatureNetworkNames      Feature = "network.names"      // holds NetworkNames, Network.HostPorts and Network.Publish
 	FeatureNetworkTranslated Feature = "network.translated" // its NetworkHost leads out by addresses of its own: the host's loopback and ports are not reached
+	FeatureNetworkTCP        Feature = "network.tcp"        // of NetworkNone, that no TCP connection is made or taken; network.none has it
 	FeatureFilesystemMinimal Feature = "filesystem.minimal" // holds FilesystemMinimal
 	FeatureFilesystemHost    Feature = "filesystem.host"    // holds FilesystemHost
 	FeatureRemap             Feature = "mount.remap"        // an entry's Path may differ from its Source
 	FeatureOverlay           Feature = "mount.overlay"      // holds Overlay
 	FeatureTmpfs             Feature = "mount.tmpfs"        // holds Private
 	FeatureSourceFD          Feature = "mount.source-fd"    // a source cannot be swapped between check and mount
+	FeatureNested            Feature = "mount.nested"       // holds entries in a writable one that are ReadOnly or Hidden, and Pins
 	FeatureHidden            Feature = "hidden"             // holds entries that are Hidden
+	FeatureHomePrivate       Feature = "home.private"       // holds Home: empty and writable, and gone with the command or its session
+	FeatureTempPrivate       Feature = "temp.private"       // /tmp, /var/tmp and /dev/shm are the sandbox's own, or are not there
+	FeatureProcessesHidden   Feature = "processes.hidden"   // a command sees and reaches no process but its own, and none outlives it
+	FeatureKernelFiltered    Feature = "kernel.filtered"    // a command has no privilege and gets none, and calls of the kernel that it does not need are refused
 	FeaturePatterns          Feature = "patterns"           // holds Spec.Deny and Spec.Protect by itself
 	FeatureTTY               Feature = "tty"                // takes a host-owned terminal as stdio
 	FeatureUser              Feature = "user"               // runs a command as Spec.User
@@ -191,93 +201,6 @@ func (s Features) Has(f Feature) bool {
 		}
 	}
 	return false
-}
-
-// Missing returns the requirements that the set does not meet, in order.
-func (s Features) Missing(reqs []Requirement) []Requirement {
-	var missing []Requirement
-	for _, r := range reqs {
-		if !s.Has(r.Feature) {
-			missing = append(missing, r)
-		}
-	}
-	return missing
-}
-
-// A Requirement is a feature that a Spec or Command needs and the attribute of
-// the definition that asked for it.
-type Requirement struct {
-	Feature   Feature // what the engine must claim
-	Attribute string  // as in Error.Attribute; empty for what every definition asks
-}
-
-// Requires lists the features without which s would not be enforced, so that a
-// host can refuse before anything runs. What s marks as best effort or
-// degradable is not in the list, and neither is FeatureTTY, which a [Command] needs
-// for its terminal.
-func (s *Spec) Requires() []Requirement {
-	if s.Unconfined {
-		return []Requirement{{FeatureUnconfined, "engine"}}
-	}
-	var reqs []Requirement
-	add := func(f Feature, attribute string) { reqs = append(reqs, Requirement{f, attribute}) }
-
-	switch s.Network.Mode {
-	case NetworkHost:
-		add(FeatureNetworkHost, "network")
-	case NetworkNames:
-		add(FeatureNetworkNames, "network")
-	default:
-		add(FeatureNetworkNone, "network")
-	}
-	if s.Network.Mode != NetworkHost && len(s.Network.HostPorts) > 0 {
-		add(FeatureNetworkNames, "host_ports")
-	}
-	if s.Network.Mode != NetworkHost && len(s.Network.Publish) > 0 {
-		add(FeatureNetworkNames, "publish")
-	}
-	switch s.Filesystem {
-	case FilesystemHost:
-		add(FeatureFilesystemHost, "filesystem")
-	default:
-		add(FeatureFilesystemMinimal, "filesystem")
-	}
-	hides := false
-	for _, e := range s.Table {
-		switch {
-		case e.Access == Hidden && !hides:
-			hides = true // one names them all
-			add(FeatureHidden, e.Why)
-		case e.Access == Private:
-			add(FeatureTmpfs, e.Why)
-		case e.Access == Overlay && !e.Degradable:
-			add(FeatureOverlay, e.Why)
-		}
-		if e.Access.Shows() && e.Source != e.Path {
-			add(FeatureRemap, e.Why)
-		}
-	}
-	if s.User != nil {
-		add(FeatureUser, "run_as")
-	}
-	if l := s.Limits; !l.BestEffort {
-		for _, limit := range []struct {
-			set       bool
-			feature   Feature
-			attribute string
-		}{
-			{l.Memory > 0, FeatureLimitMemory, "limits.memory"},
-			{l.CPUs > 0, FeatureLimitCPUs, "limits.cpus"},
-			{l.PIDs > 0, FeatureLimitPIDs, "limits.pids"},
-			{l.OpenFiles > 0, FeatureLimitOpenFiles, "limits.open_files"},
-			{l.TempSize > 0, FeatureLimitTempSize, "limits.temp_size"},
-		} {
-			if limit.set {
-				add(limit.feature, limit.attribute)
-			}
-		}
-	}
-	return reqs
 }
 
 // Validate checks the form of s, never the file system. Engines call it first

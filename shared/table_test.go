@@ -31,18 +31,6 @@ func TestTableForm(t *testing.T) {
 	}
 }
 
-func TestHiddenIsRequiredOnce(t *testing.T) {
-	t.Parallel()
-	spec := Spec{Table: []Entry{{Path: "/a", Why: "first"}, {Path: "/b", Why: "second"}, {Path: "/c", Source: "/c", Access: ReadOnly}}}
-	var got []string
-	for _, r := range spec.Requires() {
-		got = append(got, string(r.Feature)+" "+r.Attribute)
-	}
-	if want := "network.none network, filesystem.minimal filesystem, hidden first"; strings.Join(got, ", ") != want {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestCover(t *testing.T) {
 	t.Parallel()
 	table := []Entry{

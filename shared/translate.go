@@ -19,6 +19,7 @@ func specFromPB(in *pb.Spec) (Spec, error) {
 	s := Spec{
 		Sandbox:    in.GetSandbox(),
 		Unconfined: in.GetUnconfined(),
+		BestEffort: in.GetBestEffort(),
 		Home:       string(in.GetHome()),
 		Limits: Limits{
 			Memory:     in.GetLimits().GetMemoryBytes(),

@@ -50,7 +50,7 @@ func FuzzRequests(f *testing.F) {
 		if proto.Unmarshal(b, &spec) == nil {
 			if s, err := specFromPB(&spec); err == nil {
 				s.Validate()
-				s.Requires()
+				s.Without(nil)
 			}
 		}
 		if proto.Unmarshal(b, &command) == nil {

@@ -106,7 +106,8 @@ func TestPolicyVariables(t *testing.T) {
 	if err := os.Remove(filepath.Join(a.dir, "log.jsonl")); err != nil {
 		t.Fatal(err)
 	}
-	a.inject["bwrap"] = &fakeEngine{features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal, shared.FeatureHidden}}
+	a.inject["bwrap"] = &fakeEngine{features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal, shared.FeatureHidden,
+		shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered}}
 	if status := a.run([]string{"exec", "-config", path, "--", "true"}); status != 0 {
 		t.Fatalf("status %d: %s", status, errs)
 	}

@@ -45,9 +45,9 @@ func TestExecStatus(t *testing.T) {
 		{name: "broken", engine: &fakeEngine{waitErr: shared.ErrBroken}, args: []string{"x"}, status: 125, outcome: "failed", stderr: "sandbox broke"},
 		{name: "engine refuses an attribute", engine: &fakeEngine{openErr: &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "engine", Message: "no"}},
 			args: []string{"x"}, status: 125, outcome: "failed", stderr: "sandbox.hcl:2,12-19, in sandbox \"fast\""},
-		{name: "engine cannot hold a flag", engine: &fakeEngine{features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}},
-			args: []string{"-network=true", "x"}, status: 125, outcome: "failed", stderr: "-network: engine \"bwrap\" cannot hold this"},
-		{name: "engine has no terminal", engine: &fakeEngine{features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}},
+		{name: "engine cannot hold a flag", engine: &fakeEngine{features: fewFeatures},
+			args: []string{"-network=true", "x"}, status: 125, outcome: "failed", stderr: "-network: engine \"bwrap\" cannot hold network = true"},
+		{name: "engine has no terminal", engine: &fakeEngine{features: fewFeatures},
 			args: []string{"-t", "x"}, status: 125, outcome: "failed", stderr: "-t: engine"},
 		{name: "bad variable", args: []string{"-env", "=x", "x"}, status: 125, outcome: "failed", stderr: "-env: \"\" is not a variable name"},
 		{name: "outside of the workspace", args: []string{"-workdir", "/usr", "x"}, status: 125, outcome: "failed", stderr: "-workdir: "},
@@ -272,3 +272,7 @@ func TestInterruptBeforeTelemetryIsSent(t *testing.T) {
 		t.Errorf("it says %q", stderr.String())
 	}
 }
+
+// fewFeatures are those of an engine that isolates and does nothing else.
+var fewFeatures = shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal, shared.FeatureNested,
+	shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered}

@@ -45,7 +45,7 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 		Sandbox: q.Name,
 		Session: q.Session,
 		Options: q.Config,
-		Home:    view.Home(m.home()),
+		Home:    view.Home(m.home()), BestEffort: q.Isolation == view.IsolationBestEffort,
 		Limits: shared.Limits{
 			Memory: q.Limits.Memory, CPUs: q.Limits.CPUs, PIDs: q.Limits.PIDs,
 			OpenFiles: q.Limits.OpenFiles, TempSize: q.Limits.TempSize, BestEffort: q.Limits.Enforce == view.EnforceBestEffort,

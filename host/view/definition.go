@@ -25,6 +25,9 @@ type Definition struct {
 	// Fallback says what happens when the engine cannot run here. Empty means
 	// approve for auto and deny for a named engine.
 	Fallback Fallback
+	// Isolation says what becomes of a part of the isolation that the engine cannot
+	// hold; empty means full.
+	Isolation Isolation
 	// Network is what the command can reach; the zero value is nothing.
 	Network Network
 	// HostPorts are TCP ports of the host's loopback that the command finds on its own.
@@ -114,6 +117,7 @@ type Limits struct {
 // What these attributes can say.
 type (
 	Fallback   string
+	Isolation  string
 	Filesystem string
 	Git        string
 	Enforce    string
@@ -122,6 +126,9 @@ type (
 const (
 	FallbackDeny    Fallback = "deny"    // nothing runs
 	FallbackApprove Fallback = "approve" // a person may approve a run without the sandbox
+
+	IsolationFull       Isolation = "full"        // the command is refused
+	IsolationBestEffort Isolation = "best_effort" // it runs, and the Report says what was not held
 
 	FilesystemMinimal Filesystem = "minimal" // a curated operating system; see shared.Filesystem
 	FilesystemHost    Filesystem = "host"    // all of the host's files, read-only
@@ -150,7 +157,7 @@ func (d *Definition) Validate() error {
 	if err := d.validateNetwork(); err != nil {
 		return err
 	}
-	return cmp.Or(oneOf("fallback", d.Fallback, FallbackDeny, FallbackApprove), oneOf("filesystem", d.Filesystem, FilesystemMinimal, FilesystemHost),
+	return cmp.Or(oneOf("fallback", d.Fallback, FallbackDeny, FallbackApprove), oneOf("isolation", d.Isolation, IsolationFull, IsolationBestEffort), oneOf("filesystem", d.Filesystem, FilesystemMinimal, FilesystemHost),
 		oneOf("git", d.Git, GitProtected, GitFull), oneOf("limits.enforce", l.Enforce, EnforceRequired, EnforceBestEffort))
 }
 

@@ -18,7 +18,8 @@ var info = shared.Info{
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost,
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
-		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden,
+		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureNested,
+		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
 		shared.FeatureSourceFD,
 		shared.FeatureTTY, shared.FeatureUser,
 		// Of these three Open refuses what this machine cannot hold.

@@ -210,8 +210,8 @@ func TestOverlays(t *testing.T) {
 	spec := sessionSpec(t)
 	spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches", Degradable: true}}
 	out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "cat /cache/f; touch /cache/x 2>/dev/null || echo refused"}})
-	if out.Stdout != "lowerrefused\n" || !strings.Contains(told(out, shared.EventDegraded), `/cache is read-only and has no overlay: engine "bwrap" makes none`) {
-		t.Errorf("%q, %+v", out.Stdout, out.Events)
+	if out.Stdout != "lowerrefused\n" {
+		t.Errorf("%q", out.Stdout)
 	}
 	spec.Table[0].Degradable = false
 	if _, err := e.Open(t.Context(), spec); !errors.Is(err, shared.ErrUnsupported) || !strings.Contains(err.Error(), "workspace.caches") {

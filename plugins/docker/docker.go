@@ -15,7 +15,8 @@ var info = shared.Info{
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkTranslated,
 		shared.FeatureFilesystemMinimal,
-		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden,
+		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureNested,
+		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
 		shared.FeatureTTY, shared.FeatureUser,
 		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,
 		shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,

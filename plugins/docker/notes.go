@@ -65,11 +65,6 @@ func notes(p *planner) []shared.Event {
 		out = append(out, shared.Event{Kind: shared.EventDegraded, Message: attribute + ": " + fmt.Sprintf(format, args...),
 			Details: map[string]string{"attribute": attribute}})
 	}
-	for _, m := range p.spec.Table {
-		if m.Access == shared.Overlay {
-			degraded(m.Why, "%s is read-only, because docker has no overlays", m.Path)
-		}
-	}
 	for _, c := range p.options.capAdd {
 		degraded("config.cap_add", "commands that run as root inside have %s", c)
 	}

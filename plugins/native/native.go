@@ -14,7 +14,8 @@ var info = shared.Info{
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkNames,
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
-		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden,
+		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureNested,
+		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
 		// Held where the session has a directory and this machine allows it: Open
 		// refuses what it cannot hold.
 		shared.FeatureOverlay, shared.FeatureSourceFD,

@@ -317,25 +317,6 @@ func TestFakeViolations(t *testing.T) {
 	}
 }
 
-func TestFakeEvents(t *testing.T) {
-	t.Parallel()
-	f := newFake(t)
-	spec := f.spec()
-	spec.Limits = shared.Limits{PIDs: 10, BestEffort: true}
-	spec.Table[0].Access, spec.Table[0].Degradable = shared.Overlay, true
-	process, err := f.open(spec).Start(t.Context(), command(spec, "true"), shared.Stdio{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var told []string
-	for e := range process.Events() {
-		told = append(told, string(e.Kind)+" "+e.Details["path"]+e.Details["limit"])
-	}
-	if want := []string{"limit pids", "degraded " + spec.Table[0].Path}; !slices.Equal(told, want) {
-		t.Errorf("%q", told)
-	}
-}
-
 // Without a session nothing is shared, and nothing is left.
 func TestFakeWithoutSession(t *testing.T) {
 	f := newFake(t)

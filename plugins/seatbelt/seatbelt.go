@@ -18,7 +18,8 @@ var info = shared.Info{
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost,
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
-		shared.FeatureHidden, shared.FeaturePatterns, shared.FeatureTTY, shared.FeatureUser,
+		shared.FeatureHidden, shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
+		shared.FeaturePatterns, shared.FeatureTTY, shared.FeatureUser,
 	},
 	Options: shared.OptionSchema{Attributes: []shared.OptionAttribute{{
 		Name: "violations", Type: shared.OptionBool, Default: json.RawMessage("false"),

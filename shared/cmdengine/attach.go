@@ -123,12 +123,11 @@ func (s *sandbox) planned(cmd *shared.Command) (shared.Plan, error) {
 }
 
 func (s *sandbox) told(cmd *shared.Command) []shared.Event {
-	list := s.unheldEvents()
 	switch {
 	case s.attached.Events != nil:
-		return append(list, s.attached.Events(cmd)...)
+		return s.attached.Events(cmd)
 	case s.engine.config.Events != nil:
-		return append(list, s.engine.config.Events(&s.spec, cmd)...)
+		return s.engine.config.Events(&s.spec, cmd)
 	}
-	return list
+	return nil
 }

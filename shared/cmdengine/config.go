@@ -109,9 +109,8 @@ type Config struct {
 	Attend func(launched *exec.Cmd, emit func(shared.Event)) (ended func())
 
 	// Events are told when a command has started: what is degraded, which
-	// mechanism holds a limit. Times are filled in. They come after what this package tells
-	// itself: the limits that Features lack, overlays that are none, and of a Spec that is
-	// Unconfined the hidden paths.
+	// mechanism holds a limit. Times are filled in. What Features lack the host tells itself
+	// (see [shared.Spec.Without]).
 	Events func(spec *shared.Spec, cmd *shared.Command) []shared.Event
 }
 

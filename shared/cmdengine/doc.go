@@ -16,9 +16,8 @@
 //   - A timeout sends SIGTERM (and SIGCONT, so that a stopped command can act on
 //     it) and, after the grace, kills everything.
 //   - A [shared.Spec] that asks for a feature that [shared.Info] does not list is
-//     refused by name, whatever host it came from; so is an option that its
-//     schema lacks. Without isolation a remap, a tmpfs, an overlay, a user or a limit that
-//     it does not list is refused, too, unless it may degrade; that is told.
+//     refused by name, whatever host it came from, unless the Spec takes less
+//     ([shared.Spec.Without]); so is an option that its schema lacks.
 //   - Close, the context of Start, and a Start that races with Close leave no
 //     process behind.
 //

@@ -49,9 +49,6 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 	if err := admit(&e.config.Info, &spec); err != nil {
 		return nil, err
 	}
-	if err := unheld(&e.config.Info, &spec); err != nil {
-		return nil, err
-	}
 	spec = clone(spec)
 	if e.config.Open != nil {
 		if err := e.config.Open(ctx, &spec); err != nil {
@@ -98,19 +95,8 @@ func admit(info *shared.Info, spec *shared.Spec) error {
 			Hint:    "use an engine that isolates, or have the host's policy allow commands without isolation",
 		}
 	}
-	if missing := info.Features.Missing(spec.Requires()); len(missing) > 0 {
-		if spec.Unconfined {
-			return &shared.Error{
-				Kind: shared.ErrUnsupported, Attribute: "engine",
-				Message: fmt.Sprintf("engine %q isolates and was asked to run without isolation", info.Name),
-				Hint:    "use an engine that does not isolate, or leave the isolation to this one",
-			}
-		}
-		return &shared.Error{
-			Kind: shared.ErrUnsupported, Attribute: missing[0].Attribute,
-			Message: fmt.Sprintf("engine %q cannot hold %s", info.Name, missing[0].Feature),
-			Hint:    "use an engine that can, or leave it out",
-		}
+	if err := shared.Refused(info.Name, spec.Without(info.Features)); err != nil {
+		return err
 	}
 	takesOptions := len(info.Options.Attributes)+len(info.Options.Blocks) > 0
 	if o := bytes.TrimSpace(spec.Options); !takesOptions && len(o) > 0 && string(o) != "{}" && string(o) != "null" {

@@ -23,7 +23,7 @@ func shellLauncher(t *testing.T, script string, change func(*Config)) (sb *sandb
 	t.Helper()
 	dir = t.TempDir()
 	c := Config{
-		Info: shared.Info{Name: "shell", Features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}},
+		Info: shared.Info{Name: "shell", Features: isolates},
 		Init: true,
 		Launch: func(*shared.Spec, *shared.Command) (*exec.Cmd, error) {
 			return &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", script, dir}}, nil
@@ -144,48 +144,6 @@ func TestFilterIsLoaded(t *testing.T) {
 	c.Filter = func(*shared.Spec) ([]byte, error) { return nil, refusal }
 	if _, err := New(c).Open(t.Context(), shared.Spec{}); !errors.Is(err, refusal) {
 		t.Errorf("Open gave %v", err)
-	}
-}
-
-// What an isolating engine does not hold, and may not, is told before what it tells itself.
-func TestUnheldIsTold(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	spec := shared.Spec{
-		Limits: shared.Limits{PIDs: 5, BestEffort: true},
-		Table:  []shared.Entry{{Source: dir, Path: dir, Access: shared.Overlay, Degradable: true}},
-	}
-	own := func() []shared.Event { return []shared.Event{{Kind: shared.EventDegraded, Message: "its own"}} }
-	for name, change := range map[string]func(*Config){
-		"nothing": func(*Config) {},
-		"Events": func(c *Config) {
-			c.Events = func(*shared.Spec, *shared.Command) []shared.Event { return own() }
-		},
-		"Attach": func(c *Config) {
-			c.Attach = func(context.Context, *shared.Spec) (*Attachment, error) {
-				return &Attachment{Events: func(*shared.Command) []shared.Event { return own() }}, nil
-			}
-		},
-	} {
-		c := config(inside)
-		change(&c)
-		sb := open(t, c, spec)
-		cmd := sh("exit 0")
-		var got []string
-		for _, e := range sb.told(&cmd) {
-			got = append(got, string(e.Kind)+" "+e.Message)
-		}
-		plan, err := sb.Plan(t.Context(), cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := []string{`limit limits.pids is not held by engine "inside"`, "degraded " + dir + ` is read-only and has no overlay: engine "inside" makes none`}
-		if name != "nothing" {
-			want = append(want, "degraded its own")
-		}
-		if !slices.Equal(got, want) || len(plan.Notes) != 2 {
-			t.Errorf("%s: told %q, %q", name, got, plan.Notes)
-		}
 	}
 }
 

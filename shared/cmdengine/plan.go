@@ -38,9 +38,6 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 			plan.Argv = append(plan.Argv, PlannedInit()...)
 		}
 	}
-	for _, e := range s.unheldEvents() {
-		plan.Notes = append(plan.Notes, e.Message)
-	}
 	for _, h := range s.holdings {
 		plan.Notes = append(plan.Notes, h.event().Message)
 	}

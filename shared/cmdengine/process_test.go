@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -176,10 +177,7 @@ func TestTerminal(t *testing.T) {
 			wantError(t, err, shared.ErrInvalidSpec, "stdin: is not a terminal")
 		}
 		c := config(mode)
-		c.Info.Features = c.Info.Features[:2]
-		if mode == direct {
-			c.Info.Features = c.Info.Features[:1]
-		}
+		c.Info.Features = slices.DeleteFunc(slices.Clone(c.Info.Features), func(f shared.Feature) bool { return f == shared.FeatureTTY })
 		_, err = open(t, c, specFor(mode)).Start(t.Context(), cmd, shared.Stdio{})
 		wantError(t, err, shared.ErrUnsupported, "tty: ")
 	})

@@ -18,7 +18,7 @@ import (
 
 func TestAdmit(t *testing.T) {
 	t.Parallel()
-	isolating := shared.Info{Name: "e", Features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal}}
+	isolating := shared.Info{Name: "e", Features: isolates}
 	bare := shared.Info{Name: "e", Features: shared.Features{shared.FeatureUnconfined}}
 	withOptions := isolating
 	withOptions.Options.Attributes = []shared.OptionAttribute{{Name: "image", Type: shared.OptionString}}
@@ -230,6 +230,7 @@ func TestAdmitOptions(t *testing.T) {
 	}
 }
 
+// Without isolation a command must not work on other files than it was given, nor without a bound.
 func TestUnheld(t *testing.T) {
 	t.Parallel()
 	mount := func(m shared.Entry) shared.Spec { return shared.Spec{Unconfined: true, Table: []shared.Entry{m}} }
@@ -239,7 +240,6 @@ func TestUnheld(t *testing.T) {
 		attribute string // "" accepts
 	}{
 		"nothing":        {"", shared.Spec{Unconfined: true}, ""},
-		"isolated":       {"", shared.Spec{Limits: shared.Limits{PIDs: 3}}, ""}, // admit's
 		"remap":          {"", mount(shared.Entry{Source: "/a", Path: "/b", Access: shared.ReadOnly}), "table[0]"},
 		"claimed remap":  {shared.FeatureRemap, mount(shared.Entry{Source: "/a", Path: "/b", Access: shared.ReadOnly}), ""},
 		"tmpfs":          {shared.FeatureRemap, mount(shared.Entry{Path: "/b", Access: shared.Private, Why: "x"}), "x"},
@@ -253,7 +253,7 @@ func TestUnheld(t *testing.T) {
 		"best-effort":    {"", shared.Spec{Unconfined: true, Limits: shared.Limits{CPUs: 3, BestEffort: true}}, ""},
 		"the other kind": {shared.FeatureLimitPIDs, shared.Spec{Unconfined: true, Limits: shared.Limits{TempSize: 3}}, "limits.temp_size"},
 	} {
-		err := unheld(&shared.Info{Features: shared.Features{test.claims}}, &test.spec)
+		err := admit(&shared.Info{Features: shared.Features{shared.FeatureUnconfined, test.claims}}, &test.spec)
 		var e *shared.Error
 		if test.attribute == "" && err != nil || test.attribute != "" && (!errors.As(err, &e) || e.Kind != shared.ErrUnsupported || e.Attribute != test.attribute) {
 			t.Errorf("%s: %v, want it to name %q", name, err, test.attribute)

@@ -15,6 +15,7 @@ func specToPB(s *shared.Spec) *pb.Spec {
 	out := &pb.Spec{
 		Sandbox:    wire.Text(s.Sandbox),
 		Unconfined: s.Unconfined,
+		BestEffort: s.BestEffort,
 		Filesystem: pb.Filesystem(s.Filesystem),
 		Table: wire.List(s.Table, func(e shared.Entry) *pb.Entry {
 			return &pb.Entry{

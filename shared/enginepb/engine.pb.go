@@ -43,7 +43,7 @@ const (
 type Filesystem int32
 
 const (
-	Filesystem_FILESYSTEM_MINIMAL Filesystem = 0 // programs, libraries and the harmless part of /etc, read-only; fresh /proc and /dev; an empty private /tmp
+	Filesystem_FILESYSTEM_MINIMAL Filesystem = 0 // programs, libraries and the harmless part of /etc, read-only; fresh /proc and /dev; an empty private /tmp (temp.private)
 	Filesystem_FILESYSTEM_HOST    Filesystem = 1 // the host's tree, read-only, with fresh /proc and /dev, and an empty private /tmp and /run over it
 )
 
@@ -855,6 +855,7 @@ type Spec struct {
 	Protect       [][]byte               `protobuf:"bytes,11,rep,name=protect,proto3" json:"protect,omitempty"`                                         // patterns of what cannot be written: likewise
 	Options       []byte                 `protobuf:"bytes,12,opt,name=options,proto3" json:"options,omitempty"`                                         // a JSON object, or empty
 	Prepare       bool                   `protobuf:"varint,13,opt,name=prepare,proto3" json:"prepare,omitempty"`                                        // keep an empty sandbox for the next command; an engine may do without
+	BestEffort    bool                   `protobuf:"varint,14,opt,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`                // the engine may leave out what of the isolation it does not claim: the host reports it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -976,6 +977,13 @@ func (x *Spec) GetOptions() []byte {
 func (x *Spec) GetPrepare() bool {
 	if x != nil {
 		return x.Prepare
+	}
+	return false
+}
+
+func (x *Spec) GetBestEffort() bool {
+	if x != nil {
+		return x.BestEffort
 	}
 	return false
 }
@@ -2695,7 +2703,7 @@ const file_engine_proto_rawDesc = "" +
 	"\n" +
 	"FactsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf1\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x92\x04\n" +
 	"\x04Spec\x12\x18\n" +
 	"\asandbox\x18\x01 \x01(\tR\asandbox\x12\x1e\n" +
 	"\n" +
@@ -2714,7 +2722,9 @@ const file_engine_proto_rawDesc = "" +
 	" \x03(\fR\x04deny\x12\x18\n" +
 	"\aprotect\x18\v \x03(\fR\aprotect\x12\x18\n" +
 	"\aoptions\x18\f \x01(\fR\aoptions\x12\x18\n" +
-	"\aprepare\x18\r \x01(\bR\aprepare\"\xce\x01\n" +
+	"\aprepare\x18\r \x01(\bR\aprepare\x12\x1f\n" +
+	"\vbest_effort\x18\x0e \x01(\bR\n" +
+	"bestEffort\"\xce\x01\n" +
 	"\x05Entry\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\fR\x06source\x121\n" +

@@ -61,7 +61,7 @@ func infoRule(s *scene) {
 		s.failf("a feature is listed twice")
 	}
 	if first.Features.Has(shared.FeatureUnconfined) {
-		for _, f := range []shared.Feature{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden} {
+		for _, f := range isolation {
 			if first.Features.Has(f) {
 				s.failf("an engine without isolation cannot hold %s", f)
 			}
@@ -105,6 +105,12 @@ func with(e shared.Entry) func(*shared.Spec) {
 	return func(s *shared.Spec) { s.Table = append(s.Table, e) }
 }
 
+// isolation are the features that an engine which does not isolate cannot have.
+var isolation = []shared.Feature{
+	shared.FeatureNetworkNone, shared.FeatureNetworkTCP, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden, shared.FeatureNested,
+	shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
+}
+
 // asks are of what Open must refuse where the engine does not claim it.
 func asks(source string) []ask {
 	return []ask{
@@ -116,6 +122,16 @@ func asks(source string) []ask {
 		{shared.FeatureOverlay, with(shared.Entry{Source: source, Path: source, Access: shared.Overlay, Why: "x"})},
 		{shared.FeatureTmpfs, with(shared.Entry{Path: source, Access: shared.Private, Why: "x"})},
 		{shared.FeatureHidden, with(shared.Entry{Path: source, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "x"})},
+		{shared.FeatureNested, func(s *shared.Spec) {
+			for _, path := range []string{source, source + "/sub"} {
+				s.Table = append(s.Table, shared.Entry{Source: path, Path: path, Access: shared.ReadWrite, Why: "x"})
+			}
+			s.Table[len(s.Table)-1].Access = shared.ReadOnly
+		}},
+		{shared.FeatureHomePrivate, func(s *shared.Spec) { s.Home = "/home/probe" }},
+		{shared.FeatureTempPrivate, func(*shared.Spec) {}}, // every Spec does
+		{shared.FeatureProcessesHidden, func(*shared.Spec) {}},
+		{shared.FeatureKernelFiltered, func(*shared.Spec) {}},
 		{shared.FeatureUser, func(s *shared.Spec) { s.User = &shared.User{UID: 12345, GID: 12345} }},
 		{shared.FeatureLimitMemory, func(s *shared.Spec) { s.Limits.Memory = 1 << 30 }},
 		{shared.FeatureLimitCPUs, func(s *shared.Spec) { s.Limits.CPUs = 1 }},
@@ -131,12 +147,14 @@ func unclaimedRule(s *scene) {
 	for _, ask := range asks(s.shown) {
 		spec := s.spec()
 		// What Unconfined means is that these are not held.
-		meant := spec.Unconfined && slices.Contains([]shared.Feature{
-			shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden}, ask.feature)
+		meant := spec.Unconfined && (ask.feature == shared.FeatureNetworkHost || slices.Contains(isolation, ask.feature))
 		if claims.Has(ask.feature) || meant {
 			continue
 		}
 		ask.change(&spec)
+		if shared.Refused("", spec.Without(claims)) == nil { // what it takes less of
+			spec.BestEffort, spec.Limits.BestEffort = false, false
+		}
 		s.check(string(ask.feature)+" is not claimed", func() { s.refuses(spec, shared.ErrUnsupported) })
 	}
 	// The feature that commands need.

@@ -80,6 +80,7 @@ func TestFeaturesAreCovered(t *testing.T) {
 		shared.FeaturePatterns:          "engines with mounts are given patterns, too, and go by the table",
 		shared.FeatureUnconfined:        "rule open.06",
 		shared.FeatureTTY:               "rule open.03, by a command",
+		shared.FeatureNetworkTCP:        "it is a part of network.none",
 	}
 	asked := map[shared.Feature]bool{}
 	for _, a := range asks("/x") {
@@ -103,13 +104,14 @@ func TestFeaturesAreCovered(t *testing.T) {
 			tried[f] = p.id
 		}
 		if p.tried() && p.only&^onlyLinux == 0 {
-			for _, f := range p.requires(s.layout(p, p.id).asked()) {
+			asked := s.layout(p, p.id).asked()
+			for _, f := range append(p.requires(asked), p.shows(asked)...) {
 				tried[f] = p.id
 			}
 		}
 	}
 	features := declaredFeatures(t)
-	if len(features) < 19 {
+	if len(features) < 25 {
 		t.Fatalf("found %v", features)
 	}
 	for _, f := range features {

@@ -105,7 +105,7 @@ func (m *MacTrial) fill(planted, told *Suite, p *probe) error {
 		m.Volume[name] = scene.path("outside/secret")
 	}
 	t := scene.asked()
-	m.Requires, m.Trial = p.requires(t), t.onMac()
+	m.Requires, m.Trial = append(p.requires(t), slices.DeleteFunc(p.shows(t), func(f shared.Feature) bool { return f == shared.FeatureNetworkTCP })...), t.onMac()
 	if p.where() == controlGranted && !p.works {
 		granted := scene.granted().onMac()
 		m.Granted = &granted

@@ -14,8 +14,7 @@ import (
 // leftoverProbes are about what an engine itself makes on the host, and about
 // paths that are swapped while it looks.
 func leftoverProbes() []probe {
-	isolates := []shared.Feature{shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}
-	hides := append(isolates, shared.FeatureHidden)
+	hides := []shared.Feature{shared.FeatureHidden, shared.FeatureNested}
 	// mountedAt mounts what is shown elsewhere, below the scene's directory.
 	mountedAt := func(places ...string) func(*scene, *trial) {
 		return func(s *scene, t *trial) {
@@ -53,9 +52,9 @@ func leftoverProbes() []probe {
 				return errors.Join(makeDir("outside/dir")(s), linkTo("{outside}/dir", "ws/evil")(s))
 			},
 			trial: mountedAt("ws/evil/made"), act: words{"nothing"}, after: notOnHost("{outside}/dir/made")},
-		{id: "write.70", title: "a source that became a symlink after Open", unmodelled: decidedByEngine, features: isolates, custom: swappedSource},
+		{id: "write.70", title: "a source that became a symlink after Open", unmodelled: decidedByEngine, custom: swappedSource},
 		{id: "write.71", title: "a source that becomes a symlink while commands start", unmodelled: decidedByEngine,
-			features: append(isolates, shared.FeatureSourceFD), custom: racedSource},
+			features: []shared.Feature{shared.FeatureSourceFD}, custom: racedSource},
 		{id: "write.72", title: "a missing destination in the workspace leaves no stub", refusal: true, works: true,
 			trial: mountedAt("ws/new/place"), act: words{"nothing"}, after: notOnHost("{ws}/new")},
 		{id: "write.73", title: "nothing stays mounted on the host", only: onlyLinux, works: true, show: words{"{shown}"}, act: words{"nothing"}, after: func(s *scene) error {

@@ -19,9 +19,8 @@ import (
 // has a session of its own, ignores signals and holds the command's output
 // open, which is how it is noticed.
 func lifetimeProbes() []probe {
-	isolates := []shared.Feature{shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}
 	survivor := func(id, title, kind string, end func(*trial)) probe {
-		return probe{id: id, title: title, features: isolates, unmodelled: decidedByEnd, custom: func(s *scene) { s.outlives(kind, end) }}
+		return probe{id: id, title: title, unmodelled: decidedByEnd, custom: func(s *scene) { s.outlives(kind, end) }}
 	}
 	by := func(sig syscall.Signal) func(*trial) {
 		return func(t *trial) {
@@ -36,7 +35,7 @@ func lifetimeProbes() []probe {
 		survivor("life.04", "a daemon after SIGKILL", "stay", by(syscall.SIGKILL)),
 		survivor("life.05", "a daemon after SIGTERM", "stay", by(syscall.SIGTERM)),
 		survivor("life.06", "a stopped process after the command's exit", "stopped", func(*trial) {}),
-		{id: "life.07", title: "a daemon after Close", unmodelled: decidedByEnd, features: isolates, custom: outlivesClose},
+		{id: "life.07", title: "a daemon after Close", unmodelled: decidedByEnd, custom: outlivesClose},
 		{id: "life.08", title: "handlers of SIGTERM run when the time is up", unmodelled: decidedByEnd, works: true, custom: handlerRuns},
 	}
 }

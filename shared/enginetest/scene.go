@@ -320,6 +320,8 @@ func (s *scene) newTrial() *trial {
 	if s.p.anyView && !claims.Has(shared.FeatureFilesystemMinimal) && claims.Has(shared.FeatureFilesystemHost) {
 		t.Spec.Filesystem = shared.FilesystemHost
 	}
+	// Where an engine claims a part, the probes of that part are tried.
+	t.Spec.BestEffort = s.engine != nil && !s.suite.unconfined && shared.Refused("", t.Spec.Without(claims)) != nil
 	t.Command.Dir = s.ws
 	t.Command.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
 	t.Command.Timeout = actionTimeout
@@ -369,13 +371,17 @@ func (t *trial) setenv(name, value string) {
 // requires is what the engine must claim for the trial to be made.
 func (p *probe) requires(t *trial) []shared.Feature {
 	var list []shared.Feature
-	if t.Spec.Unconfined {
-		if slices.ContainsFunc(t.Spec.Table, func(e shared.Entry) bool { return e.Access == shared.Hidden }) {
+	spec := t.Spec
+	spec.BestEffort = true
+	if spec.Unconfined {
+		if slices.ContainsFunc(spec.Table, func(e shared.Entry) bool { return e.Access == shared.Hidden }) {
 			list = append(list, shared.FeatureHidden)
 		}
 	} else {
-		for _, r := range t.Spec.Requires() {
-			list = append(list, r.Feature)
+		for _, l := range spec.Without(nil) {
+			if !l.Accepted {
+				list = append(list, l.Feature)
+			}
 		}
 	}
 	list = append(list, p.features...)
@@ -387,11 +393,19 @@ func (p *probe) requires(t *trial) []shared.Feature {
 
 // missing is what of a list an engine does not claim.
 func missing(have shared.Features, want []shared.Feature) string {
-	var lacking []string
+	var lacking []shared.Feature
 	for _, f := range want {
-		if !have.Has(f) {
-			lacking = append(lacking, string(f))
+		if !have.Has(f) && !slices.Contains(lacking, f) {
+			lacking = append(lacking, f)
 		}
 	}
-	return strings.Join(lacking, ", ")
+	return joined(lacking)
+}
+
+func joined(list []shared.Feature) string {
+	var texts []string
+	for _, f := range list {
+		texts = append(texts, string(f))
+	}
+	return strings.Join(texts, ", ")
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // Status is how a case went.
@@ -31,10 +33,15 @@ func (s Status) Bad() bool { return s == Leaked || s == Failed || s == ControlFa
 
 // Result is the outcome of one case.
 type Result struct {
-	ID     string `json:"id"`     // of the case: "net.01"; it stays with what it tries
-	Group  Group  `json:"group"`  // what it belongs to
-	Title  string `json:"title"`  // one line for people
-	Status Status `json:"status"` // how it went
+	ID    string `json:"id"`    // of the case: "net.01"; it stays with what it tries
+	Group Group  `json:"group"` // what it belongs to
+	// Feature is what it is evidence of; empty where every engine must hold it.
+	Feature shared.Feature `json:"feature,omitempty"`
+	Title   string         `json:"title"`  // one line for people
+	Status  Status         `json:"status"` // how it went
+	// Found is how a case went that is Skipped since the engine does not claim the feature, and
+	// could be tried all the same.
+	Found  Status `json:"found,omitempty"`
 	Detail string `json:"detail"` // what was found, or why there is nothing to find
 	Millis int64  `json:"millis"` // how long it took
 }
@@ -42,6 +49,9 @@ type Result struct {
 // Results are the outcomes of a suite, in its order.
 type Results struct {
 	Results []Result `json:"results"` // one of each case that was run
+
+	claims shared.Features // of the engine
+	all    bool            // that no case was left out by Options.Run
 }
 
 // Bad are the results that tell of a failure.
@@ -94,8 +104,21 @@ func (r Results) WriteTable(w io.Writer, brief bool) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(w, r.Summary())
-	return err
+	if _, err := fmt.Fprintln(w, r.Summary()); err != nil || !r.all {
+		return err
+	}
+	may, drop := r.Claims()
+	for _, line := range []struct {
+		text string
+		list []shared.Feature
+	}{{"you may claim", may}, {"drop", drop}} {
+		if len(line.list) > 0 {
+			if _, err := fmt.Fprintf(w, "%s: %s\n", line.text, joined(line.list)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // printable keeps what came from inside from acting on a terminal.

@@ -217,6 +217,9 @@ func (s *Suite) Close() error {
 type testCase struct {
 	id, title string
 	group     Group
+	feature   shared.Feature
+	// lacks are features that the engine does not claim and whose case can be tried.
+	lacks string
 	// alone says that no other case may run at the same time.
 	alone bool
 	run   func(ctx context.Context) (Status, string)
@@ -227,12 +230,21 @@ func (s *Suite) cases() []testCase {
 	var list []testCase
 	if !s.options.ContractOnly && (!s.unconfined || s.options.Unconfined) {
 		for _, p := range allProbes() {
-			list = append(list, testCase{id: p.id, title: p.title, group: p.group, run: func(ctx context.Context) (Status, string) { return s.runProbe(ctx, p) }})
+			shows, feature := s.featuresOf(p)
+			lacks := ""
+			if !s.unconfined {
+				lacks = missing(s.info.Features, shows)
+			}
+			list = append(list, testCase{p.id, p.title, p.group, feature, lacks, false, func(ctx context.Context) (Status, string) { return s.runProbe(ctx, p) }})
 		}
 	}
 	if !s.options.ProbesOnly {
 		for _, r := range contractRules() {
-			list = append(list, testCase{r.id, r.title, groupContract, r.alone, func(ctx context.Context) (Status, string) { return s.runRule(ctx, &r) }})
+			var feature shared.Feature
+			if len(r.features) > 0 {
+				feature = r.features[0]
+			}
+			list = append(list, testCase{r.id, r.title, groupContract, feature, "", r.alone, func(ctx context.Context) (Status, string) { return s.runRule(ctx, &r) }})
 		}
 	}
 	return slices.DeleteFunc(list, func(c testCase) bool { return s.options.Run != nil && !s.options.Run.MatchString(c.id) })
@@ -241,7 +253,11 @@ func (s *Suite) cases() []testCase {
 func (s *Suite) runCase(ctx context.Context, c testCase) Result {
 	begin := time.Now()
 	status, detail := c.run(ctx)
-	return Result{ID: c.id, Group: c.group, Title: c.title, Status: status, Detail: detail, Millis: time.Since(begin).Milliseconds()}
+	var found Status
+	if c.lacks != "" && (status == Held || status.Bad()) {
+		found, status, detail = status, Skipped, fmt.Sprintf("%s%s; found: %s: %s", notClaimed, c.lacks, status, detail)
+	}
+	return Result{c.id, c.group, c.feature, c.title, status, found, detail, time.Since(begin).Milliseconds()}
 }
 
 // Run tries everything that was chosen. Done, if not nil, is told of each result as
@@ -284,7 +300,7 @@ func (s *Suite) Run(ctx context.Context, done func(Result)) Results {
 			one(i)
 		}
 	}
-	var all Results
+	all := Results{claims: s.info.Features, all: s.options.Run == nil && !s.options.ContractOnly}
 	for _, r := range results {
 		if r != nil {
 			all.Results = append(all.Results, *r)

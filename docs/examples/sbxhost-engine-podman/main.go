@@ -30,8 +30,9 @@ func engine() shared.Engine {
 		Init: true, ClearsUp: true, Environ: environ,
 		Info: shared.Info{
 			Name: "podman", Version: "0.1.0", Doc: "runs commands in containers of Podman",
-			Features: shared.Features{"network.none", "network.host", "filesystem.minimal", "mount.remap", "mount.tmpfs", "hidden", "tty"},
-			Options:  shared.OptionSchema{Attributes: []shared.OptionAttribute{{Name: "image", Type: "string", Doc: "an image that is on this machine", Required: true}}},
+			Features: shared.Features{"network.none", "network.host", "filesystem.minimal", "mount.remap", "mount.tmpfs", "mount.nested",
+				"hidden", "home.private", "temp.private", "processes.hidden", "kernel.filtered", "tty"},
+			Options: shared.OptionSchema{Attributes: []shared.OptionAttribute{{Name: "image", Type: "string", Doc: "an image that is on this machine", Required: true}}},
 		},
 		Probe: cmdengine.Trial("install podman, and see podman info", environ, podman, "info"),
 		Open:  func(_ context.Context, spec *shared.Spec) error { _, err := words(spec); return err },
