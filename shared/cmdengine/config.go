@@ -2,6 +2,7 @@ package cmdengine
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -90,6 +91,11 @@ type Config struct {
 	// sees to these limits itself.
 	HoldLimits bool
 
+	// LaunchHolds are the limits that the command line of Launch holds, such as that of
+	// systemd-run -p MemoryMax. New refuses a limit among Info.Features that
+	// nothing holds: neither this, nor HoldLimits, Rlimits, Begin or Attach.
+	LaunchHolds shared.Features
+
 	// Scope says whether the init is to keep the command from the host's
 	// abstract unix sockets (see [sandboxinit.Command]). Nil asks for it when the
 	// command has the host's network. An event tells when the kernel cannot.
@@ -115,14 +121,35 @@ type Config struct {
 }
 
 // New makes the engine. It panics if c has none of Launch, Begin with Plan, and
-// Attach, of which one must give or start a command line. The engine is for as long as
+// Attach, of which one must give or start a command line, and if its Features have a limit
+// that nothing in c holds. The engine is for as long as
 // the process lives: the thread that forks for it, which its first command
 // starts, does not end.
 func New(c Config) shared.Engine {
 	if c.Launch == nil && c.Attach == nil && (c.Begin == nil || c.Plan == nil) {
 		panic("cmdengine: Config can start nothing")
 	}
+	for _, f := range c.Info.Features {
+		if !c.holds(f) {
+			panic(fmt.Sprintf("cmdengine: engine %q claims %s, which nothing holds: set HoldLimits with Init for the memory, the processors and the processes, "+
+				"Rlimits with Init for open files, or list it in LaunchHolds if the command line of Launch holds it", c.Info.Name, f))
+		}
+	}
 	return &engine{config: c, forker: newForker()}
+}
+
+// holds says of a limit whether something keeps it.
+func (c *Config) holds(f shared.Feature) bool {
+	own := c.Begin != nil || c.Attach != nil || c.LaunchHolds.Has(f)
+	switch f {
+	case shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs:
+		return own || c.Init && c.HoldLimits
+	case shared.FeatureLimitOpenFiles:
+		return own || c.Init && c.Rlimits != nil
+	case shared.FeatureLimitTempSize:
+		return own || !c.Info.Features.Has(shared.FeatureUnconfined) // with private directories it is a matter of mounts
+	}
+	return true
 }
 
 // PlannedInit is how a Plan shows the words that follow those of Launch when

@@ -119,6 +119,25 @@ func TestUnclaimedFeaturesMustBeRefused(t *testing.T) {
 	}
 }
 
+// A limit that an engine without isolation claims is tried without being asked for.
+func TestClaimedLimitIsTried(t *testing.T) {
+	t.Parallel()
+	for feature, id := range map[shared.Feature]string{shared.FeatureLimitPIDs: "proc.35", shared.FeatureLimitOpenFiles: "proc.38"} {
+		b := opened(func(s *shared.Spec) { s.Limits = shared.Limits{} })
+		b.info = func(i shared.Info) shared.Info {
+			i.Features = append(slices.Clone(i.Features), feature)
+			return i
+		}
+		results := suite(t, breakEngine(b), enginetest.Options{ProbesOnly: true}).Run(t.Context(), nil)
+		if len(results.Results) != 1 || results.Results[0].ID != id || results.Results[0].Status != enginetest.Leaked {
+			t.Errorf("%s: %+v", feature, results)
+		}
+		if _, drop := results.Claims(); !slices.Equal(drop, []shared.Feature{feature}) {
+			t.Errorf("%s: to be dropped are %q", feature, drop)
+		}
+	}
+}
+
 // notIsolation are the probes that a good engine without isolation passes: of
 // what an engine does by itself, and of what the host may protect, such as its
 // first process.

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -96,6 +97,11 @@ func (p *probe) where() control {
 
 // tried says whether it is an action that is tried, and not code of its own.
 func (p *probe) tried() bool { return p.act != nil || p.trial != nil }
+
+// ofLimit says whether it is of a limit, which an engine can hold without isolation.
+func (p *probe) ofLimit() bool {
+	return len(p.features) > 0 && strings.HasPrefix(string(p.features[0]), "limit.")
+}
 
 // only is what a probe makes sense for; zero is everywhere.
 type only uint

@@ -111,7 +111,7 @@ func (s *scene) try() {
 	if status == Held && !p.works && unconfined && p.maybe {
 		s.end(NotApplicable, "not possible on this machine without a sandbox: %s", detail)
 	}
-	if status == Held && !p.works && !unconfined {
+	if status == Held && !p.works && (!unconfined || p.ofLimit()) {
 		// A scene of its own: the attempt may have changed this one.
 		status, detail = s.suite.inScene(s.ctx, p, p.id+"c", probeTimeout, func(fresh *scene) { fresh.checkControl(detail) })
 	}

@@ -228,8 +228,12 @@ type testCase struct {
 // cases are those that the options choose.
 func (s *Suite) cases() []testCase {
 	var list []testCase
-	if !s.options.ContractOnly && (!s.unconfined || s.options.Unconfined) {
+	if !s.options.ContractOnly {
 		for _, p := range allProbes() {
+			// Without isolation, what is claimed all the same is tried: limits.
+			if s.unconfined && !s.options.Unconfined && (!p.ofLimit() || missing(s.info.Features, p.features) != "") {
+				continue
+			}
 			shows, feature := s.featuresOf(p)
 			lacks := ""
 			if !s.unconfined {
