@@ -216,8 +216,18 @@ func breakages() map[string]breakage {
 			}
 			return b
 		}(),
-		"end.10": {events: func(shared.Process) <-chan shared.Event { return make(chan shared.Event) }},
-		"end.11": {close: func(context.Context, shared.Sandbox) error { return nil }},
+		"end.10":           {events: func(shared.Process) <-chan shared.Event { return make(chan shared.Event) }},
+		"end.11":           {close: func(context.Context, shared.Sandbox) error { return nil }},
+		"end.11/hangs":     {close: func(context.Context, shared.Sandbox) error { select {} }},
+		"end.06/hangs":     {wait: func(context.Context, shared.Process) (shared.Result, error) { select {} }},
+		"open.03/hangs":    {open: func(context.Context, shared.Engine, shared.Spec) (shared.Sandbox, error) { select {} }},
+		"command.01/hangs": {close: func(context.Context, shared.Sandbox) error { select {} }},
+		"end.03/gently": {signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error {
+			if sig == syscall.SIGKILL {
+				sig = syscall.SIGTERM
+			}
+			return p.Signal(ctx, sig)
+		}},
 		"end.12": mistold(shared.ErrClosed, wrong),
 		"end.13": {signal: func(ctx context.Context, p shared.Process, _ shared.Signal) error {
 			return p.Signal(ctx, syscall.SIGTERM)

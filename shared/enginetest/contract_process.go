@@ -56,7 +56,7 @@ func (s *scene) launch() *dial.Launched {
 	l, err := s.suite.options.Launch(s.ctx)
 	s.must(err)
 	s.cleanup(l.Kill)
-	s.engine = l
+	s.engine = &timely{l, min(attemptTimeout, s.limit)}
 	return l
 }
 

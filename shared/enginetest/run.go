@@ -182,7 +182,7 @@ func (s *scene) attempt(t *trial) *outcome {
 	if err != nil {
 		return &outcome{refused: err}
 	}
-	defer sandbox.Close(context.WithoutCancel(ctx))
+	defer s.shut(ctx, sandbox)
 	if t.Spec.Prepare {
 		earlier := &trial{Spec: t.Spec, Command: t.Command}
 		earlier.Command.Args = []string{"/bin/true"}

@@ -48,6 +48,7 @@ type scene struct {
 
 	mu       sync.Mutex // a case that does not end may go on while its scene is closed
 	faults   []string
+	hung     error // a sandbox whose Close does not return
 	cleanups []func()
 }
 
@@ -234,7 +235,9 @@ func (s *scene) close() error {
 	for _, f := range slices.Backward(cleanups) {
 		f()
 	}
-	return removeTree(s.dir)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(s.hung, removeTree(s.dir))
 }
 
 // removeTree is os.RemoveAll for what commands may have made unreadable.

@@ -86,6 +86,10 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 	if !hooked.Load() {
 		return nil, errors.New("enginetest: this program's main does not call enginetest.Hook (or enginetest.Main) first")
 	}
+	if options.RuleTimeout <= 0 {
+		options.RuleTimeout = ruleTimeout
+	}
+	engine = &timely{engine, min(attemptTimeout, options.RuleTimeout)}
 	asking, cancel := context.WithTimeoutCause(ctx, attemptTimeout, fmt.Errorf("no answer within %v", attemptTimeout))
 	defer cancel()
 	info, err := engine.Info(asking)
@@ -98,9 +102,6 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 	}
 	if !probe.Ready {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: fmt.Sprintf("%s does not work here: %s", info.Name, probe.Reason), Hint: probe.Fix}
-	}
-	if options.RuleTimeout <= 0 {
-		options.RuleTimeout = ruleTimeout
 	}
 	s := &Suite{engine: engine, info: info, options: options, random: rand.Text()[:10],
 		unconfined: info.Features.Has(shared.FeatureUnconfined)}
