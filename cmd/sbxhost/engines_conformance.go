@@ -64,6 +64,9 @@ func (a *app) enginesTest(fs *flag.FlagSet) func() error {
 		if ctx.Err() != nil {
 			return a.hinted(nil, nil, errInterrupted)
 		}
+		if name, ok := strings.CutPrefix(filepath.Base(fs.Arg(0)), "sbxhost-engine-"); ok {
+			o.Name = name
+		}
 		results, err := testEngine(ctx, command, o)
 		if err != nil && !errors.Is(err, errInterrupted) {
 			return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -155,7 +156,8 @@ func breakages() map[string]breakage {
 	var starts counted
 	starts.limit = 1
 	return map[string]breakage{
-		"open.01": {info: func(i shared.Info) shared.Info { i.Doc = ""; return i }},
+		"open.01":      {info: func(i shared.Info) shared.Info { i.Doc = ""; return i }},
+		"open.01/name": {info: func(i shared.Info) shared.Info { i.Name = "no op"; return i }},
 		"open.02": {info: func(i shared.Info) shared.Info {
 			i.Options.Attributes = []shared.OptionAttribute{{Name: "x", Type: "object", Doc: "x"}}
 			return i
@@ -227,6 +229,20 @@ func breakages() map[string]breakage {
 				sig = syscall.SIGTERM
 			}
 			return p.Signal(ctx, sig)
+		}},
+		"end.08/twice": changed(func(c *shared.Command, _ *shared.Stdio) { c.Timeout *= 2 }),
+		"end.08/grace": changed(func(c *shared.Command, _ *shared.Stdio) { c.Grace *= 2 }),
+		"end.15":       ended(func(r *shared.Result) { r.Duration *= 2 }),
+		"end.15/short": ended(func(r *shared.Result) { r.Duration = 1 }),
+		"command.13": changed(func(c *shared.Command, _ *shared.Stdio) {
+			c.Args = append([]string{"/bin/sh", "-c", `umask 0; exec "$@"`, "sh"}, c.Args...)
+		}),
+		"command.14": {start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+			p, err := s.Start(ctx, cmd, stdio)
+			if err != nil {
+				err = fmt.Errorf("%w: %q", err, cmd.Env)
+			}
+			return p, err
 		}},
 		"end.12": mistold(shared.ErrClosed, wrong),
 		"end.13": {signal: func(ctx context.Context, p shared.Process, _ shared.Signal) error {

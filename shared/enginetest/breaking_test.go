@@ -30,6 +30,10 @@ func suite(t *testing.T, e shared.Engine, o enginetest.Options) *enginetest.Suit
 
 func only(id string) *regexp.Regexp { return regexp.MustCompile("^" + regexp.QuoteMeta(id) + "$") }
 
+func every(ids ...string) *regexp.Regexp {
+	return regexp.MustCompile("^(" + strings.ReplaceAll(strings.Join(ids, "|"), ".", `\.`) + ")$")
+}
+
 // For each rule there is an engine that breaks it, and the kit notices.
 func TestBrokenEnginesAreCaught(t *testing.T) {
 	t.Parallel()

@@ -1,9 +1,13 @@
 package enginetest
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -45,6 +49,26 @@ func commandRules() []rule {
 		}},
 		{id: "command.10", title: "Plan runs nothing, and shows no value of a variable", run: plans},
 		{id: "command.11", title: "commands of one sandbox do not see each other's processes", isolating: true, run: apart},
+		{id: "command.13", title: "the mask of file modes is no weaker, and the priority no higher, than the engine's own", run: maskAndPriority},
+		{id: "command.14", title: "no error tells the value of a variable", run: func(s *scene) {
+			sandbox := s.open()
+			for name, change := range map[string]func(*shared.Command){
+				"no such command":   func(c *shared.Command) { c.Args = []string{"sbxhost-no-such-command"} },
+				"no such directory": func(c *shared.Command) { c.Dir = "/no/such/directory" },
+				"a bad variable":    func(c *shared.Command) { c.Env = append(c.Env, s.canary) },
+				"a terminal":        func(c *shared.Command) { c.TTY = true },
+			} {
+				cmd := s.sh("exit 0")
+				cmd.Env = append(slices.Clone(cmd.Env), "TOKEN="+s.canary)
+				change(&cmd)
+				s.check(name, func() {
+					err := s.notStarted(sandbox, cmd, shared.Stdio{})
+					if strings.Contains(err.Error(), s.canary) {
+						s.failf("the error has it: %s", tail(err.Error()))
+					}
+				})
+			}
+		}},
 		{id: "command.12", title: "a command has its three files and no other, and finds signals neither blocked nor ignored", run: plainProcess},
 	}
 }
@@ -104,6 +128,35 @@ func apart(s *scene) {
 		s.failf("one sees the other")
 	}
 	s.endNow(p)
+}
+
+// maskAndPriority compares what a command inherits of its launcher with this process.
+func maskAndPriority(s *scene) {
+	mask := func(text string) uint64 {
+		n, err := strconv.ParseUint(strings.TrimSpace(text), 8, 32)
+		s.must(err)
+		return n
+	}
+	const ask = "umask; nice"
+	inside := strings.Fields(s.once(s.sh(ask), nil).stdout)
+	text, err := exec.Command("/bin/sh", "-c", ask).Output()
+	s.must(err)
+	outside := strings.Fields(string(text))
+	if len(inside) == 0 || len(outside) == 0 {
+		s.failf("umask says %q inside, and %q outside", inside, outside)
+	}
+	if mask(outside[0])&^mask(inside[0]) != 0 {
+		s.failf("the mask is %s, and the engine's own %s", inside[0], outside[0])
+	}
+	if len(inside) < 2 || len(outside) < 2 {
+		return // there is no program nice
+	}
+	in, err1 := strconv.Atoi(inside[1])
+	out, err2 := strconv.Atoi(outside[1])
+	s.must(errors.Join(err1, err2))
+	if in < out {
+		s.failf("the niceness is %d, and the engine's own %d", in, out)
+	}
 }
 
 // plainProcess is for engines that do not isolate, too, which have no probes.

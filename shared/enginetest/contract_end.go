@@ -58,6 +58,7 @@ func endRules() []rule {
 				s.failf("it ended with %v", r.Status)
 			}
 		}},
+		{id: "end.15", title: "the duration is the command's own", run: durations},
 		{id: "end.14", title: "every signal that can be caught, and stop and continue", run: everySignal},
 	}
 }
@@ -177,6 +178,22 @@ func startContext(s *scene) {
 
 func timeouts(s *scene) {
 	sandbox := s.open()
+	// Not twice of either, which a machine that is slow now can seem to be once.
+	s.check("how long", func() {
+		cmd := s.sh("trap '' TERM; echo" + forever)
+		for cmd.Timeout, cmd.Grace = 600*time.Millisecond, 600*time.Millisecond; ; cmd.Timeout, cmd.Grace = 3*cmd.Timeout, 3*cmd.Grace {
+			o := s.run(sandbox, cmd, nil)
+			most := cmd.Timeout + cmd.Grace + min(cmd.Timeout, cmd.Grace)*9/10
+			switch {
+			case o.Duration < cmd.Timeout+cmd.Grace-50*time.Millisecond:
+				s.failf("it was ended after %v: the timeout is %v and the grace %v", o.Duration, cmd.Timeout, cmd.Grace)
+			case o.Duration <= most:
+				return
+			case 9*cmd.Timeout > s.patience():
+				s.failf("it was ended after %v: the timeout is %v and the grace %v", o.Duration, cmd.Timeout, cmd.Grace)
+			}
+		}
+	})
 	for _, c := range []struct {
 		name, script   string // what it writes says that it is as it should be when the time is up
 		timeout, grace time.Duration
@@ -201,6 +218,17 @@ func timeouts(s *scene) {
 				s.failf("%v, timed out: %v; want %v, %v", o.Status, o.TimedOut, c.want, c.timedOut)
 			}
 		})
+	}
+}
+
+// durations compares what is told with a clock outside and a wait inside.
+func durations(s *scene) {
+	sandbox := s.open()
+	begin := time.Now()
+	o := s.run(sandbox, s.sh("sleep 0.4"), nil)
+	s.exits(o, 0, "")
+	if took := time.Since(begin); o.Duration < 350*time.Millisecond || o.Duration > took {
+		s.failf("it is said to have taken %v; it waits for 400ms, and took %v with all that belongs to it", o.Duration, took)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/dial"
@@ -44,6 +46,9 @@ func RunBinary[T Test[T]](t T, path string, options ...Options) {
 	var o Options
 	if len(options) > 0 {
 		o = options[0]
+	}
+	if name, ok := strings.CutPrefix(filepath.Base(path), "sbxhost-engine-"); ok && o.Name == "" {
+		o.Name = name
 	}
 	if o.Launch == nil {
 		o.Launch = func(ctx context.Context) (*dial.Launched, error) {

@@ -81,6 +81,13 @@ func hiddenProbes() []probe {
 		{id: "read.63", title: "what is shown in a hidden directory can be read", works: true, show: sub, hide: dir, act: words{"read", "{ws}/dir/sub/secret"}},
 		{id: "read.64", title: "what is hidden in what is shown in a hidden directory", show: sub, hide: append(dir, deep...),
 			act: read("{ws}/dir/sub/secret"), grant: unhidden},
+		{id: "read.67", title: "a hidden file, from a terminal", hide: env, act: read("{ws}/.env"), trial: func(_ *scene, t *trial) { t.tty = true }, grant: unhidden},
+		{id: "read.68", title: "a hidden file, from a script", hide: env, act: read("{ws}/.env"), trial: func(_ *scene, t *trial) { t.script = true }, grant: unhidden},
+		{id: "read.69", title: "a hidden file, with the host's network", hide: env, act: read("{ws}/.env"), trial: onHostNetwork, grant: unhidden},
+		{id: "read.70", title: "a hidden file, in the host's view", hide: env, act: read("{ws}/.env"), trial: inHostView, grant: unhidden},
+		{id: "read.71", title: "a hidden file, in a session", prepare: makeDir("session"), hide: env, act: read("{ws}/.env"), trial: func(s *scene, t *trial) {
+			t.Spec.Session = shared.Session{ID: "enginetest-hidden-" + s.suite.random, Dir: s.path("session")}
+		}, grant: unhidden},
 		{id: "read.65", title: "the names in a directory of the host's view that memory covers", only: onlyLinux, trial: overVarLib,
 			act: words{"list", "/var/lib"}, grant: unprotected},
 		{id: "read.66", title: "what is shown in a directory of the host's view that memory covers can be read", only: onlyLinux, works: true, trial: func(s *scene, t *trial) {

@@ -134,6 +134,8 @@ func networkProbes() []probe {
 		onIt("net.22", "packet sockets on the host's network", "socket", "packet"),
 		onIt("net.23", "raw sockets on the host's network", "socket", "raw"),
 		privilegedPorts,
+		{id: "net.25", title: "the host's loopback, from a network that is said to be translated", features: []shared.Feature{shared.FeatureNetworkTranslated},
+			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dial("tcp"), control: controlOutside},
 	}
 }
 

@@ -91,9 +91,9 @@ func processProbes() []probe {
 			shared.Limits{Memory: 256 << 20}, shared.Limits{Memory: 2 << 30}, "allocate", "8", "50"),
 		limit("proc.38", "more open files than the limit", shared.FeatureLimitOpenFiles, shared.Limits{OpenFiles: 64}, shared.Limits{OpenFiles: 256}, "open-files", "100"),
 		{id: "proc.39", title: "more processor time than the limit", unmodelled: decidedByLimits, features: []shared.Feature{shared.FeatureLimitCPUs},
-			trial: limiting(shared.Limits{CPUs: 0.1}), act: words{"burn", "1s", "250ms"}, grant: func(_ *scene, t *trial) {
+			trial: limiting(shared.Limits{CPUs: 0.5}), act: words{"burn", "1200ms", "900ms"}, grant: func(_ *scene, t *trial) {
 				t.Spec.Limits.CPUs = 4
-				t.do("burn", "30s", "250ms") // on a machine that has much else to do
+				t.do("burn", "30s", "900ms") // on a machine that has much else to do
 			}},
 		privileged("proc.40", "raising a limit of resources", "raise-limit"),
 		{id: "proc.41", title: "what another user than the one it is to run as may do", unmodelled: "credentials decide it, and no profile",

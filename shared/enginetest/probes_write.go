@@ -83,6 +83,7 @@ func writeProbes() []probe {
 			trial: showIfThere("ws/sub/deep/file", first("rename", "{ws}/sub/deep", "{ws}/sub/away")), act: words{"append", "{ws}/sub/away/file"}, grant: unprotected},
 		{id: "write.76", title: "another file renamed over a protected one", show: words{"{ws}/sub/deep/file"},
 			act: words{"rename", "{ws}/file", "{ws}/sub/deep/file"}, grant: unprotected},
+		{id: "write.77", title: "a single file that is protected", show: words{"{ws}/sub/deep/file"}, act: words{"append", "{ws}/sub/deep/file"}, grant: writable},
 		{id: "write.19", title: "the workspace itself, when it is shown read-only", trial: workspaceAs(shared.ReadOnly),
 			act: words{"create", "{ws}/new"}, grant: workspaceAs(shared.ReadWrite)},
 		{id: "write.20", title: "a writable mount inside a read-only one can be written", works: true, trial: func(s *scene, t *trial) {

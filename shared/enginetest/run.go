@@ -280,6 +280,9 @@ func (s *scene) command(t *trial) shared.Command {
 	if t.act != nil {
 		cmd.Args = append([]string{s.suite.actor, actorArg}, t.act...)
 		cmd.Env = append(append([]string{}, cmd.Env...), actorEnv)
+		if t.script {
+			cmd.Script = `exec "$@"`
+		}
 	}
 	return cmd
 }

@@ -295,6 +295,8 @@ type trial struct {
 	// first are actions of earlier commands in the same sandbox.
 	first [][]string
 	tty   bool
+	// script has a shell begin what the kit's program does.
+	script bool
 	// during is called when the command has started or, if awaited, when its
 	// action has told how it went.
 	during  func(shared.Process)

@@ -48,6 +48,9 @@ type Options struct {
 	// EngineOptions are the engine's own, as JSON, of each sandbox that is opened: for
 	// an engine that cannot do without, such as one that needs an image.
 	EngineOptions json.RawMessage
+	// Name is what the engine must call itself. [RunBinary] takes it from a program's name,
+	// sbxhost-engine-NAME.
+	Name string
 	// Program is what runs inside: an absolute path of a program whose main calls
 	// [Hook]. Empty is this program itself, which must then be linked statically or
 	// find its libraries in every sandbox.
