@@ -267,33 +267,59 @@ func (c *conn) relay(outer net.Conn) {
 // errReset: the connection that was read from ended by an error.
 var errReset = errors.New("connection reset")
 
-// chunk is after how much the counters know of it.
-const chunk = 1 << 20
+// small is what a buffer takes; more goes through a pipe of the kernel's (splice). Neither
+// is held while nothing comes, but for a pipe in the middle of a bulk that follows large
+// pieces of that size together.
+const (
+	small = 32 << 10
+	bulk  = 4 << 20
+)
+
+var buffers = sync.Pool{New: func() any { return new([small]byte) }}
 
 // pump copies from one connection to another, and passes the end on.
 func pump(to, from net.Conn, count *atomic.Int64) error {
-	err := copyAll(to, from, count)
-	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
-		half.CloseWrite()
-	}
-	return err
-}
-
-func copyAll(to, from net.Conn, count *atomic.Int64) error {
-	limited := io.LimitedReader{R: from}
+	wait, limited, large := readable(from), io.LimitedReader{R: from}, 0
 	for {
-		limited.N = chunk
-		n, err := io.Copy(to, &limited)
+		size, err := wait()
+		var n int64
+		switch {
+		case err != nil:
+		case size > small:
+			if large += size; large > bulk {
+				size = bulk
+			}
+			limited.N = int64(size)
+			n, err = io.Copy(to, &limited)
+		default:
+			large = 0
+			n, err = copyOnce(to, from)
+		}
 		count.Add(n)
 		switch {
+		case err == io.EOF:
+			if half, ok := to.(interface{ CloseWrite() error }); ok {
+				half.CloseWrite()
+			}
+			return nil
 		case err != nil && wasReset(from):
 			return errReset
 		case err != nil:
 			return err
-		case limited.N > 0:
-			return nil
 		}
 	}
+}
+
+// copyOnce copies what one read gives.
+func copyOnce(to, from net.Conn) (int64, error) {
+	buffer := buffers.Get().(*[small]byte)
+	defer buffers.Put(buffer)
+	n, err := from.Read(buffer[:])
+	if n == 0 {
+		return 0, err
+	}
+	n, err = to.Write(buffer[:n])
+	return int64(n), err
 }
 
 func (c *conn) moved() uint64 {

@@ -62,11 +62,14 @@ func (g *greeting) check(r io.Reader, want string) (read []byte, err error) {
 		}
 		n, err := io.ReadAtLeast(r, read[len(read):cap(read)], need)
 		read = read[:len(read)+n]
+		if err == io.EOF && len(read) > 0 {
+			err = io.ErrUnexpectedEOF
+		}
 		if err != nil {
 			return read, err
 		}
 	}
-	if name, ok := egress.Canonical(name); !ok || name != want {
+	if canonical, ok := egress.Canonical(name); !ok || canonical != want {
 		return read, fmt.Errorf(g.differs, shown(name))
 	}
 	return read, nil

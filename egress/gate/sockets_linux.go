@@ -161,6 +161,32 @@ func connectTCP(ctx context.Context, file *os.File, to netip.AddrPort) (net.Conn
 	return c, nil
 }
 
+// readable gives a function that waits until something can be read, or the end of it, and
+// says how much that is.
+func readable(c net.Conn) func() (int, error) {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return func() (int, error) { return 0, nil }
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return func() (int, error) { return 0, err }
+	}
+	var size int
+	var one [1]byte
+	look := func(fd uintptr) bool {
+		if size, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ); size > 0 {
+			return true
+		}
+		_, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		return err != unix.EAGAIN && err != unix.EINTR
+	}
+	return func() (int, error) {
+		err := raw.Read(look)
+		return size, err
+	}
+}
+
 // info is what the kernel knows of a connection; nil if it is none of TCP's.
 func info(c net.Conn) (info *unix.TCPInfo) {
 	tcp, ok := c.(*net.TCPConn)
