@@ -39,14 +39,14 @@ func (g *Gate) newConn(inner net.Conn) *conn {
 	g.mu.Lock()
 	g.conns[c] = struct{}{}
 	g.mu.Unlock()
-	c.stop = context.AfterFunc(g.ctx, c.close)
+	c.stop = context.AfterFunc(g.ctx, func() { c.close(reset) })
 	return c
 }
 
 // end comes after all else.
 func (c *conn) end() {
 	c.stop()
-	c.close()
+	c.close(func(half net.Conn) { half.Close() })
 	c.gate.mu.Lock()
 	delete(c.gate.conns, c)
 	c.gate.mu.Unlock()
@@ -59,13 +59,14 @@ func (c *conn) end() {
 	c.gate.decided(*d)
 }
 
-func (c *conn) close() {
+// close ends both halves.
+func (c *conn) close(end func(half net.Conn)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
-	c.inner.Close()
+	end(c.inner)
 	if c.outer != nil {
-		c.outer.Close()
+		end(c.outer)
 	}
 }
 

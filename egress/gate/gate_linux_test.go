@@ -17,11 +17,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sbxhost/sbxhost/egress"
+	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 )
 
@@ -117,6 +119,8 @@ type world struct {
 // newWorld starts a gate. change may change its configuration.
 func newWorld(t *testing.T, change func(*Config), rules ...string) *world {
 	t.Helper()
+	goroutines, files := runtime.NumGoroutine(), descriptors(t)
+	t.Cleanup(func() { nothingLeft(t, goroutines, files) }) // after all else
 	w := &world{t: t, answers: map[string][]string{}, servers: map[string]string{}}
 	list, err := egress.ParseRules(rules)
 	if err != nil {
@@ -518,7 +522,6 @@ func TestClose(t *testing.T) {
 	if !inside(t) {
 		return
 	}
-	goroutines, files := runtime.NumGoroutine(), descriptors(t)
 	w := newWorld(t, nil, "a.example:7000")
 	w.answer("a.example", public)
 	const size = 2 << 20
@@ -545,7 +548,6 @@ func TestClose(t *testing.T) {
 	if d := w.decision("a.example", 7000, true); d.Sent != size {
 		t.Errorf("%+v", d)
 	}
-	nothingLeft(t, goroutines+1, files+1) // the server listens
 }
 
 func descriptors(t *testing.T) int {
@@ -572,4 +574,380 @@ func nothingLeft(t *testing.T, goroutines, files int) {
 		}
 		runtime.GC()
 	}
+}
+
+// Ten thousand names cost no more than their addresses, and what is too much is told.
+func TestManyNames(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	names := 10_000
+	if testing.Short() {
+		names = 2_500
+	}
+	w := newWorld(t, func(c *Config) { c.Names = names }, "*.b.example:80,7000")
+	w.answer("*.b.example", public)
+	w.serve(public+":7000", echo)
+	before := descriptors(t)
+	seen := map[netip.Addr]bool{}
+	for i := range names {
+		var m dnsmessage.Message
+		if err := m.Unpack(w.Gate.answer(ask(t, fmt.Sprintf("n%d.b.example.", i), dnsmessage.TypeA, nil))); err != nil || len(m.Answers) != 1 {
+			t.Fatalf("%d: %v, error %v", i, m, err)
+		}
+		seen[netip.AddrFrom4(m.Answers[0].Body.(*dnsmessage.AResource).A)] = true
+	}
+	if len(seen) != names || !seen[netip.MustParseAddr("198.18.1.0")] || seen[nameserver().Addr()] {
+		t.Errorf("%d addresses", len(seen))
+	}
+	if got := descriptors(t) - before; got > maxListeners+10 {
+		t.Errorf("%d descriptors", got)
+	}
+	checkReply(t, "one too many", w.Gate.answer(ask(t, "more.b.example.", dnsmessage.TypeA, nil)), 2, netip.Addr{})
+	w.reason("more.b.example", 0, fmt.Sprintf("%d names have been asked for, and no more are given", names))
+	if _, err := net.Dial("tcp", "198.18.1.0:7000"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("of a name asked for long ago: %v", err)
+	}
+	exchange(t, dialName(t, "n0.b.example", 7000), "hello", "hello")
+	exchange(t, dialName(t, fmt.Sprintf("n%d.b.example", names-1), 7000), "hello", "hello")
+}
+
+// What is too much waits, and is not refused.
+func TestManyConnections(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	const most, all = 8, 1000
+	w := newWorld(t, func(c *Config) { c.Connections = most }, "a.example:7000")
+	w.answer("a.example", public)
+	var open, highest atomic.Int64
+	w.serve(public+":7000", func(c *net.TCPConn) {
+		for n := open.Add(1); ; {
+			if old := highest.Load(); n <= old || highest.CompareAndSwap(old, n) {
+				break
+			}
+		}
+		io.Copy(c, c)
+		open.Add(-1)
+	})
+	at := netip.AddrPortFrom(resolve(t, "a.example"), 7000)
+	var wg sync.WaitGroup
+	for range all {
+		wg.Go(func() {
+			c, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(at))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			io.WriteString(c, "hello")
+			c.CloseWrite()
+			if got, err := io.ReadAll(c); string(got) != "hello" {
+				t.Errorf("%q, error %v", got, err)
+			}
+		})
+	}
+	wg.Wait()
+	// A server's connection may last a moment longer than the gate's.
+	if n := highest.Load(); n < 2 || n > 2*most {
+		t.Errorf("%d at once", n)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		w.mu.Lock()
+		n := len(w.told)
+		w.mu.Unlock()
+		if n == all {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d decisions", n)
+		}
+	}
+}
+
+// A hundred connections cost little memory.
+func TestMemory(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil, "a.example:7000")
+	w.answer("a.example", public)
+	w.serve(public+":7000", func(c *net.TCPConn) { // no splice, so that descriptors are the gate's
+		b := make([]byte, 4096)
+		for n, err := c.Read(b); err == nil; n, err = c.Read(b) {
+			c.Write(b[:n])
+		}
+	})
+	at := netip.AddrPortFrom(resolve(t, "a.example"), 7000)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	files := descriptors(t)
+	for range 100 {
+		c := dialAddr(t, at)
+		io.WriteString(c, strings.Repeat("x", 100<<10))
+		if _, err := io.ReadFull(c, make([]byte, 100<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if got := int64(after.HeapAlloc+after.StackInuse) - int64(before.HeapAlloc+before.StackInuse); got > 5<<20 {
+		t.Errorf("%d bytes", got)
+	}
+	runtime.GC() // buffers and pipes that nobody uses
+	// The client's, the gate's two and the server's.
+	if got := descriptors(t) - files; got > 4*100+20 {
+		t.Errorf("%d descriptors", got)
+	}
+}
+
+func TestDeadUpstream(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	var w *world
+	w = newWorld(t, func(c *Config) {
+		c.Dial = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+			if to.Addr().String() == "1.1.1.1" {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return w.dialHost(ctx, to)
+		}
+	}, "a.example:7000", "dead.example:7000", "gone.example:7000", "later.example:7000")
+	w.answer("a.example", "1.1.1.1", "1.1.1.2", public)
+	w.answer("dead.example", "1.1.1.1")
+	w.answer("gone.example", "1.1.1.2", "1.1.1.3")
+	w.serve(public+":7000", echo)
+	exchange(t, dialName(t, "a.example", 7000), "hello", "hello")
+	dialReset(t, netip.AddrPortFrom(resolve(t, "gone.example"), 7000))
+	if d := w.decision("gone.example", 7000, true); !strings.Contains(d.Error, "connection refused") {
+		t.Errorf("%+v", d)
+	}
+	c := dialName(t, "dead.example", 7000)
+	w.Close() // does not wait for ever
+	isReset(t, c)
+	if d := w.decision("dead.example", 7000, true); d.Error == "" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A server that ends a connection by an error does so inside as well, and the other way.
+func TestReset(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil, "a.example:7000,7001")
+	w.answer("a.example", public)
+	w.serve(public+":7000", func(c *net.TCPConn) {
+		c.Read(make([]byte, 1))
+		c.SetLinger(0)
+	})
+	ended := make(chan error, 1)
+	w.serve(public+":7001", func(c *net.TCPConn) {
+		io.WriteString(c, "x")
+		_, err := io.Copy(io.Discard, c)
+		ended <- err
+	})
+	c := dialName(t, "a.example", 7000)
+	io.WriteString(c, "x")
+	isReset(t, c)
+	c = dialName(t, "a.example", 7001)
+	c.Read(make([]byte, 1))
+	c.SetLinger(0)
+	c.Close()
+	if err := <-ended; !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestHostPort(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil, "a.example")
+	w.answer("a.example", public)
+	w.serve("127.0.0.1:5000", echo)
+	w.serve("127.0.0.1:80", echo)
+	w.serve("[::1]:5001", echo)
+	for _, port := range []uint16{5000, 5001, 5002, 80} {
+		if err := w.HostPort(port); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resolve(t, "a.example") // has the gate listen on port 80 for all names
+	for _, port := range []uint16{5000, 5001, 80} {
+		for _, addr := range []netip.Addr{loopback4, loopback6} {
+			exchange(t, dialAddr(t, netip.AddrPortFrom(addr, port)), "hello", "hello")
+		}
+	}
+	if d := w.decision("localhost", 5000, true); d.Sent != 5 || d.Received != 5 || d.Address != "127.0.0.1" {
+		t.Errorf("%+v", d)
+	}
+	dialReset(t, netip.AddrPortFrom(loopback4, 5002))
+	if d := w.decision("localhost", 5002, true); d.Error == "" {
+		t.Errorf("%+v", d)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:5003")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := w.HostPort(5003); err == nil || err.Error() != "port 5003 is in use in the sandbox" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestPublish(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil)
+	publish := func(text string) netip.AddrPort {
+		t.Helper()
+		p, err := egress.ParsePublish(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := w.Publish(p)
+		if err != nil || at.Port() == 0 || at.Addr() != p.Listen.Addr() {
+			t.Fatalf("%v, error %v", at, err)
+		}
+		return at
+	}
+	first, second, third := publish("0:6000"), publish("[::1]:0:6001"), publish("0:6002")
+	for _, inside := range []string{"127.0.0.1:6000", "[::1]:6001"} {
+		l, err := net.Listen("tcp", inside)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go func() {
+			for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+				go func() {
+					defer c.Close()
+					io.Copy(c, c)
+				}()
+			}
+		}()
+	}
+	exchange(t, dialAddr(t, first), "hello", "hello")
+	exchange(t, dialAddr(t, second), strings.Repeat("x", 1<<20), strings.Repeat("x", 1<<20))
+	dialReset(t, third)
+	if _, err := w.Publish(egress.Publish{Listen: first, Inside: 1}); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("%v", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.told) != 0 {
+		t.Errorf("%+v", w.told)
+	}
+}
+
+// A command that listens on a name's port before the gate can does itself no good.
+func TestTaken(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil, "a.example:7000", "b.example:7000,7001")
+	w.answer("a.example", public)
+	w.answer("b.example", public)
+	w.serve(public+":7001", echo)
+	l, err := net.Listen("tcp4", "0.0.0.0:7000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	checkReply(t, "a name without ports", w.Gate.answer(ask(t, "a.example.", dnsmessage.TypeA, nil)), 2, netip.Addr{})
+	w.reason("a.example", 7000, "something in the sandbox listens on port 7000 itself")
+	exchange(t, dialName(t, "b.example", 7001), "hello", "hello")
+	w.reason("b.example", 7000, "something in the sandbox listens on port 7000 itself")
+}
+
+func TestToldOnce(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil, "a.example")
+	for i := range 2 * maxTold {
+		for range 2 {
+			w.Gate.answer(ask(t, fmt.Sprintf("n%d.example.", i), dnsmessage.TypeA, nil))
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.told); n != maxTold+1 || w.told[n-1].Reason != "further refusals are not listed" || w.told[n-2].Name != fmt.Sprintf("n%d.example", maxTold-1) {
+		t.Errorf("%d, the last %+v", n, w.told[n-2:])
+	}
+}
+
+// However many questions come, a bounded number is asked of the host's resolver, and no
+// name twice at once.
+func TestStorm(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	var now, highest, same atomic.Int64
+	full, release := make(chan struct{}), make(chan struct{})
+	w := newWorld(t, func(c *Config) {
+		c.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {
+			if name == "same.b.example" && same.Add(1) > 1 {
+				t.Error("asked again")
+			}
+			n := now.Add(1)
+			defer now.Add(-1)
+			if highest.Store(max(highest.Load(), n)); n == 200 {
+				close(full)
+			}
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return []netip.Addr{netip.MustParseAddr(public)}, nil
+		}
+	}, "*.b.example:7000")
+	c, err := net.Dial("udp", nameserver().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 50 {
+		c.Write(ask(t, "same.b.example.", dnsmessage.TypeA, nil))
+	}
+	for i := range 1000 {
+		c.Write(ask(t, fmt.Sprintf("n%d.b.example.", i), dnsmessage.TypeA, nil))
+	}
+	<-full
+	close(release)
+	c.SetDeadline(time.Now().Add(time.Minute))
+	for range 200 { // the rest may be lost
+		if _, err := c.Read(make([]byte, 1500)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := highest.Load(); n > maxQuestions {
+		t.Errorf("%d at once", n)
+	}
+	w.Close()
+}
+
+// Garbage, by both ways, does no harm.
+func TestGarbage(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil, "a.example:7000")
+	w.answer("a.example", public)
+	for _, network := range []string{"udp", "tcp"} {
+		for _, b := range []string{"", "x", "\x00\x0cx", "\xff\xff" + strings.Repeat("\xff", 1000), strings.Repeat("\x00", 1200)} {
+			c, err := net.Dial(network, nameserver().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.WriteString(c, b)
+			c.Close()
+		}
+	}
+	resolve(t, "a.example")
 }

@@ -172,18 +172,23 @@ func readable(c net.Conn) func() (int, error) {
 	if err != nil {
 		return func() (int, error) { return 0, err }
 	}
-	var size int
-	var one [1]byte
+	var (
+		size   int
+		failed error // an error of the connection is told once
+		one    [1]byte
+	)
 	look := func(fd uintptr) bool {
-		if size, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ); size > 0 {
+		if size, failed = unix.IoctlGetInt(int(fd), unix.SIOCINQ); size > 0 || failed != nil {
 			return true
 		}
-		_, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		return err != unix.EAGAIN && err != unix.EINTR
+		_, _, failed = unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		return failed != unix.EAGAIN && failed != unix.EINTR
 	}
 	return func() (int, error) {
-		err := raw.Read(look)
-		return size, err
+		if err := raw.Read(look); err != nil {
+			return 0, err
+		}
+		return size, failed
 	}
 }
 
