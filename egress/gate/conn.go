@@ -238,7 +238,15 @@ func (c *conn) relay(outer net.Conn) {
 		return
 	}
 	sent, received := make(chan error, 1), make(chan error, 1)
-	c.gate.wg.Go(func() { sent <- pump(outer, c.inner, &c.sent) })
+	c.gate.wg.Go(func() {
+		err := pump(outer, c.inner, &c.sent)
+		sent <- err
+		// A command that has only ended its own direction still hears the server. Without one,
+		// a server that says nothing would keep the connection open for ever.
+		if err == nil && gone(c.inner) {
+			reset(outer)
+		}
+	})
 	c.gate.wg.Go(func() { received <- pump(c.inner, outer, &c.received) })
 	closing := c.gate.closing.Done()
 	for both := 2; both > 0; {

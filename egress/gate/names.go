@@ -73,6 +73,9 @@ func (ns *names) behind(fake netip.Addr) *name {
 func (ns *names) settle(n *name, most int) (netip.Addr, bool) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
+	if other := ns.byName[n.name]; other != nil && other.fake.IsValid() {
+		return other.fake, true // n was forgotten meanwhile
+	}
 	if !n.fake.IsValid() {
 		const first, all = 198<<24 | 18<<16 | 1<<8, 1<<17 - 1<<8
 		if len(ns.byFake) >= min(most, all) {
@@ -103,6 +106,9 @@ func (g *Gate) lookup(ctx context.Context, n *name) error {
 	defer n.mu.Unlock()
 	if time.Now().Before(n.until) {
 		return n.err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()

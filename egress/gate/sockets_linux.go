@@ -192,6 +192,29 @@ func readable(c net.Conn) func() (int, error) {
 	}
 }
 
+// gone waits until there is nothing at a connection's other side any more, after its end
+// was read. It is false if that ended in order, or if somebody here closed the connection.
+func gone(c net.Conn) bool {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return false
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return false
+	}
+	code := 0
+	// The kernel wakes who waits when a probe (keepalive) finds nobody.
+	err = raw.Read(func(fd uintptr) bool {
+		if !wasReset(c) {
+			return false
+		}
+		code, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
+		return true
+	})
+	return err == nil && code != 0
+}
+
 // info is what the kernel knows of a connection; nil if it is none of TCP's.
 func info(c net.Conn) (info *unix.TCPInfo) {
 	tcp, ok := c.(*net.TCPConn)

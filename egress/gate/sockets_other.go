@@ -30,5 +30,6 @@ func connectTCP(_ context.Context, file *os.File, _ netip.AddrPort) (net.Conn, e
 
 func acceptWaiting(*net.TCPListener) (*net.TCPConn, error) { return nil, errElsewhere }
 func readable(net.Conn) func() (int, error)                { return func() (int, error) { return 0, nil } }
+func gone(net.Conn) bool                                   { return false }
 func wasReset(net.Conn) bool                               { return false }
 func delivered(net.Conn) uint64                            { return 0 }
