@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/shared"
@@ -329,11 +327,7 @@ func TestHungEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pid := range enginesSince(t, before) {
-		syscall.Kill(pid, syscall.SIGSTOP)
-		// Its threads stop one by one, and the last could still serve the kill.
-		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
-			t.Fatal(err)
-		}
+		stop(t, pid)
 	}
 	cancel()
 	within(t, "Wait", func() {

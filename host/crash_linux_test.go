@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -220,44 +220,52 @@ func TestManyInARow(t *testing.T) {
 	}
 }
 
-// engineOf finds the engine of a command that runs in a sandbox of its own: it has
-// started the launcher, and that the init.
-func engineOf(t *testing.T, word string) int {
+// withEngine gives a host with an engine of its own among those of the tests that run beside
+// this one, and what finds the engine's process. Neither its parent nor its children tell: the
+// holder of a session outlives it.
+func withEngine(t *testing.T, change func(*host.Options)) (h *host.Host, engine func() int) {
 	t.Helper()
-	pid := 0
-	if !eventually(func() bool {
-		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-		for _, line := range lines {
-			if text, err := os.ReadFile(line); err == nil && string(text) == "sleep\x00"+word+"\x00" {
-				pid, _ = strconv.Atoi(filepath.Base(filepath.Dir(line)))
+	mark := "TMPDIR=" + t.TempDir()
+	h = newHost(t, func(o *host.Options) {
+		o.Environ = append(os.Environ(), mark)
+		change(o)
+	})
+	return h, func() int {
+		t.Helper()
+		for pid := range children(t, os.Getpid()) {
+			environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // of a dead one it is empty
+			if slices.Contains(strings.Split(string(environ), "\x00"), mark) {
+				return pid
 			}
 		}
-		return pid != 0
-	}) {
-		t.Fatal("the command does not run")
+		t.Fatal("no engine runs")
+		return 0
 	}
-	for range 3 {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pid, _ = strconv.Atoi(strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))[1])
+}
+
+// stop stops a process of ours. Its threads stop one by one, and the last could still serve
+// what it is asked: kill a command, or start one.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
 	}
-	return pid
+	if err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A command that begins once its engine is dead has a new one, whether the host knows of that
 // death yet or not.
 func TestDeadEngine(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, nil)
-	for i := range 20 {
-		word := fmt.Sprintf("2000.%d%d", os.Getpid(), i)
-		cmd := h.Command(t.Context(), "fast", "sleep", word)
+	h, running := withEngine(t, func(*host.Options) {})
+	for range 20 {
+		cmd := h.Command(t.Context(), "fast", "sleep", "1000")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		engine := engineOf(t, word)
+		engine := running()
 		if err := cmd.Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -287,16 +295,11 @@ func TestDeadEngine(t *testing.T) {
 // its context, and the next command has a new engine.
 func TestStoppedEngine(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, func(o *host.Options) {
+	h, engine := withEngine(t, func(o *host.Options) {
 		o.Session.Once = true
 		o.Sandboxes["fast"] = host.Definition{Engine: "native", Limits: host.Limits{Grace: 100 * time.Millisecond}}
 	})
-	word := 0
-	command := func(ctx context.Context) (*host.Cmd, string) {
-		word++
-		text := fmt.Sprintf("1000.%d%d", os.Getpid(), word)
-		return h.Command(ctx, "fast", "sleep", text), text
-	}
+	command := func(ctx context.Context) *host.Cmd { return h.Command(ctx, "fast", "sleep", "1000") }
 	const bound = 5 * time.Second
 	in := func(what string, limit time.Duration, do func() error) error {
 		t.Helper()
@@ -306,20 +309,17 @@ func TestStoppedEngine(t *testing.T) {
 		}
 		return err
 	}
-	stop := func() {
+	stopIdle := func() {
 		t.Helper()
-		cmd, word := command(t.Context())
+		cmd := command(t.Context())
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		engine := engineOf(t, word)
 		if err := cmd.Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		cmd.Wait()
-		if err := syscall.Kill(engine, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		stop(t, engine())
 	}
 	next := func() {
 		t.Helper()
@@ -328,7 +328,7 @@ func TestStoppedEngine(t *testing.T) {
 		}
 	}
 
-	cmd, text := command(t.Context())
+	cmd := command(t.Context())
 	var out strings.Builder
 	for timeout := 300 * time.Millisecond; ; timeout *= 4 {
 		cmd.Timeout = timeout
@@ -340,41 +340,41 @@ func TestStoppedEngine(t *testing.T) {
 		if !errors.Is(err, host.ErrTimedOut) || timeout > 10*time.Second { // on a busy machine it has not begun
 			t.Fatal(err)
 		}
-		cmd, text = command(t.Context())
+		cmd = command(t.Context())
 	}
-	syscall.Kill(engineOf(t, text), syscall.SIGSTOP)
+	stop(t, engine())
 	if err := in("a running command", bound, cmd.Wait); !errors.Is(err, host.ErrTimedOut) || !strings.Contains(err.Error(), "did not answer in time") {
 		t.Errorf("a running command: %v", err)
 	}
 	next()
 
-	cmd, text = command(t.Context())
+	cmd = command(t.Context())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	syscall.Kill(engineOf(t, text), syscall.SIGSTOP)
+	stop(t, engine())
 	in("a kill", bound, func() error { cmd.Signal(syscall.SIGKILL); return cmd.Wait() })
 	next()
 
-	stop()
-	cmd, _ = command(t.Context())
+	stopIdle()
+	cmd = command(t.Context())
 	cmd.Timeout = 200 * time.Millisecond
 	if err := in("a start in time", bound, cmd.Start); !errors.Is(err, host.ErrTimedOut) || !strings.Contains(err.Error(), "while engine") {
 		t.Errorf("a start: %v", err)
 	}
 	next()
 
-	stop()
+	stopIdle()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	cmd, _ = command(ctx)
+	cmd = command(ctx)
 	if err := in("a start in a context", bound, cmd.Start); err != context.DeadlineExceeded {
 		t.Errorf("a start: %v", err)
 	}
 	next()
 
-	stop()
-	cmd, _ = command(t.Context())
+	stopIdle()
+	cmd = command(t.Context())
 	started := make(chan error)
 	go func() { started <- cmd.Start() }()
 	in("Close", bound, h.Close)
