@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 		serveNothing(os.Args[1])
 	}
 	builtins = host.ServeBuiltin(native.New(), bwrap.New(), noop.New())
+	if root := os.Getenv(countedEnv); root != "" {
+		runCounted(root)
+		return
+	}
 	if os.Getenv(hostProcessEnv) != "" {
 		runHostProcess()
 		return

@@ -1,0 +1,81 @@
+package host_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/host"
+)
+
+// An initialiser of this program, as an embedder has some. It notes that it ran in a file beside
+// the program, where there is one: the init of a sandbox has no variables.
+var _ = func() bool {
+	self, err := os.Executable()
+	if err != nil || filepath.Base(self) != "program" {
+		return false
+	}
+	f, err := os.OpenFile(filepath.Join(filepath.Dir(self), "count"), os.O_WRONLY|os.O_APPEND, 0)
+	if err == nil {
+		f.WriteString("x")
+		f.Close()
+	}
+	return true
+}()
+
+// countedEnv names the workspace of a program that runs as many commands as its argument says.
+const countedEnv = "SBXHOST_TEST_COUNTED"
+
+func runCounted(root string) {
+	n, _ := strconv.Atoi(os.Args[1])
+	h, err := host.New(ctxBackground, host.Options{Builtins: builtins, Workspace: host.WorkspaceOptions{Root: root},
+		Sandboxes: map[string]host.Definition{"fast": {Engine: "native"}}, OneShot: true}) // which prepares nothing: the number is exact
+	if err == nil {
+		for range n {
+			if err = h.Command(ctxBackground, "fast", "true").Run(); err != nil {
+				break
+			}
+		}
+		h.Close()
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// With sbxhost-init beside a program, its initialisers run for itself, for its engine and for the
+// holder, and for no command. Without it, they run for each.
+func TestInitialisersRunOncePerEngine(t *testing.T) {
+	t.Parallel()
+	requireBwrap(t)
+	self, err := os.ReadFile("/proc/self/exe")
+	must(t, err)
+	top := realTemp(t)
+	must(t, os.Chmod(top, 0o755))
+	// This program can serve as the init, too, and does not count under that name.
+	must(t, os.Mkdir(top+"/beside", 0o755), os.WriteFile(top+"/beside/sbxhost-init", self, 0o755))
+	for where, perCommand := range map[string]int{"alone": 1, "beside": 0} {
+		dir := top + "/" + where
+		must(t, os.MkdirAll(dir, 0o755), os.WriteFile(dir+"/program", self, 0o755), os.MkdirAll(top+"/project", 0o755))
+		runs := func(commands int) int {
+			must(t, os.WriteFile(dir+"/count", nil, 0o666), os.Chmod(dir+"/count", 0o666))
+			cmd := exec.Command(dir+"/program", strconv.Itoa(commands))
+			cmd.Env = append(os.Environ(), countedEnv+"="+top+"/project")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", where, err, out)
+			}
+			text, err := os.ReadFile(dir + "/count")
+			must(t, err)
+			return bytes.Count(text, []byte("x"))
+		}
+		one, four := runs(1), runs(4)
+		if one < 2 || four-one != 3*perCommand {
+			t.Errorf("%s: initialisers ran %d times for one command and %d for four", where, one, four)
+		}
+	}
+}
