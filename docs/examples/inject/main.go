@@ -1,5 +1,5 @@
-// Inject is a program with an engine that runs inside of itself, as tests and
-// programs with mechanisms of their own have it.
+// Inject is a program with engines that run inside of itself: one of its own, as tests
+// have it, and the engine native.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"os/exec"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
@@ -24,16 +25,19 @@ func plain() shared.Engine {
 }
 
 func main() {
+	host.ServeBuiltin() // no engines: native executes this program for its inits alone
 	ctx := context.Background()
 	h, err := host.New(ctx, host.Options{
-		Inject:    map[string]shared.Engine{"plain": plain()},
-		Sandboxes: map[string]host.Definition{"test": {Engine: "plain"}},
+		Inject:    map[string]shared.Engine{"plain": plain(), "native": native.New()},
+		Sandboxes: map[string]host.Definition{"test": {Engine: "plain"}, "safe": {Engine: "native"}},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	defer h.Close()
-	out, err := h.Command(ctx, "test", "echo", "hi").Output()
-	fmt.Printf("%s%v\n", out, err)
+	for _, sandbox := range []string{"test", "safe"} {
+		out, err := h.Command(ctx, sandbox, "uname", "-n").Output()
+		fmt.Printf("%s: %s%v\n", sandbox, out, err)
+	}
 }
