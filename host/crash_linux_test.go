@@ -434,16 +434,15 @@ func TestNothingIsLoggedAfterClose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			output := &closedLog{}
-			h := newHost(t, func(o *host.Options) {
+			h, running := withEngine(t, func(o *host.Options) {
 				o.Session.Once = true
 				o.Logger = hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: output})
 			})
-			word := fmt.Sprintf("1000.%d%s", os.Getpid(), map[string]string{"running": "1", "killed": "2", "hung": "3"}[name])
-			cmd := h.Command(t.Context(), "fast", "sleep", word)
+			cmd := h.Command(t.Context(), "fast", "sleep", "1000")
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			engine := engineOf(t, word)
+			engine := running()
 			syscall.Kill(engine, signal)
 			h.Close()
 			output.mu.Lock()
