@@ -45,7 +45,7 @@ func (s *hookedSandbox) Start(ctx context.Context, cmd shared.Command, stdio sha
 // slowHost gives a Host whose engine's Start says that it was entered and waits
 // for release, or, with honest, for the end of its context.
 func slowHost(t *testing.T, honest bool) (h *host.Host, entered, release chan struct{}) {
-	entered, release = make(chan struct{}, 1), make(chan struct{})
+	entered, release = make(chan struct{}, 8), make(chan struct{})
 	engine := &hookedEngine{Engine: noop.New(), start: func(ctx context.Context) error {
 		entered <- struct{}{}
 		if !honest {

@@ -388,17 +388,20 @@ func TestStoppedEngine(t *testing.T) {
 func TestStartLeftBehind(t *testing.T) {
 	t.Parallel()
 	h, entered, release := slowHost(t, false)
-	cmd := h.Command(t.Context(), "", "sleep", "1000")
-	cmd.Timeout = 100 * time.Millisecond
-	cmd.Events = func(shared.Event) { t.Error("an event after Start") }
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	var cmd *host.Cmd
+	var out io.ReadCloser
+	for timeout := 100 * time.Millisecond; len(entered) == 0; timeout *= 4 { // on a busy machine it is over before the engine is asked
+		cmd = h.Command(t.Context(), "", "sleep", "1000")
+		cmd.Timeout = timeout
+		cmd.Events = func(shared.Event) { t.Error("an event after Start") }
+		var err error
+		if out, err = cmd.StdoutPipe(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); !errors.Is(err, host.ErrTimedOut) {
+			t.Fatalf("got %v", err)
+		}
 	}
-	if err := cmd.Start(); !errors.Is(err, host.ErrTimedOut) {
-		t.Errorf("got %v", err)
-	}
-	<-entered
 	if _, err := out.Read(make([]byte, 1)); err == nil {
 		t.Error("the pipe is open")
 	}
