@@ -51,7 +51,7 @@ try "sbxhost exec -c 'echo >config.hcl'"
 echo
 echo "== It ends when it should, and its exit status is its own."
 try "sbxhost exec -c 'exit 7'"
-try 'sbxhost exec -timeout 1s -- sleep 60'
+try 'sbxhost exec -timeout 3s -- sleep 60'
 try 'sbxhost exec -- no-such-command'
 echo
 echo "== Every mount and every variable has a reason (-v lists each)."
