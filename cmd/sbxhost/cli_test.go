@@ -227,6 +227,44 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// What commands would lack is told at once, and where a machine has no such engine, that is
+// a warning.
+func TestValidateTries(t *testing.T) {
+	t.Parallel()
+	lacking := "sandbox \"fast\" {\n  engine = \"bwrap\"\n  bind_paths = [{ host = \"/nosuch/a\" },\n    { host = \"/nosuch/b\" }]\n  limits {\n    memory = \"1GiB\"\n    pids   = 9\n  }\n}\n"
+	for _, tt := range []struct {
+		name             string
+		engine           *fakeEngine
+		config           string
+		errors, warnings int
+		lines            []int
+		usable           bool
+	}{
+		{"usable", &fakeEngine{}, fastConfig, 0, 0, nil, true},
+		{"lacking", &fakeEngine{}, lacking, 4, 0, []int{3, 4, 6, 7}, false},
+		{"broken", &fakeEngine{broken: true}, fastConfig, 0, 1, []int{2}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			a, out, errs, path := testApp(t, tt.engine, tt.config)
+			if status := a.run([]string{"validate", "-config", path, "-json"}); status != min(tt.errors, 1)*statusFailed {
+				t.Errorf("status %d: %s", status, errs)
+			}
+			var v validation
+			if err := json.Unmarshal(out.Bytes(), &v); err != nil {
+				t.Fatal(err)
+			}
+			var lines []int
+			for _, d := range v.Diagnostics {
+				lines = append(lines, d.Range.Start.Line)
+			}
+			if v.ErrorCount != tt.errors || v.WarningCount != tt.warnings || !slices.Equal(lines, tt.lines) || len(v.Sandboxes) != 1 || !v.Sandboxes[0].Tried || v.Sandboxes[0].Usable != tt.usable {
+				t.Errorf("%s", out)
+			}
+		})
+	}
+}
+
 func TestInitAndFmt(t *testing.T) {
 	t.Parallel()
 	a, out, errs, _ := testApp(t, nil, "")
