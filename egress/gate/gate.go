@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -51,7 +52,8 @@ type Decision struct {
 type Config struct {
 	Rules   egress.Rules
 	Sockets Sockets
-	// Lookup asks the host's resolver; nil: net.DefaultResolver.
+	// Lookup asks the host's resolver; nil: net.DefaultResolver, without its search domains
+	// for a name that has a dot.
 	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
 	// Dial connects outside of the sandbox, to addresses of names and to the host's loopback
 	// (HostPort); nil: net.Dialer.
@@ -107,7 +109,7 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 	}
 	if config.Lookup == nil {
 		config.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {
-			return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", absolute(name))
 		}
 	}
 	if config.Dial == nil {
@@ -142,9 +144,21 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 	return g, nil
 }
 
-// own are the addresses of the machine's interfaces.
+// absolute keeps the host's resolver from trying a name below its search domains, where it
+// is another name. A name of one part has no other meaning.
+func absolute(name string) string {
+	if strings.Contains(name, ".") {
+		return name + "."
+	}
+	return name
+}
+
+// own are the addresses of the machine's interfaces. If they cannot be told, any could be.
 func own() (list []netip.Prefix) {
-	addrs, _ := net.InterfaceAddrs()
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
+	}
 	for _, a := range addrs {
 		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
 			addr := prefix.Addr().Unmap()

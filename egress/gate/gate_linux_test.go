@@ -990,3 +990,100 @@ func TestGone(t *testing.T) {
 	}
 	w.decision("a.example", 7000, true)
 }
+
+// What still waits for a place when the command ends goes out as well.
+func TestCloseDrainsWhatWaits(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	const all = 30
+	w := newWorld(t, func(c *Config) { c.Connections = 1 }, "a.example:7000")
+	w.answer("a.example", public)
+	got, first, begin := make(chan string, all), make(chan struct{}, all), make(chan struct{})
+	w.serve(public+":7000", func(c *net.TCPConn) {
+		first <- struct{}{}
+		<-begin
+		text, _ := io.ReadAll(c)
+		got <- string(text)
+	})
+	at := netip.AddrPortFrom(resolve(t, "a.example"), 7000)
+	for i := range all {
+		c := dialAddr(t, at)
+		fmt.Fprintf(c, "message %d", i)
+		c.Close()
+	}
+	<-first
+	done := make(chan struct{})
+	go func() {
+		w.Close()
+		close(done)
+	}()
+	<-w.closing.Done()
+	close(begin)
+	<-done
+	seen := map[string]bool{}
+	for range all {
+		seen[<-got] = true
+	}
+	for i := range all {
+		if !seen[fmt.Sprintf("message %d", i)] {
+			t.Errorf("message %d is lost", i)
+		}
+	}
+	if err := w.HostPort(5000); !errors.Is(err, context.Canceled) && !errors.Is(err, net.ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+	if _, err := w.Publish(egress.Publish{Listen: netip.AddrPortFrom(loopback4, 0), Inside: 1}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// A resolver that fails for a while takes nothing back that it has said.
+func TestResolverFails(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	var w *world
+	var broken atomic.Bool
+	w = newWorld(t, func(c *Config) {
+		c.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {
+			if broken.Load() {
+				return nil, &net.DNSError{Err: "server misbehaving", Name: name, IsTemporary: true}
+			}
+			return w.lookupHost(ctx, name)
+		}
+	}, "a.example:7000", "b.example:7000")
+	w.answer("a.example", public)
+	w.serve(public+":7000", echo)
+	fake := resolve(t, "a.example")
+	again := func() {
+		n := w.names.byName["a.example"]
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.until = time.Now()
+	}
+	broken.Store(true)
+	again()
+	exchange(t, dialName(t, "a.example", 7000), "hello", "hello")
+	checkReply(t, "no answer", w.Gate.answer(ask(t, "b.example.", dnsmessage.TypeA, nil)), 2, netip.Addr{})
+	if d := w.decision("b.example", 0, true); !strings.Contains(d.Error, "server misbehaving") {
+		t.Errorf("%+v", d)
+	}
+	broken.Store(false)
+	w.mu.Lock()
+	delete(w.answers, "a.example")
+	w.mu.Unlock()
+	again()
+	dialReset(t, netip.AddrPortFrom(fake, 7000))
+	if d := w.decision("a.example", 7000, true); d.Error != "" { // the first was in order
+		t.Errorf("%+v", d)
+	}
+	missing(t, "a.example")
+}
+
+func TestAbsolute(t *testing.T) {
+	t.Parallel()
+	if got := absolute("a.example") + " " + absolute("nas"); got != "a.example. nas" {
+		t.Error(got)
+	}
+}
