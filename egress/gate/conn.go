@@ -114,14 +114,13 @@ func (g *Gate) serveName(c *conn) {
 		var err error
 		c.inner.SetReadDeadline(time.Now().Add(greetingTimeout))
 		first, err = greeting.check(c.inner, n.name)
+		var broken *net.OpError
 		switch {
-		case err == io.EOF && len(first) == 0:
-			c.quiet = true // it was opened, and closed again
-			return
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			c.refused(fmt.Sprintf("the connection did not name its server within %v", greetingTimeout))
 			return
-		case errors.Is(err, io.ErrUnexpectedEOF):
+		case err == io.EOF || err == io.ErrUnexpectedEOF || errors.As(err, &broken):
+			c.quiet = len(first) == 0 // it was opened, and closed again
 			c.refused("the connection ended before it named its server")
 			return
 		case err != nil:

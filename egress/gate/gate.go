@@ -96,6 +96,7 @@ type Gate struct {
 	log      log
 	progress atomic.Uint64 // anything that gets on
 
+	listening sync.Mutex
 	mu        sync.Mutex
 	listeners map[netip.AddrPort]*listener
 	conns     map[*conn]struct{}

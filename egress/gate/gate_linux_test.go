@@ -852,6 +852,43 @@ func TestPublish(t *testing.T) {
 	}
 }
 
+// Names that are asked for at once share what listens for all of them.
+func TestNamesAtOnce(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, func(c *Config) {
+		c.Sockets = func(ctx context.Context, kind Kind) (*os.File, error) {
+			runtime.Gosched()
+			return sockets(ctx, kind)
+		}
+	}, "*.b.example:80,7000")
+	w.answer("*.b.example", public)
+	before := descriptors(t)
+	var wg sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range 100 {
+		wg.Go(func() {
+			<-begin
+			checkReply(t, "at once", w.Gate.answer(ask(t, fmt.Sprintf("n%d.b.example.", i%10), dnsmessage.TypeAAAA, nil)), 0, netip.Addr{})
+			var m dnsmessage.Message
+			if err := m.Unpack(w.Gate.answer(ask(t, fmt.Sprintf("n%d.b.example.", i%10), dnsmessage.TypeA, nil))); err != nil || len(m.Answers) != 1 {
+				t.Errorf("%v, error %v", m, err)
+			}
+		})
+	}
+	close(begin)
+	wg.Wait()
+	if got := descriptors(t) - before; got != 11 {
+		t.Errorf("%d descriptors for 10 names and port 80", got)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.told) != 0 {
+		t.Errorf("%+v", w.told)
+	}
+}
+
 // A command that listens on a name's port before the gate can does itself no good.
 func TestTaken(t *testing.T) {
 	if !inside(t) {

@@ -30,6 +30,8 @@ type listener struct {
 
 // listen listens inside of the sandbox, if the gate does not already do.
 func (g *Gate) listen(at netip.AddrPort, serve func(*conn)) error {
+	g.listening.Lock() // one at a time, or two would listen on one port
+	defer g.listening.Unlock()
 	g.mu.Lock()
 	l := g.listeners[at]
 	if l != nil {
