@@ -426,6 +426,17 @@ func TestHost(t *testing.T) {
 	dialReset(t, netip.AddrPortFrom(loopback4, 80))
 }
 
+// expire makes the gate forget what a name's real addresses are.
+func (w *world) expire(name string) (fake netip.Addr) {
+	w.names.mu.Lock()
+	n := w.names.byName[name]
+	w.names.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.until = time.Now()
+	return n.fake
+}
+
 // The checks are about each address that is dialled, each time.
 func TestPrivate(t *testing.T) {
 	if !inside(t) {
@@ -463,13 +474,11 @@ func TestRebinding(t *testing.T) {
 	exchange(t, dialName(t, "a.example", 7000), "hello", "hello")
 	w.answer("a.example", "10.0.0.1")
 	exchange(t, dialName(t, "a.example", 7000), "hello", "hello") // what was checked
-	n := w.names.byName["a.example"]
-	n.mu.Lock()
-	n.until = time.Now()
-	n.mu.Unlock()
-	dialReset(t, netip.AddrPortFrom(n.fake, 7000))
+	dialReset(t, netip.AddrPortFrom(w.expire("a.example"), 7000))
 	w.reason("a.example", 7000, "10.0.0.1 is private (RFC 1918)")
 	missing(t, "a.example")
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, to := range w.dialled {
 		if to.Addr().String() != public {
 			t.Errorf("dialled %v", to)
@@ -713,14 +722,14 @@ func TestDeadUpstream(t *testing.T) {
 	if !inside(t) {
 		return
 	}
-	var w *world
-	w = newWorld(t, func(c *Config) {
+	w := newWorld(t, func(c *Config) {
+		dial := c.Dial
 		c.Dial = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 			if to.Addr().String() == "1.1.1.1" {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			return w.dialHost(ctx, to)
+			return dial(ctx, to)
 		}
 	}, "a.example:7000", "dead.example:7000", "gone.example:7000", "later.example:7000")
 	w.answer("a.example", "1.1.1.1", "1.1.1.2", public)
@@ -1085,27 +1094,21 @@ func TestResolverFails(t *testing.T) {
 	if !inside(t) {
 		return
 	}
-	var w *world
 	var broken atomic.Bool
-	w = newWorld(t, func(c *Config) {
+	w := newWorld(t, func(c *Config) {
+		lookup := c.Lookup
 		c.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {
 			if broken.Load() {
 				return nil, &net.DNSError{Err: "server misbehaving", Name: name, IsTemporary: true}
 			}
-			return w.lookupHost(ctx, name)
+			return lookup(ctx, name)
 		}
 	}, "a.example:7000", "b.example:7000")
 	w.answer("a.example", public)
 	w.serve(public+":7000", echo)
 	fake := resolve(t, "a.example")
-	again := func() {
-		n := w.names.byName["a.example"]
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.until = time.Now()
-	}
 	broken.Store(true)
-	again()
+	w.expire("a.example")
 	exchange(t, dialName(t, "a.example", 7000), "hello", "hello")
 	checkReply(t, "no answer", w.Gate.answer(ask(t, "b.example.", dnsmessage.TypeA, nil)), 2, netip.Addr{})
 	if d := w.decision("b.example", 0, true); !strings.Contains(d.Error, "server misbehaving") {
@@ -1115,7 +1118,7 @@ func TestResolverFails(t *testing.T) {
 	w.mu.Lock()
 	delete(w.answers, "a.example")
 	w.mu.Unlock()
-	again()
+	w.expire("a.example")
 	dialReset(t, netip.AddrPortFrom(fake, 7000))
 	if d := w.decision("a.example", 7000, true); d.Error != "" { // the first was in order
 		t.Errorf("%+v", d)
