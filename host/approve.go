@@ -57,7 +57,8 @@ type ApprovalRequest struct {
 	SessionTTL time.Duration
 	// Remembers is false where an approval can be for this once alone.
 	Remembers bool
-	// Warnings are what a person should know of the store.
+	// Warnings are what a person should know of the store, and of what the command
+	// cannot have without its sandbox.
 	Warnings []string
 
 	environ []string
@@ -277,6 +278,9 @@ func (c *Cmd) request(ctx context.Context, opened *openSandbox) (ApprovalRequest
 		Sandbox: opened.name, Args: c.Args, Script: c.Script, Dir: command.Dir, Workspace: c.host.Root(),
 		SessionTTL: c.host.sessionTTL(), Remembers: c.host.options.Approvals.Store != nil,
 		environ: c.exactEnv(), defined: definedEnv(&opened.def, c.host.options.Workspace.Env),
+	}
+	if slices.Contains(c.notes, machinesTemp) {
+		r.Warnings = append(r.Warnings, machinesTemp)
 	}
 	for _, entry := range r.environ {
 		r.Env = append(r.Env, envName(entry))

@@ -455,6 +455,9 @@ func (h *Host) workdir(opened *openSandbox, dir string) (string, error) {
 	return path, nil
 }
 
+// machinesTemp is told of a command that is not confined, where /tmp is the session's inside.
+const machinesTemp = view.OriginTemp + ": without a sandbox /tmp is this machine's; the session's is TMPDIR"
+
 // envInput is what the environment of a command in a sandbox is computed from.
 func (c *Cmd) envInput(ctx context.Context, opened *openSandbox, planning bool) (in env.Input) {
 	h, spec := c.host, &opened.resolved.Spec
@@ -466,6 +469,9 @@ func (c *Cmd) envInput(ctx context.Context, opened *openSandbox, planning bool) 
 	}
 	in.Credentials, c.notes = h.machine.Credentials(ctx, opened.def.Credentials, planning)
 	if spec.Unconfined {
+		if in.Temp = h.machine.Workspace.TempAlias(); in.Temp != "" {
+			c.notes = append(c.notes, machinesTemp)
+		}
 		in.UsablePath = func(dir string) bool {
 			way := facts.Follow(dir)
 			planted, _ := h.commandsWrite([]string{filepath.Clean(dir), way.End})

@@ -37,6 +37,7 @@ type stubEngine struct {
 	mu      sync.Mutex
 	runs    []string
 	dirs    []string // that they were to run in
+	envs    [][]string
 	options []string // that sandboxes were opened with
 	prepare []bool   // likewise
 	closed  int      // sandboxes
@@ -114,6 +115,7 @@ func (s stubSandbox) Start(_ context.Context, cmd shared.Command, stdio shared.S
 	}
 	s.runs = append(s.runs, strings.Join(cmd.Args, " "))
 	s.dirs = append(s.dirs, cmd.Dir)
+	s.envs = append(s.envs, cmd.Env)
 	return stubProcess{}, nil
 }
 
@@ -433,6 +435,47 @@ func TestUnsandboxedRunsInTheWorkspace(t *testing.T) {
 			}
 			if text, err := os.ReadFile(log); err != nil || tt.want != "" && !strings.Contains(string(text), `"dir":"`+tt.want+`"`) {
 				t.Errorf("%s: logged %s, %v", name, text, err)
+			}
+		}
+	}
+}
+
+// With Workspace.Temp, what runs without a sandbox finds the session's files by TMPDIR, and who
+// is asked is told that /tmp is another one.
+func TestUnsandboxedHasTheSessionsTemp(t *testing.T) {
+	t.Parallel()
+	for name, def := range map[string]host.Definition{"noop": {Engine: "noop"}, "fallback": {}, "escalated": {}, "own": {Env: map[string]string{"TMPDIR": "/own"}}} {
+		for _, temp := range []bool{true, false} {
+			s := stubs{platform: brokenStub(), noop: noopStub()}
+			var asked []host.ApprovalRequest
+			h := s.host(t, def, func(o *host.Options) {
+				o.Workspace.Temp, o.Session.Dir, o.Approvals.AllowBypass = temp, realTemp(t), true
+				o.Environ = append(o.Environ, "TMPDIR=/callers")
+				o.Approver = answering(policy.ApprovedOnce, &asked)
+			})
+			cmd := h.Command(t.Context(), "", "make")
+			cmd.NoSandbox = name == "escalated"
+			if err := cmd.Run(); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			want := "TMPDIR=/callers"
+			if temp {
+				at, err := h.Workspace().ResolveForWrite("/tmp/x")
+				must(t, err)
+				want = "TMPDIR=" + filepath.Dir(at)
+			}
+			if name == "own" {
+				want = "TMPDIR=/own"
+			}
+			if len(s.noop.envs) != 1 || !slices.Contains(s.noop.envs[0], want) {
+				t.Errorf("%s: %q, want %s", name, s.noop.envs, want)
+			}
+			const said = "workspace.temp: without a sandbox /tmp is this machine's; the session's is TMPDIR"
+			if slices.Contains(cmd.Report().Degraded, said) != temp {
+				t.Errorf("%s: reported %q", name, cmd.Report().Degraded)
+			}
+			if len(asked) > 0 && slices.Contains(asked[0].Warnings, said) != temp || (len(asked) == 0) != (name == "noop") {
+				t.Errorf("%s: asked %+v", name, asked)
 			}
 		}
 	}

@@ -56,21 +56,6 @@ func program(t *testing.T, path string) string {
 	return path
 }
 
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// realTemp is a temporary directory without symlinks in its path, as on macOS.
-func realTemp(t *testing.T) string {
-	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
-	return dir
-}
-
 func TestInstalledEngines(t *testing.T) {
 	t.Parallel()
 	first, second := realTemp(t), realTemp(t)

@@ -2,14 +2,11 @@ package host_test
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
-
-	"github.com/sbxhost/sbxhost/host"
 )
 
 // An initialiser of this program, as an embedder has some. It notes that it ran in a file beside
@@ -26,27 +23,6 @@ var _ = func() bool {
 	}
 	return true
 }()
-
-// countedEnv names the workspace of a program that runs as many commands as its argument says.
-const countedEnv = "SBXHOST_TEST_COUNTED"
-
-func runCounted(root string) {
-	n, _ := strconv.Atoi(os.Args[1])
-	h, err := host.New(ctxBackground, host.Options{Builtins: builtins, Workspace: host.WorkspaceOptions{Root: root},
-		Sandboxes: map[string]host.Definition{"fast": {Engine: "native"}}, OneShot: true}) // which prepares nothing: the number is exact
-	if err == nil {
-		for range n {
-			if err = h.Command(ctxBackground, "fast", "true").Run(); err != nil {
-				break
-			}
-		}
-		h.Close()
-	}
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-}
 
 // With sbxhost-init beside a program, its initialisers run for itself, for its engine and for the
 // holder, and for no command. Without it, they run for each.

@@ -2,9 +2,11 @@ package host_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -47,6 +49,21 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// realTemp is a temporary directory without symlinks in its path, as on macOS.
+func realTemp(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	return dir
+}
+
 const hostProcessEnv = "SBXHOST_TEST_HOST"
 
 // runHostProcess is the main of such a program.
@@ -69,4 +86,25 @@ func runHostProcess() {
 		h.Close()
 	}
 	fmt.Fprintln(os.Stderr, "end:", err)
+}
+
+// countedEnv names the workspace of a program that runs as many commands as its argument says.
+const countedEnv = "SBXHOST_TEST_COUNTED"
+
+func runCounted(root string) {
+	n, _ := strconv.Atoi(os.Args[1])
+	h, err := host.New(ctxBackground, host.Options{Builtins: builtins, Workspace: host.WorkspaceOptions{Root: root},
+		Sandboxes: map[string]host.Definition{"fast": {Engine: "native"}}, OneShot: true}) // which prepares nothing: the number is exact
+	if err == nil {
+		for range n {
+			if err = h.Command(ctxBackground, "fast", "true").Run(); err != nil {
+				break
+			}
+		}
+		h.Close()
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
 }

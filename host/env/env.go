@@ -90,6 +90,8 @@ type Input struct {
 	OtherWorktrees bool
 	UsablePath     func(dir string) bool // nil: all are
 	UsableTemp     func(dir string) bool
+	// Temp is what the command gets as TMPDIR in the place of the caller's; empty for none.
+	Temp string
 }
 
 // environment is one in the making.
@@ -233,7 +235,9 @@ func (e *environment) cleanPlaces(in *Input) {
 	if dirs, ok := e.values["PATH"]; ok || in.UsablePath != nil {
 		e.set("PATH", cleanPath(dirs, in.UsablePath), OriginBuiltin)
 	}
-	if dir, ok := e.values["TMPDIR"]; ok && in.UsableTemp != nil && !in.UsableTemp(dir) {
+	if in.Temp != "" {
+		e.set("TMPDIR", in.Temp, view.OriginTemp)
+	} else if dir, ok := e.values["TMPDIR"]; ok && in.UsableTemp != nil && !in.UsableTemp(dir) {
 		delete(e.values, "TMPDIR") // it does not exist inside, and programs trust it blindly
 	}
 }
