@@ -34,7 +34,7 @@ type Record struct {
 
 	Sandbox   string   `json:"sandbox"`
 	Engine    string   `json:"engine"`                   // as it calls itself
-	Program   *Program `json:"engine_program,omitempty"` // nil: a part of the host's own
+	Program   *Program `json:"engine_program,omitempty"` // nil: the host's own
 	Workspace string   `json:"workspace"`
 
 	// For EventDecision.

@@ -11,7 +11,7 @@ type Report struct {
 	Sandbox string
 	Engine  string // as it calls itself
 	// EngineProgram is what was executed as that; nil for an engine that is part of this
-	// program.
+	// program or was installed with it.
 	EngineProgram *EngineProgram
 	Decision      string // "sandboxed", "unsandboxed" or "denied"; empty: it did not come to that
 	Rule          string // which rule decided

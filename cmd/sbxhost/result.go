@@ -26,7 +26,7 @@ type result struct {
 	Rule     string `json:"rule"`     // which rule decided
 	Reason   string `json:"reason"`   // why, for people
 
-	// Program is what was executed as the engine; null for one that is part of sbxhost.
+	// Program is what was executed as the engine; null for one of sbxhost's own.
 	Program *programResult `json:"engine_program"`
 
 	// Outcome is "exited", "signaled", "timed_out" or "failed": the sandbox
@@ -74,7 +74,7 @@ type result struct {
 type programResult struct {
 	Name   string `json:"name"` // by which definitions call the engine
 	Path   string `json:"path"`
-	SHA256 string `json:"sha256"` // empty for the engines that are installed with sbxhost
+	SHA256 string `json:"sha256"`
 }
 
 // limitResult says how one limit was held.

@@ -34,8 +34,8 @@ type Engine struct {
 	shared.Engine
 	Info   shared.Info // what it says of itself
 	Source string      // where it came from, for people
-	// Program is what was executed; nil for an engine that this program serves itself, that
-	// is injected, or that somebody else has started.
+	// Program is what was executed; nil for an engine that is part of this program or was
+	// installed with it, that is injected, or that somebody else has started.
 	Program *Program
 
 	process *dial.Launched // nil for an injected or attached engine
@@ -51,8 +51,8 @@ type Engine struct {
 type Program struct {
 	Name string // by which definitions call the engine, whatever it calls itself
 	Path string // of the host, resolved
-	// SHA256 is its checksum when it was started, in lower case hexadecimal. It is empty for
-	// the engines that are installed with this program, and where the file cannot be read.
+	// SHA256 is its checksum when it was started, in lower case hexadecimal; empty where the
+	// file cannot be read.
 	SHA256 string
 }
 

@@ -70,13 +70,14 @@ func (p *program) command() (cmd *exec.Cmd, release func(), err error) {
 	}, nil
 }
 
-// recorded is the program as it is told of; nil for this program itself.
+// recorded is the program as it is told of; nil for one that was installed with this one, and
+// has its version.
 func (p *program) recorded() *Program {
-	if p.self {
+	if !p.others {
 		return nil
 	}
 	r := &Program{Name: p.name, Path: p.path, SHA256: p.sha256}
-	if r.SHA256 == "" && p.others {
+	if r.SHA256 == "" {
 		r.SHA256, _ = Checksum(p.path)
 	}
 	return r
