@@ -36,7 +36,9 @@ func serveDebug(engine Engine, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
-	s := newServer(engine, hclog.New(&hclog.LoggerOptions{Level: logLevel(), Output: stderr}))
+	logger := hclog.New(&hclog.LoggerOptions{Level: logLevel(), Output: stderr})
+	takeLog(logger)
+	s := newServer(engine, logger)
 	reattach := wire.Reattach{Protocol: wire.Handshake.ProtocolVersion, PID: os.Getpid(), Token: rand.Text()}
 	l, err := s.listen(dir, reattach.Token)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -40,8 +41,10 @@ const shutdownTime = 10 * time.Second
 // version, and with -debug it serves until it is interrupted, for a host that
 // is told by the variable SBXHOST_REATTACH_ENGINES.
 //
-// Its logs go to stderr, one JSON object a line, as go-plugin's hosts expect, and what
-// the engine itself prints to os.Stdout goes there, too. Standard input becomes the null
+// Its logs go to stderr, one JSON object a line, as go-plugin's hosts expect. An author
+// logs by package log: a text that begins with [DEBUG], [WARN] or [ERROR] has that level, any other
+// is info, and the variable SBXHOST_LOG says from which level on, warn where it is not set. What the engine
+// itself prints to os.Stderr or os.Stdout goes there, too, and hosts take it for debug. Standard input becomes the null
 // device. Descriptors that the process was started with are not inherited by what it
 // starts. Hosts have it started with GOMAXPROCS=1: an engine that computes in this
 // process can set it to more from a goroutine of its own.
@@ -54,11 +57,18 @@ func Serve(engine Engine) {
 		os.Exit(introduce(engine, os.Args, os.Stdout, os.Stderr))
 	}
 	log := hclog.New(&hclog.LoggerOptions{Level: logLevel(), Output: os.Stderr, JSONFormat: true})
+	takeLog(log)
 	if err := serve(engine, log); err != nil {
 		log.Error("the engine cannot start", "error", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// takeLog has what the engine's author logs by package log be a part of the engine's own log.
+func takeLog(logger hclog.Logger) {
+	log.SetFlags(0)
+	log.SetOutput(logger.StandardWriter(&hclog.StandardLoggerOptions{InferLevels: true}))
 }
 
 // serve serves the host that started this process until that, or its host's end.

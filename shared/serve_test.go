@@ -7,13 +7,16 @@ import (
 	"fmt"
 	. "github.com/sbxhost/sbxhost/shared"
 	"io"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/sbxhost/sbxhost/shared/dial"
 	"github.com/sbxhost/sbxhost/shared/wire"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -28,6 +31,8 @@ func TestMain(m *testing.M) {
 		Serve(&testEngine{})
 	case "early":
 		Serve(early{&testEngine{}})
+	case "chatty":
+		Serve(chatty{&testEngine{}})
 	case "host":
 		if err := doomedHost(); err != nil {
 			fmt.Println("host:", err)
@@ -35,6 +40,61 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
+}
+
+// chatty says something in each way.
+type chatty struct{ *testEngine }
+
+func (c chatty) Probe(ctx context.Context) (Probe, error) {
+	log.Print("[WARN] careful")
+	log.Print("by the way")
+	fmt.Fprintln(os.Stderr, "to stderr")
+	fmt.Println("to stdout")
+	return c.testEngine.Probe(ctx)
+}
+
+// What an engine's author logs reaches the host's log, at its level.
+func TestAuthorsLog(t *testing.T) {
+	t.Parallel()
+	for level, want := range map[string]string{
+		"":      "[DEBUG] to stderr|[DEBUG] to stdout|[WARN] careful",
+		"debug": "[DEBUG] to stderr|[DEBUG] to stdout|[INFO] by the way|[WARN] careful",
+	} {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = []string{roleEnv + "=chatty", "SBXHOST_LOG=" + level}
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		l, err := dial.Launch(t.Context(), cmd, dial.LaunchOptions{Logger: hclog.New(&hclog.LoggerOptions{Output: w, Level: hclog.Debug, DisableTime: true})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Probe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.Kill()
+		l.Log() // which waits for the end of it
+		w.Close()
+		all, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(string(all)) {
+			for _, said := range []string{"careful", "by the way", "to stderr", "to stdout"} {
+				if strings.Contains(line, said) {
+					word, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+					got = append(got, word+" "+said)
+				}
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, "|") != want {
+			t.Errorf("at level %q: %q\n%s", level, got, all)
+		}
+	}
 }
 
 // early writes a line when it need not go on.

@@ -75,6 +75,12 @@ type Config struct {
 	// not need the engine for that. One that takes longer than [ClearingUp] is killed.
 	ClearsUp bool
 
+	// NoPIDNamespace says, with Init, that the launcher makes no pid namespace. The end of the
+	// launcher then ends nothing: the init is left to kill all that the command has started, when
+	// the engine dies, too. A fork bomb can outrun it, and what kills the init
+	// frees the rest, so New refuses [shared.FeatureProcessesHidden] with it.
+	NoPIDNamespace bool
+
 	// Filter gives, with Init, the program for system calls that the init loads for
 	// the command, on top of what the launcher has loaded: package seccomp's, for
 	// one. Nil loads none. It is asked in Open, whose error it may give.
@@ -121,13 +127,17 @@ type Config struct {
 }
 
 // New makes the engine. It panics if c has none of Launch, Begin with Plan, and
-// Attach, of which one must give or start a command line, and if its Features have a limit
-// that nothing in c holds. The engine is for as long as
+// Attach, of which one must give or start a command line, and if its Features have what
+// c cannot hold: a limit that nothing holds, or hidden processes without a pid namespace. The engine is for as long as
 // the process lives: the thread that forks for it, which its first command
 // starts, does not end.
 func New(c Config) shared.Engine {
 	if c.Launch == nil && c.Attach == nil && (c.Begin == nil || c.Plan == nil) {
 		panic("cmdengine: Config can start nothing")
+	}
+	if c.NoPIDNamespace && c.Info.Features.Has(shared.FeatureProcessesHidden) {
+		panic(fmt.Sprintf("cmdengine: engine %q claims %s and has NoPIDNamespace: a command that kills the init then leaves processes behind",
+			c.Info.Name, shared.FeatureProcessesHidden))
 	}
 	for _, f := range c.Info.Features {
 		if !c.holds(f) {
@@ -137,6 +147,10 @@ func New(c Config) shared.Engine {
 	}
 	return &engine{config: c, forker: newForker()}
 }
+
+// initEnds says that the init, and not the end of its launcher, ends what the command has
+// started.
+func (c *Config) initEnds() bool { return c.ClearsUp || c.NoPIDNamespace }
 
 // holds says of a limit whether something keeps it.
 func (c *Config) holds(f shared.Feature) bool {

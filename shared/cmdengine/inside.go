@@ -214,7 +214,7 @@ func (s *sandbox) launchIn(ctx context.Context, group *cgroup.Group, c *Launch, 
 		return nil, err
 	}
 	r := &insideRun{
-		name: name, clearsUp: s.engine.config.ClearsUp,
+		name: name, clearsUp: s.engine.config.initEnds(),
 		launcher: process, stderr: stderr, group: group, exited: make(chan struct{}),
 	}
 	r.InitRun = InitRun{Conn: sandboxinit.NewConn(engineEnd), Gone: r.exited,
@@ -239,7 +239,7 @@ func (s *sandbox) launchIn(ctx context.Context, group *cgroup.Group, c *Launch, 
 // fork starts launchers as the engine's own children, in group where the kernel can.
 func (s *sandbox) fork(base *syscall.SysProcAttr, group *cgroup.Group) Spawner {
 	return func(_ context.Context, path string, argv []string, files []*os.File, _ *os.File) (Launched, error) {
-		attr := sysProcAttr(base, s.credential, s.engine.config.ClearsUp)
+		attr := sysProcAttr(base, s.credential, s.engine.config.initEnds())
 		var process *os.Process
 		err := group.Start(attr, func() (err error) {
 			// Variables here are read outside the sandbox. Not nil, which

@@ -344,3 +344,16 @@ func TestNewRefusesLimitsThatNothingHolds(t *testing.T) {
 		}
 	}
 }
+
+// An engine cannot claim that nothing outlives a command and make no pid namespace.
+func TestNewRefusesHiddenProcessesWithoutNamespace(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if said, _ := recover().(string); !strings.Contains(said, "NoPIDNamespace") {
+			t.Errorf("New says %q", said)
+		}
+	}()
+	c := config(inside)
+	c.NoPIDNamespace = true
+	New(c)
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/dial"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 	"google.golang.org/grpc"
@@ -399,6 +400,15 @@ const roleEnv = "SBXHOST_TEST_BROKEN"
 // brokenInside is what TestMain serves.
 func brokenInside(role string) shared.Engine {
 	switch role {
+	case "no pid namespace":
+		return cmdengine.New(cmdengine.Config{
+			Info: shared.Info{Name: "plain", Version: "1", Doc: "makes no namespace",
+				Features: shared.Features{shared.FeatureFilesystemHost, shared.FeatureFilesystemMinimal, shared.FeatureNetworkNone}},
+			Init: true, NoPIDNamespace: true,
+			Launch: func(*shared.Spec, *shared.Command) (*exec.Cmd, error) {
+				return &exec.Cmd{Path: "/usr/bin/env", Args: []string{"env", "--"}}, nil
+			},
+		})
 	case "keeps files":
 		return breakEngine(changed(func(*shared.Command, *shared.Stdio) {
 			syscall.Open("/", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
@@ -434,20 +444,23 @@ func brokenInside(role string) shared.Engine {
 	return noop.New()
 }
 
+// startBroken starts this program as a broken engine.
+func startBroken(self, name string) func(ctx context.Context) (*dial.Launched, error) {
+	return func(ctx context.Context) (*dial.Launched, error) {
+		cmd := exec.Command(self)
+		cmd.Env = []string{roleEnv + "=" + name}
+		release, err := enginetest.PlantDescriptor(cmd)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		return dial.Launch(ctx, cmd, dial.LaunchOptions{KeepSocket: true})
+	}
+}
+
 // brokenProcesses are engines whose process breaks a rule.
 func brokenProcesses(self string) map[string]func(ctx context.Context) (*dial.Launched, error) {
-	role := func(name string) func(ctx context.Context) (*dial.Launched, error) {
-		return func(ctx context.Context) (*dial.Launched, error) {
-			cmd := exec.Command(self)
-			cmd.Env = []string{roleEnv + "=" + name}
-			release, err := enginetest.PlantDescriptor(cmd)
-			if err != nil {
-				return nil, err
-			}
-			defer release()
-			return dial.Launch(ctx, cmd, dial.LaunchOptions{KeepSocket: true})
-		}
-	}
+	role := func(name string) func(ctx context.Context) (*dial.Launched, error) { return startBroken(self, name) }
 	launch := func(script string) func(ctx context.Context) (*dial.Launched, error) {
 		return func(ctx context.Context) (*dial.Launched, error) {
 			return dial.Launch(ctx, exec.Command("/bin/sh", "-c", script, self), dial.LaunchOptions{KeepSocket: true})

@@ -134,3 +134,29 @@ func TestPartsAreTried(t *testing.T) {
 		}
 	}
 }
+
+// Without a pid namespace the init ends what a command leaves behind, when its engine is
+// killed, too.
+func TestWithoutPIDNamespace(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := enginetest.Options{Launch: startBroken(self, "no pid namespace"),
+		Run: every("life.01", "life.02", "life.03", "life.04", "life.05", "life.06", "life.07", "process.01", "process.02", "process.03")}
+	l, err := o.Launch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Kill)
+	r := suite(t, l, o).Run(t.Context(), nil)
+	for _, one := range r.Results {
+		if one.Status != enginetest.Held && one.Found != enginetest.Held {
+			t.Errorf("%+v", one)
+		}
+	}
+	if len(r.Results) != 10 {
+		t.Errorf("%d results", len(r.Results))
+	}
+}
