@@ -30,20 +30,28 @@ func (l *Loss) Event(engine string) Event {
 }
 
 // Refused is the error for the first of some losses that is not accepted, and for all
-// others of its attribute; nil where all are.
+// others of its attribute; nil where all are. It names the features that the rest take, too.
 func Refused(engine string, losses []Loss) error {
 	i := slices.IndexFunc(losses, func(l Loss) bool { return !l.Accepted })
 	if i < 0 {
 		return nil
 	}
-	var what, features []string
+	var what, features, others []string
 	for _, l := range losses[i:] {
-		if l.Attribute == losses[i].Attribute && !l.Accepted {
+		switch {
+		case l.Accepted:
+		case l.Attribute == losses[i].Attribute:
 			what, features = append(what, l.What), append(features, string(l.Feature))
+		case !slices.Contains(others, string(l.Feature)):
+			others = append(others, string(l.Feature))
 		}
 	}
+	nor := ""
+	if len(others) > 0 {
+		nor = ", nor " + strings.Join(others, ", ") + ", which is asked for, too"
+	}
 	return &Error{Kind: ErrUnsupported, Attribute: losses[i].Attribute, Hint: losses[i].Hint,
-		Message: fmt.Sprintf("engine %q cannot hold %s: it has no feature %s", engine, strings.Join(what, ", "), strings.Join(features, ", "))}
+		Message: fmt.Sprintf("engine %q cannot hold %s: it has no feature %s%s", engine, strings.Join(what, ", "), strings.Join(features, ", "), nor)}
 }
 
 // Without says what of s an engine with these features would not hold, so that a host
@@ -134,7 +142,7 @@ func (s *Spec) Without(have Features) []Loss {
 			add(FeatureHomePrivate, "isolation", "a private home", hint, s.BestEffort)
 		}
 		add(FeatureTempPrivate, "isolation", "a private /tmp", hint, s.BestEffort)
-		add(FeatureProcessesHidden, "isolation", "that other processes are hidden", hint, s.BestEffort)
+		add(FeatureProcessesHidden, "isolation", "hiding other processes", hint, s.BestEffort)
 		add(FeatureKernelFiltered, "isolation", "the filter of system calls", hint, s.BestEffort)
 	}
 	if s.User != nil {
@@ -168,8 +176,11 @@ func (c *count) String() string {
 	return fmt.Sprintf("%s (%d paths)", c.why, c.n)
 }
 
-// counted counts one more.
+// counted counts one more. What is protected by default is one reason.
 func counted(list []count, why string) []count {
+	if !strings.Contains(why, `"`) {
+		why, _, _ = strings.Cut(why, ", ")
+	}
 	if i := slices.IndexFunc(list, func(c count) bool { return c.why == why }); i >= 0 {
 		list[i].n++
 		return list

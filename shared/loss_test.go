@@ -17,7 +17,7 @@ func TestWithout(t *testing.T) {
 	}
 	ws := []Entry{
 		{Path: "/ws", Source: "/ws", Access: ReadWrite, Why: "workspace"},
-		{Path: "/ws/.git/hooks", Source: "/ws/.git/hooks", Access: ReadOnly, Why: "protected"},
+		{Path: "/ws/.idea", Source: "/ws/.idea", Access: ReadOnly, Why: "protected, .idea"}, {Path: "/ws/.zed", Source: "/ws/.zed", Access: ReadOnly, Why: "protected, .zed"},
 		{Path: "/ws/a", Why: "deny_paths"}, {Path: "/ws/b", Why: "deny_paths"},
 	}
 	for name, test := range map[string]struct {
@@ -74,6 +74,10 @@ func TestRefusedNamesAll(t *testing.T) {
 	const want = `isolation: engine "e" cannot hold a private home, a private /tmp, the filter of system calls: ` +
 		`it has no feature home.private, temp.private, kernel.filtered; isolation is "full" by default: use another engine, or write isolation = "best_effort" to run with less`
 	if err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+	err = Refused("e", spec.Without(Features{FeatureFilesystemMinimal, FeatureTempPrivate, FeatureProcessesHidden}))
+	if err == nil || !strings.Contains(err.Error(), "no feature network.none, nor home.private, kernel.filtered, which is asked for, too;") {
 		t.Errorf("%v", err)
 	}
 }

@@ -25,10 +25,13 @@ var ours = []string{"native", "bwrap", "seatbelt", "docker", "noop"}
 // Separate are those that are programs of their own and no part of sbxhost.
 var Separate = []string{"docker"}
 
+// logEnv tells every engine how much to log.
+const logEnv = "SBXHOST_LOG"
+
 // ourEnv is what our engines' processes see of the caller's environment. Commands see none
 // of it.
 func ourEnv(name string) []string {
-	env := []string{"SBXHOST_LOG", "TMPDIR", "XDG_RUNTIME_DIR"}
+	env := []string{logEnv, "TMPDIR", "XDG_RUNTIME_DIR"}
 	if name == "docker" {
 		env = append(env, "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "HOME", "XDG_CACHE_HOME")
 	}
@@ -324,7 +327,7 @@ func (s *Engines) find(name string) (program, error) {
 	if ValidName(name) {
 		path, err := s.installed(name)
 		if err == nil {
-			p := program{name: name, path: path, source: path, others: true}
+			p := program{name: name, path: path, source: path, others: true, env: s.pickEnv([]string{logEnv})}
 			if separate {
 				p.env = env
 			}
@@ -369,7 +372,7 @@ func (s *Engines) declared(name string, declared Source) (program, error) {
 	if err != nil {
 		return program{}, &Error{Engine: name, Source: path, Err: err}
 	}
-	p := program{name: name, path: resolved, source: path, declared: true, others: true, args: declared.Args, env: s.pickEnv(declared.Env)}
+	p := program{name: name, path: resolved, source: path, declared: true, others: true, args: declared.Args, env: s.pickEnv(append(slices.Clip(declared.Env), logEnv))}
 	if len(declared.SHA256) > 0 {
 		p.pinned, p.sha256 = true, strings.ToLower(declared.SHA256[Platform()])
 	}
