@@ -22,6 +22,13 @@
 //
 // Everything is safe for concurrent use by many goroutines.
 //
+// # Growth
+//
+// [Engine], [Sandbox] and [Process] keep their methods for as long as the protocol has its
+// version: what an engine may do besides is an interface of its own, such as [EarlyStarter],
+// and what it may hold besides is a feature. Structs get fields whose zero value means
+// what was before. So an implementation needs nothing to embed.
+//
 // # Zero values isolate
 //
 // The zero [Spec] has no network, sees nothing but the engine's curated
