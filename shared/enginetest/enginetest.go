@@ -47,8 +47,8 @@ func RunBinary[T Test[T]](t T, path string, options ...Options) {
 	if len(options) > 0 {
 		o = options[0]
 	}
-	if name, ok := strings.CutPrefix(filepath.Base(path), "sbxhost-engine-"); ok && o.Name == "" {
-		o.Name = name
+	if name, ok := strings.CutPrefix(filepath.Base(path), "sbxhost-engine-"); ok && o.Name == "" && !strings.HasSuffix(name, ".test") {
+		o.Name = name // not that of the engine's tests
 	}
 	if o.Launch == nil {
 		o.Launch = func(ctx context.Context) (*dial.Launched, error) {
