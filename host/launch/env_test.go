@@ -1,0 +1,31 @@
+package launch
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// An engine of others is told how much to log, and sees nothing else but what its block lists.
+func TestEnvironmentOfOthers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "sbxhost-engine-mine")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Options{
+		Declared: map[string]Source{"theirs": {Source: path, Env: []string{"LISTED"}}}, Path: []string{dir}, WritableDir: func(string) string { return "" },
+		Environ: []string{"SBXHOST_LOG=debug", "LISTED=1", "HOME=/home/u", "PATH=/bin"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{"theirs": {"SBXHOST_LOG=debug", "LISTED=1"}, "mine": {"SBXHOST_LOG=debug"}} {
+		p, err := s.find(name)
+		if err != nil || len(p.env) != len(want) || slices.ContainsFunc(want, func(e string) bool { return !slices.Contains(p.env, e) }) {
+			t.Errorf("%s: %q, %v", name, p.env, err)
+		}
+	}
+}
