@@ -57,7 +57,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		return nil, err
 	}
 	s := &opened{engine: e, spec: spec, held: &mountplan.Held{}, network: network}
-	if spec.Network.Mode == shared.NetworkNames {
+	if network != nil {
 		s.held.Nameserver = gate.Nameserver
 	}
 	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: s.held, Spec: spec}
@@ -106,7 +106,7 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 	}
 	if s.spec.Network.Mode != shared.NetworkHost {
 		m.box.Namespaces |= unix.CLONE_NEWNET
-		if s.spec.Network.Mode == shared.NetworkNames {
+		if s.network != nil {
 			m.box.Local = egress.FakeRange
 		}
 	}

@@ -1,0 +1,515 @@
+package test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// netStage says, in a process that TestNetworkByName has started, what it is for.
+const netStage = "SBXHOST_TEST_NETWORK"
+
+// netNames are the names that the machine of these tests knows. 93.184.0.0/16 and 10.1.0.0/16
+// lead to it, and of them it has 93.184.0.1 and 10.1.0.1 as its own.
+const netNames = `127.0.0.1 localhost
+93.184.0.10 allowed.example other.example a.wild.example wild.example
+93.184.0.1 own.example own-private.example
+10.1.0.7 private.example trusted.example
+169.254.169.254 metadata.example
+198.18.7.7 fake.example
+127.0.0.1 loopback.example
+`
+
+// TestNetworkByName runs commands on a machine of its own: a network namespace in which the
+// servers, the names and the addresses are the test's.
+func TestNetworkByName(t *testing.T) {
+	switch os.Getenv(netStage) {
+	case "make":
+		makeNetwork(t)
+		return
+	case "run":
+		runInNetwork(t)
+		return
+	}
+	t.Parallel()
+	need(t, "curl", "python3", "bash")
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	build(t, top, base+"/bin", "cmd/sbxhost")
+	for name, text := range map[string]string{"hosts": netNames, "resolv.conf": "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"} {
+		if err := os.WriteFile(filepath.Join(base, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again(t, "make", syscall.CLONE_NEWUSER|syscall.CLONE_NEWNET|syscall.CLONE_NEWNS, 0, "B="+base)
+}
+
+// again runs this test once more, in namespaces, as that user there.
+func again(t *testing.T, stage string, namespaces uintptr, uid int, env ...string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "-test.run=^TestNetworkByName$")
+	cmd.Env = append(append(os.Environ(), netStage+"="+stage), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: os.Getegid(), Size: 1}},
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", stage, err, out)
+	}
+}
+
+// makeNetwork is root in namespaces that were made for it.
+func makeNetwork(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(name string, request uint, fill func(*unix.Ifreq) error) {
+		ifreq, err := unix.NewIfreq(name)
+		if err == nil {
+			err = fill(ifreq)
+		}
+		if err == nil {
+			err = unix.IoctlIfreq(fd, request, ifreq)
+		}
+		if err != nil {
+			t.Fatal(name, request, err)
+		}
+	}
+	set("lo", unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error { r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING); return nil })
+	for name, address := range map[string][]byte{"lo:1": {93, 184, 0, 1}, "lo:2": {10, 1, 0, 1}} {
+		set(name, unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(address) })
+		set(name, unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr([]byte{255, 255, 0, 0}) })
+	}
+	base := os.Getenv("B")
+	err = os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0)
+	err = errors.Join(err, unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""))
+	for _, name := range []string{"hosts", "resolv.conf"} {
+		err = errors.Join(err, unix.Mount(base+"/"+name, "/etc/"+name, "", unix.MS_BIND, ""))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	again(t, "run", syscall.CLONE_NEWUSER, 1000)
+}
+
+// netMachine is the machine with its servers.
+type netMachine struct {
+	t    *testing.T
+	base string
+}
+
+func runInNetwork(t *testing.T) {
+	m := &netMachine{t, os.Getenv("B")}
+	pair, pool := certify(t)
+	if err := os.MkdirAll(m.base+"/w", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m.write("w/ca.pem", string(pool))
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch n, _ := io.Copy(io.Discard, r.Body); r.URL.Path {
+		case "/big":
+			w.Write(make([]byte, 20<<20))
+		default:
+			fmt.Fprintf(w, "%s %s %d\n", r.Proto, r.Host, n)
+		}
+	})
+	for _, at := range []string{"93.184.0.10:80", "93.184.0.1:80", "10.1.0.7:80", "127.0.0.1:80"} {
+		go http.Serve(m.listen(at), handler)
+	}
+	for _, at := range []string{"93.184.0.10:443", "93.184.0.10:8443"} {
+		go http.Serve(tls.NewListener(m.listen(at), &tls.Config{Certificates: []tls.Certificate{pair}}), handler)
+	}
+	for at, says := range map[string]string{"93.184.0.10:5432": "the server", "127.0.0.1:5432": "the host"} {
+		go greet(m.listen(at), says)
+	}
+	m.write("config.hcl", `
+audit {
+  path = "audit.jsonl"
+}
+sandbox "net" {
+  engine = "native"
+  network = [
+    "allowed.example", "allowed.example:5432", "*.wild.example:8443",
+    "own.example", "private.example", "trusted.example private", "metadata.example private",
+    "own-private.example private", "fake.example private", "loopback.example", "absent.example",
+  ]
+}
+sandbox "ports" {
+  engine     = "native"
+  network    = []
+  host_ports = [5432]
+  publish    = [3000, "3001:3000"]
+}
+sandbox "offline" {
+  engine     = "native"
+  host_ports = [5432]
+}
+sandbox "bwrap" {
+  engine  = "bwrap"
+  network = ["allowed.example"]
+}
+`)
+	t.Run("commands", m.commands)
+	t.Run("result", m.result)
+	t.Run("ports", m.ports)
+	t.Run("half-closed", m.halfClosed)
+	t.Run("many", m.many)
+	t.Run("killed", m.killed)
+}
+
+func (m *netMachine) write(name, text string) {
+	m.t.Helper()
+	if err := os.WriteFile(filepath.Join(m.base, name), []byte(text), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *netMachine) listen(at string) net.Listener {
+	m.t.Helper()
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// greet speaks first, as databases and ssh do, and then gives back what it is sent.
+func greet(l net.Listener, says string) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			fmt.Fprintln(c, says)
+			n, _ := io.Copy(io.Discard, c)
+			fmt.Fprintln(c, n)
+		}()
+	}
+}
+
+func certify(t *testing.T) (tls.Certificate, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "allowed.example"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		DNSNames: []string{"allowed.example", "other.example", "a.wild.example"}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// sbxhost is a run of it in the workspace.
+func (m *netMachine) sbxhost(args ...string) *exec.Cmd {
+	cmd := exec.Command(m.base+"/bin/sbxhost", args...)
+	cmd.Dir = m.base + "/w"
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + m.base + "/home", "LC_ALL=C", "SBXHOST_CONFIG=" + m.base + "/config.hcl"}
+	return cmd
+}
+
+func (m *netMachine) run(t *testing.T, sandbox, script string, flags ...string) (out string, code int) {
+	t.Helper()
+	cmd := m.sbxhost(append(append([]string{"exec", "-sandbox", sandbox}, flags...), "-c", script)...)
+	text, err := cmd.CombinedOutput()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		t.Fatal(err)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+func (m *netMachine) commands(t *testing.T) {
+	const http, https = "curl -sS --max-time 20 http://", "curl -sS --max-time 20 --cacert ca.pem https://"
+	const tcp = `tcp() { exec 3<>/dev/tcp/$1/$2 && head -n 1 <&3; }; tcp `
+	for name, c := range map[string]struct {
+		script string
+		code   int // -1 is any but 0
+		want   string
+		flags  []string
+	}{
+		"http":                {script: http + "allowed.example/", want: "HTTP/1.1 allowed.example 0\n"},
+		"https":               {script: https + "allowed.example/", want: "allowed.example 0\n"},
+		"a subdomain":         {script: https + "a.wild.example:8443/", want: "a.wild.example:8443 0\n"},
+		"capitals and a dot":  {script: http + "Allowed.EXAMPLE./", want: "HTTP/1.1 Allowed.EXAMPLE. 0\n"},
+		"the server first":    {script: tcp + "allowed.example 5432", want: "the server\n"},
+		"an upload":           {script: "head -c 3000000 /dev/zero | curl -sS --data-binary @- http://allowed.example/", want: " 3000000\n"},
+		"a download":          {script: http + "allowed.example/big | wc -c", want: "20971520\n"},
+		"a trusted name":      {script: http + "trusted.example/", want: "trusted.example 0\n"},
+		"the machine's":       {script: http + "own-private.example/", want: "own-private.example 0\n"},
+		"for this command":    {script: http + "other.example/", want: "other.example 0\n", flags: []string{"-network=other.example,allowed.example:1,2"}},
+		"a name":              {script: http + "other.example/", code: 6, want: "hint: refused other.example: no rule allows it; allow it in network, at " + m.base + "/config.hcl:7\n"},
+		"the wildcard itself": {script: https + "wild.example:8443/", code: 6, want: "refused wild.example: "},
+		"another port":        {script: http + "allowed.example:5433/", code: 7},
+		"an address":          {script: http + "93.184.0.10/", code: 7},
+		"IPv6":                {script: http + "[2606:4700::1]/", code: 7},
+		"the host's loopback": {script: http + "127.0.0.1/", code: -1},
+		"a fake address":      {script: http + "198.18.1.77/", code: -1},
+		"its own address":     {script: http + "own.example/", code: -1, want: "refused own.example"},
+		"a private address":   {script: http + "private.example/", code: -1, want: "10.1.0.7 is "},
+		"the cloud's":         {script: http + "metadata.example/", code: -1, want: "refused metadata.example"},
+		"the resolver's fake": {script: http + "fake.example/", code: -1, want: "refused fake.example"},
+		"a loopback":          {script: http + "loopback.example/", code: -1, want: "refused loopback.example"},
+		"no such name":        {script: http + "absent.example/", code: -1},
+		"another SNI":         {script: "curl -sS -k --connect-to other.example:443:allowed.example:443 https://other.example/", code: -1, want: "refused allowed.example:443"},
+		"no TLS":              {script: http + "allowed.example:443/", code: -1, want: "refused allowed.example:443"},
+		"another Host":        {script: "curl -sS -H 'Host: other.example' http://allowed.example/", code: -1, want: "refused allowed.example:80"},
+		"UDP": {script: `python3 -c 'import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+try: s.sendto(b"x", ("93.184.0.10", 53))
+except OSError as e: print("no:", e.errno)'`, want: "no: 101\n"},
+		"the nameserver of the host": {script: `python3 -c 'import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect(("127.0.0.1", 53))
+try: s.send(b"x"); s.recv(9)
+except OSError as e: print("no:", e.errno)'`, want: "no: 111\n"},
+		"the files":       {script: "cat /etc/resolv.conf /etc/hosts", want: "nameserver 198.18.0.1\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"},
+		"the host's tree": {script: "cat /etc/resolv.conf; " + http + "allowed.example/", want: "nameserver 198.18.0.1\nHTTP/1.1 allowed.example 0\n", flags: []string{"-sandbox", "net"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, code := m.run(t, "net", c.script, c.flags...)
+			if (code != c.code && (c.code >= 0 || code == 0)) || !strings.Contains(out, c.want) {
+				t.Errorf("it ended with %d and %q, want %d and %q", code, out, c.code, c.want)
+			}
+		})
+	}
+	t.Run("bwrap", func(t *testing.T) {
+		out, code := m.run(t, "bwrap", "true")
+		if code != 125 || !strings.Contains(out, "config.hcl:") || !strings.Contains(out, "network.names") {
+			t.Errorf("%d, %s", code, out)
+		}
+	})
+}
+
+type netUse struct {
+	Name           string
+	Port           uint16
+	Allowed        bool
+	Reason         string
+	Connections    int
+	Sent, Received int
+}
+
+// The result and the audit log have each decision, summed up.
+func (m *netMachine) result(t *testing.T) {
+	m.run(t, "net", `for i in 1 2 3; do curl -sS http://allowed.example/; curl -sS http://other.example/; done; curl -sS http://private.example/`, "-result", m.base+"/result.json")
+	var result struct{ Network []netUse }
+	text, err := os.ReadFile(m.base + "/result.json")
+	if err == nil {
+		err = json.Unmarshal(text, &result)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := os.ReadFile(m.base + "/audit.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := bytes.Split(bytes.TrimSpace(lines), []byte("\n"))
+	var logged struct{ Network []netUse }
+	if err := json.Unmarshal(all[len(all)-1], &logged); err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range [][]netUse{result.Network, logged.Network} {
+		found := map[string]netUse{}
+		for _, u := range list {
+			found[fmt.Sprintf("%s:%d", u.Name, u.Port)] = u
+		}
+		if u := found["allowed.example:80"]; !u.Allowed || u.Connections != 3 || u.Sent < 200 || u.Received < 300 {
+			t.Errorf("allowed.example: %+v", u)
+		}
+		if u, ok := found["other.example:0"]; !ok || u.Allowed || u.Reason != "no rule allows it" {
+			t.Errorf("other.example: %+v", u)
+		}
+		if len(list) != 3 {
+			t.Errorf("%+v", list)
+		}
+	}
+}
+
+// host_ports and publish lead to the host's loopback and from it.
+func (m *netMachine) ports(t *testing.T) {
+	for _, sandbox := range []string{"ports", "offline"} {
+		if out, code := m.run(t, sandbox, `exec 3<>/dev/tcp/localhost/5432; head -n 1 <&3`); code != 0 || out != "the host\n" {
+			t.Errorf("%s: %d, %q", sandbox, code, out)
+		}
+	}
+	if out, code := m.run(t, "offline", "exec 3<>/dev/tcp/localhost/80"); code == 0 {
+		t.Errorf("another port of the host: %q", out)
+	}
+	cmd := m.sbxhost("exec", "-sandbox", "ports", "--", "python3", "-u", "-m", "http.server", "3000")
+	var out lockedBuffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Signal(syscall.SIGTERM)
+	for _, port := range []string{"3000", "3001"} {
+		deadline := time.Now().Add(time.Minute)
+		for {
+			// It is there when somebody listens inside; until then it is reset.
+			response, err := http.Get("http://127.0.0.1:" + port + "/ca.pem")
+			if err == nil {
+				text, _ := io.ReadAll(response.Body)
+				response.Body.Close()
+				if !strings.Contains(string(text), "BEGIN CERTIFICATE") {
+					t.Errorf("port %s: %s", port, text)
+				}
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("port %s: %v\n%s", port, err, out.String())
+			}
+		}
+	}
+	if c, err := net.Dial("tcp", "93.184.0.1:3000"); err == nil {
+		c.Close()
+		t.Error("a published port listens on all addresses")
+	}
+	if out, code := m.run(t, "ports", "true"); code != 125 || !strings.Contains(out, "publish[0]") {
+		t.Errorf("a port that is taken: %d, %s", code, out)
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// One direction ends before the other, and what a command sent in its last moment goes out.
+func (m *netMachine) halfClosed(t *testing.T) {
+	const client = `python3 -c '
+import socket, sys
+s = socket.create_connection(("allowed.example", 5432))
+s.sendall(b"x" * 1000000)
+s.shutdown(socket.SHUT_WR)
+print(s.makefile().read())'`
+	if out, code := m.run(t, "net", client); code != 0 || !strings.Contains(out, "the server\n1000000\n") {
+		t.Errorf("%d, %q", code, out)
+	}
+	got := make(chan int64, 1)
+	l := m.listen("93.184.0.10:5999")
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			got <- -1
+			return
+		}
+		defer c.Close()
+		n, _ := io.Copy(io.Discard, c)
+		got <- n
+	}()
+	if out, code := m.run(t, "net", `exec 3<>/dev/tcp/allowed.example/5999; head -c 300000 /dev/zero >&3`, "-network=allowed.example:5999"); code != 0 {
+		t.Fatalf("%d, %s", code, out)
+	}
+	if n := <-got; n != 300000 {
+		t.Errorf("%d bytes arrived", n)
+	}
+}
+
+// Commands at once do not disturb one another, nor do a thousand connections of one.
+func (m *netMachine) many(t *testing.T) {
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if out, code := m.run(t, "net", "curl -sS http://allowed.example/ && ! curl -sS http://other.example/ 2>/dev/null"); code != 0 {
+				t.Errorf("%d, %s", code, out)
+			}
+		})
+	}
+	all.Wait()
+	const client = `python3 -c '
+import socket
+held = [socket.create_connection(("allowed.example", 5432), 60) for _ in range(400)]
+for s in held[:200]: s.makefile().readline(); s.close()
+for s in held[200:]: assert s.makefile().readline() == "the server\n"
+print("all")'`
+	if out, code := m.run(t, "net", client); code != 0 || out != "all\n" {
+		t.Errorf("%d, %q", code, out)
+	}
+}
+
+// A command that is killed, with its host, leaves no connection and no listener.
+func (m *netMachine) killed(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		l := m.listen("93.184.0.10:0")
+		port := l.Addr().(*net.TCPAddr).Port
+		cmd := m.sbxhost("exec", "-sandbox", "ports", fmt.Sprintf("-network=allowed.example:%d", port), "-c", fmt.Sprintf("exec 3<>/dev/tcp/allowed.example/%d; cat <&3", port))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		l.(*net.TCPListener).SetDeadline(time.Now().Add(time.Minute))
+		c, err := l.Accept()
+		if err != nil {
+			cmd.Process.Kill()
+			t.Fatal(err)
+		}
+		cmd.Process.Signal(signal)
+		cmd.Wait()
+		c.SetReadDeadline(time.Now().Add(time.Minute))
+		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%v: the connection lives on: %v", signal, err)
+		}
+		c.Close()
+		l.Close()
+		again, err := net.Listen("tcp", "127.0.0.1:3001") // published
+		for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); {
+			again, err = net.Listen("tcp", "127.0.0.1:3001")
+		}
+		if err != nil {
+			t.Fatalf("%v: the published port lives on: %v", signal, err)
+		}
+		again.Close()
+	}
+}
