@@ -43,7 +43,7 @@ TESTING  = $(SHORT) -vet=off -timeout 30m
 MODULE  := github.com/sbxhost/sbxhost
 # Tests that run without the race detector: nothing runs at once there, they start
 # programs that were built without it, or what they link takes a minute to build with it.
-PLAIN   ?= cmd/sbxhost-telemetry config docs/% examples/% glob hostpath host/view paths plugins/docker% plugins/seatbelt% policy shared/mountplan shared/seccomp test test/%
+PLAIN   ?= cmd/sbxhost-telemetry config docs/% egress examples/% glob hostpath host/view paths plugins/docker% plugins/seatbelt% policy shared/mountplan shared/seccomp test test/%
 PACKAGES = $(shell $(GO) list work)
 # The longest start first: one that starts last has a core idle beside it for minutes.
 LONGEST  = $(addprefix $(MODULE)/,test plugins/docker docs/examples/sbxhost-engine-podman)
@@ -68,7 +68,7 @@ unit: ## the tests alone
 	cd tools && GOWORK=off $(GO) test $(TESTING) ./...
 
 # What differs for a user, by programs that this user has built: USER_BIN has them.
-USER_TESTS   := test plugins/docker host plugins/native plugins/bwrap docs/examples/sbxhost-engine-podman shared/holder examples/engine-firejail shared/sandboxinit # longest first
+USER_TESTS   := test plugins/docker host plugins/native plugins/bwrap egress/gate docs/examples/sbxhost-engine-podman shared/holder examples/engine-firejail shared/sandboxinit # longest first
 USER_PROGRAMS = $(MODULE)/cmd/sbxhost $(MODULE)/cmd/sbxhost-telemetry $(foreach e,$(ENGINES),$(MODULE)/plugins/$(e)/sbxhost-engine-$(e)) \
 	$(addprefix $(MODULE)/,shared/sandboxinit/sbxhost-init shared/enginetest/testdata/probe docs/examples/sbxhost-engine-podman)
 # Of package test, what is about the documents and the source, and not about who runs it.
