@@ -2,6 +2,8 @@ package native
 
 import (
 	"bytes"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -313,5 +315,38 @@ func (b *bench) await(end *os.File) {
 	b.t.Helper()
 	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(end.Fd()), Events: unix.POLLIN}}, 60_000); n != 1 {
 		b.t.Fatalf("the process does not end: %v", err)
+	}
+}
+
+// A sandbox that has waited has a network and a gate of its own, too.
+func TestPreparedHasAGate(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Write([]byte("the host"))
+			c.Close()
+		}
+	}()
+	port := uint16(l.Addr().(*net.TCPAddr).Port)
+	b := newBench(t, func(spec *shared.Spec) {
+		spec.Network = shared.Network{Mode: shared.NetworkNames, HostPorts: []uint16{port}}
+	})
+	script := fmt.Sprintf(`cat /etc/resolv.conf; getent hosts refused.example; bash -c 'exec 3<>/dev/tcp/localhost/%d; cat <&3'`, port)
+	const want = "nameserver 198.18.0.1\nthe host"
+	if got := b.run(script); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for range 3 {
+		if got := b.runPrepared(script); got != want {
+			t.Errorf("prepared: %q, want %q", got, want)
+		}
 	}
 }
