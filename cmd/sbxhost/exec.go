@@ -41,6 +41,7 @@ type execution struct {
 	setup    *setup
 	output   *resultFile // of -result; nil before it is open
 	report   host.Report
+	summary  bool // the caller tells what the network was used for
 	span     *span
 	tty      bool // the command has a terminal that we relay
 	terminal *outerTerminal

@@ -83,6 +83,29 @@ func refusedNames(uses []audit.NetworkUse, at string) (lines []string) {
 	return lines
 }
 
+// maxSummary bounds a summary's lines.
+const maxSummary = 20
+
+// networkSummary has a line for each name with each outcome.
+func networkSummary(uses []audit.NetworkUse) (lines []string) {
+	for _, u := range uses {
+		d := egress.Decision{Name: u.Name, Port: u.Port}
+		target := cmp.Or(d.Target(), "others")
+		switch {
+		case !u.Allowed:
+			lines = append(lines, fmt.Sprintf("network: refused %s: %s", target, cmp.Or(u.Reason, "for various reasons")))
+		case u.Reason != "":
+			lines = append(lines, fmt.Sprintf("network: could not reach %s: %s", target, u.Reason))
+		default:
+			lines = append(lines, fmt.Sprintf("network: %s: %d connections, %d bytes sent, %d received", target, u.Connections, u.Sent, u.Received))
+		}
+	}
+	if more := len(lines) - maxSummary; more > 0 {
+		lines = append(lines[:maxSummary], fmt.Sprintf("network: and %d more", more))
+	}
+	return lines
+}
+
 // protectedGit is about the first command that changes what git obeys, where that
 // is protected. It is no guess: the sandbox refuses that always.
 func (f *failure) protectedGit() string {
@@ -320,7 +343,7 @@ func (e *execution) hint(cmd *host.Cmd, err error) error {
 	case exited && exit.Signal != 0:
 		return err
 	}
-	if exited {
+	if exited && !e.summary {
 		for _, line := range refusedNames(cmd.Report().Network, cmp.Or(e.place("network"), "the sandbox's definition")) {
 			e.say("hint: " + line)
 		}

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
@@ -205,5 +208,36 @@ func TestEveryTypoIsUnderstood(t *testing.T) {
 		if status != statusFailed || !strings.Contains(said, path+at) || !strings.Contains(said, `Did you mean "`+name+`"?`) {
 			t.Errorf("%s.%s as %q: status %d\n%s", typo.block, name, wrong, status, errs)
 		}
+	}
+}
+
+func TestNetworkLines(t *testing.T) {
+	t.Parallel()
+	uses := []audit.NetworkUse{
+		{Name: "a.example", Port: 443, Allowed: true, Connections: 2, Sent: 10, Received: 20},
+		{Name: "b.example", Reason: "no rule allows it", Connections: 1},
+		{Name: "c.example", Port: 80, Allowed: true, Reason: "connection refused", Connections: 1},
+		{Connections: 7},
+	}
+	want := []string{
+		"network: a.example:443: 2 connections, 10 bytes sent, 20 received",
+		"network: refused b.example: no rule allows it",
+		"network: could not reach c.example:80: connection refused",
+		"network: refused others: for various reasons",
+	}
+	if got := networkSummary(uses); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if got := refusedNames(uses, "x.hcl:3"); !slices.Equal(got, []string{"refused b.example: no rule allows it; allow it in network, at x.hcl:3"}) {
+		t.Errorf("%q", got)
+	}
+	for i := range 30 {
+		uses = append(uses, audit.NetworkUse{Name: fmt.Sprint("n", i, ".example"), Reason: "no rule allows it"})
+	}
+	if got := refusedNames(uses, "x"); len(got) != maxRefused+1 || got[maxRefused] != "and 28 more, which -result lists" {
+		t.Errorf("%q", got)
+	}
+	if got := networkSummary(uses); len(got) != maxSummary+1 || got[maxSummary] != "network: and 14 more" {
+		t.Errorf("%q", got)
 	}
 }

@@ -31,6 +31,11 @@ func (a *app) shell(fs *flag.FlagSet) func() error {
 		}
 		e.flags.tty = true
 		e.args = []string{"sh", "-c", userShell, "sh"}
-		return exit(e.runAndTell())
+		e.summary = true
+		status := e.runAndTell()
+		for _, line := range networkSummary(e.report.Network) {
+			e.say(line)
+		}
+		return exit(status)
 	}
 }
