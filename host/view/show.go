@@ -72,10 +72,13 @@ func (v *View) showRoot(root workspace.RootDir) error {
 	raw := root.Declared
 	switch {
 	case root.Field == "temp_alias":
-		// Also at the path that those were told who are outside.
-		e.Why, e.Access, e.Path = OriginTemp, shared.ReadWrite, "/tmp"
-		if err := v.add(e); err != nil {
-			return err
+		// Also at the path that those were told who are outside. Without isolation that is all:
+		// the command finds it by TMPDIR.
+		if e.Why, e.Access = OriginTemp, shared.ReadWrite; !v.in.Unisolated {
+			e.Path = "/tmp"
+			if err := v.add(e); err != nil {
+				return err
+			}
 		}
 		e.Path = e.Source
 	case strings.HasPrefix(root.Field, "readable[") && !v.inWritableRoot(root.Path):
