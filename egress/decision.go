@@ -6,13 +6,15 @@ import (
 	"time"
 )
 
-// A Decision is about one connection, or about the question for a name that no rule has.
+// A Decision is about a name that was asked for, or about a connection once it has ended.
 type Decision struct {
-	Name    string // as it was asked for; empty for the machine's own
-	Port    uint16 // 0 for a name that was refused
+	// Name is what was asked for: a name, or an address where a command has dialled one that
+	// no name has. "localhost" is a port of the host's.
+	Name    string
+	Port    uint16 // 0 where it is not known: a name was refused before a connection could be made
 	Allowed bool
-	Reason  string // why not, or why an allowed connection was not made; for people
-	Address string // what was dialled
+	Reason  string // why not, or why what is allowed did not work; for people
+	Address string // the one that was dialled
 	// Sent and Received are bytes, as the command sees it.
 	Sent, Received uint64
 	Duration       time.Duration

@@ -20,8 +20,9 @@ import (
 type conn struct {
 	gate     *Gate
 	inner    net.Conn
-	decision Decision // told at the end
-	quiet    bool     // it is not
+	decision egress.Decision // told at the end
+	begun    time.Time
+	quiet    bool // nothing is told
 
 	mu             sync.Mutex
 	outer          net.Conn // once it is dialled
@@ -31,11 +32,10 @@ type conn struct {
 }
 
 func (g *Gate) newConn(inner net.Conn) *conn {
-	c := &conn{gate: g, inner: inner}
+	c := &conn{gate: g, inner: inner, begun: time.Now()}
 	if at, ok := inner.LocalAddr().(*net.TCPAddr); ok {
 		c.decision.Port = uint16(at.Port)
 	}
-	c.decision.Time = time.Now()
 	g.mu.Lock()
 	g.conns[c] = struct{}{}
 	g.mu.Unlock()
@@ -55,7 +55,7 @@ func (c *conn) end() {
 		return
 	}
 	d := &c.decision
-	d.Sent, d.Received, d.Duration = c.sent.Load(), c.received.Load(), time.Since(d.Time)
+	d.Sent, d.Received, d.Duration = uint64(c.sent.Load()), uint64(c.received.Load()), time.Since(c.begun)
 	c.gate.decided(*d)
 }
 
@@ -88,7 +88,7 @@ func (c *conn) refused(reason string) {
 
 // failed is for what they do, and that does not work.
 func (c *conn) failed(err error) {
-	c.decision.Error = err.Error()
+	c.decision.Reason = err.Error()
 	c.reset()
 }
 

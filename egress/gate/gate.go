@@ -28,26 +28,6 @@ const (
 // Sockets makes an unbound socket in the sandbox's network namespace.
 type Sockets func(ctx context.Context, kind Kind) (*os.File, error)
 
-// A Decision is about a name that was asked for, or about a connection once it has ended.
-type Decision struct {
-	Time time.Time
-	// Name is what was asked for: a name, or an address where a command has dialled one
-	// that no name has. "localhost" is a port of the host's, see HostPort.
-	Name string
-	// Port is 0 where it is not known: a name was refused before a connection could be made.
-	Port    uint16
-	Allowed bool
-	// Reason says why not.
-	Reason string
-	// Address is the one that was dialled.
-	Address string
-	// Sent and Received are bytes, as the command sees it.
-	Sent, Received int64
-	Duration       time.Duration
-	// Error: it was allowed, and did not work.
-	Error string
-}
-
 // Config has what a gate needs. Rules and Sockets must be there.
 type Config struct {
 	Rules   egress.Rules
@@ -62,7 +42,7 @@ type Config struct {
 	Own func() []netip.Prefix
 	// Decided is told of each decision, from any goroutine; nil: nobody is. What is refused,
 	// or does not work, is told the first time alone, and of 1,000 different ones.
-	Decided func(Decision)
+	Decided func(egress.Decision)
 	// Connections may be open at once, as many again from outside by Publish; 0: 256. More
 	// of them wait.
 	Connections int
@@ -122,7 +102,7 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 		config.Own = own
 	}
 	if config.Decided == nil {
-		config.Decided = func(Decision) {}
+		config.Decided = func(egress.Decision) {}
 	}
 	if config.Connections == 0 {
 		config.Connections = 256
@@ -316,23 +296,23 @@ func (s slots) give() { <-s }
 // log tells decisions. A command that tries the same thing for ever is told of once.
 type log struct {
 	mu   sync.Mutex
-	told map[Decision]bool
+	told map[egress.Decision]bool
 	full bool
 }
 
 const maxTold = 1000
 
-func (g *Gate) decided(d Decision) {
-	if !d.Allowed || d.Error != "" {
-		key := Decision{Name: d.Name, Port: d.Port, Allowed: d.Allowed, Reason: d.Reason, Error: d.Error}
+func (g *Gate) decided(d egress.Decision) {
+	if d.Reason != "" {
+		key := egress.Decision{Name: d.Name, Port: d.Port, Allowed: d.Allowed, Reason: d.Reason}
 		g.log.mu.Lock()
 		if g.log.told == nil {
-			g.log.told = map[Decision]bool{}
+			g.log.told = map[egress.Decision]bool{}
 		}
 		again, full := g.log.told[key] || g.log.full, len(g.log.told) >= maxTold
 		if !again && full {
 			g.log.full = true
-			d = Decision{Reason: "further refusals are not listed"}
+			d = egress.Decision{Reason: "further refusals are not listed"}
 		} else if !again {
 			g.log.told[key] = true
 		}
@@ -340,9 +320,6 @@ func (g *Gate) decided(d Decision) {
 		if again {
 			return
 		}
-	}
-	if d.Time.IsZero() {
-		d.Time = time.Now()
 	}
 	g.config.Decided(d)
 }

@@ -111,7 +111,7 @@ type world struct {
 	*Gate
 	t       *testing.T
 	mu      sync.Mutex
-	told    []Decision
+	told    []egress.Decision
 	answers map[string][]string // of the host's resolver
 	servers map[string]string   // by address and port, on loopback
 	dialled []netip.AddrPort
@@ -128,7 +128,7 @@ func newWorld(t *testing.T, change func(*Config), rules ...string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := Config{Rules: list, Sockets: sockets, Lookup: w.lookupHost, Dial: w.dialHost, Decided: func(d Decision) {
+	config := Config{Rules: list, Sockets: sockets, Lookup: w.lookupHost, Dial: w.dialHost, Decided: func(d egress.Decision) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.told = append(w.told, d)
@@ -255,7 +255,7 @@ func dialAddr(t *testing.T, at netip.AddrPort) *net.TCPConn {
 }
 
 // decision waits for one that fits, and gives it.
-func (w *world) decision(name string, port uint16, allowed bool) Decision {
+func (w *world) decision(name string, port uint16, allowed bool) egress.Decision {
 	w.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		w.mu.Lock()
@@ -330,11 +330,11 @@ func TestNames(t *testing.T) {
 		missing(t, name)
 	}
 	w.reason("b.example", 0, "no rule allows it")
-	if d := w.decision("nowhere.example", 0, true); d.Error == "" {
+	if d := w.decision("nowhere.example", 0, true); d.Reason == "" {
 		t.Errorf("%+v", d)
 	}
 	d := w.decision("a.example", 7000, true)
-	if d.Sent != 5 || d.Received != 5 || d.Address != public || d.Duration <= 0 || d.Reason+d.Error != "" || d.Time.IsZero() {
+	if d.Sent != 5 || d.Received != 5 || d.Address != public || d.Duration <= 0 || d.Reason != "" {
 		t.Errorf("%+v", d)
 	}
 	addrs, err := resolver("tcp").LookupNetIP(t.Context(), "ip4", "a.example.")
@@ -738,13 +738,13 @@ func TestDeadUpstream(t *testing.T) {
 	w.serve(public+":7000", echo)
 	exchange(t, dialName(t, "a.example", 7000), "hello", "hello")
 	dialReset(t, netip.AddrPortFrom(resolve(t, "gone.example"), 7000))
-	if d := w.decision("gone.example", 7000, true); !strings.Contains(d.Error, "connection refused") {
+	if d := w.decision("gone.example", 7000, true); !strings.Contains(d.Reason, "connection refused") {
 		t.Errorf("%+v", d)
 	}
 	c := dialName(t, "dead.example", 7000)
 	w.Close() // does not wait for ever
 	isReset(t, c)
-	if d := w.decision("dead.example", 7000, true); d.Error == "" {
+	if d := w.decision("dead.example", 7000, true); d.Reason == "" {
 		t.Errorf("%+v", d)
 	}
 }
@@ -802,7 +802,7 @@ func TestHostPort(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	dialReset(t, netip.AddrPortFrom(loopback4, 5002))
-	if d := w.decision("localhost", 5002, true); d.Error == "" {
+	if d := w.decision("localhost", 5002, true); d.Reason == "" {
 		t.Errorf("%+v", d)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:5003")
@@ -1110,11 +1110,11 @@ func TestResolverFails(t *testing.T) {
 	broken.Store(true)
 	w.expire("a.example")
 	exchange(t, dialName(t, "a.example", 7000), "hello", "hello")
-	if d := w.decision("a.example", 7000, true); d.Error != "" {
+	if d := w.decision("a.example", 7000, true); d.Reason != "" {
 		t.Errorf("%+v", d)
 	}
 	checkReply(t, "no answer", w.Gate.answer(ask(t, "b.example.", dnsmessage.TypeA, nil)), 2, netip.Addr{})
-	if d := w.decision("b.example", 0, true); !strings.Contains(d.Error, "server misbehaving") {
+	if d := w.decision("b.example", 0, true); !strings.Contains(d.Reason, "server misbehaving") {
 		t.Errorf("%+v", d)
 	}
 	broken.Store(false)
@@ -1126,7 +1126,7 @@ func TestResolverFails(t *testing.T) {
 	w.told = nil
 	w.mu.Unlock()
 	dialReset(t, netip.AddrPortFrom(fake, 7000))
-	if d := w.decision("a.example", 7000, true); !strings.Contains(d.Error, "no such host") {
+	if d := w.decision("a.example", 7000, true); !strings.Contains(d.Reason, "no such host") {
 		t.Errorf("%+v", d)
 	}
 	missing(t, "a.example")

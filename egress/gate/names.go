@@ -180,7 +180,7 @@ func (g *Gate) answer(message []byte) []byte {
 			if name == "" {
 				name = shown(q.asked.Name.String())
 			}
-			g.decided(Decision{Name: name, Reason: "no rule allows it"})
+			g.decided(egress.Decision{Name: name, Reason: "no rule allows it"})
 		}
 		return q.reply(dnsmessage.RCodeNameError, netip.Addr{})
 	}
@@ -198,7 +198,7 @@ func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 		return netip.Addr{}, dnsmessage.RCodeServerFailure
 	} else if err != nil {
 		g.names.forget(n)
-		g.decided(Decision{Name: n.name, Allowed: true, Error: err.Error()})
+		g.decided(egress.Decision{Name: n.name, Allowed: true, Reason: err.Error()})
 		if notFound(err) {
 			return netip.Addr{}, dnsmessage.RCodeNameError
 		}
@@ -217,12 +217,12 @@ func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 	}
 	if len(usable) == 0 {
 		g.names.forget(n)
-		g.decided(Decision{Name: n.name, Reason: refused.Error()})
+		g.decided(egress.Decision{Name: n.name, Reason: refused.Error()})
 		return netip.Addr{}, dnsmessage.RCodeNameError
 	}
 	fake, ok := g.names.settle(n, g.config.Names)
 	if !ok {
-		g.decided(Decision{Name: n.name, Reason: fmt.Sprintf("%d names have been asked for, and no more are given", g.config.Names)})
+		g.decided(egress.Decision{Name: n.name, Reason: fmt.Sprintf("%d names have been asked for, and no more are given", g.config.Names)})
 		return netip.Addr{}, dnsmessage.RCodeServerFailure
 	}
 	listens := false
@@ -236,9 +236,9 @@ func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 		case err == nil:
 			listens = true
 		case errors.Is(err, syscall.EADDRINUSE):
-			g.decided(Decision{Name: n.name, Port: port, Reason: fmt.Sprintf("something in the sandbox listens on port %d itself", port)})
+			g.decided(egress.Decision{Name: n.name, Port: port, Reason: fmt.Sprintf("something in the sandbox listens on port %d itself", port)})
 		case !g.isClosing():
-			g.decided(Decision{Name: n.name, Port: port, Allowed: true, Error: err.Error()})
+			g.decided(egress.Decision{Name: n.name, Port: port, Allowed: true, Reason: err.Error()})
 		}
 	}
 	if !listens {

@@ -44,7 +44,9 @@ func (n *network) begin(ctx context.Context, sockets *sandboxinit.Sockets, emit 
 	g, err := gate.Start(ctx, gate.Config{
 		Rules:   n.rules,
 		Sockets: func(_ context.Context, kind gate.Kind) (*os.File, error) { return sockets.New(socketKinds[kind]) },
-		Decided: func(d gate.Decision) { emit(decided(d)) },
+		Decided: func(d egress.Decision) {
+			emit(shared.Event{Kind: shared.EventNetwork, Message: d.String(), Details: d.Details()})
+		},
 	})
 	if err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "network", Message: err.Error()}
@@ -67,9 +69,3 @@ func (n *network) begin(ctx context.Context, sockets *sandboxinit.Sockets, emit 
 
 // socketKinds are the init's words for those of the gate.
 var socketKinds = map[gate.Kind]sandboxinit.SocketKind{gate.TCP4: sandboxinit.TCP4, gate.TCP6: sandboxinit.TCP6, gate.UDP4: sandboxinit.UDP4}
-
-func decided(d gate.Decision) shared.Event {
-	e := egress.Decision{Name: d.Name, Port: d.Port, Allowed: d.Allowed, Reason: d.Reason + d.Error, Address: d.Address,
-		Sent: uint64(d.Sent), Received: uint64(d.Received), Duration: d.Duration}
-	return shared.Event{Kind: shared.EventNetwork, Time: d.Time, Message: e.String(), Details: e.Details()}
-}
