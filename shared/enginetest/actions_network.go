@@ -21,6 +21,7 @@ func networkActions() map[string]action {
 		"own-loopback": ownLoopback,
 		"own-socket":   ownSocket,
 		"bind-low":     bindLow,
+		"serve":        serve,
 	}
 }
 
@@ -102,6 +103,23 @@ func serveOnce(network, addr string) (string, error) {
 		}
 	}()
 	return dialFor([]string{network, l.Addr().String(), "hello"})
+}
+
+// serve listens at ADDRESS for somebody who reads the CANARY.
+func serve(args []string) (string, error) {
+	l, err := net.Listen("tcp", args[0])
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	l.(*net.TCPListener).SetDeadline(time.Now().Add(netPatience))
+	c, err := l.Accept()
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	_, err = c.Write([]byte(args[1]))
+	return "somebody has asked", err
 }
 
 func ownLoopback([]string) (string, error) { return serveOnce("tcp", "127.0.0.1:0") }

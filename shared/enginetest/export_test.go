@@ -1,6 +1,8 @@
 package enginetest
 
 import (
+	"slices"
+
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -17,7 +19,7 @@ func AskedFeatures() (list shared.Features) {
 	for _, a := range asks("/x") {
 		list = append(list, a.feature)
 	}
-	return list
+	return slices.Compact(list)
 }
 
 func probeByID(id string) *probe {

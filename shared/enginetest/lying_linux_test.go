@@ -64,10 +64,11 @@ func TestLiesAreCaught(t *testing.T) {
 	unmasked := func(s *shared.Spec) {
 		s.Table = slices.DeleteFunc(s.Table, func(e shared.Entry) bool { return e.Access == shared.Hidden })
 	}
-	for id, test := range map[string]struct {
+	type test struct {
 		lie  lie
 		drop shared.Feature
-	}{
+	}
+	tests := map[string]test{
 		"read.67": {lie{when: func(_ *shared.Spec, c *shared.Command) bool { return c.TTY }, change: unmasked}, shared.FeatureHidden},
 		"read.68": {lie{when: func(_ *shared.Spec, c *shared.Command) bool { return c.Script != "" }, change: unmasked}, shared.FeatureHidden},
 		"read.69": {lie{when: func(s *shared.Spec, _ *shared.Command) bool { return s.Network.Mode == shared.NetworkHost }, change: unmasked}, shared.FeatureHidden},
@@ -81,7 +82,12 @@ func TestLiesAreCaught(t *testing.T) {
 			}
 		}}, shared.FeatureNested},
 		"net.25": {lie{when: func(*shared.Spec, *shared.Command) bool { return false }, change: func(*shared.Spec) {}}, shared.FeatureNetworkTranslated},
-	} {
+	}
+	for _, id := range []string{"net.27", "net.30", "net.31", "net.32"} {
+		tests[id] = test{lie{when: func(s *shared.Spec, _ *shared.Command) bool { return s.Network.Mode == shared.NetworkNames },
+			change: func(s *shared.Spec) { s.Network = shared.Network{Mode: shared.NetworkHost} }}, shared.FeatureNetworkNames}
+	}
+	for id, test := range tests {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
 			var honest shared.Engine = native.New()

@@ -2,7 +2,11 @@ package enginetest
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -68,13 +72,58 @@ func listenOutward(s *scene) error {
 }
 
 // onHostNetwork gives the trial the host's network.
-func onHostNetwork(_ *scene, t *trial) { t.Spec.Network.Mode = shared.NetworkHost }
+func onHostNetwork(_ *scene, t *trial) { t.Spec.Network = shared.Network{Mode: shared.NetworkHost} }
+
+// byName gives the trial a network of a name and a port of the host that nobody asks for.
+func byName(s *scene, t *trial) {
+	t.Spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"listed.example"}, HostPorts: []uint16{s.port() ^ 1}}
+}
+
+// port is that of {addr}.
+func (s *scene) port() uint16 {
+	_, text, _ := strings.Cut(s.values["addr"], ":")
+	port, _ := strconv.ParseUint(text, 10, 16)
+	return uint16(port)
+}
+
+// listenNamed has the host serve at its own {name}, which needs no other machine.
+func listenNamed(s *scene) error {
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(name, "localhost") || strings.Contains(name, "_") {
+		return &absentError{"the machine has no name that a rule can list"}
+	}
+	addr, err := net.ResolveTCPAddr("tcp4", name+":0")
+	if err != nil {
+		return &absentError{"the machine's own name has no address: " + err.Error()}
+	}
+	err = listen("tcp", addr.String())(s)
+	s.values["name"] = strings.ToLower(name)
+	s.values["addr"] = fmt.Sprintf("%s:%d", s.values["name"], s.port())
+	return err
+}
+
+// freePort finds a port of the loopback that nobody has, for {addr}.
+func freePort(s *scene) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return &absentError{err.Error()}
+	}
+	s.values["addr"] = l.Addr().String()
+	return l.Close()
+}
 
 // networkProbes are about who can be spoken to.
 func networkProbes() []probe {
 	dial := func(network string) words { return words{"dial", network, "{addr}", "{canary}"} }
 	toHost := func(id, title, network string, prepare func(*scene) error) probe {
 		return probe{id: id, title: title, prepare: prepare, act: dial(network), grant: onHostNetwork, ownNetwork: true}
+	}
+	named := func(p probe) probe {
+		p.trial = byName
+		return p
 	}
 	// onIt is of what even a command with the host's network may not do.
 	onIt := func(id, title string, act ...string) probe {
@@ -136,6 +185,39 @@ func networkProbes() []probe {
 		privilegedPorts,
 		{id: "net.25", title: "the host's loopback, from a network that is said to be translated", features: []shared.Feature{shared.FeatureNetworkTranslated},
 			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dial("tcp"), control: controlOutside},
+		{id: "net.27", title: "a name that no rule lists, of which an event tells", prepare: listenNamed, trial: func(s *scene, t *trial) {
+			byName(s, t)
+			t.during = func(p shared.Process) {
+				for e := range p.Events() {
+					if e.Kind == shared.EventNetwork && e.Details["name"] == s.values["name"] && e.Details["allowed"] == "false" {
+						s.values["said"] = e.Message
+					}
+				}
+			}
+		}, act: dial("tcp"), grant: func(s *scene, t *trial) {
+			t.Spec.Network.Names = append(t.Spec.Network.Names, s.values["addr"]+" private")
+		}, after: func(s *scene) error {
+			if s.values["said"] == "" {
+				return errors.New("no event tells of the name")
+			}
+			return nil
+		}},
+		{id: "net.28", title: "a port of the host that host_ports lists works", works: true, prepare: listen("tcp", "127.0.0.1:0"), trial: func(s *scene, t *trial) {
+			t.Spec.Network.HostPorts = []uint16{s.port()}
+		}, act: dial("tcp")},
+		{id: "net.29", title: "a published port works", works: true, prepare: freePort, trial: func(s *scene, t *trial) {
+			t.Spec.Network.Publish = []string{strconv.Itoa(int(s.port()))}
+			t.during = func(shared.Process) {
+				s.until(func() error {
+					_, err := dialFor([]string{"tcp", s.values["addr"], s.canary})
+					return err
+				})
+			}
+		}, act: words{"serve", "{addr}", "{canary}"}},
+		named(toHost("net.30", "a port of the host that host_ports does not list", "tcp", listen("tcp", "127.0.0.1:0"))),
+		named(toHost("net.31", "the host's own address, with a list of names", "tcp", listenOutward)),
+		named(toHost("net.32", "the host's loopback, with a list of names (UDP)", "udp", listenPacket)),
+		named(probe{id: "net.33", title: "a route to anywhere, with a list of names", act: words{"route", "192.0.2.1:53", "[2001:db8::1]:53"}, maybe: true}),
 	}
 }
 
