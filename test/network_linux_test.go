@@ -35,6 +35,7 @@ const netStage = "SBXHOST_TEST_NETWORK"
 // lead to it, and of them it has 93.184.0.1 and 10.1.0.1 as its own.
 const netNames = `127.0.0.1 localhost
 93.184.0.10 allowed.example other.example a.wild.example wild.example
+93.184.0.11 tools.example
 93.184.0.1 own.example own-private.example
 10.1.0.7 private.example trusted.example
 169.254.169.254 metadata.example
@@ -51,6 +52,9 @@ func TestNetworkByName(t *testing.T) {
 		return
 	case "run":
 		runInNetwork(t)
+		return
+	case "grpc":
+		askHealth(t)
 		return
 	}
 	t.Parallel()
@@ -173,6 +177,12 @@ sandbox "ports" {
   host_ports = [5432]
   publish    = [3000, "3001:3000"]
 }
+sandbox "tools" {
+  engine     = "native"
+  filesystem = "host"
+  network    = ["tools.example", "tools.example:8443"]
+  host_ports = [5433]
+}
 sandbox "offline" {
   engine     = "native"
   host_ports = [5432]
@@ -182,6 +192,7 @@ sandbox "bwrap" {
   network = ["allowed.example"]
 }
 `)
+	t.Run("tools", func(t *testing.T) { m.tools(t, pair) })
 	t.Run("commands", m.commands)
 	t.Run("result", m.result)
 	t.Run("ports", m.ports)
@@ -230,7 +241,7 @@ func certify(t *testing.T) (tls.Certificate, []byte) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "allowed.example"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		DNSNames: []string{"allowed.example", "other.example", "a.wild.example"}}
+		DNSNames: []string{"allowed.example", "other.example", "a.wild.example", "tools.example"}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
