@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
@@ -189,6 +190,9 @@ func macWays(act []string) [][]kitAttempt {
 			{Operation: "network-bind", Host: "localhost", Port: "40000"}, {Operation: "network-inbound", Host: "localhost", Port: "40000"},
 			{Operation: "network-outbound", Host: "localhost", Port: "40000"},
 		}}
+	case "serve":
+		_, port, _ := strings.Cut(args[0], ":")
+		return [][]kitAttempt{{{Operation: "network-bind", Host: "localhost", Port: port}, {Operation: "network-inbound", Host: "localhost", Port: port}}}
 	case "own-socket":
 		return one(onFile(args[0], "network-bind", "network-inbound", "network-outbound"))
 	case "run":
