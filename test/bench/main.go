@@ -7,6 +7,8 @@
 //	           masks, with overlays, and by the command line; eight at once; and the
 //	           first commands of a host
 //	telemetry  a one-shot run that sends telemetry beside one that does not
+//	network    a list of names beside no network, and what goes through the gate beside
+//	           what goes directly: small requests, a download, and the gate's memory
 //	memory     what host and engine have resident
 //	binaries   what initialising the executables costs before main
 //
@@ -56,7 +58,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.bin, "bin", "bin", "`directory` with what make build makes")
 	fs.IntVar(&o.rounds, "n", 200, "`rounds` of each comparison")
-	fs.Int64Var(&o.bytes, "bytes", 2<<30, "`bytes` that a command writes while memory is measured")
+	fs.Int64Var(&o.bytes, "bytes", 2<<30, "`bytes` of a download, and that a command writes while memory is measured")
 	fs.StringVar(&o.json, "json", "", "write the results to `file`, too")
 	fs.Func("only", "measure the sections alone whose names match `regexp`", func(text string) (err error) {
 		o.only, err = regexp.Compile(text)
@@ -80,13 +82,14 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 
 // results are everything measured; the JSON form is for machines.
 type results struct {
-	Machine   machine      `json:"machine"`
-	Rounds    int          `json:"rounds"`
-	Engines   *engineTable `json:"engines,omitempty"`
-	Telemetry []row        `json:"telemetry,omitempty"`
-	Memory    []memoryRow  `json:"memory,omitempty"`
-	Binaries  []binaryRow  `json:"binaries,omitempty"`
-	Targets   []target     `json:"targets"`
+	Machine   machine       `json:"machine"`
+	Rounds    int           `json:"rounds"`
+	Engines   *engineTable  `json:"engines,omitempty"`
+	Telemetry []row         `json:"telemetry,omitempty"`
+	Network   *networkTable `json:"network,omitempty"`
+	Memory    []memoryRow   `json:"memory,omitempty"`
+	Binaries  []binaryRow   `json:"binaries,omitempty"`
+	Targets   []target      `json:"targets"`
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
@@ -120,6 +123,7 @@ func bench(ctx context.Context, o options, stdout, stderr io.Writer) (err error)
 	}{
 		{"engines", func() (err error) { r.Engines, err = measureEngines(ctx, s, o.rounds); return }},
 		{"telemetry", func() (err error) { r.Telemetry, err = measureTelemetry(ctx, s, o.rounds); return }},
+		{"network", func() (err error) { r.Network, err = measureNetwork(ctx, s, o.rounds, o.bytes); return }},
 		{"memory", func() (err error) { r.Memory, err = measureMemory(ctx, s, o.bytes); return }},
 		{"binaries", func() (err error) { r.Binaries, err = inspectBinaries(ctx, s.bin, o.rounds); return }},
 	}

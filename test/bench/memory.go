@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 
@@ -31,7 +32,7 @@ const (
 )
 
 func measureMemory(ctx context.Context, s *scene, bytes int64) ([]memoryRow, error) {
-	oneShot, err := s.oneShotPeak(ctx)
+	oneShot, err := s.peakOf(s.sbxhost(ctx, "native", "cat"))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", nameLean, err)
 	}
@@ -42,9 +43,8 @@ func measureMemory(ctx context.Context, s *scene, bytes int64) ([]memoryRow, err
 	return []memoryRow{{nameLean, oneShot}, {nameMemoryFile, library}}, nil
 }
 
-// oneShotPeak looks at a one-shot sbxhost once its command is known to run.
-func (s *scene) oneShotPeak(ctx context.Context) (_ peak, err error) {
-	cmd := s.sbxhost(ctx, "native", "cat")
+// peakOf looks at a one-shot sbxhost once its command gives back what it reads.
+func (s *scene) peakOf(cmd *exec.Cmd) (_ peak, err error) {
 	cmd.Stderr = s.stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

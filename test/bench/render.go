@@ -23,6 +23,18 @@ func render(w io.Writer, r *results) error {
 		line("\nTelemetry")
 		renderRows(line, r.Telemetry)
 	}
+	if t := r.Network; t != nil {
+		for _, part := range []struct {
+			title string
+			rows  []row
+		}{{"ready", t.Ready}, {"each on a connection of its own", t.Small}, {"one connection", t.Big}} {
+			line("\nNetwork, %s", part.title)
+			line("  %-38s %9s %9s %12s", "", "p50 ms", "p95 ms", "of the first")
+			for _, row := range part.rows {
+				line("  %-38s %9.2f %9.2f %11.2fx", row.Name, row.P50, row.P95, row.Ratio)
+			}
+		}
+	}
 	renderMemory(line, r.Memory)
 	renderBinaries(line, r.Binaries)
 

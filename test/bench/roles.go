@@ -16,6 +16,8 @@ import (
 const (
 	roleMemoryHost = "play-memory-host"
 	roleFirstHost  = "play-first-host"
+	roleClient     = "play-client"
+	roleHolder     = "play-holder"
 )
 
 // play starts this program in a role and reads what it writes.
@@ -39,7 +41,7 @@ func playRole() {
 	if len(os.Args) < 2 {
 		return
 	}
-	play := map[string]func([]string) error{roleMemoryHost: playMemoryHost, roleFirstHost: playFirstHost}[os.Args[1]]
+	play := map[string]func([]string) error{roleMemoryHost: playMemoryHost, roleFirstHost: playFirstHost, roleClient: playClient, roleHolder: playHolder}[os.Args[1]]
 	if play == nil {
 		return
 	}

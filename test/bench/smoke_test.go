@@ -41,10 +41,10 @@ func TestWhole(t *testing.T) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Engines == nil {
+	if r.Engines == nil || r.Network == nil {
 		t.Fatalf("a section is missing:\n%s", text)
 	}
-	for _, row := range append(r.Engines.Rows, r.Telemetry...) {
+	for _, row := range slices.Concat(r.Engines.Rows, r.Telemetry, r.Network.Ready, r.Network.Small, r.Network.Big) {
 		if row.P50 <= 0 || row.P95 < row.P50 || len(row.Samples) != 3 {
 			t.Errorf("%+v", row)
 		}
@@ -54,7 +54,7 @@ func TestWhole(t *testing.T) {
 			t.Errorf("at once: %+v", row)
 		}
 	}
-	if len(r.Engines.Rows) != 12 || len(r.Engines.AtOnce) != 3 || len(r.Engines.First) != 2 || len(r.Telemetry) != 3 || len(r.Memory) != 2 || len(r.Binaries) != 3 || len(r.Targets) != 10 {
+	if len(r.Engines.Rows) != 12 || len(r.Engines.AtOnce) != 3 || len(r.Engines.First) != 2 || len(r.Telemetry) != 3 || len(r.Memory) != 2 || len(r.Binaries) != 3 || len(r.Targets) != 14 {
 		t.Errorf("not all is there:\n%s", text)
 	}
 	if t.Failed() {

@@ -59,6 +59,13 @@ func judge(r *results) []target {
 			add("first three with 512 MiB resident, of none", ratio(t.First[1].P50, t.First[0].P50), 1.05, false, "x")
 		}
 	}
+	if t := r.Network; t != nil {
+		// Noise can make it less than nothing, which is no miss.
+		add("a list of names, ready, more than without", max(.01, t.Ready[1].P50-t.Ready[0].P50), 4, false, " ms")
+		add("small requests through the gate, of direct", t.Small[1].Ratio, 1.3, false, "x")
+		add("download through the gate, speed of direct", ratio(t.Big[0].P50, t.Big[1].P50), .7, true, "x")
+		add("the gate at 100 connections", max(.01, t.MiB), 10, false, " MiB")
+	}
 	for _, row := range r.Memory {
 		of, is := map[string]string{nameLean: nameLean, nameMemoryFile: "library"}[row.Name]
 		if is {
