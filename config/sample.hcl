@@ -27,7 +27,8 @@ sandbox "fast" {
   # When the engine cannot run here, nothing runs.
   fallback = "deny"
 
-  # false leaves a loopback interface of the command's own.
+  # false leaves a loopback interface of the command's own, true is this machine's network,
+  # and a list of names, such as ["registry.npmjs.org", "*.github.com"], is all there is.
   network = false
 
   # What lies beneath: "minimal" is a curated operating system, "host" all of

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Decision is about a name that was asked for, or about a connection once it has ended.
+// A Decision is about a name that was asked for, or about connections that have ended.
 type Decision struct {
 	// Name is what was asked for: a name, or an address where a command has dialled one that
 	// no name has. "localhost" is a port of the host's.
@@ -15,7 +15,9 @@ type Decision struct {
 	Allowed bool
 	Reason  string // why not, or why what is allowed did not work; for people
 	Address string // the one that was dialled
-	// Sent and Received are bytes, as the command sees it.
+	// Connections is how many it is about; 1 where something was refused or did not work.
+	Connections uint64
+	// Sent and Received are bytes, as the command sees it, and Duration the time, of all.
 	Sent, Received uint64
 	Duration       time.Duration
 }
@@ -36,12 +38,13 @@ func (d *Decision) String() string {
 	case d.Reason != "":
 		return fmt.Sprintf("network: could not reach %s: %s", d.Target(), d.Reason)
 	}
-	return fmt.Sprintf("network: reached %s (%s): %d bytes sent, %d received, %v", d.Target(), d.Address, d.Sent, d.Received, d.Duration.Round(time.Millisecond))
+	return fmt.Sprintf("network: reached %s (%s): %d connections, %d bytes sent, %d received, %v", d.Target(), d.Address, d.Connections, d.Sent, d.Received, d.Duration.Round(time.Millisecond))
 }
 
 // Details are the decision as an engine's event carries it.
 func (d *Decision) Details() map[string]string {
-	m := map[string]string{"name": d.Name, "port": strconv.Itoa(int(d.Port)), "allowed": strconv.FormatBool(d.Allowed)}
+	m := map[string]string{"name": d.Name, "port": strconv.Itoa(int(d.Port)), "allowed": strconv.FormatBool(d.Allowed),
+		"connections": strconv.FormatUint(d.Connections, 10)}
 	for key, text := range map[string]string{"reason": d.Reason, "address": d.Address} {
 		if text != "" {
 			m[key] = text
@@ -60,6 +63,7 @@ func ParseDecision(m map[string]string) (d Decision) {
 	port, _ := strconv.ParseUint(m["port"], 10, 16)
 	d.Port = uint16(port)
 	d.Allowed, _ = strconv.ParseBool(m["allowed"])
+	d.Connections, _ = strconv.ParseUint(m["connections"], 10, 64)
 	d.Sent, _ = strconv.ParseUint(m["sent"], 10, 64)
 	d.Received, _ = strconv.ParseUint(m["received"], 10, 64)
 	duration, _ := strconv.ParseInt(m["duration_ns"], 10, 64)

@@ -63,7 +63,7 @@ func (c *Cmd) event(e shared.Event) {
 	case shared.EventNetwork:
 		d := egress.ParseDecision(e.Details)
 		c.report.Network = audit.AddNetworkUse(c.report.Network, audit.NetworkUse{
-			Name: hostpath.Line(d.Name), Port: d.Port, Allowed: d.Allowed, Reason: hostpath.Line(d.Reason), Connections: 1,
+			Name: hostpath.Line(d.Name), Port: d.Port, Allowed: d.Allowed, Reason: hostpath.Line(d.Reason), Connections: max(d.Connections, 1),
 			Sent: d.Sent, Received: d.Received, DurationMS: d.Duration.Milliseconds(),
 		})
 	case shared.EventLimit:

@@ -40,8 +40,9 @@ type Config struct {
 	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	// Own gives the machine's own addresses; nil: those of its interfaces.
 	Own func() []netip.Prefix
-	// Decided is told of each decision, from any goroutine; nil: nobody is. What is refused,
-	// or does not work, is told the first time alone, and of 1,000 different ones.
+	// Decided is told of decisions, one at a time; nil: nobody is. What is refused, or does
+	// not work, is told the first time alone, and of 1,000 different ones. Connections that
+	// work are summed up for a fifth of a second.
 	Decided func(egress.Decision)
 	// Connections may be open at once, as many again from outside by Publish; 0: 256. More
 	// of them wait.
@@ -116,6 +117,7 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 		listeners: map[netip.AddrPort]*listener{}, conns: map[*conn]struct{}{},
 	}
 	g.names.init()
+	g.log.told, g.log.sums = map[egress.Decision]bool{}, map[egress.Decision]*egress.Decision{}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.closing, g.close = context.WithCancel(g.ctx)
 	if err := g.serveNames(ctx); err != nil {
@@ -242,6 +244,12 @@ func (g *Gate) Close() error {
 		g.drain(done)
 		g.cancel()
 		<-done
+		g.log.mu.Lock()
+		if g.log.stop != nil {
+			g.log.stop.Stop()
+		}
+		g.log.mu.Unlock()
+		g.tell()
 	})
 	return nil
 }
@@ -293,33 +301,62 @@ func (s slots) take(ctx context.Context) bool {
 
 func (s slots) give() { <-s }
 
-// log tells decisions. A command that tries the same thing for ever is told of once.
+// log tells decisions. What a command tries for ever, and does not work, is told once; what
+// works is summed up, since each decision costs as much as a short connection.
 type log struct {
 	mu   sync.Mutex
 	told map[egress.Decision]bool
 	full bool
+	sums map[egress.Decision]*egress.Decision // what is to be told yet
+	stop *time.Timer                          // nil where nothing is
 }
 
-const maxTold = 1000
+const (
+	maxTold = 1000
+	// tellAfter is how long what works is summed up for.
+	tellAfter = 200 * time.Millisecond
+)
 
 func (g *Gate) decided(d egress.Decision) {
-	if d.Reason != "" {
-		key := egress.Decision{Name: d.Name, Port: d.Port, Allowed: d.Allowed, Reason: d.Reason}
-		g.log.mu.Lock()
-		if g.log.told == nil {
-			g.log.told = map[egress.Decision]bool{}
-		}
-		again, full := g.log.told[key] || g.log.full, len(g.log.told) >= maxTold
-		if !again && full {
-			g.log.full = true
-			d = egress.Decision{Reason: "further refusals are not listed"}
-		} else if !again {
-			g.log.told[key] = true
-		}
-		g.log.mu.Unlock()
-		if again {
+	d.Connections = 1
+	l := &g.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d.Reason == "" {
+		key := egress.Decision{Name: d.Name, Port: d.Port, Address: d.Address}
+		if sum := l.sums[key]; sum != nil {
+			sum.Connections++
+			sum.Sent += d.Sent
+			sum.Received += d.Received
+			sum.Duration += d.Duration
 			return
 		}
+		if l.sums[key] = &d; l.stop == nil {
+			l.stop = time.AfterFunc(tellAfter, g.tell)
+		}
+		return
+	}
+	key := egress.Decision{Name: d.Name, Port: d.Port, Allowed: d.Allowed, Reason: d.Reason}
+	switch {
+	case l.told[key] || l.full:
+		return
+	case len(l.told) >= maxTold:
+		l.full = true
+		d = egress.Decision{Reason: "further refusals are not listed", Connections: 1}
+	default:
+		l.told[key] = true
 	}
 	g.config.Decided(d)
+}
+
+// tell tells what has been summed up.
+func (g *Gate) tell() {
+	l := &g.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, sum := range l.sums {
+		g.config.Decided(*sum)
+	}
+	clear(l.sums)
+	l.stop = nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// eventBuffer is how many events can wait for a reader: a command that makes many connections
-// at once has one for each.
+// eventBuffer is how many events can wait for a reader: a command that asks for many names
+// has one for each.
 const eventBuffer = 1024
 
 // events is a channel that never makes its sender wait.
