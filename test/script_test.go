@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -26,6 +27,18 @@ var engineBinaries = [...]string{
 // layoutScripts are those of what differs from layout to layout: what is started, and how
 // it ends.
 var layoutScripts = []string{"script/engines.txtar", "script/exec.txtar", "script/sessions.txtar", "script/shortage.txtar", "script/signals.txtar"}
+
+// TestMain undoes what a shell does to commands in its background, which ignore SIGINT and
+// have all that they start ignore it.
+func TestMain(m *testing.M) {
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	go func() {
+		<-interrupted
+		os.Exit(2)
+	}()
+	os.Exit(m.Run())
+}
 
 // TestScript runs the scripts against the built program, in both ways in which
 // it can be installed: `lean`, with its engines' own executables beside it; and
