@@ -209,7 +209,9 @@ func (g *Gate) Publish(p egress.Publish) (netip.AddrPort, error) {
 
 func (g *Gate) serveInside(c *conn, port uint16) {
 	c.quiet = true
-	ctx, cancel := context.WithTimeout(g.closing, dialTimeout)
+	// Not until closing alone: a command can serve one connection and end before we know that
+	// we are connected, and what it has said is on its way.
+	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
 	defer cancel()
 	inside, err := g.connect(ctx, TCP4, netip.AddrPortFrom(loopback4, port))
 	if errors.Is(err, syscall.ECONNREFUSED) {
