@@ -112,6 +112,7 @@ type world struct {
 	t       *testing.T
 	mu      sync.Mutex
 	told    []egress.Decision
+	more    chan struct{}       // one is in it when told has grown
 	answers map[string][]string // of the host's resolver
 	servers map[string]string   // by address and port, on loopback
 	dialled []netip.AddrPort
@@ -123,7 +124,7 @@ func newWorld(t *testing.T, change func(*Config), rules ...string) *world {
 	t.Helper()
 	goroutines, files := runtime.NumGoroutine(), descriptors(t)
 	t.Cleanup(func() { nothingLeft(t, goroutines, files) }) // after all else
-	w := &world{t: t, answers: map[string][]string{}, servers: map[string]string{}}
+	w := &world{t: t, more: make(chan struct{}, 1), answers: map[string][]string{}, servers: map[string]string{}}
 	list, err := egress.ParseRules(rules)
 	if err != nil {
 		t.Fatal(err)
@@ -132,6 +133,10 @@ func newWorld(t *testing.T, change func(*Config), rules ...string) *world {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.told = append(w.told, d)
+		select {
+		case w.more <- struct{}{}:
+		default:
+		}
 	}}
 	if change != nil {
 		change(&config)
@@ -257,17 +262,32 @@ func dialAddr(t *testing.T, at netip.AddrPort) *net.TCPConn {
 // decision waits for one that fits, and gives it.
 func (w *world) decision(name string, port uint16, allowed bool) egress.Decision {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	var found egress.Decision
+	w.await(fmt.Sprintf("a decision about %s, port %d, allowed %v", name, port, allowed), func(list []egress.Decision) bool {
+		i := slices.IndexFunc(list, func(d egress.Decision) bool { return d.Name == name && d.Port == port && d.Allowed == allowed })
+		if i >= 0 {
+			found = list[i]
+		}
+		return i >= 0
+	})
+	return found
+}
+
+// await waits until what was told fits.
+func (w *world) await(what string, fits func([]egress.Decision) bool) {
+	w.t.Helper()
+	overdue := time.After(20 * time.Second)
+	for {
 		w.mu.Lock()
 		list := slices.Clone(w.told)
 		w.mu.Unlock()
-		for _, d := range list {
-			if d.Name == name && d.Port == port && d.Allowed == allowed {
-				return d
-			}
+		if fits(list) {
+			return
 		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("no decision about %s, port %d, allowed %v: %+v", name, port, allowed, list)
+		select {
+		case <-w.more:
+		case <-overdue:
+			w.t.Fatalf("no %s: %+v", what, list)
 		}
 	}
 }
@@ -668,20 +688,13 @@ func TestManyConnections(t *testing.T) {
 	if n := highest.Load(); n < 2 || n > 2*most {
 		t.Errorf("%d at once", n)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		w.mu.Lock()
-		n, told := 0, len(w.told)
-		for _, d := range w.told {
+	w.await("few decisions about all connections", func(list []egress.Decision) bool {
+		n := 0
+		for _, d := range list {
 			n += int(d.Connections)
 		}
-		w.mu.Unlock()
-		if n == all && told <= all/10 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d decisions about %d connections", told, n)
-		}
-	}
+		return n == all && len(list) <= all/10
+	})
 }
 
 // A hundred connections cost little memory.
@@ -1028,7 +1041,7 @@ func TestGone(t *testing.T) {
 	}
 	// The kernel keeps what is left of a closed connection for a minute.
 	if err := os.WriteFile("/proc/sys/net/ipv4/tcp_fin_timeout", []byte("1"), 0); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	w := newWorld(t, nil, "a.example:7000")
 	w.answer("a.example", public)
