@@ -221,13 +221,14 @@ func timeouts(s *scene) {
 	}
 }
 
-// durations compares what is told with a clock outside and a wait inside.
+// durations compares what is told with a clock outside and a wait inside. On a busy machine
+// an engine may hear of the command's start when half of the wait is over.
 func durations(s *scene) {
 	sandbox := s.open()
 	begin := time.Now()
 	o := s.run(sandbox, s.sh("sleep 0.4"), nil)
 	s.exits(o, 0, "")
-	if took := time.Since(begin); o.Duration < 350*time.Millisecond || o.Duration > took {
+	if took := time.Since(begin); o.Duration < 200*time.Millisecond || o.Duration > took {
 		s.failf("it is said to have taken %v; it waits for 400ms, and took %v with all that belongs to it", o.Duration, took)
 	}
 }
