@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// ReasonUnlisted is the reason of a Decision about a name, or an address, that no rule has.
+const ReasonUnlisted = "no rule allows it"
+
 // A Decision is about a name that was asked for, or about connections that have ended.
 type Decision struct {
 	// Name is what was asked for: a name, or an address where a command has dialled one that

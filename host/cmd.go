@@ -155,6 +155,8 @@ type Cmd struct {
 
 	files     stdio.Files
 	starting  shared.Process         // what startIn gave
+	started   shared.Command         // which that is
+	origins   []EnvVar               // of its environment
 	watching  <-chan []facts.Watched // what is hidden and protected from it
 	degraded  []string               // what is to be told once events are
 	late      []string               // and after all events
@@ -257,7 +259,7 @@ func (c *Cmd) Report() Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.report
-	r.Degraded, r.Limits, r.Violations = slices.Clip(r.Degraded), slices.Clip(r.Limits), slices.Clip(r.Violations)
+	r.Degraded, r.Limits, r.Denials = slices.Clip(r.Degraded), slices.Clip(r.Limits), slices.Clip(r.Denials)
 	r.Network = slices.Clone(r.Network) // which is added to in its place
 	return r
 }

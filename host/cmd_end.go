@@ -42,6 +42,9 @@ func (c *Cmd) Wait() error {
 		}
 	default:
 	}
+	if _, ok := errors.AsType[*ExitError](c.endErr); ok {
+		c.explainFailure(false)
+	}
 	// As in os/exec, the command's own end comes first: what went wrong with
 	// its stdio may be no more than a consequence.
 	return cmp.Or(c.endErr, stdioErr)

@@ -55,7 +55,7 @@ func (c *Cmd) event(e shared.Event) {
 	case shared.EventDegraded:
 		c.report.Degraded = append(c.report.Degraded, e.Message)
 	case shared.EventViolation:
-		c.report.Violations = append(c.report.Violations, Violation{e.Details["operation"], e.Details["path"], e.Details["attribute"], e.Message})
+		c.report.Denials = append(c.report.Denials, deniedBy(&e))
 	case shared.EventDiscarded:
 		if n, err := strconv.ParseUint(e.Details["count"], 10, 64); err == nil {
 			c.report.Discarded = n

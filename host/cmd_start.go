@@ -334,10 +334,11 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	if c.TTYOptional && !opened.engine.Info.Features.Has(shared.FeatureTTY) {
 		c.withoutTTY()
 	}
-	command, _, err := c.command(ctx, opened, false)
+	command, origins, err := c.command(ctx, opened, false)
 	if err != nil {
 		return &SandboxError{Sandbox: opened.name, Err: err}
 	}
+	c.started, c.origins = command, origins
 	if c.approved != "" && command.Dir != c.approved {
 		// A command that runs meanwhile has put a symlink on the way to it.
 		return &SandboxError{Sandbox: opened.name, Err: &shared.Error{Kind: shared.ErrDenied,
@@ -385,6 +386,9 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 		if ctx.Err() != nil {
 			opened.engine.Doubt()
 			return ctx.Err()
+		}
+		if errors.Is(err, shared.ErrNotFound) && c.Script == "" {
+			c.explainFailure(true)
 		}
 		return mayPass(err, c.sandboxError(err))
 	}

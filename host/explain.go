@@ -162,8 +162,11 @@ func (c *Cmd) pathNotes(environ []string, origins []EnvVar) (notes []string) {
 	for _, dir := range filepath.SplitList(given) {
 		inside := slices.ContainsFunc(c.host.writableRoots(), func(r workspace.RootDir) bool { return paths.Inside(r.Path, dir) || paths.Inside(r.Declared, dir) })
 		if inside && !slices.Contains(filepath.SplitList(kept), dir) && facts.Follow(dir).Kind == view.Directory {
-			notes = append(notes, fmt.Sprintf("PATH entry %s is inside the workspace and was dropped: a command could put programs for others there; env = { PATH = %s } passes it", hostpath.Quote(dir), strconv.Quote(dir+":${env.PATH}")))
+			notes = append(notes, fmt.Sprintf("%sinside the workspace and was dropped: a command could put programs for others there; env = { PATH = %s } passes it", pathEntry(dir), strconv.Quote(dir+":${env.PATH}")))
 		}
 	}
 	return notes
 }
+
+// pathEntry begins a note on a directory of the caller's PATH.
+func pathEntry(dir string) string { return "PATH entry " + hostpath.Quote(dir) + " is " }

@@ -25,8 +25,9 @@ type Report struct {
 	Result *shared.Result
 	// Degraded are the messages of what was held less well than asked.
 	Degraded []string
-	// Violations are what the command was denied, where its engine tells.
-	Violations []Violation
+	// Denials are what its sandbox kept from a command that did not succeed, or that was not
+	// found: what its engine and the network's gate tell, and what comes of its own words.
+	Denials []Denial
 	// Discarded is how many files the command has left in its private home, which
 	// has ended with it, where its engine counts them.
 	Discarded uint64
@@ -55,16 +56,6 @@ type RepositoryReport = facts.RepositoryReport
 type SessionReport struct {
 	Name string // empty for the Host's own
 	Dir  string // of the host; empty where nothing is shared
-}
-
-// Violation is something that a sandbox has denied its command.
-type Violation struct {
-	Operation string // as the engine calls it, such as "file-read-data"
-	Path      string // what it was done to: a path, an address, a service
-	// Attribute of the definition that would allow it, or that denies it; empty
-	// where none does.
-	Attribute string
-	Message   string // for people
 }
 
 // LimitReport says how a limit was held.

@@ -81,6 +81,7 @@ var rules = []rule{
 	{packages: "plugins/internal/inside", ours: []string{"shared"}, others: []string{}}, // for tests alone
 	{packages: "plugins/*/sbxhost-engine-*", ours: []string{"shared", "plugins/*"}, others: []string{}},
 	{packages: "host/view", ours: []string{"egress", "hostpath", "workspace", "glob", "scan", "shared"}, others: []string{}, pure: true},
+	{packages: "host/denial", ours: []string{"audit", "egress", "host/view", "hostpath", "paths", "shared"}, others: []string{}, pure: true},
 	{packages: "host/env", ours: []string{"host/view"}, others: []string{}, pure: true},
 	{packages: "host/stdio", ours: []string{"shared"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
 	{packages: "host/facts", ours: []string{"host/env", "host/view", "approvals", "glob", "hostpath", "scan", "sessiondir", "shared", "stubs", "workspace"}, others: []string{"github.com/hashicorp/go-hclog", "golang.org/x/sys"}},
@@ -185,6 +186,7 @@ func TestImportRulesCanFail(t *testing.T) {
 		{"egress/gate", module + "/shared"},
 		{"host/view", "os/exec"},
 		{"host/view", module + "/host"},
+		{"host/denial", "net"},
 		{"host/stdio", module + "/host/view"},
 		{"host/session", module + "/host"},
 		{"host/facts", module + "/host/session"},

@@ -286,7 +286,7 @@ func (m *netMachine) commands(t *testing.T) {
 		"a trusted name":      {script: http + "trusted.example/", want: "trusted.example 0\n"},
 		"the machine's":       {script: http + "own-private.example/", want: "own-private.example 0\n"},
 		"for this command":    {script: http + "other.example/", want: "other.example 0\n", flags: []string{"-network=other.example,allowed.example:1,2"}},
-		"a name":              {script: http + "other.example/", code: 6, want: "hint: refused other.example: no rule allows it; allow it in network, at " + m.base + "/config.hcl:7\n"},
+		"a name":              {script: http + "other.example/", code: 6, want: "hint: refused other.example: no rule allows it; to allow it: add \"other.example\" to network at " + m.base + "/config.hcl:7\n"},
 		"the wildcard itself": {script: https + "wild.example:8443/", code: 6, want: "refused wild.example: "},
 		"another port":        {script: http + "allowed.example:5433/", code: 7},
 		"an address":          {script: http + "93.184.0.10/", code: 7},

@@ -64,7 +64,11 @@ func (e *execution) runAndTell() int {
 		}
 	}
 	if e.output != nil {
-		if err := e.output.write(newResult(e.sandboxName(), e.report, status, err)); err != nil {
+		result := newResult(e.sandboxName(), e.report, status, err)
+		for i := range result.Denials {
+			result.Denials[i].At = e.place(result.Denials[i].Attribute)
+		}
+		if err := e.output.write(result); err != nil {
 			return e.fail(err)
 		}
 	}
@@ -398,8 +402,6 @@ func (e *execution) event(ev shared.Event) {
 		if ev.Details["hold"] != "held" {
 			e.note("degraded: " + ev.Message)
 		}
-	case shared.EventViolation:
-		e.note("violation: " + ev.Message)
 	case shared.EventProgress:
 		if isTerminal(e.stderr) { // a log has no use for it
 			e.note(ev.Message)

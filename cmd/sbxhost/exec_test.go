@@ -29,7 +29,7 @@ func TestExecStatus(t *testing.T) {
 		outcome string
 		stderr  string
 
-		violations []violationResult
+		denials []denialResult
 	}{
 		{name: "success", args: []string{"true"}, outcome: "exited"},
 		{name: "code", engine: &fakeEngine{result: ended(7)}, args: []string{"false"}, status: 7, outcome: "exited"},
@@ -56,9 +56,9 @@ func TestExecStatus(t *testing.T) {
 		{name: "bypass", args: []string{"-no-sandbox", "x"}, status: 125, outcome: "failed", stderr: "sbxhost: -no-sandbox: "},
 		{name: "degraded", engine: &fakeEngine{events: []shared.Event{{Kind: shared.EventDegraded, Message: "less\x1b of it"}}},
 			args: []string{"x"}, outcome: "exited", stderr: "sbxhost: degraded: less\uFFFD of it\n"},
-		{name: "violation", engine: &fakeEngine{events: []shared.Event{{Kind: shared.EventViolation, Message: "cat was denied x",
+		{name: "denial", engine: &fakeEngine{events: []shared.Event{{Kind: shared.EventViolation, Message: "cat was denied x",
 			Details: map[string]string{"operation": "x", "path": "/y", "attribute": "bind_paths"}}}},
-			args: []string{"x"}, outcome: "exited", stderr: "sbxhost: violation: cat was denied x\n", violations: []violationResult{{"x", "/y", "bind_paths", "cat was denied x"}}},
+			args: []string{"x"}, outcome: "exited", stderr: "sbxhost: hint: cat was denied x; see bind_paths at ", denials: []denialResult{{Path: "/y", Operation: "x", Attribute: "bind_paths", Reason: "cat was denied x"}}},
 		{name: "quiet", engine: &fakeEngine{events: []shared.Event{{Kind: shared.EventDegraded, Message: "less of it"}}},
 			args: []string{"-quiet", "x"}, outcome: "exited"},
 	} {
@@ -91,8 +91,14 @@ func TestExecStatus(t *testing.T) {
 			if res.Outcome != tt.outcome || res.Status != tt.status || (res.Error != "") != (tt.outcome == "failed") {
 				t.Errorf("result %s", text)
 			}
-			if !slices.Equal(res.Violations, tt.violations) {
-				t.Errorf("violations %+v", res.Violations)
+			for i := range res.Denials {
+				if res.Denials[i].At == "" {
+					t.Errorf("a denial without its place: %+v", res.Denials[i])
+				}
+				res.Denials[i].At = ""
+			}
+			if tt.name != "time out" && !slices.Equal(res.Denials, tt.denials) {
+				t.Errorf("denials %+v", res.Denials)
 			}
 			if entries, _ := os.ReadDir(filepath.Dir(file)); len(entries) != 1 {
 				t.Errorf("left behind beside the result: %v", entries)

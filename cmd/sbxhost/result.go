@@ -62,8 +62,9 @@ type result struct {
 	// Instructions are what came to be meanwhile that tools of the host take for
 	// instructions, such as .envrc and .mcp.json: the first 32.
 	Instructions []string `json:"instructions"`
-	// Violations are what the command was denied, where the engine tells.
-	Violations []violationResult `json:"violations"`
+	// Denials are what the sandbox kept from a command that did not succeed, what is certain
+	// first.
+	Denials []denialResult `json:"denials"`
 	// Network is what the command has reached and been refused, where the definition lists
 	// names or ports.
 	Network []audit.NetworkUse `json:"network"`
@@ -98,12 +99,16 @@ type repositoryResult struct {
 	Existing   bool     `json:"existing"` // it was there before: hooks and keys are those that changed
 }
 
-// violationResult is one denial.
-type violationResult struct {
-	Operation string `json:"operation"`
-	Path      string `json:"path"`      // or an address, a service
-	Attribute string `json:"attribute"` // that would allow it, or denies it; empty where none does
-	Message   string `json:"message"`
+// denialResult is one of them. Fields that say nothing are empty.
+type denialResult struct {
+	Path      string `json:"path"`      // as the command sees it
+	Host      string `json:"host"`      // a name or an address, with the port if that is known
+	Operation string `json:"operation"` // "read", "write", "execute", "connect", "call", "use", or an engine's own word
+	Reason    string `json:"reason"`    // for people
+	Attribute string `json:"attribute"` // of the definition, that holds it
+	At        string `json:"at"`        // FILE:LINE of that
+	Change    string `json:"change"`    // of the definition, that would allow it
+	Guess     bool   `json:"guess"`     // whether the command failed of it is not known
 }
 
 // newResult tells how a command ended from what its Cmd says.
@@ -113,7 +118,7 @@ func newResult(sandbox string, report host.Report, status int, err error) *resul
 		Status: status, Session: report.Session.Name, Overlays: append([]string{}, report.Overlays...), Discarded: report.Discarded,
 		LostWorktrees: append([]string{}, report.LostWorktrees...),
 		Degraded:      report.Degraded, Limits: []limitResult{}, Repositories: []repositoryResult{},
-		Instructions: append([]string{}, report.Instructions...), Violations: []violationResult{},
+		Instructions: append([]string{}, report.Instructions...), Denials: []denialResult{},
 		Network: append([]audit.NetworkUse{}, report.Network...),
 	}
 	if p := report.EngineProgram; p != nil {
@@ -130,8 +135,8 @@ func newResult(sandbox string, report host.Report, status int, err error) *resul
 			Path: made.Path, Hooks: append([]string{}, made.Hooks...), Keys: append([]string{}, made.Keys...), More: made.More,
 			Alternates: made.Alternates, Pending: append([]string{}, made.Pending...), Unclear: made.Unclear, Existing: made.Existing})
 	}
-	for _, v := range report.Violations {
-		r.Violations = append(r.Violations, violationResult(v))
+	for _, d := range report.Denials {
+		r.Denials = append(r.Denials, denialResult{Path: d.Path, Host: d.Host, Operation: d.Operation, Reason: d.Reason, Attribute: d.Attribute, Change: d.Change(), Guess: d.Guess})
 	}
 	if _, ended := errors.AsType[*host.ExitError](err); err != nil && !ended {
 		r.Error = err.Error()

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/config"
@@ -31,10 +34,18 @@ func (a *app) unknownCommand(parent, word string) error {
 	hint := help + " lists what there is"
 	if near := meant(word, below(parent)); near != "" {
 		message += fmt.Sprintf("; did you mean %q?", near)
-	} else if parent == "" && lookOnHost(word, a.getenv("PATH")) != "" {
+	} else if parent == "" && a.hasProgram(word) {
 		hint = "to run it in a sandbox: sbxhost exec -- " + shellQuote(word)
 	}
 	return &hinted{errors.New(message), hint}
+}
+
+// hasProgram reports whether a shell would find a program by this word.
+func (a *app) hasProgram(word string) bool {
+	return slices.ContainsFunc(filepath.SplitList(a.getenv("PATH")), func(dir string) bool {
+		_, err := exec.LookPath(filepath.Join(dir, word))
+		return err == nil
+	})
 }
 
 // meantFlag says in our words that there is no such flag, and which one may have

@@ -180,7 +180,7 @@ func (g *Gate) answer(message []byte) []byte {
 			if name == "" {
 				name = shown(q.asked.Name.String())
 			}
-			g.decided(egress.Decision{Name: name, Reason: "no rule allows it"})
+			g.decided(egress.Decision{Name: name, Reason: egress.ReasonUnlisted})
 		}
 		return q.reply(dnsmessage.RCodeNameError, netip.Addr{})
 	}

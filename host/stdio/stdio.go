@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -44,6 +45,8 @@ type Files struct {
 	stdin     *feeder    // nil if there is nothing to copy
 	copiers   []func() error
 	copied    chan error  // one from each copier
+	said      *Ends       // of the command's standard error; nil where nobody keeps it
+	log       *appended   // that file, where it is a regular one
 	terminals []*terminal // of the command's own; with TTY, the first is what is typed to
 }
 
@@ -73,19 +76,29 @@ func (f *Files) Make(s *Streams) (shared.Stdio, error) {
 	}
 	var made shared.Stdio
 	var err error
+	// One pipe keeps the order of what is written.
+	joined := s.Stderr == nil && s.TTY || s.Stderr != nil && sameOutput(s.Stderr, s.Stdout)
+	var inStdout, inStderr *Ends
+	if s.Confined {
+		f.said = &Ends{Limit: maxSaid / 2}
+		inStderr = f.said
+	}
+	if joined {
+		inStdout = f.said
+	}
 	if s.TTY {
-		if made.Stdin, err = f.typedTo(s); err != nil {
+		if made.Stdin, err = f.typedTo(s, inStdout); err != nil {
 			return made, err
 		}
 		made.Stdout = made.Stdin
 	} else if made.Stdin, err = f.input(s); err != nil {
 		return made, err
-	} else if made.Stdout, err = f.output(s, s.Stdout); err != nil {
+	} else if made.Stdout, err = f.output(s, s.Stdout, inStdout); err != nil {
 		return made, err
 	}
-	if s.Stderr == nil && s.TTY || s.Stderr != nil && sameOutput(s.Stderr, s.Stdout) {
-		made.Stderr = made.Stdout // one pipe keeps the order of what is written
-	} else if made.Stderr, err = f.output(s, s.Stderr); err != nil {
+	if joined {
+		made.Stderr = made.Stdout
+	} else if made.Stderr, err = f.output(s, s.Stderr, inStderr); err != nil {
 		return made, err
 	}
 	if err := made.Validate(); err != nil {
@@ -99,7 +112,7 @@ func (f *Files) Make(s *Streams) (shared.Stdio, error) {
 // files.
 func (f *Files) Remake() {
 	f.closeTerminals()
-	f.made, f.stdin, f.terminals, f.copiers = nil, nil, nil, nil
+	f.made, f.stdin, f.terminals, f.copiers, f.said, f.log = nil, nil, nil, nil, nil, nil
 }
 
 func (f *Files) input(s *Streams) (*os.File, error) {
@@ -125,15 +138,24 @@ func (f *Files) input(s *Streams) (*os.File, error) {
 	return read, nil
 }
 
-func (f *Files) output(s *Streams, w io.Writer) (*os.File, error) {
+// output gives the file for what goes to w. What passes goes to said as well, unless that
+// is nil: a pipe and a socket of the caller's are then not handed over but copied to.
+func (f *Files) output(s *Streams, w io.Writer, said *Ends) (*os.File, error) {
+	var followed *os.File
 	switch out := w.(type) {
 	case nil:
 		return nil, nil
 	case *os.File:
 		if isTerminal(out) {
-			return f.screen(s, out)
+			return f.screen(s, out, said)
 		}
-		return out, nil
+		if said != nil {
+			followed = f.follow(out)
+		}
+		if followed == nil {
+			return out, nil
+		}
+		w = followed
 	}
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -141,19 +163,25 @@ func (f *Files) output(s *Streams, w io.Writer) (*os.File, error) {
 	}
 	f.child, f.parent = append(f.child, write), append(f.parent, read)
 	f.copiers = append(f.copiers, func() error {
-		_, err := io.Copy(w, read)
+		_, err := io.Copy(keeping(w, said), read)
 		read.Close() // the command gets SIGPIPE where the writer has failed
+		if followed != nil {
+			followed.Close() // whoever reads that to its end need not call Wait before
+			if errors.Is(err, syscall.EPIPE) {
+				err = nil // the command knows it by its own
+			}
+		}
 		return err
 	})
 	return write, nil
 }
 
 // typedTo makes the pair of which the command gets the slave.
-func (f *Files) typedTo(s *Streams) (*os.File, error) {
+func (f *Files) typedTo(s *Streams, said *Ends) (*os.File, error) {
 	if f.piped {
 		return nil, errors.New("host: with TTY there are no pipes; set Stdin and Stdout, to ends of io.Pipe for example")
 	}
-	t, err := f.terminal(s, s.Size, s.Stdout, openTerminal)
+	t, err := f.terminal(s, s.Size, s.Stdout, said, openTerminal)
 	if err != nil {
 		return nil, err
 	}
@@ -172,15 +200,15 @@ func (f *Files) typedTo(s *Streams) (*os.File, error) {
 
 // screen makes a terminal that the command can only write to, in place of the
 // caller's. Lines end there as they do on the caller's, which sees to that itself.
-func (f *Files) screen(s *Streams, out *os.File) (*os.File, error) {
-	t, err := f.terminal(s, cmp.Or(s.Size, sizeOf(out)), out, openScreen)
+func (f *Files) screen(s *Streams, out *os.File, said *Ends) (*os.File, error) {
+	t, err := f.terminal(s, cmp.Or(s.Size, sizeOf(out)), out, said, openScreen)
 	if err != nil {
 		return nil, err
 	}
 	return t.slave, nil
 }
 
-func (f *Files) terminal(s *Streams, size TerminalSize, out io.Writer, open func(TerminalSize) (*terminal, error)) (*terminal, error) {
+func (f *Files) terminal(s *Streams, size TerminalSize, out io.Writer, said *Ends, open func(TerminalSize) (*terminal, error)) (*terminal, error) {
 	t, err := open(size)
 	if err != nil {
 		return nil, fmt.Errorf("terminal: %w", err)
@@ -197,7 +225,7 @@ func (f *Files) terminal(s *Streams, size TerminalSize, out io.Writer, open func
 		out = io.Discard
 	}
 	f.copiers = append(f.copiers, func() error {
-		_, err := io.Copy(out, t.output())
+		_, err := io.Copy(keeping(out, said), t.output())
 		return err
 	})
 	return t, nil
@@ -296,14 +324,14 @@ func closeAll(files []*os.File) {
 }
 
 // sameOutput reports whether two writers lead to the same place: what cannot be
-// compared is different, as in os/exec, and two files of one terminal are one.
+// compared is different, as in os/exec, and two files of one terminal or pipe are one.
 func sameOutput(a, b io.Writer) bool {
 	if sameWriter(a, b) {
 		return true
 	}
 	f, _ := a.(*os.File)
 	g, _ := b.(*os.File)
-	return f != nil && g != nil && isTerminal(f) && isTerminal(g) && sameDevice(f, g)
+	return f != nil && g != nil && (isTerminal(f) && isTerminal(g) && sameDevice(f, g) || samePipe(f, g))
 }
 
 // sameWriter compares as os/exec does.

@@ -11,7 +11,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-const originSocket = "socket file, not in unix_sockets"
+// OriginSocket is why socket files are hidden that no definition names.
+const OriginSocket = "socket file, not in unix_sockets"
 
 // hide adds all that is hidden.
 func (v *View) hide(found *Found, granted []string) error {
@@ -67,7 +68,7 @@ func (v *View) hideOne(found *Found, f *scan.Found, granted []string) error {
 		}
 	case f.What == scan.Socket:
 		if !slices.Contains(granted, f.Path) {
-			v.hideAt(f.Path, originSocket, nil)
+			v.hideAt(f.Path, OriginSocket, nil)
 		}
 	case f.What == scan.TooDeep:
 		v.hideAt(f.Path, "a directory too deep to be searched", nil)
@@ -207,7 +208,7 @@ func (v *View) hideOfHost(found *Found, granted []string) {
 	}
 	for _, p := range found.Sockets {
 		if way := v.facts.Follow(p); way.Err == nil && way.Kind == Socket && v.inHostView(way.End) && !slices.Contains(granted, way.End) {
-			v.hideAt(way.End, originSocket, nil)
+			v.hideAt(way.End, OriginSocket, nil)
 		}
 	}
 	for _, home := range v.in.Homes {

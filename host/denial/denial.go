@@ -1,0 +1,236 @@
+package denial
+
+import (
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/egress"
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// A Denial is something that a sandbox kept from its command.
+type Denial struct {
+	Path      string // what it is about, as the command sees it; empty where it is no path
+	Host      string // the name or address and port, likewise
+	Operation string // "read", "write", "execute", "connect", "call" or "use"; an engine may tell others
+	Reason    string // one sentence for people
+	// Attribute of the definition that holds it; empty where none does.
+	Attribute string
+	// Value is what that attribute would have to be, in HCL, for the command to be let:
+	// "true", `"/data"`. It is empty where nothing is proposed.
+	Value string
+	// Element says that Attribute is a list, and Value one more element of it.
+	Element bool
+	// Guess says that the command's words led here and not what was seen: that something is
+	// denied is certain, that the command failed of it is not.
+	Guess bool
+}
+
+// Change is the change of the definition that Value asks for, for people; empty where it
+// asks for none.
+func (d *Denial) Change() string {
+	switch {
+	case d.Value == "":
+		return ""
+	case d.Element:
+		return "add " + d.Value + " to " + d.Attribute
+	}
+	return d.Attribute + " = " + d.Value
+}
+
+// A Failure is a command that did not succeed, and what is known of it.
+type Failure struct {
+	Sandbox  string // its name
+	Spec     *shared.Spec
+	Command  shared.Command
+	NotFound bool   // there was no such command
+	Said     []byte // the beginning and the end of its standard error
+	Network  []audit.NetworkUse
+	Told     []Denial // by its engine
+	// Option reports whether the engine has an option of a name.
+	Option  func(name string) bool
+	Machine Machine
+}
+
+// Machine answers what a Failure asks of the machine.
+type Machine interface {
+	// Follow walks along a path of the host.
+	Follow(path string) view.Way
+	// Program is where the caller's PATH has a program, or its own path if that is absolute;
+	// "" where there is none.
+	Program(name string) string
+	// Dropped says why a directory of the caller's PATH is not in the command's; "" where it
+	// is, or nobody knows.
+	Dropped(dir string) string
+	// Listens reports whether something listens on a port of the host's loopback.
+	Listens(port uint16) bool
+	// Variable reports whether the caller has a variable that was not passed on.
+	Variable(name string) bool
+	// Withheld says what a path gives that is never proposed: credentials, a way out of the
+	// sandbox. It is "" for every other.
+	Withheld(path string) string
+}
+
+// maxDenials bounds what is told of one command.
+const maxDenials = 32
+
+// Denials are what is known, what is certain first.
+func (f *Failure) Denials() []Denial {
+	list := slices.Clone(f.Told)
+	add := func(more ...Denial) {
+		for _, d := range more {
+			if d.Reason != "" && !slices.ContainsFunc(list, func(have Denial) bool { return sameDenial(&have, &d) }) {
+				list = append(list, d)
+			}
+		}
+	}
+	add(f.refusedNames()...)
+	commands := f.commands()
+	if f.NotFound {
+		add(f.program(f.Command.Args[0]))
+	} else {
+		add(f.ofGit(commands)...)
+		add(f.complaints()...)
+		add(f.ofWords(commands)...)
+	}
+	slices.SortStableFunc(list, func(a, b Denial) int {
+		if a.Guess != b.Guess {
+			if b.Guess {
+				return -1
+			}
+			return 1
+		}
+		return 0
+	})
+	return list[:min(len(list), maxDenials)]
+}
+
+// sameDenial reports whether a second one says nothing new.
+func sameDenial(have, d *Denial) bool {
+	if have.Attribute == "network" && d.Attribute == "network" && have.Value == d.Value && d.Value == "true" {
+		return true
+	}
+	return have.Path == d.Path && have.Host == d.Host && (have.Attribute == d.Attribute || d.Path != "")
+}
+
+// refusedNames are what a list of names has refused. They are no guesses.
+func (f *Failure) refusedNames() (list []Denial) {
+	for _, u := range f.Network {
+		d := egress.Decision{Name: u.Name, Port: u.Port}
+		if u.Allowed || u.Name == "" {
+			continue
+		}
+		denied := Denial{Host: d.Target(), Operation: "connect", Attribute: "network", Reason: fmt.Sprintf("refused %s: %s", d.Target(), u.Reason)}
+		if _, err := netip.ParseAddr(u.Name); err != nil && u.Reason == egress.ReasonUnlisted {
+			denied.Value, denied.Element = text(d.Target()), true
+			if u.Port == 80 || u.Port == 443 {
+				denied.Value = text(u.Name)
+			}
+		}
+		list = append(list, denied)
+	}
+	return list
+}
+
+// noNetwork is about a command without a network; "" for what is known of where it wanted to.
+func (f *Failure) noNetwork(host, who string) Denial {
+	if f.Spec.Network.Mode != shared.NetworkNone {
+		return Denial{}
+	}
+	d := Denial{Host: host, Operation: "connect", Attribute: "network", Value: "true", Guess: true}
+	d.Reason = fmt.Sprintf("sandbox %q has no network", f.Sandbox)
+	switch {
+	case host != "":
+		d.Reason += ", and the command looked for " + hostpath.Line(host)
+	case who != "":
+		d.Reason += fmt.Sprintf("; %s may need one", who)
+	}
+	return d
+}
+
+// hostPort is about a port of the host's loopback that the command found closed on its own.
+func (f *Failure) hostPort(port uint16) Denial {
+	n := &f.Spec.Network
+	if n.Mode == shared.NetworkHost || port == 0 || slices.Contains(n.HostPorts, port) || !f.Machine.Listens(port) {
+		return Denial{}
+	}
+	return Denial{
+		Host: "localhost:" + strconv.Itoa(int(port)), Operation: "connect", Attribute: "host_ports", Value: strconv.Itoa(int(port)), Element: true, Guess: true,
+		Reason: fmt.Sprintf("port %d of this machine's loopback is not reached from sandbox %q, which has a loopback of its own", port, f.Sandbox),
+	}
+}
+
+// program is about a program that was not found.
+func (f *Failure) program(name string) Denial {
+	if strings.Contains(name, "/") && !path.IsAbs(name) {
+		return Denial{} // of the workspace, which shows
+	}
+	p := f.Machine.Program(name)
+	if p == "" {
+		return Denial{}
+	}
+	d := Denial{Path: p, Operation: "execute", Attribute: "bind_paths"}
+	if !strings.Contains(name, "/") {
+		if why := f.Machine.Dropped(path.Dir(p)); why != "" {
+			d.Attribute, d.Reason = "env", why
+			return d
+		}
+	}
+	if view.Shows(f.Spec, p) != "" {
+		return Denial{}
+	}
+	d.Reason = fmt.Sprintf("%s of this machine is not shown in sandbox %q", hostpath.Quote(p), f.Sandbox)
+	if f.Machine.Withheld(p) == "" {
+		d.Value, d.Element = text(path.Dir(p)), true
+	}
+	return d
+}
+
+// limit is about a limit that the command may have reached.
+func (f *Failure) limit(name string, bound uint64, twice string) Denial {
+	if bound == 0 {
+		return Denial{}
+	}
+	attribute := "limits." + name
+	return Denial{Operation: "use", Attribute: attribute, Value: twice, Guess: true,
+		Reason: fmt.Sprintf("sandbox %q limits it: %s", f.Sandbox, attribute)}
+}
+
+func (f *Failure) memory() Denial {
+	return f.limit("memory", f.Spec.Limits.Memory, size(2*f.Spec.Limits.Memory))
+}
+
+// option is about a system call that an option of the engine's would let.
+func (f *Failure) option(name, what string) Denial {
+	if !f.Option(name) {
+		return Denial{}
+	}
+	return Denial{Operation: "call", Attribute: "config." + name, Value: "true", Guess: true,
+		Reason: fmt.Sprintf("sandbox %q refuses %s", f.Sandbox, what)}
+}
+
+// text is a string of HCL's.
+func text(s string) string {
+	s = strconv.Quote(hostpath.Line(s))
+	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(s)
+}
+
+// size is a number of bytes as a definition has it.
+func size(n uint64) string {
+	for _, unit := range [...]struct {
+		name  string
+		bytes uint64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= unit.bytes && n%unit.bytes == 0 {
+			return strconv.Quote(strconv.FormatUint(n/unit.bytes, 10) + unit.name)
+		}
+	}
+	return strconv.FormatUint(n, 10)
+}

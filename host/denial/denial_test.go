@@ -1,0 +1,303 @@
+package denial
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// machine is one of which everything is told.
+type machine struct {
+	files    map[string]view.Kind
+	links    map[string]string
+	programs map[string]string
+	dropped  string
+	ports    []uint16
+	vars     []string
+	withheld map[string]string
+}
+
+func (m *machine) Follow(p string) view.Way {
+	if to := m.links[p]; to != "" {
+		return view.Way{End: to, Links: []string{p}, Kind: m.files[to]}
+	}
+	return view.Way{End: p, Kind: m.files[p]}
+}
+func (m *machine) Program(name string) string { return m.programs[name] }
+func (m *machine) Dropped(string) string      { return m.dropped }
+func (m *machine) Listens(port uint16) bool   { return slices.Contains(m.ports, port) }
+func (m *machine) Variable(name string) bool  { return slices.Contains(m.vars, name) }
+func (m *machine) Withheld(p string) string   { return m.withheld[p] }
+
+func someMachine() *machine {
+	return &machine{
+		files: map[string]view.Kind{
+			"/data/set.csv": view.File, "/src/p/in.txt": view.File, "/tmp/x": view.File, "/home/me/.ssh/id": view.File, "/usr/share": view.Directory,
+			"/data": view.Directory, "/tools/bin/x": view.File, "/srv/lib": view.Directory, "/src/p/.env": view.File, "/run/app.sock": view.Socket, "/away/file": view.File,
+		},
+		links:    map[string]string{"/src/p/link": "/away/file"},
+		programs: map[string]string{"mytool": "/tools/bin/mytool", "/tools/bin/x": "/tools/bin/x", "sh": "/usr/bin/sh"},
+		ports:    []uint16{5432}, vars: []string{"API_URL"},
+		withheld: map[string]string{"/home/me/.ssh/id": "credentials"},
+	}
+}
+
+func someSpec() *shared.Spec {
+	return &shared.Spec{Home: "/home/me", Table: []shared.Entry{
+		{Source: "/src/tools", Path: "/data/deep/tools", Access: shared.ReadOnly, Why: "bind_paths[0]"},
+		{Source: "/src/p", Path: "/workspace", Access: shared.ReadWrite, Why: "workspace"},
+		{Path: "/data", Missing: shared.MissingIgnore, Why: view.OriginAbove},
+		{Path: "/workspace/.env", Missing: shared.MissingIgnore, Why: `approvals.mode = "deny"`},
+		{Path: "/workspace/keys", Missing: shared.MissingHold, Why: `deny_paths "keys"`},
+		{Source: "/src/p/.git/config", Path: "/workspace/.git/config", Access: shared.ReadOnly, Why: "protected: git config"},
+		{Source: "/src/p/.vscode", Path: "/workspace/.vscode", Access: shared.ReadOnly, Why: "protected: by default, .vscode"},
+	}}
+}
+
+// told is a denial as one line.
+func told(d *Denial) string {
+	line := strings.TrimSpace(fmt.Sprintf("%s %s%s", d.Operation, d.Path, d.Host))
+	if d.Attribute != "" {
+		line += " by " + d.Attribute
+	}
+	if change := d.Change(); change != "" {
+		line += ": " + change
+	}
+	if d.Guess {
+		line += "?"
+	}
+	return line
+}
+
+func check(t *testing.T, name string, f *Failure, want []string) {
+	t.Helper()
+	f.Sandbox = "fast"
+	if f.Spec == nil {
+		f.Spec = someSpec()
+	}
+	if f.Machine == nil {
+		f.Machine = someMachine()
+	}
+	f.Option = func(name string) bool { return name != "none" }
+	var got []string
+	list := f.Denials()
+	for i := range list {
+		if got = append(got, told(&list[i])); !strings.Contains(list[i].Reason, "fast") && list[i].Reason == "" {
+			t.Errorf("%s: a denial without a reason: %+v", name, list[i])
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n got %q\nwant %q", name, got, want)
+	}
+}
+
+// What the arguments of a command name, and its output does not.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	network := []string{"connect by network: network = true?"}
+	shown := func(p string) string { return fmt.Sprintf("read %s by bind_paths: add %q to bind_paths?", p, p) }
+	for _, tt := range []struct {
+		args, script string
+		on           bool // a network
+		want         []string
+	}{
+		{args: "curl https://example.com", want: network},
+		{args: "/usr/bin/curl https://example.com", want: network},
+		{args: "curl https://example.com", on: true},
+		{args: "npm ci", want: network},
+		{args: "npm --silent ci", want: network},
+		{args: "npm test"},
+		{args: "npm run install"},
+		{args: "git -C sub fetch", want: network},
+		{args: "git commit -m fetch"},
+		{args: "python3 -m pip install x", want: network},
+		{args: "python3 install"},
+		{args: "go build ./..."},
+		{args: "curl", want: network},
+		{script: "cd x && npm ci; npm test", want: network},
+		{script: "if ! CI=1 npm ci; then exit 1; fi", want: network},
+		{script: "echo \"use curl\" # curl"},
+		{script: "out=$(curl -s x)", want: network},
+		{args: "sh -c"},
+		{args: "cat /data/set.csv", want: []string{shown("/data/set.csv")}},
+		{args: "tool --in=/data/set.csv", want: []string{shown("/data/set.csv")}},
+		{args: "cat ../data/set.csv", want: []string{shown("/data/set.csv")}},
+		{args: "cat /data/../tmp/x", want: []string{shown("/tmp/x")}},
+		{args: "cat /home/me/.ssh/id /data/set.csv", want: []string{"read /home/me/.ssh/id?"}},
+		{args: "cat .env", want: []string{"read /workspace/.env by approvals.mode?"}},
+		{args: "sign --key=keys/id", want: []string{"read /workspace/keys/id by deny_paths?"}},
+		{args: "cat in.txt none -k"},
+		{args: "cat /no/such /usr/share /proc/1 / /data /data/deep"},
+		{args: "/tools/bin/x"},
+		{args: "cat /src/p/in.txt", want: []string{"read /src/p/in.txt?"}},
+		{args: "cat link", want: []string{shown("/away/file")}},
+		{args: "connect /run/app.sock", want: []string{`connect /run/app.sock by unix_sockets: add "/run/app.sock" to unix_sockets?`}},
+		{script: "cat '/data/set.csv' | sort", want: []string{shown("/data/set.csv")}},
+		{args: "scp /data/set.csv host:", want: append(slices.Clone(network), shown("/data/set.csv"))},
+		{args: "git config user.name x", want: []string{`write by git: git = "full"`}},
+		{args: "npx husky install", want: []string{`write by git: git = "full"`}},
+		{args: "pre-commit install", want: []string{`write by git: git = "full"`}},
+		{args: "git branch -m x", want: []string{`write by git: git = "full"`}},
+		{args: "git branch x"}, {args: "git"}, {args: "cat config"}, {args: "pre-commit run"}, {args: "git commit -m config"},
+		{args: "git add -A", want: []string{"read /workspace/.env by approvals.mode"}},
+		{args: "git commit -m add"}, {args: "add"},
+	} {
+		spec := someSpec()
+		if tt.on {
+			spec.Network.Mode = shared.NetworkHost
+		}
+		check(t, tt.args+tt.script, &Failure{Spec: spec, Command: shared.Command{Args: strings.Fields(tt.args), Script: tt.script, Dir: "/workspace"}}, tt.want)
+	}
+}
+
+// What programs of all kinds write when something fails.
+func TestSaid(t *testing.T) {
+	t.Parallel()
+	const shown = `read /srv/lib by bind_paths: add "/srv/lib" to bind_paths?`
+	for said, want := range map[string][]string{
+		"cat: /srv/lib: No such file or directory":                                                {shown},
+		"cc1: error: /srv/lib/: No such file or directory\n":                                      {shown},
+		"FileNotFoundError: [Errno 2] No such file or directory: '/srv/lib'":                      {shown},
+		"Error: ENOENT: no such file or directory, open '/srv/lib'":                               {shown},
+		"open /srv/lib: no such file or directory":                                                {shown},
+		"java.io.FileNotFoundException: /srv/lib (No such file or directory)":                     {shown},
+		"\x1b[31mcat: \x1b[1m/srv/lib\x1b[0m: No such file or directory\x1b[0m\r\n":               {shown},
+		"make: *** No rule to make target '/srv/lib', needed by 'all'.  Stop.":                    {shown},
+		"cat: /srv/gone: No such file or directory":                                               nil,
+		"main.c:1:10: fatal error: missing.h: No such file or directory":                          nil,
+		"cat: /home/me/.ssh/id: No such file or directory":                                        {"read /home/me/.ssh/id?"},
+		"cat: keys/id: No such file or directory":                                                 {"read /workspace/keys/id by deny_paths?"},
+		"cat: keys: Permission denied":                                                            {"read /workspace/keys by deny_paths?"},
+		"cat: link: No such file or directory":                                                    {`read /away/file by bind_paths: add "/away/file" to bind_paths?`},
+		"touch: cannot touch '/opt/new': Read-only file system":                                   {"write /opt/new?"},
+		"touch: cannot touch '/workspace/new': Read-only file system":                             nil,
+		"error: could not lock config file .git/config: Read-only file system":                    {"write /workspace/.git/config by git?"},
+		"cp: cannot create regular file '.git/config': Read-only file system":                     {"write /workspace/.git/config by git?"},
+		"sh: 1: cannot create .vscode/tasks.json: Read-only file system":                          {"write /workspace/.vscode/tasks.json by protect_paths_except?"},
+		"mv: cannot move '.git' to 'x': Device or resource busy":                                  {"write /workspace/.git by git?"},
+		"touch: cannot touch '/data/deep/tools/x': Read-only file system":                         {`write /data/deep/tools/x by bind_paths[0]: bind_paths[0] = { host = "/src/tools", read_only = false }?`},
+		"sh: 1: mytool: not found":                                                                {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
+		"bash: line 1: mytool: command not found":                                                 {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
+		"zsh:1: command not found: mytool":                                                        {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
+		`exec: "mytool": executable file not found in $PATH`:                                      {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
+		"sh: 1: sh: not found":                                                                    nil,
+		"sh: 1: nothing: not found":                                                               nil,
+		"404 page not found":                                                                      nil,
+		"curl: (6) Could not resolve host: registry.npmjs.org":                                    {"connect registry.npmjs.org by network: network = true?"},
+		"socket.gaierror: [Errno -3] Temporary failure in name resolution":                        {"connect by network: network = true?"},
+		"getaddrinfo ENOTFOUND api.example.com":                                                   {"connect api.example.com by network: network = true?"},
+		"dial tcp: lookup proxy.golang.org: no such host":                                         {"connect proxy.golang.org by network: network = true?"},
+		"curl: (7) Failed to connect to 192.0.2.1 port 80 after 0 ms: Couldn't connect to server": {"connect 192.0.2.1:80 by network: network = true?"},
+		"connect: Network is unreachable":                                                         {"connect by network: network = true?"},
+		"connection to server at \"localhost\" (127.0.0.1), port 5432 failed: Connection refused": {`connect localhost:5432 by host_ports: add 5432 to host_ports?`},
+		"Error: connect ECONNREFUSED 127.0.0.1:5432":                                              {`connect localhost:5432 by host_ports: add 5432 to host_ports?`},
+		"Error: connect ECONNREFUSED 127.0.0.1:5433":                                              nil,
+		"strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted":                            {"call by config.ptrace: config.ptrace = true?"},
+		"unshare: unshare failed: Operation not permitted":                                        {"call by config.nested_userns: config.nested_userns = true?"},
+		"mount: /mnt: permission denied.":                                                         {"call by config.nested_userns: config.nested_userns = true?"},
+		"sh: 1: Cannot fork":                                                                      {"use by limits.pids: limits.pids = 16?"},
+		"BlockingIOError: [Errno 11] Resource temporarily unavailable":                            {"use by limits.pids: limits.pids = 16?"},
+		"MemoryError": {`use by limits.memory: limits.memory = "128MiB"?`},
+		"OSError: [Errno 24] Too many open files: '/x'":       {"use by limits.open_files: limits.open_files = 64?"},
+		"dd: error writing '/tmp/x': No space left on device": {`use by limits.temp_size: limits.temp_size = "16MiB"?`},
+		"sh: 1: API_URL: parameter not set":                   {`read by env_passthrough: add "API_URL" to env_passthrough?`},
+		"KeyError: OTHER_URL is not set":                      nil,
+		"just some text, and /srv/lib":                        nil,
+		"":                                                    nil,
+	} {
+		spec := someSpec()
+		spec.Limits = shared.Limits{PIDs: 8, Memory: 64 << 20, OpenFiles: 32, TempSize: 8 << 20}
+		check(t, said, &Failure{Spec: spec, Command: shared.Command{Args: []string{"x"}, Dir: "/workspace"}, Said: []byte(said)}, want)
+	}
+}
+
+func TestSetIDFiles(t *testing.T) {
+	t.Parallel()
+	said := []byte("chmod: changing permissions of 'tool': Operation not permitted")
+	check(t, "u+s", &Failure{Command: shared.Command{Args: strings.Fields("chmod u+s tool")}, Said: said}, []string{"call?"})
+	check(t, "4755", &Failure{Command: shared.Command{Script: "chmod 4755 tool"}, Said: said}, []string{"call?"})
+	check(t, "+x", &Failure{Command: shared.Command{Args: strings.Fields("chmod +x tool")}, Said: said}, nil)
+}
+
+func TestNotFound(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string][]string{
+		"mytool":       {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths`},
+		"/tools/bin/x": {`execute /tools/bin/x by bind_paths: add "/tools/bin" to bind_paths`},
+		"none":         nil, "sh": nil, "./x": nil,
+	} {
+		check(t, name, &Failure{NotFound: true, Command: shared.Command{Args: []string{name}, Dir: "/workspace"}}, want)
+	}
+	m := someMachine()
+	m.dropped = "PATH entry is inside the workspace"
+	check(t, "dropped", &Failure{NotFound: true, Command: shared.Command{Args: []string{"mytool"}}, Machine: m}, []string{"execute /tools/bin/mytool by env"})
+}
+
+func TestRefusedNames(t *testing.T) {
+	t.Parallel()
+	spec := someSpec()
+	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"a.example"}}
+	check(t, "names", &Failure{Spec: spec, Command: shared.Command{Args: []string{"curl"}}, Network: []audit.NetworkUse{
+		{Name: "a.example", Port: 443, Allowed: true}, {Name: "b.example", Reason: "no rule allows it"}, {Name: "b.example", Reason: "no rule allows it"},
+		{Name: "c.example", Port: 8443, Reason: "no rule allows it"}, {Name: "d.example", Port: 443, Reason: "its address is private"},
+		{Name: "192.0.2.1", Port: 443, Reason: "no rule allows it"}, {Reason: "for various reasons"},
+	}}, []string{
+		`connect b.example by network: add "b.example" to network`, `connect c.example:8443 by network: add "c.example:8443" to network`,
+		"connect d.example:443 by network", "connect 192.0.2.1:443 by network",
+	})
+}
+
+// What an engine tells comes first, and words say nothing new of it.
+func TestToldComesFirst(t *testing.T) {
+	t.Parallel()
+	check(t, "told", &Failure{
+		Told:    []Denial{{Path: "/workspace/keys/id", Operation: "file-read-data", Attribute: "deny_paths[0]", Reason: "denied"}},
+		Command: shared.Command{Args: strings.Fields("cat keys/id /data/set.csv"), Dir: "/workspace"},
+	}, []string{"file-read-data /workspace/keys/id by deny_paths[0]"})
+}
+
+// A text of HCL's is one, whatever it says.
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{"/a b": `"/a b"`, `/a"b`: `"/a\"b"`, "/${env.X}%{if}": `"/$${env.X}%%{if}"`} {
+		if got := text(in); got != want {
+			t.Errorf("%q is %s, want %s", in, got, want)
+		}
+	}
+	for n, want := range map[uint64]string{1 << 30: `"1GiB"`, 96 << 20: `"96MiB"`, 3 << 10: `"3KiB"`, 1001: "1001"} {
+		if got := size(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}
+
+// Arguments and output come from anywhere: nothing about them may break this, and no
+// number of them makes it long.
+func FuzzDenials(f *testing.F) {
+	f.Add("curl\x00../../..", "a=$(b; c) # d\n\"e' &&", "/workspace", "cat: '/a': No such file or directory")
+	f.Add("git\x00-C\x00-c\x00fetch", "", "/", "\x1b]0;x\x07getaddrinfo ENOTFOUND [::1]:99999 API_URL not set")
+	f.Fuzz(func(t *testing.T, args, script, dir, said string) {
+		m := someMachine()
+		failed := &Failure{
+			Sandbox: "s", Command: shared.Command{Args: strings.Split(args, "\x00"), Script: script, Dir: "/" + dir}, Said: []byte(said),
+			Spec: &shared.Spec{Table: []shared.Entry{{Path: "/tmp", Access: shared.Private}, {Path: "/workspace/a"}}}, Machine: m, Option: func(string) bool { return true },
+		}
+		for _, missing := range [...]bool{false, true} {
+			failed.NotFound = missing
+			list := failed.Denials()
+			if len(list) > maxDenials {
+				t.Errorf("%d denials", len(list))
+			}
+			for i := range list {
+				if strings.ContainsAny(list[i].Change(), "\n\x1b") {
+					t.Errorf("a change of more than a line: %q", list[i].Change())
+				}
+			}
+		}
+	})
+}

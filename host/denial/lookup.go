@@ -1,0 +1,162 @@
+package denial
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// absolute is a path as a command named it.
+func (f *Failure) absolute(word string) string {
+	switch {
+	case strings.HasPrefix(word, "~/") && f.Spec.Home != "":
+		return path.Join(f.Spec.Home, word[2:])
+	case path.IsAbs(word):
+		return path.Clean(word)
+	}
+	return path.Join(f.Command.Dir, word)
+}
+
+// notSeen is about a path that a command did not find.
+func (f *Failure) notSeen(p string) Denial {
+	entry, host := shared.Cover(f.Spec.Table, p)
+	if entry != nil && entry.Access == shared.Hidden && entry.Why != view.OriginAbove {
+		return f.hidden(p, entry)
+	}
+	inside := view.Shows(f.Spec, p)
+	if inside != p {
+		way := f.Machine.Follow(p)
+		if way.Err != nil || way.Kind == view.Absent {
+			return Denial{}
+		}
+		if inside != "" {
+			return Denial{Path: p, Operation: "read", Reason: fmt.Sprintf("%s of this machine is %s in sandbox %q", hostpath.Quote(p), hostpath.Quote(inside), f.Sandbox)}
+		}
+		return f.notShown(p, way)
+	}
+	// A symlink that shows can lead to what does not.
+	if host == "" {
+		host = p
+	}
+	way := f.Machine.Follow(host)
+	if len(way.Links) == 0 || way.Err != nil || way.Kind == view.Absent || view.Shows(f.Spec, way.End) != "" {
+		return Denial{}
+	}
+	return f.notShown(way.End, way)
+}
+
+func (f *Failure) notShown(p string, way view.Way) Denial {
+	d := Denial{Path: p, Operation: "read", Attribute: "bind_paths", Reason: fmt.Sprintf("%s of this machine is not shown in sandbox %q", hostpath.Quote(p), f.Sandbox)}
+	for _, place := range [...]string{p, way.End} {
+		if gives := f.Machine.Withheld(place); gives != "" {
+			d.Attribute, d.Reason = "", d.Reason+": it gives "+gives
+			return d
+		}
+	}
+	d.Value, d.Element = text(p), true
+	if way.Kind == view.Socket {
+		d.Attribute, d.Operation = "unix_sockets", "connect"
+	}
+	return d
+}
+
+func (f *Failure) hidden(p string, entry *shared.Entry) Denial {
+	return Denial{Path: p, Operation: "read", Attribute: attributeOf(entry.Why),
+		Reason: fmt.Sprintf("%s is hidden in sandbox %q (%s)", hostpath.Quote(p), f.Sandbox, entry.Why)}
+}
+
+// notWritten is about a path that a command could not write, rename or remove.
+func (f *Failure) notWritten(p string) Denial {
+	entry, _ := shared.Cover(f.Spec.Table, p)
+	if entry == nil {
+		if view.WritableInside(f.Spec, p) {
+			return Denial{}
+		}
+		if d := f.notSeen(p); d.Reason != "" {
+			return d
+		}
+		return Denial{Path: p, Operation: "write", Reason: fmt.Sprintf("%s is read-only in sandbox %q: commands write the workspace, their home and /tmp", hostpath.Quote(p), f.Sandbox)}
+	}
+	d := Denial{Path: p, Operation: "write", Attribute: attributeOf(entry.Why)}
+	switch entry.Access {
+	case shared.Hidden:
+		if entry.Why == view.OriginAbove {
+			return Denial{}
+		}
+		return f.hidden(p, entry)
+	case shared.ReadOnly:
+		d.Reason = fmt.Sprintf("%s is read-only in sandbox %q (%s)", hostpath.Quote(p), f.Sandbox, entry.Why)
+		switch {
+		case d.Attribute == "read_only":
+			d.Value = "false"
+		case strings.HasPrefix(d.Attribute, "bind_paths["):
+			d.Value = fmt.Sprintf("{ host = %s, read_only = false }", text(entry.Source))
+		}
+		return d
+	}
+	// Writable itself, and yet it keeps what lies in it from being led elsewhere.
+	for _, pin := range shared.Pins(f.Spec.Table) {
+		if pin.Path == p {
+			d.Attribute = attributeOf(pin.Why)
+			d.Reason = fmt.Sprintf("%s cannot be renamed or removed in sandbox %q, for what lies in it (%s)", hostpath.Quote(p), f.Sandbox, pin.Why)
+			return d
+		}
+	}
+	return Denial{}
+}
+
+// attributeOf is the attribute that an entry's reason speaks of; empty for none.
+func attributeOf(why string) string {
+	switch {
+	case why == "workspace":
+		return "read_only"
+	case strings.HasPrefix(why, "protected: git") || strings.HasPrefix(why, "git: "):
+		return "git"
+	case strings.HasPrefix(why, view.OriginSocket):
+		return "unix_sockets"
+	case strings.HasPrefix(why, "protected: protect_paths"):
+		return "protect_paths"
+	case strings.HasPrefix(why, "protected: by default"):
+		return "protect_paths_except"
+	}
+	name, _, _ := strings.Cut(why, " ")
+	name = strings.TrimRight(name, ":,")
+	for _, known := range [...]string{"bind_paths", "deny_paths", "protect_paths", "unix_sockets", "workspace.", "approvals."} {
+		if strings.HasPrefix(name, known) {
+			return name
+		}
+	}
+	return ""
+}
+
+// workspace is the entry that shows the workspace's root; nil where none does.
+func (f *Failure) workspace() *shared.Entry {
+	for i := range f.Spec.Table {
+		if f.Spec.Table[i].Why == "workspace" {
+			return &f.Spec.Table[i]
+		}
+	}
+	return nil
+}
+
+// hiddenFile is the first file of the workspace that is hidden and exists.
+func (f *Failure) hiddenFile() *shared.Entry {
+	root := f.workspace()
+	if root == nil {
+		return nil
+	}
+	for i := range f.Spec.Table {
+		e := &f.Spec.Table[i]
+		if e.Access == shared.Hidden && paths.Inside(root.Path, e.Path) {
+			if way := f.Machine.Follow(paths.Move(e.Path, root.Path, root.Source)); way.Err == nil && way.Kind == view.File {
+				return e
+			}
+		}
+	}
+	return nil
+}

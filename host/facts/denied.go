@@ -1,0 +1,76 @@
+package facts
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/paths"
+)
+
+// Withheld says what a path gives that no command should be shown for a failure of its own:
+// credentials, or a way out of the sandbox. It is "" for every other.
+func (m *Machine) Withheld(p string) string {
+	for _, home := range [...]string{m.home(), m.Caller.Home} {
+		for _, place := range view.SecretPlaces {
+			if home != "" && (paths.Inside(filepath.Join(home, place), p) || paths.Inside(p, home)) {
+				return "credentials"
+			}
+		}
+	}
+	if base := filepath.Base(p); m.Sensitive.Matches(base) || slices.Contains(credentialFiles[:], base) {
+		return "credentials"
+	}
+	for _, s := range m.controlSockets() {
+		if strings.HasSuffix(s.Path, "/") && paths.Inside(filepath.Clean(s.Path), p) || paths.Inside(p, filepath.Clean(s.Path)) {
+			return s.Gives
+		}
+	}
+	return ""
+}
+
+// credentialFiles are names of files in which tools keep credentials, wherever they lie.
+var credentialFiles = [...]string{
+	".netrc", "_netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf", ".vault-token", ".terraformrc",
+	"credentials", "credentials.toml", "credentials.json", "credentials.tfrc.json", "hosts.yml", "settings.xml", "gradle.properties", "id_rsa", "id_ed25519",
+}
+
+// Program finds a program as a shell of the caller's would; "" where there is none.
+func (c *Caller) Program(name string) string {
+	path, _ := c.LookupEnv("PATH")
+	dirs := filepath.SplitList(path)
+	if strings.Contains(name, "/") {
+		dirs = []string{"/"}
+	}
+	for _, dir := range dirs {
+		if p, err := exec.LookPath(filepath.Join(dir, name)); err == nil && name != "" && filepath.IsAbs(dir) {
+			return p
+		}
+	}
+	return ""
+}
+
+// Listens reports whether something listens on a TCP port of this machine's loopback, where
+// the system tells.
+func Listens(port uint16) bool {
+	local := ":" + strings.ToUpper(strconv.FormatUint(1<<16|uint64(port), 16)[1:])
+	for _, table := range [...]string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		f, err := os.Open(table)
+		if err != nil {
+			continue
+		}
+		defer f.Close()
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			const listening = "0A"
+			if row := strings.Fields(lines.Text()); len(row) > 3 && row[3] == listening && strings.HasSuffix(row[1], local) {
+				return true
+			}
+		}
+	}
+	return false
+}

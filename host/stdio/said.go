@@ -1,0 +1,133 @@
+package stdio
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxSaid bounds what is kept of a command's standard error, in bytes.
+const maxSaid = 64 << 10
+
+// Said gives the beginning and the end of what a confined command has written to its
+// standard error, and to its standard output where both are one. It is for after End.
+func (f *Files) Said() []byte {
+	if f.said == nil {
+		return nil
+	}
+	if f.log != nil {
+		return f.log.read()
+	}
+	return f.said.Bytes()
+}
+
+// keeping writes to w, and keeps the ends of that in said; a nil said keeps nothing.
+func keeping(w io.Writer, said *Ends) io.Writer {
+	if said == nil {
+		return w
+	}
+	return keeper{w, said}
+}
+
+type keeper struct {
+	io.Writer
+	said *Ends
+}
+
+func (k keeper) Write(p []byte) (int, error) {
+	k.said.Write(p)
+	return k.Writer.Write(p)
+}
+
+// follow gives a file to copy what goes to out, where that is a pipe or a socket. A
+// regular file is read later; anything else nobody can know. For these it is nil.
+func (f *Files) follow(out *os.File) *os.File {
+	info, err := out.Stat()
+	if err != nil {
+		return nil
+	}
+	if info.Mode().IsRegular() {
+		f.log = appendedTo(out, info.Size())
+	}
+	if info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
+		return nil
+	}
+	// By a number of its own: where standard output or error is closed, Go's runtime ends
+	// a program that writes to it by that, and the command is to decide.
+	again, err := duplicate(out)
+	if err != nil {
+		return nil
+	}
+	f.parent = append(f.parent, again)
+	return again
+}
+
+// samePipe reports whether two files are one pipe or one socket.
+func samePipe(f, g *os.File) bool {
+	a, errA := f.Stat()
+	b, errB := g.Stat()
+	return errA == nil && errB == nil && a.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0 && os.SameFile(a, b)
+}
+
+// appended is what comes to be written to a regular file.
+type appended struct {
+	file  *os.File
+	start int64
+}
+
+func appendedTo(file *os.File, size int64) *appended {
+	// A file that is appended to has no position before its first write.
+	at, err := file.Seek(0, io.SeekCurrent)
+	if err != nil || at == 0 || at > size {
+		at = size
+	}
+	return &appended{file, at}
+}
+
+// read gives the end of it; nil where the file cannot be read.
+func (a *appended) read() []byte {
+	info, err := a.file.Stat()
+	if err != nil {
+		return nil
+	}
+	start := max(a.start, info.Size()-maxSaid)
+	if info.Size() < a.start {
+		start = max(0, info.Size()-maxSaid) // it was truncated
+	}
+	text := make([]byte, min(maxSaid, max(0, info.Size()-start)))
+	n, err := a.file.ReadAt(text, start)
+	if n == 0 && err != nil && !errors.Is(err, io.EOF) {
+		// Open for writing alone, as by a shell's redirection.
+		again, err := reopen(a.file)
+		if err != nil {
+			return nil
+		}
+		defer again.Close()
+		n, _ = again.ReadAt(text, start)
+	}
+	return text[:n]
+}
+
+// reopen opens a file for reading that may be open for writing alone, where the system
+// has a path for that.
+func reopen(f *os.File) (again *os.File, err error) {
+	err = control(f, func(fd int) (err error) {
+		again, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
+		return err
+	})
+	return again, err
+}
+
+func duplicate(f *os.File) (again *os.File, err error) {
+	err = control(f, func(fd int) error {
+		fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		if err == nil {
+			again = os.NewFile(uintptr(fd), f.Name())
+		}
+		return err
+	})
+	return again, err
+}

@@ -1,0 +1,191 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A failure is a command that fails of its sandbox as people meet it.
+type failure struct {
+	name string
+	// attributes are those of the sandbox; $OUT is the directory outside of the workspace.
+	attributes string
+	env        []string
+	flags      []string
+	needs      []string // programs
+	script     string
+	// attribute is the one of the denial that explains it, and about what its path or host
+	// ends in.
+	attribute, about string
+	// silent says that the command does not tell what it missed: tracing finds it.
+	silent bool
+	// never says that nothing finds it.
+	never bool
+}
+
+// failures is the list by which denials are judged. It stays as it is: an explanation that
+// fits these alone would be found by changing them.
+var failures = []failure{
+	{name: "git config", needs: []string{"git"}, script: `git config user.name x`, attribute: "git"},
+	{name: "a hook is installed", script: `cp hook .git/hooks/pre-commit`, attribute: "git", about: ".git/hooks/pre-commit"},
+	{name: "an editor's tasks", script: `echo x >.vscode/tasks.json`, attribute: "protect_paths_except", about: ".vscode/tasks.json"},
+	{name: "npm behind a list", needs: []string{"npm"}, attributes: `network = ["one.example"]`,
+		script: `npm view left-pad --registry=https://registry.example/ --fetch-retries=0`, attribute: "network", about: "registry.example"},
+	{name: "modules of Go without a network", needs: []string{"go"},
+		script: `cd mod && GOPROXY=https://proxy.example GOFLAGS=-mod=mod GONOSUMDB=* HOME=/tmp go build ./...`, attribute: "network", about: "proxy.example"},
+	{name: "a name without a network", needs: []string{"curl"}, script: `curl -sS https://registry.example/`, attribute: "network", about: "registry.example"},
+	{name: "an address without a network", needs: []string{"curl"}, script: `curl -sS http://192.0.2.7/`, attribute: "network", about: "192.0.2.7:80"},
+	{name: "Python without a network", needs: []string{"python3"}, script: `python3 -c 'import urllib.request; urllib.request.urlopen("https://registry.example/")'`, attribute: "network"},
+	{name: "a port of the host", needs: []string{"curl"}, script: `curl -sS http://127.0.0.1:$PORT/`, env: []string{"PORT"}, attribute: "host_ports", about: "localhost:$PORT"},
+	{name: "a module of Python outside", needs: []string{"python3"}, attributes: `env = { PYTHONPATH = "$OUT/lib" }`, script: `python3 -c 'import ours'`,
+		attribute: "bind_paths", about: "$OUT/lib", silent: true},
+	{name: "a program of PATH outside", script: `ourtool`, attribute: "bind_paths", about: "$OUT/bin/ourtool"},
+	{name: "a program by its path outside", script: `$OUT/bin/ourtool --version`, attribute: "bind_paths", about: "$OUT/bin/ourtool"},
+	{name: "a file outside", script: `cat $OUT/data.csv`, attribute: "bind_paths", about: "$OUT/data.csv"},
+	{name: "a symlink that leads outside", script: `cat data.csv`, attribute: "bind_paths", about: "$OUT/data.csv"},
+	{name: "a header outside", needs: []string{"cc"}, script: `cc -I$OUT/include -c main.c -o /tmp/main.o`, attribute: "bind_paths", about: "$OUT/include", silent: true},
+	{name: "a probe that says nothing", script: `test -d $OUT/lib || exit 3`, attribute: "bind_paths", about: "$OUT/lib", silent: false},
+	{name: "a cache in the home", script: `ls ~/.cache/tool/index`, attribute: "bind_paths", about: ".cache/tool/index"},
+	{name: "a key in the home", script: `cat ~/.ssh/id_test`, about: ".ssh/id_test"},
+	{name: "a hidden file", attributes: `deny_paths = ["keys"]`, script: `cat keys/id`, attribute: "deny_paths", about: "keys/id"},
+	{name: "a hidden file, quietly", attributes: `deny_paths = ["keys"]`, script: `cd keys 2>/dev/null && cat id 2>/dev/null || exit 4`, attribute: "deny_paths", about: "keys/id", silent: true},
+	{name: "the system is not written", script: `touch /etc/made`, about: "/etc/made"},
+	{name: "a workspace that is read", attributes: `read_only = true`, script: `touch made`, attribute: "read_only", about: "/made"},
+	{name: "strace", needs: []string{"strace"}, script: `strace -o /tmp/out true`, attribute: "config.ptrace"},
+	{name: "a namespace", needs: []string{"unshare"}, script: `unshare -U true`, attribute: "config.nested_userns"},
+	{name: "a set-id file", script: `cp hook tool && chmod u+s tool`},
+	{name: "too many processes", attributes: "limits {\n pids = 16\n enforce = \"best_effort\"\n }", script: `for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do sleep 5 & done; exit 5`, attribute: "limits.pids"},
+	{name: "too many open files", needs: []string{"python3"}, attributes: "limits {\n open_files = 40\n enforce = \"best_effort\"\n }", script: `python3 -c 'l = [open("hook") for i in range(60)]'`, attribute: "limits.open_files"},
+	{name: "a full /tmp", attributes: "limits {\n temp_size = \"4MiB\"\n }", script: `dd if=/dev/zero of=/tmp/x bs=1M count=8`, attribute: "limits.temp_size"},
+	{name: "out of time", attributes: "limits {\n timeout = \"3s\"\n grace = \"50ms\"\n }", script: `sleep 30`, attribute: "limits.timeout"},
+	{name: "a variable of the caller's", script: `: ${OUR_URL:?must be set}`, env: []string{"OUR_URL"}, attribute: "env_passthrough"},
+}
+
+// place is where such a command runs.
+type failurePlace struct {
+	base, bin string
+	env       []string
+	port      string
+}
+
+func newFailurePlace(t *testing.T) *failurePlace {
+	t.Helper()
+	need(t, "git")
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &failurePlace{base: base, bin: filepath.Join(base, "sbx")}
+	build(t, top, p.bin, "cmd/sbxhost")
+	for name, text := range map[string]string{
+		"out/lib/ours.py": "", "out/bin/ourtool": "#!/bin/sh\n", "out/data.csv": "1\n", "out/include/ours.h": "\n", "home/.cache/tool/index": "", "home/.ssh/id_test": "k",
+		"w/hook": "#!/bin/sh\n", "w/main.c": "#include <ours.h>\nint main(void) { return 0; }\n", "w/keys/id": "k", "w/.vscode/settings.json": "{}",
+		"w/mod/go.mod": "module here\n\nrequire other.example/x v1.0.0\n", "w/mod/main.go": "package main\n\nimport _ \"other.example/x\"\n\nfunc main() {}\n",
+	} {
+		name = filepath.Join(base, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(base, "out/data.csv"), filepath.Join(base, "w/data.csv")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("git", "init", "-q", filepath.Join(base, "w")).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	_, p.port, _ = net.SplitHostPort(l.Addr().String())
+	p.env = append(os.Environ(), "HOME="+filepath.Join(base, "home"), "PATH="+os.Getenv("PATH")+":"+filepath.Join(base, "out/bin"),
+		"XDG_STATE_HOME="+filepath.Join(base, "state"), "XDG_CACHE_HOME="+filepath.Join(base, "cache"), "PORT="+p.port, "OUR_URL=x", "LC_ALL=C")
+	return p
+}
+
+// denied is one of a result's.
+type denied struct {
+	Path, Host, Operation, Reason, Attribute, At, Change string
+	Guess                                                bool
+}
+
+// run runs a script in a sandbox, and gives what was denied.
+func (p *failurePlace) run(t *testing.T, name, attributes string, pass []string, script string, flags ...string) (denials []denied, status int, said string) {
+	t.Helper()
+	expand := strings.NewReplacer("$OUT", filepath.Join(p.base, "out"), "$PORT", p.port)
+	config := filepath.Join(p.base, name+".hcl")
+	passed := ""
+	for _, v := range pass {
+		if v == "PORT" {
+			passed = "env_passthrough = [\"PORT\"]\n"
+		}
+	}
+	if err := os.WriteFile(config, []byte("workspace {\n  toolchains = true\n}\nsandbox \"s\" {\n"+passed+expand.Replace(attributes)+"\n}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	result := filepath.Join(p.base, name+".json")
+	cmd := exec.Command(filepath.Join(p.bin, "sbxhost"), slices.Concat([]string{"exec", "-config", config, "-result", result}, flags, []string{"-c", expand.Replace(script)})...)
+	cmd.Dir, cmd.Env = filepath.Join(p.base, "w"), p.env
+	out, _ := cmd.CombinedOutput()
+	text, err := os.ReadFile(result)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var r struct {
+		Status  int
+		Outcome string
+		Denials []denied
+	}
+	if err := json.Unmarshal(text, &r); err != nil || r.Outcome == "failed" {
+		t.Fatalf("%v: %s\n%s", err, text, out)
+	}
+	return r.Denials, r.Status, string(out)
+}
+
+// explains reports whether one of the first denials is about f.
+func (p *failurePlace) explains(f *failure, denials []denied) bool {
+	about := strings.NewReplacer("$OUT", filepath.Join(p.base, "out"), "$PORT", p.port).Replace(f.about)
+	return slices.ContainsFunc(denials[:min(len(denials), 3)], func(d denied) bool {
+		return d.Attribute == f.attribute && (strings.HasSuffix(d.Path, about) || strings.HasSuffix(d.Host, about)) && d.Reason != ""
+	})
+}
+
+func TestFailuresAreExplained(t *testing.T) {
+	t.Parallel()
+	p := newFailurePlace(t)
+	if len(failures) != 30 {
+		t.Fatalf("%d failures", len(failures))
+	}
+	for i, f := range failures {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			need(t, f.needs...)
+			denials, status, out := p.run(t, fmt.Sprint("c", i), f.attributes, f.env, f.script, f.flags...)
+			if status == 0 {
+				t.Errorf("it has not failed:\n%s", out)
+			}
+			found := p.explains(&f, denials)
+			if want := !f.silent && !f.never; found != want {
+				t.Errorf("explained: %v, want %v; %+v\n%s", found, want, denials, out)
+			}
+			if found && !strings.Contains(out, "sbxhost: ") {
+				t.Errorf("nothing is told:\n%s", out)
+			}
+		})
+	}
+}
