@@ -3,7 +3,6 @@ package facts
 import (
 	"bufio"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -48,7 +47,8 @@ func (c *Caller) Program(name string) string {
 		dirs = []string{"/"}
 	}
 	for _, dir := range dirs {
-		if p, err := exec.LookPath(filepath.Join(dir, name)); err == nil && name != "" && filepath.IsAbs(dir) {
+		p := filepath.Join(dir, name)
+		if info, err := os.Stat(p); err == nil && name != "" && filepath.IsAbs(dir) && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
 			return p
 		}
 	}
