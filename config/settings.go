@@ -16,7 +16,8 @@ import (
 
 // Setting is one effective value and where it came from.
 type Setting struct {
-	// Attribute is spelled as in shared.Error: "limits.memory".
+	// Attribute is spelled as in shared.Error: "limits.memory". Each rule of a network that
+	// is a list is a setting of its own, "network[0]", behind the list.
 	Attribute string
 	// Value is for people. Of variables it has the names alone; "none", or "[]"
 	// for a list, is the default of what there is no value for.
@@ -42,7 +43,14 @@ func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSche
 	d := o.Sandboxes[sandbox]
 	auto := d.Engine == "" || d.Engine == "auto"
 	add("default_sandbox", cmp.Or(o.DefaultSandbox, "none"))
-	sandboxSchema.show("", &d, add)
+	sandboxSchema.show("", &d, func(attribute, value string) {
+		add(attribute, value)
+		if attribute == "network" {
+			for i, rule := range d.Network.Names {
+				add(fmt.Sprintf("network[%d]", i), rule)
+			}
+		}
+	})
 	limitsSchema.show("limits.", &d, add)
 	if len(d.Config) > 0 && auto && f.sandboxes[sandbox] != nil {
 		schema = f.decoder().writtenSchema(f.sandboxes[sandbox].config) // docker's
@@ -149,12 +157,16 @@ func listOf(texts []string) string {
 }
 
 // line is the line on which the file sets an attribute of a sandbox, or of
-// what holds for all; 0 where it does not.
+// what holds for all, or on which an element of a list stands; 0 where it does not.
 func (f *File) line(sandbox, attribute string) int {
-	if attr := f.attribute(sandbox, attribute); attr != nil {
-		return attr.NameRange.Start.Line
+	at, attr, _ := f.locate(sandbox, attribute)
+	switch {
+	case attr == nil || f.path == "":
+		return 0
+	case strings.HasSuffix(attribute, "]"):
+		return at.Start.Line
 	}
-	return 0
+	return attr.NameRange.Start.Line
 }
 
 // attribute finds one in the file, as locate does. It is nil where the file does not

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -186,6 +188,39 @@ func TestExplainShowsNoValue(t *testing.T) {
 			return e.Access == "read-write" && e.Why == "workspace" && e.Source == e.Path
 		}) {
 			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// Each rule of a network stands by itself, with its line or the flag.
+func TestExplainNamesRules(t *testing.T) {
+	t.Parallel()
+	config := "sandbox \"fast\" {\n  engine = \"bwrap\"\n  network = [\n"
+	for i := range maxRules + 5 {
+		config += fmt.Sprintf("    \"n%d.example:22\",\n", i)
+	}
+	config += "  ]\n}\n"
+	info, err := new(fakeEngine).Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for flags, wants := range map[string][]string{
+		"":                             {"only the names of 15 rules", "network[0] n0.example:22 sandbox.hcl:4", "network[9] n9.example:22 sandbox.hcl:13", "network and 5 more, which -v shows file"},
+		"-v":                           {"network[10] n10.example:22 sandbox.hcl:14", "network[14] n14.example:22 sandbox.hcl:18"},
+		"-network=a.example,b.example": {"network only a.example, b.example", "network[0] a.example -network", "network[1] b.example -network"},
+	} {
+		a, out, errs, path := testApp(t, &fakeEngine{features: append(info.Features, shared.FeatureNetworkNames)}, config)
+		if status := a.run(append([]string{"explain", "-config", path}, strings.Fields(flags)...)); status != 0 {
+			t.Fatalf("status %d: %s", status, errs)
+		}
+		text := regexp.MustCompile(` +`).ReplaceAllString(out.String(), " ")
+		for _, want := range wants {
+			if !strings.Contains(text, want+"\n") && !strings.Contains(text, want+",") {
+				t.Errorf("%s: it lacks %q:\n%s", flags, want, text)
+			}
+		}
+		if _, short, _ := strings.Cut(text, "Not the default:"); flags == "" && (strings.Contains(short, "n10.example") || strings.Contains(short, "network [")) {
+			t.Errorf("in short:\n%s", short)
 		}
 	}
 }

@@ -18,7 +18,8 @@ import (
 func (e *explained) text(all bool) string {
 	var b strings.Builder
 	notes, settings := slices.Clone(e.Notes), slices.DeleteFunc(slices.Clone(e.Settings), func(s settingJSON) bool {
-		return !s.Differs || s.Attribute == "default_sandbox"
+		// The rules of a list stand behind it, each with its line.
+		return !s.Differs || s.Attribute == "default_sandbox" || s.Attribute == "network" && len(e.Names) > 0
 	})
 	for _, path := range e.Sensitive {
 		notes = append(notes, quote(path)+" looks as if it held secrets, and is within reach")
@@ -26,6 +27,11 @@ func (e *explained) text(all bool) string {
 	if !all {
 		if more := len(notes) - maxNotes; more > 0 {
 			notes = append(notes[:maxNotes], fmt.Sprintf("and %d more, which -v shows", more))
+		}
+		last := func(s settingJSON) bool { return s.Attribute == fmt.Sprintf("network[%d]", maxRules) }
+		if i, more := slices.IndexFunc(settings, last), len(e.Names)-maxRules; i >= 0 {
+			text := fmt.Sprintf("and %d more, which -v shows", more)
+			settings = slices.Replace(settings, i, i+more, settingJSON{Attribute: "network", Value: text, Origin: settings[i].Origin})
 		}
 		for i := range settings {
 			if value := []rune(settings[i].Value); len(value) > maxValue {
@@ -73,8 +79,8 @@ func (e *explained) text(all bool) string {
 	return b.String()
 }
 
-// In short, this many notes are shown, and this many characters of a value.
-const maxNotes, maxValue = 8, 60
+// In short, this many notes are shown, rules of a network, and characters of a value.
+const maxNotes, maxRules, maxValue = 8, 10, 60
 
 // filesInShort has one row for all entries of one access that came of one thing.
 func (e *explained) filesInShort() (rows [][]string) {
@@ -154,11 +160,17 @@ func (e *explained) summary(all bool) [][]string {
 	return rows
 }
 
+// maxInLine is how many rules stand in one line.
+const maxInLine = 3
+
 // network is what the command can reach.
 func (e *explained) network() string {
 	text := e.Network
 	if text == shared.NetworkNames.String() {
 		text = "only " + cmp.Or(strings.Join(e.Names, ", "), "what no rule lists: nothing")
+		if len(e.Names) > maxInLine {
+			text = fmt.Sprintf("only the names of %d rules, which follow", len(e.Names))
+		}
 	}
 	for _, port := range e.HostPorts {
 		text += fmt.Sprintf("; port %d of the host's loopback", port)

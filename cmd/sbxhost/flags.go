@@ -180,7 +180,7 @@ func (f *runFlags) flagOf(attribute string) string {
 	switch {
 	case attribute == "default_sandbox" && f.sandbox != "":
 		return "-sandbox"
-	case attribute == "network" && f.network != nil:
+	case (attribute == "network" || strings.HasPrefix(attribute, "network[")) && f.network != nil:
 		return "-network"
 	case attribute == "read_only" && f.readOnly != nil:
 		return "-read-only"
