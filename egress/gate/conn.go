@@ -287,10 +287,16 @@ var buffers = sync.Pool{New: func() any { return new([small]byte) }}
 
 // pump copies from one connection to another, and passes the end on.
 func pump(to, from net.Conn, count *atomic.Int64) error {
-	wait, limited, large := readable(from), io.LimitedReader{R: from}, 0
+	take, waiting := receiver(from)
+	limited, large, more := io.LimitedReader{R: from}, 0, false
 	for {
-		size, err := wait()
-		var n int64
+		var (
+			n, size int
+			err     error
+		)
+		if more {
+			size, err = waiting()
+		}
 		switch {
 		case err != nil:
 		case size > small:
@@ -298,12 +304,15 @@ func pump(to, from net.Conn, count *atomic.Int64) error {
 				size = bulk
 			}
 			limited.N = int64(size)
-			n, err = io.Copy(to, &limited)
+			var spliced int64
+			spliced, err = io.Copy(to, &limited)
+			n = int(spliced)
 		default:
 			large = 0
-			n, err = copyOnce(to, from)
+			n, err = take(to)
+			more = n == small // there is more in the kernel, perhaps
 		}
-		count.Add(n)
+		count.Add(int64(n))
 		switch {
 		case err == io.EOF:
 			if half, ok := to.(interface{ CloseWrite() error }); ok {
@@ -319,15 +328,14 @@ func pump(to, from net.Conn, count *atomic.Int64) error {
 }
 
 // copyOnce copies what one read gives.
-func copyOnce(to, from net.Conn) (int64, error) {
+func copyOnce(to io.Writer, from io.Reader) (int, error) {
 	buffer := buffers.Get().(*[small]byte)
 	defer buffers.Put(buffer)
 	n, err := from.Read(buffer[:])
 	if n == 0 {
 		return 0, err
 	}
-	n, err = to.Write(buffer[:n])
-	return int64(n), err
+	return to.Write(buffer[:n])
 }
 
 func (c *conn) moved() uint64 {

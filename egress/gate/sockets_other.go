@@ -5,6 +5,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -29,7 +30,10 @@ func connectTCP(_ context.Context, file *os.File, _ netip.AddrPort) (net.Conn, e
 }
 
 func acceptWaiting(*net.TCPListener) (*net.TCPConn, error) { return nil, errElsewhere }
-func readable(net.Conn) func() (int, error)                { return func() (int, error) { return 0, nil } }
 func gone(net.Conn) bool                                   { return false }
 func wasReset(net.Conn) bool                               { return false }
 func delivered(net.Conn) uint64                            { return 0 }
+
+func receiver(c net.Conn) (take func(io.Writer) (int, error), waiting func() (int, error)) {
+	return func(to io.Writer) (int, error) { return copyOnce(to, c) }, func() (int, error) { return 0, nil }
+}
