@@ -16,15 +16,18 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/test/netns"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,6 +45,10 @@ const netNames = `127.0.0.1 localhost
 198.18.7.7 fake.example
 127.0.0.1 loopback.example
 `
+
+// netFiles are what it has in /etc: those names, no nameserver, and the user of its commands,
+// whom ssh looks up.
+var netFiles = []string{"hosts", "resolv.conf", "passwd"}
 
 // TestNetworkByName runs commands on a machine of its own: a network namespace in which the
 // servers, the names and the addresses are the test's.
@@ -68,65 +75,33 @@ func TestNetworkByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	build(t, top, base+"/bin", "cmd/sbxhost")
-	for name, text := range map[string]string{"hosts": netNames, "resolv.conf": "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"} {
+	passwd := "owner:x:1000:1000::" + base + ":/bin/sh\n"
+	if text, err := os.ReadFile("/etc/passwd"); err == nil {
+		passwd += string(text)
+	}
+	for i, text := range []string{netNames, "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n", passwd} {
+		name := netFiles[i]
 		if err := os.WriteFile(filepath.Join(base, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	again(t, "make", syscall.CLONE_NEWUSER|syscall.CLONE_NEWNET|syscall.CLONE_NEWNS, 0, "B="+base)
-}
-
-// again runs this test once more, in namespaces, as that user there.
-func again(t *testing.T, stage string, namespaces uintptr, uid int, env ...string) {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self, "-test.run=^TestNetworkByName$")
-	cmd.Env = append(append(os.Environ(), netStage+"="+stage), env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: os.Geteuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: os.Getegid(), Size: 1}},
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", stage, err, out)
-	}
+	netns.Again(t, unix.CLONE_NEWNET|unix.CLONE_NEWNS, 0, netStage+"=make", "B="+base)
 }
 
 // makeNetwork is root in namespaces that were made for it.
 func makeNetwork(t *testing.T) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := func(name string, request uint, fill func(*unix.Ifreq) error) {
-		ifreq, err := unix.NewIfreq(name)
-		if err == nil {
-			err = fill(ifreq)
-		}
-		if err == nil {
-			err = unix.IoctlIfreq(fd, request, ifreq)
-		}
-		if err != nil {
-			t.Fatal(name, request, err)
-		}
-	}
-	set("lo", unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error { r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING); return nil })
-	for name, address := range map[string][]byte{"lo:1": {93, 184, 0, 1}, "lo:2": {10, 1, 0, 1}} {
-		set(name, unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(address) })
-		set(name, unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr([]byte{255, 255, 0, 0}) })
-	}
+	netns.Loopback(t, netip.MustParsePrefix("93.184.0.1/16"), netip.MustParsePrefix("10.1.0.1/16"))
 	base := os.Getenv("B")
-	err = os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0)
+	err := os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0)
 	err = errors.Join(err, unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""))
-	for _, name := range []string{"hosts", "resolv.conf"} {
+	for _, name := range netFiles {
 		err = errors.Join(err, unix.Mount(base+"/"+name, "/etc/"+name, "", unix.MS_BIND, ""))
 	}
+	err = errors.Join(err, os.Mkdir(base+"/full", 0o755), unix.Mount("none", base+"/full", "tmpfs", 0, "size=64k,mode=777"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again(t, "run", syscall.CLONE_NEWUSER, 1000)
+	netns.Again(t, 0, 1000, netStage+"=run")
 }
 
 // netMachine is the machine with its servers.
@@ -180,7 +155,7 @@ sandbox "ports" {
 sandbox "tools" {
   engine     = "native"
   filesystem = "host"
-  network    = ["tools.example", "tools.example:8443"]
+  network    = ["tools.example", "tools.example:22", "tools.example:8443"]
   host_ports = [5433]
 }
 sandbox "offline" {
@@ -199,6 +174,7 @@ sandbox "bwrap" {
 	t.Run("half-closed", m.halfClosed)
 	t.Run("many", m.many)
 	t.Run("killed", m.killed)
+	t.Run("a full disk", m.fullDisk)
 }
 
 func (m *netMachine) write(name, text string) {
@@ -339,17 +315,23 @@ type netUse struct {
 	Sent, Received int
 }
 
-// The result and the audit log have each decision, summed up.
-func (m *netMachine) result(t *testing.T) {
-	m.run(t, "net", `for i in 1 2 3; do curl -sS http://allowed.example/; curl -sS http://other.example/; done; curl -sS http://private.example/`, "-result", m.base+"/result.json")
+// uses are what -result has of the network.
+func (m *netMachine) uses(t *testing.T, file string) []netUse {
+	t.Helper()
 	var result struct{ Network []netUse }
-	text, err := os.ReadFile(m.base + "/result.json")
+	text, err := os.ReadFile(filepath.Join(m.base, file))
 	if err == nil {
 		err = json.Unmarshal(text, &result)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return result.Network
+}
+
+// The result and the audit log have each decision, summed up.
+func (m *netMachine) result(t *testing.T) {
+	m.run(t, "net", `for i in 1 2 3; do curl -sS http://allowed.example/; curl -sS http://other.example/; done; curl -sS http://private.example/`, "-result", m.base+"/result.json")
 	lines, err := os.ReadFile(m.base + "/audit.jsonl")
 	if err != nil {
 		t.Fatal(err)
@@ -359,7 +341,7 @@ func (m *netMachine) result(t *testing.T) {
 	if err := json.Unmarshal(all[len(all)-1], &logged); err != nil {
 		t.Fatal(err)
 	}
-	for _, list := range [][]netUse{result.Network, logged.Network} {
+	for _, list := range [][]netUse{m.uses(t, "result.json"), logged.Network} {
 		found := map[string]netUse{}
 		for _, u := range list {
 			found[fmt.Sprintf("%s:%d", u.Name, u.Port)] = u
@@ -469,10 +451,14 @@ print(s.makefile().read())'`
 	}
 }
 
-// Commands at once do not disturb one another, nor do a thousand connections of one.
+// Commands at once do not disturb one another, nor do thousands of connections of one.
 func (m *netMachine) many(t *testing.T) {
+	commands, connections := 50, 10_000
+	if testing.Short() {
+		commands, connections = 15, 1_000
+	}
 	var all sync.WaitGroup
-	for range 20 {
+	for range commands {
 		all.Go(func() {
 			if out, code := m.run(t, "net", "curl -sS http://allowed.example/ && ! curl -sS http://other.example/ 2>/dev/null"); code != 0 {
 				t.Errorf("%d, %s", code, out)
@@ -480,47 +466,161 @@ func (m *netMachine) many(t *testing.T) {
 		})
 	}
 	all.Wait()
-	const client = `python3 -c '
-import socket
-held = [socket.create_connection(("allowed.example", 5432), 60) for _ in range(400)]
-for s in held[:200]: s.makefile().readline(); s.close()
-for s in held[200:]: assert s.makefile().readline() == "the server\n"
-print("all")'`
-	if out, code := m.run(t, "net", client); code != 0 || out != "all\n" {
-		t.Errorf("%d, %q", code, out)
+	// More at once than the gate opens: the rest wait for the first to end.
+	const client = `import socket, sys
+for _ in range(int(sys.argv[1]) // 500):
+    held = [socket.create_connection(("allowed.example", 5432), 60) for _ in range(500)]
+    for s in held: assert s.makefile().readline() == "the server\n"; s.close()
+print("all")`
+	cmd := m.sbxhost("exec", "-sandbox", "net", "-result", m.base+"/many.json", "--", "python3", "-c", client, strconv.Itoa(connections))
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "all\n" {
+		t.Errorf("%v, %q", err, out)
+	}
+	uses := m.uses(t, "many.json")
+	if len(uses) != 1 || uses[0].Connections != connections {
+		t.Errorf("%+v", uses)
 	}
 }
 
-// A command that is killed, with its host, leaves no connection and no listener.
+// Whoever is killed, connections end on both sides, no port stays taken, and no process stays.
 func (m *netMachine) killed(t *testing.T) {
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		l := m.listen("93.184.0.10:0")
-		port := l.Addr().(*net.TCPAddr).Port
-		cmd := m.sbxhost("exec", "-sandbox", "ports", fmt.Sprintf("-network=allowed.example:%d", port), "-c", fmt.Sprintf("exec 3<>/dev/tcp/allowed.example/%d; cat <&3", port))
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		l.(*net.TCPListener).SetDeadline(time.Now().Add(time.Minute))
-		c, err := l.Accept()
-		if err != nil {
-			cmd.Process.Kill()
-			t.Fatal(err)
-		}
-		cmd.Process.Signal(signal)
-		cmd.Wait()
-		c.SetReadDeadline(time.Now().Add(time.Minute))
-		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%v: the connection lives on: %v", signal, err)
-		}
-		c.Close()
-		l.Close()
-		again, err := net.Listen("tcp", "127.0.0.1:3001") // published
-		for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); {
-			again, err = net.Listen("tcp", "127.0.0.1:3001")
-		}
-		if err != nil {
-			t.Fatalf("%v: the published port lives on: %v", signal, err)
-		}
-		again.Close()
+	const host, engine, holder, init, command = 0, 1, 2, 3, 4 // each is a child of the one before
+	for name, c := range map[string]struct {
+		who    int
+		signal syscall.Signal
+		status int // of sbxhost, where it is not the one
+	}{
+		"the host, asked": {host, syscall.SIGTERM, 0},
+		"the host":        {host, syscall.SIGKILL, 0},
+		"the engine":      {engine, syscall.SIGKILL, 125},
+		"the holder":      {holder, syscall.SIGKILL, 125},
+		"the init":        {init, syscall.SIGKILL, 125},
+		"the command":     {command, syscall.SIGKILL, 128 + 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			published, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			published.Close()
+			l := m.listen("93.184.0.10:0")
+			_, port, _ := net.SplitHostPort(l.Addr().String())
+			m.write("killed.hcl", fmt.Sprintf("sandbox \"s\" {\n  engine = \"native\"\n  network = [\"allowed.example:%s\"]\n  publish = [\"%s:3000\"]\n}\n", port, published.Addr()))
+			cmd := m.sbxhost("exec", "-config", m.base+"/killed.hcl", "-sandbox", "s", "--", "python3", "-c", `import socket, sys
+held = [socket.create_connection(("allowed.example", int(sys.argv[1]))) for _ in range(20)]
+for s in held: s.sendall(b"x")
+while True: held[0].recv(1)`, port)
+			var out lockedBuffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			l.(*net.TCPListener).SetDeadline(time.Now().Add(time.Minute))
+			var held []net.Conn
+			for range 20 {
+				c, err := l.Accept()
+				if err == nil {
+					_, err = io.ReadFull(c, make([]byte, 1))
+				}
+				if err != nil {
+					cmd.Process.Kill()
+					t.Fatalf("%v\n%s", err, out.String())
+				}
+				defer c.Close()
+				held = append(held, c)
+			}
+			line := []int{cmd.Process.Pid}
+			for range command {
+				line = append(line, onlyChild(t, line[len(line)-1]))
+			}
+			var all []*os.File
+			for _, pid := range line {
+				fd, err := unix.PidfdOpen(pid, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, os.NewFile(uintptr(fd), strconv.Itoa(pid)))
+			}
+			if err := syscall.Kill(line[c.who], c.signal); err != nil {
+				t.Fatal(err)
+			}
+			cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); c.who != host && code != c.status {
+				t.Errorf("it ended with %d, want %d: %s", code, c.status, out.String())
+			}
+			for i, process := range all {
+				poll := []unix.PollFd{{Fd: int32(process.Fd()), Events: unix.POLLIN}}
+				if n, err := unix.Poll(poll, 60_000); n != 1 {
+					t.Errorf("process %d of the line lives on: %v", i, err)
+				}
+				process.Close()
+			}
+			for _, c := range held {
+				c.SetReadDeadline(time.Now().Add(time.Minute))
+				if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("a connection lives on: %v", err)
+				}
+			}
+			until(t, "the published port", func() bool {
+				again, err := net.Listen("tcp", published.Addr().String())
+				if err == nil {
+					again.Close()
+				}
+				return err == nil
+			}, out.String)
+		})
+	}
+}
+
+// onlyChild is the child of a process that has one.
+func onlyChild(t *testing.T, pid int) int {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var children []string
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // a thread may have ended
+		children = append(children, strings.Fields(string(text))...)
+	}
+	if len(children) != 1 {
+		t.Fatalf("process %d has the children %v", pid, children)
+	}
+	child, err := strconv.Atoi(children[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return child
+}
+
+// A command's end is told where the log of it does not fit the disk, and no command runs then.
+func (m *netMachine) fullDisk(t *testing.T) {
+	run := func(log, script string) (string, int) {
+		m.write("full.hcl", "audit {\n  path = \"full/"+log+"\"\n}\nsandbox \"s\" {\n  engine  = \"native\"\n  network = [\"allowed.example\"]\n}\n")
+		return m.run(t, "s", script, "-config", m.base+"/full.hcl")
+	}
+	const page = 4096
+	fill, err := os.Create(m.base + "/full/fill")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = fill.Write(make([]byte, page))
+	}
+	info, statErr := fill.Stat()
+	if !errors.Is(err, syscall.ENOSPC) || statErr != nil {
+		t.Fatal(err, statErr)
+	}
+	// A page is left, for the line that a command begins with: its end says more.
+	if err := errors.Join(fill.Truncate(info.Size()-page), fill.Close()); err != nil {
+		t.Fatal(err)
+	}
+	out, code := run("one.jsonl", `for i in $(seq 60); do curl -s http://n$i.a-name-that-takes-its-room-in-the-log.example/; done; curl -sS http://allowed.example/; exit 3`)
+	if code != 3 || !strings.Contains(out, "HTTP/1.1 allowed.example 0\n") || !strings.Contains(out, "the command's end is not logged: ") || !strings.Contains(out, "no space left on device") {
+		t.Errorf("it ended with %d: %s", code, out)
+	}
+	if out, code := run("two.jsonl", "echo it runs"); code != 125 || !strings.Contains(out, "no space left on device") || strings.Contains(out, "it runs") {
+		t.Errorf("on a full disk: %d, %s", code, out)
 	}
 }

@@ -41,6 +41,10 @@ export GIT_SSL_CAINFO=$PWD/ca.pem
 git clone -q https://tools.example/git/origin.git clone && cd clone &&
 git -c user.name=a -c user.email=a@b commit -q --allow-empty -m "from inside" && git push -q origin HEAD:pushed &&
 git ls-remote origin pushed`, "refs/heads/pushed\n"},
+		"git over ssh": {[]string{"git", "ssh", "ssh-keygen"}, m.ssh, `
+export GIT_SSH_COMMAND="ssh -F none -i $PWD/key -o IdentitiesOnly=yes -o UserKnownHostsFile=$PWD/known_hosts -o BatchMode=yes"
+git init -q ssh && cd ssh && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m "from inside" &&
+git push -q owner@tools.example:ssh.git HEAD:pushed && git ls-remote owner@tools.example:ssh.git`, "refs/heads/pushed\n"},
 		"npm": {[]string{"npm", "node"}, nil, `
 mkdir npm && cd npm && echo '{}' >package.json &&
 npm install --no-audit --no-fund --cafile=../ca.pem --registry=https://tools.example/npm/ hello >&2 && node -p 'require("hello")'`, "hello from npm\n"},
@@ -174,6 +178,45 @@ git -C ../origin.git symbolic-ref HEAD refs/heads/main`
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+}
+
+// ssh is a server at tools.example with a repository of its user's. It checks keys, as all do.
+func (m *netMachine) ssh(t *testing.T) {
+	sshd, err := exec.LookPath("sshd")
+	if err != nil {
+		sshd = "/usr/sbin/sshd" // which is in no user's PATH
+	}
+	if _, err := os.Stat(sshd); err != nil {
+		if required("sshd") {
+			t.Fatalf("SBXHOST_REQUIRE lists sshd: %v", err)
+		}
+		t.Skip("no sshd here")
+	}
+	setup := exec.Command("bash", "-c", `set -e
+for key in host_key w/key; do ssh-keygen -q -t ed25519 -N '' -f $key; done
+echo "tools.example $(cut -d ' ' -f 1,2 host_key.pub)" >w/known_hosts
+git init -q --bare ssh.git`)
+	setup.Dir = m.base
+	if out, err := setup.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	m.write("sshd_config", fmt.Sprintf(`ListenAddress 93.184.0.11:22
+HostKey %[1]s/host_key
+AuthorizedKeysFile %[1]s/w/key.pub
+PidFile none
+# The directory of tests is everybody's.
+StrictModes no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+`, m.base))
+	var log lockedBuffer
+	server := exec.Command(sshd, "-D", "-e", "-f", m.base+"/sshd_config")
+	server.Stdout, server.Stderr = &log, &log
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	until(t, "the ssh server", func() bool { return strings.Contains(log.String(), "Server listening") }, log.String)
 }
 
 func (m *netMachine) needPip(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/egress"
+	"github.com/sbxhost/sbxhost/test/netns"
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 )
@@ -31,60 +31,17 @@ import (
 // sandbox and the host at once.
 const insideEnv = "GATE_TEST_INSIDE"
 
-// inside runs the test in a namespace, by running this program again. It is true there.
+// inside runs the test in a namespace, in which loopback and all of 198.18.0.0/15 are
+// addresses of its own. It is true there.
 func inside(t *testing.T) bool {
 	t.Helper()
-	if os.Getenv(insideEnv) != "" {
-		prepare(t)
-		return true
+	if os.Getenv(insideEnv) == "" {
+		t.Parallel()
+		netns.Again(t, unix.CLONE_NEWNET, 0, insideEnv+"=1")
+		return false
 	}
-	t.Parallel()
-	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=2m")
-	if testing.Short() {
-		cmd.Args = append(cmd.Args, "-test.short")
-	}
-	cmd.Env = append(os.Environ(), insideEnv+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
-	}
-	out, err := cmd.CombinedOutput()
-	switch {
-	case errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC):
-		t.Skipf("no namespaces here: %v", err)
-	case err == nil && strings.Contains(string(out), "--- SKIP: "+t.Name()):
-		t.Skipf("%s", out)
-	case err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()):
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return false
-}
-
-// prepare makes loopback, and all of 198.18.0.0/15, addresses of the namespace. A network
-// of the loopback device is local as a whole.
-func prepare(t *testing.T) {
-	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(fd)
-	set := func(device string, request uint, fill func(*unix.Ifreq) error) {
-		r, err := unix.NewIfreq(device)
-		if err == nil {
-			err = fill(r)
-		}
-		if err == nil {
-			err = unix.IoctlIfreq(fd, request, r)
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", device, err)
-		}
-	}
-	set("lo", unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error { r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING); return nil })
-	set("lo:0", unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr([]byte{198, 18, 0, 1}) })
-	set("lo:0", unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr([]byte{255, 254, 0, 0}) })
+	netns.Loopback(t, netip.MustParsePrefix(Nameserver+"/15"))
+	return true
 }
 
 // sockets makes sockets right here.
@@ -762,6 +719,55 @@ func TestDeadUpstream(t *testing.T) {
 	isReset(t, c)
 	if d := w.decision("dead.example", 7000, true); d.Reason == "" {
 		t.Errorf("%+v", d)
+	}
+}
+
+// A server that does not read holds the command up: nothing piles up in the gate, and
+// nothing is lost.
+func TestSlowUpstream(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil, "a.example:7000")
+	w.answer("a.example", public)
+	begin, got := make(chan struct{}), make(chan int64, 1)
+	w.serve(public+":7000", func(c *net.TCPConn) {
+		<-begin
+		n, _ := io.Copy(io.Discard, c)
+		got <- n
+	})
+	c := dialName(t, "a.example", 7000)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	const most = 256 << 20
+	piece, sent := make([]byte, 1<<20), int64(0)
+	for sent < most { // until all buffers of the kernel are full
+		c.SetWriteDeadline(time.Now().Add(time.Second))
+		n, err := c.Write(piece)
+		sent += int64(n)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); sent >= most || grown > 4<<20 {
+		t.Errorf("%d bytes were taken, %d of them in the gate", sent, grown)
+	}
+	close(begin)
+	c.SetWriteDeadline(time.Now().Add(time.Minute))
+	for range 8 {
+		n, err := c.Write(piece)
+		if sent += int64(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.CloseWrite()
+	if n := <-got; n != sent {
+		t.Errorf("%d of %d bytes went out", n, sent)
 	}
 }
 
