@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/egress"
@@ -104,47 +105,96 @@ func (g *Gate) serveName(c *conn) {
 		return
 	}
 	c.decision.Name = n.name
-	i := slices.IndexFunc(n.ports, func(p egress.Port) bool { return p.Number == local.Port() })
-	if i < 0 {
-		c.refused(fmt.Sprintf("port %d is not in the rule", local.Port()))
+	port, ok := portAmong(n.ports, c.decision.Port)
+	if !ok {
+		c.refused(notInRule(c.decision.Port))
 		return
 	}
-	var first []byte
-	if greeting := greetings[local.Port()]; greeting != nil {
-		var err error
-		c.inner.SetReadDeadline(time.Now().Add(greetingTimeout))
-		first, err = greeting.check(c.inner, n.name)
-		var broken *net.OpError
-		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			c.refused(fmt.Sprintf("the connection did not name its server within %v", greetingTimeout))
-			return
-		case err == io.EOF || err == io.ErrUnexpectedEOF || errors.As(err, &broken):
-			c.quiet = len(first) == 0 // it was opened, and closed again
-			c.refused("the connection ended before it named its server")
-			return
-		case err != nil:
-			c.refused(err.Error())
-			return
-		}
-		c.inner.SetReadDeadline(time.Time{})
+	first, ok := c.greeted(c.inner, n.name)
+	if !ok {
+		return
 	}
+	outer, failed := g.reach(c, n, port)
+	if failed != nil {
+		c.missed(failed)
+		return
+	}
+	c.pass(outer, first)
+}
+
+func portAmong(ports []egress.Port, number uint16) (egress.Port, bool) {
+	i := slices.IndexFunc(ports, func(p egress.Port) bool { return p.Number == number })
+	if i < 0 {
+		return egress.Port{}, false
+	}
+	return ports[i], true
+}
+
+func notInRule(port uint16) string { return fmt.Sprintf("port %d is not in the rule", port) }
+
+// greeted reads the first bytes of the connection, from r, and holds them against the name,
+// on ports where they have one. It is false of what was refused.
+func (c *conn) greeted(r io.Reader, want string) (first []byte, ok bool) {
+	greeting := greetings[c.decision.Port]
+	if greeting == nil {
+		return nil, true
+	}
+	c.inner.SetReadDeadline(time.Now().Add(greetingTimeout))
+	first, err := greeting.check(r, want)
+	var broken *net.OpError
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.refused(fmt.Sprintf("the connection did not name its server within %v", greetingTimeout))
+		return nil, false
+	case err == io.EOF || err == io.ErrUnexpectedEOF || errors.As(err, &broken):
+		c.quiet = len(first) == 0 // it was opened, and closed again
+		c.refused("the connection ended before it named its server")
+		return nil, false
+	case err != nil:
+		c.refused(err.Error())
+		return nil, false
+	}
+	c.inner.SetReadDeadline(time.Time{})
+	return first, true
+}
+
+// unreached is why there is no connection to a name.
+type unreached struct {
+	why verdict
+	err error
+}
+
+func (c *conn) missed(u *unreached) {
+	if u.why == forbidden {
+		c.refused(u.err.Error())
+	} else {
+		c.failed(u.err)
+	}
+}
+
+// reach connects to a port of a name.
+func (g *Gate) reach(c *conn, n *name, port egress.Port) (net.Conn, *unreached) {
 	c.decision.Allowed = true
 	if err := g.lookup(g.ctx, n); err != nil {
-		c.failed(err)
-		return
+		return nil, &unreached{unreachable, err}
 	}
-	list, err := n.addresses(n.ports[i])
+	list, err := n.addresses(port)
 	if err != nil {
-		c.refused(err.Error())
-		return
+		return nil, &unreached{forbidden, err}
 	}
-	outer, addr, err := g.dial(list, local.Port())
-	if err != nil {
-		c.failed(err)
-		return
+	outer, addr, err := g.dial(list, port.Number)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return nil, &unreached{closed, err}
+	case err != nil:
+		return nil, &unreached{unreachable, err}
 	}
 	c.decision.Address = addr.String()
+	return outer, nil
+}
+
+// pass sends what has been read, and then everything else.
+func (c *conn) pass(outer net.Conn, first []byte) {
 	if !c.join(outer) {
 		return
 	}

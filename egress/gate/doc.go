@@ -13,6 +13,10 @@
 // request for it; what has been read is passed on as it is. Connections to other ports are
 // passed on at once, since there the server may be the first to speak.
 //
+// Where addresses cannot stand for names (Proxy), programs have to ask for a name as they ask
+// a proxy. The same rules hold, a name's addresses are checked in the same way, and what goes
+// through must begin alike: a program that ignores the proxy reaches nothing.
+//
 // Not defended: what an allowed host is asked to do. It can pass messages on, and a
 // server that serves several names can be asked for another of them inside of TLS
 // (domain fronting), in a later request of one connection, or by an encrypted ClientHello,

@@ -28,10 +28,13 @@ const (
 // Sockets makes an unbound socket in the sandbox's network namespace.
 type Sockets func(ctx context.Context, kind Kind) (*os.File, error)
 
-// Config has what a gate needs. Rules and Sockets must be there.
+// Config has what a gate needs.
 type Config struct {
-	Rules   egress.Rules
+	Rules egress.Rules
+	// Sockets must be there, but for a Proxy with a Listener.
 	Sockets Sockets
+	// Proxy takes the place of the nameserver; nil: there is a nameserver.
+	Proxy *Proxy
 	// Lookup asks the host's resolver; nil: net.DefaultResolver, without its search domains
 	// for a name that has a dot.
 	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
@@ -78,15 +81,16 @@ type Gate struct {
 	progress atomic.Uint64 // anything that gets on
 
 	listening sync.Mutex
+	proxyAt   netip.AddrPort // once Start has returned
 	mu        sync.Mutex
 	listeners map[netip.AddrPort]*listener
 	conns     map[*conn]struct{}
 }
 
-// Start has the sandbox's nameserver listen when it returns. The context is for Start
+// Start has the sandbox's nameserver, or the proxy, listen when it returns. The context is for Start
 // alone; the gate lives until Close.
 func Start(ctx context.Context, config Config) (*Gate, error) {
-	if config.Sockets == nil {
+	if config.Sockets == nil && (config.Proxy == nil || config.Proxy.Listener == nil) {
 		return nil, errors.New("gate: no Sockets")
 	}
 	if config.Lookup == nil {
@@ -120,9 +124,13 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 	g.log.told, g.log.sums = map[egress.Decision]bool{}, map[egress.Decision]*egress.Decision{}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.closing, g.close = context.WithCancel(g.ctx)
-	if err := g.serveNames(ctx); err != nil {
+	begin, what := g.serveNames, "nameserver"
+	if config.Proxy != nil {
+		begin, what = g.beginProxy, "proxy"
+	}
+	if err := begin(ctx); err != nil {
 		g.Close()
-		return nil, fmt.Errorf("the sandbox's nameserver: %w", err)
+		return nil, fmt.Errorf("the sandbox's %s: %w", what, err)
 	}
 	return g, nil
 }

@@ -91,6 +91,10 @@ func (ns *names) settle(n *name, most int) (netip.Addr, bool) {
 	return n.fake, true
 }
 
+func tooManyNames(most int) error {
+	return fmt.Errorf("%d names have been asked for, and no more are given", most)
+}
+
 // forget drops a name that was not found.
 func (ns *names) forget(n *name) {
 	ns.mu.Lock()
@@ -222,7 +226,7 @@ func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 	}
 	fake, ok := g.names.settle(n, g.config.Names)
 	if !ok {
-		g.decided(egress.Decision{Name: n.name, Reason: fmt.Sprintf("%d names have been asked for, and no more are given", g.config.Names)})
+		g.decided(egress.Decision{Name: n.name, Reason: tooManyNames(g.config.Names).Error()})
 		return netip.Addr{}, dnsmessage.RCodeServerFailure
 	}
 	listens := false
@@ -258,6 +262,10 @@ func nameserver() netip.AddrPort {
 func (g *Gate) serveNames(ctx context.Context) error {
 	file, err := g.config.Sockets(ctx, UDP4)
 	if err != nil {
+		return err
+	}
+	if err := makeLocal(file, netip.MustParsePrefix(egress.FakeRange)); err != nil {
+		file.Close()
 		return err
 	}
 	packets, err := bindUDP(file, nameserver())

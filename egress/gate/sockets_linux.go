@@ -32,6 +32,30 @@ func control(file *os.File, f func(fd int) error) error {
 	return inner
 }
 
+// makeLocal has each address of an IPv4 prefix be local in the network namespace of a socket:
+// an address of the loopback interface has its whole network be that. Who binds there may set
+// it, too.
+func makeLocal(file *os.File, prefix netip.Prefix) error {
+	return control(file, func(fd int) error {
+		for _, set := range [...]struct {
+			request uint
+			address []byte
+		}{{unix.SIOCSIFADDR, prefix.Addr().AsSlice()}, {unix.SIOCSIFNETMASK, net.CIDRMask(prefix.Bits(), 32)}} {
+			second, err := unix.NewIfreq("lo:1")
+			if err == nil {
+				err = second.SetInet4Addr(set.address)
+			}
+			if err == nil {
+				err = unix.IoctlIfreq(fd, set.request, second)
+			}
+			if err != nil {
+				return os.NewSyscallError("making "+prefix.String()+" local", err)
+			}
+		}
+		return nil
+	})
+}
+
 // bindUDP and listenTCP take over file.
 func bindUDP(file *os.File, at netip.AddrPort) (*net.UDPConn, error) {
 	defer file.Close()
@@ -53,7 +77,7 @@ func listenTCP(file *os.File, at netip.AddrPort) (*net.TCPListener, error) {
 		}
 		// All names, one address and the loopback can have listeners of their own on one port.
 		// From 1024 on a command could then take its place beside them.
-		if at.Port() < unprivileged {
+		if at.Port() != 0 && at.Port() < unprivileged {
 			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 				return err
 			}

@@ -14,6 +14,8 @@ import (
 // errElsewhere: only Linux has network namespaces.
 var errElsewhere = errors.New("a gate needs the network namespaces of Linux")
 
+func makeLocal(*os.File, netip.Prefix) error { return errElsewhere }
+
 func bindUDP(file *os.File, _ netip.AddrPort) (*net.UDPConn, error) {
 	file.Close()
 	return nil, errElsewhere
