@@ -81,7 +81,11 @@ func (s *Spec) Without(have Features) []Loss {
 		case NetworkHost:
 			add(FeatureNetworkHost, "network", "network = true", "leave network out, or use another engine", false)
 		case NetworkNames:
-			add(FeatureNetworkNames, "network", "a list of names", `write network = true or false, or use another engine`, false)
+			if have.Has(FeatureNetworkProxy) {
+				add(FeatureNetworkNames, "network", "a network for programs that ignore HTTP_PROXY and ALL_PROXY", "", true)
+			} else {
+				add(FeatureNetworkNames, "network", "a list of names", `write network = true or false, or use another engine`, false)
+			}
 		default:
 			what := "network = false"
 			if have.Has(FeatureNetworkTCP) {
@@ -90,10 +94,10 @@ func (s *Spec) Without(have Features) []Loss {
 			add(FeatureNetworkNone, "network", what, "network is false by default: write network = true, or "+orLess, s.BestEffort)
 		}
 		if s.Network.Mode != NetworkHost && len(s.Network.HostPorts) > 0 {
-			add(FeatureNetworkNames, "host_ports", "ports of the host", leaveOut, false)
+			add(FeatureNetworkPorts, "host_ports", "ports of the host", leaveOut, false)
 		}
 		if s.Network.Mode != NetworkHost && len(s.Network.Publish) > 0 {
-			add(FeatureNetworkNames, "publish", "published ports", leaveOut, false)
+			add(FeatureNetworkPorts, "publish", "published ports", leaveOut, false)
 		}
 		switch s.Filesystem {
 		case FilesystemHost:

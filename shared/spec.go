@@ -165,7 +165,9 @@ const (
 	FeatureUnconfined        Feature = "unconfined"         // runs commands without isolation; alone of its kind
 	FeatureNetworkNone       Feature = "network.none"       // holds NetworkNone
 	FeatureNetworkHost       Feature = "network.host"       // holds NetworkHost
-	FeatureNetworkNames      Feature = "network.names"      // holds NetworkNames, Network.HostPorts and Network.Publish
+	FeatureNetworkNames      Feature = "network.names"      // holds NetworkNames
+	FeatureNetworkProxy      Feature = "network.proxy"      // of NetworkNames, what programs ask a proxy for that their variables name: others reach nothing; network.names has it
+	FeatureNetworkPorts      Feature = "network.ports"      // holds Network.HostPorts and Network.Publish
 	FeatureNetworkTranslated Feature = "network.translated" // its NetworkHost leads out by addresses of its own: the host's loopback and ports are not reached
 	FeatureNetworkTCP        Feature = "network.tcp"        // of NetworkNone, that no TCP connection is made or taken; network.none has it
 	FeatureFilesystemMinimal Feature = "filesystem.minimal" // holds FilesystemMinimal

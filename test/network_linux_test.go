@@ -163,8 +163,12 @@ sandbox "offline" {
   host_ports = [5432]
 }
 sandbox "bwrap" {
-  engine  = "bwrap"
-  network = ["allowed.example"]
+  engine = "bwrap"
+  network = [
+    "allowed.example", "allowed.example:5432", "*.wild.example:8443",
+    "own.example", "private.example", "trusted.example private", "metadata.example private",
+    "own-private.example private", "fake.example private", "loopback.example", "absent.example",
+  ]
 }
 `)
 	t.Run("tools", func(t *testing.T) { m.tools(t, pair) })
@@ -262,7 +266,7 @@ func (m *netMachine) commands(t *testing.T) {
 		"a trusted name":      {script: http + "trusted.example/", want: "trusted.example 0\n"},
 		"the machine's":       {script: http + "own-private.example/", want: "own-private.example 0\n"},
 		"for this command":    {script: http + "other.example/", want: "other.example 0\n", flags: []string{"-network=other.example,allowed.example:1,2"}},
-		"a name":              {script: http + "other.example/", code: 6, want: "hint: refused other.example: no rule allows it; to allow it: add \"other.example\" to network at " + m.base + "/config.hcl:7\n"},
+		"a name":              {script: http + "other.example/", code: 6, want: "hint: refused other.example: no rule allows it; to allow it: add \"other.example\" to network at " + m.base + "/config.hcl:LINE\n"},
 		"the wildcard itself": {script: https + "wild.example:8443/", code: 6, want: "refused wild.example: "},
 		"another port":        {script: http + "allowed.example:5433/", code: 7},
 		"an address":          {script: http + "93.184.0.10/", code: 7},
@@ -290,20 +294,27 @@ except OSError as e: print("no:", e.errno)'`, want: "no: 111\n"},
 		"the files":       {script: "cat /etc/resolv.conf /etc/hosts", want: "nameserver 198.18.0.1\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"},
 		"the host's tree": {script: "cat /etc/resolv.conf; " + http + "allowed.example/", want: "nameserver 198.18.0.1\nHTTP/1.1 allowed.example 0\n", flags: []string{"-sandbox", "net"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			out, code := m.run(t, "net", c.script, c.flags...)
-			if (code != c.code && (c.code >= 0 || code == 0)) || !strings.Contains(out, c.want) {
-				t.Errorf("it ended with %d and %q, want %d and %q", code, out, c.code, c.want)
-			}
-		})
-	}
-	t.Run("bwrap", func(t *testing.T) {
-		out, code := m.run(t, "bwrap", "true")
-		if code != 125 || !strings.Contains(out, "config.hcl:") || !strings.Contains(out, "network.names") {
-			t.Errorf("%d, %s", code, out)
+		for _, sandbox := range []string{"net", "bwrap"} {
+			t.Run(sandbox+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				out, code := m.run(t, sandbox, c.script, c.flags...)
+				if want := strings.ReplaceAll(c.want, "LINE", m.line(t, sandbox)); (code != c.code && (c.code >= 0 || code == 0)) || !strings.Contains(out, want) {
+					t.Errorf("it ended with %d and %q, want %d and %q", code, out, c.code, want)
+				}
+			})
 		}
-	})
+	}
+}
+
+// line is that of a sandbox's network in the configuration.
+func (m *netMachine) line(t *testing.T, sandbox string) string {
+	t.Helper()
+	text, err := os.ReadFile(m.base + "/config.hcl")
+	before, _, found := strings.Cut(string(text), "sandbox \""+sandbox+"\" {\n")
+	if err != nil || !found {
+		t.Fatalf("sandbox %q: %v", sandbox, err)
+	}
+	return fmt.Sprint(strings.Count(before, "\n") + 3)
 }
 
 type netUse struct {

@@ -48,10 +48,11 @@ var namespaces = [...]string{
 }
 
 // An input is a file that bubblewrap is given a descriptor of: to copy, or
-// as the source of a bind.
+// as the source of a bind; or a text, which is copied as a file.
 type input struct {
 	path   string
 	source bool
+	text   string
 }
 
 // args gives the option words that carry out ops, and the files whose contents
@@ -70,13 +71,13 @@ func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int, bindFD bo
 	}
 	bind := func(option string, o mountplan.Op) {
 		if bindFD && o.Open {
-			words = append(words, option+"-fd", take(input{o.Source, true}), o.Dest)
+			words = append(words, option+"-fd", take(input{path: o.Source, source: true}), o.Dest)
 		} else {
 			words = append(words, option, o.Source, o.Dest)
 		}
 	}
 	words = append(words, namespaces[:]...)
-	if network == shared.NetworkNone {
+	if network != shared.NetworkHost {
 		words = append(words, "--unshare-net")
 	}
 	for _, o := range ops {
@@ -96,7 +97,9 @@ func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int, bindFD bo
 		case mountplan.Dir:
 			words = append(words, "--perms", octal(o.Perms), "--dir", o.Dest)
 		case mountplan.File:
-			words = append(words, "--perms", octal(o.Perms), "--file", take(input{o.Source, false}), o.Dest)
+			words = append(words, "--perms", octal(o.Perms), "--file", take(input{path: o.Source}), o.Dest)
+		case mountplan.Text:
+			words = append(words, "--perms", octal(o.Perms), "--file", take(input{path: "a text", text: o.Source}), o.Dest)
 		case mountplan.RemountRO:
 			words = append(words, "--remount-ro", o.Dest)
 		case mountplan.MaskFile:

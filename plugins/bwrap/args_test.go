@@ -16,6 +16,7 @@ var oneOfEach = []mountplan.Op{
 	{Kind: mountplan.ROBind, Source: "/usr", Dest: "/usr"},
 	{Kind: mountplan.Symlink, Source: "usr/bin", Dest: "/bin"},
 	{Kind: mountplan.File, Source: "/etc/passwd", Dest: "/etc/passwd", Perms: 0o444},
+	{Kind: mountplan.Text, Source: "nameserver 198.18.0.1\n", Dest: "/etc/resolv.conf", Perms: 0o444},
 	{Kind: mountplan.Proc, Dest: "/proc"},
 	{Kind: mountplan.Dev, Dest: "/dev"},
 	{Kind: mountplan.Tmpfs, Dest: "/tmp", Perms: 0o1777, Size: 4096},
@@ -33,16 +34,16 @@ func TestArgs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := append(namespaces[:], strings.Fields(`--unshare-net --ro-bind /usr /usr --symlink usr/bin /bin --perms 0444 --file 5 /etc/passwd
-		--proc /proc --dev /dev --perms 1777 --size 4096 --tmpfs /tmp --remount-ro /dev --perms 0755 --dir /run --bind-fd 6 /w --bind-fd 7 /w/d
+	want := append(namespaces[:], strings.Fields(`--unshare-net --ro-bind /usr /usr --symlink usr/bin /bin --perms 0444 --file 5 /etc/passwd --perms 0444 --file 6 /etc/resolv.conf
+		--proc /proc --dev /dev --perms 1777 --size 4096 --tmpfs /tmp --remount-ro /dev --perms 0755 --dir /run --bind-fd 7 /w --bind-fd 8 /w/d
 		--ro-bind /dev/null /w/d/.env --perms 0000 --size 4096 --tmpfs /w/--secret --remount-ro /w/--secret`)...)
 	if !slices.Equal(words, want) {
 		t.Errorf("got  %q\nwant %q", words, want)
 	}
-	if want := []input{{"/etc/passwd", false}, {"/w", true}, {"/w/d", true}}; !slices.Equal(files, want) {
+	if want := []input{{path: "/etc/passwd"}, {path: "a text", text: "nameserver 198.18.0.1\n"}, {path: "/w", source: true}, {path: "/w/d", source: true}}; !slices.Equal(files, want) {
 		t.Errorf("files %v, want %v", files, want)
 	}
-	words, _, err = args(shared.NetworkHost, oneOfEach[8:9], -1, false)
+	words, _, err = args(shared.NetworkHost, oneOfEach[9:10], -1, false)
 	if err != nil || !slices.Equal(words, append(namespaces[:], "--bind", "/w", "/w")) {
 		t.Errorf("by path, with the host's network: %q, %v", words, err)
 	}

@@ -11,6 +11,11 @@
 // (supplementary groups are not mapped). Its host name is "localhost". Pid 1 is sbxhost's own init. A namespace that the kernel refuses
 // is an error, never left out.
 //
+// With a list of names or ports the engine's process has a gate for each command (package
+// gated). It owns the user namespace that bubblewrap makes, and so may give the command's
+// loopback the addresses that stand for names, and bind there. /etc/resolv.conf and /etc/hosts
+// are then texts of their own.
+//
 // The minimal view holds /usr and its companions (/bin, /lib, ...), /opt and
 // /nix/store read-only, a list of harmless entries of /etc (see package mountplan: no
 // shadow, no keys, no machine id, nothing where tools keep credentials), a fresh

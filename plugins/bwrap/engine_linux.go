@@ -8,8 +8,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sbxhost/sbxhost/egress/gate"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
+	"github.com/sbxhost/sbxhost/shared/gated"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
 	"github.com/sbxhost/sbxhost/shared/nsengine"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
@@ -61,11 +63,20 @@ type opened struct {
 	table  *mountplan.Table
 	held   *mountplan.Held
 	home   home
+	// network is what is passed between a command's network and the host's; nil for nothing.
+	network *gated.Network
 }
 
 // attach looks at the host and makes what lasts for the session.
 func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
-	s := &opened{engine: e, spec: spec, held: &mountplan.Held{Reason: `engine "bwrap" makes none; use engine "native"`}}
+	network, err := gated.Read(&spec.Network)
+	if err != nil {
+		return nil, err
+	}
+	s := &opened{engine: e, spec: spec, held: &mountplan.Held{Reason: `engine "bwrap" makes none; use engine "native"`}, network: network}
+	if network != nil {
+		s.held.Nameserver = gate.Nameserver
+	}
 	s.keepHome()
 	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: s.held, Spec: s.spec}
 	launcher, err := locateFor(spec)
@@ -137,6 +148,9 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 		return nil, err
 	}
 	l := &cmdengine.Launch{}
+	if s.network != nil {
+		l.Gate = s.network.Gate
+	}
 	if l.Mounts, err = mounts(drawn.Ops); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
@@ -161,6 +175,9 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 		open := openRegular
 		if in.source {
 			open = mountplan.OpenSource
+		}
+		if in.text != "" {
+			open = func(string) (*os.File, error) { return sandboxinit.Sealed("text", in.text) }
 		}
 		f, err := open(in.path)
 		if err != nil {

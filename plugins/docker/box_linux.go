@@ -14,6 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/containerinit"
+	"github.com/sbxhost/sbxhost/shared/gated"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
@@ -28,7 +29,10 @@ type box struct {
 	daemon *daemon
 	plans  planner
 	notes  []shared.Event
-	filter []byte // of system calls
+	// network is what is passed between a container's network, which is its own, and the
+	// host's; nil for nothing.
+	network *gated.Network
+	filter  []byte // of system calls
 
 	cache     cacheKeeper
 	lasting   *lasting // nil where containers end with the box
@@ -50,6 +54,9 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	}
 	limits, err := o.limits(spec)
 	if err != nil {
+		return err
+	}
+	if b.network, err = gated.Read(&spec.Network); err != nil {
 		return err
 	}
 	initFile, err := b.engine.locateInit()
@@ -144,12 +151,12 @@ func (b *box) launchWith(ctx context.Context, cmd *shared.Command, argv func(soc
 }
 
 // begin is cmdengine's hook.
-func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, stdio [3]*os.File) (cmdengine.Run, []shared.Event, error) {
+func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (cmdengine.Run, []shared.Event, error) {
 	start := b.beginFresh
 	if b.plans.options.reuse {
 		start = b.beginShared
 	}
-	r, err := start(ctx, cmd, stdio)
+	r, err := start(ctx, cmd, stdio, b.outlet(emit))
 	if err != nil {
 		return nil, nil, b.explain(err)
 	}
@@ -165,7 +172,7 @@ func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, st
 }
 
 // beginFresh runs a command in a container of its own.
-func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
+func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, out *outlet) (*run, error) {
 	v, err := b.launch(ctx, cmd, containerinit.FetchArgv)
 	if err != nil {
 		return nil, err
@@ -174,7 +181,7 @@ func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.
 		v.awaitGone()
 		v.line.conn.Close()
 	}, v.kill)
-	if err := r.begin(ctx, 0, b.command(cmd), stdio); err != nil {
+	if err := r.begin(ctx, 0, b.command(cmd), stdio, out); err != nil {
 		v.remove()
 		return nil, err
 	}
@@ -183,7 +190,7 @@ func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.
 
 // beginShared runs a command in the container that commands share, and in the
 // next one where that has lost a mount.
-func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
+func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, out *outlet) (*run, error) {
 	if b.lasting != nil {
 		// Until the command runs: nobody else puts another container in the place
 		// of the session's meanwhile.
@@ -203,7 +210,7 @@ func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os
 		if err != nil {
 			return nil, err
 		}
-		r, err := b.beginIn(ctx, h, cmd, stdio)
+		r, err := b.beginIn(ctx, h, cmd, stdio, out)
 		if bare, ok := errors.AsType[*bareError](err); ok {
 			lost = &bare.path
 			continue
@@ -217,7 +224,7 @@ func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os
 		Message: fmt.Sprintf("one container after another loses what is mounted on %q", *lost)}
 }
 
-func (b *box) beginIn(ctx context.Context, h *held, cmd *shared.Command, stdio [3]*os.File) (*run, error) {
+func (b *box) beginIn(ctx context.Context, h *held, cmd *shared.Command, stdio [3]*os.File, out *outlet) (*run, error) {
 	number, end := h.announce()
 	var r *run
 	r = newRun(h.vessel, func() {
@@ -230,7 +237,7 @@ func (b *box) beginIn(ctx context.Context, h *held, cmd *shared.Command, stdio [
 			told.Mounts = append(told.Mounts, sandboxinit.Mount{Path: path, Links: true})
 		}
 	}
-	err := r.begin(ctx, number, told, stdio)
+	err := r.begin(ctx, number, told, stdio, out)
 	if err == nil {
 		return r, nil
 	}

@@ -78,7 +78,7 @@ func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
 	if b.plans.image, err = inspectImage(ctx, b.daemon.client, own.ImageID); err != nil {
 		return imageError(ctx, "the image of service "+o.service, err)
 	}
-	if spec.Network.Mode == shared.NetworkNone {
+	if spec.Network.Mode != shared.NetworkHost {
 		return nil // nothing that runs could be reached
 	}
 	if own.NetworkSettings != nil && len(own.NetworkSettings.Networks) > 0 {

@@ -14,6 +14,7 @@ var info = shared.Info{
 	Doc:     "containers of a local Docker daemon: another root file system, limits held by cgroups",
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkTranslated,
+		shared.FeatureNetworkProxy, shared.FeatureNetworkPorts,
 		shared.FeatureFilesystemMinimal,
 		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureNested,
 		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,

@@ -101,13 +101,14 @@ type line struct {
 }
 
 // hand gives the init what it needs for one command.
-func (l *line) hand(number uint64, initEnd *os.File, stdio [3]*os.File) error {
-	message, rights := containerinit.Handover(number, initEnd, stdio)
+func (l *line) hand(number uint64, initEnd *os.File, stdio [3]*os.File, sockets *os.File) error {
+	message, rights := containerinit.Handover(number, initEnd, stdio, sockets)
 	l.sending.Lock()
 	defer l.sending.Unlock()
 	_, _, err := l.conn.WriteMsgUnix(message, rights, nil)
 	runtime.KeepAlive(initEnd)
 	runtime.KeepAlive(stdio)
+	runtime.KeepAlive(sockets)
 	return err
 }
 

@@ -170,8 +170,8 @@ func (p *planner) runAs() shared.User {
 
 func (p *planner) networkMode() container.NetworkMode {
 	switch {
-	case p.spec.Network.Mode == shared.NetworkNone:
-		return "none"
+	case p.spec.Network.Mode != shared.NetworkHost:
+		return "none" // with a list of names, all goes by sockets that the init makes
 	case p.network != "":
 		return container.NetworkMode(p.network)
 	}

@@ -14,16 +14,18 @@ import (
 type run struct {
 	cmdengine.InitRun
 	vessel *vessel
+	ungate func() // ends the gate
 }
 
 // newRun is one that is yet to begin. finished waits until everything of the
 // command is gone; end ends it without the help of its init.
 func newRun(v *vessel, finished, end func()) *run {
-	r := &run{vessel: v}
+	r := &run{vessel: v, ungate: func() {}}
 	r.Gone, r.End, r.Lost = v.gone, end, lost
 	r.Finish = func() {
 		finished()
 		r.Conn.Close()
+		r.ungate()
 	}
 	return r
 }
@@ -33,23 +35,36 @@ func lost(cause error) error {
 		Message: "the container ended before the command's end was known: it was killed or removed, or ran out of memory as a whole: " + cause.Error()}
 }
 
-// begin hands a command over to an init and waits for it to run.
-func (r *run) begin(ctx context.Context, number uint64, cmd sandboxinit.Command, stdio [3]*os.File) error {
+// begin hands a command over to an init and waits for it to run. out, if not nil, begins what
+// passes its connections, and gives the command the variables for that.
+func (r *run) begin(ctx context.Context, number uint64, cmd sandboxinit.Command, stdio [3]*os.File, out *outlet) error {
 	engineEnd, initEnd, err := sandboxinit.Pair()
 	if err != nil {
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
 	r.Conn = sandboxinit.NewConn(engineEnd)
-	err = r.vessel.line.hand(number, initEnd, stdio)
+	sockets, socketsEnd, err := out.line()
+	if err != nil {
+		initEnd.Close()
+		r.Conn.Close()
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	}
+	err = r.vessel.line.hand(number, initEnd, stdio, socketsEnd)
 	initEnd.Close()
+	socketsEnd.Close() // of nil it is an error that says nothing
 	if err != nil {
 		r.Conn.Close()
 		return &shared.Error{Kind: shared.ErrBroken, Message: "the container's init is gone: " + err.Error()}
+	}
+	if cmd.Env, r.ungate, err = out.open(ctx, sockets, cmd.Env); err != nil {
+		r.Conn.Close()
+		return err
 	}
 	err = r.Conn.Start(ctx, cmd)
 	if err == nil {
 		return nil
 	}
+	defer r.ungate()
 	defer r.Conn.Close()
 	switch refused := (*sandboxinit.ExecError)(nil); {
 	case ctx.Err() != nil:

@@ -8,10 +8,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/egress/gate"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
+	"github.com/sbxhost/sbxhost/shared/gated"
 	"github.com/sbxhost/sbxhost/shared/holder"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
 	"github.com/sbxhost/sbxhost/shared/nsengine"
@@ -46,13 +46,13 @@ type opened struct {
 	table   *mountplan.Table
 	session *session
 	held    *mountplan.Held
-	network *network                // nil where nothing is passed
+	network *gated.Network          // nil where nothing is passed
 	last    [2]atomic.Pointer[work] // without and with a terminal
 }
 
 // attach looks at the host and joins the session.
 func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
-	network, err := readNetwork(&spec.Network)
+	network, err := gated.Read(&spec.Network)
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +106,6 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 	}
 	if s.spec.Network.Mode != shared.NetworkHost {
 		m.box.Namespaces |= unix.CLONE_NEWNET
-		if s.network != nil {
-			m.box.Local = egress.FakeRange
-		}
 	}
 	kept.Store(m)
 	return m, nil
@@ -135,7 +132,7 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	}
 	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m), Sandbox: &m.box}
 	if s.network != nil {
-		l.Gate = s.network.begin
+		l.Gate = s.network.Gate
 	}
 	l.Unmade = func(failed *holder.MountError) error { return s.explain(m.halves.Own, failed) }
 	if !cmd.TTY && !m.copies() {

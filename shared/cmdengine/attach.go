@@ -45,7 +45,7 @@ type Launch struct {
 	// Launch can serve this one, and what [sandboxinit.Conn.Complete] is to have for it. With
 	// nil no sandbox is made beforehand.
 	Same func(ctx context.Context, earlier Launched) (mended holder.Plan, same bool)
-	// Gate, with Sandbox, begins before the command what passes connections between its
+	// Gate, with [Config.Init], begins before the command what passes connections between its
 	// network and the host's, with sockets from inside. emit tells of them. end is called once
 	// everything of the command is gone, and returns when nothing more is told.
 	Gate func(ctx context.Context, sockets *sandboxinit.Sockets, emit func(shared.Event)) (end func(), err error)

@@ -28,9 +28,9 @@ func (b begun) wait() (shared.ExitStatus, error) { return b.Wait() }
 func (b begun) signal(sig shared.Signal) error   { return b.Signal(sig) }
 func (b begun) kill() error                      { return b.Kill() }
 
-func (s *sandbox) begin(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (running, []shared.Event, error) {
+func (s *sandbox) begin(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (running, []shared.Event, error) {
 	givePipes(stdio[:], s.credential)
-	run, notes, err := s.engine.config.Begin(ctx, &s.spec, cmd, stdio)
+	run, notes, err := s.engine.config.Begin(ctx, &s.spec, cmd, stdio, emit)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -49,10 +49,10 @@ type Config struct {
 	// Begin takes the place of Launch in an engine whose sandboxes are made by
 	// somebody else, such as a daemon. It starts the command and gives what the
 	// rest of this package needs to see it to its end. stdio has no nil files and
-	// stays the caller's; the events are told first. When ctx ends, what was
-	// begun must end, too. Init, Rlimits, Scope and Diagnose do not count, and
+	// stays the caller's; the events are told first, and emit tells of more until Run.Wait
+	// has returned. When ctx ends, what was begun must end, too. Init, Rlimits, Scope and Diagnose do not count, and
 	// Plan is needed.
-	Begin func(ctx context.Context, spec *shared.Spec, cmd *shared.Command, stdio [3]*os.File) (Run, []shared.Event, error)
+	Begin func(ctx context.Context, spec *shared.Spec, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (Run, []shared.Event, error)
 
 	// Plan says what Start would do. Where it is nil, or its Plan has no Argv,
 	// the command line is the one that Launch gives, with the init's words as

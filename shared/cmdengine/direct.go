@@ -20,7 +20,7 @@ import (
 const reapPatience = 2 * time.Second
 
 // startDirect starts a command, or a launcher that becomes the command.
-func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (_ running, _ []shared.Event, err error) {
+func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, _ func(shared.Event)) (_ running, _ []shared.Event, err error) {
 	resolved, script, err := withoutScript(*cmd)
 	if err != nil {
 		return nil, nil, err

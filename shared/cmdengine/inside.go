@@ -59,8 +59,11 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	command.Rlimits = append(command.Rlimits, approximations(s.spec.Limits, s.holdings)...)
 	started := make(chan struct{})
 	go r.disown(started)
-	if c.Sandbox != nil {
+	switch {
+	case c.Sandbox != nil:
 		err = r.complete(ctx, c, mended, stdio, emit)
+	case c.Gate != nil:
+		err = r.begin(ctx, c, r.sockets, emit)
 	}
 	if err == nil {
 		err = r.Conn.Start(ctx, command)
@@ -95,8 +98,9 @@ type insideRun struct {
 	launcher Launched
 	stderr   *tail
 	family   family
-	group    *cgroup.Group // nil where no limit needs one
-	ungate   func()        // ends the gate; nil where there is none
+	group    *cgroup.Group        // nil where no limit needs one
+	ungate   func()               // ends the gate; nil where there is none
+	sockets  *sandboxinit.Sockets // of a launcher's init, with a gate
 
 	fresh   string // a directory whose content ends with the command, or ""
 	starved uint64 // processes killed for want of memory, once wait has returned
@@ -122,11 +126,19 @@ func (r *insideRun) complete(ctx context.Context, c *Launch, mended holder.Plan,
 		sockets.Close()
 		return err
 	}
+	return r.begin(ctx, c, sockets, emit)
+}
+
+// begin begins the gate of c, of sockets that the init makes.
+func (r *insideRun) begin(ctx context.Context, c *Launch, sockets *sandboxinit.Sockets, emit func(shared.Event)) error {
 	end, err := c.Gate(ctx, sockets, emit)
 	if err != nil {
 		sockets.Close()
-		if said := r.Conn.GiveUp(); said != nil {
+		switch said := r.Conn.GiveUp(); {
+		case said != nil:
 			return said // for want of which there were no sockets
+		case c.Sandbox == nil && sockets.Lost():
+			return sandboxinit.ErrInitLost // and its launcher says why
 		}
 		return err
 	}
@@ -197,10 +209,24 @@ func (s *sandbox) launchIn(ctx context.Context, group *cgroup.Group, c *Launch, 
 	binaryFD := len(files)
 	files = append(files, binary, initEnd)
 	name, path, argv := "init", c.Path, sandboxinit.MakingArgv(binaryFD, binaryFD+1, 3, 4)
+	var sockets *sandboxinit.Sockets
 	if c.Sandbox == nil {
 		files = append(files, stdio[:]...)
+		words := sandboxinit.Argv(binaryFD, binaryFD+1)
+		if c.Gate != nil {
+			var socketsEnd *os.File
+			if sockets, socketsEnd, err = sandboxinit.NewSockets(); err != nil {
+				engineEnd.Close()
+				stderrEnd.Close()
+				stderr.finish()
+				return nil, unavailable(err)
+			}
+			defer socketsEnd.Close()
+			words = sandboxinit.ServingArgv(binaryFD, binaryFD+1, len(files))
+			files = append(files, socketsEnd)
+		}
 		name = filepath.Base(path)
-		argv = append(append([]string{}, c.Args...), sandboxinit.Argv(binaryFD, binaryFD+1)...)
+		argv = append(append([]string{}, c.Args...), words...)
 	}
 	spawn := c.Spawn
 	if spawn == nil {
@@ -211,10 +237,13 @@ func (s *sandbox) launchIn(ctx context.Context, group *cgroup.Group, c *Launch, 
 	if err != nil {
 		engineEnd.Close()
 		stderr.finish()
+		if sockets != nil {
+			sockets.Close()
+		}
 		return nil, err
 	}
 	r := &insideRun{
-		name: name, clearsUp: s.engine.config.initEnds(),
+		name: name, clearsUp: s.engine.config.initEnds(), sockets: sockets,
 		launcher: process, stderr: stderr, group: group, exited: make(chan struct{}),
 	}
 	r.InitRun = InitRun{Conn: sandboxinit.NewConn(engineEnd), Gone: r.exited,

@@ -145,15 +145,13 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 	case s.engine.config.Begin != nil:
 		begin = s.begin
 	case s.engine.config.Init:
-		begin = func(ctx context.Context, cmd *shared.Command, stdio [3]*os.File) (running, []shared.Event, error) {
-			return s.startInside(ctx, cmd, stdio, events.send)
-		}
+		begin = s.startInside
 	}
 	err = ctx.Err()
 	var run running
 	var notes []shared.Event
 	if err == nil {
-		run, notes, err = begin(ctx, cmd, files)
+		run, notes, err = begin(ctx, cmd, files, events.send)
 	}
 	if err == nil && ctx.Err() != nil {
 		run.kill()

@@ -110,7 +110,7 @@ func (f *fetching) begin(number uint64, cmd sandboxinit.Command) (*sandboxinit.C
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { r.Close() })
-	message, rights := containerinit.Handover(number, initEnd, [3]*os.File{null, w, w})
+	message, rights := containerinit.Handover(number, initEnd, [3]*os.File{null, w, w}, nil)
 	_, _, err = f.line.WriteMsgUnix(message, rights, nil)
 	w.Close()
 	initEnd.Close() // or the end of the init would not be seen

@@ -15,8 +15,8 @@ import (
 
 // Main is the life of a process that [Wanted] its arguments. It returns the exit status.
 // What it starts, or becomes, is the init: argv[1] of one, and what one does with
-// the descriptors from control on.
-func Main(args []string, initArg string, runInit func(control int) int) int {
+// the descriptors from control on, and with the line sockets, which is negative for none.
+func Main(args []string, initArg string, runInit func(control, sockets int) int) int {
 	switch args[1] {
 	case fetchArg:
 		return runFetch(args[2], runInit)
@@ -29,7 +29,7 @@ func Main(args []string, initArg string, runInit func(control int) int) int {
 }
 
 // runFetch is the whole life of an init that fetches its descriptors.
-func runFetch(path string, runInit func(control int) int) int {
+func runFetch(path string, runInit func(control, sockets int) int) int {
 	line, code := dial(path)
 	if code != 0 {
 		return code
@@ -47,7 +47,11 @@ func runFetch(path string, runInit func(control int) int) int {
 		return proc.Complain("fetching the command's descriptors", err)
 	}
 	syscall.Close(int(line))
-	return runInit(control)
+	sockets := -1
+	if len(fds) > handedOver {
+		sockets = control + handedOver
+	}
+	return runInit(control, sockets)
 }
 
 // line is the connection to the socket of FetchArgv or KeepArgv.
@@ -86,41 +90,39 @@ func (l line) ended(number uint64) {
 }
 
 // handedOver is how many descriptors a handover has: the control socket and the
-// command's stdin, stdout and stderr.
+// command's stdin, stdout and stderr. A line for sockets may be one more.
 const handedOver = 4
 
 // receive reads one handover and gives its descriptors.
-func (l line) receive() (number uint64, fds []int, err error) { return l.receiveWith(handedOver) }
-
-// receiveWith is receive for a message with another number of descriptors.
-func (l line) receiveWith(want int) (number uint64, fds []int, err error) {
-	message := make([]byte, HandoverSize)
-	if fds, err = receiveRights(int(l), message, want); err != nil {
-		return 0, nil, err
-	}
-	return binary.BigEndian.Uint64(message), fds, nil
+func (l line) receive() (number uint64, fds []int, err error) {
+	return l.receiveWith(handedOver, handedOver+1)
 }
 
-// receiveRights reads a message of that length, and the descriptors that come with it.
-func receiveRights(socket int, message []byte, want int) ([]int, error) {
-	from := frame.Receiver{Socket: socket}
-	_, err := io.ReadFull(&from, message)
-	if err == nil && len(from.Files) != want {
+// receiveWith is receive for a message with another number of descriptors.
+func (l line) receiveWith(least, most int) (number uint64, fds []int, err error) {
+	message := make([]byte, HandoverSize)
+	from := frame.Receiver{Socket: int(l)}
+	_, err = io.ReadFull(&from, message)
+	if err == nil && (len(from.Files) < least || len(from.Files) > most) {
 		err = frame.Malformed("without its descriptors")
 	}
 	if err != nil {
 		frame.CloseAll(from.Files)
-		return nil, err
+		return 0, nil, err
 	}
-	return from.Files, nil
+	return binary.BigEndian.Uint64(message), from.Files, nil
 }
 
-// forkInit starts an init for one handover, with the descriptors at 3 to 6.
+// forkInit starts an init for one handover, with the descriptors from 3 on.
 func (k *keeper) forkInit(fds []int) (pid int, err error) {
-	files := []uintptr{0, 1, 2}
+	const control = 3
+	files, words := []uintptr{0, 1, 2}, []string{os.Args[0], k.initArg, strconv.Itoa(control)}
 	for _, fd := range fds {
 		files = append(files, uintptr(fd))
 	}
-	return syscall.ForkExec("/proc/self/exe", []string{os.Args[0], k.initArg, strconv.Itoa(3)},
+	if len(fds) > handedOver {
+		words = append(words, strconv.Itoa(control+handedOver))
+	}
+	return syscall.ForkExec("/proc/self/exe", words,
 		&syscall.ProcAttr{Env: []string{}, Files: files})
 }

@@ -18,7 +18,7 @@ func runStay(path, initArg string) int {
 	if code != 0 {
 		return code
 	}
-	_, fds, err := l.receiveWith(settled)
+	_, fds, err := l.receiveWith(settled, settled)
 	if err != nil {
 		return proc.Complain("fetching the socket", err)
 	}

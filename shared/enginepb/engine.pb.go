@@ -1080,7 +1080,7 @@ type Network struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Mode          NetworkMode            `protobuf:"varint,1,opt,name=mode,proto3,enum=sbxhost.engine.v2.NetworkMode" json:"mode,omitempty"` // which network
 	Names         []string               `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`                                   // with NETWORK_MODE_NAMES: what can be reached, such as "*.github.com:443"; none reaches nothing
-	HostPorts     []uint32               `protobuf:"varint,3,rep,packed,name=host_ports,json=hostPorts,proto3" json:"host_ports,omitempty"`  // TCP ports of the host's loopback that the command finds on its own; for the feature network.names
+	HostPorts     []uint32               `protobuf:"varint,3,rep,packed,name=host_ports,json=hostPorts,proto3" json:"host_ports,omitempty"`  // TCP ports of the host's loopback that the command finds on its own; for the feature network.ports
 	Publish       []string               `protobuf:"bytes,4,rep,name=publish,proto3" json:"publish,omitempty"`                               // TCP ports of the command's loopback that the host listens for: "3000", "8080:80", "192.0.2.1:8080:80"; likewise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

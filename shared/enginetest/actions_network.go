@@ -1,10 +1,13 @@
 package enginetest
 
 import (
+	"bufio"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"syscall"
@@ -14,7 +17,7 @@ import (
 // networkActions speak to somebody.
 func networkActions() map[string]action {
 	return map[string]action{
-		"dial":         dialFor,
+		"dial":         dialOrAsk,
 		"route":        anyOf(route),
 		"interfaces":   interfaces,
 		"resolver":     resolver,
@@ -23,6 +26,39 @@ func networkActions() map[string]action {
 		"bind-low":     bindLow,
 		"serve":        serve,
 	}
+}
+
+// dialOrAsk is dialFor by whichever way there is: directly, or by the proxy that the engine has put
+// into the variables.
+func dialOrAsk(args []string) (string, error) {
+	got, err := dialFor(args)
+	proxy, parsed := url.Parse(os.Getenv("HTTP_PROXY"))
+	if err == nil || parsed != nil || proxy.Host == "" || args[0] != "tcp" {
+		return got, err
+	}
+	c, refused := net.DialTimeout("tcp", proxy.Host, netPatience)
+	if refused != nil {
+		return "", errors.Join(err, refused)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(netPatience))
+	ask := "CONNECT " + args[1] + " HTTP/1.1\r\nHost: " + args[1] + "\r\n"
+	if password, ok := proxy.User.Password(); ok {
+		ask += "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(proxy.User.Username()+":"+password)) + "\r\n"
+	}
+	if _, err := io.WriteString(c, ask+"\r\n"); err != nil {
+		return "", err
+	}
+	in := bufio.NewReader(c)
+	status, refused := in.ReadString('\n')
+	if refused != nil || !strings.Contains(status, " 200 ") {
+		return "", errors.Join(err, fmt.Errorf("the proxy says %q", status))
+	}
+	for line := status; strings.TrimSpace(line) != "" && refused == nil; {
+		line, refused = in.ReadString('\n')
+	}
+	got, refused = answers(in, args[2])
+	return got + " through the proxy", refused
 }
 
 // dialFor connects to NETWORK ADDRESS and reads the CANARY from there.
@@ -38,12 +74,16 @@ func dialFor(args []string) (string, error) {
 			return "", err
 		}
 	}
+	return answers(c, args[2])
+}
+
+func answers(r io.Reader, canary string) (string, error) {
 	buf := make([]byte, 256)
-	n, err := c.Read(buf)
+	n, err := r.Read(buf)
 	if err != nil && err != io.EOF {
 		return "", err
 	}
-	if !strings.Contains(string(buf[:n]), args[2]) {
+	if !strings.Contains(string(buf[:n]), canary) {
 		return "", fmt.Errorf("somebody else answers: %q", buf[:n])
 	}
 	return "it answers", nil

@@ -114,7 +114,7 @@ func with(e shared.Entry) func(*shared.Spec) {
 
 // isolation are the features that an engine which does not isolate cannot have.
 var isolation = []shared.Feature{
-	shared.FeatureNetworkNone, shared.FeatureNetworkTCP, shared.FeatureNetworkNames, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden, shared.FeatureNested,
+	shared.FeatureNetworkNone, shared.FeatureNetworkTCP, shared.FeatureNetworkNames, shared.FeatureNetworkProxy, shared.FeatureNetworkPorts, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden, shared.FeatureNested,
 	shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
 }
 
@@ -126,8 +126,8 @@ func asks(source string) []ask {
 		{shared.FeatureNetworkNames, func(s *shared.Spec) {
 			s.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"name.example"}}
 		}},
-		{shared.FeatureNetworkNames, func(s *shared.Spec) { s.Network = shared.Network{HostPorts: []uint16{5432}} }},
-		{shared.FeatureNetworkNames, func(s *shared.Spec) { s.Network = shared.Network{Publish: []string{"127.0.0.1:0:3000"}} }},
+		{shared.FeatureNetworkPorts, func(s *shared.Spec) { s.Network = shared.Network{HostPorts: []uint16{5432}} }},
+		{shared.FeatureNetworkPorts, func(s *shared.Spec) { s.Network = shared.Network{Publish: []string{"127.0.0.1:0:3000"}} }},
 		{shared.FeatureFilesystemMinimal, func(s *shared.Spec) { s.Filesystem = shared.FilesystemMinimal }},
 		{shared.FeatureFilesystemHost, func(s *shared.Spec) { s.Filesystem = shared.FilesystemHost }},
 		{shared.FeatureRemap, with(shared.Entry{Source: source, Path: "/remapped", Why: "x", Access: shared.ReadOnly})},
@@ -160,7 +160,7 @@ func unclaimedRule(s *scene) {
 		spec := s.spec()
 		// What Unconfined means is that these are not held.
 		meant := spec.Unconfined && (ask.feature == shared.FeatureNetworkHost || slices.Contains(isolation, ask.feature))
-		if claims.Has(ask.feature) || meant {
+		if claims.Has(claimable(claims, ask.feature)) || meant {
 			continue
 		}
 		ask.change(&spec)

@@ -55,7 +55,7 @@ func (s *Suite) featuresOf(p *probe) (shows []shared.Feature, first shared.Featu
 		all = slices.Concat(shows, p.features)
 	}
 	if len(all) > 0 {
-		first = all[0]
+		first = claimable(s.info.Features, all[0])
 	}
 	if i := slices.Index(shows, shared.FeatureNetworkTCP); i >= 0 { // a part of network.none
 		if first = shared.FeatureNetworkTCP; s.info.Features.Has(shared.FeatureNetworkNone) {

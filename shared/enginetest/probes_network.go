@@ -74,9 +74,13 @@ func listenOutward(s *scene) error {
 // onHostNetwork gives the trial the host's network.
 func onHostNetwork(_ *scene, t *trial) { t.Spec.Network = shared.Network{Mode: shared.NetworkHost} }
 
-// byName gives the trial a network of a name and a port of the host that nobody asks for.
+// byName gives the trial a network of a name and, where that can be, a port of the host that
+// nobody asks for.
 func byName(s *scene, t *trial) {
-	t.Spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"listed.example"}, HostPorts: []uint16{s.port() ^ 1}}
+	t.Spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"listed.example"}}
+	if s.suite.info.Features.Has(shared.FeatureNetworkPorts) {
+		t.Spec.Network.HostPorts = []uint16{s.port() ^ 1}
+	}
 }
 
 // port is that of {addr}.

@@ -400,11 +400,19 @@ func (p *probe) requires(t *trial) []shared.Feature {
 func missing(have shared.Features, want []shared.Feature) string {
 	var lacking []shared.Feature
 	for _, f := range want {
-		if !have.Has(f) && !slices.Contains(lacking, f) {
+		if !have.Has(claimable(have, f)) && !slices.Contains(lacking, f) {
 			lacking = append(lacking, f)
 		}
 	}
 	return joined(lacking)
+}
+
+// claimable is the feature by which an engine would hold f: a list of names also by a proxy.
+func claimable(have shared.Features, f shared.Feature) shared.Feature {
+	if f == shared.FeatureNetworkNames && !have.Has(f) && have.Has(shared.FeatureNetworkProxy) {
+		return shared.FeatureNetworkProxy
+	}
+	return f
 }
 
 func joined(list []shared.Feature) string {

@@ -85,9 +85,6 @@ type Sandbox struct {
 	// Namespaces are the CLONE_NEW* flags of the namespaces that it is started in,
 	// beside a mount namespace.
 	Namespaces uint32
-	// Local, with a network namespace, is an IPv4 prefix, such as "198.18.0.0/15", of which every
-	// address becomes one of its own; "" is none.
-	Local string
 	// Steps are made in its own mount namespace, a copy of that of the tree, in which
 	// "/0" becomes the root directory then.
 	Steps Plan
@@ -96,7 +93,6 @@ type Sandbox struct {
 // Fields implements [frame.Message].
 func (b *Sandbox) Fields(c *frame.Codec) {
 	frame.Int(c, &b.Namespaces)
-	c.Text(&b.Local)
 	c.Text(&b.Steps.encoded)
 	if b.Namespaces&^sandboxNamespaces != 0 {
 		c.Fail("no such namespaces")

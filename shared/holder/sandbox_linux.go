@@ -1,8 +1,6 @@
 package holder
 
 import (
-	"net"
-	"net/netip"
 	"os"
 	"path"
 	"strconv"
@@ -98,7 +96,7 @@ func names(box Sandbox) *MountError {
 		}
 	}
 	if box.Namespaces&unix.CLONE_NEWNET != 0 {
-		if err := loopbackUp(box.Local); err != nil {
+		if err := loopbackUp(); err != nil {
 			return mountError("bringing up the loopback interface", err)
 		}
 	}
@@ -233,8 +231,8 @@ func (b *builder) console(dest string) *MountError {
 	return b.cloneTo(dest, fd, "", false, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// loopbackUp is for a network namespace that has nothing else; local is as of [Sandbox].
-func loopbackUp(local string) error {
+// loopbackUp is for a network namespace that has nothing else.
+func loopbackUp() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -245,30 +243,7 @@ func loopbackUp(local string) error {
 		return err
 	}
 	ifreq.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifreq); err != nil || local == "" {
-		return err
-	}
-	prefix, err := netip.ParsePrefix(local)
-	if err != nil {
-		return err
-	}
-	// An address of the loopback interface has its whole network be local.
-	for _, set := range [...]struct {
-		request uint
-		address []byte
-	}{{unix.SIOCSIFADDR, prefix.Addr().AsSlice()}, {unix.SIOCSIFNETMASK, net.CIDRMask(prefix.Bits(), 32)}} {
-		second, err := unix.NewIfreq("lo:1")
-		if err == nil {
-			err = second.SetInet4Addr(set.address)
-		}
-		if err == nil {
-			err = unix.IoctlIfreq(fd, set.request, second)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifreq)
 }
 
 // forInits has what this thread executes get the capabilities that are given it as

@@ -32,7 +32,7 @@ func Hook() {
 		proc.Exit(holder.Main(os.Args))
 	}
 	if containerinit.Wanted(os.Args) {
-		proc.Exit(containerinit.Main(os.Args, initArg, runInit))
+		proc.Exit(containerinit.Main(os.Args, initArg, runServing))
 	}
 	if len(os.Args) == 5 && os.Args[1] == initArg {
 		control, ok := parseFD(os.Args[2])
@@ -42,7 +42,7 @@ func Hook() {
 			proc.Exit(runMaking(control, [2]int{mount, user}))
 		}
 	}
-	if len(os.Args) == 4 && os.Args[1] == initArg { // see dropByExec
+	if len(os.Args) == 4 && os.Args[1] == initArg { // see ServingArgv
 		control, ok := parseFD(os.Args[2])
 		sockets, ok2 := parseFD(os.Args[3])
 		if ok && ok2 {
@@ -72,10 +72,19 @@ func Argv(binaryFD, controlFD int) []string {
 	return []string{"/proc/self/fd/" + strconv.Itoa(binaryFD), initArg, strconv.Itoa(controlFD)}
 }
 
+// ServingArgv is Argv for an init that makes sockets for who has the other end of the line
+// socketsFD, the init's end of a [NewSockets].
+func ServingArgv(binaryFD, controlFD, socketsFD int) []string {
+	return append(Argv(binaryFD, controlFD), strconv.Itoa(socketsFD))
+}
+
 // IsLauncher reports whether words are the command line of a launcher to which [Argv]
 // was appended.
 func IsLauncher(words []string) bool {
 	n := len(words)
+	if n > 1 && words[n-2] != initArg { // ServingArgv
+		n--
+	}
 	if n < 4 || words[n-2] != initArg || !strings.HasPrefix(words[n-3], "/proc/self/fd/") {
 		return false
 	}

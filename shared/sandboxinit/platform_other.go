@@ -51,5 +51,8 @@ type Sockets struct{}
 // NewSockets says that there are none.
 func NewSockets() (*Sockets, *os.File, error) { return nil, nil, errors.ErrUnsupported }
 
+// Lost is false.
+func (*Sockets) Lost() bool { return false }
+
 // Close does nothing.
 func (*Sockets) Close() error { return nil }

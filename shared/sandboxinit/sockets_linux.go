@@ -36,6 +36,7 @@ var made = [socketKinds][2]int{
 type Sockets struct {
 	mu   sync.Mutex
 	line *os.File
+	lost bool
 }
 
 // NewSockets makes a line. The init's end is for [Conn.Complete].
@@ -54,6 +55,7 @@ func (s *Sockets) New(kind SocketKind) (*os.File, error) {
 	defer s.mu.Unlock()
 	f, err := s.ask(kind)
 	if err != nil {
+		s.lost = true
 		s.line.Close()
 		return nil, fmt.Errorf("asking the init for a socket: %w", err)
 	}
@@ -94,6 +96,13 @@ func isSocket(fd int, want [2]int) bool {
 	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	kind, err2 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	return err == nil && err2 == nil && [2]int{domain, kind} == want
+}
+
+// Lost reports whether New has failed.
+func (s *Sockets) Lost() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost
 }
 
 // Close gives the line up. The sockets stay.

@@ -1,0 +1,51 @@
+package docker
+
+import (
+	"context"
+	"os"
+
+	"github.com/sbxhost/sbxhost/egress/gate"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/gated"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// An outlet is the way out of a container that has no network, for one command: a gate in
+// this process, with sockets that the command's init has made. An engine's user need not be
+// root, and so cannot give the container addresses that stand for names: programs are told of
+// a proxy. Nil is none.
+type outlet struct {
+	network *gated.Network
+	emit    func(shared.Event)
+}
+
+func (b *box) outlet(emit func(shared.Event)) *outlet {
+	if b.network == nil {
+		return nil
+	}
+	return &outlet{b.network, emit}
+}
+
+// line is what the init is asked for sockets by.
+func (o *outlet) line() (sockets *sandboxinit.Sockets, initEnd *os.File, err error) {
+	if o == nil {
+		return nil, nil, nil
+	}
+	return sandboxinit.NewSockets()
+}
+
+// open begins the gate.
+func (o *outlet) open(ctx context.Context, sockets *sandboxinit.Sockets, env []string) (_ []string, end func(), err error) {
+	if o == nil {
+		return env, func() {}, nil
+	}
+	g, err := o.network.Begin(ctx, gated.Way{Sockets: gated.Inside(sockets), Proxy: &gate.Proxy{}}, o.emit)
+	if err != nil {
+		sockets.Close()
+		return nil, nil, err
+	}
+	return o.network.Environment(env, g), func() {
+		sockets.Close()
+		g.Close()
+	}, nil
+}

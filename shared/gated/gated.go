@@ -1,0 +1,101 @@
+// Package gated carries out the network of a Spec by a gate (package egress/gate), for engines
+// whose sandboxes have a network of their own, or none.
+package gated
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/egress"
+	"github.com/sbxhost/sbxhost/egress/gate"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// A Network is what a Spec lets a sandbox reach and be reached by, but for the host's network
+// as a whole.
+type Network struct {
+	named     bool // a list of names is asked for
+	rules     egress.Rules
+	hostPorts []uint16
+	publish   []egress.Publish
+}
+
+// Read gives nil where nothing is passed.
+func Read(spec *shared.Network) (*Network, error) {
+	if !spec.Gated() {
+		return nil, nil
+	}
+	n := &Network{named: spec.Mode == shared.NetworkNames, hostPorts: spec.HostPorts}
+	var err error
+	if n.rules, err = egress.ParseRules(spec.Names); err != nil {
+		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "network", Message: err.Error()}
+	}
+	for i, text := range spec.Publish {
+		p, err := egress.ParsePublish(text)
+		if err != nil {
+			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: fmt.Sprintf("publish[%d]", i), Message: err.Error()}
+		}
+		n.publish = append(n.publish, p)
+	}
+	return n, nil
+}
+
+// A Way is how a gate and a sandbox meet.
+type Way struct {
+	// Sockets makes sockets inside; see Inside. Nil where sandboxes have no network of their own.
+	Sockets gate.Sockets
+	// Proxy is for sandboxes in which addresses cannot stand for names.
+	Proxy *gate.Proxy
+}
+
+// Begin starts a gate, which emit tells of.
+func (n *Network) Begin(ctx context.Context, way Way, emit func(shared.Event)) (*gate.Gate, error) {
+	g, err := gate.Start(ctx, gate.Config{
+		Rules: n.rules, Sockets: way.Sockets, Proxy: way.Proxy,
+		Decided: func(d egress.Decision) {
+			emit(shared.Event{Kind: shared.EventNetwork, Message: d.String(), Details: d.Details()})
+		},
+	})
+	if err != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "network", Message: err.Error()}
+	}
+	for i, port := range n.hostPorts {
+		if err := g.HostPort(port); err != nil {
+			g.Close()
+			return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: fmt.Sprintf("host_ports[%d]", i), Message: err.Error()}
+		}
+	}
+	for i, p := range n.publish {
+		if _, err := g.Publish(p); err != nil {
+			g.Close()
+			return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: fmt.Sprintf("publish[%d]", i),
+				Message: "listening on the host: " + err.Error(), Hint: "another command may have the port: publish another one"}
+		}
+	}
+	return g, nil
+}
+
+// Environment is a command's, with the variables by which programs find the proxy of a gate in
+// the place of others of these names.
+func (n *Network) Environment(env []string, g *gate.Gate) []string {
+	if !n.named {
+		return env
+	}
+	return With(env, g.Environment())
+}
+
+// With gives env the variables of more, "name=value", in the place of those of these names.
+func With(env, more []string) []string {
+	names := map[string]bool{}
+	for _, v := range more {
+		name, _, _ := strings.Cut(v, "=")
+		names[name] = true
+	}
+	kept := slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return names[name]
+	})
+	return append(kept, more...)
+}
