@@ -29,6 +29,10 @@
 //   - /tmp is the machine's and hidden. Programs that insist on it fail.
 //   - Without the network there is no loopback either: it is the host's. Names and
 //     addresses of interfaces can be listed nonetheless.
+//   - A list of names is held by a proxy in the engine's process, at a port of the
+//     host's loopback that the profile of this one command opens, with a password,
+//     since other programs of the machine find the port, too. Neither mDNSResponder
+//     nor trustd can be asked: both make connections of their own.
 //   - Unix sockets can be made and connected to in the temporary directory and
 //     the private home alone, since a path does not tell whose socket it is.
 //   - Hard links and clones of files cannot be made: another name would carry a

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,6 +135,59 @@ func left(t *testing.T, dir string) []string {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+// A command is told of a proxy of its own, which its profile opens, and which is gone with it.
+func TestFakeProxy(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	spec := f.spec()
+	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"listed.example"}}
+	cmd := command(spec, "/bin/bash", "-c", `u=${HTTP_PROXY#http://}; at=${u#*@}; echo $at
+		for password in $(printf %s "${u%@*}" | base64) none; do
+			exec 3<>/dev/tcp/${at%:*}/${at#*:} && printf 'CONNECT e.example:443 HTTP/1.1\r\nProxy-Authorization: Basic %s\r\n\r\n' $password >&3 && head -n 1 <&3
+		done`)
+	cmd.Env = append(cmd.Env, "HTTP_PROXY=http://elsewhere.example")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	process, err := f.open(spec).Start(t.Context(), cmd, shared.Stdio{Stdout: w, Stderr: w})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := process.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	at, said, _ := strings.Cut(string(out), "\n")
+	if said != "HTTP/1.1 403 Forbidden\r\nHTTP/1.1 407 Proxy Authentication Required\r\n" {
+		t.Errorf("the proxy said %q", out)
+	}
+	_, port, _ := net.SplitHostPort(at)
+	if record := f.record(); !strings.Contains(record.Profile, `(allow network-outbound (remote tcp "localhost:`+port+`"))`) {
+		t.Errorf("port %s is not in the profile:\n%s", port, record.Profile)
+	}
+	told := false
+	for e := range process.Events() {
+		told = told || e.Kind == shared.EventNetwork && e.Details["name"] == "e.example" && e.Details["reason"] == "no rule allows it"
+	}
+	if !told {
+		t.Error("no event tells of the name")
+	}
+	if c, err := net.Dial("tcp", at); err == nil {
+		c.Close()
+		t.Error("the proxy is still there")
+	}
+	spec.Network.HostPorts = []uint16{5432}
+	if _, err := f.engine.Open(t.Context(), spec); !errors.Is(err, shared.ErrUnsupported) || !strings.HasPrefix(err.Error(), "host_ports: ") {
+		t.Errorf("ports of the host: %v", err)
+	}
 }
 
 func TestFakeLaunch(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/gated"
 )
 
 // start is what goes with one started command.
@@ -16,12 +17,16 @@ type start struct {
 	scratch *scratch
 	policy  *policy
 	watch   *watch // nil unless violations are asked for
+	outlet  *outlet
 }
 
 // open refuses what no command could be started with. It works on every system;
 // on a Mac it also has sandbox-exec take the profile once.
 func (e *engine) open(ctx context.Context, spec *shared.Spec) error {
 	if _, err := parseOptions(spec.Options); err != nil {
+		return err
+	}
+	if _, err := gated.Read(&spec.Network); err != nil {
 		return err
 	}
 	if e.platform.goos == "darwin" {
@@ -157,7 +162,17 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 			s.remove()
 		}
 	}()
-	env, err := environment(p, cmd.Env, s.places)
+	out, err := newOutlet(spec)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			out.close()
+		}
+	}()
+	s.proxy = out.port()
+	env, err := environment(p, out.environment(cmd.Env), s.places)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +189,7 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 		Env:  env,
 		Dir:  cmd.Dir,
 	}
-	started := &start{scratch: s, policy: p}
+	started := &start{scratch: s, policy: p, outlet: out}
 	if o.violations {
 		if started.watch, err = e.monitor.watch(s.tag); err != nil {
 			return nil, err
@@ -191,7 +206,9 @@ func (e *engine) attend(launched *exec.Cmd, emit func(shared.Event)) (ended func
 	if s.watch != nil && emit != nil {
 		s.watch.follow(func(v violation) { emit(v.event(s.policy)) })
 	}
+	s.outlet.tell(emit)
 	return func() {
+		s.outlet.close()
 		s.watch.end()
 		s.scratch.remove()
 	}

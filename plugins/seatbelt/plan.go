@@ -12,8 +12,14 @@ func planned(spec *shared.Spec) places {
 	if spec.Home != "" {
 		at.home = "/<scratch>/home"
 	}
+	if spec.Network.Mode == shared.NetworkNames {
+		at.proxy = plannedPort
+	}
 	return at
 }
+
+// plannedPort is where a plan has the proxy: each command has its own.
+const plannedPort = 65535
 
 // plan says what launch would do, on any system.
 func (e *engine) plan(spec *shared.Spec, cmd *shared.Command) (shared.Plan, error) {

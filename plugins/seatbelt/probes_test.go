@@ -156,6 +156,41 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
+// With a list of names there is the way to the proxy and no other: not even to what asks the
+// network on a command's behalf.
+func TestProxyAlone(t *testing.T) {
+	t.Parallel()
+	spec := project()
+	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"example.com"}}
+	at := private
+	at.proxy = 40000
+	p, err := newPolicy(&spec, &shared.Command{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile, err := compile(p, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t}
+	if w.profile, err = parseSBPL(profile.text, profile.values()); err != nil {
+		t.Fatal(err)
+	}
+	if !w.ask(socket("network-outbound", "localhost", "40000")) {
+		t.Error("the proxy is out of reach")
+	}
+	for _, a := range []sbplAccess{
+		socket("network-outbound", "example.com", "443"), socket("network-outbound", "example.com", "40000"), socket("network-outbound", "localhost", "40001"),
+		socket("network-bind", "localhost", "40000"), socket("network-inbound", "localhost", "40000"), socket("network-outbound", "10.0.0.1", "53"),
+		unixSocket("network-outbound", "/private/var/run/mDNSResponder"), service("com.apple.SystemConfiguration.DNSConfiguration"),
+		service("com.apple.trustd"), service("com.apple.trustd.agent"), service("com.apple.networkd"), service("com.apple.nsurlsessiond"),
+	} {
+		if w.ask(a) {
+			t.Errorf("%+v is allowed", a)
+		}
+	}
+}
+
 // Only a command with a terminal can set it, and type into it; TIOCSTI is one of
 // these calls.
 func TestTerminalCalls(t *testing.T) {

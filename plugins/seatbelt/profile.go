@@ -45,6 +45,7 @@ type places struct {
 	scratch string // what holds the others, and the session's directory
 	temp    string
 	home    string // "" where the Spec has none
+	proxy   uint16 // the port of the way to listed names; 0 where there is none
 }
 
 // parameter is a path that a profile refers to by name.
@@ -74,6 +75,10 @@ func compile(p *policy, at places) (*profile, error) {
 	if p.spec.Network.Mode == shared.NetworkHost {
 		w.section("network = true")
 		w.embed(networkRules)
+	}
+	if at.proxy != 0 {
+		w.section("network = [names]: the proxy for them, and nothing else")
+		w.line(`(allow network-outbound (remote tcp "localhost:` + strconv.Itoa(int(at.proxy)) + `"))`)
 	}
 	if p.tty {
 		w.section("A terminal")

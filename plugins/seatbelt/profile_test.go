@@ -28,12 +28,13 @@ func TestGoldenProfiles(t *testing.T) {
 	worktree.Deny, worktree.Protect = nil, nil
 	online := project()
 	online.Network.Mode, online.Filesystem = shared.NetworkHost, shared.FilesystemHost
+	named := shared.Spec{Table: []shared.Entry{mount("/Users/me/p", shared.ReadOnly, "workspace")}, Network: shared.Network{Mode: shared.NetworkNames, Names: []string{"registry.npmjs.org"}}}
 	readOnly := shared.Spec{Table: []shared.Entry{mount("/Users/me/p", shared.ReadOnly, "workspace")}}
 	for name, tt := range map[string]struct {
 		spec shared.Spec
 		cmd  shared.Command
 	}{
-		"zero": {}, "mac": {spec: project()}, "worktree": {spec: worktree}, "read-only": {spec: readOnly},
+		"zero": {}, "mac": {spec: project()}, "worktree": {spec: worktree}, "read-only": {spec: readOnly}, "names": {spec: named},
 		"online-host-tty": {spec: online, cmd: shared.Command{TTY: true}},
 		"hidden": {spec: shared.Spec{Table: append(readOnly.Table, mount("/Users/me/p/deep/shown", shared.ReadWrite, "bind_paths[0]"),
 			hidden("/Users/me/p/key"), hidden("/Users/me/p/deep"))}},

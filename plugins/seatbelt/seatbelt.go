@@ -16,7 +16,7 @@ var info = shared.Info{
 	Version: version,
 	Doc:     "the sandbox of macOS, by sandbox-exec: no daemon, no image; paths are the host's own",
 	Features: shared.Features{
-		shared.FeatureNetworkNone, shared.FeatureNetworkHost,
+		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkProxy,
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
 		shared.FeatureHidden, shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
 		shared.FeaturePatterns, shared.FeatureTTY, shared.FeatureUser,

@@ -106,6 +106,9 @@ func (v violation) remedy(p *policy) (attribute, advice string) {
 		if p.spec.Network.Mode == shared.NetworkNone {
 			return "network", "network = true would allow it"
 		}
+		if p.spec.Network.Mode == shared.NetworkNames {
+			return "network", "listed names are reached by the proxy alone that HTTP_PROXY and ALL_PROXY name"
+		}
 	case strings.HasPrefix(v.operation, "file-"), strings.HasPrefix(v.operation, "process-exec"):
 		if strings.HasPrefix(v.target, "/") {
 			return v.fileRemedy(p)

@@ -1,0 +1,119 @@
+package seatbelt
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/egress/gate"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/gated"
+)
+
+// An outlet is the proxy by which one command reaches the names that its Spec lists. Nil is
+// none.
+type outlet struct {
+	network *gated.Network
+	gate    *gate.Gate
+	at      uint16
+	// taken is the same port of IPv6, which a profile does not tell from it: nobody else can
+	// have it meanwhile.
+	taken net.Listener
+
+	mu   sync.Mutex
+	emit func(shared.Event)
+	held []shared.Event // of a command that is about to be told of
+}
+
+// newOutlet begins it.
+func newOutlet(spec *shared.Spec) (*outlet, error) {
+	n, err := gated.Read(&spec.Network)
+	if n == nil || err != nil {
+		return nil, err
+	}
+	o := &outlet{network: n}
+	l, err := o.listen()
+	if err != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "network", Message: "a port for the proxy: " + err.Error()}
+	}
+	if o.gate, err = n.Begin(context.Background(), gated.Way{Proxy: &gate.Proxy{Listener: l, Password: rand.Text()}}, o.send); err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// listen takes a port of the loopback, in both families where there are both.
+func (o *outlet) listen() (*net.TCPListener, error) {
+	const often = 20
+	for range often {
+		l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			return nil, err
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		o.taken, err = net.ListenTCP("tcp6", &net.TCPAddr{IP: net.IPv6loopback, Port: port})
+		if err != nil {
+			o.taken = nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			o.at = uint16(port)
+			return l, nil
+		}
+		l.Close()
+	}
+	return nil, syscall.EADDRINUSE
+}
+
+func (o *outlet) port() uint16 {
+	if o == nil {
+		return 0
+	}
+	return o.at
+}
+
+func (o *outlet) environment(env []string) []string {
+	if o == nil {
+		return env
+	}
+	return o.network.Environment(env, o.gate)
+}
+
+// send tells of what has happened, once somebody can be told.
+func (o *outlet) send(e shared.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.emit == nil {
+		o.held = append(o.held, e)
+		return
+	}
+	o.emit(e)
+}
+
+// tell has the events told by emit, which is nil where the command has not begun.
+func (o *outlet) tell(emit func(shared.Event)) {
+	if o == nil || emit == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range o.held {
+		emit(e)
+	}
+	o.emit, o.held = emit, nil
+}
+
+func (o *outlet) close() {
+	if o == nil {
+		return
+	}
+	if o.gate != nil {
+		o.gate.Close()
+	}
+	if o.taken != nil {
+		o.taken.Close()
+	}
+}
