@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
@@ -56,21 +57,24 @@ const (
 	maxLookup = 200 // paths
 )
 
-var (
-	escapes  = regexp.MustCompile("\x1b(\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-_])")
-	quoted   = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|`([^`']+)[`']|\u2018([^\u2019]+)\u2019|\u201c([^\u201d]+)\u201d")
-	variable = regexp.MustCompile(`\b[A-Z][A-Z0-9]*_?[A-Z0-9_]*[A-Z0-9]\b`)
-	endpoint = regexp.MustCompile(`(localhost|[0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]+)+|\[[0-9a-f:]+\])(?::|[^0-9A-Za-z]+port )([0-9]{1,5})(?:[^0-9.]|$)`)
-	sought   = regexp.MustCompile(`(?:://|\blookup )([0-9A-Za-z_.-]*[A-Za-z])`)
-	hostname = regexp.MustCompile(`\b(?:[0-9A-Za-z_-]+\.)+[0-9a-z-]*[a-z]\b`)
-)
+// patterns are what is looked for in a line. They are compiled when a command has failed, and
+// not at the start of every program.
+var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpoint, sought, hostname *regexp.Regexp }) {
+	p.escapes = regexp.MustCompile("\x1b(\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-_])")
+	p.quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|`([^`']+)[`']|\u2018([^\u2019]+)\u2019|\u201c([^\u201d]+)\u201d")
+	p.variable = regexp.MustCompile(`\b[A-Z][A-Z0-9_]*[A-Z0-9]\b`)
+	p.endpoint = regexp.MustCompile(`(localhost|[0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]+)+|\[[0-9a-f:]+\])(?::|[^0-9A-Za-z]+port )([0-9]{1,5})(?:[^0-9.]|$)`)
+	p.sought = regexp.MustCompile(`(?:://|\blookup )([0-9A-Za-z_.-]*[A-Za-z])`)
+	p.hostname = regexp.MustCompile(`\b(?:[0-9A-Za-z_-]+\.)+[0-9a-z-]*[a-z]\b`)
+	return p
+})
 
 // complaints are what the command's standard error tells of that its sandbox explains.
 func (f *Failure) complaints() (list []Denial) {
 	lookups := 0
 	lines := strings.FieldsFunc(string(f.Said), func(r rune) bool { return r == '\n' || r == '\r' })
 	for _, line := range lines[max(0, len(lines)-maxLines):] {
-		line = escapes.ReplaceAllString(line[:min(len(line), maxLine)], "")
+		line = patterns().escapes.ReplaceAllString(line[:min(len(line), maxLine)], "")
 		for _, c := range causes(line) {
 			switch c {
 			case absent, unwritable, refused:
@@ -171,7 +175,7 @@ func setsID(words []string) bool {
 // unreachable is about a connection that was not made.
 func (f *Failure) unreachable(line string) Denial {
 	address := ""
-	for _, m := range endpoint.FindAllStringSubmatch(line, 8) {
+	for _, m := range patterns().endpoint.FindAllStringSubmatch(line, 8) {
 		ip, err := netip.ParseAddr(strings.Trim(m[1], "[]"))
 		if m[1] == "localhost" || ip.IsLoopback() {
 			return f.hostPort(number(m[2]))
@@ -189,10 +193,10 @@ func (f *Failure) unreachable(line string) Denial {
 // hostIn is the name of a host: that of a URL, one that was looked up, or else the first
 // word that can be one. The names of errors look alike.
 func hostIn(line string) string {
-	if m := sought.FindStringSubmatch(line); m != nil {
+	if m := patterns().sought.FindStringSubmatch(line); m != nil {
 		return m[1]
 	}
-	for _, name := range hostname.FindAllString(line, 8) {
+	for _, name := range patterns().hostname.FindAllString(line, 8) {
 		if lower := strings.ToLower(name); !strings.HasSuffix(lower, "error") && !strings.HasSuffix(lower, "exception") {
 			return name
 		}
@@ -217,10 +221,10 @@ func (f *Failure) subjects(line string) (list []string) {
 			list = append(list, p)
 		}
 	}
-	for _, m := range quoted.FindAllStringSubmatch(line, maxWords) {
+	for _, m := range patterns().quoted.FindAllStringSubmatch(line, maxWords) {
 		add(strings.Join(m[1:], ""))
 	}
-	line = quoted.ReplaceAllString(line, " ")
+	line = patterns().quoted.ReplaceAllString(line, " ")
 	for part := range strings.SplitSeq(line, ": ") {
 		if part = strings.Trim(part, " .,"); !strings.ContainsAny(part, " \t") {
 			add(strings.TrimSuffix(part, ":"))
@@ -241,7 +245,7 @@ func (f *Failure) subjects(line string) (list []string) {
 // command not found", "zsh: command not found: NAME", or in Go's `exec: "NAME": executable
 // file not found in $PATH`.
 func missingProgram(line string) string {
-	if m := quoted.FindStringSubmatch(line); m != nil && strings.Contains(line, "executable file not found") {
+	if m := patterns().quoted.FindStringSubmatch(line); m != nil && strings.Contains(line, "executable file not found") {
 		return strings.Join(m[1:], "")
 	}
 	if _, name, ok := strings.Cut(line, "command not found: "); ok {
@@ -261,7 +265,7 @@ func missingProgram(line string) string {
 
 // missingVariable is about a variable of the caller's that the command does not have.
 func (f *Failure) missingVariable(line string) Denial {
-	for _, name := range variable.FindAllString(line, 8) {
+	for _, name := range patterns().variable.FindAllString(line, 8) {
 		if !f.Machine.Variable(name) {
 			continue
 		}
