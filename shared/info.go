@@ -60,9 +60,12 @@ type Probe struct {
 // Plan is what a Start would do, for people and for tests.
 type Plan struct {
 	// Argv is the launcher's command line. Where the real one has a file
-	// descriptor, it shows what the descriptor stands for in angle brackets.
+	// descriptor, it shows what the descriptor stands for in angle brackets, or the
+	// words that the launcher reads there. Where it begins with a bare name, no such
+	// process is started: a daemon does what that line would.
 	Argv []string
-	// Mounts is the view inside, in the order in which it is made.
+	// Mounts is the view inside, in the order in which it is made; empty where the
+	// launcher alone knows.
 	Mounts []PlannedMount
 	// Documents are further inputs of the launcher, such as a profile.
 	Documents []PlanDocument

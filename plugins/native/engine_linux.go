@@ -159,7 +159,7 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 		return shared.Plan{}, err
 	}
 	return shared.Plan{
-		Argv:      cmdengine.PlannedInit(),
+		Argv:      append(cmdengine.PlannedInit(), "<mount namespace>", "<user namespace>"),
 		Mounts:    mountplan.Planned(drawn.Ops),
 		Documents: []shared.PlanDocument{{Name: "system calls", Text: f.String()}},
 		Notes:     mountplan.Notes(mountplan.Events(s.held, s.spec)),

@@ -141,8 +141,9 @@ func forgetful() breakage {
 }
 
 // breakages are engines that break one rule each. What follows a slash tells the
-// ways to break one rule apart.
-func breakages() map[string]breakage {
+// ways to break one rule apart. clear removes what they have left.
+func breakages() (ways map[string]breakage, clear func()) {
+	inTmp, inVarTmp := &litter{dir: "/tmp"}, &litter{dir: "/var/tmp"}
 	killing := breakage{signal: func(ctx context.Context, p shared.Process, _ shared.Signal) error {
 		return p.Signal(ctx, syscall.SIGKILL)
 	}}
@@ -184,6 +185,15 @@ func breakages() map[string]breakage {
 				}
 			}
 			return s.Start(ctx, cmd, stdio)
+		}},
+		"open.09": {open: func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+			inTmp.leave()
+			return e.Open(ctx, spec)
+		}},
+		"open.09/start": changed(func(*shared.Command, *shared.Stdio) { inVarTmp.leave() }),
+		"open.09/probe": {probe: func(ctx context.Context, e shared.Engine) (shared.Probe, error) {
+			inTmp.leave()
+			return e.Probe(ctx)
 		}},
 		"end.01": ended(func(r *shared.Result) { r.Status.Code &= 0x7f }),
 		"end.02": ended(func(r *shared.Result) { r.Status = shared.ExitStatus{Code: r.Status.Shell()} }),
@@ -303,6 +313,16 @@ func breakages() map[string]breakage {
 			return s.Plan(ctx, cmd)
 		}},
 		"command.11": liar(),
+		"command.15": misplanned(func(p *shared.Plan) { p.Argv = []string{"/usr/bin/isolate", "<file>"} }),
+		"command.15/word": misplanned(func(p *shared.Plan) {
+			p.Argv = append(slices.Clone(p.Argv), "--isolate")
+		}),
+		"command.15/mount": misplanned(func(p *shared.Plan) {
+			p.Mounts = append(p.Mounts, shared.PlannedMount{Op: "ro-bind", Source: "/etc", Destination: "/no/such/place"})
+		}),
+		"command.15/access": misplanned(func(p *shared.Plan) {
+			p.Mounts = append(p.Mounts, shared.PlannedMount{Op: "ro-bind", Source: "/", Destination: "/"})
+		}),
 		"command.12": changed(func(c *shared.Command, _ *shared.Stdio) {
 			c.Args = append([]string{"/bin/sh", "-c", `exec 9</; exec "$@"`, "sh"}, c.Args...)
 		}),
@@ -363,7 +383,7 @@ func breakages() map[string]breakage {
 			return s.Close(ctx)
 		}},
 		"crowd.04": killing,
-	}
+	}, func() { inTmp.clear(); inVarTmp.clear() }
 }
 
 // liar claims to isolate, and does not.
@@ -422,6 +442,16 @@ func brokenInside(role string) shared.Engine {
 			s.Start(context.Background(), shared.Command{Args: []string{"/bin/true"}, Dir: "/"}, shared.Stdio{})
 		}
 		return e
+	case "leaves a helper": // that has nothing to do with it any more
+		return breakEngine(changed(func(*shared.Command, *shared.Stdio) {
+			exec.Command("/bin/sh", "-c", "setsid sleep 15 &").Run()
+		}))
+	case "leaves a child":
+		return breakEngine(changed(func(*shared.Command, *shared.Stdio) {
+			child := exec.Command("/bin/sleep", "15")
+			child.Env, child.SysProcAttr = []string{}, &syscall.SysProcAttr{Setsid: true}
+			child.Start()
+		}))
 	case "keeps children":
 		return breakEngine(changed(func(*shared.Command, *shared.Stdio) {
 			exec.Command("/bin/true").Start()
@@ -486,8 +516,9 @@ func brokenProcesses(self string) map[string]func(ctx context.Context) (*dial.La
 	}
 	var once sync.Mutex
 	var same *dial.Launched
+	broken, _ := breakages()
 	return map[string]func(ctx context.Context) (*dial.Launched, error){
-		"misuse.03": wrapped(breakages()["misuse.03"]),
+		"misuse.03": wrapped(broken["misuse.03"]),
 		"misuse.06": careless(func(method string, err error) error {
 			if strings.HasSuffix(method, "/Signal") {
 				return nil // it knows any id
@@ -503,6 +534,8 @@ func brokenProcesses(self string) map[string]func(ctx context.Context) (*dial.La
 		"command.12/inherited": role("passes on what it inherited"),
 		"process.06":           launch(`unset SBXHOST_TOKEN; exec "$0"`),
 		"process.07/files":     role("keeps files"),
+		"process.08":           role("leaves a helper"),
+		"process.08/child":     role("leaves a child"),
 		"process.07/children":  role("keeps children"),
 		"stream.03/in memory":  role("hoards output"),
 		"stream.04/in memory":  role("hoards input"),

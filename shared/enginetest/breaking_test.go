@@ -41,7 +41,9 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken, processes := breakages(), brokenProcesses(self)
+	broken, clear := breakages()
+	t.Cleanup(clear)
+	processes := brokenProcesses(self)
 	ways := slices.Sorted(maps.Keys(broken))
 	for way := range processes {
 		if _, too := broken[way]; !too {

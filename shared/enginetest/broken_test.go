@@ -15,6 +15,7 @@ import (
 // nil is as it should be.
 type breakage struct {
 	info   func(shared.Info) shared.Info
+	probe  func(ctx context.Context, e shared.Engine) (shared.Probe, error)
 	open   func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error)
 	start  func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error)
 	plan   func(ctx context.Context, s shared.Sandbox, cmd shared.Command) (shared.Plan, error)
@@ -38,6 +39,13 @@ func (e *brokenEngine) Info(ctx context.Context) (shared.Info, error) {
 		info = e.b.info(info)
 	}
 	return info, err
+}
+
+func (e *brokenEngine) Probe(ctx context.Context) (shared.Probe, error) {
+	if e.b.probe != nil {
+		return e.b.probe(ctx, e.Engine)
+	}
+	return e.Engine.Probe(ctx)
 }
 
 func (e *brokenEngine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, error) {
@@ -158,6 +166,37 @@ func opened(change func(*shared.Spec)) breakage {
 		change(&spec)
 		return e.Open(ctx, spec)
 	}}
+}
+
+// misplanned changes what a plan says.
+func misplanned(change func(*shared.Plan)) breakage {
+	return breakage{plan: func(ctx context.Context, s shared.Sandbox, cmd shared.Command) (shared.Plan, error) {
+		plan, err := s.Plan(ctx, cmd)
+		change(&plan)
+		return plan, err
+	}}
+}
+
+// litter leaves a file each time.
+type litter struct {
+	dir  string
+	mu   sync.Mutex
+	left []string
+}
+
+func (l *litter) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f, err := os.CreateTemp(l.dir, "broken-"); err == nil {
+		l.left = append(l.left, f.Name())
+		f.Close()
+	}
+}
+
+func (l *litter) clear() {
+	for _, path := range l.left {
+		os.Remove(path)
+	}
 }
 
 // counted refuses what is more than a number.

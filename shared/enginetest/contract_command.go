@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -69,6 +71,7 @@ func commandRules() []rule {
 				})
 			}
 		}},
+		{id: "command.15", title: "what Plan says is what runs: the launcher's words, each mount and its access", run: planned},
 		{id: "command.12", title: "a command has its three files and no other, and finds signals neither blocked nor ignored", run: plainProcess},
 	}
 }
@@ -118,6 +121,67 @@ func plans(s *scene) {
 	s.run(sandbox, cmd, nil)
 	_, err = os.Stat(s.path("ws/made"))
 	s.must(err)
+}
+
+// planned compares a plan with what the command finds, and with what runs on the machine.
+func planned(s *scene) {
+	sandbox := s.open()
+	cmd := s.sh("cat /proc/self/mountinfo; echo end; sleep 61.5; exit 0")
+	plan, err := sandbox.Plan(s.ctx, cmd)
+	s.must(err)
+	said := strings.Join(plan.Argv, "\n")
+	for _, m := range plan.Mounts {
+		said += "\n" + m.Destination
+	}
+	for _, d := range plan.Documents {
+		said += "\n" + d.Text
+	}
+	if !s.suite.unconfined && !strings.Contains(said, s.ws) {
+		s.failf("nothing in it tells that the command can write %s", s.ws)
+	}
+	r, w := s.pipe()
+	p := s.begin(sandbox, cmd, shared.Stdio{Stdout: w})
+	type mounted struct {
+		writable bool
+		source   string // on its file system
+	}
+	inside, out := map[string]mounted{}, s.linesOf(r)
+	for {
+		line, err := out.next()
+		s.must(err)
+		if line == "end\n" {
+			break
+		}
+		if fields := strings.Fields(line); len(fields) > 5 { // of several at one place, the last is on top
+			inside[fields[4]] = mounted{slices.Contains(strings.Split(fields[5], ","), "rw"), fields[3]}
+		}
+	}
+	s.check("the launcher", func() { s.until(func() error { return running(plan.Argv) }) })
+	s.endNow(p)
+	if len(inside) == 0 {
+		return // no Linux
+	}
+	writable := map[string]bool{}
+	for i, m := range plan.Mounts {
+		writable[m.Destination] = m.Op != "ro-bind"
+		covered := slices.ContainsFunc(plan.Mounts[i+1:], func(later shared.PlannedMount) bool {
+			return later.Op != "remount-ro" && paths.Inside(later.Destination, m.Destination)
+		})
+		if covered || m.Op != "ro-bind" && m.Op != "bind" {
+			continue
+		}
+		if at, ok := inside[m.Destination]; !ok {
+			s.check(m.Destination, func() { s.failf("the plan mounts it, and nothing is mounted there") })
+		} else if m.Op == "ro-bind" && at.writable {
+			s.check(m.Destination, func() { s.failf("the plan has it read-only, and it is writable") })
+		}
+	}
+	for place, m := range inside {
+		ours := strings.Contains(m.source, filepath.Base(s.suite.dir)) // and none that a daemon adds
+		if len(plan.Mounts) > 0 && ours && m.writable && !writable[place] {
+			s.check(place, func() { s.failf("it is a writable mount, which the plan does not have") })
+		}
+	}
 }
 
 func apart(s *scene) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,6 +40,7 @@ func openRules() []rule {
 			s.wants("Open", err, context.Canceled)
 		}},
 		{id: "open.08", title: "Open does not keep what it was given", run: keepsNothing},
+		{id: "open.09", title: "nothing stays in /tmp and /var/tmp", alone: true, run: staysClean},
 	}
 }
 
@@ -224,4 +226,53 @@ func keepsNothing(s *scene) {
 	})
 	_, err := os.Stat(s.ws)
 	s.must(err)
+}
+
+// staysClean looks for what stays each time. Others use these directories, too: what counts
+// are as many files of one kind as sandboxes were opened, twice.
+func staysClean(s *scene) {
+	n := s.many(8, 5)
+	kinds := func() map[string][]string {
+		found := map[string][]string{}
+		for _, dir := range []string{"/tmp", "/var/tmp", os.TempDir()} {
+			entries, err := os.ReadDir(dir)
+			s.must(err)
+			for _, e := range entries {
+				kind := strings.TrimRight(e.Name(), "0123456789")
+				if !strings.HasPrefix(kind, "Test") { // whose directories tests make
+					kind = kind[:min(3, len(kind))]
+				}
+				kind = filepath.Join(dir, kind)
+				found[kind] = append(found[kind], filepath.Join(dir, e.Name()))
+			}
+		}
+		return found
+	}
+	stayed := func() map[string]int {
+		before, more := kinds(), map[string]int{}
+		for range n {
+			_, err := s.engine.Probe(s.ctx)
+			s.must(err)
+			sandbox, err := s.engine.Open(s.ctx, s.spec())
+			s.must(err)
+			s.exits(s.run(sandbox, s.sh("exit 0"), nil), 0, "")
+			s.must(sandbox.Close(s.ctx))
+		}
+		for kind, list := range kinds() {
+			for _, path := range list {
+				if !slices.Contains(before[kind], path) && !strings.HasPrefix(filepath.Base(path), dirPrefix) {
+					more[kind]++
+				}
+			}
+		}
+		return more
+	}
+	first, second := stayed(), stayed()
+	for kind := range first {
+		if first[kind] >= n && second[kind] >= n {
+			s.check(kind+"*", func() {
+				s.failf("there are %d more, and then %d, after %d commands in sandboxes of their own", first[kind], second[kind], n)
+			})
+		}
+	}
 }

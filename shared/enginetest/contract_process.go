@@ -48,6 +48,7 @@ func processRules() []rule {
 			s.works()
 		}},
 		{id: "process.07", title: "what a command has taken of the engine is given back: descriptors, processes", process: true, run: givenBack},
+		{id: "process.08", title: "no process that an engine has started outlives it", process: true, run: outlived},
 	}
 }
 
@@ -115,5 +116,23 @@ func givenBack(s *scene) {
 			return errors.New("the engine's process has " + strings.Join(grown, ", "))
 		}
 		return nil
+	})
+}
+
+// outlived ends an engine's process while a command runs, and looks for what it has started.
+func outlived(s *scene) {
+	l := s.launch()
+	family, err := s.adopt(l.Pid())
+	s.must(err)
+	s.started(s.open(), s.sh("sleep 61 & echo; sleep 61"), nil)
+	family.look(l.Pid())
+	l.Disconnect()
+	s.until(func() error {
+		select {
+		case <-l.Exited():
+		default:
+			return errors.New("the engine's process goes on")
+		}
+		return family.lives()
 	})
 }

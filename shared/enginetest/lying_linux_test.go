@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/plugins/native"
@@ -66,7 +67,7 @@ func TestLiesAreCaught(t *testing.T) {
 	}
 	type test struct {
 		lie  lie
-		drop shared.Feature
+		drop shared.Feature // "": none, since it is a rule for all engines
 	}
 	tests := map[string]test{
 		"read.67": {lie{when: func(_ *shared.Spec, c *shared.Command) bool { return c.TTY }, change: unmasked}, shared.FeatureHidden},
@@ -82,14 +83,22 @@ func TestLiesAreCaught(t *testing.T) {
 			}
 		}}, shared.FeatureNested},
 		"net.25": {lie{when: func(*shared.Spec, *shared.Command) bool { return false }, change: func(*shared.Spec) {}}, shared.FeatureNetworkTranslated},
+		// Its plan is the honest one's.
+		"command.15": {lie{when: func(*shared.Spec, *shared.Command) bool { return true }, change: func(s *shared.Spec) {
+			for i := range s.Table {
+				s.Table[i].Access = shared.ReadWrite
+			}
+		}}, ""},
 	}
 	for _, id := range []string{"net.27", "net.30", "net.31", "net.32"} {
 		tests[id] = test{lie{when: func(s *shared.Spec, _ *shared.Command) bool { return s.Network.Mode == shared.NetworkNames },
 			change: func(s *shared.Spec) { s.Network = shared.Network{Mode: shared.NetworkHost} }}, shared.FeatureNetworkNames}
 	}
-	for id, test := range tests {
-		t.Run(id, func(t *testing.T) {
+	tests["net.27/silent"] = test{lie{when: func(*shared.Spec, *shared.Command) bool { return false }, change: func(*shared.Spec) {}}, shared.FeatureNetworkNames}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			id, how, _ := strings.Cut(name, "/")
 			var honest shared.Engine = native.New()
 			if id == "net.25" {
 				honest = &brokenEngine{honest, breakage{info: func(i shared.Info) shared.Info {
@@ -99,12 +108,17 @@ func TestLiesAreCaught(t *testing.T) {
 			} else if r := suite(t, honest, enginetest.Options{Run: only(id)}).Run(t.Context(), nil); len(r.Results) != 1 || r.Results[0].Status != enginetest.Held {
 				t.Fatalf("the control: %+v", r)
 			}
+			if how == "silent" {
+				none := make(chan shared.Event)
+				close(none)
+				honest = &brokenEngine{honest, breakage{events: func(shared.Process) <-chan shared.Event { return none }}}
+			}
 			test.lie.Engine = honest
 			r := suite(t, &test.lie, enginetest.Options{Run: only(id)}).Run(t.Context(), nil)
-			if len(r.Results) != 1 || r.Results[0].Status != enginetest.Leaked {
+			if len(r.Results) != 1 || !r.Results[0].Status.Bad() {
 				t.Errorf("the kit did not notice: %+v", r)
 			}
-			if _, drop := r.Claims(); !slices.Equal(drop, []shared.Feature{test.drop}) {
+			if _, drop := r.Claims(); test.drop != "" && !slices.Equal(drop, []shared.Feature{test.drop}) {
 				t.Errorf("to be dropped are %q", drop)
 			}
 		})
