@@ -21,8 +21,8 @@ import (
 // name that leads to this process.
 type networkTable struct {
 	Ready []row   `json:"ready"` // with no network, and with a list
-	Small []row   `json:"small"` // requests, directly and through the gate
-	Big   []row   `json:"big"`   // a download, the same way
+	Small []row   `json:"small"` // requests: directly, through the gate, and through a plain relay
+	Big   []row   `json:"big"`   // a download, the same ways
 	MiB   float64 `json:"gate_mib"`
 }
 
@@ -52,6 +52,11 @@ func measureNetwork(ctx context.Context, s *scene, rounds int, bytes int64) (_ *
 	go server.Serve(listener)
 	defer func() { err = errors.Join(err, server.Close()) }()
 	port, address := listener.Addr().(*net.TCPAddr).Port, listener.Addr().String()
+	relay, stop, err := startRelay(ctx, self, address)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 
 	o := libraryOptions(s.dir)
 	o.Dir, o.Workspace.Root = dir, dir
@@ -81,13 +86,14 @@ func measureNetwork(ctx context.Context, s *scene, rounds int, bytes int64) (_ *
 		{&t.Small, fmt.Sprintf("%d small requests", smallRequests), smallRequests, 100},
 		{&t.Big, fmt.Sprintf("a download of %d MiB", bytes>>20), 1, bytes},
 	} {
-		args := []string{client, roleClient, address, strconv.FormatInt(m.requests, 10), strconv.FormatInt(m.size, 10)}
-		in := func(sandbox string) func() error {
+		in := func(sandbox, address string) func() error {
+			args := []string{client, roleClient, address, strconv.FormatInt(m.requests, 10), strconv.FormatInt(m.size, 10)}
 			return func() error { return h.Command(ctx, sandbox, args...).Run() }
 		}
 		if *m.rows, err = compare(ctx, []contender{
-			{name: m.what + ", direct", run: in("direct")},
-			{name: m.what + ", gate", run: in("port")},
+			{name: m.what + ", direct", run: in("direct", address)},
+			{name: m.what + ", gate", run: in("port", address)},
+			{name: m.what + ", plain relay", run: in("direct", relay)},
 		}, min(rounds, 10)); err != nil {
 			return t, err
 		}
@@ -110,6 +116,62 @@ func measureNetwork(ctx context.Context, s *scene, rounds int, bytes int64) (_ *
 	}
 	t.MiB = mebibytes(sums[1] - sums[0])
 	return t, nil
+}
+
+// startRelay starts what any way through another process costs at the least: a relay that
+// checks nothing, as an engine's process is.
+func startRelay(ctx context.Context, self, to string) (at string, stop func() error, err error) {
+	cmd := exec.CommandContext(ctx, self, roleRelay, to)
+	cmd.Env, cmd.Stderr = append(os.Environ(), "GOMAXPROCS=1"), os.Stderr
+	alive, err := cmd.StdinPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	stop = func() error { return errors.Join(alive.Close(), cmd.Wait()) }
+	if err = json.NewDecoder(out).Decode(&at); err != nil {
+		return "", nil, errors.Join(err, stop())
+	}
+	return at, stop, nil
+}
+
+// playRelay passes connections on for as long as stdin is open, and writes where it listens.
+func playRelay(args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s: want ADDRESS, got %q", roleRelay, args)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() {
+		for c, err := listener.Accept(); err == nil; c, err = listener.Accept() {
+			go func() {
+				defer c.Close()
+				to, err := net.Dial("tcp", args[0])
+				if err != nil {
+					return
+				}
+				defer to.Close()
+				go func() {
+					io.Copy(to, c)
+					to.(*net.TCPConn).CloseWrite()
+				}()
+				io.Copy(c, to)
+			}()
+		}
+	}()
+	if err := json.NewEncoder(os.Stdout).Encode(listener.Addr().String()); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
 }
 
 // zeros has no end.

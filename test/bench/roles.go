@@ -18,6 +18,7 @@ const (
 	roleFirstHost  = "play-first-host"
 	roleClient     = "play-client"
 	roleHolder     = "play-holder"
+	roleRelay      = "play-relay"
 )
 
 // play starts this program in a role and reads what it writes.
@@ -41,7 +42,7 @@ func playRole() {
 	if len(os.Args) < 2 {
 		return
 	}
-	play := map[string]func([]string) error{roleMemoryHost: playMemoryHost, roleFirstHost: playFirstHost, roleClient: playClient, roleHolder: playHolder}[os.Args[1]]
+	play := map[string]func([]string) error{roleMemoryHost: playMemoryHost, roleFirstHost: playFirstHost, roleClient: playClient, roleHolder: playHolder, roleRelay: playRelay}[os.Args[1]]
 	if play == nil {
 		return
 	}
