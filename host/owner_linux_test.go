@@ -99,7 +99,6 @@ func TestClosedDirectoryOfTheOwnersWorkspace(t *testing.T) {
 		if err := errors.Join(os.Chown(o.Dir, 54321, 54321), os.Chmod(filepath.Dir(o.Dir), 0o755)); err != nil {
 			t.Fatal(err)
 		}
-		o.Session.Dir = filepath.Join(filepath.Dir(o.Dir), "sessions")
 		o.Sandboxes["fast"] = host.Definition{Engine: "native", DenyPaths: []string{"**/.env"}}
 		for _, dir := range []string{"secrets", "project"} {
 			if err := os.Mkdir(filepath.Join(o.Dir, dir), 0o700); err != nil {

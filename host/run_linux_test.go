@@ -58,6 +58,9 @@ func newHost(t testing.TB, change func(*host.Options)) *host.Host {
 	if change != nil {
 		change(&o)
 	}
+	if info, err := os.Stat(o.Dir); err == nil && o.Session.Dir == "" && int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
+		o.Session.Dir = filepath.Join(filepath.Dir(root), "sessions") // and not the machine's /var/cache
+	}
 	h, err := host.New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -371,7 +374,6 @@ func TestRunsAsTheOwner(t *testing.T) {
 		if err := errors.Join(os.Chown(o.Dir, uid, gid), os.Chmod(filepath.Dir(o.Dir), 0o755)); err != nil {
 			t.Fatal(err)
 		}
-		o.Session.Dir = filepath.Join(filepath.Dir(o.Dir), "sessions")
 	})
 	cmd := h.Command(t.Context(), "fast", "sh", "-c", "id -u; id -g; echo made >made; cat; echo ${HOME-none}")
 	cmd.Stdin = strings.NewReader("given\n")

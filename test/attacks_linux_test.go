@@ -89,7 +89,7 @@ func newAttackPlace(t *testing.T, a *attack, bin, who string) *attackPlace {
 		t.Fatalf("setup: %v\n%s", err, out)
 	}
 	if who == "owner" {
-		p.uid = 54321
+		p.uid = ownerUID
 		err := filepath.WalkDir(base, func(at string, _ fs.DirEntry, err error) error {
 			if err != nil || strings.HasPrefix(at, base+"/tools") || strings.HasPrefix(at, base+"/fake") {
 				return err
@@ -420,7 +420,7 @@ func inNamespace(t *testing.T, bin, who, config, script string) string {
 	}
 	uid := os.Getuid()
 	if who == "owner" {
-		uid = 54321
+		uid = ownerUID
 	}
 	account := fmt.Sprintf("acct:x:%d:%d::/home/acct:/bin/sh\n", uid, uid)
 	if uid != 0 {

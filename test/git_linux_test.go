@@ -80,9 +80,9 @@ func TestGitWorks(t *testing.T) {
 				}
 				g := newGitPlace(t, bin)
 				if who == "owner" {
-					g.giveAway(54321)
+					g.giveAway(ownerUID)
 					t.Cleanup(func() {
-						os.RemoveAll("/var/cache/sbxhost/git/54321")
+						os.RemoveAll(fmt.Sprint("/var/cache/sbxhost/git/", ownerUID))
 						os.Remove("/var/cache/sbxhost/git") // unless somebody else uses it
 					})
 				}
