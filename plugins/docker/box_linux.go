@@ -356,6 +356,9 @@ func (b *box) plan(*shared.Spec, *shared.Command) (shared.Plan, error) {
 	for _, n := range b.notes {
 		out.Notes = append(out.Notes, n.Message)
 	}
+	if b.plans.spec.Network.Mode == shared.NetworkNames {
+		out.Notes = append(out.Notes, "listed names are reached by a proxy, which HTTP_PROXY, HTTPS_PROXY and ALL_PROXY name, whatever env has for these")
+	}
 	return out, nil
 }
 

@@ -174,9 +174,9 @@ func TestPorts(t *testing.T) {
 		}
 		published := free.Addr().String()
 		free.Close()
-		s := open(t, shared.Spec{Options: rawOptions(t, options), Network: shared.Network{HostPorts: []uint16{number}, Publish: []string{published + ":3000"}}})
-		out := sh(t, s, "wget -q -O - http://127.0.0.1:"+port+"/; echo; wget -q -O - http://127.0.0.1:1/ 2>&1; env | grep -ic proxy")
-		if out.stdout != "the host's\nwget: can't connect to remote host (127.0.0.1): Connection refused\n0\n" {
+		s := open(t, shared.Spec{Options: rawOptions(t, options), Network: shared.Network{HostPorts: []uint16{number, 81}, Publish: []string{published + ":3000"}}})
+		out := sh(t, s, "wget -q -O - http://127.0.0.1:"+port+"/; echo; wget -q -O - http://127.0.0.1:1/ 2>&1; for port in 81 82; do nc 127.0.0.1 $port </dev/null 2>&1 | grep -c refused; done; env | grep -ic proxy")
+		if out.stdout != "the host's\nwget: can't connect to remote host (127.0.0.1): Connection refused\n0\n1\n0\n" {
 			t.Errorf("%q, %s", out.stdout, out.stderr)
 		}
 		var asked sync.WaitGroup

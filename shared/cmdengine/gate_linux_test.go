@@ -1,0 +1,80 @@
+package cmdengine
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// gated is an engine whose launcher is a shell script, with a gate for each command.
+func gated(t *testing.T, script string, gate func(context.Context, *sandboxinit.Sockets, func(shared.Event)) (func(), error)) *sandbox {
+	t.Helper()
+	sb, _ := shellLauncher(t, script, func(c *Config) {
+		c.Attach = func(context.Context, *shared.Spec) (*Attachment, error) {
+			return &Attachment{Launch: func(context.Context, *shared.Command) (*Launch, error) {
+				return &Launch{Cmd: &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", script, "launcher"}}, Gate: gate}, nil
+			}}, nil
+		}
+	})
+	return sb
+}
+
+// An init in a launcher makes sockets for a gate, which begins before the command and ends
+// after it, and tells until then.
+func TestGateInLauncher(t *testing.T) {
+	t.Parallel()
+	var order []string
+	sb := gated(t, `exec "$@"`, func(_ context.Context, sockets *sandboxinit.Sockets, emit func(shared.Event)) (func(), error) {
+		f, err := sockets.New(sandboxinit.TCP4)
+		if err != nil {
+			return nil, err
+		}
+		f.Close()
+		order = append(order, "begun")
+		return func() {
+			order = append(order, "ended")
+			emit(shared.Event{Kind: shared.EventNetwork, Message: "last"})
+		}, nil
+	})
+	o := newOutput(t)
+	p := start(t, sb, sh("echo runs; ls /proc/self/fd | wc -l"), o)
+	order = append(order, o.line())
+	if fds := o.line(); fds != "4" { // its three, and the directory
+		t.Errorf("the command has %s descriptors", fds)
+	}
+	if _, err := p.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	told := false
+	for e := range p.Events() {
+		told = told || e.Message == "last"
+	}
+	if got := strings.Join(order, " "); got != "begun runs ended" || !told {
+		t.Errorf("%s, told %v", got, told)
+	}
+}
+
+// A launcher that fails before there is an init is what an error is about, and not the
+// sockets that there were none of.
+func TestGateWithoutInit(t *testing.T) {
+	t.Parallel()
+	sb := gated(t, `echo "no luck today" >&2; exit 1`, func(_ context.Context, sockets *sandboxinit.Sockets, _ func(shared.Event)) (func(), error) {
+		_, err := sockets.New(sandboxinit.TCP4)
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "network", Message: err.Error()}
+	})
+	if _, err := sb.Start(t.Context(), sh("exit 0"), shared.Stdio{}); !errors.Is(err, shared.ErrUnavailable) || !strings.Contains(err.Error(), "no luck today") {
+		t.Errorf("%v", err)
+	}
+	// One that cannot begin for another reason says so.
+	sb = gated(t, `exec "$@"`, func(context.Context, *sandboxinit.Sockets, func(shared.Event)) (func(), error) {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "publish[0]", Message: "taken"}
+	})
+	if _, err := sb.Start(t.Context(), sh("exit 0"), shared.Stdio{}); err == nil || err.Error() != "publish[0]: taken" {
+		t.Errorf("%v", err)
+	}
+}
