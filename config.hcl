@@ -38,6 +38,10 @@ sandbox "fast" {
   # true makes the workspace itself read-only.
   read_only = false
 
+  # true keeps what a command writes to the workspace beside it, for "sbxhost review" to
+  # show, apply or discard.
+  review = false
+
   # Where the workspace lies inside: "host" is its own path; an absolute path,
   # such as "/workspace", moves it there.
   workdir = "host"

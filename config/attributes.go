@@ -148,6 +148,13 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 	aChoice("isolation", func(x *definition) *host.Isolation { return &x.Isolation }, host.IsolationFull, host.IsolationBestEffort),
 	aChoice("filesystem", func(x *definition) *host.Filesystem { return &x.Filesystem }, host.FilesystemMinimal, host.FilesystemHost),
 	aBool("read_only", func(x *definition) *bool { return &x.ReadOnly }),
+	{name: "review",
+		read: func(d *decoder, it item, to *definition) {
+			if on, ok := d.bool(it); ok && on {
+				to.Review = host.NewReview
+			}
+		},
+		shown: func(of *definition) string { return strconv.FormatBool(of.Review != "") }},
 	{name: "workdir",
 		read:  func(d *decoder, it item, to *definition) { to.Workdir = d.workdir(it) },
 		shown: func(of *definition) string { return cmp.Or(of.Workdir, "host") }},

@@ -64,6 +64,8 @@ type Cmd struct {
 	// is an error with the attribute BindPaths[0].
 	Network   *Network
 	BindPaths []Bind
+	// Review, if set, stands in the place of the definition's: see Definition.Review.
+	Review string
 
 	// Stdin, Stdout and Stderr are as in os/exec: nil is the null device, an
 	// *os.File is handed over as it is, anything else is copied by way of a
@@ -131,6 +133,7 @@ type Cmd struct {
 
 	host       *Host
 	ctx        context.Context
+	newReview  func() string // the name of one that is this command's
 	sandbox    string
 	definition *Definition // of CommandIn
 
@@ -175,7 +178,7 @@ func (h *Host) Command(ctx context.Context, sandbox string, argv ...string) *Cmd
 	if ctx == nil {
 		panic("host: nil Context")
 	}
-	return &Cmd{Args: argv, host: h, ctx: ctx, sandbox: sandbox}
+	return &Cmd{Args: argv, host: h, ctx: ctx, sandbox: sandbox, newReview: sync.OnceValue(newReviewName)}
 }
 
 // CommandIn is Command for a definition that Options.Sandboxes does not have. It is checked as

@@ -326,6 +326,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	}()
 	c.mu.Lock()
 	c.report = Report{Sandbox: opened.name, Engine: opened.engine.Info.Name, EngineProgram: opened.engine.Program, Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason}
+	c.report.Review = opened.def.Review
 	c.report.Session, c.report.Overlays = c.host.sessionOf(opened), overlaysOf(&opened.resolved.Spec)
 	c.mu.Unlock()
 	if decision.Outcome == policy.Denied { // the last line of defence

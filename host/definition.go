@@ -31,6 +31,9 @@ const (
 	IsolationBestEffort = view.IsolationBestEffort
 )
 
+// NewReview is the Definition.Review of one whose commands have a review each.
+const NewReview = view.NewReview
+
 // DefaultGrace is how long a command that is timed out or cancelled has to
 // act on SIGTERM.
 const DefaultGrace = view.DefaultGrace

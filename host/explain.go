@@ -92,6 +92,9 @@ func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
 	if err != nil {
 		return nil, policy.Decision{}, err
 	}
+	if t.def.Review != "" {
+		t.def.Review = NewReview // which is nobody's yet
+	}
 	name := t.name
 	var cause error
 	facts, err := c.host.facts(t.def)

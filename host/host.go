@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,6 +25,7 @@ import (
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/review"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/stubs"
 	"github.com/sbxhost/sbxhost/workspace"
@@ -50,6 +52,8 @@ type Host struct {
 	sandboxes map[string]*sandboxSlot
 	uses      uint64 // of slots
 	lateBinds []Bind // those that are writable, of definitions that New was not given
+
+	reviews reviewsInUse
 }
 
 // New makes a Host. It resolves the workspace and starts nothing: engines
@@ -170,6 +174,7 @@ func (h *Host) findWorkspace(ctx context.Context) error {
 	c := facts.Config{
 		Caller: h.caller, Owner: owner, Workspace: ws, Discovered: o.Workspace.Root == "",
 		SessionBases: session.Bases(h.session.Base(), h.caller.LookupEnv, owner.HomeDir()),
+		ReviewBases:  []string{review.Base(ws.Root())},
 		Toolchains:   o.Workspace.Toolchains, Sensitive: o.Sensitive, Env: o.Workspace.Env,
 		Stubs: h.places, CommandsWrite: h.commandsWrite, Logger: h.logger,
 	}
@@ -300,7 +305,12 @@ func (c *Cmd) target() (t target, err error) {
 		t.def.Network = *c.Network
 	}
 	t.def.BindPaths = slices.Concat(t.def.BindPaths, c.BindPaths)
-	if c.definition == nil && c.Network == nil && len(c.BindPaths) == 0 {
+	t.def.Review = cmp.Or(c.Review, t.def.Review)
+	named := t.def.Review == NewReview
+	if named {
+		t.def.Review = c.newReview()
+	}
+	if c.definition == nil && c.Network == nil && len(c.BindPaths) == 0 && c.Review == "" && !named {
 		return t, nil
 	}
 	if err := c.host.checkDefinition(t.name, t.def); err != nil {
@@ -432,6 +442,7 @@ func (h *Host) Close() error {
 		<-slot.lock
 	}
 	ended := h.engines.Close(ctx)
+	defer h.reviews.close()
 	released := make(chan error, 1)
 	go func() {
 		h.linger.Close() // no command runs any more, and engines take a moment to end

@@ -20,7 +20,10 @@ type Report struct {
 	// Overlays are the directories inside in which what is written ends with
 	// the session. Those that could not be made so are in Degraded, too.
 	Overlays []string
-	Reason   string // why, for people
+	// Review is what took what the command wrote to the workspace; empty where it was the
+	// workspace itself.
+	Review string
+	Reason string // why, for people
 	// Result is how the command ended; nil when that is not known.
 	Result *shared.Result
 	// Degraded are the messages of what was held less well than asked.

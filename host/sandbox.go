@@ -13,6 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/review"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -234,12 +235,19 @@ func (h *Host) resolve(ctx context.Context, name string, def Definition, unconfi
 	request := facts.Request{Name: name, Definition: def, Unisolated: unconfined || h.unisolated(def)}
 	setStage(ctx, "it waited for the lock of its session")
 	for write := false; ; write = true {
-		state, err := h.session.Get(ctx, session.Reach(&def), write)
+		state, err := h.session.Get(ctx, session.Reach(&def), write || def.Review == NewReview)
 		if err != nil {
 			return nil, err
 		}
 		if request.Session = state.Session; !request.Unisolated {
 			request.SessionHome = state.Home // elsewhere it is the caller's
+		}
+		var reviewed *review.Use
+		if def.Review != "" && def.Review != NewReview { // that is for who only asks what would be
+			if reviewed, err = h.joinReview(ctx, name, &def); err != nil {
+				return nil, &SandboxError{Sandbox: name, Err: err}
+			}
+			request.Session.Dir, request.Session.ID = reviewed.Dir, reviewID(reviewed.Dir)
 		}
 		setStage(ctx, "the workspace was searched")
 		out, err := h.machine.Resolve(ctx, request)
@@ -248,6 +256,9 @@ func (h *Host) resolve(ctx context.Context, name string, def Definition, unconfi
 		}
 		if err == nil {
 			err = session.Prepare(&out.Spec)
+		}
+		if err == nil && reviewed != nil {
+			err = addLayers(ctx, reviewed, &out.Spec)
 		}
 		if err != nil {
 			return nil, &SandboxError{Sandbox: name, Err: err}
@@ -285,6 +296,9 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 		// Nobody has asked for it, and nothing of the host shows there.
 		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAbove })
 	}
+	if def.Review != "" && (via.unconfined || !engine.Info.Features.Has(shared.FeatureOverlayKept)) {
+		return nil, shared.Refused(engine.Info.Name, []shared.Loss{{Feature: shared.FeatureOverlayKept, Attribute: "review", What: "a review", Hint: "leave it out, or use another engine"}})
+	}
 	if !via.unconfined {
 		if decided, err = h.decideEngine(def, engine.Info, &spec); err != nil {
 			return nil, err
@@ -298,6 +312,10 @@ func (h *Host) open(ctx context.Context, name string, def Definition, resolved *
 	}
 	if err != nil {
 		return nil, mayPass(err, engine.Lost(err))
+	}
+	if err := checkKept(def.Review, &spec); err != nil {
+		sandbox.Close(ctx)
+		return nil, err
 	}
 	var lost []shared.Event
 	for _, l := range spec.Without(engine.Info.Features) {

@@ -36,7 +36,7 @@ func (h *Host) sessionOf(opened *openSandbox) SessionReport {
 func overlaysOf(spec *shared.Spec) []string {
 	var list []string
 	for _, m := range spec.Table {
-		if m.Access == shared.Overlay && !spec.Unconfined {
+		if m.Access == shared.Overlay && m.Degradable && !spec.Unconfined { // a review's is kept
 			list = append(list, m.Path)
 		}
 	}

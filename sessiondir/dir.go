@@ -77,7 +77,7 @@ type User struct{ UID, GID uint32 }
 // New returns a Dir. It checks the options and touches nothing.
 func New(o Options) (*Dir, error) {
 	if o.Name != "" {
-		if err := checkName(o.Name); err != nil {
+		if err := CheckName(o.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -104,7 +104,8 @@ func resolveBase(base string) (string, error) {
 	}
 }
 
-func checkName(name string) error {
+// CheckName refuses, with ErrName, what is no name of a session.
+func CheckName(name string) error {
 	ok := len(name) <= 64
 	for i, c := range []byte(name) {
 		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
@@ -144,7 +145,7 @@ func (d *Dir) leave() { <-d.mutex }
 // Sub returns the path of a directory that belongs to the session directory, made 0700
 // and the owner's if need be. name is one plain component.
 func (d *Dir) Sub(ctx context.Context, name string) (string, error) {
-	if err := checkName(name); err != nil || slices.Contains([]string{lockFile, recordFile, ownedDir}, name) {
+	if err := CheckName(name); err != nil || slices.Contains([]string{lockFile, recordFile, ownedDir}, name) {
 		return "", fmt.Errorf("session directory %.80q: %w", name, ErrName)
 	}
 	if err := d.enter(ctx); err != nil {
@@ -350,7 +351,7 @@ func discard(base, dir string, lock *os.File) error {
 	if err != nil {
 		return fmt.Errorf("session directory: %w", err)
 	}
-	if err := removeTree(context.Background(), base, dead); err != nil {
+	if err := RemoveTree(context.Background(), base, dead); err != nil {
 		return fmt.Errorf("session directory: remove what was %q: %w", dir, err)
 	}
 	return nil

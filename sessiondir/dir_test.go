@@ -142,7 +142,7 @@ func TestNamedSession(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
 	for _, name := range []string{"", "-x", ".x", "a/b", "..", "a b", strings.Repeat("n", 65), "a\nb"} {
-		if err := checkName(name); !errors.Is(err, ErrName) {
+		if err := CheckName(name); !errors.Is(err, ErrName) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

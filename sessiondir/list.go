@@ -153,7 +153,7 @@ func (s *Info) Size(ctx context.Context) (int64, error) {
 // Remove removes the named session's session directory. It is ErrInUse
 // while a process owns it and fs.ErrNotExist if there is none.
 func Remove(base, name string) error {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return err
 	}
 	base, err := resolveBase(base)

@@ -14,14 +14,14 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
-// maxDepth is how far removeTree descends before it moves a directory to the
+// maxDepth is how far RemoveTree descends before it moves a directory to the
 // top: a command can nest directories deeper than there are file descriptors.
 const maxDepth = 64
 
-// maxLate is how often removeTree starts over for what others put in its way.
+// maxLate is how often RemoveTree starts over for what others put in its way.
 const maxLate = 16
 
-// removeTree removes the directory name in base with everything in it. What it
+// RemoveTree removes the directory name in base with everything in it. What it
 // holds was made by commands nobody has read: no symlink is followed, modes
 // that lock the owner out (the work directory of an overlay is 000) are
 // changed, depth is not bounded. Others may be removing it too. When ctx ends,
@@ -29,7 +29,7 @@ const maxLate = 16
 //
 // Files of users that the caller's namespaces are mapped to go by way of such a
 // namespace. What is left after that the error names, with who can remove it.
-func removeTree(ctx context.Context, base, name string) error {
+func RemoveTree(ctx context.Context, base, name string) error {
 	err := removeDirectly(ctx, base, name)
 	left, ok := errors.AsType[*leftError](err)
 	if !ok {
@@ -46,7 +46,7 @@ func removeTree(ctx context.Context, base, name string) error {
 	return fmt.Errorf("%w; %s %q", left.in(path), how, path)
 }
 
-// removeDirectly is removeTree for what the caller has the rights to.
+// removeDirectly is RemoveTree for what the caller has the rights to.
 func removeDirectly(ctx context.Context, base, name string) error {
 	parent, err := hostpath.Openat(unix.AT_FDCWD, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

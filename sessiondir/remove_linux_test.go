@@ -57,7 +57,7 @@ func TestRemoveMappedFiles(t *testing.T) {
 		if !ok || left.owner == int64(os.Geteuid()) || !strings.HasPrefix(left.path, "a/") || left.more == 0 || exists(base+"/t/f") {
 			t.Errorf("control: %+v", left)
 		}
-		if err := removeTree(t.Context(), base, "t"); err != nil {
+		if err := RemoveTree(t.Context(), base, "t"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -35,16 +35,16 @@ func TestRemoveTree(t *testing.T) {
 			t.Error("control: the tree was no obstacle")
 		}
 	}
-	if err := removeTree(t.Context(), base, "gone"); err != nil {
+	if err := RemoveTree(t.Context(), base, "gone"); err != nil {
 		t.Error(err)
 	}
 	if fi, err := os.Stat(base + "/keep/shut"); exists(base+"/gone") || err != nil || fi.Mode().Perm() != 0o500 || !exists(base+"/keep/file") {
 		t.Errorf("gone: %v, keep: %v, %v", exists(base+"/gone"), fi, err)
 	}
-	if err := removeTree(t.Context(), base, "gone"); err != nil {
+	if err := RemoveTree(t.Context(), base, "gone"); err != nil {
 		t.Errorf("nothing there: %v", err)
 	}
-	if err := removeTree(t.Context(), base, "keep/file"); err == nil {
+	if err := RemoveTree(t.Context(), base, "keep/file"); err == nil {
 		t.Error("a file was removed as a tree")
 	}
 }
@@ -54,7 +54,7 @@ func TestRemoveDeepTree(t *testing.T) {
 	base := tempDir(t)
 	name := strings.Repeat("d", 200) // far beyond PATH_MAX
 	deep(t, base, name, 10000, nil)
-	if err := removeTree(t.Context(), base, name); err != nil || exists(filepath.Join(base, name)) {
+	if err := RemoveTree(t.Context(), base, name); err != nil || exists(filepath.Join(base, name)) {
 		t.Error(err)
 	}
 }
@@ -68,7 +68,7 @@ func TestRemoveLargeTree(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := removeTree(t.Context(), base, "t"); err != nil || exists(base+"/t") || !exists(base+"/keep") {
+	if err := RemoveTree(t.Context(), base, "t"); err != nil || exists(base+"/t") || !exists(base+"/keep") {
 		t.Error(err)
 	}
 }
@@ -81,7 +81,7 @@ func TestRemoveTreeTogether(t *testing.T) {
 	}
 	errs := make(chan error)
 	for range 4 {
-		go func() { errs <- removeTree(t.Context(), base, "t") }()
+		go func() { errs <- RemoveTree(t.Context(), base, "t") }()
 	}
 	for range 4 {
 		if err := <-errs; err != nil {
@@ -123,10 +123,10 @@ func TestRemoveWhileRenamed(t *testing.T) {
 				}
 			}
 		}()
-		_ = removeTree(t.Context(), base, "t") // it may be outrun
+		_ = RemoveTree(t.Context(), base, "t") // it may be outrun
 		close(stop)
 		<-done
-		if err := removeTree(t.Context(), base, "t"); err != nil || exists(base+"/t") {
+		if err := RemoveTree(t.Context(), base, "t"); err != nil || exists(base+"/t") {
 			t.Errorf("round %d: %v", round, err)
 		}
 		if !exists(outside+"/keep") || !exists(outside+"/dir/keep") {

@@ -175,7 +175,7 @@ func TestMeasureTree(t *testing.T) {
 	if _, _, err := measureTree(t.Context(), base+"/t/link", -1); err == nil {
 		t.Error("a symlink was followed")
 	}
-	if err := removeTree(t.Context(), base, "t"); err != nil {
+	if err := RemoveTree(t.Context(), base, "t"); err != nil {
 		t.Error(err)
 	}
 }

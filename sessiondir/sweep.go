@@ -45,7 +45,7 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 		if strings.HasPrefix(name, deadPrefix) {
 			// Left by a sweep that was killed, or being deleted right now; both
 			// of us deleting does no harm.
-			if err := removeTree(ctx, base, name); err != nil {
+			if err := RemoveTree(ctx, base, name); err != nil {
 				errs = append(errs, fmt.Errorf("sweep: %w", err))
 			} else {
 				removed = append(removed, name)

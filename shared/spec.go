@@ -174,6 +174,7 @@ const (
 	FeatureFilesystemHost    Feature = "filesystem.host"    // holds FilesystemHost
 	FeatureRemap             Feature = "mount.remap"        // an entry's Path may differ from its Source
 	FeatureOverlay           Feature = "mount.overlay"      // holds Overlay
+	FeatureOverlayKept       Feature = "mount.overlay.kept" // keeps the writes of an Overlay where KeptOverlay says
 	FeatureTmpfs             Feature = "mount.tmpfs"        // holds Private
 	FeatureSourceFD          Feature = "mount.source-fd"    // a source cannot be swapped between check and mount
 	FeatureNested            Feature = "mount.nested"       // holds entries in a writable one that are ReadOnly or Hidden, and Pins

@@ -79,7 +79,7 @@ func TestFlagsAreDocumented(t *testing.T) {
 		unsaid := map[string]string{
 			"exec": "it", // -i -t in one word
 			// As of exec, or of no use:
-			"explain": "it i", "approvals add": "it i t network read-only timeout", "shell": "it i t c",
+			"explain": "it i", "approvals add": "it i t network read-only timeout review", "shell": "it i t c",
 		}[c.name]
 		fs.VisitAll(func(f *flag.Flag) {
 			if !strings.Contains(help(c.name), "-"+f.Name) && !slices.Contains(strings.Fields(unsaid), f.Name) {
@@ -431,7 +431,7 @@ func TestQuotingInShell(t *testing.T) {
 // What a shell is offered for a line.
 func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
-		"sbxhost ":                      "approvals doctor engines exec explain fmt init sessions shell trust validate version",
+		"sbxhost ":                      "approvals doctor engines exec explain fmt init review sessions shell trust validate version",
 		"sbxhost e":                     "engines exec explain",
 		"sbxhost engines p":             "pin probe",
 		"sbxhost -v":                    "-version",

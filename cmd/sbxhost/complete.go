@@ -25,6 +25,7 @@ const (
 	directory
 	sandboxName
 	sessionName
+	reviewName
 	engineName
 	approvalID
 	trueOrFalse
@@ -38,6 +39,8 @@ func flagValues(name string) values {
 		return sandboxName
 	case "session":
 		return sessionName
+	case "review":
+		return reviewName
 	case "config":
 		return hclFile
 	case "workdir":
@@ -115,6 +118,8 @@ func (a *app) valuesOf(kind values, words []string, typed string) []string {
 		return a.sandboxNames(words)
 	case sessionName:
 		return a.sessionNames()
+	case reviewName:
+		return a.reviewNames()
 	case engineName:
 		return []string{"native", "bwrap", "noop", "seatbelt"}
 	case trueOrFalse:

@@ -157,6 +157,7 @@ func (e *execution) run() (status int, err error) {
 		go signal.Stop(signals)
 	}
 	e.tellMade()
+	e.tellReview()
 	err = e.hint(cmd, err)
 
 	if exit, ended := errors.AsType[*host.ExitError](err); ended && early == 0 {

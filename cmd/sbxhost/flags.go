@@ -69,6 +69,7 @@ type runFlags struct {
 	readOnly   *bool
 	timeout    *time.Duration
 	session    string
+	review     string
 	noSandbox  bool
 }
 
@@ -77,6 +78,13 @@ func (f *runFlags) register(fs *flag.FlagSet) {
 	registerConfig(fs, &f.config)
 	fs.StringVar(&f.workdir, "workdir", "", "")
 	fs.StringVar(&f.session, "session", "", "")
+	fs.Func("review", "", func(s string) error {
+		if s == "" {
+			return errors.New("name a review, or leave it out")
+		}
+		f.review = s
+		return nil
+	})
 	fs.BoolVar(&f.noSandbox, "no-sandbox", false, "")
 	fs.BoolVar(&f.tty, "t", false, "")
 	// Standard input is always passed on; -i is for the hands of docker's users.
@@ -172,6 +180,9 @@ func (f *runFlags) apply(d *host.Definition) {
 	if f.timeout != nil {
 		d.Limits.Timeout = *f.timeout
 	}
+	if f.review != "" {
+		d.Review = f.review
+	}
 }
 
 // flagOf names the flag that has set an attribute of the definition or of the
@@ -184,6 +195,8 @@ func (f *runFlags) flagOf(attribute string) string {
 		return "-network"
 	case attribute == "read_only" && f.readOnly != nil:
 		return "-read-only"
+	case attribute == "review" && f.review != "":
+		return "-review"
 	case attribute == "limits.timeout" && f.timeout != nil:
 		return "-timeout"
 	case attribute == "Dir":

@@ -45,6 +45,8 @@ type result struct {
 
 	// Session is the name of the session, empty for one that has none.
 	Session string `json:"session"`
+	// Review is what has what the command wrote to the workspace; empty where that has it.
+	Review string `json:"review"`
 	// Overlays are where what the command wrote ends with the session.
 	Overlays []string `json:"overlays"`
 
@@ -115,7 +117,7 @@ type denialResult struct {
 func newResult(sandbox string, report host.Report, status int, err error) *result {
 	r := &result{
 		Version: 1, Sandbox: sandbox, Engine: report.Engine, Decision: report.Decision, Rule: report.Rule, Reason: report.Reason,
-		Status: status, Session: report.Session.Name, Overlays: append([]string{}, report.Overlays...), Discarded: report.Discarded,
+		Status: status, Session: report.Session.Name, Review: report.Review, Overlays: append([]string{}, report.Overlays...), Discarded: report.Discarded,
 		LostWorktrees: append([]string{}, report.LostWorktrees...),
 		Degraded:      report.Degraded, Limits: []limitResult{}, Repositories: []repositoryResult{},
 		Instructions: append([]string{}, report.Instructions...), Denials: []denialResult{},

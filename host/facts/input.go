@@ -57,6 +57,11 @@ func (m *Machine) input(q *Request) *view.Input {
 		}
 		in.Session.Bases = append(in.Session.Bases, base)
 	}
+	for _, base := range m.ReviewBases {
+		if _, err := os.Lstat(base); err == nil {
+			in.Session.Bases = append(in.Session.Bases, base)
+		}
+	}
 	const remembers = "XDG_STATE_HOME (what is remembered about sandboxes)"
 	if dir := m.Caller.StateDir(); dir != "" {
 		in.State = append(in.State, view.StatePath{Path: dir, Why: remembers, Dir: true})
@@ -109,6 +114,11 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
 	for _, kept := range in.State {
 		if way := Follow(kept.Path); kept.Dir && way.Err == nil && way.Kind == view.Absent && v.Visible(way.End) && !v.Creatable(way.End) {
 			_ = approvals.MakeDir(way.End) // else nobody makes it
+		}
+	}
+	for _, base := range m.ReviewBases {
+		if v.Creatable(base) && !slices.Contains(in.Session.Bases, base) && sessiondir.MakeBase(base) == nil {
+			in.Session.Bases = append(in.Session.Bases, base)
 		}
 	}
 	for i, base := range in.Session.Bases {

@@ -113,6 +113,8 @@ type Config struct {
 	Discovered bool
 	// SessionBases are directories that hold sessions, of this Host and others.
 	SessionBases []string
+	// ReviewBases are directories that hold reviews.
+	ReviewBases []string
 	// Toolchains says that those of well-known tools are shown.
 	Toolchains bool
 	Sensitive  view.Sensitive

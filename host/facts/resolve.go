@@ -33,6 +33,9 @@ type Resolved struct {
 	Spec shared.Spec
 	// Copies says of a source that is a copy what it stands for.
 	Copies map[string]string
+	// Configurations are files of git's that commands write to in a review, and of which some
+	// keys are taken over.
+	Configurations []string
 	// before is what was there, and searchAgain looks once more.
 	before      before
 	searchAgain func() (*scan.Result, error)
@@ -101,6 +104,12 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		}
 	}
 	out.Spec.Table, out.Spec.Deny, out.Spec.Protect = out.Table(), out.Deny, out.Protect
+	if in.Review != "" {
+		if out.Spec.Table, out.Configurations, err = out.Reviewed(out.Spec.Table); err != nil {
+			return err
+		}
+		out.Notes = append(out.Notes, m.mountsBeneath()...)
+	}
 	m.useCopies(out)
 	return nil
 }

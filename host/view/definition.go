@@ -40,6 +40,9 @@ type Definition struct {
 	Filesystem Filesystem
 	// ReadOnly makes the workspace itself read-only.
 	ReadOnly bool
+	// Review names the review that takes what commands write to the workspace: see
+	// Host.OpenReview. NewReview makes one for each command; empty, they write to the workspace.
+	Review string
 	// Workdir is where the workspace lies inside: "host" (also "") for its own
 	// path, or an absolute path such as "/workspace".
 	Workdir string
@@ -113,6 +116,9 @@ type Limits struct {
 	// Enforce says what becomes of a limit that nothing here can hold; empty means required.
 	Enforce Enforce
 }
+
+// NewReview is the Review of a definition whose commands have one each.
+const NewReview = "new"
 
 // What these attributes can say.
 type (

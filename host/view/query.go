@@ -43,8 +43,8 @@ func Shows(spec *shared.Spec, p string) string {
 }
 
 // WritableInside reports whether a command can write at a path inside what is
-// still there for commands of other sessions. An overlay is not: what is put
-// there ends with the session.
+// still there for commands of other sessions. A session's overlay is not: what is put
+// there ends with it.
 func WritableInside(spec *shared.Spec, p string) bool {
 	deepest, writable := "", false
 	cover := func(dir string, w bool) {
@@ -60,7 +60,7 @@ func WritableInside(spec *shared.Spec, p string) bool {
 		cover(spec.Home, true)
 	}
 	for _, e := range spec.Table {
-		cover(e.Path, e.Access == shared.ReadWrite || e.Access == shared.Private)
+		cover(e.Path, outlasts(&e) || e.Access == shared.Private)
 	}
 	return writable
 }
@@ -71,11 +71,17 @@ func Creatable(spec *shared.Spec, host string) bool {
 		if !e.Access.Shows() || !paths.Inside(e.Source, host) {
 			continue
 		}
-		if cover, shown := shared.Cover(spec.Table, paths.Move(host, e.Source, e.Path)); shown == host && cover.Access == shared.ReadWrite {
+		if cover, shown := shared.Cover(spec.Table, paths.Move(host, e.Source, e.Path)); shown == host && outlasts(cover) {
 			return true
 		}
 	}
 	return false
+}
+
+// outlasts reports whether what a command writes in an entry is there for the next one, of
+// whatever session. An overlay that nothing may take the place of is a review's.
+func outlasts(e *shared.Entry) bool {
+	return e.Access == shared.ReadWrite || e.Access == shared.Overlay && !e.Degradable
 }
 
 // UsableInPath reports whether a directory may stand in a command's PATH: neither

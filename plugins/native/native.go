@@ -18,7 +18,7 @@ var info = shared.Info{
 		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
 		// Held where the session has a directory and this machine allows it: Open
 		// refuses what it cannot hold.
-		shared.FeatureOverlay, shared.FeatureSourceFD,
+		shared.FeatureOverlay, shared.FeatureOverlayKept, shared.FeatureSourceFD,
 		shared.FeatureTTY, shared.FeatureUser,
 		// Of these three Open refuses what this machine cannot hold.
 		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,

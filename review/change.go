@@ -1,0 +1,424 @@
+package review
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/paths"
+)
+
+// Kind is what lies at a path of a layer.
+type Kind uint8
+
+const (
+	Absent Kind = iota
+	File
+	Directory
+	Symlink
+	Fifo
+	Socket
+	Device
+	Whiteout // says of an upper layer that there is nothing any more
+)
+
+// String is for people.
+func (k Kind) String() string {
+	return [...]string{"nothing", "file", "directory", "symlink", "fifo", "socket", "device", "whiteout"}[k]
+}
+
+// A Node is what lies at a path of one layer.
+type Node struct {
+	Kind   Kind
+	Mode   uint32 // permissions, with the bits for set-user-ID, set-group-ID and sticky
+	Size   int64
+	Dev    uint64
+	Ino    uint64
+	Links  uint64
+	MTime  int64 // nanoseconds, as are those of CTime
+	CTime  int64
+	Target string // of a symlink
+	Opaque bool   // a directory of an upper layer, beneath which nothing shows
+}
+
+// same reports whether n is still what it was, for all that renaming it leaves alone.
+func (n *Node) same(m *Node) bool {
+	return n.Kind == m.Kind && n.Ino == m.Ino && n.Dev == m.Dev && (n.Kind == Directory || n.Size == m.Size && n.MTime == m.MTime)
+}
+
+// Op is what a change does.
+type Op uint8
+
+const (
+	Added Op = iota
+	Modified
+	Deleted
+	Mode // the permissions alone
+)
+
+// String is for people, and for JSON.
+func (o Op) String() string { return [...]string{"added", "modified", "deleted", "mode"}[o] }
+
+// A Change is one path at which a review differs from the workspace.
+type Change struct {
+	Layer int    // index of the tree that it lies in
+	Path  string // in that tree, relative
+	Op    Op
+	Old   Node // the host's; Absent where the change adds
+	New   Node // the review's; Absent where it deletes
+	// Refused says why it is never applied: "a socket". It can be left out.
+	Refused string
+	// Conflict says what the host did to it since the review began.
+	Conflict string
+	// Merge says that it is a file of git's of which Content takes the place, which was made of
+	// both; Content is nil where nothing is to be done.
+	Merge   bool
+	Content []byte
+	// Note is what a person should know of it.
+	Note string
+}
+
+// mode is a node's type and permissions as git shows them.
+func (n *Node) mode() string {
+	switch n.Kind {
+	case File:
+		return "100" + strconv.FormatUint(uint64(n.Mode&0o777), 8)
+	case Symlink:
+		return "120000"
+	case Directory:
+		return "040" + strconv.FormatUint(uint64(n.Mode&0o777), 8)
+	}
+	return n.Kind.String()
+}
+
+// Line says the change on one line, with the path as it is given.
+func (c *Change) Line(shown string) string {
+	var more []string
+	if c.Op == Modified && c.Old.Kind != c.New.Kind {
+		more = append(more, c.Old.Kind.String()+" -> "+c.New.Kind.String())
+	}
+	if c.Op == Mode || c.Op == Modified && c.Old.Kind == c.New.Kind && c.Old.Mode != c.New.Mode && c.New.Kind != Symlink {
+		more = append(more, fmt.Sprintf("mode %04o -> %04o", c.Old.Mode, c.New.Mode))
+	}
+	one := &c.New
+	if c.Op == Deleted {
+		one = &c.Old
+	}
+	switch {
+	case len(more) > 0:
+	case one.Kind == Directory || one.Kind == Fifo || one.Kind == Socket || one.Kind == Device:
+		more = append(more, one.Kind.String())
+	case one.Kind == Symlink:
+		more = append(more, "symlink to "+strconv.Quote(one.Target))
+	case c.Op == Added && one.Mode&0o111 != 0:
+		more = append(more, "executable")
+	}
+	line := fmt.Sprintf("%-8s %s", c.Op, shown)
+	if len(more) > 0 {
+		line += " (" + strings.Join(more, ", ") + ")"
+	}
+	return line
+}
+
+// Digest is the same for the same changes, and for no others: the kernel gives a file another
+// inode or change time whenever something is written to it.
+func Digest(changes []Change) string {
+	sum := sha256.New()
+	for i := range changes {
+		c := &changes[i]
+		fmt.Fprintf(sum, "%d %q %d %d %o %d %d %d %d %q\n", c.Layer, c.Path, c.Op, c.New.Kind, c.New.Mode, c.New.Size, c.New.Ino, c.New.MTime, c.New.CTime, c.New.Target)
+		if c.Op == Deleted {
+			fmt.Fprintf(sum, "of %d %d\n", c.Old.Kind, c.Old.Ino)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16]
+}
+
+// A Tree is one layer. Paths are relative to it; "." is the layer itself.
+type Tree interface {
+	// Names lists a directory, in any order.
+	Names(dir string) ([]string, error)
+	// Look describes what lies at a path whose directory is one; Absent is no error.
+	Look(path string) (Node, error)
+}
+
+// A Comparison finds the changes of one tree.
+type Comparison struct {
+	Layer        int
+	Root         string // of the lower layer on the host: what absolute links may lead to
+	Upper, Lower Tree
+	// Same reports whether the contents of a file are equal in both layers.
+	Same func(path string) (bool, error)
+	// Begun is the change time before which the host's files were as the first command found them.
+	Begun int64
+	// Known are later change times of files that the review itself has put there.
+	Known map[string]int64
+	// Had reports whether a path was there when the review began.
+	Had func(path string) (bool, error)
+	// Denied says why a path may not be changed; "" where it may.
+	Denied func(path string) string
+
+	changes []Change
+}
+
+// Changes gives the changes, a directory before what lies in it.
+func (c *Comparison) Changes() ([]Change, error) {
+	c.changes = nil
+	if err := c.walk(".", true, false); err != nil {
+		return nil, err
+	}
+	return c.changes, nil
+}
+
+func (c *Comparison) look(p string, lower bool) (u, l Node, err error) {
+	if u, err = c.Upper.Look(p); err != nil {
+		return u, l, err
+	}
+	if lower {
+		l, err = c.Lower.Look(p)
+	}
+	return u, l, err
+}
+
+// walk compares a directory of the upper layer; lower says that there is one in the lower layer.
+func (c *Comparison) walk(dir string, lower, opaque bool) error {
+	names, err := c.Upper.Names(dir)
+	if err == nil && lower && opaque {
+		var more []string
+		more, err = c.Lower.Names(dir)
+		names = append(names, more...)
+	}
+	if err != nil {
+		return c.unread(dir, err)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		p := path.Join(dir, name)
+		u, l, err := c.look(p, lower)
+		if err == nil {
+			err = c.compare(p, u, l)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unread refuses a directory that cannot be looked through, if that is for what it is.
+func (c *Comparison) unread(dir string, err error) error {
+	var why *Unread
+	if !errors.As(err, &why) {
+		return err
+	}
+	if n := len(c.changes); n > 0 && c.changes[n-1].Path == dir {
+		c.changes[n-1].Refused = why.Why
+		return nil
+	}
+	c.changes = append(c.changes, Change{Layer: c.Layer, Path: dir, Op: Modified, Old: Node{Kind: Directory}, New: Node{Kind: Directory}, Refused: why.Why})
+	return nil
+}
+
+// Unread is the error of a Tree for a directory that it does not go into.
+type Unread struct{ Why string }
+
+func (e *Unread) Error() string { return e.Why }
+
+func (c *Comparison) compare(p string, u, l Node) error {
+	if u.Kind == Whiteout || u.Kind == Absent { // absent, in an opaque directory
+		if l.Kind == Absent {
+			return nil
+		}
+		return c.deleted(p, l)
+	}
+	one := Change{Layer: c.Layer, Path: p, Old: l, New: u, Op: Modified}
+	if l.Kind == Absent {
+		one.Op = Added
+	}
+	if u.Kind == Directory && l.Kind == Directory {
+		if u.Mode != l.Mode {
+			one.Op = Mode
+			if err := c.add(one); err != nil {
+				return err
+			}
+		}
+		return c.walk(p, true, u.Opaque)
+	}
+	if u.Kind == l.Kind {
+		equal, err := c.equal(p, &u, &l)
+		if err != nil {
+			return err
+		}
+		switch {
+		case equal && (u.Mode == l.Mode || u.Kind == Symlink):
+			return nil
+		case equal:
+			one.Op = Mode
+		}
+	}
+	if err := c.add(one); err != nil {
+		return err
+	}
+	if l.Kind == Directory {
+		return c.deletedIn(p)
+	}
+	if u.Kind == Directory {
+		return c.walk(p, false, false)
+	}
+	return nil
+}
+
+// equal reports whether two nodes of one kind have the same contents.
+func (c *Comparison) equal(p string, u, l *Node) (bool, error) {
+	switch u.Kind {
+	case File:
+		if u.Size != l.Size {
+			return false, nil
+		}
+		return c.Same(p)
+	case Symlink:
+		return u.Target == l.Target, nil
+	}
+	return true, nil
+}
+
+// deleted adds what is gone, and all that was in it.
+func (c *Comparison) deleted(p string, l Node) error {
+	if err := c.add(Change{Layer: c.Layer, Path: p, Op: Deleted, Old: l}); err != nil || l.Kind != Directory {
+		return err
+	}
+	return c.deletedIn(p)
+}
+
+func (c *Comparison) deletedIn(dir string) error {
+	names, err := c.Lower.Names(dir)
+	if err != nil {
+		return c.unread(dir, err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		p := path.Join(dir, name)
+		l, err := c.Lower.Look(p)
+		if err == nil && l.Kind != Absent {
+			err = c.deleted(p, l)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add adds a change, with why it cannot be applied.
+func (c *Comparison) add(one Change) (err error) {
+	if one.Refused, err = c.refused(&one); err != nil {
+		return err
+	}
+	if one.Conflict, err = c.conflict(&one); err != nil {
+		return err
+	}
+	c.changes = append(c.changes, one)
+	return nil
+}
+
+func (c *Comparison) refused(one *Change) (string, error) {
+	if c.Denied != nil {
+		if why := c.Denied(one.Path); why != "" {
+			return why, nil
+		}
+	}
+	switch n := &one.New; n.Kind {
+	case Socket:
+		return "a socket", nil
+	case Device:
+		return "a device", nil
+	case Symlink:
+		end, err := c.leads(one.Path)
+		if err == nil && end == "" {
+			return "", nil
+		}
+		return "leads out of the workspace: " + strconv.Quote(n.Target), nil
+	case File, Directory:
+		if more := n.Mode & 0o6000 &^ one.Old.Mode; more != 0 {
+			return "has the set-user-ID or set-group-ID bit", nil
+		}
+	}
+	return "", nil
+}
+
+// leads gives where a symlink of the review leads outside of its tree; "" where it stays
+// in it.
+func (c *Comparison) leads(p string) (outside string, err error) {
+	at := path.Join(c.Root, path.Dir(p))
+	end, _, err := paths.Follow(at, path.Base(p), func(p string, _ bool) (paths.Step, error) {
+		if !paths.Inside(c.Root, p) {
+			return paths.Step{Missing: !paths.Inside(p, c.Root)}, nil // a directory above is one
+		}
+		n, err := c.merged(strings.TrimPrefix(strings.TrimPrefix(p, c.Root), "/"))
+		return paths.Step{Missing: n.Kind == Absent, Target: n.Target}, err
+	})
+	if err != nil || paths.Inside(c.Root, end) {
+		return "", err
+	}
+	return end, nil
+}
+
+// merged describes what commands of the review see at a path whose directory has been looked at.
+func (c *Comparison) merged(p string) (Node, error) {
+	if p == "" {
+		return Node{Kind: Directory}, nil
+	}
+	hidden := false // the lower layer, by an upper directory that is opaque or new
+	at := ""
+	for name := range strings.SplitSeq(path.Dir(p), "/") {
+		if at = path.Join(at, name); at == "." || at == "" {
+			continue
+		}
+		n, err := c.Upper.Look(at)
+		if err != nil || n.Kind == Whiteout {
+			return Node{}, err
+		}
+		if n.Kind == Absent {
+			break
+		}
+		hidden = hidden || n.Opaque
+	}
+	n, err := c.Upper.Look(p)
+	switch {
+	case err != nil || n.Kind == Whiteout:
+		return Node{}, err
+	case n.Kind != Absent || hidden:
+		return n, nil
+	}
+	return c.Lower.Look(p)
+}
+
+// conflict says what the host did to what a change replaces.
+func (c *Comparison) conflict(one *Change) (string, error) {
+	l := &one.Old
+	if l.Kind == Absent {
+		if had, err := c.Had(one.Path); err != nil || !had {
+			return "", err
+		}
+		return "it was removed from the workspace since", nil
+	}
+	if l.CTime <= c.Begun || c.Known[one.Path] == l.CTime {
+		return "", nil
+	}
+	// What comes and goes in a directory is found by itself.
+	if l.Kind == Directory && one.Op != Mode {
+		return "", nil
+	}
+	if had, err := c.Had(one.Path); err != nil || !had {
+		return "it was made in the workspace since", err
+	}
+	return "it was changed in the workspace since", nil
+}
+
+// under reports whether a relative path is dir or lies in it.
+func under(dir, p string) bool { return dir == "." || p == dir || strings.HasPrefix(p, dir+"/") }

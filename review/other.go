@@ -1,0 +1,45 @@
+//go:build !linux
+
+package review
+
+import (
+	"context"
+	"fmt"
+)
+
+var errLinux = fmt.Errorf("%w: only Linux has the overlays that it takes", ErrPlace)
+
+// A Shelf is where the reviews of one workspace lie: nowhere here.
+type Shelf struct{}
+
+// ShelfOf gives the one of a workspace.
+func ShelfOf(string) *Shelf { return &Shelf{} }
+
+// A Use is a command's use of a review.
+type Use struct{ Name, Dir string }
+
+// A Review is one that nobody else uses.
+type Review struct {
+	Name      string
+	Recovered []string
+}
+
+func (s *Shelf) Join(context.Context, string, string, string) (*Use, error) { return nil, errLinux }
+func (s *Shelf) List() ([]Info, error)                                      { return nil, nil }
+func (s *Shelf) Open(context.Context, string) (*Review, error)              { return nil, errLinux }
+func (s *Shelf) Undo(context.Context) (string, []string, error)             { return "", nil, errLinux }
+
+func (u *Use) Add(context.Context, string, string, string) error { return errLinux }
+func (u *Use) Close()                                            {}
+
+func (r *Review) Sandbox() string                                       { return "" }
+func (r *Review) Reach() string                                         { return "" }
+func (r *Review) Dir() string                                           { return "" }
+func (r *Review) Sources() []string                                     { return nil }
+func (r *Review) Close()                                                {}
+func (r *Review) Discard(context.Context) error                         { return errLinux }
+func (r *Review) Changes(context.Context, Rules) (*Set, error)          { return nil, errLinux }
+func (r *Review) Apply(context.Context, *Set, Choice) (*Outcome, error) { return nil, errLinux }
+func (r *Review) Export(context.Context, *Set, []string) (string, []Change, func(), error) {
+	return "", nil, nil, errLinux
+}

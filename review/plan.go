@@ -1,0 +1,313 @@
+package review
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Side is where something lies.
+type Side uint8
+
+const (
+	Upper Side = iota // in a review's layer
+	Host              // in the workspace
+	Slot              // among what an apply has put aside
+)
+
+// A Place is a path on one side.
+type Place struct {
+	Side  Side `json:"s"`
+	Layer int  `json:"l,omitempty"`
+	Path  name `json:"p"`
+}
+
+// name is a path in JSON, whatever bytes it has.
+type name string
+
+func (n name) MarshalText() ([]byte, error) { return []byte(strconv.QuoteToASCII(string(n))), nil }
+
+func (n *name) UnmarshalText(text []byte) error {
+	s, err := strconv.Unquote(string(text))
+	*n = name(s)
+	return err
+}
+
+// A Step is one call of the kernel that changes a layer or the workspace. From what lies where it
+// can be told whether it was done, so that it can be taken back however far it came.
+type Step struct {
+	Do   string `json:"do"` // "move": From to To, where nothing is; "swap": From, a slot, with To; "mode"
+	From Place  `json:"f"`
+	To   Place  `json:"t"`
+	Ino  uint64 `json:"i"`           // of what is at From before
+	Was  uint32 `json:"w,omitempty"` // of "mode", at To
+	Mode uint32 `json:"m,omitempty"`
+	// Clean says that what is at To before a swap, or at From before a move from the workspace, is no
+	// conflict, and none when it is back.
+	Clean bool `json:"c,omitempty"`
+
+	// What has to be found: at To before a swap, at From before a move from the workspace.
+	old Node
+	in  map[string]Node // what lies in a directory that is moved from the workspace
+}
+
+// A Make is something that takes a slot before the first step: a new directory, a copy of a file of
+// the upper layer, or a file of its own.
+type Make struct {
+	Slot    string
+	Mode    uint32
+	Of      *Place // a file to copy
+	Content []byte // of a file; nil, and no Of: a directory
+	MTime   int64
+}
+
+// A Plan is what carries changes over.
+type Plan struct {
+	Makes []Make
+	Steps []Step
+}
+
+// ErrPart is wrapped by the error for a part of a change that cannot be carried over by itself.
+var ErrPart = errors.New("cannot be applied in part")
+
+// NewPlan makes the plan for those of the changes that are chosen. privileged is for who needs no right to
+// write to a directory. lookup describes a directory on a side; it is asked for those above what
+// changes.
+func NewPlan(changes []Change, chosen []bool, privileged bool, lookup func(Place) (Node, error)) (*Plan, error) {
+	p := &planner{changes: changes, chosen: chosen, privileged: privileged, lookup: lookup, links: map[[2]uint64]uint64{}, opened: map[Place]Node{}, made: map[Place]bool{}}
+	for i, c := range changes {
+		if chosen[i] && c.New.Kind == File && c.New.Links > 1 {
+			p.links[[2]uint64{c.New.Dev, c.New.Ino}]++
+		}
+	}
+	for i := 0; i < len(changes); {
+		n, err := p.change(i)
+		if err != nil {
+			return nil, err
+		}
+		i += n
+	}
+	return p.finish(), nil
+}
+
+type planner struct {
+	changes    []Change
+	chosen     []bool
+	privileged bool
+	lookup     func(Place) (Node, error)
+	links      map[[2]uint64]uint64 // how many names of a file of the upper layer are chosen
+	opened     map[Place]Node       // directories without the right to write
+	made       map[Place]bool       // directories of the workspace that the plan makes
+
+	plan   Plan
+	open   []Step // give the right to write
+	dirs   []Step
+	files  []ranked
+	closes []Step
+	last   []Step // new permissions of directories
+	slots  int
+}
+
+// ranked are the steps of one change.
+type ranked struct {
+	rank  int
+	steps []Step
+}
+
+func (p *planner) slot() string {
+	p.slots++
+	return strconv.Itoa(p.slots - 1)
+}
+
+// within counts the changes that follow i and lie beneath it; all says that all of them are
+// chosen, and that nothing of them asks for more than to be where their directory is.
+func (p *planner) within(i int) (n int, all bool) {
+	top, all := &p.changes[i], true
+	for j := i + 1; j < len(p.changes) && p.changes[j].Layer == top.Layer && under(top.Path, p.changes[j].Path); j++ {
+		all = all && p.chosen[j]
+		n++
+	}
+	return n, all
+}
+
+// movable reports whether a new directory can be moved as it is, with the n changes in it.
+func (p *planner) movable(i, n int) bool {
+	for _, c := range p.changes[i : i+n+1] {
+		if c.Merge || c.New.Kind == File && !p.ownLinks(&c.New) || c.New.Kind == Directory && !p.privileged && c.New.Mode&0o700 != 0o700 {
+			return false
+		}
+	}
+	return true
+}
+
+// ownLinks reports whether all names of a file are carried over: one that stayed behind would
+// let commands of the review write to the workspace.
+func (p *planner) ownLinks(n *Node) bool {
+	return n.Links <= 1 || p.links[[2]uint64{n.Dev, n.Ino}] == n.Links
+}
+
+// change plans one change, with what lies in it where that goes along, and gives how many that
+// are.
+func (p *planner) change(i int) (int, error) {
+	c := &p.changes[i]
+	n, all := p.within(i)
+	if !p.chosen[i] {
+		if n > 0 && c.Op == Modified {
+			for j := i + 1; j <= i+n; j++ {
+				if p.chosen[j] {
+					return 0, fmt.Errorf("%q: %s becomes a %s: %w", c.Path, c.Old.Kind, c.New.Kind, ErrPart)
+				}
+			}
+		}
+		return 1, nil
+	}
+	host, upper := Place{Host, c.Layer, name(c.Path)}, Place{Upper, c.Layer, name(c.Path)}
+	if c.Merge && c.Content == nil {
+		return 1, nil
+	}
+	if err := p.access(host); err != nil {
+		return 0, err
+	}
+	switch {
+	case c.Op == Mode && c.New.Kind == Directory:
+		p.last = append(p.last, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode})
+		return 1, nil
+	case c.Op == Mode:
+		p.file(c.Path, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode, Clean: c.Conflict == ""})
+		return 1, nil
+	case c.Op == Deleted:
+		if n > 0 && !all {
+			return 1, nil // it stays, with what stays in it
+		}
+		s := Step{Do: "move", From: host, To: Place{Slot, 0, name(p.slot())}, Ino: c.Old.Ino, Clean: c.Conflict == "", old: c.Old}
+		if c.Old.Kind == Directory {
+			s.in = p.contents(i, n)
+			if !p.privileged && c.Old.Mode&0o200 == 0 { // its ".." changes
+				p.open = append(p.open, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.Old.Mode | 0o700})
+			}
+		}
+		p.file(c.Path, s)
+		return n + 1, nil
+	case c.Op == Modified && c.Old.Kind == Directory:
+		if !all {
+			return 0, fmt.Errorf("%q: the directory becomes a %s: %w", c.Path, c.New.Kind, ErrPart)
+		}
+		if err := p.put(c, upper, host, p.contents(i, n)); err != nil {
+			return 0, err
+		}
+		return n + 1, nil
+	case c.New.Kind == Directory && all && p.movable(i, n):
+		if err := p.put(c, upper, host, nil); err != nil {
+			return 0, err
+		}
+		return n + 1, nil
+	case c.New.Kind == Directory && c.Op == Modified:
+		return 0, fmt.Errorf("%q: a %s becomes a directory: %w", c.Path, c.Old.Kind, ErrPart)
+	case c.New.Kind == Directory:
+		p.made[host] = true
+		p.plan.Makes = append(p.plan.Makes, Make{Slot: p.slot(), Mode: c.New.Mode | 0o700})
+		p.dirs = append(p.dirs, Step{Do: "move", From: Place{Slot, 0, name(p.plan.Makes[len(p.plan.Makes)-1].Slot)}, To: host})
+		if c.New.Mode&0o700 != 0o700 {
+			p.closes = append(p.closes, Step{Do: "mode", To: host, Was: c.New.Mode | 0o700, Mode: c.New.Mode})
+		}
+		return 1, nil
+	}
+	return 1, p.put(c, upper, host, nil)
+}
+
+// put plans that what the upper layer has takes its place in the workspace.
+func (p *planner) put(c *Change, upper, host Place, in map[string]Node) error {
+	add := c.Old.Kind == Absent
+	made := c.Merge || c.New.Kind == File && !p.ownLinks(&c.New)
+	if !made {
+		if err := p.access(upper); err != nil {
+			return err
+		}
+		if add {
+			p.file(c.Path, Step{Do: "move", From: upper, To: host, Ino: c.New.Ino})
+			return nil
+		}
+	}
+	slot := Place{Slot, 0, name(p.slot())}
+	swap := Step{Do: "swap", From: slot, To: host, Ino: c.New.Ino, Clean: c.Conflict == "", old: c.Old, in: in}
+	if add {
+		swap = Step{Do: "move", From: slot, To: host, Ino: c.New.Ino}
+	}
+	if made {
+		m := Make{Slot: string(slot.Path), Mode: c.New.Mode, MTime: c.New.MTime, Content: c.Content}
+		if !c.Merge {
+			m.Of = &upper
+		} else if m.MTime = 0; m.Mode&0o777 == 0 {
+			m.Mode = c.Old.Mode
+		}
+		p.plan.Makes = append(p.plan.Makes, m)
+		p.file(c.Path, swap)
+		return nil
+	}
+	p.file(c.Path, Step{Do: "move", From: upper, To: slot, Ino: c.New.Ino}, swap)
+	return nil
+}
+
+func (p *planner) file(at string, steps ...Step) {
+	p.files = append(p.files, ranked{rank(at), steps})
+}
+
+// rank orders what git reads: whoever looks meanwhile finds the objects before what names them.
+func rank(p string) int {
+	_, in, ok := strings.Cut("/"+p, "/.git/")
+	if !ok {
+		return 1
+	}
+	switch base := path.Base(in); {
+	case strings.HasPrefix(in, "objects/") || strings.Contains(in, "/objects/"):
+		return 0
+	case base == "index":
+		return 4
+	case base == "HEAD" && !strings.Contains(in, "logs/"):
+		return 3
+	}
+	return 2
+}
+
+// contents are what lies in a directory that goes away.
+func (p *planner) contents(i, n int) map[string]Node {
+	in := make(map[string]Node, n)
+	for _, c := range p.changes[i+1 : i+n+1] {
+		in[strings.TrimPrefix(c.Path, p.changes[i].Path+"/")] = c.Old
+	}
+	return in
+}
+
+// access sees to the right to write to the directory that a place lies in.
+func (p *planner) access(at Place) error {
+	dir := Place{at.Side, at.Layer, name(path.Dir(string(at.Path)))}
+	if _, known := p.opened[dir]; known || p.privileged || p.made[dir] {
+		return nil
+	}
+	n, err := p.lookup(dir)
+	if err != nil {
+		return err
+	}
+	p.opened[dir] = n
+	if n.Kind == Directory && n.Mode&0o300 != 0o300 {
+		more := n.Mode | 0o700
+		p.open = append(p.open, Step{Do: "mode", To: dir, Ino: n.Ino, Was: n.Mode, Mode: more})
+		p.closes = append(p.closes, Step{Do: "mode", To: dir, Ino: n.Ino, Was: more, Mode: n.Mode})
+	}
+	return nil
+}
+
+// finish puts the steps in their order.
+func (p *planner) finish() *Plan {
+	slices.SortStableFunc(p.files, func(a, b ranked) int { return a.rank - b.rank })
+	steps := append(p.open, p.dirs...)
+	for _, f := range p.files {
+		steps = append(steps, f.steps...)
+	}
+	slices.Reverse(p.closes) // what lies in a directory before it
+	p.plan.Steps = slices.Concat(steps, p.closes, p.last)
+	return &p.plan
+}

@@ -1,0 +1,100 @@
+package review
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/sbxhost/sbxhost/hostpath"
+)
+
+// Info describes a review.
+type Info struct {
+	Name    string
+	Sandbox string
+	Made    time.Time
+	InUse   bool
+	// Applied says that it was applied, as a whole or in part, and that this can be undone.
+	Applied bool
+	Whole   bool // and that nothing else is in it
+	Used    time.Time
+}
+
+// A Set is what a review holds.
+type Set struct {
+	Changes []Change
+	Digest  string
+
+	shown func(layer int, p string) string
+}
+
+// Rules say what is not to be changed by a review, and what is made of both sides.
+type Rules struct {
+	// Denied says why a path of a source may not be changed; "" where it may. It may be nil.
+	Denied func(path string) string
+	// Configurations are those files of git's of which some keys are taken over.
+	Configurations []string
+}
+
+// Shown is a path of a change as people know it: relative to the workspace, or absolute.
+func (s *Set) Shown(c *Change) string { return s.shown(c.Layer, c.Path) }
+
+// A Choice says what of a review is applied.
+type Choice struct {
+	Digest string   // of what was looked at; empty: of whatever there is
+	Paths  []string // with all that lies in them; empty: everything
+	Ours   []string // of which the workspace keeps its own
+	Theirs []string // of which the review's counts, whatever the host did since
+}
+
+// An Outcome is what an apply did.
+type Outcome struct {
+	Applied []Change
+	Whole   bool // nothing is left in the review
+	// Conflicts and Refused are what stood in the way: then nothing was applied.
+	Conflicts, Refused []Change
+}
+
+// ErrBlocked is wrapped by the error for an apply that something stood in the way of. Nothing was
+// changed then.
+var ErrBlocked = errors.New("nothing was applied")
+
+// listed reports whether a path is one of a list, or lies in one.
+func listed(list []string, p string) bool {
+	return slices.ContainsFunc(list, func(dir string) bool { return under(path.Clean(dir), p) })
+}
+
+// choose says which changes are applied; whole that none is left.
+func (s *Set) choose(choice Choice) (chosen []bool, whole bool, err error) {
+	chosen, whole = make([]bool, len(s.Changes)), true
+	found := map[string]bool{}
+	for i := range s.Changes {
+		p := s.Shown(&s.Changes[i])
+		for _, list := range [...][]string{choice.Paths, choice.Ours, choice.Theirs} {
+			for _, one := range list {
+				found[one] = found[one] || under(path.Clean(one), p)
+			}
+		}
+		ours := listed(choice.Ours, p)
+		chosen[i] = !ours && (len(choice.Paths) == 0 || listed(choice.Paths, p))
+		whole = whole && (chosen[i] || ours)
+	}
+	for _, one := range slices.Concat(choice.Paths, choice.Ours, choice.Theirs) {
+		if !found[one] {
+			return nil, false, fmt.Errorf("%s: the review changes nothing there", hostpath.Quote(one))
+		}
+	}
+	// A new directory comes with what is chosen of it.
+	for i := range s.Changes {
+		c := &s.Changes[i]
+		if c.Op != Added || c.New.Kind != Directory || chosen[i] {
+			continue
+		}
+		for j := i + 1; j < len(s.Changes) && s.Changes[j].Layer == c.Layer && under(c.Path, s.Changes[j].Path); j++ {
+			chosen[i] = chosen[i] || chosen[j]
+		}
+	}
+	return chosen, whole, nil
+}

@@ -1,0 +1,210 @@
+package review
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
+)
+
+// openBeneath opens what lies beneath a directory, on its mount, through no symlink.
+func openBeneath(root int, p string, flags int) (int, error) {
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_NOFOLLOW | unix.O_CLOEXEC),
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV}
+	for {
+		fd, err := unix.Openat2(root, p, &how)
+		if err != unix.EINTR && err != unix.EAGAIN { // EAGAIN: something was renamed meanwhile
+			return fd, err
+		}
+	}
+}
+
+// tree is a layer on the disk.
+type tree struct {
+	path  string // for errors
+	root  int
+	upper bool // it has the marks of an overlay
+
+	dir string // the directory that was used last
+	fd  int
+}
+
+// openTree opens a directory whose path has no symlink in it.
+func openTree(p string, upper bool) (*tree, error) {
+	root, err := hostpath.OpenNoSymlinks(p, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: p, Err: err}
+	}
+	return &tree{path: p, root: root, upper: upper, fd: -1}, nil
+}
+
+func (t *tree) close() {
+	t.forget()
+	unix.Close(t.root)
+}
+
+// forget closes the directory that was used last, which may be moved.
+func (t *tree) forget() {
+	if t.fd >= 0 {
+		unix.Close(t.fd)
+	}
+	t.dir, t.fd = "", -1
+}
+
+func (t *tree) error(op, p string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: path.Join(t.path, p), Err: err}
+}
+
+// in gives the directory that a path lies in, and its name there. The descriptor is the
+// tree's.
+func (t *tree) in(p string) (int, string, error) {
+	dir, name := path.Split(path.Clean(p))
+	if dir = path.Clean(dir); t.fd < 0 || t.dir != dir {
+		fd, err := openBeneath(t.root, dir, unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			return -1, "", err
+		}
+		t.forget()
+		t.dir, t.fd = dir, fd
+	}
+	return t.fd, name, nil
+}
+
+func (t *tree) Names(dir string) ([]string, error) {
+	fd, err := openBeneath(t.root, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	switch err {
+	case nil:
+	case unix.EACCES:
+		return nil, &Unread{"it cannot be read"}
+	case unix.EXDEV:
+		return nil, &Unread{"it is a mount of its own"}
+	default:
+		return nil, t.error("open", dir, err)
+	}
+	f := os.NewFile(uintptr(fd), dir)
+	defer f.Close()
+	return f.Readdirnames(-1)
+}
+
+func (t *tree) Look(p string) (n Node, err error) {
+	if p == "." {
+		var st unix.Stat_t
+		if err := unix.Fstat(t.root, &st); err != nil {
+			return n, t.error("stat", p, err)
+		}
+		return nodeOf(&st), nil
+	}
+	fd, name, err := t.in(p)
+	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.EXDEV {
+		return n, nil
+	}
+	var st unix.Stat_t
+	if err == nil {
+		err = unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	if err == unix.ENOENT {
+		return n, nil
+	}
+	if err != nil {
+		return n, t.error("stat", p, err)
+	}
+	n = nodeOf(&st)
+	switch {
+	case n.Kind == Symlink:
+		text := make([]byte, unix.PathMax)
+		size, err := unix.Readlinkat(fd, name, text)
+		if err != nil {
+			return n, t.error("readlink", p, err)
+		}
+		n.Target = string(text[:size])
+	case t.upper && n.Kind == Device && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0:
+		n.Kind = Whiteout
+	case t.upper && n.Kind == Directory:
+		mark := make([]byte, 8)
+		size, err := unix.Lgetxattr(fdPath(fd)+"/"+name, opaqueMark, mark)
+		n.Opaque = err == nil && size == 1 && mark[0] == 'y'
+	}
+	return n, nil
+}
+
+// opaqueMark is set on a directory of an upper layer beneath which the lower one does not show.
+const opaqueMark = "user.overlay.opaque"
+
+func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+func nodeOf(st *unix.Stat_t) Node {
+	n := Node{Mode: st.Mode & 0o7777, Size: st.Size, Dev: uint64(st.Dev), Ino: st.Ino, Links: uint64(st.Nlink), MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano()}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		n.Kind = File
+	case unix.S_IFDIR:
+		n.Kind = Directory
+	case unix.S_IFLNK:
+		n.Kind = Symlink
+	case unix.S_IFIFO:
+		n.Kind = Fifo
+	case unix.S_IFSOCK:
+		n.Kind = Socket
+	default:
+		n.Kind = Device
+	}
+	return n
+}
+
+// file opens a regular file to read it.
+func (t *tree) file(p string) (*os.File, error) {
+	fd, err := openBeneath(t.root, p, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, t.error("open", p, err)
+	}
+	f := os.NewFile(uintptr(fd), path.Join(t.path, p))
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		f.Close()
+		return nil, t.error("open", p, unix.EINVAL)
+	}
+	return f, nil
+}
+
+// same reports whether a file has the same contents in both trees. What cannot be read is
+// another.
+func same(a, b *tree, p string) (bool, error) {
+	one, err := a.file(p)
+	if errors.Is(err, fs.ErrPermission) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	defer one.Close()
+	other, err := b.file(p)
+	if errors.Is(err, fs.ErrPermission) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	defer other.Close()
+	var left, right [64 << 10]byte
+	for {
+		n, err := io.ReadFull(one, left[:])
+		m, otherErr := io.ReadFull(other, right[:])
+		if n != m || !bytes.Equal(left[:n], right[:m]) {
+			return false, nil
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return otherErr == err, nil
+		}
+		if err != nil || otherErr != nil {
+			return false, errors.Join(err, otherErr)
+		}
+	}
+}
