@@ -1,0 +1,509 @@
+package review
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// storm is what TestMain applies in a process that is killed.
+const storm = "SBXHOST_TEST_APPLY"
+
+func TestMain(m *testing.M) {
+	if root := os.Getenv(storm); root != "" {
+		os.Stdout.WriteString("begun\n")
+		r, err := ShelfOf(root).Open(context.Background(), "r")
+		if err == nil {
+			var set *Set
+			if set, err = r.Changes(context.Background(), Rules{}); err == nil {
+				_, err = r.Apply(context.Background(), set, Choice{})
+			}
+		}
+		if err != nil {
+			fmt.Println(err)
+		}
+		os.Exit(0)
+	}
+	unix.Umask(0o022)
+	os.Exit(m.Run())
+}
+
+// workspace is a directory with a review "r", whose upper layer the test writes by hand, as the kernel would.
+type workspace struct {
+	*testing.T
+	root, upper string
+	shelf       *Shelf
+}
+
+func newWorkspace(t *testing.T, files ...string) *workspace {
+	w := newRoot(t, files...)
+	w.begin()
+	return w
+}
+
+func newRoot(t *testing.T, files ...string) *workspace {
+	root := filepath.Join(t.TempDir(), "w")
+	w := &workspace{T: t, root: root, shelf: ShelfOf(root)}
+	w.check(os.Mkdir(root, 0o755))
+	for _, line := range files {
+		w.write(root, line)
+	}
+	return w
+}
+
+// begin begins the review.
+func (w *workspace) begin() {
+	w.Helper()
+	use, err := w.shelf.Join(context.Background(), "r", "s", "")
+	w.check(err)
+	w.upper = filepath.Join(use.Dir, "kept", "upper")
+	w.check(os.MkdirAll(w.upper, 0o755))
+	w.check(use.Add(context.Background(), w.root, w.upper, filepath.Join(use.Dir, "lock")))
+	use.Close()
+}
+
+func (w *workspace) check(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// write makes what a line says: "d/", "f text", "l -> target", "gone -", and the directories above it.
+func (w *workspace) write(dir, line string) {
+	w.Helper()
+	p, what, _ := strings.Cut(line, " ")
+	at := filepath.Join(dir, p)
+	w.check(os.MkdirAll(filepath.Dir(at), 0o755))
+	target, link := strings.CutPrefix(what, "-> ")
+	switch {
+	case strings.HasSuffix(p, "/"):
+		w.check(os.MkdirAll(at, 0o755))
+		if what == "opaque" {
+			w.check(unix.Setxattr(at, opaqueMark, []byte("y"), 0))
+		}
+	case link:
+		w.check(os.Symlink(target, at))
+	case what == "-":
+		w.check(unix.Mknod(at, unix.S_IFCHR, 0))
+	case what == "fifo":
+		w.check(unix.Mkfifo(at, 0o644))
+	default:
+		w.check(os.WriteFile(at, []byte(what), 0o644))
+	}
+}
+
+func (w *workspace) open() *Review {
+	w.Helper()
+	r, err := w.shelf.Open(context.Background(), "r")
+	w.check(err)
+	return r
+}
+
+func (w *workspace) apply(choice Choice) (*Outcome, error) {
+	w.Helper()
+	r := w.open()
+	defer r.Close()
+	set, err := r.Changes(context.Background(), Rules{})
+	w.check(err)
+	return r.Apply(context.Background(), set, choice)
+}
+
+// state is what there is in a directory: names, kinds, permissions and contents.
+func (w *workspace) state(dir string) string {
+	w.Helper()
+	var b strings.Builder
+	w.check(filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%q %v", strings.TrimPrefix(p, dir), info.Mode())
+		switch {
+		case info.Mode().IsRegular():
+			text, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, " %x", sha256.Sum256(text))
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, _ := os.Readlink(p)
+			fmt.Fprintf(&b, " %q", target)
+		}
+		b.WriteByte('\n')
+		return nil
+	}))
+	return b.String()
+}
+
+// lines are the paths of a state, with contents where they are short.
+func (w *workspace) list(dir string) string {
+	w.Helper()
+	var list []string
+	w.check(filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || p == dir {
+			return err
+		}
+		name := strings.TrimPrefix(p, dir+"/")
+		if d.IsDir() {
+			name += "/"
+		} else if d.Type().IsRegular() {
+			text, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			name += "=" + string(text)
+		}
+		list = append(list, name)
+		return nil
+	}))
+	return strings.Join(list, " ")
+}
+
+var both = []string{"same s", "edit old", "gone x", "tree/a 1", "tree/b/c 2", "made/old 3", "link -> same", "type/x 4", "file 5"}
+
+// fill writes a change of each kind.
+func (w *workspace) fill() {
+	for _, line := range []string{"edit new", "gone -", "tree -", "made/ opaque", "made/new 6", "type 7", "file/y 8", "fresh/deep/z 9", "fresh/l -> deep/z", "pipe fifo", "n\xff\n\"e 10"} {
+		w.write(w.upper, line)
+	}
+}
+
+const applied = "edit=new file/ file/y=8 fresh/ fresh/deep/ fresh/deep/z=9 fresh/l link made/ made/new=6 n\xff\n\"e=10 pipe same=s type=7"
+
+func TestApply(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, both...)
+	w.fill()
+	before, upper := w.state(w.root), w.list(w.upper)
+	out, err := w.apply(Choice{})
+	w.check(err)
+	if got := w.list(w.root); got != applied || !out.Whole || len(out.Applied) != 18 {
+		t.Errorf("%v, %d changes\ngot  %q\nwant %q", out.Whole, len(out.Applied), got, applied)
+	}
+	if _, err := w.shelf.Open(context.Background(), "r"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a review that was applied: %v", err)
+	}
+	name, told, err := w.shelf.Undo(context.Background())
+	if err != nil || name != "r" || len(told) > 0 {
+		t.Fatalf("%q %q %v", name, told, err)
+	}
+	if got := w.state(w.root); got != before {
+		t.Errorf("undo left\n%s\nfor\n%s", got, before)
+	}
+	if got := w.list(w.upper); got != upper {
+		t.Errorf("undo left in the review\n%q\nfor\n%q", got, upper)
+	}
+	if _, err := w.apply(Choice{}); err != nil || w.list(w.root) != applied {
+		t.Errorf("once more: %v, %q", err, w.list(w.root))
+	}
+}
+
+func TestApplyPart(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, both...)
+	w.fill()
+	out, err := w.apply(Choice{Paths: []string{"made", "fresh/deep", "gone"}})
+	w.check(err)
+	if out.Whole {
+		t.Error("nothing is left, it says")
+	}
+	want := "edit=old file=5 fresh/ fresh/deep/ fresh/deep/z=9 link made/ made/new=6 same=s tree/ tree/a=1 tree/b/ tree/b/c=2 type/ type/x=4"
+	if got := w.list(w.root); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	// What was applied is none of the host's changes; the rest is what it was.
+	out, err = w.apply(Choice{})
+	if err != nil || !out.Whole || w.list(w.root) != applied {
+		t.Errorf("the rest: %+v, %v\n%q", out, err, w.list(w.root))
+	}
+}
+
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, both...)
+	w.fill()
+	w.write(w.root, "edit host")
+	w.write(w.root, "tree/new host")
+	before := w.state(w.root)
+	out, err := w.apply(Choice{})
+	if !errors.Is(err, ErrBlocked) || len(out.Conflicts) != 2 {
+		t.Fatalf("%v, %+v", err, out)
+	}
+	if out, err = w.apply(Choice{Ours: []string{"edit"}}); !errors.Is(err, ErrBlocked) || len(out.Conflicts) != 1 || out.Conflicts[0].Path != "tree/new" {
+		t.Fatalf("%v, %+v", err, out)
+	}
+	if w.state(w.root) != before {
+		t.Error("something was applied")
+	}
+	if out, err = w.apply(Choice{Ours: []string{"edit"}, Theirs: []string{"tree"}}); err != nil || !out.Whole {
+		t.Fatalf("%v, %+v", err, out)
+	}
+	if got, want := w.list(w.root), strings.Replace(applied, "edit=new", "edit=host", 1); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// What was applied and changed since is not taken back.
+func TestUndoChanged(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, both...)
+	w.fill()
+	_, err := w.apply(Choice{})
+	w.check(err)
+	w.write(w.root, "edit by hand")
+	w.write(w.root, "fresh/more by hand")
+	before := w.state(w.root)
+	if _, changed, err := w.shelf.Undo(context.Background()); !errors.Is(err, ErrUndo) || strings.Join(changed, " ") != "edit fresh/more" {
+		t.Errorf("%q, %v", changed, err)
+	}
+	if w.state(w.root) != before {
+		t.Error("something was undone")
+	}
+}
+
+func TestDigestOfReview(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, both...)
+	w.fill()
+	r := w.open()
+	set, err := r.Changes(context.Background(), Rules{})
+	w.check(err)
+	r.Close()
+	w.write(w.upper, "edit later")
+	if _, err := w.apply(Choice{Digest: set.Digest}); !errors.Is(err, ErrChanged) {
+		t.Errorf("what was not looked at: %v", err)
+	}
+	r = w.open()
+	defer r.Close()
+	if set, err = r.Changes(context.Background(), Rules{}); err == nil {
+		_, err = r.Apply(context.Background(), set, Choice{Digest: set.Digest})
+	}
+	w.check(err)
+}
+
+// A file of which a name stays in the review would let its commands write to the workspace.
+func TestHardLinks(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	w.write(w.upper, "a text")
+	w.check(os.Link(filepath.Join(w.upper, "a"), filepath.Join(w.upper, "b")))
+	inode := func(p string) uint64 {
+		var st unix.Stat_t
+		w.check(unix.Lstat(p, &st))
+		return st.Ino
+	}
+	_, err := w.apply(Choice{Paths: []string{"a"}})
+	w.check(err)
+	if inode(filepath.Join(w.root, "a")) == inode(filepath.Join(w.upper, "b")) {
+		t.Error("the workspace and the review share a file")
+	}
+	w.write(w.upper, "c text")
+	w.check(os.Link(filepath.Join(w.upper, "c"), filepath.Join(w.upper, "d")))
+	_, err = w.apply(Choice{Paths: []string{"c", "d"}})
+	w.check(err)
+	if inode(filepath.Join(w.root, "c")) != inode(filepath.Join(w.root, "d")) {
+		t.Error("two names of one file are two files")
+	}
+}
+
+// Directories without the right to write, on both sides, are as they are.
+func TestUnwritable(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "ro/a old", "ro/b old", "away/x 1")
+	for _, line := range []string{"ro/a new", "ro/b -", "made/ro/f 1", "away -"} {
+		w.write(w.upper, line)
+	}
+	for _, dir := range []string{w.root + "/ro", w.root + "/away", w.upper + "/ro", w.upper + "/made/ro"} {
+		w.check(os.Chmod(dir, 0o555))
+	}
+	t.Cleanup(func() {
+		filepath.WalkDir(filepath.Dir(w.root), func(p string, d fs.DirEntry, err error) error {
+			if d != nil && d.IsDir() {
+				os.Chmod(p, 0o755)
+			}
+			return nil
+		})
+	})
+	before := w.state(w.root)
+	_, err := w.apply(Choice{})
+	w.check(err)
+	if got, want := w.list(w.root), "made/ made/ro/ made/ro/f=1 ro/ ro/a=new"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, dir := range []string{"ro", "made/ro"} {
+		if info, err := os.Stat(filepath.Join(w.root, dir)); err != nil || info.Mode().Perm() != 0o555 {
+			t.Errorf("%s: %v, %v", dir, info.Mode(), err)
+		}
+	}
+	_, _, err = w.shelf.Undo(context.Background())
+	w.check(err)
+	if got := w.state(w.root); got != before {
+		t.Errorf("undo left\n%s\nfor\n%s", got, before)
+	}
+}
+
+// Something else that comes to be in the way while it is applied undoes it all.
+func TestMovedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, meddle := range []func(*workspace){
+		func(w *workspace) { w.write(w.root, "edit host") },
+		func(w *workspace) { w.write(w.root, "fresh host") },
+		func(w *workspace) { w.write(w.root, "tree/b/new host") },
+		func(w *workspace) { w.check(os.Remove(filepath.Join(w.root, "gone"))) },
+		func(w *workspace) {
+			w.check(os.Rename(filepath.Join(w.root, "made"), filepath.Join(w.root, "moved")))
+			w.check(os.Symlink("/", filepath.Join(w.root, "made")))
+		},
+	} {
+		w := newWorkspace(t, both...)
+		w.fill()
+		r := w.open()
+		set, err := r.Changes(context.Background(), Rules{})
+		w.check(err)
+		meddle(w)
+		before := w.state(w.root)
+		if _, err := r.Apply(context.Background(), set, Choice{}); !errors.Is(err, ErrBlocked) && err == nil {
+			t.Error("it was applied")
+		}
+		r.Close()
+		if got := w.state(w.root); got != before {
+			t.Errorf("it left\n%s\nfor\n%s", got, before)
+		}
+		w.open().Close()
+	}
+}
+
+func TestInUse(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	use, err := w.shelf.Join(context.Background(), "r", "s", "")
+	w.check(err)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := w.shelf.Open(ctx, "r"); !errors.Is(err, ErrInUse) {
+		t.Errorf("one that a command uses: %v", err)
+	}
+	if list, err := w.shelf.List(); err != nil || len(list) != 1 || !list[0].InUse {
+		t.Errorf("%+v, %v", list, err)
+	}
+	use.Close()
+	r := w.open()
+	if _, err := w.shelf.Join(ctx, "r", "s", ""); !errors.Is(err, ErrInUse) {
+		t.Errorf("one that is looked at: %v", err)
+	}
+	w.check(r.Discard(context.Background()))
+	r.Close()
+	if _, err := w.shelf.Join(context.Background(), "r", "s", "ssh"); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.shelf.Join(context.Background(), "r", "s", ""); !errors.Is(err, ErrReach) {
+		t.Errorf("with other credentials: %v", err)
+	}
+	for _, name := range []string{"", "../x", ".applied-r", "a b", strings.Repeat("x", 65)} {
+		if _, err := w.shelf.Join(context.Background(), name, "s", ""); !errors.Is(err, ErrName) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestKilled kills who applies a review of a repository, at any moment: what is there then, once somebody has opened
+// the review, is all of it or nothing, and git finds no fault.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git is not installed")
+	}
+	w := newRoot(t, both...)
+	run := func(dir string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(git, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	run(w.root, "init", "-q", "-b", "main", ".")
+	run(w.root, "add", "-A")
+	run(w.root, "commit", "-q", "-m", "first")
+	w.begin()
+	w.fill()
+	for i := range 300 {
+		w.write(w.upper, fmt.Sprintf("many/%d/f%d text %d", i%10, i, i))
+	}
+	// What a commit in the review would have made: a repository that has one more.
+	other := filepath.Join(t.TempDir(), "other")
+	w.check(os.CopyFS(other, os.DirFS(w.root)))
+	w.check(os.CopyFS(filepath.Join(other, "many"), os.DirFS(filepath.Join(w.upper, "many"))))
+	run(other, "add", "-A")
+	run(other, "commit", "-q", "-m", "second")
+	w.check(os.CopyFS(filepath.Join(w.upper, ".git"), os.DirFS(filepath.Join(other, ".git"))))
+	before := w.state(w.root)
+	var after string
+	runs := 500
+	if testing.Short() {
+		runs = 20
+	}
+	killed, whole, longest := 0, 0, 20*time.Millisecond
+	for range runs {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), storm+"="+w.root)
+		out, err := cmd.StdoutPipe()
+		w.check(err)
+		begin := time.Now()
+		w.check(cmd.Start())
+		out.Read(make([]byte, 6)) // "begun"
+		timer := time.AfterFunc(rand.N(longest), func() { cmd.Process.Signal(syscall.SIGKILL) })
+		cmd.Wait()
+		if !timer.Stop() {
+			killed++
+		}
+		longest = max(longest, min(time.Since(begin)*2, time.Second))
+		r, err := w.shelf.Open(context.Background(), "r")
+		switch {
+		case err == nil:
+			r.Close()
+			if got := w.state(w.root); got != before {
+				t.Fatalf("killed, it left\n%s\nfor\n%s", got, before)
+			}
+		case errors.Is(err, fs.ErrNotExist):
+			whole++
+			if after == "" {
+				after = w.state(w.root)
+			} else if got := w.state(w.root); got != after {
+				t.Fatalf("applied, it left\n%s\nfor\n%s", got, after)
+			}
+			run(w.root, "fsck", "--strict", "--no-dangling")
+			if _, told, err := w.shelf.Undo(context.Background()); err != nil {
+				t.Fatalf("%v %q", err, told)
+			}
+			if got := w.state(w.root); got != before {
+				t.Fatalf("undone, it left\n%s\nfor\n%s", got, before)
+			}
+		default:
+			t.Fatal(err)
+		}
+		run(w.root, "fsck", "--strict", "--no-dangling")
+	}
+	t.Logf("%d of %d were killed, %d came to their end", killed, runs, whole)
+	if killed == 0 || whole == 0 {
+		t.Error("nothing was killed, or nothing applied")
+	}
+}

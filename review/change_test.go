@@ -1,0 +1,193 @@
+package review
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layer is a tree in memory: what lies at each path.
+type layer map[string]Node
+
+func (l layer) Names(dir string) (names []string, err error) {
+	for p := range l {
+		if path.Dir(p) == dir && p != "." {
+			names = append(names, path.Base(p))
+		}
+	}
+	return names, nil
+}
+
+func (l layer) Look(p string) (Node, error) { return l[p], nil }
+
+// parse makes a layer of lines such as "d/", "f 644 text", "l -> target", "gone -" and "o/ opaque". A text that begins
+// with ! is of a file that has changed lately.
+func parse(lines ...string) layer {
+	l := layer{}
+	for i, line := range lines {
+		p, what, _ := strings.Cut(line, " ")
+		n := Node{Kind: File, Mode: 0o644, Ino: uint64(i + 1), Links: 1, CTime: 1, Size: int64(len(what)), Target: ""}
+		target, link := strings.CutPrefix(what, "-> ")
+		switch {
+		case strings.HasSuffix(p, "/"):
+			p = strings.TrimSuffix(p, "/")
+			n.Kind, n.Mode, n.Opaque = Directory, 0o755, what == "opaque"
+		case link:
+			n.Kind, n.Target = Symlink, target
+		case what == "-":
+			n.Kind = Whiteout
+		case what == "socket":
+			n.Kind = Socket
+		case what == "device":
+			n.Kind = Device
+		case what == "fifo":
+			n.Kind = Fifo
+		default:
+			fmt.Sscanf(what, "%o", &n.Mode)
+			if strings.Contains(what, "!") {
+				n.CTime = 9
+			}
+		}
+		l[p] = n
+	}
+	return l
+}
+
+func compare(t *testing.T, upper, lower layer, had ...string) []Change {
+	t.Helper()
+	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Begun: 5, Known: map[string]int64{"known": 9},
+		Same:   func(p string) (bool, error) { return upper[p].Size == lower[p].Size, nil },
+		Had:    func(p string) (bool, error) { return slices.Contains(had, p), nil },
+		Denied: func(p string) string { return map[string]string{"hooks": "protected"}[p] },
+	}
+	changes, err := c.Changes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changes
+}
+
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name         string
+		upper, lower layer
+		had          []string
+		want         string
+	}{
+		{"nothing", parse("d/"), parse("d/", "d/f 644"), nil, ""},
+		{"a new file", parse("d/", "d/n 755"), parse("d/"), nil, "added    d/n (executable)"},
+		{"copied, not changed", parse("f 644 a"), parse("f 644 b"), nil, ""},
+		{"changed", parse("f 644 ab"), parse("f 644 b"), []string{"f"}, "modified f"},
+		{"permissions", parse("f 600 a"), parse("f 644 b"), []string{"f"}, "mode     f (mode 0644 -> 0600)"},
+		{"removed", parse("f -"), parse("f 644"), []string{"f"}, "deleted  f"},
+		{"a mark of nothing", parse("f -"), parse(), nil, ""},
+		{"a tree removed", parse("d -"), parse("d/", "d/f 644", "d/e/", "d/e/g 644"), nil, "deleted  d (directory)|deleted  d/e (directory)|deleted  d/e/g|deleted  d/f"},
+		{"a directory made anew", parse("d/ opaque", "d/n 644"), parse("d/", "d/f 644"), nil, "deleted  d/f|added    d/n"},
+		{"a file for a directory", parse("d 644"), parse("d/", "d/f 644"), nil, "modified d (directory -> file)|deleted  d/f"},
+		{"a directory for a file", parse("d/", "d/f 644"), parse("d 644"), []string{"d"}, "modified d (file -> directory)|added    d/f"},
+		{"a link that stays", parse("a/", "a/l -> ../b"), parse("b 644"), nil, "added    a (directory)|added    a/l (symlink to \"../b\")"},
+		{"absolute, and inside", parse("l -> /w/b"), parse("b 644"), nil, "added    l (symlink to \"/w/b\")"},
+		{"a link that leads out", parse("l -> ../b"), parse(), nil, "added    l (symlink to \"../b\")!leads out"},
+		{"by another one", parse("a/", "a/l -> ../up/x"), parse("up -> /etc"), nil, "added    a (directory)|added    a/l (symlink to \"../up/x\")!leads out"},
+		{"by one that the review has", parse("up -> .", "l -> up/../../x"), parse(), nil, "added    l (symlink to \"up/../../x\")!leads out|added    up (symlink to \".\")"},
+		{"what is no file", parse("d device", "f fifo", "s socket"), parse(), nil, "added    d (device)!a device|added    f (fifo)|added    s (socket)!a socket"},
+		{"rights of others", parse("f 4755"), parse("f 755 a"), []string{"f"}, "modified f (mode 0755 -> 4755)!set-user-ID"},
+		{"what it had", parse("g 2755 ab"), parse("g 2755 b"), []string{"g"}, "modified g"},
+		{"protected", parse("hooks/", "hooks/h 755"), parse(), nil, "added    hooks (directory)!protected|added    hooks/h (executable)"},
+		{"changed by the host", parse("f 644 ab"), parse("f 644 !"), []string{"f"}, "modified f?changed"},
+		{"made by both", parse("f 644 ab"), parse("f 644 !"), nil, "modified f?made"},
+		{"removed by the host", parse("f 644 ab"), parse(), []string{"f"}, "added    f?removed"},
+		{"removed, and changed by the host", parse("d -"), parse("d/", "d/f 644 !"), []string{"d", "d/f"}, "deleted  d (directory)|deleted  d/f?changed"},
+		{"changed by ourselves", parse("known 644 ab"), parse("known 644 !"), []string{"known"}, "modified known"},
+	} {
+		var lines []string
+		for _, c := range compare(t, tt.upper, tt.lower, tt.had...) {
+			line := c.Line(c.Path)
+			if c.Refused != "" {
+				line += "!" + c.Refused
+			}
+			if c.Conflict != "" {
+				line += "?" + c.Conflict
+			}
+			lines = append(lines, line)
+		}
+		want := strings.Split(tt.want, "|")
+		if tt.want == "" {
+			want = nil
+		}
+		ok := len(lines) == len(want)
+		for i := range want {
+			said, why, _ := strings.Cut(want[i], "!")
+			said, conflict, _ := strings.Cut(said, "?")
+			ok = ok && strings.HasPrefix(lines[i], said) && strings.Contains(lines[i][len(said):], why) && strings.Contains(lines[i][len(said):], conflict) &&
+				(why+conflict == "") == (lines[i] == said)
+		}
+		if !ok {
+			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, lines, want)
+		}
+	}
+}
+
+func TestDigest(t *testing.T) {
+	t.Parallel()
+	one := compare(t, parse("a 644 x", "b -"), parse("b 644"))
+	if Digest(one) != Digest(slices.Clone(one)) || len(Digest(one)) != 16 {
+		t.Errorf("%q, %q", Digest(one), Digest(one))
+	}
+	for i, change := range []func([]Change){
+		func(c []Change) { c[0].New.CTime++ }, func(c []Change) { c[0].New.Mode = 0o755 }, func(c []Change) { c[0].Path = "c" },
+		func(c []Change) { c[0].Op = Modified }, func(c []Change) { c[1].Old.Ino++ },
+	} {
+		other := slices.Clone(one)
+		if change(other); Digest(other) == Digest(one) {
+			t.Errorf("change %d has the same digest", i)
+		}
+	}
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	plan := func(changes []Change, chosen func(Change) bool) (string, error) {
+		which := make([]bool, len(changes))
+		for i, c := range changes {
+			which[i] = chosen(c)
+		}
+		p, err := NewPlan(changes, which, false, func(at Place) (Node, error) { return Node{Kind: Directory, Mode: 0o755}, nil })
+		if err != nil {
+			return "", err
+		}
+		var b strings.Builder
+		side := []string{"upper", "host", "slot"}
+		for _, s := range p.Steps {
+			fmt.Fprintf(&b, "%s %s:%s %s:%s\n", s.Do, side[s.From.Side], s.From.Path, side[s.To.Side], s.To.Path)
+		}
+		return b.String(), nil
+	}
+	all := func(Change) bool { return true }
+	tree := compare(t, parse("n/", "n/a 644", "n/e/", "n/e/b 644"), parse())
+	for _, tt := range []struct {
+		name    string
+		changes []Change
+		chosen  func(Change) bool
+		want    string
+	}{
+		{"a new tree is one rename", tree, all, "move upper:n host:n\n"},
+		{"a part of it", tree, func(c Change) bool { return c.Path != "n/a" }, "move slot:0 host:n\nmove upper:n/e host:n/e\n"},
+		{"a file is exchanged", compare(t, parse("f 644 ab"), parse("f 644 b")), all, "move upper:f slot:0\nswap slot:0 host:f\n"},
+		{"a tree that goes is one rename", compare(t, parse("d -"), parse("d/", "d/f 644")), all, "move host:d slot:0\n"},
+		{"a part of it that goes", compare(t, parse("d -"), parse("d/", "d/f 644", "d/g 644")), func(c Change) bool { return c.Path != "d/g" }, "move host:d/f slot:0\n"},
+		{"git's objects first, its index last", compare(t, parse(".git/", ".git/HEAD 644 ab", ".git/index 644 ab", ".git/refs/", ".git/refs/x 644", ".git/objects/", ".git/objects/o 444", "w 644"),
+			parse(".git/", ".git/HEAD 644", ".git/index 644", ".git/refs/", ".git/objects/")), all,
+			"move upper:.git/objects/o host:.git/objects/o\nmove upper:w host:w\nmove upper:.git/refs/x host:.git/refs/x\nmove upper:.git/HEAD slot:0\nswap slot:0 host:.git/HEAD\nmove upper:.git/index slot:1\nswap slot:1 host:.git/index\n"},
+	} {
+		if got, err := plan(tt.changes, tt.chosen); err != nil || got != tt.want {
+			t.Errorf("%s: %v\ngot:\n%swant:\n%s", tt.name, err, got, tt.want)
+		}
+	}
+	if _, err := plan(compare(t, parse("d 644"), parse("d/", "d/f 644")), func(c Change) bool { return c.Path == "d" }); err == nil {
+		t.Error("a directory became a file, with what lies in it")
+	}
+}
