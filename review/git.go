@@ -1,6 +1,11 @@
 package review
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -40,4 +45,337 @@ func keepObjects(source string, changes []Change) []Change {
 		// info/ is no object, and made anew by git.
 		return c.Op == Deleted || c.Op == Modified && c.Old.Kind == c.New.Kind && !strings.Contains(inGit(path.Join(source, c.Path)), "objects/info/")
 	})
+}
+
+// A setting of git's configuration, where it lies in a file.
+type setting struct {
+	section  string // in lower case, with its subsection as it is: `branch "x"` is branch.x
+	name     string // in lower case
+	value    string
+	from, to int // the bytes of its lines
+}
+
+func (s *setting) key() string { return s.section + "." + s.name }
+
+// errConfig is the error for a configuration that is not understood.
+var errConfig = errors.New("a configuration of git's that is not understood")
+
+// parseConfig reads a file of git's configuration. What git might understand in another way is an error.
+func parseConfig(text string) (list []setting, err error) {
+	section := ""
+	for at := 0; at < len(text); {
+		begin := at
+		line, _, _ := strings.Cut(text[at:], "\n")
+		at += len(line) + 1
+		line = strings.TrimSpace(strings.TrimSuffix(line, "\r"))
+		if line == "" || line[0] == '#' || line[0] == ';' {
+			continue
+		}
+		if line[0] == '[' {
+			rest := ""
+			if section, rest, err = parseSection(line); err != nil {
+				return nil, err
+			}
+			if rest = strings.TrimSpace(rest); rest != "" && rest[0] != '#' && rest[0] != ';' {
+				return nil, errConfig // a setting on the line of its section
+			}
+			continue
+		}
+		name, _, _ := strings.Cut(line, "=")
+		name = strings.TrimSpace(name)
+		for i, c := range []byte(name) {
+			if letter := c|0x20 >= 'a' && c|0x20 <= 'z'; !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
+				return nil, errConfig
+			}
+		}
+		if section == "" || name == "" {
+			return nil, errConfig
+		}
+		one := setting{section: section, name: strings.ToLower(name), from: begin, value: "true"}
+		if i := strings.IndexByte(text[begin:begin+len(text[begin:min(at, len(text))])], '='); i >= 0 {
+			end := 0
+			if one.value, end, err = parseValue(text[begin+i+1:]); err != nil {
+				return nil, err
+			}
+			at = begin + i + 1 + end
+		}
+		one.to = min(at, len(text))
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+func parseSection(line string) (section, rest string, err error) {
+	i := strings.IndexAny(line, "]\" \t")
+	if i < 0 {
+		return "", "", errConfig
+	}
+	section = strings.ToLower(line[1:i])
+	for _, c := range []byte(section) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
+			return "", "", errConfig
+		}
+	}
+	if line[i] == ']' {
+		return section, line[i+1:], nil
+	}
+	quoted := strings.TrimLeft(line[i:], " \t")
+	if !strings.HasPrefix(quoted, `"`) || strings.Contains(section, ".") {
+		return "", "", errConfig
+	}
+	var b strings.Builder
+	for j := 1; j < len(quoted); j++ {
+		switch c := quoted[j]; c {
+		case '"':
+			if !strings.HasPrefix(quoted[j+1:], "]") {
+				return "", "", errConfig
+			}
+			return section + "." + b.String(), quoted[j+2:], nil
+		case '\\':
+			if j++; j == len(quoted) {
+				return "", "", errConfig
+			}
+			b.WriteByte(quoted[j])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", "", errConfig
+}
+
+// parseValue reads a value up to the end of its last line, and gives where the next one begins.
+func parseValue(text string) (value string, end int, err error) {
+	var b strings.Builder
+	quoted, kept := false, 0 // how much of b is no blank at its end
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\n':
+			if quoted {
+				return "", 0, errConfig
+			}
+			return b.String()[:kept], i + 1, nil
+		case c == '\r' && strings.HasPrefix(text[i:], "\r\n"):
+		case c == '"':
+			quoted = !quoted
+			kept = b.Len()
+		case c == '\\':
+			if i++; i == len(text) {
+				return "", 0, errConfig
+			}
+			escaped := strings.IndexByte("\nntb\"\\", text[i])
+			if escaped < 0 {
+				return "", 0, errConfig
+			}
+			if escaped > 0 {
+				b.WriteByte("\x00\n\t\b\"\\"[escaped])
+				kept = b.Len()
+			}
+		case !quoted && (c == '#' || c == ';'):
+			line, _, _ := strings.Cut(text[i:], "\n")
+			i += len(line) - 1
+		case !quoted && (c == ' ' || c == '\t'):
+			if b.Len() > 0 {
+				b.WriteByte(c)
+			}
+		default:
+			b.WriteByte(c)
+			kept = b.Len()
+		}
+	}
+	if quoted {
+		return "", 0, errConfig
+	}
+	return b.String()[:kept], len(text), nil
+}
+
+// mergeConfig gives the host's configuration with what of the review's runs nothing and leads
+// nowhere else, and the keys that are left out. The result is nil where there is nothing to take over.
+func mergeConfig(ours, theirs string) (merged []byte, left []string, err error) {
+	have, err := parseConfig(ours)
+	if err != nil {
+		return nil, nil, err
+	}
+	want, err := parseConfig(theirs)
+	if err != nil {
+		return nil, nil, err
+	}
+	values := func(list []setting, key string) (v []string) {
+		for i := range list {
+			if list[i].key() == key {
+				v = append(v, list[i].value)
+			}
+		}
+		return v
+	}
+	remotes := map[string]bool{".": true} // that the host has
+	for i := range have {
+		if name, ok := strings.CutPrefix(have[i].section, "remote."); ok {
+			remotes[name] = true
+		}
+	}
+	changed := map[string]bool{}
+	var added strings.Builder
+	for _, s := range slices.Concat(want, have) {
+		key := s.key()
+		v := values(want, key)
+		if _, done := changed[key]; done || slices.Equal(v, values(have, key)) {
+			continue
+		}
+		changed[key] = slices.ContainsFunc(v, func(v string) bool { return !harmless(s.section, s.name, v, remotes) }) || !harmless(s.section, s.name, "", remotes)
+		if changed[key] {
+			left = append(left, key)
+			continue
+		}
+		first, sub, has := strings.Cut(s.section, ".")
+		for i, one := range v {
+			if i == 0 {
+				if added.WriteString("[" + first); has {
+					added.WriteString(` "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(sub) + `"`)
+				}
+				added.WriteString("]\n")
+			}
+			added.WriteString("\t" + s.name + ` = "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\t", `\t`).Replace(one) + "\"\n")
+		}
+	}
+	slices.Sort(left)
+	if len(left) == len(changed) {
+		return nil, left, nil
+	}
+	var b strings.Builder
+	at := 0
+	for i := range have {
+		if refused, ok := changed[have[i].key()]; ok && !refused {
+			b.WriteString(ours[at:have[i].from])
+			at = have[i].to
+		}
+	}
+	b.WriteString(ours[at:])
+	if text := b.String(); text != "" && !strings.HasSuffix(text, "\n") {
+		b.WriteByte('\n')
+	}
+	b.WriteString(added.String())
+	return []byte(b.String()), left, nil
+}
+
+// harmless reports whether a setting may come from a review: it runs no program, and git speaks to nobody
+// else by it. The value "" asks for the key alone.
+func harmless(section, name, value string, remotes map[string]bool) bool {
+	if strings.ContainsAny(value, "\n\x00\b") || strings.ContainsAny(section, "\n\x00") {
+		return false
+	}
+	first, sub, _ := strings.Cut(section, ".")
+	word := !strings.ContainsFunc(value, func(r rune) bool { return r|0x20 < 'a' || r|0x20 > 'z' })
+	switch first + "." + name {
+	case "branch.remote":
+		// A remote can also be written as an address.
+		return sub != "" && (value == "" || remotes[value])
+	case "branch.merge":
+		return sub != "" && (value == "" || strings.HasPrefix(value, "refs/"))
+	case "branch.rebase":
+		return sub != "" && word
+	case "remote.fetch":
+		from, to, ok := strings.Cut(strings.TrimPrefix(value, "+"), ":")
+		return remotes[sub] && (value == "" || ok && strings.HasPrefix(from, "refs/") && strings.HasPrefix(to, "refs/"))
+	case "user.name", "user.email":
+		return sub == ""
+	case "pull.rebase", "pull.ff", "push.default", "push.autosetupremote":
+		return sub == "" && word
+	}
+	return false
+}
+
+// indexEntries gives what the index of a repository says of its files, without what it remembers of
+// their times: two that git status has written one after the other are equal.
+func indexEntries(b []byte) (string, bool) {
+	for _, hash := range [...]int{20, 32} {
+		if s, ok := readIndex(b, hash); ok {
+			return s, true
+		}
+	}
+	return "", false
+}
+
+func readIndex(b []byte, hash int) (string, bool) {
+	if len(b) < 12+hash || string(b[:4]) != "DIRC" {
+		return "", false
+	}
+	version, count := binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
+	if version < 2 || version > 4 {
+		return "", false
+	}
+	end := len(b) - hash // of the checksum
+	sum := sha256.New()
+	name := ""
+	at := 12
+	for range count {
+		begin := at
+		if at+40+hash+2 > end {
+			return "", false
+		}
+		sum.Write(b[at+24 : at+28])      // type and permissions
+		sum.Write(b[at+40 : at+40+hash]) // the object
+		at += 40 + hash
+		flags := binary.BigEndian.Uint16(b[at:])
+		sum.Write([]byte{byte(flags >> 12)})
+		at += 2
+		if flags&0x4000 != 0 {
+			if version < 3 || at+2 > end {
+				return "", false
+			}
+			sum.Write(b[at : at+2])
+			at += 2
+		}
+		if version == 4 {
+			strip, n := varint(b[at:end])
+			if n == 0 || strip > len(name) {
+				return "", false
+			}
+			at += n
+			name = name[:len(name)-strip]
+		} else {
+			name = ""
+		}
+		i := bytes.IndexByte(b[at:end], 0)
+		if i < 0 {
+			return "", false
+		}
+		name += string(b[at : at+i])
+		if at += i + 1; version < 4 {
+			at = begin + (at-1-begin)/8*8 + 8
+		}
+		fmt.Fprintf(sum, "%d %s", len(name), name)
+	}
+	for at < end {
+		if at+8 > end {
+			return "", false
+		}
+		// "link" says that entries lie in another file.
+		size := int(binary.BigEndian.Uint32(b[at+4:]))
+		if string(b[at:at+4]) == "link" || size > end-at-8 {
+			return "", false
+		}
+		at += 8 + size
+	}
+	return string(sum.Sum(nil)), at == end
+}
+
+// varint reads a number as git's index has them.
+func varint(b []byte) (v, n int) {
+	for n < len(b) && n < 4 {
+		c := b[n]
+		if n++; n > 1 {
+			v++
+		}
+		v = v<<7 | int(c&0x7f)
+		if c&0x80 == 0 {
+			return v, n
+		}
+	}
+	return 0, 0
+}
+
+// isIndex reports whether a path is the index of a repository.
+func isIndex(full string) bool {
+	in := inGit(full)
+	return path.Base(full) == "index" && in != "" && !strings.Contains("/"+in, "/refs/") && !strings.Contains("/"+in, "/logs/") && !objects(full)
 }

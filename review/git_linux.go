@@ -1,7 +1,136 @@
 package review
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxGitFile is the size of the largest configuration or index that is looked into.
+const maxGitFile = 256 << 20
+
+// indexPrefix begins the names of the indexes of git's as they were when the review began.
+const indexPrefix = "index-"
+
+func indexCopy(layer int, p string) string {
+	sum := sha256.Sum256([]byte(p))
+	return fmt.Sprintf("%s%d-%s", indexPrefix, layer, hex.EncodeToString(sum[:8]))
+}
+
 // ofGit settles what git's own files become.
 func (r *Review) ofGit(layer int, changes []Change, configurations []string) ([]Change, error) {
 	source := string(r.rec.Layers[layer].Source)
-	return keepObjects(source, changes), nil
+	changes = keepObjects(source, changes)
+	kept := changes[:0]
+	for _, c := range changes {
+		full := path.Join(source, c.Path)
+		var err error
+		keep := true
+		switch {
+		case slices.Contains(configurations, full):
+			err = r.mergeConfiguration(layer, &c)
+		case c.Op != Deleted && c.Old.Kind == File && c.New.Kind == File && isIndex(full):
+			keep, err = r.mergeIndex(layer, &c)
+		case c.Op == Added && path.Base(c.Path) == ".git":
+			c.Note = "a repository: git outside of a sandbox acts on its hooks and its configuration"
+		}
+		if err != nil {
+			return nil, err
+		}
+		if keep {
+			kept = append(kept, c)
+		}
+	}
+	return kept, nil
+}
+
+// mergeConfiguration makes of both sides what is applied.
+func (r *Review) mergeConfiguration(layer int, c *Change) error {
+	if c.Old.Kind != File || c.New.Kind != File {
+		c.Refused = "git's configuration is removed, or no file any more"
+		return nil
+	}
+	p := r.trees[layer]
+	ours, err := p.lower.read(c.Path)
+	theirs, otherErr := p.upper.read(c.Path)
+	if err = errors.Join(err, otherErr); err != nil {
+		return err
+	}
+	merged, left, err := mergeConfig(string(ours), string(theirs))
+	if errors.Is(err, errConfig) {
+		c.Refused = err.Error()
+		return nil
+	}
+	c.Merge, c.Content, c.New.Mode = true, merged, c.Old.Mode
+	if merged != nil {
+		c.New.Size = int64(len(merged))
+	}
+	if len(left) > 0 {
+		c.Note = "not taken over: " + strings.Join(left, ", ")
+	}
+	return nil
+}
+
+// mergeIndex reports whether the review's index says something else than the workspace's did, and takes
+// back a conflict where only times were written there since.
+func (r *Review) mergeIndex(layer int, c *Change) (bool, error) {
+	p := r.trees[layer]
+	then, err := os.ReadFile(filepath.Join(r.dir, indexCopy(layer, c.Path)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	} else if err != nil {
+		return false, err
+	}
+	ours, err := p.lower.read(c.Path)
+	theirs, otherErr := p.upper.read(c.Path)
+	if err = errors.Join(err, otherErr); err != nil {
+		return false, err
+	}
+	was, ok := indexEntries(then)
+	now, ok1 := indexEntries(ours)
+	wanted, ok2 := indexEntries(theirs)
+	if !ok || !ok1 || !ok2 {
+		return true, nil
+	}
+	if now == was {
+		c.Conflict = ""
+	}
+	return wanted != was && wanted != now, nil
+}
+
+// read gives the contents of a file that is not too large to be looked into.
+func (t *tree) read(p string) ([]byte, error) {
+	f, err := t.file(p)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxGitFile+1))
+	if err == nil && len(b) > maxGitFile {
+		err = t.error("read", p, errors.New("too large"))
+	}
+	return b, err
+}
+
+// copyIndex keeps an index of git's as it is, in a review's directory.
+func (t *tree) copyIndex(dir string, layer int, p string) error {
+	from, err := t.file(p)
+	if err != nil {
+		return nil // gone again, or not readable: then it is a file like any other
+	}
+	defer from.Close()
+	to, err := os.OpenFile(filepath.Join(dir, indexCopy(layer, p)), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	return errors.Join(err, to.Close())
 }

@@ -211,7 +211,7 @@ func (u *Use) Add(ctx context.Context, source, upper, lock string) error {
 	}
 	relative := func(p string) name { return name(strings.TrimPrefix(p, u.Dir+"/")) }
 	one := layerRecord{Source: name(source), Upper: relative(upper), Lock: relative(lock)}
-	if err := writeNames(ctx, filepath.Join(u.Dir, fmt.Sprint(namesPrefix, len(rec.Layers))), source); err != nil {
+	if err := writeNames(ctx, u.Dir, len(rec.Layers), source); err != nil {
 		return err
 	}
 	if one.Begun, err = tick(ctx, u.Dir); err != nil {
@@ -249,8 +249,9 @@ func tick(ctx context.Context, dir string) (int64, error) {
 	return begun, err
 }
 
-// writeNames lists all that lies in a directory, but for what is git's objects.
-func writeNames(ctx context.Context, file, source string) error {
+// writeNames lists all that lies in a directory, and keeps the indexes of git's.
+func writeNames(ctx context.Context, at string, layer int, source string) error {
+	file := filepath.Join(at, fmt.Sprint(namesPrefix, layer))
 	t, err := openTree(source, false)
 	if err != nil {
 		return err
@@ -279,6 +280,10 @@ func writeNames(ctx context.Context, file, source string) error {
 			w.WriteByte(0)
 			if e.IsDir() {
 				if err := walk(p); err != nil {
+					return err
+				}
+			} else if e.Name() == "index" && isIndex(filepath.Join(source, p)) {
+				if err := t.copyIndex(at, layer, p); err != nil {
 					return err
 				}
 			}
