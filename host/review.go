@@ -18,6 +18,7 @@ import (
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/review"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -226,8 +227,13 @@ func (r *Review) prove(ctx context.Context) error {
 	}
 	spec := shared.Spec{Sandbox: t.name, Session: shared.Session{ID: reviewID(r.Dir()), Dir: r.Dir()}}
 	for _, source := range r.Sources() {
+		// One that lies in another is shown in what the other does not show.
+		if dir := path.Dir(source); paths.InsideAny(r.Sources(), dir) && !slices.ContainsFunc(spec.Table, func(e shared.Entry) bool { return e.Path == dir }) {
+			spec.Table = append(spec.Table, shared.Entry{Path: dir, Source: dir, Access: shared.ReadOnly, Why: "review"})
+		}
 		spec.Table = append(spec.Table, shared.Entry{Path: source, Source: source, Access: shared.Overlay, Why: "review"})
 	}
+	slices.SortFunc(spec.Table, func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
 	sandbox, err := engine.Open(ctx, spec)
 	if err != nil {
 		return fmt.Errorf("review %q: %w", r.Name, engine.Lost(err))
@@ -267,10 +273,13 @@ func denied(table []shared.Entry) func(p string) string {
 	hostPath := view.HostPaths(table)
 	why := map[string]string{}
 	for i := range table {
-		if e := &table[i]; e.Access == shared.Hidden || e.Access == shared.ReadOnly {
-			if at := hostPath(e); at != "" {
-				why[at] = e.Why
-			}
+		e := &table[i]
+		switch at := hostPath(e); {
+		case at == "":
+		case e.Access == shared.Hidden || e.Access == shared.ReadOnly:
+			why[at] = e.Why
+		case why[at] == "":
+			why[at] = "" // what lies in something protected, and is not
 		}
 	}
 	return func(p string) string {

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,8 @@ type appliedPath struct {
 	CTime int64  `json:"c,omitempty"` // as the apply has left it
 	Ino   uint64 `json:"i,omitempty"`
 	New   bool   `json:"n,omitempty"` // nothing was there
+	// Index is what an index of git's says; one that git status has written since says the same.
+	Index []byte `json:"x,omitempty"`
 }
 
 // Changes compares the review with the workspace.
@@ -288,6 +291,11 @@ func (r *Review) look(out *Outcome) ([]appliedPath, error) {
 			return nil, err
 		}
 		one.CTime, one.Ino = n.CTime, n.Ino
+		if one.Kind == File && isIndex(path.Join(t.path, c.Path)) {
+			if one.Index, err = t.index(c.Path); err != nil {
+				return nil, err
+			}
+		}
 		applied = append(applied, one)
 	}
 	return applied, nil
@@ -760,7 +768,7 @@ func (s *Shelf) Undo(ctx context.Context) (string, []string, error) {
 		return last.Name, nil, err
 	}
 	defer func() { hostpath.Unlock(int(lock.Fd())); lock.Close() }()
-	changed, err := r.changedSince()
+	changed, j, err := r.changedSince()
 	if err != nil || len(changed) > 0 {
 		return last.Name, changed, errors.Join(err, fmt.Errorf("%w: the workspace was changed since", ErrUndo))
 	}
@@ -768,6 +776,9 @@ func (s *Shelf) Undo(ctx context.Context) (string, []string, error) {
 		if _, err := os.Lstat(filepath.Join(s.dir, last.Name)); err == nil {
 			return last.Name, nil, fmt.Errorf("%w: there is another review %q by now", ErrUndo, last.Name)
 		}
+	}
+	if err := writeJSON(r.dir, appliedFile, j); err != nil {
+		return last.Name, nil, err
 	}
 	if err := os.Rename(filepath.Join(r.dir, appliedFile), filepath.Join(r.dir, journalFile)); err != nil {
 		return last.Name, nil, err
@@ -783,14 +794,15 @@ func (s *Shelf) Undo(ctx context.Context) (string, []string, error) {
 	return last.Name, told[1:], err
 }
 
-// changedSince lists what is not any more as the last apply has left it.
-func (r *Review) changedSince() (list []string, err error) {
-	var j journal
-	if err := readJSON(filepath.Join(r.dir, appliedFile), &j); err != nil {
-		return nil, err
+// changedSince lists what is not any more as the last apply has left it, and gives the apply's journal
+// for what there is now.
+func (r *Review) changedSince() (list []string, j *journal, err error) {
+	j = &journal{}
+	if err := readJSON(filepath.Join(r.dir, appliedFile), j); err != nil {
+		return nil, nil, err
 	}
 	if err := r.openTrees(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ours := map[Place]bool{}
 	for _, one := range j.Applied {
@@ -800,22 +812,37 @@ func (r *Review) changedSince() (list []string, err error) {
 		t := r.trees[one.Layer].lower
 		n, err := t.Look(string(one.Path))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		switch {
 		case one.Kind == Directory && one.New && n.Kind == Directory:
 			names, err := t.Names(string(one.Path))
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			for _, entry := range names {
 				if at := path.Join(string(one.Path), entry); !ours[Place{Host, one.Layer, name(at)}] {
 					list = append(list, r.shown(one.Layer, at))
 				}
 			}
-		case n.Kind != one.Kind, n.Kind != Absent && n.Kind != Directory && (n.CTime != one.CTime || n.Ino != one.Ino):
+		case n.Kind == one.Kind && (n.Kind == Absent || n.Kind == Directory || n.CTime == one.CTime && n.Ino == one.Ino):
+		case n.Kind == File && one.Index != nil:
+			now, err := t.index(string(one.Path))
+			if err != nil {
+				return nil, nil, err
+			}
+			if !bytes.Equal(now, one.Index) {
+				list = append(list, r.shown(one.Layer, string(one.Path)))
+				continue
+			}
+			for i := range j.Steps { // what it has written takes the place of what was applied
+				if s := &j.Steps[i]; s.Ino == one.Ino {
+					s.Ino = n.Ino
+				}
+			}
+		default:
 			list = append(list, r.shown(one.Layer, string(one.Path)))
 		}
 	}
-	return list, nil
+	return list, j, nil
 }

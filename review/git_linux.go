@@ -120,6 +120,18 @@ func (t *tree) read(p string) ([]byte, error) {
 	return b, err
 }
 
+// index gives what an index says; nil where that is not understood.
+func (t *tree) index(p string) ([]byte, error) {
+	b, err := t.read(p)
+	if err != nil {
+		return nil, err
+	}
+	if entries, ok := indexEntries(b); ok {
+		return []byte(entries), nil
+	}
+	return nil, nil
+}
+
 // copyIndex keeps an index of git's as it is, in a review's directory.
 func (t *tree) copyIndex(dir string, layer int, p string) error {
 	from, err := t.file(p)

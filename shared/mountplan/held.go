@@ -2,6 +2,7 @@ package mountplan
 
 import (
 	"fmt"
+	"path"
 
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
@@ -45,6 +46,10 @@ func Overlap(spec *shared.Spec) map[string]string {
 		}
 		if dir := spec.Session.Dir; dir != "" && (paths.Inside(m.Source, dir) || paths.Inside(dir, m.Source)) {
 			refused[m.Source] = "the session's own directory and it lie in one another"
+		}
+		cover, _ := shared.Cover(spec.Table, path.Dir(m.Path))
+		if cover != nil && cover.Access == shared.ReadOnly {
+			continue // the outer one does not show there: nothing is written to both
 		}
 		for _, other := range spec.Table {
 			if other.Access == shared.Overlay && other.Source != m.Source && paths.Inside(other.Source, m.Source) {
