@@ -136,7 +136,7 @@ func Digest(changes []Change) string {
 			fmt.Fprintf(sum, "of %d %d\n", c.Old.Kind, c.Old.Ino)
 		}
 	}
-	return hex.EncodeToString(sum.Sum(nil))[:16]
+	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
 // A Tree is one layer. Paths are relative to it; "." is the layer itself.

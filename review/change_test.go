@@ -134,7 +134,7 @@ func TestChanges(t *testing.T) {
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	one := compare(t, parse("a 644 x", "b -"), parse("b 644"))
-	if Digest(one) != Digest(slices.Clone(one)) || len(Digest(one)) != 16 {
+	if Digest(one) != Digest(slices.Clone(one)) || len(Digest(one)) != 32 {
 		t.Errorf("%q, %q", Digest(one), Digest(one))
 	}
 	for i, change := range []func([]Change){
