@@ -137,7 +137,7 @@ func attributeOf(why string) string {
 // workspace is the entry that shows the workspace's root; nil where none does.
 func (f *Failure) workspace() *shared.Entry {
 	for i := range f.Spec.Table {
-		if f.Spec.Table[i].Why == "workspace" {
+		if why := f.Spec.Table[i].Why; why == "workspace" || why == view.OriginReview {
 			return &f.Spec.Table[i]
 		}
 	}

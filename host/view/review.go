@@ -9,6 +9,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
+// OriginReview is the origin of what a review keeps the writes to.
+const OriginReview = "review"
+
 // Reviewed turns what commands can write of the workspace, and of the git directories that
 // belong to it, into overlays: what is protected and hidden stays so. It refuses, by its
 // attribute, what would be written past them.
@@ -43,7 +46,7 @@ func (v *View) Reviewed(table []shared.Entry) (_ []shared.Entry, merged []string
 			if in, host := cover(path.Dir(e.Path)); in != nil && v.reviewable(in) && path.Join(host, path.Base(e.Path)) == e.Source {
 				continue
 			}
-			e.Access, e.Degradable, e.Why = shared.Overlay, false, "review"
+			e.Access, e.Degradable, e.Why = shared.Overlay, false, OriginReview
 		case v.isConfiguration(&e):
 			if in, _ := cover(path.Dir(e.Path)); in != nil && v.reviewable(in) {
 				merged = append(merged, e.Source)
