@@ -121,7 +121,7 @@ func (g *Gate) serveProxy(c *conn) {
 	text, _ := egress.Canonical(asked.host)
 	ports := g.config.Rules.Ports(text)
 	if len(ports) == 0 {
-		refuse(forbidden, "no rule allows it")
+		refuse(forbidden, egress.ReasonUnlisted)
 		return
 	}
 	c.decision.Name = text
