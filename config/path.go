@@ -1,6 +1,7 @@
 package config
 
 import (
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,11 +10,11 @@ import (
 // bindPath is a hostPath but that ~ stays: it is the home of the user that
 // commands run as, whom the host knows.
 func (d *decoder) bindPath(it item) (string, bool) {
-	path, ok := d.hostPath(it)
+	host, ok := d.hostPath(it)
 	if s, text := d.text(it); ok && text && (s == "~" || strings.HasPrefix(s, "~/")) {
-		return filepath.Clean(s), true
+		return path.Clean(s), true
 	}
-	return path, ok
+	return host, ok
 }
 
 // hostPath makes a path of the host absolute: ~ is the home directory, and a
@@ -38,6 +39,8 @@ func (d *decoder) hostPath(it item) (string, bool) {
 		d.invalid(it, "%s: only ~ and ~/... are expanded, for your own home directory; write the path out", it.show(s))
 	case strings.HasPrefix(first, "$"):
 		d.invalid(it, "%s: shell variables are not expanded; write ~, ${home} or ${env.NAME}", it.show(s))
+	case path.IsAbs(s): // on Windows, too, where it is another system's
+		return path.Clean(s), true
 	case filepath.IsAbs(s):
 		return filepath.Clean(s), true
 	case !filepath.IsAbs(d.dir):
@@ -61,10 +64,10 @@ func (d *decoder) insidePath(it item) (string, bool) {
 		d.invalid(it, "%s is not an absolute path; inside the sandbox there is nothing that it could be relative to", it.show(s))
 	case hasParent(s):
 		d.invalid(it, `%s has a ".." in it; write the path out`, it.show(s))
-	case filepath.Clean(s) == "/":
+	case path.Clean(s) == "/":
 		d.invalid(it, "the root directory inside cannot be replaced; name a directory below it")
 	default:
-		return filepath.Clean(s), true
+		return path.Clean(s), true
 	}
 	return "", false
 }

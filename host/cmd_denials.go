@@ -1,3 +1,5 @@
+//go:build unix
+
 package host
 
 import (
@@ -15,9 +17,6 @@ import (
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
-
-// Denial is something that a sandbox kept from its command.
-type Denial = denial.Denial
 
 // deniedBy is what an engine's event of a violation says.
 func deniedBy(e *shared.Event) Denial {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package host
 
 import (
@@ -6,16 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host/stdio"
 )
-
-// ErrWaitDelay says that a command ended and its output was still held open
-// when Cmd.WaitDelay had passed. It is the one of os/exec, so that code which
-// looks for that finds it.
-var ErrWaitDelay = exec.ErrWaitDelay
 
 // Output runs the command and returns what it wrote to its standard output. An
 // *ExitError then has what it wrote to its standard error, if Stderr was nil.

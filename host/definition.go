@@ -1,6 +1,10 @@
 package host
 
-import "github.com/sbxhost/sbxhost/host/view"
+import (
+	"github.com/sbxhost/sbxhost/host/session"
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/review"
+)
 
 // What a definition consists of; see package view, which makes its table.
 type (
@@ -78,3 +82,28 @@ type WorkspaceOptions struct {
 	// GIT_COMMITTER_EMAIL. It is looked up once, when a command first needs it.
 	Env map[string]string
 }
+
+// SessionOptions say what commands share.
+type SessionOptions = session.Options
+
+// SessionInfo describes a named session that there is.
+type SessionInfo = session.Info
+
+// Errors of reviews, which are wrapped: one that a command uses, one that has changed since it was
+// looked at, an apply that something stood in the way of, and nothing to undo.
+var (
+	ErrReviewInUse   = review.ErrInUse
+	ErrReviewChanged = review.ErrChanged
+	ErrReviewBlocked = review.ErrBlocked
+	ErrReviewUndo    = review.ErrUndo
+)
+
+// What a review consists of; see package review.
+type (
+	ReviewInfo    = review.Info
+	ReviewChange  = review.Change
+	ReviewNode    = review.Node
+	ReviewSet     = review.Set
+	ReviewChoice  = review.Choice
+	ReviewOutcome = review.Outcome
+)

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"os/exec"
 
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/hostpath"
@@ -36,6 +37,11 @@ var (
 	ErrSessionFull      = sessiondir.ErrFull
 	ErrUnsafeCache      = hostpath.ErrNotPrivate
 )
+
+// ErrWaitDelay says that a command ended and its output was still held open
+// when Cmd.WaitDelay had passed. It is the one of os/exec, so that code which
+// looks for that finds it.
+var ErrWaitDelay = exec.ErrWaitDelay
 
 // ExitError says that a command ran and did not succeed. The sandbox itself
 // did what it should.

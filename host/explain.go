@@ -1,3 +1,5 @@
+//go:build unix
+
 package host
 
 import (
@@ -13,35 +15,8 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/policy"
-	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
 )
-
-// Explanation says what running a command would do and why.
-type Explanation struct {
-	Sandbox  string
-	Engine   string
-	Source   string // where the engine came from
-	Decision string // "sandboxed", "unsandboxed", or "denied" with Asks
-	Rule     string
-	Reason   string // why, for people
-	// Asks says that the command would have to be approved first; all else is
-	// then of the run that an approval would allow.
-	Asks bool
-	// Exposed says what an unsandboxed command has that the definition would not
-	// give it, and Sensitive which files of the workspace look as if they held
-	// secrets.
-	Exposed   []string
-	Sensitive []string
-	Session   SessionReport
-	Spec      shared.Spec
-	Command   shared.Command // its Env has the values; show Env instead
-	Env       []EnvVar
-	Plan      shared.Plan
-}
-
-// EnvVar says where a variable of a command's environment comes from.
-type EnvVar = env.Var
 
 // Explain says exactly what Start would do, and runs nothing but the engine.
 func (c *Cmd) Explain() (*Explanation, error) {

@@ -9,6 +9,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
+// releaseTime bounds how long Close waits for what a start that hangs, or another
+// process, keeps locked. What it leaves behind for that, the next run removes.
+const releaseTime = 2 * time.Second
+
 // logGate ends the use of a caller's Logger. An engine that dies, and what reads the end of its
 // log, can have something to say after Close has returned: to a logger that is gone by then.
 type logGate struct {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/host/denial"
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -60,6 +61,9 @@ type SessionReport struct {
 	Name string // empty for the Host's own
 	Dir  string // of the host; empty where nothing is shared
 }
+
+// Denial is something that a sandbox kept from its command.
+type Denial = denial.Denial
 
 // LimitReport says how a limit was held.
 type LimitReport struct {

@@ -1,8 +1,9 @@
+//go:build unix
+
 package host
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,7 +12,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,27 +22,6 @@ import (
 	"github.com/sbxhost/sbxhost/review"
 	"github.com/sbxhost/sbxhost/shared"
 )
-
-// Errors of reviews, which are wrapped: one that a command uses, one that has changed since it was
-// looked at, an apply that something stood in the way of, and nothing to undo.
-var (
-	ErrReviewInUse   = review.ErrInUse
-	ErrReviewChanged = review.ErrChanged
-	ErrReviewBlocked = review.ErrBlocked
-	ErrReviewUndo    = review.ErrUndo
-)
-
-// What a review consists of; see package review.
-type (
-	ReviewInfo    = review.Info
-	ReviewChange  = review.Change
-	ReviewNode    = review.Node
-	ReviewSet     = review.Set
-	ReviewChoice  = review.Choice
-	ReviewOutcome = review.Outcome
-)
-
-func newReviewName() string { return "r" + strings.ToLower(rand.Text()[:8]) }
 
 // reviewID is the session of a review's commands, in whatever process.
 func reviewID(dir string) string {

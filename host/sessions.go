@@ -1,3 +1,5 @@
+//go:build unix
+
 package host
 
 import (
@@ -7,12 +9,6 @@ import (
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/shared"
 )
-
-// SessionOptions say what commands share.
-type SessionOptions = session.Options
-
-// SessionInfo describes a named session that there is.
-type SessionInfo = session.Info
 
 // Sessions lists the named sessions of this user, by name. For root these are
 // also those that root has made for the owners of workspaces. The environment is

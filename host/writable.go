@@ -1,3 +1,5 @@
+//go:build unix
+
 package host
 
 import (
@@ -41,6 +43,12 @@ func (h *Host) commandsWrite(list []string) (p, dir string) {
 		}
 	}
 	return "", ""
+}
+
+// writableDir is the directory with p that commands can write to, or "".
+func (h *Host) writableDir(p string) string {
+	_, dir := h.commandsWrite([]string{p})
+	return dir
 }
 
 // writableRoots are the roots of the workspace that commands can write to. With
@@ -98,7 +106,7 @@ func (h *Host) writableBinds() (dirs []string) {
 func WritableDirs(o Options) (dirs []string) {
 	o.EnginesOnly = true
 	caller := callerOf(&o)
-	h := &Host{options: o, caller: caller, machine: onlyCaller(caller)}
+	h := &Host{options: o, caller: caller, running: running{machine: onlyCaller(caller)}}
 	for _, r := range h.writableRoots() {
 		dirs = append(dirs, r.Path)
 		if o.Workspace.Root == "" && r.Field == "root" {

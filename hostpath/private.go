@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 )
 
 // ErrNotPrivate: others own a directory or can write to it, so that they can swap what
@@ -21,9 +20,11 @@ func CheckPrivate(dir string) error {
 	if err != nil {
 		return err
 	}
-	switch uid := info.Sys().(*syscall.Stat_t).Uid; {
+	switch uid, _, known := ownerOf(info); {
 	case !info.IsDir():
 		return fmt.Errorf("%q is not a directory: %w", dir, ErrNotPrivate)
+	case !known:
+		return fmt.Errorf("%q has an owner whom this system does not tell: %w", dir, ErrNotPrivate)
 	case int(uid) != os.Geteuid():
 		return fmt.Errorf("%q belongs to uid %d and this process is uid %d: %w", dir, uid, os.Geteuid(), ErrNotPrivate)
 	case info.Mode().Perm()&0o022 != 0:
@@ -52,7 +53,7 @@ func MakePrivate(dir string, mode fs.FileMode) error {
 		if err != nil {
 			return err
 		}
-		if uid := info.Sys().(*syscall.Stat_t).Uid; len(missing) > 0 && uid != 0 && int(uid) != os.Geteuid() {
+		if uid, _, known := ownerOf(info); len(missing) > 0 && (!known || uid != 0 && int(uid) != os.Geteuid()) {
 			return fmt.Errorf("%q would lie in a directory of uid %d and this process is uid %d: %w", dir, uid, os.Geteuid(), ErrNotPrivate)
 		}
 		break

@@ -115,11 +115,11 @@ func CheckExecutable(path string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
 		return refuse("is not a regular file")
 	}
-	if info.Mode().Perm()&0o111 == 0 {
-		return refuse("is not executable: chmod 0755 it")
-	}
 	if err := CheckFile(path, info); err != nil {
 		return err
+	}
+	if info.Mode().Perm()&0o111 == 0 {
+		return refuse("is not executable: chmod 0755 it")
 	}
 	dir, err := os.Stat(filepath.Dir(path))
 	if err != nil {
@@ -134,11 +134,11 @@ func CheckExecutable(path string, info fs.FileInfo) error {
 // CheckFile refuses a file that somebody other than root and the user could have
 // written. info is that of the file.
 func CheckFile(path string, info fs.FileInfo) error {
+	if err := checkOwner(path, info, "belongs to another user: chown it to root or to yourself"); err != nil {
+		return err
+	}
 	if writableByOthers(path, info) {
 		return errors.New(strconv.Quote(path) + " is writable by its group or by others: chmod go-w it")
-	}
-	if !ownerTrusted(info) {
-		return errors.New(strconv.Quote(path) + " belongs to another user: chown it to root or to yourself")
 	}
 	return nil
 }
@@ -146,10 +146,10 @@ func CheckFile(path string, info fs.FileInfo) error {
 // checkDirectory refuses a directory in which somebody other than root and the
 // user could replace what lies in it or below.
 func checkDirectory(path string, info fs.FileInfo) error {
-	switch {
-	case !ownerTrusted(info):
-		return errors.New(strconv.Quote(path) + " belongs to another user, who can replace what lies in it: chown it to root or to yourself, or install elsewhere")
-	case writableByOthers(path, info) && info.Mode()&fs.ModeSticky == 0:
+	if err := checkOwner(path, info, "belongs to another user, who can replace what lies in it: chown it to root or to yourself, or install elsewhere"); err != nil {
+		return err
+	}
+	if writableByOthers(path, info) && info.Mode()&fs.ModeSticky == 0 {
 		return errors.New(strconv.Quote(path) + " is writable by its group or by others, who can replace what lies in it: chmod go-w it")
 	}
 	return nil
@@ -159,10 +159,19 @@ func checkDirectory(path string, info fs.FileInfo) error {
 // symlink, which its owner can lead elsewhere, or a socket. info is that of the
 // link itself.
 func CheckOwner(path string, info fs.FileInfo) error {
-	if !ownerTrusted(info) {
-		return errors.New(strconv.Quote(path) + " belongs to another user, who decides what it is")
+	return checkOwner(path, info, "belongs to another user, who decides what it is")
+}
+
+// checkOwner refuses what belongs to somebody other than root and the user, and what
+// may: a system that does not tell the owner vouches for none.
+func checkOwner(path string, info fs.FileInfo, refusal string) error {
+	uid, _, known := ownerOf(info)
+	if !known {
+		refusal = "has an owner whom this system does not tell, and is not trusted"
+	} else if trustedOwner(uid) {
+		return nil
 	}
-	return nil
+	return errors.New(strconv.Quote(path) + " " + refusal)
 }
 
 // writableByOthers allows for a group that is the owner's alone: where users
@@ -173,13 +182,8 @@ func writableByOthers(path string, info fs.FileInfo) bool {
 	if perm&0o002 != 0 {
 		return true
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return perm&0o020 != 0 && ok && (st.Gid != 0 && st.Gid != st.Uid || hasACL(path))
-}
-
-func ownerTrusted(info fs.FileInfo) bool {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return !ok || trustedOwner(st.Uid)
+	uid, gid, _ := ownerOf(info)
+	return perm&0o020 != 0 && (gid != 0 && gid != uid || hasACL(path))
 }
 
 // trustedOwner accepts root, the user, and who owns the root directory: the
@@ -192,6 +196,6 @@ func trustedOwner(uid uint32) bool {
 	if err != nil {
 		return false
 	}
-	root, ok := top.Sys().(*syscall.Stat_t)
-	return ok && root.Uid == uid
+	root, _, known := ownerOf(top)
+	return known && root == uid
 }

@@ -24,7 +24,10 @@
 // The package needs flock and the *at system calls, that is, Linux or macOS.
 package sessiondir
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Errors that callers tell apart with errors.Is. See also hostpath.ErrNotPrivate.
 var (
@@ -39,3 +42,13 @@ var (
 	// ErrClosed: the Dir was used after Close.
 	ErrClosed = errors.New("session is closed")
 )
+
+// Info describes a named session's session directory.
+type Info struct {
+	Name      string
+	Dir       string
+	Workspace string // the root it belongs to; "" if that was never recorded
+	LastUsed  time.Time
+	InUse     bool  // some process owned it when it was looked at
+	Users     []int // those processes, as far as the system tells
+}

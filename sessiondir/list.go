@@ -1,3 +1,5 @@
+//go:build unix
+
 package sessiondir
 
 import (
@@ -11,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -93,16 +94,6 @@ func readSmall(path string) (string, error) {
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, unix.PathMax))
 	return string(text), err
-}
-
-// Info describes a named session's session directory.
-type Info struct {
-	Name      string
-	Dir       string
-	Workspace string // the root it belongs to; "" if that was never recorded
-	LastUsed  time.Time
-	InUse     bool  // some process owned it when it was looked at
-	Users     []int // those processes, as far as the system tells
 }
 
 // List lists the named sessions below base, by name.

@@ -265,9 +265,9 @@ func (r rule) allows(name, imported string) error {
 	return errors.New("its rule allows of other modules only " + strings.Join(r.others, ", "))
 }
 
-func list(t *testing.T, goos, pattern string) []listed {
+func list(t *testing.T, goos string, patterns ...string) []listed {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", pattern)
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Deps"}, patterns...)...)
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
 	cmd.Stderr = os.Stderr

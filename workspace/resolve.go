@@ -1,3 +1,5 @@
+//go:build unix
+
 package workspace
 
 import (
@@ -114,10 +116,4 @@ func (w *Workspace) contained(path, resolved string) (root, error) {
 		return r, fmt.Errorf("path %q: resolves to %q, which is %w; use a path below %q or declare a root for it", path, resolved, ErrOutside, w.project.path)
 	}
 	return r, nil
-}
-
-// Sensitive reports whether a file of this name is taken to hold secrets: .env
-// and anything that begins with ".env.".
-func Sensitive(name string) bool {
-	return foldName(name) == ".env" || strings.HasPrefix(foldName(name), ".env.")
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package workspace
 
 import (
@@ -244,14 +246,6 @@ func (w *Workspace) Home() string { return w.home }
 
 // TempAlias returns the resolved host directory that is /tmp inside, or "".
 func (w *Workspace) TempAlias() string { return w.alias }
-
-// RootDir describes one root of a workspace.
-type RootDir struct {
-	Field    string // where it was declared: root, readable[N], writable[N], temp_alias
-	Declared string // absolute, with the caller's symlinks
-	Path     string // resolved
-	Writable bool
-}
 
 // Roots returns every root, the project root first.
 func (w *Workspace) Roots() []RootDir {

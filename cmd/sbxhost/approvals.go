@@ -22,7 +22,7 @@ import (
 func (a *app) completePolicy(o *host.Options) (err error) {
 	o.Approver = a.approve
 	if approvals.Dir(a.getenv) != "" {
-		if o.Approvals.Store, err = a.store(); err != nil {
+		if o.Approvals.Store, err = a.store(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 	}

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -5,20 +7,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
 )
-
-// errNoTerminal says that there is nobody to ask.
-var errNoTerminal = errors.New("there is no terminal to ask on")
 
 // errNoAnswer says that the question went unanswered: the terminal was closed,
 // or a signal came.
@@ -212,4 +214,25 @@ func readAnswer(ctx context.Context, tty *os.File) (string, error) {
 			return "", fmt.Errorf("%w: it was no answer", errNoAnswer)
 		}
 	}
+}
+
+// showChange shows what is different from the text that was trusted, with a
+// refusal. Of a symlink it shows nothing, and reads the file anew for that: a
+// command can lead one to any file, and would read in our output what it cannot
+// open itself.
+func (a *app) showChange(path, before string) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	text, err := io.ReadAll(io.LimitReader(file, config.MaxSize))
+	if err != nil {
+		return
+	}
+	a.say("the difference:")
+	fmt.Fprint(a.stderr, cutRows(unifiedDiff(before, string(text)), maxChangeLines))
 }

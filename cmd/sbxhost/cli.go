@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/proc"
-	"golang.org/x/sys/unix"
 )
 
 // app is what every subcommand has: the streams it speaks by and the world it
@@ -30,12 +29,7 @@ type app struct {
 }
 
 func run(builtins host.Builtins, args []string) int {
-	// What the caller has open is nobody else's: engines in other languages would
-	// inherit it, and pass it on to their commands.
-	_ = proc.CloseOnExecFrom(3)
-	// One that takes rights from the owner, too, makes directories that their owner cannot use:
-	// those of a session stayed behind.
-	unix.Umask(unix.Umask(0o077) & 0o077)
+	settleProcess()
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		environ: os.Environ(), builtins: builtins,
@@ -51,7 +45,8 @@ type command struct {
 	nargs   int    // how many arguments it takes at most; -1: any number
 	args    values // what an argument can be, for completion
 	// define registers the flags and gives what runs the command once they are
-	// parsed. It is nil for a command that only has others below it.
+	// parsed, or nil for one that this system has not. It is nil for a command that only
+	// has others below it.
 	define func(*app, *flag.FlagSet) func() error
 }
 
@@ -186,6 +181,9 @@ func (a *app) dispatch(args []string) error {
 	}
 	fs := newFlags(c.name)
 	run := c.define(a, fs)
+	if run == nil {
+		return &shared.Error{Kind: shared.ErrUnusable, Message: "no engine isolates on " + runtime.GOOS}
+	}
 	switch err := fs.Parse(rest); {
 	case errors.Is(err, flag.ErrHelp):
 		return a.print(help(c.name))

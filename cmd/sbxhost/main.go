@@ -29,10 +29,9 @@ import (
 	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/plugins/seatbelt"
-	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
 func main() {
-	enginetest.Hook() // inside a sandbox that is tested, this program is what runs
+	hook()
 	os.Exit(run(host.ServeBuiltin(native.New(), bwrap.New(), seatbelt.New(), noop.New()), os.Args[1:]))
 }

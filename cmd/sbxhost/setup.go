@@ -341,3 +341,35 @@ func onlyErrors(diags config.Diagnostics) config.Diagnostics {
 	}
 	return errs
 }
+
+// newCmd makes the command that flags and arguments ask for.
+func (a *app) newCmd(ctx context.Context, h *host.Host, s *setup, flags *runFlags, args []string) *host.Cmd {
+	cmd := h.Command(ctx, s.sandbox, args...)
+	cmd.Env, cmd.TTY, cmd.NoSandbox = flags.env, flags.tty, flags.noSandbox
+	if flags.scripted {
+		cmd.Script = flags.script
+		if cmd.Script == "" {
+			cmd.Script = "\n" // an empty Script is none; an empty -c does nothing
+		}
+	}
+	if flags.workdir != "" {
+		cmd.Dir = a.absolute(flags.workdir)
+	}
+	return cmd
+}
+
+// command makes the command that flags and arguments ask for, to look at.
+func (a *app) command(ctx context.Context, flags *runFlags, args []string) (*setup, *host.Host, *host.Cmd, error) {
+	s, err := a.load(ctx, flags.config)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := a.choose(ctx, s, flags); err != nil {
+		return s, nil, nil, err
+	}
+	h, err := host.New(ctx, s.options)
+	if err != nil {
+		return s, nil, nil, err
+	}
+	return s, h, a.newCmd(ctx, h, s, flags, args), nil
+}

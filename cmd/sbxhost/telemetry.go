@@ -1,11 +1,11 @@
+//go:build unix
+
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,17 +25,6 @@ const exporterName = "sbxhost-telemetry"
 // could not send.
 const exportSlack = 500 * time.Millisecond
 
-// span is the trace of one command. Nil traces nothing.
-type span struct {
-	app     *app
-	context telemetry.Context
-	record  telemetry.Record
-	process *exec.Cmd
-	stdin   io.WriteCloser
-	stderr  bytes.Buffer
-	signals <-chan os.Signal // that came when the relay had ended
-}
-
 // startSpan begins to trace a command where the environment asks for it. What is
 // wrong with telemetry is told, and no reason not to run the command.
 func (a *app) startSpan(sandbox, engine string, begin time.Time) *span {
@@ -48,29 +37,6 @@ func (a *app) startSpan(sandbox, engine string, begin time.Time) *span {
 		return nil
 	}
 	return s
-}
-
-// newSpan is a span that nothing is sent of yet; nil where nobody asks for one.
-func (a *app) newSpan(sandbox, engine string, begin time.Time) (*span, error) {
-	if !telemetry.Wanted(a.getenv) {
-		return nil, nil
-	}
-	parent, err := telemetry.ParseTraceparent(a.getenv("TRACEPARENT"), a.getenv("TRACESTATE"))
-	if err != nil {
-		parent = telemetry.Context{}
-	}
-	s := &span{app: a}
-	if s.context, err = telemetry.Child(parent, a.getenv("OTEL_TRACES_SAMPLER"), a.getenv("OTEL_TRACES_SAMPLER_ARG")); err != nil {
-		return nil, err
-	}
-	if engine == "" {
-		engine = "auto" // which it stays if none is reached
-	}
-	s.record = telemetry.Record{
-		TraceID: s.context.TraceID, SpanID: s.context.SpanID, ParentID: parent.SpanID, TraceState: s.context.State, Sampled: s.context.Sampled,
-		Start: begin, Sandbox: sandbox, Engine: engine,
-	}
-	return s, nil
 }
 
 // startExporter starts the exporter while the command is still to be started, so
@@ -123,13 +89,6 @@ func (a *app) exporterEnv() (env []string) {
 		env = append(env, entry)
 	}
 	return env
-}
-
-// pass passes the trace on to the command.
-func (s *span) pass(cmd *host.Cmd) {
-	if s != nil {
-		cmd.TraceParent, cmd.TraceState = s.context.Traceparent(), s.context.State
-	}
 }
 
 // over notes that the command has ended: from here on a signal that would end it is about

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -197,6 +195,9 @@ func (a *app) store() (*approvals.Store, error) {
 	return approvals.Open(dir), nil
 }
 
+// errNoTerminal says that there is nobody to ask.
+var errNoTerminal = errors.New("there is no terminal to ask on")
+
 // age is how long ago something was, for people.
 func age(d time.Duration) string {
 	for _, unit := range []struct {
@@ -289,27 +290,6 @@ const maxTrustLines = 300
 
 // maxChangeLines is how much is shown with a refusal, which may go to a log.
 const maxChangeLines = 60
-
-// showChange shows what is different from the text that was trusted, with a
-// refusal. Of a symlink it shows nothing, and reads the file anew for that: a
-// command can lead one to any file, and would read in our output what it cannot
-// open itself.
-func (a *app) showChange(path, before string) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return
-	}
-	defer file.Close()
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return
-	}
-	text, err := io.ReadAll(io.LimitReader(file, config.MaxSize))
-	if err != nil {
-		return
-	}
-	a.say("the difference:")
-	fmt.Fprint(a.stderr, cutRows(unifiedDiff(before, string(text)), maxChangeLines))
-}
 
 // cutRows is the beginning of a text that is no longer than so many lines of a
 // terminal, and says how much is missing.

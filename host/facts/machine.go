@@ -1,12 +1,12 @@
+//go:build unix
+
 package facts
 
 import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -16,35 +16,6 @@ import (
 	"github.com/sbxhost/sbxhost/stubs"
 	"github.com/sbxhost/sbxhost/workspace"
 )
-
-// Caller is what is known of the program and person that commands are run for.
-type Caller struct {
-	UID     int
-	Home    string   // absolute, or empty
-	Environ []string // "name=value"
-}
-
-// LookupEnv reads the caller's environment.
-func (c *Caller) LookupEnv(name string) (string, bool) {
-	for _, entry := range slices.Backward(c.Environ) { // the last one counts, as in os/exec
-		if have, value, ok := strings.Cut(entry, "="); ok && have == name {
-			return value, true
-		}
-	}
-	return "", false
-}
-
-// StateDir is where sbxhost keeps what must outlast it, for this user alone:
-// $XDG_STATE_HOME/sbxhost, else ~/.local/state/sbxhost; empty without either.
-func (c *Caller) StateDir() string {
-	if dir, _ := c.LookupEnv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "sbxhost")
-	}
-	if c.Home == "" {
-		return ""
-	}
-	return filepath.Join(c.Home, ".local/state/sbxhost")
-}
 
 // Owner is the user that a root caller's commands run as.
 type Owner struct {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package facts
 
 import (
@@ -12,30 +14,6 @@ import (
 	"github.com/sbxhost/sbxhost/scan"
 	"github.com/sbxhost/sbxhost/workspace"
 )
-
-// A RepositoryReport is a git repository that came to be in a writable directory
-// while a command ran, or in which something came to be that git continues, and
-// what git would run or read because of it.
-type RepositoryReport struct {
-	Path string
-	// Hooks are executable files in its hooks directory, and Keys the keys of its
-	// configuration that name commands or further configuration: the first 20 of
-	// each. More is how many there are besides.
-	Hooks []string
-	Keys  []string
-	More  int
-	// Alternates says that it takes objects from elsewhere.
-	Alternates bool
-	// Pending are the directories of what it is in the middle of since the command:
-	// a rebase, an am, a cherry-pick or a revert. What they list can name commands.
-	Pending []string
-	// Unclear says why it is not known what else git would act on, or write to, in one
-	// line; empty if it is.
-	Unclear string
-	// Existing says that it was there before: Pending and Unclear are told of such a
-	// one, and with Definition.Git "full" those of Hooks, Keys and Alternates that changed.
-	Existing bool
-}
 
 func repositoryPaths(found *scan.Result) (list []string) {
 	for _, f := range found.Found {

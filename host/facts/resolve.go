@@ -1,3 +1,5 @@
+//go:build unix
+
 package facts
 
 import (
@@ -49,10 +51,7 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 		Session: q.Session,
 		Options: q.Config,
 		Home:    view.Home(m.home()), BestEffort: q.Isolation == view.IsolationBestEffort,
-		Limits: shared.Limits{
-			Memory: q.Limits.Memory, CPUs: q.Limits.CPUs, PIDs: q.Limits.PIDs,
-			OpenFiles: q.Limits.OpenFiles, TempSize: q.Limits.TempSize, BestEffort: q.Limits.Enforce == view.EnforceBestEffort,
-		},
+		Limits: q.Limits.Spec(),
 	}}
 	if q.Filesystem == view.FilesystemHost {
 		out.Spec.Filesystem = shared.FilesystemHost

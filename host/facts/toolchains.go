@@ -1,3 +1,5 @@
+//go:build unix
+
 package facts
 
 // toolchain is a row of the table of toolchains: where one tool keeps programs,

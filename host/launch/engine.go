@@ -1,3 +1,5 @@
+//go:build unix
+
 package launch
 
 import (
@@ -45,15 +47,6 @@ type Engine struct {
 	doubting sync.Mutex
 	doubted  bool          // it did not answer in time, once
 	verdict  chan struct{} // closed when it has answered since, or was killed; nil without doubt
-}
-
-// Program is the executable of an engine.
-type Program struct {
-	Name string // by which definitions call the engine, whatever it calls itself
-	Path string // of the host, resolved
-	// SHA256 is its checksum when it was started, in lower case hexadecimal; empty where the
-	// file cannot be read.
-	SHA256 string
 }
 
 // HasProcess reports whether the engine's process is ours, and ends with what it has opened.

@@ -1,3 +1,5 @@
+//go:build unix
+
 package session
 
 import (
@@ -12,13 +14,6 @@ import (
 
 	"github.com/sbxhost/sbxhost/sessiondir"
 )
-
-// Info describes a named session that there is.
-type Info struct {
-	sessiondir.Info
-	UID  uint32 // whom its commands run as
-	Size int64  // bytes on its file system
-}
 
 // List lists the named sessions of this user, by name. For root these are
 // also those that root has made for the owners of workspaces. lookupEnv reads the

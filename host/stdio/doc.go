@@ -5,3 +5,8 @@
 // A terminal of the caller's never reaches the command. The package makes a pair
 // in its place, and is the only room that knows of terminals.
 package stdio
+
+// TerminalSize is a window size in character cells.
+type TerminalSize struct {
+	Rows, Cols uint16 // zero is a size that nobody knows
+}

@@ -1,3 +1,5 @@
+//go:build unix
+
 package stdio
 
 import (
@@ -13,11 +15,6 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared"
 )
-
-// TerminalSize is a window size in character cells.
-type TerminalSize struct {
-	Rows, Cols uint16 // zero is a size that nobody knows
-}
 
 // Streams are a command's standard input and output as its caller gives them.
 type Streams struct {

@@ -120,6 +120,11 @@ type Limits struct {
 // NewReview is the Review of a definition whose commands have one each.
 const NewReview = "new"
 
+// Spec is the limits of a Spec. The times are the command's.
+func (l *Limits) Spec() shared.Limits {
+	return shared.Limits{Memory: l.Memory, CPUs: l.CPUs, PIDs: l.PIDs, OpenFiles: l.OpenFiles, TempSize: l.TempSize, BestEffort: l.Enforce == EnforceBestEffort}
+}
+
 // What these attributes can say.
 type (
 	Fallback   string

@@ -3,29 +3,12 @@
 package docker
 
 import (
-	"context"
-
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
 
-// New makes an engine that says why it cannot work here.
-func New() shared.Engine { return elsewhere{} }
-
-// elsewhere is the engine where there is no Linux: there, daemons run in virtual
-// machines, into which no descriptor can be handed.
-type elsewhere struct{}
-
-const needsLinux = "the docker engine needs a daemon on the same Linux system"
-
-func (elsewhere) Info(context.Context) (shared.Info, error) { return info, nil }
-
-func (elsewhere) Probe(context.Context) (shared.Probe, error) {
-	return shared.Probe{Reason: needsLinux, Fix: "use an engine for this system", Unusable: true}, nil
-}
-
-func (elsewhere) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, error) {
-	if err := spec.Validate(); err != nil {
-		return nil, err
-	}
-	return nil, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: needsLinux, Hint: "use an engine for this system"}
+// New makes an engine that says why it cannot work here: elsewhere, daemons run in
+// virtual machines, into which no descriptor can be handed.
+func New() shared.Engine {
+	return cmdengine.Elsewhere(info, "the docker engine needs a daemon on the same Linux system")
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package seatbelt
 
 import (
@@ -8,24 +10,6 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
-
-const version = "0.1.0-dev"
-
-var info = shared.Info{
-	Name:    "seatbelt",
-	Version: version,
-	Doc:     "the sandbox of macOS, by sandbox-exec: no daemon, no image; paths are the host's own",
-	Features: shared.Features{
-		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkProxy,
-		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
-		shared.FeatureHidden, shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
-		shared.FeaturePatterns, shared.FeatureTTY, shared.FeatureUser,
-	},
-	Options: shared.OptionSchema{Attributes: []shared.OptionAttribute{{
-		Name: "violations", Type: shared.OptionBool, Default: json.RawMessage("false"),
-		Doc: "report what was denied, from the system's log; delays the start and the end of each command, and needs an administrator's account",
-	}}},
-}
 
 // sandboxExec is the launcher: this one and no other, never from PATH.
 const sandboxExec = "/usr/bin/sandbox-exec"

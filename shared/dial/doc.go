@@ -5,3 +5,8 @@
 //
 // It neither looks for programs nor checks them, and starts none anew: package host does.
 package dial
+
+import "time"
+
+// DefaultStartTimeout is how long an engine may take to say that it is ready.
+const DefaultStartTimeout = 10 * time.Second

@@ -1,3 +1,5 @@
+//go:build unix
+
 package dial
 
 import (
@@ -65,9 +67,6 @@ func (e *LaunchError) Error() string {
 
 // Unwrap gives the cause.
 func (e *LaunchError) Unwrap() error { return e.Err }
-
-// DefaultStartTimeout is how long an engine may take to say that it is ready.
-const DefaultStartTimeout = 10 * time.Second
 
 // killTimeout bounds the wait for a process that was killed: the kernel may hold it.
 const killTimeout = 5 * time.Second

@@ -1,0 +1,249 @@
+//go:build unix
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func (h *Host) sessionTTL() time.Duration {
+	if ttl := h.options.Approvals.SessionTTL; ttl > 0 {
+		return ttl
+	}
+	return DefaultSessionTTL
+}
+
+// approvalSession names the session that approvals belong to.
+func (h *Host) approvalSession() (string, error) {
+	if name := h.options.Approvals.Session; name != "" {
+		return approvals.NamedSession(name), nil
+	}
+	return approvals.LoginSession()
+}
+
+// stored gives what the store says on a command. The error is one to tell: the
+// store then says nothing.
+func (h *Host) stored(ctx context.Context, r *ApprovalRequest) (policy.Approval, error) {
+	store := h.options.Approvals.Store
+	if store == nil {
+		return policy.NoApproval, nil
+	}
+	session, _ := h.approvalSession() // without one, approvals of that scope do not count
+	found, err := store.Find(ctx, r.key(), session)
+	return approvalOf(found), err
+}
+
+func approvalOf(found *approvals.Approval) policy.Approval {
+	if found == nil {
+		return policy.NoApproval
+	}
+	switch found.Scope {
+	case approvals.Once:
+		return policy.ApprovedOnce
+	case approvals.Session:
+		return policy.ApprovedSession
+	case approvals.Always:
+		return policy.ApprovedAlways
+	}
+	return policy.NoApproval
+}
+
+// remember stores an answer that is to hold for longer than once.
+func (h *Host) remember(ctx context.Context, r *ApprovalRequest, answer policy.Approval) error {
+	scope := approvals.Always
+	switch answer {
+	case policy.ApprovedSession:
+		scope = approvals.Session
+	case policy.ApprovedAlways:
+	default:
+		return nil
+	}
+	return h.approve(ctx, r, scope)
+}
+
+func (h *Host) approve(ctx context.Context, r *ApprovalRequest, scope approvals.Scope) error {
+	store := h.options.Approvals.Store
+	if store == nil {
+		return errors.New("this program remembers none")
+	}
+	session := ""
+	if scope == approvals.Session {
+		var err error
+		if session, err = h.approvalSession(); err != nil {
+			return err
+		}
+	}
+	_, err := store.Add(ctx, r.key(), scope, session, h.sessionTTL(), r.Decision.Reason)
+	return err
+}
+
+// Approve stores an approval for the command ahead of its run, as an Approver's
+// answer would. It runs nothing. What the policy denies whoever approves is an
+// error.
+func (c *Cmd) Approve(scope approvals.Scope) (ApprovalRequest, error) {
+	if c.host == nil {
+		return ApprovalRequest{}, errors.New("host: Cmd was not made by Host.Command")
+	}
+	t, err := c.target()
+	if err != nil {
+		return ApprovalRequest{}, err
+	}
+	name := t.name
+	facts, err := c.host.facts(t.def)
+	if err != nil {
+		return ApprovalRequest{}, &SandboxError{Sandbox: name, Err: err}
+	}
+	// Whether the engine works is no matter: the approval waits for the day on
+	// which it does not.
+	if facts.Bypass = c.NoSandbox; !c.NoSandbox {
+		facts.State = policy.EngineUnavailable
+	}
+	d := policy.Decide(facts)
+	switch {
+	case d.Rule == policy.RuleFallbackDeny:
+		return ApprovalRequest{}, &SandboxError{Sandbox: name, Err: &shared.Error{Kind: shared.ErrDenied, Attribute: "fallback",
+			Message: "commands never run without this sandbox, approved or not", Hint: `fallback = "approve" lets them be approved`}}
+	case d.Outcome == policy.Denied && !d.Ask:
+		return ApprovalRequest{}, &DeniedError{Sandbox: name, Decision: d}
+	case !d.Ask:
+		return ApprovalRequest{}, fmt.Errorf("sandbox %q: no approval is needed: %s = %q", name, "the mode of approvals", facts.Mode.String())
+	}
+	opened, err := c.openUnconfined(c.ctx, t, nil)
+	if err != nil {
+		return ApprovalRequest{}, err
+	}
+	defer opened.release()
+	request, err := c.request(c.ctx, opened)
+	if err != nil {
+		return ApprovalRequest{}, err
+	}
+	request.Decision = d
+	request.Decision.Reason = "approved ahead of its run"
+	return request, c.host.approve(c.ctx, &request, scope)
+}
+
+// ask finds out whether a command that may run only if approved is that. With
+// every other answer than yes it gives a *DeniedError.
+func (c *Cmd) ask(ctx context.Context, opened *openSandbox, facts policy.Facts) (policy.Decision, error) {
+	request, err := c.request(ctx, opened)
+	if err != nil {
+		return policy.Decision{}, err
+	}
+	facts.Sensitive = c.host.machine.SensitiveFiles()
+	request.Decision = policy.Decide(facts)
+	denied := func(d policy.Decision, cause error) (policy.Decision, error) {
+		return d, &DeniedError{Sandbox: opened.name, Decision: d, Request: &request, Err: cause}
+	}
+	var problem error
+	setStage(ctx, "approvals were looked up")
+	facts.Approval, problem = c.host.stored(ctx, &request)
+	if facts.Approval == policy.NoApproval {
+		approver := c.host.options.Approver
+		if approver == nil {
+			return denied(request.Decision, problem)
+		}
+		if problem != nil {
+			request.Warnings = append(request.Warnings, problem.Error())
+		}
+		setStage(ctx, "its approval was asked for")
+		answer, err := approver(ctx, request)
+		if err == nil {
+			err = context.Cause(ctx) // an answer that comes too late is none
+		}
+		if err != nil {
+			if problem != nil {
+				err = fmt.Errorf("%w; %w", err, problem)
+			}
+			return denied(request.Decision, err)
+		}
+		if answer == policy.NoApproval {
+			answer = policy.Refused
+		}
+		facts.Approval = answer
+		if err := c.host.remember(ctx, &request, answer); err != nil {
+			c.degraded = append(c.degraded, fmt.Sprintf("the approval holds for this command alone: %v", err))
+		}
+	}
+	d := policy.Decide(facts)
+	if d.Outcome != policy.Unsandboxed {
+		return denied(d, nil)
+	}
+	c.approved = request.Dir
+	return d, nil
+}
+
+// request describes the command to who may approve it.
+func (c *Cmd) request(ctx context.Context, opened *openSandbox) (ApprovalRequest, error) {
+	command, _, err := c.command(ctx, opened, true)
+	if err != nil {
+		return ApprovalRequest{}, &SandboxError{Sandbox: opened.name, Err: err}
+	}
+	r := ApprovalRequest{
+		Sandbox: opened.name, Args: c.Args, Script: c.Script, Dir: command.Dir, Workspace: c.host.Root(),
+		SessionTTL: c.host.sessionTTL(), Remembers: c.host.options.Approvals.Store != nil,
+		environ: c.exactEnv(), defined: definedEnv(&opened.def, c.host.options.Workspace.Env),
+	}
+	if slices.Contains(c.notes, machinesTemp) {
+		r.Warnings = append(r.Warnings, machinesTemp)
+	}
+	for _, entry := range r.environ {
+		r.Env = append(r.Env, envName(entry))
+	}
+	return r, nil
+}
+
+// exactEnv are the variables that are set for this command alone, with their
+// values: "name" stands for the caller's.
+func (c *Cmd) exactEnv() []string {
+	var exact []string
+	for _, entry := range c.Env {
+		if !strings.Contains(entry, "=") {
+			value, ok := c.host.caller.LookupEnv(entry)
+			if !ok {
+				continue // nor has the command it, which is not what an empty one is
+			}
+			entry += "=" + value
+		}
+		exact = append(exact, entry)
+	}
+	return exact
+}
+
+// definedEnv lists what a definition and the workspace say of the environment that a
+// command has without its sandbox: of all that they say, that alone still makes
+// a difference to it then.
+func definedEnv(def *Definition, workspace map[string]string) []string {
+	var list []string
+	for _, part := range []struct {
+		name   string
+		values map[string]string
+	}{{"env", def.Env}, {"workspace.env", workspace}} {
+		for _, name := range slices.Sorted(maps.Keys(part.values)) {
+			list = append(list, part.name, name, part.values[name])
+		}
+	}
+	for _, part := range []struct {
+		name  string
+		names []string
+	}{{"env_passthrough", def.EnvPassthrough}, {"credentials", def.Credentials}} {
+		for _, name := range slices.Sorted(slices.Values(part.names)) {
+			list = append(list, part.name, name)
+		}
+	}
+	return list
+}
+
+func envName(entry string) string {
+	name, _, _ := strings.Cut(entry, "=")
+	return name
+}

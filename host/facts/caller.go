@@ -1,0 +1,60 @@
+package facts
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Caller is what is known of the program and person that commands are run for.
+type Caller struct {
+	UID     int
+	Home    string   // absolute, or empty
+	Environ []string // "name=value"
+}
+
+// LookupEnv reads the caller's environment.
+func (c *Caller) LookupEnv(name string) (string, bool) {
+	for _, entry := range slices.Backward(c.Environ) { // the last one counts, as in os/exec
+		if have, value, ok := strings.Cut(entry, "="); ok && have == name {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// StateDir is where sbxhost keeps what must outlast it, for this user alone:
+// $XDG_STATE_HOME/sbxhost, else ~/.local/state/sbxhost; empty without either.
+func (c *Caller) StateDir() string {
+	if dir, _ := c.LookupEnv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "sbxhost")
+	}
+	if c.Home == "" {
+		return ""
+	}
+	return filepath.Join(c.Home, ".local/state/sbxhost")
+}
+
+// A RepositoryReport is a git repository that came to be in a writable directory
+// while a command ran, or in which something came to be that git continues, and
+// what git would run or read because of it.
+type RepositoryReport struct {
+	Path string
+	// Hooks are executable files in its hooks directory, and Keys the keys of its
+	// configuration that name commands or further configuration: the first 20 of
+	// each. More is how many there are besides.
+	Hooks []string
+	Keys  []string
+	More  int
+	// Alternates says that it takes objects from elsewhere.
+	Alternates bool
+	// Pending are the directories of what it is in the middle of since the command:
+	// a rebase, an am, a cherry-pick or a revert. What they list can name commands.
+	Pending []string
+	// Unclear says why it is not known what else git would act on, or write to, in one
+	// line; empty if it is.
+	Unclear string
+	// Existing says that it was there before: Pending and Unclear are told of such a
+	// one, and with Definition.Git "full" those of Hooks, Keys and Alternates that changed.
+	Existing bool
+}

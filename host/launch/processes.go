@@ -1,0 +1,155 @@
+//go:build unix
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/sbxhost/sbxhost/shared/dial"
+	"github.com/sbxhost/sbxhost/shared/orphans"
+)
+
+// ErrClosed is returned by what needs Engines that were closed.
+var ErrClosed = errors.New("closed")
+
+// processes are the engines that were asked for.
+type processes struct {
+	mu     sync.Mutex
+	closed bool
+	slots  map[string]*slot
+}
+
+// slot holds one engine.
+type slot struct {
+	lock    chan struct{} // a mutex whose waiters can give up
+	current *Engine       // guarded by lock
+}
+
+// Get gives a living engine of that name, or the first of "auto", and starts it if need be.
+func (s *Engines) Get(ctx context.Context, name string) (*Engine, error) {
+	name = s.Resolve(name)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, ErrClosed
+	}
+	at := s.slots[name]
+	if at == nil {
+		at = &slot{lock: make(chan struct{}, 1)}
+		if s.slots == nil {
+			s.slots = map[string]*slot{}
+		}
+		s.slots[name] = at
+	}
+	s.mu.Unlock()
+
+	select {
+	case at.lock <- struct{}{}:
+		defer func() { <-at.lock }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if s.isClosed() { // while we waited; Close would not see what is started now
+		return nil, ErrClosed
+	}
+	if at.current != nil {
+		usable, err := at.current.Usable(ctx)
+		if usable || err != nil {
+			return at.current, err
+		}
+		at.current.process.Kill() // reaps what is left of the one that died
+		orphans.Kill(orphanPatience)
+		at.current = nil
+	}
+	e, err := s.start(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		e.stop()
+		return nil, ErrClosed
+	}
+	at.current = e
+	return e, nil
+}
+
+func (s *Engines) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// Close begins to stop every engine's process, and gives what waits for their ends. One
+// that hangs while it is started holds it up no longer than ctx.
+func (s *Engines) Close(ctx context.Context) (wait func()) {
+	s.mu.Lock()
+	s.closed = true
+	slots := s.slots
+	s.slots = nil
+	s.mu.Unlock()
+	var ends sync.WaitGroup
+	for _, at := range slots {
+		ends.Go(func() {
+			select {
+			case at.lock <- struct{}{}:
+			default: // nobody has to wait for one that is free
+				select {
+				case at.lock <- struct{}{}:
+				case <-ctx.Done():
+					return // who starts it finds these Engines closed
+				}
+			}
+			defer func() { <-at.lock }()
+			if at.current != nil {
+				at.current.stop()
+			}
+			at.current = nil
+		})
+	}
+	return ends.Wait
+}
+
+func (s *Engines) start(ctx context.Context, name string) (_ *Engine, err error) {
+	if injected, ok := s.o.Inject[name]; ok {
+		e := &Engine{Engine: injected, Source: "injected"}
+		if e.Info, err = injected.Info(ctx); err != nil {
+			return nil, &Error{Engine: name, Source: e.Source, Err: err}
+		}
+		return e, nil
+	}
+	if at, ok := s.o.Reattach[name]; ok {
+		return s.reattach(ctx, name, at)
+	}
+	p, err := s.find(name)
+	if err != nil {
+		return nil, err
+	}
+	made := p.recorded()
+	process, err := s.launch(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{Engine: process, Source: p.source, Program: made, process: process}
+	// As for the handshake: an engine that listens and does not answer is none.
+	asked, cancel := context.WithTimeout(ctx, s.o.StartTimeout)
+	defer cancel()
+	e.Info, err = e.Engine.Info(asked)
+	if err != nil && asked.Err() != nil && ctx.Err() == nil {
+		err = dial.NoAnswer(s.o.StartTimeout)
+	}
+	if known, ok := s.o.Builtins.Info(name); err == nil && ok && !p.declared &&
+		(e.Info.Version != known.Version || !slices.Equal(e.Info.Features, known.Features)) {
+		err = fmt.Errorf("is of version %s and this program contains version %s; install both from one release, or remove it", e.Info.Version, known.Version)
+	}
+	if err != nil {
+		process.Kill()
+		return nil, &Error{Engine: name, Source: p.source, Err: err, Log: process.Log()}
+	}
+	return e, nil
+}

@@ -1,0 +1,261 @@
+//go:build unix
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/host/session"
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/review"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/stubs"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// running is what a Host needs to run commands.
+type running struct {
+	machine *facts.Machine
+	places  *stubs.Registry // nil until the workspace is known
+	linger  *session.Lingerer
+	session *session.Session // nil with EnginesOnly
+	audit   *audit.Log       // nil: none
+
+	life    context.Context // ends with Close
+	endLife context.CancelFunc
+
+	mu        sync.Mutex
+	closed    bool
+	sandboxes map[string]*sandboxSlot
+	uses      uint64 // of slots
+	lateBinds []Bind // those that are writable, of definitions that New was not given
+
+	reviews reviewsInUse
+}
+
+// prepare makes what a Host has before it knows its workspace.
+func (h *Host) prepare() {
+	h.machine, h.linger, h.sandboxes = onlyCaller(h.caller), session.NewLingerer(h.options.Linger), map[string]*sandboxSlot{}
+	h.life, h.endLife = context.WithCancel(context.Background())
+}
+
+// findWorkspace resolves the workspace, and what of it is protected.
+func (h *Host) findWorkspace(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			h.session.Close()
+		}
+	}()
+	o := &h.options
+	root := o.Workspace.Root
+	if root == "" {
+		discovered, err := workspace.Discover(o.Dir, h.caller.Home)
+		if err != nil {
+			return fmt.Errorf("workspace.root: %w", err)
+		}
+		root = discovered
+	}
+	roots := workspace.Options{Root: root, Readable: o.Workspace.Readable, Writable: o.Workspace.Writable,
+		Home: h.caller.Home, LookupEnv: h.caller.LookupEnv, DenySensitive: o.Sensitive.Deny, HarmlessNames: o.Sensitive.Harmless}
+	ws, err := workspace.New(roots)
+	if err != nil {
+		return fmt.Errorf("workspace.%w", err)
+	}
+	owner := facts.LookupOwner(ws, &h.caller)
+	h.session, err = session.New(o.Session, session.For{Root: ws.Root(), Temp: o.Workspace.Temp, Owner: owner.ForFiles(), LookupEnv: h.caller.LookupEnv, Logger: h.logger})
+	if err != nil {
+		return err
+	}
+	if o.Workspace.Temp {
+		// Whose it is to be depends on the workspace's owner.
+		if roots.TempAlias, err = h.session.Temp(ctx); err != nil {
+			return err
+		}
+		if ws, err = workspace.New(roots); err != nil {
+			return fmt.Errorf("workspace.%w", err)
+		}
+	}
+	ledgers := ""
+	if dir := h.caller.StateDir(); dir != "" {
+		ledgers = filepath.Join(dir, "stubs")
+	}
+	h.places = stubs.New(ledgers)
+	c := facts.Config{
+		Caller: h.caller, Owner: owner, Workspace: ws, Discovered: o.Workspace.Root == "",
+		SessionBases: session.Bases(h.session.Base(), h.caller.LookupEnv, owner.HomeDir()),
+		ReviewBases:  []string{review.Base(ws.Root())},
+		Toolchains:   o.Workspace.Toolchains, Sensitive: o.Sensitive, Env: o.Workspace.Env,
+		Stubs: h.places, CommandsWrite: h.commandsWrite, Logger: h.logger,
+	}
+	for i, p := range o.Workspace.ControlSockets {
+		if !filepath.IsAbs(p) {
+			return fmt.Errorf("workspace.control_sockets[%d]: %q is not absolute", i, p)
+		}
+		c.ControlSockets = append(c.ControlSockets, filepath.Clean(p))
+	}
+	for _, p := range o.Protected {
+		resolved, err := filepath.EvalSymlinks(p)
+		if err != nil || !filepath.IsAbs(resolved) {
+			return fmt.Errorf("protected: %q: it must be an absolute path that exists", p)
+		}
+		c.Protected = append(c.Protected, resolved)
+	}
+	if c.Records, err = h.openRecords(); err != nil {
+		return err
+	}
+	c.Programs, c.Reserved = h.engines.Programs(), h.reservedPlaces(owner)
+	c.Trusted, c.Engines = h.trustedPaths(c.Records)
+	h.machine = facts.New(c)
+	return nil
+}
+
+// openRecords opens the audit log, and says where this Host keeps its decisions.
+func (h *Host) openRecords() (records []facts.Record, err error) {
+	if store := h.options.Approvals.Store; store != nil {
+		records = append(records, facts.Record{Path: store.Dir(), Attribute: "approvals", What: "what was approved"})
+	}
+	options := h.options.Audit
+	if filepath.IsAbs(options.Path) {
+		if options.Path, err = hostpath.Resolve("/", options.Path, func() []string { return WritableDirs(h.options) }); err != nil {
+			return nil, view.Invalid("audit.path", err.Error(), "")
+		}
+	}
+	if h.audit, err = audit.New(options); err != nil {
+		return nil, err
+	}
+	if h.audit != nil {
+		records = append(records, facts.Record{Path: filepath.Clean(h.options.Audit.Path), Attribute: "audit.path", What: "the audit log", File: true})
+	}
+	return records, nil
+}
+
+// onlyCaller is a machine of which nothing but the caller is known.
+func onlyCaller(c facts.Caller) *facts.Machine {
+	return &facts.Machine{Config: facts.Config{Caller: c, Workspace: &workspace.Workspace{}}}
+}
+
+// Workspace resolves paths as commands see them: what a command calls /tmp/x is
+// the file that ResolveForRead("/tmp/x") finds, if WorkspaceOptions.Temp is set.
+// Of what lies in an overlay - an extra readable root, a toolchain - it finds
+// the host's file, which a command may have changed for its session.
+func (h *Host) Workspace() *workspace.Workspace { return h.machine.Workspace }
+
+// Root is the resolved directory of the workspace.
+func (h *Host) Root() string { return h.machine.Workspace.Root() }
+
+// Check finds all that can fail before a command is known: the definition, its
+// paths, the engine's executable, and, by doing, whether the engine works on
+// this machine. An empty name means the default sandbox.
+func (h *Host) Check(ctx context.Context, sandbox string) error {
+	if h.options.EnginesOnly {
+		return errEnginesOnly
+	}
+	t, err := h.target(sandbox)
+	if err != nil {
+		return err
+	}
+	sb, _, err := h.ready(ctx, t)
+	sb.release()
+	return err
+}
+
+// closeTimeout bounds how long Close asks an engine to end its commands, before
+// it kills the engine and them with it.
+const closeTimeout = 5 * time.Second
+
+// acquire takes a lock whose holder may hang.
+func acquire(ctx context.Context, lock chan struct{}) bool {
+	select {
+	case lock <- struct{}{}:
+		return true
+	default: // nobody has to wait for one that is free
+	}
+	select {
+	case lock <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Close kills the commands that still run, stops the engines and removes what
+// the Host has made. It is idempotent; commands fail with ErrClosed after it, and
+// nothing is logged any more. It waits for no command that is being started, nor for longer than a few seconds for
+// an engine that hangs or a lock that another process holds.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.closed = true
+	defer h.logging.close()
+	sandboxes := slices.Collect(maps.Values(h.sandboxes))
+	h.mu.Unlock()
+
+	h.endLife()
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+	defer cancel()
+	h.machine.Close()
+	var errs []error
+	for _, slot := range sandboxes {
+		if !acquire(ctx, slot.lock) {
+			continue // who has it finds the Host closed
+		}
+		if sb := slot.current; sb != nil && (!sb.engine.HasProcess() || sb.running.Load() > 0) {
+			errs = append(errs, sb.close(context.Background())) // the engine closes others as it ends
+		}
+		errs = append(errs, slot.closeRetired(context.Background(), true))
+		slot.current = nil
+		<-slot.lock
+	}
+	ended := h.engines.Close(ctx)
+	defer h.reviews.close()
+	released := make(chan error, 1)
+	go func() {
+		h.linger.Close() // no command runs any more, and engines take a moment to end
+		if h.places == nil {
+			released <- nil
+		} else {
+			released <- h.places.Close()
+		}
+	}()
+	select {
+	case err := <-released:
+		errs = append(errs, err)
+	case <-time.After(releaseTime):
+		errs = append(errs, errors.New("host: another process holds the lock of what holds the places of missing paths, which stays for the next run to remove"))
+	}
+	ended()
+	return errors.Join(append(errs, h.session.Close())...)
+}
+
+func (h *Host) isClosed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed
+}
+
+// unisolated reports whether a definition names a built-in or injected engine
+// that does not isolate.
+func (h *Host) unisolated(d Definition) bool {
+	if engine, ok := h.options.Inject[d.Engine]; ok {
+		info, err := engine.Info(context.Background())
+		return err == nil && info.Features.Has(shared.FeatureUnconfined)
+	}
+	if _, declared := h.options.Engines[d.Engine]; declared {
+		return false
+	}
+	info, ok := h.options.Builtins.Info(d.Engine)
+	return ok && info.Features.Has(shared.FeatureUnconfined)
+}

@@ -1,0 +1,134 @@
+//go:build !unix
+
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/review"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// errSystem answers what needs an engine. An engine's process gets the files of a command over a
+// unix socket, and what a command must not see is decided by who owns which file.
+var errSystem error = &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: noEngine}
+
+const noEngine = "no engine isolates on " + runtime.GOOS
+
+type (
+	running struct{}
+	run     struct{}
+)
+
+func (h *Host) prepare() {}
+
+func (h *Host) writableDir(string) string { return "" } // launch accepts no program here
+
+func (h *Host) findWorkspace(context.Context) error { return nil }
+
+// Check finds that no engine works on this system.
+func (h *Host) Check(ctx context.Context, sandbox string) error {
+	return h.Command(ctx, sandbox).Start()
+}
+
+// Close has nothing to end but the use of Options.Logger.
+func (h *Host) Close() error {
+	h.logging.close()
+	return nil
+}
+
+// Root is "": the workspace is not looked for.
+func (h *Host) Root() string { return "" }
+
+// Workspace contains nothing: how commands see paths is not known where none runs.
+func (h *Host) Workspace() *workspace.Workspace { return &workspace.Workspace{} }
+
+// EngineInfo gives what an engine that is part of this program says of itself.
+func (h *Host) EngineInfo(_ context.Context, name string) (shared.Info, error) {
+	if info, ok := h.options.Builtins.Info(h.engines.Resolve(name)); ok {
+		return info, nil
+	}
+	return shared.Info{}, errSystem
+}
+
+// EngineProbe finds that no engine works on this system.
+func (h *Host) EngineProbe(context.Context, string) (shared.Probe, error) {
+	return shared.Probe{Reason: noEngine, Fix: "use Linux or macOS", Unusable: true}, nil
+}
+
+// Start is refused with shared.ErrUnavailable: no engine isolates on this system.
+func (c *Cmd) Start() error {
+	t, err := c.wanted()
+	return cmp.Or(err, error(&SandboxError{Sandbox: t.name, Err: errSystem}))
+}
+
+func (c *Cmd) wanted() (target, error) {
+	if c.host == nil {
+		return target{}, errors.New("host: Cmd was not made by Host.Command")
+	}
+	return c.target()
+}
+
+// Explain says what the definition says. What the command would see is not known.
+func (c *Cmd) Explain() (*Explanation, error) {
+	t, err := c.wanted()
+	if err != nil {
+		return nil, err
+	}
+	e := &Explanation{Sandbox: t.name, Engine: c.host.engines.Resolve(t.def.Engine), Source: "not started", Decision: policy.Denied.String(), Rule: string(policy.RuleFallbackDeny),
+		Reason: noEngine, Spec: shared.Spec{Options: t.def.Config, Limits: t.def.Limits.Spec()},
+		Command: shared.Command{Args: c.Args, Script: c.Script, TTY: c.TTY, Dir: cmp.Or(c.Dir, c.host.options.Dir)}}
+	e.Spec.Network, e.Plan.Notes = t.def.SpecNetwork()
+	if t.def.Filesystem == FilesystemHost {
+		e.Spec.Filesystem = shared.FilesystemHost
+	}
+	e.Plan.Notes = append(e.Plan.Notes, noEngine+": nothing would run, and which files and variables a command would see is not looked at")
+	return e, nil
+}
+
+// What follows is refused as Start is.
+
+func (c *Cmd) Wait() error                        { return errSystem }
+func (c *Cmd) Signal(os.Signal) error             { return errSystem }
+func (c *Cmd) Resize(TerminalSize) error          { return errSystem }
+func (c *Cmd) Report() Report                     { return Report{} }
+func (c *Cmd) Output() ([]byte, error)            { return nil, c.Start() }
+func (c *Cmd) CombinedOutput() ([]byte, error)    { return nil, c.Start() }
+func (c *Cmd) StdinPipe() (io.WriteCloser, error) { return nil, errSystem }
+func (c *Cmd) StdoutPipe() (io.ReadCloser, error) { return nil, errSystem }
+func (c *Cmd) StderrPipe() (io.ReadCloser, error) { return nil, errSystem }
+
+func (c *Cmd) Approve(approvals.Scope) (ApprovalRequest, error) {
+	return ApprovalRequest{}, errSystem
+}
+
+// Sessions finds none.
+func Sessions(context.Context, []string, string) ([]SessionInfo, error) { return nil, nil }
+
+// RemoveSession finds none.
+func RemoveSession(_ []string, _, name string) error {
+	return &os.PathError{Op: "remove", Path: name, Err: os.ErrNotExist}
+}
+
+// A Review is what commands wrote to a workspace: there is none here.
+type Review struct{ *review.Review }
+
+func (r *Review) Changes(context.Context) (*ReviewSet, error) { return nil, errSystem }
+
+func (h *Host) Reviews() ([]ReviewInfo, error)                      { return nil, nil }
+func (h *Host) OpenReview(context.Context, string) (*Review, error) { return nil, errSystem }
+
+func (h *Host) UndoReview(context.Context) (name string, changed []string, err error) {
+	return "", nil, errSystem
+}
+
+// WritableDirs finds none: no command writes.
+func WritableDirs(Options) []string { return nil }

@@ -1,0 +1,16 @@
+//go:build unix
+
+package hostpath
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+func ownerOf(info fs.FileInfo) (uid, gid uint32, known bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, false
+	}
+	return st.Uid, st.Gid, true
+}

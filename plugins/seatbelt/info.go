@@ -1,0 +1,25 @@
+package seatbelt
+
+import (
+	"encoding/json"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+const version = "0.1.0-dev"
+
+var info = shared.Info{
+	Name:    "seatbelt",
+	Version: version,
+	Doc:     "the sandbox of macOS, by sandbox-exec: no daemon, no image; paths are the host's own",
+	Features: shared.Features{
+		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkProxy,
+		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
+		shared.FeatureHidden, shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
+		shared.FeaturePatterns, shared.FeatureTTY, shared.FeatureUser,
+	},
+	Options: shared.OptionSchema{Attributes: []shared.OptionAttribute{{
+		Name: "violations", Type: shared.OptionBool, Default: json.RawMessage("false"),
+		Doc: "report what was denied, from the system's log; delays the start and the end of each command, and needs an administrator's account",
+	}}},
+}

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package sandboxinit
+
+// Hook returns: there is no init, since no engine isolates here.
+func Hook() {}
