@@ -6,12 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/host/env"
+	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -191,59 +192,14 @@ func (c *Cmd) request(ctx context.Context, opened *openSandbox) (ApprovalRequest
 	r := ApprovalRequest{
 		Sandbox: opened.name, Args: c.Args, Script: c.Script, Dir: command.Dir, Workspace: c.host.Root(),
 		SessionTTL: c.host.sessionTTL(), Remembers: c.host.options.Approvals.Store != nil,
-		environ: c.exactEnv(), defined: definedEnv(&opened.def, c.host.options.Workspace.Env),
+		environ: env.Exact(c.Env, c.host.caller.LookupEnv), defined: env.Defined(&opened.def, c.host.options.Workspace.Env),
 	}
-	if slices.Contains(c.notes, machinesTemp) {
-		r.Warnings = append(r.Warnings, machinesTemp)
+	if slices.Contains(c.notes, facts.MachinesTemp) {
+		r.Warnings = append(r.Warnings, facts.MachinesTemp)
 	}
 	for _, entry := range r.environ {
-		r.Env = append(r.Env, envName(entry))
+		name, _, _ := strings.Cut(entry, "=")
+		r.Env = append(r.Env, name)
 	}
 	return r, nil
-}
-
-// exactEnv are the variables that are set for this command alone, with their
-// values: "name" stands for the caller's.
-func (c *Cmd) exactEnv() []string {
-	var exact []string
-	for _, entry := range c.Env {
-		if !strings.Contains(entry, "=") {
-			value, ok := c.host.caller.LookupEnv(entry)
-			if !ok {
-				continue // nor has the command it, which is not what an empty one is
-			}
-			entry += "=" + value
-		}
-		exact = append(exact, entry)
-	}
-	return exact
-}
-
-// definedEnv lists what a definition and the workspace say of the environment that a
-// command has without its sandbox: of all that they say, that alone still makes
-// a difference to it then.
-func definedEnv(def *Definition, workspace map[string]string) []string {
-	var list []string
-	for _, part := range []struct {
-		name   string
-		values map[string]string
-	}{{"env", def.Env}, {"workspace.env", workspace}} {
-		for _, name := range slices.Sorted(maps.Keys(part.values)) {
-			list = append(list, part.name, name, part.values[name])
-		}
-	}
-	for _, part := range []struct {
-		name  string
-		names []string
-	}{{"env_passthrough", def.EnvPassthrough}, {"credentials", def.Credentials}} {
-		for _, name := range slices.Sorted(slices.Values(part.names)) {
-			list = append(list, part.name, name)
-		}
-	}
-	return list
-}
-
-func envName(entry string) string {
-	name, _, _ := strings.Cut(entry, "=")
-	return name
 }

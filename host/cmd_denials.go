@@ -5,32 +5,15 @@ package host
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/host/denial"
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/launch"
-	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
-
-// deniedBy is what an engine's event of a violation says.
-func deniedBy(e *shared.Event) Denial {
-	d := Denial{Operation: e.Details["operation"], Attribute: e.Details["attribute"], Reason: e.Message}
-	if limit := e.Details["limit"]; limit != "" {
-		d.Operation, d.Attribute = "use", "limits."+limit
-	}
-	if target := e.Details["path"]; filepath.IsAbs(target) {
-		d.Path = target
-	} else {
-		d.Host = target
-	}
-	return d
-}
 
 // explainFailure adds to the report what the sandbox kept from a command that did not succeed.
 // It reads what the command said, and looks at what that names: where a file system does not
@@ -52,7 +35,7 @@ func (c *Cmd) explainFailure(missing bool) {
 	if exit, ok := errors.AsType[*ExitError](c.endErr); ok && exit.TimedOut {
 		f.Told = append(f.Told, Denial{Operation: "use", Attribute: "limits.timeout", Reason: fmt.Sprintf("the command was ended after %v, its time limit", c.timeLimit())})
 	}
-	f.Machine = &witness{c.host, c.started.Env, c.pathNotes(c.started.Env, c.origins)}
+	f.Machine = &facts.Witness{Machine: c.host.machine, Environ: c.started.Env, Notes: c.droppedFromPath(c.started.Env, c.origins)}
 	found := make(chan []Denial, 1)
 	go func() { found <- f.Denials() }()
 	interrupted := false // somebody has ended it, who knows why
@@ -69,30 +52,4 @@ func (c *Cmd) explainFailure(missing bool) {
 		c.mu.Unlock()
 	case <-time.After(launch.LostPatience):
 	}
-}
-
-// witness tells of this machine what a denial depends on.
-type witness struct {
-	host    *Host
-	environ []string // the command's
-	dropped []string // notes on the caller's PATH
-}
-
-func (w *witness) Follow(p string) view.Way    { return facts.Follow(p) }
-func (w *witness) Program(name string) string  { return w.host.caller.Program(name) }
-func (w *witness) Listens(port uint16) bool    { return facts.Listens(port) }
-func (w *witness) Withheld(path string) string { return w.host.machine.Withheld(path) }
-
-func (w *witness) Dropped(dir string) string {
-	i := slices.IndexFunc(w.dropped, func(note string) bool { return strings.HasPrefix(note, pathEntry(dir)) })
-	if i < 0 {
-		return ""
-	}
-	return w.dropped[i]
-}
-
-func (w *witness) Variable(name string) bool {
-	_, has := w.host.caller.LookupEnv(name)
-	_, passed := (&facts.Caller{Environ: w.environ}).LookupEnv(name)
-	return has && !passed
 }

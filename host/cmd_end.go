@@ -180,7 +180,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 			cancelled, late = nil, time.After(launch.LostPatience)
 		}
 	}
-	for _, note := range fewNotes(f.replaced) {
+	for _, note := range facts.FewNotes(f.replaced) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
 	for _, place := range f.made.LostWorktrees {

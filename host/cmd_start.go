@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -329,40 +328,11 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	c.mu.Lock()
 	c.report = Report{Sandbox: opened.name, Engine: opened.engine.Info.Name, EngineProgram: opened.engine.Program, Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason}
 	c.report.Review = opened.def.Review
-	c.report.Session, c.report.Overlays = c.host.sessionOf(opened), overlaysOf(&opened.resolved.Spec)
+	c.report.Session, c.report.Overlays = c.host.sessionOf(opened), view.Overlays(&opened.resolved.Spec)
 	c.mu.Unlock()
-	if decision.Outcome == policy.Denied { // the last line of defence
-		return &DeniedError{Sandbox: opened.name, Decision: decision}
-	}
-	if c.TTYOptional && !opened.engine.Info.Features.Has(shared.FeatureTTY) {
-		c.withoutTTY()
-	}
-	command, origins, err := c.command(ctx, opened, false)
-	if err != nil {
-		return &SandboxError{Sandbox: opened.name, Err: err}
-	}
-	c.started, c.origins = command, origins
-	if c.approved != "" && command.Dir != c.approved {
-		// A command that runs meanwhile has put a symlink on the way to it.
-		return &SandboxError{Sandbox: opened.name, Err: &shared.Error{Kind: shared.ErrDenied,
-			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", hostpath.Quote(c.approved), hostpath.Quote(command.Dir))}}
-	}
-	if err := c.host.session.CheckRoom(ctx, &opened.resolved.Spec); err != nil {
-		return &SandboxError{Sandbox: opened.name, Err: err}
-	}
-	files, err := c.files.Make(c.streams())
+	command, files, err := c.ready(ctx, opened, decision)
 	if err != nil {
 		return err
-	}
-	if now := fmt.Sprint(opened.engine.Info.Name, decision); c.announced != now {
-		setStage(ctx, "the audit log was written")
-		if err := c.logDecision(decision, command.Dir); err != nil {
-			return err
-		}
-		if c.Decided != nil && !c.abandoned.Load() {
-			c.Decided(decision)
-		}
-		c.announced = now
 	}
 	watching := make(chan []facts.Watched, 1)
 	if spec := &opened.resolved.Spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules go by path
@@ -385,17 +355,53 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 		command.TTY = false
 		c.starting, err = opened.Start(ctx, command, files)
 	}
-	if err != nil {
-		if ctx.Err() != nil {
-			opened.engine.Doubt()
-			return ctx.Err()
-		}
-		if errors.Is(err, shared.ErrNotFound) && c.Script == "" {
-			c.explainFailure(true)
-		}
-		return mayPass(err, c.sandboxError(err))
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		opened.engine.Doubt()
+		return ctx.Err()
+	case errors.Is(err, shared.ErrNotFound) && c.Script == "":
+		c.explainFailure(true)
 	}
-	return nil
+	return mayPass(err, c.sandboxError(err))
+}
+
+// ready makes what the engine is given of a command, once the command may run. Its caller is
+// told that before.
+func (c *Cmd) ready(ctx context.Context, opened *openSandbox, decision policy.Decision) (command shared.Command, files shared.Stdio, err error) {
+	if decision.Outcome == policy.Denied { // the last line of defence
+		return command, files, &DeniedError{Sandbox: opened.name, Decision: decision}
+	}
+	if c.TTYOptional && !opened.engine.Info.Features.Has(shared.FeatureTTY) {
+		c.withoutTTY()
+	}
+	if command, c.origins, err = c.command(ctx, opened, false); err != nil {
+		return command, files, &SandboxError{Sandbox: opened.name, Err: err}
+	}
+	c.started = command
+	if c.approved != "" && command.Dir != c.approved {
+		// A command that runs meanwhile has put a symlink on the way to it.
+		return command, files, &SandboxError{Sandbox: opened.name, Err: &shared.Error{Kind: shared.ErrDenied,
+			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", hostpath.Quote(c.approved), hostpath.Quote(command.Dir))}}
+	}
+	if err := c.host.session.CheckRoom(ctx, &opened.resolved.Spec); err != nil {
+		return command, files, &SandboxError{Sandbox: opened.name, Err: err}
+	}
+	if files, err = c.files.Make(c.streams()); err != nil {
+		return command, files, err
+	}
+	if now := fmt.Sprint(opened.engine.Info.Name, decision); c.announced != now {
+		setStage(ctx, "the audit log was written")
+		if err := c.logDecision(decision, command.Dir); err != nil {
+			return command, files, err
+		}
+		if c.Decided != nil && !c.abandoned.Load() {
+			c.Decided(decision)
+		}
+		c.announced = now
+	}
+	return command, files, nil
 }
 
 // streams are the command's standard input and output in the sandbox that was opened.
@@ -414,11 +420,13 @@ func (c *Cmd) withoutTTY() {
 // command resolves what is asked into what is enforced. With planning it runs no
 // program to find out.
 func (c *Cmd) command(ctx context.Context, opened *openSandbox, planning bool) (shared.Command, []env.Var, error) {
-	dir, err := c.host.workdir(opened, c.Dir)
+	dir, err := c.host.machine.Workdir(opened.resolved, c.Dir, c.host.options.Dir)
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
-	entries, origins, err := env.Compute(c.envInput(ctx, opened, planning))
+	in, notes := c.host.machine.EnvInput(ctx, opened.resolved, &opened.def, planning)
+	in.Command, in.TraceParent, in.TraceState, c.notes = c.Env, c.TraceParent, c.TraceState, notes
+	entries, origins, err := env.Compute(in)
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
@@ -429,70 +437,4 @@ func (c *Cmd) command(ctx context.Context, opened *openSandbox, planning bool) (
 			[]shared.Loss{{Feature: shared.FeatureTTY, Attribute: "TTY", What: "a terminal", Hint: "leave it out, or use another engine"}})
 	}
 	return command, origins, command.Validate()
-}
-
-// hostDir is where on the host a command runs, symlinks resolved. What a caller names
-// must lie in a root of the workspace, and adds none.
-func (h *Host) hostDir(dir string) (string, error) {
-	if dir == "" {
-		resolved, err := h.machine.Workspace.ResolveDir(h.options.Dir)
-		if err != nil {
-			return h.machine.Workspace.ResolveDir("")
-		}
-		return resolved, nil
-	}
-	resolved, err := h.machine.Workspace.ResolveDir(dir)
-	if err != nil {
-		return "", view.Invalid("Dir", err.Error(), "choose a directory of the workspace, or add it to workspace.readable or workspace.writable")
-	}
-	return resolved, nil
-}
-
-// workdir gives the working directory for a host directory: where it lies inside, or
-// itself for a command that is not confined.
-func (h *Host) workdir(opened *openSandbox, dir string) (string, error) {
-	resolved, err := h.hostDir(dir)
-	if err != nil || opened.resolved.Spec.Unconfined {
-		return resolved, err
-	}
-	path, ok := view.InsidePath(&opened.resolved.Spec, resolved)
-	if !ok {
-		return opened.resolved.Workdir, nil
-	}
-	return path, nil
-}
-
-// machinesTemp is told of a command that is not confined, where /tmp is the session's inside.
-const machinesTemp = view.OriginTemp + ": without a sandbox /tmp is this machine's; the session's is TMPDIR"
-
-// envInput is what the environment of a command in a sandbox is computed from.
-func (c *Cmd) envInput(ctx context.Context, opened *openSandbox, planning bool) (in env.Input) {
-	h, spec := c.host, &opened.resolved.Spec
-	in = env.Input{
-		Caller: h.caller.Environ, Toolchains: opened.resolved.Variables, Passthrough: opened.def.EnvPassthrough,
-		Identity: h.machine.Identity(ctx), Workspace: h.options.Workspace.Env, Definition: opened.def.Env, Command: c.Env,
-		TraceParent: c.TraceParent, TraceState: c.TraceState,
-		OtherWorktrees: opened.resolved.Elsewhere && !spec.Unconfined,
-	}
-	in.Credentials, c.notes = h.machine.Credentials(ctx, opened.def.Credentials, planning)
-	if spec.Unconfined {
-		if in.Temp = h.machine.Workspace.TempAlias(); in.Temp != "" {
-			c.notes = append(c.notes, machinesTemp)
-		}
-		in.UsablePath = func(dir string) bool {
-			way := facts.Follow(dir)
-			planted, _ := h.commandsWrite([]string{filepath.Clean(dir), way.End})
-			return way.Err == nil && planted == "" && !view.Creatable(spec, way.End)
-		}
-	} else {
-		in.UsablePath = func(dir string) bool { return view.UsableInPath(spec, dir, facts.Follow) }
-		in.UsableTemp = func(dir string) bool {
-			_, visible := view.InsidePath(spec, filepath.Clean(dir))
-			return visible || filepath.Clean(dir) == "/tmp"
-		}
-	}
-	if o := h.machine.Owner; o != nil {
-		in.User = map[string]string{"HOME": o.Home, "USER": o.Name, "LOGNAME": o.Name}
-	}
-	return in
 }

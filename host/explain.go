@@ -4,18 +4,10 @@ package host
 
 import (
 	"errors"
-	"fmt"
-	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/sbxhost/sbxhost/host/env"
-	"github.com/sbxhost/sbxhost/host/facts"
-	"github.com/sbxhost/sbxhost/host/view"
-	"github.com/sbxhost/sbxhost/hostpath"
-	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/policy"
-	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // Explain says exactly what Start would do, and runs nothing but the engine.
@@ -45,7 +37,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	for _, e := range opened.lost {
 		lost = append(lost, e.Message)
 	}
-	plan.Notes = slices.Concat(c.degraded, lost, opened.resolved.Notes, c.notes, remarks, c.dirNotes(opened), c.pathNotes(command.Env, origins), c.host.session.RoomNotes(&opened.resolved.Spec), plan.Notes)
+	plan.Notes = slices.Concat(c.degraded, lost, opened.resolved.Notes, c.notes, remarks, c.host.machine.DirNotes(c.Dir, c.host.options.Dir), c.droppedFromPath(command.Env, origins), c.host.session.RoomNotes(&opened.resolved.Spec), plan.Notes)
 	if err := c.host.session.CheckRoom(c.ctx, &opened.resolved.Spec); err != nil {
 		plan.Notes = append([]string{"nothing would run: " + err.Error()}, plan.Notes...)
 	}
@@ -118,33 +110,11 @@ func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
 	return opened, policy.Decide(facts), nil
 }
 
-// dirNotes says why a command runs elsewhere than where its caller is.
-func (c *Cmd) dirNotes(opened *openSandbox) []string {
-	if c.Dir != "" {
-		return nil
-	}
-	if _, err := c.host.machine.Workspace.ResolveDir(c.host.options.Dir); err == nil {
-		return nil
-	}
-	return []string{fmt.Sprintf("the current directory, %s, is not in the workspace, so the command runs in the workspace's root", hostpath.Quote(c.host.options.Dir))}
-}
-
-// pathNotes says which directories of the caller's PATH are left out since they lie in the
+// droppedFromPath says which directories of the caller's PATH are left out since they lie in the
 // workspace.
-func (c *Cmd) pathNotes(environ []string, origins []EnvVar) (notes []string) {
+func (c *Cmd) droppedFromPath(environ []string, origins []EnvVar) []string {
 	if !slices.Contains(origins, EnvVar{Name: "PATH", Origin: env.OriginBuiltin}) {
 		return nil
 	}
-	given, _ := c.host.caller.LookupEnv("PATH")
-	kept, _ := (&facts.Caller{Environ: environ}).LookupEnv("PATH")
-	for _, dir := range filepath.SplitList(given) {
-		inside := slices.ContainsFunc(c.host.writableRoots(), func(r workspace.RootDir) bool { return paths.Inside(r.Path, dir) || paths.Inside(r.Declared, dir) })
-		if inside && !slices.Contains(filepath.SplitList(kept), dir) && facts.Follow(dir).Kind == view.Directory {
-			notes = append(notes, fmt.Sprintf("%sinside the workspace and was dropped: a command could put programs for others there; env = { PATH = %s } passes it", pathEntry(dir), strconv.Quote(dir+":${env.PATH}")))
-		}
-	}
-	return notes
+	return c.host.caller.DroppedFromPath(environ, c.host.writableRoots())
 }
-
-// pathEntry begins a note on a directory of the caller's PATH.
-func pathEntry(dir string) string { return "PATH entry " + hostpath.Quote(dir) + " is " }

@@ -3,8 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,15 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/host/view"
-	"github.com/sbxhost/sbxhost/shared"
 )
 
 // Host runs commands in sandboxes. It is safe for concurrent use.
@@ -28,10 +25,14 @@ type Host struct {
 	options Options
 	engines *launch.Engines
 	logger  hclog.Logger // of the caller, until logging is closed
-	logging logGate
+	logging launch.LogGate
 	caller  facts.Caller
 	running // what commands need
 }
+
+// releaseTime bounds how long Close waits for what a start that hangs, or another
+// process, keeps locked. What it leaves behind for that, the next run removes.
+const releaseTime = 2 * time.Second
 
 // New makes a Host. It resolves the workspace and starts nothing: engines
 // start when a command first needs them. An error names the option at fault.
@@ -49,7 +50,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	if h.logger == nil {
 		h.logger = hclog.NewNullLogger()
 	}
-	h.logger = gatedLogger{h.logger, &h.logging}
+	h.logger = h.logging.Logger(h.logger)
 	if len(o.Sandboxes) == 0 {
 		h.options.Sandboxes = map[string]Definition{"default": {}}
 	}
@@ -156,7 +157,7 @@ func (h *Host) target(name string) (target, error) {
 // target is the sandbox that the command asks for.
 func (c *Cmd) target() (t target, err error) {
 	if c.definition != nil {
-		t = target{name: lateName(*c.definition), def: *c.definition, own: len(c.definition.BindPaths)}
+		t = target{name: c.definition.LateName(), def: *c.definition, own: len(c.definition.BindPaths)}
 	} else if t, err = c.host.target(c.sandbox); err != nil {
 		return t, err
 	}
@@ -181,32 +182,6 @@ func (c *Cmd) target() (t target, err error) {
 	}
 	t.late = string(text)
 	return t, nil
-}
-
-// lateName is what a definition is called that has no name. Nothing of it tells the values of
-// variables or of the engine's options, which may be secret.
-func lateName(def Definition) string {
-	def.Config = nil
-	def.Env = maps.Clone(def.Env)
-	for name := range def.Env {
-		def.Env[name] = ""
-	}
-	text, _ := json.Marshal(def) // where that fails, target says so
-	sum := sha256.Sum256(text)
-	return "definition-" + hex.EncodeToString(sum[:6])
-}
-
-// blame has an error name the field of the command that it comes of.
-func (t *target) blame(err error) error {
-	e, ok := errors.AsType[*shared.Error](err)
-	if !ok || len(t.def.BindPaths) == t.own {
-		return err
-	}
-	number, rest, _ := strings.Cut(strings.TrimPrefix(e.Attribute, "bind_paths["), "]")
-	if i, atoi := strconv.Atoi(number); atoi == nil && i >= t.own {
-		e.Attribute = fmt.Sprintf("BindPaths[%d]%s", i-t.own, rest)
-	}
-	return err
 }
 
 // definition finds a definition; "" is the default one.

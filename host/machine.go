@@ -14,11 +14,11 @@ import (
 
 	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/review"
-	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/stubs"
 	"github.com/sbxhost/sbxhost/workspace"
 )
@@ -45,7 +45,7 @@ type running struct {
 
 // prepare makes what a Host has before it knows its workspace.
 func (h *Host) prepare() {
-	h.machine, h.linger, h.sandboxes = onlyCaller(h.caller), session.NewLingerer(h.options.Linger), map[string]*sandboxSlot{}
+	h.machine, h.linger, h.sandboxes = facts.OnlyCaller(h.caller), session.NewLingerer(h.options.Linger), map[string]*sandboxSlot{}
 	h.life, h.endLife = context.WithCancel(context.Background())
 }
 
@@ -95,28 +95,18 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		SessionBases: session.Bases(h.session.Base(), h.caller.LookupEnv, owner.HomeDir()),
 		ReviewBases:  []string{review.Base(ws.Root())},
 		Toolchains:   o.Workspace.Toolchains, Sensitive: o.Sensitive, Env: o.Workspace.Env,
+		ControlSockets: o.Workspace.ControlSockets, Protected: o.Protected,
 		Stubs: h.places, CommandsWrite: h.commandsWrite, Logger: h.logger,
-	}
-	for i, p := range o.Workspace.ControlSockets {
-		if !filepath.IsAbs(p) {
-			return fmt.Errorf("workspace.control_sockets[%d]: %q is not absolute", i, p)
-		}
-		c.ControlSockets = append(c.ControlSockets, filepath.Clean(p))
-	}
-	for _, p := range o.Protected {
-		resolved, err := filepath.EvalSymlinks(p)
-		if err != nil || !filepath.IsAbs(resolved) {
-			return fmt.Errorf("protected: %q: it must be an absolute path that exists", p)
-		}
-		c.Protected = append(c.Protected, resolved)
 	}
 	if c.Records, err = h.openRecords(); err != nil {
 		return err
 	}
-	c.Programs, c.Reserved = h.engines.Programs(), h.reservedPlaces(owner)
-	c.Trusted, c.Engines = h.trustedPaths(c.Records)
-	h.machine = facts.New(c)
-	return nil
+	own := facts.Own{Configs: o.Protected, EnginePath: o.EnginePath, EngineDir: o.EngineDir,
+		Engines: append(h.engines.Names(), launch.Separate...), Sources: h.engines.Sources()}
+	c.Programs, c.Reserved = h.engines.Programs(), own.Reserved(&h.caller, owner, o.Dir)
+	c.Trusted, c.Engines = own.Trusted(&h.caller, c.Records)
+	h.machine, err = facts.New(c)
+	return err
 }
 
 // openRecords opens the audit log, and says where this Host keeps its decisions.
@@ -137,11 +127,6 @@ func (h *Host) openRecords() (records []facts.Record, err error) {
 		records = append(records, facts.Record{Path: filepath.Clean(h.options.Audit.Path), Attribute: "audit.path", What: "the audit log", File: true})
 	}
 	return records, nil
-}
-
-// onlyCaller is a machine of which nothing but the caller is known.
-func onlyCaller(c facts.Caller) *facts.Machine {
-	return &facts.Machine{Config: facts.Config{Caller: c, Workspace: &workspace.Workspace{}}}
 }
 
 // Workspace resolves paths as commands see them: what a command calls /tmp/x is
@@ -173,21 +158,6 @@ func (h *Host) Check(ctx context.Context, sandbox string) error {
 // it kills the engine and them with it.
 const closeTimeout = 5 * time.Second
 
-// acquire takes a lock whose holder may hang.
-func acquire(ctx context.Context, lock chan struct{}) bool {
-	select {
-	case lock <- struct{}{}:
-		return true
-	default: // nobody has to wait for one that is free
-	}
-	select {
-	case lock <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // Close kills the commands that still run, stops the engines and removes what
 // the Host has made. It is idempotent; commands fail with ErrClosed after it, and
 // nothing is logged any more. It waits for no command that is being started, nor for longer than a few seconds for
@@ -199,7 +169,7 @@ func (h *Host) Close() error {
 		return nil
 	}
 	h.closed = true
-	defer h.logging.close()
+	defer h.logging.Close(releaseTime)
 	sandboxes := slices.Collect(maps.Values(h.sandboxes))
 	h.mu.Unlock()
 
@@ -209,7 +179,7 @@ func (h *Host) Close() error {
 	h.machine.Close()
 	var errs []error
 	for _, slot := range sandboxes {
-		if !acquire(ctx, slot.lock) {
+		if slot.lock.Acquire(ctx) != nil {
 			continue // who has it finds the Host closed
 		}
 		if sb := slot.current; sb != nil && (!sb.engine.HasProcess() || sb.running.Load() > 0) {
@@ -217,21 +187,12 @@ func (h *Host) Close() error {
 		}
 		errs = append(errs, slot.closeRetired(context.Background(), true))
 		slot.current = nil
-		<-slot.lock
+		slot.lock.Release()
 	}
 	ended := h.engines.Close(ctx)
 	defer h.reviews.close()
-	released := make(chan error, 1)
-	go func() {
-		h.linger.Close() // no command runs any more, and engines take a moment to end
-		if h.places == nil {
-			released <- nil
-		} else {
-			released <- h.places.Close()
-		}
-	}()
 	select {
-	case err := <-released:
+	case err := <-h.linger.Release(h.places): // no command runs any more, and engines take a moment to end
 		errs = append(errs, err)
 	case <-time.After(releaseTime):
 		errs = append(errs, errors.New("host: another process holds the lock of what holds the places of missing paths, which stays for the next run to remove"))
@@ -246,16 +207,20 @@ func (h *Host) isClosed() bool {
 	return h.closed
 }
 
-// unisolated reports whether a definition names a built-in or injected engine
-// that does not isolate.
-func (h *Host) unisolated(d Definition) bool {
-	if engine, ok := h.options.Inject[d.Engine]; ok {
-		info, err := engine.Info(context.Background())
-		return err == nil && info.Features.Has(shared.FeatureUnconfined)
-	}
-	if _, declared := h.options.Engines[d.Engine]; declared {
-		return false
-	}
-	info, ok := h.options.Builtins.Info(d.Engine)
-	return ok && info.Features.Has(shared.FeatureUnconfined)
+// Sessions lists the named sessions of this user, by name. For root these are
+// also those that root has made for the owners of workspaces. The environment is
+// that of Options.Environ; the directory that of SessionOptions.Dir.
+func Sessions(ctx context.Context, environ []string, dir string) ([]SessionInfo, error) {
+	return session.List(ctx, (&facts.Caller{Environ: environ}).LookupEnv, dir)
+}
+
+// RemoveSession removes a named session and all that it keeps. It is
+// ErrSessionInUse while a process uses it and fs.ErrNotExist if there is none.
+func RemoveSession(environ []string, dir, name string) error {
+	return session.Remove((&facts.Caller{Environ: environ}).LookupEnv, dir, name)
+}
+
+// sessionOf says which session a sandbox is in.
+func (h *Host) sessionOf(opened *openSandbox) SessionReport {
+	return SessionReport{Name: h.session.Name(), Dir: opened.resolved.Spec.Session.Dir}
 }

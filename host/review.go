@@ -155,23 +155,23 @@ func (h *Host) leaveReview(ctx context.Context, name string) error {
 	h.mu.Unlock()
 	var errs []error
 	for key, slot := range slots {
-		if !acquire(ctx, slot.lock) {
-			return ctx.Err()
+		if err := slot.lock.Acquire(ctx); err != nil {
+			return err
 		}
 		all := slot.retired
 		if slot.current != nil {
 			all = append(all, slot.current)
 		}
 		if len(all) == 0 || all[0].def.Review != name {
-			<-slot.lock
+			slot.lock.Release()
 			continue
 		}
 		if slices.ContainsFunc(all, func(sb *openSandbox) bool { return sb.running.Load() > 0 }) {
-			<-slot.lock
+			slot.lock.Release()
 			return fmt.Errorf("review %q: %w", name, ErrReviewInUse)
 		}
 		slot.dropped, slot.current, slot.retired = true, nil, nil
-		<-slot.lock
+		slot.lock.Release()
 		h.mu.Lock()
 		if h.sandboxes[key] == slot {
 			delete(h.sandboxes, key)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -21,7 +22,7 @@ import (
 
 // sandboxSlot holds the opened sandbox of one definition.
 type sandboxSlot struct {
-	lock    chan struct{}
+	lock    launch.Lock
 	current *openSandbox   // guarded by lock, as are the next two
 	retired []*openSandbox // what others took the place of, while commands run in them
 	dropped bool           // it is no slot any more
@@ -45,7 +46,7 @@ func (h *Host) slot(ctx context.Context, t *target, via route) (*sandboxSlot, er
 		slot := h.sandboxes[key]
 		var idle []*openSandbox
 		if slot == nil {
-			slot = &sandboxSlot{lock: make(chan struct{}, 1), late: t.late != ""}
+			slot = &sandboxSlot{lock: launch.NewLock(), late: t.late != ""}
 			h.sandboxes[key] = slot
 		}
 		h.uses++
@@ -60,15 +61,13 @@ func (h *Host) slot(ctx context.Context, t *target, via route) (*sandboxSlot, er
 				h.logger.Warn("a sandbox that is not used any more was not closed", "error", err)
 			}
 		}
-		select {
-		case slot.lock <- struct{}{}:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := slot.lock.Acquire(ctx); err != nil {
+			return nil, err
 		}
 		if !slot.dropped {
 			return slot, nil
 		}
-		<-slot.lock
+		slot.lock.Release()
 	}
 }
 
@@ -98,7 +97,7 @@ func (h *Host) dropIdle() (idle []*openSandbox) {
 			slot.dropped, slot.current, slot.retired = true, nil, nil
 			idle = append(idle, all...)
 		}
-		<-slot.lock
+		slot.lock.Release()
 	}
 	return idle
 }
@@ -142,33 +141,12 @@ func (sb *openSandbox) forCommand(now *facts.Resolved, releaseHeld func()) *open
 	one.releaseHeld, one.resolved = releaseHeld, &r
 	r.Spec = sb.resolved.Spec
 	if r.Spec.Unconfined {
-		r.Notes = sb.unheld() // the others are about mounts
-	}
-	return &one
-}
-
-// unheld tells of each attribute that an engine without isolation, where a definition names it,
-// does nothing for. Who approves a run without a sandbox was told.
-func (sb *openSandbox) unheld() (notes []string) {
-	d := &sb.def
-	if sb.decision.Rule != policy.RuleEngineNamed {
-		return nil
-	}
-	for _, p := range []struct {
-		text  string
-		asked bool
-	}{
-		{"network = " + d.Network.String(), !d.Network.Host}, {"read_only", d.ReadOnly}, {"deny_paths", len(d.DenyPaths) > 0}, {"protect_paths", len(d.ProtectPaths) > 0},
-	} {
-		if p.asked {
-			note := fmt.Sprintf("%s is not held: engine %q does not isolate commands", p.text, unconfinedEngine)
-			if name := sb.engine.Info.Name; name != unconfinedEngine {
-				note = fmt.Sprintf("%s is not promised: engine %q claims no isolation", p.text, name) // it may hold it
-			}
-			notes = append(notes, note)
+		r.Notes = nil // they are about mounts
+		if sb.decision.Rule == policy.RuleEngineNamed {
+			r.Notes = sb.def.Unheld(sb.engine.Info.Name)
 		}
 	}
-	return notes
+	return &one
 }
 
 // sandbox gives the opened sandbox of a definition, opening it if need be. The
@@ -179,13 +157,13 @@ func (h *Host) sandbox(ctx context.Context, t target, via route) (_ *openSandbox
 	if h.options.EnginesOnly {
 		return nil, errEnginesOnly
 	}
-	defer func() { err = t.blame(err) }()
+	defer func() { err = view.BlameCommand(err, &t.def, t.own) }()
 	name, def := t.name, forRoute(t.def, via)
 	slot, err := h.slot(ctx, &t, via)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { <-slot.lock }()
+	defer slot.lock.Release()
 	engine := func() (*launch.Engine, error) { return h.engine(ctx, cmp.Or(via.engine, def.Engine)) }
 	if slot.current == nil {
 		var cancel func()
@@ -234,7 +212,7 @@ func (h *Host) sandbox(ctx context.Context, t target, via route) (_ *openSandbox
 
 // resolve resolves a definition in the Host's session.
 func (h *Host) resolve(ctx context.Context, name string, def Definition, unconfined bool) (*facts.Resolved, error) {
-	request := facts.Request{Name: name, Definition: def, Unisolated: unconfined || h.unisolated(def)}
+	request := facts.Request{Name: name, Definition: def, Unisolated: unconfined || h.engines.Unconfined(def.Engine)}
 	setStage(ctx, "it waited for the lock of its session")
 	for write := false; ; write = true {
 		state, err := h.session.Get(ctx, session.Reach(&def), write || def.Review == NewReview)
@@ -350,4 +328,52 @@ func (sb *openSandbox) close(ctx context.Context) error {
 		return fmt.Errorf("sandbox %q: %w", sb.name, err)
 	}
 	return nil
+}
+
+// engine gives a living engine of that name and starts it if need be.
+func (h *Host) engine(ctx context.Context, name string) (*launch.Engine, error) {
+	setStage(ctx, "engine %q was started", h.engines.Resolve(name))
+	e, err := h.engines.Get(ctx, name)
+	if errors.Is(err, launch.ErrClosed) {
+		err = ErrClosed
+	}
+	return e, err
+}
+
+// EngineInfo gives what an engine says of itself, starting it if need be.
+func (h *Host) EngineInfo(ctx context.Context, name string) (shared.Info, error) {
+	e, err := h.engine(ctx, name)
+	if err != nil {
+		return shared.Info{}, err
+	}
+	return e.Info, nil
+}
+
+// EngineProbe finds out whether an engine works on this machine, starting it
+// if need be.
+func (h *Host) EngineProbe(ctx context.Context, name string) (shared.Probe, error) {
+	e, err := h.engine(ctx, name)
+	if err != nil {
+		return shared.Probe{}, err
+	}
+	probe, err := e.Probe(ctx)
+	return probe, e.Lost(err)
+}
+
+// engineAhead starts an engine beside its caller, who has a workspace to search
+// meanwhile, and gives what waits for it. Who will not need it any more cancels.
+func (h *Host) engineAhead(ctx context.Context, name string) (wait func() (*launch.Engine, error), cancel func()) {
+	ctx, cancel = context.WithCancel(ctx)
+	var e *launch.Engine
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e, err = h.engine(ctx, name)
+	}()
+	runtime.Gosched() // it comes first: to wake another thread for it takes half a millisecond
+	return func() (*launch.Engine, error) {
+		<-done
+		return e, err
+	}, cancel
 }

@@ -41,7 +41,7 @@ func (h *Host) Check(ctx context.Context, sandbox string) error {
 
 // Close has nothing to end but the use of Options.Logger.
 func (h *Host) Close() error {
-	h.logging.close()
+	h.logging.Close(releaseTime)
 	return nil
 }
 

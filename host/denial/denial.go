@@ -234,3 +234,17 @@ func size(n uint64) string {
 	}
 	return strconv.FormatUint(n, 10)
 }
+
+// Told is what an engine's event of a violation says.
+func Told(e *shared.Event) Denial {
+	d := Denial{Operation: e.Details["operation"], Attribute: e.Details["attribute"], Reason: e.Message}
+	if limit := e.Details["limit"]; limit != "" {
+		d.Operation, d.Attribute = "use", "limits."+limit
+	}
+	if target := e.Details["path"]; path.IsAbs(target) {
+		d.Path = target
+	} else {
+		d.Host = target
+	}
+	return d
+}

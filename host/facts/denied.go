@@ -57,9 +57,9 @@ func (c *Caller) Program(name string) string {
 	return ""
 }
 
-// Listens reports whether something listens on a TCP port of this machine's loopback, where
+// listens reports whether something listens on a TCP port of this machine's loopback, where
 // the system tells.
-func Listens(port uint16) bool {
+func listens(port uint16) bool {
 	local := ":" + strings.ToUpper(strconv.FormatUint(1<<16|uint64(port), 16)[1:])
 	for _, table := range [...]string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		f, err := os.Open(table)
@@ -75,4 +75,32 @@ func Listens(port uint16) bool {
 		}
 	}
 	return false
+}
+
+// Witness tells of this machine what a denial depends on.
+type Witness struct {
+	*Machine
+	Environ []string // the command's
+	Notes   []string // of DroppedFromPath
+}
+
+func (w *Witness) Follow(p string) view.Way   { return Follow(p) }
+func (w *Witness) Program(name string) string { return w.Caller.Program(name) }
+func (w *Witness) Listens(port uint16) bool   { return listens(port) }
+
+// Dropped says why a directory of the caller's PATH is not in the command's; "" where
+// it is.
+func (w *Witness) Dropped(dir string) string {
+	i := slices.IndexFunc(w.Notes, func(note string) bool { return strings.HasPrefix(note, pathEntry(dir)) })
+	if i < 0 {
+		return ""
+	}
+	return w.Notes[i]
+}
+
+// Variable reports whether the caller has a variable that the command has not.
+func (w *Witness) Variable(name string) bool {
+	_, has := w.Caller.LookupEnv(name)
+	_, passed := (&Caller{Environ: w.Environ}).LookupEnv(name)
+	return has && !passed
 }

@@ -372,7 +372,11 @@ func machineAt(t *testing.T, root string, env map[string]string, environ ...stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{Caller: caller, Workspace: ws, Owner: LookupOwner(ws, &caller), Env: env, Logger: hclog.NewNullLogger()})
+	m, err := New(Config{Caller: caller, Workspace: ws, Owner: LookupOwner(ws, &caller), Env: env, Logger: hclog.NewNullLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func TestIdentityIsLookedUpOnceAndLate(t *testing.T) {

@@ -3,9 +3,11 @@
 package facts
 
 import (
+	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/hashicorp/go-hclog"
@@ -125,8 +127,23 @@ type Machine struct {
 	ghToken  ghToken
 }
 
-// New makes a Machine, and looks for what is the same for all commands.
-func New(c Config) *Machine {
+// New makes a Machine, and looks for what is the same for all commands. An error names the
+// option at fault.
+func New(c Config) (*Machine, error) {
+	c.ControlSockets, c.Protected = slices.Clone(c.ControlSockets), slices.Clone(c.Protected)
+	for i, p := range c.ControlSockets {
+		if !filepath.IsAbs(p) {
+			return nil, fmt.Errorf("workspace.control_sockets[%d]: %q is not absolute", i, p)
+		}
+		c.ControlSockets[i] = filepath.Clean(p)
+	}
+	for i, p := range c.Protected {
+		resolved, err := filepath.EvalSymlinks(p)
+		if err != nil || !filepath.IsAbs(resolved) {
+			return nil, fmt.Errorf("protected: %q: it must be an absolute path that exists", p)
+		}
+		c.Protected[i] = resolved
+	}
 	m := &Machine{Config: c, addOns: []string{"/opt"}, served: []string{"/srv"}}
 	m.scanners = &scanners{memory: c.Caller.treeMemory(c.Workspace.Root())}
 	if c.Discovered {
@@ -135,7 +152,12 @@ func New(c Config) *Machine {
 	if c.Toolchains {
 		m.toolchains = findToolchains(&c.Caller, c.Owner)
 	}
-	return m
+	return m, nil
+}
+
+// OnlyCaller is a machine of which nothing but the caller is known.
+func OnlyCaller(c Caller) *Machine {
+	return &Machine{Config: Config{Caller: c, Workspace: &workspace.Workspace{}}}
 }
 
 // Remember keeps what was found in the workspace's trees for the next process, which

@@ -66,3 +66,15 @@ func inode(p string) (dev, ino uint64, ok bool) {
 		}
 	}
 }
+
+// maxNotes is how many notes a command is told with. A command can make a hundred
+// thousand links of which each is worth one.
+const maxNotes = 50
+
+// FewNotes is the beginning of too many, and says how many more there are.
+func FewNotes(notes []string) []string {
+	if len(notes) <= maxNotes {
+		return notes
+	}
+	return append(slices.Clip(notes[:maxNotes]), fmt.Sprintf("and %d notes more, which explain lists", len(notes)-maxNotes))
+}

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -215,8 +216,8 @@ func (s *Engines) Programs() []string {
 		add(filepath.Join(dir, "sbxhost-init"))
 		add(filepath.Join(dir, "sbxhost"))
 	}
-	for name := range s.o.Declared {
-		add(s.SourcePath(name))
+	for _, path := range s.Sources() {
+		add(path)
 	}
 	for _, path := range Installed(s.o.Path) {
 		add(path)
@@ -224,8 +225,16 @@ func (s *Engines) Programs() []string {
 	return list
 }
 
-// SourcePath is the path of a declared engine's executable, as it was declared.
-func (s *Engines) SourcePath(name string) string {
+// Sources are the paths of the declared engines' executables, as they were declared, by name.
+func (s *Engines) Sources() map[string]string {
+	sources := make(map[string]string, len(s.o.Declared))
+	for name := range s.o.Declared {
+		sources[name] = s.sourcePath(name)
+	}
+	return sources
+}
+
+func (s *Engines) sourcePath(name string) string {
 	source := s.o.Declared[name].Source
 	if rest, ok := strings.CutPrefix(source, "~/"); ok && s.o.Home != "" {
 		return filepath.Join(s.o.Home, rest)
@@ -364,7 +373,7 @@ func (s *Engines) places() string {
 }
 
 func (s *Engines) declared(name string, declared Source) (program, error) {
-	path := s.SourcePath(name)
+	path := s.sourcePath(name)
 	if !filepath.IsAbs(path) {
 		return program{}, invalid("engine."+name+".source", fmt.Sprintf("%q is not absolute", path), "an engine is never looked up in PATH or the workspace")
 	}
@@ -435,4 +444,18 @@ func checkExecutable(path string) (string, error) {
 		return "", err
 	}
 	return resolved, hostpath.CheckExecutable(resolved, info)
+}
+
+// Unconfined reports whether a name is that of a built-in or injected engine that does not
+// isolate.
+func (s *Engines) Unconfined(name string) bool {
+	if engine, ok := s.o.Inject[name]; ok {
+		info, err := engine.Info(context.Background())
+		return err == nil && info.Features.Has(shared.FeatureUnconfined)
+	}
+	if _, declared := s.o.Declared[name]; declared {
+		return false
+	}
+	info, ok := s.o.Builtins.Info(name)
+	return ok && info.Features.Has(shared.FeatureUnconfined)
 }

@@ -25,8 +25,8 @@ type processes struct {
 
 // slot holds one engine.
 type slot struct {
-	lock    chan struct{} // a mutex whose waiters can give up
-	current *Engine       // guarded by lock
+	lock    Lock
+	current *Engine // guarded by lock
 }
 
 // Get gives a living engine of that name, or the first of "auto", and starts it if need be.
@@ -39,7 +39,7 @@ func (s *Engines) Get(ctx context.Context, name string) (*Engine, error) {
 	}
 	at := s.slots[name]
 	if at == nil {
-		at = &slot{lock: make(chan struct{}, 1)}
+		at = &slot{lock: NewLock()}
 		if s.slots == nil {
 			s.slots = map[string]*slot{}
 		}
@@ -47,12 +47,10 @@ func (s *Engines) Get(ctx context.Context, name string) (*Engine, error) {
 	}
 	s.mu.Unlock()
 
-	select {
-	case at.lock <- struct{}{}:
-		defer func() { <-at.lock }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := at.lock.Acquire(ctx); err != nil {
+		return nil, err
 	}
+	defer at.lock.Release()
 	if s.isClosed() { // while we waited; Close would not see what is started now
 		return nil, ErrClosed
 	}
@@ -96,16 +94,10 @@ func (s *Engines) Close(ctx context.Context) (wait func()) {
 	var ends sync.WaitGroup
 	for _, at := range slots {
 		ends.Go(func() {
-			select {
-			case at.lock <- struct{}{}:
-			default: // nobody has to wait for one that is free
-				select {
-				case at.lock <- struct{}{}:
-				case <-ctx.Done():
-					return // who starts it finds these Engines closed
-				}
+			if at.lock.Acquire(ctx) != nil {
+				return // who starts it finds these Engines closed
 			}
-			defer func() { <-at.lock }()
+			defer at.lock.Release()
 			if at.current != nil {
 				at.current.stop()
 			}

@@ -2,8 +2,12 @@ package view
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -245,4 +249,49 @@ const (
 // Credentials lists the names of the credential sets.
 func Credentials() []string {
 	return []string{CredentialGitHub, CredentialGitHubCLI, CredentialSSHAgent}
+}
+
+// LateName is what a definition is called that has no name. Nothing of it tells the values of
+// variables or of the engine's options, which may be secret.
+func (d Definition) LateName() string {
+	d.Config = nil
+	d.Env = maps.Clone(d.Env)
+	for name := range d.Env {
+		d.Env[name] = ""
+	}
+	text, _ := json.Marshal(d) // where that fails, a Host says so
+	sum := sha256.Sum256(text)
+	return "definition-" + hex.EncodeToString(sum[:6])
+}
+
+// Unheld tells of each attribute that an engine without isolation does nothing for.
+func (d *Definition) Unheld(engine string) (notes []string) {
+	for _, p := range []struct {
+		text  string
+		asked bool
+	}{
+		{"network = " + d.Network.String(), !d.Network.Host}, {"read_only", d.ReadOnly}, {"deny_paths", len(d.DenyPaths) > 0}, {"protect_paths", len(d.ProtectPaths) > 0},
+	} {
+		switch {
+		case p.asked && engine == "noop":
+			notes = append(notes, fmt.Sprintf("%s is not held: engine %q does not isolate commands", p.text, engine))
+		case p.asked: // it may hold it
+			notes = append(notes, fmt.Sprintf("%s is not promised: engine %q claims no isolation", p.text, engine))
+		}
+	}
+	return notes
+}
+
+// BlameCommand has an error name the field of the command that it comes of, where a definition
+// has binds of its own first.
+func BlameCommand(err error, d *Definition, own int) error {
+	e, ok := errors.AsType[*shared.Error](err)
+	if !ok || len(d.BindPaths) == own {
+		return err
+	}
+	number, rest, _ := strings.Cut(strings.TrimPrefix(e.Attribute, "bind_paths["), "]")
+	if i, atoi := strconv.Atoi(number); atoi == nil && i >= own {
+		e.Attribute = fmt.Sprintf("BindPaths[%d]%s", i-own, rest)
+	}
+	return err
 }

@@ -123,3 +123,13 @@ func HostPaths(table []shared.Entry) func(e *shared.Entry) string {
 		return path.Join(dir, path.Base(e.Path))
 	}
 }
+
+// Overlays lists where what is written lasts for the session.
+func Overlays(spec *shared.Spec) (list []string) {
+	for _, m := range spec.Table {
+		if m.Access == shared.Overlay && m.Degradable && !spec.Unconfined { // a review's is kept
+			list = append(list, m.Path)
+		}
+	}
+	return list
+}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package host
+package facts
 
 import (
 	"fmt"
@@ -9,27 +9,34 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/sbxhost/sbxhost/host/facts"
-	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/host/view"
 )
 
-// reservedPlaces lists what sbxhost would run, or take for its user's word, if it were
-// there the next time: no command must put it there.
-func (h *Host) reservedPlaces(owner *facts.Owner) (list []view.Reserved) {
+// Own is what sbxhost obeys and runs itself.
+type Own struct {
+	Configs    []string          // in force, as they are spelled
+	EnginePath []string          // directories in which engines are looked for by name
+	EngineDir  string            // the one of engines that were installed with it, where that is not its own
+	Engines    []string          // names of engines
+	Sources    map[string]string // paths of those that are declared, by name
+}
+
+// Reserved lists what sbxhost would run, or take for its user's word, if it were
+// there the next time: no command must put it there. Relative paths begin at dir.
+func (o *Own) Reserved(caller *Caller, owner *Owner, dir string) (list []view.Reserved) {
 	add := func(dir, what string, names ...string) {
 		if filepath.IsAbs(dir) {
 			list = append(list, view.Reserved{Dir: dir, What: what, Names: names})
 		}
 	}
-	for _, dir := range h.options.EnginePath {
+	for _, dir := range o.EnginePath {
 		add(filepath.Dir(dir), "engines that are installed", filepath.Base(dir))
 	}
 	programs := []string{"sbxhost-init", "sbxhost-telemetry"}
-	for _, name := range slices.Concat(h.EngineNames(), launch.Separate) {
+	for _, name := range o.Engines {
 		programs = append(programs, "sbxhost-engine-"+name)
 	}
-	add(h.options.EngineDir, "a program that runs sandboxes", programs...)
+	add(o.EngineDir, "a program that runs sandboxes", programs...)
 	if exe, err := os.Executable(); err == nil {
 		if resolved, err := filepath.EvalSymlinks(exe); err == nil {
 			exe = resolved
@@ -37,23 +44,23 @@ func (h *Host) reservedPlaces(owner *facts.Owner) (list []view.Reserved) {
 		add(filepath.Dir(exe), "a program that runs sandboxes", programs...)
 	}
 	const config = "a configuration of yours"
-	if dir, _ := h.caller.LookupEnv("XDG_CONFIG_HOME"); dir != "" {
+	if dir, _ := caller.LookupEnv("XDG_CONFIG_HOME"); dir != "" {
 		add(dir, config, "sbxhost")
 	}
-	if h.caller.Home != "" {
-		add(filepath.Join(h.caller.Home, ".config"), config, "sbxhost")
+	if caller.Home != "" {
+		add(filepath.Join(caller.Home, ".config"), config, "sbxhost")
 	}
 	// Another one may be in force for this command.
-	if path, _ := h.caller.LookupEnv("SBXHOST_CONFIG"); path != "" {
+	if path, _ := caller.LookupEnv("SBXHOST_CONFIG"); path != "" {
 		if !filepath.IsAbs(path) {
-			path = filepath.Join(h.options.Dir, path)
+			path = filepath.Join(dir, path)
 		}
 		add(filepath.Dir(path), config, filepath.Base(path))
 	}
 	if owner != nil && owner.Home != "" {
 		add(owner.Home, "the sandboxes of the workspace's owner", ".config/sbxhost", ".local/state/sbxhost", ".local/share/sbxhost/engines")
 	}
-	path, _ := h.caller.LookupEnv("PATH")
+	path, _ := caller.LookupEnv("PATH")
 	for _, dir := range filepath.SplitList(path) {
 		if filepath.IsAbs(dir) {
 			list = append(list, view.Reserved{Dir: dir, What: "a program that runs outside of sandboxes", Names: programsRun(), OnlyInBinds: true})
@@ -72,25 +79,25 @@ func programsRun() []string {
 	return names
 }
 
-// trustedPaths lists what sbxhost obeys or runs what lies at, as it is spelled. A
+// Trusted lists what sbxhost obeys or runs what lies at, as it is spelled. A
 // command that replaces a symlink on the way leads the next sbxhost to what it has
 // made itself. Of these, engines are those where engines come from that are not
 // installed with this program.
-func (h *Host) trustedPaths(records []facts.Record) (all, engines []view.Trusted) {
-	for _, p := range h.options.Protected {
+func (o *Own) Trusted(caller *Caller, records []Record) (all, engines []view.Trusted) {
+	for _, p := range o.Configs {
 		all = append(all, view.Trusted{Path: p, What: "the configuration in force"})
 	}
 	for _, record := range records {
 		all = append(all, view.Trusted{Path: record.Path, What: record.What})
 	}
-	if dir := h.caller.StateDir(); dir != "" {
+	if dir := caller.StateDir(); dir != "" {
 		all = append(all, view.Trusted{Path: dir, What: "what is remembered about sandboxes"})
 	}
-	for _, dir := range h.options.EnginePath {
+	for _, dir := range o.EnginePath {
 		engines = append(engines, view.Trusted{Path: dir, What: "engines that are installed"})
 	}
-	for _, name := range slices.Sorted(maps.Keys(h.options.Engines)) {
-		source := h.engines.SourcePath(name)
+	for _, name := range slices.Sorted(maps.Keys(o.Sources)) {
+		source := o.Sources[name]
 		all = append(all, view.Trusted{Path: source, What: fmt.Sprintf("the source of engine %q", name)})
 		if filepath.IsAbs(source) {
 			engines = append(engines, view.Trusted{Path: source, What: "engine " + name})

@@ -1,7 +1,8 @@
-package host
+package launch
 
 import (
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -25,8 +26,8 @@ func (o *countingOutput) Write(p []byte) (int, error) {
 func TestGatedLogger(t *testing.T) {
 	t.Parallel()
 	out := &countingOutput{entered: make(chan struct{}), release: make(chan struct{})}
-	gate := &logGate{}
-	var logger hclog.Logger = gatedLogger{hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: out}), gate}
+	gate := &LogGate{}
+	var logger hclog.Logger = gate.Logger(hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: out}))
 	named := logger.Named("engine").With("a", 1)
 	standard, writer := named.StandardLogger(nil), named.StandardWriter(&hclog.StandardLoggerOptions{})
 	all := func() {
@@ -44,7 +45,7 @@ func TestGatedLogger(t *testing.T) {
 	logged, closed := make(chan struct{}), make(chan struct{})
 	go func() { defer close(logged); logger.Info("first") }()
 	<-out.entered
-	go func() { defer close(closed); gate.close() }()
+	go func() { defer close(closed); gate.Close(time.Minute) }()
 	select {
 	case <-closed:
 		t.Error("the gate was closed while the Logger was in use")

@@ -1,4 +1,4 @@
-package host
+package launch
 
 import (
 	"io"
@@ -9,19 +9,19 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// releaseTime bounds how long Close waits for what a start that hangs, or another
-// process, keeps locked. What it leaves behind for that, the next run removes.
-const releaseTime = 2 * time.Second
-
-// logGate ends the use of a caller's Logger. An engine that dies, and what reads the end of its
+// LogGate ends the use of a caller's Logger. An engine that dies, and what reads the end of its
 // log, can have something to say after Close has returned: to a logger that is gone by then.
-type logGate struct {
+type LogGate struct {
 	mu     sync.RWMutex
 	closed bool
 }
 
-// close returns when the Logger is not used any more, and soon where it does not return itself.
-func (g *logGate) close() {
+// Logger gives a Logger that ends with the gate.
+func (g *LogGate) Logger(of hclog.Logger) hclog.Logger { return gatedLogger{of, g} }
+
+// Close returns when the Logger is not used any more, and after patience where it does not
+// return itself.
+func (g *LogGate) Close(patience time.Duration) {
 	done := make(chan struct{})
 	go func() {
 		g.mu.Lock()
@@ -31,11 +31,11 @@ func (g *logGate) close() {
 	}()
 	select {
 	case <-done:
-	case <-time.After(releaseTime):
+	case <-time.After(patience):
 	}
 }
 
-func (g *logGate) use(f func()) {
+func (g *LogGate) use(f func()) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	if !g.closed {
@@ -46,7 +46,7 @@ func (g *logGate) use(f func()) {
 // gatedLogger is a Logger until its gate is closed.
 type gatedLogger struct {
 	hclog.Logger
-	gate *logGate
+	gate *LogGate
 }
 
 func (l gatedLogger) Log(level hclog.Level, msg string, args ...any) {
@@ -85,7 +85,7 @@ func (l gatedLogger) StandardWriter(o *hclog.StandardLoggerOptions) io.Writer {
 
 type gatedWriter struct {
 	io.Writer
-	gate *logGate
+	gate *LogGate
 }
 
 func (w gatedWriter) Write(p []byte) (n int, err error) {
