@@ -112,7 +112,7 @@ func TestNamesByProxy(t *testing.T) {
 			{"curl -s -o /dev/null -w '%{http_code}' http://NAME:SILENT/", "403"},
 			{"NO_PROXY= no_proxy= curl -s -o /dev/null --proxy ${ALL_PROXY%%h:*}:${ALL_PROXY#*:} http://ADDRESS:PLAIN/; echo $?", "97"}, // an address by SOCKS
 			{"curl -s --noproxy '*' http://ADDRESS:PLAIN/; echo $?", "7"},
-			{"curl -s --noproxy '*' http://NAME:PLAIN/; echo $?", "6"},
+			{"curl -s --noproxy '*' http://NAME:PLAIN/ || echo not reached", "not reached"},
 			{"ip route; ip -o link | grep -vc ' lo:'; nslookup NAME 127.0.0.11 >/dev/null 2>&1 || nslookup NAME 8.8.8.8 >/dev/null 2>&1 || echo no names", "0\nno names"},
 			{"/usr/bin/bash -c 'echo x >/dev/udp/192.0.2.1/53' 2>&1 | grep -o 'Network is unreachable' | head -1", "Network is unreachable"},
 			{"env | grep -ic _proxy=; echo $NO_PROXY", "9\nlocalhost,127.0.0.1,::1"},
