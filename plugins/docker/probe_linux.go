@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/gated"
 )
 
 // Probe asks the daemon who it is. It starts no container: which image there is
@@ -27,7 +28,7 @@ func (e *engine) Probe(ctx context.Context) (shared.Probe, error) {
 		}
 		return p, nil
 	}
-	p := shared.Probe{Ready: true, Facts: map[string]string{
+	p := shared.Probe{Ready: true, Degraded: []string{gated.ByProxy}, Facts: map[string]string{
 		"daemon": d.facts.version, "socket": d.endpoint.socket + " (" + d.endpoint.origin + ")",
 		"api": d.client.ClientVersion(), "cgroup": d.facts.cgroup,
 	}}

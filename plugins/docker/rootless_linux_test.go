@@ -20,7 +20,7 @@ func TestRootless(t *testing.T) {
 	}
 	e := newEngine(t)
 	probe, err := e.Probe(t.Context())
-	if err != nil || !probe.Ready || probe.Facts["rootless"] != "yes" || len(probe.Degraded) != 3 {
+	if err != nil || !probe.Ready || probe.Facts["rootless"] != "yes" || len(probe.Degraded) != 4 {
 		t.Errorf("got %+v, %v", probe, err)
 	}
 	both(t, func(t *testing.T, options opts) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/gated"
 )
 
 // probe finds out by doing: the launcher is the system's, it applies a profile
@@ -52,7 +53,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	}
 	return shared.Probe{
 		Ready:    true,
-		Degraded: []string{"a process that leaves the command's process group outlives it, still confined", "no limit but the timeout is held", "HOME is a private directory in another place than the real one"},
+		Degraded: []string{"a process that leaves the command's process group outlives it, still confined", "no limit but the timeout is held", gated.ByProxy, "HOME is a private directory in another place than the real one"},
 		Facts:    map[string]string{"sandbox-exec": e.platform.launcher},
 	}, nil
 }

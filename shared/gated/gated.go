@@ -50,6 +50,9 @@ type Way struct {
 	Proxy *gate.Proxy
 }
 
+// ByProxy is what a Probe tells of an engine that claims [shared.FeatureNetworkProxy].
+const ByProxy = "a list of names is held by a proxy: programs that ignore HTTP_PROXY and ALL_PROXY reach nothing"
+
 // Begin starts a gate, which emit tells of.
 func (n *Network) Begin(ctx context.Context, way Way, emit func(shared.Event)) (*gate.Gate, error) {
 	g, err := gate.Start(ctx, gate.Config{

@@ -1,0 +1,106 @@
+package gated
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/egress/gate"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		spec  shared.Network
+		none  bool
+		wants string // what an error begins with
+	}{
+		"none":         {none: true},
+		"the host's":   {spec: shared.Network{Mode: shared.NetworkHost, HostPorts: []uint16{1}}, none: true},
+		"no names":     {spec: shared.Network{Mode: shared.NetworkNames}},
+		"a port":       {spec: shared.Network{HostPorts: []uint16{1}}},
+		"an address":   {spec: shared.Network{Mode: shared.NetworkNames, Names: []string{"a.example", "10.0.0.1"}}, wants: "network: "},
+		"no such port": {spec: shared.Network{Publish: []string{"80", "x"}}, wants: "publish[1]: "},
+	} {
+		n, err := Read(&tt.spec)
+		switch {
+		case tt.wants != "":
+			if !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), tt.wants) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case err != nil || (n == nil) != tt.none:
+			t.Errorf("%s: %+v, %v", name, n, err)
+		}
+	}
+}
+
+// A command is told of a proxy where names are listed, and of none for ports alone.
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	for _, named := range []bool{false, true} {
+		spec := shared.Network{Publish: []string{"127.0.0.1:0:80"}}
+		if named {
+			spec.Mode = shared.NetworkNames
+		}
+		n, err := Read(&spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := n.Begin(t.Context(), Way{Proxy: &gate.Proxy{Listener: l}}, func(shared.Event) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		env := []string{"A=1", "HTTP_PROXY=http://other.example", "no_proxy=*", "HTTP_PROXY_=x"}
+		got := n.Environment(env, g)
+		if !named {
+			if !slices.Equal(got, env) {
+				t.Errorf("for ports alone: %q", got)
+			}
+			continue
+		}
+		if !slices.Equal(got[:2], []string{"A=1", "HTTP_PROXY_=x"}) || !slices.Contains(got, "HTTP_PROXY=http://"+l.Addr().String()) || slices.Contains(got, "no_proxy=*") {
+			t.Errorf("got %q", got)
+		}
+		names := map[string]bool{}
+		for _, v := range got {
+			name, _, _ := strings.Cut(v, "=")
+			if names[name] {
+				t.Errorf("%s is there twice", name)
+			}
+			names[name] = true
+		}
+	}
+}
+
+// What cannot be begun is an error about its attribute, and leaves nothing.
+func TestTaken(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	n, err := Read(&shared.Network{Publish: []string{taken.Addr().String() + ":80"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Begin(t.Context(), Way{Proxy: &gate.Proxy{Listener: l}}, nil); !errors.Is(err, shared.ErrUnavailable) || !strings.HasPrefix(err.Error(), "publish[0]: ") {
+		t.Errorf("%v", err)
+	}
+	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		c.Close()
+		t.Error("the proxy is still there")
+	}
+}
