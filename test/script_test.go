@@ -38,10 +38,13 @@ func TestMain(m *testing.M) {
 		os.Exit(2)
 	}()
 	status := m.Run()
-	// Root keeps a directory there for a user whose commands it has run, and these tests alone
-	// run any as that one. A process that such a test has started leaves it to the first.
+	// Root keeps directories there for a user whose commands it has run, and these tests alone
+	// run any as that one. A process that such a test has started leaves them to the first.
 	if os.Getenv("SBXHOST_TEST_NETWORK") == "" {
-		os.Remove("/var/cache/sbxhost/" + strconv.Itoa(ownerUID))
+		owner := strconv.Itoa(ownerUID)
+		os.Remove("/var/cache/sbxhost/" + owner)
+		os.RemoveAll("/var/cache/sbxhost/git/" + owner)
+		os.Remove("/var/cache/sbxhost/git") // unless somebody else uses it
 	}
 	os.Exit(status)
 }
