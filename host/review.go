@@ -125,7 +125,6 @@ func (h *Host) Reviews() ([]ReviewInfo, error) { return h.shelf().List() }
 type Review struct {
 	host *Host
 	*review.Review
-	rules review.Rules
 }
 
 // OpenReview opens a review that no process uses. It is ErrReviewInUse while one does, of this Host's

@@ -426,9 +426,11 @@ func (s *Shelf) recover(ctx context.Context, dir string, rec *record) (told []st
 	}
 	for _, e := range entries { // of those that were killed
 		if n := e.Name(); n == slotsDir || strings.HasPrefix(n, "new-") || strings.HasPrefix(n, "clock-") || strings.HasPrefix(n, diffPrefix) {
-			if err := sessiondir.RemoveTree(ctx, dir, n); errors.Is(err, unix.ENOTDIR) {
+			err := sessiondir.RemoveTree(ctx, dir, n)
+			if errors.Is(err, unix.ENOTDIR) {
 				err = os.Remove(filepath.Join(dir, n))
-			} else if err != nil {
+			}
+			if err != nil {
 				return told, err
 			}
 		}

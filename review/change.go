@@ -83,19 +83,6 @@ type Change struct {
 	Note string
 }
 
-// mode is a node's type and permissions as git shows them.
-func (n *Node) mode() string {
-	switch n.Kind {
-	case File:
-		return "100" + strconv.FormatUint(uint64(n.Mode&0o777), 8)
-	case Symlink:
-		return "120000"
-	case Directory:
-		return "040" + strconv.FormatUint(uint64(n.Mode&0o777), 8)
-	}
-	return n.Kind.String()
-}
-
 // Line says the change on one line, with the path as it is given.
 func (c *Change) Line(shown string) string {
 	var more []string

@@ -146,7 +146,7 @@ func TestGitFull(t *testing.T) {
 			{"git config --unset alias.x", "git config", ""},
 			{"git commit -q --allow-empty -m x", "-", ""},
 		} {
-			if out, err := g.inside(g.path(root), tt.command); tt.refused != "-" && (err == nil || !strings.Contains(out, "if "+tt.refused+" has to change them: git = \"full\" at ") && tt.refused != "") {
+			if out, err := g.inside(g.path(root), tt.command); tt.refused != "-" && (err == nil || !strings.Contains(out, "which "+tt.refused+" changes; to allow it: git = \"full\" at ") && tt.refused != "") {
 				t.Errorf("protected, in %s: %s: %v\n%s", root, tt.command, err, out)
 			}
 			out, err := g.in("full", g.path(root), tt.command)

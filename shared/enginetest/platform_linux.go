@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -253,7 +254,9 @@ func (f *family) lives() error {
 }
 
 // running wants a process with a command line. A word in angle brackets stands for any, and a
-// plan may have what a launcher reads by a descriptor in the place of that descriptor.
+// plan may have what a launcher reads by a descriptor in the place of that descriptor. A
+// launcher that becomes its command, as sandbox-exec does, cannot be seen: the command is then
+// a child of the engine.
 func running(argv []string) error {
 	if !strings.HasPrefix(argv[0], "/") && !strings.HasPrefix(argv[0], "<") {
 		return nil // a line for people: what launches is no process that the engine starts
@@ -271,6 +274,9 @@ func running(argv []string) error {
 		}
 		rest := words[begin : len(words)-end]
 		if len(rest) == 0 && len(words) == len(argv) {
+			return nil
+		}
+		if at := slices.Index(argv, "--"); at > 0 && p.parent == os.Getpid() && slices.Equal(words, argv[at+1:]) {
 			return nil
 		}
 		if len(rest) == 2 && begin > 0 && len(argv) > len(words) {
