@@ -458,24 +458,29 @@ func takeBack(dir string, rec *record, j *journal) (told []string, err error) {
 	}
 	defer run.close()
 	kept := false
-	var back []appliedPath
 	for _, step := range slices.Backward(j.Steps) {
-		done, err := run.undo(&step)
-		switch at := step.of(); {
-		case err == nil && !done:
+		switch err := run.undo(&step); {
 		case err == nil:
-			if step.Clean && at.Side == Host {
-				n, err := run.tree(at).Look(string(at.Path))
-				if err != nil {
-					return told, err
-				}
-				back = append(back, appliedPath{Layer: at.Layer, Path: at.Path, CTime: n.CTime})
-			}
 		case errors.Is(err, unix.EEXIST) && step.From.Side == Host:
 			kept = true
 			told = append(told, fmt.Sprintf("%s was made anew meanwhile and stays", hostpath.Quote(r.shown(step.From.Layer, string(step.From.Path)))))
 		default:
 			return told, err
+		}
+	}
+	// What is back has another change time. Whoever tries once more finds the same.
+	var back []appliedPath
+	for _, step := range j.Steps {
+		at := step.of()
+		if !step.Clean || at.Side != Host {
+			continue
+		}
+		n, err := run.tree(at).Look(string(at.Path))
+		if err != nil {
+			return told, err
+		}
+		if n.Ino == step.Old && n.MTime == step.Time {
+			back = append(back, appliedPath{Layer: at.Layer, Path: at.Path, CTime: n.CTime})
 		}
 	}
 	if err := r.addKnown(back); err != nil {
@@ -713,28 +718,28 @@ func (r *run) rename(from, to Place, flag uint) error {
 }
 
 // undo takes a step back, if it was done: what lies where says so.
-func (r *run) undo(s *Step) (done bool, err error) {
+func (r *run) undo(s *Step) error {
 	to := r.tree(s.To)
 	if to == nil || r.tree(s.From) == nil {
-		return false, nil
+		return nil
 	}
 	n, err := to.Look(string(s.To.Path))
 	if err != nil || n.Ino != s.Ino || n.Kind == Absent {
-		return false, err
+		return err
 	}
 	switch s.Do {
 	case "mode":
 		if n.Mode != s.Mode {
-			return false, nil
+			return nil
 		}
-		return true, to.chmod(string(s.To.Path), s.Was)
+		return to.chmod(string(s.To.Path), s.Was)
 	case "move":
-		return true, r.rename(s.To, s.From, unix.RENAME_NOREPLACE)
+		return r.rename(s.To, s.From, unix.RENAME_NOREPLACE)
 	}
 	if old, err := r.slots.Look(string(s.From.Path)); err != nil || old.Kind == Absent {
-		return false, err
+		return err
 	}
-	return true, r.rename(s.From, s.To, unix.RENAME_EXCHANGE)
+	return r.rename(s.From, s.To, unix.RENAME_EXCHANGE)
 }
 
 // of is where in the workspace a step takes something away.

@@ -48,6 +48,9 @@ type Step struct {
 	// Clean says that what is at To before a swap, or at From before a move from the workspace, is no
 	// conflict, and none when it is back.
 	Clean bool `json:"c,omitempty"`
+	// Old and Time are the inode and the modification time of that.
+	Old  uint64 `json:"o,omitempty"`
+	Time int64  `json:"d,omitempty"`
 
 	// What has to be found: at To before a swap, at From before a move from the workspace.
 	old Node
@@ -176,13 +179,13 @@ func (p *planner) change(i int) (int, error) {
 		p.last = append(p.last, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode})
 		return 1, nil
 	case c.Op == Mode:
-		p.file(c.Path, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode, Clean: c.Conflict == ""})
+		p.file(c.Path, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode, Clean: c.Conflict == "", Old: c.Old.Ino, Time: c.Old.MTime})
 		return 1, nil
 	case c.Op == Deleted:
 		if n > 0 && !all {
 			return 1, nil // it stays, with what stays in it
 		}
-		s := Step{Do: "move", From: host, To: Place{Slot, 0, name(p.slot())}, Ino: c.Old.Ino, Clean: c.Conflict == "", old: c.Old}
+		s := Step{Do: "move", From: host, To: Place{Slot, 0, name(p.slot())}, Ino: c.Old.Ino, Clean: c.Conflict == "", Old: c.Old.Ino, Time: c.Old.MTime, old: c.Old}
 		if c.Old.Kind == Directory {
 			s.in = p.contents(i, n)
 			if !p.privileged && c.Old.Mode&0o200 == 0 { // its ".." changes
@@ -232,7 +235,7 @@ func (p *planner) put(c *Change, upper, host Place, in map[string]Node) error {
 		}
 	}
 	slot := Place{Slot, 0, name(p.slot())}
-	swap := Step{Do: "swap", From: slot, To: host, Ino: c.New.Ino, Clean: c.Conflict == "", old: c.Old, in: in}
+	swap := Step{Do: "swap", From: slot, To: host, Ino: c.New.Ino, Clean: c.Conflict == "", Old: c.Old.Ino, Time: c.Old.MTime, old: c.Old, in: in}
 	if add {
 		swap = Step{Do: "move", From: slot, To: host, Ino: c.New.Ino}
 	}
