@@ -65,6 +65,11 @@ type Command struct {
 	// the command alone, on top of what the launcher has loaded, and sets
 	// no_new_privs. A kernel that does not take it does not get the command.
 	Filter []byte
+
+	// Trace is a program, of the form of Filter's, that stops the command at the calls of package
+	// traced, for [Conn.Traced] to tell those that fail. Empty traces nothing. A command that
+	// cannot be traced is not started. Its tracer is its parent, and its end if it is killed.
+	Trace []byte
 }
 
 // A Mount is a place on which something must be mounted.
@@ -119,8 +124,10 @@ func (c *Command) validate() error {
 	if len(c.Rlimits) > maxRlimits {
 		return errors.New("command: more than " + strconv.Itoa(maxRlimits) + " rlimits")
 	}
-	if len(c.Filter) > maxFilter || len(c.Filter)%8 != 0 {
-		return errors.New("command: filter is not 4096 instructions of 8 bytes or fewer")
+	for _, program := range [...][]byte{c.Filter, c.Trace} {
+		if len(program) > maxFilter || len(program)%8 != 0 {
+			return errors.New("command: filter is not 4096 instructions of 8 bytes or fewer")
+		}
 	}
 	for i, l := range c.Rlimits {
 		if l.Resource < 0 || l.Resource > maxResource {
@@ -172,6 +179,7 @@ const (
 	OpInterpreter = "interpreter" // Path exists, but what its first line or ELF header asks for does not
 	OpFork        = "fork"        // no process could be made
 	OpFilter      = "filter"      // the kernel refuses the filter of system calls
+	OpTrace       = "trace"       // the kernel refuses to have the command traced
 )
 
 // ExecError says why a command was not started.
@@ -218,7 +226,7 @@ func (e *ExecError) executing() bool {
 
 func knownOp(op string) bool {
 	switch op {
-	case OpMounts, OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork, OpFilter:
+	case OpMounts, OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork, OpFilter, OpTrace:
 		return true
 	}
 	return false

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared/frame"
 	"github.com/sbxhost/sbxhost/shared/holder"
+	"github.com/sbxhost/sbxhost/shared/traced"
 )
 
 // ErrInitLost is wrapped by the errors of [Conn.Start] and [Conn.Wait] when the
@@ -59,8 +60,9 @@ type Conn struct {
 	startErr error
 	scoped   bool
 
-	ended  chan struct{} // closed when status and endErr are final
+	ended  chan struct{} // closed when status, calls and endErr are final
 	status Status
+	calls  []traced.Call
 	endErr error
 }
 
@@ -213,6 +215,17 @@ func (c *Conn) Wait() (Status, error) {
 	return c.status, c.endErr
 }
 
+// Traced gives, once Wait has returned nil, the calls at which a command with [Command.Trace]
+// failed, the latest first. One that was killed by [Conn.Kill] tells none.
+func (c *Conn) Traced() []traced.Call {
+	select {
+	case <-c.ended:
+		return c.calls
+	default:
+		return nil
+	}
+}
+
 // Signal sends signal n, by its number on the system that runs the init, to the
 // command's process group. The error is [os.ErrProcessDone] if the command has ended.
 func (c *Conn) Signal(n int) error {
@@ -323,8 +336,23 @@ func (c *Conn) converse() (status Status, err error) {
 	}
 	c.scoped = said.(*started).scoped
 	close(c.started)
-	if err := receive(c.f, kindStatus, maxReport, &status); err != nil {
+	k, payload, err = frame.Read(c.f, max(maxReport, traced.MaxReport))
+	if err == nil && k == kindTraced {
+		var report traced.Report
+		if err := frame.Decode(payload, &report); err != nil {
+			return Status{}, err
+		}
+		c.calls = report.Calls
+		k, payload, err = frame.Read(c.f, maxReport)
+	}
+	switch {
+	case err != nil:
 		return Status{}, lost(err)
+	case k != kindStatus:
+		return Status{}, frame.Malformed("out of turn")
+	}
+	if err := frame.Decode(payload, &status); err != nil {
+		return Status{}, err
 	}
 	return status, nil
 }

@@ -137,7 +137,7 @@ func TestConnConcurrentUse(t *testing.T) {
 	var got int
 	c := fakeInit(t, func(init *os.File) {
 		readCommand(init)
-		init.Write(frame.Encode(kindStarted, &started{true}, 1))
+		init.Write(frame.Encode(kindStarted, &started{scoped: true}, 1))
 		for {
 			k, payload, err := frame.Read(init, maxRequest)
 			if err != nil {

@@ -18,6 +18,8 @@ const (
 	initArg = "sbxhost-init"
 	// limitArg is argv[1] of the stage between fork and exec that sets resource limits.
 	limitArg = "sbxhost-init-limit"
+	// traceArg is argv[1] of the tracer.
+	traceArg = "sbxhost-init-trace"
 )
 
 // hooked says that this program's main has called [Hook]. It is process-wide
@@ -56,6 +58,10 @@ func Hook() {
 		case initArg:
 			if fd, ok := parseFD(os.Args[2]); ok {
 				proc.Exit(runInit(fd))
+			}
+		case traceArg:
+			if fd, ok := parseFD(os.Args[2]); ok {
+				proc.Exit(runTracer(fd))
 			}
 		case limitArg:
 			if fd, ok := parseFD(os.Args[2]); ok {

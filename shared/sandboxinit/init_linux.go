@@ -26,6 +26,8 @@ type supervisor struct {
 	// ending says that whatever is still there is to be killed.
 	ending atomic.Bool
 	fresh  fresh
+	// tracer is the parent of a command that is traced; nil of others, whose is the init.
+	tracer *tracerProcess
 
 	reporting sync.Mutex
 	reported  bool
@@ -178,26 +180,36 @@ func supervise(control, sockets int) int {
 	} else {
 		s.passSignals()
 	}
-	forked := func() {}
-	if cmd.Crowded {
-		makeThreads(spareThreads)
-		forked = offerChildren()
-	}
 	s.fresh = freshAt(cmd.Fresh)
-	child, refused := start(cmd, control)
-	forked()
+	begin := s.begin
+	if len(cmd.Trace) > 0 {
+		begin = s.beginTraced
+	}
+	child, refused := begin(cmd, control)
 	if refused != nil {
 		s.control.send(encodeRefused(refused))
 		return refusedCode(refused)
 	}
 	s.group.Store(int32(child.pid))
-	s.control.send(frame.Encode(kindStarted, &started{child.scoped}, 1))
+	s.control.send(frame.Encode(kindStarted, &started{scoped: child.scoped}, 5))
 	// The engine's readers see the end of the command's output when the command
 	// closes it, not when the init ends.
 	closeInherited(control)
 
 	go s.serveRequests()
+	if s.tracer != nil {
+		return s.reap(s.tracer.pid)
+	}
 	return s.reap(child.pid)
+}
+
+// begin starts the command as the init's own child.
+func (s *supervisor) begin(cmd *Command, control int) (child, *ExecError) {
+	if cmd.Crowded {
+		makeThreads(spareThreads)
+		defer offerChildren()()
+	}
+	return start(cmd, control)
 }
 
 // refusedCode is what a shell would exit with.
@@ -231,14 +243,21 @@ func (s *supervisor) reap(command int) (code int) {
 			}
 			continue
 		}
-		status := Status{Code: ws.ExitStatus()}
-		if ws.Signaled() {
-			status = Status{Code: -1, Signal: int(ws.Signal()), CoreDumped: ws.CoreDump()}
+		status := statusOf(ws)
+		if s.tracer != nil {
+			status = s.tracer.status()
 		}
 		code = status.ExitCode()
 		s.report(status)
 		s.end(code)
 	}
+}
+
+func statusOf(ws syscall.WaitStatus) Status {
+	if ws.Signaled() {
+		return Status{Code: -1, Signal: int(ws.Signal()), CoreDumped: ws.CoreDump()}
+	}
+	return Status{Code: ws.ExitStatus()}
 }
 
 // report tells the engine how the command ended, once.
@@ -248,6 +267,9 @@ func (s *supervisor) report(status Status) {
 	if !s.reported {
 		s.reported = true
 		status.Left = s.fresh.left()
+		if s.tracer != nil && s.tracer.report != nil {
+			s.control.send(s.tracer.report)
+		}
 		s.control.send(frame.Encode(kindStatus, &status, 11))
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/shared/frame"
 	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
@@ -49,14 +50,54 @@ func forkBearing(cmd *Command, prog Program, files []uintptr) (int, *ExecError) 
 	return forkExec(cmd, prog, files)
 }
 
+// A stage is a process between fork and exec, and what it has not been told yet.
+type stage struct {
+	pid     int
+	line    controlSocket
+	request []byte
+}
+
 // forkLimited starts the program through the limit stage.
 func forkLimited(cmd *Command, prog Program, files []uintptr) (int, *ExecError) {
+	s, refused := forkStage(cmd, prog, files)
+	if refused != nil {
+		return 0, refused
+	}
+	defer syscall.Close(int(s.line))
+	s.line.send(s.request)
+	if refused := limitOutcome(s.line); refused != nil {
+		s.end()
+		return 0, refused
+	}
+	return s.pid, nil
+}
+
+// end ends a stage that has executed nothing.
+func (s *stage) end() {
+	syscall.Kill(s.pid, syscall.SIGKILL)
+	for {
+		if _, err := syscall.Wait4(s.pid, nil, 0, nil); err != syscall.EINTR {
+			break
+		}
+	}
+}
+
+// forkStage forks a stage, which waits for its request.
+func forkStage(cmd *Command, prog Program, files []uintptr) (*stage, *ExecError) {
+	request, err := encodeCommand(&Command{
+		Args:    append([]string{prog.Path}, prog.Argv...),
+		Env:     cmd.Env,
+		Rlimits: cmd.Rlimits,
+		Trace:   cmd.Trace,
+	})
+	if err != nil {
+		return nil, &ExecError{OpExec, prog.Path, syscall.E2BIG}
+	}
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return 0, execError(OpFork, "", err)
+		return nil, execError(OpFork, "", err)
 	}
 	ours, theirs := controlSocket(pair[0]), pair[1]
-	defer syscall.Close(int(ours))
 
 	files = append(files, uintptr(theirs))
 	pid, err := syscall.ForkExec("/proc/self/exe",
@@ -64,34 +105,13 @@ func forkLimited(cmd *Command, prog Program, files []uintptr) (int, *ExecError) 
 		&syscall.ProcAttr{Files: files, Sys: session(cmd)})
 	syscall.Close(theirs)
 	if err != nil {
+		syscall.Close(int(ours))
 		if refused := startError(cmd, "", err); refused.Op != OpExec {
-			return 0, refused
+			return nil, refused
 		}
-		return 0, execError(OpFork, "", err)
+		return nil, execError(OpFork, "", err)
 	}
-
-	request, err := encodeCommand(&Command{
-		Args:    append([]string{prog.Path}, prog.Argv...),
-		Env:     cmd.Env,
-		Rlimits: cmd.Rlimits,
-	})
-	var refused *ExecError
-	if err != nil {
-		refused = &ExecError{OpExec, prog.Path, syscall.E2BIG}
-	} else {
-		ours.send(request)
-		refused = limitOutcome(ours)
-	}
-	if refused != nil {
-		syscall.Kill(pid, syscall.SIGKILL)
-		for {
-			if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
-				break
-			}
-		}
-		return 0, refused
-	}
-	return pid, nil
+	return &stage{pid, ours, request}, nil
 }
 
 // limitOutcome waits for the stage to report a failure or to be replaced.
@@ -113,6 +133,14 @@ func runLimitStage(fd int) int {
 	cmd := &Command{}
 	if receive(socket, kindCommand, maxCommand, cmd) != nil || cmd.validate() != nil || len(cmd.Args) < 2 {
 		return proc.Failed
+	}
+	if len(cmd.Trace) > 0 {
+		// The thread that is traced is the one that executes.
+		runtime.LockOSThread()
+		socket.send(frame.Encode(kindWaiting, &waiting{syscall.Gettid()}, 4))
+		if receive(socket, kindSeized, 0, nothing{}) != nil {
+			return proc.Failed
+		}
 	}
 	socket.send(encodeRefused(limitAndExec(cmd)))
 	return proc.Failed
@@ -137,6 +165,11 @@ func limitAndExec(cmd *Command) *ExecError {
 	// From here to exec nothing may allocate: with RLIMIT_AS or RLIMIT_DATA set,
 	// the Go runtime could get no memory.
 	failed, errno := setLimits(cmd.Rlimits)
+	if errno == 0 && len(cmd.Trace) > 0 {
+		if errno = loadFilter(cmd.Trace); errno != 0 {
+			return &ExecError{OpTrace, "", errno}
+		}
+	}
 	if errno == 0 {
 		_, _, errno = syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(path)),
 			uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))

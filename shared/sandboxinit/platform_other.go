@@ -14,6 +14,7 @@ func runMaking(int, [2]int) int { return proc.Failed }
 func runInit(int) int           { return proc.Complain("starting", errors.ErrUnsupported) }
 func runServing(_, _ int) int   { return proc.Failed }
 func runLimitStage(int) int     { return proc.Failed }
+func runTracer(int) int         { return proc.Failed }
 
 const ownFDs = "/dev/fd/"
 

@@ -11,10 +11,12 @@ import (
 type child struct {
 	pid    int
 	scoped bool
+	// stage is what is still to execute a command that is traced; nil of others.
+	stage *stage
 }
 
 // start runs the command with fds control+1 to control+3 as its stdio.
-func start(cmd *Command, control int) (child, *ExecError) {
+func start(cmd *Command, control int) (c child, refused *ExecError) {
 	if refused := inPlace(cmd.Mounts); refused != nil {
 		return child{}, refused
 	}
@@ -43,13 +45,27 @@ func start(cmd *Command, control int) (child, *ExecError) {
 		defer script.Close()
 		files = append(files, script.Fd())
 	}
-	fork := func() (int, *ExecError) { return forkBearing(cmd, prog, files) }
-	if !bearable(cmd.Rlimits) {
-		fork = func() (int, *ExecError) { return forkLimited(cmd, prog, files) }
+	fork := func(c *child) (refused *ExecError) {
+		c.pid, refused = forkBearing(cmd, prog, files)
+		return refused
+	}
+	switch {
+	case len(cmd.Trace) > 0:
+		fork = func(c *child) (refused *ExecError) {
+			if c.stage, refused = forkStage(cmd, prog, files); refused == nil {
+				c.pid = c.stage.pid
+			}
+			return refused
+		}
+	case !bearable(cmd.Rlimits):
+		fork = func(c *child) (refused *ExecError) {
+			c.pid, refused = forkLimited(cmd, prog, files)
+			return refused
+		}
 	}
 	if !cmd.Scope && len(cmd.Filter) == 0 {
-		pid, refused := fork()
-		return child{pid: pid}, refused
+		refused = fork(&c)
+		return c, refused
 	}
 	return forkBound(cmd, fork)
 }
@@ -58,7 +74,7 @@ func start(cmd *Command, control int) (child, *ExecError) {
 // under a filter of system calls, which the child inherits and the rest of the
 // init is not in: its signals still reach the command, while the command's no longer
 // reach the init.
-func forkBound(cmd *Command, fork func() (int, *ExecError)) (c child, refused *ExecError) {
+func forkBound(cmd *Command, fork func(*child) *ExecError) (c child, refused *ExecError) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -78,7 +94,7 @@ func forkBound(cmd *Command, fork func() (int, *ExecError)) (c child, refused *E
 				return
 			}
 		}
-		c.pid, refused = fork()
+		refused = fork(&c)
 	}()
 	<-done
 	return c, refused

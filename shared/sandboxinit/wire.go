@@ -9,7 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
-const wireVersion = 8
+const wireVersion = 9
 
 const (
 	kindSandbox  byte = 'M' // engine -> init, before the command, of one that makes its sandbox: holder.Sandbox
@@ -20,7 +20,11 @@ const (
 	kindStarted  byte = 'R' // init -> engine, first: started
 	kindRefused  byte = 'E' // init -> engine, instead of the other two: ExecError
 	kindUnmade   byte = 'U' // likewise, where the sandbox could not be made: holder.MountError
+	kindTraced   byte = 'T' // init -> engine, of a command that is traced, before the last: traced.Report
 	kindStatus   byte = 'X' // init -> engine, last: Status
+
+	kindWaiting byte = 'W' // stage -> tracer: waiting
+	kindSeized  byte = 'Z' // tracer -> stage
 )
 
 const (
@@ -52,7 +56,7 @@ func encodeCommand(c *Command) ([]byte, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	size := 64 + len(c.Script) + len(c.Dir) + len(c.Fresh) + 20*len(c.Rlimits) + len(c.Filter)
+	size := 64 + len(c.Script) + len(c.Dir) + len(c.Fresh) + 20*len(c.Rlimits) + len(c.Filter) + len(c.Trace)
 	for _, l := range [...][]string{c.Args, c.Env} {
 		for _, s := range l {
 			size += 4 + len(s)
@@ -89,6 +93,7 @@ func (c *Command) Fields(w *frame.Codec) {
 		w.Long(&l.Hard)
 	})
 	w.Bytes(&c.Filter)
+	w.Bytes(&c.Trace)
 	w.Text(&c.Fresh)
 	frame.List(w, &c.Mounts, 21, func(m *Mount) {
 		w.Text(&m.Path)
@@ -112,10 +117,22 @@ type nothing struct{}
 
 func (nothing) Fields(*frame.Codec) {}
 
-// started says that the command runs, and whether it is scoped.
-type started struct{ scoped bool }
+// A waiting stage tells which of its threads will execute the command.
+type waiting struct{ thread int }
 
-func (s *started) Fields(c *frame.Codec) { c.Flag(&s.scoped) }
+func (w *waiting) Fields(c *frame.Codec) { frame.Int(c, &w.thread) }
+
+// started says that the command runs, and whether it is scoped. A tracer says with which
+// number.
+type started struct {
+	scoped bool
+	pid    int
+}
+
+func (s *started) Fields(c *frame.Codec) {
+	c.Flag(&s.scoped)
+	frame.Int(c, &s.pid)
+}
 
 // Fields implements [frame.Message].
 func (e *ExecError) Fields(c *frame.Codec) {

@@ -96,7 +96,7 @@ func TestCommandRefused(t *testing.T) {
 }
 
 func TestReportsRoundTrip(t *testing.T) {
-	reports := []frame.Message{&ExecError{OpExec, "/\xff\n", syscall.EACCES}, &started{}, &started{true}}
+	reports := []frame.Message{&ExecError{OpExec, "/\xff\n", syscall.EACCES}, &started{}, &started{scoped: true}}
 	for code := range 256 {
 		reports = append(reports, &Status{Code: code, Left: uint64(code) << 33})
 	}
@@ -168,7 +168,7 @@ func FuzzDecodeCommand(f *testing.F) {
 func FuzzReports(f *testing.F) {
 	f.Add(frame.Encode(kindStatus, &Status{Code: 7}, 0))
 	f.Add(frame.Encode(kindStatus, &Status{Code: -1, Signal: 11, CoreDumped: true}, 0))
-	f.Add(frame.Encode(kindStarted, &started{true}, 0))
+	f.Add(frame.Encode(kindStarted, &started{scoped: true}, 0))
 	f.Add(frame.Encode(kindSignal, &signalling{15}, 0))
 	f.Add(encodeRefused(&ExecError{OpLookup, "x", syscall.ENOENT}))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 'E'})

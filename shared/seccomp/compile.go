@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/net/bpf"
+
+	"github.com/sbxhost/sbxhost/shared/traced"
 )
 
 // Where struct seccomp_data has what a filter looks at.
@@ -19,6 +21,7 @@ const (
 const (
 	retAllow = 0x7fff0000
 	retErrno = 0x00050000
+	retTrace = 0x7ff00000
 	// The process, not the thread: one without some of its threads is
 	// nothing that a program was written for.
 	retKillProcess = 0x80000000
@@ -58,6 +61,27 @@ func compile(a arch, rules []rule) ([]bpf.RawInstruction, error) {
 		return nil, fmt.Errorf("the filter has %d instructions and the kernel takes %d", len(program), maxInstructions)
 	}
 	return bpf.Assemble(program)
+}
+
+// compileTracing translates the calls that are stopped at. Those of another architecture are
+// the other filter's matter.
+func compileTracing(a arch) ([]bpf.RawInstruction, error) {
+	program := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offArch, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: a.audit, SkipTrue: 1},
+		bpf.RetConstant{Val: retAllow},
+		bpf.LoadAbsolute{Off: offNumber, Size: 4},
+	}
+	for i := range traced.Calls {
+		number, err := a.numberOf(traced.Calls[i].Name)
+		if err != nil {
+			return nil, err
+		}
+		if number != absent {
+			program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: number, SkipFalse: 1}, bpf.RetConstant{Val: retTrace | uint32(traced.Mark(i))})
+		}
+	}
+	return bpf.Assemble(append(program, bpf.RetConstant{Val: retAllow}))
 }
 
 // numberOf is the call's number, or absent.

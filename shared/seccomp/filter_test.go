@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/bpf"
+
+	"github.com/sbxhost/sbxhost/shared/traced"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -126,7 +128,7 @@ func TestCalls(t *testing.T) {
 		for _, a := range arches {
 			number, ok := known(t)[a.goarch][tt.name]
 			if !ok {
-				continue
+				return
 			}
 			run := machine(t, filter(t, a.goarch, tt.o))
 			c := call{number, a.audit, tt.args}
@@ -221,27 +223,74 @@ func TestGolden(t *testing.T) {
 		{"amd64-loose", "amd64", Options{Ptrace: true, UnixSockets: true, NestedUserNamespaces: true}},
 	} {
 		f := filter(t, tt.goarch, tt.o)
-		got := f.String() + "\n"
-		program, ok := bpf.Disassemble(f.program)
-		if !ok {
-			t.Errorf("%s: not all of the program can be read back", tt.name)
-		}
-		for i, instruction := range program {
-			got += fmt.Sprintf("%3d %v\n", i, instruction)
-		}
-		file := filepath.Join("testdata", tt.name+".golden")
-		if *update {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		want, err := os.ReadFile(file)
+		golden(t, tt.name, f.String()+"\n", f)
+	}
+	for _, goarch := range []string{"amd64", "arm64"} {
+		f, err := Tracing(goarch)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got != string(want) {
-			t.Errorf("%s differs from %s (-update writes it):\n%s", tt.name, file, got)
+		golden(t, goarch+"-tracing", "", f)
+	}
+}
+
+func golden(t *testing.T, name, got string, f Filter) {
+	t.Helper()
+	program, ok := bpf.Disassemble(f.program)
+	if !ok {
+		t.Errorf("%s: not all of the program can be read back", name)
+	}
+	for i, instruction := range program {
+		got += fmt.Sprintf("%3d %v\n", i, instruction)
+	}
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
 		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs from %s (-update writes it):\n%s", name, file, got)
+	}
+}
+
+// Each call that is watched stops with its own mark, and no other does.
+func TestTracing(t *testing.T) {
+	t.Parallel()
+	for _, a := range arches {
+		f, err := Tracing(a.goarch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := machine(t, f)
+		marks := map[uint32]string{}
+		for i := range traced.Calls {
+			if number, ok := known(t)[a.goarch][traced.Calls[i].Name]; ok {
+				marks[number] = fmt.Sprintf("%#x", 0x7ff00000|uint32(traced.Mark(i)))
+			}
+		}
+		if len(marks) < 20 {
+			t.Fatalf("%s: %d calls are watched", a.goarch, len(marks))
+		}
+		for number := range uint32(600) {
+			want := allowed
+			if marks[number] != "" {
+				want = marks[number]
+			}
+			if got := run(call{number: number, arch: a.audit}); got != want {
+				t.Errorf("%s: call %d: %s, want %s", a.goarch, number, got, want)
+			}
+			if got := run(call{number: number, arch: i386}); got != allowed {
+				t.Errorf("%s: call %d of another architecture: %s", a.goarch, number, got)
+			}
+		}
+	}
+	if _, err := Tracing("riscv64"); err == nil {
+		t.Error("a program for an architecture without numbers")
 	}
 }

@@ -1,0 +1,3 @@
+package sandboxinit
+
+const mkdirNumber = 34 // mkdirat
