@@ -33,6 +33,11 @@ type Command struct {
 	// three files.
 	TTY bool
 
+	// Trace has the engine tell, by one event [EventTraced] at the end, which files,
+	// programs and addresses the command failed to reach. It changes nothing of what
+	// the command can do.
+	Trace bool
+
 	// Timeout ends the command after that long; zero means never. The command
 	// is sent SIGTERM first and killed with all it started after Grace; a
 	// Grace of zero or less kills at once.

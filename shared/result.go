@@ -54,6 +54,13 @@ type Event struct {
 	Details map[string]string // for machines; keys depend on the kind
 }
 
+// A TracedCall is what a command failed at: the command's word, no more.
+type TracedCall struct {
+	Wants  string        `json:"wants"`  // "read", "write", "execute" or "connect"
+	Target string        `json:"target"` // an absolute path inside, or an address and a port
+	Errno  syscall.Errno `json:"errno"`  // the kernel's answer
+}
+
 // EventKind names a kind of event. Readers ignore kinds that they don't know.
 type EventKind string
 
@@ -64,5 +71,6 @@ const (
 	EventLimit     EventKind = "limit"     // details: "limit", "mechanism", "hold" (held, approximated or not held)
 	EventDiscarded EventKind = "discarded" // details: "path", "count": files written there are gone with the command
 	EventNetwork   EventKind = "network"   // a connection or a name: details as package egress has them in Decision.Details
+	EventTraced    EventKind = "traced"    // of a command with Trace, at its end. details: "calls", a JSON array of [TracedCall]
 	EventDropped   EventKind = "dropped"   // details: "count", the events lost to a slow reader
 )

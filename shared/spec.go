@@ -185,6 +185,7 @@ const (
 	FeatureKernelFiltered    Feature = "kernel.filtered"    // a command has no privilege and gets none, and calls of the kernel that it does not need are refused
 	FeaturePatterns          Feature = "patterns"           // holds Spec.Deny and Spec.Protect by itself
 	FeatureTTY               Feature = "tty"                // takes a host-owned terminal as stdio
+	FeatureTrace             Feature = "command.trace"      // tells what a command with Trace failed at
 	FeatureUser              Feature = "user"               // runs a command as Spec.User
 	FeatureLimitMemory       Feature = "limit.memory"       // holds Limits.Memory for the whole tree, or has Open refuse it where a machine cannot
 	FeatureLimitCPUs         Feature = "limit.cpus"         // likewise

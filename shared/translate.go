@@ -97,6 +97,7 @@ func commandFromPB(in *pb.Command) (Command, error) {
 		Env:     wire.List(in.GetEnv(), wire.FromBytes),
 		Dir:     string(in.GetDir()),
 		TTY:     in.GetTty(),
+		Trace:   in.GetTrace(),
 		Timeout: time.Duration(in.GetTimeoutNs()),
 		Grace:   time.Duration(in.GetGraceNs()),
 	}, nil

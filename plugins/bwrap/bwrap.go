@@ -21,7 +21,7 @@ var info = shared.Info{
 		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureNested,
 		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
 		shared.FeatureSourceFD,
-		shared.FeatureTTY, shared.FeatureUser,
+		shared.FeatureTTY, shared.FeatureTrace, shared.FeatureUser,
 		// Of these three Open refuses what this machine cannot hold.
 		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,
 		shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,

@@ -28,6 +28,7 @@ func New() shared.Engine {
 		Init:    true,
 		Rlimits: nsengine.Rlimits,
 		Filter:  nsengine.FilterProgram,
+		Trace:   nsengine.TraceProgram,
 
 		HoldLimits: true,
 	})

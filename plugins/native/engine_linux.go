@@ -26,6 +26,7 @@ func New() shared.Engine {
 		Attach:     e.attach,
 		Init:       true,
 		Filter:     nsengine.FilterProgram,
+		Trace:      nsengine.TraceProgram,
 		Rlimits:    nsengine.Rlimits,
 		HoldLimits: true,
 	})

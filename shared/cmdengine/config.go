@@ -88,6 +88,11 @@ type Config struct {
 	// one. Nil loads none. It is asked in Open, whose error it may give.
 	Filter func(spec *shared.Spec) ([]byte, error)
 
+	// Trace gives, with Init, the program that stops a command with Trace at the calls of package
+	// traced: package seccomp's. Its error says why a sandbox cannot have one. It is needed for
+	// [shared.FeatureTrace].
+	Trace func(spec *shared.Spec) ([]byte, error)
+
 	// Rlimits are set by the init, for the command alone. Nil sets none.
 	Rlimits func(spec *shared.Spec) []sandboxinit.Rlimit
 
@@ -144,7 +149,7 @@ func New(c Config) shared.Engine {
 	for _, f := range c.Info.Features {
 		if !c.holds(f) {
 			panic(fmt.Sprintf("cmdengine: engine %q claims %s, which nothing holds: set HoldLimits with Init for the memory, the processors and the processes, "+
-				"Rlimits with Init for open files, or list it in LaunchHolds if the command line of Launch holds it", c.Info.Name, f))
+				"Rlimits with Init for open files, Trace with Init for traces, or list it in LaunchHolds if the command line of Launch holds it", c.Info.Name, f))
 		}
 	}
 	return &engine{config: c, forker: newForker()}
@@ -162,6 +167,8 @@ func (c *Config) holds(f shared.Feature) bool {
 		return own || c.Init && c.HoldLimits
 	case shared.FeatureLimitOpenFiles:
 		return own || c.Init && c.Rlimits != nil
+	case shared.FeatureTrace:
+		return c.Init && c.Trace != nil
 	case shared.FeatureLimitTempSize:
 		return own || !c.Info.Features.Has(shared.FeatureUnconfined) // with private directories it is a matter of mounts
 	}

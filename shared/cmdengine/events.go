@@ -3,12 +3,25 @@
 package cmdengine
 
 import (
+	"encoding/json"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/traced"
 )
+
+// tracedEvent tells what a command failed at.
+func tracedEvent(calls []traced.Call) shared.Event {
+	list := make([]shared.TracedCall, len(calls))
+	for i, c := range calls {
+		list[i] = shared.TracedCall{Wants: c.Wants.String(), Target: c.Target, Errno: c.Errno}
+	}
+	text, _ := json.Marshal(list) // of texts and numbers
+	return shared.Event{Kind: shared.EventTraced, Message: strconv.Itoa(len(calls)) + " different calls of the command have failed",
+		Details: map[string]string{"calls": string(text)}}
+}
 
 // eventBuffer is how many events can wait for a reader: a command that asks for many names
 // has one for each.

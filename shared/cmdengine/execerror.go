@@ -53,6 +53,8 @@ func execError(e *sandboxinit.ExecError, where string) error {
 		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "dir", Message: fmt.Sprintf("%q: %s", e.Path, reason)}
 	case e.Op == sandboxinit.OpTTY:
 		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "stdin", Message: "cannot be the controlling terminal: " + reason}
+	case e.Op == sandboxinit.OpTrace:
+		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "trace", Message: "this kernel does not let the command be traced: " + reason, Hint: "run the command without a trace"}
 	case e.Op == sandboxinit.OpRlimit:
 		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: fmt.Sprintf("setting %s: %s", e.Path, reason)}
 	}

@@ -32,6 +32,13 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 }
 
 func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (running, []shared.Event, error) {
+	var trace []byte
+	if cmd.Trace {
+		var err error
+		if trace, err = s.engine.config.Trace(&s.spec); err != nil {
+			return nil, nil, err
+		}
+	}
 	c, err := s.command(ctx, cmd)
 	if err != nil {
 		return nil, nil, err
@@ -51,7 +58,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 		scope = s.engine.config.Scope(&s.spec)
 	}
 	command := sandboxinit.Command{
-		Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Scope: scope, Filter: s.filter, Fresh: s.attached.Fresh,
+		Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Scope: scope, Filter: s.filter, Trace: trace, Fresh: s.attached.Fresh,
 		Mounts: c.Mounts,
 	}
 	if s.engine.config.Rlimits != nil {
@@ -451,6 +458,9 @@ func (r *insideRun) remarks() (events []shared.Event) {
 		events = append(events, shared.Event{Kind: shared.EventViolation,
 			Message: "limits.memory was used up; processes that the kernel killed for it: " + count,
 			Details: map[string]string{"limit": "memory", "killed": count}})
+	}
+	if calls := r.Conn.Traced(); len(calls) > 0 {
+		events = append(events, tracedEvent(calls))
 	}
 	if status, err := r.Conn.Wait(); err == nil && status.Left > 0 {
 		count, files := strconv.FormatUint(status.Left, 10), " files written to the private home were discarded"

@@ -202,6 +202,12 @@ func (s *sandbox) check(cmd *shared.Command) error {
 			Message: fmt.Sprintf("engine %q takes no terminal", info.Name), Hint: "run the command without one",
 		}
 	}
+	if cmd.Trace && !info.Features.Has(shared.FeatureTrace) {
+		return &shared.Error{
+			Kind: shared.ErrUnsupported, Attribute: "trace",
+			Message: fmt.Sprintf("engine %q traces no commands", info.Name), Hint: "run the command without a trace",
+		}
+	}
 	return nil
 }
 

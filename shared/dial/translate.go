@@ -63,6 +63,7 @@ func commandToPB(c *shared.Command) *pb.Command {
 		Env:       wire.List(c.Env, wire.ToBytes),
 		Dir:       []byte(c.Dir),
 		Tty:       c.TTY,
+		Trace:     c.Trace,
 		TimeoutNs: int64(c.Timeout),
 		GraceNs:   int64(c.Grace),
 	}

@@ -1553,6 +1553,7 @@ type Command struct {
 	Tty           bool                   `protobuf:"varint,5,opt,name=tty,proto3" json:"tty,omitempty"`                              // stdio is a terminal of the host's that becomes the controlling one, for the feature tty
 	TimeoutNs     int64                  `protobuf:"varint,6,opt,name=timeout_ns,json=timeoutNs,proto3" json:"timeout_ns,omitempty"` // after which it is sent SIGTERM, and SIGKILL with all it has started after grace_ns. Zero: never
 	GraceNs       int64                  `protobuf:"varint,7,opt,name=grace_ns,json=graceNs,proto3" json:"grace_ns,omitempty"`       // zero or less kills at once
+	Trace         bool                   `protobuf:"varint,8,opt,name=trace,proto3" json:"trace,omitempty"`                          // an event of kind traced tells at the end what the command failed at, for the feature command.trace
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1634,6 +1635,13 @@ func (x *Command) GetGraceNs() int64 {
 		return x.GraceNs
 	}
 	return 0
+}
+
+func (x *Command) GetTrace() bool {
+	if x != nil {
+		return x.Trace
+	}
+	return false
 }
 
 // PlanRequest asks what Run would do.
@@ -2307,12 +2315,14 @@ func (x *Started) GetProcessId() string {
 // Event is something worth telling while a command runs, or a sandbox is opened.
 type Event struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
-	Kind       string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                                  // progress, degraded, violation, limit, discarded or dropped; others are ignored
+	Kind       string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                                  // progress, degraded, violation, limit, discarded, traced or dropped; others are ignored
 	TimeUnixNs int64                  `protobuf:"varint,2,opt,name=time_unix_ns,json=timeUnixNs,proto3" json:"time_unix_ns,omitempty"` // by the engine's clock
 	Message    string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`                            // one sentence for people
 	// For machines. Of limit: "limit", "mechanism", and "hold", which is "held",
 	// "approximated" or "not held". Of dropped: "count", the events that were not told.
 	// Of discarded: what its sender says of files in the private home that went with it.
+	// Of traced: "calls", a JSON array of objects with "wants" (read, write, execute or
+	// connect), "target" (an absolute path, or an address and a port) and "errno", a number.
 	Details       map[string]string `protobuf:"bytes,4,rep,name=details,proto3" json:"details,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2769,7 +2779,7 @@ const file_engine_proto_rawDesc = "" +
 	"\n" +
 	"sandbox_id\x18\x01 \x01(\tR\tsandboxId\"\f\n" +
 	"\n" +
-	"CloseReply\"\xa5\x01\n" +
+	"CloseReply\"\xbb\x01\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04args\x18\x01 \x03(\fR\x04args\x12\x16\n" +
 	"\x06script\x18\x02 \x01(\fR\x06script\x12\x10\n" +
@@ -2778,7 +2788,8 @@ const file_engine_proto_rawDesc = "" +
 	"\x03tty\x18\x05 \x01(\bR\x03tty\x12\x1d\n" +
 	"\n" +
 	"timeout_ns\x18\x06 \x01(\x03R\ttimeoutNs\x12\x19\n" +
-	"\bgrace_ns\x18\a \x01(\x03R\agraceNs\"b\n" +
+	"\bgrace_ns\x18\a \x01(\x03R\agraceNs\x12\x14\n" +
+	"\x05trace\x18\b \x01(\bR\x05trace\"b\n" +
 	"\vPlanRequest\x12\x1d\n" +
 	"\n" +
 	"sandbox_id\x18\x01 \x01(\tR\tsandboxId\x124\n" +

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
@@ -52,6 +54,7 @@ func commandRules() []rule {
 		{id: "command.10", title: "Plan runs nothing, and shows no value of a variable", run: plans},
 		{id: "command.11", title: "commands of one sandbox do not see each other's processes", isolating: true, run: apart},
 		{id: "command.13", title: "the mask of file modes is no weaker, and the priority no higher, than the engine's own", run: maskAndPriority},
+		{id: "command.15", title: "a trace tells what a command failed at, and is all that it changes", features: []shared.Feature{shared.FeatureTrace}, run: tracedCommand},
 		{id: "command.14", title: "no error tells the value of a variable", run: func(s *scene) {
 			sandbox := s.open()
 			for name, change := range map[string]func(*shared.Command){
@@ -232,4 +235,21 @@ func plainProcess(s *scene) {
 		s.failf("more descriptors are open: %s", o.told())
 	}
 	signalState(s)
+}
+
+func tracedCommand(s *scene) {
+	cmd := s.sh("cd / && cat sbxhost-none 2>/dev/null; exit 6")
+	cmd.Trace = true
+	p := s.begin(s.open(), cmd, shared.Stdio{})
+	s.endsBy(p, shared.ExitStatus{Code: 6})
+	var calls []shared.TracedCall
+	for e := range p.Events() {
+		if e.Kind == shared.EventTraced {
+			s.must(json.Unmarshal([]byte(e.Details["calls"]), &calls))
+		}
+	}
+	want := shared.TracedCall{Wants: "read", Target: "/sbxhost-none", Errno: syscall.ENOENT}
+	if !slices.Contains(calls, want) {
+		s.failf("%+v is not among the calls that are told: %+v", want, calls)
+	}
 }

@@ -72,6 +72,41 @@ func FilterProgram(spec *shared.Spec) ([]byte, error) {
 	return f.Bytes(), err
 }
 
+// TraceProgram is for a cmdengine.Config with [shared.FeatureTrace]. A process has one tracer,
+// and where the command may have its own, it is not told.
+func TraceProgram(spec *shared.Spec) ([]byte, error) {
+	o, err := ParseFilter(spec.Options)
+	if err != nil {
+		return nil, err
+	}
+	refused := func(why, hint string) ([]byte, error) {
+		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "trace", Message: why, Hint: hint}
+	}
+	if o.Ptrace {
+		return refused("a sandbox with config { ptrace = true } lets its commands trace, and a process has one tracer", "leave out the one or the other")
+	}
+	if why := yamaRefuses(content("/proc/sys/kernel/yama/ptrace_scope")); why != "" {
+		return refused(why, "as root: sysctl -w kernel.yama.ptrace_scope=1")
+	}
+	f, err := seccomp.Tracing(runtime.GOARCH)
+	if err != nil {
+		return refused(err.Error(), "")
+	}
+	return f.Bytes(), nil
+}
+
+// yamaRefuses says why nobody can trace its own children with this ptrace_scope; "" if they
+// can. It is pure.
+func yamaRefuses(scope string) string {
+	switch scope {
+	case "", "0", "1":
+		return ""
+	case "2":
+		return "the security module Yama lets only root trace here: kernel.yama.ptrace_scope is 2"
+	}
+	return "the security module Yama lets nobody trace here until the next boot: kernel.yama.ptrace_scope is " + scope
+}
+
 // FreshHome is the home directory where it is memory that each command has for itself, or
 // else empty. lasting says that the session keeps it.
 func FreshHome(spec *shared.Spec, lasting bool) string {

@@ -19,7 +19,7 @@ func refuseCall(pid int) {
 	if ptrace(unix.PTRACE_GETREGSET, pid, ntPRStatus, uintptr(unsafe.Pointer(&iov))) != nil {
 		return
 	}
-	regs.Regs[0] = ^uint64(syscall.ENOSYS-1)
+	regs.Regs[0] = ^uint64(syscall.ENOSYS - 1)
 	ptrace(unix.PTRACE_SETREGSET, pid, ntPRStatus, uintptr(unsafe.Pointer(&iov)))
 	none := int32(-1)
 	iov = unix.Iovec{Base: (*byte)(unsafe.Pointer(&none)), Len: 4}
