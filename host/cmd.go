@@ -95,6 +95,12 @@ type Cmd struct {
 	// command by SIGSTOP, and itself.
 	Suspend func()
 
+	// Trace has Report.Denials tell also what the command itself does not: each file, program and
+	// address that it failed to reach is looked up, after a command that succeeded, too.
+	// The command can do no more and no less, and is slower. An engine that cannot trace
+	// refuses, and so does a sandbox that lets its commands trace.
+	Trace bool
+
 	// Timeout ends the command after that long, if its definition does not end
 	// it earlier; zero leaves it to the definition. The time runs from the call of
 	// Start: what is done before the command runs counts. Start, and Wait after

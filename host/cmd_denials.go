@@ -15,17 +15,17 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// explainFailure adds to the report what the sandbox kept from a command that did not succeed.
-// It reads what the command said, and looks at what that names: where a file system does not
-// answer, it does without.
-func (c *Cmd) explainFailure(missing bool) {
+// explain adds to the report what the sandbox kept from a command that did not succeed, or was
+// traced. It reads what the command said, and looks at what that names: where a file system
+// does not answer, it does without.
+func (c *Cmd) explain(missing bool) {
 	opened := c.opened
 	if opened.resolved.Spec.Unconfined {
 		return
 	}
 	c.mu.Lock()
 	f := &denial.Failure{
-		Sandbox: opened.name, Spec: &opened.resolved.Spec, Command: c.started, NotFound: missing, Said: c.files.Said(),
+		Sandbox: opened.name, Spec: &opened.resolved.Spec, Command: c.started, NotFound: missing, Succeeded: !missing && c.endErr == nil, Said: c.files.Said(), Traced: slices.Clone(c.calls),
 		Network: slices.Clone(c.report.Network), Told: slices.Clone(c.report.Denials),
 		Option: func(name string) bool {
 			return slices.ContainsFunc(opened.engine.Info.Options.Attributes, func(o shared.OptionAttribute) bool { return o.Name == name })

@@ -44,8 +44,8 @@ func (c *Cmd) Wait() error {
 		}
 	default:
 	}
-	if _, ok := errors.AsType[*ExitError](c.endErr); ok {
-		c.explainFailure(false)
+	if _, failed := errors.AsType[*ExitError](c.endErr); failed || c.endErr == nil && c.Trace {
+		c.explain(false)
 	}
 	// As in os/exec, the command's own end comes first: what went wrong with
 	// its stdio may be no more than a consequence.

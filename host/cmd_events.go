@@ -5,6 +5,7 @@ package host
 import (
 	"context"
 	"errors"
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -66,6 +67,10 @@ func (c *Cmd) event(e shared.Event) {
 			Name: hostpath.Line(d.Name), Port: d.Port, Allowed: d.Allowed, Reason: hostpath.Line(d.Reason), Connections: max(d.Connections, 1),
 			Sent: d.Sent, Received: d.Received, DurationMS: d.Duration.Milliseconds(),
 		})
+	case shared.EventTraced:
+		if json.Unmarshal([]byte(e.Details["calls"]), &c.calls) != nil {
+			c.calls = nil
+		}
 	case shared.EventLimit:
 		c.report.Limits = append(c.report.Limits, LimitReport{e.Details["limit"], e.Details["mechanism"], e.Details["hold"]})
 	}
@@ -77,11 +82,12 @@ func (c *Cmd) event(e shared.Event) {
 
 // run is what a Cmd knows of its command once it starts.
 type run struct {
-	mu          sync.Mutex // guards the next five
+	mu          sync.Mutex // guards the next six
 	startCalled bool
 	waitCalled  bool
 	process     shared.Process // nil until started
 	report      Report
+	calls       []shared.TracedCall
 	ended       chan struct{} // closed when the command has ended and endErr is final
 
 	deadline   time.Time    // when the time limit is over; zero for none

@@ -362,7 +362,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 		opened.engine.Doubt()
 		return ctx.Err()
 	case errors.Is(err, shared.ErrNotFound) && c.Script == "":
-		c.explainFailure(true)
+		c.explain(true)
 	}
 	return mayPass(err, c.sandboxError(err))
 }
@@ -430,11 +430,15 @@ func (c *Cmd) command(ctx context.Context, opened *openSandbox, planning bool) (
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
-	command := shared.Command{Args: c.Args, Script: c.Script, Env: entries, Dir: dir, TTY: c.TTY,
+	command := shared.Command{Args: c.Args, Script: c.Script, Env: entries, Dir: dir, TTY: c.TTY, Trace: c.Trace,
 		Timeout: c.timeLimit(), Grace: cmp.Or(opened.def.Limits.Grace, DefaultGrace)}
 	if c.TTY && !opened.engine.Info.Features.Has(shared.FeatureTTY) {
 		return shared.Command{}, nil, shared.Refused(opened.engine.Info.Name,
 			[]shared.Loss{{Feature: shared.FeatureTTY, Attribute: "TTY", What: "a terminal", Hint: "leave it out, or use another engine"}})
+	}
+	if c.Trace && !opened.engine.Info.Features.Has(shared.FeatureTrace) {
+		return shared.Command{}, nil, shared.Refused(opened.engine.Info.Name,
+			[]shared.Loss{{Feature: shared.FeatureTrace, Attribute: "Trace", What: "a trace", Hint: "leave it out, or use another engine"}})
 	}
 	return command, origins, command.Validate()
 }

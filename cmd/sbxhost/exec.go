@@ -23,7 +23,10 @@ import (
 func (a *app) exec(fs *flag.FlagSet) func() error {
 	e := execution{app: a}
 	e.register(fs)
+	fs.BoolVar(&e.trace, "trace", false, "")
+	fs.BoolVar(&e.suggest, "suggest", false, "")
 	return func() error {
+		e.trace = e.trace || e.suggest
 		if fs.NArg() == 0 && !e.flags.scripted {
 			return usage(fs, errors.New("no command: give one after --, or a script with -c"))
 		}
@@ -38,6 +41,8 @@ type execution struct {
 	flags      runFlags
 	args       []string
 	quiet      bool
+	trace      bool
+	suggest    bool // what the trace asks for is printed as a definition has it
 	resultPath string
 
 	setup    *setup
@@ -326,6 +331,7 @@ func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit
 		return nil, nil, err
 	}
 	cmd := e.newCmd(ctx, h, s, &e.flags, e.args)
+	cmd.Trace = e.trace
 	if timeout > 0 {
 		cmd.Timeout = max(timeout-time.Since(begin), 1)
 	}

@@ -17,8 +17,12 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// maxHints bounds the lines on what a sandbox kept from a command.
-const maxHints = 2
+// maxHints bounds the lines on what a sandbox kept from a command, maxTraceHints those of one
+// whose trace was asked for.
+const (
+	maxHints      = 2
+	maxTraceHints = 10
+)
 
 // tellDenials tells what the sandbox kept from the command, what is certain first.
 func (e *execution) tellDenials() {
@@ -26,12 +30,85 @@ func (e *execution) tellDenials() {
 		return
 	}
 	denials := slices.DeleteFunc(slices.Clone(e.report.Denials), func(d host.Denial) bool { return d.Attribute == "limits.timeout" })
-	for i := range denials[:min(len(denials), maxHints)] {
+	shown := maxHints
+	if e.trace {
+		shown = maxTraceHints
+	}
+	for i := range denials[:min(len(denials), shown)] {
 		e.say("hint: " + e.denialLine(&denials[i]))
 	}
-	if more := len(denials) - maxHints; more > 0 {
+	if more := len(denials) - shown; more > 0 {
 		e.say(fmt.Sprintf("hint: and %d more, which -result lists", more))
 	}
+	if e.suggest {
+		e.say(suggestion(e.sandboxName(), denials))
+	}
+}
+
+// suggestion is the smallest change of a definition that lets what was denied, in HCL. Lists
+// have what is to be added to them.
+func suggestion(sandbox string, denials []host.Denial) string {
+	var names []string
+	values := map[string][]string{}
+	list := map[string]bool{}
+	for i := range denials {
+		d := &denials[i]
+		if d.Value == "" || strings.ContainsAny(d.Attribute, "[") {
+			continue // nothing is proposed, or a change within an element, which its own line tells
+		}
+		switch {
+		case values[d.Attribute] == nil:
+			names = append(names, d.Attribute)
+		case list[d.Attribute] && !d.Element:
+			continue // a name is less than the whole network
+		case !list[d.Attribute] && d.Element:
+			values[d.Attribute] = nil
+		}
+		if list[d.Attribute] = d.Element; !slices.Contains(values[d.Attribute], d.Value) {
+			values[d.Attribute] = append(values[d.Attribute], d.Value)
+		}
+	}
+	if len(names) == 0 {
+		return "suggestion: there is nothing to change in sandbox " + strconv.Quote(sandbox)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return strings.Compare(blockOf(a), blockOf(b)) })
+	var b strings.Builder
+	fmt.Fprintf(&b, "suggestion; what a list has already stays in it:\nsandbox %q {\n", sandbox)
+	for i, name := range names {
+		block, indent := blockOf(name), "  "
+		if block != "" {
+			if indent = "    "; i == 0 || blockOf(names[i-1]) != block {
+				fmt.Fprintf(&b, "  %s {\n", block)
+			}
+		}
+		value := values[name][0]
+		if list[name] {
+			value = "[" + strings.Join(outermost(values[name]), ", ") + "]"
+		}
+		fmt.Fprintf(&b, "%s%s = %s\n", indent, strings.TrimPrefix(name, block+"."), value)
+		if block != "" && (i == len(names)-1 || blockOf(names[i+1]) != block) {
+			b.WriteString("  }\n")
+		}
+	}
+	return b.String() + "}"
+}
+
+// blockOf is the block of an attribute such as limits.pids; empty for one of the sandbox itself.
+func blockOf(attribute string) string {
+	block, _, ok := strings.Cut(attribute, ".")
+	if !ok {
+		return ""
+	}
+	return block
+}
+
+// outermost leaves out quoted paths that lie in another one.
+func outermost(values []string) []string {
+	return slices.DeleteFunc(slices.Clone(values), func(v string) bool {
+		return slices.ContainsFunc(values, func(around string) bool {
+			return strings.HasPrefix(around, `"/`) && strings.HasPrefix(v, strings.TrimSuffix(around, `"`)+"/")
+		})
+	})
 }
 
 // denialLine says what was denied, what would allow it, and where that is written.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
 )
 
 func TestSuggestions(t *testing.T) {
@@ -110,5 +111,36 @@ func TestNetworkLines(t *testing.T) {
 	}
 	if got := networkSummary(uses); len(got) != maxSummary+1 || got[maxSummary] != "network: and 14 more" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestSuggestion(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		denials []host.Denial
+		want    string
+	}{
+		{nil, `suggestion: there is nothing to change in sandbox "s"`},
+		{[]host.Denial{{Path: "/k", Attribute: "deny_paths"}, {Path: "/x"}}, `suggestion: there is nothing to change in sandbox "s"`},
+		{[]host.Denial{
+			{Attribute: "limits.pids", Value: "32"}, {Attribute: "bind_paths", Value: `"/a/b"`, Element: true}, {Attribute: "bind_paths", Value: `"/a"`, Element: true},
+			{Attribute: "bind_paths", Value: `"/a"`, Element: true}, {Attribute: "bind_paths", Value: `"/ab"`, Element: true}, {Attribute: "network", Value: "true"},
+			{Attribute: "network", Value: `"a.example"`, Element: true}, {Attribute: "network", Value: "true"},
+			{Attribute: "config.ptrace", Value: "true"}, {Attribute: "bind_paths[1]", Value: `{ host = "/x", read_only = false }`},
+		}, `suggestion; what a list has already stays in it:
+sandbox "s" {
+  bind_paths = ["/a", "/ab"]
+  network = ["a.example"]
+  config {
+    ptrace = true
+  }
+  limits {
+    pids = 32
+  }
+}`},
+	} {
+		if got := suggestion("s", tt.denials); got != tt.want {
+			t.Errorf("got %s\nwant %s", got, tt.want)
+		}
 	}
 }

@@ -50,10 +50,14 @@ type Failure struct {
 	Sandbox  string // its name
 	Spec     *shared.Spec
 	Command  shared.Command
-	NotFound bool   // there was no such command
-	Said     []byte // the beginning and the end of its standard error
-	Network  []audit.NetworkUse
-	Told     []Denial // by its engine
+	NotFound bool // there was no such command
+	// Succeeded says that it is none, but a command that was traced.
+	Succeeded bool
+	Said      []byte // the beginning and the end of its standard error
+	// Traced are the calls at which it failed, the latest first.
+	Traced  []shared.TracedCall
+	Network []audit.NetworkUse
+	Told    []Denial // by its engine
 	// Option reports whether the engine has an option of a name.
 	Option  func(name string) bool
 	Machine Machine
@@ -93,13 +97,15 @@ func (f *Failure) Denials() []Denial {
 	}
 	add(f.refusedNames()...)
 	commands := f.commands()
-	if f.NotFound {
+	switch {
+	case f.NotFound:
 		add(f.program(f.Command.Args[0]))
-	} else {
+	case !f.Succeeded:
 		add(f.ofGit(commands)...)
 		add(f.complaints()...)
 		add(f.ofWords(commands)...)
 	}
+	add(f.traced()...)
 	slices.SortStableFunc(list, func(a, b Denial) int {
 		if a.Guess != b.Guess {
 			if b.Guess {

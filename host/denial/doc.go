@@ -2,7 +2,7 @@
 // shown or cannot be written, which name on the network was refused, which limit was
 // reached, and what in the definition holds that.
 //
-// Most of it begins with the command's own words: its arguments, and what it wrote to its
+// What a traced command failed at is looked up in the same way. Most of it begins with the command's own words: its arguments, and what it wrote to its
 // standard error. These can name anything. So each is looked up - in the table, and on the
 // machine - and told only if the sandbox is the reason. What is still a guess says so. Nothing
 // here proposes to open what hides secrets, or leads out of the sandbox: the rule is named.
