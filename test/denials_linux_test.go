@@ -186,6 +186,61 @@ func TestFailuresAreExplained(t *testing.T) {
 			if found && !strings.Contains(out, "sbxhost: ") {
 				t.Errorf("nothing is told:\n%s", out)
 			}
+			denials, _, out = p.run(t, fmt.Sprint("c", i), f.attributes, f.env, f.script, append(f.flags, "-trace")...)
+			// Of a directory that cannot be entered, the file in it is never tried.
+			if want := !f.never && f.name != "a hidden file, quietly"; p.explains(&f, denials) != want {
+				t.Errorf("explained by a trace: %v, want %v; %+v\n%s", !want, want, denials, out)
+			}
+		})
+	}
+}
+
+// successes are commands of every day. That they look for what is nowhere, or not for them, is
+// a part of their work.
+var successes = []struct{ needs, script string }{
+	{"git", "git status"}, {"git", "git diff"}, {"git", "git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m x && git log"},
+	{"git", "git add hook && git stash list && git ls-files && git reset -q"},
+	{"cc", "echo 'int main(void) { return 0; }' >/tmp/a.c && cc -o /tmp/a /tmp/a.c && /tmp/a"}, {"cc", "echo '#include <stdio.h>' | cc -E - >/tmp/out"},
+	{"python3", "python3 -c 'import json, os, ssl, subprocess; subprocess.run([\"true\"], check=True)'"}, {"python3", "echo {} | python3 -m json.tool"},
+	{"node", "node -e 'require(\"fs\").readdirSync(\".\")'"}, {"npm", "cd /tmp && echo '{\"scripts\": {\"test\": \"true\"}}' >package.json && npm test"},
+	{"make", "printf 'all: x\\nx:\\n\\ttouch x\\n' >/tmp/Makefile && make -C /tmp"},
+	{"go", "mkdir /tmp/m && cd /tmp/m && printf 'package main\\nfunc main() {}\\n' >main.go && GOFLAGS=-mod=mod go mod init m && go build -o m . && ./m"},
+	{"tar", "tar -cf /tmp/x.tar . && tar -tf /tmp/x.tar"}, {"find", "find . -type f | sort"}, {"grep", "grep -r main . | wc -l"},
+	{"sed", "cp main.c /tmp/c && sed -i s/main/start/ /tmp/c"}, {"gzip", "gzip -c main.c | gzip -d | cmp - main.c"}, {"perl", "perl -MFile::Find -e 'find(sub {}, \".\")'"},
+	{"sh", "for i in 1 2 3; do mkdir -p /tmp/d/$i && mv /tmp/d/$i /tmp/d/x$i; done; rm -r /tmp/d"}, {"ls", "ls -la ~ . /usr /etc >/tmp/out; test -s /tmp/out"},
+	{"awk", "awk 'BEGIN { print 1 }' | tee made && rm made"},
+}
+
+// After a command that succeeded nothing is told, and of a traced one only what it does not have.
+func TestSuccessesAreExplainedByATraceAlone(t *testing.T) {
+	t.Parallel()
+	p := newFailurePlace(t)
+	if len(successes) < 20 {
+		t.Fatalf("%d commands", len(successes))
+	}
+	for i, c := range successes {
+		t.Run(c.script, func(t *testing.T) { // one by one: they write one workspace
+			need(t, c.needs)
+			denials, status, out := p.run(t, fmt.Sprint("s", i), "", nil, c.script)
+			if status != 0 || len(denials) > 0 {
+				t.Fatalf("status %d, %+v\n%s", status, denials, out)
+			}
+			denials, status, out = p.run(t, fmt.Sprint("s", i), "", nil, c.script, "-trace")
+			if status != 0 {
+				t.Fatalf("traced, it ends with %d:\n%s", status, out)
+			}
+			for _, d := range denials {
+				if d.Attribute == "network" && d.Host != "" {
+					continue // that it has none is certain
+				}
+				has := "! test -e '" + d.Path + "'"
+				if d.Operation == "write" {
+					has = "! test -w '" + d.Path + "'"
+				}
+				if _, status, _ := p.run(t, fmt.Sprint("s", i), "", nil, has); d.Path == "" || status != 0 {
+					t.Errorf("it has what it is said not to have: %+v", d)
+				}
+			}
 		})
 	}
 }
