@@ -56,9 +56,9 @@ type Event struct {
 
 // A TracedCall is what a command failed at: the command's word, no more.
 type TracedCall struct {
-	Wants  string        `json:"wants"`  // "read", "write", "execute" or "connect"
-	Target string        `json:"target"` // an absolute path inside, or an address and a port
-	Errno  syscall.Errno `json:"errno"`  // the kernel's answer
+	Wants  string `json:"wants"`  // "read", "write", "execute" or "connect"
+	Target string `json:"target"` // an absolute path inside, or an address and a port
+	Error  string `json:"error"`  // the kernel's answer: "ENOENT"
 }
 
 // EventKind names a kind of event. Readers ignore kinds that they don't know.

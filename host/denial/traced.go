@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"path"
 	"slices"
-	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -32,13 +31,13 @@ func (f *Failure) traced() (list []Denial) {
 func (f *Failure) ofTraced(c *shared.TracedCall) Denial {
 	if path.IsAbs(c.Target) {
 		if p := path.Clean(c.Target); p != "/" {
-			return f.ofPath(causeOf(c.Errno), p)
+			return f.ofPath(causeOf(c.Error), p)
 		}
 		return Denial{}
 	}
 	to, err := netip.ParseAddrPort(c.Target)
 	switch {
-	case err != nil || !slices.Contains([]syscall.Errno{syscall.ECONNREFUSED, syscall.ENETUNREACH, syscall.EHOSTUNREACH}, c.Errno):
+	case err != nil || !slices.Contains([]string{"ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH"}, c.Error):
 		return Denial{}
 	case to.Addr().IsLoopback():
 		return f.hostPort(to.Port())
@@ -47,11 +46,11 @@ func (f *Failure) ofTraced(c *shared.TracedCall) Denial {
 }
 
 // causeOf is what an error of a call with a path tells.
-func causeOf(errno syscall.Errno) cause {
-	switch errno {
-	case syscall.EROFS, syscall.EBUSY, syscall.EXDEV:
+func causeOf(name string) cause {
+	switch name {
+	case "EROFS", "EBUSY", "EXDEV":
 		return unwritable
-	case syscall.EACCES, syscall.EPERM:
+	case "EACCES", "EPERM":
 		return refused
 	}
 	return absent

@@ -1,7 +1,6 @@
 package denial
 
 import (
-	"syscall"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -14,20 +13,20 @@ func TestTraced(t *testing.T) {
 		call shared.TracedCall
 		want []string
 	}{
-		"not shown":          {shared.TracedCall{Wants: "read", Target: "/srv/lib", Errno: syscall.ENOENT}, []string{`read /srv/lib by bind_paths: add "/srv/lib" to bind_paths?`}},
-		"a program":          {shared.TracedCall{Wants: "execute", Target: "/tools/bin/x", Errno: syscall.ENOENT}, []string{`execute /tools/bin/x by bind_paths: add "/tools/bin/x" to bind_paths?`}},
-		"hidden":             {shared.TracedCall{Wants: "read", Target: "/workspace/keys/id", Errno: syscall.ENOENT}, []string{"read /workspace/keys/id by deny_paths?"}},
-		"credentials":        {shared.TracedCall{Wants: "read", Target: "/home/me/.ssh/id", Errno: syscall.ENOENT}, []string{"read /home/me/.ssh/id?"}},
-		"not written":        {shared.TracedCall{Wants: "write", Target: "/workspace/.vscode/x", Errno: syscall.EROFS}, []string{"write /workspace/.vscode/x by protect_paths_except?"}},
-		"a socket":           {shared.TracedCall{Wants: "connect", Target: "/run/app.sock", Errno: syscall.ENOENT}, []string{`connect /run/app.sock by unix_sockets: add "/run/app.sock" to unix_sockets?`}},
-		"a port":             {shared.TracedCall{Wants: "connect", Target: "127.0.0.1:5432", Errno: syscall.ECONNREFUSED}, []string{"connect localhost:5432 by host_ports: add 5432 to host_ports?"}},
-		"an address":         {shared.TracedCall{Wants: "connect", Target: "192.0.2.1:443", Errno: syscall.ENETUNREACH}, []string{"connect 192.0.2.1:443 by network: network = true?"}},
-		"nowhere":            {call: shared.TracedCall{Wants: "read", Target: "/none", Errno: syscall.ENOENT}},
-		"nowhere inside":     {call: shared.TracedCall{Wants: "read", Target: "/workspace/none", Errno: syscall.ENOENT}},
-		"its own mode":       {call: shared.TracedCall{Wants: "write", Target: "/workspace/mine", Errno: syscall.EACCES}},
-		"a port of nobody's": {call: shared.TracedCall{Wants: "connect", Target: "[::1]:9", Errno: syscall.ECONNREFUSED}},
-		"no address":         {call: shared.TracedCall{Wants: "connect", Target: "x", Errno: syscall.ECONNREFUSED}},
-		"the root":           {call: shared.TracedCall{Wants: "read", Target: "/..", Errno: syscall.ENOENT}},
+		"not shown":          {shared.TracedCall{Wants: "read", Target: "/srv/lib", Error: "ENOENT"}, []string{`read /srv/lib by bind_paths: add "/srv/lib" to bind_paths?`}},
+		"a program":          {shared.TracedCall{Wants: "execute", Target: "/tools/bin/x", Error: "ENOENT"}, []string{`execute /tools/bin/x by bind_paths: add "/tools/bin/x" to bind_paths?`}},
+		"hidden":             {shared.TracedCall{Wants: "read", Target: "/workspace/keys/id", Error: "ENOENT"}, []string{"read /workspace/keys/id by deny_paths?"}},
+		"credentials":        {shared.TracedCall{Wants: "read", Target: "/home/me/.ssh/id", Error: "ENOENT"}, []string{"read /home/me/.ssh/id?"}},
+		"not written":        {shared.TracedCall{Wants: "write", Target: "/workspace/.vscode/x", Error: "EROFS"}, []string{"write /workspace/.vscode/x by protect_paths_except?"}},
+		"a socket":           {shared.TracedCall{Wants: "connect", Target: "/run/app.sock", Error: "ENOENT"}, []string{`connect /run/app.sock by unix_sockets: add "/run/app.sock" to unix_sockets?`}},
+		"a port":             {shared.TracedCall{Wants: "connect", Target: "127.0.0.1:5432", Error: "ECONNREFUSED"}, []string{"connect localhost:5432 by host_ports: add 5432 to host_ports?"}},
+		"an address":         {shared.TracedCall{Wants: "connect", Target: "192.0.2.1:443", Error: "ENETUNREACH"}, []string{"connect 192.0.2.1:443 by network: network = true?"}},
+		"nowhere":            {call: shared.TracedCall{Wants: "read", Target: "/none", Error: "ENOENT"}},
+		"nowhere inside":     {call: shared.TracedCall{Wants: "read", Target: "/workspace/none", Error: "ENOENT"}},
+		"its own mode":       {call: shared.TracedCall{Wants: "write", Target: "/workspace/mine", Error: "EACCES"}},
+		"a port of nobody's": {call: shared.TracedCall{Wants: "connect", Target: "[::1]:9", Error: "ECONNREFUSED"}},
+		"no address":         {call: shared.TracedCall{Wants: "connect", Target: "x", Error: "ECONNREFUSED"}},
+		"the root":           {call: shared.TracedCall{Wants: "read", Target: "/..", Error: "ENOENT"}},
 	} {
 		for _, succeeded := range []bool{true, false} {
 			// A command's words count where it failed, and only there.

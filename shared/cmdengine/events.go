@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/traced"
 )
@@ -16,7 +18,7 @@ import (
 func tracedEvent(calls []traced.Call) shared.Event {
 	list := make([]shared.TracedCall, len(calls))
 	for i, c := range calls {
-		list[i] = shared.TracedCall{Wants: c.Wants.String(), Target: c.Target, Errno: c.Errno}
+		list[i] = shared.TracedCall{Wants: c.Wants.String(), Target: c.Target, Error: unix.ErrnoName(c.Errno)}
 	}
 	text, _ := json.Marshal(list) // of texts and numbers
 	return shared.Event{Kind: shared.EventTraced, Message: strconv.Itoa(len(calls)) + " different calls of the command have failed",

@@ -2322,7 +2322,7 @@ type Event struct {
 	// "approximated" or "not held". Of dropped: "count", the events that were not told.
 	// Of discarded: what its sender says of files in the private home that went with it.
 	// Of traced: "calls", a JSON array of objects with "wants" (read, write, execute or
-	// connect), "target" (an absolute path, or an address and a port) and "errno", a number.
+	// connect), "target" (an absolute path, or an address and a port) and "error", such as "ENOENT".
 	Details       map[string]string `protobuf:"bytes,4,rep,name=details,proto3" json:"details,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -171,13 +171,8 @@ func unclaimedRule(s *scene) {
 		}
 		s.check(string(ask.feature)+" is not claimed", func() { s.refuses(spec, shared.ErrUnsupported) })
 	}
-	// The features that commands need.
+	// The feature that commands need.
 	sandbox := s.open()
-	if !claims.Has(shared.FeatureTrace) {
-		cmd := s.sh("exit 0")
-		cmd.Trace = true
-		s.check(string(shared.FeatureTrace)+" is not claimed", func() { s.wants("Start", s.notStarted(sandbox, cmd, shared.Stdio{}), shared.ErrUnsupported) })
-	}
 	if claims.Has(shared.FeatureTTY) {
 		return
 	}

@@ -80,7 +80,7 @@ func TestFeaturesAreCovered(t *testing.T) {
 		shared.FeaturePatterns:          "engines with mounts are given patterns, too, and go by the table",
 		shared.FeatureUnconfined:        "rule open.06",
 		shared.FeatureTTY:               "rule open.03, by a command",
-		shared.FeatureTrace:             "likewise",
+		shared.FeatureTrace:             "the host refuses it; an engine that does not know it holds no less",
 		shared.FeatureNetworkTCP:        "it is a part of network.none",
 	}
 	asked := map[shared.Feature]bool{}
