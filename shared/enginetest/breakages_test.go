@@ -245,7 +245,6 @@ func breakages() (ways map[string]breakage, clear func()) {
 		"end.08/grace": changed(func(c *shared.Command, _ *shared.Stdio) { c.Grace *= 2 }),
 		"end.15":       ended(func(r *shared.Result) { r.Duration *= 2 }),
 		"end.15/short": ended(func(r *shared.Result) { r.Duration = 1 }),
-		"command.16":   changed(func(c *shared.Command, _ *shared.Stdio) { c.Trace = false }),
 		"command.13": changed(func(c *shared.Command, _ *shared.Stdio) {
 			c.Args = append([]string{"/bin/sh", "-c", `umask 0; exec "$@"`, "sh"}, c.Args...)
 		}),

@@ -34,6 +34,10 @@ func every(ids ...string) *regexp.Regexp {
 	return regexp.MustCompile("^(" + strings.ReplaceAll(strings.Join(ids, "|"), ".", `\.`) + ")$")
 }
 
+// brokenByLies are rules about features that the broken engines do not have: TestLiesAreCaught
+// has the engines that break them.
+var brokenByLies = [...]string{"command.16", "command.17"}
+
 // For each rule there is an engine that breaks it, and the kit notices.
 func TestBrokenEnginesAreCaught(t *testing.T) {
 	t.Parallel()
@@ -51,6 +55,9 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		}
 	}
 	rules := map[string]bool{}
+	for _, id := range brokenByLies {
+		rules[id] = true
+	}
 	for _, way := range ways {
 		id, _, _ := strings.Cut(way, "/")
 		rules[id] = true

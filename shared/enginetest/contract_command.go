@@ -74,6 +74,7 @@ func commandRules() []rule {
 			}
 		}},
 		{id: "command.15", title: "what Plan says is what runs: the launcher's words, each mount and its access", run: planned},
+		{id: "command.17", title: "what is written to an overlay is where KeptOverlay says, and not in its source", features: []shared.Feature{shared.FeatureOverlayKept}, run: keptOverlay},
 		{id: "command.12", title: "a command has its three files and no other, and finds signals neither blocked nor ignored", run: plainProcess},
 	}
 }
@@ -123,6 +124,29 @@ func plans(s *scene) {
 	s.run(sandbox, cmd, nil)
 	_, err = os.Stat(s.path("ws/made"))
 	s.must(err)
+}
+
+// keptOverlay looks for what a command writes to its workspace.
+func keptOverlay(s *scene) {
+	spec := s.spec()
+	spec.Session = shared.Session{ID: s.canary, Dir: s.path("kept"), Named: true}
+	s.must(os.MkdirAll(spec.Session.Dir, 0o700))
+	for i := range spec.Table {
+		if spec.Table[i].Path == s.ws {
+			spec.Table[i].Access = shared.Overlay
+		}
+	}
+	sandbox := s.openAs(spec)
+	s.exits(s.run(sandbox, s.sh("echo kept >made && cat made"), nil), 0, "kept\n")
+	s.must(sandbox.Close(s.ctx))
+	upper, _ := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), s.ws)
+	text, err := os.ReadFile(filepath.Join(upper, "made"))
+	if err != nil || string(text) != "kept\n" {
+		s.failf("there it is %q: %v", text, err)
+	}
+	if hostHas(s.path("ws/made")) != nil {
+		s.failf("it is in the workspace")
+	}
 }
 
 // planned compares a plan with what the command finds, and with what runs on the machine.

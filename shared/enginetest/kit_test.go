@@ -82,14 +82,17 @@ func TestFeaturesAreCovered(t *testing.T) {
 		shared.FeatureTTY:               "rule open.03, by a command",
 		shared.FeatureTrace:             "the host refuses it; an engine that does not know it holds no less",
 		shared.FeatureNetworkTCP:        "it is a part of network.none",
+		shared.FeatureNetworkProxy:      "network.names is asked for, and either holds it",
+		shared.FeatureOverlayKept:       "it says where an overlay's writes are",
 	}
 	asked := map[shared.Feature]bool{}
 	for _, a := range asks("/x") {
 		asked[a.feature] = true
 	}
 	tried := map[shared.Feature]string{
-		shared.FeatureUnconfined: "rule open.06",
-		shared.FeaturePatterns:   "the probes of hidden paths",
+		shared.FeatureUnconfined:   "rule open.06",
+		shared.FeaturePatterns:     "the probes of hidden paths",
+		shared.FeatureNetworkProxy: "the probes of network.names",
 		// It takes back a promise and makes none; the probes of the host's own
 		// network are then tried without.
 		shared.FeatureNetworkTranslated: "ownNetwork",

@@ -90,6 +90,14 @@ func TestLiesAreCaught(t *testing.T) {
 			}
 		}}, ""},
 	}
+	tests["command.17"] = test{lie{when: func(*shared.Spec, *shared.Command) bool { return true }, change: func(s *shared.Spec) {
+		for i := range s.Table {
+			if s.Table[i].Access == shared.Overlay {
+				s.Table[i].Access = shared.ReadWrite
+			}
+		}
+	}}, shared.FeatureOverlayKept}
+	tests["command.16"] = test{lie{when: func(*shared.Spec, *shared.Command) bool { return false }, change: func(*shared.Spec) {}}, shared.FeatureTrace}
 	for _, id := range []string{"net.27", "net.30", "net.31", "net.32"} {
 		tests[id] = test{lie{when: func(s *shared.Spec, _ *shared.Command) bool { return s.Network.Mode == shared.NetworkNames },
 			change: func(s *shared.Spec) { s.Network = shared.Network{Mode: shared.NetworkHost} }}, shared.FeatureNetworkNames}
@@ -107,6 +115,9 @@ func TestLiesAreCaught(t *testing.T) {
 				}}}
 			} else if r := suite(t, honest, enginetest.Options{Run: only(id)}).Run(t.Context(), nil); len(r.Results) != 1 || r.Results[0].Status != enginetest.Held {
 				t.Fatalf("the control: %+v", r)
+			}
+			if id == "command.16" {
+				honest = &brokenEngine{honest, changed(func(c *shared.Command, _ *shared.Stdio) { c.Trace = false })}
 			}
 			if how == "silent" {
 				none := make(chan shared.Event)
