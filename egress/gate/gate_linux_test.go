@@ -679,8 +679,9 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	runtime.GC()
+	runtime.GC() // a pool keeps what nobody uses over one
 	runtime.ReadMemStats(&after)
-	if got := int64(after.HeapAlloc+after.StackInuse) - int64(before.HeapAlloc+before.StackInuse); got > 5<<20 {
+	if got := int64(after.HeapAlloc+after.StackInuse) - int64(before.HeapAlloc+before.StackInuse); got > 8<<20 { // 2.4 MB, and the race detector more than doubles that
 		t.Errorf("%d bytes", got)
 	}
 	runtime.GC() // buffers and pipes that nobody uses
@@ -752,6 +753,7 @@ func TestSlowUpstream(t *testing.T) {
 		}
 	}
 	runtime.GC()
+	runtime.GC() // a pool keeps what nobody uses over one
 	runtime.ReadMemStats(&after)
 	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); sent >= most || grown > 4<<20 {
 		t.Errorf("%d bytes were taken, %d of them in the gate", sent, grown)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -24,26 +26,44 @@ func gated(t *testing.T, script string, gate func(context.Context, *sandboxinit.
 	return sb
 }
 
+// recorded is what happens in several goroutines.
+type recorded struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (r *recorded) add(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, what)
+}
+
+func (r *recorded) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.list)
+}
+
 // An init in a launcher makes sockets for a gate, which begins before the command and ends
 // after it, and tells until then.
 func TestGateInLauncher(t *testing.T) {
 	t.Parallel()
-	var order []string
+	var order recorded
 	sb := gated(t, `exec "$@"`, func(_ context.Context, sockets *sandboxinit.Sockets, emit func(shared.Event)) (func(), error) {
 		f, err := sockets.New(sandboxinit.TCP4)
 		if err != nil {
 			return nil, err
 		}
 		f.Close()
-		order = append(order, "begun")
+		order.add("begun")
 		return func() {
-			order = append(order, "ended")
+			order.add("ended")
 			emit(shared.Event{Kind: shared.EventNetwork, Message: "last"})
 		}, nil
 	})
 	o := newOutput(t)
 	p := start(t, sb, sh("echo runs; ls /proc/self/fd | wc -l"), o)
-	order = append(order, o.line())
+	order.add(o.line())
 	if fds := o.line(); fds != "4" { // its three, and the directory
 		t.Errorf("the command has %s descriptors", fds)
 	}
@@ -54,7 +74,7 @@ func TestGateInLauncher(t *testing.T) {
 	for e := range p.Events() {
 		told = told || e.Message == "last"
 	}
-	if got := strings.Join(order, " "); got != "begun runs ended" || !told {
+	if got := strings.Join(order.all(), " "); got != "begun runs ended" || !told {
 		t.Errorf("%s, told %v", got, told)
 	}
 }
