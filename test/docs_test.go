@@ -303,10 +303,10 @@ func TestDemo(t *testing.T) {
 	for _, want := range []string{
 		"$ sbxhost exec -- cat notes.txt\na file of the project\n",
 		"ls'\nconfig.hcl\nmade.txt\nnotes.txt\n",
-		".ssh/id_ed25519: No such file or directory\n(exit status 1)\n",
+		".ssh/id_ed25519: No such file or directory\nsbxhost: hint: ",
 		"\ntoken: \n",
 		"'/etc/backdoor': Read-only file system\n",
-		"config.hcl: Read-only file system\n(exit status 1)\n",
+		"config.hcl: Read-only file system\nsbxhost: hint: ",
 		"(exit status 7)\n",
 		"its time limit (-timeout)\n(exit status 124)\n",
 		"(exit status 127)\n",
