@@ -18,9 +18,9 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
-// lockPatience is how long a writer waits for the others, each of whom needs
-// microseconds.
-const lockPatience = 5 * time.Second
+// lockPatience is how long a writer waits for the others. Each needs microseconds,
+// but on a busy machine one that has the lock may wait long for a CPU.
+const lockPatience = 15 * time.Second
 
 func (l *Log) append(r Record) error {
 	for {

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 			os.Exit(2)
 		}
 	}
-	log, err := New(Options{Path: path, MaxSize: 16 << 10, Keep: 1000})
+	log, err := New(Options{Path: path, MaxSize: 16 << 10, Keep: 100})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)

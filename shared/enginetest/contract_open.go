@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -229,7 +232,7 @@ func keepsNothing(s *scene) {
 }
 
 // staysClean looks for what stays each time. Others use these directories, too: what counts
-// are as many files of one kind as sandboxes were opened, twice.
+// are as many files of one kind as sandboxes were opened, twice, that do not go away.
 func staysClean(s *scene) {
 	n := s.many(8, 5)
 	kinds := func() map[string][]string {
@@ -248,8 +251,8 @@ func staysClean(s *scene) {
 		}
 		return found
 	}
-	stayed := func() map[string]int {
-		before, more := kinds(), map[string]int{}
+	added := func() map[string][]string {
+		before, more := kinds(), map[string][]string{}
 		for range n {
 			_, err := s.engine.Probe(s.ctx)
 			s.must(err)
@@ -261,18 +264,26 @@ func staysClean(s *scene) {
 		for kind, list := range kinds() {
 			for _, path := range list {
 				if !slices.Contains(before[kind], path) && !strings.HasPrefix(filepath.Base(path), dirPrefix) {
-					more[kind]++
+					more[kind] = append(more[kind], path)
 				}
 			}
 		}
 		return more
 	}
-	first, second := stayed(), stayed()
+	gone := func(path string) bool {
+		_, err := os.Lstat(path)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	first, second := added(), added()
 	for kind := range first {
-		if first[kind] >= n && second[kind] >= n {
-			s.check(kind+"*", func() {
-				s.failf("there are %d more, and then %d, after %d commands in sandboxes of their own", first[kind], second[kind], n)
+		s.check(kind+"*", func() {
+			s.until(func() error {
+				one, two := slices.DeleteFunc(first[kind], gone), slices.DeleteFunc(second[kind], gone)
+				if first[kind], second[kind] = one, two; len(one) < n || len(two) < n {
+					return nil
+				}
+				return fmt.Errorf("there are %d more, and then %d, after %d commands in sandboxes of their own", len(one), len(two), n)
 			})
-		}
+		})
 	}
 }

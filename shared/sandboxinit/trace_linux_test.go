@@ -224,7 +224,7 @@ func TestTraceOfJobs(t *testing.T) {
 while ! grep -q 'State:.[Tt]' /proc/$!/status; do :; done; jobs >/dev/null
 kill -CONT $!; while grep -q 'State:.[Tt]' /proc/$!/status; do :; done; echo continued
 kill -TERM $!; wait $!; echo ended
-cat <&1 & while ! grep -q 'State:.[Tt]' /proc/$!/status; do :; done; echo stopped; fg; echo over`)
+cat <&1 & while ! grep -q 'State:.[Tt]' /proc/$!/status; do :; done; echo stopped; fg %cat; echo over`)
 		cmd.TTY, cmd.Trace = true, tracing(t)
 		s.start(t, cmd)
 		lines := bufio.NewScanner(master)
