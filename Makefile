@@ -57,15 +57,17 @@ WAITING  = -parallel 6
 # conformance kit runs plain in any case: it starts the test program itself in
 # hundreds of sandboxes, and with the detector in it that takes a quarter of an hour.
 # So do the tests that look at the init's own process, which is then that program.
-unit: ## the tests alone
-	@if command -v $${CC:-cc} >/dev/null 2>&1; then \
-		echo "go test -race, but for the kit" && CGO_ENABLED=1 $(GO) test -race $(TESTING) -skip '$(KIT)' $(filter-out $(WITHOUT),$(PACKAGES)) && \
-		echo "go test, the kit" && $(GO) test $(TESTING) $(WAITING) -run '$(KIT)' $(WITHKIT) && \
-		echo "go test, the rest" && $(GO) test $(TESTING) $(WAITING) $(WITHOUT); \
+unit: ## the tests alone; what fails does not keep the rest from running
+	@failed=; \
+	if command -v $${CC:-cc} >/dev/null 2>&1; then \
+		echo "go test -race, but for the kit"; CGO_ENABLED=1 $(GO) test -race $(TESTING) -skip '$(KIT)' $(filter-out $(WITHOUT),$(PACKAGES)) || failed=1; \
+		echo "go test, the kit"; $(GO) test $(TESTING) $(WAITING) -run '$(KIT)' $(WITHKIT) || failed=1; \
+		echo "go test, the rest"; $(GO) test $(TESTING) $(WAITING) $(WITHOUT) || failed=1; \
 	else \
-		echo "no C compiler: go test without the race detector"; $(GO) test $(TESTING) $(PACKAGES); \
-	fi
-	cd tools && GOWORK=off $(GO) test $(TESTING) ./...
+		echo "no C compiler: go test without the race detector"; $(GO) test $(TESTING) $(PACKAGES) || failed=1; \
+	fi; \
+	(cd tools && GOWORK=off $(GO) test $(TESTING) ./...) || failed=1; \
+	test -z "$$failed"
 
 # What differs for a user, by programs that this user has built: USER_BIN has them.
 USER_TESTS   := test plugins/docker host plugins/native plugins/bwrap egress/gate docs/examples/sbxhost-engine-podman shared/holder examples/engine-firejail shared/sandboxinit # longest first

@@ -254,7 +254,7 @@ func TestWriterThatBlocks(t *testing.T) {
 	t.Parallel()
 	cmd := eventfulHost(t).Command(t.Context(), "", "cat")
 	cmd.Stdin = bytes.NewReader(make([]byte, 8<<20))
-	cmd.Timeout = 100 * time.Millisecond
+	cmd.Timeout = 3 * time.Second // in which it starts, however busy the machine is
 	release := make(chan struct{})
 	cmd.Stdout = writerFunc(func(p []byte) (int, error) {
 		<-release
