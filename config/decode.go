@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/host/launch"
+	"github.com/sbxhost/sbxhost/paths"
 )
 
 // file decodes the whole of a file into f.
@@ -113,7 +113,7 @@ func (d *decoder) defaultSandbox(f *File, attr *hcl.Attribute) {
 func (d *decoder) checkName(block *hcl.Block, what string, reserved ...string) {
 	name, at := block.Labels[0], block.LabelRanges[0]
 	switch {
-	case !launch.ValidName(name):
+	case !paths.IsName(name):
 		d.report(at, "Invalid name", fmt.Sprintf("%q cannot be the name of %s: it takes up to 64 letters, digits, -, _ and ., and begins with a letter or digit.", name, what))
 	case slices.Contains(reserved, name):
 		d.report(at, "Reserved name", fmt.Sprintf("%q cannot be the name of %s, since it has a meaning of its own. Choose another.", name, what))

@@ -1,5 +1,5 @@
-// Package paths says how slash-separated paths lie to one another, and where one
-// leads. Whether a path lies inside another, and how symlinks are followed, is
+// Package paths says how slash-separated paths lie to one another, where one
+// leads, and what can be a name. Whether a path lies inside another, and how symlinks are followed, is
 // decided here and nowhere else: two answers to that question are a way out of a
 // sandbox.
 //

@@ -115,3 +115,16 @@ func FuzzPaths(f *testing.F) {
 		}
 	})
 }
+
+func TestIsName(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"a": true, "Z": true, "0": true, "a-b_c.d": true, "1..": true, strings.Repeat("a", 64): true,
+		"": false, strings.Repeat("a", 65): false, ".": false, "..": false, ".a": false, "-a": false, "_a": false, "a/b": false, "a b": false,
+		"a\x00": false, "\u00e4": false, "a\n": false,
+	} {
+		if got := IsName(name); got != want {
+			t.Errorf("IsName(%q) = %t", name, got)
+		}
+	}
+}

@@ -507,7 +507,7 @@ func (s *Shelf) remove(ctx context.Context, dir string) error {
 
 // checkName refuses what is no name of a review.
 func checkName(name string) error {
-	if err := sessiondir.CheckName(name); err != nil {
+	if !paths.IsName(name) {
 		return fmt.Errorf("review %.80q: use 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit: %w", name, ErrName)
 	}
 	return nil

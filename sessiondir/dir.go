@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/paths"
 )
 
 // How a session directory stays alive, and why no sweep can remove a live one:
@@ -108,12 +109,7 @@ func resolveBase(base string) (string, error) {
 
 // CheckName refuses, with ErrName, what is no name of a session.
 func CheckName(name string) error {
-	ok := len(name) <= 64
-	for i, c := range []byte(name) {
-		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		ok = ok && (alnum || i > 0 && strings.IndexByte("._-", c) >= 0)
-	}
-	if !ok || name == "" {
+	if !paths.IsName(name) {
 		return fmt.Errorf("session %.80q: use 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit: %w", name, ErrName)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/dial"
 	"github.com/sbxhost/sbxhost/shared/wire"
@@ -82,7 +83,7 @@ type Engines struct {
 // New starts nothing. The error names the option at fault.
 func New(o Options) (*Engines, error) {
 	for name := range o.Reattach {
-		if !ValidName(name) || IsAuto(name) || Name(name) != name {
+		if !paths.IsName(name) || IsAuto(name) || Name(name) != name {
 			return nil, fmt.Errorf("%s: %q is not the name of an engine; it takes the name by which the engine calls itself", wire.ReattachEnv, name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -266,22 +267,6 @@ func Path(lookup func(string) (string, bool)) ([]string, error) {
 	return append(dirs, "/usr/local/lib/sbxhost/engines"), nil
 }
 
-// ValidName reports whether an engine can have that name: up to 64 letters,
-// digits, -, _ and ., the first of them a letter or digit.
-func ValidName(name string) bool {
-	if len(name) == 0 || len(name) > 64 {
-		return false
-	}
-	for i := range len(name) {
-		c := name[i]
-		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		if !alnum && (i == 0 || c != '-' && c != '_' && c != '.') {
-			return false
-		}
-	}
-	return true
-}
-
 // Installed lists the engines in the directories of dirs by name, with
 // the path of the first of that name. What has no valid name is no engine, nor
 // is what is called as Name calls others; whether one is safe to run is
@@ -295,7 +280,7 @@ func Installed(dirs []string) map[string]string {
 		}
 		for _, e := range entries {
 			name, ok := strings.CutPrefix(e.Name(), programPrefix)
-			if _, have := found[name]; ok && !have && ValidName(name) && !IsAuto(name) && Name(name) == name && !e.IsDir() {
+			if _, have := found[name]; ok && !have && paths.IsName(name) && !IsAuto(name) && Name(name) == name && !e.IsDir() {
 				found[name] = filepath.Join(dir, e.Name())
 			}
 		}
@@ -314,7 +299,7 @@ func (s *Engines) find(name string) (program, error) {
 	env := s.pickEnv(ourEnv(name))
 	// Of this program's directory only what is part of it: where other engines are
 	// installed is Path's to say.
-	if dir := s.dir(); dir != "" && ValidName(name) && (builtin || slices.Contains(ours, name) || s.o.Dir != "") {
+	if dir := s.dir(); dir != "" && paths.IsName(name) && (builtin || slices.Contains(ours, name) || s.o.Dir != "") {
 		beside := filepath.Join(dir, programPrefix+name)
 		path, err := checkExecutable(beside)
 		if err == nil {
@@ -333,7 +318,7 @@ func (s *Engines) find(name string) (program, error) {
 		return program{name: name, path: self, self: true, source: "built in", env: append(env, builtinEnvVar+"="+name)}, nil
 	}
 	separate := slices.Contains(Separate, name)
-	if ValidName(name) {
+	if paths.IsName(name) {
 		path, err := s.installed(name)
 		if err == nil {
 			p := program{name: name, path: path, source: path, others: true, env: s.pickEnv([]string{logEnv})}

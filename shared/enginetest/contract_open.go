@@ -9,10 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -62,7 +62,7 @@ func infoRule(s *scene) {
 	case first.Name != second.Name || first.Version != second.Version || !slices.Equal(first.Features, second.Features):
 		s.failf("it is not the same the second time")
 	}
-	if want := s.suite.options.Name; !goodName.MatchString(first.Name) || want != "" && first.Name != want {
+	if want := s.suite.options.Name; !paths.IsName(first.Name) || want != "" && first.Name != want {
 		s.failf("its name is %q: up to 64 letters, digits and . _ -, as its program is called: sbxhost-engine-%s", first.Name, cmp.Or(want, "NAME"))
 	}
 	have := slices.Clone(first.Features)
@@ -78,8 +78,6 @@ func infoRule(s *scene) {
 		}
 	}
 }
-
-var goodName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$`)
 
 func schemaRule(s *scene) {
 	types := []shared.OptionType{shared.OptionString, shared.OptionBool, shared.OptionNumber, shared.OptionStringList, shared.OptionStringMap}
