@@ -27,7 +27,7 @@ run: build ## build, then show what a sandboxed command sees and does not see
 
 build: ## the command, the lean engines and the init, into bin/
 	@mkdir -p $(BIN)
-	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/sbxhost ./cmd/sbxhost-telemetry ./shared/sandboxinit/sbxhost-init $(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
+	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-telemetry ./shared/sandboxinit/sbxhost-init $(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
 
 test: deps check unit ## checks, unit and end-to-end tests: what CI runs, as root and, of unit, user-unit as a user
 
@@ -71,7 +71,7 @@ unit: ## the tests alone; what fails does not keep the rest from running
 
 # What differs for a user, by programs that this user has built: USER_BIN has them.
 USER_TESTS   := test plugins/docker host plugins/native plugins/bwrap egress/gate docs/examples/sbxhost-engine-podman shared/holder examples/engine-firejail shared/sandboxinit # longest first
-USER_PROGRAMS = $(MODULE)/cmd/sbxhost $(MODULE)/cmd/sbxhost-telemetry $(foreach e,$(ENGINES),$(MODULE)/plugins/$(e)/sbxhost-engine-$(e)) \
+USER_PROGRAMS = $(MODULE)/cmd/sbxhost $(MODULE)/cmd/sbx $(MODULE)/cmd/sbxhost-telemetry $(foreach e,$(ENGINES),$(MODULE)/plugins/$(e)/sbxhost-engine-$(e)) \
 	$(addprefix $(MODULE)/,shared/sandboxinit/sbxhost-init shared/enginetest/testdata/probe docs/examples/sbxhost-engine-podman)
 # Of package test, what is about the documents and the source, and not about who runs it.
 USER_SKIP    := ^Test(Docs.*|ConfigurationIsDocumented|ProtocolIsDocumented|ImportRules.*|NoMethodsAreLookedUp|RootModuleLeavesVersionsAlone|GoInstall|SDK.*|UndocumentedNamesAreFound)$$

@@ -12,6 +12,9 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
+// ErrNoSession is the error of what needs a session that SessionOptions.Never forbids.
+var ErrNoSession = session.ErrNoSession
+
 // ErrClosed is returned by what needs a Host that was closed.
 var ErrClosed = session.ErrClosed
 

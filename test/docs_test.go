@@ -218,7 +218,7 @@ func TestDocsConsole(t *testing.T) {
 	if err != nil || len(examples) == 0 {
 		t.Fatal("no examples", err)
 	}
-	packages := append(engineBinaries[:], "cmd/sbxhost")
+	packages := append(engineBinaries[:], "cmd/sbxhost", "cmd/sbx")
 	module := goModule(t, top)
 	for _, e := range examples {
 		packages = append(packages, strings.TrimPrefix(e, "../"))

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"net"
@@ -54,8 +55,9 @@ const ownerUID = 54321
 
 // TestScript runs the scripts against the built program, in both ways in which
 // it can be installed: `lean`, with its engines' own executables beside it; and
-// `single`, sbxhost alone, which starts itself as engine and as init - of which a
-// short run tries the layoutScripts.
+// `single`, sbxhost alone, which starts itself as engine and as init; and `served`, where
+// sbx is in the place of `sbxhost exec`, with a server. Of the last two a short run tries
+// the layoutScripts.
 func TestScript(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the scripts run commands in bubblewrap")
@@ -75,11 +77,13 @@ func TestScript(t *testing.T) {
 	if err := os.Link(filepath.Join(lean, "sbxhost"), filepath.Join(single, "sbxhost")); err != nil {
 		t.Fatal(err)
 	}
-	for _, layout := range []string{lean, single} {
+	served := filepath.Join(bin, "served")
+	layOutServed(t, top, served, lean)
+	for _, layout := range []string{lean, single, served} {
 		t.Run(filepath.Base(layout), func(t *testing.T) {
 			deadline, _ := t.Deadline()
 			scripts := testscript.Params{Dir: "script"}
-			if layout == single && testing.Short() {
+			if layout != lean && testing.Short() {
 				scripts = testscript.Params{Files: layoutScripts}
 			}
 			testscript.Run(t, testscript.Params{
@@ -88,7 +92,13 @@ func TestScript(t *testing.T) {
 				RequireExplicitExec: true,
 				RequireUniqueNames:  true,
 				Deadline:            deadline,
-				Setup:               func(env *testscript.Env) error { return setupScript(env, top, layout) },
+				Setup: func(env *testscript.Env) error {
+					err := setupScript(env, top, layout)
+					if err == nil && layout == served {
+						err = startServer(env, lean)
+					}
+					return err
+				},
 				Condition: func(name string) (bool, error) {
 					// [WORD] holds where SBXHOST_REQUIRE lists the word.
 					return name == "root" && os.Geteuid() == 0 || required(name), nil
@@ -102,6 +112,52 @@ func TestScript(t *testing.T) {
 			})
 		})
 	}
+}
+
+// layOutServed makes a directory whose sbxhost is sbx where it is told to exec.
+func layOutServed(t *testing.T, top, dir, lean string) {
+	t.Helper()
+	build(t, top, lean, "cmd/sbx")
+	err := os.Mkdir(dir, 0o755)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "sbxhost"), []byte(`#!/bin/sh
+if [ "$1" = exec ]; then
+	shift
+	exec `+lean+`/sbx "$@"
+fi
+exec `+lean+`/sbxhost "$@"
+`), 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startServer has a server for one script.
+func startServer(env *testscript.Env, lean string) error {
+	run := filepath.Join(env.WorkDir, "run")
+	if err := os.Mkdir(run, 0o700); err != nil {
+		return err
+	}
+	env.Setenv("XDG_RUNTIME_DIR", run)
+	cmd := exec.Command(filepath.Join(lean, "sbxhost"), "serve")
+	cmd.Env = env.Vars
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	env.Defer(func() {
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+	})
+	line, err := bufio.NewReader(stderr).ReadString('\n')
+	if err == nil && !strings.HasPrefix(line, "sbxhost: serving ") {
+		err = errors.New(line)
+	}
+	return err
 }
 
 func requireBwrap(t testing.TB) {

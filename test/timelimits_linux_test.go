@@ -227,14 +227,14 @@ func TestHurtProcesses(t *testing.T) {
 						t.Parallel()
 						p := newHurtPlace(t, program, engine)
 						worst, hits := time.Duration(0), 0
-						for n := range times {
+						for n := 0; n < times || hits == 0 && n < 50; n++ { // on a busy machine the time may be over first
 							took, hit := p.hurt(t, n, session, kind, sig)
 							worst = max(worst, took)
 							if hit {
 								hits++
 							}
 						}
-						t.Logf("%d of %d were hit; the slowest took %v of %v", hits, times, worst, hurtBound)
+						t.Logf("%d were hit; the slowest took %v of %v", hits, worst, hurtBound)
 						if hits == 0 {
 							t.Error("none was hit")
 						}

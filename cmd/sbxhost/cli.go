@@ -76,6 +76,7 @@ func commands() []command {
 		{name: "review list", define: (*app).reviewList},
 		{name: "review show", nargs: -1, args: reviewName, define: (*app).reviewShow},
 		{name: "review undo", define: (*app).reviewUndo},
+		{name: "serve", define: (*app).serve},
 		{name: "sessions"},
 		{name: "sessions list", nargs: -1, args: sessionName, define: (*app).sessionsList},
 		{name: "sessions rm", nargs: -1, args: sessionName, define: (*app).sessionsRm},

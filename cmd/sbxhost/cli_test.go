@@ -431,7 +431,7 @@ func TestQuotingInShell(t *testing.T) {
 // What a shell is offered for a line.
 func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
-		"sbxhost ":                      "approvals doctor engines exec explain fmt init review sessions shell trust validate version",
+		"sbxhost ":                      "approvals doctor engines exec explain fmt init review serve sessions shell trust validate version",
 		"sbxhost e":                     "engines exec explain",
 		"sbxhost engines p":             "pin probe",
 		"sbxhost -v":                    "-version",

@@ -22,15 +22,11 @@ import (
 // exec runs a command in a sandbox.
 func (a *app) exec(fs *flag.FlagSet) func() error {
 	e := execution{app: a}
-	e.register(fs)
-	fs.BoolVar(&e.trace, "trace", false, "")
-	fs.BoolVar(&e.suggest, "suggest", false, "")
+	e.registerExec(fs)
 	return func() error {
-		e.trace = e.trace || e.suggest
-		if fs.NArg() == 0 && !e.flags.scripted {
+		if !e.take(fs) {
 			return usage(fs, errors.New("no command: give one after --, or a script with -c"))
 		}
-		e.args = fs.Args()
 		return exit(e.runAndTell())
 	}
 }
@@ -52,6 +48,7 @@ type execution struct {
 	span     *span
 	tty      bool // the command has a terminal that we relay
 	terminal *outerTerminal
+	remote   *remote // for whom the command runs; nil: for our own caller
 }
 
 func (e *execution) register(fs *flag.FlagSet) {
@@ -60,10 +57,26 @@ func (e *execution) register(fs *flag.FlagSet) {
 	fs.BoolVar(&e.quiet, "quiet", false, "")
 }
 
+// registerExec is register with what exec has and shell has not.
+func (e *execution) registerExec(fs *flag.FlagSet) {
+	e.register(fs)
+	fs.BoolVar(&e.trace, "trace", false, "")
+	fs.BoolVar(&e.suggest, "suggest", false, "")
+}
+
+// take takes the command from the flags that were parsed, if there is one.
+func (e *execution) take(fs *flag.FlagSet) bool {
+	e.trace, e.args = e.trace || e.suggest, fs.Args()
+	return fs.NArg() > 0 || e.flags.scripted
+}
+
 // runAndTell is run, with what -result asks for.
 func (e *execution) runAndTell() int {
 	status, err := e.run()
 	defer e.span.end(e.report, status, err) // last: whoever waits for the result has it
+	if e.remote.leaves() {
+		return status
+	}
 	if e.resultPath != "" && e.output == nil && e.setup == nil {
 		// There is no configuration that could be read; its error is told.
 		if err := e.openResult(host.Options{}); err != nil {
@@ -99,12 +112,7 @@ func (e *execution) sandboxName() string {
 // run runs the command, tells what went wrong, and gives the status to exit
 // with and how the command ended.
 func (e *execution) run() (status int, err error) {
-	signals := make(chan os.Signal, 16)
-	notified := make(chan struct{})
-	go func() {
-		defer close(notified)
-		notify(signals)
-	}()
+	signals, notified := e.remote.notify()
 	defer func() {
 		<-notified
 		if e.span == nil {
@@ -138,14 +146,17 @@ func (e *execution) run() (status int, err error) {
 			signals <- syscall.SIGHUP
 		}
 	}
+	defer e.remote.endsWith(cancel)()
 	h, cmd, err := e.prepareInTime(ctx, begin, hungUp)
 	// From here on a signal is ours to act on: it must not leave a command,
 	// or a terminal in raw mode, behind.
 	<-notified
 	if err == nil {
-		defer h.Close()
+		defer h.done()
 		relay.grace = e.grace()
+		e.remote.begin()
 		err = cmd.Start()
+		e.remote.settle(err)
 		if err == nil {
 			close(relay.started) // upon which the relay takes the terminal
 			err = cmd.Wait()
@@ -155,6 +166,9 @@ func (e *execution) run() (status int, err error) {
 	close(relay.finished)
 	<-relayEnded
 	e.terminal.restore()
+	if e.remote.leaves() {
+		return 0, err
+	}
 	// What is left to do may take a while, and nothing is lost with us, unless the trace is
 	// still to be sent. Each signal that is given up wakes a thread of the runtime's and
 	// waits for it.
@@ -187,6 +201,9 @@ func (e *execution) newRelay(cmd **host.Cmd, cancel func()) *relay {
 	r := &relay{
 		suspend: suspendSelf, resume: func() bool { return true }, stop: stopAsBackground, stopDelay: stopDelay,
 		redraw: func() {}, patience: startPatience, started: make(chan struct{}), finished: make(chan struct{}),
+	}
+	if e.remote != nil {
+		r.suspend = e.remote.suspend
 	}
 	r.forward = func(sig syscall.Signal) {
 		switch err := (*cmd).Signal(sig); {
@@ -271,7 +288,7 @@ const redrawDelay = 50 * time.Millisecond
 
 // prepareInTime is prepare for as long as it is wanted: until a signal ends us, or
 // the time limit. A file that is read may lie on a disk that does not answer.
-func (e *execution) prepareInTime(ctx context.Context, begin time.Time, hungUp func()) (*host.Host, *host.Cmd, error) {
+func (e *execution) prepareInTime(ctx context.Context, begin time.Time, hungUp func()) (*usedHost, *host.Cmd, error) {
 	reading, cancel := context.WithCancelCause(ctx)
 	limit := func(limit time.Duration) {
 		time.AfterFunc(time.Until(begin.Add(limit)), func() {
@@ -283,7 +300,7 @@ func (e *execution) prepareInTime(ctx context.Context, begin time.Time, hungUp f
 	}
 	type prepared struct {
 		own  execution // e, which is not written while somebody may read it
-		host *host.Host
+		host *usedHost
 		cmd  *host.Cmd
 		err  error
 	}
@@ -307,7 +324,7 @@ func (e *execution) prepareInTime(ctx context.Context, begin time.Time, hungUp f
 
 // prepare reads the configuration and makes the command. It has hungUp called
 // when the terminal is gone.
-func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit func(time.Duration), hungUp func()) (*host.Host, *host.Cmd, error) {
+func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit func(time.Duration), hungUp func()) (*usedHost, *host.Cmd, error) {
 	s, err := e.load(reading, e.flags.config)
 	if err != nil {
 		return nil, nil, err
@@ -326,17 +343,17 @@ func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit
 		limit(timeout)
 	}
 	e.span = e.startSpan(s.sandbox, s.options.Sandboxes[s.sandbox].Engine, begin)
-	h, err := host.New(reading, s.options)
+	h, err := e.remote.host(reading, e.app, s)
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd := e.newCmd(ctx, h, s, &e.flags, e.args)
+	cmd := e.newCmd(ctx, h.Host, s, &e.flags, e.args)
 	cmd.Trace = e.trace
 	if timeout > 0 {
 		cmd.Timeout = max(timeout-time.Since(begin), 1)
 	}
 	e.span.pass(cmd)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.remote.errors(e.stderr)
 	cmd.Decided = func(d policy.Decision) { e.tellUnsandboxed(d, cmd.Report().Engine) }
 	if e.tty {
 		cmd.TTY, cmd.TTYOptional = true, !e.flags.tty

@@ -64,6 +64,7 @@ type runFlags struct {
 	// scriptFile is where -c has read it; empty where that can be read but once.
 	scriptFile string
 	scripted   bool // -c was given
+	byFile     bool // and named a file
 	tty        bool
 	network    *host.Network
 	readOnly   *bool
@@ -96,6 +97,7 @@ func (f *runFlags) register(fs *flag.FlagSet) {
 	fs.Func("c", "", func(s string) error {
 		f.script, f.scriptFile, f.scripted = s, "", true
 		if name, ok := strings.CutPrefix(s, "@"); ok {
+			f.byFile = true
 			// One argument of a process cannot be longer than 128 KiB.
 			text, err := os.ReadFile(name)
 			if err != nil {

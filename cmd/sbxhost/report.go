@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"unicode"
 
@@ -112,7 +111,7 @@ func (a *app) color(w io.Writer) bool {
 }
 
 func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
+	f, ok := stream.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -121,7 +120,7 @@ func columns(w io.Writer) int {
 	if !isTerminal(w) {
 		return 0
 	}
-	width, _, err := term.GetSize(int(w.(*os.File).Fd()))
+	width, _, err := term.GetSize(int(w.(interface{ Fd() uintptr }).Fd()))
 	if err != nil {
 		return 0
 	}

@@ -172,7 +172,7 @@ func terminalSize(streams ...any) host.TerminalSize {
 		if !isTerminal(stream) {
 			continue
 		}
-		cols, rows, err := term.GetSize(int(stream.(*os.File).Fd()))
+		cols, rows, err := term.GetSize(int(stream.(interface{ Fd() uintptr }).Fd()))
 		if err == nil && cols > 0 && rows > 0 && cols < 1<<16 && rows < 1<<16 {
 			return host.TerminalSize{Rows: uint16(rows), Cols: uint16(cols)}
 		}

@@ -92,7 +92,7 @@ sandbox "offline" {
 step "a" {
   sandbox = "offline"
   command = ["true"]
-}`, 2, []string{"on ", "steps.hcl line 4,", `4:   bind_paths = ["/etc/hostname", "no-such-dir"]`, "bind_paths[1]:\n"}, []string{"a: begins"},
+}`, 2, []string{"on ", "steps.hcl line 4,", `4:   bind_paths = ["/etc/hostname", "no-such-dir"]`, "bind_paths[1]:"}, []string{"a: begins"},
 		},
 		{"nothing", sandboxes, 2, []string{"nothing to run"}, nil},
 		{

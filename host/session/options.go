@@ -39,6 +39,10 @@ type Options struct {
 	// starts it faster: there is no session unless something is to be
 	// written to it.
 	Once bool
+	// Never says that commands share nothing though the Host runs many, as a server does
+	// for programs that know nothing of one another. It implies Once, and what is to be
+	// written to a session fails with ErrNoSession.
+	Never bool
 	// Dir is where directories of sessions are made, an absolute path that is
 	// this user's alone to write. Empty means the place above.
 	Dir string
@@ -50,6 +54,9 @@ type Info struct {
 	UID  uint32 // whom its commands run as
 	Size int64  // bytes on its file system
 }
+
+// ErrNoSession is the error of what needs a session that Options.Never forbids.
+var ErrNoSession = errors.New("what commands write is to be kept, and this host has no session")
 
 // ErrClosed is returned by what needs a Host that was closed.
 var ErrClosed = errors.New("host is closed")

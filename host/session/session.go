@@ -47,6 +47,7 @@ func reachSub(name, reach string) string {
 // Session is the session of a Host.
 type Session struct {
 	once, needed bool // needed: to fail rather than to do without
+	never        bool
 	base         string
 	dir          *sessiondir.Dir
 	baseErr      error // why there is no base
@@ -73,7 +74,7 @@ type For struct {
 
 // New prepares a session and makes nothing.
 func New(o Options, f For) (*Session, error) {
-	s := &Session{lock: make(chan struct{}, 1), once: o.Once, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}}
+	s := &Session{lock: make(chan struct{}, 1), once: o.Once || o.Never, never: o.Never, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}}
 	switch {
 	case o.Dir != "":
 		s.base = o.Dir
@@ -123,6 +124,9 @@ func (s *Session) Get(ctx context.Context, reach string, write bool) (State, err
 		return state, nil
 	case s.once && !s.needed && !write:
 		return State{Session: shared.Session{ID: reachSub(s.id, reach)}}, nil
+	}
+	if s.never {
+		return State{}, ErrNoSession
 	}
 	state, err := s.open(ctx, reach)
 	switch {

@@ -45,10 +45,17 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	}
 	defer closeAll(c.ExtraFiles)
 	givePipes(stdio[:], s.credential)
-	r, mended := s.takeSpare(ctx, c)
+	limits := s.limits
+	var r *insideRun
+	var mended holder.Plan
+	if cmd.Trace && limits.Mechanism(cgroup.PIDs) != "" {
+		limits = limits.WithMore(tracerThreads) // which a spare's group has not
+	} else {
+		r, mended = s.takeSpare(ctx, c)
+	}
 	spare := r != nil
 	if !spare {
-		if r, err = s.launch(ctx, c, cmd.TTY, stdio); err != nil {
+		if r, err = s.launch(ctx, limits, c, cmd.TTY, stdio); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -160,14 +167,14 @@ func (r *insideRun) begin(ctx context.Context, c *Launch, sockets *sandboxinit.S
 
 // launch starts the launcher, in a control group of its own where a limit needs one. An
 // init that makes its sandbox has begun to.
-func (s *sandbox) launch(ctx context.Context, c *Launch, tty bool, stdio [3]*os.File) (*insideRun, error) {
+func (s *sandbox) launch(ctx context.Context, limits cgroup.Decision, c *Launch, tty bool, stdio [3]*os.File) (*insideRun, error) {
 	if c.Err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: c.Err.Error()}
 	}
 	if !filepath.IsAbs(c.Path) && (c.Path != "" || c.Spawn == nil) {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the launcher's path %q is not absolute", c.Path)}
 	}
-	group, err := s.limits.New()
+	group, err := limits.New()
 	if err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "making a control group: " + err.Error()}
 	}

@@ -39,6 +39,10 @@ const (
 	leastPIDs   = 16
 )
 
+// tracerThreads are about as many as a tracer has and what it starts, for which the limit of the
+// command's processes leaves no room.
+const tracerThreads = 6
+
 // holdings says what keeps the limits that bound a whole tree, of a command that
 // runs as uid.
 func holdings(l shared.Limits, d cgroup.Decision, uid uint32) []holding {

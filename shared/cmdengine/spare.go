@@ -39,7 +39,7 @@ func (s *sandbox) makeSpare() {
 		if c.Same == nil {
 			return
 		}
-		one.run, _ = s.launch(s.open, c, false, [3]*os.File{})
+		one.run, _ = s.launch(s.open, s.limits, c, false, [3]*os.File{})
 	})
 }
 

@@ -101,6 +101,12 @@ func (h Host) Decide(l Limits) Decision {
 	return d
 }
 
+// WithMore is d for a command that n processes and threads more than the limit belong to.
+func (d Decision) WithMore(n uint64) Decision {
+	d.limits.PIDs += n
+	return d
+}
+
 // Mechanism names what holds the limits of c, for people; it is empty where
 // nothing does.
 func (d Decision) Mechanism(c Controller) string {

@@ -1,0 +1,52 @@
+//go:build unix
+
+// Sbx runs a command in a sandbox as `sbxhost exec` does, by a host that `sbxhost serve`
+// keeps. It takes the flags of exec:
+//
+//	sbx -sandbox fast -- npm test
+//
+// Where there is no server, or it cannot do what is asked in this process's place, sbx
+// becomes `sbxhost exec`, that which lies beside it or else the one on the PATH.
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// The status of sbxhost where it has failed itself, see the help of exec.
+const statusFailed = 125
+
+func main() {
+	program, err := sbxhost()
+	if err == nil {
+		if status, done := ask(program); done {
+			os.Exit(status)
+		}
+		args := append([]string{"sbxhost", "exec"}, os.Args[1:]...)
+		err = &os.PathError{Op: "exec", Path: program, Err: syscall.Exec(program, args, os.Environ())}
+	}
+	complain(err)
+	os.Exit(statusFailed)
+}
+
+func complain(err error) { os.Stderr.WriteString("sbx: " + err.Error() + "\n") }
+
+// sbxhost finds the program that this one stands for.
+func sbxhost() (string, error) {
+	self, err := os.Executable()
+	if err == nil {
+		beside := filepath.Join(filepath.Dir(self), "sbxhost")
+		if _, err := os.Stat(beside); err == nil {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath("sbxhost")
+	if errors.Is(err, exec.ErrNotFound) {
+		err = errors.New("there is no sbxhost beside it, nor on the PATH")
+	}
+	return path, err
+}

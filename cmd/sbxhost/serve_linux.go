@@ -1,0 +1,345 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/serve"
+	"github.com/sbxhost/sbxhost/shared/frame"
+	"github.com/sbxhost/sbxhost/telemetry"
+)
+
+const (
+	defaultIdle = 10 * time.Minute
+	// helloTime is how long a client may take to say what it wants, once connected.
+	helloTime = 5 * time.Second
+)
+
+// serve keeps hosts for the commands of sbx.
+func (a *app) serve(fs *flag.FlagSet) func() error {
+	idle := fs.Duration("idle", defaultIdle, "")
+	return func() error {
+		if *idle <= 0 {
+			return usage(fs, fmt.Errorf("-idle %v: write a time above zero with its unit, such as %q", *idle, "10m"))
+		}
+		s := server{app: a, idle: *idle, hosts: keptHosts{list: map[hostKey]*keptHost{}}, running: map[*remote]bool{}}
+		if err := s.identify(); err != nil {
+			return err
+		}
+		listener, remove, err := a.listen()
+		if err != nil {
+			return err
+		}
+		defer remove()
+		a.say("serving " + quote(listener.Addr().String()))
+		return s.run(listener)
+	}
+}
+
+// listen opens the socket, or takes over the one that systemd has opened.
+func (a *app) listen() (listener *net.UnixListener, remove func(), err error) {
+	if a.getenv("LISTEN_PID") == strconv.Itoa(os.Getpid()) && a.getenv("LISTEN_FDS") == "1" {
+		const first = 3
+		// Again, by this process: a client looks who has opened the socket.
+		if err := unix.Listen(first, unix.SOMAXCONN); err != nil {
+			return nil, nil, os.NewSyscallError("listen", err)
+		}
+		f := os.NewFile(first, "socket of systemd")
+		defer f.Close()
+		l, err := net.FileListener(f)
+		if err != nil {
+			return nil, nil, err
+		}
+		listener, ok := l.(*net.UnixListener)
+		if !ok {
+			return nil, nil, fmt.Errorf("LISTEN_FDS: %s is no Unix socket", l.Addr())
+		}
+		return listener, func() {}, nil
+	}
+	dir, err := serve.Dir(a.getenv("XDG_RUNTIME_DIR"))
+	if err != nil {
+		return nil, nil, &hinted{err, "a login sets it; else make a directory that is yours alone, and name it there for sbx, too"}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return nil, nil, &os.PathError{Op: "lstat", Path: dir, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
+		return nil, nil, fmt.Errorf("%s is not a directory of yours alone: it must have mode 0700", quote(dir))
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := hostpath.TryLock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		lock.Close()
+		if err == unix.EWOULDBLOCK {
+			return nil, nil, errors.New("another sbxhost serve runs")
+		}
+		return nil, nil, &os.PathError{Op: "lock", Path: lock.Name(), Err: err}
+	}
+	path := filepath.Join(dir, serve.Socket)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of one that was killed
+		lock.Close()
+		return nil, nil, err
+	}
+	listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	if err != nil {
+		lock.Close()
+		return nil, nil, err
+	}
+	listener.SetUnlinkOnClose(true)
+	return listener, func() { lock.Close() }, nil
+}
+
+// server runs the commands of its clients.
+type server struct {
+	*app
+	idle     time.Duration
+	identity serve.Identity
+	program  string // the path of this executable, and its stamp when it was started
+	stamp    string
+	hosts    keptHosts
+
+	mu      sync.Mutex
+	clients int
+	running map[*remote]bool
+	retire  func() // accept no more
+}
+
+func (s *server) identify() (err error) {
+	if s.identity, err = serve.Own(); err != nil {
+		return err
+	}
+	if s.stamp, err = serve.StampOf("/proc/self/exe"); err != nil {
+		return err
+	}
+	s.program, err = os.Executable()
+	return err
+}
+
+// run serves until nobody has come for some time, the executable was replaced, or a signal
+// comes, which the commands get, too.
+func (s *server) run(listener *net.UnixListener) error {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	// What is nobody's terminal any more is no reason to end, nor is a client that is gone.
+	signal.Ignore(syscall.SIGPIPE)
+	quiet := time.AfterFunc(s.idle, func() { listener.Close() })
+	s.retire = func() { listener.Close() }
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for {
+			select {
+			case sig := <-signals:
+				listener.Close()
+				s.pass(sig)
+			case <-ended:
+				return
+			}
+		}
+	}()
+	var all sync.WaitGroup
+	for {
+		conn, err := listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			break
+		}
+		if err != nil { // of descriptors there are too many, most likely
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
+		s.mu.Lock()
+		s.clients++
+		quiet.Stop()
+		s.mu.Unlock()
+		all.Go(func() {
+			defer func() {
+				conn.Close()
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if s.clients--; s.clients == 0 {
+					quiet.Reset(s.idle)
+				}
+			}()
+			s.attend(conn)
+		})
+	}
+	all.Wait()
+	return s.hosts.close()
+}
+
+// pass passes a signal on to all commands.
+func (s *server) pass(sig os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.running {
+		r.signal(sig)
+	}
+}
+
+// attend does what one client wants, or has it do that itself.
+func (s *server) attend(conn *net.UnixConn) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return
+	}
+	r := &remote{hosts: &s.hosts, raw: raw, signals: make(chan os.Signal, 16), gone: make(chan struct{})}
+	defer r.closeFiles()
+	status, done := s.serveOne(r, conn)
+	if done {
+		number := serve.Number(status)
+		r.send(serve.KindExit, &number)
+		return
+	}
+	r.send(serve.KindLeave, serve.Nothing{})
+}
+
+func (s *server) serveOne(r *remote, conn *net.UnixConn) (status int, done bool) {
+	var same error
+	if err := r.raw.Control(func(fd uintptr) { same = serve.Same(int(fd), s.identity) }); err != nil || same != nil {
+		return 0, false
+	}
+	if now, err := serve.StampOf(s.program); err != nil || now != s.stamp {
+		s.retire()
+		return 0, false
+	}
+	conn.SetReadDeadline(time.Now().Add(helloTime))
+	hello, err := r.hello()
+	if err != nil || hello.Program != s.stamp {
+		return 0, false
+	}
+	conn.SetReadDeadline(time.Time{})
+	e, fs := r.execution(s, &hello)
+	if fs.Parse(hello.Args) != nil || !e.take(fs) || !e.plain() {
+		return 0, false
+	}
+	s.mu.Lock()
+	s.running[r] = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.running, r)
+		s.mu.Unlock()
+	}()
+	go r.listen()
+	status = e.runAndTell()
+	return status, r.settled
+}
+
+// Read implements [io.Reader], and keeps the descriptors that come along.
+func (r *remote) Read(p []byte) (n int, err error) {
+	var failed error
+	err = r.raw.Read(func(fd uintptr) bool {
+		var fds []int
+		n, fds, failed = frame.Receive(int(fd), p)
+		r.files = append(r.files, fds...)
+		return failed != unix.EAGAIN
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case failed != nil:
+		return 0, os.NewSyscallError("recvmsg", failed)
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (r *remote) hello() (hello serve.Hello, err error) {
+	kind, payload, err := frame.Read(r, serve.MaxMessage)
+	if err != nil {
+		return hello, err
+	}
+	if kind != serve.KindHello || len(r.files) != serve.Files {
+		return hello, frame.Malformed("no hello with its descriptors")
+	}
+	return hello, frame.Decode(payload, &hello)
+}
+
+func (r *remote) closeFiles() {
+	frame.CloseAll(r.files)
+	for _, f := range r.own {
+		f.Close()
+	}
+}
+
+// execution is that of a client.
+func (r *remote) execution(s *server, hello *serve.Hello) (*execution, *flag.FlagSet) {
+	for i, name := range []string{"standard input", "standard output", "standard error"} {
+		r.own = append(r.own, os.NewFile(uintptr(r.files[i]), name))
+	}
+	r.files = nil
+	r.stderr = &heldBack{File: r.own[2]}
+	a := &app{stdin: r.own[0], stdout: r.own[1], stderr: r.stderr, environ: hello.Environ, dir: hello.Dir, builtins: s.builtins, inject: s.inject}
+	e := &execution{app: a, remote: r}
+	fs := newFlags("exec")
+	e.registerExec(fs)
+	return e, fs
+}
+
+// plain reports whether a command can run from another process than its client: not if
+// it is to have a terminal, to share what a server would keep from others, to write to
+// where only the client can, or to run without a sandbox, as a child of it.
+func (e *execution) plain() bool {
+	f := &e.flags
+	if f.tty || f.noSandbox || f.session != "" || f.review != "" || f.byFile || isTerminal(e.stdin) {
+		return false
+	}
+	for _, name := range []string{"SBXHOST_LOG", "SBXHOST_REATTACH_ENGINES"} {
+		if e.getenv(name) != "" {
+			return false
+		}
+	}
+	return !telemetry.Wanted(e.getenv)
+}
+
+// listen passes signals on, and ends the command if the client is gone.
+func (r *remote) listen() {
+	for {
+		kind, payload, err := frame.Read(r, serve.MaxMessage)
+		frame.CloseAll(r.files)
+		r.files = nil
+		var number serve.Number
+		if err == nil {
+			if kind != serve.KindSignal {
+				err = frame.Malformed("no signal")
+			} else {
+				err = frame.Decode(payload, &number)
+			}
+		}
+		if err != nil {
+			close(r.gone)
+			return
+		}
+		r.signal(syscall.Signal(number))
+	}
+}
+
+func (r *remote) signal(sig os.Signal) {
+	select {
+	case r.signals <- sig:
+	default: // as many wait as the kernel would keep
+	}
+}

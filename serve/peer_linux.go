@@ -1,0 +1,146 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Identity is what the kernel knows of a process that a command which it starts would
+// have, too.
+type Identity struct {
+	links  map[string]string
+	files  map[string]string
+	status []string
+}
+
+// The namespaces, the root, the cgroup, the limits, the security label, and of the status
+// what is inherited. A process that is confined in a way which these do not show cannot
+// have confined itself without no_new_privs, unless it is root's.
+var (
+	identityLinks  = []string{"ns/cgroup", "ns/ipc", "ns/mnt", "ns/net", "ns/pid", "ns/pid_for_children", "ns/time", "ns/user", "ns/uts", "root"}
+	identityFiles  = []string{"attr/current", "cgroup", "limits", "loginuid", "oom_score_adj", "personality"}
+	identityStatus = []string{"CapAmb", "CapBnd", "CapEff", "CapInh", "CapPrm", "Cpus_allowed", "Gid", "Groups", "Mems_allowed", "NoNewPrivs", "Seccomp", "Seccomp_filters", "Uid", "Umask"}
+)
+
+// Own is the identity of this process.
+func Own() (Identity, error) { return identityOf("/proc/self") }
+
+func identityOf(proc string) (Identity, error) {
+	id := Identity{links: map[string]string{}, files: map[string]string{}}
+	for _, name := range identityLinks {
+		target, err := os.Readlink(proc + "/" + name)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return id, err
+		}
+		id.links[name] = target
+	}
+	var root unix.Stat_t // two roots can have one name
+	if err := unix.Stat(proc+"/root/.", &root); err != nil {
+		return id, err
+	}
+	id.links["root"] = fmt.Sprintf("%s %x:%d", id.links["root"], root.Dev, root.Ino)
+	for _, name := range identityFiles {
+		text, err := os.ReadFile(proc + "/" + name)
+		// A kernel without the label's module has the file, and answers EINVAL.
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.EINVAL) {
+			return id, err
+		}
+		id.files[name] = string(text)
+	}
+	text, err := os.ReadFile(proc + "/status")
+	if err != nil {
+		return id, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, _, _ := strings.Cut(line, ":"); slices.Contains(identityStatus, name) {
+			id.status = append(id.status, line)
+		}
+	}
+	return id, nil
+}
+
+// Differs says in what two identities differ; empty if in nothing.
+func (id Identity) Differs(other Identity) string {
+	for _, name := range identityLinks {
+		if id.links[name] != other.links[name] {
+			return name
+		}
+	}
+	for _, name := range identityFiles {
+		if id.files[name] != other.files[name] {
+			return name
+		}
+	}
+	for i, line := range id.status {
+		if i >= len(other.status) || line != other.status[i] {
+			name, _, _ := strings.Cut(line, ":")
+			return "status " + name
+		}
+	}
+	return ""
+}
+
+// Same refuses a process that has connected to a socket unless its identity is want. Who
+// is confined otherwise than the server would leave its confinement by it.
+func Same(socket int, want Identity) error {
+	cred, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return os.NewSyscallError("SO_PEERCRED", err)
+	}
+	if int(cred.Uid) != os.Geteuid() || cred.Pid <= 0 {
+		return errors.New("another user, or from another pid namespace")
+	}
+	pidfd, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
+	if err != nil {
+		return os.NewSyscallError("SO_PEERPIDFD", err) // before Linux 6.5
+	}
+	defer unix.Close(pidfd)
+	peer, err := identityOf("/proc/" + strconv.Itoa(int(cred.Pid)))
+	if err != nil {
+		return err
+	}
+	if what := want.Differs(peer); what != "" {
+		return fmt.Errorf("its %s differs", what)
+	}
+	// The number was its own while that was read, if it is alive still.
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0); n != 0 || err != nil {
+		return errors.New("it has ended")
+	}
+	return nil
+}
+
+// Genuine refuses a server that is not program, run by this user in the namespaces of this
+// process.
+func Genuine(socket int, program string) error {
+	cred, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return os.NewSyscallError("SO_PEERCRED", err)
+	}
+	if int(cred.Uid) != os.Geteuid() || cred.Pid <= 0 {
+		return errors.New("another user, or from another pid namespace")
+	}
+	proc := "/proc/" + strconv.Itoa(int(cred.Pid))
+	for _, name := range []string{"ns/user", "ns/mnt", "ns/pid"} {
+		own, err := os.Readlink("/proc/self/" + name)
+		if err != nil {
+			return err
+		}
+		if its, err := os.Readlink(proc + "/" + name); err != nil || its != own {
+			return fmt.Errorf("its %s differs", name)
+		}
+	}
+	want, err := StampOf(program)
+	if err != nil {
+		return err
+	}
+	if its, err := StampOf(proc + "/exe"); err != nil || its != want {
+		return errors.New("it runs another program")
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+// Package serve is what sbx and `sbxhost serve` say to each other, so that a command
+// finds a host that is there already.
+//
+// The client sends one [Hello] with its three standard descriptors, and after that the
+// numbers of the signals that it gets. The server answers [Leave] where the client is to
+// do the work itself, by `sbxhost exec`: nothing has been run then. Otherwise it answers
+// [Begin] before anything runs, [Suspend] each time that the client is to stop itself, and
+// one [Exit]. A connection that ends means the same as SIGKILL to the client.
+//
+// The promise: a client is served only if it has the server's identity, see [Same].
+// The limits: Linux 6.5, whose kernel says which process has connected.
+package serve
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
+)
+
+// Kinds of messages.
+const (
+	KindHello   = 'H'
+	KindSignal  = 'K'
+	KindLeave   = 'L'
+	KindBegin   = 'B'
+	KindSuspend = 'Z'
+	KindExit    = 'X'
+)
+
+// MaxMessage bounds a payload: as much as the kernel lets a program have as arguments
+// and environment, with some to spare.
+const MaxMessage = 8 << 20
+
+// Files is how many descriptors come with a Hello.
+const Files = 3
+
+// Hello is a command line of exec and all that it depends on.
+type Hello struct {
+	Program string // the Stamp of the sbxhost that the client would run
+	Dir     string
+	Args    []string // after "exec"
+	Environ []string
+}
+
+// Fields is as of [frame.Message].
+func (h *Hello) Fields(c *frame.Codec) {
+	c.Text(&h.Program)
+	c.Text(&h.Dir)
+	c.Texts(&h.Args)
+	c.Texts(&h.Environ)
+}
+
+// A Number is the payload of a signal, and of the status to exit with.
+type Number int
+
+// Fields is as of [frame.Message].
+func (n *Number) Fields(c *frame.Codec) { frame.Int(c, n) }
+
+// Nothing is the payload of what has none.
+type Nothing struct{}
+
+// Fields is as of [frame.Message].
+func (Nothing) Fields(*frame.Codec) {}
+
+// ErrNoRuntimeDir is the error of who has no directory for a socket.
+var ErrNoRuntimeDir = errors.New("XDG_RUNTIME_DIR does not name a directory")
+
+// Dir is the directory of the server's socket.
+func Dir(runtimeDir string) (string, error) {
+	if !filepath.IsAbs(runtimeDir) {
+		return "", ErrNoRuntimeDir
+	}
+	return filepath.Join(runtimeDir, "sbxhost"), nil
+}
+
+// Socket is the name of the server's socket in its directory.
+const Socket = "serve"
+
+// Stamp tells one executable from another, and from itself once it was written anew.
+func Stamp(info fs.FileInfo) string {
+	return strconv.FormatInt(info.Size(), 10) + " " + strconv.FormatInt(info.ModTime().UnixNano(), 10) + " " + inode(info)
+}
+
+// StampOf is the Stamp of what lies at a path.
+func StampOf(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	return Stamp(info), nil
+}
