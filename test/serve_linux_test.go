@@ -1,0 +1,361 @@
+package test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// serving is a server, and what its clients need.
+type serving struct {
+	dir, bin string
+	env      []string
+	server   *exec.Cmd
+	stderr   *bufio.Reader
+}
+
+func newServing(t *testing.T, flags ...string) *serving {
+	t.Helper()
+	requireBwrap(t)
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "sbxhost-serve-") // short, for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	s := &serving{dir: dir, bin: t.TempDir()}
+	build(t, top, s.bin, append(engineBinaries[:], "cmd/sbxhost", "cmd/sbx")...)
+	for _, sub := range []string{"home", "project", "run"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.env = []string{"HOME=" + dir + "/home", "XDG_RUNTIME_DIR=" + dir + "/run", "PATH=/usr/bin:/bin", "TMPDIR=/tmp"}
+	if err := os.WriteFile(filepath.Join(dir, "c.hcl"), []byte(`default_sandbox = "fast"
+sandbox "fast" {
+  engine = "native"
+}
+sandbox "open" {
+  engine  = "noop"
+  network = true
+}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.start(t, flags...)
+	return s
+}
+
+// start starts a server, and waits until it serves.
+func (s *serving) start(t *testing.T, flags ...string) {
+	t.Helper()
+	s.server = exec.Command(filepath.Join(s.bin, "sbxhost"), append([]string{"serve"}, flags...)...)
+	s.server.Env = s.env
+	stderr, err := s.server.StderrPipe()
+	if err == nil {
+		err = s.server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := s.server
+	t.Cleanup(func() {
+		server.Process.Kill()
+		server.Wait()
+	})
+	s.stderr = bufio.NewReader(stderr)
+	line, err := s.stderr.ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "sbxhost: serving ") {
+		t.Fatalf("%q, %v", line, err)
+	}
+}
+
+// sbx is a command of sbx with a configuration, after shell text that may change what it
+// inherits.
+func (s *serving) sbx(before string, args ...string) *exec.Cmd {
+	args = append([]string{"-c", before + "\nexec \"$0\" \"$@\"", filepath.Join(s.bin, "sbx"), "-config", s.dir + "/c.hcl"}, args...)
+	cmd := exec.Command("/bin/sh", args...)
+	cmd.Dir, cmd.Env = s.dir+"/project", s.env
+	return cmd
+}
+
+// parents lists a process, its parent, and so on.
+func parents(pid int) (list []int) {
+	for pid > 1 {
+		list = append(list, pid)
+		_, rest, _ := strings.Cut(procFile(pid, "stat"), ") ")
+		fields := strings.Fields(rest)
+		if len(fields) < 2 {
+			break
+		}
+		pid, _ = strconv.Atoi(fields[1])
+	}
+	return list
+}
+
+// The server runs the command of who has its identity, and nobody else's.
+func TestServeWhom(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	for _, c := range []struct {
+		name, before string
+		args         []string
+		served       bool
+	}{
+		{"plainly", "", nil, true},
+		{"again", "", nil, true},
+		{"another umask", "umask 0177", nil, false},
+		{"another limit", "ulimit -c 0; ulimit -v 1000000000", nil, false},
+		{"without a server's directory", "unset XDG_RUNTIME_DIR", nil, false},
+		{"a session", "", []string{"-session", "x"}, false},
+		{"telemetry", "export OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", nil, false},
+	} {
+		cmd := s.sbx(c.before, append(c.args, "-sandbox", "open", "--", "sh", "-c", "echo $PPID; read line; exit 7")...)
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdout, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(stdout).ReadString('\n')
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		pid, _ := strconv.Atoi(strings.TrimSpace(line))
+		if served := slices.Contains(parents(pid), s.server.Process.Pid); served != c.served {
+			t.Errorf("%s: served: %v, want %v", c.name, served, c.served)
+		}
+		stdin.Close()
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// What a client gets is the command's: bytes, status, signals, and its end.
+func TestServeResults(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	for script, want := range map[string]struct {
+		status      int
+		out, stderr string
+	}{
+		"echo out; echo err >&2; exit 3":         {3, "out\n", "err\n"},
+		"kill -TERM $$":                          {143, "", ""},
+		"cat; pwd | sed 's:.*/::'":               {0, "input\nproject\n", ""},
+		"exec no-such-program 2>/dev/null":       {127, "", ""},
+		"echo $GIVEN-$HOME | sed s:$HOME:home: ": {0, "value-home\n", ""},
+	} {
+		cmd := s.sbx("", "-quiet", "-env", "GIVEN=value", "-c", script)
+		var out, stderr bytes.Buffer
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("input\n"), &out, &stderr
+		cmd.Run()
+		if got := cmd.ProcessState.ExitCode(); got != want.status || out.String() != want.out || stderr.String() != want.stderr {
+			t.Errorf("%q: %d, %q, %q", script, got, out.String(), stderr.String())
+		}
+	}
+	// A signal to the client is one to the command; the client's death ends it.
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		word := fmt.Sprintf("3333.%d%d", os.Getpid(), sig)
+		cmd := s.sbx("", "-c", "echo begun; exec sleep "+word)
+		stdout, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(stdout, make([]byte, 6)); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Process.Signal(sig)
+		io.Copy(io.Discard, stdout) // to its end, which is that of all who have it
+		cmd.Wait()
+		if sig == syscall.SIGTERM && cmd.ProcessState.ExitCode() != 143 {
+			t.Error(cmd.ProcessState)
+		}
+		if left := named("sleep\x00" + word); len(left) > 0 {
+			t.Errorf("after %v to the client: %d", sig, left)
+		}
+	}
+}
+
+// The end of the server is the end of its commands, and of nothing else.
+func TestServeKilled(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	const clients = 20
+	word := fmt.Sprintf("4444.%d", os.Getpid())
+	var running []*exec.Cmd
+	var stderr [clients]bytes.Buffer
+	for i := range clients {
+		cmd := s.sbx("", "-c", "echo begun; exec sleep "+word)
+		stdout, err := cmd.StdoutPipe()
+		cmd.Stderr = &stderr[i]
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		running = append(running, cmd)
+		if _, err := io.ReadFull(stdout, make([]byte, 6)); err != nil {
+			t.Fatal(err)
+		}
+		defer io.Copy(io.Discard, stdout)
+	}
+	if other := exec.Command(filepath.Join(s.bin, "sbxhost"), "serve"); true {
+		other.Env = s.env
+		if out, err := other.CombinedOutput(); err == nil || !strings.Contains(string(out), "another sbxhost serve runs") {
+			t.Errorf("a second server: %v, %s", err, out)
+		}
+	}
+	s.server.Process.Kill()
+	s.server.Wait()
+	for i, cmd := range running {
+		cmd.Wait()
+		if cmd.ProcessState.ExitCode() != 125 || !strings.Contains(stderr[i].String(), "sbx: sbxhost serve has ended") {
+			t.Errorf("%v, %q", cmd.ProcessState, stderr[i].String())
+		}
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for len(named("sleep\x00"+word)) > 0 && time.Now().Before(deadline) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if left := named("sleep\x00" + word); len(left) > 0 {
+		t.Errorf("%d live on", left)
+	}
+	// Its socket is there still, and nobody answers.
+	if out, err := s.sbx("", "--", "echo", "alone").Output(); err != nil || string(out) != "alone\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	s.start(t)
+	if out, err := s.sbx("", "--", "echo", "served").Output(); err != nil || string(out) != "served\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	// A signal that ends it ends what it runs as a signal does.
+	cmd := s.sbx("", "-c", "echo begun; exec sleep "+word)
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(stdout, make([]byte, 6)); err != nil {
+		t.Fatal(err)
+	}
+	s.server.Process.Signal(syscall.SIGTERM)
+	io.Copy(io.Discard, stdout)
+	if cmd.Wait(); cmd.ProcessState.ExitCode() != 143 {
+		t.Error(cmd.ProcessState)
+	}
+	if err := s.server.Wait(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(s.dir + "/run/sbxhost/serve"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its socket: %v", err)
+	}
+}
+
+// Many commands leave the server's descriptors and memory where they were.
+func TestServeMany(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	rounds := 1000
+	if testing.Short() {
+		rounds = 60
+	}
+	run := func() {
+		if out, err := s.sbx("", "--", "echo", "x").Output(); err != nil || string(out) != "x\n" {
+			t.Errorf("%q, %v", out, err)
+		}
+	}
+	all := func(n int) {
+		var together sync.WaitGroup
+		for range n {
+			together.Go(run)
+		}
+		together.Wait()
+	}
+	resident := func() (kib int) {
+		_, rest, _ := strings.Cut(procFile(s.server.Process.Pid, "status"), "VmRSS:")
+		fmt.Sscan(rest, &kib)
+		return kib
+	}
+	descriptors := func() int {
+		list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.server.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	all(50)
+	for range rounds / 2 {
+		run()
+	}
+	kib, files := resident(), descriptors()
+	for range rounds / 2 {
+		run()
+	}
+	all(50)
+	for range 3 {
+		run()
+	}
+	if more := resident() - kib; more > 8<<10 {
+		t.Errorf("%d KiB more than %d", more, kib)
+	}
+	if more := descriptors() - files; more > 5 {
+		t.Errorf("%d descriptors more than %d", more, files)
+	}
+}
+
+// A server that nobody wants ends by itself, and so does one whose executable was replaced.
+func TestServeEnds(t *testing.T) {
+	t.Parallel()
+	s := newServing(t, "-idle", "1s")
+	if out, err := s.sbx("", "--", "echo", "x").Output(); err != nil || string(out) != "x\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if err := s.server.Wait(); err != nil {
+		t.Error(err)
+	}
+	s.start(t)
+	program := filepath.Join(s.bin, "sbxhost")
+	text, err := os.ReadFile(program)
+	if err == nil {
+		err = os.Remove(program)
+	}
+	if err == nil {
+		err = os.WriteFile(program, text, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := s.sbx("", "--", "echo", "x").Output(); err != nil || string(out) != "x\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if err := s.server.Wait(); err != nil {
+		t.Error(err)
+	}
+}
