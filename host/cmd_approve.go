@@ -13,6 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -99,8 +100,8 @@ func (c *Cmd) Approve(scope approvals.Scope) (ApprovalRequest, error) {
 	if err != nil {
 		return ApprovalRequest{}, err
 	}
-	name := t.name
-	facts, err := c.host.facts(t.def)
+	name := t.Name
+	facts, err := c.host.pool.Facts(t.Definition)
 	if err != nil {
 		return ApprovalRequest{}, &SandboxError{Sandbox: name, Err: err}
 	}
@@ -119,11 +120,11 @@ func (c *Cmd) Approve(scope approvals.Scope) (ApprovalRequest, error) {
 	case !d.Ask:
 		return ApprovalRequest{}, fmt.Errorf("sandbox %q: no approval is needed: %s = %q", name, "the mode of approvals", facts.Mode.String())
 	}
-	opened, err := c.openUnconfined(c.ctx, t, nil)
+	opened, err := c.host.pool.Unconfined(c.opening(c.ctx), t, nil)
 	if err != nil {
 		return ApprovalRequest{}, err
 	}
-	defer opened.release()
+	defer opened.Release()
 	request, err := c.request(c.ctx, opened)
 	if err != nil {
 		return ApprovalRequest{}, err
@@ -135,7 +136,7 @@ func (c *Cmd) Approve(scope approvals.Scope) (ApprovalRequest, error) {
 
 // ask finds out whether a command that may run only if approved is that. With
 // every other answer than yes it gives a *DeniedError.
-func (c *Cmd) ask(ctx context.Context, opened *openSandbox, facts policy.Facts) (policy.Decision, error) {
+func (c *Cmd) ask(ctx context.Context, opened *sandbox.Open, facts policy.Facts) (policy.Decision, error) {
 	request, err := c.request(ctx, opened)
 	if err != nil {
 		return policy.Decision{}, err
@@ -143,10 +144,10 @@ func (c *Cmd) ask(ctx context.Context, opened *openSandbox, facts policy.Facts) 
 	facts.Sensitive = c.host.machine.SensitiveFiles()
 	request.Decision = policy.Decide(facts)
 	denied := func(d policy.Decision, cause error) (policy.Decision, error) {
-		return d, &DeniedError{Sandbox: opened.name, Decision: d, Request: &request, Err: cause}
+		return d, &DeniedError{Sandbox: opened.Name, Decision: d, Request: &request, Err: cause}
 	}
 	var problem error
-	setStage(ctx, "approvals were looked up")
+	sandbox.SetStage(ctx, "approvals were looked up")
 	facts.Approval, problem = c.host.stored(ctx, &request)
 	if facts.Approval == policy.NoApproval {
 		approver := c.host.options.Approver
@@ -156,7 +157,7 @@ func (c *Cmd) ask(ctx context.Context, opened *openSandbox, facts policy.Facts) 
 		if problem != nil {
 			request.Warnings = append(request.Warnings, problem.Error())
 		}
-		setStage(ctx, "its approval was asked for")
+		sandbox.SetStage(ctx, "its approval was asked for")
 		answer, err := approver(ctx, request)
 		if err == nil {
 			err = context.Cause(ctx) // an answer that comes too late is none
@@ -184,15 +185,15 @@ func (c *Cmd) ask(ctx context.Context, opened *openSandbox, facts policy.Facts) 
 }
 
 // request describes the command to who may approve it.
-func (c *Cmd) request(ctx context.Context, opened *openSandbox) (ApprovalRequest, error) {
+func (c *Cmd) request(ctx context.Context, opened *sandbox.Open) (ApprovalRequest, error) {
 	command, _, err := c.command(ctx, opened, true)
 	if err != nil {
-		return ApprovalRequest{}, &SandboxError{Sandbox: opened.name, Err: err}
+		return ApprovalRequest{}, &SandboxError{Sandbox: opened.Name, Err: err}
 	}
 	r := ApprovalRequest{
-		Sandbox: opened.name, Args: c.Args, Script: c.Script, Dir: command.Dir, Workspace: c.host.Root(),
+		Sandbox: opened.Name, Args: c.Args, Script: c.Script, Dir: command.Dir, Workspace: c.host.Root(),
 		SessionTTL: c.host.sessionTTL(), Remembers: c.host.options.Approvals.Store != nil,
-		environ: env.Exact(c.Env, c.host.caller.LookupEnv), defined: env.Defined(&opened.def, c.host.options.Workspace.Env),
+		environ: env.Exact(c.Env, c.host.caller.LookupEnv), defined: env.Defined(&opened.Definition, c.host.options.Workspace.Env),
 	}
 	if slices.Contains(c.notes, facts.MachinesTemp) {
 		r.Warnings = append(r.Warnings, facts.MachinesTemp)

@@ -20,15 +20,15 @@ import (
 // does not answer, it does without.
 func (c *Cmd) explain(missing bool) {
 	opened := c.opened
-	if opened.resolved.Spec.Unconfined {
+	if opened.Resolved.Spec.Unconfined {
 		return
 	}
 	c.mu.Lock()
 	f := &denial.Failure{
-		Sandbox: opened.name, Spec: &opened.resolved.Spec, Command: c.started, NotFound: missing, Succeeded: !missing && c.endErr == nil, Said: c.files.Said(), Traced: slices.Clone(c.calls),
+		Sandbox: opened.Name, Spec: &opened.Resolved.Spec, Command: c.started, NotFound: missing, Succeeded: !missing && c.endErr == nil, Said: c.files.Said(), Traced: slices.Clone(c.calls),
 		Network: slices.Clone(c.report.Network), Told: slices.Clone(c.report.Denials),
 		Option: func(name string) bool {
-			return slices.ContainsFunc(opened.engine.Info.Options.Attributes, func(o shared.OptionAttribute) bool { return o.Name == name })
+			return slices.ContainsFunc(opened.Engine.Info.Options.Attributes, func(o shared.OptionAttribute) bool { return o.Name == name })
 		},
 	}
 	c.mu.Unlock()

@@ -56,7 +56,7 @@ func (c *Cmd) Wait() error {
 // first. It ends at the latest when giveUp was called.
 func (c *Cmd) supervise() {
 	defer close(c.ended)
-	defer c.opened.release()
+	defer c.opened.Release()
 	if !c.deadline.IsZero() {
 		late := time.Until(c.deadline) + c.grace() + launch.Patience
 		defer time.AfterFunc(late, c.giveUp).Stop()
@@ -119,7 +119,7 @@ func (c *Cmd) supervise() {
 
 // grace is how long the command has from the end of its time to its own end.
 func (c *Cmd) grace() time.Duration {
-	return cmp.Or(c.opened.def.Limits.Grace, DefaultGrace)
+	return cmp.Or(c.opened.Definition.Limits.Grace, DefaultGrace)
 }
 
 // overtime says of a sandbox that broke when the command's time was over that it was.
@@ -132,11 +132,11 @@ func (c *Cmd) overtime(err error) error {
 
 // sandboxError says of which sandbox err is, and why where the cause is known.
 func (c *Cmd) sandboxError(err error) error {
-	if (errors.Is(err, shared.ErrEngineLost) || errors.Is(err, shared.ErrClosed)) && c.host.isClosed() {
+	if (errors.Is(err, shared.ErrEngineLost) || errors.Is(err, shared.ErrClosed)) && c.host.life.Err() != nil {
 		// It was the host that has ended the engine.
-		return &SandboxError{Sandbox: c.opened.name, Err: ErrClosed}
+		return &SandboxError{Sandbox: c.opened.Name, Err: ErrClosed}
 	}
-	return &SandboxError{Sandbox: c.opened.name, Err: c.opened.engine.Lost(err)}
+	return &SandboxError{Sandbox: c.opened.Name, Err: c.opened.Engine.Lost(err)}
 }
 
 // wrapUp finds out what the command has left, and logs its end; a nil result is that
@@ -155,10 +155,10 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 			f.unlogged = c.logEnd(nil, c.endErr)
 		} else {
 			f.replaced = facts.Replaced(<-c.watching)
-			if !c.opened.resolved.Spec.Unconfined {
-				f.made = c.host.machine.Made(c.opened.resolved)
+			if !c.opened.Resolved.Spec.Unconfined {
+				f.made = c.host.machine.Made(c.opened.Resolved)
 			}
-			if c.opened.resolved.Spec.Network.Gated() {
+			if c.opened.Resolved.Spec.Network.Gated() {
 				<-c.events // which tell what was reached
 			}
 			f.unlogged = c.logEnd(result, nil)
@@ -233,7 +233,7 @@ func (c *Cmd) kill() error {
 func (c *Cmd) giveUp() {
 	c.giveUpOnce.Do(func() {
 		if !c.endKnown.Load() {
-			c.opened.engine.Kill()
+			c.opened.Engine.Kill()
 		}
 		close(c.overdue)
 	})

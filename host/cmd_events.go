@@ -19,6 +19,7 @@ import (
 	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/host/denial"
 	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/host/stdio"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
@@ -26,14 +27,14 @@ import (
 
 func (c *Cmd) watchEvents() {
 	defer close(c.events)
-	for _, note := range facts.FewNotes(slices.Concat(c.degraded, c.opened.resolved.Notes, c.notes)) {
+	for _, note := range facts.FewNotes(slices.Concat(c.degraded, c.opened.Resolved.Notes, c.notes)) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
-	for _, e := range c.opened.lost {
+	for _, e := range c.opened.Lost {
 		e.Time = time.Now()
 		c.event(e)
 	}
-	for _, e := range c.host.session.RoomEvents(&c.opened.resolved.Spec) {
+	for _, e := range c.host.session.RoomEvents(&c.opened.Resolved.Spec) {
 		c.event(e)
 	}
 	events := c.process.Events()
@@ -99,7 +100,7 @@ type run struct {
 	giveUpOnce sync.Once
 	overdue    chan struct{} // closed when nothing is waited for any more
 
-	opened *openSandbox
+	opened *sandbox.Open
 	endErr error
 
 	files     stdio.Files

@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/launch"
+	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/host/stdio"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
@@ -70,7 +70,7 @@ func (c *Cmd) beginInTime() error {
 		c.deadline = time.Now().Add(limit)
 		defer time.AfterFunc(limit, func() { cancel(ErrTimedOut) }).Stop()
 	}
-	ctx = withStage(ctx, &c.doing)
+	ctx = sandbox.WithStage(ctx, &c.doing)
 	closePipes := c.files.Closer()
 	begun := make(chan beginning, 1)
 	go func() {
@@ -140,25 +140,11 @@ func (b beginning) end() error {
 	return b.err
 }
 
-// stageKey is the key of what setStage tells in a context.
-type stageKey struct{}
-
-func withStage(ctx context.Context, stage *atomic.Value) context.Context {
-	return context.WithValue(ctx, stageKey{}, stage)
-}
-
-// setStage says what the start of a command is at, for the error of one whose time is over.
-func setStage(ctx context.Context, stage string, a ...any) {
-	if v, ok := ctx.Value(stageKey{}).(*atomic.Value); ok {
-		v.Store(fmt.Sprintf(stage, a...))
-	}
-}
-
 // timeLimit is how long the command may take from the call of Start; zero is no limit.
 func (c *Cmd) timeLimit() time.Duration {
 	limit := c.Timeout
-	if t, err := c.target(); err == nil && t.def.Limits.Timeout > 0 && (limit <= 0 || t.def.Limits.Timeout < limit) {
-		limit = t.def.Limits.Timeout
+	if t, err := c.target(); err == nil && t.Definition.Limits.Timeout > 0 && (limit <= 0 || t.Definition.Limits.Timeout < limit) {
+		limit = t.Definition.Limits.Timeout
 	}
 	return max(limit, 0)
 }
@@ -174,7 +160,7 @@ func (c *Cmd) unstarted(ctx context.Context, err error) error {
 	case cause == ErrTimedOut:
 		t, _ := c.target()
 		doing, _ := c.doing.Load().(string)
-		return &SandboxError{Sandbox: t.name, Err: fmt.Errorf("%w before the command ran, while %s", ErrTimedOut, cmp.Or(doing, "it was prepared"))}
+		return &SandboxError{Sandbox: t.Name, Err: fmt.Errorf("%w before the command ran, while %s", ErrTimedOut, cmp.Or(doing, "it was prepared"))}
 	default:
 		return cause
 	}
@@ -183,28 +169,28 @@ func (c *Cmd) unstarted(ctx context.Context, err error) error {
 // undo ends a command that was started when nobody wanted it any more.
 func (c *Cmd) undo() {
 	c.files.Close()
-	defer c.opened.release()
+	defer c.opened.Release()
 	ctx, cancel := context.WithTimeout(context.Background(), launch.Patience)
 	defer cancel()
 	c.starting.Signal(ctx, syscall.SIGKILL)
 	if _, err := c.starting.Wait(ctx); ctx.Err() != nil {
-		c.opened.engine.Kill()
+		c.opened.Engine.Kill()
 	} else if err != nil {
-		c.opened.engine.Lost(err)
+		c.opened.Engine.Lost(err)
 	}
 }
 
 // begin decides how the command may run, and starts it.
 func (c *Cmd) begin(ctx context.Context) error {
 	t, err := c.target()
-	name := t.name
+	name := t.Name
 	c.mu.Lock()
 	c.report.Sandbox = name // of a refusal, too
 	c.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	facts, err := c.host.facts(t.def)
+	facts, err := c.host.pool.Facts(t.Definition)
 	if err != nil {
 		return &SandboxError{Sandbox: name, Err: err}
 	}
@@ -215,58 +201,23 @@ func (c *Cmd) begin(ctx context.Context) error {
 	// The engine is not asked first whether it works: the command itself is the trial,
 	// and nothing of it has run where the engine does not.
 	tried := ""
-	err = c.host.firstUsable(ctx, name, t.def, &facts, func(via route, engine string) error {
+	err = c.host.pool.FirstUsable(ctx, &t, &facts, func(via sandbox.Route, engine string) error {
 		tried = engine
-		return c.startVia(ctx, t, via)
+		return c.host.pool.Try(c.opening(ctx), t, via, func(opened *sandbox.Open) error { return c.startIn(ctx, opened, opened.Decision) })
 	})
 	if facts.State != policy.EngineUnavailable {
-		if e, ok := errors.AsType[*ruleError](err); ok {
-			c.decided(name, tried, policy.Decision{Rule: e.rule, Reason: err.Error()})
+		if e, ok := errors.AsType[*sandbox.RuleError](err); ok {
+			c.decided(name, tried, policy.Decision{Rule: e.Rule, Reason: err.Error()})
 		}
 		return err
 	}
 	return c.beginUnsandboxed(ctx, t, facts, err)
 }
 
-// startTries is how often a sandbox is made for one command at most. While others do nothing
-// but write git's configuration and make and remove worktrees, one start in three fails.
-const startTries = 5
-
-// startVia opens the sandbox and starts the command in it. What its engine refused can be what
-// was found on the machine a moment ago, which somebody has removed or replaced meanwhile; an
-// engine that crashed may not have been asked at all. Nothing has run then, and the machine is
-// looked at anew.
-func (c *Cmd) startVia(ctx context.Context, t target, via route) (err error) {
-	for range startTries {
-		var opened *openSandbox
-		if opened, err = c.host.sandbox(c.opening(ctx), t, via); err == nil {
-			err = c.startIn(ctx, opened, opened.decision)
-		}
-		if _, ok := errors.AsType[*passing](err); !ok || ctx.Err() != nil {
-			return err
-		}
-	}
-	return err
-}
-
-// passing is an engine's error that may not be met again.
-type passing struct{ error }
-
-func (e *passing) Unwrap() error { return e.error }
-
-// mayPass marks what is told of an engine's err, if that is one.
-func mayPass(err, told error) error {
-	// Not ErrUnavailable: what is short is made shorter by trying.
-	if launch.NotAsked(err) || errors.Is(err, shared.ErrInvalidSpec) || errors.Is(err, shared.ErrDenied) {
-		return &passing{told}
-	}
-	return told
-}
-
 // beginUnsandboxed starts a command without its sandbox, if that is approved.
 // The cause is why it cannot have one, or nil.
-func (c *Cmd) beginUnsandboxed(ctx context.Context, t target, facts policy.Facts, cause error) error {
-	name, d := t.name, policy.Decide(facts)
+func (c *Cmd) beginUnsandboxed(ctx context.Context, t sandbox.Target, facts policy.Facts, cause error) error {
+	name, d := t.Name, policy.Decide(facts)
 	if d.Outcome == policy.Denied && !d.Ask {
 		c.decided(name, facts.Engine, d)
 		if d.Rule == policy.RuleFallbackDeny && cause != nil {
@@ -274,36 +225,18 @@ func (c *Cmd) beginUnsandboxed(ctx context.Context, t target, facts policy.Facts
 		}
 		return &DeniedError{Sandbox: name, Decision: d, Err: cause}
 	}
-	opened, err := c.openUnconfined(ctx, t, cause)
+	opened, err := c.host.pool.Unconfined(c.opening(ctx), t, cause)
 	if err != nil {
 		return err
 	}
 	if d.Ask {
 		if d, err = c.ask(ctx, opened, facts); err != nil {
-			opened.release()
+			opened.Release()
 			c.decided(name, facts.Engine, d)
 			return err
 		}
 	}
 	return c.startIn(ctx, opened, d)
-}
-
-func (c *Cmd) openUnconfined(ctx context.Context, t target, cause error) (*openSandbox, error) {
-	if e, ok := errors.AsType[*SandboxError](cause); ok {
-		cause = e.Err
-	}
-	if _, err := c.host.EngineFile(unconfinedEngine); errors.Is(err, shared.ErrUnusable) {
-		err = errors.New("this program has no engine that runs commands without a sandbox")
-		if cause != nil {
-			err = fmt.Errorf("%w; and %w", cause, err)
-		}
-		return nil, &SandboxError{Sandbox: t.name, Err: err}
-	}
-	opened, err := c.host.sandbox(c.opening(ctx), t, route{engine: unconfinedEngine, unconfined: true})
-	if err == nil || cause == nil {
-		return opened, err
-	}
-	return nil, &SandboxError{Sandbox: t.name, Err: fmt.Errorf("%w; nor can it run without a sandbox: %w", cause, err)}
 }
 
 // opening is the context in which a sandbox is opened for this command: what the
@@ -317,26 +250,26 @@ func (c *Cmd) opening(ctx context.Context) context.Context {
 
 // startIn starts the command in an opened sandbox, as was decided. After an
 // error nothing of the command has run, and it may be started in another one.
-func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.Decision) (err error) {
+func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy.Decision) (err error) {
 	c.opened = opened
 	defer func() {
 		if err != nil {
-			opened.release()
+			opened.Release()
 			c.opened = nil
 		}
 	}()
 	c.mu.Lock()
-	c.report = Report{Sandbox: opened.name, Engine: opened.engine.Info.Name, EngineProgram: opened.engine.Program, Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason}
-	c.report.Review = opened.def.Review
-	c.report.Session, c.report.Overlays = c.host.sessionOf(opened), view.Overlays(&opened.resolved.Spec)
+	c.report = Report{Sandbox: opened.Name, Engine: opened.Engine.Info.Name, EngineProgram: opened.Engine.Program, Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason}
+	c.report.Review = opened.Definition.Review
+	c.report.Session, c.report.Overlays = c.host.sessionOf(opened), view.Overlays(&opened.Resolved.Spec)
 	c.mu.Unlock()
 	command, files, err := c.ready(ctx, opened, decision)
 	if err != nil {
 		return err
 	}
 	watching := make(chan []facts.Watched, 1)
-	if spec := &opened.resolved.Spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules go by path
-		go func() { watching <- opened.resolved.Watch() }()
+	if spec := &opened.Resolved.Spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules go by path
+		go func() { watching <- opened.Resolved.Watch() }()
 	} else {
 		watching <- nil
 	}
@@ -344,7 +277,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	if !c.deadline.IsZero() {
 		command.Timeout = max(time.Until(c.deadline), 1)
 	}
-	setStage(ctx, "engine %q started it", opened.engine.Info.Name)
+	sandbox.SetStage(ctx, "engine %q started it", opened.Engine.Info.Name)
 	c.starting, err = opened.Start(ctx, command, files)
 	if refused, ok := errors.AsType[*shared.Error](err); ok && c.TTY && c.TTYOptional && refused.Kind == shared.ErrUnsupported && refused.Attribute == "tty" {
 		// Stdio is streamed to it. Nothing has run.
@@ -359,40 +292,40 @@ func (c *Cmd) startIn(ctx context.Context, opened *openSandbox, decision policy.
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		opened.engine.Doubt()
+		opened.Engine.Doubt()
 		return ctx.Err()
 	case errors.Is(err, shared.ErrNotFound) && c.Script == "":
 		c.explain(true)
 	}
-	return mayPass(err, c.sandboxError(err))
+	return sandbox.MayPass(err, c.sandboxError(err))
 }
 
 // ready makes what the engine is given of a command, once the command may run. Its caller is
 // told that before.
-func (c *Cmd) ready(ctx context.Context, opened *openSandbox, decision policy.Decision) (command shared.Command, files shared.Stdio, err error) {
+func (c *Cmd) ready(ctx context.Context, opened *sandbox.Open, decision policy.Decision) (command shared.Command, files shared.Stdio, err error) {
 	if decision.Outcome == policy.Denied { // the last line of defence
-		return command, files, &DeniedError{Sandbox: opened.name, Decision: decision}
+		return command, files, &DeniedError{Sandbox: opened.Name, Decision: decision}
 	}
-	if c.TTYOptional && !opened.engine.Info.Features.Has(shared.FeatureTTY) {
+	if c.TTYOptional && !opened.Engine.Info.Features.Has(shared.FeatureTTY) {
 		c.withoutTTY()
 	}
 	if command, c.origins, err = c.command(ctx, opened, false); err != nil {
-		return command, files, &SandboxError{Sandbox: opened.name, Err: err}
+		return command, files, &SandboxError{Sandbox: opened.Name, Err: err}
 	}
 	c.started = command
 	if c.approved != "" && command.Dir != c.approved {
 		// A command that runs meanwhile has put a symlink on the way to it.
-		return command, files, &SandboxError{Sandbox: opened.name, Err: &shared.Error{Kind: shared.ErrDenied,
+		return command, files, &SandboxError{Sandbox: opened.Name, Err: &shared.Error{Kind: shared.ErrDenied,
 			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", hostpath.Quote(c.approved), hostpath.Quote(command.Dir))}}
 	}
-	if err := c.host.session.CheckRoom(ctx, &opened.resolved.Spec); err != nil {
-		return command, files, &SandboxError{Sandbox: opened.name, Err: err}
+	if err := c.host.session.CheckRoom(ctx, &opened.Resolved.Spec); err != nil {
+		return command, files, &SandboxError{Sandbox: opened.Name, Err: err}
 	}
 	if files, err = c.files.Make(c.streams()); err != nil {
 		return command, files, err
 	}
-	if now := fmt.Sprint(opened.engine.Info.Name, decision); c.announced != now {
-		setStage(ctx, "the audit log was written")
+	if now := fmt.Sprint(opened.Engine.Info.Name, decision); c.announced != now {
+		sandbox.SetStage(ctx, "the audit log was written")
 		if err := c.logDecision(decision, command.Dir); err != nil {
 			return command, files, err
 		}
@@ -406,7 +339,7 @@ func (c *Cmd) ready(ctx context.Context, opened *openSandbox, decision policy.De
 
 // streams are the command's standard input and output in the sandbox that was opened.
 func (c *Cmd) streams() *stdio.Streams {
-	spec := &c.opened.resolved.Spec
+	spec := &c.opened.Resolved.Spec
 	return &stdio.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Size: c.Size, Suspend: c.Suspend,
 		Confined: !spec.Unconfined, User: spec.User}
 }
@@ -419,25 +352,25 @@ func (c *Cmd) withoutTTY() {
 
 // command resolves what is asked into what is enforced. With planning it runs no
 // program to find out.
-func (c *Cmd) command(ctx context.Context, opened *openSandbox, planning bool) (shared.Command, []env.Var, error) {
-	dir, err := c.host.machine.Workdir(opened.resolved, c.Dir, c.host.options.Dir)
+func (c *Cmd) command(ctx context.Context, opened *sandbox.Open, planning bool) (shared.Command, []env.Var, error) {
+	dir, err := c.host.machine.Workdir(opened.Resolved, c.Dir, c.host.options.Dir)
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
-	in, notes := c.host.machine.EnvInput(ctx, opened.resolved, &opened.def, planning)
+	in, notes := c.host.machine.EnvInput(ctx, opened.Resolved, &opened.Definition, planning)
 	in.Command, in.TraceParent, in.TraceState, c.notes = c.Env, c.TraceParent, c.TraceState, notes
 	entries, origins, err := env.Compute(in)
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
 	command := shared.Command{Args: c.Args, Script: c.Script, Env: entries, Dir: dir, TTY: c.TTY, Trace: c.Trace,
-		Timeout: c.timeLimit(), Grace: cmp.Or(opened.def.Limits.Grace, DefaultGrace)}
-	if c.TTY && !opened.engine.Info.Features.Has(shared.FeatureTTY) {
-		return shared.Command{}, nil, shared.Refused(opened.engine.Info.Name,
+		Timeout: c.timeLimit(), Grace: cmp.Or(opened.Definition.Limits.Grace, DefaultGrace)}
+	if c.TTY && !opened.Engine.Info.Features.Has(shared.FeatureTTY) {
+		return shared.Command{}, nil, shared.Refused(opened.Engine.Info.Name,
 			[]shared.Loss{{Feature: shared.FeatureTTY, Attribute: "TTY", What: "a terminal", Hint: "leave it out, or use another engine"}})
 	}
-	if c.Trace && !opened.engine.Info.Features.Has(shared.FeatureTrace) {
-		return shared.Command{}, nil, shared.Refused(opened.engine.Info.Name,
+	if c.Trace && !opened.Engine.Info.Features.Has(shared.FeatureTrace) {
+		return shared.Command{}, nil, shared.Refused(opened.Engine.Info.Name,
 			[]shared.Loss{{Feature: shared.FeatureTrace, Attribute: "Trace", What: "a trace", Hint: "leave it out, or use another engine"}})
 	}
 	return command, origins, command.Validate()

@@ -2,9 +2,9 @@ package host
 
 import (
 	"errors"
-	"fmt"
 	"os/exec"
 
+	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/sessiondir"
@@ -66,12 +66,4 @@ func (e *ExitError) Error() string {
 
 // SandboxError says which definition could not be used. It unwraps to the
 // cause: a *shared.Error names the attribute at fault.
-type SandboxError struct {
-	Sandbox string
-	Err     error
-}
-
-func (e *SandboxError) Error() string { return fmt.Sprintf("sandbox %q: %v", e.Sandbox, e.Err) }
-
-// Unwrap gives the cause.
-func (e *SandboxError) Unwrap() error { return e.Err }
+type SandboxError = sandbox.Error

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sbxhost/sbxhost/host/env"
+	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/policy"
 )
 
@@ -20,58 +21,58 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer opened.release()
+	defer opened.Release()
 	command, origins, err := c.command(c.ctx, opened, true)
 	if err != nil {
-		return nil, &SandboxError{Sandbox: opened.name, Err: err}
+		return nil, &SandboxError{Sandbox: opened.Name, Err: err}
 	}
 	plan, err := opened.Plan(c.ctx, command)
 	if err != nil {
-		return nil, &SandboxError{Sandbox: opened.name, Err: opened.engine.Lost(err)}
+		return nil, &SandboxError{Sandbox: opened.Name, Err: opened.Engine.Lost(err)}
 	}
 	var remarks []string
-	if !opened.resolved.Spec.Unconfined {
-		remarks = opened.resolved.Remarks
+	if !opened.Resolved.Spec.Unconfined {
+		remarks = opened.Resolved.Remarks
 	}
 	var lost []string
-	for _, e := range opened.lost {
+	for _, e := range opened.Lost {
 		lost = append(lost, e.Message)
 	}
-	plan.Notes = slices.Concat(c.degraded, lost, opened.resolved.Notes, c.notes, remarks, c.host.machine.DirNotes(c.Dir, c.host.options.Dir), c.droppedFromPath(command.Env, origins), c.host.session.RoomNotes(&opened.resolved.Spec), plan.Notes)
-	if err := c.host.session.CheckRoom(c.ctx, &opened.resolved.Spec); err != nil {
+	plan.Notes = slices.Concat(c.degraded, lost, opened.Resolved.Notes, c.notes, remarks, c.host.machine.DirNotes(c.Dir, c.host.options.Dir), c.droppedFromPath(command.Env, origins), c.host.session.RoomNotes(&opened.Resolved.Spec), plan.Notes)
+	if err := c.host.session.CheckRoom(c.ctx, &opened.Resolved.Spec); err != nil {
 		plan.Notes = append([]string{"nothing would run: " + err.Error()}, plan.Notes...)
 	}
 	return &Explanation{
-		Sandbox: opened.name, Engine: opened.engine.Info.Name, Source: opened.engine.Source,
+		Sandbox: opened.Name, Engine: opened.Engine.Info.Name, Source: opened.Engine.Source,
 		Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason, Asks: decision.Ask,
 		Exposed: decision.Exposed, Sensitive: decision.Sensitive,
-		Session: c.host.sessionOf(opened), Spec: opened.resolved.Spec, Command: command, Env: origins, Plan: plan,
+		Session: c.host.sessionOf(opened), Spec: opened.Resolved.Spec, Command: command, Env: origins, Plan: plan,
 	}, nil
 }
 
 // explainRoute finds how the command would run, as begin does, and starts
 // nothing, asks nobody and uses no approval up.
-func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
+func (c *Cmd) explainRoute() (*sandbox.Open, policy.Decision, error) {
 	if c.host.options.EnginesOnly {
-		return nil, policy.Decision{}, errEnginesOnly
+		return nil, policy.Decision{}, sandbox.ErrNoWorkspace
 	}
 	t, err := c.target()
 	if err != nil {
 		return nil, policy.Decision{}, err
 	}
-	if t.def.Review != "" {
-		t.def.Review = NewReview // which is nobody's yet
+	if t.Definition.Review != "" {
+		t.Definition.Review = NewReview // which is nobody's yet
 	}
-	name := t.name
+	name := t.Name
 	var cause error
-	facts, err := c.host.facts(t.def)
+	facts, err := c.host.pool.Facts(t.Definition)
 	if err != nil {
 		return nil, policy.Decision{}, &SandboxError{Sandbox: name, Err: err}
 	}
 	if facts.Bypass = c.NoSandbox; !c.NoSandbox {
-		var opened *openSandbox
-		if opened, facts, cause = c.host.ready(c.ctx, t); cause == nil {
-			return opened, opened.decision, nil
+		var opened *sandbox.Open
+		if opened, facts, cause = c.host.pool.Ready(c.ctx, t); cause == nil {
+			return opened, opened.Decision, nil
 		} else if facts.State != policy.EngineUnavailable {
 			return nil, policy.Decision{}, cause
 		}
@@ -80,7 +81,7 @@ func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
 	switch {
 	case d.Rule == policy.RuleFallbackDeny:
 		// To plan needs no machine on which the engine works.
-		opened, err := c.host.sandbox(c.opening(c.ctx), t, route{})
+		opened, err := c.host.pool.Get(c.opening(c.ctx), t, sandbox.Route{})
 		if err != nil {
 			return nil, d, err
 		}
@@ -89,7 +90,7 @@ func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
 	case d.Outcome == policy.Denied && !d.Ask:
 		return nil, d, &DeniedError{Sandbox: name, Decision: d, Err: cause}
 	}
-	opened, err := c.openUnconfined(c.ctx, t, cause)
+	opened, err := c.host.pool.Unconfined(c.opening(c.ctx), t, cause)
 	if err != nil {
 		return nil, d, err
 	}
@@ -97,7 +98,7 @@ func (c *Cmd) explainRoute() (*openSandbox, policy.Decision, error) {
 	if store := c.host.options.Approvals.Store; store != nil && d.Ask {
 		request, err := c.request(c.ctx, opened)
 		if err != nil {
-			opened.release()
+			opened.Release()
 			return nil, d, err
 		}
 		session, _ := c.host.approvalSession()

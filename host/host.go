@@ -17,6 +17,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/launch"
+	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/host/view"
 )
 
@@ -65,13 +66,12 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.EnginesOnly {
-		return h, nil
+	if !o.EnginesOnly {
+		if err := h.validate(); err != nil {
+			return nil, err
+		}
 	}
-	if err := h.validate(); err != nil {
-		return nil, err
-	}
-	if err := h.findWorkspace(ctx); err != nil {
+	if err := h.open(ctx); err != nil {
 		return nil, err
 	}
 	return h, nil
@@ -138,49 +138,39 @@ func (h *Host) SandboxNames() []string {
 	return slices.Sorted(maps.Keys(h.options.Sandboxes))
 }
 
-// target is the sandbox that a command runs in.
-type target struct {
-	name string
-	def  Definition
-	// late, for a definition that New was not given, is what sets it apart from all others.
-	late string
-	// own counts the binds of the definition, which those of one command follow.
-	own int
-}
-
 // target is the sandbox of that name; "" is the default one.
-func (h *Host) target(name string) (target, error) {
+func (h *Host) target(name string) (sandbox.Target, error) {
 	name, def, err := h.definition(name)
-	return target{name: name, def: def, own: len(def.BindPaths)}, err
+	return sandbox.Target{Name: name, Definition: def, Own: len(def.BindPaths)}, err
 }
 
 // target is the sandbox that the command asks for.
-func (c *Cmd) target() (t target, err error) {
+func (c *Cmd) target() (t sandbox.Target, err error) {
 	if c.definition != nil {
-		t = target{name: c.definition.LateName(), def: *c.definition, own: len(c.definition.BindPaths)}
+		t = sandbox.Target{Name: c.definition.LateName(), Definition: *c.definition, Own: len(c.definition.BindPaths)}
 	} else if t, err = c.host.target(c.sandbox); err != nil {
 		return t, err
 	}
 	if c.Network != nil {
-		t.def.Network = *c.Network
+		t.Definition.Network = *c.Network
 	}
-	t.def.BindPaths = slices.Concat(t.def.BindPaths, c.BindPaths)
-	t.def.Review = cmp.Or(c.Review, t.def.Review)
-	named := t.def.Review == NewReview
+	t.Definition.BindPaths = slices.Concat(t.Definition.BindPaths, c.BindPaths)
+	t.Definition.Review = cmp.Or(c.Review, t.Definition.Review)
+	named := t.Definition.Review == NewReview
 	if named {
-		t.def.Review = c.newReview()
+		t.Definition.Review = c.newReview()
 	}
 	if c.definition == nil && c.Network == nil && len(c.BindPaths) == 0 && c.Review == "" && !named {
 		return t, nil
 	}
-	if err := c.host.checkDefinition(t.name, t.def); err != nil {
+	if err := c.host.checkDefinition(t.Name, t.Definition); err != nil {
 		return t, err
 	}
-	text, err := json.Marshal(t.def)
+	text, err := json.Marshal(t.Definition)
 	if err != nil {
-		return t, &SandboxError{Sandbox: t.name, Err: err}
+		return t, &SandboxError{Sandbox: t.Name, Err: err}
 	}
-	t.late = string(text)
+	t.Late = string(text)
 	return t, nil
 }
 
@@ -202,5 +192,3 @@ func (h *Host) definition(name string) (string, Definition, error) {
 	}
 	return name, def, nil
 }
-
-var errEnginesOnly = errors.New("host: made with EnginesOnly, it has no workspace to run commands on")

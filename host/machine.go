@@ -6,19 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
-	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/launch"
+	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/review"
+	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/stubs"
 	"github.com/sbxhost/sbxhost/workspace"
 )
@@ -26,27 +26,34 @@ import (
 // running is what a Host needs to run commands.
 type running struct {
 	machine *facts.Machine
-	places  *stubs.Registry // nil until the workspace is known
-	linger  *session.Lingerer
 	session *session.Session // nil with EnginesOnly
 	audit   *audit.Log       // nil: none
+	pool    *sandbox.Pool    // nil until New returns
 
 	life    context.Context // ends with Close
 	endLife context.CancelFunc
-
-	mu        sync.Mutex
-	closed    bool
-	sandboxes map[string]*sandboxSlot
-	uses      uint64 // of slots
-	lateBinds []Bind // those that are writable, of definitions that New was not given
-
-	reviews reviewsInUse
+	closed  atomic.Bool
 }
 
 // prepare makes what a Host has before it knows its workspace.
 func (h *Host) prepare() {
-	h.machine, h.linger, h.sandboxes = facts.OnlyCaller(h.caller), session.NewLingerer(h.options.Linger), map[string]*sandboxSlot{}
+	h.machine = facts.OnlyCaller(h.caller)
 	h.life, h.endLife = context.WithCancel(context.Background())
+}
+
+// open finds the workspace, if commands are to run, and makes what runs them.
+func (h *Host) open(ctx context.Context) error {
+	o := &h.options
+	if !o.EnginesOnly {
+		if err := h.findWorkspace(ctx); err != nil {
+			return err
+		}
+	}
+	h.pool = sandbox.NewPool(sandbox.Config{
+		Engines: h.engines, Machine: h.machine, Session: h.session, Life: h.life, Linger: o.Linger, OneShot: o.OneShot, Logger: h.logger,
+		Policy: policy.Facts{AllowBypass: o.Approvals.AllowBypass, Mode: o.Approvals.Mode, ModeOrigin: o.Approvals.ModeOrigin},
+	})
+	return nil
 }
 
 // findWorkspace resolves the workspace, and what of it is protected.
@@ -89,14 +96,13 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 	if dir := h.caller.StateDir(); dir != "" {
 		ledgers = filepath.Join(dir, "stubs")
 	}
-	h.places = stubs.New(ledgers)
 	c := facts.Config{
 		Caller: h.caller, Owner: owner, Workspace: ws, Discovered: o.Workspace.Root == "",
 		SessionBases: session.Bases(h.session.Base(), h.caller.LookupEnv, owner.HomeDir()),
 		ReviewBases:  []string{review.Base(ws.Root())},
 		Toolchains:   o.Workspace.Toolchains, Sensitive: o.Sensitive, Env: o.Workspace.Env,
 		ControlSockets: o.Workspace.ControlSockets, Protected: o.Protected,
-		Stubs: h.places, CommandsWrite: h.commandsWrite, Logger: h.logger,
+		Stubs: stubs.New(ledgers), CommandsWrite: h.commandsWrite, Logger: h.logger,
 	}
 	if c.Records, err = h.openRecords(); err != nil {
 		return err
@@ -141,70 +147,46 @@ func (h *Host) Root() string { return h.machine.Workspace.Root() }
 // Check finds all that can fail before a command is known: the definition, its
 // paths, the engine's executable, and, by doing, whether the engine works on
 // this machine. An empty name means the default sandbox.
-func (h *Host) Check(ctx context.Context, sandbox string) error {
+func (h *Host) Check(ctx context.Context, name string) error {
 	if h.options.EnginesOnly {
-		return errEnginesOnly
+		return sandbox.ErrNoWorkspace
 	}
-	t, err := h.target(sandbox)
+	t, err := h.target(name)
 	if err != nil {
 		return err
 	}
-	sb, _, err := h.ready(ctx, t)
-	sb.release()
+	opened, _, err := h.pool.Ready(ctx, t)
+	opened.Release()
 	return err
 }
-
-// closeTimeout bounds how long Close asks an engine to end its commands, before
-// it kills the engine and them with it.
-const closeTimeout = 5 * time.Second
 
 // Close kills the commands that still run, stops the engines and removes what
 // the Host has made. It is idempotent; commands fail with ErrClosed after it, and
 // nothing is logged any more. It waits for no command that is being started, nor for longer than a few seconds for
 // an engine that hangs or a lock that another process holds.
 func (h *Host) Close() error {
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
+	if h.closed.Swap(true) {
 		return nil
 	}
-	h.closed = true
 	defer h.logging.Close(releaseTime)
-	sandboxes := slices.Collect(maps.Values(h.sandboxes))
-	h.mu.Unlock()
-
 	h.endLife()
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
-	defer cancel()
 	h.machine.Close()
-	var errs []error
-	for _, slot := range sandboxes {
-		if slot.lock.Acquire(ctx) != nil {
-			continue // who has it finds the Host closed
-		}
-		if sb := slot.current; sb != nil && (!sb.engine.HasProcess() || sb.running.Load() > 0) {
-			errs = append(errs, sb.close(context.Background())) // the engine closes others as it ends
-		}
-		errs = append(errs, slot.closeRetired(context.Background(), true))
-		slot.current = nil
-		slot.lock.Release()
-	}
-	ended := h.engines.Close(ctx)
-	defer h.reviews.close()
-	select {
-	case err := <-h.linger.Release(h.places): // no command runs any more, and engines take a moment to end
-		errs = append(errs, err)
-	case <-time.After(releaseTime):
-		errs = append(errs, errors.New("host: another process holds the lock of what holds the places of missing paths, which stays for the next run to remove"))
-	}
-	ended()
-	return errors.Join(append(errs, h.session.Close())...)
+	return errors.Join(h.pool.Close(releaseTime), h.session.Close())
 }
 
-func (h *Host) isClosed() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.closed
+// EngineInfo gives what an engine says of itself, starting it if need be.
+func (h *Host) EngineInfo(ctx context.Context, name string) (shared.Info, error) {
+	e, err := h.pool.Engine(ctx, name)
+	if err != nil {
+		return shared.Info{}, err
+	}
+	return e.Info, nil
+}
+
+// EngineProbe finds out whether an engine works on this machine, starting it
+// if need be.
+func (h *Host) EngineProbe(ctx context.Context, name string) (shared.Probe, error) {
+	return h.pool.Probe(ctx, name)
 }
 
 // Sessions lists the named sessions of this user, by name. For root these are
@@ -221,6 +203,6 @@ func RemoveSession(environ []string, dir, name string) error {
 }
 
 // sessionOf says which session a sandbox is in.
-func (h *Host) sessionOf(opened *openSandbox) SessionReport {
-	return SessionReport{Name: h.session.Name(), Dir: opened.resolved.Spec.Session.Dir}
+func (h *Host) sessionOf(opened *sandbox.Open) SessionReport {
+	return SessionReport{Name: h.session.Name(), Dir: opened.Resolved.Spec.Session.Dir}
 }

@@ -11,6 +11,7 @@ import (
 	"runtime"
 
 	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/review"
 	"github.com/sbxhost/sbxhost/shared"
@@ -32,11 +33,11 @@ func (h *Host) prepare() {}
 
 func (h *Host) writableDir(string) string { return "" } // launch accepts no program here
 
-func (h *Host) findWorkspace(context.Context) error { return nil }
+func (h *Host) open(context.Context) error { return nil }
 
 // Check finds that no engine works on this system.
-func (h *Host) Check(ctx context.Context, sandbox string) error {
-	return h.Command(ctx, sandbox).Start()
+func (h *Host) Check(ctx context.Context, name string) error {
+	return h.Command(ctx, name).Start()
 }
 
 // Close has nothing to end but the use of Options.Logger.
@@ -67,12 +68,12 @@ func (h *Host) EngineProbe(context.Context, string) (shared.Probe, error) {
 // Start is refused with shared.ErrUnavailable: no engine isolates on this system.
 func (c *Cmd) Start() error {
 	t, err := c.wanted()
-	return cmp.Or(err, error(&SandboxError{Sandbox: t.name, Err: errSystem}))
+	return cmp.Or(err, error(&SandboxError{Sandbox: t.Name, Err: errSystem}))
 }
 
-func (c *Cmd) wanted() (target, error) {
+func (c *Cmd) wanted() (sandbox.Target, error) {
 	if c.host == nil {
-		return target{}, errors.New("host: Cmd was not made by Host.Command")
+		return sandbox.Target{}, errors.New("host: Cmd was not made by Host.Command")
 	}
 	return c.target()
 }
@@ -83,11 +84,11 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Explanation{Sandbox: t.name, Engine: c.host.engines.Resolve(t.def.Engine), Source: "not started", Decision: policy.Denied.String(), Rule: string(policy.RuleFallbackDeny),
-		Reason: noEngine, Spec: shared.Spec{Options: t.def.Config, Limits: t.def.Limits.Spec()},
+	e := &Explanation{Sandbox: t.Name, Engine: c.host.engines.Resolve(t.Definition.Engine), Source: "not started", Decision: policy.Denied.String(), Rule: string(policy.RuleFallbackDeny),
+		Reason: noEngine, Spec: shared.Spec{Options: t.Definition.Config, Limits: t.Definition.Limits.Spec()},
 		Command: shared.Command{Args: c.Args, Script: c.Script, TTY: c.TTY, Dir: cmp.Or(c.Dir, c.host.options.Dir)}}
-	e.Spec.Network, e.Plan.Notes = t.def.SpecNetwork()
-	if t.def.Filesystem == FilesystemHost {
+	e.Spec.Network, e.Plan.Notes = t.Definition.SpecNetwork()
+	if t.Definition.Filesystem == FilesystemHost {
 		e.Spec.Filesystem = shared.FilesystemHost
 	}
 	e.Plan.Notes = append(e.Plan.Notes, noEngine+": nothing would run, and which files and variables a command would see is not looked at")

@@ -3,8 +3,6 @@
 package host
 
 import (
-	"slices"
-
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/workspace"
@@ -38,9 +36,7 @@ func (h *Host) writableRoots() []workspace.RootDir {
 
 // writableBinds are the directories of the host that a definition binds writable.
 func (h *Host) writableBinds() []string {
-	h.mu.Lock()
-	binds := slices.Clone(h.lateBinds)
-	h.mu.Unlock()
+	binds := h.pool.LateBinds()
 	for _, name := range h.SandboxNames() {
 		binds = append(binds, h.options.Sandboxes[name].BindPaths...)
 	}

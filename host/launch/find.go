@@ -72,8 +72,7 @@ func (s *Engines) Auto() []string {
 		engines = platform[:1] // which the error names
 	}
 	_, declared := s.o.Declared["docker"]
-	_, injected := s.o.Inject["docker"]
-	if declared || injected {
+	if declared || s.Injected("docker") {
 		engines = append(engines, "docker")
 	}
 	return engines
@@ -84,9 +83,14 @@ func (s *Engines) Auto() []string {
 func (s *Engines) knows(name string) bool {
 	_, builtin := s.o.Builtins.engines[name]
 	_, declared := s.o.Declared[name]
-	_, injected := s.o.Inject[name]
 	_, attached := s.o.Reattach[name]
-	return builtin || declared || injected || attached || s.o.Dir != ""
+	return builtin || declared || s.Injected(name) || attached || s.o.Dir != ""
+}
+
+// Injected reports whether an engine runs inside this process.
+func (s *Engines) Injected(name string) bool {
+	_, ok := s.o.Inject[name]
+	return ok
 }
 
 // Known reports whether there is an engine of that name, here or on another platform.
@@ -161,7 +165,7 @@ type File struct {
 func (s *Engines) File(name string) (File, error) {
 	name = s.Resolve(name)
 	file := File{Name: name}
-	if _, ok := s.o.Inject[name]; ok {
+	if s.Injected(name) {
 		return file, nil
 	}
 	p, err := s.find(name)

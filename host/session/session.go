@@ -178,12 +178,17 @@ func (s *Session) open(ctx context.Context, reach string) (state State, err erro
 		state.ID = reachSub(s.id, reach)
 		return state, nil
 	}
-	// The same for all who share it, and nobody else's.
-	sum := sha256.Sum256([]byte(state.Dir))
-	state.ID, state.Named = hex.EncodeToString(sum[:16]), true
+	state.ID, state.Named = ID(state.Dir), true
 	// The memory that an engine keeps for a home goes with its last command.
 	state.Home, err = s.dir.Sub(ctx, reachSub(homeDir, reach))
 	return state, err
+}
+
+// ID is that of a session whose directory several processes share: the same for all of
+// them, and nobody else's.
+func ID(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return hex.EncodeToString(sum[:16])
 }
 
 // sweep removes what crashed processes have left, while the command runs.

@@ -69,3 +69,28 @@ func (v *View) isConfiguration(e *shared.Entry) bool {
 	return e.Access == shared.ReadOnly && strings.HasPrefix(e.Why, why) && path.Base(strings.TrimPrefix(e.Why, why)) == "config" &&
 		path.Base(e.Source) == "config" && v.Settled[e.Source] == nil && v.facts.Follow(e.Source).Kind == File
 }
+
+// Unwritable gives what says of a path of the host why commands cannot change it; "" of one
+// that they can.
+func Unwritable(table []shared.Entry) func(p string) string {
+	hostPath := HostPaths(table)
+	why := map[string]string{}
+	for i := range table {
+		e := &table[i]
+		switch at := hostPath(e); {
+		case at == "":
+		case e.Access == shared.Hidden || e.Access == shared.ReadOnly:
+			why[at] = e.Why
+		case why[at] == "":
+			why[at] = "" // what lies in something protected, and is not
+		}
+	}
+	return func(p string) string {
+		for at := p; at != "/"; at = path.Dir(at) {
+			if reason, ok := why[at]; ok {
+				return reason
+			}
+		}
+		return ""
+	}
+}

@@ -1,0 +1,252 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/host/launch"
+	"github.com/sbxhost/sbxhost/host/session"
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/review"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Open is a definition opened in an engine.
+type Open struct {
+	shared.Sandbox
+	Name       string
+	Definition view.Definition
+	Resolved   *facts.Resolved
+	Engine     *launch.Engine
+	Decision   policy.Decision
+	Lost       []shared.Event // what the engine does not hold and the definition does without
+	running    *atomic.Int64  // commands, and whatever else holds it
+	// releaseHeld gives up the places that are held for one command.
+	releaseHeld func()
+}
+
+// Release gives up what the Pool gave. Nil is allowed.
+func (sb *Open) Release() {
+	if sb != nil {
+		sb.releaseHeld()
+		sb.running.Add(-1)
+	}
+}
+
+// forCommand is sb for one command, with what was resolved for it.
+func (sb *Open) forCommand(now *facts.Resolved, releaseHeld func()) *Open {
+	sb.running.Add(1)
+	one, r := *sb, *now
+	one.releaseHeld, one.Resolved = releaseHeld, &r
+	r.Spec = sb.Resolved.Spec
+	if r.Spec.Unconfined {
+		r.Notes = nil // they are about mounts
+		if sb.Decision.Rule == policy.RuleEngineNamed {
+			r.Notes = sb.Definition.Unheld(sb.Engine.Info.Name)
+		}
+	}
+	return &one
+}
+
+// Get gives the opened sandbox of a definition, opening it if need be. The
+// definition is resolved for each command: a bind that has come to exist, or a
+// repository that was made or moved, counts from the next one on. The caller
+// must release what it gets.
+func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error) {
+	if p.Session == nil {
+		return nil, ErrNoWorkspace
+	}
+	defer func() { err = view.BlameCommand(err, &t.Definition, t.Own) }()
+	name, def := t.Name, forRoute(t.Definition, via)
+	s, err := p.slot(ctx, &t, via)
+	if err != nil {
+		return nil, err
+	}
+	defer s.lock.Release()
+	engine := func() (*launch.Engine, error) { return p.Engine(ctx, cmp.Or(via.Engine, def.Engine)) }
+	if s.current == nil {
+		var cancel func()
+		engine, cancel = p.engineAhead(ctx, cmp.Or(via.Engine, def.Engine))
+		defer cancel()
+	}
+	resolved, err := p.resolve(ctx, name, def, via.Unconfined)
+	if err != nil {
+		return nil, err
+	}
+	SetStage(ctx, "it waited for the lock of what holds the places of missing paths")
+	held, err := p.Machine.Hold(ctx, resolved)
+	if err != nil {
+		return nil, &Error{Sandbox: name, Err: err}
+	}
+	releaseHeld := func() { p.linger.GiveUp(via.slot(&t), held) }
+	if sb := s.current; sb != nil {
+		SetStage(ctx, "engine %q answered", sb.Engine.Info.Name)
+		usable, err := sb.Engine.Usable(ctx)
+		switch {
+		case err != nil:
+			held.Release()
+			return nil, err
+		case usable && slices.Equal(sb.Resolved.Spec.Table, resolved.Spec.Table):
+			return sb.forCommand(resolved, releaseHeld), nil
+		case usable:
+			s.retired = append(s.retired, sb)
+			s.current = nil
+		}
+	}
+	opened, err := p.open(ctx, name, def, resolved, via, engine)
+	if err != nil {
+		held.Release()
+		return nil, &Error{Sandbox: name, Err: err}
+	}
+	if p.Life.Err() != nil { // Close may not have waited for us
+		held.Release()
+		opened.close(context.Background())
+		return nil, session.ErrClosed
+	}
+	s.current = opened
+	// Not before: what an engine keeps for a session can go with its last sandbox.
+	s.closeRetired(ctx, false)
+	return opened.forCommand(resolved, releaseHeld), nil
+}
+
+// resolve looks at the machine for a definition, in the Host's session or its review's.
+func (p *Pool) resolve(ctx context.Context, name string, def view.Definition, unconfined bool) (*facts.Resolved, error) {
+	request := facts.Request{Name: name, Definition: def, Unisolated: unconfined || p.Engines.Unconfined(def.Engine)}
+	SetStage(ctx, "it waited for the lock of its session")
+	for write := false; ; write = true {
+		state, err := p.Session.Get(ctx, session.Reach(&def), write || def.Review == view.NewReview)
+		if err != nil {
+			return nil, err
+		}
+		if request.Session = state.Session; !request.Unisolated {
+			request.SessionHome = state.Home // elsewhere it is the caller's
+		}
+		var reviewed *review.Use
+		if def.Review != "" && def.Review != view.NewReview { // that is for who only asks what would be
+			if reviewed, err = p.joinReview(ctx, name, &def); err != nil {
+				return nil, &Error{Sandbox: name, Err: err}
+			}
+			request.Session.Dir, request.Session.ID = reviewed.Dir, session.ID(reviewed.Dir)
+		}
+		SetStage(ctx, "the workspace was searched")
+		out, err := p.Machine.Resolve(ctx, request)
+		if err == nil && out.WantsSession && !write {
+			continue // one that is made on demand
+		}
+		if err == nil {
+			err = session.Prepare(&out.Spec)
+		}
+		if err == nil && reviewed != nil {
+			err = addLayers(ctx, reviewed, &out.Spec)
+		}
+		if err != nil {
+			return nil, &Error{Sandbox: name, Err: err}
+		}
+		if state.Note != "" {
+			out.Notes = append(out.Notes, state.Note)
+		}
+		return out, nil
+	}
+}
+
+func (p *Pool) open(ctx context.Context, name string, def view.Definition, resolved *facts.Resolved, via Route, started func() (*launch.Engine, error)) (*Open, error) {
+	SetStage(ctx, "engine %q was started", p.Engines.Resolve(cmp.Or(via.Engine, def.Engine)))
+	engine, err := started()
+	if err != nil {
+		return nil, err
+	}
+	var decided policy.Decision // denies: that of an unconfined route is made for each command
+	if via.Unconfined {
+		// Who approves the run approves that no limit is held; events say so.
+		resolved.Spec.Unconfined, resolved.Spec.Limits.BestEffort = true, true
+		if err := shared.Refused(engine.Info.Name, resolved.Spec.Without(engine.Info.Features)); err != nil {
+			return nil, err
+		}
+	} else {
+		resolved.Spec.Unconfined = engine.Info.Features.Has(shared.FeatureUnconfined)
+	}
+	spec := resolved.Spec
+	if !spec.Unconfined && !engine.Info.Features.Has(shared.FeatureRemap) {
+		var notes []string
+		spec, notes = resolved.AsHost()
+		resolved.Notes = append(resolved.Notes, notes...)
+	}
+	if !engine.Info.Features.Has(shared.FeatureHidden) {
+		// Nobody has asked for it, and nothing of the host shows there.
+		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAbove })
+	}
+	if def.Review != "" && (via.Unconfined || !engine.Info.Features.Has(shared.FeatureOverlayKept)) {
+		return nil, shared.Refused(engine.Info.Name, []shared.Loss{{Feature: shared.FeatureOverlayKept, Attribute: "review", What: "a review", Hint: "leave it out, or use another engine"}})
+	}
+	if !via.Unconfined {
+		if decided, err = p.decide(def, engine.Info, &spec); err != nil {
+			return nil, err
+		}
+	}
+	SetStage(ctx, "engine %q opened the sandbox", engine.Info.Name)
+	spec.Prepare = !p.OneShot
+	sandbox, err := engine.Open(ctx, spec)
+	if err != nil && ctx.Err() != nil {
+		engine.Doubt()
+	}
+	if err != nil {
+		return nil, MayPass(err, engine.Lost(err))
+	}
+	if err := checkKept(def.Review, &spec); err != nil {
+		sandbox.Close(ctx)
+		return nil, err
+	}
+	var lost []shared.Event
+	for _, l := range spec.Without(engine.Info.Features) {
+		lost = append(lost, l.Event(engine.Info.Name))
+	}
+	return &Open{Sandbox: sandbox, Name: name, Definition: def, Resolved: resolved, Engine: engine, Decision: decided, Lost: lost,
+		running: new(atomic.Int64)}, nil
+}
+
+// close closes a sandbox in its engine and kills what runs in it.
+func (sb *Open) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := sb.Sandbox.Close(ctx); err != nil && !errors.Is(err, shared.ErrEngineLost) {
+		return fmt.Errorf("sandbox %q: %w", sb.Name, err)
+	}
+	return nil
+}
+
+// Engine gives a living engine of that name and starts it if need be.
+func (p *Pool) Engine(ctx context.Context, name string) (*launch.Engine, error) {
+	SetStage(ctx, "engine %q was started", p.Engines.Resolve(name))
+	e, err := p.Engines.Get(ctx, name)
+	if errors.Is(err, launch.ErrClosed) {
+		err = session.ErrClosed
+	}
+	return e, err
+}
+
+// engineAhead starts an engine beside its caller, who has a workspace to search
+// meanwhile, and gives what waits for it. Who will not need it any more cancels.
+func (p *Pool) engineAhead(ctx context.Context, name string) (wait func() (*launch.Engine, error), cancel func()) {
+	ctx, cancel = context.WithCancel(ctx)
+	var e *launch.Engine
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e, err = p.Engine(ctx, name)
+	}()
+	runtime.Gosched() // it comes first: to wake another thread for it takes half a millisecond
+	return func() (*launch.Engine, error) {
+		<-done
+		return e, err
+	}, cancel
+}
