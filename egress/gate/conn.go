@@ -213,16 +213,18 @@ func (c *conn) pass(outer net.Conn, first []byte) {
 // stagger is after how long the next address is tried beside those before it (RFC 8305).
 const stagger = 300 * time.Millisecond
 
+// dialled is how the attempt to connect to an address has ended.
+type dialled struct {
+	net.Conn
+	netip.Addr
+	error
+}
+
 // dial connects to the first of the addresses that answers.
 func (g *Gate) dial(list []netip.Addr, port uint16) (net.Conn, netip.Addr, error) {
-	type result struct {
-		net.Conn
-		netip.Addr
-		error
-	}
 	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
 	defer cancel()
-	results := make(chan result)
+	results := make(chan dialled)
 	open := 0
 	next := func() {
 		addr := list[0]
@@ -230,7 +232,7 @@ func (g *Gate) dial(list []netip.Addr, port uint16) (net.Conn, netip.Addr, error
 		open++
 		g.wg.Go(func() {
 			c, err := g.config.Dial(ctx, netip.AddrPortFrom(addr, port))
-			results <- result{c, addr, err}
+			results <- dialled{c, addr, err}
 		})
 	}
 	var first error
@@ -243,13 +245,7 @@ func (g *Gate) dial(list []netip.Addr, port uint16) (net.Conn, netip.Addr, error
 			if r.error == nil {
 				cancel()
 				late := open
-				g.wg.Go(func() {
-					for range late {
-						if r := <-results; r.error == nil {
-							r.Conn.Close()
-						}
-					}
-				})
+				g.wg.Go(func() { hangUp(results, late) })
 				return r.Conn, r.Addr, nil
 			}
 			if first == nil {
@@ -263,6 +259,15 @@ func (g *Gate) dial(list []netip.Addr, port uint16) (net.Conn, netip.Addr, error
 		if len(list) > 0 {
 			next()
 			timer.Reset(stagger)
+		}
+	}
+}
+
+// hangUp closes the connections that come too late.
+func hangUp(results <-chan dialled, attempts int) {
+	for range attempts {
+		if r := <-results; r.error == nil {
+			r.Conn.Close()
 		}
 	}
 }

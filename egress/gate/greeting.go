@@ -213,35 +213,48 @@ func requestName(b []byte) (name string, need int, err error) {
 		line = bytes.TrimSuffix(line, []byte("\r"))
 		switch {
 		case bytes.ContainsAny(line, "\r\x00"):
-			return "", 0, errRequest
+			err = errRequest
 		case first:
-			if target, err = requestTarget(string(line)); err != nil {
-				return "", 0, err
-			}
-			continue
+			target, err = requestTarget(string(line))
 		case len(line) == 0:
-			if host == "" {
-				return "", 0, errNoHost
-			}
-			if target != "" && !strings.EqualFold(target, host) {
-				return "", 0, fmt.Errorf("the HTTP request is for %s and has the Host %s", shown(target), shown(host))
-			}
-			return host, 0, nil
+			name, err = agreedHost(target, host)
+			return name, 0, err
+		default:
+			host, err = hostField(string(line), host)
 		}
-		// Servers read a folded line, and a name with a blank behind it, in different ways.
-		key, value, ok := strings.Cut(string(line), ":")
-		if !ok || key == "" || strings.ContainsAny(key, " \t") {
-			return "", 0, errRequest
-		}
-		if strings.EqualFold(key, "Host") {
-			if host != "" {
-				return "", 0, errHosts
-			}
-			if host = withoutPort(strings.Trim(value, " \t")); host == "" {
-				return "", 0, errNoHost
-			}
+		if err != nil {
+			return "", 0, err
 		}
 	}
+}
+
+// hostField gives the host after a header field, if it was before that.
+func hostField(line, before string) (host string, err error) {
+	// Servers read a folded line, and a name with a blank behind it, in different ways.
+	key, value, ok := strings.Cut(line, ":")
+	switch {
+	case !ok || key == "" || strings.ContainsAny(key, " \t"):
+		return "", errRequest
+	case !strings.EqualFold(key, "Host"):
+		return before, nil
+	case before != "":
+		return "", errHosts
+	}
+	if host = withoutPort(strings.Trim(value, " \t")); host == "" {
+		return "", errNoHost
+	}
+	return host, nil
+}
+
+// agreedHost gives the host of a request whose header has ended.
+func agreedHost(target, host string) (string, error) {
+	switch {
+	case host == "":
+		return "", errNoHost
+	case target != "" && !strings.EqualFold(target, host):
+		return "", fmt.Errorf("the HTTP request is for %s and has the Host %s", shown(target), shown(host))
+	}
+	return host, nil
 }
 
 // requestTarget gives the host that a request line has in it, if it has one.
