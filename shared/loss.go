@@ -64,107 +64,135 @@ func Refused(engine string, losses []Loss) error {
 // That files of the host are protected from writing is never given up: an
 // engine that claims neither view cannot be asked to isolate.
 func (s *Spec) Without(have Features) []Loss {
-	var losses []Loss
-	add := func(f Feature, attribute, what, hint string, accepted bool) {
-		if !have.Has(f) {
-			losses = append(losses, Loss{f, attribute, what, hint, accepted})
-		}
-	}
-	const (
-		leaveOut = "leave it out, or use another engine"
-		orLess   = `isolation = "best_effort" to run with less`
-	)
+	l := losses{have: have}
 	if s.Unconfined {
-		add(FeatureUnconfined, "engine", "a run without isolation", `use engine "noop" for commands without isolation`, false)
+		l.add(FeatureUnconfined, "engine", "a run without isolation", `use engine "noop" for commands without isolation`, false)
 	} else {
-		switch s.Network.Mode {
-		case NetworkHost:
-			add(FeatureNetworkHost, "network", "network = true", "leave network out, or use another engine", false)
-		case NetworkNames:
-			if have.Has(FeatureNetworkProxy) {
-				add(FeatureNetworkNames, "network", "a network for programs that ignore HTTP_PROXY and ALL_PROXY", "", true)
-			} else {
-				add(FeatureNetworkNames, "network", "a list of names", `write network = true or false, or use another engine`, false)
-			}
-		default:
-			what := "network = false"
-			if have.Has(FeatureNetworkTCP) {
-				what += ", but for TCP,"
-			}
-			add(FeatureNetworkNone, "network", what, "network is false by default: write network = true, or "+orLess, s.BestEffort)
-		}
-		if s.Network.Mode != NetworkHost && len(s.Network.HostPorts) > 0 {
-			add(FeatureNetworkPorts, "host_ports", "ports of the host", leaveOut, false)
-		}
-		if s.Network.Mode != NetworkHost && len(s.Network.Publish) > 0 {
-			add(FeatureNetworkPorts, "publish", "published ports", leaveOut, false)
-		}
-		switch s.Filesystem {
-		case FilesystemHost:
-			add(FeatureFilesystemHost, "filesystem", `filesystem = "host"`, leaveOut, false)
-		default:
-			less := have.Has(FeatureFilesystemHost)
-			hint := "filesystem is \"minimal\" by default: use another engine"
-			if less {
-				hint = `filesystem is "minimal" by default: write filesystem = "host", or ` + orLess
-			}
-			add(FeatureFilesystemMinimal, "filesystem", `filesystem = "minimal"`, hint, s.BestEffort && less)
-		}
+		l.ofNetwork(&s.Network, s.BestEffort)
+		l.ofFilesystem(s)
 	}
+	l.ofTable(s)
+	if !s.Unconfined {
+		l.ofIsolation(s)
+	}
+	if s.User != nil {
+		l.add(FeatureUser, "run_as", "another user", leaveOut, false)
+	}
+	l.ofLimits(&s.Limits)
+	return l.list
+}
+
+const (
+	leaveOut = "leave it out, or use another engine"
+	orLess   = `isolation = "best_effort" to run with less`
+)
+
+// losses are what an engine with some features does not hold.
+type losses struct {
+	have Features
+	list []Loss
+}
+
+func (l *losses) add(f Feature, attribute, what, hint string, accepted bool) {
+	if !l.have.Has(f) {
+		l.list = append(l.list, Loss{f, attribute, what, hint, accepted})
+	}
+}
+
+func (l *losses) ofNetwork(n *Network, bestEffort bool) {
+	switch n.Mode {
+	case NetworkHost:
+		l.add(FeatureNetworkHost, "network", "network = true", "leave network out, or use another engine", false)
+		return // its ports are the command's
+	case NetworkNames:
+		if l.have.Has(FeatureNetworkProxy) {
+			l.add(FeatureNetworkNames, "network", "a network for programs that ignore HTTP_PROXY and ALL_PROXY", "", true)
+		} else {
+			l.add(FeatureNetworkNames, "network", "a list of names", `write network = true or false, or use another engine`, false)
+		}
+	default:
+		what := "network = false"
+		if l.have.Has(FeatureNetworkTCP) {
+			what += ", but for TCP,"
+		}
+		l.add(FeatureNetworkNone, "network", what, "network is false by default: write network = true, or "+orLess, bestEffort)
+	}
+	if len(n.HostPorts) > 0 {
+		l.add(FeatureNetworkPorts, "host_ports", "ports of the host", leaveOut, false)
+	}
+	if len(n.Publish) > 0 {
+		l.add(FeatureNetworkPorts, "publish", "published ports", leaveOut, false)
+	}
+}
+
+func (l *losses) ofFilesystem(s *Spec) {
+	if s.Filesystem == FilesystemHost {
+		l.add(FeatureFilesystemHost, "filesystem", `filesystem = "host"`, leaveOut, false)
+		return
+	}
+	less := l.have.Has(FeatureFilesystemHost)
+	hint := "filesystem is \"minimal\" by default: use another engine"
+	if less {
+		hint = `filesystem is "minimal" by default: write filesystem = "host", or ` + orLess
+	}
+	l.add(FeatureFilesystemMinimal, "filesystem", `filesystem = "minimal"`, hint, s.BestEffort && less)
+}
+
+func (l *losses) ofTable(s *Spec) {
 	covers := Covers(s.Table)
 	var hidden, nested []count
 	for i, e := range s.Table {
 		e.Why = cmp.Or(e.Why, fmt.Sprintf("table[%d]", i))
 		switch {
 		case s.Unconfined && (e.Access == Hidden || e.Access == ReadOnly): // that neither holds is what it means
-		case e.Access == Hidden && !have.Has(FeatureHidden):
+		case e.Access == Hidden && !l.have.Has(FeatureHidden):
 			hidden = counted(hidden, e.Why)
 		case (e.Access == Hidden || e.Access == ReadOnly) && e.Path != "/":
 			if in, _ := covers(path.Dir(e.Path)); in != nil && (in.Access == ReadWrite || in.Access == Overlay) {
 				nested = counted(nested, e.Why)
 			}
 		case e.Access == Private:
-			add(FeatureTmpfs, e.Why, fmt.Sprintf("fresh memory at %q", e.Path), leaveOut, false)
+			l.add(FeatureTmpfs, e.Why, fmt.Sprintf("fresh memory at %q", e.Path), leaveOut, false)
 		case e.Access == Overlay && !e.Degradable:
-			add(FeatureOverlay, e.Why, fmt.Sprintf("an overlay at %q", e.Path), leaveOut, false)
+			l.add(FeatureOverlay, e.Why, fmt.Sprintf("an overlay at %q", e.Path), leaveOut, false)
 		case e.Access == Overlay && !s.Unconfined: // there it is as writable as it was
-			add(FeatureOverlay, e.Why, fmt.Sprintf("an overlay at %q, which is read-only,", e.Path), "", true)
+			l.add(FeatureOverlay, e.Why, fmt.Sprintf("an overlay at %q, which is read-only,", e.Path), "", true)
 		}
 		if e.Access.Shows() && e.Source != e.Path {
-			add(FeatureRemap, e.Why, fmt.Sprintf("%q as %q", e.Source, e.Path), "use the host's path inside, or another engine", false)
+			l.add(FeatureRemap, e.Why, fmt.Sprintf("%q as %q", e.Source, e.Path), "use the host's path inside, or another engine", false)
 		}
 	}
+	const hint = "leave it out, use another engine, or write " + orLess
 	for _, c := range hidden {
-		add(FeatureHidden, c.why, c.String(), "leave it out, use another engine, or write "+orLess, s.BestEffort)
+		l.add(FeatureHidden, c.why, c.String(), hint, s.BestEffort)
 	}
 	for _, c := range nested {
-		add(FeatureNested, c.why, c.String(), "leave it out, use another engine, or write "+orLess, s.BestEffort)
+		l.add(FeatureNested, c.why, c.String(), hint, s.BestEffort)
 	}
-	if !s.Unconfined {
-		const hint = `isolation is "full" by default: use another engine, or write ` + orLess
-		if s.Home != "" {
-			add(FeatureHomePrivate, "isolation", "a private home", hint, s.BestEffort)
-		}
-		add(FeatureTempPrivate, "isolation", "a private /tmp", hint, s.BestEffort)
-		add(FeatureProcessesHidden, "isolation", "hiding other processes", hint, s.BestEffort)
-		add(FeatureKernelFiltered, "isolation", "the filter of system calls", hint, s.BestEffort)
+}
+
+func (l *losses) ofIsolation(s *Spec) {
+	const hint = `isolation is "full" by default: use another engine, or write ` + orLess
+	if s.Home != "" {
+		l.add(FeatureHomePrivate, "isolation", "a private home", hint, s.BestEffort)
 	}
-	if s.User != nil {
-		add(FeatureUser, "run_as", "another user", leaveOut, false)
-	}
-	l := s.Limits
+	l.add(FeatureTempPrivate, "isolation", "a private /tmp", hint, s.BestEffort)
+	l.add(FeatureProcessesHidden, "isolation", "hiding other processes", hint, s.BestEffort)
+	l.add(FeatureKernelFiltered, "isolation", "the filter of system calls", hint, s.BestEffort)
+}
+
+func (l *losses) ofLimits(limits *Limits) {
 	for _, limit := range []struct {
 		set     bool
 		feature Feature
 	}{
-		{l.Memory > 0, FeatureLimitMemory}, {l.CPUs > 0, FeatureLimitCPUs}, {l.PIDs > 0, FeatureLimitPIDs},
-		{l.OpenFiles > 0, FeatureLimitOpenFiles}, {l.TempSize > 0, FeatureLimitTempSize},
+		{limits.Memory > 0, FeatureLimitMemory}, {limits.CPUs > 0, FeatureLimitCPUs}, {limits.PIDs > 0, FeatureLimitPIDs},
+		{limits.OpenFiles > 0, FeatureLimitOpenFiles}, {limits.TempSize > 0, FeatureLimitTempSize},
 	} {
 		if name := strings.Replace(string(limit.feature), "limit.", "limits.", 1); limit.set {
-			add(limit.feature, name, name, `leave it out, or set enforce = "best_effort" to run without it`, l.BestEffort)
+			l.add(limit.feature, name, name, `leave it out, or set enforce = "best_effort" to run without it`, limits.BestEffort)
 		}
 	}
-	return losses
 }
 
 // A count is how many entries of a table have one reason.
