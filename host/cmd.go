@@ -1,8 +1,10 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"io"
 	"slices"
 	"strconv"
@@ -10,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/host/stdio"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
@@ -189,6 +192,45 @@ func (c *Cmd) Run() error {
 		return err
 	}
 	return c.Wait()
+}
+
+// target is the sandbox that the command asks for.
+func (c *Cmd) target() (t sandbox.Target, err error) {
+	if c.definition != nil {
+		t = sandbox.Target{Name: c.definition.LateName(), Definition: *c.definition, Own: len(c.definition.BindPaths)}
+	} else if t, err = c.host.target(c.sandbox); err != nil {
+		return t, err
+	}
+	if c.Network != nil {
+		t.Definition.Network = *c.Network
+	}
+	t.Definition.BindPaths = slices.Concat(t.Definition.BindPaths, c.BindPaths)
+	t.Definition.Review = cmp.Or(c.Review, t.Definition.Review)
+	named := t.Definition.Review == NewReview
+	if named {
+		t.Definition.Review = c.newReview()
+	}
+	if c.definition == nil && c.Network == nil && len(c.BindPaths) == 0 && c.Review == "" && !named {
+		return t, nil
+	}
+	if err := c.host.checkDefinition(t.Name, t.Definition); err != nil {
+		return t, err
+	}
+	text, err := json.Marshal(t.Definition)
+	if err != nil {
+		return t, &SandboxError{Sandbox: t.Name, Err: err}
+	}
+	t.Late = string(text)
+	return t, nil
+}
+
+// timeLimit is how long the command may take from the call of Start; zero is no limit.
+func (c *Cmd) timeLimit() time.Duration {
+	limit := c.Timeout
+	if t, err := c.target(); err == nil && t.Definition.Limits.Timeout > 0 && (limit <= 0 || t.Definition.Limits.Timeout < limit) {
+		limit = t.Definition.Limits.Timeout
+	}
+	return max(limit, 0)
 }
 
 // TerminalSize is a window size in character cells.

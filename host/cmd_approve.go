@@ -96,18 +96,14 @@ func (c *Cmd) Approve(scope approvals.Scope) (ApprovalRequest, error) {
 	if c.host == nil {
 		return ApprovalRequest{}, errors.New("host: Cmd was not made by Host.Command")
 	}
-	t, err := c.target()
+	t, facts, err := c.asked()
 	if err != nil {
 		return ApprovalRequest{}, err
 	}
 	name := t.Name
-	facts, err := c.host.pool.Facts(t.Definition)
-	if err != nil {
-		return ApprovalRequest{}, &SandboxError{Sandbox: name, Err: err}
-	}
 	// Whether the engine works is no matter: the approval waits for the day on
 	// which it does not.
-	if facts.Bypass = c.NoSandbox; !c.NoSandbox {
+	if !c.NoSandbox {
 		facts.State = policy.EngineUnavailable
 	}
 	d := policy.Decide(facts)

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/host/facts"
@@ -194,47 +192,4 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 	c.report.Result, c.report.Repositories, c.report.Instructions = result, f.made.Repositories, f.made.Instructions
 	c.report.LostWorktrees = f.made.LostWorktrees
 	c.mu.Unlock()
-}
-
-// cancel gives the error for a command that succeeds all the same.
-func (c *Cmd) cancel() error {
-	cancel := c.Cancel
-	if cancel == nil {
-		cancel = c.kill
-	}
-	switch err := cancel(); {
-	case err == nil:
-		return c.ctx.Err()
-	case errors.Is(err, os.ErrProcessDone):
-		return nil
-	default:
-		return fmt.Errorf("host: canceling the command: %w", err)
-	}
-}
-
-// signalPatience is how long an engine may take to answer that it has sent a
-// signal.
-const signalPatience = time.Second
-
-// kill ends the command. That must not depend on an engine that hangs.
-func (c *Cmd) kill() error {
-	c.killOnce.Do(func() { time.AfterFunc(launch.Patience, c.giveUp) })
-	ctx, cancel := context.WithTimeout(context.Background(), signalPatience)
-	defer cancel()
-	err := c.process.Signal(ctx, syscall.SIGKILL)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil // giveUp sees to it
-	}
-	return err
-}
-
-// giveUp ends the wait for the command. An engine that has not told its end by now
-// hangs, and is killed: its commands die with it, and the next one gets a new engine.
-func (c *Cmd) giveUp() {
-	c.giveUpOnce.Do(func() {
-		if !c.endKnown.Load() {
-			c.opened.Engine.Kill()
-		}
-		close(c.overdue)
-	})
 }

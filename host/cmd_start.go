@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/host/sandbox"
@@ -48,10 +47,6 @@ func (c *Cmd) Start() (err error) {
 	c.files.Copy()
 	return nil
 }
-
-// unwindTime is how long a start may take to undo what it has done, when its time
-// is over, before it is left to do that alone.
-const unwindTime = 250 * time.Millisecond
 
 // beginInTime is begin for as long as the command is wanted: until its context ends,
 // its time is over, or the Host is closed. Whatever begin waits for then - an engine, a
@@ -140,15 +135,6 @@ func (b beginning) end() error {
 	return b.err
 }
 
-// timeLimit is how long the command may take from the call of Start; zero is no limit.
-func (c *Cmd) timeLimit() time.Duration {
-	limit := c.Timeout
-	if t, err := c.target(); err == nil && t.Definition.Limits.Timeout > 0 && (limit <= 0 || t.Definition.Limits.Timeout < limit) {
-		limit = t.Definition.Limits.Timeout
-	}
-	return max(limit, 0)
-}
-
 // unstarted is err, or why the command is not wanted any more, where that is what
 // err comes of.
 func (c *Cmd) unstarted(ctx context.Context, err error) error {
@@ -182,7 +168,7 @@ func (c *Cmd) undo() {
 
 // begin decides how the command may run, and starts it.
 func (c *Cmd) begin(ctx context.Context) error {
-	t, err := c.target()
+	t, facts, err := c.asked()
 	name := t.Name
 	c.mu.Lock()
 	c.report.Sandbox = name // of a refusal, too
@@ -190,11 +176,6 @@ func (c *Cmd) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	facts, err := c.host.pool.Facts(t.Definition)
-	if err != nil {
-		return &SandboxError{Sandbox: name, Err: err}
-	}
-	facts.Bypass = c.NoSandbox
 	if c.NoSandbox {
 		return c.beginUnsandboxed(ctx, t, facts, nil)
 	}
@@ -237,15 +218,6 @@ func (c *Cmd) beginUnsandboxed(ctx context.Context, t sandbox.Target, facts poli
 		}
 	}
 	return c.startIn(ctx, opened, d)
-}
-
-// opening is the context in which a sandbox is opened for this command: what the
-// engine is at meanwhile is told by the command's events.
-func (c *Cmd) opening(ctx context.Context) context.Context {
-	if c.Events == nil {
-		return ctx
-	}
-	return shared.WithProgress(ctx, c.event)
 }
 
 // startIn starts the command in an opened sandbox, as was decided. After an
@@ -348,30 +320,4 @@ func (c *Cmd) streams() *stdio.Streams {
 func (c *Cmd) withoutTTY() {
 	c.files.Remake()
 	c.TTY, c.Stdin = false, nil
-}
-
-// command resolves what is asked into what is enforced. With planning it runs no
-// program to find out.
-func (c *Cmd) command(ctx context.Context, opened *sandbox.Open, planning bool) (shared.Command, []env.Var, error) {
-	dir, err := c.host.machine.Workdir(opened.Resolved, c.Dir, c.host.options.Dir)
-	if err != nil {
-		return shared.Command{}, nil, err
-	}
-	in, notes := c.host.machine.EnvInput(ctx, opened.Resolved, &opened.Definition, planning)
-	in.Command, in.TraceParent, in.TraceState, c.notes = c.Env, c.TraceParent, c.TraceState, notes
-	entries, origins, err := env.Compute(in)
-	if err != nil {
-		return shared.Command{}, nil, err
-	}
-	command := shared.Command{Args: c.Args, Script: c.Script, Env: entries, Dir: dir, TTY: c.TTY, Trace: c.Trace,
-		Timeout: c.timeLimit(), Grace: cmp.Or(opened.Definition.Limits.Grace, DefaultGrace)}
-	if c.TTY && !opened.Engine.Info.Features.Has(shared.FeatureTTY) {
-		return shared.Command{}, nil, shared.Refused(opened.Engine.Info.Name,
-			[]shared.Loss{{Feature: shared.FeatureTTY, Attribute: "TTY", What: "a terminal", Hint: "leave it out, or use another engine"}})
-	}
-	if c.Trace && !opened.Engine.Info.Features.Has(shared.FeatureTrace) {
-		return shared.Command{}, nil, shared.Refused(opened.Engine.Info.Name,
-			[]shared.Loss{{Feature: shared.FeatureTrace, Attribute: "Trace", What: "a trace", Hint: "leave it out, or use another engine"}})
-	}
-	return command, origins, command.Validate()
 }

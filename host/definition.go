@@ -1,8 +1,6 @@
 package host
 
 import (
-	"os/exec"
-
 	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/host/view"
@@ -132,26 +130,3 @@ type Builtins = launch.Builtins
 // started as a sandbox's init, it does that and never returns: it ends the
 // process. Everywhere else it returns at once what [Options.Builtins] needs.
 func ServeBuiltin(engines ...shared.Engine) Builtins { return launch.ServeBuiltin(engines...) }
-
-// AutoEngines are the engines that "auto" chooses from, the best one first: it
-// takes the first that works on this machine. Docker is among them only where
-// it was declared, since it needs an image to be chosen.
-func (h *Host) AutoEngines() []string { return h.engines.Auto() }
-
-// EngineNames lists the engines this Host knows, sorted.
-func (h *Host) EngineNames() []string { return h.engines.Names() }
-
-// SeparateEngines lists those of this project's engines that are programs of
-// their own, and where they stand beside this program: "" where they do not.
-func (h *Host) SeparateEngines() map[string]string { return h.engines.SeparatePrograms() }
-
-// EngineFile finds the executable of an engine, which it neither reads nor
-// starts.
-func (h *Host) EngineFile(name string) (launch.File, error) { return h.engines.File(name) }
-
-// EngineCommand gives the command line by which this Host would start an engine's
-// process, for tools that start one themselves, with dial.Launch; see
-// launch.Engines.Command.
-func (h *Host) EngineCommand(name string) (cmd *exec.Cmd, release func(), err error) {
-	return h.engines.Command(name)
-}

@@ -64,6 +64,15 @@ func (e *ExitError) Error() string {
 	return e.ExitStatus.String()
 }
 
+// ExitCode is the exit status, or -1 for a command that a signal has ended, as
+// in os/exec. Shell gives it in the form of shells.
+func (e *ExitError) ExitCode() int {
+	if e.Signal != 0 {
+		return -1
+	}
+	return e.Code
+}
+
 // SandboxError says which definition could not be used. It unwraps to the
 // cause: a *shared.Error names the attribute at fault.
 type SandboxError = sandbox.Error

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/policy"
 )
@@ -56,20 +55,15 @@ func (c *Cmd) explainRoute() (*sandbox.Open, policy.Decision, error) {
 	if c.host.options.EnginesOnly {
 		return nil, policy.Decision{}, sandbox.ErrNoWorkspace
 	}
-	t, err := c.target()
+	t, facts, err := c.asked()
 	if err != nil {
 		return nil, policy.Decision{}, err
 	}
 	if t.Definition.Review != "" {
 		t.Definition.Review = NewReview // which is nobody's yet
 	}
-	name := t.Name
 	var cause error
-	facts, err := c.host.pool.Facts(t.Definition)
-	if err != nil {
-		return nil, policy.Decision{}, &SandboxError{Sandbox: name, Err: err}
-	}
-	if facts.Bypass = c.NoSandbox; !c.NoSandbox {
+	if !c.NoSandbox {
 		var opened *sandbox.Open
 		if opened, facts, cause = c.host.pool.Ready(c.ctx, t); cause == nil {
 			return opened, opened.Decision, nil
@@ -88,7 +82,7 @@ func (c *Cmd) explainRoute() (*sandbox.Open, policy.Decision, error) {
 		c.degraded = append(c.degraded, cause.Error()+"; nothing would run here")
 		return opened, d, nil
 	case d.Outcome == policy.Denied && !d.Ask:
-		return nil, d, &DeniedError{Sandbox: name, Decision: d, Err: cause}
+		return nil, d, &DeniedError{Sandbox: t.Name, Decision: d, Err: cause}
 	}
 	opened, err := c.host.pool.Unconfined(c.opening(c.ctx), t, cause)
 	if err != nil {
@@ -109,13 +103,4 @@ func (c *Cmd) explainRoute() (*sandbox.Open, policy.Decision, error) {
 		facts.Approval = approvalOf(found)
 	}
 	return opened, policy.Decide(facts), nil
-}
-
-// droppedFromPath says which directories of the caller's PATH are left out since they lie in the
-// workspace.
-func (c *Cmd) droppedFromPath(environ []string, origins []EnvVar) []string {
-	if !slices.Contains(origins, EnvVar{Name: "PATH", Origin: env.OriginBuiltin}) {
-		return nil
-	}
-	return c.host.caller.DroppedFromPath(environ, c.host.writableRoots())
 }

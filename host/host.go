@@ -1,13 +1,12 @@
 package host
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -144,36 +143,6 @@ func (h *Host) target(name string) (sandbox.Target, error) {
 	return sandbox.Target{Name: name, Definition: def, Own: len(def.BindPaths)}, err
 }
 
-// target is the sandbox that the command asks for.
-func (c *Cmd) target() (t sandbox.Target, err error) {
-	if c.definition != nil {
-		t = sandbox.Target{Name: c.definition.LateName(), Definition: *c.definition, Own: len(c.definition.BindPaths)}
-	} else if t, err = c.host.target(c.sandbox); err != nil {
-		return t, err
-	}
-	if c.Network != nil {
-		t.Definition.Network = *c.Network
-	}
-	t.Definition.BindPaths = slices.Concat(t.Definition.BindPaths, c.BindPaths)
-	t.Definition.Review = cmp.Or(c.Review, t.Definition.Review)
-	named := t.Definition.Review == NewReview
-	if named {
-		t.Definition.Review = c.newReview()
-	}
-	if c.definition == nil && c.Network == nil && len(c.BindPaths) == 0 && c.Review == "" && !named {
-		return t, nil
-	}
-	if err := c.host.checkDefinition(t.Name, t.Definition); err != nil {
-		return t, err
-	}
-	text, err := json.Marshal(t.Definition)
-	if err != nil {
-		return t, &SandboxError{Sandbox: t.Name, Err: err}
-	}
-	t.Late = string(text)
-	return t, nil
-}
-
 // definition finds a definition; "" is the default one.
 func (h *Host) definition(name string) (string, Definition, error) {
 	if name == "" {
@@ -191,4 +160,27 @@ func (h *Host) definition(name string) (string, Definition, error) {
 		return "", Definition{}, fmt.Errorf("%w %q; there are %s", ErrUnknownSandbox, name, strings.Join(h.SandboxNames(), ", "))
 	}
 	return name, def, nil
+}
+
+// AutoEngines are the engines that "auto" chooses from, the best one first: it
+// takes the first that works on this machine. Docker is among them only where
+// it was declared, since it needs an image to be chosen.
+func (h *Host) AutoEngines() []string { return h.engines.Auto() }
+
+// EngineNames lists the engines this Host knows, sorted.
+func (h *Host) EngineNames() []string { return h.engines.Names() }
+
+// SeparateEngines lists those of this project's engines that are programs of
+// their own, and where they stand beside this program: "" where they do not.
+func (h *Host) SeparateEngines() map[string]string { return h.engines.SeparatePrograms() }
+
+// EngineFile finds the executable of an engine, which it neither reads nor
+// starts.
+func (h *Host) EngineFile(name string) (launch.File, error) { return h.engines.File(name) }
+
+// EngineCommand gives the command line by which this Host would start an engine's
+// process, for tools that start one themselves, with dial.Launch; see
+// launch.Engines.Command.
+func (h *Host) EngineCommand(name string) (cmd *exec.Cmd, release func(), err error) {
+	return h.engines.Command(name)
 }

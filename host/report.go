@@ -71,15 +71,6 @@ type LimitReport struct {
 	Limit, Mechanism, Hold string
 }
 
-// ExitCode is the exit status, or -1 for a command that a signal has ended, as
-// in os/exec. Shell gives it in the form of shells.
-func (e *ExitError) ExitCode() int {
-	if e.Signal != 0 {
-		return -1
-	}
-	return e.Code
-}
-
 // Explanation says what running a command would do and why.
 type Explanation struct {
 	Sandbox  string

@@ -3,6 +3,9 @@
 package host
 
 import (
+	"slices"
+
+	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/workspace"
@@ -59,4 +62,13 @@ func WritableDirs(o Options) (dirs []string) {
 		}
 	}
 	return append(dirs, h.writableBinds()...)
+}
+
+// droppedFromPath says which directories of the caller's PATH are left out since they lie in the
+// workspace.
+func (c *Cmd) droppedFromPath(environ []string, origins []EnvVar) []string {
+	if !slices.Contains(origins, EnvVar{Name: "PATH", Origin: env.OriginBuiltin}) {
+		return nil
+	}
+	return c.host.caller.DroppedFromPath(environ, c.host.writableRoots())
 }

@@ -1,0 +1,61 @@
+//go:build unix
+
+package host
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/sbxhost/sbxhost/host/env"
+	"github.com/sbxhost/sbxhost/host/sandbox"
+	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// asked is the sandbox that the command asks for, and what the policy knows before an engine
+// was spoken to. After an error the sandbox may have a name.
+func (c *Cmd) asked() (t sandbox.Target, facts policy.Facts, err error) {
+	if t, err = c.target(); err != nil {
+		return t, facts, err
+	}
+	if facts, err = c.host.pool.Facts(t.Definition); err != nil {
+		return t, facts, &SandboxError{Sandbox: t.Name, Err: err}
+	}
+	facts.Bypass = c.NoSandbox
+	return t, facts, nil
+}
+
+// opening is the context in which a sandbox is opened for this command: what the
+// engine is at meanwhile is told by the command's events.
+func (c *Cmd) opening(ctx context.Context) context.Context {
+	if c.Events == nil {
+		return ctx
+	}
+	return shared.WithProgress(ctx, c.event)
+}
+
+// command resolves what is asked into what is enforced. With planning it runs no
+// program to find out.
+func (c *Cmd) command(ctx context.Context, opened *sandbox.Open, planning bool) (shared.Command, []env.Var, error) {
+	dir, err := c.host.machine.Workdir(opened.Resolved, c.Dir, c.host.options.Dir)
+	if err != nil {
+		return shared.Command{}, nil, err
+	}
+	in, notes := c.host.machine.EnvInput(ctx, opened.Resolved, &opened.Definition, planning)
+	in.Command, in.TraceParent, in.TraceState, c.notes = c.Env, c.TraceParent, c.TraceState, notes
+	entries, origins, err := env.Compute(in)
+	if err != nil {
+		return shared.Command{}, nil, err
+	}
+	command := shared.Command{Args: c.Args, Script: c.Script, Env: entries, Dir: dir, TTY: c.TTY, Trace: c.Trace,
+		Timeout: c.timeLimit(), Grace: cmp.Or(opened.Definition.Limits.Grace, DefaultGrace)}
+	if c.TTY && !opened.Engine.Info.Features.Has(shared.FeatureTTY) {
+		return shared.Command{}, nil, shared.Refused(opened.Engine.Info.Name,
+			[]shared.Loss{{Feature: shared.FeatureTTY, Attribute: "TTY", What: "a terminal", Hint: "leave it out, or use another engine"}})
+	}
+	if c.Trace && !opened.Engine.Info.Features.Has(shared.FeatureTrace) {
+		return shared.Command{}, nil, shared.Refused(opened.Engine.Info.Name,
+			[]shared.Loss{{Feature: shared.FeatureTrace, Attribute: "Trace", What: "a trace", Hint: "leave it out, or use another engine"}})
+	}
+	return command, origins, command.Validate()
+}

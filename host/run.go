@@ -1,0 +1,72 @@
+//go:build unix
+
+package host
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/host/sandbox"
+	"github.com/sbxhost/sbxhost/host/stdio"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// run is what a Cmd knows of its command once it starts.
+type run struct {
+	mu          sync.Mutex // guards the next six
+	startCalled bool
+	waitCalled  bool
+	process     shared.Process // nil until started
+	report      Report
+	calls       []shared.TracedCall
+	ended       chan struct{} // closed when the command has ended and endErr is final
+
+	deadline   time.Time    // when the time limit is over; zero for none
+	doing      atomic.Value // string: what Start is at
+	abandoned  atomic.Bool  // Start has returned while something of it goes on
+	endKnown   atomic.Bool  // the command's end is known, or was given up
+	gaveUp     bool         // the engine was, which had not told the end; once ended
+	killOnce   sync.Once
+	giveUpOnce sync.Once
+	overdue    chan struct{} // closed when nothing is waited for any more
+
+	opened *sandbox.Open
+	endErr error
+
+	files     stdio.Files
+	starting  shared.Process         // what startIn gave
+	started   shared.Command         // which that is
+	origins   []EnvVar               // of its environment
+	watching  <-chan []facts.Watched // what is hidden and protected from it
+	degraded  []string               // what is to be told once events are
+	late      []string               // and after all events
+	notes     []string               // what a person should know of this command's environment
+	events    chan struct{}          // closed when the last event was seen
+	auditID   string
+	logged    bool   // a decision was
+	announced string // engine and decision that were logged and told to the caller
+	approved  string // the directory that an approval lets it run in; empty where none was needed
+}
+
+func (c *Cmd) runningProcess() shared.Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.process
+}
+
+// Report tells how the command was run; it is complete once Wait has returned.
+func (c *Cmd) Report() Report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.report
+	r.Degraded, r.Limits, r.Denials = slices.Clip(r.Degraded), slices.Clip(r.Limits), slices.Clip(r.Denials)
+	r.Network = slices.Clone(r.Network) // which is added to in its place
+	return r
+}
+
+// unwindTime is how long a start may take to undo what it has done, when its time
+// is over, before it is left to do that alone.
+const unwindTime = 250 * time.Millisecond
