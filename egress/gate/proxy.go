@@ -378,78 +378,28 @@ func socksReply(status byte) []byte {
 
 func socksError(text string, reply ...byte) *askError { return &askError{reply, text} }
 
+// take reads so many bytes.
+func take(in *bufio.Reader, size byte) ([]byte, error) {
+	b := make([]byte, size)
+	_, err := io.ReadFull(in, b)
+	return b, err
+}
+
 // askedBySOCKS has the conversation of SOCKS up to where a connection is asked for.
 func askedBySOCKS(in *bufio.Reader, out io.Writer, password string) (*request, error) {
-	take := func(size byte) []byte { return make([]byte, size) }
-	read := func(b []byte) error { _, err := io.ReadFull(in, b); return err }
-	head := take(2)
-	if err := read(head); err != nil {
+	if err := agreeOnMethod(in, out, password); err != nil {
 		return nil, err
 	}
-	methods := take(head[1])
-	if err := read(methods); err != nil {
+	head, err := take(in, 4)
+	if err != nil {
 		return nil, err
 	}
-	method := byte(0)
-	if password != "" {
-		method = socksPassword
-	}
-	if bytes.IndexByte(methods, method) < 0 {
-		return nil, socksError("the proxy takes another method", socksVersion, socksNoMethod)
-	}
-	if _, err := out.Write([]byte{socksVersion, method}); err != nil {
+	host, err := socksAddress(in, head[3])
+	if err != nil {
 		return nil, err
 	}
-	if password != "" {
-		var given [2][]byte
-		for i := range given { // a version, which comes once, and a length
-			size := take(byte(2 - i))
-			if err := read(size); err != nil {
-				return nil, err
-			}
-			if i == 0 && size[0] != passwordVersion {
-				return nil, socksError("it gives its password in another way", passwordVersion, 1)
-			}
-			given[i] = take(size[len(size)-1])
-			if err := read(given[i]); err != nil {
-				return nil, err
-			}
-		}
-		if subtle.ConstantTimeCompare(given[0], []byte(proxyUser))&subtle.ConstantTimeCompare(given[1], []byte(password)) != 1 {
-			return nil, socksError("the password is another", passwordVersion, 1)
-		}
-		if _, err := out.Write([]byte{passwordVersion, passwordAccepted}); err != nil {
-			return nil, err
-		}
-	}
-	head = take(4)
-	if err := read(head); err != nil {
-		return nil, err
-	}
-	var host string
-	switch head[3] {
-	case socksIPv4, socksIPv6:
-		addr := take(map[byte]byte{socksIPv4: 4, socksIPv6: 16}[head[3]])
-		if err := read(addr); err != nil {
-			return nil, err
-		}
-		ip, _ := netip.AddrFromSlice(addr)
-		host = ip.String()
-	case socksName:
-		size := take(1)
-		if err := read(size); err != nil {
-			return nil, err
-		}
-		name := take(size[0])
-		if err := read(name); err != nil {
-			return nil, err
-		}
-		host = string(name)
-	default:
-		return nil, socksError("SOCKS has no such address", socksReply(socksNoAddress)...)
-	}
-	port := take(2)
-	if err := read(port); err != nil {
+	port, err := take(in, 2)
+	if err != nil {
 		return nil, err
 	}
 	if head[0] != socksVersion || head[1] != socksConnect {
@@ -457,4 +407,66 @@ func askedBySOCKS(in *bufio.Reader, out io.Writer, password string) (*request, e
 	}
 	return &request{host: host, port: uint16(port[0])<<8 | uint16(port[1]), granted: socksReply(0),
 		refused: func(why verdict, _ string) []byte { return socksReply(socksStatus[why]) }}, nil
+}
+
+// agreeOnMethod is the conversation about who asks: nobody in particular, or who has the
+// password.
+func agreeOnMethod(in *bufio.Reader, out io.Writer, password string) error {
+	head, err := take(in, 2)
+	if err != nil {
+		return err
+	}
+	methods, err := take(in, head[1])
+	if err != nil {
+		return err
+	}
+	method := byte(0)
+	if password != "" {
+		method = socksPassword
+	}
+	if bytes.IndexByte(methods, method) < 0 {
+		return socksError("the proxy takes another method", socksVersion, socksNoMethod)
+	}
+	if _, err := out.Write([]byte{socksVersion, method}); err != nil || password == "" {
+		return err
+	}
+	var given [2][]byte
+	for i := range given { // a version, which comes once, and a length
+		size, err := take(in, byte(2-i))
+		if err != nil {
+			return err
+		}
+		if i == 0 && size[0] != passwordVersion {
+			return socksError("it gives its password in another way", passwordVersion, 1)
+		}
+		if given[i], err = take(in, size[len(size)-1]); err != nil {
+			return err
+		}
+	}
+	if subtle.ConstantTimeCompare(given[0], []byte(proxyUser))&subtle.ConstantTimeCompare(given[1], []byte(password)) != 1 {
+		return socksError("the password is another", passwordVersion, 1)
+	}
+	_, err = out.Write([]byte{passwordVersion, passwordAccepted})
+	return err
+}
+
+// socksAddress reads the address that a connection is asked for, without its port.
+func socksAddress(in *bufio.Reader, kind byte) (string, error) {
+	switch kind {
+	case socksIPv4, socksIPv6:
+		addr, err := take(in, map[byte]byte{socksIPv4: 4, socksIPv6: 16}[kind])
+		if err != nil {
+			return "", err
+		}
+		ip, _ := netip.AddrFromSlice(addr)
+		return ip.String(), nil
+	case socksName:
+		size, err := take(in, 1)
+		if err != nil {
+			return "", err
+		}
+		name, err := take(in, size[0])
+		return string(name), err
+	}
+	return "", socksError("SOCKS has no such address", socksReply(socksNoAddress)...)
 }

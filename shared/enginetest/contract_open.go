@@ -229,28 +229,30 @@ func keepsNothing(s *scene) {
 	s.must(err)
 }
 
+// temporary are the files in the directories for temporary ones, by how their names begin.
+func temporary(s *scene) map[string][]string {
+	found := map[string][]string{}
+	for _, dir := range []string{"/tmp", "/var/tmp", os.TempDir()} {
+		entries, err := os.ReadDir(dir)
+		s.must(err)
+		for _, e := range entries {
+			kind := strings.TrimRight(e.Name(), "0123456789")
+			if !strings.HasPrefix(kind, "Test") { // whose directories tests make
+				kind = kind[:min(3, len(kind))]
+			}
+			kind = filepath.Join(dir, kind)
+			found[kind] = append(found[kind], filepath.Join(dir, e.Name()))
+		}
+	}
+	return found
+}
+
 // staysClean looks for what stays each time. Others use these directories, too: what counts
 // are as many files of one kind as sandboxes were opened, twice, that do not go away.
 func staysClean(s *scene) {
 	n := s.many(8, 5)
-	kinds := func() map[string][]string {
-		found := map[string][]string{}
-		for _, dir := range []string{"/tmp", "/var/tmp", os.TempDir()} {
-			entries, err := os.ReadDir(dir)
-			s.must(err)
-			for _, e := range entries {
-				kind := strings.TrimRight(e.Name(), "0123456789")
-				if !strings.HasPrefix(kind, "Test") { // whose directories tests make
-					kind = kind[:min(3, len(kind))]
-				}
-				kind = filepath.Join(dir, kind)
-				found[kind] = append(found[kind], filepath.Join(dir, e.Name()))
-			}
-		}
-		return found
-	}
 	added := func() map[string][]string {
-		before, more := kinds(), map[string][]string{}
+		before, more := temporary(s), map[string][]string{}
 		for range n {
 			_, err := s.engine.Probe(s.ctx)
 			s.must(err)
@@ -259,7 +261,7 @@ func staysClean(s *scene) {
 			s.exits(s.run(sandbox, s.sh("exit 0"), nil), 0, "")
 			s.must(sandbox.Close(s.ctx))
 		}
-		for kind, list := range kinds() {
+		for kind, list := range temporary(s) {
 			for _, path := range list {
 				if !slices.Contains(before[kind], path) && !strings.HasPrefix(filepath.Base(path), dirPrefix) {
 					more[kind] = append(more[kind], path)
