@@ -137,11 +137,9 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	}
 	l.Unmade = func(failed *holder.MountError) error { return s.explain(m.halves.Own, failed) }
 	if !cmd.TTY && !m.copies() {
-		l.Same = func(ctx context.Context, earlier cmdengine.Launched) (holder.Plan, bool) {
-			if i := earlier.(*launched); i.as == m {
-				return i.by.Same(ctx, i.Launcher)
-			}
-			return holder.Plan{}, false
+		l.Same = func(ctx context.Context, earlier cmdengine.Launched) bool {
+			i := earlier.(*launched)
+			return i.as == m && i.by.Same(ctx, i.Launcher)
 		}
 	}
 	if l.ExtraFiles, err = holder.OwnNamespaces(); err != nil {

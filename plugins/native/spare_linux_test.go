@@ -137,11 +137,11 @@ func TestPrepared(t *testing.T) {
 }
 
 // What is mounted on a file is gone when somebody renames another one over it, in a sandbox
-// that waits as in all others.
-func TestPreparedIsMended(t *testing.T) {
+// that waits, too: the next command has another.
+func TestPreparedShowsReplacedFiles(t *testing.T) {
 	for name, change := range map[string]func(*shared.Spec){
 		"alone":        nil,
-		"in a session": func(s *shared.Spec) { s.Session = shared.Session{ID: "mended", Dir: t.TempDir()} },
+		"in a session": func(s *shared.Spec) { s.Session = shared.Session{ID: "replaced", Dir: t.TempDir()} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, change)
@@ -150,7 +150,7 @@ func TestPreparedIsMended(t *testing.T) {
 				b.waiting()
 				b.replace("hidden", "a secret")
 				b.replace("readonly", "text "+strconv.Itoa(i))
-				out := b.runPrepared("cat hidden; cat readonly; echo x 2>&1 > readonly; cat readonly")
+				out := b.run("cat hidden; cat readonly; echo x 2>&1 > readonly; cat readonly")
 				if strings.Contains(out, "secret") || strings.Count(out, "text "+strconv.Itoa(i)) != 2 {
 					t.Errorf("after a file was replaced the command sees %q", out)
 				}
@@ -175,41 +175,7 @@ func TestPreparedShowsWhatIsThere(t *testing.T) {
 	}
 }
 
-// A tree that is made anew begins its versions anew. It is, here, when the spare is made: a file
-// is replaced, while a command runs, that is shown in a place where its mount stays.
-func TestPreparedInANewTree(t *testing.T) {
-	b := newBench(t, func(s *shared.Spec) {
-		s.Table = append(s.Table, shared.Entry{Path: "/tmp/elsewhere", Source: s.Table[2].Source, Access: shared.ReadOnly, Why: "bind_paths[1]"})
-	})
-	b.run("true")
-	for range 3 {
-		b.waiting()
-		b.replace("hidden", "a secret")
-		b.run("true")
-	}
-	if err := unix.Mkfifo(b.path("meet"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		b.run("read word < meet")
-	}()
-	meet, err := os.OpenFile(b.path("meet"), os.O_WRONLY, 0) // once the command reads
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.replace("readonly", "another text")
-	meet.Close()
-	<-ended
-	b.waiting()
-	b.replace("hidden", "a secret")
-	if out := b.runPrepared("cat hidden /tmp/elsewhere"); !strings.Contains(out, "another text") || strings.Contains(out, "secret") {
-		t.Errorf("in the copy of a new tree: %q", out)
-	}
-}
-
-// What cannot be mended in a copy is made anew.
+// A sandbox of another tree is made anew.
 func TestPreparedIsReplaced(t *testing.T) {
 	b := newBench(t, nil)
 	b.run("true")

@@ -44,9 +44,8 @@ type Launch struct {
 	Sandbox *holder.Sandbox
 	Unmade  func(*holder.MountError) error
 	// Same, with Sandbox, reports whether an init that Spawn has started for an earlier
-	// Launch can serve this one, and what [sandboxinit.Conn.Complete] is to have for it. With
-	// nil no sandbox is made beforehand.
-	Same func(ctx context.Context, earlier Launched) (mended holder.Plan, same bool)
+	// Launch can serve this one. With nil no sandbox is made beforehand.
+	Same func(ctx context.Context, earlier Launched) bool
 	// Gate, with [Config.Init], begins before the command what passes connections between its
 	// network and the host's, with sockets from inside. emit tells of them. end is called once
 	// everything of the command is gone, and returns when nothing more is told.

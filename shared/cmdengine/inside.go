@@ -47,11 +47,10 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	givePipes(stdio[:], s.credential)
 	limits := s.limits
 	var r *insideRun
-	var mended holder.Plan
 	if cmd.Trace && limits.Mechanism(cgroup.PIDs) != "" {
 		limits = limits.WithMore(tracerThreads) // which a spare's group has not
 	} else {
-		r, mended = s.takeSpare(ctx, c)
+		r = s.takeSpare(ctx, c)
 	}
 	spare := r != nil
 	if !spare {
@@ -77,7 +76,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	go r.disown(started)
 	switch {
 	case c.Sandbox != nil:
-		err = r.complete(ctx, c, mended, stdio, emit)
+		err = r.complete(ctx, c, stdio, emit)
 	case c.Gate != nil:
 		err = r.begin(ctx, c, r.sockets, emit)
 	}
@@ -130,15 +129,15 @@ type insideRun struct {
 }
 
 // complete has the init complete its sandbox, with the gate that c asks for.
-func (r *insideRun) complete(ctx context.Context, c *Launch, mended holder.Plan, stdio [3]*os.File, emit func(shared.Event)) error {
+func (r *insideRun) complete(ctx context.Context, c *Launch, stdio [3]*os.File, emit func(shared.Event)) error {
 	if c.Gate == nil {
-		return r.Conn.Complete(mended, stdio, nil)
+		return r.Conn.Complete(stdio, nil)
 	}
 	sockets, initEnd, err := sandboxinit.NewSockets()
 	if err != nil {
 		return err
 	}
-	if err := r.Conn.Complete(mended, stdio, initEnd); err != nil {
+	if err := r.Conn.Complete(stdio, initEnd); err != nil {
 		sockets.Close()
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/holder"
 )
 
 // A spare is a sandbox without a command: an init that has made all but the last of it and
@@ -44,28 +43,26 @@ func (s *sandbox) makeSpare() {
 }
 
 // takeSpare gives the spare, if it is what c would start. One that is not goes.
-func (s *sandbox) takeSpare(ctx context.Context, c *Launch) (*insideRun, holder.Plan) {
+func (s *sandbox) takeSpare(ctx context.Context, c *Launch) *insideRun {
 	if c.Same == nil {
-		return nil, holder.Plan{}
+		return nil
 	}
 	s.mu.Lock()
 	one := s.spare
 	s.spare = nil
 	s.mu.Unlock()
 	if one == nil {
-		return nil, holder.Plan{}
+		return nil
 	}
 	select {
 	case <-one.made: // sooner than another would be
-		if one.run != nil {
-			if mended, same := c.Same(ctx, one.run.launcher); same {
-				return one.run, mended
-			}
+		if one.run != nil && c.Same(ctx, one.run.launcher) {
+			return one.run
 		}
 	case <-ctx.Done():
 	}
 	s.alive.Go(one.discard) // the caller is counted until then
-	return nil, holder.Plan{}
+	return nil
 }
 
 // discard ends a spare that no command has been given to. There may be none.

@@ -37,8 +37,7 @@ type reply struct {
 	launcher *Launcher
 	err      error
 
-	same   bool
-	mended Plan
+	same bool
 }
 
 func newClient(c *conn, log func() string) *Client {
@@ -99,12 +98,10 @@ func (c *Client) StartInit(ctx context.Context, plan Plan, namespaces uint32, ar
 }
 
 // Same reports whether an init that was started with this plan would be started in the
-// same tree now, but for what has been put back in that since: [Making.Complete] is to have
-// these steps.
-func (c *Client) Same(ctx context.Context, l *Launcher) (mended Plan, same bool) {
+// same tree now.
+func (c *Client) Same(ctx context.Context, l *Launcher) bool {
 	m := &pair{value: l.request}
-	answer := c.call(ctx, msgSame, m, &m.request)
-	return answer.mended, answer.same
+	return c.call(ctx, msgSame, m, &m.request).same
 }
 
 // call sends a message, of which request is a field, and waits for the answer.
@@ -209,12 +206,12 @@ func (c *Client) hear(kind byte, payload []byte) error {
 		c.launchers[m.request] = l
 		c.mu.Unlock()
 		c.answer(m.request, reply{launcher: l})
-	case msgMended:
-		var m mending
+	case msgSame:
+		var m pair
 		if err := frame.Decode(payload, &m); err != nil {
 			return err
 		}
-		c.answer(m.request, reply{same: m.same, mended: m.steps})
+		c.answer(m.request, reply{same: m.value == 1})
 	case msgFailed:
 		var m refusal
 		if err := frame.Decode(payload, &m); err != nil {

@@ -5,7 +5,6 @@ import "golang.org/x/sys/unix"
 // A sourceStamp is what a source was when it was mounted or copied.
 type sourceStamp struct {
 	path   string // without the leading slash
-	dest   string // where it is mounted; empty for a copy
 	copied bool
 	stamp
 }
@@ -25,22 +24,16 @@ func stampOf(st *unix.Stat_t, copied bool) stamp {
 	return s
 }
 
-// current reports whether the tree is what its plan says, or could be made so
-// again: each source the file that it was, each mount where it was put. Somebody
-// on the host who renames a file over one that is a mount point here takes the
-// mount away, and so does who removes it and creates it anew.
+// current reports whether the tree is what its plan says: each source the file that it
+// was, each mount where it was put. Somebody on the host who renames a file over one that
+// is a mount point here takes the mount away, and so does who removes it.
 func (b *builder) current() bool {
-	gone := map[string]bool{}
 	for i := range b.sources {
 		s := &b.sources[i]
 		var st unix.Stat_t
-		if unix.Fstatat(b.host, s.path, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) == nil && stampOf(&st, s.copied) == s.stamp {
-			continue
-		}
-		if s.dest == "" {
+		if unix.Fstatat(b.host, s.path, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) != nil || stampOf(&st, s.copied) != s.stamp {
 			return false
 		}
-		gone[s.dest] = true
 	}
 	for dest, id := range b.mounts {
 		got, err := mountID(b.trees, dest)
@@ -48,8 +41,8 @@ func (b *builder) current() bool {
 			continue
 		}
 		if err != nil || got != id {
-			gone[dest] = true
+			return false
 		}
 	}
-	return len(gone) == 0 || b.mend(gone)
+	return true
 }

@@ -10,10 +10,7 @@ import (
 )
 
 // A Making is the sandbox of an init that is being made.
-type Making struct {
-	b      *builder
-	grafts []Op
-}
+type Making struct{ b *builder }
 
 // Make makes, of the copy of a tree that an init finds itself in, its sandbox: the
 // init is pid 1 there and has the capabilities of [initCaps] over the namespaces, which it
@@ -30,12 +27,7 @@ func Make(box Sandbox, others [2]int, stdio []int) (*Making, *MountError) {
 	m := &Making{b: &builder{host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}}
 	failed := m.b.open()
 	if failed == nil {
-		failed = m.steps(box.Steps, func(o Op) Op {
-			if o.Kind == Graft {
-				m.grafts = append(m.grafts, o)
-			}
-			return o
-		})
+		failed = m.steps(box.Steps)
 	}
 	if failed == nil {
 		failed = names(box)
@@ -47,29 +39,14 @@ func Make(box Sandbox, others [2]int, stdio []int) (*Making, *MountError) {
 	return m, nil
 }
 
-// Complete puts back what the tree has lost since the init was started, and makes tree 0 the root
-// directory.
-func (m *Making) Complete(mended Plan) *MountError {
+// Complete makes tree 0 the root directory.
+func (m *Making) Complete() *MountError {
 	defer m.b.close()
-	if failed := m.steps(mended, m.grafted); failed != nil {
-		return at(failed, -1)
-	}
 	return pivot()
 }
 
-// grafted gives a step of a tree that was grafted for the copy that is in tree 0.
-func (m *Making) grafted(o Op) Op {
-	for _, g := range m.grafts {
-		if rest, ok := strings.CutPrefix(o.Dest, g.Source); ok && strings.HasPrefix(rest, "/") {
-			o.Dest = g.Dest + rest
-			break
-		}
-	}
-	return o
-}
-
 // steps does an encoded list of them; an empty one has none.
-func (m *Making) steps(plan Plan, as func(Op) Op) *MountError {
+func (m *Making) steps(plan Plan) *MountError {
 	if plan.encoded == "" {
 		return nil
 	}
@@ -80,7 +57,7 @@ func (m *Making) steps(plan Plan, as func(Op) Op) *MountError {
 	umask := unix.Umask(0) // the command's
 	defer unix.Umask(umask)
 	for i, o := range steps {
-		if failed := m.b.step(as(o)); failed != nil {
+		if failed := m.b.step(o); failed != nil {
 			return at(failed, i)
 		}
 	}

@@ -78,9 +78,8 @@ type client struct {
 
 // running is a process that a client has had started.
 type running struct {
-	pidfd   int
-	tree    *tree
-	version uint64 // of the tree, when the process had not been started yet
+	pidfd int
+	tree  *tree
 }
 
 // admit serves a connection, unless the last client has just gone.
@@ -168,8 +167,11 @@ func (c *client) obey(kind byte, payload []byte) error {
 			return err
 		}
 		c.alive.Go(func() {
-			steps, same := c.same(m.value)
-			c.conn.write(msgMended, &mending{m.request, same, NewPlan(steps)})
+			same := uint32(0)
+			if c.same(m.value) {
+				same = 1
+			}
+			c.conn.write(msgSame, &pair{m.request, same})
 		})
 		return nil
 	case msgOverlay:
@@ -186,8 +188,8 @@ func (c *client) obey(kind byte, payload []byte) error {
 }
 
 // same reports whether a process was started in the tree that one like it would be
-// started in now, but for steps that have been put back since.
-func (c *client) same(of uint32) (steps []Op, same bool) {
+// started in now.
+func (c *client) same(of uint32) bool {
 	c.mu.Lock()
 	r, ok := c.running[of]
 	ended := []unix.PollFd{{Fd: int32(r.pidfd), Events: unix.POLLIN}}
@@ -197,23 +199,19 @@ func (c *client) same(of uint32) (steps []Op, same bool) {
 	}
 	c.mu.Unlock()
 	if !ok {
-		return nil, false
+		return false
 	}
-	t, _, failed := c.server.enter(r.tree.plan)
+	t, failed := c.server.enter(r.tree.plan)
 	if failed != nil {
-		return nil, false
+		return false
 	}
 	defer c.server.exit(t)
-	if t != r.tree {
-		return nil, false
-	}
-	t.do(func() { steps = t.built.since(r.version) })
-	return steps, true
+	return t == r.tree
 }
 
 // run starts an init, tells of it, waits for it and tells how it ended.
 func (c *client) run(r *run, fds []int) {
-	t, version, failed := c.server.enter(r.plan)
+	t, failed := c.server.enter(r.plan)
 	if failed != nil {
 		failed.Shared = true
 		frame.CloseAll(fds)
@@ -222,7 +220,7 @@ func (c *client) run(r *run, fds []int) {
 	}
 	defer c.server.exit(t)
 	var pid, pidfd int
-	t.do(func() { pid, pidfd, failed = c.fork(r, running{tree: t, version: version}, fds) })
+	t.do(func() { pid, pidfd, failed = c.fork(r, t, fds) })
 	frame.CloseAll(fds)
 	if failed != nil {
 		c.conn.write(msgFailed, &refusal{r.request, *failed})
@@ -239,7 +237,7 @@ func (c *client) run(r *run, fds []int) {
 
 // fork starts the init with exactly the descriptors that were sent, from 0
 // on. It must run on the tree's thread.
-func (c *client) fork(r *run, as running, fds []int) (pid, pidfd int, failed *MountError) {
+func (c *client) fork(r *run, t *tree, fds []int) (pid, pidfd int, failed *MountError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {
@@ -282,8 +280,7 @@ func (c *client) fork(r *run, as running, fds []int) (pid, pidfd int, failed *Mo
 		return 0, -1, &MountError{Index: -1, Call: "starting the init", Reason: "this kernel gives no descriptors of processes"}
 	}
 	unix.SetNonblock(pidfd, true)
-	as.pidfd = pidfd
-	c.running[r.request] = as
+	c.running[r.request] = running{pidfd, t}
 	return pid, pidfd, nil
 }
 
@@ -313,21 +310,14 @@ func reap(pid, pidfd int) (status syscall.WaitStatus) {
 }
 
 // enter gives the tree of a plan, made now or before, and counts one more who
-// uses it. What is copied of it from now on is of that version, or of a later one.
-func (s *server) enter(plan string) (*tree, uint64, *MountError) {
+// uses it.
+func (s *server) enter(plan string) (*tree, *MountError) {
 	for {
-		version := uint64(0) // of a tree that is made now
-		t, fresh, failed := s.take(plan)
-		if failed != nil {
-			return nil, 0, failed
-		}
+		t, fresh := s.take(plan)
 		<-t.ready
 		if t.failed == nil && !fresh {
 			current := false
-			t.do(func() {
-				current = t.built.current()
-				version = t.built.version
-			})
+			t.do(func() { current = t.built.current() })
 			if !current {
 				s.drop(t)
 				s.exit(t)
@@ -337,13 +327,13 @@ func (s *server) enter(plan string) (*tree, uint64, *MountError) {
 		if t.failed != nil {
 			s.drop(t)
 			s.exit(t)
-			return nil, 0, t.failed
+			return nil, t.failed
 		}
-		return t, version, nil
+		return t, nil
 	}
 }
 
-func (s *server) take(plan string) (t *tree, fresh bool, failed *MountError) {
+func (s *server) take(plan string) (t *tree, fresh bool) {
 	s.mu.Lock()
 	if s.space.watch.changed() {
 		for _, old := range s.trees {
@@ -362,16 +352,16 @@ func (s *server) take(plan string) (t *tree, fresh bool, failed *MountError) {
 	s.evict()
 	s.mu.Unlock()
 	if !fresh {
-		return t, false, nil
+		return t, false
 	}
 	ops, err := decodePlan([]byte(plan))
 	if err != nil {
 		t.failed = mountError("reading the plan", err)
 		close(t.ready)
-		return t, true, nil
+		return t, true
 	}
 	t.start(s.space, ops)
-	return t, true, nil
+	return t, true
 }
 
 // evict drops the trees that were not used for the longest time. The caller

@@ -20,11 +20,7 @@ type builder struct {
 
 	mounts  map[string]uint64 // mount point, without the leading slash -> the id of its mount
 	sources []sourceStamp
-	plan    []Op
 	stdio   []int // of an init, for whose sandbox this is
-
-	version uint64            // counts what mend has done
-	mended  map[string]uint64 // destination -> the version that put it back last
 }
 
 // prepare makes what belongs to the session, in the holder's own namespace, of
@@ -52,7 +48,7 @@ func at(e *MountError, index int) *MountError {
 
 // build must run on a thread that is locked and has a namespace of its own.
 func (s *space) build(ops []Op) (_ *builder, failed *MountError) {
-	b := &builder{space: s, host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}, plan: ops}
+	b := &builder{space: s, host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}}
 	defer func() {
 		if failed != nil {
 			b.close()
@@ -251,7 +247,7 @@ func (b *builder) bind(source, dest string, attributes uint64) *MountError {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		return mountError("opening "+strconv.Quote(source), unix.ELOOP)
 	}
-	b.sources = append(b.sources, sourceStamp{relative, dest, false, stampOf(&st, false)})
+	b.sources = append(b.sources, sourceStamp{relative, false, stampOf(&st, false)})
 	return b.cloneTo(dest, fd, "", st.Mode&unix.S_IFMT == unix.S_IFDIR, attributes)
 }
 
@@ -443,7 +439,7 @@ func (b *builder) copy(source, dest string, perms uint32) *MountError {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return &MountError{Index: -1, Call: "opening " + strconv.Quote(source), Reason: "is not a regular file any more"}
 	}
-	b.sources = append(b.sources, sourceStamp{source[1:], "", true, stampOf(&st, true)})
+	b.sources = append(b.sources, sourceStamp{source[1:], true, stampOf(&st, true)})
 	from, err := os.Open(fdPath + strconv.Itoa(fd))
 	if err != nil {
 		return mountError("opening "+strconv.Quote(source), err)

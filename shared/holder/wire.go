@@ -4,7 +4,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
-const wireVersion = 7
+const wireVersion = 8
 
 const (
 	msgHello   byte = 'H' // holder -> client, first: pair
@@ -13,8 +13,7 @@ const (
 	msgDone    byte = 'D' // holder -> client: pair; of a run, with the pidfd
 	msgFailed  byte = 'E' // holder -> client: refusal
 	msgExit    byte = 'X' // holder -> client: pair
-	msgSame    byte = 'S' // client -> holder: pair
-	msgMended  byte = 'M' // holder -> client: mending
+	msgSame    byte = 'S' // client -> holder: pair; holder -> client: pair
 )
 
 const (
@@ -53,7 +52,7 @@ func decodePlan(b []byte) (ops []Op, err error) { return ops, frame.Decode(b, (*
 // A pair is a request and one number more.
 type pair struct {
 	request uint32
-	value   uint32 // of a hello the version, done the pid or 0, exit the wait status, same the request of the run
+	value   uint32 // of a hello the version, done the pid or 0, exit the wait status, same the request of the run, and back 1 or 0
 }
 
 func (m *pair) Fields(c *frame.Codec) {
@@ -104,20 +103,6 @@ func (e *MountError) Fields(c *frame.Codec) {
 	c.Text(&e.Call)
 	c.Text(&e.Reason)
 	c.Flag(&e.Shared)
-}
-
-// A mending says whether what a run was started in is still as it was, but for steps that
-// were put back.
-type mending struct {
-	request uint32
-	same    bool
-	steps   Plan
-}
-
-func (m *mending) Fields(c *frame.Codec) {
-	frame.Int(c, &m.request)
-	c.Flag(&m.same)
-	m.steps.Fields(c)
 }
 
 // An overlayOf asks for the overlay of a directory.

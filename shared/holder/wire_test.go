@@ -41,7 +41,6 @@ func messages(ops []Op) []frame.Message {
 		&run{7, 0o27, string(encodePlan(ops)), []string{"init", "", "--"}, 1 << 29, 3, true},
 		&refusal{9, MountError{Index: -1, Call: "call", Reason: "reason", Errno: syscall.EPERM, Shared: true}},
 		&overlayOf{3, "/s"},
-		&mending{4, true, NewPlan(ops)},
 		&pair{1, 0x8b},
 		&Sandbox{Namespaces: 1 << 29, Steps: NewPlan(ops)},
 	}
@@ -55,7 +54,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, m := range []frame.Message{&steps{}, &run{}, &refusal{}, &overlayOf{}, &mending{}, &pair{}, &Sandbox{}} {
+		for _, m := range []frame.Message{&steps{}, &run{}, &refusal{}, &overlayOf{}, &pair{}, &Sandbox{}} {
 			if err := frame.Decode(b, m); err == nil && string(frame.Payload(m)) != string(b) {
 				t.Errorf("%+v is not %q", m, b)
 			}

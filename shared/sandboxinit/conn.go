@@ -132,10 +132,9 @@ func (c *Conn) Make(box *holder.Sandbox) error {
 	})
 }
 
-// Complete has it completed, before Start: with the steps that [holder.Client.Same] gives for an
-// init that has waited, none for another. stdio is the command's. sockets, if not nil, is the
+// Complete has it completed, before Start. stdio is the command's. sockets, if not nil, is the
 // init's end of a [NewSockets], and is closed.
-func (c *Conn) Complete(mended holder.Plan, stdio [3]*os.File, sockets *os.File) error {
+func (c *Conn) Complete(stdio [3]*os.File, sockets *os.File) error {
 	raw, err := c.f.SyscallConn()
 	if err != nil {
 		return err
@@ -147,7 +146,7 @@ func (c *Conn) Complete(mended holder.Plan, stdio [3]*os.File, sockets *os.File)
 		files = append(files, int(sockets.Fd()))
 	}
 	return c.send(func() error {
-		return frame.Send(raw, frame.Encode(kindComplete, &mended, 256), files...)
+		return frame.Send(raw, frame.Encode(kindComplete, nothing{}, 0), files...)
 	})
 }
 

@@ -64,7 +64,7 @@ func runMaking(control int, others [2]int) int {
 		return proc.Failed
 	}
 	// It may wait here for long, until there is a command.
-	mended, row, sockets, err := receiveCompletion(socket)
+	row, sockets, err := receiveCompletion(socket)
 	if err == io.EOF {
 		return proc.Failed
 	}
@@ -72,7 +72,7 @@ func runMaking(control int, others [2]int) int {
 		return proc.Complain("reading what completes the sandbox", err)
 	}
 	control, socket = row, controlSocket(row)
-	if failed = making.Complete(mended); failed == nil {
+	if failed = making.Complete(); failed == nil {
 		err := dropCapabilities(control, sockets)
 		if err == nil {
 			return supervise(control, sockets)
@@ -83,17 +83,16 @@ func runMaking(control int, others [2]int) int {
 	return proc.Failed
 }
 
-// receiveCompletion gives the steps of a kindComplete, and a new number of the control
-// socket, behind which the command's stdio is. sockets is the line of a [Sockets], negative
+// receiveCompletion awaits a kindComplete, and gives a new number of the control socket, behind which the command's stdio is. sockets is the line of a [Sockets], negative
 // for none.
-func receiveCompletion(socket controlSocket) (mended holder.Plan, row, sockets int, err error) {
+func receiveCompletion(socket controlSocket) (row, sockets int, err error) {
 	from := frame.Receiver{Socket: int(socket)}
 	defer func() { frame.CloseAll(from.Files) }()
-	if err = receive(&from, kindComplete, maxCommand, &mended); err != nil {
-		return mended, 0, -1, err
+	if err = receive(&from, kindComplete, maxRequest, nothing{}); err != nil {
+		return 0, -1, err
 	}
 	if len(from.Files) != 3 && len(from.Files) != 4 {
-		return mended, 0, -1, frame.Malformed("without the command's stdio")
+		return 0, -1, frame.Malformed("without the command's stdio")
 	}
 	if row, err = proc.InARow(append([]int{int(socket)}, from.Files...)); err == nil {
 		unix.Close(int(socket))
@@ -101,7 +100,7 @@ func receiveCompletion(socket controlSocket) (mended holder.Plan, row, sockets i
 	if sockets = -1; len(from.Files) == 4 {
 		sockets = row + 4
 	}
-	return mended, row, sockets, err
+	return row, sockets, err
 }
 
 // closeEyes keeps the command, which has the init's uid, from the init, and from what the

@@ -9,11 +9,11 @@ import (
 	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
-const wireVersion = 9
+const wireVersion = 10
 
 const (
 	kindSandbox  byte = 'M' // engine -> init, before the command, of one that makes its sandbox: holder.Sandbox
-	kindComplete byte = 'P' // engine -> init, after that: the steps to repeat; with stdin, stdout, stderr, and the line for sockets if there is one
+	kindComplete byte = 'P' // engine -> init, after that; with stdin, stdout, stderr, and the line for sockets if there is one
 	kindCommand  byte = 'C' // engine -> init, first and once: Command
 	kindSignal   byte = 'S' // engine -> init: signal
 	kindKill     byte = 'K' // engine -> init
