@@ -10,8 +10,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
-// A Run is a command that [Config.Begin] has started. Its methods are called
-// from several goroutines.
+// A Run is a command that runs, such as one that [Config.Begin] has started. Its methods
+// are called from several goroutines.
 type Run interface {
 	// Wait returns once the command and all it has started are gone. It is
 	// called once.
@@ -23,20 +23,9 @@ type Run interface {
 	Kill() error
 }
 
-// begun makes a Run of Config.Begin one of this package's.
-type begun struct{ Run }
-
-func (b begun) wait() (shared.ExitStatus, error) { return b.Wait() }
-func (b begun) signal(sig shared.Signal) error   { return b.Signal(sig) }
-func (b begun) kill() error                      { return b.Kill() }
-
-func (s *sandbox) begin(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (running, []shared.Event, error) {
+func (s *sandbox) begin(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (Run, []shared.Event, error) {
 	givePipes(stdio[:], s.credential)
-	run, notes, err := s.engine.config.Begin(ctx, &s.spec, cmd, stdio, emit)
-	if err != nil {
-		return nil, nil, err
-	}
-	return begun{run}, notes, nil
+	return s.engine.config.Begin(ctx, &s.spec, cmd, stdio, emit)
 }
 
 // ExecError says in the contract's terms why an init did not execute a command:

@@ -22,7 +22,7 @@ import (
 const reapPatience = 2 * time.Second
 
 // startDirect starts a command, or a launcher that becomes the command.
-func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, _ func(shared.Event)) (_ running, _ []shared.Event, err error) {
+func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, _ func(shared.Event)) (_ Run, _ []shared.Event, err error) {
 	resolved, script, err := withoutScript(*cmd)
 	if err != nil {
 		return nil, nil, err
@@ -152,7 +152,7 @@ type directRun struct {
 	reaped bool
 }
 
-func (r *directRun) wait() (shared.ExitStatus, error) {
+func (r *directRun) Wait() (shared.ExitStatus, error) {
 	pid := r.process.Pid
 	awaitExit(pid)
 	state, err := r.reap(pid)
@@ -169,7 +169,7 @@ func (r *directRun) wait() (shared.ExitStatus, error) {
 	return shared.ExitStatus{Code: status.ExitStatus()}, nil
 }
 
-func (r *directRun) signal(sig shared.Signal) error {
+func (r *directRun) Signal(sig shared.Signal) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.reaped {
@@ -187,4 +187,4 @@ func (r *directRun) signal(sig shared.Signal) error {
 	}
 }
 
-func (r *directRun) kill() error { return r.signal(syscall.SIGKILL) }
+func (r *directRun) Kill() error { return r.Signal(syscall.SIGKILL) }

@@ -20,7 +20,7 @@ import (
 )
 
 // startInside starts a command through an init in a launcher.
-func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (running, []shared.Event, error) {
+func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (Run, []shared.Event, error) {
 	run, notes, err := s.tryInside(ctx, cmd, stdio, emit)
 	if errors.Is(err, ErrAgain) {
 		run, notes, err = s.tryInside(ctx, cmd, stdio, emit) // nothing has run yet
@@ -31,7 +31,7 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 	return run, notes, err
 }
 
-func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (running, []shared.Event, error) {
+func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (Run, []shared.Event, error) {
 	var trace []byte
 	if cmd.Trace {
 		var err error
@@ -118,7 +118,7 @@ type insideRun struct {
 	sockets  *sandboxinit.Sockets // of a launcher's init, with a gate
 
 	fresh   string // a directory whose content ends with the command, or ""
-	starved uint64 // processes killed for want of memory, once wait has returned
+	starved uint64 // processes killed for want of memory, once Wait has returned
 
 	exited chan struct{} // closed when the launcher is gone and status and lost are final
 	status syscall.WaitStatus
@@ -420,8 +420,6 @@ func (r *insideRun) finish() string {
 	return r.stderr.finish()
 }
 
-func (r *insideRun) wait() (shared.ExitStatus, error) { return r.Wait() }
-
 // unknown is the error for a command whose end nobody has told. A launcher that is
 // killed takes the init along, or should.
 func (r *insideRun) unknown(error) error {
@@ -478,7 +476,3 @@ func (r *insideRun) remarks() (events []shared.Event) {
 	}
 	return events
 }
-
-func (r *insideRun) signal(sig shared.Signal) error { return r.Signal(sig) }
-
-func (r *insideRun) kill() error { return r.Kill() }

@@ -14,7 +14,7 @@ import (
 )
 
 type process struct {
-	run    running
+	run    Run
 	events *events
 	begun  time.Time
 	ended  func() // called when everything is gone
@@ -24,7 +24,7 @@ type process struct {
 	err    error
 }
 
-func newProcess(run running, events *events) *process {
+func newProcess(run Run, events *events) *process {
 	return &process{run: run, events: events, begun: time.Now(), ended: func() {}, done: make(chan struct{})}
 }
 
@@ -35,7 +35,7 @@ func (p *process) supervise(timeout, grace time.Duration, closed <-chan struct{}
 	ended := make(chan struct{})
 	timedOut := make(chan bool, 1)
 	go func() { timedOut <- p.limit(timeout, grace, closed, ended) }()
-	status, err := p.run.wait()
+	status, err := p.run.Wait()
 	duration := time.Since(p.begun)
 	close(ended)
 	p.result = shared.Result{Status: status, TimedOut: <-timedOut, Duration: duration}
@@ -64,21 +64,21 @@ func (p *process) limit(timeout, grace time.Duration, closed, ended <-chan struc
 			return timedOut
 		case <-closed:
 			closed = nil
-			p.run.kill()
+			p.run.Kill()
 		case <-graceOver:
-			p.run.kill()
+			p.run.Kill()
 		case <-expired:
 			var err error
 			if grace <= 0 {
-				err = p.run.kill()
+				err = p.run.Kill()
 			} else {
 				// Before the signal, which may be slow to deliver.
 				t := time.NewTimer(grace)
 				defer t.Stop()
 				graceOver = t.C
-				err = p.run.signal(syscall.SIGTERM)
+				err = p.run.Signal(syscall.SIGTERM)
 				// A stopped process acts on SIGTERM once it continues.
-				p.run.signal(syscall.SIGCONT)
+				p.run.Signal(syscall.SIGCONT)
 			}
 			timedOut = !errors.Is(err, os.ErrProcessDone)
 		}
@@ -118,9 +118,9 @@ func (p *process) Signal(ctx context.Context, sig shared.Signal) error {
 	default:
 	}
 	if sig == syscall.SIGKILL {
-		return p.run.kill()
+		return p.run.Kill()
 	}
-	return p.run.signal(sig)
+	return p.run.Signal(sig)
 }
 
 func (p *process) Events() <-chan shared.Event { return p.events.ch }

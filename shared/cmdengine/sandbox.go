@@ -95,16 +95,6 @@ func (s *sandbox) Close(ctx context.Context) error {
 	}
 }
 
-// running is a command of either mode.
-type running interface {
-	// wait returns once everything is gone.
-	wait() (shared.ExitStatus, error)
-	// signal reaches the command's process group, or returns os.ErrProcessDone.
-	signal(shared.Signal) error
-	// kill ends everything, sooner or later, and returns at once.
-	kill() error
-}
-
 func (s *sandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
 	if !s.enter() {
 		return nil, errClosed()
@@ -150,14 +140,14 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 		begin = s.startInside
 	}
 	err = ctx.Err()
-	var run running
+	var run Run
 	var notes []shared.Event
 	if err == nil {
 		run, notes, err = begin(ctx, cmd, files, events.send)
 	}
 	if err == nil && ctx.Err() != nil {
-		run.kill()
-		run.wait()
+		run.Kill()
+		run.Wait()
 		s.attend(run, nil)()
 		err = ctx.Err()
 	}
@@ -182,7 +172,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 }
 
 // attend tells the engine of a command that it has launched itself.
-func (s *sandbox) attend(run running, emit func(shared.Event)) (ended func()) {
+func (s *sandbox) attend(run Run, emit func(shared.Event)) (ended func()) {
 	direct, ok := run.(*directRun)
 	if attend := s.engine.config.Attend; ok && attend != nil {
 		return attend(direct.launched, emit)
