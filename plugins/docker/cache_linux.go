@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -93,24 +95,11 @@ func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for {
-		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
-		case nil:
-			return func() { f.Close() }, nil
-		case unix.EINTR, unix.EWOULDBLOCK:
-		default:
-			f.Close()
-			return nil, err
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			f.Close()
-			return nil, ctx.Err()
-		}
+	if err := hostpath.Lock(ctx, int(f.Fd()), unix.LOCK_EX); err != nil {
+		f.Close()
+		return nil, cmp.Or(ctx.Err(), err)
 	}
+	return func() { f.Close() }, nil
 }
 
 func (b *box) makeCaches(ctx context.Context, now time.Time) error {
