@@ -1,11 +1,12 @@
 package mountplan
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // Look gathers the facts of this machine.
@@ -23,18 +24,11 @@ func Look() *Facts {
 // OpenSource opens what is to be bound. No component may be a symlink: the
 // path was resolved before, and what has become one since was planted.
 func OpenSource(name string) (*os.File, error) {
-	for {
-		fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{
-			Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS,
-		})
-		switch err {
-		case nil:
-			return os.NewFile(uintptr(fd), name), nil
-		case unix.EINTR, unix.EAGAIN:
-		default:
-			return nil, &os.PathError{Op: "open", Path: name, Err: err}
-		}
+	fd, err := hostpath.OpenNoSymlinks(name, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // bareTree is the real file system as the planner walks it, name by name: a path
@@ -50,9 +44,7 @@ func (bareTree) lstat(p string) (entry, error) {
 // Lstat is os.Lstat of a path of which no component may be a symlink.
 func Lstat(p string) (fs.FileInfo, error) {
 	f, err := OpenSource(p)
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		return os.Lstat(p) // before Linux 5.6, or where a filter refuses the call
-	} else if err != nil {
+	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
