@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/agext/levenshtein"
+)
 
 // nearest is the candidate that name is most likely a misspelling of, or
 // empty. Short names must match more closely, or all would resemble another.
@@ -13,32 +17,11 @@ func nearest(name string, candidates []string) string {
 		return "" // no name of ours is that long, and the comparison is quadratic
 	}
 	for _, c := range candidates {
-		if d := distance(strings.ToLower(name), strings.ToLower(c)); d <= limit {
+		if d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(c), nil); d <= limit {
 			best, limit = c, d-1
 		}
 	}
 	return best
-}
-
-// distance is Levenshtein's: the number of bytes to insert, delete or replace.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // list joins names as prose: "a, b and c".
