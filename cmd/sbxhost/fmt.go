@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/sbxhost/sbxhost/config"
@@ -85,21 +83,9 @@ func (a *app) source(name string) (src []byte, path string, err error) {
 		src, err = io.ReadAll(io.LimitReader(a.stdin, config.MaxSize+1))
 		return src, "", err
 	}
-	path, err = filepath.EvalSymlinks(a.absolute(name))
-	if err != nil {
-		return nil, "", err
+	if path, err = filepath.EvalSymlinks(a.absolute(name)); err == nil {
+		src, err = config.Read(path)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, "", err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, "", fmt.Errorf("%s is not a regular file", name)
-	}
-	if info.Size() > config.MaxSize {
-		return nil, "", fmt.Errorf("%s is longer than the %d bytes of a configuration", name, config.MaxSize)
-	}
-	src, err = os.ReadFile(path)
 	return src, path, err
 }
 
