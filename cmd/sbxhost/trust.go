@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rogpeppe/go-internal/diff"
+
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
@@ -318,8 +320,8 @@ func rows(text string) (n int) {
 // trustQuestion is what a person is asked. It is not whole where there is more
 // to read than a terminal is good for.
 func trustQuestion(path, before, after string, changed bool) (text string, whole bool) {
-	diff := unifiedDiff(before, after)
-	if rows(diff) > maxTrustLines {
+	change := unifiedDiff(before, after)
+	if rows(change) > maxTrustLines {
 		return "", false
 	}
 	var b strings.Builder
@@ -328,9 +330,19 @@ func trustQuestion(path, before, after string, changed bool) (text string, whole
 	} else {
 		fmt.Fprintf(&b, "\nsbxhost: %s was found in the workspace, and you have not trusted it. It says:\n\n", quote(path))
 	}
-	b.WriteString(diff)
+	b.WriteString(change)
 	b.WriteString("\nIt decides what commands may see and do. Trust it? [y]es, [N]o: ")
 	return b.String(), true
+}
+
+// unifiedDiff shows how before became after, as diff -u does, fit for a terminal. It is ""
+// where they are the same.
+func unifiedDiff(before, after string) string {
+	text := string(diff.Diff("", []byte(before), "", []byte(after)))
+	for range 3 { // of names that the question has said
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	return printable(text)
 }
 
 // keepTrust goes on trusting a file that sbxhost itself has changed. The path is
