@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -19,11 +18,10 @@ import (
 const (
 	// fresh is for how long a lookup counts, stale for how long one that went wrong does.
 	fresh, stale = lifetime * time.Second, time.Second
-	// questions may be answered at once, and TCP connections of the nameserver be open.
-	maxQuestions, maxStreams = 256, 32
+	// maxQuestions may be answered at once.
+	maxQuestions = 256
 	// maxAddresses of one name are looked at.
-	maxAddresses  = 16
-	streamTimeout = 10 * time.Second
+	maxAddresses = 16
 )
 
 // names are those that were asked for and are allowed.
@@ -258,7 +256,7 @@ func nameserver() netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(Nameserver), 53)
 }
 
-// serveNames listens for questions.
+// serveNames listens for questions by UDP. No answer is too long for that, so nobody asks by TCP.
 func (g *Gate) serveNames(ctx context.Context) error {
 	file, err := g.config.Sockets(ctx, UDP4)
 	if err != nil {
@@ -272,37 +270,15 @@ func (g *Gate) serveNames(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	streams, err := g.nameserverTCP(ctx)
-	if err != nil {
-		packets.Close()
-		return err
-	}
-	busy := make(slots, maxQuestions)
-	g.wg.Go(func() { g.servePackets(packets, busy) })
-	g.wg.Go(func() { g.serveStreams(streams) })
+	g.wg.Go(func() { g.servePackets(packets) })
 	return nil
 }
 
-func (g *Gate) nameserverTCP(ctx context.Context) (*net.TCPListener, error) {
-	file, err := g.config.Sockets(ctx, TCP4)
-	if err != nil {
-		return nil, err
-	}
-	return listenTCP(file, nameserver())
-}
-
-// closeWith closes c when the gate does, or when the function that it gives is called.
-func (g *Gate) closeWith(c io.Closer) (close func()) {
-	once := sync.OnceFunc(func() { c.Close() }) // the second waits for the first
-	stop := context.AfterFunc(g.closing, once)
-	return func() {
-		stop()
-		once()
-	}
-}
-
-func (g *Gate) servePackets(packets *net.UDPConn, busy slots) {
-	defer g.closeWith(packets)()
+func (g *Gate) servePackets(packets *net.UDPConn) {
+	end := sync.OnceFunc(func() { packets.Close() }) // the second call waits for the first
+	defer end()
+	defer context.AfterFunc(g.closing, end)()
+	busy := make(slots, maxQuestions)
 	buffer := make([]byte, datagram)
 	for {
 		n, from, err := packets.ReadFromUDPAddrPort(buffer)
@@ -324,50 +300,5 @@ func (g *Gate) servePackets(packets *net.UDPConn, busy slots) {
 				packets.WriteToUDPAddrPort(reply, from)
 			}
 		})
-	}
-}
-
-func (g *Gate) serveStreams(streams *net.TCPListener) {
-	defer g.closeWith(streams)()
-	busy := make(slots, maxStreams)
-	for busy.take(g.closing) {
-		c, err := streams.Accept()
-		if g.isClosing() {
-			if err == nil {
-				c.Close()
-			}
-			return
-		}
-		if err != nil {
-			busy.give()
-			continue
-		}
-		g.wg.Go(func() {
-			defer busy.give()
-			defer g.closeWith(c)()
-			g.serveStream(c)
-		})
-	}
-}
-
-func (g *Gate) serveStream(c net.Conn) {
-	var head [2]byte
-	for !g.isClosing() {
-		c.SetDeadline(time.Now().Add(streamTimeout))
-		if _, err := io.ReadFull(c, head[:]); err != nil {
-			return
-		}
-		message := make([]byte, binary.BigEndian.Uint16(head[:]))
-		if _, err := io.ReadFull(c, message); err != nil {
-			return
-		}
-		reply := g.answer(message)
-		if reply == nil {
-			return
-		}
-		c.SetDeadline(time.Now().Add(streamTimeout))
-		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...)); err != nil {
-			return
-		}
 	}
 }
