@@ -22,14 +22,13 @@ import (
 // tryPatience bounds each program that is tried.
 const tryPatience = 10 * time.Second
 
-// examinePlatform looks at the kernel and at bubblewrap.
+// examinePlatform looks at the kernel. What becomes of it is for the engines' probes to say.
 func examinePlatform(ctx context.Context) []finding {
-	findings := []finding{
+	return []finding{
 		{Name: "kernel", State: stateOK, Found: setting("/proc/sys/kernel/osrelease")},
 		userNamespaces(ctx), appArmor(), container(), overlay(ctx),
+		cgroups(), landlock(), seccomp(), ptraceScope(), typing(),
 	}
-	findings = append(findings, bubblewrap(ctx)...)
-	return append(findings, cgroups(), landlock(), seccomp(), ptraceScope(), typing())
 }
 
 // setting is what a file of the kernel says, or "".
@@ -39,11 +38,11 @@ func setting(path string) string {
 }
 
 // attempt runs a program and gives the end of what it says.
-func attempt(ctx context.Context, attr *syscall.SysProcAttr, extra []*os.File, argv ...string) error {
+func attempt(ctx context.Context, attr *syscall.SysProcAttr, argv ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, tryPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env, cmd.Dir, cmd.SysProcAttr, cmd.ExtraFiles = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, "/", attr, extra
+	cmd.Env, cmd.Dir, cmd.SysProcAttr = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, "/", attr
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	err := cmd.Run()
@@ -64,22 +63,13 @@ func inUserNamespace(more uintptr) *syscall.SysProcAttr {
 
 func userNamespaces(ctx context.Context) finding {
 	f := finding{Name: "user namespaces", State: stateOK, Found: "a process runs in one"}
-	err := attempt(ctx, inUserNamespace(0), nil, "/bin/sh", "-c", ":")
+	err := attempt(ctx, inUserNamespace(0), "/bin/sh", "-c", ":")
 	if err == nil {
 		return f
 	}
-	f.State, f.Found = stateMissing, err.Error()
+	reason, fix := nsengine.LookAtKernel().Refused(appArmorFix(os.Executable()))
+	f.State, f.Found, f.Fix = stateMissing, err.Error()+": "+reason, fix
 	f.Consequence = "the engines native and bwrap cannot isolate for an ordinary user"
-	switch {
-	case setting("/proc/sys/user/max_user_namespaces") == "0":
-		f.Fix = "as root: sysctl -w user.max_user_namespaces=15000"
-	case setting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-		f.Fix = "as root: sysctl -w kernel.unprivileged_userns_clone=1"
-	case setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-		f.Fix = appArmorFix(os.Executable())
-	default:
-		f.Fix = "in a container, run it with user namespaces allowed, such as docker run --security-opt seccomp=unconfined"
-	}
 	return f
 }
 
@@ -137,7 +127,7 @@ func overlay(ctx context.Context) finding {
 		}
 	}
 	if err == nil {
-		err = attempt(ctx, inUserNamespace(syscall.CLONE_NEWNS), nil, "mount", "-t", "overlay", "overlay",
+		err = attempt(ctx, inUserNamespace(syscall.CLONE_NEWNS), "mount", "-t", "overlay", "overlay",
 			"-o", "userxattr,lowerdir="+dir+"/lower,upperdir="+dir+"/upper,workdir="+dir+"/work", dir+"/merged")
 	}
 	// The kernel makes it with a mode of its own.
@@ -155,57 +145,6 @@ func overlay(ctx context.Context) finding {
 		}
 	}
 	return f
-}
-
-// bubblewrap tries what the engine uses of it, and what it could use.
-func bubblewrap(ctx context.Context) []finding {
-	path := ""
-	for _, p := range []string{"/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap"} {
-		if _, err := os.Stat(p); err == nil && path == "" {
-			path = p
-		}
-	}
-	f := finding{Name: "bubblewrap", State: stateOK}
-	if path == "" {
-		f.State, f.Found = stateMissing, "not installed"
-		f.Consequence, f.Fix = "the engine bwrap cannot be used; native needs none", "install bubblewrap with the package manager of your distribution"
-		return []finding{f}
-	}
-	version, err := exec.CommandContext(ctx, path, "--version").Output()
-	f.Found = path + " " + strings.TrimSpace(strings.TrimPrefix(string(version), "bubblewrap "))
-	if err != nil {
-		f.State, f.Found = stateMissing, path+": "+err.Error()
-	}
-	list := []finding{f}
-	base := []string{path, "--unshare-all", "--ro-bind", "/", "/"}
-	for _, t := range []struct {
-		name        string
-		words       []string
-		consequence string
-	}{
-		{"bwrap: namespaces", nil, "the engine bwrap cannot be used"},
-		{"bwrap: /proc", []string{"--proc", "/proc"}, "the engine bwrap cannot be used"},
-		{"bwrap: no nested user namespaces", []string{"--unshare-user", "--disable-userns"}, "commands could make user namespaces, which open more of the kernel"},
-		{"bwrap: sizes of tmpfs", []string{"--size", "4096", "--tmpfs", "/tmp"}, "private memory could not be capped"},
-		{"bwrap: binds by descriptor", []string{"--ro-bind-fd", "3", "/tmp"}, "a path could be swapped between its check and its mount"},
-		{"bwrap: overlays of its own", []string{"--overlay-src", "/usr", "--tmp-overlay", "/tmp"}, ""},
-	} {
-		f := finding{Name: t.name, State: stateOK, Found: "works"}
-		dir, err := os.Open("/usr") // what is bound by descriptor
-		if err == nil {
-			err = attempt(ctx, nil, []*os.File{dir}, append(append(append([]string{}, base...), t.words...), "--", "/bin/sh", "-c", ":")...)
-			dir.Close()
-		}
-		if err != nil {
-			f.State, f.Found, f.Consequence = stateMissing, err.Error(), t.consequence
-			f.Fix = "see user namespaces above, or install a newer bubblewrap"
-			if t.consequence == "" {
-				f.State, f.Consequence, f.Fix = stateLimited, "none: overlays are mounted without bwrap's help", ""
-			}
-		}
-		list = append(list, f)
-	}
-	return list
 }
 
 // cgroups tells what would hold the limits of a whole command.
