@@ -173,17 +173,6 @@ func (a *app) sessionOptions(f *runFlags) host.SessionOptions {
 	return host.SessionOptions{Name: name, Once: true}
 }
 
-// sessionHint says what to do about a session that cannot be used.
-func sessionHint(err error) error {
-	switch {
-	case errors.Is(err, host.ErrSessionWorkspace):
-		return &hinted{err, "sbxhost sessions rm removes it"}
-	case errors.Is(err, host.ErrSessionName):
-		return &hinted{err, "it comes from -session or the variable SBXHOST_SESSION"}
-	}
-	return err
-}
-
 // sessionNames completes the names of sessions.
 func (a *app) sessionNames() []string {
 	found, err := host.Sessions(context.Background(), a.environ, "")

@@ -275,7 +275,7 @@ func (a *app) hinted(s *setup, flags *runFlags, err error) error {
 	if denied, ok := errors.AsType[*host.DeniedError](err); ok {
 		return a.deniedHint(denied, flags)
 	}
-	err = commandHint(s, sessionHint(refusedRoot(s, err)))
+	err = withHint(s, err)
 	e, ok := errors.AsType[*shared.Error](err)
 	if !ok || s == nil || e.Attribute == "" {
 		return err
@@ -297,11 +297,19 @@ func (a *app) hinted(s *setup, flags *runFlags, err error) error {
 	return told
 }
 
-// commandHint names the command that mends what err is about, which the library does not
-// know of.
-func commandHint(s *setup, err error) error {
+// withHint names what mends that which err is about and the library does not know of: a
+// command, a flag or a file.
+func withHint(s *setup, err error) error {
 	e, _ := errors.AsType[*shared.Error](err)
 	switch {
+	case errors.Is(err, host.ErrRefusedRoot) && s != nil && s.options.Workspace.Root != "":
+		return &hinted{err, "a command may write all of its workspace: name the directory of one project as workspace.root in " + nameOf(s.file)}
+	case errors.Is(err, host.ErrRefusedRoot): // what a first try in a home directory meets
+		return &hinted{err, "a command may write all of its workspace, which is the git top level here or else the current directory: cd to a project first, or set workspace.root in a configuration"}
+	case errors.Is(err, host.ErrSessionWorkspace):
+		return &hinted{err, "sbxhost sessions rm removes it"}
+	case errors.Is(err, host.ErrSessionName):
+		return &hinted{err, "it comes from -session or the variable SBXHOST_SESSION"}
 	case errors.Is(err, host.ErrSessionFull) && s != nil && s.options.Session.Name != "":
 		return &hinted{err, "sbxhost sessions rm " + s.options.Session.Name}
 	case errors.Is(err, launch.ErrChecksum), e != nil && strings.HasPrefix(e.Attribute, "engine.") && strings.HasSuffix(e.Attribute, ".sha256"):

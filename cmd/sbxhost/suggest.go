@@ -10,20 +10,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/config"
-	"github.com/sbxhost/sbxhost/host"
 )
-
-// refusedRoot says what to do about a workspace that is too broad, which is
-// what a first try in a home directory meets.
-func refusedRoot(s *setup, err error) error {
-	if !errors.Is(err, host.ErrRefusedRoot) {
-		return err
-	}
-	if s != nil && s.options.Workspace.Root != "" {
-		return &hinted{err, "a command may write all of its workspace: name the directory of one project as workspace.root in " + nameOf(s.file)}
-	}
-	return &hinted{err, "a command may write all of its workspace, which is the git top level here or else the current directory: cd to a project first, or set workspace.root in a configuration"}
-}
 
 // unknownCommand is the error for a word that is no command, by itself or after the
 // one that others stand below. It names the one that may have been meant.

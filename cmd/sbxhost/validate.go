@@ -196,7 +196,7 @@ func (a *app) try(file *config.File, options host.Options, t *sandboxTrial) (dia
 			return diags, nil
 		}
 		if errors.Is(err, host.ErrRefusedRoot) {
-			return nil, refusedRoot(&setup{file: file, options: options}, err)
+			return nil, withHint(&setup{file: file, options: options}, err)
 		}
 		more := file.Diagnose(t.Sandbox, err)
 		if errors.Is(err, shared.ErrUnusable) { // as a file for several machines has it
