@@ -169,10 +169,6 @@ func macWays(act []string) [][]kitAttempt {
 		return [][]kitAttempt{{{Operation: "file-read-metadata", Path: args[0], NoFollow: true}}}
 	case "fill":
 		return one(create(filepath.Join(args[0], "filler")))
-	case "directory":
-		return one(onFile(args[0], "file-read-metadata"))
-	case "empty-stdin":
-		return one(read("/dev/null"))
 	case "tiocsti":
 		return one(onFile(foreignTerminal, "file-ioctl"))
 	case "dial":

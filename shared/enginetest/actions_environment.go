@@ -3,8 +3,6 @@ package enginetest
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 )
 
@@ -19,20 +17,6 @@ func environmentActions() map[string]action {
 			}
 			return "", errors.New("none of them is set")
 		}),
-		"directory": func(args []string) (string, error) {
-			dir, err := os.Getwd()
-			if err == nil && dir != args[0] {
-				err = fmt.Errorf("it is %q", dir)
-			}
-			return dir, err
-		},
-		"empty-stdin": func([]string) (string, error) {
-			n, err := io.Copy(io.Discard, os.Stdin)
-			if err == nil && n > 0 {
-				err = fmt.Errorf("it held %d bytes", n)
-			}
-			return "", err
-		},
 	}
 }
 

@@ -28,7 +28,6 @@ func fileActions() map[string]action {
 			})
 		},
 		"list":       listOthers,
-		"exists":     anyOf(exists),
 		"open-write": anyOf(openWrite),
 		"rewrite":    anyOf(rewrite),
 		"create":     anyOf(create),
@@ -118,14 +117,6 @@ func listOthers(args []string) (string, error) {
 		names = append(names[:8], "...")
 	}
 	return strings.Join(names, " "), nil
-}
-
-func exists(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	return info.Mode().String(), nil
 }
 
 func openWrite(path string) (string, error) {

@@ -44,7 +44,6 @@ func processActions() map[string]action {
 		"held":       held,
 		"open-files": openFiles,
 		"burn":       burn,
-		"clone-self": func([]string) (string, error) { return "", nil },
 	}
 }
 

@@ -190,6 +190,7 @@ func unclaimedRule(s *scene) {
 func formRule(s *scene) {
 	for name, change := range map[string]func(*shared.Spec){
 		"a relative source":          with(shared.Entry{Source: "x", Path: "/x", Access: shared.ReadOnly}),
+		"a source with ..":           with(shared.Entry{Source: "/usr/../etc", Path: "/x", Access: shared.ReadOnly}),
 		"a relative destination":     with(shared.Entry{Source: "/usr", Path: "usr", Access: shared.ReadOnly}),
 		"a destination with ..":      with(shared.Entry{Source: "/usr", Path: "/x/../y", Access: shared.ReadOnly}),
 		"a path with a NUL":          with(shared.Entry{Source: "/usr\x00", Path: "/usr\x00", Access: shared.ReadOnly}),

@@ -26,12 +26,7 @@ func environmentProbes() []probe {
 		{id: "env.04", title: "variables of the engine's process", unmodelled: decidedByEngine,
 			act: words{"variables", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "GOCACHE", "HOSTNAME", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR"}, maybe: true},
 		{id: "env.05", title: "a variable for the loader acts on the launcher, outside", only: onlyLinux, custom: loaderVariables},
-		{id: "env.06", title: "arguments are exact", unmodelled: decidedByEngine, works: true, custom: exactArguments},
-		{id: "env.07", title: "the working directory is that of the command", works: true, act: words{"directory", "{ws}/sub"},
-			trial: func(s *scene, t *trial) { t.Command.Dir = s.path("ws/sub") }},
 		{id: "env.08", title: "a command that is in the PATH of the host alone", unmodelled: decidedByEngine, custom: hostPath},
-		{id: "env.09", title: "no standard input is an empty one", works: true, act: words{"empty-stdin"}},
-		{id: "env.10", title: "signals are neither blocked nor ignored", works: true, only: onlyLinux, custom: signalState},
 		{id: "env.11", title: "files that a shell of the host's user reads its settings from", only: onlyLinux,
 			act: words{"read", "/etc/bash.bashrc.local", "/root/.bashrc", "/root/.profile"}, maybe: true},
 	}

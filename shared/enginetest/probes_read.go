@@ -80,7 +80,6 @@ func readProbes() []probe {
 		{id: "read.25", title: "the host's tree by /proc/PID/cwd", only: onlyLinux, prepare: needVictim, act: words{"proc-search", "cwd", "{victim}"}},
 		{id: "read.26", title: "open files of the host's processes", only: onlyLinux, prepare: needVictim, act: words{"proc-search", "fd", "{victim}"}},
 		{id: "read.27", title: "files that are open in the engine's process", only: onlyLinux, prepare: inheritDirectory, act: words{"inherited", "{canary}"}},
-		{id: "read.28", title: "a directory as standard input is refused", unmodelled: decidedByRequest, custom: directoryAsStdin},
 		{id: "read.29", title: "files by their handle", only: onlyLinux, prepare: takeHandle, act: words{"handle", "{ws}", "{handle}", "{canary}"}, maybe: true},
 		{id: "read.30", title: "the host's identity files", only: onlyLinux,
 			act: words{"read", "/etc/machine-id", "/etc/sudoers", "/etc/ssh/sshd_config", "/etc/ssl/private", "/etc/fstab"}, maybe: true},
@@ -100,21 +99,6 @@ func readProbes() []probe {
 		{id: "read.35", title: "the init's environment, memory and files", only: onlyLinux, act: words{"peek", "1"},
 			grant: func(_ *scene, t *trial) { t.do("peek", "child") }},
 		{id: "read.36", title: "the host's root by .. from every directory, and by chroot", only: onlyLinux, act: words{"chroot-escape", "{canary}", "{outside}/secret"}},
-	}
-}
-
-// directoryAsStdin hands over the host's root, which must not be taken.
-func directoryAsStdin(s *scene) {
-	dir, err := os.Open("/")
-	s.must(err)
-	defer dir.Close()
-	t := s.trying("nothing")
-	if o := s.attempt(t); o.verdict.Kind != verdictGot { // the control
-		s.end(ControlFailed, "without it: %v %v %s", o.refused, o.broke, o.told())
-	}
-	t.stdin = dir
-	if o := s.attempt(t); !errors.Is(o.refused, shared.ErrInvalidSpec) {
-		s.end(Leaked, "it was taken, or refused in another way: %v", o.refused)
 	}
 }
 
