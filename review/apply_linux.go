@@ -102,7 +102,7 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { hostpath.Unlock(int(lock.Fd())); lock.Close() }()
+	defer lock.release()
 	chosen, whole, err := set.choose(choice)
 	if err != nil {
 		return nil, err
@@ -359,9 +359,7 @@ func (s *Shelf) forgetOthers(ctx context.Context, but *Review) {
 		if _, err := os.Lstat(filepath.Join(dir, appliedFile)); err != nil {
 			continue
 		}
-		ended, cancel := context.WithCancel(ctx)
-		cancel()
-		lock, err := lockIn(ended, dir, unix.LOCK_EX)
+		lock, err := lockIn(ended(), dir, unix.LOCK_EX)
 		if err != nil {
 			continue
 		}
@@ -371,8 +369,7 @@ func (s *Shelf) forgetOthers(ctx context.Context, but *Review) {
 			other := Review{dir: dir}
 			_ = other.forget(ctx)
 		}
-		hostpath.Unlock(int(lock.Fd()))
-		lock.Close()
+		lock.release()
 	}
 }
 
@@ -774,7 +771,7 @@ func (s *Shelf) Undo(ctx context.Context) (string, []string, error) {
 	if err != nil {
 		return last.Name, nil, err
 	}
-	defer func() { hostpath.Unlock(int(lock.Fd())); lock.Close() }()
+	defer lock.release()
 	changed, j, err := r.changedSince()
 	if err != nil || len(changed) > 0 {
 		return last.Name, changed, errors.Join(err, fmt.Errorf("%w: the workspace was changed since", ErrUndo))

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -101,7 +100,7 @@ type layerRecord struct {
 type Use struct {
 	Name string
 	Dir  string // what an engine may keep things in
-	lock *os.File
+	lock lock
 }
 
 // Join begins to use a review, and makes it where there is none.
@@ -129,11 +128,11 @@ func (s *Shelf) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 		}
 		if how == unix.LOCK_EX {
 			if err = s.settle(ctx, dir, sandbox, reach); err == nil {
-				err = hostpath.TryLock(int(lock.Fd()), unix.LOCK_SH)
+				err = hostpath.TryLock(int(lock), unix.LOCK_SH)
 			}
 		}
 		if err == nil && unsettled(dir) { // somebody else did, between the locks
-			hostpath.Unlock(int(lock.Fd()))
+			lock.release()
 			continue
 		}
 		var rec record
@@ -148,7 +147,7 @@ func (s *Shelf) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 			err = fmt.Errorf("%w: review %q was begun by commands with credentials %q, and these have %q: what one leaves there the others find", ErrReach, name, rec.Reach, reach)
 		}
 		if err != nil {
-			lock.Close()
+			lock.release()
 			return nil, err
 		}
 		return &Use{name, dir, lock}, nil
@@ -185,7 +184,7 @@ func (s *Shelf) settle(ctx context.Context, dir, sandbox, reach string) error {
 }
 
 // Close ends the use.
-func (u *Use) Close() { hostpath.Unlock(int(u.lock.Fd())); u.lock.Close() }
+func (u *Use) Close() { u.lock.release() }
 
 // Add says that commands are about to see the overlay of a source, whose upper directory is
 // upper, and that who mounts it has an exclusive lock on lock. It notes what the source is like.
@@ -194,7 +193,7 @@ func (u *Use) Add(ctx context.Context, source, upper, lock string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { hostpath.Unlock(int(adding.Fd())); adding.Close() }()
+	defer adding.release()
 	var rec record
 	if err := readJSON(filepath.Join(u.Dir, recordFile), &rec); err != nil {
 		return err
@@ -333,11 +332,8 @@ func (s *Shelf) List() (list []Info, err error) {
 		if info, err := os.Lstat(filepath.Join(dir, appliedFile)); err == nil {
 			one.Applied, one.Used = true, info.ModTime()
 		}
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		if lock, err := lockIn(ended, dir, unix.LOCK_EX); err == nil {
-			hostpath.Unlock(int(lock.Fd()))
-			lock.Close()
+		if lock, err := lockIn(ended(), dir, unix.LOCK_EX); err == nil {
+			lock.release()
 		} else {
 			one.InUse = errors.Is(err, ErrInUse)
 		}
@@ -357,7 +353,7 @@ type Review struct {
 	Name  string
 	shelf *Shelf
 	dir   string
-	lock  *os.File
+	lock  lock
 	rec   record
 	// Recovered says what was done about an apply that did not come to its end.
 	Recovered []string
@@ -420,8 +416,7 @@ func (r *Review) mounterGone(ctx context.Context, file string) error {
 	}
 	lock, err := lockFileAt(ctx, file, unix.LOCK_EX)
 	if err == nil {
-		hostpath.Unlock(int(lock.Fd()))
-		lock.Close()
+		lock.release()
 	}
 	return err
 }
@@ -446,8 +441,7 @@ func (r *Review) Sources() (list []string) {
 // Close lets others have it.
 func (r *Review) Close() {
 	r.closeTrees()
-	hostpath.Unlock(int(r.lock.Fd()))
-	r.lock.Close()
+	r.lock.release()
 }
 
 func (r *Review) closeTrees() {
@@ -516,36 +510,48 @@ func checkName(name string) error {
 // errGone: the directory is no longer the one that was locked.
 var errGone = errors.New("removed meanwhile")
 
-// lockIn takes the lock of a review's directory.
-func lockIn(ctx context.Context, dir string, how int) (*os.File, error) {
-	file := filepath.Join(dir, lockFile)
-	lock, err := lockFileAt(ctx, file, how)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errGone
-	} else if err != nil {
-		return nil, err
-	}
-	var held, named syscall.Stat_t
-	if syscall.Fstat(int(lock.Fd()), &held) != nil || syscall.Lstat(file, &named) != nil || held.Ino != named.Ino || held.Dev != named.Dev {
-		lock.Close()
-		return nil, errGone
-	}
-	return lock, nil
+// A lock is held by an open file.
+type lock int
+
+func (l lock) release() { hostpath.Unlock(int(l)) }
+
+// ended is for who does not wait for a lock.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }
 
-func lockFileAt(ctx context.Context, file string, how int) (*os.File, error) {
+// lockIn takes the lock of a review's directory.
+func lockIn(ctx context.Context, dir string, how int) (lock, error) {
+	file := filepath.Join(dir, lockFile)
+	l, err := lockFileAt(ctx, file, how)
+	if errors.Is(err, fs.ErrNotExist) {
+		return -1, errGone
+	} else if err != nil {
+		return -1, err
+	}
+	var held, named unix.Stat_t
+	if unix.Fstat(int(l), &held) != nil || unix.Lstat(file, &named) != nil || held.Ino != named.Ino || held.Dev != named.Dev {
+		l.release()
+		return -1, errGone
+	}
+	return l, nil
+}
+
+func lockFileAt(ctx context.Context, file string, how int) (lock, error) {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, file, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: file, Err: err}
+		return -1, &fs.PathError{Op: "open", Path: file, Err: err}
 	}
 	if err := hostpath.Lock(ctx, fd, how); err != nil {
 		unix.Close(fd)
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s: %w", hostpath.Quote(filepath.Base(filepath.Dir(file))), ErrInUse)
+			return -1, fmt.Errorf("%s: %w", hostpath.Quote(filepath.Base(filepath.Dir(file))), ErrInUse)
 		}
-		return nil, &fs.PathError{Op: "flock", Path: file, Err: err}
+		return -1, &fs.PathError{Op: "flock", Path: file, Err: err}
 	}
-	return os.NewFile(uintptr(fd), file), nil
+	return lock(fd), nil
 }
 
 func readJSON(file string, v any) error {
