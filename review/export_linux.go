@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -18,8 +19,8 @@ import (
 const maxExported = 16 << 20
 
 // Export copies what changes into two directories, a as it is in the workspace and b as it is in the
-// review, in a directory that done removes. Left out are those of left: large
-// files, and what is no file and no symlink.
+// review, in a directory that done removes. Left out are those of left: large files, git's
+// objects and indexes, which nobody reads, and what is no file and no symlink.
 func (r *Review) Export(ctx context.Context, set *Set, only []string) (dir string, left []Change, done func(), err error) {
 	if dir, err = os.MkdirTemp(r.dir, diffPrefix); err != nil {
 		return "", nil, nil, err
@@ -41,7 +42,8 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dir strin
 		if len(only) > 0 && !listed(only, shown) {
 			continue
 		}
-		if !exported(&c.Old) || !exported(&c.New) {
+		full := path.Join(r.trees[c.Layer].source, c.Path)
+		if !exported(&c.Old) || !exported(&c.New) || objects(full) || isIndex(full) {
 			if c.Old.Kind != Directory && c.New.Kind != Directory || c.Refused != "" {
 				left = append(left, *c)
 			}

@@ -259,7 +259,7 @@ func (a *app) showDiff(ctx context.Context, r *host.Review, set *host.ReviewSet,
 	}
 	for i := range left {
 		c := &left[i]
-		a.say("not in the diff: " + c.Line(reviewPath(set.Shown(c))))
+		a.say("not in the diff: " + c.Line(reviewPath(set.Shown(c))) + sizeOf(c))
 	}
 	for i := range set.Changes {
 		c := &set.Changes[i]
@@ -278,6 +278,16 @@ func (a *app) showDiff(ctx context.Context, r *host.Review, set *host.ReviewSet,
 		}
 	}
 	return nil
+}
+
+// sizeOf says how large the file of a change is, or was.
+func sizeOf(c *host.ReviewChange) string {
+	for _, n := range [...]*host.ReviewNode{&c.New, &c.Old} {
+		if n.Kind.String() == "file" {
+			return fmt.Sprintf(", %d bytes", n.Size)
+		}
+	}
+	return ""
 }
 
 func (a *app) reviewApply(fs *flag.FlagSet) func() error {
