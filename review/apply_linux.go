@@ -154,7 +154,14 @@ func (r *Review) tree(at Place) *tree {
 // plain replaces what an opaque directory hides by what says so of each name: a part of it can
 // be applied, and the rest stays what it is. Done in part, it changes nothing.
 func (r *Review) plain(set *Set) error {
-	for _, p := range r.trees {
+	gone := map[Place][]string{} // names, by the directory of the review that hides them
+	for i := range set.Changes {
+		if c := &set.Changes[i]; c.Op == Deleted {
+			dir := Place{Upper, c.Layer, name(path.Dir(c.Path))}
+			gone[dir] = append(gone[dir], path.Base(c.Path))
+		}
+	}
+	for layer, p := range r.trees {
 		if p.upper == nil {
 			continue
 		}
@@ -165,13 +172,11 @@ func (r *Review) plain(set *Set) error {
 				return nil // it was refused
 			}
 			n, err := p.upper.Look(dir)
+			if err == nil && n.Opaque {
+				err = p.upper.makePlain(dir, gone[Place{Upper, layer, name(dir)}])
+			}
 			if err != nil {
 				return err
-			}
-			if n.Opaque {
-				if err := makePlain(p, dir, names); err != nil {
-					return err
-				}
 			}
 			for _, one := range names {
 				at := path.Join(dir, one)
@@ -192,33 +197,21 @@ func (r *Review) plain(set *Set) error {
 	return nil
 }
 
-func makePlain(p pair, dir string, have []string) error {
-	l, err := p.lower.Look(dir)
+// makePlain has a directory of an upper layer hide only some names of the lower one.
+func (t *tree) makePlain(dir string, gone []string) error {
+	fd, err := openBeneath(t.root, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		return err
-	}
-	var hidden []string
-	if l.Kind == Directory {
-		if hidden, err = p.lower.Names(dir); err != nil {
-			return err
-		}
-	}
-	fd, err := openBeneath(p.upper.root, dir, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return p.upper.error("open", dir, err)
+		return t.error("open", dir, err)
 	}
 	defer unix.Close(fd)
-	for _, one := range hidden {
-		if slices.Contains(have, one) {
-			continue
-		}
+	for _, one := range gone {
 		// A whiteout, which everybody may make.
 		if err := unix.Mknodat(fd, one, unix.S_IFCHR, 0); err != nil && err != unix.EEXIST {
-			return p.upper.error("mknod", path.Join(dir, one), err)
+			return t.error("mknod", path.Join(dir, one), err)
 		}
 	}
 	if err := unix.Fremovexattr(fd, opaqueMark); err != nil && err != unix.ENODATA {
-		return p.upper.error("removexattr", dir, err)
+		return t.error("removexattr", dir, err)
 	}
 	return nil
 }
@@ -237,7 +230,7 @@ func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole b
 		err = syncJSON(r.dir, journalFile, &journal{Whole: whole, Steps: plan.Steps})
 	}
 	if err != nil {
-		return errors.Join(err, r.dropSlots())
+		return errors.Join(fmt.Errorf("%w: %w", ErrBlocked, err), r.dropSlots())
 	}
 	for i := range plan.Steps {
 		if err = ctx.Err(); err == nil {

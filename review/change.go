@@ -217,9 +217,16 @@ type Unread struct{ Why string }
 func (e *Unread) Error() string { return e.Why }
 
 func (c *Comparison) compare(p string, u, l Node) error {
-	if u.Kind == Whiteout || u.Kind == Absent { // absent, in an opaque directory
+	if u.Kind == Whiteout || u.Kind == Absent {
 		if l.Kind == Absent {
 			return nil
+		}
+		if _, ours := c.Known[p]; u.Kind == Absent && !ours {
+			// A directory that the review made is opaque. Commands did not remove from it what the host
+			// has put there since.
+			if had, err := c.Had(p); err != nil || !had {
+				return err
+			}
 		}
 		return c.deleted(p, l)
 	}
