@@ -14,8 +14,9 @@ import (
 
 // contender is one way to run a command.
 type contender struct {
-	name string
-	run  func() error
+	name    string
+	prepare func() error // unseen, before each turn; it may be nil
+	run     func() error
 	// settle is how long it goes on afterwards, unseen, before it is another's turn.
 	settle time.Duration
 }
@@ -56,6 +57,11 @@ func takeTurns(ctx context.Context, list []contender, rounds int) ([][]float64, 
 		for _, i := range order.Perm(len(list)) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
+			}
+			if list[i].prepare != nil {
+				if err := list[i].prepare(); err != nil {
+					return nil, fmt.Errorf("preparing %s: %w", list[i].name, err)
+				}
 			}
 			begin := time.Now()
 			if err := list[i].run(); err != nil {

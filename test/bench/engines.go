@@ -101,7 +101,7 @@ func measureEngines(ctx context.Context, s *scene, rounds int) (_ *engineTable, 
 			contender{name: engine + ", session, 200 masks", run: in("session", sandboxMasked)},
 			contender{name: engine + ", session, 10 overlays", run: in("overlays", sandboxFast)})
 		if engine == "native" {
-			warm = append(warm, contender{engine + ", session, prepared", in("prepared", sandboxFast), preparing})
+			warm = append(warm, contender{name: engine + ", session, prepared", run: in("prepared", sandboxFast), settle: preparing})
 		}
 		once = append(once, contender{name: engine + ", one-shot", run: func() error {
 			cmd := s.sbxhost(ctx, engine, "/bin/true")

@@ -9,6 +9,8 @@
 //	telemetry  a one-shot run that sends telemetry beside one that does not
 //	network    a list of names beside no network, and what goes through the gate beside
 //	           what goes directly: small requests, a download, and the gate's memory
+//	review     npm install, go build and git status in a review beside the same on the
+//	           workspace itself, and what it takes to list and to apply 2,000 changes
 //	memory     what host and engine have resident
 //	binaries   what initialising the executables costs before main
 //
@@ -48,6 +50,7 @@ type options struct {
 	bin    string
 	rounds int
 	bytes  int64
+	files  int
 	json   string
 	only   *regexp.Regexp // nil: all sections
 }
@@ -59,6 +62,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.bin, "bin", "bin", "`directory` with what make build makes")
 	fs.IntVar(&o.rounds, "n", 200, "`rounds` of each comparison")
 	fs.Int64Var(&o.bytes, "bytes", 2<<30, "`bytes` of a download, and that a command writes while memory is measured")
+	fs.IntVar(&o.files, "files", 10_000, "`files` of the repository whose status is asked for in a review")
 	fs.StringVar(&o.json, "json", "", "write the results to `file`, too")
 	fs.Func("only", "measure the sections alone whose names match `regexp`", func(text string) (err error) {
 		o.only, err = regexp.Compile(text)
@@ -72,6 +76,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		return o, fmt.Errorf("bench takes no arguments, got %q", fs.Args())
 	case o.rounds < 1:
 		return o, fmt.Errorf("-n %d: at least one round is needed", o.rounds)
+	case o.files < 1:
+		return o, fmt.Errorf("-files %d: at least one file is needed", o.files)
 	case o.bytes < 1:
 		return o, fmt.Errorf("-bytes %d: at least one byte is needed", o.bytes)
 	}
@@ -87,6 +93,7 @@ type results struct {
 	Engines   *engineTable  `json:"engines,omitempty"`
 	Telemetry []row         `json:"telemetry,omitempty"`
 	Network   *networkTable `json:"network,omitempty"`
+	Review    *reviewTable  `json:"review,omitempty"`
 	Memory    []memoryRow   `json:"memory,omitempty"`
 	Binaries  []binaryRow   `json:"binaries,omitempty"`
 	Targets   []target      `json:"targets"`
@@ -124,6 +131,7 @@ func bench(ctx context.Context, o options, stdout, stderr io.Writer) (err error)
 		{"engines", func() (err error) { r.Engines, err = measureEngines(ctx, s, o.rounds); return }},
 		{"telemetry", func() (err error) { r.Telemetry, err = measureTelemetry(ctx, s, o.rounds); return }},
 		{"network", func() (err error) { r.Network, err = measureNetwork(ctx, s, o.rounds, o.bytes); return }},
+		{"review", func() (err error) { r.Review, err = measureReview(ctx, s, o.rounds, o.files); return }},
 		{"memory", func() (err error) { r.Memory, err = measureMemory(ctx, s, o.bytes); return }},
 		{"binaries", func() (err error) { r.Binaries, err = inspectBinaries(ctx, s.bin, o.rounds); return }},
 	}

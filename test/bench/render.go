@@ -21,7 +21,7 @@ func render(w io.Writer, r *results) error {
 	renderEngines(line, r.Engines)
 	if r.Telemetry != nil {
 		line("\nTelemetry")
-		renderRows(line, r.Telemetry)
+		renderRows(line, r.Telemetry, "plain p50")
 	}
 	if t := r.Network; t != nil {
 		for _, part := range []struct {
@@ -29,9 +29,14 @@ func render(w io.Writer, r *results) error {
 			rows  []row
 		}{{"ready", t.Ready}, {"each on a connection of its own", t.Small}, {"one connection", t.Big}} {
 			line("\nNetwork, %s", part.title)
-			line("  %-38s %9s %9s %12s", "", "p50 ms", "p95 ms", "of the first")
-			for _, row := range part.rows {
-				line("  %-38s %9.2f %9.2f %11.2fx", row.Name, row.P50, row.P95, row.Ratio)
+			renderRows(line, part.rows, "the first")
+		}
+	}
+	if t := r.Review; t != nil {
+		line("\nReviews")
+		for _, rows := range append(t.Commands, t.Carrying) {
+			if rows != nil {
+				renderRows(line, rows, "the first")
 			}
 		}
 	}
@@ -49,8 +54,9 @@ func render(w io.Writer, r *results) error {
 // printer writes one line. Sections that were not measured write none.
 type printer = func(format string, args ...any)
 
-func renderRows(line printer, rows []row) {
-	line("  %-38s %9s %9s %12s", "", "p50 ms", "p95 ms", "of plain p50")
+// renderRows writes rows with their ratios to the first of them.
+func renderRows(line printer, rows []row, first string) {
+	line("  %-38s %9s %9s %12s", "", "p50 ms", "p95 ms", "of "+first)
 	for _, row := range rows {
 		line("  %-38s %9.2f %9.2f %11.2fx", row.Name, row.P50, row.P95, row.Ratio)
 	}
@@ -61,7 +67,7 @@ func renderEngines(line printer, t *engineTable) {
 		return
 	}
 	line("\nEngines, against a plain line of bubblewrap's, in a repository of 1,000 files")
-	renderRows(line, t.Rows)
+	renderRows(line, t.Rows, "plain p50")
 	for _, row := range t.AtOnce {
 		line("  %-38s %9.0f/s %21.2fx", fmt.Sprintf("%d at once: %s", atOncePlain, row.Name), row.PerSecond, row.Ratio)
 	}

@@ -67,6 +67,21 @@ func judge(r *results) []target {
 		add("download through the gate, speed of direct", ratio(t.Big[0].P50, t.Big[1].P50), .7, true, "x")
 		add("the gate at 100 connections", max(.01, t.MiB), 10, false, " MiB")
 	}
+	if t := r.Review; t != nil {
+		for i, c := range reviewCommands {
+			bound, measured := 1.1, 0.
+			if c.name == "git status" {
+				bound = 1.3
+			}
+			if rows := t.Commands[i]; rows != nil {
+				measured = rows[2].Ratio
+			}
+			add(c.name+" in a review, of direct", measured, bound, false, "x")
+		}
+		for _, row := range t.Carrying {
+			add(row.Name, row.P50, 500, false, " ms")
+		}
+	}
 	for _, row := range r.Memory {
 		of, is := map[string]string{nameLean: nameLean, nameMemoryFile: "library"}[row.Name]
 		if is {

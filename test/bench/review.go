@@ -1,0 +1,203 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sbxhost/sbxhost/host"
+)
+
+// reviewTable tells what reviews cost: commands in one beside the same commands on the
+// workspace itself, in the same definition, and what `sbxhost review` takes afterwards.
+type reviewTable struct {
+	Commands [][]row `json:"commands"` // of each: directly, as the first of a review, and as a later one
+	Carrying []row   `json:"carrying"` // list and apply
+}
+
+// reviewCommands are measured, by the workspace that they run in.
+var reviewCommands = [...]struct{ name, script string }{
+	{"npm install", "npm install --offline --no-audit --no-fund --no-update-notifier --loglevel=error"},
+	{"go build", "go build -o built ."},
+	{"git status", "git status --porcelain"},
+}
+
+const benchReview = "bench"
+
+func measureReview(ctx context.Context, s *scene, rounds, files int) (_ *reviewTable, err error) {
+	t := &reviewTable{}
+	for _, c := range reviewCommands {
+		if _, err := exec.LookPath(strings.Fields(c.script)[0]); err != nil {
+			t.Commands = append(t.Commands, nil) // which is no target met
+			continue
+		}
+		rows, err := s.compareReview(ctx, c.name, c.script, min(rounds, 20), files)
+		if err != nil {
+			return t, fmt.Errorf("%s: %w", c.name, err)
+		}
+		t.Commands = append(t.Commands, rows)
+	}
+	t.Carrying, err = s.carryOver(ctx, min(rounds, 20))
+	return t, err
+}
+
+// compareReview lets a command run on a workspace of its own and in reviews of that. What it makes is
+// removed before each turn.
+func (s *scene) compareReview(ctx context.Context, name, script string, rounds, files int) (_ []row, err error) {
+	root := filepath.Join(s.dir, "reviewed", strings.ReplaceAll(name, " ", "-"))
+	definition := host.Definition{Engine: "native", Env: map[string]string{"CGO_ENABLED": "0", "GOPROXY": "off", "GOTOOLCHAIN": "local"}}
+	fill := fillNPM
+	switch name {
+	case "go build":
+		fill = fillGo
+		cache, err := exec.CommandContext(ctx, "go", "env", "GOCACHE").Output()
+		if err != nil {
+			return nil, err
+		}
+		at := strings.TrimSpace(string(cache))
+		definition.Env["GOCACHE"], definition.BindPaths = at, []host.Bind{{Host: at, Writable: true}}
+	case "git status":
+		fill = func(root string) error { return fillGit(ctx, root, files) }
+	}
+	if err := errors.Join(os.MkdirAll(root, 0o755), fill(root)); err != nil {
+		return nil, err
+	}
+	time.Sleep(settling)
+	o := libraryOptions(s.dir)
+	o.Dir, o.Workspace.Root = root, root
+	o.Sandboxes = map[string]host.Definition{sandboxFast: definition}
+	h, err := host.New(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	run := func(review, script string) func() error {
+		return func() error {
+			var stderr bytes.Buffer
+			cmd := h.Command(ctx, sandboxFast, "sh", "-c", script)
+			cmd.Review, cmd.Stderr = review, &stderr
+			if err := cmd.Run(); err != nil {
+				return fmt.Errorf("%w: %.1000s", err, stderr.Bytes())
+			}
+			return nil
+		}
+	}
+	discard := func() error {
+		r, err := h.OpenReview(ctx, benchReview)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		defer r.Close()
+		return r.Discard(ctx)
+	}
+	const later, clean = "later", "rm -rf node_modules package-lock.json built"
+	return compare(ctx, []contender{
+		{name: name + ", direct", prepare: run("", clean), run: run("", script)},
+		{name: name + ", first of a review", prepare: discard, run: run(benchReview, script)},
+		{name: name + ", in a review", prepare: run(later, clean), run: run(later, script)},
+	}, rounds)
+}
+
+// carryOver has `sbxhost review` list and apply changes of each kind.
+func (s *scene) carryOver(ctx context.Context, rounds int) ([]row, error) {
+	root := filepath.Join(s.dir, "reviewed", "changes")
+	err := os.MkdirAll(root, 0o755)
+	for dir := range 100 {
+		err = errors.Join(err, os.Mkdir(filepath.Join(root, fmt.Sprint(dir)), 0o755))
+		for file := range 20 {
+			err = errors.Join(err, os.WriteFile(filepath.Join(root, fmt.Sprint(dir), fmt.Sprint(file)), bytes.Repeat([]byte("text\n"), 200), 0o644))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	sbxhost := func(args ...string) error {
+		cmd := exec.CommandContext(ctx, s.lean, args...)
+		cmd.Dir, cmd.Env = root, environ(s.dir)
+		return s.run(cmd)
+	}
+	// In each directory 10 are changed, 5 made and 5 removed.
+	const change = "for d in *; do cd $d; for f in ?; do echo more >>$f; done; for f in [0-4]; do echo new >new$f; done; rm 1[0-4]; cd ..; done"
+	if err := sbxhost("exec", "-quiet", "-config", s.config, "-sandbox", "native", "-review", benchReview, "--", "sh", "-ec", change); err != nil {
+		return nil, err
+	}
+	applied := false
+	undo := func() error {
+		if !applied {
+			return nil
+		}
+		applied = false
+		return sbxhost("review", "undo", "-config", s.config)
+	}
+	return compare(ctx, []contender{
+		{name: "list 2,000 changes", prepare: undo, run: func() error { return sbxhost("review", "show", "-config", s.config, benchReview) }},
+		{name: "apply them", prepare: undo, run: func() error {
+			applied = true
+			return sbxhost("review", "apply", "-config", s.config, "-yes", benchReview)
+		}},
+	}, rounds)
+}
+
+// fillNPM makes a project that requires packages which lie beside it.
+func fillNPM(root string) error {
+	var requires []string
+	for i := range 10 {
+		var packed bytes.Buffer
+		compressed := gzip.NewWriter(&packed)
+		archive := tar.NewWriter(compressed)
+		add := func(name, text string) error {
+			err := archive.WriteHeader(&tar.Header{Name: "package/" + name, Mode: 0o644, Size: int64(len(text))})
+			_, writeErr := archive.Write([]byte(text))
+			return errors.Join(err, writeErr)
+		}
+		err := add("package.json", fmt.Sprintf(`{"name": "p%d", "version": "1.0.0"}`, i))
+		for j := range 100 {
+			err = errors.Join(err, add(fmt.Sprintf("lib/d%d/f%d.js", j%10, j), strings.Repeat(fmt.Sprintf("exports.x%d = %d;\n", j, j), 100)))
+		}
+		file := fmt.Sprintf("p%d.tgz", i)
+		if err = errors.Join(err, archive.Close(), compressed.Close(), os.WriteFile(filepath.Join(root, file), packed.Bytes(), 0o644)); err != nil {
+			return err
+		}
+		requires = append(requires, fmt.Sprintf("\"p%d\": \"file:%s\"", i, file))
+	}
+	return os.WriteFile(filepath.Join(root, "package.json"), fmt.Appendf(nil, `{"name": "app", "version": "1.0.0", "dependencies": {%s}}`, strings.Join(requires, ", ")), 0o644)
+}
+
+func fillGo(root string) error {
+	return errors.Join(os.WriteFile(filepath.Join(root, "go.mod"), []byte("module example.com/m\n\ngo 1.26\n"), 0o644),
+		os.WriteFile(filepath.Join(root, "main.go"), []byte("package main\n\nimport \"net/http\"\n\nfunc main() { http.ListenAndServe(\"\", nil) }\n"), 0o644))
+}
+
+// fillGit makes a repository of that many files.
+func fillGit(ctx context.Context, root string, files int) error {
+	for i := range files {
+		dir := filepath.Join(root, fmt.Sprint(i/1000), fmt.Sprint(i/100))
+		if i%100 == 0 {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return err
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), fmt.Append(nil, i), 0o644); err != nil {
+			return err
+		}
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all"}} {
+		cmd := exec.CommandContext(ctx, "git", args...)
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("git %s: %w: %.1000s", args[0], err, out)
+		}
+	}
+	return nil
+}
