@@ -70,7 +70,7 @@ unit: ## the tests alone; what fails does not keep the rest from running
 	test -z "$$failed"
 
 # What differs for a user, by programs that this user has built: USER_BIN has them.
-USER_TESTS   := test plugins/docker host plugins/native plugins/bwrap egress/gate docs/examples/sbxhost-engine-podman shared/holder examples/engine-firejail shared/sandboxinit # longest first
+USER_TESTS   := test plugins/docker host plugins/native plugins/bwrap egress/gate docs/examples/sbxhost-engine-podman shared/holder review examples/engine-firejail shared/sandboxinit # longest first
 USER_PROGRAMS = $(MODULE)/cmd/sbxhost $(MODULE)/cmd/sbx $(MODULE)/cmd/sbxhost-telemetry $(foreach e,$(ENGINES),$(MODULE)/plugins/$(e)/sbxhost-engine-$(e)) \
 	$(addprefix $(MODULE)/,shared/sandboxinit/sbxhost-init shared/enginetest/testdata/probe docs/examples/sbxhost-engine-podman)
 # Of package test, what is about the documents and the source, and not about who runs it.

@@ -87,6 +87,23 @@ func TestReview(t *testing.T) {
 	if _, there := os.Lstat(made); err != nil || name != "lib" || there == nil {
 		t.Errorf("%q, %v, %v", name, err, there)
 	}
+	discardReviews(t, h)
+}
+
+// discardReviews leaves nothing of them: a user's tests cannot remove what overlays have made.
+func discardReviews(t *testing.T, h *host.Host) {
+	t.Helper()
+	list, err := h.Reviews()
+	must(t, err)
+	for _, one := range list {
+		r, err := h.OpenReview(t.Context(), one.Name)
+		must(t, err)
+		must(t, r.Discard(t.Context()))
+		r.Close()
+	}
+	if list, err = h.Reviews(); err != nil || len(list) > 0 {
+		t.Errorf("discarded, there are %+v, %v", list, err)
+	}
 }
 
 // A definition can ask for a review; an engine that keeps none refuses it by the attribute.
@@ -105,6 +122,7 @@ func TestReviewOfADefinition(t *testing.T) {
 	if list, err := h.Reviews(); err != nil || len(list) != 2 || len(names) != 2 || names[""] {
 		t.Errorf("%+v, %v, %v", list, names, err)
 	}
+	discardReviews(t, h)
 	e, _ := errors.AsType[*shared.Error](h.Command(t.Context(), "none", "true").Run())
 	if e == nil || e.Kind != shared.ErrUnsupported || e.Attribute != "review" {
 		t.Errorf("%+v", e)
