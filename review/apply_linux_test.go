@@ -390,6 +390,32 @@ func TestMovedMeanwhile(t *testing.T) {
 	}
 }
 
+// What the host has made where an apply that was killed took something away stays, and what was
+// there is kept beside the review's files.
+func TestTakenBackMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, both...)
+	w.fill()
+	_, err := w.apply(Choice{Paths: []string{"edit", "gone", "tree"}})
+	w.check(err)
+	dir := filepath.Join(w.shelf.dir, "r")
+	w.check(os.Rename(filepath.Join(dir, appliedFile), filepath.Join(dir, journalFile))) // as if it was killed then
+	w.write(w.root, "gone host")
+	r := w.open()
+	defer r.Close()
+	if len(r.Recovered) != 3 || !strings.Contains(r.Recovered[1], `"gone" was made anew`) {
+		t.Fatalf("told %q", r.Recovered)
+	}
+	_, kept, _ := strings.Cut(r.Recovered[2], "lies in ")
+	kept = strings.Trim(kept, `"`)
+	if list := w.list(kept); !strings.HasSuffix(list, "=x") || strings.Contains(list, " ") {
+		t.Errorf("kept %q", list)
+	}
+	if got, want := w.list(w.root), "edit=old file=5 gone=host link made/ made/old=3 same=s tree/ tree/a=1 tree/b/ tree/b/c=2 type/ type/x=4"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
 func TestInUse(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)

@@ -151,6 +151,7 @@ type Comparison struct {
 	Denied func(path string) string
 
 	changes []Change
+	opaque  []string // directories of the upper layer that hide what is beneath them in the lower one
 }
 
 // Changes gives the changes, a directory before what lies in it.
@@ -229,6 +230,9 @@ func (c *Comparison) compare(p string, u, l Node) error {
 			}
 		}
 		return c.deleted(p, l)
+	}
+	if u.Opaque {
+		c.opaque = append(c.opaque, p)
 	}
 	one := Change{Layer: c.Layer, Path: p, Old: l, New: u, Op: Modified}
 	if l.Kind == Absent {

@@ -18,6 +18,9 @@ import (
 // difference.
 const maxExported = 16 << 20
 
+// diffPrefix begins the names of directories that a diff is made in.
+const diffPrefix = "diff-"
+
 // Export copies what changes into two directories, a as it is in the workspace and b as it is in the
 // review, in a directory that done removes. Left out are those of left: large files, git's
 // objects and indexes, which nobody reads, and what is no file and no symlink.

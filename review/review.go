@@ -27,7 +27,8 @@ type Set struct {
 	Changes []Change
 	Digest  string
 
-	shown func(layer int, p string) string
+	shown  func(layer int, p string) string
+	opaque []Place // directories of the review beneath which the workspace does not show
 }
 
 // Rules say what is not to be changed by a review, and what is made of both sides.

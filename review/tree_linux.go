@@ -97,13 +97,6 @@ func (t *tree) Names(dir string) ([]string, error) {
 }
 
 func (t *tree) Look(p string) (n Node, err error) {
-	if p == "." {
-		var st unix.Stat_t
-		if err := unix.Fstat(t.root, &st); err != nil {
-			return n, t.error("stat", p, err)
-		}
-		return nodeOf(&st), nil
-	}
 	fd, name, err := t.in(p)
 	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.EXDEV {
 		return n, nil
@@ -180,19 +173,14 @@ func (t *tree) file(p string) (*os.File, error) {
 // another.
 func same(a, b *tree, p string) (bool, error) {
 	one, err := a.file(p)
-	if errors.Is(err, fs.ErrPermission) {
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
-	defer one.Close()
-	other, err := b.file(p)
-	if errors.Is(err, fs.ErrPermission) {
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
+	other, otherErr := b.file(p)
+	defer one.Close() // of none too
 	defer other.Close()
+	if err = errors.Join(err, otherErr); errors.Is(err, fs.ErrPermission) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
 	var left, right [64 << 10]byte
 	for {
 		n, err := io.ReadFull(one, left[:])
