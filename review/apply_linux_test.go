@@ -323,6 +323,27 @@ func TestHardLinks(t *testing.T) {
 	}
 }
 
+// Permissions of a directory that were applied and taken back are no change of the host's.
+func TestDirectoryMode(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "d/f old")
+	w.write(w.upper, "d/f new")
+	w.check(os.Chmod(filepath.Join(w.upper, "d"), 0o700))
+	before := w.state(w.root)
+	for range 2 {
+		_, err := w.apply(Choice{})
+		w.check(err)
+		if info, err := os.Stat(filepath.Join(w.root, "d")); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%v, %v", info, err)
+		}
+		_, _, err = w.shelf.Undo(context.Background())
+		w.check(err)
+		if got := w.state(w.root); got != before {
+			t.Errorf("undo left\n%s\nfor\n%s", got, before)
+		}
+	}
+}
+
 // Directories without the right to write, on both sides, are as they are.
 func TestUnwritable(t *testing.T) {
 	t.Parallel()

@@ -176,7 +176,7 @@ func (p *planner) change(i int) (int, error) {
 	}
 	switch {
 	case c.Op == Mode && c.New.Kind == Directory:
-		p.last = append(p.last, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode})
+		p.last = append(p.last, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode, Clean: c.Conflict == "", Old: c.Old.Ino})
 		return 1, nil
 	case c.Op == Mode:
 		p.file(c.Path, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode, Clean: c.Conflict == "", Old: c.Old.Ino, Time: c.Old.MTime})

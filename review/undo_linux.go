@@ -161,7 +161,7 @@ func takeBack(dir string, rec *record, j *journal) (told []string, err error) {
 		if err != nil {
 			return told, err
 		}
-		if n.Ino == step.Old && n.MTime == step.Time {
+		if n.Ino == step.Old && (n.MTime == step.Time || n.Kind == Directory) { // whose time is that of its names
 			back = append(back, appliedPath{Layer: at.Layer, Path: at.Path, CTime: n.CTime})
 		}
 	}
