@@ -114,7 +114,7 @@ func (c *collection) gather(n *node, path string) error {
 		}
 	}
 	if n.hide > 0 {
-		for _, inode := range n.inodes {
+		for inode := range n.files {
 			c.files[file{n.id.dev, inode}] = hidden{path, n.hide - 1}
 		}
 	}
@@ -154,14 +154,14 @@ func (c *collection) through(dir string, state glob.State) error {
 		return nil
 	}
 	c.visited[key] = true
-	entries, st, err := readDir(dir)
+	list, err := readDir(dir)
 	if err != nil {
 		return nil // reported where it lies
 	}
-	if c.names.Add(int64(len(entries))) > c.limit {
+	if c.names.Add(int64(len(list.entries))) > c.limit {
 		return c.tooLarge(dir)
 	}
-	for _, e := range entries {
+	for _, e := range list.entries {
 		at := join(dir, e.name)
 		m := c.query.Set.Match(state, e.name)
 		pattern := m.Any
@@ -171,7 +171,7 @@ func (c *collection) through(dir string, state glob.State) error {
 		if pattern >= 0 {
 			c.out.Found = append(c.out.Found, Found{Path: at, What: Matched, Dir: e.kind == directory, Symlink: e.kind == symlink, Pattern: pattern})
 			if e.kind == regular {
-				c.files[file{uint64(st.Dev), e.inode}] = hidden{at, pattern}
+				c.files[file{list.id.dev, e.inode}] = hidden{at, pattern}
 				c.direct = append(c.direct, at)
 			}
 			continue
@@ -209,7 +209,7 @@ func (c *collection) links(n *node, path string) {
 	if n.hide > 0 {
 		return
 	}
-	for _, inode := range n.inodes {
+	for inode := range n.files {
 		if _, ok := c.files[file{n.id.dev, inode}]; ok {
 			c.name(path, n.id.dev)
 			break
@@ -222,11 +222,11 @@ func (c *collection) links(n *node, path string) {
 
 // name reports the names in dir of files that are hidden.
 func (c *collection) name(dir string, dev uint64) {
-	entries, _, err := readDir(dir)
+	list, err := readDir(dir)
 	if err != nil {
 		return // it was read a moment ago, and is gone
 	}
-	for _, e := range entries {
+	for _, e := range list.entries {
 		at := join(dir, e.name)
 		if h, ok := c.files[file{dev, e.inode}]; ok && e.kind == regular && h.path != at && !c.known[at] {
 			c.out.Found = append(c.out.Found, Found{Path: at, What: HardLink, Pattern: h.pattern, Of: h.path})

@@ -3,6 +3,9 @@ package scan
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
+	"os"
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -13,33 +16,33 @@ import (
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
-// readDir reads a directory, which is no symlink, and what it was before.
-func readDir(path string) ([]dirent, *unix.Stat_t, error) {
+// readDir reads a directory, which is no symlink.
+func readDir(path string) (l listing, err error) {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, err
+		return l, err
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, nil, err
+	if l.id, l.clock = identifyAt(fd, nil), clockOf(fd); l.id == (identity{}) {
+		// Something forbids statx. To identify, the directory is another each time.
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return l, err
+		}
+		l.id.dev, l.id.ino = uint64(st.Dev), st.Ino
 	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	var entries []dirent
 	for {
 		var n int
 		err := ignoringEINTR(func() (err error) {
 			n, err = unix.Getdents(fd, *buf)
 			return err
 		})
-		if err != nil {
-			return nil, nil, err
+		if err != nil || n <= 0 {
+			return l, err
 		}
-		if n <= 0 {
-			return entries, &st, nil
-		}
-		entries = parse(entries, fd, (*buf)[:n])
+		l.entries = parse(l.entries, fd, (*buf)[:n])
 	}
 }
 
@@ -85,35 +88,78 @@ func parse(entries []dirent, fd int, b []byte) []dirent {
 
 // identify gives the identity of what is at path now, or the zero one. It
 // allocates nothing: it is called for every directory.
-func identify(path []byte) identity {
-	at := unix.AT_FDCWD
+func identify(path []byte) identity { return identifyAt(unix.AT_FDCWD, path) }
+
+// identifyAt is identify, of fd itself without a path.
+func identifyAt(fd int, path []byte) identity {
+	const (
+		how  = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_EMPTY_PATH
+		what = unix.STATX_INO | unix.STATX_MTIME | unix.STATX_CTIME | unix.STATX_BTIME | unix.STATX_MNT_ID | unix.STATX_MNT_ID_UNIQUE
+	)
 	path = append(path, 0) // what follows path in its array is nobody's
 	var st unix.Statx_t
 	for {
-		_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(at), uintptr(unsafe.Pointer(&path[0])),
-			unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_INO|unix.STATX_MTIME|unix.STATX_CTIME, uintptr(unsafe.Pointer(&st)), 0)
+		_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(fd), uintptr(unsafe.Pointer(&path[0])), how, what, uintptr(unsafe.Pointer(&st)), 0)
 		switch errno {
 		case unix.EINTR:
 			continue
 		case 0:
-			return identity{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino, nanoseconds(st.Mtime), nanoseconds(st.Ctime)}
+			id := identity{dev: unix.Mkdev(st.Dev_major, st.Dev_minor), ino: st.Ino, mtime: nanoseconds(st.Mtime), ctime: nanoseconds(st.Ctime)}
+			if st.Mask&unix.STATX_BTIME != 0 {
+				id.btime = nanoseconds(st.Btime)
+			}
+			if st.Mask&(unix.STATX_MNT_ID|unix.STATX_MNT_ID_UNIQUE) != 0 {
+				id.mount = st.Mnt_id
+			}
+			return id
 		}
 		return identity{} // the directory is read, which says what is wrong
 	}
 }
 
-// localClock reports whether the times in a directory are this kernel's own, at
-// their full resolution where they have it.
-func localClock(path string) bool {
+func nanoseconds(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
+
+// clockOf says whose times those in an open directory are. The layers of an overlay
+// change without the directory's own times, and a server, or a process that is a file
+// system, may forge them.
+func clockOf(fd int) clock {
 	var st unix.Statfs_t
-	if ignoringEINTR(func() error { return unix.Statfs(path, &st) }) != nil {
-		return false
+	if ignoringEINTR(func() error { return unix.Fstatfs(fd, &st) }) != nil {
+		return clockUnknown
 	}
 	switch uint32(st.Type) {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
-		return true
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+		return clockKept
+	case unix.F2FS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
+		return clockLocal
 	}
-	return false
+	return clockUnknown
 }
 
-func nanoseconds(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
+// currentEra says in which era this moment is, the zero one if that is not known.
+func currentEra() era {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return era{}
+	}
+	return era{strings.TrimSpace(string(boot)), clockLead()}
+}
+
+func clockLead() int64 {
+	var wall, boot unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_REALTIME, &wall) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {
+		return 0
+	}
+	return wall.Nano() - boot.Nano()
+}
+
+// reader is this program and its rights, by which a search finds what it does; "" if
+// that is not known.
+func reader() string {
+	var exe unix.Stat_t
+	if unix.Stat("/proc/self/exe", &exe) != nil {
+		return ""
+	}
+	groups, _ := unix.Getgroups() // none are others than some
+	return fmt.Sprint(exe.Dev, exe.Ino, exe.Size, exe.Mtim, exe.Ctim, unix.Geteuid(), unix.Getegid(), groups)
+}

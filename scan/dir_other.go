@@ -10,22 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readDir reads a directory, which is no symlink, and what it was before.
-func readDir(path string) ([]dirent, *unix.Stat_t, error) {
+// readDir reads a directory, which is no symlink. Nothing is known of its clock.
+func readDir(path string) (l listing, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, nil, err
+		return l, err
 	}
 	defer f.Close()
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return nil, nil, err
+		return l, err
 	}
+	l.id = identityOf(&st)
 	list, err := f.ReadDir(-1)
 	if err != nil {
-		return nil, nil, err
+		return l, err
 	}
-	entries := make([]dirent, 0, len(list))
+	l.entries = make([]dirent, 0, len(list))
 	for _, e := range list {
 		d := dirent{name: e.Name(), kind: other}
 		switch e.Type() {
@@ -43,9 +44,9 @@ func readDir(path string) ([]dirent, *unix.Stat_t, error) {
 		case fs.ModeSocket:
 			d.kind = socket
 		}
-		entries = append(entries, d)
+		l.entries = append(l.entries, d)
 	}
-	return entries, &st, nil
+	return l, nil
 }
 
 // identify gives the identity of what is at path now, or the zero one.
@@ -57,5 +58,13 @@ func identify(path []byte) identity {
 	return identityOf(&st)
 }
 
-// localClock says that nothing is known of a file system's clock.
-func localClock(string) bool { return false }
+func identityOf(st *unix.Stat_t) identity {
+	return identity{dev: uint64(st.Dev), ino: st.Ino, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
+}
+
+// currentEra says that it is not known, and so nothing is kept for another process.
+func currentEra() era { return era{} }
+
+func clockLead() int64 { return 0 }
+
+func reader() string { return "" }

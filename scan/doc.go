@@ -1,15 +1,39 @@
 // Package scan finds what matters in trees of files, again and again: paths that match
 // patterns, other hard links to them, socket files, repositories.
 //
-// A Scanner remembers each directory by its device, inode and times, and reads it again
-// when any of them has changed. It looks at every directory in every scan, and at no
-// file: what it reports depends on names, types and inode numbers, which do not change
-// without the directory's times. If a directory changed so lately that the clock of its
-// file system may not tell the next change from the last, it is read each time: for a
-// tenth of a second on Linux's local file systems, for two seconds elsewhere. So the
-// answer is that of the moment of the call. It costs one lstat a directory, about a
-// microsecond, plus what has changed. A first scan costs about six times that, unless a
-// [Memory] has what another process saw.
+// A Scanner remembers each directory by its identity - device, inode, mount, times - and
+// reads it again when any of that has changed. It looks at every directory in every scan,
+// and at no file: what it reports depends on names, types and inode numbers, which do not
+// change without the directory's times. So the answer is that of the moment of the call.
+// It costs one statx a directory, a microsecond or two, plus what has changed; a directory
+// that is read costs about ten times that.
+//
+// # Why a stale answer hides no change
+//
+// Commands write to these trees at will, and would profit from a directory that is believed
+// to hold what it held before. They cannot set a change time: the kernel does, to its own
+// clock, with each change, and each forged modification time is such a change. So a
+// directory is believed only where its next change must have another change time:
+//
+//   - The time is older than the look that it was read at: by two seconds, the coarsest
+//     clock of a file system in use, or on Linux' own file systems, which have the time to
+//     the nanosecond, by a tenth of a second. A directory that changes while it is read, or
+//     right after, is read again the next time, and so is one with a time in the future.
+//   - Nobody has set the clock since. Where the wall clock and the time since boot have
+//     parted, all is forgotten.
+//   - Nothing in the answer is about another place. What a symlink leads to is looked at
+//     in each scan.
+//
+// Another directory in the same place has another device, inode, birth or mount.
+//
+// # Between processes
+//
+// An [Index] keeps what Scanners remember in a file, which commands must not reach. More
+// is asked of what it keeps, since nobody has watched in between: the two seconds, a number
+// of the mount, and a file system whose times are known to be this kernel's: ext4, xfs,
+// btrfs, tmpfs. Everything else is read by each process: overlays, network file systems,
+// FUSE. The file counts for the same boot, clock, program, user and groups. What is not
+// whole by its checksum does not count, and a search in full takes its place.
 //
 // # Limits
 //

@@ -3,6 +3,7 @@
 package scan
 
 import (
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
@@ -23,27 +24,34 @@ type node struct {
 
 	id      identity
 	settled bool // id tells the next change from the last one
+	lasting bool // another process can believe that, too
 	names   int
 	size    int // directories, itself included, as of the last look; 0 before the first
 	dirs    []*node
 	found   []entry
 	links   []link
-	inodes  []uint64 // of its regular files that no pattern matches
-	unread  bool     // it cannot be read
-	deep    bool     // it lies too deep, and is not read
-	uid     uint32   // who owns it, if unread
+	inodes  string // of its regular files that no pattern matches, of eight bytes each
+	unread  bool   // it cannot be read
+	deep    bool   // it lies too deep, and is not read
+	uid     uint32 // who owns it, if unread
 	bare    bool
 }
 
-// identity changes with whatever changes in a directory. The change time is
-// there since nobody can set it.
-type identity struct {
-	dev, ino     uint64
-	mtime, ctime int64
+// files gives the inode numbers of regular files that no pattern matches.
+func (n *node) files(yield func(inode uint64) bool) {
+	for at := 0; at < len(n.inodes); at += 8 {
+		if !yield(binary.NativeEndian.Uint64([]byte(n.inodes[at:min(at+8, len(n.inodes))]))) {
+			return
+		}
+	}
 }
 
-func identityOf(st *unix.Stat_t) identity {
-	return identity{uint64(st.Dev), st.Ino, st.Mtim.Nano(), st.Ctim.Nano()}
+// identity changes with whatever changes in a directory. The change time is there since
+// nobody can set it, and the mount and the time of birth since numbers come again. Where
+// the system does not tell those, they are zero.
+type identity struct {
+	dev, ino, mount     uint64
+	btime, mtime, ctime int64
 }
 
 // An entry is a name that is reported.
@@ -59,6 +67,13 @@ type entry struct {
 type link struct {
 	name  string
 	state glob.State
+}
+
+// A listing is what was read of a directory, and what it was before.
+type listing struct {
+	entries []dirent
+	id      identity
+	clock   clock
 }
 
 // A dirent is one entry of a directory.
@@ -87,17 +102,26 @@ const (
 	settlingLocal = 100 * time.Millisecond
 )
 
-// settled reports whether the times in id, of the directory at path, tell its next
-// change.
-func settled(path string, id identity, now time.Time) bool {
+// settled reports whether the times in id tell the next change of its directory, and
+// lasting whether they do to another process, which was not there in between.
+func settled(id identity, c clock, now time.Time) (settled, lasting bool) {
 	switch age := now.Sub(time.Unix(0, max(id.ctime, id.mtime))); {
 	case age > settling:
-		return true
+		return true, id.mount != 0 && c == clockKept
 	case age <= settlingLocal:
-		return false
+		return false, false
 	}
-	return fine(id.mtime) && fine(id.ctime) && localClock(path)
+	return fine(id.mtime) && fine(id.ctime) && c != clockUnknown, false
 }
+
+// A clock is what is known of the times that a file system keeps.
+type clock uint8
+
+const (
+	clockUnknown clock = iota
+	clockLocal         // this kernel's own, at their full resolution where it has that
+	clockKept          // likewise, and each change of a directory is in its own times
+)
 
 // fine reports whether a time has digits beneath the milliseconds, which a file
 // system that keeps seconds or hundredths of them does not have. One in a thousand
@@ -118,12 +142,7 @@ func (w *walk) look(n *node, path []byte) error {
 func (w *walk) read(n *node, path string) error {
 	known := n.dirs
 	*n = node{name: n.name, state: n.state, hide: n.hide, size: n.size}
-	if entries, id, ok := w.memory.recall(path); ok {
-		n.id, n.names, n.settled = id, len(entries), true
-		w.sort(n, path, entries, known)
-		return nil
-	}
-	entries, st, err := readDir(path)
+	list, err := readDir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
 		return nil // gone, or never a directory
@@ -137,11 +156,12 @@ func (w *walk) read(n *node, path string) error {
 	case err != nil:
 		return &fs.PathError{Op: "search", Path: path, Err: err}
 	}
-	n.id, n.names = identityOf(st), len(entries)
-	if n.settled = settled(path, n.id, w.now()); n.settled {
-		w.memory.keep(path, n.id, entries)
+	n.id, n.names = list.id, len(list.entries)
+	n.settled, n.lasting = settled(list.id, list.clock, w.now())
+	w.sort(n, path, list.entries, known)
+	if n.lasting {
+		w.fresh.Add(1)
 	}
-	w.sort(n, path, entries, known)
 	return nil
 }
 
@@ -152,6 +172,7 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 		was[k.name] = k
 	}
 	var parts repositoryParts
+	var inodes []byte
 	for _, e := range entries {
 		pattern, named := w.judge(n, path, e)
 		switch {
@@ -159,7 +180,7 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 			w.enter(n, e.name, pattern, was[e.name])
 		case pattern >= 0:
 		case e.kind == regular && !named:
-			n.inodes = append(n.inodes, e.inode)
+			inodes = binary.NativeEndian.AppendUint64(inodes, e.inode)
 		case e.kind == symlink && n.hide == 0:
 			// Where the name itself has brought no pattern further, whatever
 			// is behind the link is found where it lies.
@@ -176,6 +197,7 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 			parts.note(e)
 		}
 	}
+	n.inodes = string(inodes)
 	n.bare = parts.all() && n.name != ".git"
 }
 
@@ -187,8 +209,14 @@ func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 		m = w.query.Set.Match(n.state, e.name)
 	}
 	pattern = m.Any
-	if e.kind == directory || e.kind == symlink && m.Dir >= 0 && m.Dir != m.Any && leadsToDir(join(path, e.name)) {
+	if e.kind == directory {
 		pattern = m.Dir
+	} else if e.kind == symlink && m.Dir != m.Any {
+		// What it leads to changes without this directory's times.
+		n.settled, n.lasting = false, false
+		if leadsToDir(join(path, e.name)) {
+			pattern = m.Dir
+		}
 	}
 	named = pattern < 0 && n.hide == 0 && e.kind != directory && w.query.Name != nil && w.query.Name(e.name)
 	switch {

@@ -5,6 +5,7 @@ package scan
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -45,12 +46,14 @@ type Query struct {
 // A Scanner scans the same trees again and again for one Query. It is safe for
 // concurrent use.
 type Scanner struct {
-	query  Query
-	limit  int64
-	now    func() time.Time
-	memory *Memory // may be nil
+	query Query
+	limit int64
+	now   func() time.Time
+	index *Index // may be nil
+	key   string // in it
 
 	mu    sync.Mutex
+	lead  int64 // see era; what was seen before it changed is forgotten
 	trees map[string]*tree
 }
 
@@ -59,6 +62,7 @@ type tree struct {
 	mu     sync.Mutex
 	root   *node
 	result *Result
+	fresh  int // directories that were read, and are believed later
 }
 
 // New makes a Scanner.
@@ -66,29 +70,29 @@ func New(q Query) *Scanner {
 	if q.Set == nil {
 		q.Set = glob.NewSet()
 	}
-	return &Scanner{query: q, limit: maxEntries, now: time.Now, trees: map[string]*tree{}}
+	return &Scanner{query: q, limit: maxEntries, now: time.Now, lead: clockLead(), trees: map[string]*tree{}}
 }
 
 // Scan looks through the directories in roots, which are absolute and resolved,
 // none within another. One that is no directory, or not there, has nothing.
 func (s *Scanner) Scan(roots ...string) (*Result, error) {
 	key := strings.Join(roots, "\x00")
-	s.mu.Lock()
-	t := s.trees[key]
-	if t == nil {
-		t = &tree{root: &node{}}
+	t := s.tree(key)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.root == nil {
+		t.root = s.index.recall(s, key)
+	}
+	if t.root == nil {
+		t.root = &node{}
 		for _, root := range roots {
 			n := &node{name: root}
 			n.state, n.hide = stateAt(s.query.Set, root)
 			t.root.dirs = append(t.root.dirs, n)
 		}
-		s.trees[key] = t
 	}
-	s.mu.Unlock()
-
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	w := &walk{query: &s.query, limit: s.limit, now: s.now, memory: s.memory, tokens: make(chan struct{}, maxParallel)}
+	w := &walk{query: &s.query, limit: s.limit, now: s.now, tokens: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	defer func() { t.fresh += int(w.fresh.Load()) }()
 	for _, n := range t.root.dirs {
 		if err := w.refresh(n, append(make([]byte, 0, 4096), n.name...), 0); err != nil {
 			return nil, err
@@ -108,6 +112,21 @@ func (s *Scanner) Scan(roots ...string) (*Result, error) {
 	}
 	t.result = result
 	return result, nil
+}
+
+// tree gives what is remembered of some roots.
+func (s *Scanner) tree(key string) *tree {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if lead := clockLead(); lead-s.lead >= stepped || s.lead-lead >= stepped {
+		s.lead, s.trees = lead, map[string]*tree{}
+	}
+	t := s.trees[key]
+	if t == nil {
+		t = &tree{}
+		s.trees[key] = t
+	}
+	return t
 }
 
 // stateAt is where the patterns are in a directory, and 1 + the one that matches
@@ -130,20 +149,17 @@ func (w *walk) tooLarge(at string) error {
 	return fmt.Errorf("%s: more than %d: %w", hostpath.Quote(at), w.limit, ErrTooLarge)
 }
 
-// maxParallel is how many directories are looked at together.
-const maxParallel = 4
-
 // walk is the state of one scan.
 type walk struct {
 	query    *Query
 	limit    int64
 	now      func() time.Time
-	memory   *Memory
-	tokens   chan struct{}
-	names    atomic.Int64 // of what is remembered and of what was read
-	looked   atomic.Int64 // directories
-	changed  atomic.Bool  // a directory was read
-	followed atomic.Bool  // there are links to follow
+	tokens   chan struct{} // as many directories are looked at together
+	names    atomic.Int64  // of what is remembered and of what was read
+	looked   atomic.Int64  // directories
+	fresh    atomic.Int64  // those that were read, and are believed later
+	changed  atomic.Bool   // a directory was read
+	followed atomic.Bool   // there are links to follow
 }
 
 // refresh brings n, which is at path, depth directories below a root, and all

@@ -308,7 +308,7 @@ func tick(t testing.TB, dir string) {
 		if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 			t.Fatal(err)
 		}
-		return identityOf(&st).ctime
+		return st.Ctim.Nano()
 	}
 	for from := stamp(); stamp() == from; {
 	}

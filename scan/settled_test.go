@@ -14,7 +14,11 @@ func TestSettled(t *testing.T) {
 	now := time.Unix(1e9, 987654321)
 	const ms = time.Millisecond
 	// Where the tests lie decides, as users' files do.
-	local := localClock(dir)
+	l, err := readDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := l.clock != clockUnknown
 	if runtime.GOOS != "linux" && local {
 		t.Error("a clock is known elsewhere than on Linux")
 	}
@@ -35,7 +39,7 @@ func TestSettled(t *testing.T) {
 	} {
 		id := identity{mtime: now.Add(-tt.changed).Truncate(tt.granularity).UnixNano(), ctime: now.Add(-tt.attribute).Truncate(tt.granularity).UnixNano()}
 		want := tt.anywhere || local && tt.onlyLocals
-		if got := settled(dir, id, now); got != want {
+		if got, _ := settled(id, l.clock, now); got != want {
 			t.Errorf("%s: %t", tt.name, got)
 		}
 	}

@@ -90,6 +90,8 @@ type Config struct {
 	ReviewBases []string
 	// Toolchains says that those of well-known tools are shown.
 	Toolchains bool
+	// FullSearch says that no search goes by what an earlier one has found.
+	FullSearch bool
 	Sensitive  view.Sensitive
 	// ControlSockets are further ones.
 	ControlSockets []string
@@ -145,7 +147,9 @@ func New(c Config) (*Machine, error) {
 		c.Protected[i] = resolved
 	}
 	m := &Machine{Config: c, addOns: []string{"/opt"}, served: []string{"/srv"}}
-	m.scanners = &scanners{memory: c.Caller.treeMemory(c.Workspace.Root())}
+	if !c.FullSearch {
+		m.scanners = &scanners{index: c.Caller.treeIndex(c.Workspace.Root())}
+	}
 	if c.Discovered {
 		m.outer = OuterRoots(c.Workspace.Root(), c.Caller.Home)
 	}
@@ -162,7 +166,11 @@ func OnlyCaller(c Caller) *Machine {
 
 // Remember keeps what was found in the workspace's trees for the next process, which
 // would search them anew otherwise.
-func (m *Machine) Remember() { m.scanners.memory.Save() }
+func (m *Machine) Remember() {
+	if m.scanners != nil {
+		m.scanners.index.Save()
+	}
+}
 
 // home is the path of the command's home directory.
 func (m *Machine) home() string {

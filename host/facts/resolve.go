@@ -121,8 +121,10 @@ func (m *Machine) search(out *Resolved) (found *view.Found, err error) {
 	}
 	trees := slices.Clip(out.Trees())
 	q := scan.Query{Sockets: true, Repositories: true, Name: m.Sensitive.Matches, Asked: view.ActsOnHost}
-	shown := trees
-	out.searchAgain = func() (*scan.Result, error) { return m.scanners.scanner(found.Deny, "trees", q).Scan(shown...) }
+	shown, sensitive := trees, fmt.Sprintf("%q", m.Sensitive.Harmless)
+	out.searchAgain = func() (*scan.Result, error) {
+		return m.scanners.scanner(found.Deny, "trees"+sensitive, q).Scan(shown...)
+	}
 	if found.Trees, err = out.searchAgain(); err != nil {
 		return nil, searchError(err)
 	}
@@ -145,7 +147,7 @@ func (m *Machine) search(out *Resolved) (found *view.Found, err error) {
 		}
 	}
 	if len(addOns) > 0 {
-		if found.AddOns, err = m.scanners.scanner(nil, "add-ons", scan.Query{Sockets: true, Name: m.Sensitive.Matches}).Scan(addOns...); err != nil {
+		if found.AddOns, err = m.scanners.scanner(nil, "add-ons"+sensitive, scan.Query{Sockets: true, Name: m.Sensitive.Matches}).Scan(addOns...); err != nil {
 			return nil, searchError(err)
 		}
 	}

@@ -19,12 +19,12 @@ import (
 // scanners keeps what is known of trees from one command to the next. The zero
 // value is empty; nil remembers nothing.
 type scanners struct {
-	memory *scan.Memory // of former processes
-	mu     sync.Mutex
-	known  map[string]*scan.Scanner
+	index *scan.Index // of former processes; may be nil
+	mu    sync.Mutex
+	known map[string]*scan.Scanner
 }
 
-// scanner gives the Scanner for those rules. key stands for what else q asks.
+// scanner gives the Scanner for those rules. key stands for all else that q asks.
 func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query) *scan.Scanner {
 	list := make([]*glob.Pattern, len(rules))
 	for i, rule := range rules {
@@ -41,7 +41,7 @@ func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query) *scan.Sc
 		if s.known == nil || len(s.known) >= maxScanners {
 			s.known = map[string]*scan.Scanner{}
 		}
-		s.known[key] = s.memory.New(q)
+		s.known[key] = s.index.New(key, q)
 	}
 	return s.known[key]
 }
@@ -50,9 +50,9 @@ func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query) *scan.Sc
 // for every command.
 const maxScanners = 64
 
-// treeMemory is what former processes have found in the trees of a workspace. It is kept
+// treeIndex is what former processes have found in the trees of a workspace. It is kept
 // for so many workspaces; those that share a file forget one another.
-func (c *Caller) treeMemory(root string) *scan.Memory {
+func (c *Caller) treeIndex(root string) *scan.Index {
 	const files = 64
 	dir := c.StateDir()
 	info, err := os.Lstat(dir)
@@ -64,5 +64,5 @@ func (c *Caller) treeMemory(root string) *scan.Memory {
 	}
 	hash := fnv.New32a()
 	io.WriteString(hash, root)
-	return scan.NewMemory(filepath.Join(dir, fmt.Sprintf("trees%02d", hash.Sum32()%files)))
+	return scan.NewIndex(filepath.Join(dir, fmt.Sprintf("trees%02d", hash.Sum32()%files)))
 }

@@ -1,0 +1,587 @@
+package scan
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// indexable gives an empty directory on a file system that is indexed.
+func indexable(t testing.TB) string {
+	t.Helper()
+	dir := newTree(t)
+	if list, err := readDir(dir); err != nil {
+		t.Fatal(err)
+	} else if list.clock == clockKept {
+		return dir
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "scan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// manyDirs makes a tree of enough directories to be indexed, and a place for its index.
+func manyDirs(t testing.TB) (root, file string) {
+	t.Helper()
+	base := indexable(t)
+	put(t, base, "index/", "tree/")
+	for i := range 3 * worthSaving {
+		put(t, base, fmt.Sprintf("tree/dir%d/plain", i))
+	}
+	return base + "/tree", base + "/index/trees"
+}
+
+var askedFor = Query{Asked: func(name string) bool { return name == "asked" }}
+
+// process searches as another process does, long after all changes were made: it gives
+// what was found, and how many directories had to be read for that.
+func process(t testing.TB, file, root string, q Query) (found []string, read int) {
+	t.Helper()
+	x := NewIndex(file)
+	s := x.New("key", q)
+	s.now = func() time.Time { return time.Now().Add(time.Hour) }
+	r, err := s.Scan(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read = s.trees[root].fresh
+	if err := x.Save(); err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
+		t.Fatal(err)
+	}
+	return show(root, r), read
+}
+
+// What another process has read is believed, and only what has changed is read.
+func TestIndex(t *testing.T) {
+	t.Parallel()
+	root, file := manyDirs(t)
+	if _, read := process(t, file, root, askedFor); read != 3*worthSaving+1 {
+		t.Fatalf("the first process has read %d directories", read)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if _, read := process(t, file, root, askedFor); read != 0 {
+		t.Errorf("%d directories were read again", read)
+	}
+	put(t, root, "dir3/asked")
+	longAgo := time.Unix(1, 0)
+	if err := os.Chtimes(root+"/dir3", longAgo, longAgo); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Dir(root), "moved/asked")
+	if err := os.RemoveAll(root + "/dir5"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Dir(root)+"/moved", root+"/dir5"); err != nil {
+		t.Fatal(err)
+	}
+	found, read := process(t, file, root, askedFor)
+	if want := []string{"asked dir3/asked", "asked dir5/asked"}; !slices.Equal(found, want) || read != 3 {
+		t.Errorf("found %q, by reading %d directories", found, read)
+	}
+	if _, err := os.Lstat(file + ".next"); err == nil {
+		t.Error("the next index is still there")
+	}
+}
+
+// What two queries ask for, or two programs find, is not taken for one another.
+func TestIndexOfAnotherQuery(t *testing.T) {
+	t.Parallel()
+	root, file := manyDirs(t)
+	process(t, file, root, askedFor)
+	for name, change := range map[string]func(x *Index, key *string){
+		"query":   func(_ *Index, key *string) { *key += "2" },
+		"program": func(x *Index, _ *string) { x.open.Do(x.read); x.reader += "2" },
+	} {
+		x, key := NewIndex(file), "key"
+		change(x, &key)
+		s := x.New(key, askedFor)
+		s.now = func() time.Time { return time.Now().Add(time.Hour) }
+		if _, err := s.Scan(root); err != nil || s.trees[root].fresh == 0 {
+			t.Errorf("another %s: %v", name, err)
+		}
+		if err := x.Save(); err != nil {
+			t.Fatal(err)
+		}
+		if _, read := process(t, file, root, askedFor); read != 0 {
+			t.Errorf("another %s has what was known forgotten", name)
+		}
+	}
+}
+
+// A directory that changed a moment ago is not indexed, nor one that changes in the future.
+func TestIndexOfUnsettled(t *testing.T) {
+	t.Parallel()
+	for name, age := range map[string]time.Duration{"a moment ago": time.Second, "in the future": -time.Hour} {
+		root, file := manyDirs(t)
+		x := NewIndex(file)
+		s := x.New("key", askedFor)
+		now := time.Now()
+		s.now = func() time.Time { return now.Add(age) }
+		if _, err := s.Scan(root); err != nil {
+			t.Fatal(err)
+		}
+		if s.trees[root].fresh > 0 {
+			t.Errorf("%s: %d directories would be believed later", name, s.trees[root].fresh)
+		}
+	}
+}
+
+// What was saved before anything was looked for stays saved: a first command may have
+// nothing to look for, and a later one's scan is not waited for.
+func TestIndexSavedFirst(t *testing.T) {
+	t.Parallel()
+	root, file := manyDirs(t)
+	x := NewIndex(file)
+	saved := make(chan error)
+	go func() { saved <- x.Save() }()
+	s := x.New("key", askedFor)
+	if _, err := s.Scan(root); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-saved; err != nil {
+		t.Error(err)
+	}
+	if err := x.Save(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file that makes no sense, that others could have written, or that was written before
+// somebody has set the clock, says nothing.
+func TestIndexRefused(t *testing.T) {
+	t.Parallel()
+	root, file := manyDirs(t)
+	process(t, file, root, askedFor)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(text []byte) func() error {
+		return func() error { return os.WriteFile(file, text, 0o600) }
+	}
+	change := func(at int, by byte) []byte {
+		changed := slices.Clone(text)
+		changed[at] ^= by
+		return changed
+	}
+	sealed := func(b []byte) []byte {
+		binary.LittleEndian.PutUint32(b, crc32.ChecksumIEEE(b[crc32.Size:]))
+		return b
+	}
+	lead := crc32.Size + len(indexFormat) + 1 + len(currentEra().boot)
+	for name, spoil := range map[string]func() error{
+		"cut off":               write(text[:len(text)/2]),
+		"empty":                 write(nil),
+		"one bit":               write(change(len(text)-1, 1)),
+		"another format":        write(sealed(change(crc32.Size+len(indexFormat)-2, 1))),
+		"another boot":          write(sealed(change(lead-1, 1))),
+		"a clock set since":     write(sealed(change(lead+4, 1))), // by four seconds
+		"cut off, and sealed":   write(sealed(slices.Clone(text[:len(text)-9]))),
+		"readable by others":    func() error { return os.Chmod(file, 0o640) },
+		"writable by others":    func() error { return os.Chmod(file, 0o602) },
+		"a directory of others": func() error { return os.Chmod(filepath.Dir(file), 0o777) },
+		"a pipe": func() error {
+			return errors.Join(os.Remove(file), unix.Mkfifo(file, 0o600))
+		},
+		"a link": func() error {
+			return errors.Join(os.Rename(file, file+".real"), os.Symlink(file+".real", file))
+		},
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if trees, _ := readIndex(file, currentEra()); trees != nil {
+			t.Errorf("%s: %d trees are believed", name, len(trees))
+		}
+		if err := errors.Join(os.RemoveAll(file), os.Chmod(filepath.Dir(file), 0o755), write(text)()); err != nil {
+			t.Fatal(err)
+		}
+		if trees, _ := readIndex(file, currentEra()); len(trees) != 1 {
+			t.Errorf("before %s: %d trees are known", name, len(trees))
+		}
+	}
+}
+
+// Steps of the clock that are too small to be told from inaccuracy do not add up: the
+// file keeps the lead that the clock had when the first of it was read.
+func TestSmallStepsOfTheClock(t *testing.T) {
+	t.Parallel()
+	root, file := manyDirs(t)
+	process(t, file, root, askedFor)
+	x := NewIndex(file)
+	x.open.Do(x.read)
+	first := x.era
+	s := x.New("another", askedFor)
+	if _, err := s.Scan(root); err != nil {
+		t.Fatal(err)
+	}
+	x.mu.Lock()
+	s.trees[root].fresh = 3 * worthSaving // as much as makes it write
+	x.mu.Unlock()
+	if err := x.Save(); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		by   int64
+		want int
+	}{{0, 2}, {stepped / 2, 2}, {-stepped / 2, 2}, {stepped, 0}, {-stepped, 0}} {
+		trees, then := readIndex(file, era{first.boot, first.lead + step.by})
+		if len(trees) != step.want || len(trees) > 0 && then != first {
+			t.Errorf("after a step of %v: %d trees", time.Duration(step.by), len(trees))
+		}
+	}
+}
+
+// When somebody sets the clock, a Scanner forgets.
+func TestClockSet(t *testing.T) {
+	t.Parallel()
+	root, _ := manyDirs(t)
+	s := New(askedFor)
+	s.now = func() time.Time { return time.Now().Add(time.Hour) }
+	read := func() int {
+		if _, err := s.Scan(root); err != nil {
+			t.Fatal(err)
+		}
+		return s.trees[root].fresh
+	}
+	before := read()
+	if again := read(); again != before {
+		t.Errorf("%d directories were read again", again-before)
+	}
+	old := s.trees[root]
+	s.lead += 2 * stepped
+	if read(); s.trees[root] == old {
+		t.Error("what was seen before is believed")
+	}
+}
+
+// No bytes make the decoder fail, or take more memory than they are worth.
+func TestDecoderOfNonsense(t *testing.T) {
+	t.Parallel()
+	root, file := manyDirs(t)
+	put(t, root, "dir1/asked", "dir2/deep/deeper/asked", "link -> dir1")
+	process(t, file, root, askedFor)
+	trees, _ := readIndex(file, currentEra())
+	if len(trees) != 1 {
+		t.Fatalf("%d trees", len(trees))
+	}
+	random := rand.New(rand.NewPCG(3, 0))
+	s := New(askedFor)
+	for range 3000 {
+		b := []byte(trees[0].tree)
+		for range 1 + random.IntN(4) {
+			b[random.IntN(len(b))] = byte(random.Uint32())
+		}
+		b = b[:random.IntN(len(b)+1)]
+		d := &decoder{text: string(b), query: &s.query}
+		if d.nodes(nil); d.taken > len(b)/minNode {
+			t.Fatalf("%d directories of %d bytes", d.taken, len(b))
+		}
+	}
+}
+
+// indexedQuery finds much of what [mutate] makes.
+func indexedQuery(t testing.TB, dir string) Query {
+	return Query{Set: patterns(t, "/**/.env", "/**/secret/", dir+"/a/*/*"), Sockets: true, Repositories: true,
+		Name: func(name string) bool { return name == "HEAD" }, Asked: func(name string) bool { return name == "c" }}
+}
+
+// disturb does one random thing more than mutate does: to times, modes, mounts and to the
+// index itself.
+func disturb(random *rand.Rand, dir, file string, mounts bool) {
+	names := []string{"a", "b", "c", "a/b", "b/c", "b/secret", "a/.git"}
+	p, q := dir+"/"+names[random.IntN(len(names))], dir+"/"+names[random.IntN(len(names))]
+	switch random.IntN(16) {
+	case 0, 1: // a time of before
+		then := time.Unix(int64(random.IntN(3)), 0)
+		os.Chtimes(p, then, then)
+	case 2:
+		if info, err := os.Stat(q); err == nil {
+			os.Chtimes(p, info.ModTime(), info.ModTime())
+		}
+	case 3:
+		os.Chmod(p, 0o755-os.FileMode(random.IntN(2))*0o111)
+	case 4: // an exchange of two, with all their times
+		unix.Renameat2(unix.AT_FDCWD, p, unix.AT_FDCWD, q, unix.RENAME_EXCHANGE)
+	case 5: // for a link, and back
+		if os.Rename(p, dir+".away") == nil {
+			os.Symlink(q, p)
+		}
+	case 6:
+		os.Remove(p)
+		os.Rename(dir+".away", p)
+	case 7: // so much that the index is written again
+		for i := range 3 * worthSaving {
+			put := fmt.Sprintf("%s/dir%d/%d", dir, i, random.IntN(2))
+			if os.Remove(put) != nil {
+				os.WriteFile(put, nil, 0o600)
+			}
+		}
+	case 8:
+		os.Truncate(file, int64(random.IntN(4000)))
+	case 9:
+		if b, err := os.ReadFile(file); err == nil && len(b) > 0 {
+			b[random.IntN(len(b))] ^= byte(1 + random.IntN(255))
+			os.WriteFile(file, b, 0o600)
+		}
+	case 10: // a writer was killed
+		os.WriteFile(file+".next", []byte("half"), 0o600)
+	case 11:
+		os.Remove(file)
+	case 12, 13:
+		if mounts {
+			unix.Mount(p, q, "", unix.MS_BIND, "")
+		}
+	case 14:
+		if mounts && unix.Mount("tmpfs", p, "tmpfs", 0, "size=1m") == nil {
+			os.WriteFile(p+"/.env", nil, 0o600)
+		}
+	case 15:
+		if mounts {
+			unix.Unmount(p, unix.MNT_DETACH)
+		}
+	}
+}
+
+// indexAgainstFullSearch has two processes at a time go by one index and compares what
+// they find with a full search, whatever is done in between.
+func indexAgainstFullSearch(t *testing.T, seed uint64, mounts bool) {
+	dir, file := manyDirs(t)
+	t.Cleanup(func() { // or a user could not remove it
+		filepath.WalkDir(filepath.Dir(dir), func(p string, e fs.DirEntry, _ error) error {
+			if e != nil && e.IsDir() {
+				return os.Chmod(p, 0o755)
+			}
+			return nil
+		})
+	})
+	if mounts {
+		t.Cleanup(func() {
+			for unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil {
+			}
+		})
+		if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	random, believed := rand.New(rand.NewPCG(seed, 1)), 0
+	q := indexedQuery(t, dir)
+	for step := range 150 {
+		tick(t, filepath.Dir(file))
+		for range 1 + random.IntN(3) {
+			mutate(random, dir)
+			disturb(random, dir, file, mounts)
+		}
+		full, err := New(q).Scan(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := show(dir, full)
+		var two sync.WaitGroup
+		var got [2][]string
+		var read [2]int
+		for i := range got {
+			two.Go(func() { got[i], read[i] = process(t, file, dir, q) })
+		}
+		two.Wait()
+		for i := range got {
+			if !slices.Equal(got[i], want) {
+				t.Fatalf("seed %d, step %d: found\n  %s\nand by a full search\n  %s", seed, step, strings.Join(got[i], "\n  "), strings.Join(want, "\n  "))
+			}
+			if read[i] < worthSaving {
+				believed++
+			}
+		}
+	}
+	if believed < 50 {
+		t.Errorf("the index was believed in %d of 300 searches", believed)
+	}
+}
+
+func TestIndexAgainstFullSearch(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			indexAgainstFullSearch(t, seed, false)
+		})
+	}
+}
+
+// inNamespaceEnv tells a test that it runs in a namespace of mounts of its own, and which
+// its starter's is.
+const inNamespaceEnv = "SCAN_TEST_MOUNTS"
+
+// inNamespace runs a test again, in a process that may mount, and reports whether this is
+// that process.
+func inNamespace(t *testing.T) bool {
+	t.Helper()
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if starter := os.Getenv(inNamespaceEnv); starter != "" {
+		if starter == own {
+			t.Fatal("it would mount in its starter's namespace")
+		}
+		return true
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), inNamespaceEnv+"="+own)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EACCES) {
+		t.Skipf("no namespaces here: %v", err)
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	return false
+}
+
+func TestIndexAgainstFullSearchOfMounts(t *testing.T) {
+	t.Parallel()
+	if !inNamespace(t) {
+		return
+	}
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { indexAgainstFullSearch(t, seed, true) })
+	}
+}
+
+// Of an overlay nothing is indexed, and of what is mounted in a tree only what that
+// mount shows.
+func TestIndexOfOverlay(t *testing.T) {
+	t.Parallel()
+	if !inNamespace(t) {
+		return
+	}
+	root, file := manyDirs(t)
+	base := t.TempDir()
+	if err := unix.Mount("tmpfs", base, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(base, unix.MNT_DETACH)
+	put(t, base, "upper/", "work/", "merged/")
+	if err := unix.Mount("overlay", base+"/merged", "overlay", 0, fmt.Sprintf("userxattr,lowerdir=%s,upperdir=%s/upper,workdir=%s/work", root, base, base)); err != nil {
+		t.Skipf("no overlays for users here: %v", err)
+	}
+	if _, read := process(t, file, base+"/merged", askedFor); read != 0 {
+		t.Errorf("%d directories of an overlay would be believed later", read)
+	}
+	if _, err := os.Lstat(file); err == nil {
+		t.Error("there is an index")
+	}
+}
+
+// A disk that is full loses nothing but the next index.
+func TestIndexOnFullDisk(t *testing.T) {
+	t.Parallel()
+	if !inNamespace(t) {
+		return
+	}
+	root, _ := manyDirs(t)
+	disk := t.TempDir()
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64k,mode=700"); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(disk, unix.MNT_DETACH)
+	file := disk + "/trees"
+	process(t, file, root, askedFor)
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2000 {
+		put(t, root, fmt.Sprintf("more/%d/%s", i, strings.Repeat("n", 20)))
+	}
+	x := NewIndex(file)
+	s := x.New("key", askedFor)
+	s.now = func() time.Time { return time.Now().Add(time.Hour) }
+	if _, err := s.Scan(root); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Save(); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("%v", err)
+	}
+	if after, err := os.ReadFile(file); err != nil || !slices.Equal(after, before) {
+		t.Errorf("the index is another: %v", err)
+	}
+	if _, err := os.Lstat(file + ".next"); err == nil {
+		t.Error("half an index is left")
+	}
+}
+
+// A writer that is killed at any instant leaves an index that is whole, or none.
+func TestIndexOfKilledWriters(t *testing.T) {
+	t.Parallel()
+	const rootEnv, fileEnv = "SCAN_TEST_ROOT", "SCAN_TEST_FILE"
+	if root := os.Getenv(rootEnv); root != "" {
+		fmt.Println("ready")
+		for {
+			os.Remove(os.Getenv(fileEnv))
+			process(t, os.Getenv(fileEnv), root, askedFor)
+		}
+	}
+	root, file := manyDirs(t)
+	random := rand.New(rand.NewPCG(5, 0))
+	for range 25 {
+		ctx, kill := context.WithCancel(t.Context())
+		cmd := exec.CommandContext(ctx, "/proc/self/exe", "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), rootEnv+"="+root, fileEnv+"="+file)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 5)); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(time.Duration(random.IntN(20_000))*time.Microsecond, kill)
+		if err := cmd.Wait(); err == nil {
+			t.Fatal("the writer has ended by itself")
+		}
+		timer.Stop()
+		kill()
+		if b, err := os.ReadFile(file); err == nil {
+			if trees, _ := readIndex(file, currentEra()); len(trees) != 1 {
+				t.Fatalf("%d bytes with %d trees", len(b), len(trees))
+			}
+		}
+		os.Remove(file)
+		process(t, file, root, askedFor)
+		if _, read := process(t, file, root, askedFor); read != 0 {
+			t.Fatal("nothing is written any more")
+		}
+	}
+	entries, err := os.ReadDir(filepath.Dir(file))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
