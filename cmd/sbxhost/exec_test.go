@@ -209,9 +209,9 @@ func TestEmptyScript(t *testing.T) {
 	}
 }
 
-func TestStartTimeoutAndLogAreChecked(t *testing.T) {
+func TestVariablesAreChecked(t *testing.T) {
 	t.Parallel()
-	for _, entry := range []string{"SBXHOST_START_TIMEOUT=soon", "SBXHOST_START_TIMEOUT=-1s", "SBXHOST_LOG=loud"} {
+	for _, entry := range []string{"SBXHOST_START_TIMEOUT=soon", "SBXHOST_START_TIMEOUT=-1s", "SBXHOST_LOG=loud", "SBXHOST_INDEX=no"} {
 		a, _, errs, path := testApp(t, &fakeEngine{}, fastConfig)
 		a.environ = append(a.environ, entry)
 		name, _, _ := strings.Cut(entry, "=")

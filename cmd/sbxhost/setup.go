@@ -175,6 +175,13 @@ func (a *app) complete(o *host.Options) (err error) {
 	if err := a.completePolicy(o); err != nil {
 		return err
 	}
+	switch text := a.getenv("SBXHOST_INDEX"); text {
+	case "", "on":
+	case "off":
+		o.FullSearch = true
+	default:
+		return fmt.Errorf(`SBXHOST_INDEX: %q is neither "on" nor "off"`, text)
+	}
 	if text := a.getenv("SBXHOST_START_TIMEOUT"); text != "" {
 		o.StartTimeout, err = time.ParseDuration(text)
 		if err != nil || o.StartTimeout <= 0 {
