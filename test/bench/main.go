@@ -6,6 +6,8 @@
 //	           repository of 1,000 files: by the library, with a session, prepared, with
 //	           masks, with overlays, and by the command line; eight at once; and the
 //	           first commands of a host
+//	search     one-shot runs in large workspaces, with and without what an earlier run has
+//	           left of its search, and the search alone
 //	telemetry  a one-shot run that sends telemetry beside one that does not
 //	network    a list of names beside no network, and what goes through the gate beside
 //	           what goes directly: small requests, a download, and the gate's memory
@@ -62,7 +64,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.bin, "bin", "bin", "`directory` with what make build makes")
 	fs.IntVar(&o.rounds, "n", 200, "`rounds` of each comparison")
 	fs.Int64Var(&o.bytes, "bytes", 2<<30, "`bytes` of a download, and that a command writes while memory is measured")
-	fs.IntVar(&o.files, "files", 10_000, "`files` of the repository whose status is asked for in a review")
+	fs.IntVar(&o.files, "files", 100_000, "`files` in a large workspace, and of the repository whose status is asked for in a review")
 	fs.StringVar(&o.json, "json", "", "write the results to `file`, too")
 	fs.Func("only", "measure the sections alone whose names match `regexp`", func(text string) (err error) {
 		o.only, err = regexp.Compile(text)
@@ -76,8 +78,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		return o, fmt.Errorf("bench takes no arguments, got %q", fs.Args())
 	case o.rounds < 1:
 		return o, fmt.Errorf("-n %d: at least one round is needed", o.rounds)
-	case o.files < 1:
-		return o, fmt.Errorf("-files %d: at least one file is needed", o.files)
+	case o.files < 1000:
+		return o, fmt.Errorf("-files %d: fewer than 1000 are no large workspace", o.files)
 	case o.bytes < 1:
 		return o, fmt.Errorf("-bytes %d: at least one byte is needed", o.bytes)
 	}
@@ -91,6 +93,7 @@ type results struct {
 	Machine   machine       `json:"machine"`
 	Rounds    int           `json:"rounds"`
 	Engines   *engineTable  `json:"engines,omitempty"`
+	Search    *searchTable  `json:"search,omitempty"`
 	Telemetry []row         `json:"telemetry,omitempty"`
 	Network   *networkTable `json:"network,omitempty"`
 	Review    *reviewTable  `json:"review,omitempty"`
@@ -129,6 +132,7 @@ func bench(ctx context.Context, o options, stdout, stderr io.Writer) (err error)
 		do   func() error
 	}{
 		{"engines", func() (err error) { r.Engines, err = measureEngines(ctx, s, o.rounds); return }},
+		{"search", func() (err error) { r.Search, err = measureSearch(ctx, s, o.rounds, o.files); return }},
 		{"telemetry", func() (err error) { r.Telemetry, err = measureTelemetry(ctx, s, o.rounds); return }},
 		{"network", func() (err error) { r.Network, err = measureNetwork(ctx, s, o.rounds, o.bytes); return }},
 		{"review", func() (err error) { r.Review, err = measureReview(ctx, s, o.rounds, o.files); return }},

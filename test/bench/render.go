@@ -19,6 +19,12 @@ func render(w io.Writer, r *results) error {
 	line("bubblewrap %s, %s, as %s", r.Machine.Bwrap, r.Machine.Go, user)
 
 	renderEngines(line, r.Engines)
+	if t := r.Search; t != nil {
+		line("\nWorkspaces of %s files", thousands(t.Files))
+		renderRows(line, t.OneShot, "plain p50")
+		line("\nThe search alone")
+		renderRows(line, t.Alone, "the first")
+	}
 	if r.Telemetry != nil {
 		line("\nTelemetry")
 		renderRows(line, r.Telemetry, "plain p50")

@@ -25,7 +25,7 @@ func TestWhole(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "results.json")
 	var stdout, stderr bytes.Buffer
-	if status := run([]string{"-bin", bin, "-n", "3", "-bytes", "16777216", "-files", "500", "-json", file}, &stdout, &stderr); status != 0 {
+	if status := run([]string{"-bin", bin, "-n", "3", "-bytes", "16777216", "-files", "1000", "-json", file}, &stdout, &stderr); status != 0 {
 		t.Fatalf("exit status %d\n%s%s", status, stdout.String(), stderr.String())
 	}
 	for line := range strings.Lines(stdout.String()) {
@@ -41,10 +41,10 @@ func TestWhole(t *testing.T) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Engines == nil || r.Network == nil || r.Review == nil {
+	if r.Engines == nil || r.Network == nil || r.Review == nil || r.Search == nil {
 		t.Fatalf("a section is missing:\n%s", text)
 	}
-	for _, row := range slices.Concat(r.Engines.Rows, r.Telemetry, r.Network.Ready, r.Network.Small, r.Network.Big, slices.Concat(r.Review.Commands...), r.Review.Carrying) {
+	for _, row := range slices.Concat(r.Engines.Rows, r.Search.OneShot, r.Search.Alone, r.Telemetry, r.Network.Ready, r.Network.Small, r.Network.Big, slices.Concat(r.Review.Commands...), r.Review.Carrying) {
 		if row.P50 <= 0 || row.P95 < row.P50 || len(row.Samples) != 3 {
 			t.Errorf("%+v", row)
 		}
@@ -54,7 +54,7 @@ func TestWhole(t *testing.T) {
 			t.Errorf("at once: %+v", row)
 		}
 	}
-	if len(r.Engines.Rows) != 12 || len(r.Engines.AtOnce) != 3 || len(r.Engines.First) != 2 || len(r.Telemetry) != 3 || len(r.Memory) != 2 || len(r.Binaries) != 3 || len(r.Review.Carrying) != 2 || len(r.Targets) != 20 {
+	if len(r.Engines.Rows) != 12 || len(r.Engines.AtOnce) != 3 || len(r.Engines.First) != 2 || len(r.Telemetry) != 3 || len(r.Search.OneShot) != 5 || len(r.Search.Alone) != 4 || len(r.Memory) != 2 || len(r.Binaries) != 3 || len(r.Review.Carrying) != 2 || len(r.Targets) != 22 {
 		t.Errorf("not all is there:\n%s", text)
 	}
 	if t.Failed() {

@@ -59,6 +59,12 @@ func judge(r *results) []target {
 			add("first three with 512 MiB resident, of none", ratio(t.First[1].P50, t.First[0].P50), 1.05, false, "x")
 		}
 	}
+	if t := r.Search; t != nil {
+		for i, bound := range [...]float64{3, 5} {
+			row := t.OneShot[1+2*i]
+			add(row.Name+", of plain bwrap", row.Ratio, bound, false, "x")
+		}
+	}
 	if t := r.Network; t != nil {
 		// Noise can make it less than nothing, which is no miss.
 		add("a list of names, ready, more than without", max(.01, t.Ready[1].P50-t.Ready[0].P50), 4, false, " ms")
