@@ -11,26 +11,13 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/review"
-	"github.com/sbxhost/sbxhost/sessiondir"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
 // A Host that has run commands in a review can open it itself, once none runs, and go on with it.
-// removeReviews has the reviews of a test removed: an overlay leaves a directory that
-// nobody may enter, and testing removes as anybody would.
-func removeReviews(t *testing.T, h *host.Host) {
-	base := review.Base(h.Root())
-	t.Cleanup(func() {
-		h.Close()
-		must(t, sessiondir.RemoveTree(context.Background(), filepath.Dir(base), filepath.Base(base)))
-	})
-}
-
 func TestReview(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, nil)
-	removeReviews(t, h)
 	in := func(script string) *host.Cmd {
 		cmd := h.Command(t.Context(), "fast", "sh", "-c", script)
 		cmd.Review = "lib"
@@ -112,7 +99,6 @@ func TestReviewOfADefinition(t *testing.T) {
 	h := newHost(t, func(o *host.Options) {
 		o.Sandboxes = map[string]host.Definition{"each": {Engine: "native", Review: host.NewReview}, "none": {Engine: "noop", Review: host.NewReview}}
 	})
-	removeReviews(t, h)
 	names := map[string]bool{}
 	for range 2 {
 		cmd := h.Command(t.Context(), "each", "sh", "-c", "test ! -e made && touch made")
