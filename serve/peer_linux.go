@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -14,9 +15,10 @@ import (
 // Identity is what the kernel knows of a process that a command which it starts would
 // have, too.
 type Identity struct {
-	links  map[string]string
-	files  map[string]string
-	status []string
+	links    map[string]string
+	files    map[string]string
+	status   []string
+	schedule []string
 }
 
 // The namespaces, the root, the cgroup, the limits, the security label, and of the status
@@ -62,6 +64,17 @@ func identityOf(proc string) (Identity, error) {
 			id.status = append(id.status, line)
 		}
 	}
+	// Behind the name, which may have anything in it, the fields count from the third.
+	text, err = os.ReadFile(proc + "/stat")
+	if err != nil {
+		return id, err
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	const nice, priority, policy = 19 - 3, 40 - 3, 41 - 3
+	if len(fields) <= policy {
+		return id, errors.New("stat is cut short")
+	}
+	id.schedule = []string{fields[nice], fields[priority], fields[policy]}
 	return id, nil
 }
 
@@ -82,6 +95,9 @@ func (id Identity) Differs(other Identity) string {
 			name, _, _ := strings.Cut(line, ":")
 			return "status " + name
 		}
+	}
+	if !slices.Equal(id.schedule, other.schedule) {
+		return "scheduling"
 	}
 	return ""
 }

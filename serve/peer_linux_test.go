@@ -47,6 +47,7 @@ func TestSame(t *testing.T) {
 		{name: "the same"},
 		{name: "a umask", shell: "umask 0177", differs: "status Umask"},
 		{name: "a limit", shell: "ulimit -c 0 && ulimit -v 100000000", differs: "limits"},
+		{name: "a priority", shell: "renice -n 5 $$ >/dev/null", differs: "scheduling"},
 		{name: "a user namespace", attr: in(0), differs: "ns/user"},
 		{name: "a network namespace", attr: in(syscall.CLONE_NEWNET), differs: "ns/net"},
 		{name: "a mount namespace", attr: in(syscall.CLONE_NEWNS), differs: "ns/mnt"},

@@ -1,11 +1,13 @@
 // Package serve is what sbx and `sbxhost serve` say to each other, so that a command
 // finds a host that is there already.
 //
-// The client sends one [Hello] with its three standard descriptors, and after that the
-// numbers of the signals that it gets. The server answers [Leave] where the client is to
-// do the work itself, by `sbxhost exec`: nothing has been run then. Otherwise it answers
-// [Begin] before anything runs, [Suspend] each time that the client is to stop itself, and
-// one [Exit]. A connection that ends means the same as SIGKILL to the client.
+// The server says [KindWelcome] to a client whose identity it has looked at: one that is
+// stopped says nothing, and the client does not wait for it. The client sends one [Hello]
+// with its three standard descriptors, and after that the numbers of the signals that it
+// gets. The server says [KindLeave] where the client is to do the work itself, by `sbxhost
+// exec`: nothing has been run then. Otherwise it says [KindBegin] before anything runs,
+// [KindSuspend] each time that the client is to stop itself, and one [KindExit]. A
+// connection that ends means to the server what SIGKILL to the client would.
 //
 // The promise: a client is served only if it has the server's identity, see [Same].
 // The limits: Linux 6.5, whose kernel says which process has connected.
@@ -23,6 +25,7 @@ import (
 
 // Kinds of messages.
 const (
+	KindWelcome = 'W'
 	KindHello   = 'H'
 	KindSignal  = 'K'
 	KindLeave   = 'L'

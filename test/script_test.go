@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ func TestMain(m *testing.M) {
 		os.Exit(2)
 	}()
 	status := m.Run()
+	os.RemoveAll(programs.dir)
 	// Root keeps directories there for a user whose commands it has run, and these tests alone
 	// run any as that one. A process that such a test has started leaves them to the first.
 	if os.Getenv("SBXHOST_TEST_NETWORK") == "" {
@@ -176,28 +178,56 @@ func required(part string) bool {
 	return slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), part)
 }
 
-// build builds packages into dir, or copies what SBXHOST_TEST_BIN, a directory, has of them
-// for users who cannot build.
+// build puts programs into dir: what SBXHOST_TEST_BIN, a directory, has of them for users
+// who cannot build, or what was built of them, once for all tests.
 func build(t testing.TB, top, dir string, packages ...string) {
 	t.Helper()
-	if built := os.Getenv("SBXHOST_TEST_BIN"); built != "" {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+	from := os.Getenv("SBXHOST_TEST_BIN")
+	if from == "" {
+		from = programs.build(t, top, packages)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packages {
+		text, err := os.ReadFile(filepath.Join(from, filepath.Base(p)))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.Base(p)), text, 0o755)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range packages {
-			text, err := os.ReadFile(filepath.Join(built, filepath.Base(p)))
-			if err == nil {
-				err = os.WriteFile(filepath.Join(dir, filepath.Base(p)), text, 0o755)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		return
 	}
-	args := []string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir + "/"}
+}
+
+// programs are those that tests have built so far.
+var programs built
+
+type built struct {
+	mu   sync.Mutex
+	dir  string
+	have []string
+}
+
+func (b *built) build(t testing.TB, top string, packages []string) string {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.dir == "" {
+		var err error
+		if b.dir, err = os.MkdirTemp("", "sbxhost-test-programs-"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", b.dir + "/"}
+	before := len(args)
 	for _, p := range packages {
-		args = append(args, "./"+p)
+		if !slices.Contains(b.have, p) {
+			args = append(args, "./"+p)
+		}
+	}
+	if len(args) == before {
+		return b.dir
 	}
 	cmd := exec.Command("go", args...)
 	cmd.Dir = top
@@ -205,6 +235,8 @@ func build(t testing.TB, top, dir string, packages ...string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, out)
 	}
+	b.have = append(b.have, packages...)
+	return b.dir
 }
 
 // setupScript makes the world of one script: a home of its own, and the

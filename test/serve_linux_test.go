@@ -230,6 +230,12 @@ func TestServeKilled(t *testing.T) {
 			t.Errorf("a second server: %v, %s", err, out)
 		}
 	}
+	// One that is stopped is not waited for.
+	s.server.Process.Signal(syscall.SIGSTOP)
+	if out, err := s.sbx("", "--", "echo", "alone").Output(); err != nil || string(out) != "alone\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	s.server.Process.Signal(syscall.SIGCONT)
 	s.server.Process.Kill()
 	s.server.Wait()
 	for i, cmd := range running {

@@ -34,8 +34,8 @@ func ask(program string) (status int, done bool) {
 			signal.Notify(signals, sig)
 		}
 	}
-	if !s.hello(program) {
-		signal.Reset()
+	if !s.welcome() || !s.hello(program) {
+		again(signals)
 		return 0, false
 	}
 	go func() {
@@ -111,6 +111,20 @@ func dial(program string) (socket, error) {
 		return -1, err
 	}
 	return socket(fd), nil
+}
+
+// patience is how long a server may take to look at us: one that is stopped, or has more
+// to do than it can, is slower than to do without.
+var patience = unix.Timeval{Sec: 1}
+
+// welcome reports whether the server would have us. Nothing was asked of it yet.
+func (s socket) welcome() bool {
+	if unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience) != nil {
+		return false
+	}
+	kind, _, err := frame.Read(&frame.Receiver{Socket: int(s)}, serve.MaxMessage)
+	return err == nil && kind == serve.KindWelcome &&
+		unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{}) == nil
 }
 
 func (s socket) hello(program string) bool {

@@ -28,8 +28,11 @@ type keptHosts struct {
 	uses uint64
 }
 
+// keptHost is a Host that somebody makes, or has made.
 type keptHost struct {
+	made    chan struct{} // closed when host and err are there
 	host    *host.Host
+	err     error
 	users   int
 	lastUse uint64
 }
@@ -44,22 +47,35 @@ func (k *keptHosts) take(ctx context.Context, a *app, s *setup) (*usedHost, erro
 		return nil, err
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	h := k.list[key]
-	if h == nil {
-		o := s.options
-		// What holds places would be seen by the client's next program.
-		o.OneShot, o.Session.Never, o.Linger, o.Approver = false, true, -1, nil
-		made, err := host.New(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		h = &keptHost{host: made}
+	ours := h == nil
+	if ours {
+		h = &keptHost{made: make(chan struct{})}
 		k.list[key] = h
 	}
 	k.uses++
 	h.users, h.lastUse = h.users+1, k.uses
-	return &usedHost{h.host, func() { k.giveBack(h) }}, nil
+	k.mu.Unlock()
+	used := &usedHost{done: func() { k.giveBack(h) }}
+	if ours {
+		o := s.options
+		// What holds places would be seen by the client's next program.
+		o.OneShot, o.Session.Never, o.Linger, o.Approver = false, true, -1, nil
+		h.host, h.err = host.New(ctx, o)
+		close(h.made)
+	}
+	select {
+	case <-h.made:
+		err = h.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		used.done()
+		return nil, err
+	}
+	used.Host = h.host
+	return used, nil
 }
 
 // giveBack ends the use of a Host, and closes those that were not used for longest.
@@ -67,6 +83,11 @@ func (k *keptHosts) giveBack(h *keptHost) {
 	k.mu.Lock()
 	h.users--
 	var old []*keptHost
+	for key, other := range k.list {
+		if other.users == 0 && other.failed() {
+			delete(k.list, key)
+		}
+	}
 	for len(k.list) > maxHosts {
 		var oldest hostKey
 		found := false
@@ -84,6 +105,16 @@ func (k *keptHosts) giveBack(h *keptHost) {
 	k.mu.Unlock()
 	for _, h := range old {
 		h.host.Close()
+	}
+}
+
+// failed reports whether there is no Host, and never will be.
+func (h *keptHost) failed() bool {
+	select {
+	case <-h.made:
+		return h.err != nil
+	default:
+		return false
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -26,6 +25,8 @@ const (
 	defaultIdle = 10 * time.Minute
 	// helloTime is how long a client may take to say what it wants, once connected.
 	helloTime = 5 * time.Second
+	// fullDelay is how often a client is tried for whom there is no descriptor.
+	fullDelay = 50 * time.Millisecond
 )
 
 // serve keeps hosts for the commands of sbx.
@@ -49,26 +50,8 @@ func (a *app) serve(fs *flag.FlagSet) func() error {
 	}
 }
 
-// listen opens the socket, or takes over the one that systemd has opened.
+// listen opens the socket, under a lock that lasts as long as this process.
 func (a *app) listen() (listener *net.UnixListener, remove func(), err error) {
-	if a.getenv("LISTEN_PID") == strconv.Itoa(os.Getpid()) && a.getenv("LISTEN_FDS") == "1" {
-		const first = 3
-		// Again, by this process: a client looks who has opened the socket.
-		if err := unix.Listen(first, unix.SOMAXCONN); err != nil {
-			return nil, nil, os.NewSyscallError("listen", err)
-		}
-		f := os.NewFile(first, "socket of systemd")
-		defer f.Close()
-		l, err := net.FileListener(f)
-		if err != nil {
-			return nil, nil, err
-		}
-		listener, ok := l.(*net.UnixListener)
-		if !ok {
-			return nil, nil, fmt.Errorf("LISTEN_FDS: %s is no Unix socket", l.Addr())
-		}
-		return listener, func() {}, nil
-	}
 	dir, err := serve.Dir(a.getenv("XDG_RUNTIME_DIR"))
 	if err != nil {
 		return nil, nil, &hinted{err, "a login sets it; else make a directory that is yours alone, and name it there for sbx, too"}
@@ -165,9 +148,12 @@ func (s *server) run(listener *net.UnixListener) error {
 		if errors.Is(err, net.ErrClosed) {
 			break
 		}
-		if err != nil { // of descriptors there are too many, most likely
-			time.Sleep(50 * time.Millisecond)
+		switch {
+		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ECONNABORTED):
+			time.Sleep(fullDelay) // as long as no command ends, there are as many files
 			continue
+		case err != nil:
+			return err
 		}
 		s.mu.Lock()
 		s.clients++
@@ -224,6 +210,7 @@ func (s *server) serveOne(r *remote, conn *net.UnixConn) (status int, done bool)
 		s.retire()
 		return 0, false
 	}
+	r.send(serve.KindWelcome, serve.Nothing{})
 	conn.SetReadDeadline(time.Now().Add(helloTime))
 	hello, err := r.hello()
 	if err != nil || hello.Program != s.stamp {
