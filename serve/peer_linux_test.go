@@ -23,19 +23,25 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Who is confined otherwise than the server is not served.
-func TestSame(t *testing.T) {
-	t.Parallel()
+// listen opens a socket, and gives who looks at its clients.
+func listen(t *testing.T) (own Identity, l *net.UnixListener, path string) {
+	t.Helper()
 	own, err := Own()
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
+	path = filepath.Join(t.TempDir(), "s")
+	if l, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
+	return own, l, path
+}
+
+// Who is confined otherwise than the server is not served.
+func TestSame(t *testing.T) {
+	t.Parallel()
+	own, l, path := listen(t)
 	uid := []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
 	in := func(flags uintptr) *syscall.SysProcAttr {
 		return &syscall.SysProcAttr{Cloneflags: flags | syscall.CLONE_NEWUSER, UidMappings: uid}
@@ -91,16 +97,7 @@ func TestSame(t *testing.T) {
 // A process that has ended, whose number may be anybody's by now, is not served.
 func TestSameOfTheDead(t *testing.T) {
 	t.Parallel()
-	own, err := Own()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	own, l, path := listen(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "SERVE_DIAL="+path)
 	if err := cmd.Start(); err != nil {

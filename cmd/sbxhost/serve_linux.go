@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -235,23 +234,10 @@ func (s *server) serveOne(r *remote, conn *net.UnixConn) (status int, done bool)
 }
 
 // Read implements [io.Reader], and keeps the descriptors that come along.
-func (r *remote) Read(p []byte) (n int, err error) {
-	var failed error
-	err = r.raw.Read(func(fd uintptr) bool {
-		var fds []int
-		n, fds, failed = frame.Receive(int(fd), p)
-		r.files = append(r.files, fds...)
-		return failed != unix.EAGAIN
-	})
-	switch {
-	case err != nil:
-		return 0, err
-	case failed != nil:
-		return 0, os.NewSyscallError("recvmsg", failed)
-	case n == 0:
-		return 0, io.EOF
-	}
-	return n, nil
+func (r *remote) Read(p []byte) (int, error) {
+	n, fds, err := frame.ReceivePolled(r.raw, p)
+	r.files = append(r.files, fds...)
+	return n, err
 }
 
 func (r *remote) hello() (hello serve.Hello, err error) {

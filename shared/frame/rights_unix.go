@@ -5,6 +5,7 @@ package frame
 import (
 	"errors"
 	"io"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -55,6 +56,24 @@ func CloseAll(fds []int) {
 type Receiver struct {
 	Socket int
 	Files  []int
+}
+
+// ReceivePolled is [Receive] on a socket that the runtime polls, as of [io.Reader].
+func ReceivePolled(socket syscall.RawConn, p []byte) (n int, fds []int, err error) {
+	var failed error
+	err = socket.Read(func(fd uintptr) bool {
+		n, fds, failed = Receive(int(fd), p)
+		return failed != unix.EAGAIN
+	})
+	switch {
+	case err != nil:
+		return 0, fds, err
+	case failed != nil:
+		return 0, fds, os.NewSyscallError("recvmsg", failed)
+	case n == 0:
+		return 0, fds, io.EOF
+	}
+	return n, fds, nil
 }
 
 // Read is as of [io.Reader].

@@ -2,7 +2,6 @@ package holder
 
 import (
 	"context"
-	"io"
 	"os"
 	"slices"
 	"sync"
@@ -97,25 +96,12 @@ func (c *conn) send(message []byte, fds ...int) error {
 func (c *conn) read() (kind byte, payload []byte, err error) { return frame.Read(c, maxPayload) }
 
 // Read implements [io.Reader], and keeps the descriptors that come along.
-func (c *conn) Read(p []byte) (n int, err error) {
-	var failed error
-	err = c.raw.Read(func(fd uintptr) bool {
-		var fds []int
-		n, fds, failed = frame.Receive(int(fd), p)
-		c.fds = append(c.fds, fds...)
-		return failed != unix.EAGAIN
-	})
-	switch {
-	case err != nil:
-		return 0, err
-	case failed != nil:
-		return 0, os.NewSyscallError("recvmsg", failed)
-	case len(c.fds) > 4*frame.MaxFiles:
+func (c *conn) Read(p []byte) (int, error) {
+	n, fds, err := frame.ReceivePolled(c.raw, p)
+	if c.fds = append(c.fds, fds...); err == nil && len(c.fds) > 4*frame.MaxFiles {
 		return 0, frame.Malformed("descriptors of no message")
-	case n == 0:
-		return 0, io.EOF
 	}
-	return n, nil
+	return n, err
 }
 
 // claim gives the descriptors of the message that was read last, which are the caller's.
