@@ -15,7 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // serving is a server, and what its clients need.
@@ -244,9 +245,11 @@ func TestServeKilled(t *testing.T) {
 			t.Errorf("%v, %q", cmd.ProcessState, stderr[i].String())
 		}
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	for len(named("sleep\x00"+word)) > 0 && time.Now().Before(deadline) {
-		time.Sleep(10 * time.Millisecond)
+	for _, pid := range named("sleep\x00" + word) { // who was killed a moment ago
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+			unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+			unix.Close(fd)
+		}
 	}
 	if left := named("sleep\x00" + word); len(left) > 0 {
 		t.Errorf("%d live on", left)

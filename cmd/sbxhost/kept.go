@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/sbxhost/sbxhost/host"
@@ -18,7 +19,21 @@ type hostKey [sha256.Size]byte
 func (s *setup) key(a *app) (hostKey, error) {
 	o := &s.options
 	text, err := json.Marshal([]any{a.dir, a.environ, s.sandbox, s.file.Path(), s.origin, o.Sandboxes, o.Workspace, o.Session, o.Engines, o.Approvals.Mode, o.Approvals.SessionTTL, o.Audit, o.Protected, o.Sensitive})
+	if err == nil && ofProcess(string(text)) {
+		// PATH, or a bind, would be judged by where it leads in the server.
+		err = errors.New("what a path leads to is the process's own")
+	}
 	return sha256.Sum256(text), err
+}
+
+// ofProcess reports whether text names a path that is another one in each process.
+func ofProcess(text string) bool {
+	for _, path := range []string{"/proc/self", "/proc/thread-self", "/dev/fd", "/dev/std"} {
+		if strings.Contains(text, path) {
+			return true
+		}
+	}
+	return false
 }
 
 // keptHosts are the hosts that commands have used last.

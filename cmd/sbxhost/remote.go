@@ -94,6 +94,10 @@ func (r *remote) errors(stderr io.Writer) io.Writer {
 
 // host gives the Host for a setup.
 func (r *remote) host(ctx context.Context, a *app, s *setup) (*usedHost, error) {
+	if r != nil && s.options.Audit.Path != "" {
+		// A refusal would be in the log twice, once as that of nobody who could be asked.
+		return nil, errAudited
+	}
 	if r != nil {
 		return r.hosts.take(ctx, a, s)
 	}
@@ -103,6 +107,8 @@ func (r *remote) host(ctx context.Context, a *app, s *setup) (*usedHost, error) 
 	}
 	return &usedHost{h, func() { h.Close() }}, nil
 }
+
+var errAudited = errors.New("an audit log is written by sbxhost exec itself")
 
 // usedHost is a Host until it is done with.
 type usedHost struct {
