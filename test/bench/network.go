@@ -2,16 +2,24 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/sbxhost/sbxhost/host"
 )
@@ -22,6 +30,7 @@ import (
 type networkTable struct {
 	Ready []row   `json:"ready"` // with no network, and with a list
 	Small []row   `json:"small"` // requests: directly, through the gate, and through a plain relay
+	TLS   []row   `json:"tls"`   // the same requests, each in TLS
 	Big   []row   `json:"big"`   // a download, the same ways
 	MiB   float64 `json:"gate_mib"`
 }
@@ -45,18 +54,35 @@ func measureNetwork(ctx context.Context, s *scene, rounds int, bytes int64) (_ *
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n, _ := strconv.ParseInt(r.URL.Path[1:], 10, 64)
-		io.CopyN(w, zeros{}, n)
-	})}
-	go server.Serve(listener)
-	defer func() { err = errors.Join(err, server.Close()) }()
-	port, address := listener.Addr().(*net.TCPAddr).Port, listener.Addr().String()
-	relay, stop, err := startRelay(ctx, self, address)
+	secure, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, listener.Close())
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	certificate, err := writeCertificate(filepath.Join(dir, certificateFile))
+	if err != nil {
+		return nil, errors.Join(err, listener.Close(), secure.Close())
+	}
+	server := &http.Server{
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n, _ := strconv.ParseInt(r.URL.Path[1:], 10, 64)
+			io.CopyN(w, zeros{}, n)
+		}),
+	}
+	go server.Serve(listener)
+	go server.ServeTLS(secure, "", "")
+	defer func() { err = errors.Join(err, server.Close()) }()
+	var ports [2]uint16
+	var relays [2]string
+	for i, l := range [...]net.Listener{listener, secure} {
+		ports[i] = uint16(l.Addr().(*net.TCPAddr).Port)
+		at, stop, err2 := startRelay(ctx, self, l.Addr().String())
+		if err2 != nil {
+			return nil, err2
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+		relays[i] = at
+	}
 
 	o := libraryOptions(s.dir)
 	o.Dir, o.Workspace.Root = dir, dir
@@ -64,7 +90,7 @@ func measureNetwork(ctx context.Context, s *scene, rounds int, bytes int64) (_ *
 		"false":  {Engine: "native"},
 		"listed": {Engine: "native", Network: host.Network{Names: []string{"allowed.example"}}},
 		"direct": {Engine: "native", Network: host.Network{Host: true}},
-		"port":   {Engine: "native", HostPorts: []uint16{uint16(port)}},
+		"port":   {Engine: "native", HostPorts: ports[:]},
 	}
 	h, err := host.New(ctx, o)
 	if err != nil {
@@ -80,19 +106,24 @@ func measureNetwork(ctx context.Context, s *scene, rounds int, bytes int64) (_ *
 	}
 	for _, m := range []struct {
 		rows           *[]row
-		what           string
+		what, scheme   string
 		requests, size int64
 	}{
-		{&t.Small, fmt.Sprintf("%d small requests", smallRequests), smallRequests, 100},
-		{&t.Big, fmt.Sprintf("a download of %d MiB", bytes>>20), 1, bytes},
+		{&t.Small, fmt.Sprintf("%d small requests", smallRequests), "http", smallRequests, 100},
+		{&t.TLS, fmt.Sprintf("%d small requests, TLS", smallRequests), "https", smallRequests, 100},
+		{&t.Big, fmt.Sprintf("a download of %d MiB", bytes>>20), "http", 1, bytes},
 	} {
+		to, relay := fmt.Sprintf("127.0.0.1:%d", ports[0]), relays[0]
+		if m.scheme == "https" {
+			to, relay = fmt.Sprintf("127.0.0.1:%d", ports[1]), relays[1]
+		}
 		in := func(sandbox, address string) func() error {
-			args := []string{client, roleClient, address, strconv.FormatInt(m.requests, 10), strconv.FormatInt(m.size, 10)}
+			args := []string{client, roleClient, m.scheme + "://" + address, strconv.FormatInt(m.requests, 10), strconv.FormatInt(m.size, 10)}
 			return func() error { return h.Command(ctx, sandbox, args...).Run() }
 		}
 		if *m.rows, err = compare(ctx, []contender{
-			{name: m.what + ", direct", run: in("direct", address)},
-			{name: m.what + ", gate", run: in("port", address)},
+			{name: m.what + ", direct", run: in("direct", to)},
+			{name: m.what + ", gate", run: in("port", to)},
 			{name: m.what + ", plain relay", run: in("direct", relay)},
 		}, min(rounds, 10)); err != nil {
 			return t, err
@@ -100,13 +131,13 @@ func measureNetwork(ctx context.Context, s *scene, rounds int, bytes int64) (_ *
 	}
 
 	config := filepath.Join(s.dir, "network.hcl")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "sandbox \"port\" {\n  engine     = \"native\"\n  host_ports = [%d]\n}\n", port), 0o644); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, "sandbox \"port\" {\n  engine     = \"native\"\n  host_ports = [%d]\n}\n", ports[0]), 0o644); err != nil {
 		return t, err
 	}
 	var sums [2]int64
 	for i, held := range []int{0, heldConnections} {
 		cmd := exec.CommandContext(ctx, s.lean, "exec", "-config", config, "-sandbox", "port", "--",
-			client, roleHolder, address, strconv.Itoa(held))
+			client, roleHolder, fmt.Sprintf("127.0.0.1:%d", ports[0]), strconv.Itoa(held))
 		cmd.Dir, cmd.Env = dir, environ(s.dir)
 		p, err := s.peakOf(cmd)
 		if err != nil {
@@ -179,10 +210,32 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
+// certificateFile is where the client finds whom to trust.
+const certificateFile = "certificate.pem"
+
+// writeCertificate makes a certificate for 127.0.0.1, of the kind that the large registries have.
+func writeCertificate(path string) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	form := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotAfter:     time.Now().Add(24 * time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:         true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
+	if err == nil {
+		err = os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}
+
 // playClient makes requests, each on a connection of its own.
 func playClient(args []string) error {
 	if len(args) != 3 {
-		return fmt.Errorf("%s: want ADDRESS REQUESTS BYTES, got %q", roleClient, args)
+		return fmt.Errorf("%s: want URL REQUESTS BYTES, got %q", roleClient, args)
 	}
 	var numbers [2]int64
 	for i := range numbers {
@@ -190,9 +243,15 @@ func playClient(args []string) error {
 			return err
 		}
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	text, err := os.ReadFile(certificateFile)
+	if err != nil {
+		return err
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(text)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: trusted}}}
 	for range numbers[0] {
-		response, err := client.Get(fmt.Sprintf("http://%s/%d", args[0], numbers[1]))
+		response, err := client.Get(fmt.Sprintf("%s/%d", args[0], numbers[1]))
 		if err != nil {
 			return err
 		}

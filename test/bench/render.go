@@ -33,7 +33,7 @@ func render(w io.Writer, r *results) error {
 		for _, part := range []struct {
 			title string
 			rows  []row
-		}{{"ready", t.Ready}, {"each on a connection of its own", t.Small}, {"one connection", t.Big}} {
+		}{{"ready", t.Ready}, {"each on a connection of its own", t.Small}, {"each on a connection of its own, in TLS", t.TLS}, {"one connection", t.Big}} {
 			line("\nNetwork, %s", part.title)
 			renderRows(line, part.rows, "the first")
 		}

@@ -44,7 +44,7 @@ func TestWhole(t *testing.T) {
 	if r.Engines == nil || r.Network == nil || r.Review == nil || r.Search == nil {
 		t.Fatalf("a section is missing:\n%s", text)
 	}
-	for _, row := range slices.Concat(r.Engines.Rows, r.Search.OneShot, r.Search.Alone, r.Telemetry, r.Network.Ready, r.Network.Small, r.Network.Big, slices.Concat(r.Review.Commands...), r.Review.Carrying) {
+	for _, row := range slices.Concat(r.Engines.Rows, r.Search.OneShot, r.Search.Alone, r.Telemetry, r.Network.Ready, r.Network.Small, r.Network.TLS, r.Network.Big, slices.Concat(r.Review.Commands...), r.Review.Carrying) {
 		if row.P50 <= 0 || row.P95 < row.P50 || len(row.Samples) != 3 {
 			t.Errorf("%+v", row)
 		}

@@ -69,6 +69,7 @@ func judge(r *results) []target {
 		// Noise can make it less than nothing, which is no miss.
 		add("a list of names, ready, more than without", max(.01, t.Ready[1].P50-t.Ready[0].P50), 4, false, " ms")
 		add("small requests through the gate, of direct", t.Small[1].Ratio, 1.3, false, "x")
+		add("small requests in TLS through the gate, of direct", t.TLS[1].Ratio, 1.3, false, "x")
 		add("small requests through the gate, of a plain relay", ratio(t.Small[1].P50, t.Small[2].P50), 1.1, false, "x")
 		add("download through the gate, speed of direct", ratio(t.Big[0].P50, t.Big[1].P50), .7, true, "x")
 		add("the gate at 100 connections", max(.01, t.MiB), 10, false, " MiB")
