@@ -213,38 +213,29 @@ func mergeConfig(ours, theirs string) (merged []byte, left []string, err error) 
 			remotes[name] = true
 		}
 	}
-	changed := map[string]bool{}
+	refused := map[string]bool{} // of each key that differs
 	var added strings.Builder
 	for _, s := range slices.Concat(want, have) {
 		key := s.key()
 		v := values(want, key)
-		if _, done := changed[key]; done || slices.Equal(v, values(have, key)) {
+		if _, done := refused[key]; done || slices.Equal(v, values(have, key)) {
 			continue
 		}
-		changed[key] = slices.ContainsFunc(v, func(v string) bool { return !harmless(s.section, s.name, v, remotes) }) || !harmless(s.section, s.name, "", remotes)
-		if changed[key] {
+		refused[key] = slices.ContainsFunc(append(v, ""), func(v string) bool { return !harmless(s.section, s.name, v, remotes) })
+		if refused[key] {
 			left = append(left, key)
-			continue
-		}
-		first, sub, has := strings.Cut(s.section, ".")
-		for i, one := range v {
-			if i == 0 {
-				if added.WriteString("[" + first); has {
-					added.WriteString(` "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(sub) + `"`)
-				}
-				added.WriteString("]\n")
-			}
-			added.WriteString("\t" + s.name + ` = "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\t", `\t`).Replace(one) + "\"\n")
+		} else if len(v) > 0 {
+			writeSettings(&added, &s, v)
 		}
 	}
 	slices.Sort(left)
-	if len(left) == len(changed) {
+	if len(left) == len(refused) {
 		return nil, left, nil
 	}
 	var b strings.Builder
 	at := 0
 	for i := range have {
-		if refused, ok := changed[have[i].key()]; ok && !refused {
+		if no, differs := refused[have[i].key()]; differs && !no {
 			b.WriteString(ours[at:have[i].from])
 			at = have[i].to
 		}
@@ -255,6 +246,20 @@ func mergeConfig(ours, theirs string) (merged []byte, left []string, err error) 
 	}
 	b.WriteString(added.String())
 	return []byte(b.String()), left, nil
+}
+
+// writeSettings writes the values of one key, with its section.
+func writeSettings(b *strings.Builder, s *setting, values []string) {
+	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\t", `\t`)
+	b.WriteByte('[')
+	section, sub, has := strings.Cut(s.section, ".")
+	if b.WriteString(section); has {
+		b.WriteString(` "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(sub) + `"`)
+	}
+	b.WriteString("]\n")
+	for _, v := range values {
+		b.WriteString("\t" + s.name + ` = "` + quote.Replace(v) + "\"\n")
+	}
 }
 
 // harmless reports whether a setting may come from a review: it runs no program, and git speaks to nobody

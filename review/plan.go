@@ -158,67 +158,80 @@ func (p *planner) change(i int) (int, error) {
 	c := &p.changes[i]
 	n, all := p.within(i)
 	if !p.chosen[i] {
-		if n > 0 && c.Op == Modified {
-			for j := i + 1; j <= i+n; j++ {
-				if p.chosen[j] {
-					return 0, fmt.Errorf("%q: %s becomes a %s: %w", c.Path, c.Old.Kind, c.New.Kind, ErrPart)
-				}
-			}
-		}
-		return 1, nil
+		return 1, p.leave(i, n)
 	}
-	host, upper := Place{Host, c.Layer, name(c.Path)}, Place{Upper, c.Layer, name(c.Path)}
 	if c.Merge && c.Content == nil {
 		return 1, nil
 	}
+	host, upper := Place{Host, c.Layer, name(c.Path)}, Place{Upper, c.Layer, name(c.Path)}
 	if err := p.access(host); err != nil {
 		return 0, err
 	}
 	switch {
-	case c.Op == Mode && c.New.Kind == Directory:
-		p.last = append(p.last, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode, Clean: c.Conflict == "", Old: c.Old.Ino})
-		return 1, nil
 	case c.Op == Mode:
-		p.file(c.Path, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode, Clean: c.Conflict == "", Old: c.Old.Ino, Time: c.Old.MTime})
+		p.mode(c, host)
 		return 1, nil
+	case c.Op == Deleted && n > 0 && !all:
+		return 1, nil // it stays, with what stays in it
 	case c.Op == Deleted:
-		if n > 0 && !all {
-			return 1, nil // it stays, with what stays in it
-		}
-		s := Step{Do: "move", From: host, To: Place{Slot, 0, name(p.slot())}, Ino: c.Old.Ino, Clean: c.Conflict == "", Old: c.Old.Ino, Time: c.Old.MTime, old: c.Old}
-		if c.Old.Kind == Directory {
-			s.in = p.contents(i, n)
-			if !p.privileged && c.Old.Mode&0o200 == 0 { // its ".." changes
-				p.open = append(p.open, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.Old.Mode | 0o700})
-			}
-		}
-		p.file(c.Path, s)
+		p.remove(i, n, host)
 		return n + 1, nil
+	case c.Op == Modified && c.Old.Kind == Directory && !all:
+		return 0, fmt.Errorf("%q: the directory becomes a %s: %w", c.Path, c.New.Kind, ErrPart)
 	case c.Op == Modified && c.Old.Kind == Directory:
-		if !all {
-			return 0, fmt.Errorf("%q: the directory becomes a %s: %w", c.Path, c.New.Kind, ErrPart)
-		}
-		if err := p.put(c, upper, host, p.contents(i, n)); err != nil {
-			return 0, err
-		}
-		return n + 1, nil
+		return n + 1, p.put(c, upper, host, p.contents(i, n))
 	case c.New.Kind == Directory && all && p.movable(i, n):
-		if err := p.put(c, upper, host, nil); err != nil {
-			return 0, err
-		}
-		return n + 1, nil
+		return n + 1, p.put(c, upper, host, nil)
 	case c.New.Kind == Directory && c.Op == Modified:
 		return 0, fmt.Errorf("%q: a %s becomes a directory: %w", c.Path, c.Old.Kind, ErrPart)
 	case c.New.Kind == Directory:
-		p.made[host] = true
-		p.plan.Makes = append(p.plan.Makes, Make{Slot: p.slot(), Mode: c.New.Mode | 0o700})
-		p.dirs = append(p.dirs, Step{Do: "move", From: Place{Slot, 0, name(p.plan.Makes[len(p.plan.Makes)-1].Slot)}, To: host})
-		if c.New.Mode&0o700 != 0o700 {
-			p.closes = append(p.closes, Step{Do: "mode", To: host, Was: c.New.Mode | 0o700, Mode: c.New.Mode})
-		}
+		p.make(c, host)
 		return 1, nil
 	}
 	return 1, p.put(c, upper, host, nil)
+}
+
+// leave refuses to leave out a change of kind of which n changes beneath are chosen.
+func (p *planner) leave(i, n int) error {
+	if c := &p.changes[i]; c.Op == Modified && slices.Contains(p.chosen[i+1:i+n+1], true) {
+		return fmt.Errorf("%q: %s becomes a %s: %w", c.Path, c.Old.Kind, c.New.Kind, ErrPart)
+	}
+	return nil
+}
+
+// mode plans new permissions. Those of a directory come last: they could forbid what is done in it.
+func (p *planner) mode(c *Change, host Place) {
+	s := Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode, Clean: c.Conflict == "", Old: c.Old.Ino}
+	if c.New.Kind == Directory {
+		p.last = append(p.last, s)
+		return
+	}
+	s.Time = c.Old.MTime
+	p.file(c.Path, s)
+}
+
+// remove plans that something of the workspace is put aside, with the n changes in it.
+func (p *planner) remove(i, n int, host Place) {
+	c := &p.changes[i]
+	s := Step{Do: "move", From: host, To: Place{Slot, 0, name(p.slot())}, Ino: c.Old.Ino, Clean: c.Conflict == "", Old: c.Old.Ino, Time: c.Old.MTime, old: c.Old}
+	if c.Old.Kind == Directory {
+		s.in = p.contents(i, n)
+		if !p.privileged && c.Old.Mode&0o200 == 0 { // its ".." changes
+			p.open = append(p.open, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.Old.Mode | 0o700})
+		}
+	}
+	p.file(c.Path, s)
+}
+
+// make plans a new directory that cannot be moved as it is.
+func (p *planner) make(c *Change, host Place) {
+	p.made[host] = true
+	m := Make{Slot: p.slot(), Mode: c.New.Mode | 0o700}
+	p.plan.Makes = append(p.plan.Makes, m)
+	p.dirs = append(p.dirs, Step{Do: "move", From: Place{Slot, 0, name(m.Slot)}, To: host})
+	if c.New.Mode != m.Mode {
+		p.closes = append(p.closes, Step{Do: "mode", To: host, Was: m.Mode, Mode: c.New.Mode})
+	}
 }
 
 // put plans that what the upper layer has takes its place in the workspace.

@@ -84,14 +84,16 @@ func (r *Review) changedSince() (list []string, j *journal, err error) {
 	for _, one := range j.Applied {
 		ours[Place{Host, one.Layer, one.Path}] = true
 	}
-	for _, one := range j.Applied {
+	for i := range j.Applied {
+		one := &j.Applied[i]
 		t := r.trees[one.Layer].lower
 		n, err := t.Look(string(one.Path))
 		if err != nil {
 			return nil, nil, err
 		}
+		left := n.Kind == one.Kind && (n.Kind == Absent || n.Kind == Directory || n.CTime == one.CTime && n.Ino == one.Ino)
 		switch {
-		case one.Kind == Directory && one.New && n.Kind == Directory:
+		case left && n.Kind == Directory && one.New:
 			names, err := t.Names(string(one.Path))
 			if err != nil {
 				return nil, nil, err
@@ -101,26 +103,31 @@ func (r *Review) changedSince() (list []string, j *journal, err error) {
 					list = append(list, r.shown(one.Layer, at))
 				}
 			}
-		case n.Kind == one.Kind && (n.Kind == Absent || n.Kind == Directory || n.CTime == one.CTime && n.Ino == one.Ino):
-		case n.Kind == File && one.Index != nil:
-			now, err := t.index(string(one.Path))
-			if err != nil {
+		case !left && n.Kind == File && one.Index != nil:
+			if left, err = j.follow(t, one, &n); err != nil {
 				return nil, nil, err
 			}
-			if !bytes.Equal(now, one.Index) {
-				list = append(list, r.shown(one.Layer, string(one.Path)))
-				continue
-			}
-			for i := range j.Steps { // what it has written takes the place of what was applied
-				if s := &j.Steps[i]; s.Ino == one.Ino {
-					s.Ino = n.Ino
-				}
-			}
-		default:
+		}
+		if !left {
 			list = append(list, r.shown(one.Layer, string(one.Path)))
 		}
 	}
 	return list, j, nil
+}
+
+// follow reports whether an index of git's says what was applied, although it is another file by now, and
+// has that file take its place in the journal: git status writes one anew.
+func (j *journal) follow(t *tree, one *appliedPath, n *Node) (bool, error) {
+	now, err := t.index(string(one.Path))
+	if err != nil || !bytes.Equal(now, one.Index) {
+		return false, err
+	}
+	for i := range j.Steps {
+		if s := &j.Steps[i]; s.Ino == one.Ino {
+			s.Ino = n.Ino
+		}
+	}
+	return true, nil
 }
 
 // takeBack undoes the steps of a journal, however far they came.
