@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"path"
 	"slices"
 	"strings"
@@ -83,16 +84,11 @@ func parseConfig(text string) (list []setting, err error) {
 		}
 		name, _, _ := strings.Cut(line, "=")
 		name = strings.TrimSpace(name)
-		for i, c := range []byte(name) {
-			if letter := c|0x20 >= 'a' && c|0x20 <= 'z'; !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
-				return nil, errConfig
-			}
-		}
-		if section == "" || name == "" {
+		if section == "" || !isSettingName(name) {
 			return nil, errConfig
 		}
 		one := setting{section: section, name: strings.ToLower(name), from: begin, value: "true"}
-		if i := strings.IndexByte(text[begin:begin+len(text[begin:min(at, len(text))])], '='); i >= 0 {
+		if i := strings.IndexByte(text[begin:min(at, len(text))], '='); i >= 0 {
 			end := 0
 			if one.value, end, err = parseValue(text[begin+i+1:]); err != nil {
 				return nil, err
@@ -103,6 +99,17 @@ func parseConfig(text string) (list []setting, err error) {
 		list = append(list, one)
 	}
 	return list, nil
+}
+
+// isSettingName reports whether git takes it for the name of a setting: a letter, and letters, digits and
+// hyphens.
+func isSettingName(name string) bool {
+	for i, c := range []byte(name) {
+		if letter := c|0x20 >= 'a' && c|0x20 <= 'z'; !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
+			return false
+		}
+	}
+	return name != ""
 }
 
 func parseSection(line string) (section, rest string, err error) {
@@ -292,76 +299,87 @@ func harmless(section, name, value string, remotes map[string]bool) bool {
 // indexEntries gives what the index of a repository says of its files, without what it remembers of
 // their times: two that git status has written one after the other are equal.
 func indexEntries(b []byte) (string, bool) {
-	for _, hash := range [...]int{20, 32} {
-		if s, ok := readIndex(b, hash); ok {
+	for _, size := range [...]int{20, 32} { // of a hash
+		if s, ok := readIndex(b, size); ok {
 			return s, true
 		}
 	}
 	return "", false
 }
 
-func readIndex(b []byte, hash int) (string, bool) {
-	if len(b) < 12+hash || string(b[:4]) != "DIRC" {
+func readIndex(b []byte, size int) (string, bool) {
+	if len(b) < 12+size || string(b[:4]) != "DIRC" {
 		return "", false
 	}
 	version, count := binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
 	if version < 2 || version > 4 {
 		return "", false
 	}
-	end := len(b) - hash // of the checksum
+	b = b[:len(b)-size] // without the checksum
 	sum := sha256.New()
 	name := ""
 	at := 12
 	for range count {
-		begin := at
-		if at+40+hash+2 > end {
+		n := 0
+		if name, n = readEntry(b[at:], version, size, name, sum); n == 0 {
 			return "", false
 		}
-		sum.Write(b[at+24 : at+28])      // type and permissions
-		sum.Write(b[at+40 : at+40+hash]) // the object
-		at += 40 + hash
-		flags := binary.BigEndian.Uint16(b[at:])
-		sum.Write([]byte{byte(flags >> 12)})
-		at += 2
-		if flags&0x4000 != 0 {
-			if version < 3 || at+2 > end {
-				return "", false
-			}
-			sum.Write(b[at : at+2])
-			at += 2
-		}
-		if version == 4 {
-			strip, n := varint(b[at:end])
-			if n == 0 || strip > len(name) {
-				return "", false
-			}
-			at += n
-			name = name[:len(name)-strip]
-		} else {
-			name = ""
-		}
-		i := bytes.IndexByte(b[at:end], 0)
-		if i < 0 {
-			return "", false
-		}
-		name += string(b[at : at+i])
-		if at += i + 1; version < 4 {
-			at = begin + (at-1-begin)/8*8 + 8
-		}
-		fmt.Fprintf(sum, "%d %s", len(name), name)
+		at += n
 	}
-	for at < end {
-		if at+8 > end {
+	for at < len(b) { // extensions
+		if at+8 > len(b) {
 			return "", false
 		}
 		// "link" says that entries lie in another file.
-		size := int(binary.BigEndian.Uint32(b[at+4:]))
-		if string(b[at:at+4]) == "link" || size > end-at-8 {
+		more := int(binary.BigEndian.Uint32(b[at+4:]))
+		if string(b[at:at+4]) == "link" || more > len(b)-at-8 {
 			return "", false
 		}
-		at += 8 + size
+		at += 8 + more
 	}
-	return string(sum.Sum(nil)), at == end
+	return string(sum.Sum(nil)), at == len(b)
+}
+
+// readEntry adds an entry of an index to a sum, and gives its name and its length: 0 where it is not
+// understood. before is the name of the entry before it, of which version 4 leaves out what both have.
+func readEntry(b []byte, version uint32, size int, before string, sum hash.Hash) (name string, n int) {
+	at := 40 + size
+	if at+2 > len(b) {
+		return "", 0
+	}
+	sum.Write(b[24:28]) // type and permissions
+	sum.Write(b[40:at]) // the object
+	flags := binary.BigEndian.Uint16(b[at:])
+	sum.Write([]byte{byte(flags >> 12)})
+	at += 2
+	if flags&0x4000 != 0 {
+		if version < 3 || at+2 > len(b) {
+			return "", 0
+		}
+		sum.Write(b[at : at+2])
+		at += 2
+	}
+	if version == 4 {
+		strip, n := varint(b[at:])
+		if n == 0 || strip > len(before) {
+			return "", 0
+		}
+		at += n
+		name = before[:len(before)-strip]
+	}
+	i := bytes.IndexByte(b[at:], 0)
+	if i < 0 {
+		return "", 0
+	}
+	name += string(b[at : at+i])
+	fmt.Fprintf(sum, "%d %s", len(name), name)
+	if at += i + 1; version < 4 {
+		at = (at-1)/8*8 + 8
+	}
+	if at > len(b) {
+		return "", 0
+	}
+	return name, at
 }
 
 // varint reads a number as git's index has them.

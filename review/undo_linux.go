@@ -157,22 +157,7 @@ func takeBack(dir string, rec *record, j *journal) (told []string, err error) {
 			return told, err
 		}
 	}
-	// What is back has another change time. Whoever tries once more finds the same.
-	var back []appliedPath
-	for _, step := range j.Steps {
-		at := step.of()
-		if !step.Clean || at.Side != Host {
-			continue
-		}
-		n, err := run.tree(at).Look(string(at.Path))
-		if err != nil {
-			return told, err
-		}
-		if n.Ino == step.Old && (n.MTime == step.Time || n.Kind == Directory) { // whose time is that of its names
-			back = append(back, appliedPath{Layer: at.Layer, Path: at.Path, CTime: n.CTime})
-		}
-	}
-	if err := r.addKnown(back); err != nil {
+	if err := r.knowBack(run, j.Steps); err != nil {
 		return told, err
 	}
 	if kept {
@@ -183,6 +168,26 @@ func takeBack(dir string, rec *record, j *journal) (told []string, err error) {
 		told = append(told, "what was there before lies in "+hostpath.Quote(at))
 	}
 	return told, nil
+}
+
+// knowBack notes what steps that were undone have put back. It has another change time, and who tries
+// once more finds the same.
+func (r *Review) knowBack(run *run, steps []Step) error {
+	var back []appliedPath
+	for _, step := range steps {
+		at := step.of()
+		if !step.Clean || at.Side != Host {
+			continue
+		}
+		n, err := run.tree(at).Look(string(at.Path))
+		if err != nil {
+			return err
+		}
+		if n.Ino == step.Old && (n.MTime == step.Time || n.Kind == Directory) { // whose time is that of its names
+			back = append(back, appliedPath{Layer: at.Layer, Path: at.Path, CTime: n.CTime})
+		}
+	}
+	return r.addKnown(back)
 }
 
 // forget gives up the last apply of the review: it cannot be undone any more.
