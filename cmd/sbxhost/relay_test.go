@@ -100,8 +100,9 @@ func TestRelayCancelsWhatHasNotStarted(t *testing.T) {
 	tr.signals <- syscall.SIGWINCH
 	tr.signals <- syscall.SIGTSTP
 	tr.signals <- syscall.SIGCONT
+	tr.want(t, syscall.SIGTSTP)
 	tr.signals <- syscall.SIGINT
-	tr.want(t, syscall.SIGTSTP, -syscall.SIGINT)
+	tr.want(t, -syscall.SIGINT)
 	close(tr.started)
 	tr.want(t, syscall.SIGWINCH)
 	tr.signals <- syscall.SIGTERM
