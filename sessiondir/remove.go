@@ -96,41 +96,9 @@ func empty(ctx context.Context, top, dir, depth int) (moved bool, err error) {
 	}
 	var left *leftError
 	for _, name := range names {
-		err := unix.Unlinkat(dir, name, 0)
-		if err == nil || err == unix.ENOENT {
-			continue
-		}
-		// Linux says EISDIR, macOS EPERM, a directory of mode 500 EACCES; what
-		// it is decides, not the errno.
-		sub, openErr := openDir(dir, name)
-		if openErr == unix.ENOENT {
-			continue
-		}
-		if openErr != nil {
-			if openErr != unix.ENOTDIR {
-				err = openErr
-			} // else unlink has said why it would not go
-			left = left.and(dir, name, err)
-			continue
-		}
-		if depth >= maxDepth {
-			unix.Close(sub)
-			err = unix.Renameat(dir, name, top, rand.Text())
-			if err != nil && err != unix.ENOENT {
-				left = left.and(dir, name, err)
-				continue
-			}
-			moved = true
-			continue
-		}
-		m, err := empty(ctx, top, sub, depth+1)
-		unix.Close(sub)
+		m, err := remove(ctx, top, dir, name, depth)
 		moved = moved || m
 		if err != nil {
-			left = left.and(dir, name, err)
-			continue
-		}
-		if err := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); err != nil && err != unix.ENOENT {
 			left = left.and(dir, name, err)
 		}
 	}
@@ -141,6 +109,41 @@ func empty(ctx context.Context, top, dir, depth int) (moved bool, err error) {
 		return moved, left
 	}
 	return moved, nil
+}
+
+// remove removes one name of a directory. moved says that a directory that lies too deep is in top now.
+func remove(ctx context.Context, top, dir int, name string, depth int) (moved bool, err error) {
+	err = unix.Unlinkat(dir, name, 0)
+	if err == nil || err == unix.ENOENT {
+		return false, nil
+	}
+	// Linux says EISDIR, macOS EPERM, a directory of mode 500 EACCES; what it is decides, not the
+	// errno.
+	sub, openErr := openDir(dir, name)
+	switch openErr {
+	case nil:
+	case unix.ENOENT:
+		return false, nil
+	case unix.ENOTDIR:
+		return false, err // unlink has said why it would not go
+	default:
+		return false, openErr
+	}
+	if depth >= maxDepth {
+		unix.Close(sub)
+		if err = unix.Renameat(dir, name, top, rand.Text()); err != nil && err != unix.ENOENT {
+			return false, err
+		}
+		return true, nil
+	}
+	moved, err = empty(ctx, top, sub, depth+1)
+	unix.Close(sub)
+	if err == nil {
+		if err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); err == unix.ENOENT {
+			err = nil
+		}
+	}
+	return moved, err
 }
 
 // leftError says what could not be removed.
