@@ -86,26 +86,16 @@ func (w *Workspace) walk(start, path string) (walked, error) {
 		if len(next) > maxPath {
 			return out, fmt.Errorf("path %.80q... leads to %d bytes, more than %d: %w", path, len(next), maxPath, ErrNameTooLong)
 		}
-		fi, err := os.Lstat(next)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			cur = next // and so is all that follows, up to a ".."
-			continue
-		case err != nil:
+		target, err := readLink(next)
+		if err != nil {
 			return out, err
-		case fi.Mode()&fs.ModeSymlink == 0:
+		}
+		if target == "" {
 			cur = next
 			continue
 		}
 		if links++; links > paths.MaxLinks {
 			return out, fmt.Errorf("path %q: %w: %w", path, ErrLoop, syscall.ELOOP)
-		}
-		target, err := os.Readlink(next)
-		if err != nil {
-			return out, err // it was swapped since; the caller may try again
-		}
-		if target == "" {
-			return out, fmt.Errorf("symlink %q is empty: %w", next, ErrInvalidPath)
 		}
 		if target[0] == '/' {
 			cur, aliased = "/", false
@@ -115,6 +105,23 @@ func (w *Workspace) walk(start, path string) (walked, error) {
 	out.path = cur
 	out.finals = append(out.finals, filepath.Base(cur))
 	return out, nil
+}
+
+// readLink gives the target of a symlink, and "" for anything else. Where nothing is, nothing follows
+// either, up to a "..".
+func readLink(path string) (target string, err error) {
+	fi, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil || fi.Mode()&fs.ModeSymlink == 0 {
+		return "", err
+	}
+	target, err = os.Readlink(path)
+	if err == nil && target == "" {
+		err = fmt.Errorf("symlink %q is empty: %w", path, ErrInvalidPath)
+	}
+	return target, err // the error may be that it was swapped since; the caller may try again
 }
 
 // entersAlias reports whether the step from cur to name is the one into /tmp,
