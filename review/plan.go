@@ -185,7 +185,7 @@ func (p *planner) change(i int) (int, error) {
 	case c.New.Kind == Directory && c.Op == Modified:
 		return 0, fmt.Errorf("%q: a %s becomes a directory: %w", c.Path, c.Old.Kind, ErrPart)
 	case c.New.Kind == Directory:
-		p.make(c, host)
+		p.makeDirectory(c, host)
 		return 1, nil
 	}
 	return 1, p.put(c, upper, host, nil)
@@ -223,8 +223,8 @@ func (p *planner) remove(i, n int, host Place) {
 	p.file(c.Path, s)
 }
 
-// make plans a new directory that cannot be moved as it is.
-func (p *planner) make(c *Change, host Place) {
+// makeDirectory plans a new directory that cannot be moved as it is.
+func (p *planner) makeDirectory(c *Change, host Place) {
 	p.made[host] = true
 	m := Make{Slot: p.slot(), Mode: c.New.Mode | 0o700}
 	p.plan.Makes = append(p.plan.Makes, m)
