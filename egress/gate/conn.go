@@ -29,7 +29,6 @@ type conn struct {
 	outer          net.Conn // once it is dialled
 	ended          bool
 	sent, received atomic.Int64
-	stop           func() bool
 }
 
 func (g *Gate) newConn(inner net.Conn) *conn {
@@ -38,15 +37,16 @@ func (g *Gate) newConn(inner net.Conn) *conn {
 		c.decision.Port = uint16(at.Port)
 	}
 	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ctx.Err() != nil { // Close has already ended the others
+		c.close(reset)
+	}
 	g.conns[c] = struct{}{}
-	g.mu.Unlock()
-	c.stop = context.AfterFunc(g.ctx, func() { c.close(reset) })
 	return c
 }
 
 // end comes after all else.
 func (c *conn) end() {
-	c.stop()
 	c.close(func(half net.Conn) { half.Close() })
 	c.gate.mu.Lock()
 	delete(c.gate.conns, c)
@@ -291,39 +291,33 @@ func (c *conn) relay(outer net.Conn) {
 	if !c.join(outer) {
 		return
 	}
-	sent, received := make(chan error, 1), make(chan error, 1)
+	received := make(chan struct{})
 	c.gate.wg.Go(func() {
-		err := pump(outer, c.inner, &c.sent)
-		sent <- err
-		// A command that has only ended its own direction still hears the server. Without one,
-		// a server that says nothing would keep the connection open for ever.
-		if err == nil && gone(c.inner) {
-			reset(outer)
+		defer close(received)
+		if pump(c.inner, outer, &c.received) == errReset {
+			c.reset()
 		}
 	})
-	c.gate.wg.Go(func() { received <- pump(c.inner, outer, &c.received) })
-	closing := c.gate.closing.Done()
-	for both := 2; both > 0; {
+	switch err := pump(outer, c.inner, &c.sent); err {
+	case errReset:
+		reset(outer)
+	case nil:
+		// A command that has only ended its own direction still hears the server. Without one,
+		// a server that says nothing would keep the connection open for ever.
 		select {
-		case err := <-sent:
-			sent = nil
-			both--
-			if err == errReset {
-				reset(outer)
-			}
-			if c.gate.isClosing() {
-				return
-			}
-		case err := <-received:
-			both--
-			if err == errReset {
-				c.reset()
-			}
-		case <-closing:
-			if closing = nil; sent == nil {
-				return
-			}
+		case <-received:
+			return
+		default:
+			c.gate.wg.Go(func() {
+				if gone(c.inner) {
+					reset(outer)
+				}
+			})
 		}
+	}
+	select {
+	case <-received:
+	case <-c.gate.closing.Done():
 	}
 }
 

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,28 @@ func TestRawTCP(t *testing.T) {
 	}
 	if d := w.decision("a.example", 7000, true); d.Sent != size || d.Received != 7 {
 		t.Errorf("%+v", d)
+	}
+}
+
+// What a pipe of the kernel's passes on is what was sent, both ways at once.
+func TestBulk(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	w := newWorld(t, nil, "a.example:7000")
+	w.answer("a.example", public)
+	w.serve(public+":7000", echo)
+	c := dialName(t, "a.example", 7000)
+	sent := make([]byte, 4*bulk+17)
+	for i := range sent {
+		sent[i] = byte(i * i >> 7)
+	}
+	go func() {
+		c.Write(sent)
+		c.CloseWrite()
+	}()
+	if got, err := io.ReadAll(c); !bytes.Equal(got, sent) || err != nil {
+		t.Errorf("%d bytes of %d, error %v", len(got), len(sent), err)
 	}
 }
 

@@ -252,7 +252,12 @@ func (g *Gate) Close() error {
 			close(done)
 		}()
 		g.drain(done)
+		g.mu.Lock()
 		g.cancel()
+		for c := range g.conns {
+			c.close(reset)
+		}
+		g.mu.Unlock()
 		<-done
 		g.log.mu.Lock()
 		if g.log.stop != nil {
