@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -18,20 +19,9 @@ import (
 // A journal is a plan that is being carried out, or was.
 type journal struct {
 	Whole   bool // nothing is left in the review
+	Known   int  // how much the review knew of what it had put into the workspace before
 	Steps   []Step
 	Applied []appliedPath `json:",omitempty"`
-}
-
-// appliedPath is something that an apply has put into the workspace, or taken away.
-type appliedPath struct {
-	Layer int    `json:"l,omitempty"`
-	Path  name   `json:"p"`
-	Kind  Kind   `json:"k"`           // Absent: taken away
-	CTime int64  `json:"c,omitempty"` // as the apply has left it
-	Ino   uint64 `json:"i,omitempty"`
-	New   bool   `json:"n,omitempty"` // nothing was there
-	// Index is what an index of git's says; one that git status has written since says the same.
-	Index []byte `json:"x,omitempty"`
 }
 
 // Changes compares the review with the workspace.
@@ -39,7 +29,6 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 	if err := r.openTrees(); err != nil {
 		return nil, err
 	}
-	known := map[string]int64{}
 	list, err := r.known()
 	if err != nil {
 		return nil, err
@@ -50,27 +39,19 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 		if p.upper == nil {
 			continue
 		}
-		clear(known)
+		known := map[string]appliedPath{}
 		for _, one := range list {
 			if one.Layer == i {
-				known[string(one.Path)] = one.CTime
+				known[string(one.Path)] = one
 			}
 		}
-		var had map[string]bool
-		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Known: known,
+		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Ino: l.Ino, Known: known,
+			Listed: sync.OnceValues(func() (map[string]listing, error) { return readListings(r.dir, i) }),
 			Same: func(p string) (bool, error) {
 				if err := ctx.Err(); err != nil {
 					return false, context.Cause(ctx)
 				}
 				return same(r.trees[i].upper, r.trees[i].lower, p)
-			},
-			Had: func(p string) (_ bool, err error) {
-				if had == nil {
-					if had, err = readNames(filepath.Join(r.dir, fmt.Sprint(namesPrefix, i))); err != nil {
-						return false, err
-					}
-				}
-				return had[p], nil
 			},
 		}
 		if rules.Denied != nil {
@@ -189,8 +170,13 @@ func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole b
 		return err
 	}
 	defer run.close()
+	known, err := r.known()
+	if err != nil {
+		return err
+	}
+	j := &journal{Whole: whole, Known: len(known), Steps: plan.Steps}
 	if err = run.makeAll(ctx, plan); err == nil {
-		err = syncJSON(r.dir, journalFile, &journal{Whole: whole, Steps: plan.Steps})
+		err = syncJSON(r.dir, journalFile, j)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", ErrBlocked, err), sessiondir.RemoveTree(context.WithoutCancel(ctx), r.dir, slotsDir))
@@ -203,16 +189,15 @@ func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole b
 			break
 		}
 	}
-	var applied []appliedPath
 	if err == nil {
-		applied, err = r.look(out)
+		j.Applied, err = r.look(out)
 	}
 	if err == nil {
 		// A journal with what was applied, then that it is no journal any more.
-		err = writeJSON(r.dir, journalFile, &journal{Whole: whole, Steps: plan.Steps, Applied: applied})
+		err = writeJSON(r.dir, journalFile, j)
 	}
 	if err == nil {
-		err = r.addKnown(applied)
+		err = writeJSON(r.dir, knownFile, append(known, j.Applied...))
 	}
 	if err == nil {
 		err = os.Rename(filepath.Join(r.dir, journalFile), filepath.Join(r.dir, appliedFile))
@@ -235,7 +220,7 @@ func (r *Review) look(out *Outcome) ([]appliedPath, error) {
 		r.trees[i].lower.forget()
 	}
 	for _, c := range out.Applied {
-		one := appliedPath{Layer: c.Layer, Path: name(c.Path), Kind: c.New.Kind, New: c.Old.Kind == Absent}
+		one := appliedPath{Layer: c.Layer, Path: name(c.Path), Kind: c.New.Kind, New: c.Old.Kind != Directory && c.New.Kind == Directory}
 		t := r.trees[c.Layer].lower
 		if c.New.Kind == File || c.New.Kind == Directory {
 			if err := t.unmark(c.Path); err != nil {
@@ -246,7 +231,10 @@ func (r *Review) look(out *Outcome) ([]appliedPath, error) {
 		if err != nil {
 			return nil, err
 		}
-		one.CTime, one.Ino = n.CTime, n.Ino
+		if c.Op == Deleted && n.Ino == c.Old.Ino {
+			continue // a directory that stays with what is left in it
+		}
+		one.CTime, one.Ino, one.Mode = n.CTime, n.Ino, n.Mode
 		if one.Kind == File && isIndex(path.Join(t.path, c.Path)) {
 			if one.Index, err = t.index(c.Path); err != nil {
 				return nil, err
@@ -277,18 +265,11 @@ func (t *tree) unmark(p string) error {
 	return nil
 }
 
-// known lists what the review itself has put into the workspace, or given back.
+// known lists what the review itself has put into the workspace, taken away or given back: what counts of a
+// path is the last.
 func (r *Review) known() (list []appliedPath, err error) {
 	if err = readJSON(filepath.Join(r.dir, knownFile), &list); errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	return list, err
-}
-
-func (r *Review) addKnown(applied []appliedPath) error {
-	list, err := r.known()
-	if err != nil || len(applied) == 0 {
-		return err
-	}
-	return writeJSON(r.dir, knownFile, append(list, applied...))
 }

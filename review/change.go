@@ -141,12 +141,14 @@ type Comparison struct {
 	Upper, Lower Tree
 	// Same reports whether the contents of a file are equal in both layers.
 	Same func(path string) (bool, error)
-	// Begun is the change time before which the host's files were as the first command found them.
+	// Begun is the change time up to which the host's files were as the first command found them, and
+	// Ino the lower layer's directory itself.
 	Begun int64
-	// Known are later change times of files that the review itself has put there.
-	Known map[string]int64
-	// Had reports whether a path was there when the review began.
-	Had func(path string) (bool, error)
+	Ino   uint64
+	// Listed are directories of the lower layer as they were then, as far as somebody has noted that.
+	Listed func() (map[string]listing, error)
+	// Known is what the review itself has put there since, or taken away.
+	Known map[string]appliedPath
 	// Denied says why a path may not be changed; "" where it may.
 	Denied func(path string) string
 
@@ -157,7 +159,11 @@ type Comparison struct {
 // Changes gives the changes, a directory before what lies in it.
 func (c *Comparison) Changes() ([]Change, error) {
 	c.changes = nil
-	if err := c.walk(".", true, false); err != nil {
+	root, err := c.Lower.Look(".")
+	if err == nil {
+		err = c.walk(c.footing(".", &root, root.Ino == c.Ino), false)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return c.changes, nil
@@ -173,23 +179,23 @@ func (c *Comparison) look(p string, lower bool) (u, l Node, err error) {
 	return u, l, err
 }
 
-// walk compares a directory of the upper layer; lower says that there is one in the lower layer.
-func (c *Comparison) walk(dir string, lower, opaque bool) error {
-	names, err := c.Upper.Names(dir)
-	if err == nil && lower && opaque {
+// walk compares a directory of the upper layer with what the lower one has there.
+func (c *Comparison) walk(in footing, opaque bool) error {
+	names, err := c.Upper.Names(in.dir)
+	if err == nil && in.exists && opaque {
 		var more []string
-		more, err = c.Lower.Names(dir)
+		more, err = c.Lower.Names(in.dir)
 		names = append(names, more...)
 	}
 	if err != nil {
-		return c.unread(dir, err)
+		return c.unread(in.dir, err)
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		p := path.Join(dir, name)
-		u, l, err := c.look(p, lower)
+		p := path.Join(in.dir, name)
+		u, l, err := c.look(p, in.exists)
 		if err == nil {
-			err = c.compare(p, u, l)
+			err = c.compare(p, u, l, in)
 		}
 		if err != nil {
 			return err
@@ -217,19 +223,19 @@ type Unread struct{ Why string }
 
 func (e *Unread) Error() string { return e.Why }
 
-func (c *Comparison) compare(p string, u, l Node) error {
+func (c *Comparison) compare(p string, u, l Node, in footing) error {
 	if u.Kind == Whiteout || u.Kind == Absent {
 		if l.Kind == Absent {
 			return nil
 		}
-		if _, ours := c.Known[p]; u.Kind == Absent && !ours {
+		if u.Kind == Absent {
 			// A directory that the review made is opaque. Commands did not remove from it what the host
 			// has put there since.
-			if had, err := c.Had(p); err != nil || !had {
+			if had, err := c.had(p, &l, in); err != nil || had == no {
 				return err
 			}
 		}
-		return c.deleted(p, l)
+		return c.deleted(p, l, in)
 	}
 	if u.Opaque {
 		c.opaque = append(c.opaque, p)
@@ -241,11 +247,11 @@ func (c *Comparison) compare(p string, u, l Node) error {
 	if u.Kind == Directory && l.Kind == Directory {
 		if u.Mode != l.Mode {
 			one.Op = Mode
-			if err := c.add(one); err != nil {
+			if err := c.add(one, in); err != nil {
 				return err
 			}
 		}
-		return c.walk(p, true, u.Opaque)
+		return c.within(p, &l, in, func(f footing) error { return c.walk(f, u.Opaque) })
 	}
 	if u.Kind == l.Kind {
 		equal, err := c.equal(p, &u, &l)
@@ -259,14 +265,14 @@ func (c *Comparison) compare(p string, u, l Node) error {
 			one.Op = Mode
 		}
 	}
-	if err := c.add(one); err != nil {
+	if err := c.add(one, in); err != nil {
 		return err
 	}
 	if l.Kind == Directory {
-		return c.deletedIn(p)
+		return c.within(p, &l, in, c.deletedIn)
 	}
 	if u.Kind == Directory {
-		return c.walk(p, false, false)
+		return c.walk(footing{dir: p}, false)
 	}
 	return nil
 }
@@ -286,24 +292,24 @@ func (c *Comparison) equal(p string, u, l *Node) (bool, error) {
 }
 
 // deleted adds what is gone, and all that was in it.
-func (c *Comparison) deleted(p string, l Node) error {
-	if err := c.add(Change{Layer: c.Layer, Path: p, Op: Deleted, Old: l}); err != nil || l.Kind != Directory {
+func (c *Comparison) deleted(p string, l Node, in footing) error {
+	if err := c.add(Change{Layer: c.Layer, Path: p, Op: Deleted, Old: l}, in); err != nil || l.Kind != Directory {
 		return err
 	}
-	return c.deletedIn(p)
+	return c.within(p, &l, in, c.deletedIn)
 }
 
-func (c *Comparison) deletedIn(dir string) error {
-	names, err := c.Lower.Names(dir)
+func (c *Comparison) deletedIn(in footing) error {
+	names, err := c.Lower.Names(in.dir)
 	if err != nil {
-		return c.unread(dir, err)
+		return c.unread(in.dir, err)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		p := path.Join(dir, name)
+		p := path.Join(in.dir, name)
 		l, err := c.Lower.Look(p)
 		if err == nil && l.Kind != Absent {
-			err = c.deleted(p, l)
+			err = c.deleted(p, l, in)
 		}
 		if err != nil {
 			return err
@@ -313,11 +319,11 @@ func (c *Comparison) deletedIn(dir string) error {
 }
 
 // add adds a change, with why it cannot be applied.
-func (c *Comparison) add(one Change) (err error) {
+func (c *Comparison) add(one Change, in footing) (err error) {
 	if one.Refused, err = c.refused(&one); err != nil {
 		return err
 	}
-	if one.Conflict, err = c.conflict(&one); err != nil {
+	if one.Conflict, err = c.conflict(&one, in); err != nil {
 		return err
 	}
 	c.changes = append(c.changes, one)
@@ -394,28 +400,6 @@ func (c *Comparison) merged(p string) (Node, error) {
 		return n, nil
 	}
 	return c.Lower.Look(p)
-}
-
-// conflict says what the host did to what a change replaces.
-func (c *Comparison) conflict(one *Change) (string, error) {
-	l := &one.Old
-	if l.Kind == Absent {
-		if had, err := c.Had(one.Path); err != nil || !had {
-			return "", err
-		}
-		return "it was removed from the workspace since", nil
-	}
-	if l.CTime <= c.Begun || c.Known[one.Path] == l.CTime {
-		return "", nil
-	}
-	// What comes and goes in a directory is found by itself.
-	if l.Kind == Directory && one.Op != Mode {
-		return "", nil
-	}
-	if had, err := c.Had(one.Path); err != nil || !had {
-		return "it was made in the workspace since", err
-	}
-	return "it was changed in the workspace since", nil
 }
 
 // under reports whether a relative path is dir or lies in it.

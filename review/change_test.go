@@ -34,6 +34,9 @@ func parse(lines ...string) layer {
 		case strings.HasSuffix(p, "/"):
 			p = strings.TrimSuffix(p, "/")
 			n.Kind, n.Mode, n.Opaque = Directory, 0o755, what == "opaque"
+			if what == "!" {
+				n.CTime = 9
+			}
 		case link:
 			n.Kind, n.Target = Symlink, target
 		case what == "-":
@@ -55,11 +58,31 @@ func parse(lines ...string) layer {
 	return l
 }
 
+// listings are what those directories that are still there were, and the workspace itself, in which something has
+// changed since.
+func listings(lower layer, had []string) map[string]listing {
+	lower["."] = Node{Kind: Directory, CTime: 9}
+	list := map[string]listing{}
+	for p, n := range lower {
+		names := "\x00"
+		for _, one := range had {
+			if path.Dir(one) == p {
+				names += path.Base(one) + "\x00"
+			}
+		}
+		if n.Kind == Directory && (p == "." || slices.Contains(had, p)) {
+			list[p] = listing{n.Ino, n.Mode, names}
+		}
+	}
+	return list
+}
+
 func compare(t *testing.T, upper, lower layer, had ...string) []Change {
 	t.Helper()
-	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Begun: 5, Known: map[string]int64{"known": 9},
+	listings(lower, had)
+	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Begun: 5, Known: map[string]appliedPath{"known": {Kind: File, CTime: 9, Ino: lower["known"].Ino}},
+		Listed: func() (map[string]listing, error) { return listings(lower, had), nil },
 		Same:   func(p string) (bool, error) { return upper[p].Size == lower[p].Size, nil },
-		Had:    func(p string) (bool, error) { return slices.Contains(had, p), nil },
 		Denied: func(p string) string { return map[string]string{"hooks": "protected"}[p] },
 	}
 	changes, err := c.Changes()
@@ -86,7 +109,7 @@ func TestChanges(t *testing.T) {
 		{"a mark of nothing", parse("f -"), parse(), nil, ""},
 		{"a tree removed", parse("d -"), parse("d/", "d/f 644", "d/e/", "d/e/g 644"), nil, "deleted  d (directory)|deleted  d/e (directory)|deleted  d/e/g|deleted  d/f"},
 		{"a directory made anew", parse("d/ opaque", "d/n 644"), parse("d/", "d/f 644"), []string{"d", "d/f"}, "deleted  d/f|added    d/n"},
-		{"a directory made by both", parse("d/ opaque", "d/n 644"), parse("d/", "d/f 644 !"), nil, "added    d/n"},
+		{"a directory made by both", parse("d/ opaque", "d/n 644"), parse("d/ !", "d/f 644 !"), nil, "added    d/n"},
 		{"a file for a directory", parse("d 644"), parse("d/", "d/f 644"), nil, "modified d (directory -> file)|deleted  d/f"},
 		{"a directory for a file", parse("d/", "d/f 644"), parse("d 644"), []string{"d"}, "modified d (file -> directory)|added    d/f"},
 		{"a link that stays", parse("a/", "a/l -> ../b"), parse("b 644"), nil, "added    a (directory)|added    a/l (symlink to \"../b\")"},

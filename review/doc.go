@@ -18,7 +18,8 @@
 // # Limits
 //
 // The kernel's overlay does not tell what a file was when a command changed it first. So the
-// change times of the host's files, which nobody can set, are compared with when the review began,
-// and the names that were there then are kept. Times of directories, extended attributes and owners
+// change times of the host's files, which nobody can set, are compared with when the review began, and
+// directories are noted as they were then. One that the host changes before that is in doubt, and what the
+// review changes in it can be a conflict that is none. Times of directories, extended attributes and owners
 // are not carried over by themselves. What a power cut leaves is what the file system makes of renames.
 package review

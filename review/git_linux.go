@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxGitFile is the size of the largest configuration or index that is looked into.
@@ -132,17 +134,29 @@ func (t *tree) index(p string) ([]byte, error) {
 	return nil, nil
 }
 
-// copyIndex keeps an index of git's as it is, in a review's directory.
-func (t *tree) copyIndex(dir string, layer int, p string) error {
+// copyIndex keeps an index of git's as it was when a review began, in the review's directory. If it has changed
+// since, or cannot be read, it is a file like any other.
+func (t *tree) copyIndex(dir string, layer int, p string, begun int64) error {
 	from, err := t.file(p)
 	if err != nil {
-		return nil // gone again, or not readable: then it is a file like any other
+		return nil
 	}
 	defer from.Close()
-	to, err := os.OpenFile(filepath.Join(dir, indexCopy(layer, p)), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	changed := func() bool {
+		var st unix.Stat_t
+		return unix.Fstat(int(from.Fd()), &st) != nil || st.Ctim.Nano() > begun
+	}
+	at := filepath.Join(dir, indexCopy(layer, p))
+	if _, err := os.Lstat(at); err == nil || changed() {
+		return nil
+	}
+	to, err := os.CreateTemp(dir, "new-")
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(to, from)
-	return errors.Join(err, to.Close())
+	if err = errors.Join(err, to.Close()); err == nil && !changed() {
+		return os.Rename(to.Name(), at)
+	}
+	return errors.Join(err, os.Remove(to.Name()))
 }

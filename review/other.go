@@ -29,8 +29,8 @@ func (s *Shelf) List() ([]Info, error)                                      { re
 func (s *Shelf) Open(context.Context, string) (*Review, error)              { return nil, errLinux }
 func (s *Shelf) Undo(context.Context) (string, []string, error)             { return "", nil, errLinux }
 
-func (u *Use) Add(context.Context, string, string, string) error { return errLinux }
-func (u *Use) Close()                                            {}
+func (u *Use) Add(context.Context, string, string, string, ...string) error { return errLinux }
+func (u *Use) Close()                                                       {}
 
 func (r *Review) Sandbox() string                                       { return "" }
 func (r *Review) Reach() string                                         { return "" }

@@ -1,7 +1,6 @@
 package review
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -15,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,15 +26,17 @@ import (
 
 // Names in a review's directory. What an engine keeps there has others.
 const (
-	lockFile    = "review.lock"
-	addingFile  = "adding.lock"
-	recordFile  = "review.json"
-	namesPrefix = "names-"
-	slotsDir    = "slots"
-	journalFile = "journal.json"
-	appliedFile = "applied.json"
-	knownFile   = "known.json"
-	keptPrefix  = "kept-"
+	lockFile     = "review.lock"
+	addingFile   = "adding.lock"
+	recordFile   = "review.json"
+	listedPrefix = "listed-"
+	partSuffix   = ".part"
+	listingFile  = "listing.lock"
+	slotsDir     = "slots"
+	journalFile  = "journal.json"
+	appliedFile  = "applied.json"
+	knownFile    = "known.json"
+	keptPrefix   = "kept-"
 )
 
 // Names in the directory of a workspace's reviews that are no review's.
@@ -90,10 +92,11 @@ type record struct {
 }
 
 type layerRecord struct {
-	Source name  // on the host
-	Upper  name  // in the review's directory
-	Lock   name  // of who mounts it, likewise
-	Begun  int64 // the change time before which the source was as commands found it
+	Source name   // on the host
+	Upper  name   // in the review's directory
+	Lock   name   // of who mounts it, likewise
+	Begun  int64  // the change time up to which the source was as commands found it
+	Ino    uint64 // of the source itself
 }
 
 // A Use is a command's use of a review, which nobody lists or applies meanwhile.
@@ -101,6 +104,12 @@ type Use struct {
 	Name string
 	Dir  string // what an engine may keep things in
 	lock lock
+
+	mu      sync.Mutex
+	ending  context.Context
+	end     func()
+	listing sync.WaitGroup
+	noted   map[int]bool // layers that are listed, or were
 }
 
 // Join begins to use a review, and makes it where there is none.
@@ -150,7 +159,7 @@ func (s *Shelf) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 			lock.release()
 			return nil, err
 		}
-		return &Use{name, dir, lock}, nil
+		return newUse(name, dir, lock), nil
 	}
 }
 
@@ -183,12 +192,11 @@ func (s *Shelf) settle(ctx context.Context, dir, sandbox, reach string) error {
 	return err
 }
 
-// Close ends the use.
-func (u *Use) Close() { u.lock.release() }
-
 // Add says that commands are about to see the overlay of a source, whose upper directory is
 // upper, and that who mounts it has an exclusive lock on lock. It notes what the source is like.
-func (u *Use) Add(ctx context.Context, source, upper, lock string) error {
+//
+// In the directories of busy, as absolute paths, whoever runs commands makes and removes files of its own.
+func (u *Use) Add(ctx context.Context, source, upper, lock string, busy ...string) error {
 	adding, err := lockFileAt(ctx, filepath.Join(u.Dir, addingFile), unix.LOCK_EX)
 	if err != nil {
 		return err
@@ -198,9 +206,31 @@ func (u *Use) Add(ctx context.Context, source, upper, lock string) error {
 	if err := readJSON(filepath.Join(u.Dir, recordFile), &rec); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(rec.Layers, func(l layerRecord) bool { return string(l.Source) == source }) {
-		return nil
+	i := slices.IndexFunc(rec.Layers, func(l layerRecord) bool { return string(l.Source) == source })
+	if i < 0 {
+		i = len(rec.Layers)
+		if err := u.add(ctx, &rec, source, upper, lock); err != nil {
+			return err
+		}
+		var within []string
+		for _, dir := range busy {
+			if paths.Inside(source, dir) {
+				within = append(within, strings.TrimPrefix(strings.TrimPrefix(dir, source), "/"))
+			}
+		}
+		_ = list(u.Dir, i, &rec.Layers[i], never, within...) // without it there are more conflicts
 	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.noted[i] && u.ending.Err() == nil {
+		u.noted[i] = true
+		u.listing.Go(func() { u.list(i, &rec.Layers[i]) })
+	}
+	return nil
+}
+
+// add adds a layer to a review's record.
+func (u *Use) add(ctx context.Context, rec *record, source, upper, lock string) (err error) {
 	var at, here unix.Stat_t
 	if err := errors.Join(unix.Lstat(source, &at), unix.Lstat(u.Dir, &here)); err != nil {
 		return err
@@ -209,15 +239,12 @@ func (u *Use) Add(ctx context.Context, source, upper, lock string) error {
 		return fmt.Errorf("%w: %q lies on another file system than the review in %q", ErrPlace, source, u.Dir)
 	}
 	relative := func(p string) name { return name(strings.TrimPrefix(p, u.Dir+"/")) }
-	one := layerRecord{Source: name(source), Upper: relative(upper), Lock: relative(lock)}
-	if err := writeNames(ctx, u.Dir, len(rec.Layers), source); err != nil {
-		return err
-	}
+	one := layerRecord{Source: name(source), Upper: relative(upper), Lock: relative(lock), Ino: at.Ino}
 	if one.Begun, err = tick(ctx, u.Dir); err != nil {
 		return err
 	}
 	rec.Layers = append(rec.Layers, one)
-	return writeJSON(u.Dir, recordFile, &rec)
+	return writeJSON(u.Dir, recordFile, rec)
 }
 
 // tick gives the file system's time of now, and returns when a later one has begun: what
@@ -246,63 +273,6 @@ func tick(ctx context.Context, dir string) (int64, error) {
 		}
 	}
 	return begun, err
-}
-
-// writeNames lists all that lies in a directory, and keeps the indexes of git's.
-func writeNames(ctx context.Context, at string, layer int, source string) error {
-	file := filepath.Join(at, fmt.Sprint(namesPrefix, layer))
-	t, err := openTree(source, false)
-	if err != nil {
-		return err
-	}
-	defer t.close()
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriterSize(f, 1<<20)
-	var walk func(dir string) error
-	walk = func(dir string) error {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
-		fd, err := openBeneath(t.root, dir, unix.O_RDONLY|unix.O_DIRECTORY)
-		if err != nil {
-			return nil // no command looks into it either, or it went meanwhile
-		}
-		d := os.NewFile(uintptr(fd), dir)
-		entries, _ := d.ReadDir(-1)
-		d.Close()
-		for _, e := range entries {
-			p := filepath.Join(dir, e.Name())
-			w.WriteString(p)
-			w.WriteByte(0)
-			if e.IsDir() {
-				if err := walk(p); err != nil {
-					return err
-				}
-			} else if e.Name() == "index" && isIndex(filepath.Join(source, p)) {
-				if err := t.copyIndex(at, layer, p); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
-	return errors.Join(walk("."), w.Flush(), f.Close())
-}
-
-// readNames gives what writeNames has listed.
-func readNames(file string) (map[string]bool, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	names := make(map[string]bool, 1024)
-	for p := range strings.SplitSeq(string(b), "\x00") {
-		names[p] = true
-	}
-	return names, nil
 }
 
 // List lists the reviews, by name.
@@ -401,6 +371,12 @@ func (s *Shelf) open(ctx context.Context, name, base string) (*Review, error) {
 	}
 	if err == nil {
 		r.Recovered, err = s.recover(ctx, dir, &r.rec)
+	}
+	// Before an apply of a part changes the times of directories. Without it there are more conflicts.
+	for i := range r.rec.Layers {
+		if err == nil {
+			_ = list(dir, i, &r.rec.Layers[i], never)
+		}
 	}
 	if err != nil {
 		r.Close()

@@ -157,7 +157,7 @@ func takeBack(dir string, rec *record, j *journal) (told []string, err error) {
 			return told, err
 		}
 	}
-	if err := r.knowBack(run, j.Steps); err != nil {
+	if err := r.knowBack(run, j); err != nil {
 		return told, err
 	}
 	if kept {
@@ -170,11 +170,15 @@ func takeBack(dir string, rec *record, j *journal) (told []string, err error) {
 	return told, nil
 }
 
-// knowBack notes what steps that were undone have put back. It has another change time, and who tries
-// once more finds the same.
-func (r *Review) knowBack(run *run, steps []Step) error {
-	var back []appliedPath
-	for _, step := range steps {
+// knowBack forgets what a journal that was undone has put into the workspace, and notes what was put back: it
+// has another change time, and who tries once more finds the same.
+func (r *Review) knowBack(run *run, j *journal) error {
+	known, err := r.known()
+	if err != nil {
+		return err
+	}
+	known = known[:min(j.Known, len(known))]
+	for _, step := range j.Steps {
 		at := step.of()
 		if !step.Clean || at.Side != Host {
 			continue
@@ -184,10 +188,10 @@ func (r *Review) knowBack(run *run, steps []Step) error {
 			return err
 		}
 		if n.Ino == step.Old && (n.MTime == step.Time || n.Kind == Directory) { // whose time is that of its names
-			back = append(back, appliedPath{Layer: at.Layer, Path: at.Path, CTime: n.CTime})
+			known = append(known, appliedPath{Layer: at.Layer, Path: at.Path, Kind: n.Kind, CTime: n.CTime, Ino: n.Ino, Mode: n.Mode})
 		}
 	}
-	return r.addKnown(back)
+	return writeJSON(r.dir, knownFile, known)
 }
 
 // forget gives up the last apply of the review: it cannot be undone any more.

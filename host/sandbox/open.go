@@ -146,7 +146,7 @@ func (p *Pool) resolve(ctx context.Context, name string, def view.Definition, un
 			err = session.Prepare(&out.Spec)
 		}
 		if err == nil && reviewed != nil {
-			err = addLayers(ctx, reviewed, &out.Spec)
+			err = addLayers(ctx, reviewed, out)
 		}
 		if err != nil {
 			return nil, &Error{Sandbox: name, Err: err}

@@ -1,0 +1,200 @@
+package review
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// listAfter is how long a command has run before all names of the workspace are listed. That takes some 50 ms
+// for 100,000 files, which short commands do not have to wait for: of these, what they have changed is listed.
+const listAfter = time.Second
+
+// A lister notes directories of a source as they were when the review began: those that have not changed
+// since. It can be done at any time, again, and in part. What is not noted is told by change times alone.
+type lister struct {
+	dir    string // of the review
+	index  int    // of the layer
+	layer  *layerRecord
+	listed map[string]listing
+	upper  *tree // nil where there is none yet
+	lower  *tree
+	all    func() bool // whether to look into what no command has touched
+	paths  []string    // beneath the source, which are looked into as well
+	part   bool        // not all was looked into
+	to     *bufio.Writer
+	record strings.Builder
+}
+
+// readListings gives what is noted of a layer.
+func readListings(dir string, layer int) (map[string]listing, error) {
+	b, err := os.ReadFile(listedFile(dir, layer))
+	if errors.Is(err, fs.ErrNotExist) {
+		b, err = os.ReadFile(listedFile(dir, layer) + partSuffix)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	list, _ := parseListings(string(b))
+	return list, nil
+}
+
+func listedFile(dir string, layer int) string {
+	return filepath.Join(dir, fmt.Sprint(listedPrefix, layer))
+}
+
+// list notes directories of a layer: those in which commands have changed something, those of paths, and all as
+// long as all says so.
+func list(dir string, index int, layer *layerRecord, all func() bool, paths ...string) error {
+	lock, err := lockFileAt(ended(), filepath.Join(dir, listingFile), unix.LOCK_EX)
+	if errors.Is(err, ErrInUse) {
+		return nil // somebody else does it
+	} else if err != nil {
+		return err
+	}
+	defer lock.release()
+	whole := listedFile(dir, index)
+	if _, err := os.Lstat(whole); err == nil {
+		return nil
+	}
+	b, err := os.ReadFile(whole + partSuffix)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	l := lister{dir: dir, index: index, layer: layer, all: all, paths: paths}
+	var length int
+	l.listed, length = parseListings(string(b))
+	if l.upper, err = openTree(filepath.Join(dir, string(layer.Upper)), true); err == nil {
+		defer l.upper.close()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if l.lower, err = openTree(string(layer.Source), false); err != nil {
+		return err
+	}
+	defer l.lower.close()
+	f, err := os.OpenFile(whole+partSuffix, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err = f.Truncate(int64(length)); err == nil {
+		_, err = f.Seek(0, 2)
+	}
+	if err != nil {
+		return err
+	}
+	l.to = bufio.NewWriterSize(f, 1<<16)
+	if err := errors.Join(l.walk(l.lower.root, ".", false), l.to.Flush()); err != nil || l.part {
+		return err
+	}
+	return os.Rename(whole+partSuffix, whole)
+}
+
+// walk looks into what a directory has as name. touched says that commands of the review have taken all of it
+// away.
+func (l *lister) walk(at int, dir string, touched bool) error {
+	fd, err := openBeneath(at, path.Base(dir), unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil // no command looks into it either, or it is gone
+	}
+	d := os.NewFile(uintptr(fd), dir)
+	defer d.Close()
+	entries, err := d.ReadDir(-1)
+	var st unix.Stat_t
+	if err = errors.Join(err, unix.Fstat(fd, &st)); err != nil {
+		return err
+	}
+	known, listed := l.listed[dir]
+	still := st.Ctim.Nano() <= l.layer.Begun
+	same := still || listed && known.ino == st.Ino
+	if dir == "." {
+		same = l.layer.Ino == st.Ino
+	}
+	if !same {
+		return nil // it may be another than it was, with all that lies in it
+	}
+	if still && !listed {
+		names := make([]byte, 1, 1<<10)
+		for _, e := range entries {
+			names = append(append(names, e.Name()...), 0)
+		}
+		(&listing{st.Ino, st.Mode & 0o7777, string(names)}).write(&l.record, dir)
+		l.to.WriteString(l.record.String())
+		l.record.Reset()
+	}
+	for _, e := range entries {
+		p := path.Join(dir, e.Name())
+		if still && e.Name() == "index" && isIndex(path.Join(l.lower.path, p)) {
+			if err := l.lower.copyIndex(l.dir, l.index, p, l.layer.Begun); err != nil {
+				return err
+			}
+		}
+		if !e.IsDir() {
+			continue
+		}
+		all, enter := touched, touched || l.all()
+		if !enter {
+			l.part = true
+			if enter, all, err = l.touched(p); err != nil {
+				return err
+			}
+		}
+		if enter {
+			if err := l.walk(fd, p, all); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// touched reports whether a directory is to be looked into, and whether commands have taken all of it away.
+func (l *lister) touched(p string) (some, all bool, err error) {
+	var n Node
+	if l.upper != nil {
+		n, err = l.upper.Look(p)
+	}
+	some = n.Kind != Absent || slices.ContainsFunc(l.paths, func(one string) bool { return under(p, one) })
+	return some, n.Kind != Absent && (n.Kind != Directory || n.Opaque), err
+}
+
+// list notes a layer as long as the review is used: see listAfter.
+func (u *Use) list(index int, layer *layerRecord) {
+	begin := time.NewTimer(listAfter)
+	defer begin.Stop()
+	select {
+	case <-begin.C:
+	case <-u.ending.Done():
+	}
+	// Without it there are more conflicts, and the command is not to fail for that.
+	_ = list(u.Dir, index, layer, func() bool { return u.ending.Err() == nil })
+}
+
+// Close ends the use, once what its commands have changed is noted.
+func (u *Use) Close() {
+	u.mu.Lock()
+	u.end()
+	u.mu.Unlock()
+	u.listing.Wait()
+	u.lock.release()
+}
+
+var never = func() bool { return false }
+
+// newUse is a use with a review's lock.
+func newUse(name, dir string, lock lock) *Use {
+	u := &Use{Name: name, Dir: dir, lock: lock, noted: map[int]bool{}}
+	u.ending, u.end = context.WithCancel(context.Background())
+	return u
+}
