@@ -76,14 +76,20 @@ func judge(r *results) []target {
 	}
 	if t := r.Review; t != nil {
 		for i, c := range reviewCommands {
-			bound, measured := 1.1, 0.
+			bound := 1.1
 			if c.name == "git status" {
 				bound = 1.3
 			}
-			if rows := t.Commands[i]; rows != nil {
-				measured = rows[2].Ratio
+			for j, which := range [...]string{"first of a review", "in a review"} {
+				measured := 0.
+				if rows := t.Commands[i]; rows != nil {
+					measured = rows[1+j].Ratio
+				}
+				add(c.name+", "+which+", of direct", measured, bound, false, "x")
 			}
-			add(c.name+" in a review, of direct", measured, bound, false, "x")
+			if rows := t.Commands[i]; len(rows) == 4 {
+				add(c.name+", first of a review, of a new overlay", ratio(rows[1].P50, rows[3].P50), 1.1, false, "x")
+			}
 		}
 		for _, row := range t.Carrying {
 			add(row.Name, row.P50, 500, false, " ms")
