@@ -215,3 +215,26 @@ func TestPlan(t *testing.T) {
 		t.Error("a directory became a file, with what lies in it")
 	}
 }
+
+// What nobody has noted of a directory that the host has changed is in doubt, and counts as a conflict.
+func TestDoubt(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name         string
+		upper, lower layer
+		want         string
+	}{
+		{"something is there", parse("f 644 ab"), parse("f 644 b !"), "it was made or changed in the workspace since"},
+		{"nothing is there", parse("f 644"), parse(), "it may have been removed from the workspace since"},
+		{"an old file in a directory that is not known to be the same", parse("d/", "d/f 644 ab"), parse("d/ !", "d/f 644 b"), "it was made or changed in the workspace since"},
+	} {
+		tt.lower["."] = Node{Kind: Directory, CTime: 9}
+		c := &Comparison{Root: "/w", Upper: tt.upper, Lower: tt.lower, Begun: 5,
+			Listed: func() (map[string]listing, error) { return nil, nil },
+			Same:   func(string) (bool, error) { return false, nil }}
+		changes, err := c.Changes()
+		if err != nil || len(changes) != 1 || changes[0].Conflict != tt.want {
+			t.Errorf("%s: %+v, error %v, want the conflict %q", tt.name, changes, err, tt.want)
+		}
+	}
+}
