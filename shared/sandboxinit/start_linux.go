@@ -63,17 +63,14 @@ func start(cmd *Command, control int) (c child, refused *ExecError) {
 			return refused
 		}
 	}
-	if !cmd.Scope && len(cmd.Filter) == 0 {
-		refused = fork(&c)
-		return c, refused
-	}
 	return forkBound(cmd, fork)
 }
 
 // forkBound forks from a thread that has put itself into a Landlock domain, or
 // under a filter of system calls, which the child inherits and the rest of the
 // init is not in: its signals still reach the command, while the command's no longer
-// reach the init.
+// reach the init. Nor does the first thread fork where there is neither: it blocks signals
+// meanwhile, and one to pid 1 that the first thread blocks is not dropped, but kills.
 func forkBound(cmd *Command, fork func(*child) *ExecError) (c child, refused *ExecError) {
 	done := make(chan struct{})
 	go func() {
