@@ -14,6 +14,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 // commandRules are about what is run, and with what.
@@ -254,7 +255,7 @@ func plainProcess(s *scene) {
 	if runtime.GOOS != "linux" {
 		s.end(NotApplicable, "there is no /proc here")
 	}
-	if o := s.once(s.kit("descriptors"), nil); o.verdict.Kind != verdictDenied {
+	if o := s.once(s.kit("descriptors"), nil); o.verdict.Kind != actor.Denied {
 		s.failf("more descriptors are open: %s", o.told())
 	}
 	signalState(s)

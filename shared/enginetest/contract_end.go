@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 // endRules are about how commands end.
@@ -279,7 +280,7 @@ func everySignal(s *scene) {
 		}
 		return nil
 	}
-	for _, sig := range catchable() {
+	for _, sig := range actor.Signals() {
 		s.signal(p, sig)
 		s.must(wait(sig))
 	}

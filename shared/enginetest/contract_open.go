@@ -14,6 +14,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 // openRules are about what an engine says of itself and what Open refuses.
@@ -222,7 +223,7 @@ func keepsNothing(s *scene) {
 		spec.Table[i] = shared.Entry{Source: "/no/such", Path: "/no/such", Access: shared.ReadOnly}
 	}
 	s.check("after the caller changed its Spec", func() {
-		if o := s.run(sandbox, s.kit("read", s.path("ws/file")), nil); o.verdict.Kind != verdictGot {
+		if o := s.run(sandbox, s.kit("read", s.path("ws/file")), nil); o.verdict.Kind != actor.Got {
 			s.failf("%s", o.told())
 		}
 	})

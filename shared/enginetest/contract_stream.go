@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 // streamRules are about standard input, output and error.
@@ -80,7 +81,7 @@ func streamRules() []rule {
 func halfClose(s *scene) {
 	const n = 700_001
 	r, w := s.pipe()
-	fed := s.feed(w, newPattern(7, n))
+	fed := s.feed(w, actor.NewPattern(7, n))
 	o := s.once(s.kit("copy"), r)
 	fed()
 	s.died(o, shared.ExitStatus{})
@@ -129,7 +130,7 @@ func ownMemory() (int64, error) {
 // matchStream compares a stream with the pattern of a seed.
 func matchStream(r io.Reader, seed uint64, n int64) error {
 	got, want := make([]byte, 256<<10), make([]byte, 256<<10)
-	p := newPattern(seed, n)
+	p := actor.NewPattern(seed, n)
 	for at := int64(0); ; {
 		k, err := io.ReadFull(r, got)
 		io.ReadFull(p, want[:k])
@@ -180,7 +181,7 @@ func largeInput(s *scene) {
 	r, w := s.pipe()
 	s.grown(func() {
 		sandbox := s.open()
-		fed := s.feed(w, io.TeeReader(newPattern(3, s.streamBytes()), h))
+		fed := s.feed(w, io.TeeReader(actor.NewPattern(3, s.streamBytes()), h))
 		cmd := s.kit("sum")
 		cmd.Timeout = ruleTimeout
 		o := s.run(sandbox, cmd, r)

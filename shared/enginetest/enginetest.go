@@ -2,14 +2,17 @@ package enginetest
 
 import (
 	"context"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/dial"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
@@ -24,6 +27,20 @@ type Test[T any] interface {
 	Fatal(args ...any)                 // says that nothing could be tried
 	Errorf(format string, args ...any) // tells of a case that is Bad
 	Skipf(format string, args ...any)  // tells of one that is Skipped or NotApplicable
+}
+
+// hooked says that this program's main has called Hook. It is process-wide
+// because it is a fact about the process's main: only then is it safe to execute
+// the program again and expect an action.
+var hooked atomic.Bool
+
+// Hook makes a program able to carry out probes inside sandboxes, and to be the
+// init of engines that use package sandboxinit. It must be the first statement
+// of main. In a process that was started for either it does not return.
+func Hook() {
+	sandboxinit.Hook()
+	actor.Hook()
+	hooked.Store(true)
 }
 
 // Main is the TestMain of a package that uses the kit; m is its *testing.M. In

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 var idForm = regexp.MustCompile(`^[a-z]+\.[0-9]{2}$`)
@@ -58,7 +59,7 @@ func TestActionsExist(t *testing.T) {
 		sc := s.layout(p, p.id)
 		sc.plant() // which fails where a victim is needed, that nothing starts here
 		for _, tr := range []*trial{sc.asked(), sc.granted()} {
-			if _, ok := findAction(tr.act[0]); !ok {
+			if !actor.Has(tr.act[0]) {
 				t.Errorf("%s: no action %q", p.id, tr.act[0])
 			}
 			if text := strings.Join(tr.act, " "); strings.Contains(text, "{") && p.prepare == nil {

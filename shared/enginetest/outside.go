@@ -9,23 +9,24 @@ import (
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 // actOutside carries out the trial's action without a sandbox.
-func (s *scene) actOutside(t *trial, privileged bool) verdict {
+func (s *scene) actOutside(t *trial, privileged bool) actor.Verdict {
 	ctx, cancel := context.WithTimeout(s.ctx, attemptTimeout)
 	defer cancel()
 	for _, first := range t.first {
 		earlier := *t
 		earlier.act = first
-		if v := s.outsideOnce(ctx, &earlier, privileged); v.Kind != verdictGot {
+		if v := s.outsideOnce(ctx, &earlier, privileged); v.Kind != actor.Got {
 			return v
 		}
 	}
 	return s.outsideOnce(ctx, t, privileged)
 }
 
-func (s *scene) outsideOnce(ctx context.Context, t *trial, privileged bool) verdict {
+func (s *scene) outsideOnce(ctx context.Context, t *trial, privileged bool) actor.Verdict {
 	inside := s.command(t)
 	cmd := exec.CommandContext(ctx, inside.Args[0], inside.Args[1:]...)
 	// What is the host's own is what a probe may be about.
@@ -42,14 +43,14 @@ func (s *scene) outsideOnce(ctx context.Context, t *trial, privileged bool) verd
 	// Files, so that a process which is left behind delays nobody.
 	out, err := os.CreateTemp(s.dir, "out-")
 	if err != nil {
-		return verdict{verdictBroken, err.Error()}
+		return actor.Verdict{Kind: actor.Broken, Detail: err.Error()}
 	}
 	defer out.Close()
 	cmd.Stdout, cmd.Stderr = out, out
 	if t.tty {
 		terminal, err := openTerminal()
 		if err != nil {
-			return verdict{verdictAbsent, err.Error()}
+			return actor.Verdict{Kind: actor.Absent, Detail: err.Error()}
 		}
 		defer terminal.close()
 		cmd.Stdin, cmd.Stdout = terminal.slave, out
@@ -61,17 +62,17 @@ func (s *scene) outsideOnce(ctx context.Context, t *trial, privileged bool) verd
 	err = cmd.Run()
 	text, readErr := os.ReadFile(out.Name())
 	if readErr != nil {
-		return verdict{verdictBroken, readErr.Error()}
+		return actor.Verdict{Kind: actor.Broken, Detail: readErr.Error()}
 	}
 	var result shared.Result
 	if cmd.ProcessState == nil {
-		return verdict{verdictAbsent, err.Error()}
+		return actor.Verdict{Kind: actor.Absent, Detail: err.Error()}
 	}
 	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		result.Status.Signal = ws.Signal()
 	}
 	v := readVerdict(string(text), result)
-	if v.Kind == verdictBroken && !bytes.Contains(text, []byte(verdictPrefix)) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if v.Kind == actor.Broken && !bytes.Contains(text, []byte(actor.Prefix)) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		v.Detail = "it hung"
 	}
 	return v

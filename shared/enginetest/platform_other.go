@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 )
 
 var errOnlyLinux = &absentError{"only on Linux"}
@@ -22,21 +21,11 @@ func takeHandle(*scene) error       { return errOnlyLinux }
 func makeSharedMemory(*scene) error { return errOnlyLinux }
 func makeMessageQueue(*scene) error { return errOnlyLinux }
 func needScoping() error            { return errOnlyLinux }
-func makeFifo(path string) error    { return syscall.Mkfifo(path, 0o600) }
 
 // exchange cannot be done in one step here.
 func exchange(a, b string) error {
 	return errors.Join(os.Rename(a, a+"-x"), os.Rename(b, a), os.Rename(a+"-x", b))
 }
-
-func dieBy(sig syscall.Signal) error {
-	err := syscall.Kill(os.Getpid(), sig)
-	time.Sleep(time.Second) // it may be another thread that gets it
-	return fmt.Errorf("it lives on: %w", err)
-}
-
-// lastSignal is the highest number of a signal.
-const lastSignal = 31
 
 // peakMemory is what a process has in memory now: nothing tells of its past here.
 func peakMemory(pid int) (int64, error) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 // environmentProbes are about what reaches a command, and the launcher, from
@@ -51,7 +52,7 @@ func exactEnvironment(variables ...string) func(*scene) {
 	return func(s *scene) {
 		t := s.trying("environment")
 		t.Command.Env = s.fill(variables...)
-		got := slices.DeleteFunc(s.tells(t), func(e string) bool { return e == actorEnv })
+		got := slices.DeleteFunc(s.tells(t), func(e string) bool { return e == actor.Env })
 		if !slices.Equal(got, t.Command.Env) {
 			s.failf("it sees %s", tail(fmt.Sprintf("%q", got)))
 		}
@@ -68,7 +69,7 @@ func exactArguments(s *scene) {
 // tells runs an action that tells a list.
 func (s *scene) tells(t *trial) (list []string) {
 	o := s.done(t)
-	if o.verdict.Kind != verdictGot {
+	if o.verdict.Kind != actor.Got {
 		s.failf("%s", o.told())
 	}
 	s.must(json.Unmarshal([]byte(o.verdict.Detail), &list))

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 // hostProbes are about what an engine makes of odd requests.
@@ -28,13 +30,13 @@ func hostProbes() []probe {
 		odd("host.12", "a mount whose name has control characters", "a\x1b[31m\x01\x7f"),
 		{id: "host.13", title: "a missing source", unmodelled: decidedByRequest, custom: missingSource},
 		{id: "host.26", title: "a fifo as what is shown does not hang it", only: onlyLinux, refusal: true, works: true,
-			prepare: func(s *scene) error { return makeFifo(s.path("outside/fifo")) }, show: words{"{outside}/fifo"}, act: words{"nothing"}},
+			prepare: func(s *scene) error { return syscall.Mkfifo(s.path("outside/fifo"), 0o600) }, show: words{"{outside}/fifo"}, act: words{"nothing"}},
 	}
 }
 
 func missingSource(s *scene) {
 	t := s.trying("nothing")
-	if o := s.attempt(t); o.verdict.Kind != verdictGot {
+	if o := s.attempt(t); o.verdict.Kind != actor.Got {
 		s.end(ControlFailed, "without it: %v %v %s", o.refused, o.broke, o.told())
 	}
 	t.show(s.path("missing"), shared.ReadOnly)
@@ -42,7 +44,7 @@ func missingSource(s *scene) {
 	if errors.Is(o.refused, shared.ErrInvalidSpec) {
 		s.end(Held, "%v", o.refused)
 	}
-	if o.verdict.Kind == verdictGot {
+	if o.verdict.Kind == actor.Got {
 		s.end(Leaked, "it was taken, and the command ran")
 	}
 	s.failf("not refused as it should be: %v", o.refused)
@@ -66,12 +68,12 @@ func (s *scene) oddName(name string) {
 		s.end(Held, "refused: %v", o.refused)
 	}
 	s.must(errors.Join(o.refused, o.broke))
-	if o.verdict.Kind != verdictGot {
+	if o.verdict.Kind != actor.Got {
 		s.failf("%s", o.told())
 	}
 	write := s.trying("create", dir+"/new")
 	write.show(dir, shared.ReadOnly)
-	if o := s.attempt(write); o.verdict.Kind != verdictDenied {
+	if o := s.attempt(write); o.verdict.Kind != actor.Denied {
 		s.end(Leaked, "it is writable: %v %s", o.refused, o.told())
 	}
 	if after := s.tree(); before != after {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 // leftoverProbes are about what an engine itself makes on the host, and about
@@ -137,15 +138,15 @@ func swappedSource(s *scene) {
 	sandbox := s.openAs(t.sorted())
 	s.must(os.Rename(s.path("ws/source"), s.path("ws/old")))
 	s.must(os.Symlink(s.outside, s.path("ws/source")))
-	if o := s.start(s.ctx, sandbox, t); o.verdict.Kind == verdictGot {
+	if o := s.start(s.ctx, sandbox, t); o.verdict.Kind == actor.Got {
 		s.end(Leaked, "%s", o.told())
-	} else if o.refused == nil && o.verdict.Kind == verdictBroken {
+	} else if o.refused == nil && o.verdict.Kind == actor.Broken {
 		s.failf("%s", o.told())
 	}
 	// The control: the same read, granted.
 	granted := s.trying("read-canary", s.canary, s.path("outside/secret"))
 	granted.show(s.outside, shared.ReadOnly)
-	if o := s.attempt(granted); o.verdict.Kind != verdictGot {
+	if o := s.attempt(granted); o.verdict.Kind != actor.Got {
 		s.end(ControlFailed, "%s", o.told())
 	}
 }
@@ -174,7 +175,7 @@ func racedSource(s *scene) {
 	for range rounds {
 		o := s.attempt(t)
 		switch {
-		case o.verdict.Kind == verdictGot:
+		case o.verdict.Kind == actor.Got:
 			s.end(Leaked, "after %d commands: %s", ran, o.told())
 		case o.refused == nil:
 			ran++

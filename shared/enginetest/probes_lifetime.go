@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 // lifetimeProbes are about what outlives a command. Each starts a process that
@@ -47,7 +48,7 @@ func (s *scene) outlives(kind string, end func(*trial)) {
 	o := s.attempt(t)
 	// A command that is ended before it has left anything, on a machine that is slow
 	// now, shows nothing.
-	for ; o.refused == nil && o.broke == nil && o.verdict.Kind == verdictBroken && t.Command.Timeout < actionTimeout/2; o = s.attempt(t) {
+	for ; o.refused == nil && o.broke == nil && o.verdict.Kind == actor.Broken && t.Command.Timeout < actor.Timeout/2; o = s.attempt(t) {
 		t.Command.Timeout *= 4
 	}
 	s.outlived(o)
@@ -60,12 +61,12 @@ func (s *scene) outlived(o *outcome) {
 		s.endSurvivors()
 		s.end(Leaked, "something still held its output when Wait had returned")
 	}
-	if o.verdict.Kind == verdictBroken {
+	if o.verdict.Kind == actor.Broken {
 		s.failf("there was no daemon: %s", o.told())
 	}
 	// The control: without a sandbox the daemon stays.
 	v := s.actOutside(s.trying("daemon", "exit", s.canary), false)
-	if v.Kind != verdictGot {
+	if v.Kind != actor.Got {
 		s.end(ControlFailed, "%s", v.Detail)
 	}
 	if err := endOutside(v.Detail); err != nil {
@@ -100,7 +101,7 @@ func outlivesClose(s *scene) {
 // endSurvivors kills what has leaked. It is known by this scene's canary: the
 // number that it has inside may be anybody's outside.
 func (s *scene) endSurvivors() {
-	for _, dir := range inProc() {
+	for _, dir := range actor.Processes() {
 		text, err := os.ReadFile(dir + "/cmdline")
 		if err != nil || !bytes.Contains(text, []byte("survive")) || !bytes.Contains(text, []byte(s.canary)) {
 			continue
@@ -115,11 +116,11 @@ func (s *scene) endSurvivors() {
 // that is slow now, more time.
 func handlerRuns(s *scene) {
 	t := s.trying("handle-term")
-	t.Command.Grace = actionTimeout / 2
+	t.Command.Grace = actor.Timeout / 2
 	for t.Command.Timeout = 500 * time.Millisecond; ; t.Command.Timeout *= 4 {
 		o := s.attempt(t)
 		status, detail := s.judge(o)
-		if status == Held || o.Status.Signal != syscall.SIGTERM || t.Command.Timeout >= actionTimeout/8 {
+		if status == Held || o.Status.Signal != syscall.SIGTERM || t.Command.Timeout >= actor.Timeout/8 {
 			s.end(status, "%s", detail)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 // listen has the host serve the scene's canary at an address, which is {addr} then.
@@ -213,7 +213,7 @@ func networkProbes() []probe {
 			t.Spec.Network.Publish = []string{strconv.Itoa(int(s.port()))}
 			t.during = func(shared.Process) {
 				s.until(func() error {
-					_, err := dialFor([]string{"tcp", s.values["addr"], s.canary})
+					_, err := actor.Dial([]string{"tcp", s.values["addr"], s.canary})
 					return err
 				})
 			}
@@ -224,6 +224,3 @@ func networkProbes() []probe {
 		named(probe{id: "net.33", title: "a route to anywhere, with a list of names", act: words{"route", "192.0.2.1:53", "[2001:db8::1]:53"}, maybe: true}),
 	}
 }
-
-// netPatience bounds an action's wait for an answer.
-const netPatience = 10 * time.Second

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 // showing grants a path, as it is or writable.
@@ -109,9 +109,9 @@ func secretInArgv(s *scene) {
 	t.setenv("TOKEN", s.canary)
 	found := ""
 	o := s.attemptWhile(t, func() {
-		found = searchProc("cmdline", s.canary)
+		found = actor.Find("cmdline", s.canary)
 	})
-	if o.verdict.Kind != verdictGot {
+	if o.verdict.Kind != actor.Got {
 		s.failf("%v %v %s", o.refused, o.broke, o.told())
 	}
 	if found != "" {
@@ -119,21 +119,9 @@ func secretInArgv(s *scene) {
 	}
 	// The control: the same search finds the victim's argument.
 	s.must(needVictim(s))
-	if searchProc("cmdline", s.values["victim"]) == "" {
+	if actor.Find("cmdline", s.values["victim"]) == "" {
 		s.end(ControlFailed, "the search does not find an argument that is there")
 	}
-}
-
-// inProc lists the processes that /proc shows.
-func inProc() []string {
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	var list []string
-	for _, dir := range dirs {
-		if strings.Trim(filepath.Base(dir), "0123456789") == "" {
-			list = append(list, dir)
-		}
-	}
-	return list
 }
 
 func hostHas(path string) error {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 const (
@@ -33,7 +34,7 @@ type outcome struct {
 	// outlived says that something held the outputs open after the end.
 	outlived bool
 
-	verdict verdict // what the action says, if it did
+	verdict actor.Verdict // what the action says, if it did
 }
 
 // told is what the action brought out, as much as fits a line.
@@ -139,11 +140,11 @@ func (s *scene) judge(o *outcome) (Status, string) {
 		return Failed, "starting: " + o.refused.Error()
 	case o.broke != nil:
 		return Failed, "waiting: " + o.broke.Error()
-	case o.verdict.Kind == verdictBroken:
+	case o.verdict.Kind == actor.Broken:
 		return Failed, fmt.Sprintf("%s (%v) stderr: %s", o.told(), o.Status, tail(o.stderr))
-	case p.works && o.verdict.Kind != verdictGot:
+	case p.works && o.verdict.Kind != actor.Got:
 		return Failed, o.told()
-	case !p.works && o.verdict.Kind == verdictGot:
+	case !p.works && o.verdict.Kind == actor.Got:
 		return Leaked, o.told()
 	}
 	return Held, o.told()
@@ -151,7 +152,7 @@ func (s *scene) judge(o *outcome) (Status, string) {
 
 // checkControl runs the control of what was held.
 func (s *scene) checkControl(held string) {
-	var v verdict
+	var v actor.Verdict
 	t := s.granted()
 	if where := s.p.where(); where == controlGranted {
 		if lacking := missing(s.suite.info.Features, s.p.requires(t)); lacking != "" {
@@ -160,15 +161,15 @@ func (s *scene) checkControl(held string) {
 		o := s.attempt(t)
 		v = o.verdict
 		if err := errors.Join(o.refused, o.broke); err != nil {
-			v = verdict{Kind: verdictBroken, Detail: err.Error()}
+			v = actor.Verdict{Kind: actor.Broken, Detail: err.Error()}
 		}
 	} else {
 		v = s.actOutside(t, where == controlPrivileged)
 	}
 	switch {
-	case v.Kind == verdictGot:
+	case v.Kind == actor.Got:
 		s.end(Held, "%s", held)
-	case s.p.maybe || v.Kind == verdictAbsent:
+	case s.p.maybe || v.Kind == actor.Absent:
 		s.end(NotApplicable, "not possible on this machine without a sandbox either: %s", v.Detail)
 	}
 	s.end(ControlFailed, "the same action fails where it is granted: %s", (&outcome{verdict: v}).told())
@@ -193,7 +194,7 @@ func (s *scene) attempt(t *trial) *outcome {
 	for _, first := range t.first {
 		earlier := *t
 		earlier.act, earlier.first = first, nil
-		if o := s.start(ctx, sandbox, &earlier); o.refused != nil || o.broke != nil || o.verdict.Kind == verdictBroken {
+		if o := s.start(ctx, sandbox, &earlier); o.refused != nil || o.broke != nil || o.verdict.Kind == actor.Broken {
 			return o
 		}
 	}
@@ -204,7 +205,7 @@ func (s *scene) attempt(t *trial) *outcome {
 func (s *scene) done(t *trial) *outcome {
 	o := s.attempt(t)
 	s.must(errors.Join(o.refused, o.broke))
-	if o.verdict.Kind == verdictBroken && t.act != nil {
+	if o.verdict.Kind == actor.Broken && t.act != nil {
 		s.failf("%s", o.told())
 	}
 	return o
@@ -241,8 +242,8 @@ func (s *scene) start(ctx context.Context, sandbox shared.Sandbox, t *trial) *ou
 	stderr := collect(errR)
 	told := ""
 	if t.awaited {
-		outR.SetReadDeadline(time.Now().Add(actionTimeout))
-		told, _ = readUntil(outR, verdictPrefix)
+		outR.SetReadDeadline(time.Now().Add(actor.Timeout))
+		told, _ = readUntil(outR, actor.Prefix)
 		outR.SetReadDeadline(time.Time{})
 	}
 	stdout := collect(outR)
@@ -278,8 +279,8 @@ func (s *scene) attemptWhile(t *trial, f func()) *outcome {
 func (s *scene) command(t *trial) shared.Command {
 	cmd := t.Command
 	if t.act != nil {
-		cmd.Args = append([]string{s.suite.actor, actorArg}, t.act...)
-		cmd.Env = append(append([]string{}, cmd.Env...), actorEnv)
+		cmd.Args = append([]string{s.suite.actor, actor.Arg}, t.act...)
+		cmd.Env = append(append([]string{}, cmd.Env...), actor.Env)
 		if t.script {
 			cmd.Script = `exec "$@"`
 		}
@@ -320,24 +321,24 @@ func collect(r *os.File) func() (string, bool) {
 }
 
 // readVerdict finds what the action has said among all that was written.
-func readVerdict(stdout string, result shared.Result) verdict {
+func readVerdict(stdout string, result shared.Result) actor.Verdict {
 	for line := range strings.Lines(stdout) {
-		text, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), verdictPrefix)
+		text, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), actor.Prefix)
 		if !ok {
 			continue
 		}
-		var v verdict
+		var v actor.Verdict
 		if json.Unmarshal([]byte(text), &v) == nil {
 			return v
 		}
 	}
 	switch {
 	case result.TimedOut:
-		return verdict{Kind: verdictBroken, Detail: "the action hung and was ended"}
+		return actor.Verdict{Kind: actor.Broken, Detail: "the action hung and was ended"}
 	case result.Status.Signal == syscall.SIGSYS:
-		return verdict{Kind: verdictDenied, Detail: "killed by SIGSYS"}
+		return actor.Verdict{Kind: actor.Denied, Detail: "killed by SIGSYS"}
 	}
-	return verdict{Kind: verdictBroken, Detail: "the action said nothing; stdout: " + tail(stdout)}
+	return actor.Verdict{Kind: actor.Broken, Detail: "the action said nothing; stdout: " + tail(stdout)}
 }
 
 // tail is the end of a text, fit for one line.

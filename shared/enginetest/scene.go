@@ -14,6 +14,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 const (
@@ -256,7 +257,7 @@ func removeTree(dir string) error {
 }
 
 // patience is how long one step may take.
-func (s *scene) patience() time.Duration { return min(actionTimeout, s.limit/3) }
+func (s *scene) patience() time.Duration { return min(actor.Timeout, s.limit/3) }
 
 // many is how many commands a case starts.
 func (s *scene) many(n, brief int) int {
@@ -329,7 +330,7 @@ func (s *scene) newTrial() *trial {
 	t.Spec.BestEffort = s.engine != nil && !s.suite.unconfined && shared.Refused("", t.Spec.Without(claims)) != nil
 	t.Command.Dir = s.ws
 	t.Command.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
-	t.Command.Timeout = actionTimeout
+	t.Command.Timeout = actor.Timeout
 	return t
 }
 

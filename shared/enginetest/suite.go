@@ -20,9 +20,6 @@ import (
 	"github.com/sbxhost/sbxhost/shared/dial"
 )
 
-// actionTimeout ends an action that hangs.
-const actionTimeout = 20 * time.Second
-
 // Options choose what is run. The zero value runs everything, in about ten
 // seconds.
 type Options struct {
@@ -211,7 +208,7 @@ func (s *Suite) NeedsOptions(ctx context.Context) error {
 // removes.
 func (s *Suite) Close() error {
 	if s.victim.child != nil {
-		s.victim.child.end()
+		s.victim.child.End()
 	}
 	defer s.inUse.Close()
 	return removeTree(s.dir)

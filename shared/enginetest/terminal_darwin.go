@@ -30,11 +30,3 @@ func openTerminal() (*terminal, error) {
 	}
 	return &terminal{master, slave}, nil
 }
-
-// typeInto puts a character into the input of the terminal that is standard input.
-func typeInto([]string) (string, error) {
-	return "a character was typed", unix.IoctlSetPointerInt(0, unix.TIOCSTI, ' ')
-}
-
-// platformActions are those of macOS alone.
-func platformActions() map[string]action { return map[string]action{"tiocsti": typeInto} }

@@ -2,6 +2,4 @@
 
 package enginetest
 
-func platformActions() map[string]action { return nil }
-
 func openTerminal() (*terminal, error) { return nil, errOnlyLinux }

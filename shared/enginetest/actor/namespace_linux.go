@@ -1,4 +1,4 @@
-package enginetest
+package actor
 
 import (
 	"errors"
@@ -66,7 +66,7 @@ func sameNamespace(args []string) (string, error) { // NAME LINK
 
 func processes(args []string) (string, error) {
 	limit := number(args[0])
-	n := len(inProc())
+	n := len(Processes())
 	if n < limit {
 		return "", fmt.Errorf("%d processes are shown", n)
 	}
@@ -182,7 +182,7 @@ func trace(args []string) (string, error) {
 		return "was attached to", seize(number(args[0]))
 	}
 	c := ownChild("hold")
-	defer c.end()
+	defer c.End()
 	return "was attached to", seize(c.Process.Pid)
 }
 

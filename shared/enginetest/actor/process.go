@@ -1,4 +1,4 @@
-package enginetest
+package actor
 
 import (
 	"errors"
@@ -32,7 +32,7 @@ func processActions() map[string]action {
 			return "the signal was taken", syscall.Kill(pid, syscall.Signal(sig))
 		},
 		"proc-search": func(args []string) (string, error) { // PART CANARY
-			if found := searchProc(args[0], args[1]); found != "" {
+			if found := Find(args[0], args[1]); found != "" {
 				return found, nil
 			}
 			return "", errors.New("found in no process")
@@ -53,14 +53,14 @@ func self(action string, args ...string) *exec.Cmd {
 	if err != nil {
 		exe = os.Args[0]
 	}
-	cmd := exec.Command(exe, append([]string{actorArg, action}, args...)...)
+	cmd := exec.Command(exe, append([]string{Arg, action}, args...)...)
 	cmd.Env = os.Environ()
 	return cmd
 }
 
 // ownChild starts one that carries out an action.
-func ownChild(action string) *child {
-	c, err := startChild(self(action))
+func ownChild(action string) *Child {
+	c, err := StartChild(self(action))
 	tried(err)
 	return c
 }
@@ -80,12 +80,12 @@ func daemon(args []string) (string, error) {
 	detail := fmt.Sprintf("pid %d ", cmd.Process.Pid)
 	switch args[0] {
 	case "die":
-		say(verdict{verdictGot, detail})
+		say(Verdict{Got, detail})
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case "stopped":
 		syscall.Kill(cmd.Process.Pid, syscall.SIGSTOP)
 	case "stay":
-		say(verdict{verdictGot, detail})
+		say(Verdict{Got, detail})
 		time.Sleep(survivorLife)
 	}
 	return detail, nil
@@ -154,7 +154,7 @@ func killChild([]string) (string, error) {
 	if err := c.Process.Kill(); err != nil {
 		return "", err
 	}
-	c.end()
+	c.End()
 	if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || ws.Signal() != syscall.SIGKILL {
 		return "", errors.New("it was not killed")
 	}
@@ -180,9 +180,9 @@ func spawn(args []string) (string, error) {
 
 // allocate has N processes hold MIB of memory each, at once.
 func allocate(args []string) (string, error) {
-	var children []*child
+	var children []*Child
 	for range number(args[0]) {
-		c, err := startChild(self("held", args[1]))
+		c, err := StartChild(self("held", args[1]))
 		if err != nil {
 			return "", err
 		}
@@ -192,7 +192,7 @@ func allocate(args []string) (string, error) {
 	// The one that is ended may have had its memory for long.
 	for _, c := range children {
 		_, err := c.in.Write([]byte("?"))
-		if err = errors.Join(err, c.heard()); err != nil {
+		if err = errors.Join(err, c.Heard()); err != nil {
 			return "", err
 		}
 	}

@@ -1,4 +1,4 @@
-package enginetest
+package actor
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,8 @@
-package enginetest
+// Package actor is what of the conformance kit runs inside a sandbox: actions, each of
+// which makes the very system calls that a probe is about and says what it got by them. It
+// knows nothing of probes and engines. A process that was started with Arg and Env carries
+// one out, and is no other program.
+package actor
 
 import (
 	"encoding/json"
@@ -10,59 +14,63 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
-
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"time"
 )
 
 const (
-	// actorArg is argv[1], and actorEnv in the environment, of a process that
-	// is to carry out an action. Neither alone is enough.
-	actorArg     = "sbxhost-enginetest"
-	actorEnvName = "SBXHOST_ENGINETEST"
-	actorEnv     = actorEnvName + "=9d1b3b1c"
-	// verdictPrefix begins the line in which an action tells how it went.
-	verdictPrefix = "sbxhost-verdict: "
+	// Arg is argv[1], and Env in the environment, of a process that is to carry out an
+	// action. Neither alone is enough. The action's name and arguments come after Arg.
+	Arg     = "sbxhost-enginetest"
+	envName = "SBXHOST_ENGINETEST"
+	Env     = envName + "=9d1b3b1c"
+	// Prefix begins the line in which an action tells how it went, by a Verdict as JSON.
+	Prefix = "sbxhost-verdict: "
+	// Timeout ends an action that hangs.
+	Timeout = 20 * time.Second
 )
 
-// verdict is how an action went.
-type verdict struct {
-	Kind   verdictKind `json:"verdict"`
-	Detail string      `json:"detail"`
+// Verdict is how an action went.
+type Verdict struct {
+	Kind   Kind   `json:"verdict"`
+	Detail string `json:"detail"`
 }
 
-type verdictKind string
+// Kind is what a verdict says.
+type Kind string
 
 const (
-	verdictGot    verdictKind = "got"    // it succeeded
-	verdictDenied verdictKind = "denied" // it did not
-	verdictAbsent verdictKind = "absent" // this machine has nothing to try it on
-	verdictBroken verdictKind = "broken" // it could not be tried
+	Got    Kind = "got"    // it succeeded
+	Denied Kind = "denied" // it did not
+	Absent Kind = "absent" // this machine has nothing to try it on
+	Broken Kind = "broken" // it could not be tried
 )
 
-// hooked says that this program's main has called Hook. It is process-wide
-// because it is a fact about the process's main: only then is it safe to execute
-// the program again and expect an action.
-var hooked atomic.Bool
-
-// Hook makes a program able to carry out probes inside sandboxes, and to be the
-// init of engines that use package sandboxinit. It must be the first statement
-// of main. In a process that was started for either it does not return.
+// Hook carries out an action in a process that was started for one, and does not return
+// there.
 func Hook() {
-	sandboxinit.Hook()
-	if len(os.Args) >= 3 && os.Args[1] == actorArg && os.Getenv(actorEnvName) == strings.TrimPrefix(actorEnv, actorEnvName+"=") {
+	if len(os.Args) >= 3 && os.Args[1] == Arg && os.Getenv(envName) == strings.TrimPrefix(Env, envName+"=") {
 		// What an action asks of its thread - a signal, a namespace, a privilege given
 		// up - must not come to be another one's.
 		runtime.LockOSThread()
 		os.Exit(act(os.Args[2], os.Args[3:]))
 	}
-	hooked.Store(true)
+}
+
+// Has says whether there is an action of that name on this platform.
+func Has(name string) bool {
+	_, ok := findAction(name)
+	return ok
 }
 
 // An action does one thing and says what it got by it. An error says that it
 // was refused.
 type action func(args []string) (detail string, err error)
+
+// absentError says that a machine lacks what an action is about.
+type absentError struct{ why string }
+
+func (e *absentError) Error() string { return e.why }
 
 // brokenError is an action that could not be tried.
 type brokenError struct{ error }
@@ -110,28 +118,28 @@ func findAction(name string) (action, bool) {
 func act(name string, args []string) int {
 	a, ok := findAction(name)
 	if !ok {
-		say(verdict{verdictBroken, fmt.Sprintf("there is no action %q on this platform", name)})
+		say(Verdict{Broken, fmt.Sprintf("there is no action %q on this platform", name)})
 		return 3
 	}
 	// A filter may answer a system call with this signal.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGSYS)
 	detail, err := carryOut(a, args)
-	v := verdict{verdictGot, detail}
+	v := Verdict{Got, detail}
 	switch {
 	case err == nil:
 	case errors.As(err, new(brokenError)):
-		v = verdict{verdictBroken, err.Error()}
+		v = Verdict{Broken, err.Error()}
 	case errors.As(err, new(*absentError)):
-		v = verdict{verdictAbsent, err.Error()}
+		v = Verdict{Absent, err.Error()}
 	default:
-		v = verdict{verdictDenied, err.Error()}
+		v = Verdict{Denied, err.Error()}
 	}
 	say(v)
 	return 0
 }
 
-func say(v verdict) {
+func say(v Verdict) {
 	const limit = 200 << 10
 	if len(v.Detail) > limit {
 		v.Detail = v.Detail[:limit]
@@ -140,7 +148,7 @@ func say(v verdict) {
 	if err != nil {
 		text = []byte(`{"verdict":"broken"}`)
 	}
-	os.Stdout.WriteString("\n" + verdictPrefix + string(text) + "\n")
+	os.Stdout.WriteString("\n" + Prefix + string(text) + "\n")
 }
 
 // anyOf is the action that carries out f for each argument.

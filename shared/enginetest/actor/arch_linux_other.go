@@ -1,6 +1,6 @@
 //go:build linux && !amd64
 
-package enginetest
+package actor
 
 // archCalls has nothing to add: this architecture has one entry of its own.
 func archCalls(map[string]systemCall) {}

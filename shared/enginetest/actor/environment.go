@@ -1,4 +1,4 @@
-package enginetest
+package actor
 
 import (
 	"encoding/json"

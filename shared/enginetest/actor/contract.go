@@ -1,4 +1,4 @@
-package enginetest
+package actor
 
 import (
 	"crypto/sha256"
@@ -49,7 +49,7 @@ type pattern struct {
 	left  int64
 }
 
-func newPattern(seed uint64, n int64) *pattern { return &pattern{seed*2 + 1, n} }
+func NewPattern(seed uint64, n int64) *pattern { return &pattern{seed*2 + 1, n} }
 
 func (p *pattern) Read(b []byte) (int, error) {
 	if p.left == 0 {
@@ -70,10 +70,10 @@ func stream(args []string) (string, error) {
 	tried(err)
 	failed := make(chan error, 1)
 	go func() {
-		_, err := io.Copy(os.Stderr, newPattern(2, n))
+		_, err := io.Copy(os.Stderr, NewPattern(2, n))
 		failed <- err
 	}()
-	_, err = io.Copy(os.Stdout, newPattern(1, n))
+	_, err = io.Copy(os.Stdout, NewPattern(1, n))
 	return quiet(0, errors.Join(err, <-failed))
 }
 
@@ -86,9 +86,9 @@ func sum([]string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// catchable are the signals that a Go program can handle, whose runtime keeps SIGURG
+// Signals are the signals that a Go program can handle, whose runtime keeps SIGURG
 // and SIGPROF to itself.
-func catchable() []syscall.Signal {
+func Signals() []syscall.Signal {
 	var list []syscall.Signal
 	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
 		switch sig {
@@ -103,7 +103,7 @@ func catchable() []syscall.Signal {
 // catch tells each signal that it gets, by its number.
 func catch([]string) (string, error) {
 	caught := make(chan os.Signal, 64)
-	for _, sig := range catchable() {
+	for _, sig := range Signals() {
 		signal.Notify(caught, sig)
 	}
 	fmt.Println()
@@ -113,7 +113,7 @@ func catch([]string) (string, error) {
 			if number, ok := sig.(syscall.Signal); ok {
 				fmt.Println(int(number))
 			}
-		case <-time.After(attemptTimeout):
+		case <-time.After(3 * Timeout):
 			return "", errors.New("nobody has ended it")
 		}
 	}
@@ -137,7 +137,7 @@ func size([]string) (string, error) {
 	fmt.Println("ready " + first)
 	select {
 	case <-changed:
-	case <-time.After(actionTimeout / 2):
+	case <-time.After(Timeout / 2):
 		return "", errors.New("no SIGWINCH came")
 	}
 	second, err := tell()

@@ -1,4 +1,4 @@
-package enginetest
+package actor
 
 import (
 	"bufio"
@@ -28,10 +28,13 @@ func networkActions() map[string]action {
 	}
 }
 
-// dialOrAsk is dialFor by whichever way there is: directly, or by the proxy that the engine has put
+// netPatience bounds an action's wait for an answer.
+const netPatience = 10 * time.Second
+
+// dialOrAsk is Dial by whichever way there is: directly, or by the proxy that the engine has put
 // into the variables.
 func dialOrAsk(args []string) (string, error) {
-	got, err := dialFor(args)
+	got, err := Dial(args)
 	proxy, parsed := url.Parse(os.Getenv("HTTP_PROXY"))
 	if err == nil || parsed != nil || proxy.Host == "" || args[0] != "tcp" {
 		return got, err
@@ -61,8 +64,8 @@ func dialOrAsk(args []string) (string, error) {
 	return got + " through the proxy", refused
 }
 
-// dialFor connects to NETWORK ADDRESS and reads the CANARY from there.
-func dialFor(args []string) (string, error) {
+// Dial connects to NETWORK ADDRESS and reads the CANARY from there.
+func Dial(args []string) (string, error) {
 	c, err := net.DialTimeout(args[0], args[1], netPatience)
 	if err != nil {
 		return "", err
@@ -142,7 +145,7 @@ func serveOnce(network, addr string) (string, error) {
 			c.Close()
 		}
 	}()
-	return dialFor([]string{network, l.Addr().String(), "hello"})
+	return Dial([]string{network, l.Addr().String(), "hello"})
 }
 
 // serve listens at ADDRESS for somebody who reads the CANARY.

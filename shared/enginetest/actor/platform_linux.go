@@ -1,4 +1,4 @@
-package enginetest
+package actor
 
 import (
 	"encoding/base64"
@@ -80,7 +80,7 @@ func peek(args []string) (string, error) {
 	pid := args[0]
 	if pid == "child" {
 		c := ownChild("hold")
-		defer c.end()
+		defer c.End()
 		pid = strconv.Itoa(c.Process.Pid)
 	}
 	dir := "/proc/" + pid + "/"
