@@ -144,13 +144,27 @@ func (p *attackPlace) happened(output string) bool {
 	return err == nil || strings.Contains(output, "the secret")
 }
 
-// inEachWay runs f as the caller and, for root, in another user's workspace. That
-// the caller is root or not is for whoever runs the tests to choose.
-func inEachWay(t *testing.T, f func(t *testing.T, who string)) {
-	for _, who := range []string{"caller", "owner"} {
-		if who == "owner" && os.Getuid() != 0 {
-			continue // only root has somebody else to run commands as
-		}
+// whose says in whose workspaces commands run: the caller's and, for root, another user's.
+// That the caller is root or not is for whoever runs the tests to choose.
+func whose() []string {
+	if os.Getuid() != 0 {
+		return []string{"caller"} // only root has somebody else to run commands as
+	}
+	return []string{"caller", "owner"}
+}
+
+// whoseBriefly leaves out root's own in a short run: an ordinary user's run has a caller's.
+func whoseBriefly() []string {
+	list := whose()
+	if testing.Short() {
+		list = list[len(list)-1:]
+	}
+	return list
+}
+
+// inEachWay runs f for each of whose.
+func inEachWay(t *testing.T, whose []string, f func(t *testing.T, who string)) {
+	for _, who := range whose {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
 			f(t, who)
@@ -167,7 +181,7 @@ func tryAttacks(t *testing.T, attacks []attack) {
 		a := &attacks[i]
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			inEachWay(t, func(t *testing.T, who string) {
+			inEachWay(t, whoseBriefly(), func(t *testing.T, who string) {
 				tryAttack(t, a, a.commands, bin, who)
 				if len(a.commands) > 1 && !a.told {
 					// What two commands cannot do, one cannot either.
@@ -389,7 +403,10 @@ func TestAttacksOnInstructions(t *testing.T) {
 	var attacks []attack
 	for _, name := range []string{".claude/settings.json", ".cursor/rules", ".codex/config", ".zed/tasks.json", ".vscode/tasks.json", ".idea/x.xml", ".devcontainer/devcontainer.json",
 		".mcp.json", ".envrc", ".gitmodules", "x.code-workspace"} {
-		for _, dir := range []string{"", "a/b/"} {
+		for _, dir := range []string{"a/b/", ""} {
+			if dir == "" && testing.Short() && name != ".mcp.json" {
+				continue // a rule has no depth
+			}
 			at := dir + name
 			attacks = append(attacks, attack{
 				name: strings.ReplaceAll(at, "/", " "), setup: initial + "mkdir -p $(dirname " + at + "); echo : >" + at,
@@ -458,12 +475,8 @@ if ($do eq "listen") { print "ready\n"; close(STDOUT); sleep }
 func buildForAll(t *testing.T) string {
 	t.Helper()
 	need(t, "bwrap", "perl")
-	top, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	bin := t.TempDir()
-	build(t, top, bin, "cmd/sbxhost")
+	build(t, bin, "cmd/sbxhost")
 	if err := os.Chmod(filepath.Dir(bin), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -503,7 +516,7 @@ sandbox "host-granted" {
   unix_sockets = ["/opt/app/rel.sock", "/srv/app/rel.sock"]
 }
 `
-	inEachWay(t, func(t *testing.T, who string) {
+	inEachWay(t, whose(), func(t *testing.T, who string) {
 		got := inNamespace(t, bin, who, config, `
 			mkdir -m 755 $HOME /home/acct
 			all="/opt/app/abs.sock /opt/app/rel.sock /opt/app/net.sock /srv/app/abs.sock /srv/app/rel.sock /srv/app/net.sock"
@@ -555,7 +568,7 @@ sandbox "bound" {
 		done
 		read='for home in /root /home/acct /srv/elsewhere; do cat $home/canary $home/deep/er/canary $home/shown/file; done 2>/dev/null; exit 0'
 		`
-	inEachWay(t, func(t *testing.T, who string) {
+	inEachWay(t, whose(), func(t *testing.T, who string) {
 		control := inNamespace(t, bin, who, config, script+`sh -c "$read"`)
 		if n := strings.Count(control, "secret in "); n != 6 {
 			t.Fatalf("the control shows %q", control)

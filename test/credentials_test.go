@@ -67,12 +67,8 @@ func gitBackend(t *testing.T, dir string) http.Handler {
 
 func TestCredentials(t *testing.T) {
 	need(t, "bwrap", "git")
-	top, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	bin := t.TempDir()
-	build(t, top, bin, "cmd/sbxhost")
+	build(t, bin, "cmd/sbxhost")
 	p := newPlace(t, bin)
 
 	repositories := t.TempDir()

@@ -78,16 +78,12 @@ type failurePlace struct {
 func newFailurePlace(t *testing.T) *failurePlace {
 	t.Helper()
 	need(t, "git")
-	top, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &failurePlace{base: base, bin: filepath.Join(base, "sbx")}
-	build(t, top, p.bin, "cmd/sbxhost")
+	build(t, p.bin, "cmd/sbxhost")
 	for name, text := range map[string]string{
 		"out/lib/ours.py": "", "out/bin/ourtool": "#!/bin/sh\n", "out/data.csv": "1\n", "out/include/ours.h": "\n", "home/.cache/tool/index": "", "home/.ssh/id_test": "k",
 		"w/hook": "#!/bin/sh\n", "w/main.c": "#include <ours.h>\nint main(void) { return 0; }\n", "w/keys/id": "k", "w/.vscode/settings.json": "{}",

@@ -34,7 +34,7 @@ func dockerLayout(t testing.TB) (top, layout string, d *dockerd.Daemon) {
 		t.Fatal(err)
 	}
 	layout = filepath.Join(t.TempDir(), "bin")
-	build(t, top, layout, "cmd/sbxhost", "plugins/docker/sbxhost-engine-docker", "plugins/native/sbxhost-engine-native", "shared/sandboxinit/sbxhost-init")
+	build(t, layout, "cmd/sbxhost", "plugins/docker/sbxhost-engine-docker", "plugins/native/sbxhost-engine-native", "shared/sandboxinit/sbxhost-init")
 	return top, layout, d
 }
 

@@ -224,7 +224,7 @@ func TestDocsConsole(t *testing.T) {
 		packages = append(packages, strings.TrimPrefix(e, "../"))
 	}
 	bin := t.TempDir()
-	build(t, top, bin, packages...)
+	build(t, bin, packages...)
 	for _, d := range documents(t) {
 		t.Run(strings.TrimSuffix(strings.ReplaceAll(d.name, "/", "_"), ".md"), func(t *testing.T) {
 			t.Parallel()
@@ -255,15 +255,15 @@ func goModule(t *testing.T, top string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(goTool, "env", "GOMODCACHE", "GOCACHE")
+	cmd := exec.Command(goTool, "env", "GOMODCACHE", "GOCACHE", "GOFLAGS")
 	cmd.Dir = top
 	out, err := cmd.Output()
-	values := strings.Fields(string(out))
-	if err != nil || len(values) != 2 {
+	values := strings.Split(string(out), "\n")
+	if err != nil || len(values) != 4 {
 		t.Fatalf("go env: %q, %v", out, err)
 	}
 	return []string{
-		"CLONE=" + top, "GOMODCACHE=" + values[0], "GOCACHE=" + values[1], "GOPROXY=off", "GOSUMDB=off", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false",
+		"CLONE=" + top, "GOMODCACHE=" + values[0], "GOCACHE=" + values[1], "GOPROXY=off", "GOSUMDB=off", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false " + values[2],
 		"PATH=" + filepath.Dir(goTool),
 	}
 }
@@ -286,12 +286,8 @@ func TestDemo(t *testing.T) {
 		t.Skip("the demonstration is of bubblewrap")
 	}
 	requireBwrap(t)
-	top, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	bin := t.TempDir()
-	build(t, top, bin, "cmd/sbxhost")
+	build(t, bin, "cmd/sbxhost")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "demo.sh", filepath.Join(bin, "sbxhost"))

@@ -113,13 +113,14 @@ func TestGoInstall(t *testing.T) {
 	for _, dir := range append([]string{"."}, nested...) {
 		publish(t, proxy, dir, version)
 	}
+	modcache := t.TempDir()
 	downloaded := filepath.Join(strings.TrimSpace(string(alone(t, "..", "env", "GOMODCACHE"))), "cache", "download")
 	for _, pkg := range []string{"cmd/sbxhost", "shared/sandboxinit/sbxhost-init", "cmd/sbxhost-telemetry", "plugins/docker/sbxhost-engine-docker"} {
 		// Nothing is built: that the source compiles is what all other tests hold.
 		cmd := exec.Command("go", "install", "-n", module+"/"+pkg+"@"+version)
 		cmd.Dir = t.TempDir()
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-modcacherw", "GOSUMDB=off",
-			"GOMODCACHE="+filepath.Join(cmd.Dir, "mod"), "GOPROXY=file://"+proxy+",file://"+downloaded)
+			"GOMODCACHE="+modcache, "GOPROXY=file://"+proxy+",file://"+downloaded)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%.2000s", cmd, err, out)
 		} else if !bytes.Contains(out, []byte(path.Base(pkg))) {

@@ -66,15 +66,11 @@ func TestNetworkByName(t *testing.T) {
 	}
 	t.Parallel()
 	need(t, "curl", "python3", "bash")
-	top, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	build(t, top, base+"/bin", "cmd/sbxhost")
+	build(t, base+"/bin", "cmd/sbxhost")
 	passwd := "owner:x:1000:1000::" + base + ":/bin/sh\n"
 	if text, err := os.ReadFile("/etc/passwd"); err == nil {
 		passwd += string(text)

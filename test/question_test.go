@@ -28,12 +28,8 @@ sandbox "fast" {
 // TestQuestions drives the questions of the built program on real terminals.
 func TestQuestions(t *testing.T) {
 	need(t, "bwrap", "bash")
-	top, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	bin := t.TempDir()
-	build(t, top, bin, "cmd/sbxhost")
+	build(t, bin, "cmd/sbxhost")
 	t.Cleanup(func() {
 		until(t, "all processes to be gone", func() bool { return len(running(bin)) == 0 },
 			func() string { return fmt.Sprint(running(bin)) })

@@ -13,11 +13,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // engineBinaries are the lean executables that may stand beside sbxhost.
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 		os.Exit(2)
 	}()
 	status := m.Run()
-	os.RemoveAll(programs.dir)
+	programs.Remove()
 	// Root keeps directories there for a user whose commands it has run, and these tests alone
 	// run any as that one. A process that such a test has started leaves them to the first.
 	if os.Getenv("SBXHOST_TEST_NETWORK") == "" {
@@ -72,7 +73,7 @@ func TestScript(t *testing.T) {
 	}
 	bin := t.TempDir()
 	lean, single := filepath.Join(bin, "lean"), filepath.Join(bin, "single")
-	build(t, top, lean, append(engineBinaries[:], "cmd/sbxhost")...)
+	build(t, lean, append(engineBinaries[:], "cmd/sbxhost")...)
 	if err := os.Mkdir(single, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func TestScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	served := filepath.Join(bin, "served")
-	layOutServed(t, top, served, lean)
+	layOutServed(t, served, lean)
 	for _, layout := range []string{lean, single, served} {
 		t.Run(filepath.Base(layout), func(t *testing.T) {
 			deadline, _ := t.Deadline()
@@ -117,9 +118,9 @@ func TestScript(t *testing.T) {
 }
 
 // layOutServed makes a directory whose sbxhost is sbx where it is told to exec.
-func layOutServed(t *testing.T, top, dir, lean string) {
+func layOutServed(t *testing.T, dir, lean string) {
 	t.Helper()
-	build(t, top, lean, "cmd/sbx")
+	build(t, lean, "cmd/sbx")
 	err := os.Mkdir(dir, 0o755)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "sbxhost"), []byte(`#!/bin/sh
@@ -178,65 +179,12 @@ func required(part string) bool {
 	return slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), part)
 }
 
-// build puts programs into dir: what SBXHOST_TEST_BIN, a directory, has of them for users
-// who cannot build, or what was built of them, once for all tests.
-func build(t testing.TB, top, dir string, packages ...string) {
+// build puts programs into dir.
+func build(t testing.TB, dir string, packages ...string) {
 	t.Helper()
-	from := os.Getenv("SBXHOST_TEST_BIN")
-	if from == "" {
-		from = programs.build(t, top, packages)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := programs.Copy(dir, packages...); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range packages {
-		text, err := os.ReadFile(filepath.Join(from, filepath.Base(p)))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, filepath.Base(p)), text, 0o755)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// programs are those that tests have built so far.
-var programs built
-
-type built struct {
-	mu   sync.Mutex
-	dir  string
-	have []string
-}
-
-func (b *built) build(t testing.TB, top string, packages []string) string {
-	t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.dir == "" {
-		var err error
-		if b.dir, err = os.MkdirTemp("", "sbxhost-test-programs-"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	args := []string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", b.dir + "/"}
-	before := len(args)
-	for _, p := range packages {
-		if !slices.Contains(b.have, p) {
-			args = append(args, "./"+p)
-		}
-	}
-	if len(args) == before {
-		return b.dir
-	}
-	cmd := exec.Command("go", args...)
-	cmd.Dir = top
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", cmd, err, out)
-	}
-	b.have = append(b.have, packages...)
-	return b.dir
 }
 
 // setupScript makes the world of one script: a home of its own, and the

@@ -30,17 +30,13 @@ type serving struct {
 func newServing(t *testing.T, flags ...string) *serving {
 	t.Helper()
 	requireBwrap(t)
-	top, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir, err := os.MkdirTemp("", "sbxhost-serve-") // short, for sockets
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	s := &serving{dir: dir, bin: t.TempDir()}
-	build(t, top, s.bin, append(engineBinaries[:], "cmd/sbxhost", "cmd/sbx")...)
+	build(t, s.bin, append(engineBinaries[:], "cmd/sbxhost", "cmd/sbx")...)
 	for _, sub := range []string{"home", "project", "run"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
 			t.Fatal(err)

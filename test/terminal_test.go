@@ -72,12 +72,8 @@ sandbox "wrap" {
 // TestTerminal drives the built program on real terminals.
 func TestTerminal(t *testing.T) {
 	need(t, "bwrap")
-	top, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	bin := t.TempDir()
-	build(t, top, bin, "cmd/sbxhost")
+	build(t, bin, "cmd/sbxhost")
 	t.Cleanup(func() {
 		until(t, "all processes to be gone", func() bool { return len(running(bin)) == 0 },
 			func() string { return fmt.Sprint(running(bin)) })

@@ -212,12 +212,8 @@ func TestHurtProcesses(t *testing.T) {
 	if testing.Short() {
 		times = 2
 	}
-	top, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	bin := t.TempDir()
-	build(t, top, bin, "cmd/sbxhost")
+	build(t, bin, "cmd/sbxhost")
 	program := filepath.Join(bin, "sbxhost")
 	for engine, kinds := range hurtKinds {
 		for _, session := range []bool{false, true} {
@@ -338,12 +334,8 @@ func (p *hurtPlace) hurt(t *testing.T, n int, session bool, kind string, sig sys
 // and signals end the wait.
 func TestHeldLocks(t *testing.T) {
 	requireBwrap(t)
-	top, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	bin := t.TempDir()
-	build(t, top, bin, "cmd/sbxhost")
+	build(t, bin, "cmd/sbxhost")
 	session := "home/.cache/sbxhost/sessions/n-s/"
 	for name, path := range map[string]string{
 		"session": session + "lock",

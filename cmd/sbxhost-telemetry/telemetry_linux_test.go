@@ -30,6 +30,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // A receiver takes OTLP, over http and over gRPC.
@@ -185,10 +187,8 @@ func newPlace(t *testing.T) *place {
 	t.Helper()
 	dir := t.TempDir()
 	p := &place{bin: filepath.Join(dir, "bin"), home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project")}
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", p.bin+"/", ".", "../sbxhost")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := programs.Copy(p.bin, "cmd/sbxhost", "cmd/sbxhost-telemetry"); err != nil {
+		t.Fatal(err)
 	}
 	for _, d := range []string{p.home, p.project} {
 		if err := os.Mkdir(d, 0o755); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 	"github.com/sbxhost/sbxhost/test/dockerd"
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // crashEnv has the test binary be an engine that is to be killed: it names the
@@ -143,8 +144,12 @@ func TestOrdinaryUser(t *testing.T) {
 		return // every test is one
 	}
 	d := daemonFor(t)
-	init, err := initDir()
+	init, err := os.MkdirTemp("", "init-") // which that user may enter
 	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(init)
+	if err := errors.Join(os.Chmod(init, 0o755), programs.Copy(init, "shared/sandboxinit/sbxhost-init")); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Admit(4242); err != nil {

@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +20,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 	"github.com/sbxhost/sbxhost/test/dockerd"
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // startedDocker is the tests' daemon, and a client of it.
@@ -49,29 +48,13 @@ var testDaemon = sync.OnceValues(func() (startedDocker, error) {
 })
 
 // initDir holds the real init, and the program that the conformance kit runs
-// inside, built once: the test binary may be linked dynamically, and is nothing
-// to run in an image without a loader.
-var initDir = sync.OnceValues(func() (string, error) {
-	if built := os.Getenv("SBXHOST_TEST_BIN"); built != "" {
-		return built, nil
-	}
-	builtInit.Store(true)
-	dir, err := os.MkdirTemp("", "docker-test-init-")
-	if err != nil {
-		return "", err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return dir, err
-	}
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "../../shared/sandboxinit/sbxhost-init", "../../shared/enginetest/testdata/probe")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("building the init: %v: %s", err, out)
-	}
-	return dir, errors.Join(os.Chmod(filepath.Join(dir, "sbxhost-init"), 0o755), os.Chmod(filepath.Join(dir, "probe"), 0o755))
-})
+// inside: the test binary may be linked dynamically, and is nothing to run in an
+// image without a loader.
+func initDir() (string, error) {
+	return programs.Dir("shared/sandboxinit/sbxhost-init", "shared/enginetest/testdata/probe")
+}
 
-var startedDaemon, builtInit atomic.Bool
+var startedDaemon atomic.Bool
 
 func TestMain(m *testing.M) {
 	enginetest.Hook()
@@ -87,11 +70,7 @@ func TestMain(m *testing.M) {
 			d.Stop()
 		}
 	}
-	if builtInit.Load() {
-		if dir, _ := initDir(); dir != "" {
-			os.RemoveAll(dir)
-		}
-	}
+	programs.Remove()
 	os.Exit(code)
 }
 

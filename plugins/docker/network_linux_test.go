@@ -55,8 +55,8 @@ func serveAt(t *testing.T, address string, secure bool, h http.Handler) (port st
 	return port
 }
 
-// programs shows the host's programs, of which the test image has none.
-func programs(t *testing.T) []shared.Entry {
+// hostPrograms shows the host's programs, of which the test image has none.
+func hostPrograms(t *testing.T) []shared.Entry {
 	t.Helper()
 	for _, name := range []string{"curl", "git"} {
 		if _, err := exec.LookPath("/usr/bin/" + name); err != nil {
@@ -95,7 +95,7 @@ func TestNamesByProxy(t *testing.T) {
 	plain, secure := serveAt(t, address+":0", false, answer), serveAt(t, address+":0", true, answer)
 	silent := serveAt(t, address+":0", false, answer) // no rule has this one
 	both(t, func(t *testing.T, options opts) {
-		s := open(t, shared.Spec{Options: rawOptions(t, options), Table: programs(t), Home: "/home/me",
+		s := open(t, shared.Spec{Options: rawOptions(t, options), Table: hostPrograms(t), Home: "/home/me",
 			Network: shared.Network{Mode: shared.NetworkNames, Names: []string{name + ":" + plain + "," + secure + " private"}}})
 		for _, tt := range []struct{ script, want string }{
 			{"curl -sS http://NAME:PLAIN/x?y", "NAME:PLAIN/x?y:0"},
@@ -146,7 +146,7 @@ func TestOtherServerName(t *testing.T) {
 	}
 	name, address := ownName(t)
 	serveAt(t, address+":443", true, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, "reached") }))
-	s := open(t, shared.Spec{Table: programs(t), Network: shared.Network{Mode: shared.NetworkNames, Names: []string{name + " private"}}})
+	s := open(t, shared.Spec{Table: hostPrograms(t), Network: shared.Network{Mode: shared.NetworkNames, Names: []string{name + " private"}}})
 	for as, want := range map[string]string{name: "reached0", "other.example": "35"} {
 		cmd := script(fmt.Sprintf("curl -sk --connect-to %s:443:%s:443 https://%s/; echo $?", as, name, as))
 		cmd.Env = []string{"PATH=/bin:/usr/bin"}

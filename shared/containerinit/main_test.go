@@ -3,11 +3,11 @@ package containerinit_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // bin is the real sbxhost-init.
@@ -20,18 +20,12 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "containerinit-test-")
+	dir, err := programs.Dir("shared/sandboxinit/sbxhost-init")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer programs.Remove()
 	bin = filepath.Join(dir, "sbxhost-init")
-	build := exec.Command("go", "build", "-o", bin, "../sandboxinit/sbxhost-init")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build sbxhost-init: %v: %s\n", err, out)
-		return 1
-	}
 	return m.Run()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/dial"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 	"github.com/sbxhost/sbxhost/test/dockerd"
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // containers is the docker engine as it is installed, on a daemon of the test's
@@ -28,12 +29,10 @@ func containers(t *testing.T) (shared.Engine, enginetest.Options) {
 	}
 	t.Cleanup(d.Stop)
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir+"/", "./testdata/probe",
-		"../sandboxinit/sbxhost-init", "../../plugins/docker/sbxhost-engine-docker")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := programs.Copy(dir, "shared/enginetest/testdata/probe", "shared/sandboxinit/sbxhost-init", "plugins/docker/sbxhost-engine-docker"); err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(programs.Remove)
 	engine := exec.Command(filepath.Join(dir, "sbxhost-engine-docker"))
 	engine.Env = []string{"DOCKER_HOST=unix://" + d.Socket, "HOME=" + dir, "PATH=/usr/bin:/bin"}
 	launched, err := dial.Launch(t.Context(), engine, dial.LaunchOptions{KeepSocket: true})

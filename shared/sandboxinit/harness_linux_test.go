@@ -3,7 +3,6 @@ package sandboxinit
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -16,6 +15,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // way is one way of running the init.
@@ -64,29 +65,6 @@ func (w way) require(t testing.TB) {
 	}
 }
 
-// lean is the real binary, built once.
-var lean = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "sandboxinit-test-")
-	if err != nil {
-		return "", err
-	}
-	leanDir = dir
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "sbxhost-init"), "./sbxhost-init")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build ./sbxhost-init: %v: %s", err, out)
-	}
-	return dir, os.Chmod(filepath.Join(dir, "sbxhost-init"), 0o755)
-})
-
-var leanDir string
-
-func removeLean() {
-	if leanDir != "" {
-		os.RemoveAll(leanDir)
-	}
-}
-
 func (w way) binary(t testing.TB) Binary {
 	t.Helper()
 	if !w.lean {
@@ -96,7 +74,7 @@ func (w way) binary(t testing.TB) Binary {
 		}
 		return b
 	}
-	dir, err := lean()
+	dir, err := programs.Dir("shared/sandboxinit/sbxhost-init") // the real binary
 	if err != nil {
 		t.Fatal(err)
 	}

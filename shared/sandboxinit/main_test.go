@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // The test binary itself serves as the init (the re-execution path), and as the
@@ -15,6 +17,6 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	code := m.Run()
-	removeLean()
+	programs.Remove()
 	os.Exit(code)
 }

@@ -3,4 +3,3 @@
 package sandboxinit
 
 func probe(string) string { return "no Linux" }
-func removeLean()         {}

@@ -16,6 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/dial"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 	"github.com/sbxhost/sbxhost/test/dockerd"
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // kit is the contract, and of the probes those that this engine's words answer
@@ -36,16 +37,11 @@ func TestConformance(t *testing.T) {
 		t.Skip(missing)
 	}
 	env := storage(t)
-	dir := os.Getenv("SBXHOST_TEST_BIN")
-	if dir == "" {
-		dir = t.TempDir()
-		build := exec.Command("go", "build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir+"/", ".",
-			"../../../shared/sandboxinit/sbxhost-init", "../../../shared/enginetest/testdata/probe")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+	dir, err := programs.Dir("docs/examples/sbxhost-engine-podman", "shared/sandboxinit/sbxhost-init", "shared/enginetest/testdata/probe")
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(programs.Remove)
 	enginetest.RunBinary(t, "", enginetest.Options{
 		EngineOptions: []byte(`{"image": "localhost/` + dockerd.Image + `"}`), Program: filepath.Join(dir, "probe"),
 		Brief: true, StreamBytes: 1 << 20, Run: kit,

@@ -1,0 +1,14 @@
+package main_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/test/programs"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	programs.Remove()
+	os.Exit(code)
+}
