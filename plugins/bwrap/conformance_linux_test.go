@@ -16,7 +16,7 @@ func TestConformance(t *testing.T) {
 
 func TestConformanceInSessions(t *testing.T) {
 	t.Parallel()
-	enginetest.Run(t, needBwrap(t), enginetest.Options{Session: true, ContractOnly: testing.Short()})
+	enginetest.Run(t, needBwrap(t), again(enginetest.Options{Session: true}))
 }
 
 func TestConformanceOfTheProcess(t *testing.T) {
@@ -26,5 +26,13 @@ func TestConformanceOfTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enginetest.RunBinary(t, self, enginetest.Options{ContractOnly: testing.Short()})
+	enginetest.RunBinary(t, self, again(enginetest.Options{}))
+}
+
+// again has a short run try the contract alone, with short streams.
+func again(o enginetest.Options) enginetest.Options {
+	if testing.Short() {
+		o.ContractOnly, o.StreamBytes = true, 1<<20
+	}
+	return o
 }

@@ -41,9 +41,13 @@ func daemonPart() string {
 	return "docker"
 }
 
-// TestPodman runs the tests of this package once more, with Podman; a short run, those
-// that are named here. Not in parallel: one daemon at a time is enough.
+// TestPodman runs the tests of this package once more, with Podman. A short run has
+// Docker as root, and Podman as an ordinary user, who runs the tests that are named here.
+// Not in parallel: one daemon at a time is enough.
 func TestPodman(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a short run has Podman without root")
+	}
 	againWith(t, podman, dockerd.MissingPodman(), "TestStatusAndStreams", "TestHidden", "TestEngineKilled", "TestConformance")
 }
 
@@ -55,6 +59,9 @@ func TestRootlessPodman(t *testing.T) {
 
 // TestRootlessDocker is likewise.
 func TestRootlessDocker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a short run has Docker with root")
+	}
 	againWith(t, rootlessDocker, dockerd.MissingRootlessDocker(), "TestStatusAndStreams", "TestHidden", "TestEngineKilled", "TestConformance", "TestRootless", "TestRootlessLimits")
 }
 
