@@ -6,10 +6,12 @@ export CGO_ENABLED = 0
 GO      ?= go
 BIN     := bin
 ENGINES := native bwrap seatbelt noop docker
-LDFLAGS := -s -w
-# gRPC then leaves out its tracing, and with it net/http and html/template.
-TAGS    := grpcnotrace
-KIT     := Conformance|TestSecurityTable|TestBrokenEnginesAreCaught|TestNothingIsHeld|TestPython|TestLimitsHeld|TestTooSmallLimits|TestManySmallProcesses|TestPodman$$
+# All is built in one way, so that each package is compiled once: for programs and for tests,
+# by root and, from a copy of the cache and in another directory, by an ordinary user. gRPC
+# leaves out its tracing by the tag, and with it net/http and html/template. Without
+# DWARF, linking takes half the time.
+export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -tags=grpcnotrace -ldflags=-w
+MODULE  := github.com/sbxhost/sbxhost
 # Modules of their own that require this one. go.work has them and the examples.
 MODULES := cmd/sbxhost-telemetry plugins/docker
 EXAMPLES := examples/embed examples/engine-firejail
@@ -17,7 +19,7 @@ EXAMPLES := examples/embed examples/engine-firejail
 # versions for what is built here.
 TOOL    = $(shell cd tools && GOWORK=off $(GO) tool -n $(1))
 
-.PHONY: help run build test test-all unit user-build user-unit check cross vet staticcheck fmt-check tidy tidy-check generate generate-check lines man bench vm fuzz deps dist clean
+.PHONY: help run build test test-all unit race-engines user-unit programs check cross vet typecheck staticcheck fmt-check tidy tidy-check generate generate-check lines man bench vm fuzz deps dist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
@@ -27,68 +29,53 @@ run: build ## build, then show what a sandboxed command sees and does not see
 
 build: ## the command, the lean engines and the init, into bin/
 	@mkdir -p $(BIN)
-	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-telemetry ./shared/sandboxinit/sbxhost-init $(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
+	$(GO) build -ldflags '-s -w' -o $(BIN)/ ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-telemetry ./shared/sandboxinit/sbxhost-init $(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
 
-test: deps check unit ## checks, unit and end-to-end tests: what CI runs, as root and, of unit, user-unit as a user
+test: deps check unit ## checks, unit and end-to-end tests: what CI runs as root
 
-# What a short run leaves out: the probes of the kit in sessions and across the wire, the
-# comparison of the table of probes in docs/security.md, most scripts without the engines
-# beside sbxhost, most tests with Podman and with daemons without root, and most rounds of
-# storms, of full disks and of names that are hostile.
+# What a short run leaves out: the probes of the kit in sessions, across the wire and in
+# sandboxes made beforehand, the comparison of the table of probes in docs/probes.md, most
+# scripts without the engines beside sbxhost, Podman with root and Docker without, the race
+# detector over engines, and most rounds of storms, of full disks and of names that are
+# hostile.
 test-all: ## all of that and what it leaves out: full rounds, each engine's probes in each way, cross builds, fuzzing; an hour
-	$(MAKE) --no-print-directory test cross fuzz SHORT= PLAIN='docs/examples/% examples/% plugins/seatbelt% test test/%'
+	$(MAKE) --no-print-directory test race-engines cross fuzz SHORT=
 
 SHORT   ?= -short
-TESTING  = $(SHORT) -vet=off -timeout 30m
-MODULE  := github.com/sbxhost/sbxhost
-# Tests that run without the race detector: nothing runs at once there, they start
-# programs that were built without it, or what they link takes a minute to build with it.
-PLAIN   ?= cmd/sbxhost-telemetry config docs/% egress examples/% glob hostpath host/view paths plugins/docker% plugins/seatbelt% policy shared/mountplan shared/seccomp test test/%
+TESTING  = $(GO) test $(SHORT) -vet=off -timeout 30m -p 4 -parallel 6 # more than processors: most wait for other processes
 PACKAGES = $(shell $(GO) list work)
-# The longest start first: one that starts last has a core idle beside it for minutes.
-LONGEST  = $(addprefix $(MODULE)/,test plugins/docker docs/examples/sbxhost-engine-podman)
-PLAINLY  = $(filter $(addprefix $(MODULE)/,$(PLAIN)),$(PACKAGES))
-WITHOUT  = $(filter $(PLAINLY),$(LONGEST)) $(filter-out $(LONGEST),$(PLAINLY))
-WITHKIT  = $(filter-out $(WITHOUT),$(addprefix $(MODULE)/,plugins/native plugins/bwrap plugins/noop plugins/docker shared/enginetest))
-# Most tests of these wait for another process more than they compute.
-WAITING  = -parallel 6
+# The race detector is for packages of this module that import sync. Those of engines run
+# without it: in the tests of host, engines are processes that have it. It needs cgo; without
+# a C compiler all run without.
+RACED    = $(if $(shell command -v $${CC:-cc}),$(filter-out $(addprefix $(MODULE)/,plugins/% shared/enginetest test/%),$(shell $(GO) list -f '{{range .Imports}}{{if eq . "sync"}}{{$$.ImportPath}}{{end}}{{end}}' ./...)))
+RACING   = CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(TESTING) -race
 
-# The race detector needs cgo; without a C compiler the same tests run plain. The
-# conformance kit runs plain in any case: it starts the test program itself in
-# hundreds of sandboxes, and with the detector in it that takes a quarter of an hour.
-# So do the tests that look at the init's own process, which is then that program.
-unit: ## the tests alone; what fails does not keep the rest from running
+# Tests start programs that are built once, apart from bin/: an engine takes the init that
+# stands beside it.
+export SBXHOST_TEST_BIN := $(CURDIR)/$(BIN)/test
+programs:
+	@mkdir -p $(SBXHOST_TEST_BIN)
+	$(GO) build -o $(SBXHOST_TEST_BIN)/ ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-telemetry ./shared/sandboxinit/sbxhost-init ./shared/enginetest/testdata/probe $(wildcard ./docs/examples/*) $(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
+
+unit: programs ## the tests alone; what fails does not keep the rest from running
 	@failed=; \
-	if command -v $${CC:-cc} >/dev/null 2>&1; then \
-		echo "go test -race, but for the kit"; CGO_ENABLED=1 $(GO) test -race $(TESTING) -skip '$(KIT)' $(filter-out $(WITHOUT),$(PACKAGES)) || failed=1; \
-		echo "go test, the kit"; $(GO) test $(TESTING) $(WAITING) -run '$(KIT)' $(WITHKIT) || failed=1; \
-		echo "go test, the rest"; $(GO) test $(TESTING) $(WAITING) $(WITHOUT) || failed=1; \
-	else \
-		echo "no C compiler: go test without the race detector"; $(GO) test $(TESTING) $(PACKAGES) || failed=1; \
-	fi; \
-	(cd tools && GOWORK=off $(GO) test $(TESTING) ./...) || failed=1; \
+	$(if $(RACED),$(RACING) $(RACED) || failed=1;) \
+	$(TESTING) ./test ./plugins/docker $(filter-out $(RACED),$(PACKAGES)) || failed=1; : the longest first; \
+	(cd tools && GOWORK=off $(TESTING) ./...) || failed=1; \
 	test -z "$$failed"
 
-# What differs for a user, by programs that this user has built: USER_BIN has them.
-USER_TESTS   := test plugins/docker host plugins/native plugins/bwrap egress/gate docs/examples/sbxhost-engine-podman shared/holder review examples/engine-firejail shared/sandboxinit # longest first
-USER_PROGRAMS = $(MODULE)/cmd/sbxhost $(MODULE)/cmd/sbx $(MODULE)/cmd/sbxhost-telemetry $(foreach e,$(ENGINES),$(MODULE)/plugins/$(e)/sbxhost-engine-$(e)) \
-	$(addprefix $(MODULE)/,shared/sandboxinit/sbxhost-init shared/enginetest/testdata/probe docs/examples/sbxhost-engine-podman)
-# Of package test, what is about the documents and the source, and not about who runs it.
-USER_SKIP    := ^Test(Docs.*|ConfigurationIsDocumented|ProtocolIsDocumented|ImportRules.*|NoMethodsAreLookedUp|RootModuleLeavesVersionsAlone|GoInstall|SDK.*|UndocumentedNamesAreFound)$$
-USER_BIN     ?= bin/user
+# The kit starts the test program itself in hundreds of sandboxes, and tests of limits look at
+# the init's own process: with the detector in it the one takes too long and the other is untrue.
+race-engines: ## the tests of engines with the race detector, but for the kit and limits
+	$(RACING) -skip 'Conformance|SecurityTable|BrokenEngine|NothingIsHeld|Python|Limits|ManySmallProcesses' ./plugins/native ./plugins/bwrap ./shared/enginetest
 
-user-build: ## builds what user-unit runs, into USER_BIN
-	@mkdir -p $(USER_BIN)/tests $(USER_BIN)/programs # apart: an engine takes the init that stands beside it
-	$(GO) test -c -vet=off -o $(USER_BIN)/tests/ $(addprefix ./,$(USER_TESTS))
-	$(GO) build -tags $(TAGS) -o $(USER_BIN)/programs/ $(USER_PROGRAMS)
+# Not what is about the documents and the source.
+user-unit: programs ## of the tests, those of what differs for an ordinary user: what CI runs as one
+	$(TESTING) -skip '^TestScript$$/^lean$$/^(config|crowded|review_large|toolchains)$$|^Test(Docs|ConfigurationIsDocumented|ProtocolIsDocumented|ImportRules|NoMethodsAreLookedUp|RootModuleLeavesVersionsAlone|GoInstall|SDK|UndocumentedNamesAreFound)' \
+		$(addprefix ./,test plugins/docker host plugins/native plugins/bwrap egress/gate shared/holder review examples/engine-firejail shared/sandboxinit)
 
-user-unit: ## the tests of what differs for a user, as that user, by what user-build has built
-	$(MAKE) --no-print-directory -j2 --output-sync=target $(addprefix user-unit/,$(USER_TESTS))
-
-user-unit/%:
-	@echo "$*" && cd $* && SBXHOST_TEST_BIN=$(abspath $(USER_BIN))/programs $(abspath $(USER_BIN))/tests/$(notdir $*).test -test.timeout 20m $(if $(SHORT),-test.short) -test.parallel 4 -test.skip '$(USER_SKIP)'
-
-check: fmt-check vet staticcheck tidy-check generate-check ## gofmt, vet here and for macOS and arm64, staticcheck, drift of go.mod and of generated code
+check: export GOGC = 400
+check: fmt-check vet typecheck staticcheck tidy-check generate-check ## gofmt, vet, types for other systems, staticcheck, drift of go.mod and of generated code
 
 fmt-check:
 	@out=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$out" || { echo "gofmt these:"; echo "$$out"; exit 1; }
@@ -96,10 +83,19 @@ fmt-check:
 vet:
 	$(GO) vet work
 	cd tools && GOWORK=off $(GO) vet ./...
-	GOOS=darwin GOARCH=arm64 $(GO) vet work
-	GOOS=linux GOARCH=arm64 $(GO) vet ./plugins/native/... ./plugins/bwrap/... ./shared/... ./hostpath ./scan ./sessiondir ./stubs ./workspace
 
-cross: ## links everything for the other systems
+# To read all that is imported takes seconds for each system, to compile it a minute.
+typecheck: CHECK = $(call TOOL,typecheck)
+typecheck: ## whether everything would compile for the other systems
+	GOOS=darwin GOARCH=arm64 $(CHECK) work
+	GOOS=linux GOARCH=arm64 $(CHECK) work
+	GOOS=freebsd GOARCH=amd64 $(CHECK) ./cmd/sbxhost ./config ./host ./shared/...
+	GOOS=windows GOARCH=amd64 $(CHECK) ./glob ./paths ./shared/seccomp ./shared/wire ./telemetry
+	GOOS=windows GOARCH=amd64 $(CHECK) -tests=false ./cmd/sbxhost
+
+cross: ## vets and links everything for the other systems
+	GOOS=darwin GOARCH=arm64 $(GO) vet work
+	GOOS=linux GOARCH=arm64 $(GO) vet work
 	GOOS=linux GOARCH=arm64 $(GO) build work
 	GOOS=darwin GOARCH=arm64 $(GO) build work
 	GOOS=darwin GOARCH=amd64 $(GO) build work
