@@ -14,6 +14,24 @@ type Result struct {
 	Status   ExitStatus    // of the command itself
 	TimedOut bool          // Command.Timeout ended it
 	Duration time.Duration // from its execution to its end, as the engine saw it
+	Usage    Usage         // what it has used until then
+}
+
+// Usage is what a command has used, with all that it has started. Zero is what nobody has
+// counted: not every engine does, and of a command that was killed with all that it has started
+// only a control group knows.
+type Usage struct {
+	// CPU is time of processors, in the system and outside of it. A control group counts
+	// everything in it, the launcher and the init among that. Without one, it is of the
+	// processes that have ended and that somebody has waited for.
+	CPU time.Duration
+	// Memory is the most that was in use at once, in bytes: with Together of all processes,
+	// their part of the cache of files included, and else of the one that had most, which is
+	// never less than the init.
+	Memory uint64
+	// Together says that a control group has counted Memory. There is one where a
+	// definition limits memory, and something here holds that.
+	Together bool
 }
 
 // ExitStatus is the exact way a process ended: by a code or by a signal.

@@ -174,5 +174,13 @@ func resultToPB(r *Result) *pb.Result {
 		CoreDumped: r.Status.CoreDumped,
 		TimedOut:   r.TimedOut,
 		DurationNs: int64(r.Duration),
+		Usage:      usageToPB(r.Usage),
 	}
+}
+
+func usageToPB(u Usage) *pb.Usage {
+	if u == (Usage{}) {
+		return nil
+	}
+	return &pb.Usage{CpuNs: int64(u.CPU), MemoryBytes: u.Memory, MemoryTogether: u.Together}
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // A Run is a command that runs, such as one that [Config.Begin] has started. Its methods
-// are called from several goroutines.
+// are called from several goroutines. One that has a method Usage() [shared.Usage], as
+// [InitRun] has, is asked for it once Wait has returned.
 type Run interface {
 	// Wait returns once the command and all it has started are gone. It is
 	// called once.

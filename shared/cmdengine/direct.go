@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -147,6 +148,7 @@ func directError(path string, credential *syscall.Credential, err error) error {
 type directRun struct {
 	process  *os.Process
 	launched *exec.Cmd
+	usage    shared.Usage // once Wait has returned
 
 	mu     sync.Mutex // keeps the group's number ours while it is signalled
 	reaped bool
@@ -162,11 +164,26 @@ func (r *directRun) Wait() (shared.ExitStatus, error) {
 	if syscall.Kill(-pid, 0) != syscall.ESRCH {
 		awaitGroup(pid)
 	}
+	r.usage = usageOf(state)
 	status := state.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
 		return shared.ExitStatus{Signal: status.Signal(), CoreDumped: status.CoreDump()}, nil
 	}
 	return shared.ExitStatus{Code: status.ExitStatus()}, nil
+}
+
+func (r *directRun) Usage() shared.Usage { return r.usage }
+
+// usageOf is of a process and of those that it has waited for.
+func usageOf(state *os.ProcessState) shared.Usage {
+	u := shared.Usage{CPU: state.UserTime() + state.SystemTime()}
+	if counted, ok := state.SysUsage().(*syscall.Rusage); ok {
+		u.Memory = uint64(counted.Maxrss)
+		if runtime.GOOS != "darwin" {
+			u.Memory <<= 10 // which counts in kilobytes
+		}
+	}
+	return u
 }
 
 func (r *directRun) Signal(sig shared.Signal) error {

@@ -76,6 +76,12 @@ func (r *InitRun) Wait() (shared.ExitStatus, error) {
 	return shared.ExitStatus{}, r.Lost(err)
 }
 
+// Usage is what the init tells that the kernel has counted.
+func (r *InitRun) Usage() shared.Usage {
+	used := r.Conn.Used()
+	return shared.Usage{CPU: max(0, time.Duration(used.CPU)), Memory: used.Memory}
+}
+
 // Signal implements [Run].
 func (r *InitRun) Signal(sig shared.Signal) error {
 	err := r.Conn.Signal(int(sig))

@@ -3,6 +3,7 @@
 package cmdengine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,8 +118,9 @@ type insideRun struct {
 	ungate   func()               // ends the gate; nil where there is none
 	sockets  *sandboxinit.Sockets // of a launcher's init, with a gate
 
-	fresh   string // a directory whose content ends with the command, or ""
-	starved uint64 // processes killed for want of memory, once Wait has returned
+	fresh   string       // a directory whose content ends with the command, or ""
+	starved uint64       // processes killed for want of memory, once Wait has returned
+	used    shared.Usage // what the group has counted, likewise
 
 	exited chan struct{} // closed when the launcher is gone and status and lost are final
 	status syscall.WaitStatus
@@ -415,6 +417,7 @@ func (r *insideRun) finish() string {
 		r.ungate()
 	}
 	r.starved = max(r.starved, r.group.Killed())
+	r.used.CPU, r.used.Memory = r.group.Usage()
 	r.group.Remove()
 	r.Conn.Close()
 	return r.stderr.finish()
@@ -453,6 +456,16 @@ func said(stderr string) string {
 		return "; it said: " + line
 	}
 	return ""
+}
+
+// Usage is what the group has counted, and what the init tells where that has not.
+func (r *insideRun) Usage() shared.Usage {
+	u := r.InitRun.Usage()
+	u.CPU = cmp.Or(r.used.CPU, u.CPU)
+	if r.used.Memory > 0 {
+		u.Memory, u.Together = r.used.Memory, true
+	}
+	return u
 }
 
 // remarks are what is to be told of a command after its end.

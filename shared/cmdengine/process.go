@@ -40,6 +40,9 @@ func (p *process) supervise(timeout, grace time.Duration, closed <-chan struct{}
 	close(ended)
 	p.result = shared.Result{Status: status, TimedOut: <-timedOut, Duration: duration}
 	p.err = err
+	if run, ok := p.run.(interface{ Usage() shared.Usage }); ok {
+		p.result.Usage = run.Usage()
+	}
 	if run, ok := p.run.(interface{ remarks() []shared.Event }); ok {
 		for _, e := range run.remarks() {
 			p.events.send(e)

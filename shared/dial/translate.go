@@ -148,5 +148,10 @@ func resultFromPB(in *pb.Result) shared.Result {
 		},
 		TimedOut: in.GetTimedOut(),
 		Duration: time.Duration(in.GetDurationNs()),
+		Usage: shared.Usage{
+			CPU:      max(0, time.Duration(in.GetUsage().GetCpuNs())),
+			Memory:   in.GetUsage().GetMemoryBytes(),
+			Together: in.GetUsage().GetMemoryTogether(),
+		},
 	}
 }

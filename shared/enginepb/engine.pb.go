@@ -2394,6 +2394,7 @@ type Result struct {
 	CoreDumped    bool                   `protobuf:"varint,3,opt,name=core_dumped,json=coreDumped,proto3" json:"core_dumped,omitempty"` // the kernel says so
 	TimedOut      bool                   `protobuf:"varint,4,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`       // timeout_ns has ended it
 	DurationNs    int64                  `protobuf:"varint,5,opt,name=duration_ns,json=durationNs,proto3" json:"duration_ns,omitempty"` // from its execution to its end, above zero
+	Usage         *Usage                 `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`                              // what it has used; absent where the engine does not count
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2463,6 +2464,74 @@ func (x *Result) GetDurationNs() int64 {
 	return 0
 }
 
+func (x *Result) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// Usage is what a command has used, with all that it has started.
+type Usage struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	CpuNs          int64                  `protobuf:"varint,1,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`                            // time of processors: of all together, or of those that have ended and been waited for
+	MemoryBytes    uint64                 `protobuf:"varint,2,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`          // the most at once; zero where nobody has counted
+	MemoryTogether bool                   `protobuf:"varint,3,opt,name=memory_together,json=memoryTogether,proto3" json:"memory_together,omitempty"` // of all processes together, by their control group; else of the largest one
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Usage) Reset() {
+	*x = Usage{}
+	mi := &file_engine_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Usage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Usage) ProtoMessage() {}
+
+func (x *Usage) ProtoReflect() protoreflect.Message {
+	mi := &file_engine_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
+func (*Usage) Descriptor() ([]byte, []int) {
+	return file_engine_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Usage) GetCpuNs() int64 {
+	if x != nil {
+		return x.CpuNs
+	}
+	return 0
+}
+
+func (x *Usage) GetMemoryBytes() uint64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *Usage) GetMemoryTogether() bool {
+	if x != nil {
+		return x.MemoryTogether
+	}
+	return false
+}
+
 // SignalRequest names a signal.
 type SignalRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2474,7 +2543,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_engine_proto_msgTypes[32]
+	mi := &file_engine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2555,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[32]
+	mi := &file_engine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2568,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{32}
+	return file_engine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SignalRequest) GetProcessId() string {
@@ -2525,7 +2594,7 @@ type SignalReply struct {
 
 func (x *SignalReply) Reset() {
 	*x = SignalReply{}
-	mi := &file_engine_proto_msgTypes[33]
+	mi := &file_engine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2537,7 +2606,7 @@ func (x *SignalReply) String() string {
 func (*SignalReply) ProtoMessage() {}
 
 func (x *SignalReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[33]
+	mi := &file_engine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2550,7 +2619,7 @@ func (x *SignalReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalReply.ProtoReflect.Descriptor instead.
 func (*SignalReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{33}
+	return file_engine_proto_rawDescGZIP(), []int{34}
 }
 
 // ResizeRequest is the new size of a terminal that the engine has made.
@@ -2565,7 +2634,7 @@ type ResizeRequest struct {
 
 func (x *ResizeRequest) Reset() {
 	*x = ResizeRequest{}
-	mi := &file_engine_proto_msgTypes[34]
+	mi := &file_engine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2646,7 @@ func (x *ResizeRequest) String() string {
 func (*ResizeRequest) ProtoMessage() {}
 
 func (x *ResizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[34]
+	mi := &file_engine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2659,7 @@ func (x *ResizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResizeRequest.ProtoReflect.Descriptor instead.
 func (*ResizeRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{34}
+	return file_engine_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ResizeRequest) GetProcessId() string {
@@ -2623,7 +2692,7 @@ type ResizeReply struct {
 
 func (x *ResizeReply) Reset() {
 	*x = ResizeReply{}
-	mi := &file_engine_proto_msgTypes[35]
+	mi := &file_engine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2635,7 +2704,7 @@ func (x *ResizeReply) String() string {
 func (*ResizeReply) ProtoMessage() {}
 
 func (x *ResizeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[35]
+	mi := &file_engine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2648,7 +2717,7 @@ func (x *ResizeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResizeReply.ProtoReflect.Descriptor instead.
 func (*ResizeReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{35}
+	return file_engine_proto_rawDescGZIP(), []int{36}
 }
 
 var File_engine_proto protoreflect.FileDescriptor
@@ -2844,7 +2913,7 @@ const file_engine_proto_rawDesc = "" +
 	"\adetails\x18\x04 \x03(\v2%.sbxhost.engine.v2.Event.DetailsEntryR\adetails\x1a:\n" +
 	"\fDetailsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x93\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\x01\n" +
 	"\x06Result\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12\x1f\n" +
@@ -2852,7 +2921,12 @@ const file_engine_proto_rawDesc = "" +
 	"coreDumped\x12\x1b\n" +
 	"\ttimed_out\x18\x04 \x01(\bR\btimedOut\x12\x1f\n" +
 	"\vduration_ns\x18\x05 \x01(\x03R\n" +
-	"durationNs\"F\n" +
+	"durationNs\x12.\n" +
+	"\x05usage\x18\x06 \x01(\v2\x18.sbxhost.engine.v2.UsageR\x05usage\"j\n" +
+	"\x05Usage\x12\x15\n" +
+	"\x06cpu_ns\x18\x01 \x01(\x03R\x05cpuNs\x12!\n" +
+	"\fmemory_bytes\x18\x02 \x01(\x04R\vmemoryBytes\x12'\n" +
+	"\x0fmemory_together\x18\x03 \x01(\bR\x0ememoryTogether\"F\n" +
 	"\rSignalRequest\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x16\n" +
@@ -2907,7 +2981,7 @@ func file_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_engine_proto_goTypes = []any{
 	(Filesystem)(0),         // 0: sbxhost.engine.v2.Filesystem
 	(Access)(0),             // 1: sbxhost.engine.v2.Access
@@ -2946,12 +3020,13 @@ var file_engine_proto_goTypes = []any{
 	(*Started)(nil),         // 34: sbxhost.engine.v2.Started
 	(*Event)(nil),           // 35: sbxhost.engine.v2.Event
 	(*Result)(nil),          // 36: sbxhost.engine.v2.Result
-	(*SignalRequest)(nil),   // 37: sbxhost.engine.v2.SignalRequest
-	(*SignalReply)(nil),     // 38: sbxhost.engine.v2.SignalReply
-	(*ResizeRequest)(nil),   // 39: sbxhost.engine.v2.ResizeRequest
-	(*ResizeReply)(nil),     // 40: sbxhost.engine.v2.ResizeReply
-	nil,                     // 41: sbxhost.engine.v2.ProbeReply.FactsEntry
-	nil,                     // 42: sbxhost.engine.v2.Event.DetailsEntry
+	(*Usage)(nil),           // 37: sbxhost.engine.v2.Usage
+	(*SignalRequest)(nil),   // 38: sbxhost.engine.v2.SignalRequest
+	(*SignalReply)(nil),     // 39: sbxhost.engine.v2.SignalReply
+	(*ResizeRequest)(nil),   // 40: sbxhost.engine.v2.ResizeRequest
+	(*ResizeReply)(nil),     // 41: sbxhost.engine.v2.ResizeReply
+	nil,                     // 42: sbxhost.engine.v2.ProbeReply.FactsEntry
+	nil,                     // 43: sbxhost.engine.v2.Event.DetailsEntry
 }
 var file_engine_proto_depIdxs = []int32{
 	4,  // 0: sbxhost.engine.v2.Error.kind:type_name -> sbxhost.engine.v2.Error.Kind
@@ -2959,7 +3034,7 @@ var file_engine_proto_depIdxs = []int32{
 	9,  // 2: sbxhost.engine.v2.OptionSchema.attributes:type_name -> sbxhost.engine.v2.OptionAttribute
 	10, // 3: sbxhost.engine.v2.OptionSchema.blocks:type_name -> sbxhost.engine.v2.OptionBlock
 	9,  // 4: sbxhost.engine.v2.OptionBlock.attributes:type_name -> sbxhost.engine.v2.OptionAttribute
-	41, // 5: sbxhost.engine.v2.ProbeReply.facts:type_name -> sbxhost.engine.v2.ProbeReply.FactsEntry
+	42, // 5: sbxhost.engine.v2.ProbeReply.facts:type_name -> sbxhost.engine.v2.ProbeReply.FactsEntry
 	0,  // 6: sbxhost.engine.v2.Spec.filesystem:type_name -> sbxhost.engine.v2.Filesystem
 	14, // 7: sbxhost.engine.v2.Spec.table:type_name -> sbxhost.engine.v2.Entry
 	15, // 8: sbxhost.engine.v2.Spec.network:type_name -> sbxhost.engine.v2.Network
@@ -2979,32 +3054,33 @@ var file_engine_proto_depIdxs = []int32{
 	35, // 22: sbxhost.engine.v2.RunReply.event:type_name -> sbxhost.engine.v2.Event
 	36, // 23: sbxhost.engine.v2.RunReply.exited:type_name -> sbxhost.engine.v2.Result
 	5,  // 24: sbxhost.engine.v2.RunReply.broken:type_name -> sbxhost.engine.v2.Error
-	42, // 25: sbxhost.engine.v2.Event.details:type_name -> sbxhost.engine.v2.Event.DetailsEntry
-	6,  // 26: sbxhost.engine.v2.Engine.Info:input_type -> sbxhost.engine.v2.InfoRequest
-	11, // 27: sbxhost.engine.v2.Engine.Probe:input_type -> sbxhost.engine.v2.ProbeRequest
-	19, // 28: sbxhost.engine.v2.Engine.Open:input_type -> sbxhost.engine.v2.OpenRequest
-	24, // 29: sbxhost.engine.v2.Engine.Plan:input_type -> sbxhost.engine.v2.PlanRequest
-	21, // 30: sbxhost.engine.v2.Engine.Close:input_type -> sbxhost.engine.v2.CloseRequest
-	28, // 31: sbxhost.engine.v2.Engine.Run:input_type -> sbxhost.engine.v2.RunRequest
-	30, // 32: sbxhost.engine.v2.Engine.Stdin:input_type -> sbxhost.engine.v2.StdinRequest
-	32, // 33: sbxhost.engine.v2.Engine.Output:input_type -> sbxhost.engine.v2.OutputRequest
-	37, // 34: sbxhost.engine.v2.Engine.Signal:input_type -> sbxhost.engine.v2.SignalRequest
-	39, // 35: sbxhost.engine.v2.Engine.Resize:input_type -> sbxhost.engine.v2.ResizeRequest
-	7,  // 36: sbxhost.engine.v2.Engine.Info:output_type -> sbxhost.engine.v2.InfoReply
-	12, // 37: sbxhost.engine.v2.Engine.Probe:output_type -> sbxhost.engine.v2.ProbeReply
-	20, // 38: sbxhost.engine.v2.Engine.Open:output_type -> sbxhost.engine.v2.OpenReply
-	25, // 39: sbxhost.engine.v2.Engine.Plan:output_type -> sbxhost.engine.v2.PlanReply
-	22, // 40: sbxhost.engine.v2.Engine.Close:output_type -> sbxhost.engine.v2.CloseReply
-	29, // 41: sbxhost.engine.v2.Engine.Run:output_type -> sbxhost.engine.v2.RunReply
-	31, // 42: sbxhost.engine.v2.Engine.Stdin:output_type -> sbxhost.engine.v2.StdinReply
-	33, // 43: sbxhost.engine.v2.Engine.Output:output_type -> sbxhost.engine.v2.OutputReply
-	38, // 44: sbxhost.engine.v2.Engine.Signal:output_type -> sbxhost.engine.v2.SignalReply
-	40, // 45: sbxhost.engine.v2.Engine.Resize:output_type -> sbxhost.engine.v2.ResizeReply
-	36, // [36:46] is the sub-list for method output_type
-	26, // [26:36] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	43, // 25: sbxhost.engine.v2.Event.details:type_name -> sbxhost.engine.v2.Event.DetailsEntry
+	37, // 26: sbxhost.engine.v2.Result.usage:type_name -> sbxhost.engine.v2.Usage
+	6,  // 27: sbxhost.engine.v2.Engine.Info:input_type -> sbxhost.engine.v2.InfoRequest
+	11, // 28: sbxhost.engine.v2.Engine.Probe:input_type -> sbxhost.engine.v2.ProbeRequest
+	19, // 29: sbxhost.engine.v2.Engine.Open:input_type -> sbxhost.engine.v2.OpenRequest
+	24, // 30: sbxhost.engine.v2.Engine.Plan:input_type -> sbxhost.engine.v2.PlanRequest
+	21, // 31: sbxhost.engine.v2.Engine.Close:input_type -> sbxhost.engine.v2.CloseRequest
+	28, // 32: sbxhost.engine.v2.Engine.Run:input_type -> sbxhost.engine.v2.RunRequest
+	30, // 33: sbxhost.engine.v2.Engine.Stdin:input_type -> sbxhost.engine.v2.StdinRequest
+	32, // 34: sbxhost.engine.v2.Engine.Output:input_type -> sbxhost.engine.v2.OutputRequest
+	38, // 35: sbxhost.engine.v2.Engine.Signal:input_type -> sbxhost.engine.v2.SignalRequest
+	40, // 36: sbxhost.engine.v2.Engine.Resize:input_type -> sbxhost.engine.v2.ResizeRequest
+	7,  // 37: sbxhost.engine.v2.Engine.Info:output_type -> sbxhost.engine.v2.InfoReply
+	12, // 38: sbxhost.engine.v2.Engine.Probe:output_type -> sbxhost.engine.v2.ProbeReply
+	20, // 39: sbxhost.engine.v2.Engine.Open:output_type -> sbxhost.engine.v2.OpenReply
+	25, // 40: sbxhost.engine.v2.Engine.Plan:output_type -> sbxhost.engine.v2.PlanReply
+	22, // 41: sbxhost.engine.v2.Engine.Close:output_type -> sbxhost.engine.v2.CloseReply
+	29, // 42: sbxhost.engine.v2.Engine.Run:output_type -> sbxhost.engine.v2.RunReply
+	31, // 43: sbxhost.engine.v2.Engine.Stdin:output_type -> sbxhost.engine.v2.StdinReply
+	33, // 44: sbxhost.engine.v2.Engine.Output:output_type -> sbxhost.engine.v2.OutputReply
+	39, // 45: sbxhost.engine.v2.Engine.Signal:output_type -> sbxhost.engine.v2.SignalReply
+	41, // 46: sbxhost.engine.v2.Engine.Resize:output_type -> sbxhost.engine.v2.ResizeReply
+	37, // [37:47] is the sub-list for method output_type
+	27, // [27:37] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_engine_proto_init() }
@@ -3024,7 +3100,7 @@ func file_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_engine_proto_rawDesc), len(file_engine_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -159,6 +159,12 @@ type Status struct {
 	Left uint64
 }
 
+// Used is what the command and all that the init has waited for have used.
+type Used struct {
+	CPU    uint64 // nanoseconds of processors
+	Memory uint64 // bytes that the one with the most had at once
+}
+
 // ExitCode is the status as a shell shows it: 128+n for signal n.
 func (s Status) ExitCode() int {
 	if s.Signal != 0 {

@@ -60,9 +60,10 @@ type Conn struct {
 	startErr error
 	scoped   bool
 
-	ended  chan struct{} // closed when status, calls and endErr are final
+	ended  chan struct{} // closed when status, calls, used and endErr are final
 	status Status
 	calls  []traced.Call
+	used   Used
 	endErr error
 }
 
@@ -225,6 +226,17 @@ func (c *Conn) Traced() []traced.Call {
 	}
 }
 
+// Used gives, once Wait has returned, what the command has used. It is zero of one that was
+// killed by [Conn.Kill]: nobody has waited for it.
+func (c *Conn) Used() Used {
+	select {
+	case <-c.ended:
+		return c.used
+	default:
+		return Used{}
+	}
+}
+
 // Signal sends signal n, by its number on the system that runs the init, to the
 // command's process group. The error is [os.ErrProcessDone] if the command has ended.
 func (c *Conn) Signal(n int) error {
@@ -342,6 +354,12 @@ func (c *Conn) converse() (status Status, err error) {
 			return Status{}, err
 		}
 		c.calls = report.Calls
+		k, payload, err = frame.Read(c.f, maxReport)
+	}
+	if err == nil && k == kindUsed {
+		if err := frame.Decode(payload, &c.used); err != nil {
+			return Status{}, err
+		}
 		k, payload, err = frame.Read(c.f, maxReport)
 	}
 	switch {

@@ -41,6 +41,7 @@ func readCommand(init *os.File) { frame.Read(init, maxCommand) }
 func TestConnReports(t *testing.T) {
 	started := frame.Encode(kindStarted, &started{}, 1)
 	status := frame.Encode(kindStatus, &Status{Code: 7}, 11)
+	usedUp := frame.Encode(kindUsed, &Used{CPU: 5, Memory: 6}, 16)
 	refused := encodeRefused(&ExecError{OpLookup, "x", syscall.ENOENT})
 	bad := func(k byte, payload ...byte) []byte {
 		return append([]byte{0, 0, 0, byte(len(payload)), k}, payload...)
@@ -49,8 +50,13 @@ func TestConnReports(t *testing.T) {
 		says        []byte
 		start, wait error // nil: none
 		status      Status
+		used        Used
 	}{
 		"honest":              {says: slices.Concat(started, status), status: Status{Code: 7}},
+		"what it used":        {says: slices.Concat(started, usedUp, status), status: Status{Code: 7}, used: Used{5, 6}},
+		"used twice":          {says: slices.Concat(started, usedUp, usedUp, status), wait: ErrProtocol},
+		"used before started": {says: usedUp, start: ErrProtocol, wait: ErrProtocol},
+		"bad used":            {says: slices.Concat(started, bad(kindUsed, 1)), wait: ErrProtocol},
 		"silent":              {start: ErrInitLost, wait: ErrInitLost},
 		"cut header":          {says: started[:3], start: ErrInitLost, wait: ErrInitLost},
 		"lost after started":  {says: started, wait: ErrInitLost},
@@ -75,6 +81,9 @@ func TestConnReports(t *testing.T) {
 			status, err := c.Wait()
 			if !errors.Is(err, test.wait) {
 				t.Errorf("Wait: %v, want %v", err, test.wait)
+			}
+			if used := c.Used(); err == nil && used != test.used {
+				t.Errorf("used %+v, want %+v", used, test.used)
 			}
 			if err == nil && status != test.status {
 				t.Errorf("status %+v, want %+v", status, test.status)

@@ -247,7 +247,7 @@ func (s *supervisor) reap(command int) (code int) {
 			status = s.tracer.status()
 		}
 		code = status.ExitCode()
-		s.report(status)
+		s.report(status, usedByChildren())
 		s.end(code)
 	}
 }
@@ -259,8 +259,17 @@ func statusOf(ws syscall.WaitStatus) Status {
 	return Status{Code: ws.ExitStatus()}
 }
 
-// report tells the engine how the command ended, once.
-func (s *supervisor) report(status Status) {
+// usedByChildren is what the kernel has counted of those that were waited for.
+func usedByChildren() *Used {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_CHILDREN, &u) != nil {
+		return nil
+	}
+	return &Used{CPU: uint64(u.Utime.Nano() + u.Stime.Nano()), Memory: uint64(u.Maxrss) << 10}
+}
+
+// report tells the engine how the command ended, once, and what it has used, if that is known.
+func (s *supervisor) report(status Status, used *Used) {
 	s.reporting.Lock()
 	defer s.reporting.Unlock()
 	if !s.reported {
@@ -268,6 +277,9 @@ func (s *supervisor) report(status Status) {
 		status.Left = s.fresh.left()
 		if s.tracer != nil && s.tracer.report != nil {
 			s.control.send(s.tracer.report)
+		}
+		if used != nil {
+			s.control.send(frame.Encode(kindUsed, used, 16))
 		}
 		s.control.send(frame.Encode(kindStatus, &status, 11))
 	}
@@ -297,7 +309,7 @@ func (s *supervisor) serveRequests() {
 			}
 		case err == nil && k == kindKill:
 			killed := Status{Code: -1, Signal: int(syscall.SIGKILL)}
-			s.report(killed)
+			s.report(killed, nil)
 			s.end(killed.ExitCode())
 			return
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
-const wireVersion = 10
+const wireVersion = 11
 
 const (
 	kindSandbox  byte = 'M' // engine -> init, before the command, of one that makes its sandbox: holder.Sandbox
@@ -21,6 +21,7 @@ const (
 	kindRefused  byte = 'E' // init -> engine, instead of the other two: ExecError
 	kindUnmade   byte = 'U' // likewise, where the sandbox could not be made: holder.MountError
 	kindTraced   byte = 'T' // init -> engine, of a command that is traced, before the last: traced.Report
+	kindUsed     byte = 'A' // init -> engine, of a command that was waited for, before the last: Used
 	kindStatus   byte = 'X' // init -> engine, last: Status
 
 	kindWaiting byte = 'W' // stage -> tracer: waiting
@@ -151,6 +152,12 @@ func encodeRefused(x *ExecError) []byte {
 	short := *x
 	short.Path = x.Path[:min(len(x.Path), maxReport/2)]
 	return frame.Encode(kindRefused, &short, 16+len(short.Op)+len(short.Path))
+}
+
+// Fields implements [frame.Message].
+func (u *Used) Fields(c *frame.Codec) {
+	c.Long(&u.CPU)
+	c.Long(&u.Memory)
 }
 
 // Fields implements [frame.Message].

@@ -96,7 +96,7 @@ func TestCommandRefused(t *testing.T) {
 }
 
 func TestReportsRoundTrip(t *testing.T) {
-	reports := []frame.Message{&ExecError{OpExec, "/\xff\n", syscall.EACCES}, &started{}, &started{scoped: true}}
+	reports := []frame.Message{&ExecError{OpExec, "/\xff\n", syscall.EACCES}, &started{}, &started{scoped: true}, &Used{1 << 40, 2}}
 	for code := range 256 {
 		reports = append(reports, &Status{Code: code, Left: uint64(code) << 33})
 	}
@@ -128,6 +128,7 @@ func TestReportsRefused(t *testing.T) {
 	}
 	refuses(&Status{}, nil, []byte{0}, []byte{0, 0}, []byte{1, 1, 0}, []byte{0, 128, 0}, []byte{0, 0, 1}, []byte{0, 0, 2}, []byte{0, 0, 0, 0},
 		[]byte{1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, []byte{0, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0}, []byte{0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0})
+	refuses(&Used{}, nil, make([]byte, 15), make([]byte, 17))
 	refuses(&signalling{}, nil, []byte{0}, []byte{65}, []byte{255}, []byte{1, 1})
 	refuses(&started{}, nil, []byte{2}, []byte{0, 0})
 	for _, x := range []*ExecError{{"", "", 1}, {"\x1b[2J", "", 1}, {OpExec, "", 0}, {OpExec, "", 4096}} {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -271,6 +272,31 @@ func (g *Group) Killed() uint64 {
 	return 0
 }
 
+// Usage is what the group's processes have used: time of processors, and the most bytes of
+// memory at once. Each is zero where no file of the group's counts it. A scope is
+// gone with its last process, and tells neither.
+func (g *Group) Usage() (cpu time.Duration, memory uint64) {
+	if g == nil {
+		return 0, 0
+	}
+	for _, m := range g.members {
+		number := func(name string) uint64 {
+			text, _ := os.ReadFile(filepath.Join(m.dir, name))
+			n, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+			return n
+		}
+		if m.part.place.Version == 1 {
+			cpu = max(cpu, time.Duration(number("cpuacct.usage")))
+			memory = max(memory, number("memory.max_usage_in_bytes"))
+			continue
+		}
+		text, _ := os.ReadFile(filepath.Join(m.dir, "cpu.stat"))
+		cpu = max(cpu, time.Duration(field(string(text), "usage_usec"))*time.Microsecond)
+		memory = max(memory, number("memory.peak")) // since Linux 5.19
+	}
+	return cpu, memory
+}
+
 // Remove ends what is left in the group and removes it. What the kernel does
 // not let go of in time is left to a sweep.
 func (g *Group) Remove() {
@@ -288,9 +314,12 @@ func (g *Group) Remove() {
 }
 
 // oomKills finds the count in memory.events of version 2, or memory.oom_control of version 1.
-func oomKills(text string) uint64 {
+func oomKills(text string) uint64 { return field(text, "oom_kill") }
+
+// field finds a number by its name, in a file with one of each a line.
+func field(text, name string) uint64 {
 	for line := range strings.Lines(text) {
-		if f := strings.Fields(line); len(f) == 2 && f[0] == "oom_kill" {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
 			n, _ := strconv.ParseUint(f[1], 10, 64)
 			return n
 		}

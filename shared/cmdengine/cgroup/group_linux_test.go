@@ -270,6 +270,18 @@ func TestVersion2Files(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
+	g := &Group{members: []member{{part: part{place: Place{Version: 2}}, dir: dir}}}
+	if cpu, memory := g.Usage(); cpu != 0 || memory != 0 {
+		t.Errorf("usage of a group that tells nothing: %v, %d", cpu, memory)
+	}
+	for name, text := range map[string]string{"memory.peak": "4096\n", "cpu.stat": "usage_usec 1500\nuser_usec 1000\nsystem_usec 500\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cpu, memory := g.Usage(); cpu != 1500*time.Microsecond || memory != 4096 {
+		t.Errorf("usage: %v, %d", cpu, memory)
+	}
 	if err := l.write(2, filepath.Join(dir, "absent"), Memory); err == nil {
 		t.Error("a group that is not there was given a limit")
 	}

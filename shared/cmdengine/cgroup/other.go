@@ -5,6 +5,7 @@ package cgroup
 import (
 	"os"
 	"syscall"
+	"time"
 )
 
 // Look finds nothing: control groups are Linux's own.
@@ -30,6 +31,9 @@ func (*Group) Add(int) error { return nil }
 
 // Killed is zero.
 func (*Group) Killed() uint64 { return 0 }
+
+// Usage is zero.
+func (*Group) Usage() (cpu time.Duration, memory uint64) { return 0, 0 }
 
 // Remove removes nothing.
 func (*Group) Remove() {}
