@@ -47,7 +47,11 @@ func (c *Cmd) Wait() error {
 	}
 	// As in os/exec, the command's own end comes first: what went wrong with
 	// its stdio may be no more than a consequence.
-	return cmp.Or(c.endErr, stdioErr)
+	err := cmp.Or(c.endErr, stdioErr)
+	c.mu.Lock()
+	c.end = endOf(c.report.Result, err)
+	c.mu.Unlock()
+	return err
 }
 
 // supervise waits for the command's end, and cancels it when its context ends

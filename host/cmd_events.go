@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/audit"
-	"github.com/sbxhost/sbxhost/egress"
-	"github.com/sbxhost/sbxhost/host/denial"
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
@@ -44,27 +42,25 @@ func (c *Cmd) event(e shared.Event) {
 	// Whoever shows it need not know that paths in it are a command's word.
 	e.Message = hostpath.Line(e.Message)
 	c.mu.Lock()
+	switch told := Told(&e).(type) {
+	case Denial:
+		c.report.Denials = append(c.report.Denials, told)
+	case LimitReport:
+		c.report.Limits = append(c.report.Limits, told)
+	case audit.NetworkUse:
+		c.report.Network = audit.AddNetworkUse(c.report.Network, told)
+	}
 	switch e.Kind {
 	case shared.EventDegraded:
 		c.report.Degraded = append(c.report.Degraded, e.Message)
-	case shared.EventViolation:
-		c.report.Denials = append(c.report.Denials, denial.Told(&e))
 	case shared.EventDiscarded:
 		if n, err := strconv.ParseUint(e.Details["count"], 10, 64); err == nil {
 			c.report.Discarded = n
 		}
-	case shared.EventNetwork:
-		d := egress.ParseDecision(e.Details)
-		c.report.Network = audit.AddNetworkUse(c.report.Network, audit.NetworkUse{
-			Name: hostpath.Line(d.Name), Port: d.Port, Allowed: d.Allowed, Reason: hostpath.Line(d.Reason), Connections: max(d.Connections, 1),
-			Sent: d.Sent, Received: d.Received, DurationMS: d.Duration.Milliseconds(),
-		})
 	case shared.EventTraced:
 		if json.Unmarshal([]byte(e.Details["calls"]), &c.calls) != nil {
 			c.calls = nil
 		}
-	case shared.EventLimit:
-		c.report.Limits = append(c.report.Limits, LimitReport{e.Details["limit"], e.Details["mechanism"], e.Details["hold"]})
 	}
 	c.mu.Unlock()
 	if c.Events != nil {

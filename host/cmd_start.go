@@ -33,6 +33,7 @@ func (c *Cmd) Start() (err error) {
 		return errors.New("host: already started")
 	}
 	if err = c.beginInTime(); err != nil {
+		c.refused(err)
 		return err
 	}
 	c.events = make(chan struct{})

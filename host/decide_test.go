@@ -216,6 +216,52 @@ func TestAutoTakesTheFirstThatWorks(t *testing.T) {
 
 // What "auto" is given of options is docker's alone; and a docker that was
 // declared for other definitions is none for one that gives it no image.
+// A report says of a command that did not run who refused it and why, as the audit log does.
+func TestReportOfARefusal(t *testing.T) {
+	t.Parallel()
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, tt := range map[string]struct {
+		def     host.Definition
+		engine  *stubEngine
+		sandbox string
+		ctx     context.Context
+		change  func(*host.Cmd)
+		want    host.Report // of which the texts are a part
+	}{
+		"no such sandbox":     {sandbox: "b", want: host.Report{Sandbox: "b", Decision: "denied", End: host.End{Error: "unknown sandbox"}}},
+		"not held":            {engine: &stubEngine{name: "bwrap", lacks: shared.Features{shared.FeatureNetworkNone}}, want: host.Report{Sandbox: "a", Engine: "bwrap", Decision: "denied", End: host.End{Error: "network", Attribute: "network"}}},
+		"by the engine":       {engine: &stubEngine{name: "bwrap", startErr: &shared.Error{Kind: shared.ErrUnsupported, Attribute: "limits.pids", Message: "it cannot", Hint: "another"}}, want: host.Report{Sandbox: "a", Engine: "bwrap", Decision: "sandboxed", Rule: "engine-isolates", End: host.End{Error: "it cannot", Attribute: "limits.pids", Hint: "another"}}},
+		"outside":             {change: func(c *host.Cmd) { c.Dir = "/usr" }, want: host.Report{Sandbox: "a", Decision: "denied", End: host.End{Error: "/usr", Attribute: "Dir"}}},
+		"nobody approves":     {engine: brokenStub(), def: host.Definition{Fallback: host.FallbackApprove}, want: host.Report{Sandbox: "a", Engine: "bwrap", Decision: "denied", Rule: "approval-needed", End: host.End{Error: "no namespaces"}}},
+		"not wanted any more": {ctx: cancelled, want: host.Report{End: host.End{Error: context.Canceled.Error()}}},
+	} {
+		s := stubs{platform: tt.engine, noop: noopStub()}
+		if s.platform == nil {
+			s.platform = &stubEngine{name: "bwrap"}
+		}
+		ctx := t.Context()
+		if tt.ctx != nil {
+			ctx = tt.ctx
+		}
+		if tt.def.Engine == "" {
+			tt.def.Engine = "bwrap"
+		}
+		cmd := s.host(t, tt.def, nil).Command(ctx, tt.sandbox, "true")
+		if tt.change != nil {
+			tt.change(cmd)
+		}
+		if err := cmd.Start(); err == nil {
+			t.Errorf("%s: it runs", name)
+		}
+		got, want := cmd.Report(), tt.want
+		if got.Outcome != "failed" || got.Result != nil || got.Sandbox != want.Sandbox || got.Decision != want.Decision || got.Attribute != want.Attribute || want.Hint != "" && got.Hint != want.Hint || want.Rule != "" && got.Rule != want.Rule ||
+			!strings.Contains(got.Error, want.Error) || want.Decision == "denied" && got.Reason == "" || want.Engine != "" && got.Engine != want.Engine {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 func TestAutoWithOptions(t *testing.T) {
 	t.Parallel()
 	options := json.RawMessage(`{"image":"debian"}`)

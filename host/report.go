@@ -1,57 +1,156 @@
 package host
 
 import (
+	"cmp"
+	"errors"
+
 	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/host/denial"
 	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Report tells how a command was run. It is complete once Wait has returned.
+// Report tells how a command was run, or why it was not. It is complete once Wait has
+// returned, or Start an error. As JSON it has names and values of docs/result.schema.json.
 type Report struct {
-	Sandbox string
-	Engine  string // as it calls itself
+	Sandbox string `json:"sandbox"`
+	Engine  string `json:"engine"` // as it calls itself; empty when none was reached
 	// EngineProgram is what was executed as that; nil for an engine that is part of this
 	// program or was installed with it.
-	EngineProgram *EngineProgram
-	Decision      string // "sandboxed", "unsandboxed" or "denied"; empty: it did not come to that
-	Rule          string // which rule decided
+	EngineProgram *EngineProgram `json:"engine_program"`
+	Decision      string         `json:"decision"` // "sandboxed", "unsandboxed" or "denied"; empty: it did not come to that
+	Rule          string         `json:"rule"`     // which rule decided; empty where the sandbox itself was refused
+	Reason        string         `json:"reason"`   // why, for people
+
+	End
+	// Result is what the engine tells of the end; nil when that is not known.
+	Result *shared.Result `json:"-"`
+
 	// Session is what the command shares with others.
-	Session SessionReport
-	// Overlays are the directories inside in which what is written ends with
-	// the session. Those that could not be made so are in Degraded, too.
-	Overlays []string
+	Session SessionReport `json:"-"`
 	// Review is what took what the command wrote to the workspace; empty where it was the
 	// workspace itself.
-	Review string
-	Reason string // why, for people
-	// Result is how the command ended; nil when that is not known.
-	Result *shared.Result
-	// Degraded are the messages of what was held less well than asked.
-	Degraded []string
-	// Denials are what its sandbox kept from a command that did not succeed, or that was not
-	// found: what its engine and the network's gate tell, and what comes of its own words.
-	Denials []Denial
+	Review string `json:"review"`
+	// Overlays are the directories inside in which what is written ends with
+	// the session. Those that could not be made so are in Degraded, too.
+	Overlays []string `json:"overlays"`
 	// Discarded is how many files the command has left in its private home, which
 	// has ended with it, where its engine counts them.
-	Discarded uint64
+	Discarded uint64 `json:"discarded_files"`
 	// LostWorktrees are where the command has made worktrees of the workspace's
 	// repositories that have ended with it, and are still recorded.
-	LostWorktrees []string
+	LostWorktrees []string `json:"lost_worktrees"`
+	// Degraded are the messages of what was held less well than asked.
+	Degraded []string `json:"degraded"`
 	// Limits says which mechanism held each limit.
-	Limits []LimitReport
-	// Network is what the command has reached and been refused, where its definition lists
-	// names or ports.
-	Network []audit.NetworkUse
+	Limits []LimitReport `json:"limits"`
 	// Repositories are git repositories that came to be while the command ran, and
 	// where Definition.Git is "full" those of which it changed what git executes.
-	Repositories []RepositoryReport
+	Repositories []RepositoryReport `json:"repositories"`
 	// Instructions are files and directories that came to be while the command
 	// ran and that tools of the host take for instructions: editors' tasks, hooks
 	// of coding agents, .envrc. See DefaultProtected.
-	Instructions []string
+	Instructions []string `json:"instructions"`
+	// Denials are what its sandbox kept from a command that did not succeed, or that was not
+	// found: what its engine and the network's gate tell, and what comes of its own words.
+	Denials []Denial `json:"denials"`
+	// Network is what the command has reached and been refused, where its definition lists
+	// names or ports.
+	Network []audit.NetworkUse `json:"network"`
 }
+
+// End is how a command ended, without guessing from an exit status.
+type End struct {
+	// Outcome is "exited", "signaled", "timed_out" or "failed": the sandbox failed or
+	// refused, or there was no such command. It is empty until one of these is known.
+	Outcome string `json:"outcome"`
+	// ExitCode is nil unless the command exited by itself, Signal and SignalNumber unless one
+	// killed it.
+	ExitCode     *int    `json:"exit_code"`
+	Signal       *string `json:"signal"` // "SIGTERM"
+	SignalNumber *int    `json:"signal_number"`
+	CoreDumped   bool    `json:"core_dumped"`
+	TimedOut     bool    `json:"timed_out"`
+	DurationMS   int64   `json:"duration_ms"`
+	// Usage is nil where nobody has counted.
+	Usage *shared.Usage `json:"usage"`
+	// Error is why the sandbox failed or refused; empty where it did not. Attribute is the part
+	// of the definition that is at fault, and Hint what to do about it, where they are known.
+	Error     string `json:"error"`
+	Attribute string `json:"attribute"`
+	Hint      string `json:"hint"`
+}
+
+// Refused is the Report of a command for which no Host was asked, because of err.
+func Refused(sandbox string, err error) Report {
+	return complete(Report{Sandbox: sandbox, End: endOf(nil, err)})
+}
+
+// endOf tells how a command ended of what its engine and Start or Wait said.
+func endOf(result *shared.Result, err error) (e End) {
+	if _, ended := errors.AsType[*ExitError](err); err != nil && !ended {
+		e.Outcome, e.Error = "failed", err.Error()
+		if cause, ok := errors.AsType[*shared.Error](err); ok {
+			e.Attribute, e.Hint = cause.Attribute, cause.Hint
+		}
+	}
+	if errors.Is(err, ErrTimedOut) { // before it ran, or its engine hung
+		e.Outcome, e.TimedOut = "timed_out", true
+	}
+	if result == nil {
+		return e
+	}
+	e.DurationMS, e.TimedOut, e.CoreDumped = result.Duration.Milliseconds(), result.TimedOut, result.Status.CoreDumped
+	if result.Usage != (shared.Usage{}) {
+		e.Usage = &result.Usage
+	}
+	outcome := "exited"
+	if signal := result.Status.Signal; signal != 0 {
+		outcome, e.Signal, e.SignalNumber = "signaled", new(shared.SignalName(signal)), new(int(signal))
+	} else {
+		e.ExitCode = &result.Status.Code
+	}
+	if result.TimedOut {
+		outcome = "timed_out"
+	}
+	e.Outcome = cmp.Or(e.Outcome, outcome)
+	return e
+}
+
+// Told is what an event says in the form in which a Report has it: a Denial, a LimitReport or
+// an audit.NetworkUse; nil of an event that says nothing but its message.
+func Told(e *shared.Event) any {
+	switch e.Kind {
+	case shared.EventViolation:
+		return denial.Told(e)
+	case shared.EventLimit:
+		return LimitReport{e.Details["limit"], e.Details["mechanism"], e.Details["hold"]}
+	case shared.EventNetwork:
+		d := egress.ParseDecision(e.Details)
+		return audit.NetworkUse{
+			Name: hostpath.Line(d.Name), Port: d.Port, Allowed: d.Allowed, Reason: hostpath.Line(d.Reason), Connections: max(d.Connections, 1),
+			Sent: d.Sent, Received: d.Received, DurationMS: d.Duration.Milliseconds(),
+		}
+	}
+	return nil
+}
+
+// complete makes lists of those that are not there, and copies of all that are added to.
+func complete(r Report) Report {
+	r.Overlays, r.LostWorktrees, r.Degraded, r.Instructions = list(r.Overlays), list(r.LostWorktrees), list(r.Degraded), list(r.Instructions)
+	r.Limits, r.Denials, r.Network, r.Repositories = list(r.Limits), list(r.Denials), list(r.Network), list(r.Repositories)
+	for i := range r.Repositories {
+		made := &r.Repositories[i]
+		made.Hooks, made.Keys, made.Pending = list(made.Hooks), list(made.Keys), list(made.Pending)
+	}
+	return r
+}
+
+// list is a copy that is not nil.
+func list[T any](of []T) []T { return append([]T{}, of...) }
 
 // RepositoryReport is a git repository that came to be, or in which something came
 // to be that git continues.
@@ -68,7 +167,9 @@ type Denial = denial.Denial
 
 // LimitReport says how a limit was held.
 type LimitReport struct {
-	Limit, Mechanism, Hold string
+	Limit     string `json:"limit"`
+	Mechanism string `json:"mechanism"`
+	Hold      string `json:"hold"` // "held", "approximated" or "not held"
 }
 
 // Explanation says what running a command would do and why.

@@ -3,6 +3,9 @@
 package host
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,16 +14,18 @@ import (
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/host/stdio"
+	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
 // run is what a Cmd knows of its command once it starts.
 type run struct {
-	mu          sync.Mutex // guards the next six
+	mu          sync.Mutex // guards the next seven
 	startCalled bool
 	waitCalled  bool
 	process     shared.Process // nil until started
 	report      Report
+	end         End // apart: begin, when it was abandoned, still writes to report
 	calls       []shared.TracedCall
 	ended       chan struct{} // closed when the command has ended and endErr is final
 
@@ -57,14 +62,31 @@ func (c *Cmd) runningProcess() shared.Process {
 	return c.process
 }
 
-// Report tells how the command was run; it is complete once Wait has returned.
+// Report tells how the command was run, or why not; it is complete once Wait has returned, or
+// Start an error.
 func (c *Cmd) Report() Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.report
-	r.Degraded, r.Limits, r.Denials = slices.Clip(r.Degraded), slices.Clip(r.Limits), slices.Clip(r.Denials)
-	r.Network = slices.Clone(r.Network) // which is added to in its place
-	return r
+	r.End = c.end
+	if c.host != nil {
+		r.Sandbox, r.Session.Name = cmp.Or(r.Sandbox, c.sandbox), c.host.session.Name()
+	}
+	r.Review = cmp.Or(r.Review, c.Review)
+	return complete(r)
+}
+
+// refused takes down why the command does not run.
+func (c *Cmd) refused(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end = endOf(nil, err)
+	unwanted := slices.ContainsFunc([]error{context.Canceled, context.DeadlineExceeded, ErrTimedOut, ErrClosed}, func(why error) bool { return errors.Is(err, why) })
+	// What was decided counts once it was told, as in the audit log. An abandoned begin, of a
+	// command that is unwanted, may be about to tell it.
+	if denied := policy.Denied.String(); !unwanted && c.announced == "" && c.report.Decision != denied {
+		c.report.Decision, c.report.Rule, c.report.Reason = denied, "", err.Error()
+	}
 }
 
 // unwindTime is how long a start may take to undo what it has done, when its time

@@ -100,7 +100,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 func (c *Cmd) Wait() error                        { return errSystem }
 func (c *Cmd) Signal(os.Signal) error             { return errSystem }
 func (c *Cmd) Resize(TerminalSize) error          { return errSystem }
-func (c *Cmd) Report() Report                     { return Report{} }
+func (c *Cmd) Report() Report                     { return Refused(c.sandbox, errSystem) }
 func (c *Cmd) Output() ([]byte, error)            { return nil, c.Start() }
 func (c *Cmd) CombinedOutput() ([]byte, error)    { return nil, c.Start() }
 func (c *Cmd) StdinPipe() (io.WriteCloser, error) { return nil, errSystem }

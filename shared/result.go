@@ -24,14 +24,14 @@ type Usage struct {
 	// CPU is time of processors, in the system and outside of it. A control group counts
 	// everything in it, the launcher and the init among that. Without one, it is of the
 	// processes that have ended and that somebody has waited for.
-	CPU time.Duration
+	CPU time.Duration `json:"cpu_ns"`
 	// Memory is the most that was in use at once, in bytes: with Together of all processes,
 	// their part of the cache of files included, and else of the one that had most, which is
 	// never less than the init.
-	Memory uint64
+	Memory uint64 `json:"memory_bytes"`
 	// Together says that a control group has counted Memory. There is one where a
 	// definition limits memory, and something here holds that.
-	Together bool
+	Together bool `json:"memory_together"`
 }
 
 // ExitStatus is the exact way a process ended: by a code or by a signal.

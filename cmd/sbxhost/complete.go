@@ -45,7 +45,7 @@ func flagValues(name string) values {
 		return hclFile
 	case "workdir":
 		return directory
-	case "result":
+	case "result", "events":
 		return anyFile
 	case "network", "write":
 		return trueOrFalse

@@ -40,9 +40,11 @@ type execution struct {
 	trace      bool
 	suggest    bool // what the trace asks for is printed as a definition has it
 	resultPath string
+	eventsTo   string
 
 	setup    *setup
 	output   *resultFile // of -result; nil before it is open
+	events   *eventLog   // of -events, likewise
 	report   host.Report
 	summary  bool // the caller tells what the network was used for
 	span     *span
@@ -62,6 +64,7 @@ func (e *execution) registerExec(fs *flag.FlagSet) {
 	e.register(fs)
 	fs.BoolVar(&e.trace, "trace", false, "")
 	fs.BoolVar(&e.suggest, "suggest", false, "")
+	fs.StringVar(&e.eventsTo, "events", "", "")
 }
 
 // take takes the command from the flags that were parsed, if there is one.
@@ -73,31 +76,46 @@ func (e *execution) take(fs *flag.FlagSet) bool {
 // runAndTell is run, with what -result asks for.
 func (e *execution) runAndTell() int {
 	status, err := e.run()
-	defer e.span.end(e.report, status, err) // last: whoever waits for the result has it
+	if e.report.Outcome == "" { // it did not come to a command
+		e.report = host.Refused("", err)
+	}
+	e.report.Sandbox = e.sandboxName()
+	for i := range e.report.Denials {
+		e.report.Denials[i].At = e.place(e.report.Denials[i].Attribute)
+	}
+	defer e.span.end(e.report) // last: whoever waits for the result has it
 	if e.remote.leaves() {
 		return status
 	}
-	if e.resultPath != "" && e.output == nil && e.setup == nil {
+	if e.setup == nil {
 		// There is no configuration that could be read; its error is told.
-		if err := e.openResult(host.Options{}); err != nil {
+		if err := e.openPlaces(host.Options{}); err != nil {
 			return e.fail(err)
 		}
+	}
+	ended := &result{Version: 1, Report: e.report, Session: e.report.Session.Name, Status: status}
+	e.events.tell("ended", time.Now(), ended)
+	if err := e.events.close(); err != nil {
+		ended.Status = e.fail(err)
 	}
 	if e.output != nil {
-		result := newResult(e.sandboxName(), e.report, status, err)
-		for i := range result.Denials {
-			result.Denials[i].At = e.place(result.Denials[i].Attribute)
-		}
-		if err := e.output.write(result); err != nil {
+		if err := e.output.write(ended); err != nil {
 			return e.fail(err)
 		}
 	}
-	return status
+	return ended.Status
 }
 
-// openResult opens where -result goes, for commands that can write as options say.
-func (e *execution) openResult(o host.Options) (err error) {
-	e.output, err = openResult(e.resultPath, e.dir, e.commandDirs(o, e.resultPath))
+// openPlaces opens where -result and -events go, for commands that can write as options say.
+func (e *execution) openPlaces(o host.Options) (err error) {
+	if e.resultPath != "" && e.output == nil {
+		if e.output, err = openPlace("-result", e.resultPath, e.dir, e.commandDirs(o, e.resultPath)); err != nil {
+			return err
+		}
+	}
+	if e.eventsTo != "" && e.events == nil {
+		e.events, err = openEvents(e.eventsTo, e.dir, e.commandDirs(o, e.eventsTo))
+	}
 	return err
 }
 
@@ -158,6 +176,7 @@ func (e *execution) run() (status int, err error) {
 		err = cmd.Start()
 		e.remote.settle(err)
 		if err == nil {
+			e.events.tell("started", time.Now(), struct{}{})
 			close(relay.started) // upon which the relay takes the terminal
 			err = cmd.Wait()
 		}
@@ -186,7 +205,7 @@ func (e *execution) run() (status int, err error) {
 	}
 	if _, ended := errors.AsType[*host.ExitError](err); early != 0 && err != nil {
 		if !ended {
-			e.say(fmt.Sprintf("ended by %s before the command ran", signalName(early)))
+			e.say(fmt.Sprintf("ended by %s before the command ran", shared.SignalName(early)))
 		}
 		return 128 + int(early), err
 	} else if err == nil || ended {
@@ -209,7 +228,7 @@ func (e *execution) newRelay(cmd **host.Cmd, cancel func()) *relay {
 		switch err := (*cmd).Signal(sig); {
 		case err == nil:
 		case !errors.Is(err, os.ErrProcessDone):
-			e.note(fmt.Sprintf("%s could not be passed on: %v", signalName(sig), err))
+			e.note(fmt.Sprintf("%s could not be passed on: %v", shared.SignalName(sig), err))
 			if ending(sig) && errors.Is(err, context.DeadlineExceeded) {
 				cancel() // the engine hangs: no time of grace reaches the command
 			}
@@ -312,7 +331,7 @@ func (e *execution) prepareInTime(ctx context.Context, begin time.Time, hungUp f
 	}()
 	select {
 	case p := <-ready:
-		e.setup, e.span, e.output = p.own.setup, p.own.span, p.own.output
+		e.setup, e.span, e.output, e.events = p.own.setup, p.own.span, p.own.output, p.own.events
 		if reading.Err() != nil && p.err != nil {
 			p.err = context.Cause(reading)
 		}
@@ -330,10 +349,8 @@ func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit
 		return nil, nil, err
 	}
 	e.setup = s
-	if e.resultPath != "" {
-		if err := e.openResult(s.options); err != nil {
-			return nil, nil, err
-		}
+	if err := e.openPlaces(s.options); err != nil {
+		return nil, nil, err
 	}
 	if err := e.choose(reading, s, &e.flags); err != nil {
 		return nil, nil, err
@@ -354,7 +371,11 @@ func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit
 	}
 	e.span.pass(cmd)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.remote.errors(e.stderr)
-	cmd.Decided = func(d policy.Decision) { e.tellUnsandboxed(d, cmd.Report().Engine) }
+	cmd.Decided = func(d policy.Decision) {
+		report := cmd.Report()
+		e.tellUnsandboxed(d, report.Engine)
+		e.events.decided(report)
+	}
 	if e.tty {
 		cmd.TTY, cmd.TTYOptional = true, !e.flags.tty
 		cmd.Suspend, cmd.Size = suspendJob, e.size()
@@ -367,7 +388,7 @@ func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit
 			cmd.Stdin = &typed{from: e.stdin}
 		}
 	}
-	if !e.quiet {
+	if !e.quiet || e.events != nil {
 		cmd.Events = e.event
 	}
 	return h, cmd, nil
@@ -387,6 +408,10 @@ func (e *execution) size() host.TerminalSize {
 
 // event tells what a person should know while the command runs.
 func (e *execution) event(ev shared.Event) {
+	e.events.event(ev)
+	if e.quiet {
+		return
+	}
 	switch ev.Kind {
 	case shared.EventDegraded:
 		e.note("degraded: " + ev.Message)

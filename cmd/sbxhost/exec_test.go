@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -29,7 +30,7 @@ func TestExecStatus(t *testing.T) {
 		outcome string
 		stderr  string
 
-		denials []denialResult
+		denials []host.Denial
 	}{
 		{name: "success", args: []string{"true"}, outcome: "exited"},
 		{name: "code", engine: &fakeEngine{result: ended(7)}, args: []string{"false"}, status: 7, outcome: "exited"},
@@ -58,7 +59,7 @@ func TestExecStatus(t *testing.T) {
 			args: []string{"x"}, outcome: "exited", stderr: "sbxhost: degraded: less\uFFFD of it\n"},
 		{name: "denial", engine: &fakeEngine{events: []shared.Event{{Kind: shared.EventViolation, Message: "cat was denied x",
 			Details: map[string]string{"operation": "x", "path": "/y", "attribute": "bind_paths"}}}},
-			args: []string{"x"}, outcome: "exited", stderr: "sbxhost: hint: cat was denied x; see bind_paths at ", denials: []denialResult{{Path: "/y", Operation: "x", Attribute: "bind_paths", Reason: "cat was denied x"}}},
+			args: []string{"x"}, outcome: "exited", stderr: "sbxhost: hint: cat was denied x; see bind_paths at ", denials: []host.Denial{{Path: "/y", Operation: "x", Attribute: "bind_paths", Reason: "cat was denied x"}}},
 		{name: "quiet", engine: &fakeEngine{events: []shared.Event{{Kind: shared.EventDegraded, Message: "less of it"}}},
 			args: []string{"-quiet", "x"}, outcome: "exited"},
 	} {
@@ -70,7 +71,8 @@ func TestExecStatus(t *testing.T) {
 			}
 			a, out, errs, path := testApp(t, engine, fastConfig)
 			file := filepath.Join(t.TempDir(), "result.json")
-			status := a.run(append([]string{"exec", "-config", path, "-result", file}, tt.args...))
+			happened := filepath.Join(t.TempDir(), "events.jsonl")
+			status := a.run(append([]string{"exec", "-config", path, "-result", file, "-events", happened}, tt.args...))
 			if status != tt.status {
 				t.Errorf("status %d, want %d; stderr:\n%s", status, tt.status, errs)
 			}
@@ -90,6 +92,21 @@ func TestExecStatus(t *testing.T) {
 			}
 			if res.Outcome != tt.outcome || res.Status != tt.status || (res.Error != "") != (tt.outcome == "failed") {
 				t.Errorf("result %s", text)
+			}
+			checkResultLists(t, text)
+			if refused := tt.outcome == "failed" && tt.status == statusFailed && tt.name != "broken"; refused && (res.ExitCode != nil || res.Decision == "sandboxed") {
+				t.Errorf("of what did not run: %s", text)
+			}
+			line, err := os.ReadFile(happened)
+			if err != nil {
+				t.Fatal(err)
+			}
+			events := readEvents(t, string(line))
+			if last := events[len(events)-1]; last.Event != "ended" || !reflect.DeepEqual(last.result, res) {
+				t.Errorf("it ends with %+v, and the result is %s", last, text)
+			}
+			if begun := events[0].Event == "decided"; begun != (res.Decision == "sandboxed") || begun && (events[0].Sandbox != "fast" || events[0].Rule == "") {
+				t.Errorf("it begins with %+v, and the result is %s", events[0], text)
 			}
 			for i := range res.Denials {
 				if res.Denials[i].At == "" {
@@ -121,6 +138,9 @@ func TestExecRefusesBeforeItRuns(t *testing.T) {
 		{"time without unit", []string{"-timeout", "5", "x"}, "with its unit"},
 		{"result nowhere", []string{"-result", "/dev/null/r.json", "x"}, "-result: "},
 		{"result is a device", []string{"-result", "/dev/null", "x"}, "-result: /dev/null is not a regular file"},
+		{"events to the command's own", []string{"-events", "1", "x"}, "-events: 1 is a standard stream"},
+		{"events to nobody", []string{"-events", "987654", "x"}, "-events: descriptor 987654 is not open for writing"},
+		{"events to a device", []string{"-events", "/dev/null", "x"}, "-events: /dev/null is not a regular file"},
 		{"result is a directory", []string{"-result", "there/", "x"}, "-result: there/ names a directory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -273,7 +293,7 @@ func TestInterruptBeforeTelemetryIsSent(t *testing.T) {
 	signals <- syscall.SIGWINCH
 	signals <- syscall.SIGINT
 	s.over(signals)
-	s.end(host.Report{}, 0, nil)
+	s.end(host.Report{})
 	if !strings.Contains(stderr.String(), "telemetry: interrupt:") {
 		t.Errorf("it says %q", stderr.String())
 	}

@@ -114,7 +114,7 @@ func outermost(values []string) []string {
 // denialLine says what was denied, what would allow it, and where that is written.
 func (e *execution) denialLine(d *host.Denial) string {
 	at := e.place(d.Attribute)
-	change := d.Change()
+	change := d.Change
 	switch {
 	case d.Attribute == "":
 		return d.Reason

@@ -277,7 +277,7 @@ func (r *remote) execution(s *server, hello *serve.Hello) (*execution, *flag.Fla
 // where only the client can, or to run without a sandbox, as a child of it.
 func (e *execution) plain() bool {
 	f := &e.flags
-	if f.tty || f.noSandbox || f.session != "" || f.review != "" || f.byFile || isTerminal(e.stdin) || ofProcess(f.workdir+" "+f.config+" "+e.resultPath) {
+	if f.tty || f.noSandbox || f.session != "" || f.review != "" || f.byFile || isTerminal(e.stdin) || e.eventsTo != "" || ofProcess(f.workdir+" "+f.config+" "+e.resultPath) {
 		return false
 	}
 	for _, name := range []string{"SBXHOST_LOG", "SBXHOST_REATTACH_ENGINES"} {

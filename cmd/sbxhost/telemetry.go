@@ -117,18 +117,18 @@ func (s *span) interrupted() <-chan syscall.Signal {
 
 // end tells how the command ended, and waits until that is sent, or a signal
 // says that nobody wants to wait.
-func (s *span) end(report host.Report, status int, err error) {
+func (s *span) end(report host.Report) {
 	if s == nil {
 		return
 	}
-	r, result := &s.record, newResult(s.record.Sandbox, report, status, err)
-	r.Outcome, r.ExitCode, r.Degraded, r.DurationMS = result.Outcome, result.ExitCode, len(result.Degraded), result.DurationMS
-	r.Decision, r.Rule = result.Decision, result.Rule
-	if result.Engine != "" {
-		r.Engine = result.Engine
+	r := &s.record
+	r.Outcome, r.ExitCode, r.Degraded, r.DurationMS = report.Outcome, report.ExitCode, len(report.Degraded), report.DurationMS
+	r.Decision, r.Rule = report.Decision, report.Rule
+	if report.Engine != "" {
+		r.Engine = report.Engine
 	}
-	if result.Signal != nil {
-		r.Signal = *result.Signal
+	if report.Signal != nil {
+		r.Signal = *report.Signal
 	}
 	line, marshalErr := json.Marshal(r)
 	if marshalErr == nil {

@@ -17,25 +17,27 @@ import (
 
 // A Denial is something that a sandbox kept from its command.
 type Denial struct {
-	Path      string // what it is about, as the command sees it; empty where it is no path
-	Host      string // the name or address and port, likewise
-	Operation string // "read", "write", "execute", "connect", "call" or "use"; an engine may tell others
-	Reason    string // one sentence for people
+	Path      string `json:"path"`      // what it is about, as the command sees it; empty where it is no path
+	Host      string `json:"host"`      // the name or address and port, likewise
+	Operation string `json:"operation"` // "read", "write", "execute", "connect", "call" or "use"; an engine may tell others
+	Reason    string `json:"reason"`    // one sentence for people
 	// Attribute of the definition that holds it; empty where none does.
-	Attribute string
+	Attribute string `json:"attribute"`
+	// At is FILE:LINE of that, where the reader of the configuration has filled it in.
+	At string `json:"at"`
 	// Value is what that attribute would have to be, in HCL, for the command to be let:
 	// "true", `"/data"`. It is empty where nothing is proposed.
-	Value string
+	Value string `json:"-"`
 	// Element says that Attribute is a list, and Value one more element of it.
-	Element bool
+	Element bool `json:"-"`
+	// Change is the change of the definition that Value asks for, for people.
+	Change string `json:"change"`
 	// Guess says that the command's words led here and not what was seen: that something is
 	// denied is certain, that the command failed of it is not.
-	Guess bool
+	Guess bool `json:"guess"`
 }
 
-// Change is the change of the definition that Value asks for, for people; empty where it
-// asks for none.
-func (d *Denial) Change() string {
+func (d *Denial) change() string {
 	switch {
 	case d.Value == "":
 		return ""
@@ -91,6 +93,7 @@ func (f *Failure) Denials() []Denial {
 	add := func(more ...Denial) {
 		for _, d := range more {
 			if d.Reason != "" && !slices.ContainsFunc(list, func(have Denial) bool { return sameDenial(&have, &d) }) {
+				d.Change = d.change()
 				list = append(list, d)
 			}
 		}

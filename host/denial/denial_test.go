@@ -65,7 +65,7 @@ func told(d *Denial) string {
 	if d.Attribute != "" {
 		line += " by " + d.Attribute
 	}
-	if change := d.Change(); change != "" {
+	if change := d.Change; change != "" {
 		line += ": " + change
 	}
 	if d.Guess {
@@ -294,8 +294,8 @@ func FuzzDenials(f *testing.F) {
 				t.Errorf("%d denials", len(list))
 			}
 			for i := range list {
-				if strings.ContainsAny(list[i].Change(), "\n\x1b") {
-					t.Errorf("a change of more than a line: %q", list[i].Change())
+				if strings.ContainsAny(list[i].Change, "\n\x1b") {
+					t.Errorf("a change of more than a line: %q", list[i].Change)
 				}
 			}
 		}

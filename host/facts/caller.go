@@ -39,22 +39,22 @@ func (c *Caller) StateDir() string {
 // while a command ran, or in which something came to be that git continues, and
 // what git would run or read because of it.
 type RepositoryReport struct {
-	Path string
+	Path string `json:"path"`
 	// Hooks are executable files in its hooks directory, and Keys the keys of its
 	// configuration that name commands or further configuration: the first 20 of
 	// each. More is how many there are besides.
-	Hooks []string
-	Keys  []string
-	More  int
+	Hooks []string `json:"hooks"`
+	Keys  []string `json:"config_keys"`
+	More  int      `json:"more"`
 	// Alternates says that it takes objects from elsewhere.
-	Alternates bool
+	Alternates bool `json:"alternates"`
 	// Pending are the directories of what it is in the middle of since the command:
 	// a rebase, an am, a cherry-pick or a revert. What they list can name commands.
-	Pending []string
+	Pending []string `json:"pending"`
 	// Unclear says why it is not known what else git would act on, or write to, in one
 	// line; empty if it is.
-	Unclear string
+	Unclear string `json:"unclear"`
 	// Existing says that it was there before: Pending and Unclear are told of such a
 	// one, and with Definition.Git "full" those of Hooks, Keys and Alternates that changed.
-	Existing bool
+	Existing bool `json:"existing"`
 }

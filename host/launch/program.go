@@ -10,11 +10,11 @@ import (
 
 // Program is the executable of an engine.
 type Program struct {
-	Name string // by which definitions call the engine, whatever it calls itself
-	Path string // of the host, resolved
+	Name string `json:"name"` // by which definitions call the engine, whatever it calls itself
+	Path string `json:"path"` // of the host, resolved
 	// SHA256 is its checksum when it was started, in lower case hexadecimal; empty where the
 	// file cannot be read.
-	SHA256 string
+	SHA256 string `json:"sha256"`
 }
 
 // program is an engine's executable and how to start it.

@@ -442,11 +442,11 @@ func (r *insideRun) launcherEnd() string {
 	case r.lost != nil:
 		return r.lost.Error()
 	case status.Signaled():
-		return "the launcher " + r.name + " was killed by " + signalName(status.Signal())
+		return "the launcher " + r.name + " was killed by " + shared.SignalName(status.Signal())
 	case status.ExitStatus() > 128 && status.ExitStatus() <= 128+maxSignal:
 		// As launchers and shells tell of the end of their child.
 		return fmt.Sprintf("the init was killed by %s (the launcher %s exited with status %d)",
-			signalName(syscall.Signal(status.ExitStatus()-128)), r.name, status.ExitStatus())
+			shared.SignalName(syscall.Signal(status.ExitStatus()-128)), r.name, status.ExitStatus())
 	}
 	return fmt.Sprintf("the launcher %s exited with status %d", r.name, status.ExitStatus())
 }

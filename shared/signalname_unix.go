@@ -1,15 +1,15 @@
 //go:build unix
 
-package cmdengine
+package shared
 
 import (
 	"strconv"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-func signalName(sig syscall.Signal) string {
+// SignalName is "SIGTERM", or "signal 34" for one that has no name.
+func SignalName(sig Signal) string {
 	if name := unix.SignalName(sig); name != "" {
 		return name
 	}
