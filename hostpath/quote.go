@@ -18,7 +18,7 @@ const maxShown = 240
 // forge lines of ours, and one with bidirectional characters would be read backwards.
 func Quote(p string) string {
 	p = shortened(p, maxShown)
-	if strings.ContainsFunc(p, func(r rune) bool { return !plain(r) }) {
+	if strings.ContainsFunc(p, func(r rune) bool { return !Visible(r) }) {
 		return strconv.QuoteToASCII(p)
 	}
 	return strconv.Quote(p)
@@ -36,7 +36,7 @@ func Line(message string) string {
 		switch {
 		case r == '\n' || r == '\t':
 			return ' '
-		case !plain(r):
+		case !Visible(r):
 			return unicode.ReplacementChar
 		}
 		return r
@@ -60,8 +60,10 @@ func shortened(s string, n int) string {
 	return s[:from] + "..." + s[to:]
 }
 
-// plain reports whether a character is one that everybody sees as itself.
-func plain(r rune) bool {
+// Visible reports whether a character is one that everybody sees as itself. Of those that
+// count as printable, some are drawn as nothing, or as what looks like a space
+// and parts no words.
+func Visible(r rune) bool {
 	return unicode.IsPrint(r) && r != unicode.ReplacementChar && r != '\u2800' &&
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
@@ -115,4 +117,39 @@ func MostIn(paths []string) (dir string, n int) {
 		}
 		paths = below
 	}
+}
+
+// Shown leaves plain text alone, and shows all other text so that where it
+// begins and ends, and what is in it, is plain.
+func Shown(s string) string {
+	switch {
+	case strings.ContainsFunc(s, func(r rune) bool { return !Visible(r) }):
+		return strconv.QuoteToASCII(s)
+	case s == "" || strings.ContainsAny(s, `"'\`):
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// ShellWord is a word that a shell reads as s.
+func ShellWord(s string) string { return ShellWordOf(s, Visible) }
+
+// ShellWordOf is ShellWord with a say in what is shown as it is.
+func ShellWordOf(s string, shown func(rune) bool) string {
+	plain, clean := s != "", true
+	for _, r := range s {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		plain = plain && (letter || strings.ContainsRune("-_./:=,@%+", r))
+		clean = clean && shown(r)
+	}
+	switch {
+	case plain:
+		return s
+	case clean:
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	// Just the one pair of quotes that Quote has added: the text may end in one.
+	quoted := strconv.QuoteToASCII(s)
+	quoted = strings.ReplaceAll(quoted[1:len(quoted)-1], "'", `\'`)
+	return "$'" + quoted + "'"
 }

@@ -94,10 +94,11 @@ var rules = []rule{
 	{packages: "host/sandbox", ours: []string{"host/facts", "host/launch", "host/session", "host/view", "policy", "review", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
 	{packages: "host", ours: []string{"egress", "host/*", "hostpath", "policy", "approvals", "audit", "review", "sessiondir", "workspace", "stubs", "shared", "shared/wire"}},
 	{packages: "config", ours: []string{"egress", "host", "host/launch", "paths", "host/env", "host/view", "policy", "audit", "shared", "glob"}},
+	{packages: "inforce", ours: []string{"approvals", "config", "host", "host/launch", "hostpath", "policy", "shared", "shared/wire"}, others: []string{"github.com/hashicorp/go-hclog"}},
 	{packages: "telemetry", others: []string{}},
 	{packages: "serve", ours: []string{"shared/frame"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbx", ours: []string{"serve", "shared/frame"}, others: []string{"golang.org/x/sys"}},
-	{packages: "cmd/sbxhost", ours: []string{"serve", "shared/frame", "egress", "hostpath", "config", "host", "host/launch", "host/view", "policy", "approvals", "audit", "shared", "shared/cmdengine/cgroup", "shared/dial", "shared/enginetest", "shared/nsengine", "shared/proc", "shared/sandboxinit", "shared/wire", "plugins/*", "telemetry"}},
+	{packages: "cmd/sbxhost", ours: []string{"serve", "shared/frame", "egress", "hostpath", "config", "inforce", "host", "host/launch", "host/view", "policy", "approvals", "audit", "shared", "shared/cmdengine/cgroup", "shared/dial", "shared/enginetest", "shared/nsengine", "shared/proc", "shared/sandboxinit", "shared/wire", "plugins/*", "telemetry"}},
 	{packages: "cmd/sbxhost-telemetry", ours: []string{"telemetry"}, others: []string{"go.opentelemetry.io/otel", "github.com/go-logr/logr"}},
 	{packages: "test", ours: []string{}},
 	{packages: "docs/man", others: []string{}},
@@ -297,7 +298,7 @@ func list(t *testing.T, goos string, patterns ...string) []listed {
 
 // told are the packages that look at nothing of their own process's environment, home
 // or current directory: a server for many clients has as many of each. cmd reads them.
-var told = []string{"host", "config", "workspace", "scan", "policy", "approvals", "audit", "stubs", "glob", "paths", "hostpath"}
+var told = []string{"host", "config", "inforce", "workspace", "scan", "policy", "approvals", "audit", "stubs", "glob", "paths", "hostpath"}
 
 // readsProcess are the functions that may, all the same.
 var readsProcess = map[string]string{

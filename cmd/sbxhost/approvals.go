@@ -7,46 +7,15 @@ import (
 	"flag"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/inforce"
 	"github.com/sbxhost/sbxhost/policy"
 )
-
-// completePolicy fills in what the environment says on approvals and the log:
-// it is the user's word, and goes before a file.
-func (a *app) completePolicy(o *host.Options) (err error) {
-	o.Approver = a.approve
-	if approvals.Dir(a.getenv) != "" {
-		if o.Approvals.Store, err = a.store(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			return err
-		}
-	}
-	if text := a.getenv("SBXHOST_APPROVAL_MODE"); text != "" {
-		if o.Approvals.Mode, err = policy.ParseMode(text); err != nil {
-			return fmt.Errorf("SBXHOST_APPROVAL_MODE: %w", err)
-		}
-		o.Approvals.ModeOrigin = "SBXHOST_APPROVAL_MODE"
-	}
-	if text := a.getenv("SBXHOST_SESSION_APPROVAL_TTL_MS"); text != "" {
-		ms, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || ms <= 0 || ms > int64(maxTTL/time.Millisecond) {
-			return fmt.Errorf("SBXHOST_SESSION_APPROVAL_TTL_MS: %q is no whole number of milliseconds above zero, and up to a year", text)
-		}
-		o.Approvals.SessionTTL = time.Duration(ms) * time.Millisecond
-	}
-	if path := a.getenv("SBXHOST_AUDIT"); path != "" {
-		o.Audit.Path = a.absolute(path)
-	}
-	o.Sensitive.Deny = o.Approvals.Mode == policy.ModeDeny
-	return nil
-}
-
-const maxTTL = 366 * 24 * time.Hour
 
 // deniedHint says what would have helped a command that may not run without a
 // sandbox.
@@ -138,7 +107,7 @@ type approvalJSON struct {
 func (a *app) approvalsList(fs *flag.FlagSet) func() error {
 	asJSON := jsonFlag(fs)
 	return func() error {
-		store, err := a.store()
+		store, err := a.caller().Store()
 		if err != nil {
 			return err
 		}
@@ -168,7 +137,7 @@ func (a *app) approvalsList(fs *flag.FlagSet) func() error {
 				}
 			}
 			list = append(list, j)
-			rows = append(rows, []string{j.ID, scopeText(&j), age(time.Since(j.At)), quote(j.Sandbox), quote(j.Dir), commandText(&j)})
+			rows = append(rows, []string{j.ID, scopeText(&j), inforce.Age(time.Since(j.At)), quote(j.Sandbox), quote(j.Dir), commandText(&j)})
 		}
 		text := "nothing is approved\n"
 		if len(list) > 0 {
@@ -246,7 +215,7 @@ func (a *app) approvalsRevoke(fs *flag.FlagSet) func() error {
 		if fs.NArg() == 0 {
 			return usage(fs, errors.New("name an approval by its ID"))
 		}
-		store, err := a.store()
+		store, err := a.caller().Store()
 		if err != nil {
 			return err
 		}
@@ -277,7 +246,7 @@ func (a *app) approvalsRevoke(fs *flag.FlagSet) func() error {
 
 func (a *app) approvalsClear(*flag.FlagSet) func() error {
 	return func() error {
-		store, err := a.store()
+		store, err := a.caller().Store()
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/inforce"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -264,7 +265,7 @@ func TestSpans(t *testing.T) {
 		}
 	}
 	for d, want := range map[time.Duration]string{0: "just now", time.Minute: "1 minute ago", 3 * time.Hour: "3 hours ago", 49 * time.Hour: "2 days ago"} {
-		if got := age(d); got != want {
+		if got := inforce.Age(d); got != want {
 			t.Errorf("%v: %q", d, got)
 		}
 	}

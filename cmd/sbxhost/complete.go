@@ -161,7 +161,7 @@ func (a *app) filesOf(pattern, typed string) []string {
 }
 
 func (a *app) approvalIDs() (ids []string) {
-	if store, err := a.store(); err == nil {
+	if store, err := a.caller().Store(); err == nil {
 		list, _ := store.List()
 		for _, approval := range list {
 			ids = append(ids, approval.ID)
@@ -231,14 +231,14 @@ func (a *app) sandboxNames(words []string) []string {
 			explicit = words[i+1]
 		}
 	}
-	path, origin, err := a.find(explicit)
+	path, origin, err := a.caller().Find(explicit)
 	if err != nil {
 		return nil
 	}
 	// A key must not have an untrusted file evaluated, nor a question asked.
-	if origin == config.OriginWorkspace && !a.trusts(path) {
+	if origin == config.OriginWorkspace && !a.caller().Trusts(path) {
 		return nil
 	}
-	file, _ := config.Load(path, a.evalInput())
+	file, _ := config.Load(path, a.caller().EvalInput())
 	return file.Names()
 }

@@ -101,7 +101,7 @@ func (a *app) listed(ctx context.Context, s *setup, h *host.Host, name string) l
 	} else if e.Source == "" {
 		e.Source = cmp.Or(separate, launch.Installed(s.options.EnginePath)[name])
 	}
-	if info, ok := a.builtinInfo(ctx, s.options, name); ok {
+	if info, ok := a.caller().BuiltinInfo(ctx, s.options, name); ok {
 		e.BuiltIn, e.Source, e.Version, e.Doc = true, "", info.Version, info.Doc
 	} else if separate != "" && e.Source == separate {
 		// One of this project, which stands beside this program. Others are

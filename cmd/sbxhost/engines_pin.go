@@ -12,6 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/host/launch"
+	"github.com/sbxhost/sbxhost/inforce"
 )
 
 // enginesPin writes checksums of engines into the configuration.
@@ -76,8 +77,8 @@ func (a *app) pinAll(file *config.File, files []launch.File) (text []byte, told 
 		}
 		told += fmt.Sprintf("%s: %s of %s\n", f.Name, sum, quote(f.Path))
 		var diags config.Diagnostics
-		if file, diags = config.Parse(file.Path(), text, a.evalInput()); diags.HasErrors() {
-			return nil, "", a.invalid(file, diags)
+		if file, diags = config.Parse(file.Path(), text, a.caller().EvalInput()); diags.HasErrors() {
+			return nil, "", a.invalid(&inforce.InvalidError{File: file, Diagnostics: diags})
 		}
 	}
 	return text, told, nil
@@ -86,7 +87,7 @@ func (a *app) pinAll(file *config.File, files []launch.File) (text []byte, told 
 // lockConfig locks the configuration in force before it is read. Where there is
 // none, it gives nil.
 func (a *app) lockConfig(explicit string) (*writing, error) {
-	path, _, err := a.find(explicit)
+	path, _, err := a.caller().Find(explicit)
 	if err != nil || path == "" {
 		return nil, err
 	}

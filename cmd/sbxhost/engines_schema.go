@@ -28,7 +28,7 @@ func (a *app) enginesSchema(fs *flag.FlagSet) func() error {
 		list := []shared.Info{}
 		var texts []string
 		for _, name := range names {
-			info, ok := a.builtinInfo(ctx, s.options, name)
+			info, ok := a.caller().BuiltinInfo(ctx, s.options, name)
 			if !ok {
 				if info, err = h.EngineInfo(ctx, name); err != nil {
 					return err

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -234,17 +235,7 @@ func list(indent string, texts []string) string {
 	return b.String()
 }
 
-// quote leaves plain text alone, and shows all other text so that where it
-// begins and ends, and what is in it, is plain.
-func quote(s string) string {
-	switch {
-	case strings.ContainsFunc(s, func(r rune) bool { return !visible(r) }):
-		return strconv.QuoteToASCII(s)
-	case s == "" || strings.ContainsAny(s, `"'\`):
-		return strconv.Quote(s)
-	}
-	return s
-}
+func quote(s string) string { return hostpath.Shown(s) }
 
 // quoteAll is a command line that a shell would read the same way.
 func quoteAll(args []string) string {
@@ -255,24 +246,4 @@ func quoteAll(args []string) string {
 	return strings.Join(quoted, " ")
 }
 
-func shellQuote(s string) string { return quoteWord(s, visible) }
-
-// quoteWord is shellQuote with a say in what is shown as it is.
-func quoteWord(s string, shown func(rune) bool) string {
-	plain, clean := s != "", true
-	for _, r := range s {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-		plain = plain && (letter || strings.ContainsRune("-_./:=,@%+", r))
-		clean = clean && shown(r)
-	}
-	switch {
-	case plain:
-		return s
-	case clean:
-		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-	}
-	// Just the one pair of quotes that Quote has added: the text may end in one.
-	quoted := strconv.QuoteToASCII(s)
-	quoted = strings.ReplaceAll(quoted[1:len(quoted)-1], "'", `\'`)
-	return "$'" + quoted + "'"
-}
+func shellQuote(s string) string { return hostpath.ShellWord(s) }

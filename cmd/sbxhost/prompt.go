@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/policy"
 )
 
@@ -155,7 +156,7 @@ func rightToLeft(r rune) bool {
 func inOrder(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
-		quoted[i] = quoteWord(word, func(r rune) bool { return visible(r) && !rightToLeft(r) })
+		quoted[i] = hostpath.ShellWordOf(word, func(r rune) bool { return hostpath.Visible(r) && !rightToLeft(r) })
 	}
 	return strings.Join(quoted, " ")
 }

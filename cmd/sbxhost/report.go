@@ -11,6 +11,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/inforce"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -21,6 +23,17 @@ type hinted struct {
 }
 
 func (e *hinted) Unwrap() error { return e.error }
+
+// hintOf is the line of such an error, or of one of a configuration's.
+func hintOf(err error) string {
+	if e, ok := errors.AsType[*hinted](err); ok {
+		return e.hint
+	}
+	if e, ok := errors.AsType[*inforce.Hinted](err); ok {
+		return e.Hint
+	}
+	return ""
+}
 
 // exited ends a command whose user has been told all there is to tell.
 type exited struct {
@@ -54,9 +67,7 @@ func (a *app) fail(err error) int {
 	}
 	a.say(message)
 	a.sayHint(hint)
-	if e, ok := errors.AsType[*hinted](err); ok {
-		a.sayHint(e.hint)
-	}
+	a.sayHint(hintOf(err))
 	return exitStatus(err)
 }
 
@@ -131,22 +142,12 @@ func columns(w io.Writer) int {
 // the terminal, and from hiding a part of itself. Lines stay lines.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && !visible(r) {
+		if r != '\n' && r != '\t' && !hostpath.Visible(r) {
 			return unicode.ReplacementChar
 		}
 		return r
 	}, s)
 }
-
-// visible reports whether a character is one that a person sees. Of those that
-// count as printable, some are drawn as nothing, or as what looks like a space
-// and parts no words.
-func visible(r rune) bool {
-	return unicode.IsPrint(r) && r != unicode.ReplacementChar && r != brailleBlank &&
-		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
-}
-
-const brailleBlank = '\u2800'
 
 // plural is "1 error", "2 errors".
 func plural(n int, noun string) string {

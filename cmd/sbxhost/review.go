@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/inforce"
 )
 
 // reviewed is one change as -json gives it.
@@ -90,7 +91,7 @@ func (a *app) reviewList(fs *flag.FlagSet) func() error {
 			case r.Applied:
 				state = "applied in part"
 			}
-			rows = append(rows, []string{r.Name, r.Sandbox, age(time.Since(r.Made)), state})
+			rows = append(rows, []string{r.Name, r.Sandbox, inforce.Age(time.Since(r.Made)), state})
 		}
 		if len(list) == 0 && !*asJSON {
 			a.say("there are no reviews of this workspace")

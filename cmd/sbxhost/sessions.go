@@ -14,6 +14,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/inforce"
 )
 
 // listedSession is a session as -json gives it.
@@ -72,7 +73,7 @@ func sessionsText(list []listedSession, now time.Time) string {
 			}
 			users = "process " + strings.Join(pids, ", ")
 		}
-		row := []string{s.Name, size(s.Size), age(now.Sub(s.LastUsed)), users, quote(s.Workspace)}
+		row := []string{s.Name, size(s.Size), inforce.Age(now.Sub(s.LastUsed)), users, quote(s.Workspace)}
 		if several {
 			row = append(row, userName(s.UID))
 		}
@@ -141,7 +142,7 @@ func (a *app) removeSession(name string) error {
 // endApprovals takes back what was approved for a session: the next one of that
 // name is another.
 func (a *app) endApprovals(name string) (int, error) {
-	store, err := a.store()
+	store, err := a.caller().Store()
 	if err != nil {
 		return 0, nil // nothing is approved
 	}

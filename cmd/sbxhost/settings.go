@@ -60,7 +60,7 @@ func (a *app) knownSchema(o host.Options, engine string) shared.OptionSchema {
 			engine = "seatbelt"
 		}
 	}
-	info, _ := a.builtinInfo(context.Background(), o, engine)
+	info, _ := a.caller().BuiltinInfo(context.Background(), o, engine)
 	return info.Options
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -18,7 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/inforce"
 )
 
 // trust records that the user has read a configuration.
@@ -61,41 +60,13 @@ func (a *app) trustPath(name string, gone bool) (string, error) {
 		case origin != config.OriginWorkspace:
 			return "", &hinted{errors.New("no configuration is found in the workspace here"), "name the file"}
 		}
-		return trustPlace(path)
+		return inforce.TrustPlace(path)
 	}
-	path, err := trustPlace(a.absolute(name))
+	path, err := inforce.TrustPlace(a.absolute(name))
 	if gone && errors.Is(err, fs.ErrNotExist) {
 		return a.absolute(name), nil
 	}
 	return path, err
-}
-
-// trustPlace is the path that trust in a configuration belongs to: that of its
-// directory, resolved, and its name. A symlink in the place of the file is not
-// followed: what the text says of relative paths it says of where it was found,
-// so that a link to a file that is trusted elsewhere would have programs of this
-// workspace run in its name.
-func trustPlace(found string) (string, error) {
-	dir, err := filepath.EvalSymlinks(filepath.Dir(found))
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, filepath.Base(found)), nil
-}
-
-// checkUserFile refuses a file in the user's configuration directory that is not
-// the user's word, since somebody else can have written it: HOME may be another
-// user's, as it is for root where sudo keeps the variable.
-func checkUserFile(path string) error {
-	info, err := os.Stat(path)
-	if err == nil {
-		err = hostpath.CheckFile(path, info)
-	}
-	if err != nil {
-		return &hinted{fmt.Errorf("what is in your configuration directory may not be your word; nothing was run: %w", err),
-			"or name it as your own: -config " + shellQuote(path)}
-	}
-	return nil
 }
 
 func (a *app) trustAdd(path string) error {
@@ -106,7 +77,7 @@ func (a *app) trustAdd(path string) error {
 	if len(text) > config.MaxSize {
 		return fmt.Errorf("%s is longer than the %d bytes of a configuration", quote(path), config.MaxSize)
 	}
-	store, err := a.store()
+	store, err := a.caller().Store()
 	if err != nil {
 		return err
 	}
@@ -117,7 +88,7 @@ func (a *app) trustAdd(path string) error {
 	if state == approvals.TrustConfirmed {
 		return a.print(fmt.Sprintf("%s is trusted already\n", quote(path)))
 	}
-	if file, diags := config.Parse(path, text, a.evalInput()); diags.HasErrors() {
+	if file, diags := config.Parse(path, text, a.caller().EvalInput()); diags.HasErrors() {
 		errs := onlyErrors(diags)
 		a.diagnose(errs)
 		return a.told(fmt.Sprintf("%s: %s; it was not trusted", nameOf(file), plural(len(errs), "error")), statusFailed)
@@ -129,13 +100,13 @@ func (a *app) trustAdd(path string) error {
 		}
 	}
 	if err := store.AddTrust(context.Background(), path, text); err != nil {
-		return notRemembered(path, err)
+		return inforce.NotRemembered(path, err)
 	}
 	return a.print(fmt.Sprintf("trusted %s, sha256 %x\n", quote(path), sha256.Sum256(text)))
 }
 
 func (a *app) trustRevoke(path string) error {
-	store, err := a.store()
+	store, err := a.caller().Store()
 	if err != nil {
 		return err
 	}
@@ -157,7 +128,7 @@ type trustedJSON struct {
 }
 
 func (a *app) trustList(asJSON bool) error {
-	store, err := a.store()
+	store, err := a.caller().Store()
 	if err != nil {
 		return err
 	}
@@ -175,7 +146,7 @@ func (a *app) trustList(asJSON bool) error {
 			state = "changed"
 		}
 		list = append(list, trustedJSON{r.Path, r.SHA256, r.At, state})
-		rows = append(rows, []string{state, age(time.Since(r.At)), quote(r.Path)})
+		rows = append(rows, []string{state, inforce.Age(time.Since(r.At)), quote(r.Path)})
 	}
 	text := "nothing is trusted\n"
 	if len(list) > 0 {
@@ -184,105 +155,23 @@ func (a *app) trustList(asJSON bool) error {
 	return a.result(asJSON, list, text)
 }
 
-// store is the user's store of approvals and trust.
-func (a *app) store() (*approvals.Store, error) {
-	dir := approvals.Dir(a.getenv)
-	if dir == "" {
-		return nil, &hinted{errors.New("there is no place to remember anything"), "set HOME or XDG_STATE_HOME to an absolute path"}
-	}
-	dir, err := hostpath.Resolve("/", dir, a.commandDirs(host.Options{}, dir))
-	if err != nil {
-		return nil, err
-	}
-	return approvals.Open(dir), nil
-}
-
 // errNoTerminal says that there is nobody to ask.
 var errNoTerminal = errors.New("there is no terminal to ask on")
 
-// age is how long ago something was, for people.
-func age(d time.Duration) string {
-	for _, unit := range []struct {
-		size time.Duration
-		name string
-	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
-		if n := int(d / unit.size); n > 0 {
-			return plural(n, unit.name) + " ago"
-		}
-	}
-	return "just now"
-}
-
-// trusts reports whether a configuration, by a path of trustPlace, is trusted
-// as it is now.
-func (a *app) trusts(path string) bool {
-	text, err := config.Read(path)
-	if err != nil {
-		return false
-	}
-	store, err := a.store()
-	if err != nil {
-		return false
-	}
-	state, _, err := store.Trusts(path, text)
-	return err == nil && state == approvals.TrustConfirmed
-}
-
-// trustedText gives the text of a configuration that was found in the
-// workspace, if it is trusted; the path is one of trustPlace. What is parsed
-// must be these bytes under that path: the file, and what a symlink in its
-// spelling leads to, may be another one a moment later.
-func (a *app) trustedText(ctx context.Context, path string) ([]byte, error) {
-	text, err := config.Read(path)
-	if err != nil {
-		return nil, err
-	}
-	named := fmt.Sprintf("or name it as your own word: -config %s", shellQuote(path))
-	store, err := a.store()
-	if err != nil {
-		return nil, &hinted{fmt.Errorf("%s was found in the workspace, and %w", quote(path), err), named}
-	}
-	state, before, err := store.Trusts(path, text)
-	if err != nil {
-		return nil, &hinted{fmt.Errorf("%s was found in the workspace, and whether it is trusted is not known: %w", quote(path), err), named}
-	}
-	if state == approvals.TrustConfirmed {
-		return text, nil
-	}
-	refusal := &hinted{fmt.Errorf("%s was found in the workspace, and you have not trusted it; nothing was run", quote(path)),
-		fmt.Sprintf("read it, then: sbxhost trust %s; %s", shellQuote(path), named)}
-	old := ""
-	if state == approvals.TrustChanged {
-		refusal.error = fmt.Errorf("%s was found in the workspace, and has changed since you trusted it (%s); nothing was run", quote(path), age(time.Since(before.At)))
-		old = before.Content
-	}
-	question, whole := trustQuestion(path, old, string(text), state == approvals.TrustChanged)
-	answer := ""
-	if err = errNoTerminal; whole {
+// askTrust asks whether to trust a configuration that was found in the workspace.
+func (a *app) askTrust(ctx context.Context, u *inforce.Untrusted) (bool, error) {
+	question, whole := trustQuestion(u.Path, u.Before, string(u.Text), u.Changed)
+	answer, err := "", errNoTerminal
+	if whole {
 		answer, err = a.ask(ctx, func(host.TerminalSize) string { return question })
 	}
-	switch {
-	case errors.Is(err, errNoTerminal):
-		if state == approvals.TrustChanged {
-			a.showChange(path, old)
+	if errors.Is(err, errNoTerminal) {
+		if u.Changed {
+			a.showChange(u.Path, u.Before)
 		}
-		return nil, refusal
-	case err != nil:
-		return nil, err
-	case answer != "y" && answer != "yes":
-		return nil, refusal
+		return false, nil
 	}
-	if err := store.AddTrust(ctx, path, text); err != nil {
-		return nil, notRemembered(path, err)
-	}
-	return text, nil
-}
-
-// notRemembered is the error for a trust that cannot be recorded: a home that is
-// read-only, a full disk.
-func notRemembered(path string, err error) error {
-	return &hinted{fmt.Errorf("that you trust %s cannot be remembered: %w", quote(path), err),
-		fmt.Sprintf("set XDG_STATE_HOME to a directory of your own that can be written, or name the file as your own word: -config %s", shellQuote(path))}
+	return answer == "y" || answer == "yes", err
 }
 
 // maxTrustLines is how much of a configuration is shown with the question, in
@@ -348,11 +237,11 @@ func unifiedDiff(before, after string) string {
 // keepTrust goes on trusting a file that sbxhost itself has changed. The path is
 // the one by which it was found or named.
 func (a *app) keepTrust(name string, before, after []byte) {
-	store, err := a.store()
+	store, err := a.caller().Store()
 	if err != nil {
 		return
 	}
-	path, err := trustPlace(name)
+	path, err := inforce.TrustPlace(name)
 	if err != nil {
 		return
 	}
@@ -367,11 +256,11 @@ func (a *app) keepTrust(name string, before, after []byte) {
 // trustWritten trusts a file that sbxhost has just written as a whole. That it
 // cannot is no failure: whoever uses it is asked.
 func (a *app) trustWritten(path string, text []byte) {
-	store, err := a.store()
+	store, err := a.caller().Store()
 	if err != nil {
 		return
 	}
-	if place, err := trustPlace(path); err == nil {
+	if place, err := inforce.TrustPlace(path); err == nil {
 		if err := store.AddTrust(context.Background(), place, text); err != nil && !errors.Is(err, os.ErrPermission) {
 			a.say(fmt.Sprintf("%s has to be trusted before it is used: %v", quote(path), err))
 		}

@@ -67,12 +67,12 @@ type sandboxTrial struct {
 func (a *app) validate(fs *flag.FlagSet) func() error {
 	explicit, asJSON, all := configFlag(fs), jsonFlag(fs), verboseFlag(fs)
 	return func() error {
-		file, origin, diags, err := a.read(*explicit)
+		file, origin, diags, err := a.caller().Read(*explicit)
 		if err != nil {
 			return err
 		}
 		diags = append(diags, a.checkEngines(file)...)
-		trusted := origin != config.OriginWorkspace || a.trusts(file.Path())
+		trusted := origin != config.OriginWorkspace || a.caller().Trusts(file.Path())
 		var settings map[string][]settingJSON
 		trials := []*sandboxTrial{}
 		if !diags.HasErrors() {
@@ -124,7 +124,7 @@ func (a *app) completed(file *config.File) (host.Options, error) {
 
 // allSettings gives what holds for each sandbox of a file.
 func (a *app) allSettings(file *config.File, options host.Options) map[string][]settingJSON {
-	if root, err := a.evalInput().Root(); err == nil && options.Workspace.Root == "" {
+	if root, err := a.caller().EvalInput().Root(); err == nil && options.Workspace.Root == "" {
 		options.Workspace.Root = root
 	}
 	all := map[string][]settingJSON{}
@@ -142,7 +142,7 @@ func (a *app) checkEngines(file *config.File) (diags config.Diagnostics) {
 	}
 	for _, name := range file.Names() {
 		engine := options.Sandboxes[name].Engine
-		info, ok := a.builtinInfo(context.Background(), options, engine)
+		info, ok := a.caller().BuiltinInfo(context.Background(), options, engine)
 		if !ok && engine == "docker" {
 			// It is asked when it is used; whether there is anything to ask about shows now.
 			_, given := file.EngineOptions(name, shared.OptionSchema{})
@@ -163,7 +163,7 @@ func (a *app) tryAll(file *config.File, options host.Options, trusted bool) (tri
 		t := &sandboxTrial{Sandbox: name, Notes: []string{}}
 		trials = append(trials, t)
 		engine := options.Sandboxes[name].Engine
-		_, known := a.builtinInfo(context.Background(), options, engine)
+		_, known := a.caller().BuiltinInfo(context.Background(), options, engine)
 		system := map[string]string{"native": "linux", "bwrap": "linux", "seatbelt": "darwin", "": runtime.GOOS, "auto": runtime.GOOS}[engine]
 		switch {
 		case !trusted:
