@@ -116,7 +116,7 @@ var fileSchema = schema{
 	place: "the top level of the file",
 	attrs: []string{"default_sandbox"},
 	blocks: []blockType{
-		{name: "workspace"}, {name: "approvals"}, {name: "audit"},
+		{name: "workspace"}, {name: "approvals"}, {name: "audit"}, {name: "mcp"},
 		{name: "engine", labeled: true, many: true}, {name: "sandbox", labeled: true, many: true},
 	},
 }

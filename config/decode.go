@@ -15,7 +15,7 @@ import (
 func (d *decoder) file(f *File, body *hclsyntax.Body) {
 	content := d.content(body, &fileSchema)
 	var sandboxes, engines hcl.Blocks
-	var workspace *hcl.Block
+	var workspace, mcp *hcl.Block
 	for _, block := range content.Blocks {
 		switch block.Type {
 		case "workspace":
@@ -24,6 +24,8 @@ func (d *decoder) file(f *File, body *hclsyntax.Body) {
 			approvalsSchema.read(d, block.Body, block.DefRange, &f.options)
 		case "audit":
 			auditSchema.read(d, block.Body, block.DefRange, &f.options)
+		case "mcp":
+			mcp = block
 		case "engine":
 			engines = append(engines, block)
 		case "sandbox":
@@ -40,6 +42,10 @@ func (d *decoder) file(f *File, body *hclsyntax.Body) {
 		d.report(body.MissingItemRange(), "No sandbox", `The file defines no sandbox: add a block such as sandbox "fast" { engine = "auto" }.`)
 	}
 	d.defaultSandbox(f, content.Attributes["default_sandbox"])
+	if mcp != nil { // which refers to sandboxes
+		d.defined = f
+		mcpSchema.read(d, mcp.Body, mcp.DefRange, &f.mcp)
+	}
 }
 
 func (d *decoder) sandboxes(f *File, blocks hcl.Blocks) {

@@ -37,6 +37,7 @@ type File struct {
 	names     []string // of sandboxes, as they are written
 	sandboxes map[string]*sandboxBlock
 	options   host.Options
+	mcp       MCP
 	diags     hcl.Diagnostics
 }
 

@@ -86,6 +86,9 @@ func TestParseGolden(t *testing.T) {
 				if opts.Audit != (audit.Options{}) {
 					shown["audit"] = opts.Audit
 				}
+				if m := f.MCP(); m.Apply || m.Sandboxes != nil || m.Directories != nil {
+					shown["mcp"] = m
+				}
 				text, err := json.MarshalIndent(shown, "", "  ")
 				if err != nil {
 					t.Fatal(err)

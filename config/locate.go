@@ -31,7 +31,7 @@ func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hcl.Attrib
 		return hcl.Range{}, nil, false
 	}
 	steps := splitAttribute(attribute)
-	if len(steps) > 0 && slices.Contains([]string{"workspace", "approvals", "audit"}, steps[0]) && f.body != nil {
+	if len(steps) > 0 && slices.Contains([]string{"workspace", "approvals", "audit", "mcp"}, steps[0]) && f.body != nil {
 		for _, block := range f.body.Blocks {
 			if block.Type == steps[0] {
 				at, attr = locateIn(block.Body, block.DefRange(), steps[1:])

@@ -9,7 +9,7 @@ import (
 // for tools that complete or check what people write.
 type AttributeReference struct {
 	// Block is the kind of block it stands in: "" for the top level, else
-	// "workspace", "approvals", "audit", "engine", "sandbox", "limits", or "bind_paths"
+	// "workspace", "approvals", "audit", "mcp", "engine", "sandbox", "limits", or "bind_paths"
 	// for the object that is an element of that list.
 	Block string
 	Name  string
@@ -22,7 +22,7 @@ func Reference() []AttributeReference {
 		name   string
 		schema *schema
 	}{
-		{"", &fileSchema}, {"workspace", &workspaceSchema.schema}, {"approvals", &approvalsSchema.schema}, {"audit", &auditSchema.schema},
+		{"", &fileSchema}, {"workspace", &workspaceSchema.schema}, {"approvals", &approvalsSchema.schema}, {"audit", &auditSchema.schema}, {"mcp", &mcpSchema.schema},
 		{"engine", &engineSchema.schema}, {"sandbox", &sandboxSchema.schema}, {"limits", &limitsSchema.schema}, {"bind_paths", &bindSchema.schema},
 	} {
 		for _, name := range b.schema.attrs {

@@ -59,6 +59,7 @@ func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSche
 	workspaceSchema.show("workspace.", &o, add)
 	approvalsSchema.show("approvals.", &o, add)
 	auditSchema.show("audit.", &o, add)
+	mcpSchema.show("mcp.", &f.mcp, add)
 	for _, name := range slices.Sorted(maps.Keys(o.Engines)) {
 		// "auto" may come to docker, where that is declared.
 		if name == d.Engine || auto {

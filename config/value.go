@@ -25,6 +25,7 @@ type decoder struct {
 	// installed names further engines; nil means none
 	installed func() []string
 	setRoot   func(path string) // tells what workspace.root is, if the file says so
+	defined   *File             // has the sandboxes that were read
 	diags     hcl.Diagnostics
 
 	engineHidden bool // the sandbox's engine is an item that is

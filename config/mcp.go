@@ -1,0 +1,72 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// MCP is what a file lets agents do that run commands by the Model Context Protocol.
+type MCP struct {
+	// Sandboxes are those that they may name, the first one where they name none and there is no
+	// default among them. Empty means the default one alone.
+	Sandboxes []string
+	// Directories are the workspaces that their commands may work on, absolute. Empty means the
+	// one that the server was started in.
+	Directories []string
+	// Apply lets them apply reviews.
+	Apply bool
+}
+
+// MCP is the file's mcp block; without one, its zero value.
+func (f *File) MCP() MCP { return f.mcp }
+
+var mcpSchema = newBlock("the mcp block", "mcp.", []attribute[MCP]{
+	{name: "sandboxes",
+		read:  func(d *decoder, it item, to *MCP) { to.Sandboxes = d.sandboxNames(it) },
+		shown: func(of *MCP) string { return orElse(of.Sandboxes, "the default one") }},
+	{name: "directories",
+		read: func(d *decoder, it item, to *MCP) {
+			before := len(d.diags)
+			if to.Directories = d.hostPaths(it); len(to.Directories) == 0 && len(d.diags) == before {
+				d.invalid(it, "must name a directory, or be left out")
+			}
+		},
+		shown: func(of *MCP) string { return orElse(of.Directories, "the workspace") }},
+	{name: "apply",
+		read:  func(d *decoder, it item, to *MCP) { to.Apply, _ = d.bool(it) },
+		shown: func(of *MCP) string { return strconv.FormatBool(of.Apply) }},
+})
+
+func orElse(list []string, without string) string {
+	if len(list) == 0 {
+		return without
+	}
+	return listOf(list)
+}
+
+// sandboxNames are names of the file's own sandboxes, of which none is one without isolation.
+func (d *decoder) sandboxNames(it item) []string {
+	before := len(d.diags)
+	names := d.good(it, func(e item) (string, bool) {
+		name, ok := d.text(e)
+		if !ok {
+			return "", false
+		}
+		switch _, there := d.defined.sandboxes[name]; {
+		case !there && e.hidden:
+			d.report(e.at, "Unknown sandbox", "The value is not the name of a sandbox.")
+			return "", false
+		case !there && len(d.defined.names) > 0:
+			d.report(e.at, "Unknown sandbox", d.defined.noSuchSandbox(name))
+			return "", false
+		case d.defined.options.Sandboxes[name].Engine == "noop":
+			d.report(e.at, "Sandbox without isolation", fmt.Sprintf("Sandbox %q has the engine noop, which does not isolate: no agent runs commands with it.", name))
+			return "", false
+		}
+		return name, true
+	})
+	if len(names) == 0 && len(d.diags) == before {
+		d.invalid(it, "must name a sandbox, or be left out")
+	}
+	return names
+}

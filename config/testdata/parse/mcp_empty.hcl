@@ -1,0 +1,3 @@
+sandbox "fast" {}
+
+mcp { sandboxes = [] }
