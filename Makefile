@@ -6,6 +6,8 @@ export CGO_ENABLED = 0
 GO      ?= go
 BIN     := bin
 ENGINES := native bwrap seatbelt noop docker
+PROGRAMS := ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-mcp ./cmd/sbxhost-telemetry ./shared/sandboxinit/sbxhost-init \
+	$(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
 # All is built in one way, so that each package is compiled once: for programs and for tests,
 # by root and, from a copy of the cache and in another directory, by an ordinary user. gRPC
 # leaves out its tracing by the tag, and with it net/http and html/template. Without
@@ -13,7 +15,7 @@ ENGINES := native bwrap seatbelt noop docker
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -tags=grpcnotrace -ldflags=-w
 MODULE  := github.com/sbxhost/sbxhost
 # Modules of their own that require this one. go.work has them and the examples.
-MODULES := cmd/sbxhost-telemetry plugins/docker
+MODULES := cmd/sbxhost-mcp cmd/sbxhost-telemetry plugins/docker
 EXAMPLES := examples/embed examples/engine-firejail
 # The tools' modules are not in go.work: what the tools require must not choose
 # versions for what is built here.
@@ -29,7 +31,7 @@ run: build ## build, then show what a sandboxed command sees and does not see
 
 build: ## the command, the lean engines and the init, into bin/
 	@mkdir -p $(BIN)
-	$(GO) build -ldflags '-s -w' -o $(BIN)/ ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-telemetry ./shared/sandboxinit/sbxhost-init $(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
+	$(GO) build -ldflags '-s -w' -o $(BIN)/ $(PROGRAMS)
 
 test: deps check unit ## checks, unit and end-to-end tests: what CI runs as root
 
@@ -55,7 +57,7 @@ RACING   = CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(TESTING) -race
 export SBXHOST_TEST_BIN := $(CURDIR)/$(BIN)/test
 programs:
 	@mkdir -p $(SBXHOST_TEST_BIN)
-	$(GO) build -o $(SBXHOST_TEST_BIN)/ ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-telemetry ./shared/sandboxinit/sbxhost-init ./shared/enginetest/testdata/probe $(wildcard ./docs/examples/*) $(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
+	$(GO) build -o $(SBXHOST_TEST_BIN)/ $(PROGRAMS) ./shared/enginetest/testdata/probe $(wildcard ./docs/examples/*)
 
 unit: programs ## the tests alone; what fails does not keep the rest from running
 	@failed=; \

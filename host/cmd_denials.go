@@ -12,6 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/host/denial"
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/launch"
+	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -23,19 +24,14 @@ func (c *Cmd) explain(missing bool) {
 	if opened.Resolved.Spec.Unconfined {
 		return
 	}
+	f := c.failure(opened, c.started, c.origins)
 	c.mu.Lock()
-	f := &denial.Failure{
-		Sandbox: opened.Name, Spec: &opened.Resolved.Spec, Command: c.started, NotFound: missing, Succeeded: !missing && c.endErr == nil, Said: c.files.Said(), Traced: slices.Clone(c.calls),
-		Network: slices.Clone(c.report.Network), Told: slices.Clone(c.report.Denials),
-		Option: func(name string) bool {
-			return slices.ContainsFunc(opened.Engine.Info.Options.Attributes, func(o shared.OptionAttribute) bool { return o.Name == name })
-		},
-	}
+	f.NotFound, f.Succeeded, f.Said, f.Traced = missing, !missing && c.endErr == nil, c.files.Said(), slices.Clone(c.calls)
+	f.Network, f.Told = slices.Clone(c.report.Network), slices.Clone(c.report.Denials)
 	c.mu.Unlock()
 	if exit, ok := errors.AsType[*ExitError](c.endErr); ok && exit.TimedOut {
 		f.Told = append(f.Told, Denial{Operation: "use", Attribute: "limits.timeout", Reason: fmt.Sprintf("the command was ended after %v, its time limit", c.timeLimit())})
 	}
-	f.Machine = &facts.Witness{Machine: c.host.machine, Environ: c.started.Env, Notes: c.droppedFromPath(c.started.Env, c.origins)}
 	found := make(chan []Denial, 1)
 	go func() { found <- f.Denials() }()
 	interrupted := false // somebody has ended it, who knows why
@@ -52,4 +48,40 @@ func (c *Cmd) explain(missing bool) {
 		c.mu.Unlock()
 	case <-time.After(launch.LostPatience):
 	}
+}
+
+// failure is that of a command in a sandbox, before anything of it is known.
+func (c *Cmd) failure(opened *sandbox.Open, command shared.Command, origins []EnvVar) *denial.Failure {
+	return &denial.Failure{
+		Sandbox: opened.Name, Spec: &opened.Resolved.Spec, Command: command,
+		Option: func(name string) bool {
+			return slices.ContainsFunc(opened.Engine.Info.Options.Attributes, func(o shared.OptionAttribute) bool { return o.Name == name })
+		},
+		Machine: &facts.Witness{Machine: c.host.machine, Environ: command.Env, Notes: c.droppedFromPath(command.Env, origins)},
+	}
+}
+
+// Denied says why the command would fail at a call for the sake of its sandbox, as its Report
+// says of a command with Trace. It runs nothing. Nothing is said of a call that the
+// sandbox lets through, or that would fail without it, too.
+func (c *Cmd) Denied(call shared.TracedCall) ([]Denial, error) {
+	if c.host == nil {
+		return nil, errors.New("host: Cmd was not made by Host.Command")
+	}
+	c.host.machine.LookUpIdentity()
+	opened, _, err := c.explainRoute()
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Release()
+	command, origins, err := c.command(c.ctx, opened, true)
+	if err != nil {
+		return nil, &SandboxError{Sandbox: opened.Name, Err: err}
+	}
+	if opened.Resolved.Spec.Unconfined {
+		return nil, nil
+	}
+	f := c.failure(opened, command, origins)
+	f.Succeeded, f.Traced = true, []shared.TracedCall{call}
+	return f.Denials(), nil
 }

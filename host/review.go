@@ -5,6 +5,9 @@ package host
 import (
 	"context"
 	"errors"
+	"os/exec"
+	"path/filepath"
+	"slices"
 
 	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/review"
@@ -56,4 +59,18 @@ func (r *Review) Changes(ctx context.Context) (*ReviewSet, error) {
 // since: what was is listed.
 func (h *Host) UndoReview(ctx context.Context) (name string, changed []string, err error) {
 	return h.pool.Shelf().Undo(ctx)
+}
+
+// Diff prepares a command of git, by its program, that writes what changes in the paths only or,
+// without them, in all; and gives the changes that this leaves out. Of the files' own attributes
+// nothing is run. The command exits with 1 where there are differences. Done is called when it has ended.
+func (r *Review) Diff(ctx context.Context, git string, environ []string, set *ReviewSet, only []string) (cmd *exec.Cmd, left []ReviewChange, done func(), err error) {
+	dir, left, done, err := r.Export(ctx, set, only)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	cmd = exec.CommandContext(ctx, git, "diff", "--no-index", "--no-ext-diff", "--no-textconv", "--no-prefix", "--", "a", "b")
+	cmd.Dir = dir
+	cmd.Env = append(slices.Clone(environ), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir), "GIT_ATTR_NOSYSTEM=1", "PWD="+dir)
+	return cmd, left, done, nil
 }

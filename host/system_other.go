@@ -97,15 +97,16 @@ func (c *Cmd) Explain() (*Explanation, error) {
 
 // What follows is refused as Start is.
 
-func (c *Cmd) Wait() error                        { return errSystem }
-func (c *Cmd) Signal(os.Signal) error             { return errSystem }
-func (c *Cmd) Resize(TerminalSize) error          { return errSystem }
-func (c *Cmd) Report() Report                     { return Refused(c.sandbox, errSystem) }
-func (c *Cmd) Output() ([]byte, error)            { return nil, c.Start() }
-func (c *Cmd) CombinedOutput() ([]byte, error)    { return nil, c.Start() }
-func (c *Cmd) StdinPipe() (io.WriteCloser, error) { return nil, errSystem }
-func (c *Cmd) StdoutPipe() (io.ReadCloser, error) { return nil, errSystem }
-func (c *Cmd) StderrPipe() (io.ReadCloser, error) { return nil, errSystem }
+func (c *Cmd) Wait() error                                { return errSystem }
+func (c *Cmd) Denied(shared.TracedCall) ([]Denial, error) { return nil, errSystem }
+func (c *Cmd) Signal(os.Signal) error                     { return errSystem }
+func (c *Cmd) Resize(TerminalSize) error                  { return errSystem }
+func (c *Cmd) Report() Report                             { return Refused(c.sandbox, errSystem) }
+func (c *Cmd) Output() ([]byte, error)                    { return nil, c.Start() }
+func (c *Cmd) CombinedOutput() ([]byte, error)            { return nil, c.Start() }
+func (c *Cmd) StdinPipe() (io.WriteCloser, error)         { return nil, errSystem }
+func (c *Cmd) StdoutPipe() (io.ReadCloser, error)         { return nil, errSystem }
+func (c *Cmd) StderrPipe() (io.ReadCloser, error)         { return nil, errSystem }
 
 func (c *Cmd) Approve(approvals.Scope) (ApprovalRequest, error) {
 	return ApprovalRequest{}, errSystem

@@ -244,16 +244,12 @@ func (a *app) showDiff(ctx context.Context, r *host.Review, set *host.ReviewSet,
 		a.say("without git there is no diff of contents")
 		return a.print(a.reviewText(set, only))
 	}
-	dir, left, done, err := r.Export(ctx, set, only)
+	cmd, left, done, err := r.Diff(ctx, git, a.environ, set, only)
 	if err != nil {
 		return err
 	}
 	defer done()
-	// Of the files' own attributes nothing is run. The pager and the colours are the user's.
-	cmd := exec.CommandContext(ctx, git, "diff", "--no-index", "--no-ext-diff", "--no-textconv", "--no-prefix", "--", "a", "b")
-	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, a.stdin, a.stdout, a.stderr
-	cmd.Env = append([]string{}, a.environ...)
-	cmd.Env = append(cmd.Env, "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir), "GIT_ATTR_NOSYSTEM=1", "PWD="+dir)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.stderr // the pager and the colours are the user's
 	err = cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != 1) {
 		return fmt.Errorf("git diff: %w", err)

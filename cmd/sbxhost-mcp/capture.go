@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"unicode/utf8"
+)
+
+// What is kept of an output: its beginning, for a command's first words, and its end.
+const (
+	keptHead = 64 << 10
+	keptTail = 1 << 20
+	// maxReply bounds what one answer has of an output: an agent pays for each word.
+	maxReply = 64 << 10
+)
+
+// capture keeps an output of a command within bounds, whatever the command writes.
+type capture struct {
+	mu      sync.Mutex
+	head    []byte
+	tail    []byte // what follows the head, or the end of that
+	total   int64
+	changed chan struct{} // closed, and made anew, when there is more
+}
+
+func newCapture() *capture { return &capture{changed: make(chan struct{})} }
+
+func (c *capture) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(p)
+	c.total += int64(n)
+	if room := keptHead - len(c.head); room > 0 {
+		taken := min(room, n)
+		c.head, p = append(c.head, p[:taken]...), p[taken:]
+	}
+	if len(p) > keptTail {
+		p = p[len(p)-keptTail:]
+	}
+	if c.tail = append(c.tail, p...); len(c.tail) > 2*keptTail {
+		c.tail = append(c.tail[:0], c.tail[len(c.tail)-keptTail:]...)
+	}
+	close(c.changed)
+	c.changed = make(chan struct{})
+	return n, nil
+}
+
+// written is how much has been written, and a channel that is closed when it is more.
+func (c *capture) written() (total int64, changed <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.total, c.changed
+}
+
+// excerpt is a part of an output.
+type excerpt struct {
+	Text  string `json:"text" jsonschema:"the output; bytes that are no UTF-8 are replaced"`
+	From  int64  `json:"from" jsonschema:"the offset of its first byte"`
+	Next  int64  `json:"next" jsonschema:"the offset to go on from"`
+	Total int64  `json:"total" jsonschema:"bytes that were written until now"`
+	Cut   string `json:"cut" jsonschema:"what is left out; empty where nothing is"`
+}
+
+// from is what follows an offset, as far as it is kept and one answer holds it. A character that
+// is not whole yet stays for the next answer, unless the output has ended.
+func (c *capture) from(offset int64, ended bool) excerpt {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	begin := c.total - int64(len(c.tail)) // of the tail
+	e := excerpt{From: min(offset, c.total), Total: c.total}
+	var text []byte
+	switch head := int64(len(c.head)); {
+	case e.From < head:
+		if text = c.head[e.From:]; begin == head {
+			text = append(text[:len(text):len(text)], c.tail[:min(len(c.tail), maxReply)]...)
+		}
+	case e.From < begin:
+		e.Cut = fmt.Sprintf("%d bytes before these are not kept any more", begin-e.From)
+		e.From, text = begin, c.tail
+	default:
+		text = c.tail[e.From-begin:]
+	}
+	more := len(text) > maxReply
+	text = text[:min(len(text), maxReply)]
+	if !ended || more {
+		text = whole(text)
+	}
+	e.Text, e.Next = valid(text), e.From+int64(len(text))
+	if left := c.total - e.Next; left >= utf8.UTFMax && e.Cut == "" {
+		e.Cut = fmt.Sprintf("%d bytes follow: ask for the output from offset %d", left, e.Next)
+	}
+	return e
+}
+
+// ends is the beginning and the end of an output that has ended.
+func (c *capture) ends() excerpt {
+	c.mu.Lock()
+	total, head, tail := c.total, c.head, c.tail
+	c.mu.Unlock()
+	if total <= maxReply {
+		return c.from(0, true)
+	}
+	first := whole(head[:min(len(head), maxReply/2)])
+	last := tail[max(0, len(tail)-maxReply/2):]
+	for len(last) > 0 && !utf8.RuneStart(last[0]) && len(last) > maxReply/2-utf8.UTFMax {
+		last = last[1:]
+	}
+	left := total - int64(len(first)+len(last))
+	return excerpt{Text: valid(first) + fmt.Sprintf("\n... %d bytes are left out ...\n", left) + valid(last), Next: total, Total: total,
+		Cut: fmt.Sprintf("%d bytes in the middle: ask for the output from offset %d", left, len(first))}
+}
+
+// whole leaves out a character at the end that has only begun.
+func whole(b []byte) []byte {
+	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+		if last := b[len(b)-i:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return b[:len(b)-i]
+			}
+			break
+		}
+	}
+	return b
+}

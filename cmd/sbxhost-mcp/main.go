@@ -1,0 +1,90 @@
+//go:build unix
+
+// Command sbxhost-mcp lets agents run commands in sandboxes, by the Model Context Protocol on its
+// standard input and output.
+//
+// The promise: the user's configuration says what an agent may do, and no argument of a tool
+// widens that. Nothing runs without isolation, whatever was approved. What an agent starts ends
+// with its connection.
+//
+// The limits: it is as the agent's own shell for whatever the configuration shows and makes
+// writable; and an agent that also has a shell needs no sandbox of ours.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/inforce"
+	"github.com/sbxhost/sbxhost/plugins/bwrap"
+	"github.com/sbxhost/sbxhost/plugins/native"
+	"github.com/sbxhost/sbxhost/plugins/seatbelt"
+)
+
+func main() {
+	os.Exit(run(host.ServeBuiltin(native.New(), bwrap.New(), seatbelt.New()), os.Args[1:], os.Stderr))
+}
+
+const help = `Usage: sbxhost-mcp [-config FILE]
+
+Serve an agent by the Model Context Protocol on standard input and output. Its
+tools run commands in the sandboxes of the configuration that is in force in the
+current directory, as "sbxhost exec" finds it; its mcp block says which.
+`
+
+// run serves until standard input ends, or a signal comes, and gives the status to exit with.
+func run(builtins host.Builtins, args []string, stderr io.Writer) int {
+	flags := flag.NewFlagSet("sbxhost-mcp", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	explicit := flags.String("config", "", "")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stderr, help)
+		return 0
+	case err == nil && flags.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+		fallthrough
+	case err != nil:
+		fmt.Fprintf(stderr, "sbxhost-mcp: %v\n%s", err, help)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	dir, _ := os.Getwd()
+	caller := &inforce.Caller{Dir: dir, Environ: os.Environ(), Builtins: builtins,
+		Warn: func(message string) { fmt.Fprintf(stderr, "sbxhost-mcp: %s\n", message) }}
+	p, err := newPolicy(ctx, caller, *explicit, stderr)
+	if err != nil {
+		tell(stderr, err)
+		return 1
+	}
+	s := newServer(ctx, p)
+	defer s.close()
+	if err := s.mcp().Run(ctx, &mcp.StdioTransport{}); err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
+		tell(stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// tell says why nothing is served. An agent's program shows its user this.
+func tell(stderr io.Writer, err error) {
+	if e, ok := errors.AsType[*inforce.InvalidError](err); ok {
+		_ = config.Write(stderr, e.Diagnostics, false, 0)
+		err = errors.New("the configuration has errors")
+	}
+	fmt.Fprintf(stderr, "sbxhost-mcp: %v\n", err)
+	if e, ok := errors.AsType[*inforce.Hinted](err); ok {
+		fmt.Fprintf(stderr, "  hint: %s\n", e.Hint)
+	}
+}

@@ -1,0 +1,154 @@
+//go:build unix
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/inforce"
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/policy"
+)
+
+// allowed is what the user's configuration lets an agent do.
+type allowed struct {
+	options   host.Options
+	sandboxes []string // the first one is used where none is named
+	roots     []string // workspaces, resolved; the first one is used where no directory is named
+	dir       string   // where commands run that name none
+	apply     bool
+	place     func(sandbox, attribute string) string // FILE:LINE
+}
+
+// newPolicy reads the configuration in force. A file that was found in the workspace must be
+// trusted already: there is nobody to ask.
+func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr io.Writer) (*allowed, error) {
+	found, err := c.Load(ctx, explicit)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Complete(&found.Options); err != nil {
+		return nil, err
+	}
+	says := found.File.MCP()
+	p := &allowed{sandboxes: slices.Clone(says.Sandboxes), apply: says.Apply}
+	switch standard := found.Options.DefaultSandbox; {
+	case len(p.sandboxes) == 0 && standard == "":
+		return nil, &inforce.Hinted{Err: errors.New("no default_sandbox in the configuration, and no mcp block that lists sandboxes"), Hint: "write mcp { sandboxes = [...] } with those that agents may use"}
+	case len(p.sandboxes) == 0:
+		p.sandboxes = []string{standard}
+	default:
+		slices.SortStableFunc(p.sandboxes, func(a, b string) int { // the default one first
+			return cmp.Compare(bool01(a != standard), bool01(b != standard))
+		})
+	}
+	for _, name := range p.sandboxes {
+		if err := c.AddOptions(ctx, found, name); err != nil {
+			return nil, err
+		}
+	}
+	o := &found.Options
+	o.Sandboxes = keep(o.Sandboxes, p.sandboxes)
+	o.DefaultSandbox = p.sandboxes[0]
+	// Nothing runs without isolation: neither by a fallback, nor by an approval, nor by name.
+	o.Approvals.Mode, o.Approvals.ModeOrigin, o.Approvals.AllowBypass, o.Approver = policy.ModeDeny, "the server for agents", false, nil
+	if o.Logger, err = c.Logger(&hclog.LoggerOptions{Name: "sbxhost-mcp", Output: stderr}); err != nil {
+		return nil, err
+	}
+	p.options = *o
+	p.place = func(sandbox, attribute string) string {
+		at, ok := found.File.Locate(sandbox, attribute)
+		if attribute == "" || found.File.Path() == "" || !ok {
+			return ""
+		}
+		return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line)
+	}
+	return p, p.findRoots(ctx, says.Directories, c.Dir)
+}
+
+func bool01(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func keep(all map[string]host.Definition, names []string) map[string]host.Definition {
+	kept := make(map[string]host.Definition, len(names))
+	for _, name := range names {
+		kept[name] = all[name]
+	}
+	return kept
+}
+
+// findRoots settles which workspaces there are.
+func (p *allowed) findRoots(ctx context.Context, directories []string, dir string) error {
+	for _, d := range directories {
+		root, err := filepath.EvalSymlinks(d)
+		if err != nil {
+			return fmt.Errorf("mcp.directories: %w", err)
+		}
+		p.roots = append(p.roots, root)
+	}
+	if len(p.roots) == 0 {
+		h, err := host.New(ctx, p.options)
+		if err != nil {
+			return err
+		}
+		p.roots = []string{h.Root()}
+		h.Close()
+	}
+	p.dir = p.roots[0]
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil && p.rootOf(resolved) != "" {
+		p.dir = resolved
+	}
+	return nil
+}
+
+// rootOf is the workspace that a resolved directory belongs to; "" where it is in none.
+func (p *allowed) rootOf(dir string) (root string) {
+	for _, r := range p.roots {
+		if paths.Inside(r, dir) && len(r) > len(root) {
+			root = r
+		}
+	}
+	return root
+}
+
+// directory settles where a command runs that asks for a directory, and in which workspace. What a
+// symlink leads to counts, and Host looks again when the command starts.
+func (p *allowed) directory(asked string) (root, dir string, err error) {
+	if asked == "" {
+		return p.rootOf(p.dir), p.dir, nil
+	}
+	if !filepath.IsAbs(asked) {
+		asked = filepath.Join(p.dir, asked)
+	}
+	if dir, err = filepath.EvalSymlinks(asked); err == nil {
+		if root = p.rootOf(dir); root != "" {
+			return root, dir, nil
+		}
+	}
+	// The same answer for what there is and what there is not: files outside are not to be probed.
+	return "", "", fmt.Errorf("directory: %q is no directory of a workspace that may be worked on: %s", asked, strings.Join(p.roots, ", "))
+}
+
+func (p *allowed) sandbox(asked string) (string, error) {
+	if asked == "" {
+		return p.sandboxes[0], nil
+	}
+	if !slices.Contains(p.sandboxes, asked) {
+		return "", fmt.Errorf("sandbox: there is none %q for agents; there are %s", asked, strings.Join(p.sandboxes, ", "))
+	}
+	return asked, nil
+}

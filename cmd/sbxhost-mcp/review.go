@@ -1,0 +1,150 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/hostpath"
+)
+
+type reviewArguments struct {
+	Action    string   `json:"action" jsonschema:"list, diff or apply"`
+	Name      string   `json:"name,omitempty" jsonschema:"of a review, for diff and apply"`
+	Digest    string   `json:"digest,omitempty" jsonschema:"for apply: that of the diff which you have seen"`
+	Paths     []string `json:"paths,omitempty" jsonschema:"for diff and apply: these paths alone, with all that lies in them"`
+	Directory string   `json:"directory,omitempty" jsonschema:"which workspace"`
+}
+
+type reviewed struct {
+	Reviews []listed `json:"reviews" jsonschema:"of list"`
+	Changes *changes `json:"changes" jsonschema:"of diff, and of apply those that were applied; else null"`
+	Diff    excerpt  `json:"diff" jsonschema:"of diff"`
+}
+
+type listed struct {
+	Name    string `json:"name"`
+	Sandbox string `json:"sandbox"`
+	InUse   bool   `json:"in_use"`
+	Applied bool   `json:"applied" jsonschema:"as a whole or in part"`
+}
+
+// changes are what is different in a review.
+type changes struct {
+	Review string   `json:"review"`
+	Digest string   `json:"digest" jsonschema:"of all changes; apply needs it"`
+	Lines  []string `json:"lines" jsonschema:"one for each change: added, modified, deleted or mode, and the path"`
+	More   int      `json:"more" jsonschema:"changes besides"`
+	Error  string   `json:"error" jsonschema:"why they are not known; else empty"`
+}
+
+// maxLines bounds the list of changes.
+const maxLines = 200
+
+func changesIn(name string, set *host.ReviewSet, list []host.ReviewChange) *changes {
+	c := &changes{Review: name, Digest: set.Digest, Lines: []string{}}
+	for i := range list {
+		if len(c.Lines) == maxLines {
+			c.More = len(list) - i
+			break
+		}
+		one := &list[i]
+		line := one.Line(hostpath.Shown(set.Shown(one)))
+		for what, why := range map[string]string{"refused": one.Refused, "conflict": one.Conflict} {
+			if why != "" {
+				line += "; " + what + ": " + hostpath.Line(why)
+			}
+		}
+		c.Lines = append(c.Lines, line)
+	}
+	return c
+}
+
+// changesOf looks into the review of a command that has ended. Another command may use it.
+func (s *server) changesOf(ctx context.Context, h *host.Host, name string) *changes {
+	r, err := h.OpenReview(ctx, name)
+	if err == nil {
+		defer r.Close()
+		var set *host.ReviewSet
+		if set, err = r.Changes(ctx); err == nil {
+			return changesIn(name, set, set.Changes)
+		}
+	}
+	return &changes{Review: name, Lines: []string{}, Error: err.Error()}
+}
+
+func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewArguments) (*mcp.CallToolResult, *reviewed, error) {
+	out := &reviewed{Reviews: []listed{}}
+	root, _, err := s.directory(in.Directory)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := s.host(root)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case in.Action == "list":
+		found, err := h.Reviews()
+		for _, r := range found {
+			out.Reviews = append(out.Reviews, listed{r.Name, r.Sandbox, r.InUse, r.Applied || r.Whole})
+		}
+		return nil, out, err
+	case in.Action != "diff" && in.Action != "apply":
+		return nil, nil, fmt.Errorf("action: %q is neither list, diff nor apply", in.Action)
+	case in.Action == "apply" && !s.apply:
+		return nil, nil, errors.New("action: the user's configuration does not let agents apply reviews: ask the user to apply it, or for mcp { apply = true }")
+	case in.Action == "apply" && in.Digest == "":
+		return nil, nil, errors.New("digest: apply needs the one that diff gave")
+	case in.Name == "":
+		return nil, nil, errors.New("name: which review")
+	}
+	r, err := h.OpenReview(ctx, in.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("name: there is no review %q of this workspace", in.Name)
+	} else if err != nil {
+		return nil, nil, err
+	}
+	defer r.Close()
+	set, err := r.Changes(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if in.Action == "apply" {
+		done, err := r.Apply(ctx, set, host.ReviewChoice{Digest: in.Digest, Paths: in.Paths})
+		if done != nil {
+			out.Changes = changesIn(in.Name, set, done.Applied)
+		}
+		return nil, out, err
+	}
+	out.Changes = changesIn(in.Name, set, set.Changes)
+	out.Diff, err = s.diff(ctx, r, set, in.Paths)
+	return nil, out, err
+}
+
+// diff is git's, without a pager or colours.
+func (s *server) diff(ctx context.Context, r *host.Review, set *host.ReviewSet, only []string) (excerpt, error) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		return excerpt{Cut: "there is no git on this machine, which would write the diff"}, nil
+	}
+	cmd, _, done, err := r.Diff(ctx, git, s.environ(), set, only)
+	if err != nil {
+		return excerpt{}, err
+	}
+	defer done()
+	text, said := newCapture(), &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = text, said
+	if exit, ok := errors.AsType[*exec.ExitError](cmd.Run()); ok && exit.ExitCode() != 1 {
+		return excerpt{}, fmt.Errorf("git diff: %w: %.1000s", exit, said)
+	}
+	return text.ends(), nil
+}

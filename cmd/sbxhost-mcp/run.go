@@ -1,0 +1,315 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// stopGrace is how long a command has from SIGTERM to SIGKILL.
+const stopGrace = 5 * time.Second
+
+// maxSeconds bounds times in arguments: a day.
+const maxSeconds = 24 * 60 * 60
+
+// job is one command of a connection.
+type job struct {
+	id             string
+	sandbox, root  string
+	cmd            *host.Cmd
+	cancel         context.CancelFunc
+	stdout, stderr *capture
+	done           chan struct{} // closed when the next two are final
+	report         host.Report
+	changes        *changes // of a command in review mode
+}
+
+func (j *job) running() bool {
+	select {
+	case <-j.done:
+		return false
+	default:
+		return true
+	}
+}
+
+type runArguments struct {
+	Command    []string `json:"command,omitempty" jsonschema:"a program and its arguments; either this or script"`
+	Script     string   `json:"script,omitempty" jsonschema:"shell text, run by bash -c, or by sh -c where there is no bash"`
+	Directory  string   `json:"directory,omitempty" jsonschema:"where it runs, in a workspace; relative to the server's own directory, which is the default"`
+	Sandbox    string   `json:"sandbox,omitempty" jsonschema:"one of the sandboxes that the server's instructions name"`
+	Timeout    *float64 `json:"timeout,omitempty" jsonschema:"seconds until it is ended; the sandbox may end it earlier"`
+	Background bool     `json:"background,omitempty" jsonschema:"answer at once, while it runs"`
+}
+
+// ran is how a command went. Its names are those of sbxhost exec -result.
+type ran struct {
+	ID      string `json:"id" jsonschema:"for output, stop and explain_denial"`
+	Running bool   `json:"running"`
+	Sandbox string `json:"sandbox"`
+	host.End
+	Stdout       excerpt       `json:"stdout"`
+	Stderr       excerpt       `json:"stderr"`
+	Denials      []host.Denial `json:"denials" jsonschema:"what the sandbox kept from a command that did not succeed, and the change of the configuration that would allow it"`
+	Degraded     []string      `json:"degraded" jsonschema:"what is held less well than the configuration asks"`
+	Instructions []string      `json:"instructions" jsonschema:"files that the command made and that tools of the host take for instructions"`
+	Changes      *changes      `json:"changes" jsonschema:"in review mode: what of the workspace is different in the review; else null"`
+}
+
+func (s *server) run(ctx context.Context, req *mcp.CallToolRequest, in runArguments) (*mcp.CallToolResult, *ran, error) {
+	j, err := s.start(ctx, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !in.Background {
+		s.await(ctx, req, j)
+	}
+	return s.answer(j, func(c *capture) excerpt {
+		if in.Background {
+			return c.from(0, false)
+		}
+		return c.ends()
+	})
+}
+
+// start checks the arguments and starts the command.
+func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
+	if (len(in.Command) == 0) == (in.Script == "") {
+		return nil, errors.New("command, script: give one of the two")
+	}
+	if t := in.Timeout; t != nil && (*t <= 0 || *t > maxSeconds) {
+		return nil, fmt.Errorf("timeout: %v is no number of seconds above zero and up to %d", *t, maxSeconds)
+	}
+	root, dir, err := s.directory(in.Directory)
+	if err != nil {
+		return nil, err
+	}
+	j := &job{root: root, stdout: newCapture(), stderr: newCapture(), done: make(chan struct{})}
+	if j.sandbox, err = s.allowed.sandbox(in.Sandbox); err != nil {
+		return nil, err
+	}
+	h, err := s.host(root)
+	if err != nil {
+		return nil, err
+	}
+	life := s.life
+	if !in.Background {
+		life = ctx // which ends when the client cancels the request, or is gone
+	}
+	life, j.cancel = context.WithCancel(life)
+	cmd := h.Command(life, j.sandbox, in.Command...)
+	j.cmd, cmd.Script, cmd.Dir, cmd.Stdout, cmd.Stderr = cmd, in.Script, dir, j.stdout, j.stderr
+	cmd.Cancel = func() error { return cmd.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopGrace
+	if in.Timeout != nil {
+		cmd.Timeout = time.Duration(*in.Timeout * float64(time.Second))
+	}
+	if err := s.add(j); err != nil {
+		j.cancel()
+		return nil, err
+	}
+	go func() {
+		defer close(j.done)
+		defer j.cancel()
+		_ = cmd.Run() // the report tells
+		j.report = cmd.Report()
+		for i := range j.report.Denials {
+			j.report.Denials[i].At = s.place(j.sandbox, j.report.Denials[i].Attribute)
+		}
+		if j.report.Review != "" && j.report.Result != nil {
+			j.changes = s.changesOf(context.WithoutCancel(s.life), h, j.report.Review)
+		}
+	}()
+	return j, nil
+}
+
+// progressEvery is how often a client that asks for it hears that a command runs.
+const progressEvery = 2 * time.Second
+
+// await waits for the command's end.
+func (s *server) await(ctx context.Context, req *mcp.CallToolRequest, j *job) {
+	token := req.Params.GetProgressToken()
+	if token == nil {
+		<-j.done
+		return
+	}
+	begun, tick := time.Now(), time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-j.done:
+			return
+		case <-tick.C:
+			out, _ := j.stdout.written()
+			more, _ := j.stderr.written()
+			elapsed := time.Since(begun).Round(time.Second)
+			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: elapsed.Seconds(),
+				Message: fmt.Sprintf("runs for %v, %d bytes of output", elapsed, out+more)})
+		}
+	}
+}
+
+// answer tells of a command what is known now, with the outputs that part gives.
+func (s *server) answer(j *job, part func(*capture) excerpt) (*mcp.CallToolResult, *ran, error) {
+	out := &ran{ID: j.id, Running: j.running(), Sandbox: j.sandbox, Denials: []host.Denial{}, Degraded: []string{}, Instructions: []string{}}
+	if !out.Running {
+		out.End, out.Denials, out.Degraded, out.Instructions, out.Changes = j.report.End, j.report.Denials, j.report.Degraded, j.report.Instructions, j.changes
+	}
+	out.Stdout, out.Stderr = part(j.stdout), part(j.stderr)
+	// What ran and did not succeed is an answer. That nothing ran is an error.
+	return &mcp.CallToolResult{IsError: out.Outcome == "failed"}, out, nil
+}
+
+type outputArguments struct {
+	ID     string   `json:"id" jsonschema:"of run"`
+	Stdout int64    `json:"stdout_offset,omitempty" jsonschema:"bytes of its output that you have: next of an earlier answer"`
+	Stderr int64    `json:"stderr_offset,omitempty"`
+	Wait   *float64 `json:"wait,omitempty" jsonschema:"seconds to wait, up to 60, for more output or the command's end"`
+}
+
+const maxWait = 60
+
+func (s *server) output(ctx context.Context, _ *mcp.CallToolRequest, in outputArguments) (*mcp.CallToolResult, *ran, error) {
+	j, err := s.job(in.ID)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case in.Stdout < 0 || in.Stderr < 0:
+		return nil, nil, errors.New("stdout_offset, stderr_offset: an offset is not below zero")
+	case in.Wait != nil && (*in.Wait < 0 || *in.Wait > maxWait):
+		return nil, nil, fmt.Errorf("wait: %v is no number of seconds from 0 to %d", *in.Wait, maxWait)
+	}
+	if in.Wait != nil {
+		out, moreOut := j.stdout.written()
+		said, moreSaid := j.stderr.written()
+		if out <= in.Stdout && said <= in.Stderr {
+			late := time.NewTimer(time.Duration(*in.Wait * float64(time.Second)))
+			defer late.Stop()
+			select {
+			case <-moreOut:
+			case <-moreSaid:
+			case <-j.done:
+			case <-late.C:
+			case <-ctx.Done():
+				return nil, nil, ctx.Err()
+			}
+		}
+	}
+	ended := !j.running() // before the outputs are read, or their ends might be missing
+	return s.answer(j, func(c *capture) excerpt {
+		if c == j.stdout {
+			return c.from(in.Stdout, ended)
+		}
+		return c.from(in.Stderr, ended)
+	})
+}
+
+type stopArguments struct {
+	ID string `json:"id" jsonschema:"of run"`
+}
+
+func (s *server) stop(ctx context.Context, _ *mcp.CallToolRequest, in stopArguments) (*mcp.CallToolResult, *ran, error) {
+	j, err := s.job(in.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	j.cancel()
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	res, out, err := s.answer(j, (*capture).ends)
+	res.IsError = false // that it has ended is what was asked for
+	return res, out, err
+}
+
+type denialArguments struct {
+	ID        string `json:"id,omitempty" jsonschema:"of a command that has ended; either this or path"`
+	Path      string `json:"path,omitempty" jsonschema:"an absolute path, as commands would see it"`
+	Operation string `json:"operation,omitempty" jsonschema:"what a command would do there: read, write or execute; read is the default"`
+	Sandbox   string `json:"sandbox,omitempty" jsonschema:"for path"`
+	Directory string `json:"directory,omitempty" jsonschema:"for path: which workspace"`
+}
+
+type explained struct {
+	Denials []host.Denial `json:"denials" jsonschema:"empty where the sandbox keeps nothing from it"`
+}
+
+func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in denialArguments) (*mcp.CallToolResult, *explained, error) {
+	out := &explained{Denials: []host.Denial{}}
+	if (in.ID == "") == (in.Path == "") {
+		return nil, nil, errors.New("id, path: give one of the two")
+	}
+	if in.ID != "" {
+		j, err := s.job(in.ID)
+		if err == nil && j.running() {
+			err = errors.New("id: the command runs still")
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		out.Denials = append(out.Denials, j.report.Denials...)
+		if j.report.Outcome == "failed" { // of what did not run
+			out.Denials = append(out.Denials, host.Denial{Operation: "use", Reason: j.report.Error, Attribute: j.report.Attribute, At: s.place(j.sandbox, j.report.Attribute), Change: j.report.Hint})
+		}
+		return nil, out, nil
+	}
+	failure := map[string]string{"": "ENOENT", "read": "ENOENT", "execute": "ENOENT", "write": "EROFS"}[in.Operation]
+	if failure == "" || !strings.HasPrefix(in.Path, "/") {
+		return nil, nil, errors.New("path, operation: give an absolute path, and read, write or execute")
+	}
+	root, dir, err := s.directory(in.Directory)
+	if err != nil {
+		return nil, nil, err
+	}
+	sandbox, err := s.allowed.sandbox(in.Sandbox)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := s.host(root)
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := h.Command(ctx, sandbox, "true")
+	cmd.Dir = dir
+	wants := in.Operation
+	if wants == "" {
+		wants = "read"
+	}
+	found, err := cmd.Denied(shared.TracedCall{Wants: wants, Target: in.Path, Error: failure})
+	for i := range found {
+		found[i].At = s.place(sandbox, found[i].Attribute)
+	}
+	out.Denials = append(out.Denials, found...)
+	return nil, out, err
+}
+
+func valid(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// environ is what programs of the host that we start see.
+func (s *server) environ() []string {
+	if s.options.Environ != nil {
+		return s.options.Environ
+	}
+	return os.Environ()
+}

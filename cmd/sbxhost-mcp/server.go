@@ -1,0 +1,138 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sbxhost/sbxhost/host"
+)
+
+// server is what one connection has: hosts, and the commands that were run by them.
+type server struct {
+	*allowed
+	life context.Context // of background commands
+	end  context.CancelFunc
+
+	mu    sync.Mutex
+	hosts map[string]*host.Host // by workspace
+	jobs  map[string]*job
+	order []string // of jobs, the oldest first
+	count int
+}
+
+func newServer(ctx context.Context, p *allowed) *server {
+	s := &server{allowed: p, hosts: map[string]*host.Host{}, jobs: map[string]*job{}}
+	s.life, s.end = context.WithCancel(ctx)
+	return s
+}
+
+// close ends everything that the connection has started.
+func (s *server) close() {
+	s.end()
+	s.mu.Lock()
+	jobs, hosts := s.jobs, s.hosts
+	s.hosts = nil
+	s.mu.Unlock()
+	for _, j := range jobs {
+		<-j.done
+	}
+	for _, h := range hosts {
+		h.Close()
+	}
+}
+
+func (s *server) mcp() *mcp.Server {
+	m := mcp.NewServer(&mcp.Implementation{Name: "sbxhost", Version: version()}, &mcp.ServerOptions{Instructions: s.instructions()})
+	no := new(false)
+	mcp.AddTool(m, &mcp.Tool{Name: "run", Description: "Run a command, or shell text, in a sandbox. It has no terminal and no standard input. With background, it goes on while you do other things: see output and stop.",
+		Annotations: &mcp.ToolAnnotations{Title: "Run a command in a sandbox", DestructiveHint: new(true), OpenWorldHint: new(true)}}, s.run)
+	mcp.AddTool(m, &mcp.Tool{Name: "output", Description: "What a command of yours has written, from an offset, and how it ended if it has.",
+		Annotations: &mcp.ToolAnnotations{Title: "Output of a command", ReadOnlyHint: true, OpenWorldHint: no}}, s.output)
+	mcp.AddTool(m, &mcp.Tool{Name: "stop", Description: "End a command of yours and all that it has started: by SIGTERM, and by SIGKILL five seconds later.",
+		Annotations: &mcp.ToolAnnotations{Title: "End a command", DestructiveHint: new(true), IdempotentHint: true, OpenWorldHint: no}}, s.stop)
+	mcp.AddTool(m, &mcp.Tool{Name: "explain_denial", Description: "Why a sandbox keeps something from a command, and which change of the user's configuration would allow it: of a command that you have run, or of a path. Only the user can change that.",
+		Annotations: &mcp.ToolAnnotations{Title: "Why something is denied", ReadOnlyHint: true, OpenWorldHint: no}}, s.explainDenial)
+	mcp.AddTool(m, &mcp.Tool{Name: "review", Description: "What commands wrote to the workspace and that has not come there yet: list reviews, show one's diff with its digest, or apply what that digest stands for.",
+		Annotations: &mcp.ToolAnnotations{Title: "Review what commands wrote", DestructiveHint: new(s.apply), OpenWorldHint: no}}, s.review)
+	return m
+}
+
+func (s *server) instructions() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Commands run in sandboxes that the user has defined. Sandboxes: %s; the first one is the default.\n", strings.Join(s.sandboxes, ", "))
+	fmt.Fprintf(&b, "Workspaces: %s. Commands run in %s unless they name another directory.\n", strings.Join(s.roots, ", "), s.dir)
+	b.WriteString("A result tells what the sandbox kept from the command (denials), with the change of the configuration that would allow it. Ask the user for that change: you cannot make it, and another way around it does not exist.\n")
+	if !s.apply {
+		b.WriteString("Reviews are applied by the user.\n")
+	}
+	return b.String()
+}
+
+// host gives the one of a workspace.
+func (s *server) host(root string) (*host.Host, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.hosts[root]; h != nil {
+		return h, nil
+	}
+	if s.hosts == nil {
+		return nil, errors.New("the connection has ended")
+	}
+	o := s.options
+	o.Workspace.Root, o.Dir = root, root
+	h, err := host.New(s.life, o)
+	if err == nil {
+		s.hosts[root] = h
+	}
+	return h, err
+}
+
+// Of a connection's commands so many run at once, and of so many the output and the result are kept.
+const (
+	maxRunning = 32
+	maxKept    = 100
+)
+
+// add takes a command on, and forgets the oldest that has ended.
+func (s *server) add(j *job) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	running := 0
+	for _, other := range s.jobs {
+		if other.running() {
+			running++
+		}
+	}
+	if running >= maxRunning {
+		return fmt.Errorf("%d commands run already: stop some, or wait for them", running)
+	}
+	s.order = slices.DeleteFunc(s.order, func(id string) bool {
+		old := len(s.jobs) >= maxKept && !s.jobs[id].running()
+		if old {
+			delete(s.jobs, id)
+		}
+		return old
+	})
+	s.count++
+	j.id = fmt.Sprintf("c%d", s.count)
+	s.jobs[j.id] = j
+	s.order = append(s.order, j.id)
+	return nil
+}
+
+func (s *server) job(id string) (*job, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j := s.jobs[id]; j != nil {
+		return j, nil
+	}
+	return nil, fmt.Errorf("id: there is no command %q of this connection", id)
+}
