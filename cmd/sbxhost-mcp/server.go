@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,7 +26,6 @@ type server struct {
 	hosts map[string]*host.Host // by workspace
 	jobs  map[string]*job
 	order []string // of jobs, the oldest first
-	count int
 }
 
 func newServer(ctx context.Context, p *allowed) *server {
@@ -121,8 +121,8 @@ func (s *server) add(j *job) error {
 		}
 		return old
 	})
-	s.count++
-	j.id = fmt.Sprintf("c%d", s.count)
+	// No counter: an agent with two servers would take one's command for the other's.
+	j.id = "c" + strings.ToLower(rand.Text()[:8])
 	s.jobs[j.id] = j
 	s.order = append(s.order, j.id)
 	return nil
