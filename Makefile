@@ -74,7 +74,7 @@ race-engines: ## the tests of engines with the race detector, but for the kit an
 # Not what is about the documents and the source.
 user-unit: programs ## of the tests, those of what differs for an ordinary user: what CI runs as one
 	$(TESTING) -skip '^TestScript$$/^lean$$/^(config|crowded|review_large|toolchains)$$|^Test(Docs|ConfigurationIsDocumented|ProtocolIsDocumented|ImportRules|NoMethodsAreLookedUp|RootModuleLeavesVersionsAlone|GoInstall|SDK|UndocumentedNamesAreFound)' \
-		$(addprefix ./,test plugins/docker host plugins/native plugins/bwrap egress/gate shared/holder review examples/engine-firejail shared/sandboxinit)
+		$(addprefix ./,test plugins/docker host plugins/native plugins/bwrap egress/gate shared/holder review cmd/sbxhost-mcp examples/engine-firejail shared/sandboxinit)
 
 check: export GOGC = 400
 check: fmt-check vet typecheck staticcheck tidy-check generate-check ## gofmt, vet, types for other systems, staticcheck, drift of go.mod and of generated code

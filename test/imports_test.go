@@ -99,6 +99,7 @@ var rules = []rule{
 	{packages: "serve", ours: []string{"shared/frame"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbx", ours: []string{"serve", "shared/frame"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbxhost", ours: []string{"serve", "shared/frame", "egress", "hostpath", "config", "inforce", "host", "host/launch", "host/view", "policy", "approvals", "audit", "shared", "shared/cmdengine/cgroup", "shared/dial", "shared/enginetest", "shared/nsengine", "shared/proc", "shared/sandboxinit", "shared/wire", "plugins/*", "telemetry"}},
+	{packages: "cmd/sbxhost-mcp", ours: []string{"config", "host", "hostpath", "inforce", "policy", "shared", "plugins/*"}, others: []string{"github.com/hashicorp/go-hclog", "github.com/modelcontextprotocol/go-sdk/mcp"}},
 	{packages: "cmd/sbxhost-telemetry", ours: []string{"telemetry"}, others: []string{"go.opentelemetry.io/otel", "github.com/go-logr/logr"}},
 	{packages: "test", ours: []string{}},
 	{packages: "docs/man", others: []string{}},
@@ -118,6 +119,7 @@ var exclusive = map[string][]string{
 	"github.com/rogpeppe/go-internal": {"cmd/sbxhost"}, // its diff; all else is for tests
 	"github.com/hashicorp/go-plugin":  {"shared", "shared/dial", "shared/wire"},
 	"go.opentelemetry.io/otel":        {"cmd/sbxhost-telemetry"},
+	"github.com/modelcontextprotocol": {"cmd/sbxhost-mcp"},
 	"github.com/moby":                 {"plugins/docker", "test/dockerd"},
 }
 
