@@ -3,6 +3,8 @@ package test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,6 +36,7 @@ import (
 //     program of this module: it is built with everything else, and commands can
 //     run it by its directory's name. <!-- file: NAME from PATH --> also puts it
 //     into the scratch directory, and it is that whole file then.
+//   - ```json is what others read: it is JSON.
 //   - Nothing is shown by indentation alone, which none of this would see.
 
 // document is a Markdown file at the top, in docs or of an example.
@@ -129,6 +132,10 @@ func TestDocsBlocks(t *testing.T) {
 				err = checkHCL(t, b)
 			case "go":
 				err = checkExcerpt(b)
+			case "json":
+				if !json.Valid([]byte(b.text)) {
+					err = errors.New("is no JSON")
+				}
 			default:
 				err = fmt.Errorf("nothing checks a block of kind %q", b.info)
 			}
@@ -218,7 +225,7 @@ func TestDocsConsole(t *testing.T) {
 	if err != nil || len(examples) == 0 {
 		t.Fatal("no examples", err)
 	}
-	packages := append(engineBinaries[:], "cmd/sbxhost", "cmd/sbx")
+	packages := append(engineBinaries[:], "cmd/sbxhost", "cmd/sbx", "cmd/sbxhost-mcp")
 	module := goModule(t, top)
 	for _, e := range examples {
 		packages = append(packages, strings.TrimPrefix(e, "../"))
