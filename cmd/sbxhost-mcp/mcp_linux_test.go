@@ -622,3 +622,48 @@ func TestProgramSaysWhyItDoesNotServe(t *testing.T) {
 		}
 	}
 }
+
+// The Inspector is the protocol's own client for those who try servers.
+func TestInspector(t *testing.T) {
+	t.Parallel()
+	inspector, err := exec.LookPath("mcp-inspector")
+	if err != nil {
+		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "mcp-inspector") {
+			t.Fatal(err)
+		}
+		t.Skip("npm install -g @modelcontextprotocol/inspector: ", err)
+	}
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, plain)
+	inspect := func(method string, more ...string) (out struct {
+		Tools             []struct{ Name string }
+		StructuredContent ran
+		IsError           bool
+	}) {
+		t.Helper()
+		cmd := exec.Command(inspector, append([]string{"--cli", path, "-config", b.config, "--method", method}, more...)...)
+		cmd.Dir, cmd.Env = b.work, b.caller.Environ
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		text, err := cmd.Output()
+		if err == nil {
+			err = json.Unmarshal(text, &out)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v: %s%s", method, err, text, &stderr)
+		}
+		return out
+	}
+	if out := inspect("tools/list"); len(out.Tools) != 5 {
+		t.Errorf("%+v", out)
+	}
+	if out := inspect("tools/call", "--tool-name", "run", "--tool-arg", "script=echo hi; exit 3"); out.StructuredContent.Stdout.Text != "hi\n" || out.StructuredContent.ExitCode == nil || *out.StructuredContent.ExitCode != 3 {
+		t.Errorf("%+v", out)
+	}
+	if out := inspect("tools/call", "--tool-name", "run", "--tool-arg", "script=pwd", "--tool-arg", "directory=/etc"); !out.IsError {
+		t.Errorf("%+v", out)
+	}
+}
