@@ -171,7 +171,12 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 		read:  func(d *decoder, it item, to *definition) { to.Env, _ = d.environment(it) },
 		shown: func(of *definition) string { return listOf(slices.Sorted(maps.Keys(of.Env))) }},
 	aList("credentials", func(x *definition) *[]string { return &x.Credentials }, (*decoder).credentials),
-}, blockType{name: "limits"}, blockType{name: "config"})
+}, blockType{name: "session"}, blockType{name: "limits"}, blockType{name: "config"})
+
+var sessionSchema = newBlock("a session block", "session.", []attribute[definition]{
+	aBool("processes", func(x *definition) *bool { return &x.Session.Processes }),
+	aNumber("idle", func(x *definition) *time.Duration { return &x.Session.Idle }, (*decoder).duration, host.DefaultIdle.String()),
+})
 
 var limitsSchema = newBlock("a limits block", "limits.", []attribute[definition]{
 	aNumber("timeout", func(x *definition) *time.Duration { return &x.Limits.Timeout }, (*decoder).duration, "none"),

@@ -23,7 +23,7 @@ func Reference() []AttributeReference {
 		schema *schema
 	}{
 		{"", &fileSchema}, {"workspace", &workspaceSchema.schema}, {"approvals", &approvalsSchema.schema}, {"audit", &auditSchema.schema}, {"mcp", &mcpSchema.schema},
-		{"engine", &engineSchema.schema}, {"sandbox", &sandboxSchema.schema}, {"limits", &limitsSchema.schema}, {"bind_paths", &bindSchema.schema},
+		{"engine", &engineSchema.schema}, {"sandbox", &sandboxSchema.schema}, {"session", &sessionSchema.schema}, {"limits", &limitsSchema.schema}, {"bind_paths", &bindSchema.schema},
 	} {
 		for _, name := range b.schema.attrs {
 			list = append(list, AttributeReference{Block: b.name, Name: name})

@@ -26,6 +26,8 @@ func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 	content := sandboxSchema.read(d, body, body.MissingItemRange(), &def)
 	for _, block := range content.Blocks {
 		switch block.Type {
+		case "session":
+			sessionSchema.read(d, block.Body, block.DefRange, &def)
 		case "limits":
 			limitsSchema.read(d, block.Body, block.DefRange, &def)
 		case "config":

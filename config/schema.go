@@ -138,7 +138,7 @@ func (s *schema) unknownBlock(d *decoder, name string) string {
 
 // belongs says where a name that s does not have may have been meant to stand.
 func (s *schema) belongs(d *decoder, name string) string {
-	places := []*schema{&sandboxSchema.schema, &limitsSchema.schema}
+	places := []*schema{&sandboxSchema.schema, &sessionSchema.schema, &limitsSchema.schema}
 	if !d.embedded {
 		places = append(places, &workspaceSchema.schema, &approvalsSchema.schema, &auditSchema.schema, &mcpSchema.schema, &fileSchema)
 	}

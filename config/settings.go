@@ -51,6 +51,7 @@ func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSche
 			}
 		}
 	})
+	sessionSchema.show("session.", &d, add)
 	limitsSchema.show("limits.", &d, add)
 	if len(d.Config) > 0 && auto && f.sandboxes[sandbox] != nil {
 		schema = f.decoder().writtenSchema(f.sandboxes[sandbox].config) // docker's

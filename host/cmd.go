@@ -81,6 +81,11 @@ type Cmd struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
+	// Background gets, in a session with processes, what those that the command has left
+	// running write to its Stdout and Stderr once it has ended, until they end; nil discards it.
+	// One goroutine at a time calls Write, after Wait as well. What an *os.File that is no pipe,
+	// socket or terminal was handed for, goes there.
+	Background io.Writer
 
 	// TTY gives the command a controlling terminal of its own: what it writes to
 	// it goes to Stdout, and what Stdin gives is typed. It has its errors there, too,

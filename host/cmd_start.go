@@ -314,7 +314,7 @@ func (c *Cmd) ready(ctx context.Context, opened *sandbox.Open, decision policy.D
 func (c *Cmd) streams() *stdio.Streams {
 	spec := &c.opened.Resolved.Spec
 	return &stdio.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Size: c.Size, Suspend: c.Suspend,
-		Confined: !spec.Unconfined, User: spec.User}
+		Confined: !spec.Unconfined, User: spec.User, Outlived: spec.Session.Processes, Late: c.Background}
 }
 
 // withoutTTY makes c one that has no terminal to be typed to.

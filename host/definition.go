@@ -20,6 +20,8 @@ type (
 	Filesystem = view.Filesystem
 	Git        = view.Git
 	Enforce    = view.Enforce
+
+	SessionDefinition = view.SessionDefinition
 )
 
 // What attributes of a definition can say; see package view.
@@ -43,6 +45,9 @@ const NewReview = view.NewReview
 // DefaultGrace is how long a command that is timed out or cancelled has to
 // act on SIGTERM.
 const DefaultGrace = view.DefaultGrace
+
+// DefaultIdle is how long processes of a session go on without a command.
+const DefaultIdle = view.DefaultIdle
 
 // The credential sets that a definition can name; see package view.
 const (

@@ -54,7 +54,8 @@ type Sandbox interface {
 
 // A Process is one started command.
 type Process interface {
-	// Wait waits for the command and everything it started to be gone. The
+	// Wait waits for the command and everything it started to be gone; in a Session with
+	// Processes for the command alone, and for the rest if it was killed. The
 	// Result says how the command itself ended; the error says that the
 	// sandbox broke (ErrBroken), so that the end of the command is not known.
 	// When ctx ends first, Wait returns ctx's error and changes nothing.

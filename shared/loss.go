@@ -75,6 +75,9 @@ func (s *Spec) Without(have Features) []Loss {
 	if !s.Unconfined {
 		l.ofIsolation(s)
 	}
+	if s.Session.Processes {
+		l.add(FeatureProcesses, "session.processes", "processes that outlive their command", leaveOut, false)
+	}
 	if s.User != nil {
 		l.add(FeatureUser, "run_as", "another user", leaveOut, false)
 	}

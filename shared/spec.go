@@ -149,6 +149,12 @@ type Session struct {
 	// Named says that the session outlives who opens sandboxes in it, and ends
 	// when Dir is removed.
 	Named bool
+	// Processes says that the commands of the session's sandboxes share a pid, an ipc, a uts and
+	// a network namespace and the private temporary directories, but none of them a user
+	// namespace. What a command leaves running goes on until the last of these
+	// sandboxes is closed. Limits bound all of it together. It is for [FeatureProcesses], and
+	// needs an ID and a Dir.
+	Processes bool
 }
 
 // User is a numeric identity of the host.
@@ -182,6 +188,7 @@ const (
 	FeatureHomePrivate       Feature = "home.private"       // holds Home: empty and writable, and gone with the command or its session
 	FeatureTempPrivate       Feature = "temp.private"       // /tmp, /var/tmp and /dev/shm are the sandbox's own, or are not there
 	FeatureProcessesHidden   Feature = "processes.hidden"   // a command sees and reaches no process but its own, and none outlives it
+	FeatureProcesses         Feature = "session.processes"  // holds Session.Processes
 	FeatureKernelFiltered    Feature = "kernel.filtered"    // a command has no privilege and gets none, and calls of the kernel that it does not need are refused
 	FeaturePatterns          Feature = "patterns"           // holds Spec.Deny and Spec.Protect by itself
 	FeatureTTY               Feature = "tty"                // takes a host-owned terminal as stdio
@@ -231,6 +238,9 @@ func (s *Spec) Validate() error {
 		if err := checkPath("session directory", s.Session.Dir); err != nil {
 			return err
 		}
+	}
+	if s.Session.Processes && (s.Session.ID == "" || s.Session.Dir == "") {
+		return invalid("session.processes", "the session has no directory")
 	}
 	if err := validTable(s.Table); err != nil {
 		return err

@@ -31,7 +31,7 @@ func specFromPB(in *pb.Spec) (Spec, error) {
 			TempSize:   in.GetLimits().GetTempBytes(),
 			BestEffort: in.GetLimits().GetBestEffort(),
 		},
-		Session: Session{ID: in.GetSession().GetId(), Dir: string(in.GetSession().GetDir()), Named: in.GetSession().GetNamed()},
+		Session: Session{ID: in.GetSession().GetId(), Dir: string(in.GetSession().GetDir()), Named: in.GetSession().GetNamed(), Processes: in.GetSession().GetProcesses()},
 		Deny:    wire.List(in.GetDeny(), wire.FromBytes),
 		Protect: wire.List(in.GetProtect(), wire.FromBytes),
 		Options: in.GetOptions(),

@@ -30,6 +30,7 @@ type Open struct {
 	Decision   policy.Decision
 	Lost       []shared.Event // what the engine does not hold and the definition does without
 	running    *atomic.Int64  // commands, and whatever else holds it
+	kept       *kept          // nil where nothing goes on after a command
 	// releaseHeld gives up the places that are held for one command.
 	releaseHeld func()
 }
@@ -39,14 +40,15 @@ func (sb *Open) Release() {
 	if sb != nil {
 		sb.releaseHeld()
 		sb.running.Add(-1)
+		sb.kept.leave()
 	}
 }
 
 // forCommand is sb for one command, with what was resolved for it.
-func (sb *Open) forCommand(now *facts.Resolved, releaseHeld func()) *Open {
+func (sb *Open) forCommand(now *facts.Resolved, releaseHeld func(), k *kept) *Open {
 	sb.running.Add(1)
 	one, r := *sb, *now
-	one.releaseHeld, one.Resolved = releaseHeld, &r
+	one.releaseHeld, one.Resolved, one.kept = releaseHeld, &r, k
 	r.Spec = sb.Resolved.Spec
 	if r.Spec.Unconfined {
 		r.Notes = nil // they are about mounts
@@ -67,6 +69,15 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	}
 	defer func() { err = view.BlameCommand(err, &t.Definition, t.Own) }()
 	name, def := t.Name, forRoute(t.Definition, via)
+	k, err := p.enterKept(ctx, &t)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			k.leave()
+		}
+	}()
 	s, err := p.slot(ctx, &t, via)
 	if err != nil {
 		return nil, err
@@ -96,13 +107,17 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 			held.Release()
 			return nil, err
 		case usable && slices.Equal(sb.Resolved.Spec.Table, resolved.Spec.Table):
-			return sb.forCommand(resolved, releaseHeld), nil
+			return sb.forCommand(resolved, releaseHeld, k), nil
 		case usable:
 			s.retired = append(s.retired, sb)
 			s.current = nil
 		}
 	}
-	opened, err := p.open(ctx, name, def, resolved, via, engine)
+	err = k.claim(resolved.Spec.Session.Dir)
+	var opened *Open
+	if err == nil {
+		opened, err = p.open(ctx, name, def, resolved, via, engine)
+	}
 	if err != nil {
 		held.Release()
 		return nil, &Error{Sandbox: name, Err: err}
@@ -113,9 +128,13 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 		return nil, session.ErrClosed
 	}
 	s.current = opened
+	if k != nil { // what goes on after this command has the same table
+		k.keep(s, held)
+		releaseHeld = func() {}
+	}
 	// Not before: what an engine keeps for a session can go with its last sandbox.
 	s.closeRetired(ctx, false)
-	return opened.forCommand(resolved, releaseHeld), nil
+	return opened.forCommand(resolved, releaseHeld, k), nil
 }
 
 // resolve looks at the machine for a definition, in the Host's session or its review's.
@@ -123,13 +142,14 @@ func (p *Pool) resolve(ctx context.Context, name string, def view.Definition, un
 	request := facts.Request{Name: name, Definition: def, Unisolated: unconfined || p.Engines.Unconfined(def.Engine)}
 	SetStage(ctx, "it waited for the lock of its session")
 	for write := false; ; write = true {
-		state, err := p.Session.Get(ctx, session.Reach(&def), write || def.Review == view.NewReview)
+		state, err := p.Session.Get(ctx, session.Reach(&def), write || def.Review == view.NewReview || def.Session.Processes)
 		if err != nil {
 			return nil, err
 		}
 		if request.Session = state.Session; !request.Unisolated {
 			request.SessionHome = state.Home // elsewhere it is the caller's
 		}
+		request.Session.Processes = def.Session.Processes
 		var reviewed *review.Use
 		if def.Review != "" && def.Review != view.NewReview { // that is for who only asks what would be
 			if reviewed, err = p.joinReview(ctx, name, &def); err != nil {

@@ -45,6 +45,7 @@ type Pool struct {
 	slots     map[string]*slot
 	uses      uint64      // of slots
 	lateBinds []view.Bind // those that are writable, of late definitions
+	kept      *kept       // what runs in the session between commands; nil where nothing may
 
 	reviews reviewsInUse
 }
@@ -213,6 +214,7 @@ func (p *Pool) Close(patience time.Duration) error {
 	}
 	ended := p.Engines.Close(ctx)
 	defer p.reviews.close()
+	p.forgetKept()
 	select {
 	case err := <-p.linger.Release(p.Machine.Stubs): // no command runs any more, and engines take a moment to end
 		errs = append(errs, err)

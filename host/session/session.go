@@ -8,14 +8,17 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/sessiondir"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -182,6 +185,24 @@ func (s *Session) open(ctx context.Context, reach string) (state State, err erro
 	// The memory that an engine keeps for a home goes with its last command.
 	state.Home, err = s.dir.Sub(ctx, reachSub(homeDir, reach))
 	return state, err
+}
+
+// Claim has the processes of a session for the caller: two programs would have two machines with
+// one /tmp.
+func Claim(dir string) (release func(), err error) {
+	path := filepath.Join(dir, "processes")
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("session: %w", err)
+	}
+	if err := hostpath.TryLock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		lock.Close()
+		if err == unix.EWOULDBLOCK {
+			return nil, fmt.Errorf("session: its processes are another program's: %w", sessiondir.ErrInUse)
+		}
+		return nil, &os.PathError{Op: "lock", Path: path, Err: err}
+	}
+	return func() { lock.Close() }, nil
 }
 
 // ID is that of a session whose directory several processes share: the same for all of

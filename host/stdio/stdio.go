@@ -31,6 +31,10 @@ type Streams struct {
 	Confined bool
 	// User is whom the command runs as; nil is the caller.
 	User *shared.User
+	// Outlived says that processes of the command may go on when it has ended, and hold its output
+	// open. Nobody waits for these: what they write goes to Late, nil for nowhere.
+	Outlived bool
+	Late     io.Writer
 }
 
 // Files carry one command's standard input and output. The zero value has none.
@@ -44,6 +48,7 @@ type Files struct {
 	copied    chan error  // one from each copier
 	said      *Ends       // of the command's standard error; nil where nobody keeps it
 	log       *appended   // that file, where it is a regular one
+	outlived  []*outlived // of what is copied, that which others may hold open
 	terminals []*terminal // of the command's own; with TTY, the first is what is typed to
 }
 
@@ -75,6 +80,7 @@ func (f *Files) Make(s *Streams) (shared.Stdio, error) {
 	var err error
 	// One pipe keeps the order of what is written.
 	joined := s.Stderr == nil && s.TTY || s.Stderr != nil && sameOutput(s.Stderr, s.Stdout)
+	s.Late = serialized(s.Late)
 	var inStdout, inStderr *Ends
 	if s.Confined {
 		f.said = &Ends{Limit: maxSaid / 2}
@@ -109,7 +115,7 @@ func (f *Files) Make(s *Streams) (shared.Stdio, error) {
 // files.
 func (f *Files) Remake() {
 	f.closeTerminals()
-	f.made, f.stdin, f.terminals, f.copiers, f.said, f.log = nil, nil, nil, nil, nil, nil
+	f.made, f.stdin, f.terminals, f.copiers, f.outlived, f.said, f.log = nil, nil, nil, nil, nil, nil, nil
 }
 
 func (f *Files) input(s *Streams) (*os.File, error) {
@@ -146,7 +152,7 @@ func (f *Files) output(s *Streams, w io.Writer, said *Ends) (*os.File, error) {
 		if isTerminal(out) {
 			return f.screen(s, out, said)
 		}
-		if said != nil {
+		if said != nil || s.Outlived {
 			followed = f.follow(out)
 		}
 		if followed == nil {
@@ -158,9 +164,22 @@ func (f *Files) output(s *Streams, w io.Writer, said *Ends) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.child, f.parent = append(f.child, write), append(f.parent, read)
+	f.child = append(f.child, write)
+	copying := io.Copy
+	if s.Outlived {
+		o := &outlived{read: read, late: s.Late}
+		f.outlived, copying = append(f.outlived, o), o.copy
+	} else {
+		f.parent = append(f.parent, read)
+	}
 	f.copiers = append(f.copiers, func() error {
-		_, err := io.Copy(keeping(w, said), read)
+		_, err := copying(keeping(w, said), read)
+		if s.Outlived && err == errOutlived {
+			if followed != nil {
+				followed.Close()
+			}
+			return nil
+		}
 		read.Close() // the command gets SIGPIPE where the writer has failed
 		if followed != nil {
 			followed.Close() // whoever reads that to its end need not call Wait before
@@ -257,6 +276,9 @@ func (f *Files) End(delay time.Duration, more <-chan struct{}) error {
 	for _, t := range f.terminals {
 		t.ended()
 	}
+	for _, o := range f.outlived {
+		o.read.SetReadDeadline(time.Unix(1, 0)) // upon which it takes what is there, and no more
+	}
 	stdinErr := f.stdin.stop()
 	outputErr := f.waitCopied(delay, more)
 	f.Close()
@@ -305,6 +327,9 @@ func (f *Files) CloseChild() { closeAll(f.child) }
 // Close closes everything but what CloseChild closes.
 func (f *Files) Close() {
 	closeAll(f.parent)
+	for _, o := range f.outlived {
+		o.close()
+	}
 	f.closeTerminals()
 }
 

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/shared"
@@ -73,7 +75,9 @@ type Definition struct {
 	Env map[string]string
 	// Credentials are names of credential sets to pass on.
 	Credentials []string
-	// Limits bound each command.
+	// Session says what commands share besides files.
+	Session SessionDefinition
+	// Limits bound each command, or all that runs in a session with Processes.
 	Limits Limits
 	// Config is a JSON object of the engine's own options; nil means none. With
 	// the engine "auto" they are those of docker, where that is declared, and
@@ -119,6 +123,43 @@ type Limits struct {
 	TempSize  uint64 // bytes; see SessionOptions for what lasts
 	// Enforce says what becomes of a limit that nothing here can hold; empty means required.
 	Enforce Enforce
+}
+
+// SessionDefinition is what the commands of a definition share. The zero value is nothing but files.
+type SessionDefinition struct {
+	// Processes makes the session's commands one machine: they share processes, the loopback and
+	// /tmp, and what one of them leaves running goes on when it has ended. It ends with the Host, or
+	// when no command has come for Idle. Commands of one definition at a time can have that
+	// in a session.
+	Processes bool
+	// Idle is how long processes may run without a command; zero means DefaultIdle.
+	Idle time.Duration
+}
+
+// DefaultIdle is how long what commands have left running goes on without another command.
+const DefaultIdle = time.Hour
+
+// Differs gives the first attribute in which two definitions are not the same, or "".
+func (d *Definition) Differs(other *Definition) string {
+	a, b := reflect.ValueOf(*d), reflect.ValueOf(*other)
+	for i := range a.NumField() {
+		if !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+			return attributeOf(a.Type().Field(i).Name)
+		}
+	}
+	return ""
+}
+
+// attributeOf spells a field as a definition does: "BindPaths" is bind_paths.
+func attributeOf(field string) string {
+	var b strings.Builder
+	for i, r := range field {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
 }
 
 // NewReview is the Review of a definition whose commands have one each.
@@ -168,6 +209,12 @@ func (d *Definition) Validate() error {
 		if limit.negative {
 			return Invalid("limits."+limit.attribute, "it is negative", "leave it out for none")
 		}
+	}
+	if d.Session.Idle < 0 {
+		return Invalid("session.idle", "it is negative", "leave it out for one hour")
+	}
+	if d.Session.Processes && d.Review == NewReview {
+		return Invalid("session.processes", "each command has a review of its own, and would have processes of its own", "name one review for all of them, or leave one of the two out")
 	}
 	if err := d.validateNetwork(); err != nil {
 		return err

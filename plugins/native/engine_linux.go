@@ -84,6 +84,7 @@ type work struct {
 	halves mountplan.Halves
 	tree   holder.Plan
 	box    holder.Sandbox
+	member holder.Sandbox // of one that joins others
 }
 
 // prepare gives what the plan of a command comes to, which is mostly what the last one's did.
@@ -108,6 +109,7 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 	if s.spec.Network.Mode != shared.NetworkHost {
 		m.box.Namespaces |= unix.CLONE_NEWNET
 	}
+	m.member = holder.Sandbox{Namespaces: unix.CLONE_NEWCGROUP, Steps: m.box.Steps, Member: true}
 	kept.Store(m)
 	return m, nil
 }
@@ -131,7 +133,10 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	if err != nil {
 		return nil, err
 	}
-	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m), Sandbox: &m.box}
+	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m, startInit), Sandbox: &m.box}
+	if s.spec.Session.Processes {
+		l.Shared = func(first cmdengine.Launched) (cmdengine.Spawner, *holder.Sandbox) { return s.shared(m, first) }
+	}
 	if s.network != nil {
 		l.Gate = s.network.Gate
 	}

@@ -46,6 +46,11 @@ type Launch struct {
 	// Same, with Sandbox, reports whether an init that Spawn has started for an earlier
 	// Launch can serve this one. With nil no sandbox is made beforehand.
 	Same func(ctx context.Context, earlier Launched) bool
+	// Shared, with Sandbox, gives Spawn and Sandbox for a Session with Processes: first is the
+	// init that is pid 1 for the others, nil where it is that which is to be started.
+	Shared func(first Launched) (Spawner, *holder.Sandbox)
+	first  *insideRun // pid 1 of the kept session that this is a member of
+
 	// Gate, with [Config.Init], begins before the command what passes connections between its
 	// network and the host's, with sockets from inside. emit tells of them. end is called once
 	// everything of the command is gone, and returns when nothing more is told.

@@ -173,7 +173,7 @@ func TestLauncherOrInitKilled(t *testing.T) {
 	}{
 		"launcher": {func(r *insideRun) int { return r.launcher.Pid() }, "the launcher bwrap was killed by SIGKILL"},
 		"init": {func(r *insideRun) int {
-			pid, _ := strconv.Atoi(children(r.launcher.Pid())[0])
+			pid := children(r.launcher.Pid())[0]
 			return pid
 		}, "the init was killed by SIGKILL"},
 	} {
@@ -202,7 +202,7 @@ func TestStoppedInitIsKilled(t *testing.T) {
 	o := newOutput(t)
 	p := start(t, sb, sh("echo ready; sleep 1000"), o)
 	o.line()
-	pid, _ := strconv.Atoi(children(p.run.(*insideRun).launcher.Pid())[0])
+	pid := children(p.run.(*insideRun).launcher.Pid())[0]
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,9 @@ type engine struct {
 
 	looked sync.Once
 	groups cgroup.Host // what holds limits here, once looked
+
+	keeping sync.Mutex
+	kept    map[string]*kept // by the session's ID
 }
 
 // limitHost finds out what can hold limits here, and clears away what engines
@@ -83,6 +86,9 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 			return nil, err
 		}
 		s.attached = *attached
+	}
+	if spec.Session.Processes {
+		s.kept = e.keep(spec.Session.ID)
 	}
 	return s, nil
 }

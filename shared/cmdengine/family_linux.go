@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // family is the children of a launcher, held by descriptors that cannot come to
@@ -18,27 +20,27 @@ type family struct {
 	ended bool
 }
 
-// observe takes note of the children that pid has now, unless it has been
+// observe takes note of the children that pid has now, or of all its descendants, unless it has been
 // reaped, which closes gone: the number may then be another's.
-func (f *family) observe(pid int, gone <-chan struct{}) {
+func (f *family) observe(pid int, all bool, gone <-chan struct{}) {
+	of := children
+	if all {
+		of = descendants
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.fds) > 0 || f.ended {
 		return
 	}
-	opened := map[string]int{}
-	for _, child := range children(pid) {
-		n, err := strconv.Atoi(child)
-		if err != nil {
-			continue
-		}
-		if fd, err := unix.PidfdOpen(n, 0); err == nil {
+	opened := map[int]int{}
+	for _, child := range of(pid) {
+		if fd, err := unix.PidfdOpen(child, 0); err == nil {
 			opened[child] = fd
 		}
 	}
 	// A child that is one still had its number all the time. Another's process
 	// must not be killed for having taken over the number of a dead one.
-	for _, child := range children(pid) {
+	for _, child := range of(pid) {
 		if fd, ok := opened[child]; ok {
 			f.fds = append(f.fds, fd)
 			delete(opened, child)
@@ -54,14 +56,24 @@ func (f *family) observe(pid int, gone <-chan struct{}) {
 	}
 }
 
-// children is empty also where the kernel does not tell.
-func children(pid int) []string {
+// children are those of the first thread, which forks in a launcher.
+func children(pid int) (list []int) {
 	p := strconv.Itoa(pid)
-	list, err := os.ReadFile("/proc/" + p + "/task/" + p + "/children")
-	if err != nil {
-		return nil
+	text, _ := os.ReadFile("/proc/" + p + "/task/" + p + "/children")
+	for _, child := range strings.Fields(string(text)) {
+		if n, err := strconv.Atoi(child); err == nil {
+			list = append(list, n)
+		}
 	}
-	return strings.Fields(string(list))
+	return list
+}
+
+// descendants are the children of all threads, and theirs.
+func descendants(pid int) (list []int) {
+	for _, child := range proc.Children(pid) {
+		list = append(append(list, child), descendants(child)...)
+	}
+	return list
 }
 
 // end kills who is left and waits for the end of all.

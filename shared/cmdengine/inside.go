@@ -48,7 +48,13 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	givePipes(stdio[:], s.credential)
 	limits := s.limits
 	var r *insideRun
-	if cmd.Trace && limits.Mechanism(cgroup.PIDs) != "" {
+	var notes []shared.Event
+	if s.kept != nil {
+		notes, err = s.member(ctx, c)
+		if err != nil {
+			return nil, nil, err
+		}
+	} else if cmd.Trace && limits.Mechanism(cgroup.PIDs) != "" {
 		limits = limits.WithMore(tracerThreads) // which a spare's group has not
 	} else {
 		r = s.takeSpare(ctx, c)
@@ -66,13 +72,16 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	}
 	command := sandboxinit.Command{
 		Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Scope: scope, Filter: s.filter, Trace: trace, Fresh: s.attached.Fresh,
-		Mounts: c.Mounts,
+		Mounts: c.Mounts, Apart: c.first != nil,
 	}
 	if s.engine.config.Rlimits != nil {
 		command.Rlimits = s.engine.config.Rlimits(&s.spec)
 	}
 	command.Crowded = s.limits.Mechanism(cgroup.PIDs) != "" || s.limits.Mechanism(cgroup.Memory) != ""
 	command.Rlimits = append(command.Rlimits, approximations(s.spec.Limits, s.holdings)...)
+	if c.first != nil {
+		r.ungate = s.kept.listen(emit)
+	}
 	started := make(chan struct{})
 	go r.disown(started)
 	switch {
@@ -96,7 +105,6 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	r.fresh = command.Fresh
 	go r.observe() // the reply need not wait for it
 
-	var notes []shared.Event
 	if scope && !r.Conn.Scoped() {
 		notes = append(notes, shared.Event{
 			Kind:    shared.EventDegraded,
@@ -115,6 +123,8 @@ type insideRun struct {
 	stderr   *tail
 	family   family
 	group    *cgroup.Group        // nil where no limit needs one
+	member   bool                 // of a kept session, whose group it is
+	before   uint64               // what of that group was killed before
 	ungate   func()               // ends the gate; nil where there is none
 	sockets  *sandboxinit.Sockets // of a launcher's init, with a gate
 
@@ -175,13 +185,18 @@ func (s *sandbox) launch(ctx context.Context, limits cgroup.Decision, c *Launch,
 	if !filepath.IsAbs(c.Path) && (c.Path != "" || c.Spawn == nil) {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the launcher's path %q is not absolute", c.Path)}
 	}
-	group, err := limits.New()
-	if err != nil {
+	var group *cgroup.Group
+	var err error
+	if c.first != nil {
+		group = c.first.group
+	} else if group, err = limits.New(); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "making a control group: " + err.Error()}
 	}
 	r, err := s.launchIn(ctx, group, c, tty, stdio)
 	if err != nil {
-		group.Remove()
+		if c.first == nil {
+			group.Remove()
+		}
 		return nil, err
 	}
 	if c.Sandbox != nil {
@@ -261,7 +276,10 @@ func (s *sandbox) launchIn(ctx context.Context, group *cgroup.Group, c *Launch, 
 	}
 	r := &insideRun{
 		name: name, clearsUp: s.engine.config.initEnds(), sockets: sockets,
-		launcher: process, stderr: stderr, group: group, exited: make(chan struct{}),
+		launcher: process, stderr: stderr, group: group, member: c.first != nil, exited: make(chan struct{}),
+	}
+	if r.member {
+		r.before = group.Killed()
 	}
 	r.InitRun = InitRun{Conn: sandboxinit.NewConn(engineEnd), Gone: r.exited,
 		Finish: func() { r.said = r.finish() }, End: r.giveUp, Lost: r.unknown}
@@ -300,7 +318,13 @@ func (s *sandbox) fork(base *syscall.SysProcAttr, group *cgroup.Group) Spawner {
 	}
 }
 
-func (r *insideRun) observe() { r.family.observe(r.launcher.Pid(), r.exited) }
+// observe notes whom the launcher has started, which is to be gone with it. Of a kept session that
+// is so for what is killed alone.
+func (r *insideRun) observe() {
+	if !r.member {
+		r.family.observe(r.launcher.Pid(), false, r.exited)
+	}
+}
 
 // disown ends the wait for an init whose launcher is gone. A launcher that is killed
 // at birth can leave a child that waits for a word from it, for ever, and that has the
@@ -329,6 +353,9 @@ func (r *insideRun) giveUp() {
 	if r.clearsUp {
 		r.Conn.Close()
 		return
+	}
+	if r.member { // whom the kernel would leave to pid 1
+		r.family.observe(r.launcher.Pid(), true, r.exited)
 	}
 	r.launcher.Kill()
 }
@@ -398,7 +425,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, explain func(*h
 // takes, and gives the end of its stderr.
 func (r *insideRun) finish() string {
 	// Now: a scope of systemd's ends with the launcher, which is about to.
-	r.starved = r.group.Killed()
+	r.starved = r.group.Killed() - r.before
 	patience := Patience
 	if r.clearsUp {
 		patience = ClearingUp
@@ -416,9 +443,11 @@ func (r *insideRun) finish() string {
 	if r.ungate != nil {
 		r.ungate()
 	}
-	r.starved = max(r.starved, r.group.Killed())
-	r.used.CPU, r.used.Memory = r.group.Usage()
-	r.group.Remove()
+	r.starved = max(r.starved, r.group.Killed()-r.before)
+	if !r.member { // the group counts what others of the session use, too
+		r.used.CPU, r.used.Memory = r.group.Usage()
+		r.group.Remove()
+	}
 	r.Conn.Close()
 	return r.stderr.finish()
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -104,7 +105,7 @@ func TestGroupsOfAKilledEngine(t *testing.T) {
 		for _, launcher := range strings.Fields(string(list)) {
 			dirs = append(dirs, groupsOf(t, h, launcher)...)
 			for _, child := range children(atoi(t, launcher)) {
-				if inside := groupsOf(t, h, child); len(inside) == 0 || !slices.Equal(inside, dirs) {
+				if inside := groupsOf(t, h, strconv.Itoa(child)); len(inside) == 0 || !slices.Equal(inside, dirs) {
 					t.Errorf("the launcher is in %q, and its child in %q", dirs, inside)
 				}
 			}

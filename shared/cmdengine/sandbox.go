@@ -26,6 +26,7 @@ type sandbox struct {
 	detach     func() // once
 	limits     cgroup.Decision
 	holdings   []holding
+	kept       *kept // nil where commands share no processes
 
 	// open ends with the sandbox. Whatever starts or runs in it watches it.
 	open  context.Context
@@ -41,6 +42,9 @@ func newSandbox(e *engine, spec shared.Spec, credential *syscall.Credential) *sa
 	s := &sandbox{engine: e, spec: spec, credential: credential}
 	s.open, s.close = context.WithCancel(context.Background())
 	s.detach = sync.OnceFunc(func() {
+		if s.kept != nil {
+			s.engine.leave(s.kept)
+		}
 		if s.attached.Close != nil {
 			s.attached.Close()
 		}

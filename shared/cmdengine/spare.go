@@ -18,7 +18,7 @@ type spare struct {
 
 // makeSpare has one made, where the Spec asks for that and there is none.
 func (s *sandbox) makeSpare() {
-	if !s.spec.Prepare || !s.attached.Prepares {
+	if !s.spec.Prepare || !s.attached.Prepares || s.kept != nil {
 		return
 	}
 	s.mu.Lock()

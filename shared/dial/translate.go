@@ -44,7 +44,7 @@ func specToPB(s *shared.Spec) *pb.Spec {
 			TempBytes:   s.Limits.TempSize,
 			BestEffort:  s.Limits.BestEffort,
 		},
-		Session: &pb.Session{Id: wire.Text(s.Session.ID), Dir: []byte(s.Session.Dir), Named: s.Session.Named},
+		Session: &pb.Session{Id: wire.Text(s.Session.ID), Dir: []byte(s.Session.Dir), Named: s.Session.Named, Processes: s.Session.Processes},
 		Deny:    wire.List(s.Deny, wire.ToBytes),
 		Protect: wire.List(s.Protect, wire.ToBytes),
 		Options: s.Options,

@@ -81,7 +81,25 @@ func (c *Client) Overlay(ctx context.Context, source string) error {
 // from 0 on. It is born in the control group whose directory group is, unless that is nil
 // or the holder may not do that. It must call [Complete].
 func (c *Client) StartInit(ctx context.Context, plan Plan, namespaces uint32, argv []string, files []*os.File, group *os.File) (*Launcher, error) {
-	m := &run{plan: plan.encoded, argv: argv, namespaces: namespaces | unix.CLONE_NEWNS, umask: c.umask, grouped: group != nil}
+	return c.start(ctx, &run{plan: plan.encoded, argv: argv, namespaces: namespaces}, files, group)
+}
+
+// StartFirst is StartInit for pid 1 of namespaces that [Client.Join] starts others in.
+func (c *Client) StartFirst(ctx context.Context, plan Plan, namespaces uint32, argv []string, files []*os.File, group *os.File) (*Launcher, error) {
+	return c.start(ctx, &run{plan: plan.encoded, argv: argv, namespaces: namespaces, first: true}, files, group)
+}
+
+// Join is StartInit for one in the namespaces of first, of [Client.StartFirst], but for
+// what namespaces lists. Its Sandbox is a Member.
+func (c *Client) Join(ctx context.Context, first *Launcher, plan Plan, namespaces uint32, argv []string, files []*os.File, group *os.File) (*Launcher, error) {
+	if first.conn != c.conn {
+		return nil, fmt.Errorf("%w, which had started the first of these processes", ErrLost)
+	}
+	return c.start(ctx, &run{plan: plan.encoded, argv: argv, namespaces: namespaces, joins: first.request}, files, group)
+}
+
+func (c *Client) start(ctx context.Context, m *run, files []*os.File, group *os.File) (*Launcher, error) {
+	m.namespaces, m.umask, m.grouped = m.namespaces|unix.CLONE_NEWNS, c.umask, group != nil
 	if m.grouped {
 		files = append(slices.Clip(files), group)
 	}

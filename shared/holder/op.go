@@ -88,12 +88,15 @@ type Sandbox struct {
 	// Steps are made in its own mount namespace, a copy of that of the tree, in which
 	// "/0" becomes the root directory then.
 	Steps Plan
+	// Member says that it is in the pid namespace of others ([Client.Join]).
+	Member bool
 }
 
 // Fields implements [frame.Message].
 func (b *Sandbox) Fields(c *frame.Codec) {
 	frame.Int(c, &b.Namespaces)
 	c.Text(&b.Steps.encoded)
+	c.Flag(&b.Member)
 	if b.Namespaces&^sandboxNamespaces != 0 {
 		c.Fail("no such namespaces")
 	}

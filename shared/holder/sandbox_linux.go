@@ -13,12 +13,12 @@ import (
 type Making struct{ b *builder }
 
 // Make makes, of the copy of a tree that an init finds itself in, its sandbox: the
-// init is pid 1 there and has the capabilities of [initCaps] over the namespaces, which it
+// init is pid 1 there, or a member of a pid namespace that is not the machine's, and has the capabilities of [initCaps] over the namespaces, which it
 // must drop when the sandbox is complete. others are descriptors of the mount and the user
 // namespace of who had it started: in one of these, or as another process than pid 1, it
 // would take the root directory away from a whole machine. stdio are the init's descriptors.
 func Make(box Sandbox, others [2]int, stdio []int) (*Making, *MountError) {
-	if os.Getpid() != 1 {
+	if os.Getpid() != 1 && !(box.Member && below()) {
 		return nil, &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
 	}
 	if failed := apart(others); failed != nil {
@@ -37,6 +37,12 @@ func Make(box Sandbox, others [2]int, stdio []int) (*Making, *MountError) {
 		return nil, failed
 	}
 	return m, nil
+}
+
+// below reports whether this process is in a pid namespace below that of the host's /proc.
+func below() bool {
+	status, err := os.ReadFile("/proc/self/status")
+	return err == nil && strings.Contains(string(status), "\nNSpid:") && nested(string(status))
 }
 
 // Complete makes tree 0 the root directory.
@@ -122,8 +128,9 @@ func OwnNamespaces() (files []*os.File, err error) {
 	return files, nil
 }
 
-// initCaps is what an init has over its namespaces while it completes them.
-var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN}
+// initCaps is what an init has over its namespaces while it completes them, and for the user
+// namespace in which root's command is root.
+var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETFCAP}
 
 // pivot makes tree 0 the root directory.
 func pivot() *MountError {

@@ -73,6 +73,7 @@ type client struct {
 	mu      sync.Mutex
 	gone    bool
 	running map[uint32]running
+	groups  map[uint32]*group // by the request of the first init
 	alive   sync.WaitGroup
 }
 
@@ -84,7 +85,7 @@ type running struct {
 
 // admit serves a connection, unless the last client has just gone.
 func (s *server) admit(conn *conn) {
-	c := &client{server: s, conn: conn, running: map[uint32]running{}}
+	c := &client{server: s, conn: conn, running: map[uint32]running{}, groups: map[uint32]*group{}}
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
@@ -220,7 +221,14 @@ func (c *client) run(r *run, fds []int) {
 	}
 	defer c.server.exit(t)
 	var pid, pidfd int
-	t.do(func() { pid, pidfd, failed = c.fork(r, t, fds) })
+	do, leave, failed := c.enter(r, t)
+	if failed == nil {
+		defer leave()
+		var refused *MountError
+		if failed = do(func() { pid, pidfd, refused = c.fork(r, t, fds) }); failed == nil {
+			failed = refused
+		}
+	}
 	frame.CloseAll(fds)
 	if failed != nil {
 		c.conn.write(msgFailed, &refusal{r.request, *failed})
@@ -236,7 +244,7 @@ func (c *client) run(r *run, fds []int) {
 }
 
 // fork starts the init with exactly the descriptors that were sent, from 0
-// on. It must run on the tree's thread.
+// on. It must run on the tree's thread, or that of a group that has entered the tree.
 func (c *client) fork(r *run, t *tree, fds []int) (pid, pidfd int, failed *MountError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -244,7 +252,14 @@ func (c *client) fork(r *run, t *tree, fds []int) (pid, pidfd int, failed *Mount
 		return 0, -1, &MountError{Index: -1, Call: "starting the init", Reason: "its client is gone"}
 	}
 	pidfd = -1
+	// One that joins others dies with their pid 1, and finds no parent that it could compare.
 	attr := &syscall.SysProcAttr{Cloneflags: uintptr(r.namespaces), Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd, AmbientCaps: initCaps}
+	if r.first {
+		attr.Cloneflags &^= groupNamespaces // in which the thread is
+	}
+	if r.joins != 0 {
+		attr.Pdeathsig = 0
+	}
 	if r.grouped {
 		attr.UseCgroupFD, attr.CgroupFD = true, fds[len(fds)-1]
 		fds = fds[:len(fds)-1]

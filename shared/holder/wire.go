@@ -4,7 +4,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
-const wireVersion = 8
+const wireVersion = 9
 
 const (
 	msgHello   byte = 'H' // holder -> client, first: pair
@@ -70,6 +70,8 @@ type run struct {
 	namespaces uint32 // of its sandbox
 	files      uint32 // how many come with the message
 	grouped    bool   // the last of them is the directory of a control group, and not for the init
+	first      bool   // it is pid 1 of namespaces that others join
+	joins      uint32 // the request of that one, or 0
 }
 
 func (m *run) Fields(c *frame.Codec) {
@@ -78,9 +80,11 @@ func (m *run) Fields(c *frame.Codec) {
 	frame.Int(c, &m.namespaces)
 	frame.Int(c, &m.files)
 	c.Flag(&m.grouped)
+	c.Flag(&m.first)
+	frame.Int(c, &m.joins)
 	c.Text(&m.plan)
 	c.Texts(&m.argv)
-	if len(m.argv) == 0 || len(m.argv) > maxWords || m.umask > 0o777 || m.namespaces&^sandboxNamespaces != 0 || m.files > frame.MaxFiles || m.grouped && m.files == 0 {
+	if len(m.argv) == 0 || len(m.argv) > maxWords || m.umask > 0o777 || m.namespaces&^sandboxNamespaces != 0 || m.files > frame.MaxFiles || m.grouped && m.files == 0 || m.first && m.joins != 0 {
 		c.Fail("no such run")
 	}
 }

@@ -99,7 +99,7 @@ func (p *planner) table() ([]Op, error) {
 	private := func(dest string, perms uint32, why string) {
 		if !taken[dest] {
 			taken[dest] = true
-			ops = append(ops, Op{Kind: Tmpfs, Dest: dest, Perms: perms, Size: p.tempSize, Why: why})
+			ops = append(ops, Op{Kind: p.temporary(), Dest: dest, Perms: perms, Size: p.tempSize, Why: why})
 		}
 	}
 	private("/tmp", 0o1777, "filesystem")
@@ -122,6 +122,15 @@ func (p *planner) table() ([]Op, error) {
 		}
 	}
 	return p.settle(ops)
+}
+
+// temporary is the kind of memory that a command has to write to: commands which share processes
+// meet there, by sockets and pid files.
+func (p *planner) temporary() Kind {
+	if p.spec.Session.Processes {
+		return Home
+	}
+	return Tmpfs
 }
 
 // ownVarTmp reports whether /var/tmp has a mount of its own. The minimal view
@@ -303,9 +312,9 @@ func unique(ops []Op) ([]Op, error) {
 				o.Ignore = o.Ignore && (last.Ignore || !last.hides())
 				*last = o // nothing of what it hides is shown
 			case last.Kind == o.Kind && last.Source == o.Source:
-			case last.Why == "filesystem" && last.Kind == Tmpfs:
+			case last.Why == "filesystem" && (last.Kind == Tmpfs || last.Kind == Home):
 				*last = o // a mount takes the place of the view's own
-			case o.Why == "filesystem" && o.Kind == Tmpfs:
+			case o.Why == "filesystem" && (o.Kind == Tmpfs || o.Kind == Home):
 			default:
 				return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
 					Message: fmt.Sprintf("destination %q is that of %s too", o.Dest, last.Why)}
@@ -462,7 +471,7 @@ func (p *planner) kernel() []Op {
 	}
 	ops = append(ops,
 		Op{Kind: Dev, Dest: "/dev"},
-		Op{Kind: Tmpfs, Dest: "/dev/shm", Perms: 0o1777, Size: p.tempSize},
+		Op{Kind: p.temporary(), Dest: "/dev/shm", Perms: 0o1777, Size: p.tempSize},
 		Op{Kind: RemountRO, Dest: "/dev", Why: "no uncapped memory"})
 	switch {
 	case p.spec.Filesystem != shared.FilesystemHost:

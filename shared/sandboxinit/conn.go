@@ -89,6 +89,16 @@ func (c *Conn) Start(ctx context.Context, cmd Command) error {
 	if err != nil {
 		return err
 	}
+	return c.begin(ctx, request)
+}
+
+// Reside has the init, which must be pid 1, run no command: it stays, and reaps what others
+// leave in its pid namespace, until it is killed or c is closed. It is like Start otherwise.
+func (c *Conn) Reside(ctx context.Context) error {
+	return c.begin(ctx, frame.Encode(kindReside, nothing{}, 0))
+}
+
+func (c *Conn) begin(ctx context.Context, request []byte) error {
 	c.mu.Lock()
 	state := c.state
 	if state == connNew {
@@ -106,7 +116,7 @@ func (c *Conn) Start(ctx context.Context, cmd Command) error {
 	// Closing is what unblocks a write of 16 MiB to a launcher that hangs.
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	c.writing.Lock()
-	_, err = c.f.Write(request)
+	_, err := c.f.Write(request)
 	c.writing.Unlock()
 	if err != nil && !gone(err) {
 		c.Close()

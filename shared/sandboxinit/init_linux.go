@@ -3,6 +3,7 @@ package sandboxinit
 import (
 	"io"
 	"os"
+	"os/signal"
 	"runtime"
 	"strconv"
 	"sync"
@@ -21,6 +22,7 @@ import (
 type supervisor struct {
 	control controlSocket
 	pidOne  bool
+	apart   bool // see Command.Apart
 	// group is the command's process group once it runs, else 0.
 	group atomic.Int32
 	// ending says that whatever is still there is to be killed.
@@ -73,7 +75,11 @@ func runMaking(control int, others [2]int) int {
 	}
 	control, socket = row, controlSocket(row)
 	if failed = making.Complete(); failed == nil {
-		err := dropCapabilities(control, sockets)
+		kept := 0
+		if box.Member {
+			kept = 1 << unix.CAP_SETFCAP // until its command's user namespace is there
+		}
+		err := dropCapabilities(kept, control, sockets)
 		if err == nil {
 			return supervise(control, sockets)
 		}
@@ -116,27 +122,32 @@ func closeEyes() int {
 	return 0
 }
 
-// dropCapabilities takes all capabilities from every thread. What can be gained by
+// dropCapabilities takes all capabilities but those of a mask from every thread. What can be gained by
 // executing something is nothing since the holder emptied the bounding set.
-func dropCapabilities(control, sockets int) error {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0])), 0)
-	if errno == syscall.ENOTSUP {
-		// In a program with C in it. What is executed has none, and no other thread.
-		return dropByExec(control, sockets)
+func dropCapabilities(kept, control, sockets int) error {
+	err := capsetAll(kept)
+	if err == syscall.ENOTSUP {
+		// In a program with C in it. What is executed has no others, and no other thread.
+		return dropByExec(kept, control, sockets)
 	}
+	return err
+}
+
+func capsetAll(kept int) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	have := [2]unix.CapUserData{{Effective: uint32(kept), Permitted: uint32(kept)}}
+	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&have[0])), 0)
 	if errno != 0 {
 		return errno
 	}
 	return nil
 }
 
-func dropByExec(control, sockets int) error {
+func dropByExec(kept, control, sockets int) error {
 	runtime.LockOSThread()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	if err := unix.Capset(&header, &none[0]); err != nil {
+	have := [2]unix.CapUserData{{Effective: uint32(kept), Permitted: uint32(kept), Inheritable: uint32(kept)}}
+	if err := unix.Capset(&header, &have[0]); err != nil {
 		return err
 	}
 	last, words := control+3, []string{os.Args[0], initArg, strconv.Itoa(control)}
@@ -163,12 +174,19 @@ func supervise(control, sockets int) int {
 		go makeSockets(sockets)
 	}
 	cmd := &Command{}
-	err := receive(s.control, kindCommand, maxCommand, cmd)
-	if err == io.EOF {
+	kind, payload, err := frame.Read(s.control, maxCommand)
+	switch {
+	case err == io.EOF:
 		return proc.Failed // the engine has died or given up
-	}
-	if err == nil {
-		err = cmd.validate()
+	case err != nil:
+	case kind == kindReside && s.pidOne:
+		return s.reside(control)
+	case kind != kindCommand:
+		err = frame.Malformed("out of turn")
+	default:
+		if err = frame.Decode(payload, cmd); err == nil {
+			err = cmd.validate()
+		}
 	}
 	if err != nil {
 		return proc.Complain("reading the command", err)
@@ -179,6 +197,7 @@ func supervise(control, sockets int) int {
 	} else {
 		s.passSignals()
 	}
+	s.apart = cmd.Apart && !s.pidOne
 	s.fresh = freshAt(cmd.Fresh)
 	begin := s.begin
 	if len(cmd.Trace) > 0 {
@@ -200,6 +219,16 @@ func supervise(control, sockets int) int {
 		return s.reap(s.tracer.pid)
 	}
 	return s.reap(child.pid)
+}
+
+// reside is the life of an init that is pid 1 for the commands of other inits.
+func (s *supervisor) reside(control int) int {
+	proc.IgnoreSignals()
+	signal.Ignore(syscall.SIGCHLD) // the kernel reaps
+	closeInherited(control)
+	s.control.send(frame.Encode(kindStarted, &started{}, 5))
+	s.serveRequests() // which ends this process, and with it all others
+	return proc.Failed
 }
 
 // begin starts the command as the init's own child.
@@ -248,6 +277,9 @@ func (s *supervisor) reap(command int) (code int) {
 		}
 		code = status.ExitCode()
 		s.report(status, usedByChildren())
+		if s.apart && !s.ending.Load() {
+			proc.Exit(code) // what it has left is the session's
+		}
 		s.end(code)
 	}
 }

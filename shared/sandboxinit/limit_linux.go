@@ -64,6 +64,13 @@ func forkLimited(cmd *Command, prog Program, files []uintptr) (int, *ExecError) 
 		return 0, refused
 	}
 	defer syscall.Close(int(s.line))
+	if cmd.Apart {
+		// It was for the command's user namespace. In a program with C in it the init keeps it.
+		if err := capsetAll(0); err != nil && err != syscall.ENOTSUP {
+			s.end()
+			return 0, execError(OpFork, "", err)
+		}
+	}
 	s.line.send(s.request)
 	if refused := limitOutcome(s.line); refused != nil {
 		s.end()
@@ -84,12 +91,17 @@ func (s *stage) end() {
 
 // forkStage forks a stage, which waits for its request.
 func forkStage(cmd *Command, prog Program, files []uintptr) (*stage, *ExecError) {
-	request, err := encodeCommand(&Command{
+	told := &Command{
 		Args:    append([]string{prog.Path}, prog.Argv...),
 		Env:     cmd.Env,
 		Rlimits: cmd.Rlimits,
 		Trace:   cmd.Trace,
-	})
+		Apart:   cmd.Apart,
+	}
+	if cmd.Apart {
+		told.Filter = cmd.Filter // under which no user namespace is made
+	}
+	request, err := encodeCommand(told)
 	if err != nil {
 		return nil, &ExecError{OpExec, prog.Path, syscall.E2BIG}
 	}
@@ -100,9 +112,13 @@ func forkStage(cmd *Command, prog Program, files []uintptr) (*stage, *ExecError)
 	ours, theirs := controlSocket(pair[0]), pair[1]
 
 	files = append(files, uintptr(theirs))
+	sys := session(cmd)
+	if cmd.Apart {
+		defer apart(sys)()
+	}
 	pid, err := syscall.ForkExec("/proc/self/exe",
 		[]string{initArg, limitArg, strconv.Itoa(len(files) - 1)},
-		&syscall.ProcAttr{Files: files, Sys: session(cmd)})
+		&syscall.ProcAttr{Files: files, Sys: sys})
 	syscall.Close(theirs)
 	if err != nil {
 		syscall.Close(int(ours))
@@ -134,9 +150,9 @@ func runLimitStage(fd int) int {
 	if receive(socket, kindCommand, maxCommand, cmd) != nil || cmd.validate() != nil || len(cmd.Args) < 2 {
 		return proc.Failed
 	}
+	// The thread that is traced, or gives up what it can, is the one that executes.
+	runtime.LockOSThread()
 	if len(cmd.Trace) > 0 {
-		// The thread that is traced is the one that executes.
-		runtime.LockOSThread()
 		socket.send(frame.Encode(kindWaiting, &waiting{syscall.Gettid()}, 4))
 		if receive(socket, kindSeized, 0, nothing{}) != nil {
 			return proc.Failed
@@ -161,10 +177,20 @@ func limitAndExec(cmd *Command) *ExecError {
 		return execError(OpExec, cmd.Args[0], err)
 	}
 	restoreNOFILE()
+	if cmd.Apart {
+		if err := giveUpCapabilities(); err != nil {
+			return execError(OpFork, "", err)
+		}
+	}
 
 	// From here to exec nothing may allocate: with RLIMIT_AS or RLIMIT_DATA set,
 	// the Go runtime could get no memory.
 	failed, errno := setLimits(cmd.Rlimits)
+	if errno == 0 && len(cmd.Filter) > 0 {
+		if errno = loadFilter(cmd.Filter); errno != 0 {
+			return &ExecError{OpFilter, "", errno}
+		}
+	}
 	if errno == 0 && len(cmd.Trace) > 0 {
 		if errno = loadFilter(cmd.Trace); errno != 0 {
 			return &ExecError{OpTrace, "", errno}

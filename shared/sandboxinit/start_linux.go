@@ -57,7 +57,7 @@ func start(cmd *Command, control int) (c child, refused *ExecError) {
 			}
 			return refused
 		}
-	case !bearable(cmd.Rlimits):
+	case cmd.Apart || !bearable(cmd.Rlimits):
 		fork = func(c *child) (refused *ExecError) {
 			c.pid, refused = forkLimited(cmd, prog, files)
 			return refused
@@ -85,7 +85,7 @@ func forkBound(cmd *Command, fork func(*child) *ExecError) (c child, refused *Ex
 		}
 		// Never unlocked: the thread ends with the goroutine.
 		c.scoped = cmd.Scope && scopeThread() == nil
-		if len(cmd.Filter) > 0 {
+		if len(cmd.Filter) > 0 && !cmd.Apart { // its stage loads it
 			if err := filterThread(cmd.Filter); err != nil {
 				refused = execError(OpFilter, "", err)
 				return

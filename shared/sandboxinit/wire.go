@@ -15,6 +15,7 @@ const (
 	kindSandbox  byte = 'M' // engine -> init, before the command, of one that makes its sandbox: holder.Sandbox
 	kindComplete byte = 'P' // engine -> init, after that; with stdin, stdout, stderr, and the line for sockets if there is one
 	kindCommand  byte = 'C' // engine -> init, first and once: Command
+	kindReside   byte = 'N' // engine -> init, in the place of a command: be pid 1 of a session's processes
 	kindSignal   byte = 'S' // engine -> init: signal
 	kindKill     byte = 'K' // engine -> init
 	kindStarted  byte = 'R' // init -> engine, first: started
@@ -88,6 +89,7 @@ func (c *Command) Fields(w *frame.Codec) {
 	w.Flag(&c.TTY)
 	w.Flag(&c.Scope)
 	w.Flag(&c.Crowded)
+	w.Flag(&c.Apart)
 	frame.List(w, &c.Rlimits, 20, func(l *Rlimit) {
 		frame.Int(w, &l.Resource)
 		w.Long(&l.Soft)

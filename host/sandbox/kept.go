@@ -1,0 +1,177 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sbxhost/sbxhost/host/session"
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/stubs"
+)
+
+// kept is what commands have left running in the session, as far as a host knows: by which
+// definition they run, in which slot, and what has to stay in its place for them. With it
+// come commands that are started or run.
+type kept struct {
+	pool *Pool
+	name string
+	def  view.Definition
+
+	// under Pool.mu
+	users  int
+	opened bool
+	idle   *time.Timer   // while there are no users
+	ended  chan struct{} // closed when nothing runs any more; nil while that is not wanted
+
+	// under the slot's lock, once there is one
+	slot    *slot
+	holds   []*stubs.Hold // a table each
+	release func()        // gives up the session's lock; nil before that is had
+}
+
+// enterKept counts one command more of those that share processes; nil is one that does not.
+// The session is that of one definition for as long as something may run in it: another one's
+// network or limits would not hold there.
+func (p *Pool) enterKept(ctx context.Context, t *Target) (*kept, error) {
+	if !t.Definition.Session.Processes {
+		return nil, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.kept != nil && p.kept.ended != nil {
+		ended := p.kept.ended
+		p.mu.Unlock()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		p.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	if p.Life.Err() != nil {
+		return nil, session.ErrClosed
+	}
+	k := p.kept
+	if k == nil {
+		k = &kept{pool: p, name: t.Name, def: t.Definition}
+		p.kept = k
+	}
+	if k.name != t.Name {
+		return nil, &Error{Sandbox: t.Name, Err: k.refuse("sandbox", fmt.Sprintf("processes of sandbox %q run in the session", k.name))}
+	}
+	if attribute := k.def.Differs(&t.Definition); attribute != "" {
+		return nil, &Error{Sandbox: t.Name, Err: k.refuse(attribute, "it differs from what the processes that run in the session were started with")}
+	}
+	k.users++
+	if k.idle != nil {
+		k.idle.Stop()
+	}
+	return k, nil
+}
+
+func (k *kept) refuse(attribute, message string) error {
+	return &shared.Error{Kind: shared.ErrDenied, Attribute: attribute, Message: message, Hint: "end these first, or use another session"}
+}
+
+// claim has the session for the processes of this Host. Nil claims nothing.
+func (k *kept) claim(dir string) (err error) {
+	if k == nil || k.release != nil {
+		return nil
+	}
+	k.release, err = session.Claim(dir)
+	return err
+}
+
+// keep notes that something can run in a slot, and what stays for it.
+func (k *kept) keep(s *slot, held *stubs.Hold) {
+	k.pool.mu.Lock()
+	defer k.pool.mu.Unlock()
+	k.slot, k.opened = s, true
+	k.holds = append(k.holds, held)
+}
+
+// leave counts one command less. Nil is allowed.
+func (k *kept) leave() {
+	if k == nil {
+		return
+	}
+	p := k.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k.users--; k.users > 0 || p.kept != k {
+		return
+	}
+	if !k.opened { // nothing runs
+		p.kept = nil
+		k.end()
+		return
+	}
+	k.idle = time.AfterFunc(cmp.Or(k.def.Session.Idle, view.DefaultIdle), func() {
+		ctx, cancel := context.WithTimeout(p.Life, closeTimeout)
+		defer cancel()
+		if err := p.EndKept(ctx); err != nil {
+			p.Logger.Warn("what runs in the session was not ended", "error", err)
+		}
+	})
+}
+
+// EndKept ends what commands have left running in the session. It ends no command: while one
+// runs it does nothing.
+func (p *Pool) EndKept(ctx context.Context) error {
+	p.mu.Lock()
+	k := p.kept
+	if k == nil || k.users > 0 || k.ended != nil {
+		p.mu.Unlock()
+		return nil
+	}
+	k.idle.Stop()
+	k.ended = make(chan struct{}) // for which the next command waits
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		p.kept = nil
+		p.mu.Unlock()
+		close(k.ended)
+	}()
+	defer k.end()
+	s := k.slot
+	if err := s.lock.Acquire(ctx); err != nil {
+		return err
+	}
+	defer s.lock.Release()
+	if s.current != nil {
+		s.retired = append(s.retired, s.current)
+		s.current = nil
+	}
+	return s.closeRetired(ctx, true)
+}
+
+// forgetKept is for when nothing runs any more.
+func (p *Pool) forgetKept() {
+	p.mu.Lock()
+	k := p.kept
+	p.kept = nil
+	p.mu.Unlock()
+	if k != nil {
+		if k.idle != nil {
+			k.idle.Stop()
+		}
+		k.end()
+	}
+}
+
+func (k *kept) end() {
+	for _, hold := range k.holds {
+		hold.Release()
+	}
+	if k.release != nil {
+		k.release()
+	}
+}

@@ -1,0 +1,154 @@
+//go:build unix
+
+package cmdengine
+
+import (
+	"context"
+	"os"
+	"sync"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// A kept session is what commands share whose Spec's Session has Processes: namespaces, with an
+// init as pid 1 that runs no command, one control group and one gate. It lasts as long as
+// one of its sandboxes is open.
+type kept struct {
+	id    string
+	users int // sandboxes; under engine.keeping
+
+	starting chan struct{} // holds one token: who has it may look at first
+	first    *insideRun    // nil before the first command
+
+	mu      sync.Mutex
+	told    map[*func(shared.Event)]bool // what listens to the gate: the commands that run
+	pending []shared.Event               // what nobody has heard yet
+}
+
+// keep enters the kept session of a sandbox.
+func (e *engine) keep(id string) *kept {
+	e.keeping.Lock()
+	defer e.keeping.Unlock()
+	if e.kept == nil {
+		e.kept = map[string]*kept{}
+	}
+	k := e.kept[id]
+	if k == nil {
+		k = &kept{id: id, starting: make(chan struct{}, 1), told: map[*func(shared.Event)]bool{}}
+		e.kept[id] = k
+	}
+	k.users++
+	return k
+}
+
+// leave gives it up. With its last sandbox all that runs in it ends.
+func (e *engine) leave(k *kept) {
+	e.keeping.Lock()
+	k.users--
+	last := k.users == 0
+	if last {
+		delete(e.kept, k.id)
+	}
+	e.keeping.Unlock()
+	if !last {
+		return
+	}
+	k.starting <- struct{}{}
+	defer func() { <-k.starting }()
+	if k.first != nil {
+		k.first.giveUp()
+		k.first.finish()
+	}
+}
+
+// member makes of c, a command's, one that starts an init in the kept session, which it begins where
+// that has no processes yet, or none any more.
+func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, err error) {
+	k := s.kept
+	select {
+	case k.starting <- struct{}{}:
+		defer func() { <-k.starting }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if k.first != nil {
+		select {
+		case <-k.first.exited:
+			k.first.finish()
+			message := "the session's processes have ended, and begin anew: " + k.first.launcherEnd()
+			if k.first.starved > 0 {
+				message += ", limits.memory was used up"
+			}
+			notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: message, Details: map[string]string{"mechanism": "session"}})
+			k.first = nil
+		default:
+		}
+	}
+	if k.first == nil {
+		if k.first, err = s.beginKept(ctx); err != nil {
+			return nil, err
+		}
+	}
+	c.first = k.first
+	c.Spawn, c.Sandbox = c.Shared(k.first.launcher)
+	c.Gate, c.Same = nil, nil
+	return notes, nil
+}
+
+// beginKept starts pid 1 of a kept session, with its gate.
+func (s *sandbox) beginKept(ctx context.Context) (*insideRun, error) {
+	c, err := s.command(ctx, &shared.Command{})
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(c.ExtraFiles)
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	}
+	defer null.Close()
+	c.Spawn, c.Sandbox = c.Shared(nil)
+	stdio := [3]*os.File{null, null, null}
+	r, err := s.launch(ctx, s.limits, c, false, stdio)
+	if err != nil {
+		return nil, err
+	}
+	started := make(chan struct{})
+	go r.disown(started)
+	if err = r.complete(ctx, c, stdio, s.kept.emit); err == nil {
+		err = r.Conn.Reside(ctx)
+	}
+	close(started)
+	if err != nil {
+		return nil, r.notStarted(ctx, err, c.Unmade, s.diagnosis())
+	}
+	return r, nil
+}
+
+// emit tells of what passes the gate, which is not known of which command it is.
+func (k *kept) emit(e shared.Event) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for emit := range k.told {
+		(*emit)(e)
+	}
+	if len(k.told) == 0 && len(k.pending) < eventBuffer {
+		k.pending = append(k.pending, e)
+	}
+}
+
+// listen has a command told until stop, and of what was told to none before.
+func (k *kept) listen(emit func(shared.Event)) (stop func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, e := range k.pending {
+		emit(e)
+	}
+	k.pending = nil
+	k.told[&emit] = true
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.told, &emit)
+	}
+}
