@@ -13,6 +13,7 @@ func apart(sys *syscall.SysProcAttr) (forked func()) {
 	sys.Cloneflags |= unix.CLONE_NEWUSER
 	sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
 	sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+	sys.AmbientCaps = []uintptr{unix.CAP_SETPCAP} // for giveUpCapabilities
 	// What is not dumpable belongs to root: without that, this process could not write the
 	// child's map. Other commands are in user namespaces of their own.
 	unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
