@@ -202,6 +202,20 @@ func RemoveSession(environ []string, dir, name string) error {
 	return session.Remove((&facts.Caller{Environ: environ}).LookupEnv, dir, name)
 }
 
+// KeeperDir gives the directory, which it makes, of a program that holds the processes of a named
+// session: for its socket, and what is said there. It is this user's alone.
+func KeeperDir(environ []string, name string) (string, error) {
+	return session.KeeperDir((&facts.Caller{Environ: environ}).LookupEnv, name)
+}
+
+// HasProcesses reports whether something may run in the session, of a definition with
+// Session.Processes.
+func (h *Host) HasProcesses() bool { return h.pool.HasKept() }
+
+// EndProcesses ends what commands have left running in the session. It ends no command: while one
+// of those runs it does nothing.
+func (h *Host) EndProcesses(ctx context.Context) error { return h.pool.EndKept(ctx) }
+
 // sessionOf says which session a sandbox is in.
 func (h *Host) sessionOf(opened *sandbox.Open) SessionReport {
 	return SessionReport{Name: h.session.Name(), Dir: opened.Resolved.Spec.Session.Dir}

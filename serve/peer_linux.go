@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -19,6 +20,8 @@ type Identity struct {
 	files    map[string]string
 	status   []string
 	schedule []string
+
+	confinement bool // see Confinement
 }
 
 // The namespaces, the root, the cgroup, the limits, the security label, and of the status
@@ -78,6 +81,27 @@ func identityOf(proc string) (Identity, error) {
 	return id, nil
 }
 
+// Apart from how much they may use, and of whose files: what a session's keeper lets differ, since what
+// runs there is bounded by its own limits.
+var (
+	usageFiles  = []string{"cgroup", "limits", "oom_score_adj"}
+	usageStatus = []string{"Cpus_allowed", "Mems_allowed", "Umask"}
+)
+
+// Confinement is the part of an identity that says what a process may reach.
+func (id Identity) Confinement() Identity {
+	id.files, id.schedule = maps.Clone(id.files), nil
+	for _, name := range usageFiles {
+		delete(id.files, name)
+	}
+	id.status = slices.DeleteFunc(slices.Clone(id.status), func(line string) bool {
+		name, _, _ := strings.Cut(line, ":")
+		return slices.Contains(usageStatus, name)
+	})
+	id.confinement = true
+	return id
+}
+
 // Differs says in what two identities differ; empty if in nothing.
 func (id Identity) Differs(other Identity) string {
 	for _, name := range identityLinks {
@@ -120,6 +144,9 @@ func Same(socket int, want Identity) error {
 	peer, err := identityOf("/proc/" + strconv.Itoa(int(cred.Pid)))
 	if err != nil {
 		return err
+	}
+	if want.confinement {
+		peer = peer.Confinement()
 	}
 	if what := want.Differs(peer); what != "" {
 		return fmt.Errorf("its %s differs", what)

@@ -32,6 +32,7 @@ const (
 	KindBegin   = 'B'
 	KindSuspend = 'Z'
 	KindExit    = 'X'
+	KindRefuse  = 'R' // of a session's keeper, before anything is run: why
 )
 
 // MaxMessage bounds a payload: as much as the kernel lets a program have as arguments
@@ -63,6 +64,15 @@ type Number int
 // Fields is as of [frame.Message].
 func (n *Number) Fields(c *frame.Codec) { frame.Int(c, n) }
 
+// A Reason is why a keeper runs nothing, for people.
+type Reason string
+
+// Fields is as of [frame.Message].
+func (r *Reason) Fields(c *frame.Codec) { c.Text((*string)(r)) }
+
+// Error makes it one.
+func (r *Reason) Error() string { return string(*r) }
+
 // Nothing is the payload of what has none.
 type Nothing struct{}
 
@@ -71,6 +81,16 @@ func (Nothing) Fields(*frame.Codec) {}
 
 // ErrNoRuntimeDir is the error of who has no directory for a socket.
 var ErrNoRuntimeDir = errors.New("XDG_RUNTIME_DIR does not name a directory")
+
+// Errors of Ask.
+var (
+	ErrAbsent = errors.New("there is no server")
+	ErrSilent = errors.New("the server does not answer")
+	ErrLeft   = errors.New("the server leaves it to its client")
+	// ErrGone is told where it cannot be known how far the command came. The server's
+	// engines end with it, and their commands.
+	ErrGone = errors.New("the server has ended, and the command with it")
+)
 
 // Dir is the directory of the server's socket.
 func Dir(runtimeDir string) (string, error) {

@@ -15,6 +15,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+
+	"github.com/sbxhost/sbxhost/serve"
 )
 
 // The status of sbxhost where it has failed itself, see the help of exec.
@@ -23,14 +25,30 @@ const statusFailed = 125
 func main() {
 	program, err := sbxhost()
 	if err == nil {
-		if status, done := ask(program); done {
+		switch status, err := ask(program); {
+		case err == nil:
 			os.Exit(status)
+		case err == serve.ErrGone:
+			complain(errors.New("sbxhost serve has ended, and the command with it"))
+			os.Exit(statusFailed)
 		}
 		args := append([]string{"sbxhost", "exec"}, os.Args[1:]...)
 		err = &os.PathError{Op: "exec", Path: program, Err: syscall.Exec(program, args, os.Environ())}
 	}
 	complain(err)
 	os.Exit(statusFailed)
+}
+
+// ask has a server run the command that program would run.
+func ask(program string) (status int, err error) {
+	if serve.IsTerminal(0) {
+		return 0, serve.ErrLeft // which only its own processes can pass on
+	}
+	dir, err := serve.Dir(os.Getenv("XDG_RUNTIME_DIR"))
+	if err != nil {
+		return 0, err
+	}
+	return serve.Ask(filepath.Join(dir, serve.Socket), program, os.Args[1:])
 }
 
 func complain(err error) { os.Stderr.WriteString("sbx: " + err.Error() + "\n") }

@@ -22,6 +22,7 @@ type app struct {
 	stdout, stderr io.Writer
 	environ        []string
 	dir            string   // current directory; empty where it was removed
+	words          []string // of the command line, flags too
 	foreign        []string // other tools' configurations, which were passed by
 
 	builtins host.Builtins
@@ -181,6 +182,7 @@ func (a *app) dispatch(args []string) error {
 		return &hinted{fmt.Errorf("%s stands before the command", flags[0]), "flags follow the name of their command: sbxhost " + c.name + " -help"}
 	}
 	fs := newFlags(c.name)
+	a.words = rest
 	run := c.define(a, fs)
 	if run == nil {
 		return &shared.Error{Kind: shared.ErrUnusable, Message: "no engine isolates on " + runtime.GOOS}

@@ -24,8 +24,14 @@ func (a *app) exec(fs *flag.FlagSet) func() error {
 	e := execution{app: a}
 	e.registerExec(fs)
 	return func() error {
+		e.words = a.words
 		if !e.take(fs) {
 			return usage(fs, errors.New("no command: give one after --, or a script with -c"))
+		}
+		if kept, err := e.kept(fs); err != nil {
+			return err
+		} else if kept {
+			return e.runKept()
 		}
 		return exit(e.runAndTell())
 	}
@@ -36,6 +42,7 @@ type execution struct {
 	*app
 	flags      runFlags
 	args       []string
+	words      []string // as they were given, flags too
 	quiet      bool
 	trace      bool
 	suggest    bool // what the trace asks for is printed as a definition has it
@@ -62,6 +69,7 @@ func (e *execution) register(fs *flag.FlagSet) {
 // registerExec is register with what exec has and shell has not.
 func (e *execution) registerExec(fs *flag.FlagSet) {
 	e.register(fs)
+	fs.BoolVar(&e.flags.keep, "keep", false, "")
 	fs.BoolVar(&e.trace, "trace", false, "")
 	fs.BoolVar(&e.suggest, "suggest", false, "")
 	fs.StringVar(&e.eventsTo, "events", "", "")
@@ -245,7 +253,7 @@ func (e *execution) newRelay(cmd **host.Cmd, cancel func()) *relay {
 	r.resize = func() { resize(0) }
 	// Where we have a terminal to read from and to write to, the command has one of
 	// its own. Never ours: it could read what is typed to others.
-	if e.tty = e.flags.tty || isTerminal(e.stdin) && isTerminal(e.stdout); !e.tty {
+	if e.tty = e.remote == nil && (e.flags.tty || isTerminal(e.stdin) && isTerminal(e.stdout)); !e.tty {
 		return r
 	}
 	e.terminal = openOuterTerminal(e.stdin, e.flags.tty)
@@ -370,6 +378,10 @@ func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit
 		cmd.Timeout = max(timeout-time.Since(begin), 1)
 	}
 	e.span.pass(cmd)
+	if err := e.remote.adapt(h.Host, cmd, e); err != nil {
+		h.done()
+		return nil, nil, err
+	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.remote.errors(e.stderr)
 	cmd.Decided = func(d policy.Decision) {
 		report := cmd.Report()

@@ -70,6 +70,7 @@ type runFlags struct {
 	readOnly   *bool
 	timeout    *time.Duration
 	session    string
+	keep       bool
 	review     string
 	noSandbox  bool
 }
@@ -185,6 +186,9 @@ func (f *runFlags) apply(d *host.Definition) {
 	if f.review != "" {
 		d.Review = f.review
 	}
+	if f.keep {
+		d.Session.Processes = true
+	}
 }
 
 // flagOf names the flag that has set an attribute of the definition or of the
@@ -197,6 +201,8 @@ func (f *runFlags) flagOf(attribute string) string {
 		return "-network"
 	case attribute == "read_only" && f.readOnly != nil:
 		return "-read-only"
+	case attribute == "session.processes" && f.keep:
+		return "-keep"
 	case attribute == "review" && f.review != "":
 		return "-review"
 	case attribute == "limits.timeout" && f.timeout != nil:

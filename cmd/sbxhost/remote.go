@@ -18,6 +18,7 @@ import (
 // remote is a client of ours, for whom a command runs. Nil is our own caller.
 type remote struct {
 	hosts   *keptHosts
+	keeper  *keeper // of a session; nil for a client that can do without us
 	raw     syscall.RawConn
 	files   []int      // received, and not anybody's yet
 	own     []*os.File // the client's standard streams
@@ -70,7 +71,7 @@ func (r *remote) begin() {
 // that was held back: unless nothing was run for want of a session or of an approval, which
 // the client itself can have.
 func (r *remote) settle(err error) {
-	if _, denied := errors.AsType[*host.DeniedError](err); r == nil || denied || errors.Is(err, host.ErrNoSession) {
+	if _, denied := errors.AsType[*host.DeniedError](err); r == nil || r.keeper == nil && (denied || errors.Is(err, host.ErrNoSession)) {
 		return
 	}
 	r.settled = true
@@ -79,7 +80,7 @@ func (r *remote) settle(err error) {
 
 // leaves reports whether the client is left to do the work, and to tell why it cannot be
 // done: nothing was run.
-func (r *remote) leaves() bool { return r != nil && !r.settled }
+func (r *remote) leaves() bool { return r != nil && r.keeper == nil && !r.settled }
 
 // suspend stops the client.
 func (r *remote) suspend() { r.send(serve.KindSuspend, serve.Nothing{}) }
@@ -94,6 +95,9 @@ func (r *remote) errors(stderr io.Writer) io.Writer {
 
 // host gives the Host for a setup.
 func (r *remote) host(ctx context.Context, a *app, s *setup) (*usedHost, error) {
+	if r != nil && r.keeper != nil {
+		return r.keeper.take(ctx, a, s)
+	}
 	if r != nil && s.options.Audit.Path != "" {
 		// A refusal would be in the log twice, once as that of nobody who could be asked.
 		return nil, errAudited
@@ -114,6 +118,14 @@ var errAudited = errors.New("an audit log is written by sbxhost exec itself")
 type usedHost struct {
 	*host.Host
 	done func()
+}
+
+// refuse tells the client of a keeper why nothing is run.
+func (r *remote) refuse(why error) {
+	if r.keeper != nil {
+		reason := serve.Reason(why.Error())
+		r.send(serve.KindRefuse, &reason)
+	}
 }
 
 func (r *remote) send(kind byte, m frame.Message) {

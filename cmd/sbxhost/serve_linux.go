@@ -31,6 +31,7 @@ const (
 // serve keeps hosts for the commands of sbx.
 func (a *app) serve(fs *flag.FlagSet) func() error {
 	idle := fs.Duration("idle", defaultIdle, "")
+	session := fs.String("session", "", "")
 	return func() error {
 		if *idle <= 0 {
 			return usage(fs, fmt.Errorf("-idle %v: write a time above zero with its unit, such as %q", *idle, "10m"))
@@ -39,22 +40,29 @@ func (a *app) serve(fs *flag.FlagSet) func() error {
 		if err := s.identify(); err != nil {
 			return err
 		}
-		listener, remove, err := a.listen()
+		var dir string
+		var err error
+		if *session != "" {
+			s.keeper, dir, err = a.newKeeper(*session)
+			s.identity = s.identity.Confinement()
+		} else if dir, err = serve.Dir(a.getenv("XDG_RUNTIME_DIR")); err != nil {
+			err = &hinted{err, "a login sets it; else make a directory that is yours alone, and name it there for sbx, too"}
+		}
+		if err != nil {
+			return err
+		}
+		listener, remove, err := listen(dir)
 		if err != nil {
 			return err
 		}
 		defer remove()
-		a.say("serving " + quote(listener.Addr().String()))
+		a.say("serving " + quote(filepath.Join(dir, serve.Socket)))
 		return s.run(listener)
 	}
 }
 
 // listen opens the socket, under a lock that lasts as long as this process.
-func (a *app) listen() (listener *net.UnixListener, remove func(), err error) {
-	dir, err := serve.Dir(a.getenv("XDG_RUNTIME_DIR"))
-	if err != nil {
-		return nil, nil, &hinted{err, "a login sets it; else make a directory that is yours alone, and name it there for sbx, too"}
-	}
+func listen(dir string) (listener *net.UnixListener, remove func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
 	}
@@ -72,11 +80,16 @@ func (a *app) listen() (listener *net.UnixListener, remove func(), err error) {
 	if err := hostpath.TryLock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		lock.Close()
 		if err == unix.EWOULDBLOCK {
-			return nil, nil, errors.New("another sbxhost serve runs")
+			return nil, nil, errServed
 		}
 		return nil, nil, &os.PathError{Op: "lock", Path: lock.Name(), Err: err}
 	}
-	path := filepath.Join(dir, serve.Socket)
+	at, err := os.Open(dir) // the name of a socket is 107 bytes at most
+	if err != nil {
+		lock.Close()
+		return nil, nil, err
+	}
+	path := serve.InDir(int(at.Fd()), serve.Socket)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of one that was killed
 		lock.Close()
 		return nil, nil, err
@@ -90,8 +103,13 @@ func (a *app) listen() (listener *net.UnixListener, remove func(), err error) {
 		return nil, nil, err
 	}
 	listener.SetUnlinkOnClose(true)
-	return listener, func() { lock.Close() }, nil
+	return listener, func() {
+		at.Close()
+		lock.Close()
+	}, nil
 }
+
+var errServed = errors.New("another sbxhost serve runs")
 
 // server runs the commands of its clients.
 type server struct {
@@ -101,6 +119,7 @@ type server struct {
 	program  string // the path of this executable, and its stamp when it was started
 	stamp    string
 	hosts    keptHosts
+	keeper   *keeper // of a session; nil for any commands
 
 	mu      sync.Mutex
 	clients int
@@ -135,7 +154,11 @@ func (s *server) run(listener *net.UnixListener) error {
 			select {
 			case sig := <-signals:
 				listener.Close()
-				s.pass(sig)
+				if s.keeper != nil {
+					s.keeper.end()
+				} else {
+					s.pass(sig)
+				}
 			case <-ended:
 				return
 			}
@@ -164,13 +187,14 @@ func (s *server) run(listener *net.UnixListener) error {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				if s.clients--; s.clients == 0 {
-					quiet.Reset(s.idle)
+					quiet.Reset(s.keeper.idle(s.idle))
 				}
 			}()
 			s.attend(conn)
 		})
 	}
 	all.Wait()
+	s.keeper.end()
 	return s.hosts.close()
 }
 
@@ -189,7 +213,7 @@ func (s *server) attend(conn *net.UnixConn) {
 	if err != nil {
 		return
 	}
-	r := &remote{hosts: &s.hosts, raw: raw, signals: make(chan os.Signal, 16), gone: make(chan struct{})}
+	r := &remote{hosts: &s.hosts, keeper: s.keeper, raw: raw, signals: make(chan os.Signal, 16), gone: make(chan struct{})}
 	defer r.closeFiles()
 	status, done := s.serveOne(r, conn)
 	if done {
@@ -203,9 +227,10 @@ func (s *server) attend(conn *net.UnixConn) {
 func (s *server) serveOne(r *remote, conn *net.UnixConn) (status int, done bool) {
 	var same error
 	if err := r.raw.Control(func(fd uintptr) { same = serve.Same(int(fd), s.identity) }); err != nil || same != nil {
+		r.refuse(fmt.Errorf("the session's keeper is confined otherwise than this process: %w", errors.Join(err, same)))
 		return 0, false
 	}
-	if now, err := serve.StampOf(s.program); err != nil || now != s.stamp {
+	if now, err := serve.StampOf(s.program); s.keeper == nil && (err != nil || now != s.stamp) {
 		s.retire()
 		return 0, false
 	}
@@ -217,7 +242,7 @@ func (s *server) serveOne(r *remote, conn *net.UnixConn) (status int, done bool)
 	}
 	conn.SetReadDeadline(time.Time{})
 	e, fs := r.execution(s, &hello)
-	if fs.Parse(hello.Args) != nil || !e.take(fs) || !e.plain() {
+	if fs.Parse(hello.Args) != nil || !e.take(fs) || s.keeper == nil && !e.plain() {
 		return 0, false
 	}
 	s.mu.Lock()
@@ -230,6 +255,9 @@ func (s *server) serveOne(r *remote, conn *net.UnixConn) (status int, done bool)
 	}()
 	go r.listen()
 	status = e.runAndTell()
+	if s.keeper != nil {
+		r.settle(nil) // what is said before a start is for the client
+	}
 	return status, r.settled
 }
 

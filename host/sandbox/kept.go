@@ -122,6 +122,13 @@ func (k *kept) leave() {
 	})
 }
 
+// HasKept reports whether something may run in the session.
+func (p *Pool) HasKept() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kept != nil
+}
+
 // EndKept ends what commands have left running in the session. It ends no command: while one
 // runs it does nothing.
 func (p *Pool) EndKept(ctx context.Context) error {

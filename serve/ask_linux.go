@@ -1,0 +1,200 @@
+package serve
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/frame"
+)
+
+// Ask has the server at a socket run a command of exec, with the standard streams, the directory and
+// the environment of this process, which gets signals for it meanwhile. program is the sbxhost that the
+// server must be. After an error but ErrGone nothing was run: it is ErrAbsent where nobody
+// listens, and ErrLeft where the server would have the caller do it.
+func Ask(path, program string, args []string) (status int, err error) {
+	s, err := dial(path, program)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(int(s))
+	signals := make(chan os.Signal, 16)
+	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGCONT} {
+		if !signal.Ignored(sig) {
+			signal.Notify(signals, sig)
+		}
+	}
+	if err = s.welcome(); err == nil {
+		err = s.hello(program, args)
+	}
+	if err != nil {
+		again(signals)
+		return 0, err
+	}
+	go func() {
+		for sig := range signals {
+			number := Number(sig.(syscall.Signal))
+			s.send(KindSignal, &number) // else the server is gone, which the reader sees
+		}
+	}()
+	begun := false
+	from := frame.Receiver{Socket: int(s)}
+	for {
+		kind, payload, err := frame.Read(&from, MaxMessage)
+		switch {
+		case err != nil && begun:
+			return 0, ErrGone
+		case err != nil || kind == KindLeave:
+			again(signals)
+			return 0, ErrLeft
+		case kind == KindRefuse && !begun:
+			again(signals)
+			return 0, refused(payload)
+		case kind == KindBegin:
+			begun = true
+		case kind == KindSuspend:
+			unix.Kill(unix.Getpid(), unix.SIGSTOP)
+		case kind == KindExit:
+			var status Number
+			if frame.Decode(payload, &status) != nil {
+				return 0, ErrGone
+			}
+			return int(status), nil
+		}
+	}
+}
+
+func refused(payload []byte) error {
+	var why Reason
+	if err := frame.Decode(payload, &why); err != nil {
+		return err
+	}
+	return &why
+}
+
+// IsTerminal reports whether a descriptor is one.
+func IsTerminal(fd int) bool {
+	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	return err == nil
+}
+
+// again gives this process the signals that it has taken for a command that it leaves.
+func again(signals chan os.Signal) {
+	signal.Reset()
+	for {
+		select {
+		case sig := <-signals:
+			unix.Kill(unix.Getpid(), sig.(syscall.Signal))
+		default:
+			return
+		}
+	}
+}
+
+// socket is a connection to the server. It blocks.
+type socket int
+
+// dial connects to the server, if it is the same user's and of the same namespaces as we:
+// it gets our files and our environment, and a command could have made a socket where it
+// found none.
+func dial(path, program string) (socket, error) {
+	fd, err := Connect(path)
+	if err != nil {
+		return -1, err
+	}
+	if err := Genuine(fd, program); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return socket(fd), nil
+}
+
+// Connect connects to who listens at a path, which is ErrAbsent where nobody does. The socket blocks.
+func Connect(path string) (int, error) {
+	// The name of a socket is 107 bytes at most.
+	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == unix.ENOENT {
+		return -1, ErrAbsent
+	}
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: filepath.Dir(path), Err: err}
+	}
+	defer unix.Close(dir)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	for {
+		if err = unix.Connect(fd, &unix.SockaddrUnix{Name: InDir(dir, filepath.Base(path))}); err != unix.EINTR {
+			break
+		}
+	}
+	if err == nil {
+		return fd, nil
+	}
+	unix.Close(fd)
+	if err == unix.ENOENT || err == unix.ECONNREFUSED {
+		return -1, ErrAbsent
+	}
+	return -1, &os.PathError{Op: "connect", Path: path, Err: err}
+}
+
+// InDir names a file in a directory that is open.
+func InDir(dir int, name string) string { return "/proc/self/fd/" + strconv.Itoa(dir) + "/" + name }
+
+// patience is how long a server may take to look at us: one that is stopped, or has more
+// to do than it can, is slower than to do without.
+var patience = unix.Timeval{Sec: 1}
+
+// welcome hears whether the server would have us. Nothing was asked of it yet.
+func (s socket) welcome() error {
+	if err := unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
+		return err
+	}
+	kind, payload, err := frame.Read(&frame.Receiver{Socket: int(s)}, MaxMessage)
+	switch {
+	case err == nil && kind == KindRefuse:
+		return refused(payload)
+	case errors.Is(err, unix.EAGAIN):
+		return ErrSilent
+	case err != nil || kind != KindWelcome:
+		return ErrLeft
+	}
+	return unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{})
+}
+
+func (s socket) hello(program string, args []string) error {
+	hello := Hello{Args: args, Environ: os.Environ()}
+	var err error
+	if hello.Dir, err = os.Getwd(); err != nil {
+		return err
+	}
+	if hello.Program, err = StampOf(program); err != nil {
+		return err
+	}
+	return s.send(KindHello, &hello, 0, 1, 2)
+}
+
+func (s socket) send(kind byte, m frame.Message, fds ...int) error {
+	message := frame.Encode(kind, m, 4096)
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	for len(message) > 0 {
+		n, err := unix.SendmsgN(int(s), message, rights, nil, unix.MSG_NOSIGNAL)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return os.NewSyscallError("sendmsg", err)
+		}
+		message, rights = message[n:], nil
+	}
+	return nil
+}
