@@ -96,6 +96,9 @@ type SessionOptions = session.Options
 // SessionInfo describes a named session that there is.
 type SessionInfo = session.Info
 
+// ProcessInfo describes a process that runs in a session.
+type ProcessInfo = session.Process
+
 // Errors of reviews, which are wrapped: one that a command uses, one that has changed since it was
 // looked at, an apply that something stood in the way of, and nothing to undo.
 var (

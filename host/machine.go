@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/host/facts"
@@ -202,11 +203,18 @@ func RemoveSession(environ []string, dir, name string) error {
 	return session.Remove((&facts.Caller{Environ: environ}).LookupEnv, dir, name)
 }
 
-// KeeperDir gives the directory, which it makes, of a program that holds the processes of a named
+// KeeperDir gives the directory, and with create makes it, of a program that holds the processes of a named
 // session: for its socket, and what is said there. It is this user's alone.
-func KeeperDir(environ []string, name string) (string, error) {
-	return session.KeeperDir((&facts.Caller{Environ: environ}).LookupEnv, name)
+func KeeperDir(environ []string, name string, create bool) (string, error) {
+	return session.KeeperDir((&facts.Caller{Environ: environ}).LookupEnv, name, create)
 }
+
+// Processes lists what runs in the session of a definition with Session.Processes, by number: commands,
+// and what they have left running.
+func (h *Host) Processes() ([]ProcessInfo, error) { return session.Processes(syscall.Getpid()) }
+
+// ProcessesOf is Processes of another program, by its number.
+func ProcessesOf(pid int) ([]ProcessInfo, error) { return session.Processes(pid) }
 
 // HasProcesses reports whether something may run in the session, of a definition with
 // Session.Processes.

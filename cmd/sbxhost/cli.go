@@ -80,6 +80,8 @@ func commands() []command {
 		{name: "serve", define: (*app).serve},
 		{name: "sessions"},
 		{name: "sessions list", nargs: -1, args: sessionName, define: (*app).sessionsList},
+		{name: "sessions logs", nargs: 1, args: sessionName, define: (*app).sessionsLogs},
+		{name: "sessions ps", nargs: 1, args: sessionName, define: (*app).sessionsPs},
 		{name: "sessions rm", nargs: -1, args: sessionName, define: (*app).sessionsRm},
 		{name: "shell", nargs: -1, define: (*app).shell},
 		{name: "trust", nargs: 1, args: hclFile, define: (*app).trust},

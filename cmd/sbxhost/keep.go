@@ -23,6 +23,17 @@ import (
 	"github.com/sbxhost/sbxhost/serve"
 )
 
+// fullDelay is how often is tried again what is in somebody's way for a moment.
+const fullDelay = 50 * time.Millisecond
+
+// lockName is the file beside a socket that its server has locked for its life, with its number.
+const lockName = "lock"
+
+// endPatience is how long a keeper has to end what it holds.
+const endPatience = 10 * time.Second
+
+var errServed = errors.New("another sbxhost serve runs")
+
 // kept reports whether the command runs in a session that a keeper holds, and refuses what cannot
 // be had there.
 func (e *execution) kept(fs *flag.FlagSet) (bool, error) {
@@ -64,7 +75,7 @@ const keeperTries = 5
 // runKept has the session's keeper run the command.
 func (e *execution) runKept() error {
 	name := e.sessionOptions(&e.flags).Name
-	dir, err := host.KeeperDir(e.environ, name)
+	dir, err := host.KeeperDir(e.environ, name, true)
 	if err != nil {
 		return err
 	}
@@ -152,7 +163,7 @@ type keeper struct {
 
 // newKeeper gives the keeper of a session and its directory.
 func (a *app) newKeeper(name string) (*keeper, string, error) {
-	dir, err := host.KeeperDir(a.environ, name)
+	dir, err := host.KeeperDir(a.environ, name, true)
 	if err != nil {
 		return nil, "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -24,8 +25,6 @@ const (
 	defaultIdle = 10 * time.Minute
 	// helloTime is how long a client may take to say what it wants, once connected.
 	helloTime = 5 * time.Second
-	// fullDelay is how often a client is tried for whom there is no descriptor.
-	fullDelay = 50 * time.Millisecond
 )
 
 // serve keeps hosts for the commands of sbx.
@@ -73,7 +72,7 @@ func listen(dir string) (listener *net.UnixListener, remove func(), err error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
 		return nil, nil, fmt.Errorf("%s is not a directory of yours alone: it must have mode 0700", quote(dir))
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -83,6 +82,13 @@ func listen(dir string) (listener *net.UnixListener, remove func(), err error) {
 			return nil, nil, errServed
 		}
 		return nil, nil, &os.PathError{Op: "lock", Path: lock.Name(), Err: err}
+	}
+	if _, err = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0); err == nil {
+		err = lock.Truncate(int64(len(strconv.Itoa(os.Getpid()))))
+	}
+	if err != nil {
+		lock.Close()
+		return nil, nil, err
 	}
 	at, err := os.Open(dir) // the name of a socket is 107 bytes at most
 	if err != nil {
@@ -108,8 +114,6 @@ func listen(dir string) (listener *net.UnixListener, remove func(), err error) {
 		lock.Close()
 	}, nil
 }
-
-var errServed = errors.New("another sbxhost serve runs")
 
 // server runs the commands of its clients.
 type server struct {

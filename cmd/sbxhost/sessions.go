@@ -5,8 +5,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	iofs "io/fs"
+	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,9 +125,23 @@ func (a *app) sessionsRm(fs *flag.FlagSet) func() error {
 	}
 }
 
+// endPoll is how often a session is tried whose processes are about to end.
+const endPoll = 20 * time.Millisecond
+
 func (a *app) removeSession(name string) error {
-	err := host.RemoveSession(a.environ, "", name)
+	kept, err := a.endKept(name)
+	if err != nil {
+		return err
+	}
+	err = host.RemoveSession(a.environ, "", name)
+	for begin := time.Now(); kept && errors.Is(err, host.ErrSessionInUse) && time.Since(begin) < endPatience; { // by an engine that ends
+		time.Sleep(endPoll)
+		err = host.RemoveSession(a.environ, "", name)
+	}
 	missing := errors.Is(err, iofs.ErrNotExist)
+	if kept && missing {
+		return nil
+	}
 	switch {
 	case errors.Is(err, host.ErrSessionInUse):
 		return &hinted{err, "sbxhost sessions list says by whom; it can be removed once that has ended"}
@@ -137,6 +154,116 @@ func (a *app) removeSession(name string) error {
 		return noSuchSession(name)
 	}
 	return err
+}
+
+// endKept ends what runs in a session, and removes what its keeper has left. It reports whether there
+// was a keeper.
+func (a *app) endKept(name string) (bool, error) {
+	k, err := a.keeping(name)
+	switch {
+	case err == nil:
+		err = k.end()
+		k.close()
+	case errors.Is(err, host.ErrSessionName): // which may be one of approvals
+		return false, nil
+	case err == errNotKept:
+		err = nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("session %q: %w", name, err)
+	}
+	dir, err := host.KeeperDir(a.environ, name, false)
+	if err != nil {
+		return false, err
+	}
+	return k != nil, os.RemoveAll(dir)
+}
+
+// listedProcess is a process as -json gives it.
+type listedProcess struct {
+	PID     int       `json:"pid"` // inside
+	HostPID int       `json:"host_pid"`
+	Parent  int       `json:"parent"` // inside; 1 is the session itself
+	Args    []string  `json:"args"`
+	Started time.Time `json:"started"`
+	Memory  int64     `json:"memory"` // bytes
+}
+
+// oneKept is the keeper of the session that a command line names.
+func (a *app) oneKept(fs *flag.FlagSet) (*keeping, error) {
+	if fs.NArg() == 0 {
+		return nil, usage(fs, errors.New("name a session"))
+	}
+	k, err := a.keeping(fs.Arg(0))
+	if err != nil {
+		return nil, &hinted{fmt.Errorf("session %q: %w", fs.Arg(0), err), "sbxhost exec -session " + fs.Arg(0) + " -keep begins that"}
+	}
+	return k, nil
+}
+
+func (a *app) sessionsPs(fs *flag.FlagSet) func() error {
+	asJSON := jsonFlag(fs)
+	return func() error {
+		k, err := a.oneKept(fs)
+		if err != nil {
+			return err
+		}
+		defer k.close()
+		found, err := host.ProcessesOf(k.pid)
+		if err != nil {
+			return err
+		}
+		list := []listedProcess{}
+		rows := [][]string{{"PID", "HOST PID", "AGE", "MEMORY", "COMMAND"}}
+		for _, p := range found {
+			list = append(list, listedProcess(p))
+			rows = append(rows, []string{strconv.Itoa(p.PID), strconv.Itoa(p.HostPID), inforce.Age(time.Since(p.Started)), size(p.Memory), quoteWords(p.Args)})
+		}
+		if len(list) == 0 && !*asJSON {
+			a.say("nothing runs in the session")
+			return nil
+		}
+		return a.result(*asJSON, list, table("", rows))
+	}
+}
+
+// quoteWords are words as one line, which a terminal takes for nothing else.
+func quoteWords(words []string) string {
+	cmd := host.Cmd{Args: words}
+	return printable(cmd.String())
+}
+
+// sessionsLogs prints what background processes have written.
+func (a *app) sessionsLogs(fs *flag.FlagSet) func() error {
+	return func() error {
+		if fs.NArg() == 0 {
+			return usage(fs, errors.New("name a session"))
+		}
+		dir, err := host.KeeperDir(a.environ, fs.Arg(0), false)
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, name := range []string{keptLogOld, keptLogName} {
+			f, err := os.Open(filepath.Join(dir, name))
+			if errors.Is(err, iofs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			found = true
+			_, err = io.Copy(a.stdout, f)
+			f.Close()
+			if err != nil {
+				return err
+			}
+		}
+		if _, err := os.Stat(filepath.Join(dir, lockName)); !found && err != nil {
+			return &hinted{fmt.Errorf("session %q: nothing was kept", fs.Arg(0)), "sbxhost exec -session " + fs.Arg(0) + " -keep begins that"}
+		}
+		return nil
+	}
 }
 
 // endApprovals takes back what was approved for a session: the next one of that

@@ -14,17 +14,17 @@ import (
 // a named session. No session's directory has such a name.
 const keepersDir = ".kept"
 
-// KeeperDir gives the directory for who holds the processes of a named session of this user, and makes
-// it. It is this user's alone, and hidden from commands as directories of sessions are.
-func KeeperDir(lookupEnv func(string) (string, bool), name string) (string, error) {
+// KeeperDir gives the directory for who holds the processes of a named session of this user, and with
+// create makes it. It is this user's alone, and hidden from commands as directories of sessions are.
+func KeeperDir(lookupEnv func(string) (string, bool), name string, create bool) (string, error) {
 	if err := sessiondir.CheckName(name); err != nil {
 		return "", err
 	}
 	base, err := sessiondir.UserBase(lookupEnv)
-	if err == nil {
-		err = sessiondir.MakeBase(base)
+	if !create || err != nil {
+		return filepath.Join(base, keepersDir, name), err
 	}
-	if err != nil {
+	if err := sessiondir.MakeBase(base); err != nil {
 		return "", err
 	}
 	dir := filepath.Join(base, keepersDir)

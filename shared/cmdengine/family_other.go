@@ -6,4 +6,4 @@ package cmdengine
 type family struct{}
 
 func (*family) observe(int, bool, <-chan struct{}) {}
-func (*family) end()                         {}
+func (*family) end()                               {}
