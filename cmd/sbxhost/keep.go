@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -172,6 +173,12 @@ func (a *app) newKeeper(name string) (*keeper, string, error) {
 
 // take gives the Host, for commands of the setup that it was made with.
 func (k *keeper) take(ctx context.Context, a *app, s *setup) (*usedHost, error) {
+	def := s.options.Sandboxes[s.sandbox]
+	def.Limits.Timeout = 0 // each command has its own
+	kept := *s
+	kept.options.Sandboxes = maps.Clone(s.options.Sandboxes)
+	kept.options.Sandboxes[s.sandbox] = def
+	s = &kept
 	key, err := s.key(&app{})
 	if err != nil {
 		return nil, err
@@ -181,7 +188,7 @@ func (k *keeper) take(ctx context.Context, a *app, s *setup) (*usedHost, error) 
 	if k.over {
 		return nil, host.ErrClosed
 	}
-	if def := s.options.Sandboxes[s.sandbox]; !def.Session.Processes {
+	if !def.Session.Processes {
 		return nil, fmt.Errorf("sandbox %q keeps no processes: give -keep, or write session { processes = true }", s.sandbox)
 	}
 	if k.host != nil && k.key != key && k.users == 0 && !k.host.HasProcesses() {

@@ -28,7 +28,6 @@ type kept struct {
 	idle   *time.Timer   // while there are no users
 	ended  chan struct{} // closed when nothing runs any more; nil while that is not wanted
 
-	// under the slot's lock, once there is one
 	slot    *slot
 	holds   []*stubs.Hold // a table each
 	release func()        // gives up the session's lock; nil before that is had
@@ -80,12 +79,17 @@ func (k *kept) refuse(attribute, message string) error {
 	return &shared.Error{Kind: shared.ErrDenied, Attribute: attribute, Message: message, Hint: "end these first, or use another session"}
 }
 
-// claim has the session for the processes of this Host. Nil claims nothing.
-func (k *kept) claim(dir string) (err error) {
-	if k == nil || k.release != nil {
+// Claim has the session for the processes of this Host, before one is started.
+func (sb *Open) Claim() (err error) {
+	k := sb.kept
+	if k == nil {
 		return nil
 	}
-	k.release, err = session.Claim(dir)
+	k.pool.mu.Lock()
+	defer k.pool.mu.Unlock()
+	if k.release == nil {
+		k.release, err = session.Claim(sb.Resolved.Spec.Session.Dir)
+	}
 	return err
 }
 

@@ -113,11 +113,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 			s.current = nil
 		}
 	}
-	err = k.claim(resolved.Spec.Session.Dir)
-	var opened *Open
-	if err == nil {
-		opened, err = p.open(ctx, name, def, resolved, via, engine)
-	}
+	opened, err := p.open(ctx, name, def, resolved, via, engine)
 	if err != nil {
 		held.Release()
 		return nil, &Error{Sandbox: name, Err: err}

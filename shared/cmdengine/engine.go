@@ -88,7 +88,10 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 		s.attached = *attached
 	}
 	if spec.Session.Processes {
-		s.kept = e.keep(spec.Session.ID)
+		if s.kept, err = e.keep(&s.spec); err != nil {
+			s.detach()
+			return nil, err
+		}
 	}
 	return s, nil
 }

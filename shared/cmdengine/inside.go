@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -404,6 +405,9 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, explain func(*h
 		}
 		return &shared.Error{Kind: shared.ErrInvalidSpec, Message: cause.Error()}
 	}
+	if r.member && strings.Contains(stderr, noThread) {
+		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits.pids", Message: "as many processes run in the session as may", Hint: "end some of them, or raise the limit"}
+	}
 	var again error
 	if diagnose != nil && r.lost == nil {
 		if again = diagnose(ctx, stderr, r.end()); again != nil && !errors.Is(again, ErrAgain) {
@@ -479,6 +483,9 @@ func (r *insideRun) launcherEnd() string {
 	}
 	return fmt.Sprintf("the launcher %s exited with status %d", r.name, status.ExitStatus())
 }
+
+// noThread is what Go's runtime says when it ends a program that gets no thread.
+const noThread = "failed to create new OS thread"
 
 func said(stderr string) string {
 	if line := quote(stderr); line != "" {

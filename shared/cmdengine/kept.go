@@ -4,6 +4,7 @@ package cmdengine
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 
@@ -15,6 +16,7 @@ import (
 // one of its sandboxes is open.
 type kept struct {
 	id    string
+	spec  string // what of a Spec holds for all that runs
 	users int // sandboxes; under engine.keeping
 
 	starting chan struct{} // holds one token: who has it may look at first
@@ -25,8 +27,10 @@ type kept struct {
 	pending []shared.Event               // what nobody has heard yet
 }
 
-// keep enters the kept session of a sandbox.
-func (e *engine) keep(id string) *kept {
+// keep enters the kept session of a sandbox. One whose Spec has another network, for example, would not
+// be held to it there.
+func (e *engine) keep(s *shared.Spec) (*kept, error) {
+	id, spec := s.Session.ID, fmt.Sprint(s.Session, s.Filesystem, s.Network, s.Limits, s.User, string(s.Options))
 	e.keeping.Lock()
 	defer e.keeping.Unlock()
 	if e.kept == nil {
@@ -34,11 +38,15 @@ func (e *engine) keep(id string) *kept {
 	}
 	k := e.kept[id]
 	if k == nil {
-		k = &kept{id: id, starting: make(chan struct{}, 1), told: map[*func(shared.Event)]bool{}}
+		k = &kept{id: id, spec: spec, starting: make(chan struct{}, 1), told: map[*func(shared.Event)]bool{}}
 		e.kept[id] = k
 	}
+	if k.spec != spec {
+		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "session.processes",
+			Message: "processes run in the session whose network, limits, user or options are others", Hint: "end them first, or use another session"}
+	}
 	k.users++
-	return k
+	return k, nil
 }
 
 // leave gives it up. With its last sandbox all that runs in it ends.

@@ -79,6 +79,9 @@ func (p *process) limit(timeout, grace time.Duration, closed, ended <-chan struc
 				t := time.NewTimer(grace)
 				defer t.Stop()
 				graceOver = t.C
+				if r, ok := p.run.(*insideRun); ok && r.member {
+					r.Conn.Doom() // else what it has left running would go on
+				}
 				err = p.run.Signal(syscall.SIGTERM)
 				// A stopped process acts on SIGTERM once it continues.
 				p.run.Signal(syscall.SIGCONT)

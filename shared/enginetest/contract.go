@@ -32,7 +32,7 @@ const ruleTimeout = 2 * time.Minute
 // contractRules are all rules.
 func contractRules() []rule {
 	var list []rule
-	for _, part := range [][]rule{openRules(), endRules(), streamRules(), commandRules(), misuseRules(), crowdRules(), processRules()} {
+	for _, part := range [][]rule{openRules(), endRules(), streamRules(), commandRules(), misuseRules(), crowdRules(), processRules(), sessionRules()} {
 		list = append(list, part...)
 	}
 	return list

@@ -262,6 +262,10 @@ func (c *Conn) Signal(n int) error {
 // launcher.
 func (c *Conn) Kill() error { return c.request(frame.Encode(kindKill, nothing{}, 0)) }
 
+// Doom has the end of a command that is [Command.Apart], whatever it comes of, be that of all that it
+// has started.
+func (c *Conn) Doom() error { return c.request(frame.Encode(kindDoom, nothing{}, 0)) }
+
 func (c *Conn) request(message []byte) error {
 	select {
 	case <-c.ended:

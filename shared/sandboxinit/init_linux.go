@@ -27,6 +27,8 @@ type supervisor struct {
 	group atomic.Int32
 	// ending says that whatever is still there is to be killed.
 	ending atomic.Bool
+	// doomed says that it is to be once the command has ended.
+	doomed atomic.Bool
 	fresh  fresh
 	// tracer is the parent of a command that is traced; nil of others, whose is the init.
 	tracer *tracerProcess
@@ -277,7 +279,7 @@ func (s *supervisor) reap(command int) (code int) {
 		}
 		code = status.ExitCode()
 		s.report(status, usedByChildren())
-		if s.apart && !s.ending.Load() {
+		if s.apart && !s.ending.Load() && !s.doomed.Load() {
 			proc.Exit(code) // what it has left is the session's
 		}
 		s.end(code)
@@ -339,6 +341,9 @@ func (s *supervisor) serveRequests() {
 				s.signal(syscall.Signal(m.number))
 				continue
 			}
+		case err == nil && k == kindDoom:
+			s.doomed.Store(true)
+			continue
 		case err == nil && k == kindKill:
 			killed := Status{Code: -1, Signal: int(syscall.SIGKILL)}
 			s.report(killed, nil)

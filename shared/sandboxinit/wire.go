@@ -18,6 +18,7 @@ const (
 	kindReside   byte = 'N' // engine -> init, in the place of a command: be pid 1 of a session's processes
 	kindSignal   byte = 'S' // engine -> init: signal
 	kindKill     byte = 'K' // engine -> init
+	kindDoom     byte = 'D' // engine -> init: leave nothing, whatever ends the command
 	kindStarted  byte = 'R' // init -> engine, first: started
 	kindRefused  byte = 'E' // init -> engine, instead of the other two: ExecError
 	kindUnmade   byte = 'U' // likewise, where the sandbox could not be made: holder.MountError
