@@ -1,24 +1,192 @@
 package host_test
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A server that one command starts, the next one reaches.
-func TestKeptProcesses(t *testing.T) {
-	t.Parallel()
-	h := newHost(t, func(o *host.Options) {
+// keptHost is a Host whose sandbox "dev" keeps processes.
+func keptHost(t *testing.T, change func(*host.Options)) *host.Host {
+	t.Helper()
+	return newHost(t, func(o *host.Options) {
 		o.Sandboxes = map[string]host.Definition{"dev": {Engine: "native", Session: host.SessionDefinition{Processes: true}}}
 		o.Session = host.SessionOptions{Dir: t.TempDir() + "/s"}
+		if change != nil {
+			change(o)
+		}
 	})
-	out := output(t, h, "dev", "sleep 1000 & echo $! >/tmp/pid; echo started; ls /proc/self/fd; id; cat /proc/self/status | grep Cap")
-	t.Log(out)
-	out = output(t, h, "dev", "ps aux 2>/dev/null || ls /proc; kill -0 $(cat /tmp/pid) && echo alive; cat /proc/$(cat /tmp/pid)/environ && echo READ; ls -l /proc/$(cat /tmp/pid)/cwd/ && echo READ")
-	t.Log(out)
-	if !strings.Contains(out, "alive") {
-		t.Error("gone")
+}
+
+// syncBuffer is one that a test reads while others write.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// What a command leaves running goes on, and what it writes then goes to Background: the caller's own
+// streams end with the command.
+func TestKeptBackground(t *testing.T) {
+	t.Parallel()
+	h := keptHost(t, nil)
+	var stdout, late syncBuffer
+	cmd := h.Command(t.Context(), "dev", "sh", "-c", "mkfifo /tmp/f; (read line </tmp/f; echo late $line; echo err >&2; exec sleep 1000) & echo first")
+	cmd.Stdout, cmd.Stderr, cmd.Background = &stdout, &stdout, &late
+	must(t, cmd.Run())
+	if got := stdout.String(); got != "first\n" {
+		t.Errorf("its own: %q", got)
+	}
+	output(t, h, "dev", "echo hello >/tmp/f")
+	for begin := time.Now(); late.String() != "late hello\nerr\n"; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatalf("later: %q", late.String())
+		}
+	}
+	if got := stdout.String(); got != "first\n" {
+		t.Errorf("its own, after its end: %q", got)
+	}
+	list, err := h.Processes()
+	if err != nil || len(list) == 0 || !h.HasProcesses() {
+		t.Errorf("%v, %v", list, err)
+	}
+	must(t, h.EndProcesses(t.Context()))
+	if h.HasProcesses() {
+		t.Error("some are left")
+	}
+	if out := output(t, h, "dev", "test ! -e /proc/1/x; ls /proc | grep -c '^[0-9]'"); out == "" {
+		t.Error("no session can be begun again")
+	}
+}
+
+// A session has one definition, for as long as something may run in it.
+func TestKeptHasOneDefinition(t *testing.T) {
+	t.Parallel()
+	h := keptHost(t, func(o *host.Options) {
+		o.Sandboxes["other"] = host.Definition{Engine: "native", Session: host.SessionDefinition{Processes: true}, Network: host.Network{Host: true}}
+		o.Sandboxes["alone"] = host.Definition{Engine: "native"}
+		o.Sandboxes["bwrap"] = host.Definition{Engine: "bwrap", Session: host.SessionDefinition{Processes: true}}
+	})
+	if err := h.Command(t.Context(), "bwrap", "true").Run(); !errors.Is(err, shared.ErrUnsupported) || !strings.Contains(err.Error(), "session.processes") {
+		t.Errorf("an engine that keeps none: %v", err)
+	}
+	output(t, h, "dev", "sleep 1000 </dev/null >/dev/null 2>&1 &")
+	refused := func(what, attribute string, cmd *host.Cmd) {
+		t.Helper()
+		e, ok := errors.AsType[*shared.Error](cmd.Run())
+		if !ok || e.Attribute != attribute {
+			t.Errorf("%s: %v, want one about %s", what, e, attribute)
+		}
+	}
+	refused("another sandbox", "sandbox", h.Command(t.Context(), "other", "true"))
+	cmd := h.Command(t.Context(), "dev", "true")
+	cmd.Network = &host.Network{Host: true}
+	refused("another network", "network", cmd)
+	cmd = h.Command(t.Context(), "dev", "true")
+	cmd.BindPaths = []host.Bind{{Host: "/usr/share"}}
+	refused("another bind", "bind_paths", cmd)
+	if out := output(t, h, "alone", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"); strings.Contains(out, "sleep 1000") {
+		t.Errorf("a command that shares no processes sees %q", out)
+	}
+	must(t, h.EndProcesses(t.Context()))
+	output(t, h, "other", "true")
+}
+
+// Processes end when no command comes any more.
+func TestKeptIdle(t *testing.T) {
+	t.Parallel()
+	h := keptHost(t, func(o *host.Options) {
+		d := o.Sandboxes["dev"]
+		d.Session.Idle = 300 * time.Millisecond
+		o.Sandboxes["dev"] = d
+	})
+	output(t, h, "dev", "sleep 1000 </dev/null >/dev/null 2>&1 &")
+	for begin := time.Now(); h.HasProcesses(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatal("they are there")
+		}
+	}
+	if out := output(t, h, "dev", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"); strings.Contains(out, "sleep 1000 ") {
+		t.Errorf("what ran is there: %q", out)
+	}
+}
+
+// Of two programs, one has the processes of a session.
+func TestKeptByOneProgram(t *testing.T) {
+	t.Parallel()
+	base, root := t.TempDir()+"/s", t.TempDir()
+	both := func(o *host.Options) {
+		o.Session, o.Workspace.Root, o.Dir = host.SessionOptions{Dir: base, Name: "dev"}, root, root
+	}
+	a, b := keptHost(t, both), keptHost(t, both)
+	output(t, a, "dev", "true")
+	if err := b.Command(t.Context(), "dev", "true").Run(); !errors.Is(err, host.ErrSessionInUse) {
+		t.Errorf("the second: %v", err)
+	}
+	must(t, a.EndProcesses(t.Context()))
+	output(t, b, "dev", "true")
+}
+
+// What an editor or git on the host does to a file that is hidden or protected, by renaming another
+// over it, opens that file to nothing that runs.
+func TestKeptCovers(t *testing.T) {
+	t.Parallel()
+	h := keptHost(t, func(o *host.Options) {
+		o.Sandboxes["dev"] = host.Definition{Engine: "native", Session: host.SessionDefinition{Processes: true}, DenyPaths: []string{"secret"}, ProtectPaths: []string{"dir/settings"}}
+		must(t, os.MkdirAll(o.Dir+"/dir", 0o755), os.WriteFile(o.Dir+"/secret", []byte("old"), 0o644), os.WriteFile(o.Dir+"/dir/settings", []byte("old\n"), 0o644))
+	})
+	root := h.Workspace().Root()
+	// One that runs all the time tells what it sees whenever it is asked.
+	serve := h.Command(t.Context(), "dev", "sh", "-c", `mkfifo /tmp/ask; (while read q </tmp/ask; do { cat secret; echo mine >dir/settings; cat dir/settings; } >/tmp/answer.$q 2>&1; mv /tmp/answer.$q /tmp/answered.$q; done) </dev/null >/dev/null 2>&1 &`)
+	must(t, serve.Run())
+	asked := 0
+	ask := func() string {
+		asked++
+		return output(t, h, "dev", fmt.Sprintf("echo %d >/tmp/ask; until cat /tmp/answered.%d 2>/dev/null; do sleep 0.01; done", asked, asked))
+	}
+	if got := ask(); !strings.HasSuffix(got, "old\n") || strings.Contains(got, "mine") {
+		t.Errorf("at first: %q", got)
+	}
+	replace := func(path, text string) {
+		must(t, os.WriteFile(root+"/new", []byte(text), 0o644), os.Rename(root+"/new", root+"/"+path))
+	}
+	for i := range 3 {
+		replace("secret", "readable")
+		replace("dir/settings", fmt.Sprintf("new %d\n", i))
+		watch := h.Command(t.Context(), "dev", "sleep", "0.2")
+		var told []string
+		watch.Events = func(e shared.Event) { told = append(told, e.Message) }
+		must(t, watch.Run())
+		if got := ask(); !strings.HasSuffix(got, fmt.Sprintf("new %d\n", i)) || strings.Contains(got, "readable") || strings.Contains(got, "mine") {
+			t.Errorf("replaced %d times: %q", i+1, got)
+		}
+		if all := strings.Join(told, "\n"); !strings.Contains(all, root+"/secret was replaced on the host") || !strings.Contains(all, root+"/dir/settings was replaced on the host") {
+			t.Errorf("told: %q", told)
+		}
+	}
+	// Moved away, and written anew.
+	must(t, os.Rename(root+"/secret", root+"/moved"), os.WriteFile(root+"/secret", []byte("readable"), 0o644))
+	must(t, h.Command(t.Context(), "dev", "sleep", "0.2").Run())
+	if got := ask(); strings.Contains(got, "readable") {
+		t.Errorf("written anew: %q", got)
 	}
 }

@@ -84,7 +84,8 @@ type work struct {
 	halves mountplan.Halves
 	tree   holder.Plan
 	box    holder.Sandbox
-	member holder.Sandbox // of one that joins others
+	first  holder.Sandbox // of one that others join
+	member holder.Sandbox // of such a one
 }
 
 // prepare gives what the plan of a command comes to, which is mostly what the last one's did.
@@ -109,7 +110,8 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 	if s.spec.Network.Mode != shared.NetworkHost {
 		m.box.Namespaces |= unix.CLONE_NEWNET
 	}
-	m.member = holder.Sandbox{Namespaces: unix.CLONE_NEWCGROUP, Steps: m.box.Steps, Member: true}
+	m.first, m.member = m.box, holder.Sandbox{Namespaces: unix.CLONE_NEWCGROUP, Steps: m.box.Steps, Member: true, Follows: true}
+	m.first.Follows = true
 	kept.Store(m)
 	return m, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -191,12 +192,37 @@ func startFirst(ctx context.Context, by *holder.Client, m *work, argv []string, 
 // shared is as of [cmdengine.Launch].
 func (s *opened) shared(m *work, first cmdengine.Launched) (cmdengine.Spawner, *holder.Sandbox) {
 	if first == nil {
-		return s.spawner(m, startFirst), &m.box
+		return s.spawner(m, startFirst), &m.first
 	}
 	with := first.(*launched)
 	return s.spawner(m, func(ctx context.Context, by *holder.Client, m *work, argv []string, files []*os.File, group *os.File) (*holder.Launcher, error) {
 		return by.Join(ctx, with.Launcher, m.tree, m.member.Namespaces, argv, files, group)
 	}), &m.member
+}
+
+// Tell has emit told when what the host took away of what is hidden or protected was put back.
+func (l *launched) Tell(emit func(shared.Event)) {
+	l.OnCovered(func(dest, reason string) {
+		path := l.as.inside(dest)
+		e := shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"mechanism": "mount", "path": path},
+			Message: path + " was replaced on the host, and for a moment was neither hidden nor protected: it is again"}
+		if reason != "" {
+			e.Message = path + " was replaced on the host, and is neither hidden nor protected in what runs: " + reason
+		}
+		emit(e)
+	})
+}
+
+// inside is where a place of the trees shows.
+func (m *work) inside(dest string) string {
+	tree, below, _ := strings.Cut(strings.TrimPrefix(dest, "/"), "/")
+	top := ""
+	for _, o := range m.halves.Own.Ops {
+		if o.Kind == holder.Graft && o.Source == "/"+tree {
+			top = strings.TrimPrefix(o.Dest, "/0")
+		}
+	}
+	return strings.TrimSuffix(top+"/"+below, "/")
 }
 
 // spawner has the holder start an init over a tree. A holder that dies before it

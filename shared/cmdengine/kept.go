@@ -17,7 +17,7 @@ import (
 type kept struct {
 	id    string
 	spec  string // what of a Spec holds for all that runs
-	users int // sandboxes; under engine.keeping
+	users int    // sandboxes; under engine.keeping
 
 	starting chan struct{} // holds one token: who has it may look at first
 	first    *insideRun    // nil before the first command
@@ -129,6 +129,9 @@ func (s *sandbox) beginKept(ctx context.Context) (*insideRun, error) {
 	close(started)
 	if err != nil {
 		return nil, r.notStarted(ctx, err, c.Unmade, s.diagnosis())
+	}
+	if l, ok := r.launcher.(interface{ Tell(func(shared.Event)) }); ok {
+		l.Tell(s.kept.emit)
 	}
 	return r, nil
 }

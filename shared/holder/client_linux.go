@@ -230,6 +230,17 @@ func (c *Client) hear(kind byte, payload []byte) error {
 			return err
 		}
 		c.answer(m.request, reply{same: m.value == 1})
+	case msgCovered:
+		var m covered
+		if err := frame.Decode(payload, &m); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		l := c.launchers[m.request]
+		c.mu.Unlock()
+		if l != nil {
+			l.tellCovered(m.dest, m.reason)
+		}
 	case msgFailed:
 		var m refusal
 		if err := frame.Decode(payload, &m); err != nil {
@@ -275,6 +286,8 @@ type Launcher struct {
 	mu    sync.Mutex // keeps the descriptor open while it is used
 	pidfd int
 
+	covered func(dest, reason string) // under mu; nil where nobody is told
+
 	end    sync.Once
 	watch  sync.Once
 	exited chan struct{} // closed when status and err are final
@@ -284,6 +297,24 @@ type Launcher struct {
 
 // Pid is its number, which may be another's once Wait has returned.
 func (l *Launcher) Pid() int { return l.pid }
+
+// OnCovered has told be called, of an init of [Client.StartFirst], when a mount of the tree that it or
+// one which has joined it was started in was put back, at dest, since somebody on the host
+// had replaced what it lay on. A reason says why it could not be.
+func (l *Launcher) OnCovered(told func(dest, reason string)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.covered = told
+}
+
+func (l *Launcher) tellCovered(dest, reason string) {
+	l.mu.Lock()
+	told := l.covered
+	l.mu.Unlock()
+	if told != nil {
+		told(dest, reason)
+	}
+}
 
 // Kill kills it.
 func (l *Launcher) Kill() error {

@@ -26,6 +26,12 @@ func Make(box Sandbox, others [2]int, stdio []int) (*Making, *MountError) {
 	}
 	m := &Making{b: &builder{host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}}
 	failed := m.b.open()
+	if failed == nil && box.Follows {
+		// What is mounted from here on is this sandbox's own.
+		if err := unix.MountSetattr(unix.AT_FDCWD, Trees, unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_SLAVE}); err != nil {
+			failed = mountError("following the mounts of a tree", err)
+		}
+	}
 	if failed == nil {
 		failed = m.steps(box.Steps)
 	}

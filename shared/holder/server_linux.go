@@ -412,6 +412,17 @@ func (s *server) forget(t *tree) {
 	}
 }
 
+// stay counts one more who uses a tree, unless that has ended.
+func (s *server) stay(t *tree) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.dropped && t.running == 0 {
+		return false
+	}
+	t.running++
+	return true
+}
+
 func (s *server) exit(t *tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,6 +13,8 @@ type tree struct {
 	plan  string
 	work  chan func()
 	built *builder
+	// covers puts back what the host takes away, where sandboxes follow the tree; for its thread.
+	covers *covers
 
 	// under server.mu
 	ready   chan struct{} // closed when failed is final
@@ -62,6 +64,9 @@ func (t *tree) serve(s *space, ops []Op) {
 	}
 	for fn := range t.work {
 		fn()
+	}
+	if t.covers != nil {
+		t.covers.changes.Close()
 	}
 	t.built.close()
 }

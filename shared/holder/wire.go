@@ -13,6 +13,7 @@ const (
 	msgDone    byte = 'D' // holder -> client: pair; of a run, with the pidfd
 	msgFailed  byte = 'E' // holder -> client: refusal
 	msgExit    byte = 'X' // holder -> client: pair
+	msgCovered byte = 'V' // holder -> client: covered
 	msgSame    byte = 'S' // client -> holder: pair; holder -> client: pair
 )
 
@@ -121,4 +122,18 @@ func (m *overlayOf) Fields(c *frame.Codec) {
 	if len(m.source) == 0 || m.source[0] != '/' {
 		c.Fail("no absolute path")
 	}
+}
+
+// A covered tells of a mount that was put back where the host had taken it away, or why it could not
+// be.
+type covered struct {
+	request uint32 // of the first init of those that see it
+	dest    string
+	reason  string
+}
+
+func (m *covered) Fields(c *frame.Codec) {
+	frame.Int(c, &m.request)
+	c.Text(&m.dest)
+	c.Text(&m.reason)
 }

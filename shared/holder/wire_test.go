@@ -43,6 +43,7 @@ func messages(ops []Op) []frame.Message {
 		&refusal{9, MountError{Index: -1, Call: "call", Reason: "reason", Errno: syscall.EPERM, Shared: true}},
 		&overlayOf{3, "/s"},
 		&pair{1, 0x8b},
+		&covered{2, "/0/ws/.git/config", "reason"},
 		&Sandbox{Namespaces: 1 << 29, Steps: NewPlan(ops)},
 	}
 }
@@ -55,7 +56,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, m := range []frame.Message{&steps{}, &run{}, &refusal{}, &overlayOf{}, &pair{}, &Sandbox{}} {
+		for _, m := range []frame.Message{&steps{}, &run{}, &refusal{}, &overlayOf{}, &pair{}, &covered{}, &Sandbox{}} {
 			if err := frame.Decode(b, m); err == nil && string(frame.Payload(m)) != string(b) {
 				t.Errorf("%+v is not %q", m, b)
 			}

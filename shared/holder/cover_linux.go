@@ -1,0 +1,199 @@
+package holder
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// covers puts the mounts of a tree back that the host takes away: the kernel unmounts what lies on a
+// file when somebody renames another over that, or removes it. The sandboxes that were made of the
+// tree are slaves of its mounts, and get by propagation what is mounted here.
+type covers struct {
+	server  *server
+	tree    *tree
+	ops     []Op
+	changes *os.File // of the directories, by inotify
+
+	// for the tree's thread
+	watched map[int32]map[string][]int // which steps lie at a name of a directory
+
+	mu     sync.Mutex
+	groups map[*group]bool
+}
+
+// coverMask is what can take a mount away, or put something else in its place.
+const coverMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ONLYDIR
+
+// follow has the mounts of a tree followed by those of a group's sandboxes. It must run on the tree's
+// thread, before the first of these.
+func (t *tree) follow(s *server, g *group) *MountError {
+	if t.covers == nil {
+		if err := unix.MountSetattr(unix.AT_FDCWD, Trees, unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_SHARED}); err != nil {
+			return mountError("sharing the mounts of a tree", err)
+		}
+		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+		if err != nil {
+			return mountError("watching the mounts of a tree", err)
+		}
+		ops, err := decodePlan([]byte(t.plan))
+		if err != nil {
+			unix.Close(fd)
+			return mountError("reading the plan", err)
+		}
+		t.covers = &covers{server: s, tree: t, ops: ops, changes: os.NewFile(uintptr(fd), "changes"), watched: map[int32]map[string][]int{}, groups: map[*group]bool{}}
+		for i := range ops {
+			if err := t.covers.watch(i); err != nil {
+				g.tell(ops[i].Dest, mountError("watching", err))
+				break // there are too many, for this user
+			}
+		}
+		go t.covers.serve()
+	}
+	t.covers.mu.Lock()
+	defer t.covers.mu.Unlock()
+	t.covers.groups[g] = true
+	return nil
+}
+
+func (c *covers) leave(g *group) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.groups, g)
+}
+
+// covering reports whether a step lays something over what may lie on the host.
+func covering(o Op) bool {
+	switch o.Kind {
+	case Bind, ReadOnlyBind, Pin, HideFile, HideDirectory:
+		return true
+	}
+	return false
+}
+
+// watch watches the directory that a step's place lies in.
+func (c *covers) watch(step int) error {
+	o, b := c.ops[step], c.tree.built
+	if !covering(o) {
+		return nil
+	}
+	dir, name := path.Split(strings.TrimPrefix(o.Dest, "/"))
+	fd, err := openBeneath(b.trees, strings.TrimSuffix(dir, "/"))
+	if err != nil {
+		return nil // it is not there; its own directory is watched, where that can come
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || b.own[uint64(st.Dev)] {
+		return err // nobody but commands can rename there
+	}
+	var wd int
+	raw, err := c.changes.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if failed := raw.Control(func(notify uintptr) {
+		wd, err = unix.InotifyAddWatch(int(notify), fdPath+strconv.Itoa(fd), coverMask)
+	}); failed != nil {
+		return failed
+	}
+	if err != nil {
+		return err
+	}
+	at := c.watched[int32(wd)]
+	if at == nil {
+		at = map[string][]int{}
+		c.watched[int32(wd)] = at
+	}
+	if !slices.Contains(at[name], step) {
+		at[name] = append(at[name], step)
+	}
+	return nil
+}
+
+// serve puts back what is lost until the tree ends.
+func (c *covers) serve() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := c.changes.Read(buf)
+		if err != nil {
+			return // closed
+		}
+		if !c.server.stay(c.tree) {
+			return
+		}
+		c.tree.do(func() { c.putBack(buf[:n]) })
+		c.server.exit(c.tree)
+	}
+}
+
+// putBack looks at the places that events are about, and at what lies in these. It runs on the tree's
+// thread.
+func (c *covers) putBack(events []byte) {
+	places := map[string]bool{}
+	for len(events) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(events))
+		mask := binary.NativeEndian.Uint32(events[4:])
+		size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(events[12:]))
+		if size > len(events) {
+			break
+		}
+		name := string(bytes.TrimRight(events[unix.SizeofInotifyEvent:size], "\x00"))
+		for _, step := range c.watched[wd][name] {
+			places[c.ops[step].Dest] = true
+		}
+		if mask&unix.IN_Q_OVERFLOW != 0 {
+			places["/"] = true // it may be any
+		}
+		events = events[size:]
+	}
+	if len(places) == 0 {
+		return
+	}
+	for i, o := range c.ops {
+		if !covering(o) || !inPlaces(places, o.Dest) {
+			continue
+		}
+		dest := strings.TrimPrefix(o.Dest, "/")
+		id, known := c.tree.built.mounts[dest]
+		got, err := mountID(c.tree.built.trees, dest)
+		if err != nil || known && got == id {
+			continue // nothing is there to be covered: it is looked at again when something comes
+		}
+		c.tell(o.Dest, c.tree.built.again(o))
+		c.watch(i) // its directory is another, perhaps
+	}
+}
+
+func inPlaces(places map[string]bool, dest string) bool {
+	for ; dest != "/"; dest = path.Dir(dest) {
+		if places[dest] {
+			return true
+		}
+	}
+	return places["/"]
+}
+
+// again does a step of the tree once more, of what is in its place now.
+func (b *builder) again(o Op) *MountError {
+	if o.Source != "" {
+		source := o.Source[1:]
+		b.sources = slices.DeleteFunc(b.sources, func(s sourceStamp) bool { return s.path == source && !s.copied })
+	}
+	return b.step(o)
+}
+
+func (c *covers) tell(dest string, failed *MountError) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for g := range c.groups {
+		g.tell(dest, failed)
+	}
+}

@@ -1,0 +1,203 @@
+package test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// keeping is a kept session with something in the background, and the processes that hold it.
+type keeping struct {
+	dir, bin string
+	env      []string
+
+	background                      int // as the host numbers it
+	keeper, engine, holder, resides int
+}
+
+func newKeeping(t *testing.T) *keeping {
+	t.Helper()
+	requireBwrap(t)
+	k := &keeping{dir: t.TempDir(), bin: t.TempDir()}
+	build(t, k.bin, append(engineBinaries[:], "cmd/sbxhost")...)
+	for _, sub := range []string{"home", "project"} {
+		if err := os.Mkdir(filepath.Join(k.dir, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.env = []string{"HOME=" + k.dir + "/home", "PATH=/usr/bin:/bin", "TMPDIR=/tmp"}
+	if err := os.WriteFile(filepath.Join(k.dir, "c.hcl"), []byte(`sandbox "dev" {
+  engine = "native"
+  session {
+    processes = true
+    idle      = "60s"
+  }
+}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.sbxhost("sessions", "rm", "s").Run() })
+	if out, err := k.exec("sh", "-c", "sleep 1000 </dev/null >/dev/null 2>&1 &").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := k.sbxhost("sessions", "ps", "s").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if fields := strings.Fields(line); strings.Contains(line, "sleep 1000") {
+			k.background, _ = strconv.Atoi(fields[1])
+		}
+	}
+	up := parents(k.background)
+	if len(up) < 5 {
+		t.Fatalf("%s\n%d has the parents %d", out, k.background, up)
+	}
+	k.resides, k.holder, k.engine, k.keeper = up[1], up[2], up[3], up[4]
+	return k
+}
+
+func (k *keeping) sbxhost(args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(k.bin, "sbxhost"), args...)
+	cmd.Dir, cmd.Env = k.dir+"/project", k.env
+	return cmd
+}
+
+func (k *keeping) exec(args ...string) *exec.Cmd {
+	return k.sbxhost(append([]string{"exec", "-config", k.dir + "/c.hcl", "-session", "s", "--"}, args...)...)
+}
+
+// running starts a command that goes on, with something in the background, and gives both as the
+// host numbers them.
+func (k *keeping) running(t *testing.T) (client *exec.Cmd, command, its int) {
+	t.Helper()
+	client = k.exec("sh", "-c", "(setsid sleep 1001 </dev/null >/dev/null 2>&1 &); echo ready; sleep 1002; :")
+	stdout, err := client.StdoutPipe()
+	if err == nil {
+		err = client.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	out, err := k.sbxhost("sessions", "ps", "s").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		switch {
+		case strings.Contains(line, " sleep 1001"):
+			its, _ = strconv.Atoi(fields[1])
+		case strings.Contains(line, " sleep 1002"):
+			command, _ = strconv.Atoi(fields[1])
+		}
+	}
+	if command == 0 || its == 0 {
+		t.Fatalf("%s", out)
+	}
+	return client, command, its
+}
+
+// gone reports whether a process has ended, at the latest after ten seconds.
+func gone(pid int) bool {
+	for begin := time.Now(); time.Since(begin) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
+		if stat := procFile(pid, "stat"); stat == "" || strings.Contains(stat, ") Z ") {
+			return true
+		}
+	}
+	return false
+}
+
+// Whatever is killed of what holds a session, nothing of the session is left.
+func TestKeptEndsWithEachPart(t *testing.T) {
+	t.Parallel()
+	for name, part := range map[string]func(*keeping) int{
+		"the keeper":  func(k *keeping) int { return k.keeper },
+		"the engine":  func(k *keeping) int { return k.engine },
+		"the holder":  func(k *keeping) int { return k.holder },
+		"its pid 1":   func(k *keeping) int { return k.resides },
+		"by sessions": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKeeping(t)
+			client, command, its := k.running(t)
+			if part == nil {
+				if out, err := k.sbxhost("sessions", "rm", "s").CombinedOutput(); err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+			} else {
+				syscall.Kill(part(k), syscall.SIGKILL)
+			}
+			if err := client.Wait(); err == nil {
+				t.Error("the running command is told to have succeeded")
+			}
+			for _, pid := range []int{k.background, command, its, k.resides} {
+				if !gone(pid) {
+					t.Errorf("process %d of %+v is left", pid, k)
+				}
+			}
+			// The session can be begun again.
+			if out, err := k.exec("echo", "again").Output(); err != nil || string(out) != "again\n" {
+				t.Errorf("%q, %v", out, err)
+			}
+			if out, err := k.sbxhost("sessions", "rm", "s").CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// What ends one command ends nothing of the others.
+func TestKeptOutlivesACommand(t *testing.T) {
+	t.Parallel()
+	k := newKeeping(t)
+	for name, end := range map[string]func(client *exec.Cmd, command int){
+		"the client":            func(client *exec.Cmd, _ int) { client.Process.Kill() },
+		"the init of a command": func(_ *exec.Cmd, command int) { syscall.Kill(parents(command)[2], syscall.SIGKILL) },
+	} {
+		client, command, its := k.running(t)
+		init := parents(command)[2]
+		if !slices.Contains(parents(init), k.holder) || init == k.resides {
+			t.Fatalf("%d is not the init of a command: %d", init, parents(command))
+		}
+		end(client, command)
+		client.Wait()
+		if name == "the client" && (!gone(command) || !gone(its)) {
+			t.Errorf("%s: the command is left, or what it has started", name)
+		}
+		if stat := procFile(k.background, "stat"); stat == "" || strings.Contains(stat, ") Z ") {
+			t.Errorf("%s: what another command has left running is gone", name)
+		}
+		if out, err := k.exec("echo", "still").Output(); err != nil || string(out) != "still\n" {
+			t.Errorf("%s: %q, %v", name, out, err)
+		}
+	}
+	if out, err := k.sbxhost("sessions", "rm", "s").CombinedOutput(); err != nil || !gone(k.background) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A keeper that is stopped holds up nobody who ends it.
+func TestKeptStoppedKeeper(t *testing.T) {
+	t.Parallel()
+	k := newKeeping(t)
+	syscall.Kill(k.keeper, syscall.SIGSTOP)
+	out, err := k.exec("true").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "does not answer") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := k.sbxhost("sessions", "rm", "s").CombinedOutput(); err != nil || !gone(k.background) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
