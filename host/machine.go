@@ -209,8 +209,8 @@ func KeeperDir(environ []string, name string, create bool) (string, error) {
 	return session.KeeperDir((&facts.Caller{Environ: environ}).LookupEnv, name, create)
 }
 
-// Processes lists what runs in the session of a definition with Session.Processes, by number: commands,
-// and what they have left running.
+// Processes lists what runs in the sessions of this program, of definitions with Session.Processes, by
+// number: commands, and what they have left running.
 func (h *Host) Processes() ([]ProcessInfo, error) { return session.Processes(syscall.Getpid()) }
 
 // ProcessesOf is Processes of another program, by its number.

@@ -120,6 +120,14 @@ func RemoveSession(_ []string, _, name string) error {
 	return &os.PathError{Op: "remove", Path: name, Err: os.ErrNotExist}
 }
 
+// Nothing runs, or goes on.
+
+func (h *Host) Processes() ([]ProcessInfo, error)      { return nil, nil }
+func (h *Host) HasProcesses() bool                     { return false }
+func (h *Host) EndProcesses(context.Context) error     { return nil }
+func ProcessesOf(int) ([]ProcessInfo, error)           { return nil, nil }
+func KeeperDir([]string, string, bool) (string, error) { return "", errSystem }
+
 // A Review is what commands wrote to a workspace: there is none here.
 type Review struct{ *review.Review }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/stubs"
 )
 
 // kept is what commands have left running in the session, as far as a host knows: by which
@@ -29,8 +28,8 @@ type kept struct {
 	ended  chan struct{} // closed when nothing runs any more; nil while that is not wanted
 
 	slot    *slot
-	holds   []*stubs.Hold // a table each
-	release func()        // gives up the session's lock; nil before that is had
+	holds   []func() // give up the places that are held, of a table each
+	release func()   // gives up the session's lock; nil before that is had
 }
 
 // enterKept counts one command more of those that share processes; nil is one that does not.
@@ -94,11 +93,11 @@ func (sb *Open) Claim() (err error) {
 }
 
 // keep notes that something can run in a slot, and what stays for it.
-func (k *kept) keep(s *slot, held *stubs.Hold) {
+func (k *kept) keep(s *slot, releaseHeld func()) {
 	k.pool.mu.Lock()
 	defer k.pool.mu.Unlock()
 	k.slot, k.opened = s, true
-	k.holds = append(k.holds, held)
+	k.holds = append(k.holds, releaseHeld)
 }
 
 // leave counts one command less. Nil is allowed.
@@ -179,8 +178,8 @@ func (p *Pool) forgetKept() {
 }
 
 func (k *kept) end() {
-	for _, hold := range k.holds {
-		hold.Release()
+	for _, release := range k.holds {
+		release()
 	}
 	if k.release != nil {
 		k.release()

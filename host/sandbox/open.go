@@ -125,7 +125,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	}
 	s.current = opened
 	if k != nil { // what goes on after this command has the same table
-		k.keep(s, held)
+		k.keep(s, held.Release)
 		releaseHeld = func() {}
 	}
 	// Not before: what an engine keeps for a session can go with its last sandbox.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"time"
 
 	"github.com/sbxhost/sbxhost/sessiondir"
 )
@@ -53,6 +54,16 @@ type Info struct {
 	sessiondir.Info
 	UID  uint32 // whom its commands run as
 	Size int64  // bytes on its file system
+}
+
+// A Process is one that commands run, or have left running, in a session with processes.
+type Process struct {
+	PID     int // as commands see it
+	HostPID int
+	Parent  int // as commands see it; 1 is the session itself
+	Args    []string
+	Started time.Time
+	Memory  int64 // bytes that are resident
 }
 
 // ErrNoSession is the error of what needs a session that Options.Never forbids.

@@ -9,16 +9,6 @@ import (
 	"time"
 )
 
-// A Process is one that commands run, or have left running, in a session with processes.
-type Process struct {
-	PID     int // as commands see it
-	HostPID int
-	Parent  int // as commands see it; 1 is the session itself
-	Args    []string
-	Started time.Time
-	Memory  int64 // bytes that are resident
-}
-
 // status is what /proc/PID/status says.
 type status struct {
 	pids   []int // in each pid namespace, the outermost first

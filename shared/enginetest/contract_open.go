@@ -148,7 +148,6 @@ func asks(source string) []ask {
 		{shared.FeatureTempPrivate, func(*shared.Spec) {}}, // every Spec does
 		{shared.FeatureProcessesHidden, func(*shared.Spec) {}},
 		{shared.FeatureKernelFiltered, func(*shared.Spec) {}},
-		{shared.FeatureProcesses, func(s *shared.Spec) { s.Session = shared.Session{ID: "probe", Dir: source, Processes: true} }},
 		{shared.FeatureUser, func(s *shared.Spec) { s.User = &shared.User{UID: 12345, GID: 12345} }},
 		{shared.FeatureLimitMemory, func(s *shared.Spec) { s.Limits.Memory = 1 << 30 }},
 		{shared.FeatureLimitCPUs, func(s *shared.Spec) { s.Limits.CPUs = 1 }},

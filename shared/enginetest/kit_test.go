@@ -82,6 +82,7 @@ func TestFeaturesAreCovered(t *testing.T) {
 		shared.FeatureUnconfined:        "rule open.06",
 		shared.FeatureTTY:               "rule open.03, by a command",
 		shared.FeatureTrace:             "the host refuses it; an engine that does not know it holds no less",
+		shared.FeatureProcesses:         "the host refuses it; in an engine that does not know it commands share nothing",
 		shared.FeatureNetworkTCP:        "it is a part of network.none",
 		shared.FeatureNetworkProxy:      "network.names is asked for, and either holds it",
 		shared.FeatureOverlayKept:       "it says where an overlay's writes are",
