@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -188,5 +189,22 @@ func TestKeptCovers(t *testing.T) {
 	must(t, h.Command(t.Context(), "dev", "sleep", "0.2").Run())
 	if got := ask(); strings.Contains(got, "readable") {
 		t.Errorf("written anew: %q", got)
+	}
+}
+
+// As docs/embedding.md has it.
+func TestKeptExample(t *testing.T) {
+	t.Parallel()
+	h, ctx, logFile := keptHost(t, nil), t.Context(), io.Discard
+	definition := host.Definition{Session: host.SessionDefinition{Processes: true}}
+	server := h.CommandIn(ctx, definition, "sh", "-c", "sleep 1000 & echo $! >/tmp/server.pid")
+	server.Background = logFile // what the server writes once the shell has ended
+	err := server.Run()
+	if err == nil {
+		err = h.CommandIn(ctx, definition, "sh", "-c", "kill $(cat /tmp/server.pid)").Run()
+	}
+	must(t, err)
+	if out, err := h.CommandIn(ctx, definition, "sh", "-c", "kill -0 $(cat /tmp/server.pid)").CombinedOutput(); err == nil {
+		t.Errorf("it runs still: %s", out)
 	}
 }

@@ -41,7 +41,7 @@ func newGroup(namespaces uint32) (*group, *MountError) {
 			ready <- mountError("dropping capabilities", err)
 			return
 		}
-		if err := forInits(); err != nil {
+		if err := forInits(memberCaps); err != nil {
 			ready <- mountError("limiting capabilities", err)
 			return
 		}

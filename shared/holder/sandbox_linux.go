@@ -134,9 +134,12 @@ func OwnNamespaces() (files []*os.File, err error) {
 	return files, nil
 }
 
-// initCaps is what an init has over its namespaces while it completes them, and for the user
-// namespace in which root's command is root.
-var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETFCAP}
+// initCaps is what an init has over its namespaces while it completes them. One of a group needs more,
+// for a user namespace in which root's command is root.
+var (
+	initCaps   = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN}
+	memberCaps = append(initCaps[:len(initCaps):len(initCaps)], unix.CAP_SETFCAP)
+)
 
 // pivot makes tree 0 the root directory.
 func pivot() *MountError {
@@ -238,14 +241,14 @@ func loopbackUp() error {
 
 // forInits has what this thread executes get the capabilities that are given it as
 // ambient ones at most, whoever it runs as.
-func forInits() error {
+func forInits(caps []uintptr) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var have [2]unix.CapUserData
 	if err := unix.Capget(&header, &have[0]); err != nil {
 		return err
 	}
 	have[0].Inheritable, have[1].Inheritable = 0, 0
-	for _, c := range initCaps {
+	for _, c := range caps {
 		have[c/32].Inheritable |= 1 << (c % 32)
 	}
 	if err := unix.Capset(&header, &have[0]); err != nil {

@@ -53,7 +53,7 @@ func (t *tree) serve(s *space, ops []Op) {
 		t.failed = mountError("unshare", err)
 	} else if err := dropAmbient(); err != nil {
 		t.failed = mountError("dropping capabilities", err)
-	} else if err := forInits(); err != nil {
+	} else if err := forInits(initCaps); err != nil {
 		t.failed = mountError("limiting capabilities", err)
 	} else {
 		t.built, t.failed = s.build(ops)
