@@ -112,6 +112,10 @@ func everywhere(t *testing.T, value string) map[string]string {
 	sources["engine"] += "\nconfig {\n  imgae = 1\n}"
 	for _, block := range sandboxSchema.blocks {
 		switch block.name {
+		case "session":
+			for _, name := range sessionSchema.attrs {
+				sources["session."+name] = "session {\n  " + name + " = " + value + "\n}"
+			}
 		case "limits":
 			for _, name := range limitsSchema.attrs {
 				sources["limits."+name] = "limits {\n  " + name + " = " + value + "\n}"
@@ -224,6 +228,11 @@ func TestMarkedValuesAreNotShown(t *testing.T) {
 			file, diags := json.Parse([]byte(src), "x")
 			try("limits."+name, src, file, diags)
 		}
+		for _, name := range sessionSchema.attrs {
+			src := fmt.Sprintf(`{"session": {%q: %s}}`, name, value)
+			file, diags := json.Parse([]byte(src), "x")
+			try("session."+name, src, file, diags)
+		}
 	}
 	for attribute := range everywhere(t, "x") {
 		if !quoted[attribute] {
@@ -250,7 +259,7 @@ func TestVariablesAreNotShown(t *testing.T) {
 			for _, r := range Reference() {
 				set := r.Name + " = " + value
 				switch r.Block {
-				case "sandbox", "limits", "bind_paths": // tried everywhere
+				case "sandbox", "session", "limits", "bind_paths": // tried everywhere
 				case "":
 					sources[r.Name] = set + "\nsandbox \"a\" {}\n"
 				case "engine":

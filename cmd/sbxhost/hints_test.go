@@ -49,7 +49,7 @@ func TestEveryTypoIsUnderstood(t *testing.T) {
 	for _, ref := range config.Reference() {
 		typos = append(typos, typo{ref.Block, ref.Name})
 	}
-	for _, block := range []string{"sandbox", "engine", "workspace", "approvals", "limits", "config"} {
+	for _, block := range []string{"sandbox", "engine", "workspace", "approvals", "session", "limits", "config"} {
 		typos = append(typos, typo{block: block})
 	}
 	for _, typo := range typos {
@@ -61,14 +61,14 @@ func TestEveryTypoIsUnderstood(t *testing.T) {
 		line := wrong + " = 1"
 		text := ""
 		switch {
-		case typo.name == "" && (typo.block == "limits" || typo.block == "config"):
+		case typo.name == "" && (typo.block == "limits" || typo.block == "session" || typo.block == "config"):
 			text = "sandbox \"s\" {\n" + wrong + " {}\n}\n"
 		case typo.name == "":
 			text = "\n" + wrong + " \"s\" {}\nsandbox \"s\" {}\n"
 		case typo.block == "":
 			text = "\n" + line + "\nsandbox \"s\" {}\n"
-		case typo.block == "limits":
-			text = "sandbox \"s\" { \nlimits {\n" + line + "\n}\n}\n"
+		case typo.block == "limits" || typo.block == "session":
+			text = "sandbox \"s\" { \n" + typo.block + " {\n" + line + "\n}\n}\n"
 		case typo.block == "bind_paths":
 			text = "sandbox \"s\" {\nbind_paths = [{ host = \"/x\", " + line + " }]\n}\n"
 		case typo.block == "sandbox" || typo.block == "engine":
@@ -77,7 +77,7 @@ func TestEveryTypoIsUnderstood(t *testing.T) {
 			text = typo.block + " {\n" + line + "\n}\nsandbox \"s\" {}\n"
 		}
 		at := ":2,"
-		if typo.block == "limits" && typo.name != "" {
+		if (typo.block == "limits" || typo.block == "session") && typo.name != "" {
 			at = ":3,"
 		}
 		a, _, errs, path := testApp(t, nil, text)
