@@ -101,8 +101,6 @@ func TestLiesAreCaught(t *testing.T) {
 		tests[id] = test{lie{when: func(s *shared.Spec, _ *shared.Command) bool { return s.Session.Processes },
 			change: func(s *shared.Spec) { s.Session.Processes = false }}, shared.FeatureProcesses}
 	}
-	tests["session.04"] = test{lie{when: func(s *shared.Spec, _ *shared.Command) bool { return s.Session.Processes },
-		change: func(s *shared.Spec) { s.Limits.PIDs = 0 }}, shared.FeatureProcesses}
 	tests["command.16"] = test{lie{when: func(*shared.Spec, *shared.Command) bool { return false }, change: func(*shared.Spec) {}}, shared.FeatureTrace}
 	for _, id := range []string{"net.27", "net.30", "net.31", "net.32"} {
 		tests[id] = test{lie{when: func(s *shared.Spec, _ *shared.Command) bool { return s.Network.Mode == shared.NetworkNames },
