@@ -51,6 +51,8 @@ func (e *execution) kept(fs *flag.FlagSet) (bool, error) {
 		return false, usage(fs, errors.New("-no-sandbox: what is kept runs in a sandbox"))
 	case f.tty:
 		return false, usage(fs, errors.New("-t: a kept session has no terminals"))
+	case e.trace:
+		return false, usage(fs, errors.New("-trace: what is kept is not traced; run the command without -session"))
 	case f.byFile && f.scriptFile == "", ofProcess(e.resultPath + " " + f.workdir + " " + f.config):
 		return false, usage(fs, errors.New("a path of this process, such as /dev/stdin, is another one for the session's keeper"))
 	}

@@ -196,6 +196,9 @@ func (s *sandbox) check(cmd *shared.Command) error {
 			Message: fmt.Sprintf("engine %q takes no terminal", info.Name), Hint: "run the command without one",
 		}
 	}
+	if cmd.Trace && s.kept != nil {
+		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "trace", Message: "a command of a session with processes is not traced", Hint: "run it in a sandbox of its own"}
+	}
 	if cmd.Trace && !info.Features.Has(shared.FeatureTrace) {
 		return &shared.Error{
 			Kind: shared.ErrUnsupported, Attribute: "trace",

@@ -60,7 +60,7 @@ type Command struct {
 	// Apart says that the init is one of several in a pid namespace, whose pid 1 is that of
 	// [Conn.Reside]. The command gets a user namespace of its own, or the commands of the other
 	// inits, which have its uid, could enter its root directory and read its environment by
-	// /proc. What it leaves running when it ends goes on; a kill ends all that it has started.
+	// /proc. What it leaves running when it ends goes on; a kill ends all that it has started. It is not traced.
 	Apart bool
 
 	// Rlimits are set for the command alone, in this order.
