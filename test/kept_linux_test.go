@@ -47,21 +47,32 @@ func newKeeping(t *testing.T) *keeping {
 	if out, err := k.exec("sh", "-c", "sleep 1000 </dev/null >/dev/null 2>&1 &").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	out, err := k.sbxhost("sessions", "ps", "s").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(out)) {
-		if fields := strings.Fields(line); strings.Contains(line, "sleep 1000") {
-			k.background, _ = strconv.Atoi(fields[1])
+	for begin := time.Now(); k.background == 0; { // which the shell has forked, and which executes at some time
+		out, err := k.sbxhost("sessions", "ps", "s").Output()
+		if err != nil || time.Since(begin) > 10*time.Second {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for line := range strings.Lines(string(out)) {
+			if strings.HasSuffix(line, " sleep 1000\n") {
+				k.background, _ = strconv.Atoi(strings.Fields(line)[1])
+			}
 		}
 	}
-	up := parents(k.background)
-	if len(up) < 5 {
-		t.Fatalf("%s\n%d has the parents %d", out, k.background, up)
+	var up []int
+	for begin := time.Now(); len(up) < 5 || !isFirst(up[1]); up = parents(k.background) { // the init of its command is about to end
+		if time.Since(begin) > 10*time.Second {
+			t.Fatalf("%d has the parents %d", k.background, up)
+		}
 	}
 	k.resides, k.holder, k.engine, k.keeper = up[1], up[2], up[3], up[4]
 	return k
+}
+
+// isFirst reports whether a process is pid 1 of its namespace.
+func isFirst(pid int) bool {
+	_, ids, _ := strings.Cut(procFile(pid, "status"), "\nNSpid:")
+	ids, _, _ = strings.Cut(ids, "\n")
+	return strings.HasSuffix(ids, "\t1")
 }
 
 func (k *keeping) sbxhost(args ...string) *exec.Cmd {
@@ -89,21 +100,20 @@ func (k *keeping) running(t *testing.T) (client *exec.Cmd, command, its int) {
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	out, err := k.sbxhost("sessions", "ps", "s").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(out)) {
-		fields := strings.Fields(line)
-		switch {
-		case strings.Contains(line, " sleep 1001"):
-			its, _ = strconv.Atoi(fields[1])
-		case strings.Contains(line, " sleep 1002"):
-			command, _ = strconv.Atoi(fields[1])
+	for begin := time.Now(); command == 0 || its == 0; { // the shell has forked them, and they execute at some time
+		out, err := k.sbxhost("sessions", "ps", "s").Output()
+		if err != nil || time.Since(begin) > 10*time.Second {
+			t.Fatalf("%v\n%s", err, out)
 		}
-	}
-	if command == 0 || its == 0 {
-		t.Fatalf("%s", out)
+		for line := range strings.Lines(string(out)) {
+			fields := strings.Fields(line)
+			switch {
+			case strings.HasSuffix(line, " sleep 1001\n"):
+				its, _ = strconv.Atoi(fields[1])
+			case strings.HasSuffix(line, " sleep 1002\n"):
+				command, _ = strconv.Atoi(fields[1])
+			}
+		}
 	}
 	return client, command, its
 }
@@ -139,6 +149,7 @@ func TestKeptEndsWithEachPart(t *testing.T) {
 			} else {
 				syscall.Kill(part(k), syscall.SIGKILL)
 			}
+			defer time.AfterFunc(20*time.Second, func() { client.Process.Kill() }).Stop() // it is told below
 			if err := client.Wait(); err == nil {
 				t.Error("the running command is told to have succeeded")
 			}
