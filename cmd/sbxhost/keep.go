@@ -27,12 +27,6 @@ import (
 // fullDelay is how often is tried again what is in somebody's way for a moment.
 const fullDelay = 50 * time.Millisecond
 
-// lockName is the file beside a socket that its server has locked for its life, with its number.
-const lockName = "lock"
-
-// endPatience is how long a keeper has to end what it holds.
-const endPatience = 10 * time.Second
-
 var errServed = errors.New("another sbxhost serve runs")
 
 // kept reports whether the command runs in a session that a keeper holds, and refuses what cannot
@@ -281,12 +275,8 @@ func (r *remote) adapt(h *host.Host, cmd *host.Cmd, e *execution) error {
 	return nil
 }
 
-// keptLogName and keptLogOld are the files, in a keeper's directory, of what background processes write.
-const (
-	keptLogName = "log"
-	keptLogOld  = "log.old"
-	maxKeptLog  = 4 << 20 // of each
-)
+// maxKeptLog bounds each of the two files.
+const maxKeptLog = 4 << 20
 
 // keptLog is what processes have written that their commands have left behind.
 type keptLog struct {

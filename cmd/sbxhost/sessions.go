@@ -125,6 +125,17 @@ func (a *app) sessionsRm(fs *flag.FlagSet) func() error {
 	}
 }
 
+// lockName is the file beside a socket that its server has locked for its life, with its number;
+// keptLogName and keptLogOld are what background processes of a session have written.
+const (
+	lockName    = "lock"
+	keptLogName = "log"
+	keptLogOld  = "log.old"
+)
+
+// endPatience is how long a keeper has to end what it holds.
+const endPatience = 10 * time.Second
+
 // endPoll is how often a session is tried whose processes are about to end.
 const endPoll = 20 * time.Millisecond
 
