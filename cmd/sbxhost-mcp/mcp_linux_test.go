@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,6 +49,14 @@ func newBench(t *testing.T, text string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // the kernel leaves directories in a review that their owner cannot enter
+		filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if d != nil && d.IsDir() {
+				os.Chmod(path, 0o700)
+			}
+			return nil
+		})
+	})
 	b := &bench{work: filepath.Join(dir, "work"), config: filepath.Join(dir, "sandbox.hcl")}
 	for _, made := range []string{b.work, filepath.Join(dir, "home"), filepath.Join(dir, "other"), filepath.Join(b.work, "sub")} {
 		if err := os.Mkdir(made, 0o755); err != nil {

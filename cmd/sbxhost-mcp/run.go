@@ -109,6 +109,7 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 		life = ctx // which ends when the client cancels the request, or is gone
 	}
 	life, j.cancel = context.WithCancel(life)
+	connected := context.AfterFunc(s.life, j.cancel)
 	cmd := h.Command(life, j.sandbox, in.Command...)
 	j.cmd, cmd.Script, cmd.Dir, cmd.Stdout, cmd.Stderr = cmd, in.Script, dir, j.stdout, j.stderr
 	cmd.Cancel = func() error { return cmd.Signal(syscall.SIGTERM) }
@@ -118,11 +119,13 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 	}
 	if err := s.add(j); err != nil {
 		j.cancel()
+		connected()
 		return nil, err
 	}
 	go func() {
 		defer close(j.done)
 		defer j.cancel()
+		defer connected()
 		_ = cmd.Run() // the report tells
 		j.report = cmd.Report()
 		for i := range j.report.Denials {
