@@ -17,6 +17,14 @@ type Options struct {
 	UnixSockets bool
 	// NestedUserNamespaces lets namespaces be made and entered, and mounts in them.
 	NestedUserNamespaces bool
+	// NoNetwork refuses all sockets but unix ones, for a command that shares a network
+	// which it is not to reach.
+	NoNetwork bool
+	// NoOwners refuses to change owners and extended attributes, of any file: for a command
+	// that could do so outside of what it may write to.
+	NoOwners bool
+	// NoTruncation refuses to truncate a file that is not open for writing, likewise.
+	NoTruncation bool
 }
 
 // Filter is a program for one architecture.

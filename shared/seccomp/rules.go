@@ -63,6 +63,7 @@ const (
 	setIDs                                 = 0o6000
 	fileType, characterDevice, blockDevice = 0o170000, 0o020000, 0o060000
 	openCreates                            = 0o100 | 0o20000000 // O_CREAT, __O_TMPFILE
+	openAccess, openTruncates              = 0o3, 0o1000        // O_ACCMODE, of which 0 is O_RDONLY, and O_TRUNC
 )
 
 // rules are the policy. The calls that programs make most, and that depend on
@@ -90,6 +91,9 @@ func rules(o Options) []rule {
 		whyHandles    = "files that no path of the view leads to"
 		whyFallback   = "arguments lie in memory, where no filter sees them; programs fall back on the older call"
 		whyRing       = "its operations pass no filter"
+		whyNetwork    = "networks, of which the command has none of its own"
+		whyOwners     = "owners and attributes of files, which no rule about paths keeps"
+		whyTruncate   = "truncation, which this kernel's rules about paths do not keep"
 	)
 	out := []rule{
 		{whySetID, eperm, []string{"openat"}, []test{creating(2), mode(3)}},
@@ -118,6 +122,20 @@ func rules(o Options) []rule {
 			rule{whyUnixPair, eperm, []string{"socketpair"}, []test{family(equal, afUnix), kind(sockDgram)}},
 			rule{whyUnixPair, eperm, []string{"socketpair"}, []test{family(equal, afUnix), kind(sockRaw)}},
 		)
+	}
+	if o.NoNetwork {
+		out = append(out, rule{whyNetwork, eperm, []string{"socket", "socketpair"}, []test{family(notEqual, afUnix)}})
+	}
+	if o.NoTruncation {
+		out = append(out,
+			rule{whyTruncate, eperm, []string{"openat"}, []test{{2, "flags", anyBit, openTruncates, 0}, {2, "flags", equal, openAccess, 0}}},
+			rule{whyTruncate, eperm, []string{"open"}, []test{{1, "flags", anyBit, openTruncates, 0}, {1, "flags", equal, openAccess, 0}}},
+			rule{whyTruncate, eperm, []string{"truncate"}, nil},
+		)
+	}
+	if o.NoOwners {
+		out = append(out, rule{whyOwners, eperm, []string{"chown", "fchown", "fchownat", "lchown", "setxattr", "lsetxattr", "fsetxattr", "setxattrat",
+			"removexattr", "lremovexattr", "fremovexattr", "removexattrat", "file_setattr"}, nil})
 	}
 	persona := rule{whyPersona, eperm, []string{"personality"}, []test{
 		{0, "persona", notEqual, all, 0}, {0, "persona", notEqual, all, personalityQuery}}}
