@@ -39,6 +39,11 @@ type Command struct {
 	// no_new_privs. [Conn.Scoped] tells whether the kernel does it.
 	Scope bool
 
+	// Landlock, if it is not nil, keeps the command from files, takes all capabilities from it
+	// and sets no_new_privs. It is for launchers that make no namespaces, or for none. A
+	// kernel that does not take it does not get the command.
+	Landlock *Landlock
+
 	// Fresh is a directory, in the sandbox's view, of memory that ends with the
 	// command. [Status.Left] tells what the command leaves in it. Empty is none.
 	Fresh string
@@ -89,6 +94,21 @@ type Mount struct {
 	Dev, Ino uint64
 }
 
+// A Landlock is a domain of Linux's Landlock. Its numbers are the kernel's.
+type Landlock struct {
+	Handled uint64 // what of files is refused but for the Rules
+	Scoped  uint64 // what stays within the domain
+	Rules   []LandlockRule
+}
+
+// A LandlockRule lets a command do with a file, or with all that lies in a directory.
+type LandlockRule struct {
+	Path     string
+	Access   uint64
+	Optional bool // what cannot be opened is left out
+	Links    bool // symlinks may lead there: no command can put one in their place
+}
+
 // Rlimit is one resource limit, in the kernel's unit for that resource.
 // The greatest uint64 is unlimited.
 type Rlimit struct {
@@ -116,6 +136,13 @@ func (c *Command) validate() error {
 	for i, m := range c.Mounts {
 		if strings.IndexByte(m.Path, 0) >= 0 {
 			return errors.New("command: mounts[" + strconv.Itoa(i) + "] contains a NUL byte")
+		}
+	}
+	if c.Landlock != nil {
+		for i, r := range c.Landlock.Rules {
+			if strings.IndexByte(r.Path, 0) >= 0 {
+				return errors.New("command: rules[" + strconv.Itoa(i) + "] contains a NUL byte")
+			}
 		}
 	}
 	if strings.IndexByte(c.Script, 0) >= 0 {
@@ -191,6 +218,7 @@ const (
 	OpInterpreter = "interpreter" // Path exists, but what its first line or ELF header asks for does not
 	OpFork        = "fork"        // no process could be made
 	OpFilter      = "filter"      // the kernel refuses the filter of system calls
+	OpLandlock    = "landlock"    // the kernel refuses the rules about files; Path is what one was about
 	OpTrace       = "trace"       // the kernel refuses to have the command traced
 )
 
@@ -238,7 +266,7 @@ func (e *ExecError) executing() bool {
 
 func knownOp(op string) bool {
 	switch op {
-	case OpMounts, OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork, OpFilter, OpTrace:
+	case OpMounts, OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork, OpFilter, OpLandlock, OpTrace:
 		return true
 	}
 	return false

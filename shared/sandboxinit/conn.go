@@ -143,7 +143,7 @@ func (c *Conn) Make(box *holder.Sandbox) error {
 	})
 }
 
-// Complete has it completed, before Start. stdio is the command's. sockets, if not nil, is the
+// Complete has it completed, before Start, or gives an init of [WaitingArgv] what it waits for. stdio is the command's. sockets, if not nil, is the
 // init's end of a [NewSockets], and is closed.
 func (c *Conn) Complete(stdio [3]*os.File, sockets *os.File) error {
 	raw, err := c.f.SyscallConn()

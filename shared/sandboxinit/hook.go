@@ -16,6 +16,8 @@ import (
 const (
 	// initArg is argv[1] of a process that is to be the init.
 	initArg = "sbxhost-init"
+	// waitArg follows the control socket of an init that is given the command's stdio later.
+	waitArg = "wait"
 	// limitArg is argv[1] of the stage between fork and exec that sets resource limits.
 	limitArg = "sbxhost-init-limit"
 	// traceArg is argv[1] of the tracer.
@@ -44,6 +46,11 @@ func Hook() {
 		user, ok3 := parseFD(os.Args[4])
 		if ok && ok2 && ok3 {
 			proc.Exit(runMaking(control, [2]int{mount, user}))
+		}
+	}
+	if len(os.Args) == 4 && os.Args[1] == initArg && os.Args[3] == waitArg {
+		if control, ok := parseFD(os.Args[2]); ok {
+			proc.Exit(runWaiting(control))
 		}
 	}
 	if len(os.Args) == 4 && os.Args[1] == initArg { // see ServingArgv
@@ -84,6 +91,12 @@ func Argv(binaryFD, controlFD int) []string {
 // socketsFD, the init's end of a [NewSockets].
 func ServingArgv(binaryFD, controlFD, socketsFD int) []string {
 	return append(Argv(binaryFD, controlFD), strconv.Itoa(socketsFD))
+}
+
+// WaitingArgv is Argv for an init that has no sandbox to make. It is given the command's stdin,
+// stdout and stderr by [Conn.Complete]: nothing follows its controlFD.
+func WaitingArgv(binaryFD, controlFD int) []string {
+	return append(Argv(binaryFD, controlFD), waitArg)
 }
 
 // IsLauncher reports whether words are the command line of a launcher to which [Argv]

@@ -91,6 +91,21 @@ func runMaking(control int, others [2]int) int {
 	return proc.Failed
 }
 
+// runWaiting is runInit of an init that is given the command's stdio later.
+func runWaiting(control int) int {
+	if code := closeEyes(); code != 0 {
+		return code
+	}
+	row, sockets, err := receiveCompletion(controlSocket(control))
+	if err == io.EOF {
+		return proc.Failed
+	}
+	if err != nil {
+		return proc.Complain("reading the command's stdio", err)
+	}
+	return supervise(row, sockets)
+}
+
 // receiveCompletion awaits a kindComplete, and gives a new number of the control socket, behind which the command's stdio is. sockets is the line of a [Sockets], negative
 // for none.
 func receiveCompletion(socket controlSocket) (row, sockets int, err error) {

@@ -13,6 +13,7 @@ import (
 func runMaking(int, [2]int) int { return proc.Failed }
 func runInit(int) int           { return proc.Complain("starting", errors.ErrUnsupported) }
 func runServing(_, _ int) int   { return proc.Failed }
+func runWaiting(int) int        { return proc.Failed }
 func runLimitStage(int) int     { return proc.Failed }
 func runTracer(int) int         { return proc.Failed }
 

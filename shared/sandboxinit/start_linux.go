@@ -1,6 +1,8 @@
 package sandboxinit
 
 import (
+	"errors"
+	"os"
 	"runtime"
 	"syscall"
 
@@ -63,7 +65,7 @@ func start(cmd *Command, control int) (c child, refused *ExecError) {
 			return refused
 		}
 	}
-	return forkBound(cmd, fork)
+	return forkBound(cmd, control, fork)
 }
 
 // forkBound forks from a thread that has put itself into a Landlock domain, or
@@ -71,7 +73,7 @@ func start(cmd *Command, control int) (c child, refused *ExecError) {
 // init is not in: its signals still reach the command, while the command's no longer
 // reach the init. Nor does the first thread fork where there is neither: it blocks signals
 // meanwhile, and one to pid 1 that the first thread blocks is not dropped, but kills.
-func forkBound(cmd *Command, fork func(*child) *ExecError) (c child, refused *ExecError) {
+func forkBound(cmd *Command, control int, fork func(*child) *ExecError) (c child, refused *ExecError) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -79,12 +81,26 @@ func forkBound(cmd *Command, fork func(*child) *ExecError) (c child, refused *Ex
 		if syscall.Gettid() == syscall.Getpid() {
 			// The kernel takes the first thread's domain for the process's: in the
 			// command's own, it could be signalled. Held here, another is used.
-			c, refused = forkBound(cmd, fork)
+			c, refused = forkBound(cmd, control, fork)
 			runtime.UnlockOSThread()
 			return
 		}
 		// Never unlocked: the thread ends with the goroutine.
-		c.scoped = cmd.Scope && scopeThread() == nil
+		if cmd.Landlock != nil {
+			terminal := -1
+			if cmd.TTY {
+				terminal = control + 1
+			}
+			if err := restrictThread(cmd.Landlock, terminal); err != nil {
+				refused = execError(OpLandlock, restricted(err), err)
+				return
+			}
+			if err := dropThread(); err != nil {
+				refused = execError(OpLandlock, "", err)
+				return
+			}
+		}
+		c.scoped = cmd.Scope && restrictThread(&scope, -1) == nil
 		if len(cmd.Filter) > 0 && !cmd.Apart { // its stage loads it
 			if err := filterThread(cmd.Filter); err != nil {
 				refused = execError(OpFilter, "", err)
@@ -95,6 +111,14 @@ func forkBound(cmd *Command, fork func(*child) *ExecError) (c child, refused *Ex
 	}()
 	<-done
 	return c, refused
+}
+
+// restricted is the path that Landlock was refused for, if it was one.
+func restricted(err error) string {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
+		return path.Path
+	}
+	return ""
 }
 
 // scriptFD is where the shell finds a long script: behind the command's stdio.

@@ -68,6 +68,11 @@ func encodeCommand(c *Command) ([]byte, error) {
 	for _, m := range c.Mounts {
 		size += 21 + len(m.Path)
 	}
+	if c.Landlock != nil {
+		for _, r := range c.Landlock.Rules {
+			size += 14 + len(r.Path)
+		}
+	}
 	if size > maxCommand {
 		return nil, errors.New("command: args, env and script are over 16 MiB")
 	}
@@ -99,6 +104,20 @@ func (c *Command) Fields(w *frame.Codec) {
 	w.Bytes(&c.Filter)
 	w.Bytes(&c.Trace)
 	w.Text(&c.Fresh)
+	domain := c.Landlock != nil
+	if w.Flag(&domain); domain {
+		if c.Landlock == nil {
+			c.Landlock = &Landlock{}
+		}
+		w.Long(&c.Landlock.Handled)
+		w.Long(&c.Landlock.Scoped)
+		frame.List(w, &c.Landlock.Rules, 14, func(r *LandlockRule) {
+			w.Text(&r.Path)
+			w.Long(&r.Access)
+			w.Flag(&r.Optional)
+			w.Flag(&r.Links)
+		})
+	}
 	frame.List(w, &c.Mounts, 21, func(m *Mount) {
 		w.Text(&m.Path)
 		w.Flag(&m.Links)

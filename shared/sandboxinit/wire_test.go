@@ -23,9 +23,11 @@ func commands() map[string]Command {
 		"all": {
 			Args: []string{"sh", "-c", "exit 3"}, Env: []string{"PATH=/bin"}, Dir: "/",
 			TTY: true, Scope: true, Crowded: true, Mounts: []Mount{{Path: "/a b", Links: true}, {"/c", false, 1, 1 << 63}},
-			Rlimits: []Rlimit{{7, 0, 1}, {9, 1<<64 - 1, 1<<64 - 1}, {0, 5, 5}},
-			Filter:  []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f},
+			Rlimits:  []Rlimit{{7, 0, 1}, {9, 1<<64 - 1, 1<<64 - 1}, {0, 5, 5}},
+			Filter:   []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f},
+			Landlock: &Landlock{Handled: 1 << 15, Scoped: 3, Rules: []LandlockRule{{"/a b", 5, true, false}, {"/c", 1, false, true}}},
 		},
+		"no rules": {Args: []string{"true"}, Landlock: &Landlock{Handled: 1}},
 	}
 }
 

@@ -1,0 +1,119 @@
+package sandboxinit
+
+import (
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
+)
+
+// LandlockABI is the newest version of Landlock that this kernel knows. The error is why it
+// has none.
+func LandlockABI() (int, error) {
+	n, _, errno := syscall.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+// scope is a domain that reaches no abstract unix socket and signals no process outside
+// itself, and knows nothing of files.
+var scope = Landlock{Scoped: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL}
+
+// restrictThread puts the calling thread into a domain of Landlock, for good. terminal is
+// that of the command, which may open it by its name; -1 is none.
+func restrictThread(l *Landlock, terminal int) error {
+	// Required without CAP_SYS_ADMIN, and due to every command in a sandbox.
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	// The first three fields of landlock_ruleset_attr: what ABI 6 knows. An older kernel takes
+	// those that it does not know while they are zero.
+	attr := struct{ files, network, scoped uint64 }{files: l.Handled, scoped: l.Scoped}
+	fd, _, errno := syscall.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+	if errno != 0 {
+		return errno
+	}
+	defer syscall.Close(int(fd))
+	for _, r := range l.Rules {
+		if err := allowPath(int(fd), r); err != nil {
+			return &os.PathError{Op: "landlock", Path: r.Path, Err: err}
+		}
+	}
+	if l.Handled != 0 {
+		// What sets limits between fork and exec is this program once more.
+		if err := allowPath(int(fd), LandlockRule{Path: "/proc/self/exe", Access: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE, Links: true}); err != nil {
+			return err
+		}
+		if terminal >= 0 {
+			if err := allow(int(fd), terminal, l.Handled&terminalAccess); err != nil {
+				return err
+			}
+		}
+	}
+	if _, _, errno = syscall.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+const ofFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+
+const terminalAccess = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+
+// allowPath adds a rule for what is at a path. What has become a symlink was put there since.
+func allowPath(ruleset int, r LandlockRule) error {
+	var fd int
+	var err error
+	if r.Links {
+		fd, err = unix.Open(r.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	} else {
+		fd, err = hostpath.OpenNoSymlinks(r.Path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	}
+	if err != nil && r.Optional {
+		return nil // nothing is granted by that
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return allow(ruleset, fd, r.Access)
+}
+
+func allow(ruleset, fd int, access uint64) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		access &= ofFiles // the kernel takes no other right for one
+	}
+	// struct landlock_path_beneath_attr is packed: its 12 bytes are the first of these.
+	attr := struct {
+		access uint64
+		parent int32
+	}{access, int32(fd)}
+	_, _, errno := syscall.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// dropThread takes all capabilities from the calling thread, and from what it executes as far
+// as it may: with no_new_privs nothing gains one that its thread has not.
+func dropThread() error {
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		// An ordinary user may not, and has nothing to gain.
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
+			break
+		}
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	return unix.Capset(&header, &none[0])
+}
