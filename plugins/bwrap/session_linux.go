@@ -6,18 +6,15 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
+	"github.com/sbxhost/sbxhost/shared/nsengine"
 )
 
 // home is what becomes of a sandbox's home directory.
@@ -38,7 +35,7 @@ func (s *opened) keepHome() {
 		s.home.short = "limits.temp_size is required, and cannot be held on a disk"
 		return
 	}
-	dir, err := makeHome(spec)
+	dir, err := nsengine.SessionDir(spec, "home")
 	if err != nil {
 		s.home.short = err.Error()
 		return
@@ -46,49 +43,6 @@ func (s *opened) keepHome() {
 	own := *spec
 	own.Table = append(slices.Clip(own.Table), shared.Entry{Path: spec.Home, Source: dir, Access: shared.ReadWrite, Why: "home"})
 	s.spec, s.home.keeps = &own, dir
-}
-
-// makeHome makes the home directory of a session, one for each user, and checks who
-// could have written to it. It follows no link: the directory above may be in a user's
-// reach, and this process may be root's.
-func makeHome(spec *shared.Spec) (string, error) {
-	uid, gid := os.Geteuid(), os.Getegid()
-	if u := spec.User; u != nil && uid == 0 {
-		uid, gid = int(u.UID), int(u.GID)
-	}
-	session, err := mountplan.OpenSource(spec.Session.Dir)
-	if err != nil {
-		return "", err
-	}
-	defer session.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(session.Fd()), &st); err != nil {
-		return "", err
-	}
-	if st.Mode&0o022 != 0 || int(st.Uid) != os.Geteuid() && st.Uid != 0 && int(st.Uid) != uid {
-		return "", fmt.Errorf("the session directory %q is another user's, or others can write to it", spec.Session.Dir)
-	}
-	name := "home-" + strconv.Itoa(uid)
-	if err := unix.Mkdirat(int(session.Fd()), name, 0o700); err != nil && err != unix.EEXIST {
-		return "", os.NewSyscallError("mkdir", err)
-	}
-	dir := filepath.Join(spec.Session.Dir, name)
-	fd, err := unix.Openat(int(session.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "", &os.PathError{Op: "open", Path: dir, Err: err}
-	}
-	defer unix.Close(fd)
-	if err := unix.Fstat(fd, &st); err != nil {
-		return "", err
-	}
-	if int(st.Uid) == os.Geteuid() { // just made, with the caller's umask
-		if err := errors.Join(unix.Fchmod(fd, 0o700), unix.Fchown(fd, uid, gid)); err != nil {
-			return "", err
-		}
-	} else if int(st.Uid) != uid {
-		return "", fmt.Errorf("%q is another user's", dir)
-	}
-	return dir, nil
 }
 
 // makePoints makes, in the session's home, what the table's entries in it are mounted

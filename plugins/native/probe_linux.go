@@ -9,6 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
+	"github.com/sbxhost/sbxhost/shared/nsengine"
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
@@ -30,16 +31,7 @@ func (e *engine) tryOverlay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		// The kernel leaves directories without any permission in the work directory.
-		filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				os.Chmod(p, 0o700)
-			}
-			return nil
-		})
-		os.RemoveAll(dir)
-	}()
+	defer nsengine.RemoveTree(dir)
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (p *Prober) Probe(ctx context.Context, e shared.Engine, host cgroup.Host, k
 }
 
 func try(ctx context.Context, e shared.Engine) error {
-	sandbox, err := e.Open(ctx, shared.Spec{Sandbox: "probe"})
+	sandbox, err := e.Open(ctx, shared.Spec{Sandbox: "probe", BestEffort: true})
 	if err != nil {
 		return err
 	}
