@@ -43,7 +43,9 @@ type Launch struct {
 	// why it could not; see [sandboxinit.MakingArgv].
 	Sandbox *holder.Sandbox
 	Unmade  func(*holder.MountError) error
-	// Same, with Sandbox, reports whether an init that Spawn has started for an earlier
+	// Waits says that Path is the init's own, of [sandboxinit.Argv], so that there is no launcher.
+	Waits bool
+	// Same, with Sandbox or Waits, reports whether an init that Spawn has started for an earlier
 	// Launch can serve this one. With nil no sandbox is made beforehand.
 	Same func(ctx context.Context, earlier Launched) bool
 	// Shared, with Sandbox, gives Spawn and Sandbox for a Session with Processes: first is the
@@ -58,6 +60,12 @@ type Launch struct {
 	// Mounts, with [Config.Init], are as of [sandboxinit.Command]. Where one is not
 	// in its place all is tried once more.
 	Mounts []sandboxinit.Mount
+	// Inside, with [Config.Init], completes what the init is told of the command: what it is
+	// kept from by Landlock, and what its variables have to name for that.
+	Inside func(*sandboxinit.Command) error
+	// Ended, with [Config.Init], is called when all that the command has started is gone, or it
+	// could not be started.
+	Ended func()
 }
 
 // ErrAgain is what Diagnose returns where Launch will give another command line now

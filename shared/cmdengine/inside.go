@@ -83,10 +83,15 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	if c.first != nil {
 		r.ungate = s.kept.listen(emit)
 	}
+	r.ended = c.Ended
+	if c.Inside != nil {
+		err = c.Inside(&command)
+	}
 	started := make(chan struct{})
 	go r.disown(started)
 	switch {
-	case c.Sandbox != nil:
+	case err != nil:
+	case c.Sandbox != nil || c.Waits:
 		err = r.complete(ctx, c, stdio, emit)
 	case c.Gate != nil:
 		err = r.begin(ctx, c, r.sockets, emit)
@@ -128,6 +133,7 @@ type insideRun struct {
 	before   uint64               // what of that group was killed before
 	ungate   func()               // ends the gate; nil where there is none
 	sockets  *sandboxinit.Sockets // of a launcher's init, with a gate
+	ended    func()               // of its Launch
 
 	fresh   string       // a directory whose content ends with the command, or ""
 	starved uint64       // processes killed for want of memory, once Wait has returned
@@ -243,7 +249,9 @@ func (s *sandbox) launchIn(ctx context.Context, group *cgroup.Group, c *Launch, 
 	files = append(files, binary, initEnd)
 	name, path, argv := "init", c.Path, sandboxinit.MakingArgv(binaryFD, binaryFD+1, 3, 4)
 	var sockets *sandboxinit.Sockets
-	if c.Sandbox == nil {
+	if c.Waits {
+		argv = sandboxinit.WaitingArgv(binaryFD, binaryFD+1)
+	} else if c.Sandbox == nil {
 		files = append(files, stdio[:]...)
 		words := sandboxinit.Argv(binaryFD, binaryFD+1)
 		if c.Gate != nil {
@@ -392,7 +400,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, explain func(*h
 		return ctx.Err()
 	case unmade != nil && explain != nil:
 		return explain(unmade)
-	case errors.As(cause, &refused) && refused.Op == sandboxinit.OpMounts:
+	case errors.As(cause, &refused) && (refused.Op == sandboxinit.OpMounts || refused.Op == sandboxinit.OpLandlock && refused.Path != ""):
 		// By a file that was replaced at this moment, perhaps.
 		return fmt.Errorf("%w: %w", ErrAgain, execError(refused, whereInside))
 	case errors.As(cause, &refused):
@@ -451,6 +459,9 @@ func (r *insideRun) finish() string {
 	if !r.member { // the group counts what others of the session use, too
 		r.used.CPU, r.used.Memory = r.group.Usage()
 		r.group.Remove()
+	}
+	if r.ended != nil {
+		r.ended()
 	}
 	r.Conn.Close()
 	return r.stderr.finish()
