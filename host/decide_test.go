@@ -45,7 +45,7 @@ type stubEngine struct {
 
 func (e *stubEngine) Info(context.Context) (shared.Info, error) {
 	features := shared.Features{shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureUser,
-		shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered}
+		shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata}
 	if e.unconfined {
 		features = shared.Features{shared.FeatureUnconfined, shared.FeatureUser}
 	}

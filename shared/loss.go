@@ -42,7 +42,7 @@ func Refused(engine string, losses []Loss) error {
 		case l.Accepted:
 		case l.Attribute == losses[i].Attribute:
 			what, features = append(what, l.What), append(features, string(l.Feature))
-		case !slices.Contains(others, string(l.Feature)):
+		case !slices.Contains(others, string(l.Feature)) && !slices.Contains(features, string(l.Feature)):
 			others = append(others, string(l.Feature))
 		}
 	}
@@ -89,6 +89,9 @@ const (
 	leaveOut = "leave it out, or use another engine"
 	orLess   = `isolation = "best_effort" to run with less`
 )
+
+// ofGit begins the reasons why a host protects what git obeys.
+const ofGit = "protected: git"
 
 // losses are what an engine with some features does not hold.
 type losses struct {
@@ -150,7 +153,7 @@ func (l *losses) ofTable(s *Spec) {
 		case s.Unconfined && (e.Access == Hidden || e.Access == ReadOnly): // that neither holds is what it means
 		case e.Access == Hidden && !l.have.Has(FeatureHidden):
 			hidden = counted(hidden, e.Why)
-		case (e.Access == Hidden || e.Access == ReadOnly) && e.Path != "/":
+		case e.Access == ReadOnly && e.Path != "/":
 			if in, _ := covers(path.Dir(e.Path)); in != nil && (in.Access == ReadWrite || in.Access == Overlay) {
 				nested = counted(nested, e.Why)
 			}
@@ -182,6 +185,7 @@ func (l *losses) ofIsolation(s *Spec) {
 	l.add(FeatureTempPrivate, "isolation", "a private /tmp", hint, s.BestEffort)
 	l.add(FeatureProcessesHidden, "isolation", "hiding other processes", hint, s.BestEffort)
 	l.add(FeatureKernelFiltered, "isolation", "the filter of system calls", hint, s.BestEffort)
+	l.add(FeatureMetadata, "isolation", "keeping modes, times and names of files out of reach", hint, s.BestEffort)
 }
 
 func (l *losses) ofLimits(limits *Limits) {
@@ -211,10 +215,13 @@ func (c *count) String() string {
 	return fmt.Sprintf("%s (%d paths)", c.why, c.n)
 }
 
-// counted counts one more. What is protected by default is one reason.
+// counted counts one more. What is protected by default is one reason, and what git obeys is.
 func counted(list []count, why string) []count {
 	if !strings.Contains(why, `"`) {
 		why, _, _ = strings.Cut(why, ", ")
+	}
+	if strings.HasPrefix(why, ofGit+" ") {
+		why = ofGit
 	}
 	if i := slices.IndexFunc(list, func(c count) bool { return c.why == why }); i >= 0 {
 		list[i].n++

@@ -10,7 +10,7 @@ import (
 // What of a Spec an engine would not hold, by feature, and what of that the Spec takes.
 func TestWithout(t *testing.T) {
 	t.Parallel()
-	all := Features{FeatureNetworkNone, FeatureFilesystemMinimal, FeatureTempPrivate, FeatureHomePrivate, FeatureProcessesHidden, FeatureKernelFiltered,
+	all := Features{FeatureNetworkNone, FeatureFilesystemMinimal, FeatureTempPrivate, FeatureHomePrivate, FeatureProcessesHidden, FeatureKernelFiltered, FeatureMetadata,
 		FeatureNested, FeatureHidden}
 	but := func(lacks ...Feature) Features {
 		return slices.DeleteFunc(slices.Clone(all), func(f Feature) bool { return slices.Contains(lacks, f) })
@@ -26,14 +26,14 @@ func TestWithout(t *testing.T) {
 		want string // features and attributes, with a ! where it is refused
 	}{
 		"all":             {Spec{Table: ws, Home: "/h"}, all, ""},
-		"nothing":         {Spec{}, nil, "network.none network!, filesystem.minimal filesystem!, temp.private isolation!, processes.hidden isolation!, kernel.filtered isolation!"},
-		"nothing at all":  {Spec{BestEffort: true}, nil, "network.none network, filesystem.minimal filesystem!, temp.private isolation, processes.hidden isolation, kernel.filtered isolation"},
+		"nothing":         {Spec{}, nil, "network.none network!, filesystem.minimal filesystem!, temp.private isolation!, processes.hidden isolation!, kernel.filtered isolation!, metadata isolation!"},
+		"nothing at all":  {Spec{BestEffort: true}, nil, "network.none network, filesystem.minimal filesystem!, temp.private isolation, processes.hidden isolation, kernel.filtered isolation, metadata isolation"},
 		"host's view":     {Spec{BestEffort: true}, append(but(FeatureFilesystemMinimal), FeatureFilesystemHost), "filesystem.minimal filesystem"},
 		"no host's view":  {Spec{BestEffort: true, Filesystem: FilesystemHost}, all, "filesystem.host filesystem!"},
 		"host's network":  {Spec{BestEffort: true, Network: Network{Mode: NetworkHost}}, all, "network.host network!"},
 		"home":            {Spec{Home: "/h"}, but(FeatureHomePrivate), "home.private isolation!"},
 		"hidden":          {Spec{Table: ws}, but(FeatureHidden), "hidden deny_paths!"},
-		"nested":          {Spec{Table: ws, BestEffort: true}, but(FeatureNested), "mount.nested protected, mount.nested deny_paths"},
+		"nested":          {Spec{Table: ws, BestEffort: true}, but(FeatureNested), "mount.nested protected"},
 		"TCP":             {Spec{BestEffort: true}, append(but(FeatureNetworkNone), FeatureNetworkTCP), "network.none network"},
 		"names":           {Spec{BestEffort: true, Network: Network{Mode: NetworkNames}}, all, "network.names network!"},
 		"names by proxy":  {Spec{Network: Network{Mode: NetworkNames}}, append(but(), FeatureNetworkProxy), "network.names network"},
@@ -75,13 +75,13 @@ func TestRefusedNamesAll(t *testing.T) {
 	t.Parallel()
 	spec := Spec{Home: "/h"}
 	err := Refused("e", spec.Without(Features{FeatureNetworkNone, FeatureFilesystemMinimal, FeatureProcessesHidden}))
-	const want = `isolation: engine "e" cannot hold a private home, a private /tmp, the filter of system calls: ` +
-		`it has no feature home.private, temp.private, kernel.filtered; isolation is "full" by default: use another engine, or write isolation = "best_effort" to run with less`
+	const want = `isolation: engine "e" cannot hold a private home, a private /tmp, the filter of system calls, keeping modes, times and names of files out of reach: ` +
+		`it has no feature home.private, temp.private, kernel.filtered, metadata; isolation is "full" by default: use another engine, or write isolation = "best_effort" to run with less`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
 	err = Refused("e", spec.Without(Features{FeatureFilesystemMinimal, FeatureTempPrivate, FeatureProcessesHidden}))
-	if err == nil || !strings.Contains(err.Error(), "no feature network.none, nor home.private, kernel.filtered, which is asked for, too;") {
+	if err == nil || !strings.Contains(err.Error(), "no feature network.none, nor home.private, kernel.filtered, metadata, which is asked for, too;") {
 		t.Errorf("%v", err)
 	}
 }

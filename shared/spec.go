@@ -183,13 +183,14 @@ const (
 	FeatureOverlayKept       Feature = "mount.overlay.kept" // keeps the writes of an Overlay where KeptOverlay says
 	FeatureTmpfs             Feature = "mount.tmpfs"        // holds Private
 	FeatureSourceFD          Feature = "mount.source-fd"    // a source cannot be swapped between check and mount
-	FeatureNested            Feature = "mount.nested"       // holds entries in a writable one that are ReadOnly or Hidden, and Pins
-	FeatureHidden            Feature = "hidden"             // holds entries that are Hidden
+	FeatureNested            Feature = "mount.nested"       // holds entries in a writable one that are ReadOnly, and Pins
+	FeatureHidden            Feature = "hidden"             // holds entries that are Hidden, in a writable one, too, with Pins
 	FeatureHomePrivate       Feature = "home.private"       // holds Home: empty and writable, and gone with the command or its session
 	FeatureTempPrivate       Feature = "temp.private"       // /tmp, /var/tmp and /dev/shm are the sandbox's own, or are not there
 	FeatureProcessesHidden   Feature = "processes.hidden"   // a command sees and reaches no process but its own, and none outlives it
 	FeatureProcesses         Feature = "session.processes"  // holds Session.Processes
 	FeatureKernelFiltered    Feature = "kernel.filtered"    // a command has no privilege and gets none, and calls of the kernel that it does not need are refused
+	FeatureMetadata          Feature = "metadata"           // modes and times of what a command cannot write stay, and it does not learn whether what it cannot read is there
 	FeaturePatterns          Feature = "patterns"           // holds Spec.Deny and Spec.Protect by itself
 	FeatureTTY               Feature = "tty"                // takes a host-owned terminal as stdio
 	FeatureTrace             Feature = "command.trace"      // tells what a command with Trace failed at

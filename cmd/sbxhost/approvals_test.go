@@ -108,7 +108,7 @@ func TestPolicyVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.inject["bwrap"] = &fakeEngine{features: shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal, shared.FeatureHidden,
-		shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered}}
+		shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata}}
 	if status := a.run([]string{"exec", "-config", path, "--", "true"}); status != 0 {
 		t.Fatalf("status %d: %s", status, errs)
 	}

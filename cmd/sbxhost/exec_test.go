@@ -301,4 +301,4 @@ func TestInterruptBeforeTelemetryIsSent(t *testing.T) {
 
 // fewFeatures are those of an engine that isolates and does nothing else.
 var fewFeatures = shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal, shared.FeatureNested,
-	shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered}
+	shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata}

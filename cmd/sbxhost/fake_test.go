@@ -40,7 +40,7 @@ func (f *fakeEngine) Info(context.Context) (shared.Info, error) {
 		features = shared.Features{
 			shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
 			shared.FeatureRemap, shared.FeatureTTY, shared.FeatureUser,
-			shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
+			shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
 		}
 	}
 	return shared.Info{Name: cmp.Or(f.name, "bwrap"), Version: "0", Doc: "fake", Features: features, Options: shared.OptionSchema{

@@ -290,7 +290,7 @@ func TestSpellingsWithoutRemap(t *testing.T) {
 		t.Errorf("%+v", spec.Table)
 	}
 	if missing := spec.Without(shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal,
-		shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered}); len(missing) > 0 {
+		shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata}); len(missing) > 0 {
 		t.Errorf("it still needs %v", missing)
 	}
 	// The base of this test may lie under a link of the system's.

@@ -19,7 +19,7 @@ var info = shared.Info{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkNames, shared.FeatureNetworkPorts,
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
 		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureNested,
-		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
+		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
 		shared.FeatureSourceFD,
 		shared.FeatureTTY, shared.FeatureTrace, shared.FeatureUser,
 		// Of these three Open refuses what this machine cannot hold.

@@ -15,7 +15,7 @@ var info = shared.Info{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkNames, shared.FeatureNetworkPorts,
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
 		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureNested,
-		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
+		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
 		// Held where the session has a directory and this machine allows it: Open
 		// refuses what it cannot hold.
 		shared.FeatureOverlay, shared.FeatureOverlayKept, shared.FeatureSourceFD,

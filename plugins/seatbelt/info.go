@@ -15,7 +15,7 @@ var info = shared.Info{
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkProxy,
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
-		shared.FeatureHidden, shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
+		shared.FeatureHidden, shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
 		shared.FeaturePatterns, shared.FeatureTTY, shared.FeatureUser,
 	},
 	Options: shared.OptionSchema{Attributes: []shared.OptionAttribute{{

@@ -129,6 +129,8 @@ func macWays(act []string) [][]kitAttempt {
 		return each(args, "file-read-data")
 	case "read-canary":
 		return each(args[1:], "file-read-data")
+	case "stat":
+		return one(onFile(args[0], "file-read-metadata"))
 	case "list":
 		return one(read(args[0]))
 	case "create":

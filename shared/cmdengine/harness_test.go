@@ -58,7 +58,7 @@ func config(mode string) Config {
 	return Config{
 		Info: shared.Info{Name: "inside", Features: shared.Features{
 			shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal, shared.FeatureTTY, shared.FeatureUser,
-			shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
+			shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
 		}},
 		Init: true,
 		Launch: func(spec *shared.Spec, _ *shared.Command) (*exec.Cmd, error) {
@@ -212,4 +212,4 @@ func wantError(t *testing.T, err, kind error, words ...string) {
 
 // isolates are the features of an engine that isolates and does nothing else.
 var isolates = shared.Features{shared.FeatureNetworkNone, shared.FeatureFilesystemMinimal, shared.FeatureNested,
-	shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered}
+	shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata}

@@ -395,7 +395,7 @@ func liar() breakage {
 	b.info = func(i shared.Info) shared.Info {
 		i.Features = shared.Features{
 			shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
-			shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
+			shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
 			shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureTTY, shared.FeatureLimitPIDs,
 			shared.FeatureLimitMemory, shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,
 		}

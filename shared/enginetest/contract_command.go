@@ -52,7 +52,7 @@ func commandRules() []rule {
 			}
 		}},
 		{id: "command.10", title: "Plan runs nothing, and shows no value of a variable", run: plans},
-		{id: "command.11", title: "commands of one sandbox do not see each other's processes", isolating: true, run: apart},
+		{id: "command.11", title: "commands of one sandbox do not see each other's processes", features: []shared.Feature{shared.FeatureProcessesHidden}, run: apart},
 		{id: "command.13", title: "the mask of file modes is no weaker, and the priority no higher, than the engine's own", run: maskAndPriority},
 		{id: "command.16", title: "a trace tells what a command failed at, and is all that it changes", features: []shared.Feature{shared.FeatureTrace}, run: tracedCommand},
 		{id: "command.14", title: "no error tells the value of a variable", run: func(s *scene) {

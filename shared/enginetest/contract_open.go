@@ -119,7 +119,7 @@ func with(e shared.Entry) func(*shared.Spec) {
 // isolation are the features that an engine which does not isolate cannot have.
 var isolation = []shared.Feature{
 	shared.FeatureNetworkNone, shared.FeatureNetworkTCP, shared.FeatureNetworkNames, shared.FeatureNetworkProxy, shared.FeatureNetworkPorts, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden, shared.FeatureNested,
-	shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
+	shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
 }
 
 // asks are of what Open must refuse where the engine does not claim it.
@@ -148,6 +148,7 @@ func asks(source string) []ask {
 		{shared.FeatureTempPrivate, func(*shared.Spec) {}}, // every Spec does
 		{shared.FeatureProcessesHidden, func(*shared.Spec) {}},
 		{shared.FeatureKernelFiltered, func(*shared.Spec) {}},
+		{shared.FeatureMetadata, func(*shared.Spec) {}},
 		{shared.FeatureUser, func(s *shared.Spec) { s.User = &shared.User{UID: 12345, GID: 12345} }},
 		{shared.FeatureLimitMemory, func(s *shared.Spec) { s.Limits.Memory = 1 << 30 }},
 		{shared.FeatureLimitCPUs, func(s *shared.Spec) { s.Limits.CPUs = 1 }},

@@ -22,7 +22,7 @@ func naive() shared.Engine {
 			Features: shared.Features{
 				shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
 				shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureTTY,
-				shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered,
+				shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
 			},
 		},
 		Launch: func(spec *shared.Spec, cmd *shared.Command) (*exec.Cmd, error) {

@@ -20,7 +20,7 @@ import (
 func environmentProbes() []probe {
 	return []probe{
 		{id: "env.01", title: "variables are exactly those of the command, in their order", unmodelled: decidedByEngine, works: true, custom: exactEnvironment(
-			"PATH=/usr/bin:/bin", "ONE=1", "EMPTY=", "TWO=a b\tc")},
+			ownTemp, "PATH=/usr/bin:/bin", "ONE=1", "EMPTY=", "TWO=a b\tc")},
 		{id: "env.02", title: "values with newlines, quotes, signs and odd bytes arrive", unmodelled: decidedByEngine, works: true, custom: exactEnvironment(
 			ownTemp, "A=line\nline", `B="'$(x)`+"`y`", "C==x=", "D=\u00e9\u4e16", "E=-x", "F=%s\\0", "lower.case-name=1")},
 		{id: "env.03", title: "a thousand variables, 100 KiB, arrive", unmodelled: decidedByEngine, works: true, custom: exactEnvironment(manyVariables()...)},

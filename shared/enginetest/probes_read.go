@@ -98,6 +98,7 @@ func readProbes() []probe {
 		{id: "read.34", title: "values of variables in command lines on the host", only: onlyLinux, custom: secretInArgv},
 		{id: "read.35", title: "the init's environment, memory and files", only: onlyLinux, act: words{"peek", "1"},
 			grant: func(_ *scene, t *trial) { t.do("peek", "child") }},
+		{id: "read.37", title: "whether a file that no mount shows is there", act: words{"stat", "{outside}/secret"}, grant: showOutside},
 		{id: "read.36", title: "the host's root by .. from every directory, and by chroot", only: onlyLinux, act: words{"chroot-escape", "{canary}", "{outside}/secret"}},
 	}
 }

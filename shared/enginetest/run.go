@@ -142,6 +142,8 @@ func (s *scene) judge(o *outcome) (Status, string) {
 		return Failed, "waiting: " + o.broke.Error()
 	case o.verdict.Kind == actor.Broken:
 		return Failed, fmt.Sprintf("%s (%v) stderr: %s", o.told(), o.Status, tail(o.stderr))
+	case p.works && o.verdict.Kind == actor.Absent:
+		return NotApplicable, o.told()
 	case p.works && o.verdict.Kind != actor.Got:
 		return Failed, o.told()
 	case !p.works && o.verdict.Kind == actor.Got:
@@ -169,6 +171,8 @@ func (s *scene) checkControl(held string) {
 	switch {
 	case v.Kind == actor.Got:
 		s.end(Held, "%s", held)
+	case v.Kind == actor.Absent && s.p.where() == controlGranted:
+		s.end(NotApplicable, "held, and not possible where it is granted: %s", v.Detail)
 	case s.p.maybe || v.Kind == actor.Absent:
 		s.end(NotApplicable, "not possible on this machine without a sandbox either: %s", v.Detail)
 	}

@@ -31,7 +31,7 @@ func engine() shared.Engine {
 		Info: shared.Info{
 			Name: "podman", Version: "0.1.0", Doc: "runs commands in containers of Podman",
 			Features: shared.Features{"network.none", "network.host", "filesystem.minimal", "mount.remap", "mount.tmpfs", "mount.nested",
-				"hidden", "home.private", "temp.private", "processes.hidden", "kernel.filtered", "tty"},
+				"hidden", "home.private", "temp.private", "processes.hidden", "kernel.filtered", "metadata", "tty"},
 			Options: shared.OptionSchema{Attributes: []shared.OptionAttribute{{Name: "image", Type: "string", Doc: "an image that is on this machine", Required: true}}},
 		},
 		Probe: cmdengine.Trial("install podman, and see podman info", environ, podman, "info"),

@@ -47,7 +47,7 @@ func fileActions() map[string]action {
 		"link-read":   func(args []string) (string, error) { return readIf(os.Link(args[0], args[1]), args[1]) },
 		"rename-read": func(args []string) (string, error) { return readIf(os.Rename(args[0], args[1]), args[2]) },
 		"mkdir":       func(args []string) (string, error) { return "", os.Mkdir(args[0], 0o755) },
-		"truncate":    func(args []string) (string, error) { return "", os.Truncate(args[0], 0) },
+		"truncate":    truncate,
 		"times":       func(args []string) (string, error) { return "", os.Chtimes(args[0], time.Now(), time.Now()) },
 		"chmod":       chmod,
 		"chmod-read": func(args []string) (string, error) {
@@ -62,6 +62,15 @@ func fileActions() map[string]action {
 		"write-then-read": func(args []string) (string, error) {
 			_, err := create(args[0])
 			return readIf(err, args[0])
+		},
+		"write-home": func(args []string) (string, error) {
+			path := filepath.Join(os.Getenv("HOME"), args[0])
+			_, err := create(path)
+			return readIf(err, path)
+		},
+		"stat": func(args []string) (string, error) {
+			_, err := os.Lstat(args[0])
+			return "is there", err
 		},
 		"mkfifo":         func(args []string) (string, error) { return "was made", syscall.Mkfifo(args[0], 0o600) },
 		"is-fifo":        isFifo,
@@ -273,4 +282,18 @@ func descriptors([]string) (string, error) {
 		return "", errors.New("none but the standard ones")
 	}
 	return strings.Join(open, ", "), nil
+}
+
+// truncate empties a file by whichever call does it.
+func truncate(args []string) (string, error) {
+	err := os.Truncate(args[0], 0)
+	for _, access := range []int{os.O_RDONLY, os.O_WRONLY} {
+		if err != nil {
+			var f *os.File
+			if f, err = os.OpenFile(args[0], access|os.O_TRUNC, 0); err == nil {
+				f.Close()
+			}
+		}
+	}
+	return "is empty", err
 }

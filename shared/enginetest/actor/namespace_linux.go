@@ -24,6 +24,20 @@ func namespaceActions() map[string]action {
 			}
 			return args[0] + " is " + value, err
 		},
+		"bounding": func(args []string) (string, error) { // USER-NAMESPACE of the host
+			value, err := field("CapBnd")
+			if err == nil && value == "0000000000000000" {
+				return "", errors.New("it is empty")
+			}
+			// Where it is the host's an ordinary user cannot empty it. Then it counts for nothing as
+			// long as no privileges can be gained.
+			if own, _ := os.Readlink("/proc/self/ns/user"); own == args[0] && os.Geteuid() != 0 {
+				if gains, err := field("NoNewPrivs"); err == nil && gains == "1" {
+					return "", errors.New("nothing can be gained of it")
+				}
+			}
+			return "CapBnd is " + value, err
+		},
 		"setuid": func(args []string) (string, error) { // of the calling thread alone, which is enough to see
 			id := uintptr(number(args[0]))
 			_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, id, id, id)

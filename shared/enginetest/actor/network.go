@@ -67,6 +67,9 @@ func dialOrAsk(args []string) (string, error) {
 // Dial connects to NETWORK ADDRESS and reads the CANARY from there.
 func Dial(args []string) (string, error) {
 	c, err := net.DialTimeout(args[0], args[1], netPatience)
+	if args[0] == "unix" {
+		err = orNoSocket(err)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -165,7 +168,19 @@ func serve(args []string) (string, error) {
 	return "somebody has asked", err
 }
 
-func ownLoopback([]string) (string, error) { return serveOnce("tcp", "127.0.0.1:0") }
+func ownLoopback([]string) (string, error) {
+	got, err := serveOnce("tcp", "127.0.0.1:0")
+	return got, orNoSocket(err)
+}
+
+// orNoSocket says of an error that commands of this engine make no such sockets at all, if
+// that is what it says.
+func orNoSocket(err error) error {
+	if call, ok := errors.AsType[*os.SyscallError](err); ok && call.Syscall == "socket" && errors.Is(err, syscall.EPERM) {
+		return &absentError{"no such sockets can be made: " + err.Error()}
+	}
+	return err
+}
 
 func ownSocket(args []string) (string, error) {
 	defer os.Remove(args[0])

@@ -267,7 +267,7 @@ func immutable(args []string) (string, error) {
 
 // descriptorsOpened is the control of descriptors: there is one more.
 func descriptorsOpened([]string) (string, error) {
-	f, err := os.Open("/")
+	f, err := os.Open(os.Args[0])
 	tried(err)
 	defer f.Close()
 	return descriptors(nil)
