@@ -5,7 +5,7 @@
 export CGO_ENABLED = 0
 GO      ?= go
 BIN     := bin
-ENGINES := native bwrap seatbelt noop docker
+ENGINES := native bwrap landlock seatbelt noop docker
 PROGRAMS := ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-mcp ./cmd/sbxhost-telemetry ./shared/sandboxinit/sbxhost-init \
 	$(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
 # All is built in one way, so that each package is compiled once: for programs and for tests,
@@ -74,7 +74,7 @@ race-engines: ## the tests of engines with the race detector, but for the kit an
 # Not what is about the documents and the source.
 user-unit: programs ## of the tests, those of what differs for an ordinary user: what CI runs as one
 	$(TESTING) -skip '^TestScript$$/^lean$$/^(config|crowded|review_large|toolchains)$$|^Test(Docs|ConfigurationIsDocumented|ProtocolIsDocumented|ImportRules|NoMethodsAreLookedUp|RootModuleLeavesVersionsAlone|GoInstall|SDK|UndocumentedNamesAreFound)' \
-		$(addprefix ./,test plugins/docker host plugins/native plugins/bwrap egress/gate shared/holder review cmd/sbxhost-mcp examples/engine-firejail shared/sandboxinit)
+		$(addprefix ./,test plugins/docker host plugins/native plugins/bwrap plugins/landlock egress/gate shared/holder review cmd/sbxhost-mcp examples/engine-firejail shared/sandboxinit)
 
 check: export GOGC = 400
 check: fmt-check vet typecheck staticcheck tidy-check generate-check ## gofmt, vet, types for other systems, staticcheck, drift of go.mod and of generated code

@@ -17,7 +17,7 @@ func (f *File) Check(goos string) Diagnostics {
 		}
 		needs := ""
 		switch engine {
-		case "native", "bwrap":
+		case "native", "bwrap", "landlock":
 			needs = "linux"
 		case "seatbelt":
 			needs = "darwin"

@@ -14,7 +14,7 @@ import (
 
 // builtinEngines are the names that `engine` takes without an engine block.
 func builtinEngines() []string {
-	return []string{"auto", "native", "bwrap", "seatbelt", "docker", "noop"}
+	return []string{"auto", "native", "bwrap", "landlock", "seatbelt", "docker", "noop"}
 }
 
 // sandbox decodes the body of a sandbox block. The config block, which only

@@ -245,7 +245,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 	}
 	watching := make(chan []facts.Watched, 1)
 	if spec := &opened.Resolved.Spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules go by path
-		go func() { watching <- opened.Resolved.Watch() }()
+		go func() { watching <- opened.Resolved.Watch(opened.Engine.Info.Features) }()
 	} else {
 		watching <- nil
 	}

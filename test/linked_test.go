@@ -17,8 +17,8 @@ var looksUpMethods = []string{"net/rpc.suitableMethods", "text/template.(*state)
 func TestNoMethodsAreLookedUp(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
-	build(t, bin, "cmd/sbxhost", "plugins/noop/sbxhost-engine-noop", "plugins/native/sbxhost-engine-native", "plugins/bwrap/sbxhost-engine-bwrap")
-	for _, name := range []string{"sbxhost", "sbxhost-engine-noop", "sbxhost-engine-native", "sbxhost-engine-bwrap"} {
+	build(t, bin, "cmd/sbxhost", "plugins/noop/sbxhost-engine-noop", "plugins/native/sbxhost-engine-native", "plugins/bwrap/sbxhost-engine-bwrap", "plugins/landlock/sbxhost-engine-landlock")
+	for _, name := range []string{"sbxhost", "sbxhost-engine-noop", "sbxhost-engine-native", "sbxhost-engine-bwrap", "sbxhost-engine-landlock"} {
 		text, err := os.ReadFile(filepath.Join(bin, name))
 		if err != nil {
 			t.Fatal(err)

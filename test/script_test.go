@@ -23,7 +23,7 @@ import (
 
 // engineBinaries are the lean executables that may stand beside sbxhost.
 var engineBinaries = [...]string{
-	"plugins/native/sbxhost-engine-native", "plugins/bwrap/sbxhost-engine-bwrap", "plugins/noop/sbxhost-engine-noop", "plugins/seatbelt/sbxhost-engine-seatbelt",
+	"plugins/native/sbxhost-engine-native", "plugins/bwrap/sbxhost-engine-bwrap", "plugins/landlock/sbxhost-engine-landlock", "plugins/noop/sbxhost-engine-noop", "plugins/seatbelt/sbxhost-engine-seatbelt",
 	"shared/sandboxinit/sbxhost-init",
 }
 

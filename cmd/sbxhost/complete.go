@@ -121,7 +121,7 @@ func (a *app) valuesOf(kind values, words []string, typed string) []string {
 	case reviewName:
 		return a.reviewNames()
 	case engineName:
-		return []string{"native", "bwrap", "noop", "seatbelt"}
+		return []string{"native", "bwrap", "landlock", "noop", "seatbelt"}
 	case trueOrFalse:
 		return []string{"true", "false"}
 	case scopeOf:

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/nsengine"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // tryPatience bounds each program that is tried.
@@ -27,7 +28,7 @@ func examinePlatform(ctx context.Context) []finding {
 	return []finding{
 		{Name: "kernel", State: stateOK, Found: setting("/proc/sys/kernel/osrelease")},
 		userNamespaces(ctx), appArmor(), container(), overlay(ctx),
-		cgroups(), landlock(), seccomp(), ptraceScope(), typing(),
+		cgroups(), landlockABI(), seccomp(), ptraceScope(), typing(),
 	}
 }
 
@@ -185,13 +186,13 @@ func heldLimits(host cgroup.Host) finding {
 	return f
 }
 
-func landlock() finding {
+func landlockABI() finding {
 	f := finding{Name: "Landlock", State: stateOK}
 	const consequence = "a command with the host's network reaches the host's abstract sockets; this is reported"
-	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	abi, err := sandboxinit.LandlockABI()
 	switch {
-	case errno != 0:
-		f.State, f.Found, f.Consequence, f.Fix = stateMissing, errno.Error(), consequence, "use a kernel from 6.12 on with landlock in its lsm= list"
+	case err != nil:
+		f.State, f.Found, f.Consequence, f.Fix = stateMissing, err.Error(), "the engine landlock cannot work, and "+consequence, "use a kernel from 6.12 on with landlock in its lsm= list"
 	case abi < 6:
 		f.State, f.Found, f.Consequence, f.Fix = stateLimited, fmt.Sprintf("ABI %d", abi), consequence, "use a kernel from 6.12 on"
 	default:

@@ -26,6 +26,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/plugins/bwrap"
+	"github.com/sbxhost/sbxhost/plugins/landlock"
 	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/plugins/seatbelt"
@@ -33,5 +34,5 @@ import (
 
 func main() {
 	hook()
-	os.Exit(run(host.ServeBuiltin(native.New(), bwrap.New(), seatbelt.New(), noop.New()), os.Args[1:]))
+	os.Exit(run(host.ServeBuiltin(native.New(), bwrap.New(), landlock.New(), seatbelt.New(), noop.New()), os.Args[1:]))
 }

@@ -164,7 +164,7 @@ func (a *app) tryAll(file *config.File, options host.Options, trusted bool) (tri
 		trials = append(trials, t)
 		engine := options.Sandboxes[name].Engine
 		_, known := a.caller().BuiltinInfo(context.Background(), options, engine)
-		system := map[string]string{"native": "linux", "bwrap": "linux", "seatbelt": "darwin", "": runtime.GOOS, "auto": runtime.GOOS}[engine]
+		system := map[string]string{"native": "linux", "bwrap": "linux", "landlock": "linux", "seatbelt": "darwin", "": runtime.GOOS, "auto": runtime.GOOS}[engine]
 		switch {
 		case !trusted:
 			t.Reason = "the file is not trusted"

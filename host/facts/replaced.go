@@ -24,13 +24,14 @@ type Watched struct {
 }
 
 // Watch notes what is hidden and protected from a command at its start.
-func (r *Resolved) Watch() (list []Watched) {
+// What the engine does not protect is left out.
+func (r *Resolved) Watch(have shared.Features) (list []Watched) {
 	hostPath := view.HostPaths(r.Spec.Table)
 	list = make([]Watched, 0, len(r.Spec.Table))
 	for i := range r.Spec.Table {
 		e := &r.Spec.Table[i]
 		loss := "was not hidden"
-		if e.Access == shared.ReadOnly && strings.HasPrefix(e.Why, "protected: ") {
+		if e.Access == shared.ReadOnly && strings.HasPrefix(e.Why, "protected: ") && have.Has(shared.FeatureNested) {
 			loss = "could be written"
 		} else if e.Access != shared.Hidden {
 			continue

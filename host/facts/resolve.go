@@ -98,7 +98,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		if err := out.Restrict(found); err != nil {
 			return err
 		}
-		if in.Git == view.GitFull {
+		if in.Git == view.GitFull || out.Spec.BestEffort { // nothing may protect it then
 			out.before.acting = m.Workspace.Acting(look.ctx, out.before.repositories, m.Owner.gitUser())
 		}
 	}
@@ -208,6 +208,9 @@ func (r *Resolved) AsHost() (shared.Spec, []string) {
 	spec.Table = slices.DeleteFunc(spec.Table, func(e shared.Entry) bool {
 		if e.Why == view.OriginAbove {
 			return true // it is the host's there
+		}
+		if e.Path != e.Source && (e.Why == view.OriginHome || e.Why == view.OriginTemp) {
+			return true // such an engine keeps a home of its own, and TMPDIR is the host's path
 		}
 		if !slices.Contains(r.Spellings, e.Path) {
 			return false

@@ -22,10 +22,13 @@ import (
 const programPrefix = "sbxhost-engine-"
 
 // ours are the engines of this project, which installs them beside one another.
-var ours = []string{"native", "bwrap", "seatbelt", "docker", "noop"}
+var ours = []string{"native", "bwrap", "landlock", "seatbelt", "docker", "noop"}
 
 // Separate are those that are programs of their own and no part of sbxhost.
 var Separate = []string{"docker"}
+
+// Lesser is the engine among [Engines.Auto] that does not hold all of the isolation.
+const Lesser = "landlock"
 
 // logEnv tells every engine how much to log.
 const logEnv = "SBXHOST_LOG"
@@ -61,7 +64,8 @@ func (s *Engines) Resolve(engine string) string {
 
 // Auto are the engines that "auto" chooses from, the best one first: it
 // takes the first that works on this machine. Docker is among them only where
-// it was declared, since it needs an image to be chosen.
+// it was declared, since it needs an image to be chosen. Landlock comes last: it holds less,
+// which a definition has to accept.
 func (s *Engines) Auto() []string {
 	platform := []string{"native", "bwrap"}
 	if runtime.GOOS == "darwin" {
@@ -74,6 +78,9 @@ func (s *Engines) Auto() []string {
 	_, declared := s.o.Declared["docker"]
 	if declared || s.Injected("docker") {
 		engines = append(engines, "docker")
+	}
+	if runtime.GOOS == "linux" && s.knows(Lesser) {
+		engines = append(engines, Lesser)
 	}
 	return engines
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/host/view"
@@ -37,6 +38,9 @@ func (p *Pool) routes(def *view.Definition) []Route {
 		return routes
 	}
 	for _, engine := range p.Engines.Auto()[1:] {
+		if engine == launch.Lesser && def.Isolation != view.IsolationBestEffort {
+			continue
+		}
 		// Without an image there is nothing that a declared docker could run.
 		if engine != "docker" || p.Engines.Injected(engine) || len(def.Config) > 0 {
 			routes = append(routes, Route{Engine: engine})
@@ -147,6 +151,9 @@ func (p *Pool) FirstUsable(ctx context.Context, t *Target, facts *policy.Facts, 
 		} else {
 			facts.Reason += fmt.Sprintf("; nor does engine %q: %s", engine, reason)
 		}
+	}
+	if d := &t.Definition; launch.IsAuto(d.Engine) && d.Isolation != view.IsolationBestEffort && slices.Contains(p.Engines.Auto(), launch.Lesser) {
+		facts.Fix += fmt.Sprintf("; or say isolation = %q, by which engine %q is tried, that holds less", view.IsolationBestEffort, launch.Lesser)
 	}
 	return first
 }

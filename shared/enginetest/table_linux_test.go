@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/plugins/bwrap"
+	"github.com/sbxhost/sbxhost/plugins/landlock"
 	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/shared"
@@ -32,13 +33,14 @@ var columns = []struct {
 	{"native engine", plain(native.New)},
 	{"bwrap engine", plain(bwrap.New)},
 	{"docker engine", containers},
+	{"landlock engine", plain(landlock.New)},
 	{"seatbelt, on the model", elsewhere},
 	{"bwrap as commonly written", plain(naive)},
 	{"no sandbox", plain(noop.New)},
 }
 
 // promising is how many of the columns are of engines that promise to isolate.
-const promising = 4
+const promising = 5
 
 // elsewhere is of a column that a test of the engine itself holds: no Mac is asked
 // here.

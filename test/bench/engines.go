@@ -18,7 +18,10 @@ var plain = []string{"bwrap", "--unshare-all", "--die-with-parent", "--new-sessi
 	"--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "/bin/true"}
 
 // engines are those that are compared with it.
-var engines = [...]string{"native", "bwrap"}
+var engines = [...]string{"native", "bwrap", "landlock"}
+
+// accepted is the word that an engine needs which holds less.
+var accepted = map[string]host.Isolation{"landlock": host.IsolationBestEffort}
 
 const (
 	namePlain     = "plain bwrap"
@@ -69,8 +72,8 @@ func measureEngines(ctx context.Context, s *scene, rounds int) (_ *engineTable, 
 		o := libraryOptions(s.dir)
 		o.Dir, o.Workspace.Root = repository, repository
 		o.Sandboxes = map[string]host.Definition{
-			sandboxFast:   {Engine: engine},
-			sandboxMasked: {Engine: engine, DenyPaths: []string{"secrets/*"}},
+			sandboxFast:   {Engine: engine, Isolation: accepted[engine]},
+			sandboxMasked: {Engine: engine, Isolation: accepted[engine], DenyPaths: []string{"secrets/*"}},
 		}
 		hosts := map[string]*host.Host{}
 		for name, change := range map[string]func(*host.Options){
@@ -100,7 +103,7 @@ func measureEngines(ctx context.Context, s *scene, rounds int) (_ *engineTable, 
 			contender{name: engine + ", session", run: in("session", sandboxFast)},
 			contender{name: engine + ", session, 200 masks", run: in("session", sandboxMasked)},
 			contender{name: engine + ", session, 10 overlays", run: in("overlays", sandboxFast)})
-		if engine == "native" {
+		if engine != "bwrap" {
 			warm = append(warm, contender{name: engine + ", session, prepared", run: in("prepared", sandboxFast), settle: preparing})
 		}
 		once = append(once, contender{name: engine + ", one-shot", run: func() error {

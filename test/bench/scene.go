@@ -17,7 +17,7 @@ import (
 const sandboxFast = "fast"
 
 // executables are what is measured.
-var executables = [...]string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-engine-native", "sbxhost-init", "sbxhost-telemetry"}
+var executables = [...]string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-engine-landlock", "sbxhost-engine-native", "sbxhost-init", "sbxhost-telemetry"}
 
 // configText defines the sandboxes of the command line, one for each engine.
 const configText = `sandbox "native" {
@@ -26,6 +26,11 @@ const configText = `sandbox "native" {
 
 sandbox "bwrap" {
   engine = "bwrap"
+}
+
+sandbox "landlock" {
+  engine    = "landlock"
+  isolation = "best_effort"
 }
 `
 

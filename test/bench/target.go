@@ -47,6 +47,7 @@ func judge(r *results) []target {
 		add("native, no session, of plain bwrap", of("native, no session"), 1.1, false, "x")
 		add("native, session, of plain bwrap", of("native, session"), .95, false, "x")
 		add("native, prepared, of plain bwrap", of("native, session, prepared"), .55, false, "x")
+		add("landlock, prepared, of plain bwrap", of("landlock, session, prepared"), .75, false, "x")
 		add("native, one-shot, of plain bwrap", of("native, one-shot"), 3.5, false, "x")
 		add("native, 200 masks, of none", ratio(of("native, session, 200 masks"), of("native, session")), 1.15, false, "x")
 		add("native, 10 overlays, of none", ratio(of("native, session, 10 overlays"), of("native, session")), 1.05, false, "x")

@@ -1,0 +1,232 @@
+package landlock
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
+	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
+	"github.com/sbxhost/sbxhost/shared/mountplan"
+	"github.com/sbxhost/sbxhost/shared/nsengine"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/seccomp"
+)
+
+// New makes the engine. It looks at nothing before it is used.
+func New() shared.Engine {
+	e := &engine{}
+	e.Engine = cmdengine.New(cmdengine.Config{
+		Info:    info,
+		Probe:   e.probe,
+		Attach:  attach,
+		Init:    true,
+		Filter:  filterProgram,
+		Trace:   nsengine.TraceProgram,
+		Rlimits: nsengine.Rlimits,
+		Scope:   func(*shared.Spec) bool { return false }, // the domain is scoped itself
+
+		HoldLimits: true, NoPIDNamespace: true,
+	})
+	return e
+}
+
+type engine struct {
+	shared.Engine
+	prober nsengine.Prober
+}
+
+// abiOf is the ABI that a Spec's commands are held by.
+func abiOf(o options) (int, error) {
+	abi, err := sandboxinit.LandlockABI()
+	switch {
+	case err == syscall.EOPNOTSUPP:
+		return 0, unusable("Landlock is switched off here", "as root: add landlock to the list lsm= of the kernel's command line (/sys/kernel/security/lsm has the present one), and boot")
+	case err != nil:
+		return 0, unusable(fmt.Sprintf("this kernel has no Landlock, or a filter keeps it from here: %v", err), "use Linux 5.13 or later; a container's seccomp profile must allow landlock_create_ruleset")
+	case o.abi > abi:
+		return 0, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "config.abi", Message: fmt.Sprintf("this kernel has version %d", abi), Hint: "leave it out"}
+	case o.abi > 0:
+		return o.abi, nil
+	}
+	return min(abi, newestABI), nil
+}
+
+func unusable(message, hint string) error {
+	return &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: message, Hint: hint}
+}
+
+func filterOf(spec *shared.Spec) (seccomp.Filter, error) {
+	o, err := parseOptions(spec.Options)
+	if err != nil {
+		return seccomp.Filter{}, err
+	}
+	abi, err := abiOf(o)
+	if err != nil {
+		return seccomp.Filter{}, err
+	}
+	f, err := seccomp.New(runtime.GOARCH, o.filterOptions(spec, abi))
+	if err != nil {
+		err = unusable(err.Error(), "")
+	}
+	return f, err
+}
+
+func filterProgram(spec *shared.Spec) ([]byte, error) {
+	f, err := filterOf(spec)
+	return f.Bytes(), err
+}
+
+// probe runs the smallest command.
+func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
+	abi, err := abiOf(options{})
+	if err != nil {
+		return nsengine.NotReady(err), nil
+	}
+	facts := map[string]string{"landlock": "version " + strconv.Itoa(abi)}
+	return e.prober.Probe(ctx, e, cgroup.Look(), nil, facts, func(_ context.Context, p *shared.Probe) {
+		if handled(abi)&refer == 0 {
+			p.Degraded = append(p.Degraded, "nothing can be renamed or linked from one directory to another: that takes Linux 5.19")
+		}
+		if scoped(abi) == 0 {
+			p.Degraded = append(p.Degraded, "commands can signal your other processes: that takes Linux 6.12 to prevent")
+		}
+	})
+}
+
+// opened is one sandbox.
+type opened struct {
+	spec    *shared.Spec
+	options options
+	abi     int
+	table   *mountplan.Table
+	last    atomic.Pointer[work]
+}
+
+// work is what a plan comes to.
+type work struct {
+	of     *mountplan.Drawn
+	wants  []want
+	domain *domain
+}
+
+func attach(_ context.Context, spec *shared.Spec) (_ *cmdengine.Attachment, err error) {
+	s := &opened{spec: spec}
+	if s.options, err = parseOptions(spec.Options); err != nil {
+		return nil, err
+	}
+	if s.abi, err = abiOf(s.options); err != nil {
+		return nil, err
+	}
+	if err := s.refuseSockets(); err != nil {
+		return nil, err
+	}
+	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: &mountplan.Held{Reason: `engine "landlock" makes none`}, Spec: spec}
+	if _, err := s.domain(); err != nil {
+		return nil, err
+	}
+	return &cmdengine.Attachment{Launch: s.launch, Prepares: true, Plan: s.plan, Events: s.events}, nil
+}
+
+// refuseSockets refuses a socket that is to be connected to, where none can be made.
+func (s *opened) refuseSockets() error {
+	for _, e := range s.spec.Table {
+		if e.Access.Shows() && isSocket(e.Source) && !s.options.filter.UnixSockets {
+			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: e.Why, Message: fmt.Sprintf("connecting to %q takes unix sockets, of which Landlock cannot tell one from another", e.Source),
+				Hint: "leave it out, or say config { unix_sockets = true }: commands then reach every socket that you can connect to"}
+		}
+	}
+	return nil
+}
+
+func isSocket(p string) bool {
+	info, err := os.Lstat(p)
+	return err == nil && info.Mode()&os.ModeSocket != 0
+}
+
+// domain is that of a command which starts now.
+func (s *opened) domain() (*work, error) {
+	drawn, err := s.table.Draw()
+	if err != nil {
+		return nil, err
+	}
+	if last := s.last.Load(); last != nil && last.of == drawn && !last.domain.listed {
+		return last, nil
+	}
+	sockets := false // which are told from other files here alone
+	socket := func(p string) bool {
+		is := isSocket(p)
+		sockets = sockets || is
+		return is
+	}
+	w := &work{of: drawn, wants: wants(drawn.Ops, socket)}
+	if w.domain, err = domainOf(w.wants, s.abi, os.ReadDir); err != nil {
+		return nil, err
+	}
+	w.domain.listed = w.domain.listed || sockets
+	s.last.Store(w)
+	return w, nil
+}
+
+// launch has the init run as it is: there is no launcher.
+func (s *opened) launch(context.Context, *shared.Command) (*cmdengine.Launch, error) {
+	w, err := s.domain()
+	if err != nil {
+		return nil, err
+	}
+	var p private
+	return &cmdengine.Launch{
+		Cmd: &exec.Cmd{Path: sandboxinit.Argv(3, 4)[0]}, Waits: true,
+		Same: func(context.Context, cmdengine.Launched) bool { return true }, // it has not been told anything yet
+		Inside: func(c *sandboxinit.Command) error {
+			if err := p.make(s.spec); err != nil {
+				return &shared.Error{Kind: shared.ErrUnavailable, Message: "making private directories: " + err.Error()}
+			}
+			own := domain{rules: slices.Clip(w.domain.rules)}
+			for _, dir := range p.dirs() {
+				own.rules = append(own.rules, rule{path: dir, rights: write.rights() & handled(s.abi)})
+			}
+			c.Landlock = own.forInit(s.abi)
+			c.Env = environ(c.Env, w.wants, p.home, p.temp, filepath.EvalSymlinks)
+			return nil
+		},
+		Ended: func() { p.remove() },
+	}, nil
+}
+
+func (s *opened) events(*shared.Command) []shared.Event {
+	w, err := s.domain()
+	if err != nil {
+		return nil // then nothing has started
+	}
+	return told(s.spec, s.options, s.abi, w.domain)
+}
+
+func (s *opened) plan(*shared.Command) (shared.Plan, error) {
+	w, err := s.domain()
+	if err != nil {
+		return shared.Plan{}, err
+	}
+	f, err := filterOf(s.spec)
+	if err != nil {
+		return shared.Plan{}, err
+	}
+	p := shared.Plan{Argv: append(cmdengine.PlannedInit(), sandboxinit.WaitingArgv(3, 4)[3]), Notes: mountplan.Notes(told(s.spec, s.options, s.abi, w.domain))}
+	var text strings.Builder
+	fmt.Fprintf(&text, "version %d; what no line names is refused of: %v\n", s.abi, handled(s.abi))
+	fmt.Fprintf(&text, "private directories, for TMPDIR and HOME: %v\n", write.rights()&handled(s.abi))
+	for _, r := range w.domain.rules {
+		fmt.Fprintf(&text, "%q: %v # %s\n", r.path, r.rights, r.why)
+	}
+	p.Documents = []shared.PlanDocument{{Name: "landlock", Text: text.String()}, {Name: "system calls", Text: f.String()}}
+	return p, nil
+}

@@ -1,0 +1,55 @@
+//go:build unix
+
+package landlock
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/paths"
+)
+
+// environ is a command's environment, with what the wants show: PATH without the directories that
+// are not shown, which would be found and not be executed from, and with private directories for
+// HOME and TMPDIR, where those are not a definition's own. follow resolves symlinks.
+func environ(env []string, wants []want, home, temp string, follow func(string) (string, error)) []string {
+	have := func(p string, a access) bool {
+		p, err := follow(p)
+		if err != nil {
+			return false
+		}
+		var over want
+		for _, w := range wants {
+			if paths.Inside(w.path, p) && len(w.path) >= len(over.path) {
+				over = w
+			}
+		}
+		return over.access >= a
+	}
+	out, hasTemp := make([]string, 0, len(env)+1), false
+	for _, entry := range env {
+		name, value, _ := strings.Cut(entry, "=")
+		switch {
+		case name == "PATH":
+			dirs := slices.DeleteFunc(strings.Split(value, ":"), func(dir string) bool {
+				_, err := follow(dir)
+				return !errors.Is(err, fs.ErrNotExist) && !have(dir, read)
+			})
+			entry = "PATH=" + strings.Join(dirs, ":")
+		case name == "HOME" && home != "" && !have(value, read):
+			entry = "HOME=" + home
+		case name == "TMPDIR":
+			hasTemp = true
+			if !have(value, write) {
+				entry = "TMPDIR=" + temp
+			}
+		}
+		out = append(out, entry)
+	}
+	if !hasTemp {
+		out = append(out, "TMPDIR="+temp)
+	}
+	return out
+}

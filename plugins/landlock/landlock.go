@@ -1,0 +1,72 @@
+package landlock
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/nsengine"
+	"github.com/sbxhost/sbxhost/shared/seccomp"
+)
+
+const version = "0.1.0-dev"
+
+var info = shared.Info{
+	Name:    "landlock",
+	Version: version,
+	Doc:     "Landlock and a filter of system calls, for machines that give no namespaces: no privilege is needed, and less is held",
+	Features: shared.Features{
+		shared.FeatureNetworkNone, shared.FeatureNetworkHost,
+		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
+		shared.FeatureHidden, shared.FeatureHomePrivate, shared.FeatureKernelFiltered,
+		shared.FeatureTTY, shared.FeatureTrace, shared.FeatureUser,
+		// Of these three Open refuses what this machine cannot hold.
+		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,
+		shared.FeatureLimitOpenFiles,
+	},
+	Options: shared.OptionSchema{Attributes: []shared.OptionAttribute{
+		nsengine.Options[0],
+		{
+			Name: "unix_sockets", Type: shared.OptionBool, Default: json.RawMessage("false"),
+			Doc: "let unix sockets be made; commands then reach every socket of this machine that you can connect to",
+		},
+		{
+			Name: "abi", Type: shared.OptionNumber,
+			Doc: fmt.Sprintf("the newest version of Landlock to use, 1 to %d, to try what an older kernel holds; default: the kernel's", newestABI),
+		},
+	}},
+}
+
+// options are the engine's own.
+type options struct {
+	filter seccomp.Options
+	abi    int // 0 is the kernel's
+}
+
+func parseOptions(raw json.RawMessage) (o options, err error) {
+	o.filter = seccomp.Options{NoOwners: true}
+	for _, option := range []struct {
+		name, kind string
+		value      any
+	}{
+		{"ptrace", "true or false", &o.filter.Ptrace},
+		{"unix_sockets", "true or false", &o.filter.UnixSockets},
+		{"abi", "a whole number", &o.abi},
+	} {
+		if err := nsengine.Option(raw, option.name, option.kind, option.value); err != nil {
+			return o, err
+		}
+	}
+	if o.abi < 0 || o.abi > newestABI {
+		return o, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config.abi", Message: fmt.Sprintf("is not from 1 to %d", newestABI)}
+	}
+	return o, nil
+}
+
+// filterOptions are those of a Spec's filter, where the kernel has that ABI.
+func (o options) filterOptions(spec *shared.Spec, abi int) seccomp.Options {
+	f := o.filter
+	f.NoNetwork = spec.Network.Mode != shared.NetworkHost
+	f.NoTruncation = handled(abi)&truncate == 0
+	return f
+}

@@ -1,0 +1,206 @@
+//go:build unix
+
+package landlock
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/mountplan"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// A want is what a command is to have of a path of the host, and of what lies beneath it as
+// far as no other want lies deeper.
+type want struct {
+	path     string
+	access   access
+	dir      bool // of what is hidden: a directory, whose names are to be hidden, too
+	optional bool // it may be missing
+	why      string
+}
+
+// devices are those of /dev that every command may use.
+var devices = slices.Concat([]want{{path: "/dev/tty", access: terminal}},
+	of(device, "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"))
+
+func of(a access, list ...string) (wants []want) {
+	for _, p := range list {
+		wants = append(wants, want{path: p, access: a, optional: true, why: "filesystem"})
+	}
+	return wants
+}
+
+// wants are the steps of a mount plan, without mounts: what would be memory is not there.
+// A socket that is hidden is none of Landlock's business, which keeps nobody from connecting.
+func wants(ops []mountplan.Op, socket func(path string) bool) []want {
+	list := slices.Clone(devices)
+	dests := make([]string, len(list)) // a device is never covered
+	for _, o := range ops {
+		w := want{path: o.Source, why: o.Why, optional: !o.Asked}
+		switch o.Kind {
+		case mountplan.ROBind, mountplan.File:
+			w.access = read
+		case mountplan.Bind:
+			w.access = write
+		case mountplan.Proc:
+			w.path, w.access = o.Dest, read
+		case mountplan.Tmpfs, mountplan.Home, mountplan.Dir, mountplan.Dev, mountplan.MaskDir, mountplan.Shell:
+			w.path, w.dir = o.Dest, true
+		case mountplan.MaskFile:
+			w.path = o.Dest
+		default: // a symlink of the view's is the host's, and nothing is sealed or pinned
+			continue
+		}
+		if paths.Inside("/proc", path.Dir(w.path)) || o.Kind == mountplan.MaskFile && socket(w.path) {
+			continue // what covers /proc is for who has capabilities
+		}
+		if o.Asked { // a later step covers an earlier one; of those that were asked for, none does
+			for i, dest := range dests {
+				if dest != "" && paths.Inside(o.Dest, dest) {
+					dests[i], list[i].path = "", ""
+				}
+			}
+		}
+		list, dests = append(list, w), append(dests, o.Dest)
+		if o.Asked {
+			dests[len(dests)-1] = ""
+		}
+	}
+	list = slices.DeleteFunc(list, func(w want) bool { return w.path == "" })
+	slices.SortStableFunc(list, func(a, b want) int {
+		return cmp.Or(paths.Compare(a.path, b.path), cmp.Compare(a.access, b.access))
+	})
+	return list
+}
+
+// A domain is what the kernel is to hold of a plan.
+type domain struct {
+	rules []rule
+	// closed are directories in which nothing can be created, renamed or removed, by the path
+	// that is hidden there.
+	closed map[string]want
+	listed bool // by the names that there are now
+}
+
+type rule struct {
+	path     string
+	rights   rights
+	optional bool
+	why      string
+}
+
+// maxRules is how many the kernel is given for one command: they take it 20 milliseconds.
+const maxRules = 4000
+
+// domainOf turns wants into rules. Landlock grants, and takes nothing back beneath a path: so a
+// directory with something hidden in it is granted name by name, and itself not at all. list
+// gives the names there.
+func domainOf(wants []want, abi int, list func(dir string) ([]fs.DirEntry, error)) (*domain, error) {
+	m := &maker{domain: domain{closed: map[string]want{}}, mask: handled(abi), list: list}
+	at := map[string]want{}
+	for _, w := range wants {
+		at[w.path] = w // of two at one path the greater access, which comes later
+	}
+	for _, w := range wants {
+		if w != at[w.path] || w.access == hidden {
+			continue
+		}
+		if over, ok := above(at, w.path); ok && over.access >= w.access && w.access <= write {
+			continue // it is granted there: a Landlock rule protects nothing beneath itself
+		}
+		if err := m.grant(w, holes(wants, w.path)); err != nil {
+			return nil, err
+		}
+	}
+	return &m.domain, nil
+}
+
+// above is the want that a path's directory lies in.
+func above(at map[string]want, p string) (want, bool) {
+	for dir := range paths.Up(path.Dir(p)) {
+		if w, ok := at[dir]; ok && p != "/" {
+			return w, true
+		}
+	}
+	return want{}, false
+}
+
+// holes are what is hidden beneath a directory.
+func holes(wants []want, dir string) (list []want) {
+	for _, w := range wants {
+		if w.access == hidden && w.path != dir && paths.Inside(dir, w.path) {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+type maker struct {
+	domain
+	mask rights
+	list func(string) ([]fs.DirEntry, error)
+}
+
+func (m *maker) add(w want, r rights) {
+	m.rules = append(m.rules, rule{w.path, r & m.mask, w.optional, w.why})
+}
+
+// grant adds rules for w, but for the holes in it.
+func (m *maker) grant(w want, holes []want) error {
+	if len(holes) == 0 {
+		m.add(w, w.access.rights())
+		return nil
+	}
+	if w.access == write {
+		m.closed[w.path] = holes[0]
+	}
+	if !slices.ContainsFunc(holes, func(h want) bool { return h.dir }) {
+		m.add(w, readDir) // the names of files that are hidden do not matter
+	}
+	m.listed = true
+	entries, err := m.list(w.path)
+	if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, fs.ErrNotExist) {
+		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: holes[0].why, Message: err.Error()}
+	}
+	for _, e := range entries {
+		child := w
+		child.path, child.optional = path.Join(w.path, e.Name()), true
+		var within []want
+		covered := false
+		for _, h := range holes {
+			covered = covered || h.path == child.path
+			if paths.Inside(child.path, h.path) {
+				within = append(within, h)
+			}
+		}
+		if covered || e.Type()&fs.ModeSymlink != 0 {
+			continue // what a link leads to has rules of its own
+		}
+		if err := m.grant(child, within); err != nil {
+			return err
+		}
+		if len(m.rules) > maxRules {
+			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: holes[0].why,
+				Message: fmt.Sprintf("hiding %s takes more than %d rules of Landlock, one for each name beside it and above", hostpath.Quote(holes[0].path), maxRules),
+				Hint:    "show a smaller directory, or use an engine with mounts"}
+		}
+	}
+	return nil
+}
+
+// forInit is what the init tells the kernel.
+func (d *domain) forInit(abi int) *sandboxinit.Landlock {
+	l := &sandboxinit.Landlock{Handled: uint64(handled(abi)), Scoped: scoped(abi), Rules: make([]sandboxinit.LandlockRule, len(d.rules))}
+	for i, r := range d.rules {
+		l.Rules[i] = sandboxinit.LandlockRule{Path: r.path, Access: uint64(r.rights), Optional: r.optional}
+	}
+	return l
+}

@@ -1,0 +1,88 @@
+package test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/test/dockerd"
+)
+
+// failedCase is a line of `engines test -failed`.
+var failedCase = regexp.MustCompile(`(?m)^  (?:failed|leaked|control-failed) +(\S+) `)
+
+// TestLandlockInside has the kit try the engine landlock where it is for: in a container with the
+// usual filter of system calls, and in sandboxes.
+func TestLandlockInside(t *testing.T) {
+	t.Parallel()
+	layout := filepath.Join(t.TempDir(), "bin")
+	build(t, layout, "cmd/sbxhost", "plugins/landlock/sbxhost-engine-landlock", "plugins/native/sbxhost-engine-native", "shared/sandboxinit/sbxhost-init")
+	program := filepath.Join(layout, "sbxhost")
+	kit := []string{program, "engines", "test", "-failed", "landlock"}
+
+	tries := func(t *testing.T, cmd *exec.Cmd, known ...string) {
+		t.Helper()
+		if cmd.Dir == "" {
+			cmd.Dir = "/" // where no configuration lies
+		}
+		out, err := cmd.CombinedOutput()
+		if ended := (*exec.ExitError)(nil); err != nil && !errors.As(err, &ended) || !strings.Contains(string(out), " held, ") {
+			t.Fatalf("%v: %s", err, out)
+		}
+		for _, found := range failedCase.FindAllStringSubmatch(string(out), -1) {
+			if !slices.Contains(known, found[1]) {
+				t.Errorf("%s", out)
+				return
+			}
+		}
+		t.Log(string(out))
+	}
+	t.Run("bwrap", func(t *testing.T) {
+		t.Parallel()
+		requireBwrap(t)
+		scratch := t.TempDir()
+		tries(t, exec.Command("bwrap", append([]string{"--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
+			"--tmpfs", "/tmp", "--tmpfs", "/var/tmp", "--ro-bind", layout, layout, "--bind", scratch, scratch, "--setenv", "HOME", scratch, "--unsetenv", "XDG_CACHE_HOME"}, kit...)...),
+			"proc.41") // there is no other user
+	})
+	t.Run("native", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		config := filepath.Join(dir, "c.hcl")
+		if err := os.WriteFile(config, []byte("sandbox \"outer\" {\n  engine     = \"native\"\n  bind_paths = [\""+layout+"\"]\n}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ws := filepath.Join(dir, "ws")
+		if err := os.Mkdir(ws, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(program, append([]string{"exec", "-quiet", "-config", config, "-sandbox", "outer", "--"}, kit...)...)
+		cmd.Dir, cmd.Env = ws, append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+dir, "XDG_CACHE_HOME="+dir)
+		// What the outer sandbox refuses to everybody is no control for the inner one.
+		tries(t, cmd, "proc.41", "write.31", "write.32", "write.33", "write.34", "write.35", "command.16")
+	})
+	t.Run("docker", func(t *testing.T) {
+		t.Parallel()
+		d, err := dockerd.Start(t.Context())
+		if errors.Is(err, dockerd.ErrMissing) && !required("docker") {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(d.Stop)
+		run := []string{"-H", "unix://" + d.Socket, "run", "--rm", "--network=none", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp:exec,mode=1777", "-e", "HOME=/root"}
+		for inside, host := range map[string]string{layout: layout, "/usr": "/usr", "/bin": "/usr/bin", "/lib": "/usr/lib", "/lib64": "/usr/lib64"} {
+			if _, err := os.Stat(host); err == nil { // the host's programs, of which the image has few
+				run = append(run, "-v", host+":"+inside+":ro")
+			}
+		}
+		tries(t, exec.Command("docker", append(append(run, dockerd.Image), kit...)...),
+			"net.24", "command.16") // there every port is anybody's, and a tracer reads no memory
+	})
+}
