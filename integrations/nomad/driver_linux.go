@@ -1,0 +1,471 @@
+package nomad
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	baseproto "github.com/hashicorp/nomad/plugins/base/proto"
+	"github.com/hashicorp/nomad/plugins/drivers/proto"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/sbxhost/sbxhost/hostpath"
+)
+
+const (
+	handleVersion = 1
+	// patience is how long an executor may take to answer what takes no time.
+	patience = 10 * time.Second
+)
+
+// driver passes the agent's calls on to the tasks' executors.
+type driver struct {
+	proto.UnimplementedDriverServer
+	logger hclog.Logger
+	events chan *proto.DriverTaskEvent
+
+	mu    sync.Mutex
+	set   *baseproto.SetConfigRequest // nil until the agent has configured the plugin
+	agent agentConfig
+	tasks map[string]*task
+}
+
+// A task is how its executor is reached.
+type task struct {
+	proto.DriverClient
+	conn   *grpc.ClientConn
+	handle handle
+	ended  context.CancelFunc // nobody is interested any more
+}
+
+// A handle is what the agent keeps for the next driver.
+type handle struct {
+	Dir     string // of the executor, with its socket
+	PID     int
+	Started string // by the kernel's clock: a number of a process is given again
+}
+
+func (h handle) socket() string { return filepath.Join(h.Dir, "socket") }
+
+func newDriver(logger hclog.Logger) *driver {
+	return &driver{logger: logger, events: make(chan *proto.DriverTaskEvent), tasks: map[string]*task{}}
+}
+
+func (d *driver) PluginInfo(context.Context, *baseproto.PluginInfoRequest) (*baseproto.PluginInfoResponse, error) {
+	return &baseproto.PluginInfoResponse{Type: baseproto.PluginType_DRIVER, PluginApiVersions: []string{apiVersion}, PluginVersion: version(), Name: pluginName}, nil
+}
+
+func (d *driver) ConfigSchema(context.Context, *baseproto.ConfigSchemaRequest) (*baseproto.ConfigSchemaResponse, error) {
+	return &baseproto.ConfigSchemaResponse{Spec: schema(agentAttrs)}, nil
+}
+
+func (d *driver) SetConfig(_ context.Context, req *baseproto.SetConfigRequest) (*baseproto.SetConfigResponse, error) {
+	agent, err := decodeAgent(req.MsgpackConfig)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.set, d.agent = req, agent
+	return &baseproto.SetConfigResponse{}, nil
+}
+
+func (d *driver) TaskConfigSchema(context.Context, *proto.TaskConfigSchemaRequest) (*proto.TaskConfigSchemaResponse, error) {
+	return &proto.TaskConfigSchemaResponse{Spec: schema(jobAttrs)}, nil
+}
+
+func (d *driver) Capabilities(context.Context, *proto.CapabilitiesRequest) (*proto.CapabilitiesResponse, error) {
+	c := &proto.DriverCapabilities{SendSignals: true, Exec: true, FsIsolation: proto.DriverCapabilities_IMAGE,
+		NetworkIsolationModes: []proto.NetworkIsolationSpec_NetworkIsolationMode{proto.NetworkIsolationSpec_HOST}}
+	if os.Geteuid() == 0 { // who else cannot join a group's namespace
+		c.NetworkIsolationModes = append(c.NetworkIsolationModes, proto.NetworkIsolationSpec_GROUP)
+	}
+	return &proto.CapabilitiesResponse{Capabilities: c}, nil
+}
+
+func (d *driver) StartTask(ctx context.Context, req *proto.StartTaskRequest) (*proto.StartTaskResponse, error) {
+	d.mu.Lock()
+	set := d.set
+	_, known := d.tasks[req.Task.Id]
+	d.mu.Unlock()
+	switch {
+	case set == nil:
+		return nil, errors.New("the agent has not configured the plugin")
+	case known:
+		return nil, fmt.Errorf("task %s runs already", req.Task.Id)
+	}
+	t, err := startExecutor(req.Task)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = baseproto.NewBasePluginClient(t.conn).SetConfig(ctx, set); err == nil {
+		var resp *proto.StartTaskResponse
+		if resp, err = t.StartTask(ctx, req); err == nil {
+			resp.Handle.DriverState, err = json.Marshal(t.handle)
+			if err == nil {
+				d.add(req.Task.Id, t)
+				return resp, nil
+			}
+		}
+	}
+	return nil, t.lost(err, t.destroy(context.WithoutCancel(ctx), true))
+}
+
+// startExecutor starts the executor of a task. Its socket listens before it runs.
+func startExecutor(config *proto.TaskConfig) (*task, error) {
+	base, err := stateDir()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(config.Id))
+	h := handle{Dir: filepath.Join(base, hex.EncodeToString(sum[:16]))}
+	// What lies there is of an executor that was killed: the agent starts no task twice.
+	if err := errors.Join(os.RemoveAll(h.Dir), os.Mkdir(h.Dir, 0o700)); err != nil {
+		return nil, err
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: h.socket(), Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false)
+	defer listener.Close()
+	socket, err := listener.File()
+	if err != nil {
+		return nil, err
+	}
+	defer socket.Close()
+	log, err := os.OpenFile(h.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, executorArg)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = "/", log, log, []*os.File{socket}
+	// Away from the agent's terminal and process group, whose end it survives.
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	if err := startIn(config.GetNetworkIsolationSpec().GetPath(), cmd); err != nil {
+		return nil, err
+	}
+	h.PID, h.Started = cmd.Process.Pid, startedAt(cmd.Process.Pid)
+	go cmd.Wait()
+	return dial(h)
+}
+
+func (h handle) log() string { return filepath.Join(h.Dir, "log") }
+
+// stateDir is where executors have their sockets. Who can write there can speak to them.
+func stateDir() (string, error) {
+	dir := "/run/nomad-driver-sbxhost"
+	if os.Geteuid() != 0 {
+		runtime := os.Getenv("XDG_RUNTIME_DIR")
+		if runtime == "" {
+			return "", errors.New("XDG_RUNTIME_DIR is not set: have the agent's environment name a directory that is its user's alone")
+		}
+		dir = filepath.Join(runtime, "nomad-driver-sbxhost")
+	}
+	return dir, hostpath.MakePrivate(dir, 0o700)
+}
+
+// startIn starts a program in a network namespace, if there is a path of one.
+func startIn(netns string, cmd *exec.Cmd) error {
+	if netns == "" {
+		return cmd.Start()
+	}
+	result := make(chan error)
+	go func() {
+		// The thread is in that namespace from now on. It ends with the goroutine.
+		runtime.LockOSThread()
+		result <- func() error {
+			fd, err := unix.Open(netns, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return fmt.Errorf("network.mode: the group's namespace: %w", &os.PathError{Op: "open", Path: netns, Err: err})
+			}
+			defer unix.Close(fd)
+			if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+				return fmt.Errorf("network.mode: the group's namespace %s: %w", netns, err)
+			}
+			return cmd.Start()
+		}()
+	}()
+	return <-result
+}
+
+// startedAt is when a process was started, by the kernel's clock; empty once it has ended.
+func startedAt(pid int) string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	fields := strings.Fields(string(stat[slices.Index(stat, ')')+1:]))
+	if len(fields) < 20 {
+		return ""
+	}
+	return fields[19]
+}
+
+func dial(h handle) (*task, error) {
+	conn, err := grpc.NewClient("unix:"+h.socket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	return &task{DriverClient: proto.NewDriverClient(conn), conn: conn, handle: h}, nil
+}
+
+// add makes a task known, and listens for its events.
+func (d *driver) add(id string, t *task) {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.ended = cancel
+	d.mu.Lock()
+	d.tasks[id] = t
+	d.mu.Unlock()
+	go func() {
+		stream, err := t.TaskEvents(ctx, &proto.TaskEventsRequest{})
+		for err == nil {
+			var event *proto.DriverTaskEvent
+			if event, err = stream.Recv(); err == nil {
+				select {
+				case d.events <- event:
+				case <-ctx.Done():
+				}
+			}
+		}
+	}()
+}
+
+func (d *driver) get(id string) (*task, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t, ok := d.tasks[id]; ok {
+		return t, nil
+	}
+	return nil, status.Errorf(codes.NotFound, "task not found for given id") // the agent looks for these words
+}
+
+func (d *driver) RecoverTask(ctx context.Context, req *proto.RecoverTaskRequest) (*proto.RecoverTaskResponse, error) {
+	id := req.GetHandle().GetConfig().GetId()
+	if _, err := d.get(id); err == nil {
+		return &proto.RecoverTaskResponse{}, nil
+	}
+	if v := req.GetHandle().GetVersion(); v != handleVersion {
+		return nil, fmt.Errorf("task %s: this driver does not know handles of version %d", id, v)
+	}
+	var h handle
+	if err := json.Unmarshal(req.Handle.DriverState, &h); err != nil {
+		return nil, err
+	}
+	t, err := dial(h)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, err := t.InspectTask(ctx, &proto.InspectTaskRequest{TaskId: id}); err != nil {
+		return nil, t.lost(err, t.destroy(ctx, true))
+	}
+	d.add(id, t)
+	return &proto.RecoverTaskResponse{}, nil
+}
+
+// lost adds to the error of a call what the executor said when it ended.
+func (t *task) lost(err error, log string) error {
+	if status.Code(err) != codes.Unavailable {
+		return err
+	}
+	if log == "" {
+		log = "it was killed"
+	}
+	return fmt.Errorf("the task's executor has ended: %s", log)
+}
+
+func (d *driver) WaitTask(ctx context.Context, req *proto.WaitTaskRequest) (*proto.WaitTaskResponse, error) {
+	t, err := d.get(req.TaskId)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.WaitTask(ctx, req)
+	if status.Code(err) == codes.Unavailable {
+		return &proto.WaitTaskResponse{Result: &proto.ExitResult{ExitCode: statusBroken}, Err: t.lost(err, t.said()).Error()}, nil
+	}
+	return resp, err
+}
+
+func (d *driver) StopTask(ctx context.Context, req *proto.StopTaskRequest) (*proto.StopTaskResponse, error) {
+	t, err := d.get(req.TaskId)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, req.GetTimeout().AsDuration()+patience)
+	defer cancel()
+	resp, err := t.StopTask(ctx, req)
+	if err != nil && status.Code(err) != codes.Unknown { // it is gone, or hangs
+		return &proto.StopTaskResponse{}, t.handle.kill()
+	}
+	return resp, err
+}
+
+func (d *driver) DestroyTask(ctx context.Context, req *proto.DestroyTaskRequest) (*proto.DestroyTaskResponse, error) {
+	t, err := d.get(req.TaskId)
+	if err != nil {
+		return nil, err
+	}
+	if !req.Force {
+		resp, err := t.InspectTask(ctx, &proto.InspectTaskRequest{TaskId: req.TaskId})
+		if err == nil && resp.Task.State == proto.TaskState_RUNNING {
+			return nil, errors.New("the task runs: stop it first")
+		}
+	}
+	d.mu.Lock()
+	delete(d.tasks, req.TaskId)
+	d.mu.Unlock()
+	t.destroy(ctx, true)
+	return &proto.DestroyTaskResponse{}, nil
+}
+
+// destroy ends the executor and its task, and removes what they leave. It gives what the
+// executor has said.
+func (t *task) destroy(ctx context.Context, force bool) (log string) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, err := t.DestroyTask(ctx, &proto.DestroyTaskRequest{Force: force}); err != nil {
+		t.handle.kill()
+	}
+	if t.ended != nil {
+		t.ended()
+	}
+	t.conn.Close()
+	log = t.said()
+	os.RemoveAll(t.handle.Dir)
+	return log
+}
+
+// said is the end of what an executor has written.
+func (t *task) said() string {
+	text, _ := os.ReadFile(t.handle.log())
+	return strings.TrimSpace(string(text[max(0, len(text)-2000):]))
+}
+
+// kill kills an executor that does not answer. Its sandbox dies with it.
+func (h handle) kill() error {
+	fd, err := unix.PidfdOpen(h.PID, 0)
+	if err != nil {
+		return nil // gone
+	}
+	defer unix.Close(fd)
+	if startedAt(h.PID) != h.Started {
+		return nil // another process
+	}
+	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+}
+
+func (d *driver) InspectTask(ctx context.Context, req *proto.InspectTaskRequest) (*proto.InspectTaskResponse, error) {
+	t, err := d.get(req.TaskId)
+	if err != nil {
+		return nil, err
+	}
+	return t.InspectTask(ctx, req)
+}
+
+func (d *driver) SignalTask(ctx context.Context, req *proto.SignalTaskRequest) (*proto.SignalTaskResponse, error) {
+	t, err := d.get(req.TaskId)
+	if err != nil {
+		return nil, err
+	}
+	return t.SignalTask(ctx, req)
+}
+
+func (d *driver) ExecTask(ctx context.Context, req *proto.ExecTaskRequest) (*proto.ExecTaskResponse, error) {
+	t, err := d.get(req.TaskId)
+	if err != nil {
+		return nil, err
+	}
+	return t.ExecTask(ctx, req)
+}
+
+func (d *driver) TaskStats(req *proto.TaskStatsRequest, to proto.Driver_TaskStatsServer) error {
+	t, err := d.get(req.TaskId)
+	if err != nil {
+		return err
+	}
+	from, err := t.TaskStats(to.Context(), req)
+	if err != nil {
+		return err
+	}
+	return pass(from.Recv, to.Send)
+}
+
+func (d *driver) ExecTaskStreaming(to proto.Driver_ExecTaskStreamingServer) error {
+	first, err := to.Recv()
+	if err != nil {
+		return err
+	}
+	t, err := d.get(first.GetSetup().GetTaskId())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(to.Context())
+	defer cancel()
+	from, err := t.ExecTaskStreaming(ctx)
+	if err != nil {
+		return err
+	}
+	if err := from.Send(first); err != nil {
+		return err
+	}
+	go func() {
+		if pass(to.Recv, from.Send) == nil {
+			from.CloseSend()
+		}
+	}()
+	return pass(from.Recv, to.Send)
+}
+
+// pass passes messages on until there are no more.
+func pass[M any](receive func() (M, error), send func(M) error) error {
+	for {
+		m, err := receive()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = send(m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (d *driver) TaskEvents(_ *proto.TaskEventsRequest, stream proto.Driver_TaskEventsServer) error {
+	for {
+		select {
+		case <-stream.Context().Done():
+			return nil
+		case event := <-d.events:
+			if err := stream.Send(event); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,426 @@
+package nomad
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	baseproto "github.com/hashicorp/nomad/plugins/base/proto"
+	"github.com/hashicorp/nomad/plugins/drivers/proto"
+	structsproto "github.com/hashicorp/nomad/plugins/shared/structs/proto"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/plugins/bwrap"
+	"github.com/sbxhost/sbxhost/plugins/native"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+const (
+	executorArg = "executor"
+	// listenerFD is where the executor finds its socket, which listens already.
+	listenerFD = 3
+	// keptEvents is how many events wait for a driver.
+	keptEvents = 128
+	// statusBroken is the status of a task whose own is not known, as sbxhost has it.
+	statusBroken = 125
+)
+
+// executor has one task.
+type executor struct {
+	proto.UnimplementedDriverServer
+	baseproto.UnimplementedBasePluginServer
+	life   context.Context // the executor's
+	end    context.CancelFunc
+	events chan *proto.DriverTaskEvent
+	ended  chan struct{} // closed when the task has
+
+	mu     sync.Mutex // guards what follows, of which all but result and at is as StartTask leaves it
+	agent  agentConfig
+	task   *proto.TaskConfig
+	plan   plan
+	host   *host.Host
+	cmd    *host.Cmd
+	logs   []io.Closer
+	start  time.Time               // zero until the task runs
+	result *proto.WaitTaskResponse // nil until it has ended
+	at     time.Time
+}
+
+// serveExecutor serves one task until it is destroyed.
+func serveExecutor() error {
+	file := os.NewFile(listenerFD, "listener")
+	listener, err := net.FileListener(file)
+	if err != nil {
+		return fmt.Errorf("the driver starts executors itself: %w", err)
+	}
+	file.Close()
+	life, end := context.WithCancel(context.Background())
+	e := &executor{life: life, end: end, ended: make(chan struct{}), events: make(chan *proto.DriverTaskEvent, keptEvents)}
+	server := grpc.NewServer()
+	proto.RegisterDriverServer(server, e)
+	baseproto.RegisterBasePluginServer(server, e)
+	go func() {
+		<-life.Done()
+		server.GracefulStop() // the answer to DestroyTask is on its way
+	}()
+	return server.Serve(listener)
+}
+
+func (e *executor) SetConfig(_ context.Context, req *baseproto.SetConfigRequest) (_ *baseproto.SetConfigResponse, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.agent, err = decodeAgent(req.MsgpackConfig); err != nil {
+		return nil, err
+	}
+	return &baseproto.SetConfigResponse{}, nil
+}
+
+func (e *executor) StartTask(ctx context.Context, req *proto.StartTaskRequest) (*proto.StartTaskResponse, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.task != nil {
+		return nil, errors.New("this executor has a task")
+	}
+	e.task = req.Task
+	if err := e.run(ctx); err != nil {
+		e.closeLogs()
+		return nil, startError(err)
+	}
+	return &proto.StartTaskResponse{Handle: &proto.TaskHandle{Version: handleVersion, Config: e.task, State: proto.TaskState_RUNNING}}, nil
+}
+
+// running is an error until the task runs. What StartTask has set can be read after it.
+func (e *executor) running() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.start.IsZero() {
+		return errors.New("this executor runs no task")
+	}
+	return nil
+}
+
+// run starts the task.
+func (e *executor) run(ctx context.Context) error {
+	file, options, err := load(e.agent)
+	if err != nil {
+		return err
+	}
+	if e.plan, err = translate(e.agent, options.Sandboxes, runtime.NumCPU(), e.task); err != nil {
+		return err
+	}
+	if e.plan.Definition.Config, err = engineOptions(ctx, file, options, e.plan.Sandbox); err != nil {
+		return err
+	}
+	if options.Workspace.Root != "" {
+		return fmt.Errorf("workspace.root: the workspace of a task is its own directory: leave it out of %s", e.agent.Definitions)
+	}
+	options.Sandboxes = map[string]host.Definition{e.plan.Sandbox: e.plan.Definition}
+	options.DefaultSandbox = e.plan.Sandbox
+	options.Workspace.Root, options.Dir = e.plan.Workspace, e.plan.Workspace
+	options.Workspace.Temp = true // what `nomad alloc exec` runs finds the task's files there
+	if e.host, err = host.New(context.Background(), options); err != nil {
+		return err
+	}
+	e.cmd = e.command(context.Background(), e.plan.Args...)
+	e.cmd.Script = e.plan.Script
+	stdout, err := e.openLog(e.task.StdoutPath)
+	if err != nil {
+		return err
+	}
+	stderr, err := e.openLog(e.task.StderrPath)
+	if err != nil {
+		return err
+	}
+	e.cmd.Stdout, e.cmd.Stderr = stdout, stderr
+	e.cmd.Events = func(event shared.Event) {
+		switch event.Kind {
+		case shared.EventProgress, shared.EventDegraded:
+			e.tell(event.Message)
+		}
+	}
+	if err := e.cmd.Start(); err != nil {
+		return err
+	}
+	e.start = time.Now()
+	go e.wait()
+	return nil
+}
+
+// load reads the definitions, those alone that jobs may use.
+func load(agent agentConfig) (*config.File, host.Options, error) {
+	file, diags := config.Load(agent.Definitions, config.InputFor(os.LookupEnv, filepath.Dir(agent.Definitions)))
+	if diags.HasErrors() {
+		return nil, host.Options{}, diagnosed(diags)
+	}
+	options, diags := file.Options()
+	if diags.HasErrors() {
+		return nil, host.Options{}, diagnosed(diags)
+	}
+	all := options.Sandboxes
+	options.Sandboxes = map[string]host.Definition{}
+	for _, name := range agent.Sandboxes {
+		if def, ok := all[name]; ok {
+			options.Sandboxes[name] = def
+		}
+	}
+	options.DefaultSandbox = ""
+	options.Inject = map[string]shared.Engine{"native": native.New(), "bwrap": bwrap.New()}
+	options.Protected = append(options.Protected, agent.Definitions)
+	options.OneShot = true
+	return file, options, nil
+}
+
+// engineOptions are those of the sandbox's config block, which its engine declares.
+func engineOptions(ctx context.Context, file *config.File, options host.Options, sandbox string) (json.RawMessage, error) {
+	raw, diags := file.EngineOptions(sandbox, shared.OptionSchema{})
+	if engine := options.Sandboxes[sandbox].Engine; diags.HasErrors() && engine != "" && engine != "auto" {
+		options.EnginesOnly = true
+		h, err := host.New(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		defer h.Close()
+		info, err := h.EngineInfo(ctx, engine)
+		if err != nil {
+			return nil, err
+		}
+		raw, diags = file.EngineOptions(sandbox, info.Options)
+	}
+	if diags.HasErrors() {
+		return nil, diagnosed(diags)
+	}
+	return raw, nil
+}
+
+// diagnosed is what is wrong with a file, with its lines.
+func diagnosed(diags config.Diagnostics) error {
+	var text bytes.Buffer
+	config.Write(&text, diags, false, 0)
+	return errors.New(strings.TrimSpace(text.String()))
+}
+
+// command is one in the task's sandbox.
+func (e *executor) command(ctx context.Context, argv ...string) *host.Cmd {
+	cmd := e.host.Command(ctx, e.plan.Sandbox, argv...)
+	cmd.Env = e.plan.Env
+	return cmd
+}
+
+// openLog opens one of the agent's log fifos. Who reads there may end before the task and
+// come again: the executor keeps it open, so that the task does not die of a write meanwhile.
+func (e *executor) openLog(path string) (*os.File, error) {
+	if path == "" {
+		return nil, nil
+	}
+	for _, flag := range []int{unix.O_RDONLY | unix.O_NONBLOCK, unix.O_WRONLY} {
+		fd, err := hostpath.Openat(unix.AT_FDCWD, path, flag|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		// Not os.OpenFile, which would make the command's end non-blocking.
+		file := os.NewFile(uintptr(fd), path)
+		e.logs = append(e.logs, file)
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return nil, err
+		}
+		if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFIFO && kind != unix.S_IFCHR {
+			return nil, fmt.Errorf("logs: %s is not the agent's fifo", hostpath.Quote(path))
+		}
+		if flag == unix.O_WRONLY {
+			return file, nil
+		}
+	}
+	panic("unreachable")
+}
+
+func (e *executor) closeLogs() {
+	for _, log := range e.logs {
+		log.Close()
+	}
+}
+
+// wait waits for the task's end.
+func (e *executor) wait() {
+	err := e.cmd.Wait()
+	e.closeLogs()
+	if report := e.cmd.Report(); err != nil {
+		for _, d := range report.Denials {
+			e.tell(fmt.Sprintf("sandbox %s: %s", e.plan.Sandbox, d.Reason))
+		}
+	}
+	result := &proto.WaitTaskResponse{}
+	result.Result, err = exitResult(err)
+	if err != nil {
+		result.Err = err.Error()
+	}
+	e.mu.Lock()
+	e.result, e.at = result, time.Now()
+	e.mu.Unlock()
+	close(e.ended)
+}
+
+// exitResult is how a command ended, and the error of one that did not end by itself.
+func exitResult(err error) (*proto.ExitResult, error) {
+	exit, ok := errors.AsType[*host.ExitError](err)
+	switch {
+	case err == nil:
+		return &proto.ExitResult{}, nil
+	case !ok:
+		return &proto.ExitResult{ExitCode: statusBroken}, err
+	case exit.TimedOut:
+		err = errors.New("limits.timeout: the time of the task is over")
+	default:
+		err = nil
+	}
+	return &proto.ExitResult{ExitCode: int32(exit.Shell()), Signal: int32(exit.Signal)}, err
+}
+
+// startError says whether another try may succeed.
+func startError(err error) error {
+	_, lost := errors.AsType[*host.EngineError](err)
+	again := lost || errors.Is(err, host.ErrTimedOut)
+	st, detailed := status.New(codes.FailedPrecondition, err.Error()).WithDetails(&structsproto.RecoverableError{Recoverable: again})
+	if detailed != nil {
+		return err
+	}
+	return st.Err()
+}
+
+// tell has the agent show a message among the task's events. It is lost where too many wait.
+func (e *executor) tell(message string) {
+	select {
+	case e.events <- &proto.DriverTaskEvent{TaskId: e.task.Id, AllocId: e.task.AllocId, TaskName: e.task.Name, Timestamp: timestamppb.Now(), Message: message}:
+	default:
+	}
+}
+
+func (e *executor) TaskEvents(_ *proto.TaskEventsRequest, stream proto.Driver_TaskEventsServer) error {
+	for {
+		select {
+		case <-e.life.Done():
+			return nil
+		case <-stream.Context().Done():
+			return nil
+		case event := <-e.events:
+			if err := stream.Send(event); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (e *executor) WaitTask(ctx context.Context, _ *proto.WaitTaskRequest) (*proto.WaitTaskResponse, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-e.ended:
+		return e.result, nil
+	}
+}
+
+func (e *executor) InspectTask(context.Context, *proto.InspectTaskRequest) (*proto.InspectTaskResponse, error) {
+	if err := e.running(); err != nil {
+		return nil, err
+	}
+	s := &proto.TaskStatus{Id: e.task.Id, Name: e.task.Name, State: proto.TaskState_RUNNING, StartedAt: timestamppb.New(e.start)}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.result != nil {
+		s.State, s.CompletedAt, s.Result = proto.TaskState_EXITED, timestamppb.New(e.at), e.result.Result
+	}
+	return &proto.InspectTaskResponse{Task: s, Driver: &proto.TaskDriverStatus{Attributes: map[string]string{
+		"sandbox": e.plan.Sandbox, "engine": e.cmd.Report().Engine, "decision": e.cmd.Report().Decision, "executor": fmt.Sprint(os.Getpid())}}}, nil
+}
+
+// StopTask ends the task by the signal, and by a kill where that takes too long.
+func (e *executor) StopTask(ctx context.Context, req *proto.StopTaskRequest) (*proto.StopTaskResponse, error) {
+	if err := e.running(); err != nil {
+		return nil, err
+	}
+	sig, err := signal(req.Signal)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.cmd.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		e.tell(fmt.Sprintf("signal %v: %v", sig, err))
+	}
+	grace := time.NewTimer(req.GetTimeout().AsDuration())
+	defer grace.Stop()
+	select {
+	case <-e.ended:
+		return &proto.StopTaskResponse{}, nil
+	case <-grace.C:
+	case <-ctx.Done():
+	}
+	return &proto.StopTaskResponse{}, e.kill()
+}
+
+// kill kills the command, and waits for its end.
+func (e *executor) kill() error {
+	if err := e.cmd.Signal(unix.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-e.ended // the host gives an engine that hangs a few seconds
+	return nil
+}
+
+func (e *executor) SignalTask(_ context.Context, req *proto.SignalTaskRequest) (*proto.SignalTaskResponse, error) {
+	if err := e.running(); err != nil {
+		return nil, err
+	}
+	sig, err := signal(req.Signal)
+	if err == nil {
+		err = e.cmd.Signal(sig)
+	}
+	return &proto.SignalTaskResponse{}, err
+}
+
+// signal is that of a name. No name is what Nomad documents as its default.
+func signal(name string) (unix.Signal, error) {
+	if name == "" {
+		return unix.SIGINT, nil
+	}
+	if sig := unix.SignalNum(strings.ToUpper(name)); sig != 0 {
+		return sig, nil
+	}
+	return 0, fmt.Errorf("signal: %q is not the name of a signal, such as SIGHUP", name)
+}
+
+// DestroyTask ends the executor, also one whose task did not start.
+func (e *executor) DestroyTask(_ context.Context, req *proto.DestroyTaskRequest) (*proto.DestroyTaskResponse, error) {
+	if e.running() == nil {
+		select {
+		case <-e.ended:
+		default:
+			if !req.Force {
+				return nil, errors.New("the task runs: stop it first")
+			}
+			if err := e.kill(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	defer e.end()
+	if e.host == nil {
+		return &proto.DestroyTaskResponse{}, nil
+	}
+	return &proto.DestroyTaskResponse{}, e.host.Close()
+}

@@ -1,0 +1,128 @@
+package nomad
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/nomad/plugins/drivers/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
+)
+
+// tick is the unit of processor time in /proc: USER_HZ, which is the same on all of Linux.
+const tick = time.Second / 100
+
+// usage is what processes have used.
+type usage struct {
+	user, system time.Duration
+	rss, swap    uint64
+}
+
+// TaskStats tells again and again what the task's processes use.
+func (e *executor) TaskStats(req *proto.TaskStatsRequest, stream proto.Driver_TaskStatsServer) error {
+	if err := e.running(); err != nil {
+		return err
+	}
+	interval := req.GetCollectionInterval().AsDuration()
+	if interval <= 0 {
+		return errors.New("collection_interval: it is not above zero")
+	}
+	next := time.NewTicker(interval)
+	defer next.Stop()
+	mhz := clock()
+	before, at := descendants(os.Getpid()), time.Now()
+	for {
+		select {
+		case <-e.ended:
+			return nil
+		case <-stream.Context().Done():
+			return nil
+		case <-next.C:
+		}
+		now, time := descendants(os.Getpid()), time.Now()
+		stats := taskUsage(before, now, time.Sub(at), mhz)
+		if err := stream.Send(&proto.TaskStatsResponse{Stats: &proto.TaskStats{Id: e.task.Id, Timestamp: timestamppb.New(time), AggResourceUsage: stats}}); err != nil {
+			return err
+		}
+		before, at = now, time
+	}
+}
+
+// taskUsage is what was used between two looks. Of processes that have ended since, their
+// parents' times tell nothing here: a task never has used less than nothing.
+func taskUsage(before, now usage, elapsed time.Duration, mhz float64) *proto.TaskResourceUsage {
+	percent := func(before, now time.Duration) float64 {
+		return 100 * float64(max(now-before, 0)) / float64(elapsed)
+	}
+	cpu := &proto.CPUUsage{UserMode: percent(before.user, now.user), SystemMode: percent(before.system, now.system),
+		MeasuredFields: []proto.CPUUsage_Fields{proto.CPUUsage_USER_MODE, proto.CPUUsage_SYSTEM_MODE, proto.CPUUsage_PERCENT}}
+	cpu.Percent = cpu.UserMode + cpu.SystemMode
+	if mhz > 0 {
+		cpu.TotalTicks = cpu.Percent / 100 * mhz
+		cpu.MeasuredFields = append(cpu.MeasuredFields, proto.CPUUsage_TOTAL_TICKS)
+	}
+	return &proto.TaskResourceUsage{Cpu: cpu, Memory: &proto.MemoryUsage{Rss: now.rss, Usage: now.rss, Swap: now.swap,
+		MeasuredFields: []proto.MemoryUsage_Fields{proto.MemoryUsage_RSS, proto.MemoryUsage_USAGE, proto.MemoryUsage_SWAP}}}
+}
+
+// descendants is what the processes below one use, and have used.
+func descendants(pid int) (sum usage) {
+	for _, child := range proc.Children(pid) {
+		dir := fmt.Sprintf("/proc/%d/", child)
+		stat, _ := os.ReadFile(dir + "stat")
+		status, _ := os.ReadFile(dir + "status")
+		sum.add(parseUsage(stat, status))
+		sum.add(descendants(child))
+	}
+	return sum
+}
+
+func (u *usage) add(other usage) {
+	u.user += other.user
+	u.system += other.system
+	u.rss += other.rss
+	u.swap += other.swap
+}
+
+// parseUsage reads /proc/PID/stat and status. The times count children that were waited for.
+func parseUsage(stat, status []byte) (u usage) {
+	// The name may have blanks and parentheses.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	ticks := func(i int) time.Duration { // i as in proc(5), the state being 3
+		if len(fields) <= i-3 {
+			return 0
+		}
+		n, _ := strconv.ParseInt(string(fields[i-3]), 10, 64)
+		return time.Duration(n) * tick
+	}
+	u.user, u.system = ticks(14)+ticks(16), ticks(15)+ticks(17)
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		kib, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		switch name {
+		case "VmRSS":
+			u.rss = kib << 10
+		case "VmSwap":
+			u.swap = kib << 10
+		}
+	}
+	return u
+}
+
+// clock is the first processor's, in MHz, or zero.
+func clock() float64 {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "cpu MHz" {
+			mhz, _ := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return mhz
+		}
+	}
+	return 0
+}
