@@ -215,7 +215,9 @@ func (d *Dir) make(ctx context.Context) error {
 		dir := filepath.Join(d.base, id)
 		err := os.Mkdir(dir, mode)
 		if err == nil && mode != 0o700 {
-			err = os.Chmod(dir, mode) // whatever the umask is
+			if err = os.Chmod(dir, mode); errors.Is(err, fs.ErrNotExist) { // whatever the umask is
+				continue // swept since
+			}
 		}
 		if err != nil && (d.name == "" || !errors.Is(err, fs.ErrExist)) {
 			if errors.Is(err, fs.ErrExist) {

@@ -362,7 +362,11 @@ func churn(base string, rounds int) error {
 		if i%3 == 0 {
 			name = "shared"
 		}
-		u, err := New(Options{Base: base, Name: name})
+		o := Options{Base: base, Name: name}
+		if os.Getuid() == 0 && i%2 == 0 {
+			o.Owner = &User{UID: 54321, GID: 54321}
+		}
+		u, err := New(o)
 		if err != nil {
 			return err
 		}
