@@ -28,8 +28,8 @@ type jobConfig struct {
 	Command *string  `cty:"command"`
 	Args    []string `cty:"args"`
 	Script  *string  `cty:"script"`
-	// Network is what the task needs of what its sandbox can reach.
-	Network *[]string `cty:"network"`
+	// Network is what the task needs of what its sandbox can reach; nil is all of it.
+	Network []string `cty:"network"`
 	// CPUHardLimit makes the task's share of the node's processors a limit.
 	CPUHardLimit *bool `cty:"cpu_hard_limit"`
 }

@@ -61,7 +61,7 @@ func translate(agent agentConfig, definitions map[string]host.Definition, proces
 		return p, err
 	}
 	if job.Network != nil {
-		if def.Network, err = narrowNetwork(p.Sandbox, def.Network, *job.Network); err != nil {
+		if def.Network, err = narrowNetwork(p.Sandbox, def.Network, job.Network); err != nil {
 			return p, err
 		}
 	}
