@@ -48,7 +48,7 @@ func Again(t *testing.T, namespaces uintptr, uid int, env ...string) {
 
 // Loopback brings the loopback device up with more networks. Each is local as a whole, and
 // the address that is named is the one of its own.
-func Loopback(t *testing.T, networks ...netip.Prefix) {
+func Loopback(t testing.TB, networks ...netip.Prefix) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
