@@ -2,15 +2,18 @@ package cgroup
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -285,4 +288,26 @@ func TestVersion2Files(t *testing.T) {
 	if err := l.write(2, filepath.Join(dir, "absent"), Memory); err == nil {
 		t.Error("a group that is not there was given a limit")
 	}
+}
+
+// What can be used here does not depend on who sweeps at the moment.
+func TestLookWhileOthersSweep(t *testing.T) {
+	h := direct(t)
+	var sweeping sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	for range 4 {
+		sweeping.Go(func() {
+			for ctx.Err() == nil {
+				h.Sweep()
+			}
+		})
+	}
+	for range 300 {
+		if got := Look(); !reflect.DeepEqual(got, h) {
+			t.Errorf("got %+v, want %+v", got, h)
+			break
+		}
+	}
+	stop()
+	sweeping.Wait()
 }

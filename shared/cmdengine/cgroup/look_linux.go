@@ -60,18 +60,20 @@ func try(version int, dir string) []Controller {
 	if unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) != nil {
 		return nil
 	}
-	name := filepath.Join(dir, newName())
-	if os.Mkdir(name, 0o755) != nil {
+	// Another process sweeps meanwhile, and takes a group without a lock for abandoned.
+	m, err := newMember(part{place: Place{Version: version, Dir: dir}})
+	if err != nil {
 		return nil
 	}
-	defer unix.Rmdir(name)
+	defer m.lock.Close()
+	defer unix.Rmdir(m.dir)
 	if version == 2 {
-		kind, err := os.ReadFile(filepath.Join(name, "cgroup.type"))
+		kind, err := os.ReadFile(filepath.Join(m.dir, "cgroup.type"))
 		if err != nil || strings.TrimSpace(string(kind)) != "domain" {
 			return nil
 		}
 	}
-	return present(version, name)
+	return present(version, m.dir)
 }
 
 func present(version int, group string) []Controller {
