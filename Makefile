@@ -6,7 +6,7 @@ export CGO_ENABLED = 0
 GO      ?= go
 BIN     := bin
 ENGINES := native bwrap landlock seatbelt noop docker
-PROGRAMS := ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-mcp ./cmd/sbxhost-telemetry ./shared/sandboxinit/sbxhost-init \
+PROGRAMS := ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-mcp ./cmd/sbxhost-telemetry ./shared/sandboxinit/sbxhost-init ./integrations/nomad/nomad-driver-sbxhost \
 	$(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
 # All is built in one way, so that each package is compiled once: for programs and for tests,
 # by root and, from a copy of the cache and in another directory, by an ordinary user. gRPC
@@ -15,7 +15,7 @@ PROGRAMS := ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-mcp ./cmd/sbxhost-telemetry ./
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -tags=grpcnotrace -ldflags=-w
 MODULE  := github.com/sbxhost/sbxhost
 # Modules of their own that require this one. go.work has them and the examples.
-MODULES := cmd/sbxhost-mcp cmd/sbxhost-telemetry plugins/docker
+MODULES := cmd/sbxhost-mcp cmd/sbxhost-telemetry integrations/nomad plugins/docker
 EXAMPLES := examples/embed examples/engine-firejail
 # The tools' modules are not in go.work: what the tools require must not choose
 # versions for what is built here.
@@ -29,7 +29,7 @@ help: ## what there is to make
 run: build ## build, then show what a sandboxed command sees and does not see
 	@test/demo.sh $(BIN)/sbxhost
 
-build: ## the command, the lean engines and the init, into bin/
+build: ## the command, the lean engines, the init and the driver for Nomad, into bin/
 	@mkdir -p $(BIN)
 	$(GO) build -ldflags '-s -w' -o $(BIN)/ $(PROGRAMS)
 
@@ -38,8 +38,8 @@ test: deps check unit ## checks, unit and end-to-end tests: what CI runs as root
 # What a short run leaves out: the probes of the kit in sessions, across the wire and in
 # sandboxes made beforehand, the comparison of the table of probes in docs/probes.md, most
 # scripts without the engines beside sbxhost, Podman with root and Docker without, the race
-# detector over engines, and most rounds of storms, of full disks and of names that are
-# hostile.
+# detector over engines, most rounds of storms, of full disks and of names that are
+# hostile, and a real agent of Nomad.
 test-all: ## all of that and what it leaves out: full rounds, each engine's probes in each way, cross builds, fuzzing; an hour
 	$(MAKE) --no-print-directory test race-engines cross fuzz SHORT=
 
@@ -73,8 +73,8 @@ race-engines: ## the tests of engines with the race detector, but for the kit an
 
 # Not what is about the documents and the source.
 user-unit: programs ## of the tests, those of what differs for an ordinary user: what CI runs as one
-	$(TESTING) -skip '^TestScript$$/^lean$$/^(config|crowded|review_large|toolchains)$$|^Test(Docs|ConfigurationIsDocumented|ProtocolIsDocumented|ImportRules|NoMethodsAreLookedUp|RootModuleLeavesVersionsAlone|GoInstall|SDK|UndocumentedNamesAreFound)' \
-		$(addprefix ./,test plugins/docker host plugins/native plugins/bwrap plugins/landlock egress/gate shared/holder review cmd/sbxhost-mcp examples/engine-firejail shared/sandboxinit)
+	$(TESTING) -skip '^TestScript$$/^lean$$/^(config|crowded|review_large|toolchains)$$|^Test(Docs|ConfigurationIsDocumented|ProtocolIsDocumented|ImportRules|NoMethodsAreLookedUp|RootModuleLeavesVersionsAlone|GoInstall|LinksOnlyTheProtocol|SDK|UndocumentedNamesAreFound)' \
+		$(addprefix ./,test plugins/docker host plugins/native plugins/bwrap plugins/landlock egress/gate shared/holder review cmd/sbxhost-mcp examples/engine-firejail integrations/nomad shared/sandboxinit)
 
 check: export GOGC = 400
 check: fmt-check vet typecheck staticcheck tidy-check generate-check ## gofmt, vet, types for other systems, staticcheck, drift of go.mod and of generated code

@@ -231,6 +231,10 @@ func TestDocsConsole(t *testing.T) {
 		packages = append(packages, strings.TrimPrefix(e, "../"))
 	}
 	bin := t.TempDir()
+	cluster := !testing.Short() && os.Geteuid() == 0
+	if cluster {
+		packages = append(packages, "integrations/nomad/nomad-driver-sbxhost")
+	}
 	build(t, bin, packages...)
 	for _, d := range documents(t) {
 		t.Run(strings.TrimSuffix(strings.ReplaceAll(d.name, "/", "_"), ".md"), func(t *testing.T) {
@@ -240,8 +244,29 @@ func TestDocsConsole(t *testing.T) {
 					t.Skip(need.what + " is not here, and SBXHOST_REQUIRE does not list it")
 				}
 			}
-			runDocument(t, d, bin, module)
+			shell := []string{"bash", "-c"}
+			if d.name == "docs/nomad.md" {
+				if !cluster {
+					t.Skip("only root runs it, and to build an agent takes minutes")
+				}
+				buildAgent(t, bin)
+				// What an agent mounts, and leaves running, ends with these namespaces.
+				shell = append([]string{"unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c",
+					`mount -t tmpfs tmpfs /srv && busybox ip link set lo up && exec "$@"`, "bash"}, shell...)
+			}
+			runDocument(t, d, bin, module, shell)
 		})
+	}
+}
+
+// buildAgent builds the agent of Nomad that docs/nomad.md runs.
+func buildAgent(t *testing.T, bin string) {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(bin, "nomad"), "github.com/hashicorp/nomad")
+	cmd.Dir = "../tools/nomad"
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("building the agent: %v\n%s", err, out)
 	}
 }
 
@@ -250,6 +275,7 @@ var needs = []struct {
 	document, what string
 	probe          []string
 }{
+	{"docs/nomad.md", "busybox", []string{"busybox", "true"}},
 	{"examples/engine-firejail/", "firejail", []string{"firejail", "--version"}},
 	{"examples/engine-python/", "python3-grpcio", []string{"/usr/bin/python3", "-c", "import grpc, google.protobuf"}},
 }
@@ -348,7 +374,7 @@ func steps(d document) (list []step) {
 	return list
 }
 
-func runDocument(t *testing.T, d document, bin string, module []string) {
+func runDocument(t *testing.T, d document, bin string, module, shell []string) {
 	list := steps(d)
 	if len(list) == 0 {
 		return
@@ -386,7 +412,7 @@ func runDocument(t *testing.T, d document, bin string, module []string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
+	cmd := exec.CommandContext(ctx, shell[0], append(shell[1:], script.String())...)
 	cmd.Dir = dir
 	cmd.Env = append(slices.Clone(module), "HOME="+home, "LANG=C.UTF-8", "TMPDIR=/tmp", "TERM=dumb")
 	for i, entry := range cmd.Env {

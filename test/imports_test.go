@@ -102,6 +102,8 @@ var rules = []rule{
 	{packages: "cmd/sbxhost", ours: []string{"serve", "shared/frame", "egress", "hostpath", "config", "inforce", "host", "host/launch", "host/view", "policy", "approvals", "audit", "shared", "shared/cmdengine/cgroup", "shared/dial", "shared/enginetest", "shared/nsengine", "shared/proc", "shared/sandboxinit", "shared/wire", "plugins/*", "telemetry"}},
 	{packages: "cmd/sbxhost-mcp", ours: []string{"config", "host", "hostpath", "inforce", "policy", "shared", "plugins/*"}, others: []string{"github.com/hashicorp/go-hclog", "github.com/modelcontextprotocol/go-sdk/mcp"}},
 	{packages: "cmd/sbxhost-telemetry", ours: []string{"telemetry"}, others: []string{"go.opentelemetry.io/otel", "github.com/go-logr/logr"}},
+	{packages: "integrations/nomad", ours: []string{"config", "host", "hostpath", "plugins/*", "shared", "shared/proc"}},
+	{packages: "integrations/nomad/nomad-driver-sbxhost", ours: []string{"host", "integrations/nomad"}, others: []string{}},
 	{packages: "test", ours: []string{}},
 	{packages: "docs/man", others: []string{}},
 	{packages: "docs/examples/sbxhost-engine-*", ours: []string{"shared", "shared/cmdengine", "shared/seccomp"}, others: []string{}},
@@ -113,12 +115,13 @@ var rules = []rule{
 // exclusive are foreign modules that one room alone may import.
 var exclusive = map[string][]string{
 	"github.com/hashicorp/hcl/v2":     {"config", "docs/examples/ownformat"},
-	"github.com/zclconf/go-cty":       {"config"},
-	"google.golang.org/protobuf":      {"shared/enginepb"},
-	"google.golang.org/grpc":          {"shared", "shared/dial", "shared/enginepb", "shared/enginetest"},
+	"github.com/zclconf/go-cty":       {"config", "integrations/nomad"},
+	"github.com/hashicorp/nomad":      {"integrations/nomad"},
+	"google.golang.org/protobuf":      {"shared/enginepb", "integrations/nomad"},
+	"google.golang.org/grpc":          {"shared", "shared/dial", "shared/enginepb", "shared/enginetest", "integrations/nomad"},
 	module + "/shared/enginepb":       {"shared", "shared/dial", "shared/enginetest"},
 	"github.com/rogpeppe/go-internal": {"cmd/sbxhost"}, // its diff; all else is for tests
-	"github.com/hashicorp/go-plugin":  {"shared", "shared/dial", "shared/wire"},
+	"github.com/hashicorp/go-plugin":  {"shared", "shared/dial", "shared/wire", "integrations/nomad"},
 	"go.opentelemetry.io/otel":        {"cmd/sbxhost-telemetry"},
 	"github.com/modelcontextprotocol": {"cmd/sbxhost-mcp"},
 	"github.com/moby":                 {"plugins/docker", "test/dockerd"},
@@ -173,7 +176,7 @@ func TestImportRules(t *testing.T) {
 					}
 				}
 			}
-			for _, must := range []string{"workspace", "shared", "host", "config", "cmd/sbxhost", "cmd/sbxhost-telemetry", "plugins/docker", "plugins/*"} {
+			for _, must := range []string{"workspace", "shared", "host", "config", "cmd/sbxhost", "cmd/sbxhost-telemetry", "integrations/nomad", "plugins/docker", "plugins/*"} {
 				if !matched[must] {
 					t.Errorf("no package was held against the rule for %s: does go list see the tree?", must)
 				}
@@ -216,6 +219,8 @@ func TestImportRulesCanFail(t *testing.T) {
 		{"host/launch", module + "/host"},
 		{"config", module + "/plugins/bwrap"},
 		{"cmd/sbxhost", module + "/shared/enginepb"},
+		{"cmd/sbxhost", "github.com/hashicorp/nomad/plugins/base/proto"},
+		{"integrations/nomad", module + "/shared/enginepb"},
 	} {
 		r, ok := ruleFor(bad[0])
 		if !ok {

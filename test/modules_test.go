@@ -18,12 +18,12 @@ import (
 )
 
 // nested are the modules of this repository that require the one at its top.
-var nested = []string{"cmd/sbxhost-mcp", "cmd/sbxhost-telemetry", "plugins/docker"}
+var nested = []string{"cmd/sbxhost-mcp", "cmd/sbxhost-telemetry", "integrations/nomad", "plugins/docker"}
 
 // notOurs are modules that an embedder has in versions of its own choice. The
 // nested modules keep them from who imports only this one.
 var notOurs = []string{
-	"github.com/moby", "github.com/docker", "github.com/distribution", "github.com/opencontainers", "github.com/containerd", "github.com/modelcontextprotocol", "go.opentelemetry.io",
+	"github.com/moby", "github.com/docker", "github.com/distribution", "github.com/opencontainers", "github.com/containerd", "github.com/modelcontextprotocol", "go.opentelemetry.io", "github.com/hashicorp/nomad",
 }
 
 func isNotOurs(module string) bool {
@@ -60,7 +60,7 @@ func readGoMod(t *testing.T, dir string) (m goMod) {
 	return m
 }
 
-// Who imports host gets no version of OpenTelemetry or of Docker's modules by that.
+// Who imports host gets no version of OpenTelemetry, of Docker's modules or of Nomad by that.
 func TestRootModuleLeavesVersionsAlone(t *testing.T) {
 	t.Parallel()
 	for _, r := range readGoMod(t, "..").Require {
@@ -115,7 +115,7 @@ func TestGoInstall(t *testing.T) {
 	}
 	modcache := t.TempDir()
 	downloaded := filepath.Join(strings.TrimSpace(string(alone(t, "..", "env", "GOMODCACHE"))), "cache", "download")
-	for _, pkg := range []string{"cmd/sbxhost", "shared/sandboxinit/sbxhost-init", "cmd/sbxhost-mcp", "cmd/sbxhost-telemetry", "plugins/docker/sbxhost-engine-docker"} {
+	for _, pkg := range []string{"cmd/sbxhost", "shared/sandboxinit/sbxhost-init", "cmd/sbxhost-mcp", "cmd/sbxhost-telemetry", "integrations/nomad/nomad-driver-sbxhost", "plugins/docker/sbxhost-engine-docker"} {
 		// Nothing is built: that the source compiles is what all other tests hold.
 		cmd := exec.Command("go", "install", "-n", module+"/"+pkg+"@"+version)
 		cmd.Dir = t.TempDir()
