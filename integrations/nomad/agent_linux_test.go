@@ -567,7 +567,7 @@ func BenchmarkDispatch(b *testing.B) {
 			a := &own
 			name := a.submit("type = \"batch\"\nparameterized {\n}", once, fmt.Sprintf("driver = %q\nconfig {\ncommand = \"/bin/true\"\n}\n", driver))
 			var single []time.Duration
-			for range 7 {
+			for range 5 {
 				got := a.wait(a.dispatch(name, ""))[0]
 				if got.ClientStatus != "complete" {
 					b.Fatal(got.said())

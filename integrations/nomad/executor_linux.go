@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	baseproto "github.com/hashicorp/nomad/plugins/base/proto"
@@ -50,6 +51,8 @@ type executor struct {
 	end    context.CancelFunc
 	events chan *proto.DriverTaskEvent
 	ended  chan struct{} // closed when the task has
+	// starved says that the kernel has killed one of the task's processes for its memory.
+	starved atomic.Bool
 
 	mu     sync.Mutex // guards what follows, of which all but result and at is as StartTask leaves it
 	agent  agentConfig
@@ -153,6 +156,10 @@ func (e *executor) run(ctx context.Context) error {
 		switch event.Kind {
 		case shared.EventProgress, shared.EventDegraded:
 			e.tell(event.Message)
+		case shared.EventViolation: // told among the report's denials
+			if event.Details["limit"] == "memory" {
+				e.starved.Store(true)
+			}
 		}
 	}
 	if err := e.cmd.Start(); err != nil {
@@ -267,7 +274,9 @@ func (e *executor) wait() {
 		}
 	}
 	result := &proto.WaitTaskResponse{}
+	failed := err != nil
 	result.Result, err = exitResult(err)
+	result.Result.OomKilled = failed && e.starved.Load()
 	if err != nil {
 		result.Err = err.Error()
 	}
