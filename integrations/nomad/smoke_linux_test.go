@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -196,6 +197,7 @@ func (j *job) tryStart() error {
 		j.handle = resp.Handle
 		j.Cleanup(func() {
 			j.calls.DestroyTask(context.Background(), &proto.DestroyTaskRequest{TaskId: j.config.Id, Force: true})
+			j.decoded().kill() // if its driver was killed
 		})
 	}
 	return err
@@ -681,6 +683,39 @@ func (j *job) closeReader() {
 	}
 	file.Close()
 	<-j.stdout
+}
+
+// Nomad's ports lead into a sandbox without the node's network where the operator says so.
+func TestPublish(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("no python3 to listen inside")
+	}
+	r := newRig(t)
+	port, err := net.Listen("tcp", "127.0.0.1:0") // a free one
+	if err != nil {
+		t.Fatal(err)
+	}
+	port.Close()
+	j := r.task(map[string]cty.Value{"command": cty.StringVal("python3"), "args": words("-c",
+		"import socket; s = socket.create_server(('127.0.0.1', 8080)); c = s.accept()[0]; c.sendall(b'from inside'); c.close()")})
+	j.config.Resources = &proto.Resources{Ports: []*proto.PortMapping{{Label: "web", HostIp: "127.0.0.1", Value: int32(port.Addr().(*net.TCPAddr).Port), To: 8080}}}
+	if err := j.tryStart(); err == nil || !strings.Contains(err.Error(), `network.port "web"`) {
+		t.Errorf("a port that the operator does not allow: %v", err)
+	}
+	if _, err := r.base.SetConfig(t.Context(), &baseproto.SetConfigRequest{MsgpackConfig: encode(t, agentAttrs,
+		map[string]cty.Value{"definitions": cty.StringVal(r.dir + "/sandboxes.hcl"), "sandboxes": words("plain"), "publish": cty.True})}); err != nil {
+		t.Fatal(err)
+	}
+	j.start()
+	r.until("it answers", func() bool {
+		conn, err := net.Dial("tcp", port.Addr().String())
+		if err != nil {
+			return false
+		}
+		defer conn.Close()
+		text, _ := io.ReadAll(conn)
+		return string(text) == "from inside"
+	})
 }
 
 // A task in a group's network namespace has that one, if its sandbox has the host's network.
