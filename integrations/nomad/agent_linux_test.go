@@ -42,25 +42,19 @@ func inNamespaces(tb testing.TB, args ...string) string {
 	if os.Geteuid() != 0 {
 		tb.Skip("an agent whose tasks have another user is root's")
 	}
-	drivers, err := programs()
-	if err != nil {
-		tb.Fatal(err)
+	driver := driverProgram(tb)
+	program := filepath.Join(tb.TempDir(), "nomad")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, "github.com/hashicorp/nomad")
+	build.Dir = "../../tools/nomad"
+	build.Env = append(os.Environ(), "GOWORK=off")
+	if _, compare := tb.(*testing.B); compare {
+		build.Env = append(build.Env, "CGO_ENABLED=1") // for the driver exec
 	}
-	// Beside what users may search: an agent's helpers are this program again.
-	program := filepath.Join(drivers, "nomad")
-	if _, err := os.Stat(program); err != nil {
-		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, "github.com/hashicorp/nomad")
-		build.Dir = "../../tools/nomad"
-		build.Env = append(os.Environ(), "GOWORK=off")
-		if _, compare := tb.(*testing.B); compare {
-			build.Env = append(build.Env, "CGO_ENABLED=1") // for the driver exec
-		}
-		if out, err := build.CombinedOutput(); err != nil {
-			tb.Fatalf("building the agent: %v: %s", err, out)
-		}
+	if out, err := build.CombinedOutput(); err != nil {
+		tb.Fatalf("building the agent: %v: %s", err, out)
 	}
 	cmd := exec.Command("/proc/self/exe", append(args, "-test.timeout=9m")...)
-	cmd.Env = append(os.Environ(), agentEnv+"="+program, "SBXHOST_TEST_BIN="+drivers)
+	cmd.Env = append(os.Environ(), agentEnv+"="+program, "SBXHOST_TEST_BIN="+filepath.Dir(driver))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNET, Unshareflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -93,7 +87,7 @@ func newAgent(tb testing.TB, program string) *agent {
 	})
 	a := &agent{TB: tb, program: program, dir: dir}
 	err = errors.Join(os.Chmod(dir, 0o711), os.Mkdir(dir+"/plugins", 0o755), os.Mkdir(dir+"/data", 0o711), os.Mkdir(dir+"/volume", 0o777),
-		os.Chmod(dir+"/volume", 0o777), os.Symlink(filepath.Join(os.Getenv("SBXHOST_TEST_BIN"), "nomad-driver-sbxhost"), dir+"/plugins/nomad-driver-sbxhost"),
+		os.Chmod(dir+"/volume", 0o777), os.Symlink(driverProgram(tb), dir+"/plugins/nomad-driver-sbxhost"),
 		os.WriteFile(dir+"/sandboxes.hcl", []byte(definitions), 0o644))
 	if err != nil {
 		tb.Fatal(err)

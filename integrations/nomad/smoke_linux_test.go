@@ -28,36 +28,16 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // The tests here are the agent's side: they start the driver as an agent does, and speak
 // Nomad's protocol to it.
 
-// programs has the driver, with sbxhost-init beside it. What users run was built before.
-var programs = sync.OnceValues(func() (string, error) {
-	if built := os.Getenv("SBXHOST_TEST_BIN"); built != "" {
-		return built, nil
-	}
-	dir, err := os.MkdirTemp("", "nomad-driver-")
-	if err != nil {
-		return "", err
-	}
-	madeDir = dir
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags=grpcnotrace", "-o", dir+"/", "./nomad-driver-sbxhost", "../../shared/sandboxinit/sbxhost-init")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the driver: %v: %s", err, out)
-	}
-	return dir, os.Chmod(dir, 0o755)
-})
-
-var madeDir string
-
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if madeDir != "" {
-		os.RemoveAll(madeDir)
-	}
+	programs.Remove()
 	os.Exit(code)
 }
 
@@ -100,14 +80,20 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// driverProgram is the driver, with sbxhost-init beside it.
+func driverProgram(tb testing.TB) string {
+	tb.Helper()
+	dir, err := programs.Dir("integrations/nomad/nomad-driver-sbxhost", "shared/sandboxinit/sbxhost-init")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return filepath.Join(dir, "nomad-driver-sbxhost")
+}
+
 // startDriver starts the driver in the place of one that there was.
 func (r *rig) startDriver() {
 	r.Helper()
-	dir, err := programs()
-	if err != nil {
-		r.Fatal(err)
-	}
-	cmd := exec.Command(filepath.Join(dir, "nomad-driver-sbxhost"))
+	cmd := exec.Command(driverProgram(r))
 	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+r.dir+"/run")
 	r.plug = plugin.NewClient(&plugin.ClientConfig{HandshakeConfig: handshake, Cmd: cmd, AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		Plugins: plugin.PluginSet{"base": service{}, "driver": service{}}, Logger: hclog.NewNullLogger()})
