@@ -42,14 +42,14 @@ func inNamespaces(tb testing.TB, args ...string) string {
 	if os.Geteuid() != 0 {
 		tb.Skip("an agent whose tasks have another user is root's")
 	}
+	if _, err := exec.LookPath("cc"); err != nil {
+		tb.Skip("no C compiler to build an agent with")
+	}
 	driver := driverProgram(tb)
 	program := filepath.Join(tb.TempDir(), "nomad")
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, "github.com/hashicorp/nomad")
 	build.Dir = "../../tools/nomad"
-	build.Env = append(os.Environ(), "GOWORK=off")
-	if _, compare := tb.(*testing.B); compare {
-		build.Env = append(build.Env, "CGO_ENABLED=1") // for the driver exec
-	}
+	build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=1") // of its driver exec, a part is in C
 	if out, err := build.CombinedOutput(); err != nil {
 		tb.Fatalf("building the agent: %v: %s", err, out)
 	}
