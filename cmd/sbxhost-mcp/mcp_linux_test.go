@@ -599,6 +599,30 @@ func TestTwoClientsOverStdio(t *testing.T) {
 	}
 }
 
+// Where a sandbox keeps processes, the next command reaches what one has left running, whose
+// output is still to be had.
+func TestKeptProcesses(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+sandbox "dev" {
+  engine = "native"
+  session {
+    processes = true
+  }
+}
+`)
+	c := b.client(t)
+	out := c.run(script("mkfifo /tmp/f; (read line </tmp/f; echo got $line) & echo started"))
+	if out.Stdout.Text != "started\n" || out.Running {
+		t.Fatalf("%+v", out)
+	}
+	c.run(script("echo hello >/tmp/f"))
+	await(t, func() bool {
+		more, refusal := call[ran](c, "output", map[string]any{"id": out.ID, "stdout_offset": out.Stdout.Next})
+		return refusal == "" && more.Stdout.Text == "got hello\n"
+	})
+}
+
 // What a client has started ends with its connection.
 func TestCommandsEndWithTheConnection(t *testing.T) {
 	t.Parallel()

@@ -112,6 +112,7 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 	connected := context.AfterFunc(s.life, j.cancel)
 	cmd := h.Command(life, j.sandbox, in.Command...)
 	j.cmd, cmd.Script, cmd.Dir, cmd.Stdout, cmd.Stderr = cmd, in.Script, dir, j.stdout, j.stderr
+	cmd.Background = j.stdout // of what it leaves running, where a sandbox keeps processes
 	cmd.Cancel = func() error { return cmd.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopGrace
 	if in.Timeout != nil {

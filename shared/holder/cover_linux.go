@@ -145,8 +145,8 @@ func (c *covers) putBack(events []byte) {
 		if size > len(events) {
 			break
 		}
-		name := string(bytes.TrimRight(events[unix.SizeofInotifyEvent:size], "\x00"))
-		for _, step := range c.watched[wd][name] {
+		name := bytes.TrimRight(events[unix.SizeofInotifyEvent:size], "\x00")
+		for _, step := range c.watched[wd][string(name)] {
 			places[c.ops[step].Dest] = true
 		}
 		if mask&unix.IN_Q_OVERFLOW != 0 {
