@@ -27,7 +27,7 @@ type Usage struct {
 	CPU time.Duration `json:"cpu_ns"`
 	// Memory is the most that was in use at once, in bytes: with Together of all processes,
 	// their part of the cache of files included, and else of the one that had most, which is
-	// never less than the init.
+	// never less than what forked it: the init, or an engine without one.
 	Memory uint64 `json:"memory_bytes"`
 	// Together says that a control group has counted Memory. There is one where a
 	// definition limits memory, and something here holds that.
