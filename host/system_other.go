@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
 
 	"github.com/sbxhost/sbxhost/approvals"
@@ -132,6 +133,10 @@ func KeeperDir([]string, string, bool) (string, error) { return "", errSystem }
 type Review struct{ *review.Review }
 
 func (r *Review) Changes(context.Context) (*ReviewSet, error) { return nil, errSystem }
+
+func (r *Review) Diff(context.Context, string, []string, *ReviewSet, []string) (cmd *exec.Cmd, left []ReviewChange, done func(), err error) {
+	return nil, nil, nil, errSystem
+}
 
 func (h *Host) Reviews() ([]ReviewInfo, error)                      { return nil, nil }
 func (h *Host) OpenReview(context.Context, string) (*Review, error) { return nil, errSystem }

@@ -98,7 +98,7 @@ func TestRules(t *testing.T) {
 					fmt.Fprintf(&got, "# from version %d on\n%s", abi, last)
 				}
 			}
-			file := "testdata/" + strings.ReplaceAll(c.name, " ", "-") + ".golden"
+			file := "testdata/" + strings.NewReplacer(" ", "-", "'", "").Replace(c.name) + ".golden"
 			if *update {
 				if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
 					t.Fatal(err)

@@ -96,17 +96,17 @@ type Mount struct {
 
 // A Landlock is a domain of Linux's Landlock. Its numbers are the kernel's.
 type Landlock struct {
-	Handled uint64 // what of files is refused but for the Rules
-	Scoped  uint64 // what stays within the domain
-	Rules   []LandlockRule
+	Handled uint64         // what of files is refused but for the Rules
+	Scoped  uint64         // what stays within the domain
+	Rules   []LandlockRule // what the command may do all the same
 }
 
 // A LandlockRule lets a command do with a file, or with all that lies in a directory.
 type LandlockRule struct {
-	Path     string
-	Access   uint64
-	Optional bool // what cannot be opened is left out
-	Links    bool // symlinks may lead there: no command can put one in their place
+	Path     string // absolute, on the host
+	Access   uint64 // LANDLOCK_ACCESS_FS_*
+	Optional bool   // what cannot be opened is left out
+	Links    bool   // symlinks may lead there: no command can put one in their place
 }
 
 // Rlimit is one resource limit, in the kernel's unit for that resource.

@@ -77,8 +77,8 @@ func TestJudge(t *testing.T) {
 	if got := judge(&results{}); len(got) != 0 {
 		t.Errorf("of nothing, %v was judged", got)
 	}
-	// Prepared, one-shot and masks are not among the results.
-	if want := []bool{true, false, false, false, false, true, false, true, true, false}; !slices.Equal(met, want) {
+	// Prepared, one-shot, masks and landlock are not among the results.
+	if want := []bool{true, false, false, false, false, false, true, false, true, true, false}; !slices.Equal(met, want) {
 		t.Errorf("met %v, want %v", met, want)
 	}
 }

@@ -19,7 +19,7 @@ func TestWhole(t *testing.T) {
 	t.Parallel()
 	requireBwrap(t)
 	bin := t.TempDir()
-	if err := programs.Copy(bin, "cmd/sbxhost", "cmd/sbxhost-telemetry", "plugins/bwrap/sbxhost-engine-bwrap", "plugins/native/sbxhost-engine-native", "shared/sandboxinit/sbxhost-init"); err != nil {
+	if err := programs.Copy(bin, "cmd/sbxhost", "cmd/sbxhost-telemetry", "plugins/bwrap/sbxhost-engine-bwrap", "plugins/landlock/sbxhost-engine-landlock", "plugins/native/sbxhost-engine-native", "shared/sandboxinit/sbxhost-init"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(programs.Remove)
@@ -54,13 +54,13 @@ func TestWhole(t *testing.T) {
 			t.Errorf("at once: %+v", row)
 		}
 	}
-	whole := len(r.Engines.Rows) == 12 && len(r.Engines.AtOnce) == 3 && len(r.Engines.First) == 2 && len(r.Binaries) == 3
+	whole := len(r.Engines.Rows) == 18 && len(r.Engines.AtOnce) == 4 && len(r.Engines.First) == 2 && len(r.Binaries) == 3
 	if !testing.Short() {
 		if r.Network == nil || r.Review == nil || r.Search == nil {
 			t.Fatalf("a section is missing:\n%s", text)
 		}
 		all = slices.Concat(all, r.Search.OneShot, r.Search.Alone, r.Telemetry, r.Network.Ready, r.Network.Small, r.Network.TLS, r.Network.Big, slices.Concat(r.Review.Commands...), r.Review.Carrying)
-		whole = whole && len(r.Telemetry) == 3 && len(r.Search.OneShot) == 5 && len(r.Search.Alone) == 4 && len(r.Memory) == 2 && len(r.Review.Carrying) == 2 && len(r.Targets) == 27 && len(r.Network.TLS) == 3
+		whole = whole && len(r.Telemetry) == 3 && len(r.Search.OneShot) == 5 && len(r.Search.Alone) == 4 && len(r.Memory) == 2 && len(r.Review.Carrying) == 2 && len(r.Targets) == 28 && len(r.Network.TLS) == 3
 	}
 	for _, row := range all {
 		if row.P50 <= 0 || row.P95 < row.P50 || len(row.Samples) != 3 {

@@ -4,7 +4,6 @@
 package programs
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -56,18 +55,25 @@ func Dir(packages ...string) (string, error) {
 	return dir, nil
 }
 
-// Copy puts programs into a directory, which need not exist, and nothing else.
+// Copy puts programs into a directory, which need not exist, and nothing else. Another process
+// writes them: a child that is forked here meanwhile would have a file open for writing, and
+// nobody could execute it until that child has executed its own program.
 func Copy(to string, packages ...string) error {
 	from, err := Dir(packages...)
 	if err != nil {
 		return err
 	}
-	errs := []error{os.MkdirAll(to, 0o755)}
-	for _, p := range packages {
-		text, err := os.ReadFile(filepath.Join(from, filepath.Base(p)))
-		errs = append(errs, err, os.WriteFile(filepath.Join(to, filepath.Base(p)), text, 0o755))
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	args := []string{"-f"}
+	for _, p := range packages {
+		args = append(args, filepath.Join(from, filepath.Base(p)))
+	}
+	if out, err := exec.Command("cp", append(args, to)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("cp: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // Remove removes what was built.

@@ -60,7 +60,7 @@ func (d Decision) New() (*Group, error) {
 // newMember makes a directory and locks it. One that another engine takes for
 // abandoned in between is given up for the next.
 func newMember(p part) (member, error) {
-	for range 8 {
+	for range 64 { // many may sweep at this moment
 		m := member{part: p, dir: filepath.Join(p.place.Dir, newName())}
 		err := os.Mkdir(m.dir, 0o755)
 		if errors.Is(err, fs.ErrExist) {
