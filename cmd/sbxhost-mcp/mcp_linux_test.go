@@ -501,9 +501,6 @@ func TestReview(t *testing.T) {
 	c := b.client(t)
 	out := c.run(script("echo 2 >old; echo new >new"))
 	if out.Changes == nil || out.Changes.Error != "" || !slices.Equal(out.Changes.Lines, []string{"added    new", "modified old"}) {
-		if strings.Contains(fmt.Sprint(out.Degraded, out.Error), "overlay") {
-			t.Skip(out.Error, out.Degraded)
-		}
 		t.Fatalf("%+v, %+v", out, out.Changes)
 	}
 	name := out.Changes.Review
