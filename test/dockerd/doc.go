@@ -1,6 +1,7 @@
 // Package dockerd starts a Docker daemon for tests, apart from any other of the
-// machine: in a network namespace of its own, with a data root, an exec root and
-// a socket of its own in a temporary directory, and without a registry.
+// machine: in a network and a mount namespace of its own, with a data root, an
+// exec root and a socket of its own in a temporary directory, and without a
+// registry.
 //
 // It needs root and Debian's docker.io and busybox-static. Nothing of it is left
 // when it is stopped; when the test's process is killed, the daemon ends by

@@ -148,6 +148,8 @@ func (d *Daemon) run(cmd *exec.Cmd) error {
 	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGTERM
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNET
+		// Firejail starts nothing where it finds an overlay of a container.
+		cmd.SysProcAttr.Unshareflags = unix.CLONE_NEWNS
 	}
 	started := make(chan error)
 	stop := make(chan struct{})
@@ -271,14 +273,6 @@ func (d *Daemon) Stop() {
 	}
 	if d.log != nil {
 		d.log.Close()
-	}
-	// What a daemon that died has left mounted must not be removed through.
-	if mounts, err := os.ReadFile("/proc/self/mounts"); err == nil {
-		for line := range strings.Lines(string(mounts)) {
-			if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(f[1], d.dir+"/") {
-				unix.Unmount(f[1], unix.MNT_DETACH)
-			}
-		}
 	}
 	if d.cleanUp != nil && d.pid > 1 {
 		d.cleanUp()

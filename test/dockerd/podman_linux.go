@@ -8,9 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // MissingPodman is an error that wraps ErrMissing where StartPodman cannot work.
@@ -42,7 +39,6 @@ func (d *Daemon) podman(program string) (*exec.Cmd, error) {
 	cmd := exec.Command("/bin/sh", append([]string{"-c", `mount -t tmpfs none /run && mount -t tmpfs none /var/lib && exec "$@"`, "sh"},
 		append(words, d.service()...)...)...)
 	cmd.Dir = d.dir // where its monitors note what ran out of memory
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
 	cmd.Env = d.podmanEnv()
 	return cmd, nil
 }
