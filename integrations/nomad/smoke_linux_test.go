@@ -51,7 +51,7 @@ sandbox "online" {
 }
 sandbox "brief" {
   engine = "native"
-  limits { timeout = "300ms" }
+  limits { timeout = "5s" }
 }
 `
 
@@ -399,7 +399,11 @@ func TestStop(t *testing.T) {
 	if got := j.wait(); got.Result.ExitCode != 137 || got.Result.Signal != 9 || got.Err != "" {
 		t.Errorf("it does not obey: %v", got)
 	}
-	j = r.task(in("brief", script(`sleep 600`))).start()
+}
+
+func TestTimeout(t *testing.T) {
+	r := newRig(t)
+	j := r.task(in("brief", script(`sleep 600`))).start()
 	if got := j.wait(); got.Err != "limits.timeout: the time of the task is over" || got.Result.ExitCode == 0 {
 		t.Errorf("longer than its sandbox lets it: %v", got)
 	}
