@@ -1,0 +1,36 @@
+//go:build unix
+
+package facts
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/host/view"
+)
+
+// What holds the place of missing paths for another command looks new to one that began
+// before it.
+func TestInstructionsAreNoHolds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(os.Mkdir(at("held"), 0o755), os.Mkdir(at("ignored"), 0o755), os.Mkdir(at("hooks"), 0o755), os.Mkdir(at("both"), 0o755),
+		os.WriteFile(at("ignored/.gitignore"), nil, 0o644), os.WriteFile(at("hooks/hooks.json"), nil, 0o644),
+		os.WriteFile(at("both/.gitignore"), nil, 0o644), os.WriteFile(at("both/settings.json"), nil, 0o644),
+		os.WriteFile(at("file"), nil, 0o644), os.Symlink("held", at("link")), unix.Mkfifo(at("fifo"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, name := range []string{"held", "ignored", "gone", "hooks", "both", "file", "link", "fifo"} {
+		files = append(files, at(name))
+	}
+	if got, want := (&Resolved{View: new(view.View)}).newInstructions(files), []string{at("hooks"), at("both"), at("file"), at("link"), at("fifo")}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
