@@ -207,7 +207,7 @@ func (a *app) setCompletion(wanted bool) error {
 
 // setLine has a file that is there end with text, or not hold it.
 func (a *app) setLine(path, text string, wanted bool) error {
-	w, err := a.openWriting(path, host.Options{})
+	w, err := openWriting(a.dir, path, a.commandDirs(host.Options{}, path))
 	if err != nil {
 		return err
 	}

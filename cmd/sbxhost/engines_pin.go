@@ -94,7 +94,7 @@ func (a *app) lockConfig(explicit string) (*writing, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, nil // of which who reads it tells more
 	}
-	return a.openWriting(path, host.Options{})
+	return openWriting(a.dir, path, a.commandDirs(host.Options{}, path))
 }
 
 type verifiedEngine struct {

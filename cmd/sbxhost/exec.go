@@ -378,9 +378,11 @@ func (e *execution) prepare(ctx, reading context.Context, begin time.Time, limit
 		cmd.Timeout = max(timeout-time.Since(begin), 1)
 	}
 	e.span.pass(cmd)
-	if err := e.remote.adapt(h.Host, cmd, e); err != nil {
-		h.done()
-		return nil, nil, err
+	if e.remote != nil && e.remote.adaptTo != nil {
+		if err := e.remote.adaptTo(e.app, h.Host, cmd); err != nil {
+			h.done()
+			return nil, nil, err
+		}
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.stdin, e.stdout, e.remote.errors(e.stderr)
 	cmd.Decided = func(d policy.Decision) {

@@ -60,7 +60,7 @@ func (a *app) format(name string, check, write bool) (bool, error) {
 	case path == "" || !write:
 		return changed, a.print(string(out))
 	case changed:
-		w, err := a.openWriting(name, host.Options{})
+		w, err := openWriting(a.dir, name, a.commandDirs(host.Options{}, name))
 		if err != nil {
 			return false, err
 		}

@@ -254,20 +254,16 @@ func (k *keeper) end() {
 }
 
 // adapt makes of a command what its client means: its directory, and its variables.
-func (r *remote) adapt(h *host.Host, cmd *host.Cmd, e *execution) error {
-	if r == nil || r.keeper == nil {
-		return nil
-	}
-	k := r.keeper
+func (k *keeper) adapt(a *app, h *host.Host, cmd *host.Cmd) error {
 	if root := h.Workspace().Root(); cmd.Dir == "" {
-		if e.dir != root && !strings.HasPrefix(e.dir, strings.TrimSuffix(root, "/")+"/") {
+		if a.dir != root && !strings.HasPrefix(a.dir, strings.TrimSuffix(root, "/")+"/") {
 			return fmt.Errorf("session %q works on %s, in which this directory does not lie", k.name, quote(root))
 		}
-		cmd.Dir = e.dir
+		cmd.Dir = a.dir
 	}
 	cmd.Env = slices.Clone(cmd.Env)
 	for i, v := range cmd.Env {
-		if value, ok := e.lookupEnv(v); ok && !strings.Contains(v, "=") {
+		if value, ok := a.lookupEnv(v); ok && !strings.Contains(v, "=") {
 			cmd.Env[i] = v + "=" + value
 		}
 	}

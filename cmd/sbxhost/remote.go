@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"syscall"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/serve"
@@ -17,13 +16,13 @@ import (
 
 // remote is a client of ours, for whom a command runs. Nil is our own caller.
 type remote struct {
-	hosts   *keptHosts
-	keeper  *keeper // of a session; nil for a client that can do without us
-	raw     syscall.RawConn
-	files   []int      // received, and not anybody's yet
-	own     []*os.File // the client's standard streams
+	// take gives the Host for a setup.
+	take func(context.Context, *app, *setup) (*usedHost, error)
+	// adaptTo makes of a command of a kept session what its client means; nil for a client
+	// that can do without us.
+	adaptTo func(*app, *host.Host, *host.Cmd) error
+	send    func(kind byte, m frame.Message)
 	stderr  *heldBack
-	writing sync.Mutex
 	signals chan os.Signal
 	gone    chan struct{} // closed when the client is
 	settled bool          // how the command ends is for the client
@@ -71,7 +70,7 @@ func (r *remote) begin() {
 // that was held back: unless nothing was run for want of a session or of an approval, which
 // the client itself can have.
 func (r *remote) settle(err error) {
-	if _, denied := errors.AsType[*host.DeniedError](err); r == nil || r.keeper == nil && (denied || errors.Is(err, host.ErrNoSession)) {
+	if _, denied := errors.AsType[*host.DeniedError](err); r == nil || r.adaptTo == nil && (denied || errors.Is(err, host.ErrNoSession)) {
 		return
 	}
 	r.settled = true
@@ -80,7 +79,7 @@ func (r *remote) settle(err error) {
 
 // leaves reports whether the client is left to do the work, and to tell why it cannot be
 // done: nothing was run.
-func (r *remote) leaves() bool { return r != nil && r.keeper == nil && !r.settled }
+func (r *remote) leaves() bool { return r != nil && r.adaptTo == nil && !r.settled }
 
 // suspend stops the client.
 func (r *remote) suspend() { r.send(serve.KindSuspend, serve.Nothing{}) }
@@ -95,15 +94,12 @@ func (r *remote) errors(stderr io.Writer) io.Writer {
 
 // host gives the Host for a setup.
 func (r *remote) host(ctx context.Context, a *app, s *setup) (*usedHost, error) {
-	if r != nil && r.keeper != nil {
-		return r.keeper.take(ctx, a, s)
-	}
-	if r != nil && s.options.Audit.Path != "" {
+	if r != nil && r.adaptTo == nil && s.options.Audit.Path != "" {
 		// A refusal would be in the log twice, once as that of nobody who could be asked.
 		return nil, errAudited
 	}
 	if r != nil {
-		return r.hosts.take(ctx, a, s)
+		return r.take(ctx, a, s)
 	}
 	h, err := host.New(ctx, s.options)
 	if err != nil {
@@ -118,20 +114,6 @@ var errAudited = errors.New("an audit log is written by sbxhost exec itself")
 type usedHost struct {
 	*host.Host
 	done func()
-}
-
-// refuse tells the client of a keeper why nothing is run.
-func (r *remote) refuse(why error) {
-	if r.keeper != nil {
-		reason := serve.Reason(why.Error())
-		r.send(serve.KindRefuse, &reason)
-	}
-}
-
-func (r *remote) send(kind byte, m frame.Message) {
-	r.writing.Lock()
-	defer r.writing.Unlock()
-	_ = frame.Send(r.raw, frame.Encode(kind, m, 16)) // else the client is gone, which the reader sees
 }
 
 // heldBack keeps what is said before a command runs: a client that is left to do the work

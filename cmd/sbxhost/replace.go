@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/config"
-	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
@@ -32,10 +31,9 @@ type writing struct {
 
 // openWriting finds the file that a person named, by symlinks that no command can
 // have made, and locks it.
-func (a *app) openWriting(name string, o host.Options) (w *writing, err error) {
+func openWriting(dir, name string, writable func() []string) (w *writing, err error) {
 	w = &writing{}
-	writable := a.commandDirs(o, name)
-	if w.path, err = hostpath.Resolve(a.dir, name, writable); err != nil {
+	if w.path, err = hostpath.Resolve(dir, name, writable); err != nil {
 		return nil, err
 	}
 	if w.dir, err = hostpath.OpenDir("/", filepath.Dir(w.path), writable); err != nil {

@@ -35,7 +35,7 @@ func (a *app) serve(fs *flag.FlagSet) func() error {
 		if *idle <= 0 {
 			return usage(fs, fmt.Errorf("-idle %v: write a time above zero with its unit, such as %q", *idle, "10m"))
 		}
-		s := server{app: a, idle: *idle, hosts: keptHosts{list: map[hostKey]*keptHost{}}, running: map[*remote]bool{}}
+		s := server{app: a, idle: *idle, hosts: keptHosts{list: map[hostKey]*keptHost{}}, running: map[*client]bool{}}
 		if err := s.identify(); err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ type server struct {
 
 	mu      sync.Mutex
 	clients int
-	running map[*remote]bool
+	running map[*client]bool
 	retire  func() // accept no more
 }
 
@@ -217,7 +217,11 @@ func (s *server) attend(conn *net.UnixConn) {
 	if err != nil {
 		return
 	}
-	r := &remote{hosts: &s.hosts, keeper: s.keeper, raw: raw, signals: make(chan os.Signal, 16), gone: make(chan struct{})}
+	r := &client{raw: raw}
+	r.remote = remote{take: s.hosts.take, send: r.tell, signals: make(chan os.Signal, 16), gone: make(chan struct{})}
+	if s.keeper != nil {
+		r.take, r.adaptTo = s.keeper.take, s.keeper.adapt
+	}
 	defer r.closeFiles()
 	status, done := s.serveOne(r, conn)
 	if done {
@@ -228,7 +232,7 @@ func (s *server) attend(conn *net.UnixConn) {
 	r.send(serve.KindLeave, serve.Nothing{})
 }
 
-func (s *server) serveOne(r *remote, conn *net.UnixConn) (status int, done bool) {
+func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, done bool) {
 	var same error
 	if err := r.raw.Control(func(fd uintptr) { same = serve.Same(int(fd), s.identity) }); err != nil || same != nil {
 		r.refuse(fmt.Errorf("the session's keeper is confined otherwise than this process: %w", errors.Join(err, same)))
@@ -265,14 +269,37 @@ func (s *server) serveOne(r *remote, conn *net.UnixConn) (status int, done bool)
 	return status, r.settled
 }
 
+// client is a connection of sbx, or of an exec that has a kept session.
+type client struct {
+	remote
+	raw     syscall.RawConn
+	files   []int      // received, and not anybody's yet
+	own     []*os.File // the client's standard streams
+	writing sync.Mutex
+}
+
+// refuse tells the client of a keeper why nothing is run.
+func (r *client) refuse(why error) {
+	if r.adaptTo != nil {
+		reason := serve.Reason(why.Error())
+		r.send(serve.KindRefuse, &reason)
+	}
+}
+
+func (r *client) tell(kind byte, m frame.Message) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	_ = frame.Send(r.raw, frame.Encode(kind, m, 16)) // else the client is gone, which the reader sees
+}
+
 // Read implements [io.Reader], and keeps the descriptors that come along.
-func (r *remote) Read(p []byte) (int, error) {
+func (r *client) Read(p []byte) (int, error) {
 	n, fds, err := frame.ReceivePolled(r.raw, p)
 	r.files = append(r.files, fds...)
 	return n, err
 }
 
-func (r *remote) hello() (hello serve.Hello, err error) {
+func (r *client) hello() (hello serve.Hello, err error) {
 	kind, payload, err := frame.Read(r, serve.MaxMessage)
 	if err != nil {
 		return hello, err
@@ -283,7 +310,7 @@ func (r *remote) hello() (hello serve.Hello, err error) {
 	return hello, frame.Decode(payload, &hello)
 }
 
-func (r *remote) closeFiles() {
+func (r *client) closeFiles() {
 	frame.CloseAll(r.files)
 	for _, f := range r.own {
 		f.Close()
@@ -291,14 +318,14 @@ func (r *remote) closeFiles() {
 }
 
 // execution is that of a client.
-func (r *remote) execution(s *server, hello *serve.Hello) (*execution, *flag.FlagSet) {
+func (r *client) execution(s *server, hello *serve.Hello) (*execution, *flag.FlagSet) {
 	for i, name := range []string{"standard input", "standard output", "standard error"} {
 		r.own = append(r.own, os.NewFile(uintptr(r.files[i]), name))
 	}
 	r.files = nil
 	r.stderr = &heldBack{File: r.own[2]}
 	a := &app{stdin: r.own[0], stdout: r.own[1], stderr: r.stderr, environ: hello.Environ, dir: hello.Dir, builtins: s.builtins, inject: s.inject}
-	e := &execution{app: a, remote: r}
+	e := &execution{app: a, remote: &r.remote}
 	fs := newFlags("exec")
 	e.registerExec(fs)
 	return e, fs
@@ -321,7 +348,7 @@ func (e *execution) plain() bool {
 }
 
 // listen passes signals on, and ends the command if the client is gone.
-func (r *remote) listen() {
+func (r *client) listen() {
 	for {
 		kind, payload, err := frame.Read(r, serve.MaxMessage)
 		frame.CloseAll(r.files)
@@ -342,7 +369,7 @@ func (r *remote) listen() {
 	}
 }
 
-func (r *remote) signal(sig os.Signal) {
+func (r *client) signal(sig os.Signal) {
 	select {
 	case r.signals <- sig:
 	default: // as many wait as the kernel would keep
