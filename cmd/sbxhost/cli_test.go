@@ -6,13 +6,15 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/engines"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/explain"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -46,7 +48,7 @@ func TestHelp(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			a, out, errs, _ := testApp(t, nil, "")
-			if status := a.run(append(strings.Fields(c.name), "-help")); status != 0 || errs.Len() > 0 {
+			if status := runLine(a, append(strings.Fields(c.name), "-help")); status != 0 || errs.Len() > 0 {
 				t.Errorf("status %d, standard error %q", status, errs)
 			}
 			if !strings.HasPrefix(out.String(), strings.TrimSpace("Usage: sbxhost "+c.name)) {
@@ -74,7 +76,7 @@ func TestFlagsAreDocumented(t *testing.T) {
 			continue
 		}
 		a, _, _, _ := testApp(t, nil, "")
-		fs := newFlags(c.name)
+		fs := cli.NewFlags(c.name)
 		c.define(a, fs)
 		unsaid := map[string]string{
 			"exec": "it", // -i -t in one word
@@ -96,7 +98,7 @@ func TestUsageErrors(t *testing.T) {
 		{"engines", "list", "x"}, {"init", "a", "b"}, {"sessions"}, {"sessions", "rm"}, {"sessions", "list", "nobodys"}, {"fmt", "-bogus"},
 	} {
 		a, out, errs, _ := testApp(t, nil, "")
-		if status := a.run(args); status != statusFailed || out.Len() > 0 || errs.Len() == 0 {
+		if status := runLine(a, args); status != cli.StatusFailed || out.Len() > 0 || errs.Len() == 0 {
 			t.Errorf("%q: status %d, output %q, standard error %q", args, status, out, errs)
 		}
 	}
@@ -106,7 +108,7 @@ func TestHelpIsReachedInManyWays(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"help", "exec"}, {"exec", "-h"}, {"exec", "--help"}, {"-h", "exec"}} {
 		a, out, _, _ := testApp(t, nil, "")
-		if status := a.run(args); status != 0 || !strings.HasPrefix(out.String(), "Usage: sbxhost exec") {
+		if status := runLine(a, args); status != 0 || !strings.HasPrefix(out.String(), "Usage: sbxhost exec") {
 			t.Errorf("%q: status %d, output %q", args, status, out)
 		}
 	}
@@ -116,7 +118,7 @@ func TestVersion(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"version"}, {"-version"}, {"--version"}, {"version", "-json"}} {
 		a, out, _, _ := testApp(t, nil, "")
-		if status := a.run(args); status != 0 || !strings.Contains(out.String(), "go1.") {
+		if status := runLine(a, args); status != 0 || !strings.Contains(out.String(), "go1.") {
 			t.Errorf("%q: status %d, output %q", args, status, out)
 		}
 	}
@@ -125,12 +127,12 @@ func TestVersion(t *testing.T) {
 func TestSandboxNamesAreCompleted(t *testing.T) {
 	t.Parallel()
 	a, _, _, path := testApp(t, nil, fastConfig+"sandbox \"full\" {}\n")
-	a.environ = append(a.environ, "SBXHOST_CONFIG="+path)
-	if got := a.options([]string{"exec", "-sandbox"}, ""); !slices.Equal(got, []string{"fast", "full"}) {
+	a.Environ = append(a.Environ, "SBXHOST_CONFIG="+path)
+	if got := options(a, []string{"exec", "-sandbox"}, ""); !slices.Equal(got, []string{"fast", "full"}) {
 		t.Errorf("%q", got)
 	}
-	a.environ = append(a.environ, "SBXHOST_CONFIG=")
-	if got := a.options([]string{"exec", "-config", path, "-sandbox"}, "f"); !slices.Equal(got, []string{"fast", "full"}) {
+	a.Environ = append(a.Environ, "SBXHOST_CONFIG=")
+	if got := options(a, []string{"exec", "-config", path, "-sandbox"}, "f"); !slices.Equal(got, []string{"fast", "full"}) {
 		t.Errorf("with -config: %q", got)
 	}
 }
@@ -140,7 +142,7 @@ func TestFilesAreCompleted(t *testing.T) {
 	t.Parallel()
 	a, _, _, _ := testApp(t, nil, "")
 	for _, name := range []string{"one/a.hcl", "one/b.txt", "two.hcl", "two.txt"} {
-		path := filepath.Join(a.dir, name)
+		path := filepath.Join(a.Dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
 			t.Fatal(err)
 		}
@@ -152,11 +154,11 @@ func TestFilesAreCompleted(t *testing.T) {
 		"exec -result two":              "two.hcl two.txt",
 		"exec -workdir ":                "one/",
 		"fmt one/":                      "one/a.hcl",
-		"exec -config " + a.dir + "/tw": a.dir + "/two.hcl",
+		"exec -config " + a.Dir + "/tw": a.Dir + "/two.hcl",
 	} {
 		out := &output{}
-		a.stdout = out
-		a.offer("sbxhost " + line)
+		a.Stdout = out
+		offer(a, "sbxhost "+line)
 		if got := strings.Join(strings.Fields(out.String()), " "); got != want {
 			t.Errorf("%q: %q", line, got)
 		}
@@ -168,7 +170,7 @@ func TestExplainShowsNoValue(t *testing.T) {
 	for _, mode := range [][]string{nil, {"-v"}, {"-json"}} {
 		a, out, errs, path := testApp(t, &fakeEngine{}, fastConfig)
 		args := slices.Concat([]string{"explain"}, mode, []string{"-config", path, "-env", "TOKEN=hunter2", "--", "ls", "a b"})
-		if status := a.run(args); status != 0 {
+		if status := runLine(a, args); status != 0 {
 			t.Fatalf("status %d: %s", status, errs)
 		}
 		if strings.Contains(out.String(), "hunter2") || !strings.Contains(out.String(), "TOKEN") {
@@ -180,11 +182,11 @@ func TestExplainShowsNoValue(t *testing.T) {
 			golden(t, "explain"+strings.Join(mode, "")+".txt", strings.ReplaceAll(text, filepath.Dir(path), "$DIR"))
 			continue
 		}
-		var e explained
+		var e explain.Explained
 		if err := json.Unmarshal(out.Bytes(), &e); err != nil {
 			t.Fatal(err)
 		}
-		if e.Sandbox != "fast" || e.Rule == "" || e.Network != "none" || !slices.Equal(e.Command, []string{"ls", "a b"}) || !slices.ContainsFunc(e.Table, func(e explainedEntry) bool {
+		if e.Sandbox != "fast" || e.Rule == "" || e.Network != "none" || !slices.Equal(e.Command, []string{"ls", "a b"}) || !slices.ContainsFunc(e.Table, func(e explain.ExplainedEntry) bool {
 			return e.Access == "read-write" && e.Why == "workspace" && e.Source == e.Path
 		}) {
 			t.Errorf("%+v", e)
@@ -196,7 +198,7 @@ func TestExplainShowsNoValue(t *testing.T) {
 func TestExplainNamesRules(t *testing.T) {
 	t.Parallel()
 	config := "sandbox \"fast\" {\n  engine = \"bwrap\"\n  network = [\n"
-	for i := range maxRules + 5 {
+	for i := range explain.MaxRules + 5 {
 		config += fmt.Sprintf("    \"n%d.example:22\",\n", i)
 	}
 	config += "  ]\n}\n"
@@ -210,7 +212,7 @@ func TestExplainNamesRules(t *testing.T) {
 		"-network=a.example,b.example": {"network only a.example, b.example", "network[0] a.example -network", "network[1] b.example -network"},
 	} {
 		a, out, errs, path := testApp(t, &fakeEngine{features: append(info.Features, shared.FeatureNetworkNames)}, config)
-		if status := a.run(append([]string{"explain", "-config", path}, strings.Fields(flags)...)); status != 0 {
+		if status := runLine(a, append([]string{"explain", "-config", path}, strings.Fields(flags)...)); status != 0 {
 			t.Fatalf("status %d: %s", status, errs)
 		}
 		text := regexp.MustCompile(` +`).ReplaceAllString(out.String(), " ")
@@ -243,19 +245,19 @@ func TestValidate(t *testing.T) {
 			a, out, errs, path := testApp(t, &fakeEngine{}, tt.config)
 			want := 0
 			if !tt.valid {
-				want = statusFailed
+				want = cli.StatusFailed
 			}
-			if status := a.run([]string{"validate", "-config", path, "-json"}); status != want {
+			if status := runLine(a, []string{"validate", "-config", path, "-json"}); status != want {
 				t.Errorf("status %d: %s", status, errs)
 			}
-			var v validation
+			var v explain.Validation
 			if err := json.Unmarshal(out.Bytes(), &v); err != nil {
 				t.Fatal(err)
 			}
 			if v.Valid != tt.valid || v.ErrorCount != tt.errors || v.WarningCount != tt.warnings {
 				t.Errorf("%+v", v)
 			}
-			if status := a.run([]string{"validate", "-config", path}); status != want || !strings.Contains(errs.String(), tt.stderr) {
+			if status := runLine(a, []string{"validate", "-config", path}); status != want || !strings.Contains(errs.String(), tt.stderr) {
 				t.Errorf("status %d: %s", status, errs)
 			}
 		})
@@ -282,10 +284,10 @@ func TestValidateTries(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			a, out, errs, path := testApp(t, tt.engine, tt.config)
-			if status := a.run([]string{"validate", "-config", path, "-json"}); status != min(tt.errors, 1)*statusFailed {
+			if status := runLine(a, []string{"validate", "-config", path, "-json"}); status != min(tt.errors, 1)*cli.StatusFailed {
 				t.Errorf("status %d: %s", status, errs)
 			}
-			var v validation
+			var v explain.Validation
 			if err := json.Unmarshal(out.Bytes(), &v); err != nil {
 				t.Fatal(err)
 			}
@@ -303,14 +305,14 @@ func TestValidateTries(t *testing.T) {
 func TestInitAndFmt(t *testing.T) {
 	t.Parallel()
 	a, out, errs, _ := testApp(t, nil, "")
-	path := filepath.Join(a.dir, "config.hcl")
-	if status := a.run([]string{"init"}); status != 0 || out.String() != path+"\n" {
+	path := filepath.Join(a.Dir, "config.hcl")
+	if status := runLine(a, []string{"init"}); status != 0 || out.String() != path+"\n" {
 		t.Fatalf("status %d, output %q: %s", status, out, errs)
 	}
-	if status := a.run([]string{"init"}); status != statusFailed {
+	if status := runLine(a, []string{"init"}); status != cli.StatusFailed {
 		t.Errorf("a second init gave status %d", status)
 	}
-	if status := a.run([]string{"fmt", "-check", "config.hcl"}); status != 0 {
+	if status := runLine(a, []string{"fmt", "-check", "config.hcl"}); status != 0 {
 		t.Errorf("what init writes is not laid out: %s", out)
 	}
 	out.Reset()
@@ -320,10 +322,10 @@ func TestInitAndFmt(t *testing.T) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if status := a.run([]string{"fmt", "-check", "config.hcl"}); status != statusUnformatted || out.String() != "config.hcl\n" {
+	if status := runLine(a, []string{"fmt", "-check", "config.hcl"}); status != statusUnformatted || out.String() != "config.hcl\n" {
 		t.Errorf("-check: status %d, output %q", status, out)
 	}
-	if status := a.run([]string{"fmt"}); status != 0 {
+	if status := runLine(a, []string{"fmt"}); status != 0 {
 		t.Errorf("status %d: %s", status, errs)
 	}
 	text, _ := os.ReadFile(path)
@@ -331,19 +333,19 @@ func TestInitAndFmt(t *testing.T) {
 	if string(text) != "sandbox \"s\" {\n  engine = \"auto\"\n}\n" || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v: %s", info.Mode(), text)
 	}
-	if status := a.run([]string{"init", "-force"}); status != 0 {
+	if status := runLine(a, []string{"init", "-force"}); status != 0 {
 		t.Errorf("-force: status %d: %s", status, errs)
 	}
 	out.Reset()
-	a.stdin = strings.NewReader("a=1\n")
-	if status := a.run([]string{"fmt", "-"}); status != 0 || out.String() != "a = 1\n" {
+	a.Stdin = strings.NewReader("a=1\n")
+	if status := runLine(a, []string{"fmt", "-"}); status != 0 || out.String() != "a = 1\n" {
 		t.Errorf("status %d, output %q: %s", status, out, errs)
 	}
-	a.stdin = strings.NewReader("a = [\n")
-	if status := a.run([]string{"fmt", "-"}); status != statusFailed {
+	a.Stdin = strings.NewReader("a = [\n")
+	if status := runLine(a, []string{"fmt", "-"}); status != cli.StatusFailed {
 		t.Errorf("what is not HCL gave status %d", status)
 	}
-	if entries, _ := os.ReadDir(a.dir); len(entries) != 1 {
+	if entries, _ := os.ReadDir(a.Dir); len(entries) != 1 {
 		t.Errorf("left behind: %v", entries)
 	}
 }
@@ -358,72 +360,16 @@ func TestEngines(t *testing.T) {
 		{[]string{"list"}, 0, "bwrap"},
 		{[]string{"list", "-json"}, 0, `"built_in": true`},
 		{[]string{"probe"}, 0, "bwrap: does not work here: it is fake\n  fix: use a real one\n"},
-		{[]string{"probe", "bubblewrap"}, statusNotReady, "it is fake"},
+		{[]string{"probe", "bubblewrap"}, engines.StatusNotReady, "it is fake"},
 		{[]string{"probe", "-json"}, 0, `"ready": false`},
-		{[]string{"probe", "bogus"}, statusFailed, ""},
+		{[]string{"probe", "bogus"}, cli.StatusFailed, ""},
 		{[]string{"schema", "bwrap"}, 0, "path  string  where it is"},
 		{[]string{"schema", "-json"}, 0, `"type": "string"`},
 	} {
 		a, out, errs, path := testApp(t, &fakeEngine{broken: true}, fastConfig)
 		args := slices.Concat([]string{"engines", tt.args[0], "-config", path}, tt.args[1:])
-		if status := a.run(args); status != tt.status || !strings.Contains(out.String(), tt.want) {
+		if status := runLine(a, args); status != tt.status || !strings.Contains(out.String(), tt.want) {
 			t.Errorf("%q: status %d, output %q: %s", tt.args, status, out, errs)
-		}
-	}
-}
-
-func TestQuoting(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct{ in, quoted, shell string }{
-		{"plain", "plain", "plain"},
-		{"", `""`, "''"},
-		{"a b", "a b", "'a b'"},
-		{"it's", `"it's"`, `'it'\''s'`},
-		{"a\nb\x1b", `"a\nb\x1b"`, `$'a\nb\x1b'`},
-		{"\n\"", `"\n\""`, `$'\n\"'`},
-		{"\"\n\"\"", `"\"\n\"\""`, `$'\"\n\"\"'`},
-		{"\n\\'", `"\n\\'"`, `$'\n\\\''`},
-		{"\xff\u202e", `"\xff\u202e"`, `$'\xff\u202e'`},
-		{"é", "é", "'é'"},
-		// What is drawn as nothing, or as a space that parts no words.
-		{"a\u200bb", `"a\u200bb"`, `$'a\u200bb'`},
-		{"a\u00a0b", `"a\u00a0b"`, `$'a\u00a0b'`},
-		{"a\u2800b", `"a\u2800b"`, `$'a\u2800b'`},
-		{"a\u3164b", `"a\u3164b"`, `$'a\u3164b'`},
-		{"a\u034fb", `"a\u034fb"`, `$'a\u034fb'`},
-		{"a\ufe0fb", `"a\ufe0fb"`, `$'a\ufe0fb'`},
-		{"a\U000e0101b", `"a\U000e0101b"`, `$'a\U000e0101b'`},
-		{"a\ufffdb", `"a\ufffdb"`, `$'a\ufffdb'`},
-	} {
-		if got := quote(tt.in); got != tt.quoted {
-			t.Errorf("quote(%q) = %s", tt.in, got)
-		}
-		if got := shellQuote(tt.in); got != tt.shell {
-			t.Errorf("shellQuote(%q) = %s", tt.in, got)
-		}
-	}
-}
-
-// What is shown of a command line is pasted into shells: each word of it must be
-// that word there, and nothing else.
-func TestQuotingInShell(t *testing.T) {
-	t.Parallel()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "bash") {
-			t.Fatal(err)
-		}
-		t.Skip("no bash here; TestQuoting has the same by its letters")
-	}
-	words := []string{"", "plain", "-n", "a b", "it's", "$HOME `id` $(id)", "a\n", "\n\"", "; touch pwned #", "\\", "\x1b\\", "'\n'", "\r\t\a\b\f\v",
-		"\x01\x7f\x80", "\xffab", "\u202ercs", "\u00e9\n", "\U0001f600\n", "!x", "~", "*", "{a,b}", "[x]", "#", "\u2800", strings.Repeat("x", 5000) + "\n\""}
-	// All pairs, so that what ends one word badly meets every other.
-	for _, first := range words {
-		cmd := exec.Command(bash, "--norc", "-c", "printf '%s\\0' "+quoteAll(append([]string{first}, words...)))
-		cmd.Env, cmd.Dir = []string{"LC_ALL=C.UTF-8"}, t.TempDir()
-		out, err := cmd.CombinedOutput()
-		if want := strings.Join(append([]string{first}, words...), "\x00") + "\x00"; err != nil || string(out) != want {
-			t.Errorf("%q: %v, %q", first, err, out)
 		}
 	}
 }
@@ -441,8 +387,8 @@ func TestCompletion(t *testing.T) {
 		"sbxhost approvals add -scope ": "always once session",
 	} {
 		out := &output{}
-		a := &app{stdout: out, stderr: out, environ: []string{"COMP_LINE=" + line + " cut off", fmt.Sprintf("COMP_POINT=%d", len(line))}}
-		status := a.run(nil)
+		a := &cli.App{Stdout: out, Stderr: out, Environ: []string{"COMP_LINE=" + line + " cut off", fmt.Sprintf("COMP_POINT=%d", len(line))}}
+		status := runLine(a, nil)
 		got := strings.Fields(out.String())
 		slices.Sort(got)
 		if status != 0 || strings.Join(got, " ") != want {
@@ -462,12 +408,12 @@ func TestSetCompletion(t *testing.T) {
 		}
 	}
 	out := &output{}
-	a := &app{stdout: out, stderr: out, environ: []string{"HOME=" + home}}
+	a := &cli.App{Stdout: out, Stderr: out, Environ: []string{"HOME=" + home}}
 	for _, c := range []struct {
 		flag string
 		want int
 	}{{"-autocomplete-install", 1}, {"-autocomplete-install", 1}, {"--autocomplete-uninstall", 0}} {
-		if status := a.run([]string{c.flag}); status != 0 {
+		if status := runLine(a, []string{c.flag}); status != 0 {
 			t.Fatalf("%s: %d, %s", c.flag, status, out)
 		}
 		for name, text := range files {
@@ -481,8 +427,8 @@ func TestSetCompletion(t *testing.T) {
 			}
 		}
 	}
-	a.environ = []string{"HOME=" + t.TempDir()}
-	if status := a.run([]string{"-autocomplete-install"}); status != statusFailed || !strings.Contains(out.String(), ".bashrc") {
+	a.Environ = []string{"HOME=" + t.TempDir()}
+	if status := runLine(a, []string{"-autocomplete-install"}); status != cli.StatusFailed || !strings.Contains(out.String(), ".bashrc") {
 		t.Errorf("nowhere to set it up: %d, %s", status, out)
 	}
 }

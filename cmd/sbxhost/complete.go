@@ -11,6 +11,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/keep"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/replace"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/review"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
 )
@@ -56,8 +61,8 @@ func flagValues(name string) values {
 }
 
 // offer gives a shell what may follow a line, which it gives by COMP_LINE.
-func (a *app) offer(line string) {
-	if point, err := strconv.Atoi(a.getenv("COMP_POINT")); err == nil && point >= 0 && point < len(line) {
+func offer(a *cli.App, line string) {
+	if point, err := strconv.Atoi(a.Getenv("COMP_POINT")); err == nil && point >= 0 && point < len(line) {
 		line = line[:point]
 	}
 	words := strings.Fields(line)[1:] // after sbxhost
@@ -65,16 +70,16 @@ func (a *app) offer(line string) {
 	if len(words) > 0 && !strings.HasSuffix(line, " ") {
 		typed, words = words[len(words)-1], words[:len(words)-1]
 	}
-	for _, option := range a.options(words, typed) {
+	for _, option := range options(a, words, typed) {
 		// Of -network=t, a shell completes what follows the sign.
 		if _, value, ok := strings.Cut(typed, "="); ok && isFlag(typed) && strings.HasPrefix(option, value) || strings.HasPrefix(option, typed) {
-			fmt.Fprintln(a.stdout, option)
+			fmt.Fprintln(a.Stdout, option)
 		}
 	}
 }
 
 // options gives what may follow words, some of which begin with what was typed.
-func (a *app) options(words []string, typed string) []string {
+func options(a *cli.App, words []string, typed string) []string {
 	c, ok := lookup(words)
 	switch {
 	case !ok && isFlag(typed):
@@ -82,7 +87,7 @@ func (a *app) options(words []string, typed string) []string {
 	case c.define == nil:
 		return below(c.name)
 	}
-	fs := newFlags(c.name)
+	fs := cli.NewFlags(c.name)
 	c.define(a, fs)
 	before := typed
 	if i := strings.IndexByte(typed, '='); i > 0 {
@@ -91,10 +96,10 @@ func (a *app) options(words []string, typed string) []string {
 		before = words[len(words)-1]
 	}
 	if f := fs.Lookup(strings.TrimLeft(before, "-")); f != nil && isFlag(before) && !isBool(f) {
-		return a.valuesOf(flagValues(f.Name), words, typed)
+		return valuesOf(a, flagValues(f.Name), words, typed)
 	}
 	if !isFlag(typed) {
-		return a.valuesOf(c.args, words, typed)
+		return valuesOf(a, c.args, words, typed)
 	}
 	var names []string
 	fs.VisitAll(func(f *flag.Flag) { names = append(names, "-"+f.Name) })
@@ -106,20 +111,20 @@ func isBool(f *flag.Flag) bool {
 	return ok && b.IsBoolFlag()
 }
 
-func (a *app) valuesOf(kind values, words []string, typed string) []string {
+func valuesOf(a *cli.App, kind values, words []string, typed string) []string {
 	switch kind {
 	case anyFile:
-		return a.filesOf("*", typed)
+		return filesOf(a, "*", typed)
 	case hclFile:
-		return a.filesOf("*.hcl", typed)
+		return filesOf(a, "*.hcl", typed)
 	case directory:
-		return a.filesOf("", typed)
+		return filesOf(a, "", typed)
 	case sandboxName:
-		return a.sandboxNames(words)
+		return sandboxNames(a, words)
 	case sessionName:
-		return a.sessionNames()
+		return keep.SessionNames(a)
 	case reviewName:
-		return a.reviewNames()
+		return review.Names(a)
 	case engineName:
 		return []string{"native", "bwrap", "landlock", "noop", "seatbelt"}
 	case trueOrFalse:
@@ -127,7 +132,7 @@ func (a *app) valuesOf(kind values, words []string, typed string) []string {
 	case scopeOf:
 		return []string{"once", "session", "always"}
 	case approvalID:
-		return a.approvalIDs()
+		return approvalIDs(a)
 	}
 	return nil
 }
@@ -135,15 +140,15 @@ func (a *app) valuesOf(kind values, words []string, typed string) []string {
 // filesOf gives the directories, and the files that match a pattern, that a path
 // can go on with. Of one directory alone it gives what is in it: a shell would
 // take it for the end of the word.
-func (a *app) filesOf(pattern, typed string) []string {
+func filesOf(a *cli.App, pattern, typed string) []string {
 	dir, _ := filepath.Split(typed)
-	entries, err := os.ReadDir(a.absolute(dir))
+	entries, err := os.ReadDir(a.Absolute(dir))
 	if err != nil {
 		return nil
 	}
 	var found []string
 	for _, e := range entries {
-		info, err := os.Stat(filepath.Join(a.absolute(dir), e.Name()))
+		info, err := os.Stat(filepath.Join(a.Absolute(dir), e.Name()))
 		switch {
 		case !strings.HasPrefix(dir+e.Name(), typed) || err != nil:
 		case info.IsDir():
@@ -155,13 +160,13 @@ func (a *app) filesOf(pattern, typed string) []string {
 		}
 	}
 	if len(found) == 1 && strings.HasSuffix(found[0], "/") {
-		return append(found, a.filesOf(pattern, found[0])...)
+		return append(found, filesOf(a, pattern, found[0])...)
 	}
 	return found
 }
 
-func (a *app) approvalIDs() (ids []string) {
-	if store, err := a.caller().Store(); err == nil {
+func approvalIDs(a *cli.App) (ids []string) {
+	if store, err := setup.Caller(a).Store(); err == nil {
 		list, _ := store.List()
 		for _, approval := range list {
 			ids = append(ids, approval.ID)
@@ -172,13 +177,13 @@ func (a *app) approvalIDs() (ids []string) {
 
 // setCompletion has the shells that their user has set up ask sbxhost for completions,
 // or no more.
-func (a *app) setCompletion(wanted bool) error {
+func setCompletion(a *cli.App, wanted bool) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	home := a.getenv("HOME")
-	config := cmp.Or(a.getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
+	home := a.Getenv("HOME")
+	config := cmp.Or(a.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
 	found := false
 	for _, shell := range []struct{ text, dir, files string }{
 		{"complete -C %s sbxhost\n", home, ".bashrc .bash_profile .bash_login .profile"},
@@ -186,10 +191,10 @@ func (a *app) setCompletion(wanted bool) error {
 		{"function __complete_sbxhost\n    set -lx COMP_LINE (commandline -cp)\n    test -z (commandline -ct)\n    and set COMP_LINE \"$COMP_LINE \"\n    %s\nend\n" +
 			"complete -f -c sbxhost -a \"(__complete_sbxhost)\"\n", filepath.Join(config, "fish"), "config.fish"},
 	} {
-		text := fmt.Sprintf(shell.text, shellQuote(program))
+		text := fmt.Sprintf(shell.text, cli.ShellQuote(program))
 		for name := range strings.FieldsSeq(shell.files) {
 			path := filepath.Join(shell.dir, name)
-			switch err := a.setLine(path, "\n"+text, wanted); {
+			switch err := setLine(a, path, "\n"+text, wanted); {
 			case errors.Is(err, fs.ErrNotExist):
 				continue
 			case err != nil:
@@ -206,13 +211,13 @@ func (a *app) setCompletion(wanted bool) error {
 }
 
 // setLine has a file that is there end with text, or not hold it.
-func (a *app) setLine(path, text string, wanted bool) error {
-	w, err := openWriting(a.dir, path, a.commandDirs(host.Options{}, path))
+func setLine(a *cli.App, path, text string, wanted bool) error {
+	w, err := replace.Open(a.Dir, path, setup.CommandDirs(a, host.Options{}, path))
 	if err != nil {
 		return err
 	}
-	defer w.close()
-	was, err := os.ReadFile(w.path)
+	defer w.Close()
+	was, err := os.ReadFile(w.Path)
 	if err != nil {
 		return err
 	}
@@ -220,25 +225,25 @@ func (a *app) setLine(path, text string, wanted bool) error {
 	if wanted {
 		is += text
 	}
-	return w.replace(was, []byte(is))
+	return w.Replace(was, []byte(is))
 }
 
 // sandboxNames completes the names in the configuration that would be in force.
-func (a *app) sandboxNames(words []string) []string {
+func sandboxNames(a *cli.App, words []string) []string {
 	explicit := ""
 	for i, word := range words {
 		if (word == "-config" || word == "--config") && i+1 < len(words) {
 			explicit = words[i+1]
 		}
 	}
-	path, origin, err := a.caller().Find(explicit)
+	path, origin, err := setup.Caller(a).Find(explicit)
 	if err != nil {
 		return nil
 	}
 	// A key must not have an untrusted file evaluated, nor a question asked.
-	if origin == config.OriginWorkspace && !a.caller().Trusts(path) {
+	if origin == config.OriginWorkspace && !setup.Caller(a).Trusts(path) {
 		return nil
 	}
-	file, _ := config.Load(path, a.caller().EvalInput())
+	file, _ := config.Load(path, setup.Caller(a).EvalInput())
 	return file.Names()
 }

@@ -16,6 +16,10 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/trace"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -72,7 +76,7 @@ func TestExecStatus(t *testing.T) {
 			a, out, errs, path := testApp(t, engine, fastConfig)
 			file := filepath.Join(t.TempDir(), "result.json")
 			happened := filepath.Join(t.TempDir(), "events.jsonl")
-			status := a.run(append([]string{"exec", "-config", path, "-result", file, "-events", happened}, tt.args...))
+			status := runLine(a, append([]string{"exec", "-config", path, "-result", file, "-events", happened}, tt.args...))
 			if status != tt.status {
 				t.Errorf("status %d, want %d; stderr:\n%s", status, tt.status, errs)
 			}
@@ -86,7 +90,7 @@ func TestExecStatus(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var res result
+			var res execute.Result
 			if err := json.Unmarshal(text, &res); err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +98,7 @@ func TestExecStatus(t *testing.T) {
 				t.Errorf("result %s", text)
 			}
 			checkResultLists(t, text)
-			if refused := tt.outcome == "failed" && tt.status == statusFailed && tt.name != "broken"; refused && (res.ExitCode != nil || res.Decision == "sandboxed") {
+			if refused := tt.outcome == "failed" && tt.status == cli.StatusFailed && tt.name != "broken"; refused && (res.ExitCode != nil || res.Decision == "sandboxed") {
 				t.Errorf("of what did not run: %s", text)
 			}
 			line, err := os.ReadFile(happened)
@@ -102,7 +106,7 @@ func TestExecStatus(t *testing.T) {
 				t.Fatal(err)
 			}
 			events := readEvents(t, string(line))
-			if last := events[len(events)-1]; last.Event != "ended" || !reflect.DeepEqual(last.result, res) {
+			if last := events[len(events)-1]; last.Event != "ended" || !reflect.DeepEqual(last.Result, res) {
 				t.Errorf("it ends with %+v, and the result is %s", last, text)
 			}
 			if begun := events[0].Event == "decided"; begun != (res.Decision == "sandboxed") || begun && (events[0].Sandbox != "fast" || events[0].Rule == "") {
@@ -147,7 +151,7 @@ func TestExecRefusesBeforeItRuns(t *testing.T) {
 			t.Parallel()
 			engine := &fakeEngine{}
 			a, _, errs, path := testApp(t, engine, fastConfig)
-			if status := a.run(append([]string{"exec", "-config", path}, tt.args...)); status != statusFailed {
+			if status := runLine(a, append([]string{"exec", "-config", path}, tt.args...)); status != cli.StatusFailed {
 				t.Errorf("status %d", status)
 			}
 			if !strings.Contains(errs.String(), tt.stderr) {
@@ -171,10 +175,10 @@ func TestExecOverrides(t *testing.T) {
   config { path = "/opt/bwrap" }
 }
 `)
-	a.environ = append(a.environ, "MINE=mine")
+	a.Environ = append(a.Environ, "MINE=mine")
 	args := []string{"exec", "--config", path, "--network", "false", "-read-only", "-timeout", "1h", "-env", "A=flag", "-env", "MINE", "-env", "NONE",
 		"-c", "echo $1", "--", "-h", "two"}
-	if status := a.run(args); status != 0 {
+	if status := runLine(a, args); status != 0 {
 		t.Fatalf("status %d: %s", status, errs)
 	}
 	spec, cmd := engine.specs[0], engine.command
@@ -207,7 +211,7 @@ func TestExecLeavesTheCommandAlone(t *testing.T) {
 	for _, args := range [][]string{{"ls", "-h"}, {"ls", "--help"}, {"ls", "-autocomplete-install"}, {"--", "ls", "--", "-help"}} {
 		engine := &fakeEngine{}
 		a, out, errs, path := testApp(t, engine, fastConfig)
-		if status := a.run(slices.Concat([]string{"exec", "-config", path}, args)); status != 0 || out.Len() > 0 {
+		if status := runLine(a, slices.Concat([]string{"exec", "-config", path}, args)); status != 0 || out.Len() > 0 {
 			t.Errorf("%q: status %d, output %q, %s", args, status, out, errs)
 		}
 		want := args
@@ -224,7 +228,7 @@ func TestEmptyScript(t *testing.T) {
 	t.Parallel()
 	engine := &fakeEngine{}
 	a, _, errs, path := testApp(t, engine, fastConfig)
-	if status := a.run([]string{"exec", "-config", path, "-c", ""}); status != 0 {
+	if status := runLine(a, []string{"exec", "-config", path, "-c", ""}); status != 0 {
 		t.Errorf("status %d: %s", status, errs)
 	}
 }
@@ -233,9 +237,9 @@ func TestVariablesAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, entry := range []string{"SBXHOST_START_TIMEOUT=soon", "SBXHOST_START_TIMEOUT=-1s", "SBXHOST_LOG=loud", "SBXHOST_INDEX=no"} {
 		a, _, errs, path := testApp(t, &fakeEngine{}, fastConfig)
-		a.environ = append(a.environ, entry)
+		a.Environ = append(a.Environ, entry)
 		name, _, _ := strings.Cut(entry, "=")
-		if status := a.run([]string{"exec", "-config", path, "true"}); status != statusFailed || !strings.Contains(errs.String(), name) {
+		if status := runLine(a, []string{"exec", "-config", path, "true"}); status != cli.StatusFailed || !strings.Contains(errs.String(), name) {
 			t.Errorf("%s: status %d: %s", entry, status, errs)
 		}
 	}
@@ -250,7 +254,7 @@ sandbox "s" {
   engine = "mine"
 }
 `)
-	if status := a.run([]string{"exec", "-config", path, "true"}); status != statusFailed || !strings.Contains(errs.String(), `engine "mine"`) {
+	if status := runLine(a, []string{"exec", "-config", path, "true"}); status != cli.StatusFailed || !strings.Contains(errs.String(), `engine "mine"`) {
 		t.Errorf("status %d: %s", status, errs)
 	}
 }
@@ -259,7 +263,7 @@ sandbox "s" {
 func TestTypedEndsWithControlD(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{"": "\x04", "hello\n": "hello\n\x04", "hello": "hello\x04\x04"} {
-		got, err := io.ReadAll(&typed{from: iotest.OneByteReader(strings.NewReader(in))})
+		got, err := io.ReadAll(&terminal.Typed{From: iotest.OneByteReader(strings.NewReader(in))})
 		if err != nil || string(got) != want {
 			t.Errorf("%q: %q, %v", in, got, err)
 		}
@@ -268,7 +272,7 @@ func TestTypedEndsWithControlD(t *testing.T) {
 
 func TestExitStatusOfOtherErrors(t *testing.T) {
 	t.Parallel()
-	if got := exitStatus(errors.New("any")); got != statusFailed {
+	if got := cli.ExitStatus(errors.New("any")); got != cli.StatusFailed {
 		t.Errorf("status %d", got)
 	}
 }
@@ -278,13 +282,13 @@ func TestExitStatusOfOtherErrors(t *testing.T) {
 func TestInterruptBeforeTelemetryIsSent(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
-	s := &span{
-		app:     &app{stderr: &stderr, environ: []string{"OTEL_EXPORTER_OTLP_TIMEOUT=60000"}},
-		process: exec.Command("sh", "-c", "exec sleep 120"),
+	s := &trace.Span{
+		App:     &cli.App{Stderr: &stderr, Environ: []string{"OTEL_EXPORTER_OTLP_TIMEOUT=60000"}},
+		Process: exec.Command("sh", "-c", "exec sleep 120"),
 	}
 	var err error
-	if s.stdin, err = s.process.StdinPipe(); err == nil {
-		err = s.process.Start()
+	if s.Stdin, err = s.Process.StdinPipe(); err == nil {
+		err = s.Process.Start()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -292,8 +296,8 @@ func TestInterruptBeforeTelemetryIsSent(t *testing.T) {
 	signals := make(chan os.Signal, 2)
 	signals <- syscall.SIGWINCH
 	signals <- syscall.SIGINT
-	s.over(signals)
-	s.end(host.Report{})
+	s.Over(signals)
+	s.End(host.Report{})
 	if !strings.Contains(stderr.String(), "telemetry: interrupt:") {
 		t.Errorf("it says %q", stderr.String())
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -117,6 +118,7 @@ func (p *fakeProcess) Signal(_ context.Context, sig shared.Signal) error {
 	}
 	return nil
 }
+
 func (p *fakeProcess) Events() <-chan shared.Event { return p.events }
 
 // output is a stream that several goroutines write to, as they do to files.
@@ -138,7 +140,8 @@ func (o *output) Bytes() []byte {
 }
 
 func (o *output) String() string { return string(o.Bytes()) }
-func (o *output) Len() int       { return len(o.Bytes()) }
+
+func (o *output) Len() int { return len(o.Bytes()) }
 
 func (o *output) Reset() {
 	o.mu.Lock()
@@ -148,7 +151,7 @@ func (o *output) Reset() {
 
 // testApp is an app on a workspace of its own with the text as configuration,
 // at the path that is returned. Nothing of it is found by itself.
-func testApp(t *testing.T, engine *fakeEngine, config string) (a *app, out, errs *output, path string) {
+func testApp(t *testing.T, engine *fakeEngine, config string) (a *cli.App, out, errs *output, path string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -163,12 +166,12 @@ func testApp(t *testing.T, engine *fakeEngine, config string) (a *app, out, errs
 		t.Fatal(err)
 	}
 	out, errs = &output{}, &output{}
-	a = &app{
-		stdin: strings.NewReader(""), stdout: out, stderr: errs, dir: work,
-		environ: []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Join(dir, "home")},
+	a = &cli.App{
+		Stdin: strings.NewReader(""), Stdout: out, Stderr: errs, Dir: work,
+		Environ: []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Join(dir, "home")},
 	}
 	if engine != nil {
-		a.inject = map[string]shared.Engine{"bwrap": engine}
+		a.Inject = map[string]shared.Engine{"bwrap": engine}
 	}
 	return a, out, errs, path
 }

@@ -4,19 +4,22 @@ import (
 	"flag"
 	"path/filepath"
 
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/replace"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
 )
 
-// init writes a configuration to begin with.
-func (a *app) init(fs *flag.FlagSet) func() error {
+// writeSample writes a configuration to begin with.
+func writeSample(a *cli.App, fs *flag.FlagSet) func() error {
 	force := fs.Bool("force", false, "")
 	return func() error {
-		path := filepath.Join(a.absolute(fs.Arg(0)), config.FileName)
-		if err := writeNew(path, a.commandDirs(host.Options{}, path), config.Sample(), *force); err != nil {
+		path := filepath.Join(a.Absolute(fs.Arg(0)), config.FileName)
+		if err := replace.New(path, setup.CommandDirs(a, host.Options{}, path), config.Sample(), *force); err != nil {
 			return err
 		}
-		a.trustWritten(path, config.Sample())
-		return a.print(printable(path) + "\n")
+		setup.TrustWritten(a, path, config.Sample())
+		return a.Print(cli.Printable(path) + "\n")
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 )
 
 // Two that pin at once each know the file as it was before the other.
@@ -31,9 +31,9 @@ func TestPinsAtOnceLoseNothing(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range engines {
 		out := &output{}
-		a := &app{stdin: strings.NewReader(""), stdout: out, stderr: out, dir: first.dir, environ: first.environ}
+		a := &cli.App{Stdin: strings.NewReader(""), Stdout: out, Stderr: out, Dir: first.Dir, Environ: first.Environ}
 		group.Go(func() {
-			if status := a.run([]string{"engines", "pin", "-config", path, fmt.Sprint("e", i)}); status != 0 {
+			if status := runLine(a, []string{"engines", "pin", "-config", path, fmt.Sprint("e", i)}); status != 0 {
 				t.Errorf("status %d: %s", status, out)
 			}
 		})
@@ -49,29 +49,5 @@ func TestPinsAtOnceLoseNothing(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(dir, ".sbxhost-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
-	}
-}
-
-// What an editor has written in between, which knows no lock, stays.
-func TestReplaceFileKeepsWhatIsNew(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte("of the editor"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	dir, err := hostpath.OpenDir("/", filepath.Dir(path), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	err = replaceFile(dir, "file", []byte("as it was read"), []byte("new"))
-	if err == nil || !strings.Contains(err.Error(), "was not written: it was changed meanwhile") {
-		t.Errorf("error %v", err)
-	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != "of the editor" {
-		t.Errorf("it says %q, %v", text, err)
-	}
-	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
-		t.Errorf("left behind: %v, %v", entries, err)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -136,14 +138,14 @@ func (s schemaNode) describesFields(t *testing.T, at string, of reflect.Type, no
 func TestResultSchema(t *testing.T) {
 	t.Parallel()
 	s := resultSchema(t)
-	s.describes(t, "result", reflect.TypeFor[result](), s)
+	s.describes(t, "result", reflect.TypeFor[execute.Result](), s)
 	if len(s.Defs["result"].Properties) < 25 {
 		t.Error("the schema has hardly any properties")
 	}
-	told := map[string]reflect.Type{"decided": reflect.TypeFor[decided](), "started": nil, "limit": reflect.TypeFor[host.LimitReport](), "denial": reflect.TypeFor[host.Denial](),
-		"network": reflect.TypeFor[audit.NetworkUse](), "ended": reflect.TypeFor[result]()}
+	told := map[string]reflect.Type{"decided": reflect.TypeFor[execute.Decided](), "started": nil, "limit": reflect.TypeFor[host.LimitReport](), "denial": reflect.TypeFor[host.Denial](),
+		"network": reflect.TypeFor[audit.NetworkUse](), "ended": reflect.TypeFor[execute.Result]()}
 	for _, kind := range []string{"degraded", "progress", "discarded", "dropped"} {
-		told[kind] = reflect.TypeFor[message]()
+		told[kind] = reflect.TypeFor[execute.Message]()
 	}
 	for _, node := range s.Defs["event"].OneOf {
 		kind, _ := node.Properties["event"].Const.(string)
@@ -169,7 +171,7 @@ func checkResultLists(t *testing.T, text []byte) {
 	if err := json.Unmarshal(text, &values); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range fieldsOf(reflect.TypeFor[result]()) {
+	for _, f := range fieldsOf(reflect.TypeFor[execute.Result]()) {
 		value, ok := values[jsonName(f)]
 		if _, list := value.([]any); !ok || f.Type.Kind() == reflect.Slice && !list {
 			t.Errorf("%s is %v", jsonName(f), value)
@@ -180,7 +182,7 @@ func checkResultLists(t *testing.T, text []byte) {
 type eventLine struct {
 	Event string
 	Time  time.Time
-	result
+	execute.Result
 }
 
 func readEvents(t *testing.T, text string) (lines []eventLine) {
@@ -213,7 +215,7 @@ func TestEventsToADescriptor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status := a.run([]string{"exec", "-config", path, "-quiet", "-events", strconv.Itoa(fd), "x"}); status != 3 || errs.Len() > 0 {
+	if status := runLine(a, []string{"exec", "-config", path, "-quiet", "-events", strconv.Itoa(fd), "x"}); status != 3 || errs.Len() > 0 {
 		t.Errorf("status %d, %s", status, errs)
 	}
 	text, err := io.ReadAll(r) // to the end: the descriptor was closed
@@ -262,8 +264,8 @@ func TestEventsThatAreNotWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, _, errs, path := testApp(t, &fakeEngine{result: ended(3)}, fastConfig)
-		status := a.run([]string{"exec", "-config", path, "-events", strconv.Itoa(fd), "x"})
-		if want := map[string]int{"gone": 3, "full": statusFailed}[name]; status != want || (name == "full") != strings.Contains(errs.String(), "-events: ") {
+		status := runLine(a, []string{"exec", "-config", path, "-events", strconv.Itoa(fd), "x"})
+		if want := map[string]int{"gone": 3, "full": cli.StatusFailed}[name]; status != want || (name == "full") != strings.Contains(errs.String(), "-events: ") {
 			t.Errorf("%s: status %d, %s", name, status, errs)
 		}
 	}

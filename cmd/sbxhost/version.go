@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
@@ -20,12 +21,12 @@ type versionInfo struct {
 	Protocol int    `json:"protocol"` // of engines
 }
 
-// version says which sbxhost this is.
-func (a *app) version(fs *flag.FlagSet) func() error {
-	asJSON := jsonFlag(fs)
+// showVersion says which sbxhost this is.
+func showVersion(a *cli.App, fs *flag.FlagSet) func() error {
+	asJSON := cli.JsonFlag(fs)
 	return func() error {
 		v := readVersion()
-		return a.result(*asJSON, v, v.line()+"\n")
+		return a.Result(*asJSON, v, v.line()+"\n")
 	}
 }
 

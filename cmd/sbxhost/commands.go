@@ -1,0 +1,195 @@
+package main
+
+import (
+	"embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/consent"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/doctor"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/engines"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/explain"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/keep"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/review"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func run(builtins host.Builtins, args []string) int {
+	settleProcess()
+	a := &cli.App{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Environ: os.Environ(), Builtins: builtins,
+	}
+	a.Dir, _ = os.Getwd()
+	return runLine(a, args)
+}
+
+// command is one subcommand. Its help is the file of its name in help.
+type command struct {
+	name    string // "engines list"
+	foreign bool   // another program's command line follows its own flags
+	nargs   int    // how many arguments it takes at most; -1: any number
+	args    values // what an argument can be, for completion
+	// define registers the flags and gives what runs the command once they are
+	// parsed, or nil for one that this system has not. It is nil for a command that only
+	// has others below it.
+	define func(*cli.App, *flag.FlagSet) func() error
+}
+
+func commands() []command {
+	return []command{
+		{name: "approvals"},
+		{name: "approvals add", foreign: true, nargs: -1, args: anyFile, define: consent.Add},
+		{name: "approvals clear", define: consent.Clear},
+		{name: "approvals list", define: consent.List},
+		{name: "approvals revoke", nargs: -1, args: approvalID, define: consent.Revoke},
+		{name: "doctor", define: doctor.Command},
+		{name: "engines"},
+		{name: "engines list", define: engines.List},
+		{name: "engines pin", nargs: -1, define: engines.Pin},
+		{name: "engines probe", nargs: -1, args: engineName, define: engines.ProbeAll},
+		{name: "engines schema", nargs: -1, args: engineName, define: engines.Schema},
+		{name: "engines test", nargs: 1, args: engineName, define: engines.Test},
+		{name: "engines verify", nargs: -1, define: engines.Verify},
+		{name: "exec", foreign: true, nargs: -1, args: anyFile, define: execute.Exec},
+		{name: "explain", foreign: true, nargs: -1, args: anyFile, define: explain.Command},
+		{name: "fmt", nargs: -1, args: hclFile, define: formatAll},
+		{name: "init", nargs: 1, args: directory, define: writeSample},
+		{name: "review"},
+		{name: "review apply", nargs: -1, args: reviewName, define: review.Apply},
+		{name: "review diff", nargs: -1, args: reviewName, define: review.Diff},
+		{name: "review discard", nargs: -1, args: reviewName, define: review.Discard},
+		{name: "review list", define: review.List},
+		{name: "review show", nargs: -1, args: reviewName, define: review.Show},
+		{name: "review undo", define: review.Undo},
+		{name: "serve", define: keep.Serve},
+		{name: "sessions"},
+		{name: "sessions list", nargs: -1, args: sessionName, define: keep.SessionsList},
+		{name: "sessions logs", nargs: 1, args: sessionName, define: keep.SessionsLogs},
+		{name: "sessions ps", nargs: 1, args: sessionName, define: keep.SessionsPs},
+		{name: "sessions rm", nargs: -1, args: sessionName, define: keep.SessionsRm},
+		{name: "shell", nargs: -1, define: execute.Shell},
+		{name: "trust", nargs: 1, args: hclFile, define: consent.Trust},
+		{name: "validate", define: explain.Validate},
+		{name: "version", define: showVersion},
+	}
+}
+
+// lookup finds the command that a line of words begins with.
+func lookup(words []string) (found command, ok bool) {
+	for _, c := range commands() {
+		name := strings.Fields(c.name)
+		if len(name) <= len(words) && len(c.name) > len(found.name) && slices.Equal(name, words[:len(name)]) {
+			found, ok = c, true
+		}
+	}
+	return found, ok
+}
+
+// below lists the words that may follow a command's name; of "", the commands.
+func below(name string) []string {
+	var list []string
+	for _, c := range commands() {
+		if parent, word := cutLast(c.name); parent == name {
+			list = append(list, word)
+		}
+	}
+	return list
+}
+
+func cutLast(name string) (before, last string) {
+	i := strings.LastIndexByte(name, ' ')
+	return name[:max(i, 0)], name[i+1:]
+}
+
+//go:embed help/*.txt
+var helpTexts embed.FS
+
+// help is the help of a command; of "", that of sbxhost.
+func help(name string) string {
+	file := strings.ReplaceAll(name, " ", "-")
+	if file == "" {
+		file = "sbxhost"
+	}
+	text, err := helpTexts.ReadFile("help/" + file + ".txt")
+	if err != nil {
+		panic(err) // a test looks for each
+	}
+	return string(text)
+}
+
+func isHelp(word string) bool { return word == "-h" || word == "-help" || word == "--help" }
+
+func isFlag(word string) bool { return strings.HasPrefix(word, "-") }
+
+// runLine runs a command line and returns the status to exit with.
+func runLine(a *cli.App, args []string) int {
+	if line := a.Getenv("COMP_LINE"); line != "" {
+		offer(a, line)
+		return 0
+	}
+	return a.Fail(dispatch(a, args))
+}
+
+func dispatch(a *cli.App, args []string) error {
+	if len(args) > 0 {
+		switch word := strings.Replace(args[0], "--", "-", 1); word {
+		case "help":
+			args = append(slices.Clone(args[1:]), "-help")
+		case "-v", "-version":
+			args = []string{"version"}
+		case "-autocomplete-install", "-autocomplete-uninstall":
+			return setCompletion(a, word == "-autocomplete-install")
+		}
+	}
+	var flags []string // before the name of a command
+	for len(args) > 0 && isFlag(args[0]) {
+		flags, args = append(flags, args[0]), args[1:]
+	}
+	c, ok := lookup(args)
+	rest := args[len(strings.Fields(c.name)):]
+	if len(args) > 0 && !ok || c.define == nil && len(rest) > 0 && !isFlag(rest[0]) {
+		return unknownCommand(a, c.name, rest[0])
+	}
+	asked := slices.ContainsFunc(flags, isHelp)
+	if !c.foreign { // a question in another program's line is not to us
+		own := rest
+		if i := slices.Index(own, "--"); i >= 0 {
+			own = own[:i]
+		}
+		asked = asked || slices.ContainsFunc(own, isHelp)
+	}
+	switch {
+	case asked:
+		return a.Print(help(c.name))
+	case c.define == nil: // help that nobody asked for
+		io.WriteString(a.Stderr, help(c.name))
+		return cli.Exit(cli.StatusFailed)
+	case len(flags) > 0:
+		return cli.Hint(fmt.Errorf("%s stands before the command", flags[0]), "flags follow the name of their command: sbxhost "+c.name+" -help")
+	}
+	fs := cli.NewFlags(c.name)
+	a.Words = rest
+	run := c.define(a, fs)
+	if run == nil {
+		return &shared.Error{Kind: shared.ErrUnusable, Message: "no engine isolates on " + runtime.GOOS}
+	}
+	switch err := fs.Parse(rest); {
+	case errors.Is(err, flag.ErrHelp):
+		return a.Print(help(c.name))
+	case err != nil:
+		return cli.Usage(fs, err)
+	case c.nargs >= 0 && fs.NArg() > c.nargs:
+		return cli.Usage(fs, fmt.Errorf("unexpected argument %q", fs.Arg(c.nargs)))
+	}
+	return run()
+}

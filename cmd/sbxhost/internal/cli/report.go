@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/inforce"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Hint gives an error a line on what to do about it.
+func Hint(err error, hint string) error { return &inforce.Hinted{Err: err, Hint: hint} }
+
+func HintOf(err error) string {
+	if e, ok := errors.AsType[*inforce.Hinted](err); ok {
+		return e.Hint
+	}
+	return ""
+}
+
+// exited ends a command whose user has been told all there is to tell.
+type exited struct {
+	status  int
+	message string // what was told
+}
+
+func (e *exited) Error() string { return e.message }
+
+// Exit ends a command with a status and says no more.
+func Exit(status int) error {
+	if status == 0 {
+		return nil
+	}
+	return &exited{status, fmt.Sprintf("exit status %d", status)}
+}
+
+// Fail tells an error on standard error and gives the status to exit with.
+func (a *App) Fail(err error) int {
+	if err == nil {
+		return 0
+	}
+	if e, ok := errors.AsType[*exited](err); ok {
+		return e.status
+	}
+	message, hint := err.Error(), ""
+	if e, ok := errors.AsType[*shared.Error](err); ok && e.Hint != "" {
+		if cut, ok := strings.CutSuffix(message, "; "+e.Hint); ok {
+			message, hint = cut, e.Hint
+		}
+	}
+	a.Say(message)
+	a.SayHint(hint)
+	a.SayHint(HintOf(err))
+	return ExitStatus(err)
+}
+
+func (a *App) SayHint(hint string) {
+	if hint != "" {
+		fmt.Fprintf(a.Stderr, "  hint: %s\n", OneLine(hint))
+	}
+}
+
+// Say writes a line of sbxhost's own. What a message has further lines of is indented:
+// the name of a file, or an engine's log, can be written to look like one of ours.
+func (a *App) Say(message string) {
+	name := "sbxhost:"
+	if a.color(a.Stderr) {
+		name = "\x1b[1msbxhost:\x1b[0m"
+	}
+	fmt.Fprintf(a.Stderr, "%s %s\n", name, strings.ReplaceAll(Printable(message), "\n", "\n  "))
+}
+
+// Print writes text to standard output.
+func (a *App) Print(text string) error {
+	if _, err := io.WriteString(a.Stdout, text); err != nil {
+		return fmt.Errorf("standard output: %w", err)
+	}
+	return nil
+}
+
+// Result writes what a command has found out to standard output: v as JSON, or
+// the text.
+func (a *App) Result(asJSON bool, v any, text string) error {
+	if !asJSON {
+		return a.Print(text)
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	return a.Print(b.String())
+}
+
+// Diagnose shows diagnostics with their lines in the file.
+func (a *App) Diagnose(diags config.Diagnostics) {
+	config.Write(a.Stderr, diags, a.color(a.Stderr), columns(a.Stderr))
+}
+
+// color reports whether w is a terminal whose user has not said no.
+func (a *App) color(w io.Writer) bool {
+	return a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb" && IsTerminal(w)
+}
+
+// columns is the width of a terminal, or zero.
+func columns(w io.Writer) int {
+	if !IsTerminal(w) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(w.(interface{ Fd() uintptr }).Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// Told tells the last of what there is to tell.
+func (a *App) Told(message string, status int) error {
+	a.Say(message)
+	return &exited{status, message}
+}
+
+func OnlyErrors(diags config.Diagnostics) config.Diagnostics {
+	var errs config.Diagnostics
+	for i := range diags {
+		if one := diags[i : i+1]; one.HasErrors() {
+			errs = append(errs, one...)
+		}
+	}
+	return errs
+}

@@ -1,0 +1,196 @@
+// Package consent keeps what its user allows: commands without a sandbox, and configurations.
+package consent
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
+	"github.com/sbxhost/sbxhost/inforce"
+)
+
+type ApprovalJSON struct {
+	ID        string          `json:"id"`
+	Scope     approvals.Scope `json:"scope"`
+	Session   string          `json:"session"` // of the scope session
+	Here      bool            `json:"here"`    // it counts in this session
+	At        time.Time       `json:"at"`
+	LeftMS    int64           `json:"left_ms"` // 0 for the scope always
+	Argv      []string        `json:"argv"`
+	Script    string          `json:"script"`
+	Env       bool            `json:"env"` // variables were set for it
+	Dir       string          `json:"dir"`
+	Sandbox   string          `json:"sandbox"`
+	Workspace string          `json:"workspace"`
+	Reason    string          `json:"reason"`
+	// What is not UTF-8 has replacement characters above, which other texts have
+	// there, too.
+	RawArgv   [][]byte `json:"argv_base64,omitempty"`
+	RawScript []byte   `json:"script_base64,omitempty"`
+}
+
+func List(a *cli.App, fs *flag.FlagSet) func() error {
+	asJSON := cli.JsonFlag(fs)
+	return func() error {
+		store, err := setup.Caller(a).Store()
+		if err != nil {
+			return err
+		}
+		found, err := store.List()
+		if err != nil {
+			return err
+		}
+		now, err := approvals.Now()
+		if err != nil {
+			return err
+		}
+		session, _ := approvals.LoginSession() // unknown: none is of this one
+		list := []ApprovalJSON{}
+		rows := [][]string{{"ID", "SCOPE", "APPROVED", "SANDBOX", "DIRECTORY", "COMMAND"}}
+		for _, f := range found {
+			j := ApprovalJSON{ID: f.ID, Scope: f.Scope, Session: f.Session, Here: f.Scope != approvals.Session || f.Session == session,
+				At: f.At, Argv: f.Argv, Script: f.Script, Env: f.Env != "", Dir: f.Dir, Sandbox: f.Sandbox, Workspace: f.Workspace, Reason: f.Reason}
+			if f.Scope != approvals.Always {
+				j.LeftMS = (f.Until - now.Elapsed).Milliseconds()
+			}
+			if !utf8.ValidString(f.Script) {
+				j.RawScript = []byte(f.Script)
+			}
+			if slices.ContainsFunc(f.Argv, func(arg string) bool { return !utf8.ValidString(arg) }) {
+				for _, arg := range f.Argv {
+					j.RawArgv = append(j.RawArgv, []byte(arg))
+				}
+			}
+			list = append(list, j)
+			rows = append(rows, []string{j.ID, scopeText(&j), inforce.Age(time.Since(j.At)), cli.Quote(j.Sandbox), cli.Quote(j.Dir), commandText(&j)})
+		}
+		text := "nothing is approved\n"
+		if len(list) > 0 {
+			text = cli.Table("", rows)
+		}
+		return a.Result(*asJSON, list, text)
+	}
+}
+
+// scopeText says how far an approval reaches, and how long.
+func scopeText(j *ApprovalJSON) string {
+	if j.Scope == approvals.Always {
+		return "always"
+	}
+	text := string(j.Scope)
+	if name, ok := strings.CutPrefix(j.Session, "name:"); ok {
+		text += " " + cli.Quote(name)
+	} else if !j.Here {
+		text += " elsewhere"
+	}
+	left := time.Duration(j.LeftMS) * time.Millisecond
+	if left >= 48*time.Hour {
+		return text + fmt.Sprintf(", %d days left", left/(24*time.Hour))
+	}
+	return text + ", " + cli.ShortTime(max(left, time.Second).Round(time.Second)) + " left"
+}
+
+// commandText is a command line of a length that a table is good for.
+func commandText(j *ApprovalJSON) string {
+	text := cli.QuoteAll(j.Argv)
+	if j.Script != "" {
+		text = strings.TrimRight("-c "+cli.ShellQuote(j.Script)+" "+text, " ")
+	}
+	if runes := []rune(text); len(runes) > 60 {
+		text = string(runes[:57]) + "..."
+	}
+	if j.Env {
+		text += " (with variables)"
+	}
+	return text
+}
+
+// Add approves a command ahead of its run.
+func Add(a *cli.App, fs *flag.FlagSet) func() error {
+	flags := &setup.Flags{}
+	flags.Register(fs)
+	scopeName := fs.String("scope", string(approvals.Once), "")
+	return func() error {
+		scope, err := approvals.ParseScope(*scopeName)
+		if err != nil {
+			return cli.Usage(fs, fmt.Errorf("-scope: %w", err))
+		}
+		if fs.NArg() == 0 && !flags.Scripted {
+			return cli.Usage(fs, errors.New("there is no command"))
+		}
+		s, h, cmd, err := setup.Command(context.Background(), a, flags, fs.Args())
+		if err != nil {
+			return setup.Hinted(a, s, flags, err)
+		}
+		defer h.Close()
+		request, err := cmd.Approve(scope)
+		if err != nil {
+			return setup.Hinted(a, s, flags, err)
+		}
+		how := string(scope)
+		if scope == approvals.Session {
+			how = "for the session, " + cli.ShortTime(request.SessionTTL)
+		}
+		return a.Print(fmt.Sprintf("approved %s: %s in %s\n", how, commandText(&ApprovalJSON{Argv: request.Args, Script: request.Script}), cli.Quote(request.Dir)))
+	}
+}
+
+func Revoke(a *cli.App, fs *flag.FlagSet) func() error {
+	return func() error {
+		if fs.NArg() == 0 {
+			return cli.Usage(fs, errors.New("name an approval by its ID"))
+		}
+		store, err := setup.Caller(a).Store()
+		if err != nil {
+			return err
+		}
+		list, err := store.List()
+		if err != nil {
+			return err
+		}
+		var ids []string
+		for _, prefix := range fs.Args() {
+			var matching []string
+			for _, f := range list {
+				if prefix != "" && strings.HasPrefix(f.ID, prefix) {
+					matching = append(matching, f.ID)
+				}
+			}
+			switch len(matching) {
+			case 0:
+				return cli.Hint(fmt.Errorf("there is no approval %q; nothing was changed", prefix), "sbxhost approvals list shows what there is")
+			case 1:
+				ids = append(ids, matching[0])
+			default:
+				return fmt.Errorf("%q is the beginning of %d IDs; nothing was changed", prefix, len(matching))
+			}
+		}
+		return revoke(a, store, func(f *approvals.Approval) bool { return slices.Contains(ids, f.ID) })
+	}
+}
+
+func Clear(a *cli.App, _ *flag.FlagSet) func() error {
+	return func() error {
+		store, err := setup.Caller(a).Store()
+		if err != nil {
+			return err
+		}
+		return revoke(a, store, func(*approvals.Approval) bool { return true })
+	}
+}
+
+func revoke(a *cli.App, store *approvals.Store, matches func(*approvals.Approval) bool) error {
+	gone, err := store.Revoke(context.Background(), matches)
+	if err != nil {
+		return err
+	}
+	return a.Print(cli.Plural(len(gone), "approval") + " taken back\n")
+}

@@ -1,0 +1,111 @@
+//go:build unix
+
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+)
+
+// examine looks at everything that this platform has.
+func examine(ctx context.Context, a *cli.App) []finding {
+	findings := []finding{{Name: "platform", State: stateOK, Found: runtime.GOOS + "/" + runtime.GOARCH + ", " + asWhom()}}
+	findings = append(findings, examinePlatform(ctx)...)
+	return append(findings, cacheDir(a), runtimeDir(), network())
+}
+
+func asWhom() string {
+	if os.Geteuid() == 0 {
+		return "as root"
+	}
+	return fmt.Sprintf("as an ordinary user (uid %d)", os.Geteuid())
+}
+
+// cacheDir writes to the directory that holds the sessions' scratch space.
+func cacheDir(a *cli.App) finding {
+	f := finding{Name: "cache directory", State: stateOK}
+	base := a.Getenv("XDG_CACHE_HOME")
+	if !filepath.IsAbs(base) {
+		base = filepath.Join(a.Getenv("HOME"), ".cache")
+		if runtime.GOOS == "darwin" {
+			base = filepath.Join(a.Getenv("HOME"), "Library", "Caches")
+		}
+	}
+	const consequence = "sessions have no place for their scratch space"
+	if !filepath.IsAbs(base) {
+		f.State, f.Found, f.Consequence = stateMissing, "neither XDG_CACHE_HOME nor HOME is an absolute path", consequence
+		f.Fix = "set HOME, or XDG_CACHE_HOME"
+		return f
+	}
+	f.Found = base
+	dir, err := os.MkdirTemp(nearest(base), ".sbxhost-doctor-")
+	if err != nil {
+		f.State, f.Found = stateMissing, err.Error()
+		f.Consequence = consequence
+		f.Fix = "make it writable, or set XDG_CACHE_HOME to a directory that is"
+		return f
+	}
+	defer os.Remove(dir)
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err == nil {
+		free := uint64(st.Bavail) * uint64(st.Bsize)
+		f.Found += fmt.Sprintf(", %d MiB free", free>>20)
+		if free < 1<<30 {
+			f.State, f.Consequence, f.Fix = stateLimited, "commands that write much will fail", "free some space"
+		}
+	}
+	return f
+}
+
+// nearest is the directory, or the one above it that is there.
+func nearest(dir string) string {
+	for dir != "/" && dir != "." {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+	return dir
+}
+
+// runtimeDir binds a socket where an engine's would be.
+func runtimeDir() finding {
+	f := finding{Name: "engine sockets", State: stateOK}
+	dir, err := os.MkdirTemp("", "sbxhost-doctor-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		f.Found = filepath.Dir(dir)
+		// As long as the names that are used there.
+		var l net.Listener
+		if l, err = net.Listen("unix", filepath.Join(dir, "plugin4294967295")); err == nil {
+			l.Close()
+		}
+	}
+	if err != nil {
+		f.State, f.Found = stateMissing, err.Error()
+		f.Consequence, f.Fix = "engines cannot be started as processes", "set TMPDIR to a directory that is writable and whose path is short"
+	}
+	return f
+}
+
+// network asks the kernel for a route, and sends nothing.
+func network() finding {
+	f := finding{Name: "network", State: stateOK}
+	conn, err := net.Dial("udp", "192.0.2.1:9")
+	if err != nil {
+		f.State, f.Found = stateLimited, "no route to other machines: "+err.Error()
+		f.Consequence = "sandboxes with network = true reach this machine alone"
+		return f
+	}
+	conn.Close()
+	f.Found = "there is a route to other machines"
+	return f
+}

@@ -1,0 +1,85 @@
+package doctor
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
+)
+
+// What doctor says of groups is what the engines decide: a group that can be made and
+// limits nothing is none, and systemd's are some.
+func TestDoctorHeldLimits(t *testing.T) {
+	t.Parallel()
+	all := []cgroup.Controller{cgroup.Memory, cgroup.CPU, cgroup.PIDs}
+	for _, tt := range []struct {
+		name  string
+		host  cgroup.Host
+		state string
+		found string
+		lacks string
+	}{
+		{"nothing", cgroup.Host{}, stateLimited, "no group can be had", "limits.memory, limits.cpus, limits.pids: "},
+		{"version 2", cgroup.Host{Places: []cgroup.Place{{Version: 2, Dir: "/x", Controllers: all}}}, stateOK, "limits.cpus by cgroup v2", ""},
+		{"no cpu", cgroup.Host{Manager: &cgroup.Manager{Controllers: []cgroup.Controller{cgroup.Memory, cgroup.PIDs}}}, stateLimited, "limits.memory by systemd scope, limits.pids by systemd scope", "limits.cpus: "},
+		{"a group without controllers", cgroup.Host{Places: []cgroup.Place{{Version: 2, Dir: "/x"}}}, stateLimited, "no group can be had", "limits.memory"},
+	} {
+		f := heldLimits(tt.host)
+		if f.State != tt.state || !strings.Contains(f.Found, tt.found) || !strings.HasPrefix(f.Consequence, tt.lacks) || (f.Fix == "") != (tt.lacks == "") {
+			t.Errorf("%s: %+v", tt.name, f)
+		}
+	}
+}
+
+// parseAppArmor has AppArmor's own parser read a profile. The rule userns and the language 4.0
+// are younger than the parser of Debian 12: for one that is too old they are left out.
+func parseAppArmor(t *testing.T, profile string) {
+	t.Helper()
+	parser, err := exec.LookPath("apparmor_parser")
+	if err != nil {
+		parser, err = exec.LookPath("/usr/sbin/apparmor_parser") // not in an ordinary user's PATH
+	}
+	if err != nil {
+		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "apparmor") {
+			t.Fatal(err)
+		}
+		t.Skip("no apparmor_parser here")
+	}
+	if _, err := os.Stat("/etc/apparmor.d/abi/4.0"); err != nil {
+		short := strings.NewReplacer("<abi/4.0>", "<abi/3.0>", "userns,", "").Replace(profile)
+		if strings.Contains(short, "userns") || short == profile {
+			t.Fatalf("not what is left out of a profile: %s", short)
+		}
+		profile = short
+	}
+	parse := exec.Command(parser, "--skip-kernel-load", "--skip-cache")
+	parse.Stdin = strings.NewReader(profile)
+	if out, err := parse.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v: %s", profile, err, out)
+	}
+}
+
+func TestAppArmorFix(t *testing.T) {
+	t.Parallel()
+	want := "profile sbxhost /opt/x-1.0/{agent,sbxhost-engine-native} flags=(unconfined) { userns, }"
+	got := appArmorFix("/opt/x-1.0/agent", nil)
+	if !strings.Contains(got, want) {
+		t.Errorf("%q lacks %q", got, want)
+	}
+	_, profile, _ := strings.Cut(got, "`")
+	profile, _, _ = strings.Cut(profile, "`")
+	packaged, err := os.ReadFile("../../../../tools/dist/sbxhost.apparmor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parseAppArmor(t, profile)
+	parseAppArmor(t, string(packaged))
+	for _, program := range []string{"/home/a b/sbxhost", "/home/{a,b}/sbxhost", "/home/*/sbxhost", "/tmp/\nprofile x { }/sbxhost", "/home/\"/sbxhost"} {
+		if got := appArmorFix(program, nil); got != appArmorOff {
+			t.Errorf("%q: %q", program, got)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package doctor tells what this machine allows, and what would help.
+package doctor

@@ -1,0 +1,174 @@
+//go:build unix
+
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/engines"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
+)
+
+// finding is what one look has brought.
+type finding struct {
+	Name  string `json:"name"`
+	State string `json:"state"` // ok, limited, missing or unknown
+	Found string `json:"found"`
+	// Consequence is what it means for sandboxes, and Fix what would help;
+	// both are empty where all is well.
+	Consequence string `json:"consequence"`
+	Fix         string `json:"fix"`
+}
+
+const (
+	stateOK      = "ok"
+	stateLimited = "limited" // works, less well than it could
+	stateMissing = "missing"
+	stateUnknown = "unknown"
+)
+
+type doctorReport struct {
+	Findings []finding        `json:"findings"`
+	Engines  []engines.Probed `json:"engines"`
+	Probes   []probedGroup    `json:"probes,omitempty"`
+}
+
+// probedGroup is one engine's outcome of the probes.
+type probedGroup struct {
+	Engine  string              `json:"engine"`
+	Summary string              `json:"summary"`
+	Bad     []enginetest.Result `json:"bad"`
+	Error   string              `json:"error"`
+}
+
+// Command tells what this machine allows.
+func Command(a *cli.App, fs *flag.FlagSet) func() error {
+	explicit, asJSON := cli.ConfigFlag(fs), cli.JsonFlag(fs)
+	probe := fs.Bool("probe", false, "")
+	return engines.WithHost(a, explicit, func(ctx context.Context, s *setup.Setup, h *host.Host) error {
+		report := doctorReport{Findings: examine(ctx, a)}
+		status := engines.StatusNotReady
+		for _, name := range h.EngineNames() {
+			e := engines.Probe(ctx, h, name)
+			info, err := h.EngineInfo(ctx, name)
+			if err != nil {
+				e = engines.Probed{Name: name, Degraded: []string{}, Facts: map[string]string{}, Error: err.Error()}
+			}
+			report.Engines = append(report.Engines, e)
+			if !e.Ready || info.Features.Has("unconfined") {
+				continue
+			}
+			status = 0
+			if *probe {
+				report.Probes = append(report.Probes, testIsolation(ctx, h, name, engineOptions(s, name, info.Options)))
+			}
+		}
+		for _, p := range report.Probes {
+			if p.Error != "" || len(p.Bad) > 0 {
+				status = engines.StatusNotReady
+			}
+		}
+		if err := a.Result(*asJSON, report, report.text()); err != nil {
+			return err
+		}
+		return cli.Exit(status)
+	})
+}
+
+func testIsolation(ctx context.Context, h *host.Host, name string, configs []json.RawMessage) probedGroup {
+	g := probedGroup{Engine: name, Bad: []enginetest.Result{}}
+	o := enginetest.Options{ProbesOnly: true}
+	if name == "docker" {
+		if o.EngineOptions = imageAtHand(configs); o.EngineOptions == nil {
+			g.Error = `it takes an image, and no sandbox of the configuration names one: sbxhost engines test -options '{"image": "NAME"}' docker`
+			return g
+		}
+	}
+	var results enginetest.Results
+	command, release, err := h.EngineCommand(name)
+	if err == nil {
+		defer release()
+		results, err = engines.RunKit(ctx, command, o)
+	}
+	if err != nil {
+		g.Error = err.Error()
+		return g
+	}
+	g.Summary, g.Bad = results.Summary(), append(g.Bad, results.Bad()...)
+	return g
+}
+
+// engineOptions gives what the config blocks of an engine's sandboxes hold, in the
+// order of their names. What is wrong in one is for validate to say.
+func engineOptions(s *setup.Setup, engine string, schema shared.OptionSchema) (list []json.RawMessage) {
+	for _, name := range slices.Sorted(maps.Keys(s.Options.Sandboxes)) {
+		if s.Options.Sandboxes[name].Engine != engine {
+			continue
+		}
+		if raw, diags := s.File.EngineOptions(name, schema); !diags.HasErrors() {
+			list = append(list, raw)
+		}
+	}
+	return list
+}
+
+// imageAtHand gives the options for a container of the first image that is named,
+// which is neither fetched nor built for that.
+func imageAtHand(configs []json.RawMessage) json.RawMessage {
+	for _, config := range configs {
+		var options struct {
+			Image    string `json:"image"`
+			Platform string `json:"platform,omitempty"`
+			Pull     string `json:"pull"`
+		}
+		if json.Unmarshal(config, &options) != nil || options.Image == "" {
+			continue
+		}
+		options.Pull = "never"
+		if raw, err := json.Marshal(options); err == nil {
+			return raw
+		}
+	}
+	return nil
+}
+
+func (r *doctorReport) text() string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%-8s %s: %s\n", f.State, f.Name, cli.Printable(f.Found))
+		if f.Consequence != "" {
+			fmt.Fprintf(&b, "           %s\n", cli.Printable(f.Consequence))
+		}
+		if f.Fix != "" {
+			fmt.Fprintf(&b, "           fix: %s\n", cli.Printable(f.Fix))
+		}
+	}
+	b.WriteString("\nEngines:\n")
+	for i := range r.Engines {
+		r.Engines[i].Text(&b)
+	}
+	if len(r.Probes) > 0 {
+		b.WriteString("\nProbes:\n")
+	}
+	for _, p := range r.Probes {
+		if p.Error != "" {
+			fmt.Fprintf(&b, "%s: could not be probed: %s\n", p.Engine, cli.Printable(p.Error))
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %s\n", p.Engine, p.Summary)
+		for _, bad := range p.Bad {
+			fmt.Fprintf(&b, "  %s %s %s: %s\n", bad.Status, bad.ID, bad.Title, cli.Printable(bad.Detail))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,185 @@
+//go:build unix
+
+package engines
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared/dial"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
+)
+
+const statusTestFailed = 1
+
+// Test runs the conformance kit.
+func Test(a *cli.App, fs *flag.FlagSet) func() error {
+	var o enginetest.Options
+	explicit, asJSON := cli.ConfigFlag(fs), cli.JsonFlag(fs)
+	failed := fs.Bool("failed", false, "")
+	mib := fs.Int64("stream-mib", 0, "")
+	fs.Func("options", "", func(text string) error {
+		o.EngineOptions = json.RawMessage(text)
+		if !json.Valid(o.EngineOptions) {
+			return errors.New("not JSON")
+		}
+		return nil
+	})
+	fs.BoolVar(&o.Brief, "brief", false, "")
+	fs.BoolVar(&o.ProbesOnly, "probes", false, "")
+	fs.BoolVar(&o.ContractOnly, "contract", false, "")
+	fs.BoolVar(&o.Session, "session", false, "")
+	fs.BoolVar(&o.Unconfined, "unconfined", false, "")
+	fs.Func("run", "", func(text string) (err error) {
+		o.Run, err = regexp.Compile(text)
+		return err
+	})
+	return func() error {
+		switch {
+		case fs.NArg() != 1:
+			return cli.Usage(fs, errors.New("name one engine, or the path of one"))
+		case o.ProbesOnly && o.ContractOnly:
+			return cli.Usage(fs, errors.New("-probes and -contract exclude each other"))
+		case *mib < 0 || *mib > maxStreamMiB:
+			return cli.Usage(fs, fmt.Errorf("-stream-mib is from 0 to %d", maxStreamMiB))
+		}
+		o.StreamBytes = *mib << 20
+		ctx, stop := untilSignalled()
+		defer stop()
+		command, release, err := engineCommand(ctx, a, *explicit, fs.Arg(0))
+		if err != nil {
+			return setup.Hinted(a, nil, nil, err)
+		}
+		defer release()
+		if ctx.Err() != nil {
+			return setup.Hinted(a, nil, nil, errInterrupted)
+		}
+		if name, ok := strings.CutPrefix(filepath.Base(fs.Arg(0)), "sbxhost-engine-"); ok {
+			o.Name = name
+		}
+		results, err := RunKit(ctx, command, o)
+		if err != nil && !errors.Is(err, errInterrupted) {
+			return err
+		}
+		var text strings.Builder
+		results.WriteTable(&text, *failed)
+		if err := a.Result(*asJSON, results, text.String()); err != nil {
+			return err
+		}
+		if err == nil && len(results.Bad()) > 0 {
+			return cli.Exit(statusTestFailed)
+		}
+		return err
+	}
+}
+
+// maxStreamMiB keeps the number of bytes a number.
+const maxStreamMiB = 1 << 20
+
+var errInterrupted = errors.New("interrupted; not all was tried")
+
+// untilSignalled gives a context that the first signal ends. The second has its usual
+// effect, and so has one that our caller ignores.
+func untilSignalled() (context.Context, context.CancelFunc) {
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+	ignored := slices.DeleteFunc(slices.Clone(signals), func(s os.Signal) bool { return !signal.Ignored(s) })
+	if len(ignored) > 0 {
+		// An engine would inherit that, and its commands from it: of nohup's making,
+		// and no fault of the engine's.
+		signal.Notify(make(chan os.Signal, 1), ignored...)
+	}
+	signals = slices.DeleteFunc(signals, func(s os.Signal) bool { return slices.Contains(ignored, s) })
+	if len(signals) == 0 {
+		return context.WithCancel(context.Background()) // none would mean all
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// engineCommand gives what starts an engine, of a name or at a path.
+func engineCommand(ctx context.Context, a *cli.App, explicit, engine string) (command *exec.Cmd, release func(), err error) {
+	s, err := setup.Load(ctx, a, explicit)
+	if err != nil {
+		return nil, nil, err
+	}
+	options := s.Options
+	options.EnginesOnly, options.Reattach = true, nil
+	name := engine
+	if strings.Contains(engine, "/") {
+		engine = a.Absolute(engine)
+		name = filepath.Base(engine)
+		options.Engines = map[string]host.EngineSource{name: {Source: engine}}
+		// Whoever names a program starts it, wherever it lies.
+		options.Dir, options.Workspace = "/", host.WorkspaceOptions{}
+	}
+	h, err := host.New(ctx, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer h.Close()
+	names, err := engineNames(h, []string{name})
+	if err != nil {
+		return nil, nil, err
+	}
+	// A host says best why a program is no engine, or not one of this version.
+	if _, err := h.EngineInfo(ctx, names[0]); err != nil {
+		return nil, nil, err
+	}
+	return h.EngineCommand(names[0])
+}
+
+// RunKit runs the kit on processes that are started as a command says.
+func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options) (results enginetest.Results, err error) {
+	o.Launch = func(ctx context.Context) (*dial.Launched, error) {
+		cmd := &exec.Cmd{Path: command.Path, Args: command.Args, Env: command.Env, Dir: command.Dir, ExtraFiles: command.ExtraFiles}
+		release, err := enginetest.PlantDescriptor(cmd)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		return dial.Launch(ctx, cmd, dial.LaunchOptions{KeepSocket: true})
+	}
+	engine, err := o.Launch(ctx)
+	if err != nil && ctx.Err() != nil {
+		return results, errInterrupted
+	}
+	if err != nil {
+		return results, err
+	}
+	defer engine.Kill()
+	defer context.AfterFunc(ctx, engine.Kill)() // what still waits for it need not
+	suite, err := enginetest.New(ctx, engine, o)
+	if err != nil && ctx.Err() != nil {
+		return results, errInterrupted
+	}
+	if err != nil {
+		return results, err
+	}
+	defer func() { err = errors.Join(err, suite.Close()) }()
+	if err := suite.NeedsOptions(ctx); err != nil && ctx.Err() == nil {
+		return results, cli.Hint(err, `give its options, as its config block would have them: sbxhost engines test -options '{"NAME": VALUE}'`)
+	}
+	results = suite.Run(ctx, nil)
+	if ctx.Err() != nil {
+		return results, errInterrupted
+	}
+	if len(results.Results) == 0 {
+		return results, cli.Hint(errors.New("no case was run"), "an engine that does not isolate has no probes without -unconfined; see -run")
+	}
+	return results, nil
+}

@@ -1,0 +1,200 @@
+// Package engines lists engines, asks and tests them, and pins them.
+package engines
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/host/launch"
+)
+
+// WithHost gives what runs f with a Host on the configuration in force, for its engines
+// alone.
+func WithHost(a *cli.App, explicit *string, f func(context.Context, *setup.Setup, *host.Host) error) func() error {
+	return func() error {
+		ctx := context.Background()
+		s, err := setup.Load(ctx, a, *explicit)
+		if err != nil {
+			return setup.Hinted(a, nil, nil, err)
+		}
+		options := s.Options
+		options.EnginesOnly = true
+		h, err := host.New(ctx, options)
+		if err != nil {
+			return setup.Hinted(a, nil, nil, err)
+		}
+		defer h.Close()
+		return f(ctx, s, h)
+	}
+}
+
+// engineNames gives the names asked for, or all; an unknown one is an error.
+func engineNames(h *host.Host, asked []string) ([]string, error) {
+	known := h.EngineNames()
+	if len(asked) == 0 {
+		return known, nil
+	}
+	names := make([]string, 0, len(asked))
+	for _, name := range asked {
+		if name == "bubblewrap" {
+			name = "bwrap"
+		}
+		// One that is a program of its own may be missing, of which the host
+		// tells more than that there is none.
+		if _, separate := h.SeparateEngines()[name]; !separate && !slices.Contains(known, name) {
+			return nil, cli.Hint(fmt.Errorf("there is no engine %q", name), "there are "+strings.Join(known, ", "))
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// listOrder begins with the engines that "auto" chooses from.
+func listOrder(h *host.Host) []string {
+	names, auto := h.EngineNames(), h.AutoEngines()
+	rest := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(auto, n) })
+	return append(slices.DeleteFunc(auto, func(n string) bool { return !slices.Contains(names, n) }), rest...)
+}
+
+type listedEngine struct {
+	Name    string `json:"name"`
+	BuiltIn bool   `json:"built_in"`
+	Auto    int    `json:"auto"`    // its place in the order of "auto"; 0: never chosen
+	Source  string `json:"source"`  // path of the executable of one that is not built in
+	Version string `json:"version"` // of an engine of this project
+	Doc     string `json:"doc"`     // likewise
+}
+
+func List(a *cli.App, fs *flag.FlagSet) func() error {
+	explicit, asJSON := cli.ConfigFlag(fs), cli.JsonFlag(fs)
+	return WithHost(a, explicit, func(ctx context.Context, s *setup.Setup, h *host.Host) error {
+		list := []listedEngine{}
+		rows := [][]string{{"NAME", "AUTO", "VERSION", "FROM", "WHAT IT DOES"}}
+		separate := h.SeparateEngines()
+		for _, name := range listOrder(h) {
+			e := listed(ctx, a, s, h, name)
+			list, rows = append(list, e), append(rows, e.row())
+		}
+		text := cli.Table("", rows)
+		for _, name := range cli.SortedKeys(separate) {
+			if !slices.ContainsFunc(list, func(e listedEngine) bool { return e.Name == name }) {
+				text += fmt.Sprintf("\nThe engine %[1]s is a program of its own. To have it, put sbxhost-engine-%[1]s beside sbxhost:\n"+
+					"  CGO_ENABLED=0 go install github.com/sbxhost/sbxhost/plugins/%[1]s/sbxhost-engine-%[1]s@latest\n", name)
+			}
+		}
+		return a.Result(*asJSON, list, text)
+	})
+}
+
+// listed describes an engine.
+func listed(ctx context.Context, a *cli.App, s *setup.Setup, h *host.Host, name string) listedEngine {
+	separate := h.SeparateEngines()[name]
+	e := listedEngine{Name: name, Auto: 1 + slices.Index(h.AutoEngines(), name), Source: s.Options.Engines[name].Source}
+	if at, ok := s.Options.Reattach[name]; ok {
+		e.Source = at.Socket
+	} else if e.Source == "" {
+		e.Source = cmp.Or(separate, launch.Installed(s.Options.EnginePath)[name])
+	}
+	if info, ok := setup.Caller(a).BuiltinInfo(ctx, s.Options, name); ok {
+		e.BuiltIn, e.Source, e.Version, e.Doc = true, "", info.Version, info.Doc
+	} else if separate != "" && e.Source == separate {
+		// One of this project, which stands beside this program. Others are
+		// not run for a list.
+		if info, err := h.EngineInfo(ctx, name); err == nil {
+			e.Version, e.Doc = info.Version, info.Doc
+		}
+	}
+	return e
+}
+
+func (e *listedEngine) row() []string {
+	from, place := cli.Quote(e.Source), "-"
+	if e.BuiltIn {
+		from = "built in"
+	}
+	if e.Auto > 0 {
+		place = strconv.Itoa(e.Auto)
+	}
+	return []string{e.Name, place, cmp.Or(e.Version, "-"), from, e.Doc}
+}
+
+const StatusNotReady = 1
+
+type Probed struct {
+	Name     string            `json:"name"`
+	Ready    bool              `json:"ready"`
+	Reason   string            `json:"reason"` // why it is not ready
+	Fix      string            `json:"fix"`
+	Degraded []string          `json:"degraded"`
+	Facts    map[string]string `json:"facts"`
+	Error    string            `json:"error"` // why the question has no answer
+}
+
+func ProbeAll(a *cli.App, fs *flag.FlagSet) func() error {
+	explicit, asJSON := cli.ConfigFlag(fs), cli.JsonFlag(fs)
+	return WithHost(a, explicit, func(ctx context.Context, _ *setup.Setup, h *host.Host) error {
+		names, err := engineNames(h, fs.Args())
+		if err != nil {
+			return err
+		}
+		list := []Probed{}
+		var b strings.Builder
+		status := 0
+		for _, name := range names {
+			e := Probe(ctx, h, name)
+			list = append(list, e)
+			e.Text(&b)
+			if e.Error != "" {
+				status = cli.StatusFailed
+			} else if !e.Ready && fs.NArg() > 0 && status == 0 {
+				status = StatusNotReady
+			}
+		}
+		if err := a.Result(*asJSON, list, b.String()); err != nil {
+			return err
+		}
+		return cli.Exit(status)
+	})
+}
+
+func Probe(ctx context.Context, h *host.Host, name string) Probed {
+	probe, err := h.EngineProbe(ctx, name)
+	e := Probed{Name: name, Degraded: []string{}, Facts: map[string]string{}}
+	if err != nil {
+		e.Error = err.Error()
+		return e
+	}
+	e.Ready, e.Reason, e.Fix = probe.Ready, probe.Reason, probe.Fix
+	e.Degraded = append(e.Degraded, probe.Degraded...)
+	maps.Copy(e.Facts, probe.Facts)
+	return e
+}
+
+func (e *Probed) Text(b *strings.Builder) {
+	switch {
+	case e.Error != "":
+		fmt.Fprintf(b, "%s: no answer: %s\n", e.Name, cli.Printable(e.Error))
+	case e.Ready:
+		fmt.Fprintf(b, "%s: works here\n", e.Name)
+	default:
+		fmt.Fprintf(b, "%s: does not work here: %s\n", e.Name, cli.Printable(e.Reason))
+	}
+	if e.Fix != "" {
+		fmt.Fprintf(b, "  fix: %s\n", cli.Printable(e.Fix))
+	}
+	for _, d := range e.Degraded {
+		fmt.Fprintf(b, "  degraded: %s\n", cli.Printable(d))
+	}
+	for _, name := range cli.SortedKeys(e.Facts) {
+		fmt.Fprintf(b, "  %s: %s\n", cli.Printable(name), cli.Printable(e.Facts[name]))
+	}
+}

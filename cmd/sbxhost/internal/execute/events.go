@@ -1,0 +1,131 @@
+//go:build unix
+
+package execute
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// eventLog is where -events tells what happens, a line of JSON each, with the names that
+// docs/result.schema.json has. Nil tells nothing.
+type eventLog struct {
+	mu   sync.Mutex
+	file *os.File
+	err  error
+}
+
+// openEvents opens a file as -result does, or takes a descriptor that our caller has opened.
+func openEvents(target, cwd string, writable func() []string) (*eventLog, error) {
+	fd, err := strconv.Atoi(target)
+	if err != nil {
+		at, err := openPlace("-events", target, cwd, writable)
+		if err != nil {
+			return nil, err
+		}
+		defer at.dir.Close()
+		file, err := at.dir.Create(at.name, 0o644)
+		return &eventLog{file: file}, err
+	}
+	if fd <= 2 {
+		return nil, fmt.Errorf("-events: %d is a standard stream, which the command has: open another descriptor, such as 3>FILE", fd)
+	}
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_ACCMODE == unix.O_RDONLY {
+		return nil, fmt.Errorf("-events: descriptor %d is not open for writing", fd)
+	}
+	unix.CloseOnExec(fd) // engines are none of those that it is for
+	return &eventLog{file: os.NewFile(uintptr(fd), "descriptor "+target)}, nil
+}
+
+// tell writes one line.
+func (l *eventLog) tell(event string, at time.Time, fields any) {
+	if l == nil {
+		return
+	}
+	if at.IsZero() { // an engine need not say when
+		at = time.Now()
+	}
+	line, err := json.Marshal(struct {
+		Event string    `json:"event"`
+		Time  time.Time `json:"time"`
+	}{event, at})
+	var more []byte
+	if err == nil {
+		more, err = json.Marshal(fields)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && l.err == nil {
+		more = bytes.TrimPrefix(more, []byte("{"))
+		if len(more) > 1 {
+			line = append(line[:len(line)-1], ',')
+			line = append(line, more...)
+		}
+		_, err = l.file.Write(append(line, '\n'))
+	}
+	l.err = errors.Join(l.err, err)
+}
+
+// Message is of events that a person can read and no more.
+type Message struct {
+	Message string `json:"message"`
+}
+
+func (l *eventLog) event(e shared.Event) {
+	if l == nil {
+		return
+	}
+	switch told := host.Told(&e).(type) {
+	case host.Denial:
+		l.tell("denial", e.Time, told)
+	case nil:
+		if e.Kind != shared.EventTraced {
+			l.tell(string(e.Kind), e.Time, Message{e.Message})
+		}
+	default:
+		l.tell(string(e.Kind), e.Time, told)
+	}
+}
+
+// Decided is told before the command runs.
+type Decided struct {
+	Sandbox       string              `json:"sandbox"`
+	Engine        string              `json:"engine"`
+	EngineProgram *host.EngineProgram `json:"engine_program"`
+	Decision      string              `json:"decision"`
+	Rule          string              `json:"rule"`
+	Reason        string              `json:"reason"`
+	Session       string              `json:"session"`
+	Review        string              `json:"review"`
+}
+
+func (l *eventLog) decided(r host.Report) {
+	l.tell("decided", time.Now(), Decided{r.Sandbox, r.Engine, r.EngineProgram, r.Decision, r.Rule, r.Reason, r.Session.Name, r.Review})
+}
+
+// close gives what kept lines from being written. A reader that went away wants no more of them.
+func (l *eventLog) close() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := errors.Join(l.err, l.file.Close())
+	if err == nil || errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return fmt.Errorf("-events: %w", err)
+}

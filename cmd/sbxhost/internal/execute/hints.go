@@ -1,0 +1,208 @@
+//go:build unix
+
+package execute
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/egress"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// maxHints bounds the lines on what a sandbox kept from a command, maxTraceHints those of one
+// whose trace was asked for.
+const (
+	maxHints      = 2
+	maxTraceHints = 10
+)
+
+// tellDenials tells what the sandbox kept from the command, what is certain first.
+func (e *Execution) tellDenials() {
+	if e.quiet || e.summary {
+		return
+	}
+	denials := slices.DeleteFunc(slices.Clone(e.report.Denials), func(d host.Denial) bool { return d.Attribute == "limits.timeout" })
+	shown := maxHints
+	if e.trace {
+		shown = maxTraceHints
+	}
+	for i := range denials[:min(len(denials), shown)] {
+		e.Say("hint: " + e.denialLine(&denials[i]))
+	}
+	if more := len(denials) - shown; more > 0 {
+		e.Say(fmt.Sprintf("hint: and %d more, which -result lists", more))
+	}
+	if e.suggest {
+		e.Say(suggestion(e.sandboxName(), denials))
+	}
+}
+
+// suggestion is the smallest change of a definition that lets what was denied, in HCL. Lists
+// have what is to be added to them.
+func suggestion(sandbox string, denials []host.Denial) string {
+	var names []string
+	values := map[string][]string{}
+	list := map[string]bool{}
+	for i := range denials {
+		d := &denials[i]
+		if d.Value == "" || strings.ContainsAny(d.Attribute, "[") {
+			continue // nothing is proposed, or a change within an element, which its own line tells
+		}
+		switch {
+		case values[d.Attribute] == nil:
+			names = append(names, d.Attribute)
+		case list[d.Attribute] && !d.Element:
+			continue // a name is less than the whole network
+		case !list[d.Attribute] && d.Element:
+			values[d.Attribute] = nil
+		}
+		if list[d.Attribute] = d.Element; !slices.Contains(values[d.Attribute], d.Value) {
+			values[d.Attribute] = append(values[d.Attribute], d.Value)
+		}
+	}
+	if len(names) == 0 {
+		return "suggestion: there is nothing to change in sandbox " + strconv.Quote(sandbox)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return strings.Compare(blockOf(a), blockOf(b)) })
+	var b strings.Builder
+	fmt.Fprintf(&b, "suggestion; what a list has already stays in it:\nsandbox %q {\n", sandbox)
+	for i, name := range names {
+		block, indent := blockOf(name), "  "
+		if block != "" {
+			if indent = "    "; i == 0 || blockOf(names[i-1]) != block {
+				fmt.Fprintf(&b, "  %s {\n", block)
+			}
+		}
+		value := values[name][0]
+		if list[name] {
+			value = "[" + strings.Join(outermost(values[name]), ", ") + "]"
+		}
+		fmt.Fprintf(&b, "%s%s = %s\n", indent, strings.TrimPrefix(name, block+"."), value)
+		if block != "" && (i == len(names)-1 || blockOf(names[i+1]) != block) {
+			b.WriteString("  }\n")
+		}
+	}
+	return b.String() + "}"
+}
+
+// blockOf is the block of an attribute such as limits.pids; empty for one of the sandbox itself.
+func blockOf(attribute string) string {
+	block, _, ok := strings.Cut(attribute, ".")
+	if !ok {
+		return ""
+	}
+	return block
+}
+
+// outermost leaves out quoted paths that lie in another one.
+func outermost(values []string) []string {
+	return slices.DeleteFunc(slices.Clone(values), func(v string) bool {
+		return slices.ContainsFunc(values, func(around string) bool {
+			return strings.HasPrefix(around, `"/`) && strings.HasPrefix(v, strings.TrimSuffix(around, `"`)+"/")
+		})
+	})
+}
+
+// denialLine says what was denied, what would allow it, and where that is written.
+func (e *Execution) denialLine(d *host.Denial) string {
+	at := e.place(d.Attribute)
+	change := d.Change
+	switch {
+	case d.Attribute == "":
+		return d.Reason
+	case change == "" && at == "":
+		return d.Reason
+	case change == "":
+		return d.Reason + "; see " + d.Attribute + " at " + at
+	case at == "":
+		at = "in a configuration, which sbxhost init writes"
+	default:
+		at = "at " + at
+	}
+	if change == "network = true" {
+		change = "-network=true, or " + change
+	}
+	return fmt.Sprintf("%s; to allow it: %s %s", d.Reason, change, at)
+}
+
+// hint gives err with what helps where the command was not found, and says which time limit
+// has ended it, which nothing else would say.
+func (e *Execution) hint(cmd *host.Cmd, err error) error {
+	exit, exited := errors.AsType[*host.ExitError](err)
+	if timedOut := exited && exit.TimedOut || errors.Is(err, host.ErrTimedOut); timedOut && e.setup != nil && !e.quiet {
+		e.Say(e.timedOut())
+	}
+	if cmd == nil || !errors.Is(err, shared.ErrNotFound) {
+		e.tellDenials()
+		return err
+	}
+	switch {
+	case len(e.report.Denials) > 0:
+		return cli.Hint(err, e.denialLine(&e.report.Denials[0]))
+	case !e.flags.Scripted && len(e.args) == 1 && strings.ContainsAny(e.args[0], " \t\n;|&<>$"):
+		return cli.Hint(err, "if that is shell text, write -c before it: sbxhost exec -c "+cli.ShellQuote(e.args[0]))
+	}
+	return err
+}
+
+// maxSummary bounds a summary's lines.
+const maxSummary = 20
+
+// networkSummary has a line for each name with each outcome.
+func networkSummary(uses []audit.NetworkUse) (lines []string) {
+	for _, u := range uses {
+		d := egress.Decision{Name: u.Name, Port: u.Port}
+		target := cmp.Or(d.Target(), "others")
+		switch {
+		case !u.Allowed:
+			lines = append(lines, fmt.Sprintf("network: refused %s: %s", target, cmp.Or(u.Reason, "for various reasons")))
+		case u.Reason != "":
+			lines = append(lines, fmt.Sprintf("network: could not reach %s: %s", target, u.Reason))
+		default:
+			lines = append(lines, fmt.Sprintf("network: %s: %d connections, %d bytes sent, %d received", target, u.Connections, u.Sent, u.Received))
+		}
+	}
+	if more := len(lines) - maxSummary; more > 0 {
+		lines = append(lines[:maxSummary], fmt.Sprintf("network: and %d more", more))
+	}
+	return lines
+}
+
+// timedOut says which limit ended a command, which nothing else would say.
+func (e *Execution) timedOut() string {
+	limit := e.setup.Options.Sandboxes[e.setup.Sandbox].Limits.Timeout
+	from := "limits.timeout of sandbox " + strconv.Quote(e.setup.Sandbox)
+	if at := e.place("limits.timeout"); at != "" {
+		from += ", " + at
+	}
+	if e.flags.Timeout != nil {
+		from = "-timeout"
+	}
+	return fmt.Sprintf("the command was ended after %v, its time limit (%s)", limit, from)
+}
+
+// place says where in the configuration an attribute of the sandbox stands, or
+// would have to; "" for the built-in one.
+func (e *Execution) place(attribute string) string {
+	if attribute == "" || e.setup == nil || e.setup.File.Path() == "" {
+		return ""
+	}
+	at, ok := e.setup.File.Locate(e.setup.Sandbox, attribute)
+	if !ok {
+		return ""
+	}
+	name := at.Filename
+	if rel, err := filepath.Rel(e.Dir, name); err == nil && filepath.IsLocal(rel) {
+		name = rel
+	}
+	return fmt.Sprintf("%s:%d", cli.Quote(name), at.Start.Line)
+}

@@ -1,0 +1,173 @@
+//go:build unix
+
+package execute
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/serve"
+	"github.com/sbxhost/sbxhost/telemetry"
+)
+
+// FullDelay is how often is tried again what is in somebody's way for a moment.
+const FullDelay = 50 * time.Millisecond
+
+var ErrServed = errors.New("another sbxhost serve runs")
+
+// kept reports whether the command runs in a session that a keeper holds, and refuses what cannot
+// be had there.
+func (e *Execution) kept(fs *flag.FlagSet) (bool, error) {
+	f := &e.flags
+	name := setup.SessionOptions(e.App, f).Name
+	switch {
+	case !f.Keep && name == "":
+		return false, nil
+	case name == "":
+		return false, cli.Usage(fs, errors.New("-keep needs a session: name it with -session"))
+	case !f.Keep && !e.keepsByDefinition():
+		return false, nil
+	case f.NoSandbox:
+		return false, cli.Usage(fs, errors.New("-no-sandbox: what is kept runs in a sandbox"))
+	case f.Tty:
+		return false, cli.Usage(fs, errors.New("-t: a kept session has no terminals"))
+	case e.trace:
+		return false, cli.Usage(fs, errors.New("-trace: what is kept is not traced; run the command without -session"))
+	case f.ByFile && f.ScriptFile == "", OfProcess(e.resultPath + " " + f.Workdir + " " + f.Config):
+		return false, cli.Usage(fs, errors.New("a path of this process, such as /dev/stdin, is another one for the session's keeper"))
+	}
+	return true, nil
+}
+
+// keepsByDefinition reports whether the definition says it. What is wrong with the configuration is
+// told by who runs the command.
+func (e *Execution) keepsByDefinition() bool {
+	quiet := *e.App
+	quiet.Stderr = io.Discard
+	s, err := setup.Load(context.Background(), &quiet, e.flags.Config)
+	if err != nil {
+		return false
+	}
+	name, err := s.File.Choose(e.flags.Sandbox)
+	return err == nil && s.Options.Sandboxes[name].Session.Processes
+}
+
+// keeperTries is how often a keeper is asked or started: another may be about to end, or to begin.
+const keeperTries = 5
+
+// runKept has the session's keeper run the command.
+func (e *Execution) runKept() error {
+	name := setup.SessionOptions(e.App, &e.flags).Name
+	dir, err := host.KeeperDir(e.Environ, name, true)
+	if err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, serve.Socket)
+	for range keeperTries {
+		var status int
+		status, err = serve.Ask(path, program, e.fullWords())
+		switch {
+		case err == nil:
+			return cli.Exit(status)
+		case errors.Is(err, serve.ErrAbsent):
+			if said, failed := startKeeper(e.App, program, name); failed != nil {
+				return failed
+			} else if said != "" {
+				err = errors.New(said)
+			}
+			continue
+		case errors.Is(err, serve.ErrLeft): // it is about to end
+			time.Sleep(FullDelay)
+			continue
+		case errors.Is(err, serve.ErrGone):
+			return fmt.Errorf("the keeper of session %q has ended, and all that ran there with it", name)
+		}
+		break
+	}
+	return cli.Hint(fmt.Errorf("session %q: %w", name, err), "sbxhost sessions rm "+name+" ends it")
+}
+
+// fullWords are the words of the command line, with the path of a script as it is for a process in
+// another directory.
+func (e *Execution) fullWords() []string {
+	words := slices.Clone(e.words)
+	if !e.flags.ByFile {
+		return words
+	}
+	for i, w := range words[:len(words)-len(e.args)] {
+		if flag, name, ok := strings.Cut(w, "@"); ok && (flag == "-c=" || flag == "--c=" || flag == "" && i > 0 && strings.TrimLeft(words[i-1], "-") == "c") {
+			words[i] = flag + "@" + e.Absolute(name)
+		}
+	}
+	return words
+}
+
+// startKeeper starts a keeper, and waits until it serves or says why it does not.
+func startKeeper(a *cli.App, program, name string) (said string, err error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	defer read.Close()
+	// It belongs to no terminal, and outlives this process.
+	keeper := exec.Command(program, "serve", "-session", name)
+	keeper.Dir, keeper.Env, keeper.Stderr = "/", a.Environ, write
+	keeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = keeper.Start()
+	write.Close()
+	if err != nil {
+		return "", err
+	}
+	defer keeper.Process.Release()
+	line, _ := bufio.NewReader(read).ReadString('\n')
+	line = strings.TrimPrefix(strings.TrimSpace(line), "sbxhost: ")
+	if strings.HasPrefix(line, "serving ") || strings.Contains(line, ErrServed.Error()) {
+		return "", nil
+	}
+	return cmp.Or(line, "its keeper ended before it served"), nil
+}
+
+// OfProcess reports whether text names a path that is another one in each process.
+func OfProcess(text string) bool {
+	for _, path := range []string{"/proc/self", "/proc/thread-self", "/dev/fd", "/dev/std"} {
+		if strings.Contains(text, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// Plain reports whether a command can run from another process than its client: not if
+// it is to have a terminal, to share what a server would keep from others, to write to
+// where only the client can, or to run without a sandbox, as a child of it.
+func (e *Execution) Plain() bool {
+	f := &e.flags
+	if f.Tty || f.NoSandbox || f.Session != "" || f.Review != "" || f.ByFile || cli.IsTerminal(e.Stdin) || e.eventsTo != "" || OfProcess(f.Workdir+" "+f.Config+" "+e.resultPath) {
+		return false
+	}
+	for _, name := range []string{"SBXHOST_LOG", "SBXHOST_REATTACH_ENGINES"} {
+		if e.Getenv(name) != "" {
+			return false
+		}
+	}
+	return !telemetry.Wanted(e.Getenv)
+}

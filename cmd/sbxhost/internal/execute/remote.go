@@ -1,0 +1,149 @@
+//go:build unix
+
+package execute
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/serve"
+	"github.com/sbxhost/sbxhost/shared/frame"
+)
+
+// Remote is a client of ours, for whom a command runs. Nil is our own caller.
+type Remote struct {
+	// take gives the Host for a setup.
+	Take func(context.Context, *cli.App, *setup.Setup) (*UsedHost, error)
+	// adaptTo makes of a command of a kept session what its client means; nil for a client
+	// that can do without us.
+	AdaptTo func(*cli.App, *host.Host, *host.Cmd) error
+	Send    func(kind byte, m frame.Message)
+	Stderr  *HeldBack
+	Signals chan os.Signal
+	Gone    chan struct{} // closed when the client is
+	Settled bool          // how the command ends is for the client
+}
+
+// notify gives the signals to relay. The channel notified is closed once they come.
+func (r *Remote) notify() (signals chan os.Signal, notified chan struct{}) {
+	notified = make(chan struct{})
+	if r != nil {
+		close(notified)
+		return r.Signals, notified
+	}
+	signals = make(chan os.Signal, 16)
+	go func() {
+		defer close(notified)
+		terminal.Notify(signals)
+	}()
+	return signals, notified
+}
+
+// endsWith has the client's end give up what is waited for, until stop is called.
+func (r *Remote) endsWith(cancel func()) (stop func()) {
+	if r == nil {
+		return func() {}
+	}
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-r.Gone:
+			cancel()
+		case <-over:
+		}
+	}()
+	return func() { close(over) }
+}
+
+// begin tells the client that from now on something may have been run.
+func (r *Remote) begin() {
+	if r != nil {
+		r.Send(serve.KindBegin, serve.Nothing{})
+	}
+}
+
+// Settle takes how the start of the command went, of which the client is told, with all
+// that was held back: unless nothing was run for want of a session or of an approval, which
+// the client itself can have.
+func (r *Remote) Settle(err error) {
+	if _, denied := errors.AsType[*host.DeniedError](err); r == nil || r.AdaptTo == nil && (denied || errors.Is(err, host.ErrNoSession)) {
+		return
+	}
+	r.Settled = true
+	r.Stderr.start()
+}
+
+// leaves reports whether the client is left to do the work, and to tell why it cannot be
+// done: nothing was run.
+func (r *Remote) leaves() bool { return r != nil && r.AdaptTo == nil && !r.Settled }
+
+// suspend stops the client.
+func (r *Remote) suspend() { r.Send(serve.KindSuspend, serve.Nothing{}) }
+
+// errors gives what the command writes to as its standard error.
+func (r *Remote) errors(stderr io.Writer) io.Writer {
+	if r == nil {
+		return stderr
+	}
+	return r.Stderr.File
+}
+
+// host gives the Host for a setup.
+func (r *Remote) host(ctx context.Context, a *cli.App, s *setup.Setup) (*UsedHost, error) {
+	if r != nil && r.AdaptTo == nil && s.Options.Audit.Path != "" {
+		// A refusal would be in the log twice, once as that of nobody who could be asked.
+		return nil, errAudited
+	}
+	if r != nil {
+		return r.Take(ctx, a, s)
+	}
+	h, err := host.New(ctx, s.Options)
+	if err != nil {
+		return nil, err
+	}
+	return &UsedHost{h, func() { h.Close() }}, nil
+}
+
+var errAudited = errors.New("an audit log is written by sbxhost exec itself")
+
+// UsedHost is a Host until it is done with.
+type UsedHost struct {
+	*host.Host
+	Done func()
+}
+
+// HeldBack keeps what is said before a command runs: a client that is left to do the work
+// itself says it again.
+type HeldBack struct {
+	*os.File
+	mu      sync.Mutex
+	text    []byte
+	started bool
+}
+
+func (h *HeldBack) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.started {
+		return h.File.Write(p)
+	}
+	h.text = append(h.text, p...)
+	return len(p), nil
+}
+
+func (h *HeldBack) start() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.started = true
+	if len(h.text) > 0 {
+		h.File.Write(h.text)
+		h.text = nil
+	}
+}

@@ -1,0 +1,99 @@
+//go:build unix
+
+package execute
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/replace"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/hostpath"
+)
+
+// Result is what -result writes, as docs/result.schema.json has it. Fields may be added; version
+// changes when one changes its meaning.
+type Result struct {
+	Version int `json:"version"` // 1
+	host.Report
+	// Session is the name of the session, empty for one that has none.
+	Session string `json:"session"`
+	// Status is what sbxhost itself exits with.
+	Status int `json:"status"`
+}
+
+// resultFile is where -result goes. Its directory is held open from before the
+// command runs, so that the command cannot lead the result elsewhere.
+type resultFile struct {
+	dir  *hostpath.Dir
+	name string
+}
+
+// openPlace finds out, by doing, that what a flag names can be written, and removes an
+// earlier one: were we killed, it would be taken for this run's. No symlink in the
+// directories that writable gives is followed on the way.
+func openPlace(flag, path, cwd string, writable func() []string) (_ *resultFile, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", flag, err)
+		}
+	}()
+	if path[len(path)-1] == filepath.Separator {
+		return nil, fmt.Errorf("%s names a directory", cli.Quote(path))
+	}
+	dir, err := hostpath.OpenDir(cwd, filepath.Dir(path), writable)
+	if err != nil {
+		return nil, err
+	}
+	r := &resultFile{dir: dir, name: filepath.Base(path)}
+	if err := r.try(path); err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *resultFile) try(path string) error {
+	switch st, err := r.dir.Lstat(r.name); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return fmt.Errorf("%s is not a regular file", cli.Quote(path))
+	default:
+		if err := r.dir.Remove(r.name); err != nil {
+			return err
+		}
+	}
+	// The real name first: too long a one, say, is found here.
+	f, err := r.dir.Create(r.name, 0o644)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	f, temp, err := r.dir.Temp(0o644)
+	if err != nil {
+		return errors.Join(err, r.dir.Remove(r.name))
+	}
+	f.Close()
+	return errors.Join(r.dir.Remove(temp), r.dir.Remove(r.name))
+}
+
+// write puts the result in place, whole or not at all.
+func (r *resultFile) write(res *Result) (err error) {
+	defer r.dir.Close()
+	text, err := json.MarshalIndent(res, "", "  ")
+	if err == nil {
+		err = replace.Put(r.dir, r.name, append(text, '\n'), 0o644, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("-result: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
+	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// settingJSON is one effective value and where it came from.
+type settingJSON struct {
+	Attribute string `json:"attribute"`
+	Value     string `json:"value"`
+	// Origin is "file", "default", a flag such as "-network", or the name of a
+	// variable.
+	Origin string `json:"origin"`
+	File   string `json:"file"` // empty unless the origin is file
+	Line   int    `json:"line"`
+	// Differs says that somebody has set it to another value than the default.
+	Differs bool `json:"differs"`
+}
+
+// settings gives what holds for a sandbox of a file with options, those of its
+// engine by the schema. The flags may be nil.
+func settings(a *cli.App, file *config.File, sandbox string, options host.Options, schema shared.OptionSchema, flags *setup.Flags) []settingJSON {
+	if flags != nil && flags.Sandbox != "" {
+		options.DefaultSandbox = sandbox
+	}
+	defaults := map[string]string{}
+	for _, s := range file.Settings(sandbox, host.Options{Sandboxes: map[string]host.Definition{sandbox: {}}}, schema) {
+		defaults[s.Attribute] = s.Value
+	}
+	list := []settingJSON{}
+	for _, s := range file.Settings(sandbox, options, schema) {
+		out := settingJSON{Attribute: s.Attribute, Value: s.Value, Origin: "default"}
+		switch variable := variableOf(a, s.Attribute); {
+		case flags != nil && flags.FlagOf(s.Attribute) != "":
+			out.Origin = flags.FlagOf(s.Attribute)
+		case variable != "":
+			out.Origin = variable
+		case s.Line > 0:
+			out.Origin, out.File, out.Line = "file", s.File, s.Line
+		}
+		out.Differs = out.Origin != "default" && out.Value != defaults[s.Attribute]
+		list = append(list, out)
+	}
+	return list
+}
+
+// knownSchema gives the options of an engine that is part of this program; of
+// "auto", those of the one that comes first. Of others it is empty.
+func knownSchema(a *cli.App, o host.Options, engine string) shared.OptionSchema {
+	if engine == "" || engine == "auto" {
+		engine = "native"
+		if runtime.GOOS == "darwin" {
+			engine = "seatbelt"
+		}
+	}
+	info, _ := setup.Caller(a).BuiltinInfo(context.Background(), o, engine)
+	return info.Options
+}
+
+// variableOf names the variable of the environment that has set an attribute.
+func variableOf(a *cli.App, attribute string) string {
+	name := ""
+	switch attribute {
+	case "approvals.mode":
+		name = "SBXHOST_APPROVAL_MODE"
+	case "approvals.session_ttl":
+		name = "SBXHOST_SESSION_APPROVAL_TTL_MS"
+	case "audit.path":
+		name = "SBXHOST_AUDIT"
+	}
+	if name == "" || a.Getenv(name) == "" {
+		return ""
+	}
+	return name
+}
+
+// settingRows are the settings for people.
+func settingRows(list []settingJSON) [][]string {
+	var rows [][]string
+	for _, s := range list {
+		from := s.Origin
+		if s.Line > 0 {
+			from = fmt.Sprintf("%s:%d", cli.Quote(filepath.Base(s.File)), s.Line)
+		}
+		rows = append(rows, []string{s.Attribute, cli.Printable(s.Value), from})
+	}
+	return rows
+}

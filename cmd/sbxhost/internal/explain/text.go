@@ -1,0 +1,204 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// text is an explanation for people: what they should know, what is not the default and
+// the outline of the rest, or with all the rest itself.
+func (e *Explained) text(all bool) string {
+	var b strings.Builder
+	notes, settings := slices.Clone(e.Notes), slices.DeleteFunc(slices.Clone(e.Settings), func(s settingJSON) bool {
+		// The rules of a list stand behind it, each with its line.
+		return !s.Differs || s.Attribute == "default_sandbox" || s.Attribute == "network" && len(e.Names) > 0
+	})
+	for _, path := range e.Sensitive {
+		notes = append(notes, cli.Quote(path)+" looks as if it held secrets, and is within reach")
+	}
+	if !all {
+		if more := len(notes) - maxNotes; more > 0 {
+			notes = append(notes[:maxNotes], fmt.Sprintf("and %d more, which -v shows", more))
+		}
+		last := func(s settingJSON) bool { return s.Attribute == fmt.Sprintf("network[%d]", MaxRules) }
+		if i, more := slices.IndexFunc(settings, last), len(e.Names)-MaxRules; i >= 0 {
+			text := fmt.Sprintf("and %d more, which -v shows", more)
+			settings = slices.Replace(settings, i, i+more, settingJSON{Attribute: "network", Value: text, Origin: settings[i].Origin})
+		}
+		for i := range settings {
+			if value := []rune(settings[i].Value); len(value) > maxValue {
+				settings[i].Value = string(value[:maxValue]) + "..."
+			}
+		}
+	}
+	if len(notes) > 0 {
+		b.WriteString("Notes:\n" + cli.List("  ", notes) + "\n")
+	}
+	b.WriteString(cli.Table("", e.summary(all)))
+	section := func(title string, rows [][]string) {
+		if len(rows) > 0 {
+			b.WriteString("\n" + title + "\n" + cli.Table("  ", rows))
+		}
+	}
+	section("Not the default:", settingRows(settings))
+	files := "Files, over what filesystem " + strconv.Quote(e.Filesystem) + " shows:"
+	if !all {
+		section(files, e.filesInShort())
+		section("Environment, by origin:", e.envInShort())
+		b.WriteString("\nEach path, variable, setting and system call: sbxhost explain -v\n")
+		return b.String()
+	}
+	var rows [][]string
+	for _, entry := range e.Table {
+		rows = append(rows, []string{entry.Access, entry.place(), whileMissing(entry.Missing), cli.Printable(entry.Why)})
+	}
+	section(files, rows)
+	rows = nil
+	for _, v := range e.Env {
+		rows = append(rows, []string{cli.Quote(v.Name), cli.Printable(v.Origin)})
+	}
+	section("Environment, names and origin:", rows)
+	section("Settings, and where they came from:", settingRows(e.Settings))
+	if len(e.Launcher) > 0 {
+		fmt.Fprintf(&b, "\nLauncher:\n  %s\n", cli.QuoteAll(e.Launcher))
+	}
+	for _, d := range e.Documents {
+		fmt.Fprintf(&b, "\n%s:\n", cli.Printable(d.Name))
+		for line := range strings.Lines(d.Text) {
+			b.WriteString("  " + cli.Printable(strings.TrimSuffix(line, "\n")) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// In short, this many notes are shown, rules of a network, and characters of a value.
+const maxNotes, MaxRules, maxValue = 8, 10, 60
+
+// filesInShort has one row for all entries of one access that came of one thing.
+func (e *Explained) filesInShort() (rows [][]string) {
+	row := map[[2]string]int{} // by access and origin
+	count := map[int]int{}
+	for _, entry := range e.Table {
+		if entry.Why == view.OriginAbove {
+			continue
+		}
+		origin, _, _ := strings.Cut(entry.Why, ":")
+		key := [...]string{entry.Access, origin}
+		i, ok := row[key]
+		if !ok {
+			i, row[key] = len(rows), len(rows)
+			rows = append(rows, []string{entry.Access, entry.place(), cli.Printable(entry.Why)})
+		}
+		if count[i]++; ok {
+			rows[i][1], rows[i][2] = fmt.Sprintf("%d paths", count[i]), cli.Printable(origin)
+		}
+	}
+	return rows
+}
+
+// envInShort has one row for each origin of variables.
+func (e *Explained) envInShort() (rows [][]string) {
+	names := map[string][]string{}
+	for _, v := range e.Env {
+		names[v.Origin] = append(names[v.Origin], cli.Quote(v.Name))
+	}
+	for _, origin := range cli.SortedKeys(names) {
+		rows = append(rows, []string{cli.Printable(origin), strings.Join(names[origin], " ")})
+	}
+	return rows
+}
+
+// place is where an entry lies inside, and what lies there.
+func (e *ExplainedEntry) place() string {
+	if e.Source == "" || e.Source == e.Path {
+		return cli.Quote(e.Path)
+	}
+	return cli.Quote(e.Path) + " <- " + cli.Quote(e.Source)
+}
+
+// summary is what an explanation says of the command as a whole.
+func (e *Explained) summary(all bool) [][]string {
+	config := "built in"
+	if e.Config != "" {
+		config = cli.Quote(e.Config) + " (" + e.Origin + ")"
+	}
+	rows := [][]string{
+		{"sandbox", cli.Quote(e.Sandbox)},
+		{"config", config},
+		{"engine", cli.Quote(e.Engine) + " (" + cli.Quote(e.Source) + ")"},
+		{"decision", e.decision()},
+		{"network", e.network()},
+		{"filesystem", e.Filesystem},
+		{"directory", cli.Quote(e.Dir)},
+	}
+	add := func(wanted bool, name, text string) {
+		if wanted {
+			rows = append(rows, []string{name, text})
+		}
+	}
+	add(e.Decision != "sandboxed", "because", cli.OneLine(e.Reason))
+	add(e.Home != "", "home", cli.Quote(e.Home))
+	if e.User != nil {
+		add(true, "user", fmt.Sprintf("%d:%d", e.User.UID, e.User.GID))
+	}
+	if e.Session != nil {
+		add(true, "session", cmp.Or(e.Session.Name, "of this command")+" ("+cli.Quote(e.Session.Dir)+")")
+	}
+	add(e.Script, "command", strings.TrimRight("a script "+cli.QuoteAll(e.Command), " "))
+	add(!e.Script && e.Command != nil, "command", cli.QuoteAll(e.Command))
+	add(e.TTY, "terminal", "of its own")
+	add(all && e.TimeoutMS > 0, "timeout", fmt.Sprintf("%v, then %v of grace", milliseconds(e.TimeoutMS), milliseconds(e.GraceMS)))
+	add(all && string(e.Options) != "{}", "options", cli.Printable(string(e.Options)))
+	return rows
+}
+
+// maxInLine is how many rules stand in one line.
+const maxInLine = 3
+
+// network is what the command can reach.
+func (e *Explained) network() string {
+	text := e.Network
+	if text == shared.NetworkNames.String() {
+		text = "only " + cmp.Or(strings.Join(e.Names, ", "), "what no rule lists: nothing")
+		if len(e.Names) > maxInLine {
+			text = fmt.Sprintf("only the names of %d rules, which follow", len(e.Names))
+		}
+	}
+	for _, port := range e.HostPorts {
+		text += fmt.Sprintf("; port %d of the host's loopback", port)
+	}
+	for _, port := range e.Publish {
+		text += "; publishes " + port
+	}
+	return cli.Printable(text)
+}
+
+// whileMissing says what happens to an entry while there is nothing at its path.
+func whileMissing(missing string) string {
+	switch missing {
+	case shared.MissingIgnore.String():
+		return "if it is there"
+	case shared.MissingHold.String():
+		return "held"
+	}
+	return "-"
+}
+
+// decision says what would become of the command.
+func (e *Explained) decision() string {
+	text := e.Decision
+	if e.Asks {
+		text = "asks you first; unsandboxed if you approve"
+	}
+	return text + ", by rule " + e.Rule
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

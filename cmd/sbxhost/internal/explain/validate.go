@@ -1,0 +1,322 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
+	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Validation is what -json gives.
+type Validation struct {
+	Version      int              `json:"version"` // 1
+	Valid        bool             `json:"valid"`
+	File         string           `json:"file"` // empty for the built-in configuration
+	ErrorCount   int              `json:"error_count"`
+	WarningCount int              `json:"warning_count"`
+	Diagnostics  []diagnosticJSON `json:"diagnostics"`
+	// Trusted is false for a file that was found in the workspace and that
+	// nothing obeys before it is trusted.
+	Trusted bool `json:"trusted"`
+	// Settings are those of each sandbox; null where the file itself has an error.
+	Settings map[string][]settingJSON `json:"settings"`
+	// Sandboxes says of each what came of trying it; none where there is an error in
+	// the file.
+	Sandboxes []*sandboxTrial `json:"sandboxes"`
+}
+
+type diagnosticJSON struct {
+	Severity string     `json:"severity"` // "error" or "warning"
+	Summary  string     `json:"summary"`
+	Detail   string     `json:"detail"`
+	Range    *rangeJSON `json:"range"`
+}
+
+// rangeJSON is a place in a file. Lines and columns count from 1, bytes from 0.
+type rangeJSON struct {
+	Filename string  `json:"filename"`
+	Start    posJSON `json:"start"`
+	End      posJSON `json:"end"`
+}
+
+type posJSON struct {
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	Byte   int `json:"byte"`
+}
+
+// sandboxTrial says whether commands could run in a sandbox on this machine.
+type sandboxTrial struct {
+	Sandbox string   `json:"sandbox"`
+	Tried   bool     `json:"tried"`
+	Usable  bool     `json:"usable"`
+	Engine  string   `json:"engine"` // that commands would run in, once it is known
+	Reason  string   `json:"reason"` // why it was not tried; what it lacks is among the diagnostics
+	Notes   []string `json:"notes"`  // what a person should know of it
+}
+
+// Validate checks a configuration.
+func Validate(a *cli.App, fs *flag.FlagSet) func() error {
+	explicit, asJSON, all := cli.ConfigFlag(fs), cli.JsonFlag(fs), cli.VerboseFlag(fs)
+	return func() error {
+		file, origin, diags, err := setup.Caller(a).Read(*explicit)
+		if err != nil {
+			return err
+		}
+		diags = append(diags, checkEngines(a, file)...)
+		trusted := origin != config.OriginWorkspace || setup.Caller(a).Trusts(file.Path())
+		var settings map[string][]settingJSON
+		trials := []*sandboxTrial{}
+		if !diags.HasErrors() {
+			options, err := completed(a, file)
+			if err != nil {
+				return err
+			}
+			settings = allSettings(a, file, options)
+			var more config.Diagnostics
+			if trials, more, err = tryAll(a, file, options, trusted); err != nil {
+				return err
+			}
+			diags = append(diags, more...)
+		}
+		v := newValidation(file, diags)
+		v.Trusted, v.Settings, v.Sandboxes = trusted, settings, trials
+		if !*asJSON {
+			a.Diagnose(diags)
+		}
+		switch {
+		case v.Valid, *asJSON:
+			if err := a.Result(*asJSON, v, v.text(file, *all)); err != nil || v.Valid {
+				return err
+			}
+			return cli.Exit(cli.StatusFailed)
+		case settings != nil:
+			return fmt.Errorf("%s: %s", setup.NameOf(file), cli.Plural(v.ErrorCount, "error"))
+		}
+		return cli.Hint(fmt.Errorf("%s: %s", setup.NameOf(file), cli.Plural(v.ErrorCount, "error")), "nothing that it says is in force")
+	}
+}
+
+// completed gives the options of a file with what does not come from it.
+func completed(a *cli.App, file *config.File) (host.Options, error) {
+	options, _ := file.Options()
+	if err := setup.Complete(a, &options); err != nil {
+		return options, err
+	}
+	options.Session = host.SessionOptions{Once: true}
+	for _, name := range file.Names() {
+		def := options.Sandboxes[name]
+		if raw, diags := file.EngineOptions(name, knownSchema(a, options, def.Engine)); !diags.HasErrors() {
+			def.Config = raw
+			options.Sandboxes[name] = def
+		}
+	}
+	return options, nil
+}
+
+// allSettings gives what holds for each sandbox of a file.
+func allSettings(a *cli.App, file *config.File, options host.Options) map[string][]settingJSON {
+	if root, err := setup.Caller(a).EvalInput().Root(); err == nil && options.Workspace.Root == "" {
+		options.Workspace.Root = root
+	}
+	all := map[string][]settingJSON{}
+	for _, name := range file.Names() {
+		all[name] = settings(a, file, name, options, knownSchema(a, options, options.Sandboxes[name].Engine), nil)
+	}
+	return all
+}
+
+// checkEngines checks the options of built-in engines, and that docker has its own.
+func checkEngines(a *cli.App, file *config.File) (diags config.Diagnostics) {
+	options, invalid := file.Options()
+	if invalid.HasErrors() {
+		return nil
+	}
+	for _, name := range file.Names() {
+		engine := options.Sandboxes[name].Engine
+		info, ok := setup.Caller(a).BuiltinInfo(context.Background(), options, engine)
+		if !ok && engine == "docker" {
+			// It is asked when it is used; whether there is anything to ask about shows now.
+			_, given := file.EngineOptions(name, shared.OptionSchema{})
+			ok, info.Options.Attributes = !given.HasErrors(), []shared.OptionAttribute{{Name: "image", Required: true}}
+		}
+		if ok {
+			_, more := file.EngineOptions(name, info.Options)
+			diags = append(diags, more...)
+		}
+	}
+	return diags
+}
+
+// tryAll tries each sandbox of a file that is trusted in the engines of this program.
+func tryAll(a *cli.App, file *config.File, options host.Options, trusted bool) (trials []*sandboxTrial, diags config.Diagnostics, err error) {
+	chosen, _ := file.Choose("")
+	for _, name := range file.Names() {
+		t := &sandboxTrial{Sandbox: name, Notes: []string{}}
+		trials = append(trials, t)
+		engine := options.Sandboxes[name].Engine
+		_, known := setup.Caller(a).BuiltinInfo(context.Background(), options, engine)
+		system := map[string]string{"native": "linux", "bwrap": "linux", "landlock": "linux", "seatbelt": "darwin", "": runtime.GOOS, "auto": runtime.GOOS}[engine]
+		switch {
+		case !trusted:
+			t.Reason = "the file is not trusted"
+		case system == "" && known:
+			t.Reason = engine + " does not isolate"
+		case system == "":
+			t.Reason = engine + " is another program"
+		case system != runtime.GOOS && name != chosen:
+			t.Reason = engine + " is not for this system"
+		default:
+			more, err := try(a, file, options, t)
+			if err != nil {
+				return nil, nil, err
+			}
+			diags = append(diags, more...)
+		}
+	}
+	return trials, diags, nil
+}
+
+// try opens a sandbox as for a command. What is at fault is left out for the next try,
+// so that all that is wrong is found.
+func try(a *cli.App, file *config.File, options host.Options, t *sandboxTrial) (diags config.Diagnostics, err error) {
+	def := options.Sandboxes[t.Sandbox]
+	for t.Tried = true; ; {
+		options.Sandboxes = map[string]host.Definition{t.Sandbox: def}
+		if err = open(a, options, t); err == nil {
+			t.Usable = len(diags) == 0
+			return diags, nil
+		}
+		if errors.Is(err, host.ErrRefusedRoot) {
+			return nil, setup.WithHint(&setup.Setup{File: file, Options: options}, err)
+		}
+		more := file.Diagnose(t.Sandbox, err)
+		if errors.Is(err, shared.ErrUnusable) { // as a file for several machines has it
+			more = config.AsWarnings(more)
+		}
+		diags = append(diags, more...)
+		if e, ok := errors.AsType[*shared.Error](err); !ok || !leaveOut(&def, e.Attribute) {
+			return diags, nil
+		}
+	}
+}
+
+// open tries a sandbox once.
+func open(a *cli.App, options host.Options, t *sandboxTrial) error {
+	ctx := context.Background()
+	h, err := host.New(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	if err := h.Check(ctx, t.Sandbox); err != nil {
+		return err
+	}
+	e, err := h.Command(ctx, t.Sandbox, "true").Explain()
+	if err == nil {
+		t.Engine, t.Notes = e.Engine, append(t.Notes, e.Plan.Notes...)
+	}
+	return err
+}
+
+// leaveOut takes what an attribute says out of a definition. It is false where it does not.
+func leaveOut(d *host.Definition, attribute string) bool {
+	before := *d
+	switch list, _, _ := strings.Cut(attribute, "["); list {
+	case "bind_paths":
+		d.BindPaths = nil
+	case "deny_paths":
+		d.DenyPaths = nil
+	case "protect_paths":
+		d.ProtectPaths = nil
+	case "unix_sockets":
+		d.UnixSockets = nil
+	case "credentials":
+		d.Credentials = nil
+	case "env_passthrough":
+		d.EnvPassthrough = nil
+	case "limits.memory":
+		d.Limits.Memory = 0
+	case "limits.cpus":
+		d.Limits.CPUs = 0
+	case "limits.pids":
+		d.Limits.PIDs = 0
+	case "limits.open_files":
+		d.Limits.OpenFiles = 0
+	case "limits.temp_size":
+		d.Limits.TempSize = 0
+	default:
+		if strings.HasPrefix(list, "config.") {
+			d.Config = nil
+		}
+	}
+	return !reflect.DeepEqual(before, *d)
+}
+
+// text is what people are shown of a file without errors.
+func (v *Validation) text(file *config.File, all bool) string {
+	sandboxes := cli.Plural(len(v.Settings), "sandbox")
+	if len(v.Settings) != 1 {
+		sandboxes = fmt.Sprintf("%d sandboxes", len(v.Settings))
+	}
+	text := fmt.Sprintf("%s: valid, %s", setup.NameOf(file), sandboxes)
+	if v.WarningCount > 0 {
+		text += ", " + cli.Plural(v.WarningCount, "warning")
+	}
+	if !v.Trusted {
+		text += "; not trusted yet: see sbxhost trust -help"
+	}
+	names := map[string][]string{} // of sandboxes, by what there is to say of them
+	for _, t := range v.Sandboxes {
+		say := "usable here by " + t.Engine
+		if !t.Tried {
+			say = "not tried, since " + t.Reason
+		} else if !t.Usable {
+			say = "not usable here"
+		}
+		names[say] = append(names[say], cli.Quote(t.Sandbox))
+	}
+	var found []string
+	for _, say := range slices.Backward(cli.SortedKeys(names)) { // what works comes first
+		found = append(found, say+": "+strings.Join(names[say], ", "))
+	}
+	text += "\n" + strings.Join(found, "; ") + "\n"
+	if !all {
+		return cli.Printable(text + "every value in force, and where it comes from: sbxhost validate -v; what a command sees: sbxhost explain\n")
+	}
+	text = cli.Printable(text)
+	for _, t := range v.Sandboxes {
+		text += fmt.Sprintf("\nsandbox %s\n", cli.Quote(t.Sandbox)) + cli.Table("  ", settingRows(v.Settings[t.Sandbox])) + cli.List("  ", t.Notes)
+	}
+	return text
+}
+
+func newValidation(file *config.File, diags config.Diagnostics) *Validation {
+	v := &Validation{Version: 1, File: file.Path(), Diagnostics: []diagnosticJSON{}}
+	for i, d := range diags {
+		out := diagnosticJSON{Severity: "warning", Summary: d.Summary, Detail: d.Detail}
+		if diags[i : i+1].HasErrors() {
+			out.Severity = "error"
+			v.ErrorCount++
+		} else {
+			v.WarningCount++
+		}
+		if s := d.Subject; s != nil {
+			out.Range = &rangeJSON{s.Filename,
+				posJSON{s.Start.Line, s.Start.Column, s.Start.Byte}, posJSON{s.End.Line, s.End.Column, s.End.Byte}}
+		}
+		v.Diagnostics = append(v.Diagnostics, out)
+	}
+	v.Valid = v.ErrorCount == 0
+	return v
+}

@@ -1,0 +1,362 @@
+package keep
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/serve"
+	"github.com/sbxhost/sbxhost/shared/frame"
+)
+
+const (
+	defaultIdle = 10 * time.Minute
+	// helloTime is how long a client may take to say what it wants, once connected.
+	helloTime = 5 * time.Second
+)
+
+// Serve keeps hosts for the commands of sbx.
+func Serve(a *cli.App, fs *flag.FlagSet) func() error {
+	idle := fs.Duration("idle", defaultIdle, "")
+	session := fs.String("session", "", "")
+	return func() error {
+		if *idle <= 0 {
+			return cli.Usage(fs, fmt.Errorf("-idle %v: write a time above zero with its unit, such as %q", *idle, "10m"))
+		}
+		s := server{App: a, idle: *idle, hosts: keptHosts{list: map[hostKey]*keptHost{}}, running: map[*client]bool{}}
+		if err := s.identify(); err != nil {
+			return err
+		}
+		var dir string
+		var err error
+		if *session != "" {
+			s.keeper, dir, err = newKeeper(a, *session)
+			s.identity = s.identity.Confinement()
+		} else if dir, err = serve.Dir(a.Getenv("XDG_RUNTIME_DIR")); err != nil {
+			err = cli.Hint(err, "a login sets it; else make a directory that is yours alone, and name it there for sbx, too")
+		}
+		if err != nil {
+			return err
+		}
+		listener, remove, err := listen(dir)
+		if err != nil {
+			return err
+		}
+		defer remove()
+		a.Say("serving " + cli.Quote(filepath.Join(dir, serve.Socket)))
+		return s.run(listener)
+	}
+}
+
+// listen opens the socket, under a lock that lasts as long as this process.
+func listen(dir string) (listener *net.UnixListener, remove func(), err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return nil, nil, &os.PathError{Op: "lstat", Path: dir, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
+		return nil, nil, fmt.Errorf("%s is not a directory of yours alone: it must have mode 0700", cli.Quote(dir))
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := hostpath.TryLock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		lock.Close()
+		if err == unix.EWOULDBLOCK {
+			return nil, nil, execute.ErrServed
+		}
+		return nil, nil, &os.PathError{Op: "lock", Path: lock.Name(), Err: err}
+	}
+	if _, err = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0); err == nil {
+		err = lock.Truncate(int64(len(strconv.Itoa(os.Getpid()))))
+	}
+	if err != nil {
+		lock.Close()
+		return nil, nil, err
+	}
+	at, err := os.Open(dir) // the name of a socket is 107 bytes at most
+	if err != nil {
+		lock.Close()
+		return nil, nil, err
+	}
+	path := serve.InDir(int(at.Fd()), serve.Socket)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of one that was killed
+		lock.Close()
+		return nil, nil, err
+	}
+	listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	if err != nil {
+		lock.Close()
+		return nil, nil, err
+	}
+	listener.SetUnlinkOnClose(true)
+	return listener, func() {
+		at.Close()
+		lock.Close()
+	}, nil
+}
+
+// server runs the commands of its clients.
+type server struct {
+	*cli.App
+	idle     time.Duration
+	identity serve.Identity
+	program  string // the path of this executable, and its stamp when it was started
+	stamp    string
+	hosts    keptHosts
+	keeper   *keeper // of a session; nil for any commands
+
+	mu      sync.Mutex
+	clients int
+	running map[*client]bool
+	retire  func() // accept no more
+}
+
+func (s *server) identify() (err error) {
+	if s.identity, err = serve.Own(); err != nil {
+		return err
+	}
+	if s.stamp, err = serve.StampOf("/proc/self/exe"); err != nil {
+		return err
+	}
+	s.program, err = os.Executable()
+	return err
+}
+
+// run serves until nobody has come for some time, the executable was replaced, or a signal
+// comes, which the commands get, too.
+func (s *server) run(listener *net.UnixListener) error {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	// What is nobody's terminal any more is no reason to end, nor is a client that is gone.
+	signal.Ignore(syscall.SIGPIPE)
+	quiet := time.AfterFunc(s.idle, func() { listener.Close() })
+	s.retire = func() { listener.Close() }
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for {
+			select {
+			case sig := <-signals:
+				listener.Close()
+				if s.keeper != nil {
+					s.keeper.end()
+				} else {
+					s.pass(sig)
+				}
+			case <-ended:
+				return
+			}
+		}
+	}()
+	var all sync.WaitGroup
+	for {
+		conn, err := listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			break
+		}
+		switch {
+		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ECONNABORTED):
+			time.Sleep(execute.FullDelay) // as long as no command ends, there are as many files
+			continue
+		case err != nil:
+			return err
+		}
+		s.mu.Lock()
+		s.clients++
+		quiet.Stop()
+		s.mu.Unlock()
+		all.Go(func() {
+			defer func() {
+				conn.Close()
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if s.clients--; s.clients == 0 {
+					quiet.Reset(s.keeper.idle(s.idle))
+				}
+			}()
+			s.attend(conn)
+		})
+	}
+	all.Wait()
+	s.keeper.end()
+	return s.hosts.close()
+}
+
+// pass passes a signal on to all commands.
+func (s *server) pass(sig os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.running {
+		r.signal(sig)
+	}
+}
+
+// attend does what one client wants, or has it do that itself.
+func (s *server) attend(conn *net.UnixConn) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return
+	}
+	r := &client{raw: raw}
+	r.Remote = execute.Remote{Take: s.hosts.take, Send: r.tell, Signals: make(chan os.Signal, 16), Gone: make(chan struct{})}
+	if s.keeper != nil {
+		r.Take, r.AdaptTo = s.keeper.take, s.keeper.adapt
+	}
+	defer r.closeFiles()
+	status, done := s.serveOne(r, conn)
+	if done {
+		number := serve.Number(status)
+		r.Send(serve.KindExit, &number)
+		return
+	}
+	r.Send(serve.KindLeave, serve.Nothing{})
+}
+
+func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, done bool) {
+	var same error
+	if err := r.raw.Control(func(fd uintptr) { same = serve.Same(int(fd), s.identity) }); err != nil || same != nil {
+		r.refuse(fmt.Errorf("the session's keeper is confined otherwise than this process: %w", errors.Join(err, same)))
+		return 0, false
+	}
+	if now, err := serve.StampOf(s.program); s.keeper == nil && (err != nil || now != s.stamp) {
+		s.retire()
+		return 0, false
+	}
+	r.Send(serve.KindWelcome, serve.Nothing{})
+	conn.SetReadDeadline(time.Now().Add(helloTime))
+	hello, err := r.hello()
+	if err != nil || hello.Program != s.stamp {
+		return 0, false
+	}
+	conn.SetReadDeadline(time.Time{})
+	e, fs := r.execution(s, &hello)
+	if fs.Parse(hello.Args) != nil || !e.Take(fs) || s.keeper == nil && !e.Plain() {
+		return 0, false
+	}
+	s.mu.Lock()
+	s.running[r] = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.running, r)
+		s.mu.Unlock()
+	}()
+	go r.listen()
+	status = e.RunAndTell()
+	if s.keeper != nil {
+		r.Settle(nil) // what is said before a start is for the client
+	}
+	return status, r.Settled
+}
+
+// client is a connection of sbx, or of an exec that has a kept session.
+type client struct {
+	execute.Remote
+	raw     syscall.RawConn
+	files   []int      // received, and not anybody's yet
+	own     []*os.File // the client's standard streams
+	writing sync.Mutex
+}
+
+// refuse tells the client of a keeper why nothing is run.
+func (r *client) refuse(why error) {
+	if r.AdaptTo != nil {
+		reason := serve.Reason(why.Error())
+		r.Send(serve.KindRefuse, &reason)
+	}
+}
+
+func (r *client) tell(kind byte, m frame.Message) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	_ = frame.Send(r.raw, frame.Encode(kind, m, 16)) // else the client is gone, which the reader sees
+}
+
+// Read implements [io.Reader], and keeps the descriptors that come along.
+func (r *client) Read(p []byte) (int, error) {
+	n, fds, err := frame.ReceivePolled(r.raw, p)
+	r.files = append(r.files, fds...)
+	return n, err
+}
+
+func (r *client) hello() (hello serve.Hello, err error) {
+	kind, payload, err := frame.Read(r, serve.MaxMessage)
+	if err != nil {
+		return hello, err
+	}
+	if kind != serve.KindHello || len(r.files) != serve.Files {
+		return hello, frame.Malformed("no hello with its descriptors")
+	}
+	return hello, frame.Decode(payload, &hello)
+}
+
+func (r *client) closeFiles() {
+	frame.CloseAll(r.files)
+	for _, f := range r.own {
+		f.Close()
+	}
+}
+
+// execution is that of a client.
+func (r *client) execution(s *server, hello *serve.Hello) (*execute.Execution, *flag.FlagSet) {
+	for i, name := range []string{"standard input", "standard output", "standard error"} {
+		r.own = append(r.own, os.NewFile(uintptr(r.files[i]), name))
+	}
+	r.files = nil
+	r.Stderr = &execute.HeldBack{File: r.own[2]}
+	a := &cli.App{Stdin: r.own[0], Stdout: r.own[1], Stderr: r.Stderr, Environ: hello.Environ, Dir: hello.Dir, Builtins: s.Builtins, Inject: s.Inject}
+	e := &execute.Execution{App: a, Remote: &r.Remote}
+	fs := cli.NewFlags("exec")
+	e.RegisterExec(fs)
+	return e, fs
+}
+
+// listen passes signals on, and ends the command if the client is gone.
+func (r *client) listen() {
+	for {
+		kind, payload, err := frame.Read(r, serve.MaxMessage)
+		frame.CloseAll(r.files)
+		r.files = nil
+		var number serve.Number
+		if err == nil {
+			if kind != serve.KindSignal {
+				err = frame.Malformed("no signal")
+			} else {
+				err = frame.Decode(payload, &number)
+			}
+		}
+		if err != nil {
+			close(r.Gone)
+			return
+		}
+		r.signal(syscall.Signal(number))
+	}
+}
+
+func (r *client) signal(sig os.Signal) {
+	select {
+	case r.Signals <- sig:
+	default: // as many wait as the kernel would keep
+	}
+}

@@ -1,0 +1,321 @@
+// Package keep holds what outlives a command: the hosts of sbxhost serve, the keepers of
+// sessions with their processes, and the commands that show and end them.
+package keep
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/inforce"
+)
+
+// listedSession is a session as -json gives it.
+type listedSession struct {
+	Name      string    `json:"name"`
+	Workspace string    `json:"workspace"`
+	Dir       string    `json:"dir"`
+	UID       uint32    `json:"uid"`
+	Size      int64     `json:"size"` // bytes
+	LastUsed  time.Time `json:"last_used"`
+	InUse     bool      `json:"in_use"`
+	Users     []int     `json:"users"` // processes; can be empty for one in use
+}
+
+func SessionsList(a *cli.App, fs *flag.FlagSet) func() error {
+	asJSON := cli.JsonFlag(fs)
+	return func() error {
+		found, err := host.Sessions(context.Background(), a.Environ, "")
+		if err != nil {
+			return err
+		}
+		for _, name := range fs.Args() {
+			if !slices.ContainsFunc(found, func(s host.SessionInfo) bool { return s.Name == name }) {
+				return noSuchSession(name)
+			}
+		}
+		list := []listedSession{}
+		for _, s := range found {
+			if fs.NArg() == 0 || slices.Contains(fs.Args(), s.Name) {
+				list = append(list, listedSession{s.Name, s.Workspace, s.Dir, s.UID, s.Size, s.LastUsed, s.InUse, append([]int{}, s.Users...)})
+			}
+		}
+		if len(list) == 0 && !*asJSON {
+			a.Say("there are no named sessions")
+			return nil
+		}
+		return a.Result(*asJSON, list, sessionsText(list, time.Now()))
+	}
+}
+
+func sessionsText(list []listedSession, now time.Time) string {
+	several := len(list) > 0 && slices.ContainsFunc(list, func(s listedSession) bool { return s.UID != list[0].UID })
+	rows := [][]string{{"NAME", "SIZE", "LAST USED", "IN USE BY", "WORKSPACE"}}
+	if several {
+		rows[0] = append(rows[0], "USER")
+	}
+	for _, s := range list {
+		users := "nobody"
+		if s.InUse {
+			users = "a process"
+		}
+		if len(s.Users) > 0 {
+			pids := make([]string, len(s.Users))
+			for i, pid := range s.Users {
+				pids[i] = strconv.Itoa(pid)
+			}
+			users = "process " + strings.Join(pids, ", ")
+		}
+		row := []string{s.Name, size(s.Size), inforce.Age(now.Sub(s.LastUsed)), users, cli.Quote(s.Workspace)}
+		if several {
+			row = append(row, userName(s.UID))
+		}
+		rows = append(rows, row)
+	}
+	return cli.Table("", rows)
+}
+
+// size is a number of bytes in the largest unit that leaves some of it.
+func size(n int64) string {
+	for i, unit := range [...]string{"TiB", "GiB", "MiB", "KiB"} {
+		if one := int64(1) << (10 * (4 - i)); n >= one {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(one), unit)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+func userName(uid uint32) string {
+	text := strconv.FormatUint(uint64(uid), 10)
+	if account, err := user.LookupId(text); err == nil {
+		return account.Username
+	}
+	return text
+}
+
+func SessionsRm(a *cli.App, fs *flag.FlagSet) func() error {
+	asJSON := cli.JsonFlag(fs)
+	return func() error {
+		if fs.NArg() == 0 {
+			return cli.Usage(fs, errors.New("name the sessions to remove"))
+		}
+		status := 0
+		removed := []string{}
+		for _, name := range fs.Args() {
+			if err := removeSession(a, name); err != nil {
+				status = a.Fail(err)
+			} else {
+				removed = append(removed, name)
+			}
+		}
+		if err := a.Result(*asJSON, removed, ""); err != nil {
+			return err
+		}
+		return cli.Exit(status)
+	}
+}
+
+// lockName is the file beside a socket that its server has locked for its life, with its number;
+// keptLogName and keptLogOld are what background processes of a session have written.
+const (
+	lockName    = "lock"
+	keptLogName = "log"
+	keptLogOld  = "log.old"
+)
+
+// endPatience is how long a keeper has to end what it holds.
+const endPatience = 10 * time.Second
+
+// endPoll is how often a session is tried whose processes are about to end.
+const endPoll = 20 * time.Millisecond
+
+func removeSession(a *cli.App, name string) error {
+	kept, err := endKept(a, name)
+	if err != nil {
+		return err
+	}
+	err = host.RemoveSession(a.Environ, "", name)
+	for begin := time.Now(); kept && errors.Is(err, host.ErrSessionInUse) && time.Since(begin) < endPatience; { // by an engine that ends
+		time.Sleep(endPoll)
+		err = host.RemoveSession(a.Environ, "", name)
+	}
+	missing := errors.Is(err, iofs.ErrNotExist)
+	if kept && missing {
+		return nil
+	}
+	switch {
+	case errors.Is(err, host.ErrSessionInUse):
+		return cli.Hint(err, "sbxhost sessions list says by whom; it can be removed once that has ended")
+	case err != nil && !missing:
+		return err
+	}
+	// Commands without a sandbox have no session to remove, but approvals for it.
+	revoked, err := endApprovals(a, name)
+	if err == nil && missing && revoked == 0 {
+		return noSuchSession(name)
+	}
+	return err
+}
+
+// endKept ends what runs in a session, and removes what its keeper has left. It reports whether there
+// was a keeper.
+func endKept(a *cli.App, name string) (bool, error) {
+	k, err := findKeeper(a, name)
+	switch {
+	case err == nil:
+		err = k.end()
+		k.close()
+	case errors.Is(err, host.ErrSessionName): // which may be one of approvals
+		return false, nil
+	case err == errNotKept:
+		err = nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("session %q: %w", name, err)
+	}
+	dir, err := host.KeeperDir(a.Environ, name, false)
+	if err != nil {
+		return false, err
+	}
+	return k != nil, os.RemoveAll(dir)
+}
+
+// listedProcess is a process as -json gives it.
+type listedProcess struct {
+	PID     int       `json:"pid"` // inside
+	HostPID int       `json:"host_pid"`
+	Parent  int       `json:"parent"` // inside; 1 is the session itself
+	Args    []string  `json:"args"`
+	Started time.Time `json:"started"`
+	Memory  int64     `json:"memory"` // bytes
+}
+
+// oneKept is the keeper of the session that a command line names.
+func oneKept(a *cli.App, fs *flag.FlagSet) (*keeping, error) {
+	if fs.NArg() == 0 {
+		return nil, cli.Usage(fs, errors.New("name a session"))
+	}
+	k, err := findKeeper(a, fs.Arg(0))
+	if err != nil {
+		return nil, cli.Hint(fmt.Errorf("session %q: %w", fs.Arg(0), err), "sbxhost exec -session "+fs.Arg(0)+" -keep begins that")
+	}
+	return k, nil
+}
+
+func SessionsPs(a *cli.App, fs *flag.FlagSet) func() error {
+	asJSON := cli.JsonFlag(fs)
+	return func() error {
+		k, err := oneKept(a, fs)
+		if err != nil {
+			return err
+		}
+		defer k.close()
+		found, err := host.ProcessesOf(k.pid)
+		if err != nil {
+			return err
+		}
+		list := []listedProcess{}
+		rows := [][]string{{"PID", "HOST PID", "AGE", "MEMORY", "COMMAND"}}
+		for _, p := range found {
+			list = append(list, listedProcess(p))
+			rows = append(rows, []string{strconv.Itoa(p.PID), strconv.Itoa(p.HostPID), inforce.Age(time.Since(p.Started)), size(p.Memory), quoteWords(p.Args)})
+		}
+		if len(list) == 0 && !*asJSON {
+			a.Say("nothing runs in the session")
+			return nil
+		}
+		return a.Result(*asJSON, list, cli.Table("", rows))
+	}
+}
+
+// quoteWords are words as one line, which a terminal takes for nothing else.
+func quoteWords(words []string) string {
+	cmd := host.Cmd{Args: words}
+	return cli.Printable(cmd.String())
+}
+
+// SessionsLogs prints what background processes have written.
+func SessionsLogs(a *cli.App, fs *flag.FlagSet) func() error {
+	return func() error {
+		if fs.NArg() == 0 {
+			return cli.Usage(fs, errors.New("name a session"))
+		}
+		dir, err := host.KeeperDir(a.Environ, fs.Arg(0), false)
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, name := range []string{keptLogOld, keptLogName} {
+			f, err := os.Open(filepath.Join(dir, name))
+			if errors.Is(err, iofs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			found = true
+			_, err = io.Copy(a.Stdout, f)
+			f.Close()
+			if err != nil {
+				return err
+			}
+		}
+		if _, err := os.Stat(filepath.Join(dir, lockName)); !found && err != nil {
+			return cli.Hint(fmt.Errorf("session %q: nothing was kept", fs.Arg(0)), "sbxhost exec -session "+fs.Arg(0)+" -keep begins that")
+		}
+		return nil
+	}
+}
+
+// endApprovals takes back what was approved for a session: the next one of that
+// name is another.
+func endApprovals(a *cli.App, name string) (int, error) {
+	store, err := setup.Caller(a).Store()
+	if err != nil {
+		return 0, nil // nothing is approved
+	}
+	of := func(f *approvals.Approval) bool {
+		return f.Scope == approvals.Session && f.Session == approvals.NamedSession(name)
+	}
+	// A store that cannot be read, or is no store, approves nothing.
+	list, err := store.List()
+	if err != nil || !slices.ContainsFunc(list, func(f approvals.Approval) bool { return of(&f) }) {
+		return 0, nil
+	}
+	gone, err := store.Revoke(context.Background(), of)
+	if err != nil {
+		return 0, fmt.Errorf("what was approved for session %q holds still: %w", name, err)
+	}
+	return len(gone), nil
+}
+
+func noSuchSession(name string) error {
+	return cli.Hint(fmt.Errorf("there is no session %q", name), "sbxhost sessions list shows those there are")
+}
+
+// SessionNames completes the names of sessions.
+func SessionNames(a *cli.App) []string {
+	found, err := host.Sessions(context.Background(), a.Environ, "")
+	if err != nil {
+		return nil
+	}
+	names := make([]string, len(found))
+	for i, s := range found {
+		names[i] = s.Name
+	}
+	return names
+}

@@ -1,0 +1,215 @@
+// Package prompt asks a person at the terminal, and nobody else: whether a command may run
+// without a sandbox, and whether a configuration is trusted.
+package prompt
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/policy"
+)
+
+// Approve is the host's Approver: a person at the terminal.
+func Approve(ctx context.Context, a *cli.App, r host.ApprovalRequest) (policy.Approval, error) {
+	whole := ""
+	for {
+		cut := false
+		answer, err := ask(ctx, a, func(size host.TerminalSize) (text string) {
+			text, cut = approvalQuestion(&r, size)
+			return whole + text
+		})
+		if err != nil {
+			return policy.Refused, err
+		}
+		if !cut || answer != "v" && answer != "view" {
+			return approvalAnswer(answer, r.Remembers), nil
+		}
+		everything := question{text: math.MaxInt, lines: math.MaxInt}
+		whole = everything.body(&r)
+	}
+}
+
+// approvalAnswer reads an answer. Whatever is none is a no.
+func approvalAnswer(answer string, remembers bool) policy.Approval {
+	switch answer {
+	case "o", "once", "y", "yes":
+		return policy.ApprovedOnce
+	case "s", "session":
+		if remembers {
+			return policy.ApprovedSession
+		}
+	case "a", "always":
+		if remembers {
+			return policy.ApprovedAlways
+		}
+	}
+	return policy.Refused
+}
+
+// question is how much of a command a person is shown.
+type question struct {
+	text  int  // runes of a text
+	lines int  // of a script
+	cut   bool // something was left out
+}
+
+// What a question shows at most, and at least, however small the screen is.
+const (
+	maxQuestionText, maxQuestionLines = 2000, 40
+	minQuestionText, minQuestionLines = 60, 2
+)
+
+// approvalQuestion is what a person is asked. Everything in it that a command
+// or a file name has chosen is escaped. It shows as much as the screen has room
+// for: a text that is long enough would else have the screen show its harmless
+// end alone. It reports whether something was left out.
+func approvalQuestion(r *host.ApprovalRequest, size host.TerminalSize) (text string, cut bool) {
+	for q := (question{text: maxQuestionText, lines: maxQuestionLines}); ; q = (question{text: q.text / 2, lines: max(q.lines/2, minQuestionLines)}) {
+		text := q.body(r) + q.choices(r)
+		if fits(text, size) || q.text/2 < minQuestionText {
+			return text, q.cut
+		}
+	}
+}
+
+// fits reports whether a terminal shows a text as a whole; one of no known size
+// does.
+func fits(text string, size host.TerminalSize) bool {
+	if size.Rows == 0 || size.Cols == 0 {
+		return true
+	}
+	rows := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		width := 0
+		for _, r := range line {
+			width++
+			if r >= 0x1100 { // as good as all that are two columns wide
+				width++
+			}
+		}
+		rows += max(1, (width+int(size.Cols)-1)/int(size.Cols))
+	}
+	return rows <= int(size.Rows)
+}
+
+func (q *question) body(r *host.ApprovalRequest) string {
+	var b strings.Builder
+	b.WriteString("\nsbxhost: this command would run WITHOUT a sandbox:\n\n")
+	rows := [][]string{}
+	if r.Script == "" {
+		rows = append(rows, []string{"  command", q.shorten(inOrder(r.Args))})
+	} else {
+		rows = append(rows, []string{"  script", fmt.Sprintf("%s, shown below", cli.Plural(strings.Count(strings.TrimSuffix(r.Script, "\n"), "\n")+1, "line"))})
+		if len(r.Args) > 0 {
+			rows = append(rows, []string{"  arguments", q.shorten(inOrder(r.Args))})
+		}
+	}
+	rows = append(rows, []string{"  directory", q.shorten(pathInOrder(r.Dir))})
+	if r.Workspace != r.Dir {
+		rows = append(rows, []string{"  workspace", q.shorten(pathInOrder(r.Workspace))})
+	}
+	rows = append(rows, []string{"  sandbox", q.shorten(cli.Quote(r.Sandbox))}, []string{"  because", q.shorten(cli.OneLine(r.Decision.Reason))})
+	if r.Decision.Hint != "" {
+		rows = append(rows, []string{"  fix", q.shorten(cli.OneLine(r.Decision.Hint))})
+	}
+	rows = append(rows, []string{"  it has", cli.OneLine(strings.Join(r.Decision.Exposed, "; "))})
+	if len(r.Decision.Sensitive) > 0 {
+		rows = append(rows, []string{"  secrets", q.shorten(inOrder(r.Decision.Sensitive)) + " within its reach"})
+	}
+	if len(r.Env) > 0 {
+		rows = append(rows, []string{"  sets", q.shorten(inOrder(r.Env))})
+	}
+	for _, w := range r.Warnings {
+		rows = append(rows, []string{"  note", cli.OneLine(w)})
+	}
+	b.WriteString(cli.Table("", rows))
+	if r.Script != "" {
+		b.WriteString("\n" + q.scriptText(r.Script))
+	}
+	return b.String()
+}
+
+func (q *question) choices(r *host.ApprovalRequest) string {
+	text := "\nRun it? [o]nce"
+	if r.Remembers {
+		text += fmt.Sprintf(", for the [s]ession (%s), [a]lways", cli.ShortTime(r.SessionTTL))
+	}
+	if q.cut {
+		text += ", [v]iew all of it"
+	}
+	return text + ", [N]o: "
+}
+
+// rightToLeft reports whether a letter is of a script that is written so. Between
+// two of these, and after one, a terminal may show words, numbers and signs in the
+// other order: what is to be copied where, say. It takes no character that nobody sees.
+func rightToLeft(r rune) bool {
+	return r >= 0x0590 && r <= 0x08ff || r >= 0xfb1d && r <= 0xfdff || r >= 0xfe70 && r <= 0xfeff || r >= 0x10800 && r <= 0x10fff || r >= 0x1e800 && r <= 0x1efff
+}
+
+// inOrder is quoteAll, with words of such letters as escapes.
+func inOrder(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = hostpath.ShellWordOf(word, func(r rune) bool { return hostpath.Visible(r) && !rightToLeft(r) })
+	}
+	return strings.Join(quoted, " ")
+}
+
+// pathInOrder is quote, likewise.
+func pathInOrder(path string) string {
+	if strings.ContainsFunc(path, rightToLeft) {
+		return strconv.QuoteToASCII(path)
+	}
+	return cli.Quote(path)
+}
+
+// lineInOrder is a line of a script, likewise.
+func lineInOrder(line string) string {
+	var b strings.Builder
+	for _, r := range line {
+		if rightToLeft(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// shorten leaves out the middle of what is too long to be read, and says so.
+func (q *question) shorten(s string) string {
+	n := utf8.RuneCountInString(s)
+	if n <= q.text {
+		return s
+	}
+	q.cut = true
+	runes := []rune(s)
+	half := q.text / 2
+	return fmt.Sprintf("%s [... %d CHARACTERS ARE LEFT OUT HERE ...] %s", string(runes[:half]), n-2*half, string(runes[n-half:]))
+}
+
+// scriptText shows a script line by line.
+func (q *question) scriptText(script string) string {
+	lines := strings.Split(strings.TrimSuffix(script, "\n"), "\n")
+	var b strings.Builder
+	for i, line := range lines {
+		if left := len(lines) - q.lines; left > 1 && i >= q.lines/2 && i < len(lines)-q.lines/2 {
+			if i == q.lines/2 {
+				q.cut = true
+				fmt.Fprintf(&b, "  [... %d LINES ARE LEFT OUT HERE ...]\n", left)
+			}
+			continue
+		}
+		// A tab at the right margin moves nothing, and at others more than it seems.
+		b.WriteString("  | " + q.shorten(strings.ReplaceAll(lineInOrder(cli.Printable(line)), "\t", "    ")) + "\n")
+	}
+	return b.String()
+}

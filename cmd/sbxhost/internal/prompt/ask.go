@@ -1,0 +1,236 @@
+//go:build unix
+
+package prompt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
+	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
+)
+
+// errNoAnswer says that the question went unanswered: the terminal was closed,
+// or a signal came.
+var errNoAnswer = errors.New("the question was not answered")
+
+// terminalOf opens the terminal that belongs to this process, and to no
+// redirection: what a command reads from standard input must not answer. Where
+// none of the standard streams is a terminal, nobody watches - a program has
+// started us, and the terminal is its own.
+func terminalOf(a *cli.App) (*os.File, error) {
+	if !cli.IsTerminal(a.Stdin) && !cli.IsTerminal(a.Stdout) && !cli.IsTerminal(a.Stderr) {
+		return nil, errNoTerminal
+	}
+	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, errNoTerminal
+	}
+	return os.NewFile(uintptr(fd), "/dev/tty"), nil
+}
+
+// inBackground reports whether a terminal is another job's to read. To touch it
+// would stop us then. One that is gone is nobody's.
+func inBackground(tty *os.File) bool {
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group != unix.Getpgrp()
+}
+
+// ask shows a question, made for the terminal's size, and gives the line that is
+// typed, in small letters. What was typed before the question is thrown away: it
+// was no answer.
+func ask(ctx context.Context, a *cli.App, question func(host.TerminalSize) string) (string, error) {
+	tty, err := terminalOf(a)
+	if err != nil {
+		return "", err
+	}
+	defer tty.Close()
+	background := fmt.Errorf("%w: sbxhost is in the background", errNoTerminal)
+	if inBackground(tty) {
+		return "", background
+	}
+	done, err := turn(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	if inBackground(tty) { // by now
+		return "", background
+	}
+	show := func(text string) error {
+		terminal.DiscardInput(int(tty.Fd()))
+		if !terminal.CooksOutput(int(tty.Fd())) {
+			text = strings.ReplaceAll(text, "\n", "\r\n")
+		}
+		_, err := tty.WriteString(text)
+		return err
+	}
+
+	resumed := make(chan os.Signal, 1)
+	signal.Notify(resumed, unix.SIGCONT)
+	defer signal.Stop(resumed)
+	if err := show(question(terminal.Size(tty))); err != nil {
+		return "", fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	answered, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-resumed:
+			case <-answered:
+				return
+			}
+			// There have been other things on the screen since. No signal tells of the
+			// way from the background to the foreground.
+			for inBackground(tty) {
+				select {
+				case <-time.After(terminal.ForegroundPoll):
+				case <-answered:
+					return
+				}
+			}
+			show(question(terminal.Size(tty)))
+		}
+	}()
+	line, err := readAnswer(ctx, tty)
+	close(answered)
+	<-ended
+	if err != nil {
+		if !inBackground(tty) {
+			tty.WriteString("\r\n")
+		}
+		return "", err
+	}
+	return strings.ToLower(strings.TrimSpace(line)), nil
+}
+
+// turn waits until no other process of our job asks, as those of a parallel
+// build would at once: the answer to the question that stands there last would
+// go to whichever of them happens to read it. What cannot be locked is no
+// reason not to ask.
+func turn(ctx context.Context, a *cli.App) (done func(), err error) {
+	dir := approvals.Dir(a.Getenv)
+	if dir == "" || approvals.MakeDir(dir) != nil {
+		return func() {}, nil
+	}
+	fd, err := unix.Open(filepath.Join(dir, "questions.lock"), unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return func() {}, nil
+	}
+	// A byte for each job. Of those on one terminal only one is in the foreground:
+	// it must not wait for one that was stopped with its question.
+	retry := time.NewTicker(20 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		switch err := unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: int64(unix.Getpgrp()), Len: 1}); err {
+		case unix.EAGAIN, unix.EACCES, unix.EINTR:
+		default: // nil, too
+			return func() { unix.Close(fd) }, nil
+		}
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			unix.Close(fd)
+			return nil, fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
+		}
+	}
+}
+
+// maxAnswer is more than any answer has; whatever is longer is garbage.
+const maxAnswer = 256
+
+// readAnswer reads a line, until ctx ends.
+func readAnswer(ctx context.Context, tty *os.File) (string, error) {
+	wakened, wake, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	defer wakened.Close()
+	stop := context.AfterFunc(ctx, func() { wake.Close() })
+	defer func() {
+		if stop() {
+			wake.Close()
+		}
+	}()
+	fd, done := int(tty.Fd()), int(wakened.Fd())
+	var line []byte
+	buf := make([]byte, maxAnswer)
+	for {
+		// Not poll, which knows no terminals on macOS.
+		var ready unix.FdSet
+		var timeout *unix.Timeval
+		if ready.Set(done); inBackground(tty) { // what is typed there is not for us
+			poll := unix.NsecToTimeval(int64(terminal.ForegroundPoll))
+			timeout = &poll
+		} else {
+			ready.Set(fd)
+		}
+		if _, err := unix.Select(max(fd, done)+1, &ready, nil, nil, timeout); err == unix.EINTR {
+			continue
+		} else if err != nil {
+			return "", fmt.Errorf("%w: %w", errNoAnswer, err)
+		}
+		if ready.IsSet(done) || ctx.Err() != nil {
+			return "", fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
+		}
+		if !ready.IsSet(fd) || inBackground(tty) {
+			continue
+		}
+		n, err := unix.Read(fd, buf)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return "", fmt.Errorf("%w: %w", errNoAnswer, err)
+		case n == 0:
+			return "", fmt.Errorf("%w: the terminal's input has ended", errNoAnswer)
+		}
+		line = append(line, buf[:n]...)
+		// A program has left the terminal raw where these arrive as they are: Enter,
+		// and ^C, ^D, ^Z and ^\, which make no signal then.
+		switch i := bytes.IndexAny(line, "\n\r\x03\x04\x1a\x1c"); {
+		case i >= 0 && (line[i] == '\n' || line[i] == '\r'):
+			return string(line[:i]), nil
+		case i >= 0:
+			return "", fmt.Errorf("%w: it was given up", errNoAnswer)
+		case len(line) > maxAnswer:
+			return "", fmt.Errorf("%w: it was no answer", errNoAnswer)
+		}
+	}
+}
+
+// showChange shows what is different from the text that was trusted, with a
+// refusal. Of a symlink it shows nothing, and reads the file anew for that: a
+// command can lead one to any file, and would read in our output what it cannot
+// open itself.
+func showChange(a *cli.App, path, before string) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	text, err := io.ReadAll(io.LimitReader(file, config.MaxSize))
+	if err != nil {
+		return
+	}
+	a.Say("the difference:")
+	fmt.Fprint(a.Stderr, cutRows(Diff(before, string(text)), maxChangeLines))
+}

@@ -1,0 +1,94 @@
+package prompt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/inforce"
+)
+
+// errNoTerminal says that there is nobody to ask.
+var errNoTerminal = errors.New("there is no terminal to ask on")
+
+// Trust asks whether to trust a configuration that was found in the workspace.
+func Trust(ctx context.Context, a *cli.App, u *inforce.Untrusted) (bool, error) {
+	question, whole := trustQuestion(u.Path, u.Before, string(u.Text), u.Changed)
+	answer, err := "", errNoTerminal
+	if whole {
+		answer, err = ask(ctx, a, func(host.TerminalSize) string { return question })
+	}
+	if errors.Is(err, errNoTerminal) {
+		if u.Changed {
+			showChange(a, u.Path, u.Before)
+		}
+		return false, nil
+	}
+	return answer == "y" || answer == "yes", err
+}
+
+// maxTrustLines is how much of a configuration is shown with the question, in
+// lines of a terminal: for more, an editor is the place to read it. What has
+// scrolled out of sight has not been read.
+const maxTrustLines = 300
+
+// maxChangeLines is how much is shown with a refusal, which may go to a log.
+const maxChangeLines = 60
+
+// cutRows is the beginning of a text that is no longer than so many lines of a
+// terminal, and says how much is missing.
+func cutRows(text string, limit int) string {
+	lines := strings.SplitAfter(text, "\n")
+	shown, height := 0, 0
+	for shown < len(lines) && height+rows(lines[shown]) <= limit {
+		height += rows(lines[shown])
+		shown++
+	}
+	if shown == len(lines) {
+		return text
+	}
+	return strings.Join(lines[:shown], "") + fmt.Sprintf("... and %s\n", cli.Plural(len(lines)-shown-1, "further line"))
+}
+
+// rows is how many lines of a terminal of the usual width a text takes.
+func rows(text string) (n int) {
+	for line := range strings.Lines(text) {
+		width := 8*strings.Count(line, "\t") + utf8.RuneCountInString(line)
+		n += (width + 79) / 80
+	}
+	return n
+}
+
+// trustQuestion is what a person is asked. It is not whole where there is more
+// to read than a terminal is good for.
+func trustQuestion(path, before, after string, changed bool) (text string, whole bool) {
+	change := Diff(before, after)
+	if rows(change) > maxTrustLines {
+		return "", false
+	}
+	var b strings.Builder
+	if changed {
+		fmt.Fprintf(&b, "\nsbxhost: %s has changed since you trusted it:\n\n", cli.Quote(path))
+	} else {
+		fmt.Fprintf(&b, "\nsbxhost: %s was found in the workspace, and you have not trusted it. It says:\n\n", cli.Quote(path))
+	}
+	b.WriteString(change)
+	b.WriteString("\nIt decides what commands may see and do. Trust it? [y]es, [N]o: ")
+	return b.String(), true
+}
+
+// Diff shows how before became after, as diff -u does, fit for a terminal. It is ""
+// where they are the same.
+func Diff(before, after string) string {
+	text := string(diff.Diff("", []byte(before), "", []byte(after)))
+	for range 3 { // of names that the question has said
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	return cli.Printable(text)
+}

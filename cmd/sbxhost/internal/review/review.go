@@ -1,0 +1,372 @@
+//go:build unix
+
+package review
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	iofs "io/fs"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/inforce"
+)
+
+// reviewed is one change as -json gives it.
+type reviewed struct {
+	Path     string `json:"path"`                  // relative to the workspace, or absolute
+	Quoted   string `json:"path_quoted,omitempty"` // of a path that is no text, as Go writes it
+	Op       string `json:"op"`                    // "added", "modified", "deleted" or "mode"
+	Old      *side  `json:"old"`                   // null where the workspace has nothing
+	New      *side  `json:"new"`                   // null where the review has nothing
+	Refused  string `json:"refused"`               // why it cannot be applied; else empty
+	Conflict string `json:"conflict"`              // what happened to it in the workspace since; else empty
+	Merged   bool   `json:"merged"`                // of git's configuration or index, only what can be is taken over
+}
+
+type side struct {
+	Type   string `json:"type"`
+	Mode   string `json:"mode"`
+	Size   int64  `json:"size"`
+	Target string `json:"target,omitempty"`
+}
+
+// reviewResult is what a subcommand gives with -json.
+type reviewResult struct {
+	Name    string     `json:"name"`
+	Digest  string     `json:"digest"`
+	Changes []reviewed `json:"changes"`
+}
+
+func List(a *cli.App, fs *flag.FlagSet) func() error {
+	asJSON := cli.JsonFlag(fs)
+	return setup.WithHost(a, fs, func(_ context.Context, h *host.Host) error {
+		found, err := h.Reviews()
+		if err != nil {
+			return err
+		}
+		type listed struct {
+			Name    string    `json:"name"`
+			Sandbox string    `json:"sandbox"`
+			Made    time.Time `json:"made"`
+			InUse   bool      `json:"in_use"`
+			Applied bool      `json:"applied"`
+			Whole   bool      `json:"whole"`
+		}
+		list := []listed{}
+		rows := [][]string{{"NAME", "SANDBOX", "BEGUN", "STATE"}}
+		for _, r := range found {
+			list = append(list, listed{r.Name, r.Sandbox, r.Made, r.InUse, r.Applied, r.Whole})
+			state := "open"
+			switch {
+			case r.InUse:
+				state = "in use"
+			case r.Whole:
+				state = "applied; review undo takes it back"
+			case r.Applied:
+				state = "applied in part"
+			}
+			rows = append(rows, []string{r.Name, r.Sandbox, inforce.Age(time.Since(r.Made)), state})
+		}
+		if len(list) == 0 && !*asJSON {
+			a.Say("there are no reviews of this workspace")
+			return nil
+		}
+		return a.Result(*asJSON, list, cli.Table("", rows))
+	})
+}
+
+// withReview is withHost for one review, which the first argument names.
+func withReview(a *cli.App, fs *flag.FlagSet, f func(context.Context, *host.Review, []string) error) func() error {
+	var words []string
+	run := setup.WithHost(a, fs, func(ctx context.Context, h *host.Host) error {
+		name := words[0]
+		r, err := h.OpenReview(ctx, name)
+		if errors.Is(err, iofs.ErrNotExist) {
+			return cli.Hint(fmt.Errorf("there is no review %q of %s", name, cli.Quote(h.Root())), "sbxhost review list shows those there are")
+		} else if err != nil {
+			return err
+		}
+		defer r.Close()
+		for _, line := range r.Recovered {
+			a.Say(line)
+		}
+		return f(ctx, r, words[1:])
+	})
+	return func() error {
+		// Flags may follow the name, and the paths.
+		for rest := fs.Args(); len(rest) > 0; rest = fs.Args() {
+			words = append(words, rest[0])
+			if err := fs.Parse(rest[1:]); err != nil {
+				return cli.Usage(fs, err)
+			}
+		}
+		if len(words) == 0 {
+			return cli.Usage(fs, errors.New("name a review"))
+		}
+		return run()
+	}
+}
+
+// isListed reports whether a path is one of a list, or lies in one; an empty list has all.
+func isListed(list []string, p string) bool {
+	for _, dir := range list {
+		if dir = filepath.Clean(dir); dir == "." || p == dir || strings.HasPrefix(p, dir+"/") {
+			return true
+		}
+	}
+	return len(list) == 0
+}
+
+// reviewPath shows a path of a review.
+func reviewPath(p string) string {
+	if utf8.ValidString(p) && cli.Printable(p) == p && strconv.Quote(p) == `"`+p+`"` {
+		return p
+	}
+	return strconv.QuoteToASCII(p)
+}
+
+func reviewText(a *cli.App, set *host.ReviewSet, only []string) string {
+	var b strings.Builder
+	for i := range set.Changes {
+		c := &set.Changes[i]
+		if shown := set.Shown(c); isListed(only, shown) {
+			b.WriteString(c.Line(reviewPath(shown)))
+			if c.Refused != "" {
+				b.WriteString("; refused: " + cli.Printable(c.Refused))
+			}
+			if c.Conflict != "" {
+				b.WriteString("; conflict: " + c.Conflict)
+			}
+			if c.Note != "" {
+				b.WriteString("; " + cli.Printable(c.Note))
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+func newReviewResult(name string, set *host.ReviewSet, changes []host.ReviewChange, only []string) reviewResult {
+	out := reviewResult{name, set.Digest, []reviewed{}}
+	for i := range changes {
+		c := &changes[i]
+		shown := set.Shown(c)
+		if !isListed(only, shown) {
+			continue
+		}
+		one := reviewed{Path: shown, Op: c.Op.String(), Old: sideOf(&c.Old), New: sideOf(&c.New), Refused: c.Refused, Conflict: c.Conflict, Merged: c.Merge}
+		if !utf8.ValidString(shown) {
+			one.Quoted = strconv.QuoteToASCII(shown)
+		}
+		out.Changes = append(out.Changes, one)
+	}
+	return out
+}
+
+func sideOf(n *host.ReviewNode) *side {
+	if n.Kind.String() == "nothing" {
+		return nil
+	}
+	return &side{n.Kind.String(), fmt.Sprintf("%04o", n.Mode), n.Size, n.Target}
+}
+
+func Show(a *cli.App, fs *flag.FlagSet) func() error {
+	asJSON := cli.JsonFlag(fs)
+	return withReview(a, fs, func(ctx context.Context, r *host.Review, only []string) error {
+		set, err := r.Changes(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.Result(*asJSON, newReviewResult(r.Name, set, set.Changes, only), reviewText(a, set, only)); err != nil || *asJSON {
+			return err
+		}
+		tellDigest(a, r.Name, set)
+		return nil
+	})
+}
+
+func tellDigest(a *cli.App, name string, set *host.ReviewSet) {
+	if len(set.Changes) == 0 {
+		a.Say(fmt.Sprintf("review %q changes nothing", name))
+		return
+	}
+	a.Say(fmt.Sprintf("%s; to apply: sbxhost review apply -digest %s %s", cli.Plural(len(set.Changes), "change"), set.Digest, name))
+}
+
+func Diff(a *cli.App, fs *flag.FlagSet) func() error {
+	asJSON := cli.JsonFlag(fs)
+	return withReview(a, fs, func(ctx context.Context, r *host.Review, only []string) error {
+		set, err := r.Changes(ctx)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return a.Result(true, newReviewResult(r.Name, set, set.Changes, only), "")
+		}
+		if err := showDiff(ctx, a, r, set, only); err != nil {
+			return err
+		}
+		tellDigest(a, r.Name, set)
+		return nil
+	})
+}
+
+// showDiff has git show what changes, and says the rest.
+func showDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewSet, only []string) error {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		a.Say("without git there is no diff of contents")
+		return a.Print(reviewText(a, set, only))
+	}
+	cmd, left, done, err := r.Diff(ctx, git, a.Environ, set, only)
+	if err != nil {
+		return err
+	}
+	defer done()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stdout, a.Stderr // the pager and the colours are the user's
+	err = cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != 1) {
+		return fmt.Errorf("git diff: %w", err)
+	}
+	for i := range left {
+		c := &left[i]
+		a.Say("not in the diff: " + c.Line(reviewPath(set.Shown(c))) + sizeOf(c))
+	}
+	for i := range set.Changes {
+		c := &set.Changes[i]
+		shown := set.Shown(c)
+		if !isListed(only, shown) {
+			continue
+		}
+		if c.Refused != "" {
+			a.Say(fmt.Sprintf("cannot be applied: %s: %s", reviewPath(shown), c.Refused))
+		}
+		if c.Conflict != "" {
+			a.Say(fmt.Sprintf("conflict: %s: %s", reviewPath(shown), c.Conflict))
+		}
+		if c.Note != "" {
+			a.Say(fmt.Sprintf("%s: %s", reviewPath(shown), c.Note))
+		}
+	}
+	return nil
+}
+
+// sizeOf says how large the file of a change is, or was.
+func sizeOf(c *host.ReviewChange) string {
+	for _, n := range [...]*host.ReviewNode{&c.New, &c.Old} {
+		if n.Kind.String() == "file" {
+			return fmt.Sprintf(", %d bytes", n.Size)
+		}
+	}
+	return ""
+}
+
+func Apply(a *cli.App, fs *flag.FlagSet) func() error {
+	var choice host.ReviewChoice
+	asJSON := cli.JsonFlag(fs)
+	yes := fs.Bool("yes", false, "")
+	fs.StringVar(&choice.Digest, "digest", "", "")
+	list := func(to *[]string) func(string) error {
+		return func(s string) error {
+			if s == "" {
+				return errors.New("name a path")
+			}
+			*to = append(*to, s)
+			return nil
+		}
+	}
+	fs.Func("ours", "", list(&choice.Ours))
+	fs.Func("theirs", "", list(&choice.Theirs))
+	return withReview(a, fs, func(ctx context.Context, r *host.Review, only []string) error {
+		if choice.Digest == "" && !*yes {
+			return cli.Usage(fs, errors.New("say -digest with what review diff printed, or -yes for what is there now"))
+		}
+		choice.Paths = only
+		set, err := r.Changes(ctx)
+		if err != nil {
+			return err
+		}
+		out, err := r.Apply(ctx, set, choice)
+		if errors.Is(err, host.ErrReviewChanged) {
+			return cli.Hint(err, "sbxhost review diff "+r.Name)
+		}
+		if out == nil {
+			return err
+		}
+		for i := range out.Refused {
+			c := &out.Refused[i]
+			a.Say(fmt.Sprintf("cannot be applied: %s: %s", reviewPath(set.Shown(c)), c.Refused))
+		}
+		for i := range out.Conflicts {
+			c := &out.Conflicts[i]
+			a.Say(fmt.Sprintf("conflict: %s: %s", reviewPath(set.Shown(c)), c.Conflict))
+		}
+		switch {
+		case err == nil:
+		case len(out.Refused) > 0:
+			return cli.Hint(err, "-ours PATH keeps what the workspace has; or name the paths to apply")
+		default:
+			return cli.Hint(err, "-ours PATH keeps what the workspace has, -theirs PATH takes what the review has")
+		}
+		if *asJSON {
+			return a.Result(true, newReviewResult(r.Name, set, out.Applied, nil), "")
+		}
+		rest := "; the rest stays in the review"
+		if out.Whole {
+			rest = ""
+		}
+		a.Say(fmt.Sprintf("applied %s%s; to take it back: sbxhost review undo", cli.Plural(len(out.Applied), "change"), rest))
+		return nil
+	})
+}
+
+func Discard(a *cli.App, fs *flag.FlagSet) func() error {
+	return withReview(a, fs, func(ctx context.Context, r *host.Review, more []string) error {
+		if len(more) > 0 {
+			return cli.Usage(fs, fmt.Errorf("unexpected argument %q", more[0]))
+		}
+		return r.Discard(ctx)
+	})
+}
+
+func Undo(a *cli.App, fs *flag.FlagSet) func() error {
+	return setup.WithHost(a, fs, func(ctx context.Context, h *host.Host) error {
+		name, told, err := h.UndoReview(ctx)
+		for _, line := range told {
+			if err != nil {
+				line = "changed since: " + reviewPath(line)
+			}
+			a.Say(line)
+		}
+		if err != nil {
+			return err
+		}
+		a.Say(fmt.Sprintf("what was applied of review %q is in it again", name))
+		return nil
+	})
+}
+
+// Names completes the names of reviews.
+func Names(a *cli.App) []string {
+	var names []string
+	_ = setup.WithHost(a, cli.NewFlags("review"), func(_ context.Context, h *host.Host) error {
+		found, err := h.Reviews()
+		for _, r := range found {
+			if !r.Whole {
+				names = append(names, r.Name)
+			}
+		}
+		return err
+	})()
+	return names
+}

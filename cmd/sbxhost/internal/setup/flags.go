@@ -1,0 +1,183 @@
+package setup
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/egress"
+	"github.com/sbxhost/sbxhost/host"
+)
+
+// Flags are the flags that exec and explain share: which sandbox, what to
+// change of it for this command, and the command.
+type Flags struct {
+	Sandbox string
+	Config  string
+	env     []string
+	Workdir string
+
+	script string
+	// scriptFile is where -c has read it; empty where that can be read but once.
+	ScriptFile string
+	Scripted   bool // -c was given
+	ByFile     bool // and named a file
+	Tty        bool
+	network    *host.Network
+	readOnly   *bool
+	Timeout    *time.Duration
+	Session    string
+	Keep       bool
+	Review     string
+	NoSandbox  bool
+}
+
+func (f *Flags) Register(fs *flag.FlagSet) {
+	fs.StringVar(&f.Sandbox, "sandbox", "", "")
+	cli.RegisterConfig(fs, &f.Config)
+	fs.StringVar(&f.Workdir, "workdir", "", "")
+	fs.StringVar(&f.Session, "session", "", "")
+	fs.Func("review", "", func(s string) error {
+		if s == "" {
+			return errors.New("name a review, or leave it out")
+		}
+		f.Review = s
+		return nil
+	})
+	fs.BoolVar(&f.NoSandbox, "no-sandbox", false, "")
+	fs.BoolVar(&f.Tty, "t", false, "")
+	// Standard input is always passed on; -i is for the hands of docker's users.
+	fs.Bool("i", false, "")
+	fs.BoolFunc("it", "", func(s string) (err error) {
+		f.Tty, err = strconv.ParseBool(s)
+		return err
+	})
+	fs.Func("c", "", func(s string) error {
+		f.script, f.ScriptFile, f.Scripted = s, "", true
+		if name, ok := strings.CutPrefix(s, "@"); ok {
+			f.ByFile = true
+			// One argument of a process cannot be longer than 128 KiB.
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			f.script = string(text)
+			if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && !strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/proc/") {
+				f.ScriptFile = name
+			}
+		}
+		return nil
+	})
+	fs.Func("env", "", func(s string) error {
+		f.env = append(f.env, s)
+		return nil
+	})
+	// No boolean flag in flag's sense: `-network false curl` would turn the
+	// network on and run `false curl`.
+	fs.Func("network", "", func(s string) error {
+		if v, err := strconv.ParseBool(s); err == nil {
+			f.network = &host.Network{Host: v}
+			return nil
+		}
+		names := ruleTexts(s)
+		_, err := egress.ParseRules(names)
+		if err == nil && !strings.ContainsAny(s, ".:") { // the command's, mostly: -network make
+			err = fmt.Errorf("%q is a name without a dot: write it with its port, such as %s:443, if it is meant", s, s)
+		}
+		if err != nil {
+			return fmt.Errorf("write -network=true, -network=false or names, such as -network=registry.npmjs.org,*.github.com: %w", err)
+		}
+		f.network = &host.Network{Names: names}
+		return nil
+	})
+	fs.BoolFunc("read-only", "", func(s string) error {
+		v, err := strconv.ParseBool(s)
+		if err != nil {
+			return errors.New("write -read-only or -read-only=false")
+		}
+		f.readOnly = &v
+		return nil
+	})
+	fs.Func("timeout", "", func(s string) error {
+		v, err := time.ParseDuration(s)
+		if err != nil || v <= 0 {
+			return errors.New(`write a time above zero with its unit, such as "90s" or "2m"`)
+		}
+		f.Timeout = &v
+		return nil
+	})
+}
+
+// ruleTexts splits a list of rules at its commas but for those between ports.
+func ruleTexts(s string) (texts []string) {
+	for text := range strings.SplitSeq(s, ",") {
+		if _, err := strconv.ParseUint(text, 10, 64); err == nil && len(texts) > 0 {
+			texts[len(texts)-1] += "," + text
+			continue
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// networkVariables say how the network is reached, and whom programs there may trust.
+var networkVariables = []string{
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
+}
+
+// apply changes a definition as the flags say.
+func (f *Flags) apply(d *host.Definition) {
+	if f.network != nil {
+		d.Network = *f.network
+		if d.Network.Host { // which may be reached by a proxy alone
+			d.EnvPassthrough = slices.Concat(d.EnvPassthrough, networkVariables)
+		}
+	}
+	if f.readOnly != nil {
+		d.ReadOnly = *f.readOnly
+	}
+	if f.Timeout != nil {
+		d.Limits.Timeout = *f.Timeout
+	}
+	if f.Review != "" {
+		d.Review = f.Review
+	}
+	if f.Keep {
+		d.Session.Processes = true
+	}
+}
+
+// FlagOf names the flag that has set an attribute of the definition or of the
+// command, or "" where the file did.
+func (f *Flags) FlagOf(attribute string) string {
+	switch {
+	case attribute == "default_sandbox" && f.Sandbox != "":
+		return "-sandbox"
+	case (attribute == "network" || strings.HasPrefix(attribute, "network[")) && f.network != nil:
+		return "-network"
+	case attribute == "read_only" && f.readOnly != nil:
+		return "-read-only"
+	case attribute == "session.processes" && f.Keep:
+		return "-keep"
+	case attribute == "review" && f.Review != "":
+		return "-review"
+	case attribute == "limits.timeout" && f.Timeout != nil:
+		return "-timeout"
+	case attribute == "Dir":
+		return "-workdir"
+	case attribute == "TTY":
+		return "-t"
+	case len(attribute) > 4 && attribute[:4] == "Env[":
+		if i, err := strconv.Atoi(attribute[4 : len(attribute)-1]); err == nil && i < len(f.env) {
+			return "-env"
+		}
+	}
+	return ""
+}

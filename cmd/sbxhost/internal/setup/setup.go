@@ -1,0 +1,223 @@
+// Package setup makes of a command line and of the configuration in force a Host and the
+// command that it is to run, and says what mends an error of the Host.
+package setup
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/prompt"
+	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/host/launch"
+	"github.com/sbxhost/sbxhost/inforce"
+	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// WithHost registers -config and gives what runs f with a Host on the configuration in force.
+func WithHost(a *cli.App, fs *flag.FlagSet, f func(context.Context, *host.Host) error) func() error {
+	config := cli.ConfigFlag(fs)
+	return func() error {
+		ctx := context.Background()
+		s, err := Load(ctx, a, *config)
+		if err != nil {
+			return Hinted(a, nil, nil, err)
+		}
+		h, err := host.New(ctx, s.Options)
+		if err != nil {
+			return Hinted(a, s, &Flags{}, err)
+		}
+		defer h.Close()
+		return f(ctx, h)
+	}
+}
+
+// SessionOptions says which session a command line asks for.
+func SessionOptions(a *cli.App, f *Flags) host.SessionOptions {
+	name := f.Session
+	if name == "" {
+		name = a.Getenv("SBXHOST_SESSION")
+	}
+	return host.SessionOptions{Name: name, Once: true}
+}
+
+// Setup is a configuration that is ready to be used.
+type Setup struct {
+	File    *config.File
+	Origin  config.Origin
+	Options host.Options
+	Sandbox string // the one to use
+}
+
+// Caller is the world that a configuration is read in.
+func Caller(a *cli.App) *inforce.Caller {
+	return &inforce.Caller{Dir: a.Dir, Environ: a.Environ, Builtins: a.Builtins, Inject: a.Inject, Warn: a.Say, Trust: func(ctx context.Context, u *inforce.Untrusted) (bool, error) { return prompt.Trust(ctx, a, u) },
+		Foreign: func(path string) { a.Foreign = append(a.Foreign, path) }}
+}
+
+// Load reads the configuration in force.
+func Load(ctx context.Context, a *cli.App, explicit string) (*Setup, error) {
+	found, err := Caller(a).Load(ctx, explicit)
+	if err == nil {
+		err = Complete(a, &found.Options)
+	}
+	if err != nil {
+		return nil, Invalid(a, err)
+	}
+	return &Setup{File: found.File, Origin: found.Origin, Options: found.Options}, nil
+}
+
+// Invalid shows what is wrong with a file, if that is what err says.
+func Invalid(a *cli.App, err error) error {
+	e, ok := errors.AsType[*inforce.InvalidError](err)
+	if !ok {
+		return err
+	}
+	errs := cli.OnlyErrors(e.Diagnostics)
+	a.Diagnose(errs)
+	return a.Told(fmt.Sprintf("%s: %s; nothing was run", NameOf(e.File), cli.Plural(len(errs), "error")), cli.StatusFailed)
+}
+
+// Complete fills in what does not come from a file.
+func Complete(a *cli.App, o *host.Options) (err error) {
+	if err := Caller(a).Complete(o); err != nil {
+		return err
+	}
+	o.OneShot = true
+	o.Approver = func(ctx context.Context, r host.ApprovalRequest) (policy.Approval, error) {
+		return prompt.Approve(ctx, a, r)
+	}
+	o.Logger, err = Caller(a).Logger(&hclog.LoggerOptions{Name: "sbxhost", Output: a.Stderr})
+	return err
+}
+
+// CommandDirs gives the directories that commands can write to, by some options and,
+// for a path that lies elsewhere, by the repositories that it names on its way.
+func CommandDirs(a *cli.App, o host.Options, path string) func() []string {
+	return Caller(a).WritableDirs(o, path)
+}
+
+// Choose settles which sandbox is used, and with which options.
+func Choose(ctx context.Context, a *cli.App, s *Setup, flags *Flags) error {
+	name, err := s.File.Choose(flags.Sandbox)
+	if err != nil && flags.Sandbox != "" {
+		return cli.Hint(err, fmt.Sprintf("-sandbox names one of those that %s defines: %s", NameOf(s.File), strings.Join(s.File.Names(), ", ")))
+	} else if err != nil {
+		return cli.Hint(err, "with -sandbox")
+	}
+	s.Sandbox = name
+	c := &inforce.Config{File: s.File, Origin: s.Origin, Options: s.Options}
+	if err := Caller(a).AddOptions(ctx, c, name); err != nil {
+		return Invalid(a, err)
+	}
+	s.Options = c.Options
+	def := s.Options.Sandboxes[name]
+	flags.apply(&def)
+	s.Options.Sandboxes[name] = def
+	s.Options.Session = SessionOptions(a, flags)
+	s.Options.Approvals.Session = s.Options.Session.Name
+	return nil
+}
+
+// Hinted gives an error of the host what its user can do about it: the line of the
+// file or the flag that is at fault, or a hint. s is nil where no sandbox was chosen.
+func Hinted(a *cli.App, s *Setup, flags *Flags, err error) error {
+	if denied, ok := errors.AsType[*host.DeniedError](err); ok {
+		return deniedHint(a, denied, flags)
+	}
+	err = WithHint(s, err)
+	e, ok := errors.AsType[*shared.Error](err)
+	if !ok || s == nil || e.Attribute == "" {
+		return err
+	}
+	if name := flags.FlagOf(e.Attribute); name != "" {
+		given := *e
+		given.Attribute = name
+		return &given
+	}
+	byVariable := strings.HasPrefix(e.Attribute, "audit.") && a.Getenv("SBXHOST_AUDIT") != ""
+	if byVariable || !fromFile(e.Attribute) || s.File.Path() == "" {
+		return err
+	}
+	a.Diagnose(s.File.Diagnose(s.Sandbox, err))
+	told := a.Told(fmt.Sprintf("sandbox %q cannot be used; nothing was run", s.Sandbox), cli.ExitStatus(err))
+	a.SayHint(cli.HintOf(err))
+	return told
+}
+
+// WithHint names what mends that which err is about and the library does not know of: a
+// command, a flag or a file.
+func WithHint(s *Setup, err error) error {
+	e, _ := errors.AsType[*shared.Error](err)
+	switch {
+	case errors.Is(err, host.ErrRefusedRoot) && s != nil && s.Options.Workspace.Root != "":
+		return cli.Hint(err, "a command may write all of its workspace: name the directory of one project as workspace.root in "+NameOf(s.File))
+	case errors.Is(err, host.ErrRefusedRoot): // what a first try in a home directory meets
+		return cli.Hint(err, "a command may write all of its workspace, which is the git top level here or else the current directory: cd to a project first, or set workspace.root in a configuration")
+	case errors.Is(err, host.ErrSessionWorkspace):
+		return cli.Hint(err, "sbxhost sessions rm removes it")
+	case errors.Is(err, host.ErrSessionName):
+		return cli.Hint(err, "it comes from -session or the variable SBXHOST_SESSION")
+	case errors.Is(err, host.ErrSessionFull) && s != nil && s.Options.Session.Name != "":
+		return cli.Hint(err, "sbxhost sessions rm "+s.Options.Session.Name)
+	case errors.Is(err, launch.ErrChecksum), e != nil && strings.HasPrefix(e.Attribute, "engine.") && strings.HasSuffix(e.Attribute, ".sha256"):
+		return cli.Hint(err, "sbxhost engines pin writes the checksum")
+	}
+	return err
+}
+
+// fromFile reports whether an attribute is one that a file can set.
+func fromFile(attribute string) bool {
+	first := strings.FieldsFunc(attribute, func(r rune) bool { return r == '.' || r == '[' || r == ' ' })[0]
+	return first == "config" || slices.ContainsFunc(config.Reference(), func(a config.AttributeReference) bool {
+		return a.Block == first || a.Name == first && (a.Block == "" || a.Block == "sandbox")
+	})
+}
+
+// NameOf is a file's path, or what there is instead.
+func NameOf(file *config.File) string {
+	if path := file.Path(); path != "" {
+		return path
+	}
+	return "the built-in configuration"
+}
+
+// NewCmd makes the command that flags and arguments ask for.
+func NewCmd(ctx context.Context, a *cli.App, h *host.Host, s *Setup, flags *Flags, args []string) *host.Cmd {
+	cmd := h.Command(ctx, s.Sandbox, args...)
+	cmd.Env, cmd.TTY, cmd.NoSandbox = flags.env, flags.Tty, flags.NoSandbox
+	if flags.Scripted {
+		cmd.Script = flags.script
+		if cmd.Script == "" {
+			cmd.Script = "\n" // an empty Script is none; an empty -c does nothing
+		}
+	}
+	if flags.Workdir != "" {
+		cmd.Dir = a.Absolute(flags.Workdir)
+	}
+	return cmd
+}
+
+// Command makes the command that flags and arguments ask for, to look at.
+func Command(ctx context.Context, a *cli.App, flags *Flags, args []string) (*Setup, *host.Host, *host.Cmd, error) {
+	s, err := Load(ctx, a, flags.Config)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := Choose(ctx, a, s, flags); err != nil {
+		return s, nil, nil, err
+	}
+	h, err := host.New(ctx, s.Options)
+	if err != nil {
+		return s, nil, nil, err
+	}
+	return s, h, NewCmd(ctx, a, h, s, flags, args), nil
+}

@@ -1,0 +1,45 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/inforce"
+)
+
+// KeepTrust goes on trusting a file that sbxhost itself has changed. The path is
+// the one by which it was found or named.
+func KeepTrust(a *cli.App, name string, before, after []byte) {
+	store, err := Caller(a).Store()
+	if err != nil {
+		return
+	}
+	path, err := inforce.TrustPlace(name)
+	if err != nil {
+		return
+	}
+	if state, _, err := store.Trusts(path, before); err != nil || state != approvals.TrustConfirmed {
+		return
+	}
+	if err := store.AddTrust(context.Background(), path, after); err != nil {
+		a.Say(fmt.Sprintf("%s has to be trusted anew: %v", cli.Quote(path), err))
+	}
+}
+
+// TrustWritten trusts a file that sbxhost has just written as a whole. That it
+// cannot is no failure: whoever uses it is asked.
+func TrustWritten(a *cli.App, path string, text []byte) {
+	store, err := Caller(a).Store()
+	if err != nil {
+		return
+	}
+	if place, err := inforce.TrustPlace(path); err == nil {
+		if err := store.AddTrust(context.Background(), place, text); err != nil && !errors.Is(err, os.ErrPermission) {
+			a.Say(fmt.Sprintf("%s has to be trusted before it is used: %v", cli.Quote(path), err))
+		}
+	}
+}

@@ -1,0 +1,171 @@
+//go:build unix
+
+package trace
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/telemetry"
+)
+
+// exporterName is the program that exports, which stands beside this one.
+const exporterName = "sbxhost-telemetry"
+
+// exportSlack is what the exporter has beyond its own patience, to say what it
+// could not send.
+const exportSlack = 500 * time.Millisecond
+
+// Start begins to trace a command where the environment asks for it. What is
+// wrong with telemetry is told, and no reason not to run the command.
+func Start(a *cli.App, sandbox, engine string, begin time.Time) *Span {
+	s, err := New(a, sandbox, engine, begin)
+	if err == nil && s != nil {
+		err = s.startExporter()
+	}
+	if err != nil {
+		a.Say(fmt.Sprintf("telemetry: %v; nothing is sent", err))
+		return nil
+	}
+	return s
+}
+
+// startExporter starts the exporter while the command is still to be started, so
+// that its own start costs no time of its own.
+func (s *Span) startExporter() error {
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err != nil {
+		return err
+	}
+	// Never from PATH: the workspace could supply its own.
+	path := filepath.Join(filepath.Dir(self), exporterName)
+	info, err := os.Lstat(path)
+	if os.IsNotExist(err) {
+		return fmt.Errorf("it is asked for by OTEL_ variables, and %s is not there: install it beside sbxhost", path)
+	} else if err != nil {
+		return err
+	}
+	if err := hostpath.CheckExecutable(path, info); err != nil {
+		return err
+	}
+	s.Process = &exec.Cmd{
+		Path: path, Args: []string{exporterName}, Dir: "/", Env: exporterEnv(s.App), Stderr: &s.stderr,
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, WaitDelay: time.Second,
+	}
+	if s.Stdin, err = s.Process.StdinPipe(); err != nil {
+		return err
+	}
+	return s.Process.Start()
+}
+
+// exporterEnv is what the exporter's libraries read, and no more. Paths in it are
+// made absolute, since the exporter runs elsewhere.
+func exporterEnv(a *cli.App) (env []string) {
+	for _, entry := range a.Environ {
+		name, value, _ := strings.Cut(entry, "=")
+		switch strings.ToUpper(name) {
+		case "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY":
+		default:
+			if !strings.HasPrefix(name, "OTEL_") {
+				continue
+			}
+		}
+		file := strings.HasPrefix(name, "SSL_CERT_") || strings.HasPrefix(name, "OTEL_") && (strings.HasSuffix(name, "_CERTIFICATE") || strings.HasSuffix(name, "_CLIENT_KEY"))
+		if file && value != "" {
+			entry = name + "=" + a.Absolute(value)
+		}
+		env = append(env, entry)
+	}
+	return env
+}
+
+// Over notes that the command has ended: from here on a signal that would end it is about
+// what is left to do. It comes by the relay's channel still: between that and another one,
+// an interrupt would be lost.
+func (s *Span) Over(signals <-chan os.Signal) {
+	s.record.End = time.Now()
+	s.signals = signals
+}
+
+// interrupted gives the first signal that ends a command. At ^Z this process stops.
+func (s *Span) interrupted() <-chan syscall.Signal {
+	found := make(chan syscall.Signal, 1)
+	go func() {
+		for sig := range s.signals {
+			if sig == syscall.SIGTSTP {
+				terminal.SuspendSelf()
+			} else if terminal.Ending(sig.(syscall.Signal)) {
+				found <- sig.(syscall.Signal)
+				return
+			}
+		}
+	}()
+	return found
+}
+
+// End tells how the command ended, and waits until that is sent, or a signal
+// says that nobody wants to wait.
+func (s *Span) End(report host.Report) {
+	if s == nil {
+		return
+	}
+	r := &s.record
+	r.Outcome, r.ExitCode, r.Degraded, r.DurationMS = report.Outcome, report.ExitCode, len(report.Degraded), report.DurationMS
+	r.Decision, r.Rule = report.Decision, report.Rule
+	if report.Engine != "" {
+		r.Engine = report.Engine
+	}
+	if report.Signal != nil {
+		r.Signal = *report.Signal
+	}
+	line, marshalErr := json.Marshal(r)
+	if marshalErr == nil {
+		_, marshalErr = s.Stdin.Write(append(line, '\n'))
+	}
+	s.Stdin.Close()
+	waited := make(chan error, 1)
+	go func() { waited <- s.Process.Wait() }()
+	patience := telemetry.Patience(s.App.Getenv)
+	late := time.After(patience + exportSlack)
+	var why string
+	select {
+	case waitErr := <-waited:
+		if waitErr == nil && marshalErr == nil {
+			return
+		}
+		if why = shortened(strings.TrimSpace(s.stderr.String())); why == "" {
+			why = errors.Join(waitErr, marshalErr).Error()
+		}
+	case <-late:
+		why = fmt.Sprintf("nothing was sent in %v, which OTEL_EXPORTER_OTLP_TIMEOUT changes", patience)
+	case sig := <-s.interrupted():
+		why = fmt.Sprintf("%v: it may not have been sent", sig)
+	}
+	s.Process.Process.Kill()
+	s.App.Say("telemetry: " + strings.ReplaceAll(why, "\n", "; "))
+}
+
+// maxWhy is how much is told of what went wrong, in bytes: a receiver's answer is
+// part of it, which may be a whole page of HTML.
+const maxWhy = 2000
+
+func shortened(text string) string {
+	if len(text) <= maxWhy {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxWhy], "") + "..."
+}

@@ -1,0 +1,55 @@
+// Package trace tells OpenTelemetry of a command, by a program beside this one.
+package trace
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/telemetry"
+)
+
+// Span is the trace of one command. Nil traces nothing.
+type Span struct {
+	App     *cli.App
+	context telemetry.Context
+	record  telemetry.Record
+	Process *exec.Cmd
+	Stdin   io.WriteCloser
+	stderr  bytes.Buffer
+	signals <-chan os.Signal // that came when the relay had ended
+}
+
+// New is a span that nothing is sent of yet; nil where nobody asks for one.
+func New(a *cli.App, sandbox, engine string, begin time.Time) (*Span, error) {
+	if !telemetry.Wanted(a.Getenv) {
+		return nil, nil
+	}
+	parent, err := telemetry.ParseTraceparent(a.Getenv("TRACEPARENT"), a.Getenv("TRACESTATE"))
+	if err != nil {
+		parent = telemetry.Context{}
+	}
+	s := &Span{App: a}
+	if s.context, err = telemetry.Child(parent, a.Getenv("OTEL_TRACES_SAMPLER"), a.Getenv("OTEL_TRACES_SAMPLER_ARG")); err != nil {
+		return nil, err
+	}
+	if engine == "" {
+		engine = "auto" // which it stays if none is reached
+	}
+	s.record = telemetry.Record{
+		TraceID: s.context.TraceID, SpanID: s.context.SpanID, ParentID: parent.SpanID, TraceState: s.context.State, Sampled: s.context.Sampled,
+		Start: begin, Sandbox: sandbox, Engine: engine,
+	}
+	return s, nil
+}
+
+// Pass passes the trace on to the command.
+func (s *Span) Pass(cmd *host.Cmd) {
+	if s != nil {
+		cmd.TraceParent, cmd.TraceState = s.context.Traceparent(), s.context.State
+	}
+}
