@@ -36,13 +36,13 @@ build: ## the command, the lean engines, the init and the driver for Nomad, into
 test: deps check unit ## checks, unit and end-to-end tests: what CI runs as root
 
 # What a short run leaves out: the probes of the kit in sessions, across the wire and in
-# sandboxes made beforehand, versions of Landlock but the first and the last, the comparison
-# of the table of probes in docs/probes.md, most scripts without the engines beside sbxhost,
-# Podman with root and Docker without, the race detector over what speaks gRPC and over
-# engines, most rounds of storms, of full disks and of names that are hostile, and a real
-# agent of Nomad. For root it leaves out what CI runs as an ordinary user.
+# sandboxes made beforehand, versions of Landlock but the first and the last, most of the kit
+# on the example with Podman, the comparison of the table of probes in docs/probes.md, most
+# scripts without the engines beside sbxhost, Podman with root and Docker without, the race
+# detector over what needs gRPC and over engines, most rounds of storms, of full disks and of
+# names that are hostile, and a real agent of Nomad; for root, what USERS says.
 test-all: ## all of that and what it leaves out, as whoever calls it: full rounds, each engine's probes in each way, cross builds, fuzzing; an hour
-	$(MAKE) --no-print-directory test race race-engines cross fuzz SHORT=
+	$(MAKE) --no-print-directory test race-engines cross fuzz SHORT=
 
 SHORT   ?= -short
 TESTING  = $(GO) test $(SHORT) -vet=off -timeout 30m -p 4 -parallel 6 # more than processors: most wait for other processes
