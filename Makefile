@@ -63,7 +63,7 @@ programs:
 	$(GO) build -o $(SBXHOST_TEST_BIN)/ $(PROGRAMS) ./shared/enginetest/testdata/probe $(wildcard ./docs/examples/*)
 
 # What a short run as root leaves to the ordinary user, for whom it is the same or harder.
-USERS    = $(if $(SHORT),$(if $(filter 0,$(shell id -u)),-skip '^Test(Terminal|Questions|FailuresAreExplained|SuccessesAreExplainedByATraceAlone|HurtProcesses|ServeMany|ServeResults)$$|^TestConformance(InSessions|OfTheProcess)$$'))
+USERS    = $(if $(SHORT),$(if $(filter 0,$(shell id -u)),-skip '^Test(ProgramAtATerminal|ProgramAsks|FailuresAreExplained|SuccessesAreExplainedByATraceAlone|HurtProcesses|ServeMany|ServeResults)$$|^TestConformance(InSessions|OfTheProcess)$$'))
 
 unit: programs ## the tests alone; what fails does not keep the rest from running
 	@failed=; \

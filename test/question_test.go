@@ -25,8 +25,8 @@ sandbox "fast" {
 }
 `
 
-// TestQuestions drives the questions of the built program on real terminals.
-func TestQuestions(t *testing.T) {
+// TestProgramAsks drives the questions of the built program on real terminals.
+func TestProgramAsks(t *testing.T) {
 	need(t, "bwrap", "bash")
 	bin := t.TempDir()
 	build(t, bin, "cmd/sbxhost")

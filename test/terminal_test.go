@@ -69,8 +69,8 @@ sandbox "wrap" {
 }
 `
 
-// TestTerminal drives the built program on real terminals.
-func TestTerminal(t *testing.T) {
+// TestProgramAtATerminal drives the built program on real terminals.
+func TestProgramAtATerminal(t *testing.T) {
 	need(t, "bwrap")
 	bin := t.TempDir()
 	build(t, bin, "cmd/sbxhost")
