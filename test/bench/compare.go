@@ -17,34 +17,19 @@ type contender struct {
 	name    string
 	prepare func() error // unseen, before each turn; it may be nil
 	run     func() error
+	// timed, in the place of run, says itself how many milliseconds it took.
+	timed func() (float64, error)
 	// settle is how long it goes on afterwards, unseen, before it is another's turn.
 	settle time.Duration
 }
 
-// row is what one contender took.
+// row is what one contender took, in milliseconds.
 type row struct {
-	Name    string    `json:"name"`
-	P50     float64   `json:"p50_ms"`
-	P95     float64   `json:"p95_ms"`
-	Ratio   float64   `json:"ratio_to_first"` // of the medians
-	Samples []float64 `json:"samples_ms"`
+	name     string
+	p50, p95 float64
 }
 
 const warmUpRounds = 3
-
-// compare lets contenders take turns and gives each as a ratio to the first.
-func compare(ctx context.Context, group []contender, rounds int) ([]row, error) {
-	samples, err := takeTurns(ctx, group, rounds)
-	if err != nil {
-		return nil, err
-	}
-	var rows []row
-	for i, c := range group {
-		rows = append(rows, row{Name: c.name, P50: median(samples[i]), P95: percentile(samples[i], 95), Samples: samples[i],
-			Ratio: ratio(median(samples[i]), median(samples[0]))})
-	}
-	return rows, nil
-}
 
 // takeTurns gives what each contender took in each round, in milliseconds. The
 // order of a round is shuffled, always the same way: what a command leaves for
@@ -58,22 +43,31 @@ func takeTurns(ctx context.Context, list []contender, rounds int) ([][]float64, 
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			if list[i].prepare != nil {
-				if err := list[i].prepare(); err != nil {
-					return nil, fmt.Errorf("preparing %s: %w", list[i].name, err)
-				}
-			}
-			begin := time.Now()
-			if err := list[i].run(); err != nil {
+			took, err := list[i].turn()
+			if err != nil {
 				return nil, fmt.Errorf("%s: %w", list[i].name, err)
 			}
 			if round >= 0 {
-				samples[i] = append(samples[i], milliseconds(time.Since(begin)))
+				samples[i] = append(samples[i], took)
 			}
 			time.Sleep(list[i].settle)
 		}
 	}
 	return samples, nil
+}
+
+func (c *contender) turn() (float64, error) {
+	if c.prepare != nil {
+		if err := c.prepare(); err != nil {
+			return 0, fmt.Errorf("preparing: %w", err)
+		}
+	}
+	if c.timed != nil {
+		return c.timed()
+	}
+	begin := time.Now()
+	err := c.run()
+	return milliseconds(time.Since(begin)), err
 }
 
 // commandsPerSecond runs that many commands, atOnce of them at any time.
@@ -106,24 +100,4 @@ func percentile(values []float64, p float64) float64 {
 	return sorted[below] + (at-float64(below))*(sorted[above]-sorted[below])
 }
 
-func median(values []float64) float64 { return percentile(values, 50) }
-
-// ratio is a/b, and 0 where there is nothing to compare with.
-func ratio(a, b float64) float64 {
-	if b == 0 {
-		return 0
-	}
-	return a / b
-}
-
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// p50Of is the median of what has a name, and 0 where nothing has it.
-func p50Of(rows []row, name string) float64 {
-	for _, r := range rows {
-		if r.Name == name {
-			return r.P50
-		}
-	}
-	return 0
-}

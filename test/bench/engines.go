@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -35,43 +37,25 @@ const (
 	preparing = 20 * time.Millisecond
 )
 
-// engineTable tells what a command costs in each engine, with all that is protected by
+// measureEngines compares what a command costs in each engine, with all that is protected by
 // default, in a git repository of 1,000 files.
-type engineTable struct {
-	Rows   []row       `json:"rows"`
-	AtOnce []atOnceRow `json:"at_once"`
-	First  []firstRow  `json:"first_three"`
-}
-
-// firstRow is what the first three commands of a host took, the engine's start included.
-type firstRow struct {
-	ResidentMiB int     `json:"resident_mib"`
-	P50         float64 `json:"p50_ms"`
-}
-
-type atOnceRow struct {
-	Name      string  `json:"name"`
-	PerSecond float64 `json:"per_second"`
-	Ratio     float64 `json:"ratio_to_plain"`
-}
-
-func measureEngines(ctx context.Context, s *scene, rounds int) (_ *engineTable, err error) {
+func measureEngines(ctx context.Context, s *scene, o options, r *report) (err error) {
 	repository, err := s.makeRepository()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i := range overlays {
 		if err := os.MkdirAll(filepath.Join(s.dir, fmt.Sprintf("tool%d", i)), 0o755); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	first := s.plainBwrap(ctx)
 	warm, atOnce := []contender{first}, []contender{first}
 	var once []contender
 	for _, engine := range engines {
-		o := libraryOptions(s.dir)
-		o.Dir, o.Workspace.Root = repository, repository
-		o.Sandboxes = map[string]host.Definition{
+		library := libraryOptions(s.dir)
+		library.Dir, library.Workspace.Root = repository, repository
+		library.Sandboxes = map[string]host.Definition{
 			sandboxFast:   {Engine: engine, Isolation: accepted[engine]},
 			sandboxMasked: {Engine: engine, Isolation: accepted[engine], DenyPaths: []string{"secrets/*"}},
 		}
@@ -86,11 +70,11 @@ func measureEngines(ctx context.Context, s *scene, rounds int) (_ *engineTable, 
 				}
 			},
 		} {
-			changed := o
+			changed := library
 			change(&changed)
 			h, err := host.New(ctx, changed)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			defer func() { err = errors.Join(err, h.Close()) }()
 			hosts[name] = h
@@ -113,25 +97,33 @@ func measureEngines(ctx context.Context, s *scene, rounds int) (_ *engineTable, 
 		}})
 		atOnce = append(atOnce, contender{name: engine + ", session", run: in("session", sandboxFast)})
 	}
-	t := &engineTable{}
-	if t.Rows, err = compare(ctx, warm, rounds); err != nil {
-		return t, err
+	if err := r.compare(ctx, "Engines, in a repository of 1,000 files", warm, o.rounds); err != nil {
+		return err
 	}
-	slow, err := compare(ctx, append([]contender{first}, once...), rounds)
-	if err != nil {
-		return t, err
+	for _, g := range []struct {
+		name, first string
+		bound       float64
+	}{
+		{"native, no session", namePlain, 1.1}, {"native, session", namePlain, .95}, {"native, session, prepared", namePlain, .55},
+		{"landlock, session, prepared", namePlain, .75},
+		{"native, session, 200 masks", "native, session", 1.15}, {"native, session, 10 overlays", "native, session", 1.05},
+	} {
+		r.atMost(g.name+", of "+g.first, r.of(g.name, g.first), g.bound, "x")
 	}
-	t.Rows = append(t.Rows, slow[1:]...)
+	if err := r.compare(ctx, "Engines, one-shot", append([]contender{first}, once...), o.rounds); err != nil {
+		return err
+	}
+	r.atMost("native, one-shot, of plain bwrap", r.of("native, one-shot", namePlain), 3.5, "x")
+	r.line("\n%d at once", atOncePlain)
+	rates := map[string]float64{}
 	for _, c := range atOnce {
-		rate, err := commandsPerSecond(atOncePlain, 2*rounds, c.run)
-		if err != nil {
-			return t, fmt.Errorf("%s: %w", c.name, err)
+		if rates[c.name], err = commandsPerSecond(atOncePlain, 2*o.rounds, c.run); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		t.AtOnce = append(t.AtOnce, atOnceRow{Name: c.name, PerSecond: rate})
-		t.AtOnce[len(t.AtOnce)-1].Ratio = ratio(rate, t.AtOnce[0].PerSecond)
+		r.line("  %-45s %9.0f commands/s", c.name, rates[c.name])
 	}
-	t.First, err = s.measureFirst(ctx, max(1, rounds/4))
-	return t, err
+	r.atLeast("native, 8 at once, commands/s of plain bwrap", rates["native, session"]/rates[namePlain], 1, "x")
+	return s.measureFirst(ctx, max(1, o.rounds/4), r)
 }
 
 // plainBwrap is what everything is compared with.
@@ -141,23 +133,51 @@ func (s *scene) plainBwrap(ctx context.Context) contender {
 	}}
 }
 
-// measureFirst lets hosts of different sizes take turns.
-func (s *scene) measureFirst(ctx context.Context, rounds int) ([]firstRow, error) {
-	rows := []firstRow{{ResidentMiB: 0}, {ResidentMiB: 512}}
-	samples := make([][]float64, len(rows))
-	for range rounds {
-		for i, row := range rows {
-			var took float64
-			if err := s.play(ctx, &took, roleFirstHost, s.dir, strconv.Itoa(row.ResidentMiB)); err != nil {
-				return nil, err
-			}
-			samples[i] = append(samples[i], took)
+// measureFirst lets hosts of different sizes run their first three commands, the engine's start
+// included.
+func (s *scene) measureFirst(ctx context.Context, rounds int, r *report) error {
+	const small, large = "no memory of its own", "512 MiB resident"
+	first := func(name string, mib int) contender {
+		return contender{name: name, timed: func() (took float64, err error) {
+			err = s.play(ctx, &took, roleFirstHost, s.dir, strconv.Itoa(mib))
+			return took, err
+		}}
+	}
+	if err := r.compare(ctx, "The first three commands of a host", []contender{first(small, 0), first(large, 512)}, rounds); err != nil {
+		return err
+	}
+	r.atMost("first three with 512 MiB resident, of none", r.of(large, small), 1.05, "x")
+	return nil
+}
+
+// playFirstHost is a program that has much in memory when it runs its first commands. It
+// writes on stdout how many milliseconds they took.
+func playFirstHost(args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("%s: want DIR MIB, got %q", roleFirstHost, args)
+	}
+	mib, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	ballast := make([]byte, mib<<20)
+	for i := 0; i < len(ballast); i += os.Getpagesize() {
+		ballast[i] = 1
+	}
+	defer runtime.KeepAlive(ballast)
+	ctx := context.Background()
+	h, err := newLibraryHost(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	begin := time.Now()
+	for range 3 {
+		if err := runLibrary(ctx, h, sandboxFast); err != nil {
+			return err
 		}
 	}
-	for i := range rows {
-		rows[i].P50 = median(samples[i])
-	}
-	return rows, nil
+	return json.NewEncoder(os.Stdout).Encode(milliseconds(time.Since(begin)))
 }
 
 // makeRepository gives a workspace such as people have: a repository, 100

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,30 +18,60 @@ import (
 // peak is the most memory that processes have had resident, in KiB. What they
 // share, such as the text of a program that executed itself, counts twice.
 type peak struct {
-	Host   int64 `json:"host_kib"`
-	Engine int64 `json:"engine_kib"`
+	Host, Engine int64
 }
 
-type memoryRow struct {
-	Name string `json:"name"`
-	peak
-}
-
-const (
-	nameLean       = "one-shot, lean binaries"
-	nameMemoryFile = "library: commands, 8 at once, output by descriptor"
-)
-
-func measureMemory(ctx context.Context, s *scene, bytes int64) ([]memoryRow, error) {
-	oneShot, err := s.peakOf(s.sbxhost(ctx, "native", "cat"))
+func measureMemory(ctx context.Context, s *scene, o options, r *report) error {
+	const oneShot, library = "one-shot, lean binaries", "library: commands, 8 at once, output by descriptor"
+	r.line("\nPeak of resident memory, MiB")
+	show := func(name string, p peak) {
+		sum := mebibytes(p.Host + p.Engine)
+		r.line("  %-52s host %.1f, engine %.1f, sum %.1f", name, mebibytes(p.Host), mebibytes(p.Engine), sum)
+		r.atMost("resident, "+name, sum, 32, "MiB")
+	}
+	p, err := s.peakOf(s.sbxhost(ctx, "native", "cat"))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", nameLean, err)
+		return fmt.Errorf("%s: %w", oneShot, err)
 	}
-	var library peak
-	if err := s.play(ctx, &library, roleMemoryHost, s.dir, strconv.FormatInt(bytes, 10)); err != nil {
-		return nil, fmt.Errorf("%s: %w", nameMemoryFile, err)
+	show(oneShot, p)
+	if err := s.play(ctx, &p, roleMemoryHost, s.dir, strconv.FormatInt(o.bytes, 10)); err != nil {
+		return fmt.Errorf("%s: %w", library, err)
 	}
-	return []memoryRow{{nameLean, oneShot}, {nameMemoryFile, library}}, nil
+	show(library, p)
+	return nil
+}
+
+func mebibytes(kib int64) float64 { return float64(kib) / 1024 }
+
+// playMemoryHost is a program with the library inside: it runs the workload in
+// a sandbox and writes on stdout what memory it and its engine took.
+func playMemoryHost(args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("%s: want DIR BYTES, got %q", roleMemoryHost, args)
+	}
+	bytes, err := strconv.ParseInt(args[1], 10, 64)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	h, err := newLibraryHost(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	for _, atOnce := range []int{1, 8} {
+		if _, err := commandsPerSecond(atOnce, 40, func() error { return runLibrary(ctx, h, sandboxFast) }); err != nil {
+			return err
+		}
+	}
+	if err := readOutput(ctx, h, sandboxFast, bytes); err != nil {
+		return err
+	}
+	peak, err := peakOfFamily(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(peak)
 }
 
 // peakOf looks at a one-shot sbxhost once its command gives back what it reads.

@@ -24,23 +24,15 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 )
 
-// networkTable tells what the gate costs: commands with its network beside commands with the
-// host's. What passes through it goes to a port of the host, since the machine may know no
-// name that leads to this process.
-type networkTable struct {
-	Ready []row   `json:"ready"` // with no network, and with a list
-	Small []row   `json:"small"` // requests: directly, through the gate, and through a plain relay
-	TLS   []row   `json:"tls"`   // the same requests, each in TLS
-	Big   []row   `json:"big"`   // a download, the same ways
-	MiB   float64 `json:"gate_mib"`
-}
-
 const (
 	smallRequests   = 1000
 	heldConnections = 100
 )
 
-func measureNetwork(ctx context.Context, s *scene, rounds int, bytes int64) (_ *networkTable, err error) {
+// measureNetwork tells what the gate costs: commands with its network beside commands with the
+// host's. What passes through it goes to a port of the host, since the machine may know no
+// name that leads to this process.
+func measureNetwork(ctx context.Context, s *scene, o options, r *report) (err error) {
 	dir := filepath.Join(s.dir, "network")
 	client := filepath.Join(dir, "client")
 	self, err := os.Executable()
@@ -48,19 +40,19 @@ func measureNetwork(ctx context.Context, s *scene, rounds int, bytes int64) (_ *
 		err = errors.Join(os.Mkdir(dir, 0o700), install(self, client))
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	secure, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, errors.Join(err, listener.Close())
+		return errors.Join(err, listener.Close())
 	}
 	certificate, err := writeCertificate(filepath.Join(dir, certificateFile))
 	if err != nil {
-		return nil, errors.Join(err, listener.Close(), secure.Close())
+		return errors.Join(err, listener.Close(), secure.Close())
 	}
 	server := &http.Server{
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}},
@@ -78,61 +70,63 @@ func measureNetwork(ctx context.Context, s *scene, rounds int, bytes int64) (_ *
 		ports[i] = uint16(l.Addr().(*net.TCPAddr).Port)
 		at, stop, err2 := startRelay(ctx, self, l.Addr().String())
 		if err2 != nil {
-			return nil, err2
+			return err2
 		}
 		defer func() { err = errors.Join(err, stop()) }()
 		relays[i] = at
 	}
 
-	o := libraryOptions(s.dir)
-	o.Dir, o.Workspace.Root = dir, dir
-	o.Sandboxes = map[string]host.Definition{
+	library := libraryOptions(s.dir)
+	library.Dir, library.Workspace.Root = dir, dir
+	library.Sandboxes = map[string]host.Definition{
 		"false":  {Engine: "native"},
 		"listed": {Engine: "native", Network: host.Network{Names: []string{"allowed.example"}}},
 		"direct": {Engine: "native", Network: host.Network{Host: true}},
 		"port":   {Engine: "native", HostPorts: ports[:]},
 	}
-	h, err := host.New(ctx, o)
+	h, err := host.New(ctx, library)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	t := &networkTable{}
-	if t.Ready, err = compare(ctx, []contender{
-		{name: "network = false", run: func() error { return runLibrary(ctx, h, "false") }},
-		{name: "a list of names", run: func() error { return runLibrary(ctx, h, "listed") }},
-	}, rounds); err != nil {
-		return t, err
+	const none, listed = "network = false", "a list of names"
+	if err := r.compare(ctx, "Network, ready", []contender{
+		{name: none, run: func() error { return runLibrary(ctx, h, "false") }},
+		{name: listed, run: func() error { return runLibrary(ctx, h, "listed") }},
+	}, o.rounds); err != nil {
+		return err
 	}
-	for _, m := range []struct {
-		rows           *[]row
-		what, scheme   string
-		requests, size int64
-	}{
-		{&t.Small, fmt.Sprintf("%d small requests", smallRequests), "http", smallRequests, 100},
-		{&t.TLS, fmt.Sprintf("%d small requests, TLS", smallRequests), "https", smallRequests, 100},
-		{&t.Big, fmt.Sprintf("a download of %d MiB", bytes>>20), "http", 1, bytes},
-	} {
-		to, relay := fmt.Sprintf("127.0.0.1:%d", ports[0]), relays[0]
-		if m.scheme == "https" {
-			to, relay = fmt.Sprintf("127.0.0.1:%d", ports[1]), relays[1]
-		}
+	// Noise can make it less than nothing, which is no miss.
+	r.atMost("a list of names, ready, more than without", max(.01, r.p50(listed)-r.p50(none)), 4, "ms")
+	const direct, gate, plain = "direct", "through the gate", "through a plain relay"
+	pass := func(what, scheme string, i int, requests, size int64) error {
 		in := func(sandbox, address string) func() error {
-			args := []string{client, roleClient, m.scheme + "://" + address, strconv.FormatInt(m.requests, 10), strconv.FormatInt(m.size, 10)}
+			args := []string{client, roleClient, scheme + "://" + address, strconv.FormatInt(requests, 10), strconv.FormatInt(size, 10)}
 			return func() error { return h.Command(ctx, sandbox, args...).Run() }
 		}
-		if *m.rows, err = compare(ctx, []contender{
-			{name: m.what + ", direct", run: in("direct", to)},
-			{name: m.what + ", gate", run: in("port", to)},
-			{name: m.what + ", plain relay", run: in("direct", relay)},
-		}, min(rounds, 10)); err != nil {
-			return t, err
-		}
+		to := fmt.Sprintf("127.0.0.1:%d", ports[i])
+		return r.compare(ctx, "Network, "+what, []contender{
+			{name: direct, run: in("direct", to)}, {name: gate, run: in("port", to)}, {name: plain, run: in("direct", relays[i])},
+		}, min(o.rounds, 10))
 	}
+	small := fmt.Sprintf("%d small requests, each on a connection of its own", smallRequests)
+	if err := pass(small, "http", 0, smallRequests, 100); err != nil {
+		return err
+	}
+	r.atMost("small requests through the gate, of direct", r.of(gate, direct), 1.3, "x")
+	r.atMost("small requests through the gate, of a plain relay", r.of(gate, plain), 1.1, "x")
+	if err := pass(small+", in TLS", "https", 1, smallRequests, 100); err != nil {
+		return err
+	}
+	r.atMost("small requests in TLS through the gate, of direct", r.of(gate, direct), 1.3, "x")
+	if err := pass(fmt.Sprintf("a download of %d MiB", o.bytes>>20), "http", 0, 1, o.bytes); err != nil {
+		return err
+	}
+	r.atLeast("download through the gate, speed of direct", r.of(direct, gate), .7, "x")
 
 	config := filepath.Join(s.dir, "network.hcl")
 	if err := os.WriteFile(config, fmt.Appendf(nil, "sandbox \"port\" {\n  engine     = \"native\"\n  host_ports = [%d]\n}\n", ports[0]), 0o644); err != nil {
-		return t, err
+		return err
 	}
 	var sums [2]int64
 	for i, held := range []int{0, heldConnections} {
@@ -141,12 +135,12 @@ func measureNetwork(ctx context.Context, s *scene, rounds int, bytes int64) (_ *
 		cmd.Dir, cmd.Env = dir, environ(s.dir)
 		p, err := s.peakOf(cmd)
 		if err != nil {
-			return t, err
+			return err
 		}
 		sums[i] = p.Host + p.Engine
 	}
-	t.MiB = mebibytes(sums[1] - sums[0])
-	return t, nil
+	r.atMost("the gate at 100 connections", max(.01, mebibytes(sums[1]-sums[0])), 10, "MiB")
+	return nil
 }
 
 // startRelay starts what any way through another process costs at the least: a relay that

@@ -17,67 +17,65 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 )
 
-// reviewTable tells what reviews cost: commands in one beside the same commands on the
+// reviewed are commands, by the workspaces that they run in, and what each may take in a review,
+// of the same on the workspace itself.
+var reviewed = [...]struct {
+	program, script string
+	fill            func(ctx context.Context, root string, files int) error
+	bound           float64
+}{
+	{"npm", "npm install --offline --no-audit --no-fund --no-update-notifier --loglevel=error", fillNPM, 1.1},
+	{"go", "go build -o built .", fillGo, 1.1},
+	{"git", "git status --porcelain", fillGit, 1.3},
+}
+
+const (
+	directly      = "directly"
+	firstOfReview = "first of a review"
+	inReview      = "in a review"
+	inOverlay     = "in a new overlay"
+	benchReview   = "bench"
+)
+
+// measureReview tells what reviews cost: commands in one beside the same commands on the
 // workspace itself, in the same definition, and what `sbxhost review` takes afterwards.
-type reviewTable struct {
-	Commands [][]row `json:"commands"` // of each: directly, as the first of a review, and as a later one; git status: in a plain overlay, too
-	Carrying []row   `json:"carrying"` // list and apply
-}
-
-// reviewCommands are measured, by the workspace that they run in.
-var reviewCommands = [...]struct{ name, script string }{
-	{"npm install", "npm install --offline --no-audit --no-fund --no-update-notifier --loglevel=error"},
-	{"go build", "go build -o built ."},
-	{"git status", "git status --porcelain"},
-}
-
-const benchReview = "bench"
-
-func measureReview(ctx context.Context, s *scene, rounds, files int) (_ *reviewTable, err error) {
-	t := &reviewTable{}
-	for _, c := range reviewCommands {
-		if _, err := exec.LookPath(strings.Fields(c.script)[0]); err != nil {
-			t.Commands = append(t.Commands, nil) // which is no target met
+func measureReview(ctx context.Context, s *scene, o options, r *report) error {
+	rounds := min(o.rounds, 20)
+	for _, c := range reviewed {
+		if _, err := exec.LookPath(c.program); err != nil {
+			r.line("\n%s is not installed", c.program)
 			continue
 		}
-		rows, err := s.compareReview(ctx, c.name, c.script, min(rounds, 20), files)
-		if err != nil {
-			return t, fmt.Errorf("%s: %w", c.name, err)
+		root := filepath.Join(s.dir, "reviewed", c.program)
+		if err := errors.Join(os.MkdirAll(root, 0o755), c.fill(ctx, root, o.files)); err != nil {
+			return fmt.Errorf("%s: %w", c.program, err)
 		}
-		t.Commands = append(t.Commands, rows)
+		if err := s.compareReview(ctx, root, c.script, rounds, r); err != nil {
+			return fmt.Errorf("%s: %w", c.program, err)
+		}
+		r.atMost(c.program+", first of a review, of direct", r.of(firstOfReview, directly), c.bound, "x")
+		r.atMost(c.program+", in a review, of direct", r.of(inReview, directly), c.bound, "x")
 	}
-	t.Carrying, err = s.carryOver(ctx, min(rounds, 20))
-	return t, err
+	r.atMost("git, first of a review, of a new overlay", r.of(firstOfReview, inOverlay), 1.1, "x")
+	return s.carryOver(ctx, rounds, r)
 }
 
-// compareReview lets a command run on a workspace of its own and in reviews of that. What it makes is
+// compareReview lets a command run on a workspace and in reviews of that. What it makes is
 // removed before each turn.
-func (s *scene) compareReview(ctx context.Context, name, script string, rounds, files int) (_ []row, err error) {
-	root := filepath.Join(s.dir, "reviewed", strings.ReplaceAll(name, " ", "-"))
-	definition := host.Definition{Engine: "native", Env: map[string]string{"CGO_ENABLED": "0", "GOPROXY": "off", "GOTOOLCHAIN": "local"}}
-	fill := fillNPM
-	switch name {
-	case "go build":
-		fill = fillGo
-		cache, err := exec.CommandContext(ctx, "go", "env", "GOCACHE").Output()
-		if err != nil {
-			return nil, err
-		}
-		at := strings.TrimSpace(string(cache))
-		definition.Env["GOCACHE"], definition.BindPaths = at, []host.Bind{{Host: at, Writable: true}}
-	case "git status":
-		fill = func(root string) error { return fillGit(ctx, root, files) }
+func (s *scene) compareReview(ctx context.Context, root, script string, rounds int, r *report) (err error) {
+	cache, err := exec.CommandContext(ctx, "go", "env", "GOCACHE").Output()
+	if err != nil {
+		return err
 	}
-	if err := errors.Join(os.MkdirAll(root, 0o755), fill(root)); err != nil {
-		return nil, err
-	}
+	at := strings.TrimSpace(string(cache))
 	time.Sleep(settling)
 	o := libraryOptions(s.dir)
 	o.Dir, o.Workspace.Root = root, root
-	o.Sandboxes = map[string]host.Definition{sandboxFast: definition}
+	o.Sandboxes = map[string]host.Definition{sandboxFast: {Engine: "native", BindPaths: []host.Bind{{Host: at, Writable: true}},
+		Env: map[string]string{"CGO_ENABLED": "0", "GOPROXY": "off", "GOTOOLCHAIN": "local", "GOCACHE": at}}}
 	h, err := host.New(ctx, o)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
 	run := func(review, script string) func() error {
@@ -91,33 +89,33 @@ func (s *scene) compareReview(ctx context.Context, name, script string, rounds, 
 			return nil
 		}
 	}
+	// A review that is still used has its names listed after a while: not beside another's turn.
 	discard := func() error {
-		r, err := h.OpenReview(ctx, benchReview)
+		review, err := h.OpenReview(ctx, benchReview)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		defer r.Close()
-		return r.Discard(ctx)
+		defer review.Close()
+		return review.Discard(ctx)
 	}
 	const later, clean = "later", "rm -rf node_modules package-lock.json built"
-	// A review that is still used has its names listed after a while: not beside another's turn.
-	alone := func(prepare func() error) func() error {
+	after := func(prepare func() error) func() error {
 		return func() error { return errors.Join(discard(), prepare()) }
 	}
 	turns := []contender{
-		{name: name + ", direct", prepare: alone(run("", clean)), run: run("", script)},
-		{name: name + ", first of a review", prepare: alone(run("", clean)), run: run(benchReview, script)},
-		{name: name + ", in a review", prepare: alone(run(later, clean)), run: run(later, script)},
+		{name: directly, prepare: after(run("", clean)), run: run("", script)},
+		{name: firstOfReview, prepare: after(run("", clean)), run: run(benchReview, script)},
+		{name: inReview, prepare: after(run(later, clean)), run: run(later, script)},
 	}
-	if name == "git status" {
+	if strings.HasPrefix(script, "git ") {
 		overlay := root + "-overlay"
-		turns = append(turns, contender{name: name + ", in a new overlay", prepare: alone(func() error { return os.RemoveAll(overlay) }), run: func() error {
+		turns = append(turns, contender{name: inOverlay, prepare: after(func() error { return os.RemoveAll(overlay) }), run: func() error {
 			return s.run(exec.CommandContext(ctx, "unshare", "-Urm", "sh", "-ec", plainOverlay, "sh", root, overlay, script))
 		}})
 	}
-	return compare(ctx, turns, rounds)
+	return r.compare(ctx, script, turns, rounds)
 }
 
 // plainOverlay runs a command in an overlay that nothing was looked up in yet: what the kernel alone takes for
@@ -128,7 +126,7 @@ cd "$2/root"
 exec sh -c "$3"`
 
 // carryOver has `sbxhost review` list and apply changes of each kind.
-func (s *scene) carryOver(ctx context.Context, rounds int) ([]row, error) {
+func (s *scene) carryOver(ctx context.Context, rounds int, r *report) error {
 	root := filepath.Join(s.dir, "reviewed", "changes")
 	err := os.MkdirAll(root, 0o755)
 	for dir := range 100 {
@@ -138,7 +136,7 @@ func (s *scene) carryOver(ctx context.Context, rounds int) ([]row, error) {
 		}
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	sbxhost := func(args ...string) error {
 		cmd := exec.CommandContext(ctx, s.lean, args...)
@@ -148,7 +146,7 @@ func (s *scene) carryOver(ctx context.Context, rounds int) ([]row, error) {
 	// In each directory 10 are changed, 5 made and 5 removed.
 	const change = "for d in *; do cd $d; for f in ?; do echo more >>$f; done; for f in [0-4]; do echo new >new$f; done; rm 1[0-4]; cd ..; done"
 	if err := sbxhost("exec", "-quiet", "-config", s.config, "-sandbox", "native", "-review", benchReview, "--", "sh", "-ec", change); err != nil {
-		return nil, err
+		return err
 	}
 	applied := false
 	undo := func() error {
@@ -158,17 +156,23 @@ func (s *scene) carryOver(ctx context.Context, rounds int) ([]row, error) {
 		applied = false
 		return sbxhost("review", "undo", "-config", s.config)
 	}
-	return compare(ctx, []contender{
-		{name: "list 2,000 changes", prepare: undo, run: func() error { return sbxhost("review", "show", "-config", s.config, benchReview) }},
-		{name: "apply them", prepare: undo, run: func() error {
+	const list, apply = "list 2,000 changes", "apply 2,000 changes"
+	if err := r.compare(ctx, "Reviews", []contender{
+		{name: list, prepare: undo, run: func() error { return sbxhost("review", "show", "-config", s.config, benchReview) }},
+		{name: apply, prepare: undo, run: func() error {
 			applied = true
 			return sbxhost("review", "apply", "-config", s.config, "-yes", benchReview)
 		}},
-	}, rounds)
+	}, rounds); err != nil {
+		return err
+	}
+	r.atMost(list, r.p50(list), 500, "ms")
+	r.atMost(apply, r.p50(apply), 500, "ms")
+	return nil
 }
 
 // fillNPM makes a project that requires packages which lie beside it.
-func fillNPM(root string) error {
+func fillNPM(_ context.Context, root string, _ int) error {
 	var requires []string
 	for i := range 10 {
 		var packed bytes.Buffer
@@ -192,7 +196,7 @@ func fillNPM(root string) error {
 	return os.WriteFile(filepath.Join(root, "package.json"), fmt.Appendf(nil, `{"name": "app", "version": "1.0.0", "dependencies": {%s}}`, strings.Join(requires, ", ")), 0o644)
 }
 
-func fillGo(root string) error {
+func fillGo(_ context.Context, root string, _ int) error {
 	return errors.Join(os.WriteFile(filepath.Join(root, "go.mod"), []byte("module example.com/m\n\ngo 1.26\n"), 0o644),
 		os.WriteFile(filepath.Join(root, "main.go"), []byte("package main\n\nimport \"net/http\"\n\nfunc main() { http.ListenAndServe(\"\", nil) }\n"), 0o644))
 }

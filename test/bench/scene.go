@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,7 @@ import (
 const sandboxFast = "fast"
 
 // executables are what is measured.
-var executables = [...]string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-engine-landlock", "sbxhost-engine-native", "sbxhost-init", "sbxhost-telemetry"}
+var executables = [...]string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-engine-landlock", "sbxhost-engine-native", "sbxhost-init"}
 
 // configText defines the sandboxes of the command line, one for each engine.
 const configText = `sandbox "native" {
@@ -167,4 +168,46 @@ func (s *scene) sbxhost(ctx context.Context, engine, program string) *exec.Cmd {
 
 func runLibrary(ctx context.Context, h *host.Host, sandbox string) error {
 	return h.Command(ctx, sandbox, "/bin/true").Run()
+}
+
+// These are argv[1] of this program where it has to be a process of its own, with the
+// library inside.
+const (
+	roleMemoryHost = "play-memory-host"
+	roleFirstHost  = "play-first-host"
+	roleClient     = "play-client"
+	roleHolder     = "play-holder"
+	roleRelay      = "play-relay"
+)
+
+// play starts this program in a role and reads what it writes.
+func (s *scene) play(ctx context.Context, result any, role string, args ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, self, append([]string{role}, args...)...)
+	cmd.Stderr = s.stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return s.failed(cmd, err)
+	}
+	return json.Unmarshal(out, result)
+}
+
+// playRole must be the first call of main. In a process that has a role it
+// does not return.
+func playRole() {
+	if len(os.Args) < 2 {
+		return
+	}
+	play := map[string]func([]string) error{roleMemoryHost: playMemoryHost, roleFirstHost: playFirstHost, roleClient: playClient, roleHolder: playHolder, roleRelay: playRelay}[os.Args[1]]
+	if play == nil {
+		return
+	}
+	if err := play(os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
