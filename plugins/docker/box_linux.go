@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -349,7 +350,15 @@ func (b *box) plan(*shared.Spec, *shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	out := shared.Plan{Argv: p.argv(b.plans.options.platform), Mounts: p.ops}
+	request, err := json.MarshalIndent(map[string]any{"Config": p.config, "HostConfig": p.host}, "", "  ")
+	if err != nil {
+		return shared.Plan{}, err
+	}
+	out := shared.Plan{
+		Argv:      append([]string{"docker", "run", "<container>"}, p.config.Entrypoint...),
+		Mounts:    p.ops,
+		Documents: []shared.PlanDocument{{Name: "container", Text: string(request)}},
+	}
 	if b.plans.options.inline != "" {
 		out.Documents = append(out.Documents, shared.PlanDocument{Name: "Dockerfile", Text: b.plans.options.inline})
 	}

@@ -3,10 +3,6 @@ package docker
 import (
 	"fmt"
 	"strconv"
-	"strings"
-
-	"github.com/moby/moby/api/types/mount"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -114,82 +110,4 @@ func notes(p *planner) []shared.Event {
 		out = append(out, limitEvent("temp_size", "the size of each tmpfs", "held"))
 	}
 	return out
-}
-
-// argv shows a container as the words of Docker's, or Podman's, command line that would make
-// one like it, for people: the engine itself speaks to the daemon.
-func (p *plan) argv(at *ocispec.Platform) []string {
-	c, h := &p.config, &p.host
-	program := "docker"
-	if p.podman {
-		program = "podman"
-	}
-	words := []string{program, "run", "--rm", "--network", string(h.NetworkMode), "--user", c.User, "--workdir", c.WorkingDir,
-		"--hostname", c.Hostname, "--log-driver", h.LogConfig.Type, "--no-healthcheck", "--ipc", string(h.IpcMode), "--cgroupns", string(h.CgroupnsMode)}
-	add := func(name string, values ...string) {
-		for _, v := range values {
-			words = append(words, name, v)
-		}
-	}
-	add("--cap-drop", h.CapDrop...)
-	add("--cap-add", h.CapAdd...)
-	add("--security-opt", h.SecurityOpt...)
-	add("--group-add", h.GroupAdd...)
-	if at != nil {
-		add("--platform", strings.TrimSuffix(at.OS+"/"+at.Architecture+"/"+at.Variant, "/"))
-	}
-	if h.UsernsMode != "" {
-		add("--userns", string(h.UsernsMode))
-	}
-	if h.ReadonlyRootfs {
-		words = append(words, "--read-only")
-	}
-	if h.Memory > 0 {
-		add("--memory", strconv.FormatInt(h.Memory, 10))
-		add("--memory-swap", strconv.FormatInt(h.MemorySwap, 10))
-	}
-	if h.NanoCPUs > 0 {
-		add("--cpus", strconv.FormatFloat(float64(h.NanoCPUs)/1e9, 'f', -1, 64))
-	}
-	if h.PidsLimit != nil {
-		add("--pids-limit", strconv.FormatInt(*h.PidsLimit, 10))
-	}
-	add("--shm-size", strconv.FormatInt(h.ShmSize, 10))
-	for _, op := range p.ops {
-		if op.Op == "tmpfs" {
-			add("--tmpfs", op.Destination+":"+h.Tmpfs[op.Destination])
-		}
-	}
-	for _, m := range h.Mounts {
-		words = append(words, "--mount", mountFlag(m))
-	}
-	add("--entrypoint", c.Entrypoint[0])
-	return append(append(words, c.Image), c.Entrypoint[1:]...)
-}
-
-// mountFlag is a mount as a record of comma-separated values, which is how
-// Docker's command line takes one.
-func mountFlag(m mount.Mount) string {
-	fields := []string{"type=" + string(m.Type), "source=" + m.Source, "target=" + m.Target}
-	if m.ReadOnly {
-		fields = append(fields, "readonly")
-	}
-	if m.BindOptions != nil {
-		fields = append(fields, "bind-propagation="+string(m.BindOptions.Propagation))
-		switch {
-		case m.BindOptions.NonRecursive:
-			fields = append(fields, "bind-nonrecursive")
-		case m.BindOptions.ReadOnlyForceRecursive:
-			fields = append(fields, "bind-recursive=readonly")
-		}
-	}
-	if m.VolumeOptions != nil && m.VolumeOptions.NoCopy {
-		fields = append(fields, "volume-nocopy")
-	}
-	for i, f := range fields {
-		if strings.ContainsAny(f, ",\"\n") {
-			fields[i] = `"` + strings.ReplaceAll(f, `"`, `""`) + `"`
-		}
-	}
-	return strings.Join(fields, ",")
 }

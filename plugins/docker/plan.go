@@ -85,7 +85,6 @@ type plan struct {
 	config container.Config
 	host   container.HostConfig
 	ops    []shared.PlannedMount
-	podman bool
 	// hidden are the host's paths of what is masked, where it is the host's.
 	hidden []string
 	// masked are the same paths as the container has them.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/moby/moby/api/types/mount"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -85,7 +84,7 @@ func TestPlanGolden(t *testing.T) {
 			continue
 		}
 		text, err := json.MarshalIndent(map[string]any{
-			"Config": got.config, "HostConfig": got.host, "Argv": got.argv(p.options.platform), "Mounts": got.ops,
+			"Config": got.config, "HostConfig": got.host, "Mounts": got.ops,
 		}, "", "  ")
 		if err != nil {
 			t.Fatal(err)
@@ -128,15 +127,6 @@ func TestPlanRefuses(t *testing.T) {
 		if _, err := p.container(nil); err == nil {
 			t.Errorf("%s: not refused", name)
 		}
-	}
-}
-
-func TestMountFlag(t *testing.T) {
-	t.Parallel()
-	got := mountFlag(mount.Mount{Type: mount.TypeBind, Source: `/a,"b`, Target: "/t", ReadOnly: true,
-		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: true}})
-	if want := `type=bind,"source=/a,""b",target=/t,readonly,bind-propagation=rprivate,bind-nonrecursive`; got != want {
-		t.Errorf("got %s", got)
 	}
 }
 

@@ -25,7 +25,6 @@ func (p *plan) forPodman() error {
 	if err := p.podmanTakes(); err != nil {
 		return err
 	}
-	p.podman = true
 	// Its own lists of what to hide and protect stay in force; these it ignores.
 	for _, op := range p.ops {
 		if op.Op == "mask" {
