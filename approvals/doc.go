@@ -24,7 +24,8 @@
 //
 // The files are 0600 in a directory 0700, and a program that runs as the same
 // user outside of every sandbox can write them as the user can. The files must
-// therefore not be writable inside: package host sees to that.
+// therefore not be writable inside: package host sees to that. Such a program can
+// also run this one in a time namespace, whose clock from boot it has set back.
 //
 // What a command reads from its standard input, and what the files hold that
 // it names, is no part of an approval.

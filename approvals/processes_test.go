@@ -17,15 +17,6 @@ import (
 // TestMain makes the test binary one of many processes that approve, or use up
 // an approval, at once.
 func TestMain(m *testing.M) {
-	if os.Getenv("TELL_MOMENT") != "" {
-		now, err := Now()
-		if err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
-		fmt.Println(now.Boot, int64(now.Elapsed))
-		os.Exit(0)
-	}
 	if dir := os.Getenv("USE_UP_IN"); dir != "" {
 		os.Stdin.Read(make([]byte, 1))
 		a, err := Open(dir).Find(context.Background(), testKey("once"), "")
