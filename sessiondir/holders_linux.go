@@ -5,24 +5,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 )
 
-// lockHolders gives the processes that have locked the file path, whose inode
-// is ino: those that the kernel's list names and that have it open.
-func lockHolders(path string, ino uint64) []int {
-	text, err := os.ReadFile("/proc/locks")
-	if err != nil {
-		return nil
-	}
-	return slices.DeleteFunc(parseLocks(string(text), ino), func(pid int) bool {
-		dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
-		fds, err := os.ReadDir(dir)
-		if err != nil {
-			return true
+// lockHolders gives the processes that have a lock file open, as far as this one may see that.
+func lockHolders(path string) (pids []int) {
+	open, _ := filepath.Glob("/proc/[0-9]*/fd/[0-9]*")
+	for _, fd := range open {
+		if target, err := os.Readlink(fd); err != nil || target != path {
+			continue
 		}
-		return !slices.ContainsFunc(fds, func(fd os.DirEntry) bool {
-			target, err := os.Readlink(filepath.Join(dir, fd.Name()))
-			return err == nil && target == path
-		})
-	})
+		pid, err := strconv.Atoi(strings.Split(fd, "/")[2])
+		if err == nil && !slices.Contains(pids, pid) {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
 }

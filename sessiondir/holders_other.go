@@ -2,5 +2,5 @@
 
 package sessiondir
 
-// lockHolders: these systems have no list of locks.
-func lockHolders(string, uint64) []int { return nil }
+// lockHolders: these systems do not list who has a file open.
+func lockHolders(string) []int { return nil }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -124,7 +123,7 @@ func List(base string) ([]Info, error) {
 			release(lock)
 		}
 		if s.InUse = errors.Is(err, errHeld) || errors.Is(err, errLost); s.InUse {
-			s.Users = lockHolders(filepath.Join(s.Dir, lockFile), fi.Sys().(*syscall.Stat_t).Ino)
+			s.Users = lockHolders(filepath.Join(s.Dir, lockFile))
 		}
 		list = append(list, s)
 	}

@@ -190,34 +190,6 @@ func TestSweepOfNothing(t *testing.T) {
 	}
 }
 
-func TestParseLocks(t *testing.T) {
-	t.Parallel()
-	text := `1: FLOCK  ADVISORY  WRITE 4321 08:01:131074 0 EOF
-2: FLOCK  ADVISORY  READ 17 00:2f:131074 0 EOF
-2: -> FLOCK  ADVISORY  WRITE 99 00:2f:131074 0 EOF
-3: POSIX  ADVISORY  WRITE 5 08:01:131074 0 EOF
-4: FLOCK  ADVISORY  READ 17 00:2f:131074 0 EOF
-5: FLOCK  ADVISORY  READ -1 00:2f:131074 0 EOF
-6: FLOCK  ADVISORY  READ 18 00:2f:1310740 0 EOF
-`
-	if got := parseLocks(text, 131074); !reflect.DeepEqual(got, []int{17, 4321}) {
-		t.Errorf("got %v", got)
-	}
-}
-
-func FuzzParseLocks(f *testing.F) {
-	f.Add("1: FLOCK  ADVISORY  WRITE 4321 08:01:131074 0 EOF\n", uint64(131074))
-	f.Add("1: FLOCK ADVISORY READ x", uint64(0))
-	f.Add("1: FLOCK A B 7 :", uint64(0))
-	f.Fuzz(func(t *testing.T, text string, ino uint64) {
-		for _, pid := range parseLocks(text, ino) {
-			if pid <= 0 {
-				t.Errorf("pid %d", pid)
-			}
-		}
-	})
-}
-
 // Nobody knows whose commands have written what is in it.
 func TestEmptyRecord(t *testing.T) {
 	t.Parallel()

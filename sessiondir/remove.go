@@ -33,8 +33,7 @@ const maxLate = 16
 // namespace. What is left after that the error names, with who can remove it.
 func RemoveTree(ctx context.Context, base, name string) error {
 	err := removeDirectly(ctx, base, name)
-	left, ok := errors.AsType[*leftError](err)
-	if !ok {
+	if !errors.Is(err, errLeft) {
 		return err
 	}
 	path := filepath.Join(base, name)
@@ -45,7 +44,7 @@ func RemoveTree(ctx context.Context, base, name string) error {
 	if os.Geteuid() == 0 {
 		how = "it may be a mount (findmnt: umount it) or immutable (lsattr: chattr -R -i), then rm -r"
 	}
-	return fmt.Errorf("%w; %s %q", left.in(path), how, path)
+	return fmt.Errorf("%w; %s %q", err, how, path)
 }
 
 // removeDirectly is RemoveTree for what the caller has the rights to.
@@ -67,7 +66,7 @@ func removeDirectly(ctx context.Context, base, name string) error {
 	// rounds end with the tree. Another remover may move things up, too, between
 	// our look and our rmdir.
 	for late := 0; ; {
-		moved, err := empty(ctx, top, top, 0)
+		moved, err := empty(ctx, top, top, filepath.Join(base, name), 0)
 		if moved && ctx.Err() == nil {
 			continue // what cannot go is no reason to leave the rest
 		}
@@ -84,35 +83,37 @@ func removeDirectly(ctx context.Context, base, name string) error {
 	}
 }
 
-// empty removes what dir holds; directories below maxDepth it moves to top. Each step fails
-// in a way of its own, and the next name is tried all the same.
-func empty(ctx context.Context, top, dir, depth int) (moved bool, err error) {
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
+// empty removes what dir holds, whose path is for the error alone; directories below
+// maxDepth it moves to top. Each step fails in a way of its own, and the next name is
+// tried all the same. The error is the first.
+func empty(ctx context.Context, top, dir int, path string, depth int) (moved bool, err error) {
 	names, err := readNames(dir)
 	if err != nil {
 		return false, err
 	}
-	var left *leftError
+	var first error
 	for _, name := range names {
-		m, err := remove(ctx, top, dir, name, depth)
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		at := filepath.Join(path, name)
+		m, err := remove(ctx, top, dir, name, at, depth)
 		moved = moved || m
-		if err != nil {
-			left = left.and(dir, name, err)
+		if err != nil && !errors.Is(err, errLeft) && ctx.Err() == nil {
+			err = fmt.Errorf("%q %w: %w", at, errLeft, err)
+		}
+		if first == nil {
+			first = err
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	if left != nil {
-		return moved, left
-	}
-	return moved, nil
+	return moved, first
 }
 
+// errLeft is wrapped by the error for what could not be removed.
+var errLeft = errors.New("cannot be removed")
+
 // remove removes one name of a directory. moved says that a directory that lies too deep is in top now.
-func remove(ctx context.Context, top, dir int, name string, depth int) (moved bool, err error) {
+func remove(ctx context.Context, top, dir int, name, path string, depth int) (moved bool, err error) {
 	err = unix.Unlinkat(dir, name, 0)
 	if err == nil || err == unix.ENOENT {
 		return false, nil
@@ -136,7 +137,7 @@ func remove(ctx context.Context, top, dir int, name string, depth int) (moved bo
 		}
 		return true, nil
 	}
-	moved, err = empty(ctx, top, sub, depth+1)
+	moved, err = empty(ctx, top, sub, path, depth+1)
 	unix.Close(sub)
 	if err == nil {
 		if err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); err == unix.ENOENT {
@@ -145,53 +146,6 @@ func remove(ctx context.Context, top, dir int, name string, depth int) (moved bo
 	}
 	return moved, err
 }
-
-// leftError says what could not be removed.
-type leftError struct {
-	path  string // the first of it
-	owner int64  // whose that is; -1: unknown
-	more  int
-	err   error
-}
-
-// and adds what name in dir has left, or itself.
-func (l *leftError) and(dir int, name string, err error) *leftError {
-	one, ok := errors.AsType[*leftError](err)
-	if ok {
-		one.path = filepath.Join(name, one.path)
-	} else {
-		one = &leftError{path: name, owner: -1, err: err}
-		var st unix.Stat_t
-		if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
-			one.owner = int64(st.Uid)
-		}
-	}
-	if l == nil {
-		return one
-	}
-	l.more += 1 + one.more
-	return l
-}
-
-// in gives the error for a tree at path.
-func (l *leftError) in(path string) *leftError {
-	full := *l
-	full.path = filepath.Join(path, l.path)
-	return &full
-}
-
-func (l *leftError) Error() string {
-	s := fmt.Sprintf("%q", l.path)
-	if l.owner >= 0 && l.owner != int64(os.Geteuid()) {
-		s += fmt.Sprintf(", which belongs to user %d,", l.owner)
-	}
-	if l.more > 0 {
-		s += fmt.Sprintf(" and %d more", l.more)
-	}
-	return s + " cannot be removed: " + l.err.Error()
-}
-
-func (l *leftError) Unwrap() error { return l.err }
 
 // openDir opens the directory name in parent, no symlink, and gives its owner
 // the rights to empty it. What somebody has mounted there is not the session's.

@@ -53,9 +53,8 @@ func TestRemoveMappedFiles(t *testing.T) {
 		// The control: without such a namespace it is not to be removed, and named.
 		tree(t, base, map[string]string{"t/f": "x"})
 		mapped(t, base+"/t")
-		left, ok := errors.AsType[*leftError](removeDirectly(t.Context(), base, "t"))
-		if !ok || left.owner == int64(os.Geteuid()) || !strings.HasPrefix(left.path, "a/") || left.more == 0 || exists(base+"/t/f") {
-			t.Errorf("control: %+v", left)
+		if err := removeDirectly(t.Context(), base, "t"); !errors.Is(err, errLeft) || !strings.Contains(err.Error(), base+"/t/a/") || exists(base+"/t/f") {
+			t.Errorf("control: %v", err)
 		}
 		if err := RemoveTree(t.Context(), base, "t"); err != nil {
 			t.Error(err)
@@ -111,7 +110,7 @@ func TestRemoveNamesWhatIsLeft(t *testing.T) {
 		t.Fatalf("%v, left %q", err, left)
 	}
 	dead := filepath.Join(base, left[0])
-	for _, want := range []string{fmt.Sprintf("%q", base+"/n-work"), dead + "/tmp/a/", "and 1 more cannot be removed", "busy", fmt.Sprintf("rm -r %q", dead)} {
+	for _, want := range []string{fmt.Sprintf("%q", base+"/n-work"), dead + "/tmp/a/", "cannot be removed", "busy", fmt.Sprintf("rm -r %q", dead)} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %s", err, want)
 		}
