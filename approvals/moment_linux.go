@@ -1,14 +1,14 @@
 package approvals
 
 import (
-	"bytes"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // Now gives the present moment.
@@ -42,14 +42,9 @@ func LoginSession() (string, error) {
 	if err != nil || leader <= 0 {
 		return "", ErrNoSession
 	}
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(leader) + "/stat")
-	if err != nil {
+	start := proc.Stat(leader, proc.StatStart)
+	if start == "" {
 		return "", fmt.Errorf("%w: its leader has ended", ErrNoSession)
 	}
-	// The name, in parentheses, can hold anything; the start is field 22.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 20 {
-		return "", ErrNoSession
-	}
-	return fmt.Sprintf("sid:%d@%s", leader, fields[19]), nil
+	return fmt.Sprintf("sid:%d@%s", leader, start), nil
 }

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // Identity is what the kernel knows of a process that a command which it starts would
@@ -36,29 +37,29 @@ var (
 // Own is the identity of this process.
 func Own() (Identity, error) { return identityOf("/proc/self") }
 
-func identityOf(proc string) (Identity, error) {
+func identityOf(dir string) (Identity, error) {
 	id := Identity{links: map[string]string{}, files: map[string]string{}}
 	for _, name := range identityLinks {
-		target, err := os.Readlink(proc + "/" + name)
+		target, err := os.Readlink(dir + "/" + name)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return id, err
 		}
 		id.links[name] = target
 	}
 	var root unix.Stat_t // two roots can have one name
-	if err := unix.Stat(proc+"/root/.", &root); err != nil {
+	if err := unix.Stat(dir+"/root/.", &root); err != nil {
 		return id, err
 	}
 	id.links["root"] = fmt.Sprintf("%s %x:%d", id.links["root"], root.Dev, root.Ino)
 	for _, name := range identityFiles {
-		text, err := os.ReadFile(proc + "/" + name)
+		text, err := os.ReadFile(dir + "/" + name)
 		// A kernel without the label's module has the file, and answers EINVAL.
 		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.EINVAL) {
 			return id, err
 		}
 		id.files[name] = string(text)
 	}
-	text, err := os.ReadFile(proc + "/status")
+	text, err := os.ReadFile(dir + "/status")
 	if err != nil {
 		return id, err
 	}
@@ -67,17 +68,17 @@ func identityOf(proc string) (Identity, error) {
 			id.status = append(id.status, line)
 		}
 	}
-	// Behind the name, which may have anything in it, the fields count from the third.
-	text, err = os.ReadFile(proc + "/stat")
+	text, err = os.ReadFile(dir + "/stat")
 	if err != nil {
 		return id, err
 	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	const nice, priority, policy = 19 - 3, 40 - 3, 41 - 3
-	if len(fields) <= policy {
+	const nice, priority, policy = 19, 40, 41
+	for _, field := range []int{nice, priority, policy} {
+		id.schedule = append(id.schedule, proc.StatField(string(text), field))
+	}
+	if slices.Contains(id.schedule, "") {
 		return id, errors.New("stat is cut short")
 	}
-	id.schedule = []string{fields[nice], fields[priority], fields[policy]}
 	return id, nil
 }
 

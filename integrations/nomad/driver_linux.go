@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +27,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 const (
@@ -168,7 +168,7 @@ func startExecutor(config *proto.TaskConfig) (*task, error) {
 	if err := startIn(config.GetNetworkIsolationSpec().GetPath(), cmd); err != nil {
 		return nil, err
 	}
-	h.PID, h.Started = cmd.Process.Pid, startedAt(cmd.Process.Pid)
+	h.PID, h.Started = cmd.Process.Pid, proc.Stat(cmd.Process.Pid, proc.StatStart)
 	go cmd.Wait()
 	return dial(h)
 }
@@ -210,19 +210,6 @@ func startIn(netns string, cmd *exec.Cmd) error {
 		}()
 	}()
 	return <-result
-}
-
-// startedAt is when a process was started, by the kernel's clock; empty once it has ended.
-func startedAt(pid int) string {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return ""
-	}
-	fields := strings.Fields(string(stat[slices.Index(stat, ')')+1:]))
-	if len(fields) < 20 {
-		return ""
-	}
-	return fields[19]
 }
 
 func dial(h handle) (*task, error) {
@@ -373,7 +360,7 @@ func (h handle) kill() error {
 		return nil // gone
 	}
 	defer unix.Close(fd)
-	if startedAt(h.PID) != h.Started {
+	if proc.Stat(h.PID, proc.StatStart) != h.Started {
 		return nil // another process
 	}
 	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)

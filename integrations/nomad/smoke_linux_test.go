@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/sbxhost/sbxhost/shared/proc"
 	"github.com/sbxhost/sbxhost/test/programs"
 )
 
@@ -336,7 +337,7 @@ func TestTask(t *testing.T) {
 func (r *rig) goneExecutor(j *job) {
 	r.Helper()
 	h := j.decoded()
-	r.until("the executor ends", func() bool { return startedAt(h.PID) != h.Started })
+	r.until("the executor ends", func() bool { return proc.Stat(h.PID, proc.StatStart) != h.Started })
 	if _, err := os.Stat(h.Dir); !errors.Is(err, os.ErrNotExist) {
 		r.Errorf("%s is left: %v", h.Dir, err)
 	}

@@ -1,7 +1,6 @@
 package nomad
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -92,13 +91,8 @@ func (u *usage) add(other usage) {
 
 // parseUsage reads /proc/PID/stat and status. The times count children that were waited for.
 func parseUsage(stat, status []byte) (u usage) {
-	// The name may have blanks and parentheses.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	ticks := func(i int) time.Duration { // i as in proc(5), the state being 3
-		if len(fields) <= i-3 {
-			return 0
-		}
-		n, _ := strconv.ParseInt(string(fields[i-3]), 10, 64)
+	ticks := func(field int) time.Duration {
+		n, _ := strconv.ParseInt(proc.StatField(string(stat), field), 10, 64)
 		return time.Duration(n) * tick
 	}
 	u.user, u.system = ticks(14)+ticks(16), ticks(15)+ticks(17)

@@ -38,12 +38,3 @@ func (o owner) gone(boot, namespace string, started func(pid int) string) bool {
 	}
 	return o.namespace == namespace && started(o.pid) != o.started
 }
-
-// statStartTime reads the 22nd field; the second may hold anything.
-func statStartTime(stat string) string {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 20 {
-		return ""
-	}
-	return fields[19]
-}

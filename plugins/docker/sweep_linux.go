@@ -3,11 +3,12 @@ package docker
 import (
 	"context"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/moby/moby/client"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // ownerLabel marks a container with the engine process that has made it.
@@ -35,11 +36,7 @@ func pidNamespace() string {
 
 // startTime is a process's in ticks since the boot, empty if there is none.
 func startTime(pid int) string {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return ""
-	}
-	return statStartTime(string(raw))
+	return proc.Stat(pid, proc.StatStart)
 }
 
 // sweep removes what engines that were killed have left: containers that they

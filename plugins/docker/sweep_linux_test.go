@@ -51,18 +51,6 @@ func TestProjectOwner(t *testing.T) {
 	}
 }
 
-func TestStatStartTime(t *testing.T) {
-	t.Parallel()
-	if got := statStartTime("7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20"); got != "4711" {
-		t.Errorf("got %q", got)
-	}
-	for _, bad := range []string{"", "7 (a) S", ")"} {
-		if got := statStartTime(bad); got != "" {
-			t.Errorf("%q: %q", bad, got)
-		}
-	}
-}
-
 func FuzzOwner(f *testing.F) {
 	f.Add("boot-1-2-3")
 	f.Add("--1-")

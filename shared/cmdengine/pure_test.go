@@ -194,20 +194,6 @@ func TestExecErrorKinds(t *testing.T) {
 	}
 }
 
-func FuzzParseStat(f *testing.F) {
-	f.Add("1 (sh) S 0 1 1 0")
-	f.Add("7 (a) Z 3 9 (b) R) S 1 42 1")
-	f.Add("")
-	f.Add("1 (sh")
-	f.Fuzz(func(t *testing.T, name string) {
-		state, pgid, ok := parseStat("7 (" + name + ") S 1 42 42 0 -1")
-		if !ok || state != "S" || pgid != 42 {
-			t.Errorf("%q: %q, %d, %v", name, state, pgid, ok)
-		}
-		parseStat(name)
-	})
-}
-
 func TestAdmitOptions(t *testing.T) {
 	t.Parallel()
 	info := shared.Info{Options: shared.OptionSchema{

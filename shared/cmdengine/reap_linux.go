@@ -2,12 +2,14 @@ package cmdengine
 
 import (
 	"os"
+	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // reap kills what is left of the group while its leader, a zombie, still holds
@@ -46,37 +48,10 @@ func awaitGroup(pgid int) {
 
 // members are the processes of a group that have not ended.
 func members(pgid int) []int {
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer proc.Close()
-	names, _ := proc.Readdirnames(-1)
-	var pids []int
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil && inGroup(pid, pgid) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+	return slices.DeleteFunc(proc.All(), func(pid int) bool { return !inGroup(pid, pgid) })
 }
 
 func inGroup(pid, pgid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return false
-	}
-	state, group, ok := parseStat(string(stat))
-	return ok && group == pgid && state != "Z" && state != "X"
-}
-
-// parseStat reads state and process group out of a /proc/PID/stat. The name before
-// them is the process's own choice, and may hold parentheses and spaces.
-func parseStat(stat string) (state string, pgid int, ok bool) {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 3 {
-		return "", 0, false
-	}
-	pgid, err := strconv.Atoi(fields[2])
-	return fields[0], pgid, err == nil
+	state := proc.Stat(pid, proc.StatState)
+	return state != "" && state != "Z" && state != "X" && proc.Stat(pid, proc.StatGroup) == strconv.Itoa(pgid)
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // outsideAttr gives a process all capabilities: root's own, in a mount
@@ -156,20 +158,15 @@ type process struct {
 }
 
 func allProcesses() (list []process) {
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		text, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+	for _, pid := range proc.All() {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
-			continue // it is none, or has ended
+			continue // it has ended
 		}
-		// The name, in parentheses, may have any characters in it.
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || len(fields) < 20 {
-			continue
-		}
-		parent, _ := strconv.Atoi(fields[1])
-		list = append(list, process{pid, parent, fields[19], fields[0] == "Z" || fields[0] == "X"})
+		field := func(n int) string { return proc.StatField(string(text), n) }
+		parent, _ := strconv.Atoi(field(proc.StatParent))
+		state := field(proc.StatState)
+		list = append(list, process{pid, parent, field(proc.StatStart), state == "Z" || state == "X"})
 	}
 	return list
 }

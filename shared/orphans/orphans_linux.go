@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/shared/proc"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -45,17 +46,8 @@ func Kill(patience time.Duration) int {
 // findLaunchers gives the launchers that have not executed their init yet, or
 // never will, and what other launchers have left.
 func findLaunchers() (launchers, orphans []int) {
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return nil, nil
-	}
-	defer proc.Close()
-	names, _ := proc.Readdirnames(-1)
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
+	for _, pid := range proc.All() {
+		name := strconv.Itoa(pid)
 		line, err := os.ReadFile("/proc/" + name + "/cmdline")
 		if err != nil || !launchesInit(line) {
 			continue

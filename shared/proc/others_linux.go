@@ -10,6 +10,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Fields of a process's stat, by their numbers in proc(5).
+const (
+	StatState  = 3
+	StatParent = 4
+	StatGroup  = 5
+	StatStart  = 22 // in ticks since the boot: it tells a process from another of its number
+)
+
+// Stat is a field of a process's stat; "" where there is no such process any more.
+func Stat(pid, field int) string {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return StatField(string(text), field)
+}
+
+// StatField is a field of the text of a process's stat; "" where that has none. The name, in
+// parentheses, may hold anything, parentheses and blanks too.
+func StatField(text string, field int) string {
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if i := field - StatState; i < len(fields) {
+		return fields[i]
+	}
+	return ""
+}
+
+// All are the numbers of the processes that can be seen.
+func All() (pids []int) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
 // Children are those of all threads of a process; none if it has ended.
 func Children(pid int) []int {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
@@ -29,12 +69,7 @@ func Children(pid int) []int {
 // Stopped reports whether a process has got SIGSTOP, or another such signal. One that
 // is being traced has not.
 func Stopped(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return false
-	}
-	state := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // a name can hold anything
-	return len(state) > 0 && state[0] == "T"
+	return Stat(pid, StatState) == "T"
 }
 
 // KillStoppedForks kills the children of a process that were stopped before they could

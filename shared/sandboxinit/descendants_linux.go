@@ -1,12 +1,13 @@
 package sandboxinit
 
 import (
-	"bytes"
 	"os"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // killChildren is for an init that is not pid 1, but is a subreaper: the
@@ -25,26 +26,9 @@ func killChildren() {
 
 // childrenOf reads the parent of each process, as not every kernel has
 // /proc/PID/task/TID/children.
-func childrenOf(parent int) []int {
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer proc.Close()
-	names, _ := proc.Readdirnames(-1)
-	var children []int
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		stat, err := os.ReadFile("/proc/" + name + "/stat")
-		if err != nil {
-			continue // ended meanwhile
-		}
-		// pid (comm) state ppid: comm may hold anything, ")" and blanks too.
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
+func childrenOf(parent int) (children []int) {
+	for _, pid := range proc.All() {
+		if proc.Stat(pid, proc.StatParent) == strconv.Itoa(parent) {
 			children = append(children, pid)
 		}
 	}
