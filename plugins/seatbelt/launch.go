@@ -192,7 +192,7 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 		Dir:  cmd.Dir,
 	}
 	started := &start{scratch: s, policy: p, outlet: out}
-	if o.violations {
+	if o.Violations {
 		if started.watch, err = e.monitor.watch(s.tag); err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ package seatbelt
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -255,12 +256,7 @@ func (p *policy) pins(private ...string) []string {
 			}
 		}
 	}
-	pins := make([]string, 0, len(set))
-	for at := range set {
-		pins = append(pins, at)
-	}
-	slices.Sort(pins)
-	return pins
+	return slices.Sorted(maps.Keys(set))
 }
 
 // ancestors are all directories above the areas: to reach one, or to spell it
@@ -272,12 +268,7 @@ func (p *policy) ancestors() []string {
 			set[at] = true
 		}
 	}
-	list := make([]string, 0, len(set))
-	for at := range set {
-		list = append(list, at)
-	}
-	slices.Sort(list)
-	return list
+	return slices.Sorted(maps.Keys(set))
 }
 
 // aliases gives both names that a path can have for the kernel.

@@ -61,7 +61,7 @@ func (p platform) check() error {
 
 // options are the engine's own options.
 type options struct {
-	violations bool
+	Violations bool `json:"violations"`
 }
 
 func parseOptions(raw json.RawMessage) (options, error) {
@@ -69,19 +69,8 @@ func parseOptions(raw json.RawMessage) (options, error) {
 	if len(raw) == 0 {
 		return o, nil
 	}
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &values); err != nil {
-		return o, invalid("config", "not a JSON object", "")
-	}
-	for name, value := range values {
-		if name != "violations" {
-			return o, invalid("config."+name, "no such option", "seatbelt has: violations")
-		}
-		var v *bool
-		if err := json.Unmarshal(value, &v); err != nil {
-			return o, invalid("config.violations", "must be true or false", "")
-		}
-		o.violations = v != nil && *v // null is the default
+	if err := json.Unmarshal(raw, &o); err != nil { // cmdengine has refused all but an object of options we have
+		return o, invalid("config.violations", "must be true or false", "")
 	}
 	return o, nil
 }

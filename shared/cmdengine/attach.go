@@ -21,8 +21,11 @@ type Attachment struct {
 	Launch func(ctx context.Context, cmd *shared.Command) (*Launch, error)
 	// Prepares says that what Launch gives has Same, mostly.
 	Prepares bool
-	// Plan and Events are as in Config.
-	Plan   func(cmd *shared.Command) (shared.Plan, error)
+	// Plan is as in Config.
+	Plan func(cmd *shared.Command) (shared.Plan, error)
+	// Events are told when a command has started: what is degraded, which
+	// mechanism holds a limit. Times are filled in. What Features lack the host tells itself
+	// (see [shared.Spec.Without]).
 	Events func(cmd *shared.Command) []shared.Event
 	// Fresh is a directory inside, of memory that each command has for itself, with
 	// [Config.Init]: an event tells how many files a command has left there. "" is none.
@@ -137,11 +140,8 @@ func (s *sandbox) planned(cmd *shared.Command) (shared.Plan, error) {
 }
 
 func (s *sandbox) told(cmd *shared.Command) []shared.Event {
-	switch {
-	case s.attached.Events != nil:
-		return s.attached.Events(cmd)
-	case s.engine.config.Events != nil:
-		return s.engine.config.Events(&s.spec, cmd)
+	if s.attached.Events == nil {
+		return nil
 	}
-	return nil
+	return s.attached.Events(cmd)
 }

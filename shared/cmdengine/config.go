@@ -126,11 +126,6 @@ type Config struct {
 	// the command could not be started, emit is nil and the end follows at once. It
 	// is for what lasts as long as a command, such as a file that its launcher reads.
 	Attend func(launched *exec.Cmd, emit func(shared.Event)) (ended func())
-
-	// Events are told when a command has started: what is degraded, which
-	// mechanism holds a limit. Times are filled in. What Features lack the host tells itself
-	// (see [shared.Spec.Without]).
-	Events func(spec *shared.Spec, cmd *shared.Command) []shared.Event
 }
 
 // New makes the engine. It panics if c has none of Launch, Begin with Plan, and

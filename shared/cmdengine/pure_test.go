@@ -130,8 +130,10 @@ func TestEvents(t *testing.T) {
 	}
 
 	c := config(direct)
-	c.Events = func(*shared.Spec, *shared.Command) []shared.Event {
-		return []shared.Event{{Kind: shared.EventLimit, Message: "m"}}
+	c.Attach = func(context.Context, *shared.Spec) (*Attachment, error) {
+		return &Attachment{Events: func(*shared.Command) []shared.Event {
+			return []shared.Event{{Kind: shared.EventLimit, Message: "m"}}
+		}}, nil
 	}
 	p, err := open(t, c, specFor(direct)).Start(t.Context(), sh("true"), shared.Stdio{})
 	if err != nil {
