@@ -154,7 +154,7 @@ func (b *box) launchWith(ctx context.Context, cmd *shared.Command, argv func(soc
 // begin is cmdengine's hook.
 func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (cmdengine.Run, []shared.Event, error) {
 	start := b.beginFresh
-	if b.plans.options.reuse {
+	if b.plans.options.Reuse {
 		start = b.beginShared
 	}
 	r, err := start(ctx, cmd, stdio, b.outlet(emit))
@@ -343,7 +343,7 @@ func (b *box) plan(*shared.Spec, *shared.Command) (shared.Plan, error) {
 	switch {
 	case b.lasting != nil:
 		words = containerinit.StayArgv(lineInside + "/" + socketName)
-	case b.plans.options.reuse:
+	case b.plans.options.Reuse:
 		words = containerinit.KeepArgv(lineInside + "/" + socketName)
 	}
 	p, err := b.container("<private>", words)
@@ -359,8 +359,8 @@ func (b *box) plan(*shared.Spec, *shared.Command) (shared.Plan, error) {
 		Mounts:    p.ops,
 		Documents: []shared.PlanDocument{{Name: "container", Text: string(request)}},
 	}
-	if b.plans.options.inline != "" {
-		out.Documents = append(out.Documents, shared.PlanDocument{Name: "Dockerfile", Text: b.plans.options.inline})
+	if b.plans.options.Inline != "" {
+		out.Documents = append(out.Documents, shared.PlanDocument{Name: "Dockerfile", Text: b.plans.options.Inline})
 	}
 	for _, n := range b.notes {
 		out.Notes = append(out.Notes, n.Message)

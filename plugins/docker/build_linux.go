@@ -29,11 +29,11 @@ const builtName = "sbxhost-built"
 func (b *box) imageBuilt(ctx context.Context, spec *shared.Spec) error {
 	o := b.plans.options
 	attribute := "config.dockerfile"
-	source := &buildContext{dockerfile: inlineName, text: []byte(o.inline)}
-	if o.inline != "" {
+	source := &buildContext{dockerfile: inlineName, text: []byte(o.Inline)}
+	if o.Inline != "" {
 		attribute = "config.dockerfile_inline"
 	} else {
-		file, err := inWorkspace(spec, "dockerfile", o.dockerfile)
+		file, err := inWorkspace(spec, "dockerfile", o.Dockerfile)
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (b *box) imageBuilt(ctx context.Context, spec *shared.Spec) error {
 	if at := o.platform; at != nil {
 		tag += "-" + strings.Trim(at.OS+"-"+at.Architecture+"-"+at.Variant, "-")
 	}
-	if o.pull != "always" {
+	if o.Pull != "always" {
 		facts, err := inspectImage(ctx, b.daemon.client, tag)
 		if err == nil {
 			b.plans.image = facts
@@ -85,7 +85,7 @@ func (b *box) imageBuilt(ctx context.Context, spec *shared.Spec) error {
 func (b *box) build(ctx context.Context, attribute, tag, dockerfile string, archive io.Reader) error {
 	o := b.plans.options
 	options := client.ImageBuildOptions{
-		Tags: []string{tag}, Dockerfile: dockerfile, Remove: true, ForceRemove: true, PullParent: o.pull == "always",
+		Tags: []string{tag}, Dockerfile: dockerfile, Remove: true, ForceRemove: true, PullParent: o.Pull == "always",
 		Version: build.BuilderV1, // which every daemon has, without a session of its own
 	}
 	if o.platform != nil {

@@ -37,7 +37,7 @@ type cacheVolume struct {
 // a volume has one owner.
 func cacheVolumes(o *cacheOptions, caller uint32, user, project string) []cacheVolume {
 	var out []cacheVolume
-	for i, inside := range o.paths {
+	for i, inside := range o.Paths {
 		whose := strconv.FormatUint(uint64(caller), 10)
 		sum := sha256.Sum256([]byte(strings.Join([]string{whose, user, project, inside}, "\x00")))
 		out = append(out, cacheVolume{
@@ -81,7 +81,7 @@ func (p *planner) cacheOwner() containerinit.Owner {
 func (p *planner) cacheSetUp(fresh []cacheVolume) (*plan, error) {
 	set := *p
 	set.spec = &shared.Spec{}
-	set.options = &options{user: "0:0", capAdd: []string{"CAP_CHOWN"}}
+	set.options = &options{User: "0:0", CapAdd: []string{"CAP_CHOWN"}}
 	set.limits, set.binds, set.caches, set.network, set.lineDir = shared.Limits{}, nil, fresh, "", ""
 	dirs := make([]string, len(fresh))
 	for i, c := range fresh {

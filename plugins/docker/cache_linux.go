@@ -32,12 +32,12 @@ type cacheKeeper struct {
 // prepareCaches says which volumes there are to be. They are made with the first
 // container.
 func (b *box) prepareCaches(spec *shared.Spec) error {
-	c := &b.plans.options.cache
-	if len(c.paths) == 0 {
+	c := &b.plans.options.Cache
+	if len(c.Paths) == 0 {
 		return nil
 	}
 	project := projectOf(spec)
-	if c.perUser {
+	if c.Scope == "user" {
 		project = ""
 	} else if project == "" {
 		return optionError("cache", "there is no workspace that it could belong to; scope = \"user\" needs none")
@@ -72,7 +72,7 @@ func (b *box) refreshCaches(ctx context.Context) error {
 	c := &b.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(b.plans.caches) == 0 || !c.used.IsZero() && time.Since(c.used) < b.plans.options.cache.ttl/4 {
+	if len(b.plans.caches) == 0 || !c.used.IsZero() && time.Since(c.used) < b.plans.options.Cache.ttl/4 {
 		return nil
 	}
 	unlock, err := lockDir(ctx, c.records)
@@ -103,7 +103,7 @@ func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
 }
 
 func (b *box) makeCaches(ctx context.Context, now time.Time) error {
-	docker, ttl := b.daemon.client, b.plans.options.cache.ttl
+	docker, ttl := b.daemon.client, b.plans.options.Cache.ttl
 	var fresh []cacheVolume
 	for _, c := range b.plans.caches {
 		record := filepath.Join(b.cache.records, c.name)

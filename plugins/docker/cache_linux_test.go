@@ -82,7 +82,7 @@ func TestCaches(t *testing.T) {
 			t.Errorf("volumes: %q", names)
 		}
 		// Somebody has removed it behind the engine's back.
-		gone := cacheVolumes(&cacheOptions{paths: []string{"/cache"}}, self().UID, inside, projects[1])[0].name
+		gone := cacheVolumes(&cacheOptions{Paths: []string{"/cache"}}, self().UID, inside, projects[1])[0].name
 		if _, err := daemonFor(t).Client.VolumeRemove(t.Context(), gone, client.VolumeRemoveOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestForeignVolume(t *testing.T) {
 	t.Parallel()
 	project := dir(t)
 	user, inside := them()
-	name := cacheVolumes(&cacheOptions{paths: []string{"/cache"}}, self().UID, inside, project)[0].name
+	name := cacheVolumes(&cacheOptions{Paths: []string{"/cache"}}, self().UID, inside, project)[0].name
 	d := daemonFor(t)
 	if _, err := d.Client.VolumeCreate(t.Context(), client.VolumeCreateOptions{Name: name}); err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestForeignVolume(t *testing.T) {
 func TestCacheVolumes(t *testing.T) {
 	t.Parallel()
 	of := func(caller uint32, user, project string, paths ...string) string {
-		return cacheVolumes(&cacheOptions{paths: paths, ttl: time.Hour}, caller, user, project)[0].name
+		return cacheVolumes(&cacheOptions{Paths: paths, ttl: time.Hour}, caller, user, project)[0].name
 	}
 	first := of(1, "1:1", "/p", "/c")
 	if again := of(1, "1:1", "/p", "/c"); again != first {
@@ -194,13 +194,13 @@ func TestCacheVolumes(t *testing.T) {
 		"7:8": {UID: 7, GID: 8}, "node": {Anybody: true}, "7": {Anybody: true}, "7:staff": {Anybody: true}, "4294967295:1": {Anybody: true}, "-1:1": {Anybody: true},
 	} {
 		p := basePlanner()
-		p.options.user = user
+		p.options.User = user
 		if got := p.cacheOwner(); got != want {
 			t.Errorf("%s: %v", user, got)
 		}
 	}
 	p := basePlanner()
-	p.caches = cacheVolumes(&cacheOptions{paths: []string{"/c"}}, 1, p.user(), "/p")
+	p.caches = cacheVolumes(&cacheOptions{Paths: []string{"/c"}}, 1, p.user(), "/p")
 	got, err := p.cacheSetUp(p.caches)
 	if err != nil || got.config.User != "0:0" || !slices.Equal(got.host.CapAdd, []string{"CAP_CHOWN"}) || len(got.host.Mounts) != 2 || got.host.NetworkMode != "none" {
 		t.Errorf("got %+v, %v", got, err)

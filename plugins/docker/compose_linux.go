@@ -39,7 +39,7 @@ const composePrefix = "sbxhost-"
 // in containers of this engine's making.
 func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
 	o := b.plans.options
-	file, err := inWorkspace(spec, "compose", o.compose)
+	file, err := inWorkspace(spec, "compose", o.Compose)
 	if err != nil {
 		return err
 	}
@@ -55,8 +55,8 @@ func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
 	}
 	c := &compose{program: program, file: file, project: projectName(thisOwner(), b.engine.projects.Add(1)), box: b}
 	b.compose = c
-	b.progress(ctx, "preparing the service "+o.service)
-	if err := c.run(ctx, "up", "--no-start", o.service); err != nil {
+	b.progress(ctx, "preparing the service "+o.Service)
+	if err := c.run(ctx, "up", "--no-start", o.Service); err != nil {
 		return err
 	}
 	members, err := b.daemon.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", projectLabel+"="+c.project)})
@@ -66,17 +66,17 @@ func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
 	var own *container.Summary
 	var others []string
 	for i := range members.Items {
-		if m := &members.Items[i]; m.Labels[serviceLabel] == o.service {
+		if m := &members.Items[i]; m.Labels[serviceLabel] == o.Service {
 			own = m
 		} else {
 			others = append(others, m.Labels[serviceLabel])
 		}
 	}
 	if own == nil {
-		return optionError("service", "Compose made no container for %q", o.service)
+		return optionError("service", "Compose made no container for %q", o.Service)
 	}
 	if b.plans.image, err = inspectImage(ctx, b.daemon.client, own.ImageID); err != nil {
-		return imageError(ctx, "the image of service "+o.service, err)
+		return imageError(ctx, "the image of service "+o.Service, err)
 	}
 	if spec.Network.Mode != shared.NetworkHost {
 		return nil // nothing that runs could be reached

@@ -19,9 +19,9 @@ import (
 func (b *box) prepareImage(ctx context.Context, spec *shared.Spec) error {
 	o := b.plans.options
 	switch {
-	case o.image != "":
-		return b.imageByName(ctx, o.image)
-	case o.compose != "":
+	case o.Image != "":
+		return b.imageByName(ctx, o.Image)
+	case o.Compose != "":
 		return b.imageOfService(ctx, spec)
 	}
 	return b.imageBuilt(ctx, spec)
@@ -36,11 +36,11 @@ func (b *box) imageByName(ctx context.Context, name string) error {
 	}
 	missing := err != nil
 	switch {
-	case missing && o.pull == "never":
+	case missing && o.Pull == "never":
 		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.image",
 			Message: fmt.Sprintf("the daemon has no image %q, and pull is \"never\"", name),
 			Hint:    "make it known to the daemon with docker pull, build, load or import"}
-	case missing || o.pull == "always":
+	case missing || o.Pull == "always":
 		if err := b.pull(ctx, name); err != nil {
 			return err
 		}

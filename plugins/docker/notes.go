@@ -61,20 +61,20 @@ func notes(p *planner) []shared.Event {
 		out = append(out, shared.Event{Kind: shared.EventDegraded, Message: attribute + ": " + fmt.Sprintf(format, args...),
 			Details: map[string]string{"attribute": attribute}})
 	}
-	for _, c := range p.options.capAdd {
+	for _, c := range p.options.CapAdd {
 		degraded("config.cap_add", "commands that run as root inside have %s", c)
 	}
-	if p.options.writableRoot {
+	if p.options.WritableRoot {
 		degraded("config.writable_root", "what commands write to the container's own files takes disk space without a limit")
 	}
 	switch {
 	case lasts(p.spec, p.options):
 		degraded("config.reuse", "commands share one container, its processes and its private directories, for as long as the session is there: until it is removed, or the container's options, binds, hidden or protected paths change")
-	case p.options.reuse:
+	case p.options.Reuse:
 		degraded("config.reuse", "commands share one container, its processes and its private directories, for as long as the sandbox is open")
 	}
-	if p.options.compose != "" && p.network != "" {
-		degraded("config.compose", "the services that %s depends on run as the Compose file says, outside of the sandbox's limits", p.options.service)
+	if p.options.Compose != "" && p.network != "" {
+		degraded("config.compose", "the services that %s depends on run as the Compose file says, outside of the sandbox's limits", p.options.Service)
 		if p.daemon.podman {
 			degraded("config.compose", "services are reached by name only where Podman has its plugin for that: dnsname, or aardvark-dns with netavark")
 		}

@@ -121,9 +121,9 @@ func (p *planner) container(words []string) (*plan, error) {
 			LogConfig:      container.LogConfig{Type: "none"},
 			RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
 			CapDrop:        []string{"ALL"},
-			CapAdd:         slices.Clone(p.options.capAdd),
+			CapAdd:         slices.Clone(p.options.CapAdd),
 			SecurityOpt:    []string{"no-new-privileges"},
-			ReadonlyRootfs: !p.options.writableRoot,
+			ReadonlyRootfs: !p.options.WritableRoot,
 			IpcMode:        container.IPCModePrivate,
 			CgroupnsMode:   container.CgroupnsModePrivate,
 			ShmSize:        int64(p.tempSize()),
@@ -151,8 +151,8 @@ func (p *planner) container(words []string) (*plan, error) {
 // user is who the init, and so the command, runs as inside.
 func (p *planner) user() string {
 	switch {
-	case p.options.user != "":
-		return p.options.user
+	case p.options.User != "":
+		return p.options.User
 	case p.daemon.rootless:
 		return "0:0" // which is the caller on the host
 	}

@@ -25,7 +25,7 @@ func basePlanner() planner {
 				{Source: "/src/w/.git/hooks", Path: "/workspace/.git/hooks", Why: "protected: hooks", Access: shared.ReadOnly},
 			},
 		},
-		options: &options{image: "x:1"},
+		options: &options{Image: "x:1"},
 		image:   imageFacts{id: "sha256:abc", name: "x:1"},
 		self:    shared.User{UID: 1000, GID: 1001},
 		memory:  1 << 30, initFile: "/lib/sbxhost-init", lineDir: "/run/sbxhost-1/line",
@@ -57,8 +57,8 @@ func TestPlanGolden(t *testing.T) {
 			p.spec.Table = append(p.spec.Table,
 				shared.Entry{Source: "/over", Path: "/over", Access: shared.Overlay, Degradable: true, Why: "bind_paths[0]"},
 				shared.Entry{Path: "/scratch", Access: shared.Private, Why: "bind_paths[1]"})
-			p.options.writableRoot = true
-			p.options.capAdd = []string{"CAP_NET_RAW"}
+			p.options.WritableRoot = true
+			p.options.CapAdd = []string{"CAP_NET_RAW"}
 			p.options.platform = &ocispec.Platform{OS: "linux", Architecture: "arm64"}
 			p.limits = shared.Limits{Memory: 512 << 20, CPUs: 1.5, PIDs: 100, TempSize: 1 << 20}
 			p.image.volumes = []string{"/var/lib/data", "/scratch"}
