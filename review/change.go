@@ -224,57 +224,52 @@ type Unread struct{ Why string }
 func (e *Unread) Error() string { return e.Why }
 
 func (c *Comparison) compare(p string, u, l Node, in footing) error {
-	if u.Kind == Whiteout || u.Kind == Absent {
-		if l.Kind == Absent {
-			return nil
+	switch {
+	case u.Kind != Whiteout && u.Kind != Absent:
+	case l.Kind == Absent:
+		return nil
+	case u.Kind == Absent:
+		// A directory that the review made is opaque. Commands did not remove from it what the host
+		// has put there since.
+		if had, err := c.had(p, &l, in); err != nil || had == no {
+			return err
 		}
-		if u.Kind == Absent {
-			// A directory that the review made is opaque. Commands did not remove from it what the host
-			// has put there since.
-			if had, err := c.had(p, &l, in); err != nil || had == no {
-				return err
-			}
-		}
+		fallthrough
+	default:
 		return c.deleted(p, l, in)
 	}
 	if u.Opaque {
 		c.opaque = append(c.opaque, p)
 	}
-	one := Change{Layer: c.Layer, Path: p, Old: l, New: u, Op: Modified}
-	if l.Kind == Absent {
-		one.Op = Added
+	op, changed, err := c.operation(p, &u, &l)
+	if err == nil && changed {
+		err = c.add(Change{Layer: c.Layer, Path: p, Old: l, New: u, Op: op}, in)
 	}
-	if u.Kind == Directory && l.Kind == Directory {
-		if u.Mode != l.Mode {
-			one.Op = Mode
-			if err := c.add(one, in); err != nil {
-				return err
-			}
-		}
-		return c.within(p, &l, in, func(f footing) error { return c.walk(f, u.Opaque) })
-	}
-	if u.Kind == l.Kind {
-		equal, err := c.equal(p, &u, &l)
-		if err != nil {
-			return err
-		}
-		switch {
-		case equal && (u.Mode == l.Mode || u.Kind == Symlink):
-			return nil
-		case equal:
-			one.Op = Mode
-		}
-	}
-	if err := c.add(one, in); err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if l.Kind == Directory {
+	case u.Kind == Directory && l.Kind == Directory:
+		return c.within(p, &l, in, func(f footing) error { return c.walk(f, u.Opaque) })
+	case l.Kind == Directory:
 		return c.within(p, &l, in, c.deletedIn)
-	}
-	if u.Kind == Directory {
+	case u.Kind == Directory:
 		return c.walk(footing{dir: p}, false)
 	}
 	return nil
+}
+
+// operation says what makes one of the other, if they differ.
+func (c *Comparison) operation(p string, u, l *Node) (op Op, changed bool, err error) {
+	switch {
+	case l.Kind == Absent:
+		return Added, true, nil
+	case u.Kind != l.Kind:
+		return Modified, true, nil
+	}
+	if equal, err := c.equal(p, u, l); err != nil || !equal {
+		return Modified, true, err
+	}
+	return Mode, u.Mode != l.Mode && u.Kind != Symlink, nil
 }
 
 // equal reports whether two nodes of one kind have the same contents.

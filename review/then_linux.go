@@ -124,43 +124,53 @@ func (l *lister) walk(at int, dir string, touched bool) error {
 	if !same {
 		return nil // it may be another than it was, with all that lies in it
 	}
-	if still && !listed {
-		names := make([]byte, 1, 1<<10)
-		for _, e := range entries {
-			names = append(append(names, e.Name()...), 0)
+	if still {
+		if err := l.note(dir, &st, entries, listed); err != nil {
+			return err
 		}
-		(&listing{st.Ino, st.Mode & 0o7777, string(names)}).write(&l.record, dir)
-		l.to.WriteString(l.record.String())
-		l.record.Reset()
 	}
 	for _, e := range entries {
-		p := path.Join(dir, e.Name())
-		if still && e.Name() == "index" && isIndex(path.Join(l.lower.path, p)) {
-			if err := l.lower.copyIndex(l.dir, l.index, p, l.layer.Begun); err != nil {
-				return err
-			}
-		}
 		if !e.IsDir() {
 			continue
 		}
-		all, enter := touched, touched || l.all()
-		if !enter {
-			l.part = true
-			if enter, all, err = l.touched(p); err != nil {
-				return err
-			}
+		p := path.Join(dir, e.Name())
+		enter, all, err := l.enters(p, touched)
+		if err == nil && enter {
+			err = l.walk(fd, p, all)
 		}
-		if enter {
-			if err := l.walk(fd, p, all); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// touched reports whether a directory is to be looked into, and whether commands have taken all of it away.
-func (l *lister) touched(p string) (some, all bool, err error) {
+// note notes what a directory has that has not changed since: its names, if they are not listed, and git's index.
+func (l *lister) note(dir string, st *unix.Stat_t, entries []fs.DirEntry, listed bool) error {
+	names := make([]byte, 1, 1<<10)
+	for _, e := range entries {
+		names = append(append(names, e.Name()...), 0)
+		if p := path.Join(dir, e.Name()); e.Name() == "index" && isIndex(path.Join(l.lower.path, p)) {
+			if err := l.lower.copyIndex(l.dir, l.index, p, l.layer.Begun); err != nil {
+				return err
+			}
+		}
+	}
+	if !listed {
+		(&listing{st.Ino, st.Mode & 0o7777, string(names)}).write(&l.record, dir)
+		l.to.WriteString(l.record.String())
+		l.record.Reset()
+	}
+	return nil
+}
+
+// enters reports whether a directory is to be looked into, and whether commands have taken all of it away, as
+// they have with touched of the one that it is in.
+func (l *lister) enters(p string, touched bool) (some, all bool, err error) {
+	if touched || l.all() {
+		return true, touched, nil
+	}
+	l.part = true
 	var n Node
 	if l.upper != nil {
 		n, err = l.upper.Look(p)

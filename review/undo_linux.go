@@ -92,20 +92,19 @@ func (r *Review) changedSince() (list []string, j *journal, err error) {
 			return nil, nil, err
 		}
 		left := n.Kind == one.Kind && (n.Kind == Absent || n.Kind == Directory || n.CTime == one.CTime && n.Ino == one.Ino)
+		var inside []string
 		switch {
 		case left && n.Kind == Directory && one.New:
-			names, err := t.Names(string(one.Path))
-			if err != nil {
-				return nil, nil, err
-			}
-			for _, entry := range names {
-				if at := path.Join(string(one.Path), entry); !ours[Place{Host, one.Layer, name(at)}] {
-					list = append(list, r.shown(one.Layer, at))
-				}
-			}
+			inside, err = t.Names(string(one.Path))
 		case !left && n.Kind == File && one.Index != nil:
-			if left, err = j.follow(t, one, &n); err != nil {
-				return nil, nil, err
+			left, err = j.follow(t, one, &n)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, entry := range inside {
+			if at := path.Join(string(one.Path), entry); !ours[Place{Host, one.Layer, name(at)}] {
+				list = append(list, r.shown(one.Layer, at))
 			}
 		}
 		if !left {

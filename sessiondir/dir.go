@@ -198,7 +198,7 @@ func (d *Dir) open(ctx context.Context) (string, error) {
 }
 
 // make makes the session directory, or joins the named one that there is. Others sweep and
-// remove meanwhile: each step has its own reason to begin anew.
+// remove meanwhile.
 func (d *Dir) make(ctx context.Context) error {
 	mode := fs.FileMode(0o700)
 	if d.owner != nil {
@@ -208,53 +208,54 @@ func (d *Dir) make(ctx context.Context) error {
 		return err
 	}
 	for range makeAttempts {
-		id := unnamedPrefix + rand.Text()[:12] // 60 bits; short, for socket paths
-		if d.name != "" {
-			id = namedPrefix + d.name
-		}
-		dir := filepath.Join(d.base, id)
-		err := os.Mkdir(dir, mode)
-		if err == nil && mode != 0o700 {
-			if err = os.Chmod(dir, mode); errors.Is(err, fs.ErrNotExist) { // whatever the umask is
-				continue // swept since
-			}
-		}
-		if err != nil && (d.name == "" || !errors.Is(err, fs.ErrExist)) {
-			if errors.Is(err, fs.ErrExist) {
-				continue
-			}
-			return fmt.Errorf("session directory: %w", err)
-		}
-		if err := checkPrivate(dir); errors.Is(err, fs.ErrNotExist) {
-			continue // swept since
-		} else if err != nil {
+		if err := d.attempt(ctx, mode); !errors.Is(err, errLost) {
 			return err
 		}
-		var lock *os.File
-		if d.name == "" {
-			lock, err = tryLockDir(dir, unix.LOCK_EX)
-		} else {
-			// A sweep or a removal has it exclusively, for as long as a rename takes.
-			lock, err = lockDir(ctx, dir, unix.LOCK_SH)
-		}
-		switch {
-		case d.name == "" && errors.Is(err, errHeld):
-			continue // likewise
-		case errors.Is(err, errHeld):
-			return err
-		case errors.Is(err, errLost):
-			continue // a sweep was faster; a fresh one, or fresh name
-		case err != nil:
-			os.Remove(dir) // if it is empty: on a disk that is full there was no room for the lock
-			return err
-		}
-		if d.name != "" {
-			touch(lock)
-		}
-		d.dir, d.lock = dir, lock
-		return nil
 	}
 	return fmt.Errorf("session directory: swept %d times while being made in %q: %w", makeAttempts, d.base, syscall.EBUSY)
+}
+
+// attempt is make, or errLost where somebody else has the name or has swept the directory.
+func (d *Dir) attempt(ctx context.Context, mode fs.FileMode) error {
+	id := unnamedPrefix + rand.Text()[:12] // 60 bits; short, for socket paths
+	if d.name != "" {
+		id = namedPrefix + d.name
+	}
+	dir := filepath.Join(d.base, id)
+	err := os.Mkdir(dir, mode)
+	exists := errors.Is(err, fs.ErrExist)
+	switch {
+	case exists && d.name == "":
+		return errLost
+	case err != nil && !exists:
+		return fmt.Errorf("session directory: %w", err)
+	case err == nil && mode != 0o700:
+		err = os.Chmod(dir, mode) // whatever the umask is
+	default:
+		err = nil
+	}
+	if err == nil {
+		err = checkPrivate(dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return errLost
+	} else if err != nil {
+		return err
+	}
+	var lock *os.File
+	if d.name == "" {
+		if lock, err = tryLockDir(dir, unix.LOCK_EX); errors.Is(err, errHeld) {
+			return errLost // by a sweep
+		}
+	} else if lock, err = lockDir(ctx, dir, unix.LOCK_SH); err == nil { // had by a sweep or a removal while it renames
+		touch(lock)
+	}
+	if err == nil {
+		d.dir, d.lock = dir, lock
+	} else if !errors.Is(err, errHeld) && !errors.Is(err, errLost) {
+		os.Remove(dir) // if it is empty: on a disk that is full there was no room for the lock
+	}
+	return err
 }
 
 // Close gives the session directory up. An unnamed one is removed with all it holds; a

@@ -60,19 +60,17 @@ func (w *Workspace) walk(start, path string) (walked, error) {
 	for len(rest) > 0 {
 		name := rest[0]
 		rest = rest[1:]
-		if name == "" || name == "." {
+		switch {
+		case name == "" || name == ".":
 			continue
-		}
-		if name == ".." {
-			if aliased && cur == w.alias {
-				// Inside, the parent of /tmp is / and not the scratch directory's.
-				cur, aliased = "/", false
-				continue
-			}
+		case name == ".." && aliased && cur == w.alias:
+			// Inside, the parent of /tmp is / and not the scratch directory's.
+			cur, aliased = "/", false
+			continue
+		case name == "..":
 			cur = filepath.Dir(cur)
 			continue
-		}
-		if len(name) > maxName {
+		case len(name) > maxName:
 			return out, fmt.Errorf("name %.80q... has %d bytes, more than %d: %w", name, len(name), maxName, ErrNameTooLong)
 		}
 		if final(rest) {
