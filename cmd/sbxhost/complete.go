@@ -14,7 +14,6 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/keep"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/replace"
-	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/review"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
@@ -124,7 +123,7 @@ func valuesOf(a *cli.App, kind values, words []string, typed string) []string {
 	case sessionName:
 		return keep.SessionNames(a)
 	case reviewName:
-		return review.Names(a)
+		return reviewNames(a)
 	case engineName:
 		return []string{"native", "bwrap", "landlock", "noop", "seatbelt"}
 	case trueOrFalse:

@@ -5,6 +5,10 @@ package main
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/doctor"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/engines"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/review"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 	"github.com/sbxhost/sbxhost/shared/proc"
 )
@@ -20,3 +24,13 @@ func settleProcess() {
 	// those of a session stayed behind.
 	unix.Umask(unix.Umask(0o077) & 0o077)
 }
+
+// What needs an engine.
+var (
+	runDoctor, testEngine = doctor.Command, engines.Test
+	runCommand, runShell  = execute.Exec, execute.Shell
+
+	reviewApply, reviewDiff, reviewDiscard = review.Apply, review.Diff, review.Discard
+	reviewList, reviewShow, reviewUndo     = review.List, review.Show, review.Undo
+	reviewNames                            = review.Names
+)

@@ -23,7 +23,7 @@ type versionInfo struct {
 
 // showVersion says which sbxhost this is.
 func showVersion(a *cli.App, fs *flag.FlagSet) func() error {
-	asJSON := cli.JsonFlag(fs)
+	asJSON := cli.JSONFlag(fs)
 	return func() error {
 		v := readVersion()
 		return a.Result(*asJSON, v, v.line()+"\n")

@@ -25,24 +25,23 @@ func Usage(fs *flag.FlagSet, err error) error {
 // ConfigFlag registers -config.
 func ConfigFlag(fs *flag.FlagSet) *string {
 	path := new(string)
-	RegisterConfig(fs, path)
+	NameVar(fs, path, "config", "file")
 	return path
 }
 
-func RegisterConfig(fs *flag.FlagSet, path *string) {
-	// -config "$FILE" with nothing in the variable must not put the file of a
-	// stranger, or another policy, in force.
-	fs.Func("config", "", func(s string) error {
-		if s == "" {
-			return errors.New("name a file, or leave it out")
+// NameVar registers a flag that is refused with an empty name: -config "$FILE" with nothing in
+// the variable must not put the file of a stranger, or another policy, in force.
+func NameVar(fs *flag.FlagSet, to *string, flag, what string) {
+	fs.Func(flag, "", func(s string) error {
+		if *to = s; s == "" {
+			return errors.New("name a " + what + ", or leave it out")
 		}
-		*path = s
 		return nil
 	})
 }
 
-// JsonFlag registers -json.
-func JsonFlag(fs *flag.FlagSet) *bool { return fs.Bool("json", false, "") }
+// JSONFlag registers -json.
+func JSONFlag(fs *flag.FlagSet) *bool { return fs.Bool("json", false, "") }
 
 // VerboseFlag registers -v.
 func VerboseFlag(fs *flag.FlagSet) *bool { return fs.Bool("v", false, "") }

@@ -38,7 +38,7 @@ type ApprovalJSON struct {
 }
 
 func List(a *cli.App, fs *flag.FlagSet) func() error {
-	asJSON := cli.JsonFlag(fs)
+	asJSON := cli.JSONFlag(fs)
 	return func() error {
 		store, err := setup.Caller(a).Store()
 		if err != nil {

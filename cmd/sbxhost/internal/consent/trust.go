@@ -21,7 +21,7 @@ import (
 func Trust(a *cli.App, fs *flag.FlagSet) func() error {
 	list := fs.Bool("list", false, "")
 	revoke := fs.Bool("revoke", false, "")
-	asJSON := cli.JsonFlag(fs)
+	asJSON := cli.JSONFlag(fs)
 	return func() error {
 		switch {
 		case *list && (*revoke || fs.NArg() > 0):

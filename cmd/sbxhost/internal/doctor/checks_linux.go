@@ -28,7 +28,7 @@ func examinePlatform(ctx context.Context) []finding {
 	return []finding{
 		{Name: "kernel", State: stateOK, Found: setting("/proc/sys/kernel/osrelease")},
 		userNamespaces(ctx), appArmor(), container(), overlay(ctx),
-		cgroups(), landlockABI(), seccomp(), ptraceScope(), typing(),
+		cgroups(), landlockABI(), seccomp(),
 	}
 }
 
@@ -208,25 +208,6 @@ func seccomp() finding {
 	if _, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, modeFilter, 0, 0); errno != unix.EFAULT {
 		f.State, f.Found = stateMissing, errno.Error()
 		f.Consequence, f.Fix = "system calls of a command cannot be filtered", "use a kernel with CONFIG_SECCOMP_FILTER"
-	}
-	return f
-}
-
-func ptraceScope() finding {
-	f := finding{Name: "ptrace scope", State: stateOK, Found: setting("/proc/sys/kernel/yama/ptrace_scope")}
-	if f.Found == "" || f.Found == "0" {
-		f.Found = "0: processes of one user can trace one another"
-		f.State, f.Consequence = stateLimited, "none for sandboxes, which see no process but their own"
-	}
-	return f
-}
-
-func typing() finding {
-	f := finding{Name: "TIOCSTI", State: stateOK, Found: "is for privileged programs alone"}
-	if setting("/proc/sys/dev/tty/legacy_tiocsti") != "0" {
-		f.State, f.Found = stateLimited, "programs can type into their terminal"
-		f.Consequence = "none for sandboxes, whose terminal is a pair of their own"
-		f.Fix = "as root: sysctl -w dev.tty.legacy_tiocsti=0"
 	}
 	return f
 }

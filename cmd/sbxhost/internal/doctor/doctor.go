@@ -53,9 +53,9 @@ type probedGroup struct {
 
 // Command tells what this machine allows.
 func Command(a *cli.App, fs *flag.FlagSet) func() error {
-	explicit, asJSON := cli.ConfigFlag(fs), cli.JsonFlag(fs)
+	asJSON := cli.JSONFlag(fs)
 	probe := fs.Bool("probe", false, "")
-	return engines.WithHost(a, explicit, func(ctx context.Context, s *setup.Setup, h *host.Host) error {
+	return setup.WithHost(a, cli.ConfigFlag(fs), true, func(ctx context.Context, s *setup.Setup, h *host.Host) error {
 		report := doctorReport{Findings: examine(ctx, a)}
 		status := engines.StatusNotReady
 		for _, name := range h.EngineNames() {

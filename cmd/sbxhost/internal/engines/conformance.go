@@ -29,7 +29,7 @@ const statusTestFailed = 1
 // Test runs the conformance kit.
 func Test(a *cli.App, fs *flag.FlagSet) func() error {
 	var o enginetest.Options
-	explicit, asJSON := cli.ConfigFlag(fs), cli.JsonFlag(fs)
+	explicit, asJSON := cli.ConfigFlag(fs), cli.JSONFlag(fs)
 	failed := fs.Bool("failed", false, "")
 	mib := fs.Int64("stream-mib", 0, "")
 	fs.Func("options", "", func(text string) error {
@@ -62,11 +62,11 @@ func Test(a *cli.App, fs *flag.FlagSet) func() error {
 		defer stop()
 		command, release, err := engineCommand(ctx, a, *explicit, fs.Arg(0))
 		if err != nil {
-			return setup.Hinted(a, nil, nil, err)
+			return setup.WithHint(nil, err)
 		}
 		defer release()
 		if ctx.Err() != nil {
-			return setup.Hinted(a, nil, nil, errInterrupted)
+			return errInterrupted
 		}
 		if name, ok := strings.CutPrefix(filepath.Base(fs.Arg(0)), "sbxhost-engine-"); ok {
 			o.Name = name

@@ -17,26 +17,6 @@ import (
 	"github.com/sbxhost/sbxhost/host/launch"
 )
 
-// WithHost gives what runs f with a Host on the configuration in force, for its engines
-// alone.
-func WithHost(a *cli.App, explicit *string, f func(context.Context, *setup.Setup, *host.Host) error) func() error {
-	return func() error {
-		ctx := context.Background()
-		s, err := setup.Load(ctx, a, *explicit)
-		if err != nil {
-			return setup.Hinted(a, nil, nil, err)
-		}
-		options := s.Options
-		options.EnginesOnly = true
-		h, err := host.New(ctx, options)
-		if err != nil {
-			return setup.Hinted(a, nil, nil, err)
-		}
-		defer h.Close()
-		return f(ctx, s, h)
-	}
-}
-
 // engineNames gives the names asked for, or all; an unknown one is an error.
 func engineNames(h *host.Host, asked []string) ([]string, error) {
 	known := h.EngineNames()
@@ -75,8 +55,8 @@ type listedEngine struct {
 }
 
 func List(a *cli.App, fs *flag.FlagSet) func() error {
-	explicit, asJSON := cli.ConfigFlag(fs), cli.JsonFlag(fs)
-	return WithHost(a, explicit, func(ctx context.Context, s *setup.Setup, h *host.Host) error {
+	asJSON := cli.JSONFlag(fs)
+	return setup.WithHost(a, cli.ConfigFlag(fs), true, func(ctx context.Context, s *setup.Setup, h *host.Host) error {
 		list := []listedEngine{}
 		rows := [][]string{{"NAME", "AUTO", "VERSION", "FROM", "WHAT IT DOES"}}
 		separate := h.SeparateEngines()
@@ -140,8 +120,8 @@ type Probed struct {
 }
 
 func ProbeAll(a *cli.App, fs *flag.FlagSet) func() error {
-	explicit, asJSON := cli.ConfigFlag(fs), cli.JsonFlag(fs)
-	return WithHost(a, explicit, func(ctx context.Context, _ *setup.Setup, h *host.Host) error {
+	asJSON := cli.JSONFlag(fs)
+	return setup.WithHost(a, cli.ConfigFlag(fs), true, func(ctx context.Context, _ *setup.Setup, h *host.Host) error {
 		names, err := engineNames(h, fs.Args())
 		if err != nil {
 			return err

@@ -33,7 +33,7 @@ func Pin(a *cli.App, fs *flag.FlagSet) func() error {
 				defer w.Close()
 			}
 		}
-		return WithHost(a, explicit, func(_ context.Context, s *setup.Setup, h *host.Host) error {
+		return setup.WithHost(a, explicit, true, func(_ context.Context, s *setup.Setup, h *host.Host) error {
 			return pin(a, s, h, w, fs.Args(), *dry)
 		})()
 	}
@@ -110,8 +110,8 @@ type verifiedEngine struct {
 
 // Verify compares engines with their checksums.
 func Verify(a *cli.App, fs *flag.FlagSet) func() error {
-	explicit, asJSON := cli.ConfigFlag(fs), cli.JsonFlag(fs)
-	return WithHost(a, explicit, func(_ context.Context, s *setup.Setup, h *host.Host) error {
+	asJSON := cli.JSONFlag(fs)
+	return setup.WithHost(a, cli.ConfigFlag(fs), true, func(_ context.Context, s *setup.Setup, h *host.Host) error {
 		files, err := engineFiles(h, s, fs.Args(), true)
 		if err != nil {
 			return err

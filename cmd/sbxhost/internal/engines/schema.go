@@ -16,9 +16,9 @@ import (
 
 // Schema shows the options of engines.
 func Schema(a *cli.App, fs *flag.FlagSet) func() error {
-	explicit, asJSON := cli.ConfigFlag(fs), cli.JsonFlag(fs)
+	asJSON := cli.JSONFlag(fs)
 	asSchema := fs.Bool("json-schema", false, "")
-	return WithHost(a, explicit, func(ctx context.Context, s *setup.Setup, h *host.Host) error {
+	return setup.WithHost(a, cli.ConfigFlag(fs), true, func(ctx context.Context, s *setup.Setup, h *host.Host) error {
 		if *asSchema && (*asJSON || fs.NArg() != 1) {
 			return cli.Usage(fs, fmt.Errorf("-json-schema takes one NAME and no -json"))
 		}

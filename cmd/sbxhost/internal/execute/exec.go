@@ -28,7 +28,6 @@ func Exec(a *cli.App, fs *flag.FlagSet) func() error {
 	e := Execution{App: a}
 	e.RegisterExec(fs)
 	return func() error {
-		e.words = a.Words
 		if !e.Take(fs) {
 			return cli.Usage(fs, errors.New("no command: give one after --, or a script with -c"))
 		}
@@ -46,7 +45,6 @@ type Execution struct {
 	*cli.App
 	flags      setup.Flags
 	args       []string
-	words      []string // as they were given, flags too
 	quiet      bool
 	trace      bool
 	suggest    bool // what the trace asks for is printed as a definition has it

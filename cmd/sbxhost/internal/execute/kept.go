@@ -109,7 +109,7 @@ func (e *Execution) runKept() error {
 // fullWords are the words of the command line, with the path of a script as it is for a process in
 // another directory.
 func (e *Execution) fullWords() []string {
-	words := slices.Clone(e.words)
+	words := slices.Clone(e.Words)
 	if !e.flags.ByFile {
 		return words
 	}

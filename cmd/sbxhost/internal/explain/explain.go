@@ -93,7 +93,7 @@ type explainedText struct {
 func Command(a *cli.App, fs *flag.FlagSet) func() error {
 	flags := &setup.Flags{}
 	flags.Register(fs)
-	asJSON, all := cli.JsonFlag(fs), cli.VerboseFlag(fs)
+	asJSON, all := cli.JSONFlag(fs), cli.VerboseFlag(fs)
 	return func() error {
 		s, out, err := explained(a, flags, fs.Args())
 		if err != nil {

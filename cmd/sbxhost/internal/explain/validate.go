@@ -67,7 +67,7 @@ type sandboxTrial struct {
 
 // Validate checks a configuration.
 func Validate(a *cli.App, fs *flag.FlagSet) func() error {
-	explicit, asJSON, all := cli.ConfigFlag(fs), cli.JsonFlag(fs), cli.VerboseFlag(fs)
+	explicit, asJSON, all := cli.ConfigFlag(fs), cli.JSONFlag(fs), cli.VerboseFlag(fs)
 	return func() error {
 		file, origin, diags, err := setup.Caller(a).Read(*explicit)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
@@ -31,17 +32,16 @@ func key(s *setup.Setup, a *cli.App) (hostKey, error) {
 // keptHosts are the hosts that commands have used last.
 type keptHosts struct {
 	mu   sync.Mutex
-	list map[hostKey]*keptHost
-	uses uint64
+	list []*keptHost // the one that was asked for last is the last
 }
 
 // keptHost is a Host that somebody makes, or has made.
 type keptHost struct {
-	made    chan struct{} // closed when host and err are there
-	host    *host.Host
-	err     error
-	users   int
-	lastUse uint64
+	key   hostKey
+	made  chan struct{} // closed when host and err are there
+	host  *host.Host
+	err   error
+	users int
 }
 
 // maxHosts bounds how many hosts, each with its engines, are kept without a command.
@@ -54,14 +54,15 @@ func (k *keptHosts) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 		return nil, err
 	}
 	k.mu.Lock()
-	h := k.list[key]
-	ours := h == nil
-	if ours {
-		h = &keptHost{made: make(chan struct{})}
-		k.list[key] = h
+	h := &keptHost{key: key, made: make(chan struct{})}
+	i := slices.IndexFunc(k.list, func(h *keptHost) bool { return h.key == key })
+	ours := i < 0
+	if !ours {
+		h = k.list[i]
+		k.list = slices.Delete(k.list, i, i+1)
 	}
-	k.uses++
-	h.users, h.lastUse = h.users+1, k.uses
+	k.list = append(k.list, h)
+	h.users++
 	k.mu.Unlock()
 	used := &execute.UsedHost{Done: func() { k.giveBack(h) }}
 	if ours {
@@ -89,29 +90,20 @@ func (k *keptHosts) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 func (k *keptHosts) giveBack(h *keptHost) {
 	k.mu.Lock()
 	h.users--
-	var old []*keptHost
-	for key, other := range k.list {
-		if other.users == 0 && other.failed() {
-			delete(k.list, key)
+	var old []*host.Host
+	more := len(k.list) - maxHosts
+	k.list = slices.DeleteFunc(k.list, func(h *keptHost) bool {
+		if h.users > 0 || more <= 0 && !h.failed() {
+			return false
 		}
-	}
-	for len(k.list) > maxHosts {
-		var oldest hostKey
-		found := false
-		for key, other := range k.list {
-			if other.users == 0 && (!found || other.lastUse < k.list[oldest].lastUse) {
-				oldest, found = key, true
-			}
+		if more--; !h.failed() {
+			old = append(old, h.host)
 		}
-		if !found {
-			break
-		}
-		old = append(old, k.list[oldest])
-		delete(k.list, oldest)
-	}
+		return true
+	})
 	k.mu.Unlock()
 	for _, h := range old {
-		h.host.Close()
+		h.Close()
 	}
 }
 

@@ -36,7 +36,7 @@ func Serve(a *cli.App, fs *flag.FlagSet) func() error {
 		if *idle <= 0 {
 			return cli.Usage(fs, fmt.Errorf("-idle %v: write a time above zero with its unit, such as %q", *idle, "10m"))
 		}
-		s := server{App: a, idle: *idle, hosts: keptHosts{list: map[hostKey]*keptHost{}}, running: map[*client]bool{}}
+		s := server{App: a, idle: *idle, running: map[*client]bool{}}
 		if err := s.identify(); err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ type listedSession struct {
 }
 
 func SessionsList(a *cli.App, fs *flag.FlagSet) func() error {
-	asJSON := cli.JsonFlag(fs)
+	asJSON := cli.JSONFlag(fs)
 	return func() error {
 		found, err := host.Sessions(context.Background(), a.Environ, "")
 		if err != nil {
@@ -108,7 +108,7 @@ func userName(uid uint32) string {
 }
 
 func SessionsRm(a *cli.App, fs *flag.FlagSet) func() error {
-	asJSON := cli.JsonFlag(fs)
+	asJSON := cli.JSONFlag(fs)
 	return func() error {
 		if fs.NArg() == 0 {
 			return cli.Usage(fs, errors.New("name the sessions to remove"))
@@ -217,7 +217,7 @@ func oneKept(a *cli.App, fs *flag.FlagSet) (*keeping, error) {
 }
 
 func SessionsPs(a *cli.App, fs *flag.FlagSet) func() error {
-	asJSON := cli.JsonFlag(fs)
+	asJSON := cli.JSONFlag(fs)
 	return func() error {
 		k, err := oneKept(a, fs)
 		if err != nil {

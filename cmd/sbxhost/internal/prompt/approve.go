@@ -82,21 +82,26 @@ func approvalQuestion(r *host.ApprovalRequest, size host.TerminalSize) (text str
 // fits reports whether a terminal shows a text as a whole; one of no known size
 // does.
 func fits(text string, size host.TerminalSize) bool {
-	if size.Rows == 0 || size.Cols == 0 {
-		return true
-	}
-	rows := 0
-	for line := range strings.SplitSeq(text, "\n") {
+	return size.Rows == 0 || size.Cols == 0 || rows(text+"\n", int(size.Cols)) <= int(size.Rows)
+}
+
+// rows is how many lines of a terminal of so many columns a text takes.
+func rows(text string, columns int) (n int) {
+	for line := range strings.Lines(text) {
 		width := 0
-		for _, r := range line {
-			width++
-			if r >= 0x1100 { // as good as all that are two columns wide
+		for _, r := range strings.TrimSuffix(line, "\n") {
+			switch {
+			case r == '\t':
+				width += 8
+			case r >= 0x1100: // as good as all that are two columns wide
+				width += 2
+			default:
 				width++
 			}
 		}
-		rows += max(1, (width+int(size.Cols)-1)/int(size.Cols))
+		n += max(1, (width+columns-1)/columns)
 	}
-	return rows <= int(size.Rows)
+	return n
 }
 
 func (q *question) body(r *host.ApprovalRequest) string {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
 
@@ -46,8 +45,8 @@ const maxChangeLines = 60
 func cutRows(text string, limit int) string {
 	lines := strings.SplitAfter(text, "\n")
 	shown, height := 0, 0
-	for shown < len(lines) && height+rows(lines[shown]) <= limit {
-		height += rows(lines[shown])
+	for shown < len(lines) && height+rows(lines[shown], 80) <= limit {
+		height += rows(lines[shown], 80)
 		shown++
 	}
 	if shown == len(lines) {
@@ -56,20 +55,11 @@ func cutRows(text string, limit int) string {
 	return strings.Join(lines[:shown], "") + fmt.Sprintf("... and %s\n", cli.Plural(len(lines)-shown-1, "further line"))
 }
 
-// rows is how many lines of a terminal of the usual width a text takes.
-func rows(text string) (n int) {
-	for line := range strings.Lines(text) {
-		width := 8*strings.Count(line, "\t") + utf8.RuneCountInString(line)
-		n += (width + 79) / 80
-	}
-	return n
-}
-
 // trustQuestion is what a person is asked. It is not whole where there is more
 // to read than a terminal is good for.
 func trustQuestion(path, before, after string, changed bool) (text string, whole bool) {
 	change := Diff(before, after)
-	if rows(change) > maxTrustLines {
+	if rows(change, 80) > maxTrustLines {
 		return "", false
 	}
 	var b strings.Builder

@@ -48,8 +48,8 @@ type reviewResult struct {
 }
 
 func List(a *cli.App, fs *flag.FlagSet) func() error {
-	asJSON := cli.JsonFlag(fs)
-	return setup.WithHost(a, fs, func(_ context.Context, h *host.Host) error {
+	asJSON := cli.JSONFlag(fs)
+	return setup.WithHost(a, cli.ConfigFlag(fs), false, func(_ context.Context, _ *setup.Setup, h *host.Host) error {
 		found, err := h.Reviews()
 		if err != nil {
 			return err
@@ -88,7 +88,7 @@ func List(a *cli.App, fs *flag.FlagSet) func() error {
 // withReview is withHost for one review, which the first argument names.
 func withReview(a *cli.App, fs *flag.FlagSet, f func(context.Context, *host.Review, []string) error) func() error {
 	var words []string
-	run := setup.WithHost(a, fs, func(ctx context.Context, h *host.Host) error {
+	run := setup.WithHost(a, cli.ConfigFlag(fs), false, func(ctx context.Context, _ *setup.Setup, h *host.Host) error {
 		name := words[0]
 		r, err := h.OpenReview(ctx, name)
 		if errors.Is(err, iofs.ErrNotExist) {
@@ -181,7 +181,7 @@ func sideOf(n *host.ReviewNode) *side {
 }
 
 func Show(a *cli.App, fs *flag.FlagSet) func() error {
-	asJSON := cli.JsonFlag(fs)
+	asJSON := cli.JSONFlag(fs)
 	return withReview(a, fs, func(ctx context.Context, r *host.Review, only []string) error {
 		set, err := r.Changes(ctx)
 		if err != nil {
@@ -204,7 +204,7 @@ func tellDigest(a *cli.App, name string, set *host.ReviewSet) {
 }
 
 func Diff(a *cli.App, fs *flag.FlagSet) func() error {
-	asJSON := cli.JsonFlag(fs)
+	asJSON := cli.JSONFlag(fs)
 	return withReview(a, fs, func(ctx context.Context, r *host.Review, only []string) error {
 		set, err := r.Changes(ctx)
 		if err != nil {
@@ -273,7 +273,7 @@ func sizeOf(c *host.ReviewChange) string {
 
 func Apply(a *cli.App, fs *flag.FlagSet) func() error {
 	var choice host.ReviewChoice
-	asJSON := cli.JsonFlag(fs)
+	asJSON := cli.JSONFlag(fs)
 	yes := fs.Bool("yes", false, "")
 	fs.StringVar(&choice.Digest, "digest", "", "")
 	list := func(to *[]string) func(string) error {
@@ -340,7 +340,7 @@ func Discard(a *cli.App, fs *flag.FlagSet) func() error {
 }
 
 func Undo(a *cli.App, fs *flag.FlagSet) func() error {
-	return setup.WithHost(a, fs, func(ctx context.Context, h *host.Host) error {
+	return setup.WithHost(a, cli.ConfigFlag(fs), false, func(ctx context.Context, _ *setup.Setup, h *host.Host) error {
 		name, told, err := h.UndoReview(ctx)
 		for _, line := range told {
 			if err != nil {
@@ -359,7 +359,7 @@ func Undo(a *cli.App, fs *flag.FlagSet) func() error {
 // Names completes the names of reviews.
 func Names(a *cli.App) []string {
 	var names []string
-	_ = setup.WithHost(a, cli.NewFlags("review"), func(_ context.Context, h *host.Host) error {
+	_ = setup.WithHost(a, cli.ConfigFlag(cli.NewFlags("review")), false, func(_ context.Context, _ *setup.Setup, h *host.Host) error {
 		found, err := h.Reviews()
 		for _, r := range found {
 			if !r.Whole {

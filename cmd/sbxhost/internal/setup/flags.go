@@ -40,16 +40,10 @@ type Flags struct {
 
 func (f *Flags) Register(fs *flag.FlagSet) {
 	fs.StringVar(&f.Sandbox, "sandbox", "", "")
-	cli.RegisterConfig(fs, &f.Config)
+	cli.NameVar(fs, &f.Config, "config", "file")
 	fs.StringVar(&f.Workdir, "workdir", "", "")
 	fs.StringVar(&f.Session, "session", "", "")
-	fs.Func("review", "", func(s string) error {
-		if s == "" {
-			return errors.New("name a review, or leave it out")
-		}
-		f.Review = s
-		return nil
-	})
+	cli.NameVar(fs, &f.Review, "review", "review")
 	fs.BoolVar(&f.NoSandbox, "no-sandbox", false, "")
 	fs.BoolVar(&f.Tty, "t", false, "")
 	// Standard input is always passed on; -i is for the hands of docker's users.

@@ -5,7 +5,6 @@ package setup
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,21 +21,25 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// WithHost registers -config and gives what runs f with a Host on the configuration in force.
-func WithHost(a *cli.App, fs *flag.FlagSet, f func(context.Context, *host.Host) error) func() error {
-	config := cli.ConfigFlag(fs)
+// WithHost gives what runs f with a Host on the configuration in force, for its engines
+// alone or for all that it has.
+func WithHost(a *cli.App, explicit *string, enginesOnly bool, f func(context.Context, *Setup, *host.Host) error) func() error {
 	return func() error {
 		ctx := context.Background()
-		s, err := Load(ctx, a, *config)
+		s, err := Load(ctx, a, *explicit)
 		if err != nil {
-			return Hinted(a, nil, nil, err)
+			return err
 		}
-		h, err := host.New(ctx, s.Options)
-		if err != nil {
+		options := s.Options
+		options.EnginesOnly = enginesOnly
+		h, err := host.New(ctx, options)
+		if enginesOnly && err != nil {
+			return WithHint(nil, err)
+		} else if err != nil {
 			return Hinted(a, s, &Flags{}, err)
 		}
 		defer h.Close()
-		return f(ctx, h)
+		return f(ctx, s, h)
 	}
 }
 
