@@ -396,39 +396,3 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 }
-
-// Completion is set up once, for the shells that are there, and taken away whole.
-func TestSetCompletion(t *testing.T) {
-	home := t.TempDir()
-	files := map[string]string{".bashrc": "echo bash", ".profile": "", ".zshrc": "", ".config/fish/config.fish": "echo fish\n"}
-	for name, text := range files {
-		path := filepath.Join(home, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	out := &output{}
-	a := &cli.App{Stdout: out, Stderr: out, Environ: []string{"HOME=" + home}}
-	for _, c := range []struct {
-		flag string
-		want int
-	}{{"-autocomplete-install", 1}, {"-autocomplete-install", 1}, {"--autocomplete-uninstall", 0}} {
-		if status := runLine(a, []string{c.flag}); status != 0 {
-			t.Fatalf("%s: %d, %s", c.flag, status, out)
-		}
-		for name, text := range files {
-			got, err := os.ReadFile(filepath.Join(home, name))
-			want := c.want
-			if name == ".profile" {
-				want = 0 // bash reads the first
-			}
-			if err != nil || !strings.HasPrefix(string(got), text) || strings.Count(string(got), " sbxhost\n")+strings.Count(string(got), "function __complete_sbxhost\n") != want || want == 0 && string(got) != text {
-				t.Errorf("%s: %s: %v, %q", c.flag, name, err, got)
-			}
-		}
-	}
-	a.Environ = []string{"HOME=" + t.TempDir()}
-	if status := runLine(a, []string{"-autocomplete-install"}); status != cli.StatusFailed || !strings.Contains(out.String(), ".bashrc") {
-		t.Errorf("nowhere to set it up: %d, %s", status, out)
-	}
-}

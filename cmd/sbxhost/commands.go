@@ -139,13 +139,11 @@ func runLine(a *cli.App, args []string) int {
 
 func dispatch(a *cli.App, args []string) error {
 	if len(args) > 0 {
-		switch word := strings.Replace(args[0], "--", "-", 1); word {
+		switch strings.Replace(args[0], "--", "-", 1) {
 		case "help":
 			args = append(slices.Clone(args[1:]), "-help")
 		case "-v", "-version":
 			args = []string{"version"}
-		case "-autocomplete-install", "-autocomplete-uninstall":
-			return setCompletion(a, word == "-autocomplete-install")
 		}
 	}
 	var flags []string // before the name of a command

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"cmp"
-	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,10 +10,8 @@ import (
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/keep"
-	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/replace"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
-	"github.com/sbxhost/sbxhost/host"
 )
 
 // values says what a word of a command line can be, for completion.
@@ -82,7 +77,7 @@ func options(a *cli.App, words []string, typed string) []string {
 	c, ok := lookup(words)
 	switch {
 	case !ok && isFlag(typed):
-		return []string{"-autocomplete-install", "-autocomplete-uninstall", "-help", "-version"}
+		return []string{"-help", "-version"}
 	case c.define == nil:
 		return below(c.name)
 	}
@@ -172,59 +167,6 @@ func approvalIDs(a *cli.App) (ids []string) {
 		}
 	}
 	return ids
-}
-
-// setCompletion has the shells that their user has set up ask sbxhost for completions,
-// or no more.
-func setCompletion(a *cli.App, wanted bool) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	home := a.Getenv("HOME")
-	config := cmp.Or(a.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
-	found := false
-	for _, shell := range []struct{ text, dir, files string }{
-		{"complete -C %s sbxhost\n", home, ".bashrc .bash_profile .bash_login .profile"},
-		{"autoload -U +X bashcompinit && bashcompinit\ncomplete -o nospace -C %s sbxhost\n", home, ".zshrc"},
-		{"function __complete_sbxhost\n    set -lx COMP_LINE (commandline -cp)\n    test -z (commandline -ct)\n    and set COMP_LINE \"$COMP_LINE \"\n    %s\nend\n" +
-			"complete -f -c sbxhost -a \"(__complete_sbxhost)\"\n", filepath.Join(config, "fish"), "config.fish"},
-	} {
-		text := fmt.Sprintf(shell.text, cli.ShellQuote(program))
-		for name := range strings.FieldsSeq(shell.files) {
-			path := filepath.Join(shell.dir, name)
-			switch err := setLine(a, path, "\n"+text, wanted); {
-			case errors.Is(err, fs.ErrNotExist):
-				continue
-			case err != nil:
-				return err
-			}
-			found = true
-			break
-		}
-	}
-	if !found && wanted {
-		return errors.New("there is no .bashrc, .zshrc or config.fish to put it in: make the one of your shell")
-	}
-	return nil
-}
-
-// setLine has a file that is there end with text, or not hold it.
-func setLine(a *cli.App, path, text string, wanted bool) error {
-	w, err := replace.Open(a.Dir, path, setup.CommandDirs(a, host.Options{}, path))
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	was, err := os.ReadFile(w.Path)
-	if err != nil {
-		return err
-	}
-	is := strings.ReplaceAll(string(was), text, "")
-	if wanted {
-		is += text
-	}
-	return w.Replace(was, []byte(is))
 }
 
 // sandboxNames completes the names in the configuration that would be in force.

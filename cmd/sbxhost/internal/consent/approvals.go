@@ -173,21 +173,19 @@ func Revoke(a *cli.App, fs *flag.FlagSet) func() error {
 				return fmt.Errorf("%q is the beginning of %d IDs; nothing was changed", prefix, len(matching))
 			}
 		}
-		return revoke(a, store, func(f *approvals.Approval) bool { return slices.Contains(ids, f.ID) })
+		return revoke(a, func(f *approvals.Approval) bool { return slices.Contains(ids, f.ID) })
 	}
 }
 
 func Clear(a *cli.App, _ *flag.FlagSet) func() error {
-	return func() error {
-		store, err := setup.Caller(a).Store()
-		if err != nil {
-			return err
-		}
-		return revoke(a, store, func(*approvals.Approval) bool { return true })
-	}
+	return func() error { return revoke(a, func(*approvals.Approval) bool { return true }) }
 }
 
-func revoke(a *cli.App, store *approvals.Store, matches func(*approvals.Approval) bool) error {
+func revoke(a *cli.App, matches func(*approvals.Approval) bool) error {
+	store, err := setup.Caller(a).Store()
+	if err != nil {
+		return err
+	}
 	gone, err := store.Revoke(context.Background(), matches)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	iofs "io/fs"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -135,7 +136,7 @@ func reviewPath(p string) string {
 	return strconv.QuoteToASCII(p)
 }
 
-func reviewText(a *cli.App, set *host.ReviewSet, only []string) string {
+func reviewText(set *host.ReviewSet, only []string) string {
 	var b strings.Builder
 	for i := range set.Changes {
 		c := &set.Changes[i]
@@ -181,13 +182,29 @@ func sideOf(n *host.ReviewNode) *side {
 }
 
 func Show(a *cli.App, fs *flag.FlagSet) func() error {
+	return showBy(a, fs, func(_ context.Context, _ *host.Review, set *host.ReviewSet, only []string) error {
+		return a.Print(reviewText(set, only))
+	})
+}
+
+func Diff(a *cli.App, fs *flag.FlagSet) func() error {
+	return showBy(a, fs, func(ctx context.Context, r *host.Review, set *host.ReviewSet, only []string) error {
+		return showDiff(ctx, a, r, set, only)
+	})
+}
+
+// showBy shows what a review changes as JSON, or as show does for people.
+func showBy(a *cli.App, fs *flag.FlagSet, show func(context.Context, *host.Review, *host.ReviewSet, []string) error) func() error {
 	asJSON := cli.JSONFlag(fs)
 	return withReview(a, fs, func(ctx context.Context, r *host.Review, only []string) error {
 		set, err := r.Changes(ctx)
 		if err != nil {
 			return err
 		}
-		if err := a.Result(*asJSON, newReviewResult(r.Name, set, set.Changes, only), reviewText(a, set, only)); err != nil || *asJSON {
+		if *asJSON {
+			return a.Result(true, newReviewResult(r.Name, set, set.Changes, only), "")
+		}
+		if err := show(ctx, r, set, only); err != nil {
 			return err
 		}
 		tellDigest(a, r.Name, set)
@@ -203,30 +220,12 @@ func tellDigest(a *cli.App, name string, set *host.ReviewSet) {
 	a.Say(fmt.Sprintf("%s; to apply: sbxhost review apply -digest %s %s", cli.Plural(len(set.Changes), "change"), set.Digest, name))
 }
 
-func Diff(a *cli.App, fs *flag.FlagSet) func() error {
-	asJSON := cli.JSONFlag(fs)
-	return withReview(a, fs, func(ctx context.Context, r *host.Review, only []string) error {
-		set, err := r.Changes(ctx)
-		if err != nil {
-			return err
-		}
-		if *asJSON {
-			return a.Result(true, newReviewResult(r.Name, set, set.Changes, only), "")
-		}
-		if err := showDiff(ctx, a, r, set, only); err != nil {
-			return err
-		}
-		tellDigest(a, r.Name, set)
-		return nil
-	})
-}
-
 // showDiff has git show what changes, and says the rest.
 func showDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewSet, only []string) error {
 	git, err := exec.LookPath("git")
 	if err != nil {
 		a.Say("without git there is no diff of contents")
-		return a.Print(reviewText(a, set, only))
+		return a.Print(reviewText(set, only))
 	}
 	cmd, left, done, err := r.Diff(ctx, git, a.Environ, set, only)
 	if err != nil {
@@ -242,8 +241,14 @@ func showDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewS
 		c := &left[i]
 		a.Say("not in the diff: " + c.Line(reviewPath(set.Shown(c))) + sizeOf(c))
 	}
-	for i := range set.Changes {
-		c := &set.Changes[i]
+	tellTrouble(a, set, set.Changes, only)
+	return nil
+}
+
+// tellTrouble says what stands in the way of changes, and what there is to know of them.
+func tellTrouble(a *cli.App, set *host.ReviewSet, changes []host.ReviewChange, only []string) {
+	for i := range changes {
+		c := &changes[i]
 		shown := set.Shown(c)
 		if !isListed(only, shown) {
 			continue
@@ -258,7 +263,6 @@ func showDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewS
 			a.Say(fmt.Sprintf("%s: %s", reviewPath(shown), c.Note))
 		}
 	}
-	return nil
 }
 
 // sizeOf says how large the file of a change is, or was.
@@ -303,14 +307,7 @@ func Apply(a *cli.App, fs *flag.FlagSet) func() error {
 		if out == nil {
 			return err
 		}
-		for i := range out.Refused {
-			c := &out.Refused[i]
-			a.Say(fmt.Sprintf("cannot be applied: %s: %s", reviewPath(set.Shown(c)), c.Refused))
-		}
-		for i := range out.Conflicts {
-			c := &out.Conflicts[i]
-			a.Say(fmt.Sprintf("conflict: %s: %s", reviewPath(set.Shown(c)), c.Conflict))
-		}
+		tellTrouble(a, set, slices.Concat(out.Refused, out.Conflicts), nil)
 		switch {
 		case err == nil:
 		case len(out.Refused) > 0:
