@@ -117,7 +117,7 @@ var fileSchema = schema{
 	attrs: []string{"default_sandbox"},
 	blocks: []blockType{
 		{name: "workspace"}, {name: "approvals"}, {name: "audit"}, {name: "mcp"},
-		{name: "engine", labeled: true, many: true}, {name: "sandbox", labeled: true, many: true},
+		{name: "credential", labeled: true, many: true}, {name: "engine", labeled: true, many: true}, {name: "sandbox", labeled: true, many: true},
 	},
 }
 
@@ -171,6 +171,7 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 		read:  func(d *decoder, it item, to *definition) { to.Env, _ = d.environment(it) },
 		shown: func(of *definition) string { return listOf(slices.Sorted(maps.Keys(of.Env))) }},
 	aList("credentials", func(x *definition) *[]string { return &x.Credentials }, (*decoder).credentials),
+	aList("inject_credentials", func(x *definition) *[]string { return &x.InjectCredentials }, (*decoder).injected),
 }, blockType{name: "session"}, blockType{name: "limits"}, blockType{name: "config"})
 
 var sessionSchema = newBlock("a session block", "session.", []attribute[definition]{

@@ -14,7 +14,7 @@ import (
 // file decodes the whole of a file into f.
 func (d *decoder) file(f *File, body *hclsyntax.Body) {
 	content := d.content(body, &fileSchema)
-	var sandboxes, engines hcl.Blocks
+	var sandboxes, engines, credentials hcl.Blocks
 	var workspace, mcp *hcl.Block
 	for _, block := range content.Blocks {
 		switch block.Type {
@@ -28,6 +28,9 @@ func (d *decoder) file(f *File, body *hclsyntax.Body) {
 			mcp = block
 		case "engine":
 			engines = append(engines, block)
+		case "credential":
+			credentials = append(credentials, block)
+			d.credentialNames = append(d.credentialNames, block.Labels[0])
 		case "sandbox":
 			sandboxes = append(sandboxes, block)
 		}
@@ -37,6 +40,9 @@ func (d *decoder) file(f *File, body *hclsyntax.Body) {
 		workspaceSchema.read(d, workspace.Body, workspace.DefRange, &f.options)
 	}
 	f.options.Engines = d.engineBlocks(engines)
+	if credentials != nil {
+		f.options.Credentials = d.credentialBlocks(credentials, f.eval)
+	}
 	d.sandboxes(f, sandboxes)
 	if len(sandboxes) == 0 && !slices.ContainsFunc(body.Blocks, func(b *hclsyntax.Block) bool { return b.Type == "sandbox" }) {
 		d.report(body.MissingItemRange(), "No sandbox", `The file defines no sandbox: add a block such as sandbox "fast" { engine = "auto" }.`)

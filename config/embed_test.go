@@ -262,8 +262,8 @@ func TestVariablesAreNotShown(t *testing.T) {
 				case "sandbox", "session", "limits", "bind_paths": // tried everywhere
 				case "":
 					sources[r.Name] = set + "\nsandbox \"a\" {}\n"
-				case "engine":
-					sources["engine.mine."+r.Name] = "engine \"mine\" {\n  " + set + "\n}\nsandbox \"a\" {}\n"
+				case "engine", "credential":
+					sources[r.Block+".mine."+r.Name] = r.Block + " \"mine\" {\n  " + set + "\n}\nsandbox \"a\" {}\n"
 				default:
 					sources[r.Block+"."+r.Name] = r.Block + " {\n  " + set + "\n}\nsandbox \"a\" {}\n"
 				}
@@ -274,7 +274,7 @@ func TestVariablesAreNotShown(t *testing.T) {
 				diags = append(diags, more...)
 				diags = append(diags, f.Check("linux")...)
 				suffixes := []string{"", "[0]", "[0].host", ".x"}
-				if strings.HasPrefix(attribute, "engine.") {
+				if strings.HasPrefix(attribute, "engine.") || strings.HasPrefix(attribute, "credential.") {
 					suffixes = suffixes[:1]
 				}
 				for _, suffix := range suffixes {

@@ -83,6 +83,9 @@ func TestParseGolden(t *testing.T) {
 				if a := opts.Approvals; a != (host.ApprovalOptions{}) {
 					shown["approvals"] = map[string]any{"mode": a.Mode.String(), "by": a.ModeOrigin, "session_ttl": a.SessionTTL, "allow_bypass": a.AllowBypass}
 				}
+				if opts.Credentials != nil {
+					shown["credentials"] = opts.Credentials
+				}
 				if opts.Audit != (audit.Options{}) {
 					shown["audit"] = opts.Audit
 				}
@@ -95,7 +98,7 @@ func TestParseGolden(t *testing.T) {
 				}
 				out += string(text) + "\n"
 			}
-			if strings.Contains(out, "hunter2") && diags.HasErrors() {
+			if strings.Contains(out, "hunter2") && (diags.HasErrors() || opts.Credentials != nil) {
 				t.Error("a variable's value is shown")
 			}
 			if strings.ContainsAny(out, "\x1b\x00\x07\r\u202e") {

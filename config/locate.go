@@ -15,7 +15,7 @@ import (
 
 // Locate finds where an attribute of a sandbox stands, spelled as in
 // shared.Error: "bind_paths[1]", "limits.memory", "config.image", "workspace.root",
-// "engine.mine.sha256".
+// "engine.mine.sha256", "credential.npm.hosts".
 // Where the file leaves it out, the range is that of the nearest thing around
 // it, at last the sandbox's header. It is false for an unknown sandbox.
 func (f *File) Locate(sandbox, attribute string) (hcl.Range, bool) {
@@ -43,10 +43,10 @@ func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hcl.Attrib
 		at, attr = locateIn(f.body, b.header, steps)
 		return at, attr, true
 	}
-	// engine.NAME.ATTRIBUTE is an engine block's; a name can have dots in it.
-	if rest, ok := strings.CutPrefix(attribute, "engine."); ok {
+	// engine.NAME.ATTRIBUTE is an engine block's, and a credential block's likewise; a name can have dots in it.
+	if kind, rest, _ := strings.Cut(attribute, "."); kind == "engine" || kind == "credential" {
 		if i := strings.LastIndexByte(rest, '.'); i > 0 {
-			if block := f.engineBlock(rest[:i]); block != nil {
+			if block := f.labeledBlock(kind, rest[:i]); block != nil {
 				at, attr = locateIn(block.Body, block.DefRange(), []string{rest[i+1:]})
 				return at, attr, true
 			}

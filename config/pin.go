@@ -57,7 +57,7 @@ func (f *File) pinned(pin Pin) ([]byte, hcl.Range, error) {
 	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
 		newline = "\r\n"
 	}
-	block := f.engineBlock(pin.Engine)
+	block := f.labeledBlock("engine", pin.Engine)
 	if block == nil {
 		return appendBlock(text, pin, newline), hcl.Range{Filename: f.path, Start: f.body.EndRange.Start, End: f.body.EndRange.End}, nil
 	}
@@ -106,12 +106,12 @@ func (f *File) pinned(pin Pin) ([]byte, hcl.Range, error) {
 	return splice(text, end, end, newline+indentOf(text, last.KeyExpr.Range().Start.Byte)+entry), attr.SrcRange, nil
 }
 
-func (f *File) engineBlock(name string) *hclsyntax.Block {
+func (f *File) labeledBlock(kind, name string) *hclsyntax.Block {
 	if f.body == nil {
 		return nil
 	}
 	for _, b := range f.body.Blocks {
-		if b.Type == "engine" && len(b.Labels) == 1 && b.Labels[0] == name {
+		if b.Type == kind && len(b.Labels) == 1 && b.Labels[0] == name {
 			return b
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // for tools that complete or check what people write.
 type AttributeReference struct {
 	// Block is the kind of block it stands in: "" for the top level, else
-	// "workspace", "approvals", "audit", "mcp", "engine", "sandbox", "limits", or "bind_paths"
+	// "workspace", "approvals", "audit", "mcp", "credential", "engine", "sandbox", "limits", or "bind_paths"
 	// for the object that is an element of that list.
 	Block string
 	Name  string
@@ -23,7 +23,7 @@ func Reference() []AttributeReference {
 		schema *schema
 	}{
 		{"", &fileSchema}, {"workspace", &workspaceSchema.schema}, {"approvals", &approvalsSchema.schema}, {"audit", &auditSchema.schema}, {"mcp", &mcpSchema.schema},
-		{"engine", &engineSchema.schema}, {"sandbox", &sandboxSchema.schema}, {"session", &sessionSchema.schema}, {"limits", &limitsSchema.schema}, {"bind_paths", &bindSchema.schema},
+		{"credential", &credentialSchema.schema}, {"engine", &engineSchema.schema}, {"sandbox", &sandboxSchema.schema}, {"session", &sessionSchema.schema}, {"limits", &limitsSchema.schema}, {"bind_paths", &bindSchema.schema},
 	} {
 		for _, name := range b.schema.attrs {
 			list = append(list, AttributeReference{Block: b.name, Name: name})

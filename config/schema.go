@@ -140,7 +140,7 @@ func (s *schema) unknownBlock(d *decoder, name string) string {
 func (s *schema) belongs(d *decoder, name string) string {
 	places := []*schema{&sandboxSchema.schema, &sessionSchema.schema, &limitsSchema.schema}
 	if !d.embedded {
-		places = append(places, &workspaceSchema.schema, &approvalsSchema.schema, &auditSchema.schema, &mcpSchema.schema, &fileSchema)
+		places = append(places, &workspaceSchema.schema, &approvalsSchema.schema, &auditSchema.schema, &mcpSchema.schema, &credentialSchema.schema, &fileSchema)
 	}
 	for _, other := range places {
 		if other != s && slices.Contains(other.names(), name) {

@@ -61,6 +61,11 @@ func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSche
 	approvalsSchema.show("approvals.", &o, add)
 	auditSchema.show("audit.", &o, add)
 	mcpSchema.show("mcp.", &f.mcp, add)
+	for _, name := range slices.Sorted(slices.Values(d.InjectCredentials)) {
+		if set, own := o.Credentials[name]; own {
+			credentialSchema.show("credential."+name+".", &set, add)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(o.Engines)) {
 		// "auto" may come to docker, where that is declared.
 		if name == d.Engine || auto {

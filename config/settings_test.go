@@ -88,7 +88,9 @@ func TestSettingsAreAll(t *testing.T) {
 		Blocks:     []shared.OptionBlock{{Name: "cache", Attributes: []shared.OptionAttribute{{Name: "ttl", Type: shared.OptionString}}}},
 	}
 	f, diags := Parse("/etc/sbx/config.hcl", []byte(`sandbox "a" {
-  engine = "mine.two"
+  engine             = "mine.two"
+  network            = ["registry.npmjs.org"]
+  inject_credentials = ["npm.two"]
   config {
     image = "debian"
     cache {
@@ -99,6 +101,10 @@ func TestSettingsAreAll(t *testing.T) {
 engine "mine.two" {
   source = "/opt/engine"
   args   = ["-token", env.TOKEN]
+}
+credential "npm.two" {
+  hosts = ["registry.npmjs.org"]
+  value = "Bearer ${env.TOKEN}"
 }
 engine "other" {
   source = "/opt/other"
@@ -136,6 +142,8 @@ audit {
 			continue // parts of one value
 		case "engine":
 			name = "engine.mine.two." + name
+		case "credential":
+			name = "credential.npm.two." + name
 		default:
 			name = a.Block + "." + name
 		}
@@ -144,10 +152,10 @@ audit {
 		}
 	}
 	for attribute, want := range map[string]string{
-		"config.image": "debian 4", "config.pull": "missing 0", "config.cache.ttl": "not shown, since it comes of a variable 6",
-		"engine.mine.two.source": "/opt/engine 11", "engine.mine.two.args": "not shown, since it comes of a variable 12",
-		"engine.mine.two.env": "[] 0", "workspace.temp": "true 18", "workspace.toolchains": "false 0", "limits.memory": "none 0",
-		"protect_paths": "[] 0", "default_sandbox": "a 0", "engine.other.source": "",
+		"config.image": "debian 6", "config.pull": "missing 0", "config.cache.ttl": "not shown, since it comes of a variable 8",
+		"engine.mine.two.source": "/opt/engine 13", "engine.mine.two.args": "not shown, since it comes of a variable 14",
+		"engine.mine.two.env": "[] 0", "workspace.temp": "true 24", "workspace.toolchains": "false 0", "limits.memory": "none 0",
+		"protect_paths": "[] 0", "credential.npm.two.hosts": "[registry.npmjs.org] 17", "credential.npm.two.value": "not shown, since it is secret 18", "default_sandbox": "a 0", "engine.other.source": "",
 	} {
 		if got[attribute] != want {
 			t.Errorf("%s is %q, not %q", attribute, got[attribute], want)

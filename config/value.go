@@ -26,7 +26,10 @@ type decoder struct {
 	installed func() []string
 	setRoot   func(path string) // tells what workspace.root is, if the file says so
 	defined   *File             // has the sandboxes that were read
-	diags     hcl.Diagnostics
+	// credentialNames are those of the credential blocks, and placeholders stand for their variables.
+	credentialNames []string
+	placeholders    *evaluator
+	diags           hcl.Diagnostics
 
 	engineHidden bool // the sandbox's engine is an item that is
 }

@@ -15,6 +15,7 @@ type (
 	Bind       = view.Bind
 	Limits     = view.Limits
 	Sensitive  = view.Sensitive
+	Credential = view.Credential
 	Fallback   = view.Fallback
 	Isolation  = view.Isolation
 	Filesystem = view.Filesystem

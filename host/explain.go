@@ -59,6 +59,7 @@ func (c *Cmd) explainRoute() (*sandbox.Open, policy.Decision, error) {
 	if err != nil {
 		return nil, policy.Decision{}, err
 	}
+	t.Planning = true
 	if t.Definition.Review != "" {
 		t.Definition.Review = NewReview // which is nobody's yet
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,6 +88,11 @@ func (h *Host) validate() error {
 	case h.engines.None():
 		return errors.New("Options.Builtins is empty, and there is no other engine: call host.ServeBuiltin first in main, and give New what it returns")
 	}
+	for name, set := range o.Credentials {
+		if err := set.Validate(); err != nil {
+			return fmt.Errorf("Options.Credentials: %q: %w", name, err)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(o.Sandboxes)) {
 		if err := h.checkDefinition(name, o.Sandboxes[name]); err != nil {
 			return err
@@ -97,7 +103,7 @@ func (h *Host) validate() error {
 
 // checkDefinition reports a definition that means nothing, or names an engine that there is not.
 func (h *Host) checkDefinition(name string, def Definition) error {
-	err := def.Validate()
+	err := cmp.Or(def.Validate(), def.CheckInject(h.options.Credentials))
 	if err == nil && !launch.IsAuto(def.Engine) && !h.engines.Known(launch.Name(def.Engine)) {
 		err = view.Invalid("engine", fmt.Sprintf("there is no engine %q", def.Engine), fmt.Sprintf("those there are: %q", h.engines.Names()))
 	}

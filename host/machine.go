@@ -101,6 +101,7 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		Caller: h.caller, Owner: owner, Workspace: ws, Discovered: o.Workspace.Root == "",
 		SessionBases: session.Bases(h.session.Base(), h.caller.LookupEnv, owner.HomeDir()),
 		ReviewBases:  []string{review.Base(ws.Root())},
+		Credentials:  o.Credentials,
 		Toolchains:   o.Workspace.Toolchains, Sensitive: o.Sensitive, Env: o.Workspace.Env, FullSearch: o.FullSearch,
 		ControlSockets: o.Workspace.ControlSockets, Protected: o.Protected,
 		Stubs: stubs.New(ledgers), CommandsWrite: h.commandsWrite, Logger: h.logger,

@@ -61,6 +61,10 @@ type Options struct {
 	// ServeBuiltin or sandboxinit.Hook.
 	Inject map[string]shared.Engine
 
+	// Credentials are sets for Definition.InjectCredentials, by name, besides those that are
+	// built in.
+	Credentials map[string]Credential
+
 	// Approvals say what becomes of commands that would run without a sandbox.
 	Approvals ApprovalOptions
 	// Approver asks a person about one of those; nil denies.

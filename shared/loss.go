@@ -18,6 +18,10 @@ type Loss struct {
 	Accepted  bool    // the Spec takes less, which a host reports. Any other Loss is refused
 }
 
+// InjectLoss is that of [Network.Inject].
+var InjectLoss = Loss{Feature: FeatureNetworkInject, Attribute: "inject_credentials", What: "credentials that stay outside",
+	Hint: `use engine "native" or "bwrap", or credentials, which the command then has`}
+
 // Event tells of a Loss that was accepted.
 func (l *Loss) Event(engine string) Event {
 	e := Event{Kind: EventDegraded, Message: fmt.Sprintf("%s is not held: engine %q has no feature %s", l.What, engine, l.Feature),
@@ -122,6 +126,9 @@ func (l *losses) ofNetwork(n *Network, bestEffort bool) {
 			what += ", but for TCP,"
 		}
 		l.add(FeatureNetworkNone, "network", what, "network is false by default: write network = true, or "+orLess, bestEffort)
+	}
+	if len(n.Inject.Credentials) > 0 {
+		l.add(InjectLoss.Feature, InjectLoss.Attribute, InjectLoss.What, InjectLoss.Hint, false)
 	}
 	if len(n.HostPorts) > 0 {
 		l.add(FeatureNetworkPorts, "host_ports", "ports of the host", leaveOut, false)

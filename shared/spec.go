@@ -102,7 +102,41 @@ type Network struct {
 	// Publish are TCP ports of the command's loopback that the host listens for, in the form
 	// that package egress reads: "3000", "8080:80", "192.0.2.1:8080:80".
 	Publish []string
+	// Inject has credentials that requests get outside of the sandbox, with NetworkNames.
+	// It is for [FeatureNetworkInject].
+	Inject Injection
 }
+
+// An Injection says which requests get credentials that no command has. For their hosts the
+// engine is a TLS server to commands, at port 443, and checks the hosts' own certificates.
+type Injection struct {
+	// Certificate is, as PEM, one for all Hosts, that of the authority which has issued it and
+	// which the Table shows to commands, and the key of the first.
+	Certificate Secret
+	Credentials []Credential
+}
+
+// A Credential takes the place of Placeholder in a header of requests to Hosts, also where that
+// is encoded as Basic authentication has it. Each request must be for the host that its
+// connection is to.
+type Credential struct {
+	Hosts       []string // names that a rule of Network.Names lets commands reach at port 443
+	Header      string
+	Placeholder string
+	Value       Secret
+}
+
+// A Secret is no part of what is logged or shown of it.
+type Secret string
+
+// String does not give it.
+func (Secret) String() string { return "(secret)" }
+
+// GoString does not, either.
+func (Secret) GoString() string { return "(secret)" }
+
+// MarshalText does not, either.
+func (Secret) MarshalText() ([]byte, error) { return []byte("(secret)"), nil }
 
 // Gated reports whether connections are passed between the command's network and the host's.
 func (n *Network) Gated() bool {
@@ -173,6 +207,7 @@ const (
 	FeatureNetworkHost       Feature = "network.host"       // holds NetworkHost
 	FeatureNetworkNames      Feature = "network.names"      // holds NetworkNames
 	FeatureNetworkProxy      Feature = "network.proxy"      // of NetworkNames, what programs ask a proxy for that their variables name: others reach nothing; network.names has it
+	FeatureNetworkInject     Feature = "network.inject"     // holds Network.Inject
 	FeatureNetworkPorts      Feature = "network.ports"      // holds Network.HostPorts and Network.Publish
 	FeatureNetworkTranslated Feature = "network.translated" // its NetworkHost leads out by addresses of its own: the host's loopback and ports are not reached
 	FeatureNetworkTCP        Feature = "network.tcp"        // of NetworkNone, that no TCP connection is made or taken; network.none has it
@@ -226,6 +261,9 @@ func (s *Spec) Validate() error {
 	}
 	if len(s.Network.Names) > 0 && s.Network.Mode != NetworkNames {
 		return invalid("network", "names are listed for the network %q", s.Network.Mode)
+	}
+	if len(s.Network.Inject.Credentials) > 0 && s.Network.Mode != NetworkNames {
+		return invalid("inject_credentials", "credentials are put into requests for the network %q", s.Network.Mode)
 	}
 	if s.Limits.CPUs < 0 {
 		return invalid("limits.cpus", "is negative")

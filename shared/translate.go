@@ -51,6 +51,11 @@ func specFromPB(in *pb.Spec) (Spec, error) {
 		}
 		s.Network.HostPorts = append(s.Network.HostPorts, uint16(port))
 	}
+	s.Network.Inject.Certificate = Secret(in.GetNetwork().GetInject().GetCertificate())
+	for _, c := range in.GetNetwork().GetInject().GetCredentials() {
+		s.Network.Inject.Credentials = append(s.Network.Inject.Credentials,
+			Credential{Hosts: c.GetHosts(), Header: c.GetHeader(), Placeholder: c.GetPlaceholder(), Value: Secret(c.GetValue())})
+	}
 	if n := len(in.GetTable()); n > 0 {
 		s.Table = make([]Entry, n)
 	}

@@ -114,6 +114,10 @@ func (g *Gate) serveName(c *conn) {
 	if !ok {
 		return
 	}
+	if g.inject.has(n.name, port.Number) {
+		g.inject.serve(c, n, first)
+		return
+	}
 	outer, failed := g.reach(c, n, port)
 	if failed != nil {
 		c.missed(failed)
@@ -172,25 +176,30 @@ func (c *conn) missed(u *unreached) {
 	}
 }
 
-// reach connects to a port of a name.
-func (g *Gate) reach(c *conn, n *name, port egress.Port) (net.Conn, *unreached) {
+// reach connects to a port of a name for a connection.
+func (g *Gate) reach(c *conn, n *name, port egress.Port) (outer net.Conn, failed *unreached) {
 	c.decision.Allowed = true
+	outer, c.decision.Address, failed = g.connectName(n, port)
+	return outer, failed
+}
+
+// connectName connects to a port of a name.
+func (g *Gate) connectName(n *name, port egress.Port) (outer net.Conn, address string, failed *unreached) {
 	if err := g.lookup(g.ctx, n); err != nil {
-		return nil, &unreached{unreachable, err}
+		return nil, "", &unreached{unreachable, err}
 	}
 	list, err := n.addresses(port)
 	if err != nil {
-		return nil, &unreached{forbidden, err}
+		return nil, "", &unreached{forbidden, err}
 	}
 	outer, addr, err := g.dial(list, port.Number)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return nil, &unreached{closed, err}
+		return nil, "", &unreached{closed, err}
 	case err != nil:
-		return nil, &unreached{unreachable, err}
+		return nil, "", &unreached{unreachable, err}
 	}
-	c.decision.Address = addr.String()
-	return outer, nil
+	return outer, addr.String(), nil
 }
 
 // pass sends what has been read, and then everything else.

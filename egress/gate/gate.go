@@ -35,6 +35,8 @@ type Config struct {
 	Sockets Sockets
 	// Proxy takes the place of the nameserver; nil: there is a nameserver.
 	Proxy *Proxy
+	// Inject puts credentials into requests; nil: there are none. It is not for a Proxy.
+	Inject *Injection
 	// Lookup asks the host's resolver; nil: net.DefaultResolver, without its search domains
 	// for a name that has a dot.
 	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
@@ -78,6 +80,7 @@ type Gate struct {
 	out, in  slots
 	names    names
 	log      log
+	inject   *injector     // nil where there are no credentials
 	progress atomic.Uint64 // anything that gets on
 
 	listening sync.Mutex
@@ -92,6 +95,9 @@ type Gate struct {
 func Start(ctx context.Context, config Config) (*Gate, error) {
 	if config.Sockets == nil && (config.Proxy == nil || config.Proxy.Listener == nil) {
 		return nil, errors.New("gate: no Sockets")
+	}
+	if config.Inject != nil && config.Proxy != nil {
+		return nil, errors.New("gate: a proxy injects no credentials")
 	}
 	if config.Lookup == nil {
 		config.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {
@@ -121,6 +127,7 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 		listeners: map[netip.AddrPort]*listener{}, conns: map[*conn]struct{}{},
 	}
 	g.names.init()
+	g.inject = newInjector(g, config.Inject)
 	g.log.told, g.log.sums = map[egress.Decision]bool{}, map[egress.Decision]*egress.Decision{}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.closing, g.close = context.WithCancel(g.ctx)
@@ -259,6 +266,7 @@ func (g *Gate) Close() error {
 		}
 		g.mu.Unlock()
 		<-done
+		g.inject.close()
 		g.log.mu.Lock()
 		if g.log.stop != nil {
 			g.log.stop.Stop()

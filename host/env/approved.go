@@ -39,7 +39,7 @@ func Defined(def *view.Definition, workspace map[string]string) (list []string) 
 	for _, part := range []struct {
 		name  string
 		names []string
-	}{{"env_passthrough", def.EnvPassthrough}, {"credentials", def.Credentials}} {
+	}{{"env_passthrough", def.EnvPassthrough}, {"credentials", def.Credentials}, {"inject_credentials", def.InjectCredentials}} {
 		for _, name := range slices.Sorted(slices.Values(part.names)) {
 			list = append(list, part.name, name)
 		}

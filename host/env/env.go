@@ -83,6 +83,7 @@ type Input struct {
 	TraceParent string            // the trace that the command is part of, or ""
 	TraceState  string            // and what comes with it
 	Credentials []Secret          // of the definition's credential sets
+	Outside     []string          // secrets that no variable may have in it
 	Definition  map[string]string // the definition's env
 	Command     []string          // "name=value" or "name" of this command
 	// OtherWorktrees says that a repository has worktrees that the command cannot
@@ -157,7 +158,22 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 	if in.OtherWorktrees {
 		e.keepWorktrees()
 	}
+	if err := e.checkOutside(in.Outside); err != nil {
+		return nil, nil, err
+	}
 	return e.list()
+}
+
+// checkOutside refuses a variable by which a command would have what is kept from it.
+func (e *environment) checkOutside(secrets []string) error {
+	for _, secret := range secrets {
+		for _, name := range slices.Sorted(maps.Keys(e.values)) {
+			if value := e.values[name]; secret != "" && (value == secret || len(secret) >= 8 && strings.Contains(value, secret)) {
+				return view.Invalid(view.OriginInject, fmt.Sprintf("the variable %s (%s) has a credential in it that commands are not to have", name, e.origin[name]), "leave the variable out")
+			}
+		}
+	}
+	return nil
 }
 
 func (e *environment) set(name, value, origin string) {

@@ -57,7 +57,14 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 		OtherWorktrees: r.Elsewhere && !spec.Unconfined,
 	}
 	in.Credentials, notes = m.Credentials(ctx, d.Credentials, planning)
+	in.Credentials = append(in.Credentials, r.withheld...)
+	for _, c := range r.Inject.Credentials {
+		in.Outside = append(in.Outside, string(c.Value))
+	}
 	if spec.Unconfined {
+		if len(d.InjectCredentials) > 0 {
+			notes = append(notes, view.OriginInject+": without a sandbox nothing is put into requests, so that the command is not authenticated")
+		}
 		if in.Temp = m.Workspace.TempAlias(); in.Temp != "" {
 			notes = append(notes, MachinesTemp)
 		}

@@ -57,8 +57,10 @@ func (m *Machine) Identity(ctx context.Context) []string {
 	}
 }
 
-// Close ends a lookup of the identity that is under way and prevents others.
+// Close ends a lookup of the identity that is under way and prevents others, and removes
+// files of certificates.
 func (m *Machine) Close() {
+	m.trusted.remove()
 	i := &m.identity
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -97,6 +97,8 @@ type Config struct {
 	ControlSockets []string
 	// Env is the workspace's; nil means that of the git identity.
 	Env map[string]string
+	// Credentials are sets that are not built in, by name.
+	Credentials map[string]view.Credential
 	// Stubs hold the places of what does not exist.
 	Stubs *stubs.Registry
 
@@ -127,6 +129,7 @@ type Machine struct {
 	scanners *scanners // nil remembers nothing
 	identity gitIdentity
 	ghToken  ghToken
+	trusted  authorities
 }
 
 // New makes a Machine, and looks for what is the same for all commands. An error names the

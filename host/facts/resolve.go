@@ -10,6 +10,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/scan"
@@ -27,6 +28,8 @@ type Request struct {
 	// Unisolated says that commands run without isolation, so that nothing is searched
 	// or hidden.
 	Unisolated bool
+	// Planning says that no program is run to find out; see Machine.Credentials.
+	Planning bool
 }
 
 // Resolved is a definition carried through to absolute paths.
@@ -38,6 +41,10 @@ type Resolved struct {
 	// Configurations are files of git's that commands write to in a review, and of which some
 	// keys are taken over.
 	Configurations []string
+	// Inject has the credentials that are put into requests. Spec lacks them: it is shown to people.
+	Inject shared.Injection
+	// withheld are what a command's environment has of them: placeholders, and no secret.
+	withheld []env.Secret
 	// before is what was there, and searchAgain looks once more.
 	before      before
 	searchAgain func() (*scan.Result, error)
@@ -66,6 +73,13 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 		return nil, err
 	}
 	in, look := m.input(&q), newLookup(ctx, m)
+	if !q.Unisolated {
+		more, err := m.inject(ctx, &q, out, in)
+		if err != nil {
+			return nil, err
+		}
+		notes = append(notes, more...)
+	}
 	err := m.table(in, look, out)
 	if out.View != nil {
 		out.Notes = append(out.Notes, notes...)
@@ -110,7 +124,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		out.Notes = append(out.Notes, m.mountsBeneath()...)
 	}
 	m.useCopies(out)
-	return nil
+	return m.trustCopied(in, out)
 }
 
 // search looks through what a definition shows.

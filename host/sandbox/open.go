@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -89,7 +90,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 		engine, cancel = p.engineAhead(ctx, cmp.Or(via.Engine, def.Engine))
 		defer cancel()
 	}
-	resolved, err := p.resolve(ctx, name, def, via.Unconfined)
+	resolved, err := p.resolve(ctx, &t, def, via.Unconfined)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +107,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 		case err != nil:
 			held.Release()
 			return nil, err
-		case usable && slices.Equal(sb.Resolved.Spec.Table, resolved.Spec.Table):
+		case usable && slices.Equal(sb.Resolved.Spec.Table, resolved.Spec.Table) && (t.Planning || reflect.DeepEqual(sb.Resolved.Inject, resolved.Inject)):
 			return sb.forCommand(resolved, releaseHeld, k), nil
 		case usable:
 			s.retired = append(s.retired, sb)
@@ -134,8 +135,9 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 }
 
 // resolve looks at the machine for a definition, in the Host's session or its review's.
-func (p *Pool) resolve(ctx context.Context, name string, def view.Definition, unconfined bool) (*facts.Resolved, error) {
-	request := facts.Request{Name: name, Definition: def, Unisolated: unconfined || p.Engines.Unconfined(def.Engine)}
+func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unconfined bool) (*facts.Resolved, error) {
+	name := t.Name
+	request := facts.Request{Name: name, Planning: t.Planning, Definition: def, Unisolated: unconfined || p.Engines.Unconfined(def.Engine)}
 	SetStage(ctx, "it waited for the lock of its session")
 	for write := false; ; write = true {
 		state, err := p.Session.Get(ctx, session.Reach(&def), write || def.Review == view.NewReview || def.Session.Processes)
@@ -203,6 +205,10 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	if def.Review != "" && (via.Unconfined || !engine.Info.Features.Has(shared.FeatureOverlayKept)) {
 		return nil, shared.Refused(engine.Info.Name, []shared.Loss{{Feature: shared.FeatureOverlayKept, Attribute: "review", What: "a review", Hint: "leave it out, or use another engine"}})
 	}
+	if len(def.InjectCredentials) > 0 && !via.Unconfined && !engine.Info.Features.Has(shared.FeatureNetworkInject) {
+		return nil, shared.Refused(engine.Info.Name, []shared.Loss{shared.InjectLoss})
+	}
+	spec.Network.Inject = resolved.Inject
 	if !via.Unconfined {
 		if decided, err = p.decide(def, engine.Info, &spec); err != nil {
 			return nil, err

@@ -15,6 +15,8 @@ type Target struct {
 	Late string
 	// Own counts the binds of the definition, which those of one command follow.
 	Own int
+	// Planning says that nothing will run in it.
+	Planning bool
 }
 
 // Error says which definition could not be used. It unwraps to the cause: a *shared.Error

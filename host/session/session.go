@@ -36,7 +36,11 @@ const (
 // is empty for those that have none. The network does not count: what one command
 // has downloaded into a cache, another builds with offline.
 func Reach(d *view.Definition) string {
-	return strings.Join(slices.Compact(slices.Sorted(slices.Values(d.Credentials))), "_")
+	reach := slices.Clone(d.Credentials)
+	for _, name := range d.InjectCredentials {
+		reach = append(reach, "inject-"+name) // they can be used, if not had
+	}
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(reach))), "_")
 }
 
 // reachSub is the name of a directory of the session that is one reach's own.

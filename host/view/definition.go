@@ -75,6 +75,10 @@ type Definition struct {
 	Env map[string]string
 	// Credentials are names of credential sets to pass on.
 	Credentials []string
+	// InjectCredentials are names of credential sets that commands do not get: each has a
+	// placeholder, in whose place the credential is put into requests to its own hosts, outside.
+	// Network must be a list.
+	InjectCredentials []string
 	// Session says what commands share besides files.
 	Session SessionDefinition
 	// Limits bound each command, or all that runs in a session with Processes.

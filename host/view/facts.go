@@ -87,6 +87,7 @@ type Input struct {
 	Session   Session
 	Toolchain []ToolDir // none: toolchains are not shown
 	Agent     Agent
+	Trust     Trust
 
 	// Protected are files that are never writable: the configuration in force.
 	// Programs are those that the host may run outside of sandboxes.

@@ -58,6 +58,9 @@ func Show(in *Input, facts Facts) (*View, error) {
 	if err := v.checkTrusted(); err != nil {
 		return nil, err
 	}
+	if err := v.showTrust(); err != nil {
+		return nil, err
+	}
 	return v, v.showAgent()
 }
 

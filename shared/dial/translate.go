@@ -35,6 +35,12 @@ func specToPB(s *shared.Spec) *pb.Spec {
 			Names:     wire.List(s.Network.Names, wire.Text),
 			HostPorts: wire.List(s.Network.HostPorts, func(port uint16) uint32 { return uint32(port) }),
 			Publish:   wire.List(s.Network.Publish, wire.Text),
+			Inject: &pb.Injection{
+				Certificate: []byte(s.Network.Inject.Certificate),
+				Credentials: wire.List(s.Network.Inject.Credentials, func(c shared.Credential) *pb.Credential {
+					return &pb.Credential{Hosts: wire.List(c.Hosts, wire.Text), Header: wire.Text(c.Header), Placeholder: wire.Text(c.Placeholder), Value: []byte(c.Value)}
+				}),
+			},
 		},
 		Limits: &pb.Limits{
 			MemoryBytes: s.Limits.Memory,

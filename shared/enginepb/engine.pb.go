@@ -1082,6 +1082,7 @@ type Network struct {
 	Names         []string               `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`                                   // with NETWORK_MODE_NAMES: what can be reached, such as "*.github.com:443"; none reaches nothing
 	HostPorts     []uint32               `protobuf:"varint,3,rep,packed,name=host_ports,json=hostPorts,proto3" json:"host_ports,omitempty"`  // TCP ports of the host's loopback that the command finds on its own; for the feature network.ports
 	Publish       []string               `protobuf:"bytes,4,rep,name=publish,proto3" json:"publish,omitempty"`                               // TCP ports of the command's loopback that the host listens for: "3000", "8080:80", "192.0.2.1:8080:80"; likewise
+	Inject        *Injection             `protobuf:"bytes,5,opt,name=inject,proto3" json:"inject,omitempty"`                                 // credentials for requests, which no command has; for the feature network.inject
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1144,6 +1145,138 @@ func (x *Network) GetPublish() []string {
 	return nil
 }
 
+func (x *Network) GetInject() *Injection {
+	if x != nil {
+		return x.Inject
+	}
+	return nil
+}
+
+// For connections to port 443 of the hosts the engine is the TLS server, and a client of the
+// real host, whose certificate it checks. A request goes on only if its Host, or :authority, and
+// the server name in TLS are the host of its connection.
+type Injection struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Certificate   []byte                 `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"` // secret, PEM: a certificate for all hosts, and its key. The table shows who has issued it
+	Credentials   []*Credential          `protobuf:"bytes,2,rep,name=credentials,proto3" json:"credentials,omitempty"` // none: nothing is done
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Injection) Reset() {
+	*x = Injection{}
+	mi := &file_engine_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Injection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Injection) ProtoMessage() {}
+
+func (x *Injection) ProtoReflect() protoreflect.Message {
+	mi := &file_engine_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Injection.ProtoReflect.Descriptor instead.
+func (*Injection) Descriptor() ([]byte, []int) {
+	return file_engine_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Injection) GetCertificate() []byte {
+	if x != nil {
+		return x.Certificate
+	}
+	return nil
+}
+
+func (x *Injection) GetCredentials() []*Credential {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+// In requests to one of the hosts, value takes the place of placeholder in the values of one
+// header, also within what is encoded as Basic authentication has it. Nowhere else, and in no log.
+type Credential struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hosts         []string               `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"` // lower-case names, each with a rule in names that reaches its port 443
+	Header        string                 `protobuf:"bytes,2,opt,name=header,proto3" json:"header,omitempty"`
+	Placeholder   string                 `protobuf:"bytes,3,opt,name=placeholder,proto3" json:"placeholder,omitempty"` // what commands have
+	Value         []byte                 `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`             // secret
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Credential) Reset() {
+	*x = Credential{}
+	mi := &file_engine_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Credential) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Credential) ProtoMessage() {}
+
+func (x *Credential) ProtoReflect() protoreflect.Message {
+	mi := &file_engine_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Credential.ProtoReflect.Descriptor instead.
+func (*Credential) Descriptor() ([]byte, []int) {
+	return file_engine_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Credential) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *Credential) GetHeader() string {
+	if x != nil {
+		return x.Header
+	}
+	return ""
+}
+
+func (x *Credential) GetPlaceholder() string {
+	if x != nil {
+		return x.Placeholder
+	}
+	return ""
+}
+
+func (x *Credential) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
 // Limits bound a command and all that it starts. Zero is no limit.
 type Limits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1159,7 +1292,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_engine_proto_msgTypes[11]
+	mi := &file_engine_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1304,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[11]
+	mi := &file_engine_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1317,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{11}
+	return file_engine_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Limits) GetMemoryBytes() uint64 {
@@ -1243,7 +1376,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_engine_proto_msgTypes[12]
+	mi := &file_engine_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1388,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[12]
+	mi := &file_engine_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1401,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{12}
+	return file_engine_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Session) GetId() string {
@@ -1311,7 +1444,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_engine_proto_msgTypes[13]
+	mi := &file_engine_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1456,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[13]
+	mi := &file_engine_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1469,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{13}
+	return file_engine_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *User) GetUid() uint32 {
@@ -1373,7 +1506,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_engine_proto_msgTypes[14]
+	mi := &file_engine_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1518,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[14]
+	mi := &file_engine_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1531,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{14}
+	return file_engine_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OpenRequest) GetSpec() *Spec {
@@ -1427,7 +1560,7 @@ type OpenReply struct {
 
 func (x *OpenReply) Reset() {
 	*x = OpenReply{}
-	mi := &file_engine_proto_msgTypes[15]
+	mi := &file_engine_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1572,7 @@ func (x *OpenReply) String() string {
 func (*OpenReply) ProtoMessage() {}
 
 func (x *OpenReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[15]
+	mi := &file_engine_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1585,7 @@ func (x *OpenReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenReply.ProtoReflect.Descriptor instead.
 func (*OpenReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{15}
+	return file_engine_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OpenReply) GetSandboxId() string {
@@ -1479,7 +1612,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_engine_proto_msgTypes[16]
+	mi := &file_engine_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +1624,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[16]
+	mi := &file_engine_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +1637,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{16}
+	return file_engine_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CloseRequest) GetSandboxId() string {
@@ -1523,7 +1656,7 @@ type CloseReply struct {
 
 func (x *CloseReply) Reset() {
 	*x = CloseReply{}
-	mi := &file_engine_proto_msgTypes[17]
+	mi := &file_engine_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1668,7 @@ func (x *CloseReply) String() string {
 func (*CloseReply) ProtoMessage() {}
 
 func (x *CloseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[17]
+	mi := &file_engine_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1681,7 @@ func (x *CloseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReply.ProtoReflect.Descriptor instead.
 func (*CloseReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{17}
+	return file_engine_proto_rawDescGZIP(), []int{19}
 }
 
 // Command is one command, resolved: nothing is inherited and nothing has a default.
@@ -1568,7 +1701,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_engine_proto_msgTypes[18]
+	mi := &file_engine_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1713,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[18]
+	mi := &file_engine_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1726,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{18}
+	return file_engine_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Command) GetArgs() [][]byte {
@@ -1663,7 +1796,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_engine_proto_msgTypes[19]
+	mi := &file_engine_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1808,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[19]
+	mi := &file_engine_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1821,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{19}
+	return file_engine_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PlanRequest) GetSandboxId() string {
@@ -1718,7 +1851,7 @@ type PlanReply struct {
 
 func (x *PlanReply) Reset() {
 	*x = PlanReply{}
-	mi := &file_engine_proto_msgTypes[20]
+	mi := &file_engine_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +1863,7 @@ func (x *PlanReply) String() string {
 func (*PlanReply) ProtoMessage() {}
 
 func (x *PlanReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[20]
+	mi := &file_engine_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +1876,7 @@ func (x *PlanReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanReply.ProtoReflect.Descriptor instead.
 func (*PlanReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{20}
+	return file_engine_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PlanReply) GetArgv() [][]byte {
@@ -1787,7 +1920,7 @@ type PlannedMount struct {
 
 func (x *PlannedMount) Reset() {
 	*x = PlannedMount{}
-	mi := &file_engine_proto_msgTypes[21]
+	mi := &file_engine_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1932,7 @@ func (x *PlannedMount) String() string {
 func (*PlannedMount) ProtoMessage() {}
 
 func (x *PlannedMount) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[21]
+	mi := &file_engine_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1945,7 @@ func (x *PlannedMount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedMount.ProtoReflect.Descriptor instead.
 func (*PlannedMount) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{21}
+	return file_engine_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PlannedMount) GetOp() string {
@@ -1854,7 +1987,7 @@ type PlanDocument struct {
 
 func (x *PlanDocument) Reset() {
 	*x = PlanDocument{}
-	mi := &file_engine_proto_msgTypes[22]
+	mi := &file_engine_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +1999,7 @@ func (x *PlanDocument) String() string {
 func (*PlanDocument) ProtoMessage() {}
 
 func (x *PlanDocument) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[22]
+	mi := &file_engine_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +2012,7 @@ func (x *PlanDocument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanDocument.ProtoReflect.Descriptor instead.
 func (*PlanDocument) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{22}
+	return file_engine_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PlanDocument) GetName() string {
@@ -1914,7 +2047,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_engine_proto_msgTypes[23]
+	mi := &file_engine_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2059,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[23]
+	mi := &file_engine_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2072,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{23}
+	return file_engine_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RunRequest) GetSandboxId() string {
@@ -1988,7 +2121,7 @@ type RunReply struct {
 
 func (x *RunReply) Reset() {
 	*x = RunReply{}
-	mi := &file_engine_proto_msgTypes[24]
+	mi := &file_engine_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +2133,7 @@ func (x *RunReply) String() string {
 func (*RunReply) ProtoMessage() {}
 
 func (x *RunReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[24]
+	mi := &file_engine_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +2146,7 @@ func (x *RunReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunReply.ProtoReflect.Descriptor instead.
 func (*RunReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{24}
+	return file_engine_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RunReply) GetKind() isRunReply_Kind {
@@ -2098,7 +2231,7 @@ type StdinRequest struct {
 
 func (x *StdinRequest) Reset() {
 	*x = StdinRequest{}
-	mi := &file_engine_proto_msgTypes[25]
+	mi := &file_engine_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2243,7 @@ func (x *StdinRequest) String() string {
 func (*StdinRequest) ProtoMessage() {}
 
 func (x *StdinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[25]
+	mi := &file_engine_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2256,7 @@ func (x *StdinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinRequest.ProtoReflect.Descriptor instead.
 func (*StdinRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{25}
+	return file_engine_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StdinRequest) GetProcessId() string {
@@ -2149,7 +2282,7 @@ type StdinReply struct {
 
 func (x *StdinReply) Reset() {
 	*x = StdinReply{}
-	mi := &file_engine_proto_msgTypes[26]
+	mi := &file_engine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2294,7 @@ func (x *StdinReply) String() string {
 func (*StdinReply) ProtoMessage() {}
 
 func (x *StdinReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[26]
+	mi := &file_engine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2307,7 @@ func (x *StdinReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinReply.ProtoReflect.Descriptor instead.
 func (*StdinReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{26}
+	return file_engine_proto_rawDescGZIP(), []int{28}
 }
 
 // OutputRequest asks for one output of a command.
@@ -2188,7 +2321,7 @@ type OutputRequest struct {
 
 func (x *OutputRequest) Reset() {
 	*x = OutputRequest{}
-	mi := &file_engine_proto_msgTypes[27]
+	mi := &file_engine_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +2333,7 @@ func (x *OutputRequest) String() string {
 func (*OutputRequest) ProtoMessage() {}
 
 func (x *OutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[27]
+	mi := &file_engine_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +2346,7 @@ func (x *OutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputRequest.ProtoReflect.Descriptor instead.
 func (*OutputRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{27}
+	return file_engine_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *OutputRequest) GetProcessId() string {
@@ -2240,7 +2373,7 @@ type OutputReply struct {
 
 func (x *OutputReply) Reset() {
 	*x = OutputReply{}
-	mi := &file_engine_proto_msgTypes[28]
+	mi := &file_engine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2252,7 +2385,7 @@ func (x *OutputReply) String() string {
 func (*OutputReply) ProtoMessage() {}
 
 func (x *OutputReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[28]
+	mi := &file_engine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2265,7 +2398,7 @@ func (x *OutputReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputReply.ProtoReflect.Descriptor instead.
 func (*OutputReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{28}
+	return file_engine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OutputReply) GetData() []byte {
@@ -2285,7 +2418,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_engine_proto_msgTypes[29]
+	mi := &file_engine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2297,7 +2430,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[29]
+	mi := &file_engine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2310,7 +2443,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{29}
+	return file_engine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Started) GetProcessId() string {
@@ -2338,7 +2471,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_engine_proto_msgTypes[30]
+	mi := &file_engine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +2483,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[30]
+	mi := &file_engine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +2496,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{30}
+	return file_engine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Event) GetKind() string {
@@ -2409,7 +2542,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_engine_proto_msgTypes[31]
+	mi := &file_engine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2421,7 +2554,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[31]
+	mi := &file_engine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2434,7 +2567,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{31}
+	return file_engine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Result) GetCode() int32 {
@@ -2491,7 +2624,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_engine_proto_msgTypes[32]
+	mi := &file_engine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2503,7 +2636,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[32]
+	mi := &file_engine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2516,7 +2649,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{32}
+	return file_engine_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Usage) GetCpuNs() int64 {
@@ -2551,7 +2684,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_engine_proto_msgTypes[33]
+	mi := &file_engine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2563,7 +2696,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[33]
+	mi := &file_engine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2576,7 +2709,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{33}
+	return file_engine_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SignalRequest) GetProcessId() string {
@@ -2602,7 +2735,7 @@ type SignalReply struct {
 
 func (x *SignalReply) Reset() {
 	*x = SignalReply{}
-	mi := &file_engine_proto_msgTypes[34]
+	mi := &file_engine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2747,7 @@ func (x *SignalReply) String() string {
 func (*SignalReply) ProtoMessage() {}
 
 func (x *SignalReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[34]
+	mi := &file_engine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2760,7 @@ func (x *SignalReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalReply.ProtoReflect.Descriptor instead.
 func (*SignalReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{34}
+	return file_engine_proto_rawDescGZIP(), []int{36}
 }
 
 // ResizeRequest is the new size of a terminal that the engine has made.
@@ -2642,7 +2775,7 @@ type ResizeRequest struct {
 
 func (x *ResizeRequest) Reset() {
 	*x = ResizeRequest{}
-	mi := &file_engine_proto_msgTypes[35]
+	mi := &file_engine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2654,7 +2787,7 @@ func (x *ResizeRequest) String() string {
 func (*ResizeRequest) ProtoMessage() {}
 
 func (x *ResizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[35]
+	mi := &file_engine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2667,7 +2800,7 @@ func (x *ResizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResizeRequest.ProtoReflect.Descriptor instead.
 func (*ResizeRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{35}
+	return file_engine_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResizeRequest) GetProcessId() string {
@@ -2700,7 +2833,7 @@ type ResizeReply struct {
 
 func (x *ResizeReply) Reset() {
 	*x = ResizeReply{}
-	mi := &file_engine_proto_msgTypes[36]
+	mi := &file_engine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2712,7 +2845,7 @@ func (x *ResizeReply) String() string {
 func (*ResizeReply) ProtoMessage() {}
 
 func (x *ResizeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[36]
+	mi := &file_engine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2725,7 +2858,7 @@ func (x *ResizeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResizeReply.ProtoReflect.Descriptor instead.
 func (*ResizeReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{36}
+	return file_engine_proto_rawDescGZIP(), []int{38}
 }
 
 var File_engine_proto protoreflect.FileDescriptor
@@ -2820,13 +2953,23 @@ const file_engine_proto_rawDesc = "" +
 	"\n" +
 	"degradable\x18\x05 \x01(\bR\n" +
 	"degradable\x12\x10\n" +
-	"\x03why\x18\x06 \x01(\tR\x03why\"\x8c\x01\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\"\xc2\x01\n" +
 	"\aNetwork\x122\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x1e.sbxhost.engine.v2.NetworkModeR\x04mode\x12\x14\n" +
 	"\x05names\x18\x02 \x03(\tR\x05names\x12\x1d\n" +
 	"\n" +
 	"host_ports\x18\x03 \x03(\rR\thostPorts\x12\x18\n" +
-	"\apublish\x18\x04 \x03(\tR\apublish\"\xb2\x01\n" +
+	"\apublish\x18\x04 \x03(\tR\apublish\x124\n" +
+	"\x06inject\x18\x05 \x01(\v2\x1c.sbxhost.engine.v2.InjectionR\x06inject\"n\n" +
+	"\tInjection\x12 \n" +
+	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12?\n" +
+	"\vcredentials\x18\x02 \x03(\v2\x1d.sbxhost.engine.v2.CredentialR\vcredentials\"r\n" +
+	"\n" +
+	"Credential\x12\x14\n" +
+	"\x05hosts\x18\x01 \x03(\tR\x05hosts\x12\x16\n" +
+	"\x06header\x18\x02 \x01(\tR\x06header\x12 \n" +
+	"\vplaceholder\x18\x03 \x01(\tR\vplaceholder\x12\x14\n" +
+	"\x05value\x18\x04 \x01(\fR\x05value\"\xb2\x01\n" +
 	"\x06Limits\x12!\n" +
 	"\fmemory_bytes\x18\x01 \x01(\x04R\vmemoryBytes\x12\x12\n" +
 	"\x04cpus\x18\x02 \x01(\x01R\x04cpus\x12\x12\n" +
@@ -2990,7 +3133,7 @@ func file_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_engine_proto_goTypes = []any{
 	(Filesystem)(0),         // 0: sbxhost.engine.v2.Filesystem
 	(Access)(0),             // 1: sbxhost.engine.v2.Access
@@ -3008,34 +3151,36 @@ var file_engine_proto_goTypes = []any{
 	(*Spec)(nil),            // 13: sbxhost.engine.v2.Spec
 	(*Entry)(nil),           // 14: sbxhost.engine.v2.Entry
 	(*Network)(nil),         // 15: sbxhost.engine.v2.Network
-	(*Limits)(nil),          // 16: sbxhost.engine.v2.Limits
-	(*Session)(nil),         // 17: sbxhost.engine.v2.Session
-	(*User)(nil),            // 18: sbxhost.engine.v2.User
-	(*OpenRequest)(nil),     // 19: sbxhost.engine.v2.OpenRequest
-	(*OpenReply)(nil),       // 20: sbxhost.engine.v2.OpenReply
-	(*CloseRequest)(nil),    // 21: sbxhost.engine.v2.CloseRequest
-	(*CloseReply)(nil),      // 22: sbxhost.engine.v2.CloseReply
-	(*Command)(nil),         // 23: sbxhost.engine.v2.Command
-	(*PlanRequest)(nil),     // 24: sbxhost.engine.v2.PlanRequest
-	(*PlanReply)(nil),       // 25: sbxhost.engine.v2.PlanReply
-	(*PlannedMount)(nil),    // 26: sbxhost.engine.v2.PlannedMount
-	(*PlanDocument)(nil),    // 27: sbxhost.engine.v2.PlanDocument
-	(*RunRequest)(nil),      // 28: sbxhost.engine.v2.RunRequest
-	(*RunReply)(nil),        // 29: sbxhost.engine.v2.RunReply
-	(*StdinRequest)(nil),    // 30: sbxhost.engine.v2.StdinRequest
-	(*StdinReply)(nil),      // 31: sbxhost.engine.v2.StdinReply
-	(*OutputRequest)(nil),   // 32: sbxhost.engine.v2.OutputRequest
-	(*OutputReply)(nil),     // 33: sbxhost.engine.v2.OutputReply
-	(*Started)(nil),         // 34: sbxhost.engine.v2.Started
-	(*Event)(nil),           // 35: sbxhost.engine.v2.Event
-	(*Result)(nil),          // 36: sbxhost.engine.v2.Result
-	(*Usage)(nil),           // 37: sbxhost.engine.v2.Usage
-	(*SignalRequest)(nil),   // 38: sbxhost.engine.v2.SignalRequest
-	(*SignalReply)(nil),     // 39: sbxhost.engine.v2.SignalReply
-	(*ResizeRequest)(nil),   // 40: sbxhost.engine.v2.ResizeRequest
-	(*ResizeReply)(nil),     // 41: sbxhost.engine.v2.ResizeReply
-	nil,                     // 42: sbxhost.engine.v2.ProbeReply.FactsEntry
-	nil,                     // 43: sbxhost.engine.v2.Event.DetailsEntry
+	(*Injection)(nil),       // 16: sbxhost.engine.v2.Injection
+	(*Credential)(nil),      // 17: sbxhost.engine.v2.Credential
+	(*Limits)(nil),          // 18: sbxhost.engine.v2.Limits
+	(*Session)(nil),         // 19: sbxhost.engine.v2.Session
+	(*User)(nil),            // 20: sbxhost.engine.v2.User
+	(*OpenRequest)(nil),     // 21: sbxhost.engine.v2.OpenRequest
+	(*OpenReply)(nil),       // 22: sbxhost.engine.v2.OpenReply
+	(*CloseRequest)(nil),    // 23: sbxhost.engine.v2.CloseRequest
+	(*CloseReply)(nil),      // 24: sbxhost.engine.v2.CloseReply
+	(*Command)(nil),         // 25: sbxhost.engine.v2.Command
+	(*PlanRequest)(nil),     // 26: sbxhost.engine.v2.PlanRequest
+	(*PlanReply)(nil),       // 27: sbxhost.engine.v2.PlanReply
+	(*PlannedMount)(nil),    // 28: sbxhost.engine.v2.PlannedMount
+	(*PlanDocument)(nil),    // 29: sbxhost.engine.v2.PlanDocument
+	(*RunRequest)(nil),      // 30: sbxhost.engine.v2.RunRequest
+	(*RunReply)(nil),        // 31: sbxhost.engine.v2.RunReply
+	(*StdinRequest)(nil),    // 32: sbxhost.engine.v2.StdinRequest
+	(*StdinReply)(nil),      // 33: sbxhost.engine.v2.StdinReply
+	(*OutputRequest)(nil),   // 34: sbxhost.engine.v2.OutputRequest
+	(*OutputReply)(nil),     // 35: sbxhost.engine.v2.OutputReply
+	(*Started)(nil),         // 36: sbxhost.engine.v2.Started
+	(*Event)(nil),           // 37: sbxhost.engine.v2.Event
+	(*Result)(nil),          // 38: sbxhost.engine.v2.Result
+	(*Usage)(nil),           // 39: sbxhost.engine.v2.Usage
+	(*SignalRequest)(nil),   // 40: sbxhost.engine.v2.SignalRequest
+	(*SignalReply)(nil),     // 41: sbxhost.engine.v2.SignalReply
+	(*ResizeRequest)(nil),   // 42: sbxhost.engine.v2.ResizeRequest
+	(*ResizeReply)(nil),     // 43: sbxhost.engine.v2.ResizeReply
+	nil,                     // 44: sbxhost.engine.v2.ProbeReply.FactsEntry
+	nil,                     // 45: sbxhost.engine.v2.Event.DetailsEntry
 }
 var file_engine_proto_depIdxs = []int32{
 	4,  // 0: sbxhost.engine.v2.Error.kind:type_name -> sbxhost.engine.v2.Error.Kind
@@ -3043,53 +3188,55 @@ var file_engine_proto_depIdxs = []int32{
 	9,  // 2: sbxhost.engine.v2.OptionSchema.attributes:type_name -> sbxhost.engine.v2.OptionAttribute
 	10, // 3: sbxhost.engine.v2.OptionSchema.blocks:type_name -> sbxhost.engine.v2.OptionBlock
 	9,  // 4: sbxhost.engine.v2.OptionBlock.attributes:type_name -> sbxhost.engine.v2.OptionAttribute
-	42, // 5: sbxhost.engine.v2.ProbeReply.facts:type_name -> sbxhost.engine.v2.ProbeReply.FactsEntry
+	44, // 5: sbxhost.engine.v2.ProbeReply.facts:type_name -> sbxhost.engine.v2.ProbeReply.FactsEntry
 	0,  // 6: sbxhost.engine.v2.Spec.filesystem:type_name -> sbxhost.engine.v2.Filesystem
 	14, // 7: sbxhost.engine.v2.Spec.table:type_name -> sbxhost.engine.v2.Entry
 	15, // 8: sbxhost.engine.v2.Spec.network:type_name -> sbxhost.engine.v2.Network
-	16, // 9: sbxhost.engine.v2.Spec.limits:type_name -> sbxhost.engine.v2.Limits
-	17, // 10: sbxhost.engine.v2.Spec.session:type_name -> sbxhost.engine.v2.Session
-	18, // 11: sbxhost.engine.v2.Spec.user:type_name -> sbxhost.engine.v2.User
+	18, // 9: sbxhost.engine.v2.Spec.limits:type_name -> sbxhost.engine.v2.Limits
+	19, // 10: sbxhost.engine.v2.Spec.session:type_name -> sbxhost.engine.v2.Session
+	20, // 11: sbxhost.engine.v2.Spec.user:type_name -> sbxhost.engine.v2.User
 	1,  // 12: sbxhost.engine.v2.Entry.access:type_name -> sbxhost.engine.v2.Access
 	2,  // 13: sbxhost.engine.v2.Entry.missing:type_name -> sbxhost.engine.v2.Missing
 	3,  // 14: sbxhost.engine.v2.Network.mode:type_name -> sbxhost.engine.v2.NetworkMode
-	13, // 15: sbxhost.engine.v2.OpenRequest.spec:type_name -> sbxhost.engine.v2.Spec
-	35, // 16: sbxhost.engine.v2.OpenReply.progress:type_name -> sbxhost.engine.v2.Event
-	23, // 17: sbxhost.engine.v2.PlanRequest.command:type_name -> sbxhost.engine.v2.Command
-	26, // 18: sbxhost.engine.v2.PlanReply.mounts:type_name -> sbxhost.engine.v2.PlannedMount
-	27, // 19: sbxhost.engine.v2.PlanReply.documents:type_name -> sbxhost.engine.v2.PlanDocument
-	23, // 20: sbxhost.engine.v2.RunRequest.command:type_name -> sbxhost.engine.v2.Command
-	34, // 21: sbxhost.engine.v2.RunReply.started:type_name -> sbxhost.engine.v2.Started
-	35, // 22: sbxhost.engine.v2.RunReply.event:type_name -> sbxhost.engine.v2.Event
-	36, // 23: sbxhost.engine.v2.RunReply.exited:type_name -> sbxhost.engine.v2.Result
-	5,  // 24: sbxhost.engine.v2.RunReply.broken:type_name -> sbxhost.engine.v2.Error
-	43, // 25: sbxhost.engine.v2.Event.details:type_name -> sbxhost.engine.v2.Event.DetailsEntry
-	37, // 26: sbxhost.engine.v2.Result.usage:type_name -> sbxhost.engine.v2.Usage
-	6,  // 27: sbxhost.engine.v2.Engine.Info:input_type -> sbxhost.engine.v2.InfoRequest
-	11, // 28: sbxhost.engine.v2.Engine.Probe:input_type -> sbxhost.engine.v2.ProbeRequest
-	19, // 29: sbxhost.engine.v2.Engine.Open:input_type -> sbxhost.engine.v2.OpenRequest
-	24, // 30: sbxhost.engine.v2.Engine.Plan:input_type -> sbxhost.engine.v2.PlanRequest
-	21, // 31: sbxhost.engine.v2.Engine.Close:input_type -> sbxhost.engine.v2.CloseRequest
-	28, // 32: sbxhost.engine.v2.Engine.Run:input_type -> sbxhost.engine.v2.RunRequest
-	30, // 33: sbxhost.engine.v2.Engine.Stdin:input_type -> sbxhost.engine.v2.StdinRequest
-	32, // 34: sbxhost.engine.v2.Engine.Output:input_type -> sbxhost.engine.v2.OutputRequest
-	38, // 35: sbxhost.engine.v2.Engine.Signal:input_type -> sbxhost.engine.v2.SignalRequest
-	40, // 36: sbxhost.engine.v2.Engine.Resize:input_type -> sbxhost.engine.v2.ResizeRequest
-	7,  // 37: sbxhost.engine.v2.Engine.Info:output_type -> sbxhost.engine.v2.InfoReply
-	12, // 38: sbxhost.engine.v2.Engine.Probe:output_type -> sbxhost.engine.v2.ProbeReply
-	20, // 39: sbxhost.engine.v2.Engine.Open:output_type -> sbxhost.engine.v2.OpenReply
-	25, // 40: sbxhost.engine.v2.Engine.Plan:output_type -> sbxhost.engine.v2.PlanReply
-	22, // 41: sbxhost.engine.v2.Engine.Close:output_type -> sbxhost.engine.v2.CloseReply
-	29, // 42: sbxhost.engine.v2.Engine.Run:output_type -> sbxhost.engine.v2.RunReply
-	31, // 43: sbxhost.engine.v2.Engine.Stdin:output_type -> sbxhost.engine.v2.StdinReply
-	33, // 44: sbxhost.engine.v2.Engine.Output:output_type -> sbxhost.engine.v2.OutputReply
-	39, // 45: sbxhost.engine.v2.Engine.Signal:output_type -> sbxhost.engine.v2.SignalReply
-	41, // 46: sbxhost.engine.v2.Engine.Resize:output_type -> sbxhost.engine.v2.ResizeReply
-	37, // [37:47] is the sub-list for method output_type
-	27, // [27:37] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	16, // 15: sbxhost.engine.v2.Network.inject:type_name -> sbxhost.engine.v2.Injection
+	17, // 16: sbxhost.engine.v2.Injection.credentials:type_name -> sbxhost.engine.v2.Credential
+	13, // 17: sbxhost.engine.v2.OpenRequest.spec:type_name -> sbxhost.engine.v2.Spec
+	37, // 18: sbxhost.engine.v2.OpenReply.progress:type_name -> sbxhost.engine.v2.Event
+	25, // 19: sbxhost.engine.v2.PlanRequest.command:type_name -> sbxhost.engine.v2.Command
+	28, // 20: sbxhost.engine.v2.PlanReply.mounts:type_name -> sbxhost.engine.v2.PlannedMount
+	29, // 21: sbxhost.engine.v2.PlanReply.documents:type_name -> sbxhost.engine.v2.PlanDocument
+	25, // 22: sbxhost.engine.v2.RunRequest.command:type_name -> sbxhost.engine.v2.Command
+	36, // 23: sbxhost.engine.v2.RunReply.started:type_name -> sbxhost.engine.v2.Started
+	37, // 24: sbxhost.engine.v2.RunReply.event:type_name -> sbxhost.engine.v2.Event
+	38, // 25: sbxhost.engine.v2.RunReply.exited:type_name -> sbxhost.engine.v2.Result
+	5,  // 26: sbxhost.engine.v2.RunReply.broken:type_name -> sbxhost.engine.v2.Error
+	45, // 27: sbxhost.engine.v2.Event.details:type_name -> sbxhost.engine.v2.Event.DetailsEntry
+	39, // 28: sbxhost.engine.v2.Result.usage:type_name -> sbxhost.engine.v2.Usage
+	6,  // 29: sbxhost.engine.v2.Engine.Info:input_type -> sbxhost.engine.v2.InfoRequest
+	11, // 30: sbxhost.engine.v2.Engine.Probe:input_type -> sbxhost.engine.v2.ProbeRequest
+	21, // 31: sbxhost.engine.v2.Engine.Open:input_type -> sbxhost.engine.v2.OpenRequest
+	26, // 32: sbxhost.engine.v2.Engine.Plan:input_type -> sbxhost.engine.v2.PlanRequest
+	23, // 33: sbxhost.engine.v2.Engine.Close:input_type -> sbxhost.engine.v2.CloseRequest
+	30, // 34: sbxhost.engine.v2.Engine.Run:input_type -> sbxhost.engine.v2.RunRequest
+	32, // 35: sbxhost.engine.v2.Engine.Stdin:input_type -> sbxhost.engine.v2.StdinRequest
+	34, // 36: sbxhost.engine.v2.Engine.Output:input_type -> sbxhost.engine.v2.OutputRequest
+	40, // 37: sbxhost.engine.v2.Engine.Signal:input_type -> sbxhost.engine.v2.SignalRequest
+	42, // 38: sbxhost.engine.v2.Engine.Resize:input_type -> sbxhost.engine.v2.ResizeRequest
+	7,  // 39: sbxhost.engine.v2.Engine.Info:output_type -> sbxhost.engine.v2.InfoReply
+	12, // 40: sbxhost.engine.v2.Engine.Probe:output_type -> sbxhost.engine.v2.ProbeReply
+	22, // 41: sbxhost.engine.v2.Engine.Open:output_type -> sbxhost.engine.v2.OpenReply
+	27, // 42: sbxhost.engine.v2.Engine.Plan:output_type -> sbxhost.engine.v2.PlanReply
+	24, // 43: sbxhost.engine.v2.Engine.Close:output_type -> sbxhost.engine.v2.CloseReply
+	31, // 44: sbxhost.engine.v2.Engine.Run:output_type -> sbxhost.engine.v2.RunReply
+	33, // 45: sbxhost.engine.v2.Engine.Stdin:output_type -> sbxhost.engine.v2.StdinReply
+	35, // 46: sbxhost.engine.v2.Engine.Output:output_type -> sbxhost.engine.v2.OutputReply
+	41, // 47: sbxhost.engine.v2.Engine.Signal:output_type -> sbxhost.engine.v2.SignalReply
+	43, // 48: sbxhost.engine.v2.Engine.Resize:output_type -> sbxhost.engine.v2.ResizeReply
+	39, // [39:49] is the sub-list for method output_type
+	29, // [29:39] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_engine_proto_init() }
@@ -3097,7 +3244,7 @@ func file_engine_proto_init() {
 	if File_engine_proto != nil {
 		return
 	}
-	file_engine_proto_msgTypes[24].OneofWrappers = []any{
+	file_engine_proto_msgTypes[26].OneofWrappers = []any{
 		(*RunReply_Started)(nil),
 		(*RunReply_Event)(nil),
 		(*RunReply_Exited)(nil),
@@ -3109,7 +3256,7 @@ func file_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_engine_proto_rawDesc), len(file_engine_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   39,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

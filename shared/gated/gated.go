@@ -4,6 +4,7 @@ package gated
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ type Network struct {
 	rules     egress.Rules
 	hostPorts []uint16
 	publish   []egress.Publish
+	inject    *gate.Injection // nil where no credentials are
 }
 
 // Read gives nil where nothing is passed.
@@ -39,7 +41,24 @@ func Read(spec *shared.Network) (*Network, error) {
 		}
 		n.publish = append(n.publish, p)
 	}
-	return n, nil
+	n.inject, err = injection(&spec.Inject)
+	return n, err
+}
+
+// injection gives nil where there are no credentials.
+func injection(spec *shared.Injection) (*gate.Injection, error) {
+	if len(spec.Credentials) == 0 {
+		return nil, nil
+	}
+	of := &gate.Injection{}
+	for _, c := range spec.Credentials {
+		of.Credentials = append(of.Credentials, gate.Credential{Hosts: c.Hosts, Header: c.Header, Placeholder: c.Placeholder, Value: string(c.Value)})
+	}
+	var err error
+	if of.Certificate, err = tls.X509KeyPair([]byte(spec.Certificate), []byte(spec.Certificate)); err != nil {
+		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "inject_credentials", Message: "its certificate cannot be used"}
+	}
+	return of, nil
 }
 
 // A Way is how a gate and a sandbox meet.
@@ -56,7 +75,7 @@ const ByProxy = "a list of names is held by a proxy: programs that ignore HTTP_P
 // Begin starts a gate, which emit tells of.
 func (n *Network) Begin(ctx context.Context, way Way, emit func(shared.Event)) (*gate.Gate, error) {
 	g, err := gate.Start(ctx, gate.Config{
-		Rules: n.rules, Sockets: way.Sockets, Proxy: way.Proxy,
+		Rules: n.rules, Sockets: way.Sockets, Proxy: way.Proxy, Inject: n.inject,
 		Decided: func(d egress.Decision) {
 			emit(shared.Event{Kind: shared.EventNetwork, Message: d.String(), Details: d.Details()})
 		},

@@ -1,0 +1,325 @@
+package gate
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/textproto"
+	"strings"
+	"sync"
+
+	"github.com/sbxhost/sbxhost/egress"
+)
+
+// An Injection puts credentials into requests. The gate is then the TLS server of their
+// hosts for the sandbox, and a client of the real ones, on port 443. All other connections
+// are passed on as they are.
+type Injection struct {
+	// Certificate is for all hosts of Credentials, by an authority that programs inside trust.
+	Certificate tls.Certificate
+	Credentials []Credential
+	// Roots are whom the gate trusts to name the real hosts; nil: whom this machine trusts.
+	Roots *x509.CertPool
+}
+
+// A Credential is a value that a command does not have. Where a request to one of Hosts has
+// Placeholder in Header, also encoded as Basic authentication has it, Value takes its place.
+// Everywhere else it stays what it is.
+type Credential struct {
+	Hosts              []string // as egress.Canonical gives them
+	Header             string
+	Placeholder, Value string
+}
+
+// injectPort is where hosts of credentials are.
+const injectPort = 443
+
+// An injector has the requests of one gate to hosts of credentials.
+type injector struct {
+	gate        *Gate
+	credentials map[string][]Credential // by host
+	roots       *x509.CertPool
+	certificate tls.Certificate
+
+	begin     sync.Once
+	accepted  chan net.Conn
+	server    http.Server
+	served    chan struct{} // closed when server has ended; nil before it has begun
+	transport http.Transport
+	proxy     httputil.ReverseProxy
+
+	mu    sync.Mutex
+	hosts map[string]reached
+}
+
+// reached is a host that was connected to.
+type reached struct {
+	*name
+	address string // the last one that was dialled
+	failed  error  // why the last one was not
+}
+
+func newInjector(g *Gate, of *Injection) *injector {
+	if of == nil {
+		return nil
+	}
+	in := &injector{gate: g, credentials: map[string][]Credential{}, roots: of.Roots, certificate: of.Certificate,
+		accepted: make(chan net.Conn), hosts: map[string]reached{}}
+	for _, c := range of.Credentials {
+		for _, host := range c.Hosts {
+			in.credentials[host] = append(in.credentials[host], c)
+		}
+	}
+	return in
+}
+
+// has reports whether connections to a port of a name end here.
+func (in *injector) has(name string, port uint16) bool {
+	return in != nil && port == injectPort && in.credentials[name] != nil
+}
+
+// start is for the first connection: most commands make none.
+func (in *injector) start() {
+	// Neither says what is in a request, but they say it to who runs the engine.
+	silent := stdlog.New(io.Discard, "", 0)
+	in.transport = http.Transport{
+		DialContext: in.dial, ForceAttemptHTTP2: true, DisableCompression: true,
+		TLSClientConfig:     &tls.Config{RootCAs: in.roots},
+		TLSHandshakeTimeout: greetingTimeout, ExpectContinueTimeout: greetingTimeout, IdleConnTimeout: 2 * greetingTimeout,
+		MaxIdleConnsPerHost: 16, MaxConnsPerHost: cap(in.gate.out),
+	}
+	in.proxy = httputil.ReverseProxy{Rewrite: in.rewrite, Transport: &in.transport, FlushInterval: -1, ErrorLog: silent,
+		BufferPool: copyBuffers{}, ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			terminatedOf(r).note(err)
+			w.WriteHeader(http.StatusBadGateway)
+		}}
+	in.server = http.Server{
+		Handler: in, ErrorLog: silent, ReadHeaderTimeout: greetingTimeout, DisableGeneralOptionsHandler: true,
+		TLSConfig:   &tls.Config{Certificates: []tls.Certificate{in.certificate}},
+		BaseContext: func(net.Listener) context.Context { return in.gate.ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, terminatedKey{}, c.(*tls.Conn).NetConn())
+		},
+	}
+	in.served = make(chan struct{})
+	go func() {
+		defer close(in.served)
+		in.server.ServeTLS(handedOver{in}, "", "")
+	}()
+}
+
+// close comes when no connection is left.
+func (in *injector) close() {
+	if in == nil {
+		return
+	}
+	in.begin.Do(func() {}) // not any more
+	if in.served != nil {
+		in.server.Close()
+		<-in.served
+		in.transport.CloseIdleConnections()
+	}
+}
+
+// serve has the requests of a connection answered. Of it first has been read.
+func (in *injector) serve(c *conn, n *name, first []byte) {
+	in.begin.Do(in.start)
+	in.mu.Lock()
+	if _, known := in.hosts[n.name]; !known {
+		in.hosts[n.name] = reached{name: n}
+	}
+	in.mu.Unlock()
+	c.decision.Allowed = true
+	t := &terminated{Conn: c.inner, of: c, first: first, closed: make(chan struct{})}
+	select {
+	case in.accepted <- t:
+		<-t.closed
+	case <-in.gate.ctx.Done():
+		c.reset()
+	}
+	t.mu.Lock()
+	t.ended = true
+	t.mu.Unlock()
+	t.requests.Wait()
+	in.mu.Lock()
+	c.decision.Address = in.hosts[n.name].address
+	in.mu.Unlock()
+	if t.failed != nil {
+		c.decision.Reason = t.failed.Error()
+	}
+}
+
+// dial connects to a host of credentials.
+func (in *injector) dial(ctx context.Context, _, at string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(at)
+	if err != nil {
+		return nil, err
+	}
+	in.mu.Lock()
+	n := in.hosts[host].name
+	in.mu.Unlock()
+	port, _ := portAmong(n.ports, injectPort)
+	outer, address, missed := in.gate.connectName(n, port)
+	if missed != nil {
+		return nil, missed.err
+	}
+	in.mu.Lock()
+	in.hosts[host] = reached{name: n, address: address}
+	in.mu.Unlock()
+	return outer, nil
+}
+
+// rewrite makes the request for the real host.
+func (in *injector) rewrite(r *httputil.ProxyRequest) {
+	host := terminatedOf(r.In).of.decision.Name
+	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "https", host, r.In.Host
+	r.Out.URL.RawQuery = r.In.URL.RawQuery
+	for _, c := range in.credentials[host] {
+		values := r.Out.Header[textproto.CanonicalMIMEHeaderKey(c.Header)]
+		for i, value := range values {
+			values[i] = c.put(value)
+		}
+	}
+}
+
+// put puts the credential into a header's value.
+func (c *Credential) put(value string) string {
+	scheme, encoded, ok := strings.Cut(value, " ")
+	if ok && strings.EqualFold(scheme, "Basic") {
+		text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
+		if err != nil || !strings.Contains(string(text), c.Placeholder) {
+			return value
+		}
+		return scheme + " " + base64.StdEncoding.EncodeToString([]byte(strings.ReplaceAll(string(text), c.Placeholder, c.Value)))
+	}
+	return strings.ReplaceAll(value, c.Placeholder, c.Value)
+}
+
+// misdirected says why a request is not one for the host that the connection is to, or "".
+// The credential goes by that host, and a server behind it may go by any of these.
+func misdirected(r *http.Request, host string) string {
+	name, port, hasPort := strings.Cut(r.Host, ":")
+	canonical, ok := egress.Canonical(name)
+	sni, _ := egress.Canonical(r.TLS.ServerName)
+	second, hasSecond := r.Header["Host"] // HTTP/2 has :authority, and may have this beside it
+	switch {
+	case r.Method == http.MethodConnect || r.Method == http.MethodTrace || r.Method == "TRACK":
+		// These lead on to another host, or give back what the request has in it.
+		return fmt.Sprintf("requests with the method %s are not passed on where a credential is put in", r.Method)
+	case r.URL.Host != "" || r.URL.Scheme != "":
+		return "the request has a whole URL, as a proxy is asked"
+	case !ok || canonical != host || hasPort && port != "443":
+		return fmt.Sprintf("the HTTP request is for %s", shown(r.Host))
+	case hasSecond && (len(second) != 1 || second[0] != r.Host):
+		return "the HTTP request has several Hosts"
+	case sni != host:
+		return fmt.Sprintf(greetings[injectPort].differs, shown(r.TLS.ServerName))
+	}
+	return ""
+}
+
+// ServeHTTP passes on a request, if it is for the host that the connection is to.
+func (in *injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	t := terminatedOf(r)
+	if !t.enter() {
+		return
+	}
+	defer t.requests.Done()
+	if why := misdirected(r, t.of.decision.Name); why != "" {
+		in.gate.decided(egress.Decision{Name: t.of.decision.Name, Port: injectPort, Reason: why})
+		w.Header().Set("Connection", "close")
+		http.Error(w, "sbxhost: "+why, http.StatusMisdirectedRequest)
+		return
+	}
+	in.proxy.ServeHTTP(w, r)
+}
+
+// terminated is a connection of the sandbox that ends here.
+type terminated struct {
+	net.Conn
+	of    *conn
+	first []byte // is read before anything else
+
+	close    sync.Once
+	closed   chan struct{}
+	mu       sync.Mutex
+	ended    bool // no request begins any more
+	failed   error
+	requests sync.WaitGroup
+}
+
+type terminatedKey struct{}
+
+func terminatedOf(r *http.Request) *terminated {
+	return r.Context().Value(terminatedKey{}).(*terminated)
+}
+
+func (t *terminated) Read(p []byte) (n int, err error) {
+	if len(t.first) > 0 {
+		n, t.first = copy(p, t.first), t.first[min(len(p), len(t.first)):]
+	} else {
+		n, err = t.Conn.Read(p)
+	}
+	t.of.sent.Add(int64(n))
+	return n, err
+}
+
+func (t *terminated) Write(p []byte) (int, error) {
+	n, err := t.Conn.Write(p)
+	t.of.received.Add(int64(n))
+	return n, err
+}
+
+func (t *terminated) Close() error {
+	err := t.Conn.Close()
+	t.close.Do(func() { close(t.closed) })
+	return err
+}
+
+// enter is false once the connection has ended.
+func (t *terminated) enter() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ended {
+		t.requests.Add(1)
+	}
+	return !t.ended
+}
+
+// note keeps why a request had no answer. That the command did not wait for it is no reason.
+func (t *terminated) note(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed = err
+}
+
+// handedOver is the listener of the server.
+type handedOver struct{ *injector }
+
+func (h handedOver) Accept() (net.Conn, error) {
+	select {
+	case c := <-h.accepted:
+		return c, nil
+	case <-h.gate.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (handedOver) Close() error   { return nil }
+func (handedOver) Addr() net.Addr { return &net.TCPAddr{} }
+
+type copyBuffers struct{}
+
+func (copyBuffers) Get() []byte  { return buffers.Get().(*[small]byte)[:] }
+func (copyBuffers) Put(b []byte) { buffers.Put((*[small]byte)(b)) }
