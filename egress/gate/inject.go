@@ -239,6 +239,8 @@ func (in *injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "sbxhost: "+why, http.StatusMisdirectedRequest)
 		return
 	}
+	// An answer can begin before the request has ended. HTTP/2 has that anyway.
+	_ = http.NewResponseController(w).EnableFullDuplex()
 	in.proxy.ServeHTTP(w, r)
 }
 
