@@ -38,8 +38,13 @@ var credentialSchema = newBlock("a credential block", "", []attribute[host.Crede
 func (d *decoder) credentialBlocks(blocks hcl.Blocks, eval *evaluator) map[string]host.Credential {
 	before := d.eval
 	defer func() { d.eval = before }()
-	lenient := eval.with(func(name string) string { value, _ := eval.lookup(name); return value })
-	d.eval = lenient.value
+	d.variable = func(name string) (value string) {
+		if eval.input.LookupEnv != nil {
+			value, _ = eval.input.LookupEnv(name)
+		}
+		return value
+	}
+	d.eval = eval.with(d.variable).value
 	d.placeholders = eval.with(view.Placeholder)
 	sets := make(map[string]host.Credential, len(blocks))
 	for _, block := range blocks {
@@ -69,10 +74,10 @@ func (d *decoder) secret(it item, to *host.Credential) {
 	if !ok {
 		return
 	}
-	to.Env = map[string]string{}
+	to.Env = map[string]shared.Secret{}
 	for _, traversal := range it.expr.Variables() {
 		if name, ok := envName(traversal); ok {
-			to.Env[name] = view.Placeholder(name)
+			to.Env[name] = shared.Secret(d.variable(name))
 		}
 	}
 	instead, diags := d.placeholders.value(it.expr)
@@ -80,7 +85,7 @@ func (d *decoder) secret(it item, to *host.Credential) {
 		to.Placeholder, ok = d.text(itemOf(it.name, instead, it.expr))
 	}
 	for name := range to.Env {
-		ok = ok && strings.Contains(to.Placeholder, to.Env[name])
+		ok = ok && strings.Contains(to.Placeholder, view.Placeholder(name))
 	}
 	if len(to.Env) == 0 || !ok || diags.HasErrors() {
 		d.invalid(it, `must have the value of a variable in it as it is, such as "Bearer ${env.NPM_TOKEN}": commands get a placeholder in that variable`)
@@ -96,13 +101,6 @@ func (e *evaluator) with(value func(name string) string) *evaluator {
 	other := *e
 	other.input.LookupEnv = func(name string) (string, bool) { return value(name), true }
 	return &other
-}
-
-func (e *evaluator) lookup(name string) (string, bool) {
-	if e.input.LookupEnv == nil {
-		return "", false
-	}
-	return e.input.LookupEnv(name)
 }
 
 // injected are names of credentials that a sandbox does not have.

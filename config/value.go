@@ -29,6 +29,7 @@ type decoder struct {
 	// credentialNames are those of the credential blocks, and placeholders stand for their variables.
 	credentialNames []string
 	placeholders    *evaluator
+	variable        func(name string) string // the real one; "" where it is not set
 	diags           hcl.Diagnostics
 
 	engineHidden bool // the sandbox's engine is an item that is

@@ -39,6 +39,7 @@ const netStage = "SBXHOST_TEST_NETWORK"
 const netNames = `127.0.0.1 localhost
 93.184.0.10 allowed.example other.example a.wild.example wild.example
 93.184.0.11 tools.example
+93.184.0.12 github.com api.github.com npm.example
 93.184.0.1 own.example own-private.example
 10.1.0.7 private.example trusted.example
 169.254.169.254 metadata.example
@@ -92,6 +93,10 @@ func makeNetwork(t *testing.T) {
 	err = errors.Join(err, unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""))
 	for _, name := range netFiles {
 		err = errors.Join(err, unix.Mount(base+"/"+name, "/etc/"+name, "", unix.MS_BIND, ""))
+	}
+	if bundle, err2 := filepath.EvalSymlinks(trustedFile); err2 == nil {
+		// What a test writes to the file in the directory is what this machine trusts.
+		err = errors.Join(err, os.WriteFile(base+"/trusted.pem", nil, 0o644), unix.Mount(base+"/trusted.pem", bundle, "", unix.MS_BIND, ""))
 	}
 	err = errors.Join(err, os.Mkdir(base+"/full", 0o755), unix.Mount("none", base+"/full", "tmpfs", 0, "size=64k,mode=777"))
 	if err != nil {
@@ -154,6 +159,21 @@ sandbox "tools" {
   network    = ["tools.example", "tools.example:22", "tools.example:8443"]
   host_ports = [5433]
 }
+credential "npm" {
+  hosts = ["npm.example"]
+  value = "Bearer ${env.NPM_TOKEN}"
+}
+sandbox "inject" {
+  engine             = "native"
+  filesystem         = "host"
+  network            = ["github.com", "api.github.com", "npm.example", "tools.example"]
+  inject_credentials = ["github", "npm"]
+}
+sandbox "inject-bwrap" {
+  engine             = "bwrap"
+  network            = ["github.com", "api.github.com", "npm.example", "tools.example"]
+  inject_credentials = ["github", "npm"]
+}
 sandbox "offline" {
   engine     = "native"
   host_ports = [5432]
@@ -168,6 +188,7 @@ sandbox "bwrap" {
 }
 `)
 	t.Run("tools", func(t *testing.T) { m.tools(t, pair) })
+	t.Run("credentials", func(t *testing.T) { m.credentials(t, pair, pool) })
 	t.Run("commands", m.commands)
 	t.Run("result", m.result)
 	t.Run("ports", m.ports)
@@ -217,7 +238,7 @@ func certify(t *testing.T) (tls.Certificate, []byte) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "allowed.example"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		DNSNames: []string{"allowed.example", "other.example", "a.wild.example", "tools.example"}}
+		DNSNames: []string{"allowed.example", "other.example", "a.wild.example", "tools.example", "github.com", "api.github.com", "npm.example"}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)

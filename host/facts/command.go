@@ -57,9 +57,9 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 		OtherWorktrees: r.Elsewhere && !spec.Unconfined,
 	}
 	in.Credentials, notes = m.Credentials(ctx, d.Credentials, planning)
-	in.Credentials = append(in.Credentials, r.withheld...)
-	for _, c := range r.Inject.Credentials {
-		in.Outside = append(in.Outside, string(c.Value))
+	in.Credentials = append(in.Credentials, r.instead...)
+	for _, secret := range r.withheld {
+		in.Outside = append(in.Outside, string(secret))
 	}
 	if spec.Unconfined {
 		if len(d.InjectCredentials) > 0 {

@@ -53,8 +53,8 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *vie
 			continue
 		}
 		add(shared.Credential{Hosts: own.Hosts, Header: own.Header, Placeholder: own.Placeholder, Value: own.Value})
-		for variable, value := range own.Env {
-			out.withheld = append(out.withheld, env.Secret{Name: variable, Value: value, Origin: origin})
+		for variable, secret := range own.Env {
+			out.withhold(variable, secret, origin)
 		}
 	}
 	if hosts == nil {
@@ -67,9 +67,15 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *vie
 	}
 	in.Trust, out.Inject.Certificate = a.trust, a.certificate
 	for _, name := range view.TrustVariables() {
-		out.withheld = append(out.withheld, env.Secret{Name: name, Value: a.trust.Path, Origin: view.OriginInject})
+		out.instead = append(out.instead, env.Secret{Name: name, Value: a.trust.Path, Origin: view.OriginInject})
 	}
 	return notes, nil
+}
+
+// withhold has commands get a placeholder.
+func (r *Resolved) withhold(variable string, secret shared.Secret, origin string) {
+	r.instead = append(r.instead, env.Secret{Name: variable, Value: view.Placeholder(variable), Origin: origin})
+	r.withheld = append(r.withheld, secret)
 }
 
 // injectGitHub does so for the token of a GitHub server. The note says why there is none.
@@ -89,11 +95,11 @@ func (m *Machine) injectGitHub(ctx context.Context, origin string, ask bool, q *
 	}
 	for _, v := range vars {
 		if v.Name == "GH_TOKEN" || v.Name == "GITHUB_TOKEN" {
-			value := v.Value
-			v.Value = view.Placeholder(v.Name)
-			add(shared.Credential{Hosts: hosts, Header: "Authorization", Placeholder: v.Value, Value: shared.Secret(value)})
+			add(shared.Credential{Hosts: hosts, Header: "Authorization", Placeholder: view.Placeholder(v.Name), Value: shared.Secret(v.Value)})
+			out.withhold(v.Name, shared.Secret(v.Value), origin)
+		} else {
+			out.instead = append(out.instead, v)
 		}
-		out.withheld = append(out.withheld, v)
 	}
 	return "", nil
 }

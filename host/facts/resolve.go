@@ -43,8 +43,9 @@ type Resolved struct {
 	Configurations []string
 	// Inject has the credentials that are put into requests. Spec lacks them: it is shown to people.
 	Inject shared.Injection
-	// withheld are what a command's environment has of them: placeholders, and no secret.
-	withheld []env.Secret
+	// instead are variables that commands get for them, and withheld is in none.
+	instead  []env.Secret
+	withheld []shared.Secret
 	// before is what was there, and searchAgain looks once more.
 	before      before
 	searchAgain func() (*scan.Result, error)

@@ -18,9 +18,10 @@ type Credential struct {
 	Hosts []string
 	// Header is where it goes; empty means Authorization.
 	Header string
-	// Env are variables that commands get, with a [Placeholder] in the place of a secret.
-	Env map[string]string
-	// Placeholder is what commands send in the place of Value.
+	// Env are variables with what is secret of Value, such as the token in "Bearer TOKEN".
+	// Commands get a [Placeholder] in each, and no other variable with it.
+	Env map[string]shared.Secret
+	// Placeholder is what commands send in the place of Value, such as "Bearer PLACEHOLDER".
 	Placeholder string
 	// Value is the secret. Empty: it is not to be had, and commands are not authenticated.
 	Value shared.Secret
