@@ -13,6 +13,10 @@
 // request for it; what has been read is passed on as it is. Connections to other ports are
 // passed on at once, since there the server may be the first to speak.
 //
+// To hosts for which it has credentials (Injection), the gate is a server of TLS and HTTP in the
+// sandbox and a client outside. It puts the credential in the place of what the command has for
+// it, in requests that name no other host than their connection does.
+//
 // Where addresses cannot stand for names (Proxy), programs have to ask for a name as they ask
 // a proxy. The same rules hold, a name's addresses are checked in the same way, and what goes
 // through must begin alike: a program that ignores the proxy reaches nothing.

@@ -118,7 +118,7 @@ func with(e shared.Entry) func(*shared.Spec) {
 
 // isolation are the features that an engine which does not isolate cannot have.
 var isolation = []shared.Feature{
-	shared.FeatureNetworkNone, shared.FeatureNetworkTCP, shared.FeatureNetworkNames, shared.FeatureNetworkProxy, shared.FeatureNetworkPorts, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden, shared.FeatureNested,
+	shared.FeatureNetworkNone, shared.FeatureNetworkTCP, shared.FeatureNetworkNames, shared.FeatureNetworkProxy, shared.FeatureNetworkInject, shared.FeatureNetworkPorts, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden, shared.FeatureNested,
 	shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
 }
 
@@ -129,6 +129,10 @@ func asks(source string) []ask {
 		{shared.FeatureNetworkHost, func(s *shared.Spec) { s.Network.Mode = shared.NetworkHost }},
 		{shared.FeatureNetworkNames, func(s *shared.Spec) {
 			s.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"name.example"}}
+		}},
+		{shared.FeatureNetworkInject, func(s *shared.Spec) {
+			s.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"name.example"}, Inject: shared.Injection{
+				Credentials: []shared.Credential{{Hosts: []string{"name.example"}, Header: "Authorization", Placeholder: "placeholder", Value: "secret"}}}}
 		}},
 		{shared.FeatureNetworkPorts, func(s *shared.Spec) { s.Network = shared.Network{HostPorts: []uint16{5432}} }},
 		{shared.FeatureNetworkPorts, func(s *shared.Spec) { s.Network = shared.Network{Publish: []string{"127.0.0.1:0:3000"}} }},
