@@ -136,6 +136,28 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
+// What waits has given up its capabilities: the command need not wait for that.
+func TestPreparedHasGivenUp(t *testing.T) {
+	b := newBench(t, nil)
+	b.run("true")
+	pid := b.waiting()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(status), "\nCapPrm:\t0000000000000000\n") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("what waits for a command has capabilities:\n%s", status)
+		}
+	}
+	if b.waiting() != pid {
+		t.Error("it is another one by now")
+	}
+}
+
 // What is mounted on a file is gone when somebody renames another one over it, in a sandbox
 // that waits, too: the next command has another.
 func TestPreparedShowsReplacedFiles(t *testing.T) {

@@ -5,6 +5,7 @@ package cmdengine
 import (
 	"context"
 	"os"
+	"runtime"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -30,6 +31,9 @@ func (s *sandbox) makeSpare() {
 	s.spare = one
 	s.alive.Go(func() {
 		defer close(one.made)
+		for range 4 { // on one processor: else the last command's end would be told after this
+			runtime.Gosched()
+		}
 		c, err := s.command(s.open, &shared.Command{})
 		if err != nil {
 			return // the next command is told

@@ -45,7 +45,7 @@ func runServing(control, sockets int) int {
 	if code := closeEyes(); code != 0 {
 		return code
 	}
-	return supervise(control, sockets)
+	return newSupervisor().run(control, sockets)
 }
 
 // runMaking is runInit of an init that makes its sandbox itself.
@@ -67,23 +67,14 @@ func runMaking(control int, others [2]int) int {
 		socket.send(frame.Encode(kindUnmade, failed, 256))
 		return proc.Failed
 	}
-	// It may wait here for long, until there is a command.
-	row, sockets, err := receiveCompletion(socket)
-	if err == io.EOF {
-		return proc.Failed
-	}
-	if err != nil {
-		return proc.Complain("reading what completes the sandbox", err)
-	}
-	control, socket = row, controlSocket(row)
 	if failed = making.Complete(); failed == nil {
 		kept := 0
 		if box.Member {
 			kept = 1 << unix.CAP_SETFCAP // until its command's user namespace is there
 		}
-		err := dropCapabilities(kept, control, sockets)
+		err := dropCapabilities(kept, control)
 		if err == nil {
-			return supervise(control, sockets)
+			return await(control)
 		}
 		failed = &holder.MountError{Index: -1, Call: "dropping capabilities", Reason: err.Error(), Errno: errnoOf(err)}
 	}
@@ -96,6 +87,17 @@ func runWaiting(control int) int {
 	if code := closeEyes(); code != 0 {
 		return code
 	}
+	return await(control)
+}
+
+// await is runInit once the command's stdio is there, which can be long. What the command would
+// have to wait for is done before.
+func await(control int) int {
+	s := newSupervisor()
+	come := []unix.PollFd{{Fd: int32(control), Events: unix.POLLIN}}
+	if n, err := unix.Poll(come, 0); n == 0 && err == nil {
+		makeThreads(spareThreads)
+	}
 	row, sockets, err := receiveCompletion(controlSocket(control))
 	if err == io.EOF {
 		return proc.Failed
@@ -103,7 +105,7 @@ func runWaiting(control int) int {
 	if err != nil {
 		return proc.Complain("reading the command's stdio", err)
 	}
-	return supervise(row, sockets)
+	return s.run(row, sockets)
 }
 
 // receiveCompletion awaits a kindComplete, and gives a new number of the control socket, behind which the command's stdio is. sockets is the line of a [Sockets], negative
@@ -141,11 +143,11 @@ func closeEyes() int {
 
 // dropCapabilities takes all capabilities but those of a mask from every thread. What can be gained by
 // executing something is nothing since the holder emptied the bounding set.
-func dropCapabilities(kept, control, sockets int) error {
+func dropCapabilities(kept, control int) error {
 	err := capsetAll(kept)
 	if err == syscall.ENOTSUP {
 		// In a program with C in it. What is executed has no others, and no other thread.
-		return dropByExec(kept, control, sockets)
+		return dropByExec(kept, control)
 	}
 	return err
 }
@@ -160,28 +162,33 @@ func capsetAll(kept int) error {
 	return nil
 }
 
-func dropByExec(kept, control, sockets int) error {
+func dropByExec(kept, control int) error {
 	runtime.LockOSThread()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	have := [2]unix.CapUserData{{Effective: uint32(kept), Permitted: uint32(kept), Inheritable: uint32(kept)}}
 	if err := unix.Capset(&header, &have[0]); err != nil {
 		return err
 	}
-	last, words := control+3, []string{os.Args[0], initArg, strconv.Itoa(control)}
-	if sockets >= 0 {
-		last, words = sockets, append(words, strconv.Itoa(sockets))
+	if _, err := unix.FcntlInt(uintptr(control), unix.F_SETFD, 0); err != nil {
+		return err
 	}
-	for fd := control; fd <= last; fd++ {
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
-			return err
-		}
-	}
-	return syscall.Exec("/proc/self/exe", words, []string{"GOMAXPROCS=1"})
+	return syscall.Exec("/proc/self/exe", []string{os.Args[0], initArg, strconv.Itoa(control), waitArg}, []string{"GOMAXPROCS=1"})
 }
 
-// supervise starts the command and sees it to its end.
-func supervise(control, sockets int) int {
-	s := &supervisor{control: controlSocket(control), pidOne: os.Getpid() == 1}
+// newSupervisor takes signals as the init of a command does.
+func newSupervisor() *supervisor {
+	s := &supervisor{pidOne: os.Getpid() == 1}
+	if s.pidOne {
+		proc.IgnoreSignals()
+	} else {
+		s.passSignals()
+	}
+	return s
+}
+
+// run starts the command and sees it to its end.
+func (s *supervisor) run(control, sockets int) int {
+	s.control = controlSocket(control)
 	if !s.pidOne {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			return proc.Complain("prctl PR_SET_CHILD_SUBREAPER", err)
@@ -209,11 +216,6 @@ func supervise(control, sockets int) int {
 		return proc.Complain("reading the command", err)
 	}
 
-	if s.pidOne {
-		proc.IgnoreSignals()
-	} else {
-		s.passSignals()
-	}
 	s.apart = cmd.Apart && !s.pidOne
 	s.fresh = freshAt(cmd.Fresh)
 	begin := s.begin
@@ -240,7 +242,6 @@ func supervise(control, sockets int) int {
 
 // reside is the life of an init that is pid 1 for the commands of other inits.
 func (s *supervisor) reside(control int) int {
-	proc.IgnoreSignals()
 	signal.Ignore(syscall.SIGCHLD) // the kernel reaps
 	closeInherited(control)
 	s.control.send(frame.Encode(kindStarted, &started{}, 5))
