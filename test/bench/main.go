@@ -6,6 +6,7 @@
 //	         repository of 1,000 files: by the library, with a session, prepared, with
 //	         masks, with overlays, and by the command line; eight at once; and the
 //	         first commands of a host
+//	floor    what a bare host and plugin cost, by go-plugin and gRPC alone
 //	search   one-shot runs in large workspaces, with and without what an earlier run has
 //	         left of its search
 //	network  a list of names beside no network, and what goes through the gate beside
@@ -115,7 +116,7 @@ func bench(ctx context.Context, o options, r *report, stderr io.Writer) (err err
 		name    string
 		measure func(context.Context, *scene, options, *report) error
 	}{
-		{"engines", measureEngines}, {"search", measureSearch}, {"network", measureNetwork}, {"review", measureReview}, {"memory", measureMemory},
+		{"engines", measureEngines}, {"floor", measureFloor}, {"search", measureSearch}, {"network", measureNetwork}, {"review", measureReview}, {"memory", measureMemory},
 		{"binaries", inspectBinaries},
 	} {
 		if o.only != nil && !o.only.MatchString(section.name) {
