@@ -30,19 +30,26 @@ func CloseOnExecFrom(first int) error {
 	return nil
 }
 
-// InARow duplicates descriptors to consecutive numbers above them all, whatever
-// has those: nothing else may be opened at the same time.
+// InARow duplicates descriptors to consecutive numbers above them all. What others open at the
+// same time, such as the runtime its epoll instance, keeps its number.
 func InARow(fds []int) (first int, err error) {
 	for _, fd := range fds {
 		first = max(first, fd+1)
 	}
-	for i, fd := range fds {
-		if err := unix.Dup3(fd, first+i, unix.O_CLOEXEC); err != nil {
-			for made := range i {
-				unix.Close(first + made)
-			}
+	for made := 0; made < len(fds); {
+		got, err := unix.FcntlInt(uintptr(fds[made]), unix.F_DUPFD_CLOEXEC, first+made)
+		if err == nil && got == first+made {
+			made++
+			continue
+		}
+		for fd := first; fd < first+made; fd++ {
+			unix.Close(fd)
+		}
+		if err != nil {
 			return 0, err
 		}
+		unix.Close(got)
+		first, made = got, 0 // beyond what is in the way
 	}
 	return first, nil
 }
