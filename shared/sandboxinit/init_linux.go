@@ -90,14 +90,10 @@ func runWaiting(control int) int {
 	return await(control)
 }
 
-// await is runInit once the command's stdio is there, which can be long. What the command would
-// have to wait for is done before.
+// await is runInit once the command's stdio is there, which can be long: what the command would
+// have to wait for is done before. A signal that comes meanwhile is nobody's.
 func await(control int) int {
 	s := newSupervisor()
-	come := []unix.PollFd{{Fd: int32(control), Events: unix.POLLIN}}
-	if n, err := unix.Poll(come, 0); n == 0 && err == nil {
-		makeThreads(spareThreads)
-	}
 	row, sockets, err := receiveCompletion(controlSocket(control))
 	if err == io.EOF {
 		return proc.Failed
