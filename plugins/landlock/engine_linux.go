@@ -199,7 +199,7 @@ func (s *opened) launch(context.Context, *shared.Command) (*cmdengine.Launch, er
 			c.Env = environ(c.Env, w.wants, p.home, p.temp, filepath.EvalSymlinks)
 			return nil
 		},
-		Ended: func() { p.remove() },
+		Ended: func() { p.alone.Remove() },
 	}, nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
-	"github.com/sbxhost/sbxhost/shared/nsengine"
+	"github.com/sbxhost/sbxhost/shared/scratch"
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
@@ -31,7 +31,7 @@ func (e *engine) tryOverlay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer nsengine.RemoveTree(dir)
+	defer scratch.RemoveTree(dir)
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return err
 	}

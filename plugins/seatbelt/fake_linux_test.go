@@ -380,7 +380,7 @@ func TestFakeWithoutSession(t *testing.T) {
 	t.Setenv("TMPDIR", temp)
 	sandbox := f.open(spec)
 	_, _, r := f.run(sandbox, command(spec, "true"))
-	if !strings.HasPrefix(r.Argv[2], temp+"/seatbelt-") || !slices.Contains(r.Env, "HOME="+filepath.Dir(r.Argv[2])+"/home") {
+	if !strings.HasPrefix(r.Argv[2], temp+"/.sbxhost-seatbelt-") || !slices.Contains(r.Env, "HOME="+filepath.Dir(r.Argv[2])+"/home") {
 		t.Errorf("%q, %q", r.Argv[2], r.Env)
 	}
 	if names := left(t, temp); len(names) != 0 {

@@ -16,10 +16,10 @@ import (
 
 // start is what goes with one started command.
 type start struct {
-	scratch *scratch
-	policy  *policy
-	watch   *watch // nil unless violations are asked for
-	outlet  *outlet
+	own    *own
+	policy *policy
+	watch  *watch // nil unless violations are asked for
+	outlet *outlet
 }
 
 // open refuses what no command could be started with. It works on every system;
@@ -155,13 +155,13 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 	if err != nil {
 		return nil, err
 	}
-	s, err := newScratch(spec)
+	s, err := newOwn(spec)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			s.remove()
+			s.dir.Remove()
 		}
 	}()
 	out, err := newOutlet(spec)
@@ -191,7 +191,7 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 		Env:  env,
 		Dir:  cmd.Dir,
 	}
-	started := &start{scratch: s, policy: p, outlet: out}
+	started := &start{own: s, policy: p, outlet: out}
 	if o.Violations {
 		if started.watch, err = e.monitor.watch(s.tag); err != nil {
 			return nil, err
@@ -212,7 +212,7 @@ func (e *engine) attend(launched *exec.Cmd, emit func(shared.Event)) (ended func
 	return func() {
 		s.outlet.close()
 		s.watch.end()
-		s.scratch.remove()
+		s.own.dir.Remove()
 	}
 }
 

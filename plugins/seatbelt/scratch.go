@@ -8,21 +8,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/scratch"
 )
 
-// scratch is what exists for one command: its profile and private directories.
-type scratch struct {
+// own is what exists for one command: its profile and private directories.
+type own struct {
 	places
-	base    string // removed with all that is in it
+	dir     *scratch.Dir // removed with all that is in it
 	profile string
 }
 
-// newScratch makes the directories. They lie in the session's where there is
+// newOwn makes the directories. They lie in the session's where there is
 // one.
-func newScratch(spec *shared.Spec) (_ *scratch, err error) {
+func newOwn(spec *shared.Spec) (_ *own, err error) {
 	parent := spec.Session.Dir
 	if parent == "" {
 		parent = os.TempDir()
@@ -34,106 +34,55 @@ func newScratch(spec *shared.Spec) (_ *scratch, err error) {
 	if parent, err = canonical(parent); err != nil {
 		return nil, unavailable("a place for temporary files", err)
 	}
-	base, err := os.MkdirTemp(parent, "seatbelt-")
+	dir, err := scratch.New(parent, "seatbelt", spec.User)
 	if err != nil {
 		return nil, unavailable("a place for temporary files", err)
 	}
-	s := &scratch{base: base, profile: filepath.Join(base, "profile.sb")}
-	s.tag = "sbxhost-" + rand.Text()
-	s.scratch, s.temp = base, filepath.Join(base, "tmp")
+	s := &own{dir: dir, profile: filepath.Join(dir.Path, "profile.sb")}
+	s.tag, s.scratch = "sbxhost-"+rand.Text(), dir.Path
 	if spec.Session.Dir != "" {
 		s.scratch = parent
 	}
-	if spec.Home != "" {
-		s.home = filepath.Join(s.scratch, "home")
-		if spec.Session.Dir != "" {
-			s.home = filepath.Join(parent, "seatbelt-home")
-		}
-	}
 	if err := s.populate(spec); err != nil {
-		s.remove()
+		dir.Remove()
 		return nil, unavailable("a place for temporary files", err)
 	}
 	return s, nil
 }
 
-func (s *scratch) populate(spec *shared.Spec) error {
-	if err := os.Mkdir(s.temp, 0o700); err != nil {
+func (s *own) populate(spec *shared.Spec) (err error) {
+	if s.temp, err = s.dir.Make("tmp"); err != nil || spec.Home == "" {
 		return err
 	}
-	own := []string{s.base, s.temp}
-	if s.home != "" {
-		if err := os.Mkdir(s.home, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		own = append(own, s.home)
-	}
-	for _, p := range own {
-		if err := give(p, spec.User); err != nil {
-			return err
+	if spec.Session.Dir == "" {
+		s.home, err = s.dir.Make("home")
+	} else {
+		s.home = filepath.Join(s.scratch, "seatbelt-home")
+		if err = os.Mkdir(s.home, 0o700); err == nil || errors.Is(err, fs.ErrExist) {
+			err = scratch.Give(s.home, spec.User)
 		}
 	}
-	if s.home == "" {
-		return nil
-	}
-	// Beneath the directory, whatever an earlier command of the session has put
-	// there: never through a symlink of its.
-	home, err := os.OpenRoot(s.home)
 	if err != nil {
 		return err
 	}
-	defer home.Close()
-	for _, m := range spec.Table {
-		rel, ok := strings.CutPrefix(m.Path, spec.Home+"/")
-		if !ok || !m.Access.Shows() {
-			continue
-		}
-		if dir := filepath.Dir(rel); dir != "." {
-			if err := home.MkdirAll(dir, 0o700); err != nil {
-				continue // something of the command's own is there
-			}
-		}
-		if err := home.Symlink(m.Path, rel); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	if spec.User == nil {
-		return nil
-	}
-	return fs.WalkDir(home.FS(), ".", func(p string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return home.Lchown(p, int(spec.User.UID), int(spec.User.GID))
-	})
-}
-
-// give makes a new directory or file the user's, who is to use it.
-func give(p string, user *shared.User) error {
-	if user == nil {
-		return nil
-	}
-	return os.Lchown(p, int(user.UID), int(user.GID))
+	return scratch.Link(s.home, spec)
 }
 
 // write puts the profile where sandbox-exec reads it.
-func (s *scratch) write(text string, user *shared.User) error {
+func (s *own) write(text string, user *shared.User) error {
 	f, err := os.OpenFile(s.profile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		_, err = f.WriteString(text)
 		err = errors.Join(err, f.Close())
 	}
 	if err == nil {
-		err = give(s.profile, user)
+		err = scratch.Give(s.profile, user)
 	}
 	if err != nil {
 		return unavailable("the profile", err)
 	}
 	return nil
 }
-
-// remove takes away what is the command's alone.
-func (s *scratch) remove() { os.RemoveAll(s.base) }
 
 func unavailable(what string, err error) error {
 	return &shared.Error{Kind: shared.ErrUnavailable, Message: "making " + what + ": " + err.Error()}

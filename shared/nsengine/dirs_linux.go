@@ -3,7 +3,6 @@ package nsengine
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -55,18 +54,4 @@ func SessionDir(spec *shared.Spec, name string) (string, error) {
 		return "", fmt.Errorf("%q is another user's", dir)
 	}
 	return dir, nil
-}
-
-// RemoveTree removes a directory of which some within have no permissions: commands make
-// such, and so does the kernel for an overlay.
-func RemoveTree(dir string) {
-	if os.Geteuid() != 0 { // who needs none, and must not follow what has become a link
-		filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				os.Chmod(p, 0o700)
-			}
-			return nil
-		})
-	}
-	os.RemoveAll(dir)
 }
