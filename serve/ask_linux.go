@@ -13,34 +13,63 @@ import (
 	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
-// Ask has the server at a socket run a command of exec, with the standard streams, the directory and
+// Ask has the server at a socket run the command, with standard output and error, the directory and
 // the environment of this process, which gets signals for it meanwhile. program is the sbxhost that the
-// server must be. After an error but ErrGone nothing was run: it is ErrAbsent where nobody
-// listens, and ErrLeft where the server would have the caller do it.
-func Ask(path, program string, args []string) (status int, err error) {
+// server must be. The signal is what ended the command, if one did. After an error but ErrGone nothing
+// was run: it is ErrAbsent where nobody listens, and ErrLeft where the server would have the caller do it.
+func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, err error) {
 	s, err := dial(path, program)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer unix.Close(int(s))
 	signals := make(chan os.Signal, 16)
-	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGCONT} {
+	wanted := []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGCONT}
+	if c.Relay != nil {
+		wanted = append(wanted, unix.SIGWINCH)
+	}
+	for _, sig := range wanted {
 		if !signal.Ignored(sig) {
 			signal.Notify(signals, sig)
 		}
 	}
 	if err = s.welcome(); err == nil {
-		err = s.hello(program, args)
+		err = s.hello(program, c)
 	}
 	if err != nil {
 		again(signals)
-		return 0, err
+		return 0, 0, err
 	}
-	go func() {
-		for sig := range signals {
-			number := Number(sig.(syscall.Signal))
-			s.send(KindSignal, &number) // else the server is gone, which the reader sees
+	relay, suspend := c.Relay, c.Suspend
+	if relay == nil {
+		relay = func(signals chan os.Signal, send func(syscall.Signal), _, ended <-chan struct{}) {
+			for {
+				select {
+				case sig := <-signals:
+					send(sig.(syscall.Signal))
+				case <-ended:
+					return
+				}
+			}
 		}
+	}
+	if suspend == nil {
+		suspend = func() { unix.Kill(unix.Getpid(), unix.SIGSTOP) }
+	}
+	begin, over, relayed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	defer func() {
+		close(over)
+		<-relayed
+		if err != nil && err != ErrGone {
+			again(signals)
+		}
+	}()
+	go func() {
+		defer close(relayed)
+		relay(signals, func(sig syscall.Signal) {
+			number := Number(sig)
+			s.send(KindSignal, &number) // else the server is gone, which the reader sees
+		}, begin, over)
 	}()
 	begun := false
 	from := frame.Receiver{Socket: int(s)}
@@ -48,23 +77,22 @@ func Ask(path, program string, args []string) (status int, err error) {
 		kind, payload, err := frame.Read(&from, MaxMessage)
 		switch {
 		case err != nil && begun:
-			return 0, ErrGone
+			return 0, 0, ErrGone
 		case err != nil || kind == KindLeave:
-			again(signals)
-			return 0, ErrLeft
+			return 0, 0, ErrLeft
 		case kind == KindRefuse && !begun:
-			again(signals)
-			return 0, refused(payload)
-		case kind == KindBegin:
+			return 0, 0, refused(payload)
+		case kind == KindBegin && !begun:
 			begun = true
+			close(begin)
 		case kind == KindSuspend:
-			unix.Kill(unix.Getpid(), unix.SIGSTOP)
+			suspend()
 		case kind == KindExit:
-			var status Number
-			if frame.Decode(payload, &status) != nil {
-				return 0, ErrGone
+			var end Number
+			if frame.Decode(payload, &end) != nil {
+				return 0, 0, ErrGone
 			}
-			return int(status), nil
+			return int(end) & (1<<signalShift - 1), syscall.Signal(end >> signalShift), nil
 		}
 	}
 }
@@ -168,16 +196,16 @@ func (s socket) welcome() error {
 	return unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{})
 }
 
-func (s socket) hello(program string, args []string) error {
-	hello := Hello{Args: args, Environ: os.Environ()}
-	var err error
+func (s socket) hello(program string, c *Client) (err error) {
+	hello := c.Hello
+	hello.Environ = os.Environ()
 	if hello.Dir, err = os.Getwd(); err != nil {
 		return err
 	}
 	if hello.Program, err = StampOf(program); err != nil {
 		return err
 	}
-	return s.send(KindHello, &hello, 0, 1, 2)
+	return s.send(KindHello, &hello, c.Stdin, 1, 2)
 }
 
 func (s socket) send(kind byte, m frame.Message, fds ...int) error {

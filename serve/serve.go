@@ -6,7 +6,8 @@
 // with its three standard descriptors, and after that the numbers of the signals that it
 // gets. The server says [KindLeave] where the client is to do the work itself, by `sbxhost
 // exec`: nothing has been run then. Otherwise it says [KindBegin] before anything runs,
-// [KindSuspend] each time that the client is to stop itself, and one [KindExit]. A
+// [KindSuspend] each time that the client is to stop itself, or in a session's keeper its job, and
+// one [KindExit]. A
 // connection that ends means to the server what SIGKILL to the client would.
 //
 // The promise: a client is served only if it has the server's identity, see [Same].
@@ -19,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
 )
@@ -46,8 +48,11 @@ const Files = 3
 type Hello struct {
 	Program string // the Stamp of the sbxhost that the client would run
 	Dir     string
-	Args    []string // after "exec"
+	Args    []string // after "exec" or "shell"
 	Environ []string
+	// Of a session's keeper alone: Shell says that the command is the user's shell, and Typed that
+	// standard input is what is typed at the client's terminal.
+	Shell, Typed bool
 }
 
 // Fields is as of [frame.Message].
@@ -56,10 +61,31 @@ func (h *Hello) Fields(c *frame.Codec) {
 	c.Text(&h.Dir)
 	c.Texts(&h.Args)
 	c.Texts(&h.Environ)
+	c.Flag(&h.Shell)
+	c.Flag(&h.Typed)
+}
+
+// A Client asks for a command.
+type Client struct {
+	Hello Hello // apart from Program, Dir and Environ, which are this process's
+	Stdin int   // a descriptor
+	// Relay gets the signals of this process and sends those that are for the command, until ended is
+	// closed. A nil one sends all.
+	Relay func(signals chan os.Signal, send func(syscall.Signal), begun, ended <-chan struct{})
+	// Suspend stops this process. A nil one does that by SIGSTOP.
+	Suspend func()
 }
 
 // A Number is the payload of a signal, and of the status to exit with.
 type Number int
+
+// signalShift is where the status to exit with has the signal that ended the command, if one did.
+const signalShift = 8
+
+// Ended is the payload of KindExit.
+func Ended(status int, signal syscall.Signal) Number {
+	return Number(status | int(signal)<<signalShift)
+}
 
 // Fields is as of [frame.Message].
 func (n *Number) Fields(c *frame.Codec) { frame.Int(c, n) }

@@ -12,7 +12,7 @@ import (
 
 // A shell inside has job control, and the keys reach its jobs.
 func testJobControl(t *testing.T, p *place) {
-	for _, sandbox := range []string{"fast", "open"} {
+	for _, sandbox := range p.sandboxes {
 		s := p.screen(t)
 		s.inside(sandbox)
 		s.run("cat")
@@ -104,7 +104,7 @@ func testOuterJobs(t *testing.T, p *place) {
 // Without -t as with it, but that ^Z stops sbxhost with its command, since no shell
 // inside has jobs.
 func testUnasked(t *testing.T, p *place) {
-	for _, sandbox := range []string{"fast", "open", "wrap"} {
+	for _, sandbox := range p.sandboxes {
 		s := p.screen(t)
 		s.run("sbxhost exec -sandbox " + sandbox + " -- sh -c 'echo begun; until test _$x = _words; do read x; done; echo got-$x; sleep 1000'")
 		s.sees(`^begun$`)
@@ -184,7 +184,7 @@ func (s *screen) stops() {
 // A command in the background goes on and reads nothing, nor is the terminal touched,
 // until its job is in the foreground.
 func testInBackground(t *testing.T, p *place) {
-	for _, sandbox := range []string{"fast", "open", "wrap"} {
+	for _, sandbox := range p.sandboxes {
 		s := p.screen(t)
 		s.run("sbxhost exec -sandbox " + sandbox + " -- sh -c 'echo begun; while read x; do echo got-$x; done; echo over' &")
 		s.sees(`begun$`)
@@ -215,7 +215,7 @@ func testInBackground(t *testing.T, p *place) {
 // A pager that reads from sbxhost has its keys, and ^C.
 func testPager(t *testing.T, p *place) {
 	need(t, "less")
-	for _, sandbox := range []string{"fast", "open", "wrap"} {
+	for _, sandbox := range p.sandboxes {
 		s := p.screen(t)
 		s.run("sbxhost exec -sandbox " + sandbox + " -- sh -c 'seq 1000; exec sleep 1000' | less")
 		s.sees(`^1\n2\n(.*\n)+:$`)
@@ -268,13 +268,17 @@ func testFlood(t *testing.T, p *place) {
 // sbxhost shell is the user's shell where that is there, with the PATH that was asked for.
 func testShell(t *testing.T, p *place) {
 	s := p.screen(t)
+	flags := ""
+	if p.session != "" {
+		flags = " -env SHELL" // else the environment is that of the session's first command
+	}
 	for _, tt := range []struct{ shell, want string }{
 		{"/bin/bash", `^shell=/bin/bash,/usr/bin$`},
 		{"/nonexistent/shell", `^shell=.*/bash,/usr/bin$`},
 		{"/bin/false", `^shell=.*/bash,/usr/bin$`},
 	} {
 		s.clear()
-		s.run("SHELL=" + tt.shell + " sbxhost shell -sandbox fast -env MINE=5 -env PATH=/usr/bin")
+		s.run("SHELL=" + tt.shell + " sbxhost shell -sandbox fast" + flags + " -env MINE=5 -env PATH=/usr/bin")
 		s.sees(`localhost.*[$#]$|^.*bash.*[$#]$`)
 		s.run(`echo "shell=$SHELL,$PATH"; stty size`)
 		s.sees(tt.want)
@@ -291,7 +295,7 @@ func testShell(t *testing.T, p *place) {
 		s.sees(`^status=5$`)
 	}
 	s.clear()
-	s.run("SHELL=/bin/sh sbxhost shell")
+	s.run("SHELL=/bin/sh sbxhost shell" + flags)
 	s.sees(`^[$#]$|[$#]$`)
 	s.run("echo $-,$SHELL")
 	s.sees(`i.*,/bin/sh$`)

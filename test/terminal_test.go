@@ -51,6 +51,8 @@ func until(t *testing.T, what string, holds func() bool, describe func() string)
 // the workspace, and the program.
 type place struct {
 	bin, home, project string
+	sandboxes          []string
+	session            string
 }
 
 const terminalConfig = `default_sandbox = "fast"
@@ -110,6 +112,52 @@ func TestProgramAtATerminal(t *testing.T) {
 	}
 }
 
+// TestKeptTerminal drives it where a keeper runs the command, and the terminal is its client's.
+func TestKeptTerminal(t *testing.T) {
+	bin := t.TempDir()
+	build(t, bin, "cmd/sbxhost")
+	t.Cleanup(func() {
+		until(t, "all processes to be gone", func() bool { return len(running(bin)) == 0 },
+			func() string { return fmt.Sprint(running(bin)) })
+	})
+	for name, test := range map[string]func(*testing.T, *place){
+		"restored":    testRestored,
+		"suspended":   testSuspended,
+		"hangup":      testHangup,
+		"bytes":       testBytes,
+		"paste":       testPaste,
+		"closed":      testClosedOutput,
+		"job control": testJobControl,
+		"outer jobs":  testOuterJobs,
+		"no -t":       testUnasked,
+		"background":  testInBackground,
+		"pager":       testPager,
+		"keys":        testKeysOfTheJob,
+		"flood":       testFlood,
+		"shell":       testShell,
+		"resize":      testResize,
+		"vim":         testVim,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t, bin)
+			p.sandboxes, p.session = []string{"fast"}, "kept"
+			const config = "sandbox \"fast\" {\n  engine = \"native\"\n  session {\n    processes = true\n  }\n}\n"
+			if err := os.WriteFile(filepath.Join(p.home, "sandbox.hcl"), []byte(config), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				cmd := exec.Command(filepath.Join(bin, "sbxhost"), "sessions", "rm", p.session)
+				cmd.Dir, cmd.Env = p.project, p.env()
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%v: %s", err, out)
+				}
+			})
+			test(t, p)
+		})
+	}
+}
+
 // running lists the processes of the programs in dir.
 func running(dir string) []string {
 	var found []string
@@ -125,7 +173,7 @@ func running(dir string) []string {
 func newPlace(t *testing.T, bin string) *place {
 	t.Helper()
 	dir := t.TempDir()
-	p := &place{bin: bin, home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project")}
+	p := &place{bin: bin, home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project"), sandboxes: []string{"fast", "open", "wrap"}}
 	for _, d := range []string{p.home, p.project} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -140,7 +188,7 @@ func newPlace(t *testing.T, bin string) *place {
 func (p *place) env() []string {
 	return []string{
 		"PATH=" + p.bin + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + p.home, "TMPDIR=/tmp", "TERM=screen-256color", "LANG=C.UTF-8",
-		"SHELL=/bin/sh", "SBXHOST_CONFIG=" + filepath.Join(p.home, "sandbox.hcl"), "PS1=IN> ",
+		"SHELL=/bin/sh", "SBXHOST_CONFIG=" + filepath.Join(p.home, "sandbox.hcl"), "PS1=IN> ", "SBXHOST_SESSION=" + p.session,
 	}
 }
 
@@ -382,7 +430,7 @@ func testSuspended(t *testing.T, p *place) {
 
 // The command ends with the terminal that sbxhost is on.
 func testHangup(t *testing.T, p *place) {
-	for _, sandbox := range []string{"fast", "open"} {
+	for _, sandbox := range p.sandboxes {
 		l := p.dial(t, "exec", "-sandbox", sandbox, "-t", "--", "sh", "-c", "trap 'echo hung up >end-"+sandbox+"; exit' HUP; echo ready; while :; do sleep 0.02; done")
 		l.sees("ready")
 		l.becomesRaw()

@@ -48,7 +48,8 @@ func ask(program string) (status int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return serve.Ask(filepath.Join(dir, serve.Socket), program, os.Args[1:])
+	status, _, err = (&serve.Client{Hello: serve.Hello{Args: os.Args[1:]}}).Ask(filepath.Join(dir, serve.Socket), program)
+	return status, err
 }
 
 func complain(err error) { os.Stderr.WriteString("sbx: " + err.Error() + "\n") }

@@ -28,16 +28,21 @@ func Exec(a *cli.App, fs *flag.FlagSet) func() error {
 	e := Execution{App: a}
 	e.RegisterExec(fs)
 	return func() error {
-		if !e.Take(fs) {
+		if !e.Take(fs, false) {
 			return cli.Usage(fs, errors.New("no command: give one after --, or a script with -c"))
 		}
-		if kept, err := e.kept(fs); err != nil {
-			return err
-		} else if kept {
-			return e.runKept()
-		}
-		return cli.Exit(e.RunAndTell())
+		return e.runAnywhere(fs)
 	}
+}
+
+// runAnywhere runs the command here or in the keeper of its session.
+func (e *Execution) runAnywhere(fs *flag.FlagSet) error {
+	if kept, err := e.kept(fs); err != nil {
+		return err
+	} else if kept {
+		return e.runKept()
+	}
+	return cli.Exit(e.RunAndTell())
 }
 
 // Execution is one run of exec or shell.
@@ -55,7 +60,7 @@ type Execution struct {
 	output   *resultFile // of -result; nil before it is open
 	events   *eventLog   // of -events, likewise
 	report   host.Report
-	summary  bool // the caller tells what the network was used for
+	shell    bool // what the network was used for is told, and not each denial
 	span     *trace.Span
 	tty      bool // the command has a terminal that we relay
 	terminal *terminal.Outer
@@ -66,19 +71,25 @@ func (e *Execution) register(fs *flag.FlagSet) {
 	e.flags.Register(fs)
 	fs.StringVar(&e.resultPath, "result", "", "")
 	fs.BoolVar(&e.quiet, "quiet", false, "")
+	fs.BoolVar(&e.flags.Keep, "keep", false, "")
 }
 
 // RegisterExec is register with what exec has and shell has not.
 func (e *Execution) RegisterExec(fs *flag.FlagSet) {
 	e.register(fs)
-	fs.BoolVar(&e.flags.Keep, "keep", false, "")
 	fs.BoolVar(&e.trace, "trace", false, "")
 	fs.BoolVar(&e.suggest, "suggest", false, "")
 	fs.StringVar(&e.eventsTo, "events", "", "")
 }
 
-// Take takes the command from the flags that were parsed, if there is one.
-func (e *Execution) Take(fs *flag.FlagSet) bool {
+// Take takes the command from the flags that were parsed, if there is one. It is the user's shell if
+// shell says so.
+func (e *Execution) Take(fs *flag.FlagSet, shell bool) bool {
+	if shell {
+		e.flags.Tty, e.shell = true, true
+		e.args = []string{"sh", "-c", userShell, "sh"}
+		return true
+	}
 	e.trace, e.args = e.trace || e.suggest, fs.Args()
 	return fs.NArg() > 0 || e.flags.Scripted
 }
@@ -88,6 +99,11 @@ func (e *Execution) RunAndTell() int {
 	status, err := e.run()
 	if e.report.Outcome == "" { // it did not come to a command
 		e.report = host.Refused("", err)
+	}
+	if e.shell {
+		for _, line := range networkSummary(e.report.Network) {
+			e.Say(line)
+		}
 	}
 	e.report.Sandbox = e.sandboxName()
 	for i := range e.report.Denials {
@@ -153,8 +169,9 @@ func (e *Execution) run() (status int, err error) {
 
 	var early syscall.Signal // ended us before the command ran
 	var cmd *host.Cmd
-	relayEnded := make(chan struct{})
+	relayEnded, started, finished := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	relay := e.newRelay(&cmd, cancel)
+	relay.Started, relay.Finished = started, finished
 	relay.Cancel = func(sig syscall.Signal) {
 		if early == 0 {
 			early = sig
@@ -167,15 +184,8 @@ func (e *Execution) run() (status int, err error) {
 		defer close(relayEnded)
 		relay.Run(signals) // what it needs of cmd is there once started is closed
 	}()
-	hungUp := func() {
-		// A raw terminal that ends is gone. The kernel tells only its session's
-		// leader and the job in the foreground.
-		if !signal.Ignored(syscall.SIGHUP) {
-			signals <- syscall.SIGHUP
-		}
-	}
 	defer e.Remote.endsWith(cancel)()
-	h, cmd, err := e.prepareInTime(ctx, begin, hungUp)
+	h, cmd, err := e.prepareInTime(ctx, begin, func() { terminal.HangUp(signals) })
 	// From here on a signal is ours to act on: it must not leave a command,
 	// or a terminal in raw mode, behind.
 	<-notified
@@ -187,12 +197,12 @@ func (e *Execution) run() (status int, err error) {
 		e.Remote.Settle(err)
 		if err == nil {
 			e.events.tell("started", time.Now(), struct{}{})
-			close(relay.Started) // upon which the relay takes the terminal
+			close(started) // upon which the relay takes the terminal
 			err = cmd.Wait()
 		}
 		e.report = cmd.Report()
 	}
-	close(relay.Finished)
+	close(finished)
 	<-relayEnded
 	e.terminal.Restore()
 	if e.Remote.leaves() {
@@ -211,7 +221,7 @@ func (e *Execution) run() (status int, err error) {
 	err = e.hint(cmd, err)
 
 	if exit, ended := errors.AsType[*host.ExitError](err); ended && early == 0 {
-		defer e.terminal.TellJob(exit.Signal)
+		defer e.tellJob(exit.Signal)
 	}
 	if _, ended := errors.AsType[*host.ExitError](err); early != 0 && err != nil {
 		if !ended {
@@ -227,12 +237,15 @@ func (e *Execution) run() (status int, err error) {
 // newRelay relays signals to what *cmd is once the command runs. cancel gives up what
 // is waited for.
 func (e *Execution) newRelay(cmd **host.Cmd, cancel func()) *terminal.Relay {
+	// Where we have a terminal to read from and to write to, the command has one of
+	// its own. Never ours: it could read what is typed to others.
+	e.tty = e.flags.Tty || cli.IsTerminal(e.Stdin) && cli.IsTerminal(e.Stdout)
+	if e.Remote != nil {
+		e.tty = e.flags.Tty || e.Remote.Typed
+	}
 	r := &terminal.Relay{
 		Suspend: terminal.SuspendSelf, Resume: func() bool { return true }, Stop: terminal.StopAsBackground, StopDelay: terminal.StopDelay,
-		Redraw: func() {}, Patience: terminal.StartPatience, Started: make(chan struct{}), Finished: make(chan struct{}),
-	}
-	if e.Remote != nil {
-		r.Suspend = e.Remote.suspend
+		Redraw: func() {}, Patience: terminal.StartPatience,
 	}
 	r.Forward = func(sig syscall.Signal) {
 		switch err := (*cmd).Signal(sig); {
@@ -253,9 +266,19 @@ func (e *Execution) newRelay(cmd **host.Cmd, cancel func()) *terminal.Relay {
 		}
 	}
 	r.Resize = func() { resize(0) }
-	// Where we have a terminal to read from and to write to, the command has one of
-	// its own. Never ours: it could read what is typed to others.
-	if e.tty = e.Remote == nil && (e.flags.Tty || cli.IsTerminal(e.Stdin) && cli.IsTerminal(e.Stdout)); !e.tty {
+	if e.tty {
+		r.Redraw = func() {
+			// A program that draws the whole screen does so anew when the size
+			// changes, which the shell outside has drawn over meanwhile. It does not
+			// look if it finds the old size again, so that takes a moment.
+			resize(1)
+			time.AfterFunc(redrawDelay, r.Resize)
+		}
+	}
+	if e.Remote != nil {
+		r.Suspend = e.Remote.suspend
+	}
+	if !e.tty || e.Remote != nil {
 		return r
 	}
 	e.terminal = terminal.Open(e.Stdin, e.flags.Tty)
@@ -277,14 +300,15 @@ func (e *Execution) newRelay(cmd **host.Cmd, cancel func()) *terminal.Relay {
 		}
 		return err != terminal.ErrBackground
 	}
-	r.Redraw = func() {
-		// A program that draws the whole screen does so anew when the size
-		// changes, which the shell outside has drawn over meanwhile. It does not
-		// look if it finds the old size again, so that takes a moment.
-		resize(1)
-		time.AfterFunc(redrawDelay, r.Resize)
-	}
 	return r
+}
+
+// tellJob is as of [terminal.Outer.TellJob].
+func (e *Execution) tellJob(sig syscall.Signal) {
+	e.terminal.TellJob(sig)
+	if e.Remote != nil {
+		e.Remote.Ended = sig // the terminal is the client's
+	}
 }
 
 // tellMade tells of what the command made that acts outside of its sandbox.
@@ -395,6 +419,9 @@ func (e *Execution) prepare(ctx, reading context.Context, begin time.Time, limit
 	if e.tty {
 		cmd.TTY, cmd.TTYOptional = true, !e.flags.Tty
 		cmd.Suspend, cmd.Size = terminal.SuspendJob, e.size()
+		if e.Remote != nil {
+			cmd.Suspend = e.Remote.suspend
+		}
 		if e.flags.Tty || cli.IsTerminal(e.Stderr) {
 			cmd.Stderr = nil
 		}

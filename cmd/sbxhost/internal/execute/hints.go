@@ -27,7 +27,7 @@ const (
 
 // tellDenials tells what the sandbox kept from the command, what is certain first.
 func (e *Execution) tellDenials() {
-	if e.quiet || e.summary {
+	if e.quiet || e.shell {
 		return
 	}
 	denials := slices.DeleteFunc(slices.Clone(e.report.Denials), func(d host.Denial) bool { return d.Attribute == "limits.timeout" })

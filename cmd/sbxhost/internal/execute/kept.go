@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/serve"
 	"github.com/sbxhost/sbxhost/telemetry"
@@ -44,8 +46,6 @@ func (e *Execution) kept(fs *flag.FlagSet) (bool, error) {
 		return false, nil
 	case f.NoSandbox:
 		return false, cli.Usage(fs, errors.New("-no-sandbox: what is kept runs in a sandbox"))
-	case f.Tty:
-		return false, cli.Usage(fs, errors.New("-t: a kept session has no terminals"))
 	case e.trace:
 		return false, cli.Usage(fs, errors.New("-trace: what is kept is not traced; run the command without -session"))
 	case f.ByFile && f.ScriptFile == "", OfProcess(e.resultPath + " " + f.Workdir + " " + f.Config):
@@ -84,9 +84,11 @@ func (e *Execution) runKept() error {
 	path := filepath.Join(dir, serve.Socket)
 	for range keeperTries {
 		var status int
-		status, err = serve.Ask(path, program, e.fullWords())
+		var ended syscall.Signal
+		status, ended, err = e.ask(path, program)
 		switch {
 		case err == nil:
+			e.terminal.TellJob(ended)
 			return cli.Exit(status)
 		case errors.Is(err, serve.ErrAbsent):
 			if said, failed := startKeeper(e.App, program, name); failed != nil {
@@ -104,6 +106,36 @@ func (e *Execution) runKept() error {
 		break
 	}
 	return cli.Hint(fmt.Errorf("session %q: %w", name, err), "sbxhost sessions rm "+name+" ends it")
+}
+
+// ask has a keeper run the command. A terminal stays with this process, which alone knows whether it
+// is in the foreground: the keeper gets what is typed.
+func (e *Execution) ask(path, program string) (status int, ended syscall.Signal, err error) {
+	cmd := &host.Cmd{TTY: true} // that of the keeper has one, if we have
+	r := e.newRelay(&cmd, nil)
+	defer e.terminal.Restore()
+	client := serve.Client{Hello: serve.Hello{Args: e.fullWords(), Shell: e.shell, Typed: e.terminal != nil}, Suspend: terminal.SuspendJob}
+	var typed *os.File // where it goes
+	if e.terminal != nil {
+		var read *os.File
+		if read, typed, err = os.Pipe(); err != nil {
+			return 0, 0, err
+		}
+		defer read.Close()
+		defer typed.Close()
+		client.Stdin = int(read.Fd())
+	}
+	client.Relay = func(signals chan os.Signal, send func(syscall.Signal), begun, ended <-chan struct{}) {
+		// How long a command has to end, and to begin, its keeper knows.
+		r.Grace, r.Patience, r.Started, r.Finished = math.MaxInt64, 0, begun, ended
+		r.Forward, r.Cancel = send, send
+		r.Resize, r.Redraw = func() { send(syscall.SIGWINCH) }, func() {}
+		if e.terminal != nil {
+			go io.Copy(typed, &terminal.Watched{From: e.terminal, Ended: func() { terminal.HangUp(signals) }})
+		}
+		r.Run(signals)
+	}
+	return client.Ask(path, program)
 }
 
 // fullWords are the words of the command line, with the path of a script as it is for a process in

@@ -3,11 +3,13 @@
 package execute
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"os"
 	"sync"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
@@ -27,8 +29,10 @@ type Remote struct {
 	Send    func(kind byte, m frame.Message)
 	Stderr  *HeldBack
 	Signals chan os.Signal
-	Gone    chan struct{} // closed when the client is
-	Settled bool          // how the command ends is for the client
+	Gone    chan struct{}  // closed when the client is
+	Settled bool           // how the command ends is for the client
+	Typed   bool           // what it gives as standard input is typed at its terminal
+	Ended   syscall.Signal // what has ended the command
 }
 
 // notify gives the signals to relay. The channel notified is closed once they come.
@@ -126,15 +130,23 @@ type HeldBack struct {
 	mu      sync.Mutex
 	text    []byte
 	started bool
+	Raw     bool // it is a terminal whose lines need a carriage return
 }
 
 func (h *HeldBack) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.started {
-		return h.File.Write(p)
+	text := p
+	if h.Raw {
+		text = bytes.ReplaceAll(p, []byte("\n"), []byte("\r\n"))
 	}
-	h.text = append(h.text, p...)
+	if h.started {
+		if _, err := h.File.Write(text); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
+	h.text = append(h.text, text...)
 	return len(p), nil
 }
 

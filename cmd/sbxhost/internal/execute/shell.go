@@ -33,13 +33,7 @@ func Shell(a *cli.App, fs *flag.FlagSet) func() error {
 			return cli.Hint(errors.New("shell: standard input and output must be a terminal"),
 				"run a command without one by sbxhost exec")
 		}
-		e.flags.Tty = true
-		e.args = []string{"sh", "-c", userShell, "sh"}
-		e.summary = true
-		status := e.RunAndTell()
-		for _, line := range networkSummary(e.report.Network) {
-			e.Say(line)
-		}
-		return cli.Exit(status)
+		e.Take(fs, true)
+		return e.runAnywhere(fs)
 	}
 }

@@ -226,7 +226,7 @@ func (s *server) attend(conn *net.UnixConn) {
 	defer r.closeFiles()
 	status, done := s.serveOne(r, conn)
 	if done {
-		number := serve.Number(status)
+		number := serve.Ended(status, r.Ended)
 		r.Send(serve.KindExit, &number)
 		return
 	}
@@ -251,7 +251,7 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, done bool)
 	}
 	conn.SetReadDeadline(time.Time{})
 	e, fs := r.execution(s, &hello)
-	if fs.Parse(hello.Args) != nil || !e.Take(fs) || s.keeper == nil && !e.Plain() {
+	if fs.Parse(hello.Args) != nil || !e.Take(fs, hello.Shell) || s.keeper == nil && !e.Plain() {
 		return 0, false
 	}
 	s.mu.Lock()
@@ -329,6 +329,8 @@ func (r *client) execution(s *server, hello *serve.Hello) (*execute.Execution, *
 	e := &execute.Execution{App: a, Remote: &r.Remote}
 	fs := cli.NewFlags("exec")
 	e.RegisterExec(fs)
+	r.Typed = hello.Typed
+	r.Stderr.Raw = hello.Typed && cli.IsTerminal(r.own[2])
 	return e, fs
 }
 

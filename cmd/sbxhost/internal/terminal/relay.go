@@ -27,8 +27,8 @@ type Relay struct {
 	Resize    func()
 	Cancel    func(syscall.Signal) // a signal ends us before the command runs
 	Patience  time.Duration        // how long before that
-	Started   chan struct{}        // closed when the command runs
-	Finished  chan struct{}        // closed when there is nothing left to signal
+	Started   <-chan struct{}      // closed when the command runs
+	Finished  <-chan struct{}      // closed when there is nothing left to signal
 
 	running     bool
 	interrupted bool             // a SIGINT came before
@@ -116,6 +116,8 @@ func (r *Relay) on(sig syscall.Signal) {
 			r.stopping = time.After(r.Patience)
 		}
 	case !r.running:
+	case sig == syscall.SIGSTOP: // of a client that stops
+		r.Forward(sig)
 	case sig == syscall.SIGCONT:
 		r.take()
 		r.Forward(sig)
@@ -176,6 +178,14 @@ func Notify(signals chan<- os.Signal) {
 		if !signal.Ignored(sig) {
 			signal.Notify(signals, sig)
 		}
+	}
+}
+
+// HangUp is for when the terminal is gone. The kernel tells only its session's leader and the job in
+// the foreground.
+func HangUp(signals chan<- os.Signal) {
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals <- syscall.SIGHUP
 	}
 }
 
