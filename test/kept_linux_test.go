@@ -2,6 +2,7 @@ package test
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,9 +88,10 @@ func (k *keeping) exec(args ...string) *exec.Cmd {
 
 // running starts a command that goes on, with something in the background, and gives both as the
 // host numbers them.
-func (k *keeping) running(t *testing.T) (client *exec.Cmd, command, its int) {
+func (k *keeping) running(t *testing.T, stderr *os.File) (client *exec.Cmd, command, its int) {
 	t.Helper()
 	client = k.exec("sh", "-c", "(setsid sleep 1001 </dev/null >/dev/null 2>&1 &); echo ready; sleep 1002; :")
+	client.Stderr = stderr
 	stdout, err := client.StdoutPipe()
 	if err == nil {
 		err = client.Start()
@@ -141,7 +143,7 @@ func TestKeptEndsWithEachPart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := newKeeping(t)
-			client, command, its := k.running(t)
+			client, command, its := k.running(t, os.Stderr)
 			if part == nil {
 				if out, err := k.sbxhost("sessions", "rm", "s").CombinedOutput(); err != nil {
 					t.Errorf("%v\n%s", err, out)
@@ -177,15 +179,23 @@ func TestKeptOutlivesACommand(t *testing.T) {
 		"the client":            func(client *exec.Cmd, _ int) { client.Process.Kill() },
 		"the init of a command": func(_ *exec.Cmd, command int) { syscall.Kill(parents(command)[2], syscall.SIGKILL) },
 	} {
-		client, command, its := k.running(t)
+		said, stderr, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, command, its := k.running(t, stderr)
+		stderr.Close()
 		init := parents(command)[2]
 		if !slices.Contains(parents(init), k.holder) || init == k.resides {
 			t.Fatalf("%d is not the init of a command: %d", init, parents(command))
 		}
 		end(client, command)
 		client.Wait()
-		if name == "the client" && (!gone(command) || !gone(its)) {
-			t.Errorf("%s: the command is left, or what it has started", name)
+		// It is at its end when the keeper has nothing to say any more, too.
+		text, err := io.ReadAll(said)
+		said.Close()
+		if name == "the client" && (!gone(command) || !gone(its) || len(text) > 0 || err != nil) {
+			t.Errorf("%s: the command is left, or what it has started; or it is told: %q, %v", name, text, err)
 		}
 		if stat := procFile(k.background, "stat"); stat == "" || strings.Contains(stat, ") Z ") {
 			t.Errorf("%s: what another command has left running is gone", name)

@@ -131,6 +131,7 @@ type HeldBack struct {
 	text    []byte
 	started bool
 	Raw     bool // it is a terminal whose lines need a carriage return
+	over    bool
 }
 
 func (h *HeldBack) Write(p []byte) (int, error) {
@@ -140,7 +141,10 @@ func (h *HeldBack) Write(p []byte) (int, error) {
 	if h.Raw {
 		text = bytes.ReplaceAll(p, []byte("\n"), []byte("\r\n"))
 	}
-	if h.started {
+	switch {
+	case h.over:
+		return len(p), nil
+	case h.started:
 		if _, err := h.File.Write(text); err != nil {
 			return 0, err
 		}
@@ -150,11 +154,18 @@ func (h *HeldBack) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// End has nothing said any more: the client is gone, and who it was started by did not ask.
+func (h *HeldBack) End() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+}
+
 func (h *HeldBack) start() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.started = true
-	if len(h.text) > 0 {
+	if len(h.text) > 0 && !h.over {
 		h.File.Write(h.text)
 		h.text = nil
 	}

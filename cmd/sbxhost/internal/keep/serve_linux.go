@@ -349,6 +349,7 @@ func (r *client) listen() {
 			}
 		}
 		if err != nil {
+			r.Stderr.End()
 			close(r.Gone)
 			return
 		}
