@@ -3,11 +3,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -241,11 +244,12 @@ func (s *server) stop(ctx context.Context, _ *mcp.CallToolRequest, in stopArgume
 }
 
 type denialArguments struct {
-	ID        string `json:"id,omitempty" jsonschema:"of a command that has ended; either this or path"`
+	ID        string `json:"id,omitempty" jsonschema:"of a command that has ended; either this, path or host"`
 	Path      string `json:"path,omitempty" jsonschema:"an absolute path, as commands would see it"`
 	Operation string `json:"operation,omitempty" jsonschema:"what a command would do there: read, write or execute; read is the default"`
-	Sandbox   string `json:"sandbox,omitempty" jsonschema:"for path"`
-	Directory string `json:"directory,omitempty" jsonschema:"for path: which workspace"`
+	Host      string `json:"host,omitempty" jsonschema:"what a command would connect to, as HOST or HOST:PORT; port 443 is the default"`
+	Sandbox   string `json:"sandbox,omitempty" jsonschema:"for path and host"`
+	Directory string `json:"directory,omitempty" jsonschema:"for path and host: which workspace"`
 }
 
 type explained struct {
@@ -254,8 +258,14 @@ type explained struct {
 
 func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in denialArguments) (*mcp.CallToolResult, *explained, error) {
 	out := &explained{Denials: []host.Denial{}}
-	if (in.ID == "") == (in.Path == "") {
-		return nil, nil, errors.New("id, path: give one of the two")
+	given := 0
+	for _, about := range []string{in.ID, in.Path, in.Host} {
+		if about != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		return nil, nil, errors.New("id, path, host: give one of them")
 	}
 	if in.ID != "" {
 		j, err := s.job(in.ID)
@@ -271,9 +281,9 @@ func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in d
 		}
 		return nil, out, nil
 	}
-	failure := map[string]string{"": "ENOENT", "read": "ENOENT", "execute": "ENOENT", "write": "EROFS"}[in.Operation]
-	if failure == "" || !strings.HasPrefix(in.Path, "/") {
-		return nil, nil, errors.New("path, operation: give an absolute path, and read, write or execute")
+	call, err := in.call()
+	if err != nil {
+		return nil, nil, err
 	}
 	root, dir, err := s.directory(in.Directory)
 	if err != nil {
@@ -289,16 +299,34 @@ func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in d
 	}
 	cmd := h.Command(ctx, sandbox, "true")
 	cmd.Dir = dir
-	wants := in.Operation
-	if wants == "" {
-		wants = "read"
-	}
-	found, err := cmd.Denied(shared.TracedCall{Wants: wants, Target: in.Path, Error: failure})
+	found, err := cmd.Denied(call)
 	for i := range found {
 		found[i].At = s.place(sandbox, found[i].Attribute)
 	}
 	out.Denials = append(out.Denials, found...)
 	return nil, out, err
+}
+
+// call is the call of a command that would fail.
+func (in *denialArguments) call() (c shared.TracedCall, err error) {
+	if in.Host != "" {
+		c = shared.TracedCall{Wants: "connect", Target: in.Host, Error: "ENETUNREACH"}
+		host, port, err := net.SplitHostPort(in.Host)
+		if err != nil { // without a port
+			host, port = strings.Trim(in.Host, "[]"), "443"
+			c.Target = net.JoinHostPort(host, port)
+		}
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil || host == "" || strings.ContainsAny(host, "/ \t\n") || in.Operation != "" {
+			return c, errors.New("host: give a name or an address, such as registry.npmjs.org or 192.0.2.1:443, and no operation")
+		}
+		return c, nil
+	}
+	c = shared.TracedCall{Wants: cmp.Or(in.Operation, "read"), Target: in.Path}
+	c.Error = map[string]string{"read": "ENOENT", "execute": "ENOENT", "write": "EROFS"}[c.Wants]
+	if c.Error == "" || !strings.HasPrefix(in.Path, "/") {
+		return c, errors.New("path, operation: give an absolute path, and read, write or execute")
+	}
+	return c, nil
 }
 
 func valid(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

@@ -32,10 +32,7 @@ func TestResultsAreValid(t *testing.T) {
 		return r
 	}
 	result, event := resolved("#/$defs/result"), resolved("#/$defs/event")
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := program(t)
 	b := newBench(t, plain+`
 sandbox "names" {
   engine  = "native"

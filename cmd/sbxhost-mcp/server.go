@@ -58,7 +58,7 @@ func (s *server) mcp() *mcp.Server {
 		Annotations: &mcp.ToolAnnotations{Title: "Output of a command", ReadOnlyHint: true, OpenWorldHint: no}}, s.output)
 	mcp.AddTool(m, &mcp.Tool{Name: "stop", Description: "End a command of yours and all that it has started: by SIGTERM, and by SIGKILL five seconds later.",
 		Annotations: &mcp.ToolAnnotations{Title: "End a command", DestructiveHint: new(true), IdempotentHint: true, OpenWorldHint: no}}, s.stop)
-	mcp.AddTool(m, &mcp.Tool{Name: "explain_denial", Description: "Why a sandbox keeps something from a command, and which change of the user's configuration would allow it: of a command that you have run, or of a path. Only the user can change that.",
+	mcp.AddTool(m, &mcp.Tool{Name: "explain_denial", Description: "Why a sandbox keeps something from a command, and which change of the user's configuration would allow it: of a command that you have run, of a path, or of a host on the network. Only the user can change that.",
 		Annotations: &mcp.ToolAnnotations{Title: "Why something is denied", ReadOnlyHint: true, OpenWorldHint: no}}, s.explainDenial)
 	mcp.AddTool(m, &mcp.Tool{Name: "review", Description: "What commands wrote to the workspace and that has not come there yet: list reviews, show one's diff with its digest, or apply what that digest stands for.",
 		Annotations: &mcp.ToolAnnotations{Title: "Review what commands wrote", DestructiveHint: new(s.apply), OpenWorldHint: no}}, s.review)

@@ -132,20 +132,35 @@ func sameDenial(have, d *Denial) bool {
 // refusedNames are what a list of names has refused. They are no guesses.
 func (f *Failure) refusedNames() (list []Denial) {
 	for _, u := range f.Network {
-		d := egress.Decision{Name: u.Name, Port: u.Port}
-		if u.Allowed || u.Name == "" {
-			continue
+		if !u.Allowed && u.Name != "" {
+			list = append(list, refusedName(u.Name, u.Port, u.Reason))
 		}
-		denied := Denial{Host: d.Target(), Operation: "connect", Attribute: "network", Reason: fmt.Sprintf("refused %s: %s", d.Target(), u.Reason)}
-		if _, err := netip.ParseAddr(u.Name); err != nil && u.Reason == egress.ReasonUnlisted {
-			denied.Value, denied.Element = text(d.Target()), true
-			if u.Port == 80 || u.Port == 443 {
-				denied.Value = text(u.Name)
-			}
-		}
-		list = append(list, denied)
 	}
 	return list
+}
+
+func refusedName(name string, port uint16, reason string) Denial {
+	d := egress.Decision{Name: name, Port: port}
+	denied := Denial{Host: d.Target(), Operation: "connect", Attribute: "network", Reason: fmt.Sprintf("refused %s: %s", d.Target(), reason)}
+	if _, err := netip.ParseAddr(name); err != nil && reason == egress.ReasonUnlisted {
+		denied.Value, denied.Element = text(d.Target()), true
+		if port == 80 || port == 443 {
+			denied.Value = text(name)
+		}
+	}
+	return denied
+}
+
+// unlisted is about a name that nobody has tried to reach.
+func (f *Failure) unlisted(name string, port uint16) Denial {
+	rules, err := egress.ParseRules(f.Spec.Network.Names)
+	if canonical, ok := egress.Canonical(name); ok {
+		name = canonical
+	}
+	if _, ok := rules.Lookup(name, port); ok || err != nil {
+		return Denial{}
+	}
+	return refusedName(name, port, egress.ReasonUnlisted)
 }
 
 // noNetwork is about a command without a network; "" for what is known of where it wanted to.

@@ -1,10 +1,13 @@
 package denial
 
 import (
+	"net"
 	"net/netip"
 	"path"
 	"slices"
+	"strconv"
 
+	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -35,14 +38,21 @@ func (f *Failure) ofTraced(c *shared.TracedCall) Denial {
 		}
 		return Denial{}
 	}
-	to, err := netip.ParseAddrPort(c.Target)
-	switch {
-	case err != nil || !slices.Contains([]string{"ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH"}, c.Error):
+	name, number, err := net.SplitHostPort(c.Target)
+	port, notPort := strconv.ParseUint(number, 10, 16)
+	if err != nil || notPort != nil || !slices.Contains([]string{"ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH"}, c.Error) {
 		return Denial{}
-	case to.Addr().IsLoopback():
-		return f.hostPort(to.Port())
 	}
-	return f.noNetwork(c.Target, "")
+	addr, notAddr := netip.ParseAddr(name)
+	switch {
+	case name == "localhost" || notAddr == nil && addr.IsLoopback():
+		return f.hostPort(uint16(port))
+	case f.Spec.Network.Mode != shared.NetworkNames:
+		return f.noNetwork(c.Target, "")
+	case notAddr == nil && egress.Fake(addr): // that of a name, which the network's gate tells
+		return Denial{}
+	}
+	return f.unlisted(name, uint16(port))
 }
 
 // causeOf is what an error of a call with a path tells.

@@ -21,6 +21,9 @@ func TestTraced(t *testing.T) {
 		"a socket":           {shared.TracedCall{Wants: "connect", Target: "/run/app.sock", Error: "ENOENT"}, []string{`connect /run/app.sock by unix_sockets: add "/run/app.sock" to unix_sockets?`}},
 		"a port":             {shared.TracedCall{Wants: "connect", Target: "127.0.0.1:5432", Error: "ECONNREFUSED"}, []string{"connect localhost:5432 by host_ports: add 5432 to host_ports?"}},
 		"an address":         {shared.TracedCall{Wants: "connect", Target: "192.0.2.1:443", Error: "ENETUNREACH"}, []string{"connect 192.0.2.1:443 by network: network = true?"}},
+		"a name":             {shared.TracedCall{Wants: "connect", Target: "a.example:443", Error: "ENETUNREACH"}, []string{"connect a.example:443 by network: network = true?"}},
+		"localhost":          {shared.TracedCall{Wants: "connect", Target: "localhost:5432", Error: "ECONNREFUSED"}, []string{"connect localhost:5432 by host_ports: add 5432 to host_ports?"}},
+		"no port":            {call: shared.TracedCall{Wants: "connect", Target: "a.example:x", Error: "ENETUNREACH"}},
 		"nowhere":            {call: shared.TracedCall{Wants: "read", Target: "/none", Error: "ENOENT"}},
 		"nowhere inside":     {call: shared.TracedCall{Wants: "read", Target: "/workspace/none", Error: "ENOENT"}},
 		"its own mode":       {call: shared.TracedCall{Wants: "write", Target: "/workspace/mine", Error: "EACCES"}},
@@ -33,6 +36,17 @@ func TestTraced(t *testing.T) {
 			f := &Failure{Command: shared.Command{Args: []string{"true"}, Dir: "/workspace"}, Traced: []shared.TracedCall{tt.call}, Succeeded: succeeded}
 			check(t, name, f, tt.want)
 		}
+	}
+	for target, want := range map[string][]string{
+		"a.example:443": nil, "A.Example.:443": nil,
+		"b.example:443":  {`connect b.example:443 by network: add "b.example" to network?`},
+		"a.example:22":   {`connect a.example:22 by network: add "a.example:22" to network?`},
+		"192.0.2.1:443":  {"connect 192.0.2.1:443 by network?"},
+		"198.18.0.1:443": nil, // which stands for a name
+	} {
+		spec := someSpec()
+		spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"a.example"}}
+		check(t, target, &Failure{Spec: spec, Succeeded: true, Command: shared.Command{Args: []string{"true"}}, Traced: []shared.TracedCall{{Wants: "connect", Target: target, Error: "ENETUNREACH"}}}, want)
 	}
 	check(t, "words of a success", &Failure{Command: shared.Command{Args: []string{"cat", "/data/set.csv"}, Dir: "/workspace"}, Succeeded: true,
 		Said: []byte("cat: /srv/lib: No such file or directory\n")}, nil)
