@@ -161,8 +161,11 @@ func TestKeptEndsWithEachPart(t *testing.T) {
 				}
 			}
 			// The session can be begun again.
-			if out, err := k.exec("echo", "again").Output(); err != nil || string(out) != "again\n" {
-				t.Errorf("%q, %v", out, err)
+			again := k.exec("echo", "again")
+			var stderr strings.Builder
+			again.Stderr = &stderr
+			if out, err := again.Output(); err != nil || string(out) != "again\n" {
+				t.Errorf("%q, %v\n%s", out, err, &stderr)
 			}
 			if out, err := k.sbxhost("sessions", "rm", "s").CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
