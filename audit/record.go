@@ -17,6 +17,9 @@ const (
 	EventDecision Event = "decision"
 	// EventEnd is written once a command that ran has ended.
 	EventEnd Event = "end"
+	// EventSession is written when a session's processes have ended: it has the Network that they
+	// used after the ends of their commands, as far as no line of a later command has it.
+	EventSession Event = "session"
 )
 
 // Record is one line. Fields may be added; Version changes when one changes its
@@ -59,7 +62,7 @@ type Record struct {
 	Signal     int    `json:"signal,omitempty"`
 	DurationMS *int64 `json:"duration_ms,omitempty"` // of a command that ran, 0 for less than one
 	Error      string `json:"error,omitempty"`
-	// Network is what the command has reached and been refused, with a network by name.
+	// Network, of EventSession too, is what the command has reached and been refused, with a network by name.
 	Network []NetworkUse `json:"network,omitempty"`
 }
 

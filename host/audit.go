@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -79,6 +80,25 @@ func (c *Cmd) logDecision(d policy.Decision, dir string) error {
 	}
 	c.degraded = append(c.degraded, fmt.Sprintf("the decision is not logged: %v", err))
 	return nil
+}
+
+// logUntold logs what processes reached after their commands' ends, and no later command was told of.
+func (h *Host) logUntold(sb *sandbox.Open, events []shared.Event) {
+	r := audit.Record{
+		Event: audit.EventSession, Command: rand.Text(), PID: os.Getpid(), UID: h.caller.UID,
+		Sandbox: sb.Name, Engine: sb.Engine.Info.Name, Workspace: h.Root(),
+	}
+	for _, e := range events {
+		if use, ok := Told(&e).(audit.NetworkUse); ok {
+			r.Network = audit.AddNetworkUse(r.Network, use)
+		}
+	}
+	if len(r.Network) == 0 || !h.audits() {
+		return
+	}
+	if err := h.appendRecord(r); err != nil {
+		h.logger.Warn("what processes of the session reached is not logged", "error", err)
+	}
 }
 
 // logRefusal logs that the command does not run.

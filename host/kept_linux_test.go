@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -206,5 +207,57 @@ func TestKeptExample(t *testing.T) {
 	must(t, err)
 	if out, err := h.CommandIn(ctx, definition, "sh", "-c", "kill -0 $(cat /tmp/server.pid)").CombinedOutput(); err == nil {
 		t.Errorf("it runs still: %s", out)
+	}
+}
+
+// What a background process tries on the network while no command runs is in the audit log when the
+// session ends, if no later command has heard of it.
+func TestKeptNetworkIsLogged(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*host.Host) error{
+		"its end":             func(h *host.Host) error { return h.EndProcesses(t.Context()) },
+		"the end of the Host": (*host.Host).Close,
+	} {
+		t.Run(name, func(t *testing.T) { testKeptNetworkIsLogged(t, end) })
+	}
+}
+
+func testKeptNetworkIsLogged(t *testing.T, end func(*host.Host) error) {
+	var mu sync.Mutex
+	var records []audit.Record
+	h := keptHost(t, func(o *host.Options) {
+		d := o.Sandboxes["dev"]
+		d.Network = host.Network{Names: []string{"a.example"}}
+		o.Sandboxes["dev"] = d
+		o.Record = func(r audit.Record) error {
+			mu.Lock()
+			defer mu.Unlock()
+			records = append(records, r)
+			return nil
+		}
+	})
+	output(t, h, "dev", "(until test -e go; do sleep 0.02; done; getent hosts b.example; echo >tried; exec sleep 1000) </dev/null >/dev/null 2>&1 &")
+	mu.Lock()
+	before := len(records)
+	mu.Unlock()
+	must(t, os.WriteFile(h.Root()+"/go", nil, 0o644))
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(h.Root() + "/tried"); err == nil {
+			break
+		}
+		if time.Since(begin) > time.Minute {
+			t.Fatal("it does not try")
+		}
+	}
+	must(t, end(h))
+	mu.Lock()
+	defer mu.Unlock()
+	if len(records) != before+1 {
+		t.Fatalf("%+v", records)
+	}
+	r := records[before]
+	if r.Event != audit.EventSession || r.Sandbox != "dev" || r.Engine != "native" || r.Workspace != h.Root() || r.Command == "" || r.Command == records[0].Command ||
+		len(r.Network) != 1 || r.Network[0].Name != "b.example" || r.Network[0].Allowed {
+		t.Errorf("%+v", r)
 	}
 }

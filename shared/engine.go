@@ -52,6 +52,15 @@ type Sandbox interface {
 	Close(ctx context.Context) error
 }
 
+// A Teller is a Sandbox whose processes outlive their commands.
+type Teller interface {
+	Sandbox
+
+	// Untold gives, once it is closed, the events that no command was there for, such as
+	// EventNetwork. It gives each once.
+	Untold() []Event
+}
+
 // A Process is one started command.
 type Process interface {
 	// Wait waits for the command and everything it started to be gone; in a Session with

@@ -184,8 +184,14 @@ func (s *server) Close(ctx context.Context, in *pb.CloseRequest) (_ *pb.CloseRep
 	if err := box.Close(ctx); err != nil {
 		return nil, err
 	}
+	reply := &pb.CloseReply{}
+	if t, ok := box.Sandbox.(Teller); ok {
+		for _, e := range t.Untold() {
+			reply.Events = append(reply.Events, eventToPB(&e))
+		}
+	}
 	s.forget(in.GetSandboxId())
-	return &pb.CloseReply{}, nil
+	return reply, nil
 }
 
 func (s *server) Plan(ctx context.Context, in *pb.PlanRequest) (_ *pb.PlanReply, err error) {

@@ -31,7 +31,8 @@ type Open struct {
 	Decision   policy.Decision
 	Lost       []shared.Event // what the engine does not hold and the definition does without
 	running    *atomic.Int64  // commands, and whatever else holds it
-	kept       *kept          // nil where nothing goes on after a command
+	untold     func(*Open, []shared.Event)
+	kept       *kept // nil where nothing goes on after a command
 	// releaseHeld gives up the places that are held for one command.
 	releaseHeld func()
 }
@@ -231,7 +232,7 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	for _, l := range spec.Without(engine.Info.Features) {
 		lost = append(lost, l.Event(engine.Info.Name))
 	}
-	return &Open{Sandbox: sandbox, Name: name, Definition: def, Resolved: resolved, Engine: engine, Decision: decided, Lost: lost,
+	return &Open{Sandbox: sandbox, Name: name, Definition: def, Resolved: resolved, Engine: engine, Decision: decided, Lost: lost, untold: p.Untold,
 		running: new(atomic.Int64)}, nil
 }
 
@@ -241,6 +242,11 @@ func (sb *Open) close(ctx context.Context) error {
 	defer cancel()
 	if err := sb.Sandbox.Close(ctx); err != nil && !errors.Is(err, shared.ErrEngineLost) {
 		return fmt.Errorf("sandbox %q: %w", sb.Name, err)
+	}
+	if t, ok := sb.Sandbox.(shared.Teller); ok {
+		if events := t.Untold(); len(events) > 0 {
+			sb.untold(sb, events)
+		}
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/review"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // Config is what a Pool opens sandboxes with.
@@ -34,6 +35,8 @@ type Config struct {
 	Linger  time.Duration
 	OneShot bool // no empty sandbox is kept for a next command
 	Logger  hclog.Logger
+	// Untold gets what happened in a sandbox that is closed, between its commands.
+	Untold func(*Open, []shared.Event)
 }
 
 // Pool has the sandboxes of a Host that are open. It is safe for concurrent use.
@@ -205,8 +208,8 @@ func (p *Pool) Close(patience time.Duration) error {
 		if s.lock.Acquire(ctx) != nil {
 			continue // who has it finds the Host closed
 		}
-		if sb := s.current; sb != nil && (!sb.Engine.HasProcess() || sb.running.Load() > 0) {
-			errs = append(errs, sb.close(context.Background())) // the engine closes others as it ends
+		if sb := s.current; sb != nil && (!sb.Engine.HasProcess() || sb.running.Load() > 0 || sb.Definition.Session.Processes) {
+			errs = append(errs, sb.close(context.Background())) // the engine closes others as it ends, and tells of nothing then
 		}
 		errs = append(errs, s.closeRetired(context.Background(), true))
 		s.current = nil

@@ -148,6 +148,18 @@ func (k *kept) emit(e shared.Event) {
 	}
 }
 
+// Untold is as of [shared.Teller].
+func (s *sandbox) Untold() []shared.Event {
+	if s.kept == nil {
+		return nil
+	}
+	s.kept.mu.Lock()
+	defer s.kept.mu.Unlock()
+	list := s.kept.pending
+	s.kept.pending = nil
+	return list
+}
+
 // listen has a command told until stop, and of what was told to none before.
 func (k *kept) listen(emit func(shared.Event)) (stop func()) {
 	k.mu.Lock()

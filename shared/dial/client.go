@@ -143,6 +143,18 @@ type clientSandbox struct {
 	release context.CancelFunc // ends the call of Open
 	closed  atomic.Bool        // Close was called
 	gone    atomic.Bool        // Close has succeeded
+
+	mu     sync.Mutex
+	untold []shared.Event
+}
+
+// Untold is as of [shared.Teller].
+func (s *clientSandbox) Untold() []shared.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.untold
+	s.untold = nil
+	return list
 }
 
 func (s *clientSandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, error) {
@@ -161,7 +173,12 @@ func (s *clientSandbox) Close(ctx context.Context) error {
 	if s.gone.Load() {
 		return nil
 	}
-	_, err := s.client.engine.Close(ctx, &pb.CloseRequest{SandboxId: s.id})
+	reply, err := s.client.engine.Close(ctx, &pb.CloseRequest{SandboxId: s.id})
+	s.mu.Lock()
+	for _, e := range reply.GetEvents() {
+		s.untold = append(s.untold, eventFromPB(e))
+	}
+	s.mu.Unlock()
 	err = errorFromStatus(err)
 	if err != nil && !errors.Is(err, shared.ErrEngineLost) { // gone with all it had
 		return err

@@ -1649,7 +1649,9 @@ func (x *CloseRequest) GetSandboxId() string {
 
 // CloseReply says that all that ran in it is gone.
 type CloseReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a session whose processes outlive their commands: what no command was told of.
+	Events        []*Event `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1682,6 +1684,13 @@ func (x *CloseReply) ProtoReflect() protoreflect.Message {
 // Deprecated: Use CloseReply.ProtoReflect.Descriptor instead.
 func (*CloseReply) Descriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *CloseReply) GetEvents() []*Event {
+	if x != nil {
+		return x.Events
+	}
+	return nil
 }
 
 // Command is one command, resolved: nothing is inherited and nothing has a default.
@@ -2998,9 +3007,10 @@ const file_engine_proto_rawDesc = "" +
 	"\bprogress\x18\x02 \x01(\v2\x18.sbxhost.engine.v2.EventR\bprogress\"-\n" +
 	"\fCloseRequest\x12\x1d\n" +
 	"\n" +
-	"sandbox_id\x18\x01 \x01(\tR\tsandboxId\"\f\n" +
+	"sandbox_id\x18\x01 \x01(\tR\tsandboxId\">\n" +
 	"\n" +
-	"CloseReply\"\xbb\x01\n" +
+	"CloseReply\x120\n" +
+	"\x06events\x18\x01 \x03(\v2\x18.sbxhost.engine.v2.EventR\x06events\"\xbb\x01\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04args\x18\x01 \x03(\fR\x04args\x12\x16\n" +
 	"\x06script\x18\x02 \x01(\fR\x06script\x12\x10\n" +
@@ -3202,41 +3212,42 @@ var file_engine_proto_depIdxs = []int32{
 	17, // 16: sbxhost.engine.v2.Injection.credentials:type_name -> sbxhost.engine.v2.Credential
 	13, // 17: sbxhost.engine.v2.OpenRequest.spec:type_name -> sbxhost.engine.v2.Spec
 	37, // 18: sbxhost.engine.v2.OpenReply.progress:type_name -> sbxhost.engine.v2.Event
-	25, // 19: sbxhost.engine.v2.PlanRequest.command:type_name -> sbxhost.engine.v2.Command
-	28, // 20: sbxhost.engine.v2.PlanReply.mounts:type_name -> sbxhost.engine.v2.PlannedMount
-	29, // 21: sbxhost.engine.v2.PlanReply.documents:type_name -> sbxhost.engine.v2.PlanDocument
-	25, // 22: sbxhost.engine.v2.RunRequest.command:type_name -> sbxhost.engine.v2.Command
-	36, // 23: sbxhost.engine.v2.RunReply.started:type_name -> sbxhost.engine.v2.Started
-	37, // 24: sbxhost.engine.v2.RunReply.event:type_name -> sbxhost.engine.v2.Event
-	38, // 25: sbxhost.engine.v2.RunReply.exited:type_name -> sbxhost.engine.v2.Result
-	5,  // 26: sbxhost.engine.v2.RunReply.broken:type_name -> sbxhost.engine.v2.Error
-	45, // 27: sbxhost.engine.v2.Event.details:type_name -> sbxhost.engine.v2.Event.DetailsEntry
-	39, // 28: sbxhost.engine.v2.Result.usage:type_name -> sbxhost.engine.v2.Usage
-	6,  // 29: sbxhost.engine.v2.Engine.Info:input_type -> sbxhost.engine.v2.InfoRequest
-	11, // 30: sbxhost.engine.v2.Engine.Probe:input_type -> sbxhost.engine.v2.ProbeRequest
-	21, // 31: sbxhost.engine.v2.Engine.Open:input_type -> sbxhost.engine.v2.OpenRequest
-	26, // 32: sbxhost.engine.v2.Engine.Plan:input_type -> sbxhost.engine.v2.PlanRequest
-	23, // 33: sbxhost.engine.v2.Engine.Close:input_type -> sbxhost.engine.v2.CloseRequest
-	30, // 34: sbxhost.engine.v2.Engine.Run:input_type -> sbxhost.engine.v2.RunRequest
-	32, // 35: sbxhost.engine.v2.Engine.Stdin:input_type -> sbxhost.engine.v2.StdinRequest
-	34, // 36: sbxhost.engine.v2.Engine.Output:input_type -> sbxhost.engine.v2.OutputRequest
-	40, // 37: sbxhost.engine.v2.Engine.Signal:input_type -> sbxhost.engine.v2.SignalRequest
-	42, // 38: sbxhost.engine.v2.Engine.Resize:input_type -> sbxhost.engine.v2.ResizeRequest
-	7,  // 39: sbxhost.engine.v2.Engine.Info:output_type -> sbxhost.engine.v2.InfoReply
-	12, // 40: sbxhost.engine.v2.Engine.Probe:output_type -> sbxhost.engine.v2.ProbeReply
-	22, // 41: sbxhost.engine.v2.Engine.Open:output_type -> sbxhost.engine.v2.OpenReply
-	27, // 42: sbxhost.engine.v2.Engine.Plan:output_type -> sbxhost.engine.v2.PlanReply
-	24, // 43: sbxhost.engine.v2.Engine.Close:output_type -> sbxhost.engine.v2.CloseReply
-	31, // 44: sbxhost.engine.v2.Engine.Run:output_type -> sbxhost.engine.v2.RunReply
-	33, // 45: sbxhost.engine.v2.Engine.Stdin:output_type -> sbxhost.engine.v2.StdinReply
-	35, // 46: sbxhost.engine.v2.Engine.Output:output_type -> sbxhost.engine.v2.OutputReply
-	41, // 47: sbxhost.engine.v2.Engine.Signal:output_type -> sbxhost.engine.v2.SignalReply
-	43, // 48: sbxhost.engine.v2.Engine.Resize:output_type -> sbxhost.engine.v2.ResizeReply
-	39, // [39:49] is the sub-list for method output_type
-	29, // [29:39] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	37, // 19: sbxhost.engine.v2.CloseReply.events:type_name -> sbxhost.engine.v2.Event
+	25, // 20: sbxhost.engine.v2.PlanRequest.command:type_name -> sbxhost.engine.v2.Command
+	28, // 21: sbxhost.engine.v2.PlanReply.mounts:type_name -> sbxhost.engine.v2.PlannedMount
+	29, // 22: sbxhost.engine.v2.PlanReply.documents:type_name -> sbxhost.engine.v2.PlanDocument
+	25, // 23: sbxhost.engine.v2.RunRequest.command:type_name -> sbxhost.engine.v2.Command
+	36, // 24: sbxhost.engine.v2.RunReply.started:type_name -> sbxhost.engine.v2.Started
+	37, // 25: sbxhost.engine.v2.RunReply.event:type_name -> sbxhost.engine.v2.Event
+	38, // 26: sbxhost.engine.v2.RunReply.exited:type_name -> sbxhost.engine.v2.Result
+	5,  // 27: sbxhost.engine.v2.RunReply.broken:type_name -> sbxhost.engine.v2.Error
+	45, // 28: sbxhost.engine.v2.Event.details:type_name -> sbxhost.engine.v2.Event.DetailsEntry
+	39, // 29: sbxhost.engine.v2.Result.usage:type_name -> sbxhost.engine.v2.Usage
+	6,  // 30: sbxhost.engine.v2.Engine.Info:input_type -> sbxhost.engine.v2.InfoRequest
+	11, // 31: sbxhost.engine.v2.Engine.Probe:input_type -> sbxhost.engine.v2.ProbeRequest
+	21, // 32: sbxhost.engine.v2.Engine.Open:input_type -> sbxhost.engine.v2.OpenRequest
+	26, // 33: sbxhost.engine.v2.Engine.Plan:input_type -> sbxhost.engine.v2.PlanRequest
+	23, // 34: sbxhost.engine.v2.Engine.Close:input_type -> sbxhost.engine.v2.CloseRequest
+	30, // 35: sbxhost.engine.v2.Engine.Run:input_type -> sbxhost.engine.v2.RunRequest
+	32, // 36: sbxhost.engine.v2.Engine.Stdin:input_type -> sbxhost.engine.v2.StdinRequest
+	34, // 37: sbxhost.engine.v2.Engine.Output:input_type -> sbxhost.engine.v2.OutputRequest
+	40, // 38: sbxhost.engine.v2.Engine.Signal:input_type -> sbxhost.engine.v2.SignalRequest
+	42, // 39: sbxhost.engine.v2.Engine.Resize:input_type -> sbxhost.engine.v2.ResizeRequest
+	7,  // 40: sbxhost.engine.v2.Engine.Info:output_type -> sbxhost.engine.v2.InfoReply
+	12, // 41: sbxhost.engine.v2.Engine.Probe:output_type -> sbxhost.engine.v2.ProbeReply
+	22, // 42: sbxhost.engine.v2.Engine.Open:output_type -> sbxhost.engine.v2.OpenReply
+	27, // 43: sbxhost.engine.v2.Engine.Plan:output_type -> sbxhost.engine.v2.PlanReply
+	24, // 44: sbxhost.engine.v2.Engine.Close:output_type -> sbxhost.engine.v2.CloseReply
+	31, // 45: sbxhost.engine.v2.Engine.Run:output_type -> sbxhost.engine.v2.RunReply
+	33, // 46: sbxhost.engine.v2.Engine.Stdin:output_type -> sbxhost.engine.v2.StdinReply
+	35, // 47: sbxhost.engine.v2.Engine.Output:output_type -> sbxhost.engine.v2.OutputReply
+	41, // 48: sbxhost.engine.v2.Engine.Signal:output_type -> sbxhost.engine.v2.SignalReply
+	43, // 49: sbxhost.engine.v2.Engine.Resize:output_type -> sbxhost.engine.v2.ResizeReply
+	40, // [40:50] is the sub-list for method output_type
+	30, // [30:40] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_engine_proto_init() }
