@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -259,5 +260,40 @@ func testKeptNetworkIsLogged(t *testing.T, end func(*host.Host) error) {
 	if r.Event != audit.EventSession || r.Sandbox != "dev" || r.Engine != "native" || r.Workspace != h.Root() || r.Command == "" || r.Command == records[0].Command ||
 		len(r.Network) != 1 || r.Network[0].Name != "b.example" || r.Network[0].Allowed {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A server that a command has left running is reached from the host, until the session ends.
+func TestKeptPublishes(t *testing.T) {
+	t.Parallel()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	at := free.Addr().String()
+	h := keptHost(t, func(o *host.Options) {
+		d := o.Sandboxes["dev"]
+		d.Publish = []string{at + ":3000"}
+		o.Sandboxes["dev"] = d
+	})
+	must(t, free.Close())
+	const server = `$s = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => 3000, Listen => 5) or die $@; while ($c = $s->accept) { print $c "hello\n"; close $c }`
+	must(t, h.Command(t.Context(), "dev", "sh", "-c", `perl -MIO::Socket::INET -e "$0" </dev/null >/dev/null 2>&1 &`, server).Run())
+	hello := func() bool {
+		conn, err := net.Dial("tcp", at)
+		if err != nil {
+			return false
+		}
+		defer conn.Close()
+		text, _ := io.ReadAll(conn)
+		return string(text) == "hello\n"
+	}
+	for begin := time.Now(); !hello(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > time.Minute {
+			t.Fatal("nobody answers")
+		}
+	}
+	must(t, h.EndProcesses(t.Context()))
+	if conn, err := net.Dial("tcp", at); err == nil {
+		conn.Close()
+		t.Error("somebody listens still")
 	}
 }
