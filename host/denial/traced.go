@@ -1,11 +1,11 @@
 package denial
 
 import (
-	"net"
 	"net/netip"
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/shared"
@@ -38,9 +38,10 @@ func (f *Failure) ofTraced(c *shared.TracedCall) Denial {
 		}
 		return Denial{}
 	}
-	name, number, err := net.SplitHostPort(c.Target)
-	port, notPort := strconv.ParseUint(number, 10, 16)
-	if err != nil || notPort != nil || !slices.Contains([]string{"ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH"}, c.Error) {
+	colon := max(strings.LastIndexByte(c.Target, ':'), 0)
+	name := strings.Trim(c.Target[:colon], "[]")
+	port, notPort := strconv.ParseUint(strings.TrimPrefix(c.Target[colon:], ":"), 10, 16)
+	if name == "" || notPort != nil || !slices.Contains([]string{"ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH"}, c.Error) {
 		return Denial{}
 	}
 	addr, notAddr := netip.ParseAddr(name)

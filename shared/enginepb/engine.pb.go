@@ -1211,8 +1211,8 @@ func (x *Injection) GetCredentials() []*Credential {
 // header, also within what is encoded as Basic authentication has it. Nowhere else, and in no log.
 type Credential struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Hosts         []string               `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"` // lower-case names, each with a rule in names that reaches its port 443
-	Header        string                 `protobuf:"bytes,2,opt,name=header,proto3" json:"header,omitempty"`
+	Hosts         []string               `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`             // lower-case names, each with a rule in names that reaches its port 443
+	Header        string                 `protobuf:"bytes,2,opt,name=header,proto3" json:"header,omitempty"`           // its name, such as Authorization
 	Placeholder   string                 `protobuf:"bytes,3,opt,name=placeholder,proto3" json:"placeholder,omitempty"` // what commands have
 	Value         []byte                 `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`             // secret
 	unknownFields protoimpl.UnknownFields
