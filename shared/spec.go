@@ -113,7 +113,7 @@ type Injection struct {
 	// Certificate is, as PEM, one for all Hosts, that of the authority which has issued it and
 	// which the Table shows to commands, and the key of the first.
 	Certificate Secret
-	Credentials []Credential
+	Credentials []Credential // none: no request gets any
 }
 
 // A Credential takes the place of Placeholder in a header of requests to Hosts, also where that
@@ -121,9 +121,9 @@ type Injection struct {
 // connection is to.
 type Credential struct {
 	Hosts       []string // names that a rule of Network.Names lets commands reach at port 443
-	Header      string
-	Placeholder string
-	Value       Secret
+	Header      string   // its name, such as "Authorization"
+	Placeholder string   // what commands have
+	Value       Secret   // what goes out in its place
 }
 
 // A Secret is no part of what is logged or shown of it.

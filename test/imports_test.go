@@ -482,6 +482,7 @@ func TestLibraryNamesNoCommands(t *testing.T) {
 // ownTexts name the command where no program's user sees them, or where it is the program.
 var ownTexts = []string{
 	"sbxhost approval", // hashed
+	"sbxhost.",         // begins a placeholder
 	"sbxhost-init: this program is started by sbxhost's engines inside a sandbox\n", // a program's own help
 }
 

@@ -68,7 +68,7 @@ func TestEveryTypoIsUnderstood(t *testing.T) {
 			text = "sandbox \"s\" { \n" + typo.block + " {\n" + line + "\n}\n}\n"
 		case typo.block == "bind_paths":
 			text = "sandbox \"s\" {\nbind_paths = [{ host = \"/x\", " + line + " }]\n}\n"
-		case typo.block == "sandbox" || typo.block == "engine":
+		case typo.block == "sandbox" || typo.block == "engine" || typo.block == "credential":
 			text = typo.block + " \"s\" {\n" + line + "\n}\nsandbox \"t\" {}\n"
 		default:
 			text = typo.block + " {\n" + line + "\n}\nsandbox \"s\" {}\n"

@@ -192,7 +192,7 @@ func newAuthority(hosts []string) (*authority, error) {
 	}
 	now := time.Now()
 	form := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "sbxhost, for one session"}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
+		Subject: pkix.Name{CommonName: "sandbox, for one session"}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 		PermittedDNSDomainsCritical: true, PermittedDNSDomains: hosts,
 	}
@@ -205,7 +205,7 @@ func newAuthority(hosts []string) (*authority, error) {
 		return nil, err
 	}
 	form = &x509.Certificate{
-		Subject: pkix.Name{CommonName: "sbxhost"}, NotBefore: form.NotBefore, NotAfter: form.NotAfter, DNSNames: hosts,
+		Subject: pkix.Name{CommonName: "sandbox"}, NotBefore: form.NotBefore, NotAfter: form.NotAfter, DNSNames: hosts,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
 	}
 	_, leafPEM, err := issue(form, root, &leaf.PublicKey, key)
