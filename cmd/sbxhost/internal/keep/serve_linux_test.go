@@ -1,0 +1,51 @@
+package keep
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
+)
+
+// The standard error of a client that was killed is its terminal's, or its caller's: what becomes of
+// its command is not told there, such as that its context was canceled.
+func TestKilledClientIsToldNothing(t *testing.T) {
+	t.Parallel()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := os.NewFile(uintptr(fds[0]), "connection")
+	defer ours.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	r := &client{raw: raw}
+	r.Remote = execute.Remote{Signals: make(chan os.Signal, 1), Gone: make(chan struct{}), Stderr: &execute.HeldBack{File: write}}
+	fmt.Fprintln(r.Stderr, "before it begins")
+	go r.listen()
+	unix.Close(fds[1])
+	<-r.Gone
+	r.Settle(nil)
+	fmt.Fprintln(r.Stderr, "context canceled")
+	write.Close()
+	if text, err := io.ReadAll(read); len(text) > 0 || err != nil {
+		t.Errorf("it is told %q, %v", text, err)
+	}
+}
