@@ -80,6 +80,13 @@ func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, 
 		return nil, ctx.Err()
 	}
 	if k.first != nil {
+		if over(k.first.launcher.Pid()) {
+			select { // a command could not join it
+			case <-k.first.exited:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
 		select {
 		case <-k.first.exited:
 			k.first.finish()

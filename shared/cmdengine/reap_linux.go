@@ -52,6 +52,11 @@ func members(pgid int) []int {
 }
 
 func inGroup(pid, pgid int) bool {
+	return !over(pid) && proc.Stat(pid, proc.StatGroup) == strconv.Itoa(pgid)
+}
+
+// over reports whether a process has ended, though nobody may have been told yet.
+func over(pid int) bool {
 	state := proc.Stat(pid, proc.StatState)
-	return state != "" && state != "Z" && state != "X" && proc.Stat(pid, proc.StatGroup) == strconv.Itoa(pgid)
+	return state == "" || state == "Z" || state == "X"
 }

@@ -19,6 +19,9 @@ func (r *directRun) reap(pid int) (*os.ProcessState, error) {
 	return state, err
 }
 
+// over is of no use: only on Linux do processes outlive their commands.
+func over(int) bool { return false }
+
 // awaitGroup waits until nobody is left in a group that was killed. There is
 // nothing to wait on for a process that is another's child.
 func awaitGroup(pgid int) {
