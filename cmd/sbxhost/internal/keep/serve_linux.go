@@ -234,13 +234,14 @@ func (s *server) attend(conn *net.UnixConn) {
 }
 
 func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, done bool) {
+	// Before anything else: a client that finds another program here leaves, and may be gone by now.
+	if now, err := serve.StampOf(s.program); s.keeper == nil && (err != nil || now != s.stamp) {
+		s.retire()
+		return 0, false
+	}
 	var same error
 	if err := r.raw.Control(func(fd uintptr) { same = serve.Same(int(fd), s.identity) }); err != nil || same != nil {
 		r.refuse(fmt.Errorf("the session's keeper is confined otherwise than this process: %w", errors.Join(err, same)))
-		return 0, false
-	}
-	if now, err := serve.StampOf(s.program); s.keeper == nil && (err != nil || now != s.stamp) {
-		s.retire()
 		return 0, false
 	}
 	r.Send(serve.KindWelcome, serve.Nothing{})
