@@ -425,9 +425,12 @@ func (e *Execution) prepare(ctx, reading context.Context, begin time.Time, limit
 		if e.flags.Tty || cli.IsTerminal(e.Stderr) {
 			cmd.Stderr = nil
 		}
-		if e.terminal != nil {
+		switch {
+		case e.terminal != nil:
 			cmd.Stdin = &terminal.Watched{From: e.terminal, Ended: hungUp}
-		} else {
+		case e.Remote != nil && e.Remote.Typed: // a ^D would have a shell say "exit" where its client is gone
+			cmd.Stdin = &terminal.Watched{From: e.Stdin, Ended: hungUp}
+		default:
 			cmd.Stdin = &terminal.Typed{From: e.Stdin}
 		}
 	}
