@@ -102,7 +102,7 @@ git -C ../private/origin.git symbolic-ref HEAD refs/heads/main`)
 			"another token":   {"curl", `curl -sS -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $NPM_TOKEN" https://api.github.com/user`, "401"},
 			"another host":    {"curl", `curl -sS -o /dev/null -w '%{http_code}' --connect-to npm.example:443:github.com:443 -H "Authorization: Bearer $GH_TOKEN" https://npm.example/user; true`, "000"},
 			"who has issued it": {"openssl", `openssl s_client -connect api.github.com:443 -servername api.github.com -verify_return_error </dev/null 2>&1 | grep -E "issuer|Verif"; true`,
-				"sbxhost, for one session"},
+				"sandbox, for one session"},
 			"git": {"git", `rm -rf /tmp/c && git clone -q https://github.com/origin.git /tmp/c && cd /tmp/c &&
 git -c user.name=a -c user.email=a@b commit -q --allow-empty -m inside && git push -q origin HEAD:` + sandbox + ` && git ls-remote origin ` + sandbox, "refs/heads/" + sandbox},
 			"gh":                {"gh", `gh api user --jq .login`, "octocat"},

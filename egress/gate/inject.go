@@ -64,7 +64,6 @@ type injector struct {
 type reached struct {
 	*name
 	address string // the last one that was dialled
-	failed  error  // why the last one was not
 }
 
 func newInjector(g *Gate, of *Injection) *injector {
