@@ -159,7 +159,8 @@ func TestKeptCovers(t *testing.T) {
 	})
 	root := h.Workspace().Root()
 	// One that runs all the time tells what it sees whenever it is asked.
-	serve := h.Command(t.Context(), "dev", "sh", "-c", `mkfifo /tmp/ask; (while read q </tmp/ask; do { cat secret; echo mine >dir/settings; cat dir/settings; } >/tmp/answer.$q 2>&1; mv /tmp/answer.$q /tmp/answered.$q; done) </dev/null >/dev/null 2>&1 &`)
+	// What reads the requests has the pipe open all the time: one that was written just before it closed would be lost.
+	serve := h.Command(t.Context(), "dev", "sh", "-c", `mkfifo /tmp/ask; (exec 3<>/tmp/ask; while read q <&3; do { cat secret; echo mine >dir/settings; cat dir/settings; } >/tmp/answer.$q 2>&1; mv /tmp/answer.$q /tmp/answered.$q; done) </dev/null >/dev/null 2>&1 &`)
 	must(t, serve.Run())
 	asked := 0
 	ask := func() string {
