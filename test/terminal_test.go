@@ -74,13 +74,7 @@ sandbox "wrap" {
 // TestProgramAtATerminal drives the built program on real terminals.
 func TestProgramAtATerminal(t *testing.T) {
 	need(t, "bwrap")
-	bin := t.TempDir()
-	build(t, bin, "cmd/sbxhost")
-	t.Cleanup(func() {
-		until(t, "all processes to be gone", func() bool { return len(running(bin)) == 0 },
-			func() string { return fmt.Sprint(running(bin)) })
-	})
-	for name, test := range map[string]func(*testing.T, *place){
+	onTerminals(t, newPlace, map[string]func(*testing.T, *place){
 		"restored":    testRestored,
 		"suspended":   testSuspended,
 		"hangup":      testHangup,
@@ -104,23 +98,12 @@ func TestProgramAtATerminal(t *testing.T) {
 		"htop":        func(t *testing.T, p *place) { testMonitor(t, p, "htop") },
 		"tmux inside": testTmuxInside,
 		"script":      testScriptInside,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, newPlace(t, bin))
-		})
-	}
+	})
 }
 
 // TestKeptTerminal drives it where a keeper runs the command, and the terminal is its client's.
 func TestKeptTerminal(t *testing.T) {
-	bin := t.TempDir()
-	build(t, bin, "cmd/sbxhost")
-	t.Cleanup(func() {
-		until(t, "all processes to be gone", func() bool { return len(running(bin)) == 0 },
-			func() string { return fmt.Sprint(running(bin)) })
-	})
-	for name, test := range map[string]func(*testing.T, *place){
+	onTerminals(t, newKeptPlace, map[string]func(*testing.T, *place){
 		"restored":    testRestored,
 		"suspended":   testSuspended,
 		"hangup":      testHangup,
@@ -137,23 +120,40 @@ func TestKeptTerminal(t *testing.T) {
 		"shell":       testShell,
 		"resize":      testResize,
 		"vim":         testVim,
-	} {
+	})
+}
+
+// newKeptPlace is newPlace where a keeper runs the commands.
+func newKeptPlace(t *testing.T, bin string) *place {
+	p := newPlace(t, bin)
+	p.sandboxes, p.session = []string{"fast"}, "kept"
+	const config = "sandbox \"fast\" {\n  engine = \"native\"\n  session {\n    processes = true\n  }\n}\n"
+	if err := os.WriteFile(filepath.Join(p.home, "sandbox.hcl"), []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd := exec.Command(filepath.Join(bin, "sbxhost"), "sessions", "rm", p.session)
+		cmd.Dir, cmd.Env = p.project, p.env()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	return p
+}
+
+// onTerminals drives the built program, in each test at a place of its own, and sees to it that
+// no process is left.
+func onTerminals(t *testing.T, newPlace func(*testing.T, string) *place, tests map[string]func(*testing.T, *place)) {
+	bin := t.TempDir()
+	build(t, bin, "cmd/sbxhost")
+	t.Cleanup(func() {
+		until(t, "all processes to be gone", func() bool { return len(running(bin)) == 0 },
+			func() string { return fmt.Sprint(running(bin)) })
+	})
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t, bin)
-			p.sandboxes, p.session = []string{"fast"}, "kept"
-			const config = "sandbox \"fast\" {\n  engine = \"native\"\n  session {\n    processes = true\n  }\n}\n"
-			if err := os.WriteFile(filepath.Join(p.home, "sandbox.hcl"), []byte(config), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				cmd := exec.Command(filepath.Join(bin, "sbxhost"), "sessions", "rm", p.session)
-				cmd.Dir, cmd.Env = p.project, p.env()
-				if out, err := cmd.CombinedOutput(); err != nil {
-					t.Errorf("%v: %s", err, out)
-				}
-			})
-			test(t, p)
+			test(t, newPlace(t, bin))
 		})
 	}
 }
