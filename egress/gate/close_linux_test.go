@@ -140,7 +140,7 @@ func TestCloseDrainsWhatWaits(t *testing.T) {
 			t.Errorf("message %d is lost", i)
 		}
 	}
-	if err := w.HostPort(5000); !errors.Is(err, context.Canceled) && !errors.Is(err, net.ErrClosed) {
+	if err := w.hostPort(5000); !errors.Is(err, context.Canceled) && !errors.Is(err, net.ErrClosed) {
 		t.Errorf("after the end: %v", err)
 	}
 	if _, err := w.Publish(egress.Publish{Listen: netip.AddrPortFrom(loopback4, 0), Inside: 1}); !errors.Is(err, net.ErrClosed) {

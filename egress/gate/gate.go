@@ -33,6 +33,8 @@ type Config struct {
 	Rules egress.Rules
 	// Sockets must be there, but for a Proxy with a Listener.
 	Sockets Sockets
+	// HostPorts of the sandbox, of 127.0.0.1 and [::1], lead to those of the host's loopback.
+	HostPorts []uint16
 	// Proxy takes the place of the nameserver; nil: there is a nameserver.
 	Proxy *Proxy
 	// Inject puts credentials into requests; nil: there are none. It is not for a Proxy.
@@ -41,7 +43,7 @@ type Config struct {
 	// for a name that has a dot.
 	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
 	// Dial connects outside of the sandbox, to addresses of names and to the host's loopback
-	// (HostPort); nil: net.Dialer.
+	// (HostPorts); nil: net.Dialer.
 	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	// Own gives the machine's own addresses; nil: those of its interfaces.
 	Own func() []netip.Prefix
@@ -90,8 +92,8 @@ type Gate struct {
 	conns     map[*conn]struct{}
 }
 
-// Start has the sandbox's nameserver, or the proxy, listen when it returns. The context is for Start
-// alone; the gate lives until Close.
+// Start has all listen in the sandbox when it returns. A port of HostPorts that it cannot have
+// is a [HostPortError]. The context is for Start alone; the gate lives until Close.
 func Start(ctx context.Context, config Config) (*Gate, error) {
 	if config.Sockets == nil && (config.Proxy == nil || config.Proxy.Listener == nil) {
 		return nil, errors.New("gate: no Sockets")
@@ -131,6 +133,13 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 	g.log.told, g.log.sums = map[egress.Decision]bool{}, map[egress.Decision]*egress.Decision{}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.closing, g.close = context.WithCancel(g.ctx)
+	// Before the proxy, to which the kernel gives any port that is free.
+	for _, port := range config.HostPorts {
+		if err := g.hostPort(port); err != nil {
+			g.Close()
+			return nil, &HostPortError{port, err}
+		}
+	}
 	begin, what := g.serveNames, "nameserver"
 	if config.Proxy != nil {
 		begin, what = g.beginProxy, "proxy"
@@ -166,19 +175,26 @@ func own() (list []netip.Prefix) {
 	return list
 }
 
-// HostPort leads 127.0.0.1:port and [::1]:port of the sandbox to that port of the host's
-// loopback.
-func (g *Gate) HostPort(port uint16) error {
+// A HostPortError tells why the sandbox cannot have a port of the host.
+type HostPortError struct {
+	Port uint16
+	Err  error
+}
+
+func (e *HostPortError) Error() string {
+	return fmt.Sprintf("port %d of the sandbox: %v", e.Port, e.Err)
+}
+
+func (e *HostPortError) Unwrap() error { return e.Err }
+
+func (g *Gate) hostPort(port uint16) error {
 	for _, to := range []netip.AddrPort{netip.AddrPortFrom(loopback4, port), netip.AddrPortFrom(loopback6, port)} {
 		err := g.listen(to, g.serveHostPort)
-		switch {
-		case err == nil:
-		case to.Addr() == loopback6 && (errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)):
+		if to.Addr() == loopback6 && (errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)) {
 			return nil // no IPv6 here
-		case errors.Is(err, syscall.EADDRINUSE):
-			return fmt.Errorf("port %d is in use in the sandbox", port)
-		default:
-			return fmt.Errorf("port %d of the sandbox: %w", port, err)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

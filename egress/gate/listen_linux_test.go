@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,16 +17,11 @@ func TestHostPort(t *testing.T) {
 	if !inside(t) {
 		return
 	}
-	w := newWorld(t, nil, "a.example")
+	w := newWorld(t, func(c *Config) { c.HostPorts = []uint16{5000, 5001, 5002, 80} }, "a.example")
 	w.answer("a.example", public)
 	w.serve("127.0.0.1:5000", echo)
 	w.serve("127.0.0.1:80", echo)
 	w.serve("[::1]:5001", echo)
-	for _, port := range []uint16{5000, 5001, 5002, 80} {
-		if err := w.HostPort(port); err != nil {
-			t.Fatal(err)
-		}
-	}
 	resolve(t, "a.example") // has the gate listen on port 80 for all names
 	for _, port := range []uint16{5000, 5001, 80} {
 		for _, addr := range []netip.Addr{loopback4, loopback6} {
@@ -44,8 +40,25 @@ func TestHostPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := w.HostPort(5003); err == nil || err.Error() != "port 5003 is in use in the sandbox" {
+	_, err = Start(t.Context(), Config{Sockets: sockets, HostPorts: []uint16{5003}})
+	if port, ok := errors.AsType[*HostPortError](err); !ok || port.Port != 5003 || !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("%v", err)
+	}
+}
+
+// The kernel gives the proxy any port that is free; one of the host's is not.
+func TestHostPortAndProxy(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", []byte("5000 5007"), 0); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(c *Config) {
+		c.HostPorts, c.Proxy = []uint16{5000, 5001, 5002, 5003, 5004, 5005, 5006}, &Proxy{}
+	})
+	if w.proxyAt.Port() != 5007 {
+		t.Errorf("the proxy is at %v", w.proxyAt)
 	}
 }
 

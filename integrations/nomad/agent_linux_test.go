@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +57,9 @@ func inNamespaces(tb testing.TB, args ...string) string {
 	cmd := exec.Command("/proc/self/exe", append(args, "-test.timeout=9m")...)
 	cmd.Env = append(os.Environ(), agentEnv+"="+program, "SBXHOST_TEST_BIN="+filepath.Dir(driver))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNET, Unshareflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
+	// The parent-death signal comes when the thread ends, and threads end with what tests lock to them.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		tb.Fatalf("%v\n%s", err, out)

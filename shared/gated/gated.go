@@ -5,6 +5,7 @@ package gated
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,19 +76,17 @@ const ByProxy = "a list of names is held by a proxy: programs that ignore HTTP_P
 // Begin starts a gate, which emit tells of.
 func (n *Network) Begin(ctx context.Context, way Way, emit func(shared.Event)) (*gate.Gate, error) {
 	g, err := gate.Start(ctx, gate.Config{
-		Rules: n.rules, Sockets: way.Sockets, Proxy: way.Proxy, Inject: n.inject,
+		Rules: n.rules, Sockets: way.Sockets, HostPorts: n.hostPorts, Proxy: way.Proxy, Inject: n.inject,
 		Decided: func(d egress.Decision) {
 			emit(shared.Event{Kind: shared.EventNetwork, Message: d.String(), Details: d.Details()})
 		},
 	})
 	if err != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "network", Message: err.Error()}
-	}
-	for i, port := range n.hostPorts {
-		if err := g.HostPort(port); err != nil {
-			g.Close()
-			return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: fmt.Sprintf("host_ports[%d]", i), Message: err.Error()}
+		attribute := "network"
+		if port, ok := errors.AsType[*gate.HostPortError](err); ok {
+			attribute = fmt.Sprintf("host_ports[%d]", slices.Index(n.hostPorts, port.Port))
 		}
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute, Message: err.Error()}
 	}
 	for i, p := range n.publish {
 		if _, err := g.Publish(p); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,6 +61,9 @@ func TestMakingIsRefused(t *testing.T) {
 			group := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
 			cmd := &exec.Cmd{Path: argv[0], Args: argv, Env: []string{}, Dir: "/", ExtraFiles: files,
 				SysProcAttr: &syscall.SysProcAttr{Cloneflags: c.flags, UidMappings: id, GidMappings: group, Pdeathsig: syscall.SIGKILL}}
+			// The parent-death signal comes when the thread ends, and threads end with what tests lock to them.
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -34,6 +35,9 @@ func Again(t *testing.T, namespaces uintptr, uid int, env ...string) {
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: os.Geteuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: os.Getegid(), Size: 1}},
 	}
+	// The parent-death signal comes when the thread ends, and threads end with what tests lock to them.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	out, err := cmd.CombinedOutput()
 	required := slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "namespaces")
 	switch refused := errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC); {
