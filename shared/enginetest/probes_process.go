@@ -130,6 +130,10 @@ func asAnotherUser(s *scene) {
 	t.Spec.Table = []shared.Entry{{Source: dir + "/ws", Path: dir + "/ws", Access: shared.ReadWrite, Why: "workspace"}}
 	t.Command.Dir = dir + "/ws"
 	t.Command.Args = []string{"/bin/sh", "-c", `cat "root's"; cat a; : >made`}
+	if s.session != "" {
+		t.Spec.Session.Dir = dir + "/session"
+		s.must(os.Mkdir(t.Spec.Session.Dir, 0o755))
+	}
 	o := s.attempt(t)
 	if errors.Is(o.refused, shared.ErrUnsupported) {
 		s.end(NotApplicable, "the engine refuses it on this machine: %v", o.refused)
