@@ -234,12 +234,20 @@ func (c *client) run(r *run, fds []int) {
 		c.conn.write(msgFailed, &refusal{r.request, *failed})
 		return
 	}
-	c.conn.write(msgDone, &pair{r.request, uint32(pid)}, pidfd)
+	// A user who has more descriptors on the way than this process may open sends no more.
+	if err := c.conn.write(msgDone, &pair{r.request, uint32(pid)}, pidfd); err != nil {
+		unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+		failed = mountError("handing over the init", err)
+	}
 	status := reap(pid, pidfd)
 	c.mu.Lock()
 	delete(c.running, r.request)
 	c.mu.Unlock()
 	unix.Close(pidfd)
+	if failed != nil {
+		c.conn.write(msgFailed, &refusal{r.request, *failed})
+		return
+	}
 	c.conn.write(msgExit, &pair{r.request, uint32(status)})
 }
 
