@@ -223,7 +223,7 @@ func TestObeyedFails(t *testing.T) {
 			_, ask := obeyed(t, base, nil)
 			start := time.Now()
 			o := ask()
-			if took := time.Since(start); took > gitTimeout/2 {
+			if took := time.Since(start); took > time.Minute {
 				t.Errorf("took %v", took)
 			}
 			if o.Failed == nil || len(o.Failed.Error()) > 1500 || strings.ContainsAny(o.Failed.Error(), "\n\x00") {
