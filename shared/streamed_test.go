@@ -3,6 +3,7 @@ package shared_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"os"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	. "github.com/sbxhost/sbxhost/shared"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"github.com/sbxhost/sbxhost/shared/wire"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 )
 
@@ -83,7 +85,7 @@ func (s *streamingServer) Run(in *pb.RunRequest, stream pb.Engine_RunServer) err
 			close(p.ended)
 			for _, f := range p.outputs {
 				if f != nil { // a process in the background may have it for ever
-					f.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+					f.SetReadDeadline(time.Unix(1, 0))
 				}
 			}
 		}
@@ -152,10 +154,19 @@ func (s *streamingServer) Output(in *pb.OutputRequest, stream pb.Engine_OutputSe
 	f := p.outputs[in.GetFd()-1]
 	defer f.Close() // the command gets SIGPIPE when its reader is gone
 	defer context.AfterFunc(stream.Context(), func() { f.SetReadDeadline(time.Unix(1, 0)) })()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := f.Read(buf)
-		if err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) && stream.Context().Err() == nil { // the command's own is in the pipe by now
+			f.SetReadDeadline(time.Time{})
+			err = raw.Read(func(fd uintptr) bool { n, _ = unix.Read(int(fd), buf); return true })
+			f.SetReadDeadline(time.Unix(1, 0))
+		}
+		if err != nil || n <= 0 {
 			return nil
 		}
 		if err := stream.Send(&pb.OutputReply{Data: buf[:n]}); err != nil {
