@@ -521,7 +521,7 @@ func TestKilled(t *testing.T) {
 		begin := time.Now()
 		w.check(cmd.Start())
 		out.Read(make([]byte, 6)) // "begun"
-		if longest == 0 { // the first comes to its end, and tells how long that takes
+		if longest == 0 {         // the first comes to its end, and tells how long that takes
 			cmd.Wait()
 			longest = time.Since(begin) * 3 / 2
 		} else {

@@ -209,16 +209,15 @@ func (u *Use) Add(ctx context.Context, source, upper, lock string, busy ...strin
 	i := slices.IndexFunc(rec.Layers, func(l layerRecord) bool { return string(l.Source) == source })
 	if i < 0 {
 		i = len(rec.Layers)
-		if err := u.add(ctx, &rec, source, upper, lock); err != nil {
-			return err
-		}
 		var within []string
 		for _, dir := range busy {
 			if paths.Inside(source, dir) {
 				within = append(within, strings.TrimPrefix(strings.TrimPrefix(dir, source), "/"))
 			}
 		}
-		_ = list(u.Dir, i, &rec.Layers[i], never, within...) // without it there are more conflicts
+		if err := u.add(ctx, &rec, source, upper, lock, within); err != nil {
+			return err
+		}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -229,8 +228,11 @@ func (u *Use) Add(ctx context.Context, source, upper, lock string, busy ...strin
 	return nil
 }
 
-// add adds a layer to a review's record.
-func (u *Use) add(ctx context.Context, rec *record, source, upper, lock string) (err error) {
+// beginnings is how often a layer begins anew whose directories others change at that moment.
+const beginnings = 20
+
+// add adds a layer to a review's record, which begins with those of its directories as they are that lie in within.
+func (u *Use) add(ctx context.Context, rec *record, source, upper, lock string, within []string) (err error) {
 	var at, here unix.Stat_t
 	if err := errors.Join(unix.Lstat(source, &at), unix.Lstat(u.Dir, &here)); err != nil {
 		return err
@@ -240,8 +242,14 @@ func (u *Use) add(ctx context.Context, rec *record, source, upper, lock string) 
 	}
 	relative := func(p string) name { return name(strings.TrimPrefix(p, u.Dir+"/")) }
 	one := layerRecord{Source: name(source), Upper: relative(upper), Lock: relative(lock), Ino: at.Ino}
-	if one.Begun, err = tick(ctx, u.Dir); err != nil {
-		return err
+	for i, late := 0, true; late && i < beginnings; i++ {
+		listed := listedFile(u.Dir, len(rec.Layers))
+		os.Remove(listed) // of one that came no further than this
+		os.Remove(listed + partSuffix)
+		if one.Begun, err = tick(ctx, u.Dir); err != nil {
+			return err
+		}
+		late, _ = list(u.Dir, len(rec.Layers), &one, never, within...) // without it there are more conflicts
 	}
 	rec.Layers = append(rec.Layers, one)
 	return writeJSON(u.Dir, recordFile, rec)
@@ -375,7 +383,7 @@ func (s *Shelf) open(ctx context.Context, name, base string) (*Review, error) {
 	// Before an apply of a part changes the times of directories. Without it there are more conflicts.
 	for i := range r.rec.Layers {
 		if err == nil {
-			_ = list(dir, i, &r.rec.Layers[i], never)
+			_, _ = list(dir, i, &r.rec.Layers[i], never)
 		}
 	}
 	if err != nil {

@@ -32,6 +32,7 @@ type lister struct {
 	all    func() bool // whether to look into what no command has touched
 	paths  []string    // beneath the source, which are looked into as well
 	part   bool        // not all was looked into
+	late   bool        // a directory that was looked into has changed since the review began
 	to     *bufio.Writer
 	record strings.Builder
 }
@@ -54,22 +55,22 @@ func listedFile(dir string, layer int) string {
 }
 
 // list notes directories of a layer: those in which commands have changed something, those of paths, and all as
-// long as all says so.
-func list(dir string, index int, layer *layerRecord, all func() bool, paths ...string) error {
+// long as all says so. It is late if one of them is not as it was any more.
+func list(dir string, index int, layer *layerRecord, all func() bool, paths ...string) (late bool, err error) {
 	lock, err := lockFileAt(ended(), filepath.Join(dir, listingFile), unix.LOCK_EX)
 	if errors.Is(err, ErrInUse) {
-		return nil // somebody else does it
+		return false, nil // somebody else does it
 	} else if err != nil {
-		return err
+		return false, err
 	}
 	defer lock.release()
 	whole := listedFile(dir, index)
 	if _, err := os.Lstat(whole); err == nil {
-		return nil
+		return false, nil
 	}
 	b, err := os.ReadFile(whole + partSuffix)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return false, err
 	}
 	l := lister{dir: dir, index: index, layer: layer, all: all, paths: paths}
 	var length int
@@ -77,28 +78,28 @@ func list(dir string, index int, layer *layerRecord, all func() bool, paths ...s
 	if l.upper, err = openTree(filepath.Join(dir, string(layer.Upper)), true); err == nil {
 		defer l.upper.close()
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return false, err
 	}
 	if l.lower, err = openTree(string(layer.Source), false); err != nil {
-		return err
+		return false, err
 	}
 	defer l.lower.close()
 	f, err := os.OpenFile(whole+partSuffix, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer f.Close()
 	if err = f.Truncate(int64(length)); err == nil {
 		_, err = f.Seek(0, 2)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	l.to = bufio.NewWriterSize(f, 1<<16)
 	if err := errors.Join(l.walk(l.lower.root, ".", false), l.to.Flush()); err != nil || l.part {
-		return err
+		return l.late, err
 	}
-	return os.Rename(whole+partSuffix, whole)
+	return l.late, os.Rename(whole+partSuffix, whole)
 }
 
 // walk looks into what a directory has as name. touched says that commands of the review have taken all of it
@@ -121,6 +122,7 @@ func (l *lister) walk(at int, dir string, touched bool) error {
 	if dir == "." {
 		same = l.layer.Ino == st.Ino
 	}
+	l.late = l.late || !still
 	if !same {
 		return nil // it may be another than it was, with all that lies in it
 	}
@@ -188,7 +190,7 @@ func (u *Use) list(index int, layer *layerRecord) {
 	case <-u.ending.Done():
 	}
 	// Without it there are more conflicts, and the command is not to fail for that.
-	_ = list(u.Dir, index, layer, func() bool { return u.ending.Err() == nil })
+	_, _ = list(u.Dir, index, layer, func() bool { return u.ending.Err() == nil })
 }
 
 // Close ends the use, once what its commands have changed is noted.

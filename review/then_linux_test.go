@@ -228,7 +228,10 @@ func TestConflictsAtRandom(t *testing.T) {
 		r := c.open()
 		layer := r.rec.Layers[0]
 		r.Close()
-		noted := func(all func() bool) { c.check(list(r.dir, 0, &layer, all)) }
+		noted := func(all func() bool) {
+			_, err := list(r.dir, 0, &layer, all)
+			c.check(err)
+		}
 		how := seed % 4
 		sure := true
 		switch how {
@@ -406,5 +409,30 @@ func TestListAll(t *testing.T) {
 	listed, err := readListings(use.Dir, 0)
 	if a, c := listed["a/b"], listed["c"]; err != nil || len(listed) != 4 || a.names != "\x00f\x00" || !c.has("f") || c.has("") {
 		t.Errorf("%v, %v", listed, err)
+	}
+}
+
+// A layer begins when nobody changes the directories that are noted at once: whoever else runs commands in the
+// workspace makes and removes files there, and each would be a doubt.
+func TestListedLate(t *testing.T) {
+	t.Parallel()
+	w := newRoot(t)
+	w.begin()
+	r := w.open()
+	layer := r.rec.Layers[0]
+	r.Close()
+	for _, again := range []bool{false, true} {
+		w.check(os.Remove(listedFile(r.dir, 0)))
+		w.write(w.root, fmt.Sprintf("another-%v text", again))
+		if late, err := list(r.dir, 0, &layer, never); err != nil || !late {
+			t.Errorf("changed since: %v, %v", late, err)
+		}
+		w.check(os.Remove(listedFile(r.dir, 0)))
+		begun, err := tick(t.Context(), r.dir)
+		w.check(err)
+		layer.Begun = begun
+		if late, err := list(r.dir, 0, &layer, never); err != nil || late {
+			t.Errorf("begun after it: %v, %v", late, err)
+		}
 	}
 }
