@@ -104,15 +104,16 @@ func (k *keeper) same(s *setup.Setup, key hostKey) error {
 	return nil
 }
 
-// idle is how long the keeper stays without a command. Of nil it is another.
+// idle is how long the keeper stays without a command: no time where nothing was begun that it
+// could hold. Of nil it is another.
 func (k *keeper) idle(other time.Duration) time.Duration {
 	if k == nil {
 		return other
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.setup == nil {
-		return other
+	if k.host == nil || !k.host.HasProcesses() {
+		return 0
 	}
 	return cmp.Or(k.setup.Options.Sandboxes[k.setup.Sandbox].Session.Idle, host.DefaultIdle)
 }
