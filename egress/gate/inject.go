@@ -97,8 +97,11 @@ func (in *injector) start() {
 	}
 	in.proxy = httputil.ReverseProxy{Rewrite: in.rewrite, Transport: &in.transport, FlushInterval: -1, ErrorLog: silent,
 		BufferPool: copyBuffers{}, ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			terminatedOf(r).note(err)
-			w.WriteHeader(http.StatusBadGateway)
+			t, why := terminatedOf(r), told(err)
+			if !errors.Is(err, context.Canceled) { // that the command did not wait for it is no reason
+				t.note(why)
+			}
+			http.Error(w, fmt.Sprintf("sbxhost: %s:%d: %s", t.of.decision.Name, injectPort, why), http.StatusBadGateway)
 		}}
 	in.server = http.Server{
 		Handler: in, ErrorLog: silent, ReadHeaderTimeout: greetingTimeout, DisableGeneralOptionsHandler: true,
@@ -151,9 +154,7 @@ func (in *injector) serve(c *conn, n *name, first []byte) {
 	in.mu.Lock()
 	c.decision.Address = in.hosts[n.name].address
 	in.mu.Unlock()
-	if t.failed != nil {
-		c.decision.Reason = t.failed.Error()
-	}
+	c.decision.Reason = t.failed
 }
 
 // dial connects to a host of credentials.
@@ -168,12 +169,30 @@ func (in *injector) dial(ctx context.Context, _, at string) (net.Conn, error) {
 	port, _ := portAmong(n.ports, injectPort)
 	outer, address, missed := in.gate.connectName(n, port)
 	if missed != nil {
-		return nil, missed.err
+		return nil, notDialled{missed.err}
 	}
 	in.mu.Lock()
 	in.hosts[host] = reached{name: n, address: address}
 	in.mu.Unlock()
 	return outer, nil
+}
+
+// notDialled is why a host was not connected to.
+type notDialled struct{ error }
+
+// told says why a request had no answer. Other errors quote what the host has sent, which can
+// have the credential in it.
+func told(err error) string {
+	var dial notDialled
+	var network net.Error
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &dial), errors.As(err, &network), errors.As(err, &certificate):
+		return err.Error()
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "it ended the connection without an answer"
+	}
+	return "it gave no valid answer"
 }
 
 // rewrite makes the request for the real host.
@@ -253,7 +272,7 @@ type terminated struct {
 	closed   chan struct{}
 	mu       sync.Mutex
 	ended    bool // no request begins any more
-	failed   error
+	failed   string
 	requests sync.WaitGroup
 }
 
@@ -295,14 +314,11 @@ func (t *terminated) enter() bool {
 	return !t.ended
 }
 
-// note keeps why a request had no answer. That the command did not wait for it is no reason.
-func (t *terminated) note(err error) {
-	if errors.Is(err, context.Canceled) {
-		return
-	}
+// note keeps why a request had no answer.
+func (t *terminated) note(why string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failed = err
+	t.failed = why
 }
 
 // handedOver is the listener of the server.

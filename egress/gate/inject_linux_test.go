@@ -497,12 +497,39 @@ func TestInjectUntrusted(t *testing.T) {
 			t.Errorf("the impostor got %d bytes, error %v", n, err)
 		}
 	})
-	if status, text := send(t, s.client(false), "GET", "https://api.example/", "", "Authorization: Bearer "+thePlaceholder); status != http.StatusBadGateway || text != "" {
+	const why = "certificate signed by unknown authority"
+	if status, text := send(t, s.client(false), "GET", "https://api.example/", "", "Authorization: Bearer "+thePlaceholder); status != http.StatusBadGateway || !strings.HasPrefix(text, "sbxhost: api.example:443: ") || !strings.Contains(text, why) {
 		t.Errorf("%d %q", status, text)
 	}
 	s.Close()
-	if d := s.decision("api.example", 443, true); !strings.Contains(d.Reason, "certificate signed by unknown authority") {
+	if d := s.decision("api.example", 443, true); !strings.Contains(d.Reason, why) {
 		t.Errorf("%+v", d)
+	}
+}
+
+// What is no HTTP is not told, to the command or to the log: a host can have put the credential
+// into it, which the world looks for.
+func TestInjectNoHTTP(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	for _, answer := range []string{"%s\r\n\r\n", "HTTP/1.1 %s no\r\n\r\n", "HTTP/1.1 200 OK\r\n%s\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: %s\r\n\r\n", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: %s\r\n\r\n"} {
+		s := newSecured(t, []string{"http/1.1"}, func(w http.ResponseWriter, r *http.Request) {
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			fmt.Fprintf(c, answer, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		})
+		client := s.client(false)
+		status, text := send(t, client, "GET", "https://api.example/", "", "Authorization: Bearer "+thePlaceholder)
+		client.CloseIdleConnections() // for which the gate would wait
+		if status != http.StatusBadGateway || text != "sbxhost: api.example:443: it gave no valid answer\n" {
+			t.Errorf("%q: %d %q", answer, status, text)
+		}
+		s.Close()
 	}
 }
 
