@@ -1,6 +1,12 @@
 package facts
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
 
 func TestGitHubHost(t *testing.T) {
 	t.Parallel()
@@ -22,5 +28,17 @@ func TestGitHubHost(t *testing.T) {
 		if got != want || (err != nil) != (want == "") {
 			t.Errorf("%q: %q, error %v", server, got, err)
 		}
+	}
+}
+
+// Only what is missing is told to be.
+func TestInjectUnset(t *testing.T) {
+	t.Parallel()
+	m := newTree(t).machine(t)
+	m.Config.Credentials = map[string]view.Credential{"npm": {Hosts: []string{"npm.example"}, Placeholder: "x", Env: map[string]shared.Secret{"SET": "secret", "UNSET": ""}}}
+	out, err := m.resolve(t.Context(), "s", view.Definition{InjectCredentials: []string{"npm"}, Network: view.Network{Names: []string{"npm.example"}}})
+	const want = "inject_credentials: npm: UNSET not set, so that commands are not authenticated"
+	if err != nil || !slices.Contains(out.Notes, want) {
+		t.Errorf("%v, %+v", err, out)
 	}
 }

@@ -49,7 +49,9 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *vie
 			continue
 		}
 		if own.Value == "" {
-			notes = append(notes, fmt.Sprintf("%s: %s: %s not set, so that commands are not authenticated", view.OriginInject, name, strings.Join(slices.Sorted(maps.Keys(own.Env)), ", ")))
+			unset := maps.Clone(own.Env)
+			maps.DeleteFunc(unset, func(_ string, secret shared.Secret) bool { return secret != "" })
+			notes = append(notes, fmt.Sprintf("%s: %s: %s not set, so that commands are not authenticated", view.OriginInject, name, strings.Join(slices.Sorted(maps.Keys(unset)), ", ")))
 			continue
 		}
 		add(shared.Credential{Hosts: own.Hosts, Header: own.Header, Placeholder: own.Placeholder, Value: own.Value})
