@@ -90,12 +90,13 @@ func (m *Machine) copyOf(content []byte) string {
 	return file
 }
 
-// sweepCopies removes copies that are old. One that is in use stays mounted where it
-// is, and is made again for the next command.
+// sweepCopies removes copies that are a day old: who is killed leaves the one of its
+// certificates. One that is in use stays mounted where it is, and is made again for the next
+// command.
 func sweepCopies(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 30*24*time.Hour {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
 			os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
