@@ -109,6 +109,8 @@ func TestWords(t *testing.T) {
 		{args: "curl https://example.com", want: network},
 		{args: "/usr/bin/curl https://example.com", want: network},
 		{args: "curl https://example.com", on: true},
+		{args: "curl http://localhost:3000/x"}, {args: "curl -sS 127.0.0.1:3000"}, {args: "curl http://[::1]:3000"},
+		{args: "curl https://localhost.example.com", want: network},
 		{args: "npm ci", want: network},
 		{args: "npm --silent ci", want: network},
 		{args: "npm test"},
@@ -250,6 +252,21 @@ func TestRefusedNames(t *testing.T) {
 		`connect b.example by network: add "b.example" to network`, `connect c.example:8443 by network: add "c.example:8443" to network`,
 		"connect d.example:443 by network", "connect 192.0.2.1:443 by network",
 	})
+}
+
+// An address is reached by no name of a list.
+func TestUnnamedAddress(t *testing.T) {
+	t.Parallel()
+	spec := someSpec()
+	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"a.example"}}
+	for said, want := range map[string][]string{
+		"curl: (7) Failed to connect to 192.0.2.1 port 80 after 0 ms: Couldn't connect to server": {"connect 192.0.2.1:80 by network?"},
+		"connect ENETUNREACH 192.0.2.1:443 - Local (0.0.0.0:0)":                                   {"connect 192.0.2.1:443 by network?"},
+		"connect ECONNREFUSED 198.18.1.2:443":                                                     nil, // a name has it
+		"Failed to connect to a.example (192.0.2.1) port 443: Connection refused":                 nil,
+	} {
+		check(t, said, &Failure{Spec: spec, Command: shared.Command{Args: []string{"x"}}, Said: []byte(said)}, want)
+	}
 }
 
 // What an engine tells comes first, and words say nothing new of it.

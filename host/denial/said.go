@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -175,15 +176,22 @@ func setsID(words []string) bool {
 // unreachable is about a connection that was not made.
 func (f *Failure) unreachable(line string) Denial {
 	address := ""
+	var unnamed Denial // an address that no name led to
 	for _, m := range patterns().endpoint.FindAllStringSubmatch(line, 8) {
 		ip, err := netip.ParseAddr(strings.Trim(m[1], "[]"))
 		if m[1] == "localhost" || ip.IsLoopback() {
 			return f.hostPort(number(m[2]))
 		} else if err == nil {
 			address = m[1] + ":" + m[2]
+			if unnamed.Reason == "" && f.Spec.Network.Mode == shared.NetworkNames && !egress.Fake(ip) {
+				unnamed = f.unlisted(ip.String(), number(m[2]))
+			}
 		}
 	}
 	name := hostIn(line)
+	if name == "" && unnamed.Reason != "" {
+		return unnamed
+	}
 	if name == "" && address == "" && strings.Contains(line, "/") {
 		return Denial{} // a socket's path
 	}

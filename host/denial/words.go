@@ -33,7 +33,7 @@ func (f *Failure) ofGit(commands [][]string) (list []Denial) {
 // on a path at most, both guesses.
 func (f *Failure) ofWords(commands [][]string) (list []Denial) {
 	for _, words := range commands {
-		if name := networkCommand(words); name != "" && settingCommand(words) == "" {
+		if name := networkCommand(words); name != "" && settingCommand(words) == "" && !slices.ContainsFunc(words, ofLoopback) {
 			list = append(list, f.noNetwork("", name))
 			break
 		}
@@ -56,6 +56,15 @@ func (f *Failure) ofWords(commands [][]string) (list []Denial) {
 		}
 	}
 	return list
+}
+
+// ofLoopback reports whether a word leads to the sandbox's own loopback, which no network helps.
+func ofLoopback(word string) bool {
+	if _, after, ok := strings.Cut(word, "://"); ok {
+		word = after
+	}
+	host, _, _ := strings.Cut(word, "/")
+	return strings.HasPrefix(host, "[::1]") || strings.HasPrefix(host, "127.") || host == "localhost" || strings.HasPrefix(host, "localhost:")
 }
 
 // settingCommand names a command that writes hooks or configuration of git's; ""
