@@ -31,6 +31,19 @@ func TestGitHubHost(t *testing.T) {
 	}
 }
 
+// A set of the library's that names no header is for Authorization.
+func TestInjectHeader(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	m := tr.machine(t)
+	m.Caller.Environ = []string{"XDG_CACHE_HOME=" + tr.base + "/kept"}
+	m.Config.Credentials = map[string]view.Credential{"npm": {Hosts: []string{"npm.example"}, Placeholder: "x", Value: "secret", Env: map[string]shared.Secret{"SET": "secret"}}}
+	out, err := m.resolve(t.Context(), "s", view.Definition{InjectCredentials: []string{"npm"}, Network: view.Network{Names: []string{"npm.example"}}})
+	if err != nil || len(out.Inject.Credentials) != 1 || out.Inject.Credentials[0].Header != "Authorization" {
+		t.Errorf("%v, %+v", err, out)
+	}
+}
+
 // Only what is missing is told to be.
 func TestInjectUnset(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ package facts
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -54,7 +55,7 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *vie
 			notes = append(notes, fmt.Sprintf("%s: %s: %s not set, so that commands are not authenticated", view.OriginInject, name, strings.Join(slices.Sorted(maps.Keys(unset)), ", ")))
 			continue
 		}
-		add(shared.Credential{Hosts: own.Hosts, Header: own.Header, Placeholder: own.Placeholder, Value: own.Value})
+		add(shared.Credential{Hosts: own.Hosts, Header: cmp.Or(own.Header, "Authorization"), Placeholder: own.Placeholder, Value: own.Value})
 		for variable, secret := range own.Env {
 			out.withhold(variable, secret, origin)
 		}
