@@ -11,6 +11,7 @@
 //	         left of its search
 //	network  a list of names beside no network, and what goes through the gate beside
 //	         what goes directly: small requests, a download, and the gate's memory
+//	inject   requests that the gate puts a credential into, beside those that it passes on
 //	review   npm install, go build and git status in a review beside the same on the
 //	         workspace itself, and what it takes to list and to apply 2,000 changes
 //	memory   what host and engine have resident
@@ -116,7 +117,7 @@ func bench(ctx context.Context, o options, r *report, stderr io.Writer) (err err
 		name    string
 		measure func(context.Context, *scene, options, *report) error
 	}{
-		{"engines", measureEngines}, {"floor", measureFloor}, {"search", measureSearch}, {"network", measureNetwork}, {"review", measureReview}, {"memory", measureMemory},
+		{"engines", measureEngines}, {"floor", measureFloor}, {"search", measureSearch}, {"network", measureNetwork}, {"inject", measureInject}, {"review", measureReview}, {"memory", measureMemory},
 		{"binaries", inspectBinaries},
 	} {
 		if o.only != nil && !o.only.MatchString(section.name) {

@@ -178,6 +178,7 @@ const (
 	roleClient     = "play-client"
 	roleHolder     = "play-holder"
 	roleRelay      = "play-relay"
+	roleInject     = "play-inject"
 )
 
 // play starts this program in a role and reads what it writes.
@@ -201,7 +202,7 @@ func playRole() {
 	if len(os.Args) < 2 {
 		return
 	}
-	play := map[string]func([]string) error{roleMemoryHost: playMemoryHost, roleFirstHost: playFirstHost, roleClient: playClient, roleHolder: playHolder, roleRelay: playRelay}[os.Args[1]]
+	play := map[string]func([]string) error{roleMemoryHost: playMemoryHost, roleFirstHost: playFirstHost, roleClient: playClient, roleHolder: playHolder, roleRelay: playRelay, roleInject: playInject}[os.Args[1]]
 	if play == nil {
 		return
 	}

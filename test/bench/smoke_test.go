@@ -25,7 +25,7 @@ func TestWhole(t *testing.T) {
 	if testing.Short() {
 		args = append(args, "-only", "engines|binaries")
 	} else {
-		sections += 7 // and those of the commands of reviews that are installed
+		sections += 8 // and those of the commands of reviews that are installed
 	}
 	o, err := parseOptions(args, t.Output())
 	if err != nil {
