@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // groupNamespaces are those that the inits of a group share.
@@ -31,7 +33,7 @@ const maxFollowed = 16
 func newGroup(namespaces uint32) (*group, *MountError) {
 	g := &group{work: make(chan func())}
 	ready := make(chan *MountError)
-	go onOwnThread(func() {
+	go proc.OnOwnThread(func() {
 		// Of its file system the thread has a view of its own, which follows the trees.
 		if err := unix.Unshare(int(namespaces&groupNamespaces) | unix.CLONE_FS); err != nil {
 			ready <- mountError("unshare", err)

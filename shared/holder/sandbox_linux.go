@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // A Making is the sandbox of an init that is being made.
@@ -254,13 +256,5 @@ func forInits(caps []uintptr) error {
 	if err := unix.Capset(&header, &have[0]); err != nil {
 		return err
 	}
-	for c := uintptr(0); ; c++ {
-		switch err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err {
-		case nil:
-		case unix.EINVAL:
-			return nil // past the last one that this kernel has
-		default:
-			return err
-		}
-	}
+	return proc.EmptyBounds()
 }

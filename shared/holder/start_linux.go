@@ -300,7 +300,7 @@ func spawn(dir int, first, lock *os.File, config Config) (_ *os.Process, gone <-
 func startAlone(_ int, words []string, attr *os.ProcAttr) (process *os.Process, gone <-chan struct{}, err error) {
 	started, ended := make(chan struct{}), make(chan struct{})
 	attr.Dir = "/"
-	go onOwnThread(func() {
+	go proc.OnOwnThread(func() {
 		process, err = os.StartProcess(words[0], words, attr)
 		close(started)
 		if err == nil {
@@ -316,7 +316,7 @@ func startAlone(_ int, words []string, attr *os.ProcAttr) (process *os.Process, 
 // its user could get there. A descriptor would not do: it leads to the mounts of
 // this namespace, of which the new one can use none.
 func startIn(dir int, words []string, attr *os.ProcAttr) (process *os.Process, gone <-chan struct{}, err error) {
-	onOwnThread(func() {
+	proc.OnOwnThread(func() {
 		if err = unix.Unshare(unix.CLONE_FS); err == nil {
 			err = unix.Fchdir(dir)
 		}

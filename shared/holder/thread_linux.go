@@ -1,10 +1,9 @@
 package holder
 
 import (
-	"runtime"
-	"syscall"
-
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // tree is one prepared tree: an OS thread with a mount namespace of its own.
@@ -31,24 +30,10 @@ func (t *tree) start(s *space, ops []Op) {
 		close(t.ready)
 		return
 	}
-	go func() {
-		// Never unlocked: the thread ends with the goroutine, and its namespace
-		// with it. The runtime starts no thread from a locked one.
-		runtime.LockOSThread()
-		if syscall.Gettid() == syscall.Getpid() {
-			// The first thread lives for ever, and /proc/self is its view. Held
-			// here, another is used.
-			go t.serve(s, ops)
-			<-t.ready
-			runtime.UnlockOSThread()
-			return
-		}
-		t.serve(s, ops)
-	}()
+	go proc.OnOwnThread(func() { t.serve(s, ops) })
 }
 
 func (t *tree) serve(s *space, ops []Op) {
-	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		t.failed = mountError("unshare", err)
 	} else if err := dropAmbient(); err != nil {
@@ -84,22 +69,5 @@ func (t *tree) do(fn func()) {
 		defer close(done)
 		fn()
 	}
-	<-done
-}
-
-// onOwnThread runs fn on a thread that ends with it, and is not the process's
-// first: that one lives for ever, and what is done to it /proc tells of the process.
-func onOwnThread(fn func()) {
-	done := make(chan struct{})
-	go func() {
-		runtime.LockOSThread()
-		if syscall.Gettid() == syscall.Getpid() {
-			onOwnThread(fn)
-			runtime.UnlockOSThread()
-		} else {
-			fn() // never unlocked
-		}
-		close(done)
-	}()
 	<-done
 }

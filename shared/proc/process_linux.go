@@ -2,6 +2,7 @@ package proc
 
 import (
 	"os"
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -49,4 +50,42 @@ func IgnoreSignals() {
 		syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&byDefault)),
 			0, unsafe.Sizeof(byDefault.mask), 0, 0)
 	}
+}
+
+// OnOwnThread runs fn on a thread that ends with it, so that what fn does to the thread is
+// nobody else's. It is not the process's first, which lives for ever: the kernel takes what is
+// done to that one, such as a Landlock domain, for the process's own.
+func OnOwnThread(fn func()) {
+	done := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		if syscall.Gettid() == syscall.Getpid() {
+			OnOwnThread(fn) // this one is held, so that another is used
+			runtime.UnlockOSThread()
+		} else {
+			fn() // never unlocked
+		}
+		close(done)
+	}()
+	<-done
+}
+
+// EmptyBounds takes every capability from what the calling thread can gain by executing a file.
+func EmptyBounds() error {
+	for c := uintptr(0); ; c++ {
+		switch err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err {
+		case nil:
+		case unix.EINVAL:
+			return nil // past the last one that this kernel has
+		default:
+			return err
+		}
+	}
+}
+
+// SetCapabilities gives the calling thread exactly these capabilities, of the first 32.
+func SetCapabilities(effective, permitted, inheritable uint32) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	own := [2]unix.CapUserData{{Effective: effective, Permitted: permitted, Inheritable: inheritable}}
+	return unix.Capset(&header, &own[0])
 }
